@@ -1,0 +1,47 @@
+# What can be done here: `make help`.
+PYTHON ?= python3
+BIN := .venv/bin
+BUILD := build
+
+.DEFAULT_GOAL := help
+.PHONY: help env run test pytest native lint format clean
+
+help:  ## This list
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
+
+env: $(BIN)/.installed  ## Make .venv: all dependencies as locked, and this project, editable
+
+$(BIN)/.installed: pyproject.toml requirements.lock
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/pip install -q -c requirements.lock cmake ninja scikit-build-core apache-tvm-ffi
+	$(BIN)/pip install -q -c requirements.lock --no-build-isolation -e '.[test,native]'
+	touch $@
+
+run: env  ## Compile and run the example model
+	$(BIN)/python -m relax_mlir.examples.fashion
+
+test: lint native pytest  ## Everything that CI checks
+
+pytest: native  ## The Python tests
+	$(BIN)/pytest -n auto
+
+native: env  ## Build the native runtime and run its unit tests
+	$(BIN)/cmake -S . -B $(BUILD) -G Ninja --log-level=WARNING \
+	  -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja \
+	  -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python
+	$(BIN)/cmake --build $(BUILD)
+	$(BIN)/ctest --test-dir $(BUILD) --output-on-failure --no-tests=error
+
+lint: env  ## Format, lint, types and layers; changes nothing
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+
+format: env  ## Format and apply safe fixes
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:  ## Remove what was built, but not .venv
+	rm -rf $(BUILD) dist relax_mlir/runtime/librelax_mlir_rt.so
+	rm -f $(BIN)/.installed

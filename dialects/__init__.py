@@ -1,0 +1,20 @@
+"""The dialects: what the IR is.
+
+``relax`` holds graphs of tensor operations, ``tir`` holds tensor programs. Both are
+defined in Python (:mod:`relax_mlir.dialects.ext`) and loaded into a context once.
+"""
+
+from mlir import ir
+from mlir.dialects._ods_common import _cext
+
+_cext.globals.append_dialect_search_prefix("relax_mlir.dialects")
+
+
+def load(context: ir.Context) -> None:
+    """Load every dialect into ``context``; later calls do nothing."""
+    from relax_mlir.dialects.ext import load_dialects
+    from relax_mlir.dialects.relax import Relax
+    from relax_mlir.dialects.tir import Tir
+
+    if not context.is_registered_operation("relax.constant"):
+        load_dialects((Relax, Tir), context)

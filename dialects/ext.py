@@ -1,0 +1,211 @@
+"""Define dialects as annotated Python classes.
+
+The spelling follows upstream's ``mlir.dialects.ext`` (LLVM 23), of which this is a
+small backport that goes away with the next wheels: annotations of a class become the
+IRDL verifier, the accessors and the builder of an operation.
+"""
+
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, get_args, get_origin
+
+from mlir import ir
+from mlir.dialects import irdl
+from mlir.dialects._ods_common import _cext
+
+__all__ = ["Attr", "Dialect", "Operand", "Operation", "Region", "Result"]
+
+T = TypeVar("T")
+
+
+if TYPE_CHECKING:
+    # To a type checker an annotated field is the value itself.
+    class Operand(ir.Value, Generic[T]):
+        """Annotation of an operand; ``T`` is the MLIR type class it must have."""
+
+    class Result(ir.OpResult, Generic[T]):
+        """Annotation of a result; ``T`` is the MLIR type class it must have."""
+
+    class Region(ir.Region):
+        """Annotation of a region."""
+
+else:
+
+    class Operand(Generic[T]):
+        """Annotation of an operand; ``T`` is the MLIR type class it must have."""
+
+    class Result(Generic[T]):
+        """Annotation of a result; ``T`` is the MLIR type class it must have."""
+
+    class Region:
+        """Annotation of a region."""
+
+
+Attr = ir.Attribute  # an attribute of any kind
+
+
+class Operation(ir.OpView):
+    """Base of every operation defined in Python."""
+
+    _ODS_REGIONS = (0, True)
+    dialect: ClassVar[type["Dialect"]]
+    operand_fields: ClassVar[dict[str, Any]] = {}
+    result_fields: ClassVar[dict[str, Any]] = {}
+    attribute_fields: ClassVar[dict[str, Any]] = {}
+    region_fields: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls, *, name: str | None = None, **kwargs: Any) -> None:  # Any: upstream's own keywords
+        super().__init_subclass__(**kwargs)
+        if name is None:
+            return
+        cls.OPERATION_NAME = f"{cls.dialect.DIALECT_NAMESPACE}.{name}"
+        fields: dict[str, Any] = {}
+        for base in reversed(cls.__mro__):
+            if issubclass(base, Operation) and base is not Operation:
+                fields.update(inspect.get_annotations(base, eval_str=True))
+        cls._collect_fields(fields)
+        cls._ODS_REGIONS = (len(cls.region_fields), True)
+        cls.dialect.operations.append(cls)
+        _cext.register_operation(cls.dialect)(cls)
+
+    @classmethod
+    def _collect_fields(cls, fields: dict[str, Any]) -> None:
+        cls.operand_fields = {n: t for n, t in fields.items() if _role(t) is Operand}
+        cls.result_fields = {n: t for n, t in fields.items() if _role(t) is Result}
+        cls.region_fields = tuple(n for n, t in fields.items() if t is Region)
+        cls.attribute_fields = {
+            n: t
+            for n, t in fields.items()
+            if inspect.isclass(t) and issubclass(t, ir.Attribute)
+        }
+        variadic = sum(map(_is_variadic, cls.operand_fields.values()))
+        if variadic > 1:
+            cls.attribute_fields["operandSegmentSizes"] = ir.DenseI32ArrayAttr
+        for index, field in enumerate(cls.operand_fields):
+            setattr(cls, field, _operand_accessor(cls, index, variadic))
+        for index, field in enumerate(cls.result_fields):
+            is_group = _is_variadic(cls.result_fields[field])
+            setattr(cls, field, _result_accessor(index, is_group))
+        for field in cls.attribute_fields:
+            setattr(cls, field, property(lambda self, n=field: self.attributes[n]))
+        for index, field in enumerate(cls.region_fields):
+            setattr(cls, field, property(lambda self, i=index: self.regions[i]))
+
+    @classmethod
+    def irdl_text(cls) -> str:
+        """The definition of this operation in the IRDL dialect."""
+        lines: list[str] = []
+        groups: dict[str, list[str]] = {"operands": [], "results": []}
+        for role, fields in (("operands", cls.operand_fields), ("results", cls.result_fields)):
+            for field, annotation in fields.items():
+                lines.append(f"    %{field} = {_type_constraint(annotation)}")
+                many = "variadic " if _is_variadic(annotation) else ""
+                groups[role].append(f"{field}: {many}%{field}")
+        for field, annotation in cls.attribute_fields.items():
+            lines.append(f"    %attr_{field} = {_attr_constraint(annotation)}")
+        lines += [f"    %{field} = irdl.region" for field in cls.region_fields]
+        lines += [f"    irdl.{role}({', '.join(g)})" for role, g in groups.items() if g]
+        if cls.attribute_fields:
+            named = ", ".join(f'"{f}" = %attr_{f}' for f in cls.attribute_fields)
+            lines.append(f"    irdl.attributes {{{named}}}")
+        if cls.region_fields:
+            named = ", ".join(f"{f}: %{f}" for f in cls.region_fields)
+            lines.append(f"    irdl.regions({named})")
+        short = cls.OPERATION_NAME.split(".", 1)[1]
+        return "\n".join([f"  irdl.operation @{short} {{", *lines, "  }"])
+
+
+class Dialect(ir.Dialect):
+    """Base of every dialect defined in Python.
+
+    ``class Relax(Dialect, name="relax")`` makes ``Relax.Operation`` the base of its
+    operations; ``attributes`` names its attributes, one parameter of any kind each.
+    """
+
+    attributes: ClassVar[tuple[str, ...]] = ()
+    operations: ClassVar[list[type[Operation]]]
+    Operation: ClassVar[type[Operation]]
+
+    def __init_subclass__(cls, *, name: str) -> None:
+        cls.DIALECT_NAMESPACE = name
+        cls.operations = []
+        cls.Operation = type("Operation", (Operation,), {"dialect": cls, "__doc__": cls.__doc__})
+        _cext.register_dialect(cls)
+
+    @classmethod
+    def irdl_text(cls) -> str:
+        """The whole dialect as an IRDL module that stock ``mlir-opt --irdl-file`` reads."""
+        attributes = [
+            f"  irdl.attribute @{name} {{\n    %value = irdl.any\n"
+            "    irdl.parameters(value: %value)\n  }"
+            for name in cls.attributes
+        ]
+        operations = [op.irdl_text() for op in sorted(cls.operations, key=lambda op: op.OPERATION_NAME)]
+        body = "\n".join(attributes + operations)
+        return f"irdl.dialect @{cls.DIALECT_NAMESPACE} {{\n{body}\n}}\n"
+
+
+def load_dialects(dialects: Iterable[type[Dialect]], context: ir.Context) -> None:
+    """Register ``dialects`` in ``context``; a second time would end the process."""
+    text = "".join(d.irdl_text() for d in dialects)
+    with context, ir.Location.unknown():
+        irdl.load_dialects(ir.Module.parse(text))
+
+
+def _role(annotation: Any) -> Any:  # Any: typing objects have no common class
+    """``Operand``, ``Result`` or ``None``; ``Sequence[Operand[T]]`` is an operand too."""
+    if _is_variadic(annotation):
+        annotation = get_args(annotation)[0]
+    origin = get_origin(annotation) or annotation
+    return origin if origin in (Operand, Result) else None
+
+
+def _is_variadic(annotation: Any) -> bool:
+    return get_origin(annotation) is Sequence
+
+
+def _type_constraint(annotation: Any) -> str:
+    if _is_variadic(annotation):
+        annotation = get_args(annotation)[0]
+    (kind,) = get_args(annotation) or (ir.Type,)
+    name = getattr(kind, "type_name", None)
+    if kind is ir.IndexType:
+        return "irdl.is index"
+    return f'irdl.base "!{name}"' if name else "irdl.any"
+
+
+def _attr_constraint(annotation: type[ir.Attribute]) -> str:
+    name = getattr(annotation, "attr_name", None)
+    return f'irdl.base "#{name}"' if name else "irdl.any"
+
+
+def _operand_accessor(cls: type[Operation], index: int, variadic: int) -> property:
+    """Reads one operand, or the list of one variadic group."""
+    flags = [_is_variadic(t) for t in cls.operand_fields.values()]
+    if not variadic:
+        return property(lambda self: self.operands[index])
+    if variadic > 1:
+        return property(_segment_reader(index, flags[index]))
+    group = flags.index(True)
+    if index < group:
+        return property(lambda self: self.operands[index])
+    tail = len(flags) - 1 - group
+    if index > group:
+        return property(lambda self: self.operands[len(self.operands) - (len(flags) - index)])
+    return property(lambda self: list(self.operands)[group : len(self.operands) - tail])
+
+
+def _segment_reader(index: int, many: bool) -> Callable[[Operation], Any]:
+    def read(self: Operation) -> Any:
+        sizes = list(self.attributes["operandSegmentSizes"])
+        start = sum(sizes[:index])
+        group = list(self.operands)[start : start + sizes[index]]
+        return group if many else group[0]
+
+    return read
+
+
+def _result_accessor(index: int, many: bool) -> property:
+    if many:
+        return property(lambda self: list(self.results)[index:])
+    return property(lambda self: self.results[index])

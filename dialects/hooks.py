@@ -1,0 +1,184 @@
+"""What an operator may define beside its IR: test cases and ONNX rules."""
+
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from mlir import ir
+
+from relax_mlir.dialects import tensors
+from relax_mlir.dialects.dtypes import DType, dtype
+from relax_mlir.dialects.shapes import Dim
+
+__all__ = ["Case", "OnnxNode", "OnnxRule", "find_onnx_rule", "onnx_operators", "onnx_rule"]
+
+
+class Case:
+    """Shapes and attributes on which an operator is tested at every level.
+
+    Args:
+        *operands: a shape per operand; a list of shapes for a tuple operand. A shape
+            may end in an element type: ``(2, 3, "int64")``.
+        low, high: range of the random inputs, both inclusive for integers.
+        **attrs: the attributes, as Python values.
+    """
+
+    def __init__(self, *operands: Any, low: float = -2.0, high: float = 2.0, **attrs: Any) -> None:  # Any: nested shapes
+        self.operands = operands
+        self.low, self.high = low, high
+        self.attrs = attrs
+
+    def __str__(self) -> str:
+        attrs = ",".join(f"{k}={v}" for k, v in self.attrs.items())
+        return f"{self.operands}{attrs}".replace(" ", "")
+
+    def random_inputs(self, seed: int) -> list[Any]:
+        """Arrays for every operand; a list of arrays for a tuple operand."""
+        rng = np.random.default_rng(seed)
+        return [
+            [self._draw(rng, s) for s in shape] if isinstance(shape, list) else self._draw(rng, shape)
+            for shape in self.operands
+        ]
+
+    def _draw(self, rng: np.random.Generator, spec: tuple[Any, ...]) -> np.ndarray:
+        shape, type_ = _split_spec(spec)
+        if type_.kind == "b":
+            return rng.integers(0, 2, shape).astype(bool)
+        if type_.is_integer:
+            low = max(self.low, 0) if type_.kind == "u" else self.low
+            return rng.integers(int(low), int(self.high) + 1, shape).astype(type_.numpy)
+        return rng.uniform(self.low, self.high, shape).astype(type_.numpy)
+
+    def operand_types(self) -> list[Any]:
+        """Tensor types for every operand; a list of types for a tuple operand."""
+        return [
+            [_type(s) for s in shape] if isinstance(shape, list) else _type(shape)
+            for shape in self.operands
+        ]
+
+
+def _split_spec(spec: tuple[Any, ...]) -> tuple[tuple[int, ...], DType]:
+    if spec and isinstance(spec[-1], str):
+        return tuple(spec[:-1]), dtype(spec[-1])
+    return tuple(spec), dtype("float32")
+
+
+def _type(spec: tuple[Any, ...]) -> ir.RankedTensorType:
+    return tensors.tensor_type(*_split_spec(spec))
+
+
+@dataclass
+class OnnxNode:
+    """One node of an ONNX graph as a rule sees it.
+
+    Attributes:
+        op_type: the operator's name.
+        name: the node's name, or one made up from its first output.
+        inputs: operands in order; None where an optional one is left out.
+        attrs: attribute values: int, float, str, bytes, arrays, lists.
+        opset: version of the operator's domain that the model imports.
+        outputs: how many outputs the node has; ``wanted[i]`` says whether one is used.
+        constants: finds the array behind a value, where it is known.
+        contents: finds the symbolic content of an integer value, where it is known.
+    """
+
+    op_type: str
+    name: str
+    inputs: Sequence[ir.Value | None]
+    attrs: Mapping[str, Any]
+    opset: int
+    wanted: Sequence[bool] = (True,)
+    constants: Callable[[ir.Value], np.ndarray | None] = field(default=lambda value: None)
+    contents: Callable[[ir.Value], np.ndarray | None] = field(default=lambda value: None)
+    constant: Callable[[np.ndarray], ir.Value] = field(default=lambda array: NotImplemented)
+
+    def input(self, index: int) -> ir.Value:
+        """Operand ``index``.
+
+        Raises:
+            ValueError: it is missing.
+        """
+        value = self.optional(index)
+        if value is None:
+            raise ValueError(f"input {index} is missing")
+        return value
+
+    def optional(self, index: int) -> ir.Value | None:
+        """Operand ``index``, or None where it is left out."""
+        return self.inputs[index] if index < len(self.inputs) else None
+
+    def attr(self, name: str, default: Any = None) -> Any:
+        """Attribute ``name``; without a default it is required.
+
+        Raises:
+            ValueError: the attribute is missing and has no default.
+        """
+        if name in self.attrs:
+            return self.attrs[name]
+        if default is None:
+            raise ValueError(f"attribute `{name}` is missing")
+        return default
+
+    def known(self, index: int) -> np.ndarray:
+        """The constant value of operand ``index``.
+
+        Raises:
+            ValueError: it is computed at run time.
+        """
+        value = self.constants(self.input(index))
+        if value is None:
+            raise ValueError(f"input {index} must be a constant here, got a computed value")
+        return value
+
+    def dims(self, index: int) -> tuple[Dim, ...]:
+        """The sizes that a rank-1 (or 0) integer operand holds, symbolic ones included.
+
+        Raises:
+            ValueError: they are not known before the model runs.
+        """
+        content = self.contents(self.input(index))
+        if content is None:
+            raise ValueError(f"input {index} must hold known sizes, got values computed at run time")
+        return tuple(content.reshape(-1).tolist())
+
+
+OnnxRule = Callable[[OnnxNode], Any]
+
+_RULES: dict[str, dict[int, OnnxRule]] = {}
+
+
+def onnx_rule(name: str, *, since: int) -> Callable[[OnnxRule], OnnxRule]:
+    """Register how ONNX operator ``name`` (``domain::name`` outside ai.onnx) is imported.
+
+    Args:
+        name: the operator.
+        since: the first opset this rule is for; a later rule takes over at its own.
+
+    Raises:
+        ValueError: two rules claim the same version.
+    """
+
+    def register(rule: OnnxRule) -> OnnxRule:
+        function = rule.__func__ if isinstance(rule, staticmethod) else rule
+        versions = _RULES.setdefault(name, {})
+        if since in versions:
+            raise ValueError(f"two rules for ONNX `{name}` since opset {since}")
+        versions[since] = function
+        return staticmethod(function)
+
+    return register
+
+
+def find_onnx_rule(name: str, opset: int) -> OnnxRule | None:
+    """The newest rule for ``name`` that is not newer than ``opset``."""
+    versions = _RULES.get(name, {})
+    known = sorted(versions)
+    index = bisect_right(known, opset)
+    return versions[known[index - 1]] if index else None
+
+
+def onnx_operators() -> dict[str, tuple[int, ...]]:
+    """Every operator with a rule, and the opsets at which its rules start."""
+    return {name: tuple(sorted(versions)) for name, versions in sorted(_RULES.items())}

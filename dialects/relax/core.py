@@ -1,0 +1,220 @@
+"""The relax dialect, its operation base, and the operations every level knows."""
+
+import inspect
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from mlir import ir
+from mlir.ir import FlatSymbolRefAttr, IntegerAttr, RankedTensorType, TupleType
+
+from relax_mlir.dialects import tensors
+from relax_mlir.dialects.dtypes import DType
+from relax_mlir.dialects.ext import Attr, Dialect, Operand, Operation, Result
+from relax_mlir.dialects.hooks import Case, OnnxNode, onnx_rule
+from relax_mlir.dialects.shapes import Dim
+
+__all__ = ["CallTirOp", "ConstantOp", "Relax", "ShapeToTensorOp", "TupleGetItemOp", "relax_ops"]
+
+
+class RelaxOperation(Operation):
+    """Base of the relax operations: built from values and plain Python attributes.
+
+    A subclass defines ``infer`` (types in, result types out), ``reference`` (numpy in,
+    numpy out: the definition of correctness), ``legalize`` (the tensor program), and
+    ``cases``. Defaults of attributes are the defaults of ``infer``'s parameters.
+    """
+
+    cases: ClassVar[Sequence[Case]] = ()
+    tolerance: ClassVar[float] = 1e-5  # of f32 results, relative to their scale
+
+    def __init_subclass__(
+        cls, *, name: str | None = None, onnx: tuple[str, int] | None = None, **kwargs: Any
+    ) -> None:  # Any: upstream's keywords
+        super().__init_subclass__(name=name, **kwargs)
+        if onnx is not None:
+            onnx_rule(onnx[0], since=onnx[1])(cls._from_onnx_inputs)
+
+    @classmethod
+    def _from_onnx_inputs(cls, node: OnnxNode) -> ir.Value:
+        """The rule of an operator whose inputs are exactly our operands."""
+        return cls(*(node.input(i) for i in range(len(cls.operand_fields)))).results[0]
+
+    def __init__(
+        self,
+        *operands: "ir.Value | Sequence[ir.Value]",
+        loc: ir.Location | None = None,
+        ip: ir.InsertionPoint | None = None,
+        results: Sequence[ir.Type] | None = None,
+        **attrs: Any,  # Any: as many types as attributes
+    ) -> None:
+        expected = len(self.operand_fields)
+        if len(operands) != expected:
+            raise ValueError(
+                f"`{self.OPERATION_NAME}` takes {expected} operands, got {len(operands)}"
+            )
+        attrs = {**self.attribute_defaults(), **attrs}
+        if results is None:
+            results = self.result_types(operands, attrs)
+        packed = [tensors.pack(o) if not isinstance(o, ir.Value) else o for o in operands]
+        super().__init__(
+            self.OPERATION_NAME,
+            self._ODS_REGIONS,
+            None,
+            None,
+            operands=packed,
+            results=list(results),
+            attributes=self._make_attributes(attrs),
+            loc=loc,
+            ip=ip,
+        )
+
+    @classmethod
+    def _make_attributes(cls, attrs: dict[str, Any]) -> dict[str, ir.Attribute]:
+        unknown = attrs.keys() ^ cls.attribute_fields.keys()
+        if unknown:
+            raise ValueError(
+                f"`{cls.OPERATION_NAME}` has attributes {sorted(cls.attribute_fields)}, "
+                f"got {sorted(attrs)}"
+            )
+        return {n: tensors.attr_of(v, cls.attribute_fields[n]) for n, v in attrs.items()}
+
+    @classmethod
+    def attribute_defaults(cls) -> dict[str, Any]:
+        """Attributes that need not be given, from the signature of ``infer``."""
+        parameters = inspect.signature(cls.infer).parameters
+        return {
+            n: p.default
+            for n, p in parameters.items()
+            if n in cls.attribute_fields and p.default is not p.empty
+        }
+
+    @classmethod
+    def result_types(
+        cls, operands: "Sequence[ir.Value | Sequence[ir.Value]]", attrs: dict[str, Any]
+    ) -> list[ir.Type]:
+        """What ``infer`` gives for these operands."""
+        types = [
+            o.type if isinstance(o, ir.Value) else tuple(e.type for e in o) for o in operands
+        ]
+        inferred = cls.infer(*types, **attrs)
+        return list(inferred) if isinstance(inferred, tuple) else [inferred]
+
+    @staticmethod
+    def infer(*types: Any, **attrs: Any) -> Any:  # Any: each op has its own signature
+        """Result type(s) from operand types (a tuple of types for a tuple operand)."""
+        raise NotImplementedError
+
+    def python_attrs(self) -> dict[str, Any]:
+        """The attributes as Python values."""
+        return {n: tensors.python_value(self.attributes[n]) for n in self.attribute_fields}
+
+    def unpacked_operands(self) -> "list[ir.Value | list[ir.Value]]":
+        """The operands, a tuple as the list of its elements."""
+        return [
+            tensors.elements(o) if isinstance(o.type, TupleType) else o for o in self.operands
+        ]
+
+    def infer_again(self) -> list[ir.Type]:
+        """The result types that the operands imply now."""
+        return self.result_types(self.unpacked_operands(), self.python_attrs())
+
+
+class Relax(Dialect, name="relax"):
+    """Graphs of tensor operations: what a model computes."""
+
+    attributes = ("shape", "const")
+
+
+RelaxOperation.dialect = Relax
+Relax.Operation = RelaxOperation
+
+
+class ConstantOp(Relax.Operation, name="constant"):
+    """An array.
+
+    Attributes:
+        value: ``dense<...>`` for a few elements, else ``#relax.const<"key">``, which
+            names an array in the module's constants.
+    """
+
+    y: Result[RankedTensorType]
+    value: Attr
+
+    @staticmethod
+    def reference(value: np.ndarray) -> np.ndarray:
+        return value
+
+
+class CallTirOp(Relax.Operation, name="call_tir"):
+    """Call a tensor program, which writes new tensors.
+
+    Shapes:
+        args: the program's inputs, as a tuple. result: one tensor, or a tuple of them.
+
+    Attributes:
+        callee: the tensor program.
+        sizes: values of its symbols, in order, in terms of the caller's.
+    """
+
+    args: Operand[TupleType]
+    result: Result[ir.Type]
+    callee: FlatSymbolRefAttr
+    sizes: Attr
+
+
+class CallDpsPackedOp(Relax.Operation, name="call_dps_packed"):
+    """Call a registered function, which writes new tensors.
+
+    Attributes:
+        callee: name of a tvm-ffi global function.
+    """
+
+    args: Operand[TupleType]
+    result: Result[ir.Type]
+    callee: ir.StringAttr
+
+
+class TupleGetItemOp(Relax.Operation, name="tuple_get_item"):
+    """One element of a tuple."""
+
+    tuple_value: Operand[TupleType]
+    result: Result[ir.Type]
+    index: IntegerAttr
+
+    @staticmethod
+    def infer(tuple_value: TupleType, index: int) -> ir.Type:
+        if not 0 <= index < tuple_value.num_types:
+            raise ValueError(f"tuple has {tuple_value.num_types} elements, got index {index}")
+        return tuple_value.get_type(index)
+
+    @classmethod
+    def result_types(cls, operands: Sequence[ir.Value], attrs: dict[str, Any]) -> list[ir.Type]:
+        return [cls.infer(operands[0].type, **attrs)]
+
+    def unpacked_operands(self) -> list[ir.Value]:
+        return list(self.operands)
+
+
+class ShapeToTensorOp(Relax.Operation, name="shape_to_tensor"):
+    """Sizes as data: an int64 vector of symbolic dimensions.
+
+    Attributes:
+        dims: the sizes, ``#relax.shape<[...]>``.
+    """
+
+    y: Result[RankedTensorType]
+    dims: Attr
+
+    @staticmethod
+    def infer(dims: Sequence[Dim]) -> RankedTensorType:
+        return tensors.tensor_type([len(dims)], DType("int64", "i", 64))
+
+    @staticmethod
+    def reference(dims: Sequence[int]) -> np.ndarray:
+        return np.array(dims, np.int64)
+
+
+def relax_ops() -> list[type[RelaxOperation]]:
+    """Every relax operation, by name."""
+    return sorted(Relax.operations, key=lambda op: op.OPERATION_NAME)

@@ -1,0 +1,510 @@
+"""Pure shape arithmetic: what each operator does to shapes, symbolic sizes included.
+
+A shape is a tuple of ``Dim``: plain integers >= 0, or symbolic expressions (``dims``). The
+names of ``dims`` and ``symbols`` that operators need can be imported from here.
+
+Where a number meets an expression and both must be the same size, the result is the number:
+the expression is *constrained* to it, which the runtime checks, and which is an error here
+only if no symbol values can satisfy it. Two expressions must be known to be equal.
+"""
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Literal, TypeAlias
+
+from relax_mlir.dialects.dims import (
+    Dim,
+    Expr,
+    bounds,
+    ceildiv,
+    divide,
+    floordiv,
+    is_known_le,
+    maximum,
+    minimum,
+    mod,
+    symbol,
+)
+from relax_mlir.dialects.symbols import (
+    bind,
+    bind_shape,
+    dims_from_text,
+    dims_to_text,
+    evaluate,
+    is_known_equal,
+    is_known_unequal,
+    parse,
+    substitute,
+    symbols_of,
+)
+
+__all__ = [
+    "Dim",
+    "Expr",
+    "Shape",
+    "auto_pad",
+    "bind",
+    "bind_shape",
+    "bounds",
+    "broadcast",
+    "ceildiv",
+    "check_axis",
+    "concat",
+    "conv_output",
+    "conv_transpose_output",
+    "dims_from_text",
+    "dims_to_text",
+    "divide",
+    "evaluate",
+    "floordiv",
+    "format_shape",
+    "is_known_equal",
+    "is_known_le",
+    "is_known_unequal",
+    "matmul",
+    "maximum",
+    "minimum",
+    "mod",
+    "normalize_axes",
+    "pad_shape",
+    "parse",
+    "pool_output",
+    "product",
+    "reduced",
+    "reshape",
+    "slice_begin",
+    "sliced",
+    "split_sizes",
+    "substitute",
+    "symbol",
+    "symbols_of",
+    "transposed",
+    "unify",
+]
+
+Shape: TypeAlias = tuple[Dim, ...]
+AutoPad: TypeAlias = Literal["SAME_UPPER", "SAME_LOWER", "VALID"]
+
+_BEYOND = (
+    2**31 - 1
+)  # ONNX writes this, or more, for "to the end" of a size it does not know
+
+
+def format_shape(shape: Iterable[Dim]) -> str:
+    """A shape as error messages show it: ``[2, n + 1]``."""
+    return f"[{', '.join(map(str, shape))}]"
+
+
+def product(dims: Iterable[Dim]) -> Dim:
+    """The number of elements of a shape; 1 for a scalar's ()."""
+    total: Dim = 1
+    for dim in dims:
+        total = total * dim
+    return total
+
+
+def unify(a: Dim, b: Dim) -> Dim:
+    """The one size that ``a`` and ``b`` both are; a number constrains an expression.
+
+    Raises:
+        ValueError: they differ, or are expressions not known to be equal.
+    """
+    if a == b:
+        return a
+    if isinstance(a, int) != isinstance(b, int) and not is_known_unequal(a, b):
+        return a if isinstance(a, int) else b
+    if not is_known_equal(a, b):
+        raise ValueError(f"sizes differ: expected `{a}`, got `{b}`")
+    return a
+
+
+def broadcast(*shapes: Sequence[Dim]) -> Shape:
+    """The shape that all ``shapes`` stretch to, by numpy's rules.
+
+    A number other than 1 against an expression gives the number: the expression must turn
+    out to be that number, or 1.
+
+    Raises:
+        ValueError: two sizes are neither equal nor 1, or are expressions not known to be equal.
+    """
+    return _broadcast(tuple(map(tuple, shapes)))
+
+
+@lru_cache(maxsize=1 << 12)
+def _broadcast(shapes: tuple[Shape, ...]) -> Shape:
+    rank = max(map(len, shapes), default=0)
+    padded = [(1,) * (rank - len(shape)) + shape for shape in shapes]
+    try:
+        return tuple(map(_stretched, zip(*padded, strict=True)))
+    except ValueError as error:
+        raise ValueError(f"cannot broadcast {_listed(shapes)}: {error}") from None
+
+
+def _stretched(dims: Sequence[Dim]) -> Dim:
+    result: Dim = 1
+    for dim in _numbers_first(dims):
+        if result == 1:
+            result = dim
+        elif isinstance(result, Expr) or is_known_unequal(dim, 1):
+            result = unify(result, dim)
+    return result
+
+
+def _numbers_first(dims: Iterable[Dim]) -> list[Dim]:
+    """So that two expressions may meet after each was constrained to the same number."""
+    return sorted(dims, key=lambda dim: isinstance(dim, Expr))
+
+
+def check_axis(axis: int, rank: int) -> int:
+    """``axis`` counted from the front.
+
+    Raises:
+        ValueError: it is not in [-rank, rank).
+    """
+    if not -rank <= axis < rank:
+        raise ValueError(
+            f"axis is out of range: expected {-rank} to {rank - 1}, got {axis}"
+        )
+    return axis % rank
+
+
+def normalize_axes(axes: Iterable[int], rank: int) -> tuple[int, ...]:
+    """``axes`` counted from the front, in the given order.
+
+    Raises:
+        ValueError: one is not in [-rank, rank), or one is named twice.
+    """
+    found = tuple(check_axis(axis, rank) for axis in axes)
+    if len(set(found)) != len(found):
+        raise ValueError(f"axes repeat: expected each once, got {list(found)}")
+    return found
+
+
+def reduced(shape: Sequence[Dim], axes: Iterable[int], keepdims: bool) -> Shape:
+    """The shape after a reduction over ``axes``; ``keepdims`` leaves 1 in their place.
+
+    Raises:
+        ValueError: an axis is out of range or named twice.
+    """
+    gone = normalize_axes(axes, len(shape))
+    if keepdims:
+        return tuple(1 if axis in gone else dim for axis, dim in enumerate(shape))
+    return tuple(dim for axis, dim in enumerate(shape) if axis not in gone)
+
+
+def reshape(
+    shape: Sequence[Dim], target: Sequence[Dim], allowzero: bool = False
+) -> Shape:
+    """The shape that ``target`` asks for, with as many elements as ``shape``.
+
+    A 0 copies the size at its place unless ``allowzero``; one -1 takes what is left over,
+    which must divide exactly, as an expression if not as a number.
+
+    Raises:
+        ValueError: the numbers of elements differ, or -1 cannot be told.
+
+    Source: ONNX Reshape-14.
+    """
+    result = [_copied(shape, axis, dim, allowzero) for axis, dim in enumerate(target)]
+    unknown = [axis for axis, dim in enumerate(result) if dim == -1]
+    asked = f"cannot reshape {format_shape(shape)} to {format_shape(target)}"
+    if len(unknown) > 1:
+        raise ValueError(f"{asked}: expected one -1 at most, got {len(unknown)}")
+    if any(isinstance(dim, int) and dim < -1 for dim in result):
+        raise ValueError(f"{asked}: expected sizes of -1 or more")
+    total, rest = product(shape), product(dim for dim in result if dim != -1)
+    if not unknown:
+        if is_known_unequal(total, rest):
+            raise ValueError(f"{asked}: expected {total} elements, got {rest}")
+        return tuple(result)
+    if rest == 0:
+        raise ValueError(f"{asked}: -1 is ambiguous among 0 elements")
+    result[unknown[0]], over = divide(total, rest)
+    if over != 0:
+        raise ValueError(
+            f"{asked}: expected a multiple of `{rest}` elements, got `{total}`"
+        )
+    return tuple(result)
+
+
+def _copied(shape: Sequence[Dim], axis: int, dim: Dim, allowzero: bool) -> Dim:
+    if dim != 0 or allowzero:
+        return dim
+    if axis >= len(shape):
+        raise ValueError(
+            f"cannot copy size {axis}: expected a rank over {axis}, got {len(shape)}"
+        )
+    return shape[axis]
+
+
+def matmul(a: Sequence[Dim], b: Sequence[Dim]) -> Shape:
+    """The shape of ``a @ b``: batch dimensions broadcast, a vector has no row or column.
+
+    Raises:
+        ValueError: an operand is a scalar, or the inner sizes or the batch shapes differ.
+
+    Source: numpy.matmul; ONNX MatMul-13.
+    """
+    if not a or not b:
+        raise ValueError(f"cannot multiply {_listed((a, b))}: one is a scalar")
+    try:
+        unify(a[-1], b[-2] if len(b) > 1 else b[0])
+    except ValueError as error:
+        shown = _listed((a, b))
+        raise ValueError(f"cannot multiply {shown}: inner {error}") from None
+    row = tuple(a[-2:-1])
+    column = tuple(b[-1:]) if len(b) > 1 else ()
+    return broadcast(a[:-2], b[:-2]) + row + column
+
+
+def concat(shapes: Sequence[Sequence[Dim]], axis: int) -> Shape:
+    """The shape of one or more tensors laid end to end along ``axis``.
+
+    Raises:
+        ValueError: there is none, or ranks or sizes off ``axis`` differ.
+    """
+    if len({len(shape) for shape in shapes}) != 1:
+        raise ValueError(f"cannot concatenate {_listed(shapes)}: expected equal ranks")
+    axis = check_axis(axis, len(shapes[0]))
+    columns = enumerate(zip(*shapes, strict=True))
+    try:
+        return tuple(_sum(c) if i == axis else _unified(c) for i, c in columns)
+    except ValueError as error:
+        what = f"{_listed(shapes)} along axis {axis}"
+        raise ValueError(f"cannot concatenate {what}: {error}") from None
+
+
+def _unified(dims: Sequence[Dim]) -> Dim:
+    first, *others = _numbers_first(dims)
+    for dim in others:
+        first = unify(first, dim)
+    return first
+
+
+def _sum(dims: Iterable[Dim]) -> Dim:
+    total: Dim = 0
+    for dim in dims:
+        total = total + dim
+    return total
+
+
+def _listed(shapes: Iterable[Sequence[Dim]]) -> str:
+    return " and ".join(map(format_shape, shapes)) or "nothing"
+
+
+def transposed(shape: Sequence[Dim], perm: Sequence[int]) -> Shape:
+    """The shape whose axis ``i`` is axis ``perm[i]`` of ``shape``.
+
+    Raises:
+        ValueError: ``perm`` does not name every axis once, counted from the front.
+    """
+    if sorted(perm) != list(range(len(shape))):
+        raise ValueError(
+            f"bad permutation: expected each of 0 to {len(shape) - 1} once, got {list(perm)}"
+        )
+    return tuple(shape[axis] for axis in perm)
+
+
+def sliced(dim: Dim, start: Dim, stop: Dim, step: int) -> Dim:
+    """The number of elements from ``start`` to ``stop``, exclusive, in steps of ``step``.
+
+    Negative bounds count from the end; then both are clamped. For a symbolic size, bounds of
+    2**31 - 1 and more are past any end, those of -2**31 + 1 and less before any beginning.
+
+    Raises:
+        ValueError: ``step`` is 0, or the sign of a symbolic bound is not known.
+
+    Source: ONNX Slice-13. It is numpy's slice, except that with a negative step a start
+        before the beginning is clamped to element 0, where numpy takes none.
+    """
+    first = slice_begin(dim, start, step)
+    end = _from_front(dim, stop)
+    if step > 0:
+        last = dim if end is None else maximum(0, minimum(end, dim))
+        return maximum(0, ceildiv(last - first, step))
+    last = dim - 1 if end is None else maximum(-1, minimum(end, dim - 1))
+    return maximum(0, ceildiv(first - last, -step))
+
+
+def slice_begin(dim: Dim, start: Dim, step: int) -> Dim:
+    """The index of the first element of a slice; out of range where the slice is empty.
+
+    Raises:
+        ValueError: ``step`` is 0, or the sign of a symbolic bound is not known.
+
+    Source: ONNX Slice-13.
+    """
+    if step == 0:
+        raise ValueError("slice step is wrong: expected any number but 0, got 0")
+    begin = _from_front(dim, start)
+    end = dim if step > 0 else dim - 1
+    if begin is None:
+        return end
+    return minimum(maximum(begin, 0), end)
+
+
+def _from_front(dim: Dim, bound: Dim) -> Dim | None:
+    """``bound`` counted from the front, not clamped; None: past the end."""
+    if isinstance(bound, int) and isinstance(dim, Expr):
+        if bound >= _BEYOND:
+            return None
+        if bound <= -_BEYOND:
+            return -1
+    if is_known_le(0, bound):
+        return bound
+    if not is_known_le(bound, -1):
+        raise ValueError(f"cannot slice at `{bound}`: it may count from either end")
+    return dim + bound
+
+
+def split_sizes(dim: Dim, parts: int | Sequence[Dim]) -> Shape:
+    """The sizes of the parts; a number of parts makes them equal, but for a smaller last.
+
+    Raises:
+        ValueError: the parts do not add up to ``dim``, or the last would be negative.
+
+    Source: ONNX Split-18.
+    """
+    if not isinstance(parts, int):
+        total = _sum(parts)
+        if is_known_unequal(total, dim):
+            raise ValueError(f"split does not add up: expected `{dim}`, got `{total}`")
+        return tuple(parts)
+    if parts < 1:
+        raise ValueError(f"number of parts is wrong: expected 1 or more, got {parts}")
+    size = ceildiv(dim, parts)
+    last = dim - (parts - 1) * size
+    if isinstance(last, int) and last < 0:
+        raise ValueError(
+            f"cannot split {dim} into {parts} parts of {size}: nothing is left"
+        )
+    return (*[size] * (parts - 1), last)
+
+
+def pad_shape(shape: Sequence[Dim], pads: Sequence[Dim]) -> Shape:
+    """The shape with ``pads`` added: what goes before every axis, then what goes after.
+
+    Raises:
+        ValueError: there are not two pads an axis, or negative ones remove too much.
+
+    Source: ONNX Pad-18.
+    """
+    rank = len(shape)
+    if len(pads) != 2 * rank:
+        raise ValueError(
+            f"number of pads is wrong: expected {2 * rank}, got {len(pads)}"
+        )
+    result = tuple(pads[i] + shape[i] + pads[rank + i] for i in range(rank))
+    if any(isinstance(dim, int) and dim < 0 for dim in result):
+        raise ValueError(
+            f"pads {format_shape(pads)} remove too much from {format_shape(shape)}"
+        )
+    return result
+
+
+def conv_output(
+    size: Dim, kernel: Dim, stride: int, dilation: int, pad_begin: Dim, pad_end: Dim
+) -> Dim:
+    """The number of windows of ``kernel`` elements, ``dilation`` apart, in the padded input.
+
+    A symbolic input is taken to be no smaller than the window.
+
+    Raises:
+        ValueError: a stride or dilation is below 1, or the window does not fit.
+
+    Source: ONNX Conv-11.
+    """
+    window = _window(kernel, stride, dilation)
+    return floordiv(_spare(pad_begin + size + pad_end, window), stride) + 1
+
+
+def pool_output(
+    size: Dim,
+    kernel: Dim,
+    stride: int,
+    dilation: int,
+    pad_begin: Dim,
+    pad_end: Dim,
+    ceil_mode: bool,
+) -> Dim:
+    """The number of pooling windows; with ``ceil_mode`` the last may overhang the end.
+
+    Such a window must start inside the input or the padding before it.
+
+    Raises:
+        ValueError: a stride or dilation is below 1, or the window does not fit.
+
+    Source: ONNX MaxPool-12, AveragePool-19; the limit is that of MaxPool-22 and PyTorch.
+    """
+    if not ceil_mode:
+        return conv_output(size, kernel, stride, dilation, pad_begin, pad_end)
+    window = _window(kernel, stride, dilation)
+    windows = ceildiv(_spare(pad_begin + size + pad_end, window), stride) + 1
+    return minimum(windows, ceildiv(pad_begin + size, stride))
+
+
+def conv_transpose_output(
+    size: Dim,
+    kernel: Dim,
+    stride: int,
+    dilation: int,
+    pads: tuple[Dim, Dim],
+    output_padding: int,
+) -> Dim:
+    """The size of which a convolution, and ``output_padding`` dropped, makes ``size``.
+
+    Raises:
+        ValueError: a stride or dilation is below 1, or the pads remove everything.
+
+    Source: ONNX ConvTranspose-11.
+    """
+    window = _window(kernel, stride, dilation)
+    result = stride * (size - 1) + output_padding + window - pads[0] - pads[1]
+    if isinstance(result, int) and result < 0:
+        raise ValueError(
+            f"pads remove too much: expected 0 or more elements, got {result}"
+        )
+    return result
+
+
+def auto_pad(
+    size: Dim, kernel: Dim, stride: int, dilation: int, mode: AutoPad
+) -> tuple[Dim, Dim]:
+    """Padding before and after that gives ``ceildiv(size, stride)`` windows; VALID: none.
+
+    An odd element of padding goes to the end (SAME_UPPER) or the beginning (SAME_LOWER).
+
+    Raises:
+        ValueError: ``mode`` is none of the three, or a stride or dilation is below 1.
+
+    Source: ONNX Conv-11, ``auto_pad``.
+    """
+    window = _window(kernel, stride, dilation)
+    if mode == "VALID":
+        return 0, 0
+    total = maximum(0, (ceildiv(size, stride) - 1) * stride + window - size)
+    less = floordiv(total, 2)
+    if mode == "SAME_UPPER":
+        return less, total - less
+    if mode == "SAME_LOWER":
+        return total - less, less
+    raise ValueError(
+        f"bad auto_pad: expected SAME_UPPER, SAME_LOWER or VALID, got {mode!r}"
+    )
+
+
+def _window(kernel: Dim, stride: int, dilation: int) -> Dim:
+    """The number of elements from the first to the last that one window reads."""
+    if stride < 1 or dilation < 1:
+        got = f"{stride} and {dilation}"
+        raise ValueError(f"bad stride or dilation: expected 1 or more, got {got}")
+    return dilation * (kernel - 1) + 1
+
+
+def _spare(padded: Dim, window: Dim) -> Dim:
+    spare = padded - window
+    if is_known_le(spare, -1):
+        raise ValueError(
+            f"window does not fit: expected {window} elements, got {padded}"
+        )
+    return spare

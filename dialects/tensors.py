@@ -1,0 +1,155 @@
+"""Tensor types with named dimensions, and Python values of attributes.
+
+A dimension is an int or a symbolic expression (:mod:`relax_mlir.dialects.shapes`). A
+type with a symbolic dimension carries all of them as its encoding,
+``tensor<?x4xf32, #relax.shape<["n", "4"]>>``; the text is canonical, so equal shapes
+are equal types.
+"""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from mlir import ir
+
+from relax_mlir.dialects import dtypes, shapes
+from relax_mlir.dialects.dtypes import DType
+from relax_mlir.dialects.shapes import Dim
+
+__all__ = [
+    "attr_of",
+    "dtype_of",
+    "elements",
+    "pack",
+    "python_value",
+    "shape_attr",
+    "shape_of",
+    "substitute_type",
+    "tensor_type",
+]
+
+_DYNAMIC = ir.ShapedType.get_dynamic_size()
+_PREFIX = "#relax.shape<"
+
+
+def tensor_type(shape: Sequence[Dim], dtype: DType) -> ir.RankedTensorType:
+    """The tensor type with these dimensions, named where they are symbolic."""
+    if all(isinstance(dim, int) for dim in shape):
+        return ir.RankedTensorType.get(list(shape), dtype.tensor_type)
+    sizes = [dim if isinstance(dim, int) else _DYNAMIC for dim in shape]
+    return ir.RankedTensorType.get(sizes, dtype.tensor_type, shape_attr(shape))
+
+
+def shape_of(value: ir.Value | ir.Type) -> tuple[Dim, ...]:
+    """The dimensions of a tensor.
+
+    Raises:
+        ValueError: a dynamic dimension has no name, or the names do not fit the type.
+    """
+    type_ = value.type if isinstance(value, ir.Value) else value
+    sizes = tuple(type_.shape)
+    if _DYNAMIC not in sizes:
+        return sizes
+    if type_.encoding is None:
+        raise ValueError(f"`{type_}` has a dynamic dimension without a name")
+    named = _parse_shape(str(type_.encoding))
+    if len(named) != len(sizes) or any(
+        s != (d if isinstance(d, int) else _DYNAMIC) for s, d in zip(sizes, named, strict=True)
+    ):
+        raise ValueError(f"`{type_}` names dimensions that do not fit it")
+    return named
+
+
+def dtype_of(value: ir.Value | ir.Type) -> DType:
+    """The element type of a tensor."""
+    type_ = value.type if isinstance(value, ir.Value) else value
+    return dtypes.from_mlir(type_.element_type)
+
+
+def substitute_type(type_: ir.Type, names: dict[str, Dim]) -> ir.Type:
+    """``type_`` with symbols replaced; a tuple element by element."""
+    if isinstance(type_, ir.TupleType):
+        parts = [substitute_type(type_.get_type(i), names) for i in range(type_.num_types)]
+        return ir.TupleType.get_tuple(parts)
+    if not isinstance(type_, ir.RankedTensorType) or type_.encoding is None:
+        return type_
+    dims = [shapes.substitute(dim, names) for dim in shape_of(type_)]
+    return tensor_type(dims, dtype_of(type_))
+
+
+def shape_attr(shape: Sequence[Dim]) -> ir.Attribute:
+    """``#relax.shape<["n", "4"]>``."""
+    names = ", ".join(f'"{dim}"' for dim in shape)
+    return ir.Attribute.parse(f"{_PREFIX}[{names}]>")
+
+
+@lru_cache(maxsize=4096)
+def _parse_shape(text: str) -> tuple[Dim, ...]:
+    body = text.removeprefix(_PREFIX).removesuffix(">").strip()[1:-1]
+    return tuple(shapes.parse(part.strip().strip('"')) for part in body.split('", "') if part)
+
+
+def python_value(attr: ir.Attribute) -> Any:  # Any: as many types as attributes
+    """What an attribute means in Python; symbolic shapes become dimensions."""
+    if isinstance(attr, ir.ArrayAttr):
+        return tuple(python_value(item) for item in attr)
+    if isinstance(attr, (ir.DenseI64ArrayAttr, ir.DenseF64ArrayAttr, ir.DenseI32ArrayAttr)):
+        return tuple(attr)
+    if isinstance(attr, ir.TypeAttr):
+        return dtypes.from_mlir(attr.value)
+    if isinstance(attr, (ir.IntegerAttr, ir.FloatAttr, ir.StringAttr, ir.BoolAttr)):
+        return attr.value
+    if isinstance(attr, ir.FlatSymbolRefAttr):
+        return attr.value
+    text = str(attr)
+    return _parse_shape(text) if text.startswith(_PREFIX) else attr
+
+
+def attr_of(value: Any, kind: type[ir.Attribute]) -> ir.Attribute:  # Any: see python_value
+    """The attribute of class ``kind`` that holds a Python value."""
+    if isinstance(value, ir.Attribute):
+        return value
+    make = _MAKERS.get(kind)
+    if make is not None:
+        return make(value)
+    if isinstance(value, (tuple, list)):
+        return shape_attr(value)
+    raise ValueError(f"cannot turn {value!r} into an attribute")
+
+
+_MAKERS: dict[type, Any] = {
+    ir.IntegerAttr: lambda v: ir.IntegerAttr.get(ir.IntegerType.get_signless(64), int(v)),
+    ir.FloatAttr: lambda v: ir.FloatAttr.get(ir.F64Type.get(), float(v)),
+    ir.StringAttr: ir.StringAttr.get,
+    ir.BoolAttr: lambda v: ir.BoolAttr.get(bool(v)),
+    ir.DenseI64ArrayAttr: lambda v: ir.DenseI64ArrayAttr.get([int(i) for i in v]),
+    ir.DenseF64ArrayAttr: lambda v: ir.DenseF64ArrayAttr.get([float(i) for i in v]),
+    ir.TypeAttr: lambda v: ir.TypeAttr.get(v.tensor_type),
+    ir.FlatSymbolRefAttr: ir.FlatSymbolRefAttr.get,
+}
+
+
+def pack(values: Sequence[ir.Value]) -> ir.Value:
+    """Values of any types as one tuple.
+
+    IRDL's variadic operands must all have one type, so mixed lists travel as a tuple,
+    made by a cast that upstream passes leave alone.
+    """
+    type_ = ir.TupleType.get_tuple([value.type for value in values])
+    cast = ir.Operation.create(
+        "builtin.unrealized_conversion_cast", results=[type_], operands=list(values)
+    )
+    return cast.results[0]
+
+
+def elements(value: ir.Value) -> list[ir.Value]:
+    """The values that a tuple was packed from.
+
+    Raises:
+        ValueError: the tuple was not made by :func:`pack`.
+    """
+    owner = value.owner
+    name = owner.name if isinstance(owner, (ir.Operation, ir.OpView)) else "block argument"
+    if name != "builtin.unrealized_conversion_cast":
+        raise ValueError(f"expected a tuple packed from values, got one made by `{name}`")
+    return list(owner.operands)

@@ -1,0 +1,339 @@
+"""The tensor-expression builder: what an operator's ``legalize`` talks to.
+
+It writes one tensor program: a ``func.func`` of :class:`BlockOp` over buffers. Every
+computed buffer starts as an ``alloc_buffer``; :meth:`Builder.finish` makes the results
+the program's destinations.
+"""
+
+from collections.abc import Callable, Sequence
+
+from mlir import ir
+from mlir.dialects import func
+
+from relax_mlir.dialects import shapes, tensors
+from relax_mlir.dialects.dtypes import DType
+from relax_mlir.dialects.shapes import Dim
+from relax_mlir.dialects.tir.ops import AllocBufferOp, BlockOp
+from relax_mlir.dialects.tir.scalars import (
+    Index,
+    Scalar,
+    cast,
+    constant,
+    emit,
+    emit_dim,
+    select,
+    unary,
+)
+
+__all__ = ["Buffer", "Builder", "buffer_type"]
+
+Body = Callable[..., Scalar]
+Axis = "Index | int"
+
+# Start value and combination of every reduction; infinities become the type's limits.
+_REDUCTIONS: dict[str, tuple[float, Callable[[Scalar, Scalar], Scalar]]] = {
+    "add": (0.0, lambda a, x: a + x),
+    "mul": (1.0, lambda a, x: a * x),
+    "max": (-float("inf"), lambda a, x: a.maximum(x)),
+    "min": (float("inf"), lambda a, x: a.minimum(x)),
+    "or": (0.0, lambda a, x: a | x),
+}
+
+
+def buffer_type(shape: Sequence[Dim], dtype: DType) -> ir.MemRefType:
+    """The row-major memref that holds a tensor."""
+    dynamic = ir.ShapedType.get_dynamic_size()
+    sizes = [dim if isinstance(dim, int) else dynamic for dim in shape]
+    return ir.MemRefType.get(sizes, dtype.buffer_type)
+
+
+class Buffer:
+    """A buffer and its symbolic shape; ``buffer[i, j]`` reads one element."""
+
+    def __init__(self, value: ir.Value, shape: Sequence[Dim], dtype: DType) -> None:
+        self.value = value
+        self.shape = tuple(shape)
+        self.dtype = dtype
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    def __getitem__(self, indices: "Index | int | tuple[Index | int, ...]") -> Scalar:
+        indices = indices if isinstance(indices, tuple) else (indices,)
+        values = [Index.value_of(i) for i in indices]
+        loaded = emit("memref.load", self.dtype.buffer_type, self.value, *values)
+        if self.dtype.kind != "b":
+            return Scalar(loaded, self.dtype)
+        return Scalar(emit("arith.trunci", self.dtype.scalar_type, loaded), self.dtype)
+
+    def store(self, value: Scalar, indices: "Sequence[Index | int]") -> None:
+        """Write one element."""
+        stored = value.value
+        if self.dtype.kind == "b":
+            stored = emit("arith.extui", self.dtype.buffer_type, stored)
+        ir.Operation.create(
+            "memref.store", operands=[stored, self.value, *map(Index.value_of, indices)]
+        )
+
+
+class Builder:
+    """Writes the tensor program of one operator.
+
+    Args:
+        name: symbol of the function.
+        operands: the operator's values; ``legalize`` names its inputs by them.
+        types: their types with the symbols to use inside the program.
+        results: the result types, likewise.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        operands: Sequence[ir.Value],
+        types: Sequence[ir.RankedTensorType],
+        results: Sequence[ir.RankedTensorType],
+    ) -> None:
+        self.results = [(tensors.shape_of(t), tensors.dtype_of(t)) for t in results]
+        shaped = [(tensors.shape_of(t), tensors.dtype_of(t)) for t in types]
+        self.symbols = _symbols_of([shape for shape, _ in (*shaped, *self.results)])
+        memrefs = [buffer_type(*s) for s in (*shaped, *self.results)]
+        index = ir.IndexType.get()
+        signature = ir.FunctionType.get([*memrefs, *[index] * len(self.symbols)], [])
+        self.function = func.FuncOp(name, signature)
+        self._mark([*shaped, *self.results])
+        self._block = self.function.add_entry_block()
+        arguments = list(self._block.arguments)
+        self.inputs = [
+            Buffer(a, *s) for a, s in zip(arguments[: len(shaped)], shaped, strict=True)
+        ]
+        first_symbol = len(shaped) + len(self.results)
+        self._sizes = dict(zip(self.symbols, map(Index, arguments[first_symbol:]), strict=True))
+        self._destinations = arguments[len(shaped) : first_symbol]
+        self._by_value = list(zip(operands, self.inputs, strict=True))
+
+    def _mark(self, arguments: Sequence[tuple[Sequence[Dim], DType]]) -> None:
+        attributes = self.function.attributes
+        attributes["tir.prim_func"] = ir.UnitAttr.get()
+        attributes["tir.num_outputs"] = tensors.attr_of(len(self.results), ir.IntegerAttr)
+        if not self.symbols:
+            return
+        shape_attrs = [ir.DictAttr.get({"tir.shape": tensors.shape_attr(s)}) for s, _ in arguments]
+        names = [ir.DictAttr.get({"tir.symbol": ir.StringAttr.get(s)}) for s in self.symbols]
+        attributes["arg_attrs"] = ir.ArrayAttr.get([*shape_attrs, *names])
+
+    def buffer(self, value: "ir.Value | Buffer") -> Buffer:
+        """The buffer that holds an operand of the operator."""
+        if isinstance(value, Buffer):
+            return value
+        for operand, buffer in self._by_value:
+            if operand == value:
+                return buffer
+        raise ValueError("legalize used a value that is no operand of its operation")
+
+    def dim(self, dim: Dim) -> "Index | int":
+        """A dimension as an index."""
+        if isinstance(dim, int):
+            return dim
+        with ir.InsertionPoint(self._block):
+            return emit_dim(dim, self._sizes)
+
+    def alloc(self, shape: Sequence[Dim], dtype: DType) -> Buffer:
+        """A new buffer of the program."""
+        sizes = [Index.value_of(self.dim(d)) for d in shape if not isinstance(d, int)]
+        with ir.InsertionPoint(self._block):
+            op = ir.Operation.create(
+                AllocBufferOp.OPERATION_NAME,
+                results=[buffer_type(shape, dtype)],
+                operands=sizes,
+                attributes={"shape": tensors.shape_attr(shape)},
+            )
+        return Buffer(op.results[0], shape, dtype)
+
+    def block(
+        self,
+        name: str,
+        extents: Sequence[Dim],
+        kinds: str,
+        body: Callable[..., None],
+        init: Callable[..., None] | None = None,
+    ) -> None:
+        """A raw block: ``body`` and ``init`` get the axis variables and store themselves."""
+        with ir.InsertionPoint(self._block):
+            values = [Index.value_of(self.dim(e)) for e in extents if not isinstance(e, int)]
+            static = [e if isinstance(e, int) else -1 for e in extents]
+            op = ir.Operation.create(
+                BlockOp.OPERATION_NAME,
+                operands=values,
+                attributes={
+                    "name": ir.StringAttr.get(name),
+                    "kinds": ir.StringAttr.get(kinds),
+                    "static_extents": ir.DenseI64ArrayAttr.get(static),
+                    "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(values), 0]),
+                },
+                regions=2,
+            )
+        for region, write in zip(op.regions, (init, body), strict=True):
+            if write is not None:
+                self._fill_region(region, len(extents), write)
+
+    def _fill_region(self, region: ir.Region, rank: int, write: Callable[..., None]) -> None:
+        index = ir.IndexType.get()
+        loc = ir.Location.current
+        block = ir.Block.create_at_start(region, [index] * rank, [loc] * rank)
+        with ir.InsertionPoint(block):
+            write(*map(Index, block.arguments))
+            ir.Operation.create("gpu.yield")
+
+    def compute(self, shape: Sequence[Dim], body: Body, dtype: DType, name: str = "compute") -> Buffer:
+        """A buffer whose element at ``i, j, ...`` is ``body(i, j, ...)``."""
+        out = self.alloc(shape, dtype)
+        self.block(name, shape, "S" * len(shape), lambda *axes: out.store(body(*axes), axes))
+        return out
+
+    def reduce_over(
+        self,
+        kind: str,
+        shape: Sequence[Dim],
+        reduced: Sequence[Dim],
+        body: Body,
+        dtype: DType,
+        name: str = "reduce",
+    ) -> Buffer:
+        """A buffer whose element combines ``body(*spatial, *reduce)`` over all reduce axes.
+
+        Args:
+            kind: ``add``, ``mul``, ``max``, ``min`` or ``or``.
+            shape: the spatial extents, which are the result's shape.
+            reduced: the extents of the reduce axes.
+        """
+        start, combine = _REDUCTIONS[kind]
+        out = self.alloc(shape, dtype)
+        rank = len(shape)
+
+        def init(*axes: Index) -> None:
+            out.store(constant(_finite(start, dtype), dtype), axes[:rank])
+
+        def update(*axes: Index) -> None:
+            value = body(*axes)
+            out.store(combine(out[axes[:rank]], value), axes[:rank])
+
+        kinds = "S" * rank + "R" * len(reduced)
+        self.block(name, (*shape, *reduced), kinds, update, init)
+        return out
+
+    def map(self, fn: Callable[..., Scalar], *operands: "ir.Value | Buffer", dtype: DType | None = None, name: str = "map") -> Buffer:
+        """Apply ``fn`` to every element, operands broadcast as numpy does."""
+        buffers = [self.buffer(o) for o in operands]
+        shape = shapes.broadcast(*(b.shape for b in buffers))
+
+        def body(*axes: Index) -> Scalar:
+            return fn(*(b[_broadcast_axes(b.shape, shape, axes)] for b in buffers))
+
+        return self.compute(shape, body, dtype or buffers[0].dtype, name)
+
+    def reduce(
+        self,
+        kind: str,
+        operand: "ir.Value | Buffer",
+        axes: Sequence[int],
+        *,
+        keepdims: bool = True,
+        fn: Callable[[Scalar], Scalar] = lambda x: x,
+        dtype: DType | None = None,
+        name: str = "reduce",
+    ) -> Buffer:
+        """Combine the elements along ``axes``; ``fn`` is applied to each first."""
+        source = self.buffer(operand)
+        axes = shapes.normalize_axes(axes, source.rank)
+        kept = [i for i in range(source.rank) if i not in axes]
+        shape = shapes.reduced(source.shape, axes, keepdims)
+        position = {axis: (i if keepdims else None) for i, axis in enumerate(range(source.rank))}
+        spatial = {k: (position[k] if keepdims else i) for i, k in enumerate(kept)}
+
+        def body(*points: Index) -> Scalar:
+            inner = points[len(shape) :]
+            where = [
+                inner[axes.index(i)] if i in axes else points[spatial[i]] for i in range(source.rank)
+            ]
+            return fn(source[tuple(where)])
+
+        extents = [source.shape[a] for a in axes]
+        return self.reduce_over(kind, shape, extents, body, dtype or source.dtype, name)
+
+    def finish(self, results: "Buffer | Sequence[Buffer]") -> func.FuncOp:
+        """Make ``results`` the destinations and close the function."""
+        results = [results] if isinstance(results, Buffer) else list(results)
+        own = {id(b) for b in self.inputs}
+        used: list[ir.Value] = []
+        for position, (result, destination) in enumerate(zip(results, self._destinations, strict=True)):
+            shape, dtype = self.results[position]
+            if id(result) in own or any(result.value == v for v in used):
+                source = result
+                copy = self.compute(shape, lambda *i, s=source: s[i], dtype, "copy")
+                result = copy
+            used.append(result.value)
+            alloc = result.value.owner
+            result.value.replace_all_uses_with(destination)
+            alloc.erase()
+        with ir.InsertionPoint(self._block):
+            func.ReturnOp([])
+        return self.function
+
+    # What bodies are written with.
+    constant = staticmethod(constant)
+    select = staticmethod(select)
+    cast = staticmethod(cast)
+
+    @staticmethod
+    def math(name: str, operand: Scalar) -> Scalar:
+        """``math.<name>``; f16 and bf16 are computed in f32."""
+        if operand.dtype.bits >= 32:
+            return unary(f"math.{name}", operand)
+        wide = unary(f"math.{name}", cast(operand, _F32))
+        return cast(wide, operand.dtype)
+
+    def guarded(self, condition: Scalar, read: Callable[[], Scalar], otherwise: Scalar) -> Scalar:
+        """``read()`` where ``condition`` holds, else ``otherwise``; never reads elsewhere."""
+        op = ir.Operation.create(
+            "scf.if", results=[otherwise.value.type], operands=[condition.value], regions=2
+        )
+        then = ir.Block.create_at_start(op.regions[0], [])
+        with ir.InsertionPoint(then):
+            value = read()
+            ir.Operation.create("scf.yield", operands=[value.value])
+        other = ir.Block.create_at_start(op.regions[1], [])
+        with ir.InsertionPoint(other):
+            ir.Operation.create("scf.yield", operands=[otherwise.value])
+        return Scalar(op.results[0], value.dtype)
+
+
+def _finite(start: float, dtype: DType) -> float:
+    """The start value of a reduction in a type that has no infinities."""
+    if dtype.is_float or start in (0.0, 1.0):
+        return start
+    if dtype.kind in "ub":
+        return 0 if start < 0 else (1 << dtype.bits) - 1
+    return -(1 << (dtype.bits - 1)) if start < 0 else (1 << (dtype.bits - 1)) - 1
+
+
+def _broadcast_axes(shape: Sequence[Dim], to: Sequence[Dim], axes: Sequence[Index]) -> "tuple[Index | int, ...]":
+    """Where an operand of ``shape`` is read for the point ``axes`` of ``to``."""
+    tail = axes[len(axes) - len(shape) :]
+    wide = to[len(to) - len(shape) :]
+    return tuple(
+        0 if dim == 1 and other != 1 else axis
+        for dim, other, axis in zip(shape, wide, tail, strict=True)
+    )
+
+
+def _symbols_of(all_shapes: Sequence[Sequence[Dim]]) -> list[str]:
+    names: dict[str, None] = {}
+    for shape in all_shapes:
+        for dim in shape:
+            for name in () if isinstance(dim, int) else shapes.symbols_of(dim):
+                names[name] = None
+    return list(names)
+
+
+_F32 = DType("float32", "f", 32)

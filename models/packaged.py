@@ -1,0 +1,112 @@
+"""Trained models inside PyPI packages: fetched on demand, never committed."""
+
+import hashlib
+import os
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+_PIP_TIMEOUT_S = 15
+_TAIL = 400  # characters of pip's message that an error repeats
+
+
+class FetchError(RuntimeError):
+    """A package, or a file in it, could not be had."""
+
+
+@dataclass(frozen=True)
+class Packaged:
+    """A trained model in a wheel, and an input whose answer is known.
+
+    Attributes:
+        package: requirement with its exact version.
+        member: path of the .onnx file inside the wheel.
+        sha256: of the file, in hexadecimal.
+        inputs: from a cache folder (for the images and settings that also come from
+            packages) to the arrays to feed.
+        decode: from a cache folder and the model's outputs to the answer.
+        expected: what `decode` must return.
+        tolerance: maximum error relative to the output's scale.
+    """
+
+    name: str
+    package: str
+    member: str
+    sha256: str
+    inputs: Callable[[Path | None], Mapping[str, np.ndarray]]
+    decode: Callable[[Path | None, Sequence[np.ndarray]], object]
+    expected: object
+    tolerance: float = 1e-4
+
+
+def fetch(entry: Packaged, cache_dir: Path | None = None) -> Path:
+    """The model's file below `cache_dir`, downloaded if it is not there yet.
+
+    Args:
+        cache_dir: where wheels and files stay; None: the user's cache folder.
+
+    Raises:
+        FetchError: no network, no such package, or a file that differs.
+    """
+    path = fetch_member(entry.package, entry.member, cache_dir)
+    found = hashlib.sha256(path.read_bytes()).hexdigest()
+    if found != entry.sha256:
+        raise FetchError(
+            f"`{entry.member}` in {entry.package}: the file changed: expected sha256 "
+            f"{entry.sha256}, got {found}."
+        )
+    return path
+
+
+def fetch_member(package: str, member: str, cache_dir: Path | None = None) -> Path:
+    """One file out of the wheel of `package`, with the same cache as `fetch`."""
+    folder = (cache_dir or _user_cache_dir()) / package.replace("==", "-")
+    path = folder / "files" / member
+    if path.exists():
+        return path
+    with zipfile.ZipFile(_wheel(package, folder)) as wheel:
+        if member not in wheel.namelist():
+            raise FetchError(f"{package}: the wheel has no file `{member}`.")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # Another process may do the same: write aside, then move in one step.
+        aside = path.with_name(f"{path.name}.{os.getpid()}")
+        aside.write_bytes(wheel.read(member))
+        aside.replace(path)
+    return path
+
+
+def _wheel(package: str, folder: Path) -> Path:
+    wheels = sorted(folder.glob("*.whl"))
+    if not wheels:
+        _download(package, folder)
+        wheels = sorted(folder.glob("*.whl"))
+    return wheels[0]
+
+
+def _download(package: str, folder: Path) -> None:
+    options = ["--no-deps", "--only-binary=:all:", "--disable-pip-version-check"]
+    options += ["--quiet", "--retries=1", f"--timeout={_PIP_TIMEOUT_S}"]
+    # Only files are taken out of the wheel: one for any Python will do.
+    options += ["--python-version=3.11"]
+    command = [sys.executable, "-m", "pip", "download", *options]
+    result = subprocess.run(
+        [*command, f"--dest={folder}", package],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if result.returncode != 0:
+        raise FetchError(
+            f"{package}: pip could not download it: {result.stderr.strip()[-_TAIL:]} "
+            f"Hint: this needs a package index; with one, run it once to fill {folder}."
+        )
+
+
+def _user_cache_dir() -> Path:
+    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(root) / "relax_mlir" / "models"

@@ -1,0 +1,59 @@
+"""Every exception that relax_mlir raises on purpose.
+
+A message reads *where: what is wrong: expected E, got G. Hint.* Leaves raise
+``ValueError`` with one sentence; the boundary that knows the place wraps it once
+with :func:`located`.
+"""
+
+import difflib
+from collections.abc import Iterable
+
+__all__ = [
+    "CompileError",
+    "IRError",
+    "ImportError_",
+    "PassError",
+    "PipelineError",
+    "RelaxError",
+    "UnsupportedError",
+    "VerificationError",
+    "near_misses",
+]
+
+
+class RelaxError(Exception):
+    """Base of all errors of this package."""
+
+
+class IRError(RelaxError, ValueError):
+    """A module is not well formed: syntax, types, or an op used wrongly."""
+
+
+class PipelineError(RelaxError, ValueError):
+    """A pass pipeline string is malformed or names something unknown."""
+
+
+class PassError(RelaxError, RuntimeError):
+    """A pass could not do its work on this module."""
+
+
+class VerificationError(RelaxError, RuntimeError):
+    """A pass changed the values that a module computes, or left what it must not."""
+
+
+class ImportError_(RelaxError, ValueError):
+    """A model cannot be read: damaged, inconsistent, or outside the standard."""
+
+
+class UnsupportedError(ImportError_, NotImplementedError):
+    """A model is valid but uses something that has no rule here yet."""
+
+
+class CompileError(RelaxError, RuntimeError):
+    """Code generation failed."""
+
+
+def near_misses(name: str, known: Iterable[str]) -> str:
+    """A hint that lists the known names closest to ``name``, or an empty string."""
+    close = difflib.get_close_matches(name, sorted(known), n=3, cutoff=0.6)
+    return f" Did you mean {' or '.join(f'`{word}`' for word in close)}?" if close else ""

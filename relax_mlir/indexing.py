@@ -1,0 +1,103 @@
+"""Index expressions read back from the IR."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from mlir import ir
+
+from relax_mlir.dialects import tensors
+
+__all__ = ["Linear", "buffer_sizes", "constant_of", "linear_in"]
+
+
+@dataclass(frozen=True)
+class Linear:
+    """``sum(coefficients[axis] * axis) + constant``.
+
+    Attributes:
+        coefficients: a nonzero factor per axis number.
+        constant: what is added.
+    """
+
+    coefficients: Mapping[int, int]
+    constant: int = 0
+
+    @property
+    def single_axis(self) -> int | None:
+        """The axis, if the form is just that axis."""
+        if self.constant == 0 and list(self.coefficients.values()) == [1]:
+            return next(iter(self.coefficients))
+        return None
+
+    def plus(self, other: "Linear", factor: int = 1) -> "Linear":
+        """``self + factor * other``."""
+        total = dict(self.coefficients)
+        for axis, value in other.coefficients.items():
+            total[axis] = total.get(axis, 0) + factor * value
+        kept = {axis: value for axis, value in total.items() if value}
+        return Linear(kept, self.constant + factor * other.constant)
+
+    def scaled(self, factor: int) -> "Linear":
+        """``factor * self``."""
+        return Linear({}, 0).plus(self, factor)
+
+
+def constant_of(value: ir.Value) -> int | None:
+    """The integer that ``value`` is a constant of, or None."""
+    owner = value.owner
+    if isinstance(owner, ir.Block) or owner.name != "arith.constant":
+        return None
+    attr = owner.attributes["value"]
+    return attr.value if isinstance(attr, ir.IntegerAttr) else None
+
+
+def linear_in(value: ir.Value, axes: Mapping[ir.Value, int]) -> Linear | None:
+    """``value`` as a linear form of ``axes`` with constant coefficients, or None."""
+    if value in axes:
+        return Linear({axes[value]: 1})
+    known = constant_of(value)
+    if known is not None:
+        return Linear({}, known)
+    owner = value.owner
+    if isinstance(owner, ir.Block) or owner.name not in _COMBINE:
+        return None
+    lhs, rhs = (linear_in(operand, axes) for operand in owner.operands)
+    return None if lhs is None or rhs is None else _COMBINE[owner.name](lhs, rhs)
+
+
+def _product(lhs: Linear, rhs: Linear) -> Linear | None:
+    if not rhs.coefficients:
+        return lhs.scaled(rhs.constant)
+    return rhs.scaled(lhs.constant) if not lhs.coefficients else None
+
+
+_COMBINE = {
+    "arith.addi": lambda lhs, rhs: lhs.plus(rhs),
+    "arith.subi": lambda lhs, rhs: lhs.plus(rhs, -1),
+    "arith.muli": _product,
+}
+
+
+def buffer_sizes(buffer: ir.Value) -> list[int | ir.Value | None]:
+    """Size per axis: an int, the value it was made from, or None where that is hidden."""
+    owner = buffer.owner
+    named: Iterator[ir.Value | None]
+    if isinstance(owner, ir.Block):
+        named = _argument_sizes(buffer)
+    else:
+        named = iter(list(owner.operands))
+    return [size if size >= 0 else next(named) for size in buffer.type.shape]
+
+
+def _argument_sizes(argument: ir.Value) -> Iterator[ir.Value | None]:
+    """The symbols that are a dynamic size of a function's argument, as they stand."""
+    block = argument.owner
+    attrs = list(block.owner.attributes["arg_attrs"])
+    symbols = {
+        a["tir.symbol"].value: value
+        for a, value in zip(attrs, block.arguments, strict=True)
+        if "tir.symbol" in a
+    }
+    for dim in tensors.python_value(attrs[argument.arg_number]["tir.shape"]):
+        if not isinstance(dim, int):
+            yield symbols.get(str(dim))

@@ -1,0 +1,1 @@
+"""Passes: one file each; the path is the name (``relax-fuse-ops`` = relax/fuse_ops.py)."""

@@ -1,0 +1,234 @@
+"""``relax-lower-main``: the graph becomes a function on buffers that calls kernels."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from mlir import ir
+from mlir.dialects import func
+
+from relax_mlir.dialects import shapes, tensors
+from relax_mlir.dialects.shapes import Dim
+from relax_mlir.dialects.tir import Index, buffer_type, emit_dim
+from relax_mlir.errors import PassError
+from relax_mlir.module import IRModule
+from relax_mlir.passes.relax.plan_memory import result_tensors, storage_root
+from relax_mlir.rewriting import Pass
+from relax_mlir.schedules.emit import index, op, reinterpret
+
+__all__ = ["LowerMain"]
+
+
+@dataclass(frozen=True)
+class LowerMain(Pass):
+    """Turn ``main`` on tensors into ``main`` on buffers.
+
+    Its arguments become the inputs, the outputs, the constants it uses, the arena and
+    the symbolic sizes. ``main_shapes`` computes what depends on the sizes: dimensions
+    of inputs and outputs that are no plain symbol, and the bytes of the arena.
+    """
+
+    def run(self, module: IRModule) -> None:
+        function = module.function("main")
+        with ir.InsertionPoint(function), function.location:
+            _MainLowering(module, function).run()
+        function.operation.erase()
+
+
+class _MainLowering:
+    def __init__(self, module: IRModule, function: func.FuncOp) -> None:
+        self.module, self.function = module, function
+        self.operations = list(function.entry_block.operations)
+        self.returned = list(self.operations[-1].operands)
+        self.symbols: list[str] = []
+        for type_ in function.type.inputs:
+            for dim in tensors.shape_of(type_):
+                for name in () if isinstance(dim, int) else shapes.symbols_of(dim):
+                    if name not in self.symbols:
+                        self.symbols.append(name)
+        self.buffers: dict[ir.Value, ir.Value] = {}
+
+    def run(self) -> None:
+        self.function.attributes["sym_name"] = ir.StringAttr.get("main.old")
+        constants = self._constants()
+        arena = self.function.attributes["relax.arena_bytes"].value
+        types, attrs = self._signature([c.results[0] for c in constants], constants)
+        main = func.FuncOp("main", ir.FunctionType.get(types, []))
+        main.attributes["relax.main"] = ir.UnitAttr.get()
+        for name in ("relax.arena_bytes", "relax.unshared_bytes"):
+            main.attributes[name] = self.function.attributes[name]
+        main.attributes["arg_attrs"] = ir.ArrayAttr.get(attrs)
+        block = main.add_entry_block()
+        arguments = list(block.arguments)
+        inputs = list(self.function.entry_block.arguments)
+        outputs = arguments[len(inputs) : len(inputs) + len(self.returned)]
+        tail = arguments[len(inputs) + len(self.returned) :]
+        self.arena = tail[len(constants)]
+        self.sizes = dict(zip(self.symbols, map(Index, tail[len(constants) + 1 :]), strict=True))
+        self.buffers.update(zip(inputs, arguments, strict=False))
+        self.buffers.update((c.results[0], v) for c, v in zip(constants, tail, strict=False))
+        with ir.InsertionPoint(block):
+            self._assign_outputs(outputs)
+            for operation in self.operations[:-1]:
+                with operation.location:
+                    self._lower(operation)
+            self._copy_outputs(outputs)
+            func.ReturnOp([])
+        self._emit_shapes(shapes.parse(arena))
+
+    def _constants(self) -> list[ir.OpView]:
+        return [o for o in self.operations if o.operation.name == "relax.constant"]
+
+    def _signature(
+        self, constant_values: list[ir.Value], constants: list[ir.OpView]
+    ) -> tuple[list[ir.Type], list[ir.Attribute]]:
+        types: list[ir.Type] = []
+        attrs: list[ir.Attribute] = []
+        names = _names(self.function, "relax.input_names", len(self.function.type.inputs), "x")
+        result_names = _names(self.function, "relax.output_names", len(self.returned), "y")
+        values = [(t, {"relax.input": n}) for t, n in zip(self.function.type.inputs, names, strict=True)]
+        values += [
+            (v.type, {"relax.output": n}) for v, n in zip(self.returned, result_names, strict=True)
+        ]
+        values += [(c.results[0].type, {"relax.constant": self._key(c)}) for c in constants]
+        for type_, extra in values:
+            dims, dtype = tensors.shape_of(type_), tensors.dtype_of(type_)
+            types.append(buffer_type(dims, dtype))
+            named = {k: ir.StringAttr.get(v) for k, v in extra.items()}
+            named["tir.shape"] = tensors.shape_attr(dims)
+            named["relax.dtype"] = ir.StringAttr.get(str(dtype))
+            attrs.append(ir.DictAttr.get(named))
+        byte = ir.IntegerType.get_signless(8)
+        types.append(ir.MemRefType.get([ir.ShapedType.get_dynamic_size()], byte))
+        attrs.append(ir.DictAttr.get({"relax.arena": ir.UnitAttr.get()}))
+        for name in self.symbols:
+            types.append(ir.IndexType.get())
+            attrs.append(ir.DictAttr.get({"tir.symbol": ir.StringAttr.get(name)}))
+        return types, attrs
+
+    def _key(self, constant: ir.OpView) -> str:
+        """The pool's key of a constant; a small inline one enters the pool."""
+        value = constant.attributes["value"]
+        text = str(value)
+        if text.startswith("#relax.const<"):
+            return text.removeprefix('#relax.const<"').removesuffix('">')
+        dtype = tensors.dtype_of(constant.results[0])
+        array = np.array(ir.DenseElementsAttr(value)).astype(dtype.numpy)
+        array = np.broadcast_to(array, tensors.shape_of(constant.results[0]))
+        key = f"inline.{dtype}.{array.shape}.{array.tobytes().hex()}".replace(" ", "")
+        self.module.constants[key] = np.ascontiguousarray(array)
+        return key
+
+    def _assign_outputs(self, outputs: list[ir.Value]) -> None:
+        """Values that are returned are computed in the caller's buffers."""
+        for value, buffer in zip(self.returned, outputs, strict=True):
+            root = storage_root(value)
+            if root not in self.buffers:
+                self.buffers[root] = self._reshaped(buffer, root)
+
+    def _copy_outputs(self, outputs: list[ir.Value]) -> None:
+        """A returned input or constant, or one value returned twice, is copied."""
+        for value, buffer in zip(self.returned, outputs, strict=True):
+            source = self.buffers.get(value, self.buffers[storage_root(value)])
+            if storage_root(value).owner == self.function.entry_block or source != buffer:
+                if not self._is_same_memory(value, buffer):
+                    op("memref.copy", None, self._reshaped(source, value), buffer)
+
+    def _is_same_memory(self, value: ir.Value, buffer: ir.Value) -> bool:
+        memory = self.buffers[storage_root(value)]
+        while not isinstance(memory.owner, ir.Block) and memory.owner.name == "memref.reinterpret_cast":
+            memory = memory.owner.operands[0]
+        return memory == buffer
+
+    def _reshaped(self, buffer: ir.Value, value: ir.Value) -> ir.Value:
+        """A buffer seen in the shape of ``value``."""
+        dims, dtype = tensors.shape_of(value), tensors.dtype_of(value)
+        type_ = buffer_type(dims, dtype)
+        if buffer.type == type_ and all(isinstance(d, int) for d in dims):
+            return buffer
+        return reinterpret(buffer, type_, [self._size(d) for d in dims])
+
+    def _size(self, dim: Dim) -> "int | ir.Value":
+        size = emit_dim(dim, self.sizes)
+        return size.value if isinstance(size, Index) else size
+
+    def _lower(self, operation: ir.OpView) -> None:
+        name = operation.operation.name
+        if name == "relax.call_tir":
+            self._lower_call(operation)
+        elif name == "relax.reshape":
+            value = operation.results[0]
+            source = self.buffers[operation.operands[0]]
+            self.buffers[value] = self._reshaped(source, value)
+        elif name not in _SILENT:
+            raise PassError(
+                f"{operation.location}: `{name}` is left at the level where only calls of "
+                "tensor programs may be. Run `relax-legalize` first."
+            )
+
+    def _lower_call(self, call: ir.OpView) -> None:
+        offsets = [a.value for a in call.attributes["relax.offsets"]] if "relax.offsets" in call.attributes else []
+        results = result_tensors(call)
+        types = _result_types(call)
+        targets = []
+        for position, (value, type_) in enumerate(zip(results, types, strict=True)):
+            if value is None or value not in self.buffers:
+                target = self._in_arena(type_, shapes.parse(offsets[position]))
+                if value is not None:
+                    self.buffers[value] = target
+            targets.append(self.buffers[value] if value is not None else target)
+        sources = [self.buffers[v] for v in tensors.elements(call.operands[0])]
+        sizes = [index(self._size(d)) for d in tensors.python_value(call.attributes["sizes"])]
+        func.CallOp([], call.attributes["callee"].value, [*sources, *targets, *sizes])
+
+    def _in_arena(self, type_: ir.Type, offset: Dim) -> ir.Value:
+        dims, dtype = tensors.shape_of(type_), tensors.dtype_of(type_)
+        sizes = [self._size(d) for d in dims if not isinstance(d, int)]
+        where = index(self._size(offset))
+        return op("memref.view", buffer_type(dims, dtype), self.arena, where, *map(index, sizes))
+
+    def _emit_shapes(self, arena: Dim) -> None:
+        """``main_shapes(sizes)``: fill in the sizes after the symbols."""
+        derived: list[Dim] = []
+        for value in (*self.function.entry_block.arguments, *self.returned):
+            for dim in tensors.shape_of(value):
+                if not isinstance(dim, int) and str(dim) not in self.symbols and dim not in derived:
+                    derived.append(dim)
+        if not isinstance(arena, int) and arena not in derived:
+            derived.append(arena)
+        i64 = ir.IntegerType.get_signless(64)
+        sizes_type = ir.MemRefType.get([len(self.symbols) + len(derived)], i64)
+        function = func.FuncOp("main_shapes", ir.FunctionType.get([sizes_type], []))
+        function.attributes["relax.derived"] = tensors.shape_attr(derived)
+        function.attributes["relax.symbols"] = ir.ArrayAttr.get(
+            [ir.StringAttr.get(s) for s in self.symbols]
+        )
+        block = function.add_entry_block()
+        (sizes,) = block.arguments
+        with ir.InsertionPoint(block):
+            named = {
+                s: Index(op("arith.index_cast", ir.IndexType.get(), op("memref.load", i64, sizes, index(i))))
+                for i, s in enumerate(self.symbols)
+            }
+            for position, dim in enumerate(derived):
+                value = op("arith.index_cast", i64, Index.value_of(emit_dim(dim, named)))
+                op("memref.store", None, value, sizes, index(len(self.symbols) + position))
+            func.ReturnOp([])
+
+
+# What needs no code of its own: read through their users.
+_SILENT = frozenset(
+    {"relax.constant", "relax.tuple_get_item", "builtin.unrealized_conversion_cast"}
+)
+
+
+def _result_types(call: ir.OpView) -> list[ir.Type]:
+    type_ = call.results[0].type
+    if isinstance(type_, ir.TupleType):
+        return [type_.get_type(i) for i in range(type_.num_types)]
+    return [type_]
+
+
+def _names(function: func.FuncOp, attribute: str, count: int, prefix: str) -> list[str]:
+    if attribute in function.attributes:
+        return [a.value for a in function.attributes[attribute]]
+    return [f"{prefix}{i}" for i in range(count)]

@@ -1,0 +1,166 @@
+"""``relax-plan-memory``: where in one arena every intermediate tensor lies."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects import func
+
+from relax_mlir.dialects import shapes, tensors
+from relax_mlir.dialects.shapes import Dim
+from relax_mlir.module import IRModule
+from relax_mlir.rewriting import Pass
+
+__all__ = ["PlanMemory", "result_tensors", "storage_root"]
+
+_ALIGNMENT = 64  # bytes
+
+
+@dataclass
+class _Tensor:
+    """An intermediate: its owner's result, bytes, and the steps it lives from and to."""
+
+    op: ir.OpView
+    position: int
+    size: Dim
+    first: int
+    last: int
+    offset: Dim = 0
+
+
+@dataclass(frozen=True)
+class PlanMemory(Pass):
+    """Give every intermediate a place in one arena, reusing what is dead.
+
+    Sets ``relax.offsets`` on the calls, and ``relax.arena_bytes`` on the function, next
+    to ``relax.unshared_bytes``, which is what it would be without reuse. Tensors that
+    are returned lie in the caller's buffers, and a reshape is a view of its operand.
+    """
+
+    def run(self, module: IRModule) -> None:
+        for function in module.functions():
+            if function.name.value == "main" and not function.is_external:
+                _plan(function)
+
+
+def storage_root(value: ir.Value) -> ir.Value:
+    """The value whose memory ``value`` shares: what a chain of reshapes starts from."""
+    while not isinstance(value.owner, ir.Block) and value.owner.name == "relax.reshape":
+        value = value.owner.operands[0]
+    return value
+
+
+def result_tensors(op: ir.OpView) -> list[ir.Value]:
+    """The tensors that a call makes: its result, or the elements of its tuple in order.
+
+    An element that nobody takes out is missing from the program; its place is None.
+    """
+    result = op.results[0]
+    if not isinstance(result.type, ir.TupleType):
+        return [result]
+    taken: list[ir.Value | None] = [None] * result.type.num_types
+    for use in result.uses:
+        taken[use.owner.attributes["index"].value] = use.owner.results[0]
+    return taken
+
+
+def _plan(function: func.FuncOp) -> None:
+    operations = list(function.entry_block.operations)
+    last = _last_uses(operations)
+    returned = {storage_root(v) for v in operations[-1].operands}
+    intermediates: list[_Tensor] = []
+    for step, op in enumerate(operations):
+        if op.operation.name not in ("relax.call_tir", "relax.call_dps_packed"):
+            continue
+        types = _types(op.results[0].type)
+        for position, (value, type_) in enumerate(zip(result_tensors(op), types, strict=True)):
+            if value is None or value not in returned:
+                end = last.get(value, step) if value is not None else step
+                intermediates.append(_Tensor(op, position, _bytes(type_), step, end))
+    total = _place(intermediates)
+    _annotate(function, intermediates, total)
+
+
+def _types(type_: ir.Type) -> list[ir.Type]:
+    if isinstance(type_, ir.TupleType):
+        return [type_.get_type(i) for i in range(type_.num_types)]
+    return [type_]
+
+
+def _bytes(type_: ir.Type) -> Dim:
+    size = shapes.product(tensors.shape_of(type_)) * tensors.dtype_of(type_).size_bytes
+    return shapes.ceildiv(size, _ALIGNMENT) * _ALIGNMENT
+
+
+def _last_uses(operations: Sequence[ir.OpView]) -> dict[ir.Value, int]:
+    """The last step that reads the memory of each value."""
+    last: dict[ir.Value, int] = {}
+    for step, op in enumerate(operations):
+        for operand in op.operands:
+            last[storage_root(operand)] = step
+    # A tuple pack reads nothing; the call that takes it does.
+    for step, op in enumerate(operations):
+        if op.operation.name != "builtin.unrealized_conversion_cast":
+            continue
+        end = last.get(op.results[0], step)
+        for operand in op.operands:
+            root = storage_root(operand)
+            last[root] = max(last[root], end)
+    return last
+
+
+def _place(intermediates: list[_Tensor]) -> Dim:
+    """Choose offsets; the bytes of the arena.
+
+    Constant sizes are placed largest first at the lowest free offset. A symbolic size
+    takes the slot of a dead tensor that is surely as large, or a new one at the end.
+    """
+    static = [t for t in intermediates if isinstance(t.size, int)]
+    end = _place_static(static)
+    total: Dim = end
+    slots: list[tuple[Dim, Dim, list[_Tensor]]] = []
+    for tensor in (t for t in intermediates if not isinstance(t.size, int)):
+        for offset, size, users in slots:
+            if shapes.is_known_le(tensor.size, size) and not any(_overlap(tensor, u) for u in users):
+                tensor.offset = offset
+                users.append(tensor)
+                break
+        else:
+            tensor.offset = total
+            slots.append((total, tensor.size, [tensor]))
+            total = total + tensor.size
+    return total
+
+
+def _overlap(a: _Tensor, b: _Tensor) -> bool:
+    return a.first <= b.last and b.first <= a.last
+
+
+def _place_static(tensors_: list[_Tensor]) -> int:
+    placed: list[_Tensor] = []
+    end = 0
+    for tensor in sorted(tensors_, key=lambda t: (-t.size, t.first)):
+        offset = 0
+        for other in sorted((p for p in placed if _overlap(p, tensor)), key=lambda p: p.offset):
+            if offset + tensor.size <= other.offset:
+                break
+            offset = max(offset, other.offset + other.size)
+        tensor.offset = offset
+        placed.append(tensor)
+        end = max(end, offset + tensor.size)
+    return end
+
+
+def _annotate(function: func.FuncOp, intermediates: list[_Tensor], total: Dim) -> None:
+    by_op: dict[ir.OpView, dict[int, Dim]] = {}
+    for tensor in intermediates:
+        by_op.setdefault(tensor.op, {})[tensor.position] = tensor.offset
+    for op, offsets in by_op.items():
+        count = len(_types(op.results[0].type))
+        texts = [str(offsets[i]) if i in offsets else "" for i in range(count)]
+        op.attributes["relax.offsets"] = ir.ArrayAttr.get([ir.StringAttr.get(t) for t in texts])
+    unshared: Dim = 0
+    for tensor in intermediates:
+        unshared = unshared + tensor.size
+    function.attributes["relax.arena_bytes"] = ir.StringAttr.get(str(total))
+    function.attributes["relax.unshared_bytes"] = ir.StringAttr.get(str(unshared))

@@ -1,0 +1,386 @@
+"""``schedule-lower-abi``: functions on memrefs get the calling convention of the runtime."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects import func
+
+from relax_mlir.dialects import tensors
+from relax_mlir.dialects.shapes import Dim
+from relax_mlir.dialects.tir import Index, emit_dim
+from relax_mlir.errors import PassError
+from relax_mlir.module import IRModule
+from relax_mlir.rewriting import Pass, erase
+from relax_mlir.schedules.emit import Extent, add, div, index, multiply, op, reinterpret
+
+__all__ = ["LowerAbi"]
+
+_PARALLEL_FOR = "relax_rt1_parallel_for"
+_ALIGNMENT = 64  # bytes, of every buffer in a scratch or an arena
+
+
+@dataclass(frozen=True)
+class LowerAbi(Pass):
+    """Give kernels and main the C calling convention of the native runtime.
+
+    A kernel ``k`` becomes three functions: ``k_body`` with the loops, on pointers that
+    do not alias; ``k_tile(buffers, sizes, scratch, begin, end)``, which the runtime
+    calls for a range of tiles; and ``k(buffers, sizes, context)``, which hands the tiles
+    to the runtime. ``main(buffers, sizes, arena, context)`` calls kernels that way.
+    """
+
+    def run(self, module: IRModule) -> None:
+        for function in module.functions():
+            if "tir.prim_func" in function.attributes:
+                _KernelLowering(function).run()
+            elif "relax.main" in function.attributes:
+                _lower_main(function)
+        if any(_calls_runtime(f) for f in module.functions()):
+            _declare_parallel_for(module)
+
+
+def _calls_runtime(function: func.FuncOp) -> bool:
+    return "relax.entry" in function.attributes and not function.is_external
+
+
+def _pointer() -> ir.Type:
+    return ir.Type.parse("!llvm.ptr")
+
+
+def _i64() -> ir.Type:
+    return ir.IntegerType.get_signless(64)
+
+
+def _declare_parallel_for(module: IRModule) -> None:
+    p, i64 = _pointer(), _i64()
+    tile = ir.FunctionType.get([p, p, p, i64, i64], [])
+    with ir.InsertionPoint.at_block_begin(module.mlir.body):
+        signature = ir.FunctionType.get([p, tile, p, p, i64, i64, i64], [])
+        func.FuncOp(_PARALLEL_FOR, signature, visibility="private")
+
+
+class _KernelLowering:
+    """Splits one kernel into body, tile and entry."""
+
+    def __init__(self, function: func.FuncOp) -> None:
+        self.function = function
+        self.name = function.name.value
+        self.types = list(function.type.inputs)
+        self.memrefs = [t for t in self.types if isinstance(t, ir.MemRefType)]
+        self.shapes = [_argument_shape(function, i) for i in range(len(self.memrefs))]
+        self.symbols = [
+            ir.DictAttr(a)["tir.symbol"].value
+            for a in list(function.attributes["arg_attrs"] if len(self.memrefs) < len(self.types) else [])[
+                len(self.memrefs) :
+            ]
+        ]
+
+    def run(self) -> None:
+        if self.function.is_external:
+            self._declare()
+            return
+        loop = self._parallel_loop()
+        self.function.attributes["sym_name"] = ir.StringAttr.get(f"{self.name}.old")
+        with ir.InsertionPoint(self.function), self.function.location:
+            self._make_entry(loop)
+            self._make_body(loop)
+            self._make_tile()
+        self.function.operation.erase()
+
+    def _declare(self) -> None:
+        p = _pointer()
+        self.function.attributes["sym_name"] = ir.StringAttr.get(f"{self.name}.old")
+        with ir.InsertionPoint(self.function), self.function.location:
+            func.FuncOp(self.name, ir.FunctionType.get([p, p, p], []), visibility="private")
+        self.function.operation.erase()
+
+    def _parallel_loop(self) -> ir.OpView:
+        loops = [
+            o
+            for o in self.function.regions[0].blocks[0].operations
+            if o.operation.name == "scf.for" and "tir.grain" in o.attributes
+        ]
+        if len(loops) != 1:
+            raise PassError(
+                f"kernel `{self.name}`: expected one loop over tiles, got {len(loops)}. "
+                "Run `schedule-apply` first."
+            )
+        return loops[0]
+
+    def _prefix(self, loop: ir.OpView) -> list[ir.OpView]:
+        operations = list(self.function.regions[0].blocks[0].operations)
+        return operations[: operations.index(loop)]
+
+    def _make_entry(self, loop: ir.OpView) -> None:
+        """``k(buffers, sizes, context)``: how many tiles, how much scratch, and go."""
+        p = _pointer()
+        entry = func.FuncOp(self.name, ir.FunctionType.get([p, p, p], []))
+        entry.attributes["relax.entry"] = ir.UnitAttr.get()
+        buffers, sizes, context = entry.add_entry_block().arguments
+        with ir.InsertionPoint(entry.entry_block):
+            mapping = self._load_arguments(buffers, sizes)
+            for operation in self._prefix(loop):
+                _clone(operation, mapping)
+            tiles = mapping.get(loop.operands[1], loop.operands[1])
+            scratch = _scratch_layout(loop, mapping)[1]
+            tile_type = ir.FunctionType.get([p, p, p, _i64(), _i64()], [])
+            tile = op(
+                "func.constant", tile_type, value=ir.FlatSymbolRefAttr.get(f"{self.name}.tile")
+            )
+            grain = op("arith.constant", _i64(), value=loop.attributes["tir.grain"])
+            func.CallOp(
+                [],
+                _PARALLEL_FOR,
+                [context, tile, buffers, sizes, _to_i64(tiles), grain, _to_i64(scratch)],
+            )
+            func.ReturnOp([])
+
+    def _make_body(self, loop: ir.OpView) -> None:
+        """``k_body``: the loops, from tile ``begin`` to ``end``."""
+        pointers = [ir.MemRefType.get([1], t.element_type) for t in self.memrefs]
+        scratch_type = ir.MemRefType.get([1], ir.IntegerType.get_signless(8))
+        index_type = ir.IndexType.get()
+        inputs = [*pointers, *[index_type] * len(self.symbols), scratch_type, index_type, index_type]
+        body = func.FuncOp(
+            f"{self.name}.body", ir.FunctionType.get(inputs, []), visibility="private"
+        )
+        no_alias = ir.DictAttr.get({"llvm.noalias": ir.UnitAttr.get()})
+        empty = ir.DictAttr.get({})
+        body.attributes["arg_attrs"] = ir.ArrayAttr.get(
+            [no_alias if isinstance(t, ir.MemRefType) else empty for t in inputs]
+        )
+        block = body.add_entry_block()
+        arguments = list(block.arguments)
+        with ir.InsertionPoint(block):
+            symbols = arguments[len(pointers) : len(pointers) + len(self.symbols)]
+            values = self._views(arguments[: len(pointers)], symbols)
+        old = self.function.regions[0].blocks[0]
+        for argument, value in zip(old.arguments, [*values, *symbols], strict=True):
+            argument.replace_all_uses_with(value)
+        for operation in list(old.operations):
+            block.append(operation)
+        begin, end = arguments[-2:]
+        loop.operands[0] = begin
+        loop.operands[1] = end
+        with ir.InsertionPoint(loop):
+            _place_scratch(loop, arguments[-3])
+
+    def _make_tile(self) -> None:
+        p, i64 = _pointer(), _i64()
+        tile = func.FuncOp(f"{self.name}.tile", ir.FunctionType.get([p, p, p, i64, i64], []))
+        buffers, sizes, scratch, begin, end = tile.add_entry_block().arguments
+        with ir.InsertionPoint(tile.entry_block):
+            pointers = [_load_pointer(buffers, i) for i in range(len(self.memrefs))]
+            arguments = [
+                _memref_of(pointer, ir.MemRefType.get([1], t.element_type))
+                for pointer, t in zip(pointers, self.memrefs, strict=True)
+            ]
+            arguments += self._load_symbols(sizes)
+            bytes_type = ir.MemRefType.get([1], ir.IntegerType.get_signless(8))
+            arguments.append(_memref_of(scratch, bytes_type))
+            arguments += [_to_index(begin), _to_index(end)]
+            func.CallOp([], f"{self.name}.body", arguments)
+            func.ReturnOp([])
+
+    def _load_symbols(self, sizes: ir.Value) -> list[ir.Value]:
+        return [_to_index(_load_at(sizes, i, _i64())) for i in range(len(self.symbols))]
+
+    def _load_arguments(self, buffers: ir.Value, sizes: ir.Value) -> dict[ir.Value, ir.Value]:
+        symbols = self._load_symbols(sizes)
+        bases = [
+            _memref_of(_load_pointer(buffers, i), ir.MemRefType.get([1], t.element_type))
+            for i, t in enumerate(self.memrefs)
+        ]
+        values = [*self._views(bases, symbols), *symbols]
+        return dict(zip(self.function.regions[0].blocks[0].arguments, values, strict=True))
+
+    def _views(self, bases: Sequence[ir.Value], symbols: Sequence[ir.Value]) -> list[ir.Value]:
+        named = {n: Index(v) for n, v in zip(self.symbols, symbols, strict=True)}
+        return [
+            _view(base, type_, shape, named)
+            for base, type_, shape in zip(bases, self.memrefs, self.shapes, strict=True)
+        ]
+
+
+def _argument_shape(function: func.FuncOp, number: int) -> tuple[Dim, ...]:
+    type_ = function.type.inputs[number]
+    if all(s >= 0 for s in type_.shape):
+        return tuple(type_.shape)
+    return tensors.python_value(ir.DictAttr(function.attributes["arg_attrs"][number])["tir.shape"])
+
+
+def _view(
+    base: ir.Value, type_: ir.MemRefType, shape: Sequence[Dim], named: dict[str, Index]
+) -> ir.Value:
+    """A pointer as a row-major buffer of a shape."""
+    sizes = [emit_dim(d, named) for d in shape]
+    sizes = [s.value if isinstance(s, Index) else s for s in sizes]
+    return reinterpret(base, type_, sizes)
+
+
+def _scratch_layout(
+    loop: ir.OpView, mapping: dict[ir.Value, ir.Value]
+) -> tuple[list[tuple[ir.OpView, Extent]], Extent]:
+    """Where each buffer of a tile lies in its thread's scratch, and the bytes of all."""
+    places: list[tuple[ir.OpView, Extent]] = []
+    total: Extent = 0
+    for operation in loop.regions[0].blocks[0].operations:
+        if operation.operation.name != "memref.alloc":
+            continue
+        type_ = operation.results[0].type
+        dynamic = iter(list(operation.operands))
+        size: Extent = (type_.element_type.width + 7) // 8
+        for extent in type_.shape:
+            given = extent if extent >= 0 else next(dynamic)
+            size = multiply(size, mapping.get(given, given) if extent < 0 else given)
+        places.append((operation, total))
+        rounded = multiply(div(add(size, _ALIGNMENT - 1), _ALIGNMENT), _ALIGNMENT)
+        total = add(total, rounded)
+    return places, total
+
+
+def _place_scratch(loop: ir.OpView, scratch: ir.Value) -> None:
+    """Turn the allocations of a tile into views of the scratch argument."""
+    for operation, offset in _scratch_layout(loop, {})[0]:
+        type_ = operation.results[0].type
+        view = op("memref.view", type_, scratch, index(offset), *operation.operands)
+        operation.results[0].replace_all_uses_with(view)
+        erase(operation)
+
+
+def _lower_main(function: func.FuncOp) -> None:
+    """``i32 main(buffers, sizes, arena, context)``."""
+    p = _pointer()
+    i32 = ir.IntegerType.get_signless(32)
+    old = function.regions[0].blocks[0]
+    types = [a.type for a in old.arguments]
+    attrs = [ir.DictAttr(a) for a in function.attributes["arg_attrs"]]
+    name = function.name.value
+    with ir.InsertionPoint(function), function.location:
+        function.attributes["sym_name"] = ir.StringAttr.get(f"{name}.old")
+        lowered = func.FuncOp(name, ir.FunctionType.get([p, p, p, p], [i32]))
+        buffers, sizes, arena, context = lowered.add_entry_block().arguments
+        with ir.InsertionPoint(lowered.entry_block):
+            named: dict[str, Index] = {}
+            for attr in attrs:
+                if "tir.symbol" in attr:
+                    value = _to_index(_load_at(sizes, len(named), _i64()))
+                    named[attr["tir.symbol"].value] = Index(value)
+            symbols = iter(named.values())
+            values: list[ir.Value] = []
+            for number, (type_, attr) in enumerate(zip(types, attrs, strict=True)):
+                if isinstance(type_, ir.IndexType):
+                    values.append(next(symbols).value)
+                elif "relax.arena" in attr:
+                    values.append(_arena(arena))
+                else:
+                    shape = tensors.python_value(attr["tir.shape"])
+                    base = _memref_of(
+                        _load_pointer(buffers, number), ir.MemRefType.get([1], type_.element_type)
+                    )
+                    values.append(_view(base, type_, shape, named))
+            calls = _CallArrays(old, context)
+        for argument, value in zip(old.arguments, values, strict=True):
+            argument.replace_all_uses_with(value)
+        for operation in list(old.operations):
+            if operation.operation.name != "func.return":
+                lowered.entry_block.append(operation)
+        for operation in list(lowered.entry_block.operations):
+            if operation.operation.name == "func.call":
+                calls.lower(operation)
+        with ir.InsertionPoint(lowered.entry_block):
+            func.ReturnOp([op("arith.constant", i32, value=ir.IntegerAttr.get(i32, 0))])
+    function.operation.erase()
+
+
+def _arena(pointer: ir.Value) -> ir.Value:
+    byte = ir.IntegerType.get_signless(8)
+    base = _memref_of(pointer, ir.MemRefType.get([1], byte))
+    dynamic = ir.MemRefType.get([ir.ShapedType.get_dynamic_size()], byte)
+    return reinterpret(base, dynamic, [(1 << 62)])
+
+
+class _CallArrays:
+    """Calls kernels with arrays of buffers and sizes, which all calls share."""
+
+    def __init__(self, block: ir.Block, context: ir.Value) -> None:
+        calls = [o for o in block.operations if o.operation.name == "func.call"]
+        counts = [[0, 0], *(_count_kinds(c) for c in calls)]
+        self.context = context
+        self.buffers = _alloca(max(c[0] for c in counts), _pointer())
+        self.sizes = _alloca(max(c[1] for c in counts), _i64())
+
+    def lower(self, call: ir.OpView) -> None:
+        with ir.InsertionPoint(call), call.location:
+            buffers = [v for v in call.operands if isinstance(v.type, ir.MemRefType)]
+            sizes = [v for v in call.operands if isinstance(v.type, ir.IndexType)]
+            for number, buffer in enumerate(buffers):
+                address = op("memref.extract_aligned_pointer_as_index", ir.IndexType.get(), buffer)
+                pointer = op("llvm.inttoptr", _pointer(), _to_i64(address))
+                _store_at(pointer, self.buffers, number, _pointer())
+            for number, size in enumerate(sizes):
+                _store_at(_to_i64(size), self.sizes, number, _i64())
+            callee = call.attributes["callee"].value
+            func.CallOp([], callee, [self.buffers, self.sizes, self.context])
+        erase(call)
+
+
+def _count_kinds(call: ir.OpView) -> list[int]:
+    memrefs = sum(isinstance(v.type, ir.MemRefType) for v in call.operands)
+    return [memrefs, len(list(call.operands)) - memrefs]
+
+
+def _alloca(count: int, element: ir.Type) -> ir.Value:
+    size = op("arith.constant", _i64(), value=ir.IntegerAttr.get(_i64(), max(1, count)))
+    return op("llvm.alloca", _pointer(), size, elem_type=ir.TypeAttr.get(element))
+
+
+def _at(base: ir.Value, number: int, element: ir.Type) -> ir.Value:
+    return op(
+        "llvm.getelementptr",
+        _pointer(),
+        base,
+        rawConstantIndices=ir.DenseI32ArrayAttr.get([number]),
+        elem_type=ir.TypeAttr.get(element),
+    )
+
+
+def _load_at(base: ir.Value, number: int, element: ir.Type) -> ir.Value:
+    return op("llvm.load", element, _at(base, number, element))
+
+
+def _store_at(value: ir.Value, base: ir.Value, number: int, element: ir.Type) -> None:
+    op("llvm.store", None, value, _at(base, number, element))
+
+
+def _load_pointer(buffers: ir.Value, number: int) -> ir.Value:
+    return _load_at(buffers, number, _pointer())
+
+
+def _to_index(value: ir.Value) -> ir.Value:
+    return op("arith.index_cast", ir.IndexType.get(), value)
+
+
+def _to_i64(value: Extent) -> ir.Value:
+    return op("arith.index_cast", _i64(), index(value))
+
+
+def _memref_of(pointer: ir.Value, type_: ir.MemRefType) -> ir.Value:
+    """A pointer as a memref of rank 1, through the struct that it lowers to."""
+    struct = ir.Type.parse("!llvm.struct<(ptr, ptr, i64, array<1 x i64>, array<1 x i64>)>")
+    value = op("llvm.mlir.undef", struct)
+    zero = op("arith.constant", _i64(), value=ir.IntegerAttr.get(_i64(), 0))
+    one = op("arith.constant", _i64(), value=ir.IntegerAttr.get(_i64(), 1))
+    for part, position in ((pointer, [0]), (pointer, [1]), (zero, [2]), (one, [3, 0]), (one, [4, 0])):
+        where = ir.DenseI64ArrayAttr.get(position)
+        value = op("llvm.insertvalue", struct, value, part, position=where)
+    return op("builtin.unrealized_conversion_cast", type_, value)
+
+
+def _clone(operation: ir.OpView, mapping: dict[ir.Value, ir.Value]) -> None:
+    copy = operation.operation.clone()
+    for i, operand in enumerate(copy.operands):
+        if operand in mapping:
+            copy.operands[i] = mapping[operand]
+    mapping.update(zip(operation.results, copy.results, strict=True))

@@ -1,0 +1,344 @@
+"""``tir-to-linalg``: blocks of tensor programs become linalg operations on memrefs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from mlir import ir
+
+from relax_mlir.dialects.tir import AllocBufferOp, BlockOp
+from relax_mlir.indexing import Linear, buffer_sizes, linear_in
+from relax_mlir.module import IRModule
+from relax_mlir.rewriting import Pass, erase, replace
+
+__all__ = ["ToLinalg"]
+
+Extent: TypeAlias = int | ir.Value
+
+
+@dataclass(frozen=True)
+class ToLinalg(Pass):
+    """Turn every block of a tensor program into linalg operations.
+
+    linalg has no iteration domain of its own: an operand that a block reads in part, or
+    at an offset, is narrowed by a subview to the box that its indices reach, and an axis
+    that no operand carries alone gets an operand of that size whose elements are never
+    read. Indices that are not linear stay as loads in the body; a block that stores at
+    such an index becomes loops.
+    """
+
+    def run(self, module: IRModule) -> None:
+        for function in module.functions():
+            if "tir.prim_func" in function.attributes:
+                for op in list(function.regions[0].blocks[0].operations):
+                    _convert(op)
+
+
+def _convert(op: ir.OpView) -> None:
+    if isinstance(op, AllocBufferOp):
+        with ir.InsertionPoint(op), op.location:
+            sizes = list(op.operands)
+            alloc = ir.Operation.create(
+                "memref.alloc",
+                results=[op.buffer.type],
+                operands=sizes,
+                attributes={"operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(sizes), 0])},
+            )
+        replace(op, alloc.results[0])
+    elif isinstance(op, BlockOp) and not op.bindings:
+        with ir.InsertionPoint(op), op.location:
+            _convert_block(op)
+        erase(op)
+
+
+def _convert_block(op: BlockOp) -> None:
+    extents = op.axis_extents()
+    kinds = op.kinds.value
+    spatial = [i for i, kind in enumerate(kinds) if kind == "S"]
+    if any(extents[i] == 0 for i in spatial):
+        return
+    if op.has_init:
+        _Region(op.init.blocks[0], extents, kinds, only=spatial).emit()
+    if 0 not in extents:
+        _Region(op.body.blocks[0], extents, kinds, only=list(range(len(kinds)))).emit()
+
+
+@dataclass
+class _Access:
+    """One buffer as an operand: the value linalg sees, and where it is read."""
+
+    value: ir.Value
+    map: ir.AffineMap
+
+
+class _Region:
+    """One region of a block on its way to linalg.
+
+    Args:
+        block: the region's block; its arguments are the axis variables.
+        extents: size per axis; kinds: a letter per axis.
+        only: the axes that the statement runs over.
+    """
+
+    def __init__(
+        self, block: ir.Block, extents: Sequence[Extent], kinds: str, only: Sequence[int]
+    ) -> None:
+        self.block = block
+        self.kinds = [kinds[i] for i in only]
+        self.extents = [extents[i] for i in only]
+        self.axes = {block.arguments[axis]: i for i, axis in enumerate(only)}
+        self.ops = [op for op in block.operations if op.operation.name != "gpu.yield"]
+
+    def emit(self) -> None:
+        stores = [op for op in self.ops if op.operation.name == "memref.store"]
+        outputs = [self._access(s.operands[1], list(s.operands)[2:]) for s in stores]
+        if any(o is None for o in outputs) or not stores:
+            self._emit_loops()
+            return
+        self._emit_generic(stores, outputs)
+
+    # linalg.generic
+
+    def _emit_generic(self, stores: list[ir.OpView], outputs: list[_Access]) -> None:
+        inputs: list[_Access] = []
+        sources: dict[ir.Value, int] = {}  # loaded value -> region argument, outputs from -1 down
+        written = [(s.operands[1], [linear_in(i, self.axes) for i in list(s.operands)[2:]]) for s in stores]
+        seen: list[tuple[ir.Value, list[Linear | None]]] = []
+        for op in self.ops:
+            if op.operation.name != "memref.load":
+                continue
+            place = (op.operands[0], [linear_in(i, self.axes) for i in list(op.operands)[1:]])
+            if place in written:
+                sources[op.results[0]] = -1 - written.index(place)
+                continue
+            if place in seen:
+                sources[op.results[0]] = seen.index(place)
+                continue
+            access = self._access(op.operands[0], list(op.operands)[1:])
+            if access is not None:
+                sources[op.results[0]] = len(inputs)
+                seen.append(place)
+                inputs.append(access)
+        inputs += self._shape_only([a.map for a in (*inputs, *outputs)])
+        self._create(inputs, outputs, stores, sources)
+
+    def _create(
+        self,
+        inputs: list[_Access],
+        outputs: list[_Access],
+        stores: list[ir.OpView],
+        sources: dict[ir.Value, int],
+    ) -> None:
+        names = {"S": "parallel", "R": "reduction"}
+        iterators = [ir.Attribute.parse(f"#linalg.iterator_type<{names[k]}>") for k in self.kinds]
+        maps = [ir.AffineMapAttr.get(a.map) for a in (*inputs, *outputs)]
+        generic = ir.Operation.create(
+            "linalg.generic",
+            operands=[a.value for a in (*inputs, *outputs)],
+            attributes={
+                "indexing_maps": ir.ArrayAttr.get(maps),
+                "iterator_types": ir.ArrayAttr.get(iterators),
+                "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(inputs), len(outputs)]),
+            },
+            regions=1,
+        )
+        types = [ir.MemRefType(a.value.type).element_type for a in (*inputs, *outputs)]
+        loc = ir.Location.current
+        body = ir.Block.create_at_start(generic.regions[0], types, [loc] * len(types))
+        with ir.InsertionPoint(body):
+            mapping = self._axis_values()
+            for value, source in sources.items():
+                mapping[value] = body.arguments[source if source >= 0 else len(inputs) - 1 - source]
+            for op in self.ops:
+                if op.operation.name != "memref.store" and not any(r in mapping for r in op.results):
+                    _clone(op, mapping)
+            yielded = [mapping.get(s.operands[0], s.operands[0]) for s in stores]
+            ir.Operation.create("linalg.yield", operands=yielded)
+        _erase_unused(body)
+
+    def _axis_values(self) -> dict[ir.Value, ir.Value]:
+        i64, index = ir.IntegerType.get_signless(64), ir.IndexType.get()
+        return {
+            variable: ir.Operation.create(
+                "linalg.index", results=[index], attributes={"dim": ir.IntegerAttr.get(i64, axis)}
+            ).results[0]
+            for variable, axis in self.axes.items()
+        }
+
+    def _access(self, buffer: ir.Value, indices: Sequence[ir.Value]) -> _Access | None:
+        """The buffer narrowed to what ``indices`` reach, or None if they are not linear."""
+        forms = [linear_in(i, self.axes) for i in indices]
+        if any(f is None or any(c < 0 for c in f.coefficients.values()) for f in forms):
+            return None
+        if any(f.constant < 0 for f in forms):
+            return None
+        sizes = buffer_sizes(buffer)
+        boxes = [self._box(f) for f in forms]
+        whole = all(
+            f.constant == 0 and f.coefficients and self._fills(box, size)
+            for f, box, size in zip(forms, boxes, sizes, strict=True)
+        )
+        kept = forms if whole else [f for f in forms if f.coefficients]
+        value = buffer if whole else _subview(buffer, forms, boxes)
+        return _Access(value, self._map(kept))
+
+    def _fills(self, box: Extent, size: Extent | None) -> bool:
+        """Whether the box is surely the whole axis of the buffer."""
+        return size is not None and box == size
+
+    def _box(self, form: Linear) -> Extent:
+        """How many elements the form reaches, from its constant on."""
+        size: Extent = 1 - sum(form.coefficients.values())
+        for axis, factor in form.coefficients.items():
+            size = _add(_multiply(self.extents[axis], factor), size)
+        return size
+
+    def _map(self, forms: Sequence[Linear]) -> ir.AffineMap:
+        results = []
+        for form in forms:
+            expr = ir.AffineConstantExpr.get(0)
+            for axis, factor in sorted(form.coefficients.items()):
+                expr = expr + ir.AffineDimExpr.get(axis) * factor
+            results.append(expr)
+        return ir.AffineMap.get(len(self.extents), 0, results)
+
+    def _shape_only(self, maps: Sequence[ir.AffineMap]) -> list[_Access]:
+        """Operands that only give a size to axes that no other operand carries alone."""
+        carried = {str(r) for m in maps for r in m.results}
+        missing = [i for i in range(len(self.extents)) if f"d{i}" not in carried]
+        if not missing:
+            return []
+        dynamic = [self.extents[i] for i in missing if not isinstance(self.extents[i], int)]
+        shape = [
+            e if isinstance(e, int) else ir.ShapedType.get_dynamic_size()
+            for e in (self.extents[i] for i in missing)
+        ]
+        type_ = ir.MemRefType.get(shape, ir.IntegerType.get_signless(8))
+        alloc = ir.Operation.create(
+            "memref.alloca",
+            results=[type_],
+            operands=dynamic,
+            attributes={
+                "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(dynamic), 0]),
+                "tir.shape_only": ir.UnitAttr.get(),
+            },
+        )
+        return [_Access(alloc.results[0], self._map([Linear({i: 1}) for i in missing]))]
+
+    # loops, for blocks that store where no linear form says
+
+    def _emit_loops(self) -> None:
+        mapping: dict[ir.Value, ir.Value] = {}
+        zero, one = _constant(0), _constant(1)
+        point = ir.InsertionPoint.current
+        for variable, axis in self.axes.items():
+            with point:
+                extent = self.extents[axis]
+                end = _constant(extent) if isinstance(extent, int) else extent
+                loop = ir.Operation.create(
+                    "scf.for",
+                    operands=[zero, end, one],
+                    attributes={"tir.kind": ir.StringAttr.get("serial")},
+                    regions=1,
+                )
+                block = ir.Block.create_at_start(
+                    loop.regions[0], [ir.IndexType.get()], [ir.Location.current]
+                )
+                with ir.InsertionPoint(block):
+                    end_op = ir.Operation.create("scf.yield")
+            mapping[variable] = block.arguments[0]
+            point = ir.InsertionPoint(end_op)
+        with point:
+            for op in self.ops:
+                _clone(op, mapping)
+
+
+def _clone(op: ir.OpView, mapping: dict[ir.Value, ir.Value]) -> None:
+    """Copy an operation, its operands (nested ones too) replaced by ``mapping``."""
+    copy = op.operation.clone()
+    _substitute(copy, mapping)
+    mapping.update(zip(op.results, copy.results, strict=True))
+
+
+def _substitute(op: ir.Operation, mapping: dict[ir.Value, ir.Value]) -> None:
+    for i, operand in enumerate(op.operands):
+        if operand in mapping:
+            op.operands[i] = mapping[operand]
+    for region in op.regions:
+        for block in region.blocks:
+            for inner in block.operations:
+                _substitute(inner.operation, mapping)
+
+
+def _erase_unused(block: ir.Block) -> None:
+    """Drop index arithmetic that became part of an indexing map."""
+    for op in reversed(list(block.operations)):
+        unused = all(next(iter(r.uses), None) is None for r in op.results)
+        if len(op.results) and unused:
+            erase(op)
+
+
+def _constant(value: int) -> ir.Value:
+    index = ir.IndexType.get()
+    attributes = {"value": ir.IntegerAttr.get(index, value)}
+    return ir.Operation.create("arith.constant", results=[index], attributes=attributes).results[0]
+
+
+def _arith(name: str, lhs: Extent, rhs: Extent) -> ir.Value:
+    operands = [_constant(v) if isinstance(v, int) else v for v in (lhs, rhs)]
+    return ir.Operation.create(name, results=[ir.IndexType.get()], operands=operands).results[0]
+
+
+def _add(lhs: Extent, rhs: Extent) -> Extent:
+    if isinstance(lhs, int) and isinstance(rhs, int):
+        return lhs + rhs
+    return lhs if rhs == 0 else _arith("arith.addi", lhs, rhs)
+
+
+def _multiply(lhs: Extent, rhs: int) -> Extent:
+    if isinstance(lhs, int):
+        return lhs * rhs
+    return lhs if rhs == 1 else _arith("arith.muli", lhs, rhs)
+
+
+def _subview(buffer: ir.Value, forms: Sequence[Linear], boxes: Sequence[Extent]) -> ir.Value:
+    """The box of ``buffer`` that starts at the forms' constants; constant axes dropped."""
+    source = ir.MemRefType(buffer.type)
+    strides, dynamic_strides = _row_major_strides(source)
+    dynamic = ir.ShapedType.get_dynamic_size()
+    offsets = [f.constant for f in forms]
+    static_sizes = [b if isinstance(b, int) else dynamic for b in boxes]
+    kept = [i for i, f in enumerate(forms) if f.coefficients]
+    offset: int = 0
+    for i, o in enumerate(offsets):
+        if o and dynamic_strides[i]:
+            offset = dynamic
+            break
+        offset += o * (0 if dynamic_strides[i] else strides[i])
+    layout = ir.StridedLayoutAttr.get(
+        offset, [dynamic if dynamic_strides[i] else strides[i] for i in kept]
+    )
+    type_ = ir.MemRefType.get([static_sizes[i] for i in kept], source.element_type, layout)
+    sizes = [b for b in boxes if not isinstance(b, int)]
+    op = ir.Operation.create(
+        "memref.subview",
+        results=[type_],
+        operands=[buffer, *sizes],
+        attributes={
+            "static_offsets": ir.DenseI64ArrayAttr.get(offsets),
+            "static_sizes": ir.DenseI64ArrayAttr.get(static_sizes),
+            "static_strides": ir.DenseI64ArrayAttr.get([1] * len(forms)),
+            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 0, len(sizes), 0]),
+            "tir.kept": ir.DenseI64ArrayAttr.get(kept),
+        },
+    )
+    return op.results[0]
+
+
+def _row_major_strides(type_: ir.MemRefType) -> tuple[list[int], list[bool]]:
+    """Stride per axis, and whether it is known only at run time."""
+    strides, unknown = [1], [False]
+    for size in reversed(list(type_.shape)[1:]):
+        strides.append(strides[-1] * max(size, 1))
+        unknown.append(unknown[-1] or size < 0)
+    return strides[::-1], unknown[::-1]

@@ -1,0 +1,145 @@
+"""What passes are made of: the pass class, patterns, and safe replacement.
+
+Only this module erases and replaces operations: MLIR's C++ ends the process when an
+operation with uses is erased.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, get_type_hints
+
+from mlir import ir
+
+from relax_mlir.module import IRModule
+
+__all__ = ["Pass", "erase", "erase_dead", "pattern", "replace", "rewrite_greedily"]
+
+
+@dataclass(frozen=True)
+class Pass:
+    """Base of every pass: a frozen dataclass whose fields are its options.
+
+    The first line of the docstring is what ``relax-opt --list-passes`` shows.
+    """
+
+    def run(self, module: IRModule) -> None:
+        """Change ``module`` in place.
+
+        Raises:
+            PassError: the pass cannot do its work; the module may then be in between.
+        """
+        raise NotImplementedError
+
+
+Rewrite = Callable[[Any], "ir.Value | Sequence[ir.Value] | None"]
+
+
+def pattern(rewrite: Rewrite) -> Rewrite:
+    """Mark a function as a pattern on the operation class of its first parameter.
+
+    It returns the replacement of the operation's results, or None where it does not
+    match; it builds new operations at the insertion point, in front of the operation.
+    """
+    hints = get_type_hints(rewrite)
+    rewrite.root = next(iter(hints.values()))  # pyright: ignore[reportFunctionMemberAccess]
+    return rewrite
+
+
+def rewrite_greedily(module: IRModule, *patterns: Rewrite, rounds: int = 10) -> bool:
+    """Apply patterns everywhere until none matches or ``rounds`` sweeps are done.
+
+    Returns:
+        Whether anything changed.
+    """
+    by_name: dict[str, list[Rewrite]] = {}
+    for rewrite in patterns:
+        for root in _roots(rewrite):
+            by_name.setdefault(root, []).append(rewrite)
+    changed = False
+    for _ in range(rounds):
+        if not _sweep(module, by_name):
+            break
+        changed = True
+    return changed
+
+
+def _roots(rewrite: Rewrite) -> list[str]:
+    root = rewrite.root  # pyright: ignore[reportFunctionMemberAccess]
+    members = getattr(root, "__args__", None) or (root,)
+    return [member.OPERATION_NAME for member in members]
+
+
+def _sweep(module: IRModule, by_name: dict[str, list[Rewrite]]) -> bool:
+    changed = False
+    for function in module.functions():
+        for block in list(function.regions[0].blocks):
+            for op in list(block.operations):
+                for rewrite in by_name.get(op.operation.name, ()):
+                    if _try(rewrite, op):
+                        changed = True
+                        break
+    return changed
+
+
+def _try(rewrite: Rewrite, op: ir.OpView) -> bool:
+    with ir.InsertionPoint(op), op.location:
+        replacement = rewrite(op)
+    if replacement is None:
+        return False
+    replace(op, replacement)
+    return True
+
+
+def replace(op: ir.OpView | ir.Operation, values: "ir.Value | Sequence[ir.Value]") -> None:
+    """Put ``values`` in place of the results of ``op`` and erase it.
+
+    Raises:
+        ValueError: another number of values than results.
+    """
+    new = [values] if isinstance(values, ir.Value) else list(values)
+    old = list(op.results)
+    if len(new) != len(old):
+        raise ValueError(f"`{op.operation.name}`: expected {len(old)} replacements, got {len(new)}")
+    for result, value in zip(old, new, strict=True):
+        result.replace_all_uses_with(value)
+    op.operation.erase()
+
+
+def erase(op: ir.OpView | ir.Operation) -> None:
+    """Erase an operation without uses.
+
+    Raises:
+        ValueError: a result is still used.
+    """
+    if any(has_uses(result) for result in op.results):
+        raise ValueError(f"`{op.operation.name}` is still used")
+    op.operation.erase()
+
+
+def has_uses(value: ir.Value) -> bool:
+    """Whether any operation reads ``value``."""
+    return next(iter(value.uses), None) is not None
+
+
+def erase_dead(block: ir.Block, is_pure: Callable[[ir.Operation], bool]) -> bool:
+    """Erase pure operations whose results nobody reads, last first.
+
+    Returns:
+        Whether any was erased.
+    """
+    changed = False
+    for op in reversed(list(block.operations)):
+        operation = op.operation
+        if len(operation.results) and is_pure(operation) and not any(map(has_uses, operation.results)):
+            operation.erase()
+            changed = True
+    return changed
+
+
+def walk(root: ir.Operation | ir.OpView) -> Iterable[ir.OpView]:
+    """All operations below ``root``, outer first, from a snapshot of each block."""
+    for region in root.regions:
+        for block in region.blocks:
+            for op in list(block.operations):
+                yield op
+                yield from walk(op)

@@ -1,0 +1,1 @@
+"""What compiled models need while they run: objects, executables, devices."""

@@ -1,0 +1,185 @@
+"""The native runtime: loading it, and wrapping compiled programs into functions.
+
+The library (``native/``, C++17) checks and prepares arguments, allocates outputs and
+arenas, runs kernels on a pool of threads, and holds the functions that compiled code
+calls by name, such as ``relax_mlir.topk``.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import tvm_ffi
+
+__all__ = [
+    "DERIVED",
+    "STATIC",
+    "SYMBOL",
+    "Parameter",
+    "Size",
+    "array_of",
+    "cpu_count",
+    "load_library",
+    "make_executable",
+    "tensor_of",
+]
+
+# Kinds of sizes: the value itself, the number of a symbol, or an index into the sizes
+# that the shape function fills.
+STATIC, SYMBOL, DERIVED = 0, 1, 2
+
+Size = tuple[int, int]
+"""A kind and its value."""
+
+Parameter = tuple[str, str, Sequence[int]]
+"""Name, element type (``float32``, ``bfloat16``, ``bool``, ...) and the dimensions: a
+kind and a value for each, one after the other."""
+
+
+@functools.cache
+def load_library() -> ctypes.CDLL:
+    """The native runtime, loaded so that compiled code sees its symbols.
+
+    Raises:
+        ImportError: It has not been built, or does not fit this tvm-ffi.
+    """
+    path = Path(__file__).with_name("librelax_mlir_rt.so")
+    if not path.exists():
+        raise ImportError(
+            f"`{path.name}`: the native runtime is not built. Run `pip install -e .` in "
+            "the source tree, or install a wheel of relax_mlir.",
+            name=__name__,
+        )
+    try:
+        return ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
+    except OSError as error:
+        raise ImportError(
+            f"`{path.name}`: {error}. Build it again with `pip install -e .`.",
+            name=__name__,
+        ) from error
+
+
+def cpu_count() -> int:
+    """The processors that this process may use: its affinity and its cgroup's quota."""
+    return load_library().relax_rt1_cpu_count()
+
+
+def make_executable(
+    main: int,
+    shapes: int,
+    name: str,
+    inputs: Sequence[Parameter],
+    outputs: Sequence[Parameter],
+    symbols: Sequence[str],
+    n_sizes: int,
+    arena: Size,
+    constants: Sequence[int],
+    threads: int,
+    keep_alive: object,
+) -> tvm_ffi.Function:
+    """Wrap a compiled program into a function of tensors.
+
+    The function takes the inputs and returns an array of new outputs, or takes the
+    inputs and the outputs, and returns the outputs. It releases the GIL, and threads may
+    call it at once. It raises ``TypeError`` (a count, a type, a device) and
+    ``ValueError`` (a rank, a size) that name the argument and the dimension.
+
+    Inputs of any strides and alignment are taken, by a copy where the program cannot
+    read them; so are outputs, and outputs that share memory with inputs.
+
+    Args:
+        main: Address of ``int32_t main(void** buffers, const int64_t* sizes, void*
+            arena, void* context)``; the buffers are the inputs, the outputs and the
+            constants. A nonzero result means that it raised an error in tvm-ffi.
+        shapes: Address of ``void shapes(int64_t* sizes)``, which fills the sizes after
+            the symbols; 0 if there is none.
+        name: Of the program, for errors.
+        inputs: Parameters; the first dimension that names a symbol gives its value.
+        outputs: Parameters.
+        symbols: Names of the symbols.
+        n_sizes: Symbols and derived sizes.
+        arena: The size of the program's scratch memory, in bytes.
+        constants: Addresses, in the order of the buffers.
+        threads: How many may work on one call, the caller included.
+        keep_alive: What owns the code and the constants; lives as long as the function.
+
+    Raises:
+        ValueError: A size is of no known kind, or a symbol is bound by no input.
+    """
+    function = _global("make_executable")(
+        main,
+        shapes,
+        name,
+        inputs,
+        outputs,
+        symbols,
+        n_sizes,
+        arena,
+        constants,
+        threads,
+        _Owner(keep_alive),
+    )
+    function.release_gil = True  # the default, but for an environment variable
+    return function
+
+
+def tensor_of(array: np.ndarray) -> tvm_ffi.Tensor:
+    """A tensor on the memory of an array, which it keeps alive.
+
+    Takes what DLPack refuses: read-only arrays, and the types of ml_dtypes. The memory
+    is shared, except of views with a stride that is not a multiple of the element size.
+
+    Raises:
+        ValueError: The elements are not numbers.
+    """
+    item = array.dtype.itemsize
+    if any(stride % item for stride in array.strides):
+        array = array.copy()
+    strides = tuple(stride // item for stride in array.strides)
+    return _tensor(array.ctypes.data, array.shape, strides, array.dtype.name, array)
+
+
+def array_of(tensor: tvm_ffi.Tensor) -> np.ndarray:
+    """An array on the memory of a CPU tensor, which it keeps alive."""
+    try:
+        narrow = getattr(ml_dtypes, str(tensor.dtype), None)
+    except ValueError:  # tvm-ffi 0.1.15 has no name for complex types
+        narrow = None
+    if narrow is None:
+        return np.from_dlpack(tensor)
+    dtype = np.dtype(narrow)
+    # numpy imports no such type: let it see the bits.
+    bits = f"uint{8 * dtype.itemsize}"
+    address, shape, strides = tensor.data_ptr(), tensor.shape, tensor.strides
+    return np.from_dlpack(_tensor(address, shape, strides, bits, tensor)).view(dtype)
+
+
+def _tensor(
+    address: int,
+    shape: Sequence[int],
+    strides: Sequence[int],
+    dtype: str,
+    owner: object,
+) -> tvm_ffi.Tensor:
+    """A tensor on memory of ``owner``; strides in elements."""
+    make = _global("tensor_from_memory")
+    return make(address, shape, strides, dtype, _Owner(owner))
+
+
+@dataclass(frozen=True)
+class _Owner:
+    """A Python object that crosses tvm-ffi as it is, whatever it may convert to."""
+
+    value: object
+
+
+@functools.cache
+def _global(name: str) -> tvm_ffi.Function:
+    load_library()
+    return tvm_ffi.get_global_func(f"relax_mlir.{name}")

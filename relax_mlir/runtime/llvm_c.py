@@ -1,0 +1,247 @@
+"""LLVM's and MLIR's C API, called with ctypes on the libraries of the wheels.
+
+ctypes releases the GIL in every call and takes it in every callback. Errors that the
+libraries would print, or end the process with, become :class:`CompileError` here.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from ctypes import POINTER, c_char_p, c_int, c_size_t, c_void_p
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from relax_mlir.errors import CompileError
+
+if TYPE_CHECKING:
+    from mlir import ir
+
+__all__ = [
+    "MlirObject",
+    "directory",
+    "llvm",
+    "llvm_context",
+    "mlir",
+    "mlir_errors",
+    "operation_of",
+    "take_text",
+]
+
+_TARGETS = ("X86", "AArch64", "NVPTX")
+_TARGET_PARTS = ("TargetInfo", "Target", "TargetMC", "AsmPrinter", "AsmParser")
+_SEVERITY_ERROR = 0  # LLVMDiagnosticSeverity
+
+_DiagnosticHandler = ctypes.CFUNCTYPE(None, c_void_p, c_void_p)
+
+# Functions of LLVM's C API: name -> (result, parameters). Texts that LLVM allocates are
+# c_void_p, because ctypes would copy and lose a c_char_p that must be given back.
+_LLVM_FUNCTIONS = {
+    "LLVMContextCreate": (c_void_p, ()),
+    "LLVMContextDispose": (None, (c_void_p,)),
+    "LLVMContextSetDiagnosticHandler": (None, (c_void_p, _DiagnosticHandler, c_void_p)),
+    "LLVMContextSetDiscardValueNames": (None, (c_void_p, c_int)),
+    "LLVMCreateMemoryBufferWithMemoryRangeCopy": (
+        c_void_p,
+        (c_char_p, c_size_t, c_char_p),
+    ),
+    "LLVMCreatePassBuilderOptions": (c_void_p, ()),
+    "LLVMCreateTargetDataLayout": (c_void_p, (c_void_p,)),
+    "LLVMCreateTargetMachine": (
+        c_void_p,
+        (c_void_p, c_char_p, c_char_p, c_char_p, c_int, c_int, c_int),
+    ),
+    "LLVMDisposeErrorMessage": (None, (c_void_p,)),
+    "LLVMDisposeMemoryBuffer": (None, (c_void_p,)),
+    "LLVMDisposeMessage": (None, (c_void_p,)),
+    "LLVMDisposeModule": (None, (c_void_p,)),
+    "LLVMDisposePassBuilderOptions": (None, (c_void_p,)),
+    "LLVMDisposeTargetData": (None, (c_void_p,)),
+    "LLVMDisposeTargetMachine": (None, (c_void_p,)),
+    "LLVMGetBufferSize": (c_size_t, (c_void_p,)),
+    "LLVMGetBufferStart": (c_void_p, (c_void_p,)),
+    "LLVMGetDefaultTargetTriple": (c_void_p, ()),
+    "LLVMGetDiagInfoDescription": (c_void_p, (c_void_p,)),
+    "LLVMGetDiagInfoSeverity": (c_int, (c_void_p,)),
+    "LLVMGetErrorMessage": (c_void_p, (c_void_p,)),
+    "LLVMGetFirstFunction": (c_void_p, (c_void_p,)),
+    "LLVMGetHostCPUFeatures": (c_void_p, ()),
+    "LLVMGetHostCPUName": (c_void_p, ()),
+    "LLVMGetNextFunction": (c_void_p, (c_void_p,)),
+    "LLVMGetTargetFromTriple": (
+        c_int,
+        (c_char_p, POINTER(c_void_p), POINTER(c_void_p)),
+    ),
+    "LLVMGetValueName2": (c_void_p, (c_void_p, POINTER(c_size_t))),
+    "LLVMParseIRInContext": (
+        c_int,
+        (c_void_p, c_void_p, POINTER(c_void_p), POINTER(c_void_p)),
+    ),
+    "LLVMRunPasses": (c_void_p, (c_void_p, c_char_p, c_void_p, c_void_p)),
+    "LLVMSetModuleDataLayout": (None, (c_void_p, c_void_p)),
+    "LLVMSetTarget": (None, (c_void_p, c_char_p)),
+    "LLVMTargetMachineEmitToMemoryBuffer": (
+        c_int,
+        (c_void_p, c_void_p, c_int, POINTER(c_void_p), POINTER(c_void_p)),
+    ),
+    "LLVMVerifyModule": (c_int, (c_void_p, c_int, POINTER(c_void_p))),
+}
+
+
+class MlirObject(ctypes.Structure):
+    """An operation, context, location or diagnostic of MLIR's C API: by value."""
+
+    _fields_ = (("pointer", c_void_p),)
+
+
+class _MlirString(ctypes.Structure):
+    """``MlirStringRef``."""
+
+    _fields_ = (("data", c_void_p), ("length", c_size_t))
+
+
+_MlirStringCallback = ctypes.CFUNCTYPE(None, _MlirString, c_void_p)
+# The result is a struct of one byte, which is returned like a byte.
+_MlirDiagnosticHandler = ctypes.CFUNCTYPE(ctypes.c_int8, c_void_p, c_void_p)
+
+_MLIR_FUNCTIONS = {
+    "mlirContextAttachDiagnosticHandler": (
+        ctypes.c_uint64,
+        (MlirObject, _MlirDiagnosticHandler, c_void_p, c_void_p),
+    ),
+    "mlirContextDetachDiagnosticHandler": (None, (MlirObject, ctypes.c_uint64)),
+    "mlirDiagnosticGetLocation": (MlirObject, (MlirObject,)),
+    "mlirDiagnosticPrint": (None, (MlirObject, _MlirStringCallback, c_void_p)),
+    "mlirLocationPrint": (None, (MlirObject, _MlirStringCallback, c_void_p)),
+    "mlirOperationGetContext": (MlirObject, (MlirObject,)),
+    "mlirOperationVerify": (ctypes.c_bool, (MlirObject,)),
+    "mlirTranslateModuleToLLVMIR": (c_void_p, (MlirObject, c_void_p)),
+}
+
+
+def operation_of(module: ir.Module) -> MlirObject:
+    """The C handle of a module's operation; the module must outlive it."""
+    mlir()  # declares the functions of Python's C API
+    capsule = module.operation._CAPIPtr
+    name = ctypes.pythonapi.PyCapsule_GetName(capsule)
+    return MlirObject(ctypes.pythonapi.PyCapsule_GetPointer(capsule, name))
+
+
+@contextmanager
+def llvm_context(cleanup: ExitStack) -> Iterator[int]:
+    """A context whose errors are raised when the block ends.
+
+    Without a handler LLVM prints an error (an unknown instruction of inline assembly,
+    say) and ends the process.
+    """
+    library = llvm()
+    errors: list[str] = []
+
+    def collect(diagnostic: int, _: object) -> None:
+        if library.LLVMGetDiagInfoSeverity(diagnostic) == _SEVERITY_ERROR:
+            errors.append(take_text(library.LLVMGetDiagInfoDescription(diagnostic)))
+
+    handler = _DiagnosticHandler(collect)
+    context = library.LLVMContextCreate()
+    cleanup.callback(library.LLVMContextDispose, context)
+    library.LLVMContextSetDiagnosticHandler(context, handler, None)
+    yield context
+    if errors:
+        raise CompileError("\n".join(errors))
+
+
+@contextmanager
+def mlir_errors(context: MlirObject) -> Iterator[list[str]]:
+    """Collect what this thread's calls report, instead of printing it.
+
+    The bindings' own handlers cannot: they touch Python objects without the GIL.
+    """
+    library = mlir()
+    errors: list[str] = []
+    thread = threading.get_ident()
+
+    def collect(pointer: int, _: object) -> int:
+        if threading.get_ident() != thread:
+            return 0  # not handled: another thread compiles in this context
+        diagnostic = MlirObject(pointer)
+        location = library.mlirDiagnosticGetLocation(diagnostic)
+        where = _printed(library.mlirLocationPrint, location)
+        errors.append(f"{where}: {_printed(library.mlirDiagnosticPrint, diagnostic)}")
+        return 1
+
+    handler = _MlirDiagnosticHandler(collect)
+    number = library.mlirContextAttachDiagnosticHandler(context, handler, None, None)
+    try:
+        yield errors
+    finally:
+        library.mlirContextDetachDiagnosticHandler(context, number)
+
+
+def _printed(print_object: Callable[..., None], value: MlirObject) -> str:
+    """What one of MLIR's printing functions writes."""
+    parts: list[bytes] = []
+
+    def write(text: _MlirString, _: object) -> None:
+        parts.append(ctypes.string_at(text.data, text.length))
+
+    print_object(value, _MlirStringCallback(write), None)
+    return b"".join(parts).decode(errors="replace")
+
+
+def take_text(text: int | None) -> str:
+    """Copy and free a text that LLVM allocated."""
+    if not text:
+        return ""
+    copy = ctypes.string_at(text).decode(errors="replace")
+    llvm().LLVMDisposeMessage(text)
+    return copy
+
+
+def directory() -> Path:
+    """Where the wheel of the LLVM tools keeps ``bin`` and ``lib``."""
+    import llvm
+
+    return Path(next(iter(llvm.__path__)))
+
+
+@functools.cache
+def llvm() -> ctypes.CDLL:
+    """LLVM's C API, declared, with the targets registered."""
+    suffix = "dylib" if sys.platform == "darwin" else "so"
+    path = directory() / "lib" / f"libLLVM.{suffix}"
+    library = _load(path, _LLVM_FUNCTIONS)
+    for target in _TARGETS:
+        for part in _TARGET_PARTS:
+            # NVPTX has no AsmParser.
+            if initialize := getattr(library, f"LLVMInitialize{target}{part}", None):
+                initialize()
+    return library
+
+
+@functools.cache
+def mlir() -> ctypes.CDLL:
+    """The functions of MLIR's C API that are called without the GIL."""
+    from mlir import _mlir_libs
+
+    suffix = "dylib" if sys.platform == "darwin" else "so"
+    directory = Path(next(iter(_mlir_libs.__path__)))
+    python = ctypes.pythonapi
+    python.PyCapsule_GetName.restype = c_char_p
+    python.PyCapsule_GetName.argtypes = (ctypes.py_object,)
+    python.PyCapsule_GetPointer.restype = c_void_p
+    python.PyCapsule_GetPointer.argtypes = (ctypes.py_object, c_char_p)
+    return _load(directory / f"libMLIRPythonCAPI.{suffix}", _MLIR_FUNCTIONS)
+
+
+def _load(
+    path: Path, functions: Mapping[str, tuple[Any, tuple[Any, ...]]]
+) -> ctypes.CDLL:
+    library = ctypes.CDLL(str(path))
+    for name, (result, parameters) in functions.items():
+        function = getattr(library, name)
+        function.restype, function.argtypes = result, parameters
+    return library

@@ -1,0 +1,52 @@
+// What compiled code may call, and the types that it shares with the runtime.
+//
+// The prefix carries the version of this page: whatever changes a signature or a meaning
+// gets a new prefix, so that old artefacts fail to load instead of misbehaving.
+#ifndef RELAX_MLIR_RUNTIME_NATIVE_ABI_H_
+#define RELAX_MLIR_RUNTIME_NATIVE_ABI_H_
+
+#include <dlpack/dlpack.h>
+#include <stdint.h>
+
+#define RELAX_RT1_EXPORT extern "C" __attribute__((visibility("default")))
+
+// What one call of an executable knows about itself; compiled code passes it on.
+struct relax_rt1_context {
+  int32_t threads;  // the caller included; 0 and 1 mean: no other thread
+  int32_t failure;  // a relax_rt1_failure, written where no status can be returned
+};
+
+enum relax_rt1_failure : int32_t {
+  kRelaxRt1Ok = 0,
+  kRelaxRt1OutOfMemory = 1,  // scratch memory
+  kRelaxRt1Exception = 2,    // a tile function threw
+};
+
+// A kernel over the independent tiles begin <= i < end. `scratch` is its own while it runs,
+// 64-byte aligned; NULL if the kernel asked for none.
+typedef void (*relax_rt1_tile)(void** buffers, const int64_t* sizes, void* scratch, int64_t begin,
+                               int64_t end);
+
+// The compiled program. Nonzero: it failed, and the error has been raised in tvm-ffi.
+typedef int32_t (*relax_rt1_main)(void** buffers, const int64_t* sizes, void* arena, void* context);
+
+// Fills the sizes after the symbols, in place.
+typedef void (*relax_rt1_shapes)(int64_t* sizes);
+
+// Runs `tile` over 0 <= i < tiles in pieces of `grain` tiles, on this thread and others of the
+// pool, and returns when all are done. `context` points to a relax_rt1_context; of a caller's own
+// struct only the first field is read, and the second is written only on failure.
+// Everything runs on this thread, in one piece, when one thread or one piece is all there is,
+// when the call comes from inside a tile, or when the pool works for another caller.
+RELAX_RT1_EXPORT void relax_rt1_parallel_for(void* context, relax_rt1_tile tile, void** buffers,
+                                             const int64_t* sizes, int64_t tiles, int64_t grain,
+                                             int64_t scratch_bytes);
+
+// Calls the tvm-ffi global function `name` with `count` tensors; 0, or -1 with the error raised.
+// Attributes travel as one-element tensors (see the functions in sort.cc).
+RELAX_RT1_EXPORT int32_t relax_rt1_call_packed(const char* name, int32_t count, DLTensor* arguments);
+
+// The processors that this process may keep busy: its affinity and its cgroup's quota.
+RELAX_RT1_EXPORT int32_t relax_rt1_cpu_count(void);
+
+#endif  // RELAX_MLIR_RUNTIME_NATIVE_ABI_H_

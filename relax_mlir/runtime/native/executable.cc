@@ -1,0 +1,457 @@
+// The wrapper around a compiled program: checks and prepares arguments, allocates, calls.
+#include <tvm/ffi/container/array.h>
+#include <tvm/ffi/container/tensor.h>
+#include <tvm/ffi/container/tuple.h>
+#include <tvm/ffi/error.h>
+#include <tvm/ffi/function.h>
+#include <tvm/ffi/reflection/registry.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "abi.h"
+#include "tensors.h"
+
+namespace relax_mlir {
+namespace {
+
+namespace ffi = tvm::ffi;
+
+enum SizeKind : int64_t {
+  kStatic = 0,   // the value itself
+  kSymbol = 1,   // symbol number `value`
+  kDerived = 2,  // sizes[value], computed by the shape function
+};
+
+struct Size {
+  int64_t kind;
+  int64_t value;
+};
+
+struct Parameter {
+  std::string name;
+  DLDataType dtype;
+  std::vector<Size> dims;
+};
+
+// Where a symbol gets its value.
+struct Binder {
+  size_t argument;
+  size_t dim;
+};
+
+// Storage on the stack for calls of usual size; programs with many weights use the heap.
+template <typename T, size_t kInline>
+class ShortVector {
+ public:
+  explicit ShortVector(size_t size) {
+    if (size > kInline) heap_.reset(new T[size]);
+  }
+  T* data() { return heap_ ? heap_.get() : inline_.data(); }
+  T& operator[](size_t i) { return data()[i]; }
+
+ private:
+  std::array<T, kInline> inline_;
+  std::unique_ptr<T[]> heap_;
+};
+
+// Memory for intermediate results, kept between calls; each running call has its own.
+class ArenaList {
+ public:
+  struct Arena {
+    AlignedMemory memory;
+    int64_t bytes = 0;
+  };
+
+  Arena Take(int64_t bytes) {
+    Arena arena;
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      if (!free_.empty()) {
+        arena = std::move(free_.back());
+        free_.pop_back();
+      }
+    }
+    if (arena.bytes < bytes) {
+      arena.memory.reset();  // first, so that both never exist
+      arena.memory = AllocateAligned(bytes);
+      arena.bytes = bytes;
+    }
+    return arena;
+  }
+
+  void Give(Arena arena) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    free_.push_back(std::move(arena));
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<Arena> free_;
+};
+
+class Executable {
+ public:
+  using ParameterSpec = ffi::Tuple<ffi::String, ffi::String, ffi::Array<int64_t>>;
+
+  relax_rt1_main main = nullptr;
+  relax_rt1_shapes shapes = nullptr;
+  std::string name;
+  std::vector<Parameter> inputs;
+  std::vector<Parameter> outputs;
+  std::vector<std::string> symbols;
+  std::vector<Binder> binders;  // of each symbol
+  size_t size_count = 0;
+  Size arena{kStatic, 0};
+  std::vector<void*> constants;
+  int32_t threads = 1;
+  ffi::Any keep_alive;
+
+  void Call(ffi::PackedArgs args, ffi::Any* result) {
+    const size_t count = static_cast<size_t>(args.size());
+    const bool has_outputs = count == inputs.size() + outputs.size();
+    if (!has_outputs && count != inputs.size()) FailCount(count);
+
+    ShortVector<int64_t, 16> sizes(size_count);
+    ShortVector<void*, 32> buffers(inputs.size() + outputs.size() + constants.size());
+    ShortVector<const DLTensor*, 16> tensors(count);
+    for (size_t i = 0; i < count; ++i) tensors[i] = GetTensor(args[i], i);
+    BindSizes(tensors.data(), sizes.data());
+
+    std::vector<Temporary> temporaries;  // stays empty, and unallocated, in the usual case
+    ffi::Array<ffi::Any> results;
+    results.reserve(static_cast<int64_t>(outputs.size()));
+    void** output_buffers = buffers.data() + inputs.size();
+    if (has_outputs) {
+      UseOutputs(tensors.data(), sizes.data(), output_buffers, &temporaries);
+      for (size_t i = inputs.size(); i < count; ++i) results.push_back(Result(args[i]));
+    } else {
+      for (size_t i = 0; i < outputs.size(); ++i) {
+        ffi::Tensor tensor = AllocateOutput(outputs[i], sizes.data());
+        output_buffers[i] = tensor.data_ptr();
+        results.push_back(std::move(tensor));
+      }
+    }
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      buffers[i] = UseInput(*tensors[i], tensors.data() + inputs.size(), count - inputs.size(),
+                            &temporaries);
+    }
+    std::copy(constants.begin(), constants.end(), output_buffers + outputs.size());
+    Run(buffers.data(), sizes.data());
+    for (const Temporary& temporary : temporaries) {
+      if (temporary.output != nullptr) CopyFromContiguous(temporary.memory.get(), *temporary.output);
+    }
+    *result = std::move(results);
+  }
+
+  // Which input dimension gives each symbol its value: the first that names it.
+  void FindBinders() {
+    std::vector<std::optional<Binder>> found(symbols.size());
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      for (size_t d = 0; d < inputs[i].dims.size(); ++d) {
+        const Size size = inputs[i].dims[d];
+        if (size.kind != kSymbol) continue;
+        std::optional<Binder>& binder = found[static_cast<size_t>(size.value)];
+        if (!binder) binder = Binder{i, d};
+      }
+    }
+    for (size_t s = 0; s < symbols.size(); ++s) {
+      if (!found[s]) {
+        TVM_FFI_THROW(ValueError) << Quote(name) << ": symbol " << Quote(symbols[s])
+                                  << ": no input dimension gives its value";
+      }
+      binders.push_back(*found[s]);
+    }
+  }
+
+  void Check(Size size, const std::string& what) const {
+    const auto value = static_cast<size_t>(size.value);
+    const bool is_known = size.value >= 0 && (size.kind == kStatic ||
+                                              (size.kind == kSymbol && value < symbols.size()) ||
+                                              (size.kind == kDerived && value < size_count));
+    if (!is_known) {
+      TVM_FFI_THROW(ValueError) << Quote(name) << ": " << what << ": no such size: kind "
+                                << size.kind << ", value " << size.value;
+    }
+    if (size.kind == kDerived && value >= symbols.size() && shapes == nullptr) {
+      TVM_FFI_THROW(ValueError) << Quote(name) << ": " << what
+                                << ": a derived size needs a shape function";
+    }
+  }
+
+  std::vector<Parameter> Parse(const ffi::Array<ParameterSpec>& specs, const char* kind) const {
+    std::vector<Parameter> parameters;
+    for (const ParameterSpec& spec : specs) {
+      const ffi::Array<int64_t> dims = spec.get<2>();
+      Parameter parameter{spec.get<0>(), ParseDataType(spec.get<1>()), {}};
+      if (dims.size() % 2 != 0) {
+        TVM_FFI_THROW(ValueError) << Quote(name) << ": " << kind << " " << Quote(parameter.name)
+                                  << ": dimensions are pairs of a kind and a value";
+      }
+      for (size_t d = 0; d < dims.size(); d += 2) {
+        parameter.dims.push_back({dims[d], dims[d + 1]});
+        Check(parameter.dims.back(), std::string(kind) + " " + Quote(parameter.name));
+      }
+      parameters.push_back(std::move(parameter));
+    }
+    return parameters;
+  }
+
+ private:
+  // A contiguous, aligned stand-in for an argument; copied back if it is one of an output.
+  struct Temporary {
+    AlignedMemory memory;
+    const DLTensor* output;
+  };
+
+  static std::string Quote(const std::string& text) { return "`" + text + "`"; }
+
+  std::string Where(size_t argument) const {
+    if (argument < inputs.size()) {
+      return Quote(name) + ": argument " + std::to_string(argument) + " " +
+             Quote(inputs[argument].name);
+    }
+    const size_t output = argument - inputs.size();
+    return Quote(name) + ": output " + std::to_string(output) + " " + Quote(outputs[output].name);
+  }
+
+  [[noreturn]] void FailCount(size_t count) const {
+    TVM_FFI_THROW(TypeError) << Quote(name) << ": expected " << inputs.size() << " arguments, or "
+                             << inputs.size() + outputs.size() << " with outputs, got " << count;
+    TVM_FFI_UNREACHABLE();
+  }
+
+  [[noreturn]] void FailSize(size_t argument, size_t dim, int64_t expected, int64_t got) const {
+    const Parameter& parameter =
+        argument < inputs.size() ? inputs[argument] : outputs[argument - inputs.size()];
+    const Size size = parameter.dims[dim];
+    std::string symbol;
+    std::string reason;
+    if (size.kind == kSymbol) {
+      const Binder binder = binders[static_cast<size_t>(size.value)];
+      symbol = " (" + Quote(symbols[static_cast<size_t>(size.value)]) + ")";
+      reason = " (bound by argument " + Quote(inputs[binder.argument].name) + " dimension " +
+               std::to_string(binder.dim) + ")";
+    }
+    TVM_FFI_THROW(ValueError) << Where(argument) << ": dimension " << dim << symbol << ": expected "
+                              << expected << reason << ", got " << got;
+    TVM_FFI_UNREACHABLE();
+  }
+
+  // The tensor in an argument, of the right device, type and rank.
+  const DLTensor* GetTensor(ffi::AnyView arg, size_t i) const {
+    const Parameter& parameter = i < inputs.size() ? inputs[i] : outputs[i - inputs.size()];
+    const std::optional<DLTensor*> found = arg.try_cast<DLTensor*>();
+    if (!found || *found == nullptr) {
+      TVM_FFI_THROW(TypeError) << Where(i) << ": expected a tensor, got " << arg.GetTypeKey();
+    }
+    const DLTensor* tensor = *found;
+    if (tensor->device.device_type != kDLCPU && tensor->device.device_type != kDLCUDAHost) {
+      TVM_FFI_THROW(TypeError) << Where(i) << ": expected a tensor in CPU memory, got one on device"
+                               << " type " << tensor->device.device_type;
+    }
+    const DLDataType want = parameter.dtype;
+    const DLDataType got = tensor->dtype;
+    if (got.code != want.code || got.bits != want.bits || got.lanes != want.lanes) {
+      TVM_FFI_THROW(TypeError) << Where(i) << ": expected element type "
+                               << DataTypeName(want) << ", got "
+                               << DataTypeName(got);
+    }
+    if (tensor->ndim != static_cast<int>(parameter.dims.size())) {
+      TVM_FFI_THROW(ValueError) << Where(i) << ": expected rank " << parameter.dims.size()
+                                << ", got " << tensor->ndim;
+    }
+    return tensor;
+  }
+
+  static int64_t Value(Size size, const int64_t* sizes) {
+    return size.kind == kStatic ? size.value : sizes[size.value];
+  }
+
+  // Fills `sizes` and checks every input dimension.
+  void BindSizes(const DLTensor* const* tensors, int64_t* sizes) const {
+    for (size_t s = 0; s < binders.size(); ++s) {
+      sizes[s] = tensors[binders[s].argument]->shape[binders[s].dim];
+    }
+    // Before the shape function: its arithmetic may rely on them.
+    for (size_t i = 0; i < inputs.size(); ++i) CheckDims(i, *tensors[i], sizes, false);
+    if (shapes != nullptr) shapes(sizes);
+    for (size_t i = 0; i < inputs.size(); ++i) CheckDims(i, *tensors[i], sizes, true);
+  }
+
+  void CheckDims(size_t argument, const DLTensor& tensor, const int64_t* sizes,
+                 bool derived) const {
+    const Parameter& parameter =
+        argument < inputs.size() ? inputs[argument] : outputs[argument - inputs.size()];
+    for (size_t d = 0; d < parameter.dims.size(); ++d) {
+      if (parameter.dims[d].kind == kDerived && !derived) continue;
+      const int64_t expected = Value(parameter.dims[d], sizes);
+      if (tensor.shape[d] != expected) FailSize(argument, d, expected, tensor.shape[d]);
+    }
+  }
+
+  ffi::Tensor AllocateOutput(const Parameter& output, const int64_t* sizes) const {
+    ShortVector<int64_t, 8> shape(output.dims.size());
+    int64_t bytes = ItemBytes(output.dtype);
+    bool fits = true;
+    for (size_t d = 0; d < output.dims.size(); ++d) {
+      shape[d] = Value(output.dims[d], sizes);
+      fits = fits && shape[d] >= 0 && !__builtin_mul_overflow(bytes, shape[d], &bytes);
+    }
+    if (!fits) {
+      TVM_FFI_THROW(ValueError) << Quote(name) << ": output " << Quote(output.name)
+                                << ": the shape " << ffi::Shape(shape.data(), shape.data() + output.dims.size())
+                                << " is negative or too large";
+    }
+    return AllocateTensor(ffi::ShapeView(shape.data(), output.dims.size()), output.dtype);
+  }
+
+  // Checks the outputs of the caller and decides where the program writes.
+  void UseOutputs(const DLTensor* const* tensors, const int64_t* sizes, void** buffers,
+                  std::vector<Temporary>* temporaries) const {
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      const size_t argument = inputs.size() + i;
+      const DLTensor& tensor = *tensors[argument];
+      CheckDims(argument, tensor, sizes, true);
+      for (size_t other = inputs.size(); other < argument; ++other) {
+        if (Overlaps(tensor, *tensors[other])) {
+          TVM_FFI_THROW(ValueError) << Where(argument) << ": shares memory with output "
+                                    << other - inputs.size();
+        }
+      }
+      if (OverlapsItself(tensor)) {
+        TVM_FFI_THROW(ValueError) << Where(argument) << ": two of its elements share memory";
+      }
+      buffers[i] = Data(tensor);
+      if (IsContiguous(tensor) && IsElementAligned(tensor)) continue;
+      temporaries->push_back({AllocateAligned(ElementCount(tensor) * ItemBytes(tensor.dtype)), &tensor});
+      buffers[i] = temporaries->back().memory.get();
+    }
+  }
+
+  // The input's own memory if the program can read it there, a copy otherwise. An output that
+  // shares memory with an input makes a copy of the input: the program may write early.
+  static void* UseInput(const DLTensor& tensor, const DLTensor* const* output_tensors,
+                        size_t output_count, std::vector<Temporary>* temporaries) {
+    bool usable = IsContiguous(tensor) && IsElementAligned(tensor);
+    for (size_t i = 0; usable && i < output_count; ++i) {
+      usable = !RangesMeet(tensor, *output_tensors[i]);
+    }
+    if (usable) return Data(tensor);
+    temporaries->push_back({AllocateAligned(ElementCount(tensor) * ItemBytes(tensor.dtype)), nullptr});
+    CopyToContiguous(tensor, temporaries->back().memory.get());
+    return temporaries->back().memory.get();
+  }
+
+  // A tensor that is only lent to us (a DLTensor*) cannot be given back: None stands for it.
+  static ffi::Any Result(ffi::AnyView arg) {
+    if (arg.type_index() == ffi::TypeIndex::kTVMFFIDLTensorPtr) return nullptr;
+    return arg;
+  }
+
+  void Run(void** buffers, const int64_t* sizes) {
+    const int64_t bytes = Value(arena, sizes);
+    if (bytes < 0) {
+      TVM_FFI_THROW(ValueError) << Quote(name) << ": arena: negative size " << bytes;
+    }
+    ArenaList::Arena taken;
+    if (bytes > 0) taken = arenas_.Take(bytes);
+    relax_rt1_context context{threads, kRelaxRt1Ok};
+    const int32_t status = main(buffers, sizes, taken.memory.get(), &context);
+    if (bytes > 0) arenas_.Give(std::move(taken));
+    if (status != 0) ThrowRaised(status);
+    if (context.failure == kRelaxRt1OutOfMemory) {
+      TVM_FFI_THROW(MemoryError) << Quote(name) << ": out of memory for the scratch of a kernel";
+    }
+    if (context.failure != kRelaxRt1Ok) {
+      TVM_FFI_THROW(RuntimeError) << Quote(name) << ": a kernel threw a C++ exception";
+    }
+  }
+
+  [[noreturn]] void ThrowRaised(int32_t status) const {
+    TVMFFIObjectHandle raised = nullptr;
+    TVMFFIErrorMoveFromRaised(&raised);
+    if (raised != nullptr) {
+      throw ffi::detail::ObjectUnsafe::ObjectRefFromObjectPtr<ffi::Error>(
+          ffi::detail::ObjectUnsafe::ObjectPtrFromOwned<ffi::Object>(
+              static_cast<TVMFFIObject*>(raised)));
+    }
+    TVM_FFI_THROW(RuntimeError) << Quote(name) << ": failed with status " << status
+                                << " and no error";
+    TVM_FFI_UNREACHABLE();
+  }
+
+  ArenaList arenas_;
+};
+
+ffi::Function MakeExecutable(int64_t main, int64_t shapes, const ffi::String& name,
+                             const ffi::Array<Executable::ParameterSpec>& inputs,
+                             const ffi::Array<Executable::ParameterSpec>& outputs,
+                             const ffi::Array<ffi::String>& symbols, int64_t n_sizes,
+                             const ffi::Tuple<int64_t, int64_t>& arena,
+                             const ffi::Array<int64_t>& constants, int64_t threads,
+                             const ffi::Any& keep_alive) {
+  auto executable = std::make_shared<Executable>();
+  Executable& self = *executable;
+  self.main = reinterpret_cast<relax_rt1_main>(main);
+  self.shapes = reinterpret_cast<relax_rt1_shapes>(shapes);
+  self.name = name;
+  self.symbols.assign(symbols.begin(), symbols.end());
+  self.size_count = static_cast<size_t>(n_sizes);
+  if (main == 0 || n_sizes < static_cast<int64_t>(self.symbols.size())) {
+    TVM_FFI_THROW(ValueError) << "`" << name << "`: expected the address of a program and at least "
+                              << symbols.size() << " sizes, got " << main << " and " << n_sizes;
+  }
+  self.inputs = self.Parse(inputs, "input");
+  self.outputs = self.Parse(outputs, "output");
+  self.arena = {arena.get<0>(), arena.get<1>()};
+  self.Check(self.arena, "arena");
+  self.FindBinders();
+  for (const int64_t address : constants) {
+    self.constants.push_back(reinterpret_cast<void*>(address));
+  }
+  self.threads = static_cast<int32_t>(threads);
+  self.keep_alive = keep_alive;
+  return ffi::Function::FromPacked([executable](ffi::PackedArgs args, ffi::Any* result) {
+    try {
+      executable->Call(args, result);
+    } catch (const std::bad_alloc&) {
+      TVM_FFI_THROW(MemoryError) << "`" << executable->name << "`: out of memory";
+    }
+  });
+}
+
+// Memory of someone else, kept alive by `owner`; how arrays that DLPack refuses (read-only ones,
+// and numpy's bfloat16) come in without a copy.
+ffi::Tensor TensorFromMemory(int64_t address, const ffi::Shape& shape, const ffi::Shape& strides,
+                             const ffi::String& dtype, const ffi::Any& owner) {
+  struct Borrowed {
+    void* data;
+    ffi::Any owner;
+    void AllocData(DLTensor* tensor) { tensor->data = data; }
+    void FreeData(DLTensor*) {}
+  };
+  if (shape.size() != strides.size()) {
+    TVM_FFI_THROW(ValueError) << "a tensor of " << shape.size() << " dimensions: got "
+                              << strides.size() << " strides";
+  }
+  return ffi::Tensor::FromNDAllocStrided(Borrowed{reinterpret_cast<void*>(address), owner}, shape,
+                                         strides, ParseDataType(dtype), DLDevice{kDLCPU, 0});
+}
+
+TVM_FFI_STATIC_INIT_BLOCK() {
+  namespace refl = tvm::ffi::reflection;
+  refl::GlobalDef()
+      .def("relax_mlir.make_executable", MakeExecutable)
+      .def("relax_mlir.tensor_from_memory", TensorFromMemory);
+}
+
+}  // namespace
+}  // namespace relax_mlir

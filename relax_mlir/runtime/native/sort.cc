@@ -1,0 +1,318 @@
+// Sorting along an axis: the global functions relax_mlir.sort, argsort, topk and nonzero.
+//
+// Every element type maps to 64-bit keys that compare as unsigned integers, so that one sort does
+// for all. NaN is the greatest value and -0 equals +0, as in numpy; equal values keep their order,
+// in descending order too. Source: ONNX TopK-11 (ties go to the lower index) and NonZero-13.
+//
+// Attributes are integers, or tensors of one integer or bool when compiled code calls.
+#include <tvm/ffi/container/tensor.h>
+#include <tvm/ffi/error.h>
+#include <tvm/ffi/function.h>
+#include <tvm/ffi/reflection/registry.h>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include "tensors.h"
+
+namespace relax_mlir {
+namespace {
+
+namespace ffi = tvm::ffi;
+
+// How to read one element as bits, and where a float has its parts.
+struct Element {
+  DLDataType dtype;
+  int bits;           // of the element
+  int mantissa_bits;  // of a float
+  bool has_infinity;  // the largest exponent holds infinity and NaN
+  bool has_negative_zero;
+
+  explicit Element(DLDataType type)
+      : dtype(type), bits(type.bits), mantissa_bits(0), has_infinity(true), has_negative_zero(true) {
+    switch (type.code) {
+      case kDLFloat: mantissa_bits = bits == 16 ? 10 : bits == 32 ? 23 : 52; break;
+      case kDLBfloat: mantissa_bits = 7; break;
+      case kDLFloat8_e5m2: mantissa_bits = 2; break;
+      case kDLFloat8_e4m3: mantissa_bits = 3; break;
+      case kDLFloat8_e3m4: mantissa_bits = 4; break;
+      case kDLFloat8_e4m3fn:
+      case kDLFloat6_e2m3fn:
+      case kDLFloat6_e3m2fn:
+      case kDLFloat4_e2m1fn: has_infinity = false; break;
+      case kDLFloat8_e4m3fnuz:
+      case kDLFloat8_e5m2fnuz:
+      case kDLFloat8_e4m3b11fnuz: has_infinity = has_negative_zero = false; break;
+      default: break;
+    }
+  }
+
+  bool IsFloat() const {
+    return dtype.code == kDLFloat || dtype.code == kDLBfloat ||
+           (dtype.code >= kDLFloat8_e3m4 && dtype.code != kDLFloat8_e8m0fnu);
+  }
+
+  uint64_t Mask() const { return bits == 64 ? ~uint64_t{0} : (uint64_t{1} << bits) - 1; }
+  uint64_t Sign() const { return uint64_t{1} << (bits - 1); }
+
+  // Little-endian, as all machines here are.
+  uint64_t Read(const char* from) const {
+    uint64_t value = 0;
+    std::memcpy(&value, from, static_cast<size_t>(ItemBytes(dtype)));
+    return value & Mask();
+  }
+
+  bool IsNan(uint64_t value) const {
+    if (dtype.code == kDLFloat8_e8m0fnu) return value == 0xff;
+    if (!has_negative_zero) return value == Sign();  // its place holds NaN
+    const uint64_t magnitude = value & ~Sign();
+    if (dtype.code == kDLFloat8_e4m3fn) return magnitude == 0x7f;
+    if (!has_infinity) return false;
+    const uint64_t infinity = (Mask() >> 1) & ~((uint64_t{1} << mantissa_bits) - 1);
+    return magnitude > infinity;
+  }
+
+  uint64_t Key(uint64_t value) const {
+    if (dtype.code == kDLInt) {
+      const int unused = 64 - bits;
+      const auto extended = static_cast<uint64_t>(static_cast<int64_t>(value << unused) >> unused);
+      return extended ^ (uint64_t{1} << 63);
+    }
+    if (dtype.code == kDLBool) return value != 0;
+    if (dtype.code == kDLFloat8_e8m0fnu) return value;  // no sign, NaN is the greatest already
+    if (!IsFloat()) return value;
+    if (IsNan(value)) return std::numeric_limits<uint64_t>::max();
+    if ((value & ~Sign()) == 0) return Sign();  // both zeros
+    return (value & Sign()) != 0 ? ~value & Mask() : value | Sign();
+  }
+
+  bool IsNonzero(uint64_t value) const {
+    if (dtype.code == kDLFloat8_e8m0fnu) return true;  // a power of two
+    if (!IsFloat() || !has_negative_zero) return value != 0;
+    return (value & ~Sign()) != 0;
+  }
+};
+
+[[noreturn]] void FailType(const char* function, DLDataType dtype) {
+  TVM_FFI_THROW(TypeError) << function << ": cannot compare elements of type "
+                           << DataTypeName(dtype);
+  TVM_FFI_UNREACHABLE();
+}
+
+int64_t ReadInteger(const DLTensor& tensor) {
+  const Element element(tensor.dtype);
+  const bool is_integer = tensor.dtype.code == kDLInt || tensor.dtype.code == kDLUInt;
+  if (ElementCount(tensor) != 1 || !(is_integer || tensor.dtype.code == kDLBool)) {
+    TVM_FFI_THROW(TypeError) << "attribute: expected one integer, got a tensor of "
+                             << ElementCount(tensor) << " elements of type "
+                             << DataTypeName(tensor.dtype);
+  }
+  const uint64_t value = element.Read(Data(tensor));
+  if (tensor.dtype.code != kDLInt) return static_cast<int64_t>(value);
+  return static_cast<int64_t>(element.Key(value) ^ (uint64_t{1} << 63));
+}
+
+// An attribute: an integer, or a tensor of one.
+int64_t Integer(const ffi::AnyView& value) {
+  if (const auto tensor = value.try_cast<DLTensor*>()) return ReadInteger(**tensor);
+  return value.cast<int64_t>();
+}
+
+int64_t ElementStride(const DLTensor& tensor, int axis) {
+  if (tensor.strides != nullptr) return tensor.strides[axis];
+  int64_t stride = 1;
+  for (int i = tensor.ndim - 1; i > axis; --i) stride *= tensor.shape[i];
+  return stride;
+}
+
+// One line of a tensor along an axis.
+struct Line {
+  char* start;
+  int64_t stride;  // bytes
+
+  char* At(int64_t i) const { return start + i * stride; }
+};
+
+// The lines of a tensor along an axis, numbered in row-major order of the other axes.
+class Lines {
+ public:
+  Lines(const DLTensor& tensor, int axis) : tensor_(tensor), axis_(axis) {}
+
+  Line operator[](int64_t number) const {
+    const int64_t item = ItemBytes(tensor_.dtype);
+    char* start = Data(tensor_);
+    for (int i = tensor_.ndim - 1; i >= 0; --i) {
+      if (i == axis_) continue;
+      start += number % tensor_.shape[i] * ElementStride(tensor_, i) * item;
+      number /= tensor_.shape[i];
+    }
+    return {start, ElementStride(tensor_, axis_) * item};
+  }
+
+ private:
+  const DLTensor& tensor_;
+  const int axis_;
+};
+
+struct Entry {
+  uint64_t key;
+  int64_t index;
+
+  bool operator<(const Entry& other) const {
+    return key != other.key ? key < other.key : index < other.index;
+  }
+};
+
+void CheckShape(const char* function, const char* what, const DLTensor& got, const DLTensor& x,
+                int axis, int64_t length) {
+  bool fits = got.ndim == x.ndim;
+  for (int i = 0; fits && i < x.ndim; ++i) {
+    fits = got.shape[i] == (i == axis ? length : x.shape[i]);
+  }
+  if (fits) return;
+  TVM_FFI_THROW(ValueError) << function << ": " << what << ": expected the shape of the input with "
+                            << length << " at axis " << axis << ", got "
+                            << ffi::Shape(got.shape, got.shape + got.ndim);
+}
+
+void CheckIndices(const char* function, const DLTensor& indices) {
+  const DLDataType dtype = indices.dtype;
+  if (dtype.code == kDLInt && (dtype.bits == 32 || dtype.bits == 64)) return;
+  TVM_FFI_THROW(TypeError) << function << ": indices: expected int64 or int32, got "
+                           << DataTypeName(dtype);
+}
+
+void WriteIndex(const DLTensor& indices, int64_t index, char* to) {
+  std::memcpy(to, &index, static_cast<size_t>(ItemBytes(indices.dtype)));  // little-endian
+}
+
+// Writes the first `length` values, or their indices, of every line in order. Either output may
+// be null.
+void SortLines(const char* function, const DLTensor& x, int64_t axis_number, bool descending,
+               const DLTensor* values, const DLTensor* indices) {
+  const Element element(x.dtype);
+  if (x.dtype.code == kDLComplex || x.dtype.lanes != 1 || x.dtype.bits > 64) {
+    FailType(function, x.dtype);
+  }
+  const int axis = static_cast<int>(axis_number < 0 ? axis_number + x.ndim : axis_number);
+  if (axis < 0 || axis >= x.ndim) {
+    TVM_FFI_THROW(ValueError) << function << ": axis " << axis_number << ": expected one of "
+                              << x.ndim << " dimensions";
+  }
+  const DLTensor& any_output = values != nullptr ? *values : *indices;
+  const int64_t size = x.shape[axis];
+  const int64_t length = any_output.ndim == x.ndim ? any_output.shape[axis] : size;
+  if (length > size) {
+    TVM_FFI_THROW(ValueError) << function << ": expected at most " << size
+                              << " values along axis " << axis << ", got " << length;
+  }
+  if (values != nullptr) CheckShape(function, "values", *values, x, axis, length);
+  if (indices != nullptr) CheckShape(function, "indices", *indices, x, axis, length);
+  if (indices != nullptr) CheckIndices(function, *indices);
+  if (values != nullptr && ItemBytes(values->dtype) != ItemBytes(x.dtype)) {
+    TVM_FFI_THROW(TypeError) << function << ": values: expected type "
+                             << DataTypeName(x.dtype) << ", got "
+                             << DataTypeName(values->dtype);
+  }
+  if (ElementCount(any_output) == 0) return;
+
+  const auto item = static_cast<size_t>(ItemBytes(x.dtype));
+  std::vector<Entry> entries(static_cast<size_t>(size));
+  std::vector<char> copies(item * static_cast<size_t>(size));  // values may be the input
+  const auto end = entries.begin() + length;
+  for (int64_t line = 0; line < ElementCount(x) / size; ++line) {
+    const Line from = Lines(x, axis)[line];
+    for (int64_t i = 0; i < size; ++i) {
+      const auto at = static_cast<size_t>(i);
+      std::memcpy(&copies[at * item], from.At(i), item);
+      const uint64_t key = element.Key(element.Read(&copies[at * item]));
+      entries[at] = {descending ? ~key : key, i};
+    }
+    if (length < size) std::nth_element(entries.begin(), end, entries.end());
+    std::sort(entries.begin(), end);
+    for (int64_t i = 0; i < length; ++i) {
+      const auto index = static_cast<size_t>(entries[static_cast<size_t>(i)].index);
+      if (values != nullptr) {
+        std::memcpy(Lines(*values, axis)[line].At(i), &copies[index * item], item);
+      }
+      if (indices != nullptr) {
+        WriteIndex(*indices, static_cast<int64_t>(index), Lines(*indices, axis)[line].At(i));
+      }
+    }
+  }
+}
+
+void Sort(DLTensor* x, const ffi::AnyView& axis, const ffi::AnyView& descending,
+          DLTensor* values) {
+  SortLines("sort", *x, Integer(axis), Integer(descending) != 0,
+            values, nullptr);
+}
+
+void Argsort(DLTensor* x, const ffi::AnyView& axis, const ffi::AnyView& descending,
+             DLTensor* indices) {
+  SortLines("argsort", *x, Integer(axis), Integer(descending) != 0, nullptr,
+            indices);
+}
+
+// k is the size of the outputs along the axis. The values come sorted, which the operator with
+// sorted=0 allows.
+void TopK(DLTensor* x, const ffi::AnyView& axis, const ffi::AnyView& largest,
+          DLTensor* values, DLTensor* indices) {
+  SortLines("topk", *x, Integer(axis), Integer(largest) != 0,
+            values, indices);
+}
+
+// The indices of the elements that are not zero, int64 [rank, count] in row-major order; a scalar
+// gives [0, count].
+ffi::Tensor Nonzero(DLTensor* tensor) {
+  const DLTensor& x = *tensor;
+  DLDataType part = x.dtype;
+  const int parts = part.code == kDLComplex ? 2 : 1;
+  if (parts == 2) part = {kDLFloat, static_cast<uint8_t>(part.bits / 2), 1};
+  const Element element(part);
+  const int64_t item = ItemBytes(part);
+  const int64_t count = ElementCount(x);
+
+  std::vector<int64_t> found;  // ndim numbers for each element
+  std::vector<int64_t> index(static_cast<size_t>(x.ndim), 0);
+  int64_t found_count = 0;
+  for (int64_t n = 0; n < count; ++n) {
+    const char* at = Data(x);
+    for (int i = 0; i < x.ndim; ++i) {
+      at += index[static_cast<size_t>(i)] * ElementStride(x, i) * item * parts;
+    }
+    bool nonzero = element.IsNonzero(element.Read(at));
+    if (parts == 2) nonzero = nonzero || element.IsNonzero(element.Read(at + item));
+    if (nonzero) {
+      found.insert(found.end(), index.begin(), index.end());
+      ++found_count;
+    }
+    for (int i = x.ndim - 1; i >= 0; --i) {
+      if (++index[static_cast<size_t>(i)] < x.shape[i]) break;
+      index[static_cast<size_t>(i)] = 0;
+    }
+  }
+  const int64_t shape[] = {x.ndim, found_count};
+  ffi::Tensor result = AllocateTensor(ffi::ShapeView(shape, 2), DLDataType{kDLInt, 64, 1});
+  auto* out = static_cast<int64_t*>(result.data_ptr());
+  for (int64_t i = 0; i < x.ndim; ++i) {
+    for (int64_t n = 0; n < found_count; ++n) {
+      out[i * found_count + n] = found[static_cast<size_t>(n * x.ndim + i)];
+    }
+  }
+  return result;
+}
+
+TVM_FFI_STATIC_INIT_BLOCK() {
+  namespace refl = tvm::ffi::reflection;
+  refl::GlobalDef()
+      .def("relax_mlir.sort", Sort)
+      .def("relax_mlir.argsort", Argsort)
+      .def("relax_mlir.topk", TopK)
+      .def("relax_mlir.nonzero", Nonzero);
+}
+
+}  // namespace
+}  // namespace relax_mlir

@@ -1,0 +1,229 @@
+#include "tensors.h"
+
+#include <tvm/ffi/dtype.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <utility>
+#include <vector>
+
+namespace relax_mlir {
+namespace {
+
+int64_t Stride(const DLTensor& tensor, int axis) {
+  if (tensor.strides != nullptr) return tensor.strides[axis];
+  int64_t stride = 1;
+  for (int i = tensor.ndim - 1; i > axis; --i) stride *= tensor.shape[i];
+  return stride;
+}
+
+struct Axis {
+  int64_t size;
+  int64_t stride;  // bytes
+};
+
+// The axes that matter, outermost first: sizes of 1 dropped, neighbours without a gap joined.
+std::vector<Axis> Axes(const DLTensor& tensor) {
+  const int64_t item = ItemBytes(tensor.dtype);
+  std::vector<Axis> axes;
+  for (int i = 0; i < tensor.ndim; ++i) {
+    const Axis axis{tensor.shape[i], Stride(tensor, i) * item};
+    if (axis.size == 1) continue;
+    if (!axes.empty() && axes.back().stride == axis.size * axis.stride) {
+      axes.back() = {axes.back().size * axis.size, axis.stride};
+    } else {
+      axes.push_back(axis);
+    }
+  }
+  return axes;
+}
+
+// Calls visit(pointer, innermost axis) for every innermost row, in row-major order.
+template <typename Visit>
+void ForEachRow(const DLTensor& tensor, const Visit& visit) {
+  if (ElementCount(tensor) == 0) return;
+  std::vector<Axis> axes = Axes(tensor);
+  Axis inner{1, ItemBytes(tensor.dtype)};
+  if (!axes.empty()) {
+    inner = axes.back();
+    axes.pop_back();
+  }
+  std::vector<int64_t> index(axes.size(), 0);
+  char* row = Data(tensor);
+  while (true) {
+    visit(row, inner);
+    size_t axis = axes.size();
+    while (axis > 0 && index[axis - 1] == axes[axis - 1].size - 1) {
+      --axis;
+      row -= index[axis] * axes[axis].stride;
+      index[axis] = 0;
+    }
+    if (axis == 0) return;
+    ++index[axis - 1];
+    row += axes[axis - 1].stride;
+  }
+}
+
+// memcpy with a constant size compiles to one move, and works on any alignment.
+template <int64_t kItem>
+void CopyItems(char* to, int64_t to_stride, const char* from, int64_t from_stride, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) std::memcpy(to + i * to_stride, from + i * from_stride, kItem);
+}
+
+void CopyRow(char* to, int64_t to_stride, const char* from, int64_t from_stride, int64_t count,
+             int64_t item) {
+  if (to_stride == item && from_stride == item) {
+    std::memcpy(to, from, static_cast<size_t>(count * item));
+    return;
+  }
+  switch (item) {
+    case 1: return CopyItems<1>(to, to_stride, from, from_stride, count);
+    case 2: return CopyItems<2>(to, to_stride, from, from_stride, count);
+    case 4: return CopyItems<4>(to, to_stride, from, from_stride, count);
+    case 8: return CopyItems<8>(to, to_stride, from, from_stride, count);
+    default: break;
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    std::memcpy(to + i * to_stride, from + i * from_stride, static_cast<size_t>(item));
+  }
+}
+
+// The bytes [first, second) that hold a nonempty tensor.
+std::pair<char*, char*> Range(const DLTensor& tensor) {
+  char* first = Data(tensor);
+  char* last = first;
+  const int64_t item = ItemBytes(tensor.dtype);
+  for (int i = 0; i < tensor.ndim; ++i) {
+    const int64_t reach = (tensor.shape[i] - 1) * Stride(tensor, i) * item;
+    (reach < 0 ? first : last) += reach;
+  }
+  return {first, last + item};
+}
+
+// Marks every byte of `tensor` in `marks`, which stands for the memory from `start` on. True if
+// one was marked before.
+bool Mark(const DLTensor& tensor, const char* start, std::vector<bool>* marks) {
+  const int64_t item = ItemBytes(tensor.dtype);
+  bool found = false;
+  ForEachRow(tensor, [&](const char* row, Axis axis) {
+    for (int64_t i = 0; i < axis.size; ++i) {
+      for (int64_t byte = 0; byte < item; ++byte) {
+        const auto at = static_cast<size_t>(row + i * axis.stride + byte - start);
+        found = found || (*marks)[at];
+        (*marks)[at] = true;
+      }
+    }
+  });
+  return found;
+}
+
+// The allocator of outputs, in the form that tvm-ffi asks for.
+struct Allocator {
+  void AllocData(DLTensor* tensor) {
+    tensor->data = AllocateAligned(ElementCount(*tensor) * ItemBytes(tensor->dtype)).release();
+  }
+  void FreeData(DLTensor* tensor) { std::free(tensor->data); }
+};
+
+}  // namespace
+
+DLDataType ParseDataType(const std::string& name) {
+  if (name == "complex64") return {kDLComplex, 64, 1};
+  if (name == "complex128") return {kDLComplex, 128, 1};
+  return tvm::ffi::StringToDLDataType(name);
+}
+
+std::string DataTypeName(DLDataType dtype) {
+  if (dtype.code == kDLComplex) return "complex" + std::to_string(dtype.bits);
+  return tvm::ffi::DLDataTypeToString(dtype);
+}
+
+void FreeDeleter::operator()(void* data) const { std::free(data); }
+
+AlignedMemory AllocateAligned(int64_t bytes) {
+  const int64_t rounded = (std::max<int64_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
+  void* data = std::aligned_alloc(kAlignment, static_cast<size_t>(rounded));
+  if (data == nullptr) throw std::bad_alloc();
+  return AlignedMemory(data);
+}
+
+bool IsContiguous(const DLTensor& tensor) {
+  if (tensor.strides == nullptr) return true;
+  int64_t expected = 1;
+  bool dense = true;
+  for (int i = tensor.ndim - 1; i >= 0; --i) {
+    if (tensor.shape[i] == 0) return true;
+    if (tensor.shape[i] != 1 && tensor.strides[i] != expected) dense = false;
+    expected *= tensor.shape[i];
+  }
+  return dense;
+}
+
+bool IsElementAligned(const DLTensor& tensor) {
+  const bool is_complex = tensor.dtype.code == kDLComplex;
+  const int64_t alignment = ItemBytes(tensor.dtype) / (is_complex ? 2 : 1);
+  return reinterpret_cast<uintptr_t>(Data(tensor)) % static_cast<uintptr_t>(alignment) == 0 ||
+         ElementCount(tensor) == 0;
+}
+
+void CopyToContiguous(const DLTensor& tensor, void* contiguous) {
+  char* to = static_cast<char*>(contiguous);
+  const int64_t item = ItemBytes(tensor.dtype);
+  ForEachRow(tensor, [&](const char* row, Axis axis) {
+    CopyRow(to, item, row, axis.stride, axis.size, item);
+    to += axis.size * item;
+  });
+}
+
+void CopyFromContiguous(const void* contiguous, const DLTensor& tensor) {
+  const char* from = static_cast<const char*>(contiguous);
+  const int64_t item = ItemBytes(tensor.dtype);
+  ForEachRow(tensor, [&](char* row, Axis axis) {
+    CopyRow(row, axis.stride, from, item, axis.size, item);
+    from += axis.size * item;
+  });
+}
+
+bool RangesMeet(const DLTensor& lhs, const DLTensor& rhs) {
+  if (ElementCount(lhs) == 0 || ElementCount(rhs) == 0) return false;
+  const auto [lhs_first, lhs_last] = Range(lhs);
+  const auto [rhs_first, rhs_last] = Range(rhs);
+  return lhs_first < rhs_last && rhs_first < lhs_last;
+}
+
+bool Overlaps(const DLTensor& lhs, const DLTensor& rhs) {
+  if (!RangesMeet(lhs, rhs)) return false;
+  if (IsContiguous(lhs) && IsContiguous(rhs)) return true;
+  // Two views of one array, such as its even and its odd columns.
+  const char* first = std::min(Range(lhs).first, Range(rhs).first);
+  const char* last = std::max(Range(lhs).second, Range(rhs).second);
+  std::vector<bool> marks(static_cast<size_t>(last - first));
+  Mark(lhs, first, &marks);
+  return Mark(rhs, first, &marks);
+}
+
+bool OverlapsItself(const DLTensor& tensor) {
+  if (IsContiguous(tensor)) return false;
+  // Usually every axis steps over all that the smaller ones reach.
+  std::vector<Axis> axes = Axes(tensor);
+  for (Axis& axis : axes) axis.stride = std::abs(axis.stride);
+  std::sort(axes.begin(), axes.end(), [](Axis a, Axis b) { return a.stride < b.stride; });
+  int64_t reach = ItemBytes(tensor.dtype);
+  bool nested = true;
+  for (const Axis& axis : axes) {
+    nested = nested && axis.stride >= reach;
+    reach += (axis.size - 1) * axis.stride;
+  }
+  if (nested) return false;
+  const auto [first, last] = Range(tensor);
+  std::vector<bool> marks(static_cast<size_t>(last - first));
+  return Mark(tensor, first, &marks);
+}
+
+tvm::ffi::Tensor AllocateTensor(tvm::ffi::ShapeView shape, DLDataType dtype) {
+  return tvm::ffi::Tensor::FromNDAlloc(Allocator(), shape, dtype, DLDevice{kDLCPU, 0});
+}
+
+}  // namespace relax_mlir

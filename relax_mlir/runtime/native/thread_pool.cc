@@ -1,0 +1,270 @@
+// One pool of threads for the process.
+//
+// A job is published in one atomic word: tickets, which workers take to join, and the number of
+// those that have joined. The caller works too, then withdraws the tickets that are left, so that
+// it waits for nobody who has not started. Workers spin for a moment between jobs, because the
+// kernels of a model follow each other within microseconds, and then sleep.
+#include <pthread.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "abi.h"
+#include "cpu_count.h"
+
+namespace relax_mlir {
+namespace {
+
+constexpr auto kSpinTime = std::chrono::microseconds(30);
+constexpr size_t kAlignment = 64;
+
+inline void Pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+// Spins until `done` or the spin time is over; the clock is read every 64 turns.
+template <typename Condition>
+bool SpinUntil(const Condition& done) {
+  const auto end = std::chrono::steady_clock::now() + kSpinTime;
+  do {
+    for (int i = 0; i < 64; ++i) {
+      if (done()) return true;
+      Pause();
+    }
+  } while (std::chrono::steady_clock::now() < end);
+  return done();
+}
+
+// Grow-only scratch memory, a buffer for each level of nesting of a thread: the tile that makes a
+// nested call still uses its own.
+class Scratch {
+ public:
+  ~Scratch() {
+    for (const Buffer& buffer : buffers_) std::free(buffer.data);
+  }
+
+  void* Get(size_t level, int64_t bytes) {
+    if (bytes <= 0) return nullptr;
+    if (buffers_.size() <= level) buffers_.resize(level + 1);
+    Buffer& buffer = buffers_[level];
+    if (buffer.bytes < bytes) {
+      std::free(buffer.data);
+      buffer = {};
+      const size_t rounded = (static_cast<size_t>(bytes) + kAlignment - 1) / kAlignment * kAlignment;
+      buffer.data = std::aligned_alloc(kAlignment, rounded);
+      if (buffer.data == nullptr) throw std::bad_alloc();
+      buffer.bytes = bytes;
+    }
+    return buffer.data;
+  }
+
+ private:
+  struct Buffer {
+    void* data = nullptr;
+    int64_t bytes = 0;
+  };
+  std::vector<Buffer> buffers_;
+};
+
+thread_local Scratch scratch;
+thread_local size_t nesting = 0;  // tiles that this thread is inside of
+
+struct Job {
+  relax_rt1_tile tile;
+  void** buffers;
+  const int64_t* sizes;
+  int64_t tiles;
+  int64_t grain;
+  int64_t scratch_bytes;
+  std::atomic<int64_t> next{0};
+  std::atomic<int32_t> failure{kRelaxRt1Ok};
+
+  void Run(int64_t begin, int64_t end, void* memory) { tile(buffers, sizes, memory, begin, end); }
+
+  // `body` with this thread's scratch; no exception leaves.
+  template <typename Body>
+  void Enter(const Body& body) noexcept {
+    const size_t level = nesting++;
+    try {
+      body(scratch.Get(level, scratch_bytes));
+    } catch (const std::bad_alloc&) {
+      Fail(kRelaxRt1OutOfMemory);
+    } catch (...) {
+      Fail(kRelaxRt1Exception);
+    }
+    nesting = level;
+  }
+
+  void Fail(int32_t reason) {
+    failure.store(reason, std::memory_order_relaxed);
+    next.store(tiles, std::memory_order_relaxed);
+  }
+
+  void RunAll() {
+    Enter([this](void* memory) { Run(0, tiles, memory); });
+  }
+
+  void RunPieces() {
+    Enter([this](void* memory) {
+      for (int64_t begin; (begin = next.fetch_add(grain, std::memory_order_relaxed)) < tiles;) {
+        Run(begin, std::min(begin + grain, tiles), memory);
+      }
+    });
+  }
+};
+
+class Pool {
+ public:
+  // False: the pool works for someone else.
+  bool TryRun(Job* job, int threads) {
+    if (busy_.exchange(true, std::memory_order_acquire)) return false;
+    const int64_t pieces = (job->tiles - 1) / job->grain + 1;
+    const int64_t wanted = std::min<int64_t>({threads, cpu_count_, pieces}) - 1;
+    StartWorkers(static_cast<size_t>(wanted));
+    const uint64_t tickets = std::min<uint64_t>(wanted, workers_.size());
+    job_ = job;
+    // Sequentially consistent, as in Sleep: either we see the sleeper or it sees the tickets.
+    state_.store(++generation_ << 32 | tickets << 16);
+    Wake(tickets);
+    job->RunPieces();
+    state_.fetch_and(~(kJoined << 16));  // withdraw the tickets
+    AwaitWorkers();
+    busy_.store(false, std::memory_order_release);
+    return true;
+  }
+
+ private:
+  // state_: generation (32 bits), tickets (16), joined (16).
+  static constexpr uint64_t kJoined = 0xffff;
+
+  static uint64_t Generation(uint64_t state) { return state >> 32; }
+  static bool HasTickets(uint64_t state) { return (state >> 16 & kJoined) != 0; }
+
+  void StartWorkers(size_t count) {
+    try {
+      while (workers_.size() < count) workers_.emplace_back([this] { Work(); });
+    } catch (const std::system_error&) {  // no more threads: those we have do
+    } catch (const std::bad_alloc&) {
+    }
+  }
+
+  void Wake(uint64_t count) {
+    const uint64_t asleep = asleep_.load();
+    if (asleep == 0 || count == 0) return;
+    { std::lock_guard<std::mutex> lock(mutex_); }  // nobody is between its check and its sleep
+    if (count >= asleep) return wake_.notify_all();
+    for (; count > 0; --count) wake_.notify_one();
+  }
+
+  void AwaitWorkers() {
+    const auto all_left = [this] { return (state_.load() & kJoined) == 0; };
+    if (SpinUntil(all_left)) return;
+    std::unique_lock<std::mutex> lock(mutex_);
+    caller_waits_.store(true);
+    done_.wait(lock, all_left);
+    caller_waits_.store(false);
+  }
+
+  [[noreturn]] void Work() {
+    uint64_t last = 0;  // a worker joins a job once
+    const auto is_new = [&] {
+      const uint64_t state = state_.load();
+      return HasTickets(state) && Generation(state) != last;
+    };
+    while (true) {
+      if (!SpinUntil(is_new)) Sleep(is_new);
+      uint64_t state = state_.load();
+      while (HasTickets(state) && Generation(state) != last) {
+        if (!state_.compare_exchange_weak(state, state - (1 << 16) + 1)) continue;
+        last = Generation(state);
+        job_->RunPieces();
+        Leave();
+        break;
+      }
+    }
+  }
+
+  template <typename Condition>
+  void Sleep(const Condition& is_new) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    asleep_.fetch_add(1);
+    wake_.wait(lock, is_new);
+    asleep_.fetch_sub(1);
+  }
+
+  void Leave() {
+    const bool was_last = (state_.fetch_sub(1) & kJoined) == 1;
+    if (!was_last || !caller_waits_.load()) return;
+    { std::lock_guard<std::mutex> lock(mutex_); }
+    done_.notify_one();
+  }
+
+  std::atomic<bool> busy_{false};
+  alignas(64) std::atomic<uint64_t> state_{0};
+  uint64_t generation_ = 0;
+  Job* job_ = nullptr;
+  std::vector<std::thread> workers_;
+  const int cpu_count_ = CpuCount();
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::condition_variable done_;
+  std::atomic<uint64_t> asleep_{0};
+  std::atomic<bool> caller_waits_{false};
+};
+
+// Never destroyed: workers sleep in it until the process ends.
+std::atomic<Pool*> the_pool{nullptr};
+
+// A forked child has the memory of the pool but none of its threads, and perhaps a locked mutex:
+// it leaves the pool behind and makes its own.
+void AbandonPool() {
+  the_pool.store(nullptr);
+  nesting = 0;
+}
+
+Pool* GetPool() {
+  Pool* pool = the_pool.load(std::memory_order_acquire);
+  if (pool != nullptr) return pool;
+  static const int registered = pthread_atfork(nullptr, nullptr, AbandonPool);
+  static_cast<void>(registered);
+  auto fresh = std::make_unique<Pool>();
+  if (the_pool.compare_exchange_strong(pool, fresh.get())) return fresh.release();
+  return pool;
+}
+
+}  // namespace
+}  // namespace relax_mlir
+
+void relax_rt1_parallel_for(void* context, relax_rt1_tile tile, void** buffers,
+                            const int64_t* sizes, int64_t tiles, int64_t grain,
+                            int64_t scratch_bytes) {
+  using namespace relax_mlir;
+  if (tiles <= 0) return;
+  auto* call = static_cast<relax_rt1_context*>(context);
+  const int threads = call == nullptr ? 1 : call->threads;
+  grain = std::max<int64_t>(grain, 1);
+  Job job{tile, buffers, sizes, tiles, grain, scratch_bytes};
+  bool ran = false;
+  if (threads > 1 && tiles > grain && nesting == 0) {
+    try {
+      ran = GetPool()->TryRun(&job, threads);
+    } catch (const std::bad_alloc&) {  // no pool: this thread does the work
+    }
+  }
+  if (!ran) job.RunAll();
+  const int32_t failure = job.failure.load(std::memory_order_relaxed);
+  if (failure != kRelaxRt1Ok && call != nullptr) call->failure = failure;
+}

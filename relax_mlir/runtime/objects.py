@@ -1,0 +1,401 @@
+"""Machine code: from a module in the LLVM dialect to object bytes, and into memory.
+
+Compiling goes through LLVM's C API with ctypes: it is faster than the execution
+engine, gives bytes instead of a loaded image, works for every target of the wheel, and
+ctypes releases the GIL, so kernels compile on threads. Loading needs neither MLIR nor
+LLVM (see :func:`load_objects`).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import platform
+import re
+import struct
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from ctypes import byref, c_size_t, c_void_p
+from typing import TYPE_CHECKING
+
+import tvm_ffi
+
+from relax_mlir.errors import CompileError, near_misses
+from relax_mlir.runtime import cpu as cpu_runtime
+from relax_mlir.runtime import llvm_c
+
+if TYPE_CHECKING:
+    from mlir import ir
+
+__all__ = [
+    "address_object",
+    "assembly",
+    "compile_object",
+    "host_cpu",
+    "load_objects",
+]
+
+_ASSEMBLY, _OBJECT = 0, 1  # LLVMCodeGenFileType
+_RELOC_PIC = 2  # LLVMRelocMode
+_CODE_MODEL_DEFAULT = 0  # LLVMCodeModel
+_RETURN_STATUS = 2  # LLVMVerifierFailureAction
+# Families of intrinsics, and the triples that have them.
+_INTRINSICS = {
+    "aarch64": ("aarch64", "arm64"),
+    "amdgcn": ("amdgcn",),
+    "arm": ("arm", "thumb"),
+    "nvvm": ("nvptx",),
+    "x86": ("x86_64", "i386", "i686"),
+}
+_LOOKUP = "relax_mlir_addresses"
+_ELF_MACHINES = {"x86_64": 62, "aarch64": 183}  # e_machine
+
+
+def compile_object(
+    module: ir.Module,
+    *,
+    triple: str,
+    cpu: str,
+    features: str,
+    opt_level: int = 2,
+    passes: str | None = None,
+) -> bytes:
+    """Compile a module in the LLVM dialect to a relocatable object file.
+
+    Threads may call this at once, also on modules of one context; the GIL is released
+    while LLVM works. The module is only read. One way to end the process is left: an
+    intrinsic of the target that ``features`` lack.
+
+    Args:
+        module: Functions and globals of the ``llvm`` dialect (and what translates with
+            them, such as ``nvvm`` operations in their bodies).
+        triple: For instance ``x86_64-unknown-linux-gnu``.
+        cpu: A processor that LLVM knows for the triple, for instance ``znver3``.
+        features: Signed features, ``+avx2,-avx512f``; may be empty.
+        opt_level: 0 to 3, for code generation and the default of ``passes``.
+        passes: LLVM's pipeline text; ``default<O2>`` at level 2.
+
+    Raises:
+        ValueError: The triple, cpu, features or level is not one that LLVM knows.
+        CompileError: The module is invalid, is not all in the LLVM dialect, or LLVM
+            could not compile it; with the text of MLIR's or LLVM's errors.
+    """
+    target = (triple, cpu, features, opt_level)
+    return _generate(module, _OBJECT, target, passes)
+
+
+def assembly(
+    module: ir.Module,
+    *,
+    triple: str,
+    cpu: str,
+    features: str,
+    opt_level: int = 2,
+    passes: str | None = None,
+) -> str:
+    """The text of the code that :func:`compile_object` makes; PTX for an NVPTX triple."""
+    target = (triple, cpu, features, opt_level)
+    return _generate(module, _ASSEMBLY, target, passes).decode()
+
+
+@functools.cache
+def host_cpu() -> tuple[str, str, str]:
+    """The triple, processor name and signed features of this machine."""
+    llvm = llvm_c.llvm()
+    names = (
+        "LLVMGetDefaultTargetTriple",
+        "LLVMGetHostCPUName",
+        "LLVMGetHostCPUFeatures",
+    )
+    triple, cpu, features = (llvm_c.take_text(getattr(llvm, name)()) for name in names)
+    return triple, cpu, features
+
+
+def address_object(
+    symbols: Sequence[str], *, triple: str, cpu: str, features: str
+) -> bytes:
+    """An object that tells :func:`load_objects` the addresses of ``symbols``.
+
+    The loader gives out only functions of tvm-ffi's calling convention, so this object
+    holds one: it returns the entry of a table of addresses.
+
+    Raises:
+        ValueError: A symbol is not a plain C name, or the target is unknown.
+    """
+    for symbol in symbols:
+        if not re.fullmatch(r"[A-Za-z_.$][\w.$]*", symbol):
+            raise ValueError(f"`{symbol}`: not a symbol: expected a C name")
+    names = dict.fromkeys(symbols)
+    text = (
+        "\n".join(f"@{name} = external global i8" for name in names)
+        + f"""
+@table = private constant [{len(symbols)} x ptr] [{", ".join(f"ptr @{s}" for s in symbols)}]
+define i32 @__tvm_ffi_{_LOOKUP}(ptr %self, ptr %args, i32 %count, ptr %result) {{
+  %value = getelementptr i8, ptr %args, i64 8
+  %index = load i64, ptr %value
+  %entry = getelementptr ptr, ptr @table, i64 %index
+  %address = load ptr, ptr %entry
+  store i64 1, ptr %result
+  %slot = getelementptr i8, ptr %result, i64 8
+  store ptr %address, ptr %slot
+  ret i32 0
+}}
+"""
+    )
+    return _assemble(text, (triple, cpu, features, 0))
+
+
+def load_objects(
+    objects: Sequence[bytes], symbols: Sequence[str], *, addresses: bytes | None = None
+) -> tuple[tvm_ffi.Module, dict[str, int]]:
+    """Load objects into memory as one library and find the addresses of ``symbols``.
+
+    The objects see each other's symbols, those of this process (libc, libm, tvm-ffi)
+    and those of our native library. Two loads do not see each other.
+
+    Args:
+        objects: Relocatable object files for this machine.
+        symbols: Plain C symbols that the objects define.
+        addresses: What :func:`address_object` gives for these symbols; made here when
+            absent, which needs LLVM.
+
+    Returns:
+        The loaded library, which must live as long as the addresses are used, and the
+        address of every symbol.
+
+    Raises:
+        CompileError: A symbol is undefined, defined twice, or an object is damaged.
+    """
+    import tvm_ffi_orcjit
+
+    _check_symbols(objects, symbols)
+    if addresses is None:
+        addresses = _host_address_object(tuple(symbols))
+    try:
+        # The loader asks the C++ compiler where its runtime is, in a process; our
+        # objects need none, and os.devnull answers at once that there is none.
+        library = tvm_ffi_orcjit.default_session().load_module(
+            [*objects, addresses], cxx=os.devnull
+        )
+        address = library[_LOOKUP]
+    except (RuntimeError, AttributeError) as error:
+        raise CompileError(f"loading compiled code: {error}") from error
+    return library, {symbol: address(index) for index, symbol in enumerate(symbols)}
+
+
+@functools.lru_cache(maxsize=64)
+def _host_address_object(symbols: tuple[str, ...]) -> bytes:
+    triple, cpu, features = host_cpu()
+    return address_object(symbols, triple=triple, cpu=cpu, features=features)
+
+
+_Target = tuple[str, str, str, int]  # triple, cpu, features, optimization level
+
+
+def _generate(
+    module: ir.Module, kind: int, target: _Target, passes: str | None
+) -> bytes:
+    _check_target(*target)
+    for op in module.body.operations:
+        if not op.operation.name.startswith("llvm."):
+            raise CompileError(
+                f"`{op.operation.name}`: not in the LLVM dialect. Lower it first"
+            )
+    llvm = llvm_c.llvm()
+    with ExitStack() as cleanup, llvm_c.llvm_context(cleanup) as context:
+        llvm.LLVMContextSetDiscardValueNames(context, kind == _OBJECT)
+        code = _translate(module, context)
+        cleanup.callback(llvm.LLVMDisposeModule, code)
+        return _emit(code, kind, target, passes or f"default<O{target[3]}>")
+
+
+def _assemble(text: str, target: _Target) -> bytes:
+    """Compile LLVM IR text of our own making."""
+    _check_target(*target)
+    llvm = llvm_c.llvm()
+    with ExitStack() as cleanup, llvm_c.llvm_context(cleanup) as context:
+        source = text.encode()
+        buffer = llvm.LLVMCreateMemoryBufferWithMemoryRangeCopy(
+            source, len(source), b"ir"
+        )
+        code, message = c_void_p(), c_void_p()
+        # Takes the buffer, also when it fails.
+        if llvm.LLVMParseIRInContext(context, buffer, byref(code), byref(message)):
+            raise CompileError(llvm_c.take_text(message.value))
+        cleanup.callback(llvm.LLVMDisposeModule, code)
+        return _emit(code, _OBJECT, target, "default<O0>")
+
+
+def _translate(module: ir.Module, context: int) -> int:
+    """An LLVM module that the caller disposes of."""
+    mlir = llvm_c.mlir()
+    operation = llvm_c.operation_of(module)
+    with llvm_c.mlir_errors(mlir.mlirOperationGetContext(operation)) as errors:
+        if not mlir.mlirOperationVerify(operation):
+            raise CompileError("\n".join(errors) or "the module is invalid")
+        code = mlir.mlirTranslateModuleToLLVMIR(operation, context)
+    if not code:
+        raise CompileError("\n".join(errors) or "translation to LLVM IR failed")
+    return code
+
+
+def _emit(code: object, kind: int, target: _Target, passes: str) -> bytes:
+    """Optimize an LLVM module in place and generate code for it."""
+    llvm = llvm_c.llvm()
+    triple = target[0].encode()
+    message, buffer = c_void_p(), c_void_p()
+    with ExitStack() as cleanup:
+        machine = _create_target_machine(*target)
+        cleanup.callback(llvm.LLVMDisposeTargetMachine, machine)
+        layout = llvm.LLVMCreateTargetDataLayout(machine)
+        cleanup.callback(llvm.LLVMDisposeTargetData, layout)
+        llvm.LLVMSetTarget(code, triple)
+        llvm.LLVMSetModuleDataLayout(code, layout)
+        failed = llvm.LLVMVerifyModule(code, _RETURN_STATUS, byref(message))
+        text = llvm_c.take_text(message.value)
+        if failed:
+            raise CompileError(text)
+        _check_intrinsics(code, target[0])
+        options = llvm.LLVMCreatePassBuilderOptions()
+        cleanup.callback(llvm.LLVMDisposePassBuilderOptions, options)
+        if error := llvm.LLVMRunPasses(code, passes.encode(), machine, options):
+            text = llvm.LLVMGetErrorMessage(error)
+            cleanup.callback(llvm.LLVMDisposeErrorMessage, text)
+            raise CompileError(f"`{passes}`: {ctypes.string_at(text).decode()}")
+        if llvm.LLVMTargetMachineEmitToMemoryBuffer(
+            machine, code, kind, byref(message), byref(buffer)
+        ):
+            raise CompileError(llvm_c.take_text(message.value))
+        cleanup.callback(llvm.LLVMDisposeMemoryBuffer, buffer)
+        start = llvm.LLVMGetBufferStart(buffer)
+        return ctypes.string_at(start, llvm.LLVMGetBufferSize(buffer))
+
+
+def _check_intrinsics(code: object, triple: str) -> None:
+    """Refuse intrinsics of other targets, at which code generation ends the process."""
+    llvm = llvm_c.llvm()
+    length = c_size_t()
+    function = llvm.LLVMGetFirstFunction(code)
+    while function:
+        data = llvm.LLVMGetValueName2(function, byref(length))
+        name = ctypes.string_at(data, length.value).decode()
+        family = name.split(".")[1] if name.startswith("llvm.") else None
+        if family in _INTRINSICS and not triple.startswith(_INTRINSICS[family]):
+            raise CompileError(f"`{name}`: not an intrinsic of {triple}")
+        function = llvm.LLVMGetNextFunction(function)
+
+
+def _create_target_machine(triple: str, cpu: str, features: str, opt_level: int) -> int:
+    llvm = llvm_c.llvm()
+    target = c_void_p(_find_target(triple))
+    options = (opt_level, _RELOC_PIC, _CODE_MODEL_DEFAULT)
+    names = (name.encode() for name in (triple, cpu, features))
+    machine = llvm.LLVMCreateTargetMachine(target, *names, *options)
+    if not machine:
+        raise CompileError(f"`{triple}`: LLVM has no code generator for this target")
+    return machine
+
+
+def _find_target(triple: str) -> int | None:
+    target, message = c_void_p(), c_void_p()
+    if llvm_c.llvm().LLVMGetTargetFromTriple(
+        triple.encode(), byref(target), byref(message)
+    ):
+        raise ValueError(llvm_c.take_text(message.value).strip())
+    return target.value
+
+
+@functools.lru_cache(maxsize=64)
+def _check_target(triple: str, cpu: str, features: str, opt_level: int) -> None:
+    """Refuse what LLVM would meet with a message on stderr or by ending the process."""
+    if opt_level not in range(4):
+        raise ValueError(f"optimization level: expected 0 to 3, got {opt_level}")
+    if (triple, cpu, features) == host_cpu():
+        return
+    _find_target(triple)
+    known_cpus, known_features = _known_names(triple)
+    if cpu and cpu not in known_cpus:
+        hint = near_misses(cpu, known_cpus)
+        raise ValueError(f"`{cpu}`: no such processor for {triple}.{hint}")
+    for feature in features.split(",") if features else ():
+        if feature[:1] not in ("+", "-") or feature[1:] not in known_features:
+            hint = near_misses(feature.lstrip("+-"), known_features)
+            raise ValueError(
+                f"`{feature}`: expected + or - and a feature of {triple}.{hint}"
+            )
+
+
+@functools.lru_cache(maxsize=16)
+def _known_names(triple: str) -> tuple[frozenset[str], frozenset[str]]:
+    """The processors and features that LLVM has for a triple.
+
+    The C API cannot list them; ``llc`` of the same wheel can, in 15 ms.
+    """
+    llc = llvm_c.directory() / "bin" / "llc"
+    command = [llc, f"-mtriple={triple}", "-mcpu=help", "-mattr=help"]
+    listing = subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True
+    )
+    cpus, _, features = listing.stderr.partition("Available features")
+    names = re.compile(r"^  (\S+) +- ", re.MULTILINE)
+    return frozenset(names.findall(cpus)), frozenset(names.findall(features))
+
+
+def _check_symbols(objects: Sequence[bytes], symbols: Sequence[str]) -> None:
+    """Name what is missing; the loader would tell it only to stderr."""
+    if not all(data.startswith(b"\x7fELF") for data in objects):
+        return  # Mach-O: left to the loader
+    defined: set[str] = set()
+    undefined: set[str] = set()
+    try:
+        for data in objects:
+            for name, is_defined in _elf_symbols(data):
+                (defined if is_defined else undefined).add(name)
+    except (struct.error, IndexError, ValueError) as error:
+        raise CompileError(f"an object is damaged: {error}") from error
+    if absent := [f"`{name}`" for name in symbols if name not in defined]:
+        raise CompileError(f"no object defines {', '.join(absent)}")
+    missing = _not_in_process(undefined - defined)
+    if missing:
+        cpu_runtime.load_library()
+        missing = _not_in_process(missing)
+    if missing:
+        names = ", ".join(f"`{name}`" for name in sorted(missing))
+        raise CompileError(f"compiled code calls what no library defines: {names}")
+
+
+def _not_in_process(names: set[str]) -> set[str]:
+    process = ctypes.CDLL(None)
+    made_by_loader = {"_GLOBAL_OFFSET_TABLE_", "__dso_handle"}
+    return {n for n in names if n not in made_by_loader and not hasattr(process, n)}
+
+
+def _elf_symbols(data: bytes) -> Iterator[tuple[str, bool]]:
+    """Global symbols of a 64-bit little-endian ELF object, and whether it defines them.
+
+    Weak references are left out: they may stay undefined. Source: System V ABI, ELF-64.
+    """
+    machine = _ELF_MACHINES.get(platform.machine())
+    (found,) = struct.unpack_from("<18xH", data)
+    if machine is not None and found != machine:
+        raise CompileError(
+            f"an object is for another machine: expected ELF machine {machine} "
+            f"({platform.machine()}), got {found}"
+        )
+    sections_offset, size, count = struct.unpack_from("<40xQ10xHH", data)[0:3]
+    sections = [
+        struct.unpack_from("<IIQQQQIIQQ", data, sections_offset + i * size)
+        for i in range(count)
+    ]
+    for _, kind, _, _, offset, length, link, _, _, entry in sections:
+        if kind != 2:  # SHT_SYMTAB
+            continue
+        strings = sections[link][4]
+        for position in range(offset + entry, offset + length, entry):
+            name, info, _, index = struct.unpack_from("<IBBH", data, position)
+            binding, is_defined = info >> 4, index != 0
+            if binding == 1 or (binding == 2 and is_defined):  # STB_GLOBAL, STB_WEAK
+                end = data.index(b"\0", strings + name)
+                yield data[strings + name : end].decode(), is_defined

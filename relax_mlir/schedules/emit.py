@@ -1,0 +1,217 @@
+"""Short names for the operations that rules write."""
+
+from collections.abc import Callable, Sequence
+
+from mlir import ir
+
+__all__ = [
+    "add",
+    "alloc",
+    "broadcast",
+    "ceil_div",
+    "constant",
+    "div",
+    "for_loop",
+    "index",
+    "maximum",
+    "minimum",
+    "multiply",
+    "op",
+    "parallel_loop",
+    "reinterpret",
+    "rem",
+    "subtract",
+    "vector_type",
+]
+
+Extent = int | ir.Value
+
+
+def op(
+    name: str, type_: ir.Type | None, *operands: ir.Value, **attributes: ir.Attribute
+) -> ir.Value:
+    """Build an operation with at most one result; that result, or None."""
+    created = ir.Operation.create(
+        name,
+        results=[] if type_ is None else [type_],
+        operands=list(operands),
+        attributes=attributes,
+    )
+    return created.results[0] if type_ is not None else None
+
+
+def index(value: Extent) -> ir.Value:
+    """An ``index`` value of an int or of itself."""
+    if isinstance(value, ir.Value):
+        return value
+    type_ = ir.IndexType.get()
+    return op("arith.constant", type_, value=ir.IntegerAttr.get(type_, value))
+
+
+def constant(value: float, type_: ir.Type) -> ir.Value:
+    """A number of a float or integer type."""
+    is_integer = isinstance(type_, (ir.IntegerType, ir.IndexType))
+    make = ir.IntegerAttr.get if is_integer else ir.FloatAttr.get
+    return op("arith.constant", type_, value=make(type_, value))
+
+
+def _fold(name: str, fold: Callable[[int, int], int], lhs: Extent, rhs: Extent) -> Extent:
+    if isinstance(lhs, int) and isinstance(rhs, int):
+        return fold(lhs, rhs)
+    return op(name, ir.IndexType.get(), index(lhs), index(rhs))
+
+
+def add(lhs: Extent, rhs: Extent) -> Extent:
+    """lhs + rhs."""
+    if isinstance(rhs, int) and rhs == 0:
+        return lhs
+    if isinstance(lhs, int) and lhs == 0:
+        return rhs
+    return _fold("arith.addi", lambda a, b: a + b, lhs, rhs)
+
+
+def subtract(lhs: Extent, rhs: Extent) -> Extent:
+    """lhs - rhs."""
+    if isinstance(rhs, int) and rhs == 0:
+        return lhs
+    return _fold("arith.subi", lambda a, b: a - b, lhs, rhs)
+
+
+def multiply(lhs: Extent, rhs: Extent) -> Extent:
+    """lhs * rhs."""
+    if isinstance(lhs, int):
+        lhs, rhs = rhs, lhs
+    if isinstance(rhs, int) and rhs in (0, 1):
+        return lhs if rhs else 0
+    return _fold("arith.muli", lambda a, b: a * b, lhs, rhs)
+
+
+def div(lhs: Extent, rhs: Extent) -> Extent:
+    """lhs / rhs of sizes, rounded down."""
+    if isinstance(rhs, int) and rhs == 1:
+        return lhs
+    return _fold("arith.divui", lambda a, b: a // b, lhs, rhs)
+
+
+def rem(lhs: Extent, rhs: Extent) -> Extent:
+    """The rest of lhs / rhs of sizes."""
+    if isinstance(rhs, int) and rhs == 1:
+        return 0
+    return _fold("arith.remui", lambda a, b: a % b, lhs, rhs)
+
+
+def ceil_div(lhs: Extent, rhs: int) -> Extent:
+    """lhs / rhs of sizes, rounded up."""
+    return div(add(lhs, rhs - 1), rhs)
+
+
+def minimum(lhs: Extent, rhs: Extent) -> Extent:
+    """The smaller one."""
+    return _fold("arith.minsi", min, lhs, rhs)
+
+
+def maximum(lhs: Extent, rhs: Extent) -> Extent:
+    """The larger one."""
+    return _fold("arith.maxsi", max, lhs, rhs)
+
+
+def vector_type(lanes: int, element: ir.Type) -> ir.VectorType:
+    """``vector<lanes x element>``."""
+    return ir.VectorType.get([lanes], element)
+
+
+def broadcast(value: ir.Value, lanes: int) -> ir.Value:
+    """A scalar in every lane."""
+    return op("vector.broadcast", vector_type(lanes, value.type), value)
+
+
+def for_loop(
+    begin: Extent,
+    end: Extent,
+    step: Extent,
+    body: Callable[..., Sequence[ir.Value]],
+    carried: Sequence[ir.Value] = (),
+) -> list[ir.Value]:
+    """``scf.for``; ``body(i, *carried)`` returns the next carried values.
+
+    A loop that surely runs once is written without a loop.
+    """
+    if all(isinstance(v, int) for v in (begin, end, step)):
+        if begin >= end:
+            return list(carried)
+        if begin + step >= end:
+            return list(body(index(begin), *carried))
+    loop = _create_loop(index(begin), index(end), index(step), body, carried)
+    return list(loop.results)
+
+
+def _create_loop(
+    begin: ir.Value,
+    end: ir.Value,
+    step: ir.Value,
+    body: Callable[..., Sequence[ir.Value]],
+    carried: Sequence[ir.Value],
+) -> ir.Operation:
+    loop = ir.Operation.create(
+        "scf.for",
+        results=[c.type for c in carried],
+        operands=[begin, end, step, *carried],
+        regions=1,
+    )
+    types = [ir.IndexType.get(), *(c.type for c in carried)]
+    block = ir.Block.create_at_start(loop.regions[0], types, [ir.Location.current] * len(types))
+    with ir.InsertionPoint(block):
+        following = body(*block.arguments)
+        ir.Operation.create("scf.yield", operands=list(following or ()))
+    return loop
+
+
+def parallel_loop(tiles: Extent, body: Callable[[ir.Value], None], grain: int = 1) -> None:
+    """The loop over the independent tiles of a kernel: every kernel has exactly one.
+
+    Args:
+        grain: tiles that are worth a thread's while.
+    """
+
+    def run(tile: ir.Value) -> tuple[()]:
+        body(tile)
+        return ()
+
+    loop = _create_loop(index(0), index(tiles), index(1), run, ())
+    loop.attributes["tir.kind"] = ir.StringAttr.get("parallel")
+    i64 = ir.IntegerType.get_signless(64)
+    loop.attributes["tir.grain"] = ir.IntegerAttr.get(i64, grain)
+
+
+def alloc(shape: Sequence[Extent], element: ir.Type) -> ir.Value:
+    """Scratch of one tile; it becomes part of the thread's scratch memory."""
+    dynamic = ir.ShapedType.get_dynamic_size()
+    sizes = [s for s in shape if not isinstance(s, int)]
+    type_ = ir.MemRefType.get([s if isinstance(s, int) else dynamic for s in shape], element)
+    segments = ir.DenseI32ArrayAttr.get([len(sizes), 0])
+    return op("memref.alloc", type_, *sizes, operandSegmentSizes=segments)
+
+
+def reinterpret(buffer: ir.Value, type_: ir.MemRefType, sizes: Sequence[Extent]) -> ir.Value:
+    """A row-major buffer seen in another shape."""
+    strides: list[Extent] = [1]
+    for size in reversed(sizes[1:]):
+        strides.append(multiply(strides[-1], size))
+    strides = strides[::-1] if sizes else []
+    known, _ = type_.get_strides_and_offset()
+    mark = ir.ShapedType.get_dynamic_stride_or_offset()
+    dynamic_sizes = [index(s) for s, n in zip(sizes, type_.shape, strict=True) if n < 0]
+    dynamic_strides = [index(s) for s, n in zip(strides, known, strict=True) if n == mark]
+    return op(
+        "memref.reinterpret_cast",
+        type_,
+        buffer,
+        *dynamic_sizes,
+        *dynamic_strides,
+        static_offsets=ir.DenseI64ArrayAttr.get([0]),
+        static_sizes=ir.DenseI64ArrayAttr.get(list(type_.shape)),
+        static_strides=ir.DenseI64ArrayAttr.get(list(known)),
+        operandSegmentSizes=ir.DenseI32ArrayAttr.get(
+            [1, 0, len(dynamic_sizes), len(dynamic_strides)]
+        ),
+    )

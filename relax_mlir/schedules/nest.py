@@ -1,0 +1,196 @@
+"""A kernel as the rules see it: linalg statements with their domains and accesses."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from mlir import ir
+from mlir.dialects import func
+
+from relax_mlir.indexing import Linear, buffer_sizes
+from relax_mlir.schedules.emit import Extent, add, index, multiply, op
+
+__all__ = ["Access", "Kernel", "Statement", "read_kernel"]
+
+@dataclass(frozen=True)
+class Access:
+    """One operand of a statement.
+
+    Attributes:
+        buffer: the memref itself, subviews looked through.
+        forms: per dimension of the buffer, its index.
+    """
+
+    buffer: ir.Value
+    forms: tuple[Linear, ...]
+
+    def stride_of(self, axis: int) -> int | None:
+        """Elements between neighbours along ``axis``; None where it is not constant.
+
+        0 if the operand does not depend on the axis.
+        """
+        strides, _ = self.buffer.type.get_strides_and_offset()
+        total = 0
+        for form, stride in zip(self.forms, strides, strict=True):
+            factor = form.coefficients.get(axis, 0)
+            if factor and stride < 0:
+                return None
+            total += factor * stride
+        return total
+
+    def indices(self, points: Sequence[Extent]) -> list[ir.Value]:
+        """Where the point of the domain is in the buffer."""
+        where = []
+        for form in self.forms:
+            place: Extent = form.constant
+            for axis, factor in form.coefficients.items():
+                place = add(multiply(points[axis], factor), place)
+            where.append(index(place))
+        return where
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One linalg.generic.
+
+    Attributes:
+        op: the operation; kinds: ``S`` or ``R`` per axis; extents: size per axis.
+        inputs, outputs: its operands.
+        start: the constant that the output holds before, for a reduction.
+    """
+
+    op: ir.OpView
+    kinds: str
+    extents: tuple[Extent, ...]
+    inputs: tuple[Access, ...]
+    outputs: tuple[Access, ...]
+    start: ir.Attribute | None = None
+
+    @property
+    def body(self) -> ir.Block:
+        return self.op.regions[0].blocks[0]
+
+    @property
+    def is_reduction(self) -> bool:
+        return "R" in self.kinds
+
+    @property
+    def accesses(self) -> tuple[Access, ...]:
+        """Inputs, then outputs."""
+        return (*self.inputs, *self.outputs)
+
+    @property
+    def yielded(self) -> list[ir.Value]:
+        """The values that the body stores."""
+        return list(list(self.body.operations)[-1].operands)
+
+
+@dataclass
+class Kernel:
+    """A tensor program on the way to loops.
+
+    Attributes:
+        function: the program; statements: in order.
+        temporaries: buffers that live inside it.
+        has_loops: whether some block already is a loop nest that no rule understands.
+    """
+
+    function: func.FuncOp
+    statements: list[Statement] = field(default_factory=list)
+    temporaries: list[ir.Value] = field(default_factory=list)
+    has_loops: bool = False
+
+    @property
+    def block(self) -> ir.Block:
+        return self.function.regions[0].blocks[0]
+
+
+def read_kernel(function: func.FuncOp) -> Kernel:
+    """Read the statements of a function at the linalg level."""
+    kernel = Kernel(function)
+    starts: dict[ir.Value, tuple[ir.OpView, ir.Attribute]] = {}
+    for op in list(kernel.block.operations):
+        name = op.operation.name
+        if name == "linalg.generic":
+            start = _constant_fill(op)
+            if start is not None:
+                starts[list(op.operands)[-1]] = (op, start)
+                continue
+            kernel.statements.append(_statement(op, starts))
+        elif name == "memref.alloc":
+            kernel.temporaries.append(op.results[0])
+        elif name == "scf.for":
+            kernel.has_loops = True
+    kernel.has_loops |= bool(starts)
+    return kernel
+
+
+def _constant_fill(op: ir.OpView) -> ir.Attribute | None:
+    """The constant that a statement without inputs stores everywhere, if it does."""
+    block = op.regions[0].blocks[0]
+    stored = list(block.operations)[-1].operands[0].owner
+    if len(list(op.operands)) != 1 or isinstance(stored, ir.Block):
+        return None
+    return stored.attributes["value"] if stored.name == "arith.constant" else None
+
+
+def _statement(op: ir.OpView, starts: dict[ir.Value, tuple[ir.OpView, ir.Attribute]]) -> Statement:
+    maps = [a.value for a in op.attributes["indexing_maps"]]
+    kinds = "".join(
+        "R" if "reduction" in str(k) else "S" for k in op.attributes["iterator_types"]
+    )
+    operands = list(op.operands)
+    count = list(op.attributes["operandSegmentSizes"])[0]
+    forms = [[_form(r) for r in m.results] for m in maps]
+    extents = tuple(_extent(operands, forms, axis) for axis in range(len(kinds)))
+    accesses = [_access(v, f) for v, f in zip(operands, forms, strict=True)]
+    start = None
+    if "R" in kinds and operands[-1] in starts:
+        start = starts.pop(operands[-1])[1]
+    return Statement(op, kinds, extents, tuple(accesses[:count]), tuple(accesses[count:]), start)
+
+
+def _access(buffer: ir.Value, forms: Sequence[Linear]) -> Access:
+    """The access of the buffer behind a subview."""
+    owner = buffer.owner
+    if isinstance(owner, ir.Block) or owner.name != "memref.subview":
+        return Access(buffer, tuple(forms))
+    whole = [Linear({}, offset) for offset in owner.attributes["static_offsets"]]
+    for position, form in zip(owner.attributes["tir.kept"], forms, strict=True):
+        whole[position] = whole[position].plus(form)
+    return Access(owner.operands[0], tuple(whole))
+
+
+def _form(expr: ir.AffineExpr) -> Linear:
+    if isinstance(expr, ir.AffineDimExpr):
+        return Linear({expr.position: 1})
+    if isinstance(expr, ir.AffineConstantExpr):
+        return Linear({}, expr.value)
+    both = expr
+    lhs, rhs = _form(both.lhs), _form(both.rhs)
+    if isinstance(expr, ir.AffineMulExpr):
+        return lhs.scaled(rhs.constant) if not rhs.coefficients else rhs.scaled(lhs.constant)
+    return lhs.plus(rhs)
+
+
+def _extent(operands: Sequence[ir.Value], forms: Sequence[Sequence[Linear]], axis: int) -> Extent:
+    """The size of an axis, from an operand that it indexes alone."""
+    for buffer, indices in zip(operands, forms, strict=True):
+        for position, form in enumerate(indices):
+            if form.single_axis == axis:
+                return _size_of(buffer, position)
+    raise ValueError(f"axis {axis} has no size")
+
+
+def _size_of(buffer: ir.Value, position: int) -> Extent:
+    """The size of one dimension: an int, or the value that it was made from."""
+    owner = buffer.owner
+    if not isinstance(owner, ir.Block) and owner.name == "memref.subview":
+        static = list(owner.attributes["static_sizes"])
+        kept = list(owner.attributes["tir.kept"])[position]
+        if static[kept] >= 0:
+            return static[kept]
+        return list(owner.operands)[1 + sum(s < 0 for s in static[:kept])]
+    known = buffer_sizes(buffer)[position]
+    if known is not None:
+        return known
+    return op("memref.dim", ir.IndexType.get(), buffer, index(position))
