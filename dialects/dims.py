@@ -264,6 +264,8 @@ def ceildiv(a: Dim, b: Dim) -> Dim:
     Raises:
         ValueError: ``b`` is 0.
     """
+    if isinstance(b, int) and b > 0:  # the same, but not as one expression for b = 2
+        return floordiv(a + (b - 1), b)
     return -floordiv(-a, b)
 
 
@@ -315,8 +317,6 @@ def _floordiv(a: Dim, b: Dim) -> Dim:
     common = _common_factor(a, b)
     if common != 1:
         return floordiv(divide(a, common)[0], divide(b, common)[0])
-    if b == 2 and _first_odd(a) < 0:  # else -(-n // 2) would not be ceildiv(n, 2)
-        return -_floordiv(1 - a, 2)
     quotient, rest = divide(a, b)
     if isinstance(b, int):
         return quotient + (_fraction(rest, b) if isinstance(rest, Expr) else 0)
@@ -340,12 +340,6 @@ def _common_factor(a: Dim, b: Dim) -> Dim:
 
 def _is_positive(divisor: Dim) -> bool:
     return is_known_le(0, divisor)  # and not 0, being a divisor
-
-
-def _first_odd(a: Dim) -> int:
-    return next(
-        (factor for monomial, factor in _terms(a) if monomial and factor % 2), 0
-    )
 
 
 def _fraction(a: Expr, k: int) -> Dim:

@@ -42,7 +42,7 @@ def product(a: Range, b: Range) -> Range:
 def floordiv(a: Range, b: Range) -> Range:
     """The interval of ``x // y`` for ``y`` >= 0 and, being a divisor, not 0."""
     (x_low, x_high), (y_low, y_high) = a, b
-    if y_low is None or y_low < 0:
+    if y_low is None or y_low < 0 or y_high == 0:
         return None, None
     y_low = max(y_low, 1)
     low = x_low if x_low is None else _quotient(x_low, y_low if x_low < 0 else y_high)

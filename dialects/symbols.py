@@ -9,7 +9,7 @@ from relax_mlir.dialects import dims
 from relax_mlir.dialects.dims import Atom, Dim, Expr
 
 # Text comes from model files: it must neither hang the parser nor overflow its stack.
-_MAX_CHARACTERS = 4096
+_MAX_CHARACTERS = 10_000
 _MAX_DIGITS = 20  # of a number
 _MAX_NESTING = 50  # parentheses
 _MAX_EXPONENT = 64

@@ -5,6 +5,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import ml_dtypes
 import numpy as np
@@ -434,6 +435,19 @@ def test_array_of_uneven_strides_is_copied() -> None:
     back = cpu.array_of(cpu.tensor_of(record["b"]))
 
     np.testing.assert_array_equal(back, [1, 2, 3])
+
+
+def test_missing_library_says_how_to_build_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(cpu, "__file__", str(tmp_path / "cpu.py"))
+    load_library = cpu.load_library.__wrapped__  # without its cache
+
+    with pytest.raises(ImportError, match=r"is not built\. Run `pip install -e \.`"):
+        load_library()
+    (tmp_path / "librelax_mlir_rt.so").write_text("no library")
+    with pytest.raises(ImportError, match="Build it again"):
+        load_library()
 
 
 def test_cpu_count_is_within_the_affinity() -> None:

@@ -1,14 +1,14 @@
 """The relax dialect, its operation base, and the operations every level knows."""
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 from mlir import ir
 from mlir.ir import FlatSymbolRefAttr, IntegerAttr, RankedTensorType, TupleType
 
-from relax_mlir.dialects import tensors
+from relax_mlir.dialects import dtypes, tensors
 from relax_mlir.dialects.dtypes import DType
 from relax_mlir.dialects.ext import Attr, Dialect, Operand, Operation, Result
 from relax_mlir.dialects.hooks import Case, OnnxNode, onnx_rule
@@ -141,9 +141,63 @@ class ConstantOp(Relax.Operation, name="constant"):
     y: Result[RankedTensorType]
     value: Attr
 
+    @property
+    def key(self) -> str | None:
+        """The name of its array in the module's constants; None if it stands here."""
+        text = str(self.attributes["value"])
+        return text[len(_CONST) : -2] if text.startswith(_CONST) else None
+
+    def array(self, constants: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Its value.
+
+        Raises:
+            ValueError: ``constants`` does not hold it.
+        """
+        key = self.key
+        if key is None:
+            return self._inline_array()
+        if key not in constants:
+            raise ValueError(f"constant `{key}` is not in the module's pool")
+        return constants[key]
+
+    def _inline_array(self) -> np.ndarray:
+        attr = self.attributes["value"]
+        numbers = [attr.get_splat_value().value] if attr.is_splat else list(attr)
+        shape, dtype = tensors.shape_of(self.y), tensors.dtype_of(self.y)
+        array = np.array(numbers, dtype.numpy)
+        return np.broadcast_to(array.reshape(() if attr.is_splat else shape), shape).copy()
+
     @staticmethod
-    def reference(value: np.ndarray) -> np.ndarray:
-        return value
+    def of(array: np.ndarray, constants: MutableMapping[str, np.ndarray], key: str) -> ir.Value:
+        """A constant with this value; a few elements stand in the IR, others in the pool.
+
+        Args:
+            constants: the module's pool.
+            key: the name to use there; a number is added if it is taken.
+        """
+        dtype = dtypes.from_numpy(array.dtype)
+        type_ = tensors.tensor_type(array.shape, dtype)
+        if 0 < array.size <= _INLINE and dtype.name not in ("float16", "bfloat16"):
+            return ConstantOp(value=_dense(array, dtype, type_), results=[type_]).y
+        name, count = key, 0
+        while name in constants:
+            count += 1
+            name = f"{key}.{count}"
+        constants[name] = array
+        attr = ir.Attribute.parse(f'{_CONST}{name.replace(chr(34), chr(39))}">')
+        return ConstantOp(value=attr, results=[type_]).y
+
+
+_CONST = '#relax.const<"'
+_INLINE = 16  # elements
+
+
+def _dense(array: np.ndarray, dtype: DType, type_: ir.Type) -> ir.Attribute:
+    element = dtype.tensor_type
+    make = ir.FloatAttr.get if dtype.is_float else ir.IntegerAttr.get
+    values = [make(element, v) for v in array.reshape(-1).tolist()]
+    return ir.DenseElementsAttr.get(values, type_)
+
 
 
 class CallTirOp(Relax.Operation, name="call_tir"):

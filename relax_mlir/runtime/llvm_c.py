@@ -1,7 +1,8 @@
 """LLVM's and MLIR's C API, called with ctypes on the libraries of the wheels.
 
-ctypes releases the GIL in every call and takes it in every callback. Errors that the
-libraries would print, or end the process with, become :class:`CompileError` here.
+Long calls release the GIL, short ones keep it: to get it back may take 5 ms when another
+thread computes. Errors that the libraries would print, or end the process with, become
+:class:`CompileError` here.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from ctypes import POINTER, c_char_p, c_int, c_size_t, c_void_p
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from relax_mlir.errors import CompileError
@@ -37,6 +39,21 @@ _TARGET_PARTS = ("TargetInfo", "Target", "TargetMC", "AsmPrinter", "AsmParser")
 _SEVERITY_ERROR = 0  # LLVMDiagnosticSeverity
 
 _DiagnosticHandler = ctypes.CFUNCTYPE(None, c_void_p, c_void_p)
+
+# The calls that release the GIL: long ones, and those that wait for a lock of MLIR which
+# a thread may hold while it waits for the GIL in a diagnostic handler.
+_WITHOUT_GIL = {
+    "LLVMContextDispose",
+    "LLVMDisposeModule",
+    "LLVMParseIRInContext",
+    "LLVMRunPasses",
+    "LLVMTargetMachineEmitToMemoryBuffer",
+    "LLVMVerifyModule",
+    "mlirContextAttachDiagnosticHandler",
+    "mlirContextDetachDiagnosticHandler",
+    "mlirOperationVerify",
+    "mlirTranslateModuleToLLVMIR",
+}
 
 # Functions of LLVM's C API: name -> (result, parameters). Texts that LLVM allocates are
 # c_void_p, because ctypes would copy and lose a c_char_p that must be given back.
@@ -209,39 +226,43 @@ def directory() -> Path:
 
 
 @functools.cache
-def llvm() -> ctypes.CDLL:
+def llvm() -> SimpleNamespace:
     """LLVM's C API, declared, with the targets registered."""
-    suffix = "dylib" if sys.platform == "darwin" else "so"
-    path = directory() / "lib" / f"libLLVM.{suffix}"
-    library = _load(path, _LLVM_FUNCTIONS)
+    path = directory() / "lib" / _library_name("LLVM")
+    library = ctypes.CDLL(str(path))
     for target in _TARGETS:
         for part in _TARGET_PARTS:
             # NVPTX has no AsmParser.
             if initialize := getattr(library, f"LLVMInitialize{target}{part}", None):
                 initialize()
-    return library
+    return _declare(path, _LLVM_FUNCTIONS)
 
 
 @functools.cache
-def mlir() -> ctypes.CDLL:
-    """The functions of MLIR's C API that are called without the GIL."""
+def mlir() -> SimpleNamespace:
+    """The functions of MLIR's C API that the bindings call only with the GIL."""
     from mlir import _mlir_libs
 
-    suffix = "dylib" if sys.platform == "darwin" else "so"
-    directory = Path(next(iter(_mlir_libs.__path__)))
     python = ctypes.pythonapi
     python.PyCapsule_GetName.restype = c_char_p
     python.PyCapsule_GetName.argtypes = (ctypes.py_object,)
     python.PyCapsule_GetPointer.restype = c_void_p
     python.PyCapsule_GetPointer.argtypes = (ctypes.py_object, c_char_p)
-    return _load(directory / f"libMLIRPythonCAPI.{suffix}", _MLIR_FUNCTIONS)
+    libraries = Path(next(iter(_mlir_libs.__path__)))
+    return _declare(libraries / _library_name("MLIRPythonCAPI"), _MLIR_FUNCTIONS)
 
 
-def _load(
+def _library_name(stem: str) -> str:
+    return f"lib{stem}.{'dylib' if sys.platform == 'darwin' else 'so'}"
+
+
+def _declare(
     path: Path, functions: Mapping[str, tuple[Any, tuple[Any, ...]]]
-) -> ctypes.CDLL:
-    library = ctypes.CDLL(str(path))
+) -> SimpleNamespace:
+    with_gil, without_gil = ctypes.PyDLL(str(path)), ctypes.CDLL(str(path))
+    declared = SimpleNamespace()
     for name, (result, parameters) in functions.items():
-        function = getattr(library, name)
+        function = getattr(without_gil if name in _WITHOUT_GIL else with_gil, name)
         function.restype, function.argtypes = result, parameters
-    return library
+        setattr(declared, name, function)
+    return declared

@@ -12,20 +12,20 @@
 #include <utility>
 #include <vector>
 
-#define CHECK(condition, message)                                                        \
-  do {                                                                                   \
-    if (!(condition)) {                                                                  \
+#define CHECK(condition, message)                                                          \
+  do {                                                                                     \
+    if (!(condition)) {                                                                    \
       std::cerr << __FILE__ << ":" << __LINE__ << ": " #condition ": " << message << "\n"; \
-      std::exit(1);                                                                      \
-    }                                                                                    \
+      std::exit(1);                                                                        \
+    }                                                                                      \
   } while (false)
 
 // Also what was got and what was wanted.
-#define CHECK_EQUAL(got, wanted)                                                               \
-  do {                                                                                         \
-    const auto& got_value = (got);                                                             \
-    const auto& wanted_value = (wanted);                                                       \
-    CHECK(got_value == wanted_value, "got " << got_value << ", expected " << wanted_value);    \
+#define CHECK_EQUAL(got, wanted)                                                            \
+  do {                                                                                      \
+    const auto& got_value = (got);                                                          \
+    const auto& wanted_value = (wanted);                                                    \
+    CHECK(got_value == wanted_value, "got " << got_value << ", expected " << wanted_value); \
   } while (false)
 
 inline const DLDataType kFloat32{kDLFloat, 32, 1};
@@ -40,8 +40,9 @@ struct View {
 
   View(void* data, DLDataType dtype, std::vector<int64_t> sizes, std::vector<int64_t> steps)
       : shape(std::move(sizes)), strides(std::move(steps)) {
-    tensor = {data, {kDLCPU, 0}, static_cast<int32_t>(shape.size()), dtype, shape.data(),
-              strides.data(), 0};
+    tensor = {data,  {kDLCPU, 0},  static_cast<int32_t>(shape.size()),
+              dtype, shape.data(), strides.data(),
+              0};
   }
   View(const View&) = delete;
 

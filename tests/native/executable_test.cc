@@ -162,8 +162,8 @@ ffi::Function MakeFill(int64_t* constant) {
   return Make(Fill, Grow,
               {Spec("a", "float32", ffi::Array<int64_t>{kSymbol, 0}),
                Spec("b", "float32", ffi::Array<int64_t>{kDerived, 1})},
-              {Spec("c", "int64", ffi::Array<int64_t>{kDerived, 1})}, {"n"}, 3,
-              Pair(kDerived, 2), {reinterpret_cast<int64_t>(constant)});
+              {Spec("c", "int64", ffi::Array<int64_t>{kDerived, 1})}, {"n"}, 3, Pair(kDerived, 2),
+              {reinterpret_cast<int64_t>(constant)});
 }
 
 void TestDerivedSizesArenaAndConstants() {
@@ -203,11 +203,11 @@ void TestCallsAtOnceHaveTheirOwnArenas() {
 
 void TestArgumentErrors() {
   std::vector<float> data(64);
-  const ffi::Function main = Make(
-      AddFirst, nullptr,
-      {Spec("a", "float32", ffi::Array<int64_t>{kSymbol, 0}),
-       Spec("x", "float32", ffi::Array<int64_t>{kSymbol, 0, kStatic, 784})},
-      {Spec("y", "float32", ffi::Array<int64_t>{kSymbol, 0})}, {"n"}, 1);
+  const ffi::Function main =
+      Make(AddFirst, nullptr,
+           {Spec("a", "float32", ffi::Array<int64_t>{kSymbol, 0}),
+            Spec("x", "float32", ffi::Array<int64_t>{kSymbol, 0, kStatic, 784})},
+           {Spec("y", "float32", ffi::Array<int64_t>{kSymbol, 0})}, {"n"}, 1);
   View a(data.data(), kFloat32, {4});
   View x(data.data(), kFloat32, {4, 784});
   View short_x(data.data(), kFloat32, {4, 10});
@@ -220,13 +220,16 @@ void TestArgumentErrors() {
   };
   CHECK_EQUAL(error(&a, &short_x),
               "ValueError: `main`: argument 1 `x`: dimension 1: expected 784, got 10");
-  CHECK_EQUAL(error(&a, &tall_x), "ValueError: `main`: argument 1 `x`: dimension 0 (`n`): expected "
-                                  "4 (bound by argument `a` dimension 0), got 5");
+  CHECK_EQUAL(error(&a, &tall_x),
+              "ValueError: `main`: argument 1 `x`: dimension 0 (`n`): expected "
+              "4 (bound by argument `a` dimension 0), got 5");
   CHECK_EQUAL(error(&a, &a), "ValueError: `main`: argument 1 `x`: expected rank 2, got 1");
-  CHECK_EQUAL(error(&halves, &x), "TypeError: `main`: argument 0 `a`: expected element type "
-                                  "float32, got float16");
-  CHECK_EQUAL(error(&remote, &x), "TypeError: `main`: argument 0 `a`: expected a tensor in CPU "
-                                  "memory, got one on device type 2");
+  CHECK_EQUAL(error(&halves, &x),
+              "TypeError: `main`: argument 0 `a`: expected element type "
+              "float32, got float16");
+  CHECK_EQUAL(error(&remote, &x),
+              "TypeError: `main`: argument 0 `a`: expected a tensor in CPU "
+              "memory, got one on device type 2");
   CHECK_EQUAL(ErrorOf([&] { main(1, &x.tensor); }),
               "TypeError: `main`: argument 0 `a`: expected a tensor, got int");
   CHECK_EQUAL(ErrorOf([&] { main(&a.tensor); }),
@@ -289,8 +292,9 @@ void TestFailuresOfThePrograms() {
   View two(data.data(), kFloat32, {2});
   CHECK_EQUAL(ErrorOf([&] { big(&one.tensor); }),
               "ValueError: `main`: output `y`: the shape [-5] is negative or too large");
-  CHECK_EQUAL(ErrorOf([&] { big(&two.tensor); }), "ValueError: `main`: output `y`: the shape "
-                                                  "[4611686018427387904] is negative or too large");
+  CHECK_EQUAL(ErrorOf([&] { big(&two.tensor); }),
+              "ValueError: `main`: output `y`: the shape "
+              "[4611686018427387904] is negative or too large");
 }
 
 void TestKeepsItsOwnerAlive() {
@@ -305,9 +309,8 @@ void TestKeepsItsOwnerAlive() {
     const auto keep = ffi::Function::FromTyped([owner] {});
     owner.reset();
     const ffi::Array<int64_t> dims{kSymbol, 0, kSymbol, 1};
-    const ffi::Function add =
-        Make(AddFirst, nullptr, {Spec("x", "float32", dims)}, {}, {"n", "m"}, 2, Pair(kStatic, 0),
-             {}, keep);
+    const ffi::Function add = Make(AddFirst, nullptr, {Spec("x", "float32", dims)}, {}, {"n", "m"},
+                                   2, Pair(kStatic, 0), {}, keep);
     CHECK(!dead, "the function lives");
   }
   CHECK(dead, "and then does not");

@@ -54,7 +54,8 @@ void TestNonzero() {
   const auto* data = static_cast<const int64_t*>(found.data_ptr());
   CHECK_EQUAL(found.size(0), 2);
   CHECK_EQUAL(found.size(1), 3);
-  CHECK((std::vector<int64_t>(data, data + 6) == std::vector<int64_t>{0, 1, 1, 1, 0, 1}), "indices");
+  CHECK((std::vector<int64_t>(data, data + 6) == std::vector<int64_t>{0, 1, 1, 1, 0, 1}),
+        "indices");
 
   View scalar(&x[1], kFloat32, {});
   const auto one = Global("relax_mlir.nonzero")(&scalar.tensor).cast<ffi::Tensor>();
@@ -75,17 +76,17 @@ void TestErrors() {
     return ErrorOf([&] { Global("relax_mlir.sort")(&from->tensor, axis, false, &to->tensor); });
   };
   CHECK_EQUAL(sort(&input, 2, &input), "ValueError: sort: axis 2: expected one of 2 dimensions");
-  CHECK_EQUAL(sort(&input, 0, &wide), "ValueError: sort: values: expected the shape of the input "
-                                      "with 1 at axis 0, got [1, 6]");
+  CHECK_EQUAL(sort(&input, 0, &wide),
+              "ValueError: sort: values: expected the shape of the input "
+              "with 1 at axis 0, got [1, 6]");
   CHECK_EQUAL(sort(&input, 1, &longer),
               "ValueError: sort: expected at most 3 values along axis 1, got 4");
   CHECK_EQUAL(sort(&input, 1, &halves),
               "TypeError: sort: values: expected type float32, got float16");
   CHECK_EQUAL(sort(&complex, 0, &complex),
               "TypeError: sort: cannot compare elements of type complex64");
-  const std::string error = ErrorOf([&] {
-    Global("relax_mlir.argsort")(&input.tensor, 0, false, &input.tensor);
-  });
+  const std::string error =
+      ErrorOf([&] { Global("relax_mlir.argsort")(&input.tensor, 0, false, &input.tensor); });
   CHECK_EQUAL(error, "TypeError: argsort: indices: expected int64 or int32, got float32");
 }
 

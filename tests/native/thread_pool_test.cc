@@ -2,9 +2,9 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <set>
 #include <mutex>
 #include <numeric>
+#include <set>
 #include <stdexcept>
 #include <thread>
 

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-import numpy as np
 from mlir import ir
 from mlir.dialects import func
 
 from relax_mlir.dialects import shapes, tensors
+from relax_mlir.dialects.relax.core import ConstantOp
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import Index, buffer_type, emit_dim
 from relax_mlir.errors import PassError
@@ -105,17 +105,13 @@ class _MainLowering:
             attrs.append(ir.DictAttr.get({"tir.symbol": ir.StringAttr.get(name)}))
         return types, attrs
 
-    def _key(self, constant: ir.OpView) -> str:
+    def _key(self, constant: ConstantOp) -> str:
         """The pool's key of a constant; a small inline one enters the pool."""
-        value = constant.attributes["value"]
-        text = str(value)
-        if text.startswith("#relax.const<"):
-            return text.removeprefix('#relax.const<"').removesuffix('">')
-        dtype = tensors.dtype_of(constant.results[0])
-        array = np.array(ir.DenseElementsAttr(value)).astype(dtype.numpy)
-        array = np.broadcast_to(array, tensors.shape_of(constant.results[0]))
-        key = f"inline.{dtype}.{array.shape}.{array.tobytes().hex()}".replace(" ", "")
-        self.module.constants[key] = np.ascontiguousarray(array)
+        if constant.key is not None:
+            return constant.key
+        array = constant.array({})
+        key = f"inline.{array.dtype}.{array.shape}.{array.tobytes().hex()}".replace(" ", "")
+        self.module.constants[key] = array
         return key
 
     def _assign_outputs(self, outputs: list[ir.Value]) -> None:

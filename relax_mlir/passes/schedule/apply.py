@@ -7,13 +7,14 @@ from mlir.dialects import func
 
 from relax_mlir.module import IRModule
 from relax_mlir.rewriting import Pass, erase
+from relax_mlir.schedules.cpu.contraction import Contraction
 from relax_mlir.schedules.cpu.fallback import Fallback
 from relax_mlir.schedules.cpu.rows import Rows
 from relax_mlir.schedules.nest import Kernel, read_kernel
 
 __all__ = ["Apply"]
 
-_RULES = (Rows, Fallback)  # most specific first; the last takes anything
+_RULES = (Contraction, Rows, Fallback)  # most specific first; the last takes anything
 
 
 @dataclass(frozen=True)

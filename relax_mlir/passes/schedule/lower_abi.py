@@ -33,7 +33,10 @@ class LowerAbi(Pass):
     def run(self, module: IRModule) -> None:
         for function in module.functions():
             if "tir.prim_func" in function.attributes:
-                _KernelLowering(function).run()
+                if function.is_external:
+                    _declare_kernel(function)
+                else:
+                    _KernelLowering(function).run()
             elif "relax.main" in function.attributes:
                 _lower_main(function)
         if any(_calls_runtime(f) for f in module.functions()):
@@ -60,6 +63,15 @@ def _declare_parallel_for(module: IRModule) -> None:
         func.FuncOp(_PARALLEL_FOR, signature, visibility="private")
 
 
+def _declare_kernel(function: func.FuncOp) -> None:
+    """A kernel that another object defines, by its calling convention."""
+    name, p = function.name.value, _pointer()
+    function.attributes["sym_name"] = ir.StringAttr.get(f"{name}.old")
+    with ir.InsertionPoint(function), function.location:
+        func.FuncOp(name, ir.FunctionType.get([p, p, p], []), visibility="private")
+    function.operation.erase()
+
+
 class _KernelLowering:
     """Splits one kernel into body, tile and entry."""
 
@@ -77,22 +89,12 @@ class _KernelLowering:
         ]
 
     def run(self) -> None:
-        if self.function.is_external:
-            self._declare()
-            return
         loop = self._parallel_loop()
         self.function.attributes["sym_name"] = ir.StringAttr.get(f"{self.name}.old")
         with ir.InsertionPoint(self.function), self.function.location:
             self._make_entry(loop)
             self._make_body(loop)
             self._make_tile()
-        self.function.operation.erase()
-
-    def _declare(self) -> None:
-        p = _pointer()
-        self.function.attributes["sym_name"] = ir.StringAttr.get(f"{self.name}.old")
-        with ir.InsertionPoint(self.function), self.function.location:
-            func.FuncOp(self.name, ir.FunctionType.get([p, p, p], []), visibility="private")
         self.function.operation.erase()
 
     def _parallel_loop(self) -> ir.OpView:

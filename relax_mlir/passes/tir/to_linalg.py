@@ -29,7 +29,7 @@ class ToLinalg(Pass):
 
     def run(self, module: IRModule) -> None:
         for function in module.functions():
-            if "tir.prim_func" in function.attributes:
+            if "tir.prim_func" in function.attributes and not function.is_external:
                 for op in list(function.regions[0].blocks[0].operations):
                     _convert(op)
 

@@ -44,7 +44,8 @@ RELAX_RT1_EXPORT void relax_rt1_parallel_for(void* context, relax_rt1_tile tile,
 
 // Calls the tvm-ffi global function `name` with `count` tensors; 0, or -1 with the error raised.
 // Attributes travel as one-element tensors (see the functions in sort.cc).
-RELAX_RT1_EXPORT int32_t relax_rt1_call_packed(const char* name, int32_t count, DLTensor* arguments);
+RELAX_RT1_EXPORT int32_t relax_rt1_call_packed(const char* name, int32_t count,
+                                               DLTensor* arguments);
 
 // The processors that this process may keep busy: its affinity and its cgroup's quota.
 RELAX_RT1_EXPORT int32_t relax_rt1_cpu_count(void);

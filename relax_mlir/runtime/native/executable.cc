@@ -2,7 +2,6 @@
 #include <tvm/ffi/container/array.h>
 #include <tvm/ffi/container/tensor.h>
 #include <tvm/ffi/container/tuple.h>
-#include <tvm/ffi/error.h>
 #include <tvm/ffi/function.h>
 #include <tvm/ffi/reflection/registry.h>
 
@@ -17,6 +16,7 @@
 #include <vector>
 
 #include "abi.h"
+#include "errors.h"
 #include "tensors.h"
 
 namespace relax_mlir {
@@ -146,7 +146,8 @@ class Executable {
     std::copy(constants.begin(), constants.end(), output_buffers + outputs.size());
     Run(buffers.data(), sizes.data());
     for (const Temporary& temporary : temporaries) {
-      if (temporary.output != nullptr) CopyFromContiguous(temporary.memory.get(), *temporary.output);
+      if (temporary.output != nullptr)
+        CopyFromContiguous(temporary.memory.get(), *temporary.output);
     }
     *result = std::move(results);
   }
@@ -164,8 +165,8 @@ class Executable {
     }
     for (size_t s = 0; s < symbols.size(); ++s) {
       if (!found[s]) {
-        TVM_FFI_THROW(ValueError) << Quote(name) << ": symbol " << Quote(symbols[s])
-                                  << ": no input dimension gives its value";
+        RELAX_THROW(ValueError) << Quote(name) << ": symbol " << Quote(symbols[s])
+                                << ": no input dimension gives its value";
       }
       binders.push_back(*found[s]);
     }
@@ -177,12 +178,12 @@ class Executable {
                                               (size.kind == kSymbol && value < symbols.size()) ||
                                               (size.kind == kDerived && value < size_count));
     if (!is_known) {
-      TVM_FFI_THROW(ValueError) << Quote(name) << ": " << what << ": no such size: kind "
-                                << size.kind << ", value " << size.value;
+      RELAX_THROW(ValueError) << Quote(name) << ": " << what << ": no such size: kind " << size.kind
+                              << ", value " << size.value;
     }
     if (size.kind == kDerived && value >= symbols.size() && shapes == nullptr) {
-      TVM_FFI_THROW(ValueError) << Quote(name) << ": " << what
-                                << ": a derived size needs a shape function";
+      RELAX_THROW(ValueError) << Quote(name) << ": " << what
+                              << ": a derived size needs a shape function";
     }
   }
 
@@ -192,8 +193,8 @@ class Executable {
       const ffi::Array<int64_t> dims = spec.get<2>();
       Parameter parameter{spec.get<0>(), ParseDataType(spec.get<1>()), {}};
       if (dims.size() % 2 != 0) {
-        TVM_FFI_THROW(ValueError) << Quote(name) << ": " << kind << " " << Quote(parameter.name)
-                                  << ": dimensions are pairs of a kind and a value";
+        RELAX_THROW(ValueError) << Quote(name) << ": " << kind << " " << Quote(parameter.name)
+                                << ": dimensions are pairs of a kind and a value";
       }
       for (size_t d = 0; d < dims.size(); d += 2) {
         parameter.dims.push_back({dims[d], dims[d + 1]});
@@ -223,9 +224,8 @@ class Executable {
   }
 
   [[noreturn]] void FailCount(size_t count) const {
-    TVM_FFI_THROW(TypeError) << Quote(name) << ": expected " << inputs.size() << " arguments, or "
-                             << inputs.size() + outputs.size() << " with outputs, got " << count;
-    TVM_FFI_UNREACHABLE();
+    RELAX_THROW(TypeError) << Quote(name) << ": expected " << inputs.size() << " arguments, or "
+                           << inputs.size() + outputs.size() << " with outputs, got " << count;
   }
 
   [[noreturn]] void FailSize(size_t argument, size_t dim, int64_t expected, int64_t got) const {
@@ -240,9 +240,8 @@ class Executable {
       reason = " (bound by argument " + Quote(inputs[binder.argument].name) + " dimension " +
                std::to_string(binder.dim) + ")";
     }
-    TVM_FFI_THROW(ValueError) << Where(argument) << ": dimension " << dim << symbol << ": expected "
-                              << expected << reason << ", got " << got;
-    TVM_FFI_UNREACHABLE();
+    RELAX_THROW(ValueError) << Where(argument) << ": dimension " << dim << symbol << ": expected "
+                            << expected << reason << ", got " << got;
   }
 
   // The tensor in an argument, of the right device, type and rank.
@@ -250,23 +249,22 @@ class Executable {
     const Parameter& parameter = i < inputs.size() ? inputs[i] : outputs[i - inputs.size()];
     const std::optional<DLTensor*> found = arg.try_cast<DLTensor*>();
     if (!found || *found == nullptr) {
-      TVM_FFI_THROW(TypeError) << Where(i) << ": expected a tensor, got " << arg.GetTypeKey();
+      RELAX_THROW(TypeError) << Where(i) << ": expected a tensor, got " << arg.GetTypeKey();
     }
     const DLTensor* tensor = *found;
     if (tensor->device.device_type != kDLCPU && tensor->device.device_type != kDLCUDAHost) {
-      TVM_FFI_THROW(TypeError) << Where(i) << ": expected a tensor in CPU memory, got one on device"
-                               << " type " << tensor->device.device_type;
+      RELAX_THROW(TypeError) << Where(i) << ": expected a tensor in CPU memory, got one on device"
+                             << " type " << tensor->device.device_type;
     }
     const DLDataType want = parameter.dtype;
     const DLDataType got = tensor->dtype;
     if (got.code != want.code || got.bits != want.bits || got.lanes != want.lanes) {
-      TVM_FFI_THROW(TypeError) << Where(i) << ": expected element type "
-                               << DataTypeName(want) << ", got "
-                               << DataTypeName(got);
+      RELAX_THROW(TypeError) << Where(i) << ": expected element type " << DataTypeName(want)
+                             << ", got " << DataTypeName(got);
     }
     if (tensor->ndim != static_cast<int>(parameter.dims.size())) {
-      TVM_FFI_THROW(ValueError) << Where(i) << ": expected rank " << parameter.dims.size()
-                                << ", got " << tensor->ndim;
+      RELAX_THROW(ValueError) << Where(i) << ": expected rank " << parameter.dims.size() << ", got "
+                              << tensor->ndim;
     }
     return tensor;
   }
@@ -306,9 +304,9 @@ class Executable {
       fits = fits && shape[d] >= 0 && !__builtin_mul_overflow(bytes, shape[d], &bytes);
     }
     if (!fits) {
-      TVM_FFI_THROW(ValueError) << Quote(name) << ": output " << Quote(output.name)
-                                << ": the shape " << ffi::Shape(shape.data(), shape.data() + output.dims.size())
-                                << " is negative or too large";
+      RELAX_THROW(ValueError) << Quote(name) << ": output " << Quote(output.name) << ": the shape "
+                              << ffi::Shape(shape.data(), shape.data() + output.dims.size())
+                              << " is negative or too large";
     }
     return AllocateTensor(ffi::ShapeView(shape.data(), output.dims.size()), output.dtype);
   }
@@ -322,16 +320,17 @@ class Executable {
       CheckDims(argument, tensor, sizes, true);
       for (size_t other = inputs.size(); other < argument; ++other) {
         if (Overlaps(tensor, *tensors[other])) {
-          TVM_FFI_THROW(ValueError) << Where(argument) << ": shares memory with output "
-                                    << other - inputs.size();
+          RELAX_THROW(ValueError) << Where(argument) << ": shares memory with output "
+                                  << other - inputs.size();
         }
       }
       if (OverlapsItself(tensor)) {
-        TVM_FFI_THROW(ValueError) << Where(argument) << ": two of its elements share memory";
+        RELAX_THROW(ValueError) << Where(argument) << ": two of its elements share memory";
       }
       buffers[i] = Data(tensor);
       if (IsContiguous(tensor) && IsElementAligned(tensor)) continue;
-      temporaries->push_back({AllocateAligned(ElementCount(tensor) * ItemBytes(tensor.dtype)), &tensor});
+      temporaries->push_back(
+          {AllocateAligned(ElementCount(tensor) * ItemBytes(tensor.dtype)), &tensor});
       buffers[i] = temporaries->back().memory.get();
     }
   }
@@ -345,7 +344,8 @@ class Executable {
       usable = !RangesMeet(tensor, *output_tensors[i]);
     }
     if (usable) return Data(tensor);
-    temporaries->push_back({AllocateAligned(ElementCount(tensor) * ItemBytes(tensor.dtype)), nullptr});
+    temporaries->push_back(
+        {AllocateAligned(ElementCount(tensor) * ItemBytes(tensor.dtype)), nullptr});
     CopyToContiguous(tensor, temporaries->back().memory.get());
     return temporaries->back().memory.get();
   }
@@ -359,7 +359,7 @@ class Executable {
   void Run(void** buffers, const int64_t* sizes) {
     const int64_t bytes = Value(arena, sizes);
     if (bytes < 0) {
-      TVM_FFI_THROW(ValueError) << Quote(name) << ": arena: negative size " << bytes;
+      RELAX_THROW(ValueError) << Quote(name) << ": arena: negative size " << bytes;
     }
     ArenaList::Arena taken;
     if (bytes > 0) taken = arenas_.Take(bytes);
@@ -368,10 +368,10 @@ class Executable {
     if (bytes > 0) arenas_.Give(std::move(taken));
     if (status != 0) ThrowRaised(status);
     if (context.failure == kRelaxRt1OutOfMemory) {
-      TVM_FFI_THROW(MemoryError) << Quote(name) << ": out of memory for the scratch of a kernel";
+      RELAX_THROW(MemoryError) << Quote(name) << ": out of memory for the scratch of a kernel";
     }
     if (context.failure != kRelaxRt1Ok) {
-      TVM_FFI_THROW(RuntimeError) << Quote(name) << ": a kernel threw a C++ exception";
+      RELAX_THROW(RuntimeError) << Quote(name) << ": a kernel threw a C++ exception";
     }
   }
 
@@ -383,9 +383,8 @@ class Executable {
           ffi::detail::ObjectUnsafe::ObjectPtrFromOwned<ffi::Object>(
               static_cast<TVMFFIObject*>(raised)));
     }
-    TVM_FFI_THROW(RuntimeError) << Quote(name) << ": failed with status " << status
-                                << " and no error";
-    TVM_FFI_UNREACHABLE();
+    RELAX_THROW(RuntimeError) << Quote(name) << ": failed with status " << status
+                              << " and no error";
   }
 
   ArenaList arenas_;
@@ -406,8 +405,8 @@ ffi::Function MakeExecutable(int64_t main, int64_t shapes, const ffi::String& na
   self.symbols.assign(symbols.begin(), symbols.end());
   self.size_count = static_cast<size_t>(n_sizes);
   if (main == 0 || n_sizes < static_cast<int64_t>(self.symbols.size())) {
-    TVM_FFI_THROW(ValueError) << "`" << name << "`: expected the address of a program and at least "
-                              << symbols.size() << " sizes, got " << main << " and " << n_sizes;
+    RELAX_THROW(ValueError) << "`" << name << "`: expected the address of a program and at least "
+                            << symbols.size() << " sizes, got " << main << " and " << n_sizes;
   }
   self.inputs = self.Parse(inputs, "input");
   self.outputs = self.Parse(outputs, "output");
@@ -423,7 +422,7 @@ ffi::Function MakeExecutable(int64_t main, int64_t shapes, const ffi::String& na
     try {
       executable->Call(args, result);
     } catch (const std::bad_alloc&) {
-      TVM_FFI_THROW(MemoryError) << "`" << executable->name << "`: out of memory";
+      RELAX_THROW(MemoryError) << "`" << executable->name << "`: out of memory";
     }
   });
 }
@@ -439,8 +438,8 @@ ffi::Tensor TensorFromMemory(int64_t address, const ffi::Shape& shape, const ffi
     void FreeData(DLTensor*) {}
   };
   if (shape.size() != strides.size()) {
-    TVM_FFI_THROW(ValueError) << "a tensor of " << shape.size() << " dimensions: got "
-                              << strides.size() << " strides";
+    RELAX_THROW(ValueError) << "a tensor of " << shape.size() << " dimensions: got "
+                            << strides.size() << " strides";
   }
   return ffi::Tensor::FromNDAllocStrided(Borrowed{reinterpret_cast<void*>(address), owner}, shape,
                                          strides, ParseDataType(dtype), DLDevice{kDLCPU, 0});

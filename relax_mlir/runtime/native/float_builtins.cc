@@ -51,8 +51,8 @@ Half Truncate(double value) {
   }
   const uint64_t half = uint64_t{1} << (dropped - 1);
   const uint64_t rest = mantissa & (2 * half - 1);
-  auto result = static_cast<uint32_t>(mantissa >> dropped) +
-                (static_cast<uint32_t>(target) << kMantissaBits);
+  auto result =
+      static_cast<uint32_t>(mantissa >> dropped) + (static_cast<uint32_t>(target) << kMantissaBits);
   if (rest > half || (rest == half && (result & 1) != 0)) ++result;  // may carry to infinity
   return FromBits(sign | result);
 }

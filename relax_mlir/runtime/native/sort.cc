@@ -6,7 +6,6 @@
 //
 // Attributes are integers, or tensors of one integer or bool when compiled code calls.
 #include <tvm/ffi/container/tensor.h>
-#include <tvm/ffi/error.h>
 #include <tvm/ffi/function.h>
 #include <tvm/ffi/reflection/registry.h>
 
@@ -15,6 +14,7 @@
 #include <limits>
 #include <vector>
 
+#include "errors.h"
 #include "tensors.h"
 
 namespace relax_mlir {
@@ -31,7 +31,11 @@ struct Element {
   bool has_negative_zero;
 
   explicit Element(DLDataType type)
-      : dtype(type), bits(type.bits), mantissa_bits(0), has_infinity(true), has_negative_zero(true) {
+      : dtype(type),
+        bits(type.bits),
+        mantissa_bits(0),
+        has_infinity(true),
+        has_negative_zero(true) {
     switch (type.code) {
       case kDLFloat: mantissa_bits = bits == 16 ? 10 : bits == 32 ? 23 : 52; break;
       case kDLBfloat: mantissa_bits = 7; break;
@@ -96,18 +100,16 @@ struct Element {
 };
 
 [[noreturn]] void FailType(const char* function, DLDataType dtype) {
-  TVM_FFI_THROW(TypeError) << function << ": cannot compare elements of type "
-                           << DataTypeName(dtype);
-  TVM_FFI_UNREACHABLE();
+  RELAX_THROW(TypeError) << function << ": cannot compare elements of type " << DataTypeName(dtype);
 }
 
 int64_t ReadInteger(const DLTensor& tensor) {
   const Element element(tensor.dtype);
   const bool is_integer = tensor.dtype.code == kDLInt || tensor.dtype.code == kDLUInt;
   if (ElementCount(tensor) != 1 || !(is_integer || tensor.dtype.code == kDLBool)) {
-    TVM_FFI_THROW(TypeError) << "attribute: expected one integer, got a tensor of "
-                             << ElementCount(tensor) << " elements of type "
-                             << DataTypeName(tensor.dtype);
+    RELAX_THROW(TypeError) << "attribute: expected one integer, got a tensor of "
+                           << ElementCount(tensor) << " elements of type "
+                           << DataTypeName(tensor.dtype);
   }
   const uint64_t value = element.Read(Data(tensor));
   if (tensor.dtype.code != kDLInt) return static_cast<int64_t>(value);
@@ -129,32 +131,23 @@ int64_t ElementStride(const DLTensor& tensor, int axis) {
 
 // One line of a tensor along an axis.
 struct Line {
-  char* start;
-  int64_t stride;  // bytes
+  char* start = nullptr;
+  int64_t stride = 0;  // bytes
 
   char* At(int64_t i) const { return start + i * stride; }
 };
 
-// The lines of a tensor along an axis, numbered in row-major order of the other axes.
-class Lines {
- public:
-  Lines(const DLTensor& tensor, int axis) : tensor_(tensor), axis_(axis) {}
-
-  Line operator[](int64_t number) const {
-    const int64_t item = ItemBytes(tensor_.dtype);
-    char* start = Data(tensor_);
-    for (int i = tensor_.ndim - 1; i >= 0; --i) {
-      if (i == axis_) continue;
-      start += number % tensor_.shape[i] * ElementStride(tensor_, i) * item;
-      number /= tensor_.shape[i];
-    }
-    return {start, ElementStride(tensor_, axis_) * item};
+// Lines are numbered in row-major order of the other axes.
+Line LineOf(const DLTensor& tensor, int axis, int64_t number) {
+  const int64_t item = ItemBytes(tensor.dtype);
+  char* start = Data(tensor);
+  for (int i = tensor.ndim - 1; i >= 0; --i) {
+    if (i == axis) continue;
+    start += number % tensor.shape[i] * ElementStride(tensor, i) * item;
+    number /= tensor.shape[i];
   }
-
- private:
-  const DLTensor& tensor_;
-  const int axis_;
-};
+  return {start, ElementStride(tensor, axis) * item};
+}
 
 struct Entry {
   uint64_t key;
@@ -172,20 +165,16 @@ void CheckShape(const char* function, const char* what, const DLTensor& got, con
     fits = got.shape[i] == (i == axis ? length : x.shape[i]);
   }
   if (fits) return;
-  TVM_FFI_THROW(ValueError) << function << ": " << what << ": expected the shape of the input with "
-                            << length << " at axis " << axis << ", got "
-                            << ffi::Shape(got.shape, got.shape + got.ndim);
+  RELAX_THROW(ValueError) << function << ": " << what << ": expected the shape of the input with "
+                          << length << " at axis " << axis << ", got "
+                          << ffi::Shape(got.shape, got.shape + got.ndim);
 }
 
 void CheckIndices(const char* function, const DLTensor& indices) {
   const DLDataType dtype = indices.dtype;
   if (dtype.code == kDLInt && (dtype.bits == 32 || dtype.bits == 64)) return;
-  TVM_FFI_THROW(TypeError) << function << ": indices: expected int64 or int32, got "
-                           << DataTypeName(dtype);
-}
-
-void WriteIndex(const DLTensor& indices, int64_t index, char* to) {
-  std::memcpy(to, &index, static_cast<size_t>(ItemBytes(indices.dtype)));  // little-endian
+  RELAX_THROW(TypeError) << function << ": indices: expected int64 or int32, got "
+                         << DataTypeName(dtype);
 }
 
 // Writes the first `length` values, or their indices, of every line in order. Either output may
@@ -198,23 +187,22 @@ void SortLines(const char* function, const DLTensor& x, int64_t axis_number, boo
   }
   const int axis = static_cast<int>(axis_number < 0 ? axis_number + x.ndim : axis_number);
   if (axis < 0 || axis >= x.ndim) {
-    TVM_FFI_THROW(ValueError) << function << ": axis " << axis_number << ": expected one of "
-                              << x.ndim << " dimensions";
+    RELAX_THROW(ValueError) << function << ": axis " << axis_number << ": expected one of "
+                            << x.ndim << " dimensions";
   }
   const DLTensor& any_output = values != nullptr ? *values : *indices;
   const int64_t size = x.shape[axis];
   const int64_t length = any_output.ndim == x.ndim ? any_output.shape[axis] : size;
   if (length > size) {
-    TVM_FFI_THROW(ValueError) << function << ": expected at most " << size
-                              << " values along axis " << axis << ", got " << length;
+    RELAX_THROW(ValueError) << function << ": expected at most " << size << " values along axis "
+                            << axis << ", got " << length;
   }
   if (values != nullptr) CheckShape(function, "values", *values, x, axis, length);
   if (indices != nullptr) CheckShape(function, "indices", *indices, x, axis, length);
   if (indices != nullptr) CheckIndices(function, *indices);
   if (values != nullptr && ItemBytes(values->dtype) != ItemBytes(x.dtype)) {
-    TVM_FFI_THROW(TypeError) << function << ": values: expected type "
-                             << DataTypeName(x.dtype) << ", got "
-                             << DataTypeName(values->dtype);
+    RELAX_THROW(TypeError) << function << ": values: expected type " << DataTypeName(x.dtype)
+                           << ", got " << DataTypeName(values->dtype);
   }
   if (ElementCount(any_output) == 0) return;
 
@@ -222,8 +210,12 @@ void SortLines(const char* function, const DLTensor& x, int64_t axis_number, boo
   std::vector<Entry> entries(static_cast<size_t>(size));
   std::vector<char> copies(item * static_cast<size_t>(size));  // values may be the input
   const auto end = entries.begin() + length;
+  const size_t index_bytes =
+      indices != nullptr ? static_cast<size_t>(ItemBytes(indices->dtype)) : 0;
   for (int64_t line = 0; line < ElementCount(x) / size; ++line) {
-    const Line from = Lines(x, axis)[line];
+    const Line from = LineOf(x, axis, line);
+    const Line to_values = values != nullptr ? LineOf(*values, axis, line) : Line{};
+    const Line to_indices = indices != nullptr ? LineOf(*indices, axis, line) : Line{};
     for (int64_t i = 0; i < size; ++i) {
       const auto at = static_cast<size_t>(i);
       std::memcpy(&copies[at * item], from.At(i), item);
@@ -232,36 +224,31 @@ void SortLines(const char* function, const DLTensor& x, int64_t axis_number, boo
     }
     if (length < size) std::nth_element(entries.begin(), end, entries.end());
     std::sort(entries.begin(), end);
-    for (int64_t i = 0; i < length; ++i) {
+    for (int64_t i = 0; values != nullptr && i < length; ++i) {
       const auto index = static_cast<size_t>(entries[static_cast<size_t>(i)].index);
-      if (values != nullptr) {
-        std::memcpy(Lines(*values, axis)[line].At(i), &copies[index * item], item);
-      }
-      if (indices != nullptr) {
-        WriteIndex(*indices, static_cast<int64_t>(index), Lines(*indices, axis)[line].At(i));
-      }
+      std::memcpy(to_values.At(i), &copies[index * item], item);
+    }
+    for (int64_t i = 0; indices != nullptr && i < length; ++i) {
+      const int64_t index = entries[static_cast<size_t>(i)].index;
+      std::memcpy(to_indices.At(i), &index, index_bytes);  // little-endian
     }
   }
 }
 
-void Sort(DLTensor* x, const ffi::AnyView& axis, const ffi::AnyView& descending,
-          DLTensor* values) {
-  SortLines("sort", *x, Integer(axis), Integer(descending) != 0,
-            values, nullptr);
+void Sort(DLTensor* x, const ffi::AnyView& axis, const ffi::AnyView& descending, DLTensor* values) {
+  SortLines("sort", *x, Integer(axis), Integer(descending) != 0, values, nullptr);
 }
 
 void Argsort(DLTensor* x, const ffi::AnyView& axis, const ffi::AnyView& descending,
              DLTensor* indices) {
-  SortLines("argsort", *x, Integer(axis), Integer(descending) != 0, nullptr,
-            indices);
+  SortLines("argsort", *x, Integer(axis), Integer(descending) != 0, nullptr, indices);
 }
 
 // k is the size of the outputs along the axis. The values come sorted, which the operator with
 // sorted=0 allows.
-void TopK(DLTensor* x, const ffi::AnyView& axis, const ffi::AnyView& largest,
-          DLTensor* values, DLTensor* indices) {
-  SortLines("topk", *x, Integer(axis), Integer(largest) != 0,
-            values, indices);
+void TopK(DLTensor* x, const ffi::AnyView& axis, const ffi::AnyView& largest, DLTensor* values,
+          DLTensor* indices) {
+  SortLines("topk", *x, Integer(axis), Integer(largest) != 0, values, indices);
 }
 
 // The indices of the elements that are not zero, int64 [rank, count] in row-major order; a scalar

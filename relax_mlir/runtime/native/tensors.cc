@@ -69,7 +69,8 @@ void ForEachRow(const DLTensor& tensor, const Visit& visit) {
 // memcpy with a constant size compiles to one move, and works on any alignment.
 template <int64_t kItem>
 void CopyItems(char* to, int64_t to_stride, const char* from, int64_t from_stride, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) std::memcpy(to + i * to_stride, from + i * from_stride, kItem);
+  for (int64_t i = 0; i < count; ++i)
+    std::memcpy(to + i * to_stride, from + i * from_stride, kItem);
 }
 
 void CopyRow(char* to, int64_t to_stride, const char* from, int64_t from_stride, int64_t count,

@@ -63,7 +63,8 @@ class Scratch {
     if (buffer.bytes < bytes) {
       std::free(buffer.data);
       buffer = {};
-      const size_t rounded = (static_cast<size_t>(bytes) + kAlignment - 1) / kAlignment * kAlignment;
+      const size_t rounded =
+          (static_cast<size_t>(bytes) + kAlignment - 1) / kAlignment * kAlignment;
       buffer.data = std::aligned_alloc(kAlignment, rounded);
       if (buffer.data == nullptr) throw std::bad_alloc();
       buffer.bytes = bytes;
@@ -164,7 +165,9 @@ class Pool {
   void Wake(uint64_t count) {
     const uint64_t asleep = asleep_.load();
     if (asleep == 0 || count == 0) return;
-    { std::lock_guard<std::mutex> lock(mutex_); }  // nobody is between its check and its sleep
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+    }  // nobody is between its check and its sleep
     if (count >= asleep) return wake_.notify_all();
     for (; count > 0; --count) wake_.notify_one();
   }
@@ -208,7 +211,9 @@ class Pool {
   void Leave() {
     const bool was_last = (state_.fetch_sub(1) & kJoined) == 1;
     if (!was_last || !caller_waits_.load()) return;
-    { std::lock_guard<std::mutex> lock(mutex_); }
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+    }
     done_.notify_one();
   }
 

@@ -1,0 +1,100 @@
+"""``relax-simplify``: drop what computes nothing new."""
+
+from dataclasses import dataclass
+
+from mlir import ir
+
+from relax_mlir.dialects.relax.movement import ReshapeOp, TransposeOp
+from relax_mlir.module import IRModule
+from relax_mlir.rewriting import Pass, erase_dead, pattern, replace, rewrite_greedily
+
+__all__ = ["Simplify", "is_pure"]
+
+_IMPURE = frozenset({"relax.call_packed"})
+
+
+def is_pure(op: ir.Operation) -> bool:
+    """Whether an operation only computes its results."""
+    is_ours = op.name.startswith("relax.") and op.name not in _IMPURE
+    return is_ours or op.name == "builtin.unrealized_conversion_cast"
+
+
+@pattern
+def _drop_identity_reshape(op: ReshapeOp) -> ir.Value | None:
+    """reshape(x, shape of x) is x."""
+    return op.x if op.x.type == op.y.type else None
+
+
+@pattern
+def _join_reshapes(op: ReshapeOp) -> ir.Value | None:
+    """reshape(reshape(x)) is one reshape."""
+    inner = op.x.owner
+    if not isinstance(inner, ReshapeOp):
+        return None
+    return ReshapeOp(inner.x, shape=op.python_attrs()["shape"]).y
+
+
+@pattern
+def _drop_identity_transpose(op: TransposeOp) -> ir.Value | None:
+    """transpose(x, 0 1 2 ...) is x."""
+    permutation = list(op.permutation)
+    return op.x if permutation == sorted(permutation) else None
+
+
+@pattern
+def _join_transposes(op: TransposeOp) -> ir.Value | None:
+    """transpose(transpose(x, p), q) is one transpose."""
+    inner = op.x.owner
+    if not isinstance(inner, TransposeOp):
+        return None
+    first = list(inner.permutation)
+    return TransposeOp(inner.x, permutation=[first[i] for i in op.permutation]).y
+
+
+_PATTERNS = (_drop_identity_reshape, _join_reshapes, _drop_identity_transpose, _join_transposes)
+
+
+@dataclass(frozen=True)
+class Simplify(Pass):
+    """Remove relax operations that compute nothing new: duplicates, dead values, identities.
+
+    Upstream canonicalize and cse cannot see that relax operations are pure (LLVM 22 IRDL
+    has no traits), so this pass does both for them.
+    """
+
+    max_rounds: int = 10  # greedy sweeps before giving up; real graphs settle in 2-3
+
+    def run(self, module: IRModule) -> None:
+        for _ in range(self.max_rounds):
+            changed = rewrite_greedily(module, *_PATTERNS, rounds=1)
+            for function in module.functions():
+                if "tir.prim_func" in function.attributes:
+                    continue
+                for block in function.regions[0].blocks:
+                    changed |= _merge_duplicates(block)
+                    changed |= erase_dead(block, is_pure)
+            if not changed:
+                return
+
+
+def _merge_duplicates(block: ir.Block) -> bool:
+    """Keep the first of equal pure operations."""
+    seen: dict[tuple[object, ...], ir.OpView] = {}
+    changed = False
+    for op in list(block.operations):
+        operation = op.operation
+        if not is_pure(operation):
+            continue
+        attributes = tuple(sorted((n, operation.attributes[n]) for n in operation.attributes))
+        key = (
+            operation.name,
+            tuple(operation.operands),
+            tuple((n, str(a)) for n, a in attributes),
+            tuple(str(r.type) for r in operation.results),
+        )
+        if key in seen:
+            replace(op, list(seen[key].results))
+            changed = True
+        else:
+            seen[key] = op
+    return changed

@@ -1,0 +1,230 @@
+"""``tir-fuse``: the calls of a primitive function become one tensor program."""
+
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects import func
+
+from relax_mlir.dialects import shapes, tensors
+from relax_mlir.dialects.relax.core import CallTirOp
+from relax_mlir.dialects.tir import AllocBufferOp, BlockOp, Buffer, Builder, Index
+from relax_mlir.module import IRModule
+from relax_mlir.rewriting import Pass, erase, replace, walk
+
+__all__ = ["Fuse"]
+
+
+@dataclass(frozen=True)
+class Fuse(Pass):
+    """Merge the tensor programs that a primitive function calls into one.
+
+    A map whose result one place reads is written into that place, with its axes replaced
+    by the indices there, unless it is costly and would be computed more than once. Equal
+    programs become one; programs that nobody calls are dropped.
+    """
+
+    def run(self, module: IRModule) -> None:
+        programs = {f.name.value: f for f in module.functions()}
+        merged: dict[str, str] = {}
+        for function in module.functions():
+            if "relax.primitive" in function.attributes:
+                _replace_calls(module, function, _merge(function, programs), merged)
+        _drop_unused(module)
+
+
+def _merge(primitive: func.FuncOp, programs: dict[str, func.FuncOp]) -> func.FuncOp:
+    """One program in place of the calls of ``primitive``."""
+    block = primitive.entry_block
+    *operations, terminator = block.operations
+    inputs, result = list(block.arguments), terminator.operands[0]
+    names = _canonical_names([*(v.type for v in inputs), result.type])
+    with ir.InsertionPoint(primitive), primitive.location:
+        builder = Builder(
+            primitive.name.value + ".fused",
+            inputs,
+            [tensors.substitute_type(v.type, names) for v in inputs],
+            [tensors.substitute_type(result.type, names)],
+        )
+        buffers = dict(zip(inputs, builder.inputs, strict=True))
+        for op in operations:
+            if op.operation.name == "relax.call_tir":
+                callee = programs[op.attributes["callee"].value]
+                buffers[op.results[0]] = _inline_call(builder, op, callee, buffers, names)
+        fused = builder.finish(buffers[result])
+    _inline_maps(fused)
+    return fused
+
+
+def _canonical_names(types: list[ir.Type]) -> dict[str, shapes.Dim]:
+    names: dict[str, shapes.Dim] = {}
+    for type_ in types:
+        for dim in tensors.shape_of(type_):
+            for name in () if isinstance(dim, int) else shapes.symbols_of(dim):
+                names.setdefault(name, shapes.symbol(f"s{len(names)}"))
+    return names
+
+
+def _inline_call(
+    builder: Builder,
+    call: CallTirOp,
+    callee: func.FuncOp,
+    buffers: dict[ir.Value, Buffer],
+    names: dict[str, shapes.Dim],
+) -> Buffer:
+    """Copy the callee's operations; its destination becomes a buffer of the program."""
+    type_ = tensors.substitute_type(call.results[0].type, names)
+    out = builder.alloc(tensors.shape_of(type_), tensors.dtype_of(type_))
+    arguments = list(callee.arguments)
+    sources = [buffers[v].value for v in tensors.elements(call.operands[0])]
+    sizes = [
+        Index.value_of(builder.dim(shapes.substitute(d, names)))
+        for d in tensors.python_value(call.attributes["sizes"])
+    ]
+    mapping = dict(zip(arguments, [*sources, out.value, *sizes], strict=True))
+    with ir.InsertionPoint(builder.function.entry_block):
+        for op in list(callee.entry_block.operations)[:-1]:
+            _clone(op, mapping)
+    return out
+
+
+def _clone(op: ir.OpView, mapping: dict[ir.Value, ir.Value]) -> ir.Operation:
+    """Copy an operation, operands replaced by ``mapping`` inside its regions too."""
+    copy = op.operation.clone()
+    _substitute(copy, mapping)
+    mapping.update(zip(op.results, copy.results, strict=True))
+    return copy
+
+
+def _substitute(op: ir.Operation, mapping: dict[ir.Value, ir.Value]) -> None:
+    for i, operand in enumerate(op.operands):
+        if operand in mapping:
+            op.operands[i] = mapping[operand]
+    for region in op.regions:
+        for block in region.blocks:
+            for inner in block.operations:
+                _substitute(inner.operation, mapping)
+
+
+def _inline_maps(function: func.FuncOp) -> None:
+    """Write maps into the places that read them, first to last."""
+    for op in list(function.entry_block.operations):
+        if isinstance(op, AllocBufferOp):
+            writer, loads = _uses(op)
+            if writer is not None and _may_inline(writer, loads):
+                for load in loads:
+                    _inline_load(writer, load)
+                erase(writer)
+                erase(op)
+
+
+def _uses(alloc: AllocBufferOp) -> "tuple[BlockOp | None, list[ir.OpView]]":
+    """The one block that writes a buffer, and every load of it."""
+    writers, loads = [], []
+    for use in alloc.buffer.uses:
+        owner = use.owner
+        if owner.operation.name == "memref.store":
+            writers.append(owner)
+        elif owner.operation.name == "memref.load":
+            loads.append(owner)
+        else:
+            return None, []
+    if len(writers) != 1:
+        return None, []
+    return _block_of(writers[0]), loads
+
+
+def _block_of(op: ir.OpView) -> BlockOp:
+    while not isinstance(op, BlockOp):
+        op = op.operation.parent.opview
+    return op
+
+
+def _may_inline(writer: BlockOp, loads: list[ir.OpView]) -> bool:
+    """Whether a map is computed no more often in the place that reads it."""
+    if writer.has_init or "R" in writer.kinds.value or not loads:
+        return False
+    if not _stores_at_axes(writer):
+        return False
+    places = {tuple(list(load.operands)[1:]) for load in loads}
+    readers = {_block_of(load) for load in loads}
+    if len(places) > 1 or len(readers) > 1:
+        return False
+    return _reads_each_once(loads[0], next(iter(readers))) or _is_cheap(writer)
+
+
+def _stores_at_axes(writer: BlockOp) -> bool:
+    block = writer.body.blocks[0]
+    stores = [o for o in block.operations if o.operation.name == "memref.store"]
+    if len(stores) != 1:
+        return False
+    indices = list(stores[0].operands)[2:]
+    return indices == list(block.arguments)
+
+
+def _reads_each_once(load: ir.OpView, reader: BlockOp) -> bool:
+    """Whether the load's indices are the reader's axes, each once."""
+    axes = list(reader.body.blocks[0].arguments)
+    indices = list(load.operands)[1:]
+    return len(indices) == len(axes) and all(a in indices for a in axes)
+
+
+_COSTLY = ("math.", "arith.divf", "arith.remf", "arith.divsi", "arith.remsi")
+
+
+def _is_cheap(writer: BlockOp) -> bool:
+    return not any(o.operation.name.startswith(_COSTLY) for o in walk(writer))
+
+
+def _inline_load(writer: BlockOp, load: ir.OpView) -> None:
+    """Compute the element where it was read."""
+    source = writer.body.blocks[0]
+    mapping = dict(zip(source.arguments, list(load.operands)[1:], strict=True))
+    with ir.InsertionPoint(load), load.location:
+        for op in source.operations:
+            name = op.operation.name
+            if name == "memref.store":
+                replace(load, mapping.get(op.operands[0], op.operands[0]))
+                return
+            _clone(op, mapping)
+
+
+def _replace_calls(
+    module: IRModule, primitive: func.FuncOp, fused: func.FuncOp, merged: dict[str, str]
+) -> None:
+    """Call the program where the primitive function was called."""
+    name = primitive.name.value
+    primitive.attributes["sym_name"] = ir.StringAttr.get(name + ".old")
+    fused.attributes["sym_name"] = ir.StringAttr.get("fused")
+    text = str(fused)
+    callee = merged.setdefault(text, name)
+    fused.attributes["sym_name"] = ir.StringAttr.get(name)
+    for op in list(walk(module.mlir.operation)):
+        if op.operation.name == "func.call" and op.attributes["callee"].value == name:
+            _call_program(op, callee)
+    primitive.operation.erase()
+
+
+def _call_program(call: ir.OpView, callee: str) -> None:
+    names = _canonical_names([*(v.type for v in call.operands), call.results[0].type])
+    sizes = [shapes.symbol(n) for n in names]
+    with ir.InsertionPoint(call), call.location:
+        new = CallTirOp(
+            list(call.operands),
+            callee=callee,
+            sizes=tensors.shape_attr(sizes),
+            results=[call.results[0].type],
+        )
+    replace(call, new.result)
+
+
+def _drop_unused(module: IRModule) -> None:
+    """Erase tensor programs that nothing calls."""
+    called = {
+        op.attributes["callee"].value
+        for op in walk(module.mlir.operation)
+        if op.operation.name in ("relax.call_tir", "func.call")
+    }
+    for function in module.functions():
+        is_program = "tir.prim_func" in function.attributes
+        if is_program and function.name.value not in called and len(module.functions()) > 1:
+            function.operation.erase()

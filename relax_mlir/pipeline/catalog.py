@@ -1,0 +1,72 @@
+# pyright: strict
+"""Where our passes are: the path is the name.
+
+``relax-fuse-ops`` is the class ``FuseOps`` in ``relax_mlir/passes/relax/fuse_ops.py``.
+"""
+
+import importlib
+import importlib.util
+import pkgutil
+import re
+from collections.abc import Iterable
+
+from relax_mlir.errors import PipelineError, near_misses
+from relax_mlir.pipeline import upstream
+from relax_mlir.rewriting import Pass
+
+__all__ = ["LEVELS", "find_pass", "is_ours", "list_passes", "load_pass", "unknown_pass"]
+
+LEVELS = ("relax", "tir", "schedule")
+_NAME = re.compile(rf"({'|'.join(LEVELS)})-([a-z0-9]+(?:-[a-z0-9]+)*)")
+
+
+def is_ours(name: str) -> bool:
+    """Whether a pass with this name would be one of ours."""
+    return name.split("-", 1)[0] in LEVELS
+
+
+def find_pass(name: str) -> type[Pass]:
+    """The class of our pass ``name``.
+
+    Raises:
+        PipelineError: there is none.
+    """
+    kind = load_pass(name)
+    if kind is None:
+        raise unknown_pass(name)
+    return kind
+
+
+def list_passes() -> dict[str, type[Pass]]:
+    """All our passes, by level and name."""
+    loaded = ((name, load_pass(name)) for name in _file_names())
+    return {name: kind for name, kind in loaded if kind is not None}
+
+
+def unknown_pass(name: str) -> PipelineError:
+    """The error for a pass that neither we nor upstream have."""
+    known = [*_file_names(), *upstream.known_passes()]
+    return PipelineError(f"pipeline: unknown pass `{name}`.{near_misses(name, known)}")
+
+
+def load_pass(name: str) -> type[Pass] | None:
+    """The class, or None if there is no such file, or it holds no such pass."""
+    match = _NAME.fullmatch(name)
+    if match is None:
+        return None
+    level, verb_object = match.groups()
+    module = f"relax_mlir.passes.{level}.{verb_object.replace('-', '_')}"
+    if importlib.util.find_spec(module) is None:
+        return None
+    class_name = "".join(word.capitalize() for word in verb_object.split("-"))
+    kind = getattr(importlib.import_module(module), class_name, None)
+    return kind if isinstance(kind, type) and issubclass(kind, Pass) else None
+
+
+def _file_names() -> Iterable[str]:
+    """What the files of our passes would be called as passes."""
+    for level in LEVELS:
+        package = importlib.import_module(f"relax_mlir.passes.{level}")
+        found = (module.name for module in pkgutil.iter_modules(package.__path__))
+        for module in sorted(name for name in found if not name.startswith("_")):
+            yield f"{level}-{module.replace('_', '-')}"

@@ -1,0 +1,188 @@
+# pyright: strict
+"""Watching a pipeline run: dumps, times, reproducers."""
+
+import hashlib
+import shlex
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from relax_mlir.module import IRModule
+
+__all__ = ["Instrument", "PrintIR", "Reproducer", "Step", "Timing"]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One pass of a pipeline that runs.
+
+    Attributes:
+        number: its place among the passes, from 1.
+        total: how many passes the pipeline has.
+        name: of the pass.
+        text: the pass with its options and what it is nested in, as pipeline text.
+    """
+
+    number: int
+    total: int
+    name: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"pass {self.number} of {self.total}, `{self.text}`"
+
+
+class Instrument:
+    """What is told of every pass; subclasses override what they want to know.
+
+    It may raise in ``after_pass`` to say that the pass did wrong. Instruments see a
+    pass begin in the order in which they are given, and end in reverse.
+    """
+
+    def before_pass(self, step: Step, module: IRModule) -> None:
+        """``step`` is about to change ``module``."""
+
+    def after_pass(self, step: Step, module: IRModule, time_s: float) -> None:
+        """``step`` changed ``module``, which was verified since, in ``time_s``."""
+
+    def on_failure(self, step: Step, module: IRModule, error: Exception) -> str | None:
+        """``step`` failed, ``module`` may be invalid; a returned line joins the error."""
+
+
+class PrintIR(Instrument):
+    """Prints the module around passes, in the layout of ``mlir-opt``.
+
+    Args:
+        write: is given every dump, for instance ``sys.stderr.write``.
+        when: around which passes; ``after-change`` leaves out those that did nothing.
+        locations: whether to print where operations come from.
+    """
+
+    def __init__(
+        self,
+        write: Callable[[str], object],
+        when: Literal["before-all", "after-all", "after-change"] = "after-change",
+        *,
+        locations: bool = False,
+    ) -> None:
+        self._write = write
+        self._when = when
+        self._locations = locations
+        self._last = ""
+
+    def before_pass(self, step: Step, module: IRModule) -> None:
+        if self._when == "before-all":
+            self._dump(f"IR Dump Before {step.text}", self._text(module))
+        elif self._when == "after-change" and not self._last:
+            self._last = self._text(module)
+
+    def after_pass(self, step: Step, module: IRModule, time_s: float) -> None:
+        if self._when == "before-all":
+            return
+        text = self._text(module)
+        if self._when == "after-all" or text != self._last:
+            self._dump(f"IR Dump After {step.text}", text)
+        self._last = text
+
+    def on_failure(self, step: Step, module: IRModule, error: Exception) -> None:
+        if self._when != "before-all":
+            self._dump(f"IR Dump After {step.text} Failed", self._text(module))
+
+    def _dump(self, title: str, text: str) -> None:
+        self._write(f"// -----// {title} //----- //\n{text}\n")
+
+    def _text(self, module: IRModule) -> str:
+        return module.mlir.operation.get_asm(enable_debug_info=self._locations)
+
+
+class Timing(Instrument):
+    """Measures every pass; verification and other instruments are not part of it."""
+
+    def __init__(self) -> None:
+        self._passes: list[tuple[str, float]] = []
+        self._start_s = 0.0
+        self._end_s = 0.0
+
+    def before_pass(self, step: Step, module: IRModule) -> None:
+        self._start_s = self._start_s or time.perf_counter()
+
+    def after_pass(self, step: Step, module: IRModule, time_s: float) -> None:
+        self._passes.append((step.text, time_s))
+        self._end_s = time.perf_counter()
+
+    def report(self) -> str:
+        """A table: a line for each pass in order, for the rest, and for all together."""
+        total_s = max(self._end_s - self._start_s, 1e-9)
+        rest_s = max(total_s - sum(time_s for _, time_s in self._passes), 0.0)
+        rows = [*self._passes, ("(verification, dumps)", rest_s), ("total", total_s)]
+        lines = [
+            f"{1e3 * time_s:>10.3f}  {time_s / total_s:>6.1%}  {name}"
+            for name, time_s in rows
+        ]
+        return "\n".join(["   time_ms   share  pass", *lines]) + "\n"
+
+
+class Reproducer(Instrument):
+    """Writes the module before a failing pass to a file, with the command to run it.
+
+    Args:
+        directory: where the file goes; made when it is needed.
+        flags: what else ``relax-opt`` needs to see the failure.
+        eager: write the file before every pass and remove it afterwards, so that it is
+            there when the process dies.
+    """
+
+    def __init__(
+        self,
+        directory: str | Path = ".",
+        *,
+        flags: Sequence[str] = (),
+        eager: bool = False,
+    ) -> None:
+        self._directory = Path(directory)
+        self._flags = tuple(flags)
+        self._eager = eager
+        self._path: Path | None = None
+        self._before: IRModule | None = None
+
+    def before_pass(self, step: Step, module: IRModule) -> None:
+        self._before = module.clone()
+        if self._eager:
+            self._path = self._write(step, "the process died")
+
+    def after_pass(self, step: Step, module: IRModule, time_s: float) -> None:
+        self._before = None
+        self._remove()
+
+    def on_failure(self, step: Step, module: IRModule, error: Exception) -> str:
+        self._remove()
+        try:
+            path = self._write(step, str(error))
+        except OSError as problem:
+            return f"a reproducer cannot be written: {problem}"
+        return f"reproduce with: {self._command(str(path), step)}"
+
+    def _write(self, step: Step, problem: str) -> Path:
+        body = "no module was left\n"
+        if self._before is not None:
+            body = self._before.mlir.operation.get_asm(enable_debug_info=True)
+        summary = (problem.splitlines() or [""])[0]
+        text = f"// RUN: {self._command('%s', step)}\n// error: {summary}\n{body}"
+        digest = hashlib.sha256(f"{step.text}{body}".encode()).hexdigest()[:8]
+        path = self._directory / f"reproducer-{step.name}-{digest}.mlir"
+        self._directory.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return path
+
+    def _remove(self) -> None:
+        if self._path is not None:
+            self._path.unlink(missing_ok=True)
+        self._path = None
+
+    def _command(self, path: str, step: Step) -> str:
+        file = path if path == "%s" else shlex.quote(path)
+        return " ".join(
+            ["relax-opt", file, *self._flags, "-p", shlex.quote(step.text)]
+        )

@@ -1,0 +1,294 @@
+# pyright: strict
+"""Pass pipelines: our passes and MLIR's, from one line of text."""
+
+import functools
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol, cast
+
+from mlir import ir
+from mlir.dialects import func
+
+from relax_mlir.errors import IRError, PassError, PipelineError
+from relax_mlir.module import IRModule
+from relax_mlir.pipeline import catalog, upstream
+from relax_mlir.pipeline.instruments import Instrument, Step
+from relax_mlir.pipeline.options import format_options, make_pass
+from relax_mlir.pipeline.syntax import Element, malformed, parse_elements
+from relax_mlir.rewriting import Pass
+
+__all__ = ["Nest", "OurPass", "Pipeline", "UpstreamPass", "opt"]
+
+MODULE, FUNCTION = "builtin.module", "func.func"
+
+
+class _FunctionPass(Protocol):
+    """A pass whose class says ``per_function = True``."""
+
+    def run_on_function(self, function: func.FuncOp, module: IRModule) -> None:
+        """Change one function, and nothing outside it."""
+        ...
+
+
+@dataclass(frozen=True)
+class OurPass:
+    """A pass written in Python."""
+
+    name: str
+    value: Pass
+
+    def __str__(self) -> str:
+        options = format_options(self.value)
+        return f"{self.name}{{{options}}}" if options else self.name
+
+
+@dataclass(frozen=True)
+class UpstreamPass:
+    """A pass of MLIR; its options stay as they were written."""
+
+    name: str
+    options: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name}{{{self.options}}}" if self.options else self.name
+
+
+@dataclass(frozen=True)
+class Nest:
+    """Passes that run on each operation of one kind: ``func.func(cse)``."""
+
+    anchor: str
+    elements: "tuple[OurPass | UpstreamPass | Nest, ...]"
+
+    def __str__(self) -> str:
+        return f"{self.anchor}({','.join(map(str, self.elements))})"
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """Passes in the order in which they run; its text parses to an equal one."""
+
+    elements: "tuple[OurPass | UpstreamPass | Nest, ...]" = ()
+
+    @staticmethod
+    def parse(text: str) -> "Pipeline":
+        """Read the text that ``mlir-opt --pass-pipeline`` takes, with our passes in it.
+
+        The outer ``builtin.module(...)`` may be left out.
+
+        Raises:
+            PipelineError: the text is malformed, or a pass or an option is unknown.
+        """
+        found: list[OurPass | UpstreamPass | Nest] = []
+        for element in parse_elements(text):
+            if element.name == MODULE and element.inner is not None:
+                found += (_resolve(inner, (), text) for inner in element.inner)
+            else:
+                found.append(_resolve(element, (), text))
+        return Pipeline(tuple(found))
+
+    def __str__(self) -> str:
+        text = ",".join(map(str, self.elements))
+        outer = any(isinstance(e, Nest) and e.anchor == MODULE for e in self.elements)
+        return f"{MODULE}({text})" if outer else text
+
+    def run(
+        self,
+        module: IRModule,
+        *,
+        verify: bool = True,
+        instruments: Sequence[Instrument] = (),
+    ) -> None:
+        """Change ``module`` in place; when a pass fails it is somewhere in between.
+
+        An exception of a Python pass arrives as itself, with a note that names the pass.
+
+        Args:
+            module: what to change.
+            verify: whether to check the module before the first and after each pass.
+            instruments: who is told of every pass.
+
+        Raises:
+            IRError: the module was not valid to begin with.
+            PassError: a pass of MLIR failed, or a pass left an invalid module.
+        """
+        # MLIR's bindings end the process when two of its threads report errors at once.
+        module.context.enable_multithreading(False)
+        if verify:
+            _verify(module)
+        leaves = list(_leaves(self.elements, ()))
+        for number, (anchors, leaf) in enumerate(leaves, start=1):
+            step = Step(number, len(leaves), leaf.name, _nested_text(anchors, leaf))
+            run = functools.partial(_run_leaf, anchors, leaf, module, verify)
+            with module.context, ir.Location.unknown():
+                _run_step(step, run, module, verify, instruments)
+
+
+def opt(
+    module: IRModule,
+    pipeline: str,
+    *,
+    verify: bool = True,
+    instruments: Sequence[Instrument] = (),
+) -> IRModule:
+    """Run a pipeline on a copy of ``module``.
+
+    Args:
+        module: stays as it is, also when a pass fails.
+        pipeline: for instance ``relax-fuse-ops{max-ops=16},func.func(cse)``.
+        verify: whether to check the module before the first and after each pass.
+        instruments: who is told of every pass: dumps, times, reproducers.
+
+    Raises:
+        PipelineError: the text is malformed, or a pass or an option is unknown.
+        IRError: the module was not valid to begin with.
+        PassError: a pass of MLIR failed, or a pass left an invalid module.
+    """
+    parsed = Pipeline.parse(pipeline)
+    if verify:
+        _verify(module)  # copying an invalid module is not safe
+    copy = module.clone()
+    parsed.run(copy, verify=verify, instruments=instruments)
+    return copy
+
+
+def _resolve(
+    element: Element, anchors: tuple[str, ...], text: str
+) -> OurPass | UpstreamPass | Nest:
+    """Find out what an element means, and check it."""
+    if element.inner is not None:
+        return _resolve_nest(element, anchors, text)
+    if catalog.is_ours(element.name):
+        kind = catalog.find_pass(element.name)
+        _check_nesting(element.name, kind, anchors)
+        return OurPass(element.name, make_pass(kind, element, text))
+    if not upstream.has_pass(element.name):
+        if "." in element.name:
+            problem = f"expected passes for `{element.name}` in parentheses"
+            raise malformed(text, element.at + len(element.name), problem)
+        raise catalog.unknown_pass(element.name)
+    upstream.check_pass(anchors, element.name, element.options or "")
+    return UpstreamPass(element.name, element.options or "")
+
+
+def _resolve_nest(element: Element, anchors: tuple[str, ...], text: str) -> Nest:
+    if not element.inner:
+        problem = f"expected passes for `{element.name}`"
+        raise malformed(text, element.at + len(element.name), problem)
+    if catalog.is_ours(element.name) or upstream.has_pass(element.name):
+        problem = f"`{element.name}` is a pass: expected `{{options}}`"
+        raise malformed(text, element.at + len(element.name), problem)
+    upstream.check_anchor(element.name)
+    anchors = (*anchors, element.name)
+    return Nest(element.name, tuple(_resolve(e, anchors, text) for e in element.inner))
+
+
+def _check_nesting(name: str, kind: type[Pass], anchors: tuple[str, ...]) -> None:
+    if not anchors or (anchors == (FUNCTION,) and _is_per_function(kind)):
+        return
+    also = f" or `{FUNCTION}`" if _is_per_function(kind) else ""
+    raise PipelineError(
+        f"pipeline: `{name}` runs on `{MODULE}`{also}, not on `{anchors[-1]}`. "
+        f"Write it outside of `{anchors[0]}(...)`."
+    )
+
+
+def _is_per_function(kind: type[Pass]) -> bool:
+    return bool(getattr(kind, "per_function", False))
+
+
+def _leaves(
+    elements: "tuple[OurPass | UpstreamPass | Nest, ...]", anchors: tuple[str, ...]
+) -> Iterator[tuple[tuple[str, ...], OurPass | UpstreamPass]]:
+    """Every pass alone, with the operations it is nested in.
+
+    MLIR runs a nested pipeline as a whole on one function after the other. One pass
+    after the other gives the same, since a pass may not look outside its function, and
+    lets each pass be verified, timed, printed and blamed by itself.
+    """
+    for element in elements:
+        if isinstance(element, Nest):
+            yield from _leaves(element.elements, (*anchors, element.anchor))
+        else:
+            yield anchors, element
+
+
+def _nested_text(anchors: tuple[str, ...], leaf: OurPass | UpstreamPass) -> str:
+    text = str(leaf)
+    for anchor in reversed(anchors):
+        text = f"{anchor}({text})"
+    return f"{MODULE}({text})" if anchors[:1] == (MODULE,) else text
+
+
+def _run_step(
+    step: Step,
+    run: Callable[[], None],
+    module: IRModule,
+    verify: bool,
+    instruments: Sequence[Instrument],
+) -> None:
+    """Run one pass, check what it left, and tell the instruments."""
+    try:
+        for instrument in instruments:
+            instrument.before_pass(step, module)
+        start_s = time.perf_counter()
+        run()
+        time_s = time.perf_counter() - start_s
+        if verify:
+            _verify_after(step, module)
+        for instrument in reversed(instruments):
+            instrument.after_pass(step, module, time_s)
+    except Exception as error:
+        failure = error
+        if isinstance(error, ir.MLIRError):
+            failure = PassError(f"{step}: {upstream.diagnostics(error)}")
+        told = [i.on_failure(step, module, failure) for i in reversed(instruments)]
+        _add_notes(failure, step, [line for line in told if line])
+        if failure is error:
+            raise
+        raise failure from error
+
+
+def _add_notes(error: Exception, step: Step, lines: list[str]) -> None:
+    """Say which pass failed, and what the instruments have to tell.
+
+    An error of ours that names the pass already takes the lines into its message;
+    exceptions of other people's making are left as they are and get notes.
+    """
+    if isinstance(error, PassError) and str(error).startswith(str(step)):
+        error.args = ("\n".join([str(error), *lines]),)
+        return
+    # Python 3.10 has no `add_note`; relax-opt prints the notes there too.
+    notes = [*getattr(error, "__notes__", ()), f"in {step}", *lines]
+    error.__notes__ = notes
+
+
+def _run_leaf(
+    anchors: tuple[str, ...], leaf: OurPass | UpstreamPass, module: IRModule, verify: bool
+) -> None:
+    if isinstance(leaf, UpstreamPass):
+        text = upstream.nested(anchors, leaf.name, leaf.options)
+        upstream.run_pass(module.mlir, text, verify=verify)
+    elif _is_per_function(type(leaf.value)):
+        for function in module.functions():
+            if not function.is_external:
+                cast(_FunctionPass, leaf.value).run_on_function(function, module)
+    else:
+        leaf.value.run(module)
+
+
+def _verify(module: IRModule) -> None:
+    """Check what MLIR checks, and what it cannot: ``relax-verify``."""
+    module.verify()
+    own_verifier = catalog.load_pass("relax-verify")
+    if own_verifier is not None:
+        with module.context, ir.Location.unknown():
+            own_verifier().run(module)
+
+
+def _verify_after(step: Step, module: IRModule) -> None:
+    try:
+        _verify(module)
+    except IRError as error:
+        raise PassError(f"{step}, left an {error}") from error

@@ -1,0 +1,204 @@
+# pyright: strict
+"""The grammar of pipeline text, which is that of ``mlir-opt --pass-pipeline``.
+
+    pipeline = [element {"," element}]
+    element  = name ["{" options "}"] | name "(" pipeline ")"
+
+Whitespace may stand between any two of these. What the names and options mean is
+checked elsewhere.
+"""
+
+import re
+from dataclasses import dataclass
+
+from relax_mlir.errors import PipelineError
+
+__all__ = ["Element", "closing_quote", "malformed", "parse_elements"]
+
+# Upstream's parser recurses; deeper text would end the process.
+MAX_NESTING = 50
+_NAME = re.compile(r"[A-Za-z0-9_.\-]+")
+_SPACE = re.compile(r"\s*")
+_DEPTH = {"{": 1, "(": 1, "[": 1, "}": -1, ")": -1, "]": -1}
+_SHOWN_BEFORE, _SHOWN_AFTER = 60, 20  # characters of the line around a caret
+
+
+@dataclass(frozen=True)
+class Element:
+    """A pass with its options, or an operation name with passes to run on it.
+
+    Attributes:
+        name: of the pass or the operation.
+        at: offset of the name in the text.
+        options: the text between the braces, if there are any.
+        options_at: offset of that text.
+        inner: the elements between parentheses, if there are any.
+    """
+
+    name: str
+    at: int
+    options: str | None = None
+    options_at: int = 0
+    inner: "tuple[Element, ...] | None" = None
+
+
+def parse_elements(text: str) -> tuple[Element, ...]:
+    """Read the whole text.
+
+    Raises:
+        PipelineError: it does not follow the grammar; a caret shows where.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise malformed(text, error.start, "this is not a character") from error
+    return _Reader(text).read()
+
+
+def malformed(text: str, at: int, problem: str) -> PipelineError:
+    """The error for a problem at offset ``at``: message, line, caret."""
+    start = text.rfind("\n", 0, at) + 1
+    line = text[start:].split("\n", 1)[0].replace("\t", " ")
+    column = at - start
+    cut = max(0, column - _SHOWN_BEFORE)
+    shown = line[cut : column + _SHOWN_AFTER]
+    shown = shown.encode(errors="replace").decode()
+    caret = " " * (column - cut) + "^"
+    return PipelineError(
+        f"pipeline, character {at + 1}: {problem}\n  {shown}\n  {caret}"
+    )
+
+
+def closing_quote(text: str, at: int) -> int:
+    """Offset of the quote that ends the string opened at ``at``, or -1.
+
+    A backslash protects the character after it.
+    """
+    end = at + 1
+    while end < len(text) and text[end] != text[at]:
+        end += 2 if text[end] == "\\" else 1
+    return end if end < len(text) else -1
+
+
+class _Reader:
+    """Reads elements from left to right."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+        self.skip_space()
+
+    def read(self) -> tuple[Element, ...]:
+        """All elements up to the end of the text."""
+        if not self.peek():
+            return ()
+        elements = self.elements(depth=0)
+        if self.peek():
+            raise self.error(f"expected `,` or the end, got `{self.peek()}`")
+        return elements
+
+    def elements(self, depth: int) -> tuple[Element, ...]:
+        """One or more elements with commas between them."""
+        if depth > MAX_NESTING:
+            raise self.error(f"nested deeper than {MAX_NESTING} levels")
+        found = [self.element(depth)]
+        while self.peek() == ",":
+            self.step()
+            found.append(self.element(depth))
+        return tuple(found)
+
+    def element(self, depth: int) -> Element:
+        """One pass, or one operation with passes."""
+        match = _NAME.match(self.text, self.at)
+        if match is None:
+            raise self.error(f"expected the name of a pass, got {self.found()}")
+        name, at = match.group(), self.at
+        self.at = match.end()
+        self.skip_space()
+        if self.peek() == "{":
+            return self.with_options(name, at)
+        if self.peek() == "(":
+            return Element(name, at, inner=self.in_parentheses(depth))
+        return Element(name, at)
+
+    def in_parentheses(self, depth: int) -> tuple[Element, ...]:
+        """The elements between parentheses; none only in an outer ``builtin.module()``."""
+        opened = self.at
+        self.step()
+        if self.peek() == ")" and depth == 0:
+            inner = ()
+        else:
+            inner = self.elements(depth + 1)
+        if not self.peek():
+            raise malformed(self.text, opened, "`(` is never closed")
+        if self.peek() != ")":
+            raise self.error(f"expected `,` or `)`, got `{self.peek()}`")
+        self.step()
+        return inner
+
+    def with_options(self, name: str, at: int) -> Element:
+        """A pass with the text between its balanced braces."""
+        start = self.at + 1
+        end = self.closing_brace()
+        self.at = end
+        self.step()
+        raw = self.text[start:end]
+        lead = len(raw) - len(raw.lstrip())
+        return Element(name, at, raw.strip(), start + lead)
+
+    def closing_brace(self) -> int:
+        """Offset of the brace that closes the one here; quotes hide braces."""
+        opened: list[int] = []
+        at = self.at
+        while at < len(self.text):
+            char = self.text[at]
+            if char in "\"'":
+                at = self.closing(at)
+            elif char == "{":
+                opened.append(at)
+            elif char == "}":
+                opened.pop()
+            if not opened:
+                return self.checked_depth(at)
+            at += 1
+        raise malformed(self.text, opened[-1], "`{` is never closed")
+
+    def checked_depth(self, end: int) -> int:
+        """``end``, if the options up to it do not nest too deeply for upstream."""
+        depth = 0
+        for at in range(self.at, end):
+            depth += _DEPTH.get(self.text[at], 0)
+            if depth > MAX_NESTING:
+                raise malformed(
+                    self.text, at, f"nested deeper than {MAX_NESTING} levels"
+                )
+        return end
+
+    def closing(self, at: int) -> int:
+        """Offset of the quote that closes the one at ``at``."""
+        end = closing_quote(self.text, at)
+        if end < 0:
+            raise malformed(self.text, at, f"`{self.text[at]}` is never closed")
+        return end
+
+    def peek(self) -> str:
+        """The character here, or nothing at the end."""
+        return self.text[self.at : self.at + 1]
+
+    def found(self) -> str:
+        """The character here, for a message."""
+        return f"`{self.peek()}`" if self.peek() else "the end"
+
+    def step(self) -> None:
+        """Go past one character and the space behind it."""
+        self.at += 1
+        self.skip_space()
+
+    def skip_space(self) -> None:
+        """Go past whitespace."""
+        match = _SPACE.match(self.text, self.at)
+        self.at = match.end() if match else self.at
+
+    def error(self, problem: str) -> PipelineError:
+        """The error for a problem here."""
+        return malformed(self.text, self.at, problem)

@@ -1,0 +1,179 @@
+# pyright: strict
+"""MLIR's own passes: checking them before they run, and running them."""
+
+import functools
+import os
+import re
+import subprocess
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+
+from mlir import ir
+from mlir.passmanager import PassManager
+
+from relax_mlir.errors import PipelineError, near_misses
+
+__all__ = ["REFUSED", "check_anchor", "check_pass", "diagnostics", "known_passes", "run_pass"]
+
+# Tested to be true, and complete, by tests/test_pipeline.py.
+REFUSED = {
+    "remove-dead-values": "it ends the process on a module with `relax.call_tir`",
+    "duplicate-function-elimination": (
+        "it redirects `func.call` alone, so `relax.call_tir` would name a function that "
+        "is gone"
+    ),
+}
+_WORD = re.compile(r"[a-z0-9-]+")
+_ANCHORS = ("any", "builtin.module", "func.func", "gpu.module", "llvm.func")
+_DESCRIPTOR = threading.Lock()  # pipelines of kernels are parsed on many threads
+_SHOWN_DIAGNOSTICS = 5
+
+
+def check_anchor(name: str) -> None:
+    """Check that passes can be nested under operation ``name``.
+
+    Raises:
+        PipelineError: MLIR has no such operation.
+    """
+    if name != "any" and not _context().is_registered_operation(name):
+        hint = near_misses(name, _ANCHORS)
+        raise PipelineError(f"pipeline: unknown operation `{name}`.{hint}")
+
+
+def check_pass(anchors: Sequence[str], name: str, options: str) -> None:
+    """Check that MLIR has the pass, takes the options, and can nest it like this.
+
+    Raises:
+        PipelineError: it has not, it does not, or the pass is refused.
+    """
+    for word in (name, *_WORD.findall(options)):
+        if word in REFUSED:
+            raise PipelineError(f"pipeline: `{word}` is refused: {REFUSED[word]}.")
+    _check_text(nested(anchors, name, options), name)
+
+
+@functools.cache
+def _check_text(text: str, name: str) -> None:
+    """Let MLIR read the text; each kernel asks for the same pipelines."""
+    with _printed_errors() if "{" in text else nullcontext([""]) as printed:
+        try:
+            PassManager.parse(text, _context())
+            return
+        except ValueError as error:
+            problem = str(error)
+    raise _refusal(name, problem, printed[0])
+
+
+@functools.cache
+def has_pass(name: str) -> bool:
+    """Whether MLIR has a pass, or a named pipeline, called ``name``."""
+    try:
+        PassManager.parse(f"any({name})", _context())
+    except ValueError as error:
+        return "does not refer to" not in str(error)
+    return True
+
+
+def run_pass(module: ir.Module, text: str, *, verify: bool) -> None:
+    """Run a nested pass, written as :func:`nested` writes it.
+
+    Raises:
+        MLIRError: the pass failed, or left an invalid module.
+    """
+    manager = PassManager.parse(text, module.context)
+    manager.enable_verifier(verify)
+    manager.run(module.operation)
+
+
+def nested(anchors: Sequence[str], name: str, options: str) -> str:
+    """The pass as text that MLIR reads."""
+    text = f"{name}{{{options}}}" if options else name
+    for anchor in reversed(("builtin.module", *anchors)):
+        text = f"{anchor}({text})"
+    return text
+
+
+def diagnostics(error: ir.MLIRError) -> str:
+    """What MLIR said, a line for each of the first few problems."""
+    problems = error.error_diagnostics
+    lines = [f"{d.location}: {d.message}" for d in problems[:_SHOWN_DIAGNOSTICS]]
+    if len(problems) > len(lines):
+        lines.append(f"and {len(problems) - len(lines)} more")
+    return "\n".join(lines) or "MLIR gives no reason"
+
+
+def known_passes() -> tuple[str, ...]:
+    """The names of MLIR's passes and pipelines, for hints."""
+    return tuple(_help())
+
+
+@functools.cache
+def _context() -> ir.Context:
+    """A context of our own to check text in; a new one takes 6 ms."""
+    return ir.Context()
+
+
+@functools.cache
+def _help() -> dict[str, tuple[str, ...]]:
+    """Options by pass, as ``mlir-opt --help`` lists them; the bindings list nothing.
+
+    It takes 0.1 s, so it is only for errors, and empty where the tool is missing.
+    """
+    tool = Path(ir.__file__ or "").parent / "bin" / "mlir-opt"
+    try:
+        done = subprocess.run([tool, "--help"], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return {}
+    found: dict[str, tuple[str, ...]] = {}
+    name = ""
+    for line in done.stdout.splitlines():
+        entry = re.match(r"( {6}| {8})--?([A-Za-z0-9-]+)(\S*)", line)
+        if entry is None:
+            name = "" if line.startswith("  -") else name
+        elif len(entry[1]) == 6:
+            name = entry[2]
+            found[name] = ()
+        elif name:
+            found[name] += (entry[2],)
+    return found
+
+
+def _refusal(name: str, problem: str, printed: str) -> PipelineError:
+    """The error for text that MLIR's parser does not take."""
+    if match := re.search(r"no such option (\S+)", problem):
+        flags = _help().get(name, ())
+        known = ", ".join(f"`{flag}`" for flag in flags) or "none"
+        reason = f"`{name}` has no option `{match[1]}`: its options are {known}."
+        return PipelineError(f"pipeline: {reason}{near_misses(match[1], flags)}")
+    if match := re.search(r"restricted to '(\S+)' on .* run on '(\S+)'", problem):
+        hint = f" Write `{match[1]}({name})`." if match[2] == "builtin.module" else ""
+        return PipelineError(
+            f"pipeline: `{name}` runs on `{match[1]}`, not on `{match[2]}`.{hint}"
+        )
+    if match := re.search(r"for the -*(\S+) option: (.*)", printed):
+        return PipelineError(f"pipeline: `{name}`: option `{match[1]}`: {match[2]}")
+    reason = " ".join(f"{printed} {problem}".split())
+    return PipelineError(f"pipeline: `{name}`: {reason}")
+
+
+@contextmanager
+def _printed_errors() -> Iterator[list[str]]:
+    """Keep what C++ prints to descriptor 2; MLIR explains bad values only there."""
+    printed = [""]
+    with _DESCRIPTOR, tempfile.TemporaryFile() as file:
+        try:
+            saved = os.dup(2)
+        except OSError:  # closed: nothing can be printed there
+            yield printed
+            return
+        os.dup2(file.fileno(), 2)
+        try:
+            yield printed
+        finally:
+            os.dup2(saved, 2)
+            os.close(saved)
+            file.seek(0)
+            printed[0] = file.read().decode(errors="replace")

@@ -1,0 +1,99 @@
+"""Run relax modules by the numpy definition of every operator: the oracle of tests."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from mlir import ir
+from mlir.ir import TupleType
+
+from relax_mlir.dialects import shapes, tensors
+from relax_mlir.dialects.relax.core import RelaxOperation
+from relax_mlir.errors import RelaxError, UnsupportedError
+from relax_mlir.module import IRModule
+
+__all__ = ["evaluate", "run", "trace"]
+
+
+def run(module: IRModule, *inputs: np.ndarray) -> tuple[np.ndarray, ...]:
+    """What ``main`` returns for these inputs.
+
+    Raises:
+        UnsupportedError: an operation has no definition in numpy.
+        ValueError: an input does not fit its parameter.
+    """
+    outputs: tuple[np.ndarray, ...] = ()
+    for _, values in trace(module, *inputs):
+        outputs = values
+    return outputs
+
+
+def trace(
+    module: IRModule, *inputs: np.ndarray
+) -> "Iterator[tuple[ir.OpView, tuple[np.ndarray, ...]]]":
+    """Every operation of ``main`` with the values it computes; the return comes last."""
+    function = module.function("main")
+    parameters = list(function.entry_block.arguments)
+    if len(parameters) != len(inputs):
+        raise ValueError(f"`main` takes {len(parameters)} inputs, got {len(inputs)}")
+    sizes = _bind(parameters, inputs)
+    values: dict[ir.Value, Any] = dict(zip(parameters, inputs, strict=True))
+    for op in function.entry_block.operations:
+        if op.operation.name == "func.return":
+            yield op, tuple(values[v] for v in op.operands)
+            return
+        results = _step(module, op, values, sizes)
+        values.update(zip(op.results, results, strict=True))
+        yield op, tuple(results)
+
+
+def _bind(parameters: Sequence[ir.Value], inputs: Sequence[np.ndarray]) -> dict[str, int]:
+    sizes: dict[str, int] = {}
+    for number, (parameter, array) in enumerate(zip(parameters, inputs, strict=True)):
+        expected = tensors.shape_of(parameter)
+        if len(expected) != array.ndim:
+            raise ValueError(f"input {number}: expected rank {len(expected)}, got {array.ndim}")
+        for dim, size in zip(expected, array.shape, strict=True):
+            bound = shapes.bind(dim, size, sizes)
+            if bound is None:
+                raise ValueError(f"input {number}: expected {dim}, got {size}")
+            sizes.update(bound)
+    return sizes
+
+
+def _step(
+    module: IRModule, op: ir.OpView, values: dict[ir.Value, Any], sizes: dict[str, int]
+) -> list[Any]:
+    name = op.operation.name
+    if name == "builtin.unrealized_conversion_cast":
+        return [[values[v] for v in op.operands]]
+    if name == "relax.constant":
+        return [op.array(module.constants)]
+    if name == "relax.tuple_get_item":
+        return [values[op.operands[0]][op.attributes["index"].value]]
+    if not isinstance(op, RelaxOperation) or not hasattr(op, "reference"):
+        raise UnsupportedError(f"{op.location}: `{name}` has no definition in numpy")
+    return evaluate(op, [values[v] for v in op.operands], sizes)
+
+
+def evaluate(op: RelaxOperation, operands: Sequence[Any], sizes: dict[str, int]) -> list[Any]:
+    """The results of one operation by its ``reference``.
+
+    Args:
+        operands: arrays; a list of arrays for a tuple.
+        sizes: values of the symbols that attributes mention.
+    """
+    attrs = {n: _concrete(v, sizes) for n, v in op.python_attrs().items()}
+    try:
+        result = op.reference(*operands, **attrs)
+    except RelaxError:
+        raise
+    except Exception as error:
+        raise RelaxError(f"{op.location}: `{op.OPERATION_NAME}`: {error}") from error
+    return list(result) if isinstance(result, tuple) else [result]
+
+
+def _concrete(value: Any, sizes: dict[str, int]) -> Any:
+    if isinstance(value, tuple):
+        return tuple(_concrete(v, sizes) for v in value)
+    return shapes.evaluate(value, sizes) if isinstance(value, shapes.Expr) else value

@@ -1,0 +1,5 @@
+"""Targets: what machine to compile for, and the pipeline that leads there."""
+
+from relax_mlir.targets.target import LEVELS, Stage, Target, parse_target, stages
+
+__all__ = ["LEVELS", "Stage", "Target", "parse_target", "stages"]

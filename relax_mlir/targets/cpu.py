@@ -1,0 +1,66 @@
+"""CPUs: any that LLVM knows, vectorised to their width."""
+
+from relax_mlir.targets.target import Host, Stage, Target
+
+__all__ = ["stages", "target"]
+
+
+def target(model: str, host: Host) -> Target:
+    """This machine, or the CPU that LLVM calls ``model`` (``znver3``, ``neoverse-v1``)."""
+    triple, cpu, features = host
+    if model:
+        triple, cpu, features = _triple_of(model, triple), model, ""
+    return Target("cpu", triple, cpu, features, _vector_bits(triple, cpu, features))
+
+
+def _triple_of(model: str, host: str) -> str:
+    """The triple for a CPU by name: Arm's own names, else x86-64."""
+    arm = ("neoverse", "cortex", "apple", "ampere", "a64fx")
+    if model.startswith(arm):
+        return "aarch64-unknown-linux-gnu"
+    return host if host.startswith("x86_64") else "x86_64-unknown-linux-gnu"
+
+
+_AVX512_CPUS = ("skylake-avx512", "icelake", "sapphirerapids", "emeraldrapids", "znver4", "znver5", "x86-64-v4")
+
+
+def _vector_bits(triple: str, cpu: str, features: str) -> int:
+    """512 with AVX-512, 256 with AVX, else 128."""
+    if not triple.startswith("x86_64"):
+        return 128
+    if "+avx512f" in features or cpu.startswith(_AVX512_CPUS):
+        return 512
+    return 128 if features and "+avx" not in features else 256
+
+
+def stages(target: Target) -> tuple[Stage, ...]:
+    """The CPU pipeline, in reading order; each line is valid input to ``relax-opt -p``."""
+    bits = target.vector_bits
+    return (
+        Stage("relax", "relax-simplify,relax-fold-constants,relax-simplify"),
+        Stage("tir", "relax-legalize,relax-fuse-ops,tir-fuse"),
+        Stage("planned", "relax-plan-memory,relax-lower-main"),
+        Stage("linalg", "tir-to-linalg"),
+        Stage("loops", f"schedule-apply{{vector-bits={bits}}},convert-linalg-to-loops"),
+        Stage("llvm", f"schedule-lower-abi,{_TO_LLVM}"),
+    )
+
+
+_TO_LLVM = ",".join(
+    (
+        "convert-vector-to-scf",
+        "expand-strided-metadata",
+        "lower-affine",
+        "convert-scf-to-cf",
+        "convert-vector-to-llvm",
+        "finalize-memref-to-llvm",
+        "convert-math-to-llvm",
+        "convert-math-to-libm",
+        "convert-arith-to-llvm",
+        "convert-index-to-llvm",
+        "convert-cf-to-llvm",
+        "convert-func-to-llvm{use-bare-ptr-memref-call-conv=true}",
+        "reconcile-unrealized-casts",
+        "cse",
+    )
+)

@@ -1,0 +1,101 @@
+"""What a target is, and the levels on the way to it."""
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from relax_mlir.errors import RelaxError, near_misses
+
+__all__ = ["LEVELS", "Stage", "Target", "TargetError", "parse_target", "stages"]
+
+
+Host = tuple[str, str, str]  # triple, CPU, features
+
+
+class TargetError(RelaxError, ValueError):
+    """There is no such target or level."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One step of the way down.
+
+    Attributes:
+        level: the level that holds after it.
+        pipeline: valid input to ``relax-opt -p``.
+    """
+
+    level: str
+    pipeline: str
+
+
+@dataclass(frozen=True)
+class Target:
+    """A machine.
+
+    Attributes:
+        kind: the module of :mod:`relax_mlir.targets` that knows it, such as ``cpu``.
+        triple, cpu, features: LLVM's names for it.
+        vector_bits: width of its vectors.
+    """
+
+    kind: str
+    triple: str
+    cpu: str
+    features: str = field(repr=False)
+    vector_bits: int
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.cpu}"
+
+
+_ANYWHERE = frozenset({"builtin", "func"})
+_TIR = frozenset({"tir", "scf", "memref", "arith", "math", "gpu", "llvm"})
+
+# Dialects that may stand in a module at each level; single operations by full name.
+LEVELS: dict[str, frozenset[str]] = {
+    "relax": _ANYWHERE | {"relax", *_TIR},
+    "tir": _ANYWHERE
+    | _TIR
+    | {
+        "relax.call_tir",
+        "relax.call_dps_packed",
+        "relax.constant",
+        "relax.tuple_get_item",
+        "relax.reshape",
+        "relax.match_cast",
+        "relax.if",
+        "relax.loop",
+    },
+    "planned": _ANYWHERE | _TIR | {"cf"},
+    "linalg": _ANYWHERE | {"linalg", "memref", "arith", "math", "scf", "llvm"},
+    "loops": _ANYWHERE | {"scf", "vector", "memref", "arith", "math", "llvm"},
+    "llvm": frozenset({"builtin", "llvm"}),
+}
+
+
+def parse_target(text: "str | Target", host: Callable[[], Host]) -> Target:
+    """The target called ``text``: ``cpu`` is this machine, ``cpu:znver3`` another.
+
+    Args:
+        host: tells triple, CPU and features of this machine.
+
+    Raises:
+        TargetError: there is none.
+    """
+    if isinstance(text, Target):
+        return text
+    kind, _, model = text.partition(":")
+    if kind not in _KINDS:
+        raise TargetError(
+            f"unknown target `{text}`: expected {' or '.join(_KINDS)}.{near_misses(kind, _KINDS)}"
+        )
+    return importlib.import_module(f"relax_mlir.targets.{kind}").target(model, host())
+
+
+def stages(target: Target) -> tuple[Stage, ...]:
+    """The pipeline of a target, in reading order."""
+    return importlib.import_module(f"relax_mlir.targets.{target.kind}").stages(target)
+
+
+_KINDS = ("cpu",)
