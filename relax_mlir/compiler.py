@@ -14,7 +14,6 @@ from mlir.dialects import func
 
 from relax_mlir.dialects import tensors
 from relax_mlir.errors import IRError, RelaxError, VerificationError, near_misses
-from relax_mlir.frontends.onnx import import_onnx
 from relax_mlir.module import IRModule
 from relax_mlir.pipeline import Pipeline
 from relax_mlir.rewriting import walk
@@ -123,7 +122,7 @@ def compile(
         PassError: a pass failed.
         CompileError: code generation failed.
     """
-    module = model.clone() if isinstance(model, IRModule) else import_onnx(model)
+    module = model.clone() if isinstance(model, IRModule) else _import(model)
     machine = target_of(target)
     todo = _remaining(module, machine)
     whole = [s for s in todo if s.level in ("relax", "tir", "planned")]
@@ -138,6 +137,12 @@ def compile(
     if dump is not None:
         _dump_rest(module, rest, Path(dump), len(whole))
     return Executable(code, signature, module.constants, threads=threads)
+
+
+def _import(model: "str | os.PathLike[str] | bytes") -> IRModule:
+    from relax_mlir.frontends.onnx import import_onnx
+
+    return import_onnx(model)
 
 
 def _cache(cache: bool | str | os.PathLike[str]) -> ObjectCache | None:

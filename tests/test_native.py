@@ -308,7 +308,7 @@ def test_exception_of_a_packed_function_comes_back() -> None:
     with pytest.raises(KeyError, match="no such weight"):
         main()
     tvm_ffi.registry.remove_global_func("test_native.callee")
-    with pytest.raises(ValueError, match=r"test_native\.callee not found"):
+    with pytest.raises(ValueError, match=r"`test_native\.callee`: no such function"):
         main()
 
 

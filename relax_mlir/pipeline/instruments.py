@@ -183,6 +183,4 @@ class Reproducer(Instrument):
 
     def _command(self, path: str, step: Step) -> str:
         file = path if path == "%s" else shlex.quote(path)
-        return " ".join(
-            ["relax-opt", file, *self._flags, "-p", shlex.quote(step.text)]
-        )
+        return " ".join(["relax-opt", file, *self._flags, "-p", shlex.quote(step.text)])

@@ -293,5 +293,3 @@ def _format_text(value: str) -> str:
     if _BARE.fullmatch(value) and value != "none":
         return value
     return '"' + re.sub(r"([\\\"])", r"\\\1", value) + '"'
-
-

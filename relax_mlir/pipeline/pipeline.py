@@ -265,7 +265,10 @@ def _add_notes(error: Exception, step: Step, lines: list[str]) -> None:
 
 
 def _run_leaf(
-    anchors: tuple[str, ...], leaf: OurPass | UpstreamPass, module: IRModule, verify: bool
+    anchors: tuple[str, ...],
+    leaf: OurPass | UpstreamPass,
+    module: IRModule,
+    verify: bool,
 ) -> None:
     if isinstance(leaf, UpstreamPass):
         text = upstream.nested(anchors, leaf.name, leaf.options)

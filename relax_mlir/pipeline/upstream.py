@@ -16,7 +16,14 @@ from mlir.passmanager import PassManager
 
 from relax_mlir.errors import PipelineError, near_misses
 
-__all__ = ["REFUSED", "check_anchor", "check_pass", "diagnostics", "known_passes", "run_pass"]
+__all__ = [
+    "REFUSED",
+    "check_anchor",
+    "check_pass",
+    "diagnostics",
+    "known_passes",
+    "run_pass",
+]
 
 # Tested to be true, and complete, by tests/test_pipeline.py.
 REFUSED = {
@@ -124,7 +131,9 @@ def _help() -> dict[str, tuple[str, ...]]:
     """
     tool = Path(ir.__file__ or "").parent / "bin" / "mlir-opt"
     try:
-        done = subprocess.run([tool, "--help"], capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            [tool, "--help"], capture_output=True, text=True, check=True
+        )
     except (OSError, subprocess.CalledProcessError):
         return {}
     found: dict[str, tuple[str, ...]] = {}

@@ -279,7 +279,7 @@ void TestFailuresOfThePrograms() {
     View x(&code, {kDLInt, 32, 1}, {});
     return ErrorOf([&] { fail(&x.tensor); });
   };
-  CHECK_EQUAL(error(0), "ValueError: Function test.no_such_function not found");
+  CHECK_EQUAL(error(0), "ValueError: `test.no_such_function`: no such function is registered");
   CHECK_EQUAL(error(1), "RuntimeError: `main`: failed with status -1 and no error");
   CHECK_EQUAL(error(2), "MemoryError: `main`: out of memory for the scratch of a kernel");
   CHECK_EQUAL(error(3), "IndexError: out of range");

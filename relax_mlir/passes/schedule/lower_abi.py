@@ -12,7 +12,7 @@ from relax_mlir.dialects.tir import Index, emit_dim
 from relax_mlir.errors import PassError
 from relax_mlir.module import IRModule
 from relax_mlir.rewriting import Pass, erase
-from relax_mlir.schedules.emit import Extent, add, div, index, multiply, op, reinterpret
+from relax_mlir.schedules.emit import Extent, add, div, index, multiply, op, parallel_loop, reinterpret
 
 __all__ = ["LowerAbi"]
 
@@ -103,12 +103,21 @@ class _KernelLowering:
             for o in self.function.regions[0].blocks[0].operations
             if o.operation.name == "scf.for" and "tir.grain" in o.attributes
         ]
+        if not loops and "tir.rule" in self.function.attributes:
+            return self._empty_loop()
         if len(loops) != 1:
             raise PassError(
                 f"kernel `{self.name}`: expected one loop over tiles, got {len(loops)}. "
                 "Run `schedule-apply` first."
             )
         return loops[0]
+
+    def _empty_loop(self) -> ir.OpView:
+        """What a kernel on empty tensors does; upstream passes erase a loop that is empty."""
+        terminator = list(self.function.entry_block.operations)[-1]
+        with ir.InsertionPoint(terminator), self.function.location:
+            parallel_loop(0, lambda tile: None)
+        return list(self.function.entry_block.operations)[-2]
 
     def _prefix(self, loop: ir.OpView) -> list[ir.OpView]:
         operations = list(self.function.regions[0].blocks[0].operations)

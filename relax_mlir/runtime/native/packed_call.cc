@@ -4,10 +4,11 @@
 #include <tvm/ffi/function.h>
 
 #include <exception>
-#include <string>
+#include <optional>
 #include <vector>
 
 #include "abi.h"
+#include "errors.h"
 
 namespace relax_mlir {
 namespace {
@@ -21,7 +22,9 @@ void CallPacked(const char* name, int32_t count, DLTensor* arguments) {
   views.reserve(static_cast<size_t>(count));
   for (int32_t i = 0; i < count; ++i) views.emplace_back(arguments + i);
   ffi::Any result;
-  ffi::Function::GetGlobalRequired(name).CallPacked(views.data(), count, &result);
+  const std::optional<ffi::Function> function = ffi::Function::GetGlobal(name);
+  if (!function) RELAX_THROW(ValueError) << "`" << name << "`: no such function is registered";
+  function->CallPacked(views.data(), count, &result);
 }
 
 }  // namespace

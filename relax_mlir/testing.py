@@ -1,0 +1,76 @@
+"""What tests of operators and models share."""
+
+from typing import Any
+
+import numpy as np
+from mlir import ir
+from mlir.dialects import func
+
+from relax_mlir.dialects import tensors
+from relax_mlir.dialects.hooks import Case
+from relax_mlir.dialects.relax.core import RelaxOperation
+from relax_mlir.module import IRModule
+
+__all__ = ["assert_same_numbers", "case_module", "flat_inputs"]
+
+
+def case_module(op: type[RelaxOperation], case: Case) -> IRModule:
+    """A module whose main is this one operation."""
+    module = IRModule.empty()
+    with module.context, ir.Location.unknown(), ir.InsertionPoint(module.mlir.body):
+        groups = case.operand_types()
+        flat = [t for g in groups for t in (g if isinstance(g, list) else [g])]
+        main = func.FuncOp("main", ir.FunctionType.get(flat, []))
+        block = main.add_entry_block()
+        with ir.InsertionPoint(block):
+            arguments = iter(block.arguments)
+            operands = [
+                [next(arguments) for _ in g] if isinstance(g, list) else next(arguments)
+                for g in groups
+            ]
+            results = list(op(*operands, **case.attrs).results)
+            func.ReturnOp(results)
+        signature = ir.FunctionType.get(flat, [r.type for r in results])
+        main.attributes["function_type"] = ir.TypeAttr.get(signature)
+    module.verify()
+    return module
+
+
+def flat_inputs(inputs: list[Any]) -> list[np.ndarray]:
+    """The arrays of a case in the order of main's parameters."""
+    return [a for g in inputs for a in (g if isinstance(g, list) else [g])]
+
+
+def assert_same_numbers(
+    actual: np.ndarray, expected: np.ndarray, *, tolerance: float, where: str = ""
+) -> None:
+    """Equal shape, type, and values within ``tolerance`` of the expected array's scale.
+
+    Integers and booleans must be equal; NaNs and infinities must stand in the same places.
+    f16 and bf16 allow what rounding to them costs.
+
+    Raises:
+        AssertionError: they differ; says where and how much.
+    """
+    assert actual.shape == expected.shape, f"{where}: shape {actual.shape}, not {expected.shape}"
+    assert actual.dtype == expected.dtype, f"{where}: type {actual.dtype}, not {expected.dtype}"
+    if not np.issubdtype(expected.dtype, np.floating) and expected.dtype.kind != "V":
+        assert np.array_equal(actual, expected), f"{where}: {_first_difference(actual, expected)}"
+        return
+    wide_a, wide_e = actual.astype(np.float64), expected.astype(np.float64)
+    finite = np.isfinite(wide_e)
+    same = np.array_equal(wide_a[~finite], wide_e[~finite], equal_nan=True)
+    assert same, f"{where}: {_first_difference(wide_a, wide_e)}"
+    if not finite.any():
+        return
+    scale = max(1e-30, float(np.abs(wide_e[finite]).max()))
+    rounding = {"float16": 2e-3, "bfloat16": 1.6e-2}.get(expected.dtype.name, 0.0)
+    error = float(np.abs(wide_a[finite] - wide_e[finite]).max()) / scale
+    limit = max(tolerance, rounding)
+    assert error <= limit, f"{where}: error {error:.3g} of scale {scale:.3g}, over {limit:.3g}"
+
+
+def _first_difference(actual: np.ndarray, expected: np.ndarray) -> str:
+    differs = ~((actual == expected) | ((actual != actual) & (expected != expected)))
+    place = tuple(int(i) for i in np.argwhere(differs)[0])
+    return f"at {place}: {actual[place]}, not {expected[place]}"
