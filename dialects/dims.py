@@ -1,19 +1,20 @@
 """Sizes: plain integers, or exact symbolic expressions in one canonical form.
 
-A ``Dim`` is an ``int`` or an ``Expr``. An ``Expr`` is a polynomial with integer coefficients
-over atoms: symbols, ``floordiv(a, b)`` and ``min(a, ...)``. The other functions are spellings
-of those, so that sizes which different operators compute meet again as one expression::
+A ``Dim`` is an ``int`` or an ``Expr``. An ``Expr`` is a polynomial with integer
+coefficients over atoms: symbols, ``floordiv(a, b)`` and ``min(a, ...)``. The other
+functions are spellings of those, so that sizes which different operators compute meet
+again as one expression::
 
     mod(a, b) = a - b * floordiv(a, b)      ceildiv(a, b) = -floordiv(-a, b)
     max(a, b) = a + b - min(a, b)           max(a, ...)   = -min(-a, ...)
 
-``str`` writes them back where that is shorter. Equal canonical forms are equal objects; two
-expressions with different forms may still have the same value (``n // 2 + (n + 1) // 2`` is
-``n``); ``symbols.is_known_equal`` proves more than ``==``.
+``str`` writes them back where that is shorter. Equal canonical forms are equal objects;
+two expressions with different forms may still have the same value (``n // 2 + (n + 1)
+// 2`` is ``n``); ``symbols.is_known_equal`` proves more than ``==``.
 
-Two assumptions hold throughout: a symbol is a size, so it is >= 0, and a divisor is not 0
-(``(n * m) // m`` is ``n``). The file is long because sums, division, minimum, bounds and text
-need each other.
+Two assumptions hold throughout: a symbol is a size, so it is >= 0, and a divisor is not
+0 (``(n * m) // m`` is ``n``). The file is long because sums, division, minimum, bounds
+and text need each other.
 """
 
 import math
@@ -26,14 +27,14 @@ from typing import Literal, TypeAlias
 from relax_mlir.dialects import intervals
 from relax_mlir.dialects.intervals import Range
 
-_MAX_DEGREE = 64  # of a monomial, and
-_MAX_PRODUCT = (
-    10_000  # terms multiplied out at once: text from a model file must not hang us
-)
+# Text from a model file must not make us hang; no real size comes near these.
+_MAX_DEGREE = 64
+_MAX_PRODUCT = 1_000  # terms multiplied out at once
 _MAX_BITS = 4096  # of a coefficient
 _MAX_MIN_ARGS = 32  # each is compared with each
-_MAX_CASES = 4  # of a min that `_relaxed_lower` looks into, at most
-_MAX_RELAXED = 5  # atoms deep
+
+_MAX_CASES = 4  # of a min that `_relaxed` looks into
+_MAX_RELAXED = 5  # calls in a row
 
 _cached = lru_cache(maxsize=1 << 14)
 
@@ -42,8 +43,8 @@ _cached = lru_cache(maxsize=1 << 14)
 class Atom:
     """A factor of a monomial: a symbol, or a call that no rule takes apart.
 
-    ``text`` is its canonical spelling, and what it is compared by; for a symbol, its name.
-    The arguments of ``floordiv`` are numerator and divisor.
+    ``text`` is its canonical spelling, and what it is compared by; for a symbol, its
+    name. The arguments of ``floordiv`` are numerator and divisor.
     """
 
     op: Literal["symbol", "floordiv", "min"] = field(compare=False)
@@ -57,10 +58,11 @@ Term: TypeAlias = tuple[Monomial, int]
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Expr:
-    """A size that depends on symbols; never a constant. Made by ``symbol`` and operators.
+    """A size that depends on symbols; made by ``symbol`` and operators.
 
-    ``terms`` are (monomial, coefficient), by falling degree, then by name; a monomial is a
-    sorted tuple of atoms, with repeats; the constant is the term of the empty monomial.
+    Never a constant: that is an int. ``terms`` are (monomial, coefficient), by falling degree, then by name; a monomial
+    is a sorted tuple of atoms, with repeats; the constant is the term of the empty
+    monomial.
     """
 
     terms: tuple[Term, ...]
@@ -86,7 +88,7 @@ class Expr:
 
     def __reduce__(self) -> tuple[object, tuple[object, ...]]:
         """Pickle the terms; the hash of a string differs between processes."""
-        return Expr, (self.terms,)
+        return _expr, (self.terms,)
 
     def __str__(self) -> str:
         """Canonical text, which ``symbols.parse`` reads back."""
@@ -150,7 +152,8 @@ def symbol(name: str) -> Expr:
     """A size known only at run time, >= 0.
 
     Raises:
-        ValueError: the name is not a letter or underscore, then letters, digits, ``_``, ``.``.
+        ValueError: the name is not a letter or ``_``, then letters, digits, ``_``,
+        ``.``.
     """
     plain = name.replace(".", "_")
     if not (plain.isascii() and plain.isidentifier()) or name.startswith("."):
@@ -182,13 +185,11 @@ def _terms(dim: Dim) -> tuple[Term, ...]:
 
 
 def _atom_order(atom: Atom) -> str:
-    return (
-        atom.text if atom.op == "symbol" else "~" + atom.text
-    )  # `~` sorts after letters
+    return atom.text if atom.op == "symbol" else "~" + atom.text  # after all letters
 
 
 def _order(monomial: Monomial) -> tuple[int, tuple[str, ...]]:
-    """Sort key: falling degree, then lexical; an order that multiplication preserves."""
+    """Sort key: falling degree, then lexical; multiplication preserves it."""
     return -len(monomial), tuple(map(_atom_order, monomial))
 
 
@@ -259,12 +260,12 @@ def floordiv(a: Dim, b: Dim) -> Dim:
 
 
 def ceildiv(a: Dim, b: Dim) -> Dim:
-    """``a / b`` rounded up.
+    """``a / b`` rounded up; ``-(-a // 2)`` is the same, but another expression.
 
     Raises:
         ValueError: ``b`` is 0.
     """
-    if isinstance(b, int) and b > 0:  # the same, but not as one expression for b = 2
+    if isinstance(b, int) and b > 0:
         return floordiv(a + (b - 1), b)
     return -floordiv(-a, b)
 
@@ -280,10 +281,11 @@ def mod(a: Dim, b: Dim) -> Dim:
 
 @_cached
 def divide(a: Dim, b: Dim) -> tuple[Dim, Dim]:
-    """Quotient and remainder of ``a = q * b + r``; ``r`` is 0 iff ``b`` divides ``a`` exactly.
+    """Quotient and remainder of ``a = q * b + r``; ``r`` is 0 if ``b`` divides ``a``.
 
     No term of ``r`` is a multiple of the leading term of ``b``, except for coefficients
-    between 0 and the leading one, so ``divide(a + q * b, b)[1]`` does not depend on ``q``.
+    between 0 and the leading one, so ``divide(a + q * b, b)[1]`` does not depend on
+    ``q``.
 
     Raises:
         ValueError: ``b`` is 0.
@@ -326,16 +328,11 @@ def _floordiv(a: Dim, b: Dim) -> Dim:
 def _common_factor(a: Dim, b: Dim) -> Dim:
     """What cancels in ``a // b``; the constant of ``a`` may be rounded if ``b > 0``."""
     rounded = _terms(a)[:-1] if not _terms(a)[-1][0] and _is_positive(b) else _terms(a)
-    factors = [factor for _, factor in (*rounded, *_terms(b))]
-    monomials = [
-        Counter(monomial) for monomial, _ in (*_terms(a), *_terms(b)) if a != 0
-    ]
-    shared = monomials[0] if monomials else Counter[Atom]()
-    for monomial in monomials[1:]:
-        shared &= monomial
-    return _build(
-        {tuple(sorted(shared.elements(), key=_atom_order)): math.gcd(*factors)}
-    )
+    common = math.gcd(*(factor for _, factor in (*rounded, *_terms(b))))
+    shared = Counter(_terms(b)[0][0])
+    for monomial, _ in (*_terms(a), *_terms(b)):
+        shared &= Counter(monomial)
+    return _build({tuple(sorted(shared.elements(), key=_atom_order)): common})
 
 
 def _is_positive(divisor: Dim) -> bool:
@@ -343,13 +340,13 @@ def _is_positive(divisor: Dim) -> bool:
 
 
 def _fraction(a: Expr, k: int) -> Dim:
-    """``a // k`` where all coefficients lie between 0 and ``k``, their divisor cancelled."""
+    """``a // k`` where all coefficients lie between 0 and ``k``, in lowest terms."""
     merged = _unnested(a, k)
     if merged is None:
         merged = _within_one_step(a, k)
     if merged is not None:
         return merged
-    # floor(a / k) = -floor((k - 1 - a) / k): of these two take the smaller coefficients.
+    # floor(a / k) = -floor((k - 1 - a) / k): take the one with smaller coefficients.
     quotient, mirrored = divide(k - 1 - a, k)
     if _factors(mirrored) < _factors(a):
         return -(quotient + _atom("floordiv", mirrored, k))
@@ -357,10 +354,10 @@ def _fraction(a: Expr, k: int) -> Dim:
 
 
 def _within_one_step(a: Expr, k: int) -> Dim | None:
-    """``a // k`` where bounds tell it, maybe after multiples of ``k`` are taken out of ``a``.
+    """``a // k`` where bounds tell it, maybe without some multiples of ``k``.
 
-    A remainder is a difference, ``mod(n, 2) = n - 2 * floordiv(n, 2)``, so these are the
-    terms with a call or those without: one of the two has become negative again.
+    A remainder is a difference, ``mod(n, 2) = n - 2 * floordiv(n, 2)``, so these are
+    the terms with a call or those without: one of the two has become negative again.
     """
     calls = _build({m: 1 for m, _ in a.terms if any(atom.args for atom in m)})
     others = _build(
@@ -378,16 +375,12 @@ def _factors(a: Dim) -> list[int]:
 
 
 def _unnested(a: Expr, k: int) -> Dim | None:
-    """``(x // y + z) // k`` is ``(x + y * z) // (y * k)``; same for ``-(x // y) + z``."""
+    """``(x // y + z) // k`` is ``(x + y * z) // (y * k)``; so with ``-(x // y)``."""
     for monomial, factor in a.terms:
-        if (
-            len(monomial) != 1
-            or monomial[0].op != "floordiv"
-            or factor not in (1, k - 1)
-        ):
+        if len(monomial) != 1 or monomial[0].op != "floordiv":
             continue
         x, y = monomial[0].args
-        if not isinstance(y, int):
+        if not isinstance(y, int) or factor not in (1, k - 1):
             continue
         inner = _build({monomial: 1})
         rest = y * (a - factor * inner)
@@ -398,7 +391,7 @@ def _unnested(a: Expr, k: int) -> Dim | None:
 
 
 def _symbolic_fraction(a: Dim, b: Expr) -> Dim:
-    """``a // b`` where neither common factors nor multiples of ``b`` are left in ``a``."""
+    """``a // b`` in lowest terms, and with no multiple of ``b`` left in ``a``."""
     if a == 0:
         return 0
     if not _is_positive(b):
@@ -464,7 +457,7 @@ def _argument_order(dim: Dim) -> tuple[bool, str]:
 
 
 def _flattened(dim: Dim) -> list[Dim]:
-    """``min(a, b) + c`` as the arguments ``a + c`` and ``b + c`` of the minimum around it."""
+    """``min(a, b) + c`` as two arguments, ``a + c`` and ``b + c``, of a minimum."""
     found = [
         (m[0], by)
         for m, by in _terms(dim)
@@ -481,7 +474,7 @@ def _flattened(dim: Dim) -> list[Dim]:
 
 
 def bounds(dim: Dim, ranges: Ranges | None = None) -> Range:
-    """Least and greatest value, as far as interval arithmetic finds them; None: unbounded.
+    """Least and greatest value that arithmetic on intervals finds; None: unbounded.
 
     Args:
         dim: any size.
@@ -525,7 +518,7 @@ def _termwise_lower(dim: Expr, ranges: _RangeItems) -> int | None:
 
 
 def _relaxed_lower(dim: Expr, ranges: _RangeItems, depth: int) -> int | None:
-    """A lower bound of ``dim`` with its first call replaced by linear bounds of that call.
+    """A lower bound of ``dim`` with its first call replaced by linear bounds.
 
     This keeps what is lost term by term: ``8 * ceildiv(n, 8) - n`` is >= 0.
     """
@@ -544,7 +537,7 @@ def _relaxed_lower(dim: Expr, ranges: _RangeItems, depth: int) -> int | None:
 
 
 def _relaxed(atom: Atom, others: Monomial, factor: int) -> tuple[int, list[Dim]] | None:
-    """A scale, and what may stand below ``scale * factor * others * atom``, others >= 0.
+    """A scale, and what lies below ``scale * factor * others * atom``, others >= 0.
 
     One of several cases is a lower bound; for a negative factor each of them is.
     """
@@ -577,11 +570,9 @@ def _atom_range(atom: Atom, ranges: _RangeItems) -> Range:
     if atom.op == "symbol":
         return next((limits for name, limits in ranges if name == atom.text), (0, None))
     args = [_range(arg, ranges) for arg in atom.args]
-    return (
-        intervals.minimum(args)
-        if atom.op == "min"
-        else intervals.floordiv(args[0], args[1])
-    )
+    if atom.op == "min":
+        return intervals.minimum(args)
+    return intervals.floordiv(*args)
 
 
 # Text.
@@ -616,7 +607,7 @@ def _pieces(dim: Dim) -> list[tuple[int, str]]:
 def _respelled(
     atom: Atom, others: Monomial | None, by: int
 ) -> tuple[int, Dim, str] | None:
-    """``by * others * atom`` as part of multiples of a max or mod: factor, value, text."""
+    """A max or mod with ``by * others * atom`` in it: its factor, value and text."""
     call = _build({(atom,): 1})
     if atom.op == "min" and not others and by < 0:
         total = _extreme(atom.args, max)

@@ -69,6 +69,19 @@ def _type(spec: tuple[Any, ...]) -> ir.RankedTensorType:
     return tensors.tensor_type(*_split_spec(spec))
 
 
+def _unknown(index: int) -> np.ndarray | None:
+    """Stands for an importer that knows no values."""
+    return None
+
+
+def _no_constants(array: np.ndarray) -> ir.Value:
+    raise ValueError("this node cannot make constants")
+
+
+def _no_bodies(attribute: str) -> Sequence[ir.Value]:
+    raise ValueError("this node has no bodies")
+
+
 @dataclass
 class OnnxNode:
     """One node of an ONNX graph as a rule sees it.
@@ -76,12 +89,17 @@ class OnnxNode:
     Attributes:
         op_type: the operator's name.
         name: the node's name, or one made up from its first output.
-        inputs: operands in order; None where an optional one is left out.
+        inputs: operands in order; None where an optional one is left out. A constant
+            enters the module when its operand is first read.
         attrs: attribute values: int, float, str, bytes, arrays, lists.
         opset: version of the operator's domain that the model imports.
-        outputs: how many outputs the node has; ``wanted[i]`` says whether one is used.
-        constants: finds the array behind a value, where it is known.
-        contents: finds the symbolic content of an integer value, where it is known.
+        wanted: per output, whether anything reads it.
+        constants: finds the array behind operand ``i``, where it is known.
+        contents: finds the elements of integer operand ``i``, an object array of sizes,
+            where they are known before the model runs.
+        constant: makes a constant from an array.
+        body: builds the graph that an attribute holds right here, without a function of
+            its own, and returns its outputs.
     """
 
     op_type: str
@@ -90,9 +108,10 @@ class OnnxNode:
     attrs: Mapping[str, Any]
     opset: int
     wanted: Sequence[bool] = (True,)
-    constants: Callable[[ir.Value], np.ndarray | None] = field(default=lambda value: None)
-    contents: Callable[[ir.Value], np.ndarray | None] = field(default=lambda value: None)
-    constant: Callable[[np.ndarray], ir.Value] = field(default=lambda array: NotImplemented)
+    constants: Callable[[int], np.ndarray | None] = field(default=_unknown)
+    contents: Callable[[int], np.ndarray | None] = field(default=_unknown)
+    constant: Callable[[np.ndarray], ir.Value] = field(default=_no_constants)
+    body: Callable[[str], Sequence[ir.Value]] = field(default=_no_bodies)
 
     def input(self, index: int) -> ir.Value:
         """Operand ``index``.
@@ -121,15 +140,22 @@ class OnnxNode:
             raise ValueError(f"attribute `{name}` is missing")
         return default
 
+    def constant_or_none(self, index: int) -> np.ndarray | None:
+        """The value of operand ``index``; None if left out or computed at run time."""
+        return self.constants(index) if index < len(self.inputs) else None
+
     def known(self, index: int) -> np.ndarray:
         """The constant value of operand ``index``.
 
         Raises:
-            ValueError: it is computed at run time.
+            ValueError: it is missing, or computed at run time.
         """
-        value = self.constants(self.input(index))
+        value = self.constant_or_none(index)
         if value is None:
-            raise ValueError(f"input {index} must be a constant here, got a computed value")
+            self.input(index)
+            raise ValueError(
+                f"input {index} must be a constant here, got a computed value"
+            )
         return value
 
     def dims(self, index: int) -> tuple[Dim, ...]:
@@ -138,9 +164,12 @@ class OnnxNode:
         Raises:
             ValueError: they are not known before the model runs.
         """
-        content = self.contents(self.input(index))
+        content = self.contents(index) if index < len(self.inputs) else None
         if content is None:
-            raise ValueError(f"input {index} must hold known sizes, got values computed at run time")
+            self.input(index)
+            raise ValueError(
+                f"input {index} must hold known sizes, got values computed at run time"
+            )
         return tuple(content.reshape(-1).tolist())
 
 

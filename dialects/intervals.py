@@ -21,7 +21,7 @@ def least(values: Iterable[int | None]) -> int | None:
 
 
 def least_of_all(values: Sequence[int | None]) -> int | None:
-    """The lower bound of a value that is one of several; None as soon as one has none."""
+    """The lower bound of one of several values; None as soon as one has none."""
     return None if None in values else least(values)
 
 

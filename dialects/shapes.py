@@ -1,11 +1,12 @@
 """Pure shape arithmetic: what each operator does to shapes, symbolic sizes included.
 
-A shape is a tuple of ``Dim``: plain integers >= 0, or symbolic expressions (``dims``). The
-names of ``dims`` and ``symbols`` that operators need can be imported from here.
+A shape is a tuple of ``Dim``: plain integers >= 0, or symbolic expressions (``dims``).
+The names of ``dims`` and ``symbols`` that operators need can be imported from here.
 
-Where a number meets an expression and both must be the same size, the result is the number:
-the expression is *constrained* to it, which the runtime checks, and which is an error here
-only if no symbol values can satisfy it. Two expressions must be known to be equal.
+Where a number meets an expression and both must be the same size, the result is the
+number: the expression is *constrained* to it, which the runtime checks, and which is an
+error here only if no symbol values can satisfy it. Two expressions must be known to be
+equal.
 """
 
 from collections.abc import Iterable, Sequence
@@ -121,11 +122,11 @@ def unify(a: Dim, b: Dim) -> Dim:
 def broadcast(*shapes: Sequence[Dim]) -> Shape:
     """The shape that all ``shapes`` stretch to, by numpy's rules.
 
-    A number other than 1 against an expression gives the number: the expression must turn
-    out to be that number, or 1.
+    A number other than 1 against an expression gives the number: the expression must
+    turn out to be that number, or 1.
 
     Raises:
-        ValueError: two sizes are neither equal nor 1, or are expressions not known to be equal.
+        ValueError: two sizes are neither equal nor 1, or not known to be equal.
     """
     return _broadcast(tuple(map(tuple, shapes)))
 
@@ -151,7 +152,7 @@ def _stretched(dims: Sequence[Dim]) -> Dim:
 
 
 def _numbers_first(dims: Iterable[Dim]) -> list[Dim]:
-    """So that two expressions may meet after each was constrained to the same number."""
+    """So that two expressions may differ where both are constrained to one number."""
     return sorted(dims, key=lambda dim: isinstance(dim, Expr))
 
 
@@ -197,8 +198,8 @@ def reshape(
 ) -> Shape:
     """The shape that ``target`` asks for, with as many elements as ``shape``.
 
-    A 0 copies the size at its place unless ``allowzero``; one -1 takes what is left over,
-    which must divide exactly, as an expression if not as a number.
+    A 0 copies the size at its place unless ``allowzero``; one -1 takes what is left
+    over, which must divide exactly, as an expression if not as a number.
 
     Raises:
         ValueError: the numbers of elements differ, or -1 cannot be told.
@@ -238,10 +239,10 @@ def _copied(shape: Sequence[Dim], axis: int, dim: Dim, allowzero: bool) -> Dim:
 
 
 def matmul(a: Sequence[Dim], b: Sequence[Dim]) -> Shape:
-    """The shape of ``a @ b``: batch dimensions broadcast, a vector has no row or column.
+    """The shape of ``a @ b``: batches broadcast, a vector has no row or column.
 
     Raises:
-        ValueError: an operand is a scalar, or the inner sizes or the batch shapes differ.
+        ValueError: an operand is a scalar, or inner sizes or batch shapes differ.
 
     Source: numpy.matmul; ONNX MatMul-13.
     """
@@ -299,17 +300,17 @@ def transposed(shape: Sequence[Dim], perm: Sequence[int]) -> Shape:
         ValueError: ``perm`` does not name every axis once, counted from the front.
     """
     if sorted(perm) != list(range(len(shape))):
-        raise ValueError(
-            f"bad permutation: expected each of 0 to {len(shape) - 1} once, got {list(perm)}"
-        )
+        axes = f"each of 0 to {len(shape) - 1} once"
+        raise ValueError(f"bad permutation: expected {axes}, got {list(perm)}")
     return tuple(shape[axis] for axis in perm)
 
 
 def sliced(dim: Dim, start: Dim, stop: Dim, step: int) -> Dim:
-    """The number of elements from ``start`` to ``stop``, exclusive, in steps of ``step``.
+    """The number of elements from ``start`` up to ``stop``, ``step`` apart.
 
-    Negative bounds count from the end; then both are clamped. For a symbolic size, bounds of
-    2**31 - 1 and more are past any end, those of -2**31 + 1 and less before any beginning.
+    Negative bounds count from the end; then both are clamped. For a symbolic size,
+    bounds of 2**31 - 1 and more are past any end, those of -2**31 + 1 and less before
+    any beginning.
 
     Raises:
         ValueError: ``step`` is 0, or the sign of a symbolic bound is not known.
@@ -358,7 +359,7 @@ def _from_front(dim: Dim, bound: Dim) -> Dim | None:
 
 
 def split_sizes(dim: Dim, parts: int | Sequence[Dim]) -> Shape:
-    """The sizes of the parts; a number of parts makes them equal, but for a smaller last.
+    """The sizes of the parts; a number of parts makes all equal but a smaller last.
 
     Raises:
         ValueError: the parts do not add up to ``dim``, or the last would be negative.
@@ -405,7 +406,7 @@ def pad_shape(shape: Sequence[Dim], pads: Sequence[Dim]) -> Shape:
 def conv_output(
     size: Dim, kernel: Dim, stride: int, dilation: int, pad_begin: Dim, pad_end: Dim
 ) -> Dim:
-    """The number of windows of ``kernel`` elements, ``dilation`` apart, in the padded input.
+    """The number of windows of ``kernel`` elements in the padded input.
 
     A symbolic input is taken to be no smaller than the window.
 
@@ -434,7 +435,7 @@ def pool_output(
     Raises:
         ValueError: a stride or dilation is below 1, or the window does not fit.
 
-    Source: ONNX MaxPool-12, AveragePool-19; the limit is that of MaxPool-22 and PyTorch.
+    Source: ONNX MaxPool-22 and AveragePool-22; earlier versions do not say.
     """
     if not ceil_mode:
         return conv_output(size, kernel, stride, dilation, pad_begin, pad_end)
@@ -470,9 +471,10 @@ def conv_transpose_output(
 def auto_pad(
     size: Dim, kernel: Dim, stride: int, dilation: int, mode: AutoPad
 ) -> tuple[Dim, Dim]:
-    """Padding before and after that gives ``ceildiv(size, stride)`` windows; VALID: none.
+    """Padding that gives ``ceildiv(size, stride)`` windows; none for VALID.
 
-    An odd element of padding goes to the end (SAME_UPPER) or the beginning (SAME_LOWER).
+    An odd element of padding goes to the end (SAME_UPPER) or the beginning
+    (SAME_LOWER).
 
     Raises:
         ValueError: ``mode`` is none of the three, or a stride or dilation is below 1.

@@ -1,4 +1,4 @@
-"""What is done with the symbols of sizes: read them, replace them, compare them, solve for them."""
+"""What is done with symbolic sizes: read, evaluate, substitute, compare, solve."""
 
 import math
 import re
@@ -236,12 +236,12 @@ def _substituted(atom: Atom, values: Mapping[str, Dim]) -> Dim:
 
 
 def is_known_equal(a: Dim, b: Dim) -> bool:
-    """Whether ``a`` equals ``b`` for all values of the symbols; False says nothing."""
+    """Whether ``a`` equals ``b`` for all symbol values; False says nothing."""
     return a == b or dims.bounds(a - b) == (0, 0)
 
 
 def is_known_unequal(a: Dim, b: Dim) -> bool:
-    """Whether ``a`` differs from ``b`` for all values of the symbols; False says nothing."""
+    """Whether ``a`` differs from ``b`` for all symbol values; False says nothing."""
     difference = a - b
     if isinstance(difference, int):
         return difference != 0
@@ -254,23 +254,22 @@ def is_known_unequal(a: Dim, b: Dim) -> bool:
 
 
 def bind(pattern: Dim, value: Dim, known: Mapping[str, Dim]) -> dict[str, Dim] | None:
-    """``known`` and the value of the one other symbol in ``pattern`` that makes it ``value``.
+    """``known`` and the one other symbol, such that ``pattern`` is ``value``.
 
-    ``bind(2*n + 1, 9, {})`` is ``{"n": 4}``. The symbols in ``value`` and in the values of
-    ``known`` may be of another scope: they are never solved for.
+    ``bind(2*n + 1, 9, {})`` is ``{"n": 4}``. The symbols in ``value`` and in the values
+    of ``known`` may be of another scope: they are never solved for.
 
     Returns:
-        None if no size does it: ``bind(2*n, 9, {})``, or ``pattern`` holds only known symbols
-        and is not known to equal ``value``.
+        None if no size does it: ``bind(2*n, 9, {})``, or ``pattern`` holds only known
+        symbols and is not known to equal ``value``.
 
     Raises:
-        ValueError: several symbols are unknown, or ``pattern`` is not linear in the one.
+        ValueError: several symbols are unknown, or the one is not in linear form.
     """
     unknown = [name for name in symbols_of(pattern) if name not in known]
     if not unknown:
-        return (
-            dict(known) if is_known_equal(substitute(pattern, known), value) else None
-        )
+        fits = is_known_equal(substitute(pattern, known), value)
+        return dict(known) if fits else None
     if len(unknown) > 1:
         names = ", ".join(f"`{name}`" for name in unknown)
         raise ValueError(

@@ -1,29 +1,32 @@
 """From a module to machine code: the stages of a target, one after the other."""
 
 import hashlib
+import json
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
 
+import numpy as np
 from mlir import ir
 from mlir.dialects import func
 
-from relax_mlir.dialects import tensors
 from relax_mlir.errors import IRError, RelaxError, VerificationError, near_misses
 from relax_mlir.module import IRModule
-from relax_mlir.pipeline import Pipeline
+from relax_mlir.pipeline import Instrument, Pipeline
 from relax_mlir.rewriting import walk
 from relax_mlir.runtime import cpu as cpu_runtime
 from relax_mlir.runtime import objects
-from relax_mlir.runtime.executable import Executable, Parameter, Signature
+from relax_mlir.runtime.executable import Executable, Signature
+from relax_mlir.runtime.jit import run_lowered
 from relax_mlir.runtime.object_cache import ObjectCache, default_cache_dir
 from relax_mlir.targets import LEVELS, Stage, Target, parse_target, stages
+from relax_mlir.value_check import ValueCheck, first_values, random_inputs
 
-__all__ = ["compile", "level_of", "lower", "target_of"]
+__all__ = ["compile", "level_of", "lower", "run", "target_of"]
 
 
 def target_of(text: str | Target) -> Target:
@@ -58,6 +61,21 @@ def lower(module: IRModule, *, target: str | Target = "cpu", to: str = "llvm") -
     return lowered
 
 
+def run(module: IRModule, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Run a module from whatever level it is at, through MLIR's execution engine.
+
+    Args:
+        *arrays: the inputs of ``main``.
+
+    Raises:
+        PassError: it cannot be lowered.
+        CompileError: code generation failed.
+        TypeError, ValueError: an array does not fit its parameter.
+    """
+    lowered = lower(module)
+    return run_lowered(lowered, _signature(lowered), arrays)
+
+
 def _remaining(module: IRModule, target: Target) -> list[Stage]:
     """The stages of the target that the module has not been through."""
     names = list(LEVELS)
@@ -71,17 +89,19 @@ def level_of(module: IRModule) -> str | None:
     names = {op.operation.name for op in walk(module.mlir.operation)}
     dialects = {name.split(".")[0] for name in names}
     if "relax" in dialects:
-        called = any(n == "relax.call_tir" for n in names)
-        return "tir" if called and not _misplaced(module, "tir") else None
+        is_grouped = any("relax.primitive" in f.attributes for f in module.functions())
+        is_called = "relax.call_tir" in names and not is_grouped
+        return "tir" if is_called and not _misplaced(module, "tir") else None
     if "tir" in dialects:
         return "planned"
     if "linalg" in dialects:
         return "linalg"
-    return "llvm" if dialects <= {"builtin", "llvm"} else "loops"
+    has_casts = "builtin.unrealized_conversion_cast" in names
+    return "llvm" if dialects <= {"builtin", "llvm"} and not has_casts else "loops"
 
 
-def _run_stage(module: IRModule, stage: Stage) -> None:
-    Pipeline.parse(stage.pipeline).run(module)
+def _run_stage(module: IRModule, stage: Stage, instruments: Sequence[Instrument] = ()) -> None:
+    Pipeline.parse(stage.pipeline).run(module, instruments=instruments)
     misplaced = _misplaced(module, stage.level)
     if misplaced:
         first = misplaced[0]
@@ -107,6 +127,8 @@ def compile(
     threads: int = 1,
     cache: bool | str | os.PathLike[str] = True,
     dump: str | os.PathLike[str] | None = None,
+    verify: str | None = None,
+    inputs: Sequence[np.ndarray] | None = None,
 ) -> Executable:
     """Compile a model to machine code.
 
@@ -116,8 +138,11 @@ def compile(
         threads: how many may work on one call.
         cache: keep compiled kernels on disk; True for the user's cache folder.
         dump: a folder that gets the module after every stage, numbered.
+        verify: ``each-pass`` runs the module after every pass and compares.
+        inputs: what to run it on then; random by default.
 
     Raises:
+        VerificationError: a pass changes what the module computes.
         ImportError_: the model cannot be read.
         PassError: a pass failed.
         CompileError: code generation failed.
@@ -125,6 +150,8 @@ def compile(
     module = model.clone() if isinstance(model, IRModule) else _import(model)
     machine = target_of(target)
     todo = _remaining(module, machine)
+    if verify is not None:
+        _verify_passes(module, todo, verify, inputs)
     whole = [s for s in todo if s.level in ("relax", "tir", "planned")]
     for number, stage in enumerate(whole):
         _run_stage(module, stage)
@@ -137,6 +164,19 @@ def compile(
     if dump is not None:
         _dump_rest(module, rest, Path(dump), len(whole))
     return Executable(code, signature, module.constants, threads=threads)
+
+
+def _verify_passes(
+    module: IRModule, todo: Sequence[Stage], verify: str, inputs: Sequence[np.ndarray] | None
+) -> None:
+    """Take a copy through all passes and compare its values after each."""
+    if verify != "each-pass":
+        raise RelaxError(f"unknown `verify`: expected `each-pass`, got `{verify}`")
+    inputs = inputs if inputs is not None else random_inputs(module)
+    check = ValueCheck(run, inputs, first_values(module, run, inputs))
+    copy = module.clone()
+    for stage in todo:
+        _run_stage(copy, stage, [check])
 
 
 def _import(model: "str | os.PathLike[str] | bytes") -> IRModule:
@@ -164,25 +204,11 @@ def _dump_rest(module: IRModule, rest: Sequence[Stage], folder: Path, start: int
 
 
 def _signature(module: IRModule) -> Signature:
-    """What a planned module takes and returns, from the attributes of its main."""
-    main, main_shapes = module.function("main"), module.function("main_shapes")
-    roles: dict[str, list[Parameter]] = {"relax.input": [], "relax.output": []}
-    constants = []
-    for attr in map(ir.DictAttr, main.attributes["arg_attrs"]):
-        if "relax.constant" in attr:
-            constants.append(attr["relax.constant"].value)
-        for role, found in roles.items():
-            if role in attr:
-                shape = tuple(map(str, tensors.python_value(attr["tir.shape"])))
-                found.append(Parameter(attr[role].value, attr["relax.dtype"].value, shape))
-    return Signature(
-        inputs=tuple(roles["relax.input"]),
-        outputs=tuple(roles["relax.output"]),
-        symbols=tuple(a.value for a in main_shapes.attributes["relax.symbols"]),
-        derived=tuple(map(str, tensors.python_value(main_shapes.attributes["relax.derived"]))),
-        arena=main.attributes["relax.arena_bytes"].value,
-        constants=tuple(constants),
-    )
+    """What a module takes and returns; known from the level ``planned`` on."""
+    attributes = module.mlir.operation.attributes
+    if "relax.signature" not in attributes:
+        raise IRError("module has no signature: it was lowered by hand past `relax-lower-main`")
+    return Signature.from_fields(json.loads(attributes["relax.signature"].value))
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ class Step:
     text: str
 
     def __str__(self) -> str:
+        """The pass, in the words of a message."""
         return f"pass {self.number} of {self.total}, `{self.text}`"
 
 
@@ -52,13 +53,7 @@ class Instrument:
 
 
 class PrintIR(Instrument):
-    """Prints the module around passes, in the layout of ``mlir-opt``.
-
-    Args:
-        write: is given every dump, for instance ``sys.stderr.write``.
-        when: around which passes; ``after-change`` leaves out those that did nothing.
-        locations: whether to print where operations come from.
-    """
+    """Prints the module around passes, in the layout of ``mlir-opt``."""
 
     def __init__(
         self,
@@ -67,18 +62,27 @@ class PrintIR(Instrument):
         *,
         locations: bool = False,
     ) -> None:
+        """Print to ``write``.
+
+        Args:
+            write: is given every dump, for instance ``sys.stderr.write``.
+            when: around which passes; ``after-change`` leaves out what did nothing.
+            locations: whether to print where operations come from.
+        """
         self._write = write
         self._when = when
         self._locations = locations
         self._last = ""
 
     def before_pass(self, step: Step, module: IRModule) -> None:
+        """Print, or remember what is there."""
         if self._when == "before-all":
             self._dump(f"IR Dump Before {step.text}", self._text(module))
         elif self._when == "after-change" and not self._last:
             self._last = self._text(module)
 
     def after_pass(self, step: Step, module: IRModule, time_s: float) -> None:
+        """Print what changed."""
         if self._when == "before-all":
             return
         text = self._text(module)
@@ -86,9 +90,11 @@ class PrintIR(Instrument):
             self._dump(f"IR Dump After {step.text}", text)
         self._last = text
 
-    def on_failure(self, step: Step, module: IRModule, error: Exception) -> None:
+    def on_failure(self, step: Step, module: IRModule, error: Exception) -> str | None:
+        """Print what is there, which may be invalid."""
         if self._when != "before-all":
             self._dump(f"IR Dump After {step.text} Failed", self._text(module))
+        return None
 
     def _dump(self, title: str, text: str) -> None:
         self._write(f"// -----// {title} //----- //\n{text}\n")
@@ -101,14 +107,17 @@ class Timing(Instrument):
     """Measures every pass; verification and other instruments are not part of it."""
 
     def __init__(self) -> None:
+        """Start with an empty table."""
         self._passes: list[tuple[str, float]] = []
         self._start_s = 0.0
         self._end_s = 0.0
 
     def before_pass(self, step: Step, module: IRModule) -> None:
+        """Start the clock, once."""
         self._start_s = self._start_s or time.perf_counter()
 
     def after_pass(self, step: Step, module: IRModule, time_s: float) -> None:
+        """Keep the time."""
         self._passes.append((step.text, time_s))
         self._end_s = time.perf_counter()
 
@@ -125,14 +134,7 @@ class Timing(Instrument):
 
 
 class Reproducer(Instrument):
-    """Writes the module before a failing pass to a file, with the command to run it.
-
-    Args:
-        directory: where the file goes; made when it is needed.
-        flags: what else ``relax-opt`` needs to see the failure.
-        eager: write the file before every pass and remove it afterwards, so that it is
-            there when the process dies.
-    """
+    """Writes the module before a failing pass to a file, with the command to run it."""
 
     def __init__(
         self,
@@ -141,6 +143,14 @@ class Reproducer(Instrument):
         flags: Sequence[str] = (),
         eager: bool = False,
     ) -> None:
+        """Write to ``directory``.
+
+        Args:
+            directory: where the file goes; made when it is needed.
+            flags: what else ``relax-opt`` needs to see the failure.
+            eager: write the file before every pass and remove it afterwards, so that it
+                is there when the process dies.
+        """
         self._directory = Path(directory)
         self._flags = tuple(flags)
         self._eager = eager
@@ -148,15 +158,18 @@ class Reproducer(Instrument):
         self._before: IRModule | None = None
 
     def before_pass(self, step: Step, module: IRModule) -> None:
+        """Keep a copy."""
         self._before = module.clone()
         if self._eager:
             self._path = self._write(step, "the process died")
 
     def after_pass(self, step: Step, module: IRModule, time_s: float) -> None:
+        """Forget the copy."""
         self._before = None
         self._remove()
 
     def on_failure(self, step: Step, module: IRModule, error: Exception) -> str:
+        """Write the copy."""
         self._remove()
         try:
             path = self._write(step, str(error))

@@ -15,6 +15,7 @@ from typing import (
     Any,  # what fields hold: as many types as options
     Literal,
     Union,
+    cast,
     get_args,
     get_origin,
     get_type_hints,
@@ -282,8 +283,7 @@ def _format(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, tuple):
-        items: tuple[Any, ...] = value
-        return ",".join(_format(item) for item in items)
+        return ",".join(map(_format, cast("tuple[Any, ...]", value)))
     if isinstance(value, str):
         return _format_text(value)
     return repr(value)

@@ -1,4 +1,4 @@
-# pyright: strict
+# pyright: strict, reportMissingTypeStubs=false
 """Pass pipelines: our passes and MLIR's, from one line of text."""
 
 import functools
@@ -39,6 +39,7 @@ class OurPass:
     value: Pass
 
     def __str__(self) -> str:
+        """Pipeline text."""
         options = format_options(self.value)
         return f"{self.name}{{{options}}}" if options else self.name
 
@@ -51,6 +52,7 @@ class UpstreamPass:
     options: str = ""
 
     def __str__(self) -> str:
+        """Pipeline text."""
         return f"{self.name}{{{self.options}}}" if self.options else self.name
 
 
@@ -62,6 +64,7 @@ class Nest:
     elements: "tuple[OurPass | UpstreamPass | Nest, ...]"
 
     def __str__(self) -> str:
+        """Pipeline text."""
         return f"{self.anchor}({','.join(map(str, self.elements))})"
 
 
@@ -89,6 +92,7 @@ class Pipeline:
         return Pipeline(tuple(found))
 
     def __str__(self) -> str:
+        """Pipeline text."""
         text = ",".join(map(str, self.elements))
         outer = any(isinstance(e, Nest) and e.anchor == MODULE for e in self.elements)
         return f"{MODULE}({text})" if outer else text
@@ -241,7 +245,7 @@ def _run_step(
             instrument.after_pass(step, module, time_s)
     except Exception as error:
         failure = error
-        if isinstance(error, ir.MLIRError):
+        if isinstance(error, upstream.MLIRError):
             failure = PassError(f"{step}: {upstream.diagnostics(error)}")
         told = [i.on_failure(step, module, failure) for i in reversed(instruments)]
         _add_notes(failure, step, [line for line in told if line])
@@ -261,7 +265,7 @@ def _add_notes(error: Exception, step: Step, lines: list[str]) -> None:
         return
     # Python 3.10 has no `add_note`; relax-opt prints the notes there too.
     notes = [*getattr(error, "__notes__", ()), f"in {step}", *lines]
-    error.__notes__ = notes
+    vars(error)["__notes__"] = notes
 
 
 def _run_leaf(

@@ -125,10 +125,8 @@ class _Reader:
         """The elements between parentheses; none only in an outer ``builtin.module()``."""
         opened = self.at
         self.step()
-        if self.peek() == ")" and depth == 0:
-            inner = ()
-        else:
-            inner = self.elements(depth + 1)
+        is_empty = depth == 0 and self.peek() == ")"
+        inner = () if is_empty else self.elements(depth + 1)
         if not self.peek():
             raise malformed(self.text, opened, "`(` is never closed")
         if self.peek() != ")":

@@ -1,4 +1,4 @@
-# pyright: strict
+# pyright: strict, reportMissingTypeStubs=false, reportUnknownMemberType=false
 """MLIR's own passes: checking them before they run, and running them."""
 
 import functools
@@ -7,7 +7,7 @@ import re
 import subprocess
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from mlir.passmanager import PassManager
 from relax_mlir.errors import PipelineError, near_misses
 
 __all__ = [
+    "MLIRError",
     "REFUSED",
     "check_anchor",
     "check_pass",
@@ -33,6 +34,8 @@ REFUSED = {
         "is gone"
     ),
 }
+# The bindings make this class while they load, out of sight of their stubs.
+MLIRError: type[Exception] = vars(ir)["MLIRError"]
 _WORD = re.compile(r"[a-z0-9-]+")
 _ANCHORS = ("any", "builtin.module", "func.func", "gpu.module", "llvm.func")
 _DESCRIPTOR = threading.Lock()  # pipelines of kernels are parsed on many threads
@@ -103,9 +106,9 @@ def nested(anchors: Sequence[str], name: str, options: str) -> str:
     return text
 
 
-def diagnostics(error: ir.MLIRError) -> str:
-    """What MLIR said, a line for each of the first few problems."""
-    problems = error.error_diagnostics
+def diagnostics(error: Exception) -> str:
+    """What MLIR said in an ``MLIRError``, a line for each of the first few problems."""
+    problems: list[ir.DiagnosticInfo] = getattr(error, "error_diagnostics", [])
     lines = [f"{d.location}: {d.message}" for d in problems[:_SHOWN_DIAGNOSTICS]]
     if len(problems) > len(lines):
         lines.append(f"and {len(problems) - len(lines)} more")
@@ -169,7 +172,7 @@ def _refusal(name: str, problem: str, printed: str) -> PipelineError:
 
 
 @contextmanager
-def _printed_errors() -> Iterator[list[str]]:
+def _printed_errors() -> Generator[list[str]]:
     """Keep what C++ prints to descriptor 2; MLIR explains bad values only there."""
     printed = [""]
     with _DESCRIPTOR, tempfile.TemporaryFile() as file:

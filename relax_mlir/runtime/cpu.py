@@ -25,6 +25,7 @@ __all__ = [
     "Size",
     "array_of",
     "cpu_count",
+    "library_path",
     "load_library",
     "make_executable",
     "tensor_of",
@@ -40,6 +41,11 @@ Size = tuple[int, int]
 Parameter = tuple[str, str, Sequence[int]]
 """Name, element type (``float32``, ``bfloat16``, ``bool``, ...) and the dimensions: a
 kind and a value for each, one after the other."""
+
+
+def library_path() -> str:
+    """Where the native runtime is, for engines that load it themselves."""
+    return str(Path(__file__).with_name("librelax_mlir_rt.so"))
 
 
 @functools.cache

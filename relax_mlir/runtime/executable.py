@@ -56,6 +56,16 @@ class Signature:
         inputs, outputs = (", ".join(map(str, p)) for p in (self.inputs, self.outputs))
         return f"({inputs}) -> ({outputs})"
 
+    @staticmethod
+    def from_fields(fields: Mapping[str, Any]) -> "Signature":  # Any: JSON
+        """A signature from its fields, as JSON holds them."""
+        roles = {
+            role: tuple(Parameter(p["name"], p["dtype"], tuple(p["shape"])) for p in fields[role])
+            for role in ("inputs", "outputs")
+        }
+        lists = {k: tuple(fields[k]) for k in ("symbols", "derived", "constants")}
+        return Signature(**roles, **lists, arena=fields["arena"])
+
     def size(self, text: str) -> tuple[int, int]:
         """How the native runtime finds a size: constant, symbol or derived."""
         dim = shapes.parse(text)
@@ -253,14 +263,3 @@ def load(path: str | os.PathLike[str], *, threads: int | None = None) -> Executa
     return Executable(
         code, signature, constants, threads=threads or manifest["threads"]
     )
-
-
-def _signature(fields: dict[str, Any]) -> Signature:  # Any: JSON
-    parameters = {
-        role: tuple(
-            Parameter(p["name"], p["dtype"], tuple(p["shape"])) for p in fields[role]
-        )
-        for role in ("inputs", "outputs")
-    }
-    lists = {k: tuple(fields[k]) for k in ("symbols", "derived", "constants")}
-    return Signature(**parameters, **lists, arena=fields["arena"])

@@ -1,5 +1,6 @@
 """``relax-lower-main``: the graph becomes a function on buffers that calls kernels."""
 
+import json
 from dataclasses import dataclass
 
 from mlir import ir
@@ -29,6 +30,8 @@ class LowerMain(Pass):
 
     def run(self, module: IRModule) -> None:
         function = module.function("main")
+        if "relax.main" in function.attributes:
+            return
         with ir.InsertionPoint(function), function.location:
             _MainLowering(module, function).run()
         function.operation.erase()
@@ -73,7 +76,8 @@ class _MainLowering:
                     self._lower(operation)
             self._copy_outputs(outputs)
             func.ReturnOp([])
-        self._emit_shapes(shapes.parse(arena))
+        derived = self._emit_shapes(shapes.parse(arena))
+        self._sign(attrs, derived, arena)
 
     def _constants(self) -> list[ir.OpView]:
         return [o for o in self.operations if o.operation.name == "relax.constant"]
@@ -182,7 +186,30 @@ class _MainLowering:
         where = index(self._size(offset))
         return op("memref.view", buffer_type(dims, dtype), self.arena, where, *map(index, sizes))
 
-    def _emit_shapes(self, arena: Dim) -> None:
+    def _sign(self, attrs: list[ir.Attribute], derived: list[Dim], arena: str) -> None:
+        """Keep what the program takes and returns where every later level finds it."""
+        roles: dict[str, list[dict[str, object]]] = {"relax.input": [], "relax.output": []}
+        constants: list[str] = []
+        for attr in attrs:
+            if "relax.constant" in attr:
+                constants.append(attr["relax.constant"].value)
+            for role, found in roles.items():
+                if role in attr:
+                    shape = [str(d) for d in tensors.python_value(attr["tir.shape"])]
+                    kind = attr["relax.dtype"].value
+                    found.append({"name": attr[role].value, "dtype": kind, "shape": shape})
+        signature = {
+            "inputs": roles["relax.input"],
+            "outputs": roles["relax.output"],
+            "symbols": self.symbols,
+            "derived": [str(d) for d in derived],
+            "arena": arena,
+            "constants": constants,
+        }
+        text = ir.StringAttr.get(json.dumps(signature))
+        self.module.mlir.operation.attributes["relax.signature"] = text
+
+    def _emit_shapes(self, arena: Dim) -> list[Dim]:
         """``main_shapes(sizes)``: fill in the sizes after the symbols."""
         derived: list[Dim] = []
         for value in (*self.function.entry_block.arguments, *self.returned):
@@ -194,10 +221,6 @@ class _MainLowering:
         i64 = ir.IntegerType.get_signless(64)
         sizes_type = ir.MemRefType.get([len(self.symbols) + len(derived)], i64)
         function = func.FuncOp("main_shapes", ir.FunctionType.get([sizes_type], []))
-        function.attributes["relax.derived"] = tensors.shape_attr(derived)
-        function.attributes["relax.symbols"] = ir.ArrayAttr.get(
-            [ir.StringAttr.get(s) for s in self.symbols]
-        )
         block = function.add_entry_block()
         (sizes,) = block.arguments
         with ir.InsertionPoint(block):
@@ -209,6 +232,7 @@ class _MainLowering:
                 value = op("arith.index_cast", i64, Index.value_of(emit_dim(dim, named)))
                 op("memref.store", None, value, sizes, index(len(self.symbols) + position))
             func.ReturnOp([])
+        return derived
 
 
 # What needs no code of its own: read through their users.

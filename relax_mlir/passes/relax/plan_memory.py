@@ -39,7 +39,8 @@ class PlanMemory(Pass):
 
     def run(self, module: IRModule) -> None:
         for function in module.functions():
-            if function.name.value == "main" and not function.is_external:
+            is_main = function.name.value == "main" and not function.is_external
+            if is_main and "relax.main" not in function.attributes:
                 _plan(function)
 
 

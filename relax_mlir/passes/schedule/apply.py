@@ -25,7 +25,8 @@ class Apply(Pass):
 
     def run(self, module: IRModule) -> None:
         for function in module.functions():
-            if "tir.prim_func" in function.attributes and not function.is_external:
+            is_program = "tir.prim_func" in function.attributes and not function.is_external
+            if is_program and "tir.rule" not in function.attributes:
                 self._schedule(function)
 
     def _schedule(self, function: func.FuncOp) -> None:

@@ -39,12 +39,10 @@ class LowerAbi(Pass):
                     _KernelLowering(function).run()
             elif "relax.main" in function.attributes:
                 _lower_main(function)
-        if any(_calls_runtime(f) for f in module.functions()):
+        functions = module.functions()
+        is_declared = any(f.name.value == _PARALLEL_FOR for f in functions)
+        if not is_declared and any("relax.entry" in f.attributes for f in functions):
             _declare_parallel_for(module)
-
-
-def _calls_runtime(function: func.FuncOp) -> bool:
-    return "relax.entry" in function.attributes and not function.is_external
 
 
 def _pointer() -> ir.Type:
