@@ -60,9 +60,9 @@ Term: TypeAlias = tuple[Monomial, int]
 class Expr:
     """A size that depends on symbols; made by ``symbol`` and operators.
 
-    Never a constant: that is an int. ``terms`` are (monomial, coefficient), by falling degree, then by name; a monomial
+    ``terms`` are (monomial, coefficient), by falling degree, then by name; a monomial
     is a sorted tuple of atoms, with repeats; the constant is the term of the empty
-    monomial.
+    monomial. A sum that is only a constant is an int instead.
     """
 
     terms: tuple[Term, ...]

@@ -100,7 +100,7 @@ class PrintIR(Instrument):
         self._write(f"// -----// {title} //----- //\n{text}\n")
 
     def _text(self, module: IRModule) -> str:
-        return module.mlir.operation.get_asm(enable_debug_info=self._locations)
+        return str(module.mlir.operation.get_asm(enable_debug_info=self._locations))
 
 
 class Timing(Instrument):
@@ -180,7 +180,7 @@ class Reproducer(Instrument):
     def _write(self, step: Step, problem: str) -> Path:
         body = "no module was left\n"
         if self._before is not None:
-            body = self._before.mlir.operation.get_asm(enable_debug_info=True)
+            body = str(self._before.mlir.operation.get_asm(enable_debug_info=True))
         summary = (problem.splitlines() or [""])[0]
         text = f"// RUN: {self._command('%s', step)}\n// error: {summary}\n{body}"
         digest = hashlib.sha256(f"{step.text}{body}".encode()).hexdigest()[:8]

@@ -17,8 +17,8 @@ from mlir.passmanager import PassManager
 from relax_mlir.errors import PipelineError, near_misses
 
 __all__ = [
-    "MLIRError",
     "REFUSED",
+    "MLIRError",
     "check_anchor",
     "check_pass",
     "diagnostics",

@@ -1,7 +1,7 @@
 """A kernel as the rules see it: linalg statements with their domains and accesses."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from mlir import ir
 from mlir.dialects import func
@@ -9,7 +9,7 @@ from mlir.dialects import func
 from relax_mlir.indexing import Linear, buffer_sizes
 from relax_mlir.schedules.emit import Extent, add, index, multiply, op
 
-__all__ = ["Access", "Kernel", "Statement", "read_kernel"]
+__all__ = ["Access", "Kernel", "Statement", "collapse_axes", "read_kernel"]
 
 @dataclass(frozen=True)
 class Access:
@@ -194,3 +194,37 @@ def _size_of(buffer: ir.Value, position: int) -> Extent:
     if known is not None:
         return known
     return op("memref.dim", ir.IndexType.get(), buffer, index(position))
+
+
+def collapse_axes(statement: Statement) -> Statement:
+    """Merge neighbouring spatial axes that every operand walks through as one.
+
+    The outer axis gets size 1 and the inner one the product: an index past the end of the
+    last dimension of a row-major buffer is the next row.
+    """
+    if any(o.operation.name in _LOOKS_AT_POINTS for o in statement.body.operations):
+        return statement
+    extents = list(statement.extents)
+    for axis in range(len(extents) - 1):
+        pair = statement.kinds[axis : axis + 2]
+        if pair == "SS" and all(_walks_as_one(a, axis, statement.extents) for a in statement.accesses):
+            extents[axis + 1] = multiply(extents[axis], extents[axis + 1])
+            extents[axis] = 1
+    return replace(statement, extents=tuple(extents))
+
+
+_LOOKS_AT_POINTS = frozenset({"linalg.index", "memref.load", "scf.if"})
+
+
+def _walks_as_one(access: Access, axis: int, extents: Sequence[Extent]) -> bool:
+    used = {a for form in access.forms for a in form.coefficients}
+    if not used & {axis, axis + 1}:
+        return True
+    singles = [form.single_axis for form in access.forms]
+    if axis not in singles or axis + 1 not in singles:
+        return False
+    place = singles.index(axis)
+    if place + 1 >= len(singles) or singles[place + 1] != axis + 1:
+        return False
+    size = buffer_sizes(access.buffer)[place + 1]
+    return size is not None and size == extents[axis + 1]

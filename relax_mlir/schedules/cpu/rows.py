@@ -29,7 +29,7 @@ from relax_mlir.schedules.emit import (
     subtract,
     vector_type,
 )
-from relax_mlir.schedules.nest import Access, Kernel, Statement
+from relax_mlir.schedules.nest import Access, Kernel, Statement, collapse_axes
 from relax_mlir.schedules.vectorize_body import BodyCloner, NotVectorizable, load, store
 
 __all__ = ["Rows"]
@@ -70,6 +70,8 @@ class Rows:
 
 class _RowEmitter:
     def __init__(self, kernel: Kernel, vector_bits: int) -> None:
+        if len(kernel.statements) == 1:
+            kernel.statements[0] = collapse_axes(kernel.statements[0])
         self.kernel = kernel
         self.vector_bits = vector_bits
         self.depth = _shared_depth(kernel)
@@ -78,7 +80,8 @@ class _RowEmitter:
     def emit(self) -> None:
         first = self.kernel.statements[0]
         rows = list(first.extents[: self.depth])
-        if not rows and len(self.kernel.statements) == 1 and self._emit_chunks(first):
+        is_flat = all(isinstance(r, int) and r == 1 for r in rows)
+        if is_flat and len(self.kernel.statements) == 1 and self._emit_chunks(first):
             return
         tiles: Extent = 1
         for extent in rows:
@@ -96,9 +99,7 @@ class _RowEmitter:
     def _emit_chunks(self, statement: Statement) -> bool:
         """Cut the vector axis of a flat statement into tiles; False if it has none."""
         axis = _vector_axis(statement)
-        if axis is None or statement.kinds[axis] != "S" or statement.kinds[:1] != "S":
-            return False
-        if axis != 0:
+        if axis is None or statement.kinds[axis] != "S" or axis != self.depth:
             return False
         extent = statement.extents[axis]
 
@@ -106,9 +107,10 @@ class _RowEmitter:
             begin = multiply(number, _CHUNK)
             end = minimum(add(begin, _CHUNK), extent)
             self._alloc_scratch()
-            self._emit_statement(statement, [], {axis: (begin, end)})
+            rows: list[Extent] = [0] * self.depth
+            self._emit_statement(statement, rows, {axis: (begin, end)})
 
-        per_point = _points(statement.extents[1:])
+        per_point = _points(statement.extents[axis + 1 :])
         grain = max(1, _TILE_WORK // (_CHUNK * max(1, per_point)))
         parallel_loop(ceil_div(extent, _CHUNK), tile, grain=grain)
         return True
