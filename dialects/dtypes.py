@@ -118,10 +118,20 @@ def from_mlir(element: ir.Type) -> DType:
 
 @cache
 def _from_text(text: str) -> DType:
-    short = {"i1": "bool", "f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64"}
+    short = {
+        "i1": "bool",
+        "f16": "float16",
+        "bf16": "bfloat16",
+        "f32": "float32",
+        "f64": "float64",
+    }
     if text in short:
         return dtype(short[text])
-    name = text.replace("ui", "uint") if text.startswith("ui") else text.replace("i", "int", 1)
+    name = (
+        text.replace("ui", "uint")
+        if text.startswith("ui")
+        else text.replace("i", "int", 1)
+    )
     if name not in _ALL:
         raise ValueError(f"unsupported element type `{text}`")
     return dtype(name)

@@ -54,7 +54,9 @@ class Operation(ir.OpView):
     attribute_fields: ClassVar[dict[str, Any]] = {}
     region_fields: ClassVar[tuple[str, ...]] = ()
 
-    def __init_subclass__(cls, *, name: str | None = None, **kwargs: Any) -> None:  # Any: upstream's own keywords
+    def __init_subclass__(
+        cls, *, name: str | None = None, **kwargs: Any
+    ) -> None:  # Any: upstream's own keywords
         super().__init_subclass__(**kwargs)
         if name is None:
             return
@@ -96,7 +98,10 @@ class Operation(ir.OpView):
         """The definition of this operation in the IRDL dialect."""
         lines: list[str] = []
         groups: dict[str, list[str]] = {"operands": [], "results": []}
-        for role, fields in (("operands", cls.operand_fields), ("results", cls.result_fields)):
+        for role, fields in (
+            ("operands", cls.operand_fields),
+            ("results", cls.result_fields),
+        ):
             for field, annotation in fields.items():
                 lines.append(f"    %{field} = {_type_constraint(annotation)}")
                 many = "variadic " if _is_variadic(annotation) else ""
@@ -129,7 +134,9 @@ class Dialect(ir.Dialect):
     def __init_subclass__(cls, *, name: str) -> None:
         cls.DIALECT_NAMESPACE = name
         cls.operations = []
-        cls.Operation = type("Operation", (Operation,), {"dialect": cls, "__doc__": cls.__doc__})
+        cls.Operation = type(
+            "Operation", (Operation,), {"dialect": cls, "__doc__": cls.__doc__}
+        )
         _cext.register_dialect(cls)
 
     @classmethod
@@ -140,7 +147,10 @@ class Dialect(ir.Dialect):
             "    irdl.parameters(value: %value)\n  }"
             for name in cls.attributes
         ]
-        operations = [op.irdl_text() for op in sorted(cls.operations, key=lambda op: op.OPERATION_NAME)]
+        operations = [
+            op.irdl_text()
+            for op in sorted(cls.operations, key=lambda op: op.OPERATION_NAME)
+        ]
         body = "\n".join(attributes + operations)
         return f"irdl.dialect @{cls.DIALECT_NAMESPACE} {{\n{body}\n}}\n"
 
@@ -191,7 +201,9 @@ def _operand_accessor(cls: type[Operation], index: int, variadic: int) -> proper
         return property(lambda self: self.operands[index])
     tail = len(flags) - 1 - group
     if index > group:
-        return property(lambda self: self.operands[len(self.operands) - (len(flags) - index)])
+        return property(
+            lambda self: self.operands[len(self.operands) - (len(flags) - index)]
+        )
     return property(lambda self: list(self.operands)[group : len(self.operands) - tail])
 
 

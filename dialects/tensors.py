@@ -54,7 +54,8 @@ def shape_of(value: ir.Value | ir.Type) -> tuple[Dim, ...]:
         raise ValueError(f"`{type_}` has a dynamic dimension without a name")
     named = _parse_shape(str(type_.encoding))
     if len(named) != len(sizes) or any(
-        s != (d if isinstance(d, int) else _DYNAMIC) for s, d in zip(sizes, named, strict=True)
+        s != (d if isinstance(d, int) else _DYNAMIC)
+        for s, d in zip(sizes, named, strict=True)
     ):
         raise ValueError(f"`{type_}` names dimensions that do not fit it")
     return named
@@ -69,7 +70,9 @@ def dtype_of(value: ir.Value | ir.Type) -> DType:
 def substitute_type(type_: ir.Type, names: dict[str, Dim]) -> ir.Type:
     """``type_`` with symbols replaced; a tuple element by element."""
     if isinstance(type_, ir.TupleType):
-        parts = [substitute_type(type_.get_type(i), names) for i in range(type_.num_types)]
+        parts = [
+            substitute_type(type_.get_type(i), names) for i in range(type_.num_types)
+        ]
         return ir.TupleType.get_tuple(parts)
     if not isinstance(type_, ir.RankedTensorType) or type_.encoding is None:
         return type_
@@ -86,14 +89,18 @@ def shape_attr(shape: Sequence[Dim]) -> ir.Attribute:
 @lru_cache(maxsize=4096)
 def _parse_shape(text: str) -> tuple[Dim, ...]:
     body = text.removeprefix(_PREFIX).removesuffix(">").strip()[1:-1]
-    return tuple(shapes.parse(part.strip().strip('"')) for part in body.split('", "') if part)
+    return tuple(
+        shapes.parse(part.strip().strip('"')) for part in body.split('", "') if part
+    )
 
 
 def python_value(attr: ir.Attribute) -> Any:  # Any: as many types as attributes
     """What an attribute means in Python; symbolic shapes become dimensions."""
     if isinstance(attr, ir.ArrayAttr):
         return tuple(python_value(item) for item in attr)
-    if isinstance(attr, (ir.DenseI64ArrayAttr, ir.DenseF64ArrayAttr, ir.DenseI32ArrayAttr)):
+    if isinstance(
+        attr, (ir.DenseI64ArrayAttr, ir.DenseF64ArrayAttr, ir.DenseI32ArrayAttr)
+    ):
         return tuple(attr)
     if isinstance(attr, ir.TypeAttr):
         return dtypes.from_mlir(attr.value)
@@ -105,7 +112,9 @@ def python_value(attr: ir.Attribute) -> Any:  # Any: as many types as attributes
     return _parse_shape(text) if text.startswith(_PREFIX) else attr
 
 
-def attr_of(value: Any, kind: type[ir.Attribute]) -> ir.Attribute:  # Any: see python_value
+def attr_of(
+    value: Any, kind: type[ir.Attribute]
+) -> ir.Attribute:  # Any: see python_value
     """The attribute of class ``kind`` that holds a Python value."""
     if isinstance(value, ir.Attribute):
         return value
@@ -118,7 +127,9 @@ def attr_of(value: Any, kind: type[ir.Attribute]) -> ir.Attribute:  # Any: see p
 
 
 _MAKERS: dict[type, Any] = {
-    ir.IntegerAttr: lambda v: ir.IntegerAttr.get(ir.IntegerType.get_signless(64), int(v)),
+    ir.IntegerAttr: lambda v: ir.IntegerAttr.get(
+        ir.IntegerType.get_signless(64), int(v)
+    ),
     ir.FloatAttr: lambda v: ir.FloatAttr.get(ir.F64Type.get(), float(v)),
     ir.StringAttr: ir.StringAttr.get,
     ir.BoolAttr: lambda v: ir.BoolAttr.get(bool(v)),
@@ -149,7 +160,11 @@ def elements(value: ir.Value) -> list[ir.Value]:
         ValueError: the tuple was not made by :func:`pack`.
     """
     owner = value.owner
-    name = owner.name if isinstance(owner, (ir.Operation, ir.OpView)) else "block argument"
+    name = (
+        owner.name if isinstance(owner, (ir.Operation, ir.OpView)) else "block argument"
+    )
     if name != "builtin.unrealized_conversion_cast":
-        raise ValueError(f"expected a tuple packed from values, got one made by `{name}`")
+        raise ValueError(
+            f"expected a tuple packed from values, got one made by `{name}`"
+        )
     return list(owner.operands)

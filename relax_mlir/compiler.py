@@ -38,7 +38,9 @@ def target_of(text: str | Target) -> Target:
     return parse_target(text, objects.host_cpu)
 
 
-def lower(module: IRModule, *, target: str | Target = "cpu", to: str = "llvm") -> IRModule:
+def lower(
+    module: IRModule, *, target: str | Target = "cpu", to: str = "llvm"
+) -> IRModule:
     """Take a module down to a level, from whatever level it is at.
 
     Args:
@@ -100,7 +102,9 @@ def level_of(module: IRModule) -> str | None:
     return "llvm" if dialects <= {"builtin", "llvm"} and not has_casts else "loops"
 
 
-def _run_stage(module: IRModule, stage: Stage, instruments: Sequence[Instrument] = ()) -> None:
+def _run_stage(
+    module: IRModule, stage: Stage, instruments: Sequence[Instrument] = ()
+) -> None:
     Pipeline.parse(stage.pipeline).run(module, instruments=instruments)
     misplaced = _misplaced(module, stage.level)
     if misplaced:
@@ -116,7 +120,8 @@ def _misplaced(module: IRModule, level: str) -> list[ir.OpView]:
     return [
         op
         for op in walk(module.mlir.operation)
-        if op.operation.name not in allowed and op.operation.name.split(".")[0] not in allowed
+        if op.operation.name not in allowed
+        and op.operation.name.split(".")[0] not in allowed
     ]
 
 
@@ -167,7 +172,10 @@ def compile(
 
 
 def _verify_passes(
-    module: IRModule, todo: Sequence[Stage], verify: str, inputs: Sequence[np.ndarray] | None
+    module: IRModule,
+    todo: Sequence[Stage],
+    verify: str,
+    inputs: Sequence[np.ndarray] | None,
 ) -> None:
     """Take a copy through all passes and compare its values after each."""
     if verify != "each-pass":
@@ -196,7 +204,9 @@ def _dump(module: IRModule, folder: Path, name: str) -> None:
     (folder / f"{name}.mlir").write_text(str(module))
 
 
-def _dump_rest(module: IRModule, rest: Sequence[Stage], folder: Path, start: int) -> None:
+def _dump_rest(
+    module: IRModule, rest: Sequence[Stage], folder: Path, start: int
+) -> None:
     joined = module.clone()
     for number, stage in enumerate(rest, start=start):
         _run_stage(joined, stage)
@@ -207,7 +217,9 @@ def _signature(module: IRModule) -> Signature:
     """What a module takes and returns; known from the level ``planned`` on."""
     attributes = module.mlir.operation.attributes
     if "relax.signature" not in attributes:
-        raise IRError("module has no signature: it was lowered by hand past `relax-lower-main`")
+        raise IRError(
+            "module has no signature: it was lowered by hand past `relax-lower-main`"
+        )
     return Signature.from_fields(json.loads(attributes["relax.signature"].value))
 
 
@@ -257,7 +269,10 @@ def _declaration(name: str, call: ir.OpView) -> str:
 
 
 def _compile_units(
-    units: Iterable[_Unit], rest: Sequence[Stage], target: Target, cache: ObjectCache | None
+    units: Iterable[_Unit],
+    rest: Sequence[Stage],
+    target: Target,
+    cache: ObjectCache | None,
 ) -> list[bytes]:
     def build(unit: _Unit) -> bytes:
         key = _cache_key(unit, rest, target)

@@ -68,7 +68,9 @@ def _stores_plainly(block: BlockOp) -> bool:
     stores = _operations(block, "memref.store")
     if len(stores) != 1:
         return False
-    return all(linear_in(i, _axes(block)) is not None for i in list(stores[0].operands)[2:])
+    return all(
+        linear_in(i, _axes(block)) is not None for i in list(stores[0].operands)[2:]
+    )
 
 
 def _read_kind(block: BlockOp) -> Kind:
@@ -89,9 +91,17 @@ def _access_kind(forms: "list[Linear | None]", rank: int) -> Kind:
     if singles == list(range(rank)):
         return Kind.ELEMENTWISE
     used = [s for s in singles if s is not None]
-    is_subset = all(s is not None or f == Linear({}, 0) for s, f in zip(singles, forms, strict=True))
-    in_place = all(s - (rank - len(forms)) == i for i, s in enumerate(singles) if s is not None)
-    return Kind.BROADCAST if is_subset and in_place and used == sorted(used) else Kind.INJECTIVE
+    is_subset = all(
+        s is not None or f == Linear({}, 0) for s, f in zip(singles, forms, strict=True)
+    )
+    in_place = all(
+        s - (rank - len(forms)) == i for i, s in enumerate(singles) if s is not None
+    )
+    return (
+        Kind.BROADCAST
+        if is_subset and in_place and used == sorted(used)
+        else Kind.INJECTIVE
+    )
 
 
 def _is_contraction(block: BlockOp) -> bool:
@@ -102,7 +112,10 @@ def _is_contraction(block: BlockOp) -> bool:
         return False
     for operand in total.operands:
         product = operand.owner
-        if not isinstance(product, ir.Block) and product.name in ("arith.mulf", "arith.muli"):
+        if not isinstance(product, ir.Block) and product.name in (
+            "arith.mulf",
+            "arith.muli",
+        ):
             return len({_source(v) for v in product.operands}) == 2
     return False
 

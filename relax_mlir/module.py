@@ -25,7 +25,9 @@ class IRModule:
         constants: array per key; shared between clones, never written to in place.
     """
 
-    def __init__(self, mlir: ir.Module, constants: Mapping[str, np.ndarray] | None = None) -> None:
+    def __init__(
+        self, mlir: ir.Module, constants: Mapping[str, np.ndarray] | None = None
+    ) -> None:
         self.mlir = mlir
         self.constants: dict[str, np.ndarray] = dict(constants or {})
 
@@ -41,7 +43,9 @@ class IRModule:
             return IRModule(ir.Module.create())
 
     @staticmethod
-    def parse(text: str, constants: Mapping[str, np.ndarray] | None = None) -> "IRModule":
+    def parse(
+        text: str, constants: Mapping[str, np.ndarray] | None = None
+    ) -> "IRModule":
         """Read a module from its text.
 
         Raises:
@@ -52,7 +56,9 @@ class IRModule:
             try:
                 return IRModule(ir.Module.parse(text), constants)
             except ir.MLIRError as error:
-                raise IRError(f"malformed module: {_first_diagnostic(error)}") from error
+                raise IRError(
+                    f"malformed module: {_first_diagnostic(error)}"
+                ) from error
 
     def clone(self) -> "IRModule":
         """A copy in the same context; the arrays are shared."""

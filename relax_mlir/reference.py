@@ -1,11 +1,10 @@
 """Run relax modules by the numpy definition of every operator: the oracle of tests."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from mlir import ir
-from mlir.ir import TupleType
 
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.relax.core import RelaxOperation
@@ -47,12 +46,16 @@ def trace(
         yield op, tuple(results)
 
 
-def _bind(parameters: Sequence[ir.Value], inputs: Sequence[np.ndarray]) -> dict[str, int]:
+def _bind(
+    parameters: Sequence[ir.Value], inputs: Sequence[np.ndarray]
+) -> dict[str, int]:
     sizes: dict[str, int] = {}
     for number, (parameter, array) in enumerate(zip(parameters, inputs, strict=True)):
         expected = tensors.shape_of(parameter)
         if len(expected) != array.ndim:
-            raise ValueError(f"input {number}: expected rank {len(expected)}, got {array.ndim}")
+            raise ValueError(
+                f"input {number}: expected rank {len(expected)}, got {array.ndim}"
+            )
         for dim, size in zip(expected, array.shape, strict=True):
             bound = shapes.bind(dim, size, sizes)
             if bound is None:
@@ -76,7 +79,9 @@ def _step(
     return evaluate(op, [values[v] for v in op.operands], sizes)
 
 
-def evaluate(op: RelaxOperation, operands: Sequence[Any], sizes: dict[str, int]) -> list[Any]:
+def evaluate(
+    op: RelaxOperation, operands: Sequence[Any], sizes: dict[str, int]
+) -> list[Any]:
     """The results of one operation by its ``reference``.
 
     Args:

@@ -90,7 +90,9 @@ def _try(rewrite: Rewrite, op: ir.OpView) -> bool:
     return True
 
 
-def replace(op: ir.OpView | ir.Operation, values: "ir.Value | Sequence[ir.Value]") -> None:
+def replace(
+    op: ir.OpView | ir.Operation, values: "ir.Value | Sequence[ir.Value]"
+) -> None:
     """Put ``values`` in place of the results of ``op`` and erase it.
 
     Raises:
@@ -99,7 +101,9 @@ def replace(op: ir.OpView | ir.Operation, values: "ir.Value | Sequence[ir.Value]
     new = [values] if isinstance(values, ir.Value) else list(values)
     old = list(op.results)
     if len(new) != len(old):
-        raise ValueError(f"`{op.operation.name}`: expected {len(old)} replacements, got {len(new)}")
+        raise ValueError(
+            f"`{op.operation.name}`: expected {len(old)} replacements, got {len(new)}"
+        )
     for result, value in zip(old, new, strict=True):
         result.replace_all_uses_with(value)
     op.operation.erase()
@@ -130,7 +134,11 @@ def erase_dead(block: ir.Block, is_pure: Callable[[ir.Operation], bool]) -> bool
     changed = False
     for op in reversed(list(block.operations)):
         operation = op.operation
-        if len(operation.results) and is_pure(operation) and not any(map(has_uses, operation.results)):
+        if (
+            len(operation.results)
+            and is_pure(operation)
+            and not any(map(has_uses, operation.results))
+        ):
             operation.erase()
             changed = True
     return changed

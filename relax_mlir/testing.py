@@ -6,7 +6,6 @@ import numpy as np
 from mlir import ir
 from mlir.dialects import func
 
-from relax_mlir.dialects import tensors
 from relax_mlir.dialects.hooks import Case
 from relax_mlir.dialects.relax.core import RelaxOperation
 from relax_mlir.module import IRModule
@@ -52,10 +51,16 @@ def assert_same_numbers(
     Raises:
         AssertionError: they differ; says where and how much.
     """
-    assert actual.shape == expected.shape, f"{where}: shape {actual.shape}, not {expected.shape}"
-    assert actual.dtype == expected.dtype, f"{where}: type {actual.dtype}, not {expected.dtype}"
+    assert actual.shape == expected.shape, (
+        f"{where}: shape {actual.shape}, not {expected.shape}"
+    )
+    assert actual.dtype == expected.dtype, (
+        f"{where}: type {actual.dtype}, not {expected.dtype}"
+    )
     if not np.issubdtype(expected.dtype, np.floating) and expected.dtype.kind != "V":
-        assert np.array_equal(actual, expected), f"{where}: {_first_difference(actual, expected)}"
+        assert np.array_equal(actual, expected), (
+            f"{where}: {_first_difference(actual, expected)}"
+        )
         return
     wide_a, wide_e = actual.astype(np.float64), expected.astype(np.float64)
     finite = np.isfinite(wide_e)
@@ -67,7 +72,9 @@ def assert_same_numbers(
     rounding = {"float16": 2e-3, "bfloat16": 1.6e-2}.get(expected.dtype.name, 0.0)
     error = float(np.abs(wide_a[finite] - wide_e[finite]).max()) / scale
     limit = max(tolerance, rounding)
-    assert error <= limit, f"{where}: error {error:.3g} of scale {scale:.3g}, over {limit:.3g}"
+    assert error <= limit, (
+        f"{where}: error {error:.3g} of scale {scale:.3g}, over {limit:.3g}"
+    )
 
 
 def _first_difference(actual: np.ndarray, expected: np.ndarray) -> str:

@@ -43,7 +43,9 @@ class ValueCheck(Instrument):
             VerificationError: an output differs.
         """
         actual = self.run(module, *self.inputs)
-        for number, (ours, theirs) in enumerate(zip(actual, self.expected, strict=True)):
+        for number, (ours, theirs) in enumerate(
+            zip(actual, self.expected, strict=True)
+        ):
             error = difference(ours, theirs)
             if error > self.tolerance:
                 raise VerificationError(
@@ -89,13 +91,15 @@ def random_inputs(
     """
     rng = np.random.default_rng(seed)
     known = dict(sizes or {})
-    arrays = []
-    for parameter in module.function("main").arguments:
-        arrays.append(_draw(rng, parameter.type, known))
-    return arrays
+    return [
+        _draw(rng, parameter.type, known)
+        for parameter in module.function("main").arguments
+    ]
 
 
-def _draw(rng: np.random.Generator, type_: ir.RankedTensorType, known: dict[str, int]) -> np.ndarray:
+def _draw(
+    rng: np.random.Generator, type_: ir.RankedTensorType, known: dict[str, int]
+) -> np.ndarray:
     for dim in tensors.shape_of(type_):
         for name in () if isinstance(dim, int) else shapes.symbols_of(dim):
             known.setdefault(name, 3 + len(known))

@@ -14,7 +14,14 @@ from relax_mlir.dialects.ext import Attr, Dialect, Operand, Operation, Result
 from relax_mlir.dialects.hooks import Case, OnnxNode, onnx_rule
 from relax_mlir.dialects.shapes import Dim
 
-__all__ = ["CallTirOp", "ConstantOp", "Relax", "ShapeToTensorOp", "TupleGetItemOp", "relax_ops"]
+__all__ = [
+    "CallTirOp",
+    "ConstantOp",
+    "Relax",
+    "ShapeToTensorOp",
+    "TupleGetItemOp",
+    "relax_ops",
+]
 
 
 class RelaxOperation(Operation):
@@ -29,7 +36,11 @@ class RelaxOperation(Operation):
     tolerance: ClassVar[float] = 1e-5  # of f32 results, relative to their scale
 
     def __init_subclass__(
-        cls, *, name: str | None = None, onnx: tuple[str, int] | None = None, **kwargs: Any
+        cls,
+        *,
+        name: str | None = None,
+        onnx: tuple[str, int] | None = None,
+        **kwargs: Any,
     ) -> None:  # Any: upstream's keywords
         super().__init_subclass__(name=name, **kwargs)
         if onnx is not None:
@@ -56,7 +67,9 @@ class RelaxOperation(Operation):
         attrs = {**self.attribute_defaults(), **attrs}
         if results is None:
             results = self.result_types(operands, attrs)
-        packed = [tensors.pack(o) if not isinstance(o, ir.Value) else o for o in operands]
+        packed = [
+            tensors.pack(o) if not isinstance(o, ir.Value) else o for o in operands
+        ]
         super().__init__(
             self.OPERATION_NAME,
             self._ODS_REGIONS,
@@ -77,7 +90,9 @@ class RelaxOperation(Operation):
                 f"`{cls.OPERATION_NAME}` has attributes {sorted(cls.attribute_fields)}, "
                 f"got {sorted(attrs)}"
             )
-        return {n: tensors.attr_of(v, cls.attribute_fields[n]) for n, v in attrs.items()}
+        return {
+            n: tensors.attr_of(v, cls.attribute_fields[n]) for n, v in attrs.items()
+        }
 
     @classmethod
     def attribute_defaults(cls) -> dict[str, Any]:
@@ -95,7 +110,8 @@ class RelaxOperation(Operation):
     ) -> list[ir.Type]:
         """What ``infer`` gives for these operands."""
         types = [
-            o.type if isinstance(o, ir.Value) else tuple(e.type for e in o) for o in operands
+            o.type if isinstance(o, ir.Value) else tuple(e.type for e in o)
+            for o in operands
         ]
         inferred = cls.infer(*types, **attrs)
         return list(inferred) if isinstance(inferred, tuple) else [inferred]
@@ -107,12 +123,15 @@ class RelaxOperation(Operation):
 
     def python_attrs(self) -> dict[str, Any]:
         """The attributes as Python values."""
-        return {n: tensors.python_value(self.attributes[n]) for n in self.attribute_fields}
+        return {
+            n: tensors.python_value(self.attributes[n]) for n in self.attribute_fields
+        }
 
     def unpacked_operands(self) -> "list[ir.Value | list[ir.Value]]":
         """The operands, a tuple as the list of its elements."""
         return [
-            tensors.elements(o) if isinstance(o.type, TupleType) else o for o in self.operands
+            tensors.elements(o) if isinstance(o.type, TupleType) else o
+            for o in self.operands
         ]
 
     def infer_again(self) -> list[ir.Type]:
@@ -165,10 +184,14 @@ class ConstantOp(Relax.Operation, name="constant"):
         numbers = [attr.get_splat_value().value] if attr.is_splat else list(attr)
         shape, dtype = tensors.shape_of(self.y), tensors.dtype_of(self.y)
         array = np.array(numbers, dtype.numpy)
-        return np.broadcast_to(array.reshape(() if attr.is_splat else shape), shape).copy()
+        return np.broadcast_to(
+            array.reshape(() if attr.is_splat else shape), shape
+        ).copy()
 
     @staticmethod
-    def of(array: np.ndarray, constants: MutableMapping[str, np.ndarray], key: str) -> ir.Value:
+    def of(
+        array: np.ndarray, constants: MutableMapping[str, np.ndarray], key: str
+    ) -> ir.Value:
         """A constant with this value; a few elements stand in the IR, others in the pool.
 
         Args:
@@ -197,7 +220,6 @@ def _dense(array: np.ndarray, dtype: DType, type_: ir.Type) -> ir.Attribute:
     make = ir.FloatAttr.get if dtype.is_float else ir.IntegerAttr.get
     values = [make(element, v) for v in array.reshape(-1).tolist()]
     return ir.DenseElementsAttr.get(values, type_)
-
 
 
 class CallTirOp(Relax.Operation, name="call_tir"):
@@ -239,11 +261,15 @@ class TupleGetItemOp(Relax.Operation, name="tuple_get_item"):
     @staticmethod
     def infer(tuple_value: TupleType, index: int) -> ir.Type:
         if not 0 <= index < tuple_value.num_types:
-            raise ValueError(f"tuple has {tuple_value.num_types} elements, got index {index}")
+            raise ValueError(
+                f"tuple has {tuple_value.num_types} elements, got index {index}"
+            )
         return tuple_value.get_type(index)
 
     @classmethod
-    def result_types(cls, operands: Sequence[ir.Value], attrs: dict[str, Any]) -> list[ir.Type]:
+    def result_types(
+        cls, operands: Sequence[ir.Value], attrs: dict[str, Any]
+    ) -> list[ir.Type]:
         return [cls.infer(operands[0].type, **attrs)]
 
     def unpacked_operands(self) -> list[ir.Value]:

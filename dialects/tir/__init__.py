@@ -2,7 +2,14 @@
 
 from relax_mlir.dialects.tir.build import Buffer, Builder, buffer_type
 from relax_mlir.dialects.tir.ops import AllocBufferOp, BlockOp, CallPackedOp, Tir
-from relax_mlir.dialects.tir.scalars import Index, Scalar, cast, constant, emit_dim, select
+from relax_mlir.dialects.tir.scalars import (
+    Index,
+    Scalar,
+    cast,
+    constant,
+    emit_dim,
+    select,
+)
 
 __all__ = [
     "AllocBufferOp",

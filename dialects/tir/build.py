@@ -5,7 +5,7 @@ computed buffer starts as an ``alloc_buffer``; :meth:`Builder.finish` makes the 
 the program's destinations.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from mlir import ir
 from mlir.dialects import func
@@ -85,6 +85,8 @@ class Builder:
         operands: the operator's values; ``legalize`` names its inputs by them.
         types: their types with the symbols to use inside the program.
         results: the result types, likewise.
+        names: what the symbols of the operator's attributes are called in the program;
+            left out, that is read off the types of the operands.
     """
 
     def __init__(
@@ -93,10 +95,14 @@ class Builder:
         operands: Sequence[ir.Value],
         types: Sequence[ir.RankedTensorType],
         results: Sequence[ir.RankedTensorType],
+        names: Mapping[str, Dim] | None = None,
     ) -> None:
         self.results = [(tensors.shape_of(t), tensors.dtype_of(t)) for t in results]
         shaped = [(tensors.shape_of(t), tensors.dtype_of(t)) for t in types]
-        self.symbols = _symbols_of([shape for shape, _ in (*shaped, *self.results)])
+        named = tuple((names or {}).values())
+        self.symbols = _symbols_of(
+            [*(shape for shape, _ in (*shaped, *self.results)), named]
+        )
         memrefs = [buffer_type(*s) for s in (*shaped, *self.results)]
         index = ir.IndexType.get()
         signature = ir.FunctionType.get([*memrefs, *[index] * len(self.symbols)], [])
@@ -108,18 +114,28 @@ class Builder:
             Buffer(a, *s) for a, s in zip(arguments[: len(shaped)], shaped, strict=True)
         ]
         first_symbol = len(shaped) + len(self.results)
-        self._sizes = dict(zip(self.symbols, map(Index, arguments[first_symbol:]), strict=True))
+        self._sizes = dict(
+            zip(self.symbols, map(Index, arguments[first_symbol:]), strict=True)
+        )
         self._destinations = arguments[len(shaped) : first_symbol]
         self._by_value = list(zip(operands, self.inputs, strict=True))
+        self._names = names
+        self._dims: dict[Dim, Index | int] = {}
 
     def _mark(self, arguments: Sequence[tuple[Sequence[Dim], DType]]) -> None:
         attributes = self.function.attributes
         attributes["tir.prim_func"] = ir.UnitAttr.get()
-        attributes["tir.num_outputs"] = tensors.attr_of(len(self.results), ir.IntegerAttr)
+        attributes["tir.num_outputs"] = tensors.attr_of(
+            len(self.results), ir.IntegerAttr
+        )
         if not self.symbols:
             return
-        shape_attrs = [ir.DictAttr.get({"tir.shape": tensors.shape_attr(s)}) for s, _ in arguments]
-        names = [ir.DictAttr.get({"tir.symbol": ir.StringAttr.get(s)}) for s in self.symbols]
+        shape_attrs = [
+            ir.DictAttr.get({"tir.shape": tensors.shape_attr(s)}) for s, _ in arguments
+        ]
+        names = [
+            ir.DictAttr.get({"tir.symbol": ir.StringAttr.get(s)}) for s in self.symbols
+        ]
         attributes["arg_attrs"] = ir.ArrayAttr.get([*shape_attrs, *names])
 
     def buffer(self, value: "ir.Value | Buffer") -> Buffer:
@@ -132,11 +148,32 @@ class Builder:
         raise ValueError("legalize used a value that is no operand of its operation")
 
     def dim(self, dim: Dim) -> "Index | int":
-        """A dimension as an index."""
+        """A dimension as an index; computed once, where the program starts.
+
+        Raises:
+            ValueError: it mentions a symbol that the program does not know.
+        """
         if isinstance(dim, int):
             return dim
-        with ir.InsertionPoint(self._block):
-            return emit_dim(dim, self._sizes)
+        if dim not in self._dims:
+            missing = [s for s in shapes.symbols_of(dim) if s not in self._sizes]
+            if missing:
+                raise ValueError(
+                    f"size `{dim}`: no operand or result tells `{missing[0]}`"
+                )
+            with ir.InsertionPoint.at_block_begin(self._block):
+                self._dims[dim] = emit_dim(dim, self._sizes)
+        return self._dims[dim]
+
+    def local(self, dim: Dim) -> Dim:
+        """A size that an attribute of the operator mentions, in the program's symbols."""
+        if isinstance(dim, int):
+            return dim
+        if self._names is None:
+            theirs = [d for value, _ in self._by_value for d in tensors.shape_of(value)]
+            ours = [d for buffer in self.inputs for d in buffer.shape]
+            self._names = shapes.bind_shape(theirs, ours)
+        return shapes.substitute(dim, self._names)
 
     def alloc(self, shape: Sequence[Dim], dtype: DType) -> Buffer:
         """A new buffer of the program."""
@@ -160,7 +197,9 @@ class Builder:
     ) -> None:
         """A raw block: ``body`` and ``init`` get the axis variables and store themselves."""
         with ir.InsertionPoint(self._block):
-            values = [Index.value_of(self.dim(e)) for e in extents if not isinstance(e, int)]
+            values = [
+                Index.value_of(self.dim(e)) for e in extents if not isinstance(e, int)
+            ]
             static = [e if isinstance(e, int) else -1 for e in extents]
             op = ir.Operation.create(
                 BlockOp.OPERATION_NAME,
@@ -177,7 +216,9 @@ class Builder:
             if write is not None:
                 self._fill_region(region, len(extents), write)
 
-    def _fill_region(self, region: ir.Region, rank: int, write: Callable[..., None]) -> None:
+    def _fill_region(
+        self, region: ir.Region, rank: int, write: Callable[..., None]
+    ) -> None:
         index = ir.IndexType.get()
         loc = ir.Location.current
         block = ir.Block.create_at_start(region, [index] * rank, [loc] * rank)
@@ -185,10 +226,14 @@ class Builder:
             write(*map(Index, block.arguments))
             ir.Operation.create("gpu.yield")
 
-    def compute(self, shape: Sequence[Dim], body: Body, dtype: DType, name: str = "compute") -> Buffer:
+    def compute(
+        self, shape: Sequence[Dim], body: Body, dtype: DType, name: str = "compute"
+    ) -> Buffer:
         """A buffer whose element at ``i, j, ...`` is ``body(i, j, ...)``."""
         out = self.alloc(shape, dtype)
-        self.block(name, shape, "S" * len(shape), lambda *axes: out.store(body(*axes), axes))
+        self.block(
+            name, shape, "S" * len(shape), lambda *axes: out.store(body(*axes), axes)
+        )
         return out
 
     def reduce_over(
@@ -199,30 +244,57 @@ class Builder:
         body: Body,
         dtype: DType,
         name: str = "reduce",
+        *,
+        spatial: Sequence[Dim] | None = None,
+        place: "Callable[..., tuple[Index | int, ...]]" = lambda *axes: axes,
     ) -> Buffer:
         """A buffer whose element combines ``body(*spatial, *reduce)`` over all reduce axes.
 
+        Sums and products of f16 and bf16 are kept in f32, and rounded at the end.
+
         Args:
             kind: ``add``, ``mul``, ``max``, ``min`` or ``or``.
-            shape: the spatial extents, which are the result's shape.
+            shape: the result's shape.
             reduced: the extents of the reduce axes.
+            spatial: the spatial extents, where they are not the result's shape.
+            place: where the result of a spatial point lies: each element once.
         """
+        if kind in ("add", "mul") and dtype.is_float and dtype.bits < 32:
+            wide = self.reduce_over(
+                kind,
+                shape,
+                reduced,
+                lambda *axes: self.wide(body(*axes)),
+                _F32,
+                name,
+                spatial=spatial,
+                place=place,
+            )
+            return self.map(lambda v: cast(v, dtype), wide, dtype=dtype, name="round")
         start, combine = _REDUCTIONS[kind]
         out = self.alloc(shape, dtype)
-        rank = len(shape)
+        spatial = shape if spatial is None else spatial
+        rank = len(spatial)
 
         def init(*axes: Index) -> None:
-            out.store(constant(_finite(start, dtype), dtype), axes[:rank])
+            out.store(constant(_finite(start, dtype), dtype), place(*axes[:rank]))
 
         def update(*axes: Index) -> None:
             value = body(*axes)
-            out.store(combine(out[axes[:rank]], value), axes[:rank])
+            where = place(*axes[:rank])
+            out.store(combine(out[where], value), where)
 
         kinds = "S" * rank + "R" * len(reduced)
-        self.block(name, (*shape, *reduced), kinds, update, init)
+        self.block(name, (*spatial, *reduced), kinds, update, init)
         return out
 
-    def map(self, fn: Callable[..., Scalar], *operands: "ir.Value | Buffer", dtype: DType | None = None, name: str = "map") -> Buffer:
+    def map(
+        self,
+        fn: Callable[..., Scalar],
+        *operands: "ir.Value | Buffer",
+        dtype: DType | None = None,
+        name: str = "map",
+    ) -> Buffer:
         """Apply ``fn`` to every element, operands broadcast as numpy does."""
         buffers = [self.buffer(o) for o in operands]
         shape = shapes.broadcast(*(b.shape for b in buffers))
@@ -248,13 +320,16 @@ class Builder:
         axes = shapes.normalize_axes(axes, source.rank)
         kept = [i for i in range(source.rank) if i not in axes]
         shape = shapes.reduced(source.shape, axes, keepdims)
-        position = {axis: (i if keepdims else None) for i, axis in enumerate(range(source.rank))}
+        position = {
+            axis: (i if keepdims else None) for i, axis in enumerate(range(source.rank))
+        }
         spatial = {k: (position[k] if keepdims else i) for i, k in enumerate(kept)}
 
         def body(*points: Index) -> Scalar:
             inner = points[len(shape) :]
             where = [
-                inner[axes.index(i)] if i in axes else points[spatial[i]] for i in range(source.rank)
+                inner[axes.index(i)] if i in axes else points[spatial[i]]
+                for i in range(source.rank)
             ]
             return fn(source[tuple(where)])
 
@@ -266,7 +341,9 @@ class Builder:
         results = [results] if isinstance(results, Buffer) else list(results)
         own = {id(b) for b in self.inputs}
         used: list[ir.Value] = []
-        for position, (result, destination) in enumerate(zip(results, self._destinations, strict=True)):
+        for position, (result, destination) in enumerate(
+            zip(results, self._destinations, strict=True)
+        ):
             shape, dtype = self.results[position]
             if id(result) in own or any(result.value == v for v in used):
                 source = result
@@ -286,6 +363,12 @@ class Builder:
     cast = staticmethod(cast)
 
     @staticmethod
+    def wide(operand: Scalar) -> Scalar:
+        """In f32 if it is f16 or bf16: the type that its sums are kept in."""
+        is_half = operand.dtype.is_float and operand.dtype.bits < 32
+        return cast(operand, _F32) if is_half else operand
+
+    @staticmethod
     def math(name: str, operand: Scalar) -> Scalar:
         """``math.<name>``; f16 and bf16 are computed in f32."""
         if operand.dtype.bits >= 32:
@@ -293,10 +376,15 @@ class Builder:
         wide = unary(f"math.{name}", cast(operand, _F32))
         return cast(wide, operand.dtype)
 
-    def guarded(self, condition: Scalar, read: Callable[[], Scalar], otherwise: Scalar) -> Scalar:
+    def guarded(
+        self, condition: Scalar, read: Callable[[], Scalar], otherwise: Scalar
+    ) -> Scalar:
         """``read()`` where ``condition`` holds, else ``otherwise``; never reads elsewhere."""
         op = ir.Operation.create(
-            "scf.if", results=[otherwise.value.type], operands=[condition.value], regions=2
+            "scf.if",
+            results=[otherwise.value.type],
+            operands=[condition.value],
+            regions=2,
         )
         then = ir.Block.create_at_start(op.regions[0], [])
         with ir.InsertionPoint(then):
@@ -317,7 +405,9 @@ def _finite(start: float, dtype: DType) -> float:
     return -(1 << (dtype.bits - 1)) if start < 0 else (1 << (dtype.bits - 1)) - 1
 
 
-def _broadcast_axes(shape: Sequence[Dim], to: Sequence[Dim], axes: Sequence[Index]) -> "tuple[Index | int, ...]":
+def _broadcast_axes(
+    shape: Sequence[Dim], to: Sequence[Dim], axes: Sequence[Index]
+) -> "tuple[Index | int, ...]":
     """Where an operand of ``shape`` is read for the point ``axes`` of ``to``."""
     tail = axes[len(axes) - len(shape) :]
     wide = to[len(to) - len(shape) :]

@@ -13,13 +13,24 @@ from relax_mlir.dialects.shapes import Dim, Expr
 __all__ = ["Index", "Scalar", "cast", "constant", "emit_dim", "select", "unary"]
 
 # arith.cmpi and arith.cmpf predicate numbers.
-_CMPI = {"eq": (0, 0), "ne": (1, 1), "lt": (2, 6), "le": (3, 7), "gt": (4, 8), "ge": (5, 9)}
+_CMPI = {
+    "eq": (0, 0),
+    "ne": (1, 1),
+    "lt": (2, 6),
+    "le": (3, 7),
+    "gt": (4, 8),
+    "ge": (5, 9),
+}
 _CMPF = {"eq": 1, "gt": 2, "ge": 3, "lt": 4, "le": 5, "ne": 13}
 
 
-def emit(name: str, type_: ir.Type, *operands: ir.Value, **attributes: ir.Attribute) -> ir.Value:
+def emit(
+    name: str, type_: ir.Type, *operands: ir.Value, **attributes: ir.Attribute
+) -> ir.Value:
     """Build one operation with one result at the insertion point."""
-    op = ir.Operation.create(name, results=[type_], operands=list(operands), attributes=attributes)
+    op = ir.Operation.create(
+        name, results=[type_], operands=list(operands), attributes=attributes
+    )
     return op.results[0]
 
 
@@ -41,19 +52,29 @@ class Scalar:
     def _same(self, other: Scalar | float) -> Scalar:
         return other if isinstance(other, Scalar) else constant(other, self.dtype)
 
-    def _binary(self, suffix: dict[str, str], other: Scalar | float, swap: bool = False) -> Scalar:
+    def _binary(
+        self, suffix: dict[str, str], other: Scalar | float, swap: bool = False
+    ) -> Scalar:
         lhs, rhs = (self._same(other), self) if swap else (self, self._same(other))
         kind = "u" if self.dtype.kind == "b" else self.dtype.kind
-        return Scalar(emit(suffix[kind], lhs.value.type, lhs.value, rhs.value), self.dtype)
+        return Scalar(
+            emit(suffix[kind], lhs.value.type, lhs.value, rhs.value), self.dtype
+        )
 
     def __add__(self, other: Scalar | float) -> Scalar:
-        return self._binary({"f": "arith.addf", "i": "arith.addi", "u": "arith.addi"}, other)
+        return self._binary(
+            {"f": "arith.addf", "i": "arith.addi", "u": "arith.addi"}, other
+        )
 
     def __sub__(self, other: Scalar | float) -> Scalar:
-        return self._binary({"f": "arith.subf", "i": "arith.subi", "u": "arith.subi"}, other)
+        return self._binary(
+            {"f": "arith.subf", "i": "arith.subi", "u": "arith.subi"}, other
+        )
 
     def __mul__(self, other: Scalar | float) -> Scalar:
-        return self._binary({"f": "arith.mulf", "i": "arith.muli", "u": "arith.muli"}, other)
+        return self._binary(
+            {"f": "arith.mulf", "i": "arith.muli", "u": "arith.muli"}, other
+        )
 
     def __radd__(self, other: float) -> Scalar:
         return self._same(other) + self
@@ -70,14 +91,18 @@ class Scalar:
     def __truediv__(self, other: Scalar | float) -> Scalar:
         rhs = self._same(other)
         if self.dtype.is_float:
-            return Scalar(emit("arith.divf", self.value.type, self.value, rhs.value), self.dtype)
+            return Scalar(
+                emit("arith.divf", self.value.type, self.value, rhs.value), self.dtype
+            )
         return self._divide_integers(rhs, "arith.divsi", "arith.divui")
 
     def __mod__(self, other: Scalar | float) -> Scalar:
         """The remainder with the sign of the dividend (C's ``fmod`` and ``%``)."""
         rhs = self._same(other)
         if self.dtype.is_float:
-            return Scalar(emit("arith.remf", self.value.type, self.value, rhs.value), self.dtype)
+            return Scalar(
+                emit("arith.remf", self.value.type, self.value, rhs.value), self.dtype
+            )
         return self._divide_integers(rhs, "arith.remsi", "arith.remui")
 
     def _divide_integers(self, rhs: Scalar, signed: str, unsigned: str) -> Scalar:
@@ -85,11 +110,15 @@ class Scalar:
         is_zero = rhs.equal(0)
         divisor = select(is_zero, constant(1, self.dtype), rhs)
         if self.dtype.kind != "i":
-            quotient = Scalar(emit(unsigned, self.value.type, self.value, divisor.value), self.dtype)
+            quotient = Scalar(
+                emit(unsigned, self.value.type, self.value, divisor.value), self.dtype
+            )
             return select(is_zero, constant(0, self.dtype), quotient)
         is_minus_one = rhs.equal(-1)
         divisor = select(is_minus_one, constant(1, self.dtype), divisor)
-        quotient = Scalar(emit(signed, self.value.type, self.value, divisor.value), self.dtype)
+        quotient = Scalar(
+            emit(signed, self.value.type, self.value, divisor.value), self.dtype
+        )
         negated = 0 - self if signed == "arith.divsi" else constant(0, self.dtype)
         quotient = select(is_minus_one, negated, quotient)
         return select(is_zero, constant(0, self.dtype), quotient)
@@ -121,7 +150,10 @@ class Scalar:
         if self.dtype.is_float:
             name, number = "arith.cmpf", _CMPF[predicate]
         else:
-            name, number = "arith.cmpi", _CMPI[predicate][0 if self.dtype.kind == "i" else 1]
+            name, number = (
+                "arith.cmpi",
+                _CMPI[predicate][0 if self.dtype.kind == "i" else 1],
+            )
         i1 = ir.IntegerType.get_signless(1)
         value = emit(name, i1, self.value, rhs.value, predicate=_int_attr(number, i64))
         return Scalar(value, dtype("bool"))
@@ -146,11 +178,15 @@ class Scalar:
 
     def maximum(self, other: Scalar | float) -> Scalar:
         """The larger one; NaN if either is."""
-        return self._binary({"f": "arith.maximumf", "i": "arith.maxsi", "u": "arith.maxui"}, other)
+        return self._binary(
+            {"f": "arith.maximumf", "i": "arith.maxsi", "u": "arith.maxui"}, other
+        )
 
     def minimum(self, other: Scalar | float) -> Scalar:
         """The smaller one; NaN if either is."""
-        return self._binary({"f": "arith.minimumf", "i": "arith.minsi", "u": "arith.minui"}, other)
+        return self._binary(
+            {"f": "arith.minimumf", "i": "arith.minsi", "u": "arith.minui"}, other
+        )
 
 
 def constant(value: float, type_: DType) -> Scalar:
@@ -168,7 +204,9 @@ def constant(value: float, type_: DType) -> Scalar:
 
 def select(condition: Scalar, then: Scalar, otherwise: Scalar) -> Scalar:
     """``then`` where ``condition`` holds, else ``otherwise``."""
-    value = emit("arith.select", then.value.type, condition.value, then.value, otherwise.value)
+    value = emit(
+        "arith.select", then.value.type, condition.value, then.value, otherwise.value
+    )
     return Scalar(value, then.dtype)
 
 
@@ -226,7 +264,9 @@ class Index:
         return emit("arith.constant", type_, value=_int_attr(int(index), type_))
 
     def _op(self, name: str, lhs: Any, rhs: Any) -> Index:
-        return Index(emit(name, ir.IndexType.get(), Index.value_of(lhs), Index.value_of(rhs)))
+        return Index(
+            emit(name, ir.IndexType.get(), Index.value_of(lhs), Index.value_of(rhs))
+        )
 
     def __add__(self, other: Index | int) -> Index:
         return self if other == 0 else self._op("arith.addi", self, other)
@@ -270,7 +310,9 @@ class Index:
         i1, i64 = (ir.IntegerType.get_signless(n) for n in (1, 64))
         number = _int_attr(_CMPI[predicate][0], i64)
         rhs = Index.value_of(other)
-        return Scalar(emit("arith.cmpi", i1, self.value, rhs, predicate=number), dtype("bool"))
+        return Scalar(
+            emit("arith.cmpi", i1, self.value, rhs, predicate=number), dtype("bool")
+        )
 
     def __lt__(self, other: Index | int) -> Scalar:
         return self._compare("lt", other)

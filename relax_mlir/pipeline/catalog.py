@@ -10,7 +10,7 @@ import pkgutil
 import re
 from collections.abc import Iterable
 
-from relax_mlir.errors import PipelineError, near_misses
+from relax_mlir.errors import near_misses
 from relax_mlir.pipeline import upstream
 from relax_mlir.rewriting import Pass
 
@@ -29,11 +29,11 @@ def find_pass(name: str) -> type[Pass]:
     """The class of our pass ``name``.
 
     Raises:
-        PipelineError: there is none.
+        ValueError: there is none.
     """
     kind = load_pass(name)
     if kind is None:
-        raise unknown_pass(name)
+        raise ValueError(unknown_pass(name))
     return kind
 
 
@@ -43,10 +43,10 @@ def list_passes() -> dict[str, type[Pass]]:
     return {name: kind for name, kind in loaded if kind is not None}
 
 
-def unknown_pass(name: str) -> PipelineError:
-    """The error for a pass that neither we nor upstream have."""
+def unknown_pass(name: str) -> str:
+    """The sentence for a pass that neither we nor upstream have."""
     known = [*_file_names(), *upstream.known_passes()]
-    return PipelineError(f"pipeline: unknown pass `{name}`.{near_misses(name, known)}")
+    return f"unknown pass `{name}`.{near_misses(name, known)}"
 
 
 def load_pass(name: str) -> type[Pass] | None:

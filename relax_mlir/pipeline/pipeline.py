@@ -161,39 +161,46 @@ def _resolve(
     element: Element, anchors: tuple[str, ...], text: str
 ) -> OurPass | UpstreamPass | Nest:
     """Find out what an element means, and check it."""
-    if element.inner is not None:
-        return _resolve_nest(element, anchors, text)
-    if catalog.is_ours(element.name):
-        kind = catalog.find_pass(element.name)
-        _check_nesting(element.name, kind, anchors)
-        return OurPass(element.name, make_pass(kind, element, text))
-    if not upstream.has_pass(element.name):
-        if "." in element.name:
-            problem = f"expected passes for `{element.name}` in parentheses"
-            raise malformed(text, element.at + len(element.name), problem)
-        raise catalog.unknown_pass(element.name)
-    upstream.check_pass(anchors, element.name, element.options or "")
-    return UpstreamPass(element.name, element.options or "")
-
-
-def _resolve_nest(element: Element, anchors: tuple[str, ...], text: str) -> Nest:
-    if not element.inner:
-        problem = f"expected passes for `{element.name}`"
-        raise malformed(text, element.at + len(element.name), problem)
-    if catalog.is_ours(element.name) or upstream.has_pass(element.name):
-        problem = f"`{element.name}` is a pass: expected `{{options}}`"
-        raise malformed(text, element.at + len(element.name), problem)
-    upstream.check_anchor(element.name)
+    try:
+        if element.inner is not None:
+            _check_nest(element)
+        elif catalog.is_ours(element.name):
+            kind = catalog.find_pass(element.name)
+            _check_anchors(element.name, kind, anchors)
+            return OurPass(element.name, make_pass(kind, element, text))
+        else:
+            return _resolve_upstream(element, anchors)
+    except PipelineError:
+        raise
+    except ValueError as error:
+        raise malformed(text, element.at, str(error)) from error
     anchors = (*anchors, element.name)
     return Nest(element.name, tuple(_resolve(e, anchors, text) for e in element.inner))
 
 
-def _check_nesting(name: str, kind: type[Pass], anchors: tuple[str, ...]) -> None:
+def _resolve_upstream(element: Element, anchors: tuple[str, ...]) -> UpstreamPass:
+    if not upstream.has_pass(element.name):
+        if "." in element.name:
+            raise ValueError(f"expected passes in parentheses after `{element.name}`")
+        raise ValueError(catalog.unknown_pass(element.name))
+    upstream.check_pass(anchors, element.name, element.options or "")
+    return UpstreamPass(element.name, element.options or "")
+
+
+def _check_nest(element: Element) -> None:
+    if not element.inner:
+        raise ValueError(f"expected passes in `{element.name}(...)`")
+    if catalog.is_ours(element.name) or upstream.has_pass(element.name):
+        raise ValueError(f"`{element.name}` is a pass: its options stand in braces")
+    upstream.check_anchor(element.name)
+
+
+def _check_anchors(name: str, kind: type[Pass], anchors: tuple[str, ...]) -> None:
     if not anchors or (anchors == (FUNCTION,) and _is_per_function(kind)):
         return
     also = f" or `{FUNCTION}`" if _is_per_function(kind) else ""
-    raise PipelineError(
-        f"pipeline: `{name}` runs on `{MODULE}`{also}, not on `{anchors[-1]}`. "
+    raise ValueError(
+        f"`{name}` runs on `{MODULE}`{also}, not on `{anchors[-1]}`. "
         f"Write it outside of `{anchors[0]}(...)`."
     )
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from mlir import ir
 from mlir.passmanager import PassManager
 
-from relax_mlir.errors import PipelineError, near_misses
+from relax_mlir.errors import near_misses
 
 __all__ = [
     "REFUSED",
@@ -39,6 +39,9 @@ MLIRError: type[Exception] = vars(ir)["MLIRError"]
 _WORD = re.compile(r"[a-z0-9-]+")
 _ANCHORS = ("any", "builtin.module", "func.func", "gpu.module", "llvm.func")
 _DESCRIPTOR = threading.Lock()  # pipelines of kernels are parsed on many threads
+_HELP_LINE = re.compile(
+    r"^( {4}(?= *=)| {6}| {8})(-{0,2})(=?[A-Za-z0-9-]+)", re.MULTILINE
+)
 _SHOWN_DIAGNOSTICS = 5
 
 
@@ -46,35 +49,39 @@ def check_anchor(name: str) -> None:
     """Check that passes can be nested under operation ``name``.
 
     Raises:
-        PipelineError: MLIR has no such operation.
+        ValueError: MLIR has no such operation.
     """
     if name != "any" and not _context().is_registered_operation(name):
-        hint = near_misses(name, _ANCHORS)
-        raise PipelineError(f"pipeline: unknown operation `{name}`.{hint}")
+        raise ValueError(f"unknown operation `{name}`.{near_misses(name, _ANCHORS)}")
 
 
 def check_pass(anchors: Sequence[str], name: str, options: str) -> None:
     """Check that MLIR has the pass, takes the options, and can nest it like this.
 
     Raises:
-        PipelineError: it has not, it does not, or the pass is refused.
+        ValueError: it has not, it does not, or the pass is refused.
     """
     for word in (name, *_WORD.findall(options)):
         if word in REFUSED:
-            raise PipelineError(f"pipeline: `{word}` is refused: {REFUSED[word]}.")
-    _check_text(nested(anchors, name, options), name)
+            raise ValueError(f"`{word}` is refused: {REFUSED[word]}")
+    refusal = _read(nested(anchors, name, options))
+    if refusal is not None:
+        raise ValueError(_explain(name, *refusal))
 
 
 @functools.cache
-def _check_text(text: str, name: str) -> None:
-    """Let MLIR read the text; each kernel asks for the same pipelines."""
+def _read(text: str) -> tuple[str, str] | None:
+    """What MLIR says and prints if it cannot read ``text``.
+
+    Kept, because every kernel asks for the same few pipelines.
+    """
     with _printed_errors() if "{" in text else nullcontext([""]) as printed:
         try:
             PassManager.parse(text, _context())
-            return
+            return None
         except ValueError as error:
             problem = str(error)
-    raise _refusal(name, problem, printed[0])
+    return problem, printed[0]
 
 
 @functools.cache
@@ -127,48 +134,58 @@ def _context() -> ir.Context:
 
 
 @functools.cache
-def _help() -> dict[str, tuple[str, ...]]:
-    """Options by pass, as ``mlir-opt --help`` lists them; the bindings list nothing.
+def _help() -> dict[str, dict[str, list[str]]]:
+    """Choices by option by pass, as ``mlir-opt --help`` prints; the bindings have none.
 
     It takes 0.1 s, so it is only for errors, and empty where the tool is missing.
     """
     tool = Path(ir.__file__ or "").parent / "bin" / "mlir-opt"
     try:
-        done = subprocess.run(
+        run = subprocess.run(
             [tool, "--help"], capture_output=True, text=True, check=True
         )
     except (OSError, subprocess.CalledProcessError):
         return {}
-    found: dict[str, tuple[str, ...]] = {}
-    name = ""
-    for line in done.stdout.splitlines():
-        entry = re.match(r"( {6}| {8})--?([A-Za-z0-9-]+)(\S*)", line)
-        if entry is None:
-            name = "" if line.startswith("  -") else name
-        elif len(entry[1]) == 6:
-            name = entry[2]
-            found[name] = ()
-        elif name:
-            found[name] += (entry[2],)
+    found: dict[str, dict[str, list[str]]] = {}
+    options: dict[str, list[str]] = {}
+    choices: list[str] = []
+    for indent, dashes, word in _HELP_LINE.findall(run.stdout):
+        if not dashes:
+            choices.append(word.removeprefix("="))
+        elif len(indent) > 6:
+            choices = options[word] = []
+        else:
+            options = found[word] = {}
     return found
 
 
-def _refusal(name: str, problem: str, printed: str) -> PipelineError:
-    """The error for text that MLIR's parser does not take."""
+def _explain(name: str, problem: str, printed: str) -> str:
+    """One sentence from what MLIR's parser says and prints."""
     if match := re.search(r"no such option (\S+)", problem):
-        flags = _help().get(name, ())
+        flags = _help().get(name, {})
         known = ", ".join(f"`{flag}`" for flag in flags) or "none"
-        reason = f"`{name}` has no option `{match[1]}`: its options are {known}."
-        return PipelineError(f"pipeline: {reason}{near_misses(match[1], flags)}")
+        hint = near_misses(match[1], flags)
+        return f"`{name}` has no option `{match[1]}`: its options are {known}.{hint}"
     if match := re.search(r"restricted to '(\S+)' on .* run on '(\S+)'", problem):
         hint = f" Write `{match[1]}({name})`." if match[2] == "builtin.module" else ""
-        return PipelineError(
-            f"pipeline: `{name}` runs on `{match[1]}`, not on `{match[2]}`.{hint}"
-        )
+        return f"`{name}` runs on `{match[1]}`, not on `{match[2]}`.{hint}"
+    said = f"{problem}\n{printed}"
+    if match := re.search(r"'(\S+)' does not refer to a registered pass", said):
+        hint = near_misses(match[1], known_passes())
+        return f"`{name}`: unknown pass `{match[1]}` in its options.{hint}"
     if match := re.search(r"for the -*(\S+) option: (.*)", printed):
-        return PipelineError(f"pipeline: `{name}`: option `{match[1]}`: {match[2]}")
-    reason = " ".join(f"{printed} {problem}".split())
-    return PipelineError(f"pipeline: `{name}`: {reason}")
+        return f"`{name}`: option `{match[1]}`: {_explain_value(name, *match.groups())}"
+    return f"`{name}`: {' '.join(said.split())}"
+
+
+def _explain_value(name: str, option: str, problem: str) -> str:
+    if match := re.search(r"'(.*)' value invalid for (\S+) argument", problem):
+        return f"expected {match[2]}, got `{match[1]}`"
+    if match := re.search(r"Cannot find option named '(.*)'", problem):
+        choices = _help().get(name, {}).get(option, [])
+        known = " or ".join(f"`{choice}`" for choice in choices) or "another value"
+        return f"expected {known}, got `{match[1]}`"
+    return problem
 
 
 @contextmanager

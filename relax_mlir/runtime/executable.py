@@ -60,7 +60,10 @@ class Signature:
     def from_fields(fields: Mapping[str, Any]) -> "Signature":  # Any: JSON
         """A signature from its fields, as JSON holds them."""
         roles = {
-            role: tuple(Parameter(p["name"], p["dtype"], tuple(p["shape"])) for p in fields[role])
+            role: tuple(
+                Parameter(p["name"], p["dtype"], tuple(p["shape"]))
+                for p in fields[role]
+            )
             for role in ("inputs", "outputs")
         }
         lists = {k: tuple(fields[k]) for k in ("symbols", "derived", "constants")}
@@ -259,7 +262,7 @@ def load(path: str | os.PathLike[str], *, threads: int | None = None) -> Executa
         raise RelaxError(
             f"`{path}`: not a compiled model, or damaged: {error}"
         ) from error
-    signature = _signature(manifest["signature"])
+    signature = Signature.from_fields(manifest["signature"])
     return Executable(
         code, signature, constants, threads=threads or manifest["threads"]
     )

@@ -42,9 +42,13 @@ def run_lowered(
             if "relax_addresses" in str(op.attributes["sym_name"]):
                 module.mlir.body.append(op)
                 break
-        engine = ExecutionEngine(module.mlir, opt_level=2, shared_libs=[cpu.library_path()])
+        engine = ExecutionEngine(
+            module.mlir, opt_level=2, shared_libs=[cpu.library_path()]
+        )
         address = _addresses(engine)
-    constants = {k: np.ascontiguousarray(module.constants[k]) for k in signature.constants}
+    constants = {
+        k: np.ascontiguousarray(module.constants[k]) for k in signature.constants
+    }
     function = make_function(signature, constants, address, 1, engine)
     return tuple(map(cpu.array_of, function(*map(as_tensor, arrays))))
 

@@ -55,7 +55,9 @@ def constant(value: float, type_: ir.Type) -> ir.Value:
     return op("arith.constant", type_, value=make(type_, value))
 
 
-def _fold(name: str, fold: Callable[[int, int], int], lhs: Extent, rhs: Extent) -> Extent:
+def _fold(
+    name: str, fold: Callable[[int, int], int], lhs: Extent, rhs: Extent
+) -> Extent:
     if isinstance(lhs, int) and isinstance(rhs, int):
         return fold(lhs, rhs)
     return op(name, ir.IndexType.get(), index(lhs), index(rhs))
@@ -159,14 +161,18 @@ def _create_loop(
         regions=1,
     )
     types = [ir.IndexType.get(), *(c.type for c in carried)]
-    block = ir.Block.create_at_start(loop.regions[0], types, [ir.Location.current] * len(types))
+    block = ir.Block.create_at_start(
+        loop.regions[0], types, [ir.Location.current] * len(types)
+    )
     with ir.InsertionPoint(block):
         following = body(*block.arguments)
         ir.Operation.create("scf.yield", operands=list(following or ()))
     return loop
 
 
-def parallel_loop(tiles: Extent, body: Callable[[ir.Value], None], grain: int = 1) -> None:
+def parallel_loop(
+    tiles: Extent, body: Callable[[ir.Value], None], grain: int = 1
+) -> None:
     """The loop over the independent tiles of a kernel: every kernel has exactly one.
 
     Args:
@@ -187,12 +193,16 @@ def alloc(shape: Sequence[Extent], element: ir.Type) -> ir.Value:
     """Scratch of one tile; it becomes part of the thread's scratch memory."""
     dynamic = ir.ShapedType.get_dynamic_size()
     sizes = [s for s in shape if not isinstance(s, int)]
-    type_ = ir.MemRefType.get([s if isinstance(s, int) else dynamic for s in shape], element)
+    type_ = ir.MemRefType.get(
+        [s if isinstance(s, int) else dynamic for s in shape], element
+    )
     segments = ir.DenseI32ArrayAttr.get([len(sizes), 0])
     return op("memref.alloc", type_, *sizes, operandSegmentSizes=segments)
 
 
-def reinterpret(buffer: ir.Value, type_: ir.MemRefType, sizes: Sequence[Extent]) -> ir.Value:
+def reinterpret(
+    buffer: ir.Value, type_: ir.MemRefType, sizes: Sequence[Extent]
+) -> ir.Value:
     """A row-major buffer seen in another shape."""
     strides: list[Extent] = [1]
     for size in reversed(sizes[1:]):
@@ -201,7 +211,9 @@ def reinterpret(buffer: ir.Value, type_: ir.MemRefType, sizes: Sequence[Extent])
     known, _ = type_.get_strides_and_offset()
     mark = ir.ShapedType.get_dynamic_stride_or_offset()
     dynamic_sizes = [index(s) for s, n in zip(sizes, type_.shape, strict=True) if n < 0]
-    dynamic_strides = [index(s) for s, n in zip(strides, known, strict=True) if n == mark]
+    dynamic_strides = [
+        index(s) for s, n in zip(strides, known, strict=True) if n == mark
+    ]
     return op(
         "memref.reinterpret_cast",
         type_,

@@ -11,6 +11,7 @@ from relax_mlir.schedules.emit import Extent, add, index, multiply, op
 
 __all__ = ["Access", "Kernel", "Statement", "collapse_axes", "read_kernel"]
 
+
 @dataclass(frozen=True)
 class Access:
     """One operand of a statement.
@@ -108,16 +109,16 @@ def read_kernel(function: func.FuncOp) -> Kernel:
     """Read the statements of a function at the linalg level."""
     kernel = Kernel(function)
     starts: dict[ir.Value, tuple[ir.OpView, ir.Attribute]] = {}
-    for op in list(kernel.block.operations):
-        name = op.operation.name
+    for operation in list(kernel.block.operations):
+        name = operation.operation.name
         if name == "linalg.generic":
-            start = _constant_fill(op)
+            start = _constant_fill(operation)
             if start is not None:
-                starts[list(op.operands)[-1]] = (op, start)
+                starts[list(operation.operands)[-1]] = (operation, start)
                 continue
-            kernel.statements.append(_statement(op, starts))
+            kernel.statements.append(_statement(operation, starts))
         elif name == "memref.alloc":
-            kernel.temporaries.append(op.results[0])
+            kernel.temporaries.append(operation.results[0])
         elif name == "scf.for":
             kernel.has_loops = True
     kernel.has_loops |= bool(starts)
@@ -133,20 +134,24 @@ def _constant_fill(op: ir.OpView) -> ir.Attribute | None:
     return stored.attributes["value"] if stored.name == "arith.constant" else None
 
 
-def _statement(op: ir.OpView, starts: dict[ir.Value, tuple[ir.OpView, ir.Attribute]]) -> Statement:
+def _statement(
+    op: ir.OpView, starts: dict[ir.Value, tuple[ir.OpView, ir.Attribute]]
+) -> Statement:
     maps = [a.value for a in op.attributes["indexing_maps"]]
     kinds = "".join(
         "R" if "reduction" in str(k) else "S" for k in op.attributes["iterator_types"]
     )
     operands = list(op.operands)
-    count = list(op.attributes["operandSegmentSizes"])[0]
+    count = next(iter(op.attributes["operandSegmentSizes"]))
     forms = [[_form(r) for r in m.results] for m in maps]
     extents = tuple(_extent(operands, forms, axis) for axis in range(len(kinds)))
     accesses = [_access(v, f) for v, f in zip(operands, forms, strict=True)]
     start = None
     if "R" in kinds and operands[-1] in starts:
         start = starts.pop(operands[-1])[1]
-    return Statement(op, kinds, extents, tuple(accesses[:count]), tuple(accesses[count:]), start)
+    return Statement(
+        op, kinds, extents, tuple(accesses[:count]), tuple(accesses[count:]), start
+    )
 
 
 def _access(buffer: ir.Value, forms: Sequence[Linear]) -> Access:
@@ -168,11 +173,17 @@ def _form(expr: ir.AffineExpr) -> Linear:
     both = expr
     lhs, rhs = _form(both.lhs), _form(both.rhs)
     if isinstance(expr, ir.AffineMulExpr):
-        return lhs.scaled(rhs.constant) if not rhs.coefficients else rhs.scaled(lhs.constant)
+        return (
+            lhs.scaled(rhs.constant)
+            if not rhs.coefficients
+            else rhs.scaled(lhs.constant)
+        )
     return lhs.plus(rhs)
 
 
-def _extent(operands: Sequence[ir.Value], forms: Sequence[Sequence[Linear]], axis: int) -> Extent:
+def _extent(
+    operands: Sequence[ir.Value], forms: Sequence[Sequence[Linear]], axis: int
+) -> Extent:
     """The size of an axis, from an operand that it indexes alone."""
     for buffer, indices in zip(operands, forms, strict=True):
         for position, form in enumerate(indices):
@@ -207,7 +218,9 @@ def collapse_axes(statement: Statement) -> Statement:
     extents = list(statement.extents)
     for axis in range(len(extents) - 1):
         pair = statement.kinds[axis : axis + 2]
-        if pair == "SS" and all(_walks_as_one(a, axis, statement.extents) for a in statement.accesses):
+        if pair == "SS" and all(
+            _walks_as_one(a, axis, statement.extents) for a in statement.accesses
+        ):
             extents[axis + 1] = multiply(extents[axis], extents[axis + 1])
             extents[axis] = 1
     return replace(statement, extents=tuple(extents))

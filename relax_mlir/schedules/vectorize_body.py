@@ -10,15 +10,19 @@ from mlir import ir
 from relax_mlir.indexing import linear_in
 from relax_mlir.schedules.emit import broadcast, constant, index, op, vector_type
 
-__all__ = ["BodyCloner", "NotVectorizable", "load", "store"]
+__all__ = ["BodyCloner", "NotVectorizableError", "load", "store"]
 
 
-class NotVectorizable(Exception):
+class NotVectorizableError(Exception):
     """A body reads or branches in a way that differs from lane to lane."""
 
 
 def load(
-    buffer: ir.Value, where: Sequence[ir.Value], lanes: int, stride: int, mask: ir.Value | None
+    buffer: ir.Value,
+    where: Sequence[ir.Value],
+    lanes: int,
+    stride: int,
+    mask: ir.Value | None,
 ) -> ir.Value:
     """Read ``lanes`` neighbours, or one element for all lanes if ``stride`` is 0."""
     element = buffer.type.element_type
@@ -34,7 +38,11 @@ def load(
 
 
 def _load_strided(
-    buffer: ir.Value, where: Sequence[ir.Value], lanes: int, stride: int, mask: ir.Value | None
+    buffer: ir.Value,
+    where: Sequence[ir.Value],
+    lanes: int,
+    stride: int,
+    mask: ir.Value | None,
 ) -> ir.Value:
     element, index_type = buffer.type.element_type, ir.IndexType.get()
     offsets = ir.DenseElementsAttr.get(
@@ -45,7 +53,9 @@ def _load_strided(
     i1 = ir.IntegerType.get_signless(1)
     mask = mask if mask is not None else broadcast(constant(1, i1), lanes)
     zero = broadcast(constant(0, element), lanes)
-    return op("vector.gather", vector_type(lanes, element), buffer, *where, steps, mask, zero)
+    return op(
+        "vector.gather", vector_type(lanes, element), buffer, *where, steps, mask, zero
+    )
 
 
 def store(
@@ -89,7 +99,9 @@ class BodyCloner:
         axis: int | None,
         lanes: int,
         mask: ir.Value | None = None,
-        relocate: Callable[[ir.Value, list[ir.Value]], tuple[ir.Value, list[ir.Value]]] = lambda b, i: (b, i),
+        relocate: Callable[
+            [ir.Value, list[ir.Value]], tuple[ir.Value, list[ir.Value]]
+        ] = lambda b, i: (b, i),
     ) -> None:
         self.body, self.points, self.axis, self.lanes = body, points, axis, lanes
         self.mask, self.relocate = mask, relocate
@@ -116,7 +128,9 @@ class BodyCloner:
     def _clone(self, operation: ir.OpView) -> None:
         name = operation.operation.name
         if name == "linalg.index":
-            self.values[operation.results[0]] = self.points[operation.attributes["dim"].value]
+            self.values[operation.results[0]] = self.points[
+                operation.attributes["dim"].value
+            ]
         elif name == "memref.load":
             self.values[operation.results[0]] = self._clone_load(operation, self.mask)
         elif name == "scf.if":
@@ -140,7 +154,10 @@ class BodyCloner:
             type_ = vector_type(self.lanes, type_)
         attributes = {a: operation.attributes[a] for a in operation.attributes}
         created = ir.Operation.create(
-            operation.operation.name, results=[type_], operands=operands, attributes=attributes
+            operation.operation.name,
+            results=[type_],
+            operands=operands,
+            attributes=attributes,
         )
         self.values[operation.results[0]] = created.results[0]
 
@@ -154,14 +171,16 @@ class BodyCloner:
         type_ = vector_type(self.lanes, ir.IndexType.get())
         offsets = op("vector.step", type_)
         if step != 1:
-            offsets = op("arith.muli", type_, offsets, broadcast(index(step), self.lanes))
+            offsets = op(
+                "arith.muli", type_, offsets, broadcast(index(step), self.lanes)
+            )
         return op("arith.addi", type_, broadcast(scalar, self.lanes), offsets)
 
     def _step(self, value: ir.Value) -> int:
         """How much an index grows from lane to lane.
 
         Raises:
-            NotVectorizable: not by a constant.
+            NotVectorizableError: not by a constant.
         """
         if self.axis is None or self.lanes == 1:
             return 0
@@ -169,7 +188,7 @@ class BodyCloner:
         if form is not None:
             return form.coefficients.get(self.axis, 0)
         if self._depends_on_lane(value):
-            raise NotVectorizable
+            raise NotVectorizableError
         return 0
 
     def _depends_on_lane(self, value: ir.Value) -> bool:
@@ -190,10 +209,10 @@ class BodyCloner:
         steps = [self._step(i) for i in indices]
         where = [self._get(i) for i in indices]
         if any(isinstance(w.type, ir.VectorType) for w in where):
-            raise NotVectorizable
+            raise NotVectorizableError
         stride = self._stride(operation.operands[0], steps)
         if stride == 0 and self.lanes > 1 and self._lanes_disagree:
-            raise NotVectorizable  # no lane may want it, and the address be outside
+            raise NotVectorizableError  # no lane may want it, and the address be outside
         buffer, where = self.relocate(operation.operands[0], where)
         return load(buffer, where, self.lanes, stride, mask)
 
@@ -203,7 +222,7 @@ class BodyCloner:
         total = 0
         for step, stride in zip(steps, strides, strict=True):
             if step and (stride < 0 or step < 0):
-                raise NotVectorizable
+                raise NotVectorizableError
             total += step * stride if step else 0
         return total
 
@@ -214,7 +233,10 @@ class BodyCloner:
             return
         # Lanes agree: keep the branch. Its type is known only after cloning one side.
         varies = self._branch_varies(operation)
-        types = [vector_type(self.lanes, r.type) if varies else r.type for r in operation.results]
+        types = [
+            vector_type(self.lanes, r.type) if varies else r.type
+            for r in operation.results
+        ]
         created = ir.Operation.create(
             "scf.if", results=types, operands=[condition], regions=2
         )
@@ -222,7 +244,12 @@ class BodyCloner:
             block = ir.Block.create_at_start(region, [])
             with ir.InsertionPoint(block):
                 values = self._clone_branch(source, self.mask)
-                values = [broadcast(v, self.lanes) if varies and not isinstance(v.type, ir.VectorType) else v for v in values]
+                values = [
+                    broadcast(v, self.lanes)
+                    if varies and not isinstance(v.type, ir.VectorType)
+                    else v
+                    for v in values
+                ]
                 ir.Operation.create("scf.yield", operands=values)
         self.values.update(zip(operation.results, created.results, strict=True))
 
@@ -248,7 +275,9 @@ class BodyCloner:
         sides = []
         outer, self._lanes_disagree = self._lanes_disagree, True
         for region, mask in zip(operation.regions, (condition, negated), strict=True):
-            both = mask if self.mask is None else op("arith.andi", type_, mask, self.mask)
+            both = (
+                mask if self.mask is None else op("arith.andi", type_, mask, self.mask)
+            )
             sides.append(self._clone_branch(region, both))
         self._lanes_disagree = outer
         for result, then, other in zip(operation.results, *sides, strict=True):

@@ -21,7 +21,15 @@ def _triple_of(model: str, host: str) -> str:
     return host if host.startswith("x86_64") else "x86_64-unknown-linux-gnu"
 
 
-_AVX512_CPUS = ("skylake-avx512", "icelake", "sapphirerapids", "emeraldrapids", "znver4", "znver5", "x86-64-v4")
+_AVX512_CPUS = (
+    "skylake-avx512",
+    "icelake",
+    "sapphirerapids",
+    "emeraldrapids",
+    "znver4",
+    "znver5",
+    "x86-64-v4",
+)
 
 
 def _vector_bits(triple: str, cpu: str, features: str) -> int:

@@ -34,13 +34,17 @@ def test_inferred_type_is_the_references(op: type[RelaxOperation], case: Case) -
     results = reference.run(module, *flat_inputs(case.random_inputs(seed=0)))
 
     for value, array in zip(
-        module.function("main").entry_block.operations[-1].operands, results, strict=True
+        module.function("main").entry_block.operations[-1].operands,
+        results,
+        strict=True,
     ):
         assert tensors.shape_of(value) == np.asarray(array).shape
         assert tensors.dtype_of(value).name == np.asarray(array).dtype.name
 
 
-@pytest.mark.parametrize(("op", "case"), [c for c in _EVERY_CASE if hasattr(c.values[0], "legalize")])
+@pytest.mark.parametrize(
+    ("op", "case"), [c for c in _EVERY_CASE if hasattr(c.values[0], "legalize")]
+)
 def test_compiled_matches_reference(op: type[RelaxOperation], case: Case) -> None:
     """The code we generate computes what the operator's numpy definition says."""
     module = case_module(op, case)

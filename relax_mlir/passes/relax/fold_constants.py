@@ -45,13 +45,21 @@ class FoldConstants(Pass):
         values = result if isinstance(result, tuple) else (result,)
         with ir.InsertionPoint(op), op.location:
             folded = [
-                ConstantOp.of(np.asarray(v), module.constants, f"folded.{len(module.constants)}")
+                ConstantOp.of(
+                    np.asarray(v), module.constants, f"folded.{len(module.constants)}"
+                )
                 for v in values
             ]
         replace(op, folded)
 
-    def _fits(self, op: ir.OpView, arrays: "list[np.ndarray | list[np.ndarray]]") -> bool:
-        flat = [a for group in arrays for a in (group if isinstance(group, list) else [group])]
+    def _fits(
+        self, op: ir.OpView, arrays: "list[np.ndarray | list[np.ndarray]]"
+    ) -> bool:
+        flat = [
+            a
+            for group in arrays
+            for a in (group if isinstance(group, list) else [group])
+        ]
         before = sum(a.nbytes for a in flat)
         after = 0
         for result in op.results:
@@ -76,7 +84,9 @@ def _constant_operands(
     for operand in op.unpacked_operands():
         group = [operand] if isinstance(operand, ir.Value) else operand
         owners = [v.owner for v in group]
-        if not all(isinstance(o, ir.OpView) and isinstance(o, ConstantOp) for o in owners):
+        if not all(
+            isinstance(o, ir.OpView) and isinstance(o, ConstantOp) for o in owners
+        ):
             return None
         values = [o.array(module.constants) for o in owners]
         arrays.append(values[0] if isinstance(operand, ir.Value) else values)

@@ -54,15 +54,25 @@ class FuseOps(Pass):
             erase_dead(function.entry_block, lambda op: op.name in _CALLS)
 
 
-def _find_groups(function: func.FuncOp, kinds: dict[str, Kind], limit: int) -> list[_Group]:
+def _find_groups(
+    function: func.FuncOp, kinds: dict[str, Kind], limit: int
+) -> list[_Group]:
     """Walk from the results back: a producer joins the one group that reads it."""
-    calls = [o for o in function.entry_block.operations if o.operation.name == "relax.call_tir"]
+    calls = [
+        o
+        for o in function.entry_block.operations
+        if o.operation.name == "relax.call_tir"
+    ]
     groups: dict[ir.OpView, _Group] = {}
     ordered: list[_Group] = []
     for call in reversed(calls):
         kind = kinds.get(call.attributes["callee"].value, Kind.OPAQUE)
         group = _reader(call, groups)
-        if group is not None and len(group.calls) < limit and _may_join(call, kind, group):
+        if (
+            group is not None
+            and len(group.calls) < limit
+            and _may_join(call, kind, group)
+        ):
             group.calls.insert(0, call)
             group.kind = max(group.kind, kind)
         else:

@@ -110,7 +110,9 @@ def _legalize(
     programs: dict[tuple[str, ...], tuple[str, tuple[str, ...]]],
 ) -> None:
     operands = flat_operands(op)
-    names = _canonical_names([*(o.type for o in operands), *(r.type for r in op.results)])
+    names = _canonical_names(
+        [*(o.type for o in operands), *(r.type for r in op.results)]
+    )
     key = _key(op, operands, names)
     if key not in programs:
         callee = table.unique(op.OPERATION_NAME.split(".", 1)[1])
@@ -118,13 +120,19 @@ def _legalize(
             try:
                 emit_program(op, callee)
             except ValueError as error:
-                raise PassError(f"{op.location}: `{op.OPERATION_NAME}`: {error}") from error
+                raise PassError(
+                    f"{op.location}: `{op.OPERATION_NAME}`: {error}"
+                ) from error
         programs[key] = (callee, ())
     replace_by_call(op, operands, programs[key][0], [shapes.symbol(n) for n in names])
 
 
-def _key(op: RelaxOperation, operands: list[ir.Value], names: dict[str, Dim]) -> tuple[str, ...]:
-    types = [str(tensors.substitute_type(v.type, names)) for v in (*operands, *op.results)]
+def _key(
+    op: RelaxOperation, operands: list[ir.Value], names: dict[str, Dim]
+) -> tuple[str, ...]:
+    types = [
+        str(tensors.substitute_type(v.type, names)) for v in (*operands, *op.results)
+    ]
     attrs = [f"{n}={op.attributes[n]}" for n in op.attribute_fields]
     return (op.OPERATION_NAME, *types, *attrs)
 

@@ -66,9 +66,13 @@ class _MainLowering:
         outputs = arguments[len(inputs) : len(inputs) + len(self.returned)]
         tail = arguments[len(inputs) + len(self.returned) :]
         self.arena = tail[len(constants)]
-        self.sizes = dict(zip(self.symbols, map(Index, tail[len(constants) + 1 :]), strict=True))
+        self.sizes = dict(
+            zip(self.symbols, map(Index, tail[len(constants) + 1 :]), strict=True)
+        )
         self.buffers.update(zip(inputs, arguments, strict=False))
-        self.buffers.update((c.results[0], v) for c, v in zip(constants, tail, strict=False))
+        self.buffers.update(
+            (c.results[0], v) for c, v in zip(constants, tail, strict=False)
+        )
         with ir.InsertionPoint(block):
             self._assign_outputs(outputs)
             for operation in self.operations[:-1]:
@@ -87,13 +91,23 @@ class _MainLowering:
     ) -> tuple[list[ir.Type], list[ir.Attribute]]:
         types: list[ir.Type] = []
         attrs: list[ir.Attribute] = []
-        names = _names(self.function, "relax.input_names", len(self.function.type.inputs), "x")
-        result_names = _names(self.function, "relax.output_names", len(self.returned), "y")
-        values = [(t, {"relax.input": n}) for t, n in zip(self.function.type.inputs, names, strict=True)]
-        values += [
-            (v.type, {"relax.output": n}) for v, n in zip(self.returned, result_names, strict=True)
+        names = _names(
+            self.function, "relax.input_names", len(self.function.type.inputs), "x"
+        )
+        result_names = _names(
+            self.function, "relax.output_names", len(self.returned), "y"
+        )
+        values = [
+            (t, {"relax.input": n})
+            for t, n in zip(self.function.type.inputs, names, strict=True)
         ]
-        values += [(c.results[0].type, {"relax.constant": self._key(c)}) for c in constants]
+        values += [
+            (v.type, {"relax.output": n})
+            for v, n in zip(self.returned, result_names, strict=True)
+        ]
+        values += [
+            (c.results[0].type, {"relax.constant": self._key(c)}) for c in constants
+        ]
         for type_, extra in values:
             dims, dtype = tensors.shape_of(type_), tensors.dtype_of(type_)
             types.append(buffer_type(dims, dtype))
@@ -114,7 +128,9 @@ class _MainLowering:
         if constant.key is not None:
             return constant.key
         array = constant.array({})
-        key = f"inline.{array.dtype}.{array.shape}.{array.tobytes().hex()}".replace(" ", "")
+        key = f"inline.{array.dtype}.{array.shape}.{array.tobytes().hex()}".replace(
+            " ", ""
+        )
         self.module.constants[key] = array
         return key
 
@@ -128,14 +144,16 @@ class _MainLowering:
     def _copy_outputs(self, outputs: list[ir.Value]) -> None:
         """A returned input or constant, or one value returned twice, is copied."""
         for value, buffer in zip(self.returned, outputs, strict=True):
-            source = self.buffers.get(value, self.buffers[storage_root(value)])
-            if storage_root(value).owner == self.function.entry_block or source != buffer:
-                if not self._is_same_memory(value, buffer):
-                    op("memref.copy", None, self._reshaped(source, value), buffer)
+            if not self._is_same_memory(value, buffer):
+                source = self.buffers.get(value, self.buffers[storage_root(value)])
+                op("memref.copy", None, self._reshaped(source, value), buffer)
 
     def _is_same_memory(self, value: ir.Value, buffer: ir.Value) -> bool:
         memory = self.buffers[storage_root(value)]
-        while not isinstance(memory.owner, ir.Block) and memory.owner.name == "memref.reinterpret_cast":
+        while (
+            not isinstance(memory.owner, ir.Block)
+            and memory.owner.name == "memref.reinterpret_cast"
+        ):
             memory = memory.owner.operands[0]
         return memory == buffer
 
@@ -166,7 +184,11 @@ class _MainLowering:
             )
 
     def _lower_call(self, call: ir.OpView) -> None:
-        offsets = [a.value for a in call.attributes["relax.offsets"]] if "relax.offsets" in call.attributes else []
+        offsets = (
+            [a.value for a in call.attributes["relax.offsets"]]
+            if "relax.offsets" in call.attributes
+            else []
+        )
         results = result_tensors(call)
         types = _result_types(call)
         targets = []
@@ -177,18 +199,29 @@ class _MainLowering:
                     self.buffers[value] = target
             targets.append(self.buffers[value] if value is not None else target)
         sources = [self.buffers[v] for v in tensors.elements(call.operands[0])]
-        sizes = [index(self._size(d)) for d in tensors.python_value(call.attributes["sizes"])]
+        sizes = [
+            index(self._size(d)) for d in tensors.python_value(call.attributes["sizes"])
+        ]
         func.CallOp([], call.attributes["callee"].value, [*sources, *targets, *sizes])
 
     def _in_arena(self, type_: ir.Type, offset: Dim) -> ir.Value:
         dims, dtype = tensors.shape_of(type_), tensors.dtype_of(type_)
         sizes = [self._size(d) for d in dims if not isinstance(d, int)]
         where = index(self._size(offset))
-        return op("memref.view", buffer_type(dims, dtype), self.arena, where, *map(index, sizes))
+        return op(
+            "memref.view",
+            buffer_type(dims, dtype),
+            self.arena,
+            where,
+            *map(index, sizes),
+        )
 
     def _sign(self, attrs: list[ir.Attribute], derived: list[Dim], arena: str) -> None:
         """Keep what the program takes and returns where every later level finds it."""
-        roles: dict[str, list[dict[str, object]]] = {"relax.input": [], "relax.output": []}
+        roles: dict[str, list[dict[str, object]]] = {
+            "relax.input": [],
+            "relax.output": [],
+        }
         constants: list[str] = []
         for attr in attrs:
             if "relax.constant" in attr:
@@ -197,7 +230,9 @@ class _MainLowering:
                 if role in attr:
                     shape = [str(d) for d in tensors.python_value(attr["tir.shape"])]
                     kind = attr["relax.dtype"].value
-                    found.append({"name": attr[role].value, "dtype": kind, "shape": shape})
+                    found.append(
+                        {"name": attr[role].value, "dtype": kind, "shape": shape}
+                    )
         signature = {
             "inputs": roles["relax.input"],
             "outputs": roles["relax.output"],
@@ -214,7 +249,11 @@ class _MainLowering:
         derived: list[Dim] = []
         for value in (*self.function.entry_block.arguments, *self.returned):
             for dim in tensors.shape_of(value):
-                if not isinstance(dim, int) and str(dim) not in self.symbols and dim not in derived:
+                if (
+                    not isinstance(dim, int)
+                    and str(dim) not in self.symbols
+                    and dim not in derived
+                ):
                     derived.append(dim)
         if not isinstance(arena, int) and arena not in derived:
             derived.append(arena)
@@ -225,12 +264,26 @@ class _MainLowering:
         (sizes,) = block.arguments
         with ir.InsertionPoint(block):
             named = {
-                s: Index(op("arith.index_cast", ir.IndexType.get(), op("memref.load", i64, sizes, index(i))))
+                s: Index(
+                    op(
+                        "arith.index_cast",
+                        ir.IndexType.get(),
+                        op("memref.load", i64, sizes, index(i)),
+                    )
+                )
                 for i, s in enumerate(self.symbols)
             }
             for position, dim in enumerate(derived):
-                value = op("arith.index_cast", i64, Index.value_of(emit_dim(dim, named)))
-                op("memref.store", None, value, sizes, index(len(self.symbols) + position))
+                value = op(
+                    "arith.index_cast", i64, Index.value_of(emit_dim(dim, named))
+                )
+                op(
+                    "memref.store",
+                    None,
+                    value,
+                    sizes,
+                    index(len(self.symbols) + position),
+                )
             func.ReturnOp([])
         return derived
 

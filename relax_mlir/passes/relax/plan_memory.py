@@ -74,7 +74,9 @@ def _plan(function: func.FuncOp) -> None:
         if op.operation.name not in ("relax.call_tir", "relax.call_dps_packed"):
             continue
         types = _types(op.results[0].type)
-        for position, (value, type_) in enumerate(zip(result_tensors(op), types, strict=True)):
+        for position, (value, type_) in enumerate(
+            zip(result_tensors(op), types, strict=True)
+        ):
             if value is None or value not in returned:
                 end = last.get(value, step) if value is not None else step
                 intermediates.append(_Tensor(op, position, _bytes(type_), step, end))
@@ -122,7 +124,9 @@ def _place(intermediates: list[_Tensor]) -> Dim:
     slots: list[tuple[Dim, Dim, list[_Tensor]]] = []
     for tensor in (t for t in intermediates if not isinstance(t.size, int)):
         for offset, size, users in slots:
-            if shapes.is_known_le(tensor.size, size) and not any(_overlap(tensor, u) for u in users):
+            if shapes.is_known_le(tensor.size, size) and not any(
+                _overlap(tensor, u) for u in users
+            ):
                 tensor.offset = offset
                 users.append(tensor)
                 break
@@ -142,7 +146,9 @@ def _place_static(tensors_: list[_Tensor]) -> int:
     end = 0
     for tensor in sorted(tensors_, key=lambda t: (-t.size, t.first)):
         offset = 0
-        for other in sorted((p for p in placed if _overlap(p, tensor)), key=lambda p: p.offset):
+        for other in sorted(
+            (p for p in placed if _overlap(p, tensor)), key=lambda p: p.offset
+        ):
             if offset + tensor.size <= other.offset:
                 break
             offset = max(offset, other.offset + other.size)
@@ -159,7 +165,9 @@ def _annotate(function: func.FuncOp, intermediates: list[_Tensor], total: Dim) -
     for op, offsets in by_op.items():
         count = len(_types(op.results[0].type))
         texts = [str(offsets[i]) if i in offsets else "" for i in range(count)]
-        op.attributes["relax.offsets"] = ir.ArrayAttr.get([ir.StringAttr.get(t) for t in texts])
+        op.attributes["relax.offsets"] = ir.ArrayAttr.get(
+            [ir.StringAttr.get(t) for t in texts]
+        )
     unshared: Dim = 0
     for tensor in intermediates:
         unshared = unshared + tensor.size

@@ -51,7 +51,12 @@ def _join_transposes(op: TransposeOp) -> ir.Value | None:
     return TransposeOp(inner.x, permutation=[first[i] for i in op.permutation]).y
 
 
-_PATTERNS = (_drop_identity_reshape, _join_reshapes, _drop_identity_transpose, _join_transposes)
+_PATTERNS = (
+    _drop_identity_reshape,
+    _join_reshapes,
+    _drop_identity_transpose,
+    _join_transposes,
+)
 
 
 @dataclass(frozen=True)
@@ -85,7 +90,9 @@ def _merge_duplicates(block: ir.Block) -> bool:
         operation = op.operation
         if not is_pure(operation):
             continue
-        attributes = tuple(sorted((n, operation.attributes[n]) for n in operation.attributes))
+        attributes = tuple(
+            sorted((n, operation.attributes[n]) for n in operation.attributes)
+        )
         key = (
             operation.name,
             tuple(operation.operands),

@@ -25,7 +25,9 @@ class Apply(Pass):
 
     def run(self, module: IRModule) -> None:
         for function in module.functions():
-            is_program = "tir.prim_func" in function.attributes and not function.is_external
+            is_program = (
+                "tir.prim_func" in function.attributes and not function.is_external
+            )
             if is_program and "tir.rule" not in function.attributes:
                 self._schedule(function)
 
@@ -33,7 +35,11 @@ class Apply(Pass):
         terminator = list(function.regions[0].blocks[0].operations)[-1]
         with ir.InsertionPoint(terminator), function.location:
             kernel = read_kernel(function)
-            rule = next(r for r in (rule(self.vector_bits) for rule in _RULES) if r.matches(kernel))
+            rule = next(
+                r
+                for r in (rule(self.vector_bits) for rule in _RULES)
+                if r.matches(kernel)
+            )
             rule.emit(kernel)
         function.attributes["tir.rule"] = ir.StringAttr.get(type(rule).__name__)
         if not isinstance(rule, Fallback):

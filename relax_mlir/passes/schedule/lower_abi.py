@@ -12,7 +12,16 @@ from relax_mlir.dialects.tir import Index, emit_dim
 from relax_mlir.errors import PassError
 from relax_mlir.module import IRModule
 from relax_mlir.rewriting import Pass, erase
-from relax_mlir.schedules.emit import Extent, add, div, index, multiply, op, parallel_loop, reinterpret
+from relax_mlir.schedules.emit import (
+    Extent,
+    add,
+    div,
+    index,
+    multiply,
+    op,
+    parallel_loop,
+    reinterpret,
+)
 
 __all__ = ["LowerAbi"]
 
@@ -81,9 +90,11 @@ class _KernelLowering:
         self.shapes = [_argument_shape(function, i) for i in range(len(self.memrefs))]
         self.symbols = [
             ir.DictAttr(a)["tir.symbol"].value
-            for a in list(function.attributes["arg_attrs"] if len(self.memrefs) < len(self.types) else [])[
-                len(self.memrefs) :
-            ]
+            for a in list(
+                function.attributes["arg_attrs"]
+                if len(self.memrefs) < len(self.types)
+                else []
+            )[len(self.memrefs) :]
         ]
 
     def run(self) -> None:
@@ -135,13 +146,23 @@ class _KernelLowering:
             scratch = _scratch_layout(loop, mapping)[1]
             tile_type = ir.FunctionType.get([p, p, p, _i64(), _i64()], [])
             tile = op(
-                "func.constant", tile_type, value=ir.FlatSymbolRefAttr.get(f"{self.name}.tile")
+                "func.constant",
+                tile_type,
+                value=ir.FlatSymbolRefAttr.get(f"{self.name}.tile"),
             )
             grain = op("arith.constant", _i64(), value=loop.attributes["tir.grain"])
             func.CallOp(
                 [],
                 _PARALLEL_FOR,
-                [context, tile, buffers, sizes, _to_i64(tiles), grain, _to_i64(scratch)],
+                [
+                    context,
+                    tile,
+                    buffers,
+                    sizes,
+                    _to_i64(tiles),
+                    grain,
+                    _to_i64(scratch),
+                ],
             )
             func.ReturnOp([])
 
@@ -150,7 +171,13 @@ class _KernelLowering:
         pointers = [ir.MemRefType.get([1], t.element_type) for t in self.memrefs]
         scratch_type = ir.MemRefType.get([1], ir.IntegerType.get_signless(8))
         index_type = ir.IndexType.get()
-        inputs = [*pointers, *[index_type] * len(self.symbols), scratch_type, index_type, index_type]
+        inputs = [
+            *pointers,
+            *[index_type] * len(self.symbols),
+            scratch_type,
+            index_type,
+            index_type,
+        ]
         body = func.FuncOp(
             f"{self.name}.body", ir.FunctionType.get(inputs, []), visibility="private"
         )
@@ -177,7 +204,9 @@ class _KernelLowering:
 
     def _make_tile(self) -> None:
         p, i64 = _pointer(), _i64()
-        tile = func.FuncOp(f"{self.name}.tile", ir.FunctionType.get([p, p, p, i64, i64], []))
+        tile = func.FuncOp(
+            f"{self.name}.tile", ir.FunctionType.get([p, p, p, i64, i64], [])
+        )
         buffers, sizes, scratch, begin, end = tile.add_entry_block().arguments
         with ir.InsertionPoint(tile.entry_block):
             pointers = [_load_pointer(buffers, i) for i in range(len(self.memrefs))]
@@ -195,16 +224,24 @@ class _KernelLowering:
     def _load_symbols(self, sizes: ir.Value) -> list[ir.Value]:
         return [_to_index(_load_at(sizes, i, _i64())) for i in range(len(self.symbols))]
 
-    def _load_arguments(self, buffers: ir.Value, sizes: ir.Value) -> dict[ir.Value, ir.Value]:
+    def _load_arguments(
+        self, buffers: ir.Value, sizes: ir.Value
+    ) -> dict[ir.Value, ir.Value]:
         symbols = self._load_symbols(sizes)
         bases = [
-            _memref_of(_load_pointer(buffers, i), ir.MemRefType.get([1], t.element_type))
+            _memref_of(
+                _load_pointer(buffers, i), ir.MemRefType.get([1], t.element_type)
+            )
             for i, t in enumerate(self.memrefs)
         ]
         values = [*self._views(bases, symbols), *symbols]
-        return dict(zip(self.function.regions[0].blocks[0].arguments, values, strict=True))
+        return dict(
+            zip(self.function.regions[0].blocks[0].arguments, values, strict=True)
+        )
 
-    def _views(self, bases: Sequence[ir.Value], symbols: Sequence[ir.Value]) -> list[ir.Value]:
+    def _views(
+        self, bases: Sequence[ir.Value], symbols: Sequence[ir.Value]
+    ) -> list[ir.Value]:
         named = {n: Index(v) for n, v in zip(self.symbols, symbols, strict=True)}
         return [
             _view(base, type_, shape, named)
@@ -216,7 +253,9 @@ def _argument_shape(function: func.FuncOp, number: int) -> tuple[Dim, ...]:
     type_ = function.type.inputs[number]
     if all(s >= 0 for s in type_.shape):
         return tuple(type_.shape)
-    return tensors.python_value(ir.DictAttr(function.attributes["arg_attrs"][number])["tir.shape"])
+    return tensors.python_value(
+        ir.DictAttr(function.attributes["arg_attrs"][number])["tir.shape"]
+    )
 
 
 def _view(
@@ -260,47 +299,51 @@ def _place_scratch(loop: ir.OpView, scratch: ir.Value) -> None:
 
 def _lower_main(function: func.FuncOp) -> None:
     """``i32 main(buffers, sizes, arena, context)``."""
-    p = _pointer()
-    i32 = ir.IntegerType.get_signless(32)
-    old = function.regions[0].blocks[0]
-    types = [a.type for a in old.arguments]
-    attrs = [ir.DictAttr(a) for a in function.attributes["arg_attrs"]]
+    p, i32 = _pointer(), ir.IntegerType.get_signless(32)
+    old = function.entry_block
     name = function.name.value
+    function.attributes["sym_name"] = ir.StringAttr.get(f"{name}.old")
     with ir.InsertionPoint(function), function.location:
-        function.attributes["sym_name"] = ir.StringAttr.get(f"{name}.old")
         lowered = func.FuncOp(name, ir.FunctionType.get([p, p, p, p], [i32]))
-        buffers, sizes, arena, context = lowered.add_entry_block().arguments
+        *places, context = lowered.add_entry_block().arguments
         with ir.InsertionPoint(lowered.entry_block):
-            named: dict[str, Index] = {}
-            for attr in attrs:
-                if "tir.symbol" in attr:
-                    value = _to_index(_load_at(sizes, len(named), _i64()))
-                    named[attr["tir.symbol"].value] = Index(value)
-            symbols = iter(named.values())
-            values: list[ir.Value] = []
-            for number, (type_, attr) in enumerate(zip(types, attrs, strict=True)):
-                if isinstance(type_, ir.IndexType):
-                    values.append(next(symbols).value)
-                elif "relax.arena" in attr:
-                    values.append(_arena(arena))
-                else:
-                    shape = tensors.python_value(attr["tir.shape"])
-                    base = _memref_of(
-                        _load_pointer(buffers, number), ir.MemRefType.get([1], type_.element_type)
-                    )
-                    values.append(_view(base, type_, shape, named))
+            values = _main_arguments(function, *places)
             calls = _CallArrays(old, context)
         for argument, value in zip(old.arguments, values, strict=True):
             argument.replace_all_uses_with(value)
-        for operation in list(old.operations):
-            if operation.operation.name != "func.return":
-                lowered.entry_block.append(operation)
-        for operation in list(lowered.entry_block.operations):
+        for operation in list(old.operations)[:-1]:
+            lowered.entry_block.append(operation)
             if operation.operation.name == "func.call":
                 calls.lower(operation)
         with ir.InsertionPoint(lowered.entry_block):
             func.ReturnOp([op("arith.constant", i32, value=ir.IntegerAttr.get(i32, 0))])
     function.operation.erase()
+
+
+def _main_arguments(
+    function: func.FuncOp, buffers: ir.Value, sizes: ir.Value, arena: ir.Value
+) -> list[ir.Value]:
+    """The arguments of main, read from the arrays that the runtime passes."""
+    attrs = [ir.DictAttr(a) for a in function.attributes["arg_attrs"]]
+    names = [a["tir.symbol"].value for a in attrs if "tir.symbol" in a]
+    named = {
+        name: Index(_to_index(_load_at(sizes, number, _i64())))
+        for number, name in enumerate(names)
+    }
+    values: list[ir.Value] = []
+    for number, (argument, attr) in enumerate(
+        zip(function.arguments, attrs, strict=True)
+    ):
+        if "tir.symbol" in attr:
+            values.append(named[attr["tir.symbol"].value].value)
+        elif "relax.arena" in attr:
+            values.append(_arena(arena))
+        else:
+            flat = ir.MemRefType.get([1], argument.type.element_type)
+            base = _memref_of(_load_pointer(buffers, number), flat)
+            shape = tensors.python_value(attr["tir.shape"])
+            values.append(_view(base, argument.type, shape, named))
+    return values
 
 
 def _arena(pointer: ir.Value) -> ir.Value:
@@ -325,7 +368,11 @@ class _CallArrays:
             buffers = [v for v in call.operands if isinstance(v.type, ir.MemRefType)]
             sizes = [v for v in call.operands if isinstance(v.type, ir.IndexType)]
             for number, buffer in enumerate(buffers):
-                address = op("memref.extract_aligned_pointer_as_index", ir.IndexType.get(), buffer)
+                address = op(
+                    "memref.extract_aligned_pointer_as_index",
+                    ir.IndexType.get(),
+                    buffer,
+                )
                 pointer = op("llvm.inttoptr", _pointer(), _to_i64(address))
                 _store_at(pointer, self.buffers, number, _pointer())
             for number, size in enumerate(sizes):
@@ -377,11 +424,19 @@ def _to_i64(value: Extent) -> ir.Value:
 
 def _memref_of(pointer: ir.Value, type_: ir.MemRefType) -> ir.Value:
     """A pointer as a memref of rank 1, through the struct that it lowers to."""
-    struct = ir.Type.parse("!llvm.struct<(ptr, ptr, i64, array<1 x i64>, array<1 x i64>)>")
+    struct = ir.Type.parse(
+        "!llvm.struct<(ptr, ptr, i64, array<1 x i64>, array<1 x i64>)>"
+    )
     value = op("llvm.mlir.undef", struct)
     zero = op("arith.constant", _i64(), value=ir.IntegerAttr.get(_i64(), 0))
     one = op("arith.constant", _i64(), value=ir.IntegerAttr.get(_i64(), 1))
-    for part, position in ((pointer, [0]), (pointer, [1]), (zero, [2]), (one, [3, 0]), (one, [4, 0])):
+    for part, position in (
+        (pointer, [0]),
+        (pointer, [1]),
+        (zero, [2]),
+        (one, [3, 0]),
+        (one, [4, 0]),
+    ):
         where = ir.DenseI64ArrayAttr.get(position)
         value = op("llvm.insertvalue", struct, value, part, position=where)
     return op("builtin.unrealized_conversion_cast", type_, value)

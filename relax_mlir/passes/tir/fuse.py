@@ -49,7 +49,9 @@ def _merge(primitive: func.FuncOp, programs: dict[str, func.FuncOp]) -> func.Fun
         for op in operations:
             if op.operation.name == "relax.call_tir":
                 callee = programs[op.attributes["callee"].value]
-                buffers[op.results[0]] = _inline_call(builder, op, callee, buffers, names)
+                buffers[op.results[0]] = _inline_call(
+                    builder, op, callee, buffers, names
+                )
         fused = builder.finish(buffers[result])
     _inline_maps(fused)
     return fused
@@ -226,5 +228,9 @@ def _drop_unused(module: IRModule) -> None:
     }
     for function in module.functions():
         is_program = "tir.prim_func" in function.attributes
-        if is_program and function.name.value not in called and len(module.functions()) > 1:
+        if (
+            is_program
+            and function.name.value not in called
+            and len(module.functions()) > 1
+        ):
             function.operation.erase()

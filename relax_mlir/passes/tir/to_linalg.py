@@ -42,7 +42,9 @@ def _convert(op: ir.OpView) -> None:
                 "memref.alloc",
                 results=[op.buffer.type],
                 operands=sizes,
-                attributes={"operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(sizes), 0])},
+                attributes={
+                    "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(sizes), 0])
+                },
             )
         replace(op, alloc.results[0])
     elif isinstance(op, BlockOp) and not op.bindings:
@@ -81,7 +83,11 @@ class _Region:
     """
 
     def __init__(
-        self, block: ir.Block, extents: Sequence[Extent], kinds: str, only: Sequence[int]
+        self,
+        block: ir.Block,
+        extents: Sequence[Extent],
+        kinds: str,
+        only: Sequence[int],
     ) -> None:
         self.block = block
         self.kinds = [kinds[i] for i in only]
@@ -101,13 +107,21 @@ class _Region:
 
     def _emit_generic(self, stores: list[ir.OpView], outputs: list[_Access]) -> None:
         inputs: list[_Access] = []
-        sources: dict[ir.Value, int] = {}  # loaded value -> region argument, outputs from -1 down
-        written = [(s.operands[1], [linear_in(i, self.axes) for i in list(s.operands)[2:]]) for s in stores]
+        sources: dict[
+            ir.Value, int
+        ] = {}  # loaded value -> region argument, outputs from -1 down
+        written = [
+            (s.operands[1], [linear_in(i, self.axes) for i in list(s.operands)[2:]])
+            for s in stores
+        ]
         seen: list[tuple[ir.Value, list[Linear | None]]] = []
         for op in self.ops:
             if op.operation.name != "memref.load":
                 continue
-            place = (op.operands[0], [linear_in(i, self.axes) for i in list(op.operands)[1:]])
+            place = (
+                op.operands[0],
+                [linear_in(i, self.axes) for i in list(op.operands)[1:]],
+            )
             if place in written:
                 sources[op.results[0]] = -1 - written.index(place)
                 continue
@@ -130,7 +144,9 @@ class _Region:
         sources: dict[ir.Value, int],
     ) -> None:
         names = {"S": "parallel", "R": "reduction"}
-        iterators = [ir.Attribute.parse(f"#linalg.iterator_type<{names[k]}>") for k in self.kinds]
+        iterators = [
+            ir.Attribute.parse(f"#linalg.iterator_type<{names[k]}>") for k in self.kinds
+        ]
         maps = [ir.AffineMapAttr.get(a.map) for a in (*inputs, *outputs)]
         generic = ir.Operation.create(
             "linalg.generic",
@@ -138,7 +154,9 @@ class _Region:
             attributes={
                 "indexing_maps": ir.ArrayAttr.get(maps),
                 "iterator_types": ir.ArrayAttr.get(iterators),
-                "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(inputs), len(outputs)]),
+                "operandSegmentSizes": ir.DenseI32ArrayAttr.get(
+                    [len(inputs), len(outputs)]
+                ),
             },
             regions=1,
         )
@@ -148,9 +166,13 @@ class _Region:
         with ir.InsertionPoint(body):
             mapping = self._axis_values()
             for value, source in sources.items():
-                mapping[value] = body.arguments[source if source >= 0 else len(inputs) - 1 - source]
+                mapping[value] = body.arguments[
+                    source if source >= 0 else len(inputs) - 1 - source
+                ]
             for op in self.ops:
-                if op.operation.name != "memref.store" and not any(r in mapping for r in op.results):
+                if op.operation.name != "memref.store" and not any(
+                    r in mapping for r in op.results
+                ):
                     _clone(op, mapping)
             yielded = [mapping.get(s.operands[0], s.operands[0]) for s in stores]
             ir.Operation.create("linalg.yield", operands=yielded)
@@ -160,7 +182,9 @@ class _Region:
         i64, index = ir.IntegerType.get_signless(64), ir.IndexType.get()
         return {
             variable: ir.Operation.create(
-                "linalg.index", results=[index], attributes={"dim": ir.IntegerAttr.get(i64, axis)}
+                "linalg.index",
+                results=[index],
+                attributes={"dim": ir.IntegerAttr.get(i64, axis)},
             ).results[0]
             for variable, axis in self.axes.items()
         }
@@ -208,7 +232,9 @@ class _Region:
         missing = [i for i in range(len(self.extents)) if f"d{i}" not in carried]
         if not missing:
             return []
-        dynamic = [self.extents[i] for i in missing if not isinstance(self.extents[i], int)]
+        dynamic = [
+            self.extents[i] for i in missing if not isinstance(self.extents[i], int)
+        ]
         shape = [
             e if isinstance(e, int) else ir.ShapedType.get_dynamic_size()
             for e in (self.extents[i] for i in missing)
@@ -281,12 +307,16 @@ def _erase_unused(block: ir.Block) -> None:
 def _constant(value: int) -> ir.Value:
     index = ir.IndexType.get()
     attributes = {"value": ir.IntegerAttr.get(index, value)}
-    return ir.Operation.create("arith.constant", results=[index], attributes=attributes).results[0]
+    return ir.Operation.create(
+        "arith.constant", results=[index], attributes=attributes
+    ).results[0]
 
 
 def _arith(name: str, lhs: Extent, rhs: Extent) -> ir.Value:
     operands = [_constant(v) if isinstance(v, int) else v for v in (lhs, rhs)]
-    return ir.Operation.create(name, results=[ir.IndexType.get()], operands=operands).results[0]
+    return ir.Operation.create(
+        name, results=[ir.IndexType.get()], operands=operands
+    ).results[0]
 
 
 def _add(lhs: Extent, rhs: Extent) -> Extent:
@@ -301,7 +331,9 @@ def _multiply(lhs: Extent, rhs: int) -> Extent:
     return lhs if rhs == 1 else _arith("arith.muli", lhs, rhs)
 
 
-def _subview(buffer: ir.Value, forms: Sequence[Linear], boxes: Sequence[Extent]) -> ir.Value:
+def _subview(
+    buffer: ir.Value, forms: Sequence[Linear], boxes: Sequence[Extent]
+) -> ir.Value:
     """The box of ``buffer`` that starts at the forms' constants; constant axes dropped."""
     source = ir.MemRefType(buffer.type)
     strides, dynamic_strides = _row_major_strides(source)
@@ -318,7 +350,9 @@ def _subview(buffer: ir.Value, forms: Sequence[Linear], boxes: Sequence[Extent])
     layout = ir.StridedLayoutAttr.get(
         offset, [dynamic if dynamic_strides[i] else strides[i] for i in kept]
     )
-    type_ = ir.MemRefType.get([static_sizes[i] for i in kept], source.element_type, layout)
+    type_ = ir.MemRefType.get(
+        [static_sizes[i] for i in kept], source.element_type, layout
+    )
     sizes = [b for b in boxes if not isinstance(b, int)]
     op = ir.Operation.create(
         "memref.subview",

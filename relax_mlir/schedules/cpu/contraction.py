@@ -181,26 +181,41 @@ def _follow(plan: _Plan, kernel: Kernel) -> bool:
         if statement.is_reduction or len(statement.outputs) != 1:
             return False
         axes = _axis_map(statement, produced)
-        if axes is None or not all(_reads_flat(plan, statement, x, axes, produced) for x in statement.accesses):
+        if axes is None or not all(
+            _reads_flat(plan, statement, x, axes, produced) for x in statement.accesses
+        ):
             return False
-        if any(o.operation.name in ("memref.load", "scf.if", "linalg.index") for o in statement.body.operations):
+        if any(
+            o.operation.name in ("memref.load", "scf.if", "linalg.index")
+            for o in statement.body.operations
+        ):
             return False
         produced[statement.outputs[0].buffer] = _renamed(statement.outputs[0], axes)
     written = [s.outputs[0].buffer for s in (plan.anchor, *plan.maps)]
-    return all(b in kernel.temporaries for b in written[:-1]) and written[-1] not in kernel.temporaries
+    return (
+        all(b in kernel.temporaries for b in written[:-1])
+        and written[-1] not in kernel.temporaries
+    )
 
 
-def _axis_map(statement: Statement, produced: dict[ir.Value, Access]) -> dict[int, int] | None:
+def _axis_map(
+    statement: Statement, produced: dict[ir.Value, Access]
+) -> dict[int, int] | None:
     """The anchor's axis for every axis of a map, from how it reads the tile."""
     axes: dict[int, int] = {}
     for access in statement.inputs:
         if access.buffer not in produced:
             continue
-        for ours, theirs in zip(access.forms, produced[access.buffer].forms, strict=True):
+        for ours, theirs in zip(
+            access.forms, produced[access.buffer].forms, strict=True
+        ):
             if ours.coefficients or theirs.coefficients:
                 if ours.single_axis is None or theirs.single_axis is None:
                     return None
-                if axes.setdefault(ours.single_axis, theirs.single_axis) != theirs.single_axis:
+                if (
+                    axes.setdefault(ours.single_axis, theirs.single_axis)
+                    != theirs.single_axis
+                ):
                     return None
     return axes if len(axes) == len(statement.kinds) else None
 
@@ -208,7 +223,8 @@ def _axis_map(statement: Statement, produced: dict[ir.Value, Access]) -> dict[in
 def _renamed(access: Access, axes: dict[int, int]) -> Access:
     """An access in the anchor's axes."""
     forms = tuple(
-        type(f)({axes[a]: c for a, c in f.coefficients.items()}, f.constant) for f in access.forms
+        type(f)({axes[a]: c for a, c in f.coefficients.items()}, f.constant)
+        for f in access.forms
     )
     return Access(access.buffer, forms)
 
@@ -246,7 +262,9 @@ class _Emitter:
     def _choose_tile(self, tiles: Sequence[tuple[int, int]]) -> tuple[int, int]:
         """The tile that computes the least that is thrown away."""
         if self.rows == 1:
-            return 1, min(8, -(-self.columns // self.lanes)) if isinstance(self.columns, int) else 4
+            return 1, min(8, -(-self.columns // self.lanes)) if isinstance(
+                self.columns, int
+            ) else 4
         if not isinstance(self.columns, int):
             return tiles[0]
 
@@ -323,11 +341,15 @@ class _Emitter:
         """Copy the columns: step ``k`` of the sum reads ``panel[k, :]``."""
         self.panel = alloc([self.depth, self.width], self.element)
         if self.plan.whole:
-            self._pack_nest([], 0, lambda k: [self._read_column_vector(q) for q in range(self.nv)])
+            self._pack_nest(
+                [], 0, lambda k: [self._read_column_vector(q) for q in range(self.nv)]
+            )
             return
         offsets = [self._offsets(q) for q in range(self.nv)]
         flat = _flat_view(self.plan.b.buffer)
-        self._pack_nest([], 0, lambda k: [self._gather(flat, offsets[q], q) for q in range(self.nv)])
+        self._pack_nest(
+            [], 0, lambda k: [self._gather(flat, offsets[q], q) for q in range(self.nv)]
+        )
 
     def _pack_nest(
         self, done: list[int], row: Extent, read: Callable[[Extent], list[ir.Value]]
@@ -379,7 +401,9 @@ class _Emitter:
                 factor = form.coefficients.get(axis, 0)
                 if factor:
                     step = broadcast(index(multiply(stride, factor)), self.lanes)
-                    total = op("arith.addi", type_, total, op("arith.muli", type_, point, step))
+                    total = op(
+                        "arith.addi", type_, total, op("arith.muli", type_, point, step)
+                    )
         return total
 
     def _gather(self, flat: ir.Value, offsets: ir.Value, q: int) -> ir.Value:
@@ -414,7 +438,9 @@ class _Emitter:
                 factor = broadcast(self._row_element(points, k), self.lanes)
                 for q in range(self.nv):
                     place = i * self.nv + q
-                    following[place] = op("vector.fma", type_, factor, columns[q], values[place])
+                    following[place] = op(
+                        "vector.fma", type_, factor, columns[q], values[place]
+                    )
             return following
 
         sums = for_loop(0, self.depth, 1, step, accumulators)
@@ -462,7 +488,9 @@ class _Emitter:
         for last in plan.maps:
             accesses = {b: a for b, (a, _) in produced.items()}
             axes = _axis_map(last, accesses)
-            value = self._map(last, axes, points, {b: v for b, (_, v) in produced.items()}, q)
+            value = self._map(
+                last, axes, points, {b: v for b, (_, v) in produced.items()}, q
+            )
             produced[last.outputs[0].buffer] = (_renamed(last.outputs[0], axes), value)
         out = _renamed(last.outputs[0], axes)
         store(value, out.buffer, out.indices(points), self.lanes, self.masks[q])
@@ -476,7 +504,9 @@ class _Emitter:
         q: int,
     ) -> ir.Value:
         values: dict[ir.Value, ir.Value] = {}
-        for argument, access in zip(statement.body.arguments, statement.inputs, strict=False):
+        for argument, access in zip(
+            statement.body.arguments, statement.inputs, strict=False
+        ):
             if access.buffer in produced:
                 values[argument] = produced[access.buffer]
                 continue
@@ -522,7 +552,9 @@ def _strides(buffer: ir.Value) -> list[Extent]:
 def _sizes(buffer: ir.Value) -> list[Extent]:
     known = buffer_sizes(buffer)
     return [
-        size if size is not None else op("memref.dim", ir.IndexType.get(), buffer, index(i))
+        size
+        if size is not None
+        else op("memref.dim", ir.IndexType.get(), buffer, index(i))
         for i, size in enumerate(known)
     ]
 

@@ -30,7 +30,12 @@ from relax_mlir.schedules.emit import (
     vector_type,
 )
 from relax_mlir.schedules.nest import Access, Kernel, Statement, collapse_axes
-from relax_mlir.schedules.vectorize_body import BodyCloner, NotVectorizable, load, store
+from relax_mlir.schedules.vectorize_body import (
+    BodyCloner,
+    NotVectorizableError,
+    load,
+    store,
+)
 
 __all__ = ["Rows"]
 
@@ -123,11 +128,15 @@ class _RowEmitter:
             shape = [s if s >= 0 else next(sizes) for s in type_.shape]
             self.scratch[buffer] = alloc(shape[self.depth :], type_.element_type)
 
-    def _place(self, access: Access, points: Sequence[Extent]) -> tuple[ir.Value, list[ir.Value]]:
+    def _place(
+        self, access: Access, points: Sequence[Extent]
+    ) -> tuple[ir.Value, list[ir.Value]]:
         where = access.indices(points)
         return self._relocate(access.buffer, where)
 
-    def _relocate(self, buffer: ir.Value, where: list[ir.Value]) -> tuple[ir.Value, list[ir.Value]]:
+    def _relocate(
+        self, buffer: ir.Value, where: list[ir.Value]
+    ) -> tuple[ir.Value, list[ir.Value]]:
         """Buffers between statements lie in the row's scratch."""
         if buffer in self.scratch:
             return self.scratch[buffer], where[self.depth :]
@@ -151,7 +160,7 @@ class _RowEmitter:
             try:
                 loops.emit(axis, self._lanes(statement))
                 return
-            except NotVectorizable:
+            except NotVectorizableError:
                 _erase_after(before)
         loops.emit(None, 1)
 
@@ -184,7 +193,7 @@ class _StatementEmitter:
 
     def _spatial_loops(self, axes: list[int]) -> None:
         if not axes:
-            self._point(self.lanes if self.axis is None else self.lanes, None)
+            self._point(self.lanes, None)
             return
         axis, *rest = axes
         if axis == self.axis:
@@ -224,7 +233,11 @@ class _StatementEmitter:
         for_loop(0, minimum(rest, 1), 1, tail)
 
     def _mask(self, count: Extent) -> ir.Value:
-        return op("vector.create_mask", vector_type(self.lanes, ir.IntegerType.get_signless(1)), index(count))
+        return op(
+            "vector.create_mask",
+            vector_type(self.lanes, ir.IntegerType.get_signless(1)),
+            index(count),
+        )
 
     def _point(self, lanes: int, mask: ir.Value | None) -> None:
         """All reduce axes of one point, or of ``lanes`` neighbouring ones; then store."""
@@ -247,13 +260,17 @@ class _StatementEmitter:
     def _arguments(self) -> list[ir.Value]:
         return list(self.statement.body.arguments)[len(self.statement.inputs) :]
 
-    def _start(self, across_lanes: bool, lanes: int, mask: ir.Value | None) -> list[ir.Value]:
+    def _start(
+        self, across_lanes: bool, lanes: int, mask: ir.Value | None
+    ) -> list[ir.Value]:
         """What a reduction starts from: its constant, the identity per lane, or memory."""
         carried = []
         for n, access in enumerate(self.statement.outputs):
             element = access.buffer.type.element_type
             if across_lanes:
-                carried.append(broadcast(constant(self._combiner(n)[0], element), self.lanes))
+                carried.append(
+                    broadcast(constant(self._combiner(n)[0], element), self.lanes)
+                )
             elif self.statement.start is not None:
                 value = op("arith.constant", element, value=self.statement.start)
                 carried.append(broadcast(value, lanes) if lanes > 1 else value)
@@ -266,15 +283,15 @@ class _StatementEmitter:
         """Identity, vector.reduction kind and name of the operation that combines.
 
         Raises:
-            NotVectorizable: the order of the combination may matter.
+            NotVectorizableError: the order of the combination may matter.
         """
         argument = self._arguments()[output]
         last = self.statement.yielded[output].owner
         uses = list(argument.uses)
         if isinstance(last, ir.Block) or last.name not in _COMBINERS or len(uses) != 1:
-            raise NotVectorizable
+            raise NotVectorizableError
         if argument not in list(last.operands):
-            raise NotVectorizable
+            raise NotVectorizableError
         return (*_COMBINERS[last.name], last.name)
 
     def _reduce_loops(
@@ -312,15 +329,22 @@ class _StatementEmitter:
             mask = self._mask(rest)
             after = self._update(self.lanes, mask, list(before))
             return [
-                op("arith.select", b.type, mask, a, b) for a, b in zip(after, before, strict=True)
+                op("arith.select", b.type, mask, a, b)
+                for a, b in zip(after, before, strict=True)
             ]
 
         return for_loop(0, minimum(rest, 1), 1, tail, values)
 
-    def _update(self, lanes: int, mask: ir.Value | None, carried: list[ir.Value]) -> list[ir.Value]:
-        values = self._clone(lanes, mask, dict(zip(self._arguments(), carried, strict=True)))
+    def _update(
+        self, lanes: int, mask: ir.Value | None, carried: list[ir.Value]
+    ) -> list[ir.Value]:
+        values = self._clone(
+            lanes, mask, dict(zip(self._arguments(), carried, strict=True))
+        )
         return [
-            broadcast(v, lanes) if isinstance(c.type, ir.VectorType) and v.type != c.type else v
+            broadcast(v, lanes)
+            if isinstance(c.type, ir.VectorType) and v.type != c.type
+            else v
             for v, c in zip(values, carried, strict=True)
         ]
 
@@ -345,13 +369,19 @@ class _StatementEmitter:
         statement = self.statement
         axis = self.axis if lanes > 1 else None
         points = [index(p) for p in self.points]
-        cloner = BodyCloner(statement.body, points, axis, lanes, mask, self.row._relocate)
+        cloner = BodyCloner(
+            statement.body, points, axis, lanes, mask, self.row._relocate
+        )
         values = dict(outputs)
-        for argument, access in zip(statement.body.arguments, statement.inputs, strict=False):
+        for argument, access in zip(
+            statement.body.arguments, statement.inputs, strict=False
+        ):
             if next(iter(argument.uses), None) is not None:
                 values[argument] = self._read(access, lanes, mask)
         if not outputs:
-            for argument, access in zip(self._arguments(), statement.outputs, strict=True):
+            for argument, access in zip(
+                self._arguments(), statement.outputs, strict=True
+            ):
                 if next(iter(argument.uses), None) is not None:
                     values[argument] = self._read(access, lanes, mask)
         return cloner.run(values)
@@ -359,14 +389,14 @@ class _StatementEmitter:
     def _read(self, access: Access, lanes: int, mask: ir.Value | None) -> ir.Value:
         stride = 0 if lanes == 1 else access.stride_of(self.axis)
         if stride is None:
-            raise NotVectorizable
+            raise NotVectorizableError
         buffer, where = self.row._place(access, self.points)
         return load(buffer, where, lanes, stride, mask)
 
     def _store(self, values: list[ir.Value], lanes: int, mask: ir.Value | None) -> None:
         for value, access in zip(values, self.statement.outputs, strict=True):
             if lanes > 1 and access.stride_of(self.axis) != 1:
-                raise NotVectorizable
+                raise NotVectorizableError
             buffer, where = self.row._place(access, self.points)
             store(value, buffer, where, lanes, mask)
 
@@ -394,7 +424,8 @@ def _shared_depth(kernel: Kernel) -> int:
     depth = min(_leading_spatial(s) for s in kernel.statements)
     for s in kernel.statements:
         while depth and not all(
-            _same(a, b) for a, b in zip(s.extents[:depth], first.extents[:depth], strict=True)
+            _same(a, b)
+            for a, b in zip(s.extents[:depth], first.extents[:depth], strict=True)
         ):
             depth -= 1
     for s in kernel.statements:
@@ -419,9 +450,13 @@ def _same(a: Extent, b: Extent) -> bool:
 
 
 def _is_row(access: Access, depth: int) -> bool:
-    return all(access.forms[i].single_axis == i for i in range(min(depth, len(access.forms)))) and len(
-        access.forms
-    ) >= depth
+    return (
+        all(
+            access.forms[i].single_axis == i
+            for i in range(min(depth, len(access.forms)))
+        )
+        and len(access.forms) >= depth
+    )
 
 
 def _reads_temporary_in_body(statement: Statement, kernel: Kernel) -> bool:
