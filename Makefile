@@ -18,7 +18,7 @@ $(BIN)/.installed: pyproject.toml requirements.lock
 	touch $@
 
 run: env  ## Compile and run the example model
-	$(BIN)/python -m relax_mlir.examples.fashion
+	$(BIN)/python -m examples.classify_fashion
 
 test: lint native pytest  ## Everything that CI checks
 

@@ -323,7 +323,7 @@ def sliced(dim: Dim, start: Dim, stop: Dim, step: int) -> Dim:
     if step > 0:
         last = dim if end is None else maximum(0, minimum(end, dim))
         return maximum(0, ceildiv(last - first, step))
-    last = dim - 1 if end is None else maximum(-1, minimum(end, dim - 1))
+    last = dim - 1 if end is None else maximum(-1, end)
     return maximum(0, ceildiv(first - last, -step))
 
 

@@ -47,6 +47,7 @@ def _sums(inner: st.SearchStrategy[Tree]) -> st.SearchStrategy[Tree]:
 
 
 QUOTIENTS = ("//", "%", "ceildiv")
+scales = st.integers(1, 9)
 divisors = st.sampled_from([-3, 1, 2, 3, 4, 6])
 trees: st.SearchStrategy[Tree] = st.recursive(
     leaves,
@@ -104,6 +105,24 @@ class TestValues:
         except ZeroDivisionError:
             assume(False)
         assert shapes.evaluate(build(tree), env) == expected
+
+    @many
+    @given(
+        st.lists(st.integers(-9, 9), min_size=5, max_size=5),
+        environments,
+        scales,
+        scales,
+    )
+    def test_nested_quotients(
+        self, factors: list[int], env: Values, k: int, j: int
+    ) -> None:
+        a, b, c, d, e = factors
+        dim = shapes.floordiv(d * shapes.floordiv(a * n + b * m + c, k) + e * n, j)
+        x, y = env["n"], env["m"]
+
+        assert (
+            shapes.evaluate(dim, env) == (d * ((a * x + b * y + c) // k) + e * x) // j
+        )
 
     @many
     @given(trees, environments, st.integers(0, 3), st.integers(0, 3))

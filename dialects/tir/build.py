@@ -21,8 +21,8 @@ from relax_mlir.dialects.tir.scalars import (
     constant,
     emit,
     emit_dim,
+    function,
     select,
-    unary,
 )
 
 __all__ = ["Buffer", "Builder", "buffer_type"]
@@ -259,7 +259,7 @@ class Builder:
             spatial: the spatial extents, where they are not the result's shape.
             place: where the result of a spatial point lies: each element once.
         """
-        if kind in ("add", "mul") and dtype.is_float and dtype.bits < 32:
+        if kind in ("add", "mul") and dtype != self.sum_dtype(dtype):
             wide = self.reduce_over(
                 kind,
                 shape,
@@ -307,34 +307,36 @@ class Builder:
     def reduce(
         self,
         kind: str,
-        operand: "ir.Value | Buffer",
+        operand: "ir.Value | Buffer | Sequence[ir.Value | Buffer]",
         axes: Sequence[int],
         *,
         keepdims: bool = True,
-        fn: Callable[[Scalar], Scalar] = lambda x: x,
+        fn: Callable[..., Scalar] = lambda x: x,
         dtype: DType | None = None,
         name: str = "reduce",
     ) -> Buffer:
-        """Combine the elements along ``axes``; ``fn`` is applied to each first."""
-        source = self.buffer(operand)
-        axes = shapes.normalize_axes(axes, source.rank)
-        kept = [i for i in range(source.rank) if i not in axes]
-        shape = shapes.reduced(source.shape, axes, keepdims)
-        position = {
-            axis: (i if keepdims else None) for i, axis in enumerate(range(source.rank))
-        }
-        spatial = {k: (position[k] if keepdims else i) for i, k in enumerate(kept)}
+        """Combine the elements along ``axes``; ``fn`` is applied to each first.
+
+        Several operands are broadcast as numpy does, and ``fn`` gets an element of each.
+        """
+        operands = operand if isinstance(operand, Sequence) else [operand]
+        buffers = [self.buffer(o) for o in operands]
+        full = shapes.broadcast(*(b.shape for b in buffers))
+        axes = shapes.normalize_axes(axes, len(full))
+        kept = [i for i in range(len(full)) if i not in axes]
+        shape = shapes.reduced(full, axes, keepdims)
 
         def body(*points: Index) -> Scalar:
-            inner = points[len(shape) :]
-            where = [
-                inner[axes.index(i)] if i in axes else points[spatial[i]]
-                for i in range(source.rank)
-            ]
-            return fn(source[tuple(where)])
+            outer, inner = points[: len(shape)], points[len(shape) :]
+            place = dict(zip(axes, inner, strict=True))
+            place |= {i: outer[i if keepdims else n] for n, i in enumerate(kept)}
+            where = [place[i] for i in range(len(full))]
+            return fn(*(b[_broadcast_axes(b.shape, full, where)] for b in buffers))
 
-        extents = [source.shape[a] for a in axes]
-        return self.reduce_over(kind, shape, extents, body, dtype or source.dtype, name)
+        extents = [full[a] for a in axes]
+        return self.reduce_over(
+            kind, shape, extents, body, dtype or buffers[0].dtype, name
+        )
 
     def finish(self, results: "Buffer | Sequence[Buffer]") -> func.FuncOp:
         """Make ``results`` the destinations and close the function."""
@@ -363,18 +365,54 @@ class Builder:
     cast = staticmethod(cast)
 
     @staticmethod
-    def wide(operand: Scalar) -> Scalar:
-        """In f32 if it is f16 or bf16: the type that its sums are kept in."""
-        is_half = operand.dtype.is_float and operand.dtype.bits < 32
-        return cast(operand, _F32) if is_half else operand
+    def sum_dtype(dtype: DType) -> DType:
+        """The type that sums are kept in: f32 for f16 and bf16."""
+        return _F32 if dtype.is_float and dtype.bits < 32 else dtype
 
     @staticmethod
-    def math(name: str, operand: Scalar) -> Scalar:
+    def wide(operand: Scalar) -> Scalar:
+        """The operand in the type that its sums are kept in."""
+        return cast(operand, Builder.sum_dtype(operand.dtype))
+
+    @staticmethod
+    def math(name: str, *operands: Scalar) -> Scalar:
         """``math.<name>``; f16 and bf16 are computed in f32."""
-        if operand.dtype.bits >= 32:
-            return unary(f"math.{name}", operand)
-        wide = unary(f"math.{name}", cast(operand, _F32))
-        return cast(wide, operand.dtype)
+        type_ = operands[0].dtype
+        wide = function(f"math.{name}", *map(Builder.wide, operands))
+        return cast(wide, type_)
+
+    def loop(
+        self,
+        extent: "Index | int",
+        start: Sequence[Scalar],
+        body: Callable[..., Sequence[Scalar]],
+    ) -> list[Scalar]:
+        """A loop in a body, first step to last; for what one step takes from the one before.
+
+        Args:
+            extent: number of steps.
+            start: the values before the first step.
+            body: gets the step's number and the values, returns the next values; may store.
+        """
+        types = [s.value.type for s in start]
+        bounds = [Index.value_of(i) for i in (0, extent, 1)]
+        op = ir.Operation.create(
+            "scf.for",
+            results=types,
+            operands=[*bounds, *(s.value for s in start)],
+            regions=1,
+        )
+        types = [ir.IndexType.get(), *types]
+        locations = [ir.Location.current] * len(types)
+        block = ir.Block.create_at_start(op.regions[0], types, locations)
+        with ir.InsertionPoint(block):
+            step, *carried = block.arguments
+            values = [
+                Scalar(v, s.dtype) for v, s in zip(carried, start, strict=True)
+            ]
+            following = body(Index(step), *values)
+            ir.Operation.create("scf.yield", operands=[s.value for s in following])
+        return [Scalar(r, s.dtype) for r, s in zip(op.results, start, strict=True)]
 
     def guarded(
         self, condition: Scalar, read: Callable[[], Scalar], otherwise: Scalar

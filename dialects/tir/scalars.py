@@ -10,7 +10,7 @@ from mlir import ir
 from relax_mlir.dialects.dtypes import DType, dtype
 from relax_mlir.dialects.shapes import Dim, Expr
 
-__all__ = ["Index", "Scalar", "cast", "constant", "emit_dim", "select", "unary"]
+__all__ = ["Index", "Scalar", "cast", "constant", "emit_dim", "function", "select"]
 
 # arith.cmpi and arith.cmpf predicate numbers.
 _CMPI = {
@@ -140,6 +140,30 @@ class Scalar:
     def __invert__(self) -> Scalar:
         return self ^ (1 if self.dtype.kind == "b" else -1)
 
+    def __lshift__(self, other: Scalar | float) -> Scalar:
+        """Bits moved up; 0 where the distance is negative, or the width and more."""
+        return self._shift("arith.shli", other, constant(0, self.dtype))
+
+    def __rshift__(self, other: Scalar | float) -> Scalar:
+        """Bits moved down, behind copies of the sign; as if the width were unbounded."""
+        if self.dtype.kind != "i":
+            return self._shift("arith.shrui", other, constant(0, self.dtype))
+        top = constant(self.dtype.bits - 1, self.dtype)
+        signs = Scalar(
+            emit("arith.shrsi", self.value.type, self.value, top.value), self.dtype
+        )
+        return self._shift("arith.shrsi", other, signs)
+
+    def _shift(self, name: str, other: Scalar | float, beyond: Scalar) -> Scalar:
+        """A shift that is defined for all distances; MLIR's is not from the width on."""
+        distance = self._same(other)
+        bits = constant(self.dtype.bits, self.dtype)
+        unsigned = DType(self.dtype.name, "u", self.dtype.bits)
+        is_short = Scalar(distance.value, unsigned) < Scalar(bits.value, unsigned)
+        safe = select(is_short, distance, constant(0, self.dtype))
+        value = emit(name, self.value.type, self.value, safe.value)
+        return select(is_short, Scalar(value, self.dtype), beyond)
+
     def _bitwise(self, name: str, other: Scalar | float) -> Scalar:
         rhs = self._same(other)
         return Scalar(emit(name, self.value.type, self.value, rhs.value), self.dtype)
@@ -210,9 +234,11 @@ def select(condition: Scalar, then: Scalar, otherwise: Scalar) -> Scalar:
     return Scalar(value, then.dtype)
 
 
-def unary(name: str, operand: Scalar) -> Scalar:
-    """A function of one operand that keeps its type, such as ``math.exp``."""
-    return Scalar(emit(name, operand.value.type, operand.value), operand.dtype)
+def function(name: str, *operands: Scalar) -> Scalar:
+    """A function whose result has the type of its operands, such as ``math.exp``."""
+    first = operands[0]
+    value = emit(name, first.value.type, *(o.value for o in operands))
+    return Scalar(value, first.dtype)
 
 
 def cast(operand: Scalar, type_: DType) -> Scalar:

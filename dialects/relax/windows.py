@@ -1,0 +1,176 @@
+"""Sliding windows over spatial axes: what convolutions and poolings share."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from mlir import ir
+
+from relax_mlir.dialects import shapes, tensors
+from relax_mlir.dialects.hooks import OnnxNode
+from relax_mlir.dialects.relax.padding import PadOp
+from relax_mlir.dialects.shapes import Dim
+from relax_mlir.dialects.tir import Index
+
+__all__ = ["Window", "onnx_window", "taps"]
+
+
+@dataclass(frozen=True)
+class Window:
+    """Where the windows lie, per spatial axis.
+
+    Attributes:
+        kernel: elements of one window; strides: from one window to the next;
+        dilations: from one element to the next.
+        before, after: elements of padding.
+    """
+
+    kernel: tuple[Dim, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+
+    @staticmethod
+    def of(
+        kernel: Sequence[Dim],
+        strides: Sequence[int],
+        pads: Sequence[int],
+        dilations: Sequence[int],
+    ) -> "Window":
+        """From an operator's attributes; an empty one stands for 1s, or 0s of padding.
+
+        Raises:
+            ValueError: one has another length than the rest.
+        """
+        rank = len(kernel)
+        pads = tuple(pads) or (0,) * (2 * rank)
+        window = Window(
+            tuple(kernel),
+            tuple(strides) or (1,) * rank,
+            tuple(dilations) or (1,) * rank,
+            pads[:rank],
+            pads[rank:],
+        )
+        lengths = [len(window.strides), len(window.dilations), len(pads) / 2]
+        if any(length != rank for length in lengths):
+            raise ValueError(
+                f"strides, dilations and pads must be for {rank} axes, got "
+                f"{list(strides)}, {list(dilations)} and {list(pads)}"
+            )
+        return window
+
+    @property
+    def is_padded(self) -> bool:
+        """Whether windows may reach into padding."""
+        return any((*self.before, *self.after))
+
+    def without_pads(self) -> "Window":
+        """The same windows over an input that is padded already."""
+        zeros = (0,) * len(self.kernel)
+        return replace(self, before=zeros, after=zeros)
+
+    def conv_sizes(self, sizes: Sequence[Dim]) -> tuple[Dim, ...]:
+        """The number of windows in an input of these spatial sizes."""
+        return self.pool_sizes(sizes, ceil_mode=False)
+
+    def pool_sizes(self, sizes: Sequence[Dim], *, ceil_mode: bool) -> tuple[Dim, ...]:
+        """The number of windows; with ``ceil_mode`` the last may overhang the end."""
+        return tuple(
+            shapes.pool_output(*axis, ceil_mode)
+            for axis in zip(
+                sizes,
+                self.kernel,
+                self.strides,
+                self.dilations,
+                self.before,
+                self.after,
+                strict=True,
+            )
+        )
+
+    def positions(self, windows: Sequence[Index], taps: Sequence[Index]) -> list[Index]:
+        """The elements of the input that these windows read at these taps."""
+        return [
+            window * stride + tap * dilation - before
+            for window, tap, stride, dilation, before in zip(
+                windows, taps, self.strides, self.dilations, self.before, strict=True
+            )
+        ]
+
+    def crosses(self, axis: int, size: Dim, windows: Dim) -> bool:
+        """Whether some window may reach outside the input along ``axis``."""
+        reach = self.dilations[axis] * (self.kernel[axis] - 1) - self.before[axis]
+        last = (windows - 1) * self.strides[axis] + reach
+        return self.before[axis] > 0 or not shapes.is_known_le(last + 1, size)
+
+
+def taps(
+    x: np.ndarray, window: Window, windows: Sequence[int], fill: float
+) -> Iterator[tuple[tuple[int, ...], np.ndarray]]:
+    """For every element of the kernel, what all windows read there.
+
+    Args:
+        x: [n, c, spatial...]; windows: how many there are along each spatial axis.
+        fill: what stands outside x.
+    """
+    padded = _padded(x, window, windows, fill)
+    steps = list(zip(windows, window.strides, window.dilations, strict=True))
+    for tap in np.ndindex(*window.kernel):
+        where = tuple(
+            slice(t * dilation, t * dilation + max(0, stride * (count - 1) + 1), stride)
+            for t, (count, stride, dilation) in zip(tap, steps, strict=True)
+        )
+        yield tap, padded[(..., *where)]
+
+
+def _padded(
+    x: np.ndarray, window: Window, windows: Sequence[int], fill: float
+) -> np.ndarray:
+    """``x`` from the start of the first window to the end of the last."""
+    begins, ends = [0, 0], [0, 0]
+    for axis, size in enumerate(x.shape[2:]):
+        reach = window.dilations[axis] * (window.kernel[axis] - 1) + 1
+        end = (windows[axis] - 1) * window.strides[axis] + reach
+        begins.append(window.before[axis])
+        ends.append(end - window.before[axis] - size)
+    grown = [(max(0, b), max(0, e)) for b, e in zip(begins, ends, strict=True)]
+    cut = tuple(slice(max(0, -b), None) for b in begins)
+    return np.pad(x, grown, constant_values=fill)[cut]
+
+
+def onnx_window(
+    node: OnnxNode, x: ir.Value, kernel: Sequence[Dim], fill: float | None = None
+) -> tuple[ir.Value, dict[str, Any]]:  # Any: attributes by name
+    """The input, and the attributes strides, pads and dilations, of a node with windows.
+
+    ``auto_pad`` is resolved. Padding that depends on a symbolic size is added to the
+    input, for want of a number.
+
+    Args:
+        fill: what such padding holds; None where it cannot be added beforehand.
+
+    Raises:
+        ValueError: ``auto_pad`` is unknown, or depends on a symbolic size without ``fill``.
+    """
+    rank = len(kernel)
+    ones = [1] * rank
+    strides = node.attr("strides", ones)
+    dilations = node.attr("dilations", ones)
+    attrs = {"strides": strides, "dilations": dilations}
+    mode = node.attr("auto_pad", "NOTSET")
+    if mode == "NOTSET":
+        return x, {**attrs, "pads": node.attr("pads", [0] * (2 * rank))}
+    sizes = tensors.shape_of(x)[2:]
+    pairs = [
+        shapes.auto_pad(*axis, mode)
+        for axis in zip(sizes, kernel, strides, dilations, strict=True)
+    ]
+    pads = [before for before, _ in pairs] + [after for _, after in pairs]
+    if all(isinstance(pad, int) for pad in pads):
+        return x, {**attrs, "pads": pads}
+    if fill is None:
+        raise ValueError(f"`auto_pad` of symbolic sizes {shapes.format_shape(sizes)}")
+    whole = (0, 0, *pads[:rank], 0, 0, *pads[rank:])
+    return PadOp(x, pads=whole, value=fill).y, {**attrs, "pads": [0] * (2 * rank)}

@@ -1,0 +1,1 @@
+"""Where models come from: each frontend makes an ``IRModule`` of relax operations."""

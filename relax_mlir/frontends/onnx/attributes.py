@@ -1,0 +1,78 @@
+"""Attributes of nodes as Python values."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import onnx
+from onnx import AttributeProto
+
+from relax_mlir.frontends.onnx.weights import Weights
+
+__all__ = ["attribute_type", "attribute_value"]
+
+_FIELDS: Mapping[int, str] = {
+    AttributeProto.FLOAT: "f",
+    AttributeProto.INT: "i",
+    AttributeProto.STRING: "s",
+    AttributeProto.TENSOR: "t",
+    AttributeProto.GRAPH: "g",
+    AttributeProto.FLOATS: "floats",
+    AttributeProto.INTS: "ints",
+    AttributeProto.STRINGS: "strings",
+    AttributeProto.TENSORS: "tensors",
+}
+
+
+def attribute_type(attribute: onnx.AttributeProto) -> int:
+    """Which of ``AttributeProto.AttributeType`` it is; IR version 1 did not say.
+
+    Raises:
+        ValueError: it has no value, or a type that ONNX does not know.
+    """
+    kind = attribute.type
+    if kind == AttributeProto.UNDEFINED:
+        set_fields = {field.name for field, _ in attribute.ListFields()}
+        kind = next((k for k, f in _FIELDS.items() if f in set_fields), kind)
+    if kind == AttributeProto.UNDEFINED:
+        raise ValueError(f"attribute `{attribute.name}` has no value")
+    return kind
+
+
+def attribute_value(attribute: onnx.AttributeProto, weights: Weights) -> Any:
+    """int, float, str (bytes if not UTF-8), array, or a list of one of these.
+
+    Raises:
+        ValueError: the value is damaged.
+        NotImplementedError: values of this kind are not supported.
+    """
+    kind = attribute_type(attribute)
+    if kind not in _FIELDS or kind == AttributeProto.GRAPH:
+        name = AttributeProto.AttributeType.Name(kind)
+        raise NotImplementedError(
+            f"attribute `{attribute.name}`: values of type {name} are not supported"
+        )
+    value = getattr(attribute, _FIELDS[kind])
+    try:
+        return _DECODERS[kind](value, weights)
+    except ValueError as error:
+        raise ValueError(f"attribute `{attribute.name}`: {error}") from error
+
+
+def _text(value: bytes) -> str | bytes:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value
+
+
+_Decoder = Callable[[Any, Weights], Any]  # Any: one of the fields, one of the values
+_DECODERS: Mapping[int, _Decoder] = {
+    AttributeProto.FLOAT: lambda value, _: value,
+    AttributeProto.INT: lambda value, _: value,
+    AttributeProto.STRING: lambda value, _: _text(value),
+    AttributeProto.TENSOR: lambda value, weights: weights.array(value),
+    AttributeProto.FLOATS: lambda value, _: list(value),
+    AttributeProto.INTS: lambda value, _: list(value),
+    AttributeProto.STRINGS: lambda value, _: [_text(text) for text in value],
+    AttributeProto.TENSORS: lambda value, weights: [weights.array(t) for t in value],
+}

@@ -1,0 +1,247 @@
+"""The graph as Python values: names resolved, nodes in order, nested bodies read."""
+
+import heapq
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import onnx
+from onnx import AttributeProto
+
+from relax_mlir.errors import near_misses
+from relax_mlir.frontends.onnx.attributes import attribute_type
+
+__all__ = [
+    "Graph",
+    "Node",
+    "check_closed",
+    "live_nodes",
+    "read_function",
+    "read_graph",
+    "walk_nodes",
+]
+
+# Each level is three messages, of which protobuf itself accepts 100 in a file.
+MAX_NESTING = 64
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """One node.
+
+    Attributes:
+        op_type: the operator, as ``Name``, or ``domain::Name`` outside ai.onnx.
+        domain: of the operator; ai.onnx is "".
+        name: its own, or its first output's.
+        inputs, outputs: names of values; "" where one is left out.
+        bodies: the graphs among its attributes.
+    """
+
+    op_type: str
+    domain: str
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    proto: onnx.NodeProto
+    bodies: Mapping[str, "Graph"]
+
+    @cached_property
+    def reads(self) -> frozenset[str]:
+        """Every value it needs, what its bodies take from outside included."""
+        captured = (name for body in self.bodies.values() for name in body.free)
+        return frozenset(name for name in (*self.inputs, *captured) if name)
+
+    def __str__(self) -> str:
+        """As error messages show it."""
+        return f"node `{self.name}` ({self.op_type})"
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """A graph, a body or a function.
+
+    Attributes:
+        inputs, outputs: names of values.
+        types: declared types of inputs.
+        initializers: values that come with the graph, by name.
+        nodes: each after the makers of what it reads.
+        free: what is read and made outside.
+    """
+
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    types: Mapping[str, onnx.TypeProto]
+    initializers: Mapping[str, onnx.TensorProto]
+    nodes: tuple[Node, ...]
+    free: frozenset[str]
+
+
+def read_graph(proto: onnx.GraphProto, depth: int = 0) -> Graph:
+    """Read a graph and everything nested in it.
+
+    Raises:
+        ValueError: nested too deeply, a name given twice, a cycle, a damaged attribute.
+        NotImplementedError: it holds something that is not supported at all.
+    """
+    if depth > MAX_NESTING:
+        raise ValueError(f"graphs are nested deeper than {MAX_NESTING} levels")
+    if proto.sparse_initializer:
+        raise NotImplementedError("sparse initializers are not supported")
+    initializers = {tensor.name: tensor for tensor in proto.initializer}
+    _check_names((tensor.name for tensor in proto.initializer), "initializer")
+    _check_names((value.name for value in proto.input), "input")
+    _check_names((value.name for value in proto.output), "output")
+    types = {value.name: value.type for value in proto.input}
+    nodes = [_read_node(node, i, depth) for i, node in enumerate(proto.node)]
+    outputs = tuple(value.name for value in proto.output)
+    return _assembled(outputs, types, initializers, nodes)
+
+
+def read_function(proto: onnx.FunctionProto) -> Graph:
+    """Read the body of a function.
+
+    Raises:
+        ValueError, NotImplementedError: as for a graph; or it reads what nobody makes.
+    """
+    _check_names(proto.input, "input")
+    nodes = [_read_node(node, i, 0) for i, node in enumerate(proto.node)]
+    types = {name: onnx.TypeProto() for name in proto.input}
+    graph = _assembled(tuple(proto.output), types, {}, nodes)
+    check_closed(graph)
+    return graph
+
+
+def check_closed(graph: Graph) -> None:
+    """Check that all values that a graph needs are made in it.
+
+    Raises:
+        ValueError: one is not.
+    """
+    if not graph.free:
+        return
+    made = {*graph.inputs, *graph.initializers}
+    made.update(name for node in graph.nodes for name in node.outputs)
+    for node in graph.nodes:
+        for name in sorted(node.reads & graph.free):
+            raise ValueError(
+                f"{node}: reads `{name}`, which nothing makes.{near_misses(name, made)}"
+            )
+    name = next(name for name in graph.outputs if name in graph.free)
+    raise ValueError(f"nothing makes the output `{name}`.{near_misses(name, made)}")
+
+
+def live_nodes(graph: Graph) -> list[Node]:
+    """The nodes that the outputs depend on, in order."""
+    needed = set(graph.outputs)
+    kept = []
+    for node in reversed(graph.nodes):
+        if not needed.isdisjoint(node.outputs):
+            needed |= node.reads
+            kept.append(node)
+    return kept[::-1]
+
+
+def walk_nodes(graph: Graph) -> Iterator[Node]:
+    """All nodes, those of nested bodies included."""
+    for node in graph.nodes:
+        yield node
+        for body in node.bodies.values():
+            yield from walk_nodes(body)
+
+
+def _check_names(names: Iterable[str], what: str) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if not name:
+            raise ValueError(f"an {what} has no name")
+        if name in seen:
+            raise ValueError(f"two {what}s are called `{name}`")
+        seen.add(name)
+
+
+def _read_node(proto: onnx.NodeProto, index: int, depth: int) -> Node:
+    domain = "" if proto.domain == "ai.onnx" else proto.domain
+    op_type = f"{domain}::{proto.op_type}" if domain else proto.op_type
+    outputs = tuple(proto.output)
+    named = proto.name or next(filter(None, outputs), f"{op_type}_{index}")
+    bodies: dict[str, Graph] = {}
+    seen: set[str] = set()
+    for attribute in proto.attribute:
+        if attribute.name in seen:
+            raise ValueError(
+                f"node `{named}` ({op_type}): attribute `{attribute.name}` is given twice"
+            )
+        seen.add(attribute.name)
+        if attribute.ref_attr_name:
+            continue
+        if attribute_type(attribute) == AttributeProto.GRAPH:
+            bodies[attribute.name] = read_graph(attribute.g, depth + 1)
+    return Node(op_type, domain, named, tuple(proto.input), outputs, proto, bodies)
+
+
+def _assembled(
+    outputs: tuple[str, ...],
+    types: Mapping[str, onnx.TypeProto],
+    initializers: Mapping[str, onnx.TensorProto],
+    nodes: Sequence[Node],
+) -> Graph:
+    makers = _makers(nodes, {*types, *initializers})
+    given = {*types, *initializers, *makers}
+    free = {name for node in nodes for name in node.reads if name not in given}
+    free.update(name for name in outputs if name not in given)
+    ordered = _in_order(nodes, makers)
+    inputs = tuple(types)
+    return Graph(inputs, outputs, types, initializers, ordered, frozenset(free))
+
+
+def _makers(nodes: Sequence[Node], given: set[str]) -> dict[str, int]:
+    """From each value to the index of the node that makes it."""
+    makers: dict[str, int] = {}
+    for index, node in enumerate(nodes):
+        for name in filter(None, node.outputs):
+            if name in given:
+                raise ValueError(
+                    f"{node}: makes `{name}`, which is an input or initializer"
+                )
+            if name in makers:
+                raise ValueError(
+                    f"{node}: makes `{name}`, as {nodes[makers[name]]} does"
+                )
+            makers[name] = index
+    return makers
+
+
+def _in_order(nodes: Sequence[Node], makers: Mapping[str, int]) -> tuple[Node, ...]:
+    """The nodes, each after the makers of what it reads; else in the given order."""
+    needs = [{makers[n] for n in node.reads if n in makers} for node in nodes]
+    if all(max(before, default=-1) < index for index, before in enumerate(needs)):
+        return tuple(nodes)
+    users: list[list[int]] = [[] for _ in nodes]
+    for index, before in enumerate(needs):
+        for maker in before:
+            users[maker].append(index)
+    waiting = list(map(len, needs))
+    ready = [index for index, count in enumerate(waiting) if not count]
+    ordered: list[int] = []
+    while ready:
+        index = heapq.heappop(ready)
+        ordered.append(index)
+        for user in users[index]:
+            waiting[user] -= 1
+            if not waiting[user]:
+                heapq.heappush(ready, user)
+    if len(ordered) < len(nodes):
+        raise ValueError(_cycle(nodes, needs, set(range(len(nodes))) - set(ordered)))
+    return tuple(nodes[index] for index in ordered)
+
+
+def _cycle(nodes: Sequence[Node], needs: Sequence[set[int]], left: set[int]) -> str:
+    """Names the nodes of one cycle; every node in ``left`` waits for another there."""
+    path = [min(left)]
+    while True:
+        before = min(needs[path[-1]] & left)
+        if before in path:
+            names = [f"`{nodes[i].name}`" for i in path[path.index(before) :]]
+            shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+            return f"nodes wait for each other in a cycle: {shown}"
+        path.append(before)

@@ -1,0 +1,123 @@
+"""From a path, bytes or a message to a model that is worth looking into."""
+
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+import onnx
+from google.protobuf.message import DecodeError
+from onnx import defs
+
+from relax_mlir.errors import ImportError_, UnsupportedError
+
+__all__ = ["Model", "ModelSource", "read_model"]
+
+ModelSource = str | os.PathLike[str] | bytes | onnx.ModelProto
+
+_LFS = b"version https://git-lfs"
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model as it was read; the message may be the caller's, so nobody changes it.
+
+    Attributes:
+        proto: the message.
+        where: what errors call it: the file's name, or ``model``.
+        folders: where its external data may lie; none if it did not come from a file.
+            More than one where the file is a link: its own folder and its target's.
+        opsets: version of each operator domain that it imports; ai.onnx is "".
+    """
+
+    proto: onnx.ModelProto
+    where: str
+    folders: tuple[Path, ...]
+    opsets: dict[str, int]
+
+
+def read_model(source: ModelSource) -> Model:
+    """Read a model and check what it says about itself.
+
+    Raises:
+        ImportError_: there is no such file, or it is not an ONNX model.
+        UnsupportedError: it was made for a newer ONNX than the one installed.
+    """
+    if isinstance(source, onnx.ModelProto):
+        return _checked(source, "model", ())
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        return _checked(_parse(bytes(source), "model"), "model", ())
+    try:
+        path = Path(source)
+    except TypeError:
+        got = type(source).__name__
+        raise ImportError_(
+            f"model: expected a path, bytes or a ModelProto, got `{got}`."
+        ) from None
+    data = _read_file(path)
+    folders = (path.parent.resolve(), path.resolve().parent)
+    return _checked(_parse(data, path.name), path.name, tuple(dict.fromkeys(folders)))
+
+
+def _read_file(path: Path) -> bytes:
+    try:
+        mode = path.stat().st_mode
+        if not stat.S_ISREG(mode):  # a pipe would never end
+            raise ImportError_(f"{path}: not a regular file.")
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise ImportError_(f"{path}: there is no such file.") from None
+    except (OSError, ValueError) as error:
+        raise ImportError_(f"{path}: cannot be read: {error}.") from error
+
+
+def _parse(data: bytes, where: str) -> onnx.ModelProto:
+    if data.startswith(_LFS):
+        raise ImportError_(
+            f"{where}: it is a Git LFS pointer, not a model. Hint: run `git lfs pull`."
+        )
+    try:
+        return onnx.ModelProto.FromString(data)
+    except DecodeError as error:
+        raise ImportError_(
+            f"{where}: not an ONNX model, or cut off: {error}."
+        ) from error
+
+
+def _checked(proto: onnx.ModelProto, where: str, folders: tuple[Path, ...]) -> Model:
+    if not proto.HasField("graph"):
+        raise ImportError_(f"{where}: not an ONNX model: it has no graph.")
+    if proto.ir_version < 1:
+        raise ImportError_(f"{where}: not an ONNX model: it has no IR version.")
+    if proto.ir_version > onnx.IR_VERSION:
+        raise UnsupportedError(
+            f"{where}: IR version {proto.ir_version} is too new: the installed onnx "
+            f"{onnx.__version__} knows {onnx.IR_VERSION}. Hint: upgrade onnx."
+        )
+    return Model(proto, where, folders, _opsets(proto, where))
+
+
+def _opsets(proto: onnx.ModelProto, where: str) -> dict[str, int]:
+    opsets: dict[str, int] = {}
+    for imported in proto.opset_import:
+        domain = "" if imported.domain == "ai.onnx" else imported.domain
+        shown = domain or "ai.onnx"
+        if domain in opsets:
+            raise ImportError_(f"{where}: opset of `{shown}` is imported twice.")
+        if imported.version < 1:
+            raise ImportError_(
+                f"{where}: bad opset of `{shown}`: expected 1 or more, got "
+                f"{imported.version}."
+            )
+        opsets[domain] = imported.version
+    if not opsets and proto.ir_version < 3:  # such models could not say
+        opsets[""] = 1
+    if not opsets:
+        raise ImportError_(f"{where}: it imports no opset.")
+    newest = defs.onnx_opset_version()
+    if opsets.get("", 0) > newest:
+        raise UnsupportedError(
+            f"{where}: opset {opsets['']} is too new: the newest known is {newest}. "
+            "Hint: upgrade onnx, or export for an older opset."
+        )
+    return opsets

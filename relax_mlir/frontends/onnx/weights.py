@@ -1,0 +1,198 @@
+"""Arrays out of ONNX tensors: checked against what they claim, copied only if needed."""
+
+import math
+import os
+import stat
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import TensorProto
+
+from relax_mlir.dialects.dtypes import DType, dtype
+
+__all__ = ["MAX_ELEMENTS", "Weights", "element_type", "tensor_header"]
+
+MAX_ELEMENTS = 2**40  # no machine holds more: a damaged file, or a hostile one
+
+_SUPPORTED: Mapping[int, str] = {
+    TensorProto.FLOAT: "float32",
+    TensorProto.UINT8: "uint8",
+    TensorProto.INT8: "int8",
+    TensorProto.UINT16: "uint16",
+    TensorProto.INT16: "int16",
+    TensorProto.INT32: "int32",
+    TensorProto.INT64: "int64",
+    TensorProto.BOOL: "bool",
+    TensorProto.FLOAT16: "float16",
+    TensorProto.DOUBLE: "float64",
+    TensorProto.UINT32: "uint32",
+    TensorProto.UINT64: "uint64",
+    TensorProto.BFLOAT16: "bfloat16",
+}
+
+# Where a tensor without raw bytes keeps its elements, and how they are written there.
+_FIELDS: Mapping[str, tuple[str, type]] = {
+    "float32": ("float_data", np.float32),
+    "float64": ("double_data", np.float64),
+    "int64": ("int64_data", np.int64),
+    "uint32": ("uint64_data", np.uint64),
+    "uint64": ("uint64_data", np.uint64),
+}
+_OTHER_FIELD = ("int32_data", np.int32)
+_BITS = ("float16", "bfloat16")  # int32_data holds their bits
+
+
+def element_type(number: int) -> DType:
+    """The element type that ONNX numbers so.
+
+    Raises:
+        ValueError: there is none.
+        NotImplementedError: tensors of it are not supported.
+    """
+    if number in _SUPPORTED:
+        return dtype(_SUPPORTED[number])
+    if number not in TensorProto.DataType.values() or number == TensorProto.UNDEFINED:
+        raise ValueError(f"unknown element type {number}")
+    name = TensorProto.DataType.Name(number)
+    raise NotImplementedError(f"element type `{name}` is not supported")
+
+
+def tensor_header(tensor: onnx.TensorProto) -> tuple[DType, tuple[int, ...]]:
+    """Element type and shape.
+
+    Raises:
+        ValueError: an unknown type, or sizes that no tensor has.
+        NotImplementedError: tensors of this type, or in segments, are not supported.
+    """
+    shape = tuple(tensor.dims)
+    if any(dim < 0 for dim in shape):
+        raise ValueError(f"sizes are negative: got {list(shape)}")
+    if max(math.prod(shape), *shape, 0) > MAX_ELEMENTS:
+        raise ValueError(
+            f"too large: expected up to {MAX_ELEMENTS} elements, got {list(shape)}"
+        )
+    if tensor.HasField("segment"):
+        raise NotImplementedError("tensors in segments are not supported")
+    return element_type(tensor.data_type), shape
+
+
+class Weights:
+    """Reads tensors; the files of external data are mapped once and shared.
+
+    Args:
+        folders: where these files may lie; links must not lead out of them.
+    """
+
+    def __init__(self, folders: Sequence[Path]) -> None:
+        """Open nothing yet."""
+        self._folders = folders
+        self._files: dict[str, np.ndarray] = {}
+
+    def array(self, tensor: onnx.TensorProto) -> np.ndarray:
+        """The value of a tensor, read-only.
+
+        Raises:
+            ValueError: the data do not fit what the tensor claims, or cannot be read.
+            NotImplementedError: see :func:`tensor_header`.
+        """
+        type_, shape = tensor_header(tensor)
+        count = math.prod(shape)
+        if tensor.data_location == TensorProto.EXTERNAL:
+            flat = self._external(tensor, count * type_.size_bytes).view(type_.numpy)
+        elif tensor.HasField("raw_data"):
+            flat = _raw(tensor.raw_data, type_, count)
+        else:
+            flat = _typed(tensor, type_, count)
+        if type_.kind == "b" and flat.view(np.uint8).max(initial=0) > 1:
+            flat = flat.view(np.uint8) != 0  # a byte that is neither true nor false
+        if not flat.flags.aligned:
+            flat = flat.copy()
+        flat.flags.writeable = False
+        return flat.reshape(shape)
+
+    def _external(self, tensor: onnx.TensorProto, size_bytes: int) -> np.ndarray:
+        entries = {entry.key: entry.value for entry in tensor.external_data}
+        location = entries.get("location", "")
+        data = self._file(location)
+        offset = _number(entries, "offset", 0)
+        length = _number(entries, "length", size_bytes)
+        if length != size_bytes:
+            raise ValueError(
+                f"external data have the wrong length: expected {size_bytes} bytes, "
+                f"got {length}"
+            )
+        if offset + length > len(data):
+            raise ValueError(
+                f"external data lie outside of `{location}`: expected bytes {offset} "
+                f"to {offset + length}, got a file of {len(data)}"
+            )
+        return data[offset : offset + length]
+
+    def _file(self, location: str) -> np.ndarray:
+        if location not in self._files:
+            self._files[location] = self._open(location)
+        return self._files[location]
+
+    def _open(self, location: str) -> np.ndarray:
+        shown = f"external data file `{location}`"
+        if not self._folders:
+            raise ValueError(
+                f"{shown} cannot be found without the model's folder. Hint: import "
+                "the model by its path"
+            )
+        if not location or "\0" in location or os.path.isabs(location):
+            raise ValueError(f"{shown}: expected a path relative to the model")
+        path = os.path.realpath(self._folders[0] / location)
+        if not any(Path(path).is_relative_to(folder) for folder in self._folders):
+            raise ValueError(f"{shown} is outside of the model's folder")
+        try:
+            found = os.stat(path)
+            if not stat.S_ISREG(found.st_mode):
+                raise ValueError(f"{shown} is not a regular file")
+            if found.st_size == 0:  # cannot be mapped
+                return np.empty(0, np.uint8)
+            return np.asarray(np.memmap(path, np.uint8, "r"))
+        except OSError as error:
+            raise ValueError(f"{shown} cannot be read: {error.strerror}") from error
+
+
+def _number(entries: Mapping[str, str], key: str, default: int) -> int:
+    text = entries.get(key, str(default))
+    if not (text.isascii() and text.isdigit() and len(text) < 20):
+        raise ValueError(
+            f"external data have a bad {key}: expected a number of bytes, got {text!r}"
+        )
+    return int(text)
+
+
+def _raw(data: bytes, type_: DType, count: int) -> np.ndarray:
+    if len(data) != count * type_.size_bytes:
+        raise ValueError(
+            f"data do not fit the shape: expected {count * type_.size_bytes} bytes, "
+            f"got {len(data)}"
+        )
+    return np.frombuffer(data, type_.numpy)
+
+
+def _typed(tensor: onnx.TensorProto, type_: DType, count: int) -> np.ndarray:
+    field, written = _FIELDS.get(type_.name, _OTHER_FIELD)
+    values = getattr(tensor, field)
+    if len(values) != count:
+        raise ValueError(
+            f"data do not fit the shape: expected {count} elements, got {len(values)}"
+        )
+    array = np.fromiter(values, written, count)
+    if type_.name in _BITS:
+        return _narrowed(array, np.dtype(np.uint16)).view(type_.numpy)
+    return _narrowed(array, type_.numpy)
+
+
+def _narrowed(array: np.ndarray, to: np.dtype) -> np.ndarray:
+    if array.dtype == to:
+        return array
+    narrow = array.astype(to)
+    if not np.array_equal(narrow, array):
+        raise ValueError(f"data do not fit the element type `{to}`")
+    return narrow

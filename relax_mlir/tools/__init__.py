@@ -1,0 +1,1 @@
+"""Command-line tools; only they print and read the environment."""

@@ -1,0 +1,61 @@
+// RUN: relax-opt %s -p tir-to-linalg,schedule-apply{vector-bits=512} --split-input-file | filecheck %s
+// RUN: relax-opt %s -p tir-to-linalg,schedule-apply{vector-bits=128} --split-input-file | filecheck %s --check-prefix=NARROW
+
+// A map over whole buffers: vectors, then the rest under a mask.
+// CHECK-LABEL: func.func @relu
+// CHECK-SAME:    tir.rule = "Rows"
+// CHECK:         vector.load %arg0{{.*}} vector<16xf32>
+// CHECK:         vector.create_mask
+// CHECK:         vector.maskedload %arg0
+// NARROW-LABEL: func.func @relu
+// NARROW:         vector.load %arg0{{.*}} vector<4xf32>
+func.func @relu(%x: memref<7x3xf32>, %o: memref<7x3xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
+  "tir.block"() ({}, {
+  ^bb0(%i: index, %j: index):
+    %z = arith.constant 0.0 : f32
+    %v = memref.load %x[%i, %j] : memref<7x3xf32>
+    %m = arith.maximumf %v, %z : f32
+    memref.store %m, %o[%i, %j] : memref<7x3xf32>
+    gpu.yield
+  }) {name = "relu", kinds = "SS", static_extents = array<i64: 7, 3>, operandSegmentSizes = array<i32: 0, 0>} : () -> ()
+  return
+}
+
+// -----
+
+// A matrix product and the map after it: accumulators over the sum, the map on them, one store.
+// CHECK-LABEL: func.func @dense
+// CHECK-SAME:    tir.rule = "Contraction"
+// CHECK:         scf.for {{.*}} iter_args
+// CHECK:           vector.fma
+// CHECK:           scf.yield
+// CHECK:         arith.maximumf {{.*}} vector<16xf32>
+// CHECK-NEXT:    vector.store {{.*}}, %arg2
+// CHECK-NOT:     memref.alloc() : memref<16x32xf32>
+func.func @dense(%x: memref<16x8xf32>, %w: memref<8x32xf32>, %o: memref<16x32xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
+  %t = "tir.alloc_buffer"() {shape = #relax.shape<["16", "32"]>} : () -> memref<16x32xf32>
+  "tir.block"() ({
+  ^bb0(%i: index, %j: index, %k: index):
+    %z = arith.constant 0.0 : f32
+    memref.store %z, %t[%i, %j] : memref<16x32xf32>
+    gpu.yield
+  }, {
+  ^bb0(%i: index, %j: index, %k: index):
+    %a = memref.load %x[%i, %k] : memref<16x8xf32>
+    %b = memref.load %w[%k, %j] : memref<8x32xf32>
+    %p = arith.mulf %a, %b : f32
+    %s = memref.load %t[%i, %j] : memref<16x32xf32>
+    %n = arith.addf %s, %p : f32
+    memref.store %n, %t[%i, %j] : memref<16x32xf32>
+    gpu.yield
+  }) {name = "matmul", kinds = "SSR", static_extents = array<i64: 16, 32, 8>, operandSegmentSizes = array<i32: 0, 0>} : () -> ()
+  "tir.block"() ({}, {
+  ^bb0(%i: index, %j: index):
+    %z = arith.constant 0.0 : f32
+    %v = memref.load %t[%i, %j] : memref<16x32xf32>
+    %m = arith.maximumf %v, %z : f32
+    memref.store %m, %o[%i, %j] : memref<16x32xf32>
+    gpu.yield
+  }) {name = "relu", kinds = "SS", static_extents = array<i64: 16, 32>, operandSegmentSizes = array<i32: 0, 0>} : () -> ()
+  return
+}

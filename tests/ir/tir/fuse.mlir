@@ -1,0 +1,45 @@
+// RUN: relax-opt %s -p relax-legalize,relax-fuse-ops,tir-fuse --split-input-file | filecheck %s
+
+// Maps are written into the map that reads them: one block, no buffer between.
+// CHECK-LABEL: func.func @fused_exp_add
+// CHECK-NOT:     tir.alloc_buffer
+// CHECK:         math.exp
+// CHECK-NEXT:    memref.load %arg1
+// CHECK-NEXT:    arith.addf
+// CHECK-NEXT:    memref.store
+// CHECK-NOT:     tir.block
+// CHECK-LABEL: func.func @main
+// CHECK:         callee = @fused_exp_add
+func.func @main(%x: tensor<2x3xf32>, %y: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  %0 = "relax.exp"(%x) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  %1 = "relax.add"(%0, %y) : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+  return %1 : tensor<2x3xf32>
+}
+
+// -----
+
+// A costly map that a broadcast would repeat keeps its buffer.
+// CHECK-LABEL: func.func @fused_exp_add
+// CHECK:         tir.alloc_buffer
+// CHECK:         math.exp
+// CHECK:         arith.addf
+func.func @main(%x: tensor<3xf32>, %y: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  %0 = "relax.exp"(%x) : (tensor<3xf32>) -> tensor<3xf32>
+  %1 = "relax.add"(%0, %y) : (tensor<3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+  return %1 : tensor<2x3xf32>
+}
+
+// -----
+
+// Equal groups are one program, and what is no longer called goes.
+// CHECK:       func.func @fused_exp_tanh
+// CHECK-NOT:   func.func @fused
+// CHECK-NOT:   func.func @exp
+// CHECK-LABEL: func.func @main
+func.func @main(%x: tensor<3xf32>, %y: tensor<3xf32>) -> (tensor<3xf32>, tensor<3xf32>) {
+  %0 = "relax.exp"(%x) : (tensor<3xf32>) -> tensor<3xf32>
+  %1 = "relax.tanh"(%0) : (tensor<3xf32>) -> tensor<3xf32>
+  %2 = "relax.exp"(%y) : (tensor<3xf32>) -> tensor<3xf32>
+  %3 = "relax.tanh"(%2) : (tensor<3xf32>) -> tensor<3xf32>
+  return %1, %3 : tensor<3xf32>, tensor<3xf32>
+}

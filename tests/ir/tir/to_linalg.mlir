@@ -1,0 +1,177 @@
+// RUN: relax-opt %s -p tir-to-linalg --split-input-file | filecheck %s
+
+// A pooling window: nothing carries the window's axis, so an operand of its size does.
+// CHECK-DAG:   #[[READ:.*]] = affine_map<(d0, d1) -> (d0 * 2 + d1)>
+// CHECK-LABEL: func.func @pool
+// CHECK:         %[[SIZE:.*]] = memref.alloca() {{{.*}}} : memref<3xi8>
+// CHECK:         linalg.generic {indexing_maps = [#[[READ]], #{{.*}}, #{{.*}}], iterator_types = ["parallel", "reduction"]}
+// CHECK-SAME:    ins(%arg0, %[[SIZE]] : memref<17xf32>, memref<3xi8>)
+func.func @pool(%x: memref<17xf32>, %o: memref<8xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
+  "tir.block"() ({
+  ^bb0(%i: index, %r: index):
+    %z = arith.constant 0xFF800000 : f32
+    memref.store %z, %o[%i] : memref<8xf32>
+    gpu.yield
+  }, {
+  ^bb0(%i: index, %r: index):
+    %c2 = arith.constant 2 : index
+    %j = arith.muli %i, %c2 : index
+    %k = arith.addi %j, %r : index
+    %v = memref.load %x[%k] : memref<17xf32>
+    %a = memref.load %o[%i] : memref<8xf32>
+    %m = arith.maximumf %a, %v : f32
+    memref.store %m, %o[%i] : memref<8xf32>
+    gpu.yield
+  }) {name = "pool", kinds = "SR", static_extents = array<i64: 8, 3>, operandSegmentSizes = array<i32: 0, 0>} : () -> ()
+  return
+}
+
+// -----
+
+// x[i] + x[i + 1]: two views of one buffer.
+// CHECK-LABEL: func.func @neighbours
+// CHECK:         %[[A:.*]] = memref.subview %arg0[0] [8] [1]
+// CHECK:         %[[B:.*]] = memref.subview %arg0[1] [8] [1]
+// CHECK:         linalg.generic {{.*}} ins(%[[A]], %[[B]]
+func.func @neighbours(%x: memref<9xf32>, %o: memref<8xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
+  "tir.block"() ({}, {
+  ^bb0(%i: index):
+    %c1 = arith.constant 1 : index
+    %j = arith.addi %i, %c1 : index
+    %a = memref.load %x[%i] : memref<9xf32>
+    %b = memref.load %x[%j] : memref<9xf32>
+    %s = arith.addf %a, %b : f32
+    memref.store %s, %o[%i] : memref<8xf32>
+    gpu.yield
+  }) {name = "neighbours", kinds = "S", static_extents = array<i64: 8>, operandSegmentSizes = array<i32: 0, 0>} : () -> ()
+  return
+}
+
+// -----
+
+// Concatenation: each input is stored into its slice.
+// CHECK-LABEL: func.func @concat
+// CHECK:         %[[LOW:.*]] = memref.subview %arg2[0, 0] [2, 3] [1, 1]
+// CHECK:         linalg.generic {{.*}} ins(%arg0 {{.*}} outs(%[[LOW]]
+// CHECK:         %[[HIGH:.*]] = memref.subview %arg2[0, 3] [2, 5] [1, 1]
+// CHECK:         linalg.generic {{.*}} ins(%arg1 {{.*}} outs(%[[HIGH]]
+func.func @concat(%x: memref<2x3xf32>, %y: memref<2x5xf32>, %o: memref<2x8xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
+  "tir.block"() ({}, {
+  ^bb0(%i: index, %j: index):
+    %a = memref.load %x[%i, %j] : memref<2x3xf32>
+    memref.store %a, %o[%i, %j] : memref<2x8xf32>
+    gpu.yield
+  }) {name = "first", kinds = "SS", static_extents = array<i64: 2, 3>, operandSegmentSizes = array<i32: 0, 0>} : () -> ()
+  "tir.block"() ({}, {
+  ^bb0(%i: index, %j: index):
+    %c3 = arith.constant 3 : index
+    %k = arith.addi %j, %c3 : index
+    %a = memref.load %y[%i, %j] : memref<2x5xf32>
+    memref.store %a, %o[%i, %k] : memref<2x8xf32>
+    gpu.yield
+  }) {name = "second", kinds = "SS", static_extents = array<i64: 2, 5>, operandSegmentSizes = array<i32: 0, 0>} : () -> ()
+  return
+}
+
+// -----
+
+// A reshape divides its index: the load stays in the body, at computed indices.
+// CHECK-LABEL: func.func @reshape
+// CHECK:         linalg.generic {{.*}} outs(%arg1
+// CHECK:           %[[I:.*]] = linalg.index 0
+// CHECK:           %[[Q:.*]] = arith.divui %[[I]]
+// CHECK:           %[[R:.*]] = arith.remui %[[I]]
+// CHECK:           memref.load %arg0[%[[Q]], %[[R]]]
+func.func @reshape(%x: memref<2x3xf32>, %o: memref<6xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
+  "tir.block"() ({}, {
+  ^bb0(%i: index):
+    %c3 = arith.constant 3 : index
+    %q = arith.divui %i, %c3 : index
+    %r = arith.remui %i, %c3 : index
+    %a = memref.load %x[%q, %r] : memref<2x3xf32>
+    memref.store %a, %o[%i] : memref<6xf32>
+    gpu.yield
+  }) {name = "reshape", kinds = "S", static_extents = array<i64: 6>, operandSegmentSizes = array<i32: 0, 0>} : () -> ()
+  return
+}
+
+// -----
+
+// A stride that is known only at run time is no linear form.
+// CHECK-LABEL: func.func @dynamic_stride
+// CHECK:         linalg.generic
+// CHECK:           %[[J:.*]] = arith.muli
+// CHECK:           memref.load %arg0[%[[J]]]
+func.func @dynamic_stride(%x: memref<?xf32> {tir.shape = #relax.shape<["4*s0"]>}, %o: memref<4xf32> {tir.shape = #relax.shape<["4"]>}, %s: index {tir.symbol = "s0"}) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
+  "tir.block"() ({}, {
+  ^bb0(%i: index):
+    %j = arith.muli %i, %s : index
+    %a = memref.load %x[%j] : memref<?xf32>
+    memref.store %a, %o[%i] : memref<4xf32>
+    gpu.yield
+  }) {name = "strided", kinds = "S", static_extents = array<i64: 4>, operandSegmentSizes = array<i32: 0, 0>} : () -> ()
+  return
+}
+
+// -----
+
+// A gather: the index is an operand, the gathered element a load in the body.
+// CHECK-LABEL: func.func @gather
+// CHECK:         linalg.generic {{.*}} ins(%arg1
+// CHECK:         ^bb0(%[[AT:.*]]: i64, %{{.*}}: f32):
+// CHECK:           %[[PLACE:.*]] = arith.index_cast %[[AT]]
+// CHECK:           memref.load %arg0[%[[PLACE]]]
+func.func @gather(%x: memref<9xf32>, %at: memref<4xi64>, %o: memref<4xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
+  "tir.block"() ({}, {
+  ^bb0(%i: index):
+    %a = memref.load %at[%i] : memref<4xi64>
+    %j = arith.index_cast %a : i64 to index
+    %v = memref.load %x[%j] : memref<9xf32>
+    memref.store %v, %o[%i] : memref<4xf32>
+    gpu.yield
+  }) {name = "gather", kinds = "S", static_extents = array<i64: 4>, operandSegmentSizes = array<i32: 0, 0>} : () -> ()
+  return
+}
+
+// -----
+
+// A scatter stores where no linear form says: loops at once.
+// CHECK-LABEL: func.func @scatter
+// CHECK-NOT:     linalg.generic
+// CHECK:         scf.for
+// CHECK:           memref.store %{{.*}}, %arg2[%{{.*}}]
+func.func @scatter(%x: memref<4xf32>, %at: memref<4xi64>, %o: memref<9xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
+  "tir.block"() ({}, {
+  ^bb0(%i: index):
+    %a = memref.load %at[%i] : memref<4xi64>
+    %j = arith.index_cast %a : i64 to index
+    %v = memref.load %x[%i] : memref<4xf32>
+    memref.store %v, %o[%j] : memref<9xf32>
+    gpu.yield
+  }) {name = "scatter", kinds = "S", static_extents = array<i64: 4>, operandSegmentSizes = array<i32: 0, 0>} : () -> ()
+  return
+}
+
+// -----
+
+// An empty sum leaves its start value; an empty result leaves nothing.
+// CHECK-LABEL: func.func @empty_sum
+// CHECK:         linalg.generic {{.*}} iterator_types = ["parallel"]} outs(%arg1
+// CHECK-NOT:     linalg.generic
+// CHECK:         return
+func.func @empty_sum(%x: memref<3x0xf32>, %o: memref<3xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
+  "tir.block"() ({
+  ^bb0(%i: index, %k: index):
+    %z = arith.constant 0.0 : f32
+    memref.store %z, %o[%i] : memref<3xf32>
+    gpu.yield
+  }, {
+  ^bb0(%i: index, %k: index):
+    %v = memref.load %x[%i, %k] : memref<3x0xf32>
+    %a = memref.load %o[%i] : memref<3xf32>
+    %s = arith.addf %a, %v : f32
+    memref.store %s, %o[%i] : memref<3xf32>
+    gpu.yield
+  }) {name = "sum", kinds = "SR", static_extents = array<i64: 3, 0>, operandSegmentSizes = array<i32: 0, 0>} : () -> ()
+  return
+}
