@@ -158,7 +158,7 @@ class Scalar:
         """A shift that is defined for all distances; MLIR's is not from the width on."""
         distance = self._same(other)
         bits = constant(self.dtype.bits, self.dtype)
-        unsigned = DType(self.dtype.name, "u", self.dtype.bits)
+        unsigned = dtype(f"uint{self.dtype.bits}")
         is_short = Scalar(distance.value, unsigned) < Scalar(bits.value, unsigned)
         safe = select(is_short, distance, constant(0, self.dtype))
         value = emit(name, self.value.type, self.value, safe.value)

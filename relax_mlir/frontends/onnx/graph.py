@@ -124,10 +124,17 @@ def check_closed(graph: Graph) -> None:
     for node in graph.nodes:
         for name in sorted(node.reads & graph.free):
             raise ValueError(
-                f"{node}: reads `{name}`, which nothing makes.{near_misses(name, made)}"
+                f"{node}: reads `{name}`, which nothing makes.{_near(name, made)}"
             )
     name = next(name for name in graph.outputs if name in graph.free)
-    raise ValueError(f"nothing makes the output `{name}`.{near_misses(name, made)}")
+    raise ValueError(f"nothing makes the output `{name}`.{_near(name, made)}")
+
+
+def _near(name: str, made: set[str]) -> str:
+    """Similar names, unless it would take long to find them."""
+    if len(made) > 2000 or len(name) > 200:
+        return ""
+    return near_misses(name, {other for other in made if len(other) <= 200})
 
 
 def live_nodes(graph: Graph) -> list[Node]:
@@ -237,11 +244,11 @@ def _in_order(nodes: Sequence[Node], makers: Mapping[str, int]) -> tuple[Node, .
 
 def _cycle(nodes: Sequence[Node], needs: Sequence[set[int]], left: set[int]) -> str:
     """Names the nodes of one cycle; every node in ``left`` waits for another there."""
-    path = [min(left)]
-    while True:
-        before = min(needs[path[-1]] & left)
-        if before in path:
-            names = [f"`{nodes[i].name}`" for i in path[path.index(before) :]]
-            shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
-            return f"nodes wait for each other in a cycle: {shown}"
-        path.append(before)
+    path: dict[int, int] = {}
+    index = min(left)
+    while index not in path:
+        path[index] = len(path)
+        index = min(needs[index] & left)
+    names = [f"`{nodes[i].name}`" for i in list(path)[path[index] :]]
+    shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+    return f"nodes wait for each other in a cycle: {shown}"

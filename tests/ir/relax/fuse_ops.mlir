@@ -6,7 +6,7 @@
 // CHECK:         callee = @matmul
 // CHECK:         callee = @add
 // CHECK:         callee = @relu
-// CHECK:       func.func @main
+// CHECK-LABEL: func.func @main
 // CHECK-NEXT:    call @fused_matmul_add_relu
 // CHECK-NEXT:    return
 // ONE-NOT:     func.func private
@@ -37,7 +37,7 @@ func.func @main(%x: tensor<5x5xf32>) -> (tensor<5x5xf32>, tensor<5x5xf32>) {
 // CHECK-LABEL: func.func private @fused_matmul_add
 // CHECK:         callee = @matmul
 // CHECK:         callee = @add
-// CHECK:       func.func @main
+// CHECK-LABEL: func.func @main
 // CHECK:         callee = @matmul
 // CHECK:         call @fused_matmul_add
 func.func @main(%x: tensor<7x5xf32>, %w: tensor<5x3xf32>, %v: tensor<5x3xf32>) -> tensor<7x3xf32> {
@@ -51,7 +51,7 @@ func.func @main(%x: tensor<7x5xf32>, %w: tensor<5x3xf32>, %v: tensor<5x3xf32>) -
 
 // A value read twice inside its group stays inside: both readers are there.
 // CHECK-LABEL: func.func private @fused_matmul_sigmoid_multiply
-// CHECK:       func.func @main
+// CHECK-LABEL: func.func @main
 // CHECK-NEXT:    call @fused_matmul_sigmoid_multiply
 func.func @main(%x: tensor<7x5xf32>, %w: tensor<5x3xf32>) -> tensor<7x3xf32> {
   %0 = "relax.matmul"(%x, %w) : (tensor<7x5xf32>, tensor<5x3xf32>) -> tensor<7x3xf32>

@@ -23,6 +23,7 @@ func.func @main(%x: tensor<2x3xf32>, %y: tensor<2x3xf32>) -> tensor<2x3xf32> {
 // CHECK:         tir.alloc_buffer
 // CHECK:         math.exp
 // CHECK:         arith.addf
+// CHECK-LABEL: func.func @main
 func.func @main(%x: tensor<3xf32>, %y: tensor<2x3xf32>) -> tensor<2x3xf32> {
   %0 = "relax.exp"(%x) : (tensor<3xf32>) -> tensor<3xf32>
   %1 = "relax.add"(%0, %y) : (tensor<3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
@@ -32,7 +33,7 @@ func.func @main(%x: tensor<3xf32>, %y: tensor<2x3xf32>) -> tensor<2x3xf32> {
 // -----
 
 // Equal groups are one program, and what is no longer called goes.
-// CHECK:       func.func @fused_exp_tanh
+// CHECK-LABEL: func.func @fused_exp_tanh
 // CHECK-NOT:   func.func @fused
 // CHECK-NOT:   func.func @exp
 // CHECK-LABEL: func.func @main

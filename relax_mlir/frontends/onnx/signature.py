@@ -1,0 +1,191 @@
+"""The types of a model's inputs: declared, with every unknown size named."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+import onnx
+
+from relax_mlir.dialects import shapes
+from relax_mlir.dialects.dtypes import DType
+from relax_mlir.dialects.shapes import Dim, Expr
+from relax_mlir.errors import near_misses
+from relax_mlir.frontends.onnx.weights import MAX_ELEMENTS, element_type
+
+__all__ = ["InputType", "Shapes", "input_types"]
+
+InputType = tuple[tuple[Dim, ...], DType]
+Shapes = Mapping[str, Sequence[int | str]]
+
+# What exporters write for a size that they cannot name.
+_NAMELESS = frozenset({"", "?", "-1", "0", "None", "none", "unknown"})
+_LONGEST = 64  # characters of a symbol
+_SIMPLE = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
+
+
+def input_types(
+    types: Mapping[str, onnx.TypeProto], overrides: Shapes
+) -> dict[str, InputType]:
+    """Shape and element type of each input.
+
+    A named size keeps its name, as far as a symbol may be called so; a size like
+    ``past + sequence`` is an expression where both are sizes of their own elsewhere;
+    an unknown one becomes ``<input>_<axis>``. A number in ``overrides`` in place of a
+    named size holds for that name everywhere.
+
+    Args:
+        types: by name, as the model declares them.
+        overrides: sizes by input; a number fixes one, a string renames it.
+
+    Raises:
+        ValueError: an input has no shape, or an override does not fit.
+        NotImplementedError: an input is not a tensor, or of an unsupported type.
+    """
+    for name in overrides:
+        if name not in types:
+            raise ValueError(
+                f"shapes: there is no input `{name}`: expected some of "
+                f"{', '.join(f'`{t}`' for t in types)}.{near_misses(name, types)}"
+            )
+    declared = {name: _declared(name, type_) for name, type_ in types.items()}
+    symbols = _Symbols(dims for dims, _ in declared.values())
+    found = {n: symbols.shape(n, dims) for n, (dims, _) in declared.items()}
+    given = {n: _given(n, sizes) for n, sizes in overrides.items()}
+    renamed = _renamed(found, given)
+    result: dict[str, InputType] = {}
+    for name, (_, dtype) in declared.items():
+        shape = given[name] if name in given else found[name]
+        if shape is None:
+            raise ValueError(
+                f"input `{name}` has no shape. Hint: give one, as in "
+                f"shapes={{{name!r}: [1, 'n']}}"
+            )
+        result[name] = tuple(shapes.substitute(d, renamed) for d in shape), dtype
+    return result
+
+
+_Declared = tuple[list[int | str | None] | None, DType]
+
+
+def _declared(name: str, type_: onnx.TypeProto) -> _Declared:
+    """The sizes as declared, None for unknown; None for an unknown rank."""
+    kind = type_.WhichOneof("value")
+    if kind is None:
+        raise ValueError(f"input `{name}` has no type")
+    if kind != "tensor_type":
+        raise NotImplementedError(
+            f"input `{name}`: expected a tensor, got a {kind.removesuffix('_type')}"
+        )
+    tensor = type_.tensor_type
+    try:
+        dtype = element_type(tensor.elem_type)
+    except (ValueError, NotImplementedError) as error:
+        raise type(error)(f"input `{name}`: {error}") from error
+    if not tensor.HasField("shape"):
+        return None, dtype
+    return [_declared_size(name, dim) for dim in tensor.shape.dim], dtype
+
+
+def _declared_size(
+    name: str, dim: onnx.TensorShapeProto.Dimension
+) -> int | str | None:
+    if dim.HasField("dim_param"):
+        text = dim.dim_param.strip()
+        return None if text in _NAMELESS else text
+    if dim.dim_value > MAX_ELEMENTS:
+        raise ValueError(f"input `{name}` is too large: got a size of {dim.dim_value}")
+    return dim.dim_value if dim.dim_value > 0 else None
+
+
+class _Symbols:
+    """Names for sizes, each text always the same one."""
+
+    def __init__(self, declared: Iterable[Sequence[int | str | None] | None]) -> None:
+        texts = [d for dims in declared for d in dims or () if isinstance(d, str)]
+        self._taken: set[str] = set()
+        self._dims: dict[str, Dim] = {}
+        plain = [text for text in texts if _SIMPLE.fullmatch(text)]
+        for text in (*plain, *texts):
+            if text not in self._dims:
+                self._dims[text] = self._read(text, set(plain))
+
+    def shape(
+        self, name: str, sizes: Sequence[int | str | None] | None
+    ) -> tuple[Dim, ...] | None:
+        if sizes is None:
+            return None
+        return tuple(
+            self._dims[size]
+            if isinstance(size, str)
+            else size or self._fresh(f"{name}_{axis}")
+            for axis, size in enumerate(sizes)
+        )
+
+    def _read(self, text: str, plain: set[str]) -> Dim:
+        """An expression over sizes that inputs have by themselves, else one symbol."""
+        if not _SIMPLE.fullmatch(text):
+            try:
+                dim = shapes.parse(text)
+            except ValueError:
+                return self._fresh(text)
+            if isinstance(dim, Expr) and plain.issuperset(shapes.symbols_of(dim)):
+                return dim
+        return self._fresh(text)
+
+    def _fresh(self, text: str) -> Dim:
+        name = re.sub(r"[^A-Za-z0-9_.]", "_", text)[:_LONGEST]
+        name = name if _SIMPLE.match(name) else f"_{name}"
+        free, count = name, 0
+        while free in self._taken:
+            count += 1
+            free = f"{name}_{count}"
+        self._taken.add(free)
+        return shapes.symbol(free)
+
+
+def _given(name: str, sizes: Sequence[int | str]) -> tuple[Dim, ...]:
+    if isinstance(sizes, str):
+        raise ValueError(
+            f"shapes: `{name}`: expected a list of sizes, got {sizes!r}"
+        )
+    return tuple(_given_size(name, size) for size in sizes)
+
+
+def _given_size(name: str, size: int | str) -> Dim:
+    if isinstance(size, str):
+        try:
+            return shapes.parse(size)
+        except ValueError as error:
+            raise ValueError(f"shapes: `{name}`: {error}") from error
+    number = int(size)
+    if not 0 <= number <= MAX_ELEMENTS:
+        raise ValueError(f"shapes: `{name}`: bad size: expected 0 or more, got {size}")
+    return number
+
+
+def _renamed(
+    found: Mapping[str, tuple[Dim, ...] | None], given: Mapping[str, tuple[Dim, ...]]
+) -> dict[str, Dim]:
+    """What the overrides say of the symbols of the model."""
+    renamed: dict[str, Dim] = {}
+    for name, sizes in given.items():
+        declared = found[name]
+        if declared is None:
+            continue
+        if len(declared) != len(sizes):
+            raise ValueError(
+                f"shapes: `{name}`: expected {len(declared)} sizes, got {len(sizes)}"
+            )
+        for old, new in zip(declared, sizes, strict=True):
+            for symbol in _plain_symbol(old):
+                if renamed.setdefault(symbol, new) != new:
+                    raise ValueError(
+                        f"shapes: `{symbol}` cannot be both `{renamed[symbol]}` and "
+                        f"`{new}`"
+                    )
+    return renamed
+
+
+def _plain_symbol(dim: Dim) -> tuple[str, ...]:
+    """The symbol that ``dim`` is, if it is one."""
+    names = () if isinstance(dim, int) else shapes.symbols_of(dim)
+    return names if names == (str(dim),) else ()
