@@ -249,7 +249,11 @@ def _split(module: IRModule) -> list[_Unit]:
 
 def _text_as(function: func.FuncOp, name: str) -> str:
     function.attributes["sym_name"] = ir.StringAttr.get(name, function.context)
-    return str(function)
+    return _text(function)
+
+
+def _text(function: func.FuncOp) -> str:
+    return function.operation.get_asm(use_local_scope=True, assume_verified=True)
 
 
 def _main_text(module: IRModule, renamed: dict[str, str]) -> str:
@@ -259,7 +263,7 @@ def _main_text(module: IRModule, renamed: dict[str, str]) -> str:
             name = renamed[op.attributes["callee"].value]
             op.attributes["callee"] = ir.FlatSymbolRefAttr.get(name, module.context)
             declared[name] = _declaration(name, op)
-    bodies = [str(module.function(n)) for n in ("main", "main_shapes")]
+    bodies = [_text(module.function(n)) for n in ("main", "main_shapes")]
     return "\n".join([*declared.values(), *bodies])
 
 

@@ -1,7 +1,6 @@
 """Padding and cropping."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 from mlir import ir
@@ -81,7 +80,10 @@ class PadOp(Relax.Operation, name="pad"):
             x = np.pad(x, grown, constant_values=x.dtype.type(value))
         else:
             x = np.pad(x, grown, mode=mode)  # pyright: ignore[reportCallIssue, reportArgumentType]
-        cut = tuple(slice(max(0, -b), n + min(0, a)) for n, (b, a) in zip(x.shape, pairs, strict=True))
+        cut = tuple(
+            slice(max(0, -b), n + min(0, a))
+            for n, (b, a) in zip(x.shape, pairs, strict=True)
+        )
         return np.ascontiguousarray(x[cut])
 
     def legalize(self, b: Builder) -> Buffer:
@@ -89,7 +91,11 @@ class PadOp(Relax.Operation, name="pad"):
         shape, dtype = b.results[0]
         attrs = self.python_attrs()
         before = [b.local(pad) for pad in attrs["pads"][: x.rank]]
-        padded = [axis for axis in range(x.rank) if x.shape[axis] != shape[axis] or before[axis] != 0]
+        padded = [
+            axis
+            for axis in range(x.rank)
+            if x.shape[axis] != shape[axis] or before[axis] != 0
+        ]
         if attrs["mode"] == "constant":
             return _pad_constant(b, x, before, padded, attrs["value"])
         place = _PLACES[attrs["mode"]]
@@ -154,11 +160,11 @@ def read_padded(
     return b.guarded(inside, lambda: x[tuple(where)], fill)
 
 
-def _reflected(b: Builder, index: Index, before: Dim, size: Dim) -> Index:
+def _reflected(b: Builder, index: Index, before: Dim, size: Dim) -> "Index | int":
     """Back and forth over the elements: a period is once each way, ends not repeated."""
     period = shapes.maximum(2 * (size - 1), 1)
     place = _periodic(b, index, before, period)
-    return place.minimum(b.dim(period) - place)
+    return place if isinstance(place, int) else place.minimum(b.dim(period) - place)
 
 
 def _clamped(b: Builder, index: Index, before: Dim, size: Dim) -> Index:
@@ -166,14 +172,14 @@ def _clamped(b: Builder, index: Index, before: Dim, size: Dim) -> Index:
     return (index - b.dim(before)).maximum(0).minimum(last)
 
 
-def _periodic(b: Builder, index: Index, before: Dim, period: Dim) -> Index:
+def _periodic(b: Builder, index: Index, before: Dim, period: Dim) -> "Index | int":
     """``(index - before) mod period``, where only the dividend may be negative."""
     whole = shapes.ceildiv(before, period) * period
     shifted = index + b.dim(whole - before)
     return shifted % b.dim(period)
 
 
-_PLACES: dict[str, Callable[[Builder, Index, Dim, Dim], Any]] = {
+_PLACES: "dict[str, Callable[[Builder, Index, Dim, Dim], Index | int]]" = {
     "reflect": _reflected,
     "edge": _clamped,
     "wrap": _periodic,

@@ -53,13 +53,16 @@ def input_types(
     renamed = _renamed(found, given)
     result: dict[str, InputType] = {}
     for name, (_, dtype) in declared.items():
-        shape = given[name] if name in given else found[name]
-        if shape is None:
+        shape = found[name]
+        if name in given:
+            result[name] = given[name], dtype
+        elif shape is None:
             raise ValueError(
                 f"input `{name}` has no shape. Hint: give one, as in "
                 f"shapes={{{name!r}: [1, 'n']}}"
             )
-        result[name] = tuple(shapes.substitute(d, renamed) for d in shape), dtype
+        else:
+            result[name] = tuple(shapes.substitute(d, renamed) for d in shape), dtype
     return result
 
 
@@ -151,15 +154,13 @@ def _given(name: str, sizes: Sequence[int | str]) -> tuple[Dim, ...]:
 
 
 def _given_size(name: str, size: int | str) -> Dim:
-    if isinstance(size, str):
-        try:
-            return shapes.parse(size)
-        except ValueError as error:
-            raise ValueError(f"shapes: `{name}`: {error}") from error
-    number = int(size)
-    if not 0 <= number <= MAX_ELEMENTS:
+    try:
+        dim = shapes.parse(size) if isinstance(size, str) else int(size)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"shapes: `{name}`: {error}") from error
+    if isinstance(dim, int) and not 0 <= dim <= MAX_ELEMENTS:
         raise ValueError(f"shapes: `{name}`: bad size: expected 0 or more, got {size}")
-    return number
+    return dim
 
 
 def _renamed(

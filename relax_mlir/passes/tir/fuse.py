@@ -197,7 +197,7 @@ def _replace_calls(
     name = primitive.name.value
     primitive.attributes["sym_name"] = ir.StringAttr.get(name + ".old")
     fused.attributes["sym_name"] = ir.StringAttr.get("fused")
-    text = str(fused)
+    text = fused.operation.get_asm(use_local_scope=True, assume_verified=True)
     callee = merged.setdefault(text, name)
     fused.attributes["sym_name"] = ir.StringAttr.get(name)
     for op in list(walk(module.mlir.operation)):
