@@ -2,6 +2,7 @@
 
 from relax_mlir.pipeline.instruments import (
     Instrument,
+    Journal,
     PrintIR,
     Reproducer,
     Step,
@@ -9,4 +10,13 @@ from relax_mlir.pipeline.instruments import (
 )
 from relax_mlir.pipeline.pipeline import Pipeline, opt
 
-__all__ = ["Instrument", "Pipeline", "PrintIR", "Reproducer", "Step", "Timing", "opt"]
+__all__ = [
+    "Instrument",
+    "Journal",
+    "Pipeline",
+    "PrintIR",
+    "Reproducer",
+    "Step",
+    "Timing",
+    "opt",
+]

@@ -11,7 +11,7 @@ from typing import Literal
 
 from relax_mlir.module import IRModule
 
-__all__ = ["Instrument", "PrintIR", "Reproducer", "Step", "Timing"]
+__all__ = ["Instrument", "Journal", "PrintIR", "Reproducer", "Step", "Timing"]
 
 
 @dataclass(frozen=True)
@@ -137,63 +137,68 @@ class Reproducer(Instrument):
     """Writes the module before a failing pass to a file, with the command to run it."""
 
     def __init__(
-        self,
-        directory: str | Path = ".",
-        *,
-        flags: Sequence[str] = (),
-        eager: bool = False,
+        self, directory: str | Path = ".", *, flags: Sequence[str] = ()
     ) -> None:
         """Write to ``directory``.
 
         Args:
             directory: where the file goes; made when it is needed.
             flags: what else ``relax-opt`` needs to see the failure.
-            eager: write the file before every pass and remove it afterwards, so that it
-                is there when the process dies.
         """
         self._directory = Path(directory)
         self._flags = tuple(flags)
-        self._eager = eager
-        self._path: Path | None = None
         self._before: IRModule | None = None
 
     def before_pass(self, step: Step, module: IRModule) -> None:
         """Keep a copy."""
         self._before = module.clone()
-        if self._eager:
-            self._path = self._write(step, "the process died")
 
     def after_pass(self, step: Step, module: IRModule, time_s: float) -> None:
         """Forget the copy."""
         self._before = None
-        self._remove()
 
-    def on_failure(self, step: Step, module: IRModule, error: Exception) -> str:
+    def on_failure(self, step: Step, module: IRModule, error: Exception) -> str | None:
         """Write the copy."""
-        self._remove()
+        if self._before is None:
+            return None
         try:
-            path = self._write(step, str(error))
+            path = self._write(step, self._before, str(error))
         except OSError as problem:
             return f"a reproducer cannot be written: {problem}"
-        return f"reproduce with: {self._command(str(path), step)}"
+        return f"reproduce with: {self._command(shlex.quote(str(path)), step)}"
 
-    def _write(self, step: Step, problem: str) -> Path:
-        body = "no module was left\n"
-        if self._before is not None:
-            body = str(self._before.mlir.operation.get_asm(enable_debug_info=True))
+    def _write(self, step: Step, module: IRModule, problem: str) -> Path:
+        body = str(module.mlir.operation.get_asm(enable_debug_info=True))
         summary = (problem.splitlines() or [""])[0]
-        text = f"// RUN: {self._command('%s', step)}\n// error: {summary}\n{body}"
         digest = hashlib.sha256(f"{step.text}{body}".encode()).hexdigest()[:8]
         path = self._directory / f"reproducer-{step.name}-{digest}.mlir"
         self._directory.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+        path.write_text(
+            f"// RUN: {self._command('%s', step)}\n// error: {summary}\n{body}"
+        )
         return path
 
-    def _remove(self) -> None:
-        if self._path is not None:
-            self._path.unlink(missing_ok=True)
-        self._path = None
-
-    def _command(self, path: str, step: Step) -> str:
-        file = path if path == "%s" else shlex.quote(path)
+    def _command(self, file: str, step: Step) -> str:
         return " ".join(["relax-opt", file, *self._flags, "-p", shlex.quote(step.text)])
+
+
+class Journal(Reproducer):
+    """Has a reproducer in its directory while a pass runs, in case the process dies."""
+
+    def __init__(self, directory: str | Path, *, flags: Sequence[str] = ()) -> None:
+        """Write to ``directory``; see :class:`Reproducer`."""
+        super().__init__(directory, flags=flags)
+        self._path = Path()
+
+    def before_pass(self, step: Step, module: IRModule) -> None:
+        """Write the module."""
+        self._path = self._write(step, module, "the process died")
+
+    def after_pass(self, step: Step, module: IRModule, time_s: float) -> None:
+        """Remove the file."""
+        self._path.unlink()
+
+    def on_failure(self, step: Step, module: IRModule, error: Exception) -> str | None:
+        """Remove the file."""
+        self._path.unlink(missing_ok=True)
+        return None

@@ -1,6 +1,7 @@
 """``relax-opt``: run passes over MLIR text, like ``mlir-opt`` with our passes in it."""
 
 import argparse
+import os
 import re
 import sys
 import traceback
@@ -12,10 +13,10 @@ from typing import NoReturn, TextIO
 
 from relax_mlir.errors import RelaxError
 from relax_mlir.module import IRModule
-from relax_mlir.pipeline import Instrument, PrintIR, Reproducer, Timing, opt
-from relax_mlir.pipeline.catalog import LEVELS, is_ours, list_passes
+from relax_mlir.pipeline import Instrument, Journal, PrintIR, Reproducer, Timing, opt
+from relax_mlir.pipeline.catalog import LEVELS, list_passes
 from relax_mlir.pipeline.options import describe_options
-from relax_mlir.tools.isolation import run_isolated
+from relax_mlir.tools.isolation import run_in_child
 
 __all__ = ["main", "run"]
 
@@ -76,7 +77,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:  # the reader, such as `head`, has enough
-        sys.stdout = None
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
         if "--debug" in arguments:
@@ -103,8 +104,8 @@ def _parser() -> _Parser:
     add("--no-verify", dest="verify_each", action="store_false")
     add("--expect-error", action="store_true", help="print the error; fail without")
     add("--isolate", action="store_true", help="survive passes that end the process")
-    add("--crash-dir", default=None, metavar="DIR", help="where reproducers go")
-    add("--keep-reproducer", action="store_true", help=argparse.SUPPRESS)
+    add("--crash-dir", default=".", metavar="DIR", help="where reproducers go")
+    add("--journal", help=argparse.SUPPRESS)  # what --isolate looks at afterwards
     for when in ("before-all", "after-all", "after-change"):
         add(f"--mlir-print-ir-{when}", dest="dumps", action="append_const", const=when)
     add("--mlir-print-debuginfo", action="store_true", help="print locations")
@@ -145,11 +146,111 @@ def _process(
     text: str, name: str, arguments: argparse.Namespace, stderr: TextIO
 ) -> str:
     """What is printed for one part of the input."""
-    transform = run_isolated if arguments.isolate else _transform
-    if not arguments.expect_error:
-        return _with_name(name, transform, text, arguments, stderr)
+    transform = _transform_in_child if arguments.isolate else _transform
     try:
-        _with_name(name, transform, text, arguments, stderr)
+        printed = transform(text, arguments, stderr)
     except Exception as error:
+        if isinstance(error, RelaxError):
+            error.args = (_STDIN_LOCATION.sub(lambda m: _place(name, m), str(error)),)
+        if not arguments.expect_error:
+            raise
         return _describe(error)
-    raise _UsageError(f"{name}: expected an error, got none")
+    if arguments.expect_error:
+        raise _UsageError(f"{name}: expected an error, got none")
+    return printed
+
+
+def _place(name: str, match: re.Match[str]) -> str:
+    return f"{name}:{match[1]}:{match[2]}"
+
+
+def _transform(text: str, arguments: argparse.Namespace, stderr: TextIO) -> str:
+    """The text after the pipeline."""
+    timing = Timing() if arguments.mlir_timing else None
+    instruments = _instruments(arguments, stderr)
+    if timing is not None:
+        instruments.append(timing)
+    try:
+        module = opt(
+            IRModule.parse(text),
+            arguments.pipeline,
+            verify=arguments.verify_each,
+            instruments=instruments,
+        )
+    finally:
+        if timing is not None:
+            stderr.write(timing.report())
+    if arguments.to is not None:
+        # The compiler is heavy, and most uses of this tool do not need it.
+        from relax_mlir.compiler import lower
+
+        module = lower(module, target=arguments.target or "cpu", to=arguments.to)
+    locations: bool = arguments.mlir_print_debuginfo
+    printed = str(module.mlir.operation.get_asm(enable_debug_info=locations))
+    return printed.rstrip("\n") + "\n"
+
+
+def _instruments(arguments: argparse.Namespace, stderr: TextIO) -> list[Instrument]:
+    instruments: list[Instrument] = [
+        PrintIR(stderr.write, when, locations=arguments.mlir_print_debuginfo)
+        for when in arguments.dumps or ()
+    ]
+    flags = [] if arguments.verify_each else ["--no-verify"]
+    if not arguments.expect_error:
+        instruments.append(Reproducer(arguments.crash_dir, flags=flags))
+    if arguments.journal is not None:
+        instruments.append(Journal(arguments.journal, flags=["--isolate", *flags]))
+    return instruments
+
+
+def _transform_in_child(
+    text: str, arguments: argparse.Namespace, stderr: TextIO
+) -> str:
+    """The same in a process of its own, which may die."""
+    flags = ["-p", arguments.pipeline, "--crash-dir", arguments.crash_dir]
+    flags += [f"--verify-each={int(arguments.verify_each)}"]
+    flags += [f"--mlir-print-ir-{when}" for when in arguments.dumps or ()]
+    flags += ["--mlir-print-debuginfo"] * arguments.mlir_print_debuginfo
+    flags += ["--mlir-timing"] * arguments.mlir_timing
+    flags += ["--expect-error"] * arguments.expect_error
+    for option in ("to", "target"):
+        if getattr(arguments, option) is not None:
+            flags += [f"--{option}", getattr(arguments, option)]
+    return run_in_child(text, flags, Path(arguments.crash_dir), stderr)
+
+
+def _describe(error: Exception) -> str:
+    """The error as lines that begin with `error:` and `note:`."""
+    text = f"{type(error).__name__}: {error}"
+    if isinstance(error, RelaxError):
+        text = str(error)
+    elif isinstance(error, OSError) and error.filename is not None:
+        text = f"{error.filename}: {error.strerror}"
+    notes = (f"note: {note}\n" for note in getattr(error, "__notes__", ()))
+    return f"error: {text}\n{''.join(notes)}"
+
+
+def _pass_list() -> str:
+    """Our passes by level: name, first line of the docstring, options."""
+    lines: list[str] = []
+    for level in LEVELS:
+        lines.append(f"{level}:")
+        for name, kind in list_passes().items():
+            if name.startswith(f"{level}-"):
+                summary = (kind.__doc__ or "").strip().split("\n")[0]
+                lines.append(f"  {name:<28} {summary}")
+                lines += [f"      {option}" for option in describe_options(kind)]
+    return "\n".join(lines) + "\n"
+
+
+def _versions() -> str:
+    try:
+        ours = version("relax_mlir")
+    except PackageNotFoundError:  # run from a checkout that is not installed
+        ours = "(not installed)"
+    mlir = version("xtc-mlir-python-bindings")
+    return f"relax-opt {ours}, MLIR {mlir}, Python {python_version()}\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

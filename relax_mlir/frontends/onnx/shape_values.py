@@ -8,11 +8,12 @@ not known stays unknown, and the node becomes an operation like any other.
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from relax_mlir.dialects import shapes
+from relax_mlir.dialects.dtypes import DType
 from relax_mlir.dialects.shapes import Dim, Expr
 
 __all__ = ["LIMIT", "SizedValue", "as_array", "contents_of", "evaluate", "is_evaluable"]
@@ -27,23 +28,20 @@ _RANGES: Mapping[str, tuple[int, int]] = {
 _ONNX_TYPES: Mapping[int, str] = {6: "int32", 7: "int64", 9: "bool"}
 
 
-class SizedValue(Protocol):
+@dataclass(eq=False)
+class SizedValue:
     """A tensor as far as it is known.
 
     Attributes:
         shape: its sizes.
-        dtype: numpy's name of its element type.
-        content: its elements in an object array (int, bool or a symbolic size).
+        dtype: its element type.
+        content: its elements in an object array (int, bool or a symbolic size), where
+            they are known and it is small enough to hold sizes.
     """
 
-    @property
-    def shape(self) -> tuple[Dim, ...]: ...
-
-    @property
-    def dtype(self) -> str: ...
-
-    @property
-    def content(self) -> np.ndarray | None: ...
+    shape: tuple[Dim, ...]
+    dtype: DType
+    content: np.ndarray | None = None
 
 
 class _UnknownError(Exception):
@@ -55,7 +53,6 @@ class _Node:
     attrs: Mapping[str, Any]  # Any: as many types as attributes
     inputs: Sequence[SizedValue | None]
     outputs: int
-    opset: int
 
     def value(self, index: int) -> SizedValue:
         found = self.inputs[index] if index < len(self.inputs) else None
@@ -97,7 +94,6 @@ def evaluate(
     attrs: Mapping[str, Any],  # Any: as many types as attributes
     inputs: Sequence[SizedValue | None],
     *,
-    opset: int,
     outputs: int = 1,
 ) -> list[tuple[np.ndarray, str]] | None:
     """Elements and element type of every output, or None if one is not known.
@@ -112,7 +108,7 @@ def evaluate(
     if dtype not in _RANGES:
         return None
     try:
-        found = evaluator(_Node(attrs, inputs, outputs, opset))
+        found = evaluator(_Node(attrs, inputs, outputs))
     except _UnknownError:
         return None
     results = found if isinstance(found, list) else [found]
@@ -149,7 +145,7 @@ def _result_type(
         return value.dtype.name
     given = [v for v in inputs if v is not None]
     source = 1 if op_type == "Where" else 0
-    return given[source].dtype if source < len(given) else None
+    return given[source].dtype.name if source < len(given) else None
 
 
 def _fits(content: np.ndarray, dtype: str) -> bool:
@@ -242,7 +238,7 @@ def _slice(node: _Node) -> np.ndarray:
     if starts is None or ends is None:
         raise ValueError("starts or ends are missing")
     axes = node.numbers_or_attr(3, "axes") or range(len(starts))
-    steps = (node.numbers(4) if len(node.inputs) > 4 else None) or [1] * len(starts)
+    steps = node.numbers_or_attr(4, "steps") or [1] * len(starts)
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
         where: list[slice] = [slice(None)] * source.ndim
         axis = shapes.check_axis(axis, source.ndim)
@@ -286,7 +282,7 @@ def _flatten(node: _Node) -> np.ndarray:
     source = node.elements(0)
     axis = node.attrs.get("axis", 1)
     axis = axis + source.ndim if axis < 0 else axis
-    return source.reshape(math.prod(source.shape[:axis]), -1)
+    return source.reshape(math.prod(source.shape[:axis]), math.prod(source.shape[axis:]))
 
 
 def _transpose(node: _Node) -> np.ndarray:
@@ -323,7 +319,401 @@ def _where(node: _Node) -> np.ndarray:
 
 def _cast(node: _Node) -> np.ndarray:
     source = node.elements(0)
-    if node.attrs.get("to") == 9 and node.value(0).dtype != "bool":
+    if node.attrs.get("to") == 9 and node.value(0).dtype.name != "bool":
+        return _mapped(lambda item: not _equal(item, 0), source)
+    return _mapped(lambda item: item if isinstance(item, Expr) else int(item), source)
+
+
+# Arithmetic.
+
+
+def _mapped(function: Callable[..., Any], *arrays: np.ndarray) -> np.ndarray:
+    """``function`` on each element; arrays broadcast."""
+    shape = np.broadcast_shapes(*(array.shape for array in arrays))
+    _check_size(shape)
+    flat = [np.broadcast_to(array, shape).reshape(-1).tolist() for array in arrays]
+    return _objects([function(*items) for items in zip(*flat, strict=True)], shape)
+
+
+def _elementwise(function: Callable[..., Any]) -> _Evaluator:
+    return lambda node: _mapped(function, *node.all_elements())
+
+
+def _folded(function: Callable[[Any, Any], Any]) -> _Evaluator:
+    """For operators that take any number of inputs."""
+
+    def evaluator(node: _Node) -> np.ndarray:
+        total, *rest = node.all_elements()
+        for item in rest:
+            total = _mapped(function, total, item)
+        return total
+
+    return evaluator
+
+
+def _equal(a: Dim, b: Dim) -> bool:
+    if shapes.is_known_equal(a, b):
+        return True
+    if shapes.is_known_unequal(a, b):
+        return False
+    raise _UnknownError
+
+
+def _less(a: Dim, b: Dim) -> bool:
+    if shapes.is_known_le(a + 1, b):
+        return True
+    if shapes.is_known_le(b, a):
+        return False
+    raise _UnknownError
+
+
+def _divided(a: Dim, b: Dim) -> Dim:
+    """Rounded towards zero; what division by zero gives is left to the operator."""
+    if isinstance(a, int) and isinstance(b, int):
+        if b == 0:
+            raise _UnknownError
+        return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+    if b == 0 or not (shapes.is_known_le(0, a) and shapes.is_known_le(0, b)):
+        raise _UnknownError
+    return shapes.floordiv(a, b)
+
+
+def _modulo(node: _Node) -> np.ndarray:
+    def remainder(a: Dim, b: Dim) -> Dim:
+        is_positive = shapes.is_known_le(0, a) and shapes.is_known_le(0, b)
+        if b == 0 or (node.attrs.get("fmod", 0) and not is_positive):
+            raise _UnknownError
+        return shapes.mod(a, b)
+
+    return _mapped(remainder, *node.all_elements())
+
+
+def _magnitude(a: Dim) -> Dim:
+    return -a if _less(a, 0) else a
+
+
+def _reduction(function: Callable[[Any, Any], Any], start: int | None) -> _Evaluator:
+    def evaluator(node: _Node) -> np.ndarray:
+        source = node.elements(0)
+        axes = node.numbers_or_attr(1, "axes")
+        if not axes and node.attrs.get("noop_with_empty_axes", 0):
+            return source
+        if start is None and source.size == 0:
+            raise _UnknownError
+        gone = shapes.normalize_axes(axes or range(source.ndim), source.ndim)
+        kept = [axis for axis in range(source.ndim) if axis not in gone]
+        rows = source.transpose(*kept, *gone).reshape(
+            math.prod(source.shape[axis] for axis in kept), -1 if source.size else 0
+        )
+        totals = [_fold(function, start, row) for row in rows.tolist()]
+        keepdims = bool(node.attrs.get("keepdims", 1))
+        return _objects(totals, shapes.reduced(source.shape, gone, keepdims))
+
+    return evaluator
+
+
+def _fold(function: Callable[[Any, Any], Any], start: int | None, row: list[Any]) -> Any:
+    total, rest = (row[0], row[1:]) if start is None else (start, row)
+    for item in rest:
+        total = function(total, item)
+    return total
+
+
+_TYPES: Mapping[int, str] = {6: "int32", 7: "int64", 9: "bool"}
+
+
+@dataclass(eq=False)
+class SizedValue:
+    """A tensor as far as it is known.
+
+    Attributes:
+        shape: its sizes.
+        dtype: its element type.
+        content: its elements in an object array (int, bool or a symbolic size), where
+            they are known and it is small enough to hold sizes.
+    """
+
+    shape: tuple[Dim, ...]
+    dtype: DType
+    content: np.ndarray | None = None
+
+
+class _UnknownError(Exception):
+    """A value cannot be told before the model runs."""
+
+
+@dataclass(frozen=True)
+class _Node:
+    attrs: Mapping[str, Any]  # Any: as many types as attributes
+    inputs: Sequence[SizedValue | None]
+    outputs: int
+
+    def value(self, index: int) -> SizedValue:
+        found = self.inputs[index] if index < len(self.inputs) else None
+        if found is None:
+            raise ValueError(f"input {index} is missing")
+        return found
+
+    def elements(self, index: int) -> np.ndarray:
+        content = self.value(index).content
+        if content is None:
+            raise _UnknownError
+        return content
+
+    def numbers(self, index: int) -> list[int]:
+        """The elements of an input that may hold no symbols."""
+        return _numbers(self.elements(index))
+
+    def numbers_or_attr(self, index: int, name: str) -> list[int] | None:
+        """What older opsets wrote as an attribute; None if left out."""
+        if name in self.attrs:
+            return list(self.attrs[name])
+        is_given = index < len(self.inputs) and self.inputs[index] is not None
+        return self.numbers(index) if is_given else None
+
+    def all_elements(self) -> list[np.ndarray]:
+        return [self.elements(i) for i in range(len(self.inputs))]
+
+
+_Evaluator = Callable[[_Node], "np.ndarray | list[np.ndarray]"]
+
+
+def is_evaluable(op_type: str) -> bool:
+    """Whether nodes of this operator may be evaluated at all."""
+    return op_type in _EVALUATORS
+
+
+def evaluate(
+    op_type: str,
+    attrs: Mapping[str, Any],  # Any: as many types as attributes
+    inputs: Sequence[SizedValue | None],
+    *,
+    outputs: int = 1,
+) -> list[tuple[np.ndarray, str]] | None:
+    """Elements and element type of every output, or None if one is not known.
+
+    Raises:
+        ValueError: the node is wrong: an index out of range, shapes that do not fit.
+    """
+    evaluator = _EVALUATORS.get(op_type)
+    if evaluator is None:
+        return None
+    dtype = _result_type(op_type, attrs, inputs)
+    if dtype not in _RANGES:
+        return None
+    try:
+        found = evaluator(_Node(attrs, inputs, outputs))
+    except _UnknownError:
+        return None
+    results = found if isinstance(found, list) else [found]
+    if not all(_fits(result, dtype) for result in results):
+        return None
+    return [(result, dtype) for result in results]
+
+
+def contents_of(array: np.ndarray) -> np.ndarray | None:
+    """The elements of a constant, if it may hold sizes."""
+    if array.dtype.name not in _RANGES or array.size > LIMIT:
+        return None
+    return array.astype(object)
+
+
+def as_array(content: np.ndarray, dtype: str) -> np.ndarray | None:
+    """The constant that the elements are; None if one is symbolic."""
+    if any(isinstance(item, Expr) for item in content.reshape(-1)):
+        return None
+    return content.astype(dtype)
+
+
+def _result_type(
+    op_type: str, attrs: Mapping[str, Any], inputs: Sequence[SizedValue | None]
+) -> str | None:
+    if op_type in _TYPES:
+        return _TYPES[op_type]
+    if op_type == "Cast":
+        return _ONNX_TYPES.get(attrs.get("to", 0))
+    if op_type in ("Constant", "ConstantOfShape"):
+        value = attrs.get("value")
+        if value is None:
+            return "int64" if "value_int" in attrs or "value_ints" in attrs else None
+        return value.dtype.name
+    given = [v for v in inputs if v is not None]
+    source = 1 if op_type == "Where" else 0
+    return given[source].dtype.name if source < len(given) else None
+
+
+def _fits(content: np.ndarray, dtype: str) -> bool:
+    low, high = _RANGES[dtype]
+    return content.size <= LIMIT and all(
+        isinstance(item, Expr) or low <= item <= high for item in content.reshape(-1)
+    )
+
+
+def _numbers(content: np.ndarray) -> list[int]:
+    items = content.reshape(-1).tolist()
+    if any(isinstance(item, Expr) for item in items):
+        raise _UnknownError
+    return [int(item) for item in items]
+
+
+def _objects(items: Sequence[Any], shape: Sequence[int] | None = None) -> np.ndarray:
+    """An object array; numpy is not asked to guess what the items are."""
+    array = np.empty(len(items), object)
+    array[:] = items
+    return array if shape is None else array.reshape(shape)
+
+
+def _check_size(shape: Sequence[int]) -> Sequence[int]:
+    if any(dim < 0 for dim in shape):
+        raise ValueError(f"sizes are negative: got {list(shape)}")
+    if math.prod(shape) > LIMIT:
+        raise _UnknownError
+    return shape
+
+
+# Reading shapes and making constants.
+
+
+def _shape(node: _Node) -> np.ndarray:
+    dims = node.value(0).shape
+    return _objects(dims[node.attrs.get("start", 0) : node.attrs.get("end", len(dims))])
+
+
+def _size(node: _Node) -> np.ndarray:
+    return _objects([shapes.product(node.value(0).shape)], ())
+
+
+def _constant(node: _Node) -> np.ndarray:
+    attrs = node.attrs
+    value = attrs.get("value", attrs.get("value_int", attrs.get("value_ints")))
+    array = np.asarray(value)
+    if array.size > LIMIT:
+        raise _UnknownError
+    return array.astype(object)
+
+
+def _constant_of_shape(node: _Node) -> np.ndarray:
+    shape = _check_size(node.numbers(0))
+    value = np.asarray(node.attrs["value"]).reshape(-1)
+    return np.full(shape, value.astype(object)[0], object)
+
+
+def _range(node: _Node) -> np.ndarray:
+    start, limit, delta = (node.numbers(i)[0] for i in range(3))
+    if delta == 0:
+        raise ValueError("step is wrong: expected any number but 0, got 0")
+    items = range(start, limit, delta)
+    _check_size([len(items)])
+    return _objects(list(items))
+
+
+def _identity(node: _Node) -> np.ndarray:
+    return node.elements(0)
+
+
+# Moving elements.
+
+
+def _gather(node: _Node) -> np.ndarray:
+    source, indices = node.elements(0), node.elements(1)
+    axis = shapes.check_axis(node.attrs.get("axis", 0), source.ndim)
+    where = np.array(_numbers(indices), np.int64).reshape(indices.shape)
+    rest = [dim for i, dim in enumerate(source.shape) if i != axis]
+    _check_size([*indices.shape, *rest])
+    try:
+        return np.asarray(np.take(source, where, axis), object)
+    except IndexError as error:
+        raise ValueError(f"bad index: {error}") from error
+
+
+def _slice(node: _Node) -> np.ndarray:
+    source = node.elements(0)
+    starts, ends = node.numbers_or_attr(1, "starts"), node.numbers_or_attr(2, "ends")
+    if starts is None or ends is None:
+        raise ValueError("starts or ends are missing")
+    axes = node.numbers_or_attr(3, "axes") or range(len(starts))
+    steps = node.numbers_or_attr(4, "steps") or [1] * len(starts)
+    for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
+        where: list[slice] = [slice(None)] * source.ndim
+        axis = shapes.check_axis(axis, source.ndim)
+        if step < 0:  # a start before the beginning is element 0, numpy would take none
+            start = max(start, -source.shape[axis])
+        where[axis] = slice(start, end, step)
+        source = source[tuple(where)]
+    return source
+
+
+def _concat(node: _Node) -> np.ndarray:
+    parts = node.all_elements()
+    axis = shapes.check_axis(node.attrs.get("axis", 0), parts[0].ndim)
+    return np.concatenate(parts, axis)
+
+
+def _squeeze(node: _Node) -> np.ndarray:
+    source = node.elements(0)
+    axes = node.numbers_or_attr(1, "axes")
+    if axes is None:
+        axes = [axis for axis, dim in enumerate(source.shape) if dim == 1]
+    return np.squeeze(source, shapes.normalize_axes(axes, source.ndim))
+
+
+def _unsqueeze(node: _Node) -> np.ndarray:
+    source = node.elements(0)
+    axes = node.numbers_or_attr(1, "axes") or []
+    return np.expand_dims(
+        source, shapes.normalize_axes(axes, source.ndim + len(axes))
+    )
+
+
+def _reshape(node: _Node) -> np.ndarray:
+    source = node.elements(0)
+    allowzero = bool(node.attrs.get("allowzero", 0))
+    target = node.numbers_or_attr(1, "shape") or []
+    return source.reshape(shapes.reshape(source.shape, target, allowzero))
+
+
+def _flatten(node: _Node) -> np.ndarray:
+    source = node.elements(0)
+    axis = node.attrs.get("axis", 1)
+    axis = axis + source.ndim if axis < 0 else axis
+    return source.reshape(math.prod(source.shape[:axis]), math.prod(source.shape[axis:]))
+
+
+def _transpose(node: _Node) -> np.ndarray:
+    source = node.elements(0)
+    return source.transpose(node.attrs.get("perm", range(source.ndim)[::-1]))
+
+
+def _expand(node: _Node) -> np.ndarray:
+    source, target = node.elements(0), node.numbers(1)
+    shape = np.broadcast_shapes(source.shape, tuple(_check_size(target)))
+    return np.broadcast_to(source, _check_size(shape))
+
+
+def _tile(node: _Node) -> np.ndarray:
+    source, repeats = node.elements(0), node.numbers(1)
+    _check_size([d * r for d, r in zip(source.shape, repeats, strict=True)])
+    return np.tile(source, repeats)
+
+
+def _split(node: _Node) -> list[np.ndarray]:
+    source = node.elements(0)
+    axis = shapes.check_axis(node.attrs.get("axis", 0), source.ndim)
+    sizes = node.numbers_or_attr(1, "split")
+    parts = shapes.split_sizes(source.shape[axis], sizes or node.outputs)
+    ends = np.cumsum(parts)[:-1].tolist()
+    return np.split(source, ends, axis)
+
+
+def _where(node: _Node) -> np.ndarray:
+    condition, x, y = node.all_elements()
+    _check_size(np.broadcast_shapes(condition.shape, x.shape, y.shape))
+    return _mapped(lambda c, u, v: u if c else v, condition, x, y)
+
+
+def _cast(node: _Node) -> np.ndarray:
+    source = node.elements(0)
+    if node.attrs.get("to") == 9 and node.value(0).dtype.name != "bool":
         return _mapped(lambda item: not _equal(item, 0), source)
     return _mapped(lambda item: item if isinstance(item, Expr) else int(item), source)
 

@@ -262,7 +262,7 @@ class _Emitter:
     def _choose_tile(self, tiles: Sequence[tuple[int, int]]) -> tuple[int, int]:
         """The tile that computes the least that is thrown away."""
         if self.rows == 1:
-            return 1, min(8, -(-self.columns // self.lanes)) if isinstance(
+            return 1, min(16, -(-self.columns // self.lanes)) if isinstance(
                 self.columns, int
             ) else 4
         if not isinstance(self.columns, int):

@@ -1,0 +1,232 @@
+"""Transposed convolutions."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from mlir import ir
+from mlir.ir import DenseI64ArrayAttr, IntegerAttr, RankedTensorType
+
+from relax_mlir.dialects import shapes, tensors
+from relax_mlir.dialects.ext import Operand, Result
+from relax_mlir.dialects.hooks import Case, OnnxNode, onnx_rule
+from relax_mlir.dialects.relax.channels import Channels, Point
+from relax_mlir.dialects.relax.conv import conv_shape, grouped, with_bias
+from relax_mlir.dialects.relax.core import Relax
+from relax_mlir.dialects.relax.windows import Window
+from relax_mlir.dialects.shapes import Dim
+from relax_mlir.dialects.tir import Buffer, Builder, Scalar
+
+__all__ = ["ConvTransposeOp"]
+
+
+class ConvTransposeOp(Relax.Operation, name="conv_transpose"):
+    """The transpose of a convolution: every input element adds a scaled kernel to y.
+
+    Attributes:
+        strides, dilations, groups: of the convolution that it transposes.
+        pads: elements cut off the result, before every spatial axis, then after.
+        output_padding: elements added after every spatial axis; none stands for 0s.
+    Shapes:
+        x: [n, c, spatial...]; weight: [c, o / groups, kernel...];
+        y: [n, o, spatial...], sizes by :func:`shapes.conv_transpose_output`.
+    Source: ONNX ConvTranspose-11, without its bias.
+    """
+
+    x: Operand[RankedTensorType]
+    weight: Operand[RankedTensorType]
+    y: Result[RankedTensorType]
+    strides: DenseI64ArrayAttr
+    pads: DenseI64ArrayAttr
+    dilations: DenseI64ArrayAttr
+    output_padding: DenseI64ArrayAttr
+    groups: IntegerAttr
+
+    tolerance = 1e-4  # f32 sums in another order
+    cases = (
+        Case((1, 3, 4, 5), (3, 2, 3, 3)),
+        Case((2, 4, 3, 5), (4, 3, 2, 2), strides=(2, 2)),
+        Case((1, 2, 5, 4), (2, 3, 4, 3), strides=(2, 3), pads=(1, 0, 1, 2)),
+        Case((1, 2, 3, 3), (2, 2, 3, 3), strides=(3, 2), output_padding=(1, 1)),
+        Case((1, 1, 3, 3), (1, 1, 2, 2), dilations=(2, 3)),
+        Case((1, 6, 3, 4), (6, 2, 3, 3), strides=(2, 2), groups=2),
+        Case((1, 5, 3, 4), (5, 1, 2, 2), strides=(2, 2), groups=5),
+        Case((1, 3, 7), (3, 2, 4), strides=(2,), pads=(1, 1)),
+        Case((1, 2, 2, 3, 2), (2, 1, 2, 2, 3), strides=(2, 1, 2)),
+        Case((0, 2, 3, 3), (2, 1, 2, 2)),
+        Case((1, 2, 3, 3, "float16"), (2, 3, 2, 2, "float16"), strides=(2, 2)),
+    )
+
+    @staticmethod
+    def infer(
+        x: RankedTensorType,
+        weight: RankedTensorType,
+        strides: Sequence[int] = (),
+        pads: Sequence[int] = (),
+        dilations: Sequence[int] = (),
+        output_padding: Sequence[int] = (),
+        groups: int = 1,
+    ) -> RankedTensorType:
+        n, c, *sizes = conv_shape(x, weight)
+        expected, per_group, *kernel = tensors.shape_of(weight)
+        if shapes.is_known_unequal(c, expected):
+            raise ValueError(f"weight expects {expected} input channels, got {c}")
+        if shapes.mod(expected, groups) != 0:
+            raise ValueError(
+                f"{expected} input channels do not divide into {groups} groups"
+            )
+        window = Window.of(kernel, strides, pads, dilations)
+        sizes = _transposed_sizes(sizes, window, output_padding)
+        return tensors.tensor_type((n, per_group * groups, *sizes), tensors.dtype_of(x))
+
+    @staticmethod
+    def reference(
+        x: np.ndarray,
+        weight: np.ndarray,
+        strides: Sequence[int] = (),
+        pads: Sequence[int] = (),
+        dilations: Sequence[int] = (),
+        output_padding: Sequence[int] = (),
+        groups: int = 1,
+    ) -> np.ndarray:
+        window = Window.of(weight.shape[2:], strides, pads, dilations)
+        sizes = _transposed_sizes(x.shape[2:], window, output_padding)
+        whole = _transposed_sizes(x.shape[2:], window.without_pads(), output_padding)
+        xs = grouped(x.astype(np.float64), 1, groups)
+        w = grouped(weight.astype(np.float64), 0, groups)
+        y = np.zeros((len(x), groups, weight.shape[1], *whole))
+        for tap in np.ndindex(*window.kernel):
+            where = tuple(
+                slice(t * d, t * d + s * n, s)
+                for t, s, d, n in zip(
+                    tap, window.strides, window.dilations, x.shape[2:], strict=True
+                )
+            )
+            y[(..., *where)] += np.einsum(
+                "gco,ngc...->ngo...", w[(..., *tap)], xs, optimize=True
+            )
+        kept = tuple(slice(b, b + n) for b, n in zip(window.before, sizes, strict=True))
+        return (
+            y[(..., *kept)]
+            .reshape(len(x), -1 if y.size else groups * w.shape[2], *sizes)
+            .astype(x.dtype)
+        )
+
+    def legalize(self, b: Builder) -> Buffer:
+        x, weight = b.inputs
+        attrs = self.python_attrs()
+        groups = attrs.pop("groups")
+        del attrs["output_padding"]
+        window = Window.of(weight.shape[2:], **attrs)
+        channels = Channels(
+            groups, shapes.floordiv(weight.shape[0], groups), weight.shape[1]
+        )
+
+        def body(point: "Point") -> Scalar:
+            inside, where = _gathered(b, window, x.shape[2:], point)
+            own = b.guarded(
+                inside, lambda: x[(point.n, point.read, *where)], b.constant(0, x.dtype)
+            )
+            return b.wide(own) * b.wide(
+                weight[(point.read, point.written_in_group, *point.taps)]
+            )
+
+        return channels.reduce(b, window.kernel, body, "conv_transpose")
+
+    @onnx_rule("ConvTranspose", since=1)
+    def from_onnx(node: OnnxNode) -> ir.Value:
+        x, weight = node.input(0), node.input(1)
+        kernel = tensors.shape_of(weight)[2:]
+        ones = [1] * len(kernel)
+        attrs = {name: node.attr(name, ones) for name in ("strides", "dilations")}
+        pads, output_padding = _onnx_transposed_pads(node, kernel, **attrs)
+        y = ConvTransposeOp(
+            x,
+            weight,
+            pads=pads,
+            output_padding=output_padding,
+            groups=node.attr("group", 1),
+            **attrs,
+        ).y
+        return with_bias(node, y)
+
+
+def _transposed_sizes(
+    sizes: Sequence[Dim], window: Window, output_padding: Sequence[int]
+) -> tuple[Dim, ...]:
+    extra = tuple(output_padding) or (0,) * len(sizes)
+    if len(extra) != len(sizes):
+        raise ValueError(
+            f"output_padding must be for {len(sizes)} axes, got {list(extra)}"
+        )
+    pads = zip(window.before, window.after, strict=True)
+    return tuple(
+        map(
+            shapes.conv_transpose_output,
+            sizes,
+            window.kernel,
+            window.strides,
+            window.dilations,
+            pads,
+            extra,
+        )
+    )
+
+
+def _gathered(
+    b: Builder, window: Window, sizes: Sequence[Dim], point: Point
+) -> tuple[Scalar, list[Index]]:
+    """The element of x that adds to a point through a tap, and whether there is one."""
+    inside: Scalar | None = None
+    where: list[Index] = []
+    for axis, (place, tap) in enumerate(zip(point.spatial, point.taps, strict=True)):
+        stride = window.strides[axis]
+        scaled = place + window.before[axis] - tap * window.dilations[axis]
+        source = scaled // stride
+        here = (scaled >= 0) & (source < b.dim(sizes[axis]))
+        if stride > 1:
+            here = here & (scaled % stride).equal(0)
+        inside = here if inside is None else inside & here
+        where.append(source)
+    return inside, where
+
+
+def _onnx_transposed_pads(
+    node: OnnxNode,
+    kernel: Sequence[Dim],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+) -> tuple[list[int], list[int]]:
+    """``pads`` and ``output_padding``, from ``output_shape`` or ``auto_pad`` if given."""
+    rank = len(kernel)
+    extra = list(node.attr("output_padding", [0] * rank))
+    mode = node.attr("auto_pad", "NOTSET")
+    sizes = tensors.shape_of(node.input(0))[2:]
+    if mode.startswith("SAME"):
+        asked = [dim * stride for dim, stride in zip(sizes, strides, strict=True)]
+    elif "output_shape" in node.attrs:
+        asked = list(node.attr("output_shape"))[-rank:]
+    else:
+        zeros = [0] * (2 * rank)
+        return list(zeros if mode == "VALID" else node.attr("pads", zeros)), extra
+    before, after = [0] * rank, [0] * rank
+    for axis in range(rank):
+        whole = shapes.conv_transpose_output(
+            sizes[axis],
+            kernel[axis],
+            strides[axis],
+            dilations[axis],
+            (0, 0),
+            extra[axis],
+        )
+        total = whole - asked[axis]
+        if not isinstance(total, int):
+            raise ValueError(
+                f"`auto_pad` of symbolic sizes {shapes.format_shape(sizes)}"
+            )
+        less = max(0, total) // 2
+        more = max(0, total) - less
+        before[axis], after[axis] = (
+            (less, more) if mode == "SAME_UPPER" else (more, less)
+        )
+        extra[axis] += max(0, -total)
+    return before + after, extra

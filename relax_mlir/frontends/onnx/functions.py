@@ -1,0 +1,114 @@
+"""Bodies of functions: the model's own, and those the standard gives its operators."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import onnx
+from onnx import defs, helper
+
+from relax_mlir.dialects.shapes import Dim
+from relax_mlir.frontends.onnx.graph import Graph, Node, read_function
+from relax_mlir.frontends.onnx.schemas import find_schema
+from relax_mlir.frontends.onnx.shape_values import SizedValue
+
+__all__ = ["Function", "Functions"]
+
+
+@dataclass(frozen=True, eq=False)
+class Function:
+    """The body that stands for a node.
+
+    Attributes:
+        graph: what it computes.
+        opsets: of the operators in it.
+        defaults: attributes that a call may leave out.
+    """
+
+    graph: Graph
+    opsets: Mapping[str, int]
+    defaults: Mapping[str, onnx.AttributeProto]
+
+
+class Functions:
+    """Finds the body of a node that no rule knows.
+
+    Args:
+        protos: the functions of the model.
+    """
+
+    def __init__(self, protos: Sequence[onnx.FunctionProto]) -> None:
+        """Index the functions by operator.
+
+        Raises:
+            ValueError: two are for the same operator.
+        """
+        self._protos: dict[tuple[str, str], onnx.FunctionProto] = {}
+        self._read: dict[tuple[str, str], Function] = {}
+        for proto in protos:
+            key = (_operator(proto.domain, proto.name), _overload(proto))
+            if key in self._protos:
+                raise ValueError(f"two functions are called `{key[0]}`")
+            self._protos[key] = proto
+
+    def of_model(self, node: Node) -> Function | None:
+        """The model's own function for a node.
+
+        Raises:
+            ValueError, NotImplementedError: its body is damaged.
+        """
+        key = (node.op_type, _overload(node.proto))
+        if key not in self._protos:
+            return None
+        if key not in self._read:
+            self._read[key] = _function(self._protos[key])
+        return self._read[key]
+
+    def of_standard(
+        self, node: Node, opset: int, inputs: Sequence[SizedValue | None]
+    ) -> Function | None:
+        """What the standard says the node computes, in terms of other operators."""
+        schema = find_schema(node.op_type, opset)
+        if schema is None:
+            return None
+        version = _newest(schema.function_opset_versions, opset)
+        if version is not None:
+            return _function(schema.get_function_with_opset_version(version))
+        version = _newest(schema.context_dependent_function_opset_versions, opset)
+        if version is None:
+            return None
+        types = [_type_proto(value).SerializeToString() for value in inputs]
+        data = schema.get_context_dependent_function_with_opset_version(
+            version, node.proto.SerializeToString(), types
+        )
+        return _function(onnx.FunctionProto.FromString(data)) if data else None
+
+
+def _overload(proto: onnx.FunctionProto | onnx.NodeProto) -> str:
+    return getattr(proto, "overload", "")  # since onnx 1.16
+
+
+def _operator(domain: str, name: str) -> str:
+    return f"{domain}::{name}" if domain not in ("", "ai.onnx") else name
+
+
+def _newest(versions: Sequence[int], opset: int) -> int | None:
+    return max((version for version in versions if version <= opset), default=None)
+
+
+def _function(proto: onnx.FunctionProto | bytes) -> Function:
+    if isinstance(proto, bytes):
+        proto = onnx.FunctionProto.FromString(proto)
+    opsets = {o.domain.replace("ai.onnx", "", 1) if o.domain == "ai.onnx" else o.domain: o.version for o in proto.opset_import}
+    defaults = {a.name: a for a in proto.attribute_proto}
+    return Function(read_function(proto), opsets, defaults)
+
+
+def _type_proto(value: SizedValue | None) -> onnx.TypeProto:
+    if value is None:
+        return onnx.TypeProto()
+    element = helper.np_dtype_to_tensor_dtype(value.dtype.numpy)
+    return helper.make_tensor_type_proto(element, [_size(dim) for dim in value.shape])
+
+
+def _size(dim: Dim) -> int | str:
+    return dim if isinstance(dim, int) else str(dim)

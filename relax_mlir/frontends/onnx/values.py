@@ -1,0 +1,135 @@
+"""Values of a graph under construction: in the module already, or known beforehand."""
+
+import re
+from collections.abc import Callable, MutableMapping, Sequence
+from dataclasses import dataclass
+from typing import overload
+
+import numpy as np
+from mlir import ir
+
+from relax_mlir.dialects import dtypes, shapes, tensors
+from relax_mlir.dialects.relax import ConstantOp, ReshapeOp, ShapeToTensorOp
+from relax_mlir.frontends.onnx import shape_values
+from relax_mlir.frontends.onnx.shape_values import SizedValue
+
+__all__ = ["GraphValue", "Operands", "computed", "constant", "emit", "sizes"]
+
+_LARGEST_I64 = 2**63 - 1
+
+
+@dataclass(eq=False)
+class GraphValue(SizedValue):
+    """A named value.
+
+    Attributes:
+        name: in the model.
+        value: the value in the module, once it is there.
+        array: what it is, if that is known entirely.
+    """
+
+    name: str = ""
+    value: ir.Value | None = None
+    array: np.ndarray | None = None
+
+
+def computed(name: str, value: ir.Value) -> GraphValue:
+    """What an operation or a parameter gives.
+
+    Raises:
+        ValueError: it is not a tensor with named sizes.
+    """
+    if not isinstance(value.type, ir.RankedTensorType):
+        raise ValueError(f"expected `{name}` to be a tensor, got `{value.type}`")
+    shape, dtype = tensors.shape_of(value), tensors.dtype_of(value)
+    return GraphValue(shape, dtype, None, name, value)
+
+
+def constant(name: str, array: np.ndarray) -> GraphValue:
+    """A constant, not in the module before an operation reads it.
+
+    Raises:
+        ValueError: tensors of its element type are not supported.
+    """
+    dtype = dtypes.from_numpy(array.dtype)
+    content = shape_values.contents_of(array)
+    return GraphValue(array.shape, dtype, content, name, None, array)
+
+
+def sizes(name: str, content: np.ndarray, dtype: str) -> GraphValue:
+    """Integers that :mod:`shape_values` found, not in the module before they are read."""
+    array = shape_values.as_array(content, dtype)
+    return GraphValue(content.shape, dtypes.dtype(dtype), content, name, None, array)
+
+
+def emit(value: GraphValue, pool: MutableMapping[str, np.ndarray]) -> ir.Value:
+    """The value in the module; a known one is put there now.
+
+    Raises:
+        NotImplementedError: symbolic sizes of another type than int64.
+    """
+    if value.value is None:
+        with ir.Location.name(value.name):
+            value.value = _emitted(value, pool)
+    return value.value
+
+
+def _emitted(value: GraphValue, pool: MutableMapping[str, np.ndarray]) -> ir.Value:
+    if value.array is not None:
+        return _constant_op(value.array, pool, _key(value.name))
+    if value.content is None:
+        raise ValueError(f"`{value.name}` has no value")
+    if value.dtype.name != "int64":
+        raise NotImplementedError(f"symbolic sizes of type {value.dtype} as data")
+    dims = value.content.reshape(-1).tolist()
+    flat = ShapeToTensorOp(dims=dims).y
+    return flat if value.content.ndim == 1 else ReshapeOp(flat, shape=value.shape).y
+
+
+def _constant_op(
+    array: np.ndarray, pool: MutableMapping[str, np.ndarray], key: str
+) -> ir.Value:
+    if array.dtype != np.uint64 or array.max(initial=0) <= _LARGEST_I64:
+        return ConstantOp.of(array, pool, key)
+    # MLIR's Python attributes hold no integer over 63 bits, so this one is not inline.
+    while key in pool:
+        key += "_"
+    pool[key] = array
+    type_ = tensors.tensor_type(array.shape, dtypes.from_numpy(array.dtype))
+    attr = ir.Attribute.parse(f'#relax.const<"{key}">')
+    return ConstantOp(value=attr, results=[type_]).y
+
+
+def _key(name: str) -> str:
+    """A name as text in the IR spells it without escapes."""
+    return re.sub(r"[^A-Za-z0-9_.:/-]", "_", name)[:200] or "_"
+
+
+class Operands(Sequence["ir.Value | None"]):
+    """Operands of a node; a known one enters the module when it is read."""
+
+    def __init__(
+        self, values: Sequence[GraphValue | None], read: Callable[[GraphValue], ir.Value]
+    ) -> None:
+        """Read nothing yet."""
+        self._values = values
+        self._read = read
+
+    @overload
+    def __getitem__(self, index: int) -> ir.Value | None: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> "list[ir.Value | None]": ...
+
+    def __getitem__(
+        self, index: int | slice
+    ) -> "ir.Value | None | list[ir.Value | None]":
+        """Operand ``index``, None if left out."""
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        value = self._values[index]
+        return None if value is None else self._read(value)
+
+    def __len__(self) -> int:
+        """How many there are, those left out included."""
+        return len(self._values)
