@@ -1,7 +1,5 @@
 """Arithmetic on one element, or on a pair of them."""
 
-from collections.abc import Callable
-
 import numpy as np
 from mlir import ir
 from mlir.ir import BoolAttr, FloatAttr, RankedTensorType
@@ -13,10 +11,10 @@ from relax_mlir.dialects.relax.elementwise import (
     BinaryOp,
     EdgeCase,
     FloatUnaryOp,
+    MathOp,
     UnaryOp,
     common_shape,
     computed_wide,
-    math,
     require,
 )
 from relax_mlir.dialects.tir import Builder, Scalar
@@ -86,25 +84,25 @@ class ReciprocalOp(FloatUnaryOp, name="reciprocal", onnx=("Reciprocal", 6)):
         return 1.0 / v
 
 
-class CeilOp(FloatUnaryOp, name="ceil", onnx=("Ceil", 6)):
+class CeilOp(MathOp, name="ceil", onnx=("Ceil", 6)):
     """The least integer that is not below x."""
 
     reference = staticmethod(computed_wide(np.ceil))
-    scalar = math("ceil")
+    function = "ceil"
 
 
-class FloorOp(FloatUnaryOp, name="floor", onnx=("Floor", 6)):
+class FloorOp(MathOp, name="floor", onnx=("Floor", 6)):
     """The greatest integer that is not above x."""
 
     reference = staticmethod(computed_wide(np.floor))
-    scalar = math("floor")
+    function = "floor"
 
 
-class RoundOp(FloatUnaryOp, name="round", onnx=("Round", 11)):
+class RoundOp(MathOp, name="round", onnx=("Round", 11)):
     """The nearest integer; of two, the even one."""
 
     reference = staticmethod(computed_wide(np.rint))
-    scalar = math("roundeven")
+    function = "roundeven"
 
 
 def _limited(*operand: int | str, low: float, high: float) -> Case:
@@ -305,7 +303,7 @@ class PowerOp(BinaryOp, name="power"):
     def from_onnx(node: OnnxNode) -> ir.Value:
         base, exponent = node.input(0), node.input(1)
         known = node.constants(exponent)
-        if known is not None and known.size == 1 and known.ndim <= base.type.rank:
+        if known is not None and known.size == 1 and known.ndim <= len(tensors.shape_of(base)):
             if known.item() == 2:  # what a normalisation spelled out is made of
                 return MultiplyOp(base, base).z
             if known.item() == 3:

@@ -1,6 +1,8 @@
 """Transposed convolutions."""
 
 from collections.abc import Sequence
+from functools import reduce
+from operator import and_
 
 import numpy as np
 from mlir import ir
@@ -14,7 +16,7 @@ from relax_mlir.dialects.relax.conv import conv_shape, grouped, with_bias
 from relax_mlir.dialects.relax.core import Relax
 from relax_mlir.dialects.relax.windows import Window
 from relax_mlir.dialects.shapes import Dim
-from relax_mlir.dialects.tir import Buffer, Builder, Scalar
+from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
 
 __all__ = ["ConvTransposeOp"]
 
@@ -176,18 +178,17 @@ def _gathered(
     b: Builder, window: Window, sizes: Sequence[Dim], point: Point
 ) -> tuple[Scalar, list[Index]]:
     """The element of x that adds to a point through a tap, and whether there is one."""
-    inside: Scalar | None = None
+    conditions: list[Scalar] = []
     where: list[Index] = []
     for axis, (place, tap) in enumerate(zip(point.spatial, point.taps, strict=True)):
         stride = window.strides[axis]
         scaled = place + window.before[axis] - tap * window.dilations[axis]
         source = scaled // stride
-        here = (scaled >= 0) & (source < b.dim(sizes[axis]))
+        conditions += [scaled >= 0, source < b.dim(sizes[axis])]
         if stride > 1:
-            here = here & (scaled % stride).equal(0)
-        inside = here if inside is None else inside & here
+            conditions.append((scaled % stride).equal(0))
         where.append(source)
-    return inside, where
+    return reduce(and_, conditions), where
 
 
 def _onnx_transposed_pads(

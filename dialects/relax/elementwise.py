@@ -6,7 +6,7 @@ The operators themselves stand in ``arithmetic``, ``exponential``, ``trigonometr
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from mlir.ir import RankedTensorType
@@ -23,10 +23,10 @@ __all__ = [
     "BinaryOp",
     "EdgeCase",
     "FloatUnaryOp",
+    "MathOp",
     "UnaryOp",
     "common_shape",
     "computed_wide",
-    "math",
     "require",
     "wide_type",
     "widened",
@@ -149,14 +149,13 @@ class FloatUnaryOp(UnaryOp):
         return x
 
 
-def math(name: str) -> Callable[[UnaryOp, Builder, Scalar], Scalar]:
-    """A ``scalar`` method that is the function ``math.<name>``."""
+class MathOp(FloatUnaryOp):
+    """Base of the functions that MLIR's math dialect has."""
 
-    def scalar(self: UnaryOp, b: Builder, v: Scalar) -> Scalar:
-        del self
-        return b.math(name, v)
+    function: ClassVar[str]  # its name there
 
-    return scalar
+    def scalar(self, b: Builder, v: Scalar) -> Scalar:
+        return b.math(self.function, v)
 
 
 class BinaryOp(Relax.Operation):

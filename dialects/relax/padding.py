@@ -1,6 +1,8 @@
 """Padding and cropping."""
 
 from collections.abc import Callable, Sequence
+from functools import reduce
+from operator import and_
 
 import numpy as np
 from mlir import ir
@@ -153,11 +155,15 @@ def read_padded(
     """``x[where]``, or ``fill`` where one of ``axes`` is out of range."""
     if not axes:
         return x[tuple(where)]
-    inside: Scalar | None = None
-    for axis in axes:
-        here = (where[axis] >= 0) & (where[axis] < b.dim(x.shape[axis]))
-        inside = here if inside is None else inside & here
-    return b.guarded(inside, lambda: x[tuple(where)], fill)
+    return b.guarded(is_within(b, x, where, axes), lambda: x[tuple(where)], fill)
+
+
+def is_within(
+    b: Builder, x: Buffer, where: Sequence[Index], axes: Sequence[int]
+) -> Scalar:
+    """Whether ``where`` is in the range of ``x`` along ``axes``, which are some."""
+    conditions = [(where[a] >= 0) & (where[a] < b.dim(x.shape[a])) for a in axes]
+    return reduce(and_, conditions)
 
 
 def _reflected(b: Builder, index: Index, before: Dim, size: Dim) -> "Index | int":

@@ -1,45 +1,53 @@
-"""Pooling: one number from every window, or from every channel."""
+"""Pooling over sliding windows."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from mlir import ir
 from mlir.ir import BoolAttr, DenseI64ArrayAttr, IntegerAttr, RankedTensorType
 
-from relax_mlir.dialects import shapes, tensors
-from relax_mlir.dialects.dtypes import DType, dtype
+from relax_mlir.dialects import dtypes, shapes, tensors
+from relax_mlir.dialects.dtypes import DType
 from relax_mlir.dialects.ext import Operand, Result
 from relax_mlir.dialects.hooks import Case, OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.core import Relax
-from relax_mlir.dialects.relax.padding import read_padded
+from relax_mlir.dialects.relax.padding import is_within, read_padded
 from relax_mlir.dialects.relax.windows import Window, onnx_window, taps
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
 
 __all__ = [
     "AveragePoolOp",
-    "GlobalAveragePoolOp",
-    "GlobalLpPoolOp",
-    "GlobalMaxPoolOp",
     "LpPoolOp",
     "MaxPoolOp",
     "MaxPoolWithIndicesOp",
 ]
 
-_INT64 = dtype("int64")
+_INT64 = dtypes.dtype("int64")
+_NOWHERE = (1 << 63) - 1  # position of an element that is not there
 
 _CASES: Sequence[dict[str, Any]] = (
     {"shape": (1, 2, 7, 5), "kernel": (3, 2)},
     {"shape": (2, 3, 8, 8), "kernel": (3, 3), "strides": (2, 2), "pads": (1, 1, 1, 1)},
     {"shape": (1, 1, 7, 8), "kernel": (2, 3), "strides": (2, 2), "ceil_mode": True},
-    {"shape": (1, 2, 9, 7), "kernel": (2, 3), "dilations": (3, 2), "pads": (1, 0, 0, 2)},
+    {
+        "shape": (1, 2, 9, 7),
+        "kernel": (2, 3),
+        "dilations": (3, 2),
+        "pads": (1, 0, 0, 2),
+    },
     {"shape": (2, 3, 17), "kernel": (5,), "strides": (3,), "pads": (2, 1)},
     {"shape": (1, 1, 4, 5, 6), "kernel": (2, 2, 3), "strides": (1, 2, 3)},
     {"shape": (0, 3, 5, 5), "kernel": (2, 2)},
     {"shape": (1, 1, 1, 1), "kernel": (1, 1)},
     {"shape": (1, 2, 6, 5, "float16"), "kernel": (2, 2), "pads": (1, 1, 0, 0)},
-    {"shape": (1, 2, 6, 5, "float64"), "kernel": (3, 1), "ceil_mode": True, "strides": (2, 2)},
+    {
+        "shape": (1, 2, 6, 5, "float64"),
+        "kernel": (3, 1),
+        "ceil_mode": True,
+        "strides": (2, 2),
+    },
 )
 
 
@@ -80,43 +88,68 @@ class PoolOp(Relax.Operation):
     ) -> RankedTensorType:
         n, c, *sizes = tensors.shape_of(x)
         if len(sizes) != len(kernel):
-            raise ValueError(f"expected rank {len(kernel) + 2} for this kernel, got {x.rank}")
+            raise ValueError(
+                f"expected rank {len(kernel) + 2} for this kernel, got {x.rank}"
+            )
         window = Window.of(kernel, strides, pads, dilations)
         windows = window.pool_sizes(sizes, ceil_mode=ceil_mode)
         return tensors.tensor_type((n, c, *windows), tensors.dtype_of(x))
 
+    @classmethod
+    def attribute_defaults(cls) -> dict[str, Any]:
+        """Those of the window, and those that ``infer`` names."""
+        own = super().attribute_defaults()
+        return {"strides": (), "pads": (), "dilations": (), "ceil_mode": False, **own}
+
     def window(self) -> Window:
         """Where the windows lie."""
         attrs = self.python_attrs()
-        return Window.of(*(attrs[n] for n in ("kernel", "strides", "pads", "dilations")))
+        return Window.of(
+            *(attrs[n] for n in ("kernel", "strides", "pads", "dilations"))
+        )
 
-    def _reduce(self, b: Builder, kind: str, x: Buffer, fill: float) -> Buffer:
-        """Combine every window of ``x``; outside of it is ``fill``, already in y's sums."""
+    def _reduce(
+        self,
+        b: Builder,
+        kind: str,
+        fill: float,
+        fn: Callable[[Scalar], Scalar] = lambda v: v,
+    ) -> Buffer:
+        """Combine ``fn`` of what every window reads; outside of x is ``fill``."""
+        x, window = b.buffer(self.x), self.window()
         shape, type_ = b.results[0]
-        window = self.window()
-        kept = b.sum_dtype(type_) if kind == "add" else type_
+        rank = len(window.kernel)
+        crossed = [
+            i for i in range(rank) if window.crosses(i, x.shape[2 + i], shape[2 + i])
+        ]
 
         def body(*axes: Index) -> Scalar:
-            value = _read(b, x, window, shape[2:], axes, fill)
-            return b.cast(value, kept)
+            where = _elements(window, axes)
+            inside = [2 + i for i in crossed]
+            value = read_padded(b, x, where, inside, b.constant(fill, type_))
+            return fn(b.wide(value) if kind == "add" else value)
 
+        kept = b.sum_dtype(type_) if kind == "add" else type_
         return b.reduce_over(kind, shape, window.kernel, body, kept, "pool")
 
 
-def _read(
-    b: Builder, x: Buffer, window: Window, windows: Sequence[Dim], axes: Sequence[Index], fill: float
-) -> Scalar:
-    """What the window at ``axes`` reads: [n, c, windows..., taps...]."""
-    rank = len(windows)
-    where = [*axes[:2], *window.positions(axes[2 : 2 + rank], axes[2 + rank :])]
-    crossed = [2 + i for i in range(rank) if window.crosses(i, x.shape[2 + i], windows[i])]
-    return read_padded(b, x, where, crossed, b.constant(fill, x.dtype))
+def _elements(window: Window, axes: Sequence[Index]) -> list[Index]:
+    """The element of x at a point [n, c, windows..., taps...]."""
+    rank = len(window.kernel)
+    return [*axes[:2], *window.positions(axes[2 : 2 + rank], axes[2 + rank :])]
 
 
-def _windows(x: np.ndarray, fill: float, **attrs: Any) -> np.ndarray:  # Any: see _cases
+def _windows(
+    x: np.ndarray,
+    fill: float,
+    kernel: Sequence[int],
+    strides: Sequence[int] = (),
+    pads: Sequence[int] = (),
+    dilations: Sequence[int] = (),
+    ceil_mode: bool = False,
+) -> np.ndarray:
     """What all windows read: [taps, n, c, windows...]."""
-    ceil_mode = attrs.pop("ceil_mode")
-    window = Window.of(**attrs)
+    window = Window.of(kernel, strides, pads, dilations)
     sizes = window.pool_sizes(x.shape[2:], ceil_mode=ceil_mode)
     return np.stack([read for _, read in taps(x, window, sizes, fill)])
 
@@ -140,22 +173,11 @@ class MaxPoolOp(PoolOp, name="max_pool"):
     )
 
     @staticmethod
-    def reference(
-        x: np.ndarray,
-        kernel: Sequence[int],
-        strides: Sequence[int] = (),
-        pads: Sequence[int] = (),
-        dilations: Sequence[int] = (),
-        ceil_mode: bool = False,
-    ) -> np.ndarray:
-        fill = _lowest(dtype(x.dtype.name))
-        return _windows(
-            x, fill, kernel=kernel, strides=strides, pads=pads, dilations=dilations, ceil_mode=ceil_mode
-        ).max(0)
+    def reference(x: np.ndarray, **attrs: Any) -> np.ndarray:
+        return _windows(x, _lowest(dtypes.from_numpy(x.dtype)), **attrs).max(0)
 
     def legalize(self, b: Builder) -> Buffer:
-        x = b.buffer(self.x)
-        return self._reduce(b, "max", x, _lowest(x.dtype))
+        return self._reduce(b, "max", _lowest(b.results[0][1]))
 
     @onnx_rule("MaxPool", since=1)
     def from_onnx(node: OnnxNode) -> "ir.Value | list[ir.Value]":
@@ -193,48 +215,43 @@ class MaxPoolWithIndicesOp(PoolOp, name="max_pool_with_indices"):
         y = PoolOp.infer(x, **attrs)
         return y, tensors.tensor_type(tensors.shape_of(y), _INT64)
 
-    @classmethod
-    def attribute_defaults(cls) -> dict[str, Any]:
-        return {**MaxPoolOp.attribute_defaults(), "column_major": False}
-
     @staticmethod
     def reference(
         x: np.ndarray, column_major: bool = False, **attrs: Any
     ) -> tuple[np.ndarray, np.ndarray]:
-        attrs = {**MaxPoolOp.attribute_defaults(), **attrs}
         flat = np.arange(x.size)
         if column_major:
             n, c, *sizes = x.shape
-            flat = flat.reshape(n, c, *reversed(sizes)).transpose(0, 1, *range(x.ndim - 1, 1, -1))
-        values = _windows(x, _lowest(dtype(x.dtype.name)), **attrs)
-        places = _windows(flat.reshape(x.shape), -1, **attrs)
-        ranks = np.where(places < 0, -np.inf, np.where(np.isnan(values), np.inf, values))
-        # -inf may be an element too, and padding must lose against it.
-        first = np.argmax(np.where(places < 0, np.nan_to_num(ranks, neginf=-1), 0) + ranks, 0)[None]
-        take = [np.take_along_axis(a, first, 0)[0] for a in (values, places)]
-        return take[0], take[1]
+            backwards = range(x.ndim - 1, 1, -1)
+            flat = flat.reshape(n, c, *reversed(sizes)).transpose(0, 1, *backwards)
+        values = _windows(x, _lowest(dtypes.from_numpy(x.dtype)), **attrs)
+        places = _windows(flat.reshape(x.shape), _NOWHERE, **attrs)
+        y = values.max(0)
+        hits = (places != _NOWHERE) & ((values == y) | (values != values))
+        first = hits.argmax(0)[None]
+        return y, np.take_along_axis(places, first, 0)[0]
 
     def legalize(self, b: Builder) -> tuple[Buffer, Buffer]:
-        x = b.buffer(self.x)
-        y = self._reduce(b, "max", x, _lowest(x.dtype))
-        return y, self._find(b, x, y)
+        y = self._reduce(b, "max", _lowest(b.results[0][1]))
+        return y, self._find(b, b.buffer(self.x), y)
 
     def _find(self, b: Builder, x: Buffer, y: Buffer) -> Buffer:
         """The least row-major position in every window where x is y."""
         window = self.window()
-        rank = len(window.kernel)
+        spatial = range(2, x.rank)
 
         def body(*axes: Index) -> Scalar:
-            where = [*axes[:2], *window.positions(axes[2 : 2 + rank], axes[2 + rank :])]
+            where = _elements(window, axes)
             position = _position(b, x.shape, where).to_scalar(_INT64)
-            nowhere = b.constant((1 << 63) - 1, _INT64)
+            nowhere = b.constant(_NOWHERE, _INT64)
+            largest = y[axes[: x.rank]]
 
-            def read() -> Scalar:
+            def found() -> Scalar:
                 value = x[tuple(where)]
-                is_top = value.equal(y[axes[: 2 + rank]]) | value.not_equal(value)
-                return b.select(is_top, position, nowhere)
+                is_largest = value.equal(largest) | value.not_equal(value)
+                return b.select(is_largest, position, nowhere)
 
-            return b.guarded(_is_within(b, x, where), read, nowhere)
+            return b.guarded(is_within(b, x, where, spatial), found, nowhere)
 
         first = b.reduce_over("min", y.shape, window.kernel, body, _INT64, "indices")
         return _column_major(b, x.shape, first) if self.column_major.value else first
@@ -246,13 +263,6 @@ def _position(b: Builder, shape: Sequence[Dim], where: Sequence[Index]) -> Index
     for dim, index in zip(shape[1:], where[1:], strict=True):
         position = position * b.dim(dim) + index
     return position
-
-
-def _is_within(b: Builder, x: Buffer, where: Sequence[Index]) -> Scalar:
-    inside = where[0] >= 0
-    for dim, index in zip(x.shape[2:], where[2:], strict=True):
-        inside = inside & (index >= 0) & (index < b.dim(dim))
-    return inside
 
 
 def _column_major(b: Builder, shape: Sequence[Dim], positions: Buffer) -> Buffer:
@@ -285,34 +295,30 @@ class AveragePoolOp(PoolOp, name="average_pool"):
     cases = (*_cases(count_include_pad=False), *_cases(count_include_pad=True))
 
     @staticmethod
-    def infer(x: RankedTensorType, count_include_pad: bool = False, **attrs: Any) -> RankedTensorType:
+    def infer(
+        x: RankedTensorType, count_include_pad: bool = False, **attrs: Any
+    ) -> RankedTensorType:
         return PoolOp.infer(x, **attrs)
 
-    @classmethod
-    def attribute_defaults(cls) -> dict[str, Any]:
-        return {**MaxPoolOp.attribute_defaults(), "count_include_pad": False}
-
     @staticmethod
-    def reference(x: np.ndarray, count_include_pad: bool = False, **attrs: Any) -> np.ndarray:
-        attrs = {**MaxPoolOp.attribute_defaults(), **attrs}
-        ones = np.ones((1, 1, *x.shape[2:]))
-        total = _windows(x.astype(np.float64), 0.0, **attrs).sum(0)
-        if count_include_pad:
-            rank = len(attrs["kernel"])
-            pads = tuple(attrs["pads"]) or (0,) * (2 * rank)
-            grown = [(0, 0), (0, 0), *zip(pads[:rank], pads[rank:], strict=True)]
-            ones, attrs = np.pad(ones, grown, constant_values=1), {**attrs, "pads": ()}
-        count = _windows(ones, 0.0, **attrs).sum(0)[..., : total.shape[-1]]
-        count = count[tuple(slice(n) for n in (1, 1, *total.shape[2:]))]
+    def reference(
+        x: np.ndarray,
+        count_include_pad: bool = False,
+        ceil_mode: bool = False,
+        **attrs: Any,
+    ) -> np.ndarray:
+        window = Window.of(**{"strides": (), "pads": (), "dilations": (), **attrs})
+        sizes = window.pool_sizes(x.shape[2:], ceil_mode=ceil_mode)
+        total = _windows(x.astype(np.float64), 0.0, ceil_mode=ceil_mode, **attrs).sum(0)
+        count = _counts(window, x.shape[2:], sizes, count_include_pad)
         return (total / np.maximum(count, 1)).astype(x.dtype)
 
     def legalize(self, b: Builder) -> Buffer:
-        x = b.buffer(self.x)
-        total = self._reduce(b, "add", x, 0.0)
+        total = self._reduce(b, "add", 0.0)
         shape, type_ = b.results[0]
 
         def body(*axes: Index) -> Scalar:
-            count = self._count(b, x, shape, axes)
+            count = self._count(b, shape, axes)
             if isinstance(count, Index):
                 count = count.maximum(1).to_scalar(total.dtype)
             return b.cast(total[axes] / count, type_)
@@ -320,17 +326,19 @@ class AveragePoolOp(PoolOp, name="average_pool"):
         return b.compute(shape, body, type_, "divide")
 
     def _count(
-        self, b: Builder, x: Buffer, shape: Sequence[Dim], axes: Sequence[Index]
+        self, b: Builder, shape: Sequence[Dim], axes: Sequence[Index]
     ) -> "Index | int":
         """How many elements the window at ``axes`` counts."""
-        window, total = self.window(), 1
+        window, x = self.window(), b.buffer(self.x)
+        total: Index | int = 1
         for axis in range(len(window.kernel)):
-            size, windows = x.shape[2 + axis], shape[2 + axis]
-            begin = 0
+            begin, end = 0, x.shape[2 + axis]
             if self.count_include_pad.value:
-                begin = -window.before[axis]
-                size = size + window.after[axis]
-            total = _overlap(b, window, axis, begin, size, windows, axes[2 + axis]) * total
+                begin, end = -window.before[axis], end + window.after[axis]
+            last = shape[2 + axis] - 1
+            total = (
+                _overlap(b, window, axis, (begin, end), last, axes[2 + axis]) * total
+            )
         return total
 
     @onnx_rule("AveragePool", since=1)
@@ -341,18 +349,36 @@ class AveragePoolOp(PoolOp, name="average_pool"):
 
 
 def _overlap(
-    b: Builder, window: Window, axis: int, begin: int, end: Dim, windows: Dim, at: Index
+    b: Builder, window: Window, axis: int, limits: tuple[int, Dim], last: Dim, at: Index
 ) -> "Index | int":
-    """How many taps of window ``at`` lie in [begin, end) along ``axis``."""
+    """How many taps of window ``at``, of those up to ``last``, lie within the limits."""
     kernel, dilation = window.kernel[axis], window.dilations[axis]
     stride, before = window.strides[axis], window.before[axis]
-    last = (windows - 1) * stride - before + dilation * (kernel - 1)
-    if begin <= -before and shapes.is_known_le(last + 1, end):
+    begin, end = limits
+    reach = last * stride - before + dilation * (kernel - 1)
+    if begin <= -before and shapes.is_known_le(reach + 1, end):
         return kernel
     start = at * stride - before
-    too_early = ((begin - start).maximum(0) + (dilation - 1)) // dilation
+    early = ((begin - start).maximum(0) + (dilation - 1)) // dilation
     in_time = ((b.dim(end) - start).maximum(0) + (dilation - 1)) // dilation
-    return (in_time.minimum(kernel) - too_early).maximum(0)
+    return (in_time.minimum(kernel) - early).maximum(0)
+
+
+def _counts(
+    window: Window,
+    sizes: Sequence[int],
+    windows: Sequence[int],
+    count_include_pad: bool,
+) -> np.ndarray:
+    """How many elements every window counts."""
+    count = np.ones((), np.int64)
+    for axis, size in enumerate(sizes):
+        before, after = window.before[axis], window.after[axis]
+        begin, end = (-before, size + after) if count_include_pad else (0, size)
+        first = np.arange(windows[axis]) * window.strides[axis] - before
+        where = first[:, None] + np.arange(window.kernel[axis]) * window.dilations[axis]
+        count = count[..., None] * ((where >= begin) & (where < end)).sum(1)
+    return count
 
 
 class LpPoolOp(PoolOp, name="lp_pool"):
@@ -372,12 +398,44 @@ class LpPoolOp(PoolOp, name="lp_pool"):
     def infer(x: RankedTensorType, p: int = 2, **attrs: Any) -> RankedTensorType:
         return PoolOp.infer(x, **attrs)
 
-    @classmethod
-    def attribute_defaults(cls) -> dict[str, Any]:
-        return {**MaxPoolOp.attribute_defaults(), "p": 2}
-
     @staticmethod
     def reference(x: np.ndarray, p: int = 2, **attrs: Any) -> np.ndarray:
-        attrs = {**MaxPoolOp.attribute_defaults(), **attrs}
-        total = _windows(np.abs(x.astype(np.float64)) ** p, 0.0, **attrs).sum(0)
-        return (total ** (1 / p)).astype(x.dtype)
+        powers = np.abs(x.astype(np.float64)) ** p
+        return (_windows(powers, 0.0, **attrs).sum(0) ** (1 / p)).astype(x.dtype)
+
+    def legalize(self, b: Builder) -> Buffer:
+        p = self.p.value
+        total = self._reduce(b, "add", 0.0, lambda v: power(b, v, p))
+        dtype = b.results[0][1]
+        return b.map(
+            lambda v: b.cast(root(b, v, p), dtype), total, dtype=dtype, name="root"
+        )
+
+    @onnx_rule("LpPool", since=1)
+    def from_onnx(node: OnnxNode) -> ir.Value:
+        x, attrs = _onnx_attrs(node, fill=0.0)
+        return LpPoolOp(x, p=int(node.attr("p", 2)), **attrs).y
+
+
+def power(b: Builder, v: Scalar, p: int) -> Scalar:
+    """|v|^p."""
+    base = result = b.math("absf", v)
+    for _ in range(p - 1):
+        result = result * base
+    return result
+
+
+def root(b: Builder, v: Scalar, p: int) -> Scalar:
+    """v^(1/p) for v >= 0."""
+    if p <= 2:
+        return v if p == 1 else b.math("sqrt", v)
+    return b.math("exp", b.math("log", v) / p)
+
+
+def _onnx_attrs(
+    node: OnnxNode, fill: float | None = None
+) -> tuple[ir.Value, dict[str, Any]]:  # Any: attributes by name
+    """The input and the window of a pooling node."""
+    kernel = node.attr("kernel_shape")
+    x, attrs = onnx_window(node, node.input(0), kernel, fill)
+    return x, {**attrs, "kernel": kernel, "ceil_mode": bool(node.attr("ceil_mode", 0))}

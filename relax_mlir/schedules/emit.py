@@ -12,6 +12,7 @@ __all__ = [
     "constant",
     "div",
     "for_loop",
+    "if_else",
     "index",
     "maximum",
     "minimum",
@@ -168,6 +169,22 @@ def _create_loop(
         following = body(*block.arguments)
         ir.Operation.create("scf.yield", operands=list(following or ()))
     return loop
+
+
+def if_else(
+    condition: ir.Value,
+    type_: ir.Type,
+    then: Callable[[], ir.Value],
+    otherwise: Callable[[], ir.Value],
+) -> ir.Value:
+    """``scf.if`` with one result."""
+    created = ir.Operation.create(
+        "scf.if", results=[type_], operands=[condition], regions=2
+    )
+    for region, write in zip(created.regions, (then, otherwise), strict=True):
+        with ir.InsertionPoint(ir.Block.create_at_start(region, [])):
+            ir.Operation.create("scf.yield", operands=[write()])
+    return created.results[0]
 
 
 def parallel_loop(

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -21,7 +22,7 @@ _ERROR = re.compile(r"^error: ", re.MULTILINE)
 
 
 def run_in_child(
-    text: str, flags: Sequence[str], crash_dir: Path, stderr: TextIO
+    text: str, flags: Sequence[str], crash_dir: str, stderr: TextIO
 ) -> str:
     """Run ``relax-opt`` over ``text`` in a fresh process; never a fork of this one.
 
@@ -41,13 +42,11 @@ def run_in_child(
         done = _spawn(text, [*flags, "--journal", journal])
         if done.returncode in (0, 1):
             return _outcome(done, stderr)
-        left = sorted(Path(journal).iterdir())
-        command = _save(left[0] if left else None, text, flags, crash_dir)
+        left = next(Path(journal).iterdir(), None)
+        kept = _keep(left, text, flags, Path(crash_dir))
     cry = _DEATH_CRY.search(done.stderr)
     reason = f": {cry.group().strip()}" if cry else ""
-    raise PassError(
-        f"{_cause(done.returncode)} ended the process{reason}\nreproduce with: {command}"
-    )
+    raise PassError(f"{_cause(done.returncode)} ended the process{reason}{kept}")
 
 
 def _spawn(text: str, flags: Sequence[str]) -> "subprocess.CompletedProcess[str]":
@@ -71,28 +70,28 @@ def _outcome(done: "subprocess.CompletedProcess[str]", stderr: TextIO) -> str:
     if done.returncode == 0:
         stderr.write(done.stderr)
         return done.stdout
-    reports, _, message = _last_error(done.stderr)
-    stderr.write(reports)
+    reports, _, message = f"\n{done.stderr}".rpartition("\nerror: ")
+    stderr.write(reports.removeprefix("\n"))
     raise PassError(message.strip())
 
 
-def _last_error(text: str) -> tuple[str, str, str]:
-    found = [match.start() for match in _ERROR.finditer(text)]
-    start = found[-1] if found else 0
-    return text[:start], "error: ", text[start:].removeprefix("error: ")
+def _keep(left: Path | None, text: str, flags: Sequence[str], crash_dir: Path) -> str:
+    """Keep the module before the deadly pass, or all there is.
 
-
-def _save(left: Path | None, text: str, flags: Sequence[str], crash_dir: Path) -> str:
-    """Keep the module before the deadly pass, or all there is; the command to run it."""
+    Returns:
+        A line with the command that runs it.
+    """
+    if "--no-reproducer" in flags:
+        return ""
     crash_dir.mkdir(parents=True, exist_ok=True)
+    path = crash_dir / (left.name if left else "reproducer.mlir")
     if left is None:
-        path = crash_dir / "reproducer.mlir"
         path.write_text(text)
-        return f"relax-opt {path} --isolate {subprocess.list2cmdline(flags)}"
-    path = crash_dir / left.name
-    shutil.move(left, path)
-    first = path.read_text().split("\n", 1)[0]
-    return first.removeprefix("// RUN: ").replace("%s", str(path), 1)
+        command = f"relax-opt %s --isolate {shlex.join(flags)}"
+    else:
+        shutil.copyfile(left, path)
+        command = path.read_text().split("\n", 1)[0].removeprefix("// RUN: ")
+    return f"\nreproduce with: {command.replace('%s', shlex.quote(str(path)), 1)}"
 
 
 def _cause(code: int) -> str:

@@ -105,6 +105,7 @@ def _parser() -> _Parser:
     add("--expect-error", action="store_true", help="print the error; fail without")
     add("--isolate", action="store_true", help="survive passes that end the process")
     add("--crash-dir", default=".", metavar="DIR", help="where reproducers go")
+    add("--no-reproducer", action="store_true", help="write no file on failure")
     add("--journal", help=argparse.SUPPRESS)  # what --isolate looks at afterwards
     for when in ("before-all", "after-all", "after-change"):
         add(f"--mlir-print-ir-{when}", dest="dumps", action="append_const", const=when)
@@ -151,7 +152,7 @@ def _process(
         printed = transform(text, arguments, stderr)
     except Exception as error:
         if isinstance(error, RelaxError):
-            error.args = (_STDIN_LOCATION.sub(lambda m: _place(name, m), str(error)),)
+            error.args = (_with_file_name(str(error), name),)
         if not arguments.expect_error:
             raise
         return _describe(error)
@@ -160,25 +161,25 @@ def _process(
     return printed
 
 
-def _place(name: str, match: re.Match[str]) -> str:
-    return f"{name}:{match[1]}:{match[2]}"
+def _with_file_name(message: str, name: str) -> str:
+    """MLIR calls all text that it is given "-", and so does a child process."""
+    message = _STDIN_LOCATION.sub(r"<stdin>:\1:\2", message)
+    return message.replace("<stdin>:", f"{name}:")
 
 
 def _transform(text: str, arguments: argparse.Namespace, stderr: TextIO) -> str:
     """The text after the pipeline."""
-    timing = Timing() if arguments.mlir_timing else None
-    instruments = _instruments(arguments, stderr)
-    if timing is not None:
-        instruments.append(timing)
+    module = IRModule.parse(text)
+    timing = Timing()
     try:
         module = opt(
-            IRModule.parse(text),
+            module,
             arguments.pipeline,
             verify=arguments.verify_each,
-            instruments=instruments,
+            instruments=[*_instruments(arguments, stderr), timing],
         )
     finally:
-        if timing is not None:
+        if arguments.mlir_timing:
             stderr.write(timing.report())
     if arguments.to is not None:
         # The compiler is heavy, and most uses of this tool do not need it.
@@ -196,7 +197,7 @@ def _instruments(arguments: argparse.Namespace, stderr: TextIO) -> list[Instrume
         for when in arguments.dumps or ()
     ]
     flags = [] if arguments.verify_each else ["--no-verify"]
-    if not arguments.expect_error:
+    if not (arguments.expect_error or arguments.no_reproducer):
         instruments.append(Reproducer(arguments.crash_dir, flags=flags))
     if arguments.journal is not None:
         instruments.append(Journal(arguments.journal, flags=["--isolate", *flags]))
@@ -212,11 +213,11 @@ def _transform_in_child(
     flags += [f"--mlir-print-ir-{when}" for when in arguments.dumps or ()]
     flags += ["--mlir-print-debuginfo"] * arguments.mlir_print_debuginfo
     flags += ["--mlir-timing"] * arguments.mlir_timing
-    flags += ["--expect-error"] * arguments.expect_error
+    flags += ["--no-reproducer"] * (arguments.expect_error or arguments.no_reproducer)
     for option in ("to", "target"):
         if getattr(arguments, option) is not None:
             flags += [f"--{option}", getattr(arguments, option)]
-    return run_in_child(text, flags, Path(arguments.crash_dir), stderr)
+    return run_in_child(text, flags, arguments.crash_dir, stderr)
 
 
 def _describe(error: Exception) -> str:

@@ -26,6 +26,7 @@ from relax_mlir.schedules.emit import (
     constant,
     div,
     for_loop,
+    if_else,
     index,
     multiply,
     op,
@@ -246,6 +247,20 @@ def _reads_flat(
     return _is_flat(ours, plan.n, plan.anchor)
 
 
+@dataclass(frozen=True)
+class _Scattered:
+    """A vector of columns that may not lie side by side.
+
+    Attributes:
+        offsets: of every lane; first: of lane 0, in elements.
+        is_run: whether they are neighbours after all; None if they never are.
+    """
+
+    offsets: ir.Value
+    first: ir.Value
+    is_run: ir.Value | None
+
+
 class _Emitter:
     def __init__(self, plan: _Plan, vector_bits: int) -> None:
         self.plan = plan
@@ -345,11 +360,9 @@ class _Emitter:
                 [], 0, lambda k: [self._read_column_vector(q) for q in range(self.nv)]
             )
             return
-        offsets = [self._offsets(q) for q in range(self.nv)]
         flat = _flat_view(self.plan.b.buffer)
-        self._pack_nest(
-            [], 0, lambda k: [self._gather(flat, offsets[q], q) for q in range(self.nv)]
-        )
+        vectors = [self._scattered(q) for q in range(self.nv)]
+        self._pack_nest([], 0, lambda k: [self._gather(flat, v) for v in vectors])
 
     def _pack_nest(
         self, done: list[int], row: Extent, read: Callable[[Extent], list[ir.Value]]
@@ -383,20 +396,40 @@ class _Emitter:
         where = self.plan.b.indices(self.points)
         return load(self.plan.b.buffer, where, self.lanes, 1, self.masks[q])
 
-    def _offsets(self, q: int) -> ir.Value:
-        """How far the columns of a vector lie from the first column of all, in elements."""
+    def _scattered(self, q: int) -> "_Scattered":
+        """Where the columns of vector ``q`` lie, when they are not side by side."""
+        first = add(self.first, q * self.lanes)
         type_ = vector_type(self.lanes, ir.IndexType.get())
-        start = broadcast(index(add(self.first, q * self.lanes)), self.lanes)
-        flat = op("arith.addi", type_, start, op("vector.step", type_))
+        columns = op(
+            "arith.addi",
+            type_,
+            broadcast(index(first), self.lanes),
+            op("vector.step", type_),
+        )
         # Columns that do not exist read the last one.
         top = broadcast(index(subtract(self.columns, 1)), self.lanes)
-        flat = op("arith.minui", type_, flat, top)
+        columns = op("arith.minui", type_, columns, top)
+        offsets = self._offsets(columns)
+        return _Scattered(
+            offsets,
+            op(
+                "vector.extract",
+                ir.IndexType.get(),
+                offsets,
+                static_position=ir.DenseI64ArrayAttr.get([0]),
+            ),
+            self._is_run(first),
+        )
+
+    def _offsets(self, columns: ir.Value) -> ir.Value:
+        """How far columns lie from the first of all, in elements."""
+        type_ = columns.type
         strides = _strides(self.plan.b.buffer)
         total = broadcast(index(0), self.lanes)
         for axis in reversed(self.plan.n):
             extent = broadcast(index(self.extents[axis]), self.lanes)
-            point = op("arith.remui", type_, flat, extent)
-            flat = op("arith.divui", type_, flat, extent)
+            point = op("arith.remui", type_, columns, extent)
+            columns = op("arith.divui", type_, columns, extent)
             for form, stride in zip(self.plan.b.forms, strides, strict=True):
                 factor = form.coefficients.get(axis, 0)
                 if factor:
@@ -406,7 +439,23 @@ class _Emitter:
                     )
         return total
 
-    def _gather(self, flat: ir.Value, offsets: ir.Value, q: int) -> ir.Value:
+    def _is_run(self, first: Extent) -> ir.Value | None:
+        """Whether a vector's columns are neighbours in memory after all: in one row."""
+        last = self.plan.n[-1]
+        if self.plan.b.stride_of(last) != 1:
+            return None
+        row = self.extents[last]
+        i1 = ir.IntegerType.get_signless(1)
+        at_most = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 7)  # unsigned <=
+        ends = add(rem(index(first), row), self.lanes)
+        fits = op("arith.cmpi", i1, index(ends), index(row), predicate=at_most)
+        end = add(first, self.lanes)
+        exists = op(
+            "arith.cmpi", i1, index(end), index(self.columns), predicate=at_most
+        )
+        return op("arith.andi", i1, fits, exists)
+
+    def _gather(self, flat: ir.Value, vector: "_Scattered") -> ir.Value:
         for axis in self.plan.n:
             self.points[axis] = 0
         base: Extent = 0
@@ -417,10 +466,23 @@ class _Emitter:
                 place = add(place, multiply(self.points[axis], factor))
             base = add(base, multiply(place, stride))
         type_ = vector_type(self.lanes, self.element)
-        i1 = ir.IntegerType.get_signless(1)
-        mask = broadcast(constant(1, i1), self.lanes)
-        zero = broadcast(constant(0, self.element), self.lanes)
-        return op("vector.gather", type_, flat, index(base), offsets, mask, zero)
+
+        def gather() -> ir.Value:
+            mask = broadcast(constant(1, ir.IntegerType.get_signless(1)), self.lanes)
+            zero = broadcast(constant(0, self.element), self.lanes)
+            return op(
+                "vector.gather", type_, flat, index(base), vector.offsets, mask, zero
+            )
+
+        if vector.is_run is None:
+            return gather()
+        start = add(base, vector.first)
+        return if_else(
+            vector.is_run,
+            type_,
+            lambda: op("vector.load", type_, flat, index(start)),
+            gather,
+        )
 
     # one register tile
 

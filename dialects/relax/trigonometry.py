@@ -1,0 +1,104 @@
+"""Circular and hyperbolic functions, and their inverses."""
+
+import numpy as np
+
+from relax_mlir.dialects.hooks import Case
+from relax_mlir.dialects.relax.elementwise import EdgeCase, MathOp, computed_wide
+
+
+def _cases(low: float, high: float) -> tuple[Case, ...]:
+    """Shapes and types, with inputs from a part of the domain."""
+    return (
+        *(Case(shape, low=low, high=high) for shape in ((), (5,), (0, 4), (3, 71))),
+        *(Case((11, t), low=low, high=high) for t in ("float64", "float16", "bfloat16")),
+        EdgeCase((41,), low=1.5 * low, high=1.5 * high),  # partly outside
+    )
+
+
+class SinOp(MathOp, name="sin", onnx=("Sin", 7)):
+    """Sine of x in radians."""
+
+    reference = staticmethod(computed_wide(np.sin))
+    function = "sin"
+
+
+class CosOp(MathOp, name="cos", onnx=("Cos", 7)):
+    """Cosine of x in radians."""
+
+    reference = staticmethod(computed_wide(np.cos))
+    function = "cos"
+
+
+class TanOp(MathOp, name="tan", onnx=("Tan", 7)):
+    """Tangent of x in radians."""
+
+    cases = _cases(-1.2, 1.2)
+    reference = staticmethod(computed_wide(np.tan))
+    function = "tan"
+
+
+class AsinOp(MathOp, name="asin", onnx=("Asin", 7)):
+    """Inverse of sine, in [-pi/2, pi/2]; NaN outside [-1, 1]."""
+
+    cases = _cases(-1.0, 1.0)
+    reference = staticmethod(computed_wide(np.arcsin))
+    function = "asin"
+
+
+class AcosOp(MathOp, name="acos", onnx=("Acos", 7)):
+    """Inverse of cosine, in [0, pi]; NaN outside [-1, 1]."""
+
+    cases = _cases(-1.0, 1.0)
+    reference = staticmethod(computed_wide(np.arccos))
+    function = "acos"
+
+
+class AtanOp(MathOp, name="atan", onnx=("Atan", 7)):
+    """Inverse of tangent, in [-pi/2, pi/2]."""
+
+    reference = staticmethod(computed_wide(np.arctan))
+    function = "atan"
+
+
+class SinhOp(MathOp, name="sinh", onnx=("Sinh", 9)):
+    """Hyperbolic sine, (e^x - e^-x) / 2."""
+
+    reference = staticmethod(computed_wide(np.sinh))
+    function = "sinh"
+
+
+class CoshOp(MathOp, name="cosh", onnx=("Cosh", 9)):
+    """Hyperbolic cosine, (e^x + e^-x) / 2."""
+
+    reference = staticmethod(computed_wide(np.cosh))
+    function = "cosh"
+
+
+class TanhOp(MathOp, name="tanh", onnx=("Tanh", 6)):
+    """Hyperbolic tangent."""
+
+    reference = staticmethod(computed_wide(np.tanh))
+    function = "tanh"
+
+
+class AsinhOp(MathOp, name="asinh", onnx=("Asinh", 9)):
+    """Inverse of the hyperbolic sine."""
+
+    reference = staticmethod(computed_wide(np.arcsinh))
+    function = "asinh"
+
+
+class AcoshOp(MathOp, name="acosh", onnx=("Acosh", 9)):
+    """Inverse of the hyperbolic cosine, not below 0; NaN below 1."""
+
+    cases = _cases(1.0, 9.0)
+    reference = staticmethod(computed_wide(np.arccosh))
+    function = "acosh"
+
+
+class AtanhOp(MathOp, name="atanh", onnx=("Atanh", 9)):
+    """Inverse of the hyperbolic tangent; NaN outside [-1, 1]."""
+
+    cases = _cases(-0.95, 0.95)
+    reference = staticmethod(computed_wide(np.arctanh))
+    function = "atanh"
