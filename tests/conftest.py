@@ -1,0 +1,193 @@
+"""Collect ``tests/ir/**/*.mlir``: every RUN line is a test, executed in this process.
+
+A RUN line is ``relax-opt ARGUMENTS [2>&1] [| relax-opt ...] [| filecheck %s ...]``, where
+``%s`` is the file; the line printed on failure can be pasted into a shell.
+"""
+
+import contextlib
+import ctypes
+import io
+import os
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import hypothesis
+import pytest
+from filecheck.finput import FInput
+from filecheck.matcher import Matcher
+from filecheck.options import parse_argv_options
+from filecheck.parser import Parser
+
+from relax_mlir.errors import RelaxError
+from relax_mlir.tools import opt
+
+IR_TESTS = Path(__file__).parent / "ir"
+_RUN = re.compile(r"\s*// RUN:\s*(.*)")
+_CHECK = re.compile(
+    r"\s*//\s*(?P<prefix>[A-Z][A-Z0-9_-]*?)"
+    r"(-(DAG|COUNT-\d+|EMPTY|LABEL|NEXT|NOT|SAME))?(\{LITERAL\})?:"
+)
+_OTHER_MARKS = {"COM", "NOTE", "RUN", "TODO"}
+
+hypothesis.settings.register_profile("ci", derandomize=True, deadline=None)
+if os.environ.get("CI"):
+    hypothesis.settings.load_profile("ci")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--run-slow", action="store_true", help="run tests marked slow")
+
+
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> None:
+    if not config.getoption("--run-slow"):
+        _skip(items, "slow", "slow; run with --run-slow")
+    if any("gpu" in item.keywords for item in items) and not _has_gpu():
+        _skip(items, "gpu", "no NVIDIA device")
+
+
+def _skip(items: list[pytest.Item], mark: str, reason: str) -> None:
+    for item in items:
+        if item.get_closest_marker(mark):
+            item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def _has_gpu() -> bool:
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return False
+    count = ctypes.c_int(0)
+    return (
+        driver.cuInit(0) == 0
+        and driver.cuDeviceGetCount(ctypes.byref(count)) == 0
+        and count.value > 0
+    )
+
+
+def pytest_collect_file(
+    file_path: Path, parent: pytest.Collector
+) -> pytest.Collector | None:
+    if file_path.suffix == ".mlir" and IR_TESTS in file_path.parents:
+        return IrFile.from_parent(parent, path=file_path)
+    return None
+
+
+class IrFile(pytest.File):
+    """A file of IR with RUN lines."""
+
+    def collect(self) -> Iterator[pytest.Item]:
+        text = self.path.read_text(encoding="utf-8")
+        used: set[str] = set()
+        for line, command in _run_lines(text):
+            used |= _prefixes(command)
+            yield IrTest.from_parent(
+                self, name=f"run{line}", line=line, command=command
+            )
+        if problem := _problem(text, used):
+            yield MalformedIrFile.from_parent(self, name="malformed", problem=problem)
+
+
+def _run_lines(text: str) -> Iterator[tuple[int, str]]:
+    """The number and the command of every RUN line; a backslash continues on the next."""
+    begun = ""
+    start = 0
+    for number, line in enumerate(text.splitlines(), start=1):
+        if match := _RUN.match(line):
+            start = start if begun else number
+            begun += match[1]
+            if not begun.endswith("\\"):
+                yield start, begun
+                begun = ""
+            begun = begun.removesuffix("\\")
+
+
+def _prefixes(command: str) -> set[str]:
+    """The check prefixes that a RUN line looks at."""
+    last = shlex.split(command.split(" | ")[-1])
+    if last[0] != "filecheck":
+        return set()
+    with contextlib.suppress(RuntimeError):  # bad options: the test itself will fail
+        return set(parse_argv_options(last).check_prefixes)
+    return set()
+
+
+def _problem(text: str, used: set[str]) -> str | None:
+    """What is wrong with the file as a whole."""
+    if not any(True for _ in _run_lines(text)):
+        return "no `// RUN:` line"
+    for number, line in enumerate(text.splitlines(), start=1):
+        match = _CHECK.match(line)
+        if match and match["prefix"] not in used | _OTHER_MARKS:
+            return f"line {number}: no RUN line checks `{match['prefix']}`"
+    return None
+
+
+class MalformedIrFile(pytest.Item):
+    """Fails for a file that does not test what it seems to."""
+
+    def __init__(self, *, problem: str, **kwargs: Any) -> None:  # Any: pytest's own
+        super().__init__(**kwargs)
+        self.problem = problem
+
+    def runtest(self) -> None:
+        pytest.fail(f"{self.path}: {self.problem}", pytrace=False)
+
+
+class IrTest(pytest.Item):
+    """One RUN line."""
+
+    def __init__(
+        self,
+        *,
+        line: int,
+        command: str,
+        **kwargs: Any,  # Any: pytest's own
+    ) -> None:
+        super().__init__(**kwargs)
+        self.line = line
+        self.command = command
+
+    def runtest(self) -> None:
+        output: str | None = None
+        for stage in self.command.split(" | "):
+            tool, *arguments = (
+                word.replace("%s", str(self.path)) for word in shlex.split(stage)
+            )
+            if tool == "filecheck":
+                _check(arguments, output or "")
+                return
+            if tool != "relax-opt":
+                pytest.fail(f"unknown tool `{tool}` in a RUN line", pytrace=False)
+            output = _run_opt(arguments, output)
+
+    def repr_failure(
+        self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None
+    ) -> Any:  # Any: pytest's own
+        shown = self.command.replace("%s", str(self.path))
+        if isinstance(excinfo.value, AssertionError | RelaxError):
+            return f"{shown}\n{excinfo.value}"
+        return super().repr_failure(excinfo, style)
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        return self.path, self.line - 1, f"{self.path.name}: {self.command}"
+
+
+def _run_opt(arguments: list[str], stdin: str | None) -> str:
+    reports = io.StringIO()
+    joined = "2>&1" in arguments
+    arguments = [argument for argument in arguments if argument != "2>&1"]
+    printed = opt.run([*arguments, "--no-reproducer"], stdin or "", reports)
+    return reports.getvalue() + printed if joined else printed
+
+
+def _check(arguments: list[str], output: str) -> None:
+    options = parse_argv_options(["filecheck", *arguments])
+    matcher = Matcher(options, FInput("output", output), Parser.from_opts(options))
+    matcher.stderr = report = io.StringIO()
+    if matcher.run():
+        raise AssertionError(report.getvalue())
