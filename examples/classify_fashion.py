@@ -10,7 +10,7 @@ from rich.table import Table
 import relax_mlir
 from models import fashion_mlp
 
-SHOWN = 8  # pictures
+SHOWN = 4  # pictures, two a row
 CALLS = 2000  # for the latency
 
 
@@ -27,20 +27,23 @@ def main() -> None:
     answers = logits.argmax(axis=1)
 
     console.print(_pictures(images, labels, answers))
-    console.print(f"model      {fashion_mlp.path().name}  {model.signature}")
-    console.print(f"accuracy   {np.mean(answers == labels):.1%} of {len(labels)} pictures")
-    console.print(f"compiled   in {compile_ms:.0f} ms")
     one, all_ = _latency_us(model, images[:1]), _latency_us(model, images)
-    console.print(f"latency    {one:.1f} us for one picture, {all_ / 1e3:.2f} ms for all")
-    console.print(f"checked    {_compare(images, logits)}")
+    for name, fact in (
+        ("model", f"{fashion_mlp.path().name}: {model.signature}"),
+        ("accuracy", f"{np.mean(answers == labels):.1%} of {len(labels)} pictures"),
+        ("compiled", f"in {compile_ms:.0f} ms"),
+        ("latency", f"{one:.1f} us for one picture, {all_ / 1e3:.2f} ms for all"),
+        ("checked", _compare(images, logits)),
+    ):
+        console.print(f"{name:10} {fact}", markup=False, soft_wrap=True)
 
 
 def _pictures(images: np.ndarray, labels: np.ndarray, answers: np.ndarray) -> Table:
     """A few pictures with what the network says they are."""
     table = Table.grid(padding=(0, 2))
     names = fashion_mlp.CLASS_NAMES
-    for first in range(0, SHOWN, 4):
-        shown = range(first, first + 4)
+    for first in range(0, SHOWN, 2):
+        shown = range(first, first + 2)
         table.add_row(*(_picture(images[i]) for i in shown))
         marks = ("[green]yes[/]" if answers[i] == labels[i] else "[red]no[/]" for i in shown)
         table.add_row(

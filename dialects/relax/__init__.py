@@ -1,7 +1,44 @@
-"""The relax dialect: one class per operator, by family."""
+"""The relax dialect: one class per operator, by family.
 
-from relax_mlir.dialects.relax.core import *
-from relax_mlir.dialects.relax.elementwise import *
-from relax_mlir.dialects.relax.matmul import *
-from relax_mlir.dialects.relax.movement import *
-from relax_mlir.dialects.relax.norm import *
+An operator's class is ``relax.AddOp`` from here, or from its family's module.
+"""
+
+from relax_mlir.dialects.relax import (
+    activation,
+    arithmetic,
+    bitwise,
+    cast,
+    compare,
+    exponential,
+    matmul,
+    movement,
+    norm,
+    rectifier,
+    trigonometry,
+)
+from relax_mlir.dialects.relax.core import Relax, RelaxOperation, relax_ops
+
+__all__ = [
+    "Relax",
+    "RelaxOperation",
+    "activation",
+    "arithmetic",
+    "bitwise",
+    "cast",
+    "compare",
+    "exponential",
+    "matmul",
+    "movement",
+    "norm",
+    "rectifier",
+    "relax_ops",
+    "trigonometry",
+]
+
+
+def __getattr__(name: str) -> type[RelaxOperation]:
+    """The class of an operator, whichever family it belongs to."""
+    for op in Relax.operations:
+        if op.__name__ == name:
+            return op
+    raise AttributeError(f"module `{__name__}` has no attribute `{name}`")

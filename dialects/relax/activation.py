@@ -1,259 +1,92 @@
-"""Activation functions."""
+"""Smooth activation functions, and piecewise linear stand-ins for them."""
 
 from math import erf, pi, sqrt
+from typing import Literal
 
 import numpy as np
 from mlir import ir
 from mlir.ir import FloatAttr, RankedTensorType, StringAttr
 
-from relax_mlir.dialects import shapes, tensors
-from relax_mlir.dialects.dtypes import dtype
 from relax_mlir.dialects.hooks import Case, OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.elementwise import (
-    BinaryOp,
     EdgeCase,
     FloatUnaryOp,
-    UnaryOp,
     computed_wide,
-    require,
 )
 from relax_mlir.dialects.tir import Builder, Scalar
 
-_F64 = dtype("float64")
-_INTEGERS = Case((9, "int32"), low=-9, high=9)
+_SATURATING = EdgeCase((41,), low=-200.0, high=200.0)
 
 
-def _with(**attrs: float) -> tuple[Case, ...]:
-    """The cases of every function once by its defaults, and two with these attributes."""
-    return (
-        *FloatUnaryOp.cases,
-        Case((3, 71), low=-4.0, high=4.0, **attrs),
-        EdgeCase((41,), low=-4.0, high=4.0, **attrs),
-    )
+class SigmoidOp(FloatUnaryOp, name="sigmoid", onnx=("Sigmoid", 6)):
+    """1 / (1 + e^-x)."""
 
-
-class ReluOp(UnaryOp, name="relu", onnx=("Relu", 6)):
-    """The larger of x and 0; NaN stays NaN."""
-
-    cases = (*UnaryOp.cases, _INTEGERS)
+    cases = (*FloatUnaryOp.cases, _SATURATING)
 
     @staticmethod
     @computed_wide
     def reference(x: np.ndarray) -> np.ndarray:
-        return np.maximum(x, x.dtype.type(0))
+        return 1 / (1 + np.exp(-x))
 
     def scalar(self, b: Builder, v: Scalar) -> Scalar:
-        zero = b.constant(0, v.dtype)
-        return b.select(v < zero, zero, v)
+        return 1.0 / (1.0 + b.math("exp", -v))
 
 
-class LeakyReluOp(FloatUnaryOp, name="leaky_relu"):
-    """x where it is positive, else alpha * x."""
+class HardSigmoidOp(FloatUnaryOp, name="hard_sigmoid"):
+    """alpha * x + beta, limited to [0, 1]."""
 
     alpha: FloatAttr
-
-    cases = _with(alpha=0.3)
-
-    @staticmethod
-    def infer(x: RankedTensorType, alpha: float = 0.01) -> RankedTensorType:
-        return FloatUnaryOp.infer(x)
-
-    @staticmethod
-    @computed_wide
-    def reference(x: np.ndarray, alpha: float) -> np.ndarray:
-        return np.where(x < 0, alpha * x, x)
-
-    def scalar(self, b: Builder, v: Scalar) -> Scalar:
-        return b.select(v < 0, v * self.alpha.value, v)
-
-    @onnx_rule("LeakyRelu", since=6)
-    def from_onnx(node: OnnxNode) -> ir.Value:
-        return LeakyReluOp(node.input(0), alpha=node.attr("alpha", 0.01)).y
-
-
-class PreluOp(BinaryOp, name="prelu"):
-    """x where it is positive, else slope * x.
-
-    Shapes:
-        x, z: any shape. y, the slope: broadcast to it.
-    Source: ONNX PRelu-16.
-    """
+    beta: FloatAttr
 
     cases = (
-        Case((), ()),
-        Case((2, 3), (2, 3)),
-        Case((2, 3, 5), (3, 1)),
-        Case((4, 71), ()),
-        Case((0, 3), (3,)),
-        Case((9, "float16"), (1, "float16")),
-        Case((7, "int64"), (7, "int64"), low=-5, high=5),
-        EdgeCase((83,), (83,)),
+        *FloatUnaryOp.cases,
+        Case((3, 71), low=-4.0, high=4.0, alpha=1 / 6, beta=0.4),
     )
 
     @staticmethod
-    def infer(x: RankedTensorType, y: RankedTensorType) -> RankedTensorType:
-        require("fiu", x, y)
-        shape, slope = tensors.shape_of(x), tensors.shape_of(y)
-        if shapes.broadcast(shape, slope) != shape:
-            given, into = map(shapes.format_shape, (slope, shape))
-            raise ValueError(f"slope {given} does not broadcast to {into}")
-        return x
-
-    @staticmethod
-    @computed_wide
-    def reference(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        return np.where(x < 0, x * y, x)
-
-    def scalar(self, b: Builder, u: Scalar, v: Scalar) -> Scalar:
-        return b.select(u < 0, u * v, u)
-
-    @onnx_rule("PRelu", since=7)
-    def from_onnx(node: OnnxNode) -> ir.Value:
-        return PreluOp(node.input(0), node.input(1)).z
-
-
-class ThresholdedReluOp(FloatUnaryOp, name="thresholded_relu"):
-    """x where it is above alpha, else 0; NaN becomes 0."""
-
-    alpha: FloatAttr
-
-    cases = _with(alpha=-0.5)
-
-    @staticmethod
-    def infer(x: RankedTensorType, alpha: float = 1.0) -> RankedTensorType:
-        return FloatUnaryOp.infer(x)
-
-    @staticmethod
-    @computed_wide
-    def reference(x: np.ndarray, alpha: float) -> np.ndarray:
-        return np.where(x > alpha, x, 0)
-
-    def scalar(self, b: Builder, v: Scalar) -> Scalar:
-        return b.select(v > self.alpha.value, v, b.constant(0, v.dtype))
-
-    @onnx_rule("ThresholdedRelu", since=10)
-    def from_onnx(node: OnnxNode) -> ir.Value:
-        return ThresholdedReluOp(node.input(0), alpha=node.attr("alpha", 1.0)).y
-
-
-class ShrinkOp(UnaryOp, name="shrink"):
-    """x - bias above lambd, x + bias below -lambd, 0 in between and for NaN.
-
-    Integers are computed in f64 and truncated.
-
-    Source: ONNX Shrink-9.
-    """
-
-    bias: FloatAttr
-    lambd: FloatAttr
-
-    cases = (*_with(bias=0.25, lambd=1.0), _INTEGERS)
-
-    @staticmethod
     def infer(
-        x: RankedTensorType, bias: float = 0.0, lambd: float = 0.5
-    ) -> RankedTensorType:
-        return UnaryOp.infer(x)
-
-    @staticmethod
-    @computed_wide
-    def reference(x: np.ndarray, bias: float, lambd: float) -> np.ndarray:
-        low, high = x < -lambd, x > lambd
-        return np.select([low, high], [x + bias, x - bias], default=0)
-
-    def scalar(self, b: Builder, v: Scalar) -> Scalar:
-        bias, lambd = self.bias.value, self.lambd.value
-        if v.dtype.is_integer:
-            v = b.cast(v, _F64)
-        zero = b.constant(0, v.dtype)
-        return b.select(v > lambd, v - bias, b.select(v < -lambd, v + bias, zero))
-
-    @onnx_rule("Shrink", since=9)
-    def from_onnx(node: OnnxNode) -> ir.Value:
-        bias, lambd = node.attr("bias", 0.0), node.attr("lambd", 0.5)
-        return ShrinkOp(node.input(0), bias=bias, lambd=lambd).y
-
-
-class EluOp(FloatUnaryOp, name="elu"):
-    """x where it is positive, else alpha * (e^x - 1).
-
-    Source: Clevert et al., Fast and Accurate Deep Network Learning by Exponential Linear
-        Units, 2016.
-    """
-
-    alpha: FloatAttr
-
-    cases = _with(alpha=0.3)
-
-    @staticmethod
-    def infer(x: RankedTensorType, alpha: float = 1.0) -> RankedTensorType:
-        return FloatUnaryOp.infer(x)
-
-    @staticmethod
-    @computed_wide
-    def reference(x: np.ndarray, alpha: float) -> np.ndarray:
-        return np.where(x > 0, x, alpha * np.expm1(x))
-
-    def scalar(self, b: Builder, v: Scalar) -> Scalar:
-        return b.select(v > 0, v, _expm1(b, v) * self.alpha.value)
-
-    @onnx_rule("Elu", since=6)
-    def from_onnx(node: OnnxNode) -> ir.Value:
-        return EluOp(node.input(0), alpha=node.attr("alpha", 1.0)).y
-
-
-def _expm1(b: Builder, v: Scalar) -> Scalar:
-    """e^v - 1 for v <= 0, as 2t / (1 - t) with t = tanh(v / 2): exact to the last digits
-    near 0, where the difference is not.
-    """  # noqa: D205
-    t = b.math("tanh", v * 0.5)
-    return (t + t) / (1.0 - t)
-
-
-_SELU_ALPHA, _SELU_GAMMA = 1.6732632423543772, 1.0507009873554805
-
-
-class SeluOp(FloatUnaryOp, name="selu"):
-    """gamma * x where x is positive, else gamma * alpha * (e^x - 1).
-
-    Source: Klambauer et al., Self-Normalizing Neural Networks, 2017.
-    """
-
-    alpha: FloatAttr
-    gamma: FloatAttr
-
-    cases = _with(alpha=2.0, gamma=3.0)
-
-    @staticmethod
-    def infer(
-        x: RankedTensorType, alpha: float = _SELU_ALPHA, gamma: float = _SELU_GAMMA
+        x: RankedTensorType, alpha: float = 0.2, beta: float = 0.5
     ) -> RankedTensorType:
         return FloatUnaryOp.infer(x)
 
     @staticmethod
     @computed_wide
-    def reference(x: np.ndarray, alpha: float, gamma: float) -> np.ndarray:
-        return gamma * np.where(x > 0, x, alpha * np.expm1(x))
+    def reference(x: np.ndarray, alpha: float, beta: float) -> np.ndarray:
+        return np.clip(alpha * x + beta, 0, 1)
 
     def scalar(self, b: Builder, v: Scalar) -> Scalar:
-        alpha, gamma = self.alpha.value, self.gamma.value
-        return b.select(v > 0, v * gamma, _expm1(b, v) * (alpha * gamma))
+        return (v * self.alpha.value + self.beta.value).maximum(0).minimum(1)
 
-    @onnx_rule("Selu", since=6)
+    @onnx_rule("HardSigmoid", since=6)
     def from_onnx(node: OnnxNode) -> ir.Value:
-        alpha, gamma = node.attr("alpha", _SELU_ALPHA), node.attr("gamma", _SELU_GAMMA)
-        return SeluOp(node.input(0), alpha=alpha, gamma=gamma).y
+        alpha, beta = node.attr("alpha", 0.2), node.attr("beta", 0.5)
+        return HardSigmoidOp(node.input(0), alpha=alpha, beta=beta).y
 
 
-class CeluOp(FloatUnaryOp, name="celu"):
-    """x where it is positive, else alpha * (e^(x / alpha) - 1).
+class HardSwishOp(FloatUnaryOp, name="hard_swish", onnx=("HardSwish", 14)):
+    """x * hard_sigmoid(x), with slope 1/6.
 
-    Source: Barron, Continuously Differentiable Exponential Linear Units, 2017.
+    Source: Howard et al., Searching for MobileNetV3, 2019; ONNX HardSwish-14.
+    """
+
+    @staticmethod
+    @computed_wide
+    def reference(x: np.ndarray) -> np.ndarray:
+        return x * np.clip(x * (1 / 6) + 0.5, 0, 1)
+
+    def scalar(self, b: Builder, v: Scalar) -> Scalar:
+        return v * (v * (1 / 6) + 0.5).maximum(0).minimum(1)
+
+
+class SiluOp(FloatUnaryOp, name="silu"):
+    """x * sigmoid(alpha * x), also called swish.
+
+    Source: Ramachandran et al., Searching for Activation Functions, 2017; ONNX Swish-24.
     """
 
     alpha: FloatAttr
 
-    cases = _with(alpha=2.0)
+    cases = (*FloatUnaryOp.cases, _SATURATING, Case((3, 71), alpha=1.7))
 
     @staticmethod
     def infer(x: RankedTensorType, alpha: float = 1.0) -> RankedTensorType:
@@ -262,12 +95,114 @@ class CeluOp(FloatUnaryOp, name="celu"):
     @staticmethod
     @computed_wide
     def reference(x: np.ndarray, alpha: float) -> np.ndarray:
-        return np.where(x > 0, x, alpha * np.expm1(x / alpha))
+        return x * (1 / (1 + np.exp(-alpha * x)))
 
     def scalar(self, b: Builder, v: Scalar) -> Scalar:
-        alpha = self.alpha.value
-        return b.select(v > 0, v, _expm1(b, v * (1 / alpha)) * alpha)
+        return v * (1.0 / (1.0 + b.math("exp", v * -self.alpha.value)))
 
-    @onnx_rule("Celu", since=12)
+    @onnx_rule("Swish", since=24)
     def from_onnx(node: OnnxNode) -> ir.Value:
-        return CeluOp(node.input(0), alpha=node.attr("alpha", 1.0)).y
+        return SiluOp(node.input(0), alpha=node.attr("alpha", 1.0)).y
+
+
+class SoftplusOp(FloatUnaryOp, name="softplus", onnx=("Softplus", 1)):
+    """log(1 + e^x), computed so that e^x cannot overflow."""
+
+    cases = (*FloatUnaryOp.cases, _SATURATING)
+
+    @staticmethod
+    @computed_wide
+    def reference(x: np.ndarray) -> np.ndarray:
+        return np.logaddexp(x.dtype.type(0), x)
+
+    def scalar(self, b: Builder, v: Scalar) -> Scalar:
+        return v.maximum(0) + _log1p(b, b.math("exp", -b.math("absf", v)))
+
+
+def _log1p(b: Builder, v: Scalar) -> Scalar:
+    """log(1 + v) for 0 <= v <= 1; what rounding 1 + v lost is put back to first order."""
+    total = v + 1.0
+    return b.math("log", total) - ((total - 1.0) - v) / total
+
+
+class SoftsignOp(FloatUnaryOp, name="softsign", onnx=("Softsign", 1)):
+    """x / (1 + |x|)."""
+
+    @staticmethod
+    @computed_wide
+    def reference(x: np.ndarray) -> np.ndarray:
+        return x / (1 + np.abs(x))
+
+    def scalar(self, b: Builder, v: Scalar) -> Scalar:
+        return v / (1.0 + b.math("absf", v))
+
+
+class MishOp(FloatUnaryOp, name="mish", onnx=("Mish", 18)):
+    """x * tanh(log(1 + e^x)).
+
+    With n = e^x (e^x + 2) the hyperbolic tangent is n / (n + 2), and 1 from x = 20 on.
+
+    Source: Misra, Mish: A Self Regularized Non-Monotonic Activation Function, 2019.
+    """
+
+    cases = (*FloatUnaryOp.cases, _SATURATING)
+
+    @staticmethod
+    @computed_wide
+    def reference(x: np.ndarray) -> np.ndarray:
+        return x * np.tanh(np.logaddexp(x.dtype.type(0), x))
+
+    def scalar(self, b: Builder, v: Scalar) -> Scalar:
+        e = b.math("exp", v.minimum(20))
+        n = e * (e + 2.0)
+        return v * (n / (n + 2.0))
+
+
+class GeluOp(FloatUnaryOp, name="gelu"):
+    """x times the probability that a standard normal variable is below x.
+
+    Attributes:
+        approximate: ``none``, or ``tanh`` for
+            x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3))).
+
+    Source: Hendrycks and Gimpel, Gaussian Error Linear Units, 2016; ONNX Gelu-20.
+    """
+
+    approximate: StringAttr
+
+    cases = (
+        *FloatUnaryOp.cases,
+        *(
+            Case(shape, low=-4.0, high=4.0, approximate="tanh")
+            for shape in ((), (0, 4), (3, 71), (11, "float16"), (11, "bfloat16"))
+        ),
+        EdgeCase((41,), approximate="tanh"),
+    )
+
+    @staticmethod
+    def infer(
+        x: RankedTensorType, approximate: Literal["none", "tanh"] = "none"
+    ) -> RankedTensorType:
+        if approximate not in ("none", "tanh"):
+            raise ValueError(
+                f"bad approximate: expected none or tanh, got {approximate!r}"
+            )
+        return FloatUnaryOp.infer(x)
+
+    @staticmethod
+    @computed_wide
+    def reference(x: np.ndarray, approximate: str) -> np.ndarray:
+        if approximate == "tanh":
+            return 0.5 * x * (1 + np.tanh(sqrt(2 / pi) * (x + 0.044715 * x**3)))
+        flat = [erf(v / sqrt(2)) for v in x.astype(np.float64).reshape(-1)]
+        return 0.5 * x * (1 + np.array(flat).reshape(x.shape))
+
+    def scalar(self, b: Builder, v: Scalar) -> Scalar:
+        if self.approximate.value == "tanh":
+            inner = v * (v * v * (0.044715 * sqrt(2 / pi)) + sqrt(2 / pi))
+            return v * 0.5 * (b.math("tanh", inner) + 1.0)
+        return v * 0.5 * (b.math("erf", v * sqrt(0.5)) + 1.0)
+
+    @onnx_rule("Gelu", since=20)
+    def from_onnx(node: OnnxNode) -> ir.Value:
+        return GeluOp(node.input(0), approximate=node.attr("approximate", "none")).y

@@ -4,8 +4,6 @@ import numpy as np
 from mlir import ir
 from mlir.ir import BoolAttr, FloatAttr, RankedTensorType
 
-from relax_mlir.dialects import tensors
-from relax_mlir.dialects.dtypes import dtype
 from relax_mlir.dialects.hooks import Case, OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.elementwise import (
     BinaryOp,
@@ -13,13 +11,10 @@ from relax_mlir.dialects.relax.elementwise import (
     FloatUnaryOp,
     MathOp,
     UnaryOp,
-    common_shape,
     computed_wide,
     require,
 )
 from relax_mlir.dialects.tir import Builder, Scalar
-
-_F64, _I64 = dtype("float64"), dtype("int64")
 
 _INTEGERS = (
     Case((9, "int8"), low=-128, high=127),
@@ -249,99 +244,6 @@ class ModOp(BinaryOp, name="mod"):
     def from_onnx(node: OnnxNode) -> ir.Value:
         fmod = bool(node.attr("fmod", 0))
         return ModOp(node.input(0), node.input(1), fmod=fmod).z
-
-
-class PowerOp(BinaryOp, name="power"):
-    """x to the power of y; the element types may differ.
-
-    A negative x is fine where y is integral. Integers are multiplied exactly, wrapping
-    around; there a negative power is truncated, so it is 0 unless x is 1 or -1.
-
-    Shapes:
-        x, y: any two shapes that broadcast. z: their common shape, the type of x.
-    Source: ONNX Pow-15.
-    """
-
-    cases = (
-        Case((2, 3), (2, 3), low=0.1, high=3.0),
-        Case((2, 1, 3), (5, 1), low=0.1, high=3.0),
-        Case((0, 3), ()),
-        Case((9, "float16"), (9, "float16"), low=0.1, high=3.0),
-        Case((9, "float64"), (9, "float64"), low=0.1, high=3.0),
-        EdgeCase((83,), (83,)),
-        Case((33,), (33, "int64"), low=-3, high=3),
-        Case((33,), (33, "int8"), low=-3, high=3),
-        Case((9, "float64"), (9, "uint8"), low=-3, high=5),
-        Case((33, "int32"), (33,), low=1, high=4),
-        Case((33, "int64"), (33, "int64"), low=-3, high=7),
-        Case((33, "int32"), (33, "int8"), low=-3, high=7),
-        Case((33, "uint8"), (33, "uint64"), high=255),
-    )
-
-    @staticmethod
-    def infer(x: RankedTensorType, y: RankedTensorType) -> RankedTensorType:
-        require("fiu", y)
-        return tensors.tensor_type(common_shape(x, y), require("fiu", x))
-
-    @staticmethod
-    @computed_wide
-    def reference(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        if not np.issubdtype(x.dtype, np.integer):
-            return np.power(x, y)
-        if not np.issubdtype(y.dtype, np.integer):
-            return np.power(x.astype(np.float64), y)
-        return _power_of_integers(x, y)
-
-    def scalar(self, b: Builder, u: Scalar, v: Scalar) -> Scalar:
-        if u.dtype.is_integer and v.dtype.is_integer:
-            return _emit_integer_power(b, u, v)
-        is_wide = u.dtype.is_integer or v.dtype == _F64
-        type_ = _F64 if is_wide else u.dtype
-        return b.math("powf", b.cast(u, type_), b.cast(v, type_))
-
-    @onnx_rule("Pow", since=7)
-    def from_onnx(node: OnnxNode) -> ir.Value:
-        base, exponent = node.input(0), node.input(1)
-        known = node.constants(exponent)
-        if known is not None and known.size == 1 and known.ndim <= len(tensors.shape_of(base)):
-            if known.item() == 2:  # what a normalisation spelled out is made of
-                return MultiplyOp(base, base).z
-            if known.item() == 3:
-                return MultiplyOp(MultiplyOp(base, base).z, base).z
-        return PowerOp(base, exponent).z
-
-
-def _power_of_integers(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Square and multiply, in the type of x."""
-    x, y = np.broadcast_arrays(x, y)
-    result, square = np.ones_like(x), x.copy()
-    for bit in range(np.iinfo(y.dtype).bits - (y.dtype.kind == "i")):
-        result = np.where((y >> y.dtype.type(bit)) & 1, result * square, result)
-        square = square * square
-    odd = np.where(x == 1, 1, np.where(y & 1, -1, 1))
-    inverse = np.where(np.abs(x) == 1, odd, 0).astype(x.dtype)
-    return np.where(y < 0, inverse, result)
-
-
-def _emit_integer_power(b: Builder, u: Scalar, v: Scalar) -> Scalar:
-    """Square and multiply, a step for every bit of the exponent.
-
-    Source: Knuth, The Art of Computer Programming, volume 2, section 4.6.3.
-    """
-    result, square = b.constant(1, u.dtype), u
-    for bit in range(v.dtype.bits - (v.dtype.kind == "i")):
-        if bit:
-            square = square * square
-        is_set = ((v >> bit) & 1).not_equal(0)
-        result = b.select(is_set, result * square, result)
-    if v.dtype.kind == "u":
-        return result
-    zero, one = b.constant(0, u.dtype), b.constant(1, u.dtype)
-    inverse = b.select(u.equal(1), one, zero)
-    if u.dtype.kind == "i":
-        is_odd = (v & 1).not_equal(0)
-        inverse = b.select(u.equal(-1), b.select(is_odd, -one, one), inverse)
-    return b.select(v < 0, inverse, result)
 
 
 class MaximumOp(BinaryOp, name="maximum"):

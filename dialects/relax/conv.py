@@ -11,7 +11,7 @@ from relax_mlir.dialects.ext import Operand, Result
 from relax_mlir.dialects.hooks import Case, OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.channels import Channels, Point
 from relax_mlir.dialects.relax.core import Relax
-from relax_mlir.dialects.relax.elementwise import AddOp
+from relax_mlir.dialects.relax.arithmetic import AddOp
 from relax_mlir.dialects.relax.movement import ReshapeOp
 from relax_mlir.dialects.relax.padding import read_padded
 from relax_mlir.dialects.relax.windows import Window, onnx_window, taps

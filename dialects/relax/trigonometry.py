@@ -10,7 +10,10 @@ def _cases(low: float, high: float) -> tuple[Case, ...]:
     """Shapes and types, with inputs from a part of the domain."""
     return (
         *(Case(shape, low=low, high=high) for shape in ((), (5,), (0, 4), (3, 71))),
-        *(Case((11, t), low=low, high=high) for t in ("float64", "float16", "bfloat16")),
+        *(
+            Case((11, t), low=low, high=high)
+            for t in ("float64", "float16", "bfloat16")
+        ),
         EdgeCase((41,), low=1.5 * low, high=1.5 * high),  # partly outside
     )
 

@@ -1,13 +1,19 @@
 """Bodies of functions: the model's own, and those the standard gives its operators."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import onnx
-from onnx import defs, helper
+from onnx import helper
 
 from relax_mlir.dialects.shapes import Dim
-from relax_mlir.frontends.onnx.graph import Graph, Node, read_function
+from relax_mlir.frontends.onnx.graph import (
+    Graph,
+    Node,
+    operator_name,
+    plain_domain,
+    read_function,
+)
 from relax_mlir.frontends.onnx.schemas import find_schema
 from relax_mlir.frontends.onnx.shape_values import SizedValue
 
@@ -45,7 +51,7 @@ class Functions:
         self._protos: dict[tuple[str, str], onnx.FunctionProto] = {}
         self._read: dict[tuple[str, str], Function] = {}
         for proto in protos:
-            key = (_operator(proto.domain, proto.name), _overload(proto))
+            key = (operator_name(proto.domain, proto.name), _overload(proto))
             if key in self._protos:
                 raise ValueError(f"two functions are called `{key[0]}`")
             self._protos[key] = proto
@@ -63,10 +69,34 @@ class Functions:
             self._read[key] = _function(self._protos[key])
         return self._read[key]
 
+    def is_function(self, node: Node, opset: int) -> bool:
+        """Whether a body may be found once the types of the inputs are known."""
+        if (node.op_type, _overload(node.proto)) in self._protos:
+            return True
+        schema = find_schema(node.op_type, opset)
+        if schema is None:
+            return False
+        versions = (
+            *schema.function_opset_versions,
+            *schema.context_dependent_function_opset_versions,
+        )
+        return _newest(versions, opset) is not None
+
     def of_standard(
-        self, node: Node, opset: int, inputs: Sequence[SizedValue | None]
+        self,
+        node: Node,
+        opset: int,
+        inputs: Sequence[SizedValue | None],
+        attributes: Iterable[onnx.AttributeProto],
     ) -> Function | None:
-        """What the standard says the node computes, in terms of other operators."""
+        """What the standard says the node computes, in terms of other operators.
+
+        Args:
+            node: whose operator is looked up.
+            opset: of its domain.
+            inputs: which its body may depend on.
+            attributes: of the node; references to a function's are resolved.
+        """
         schema = find_schema(node.op_type, opset)
         if schema is None:
             return None
@@ -77,18 +107,18 @@ class Functions:
         if version is None:
             return None
         types = [_type_proto(value).SerializeToString() for value in inputs]
+        proto = onnx.NodeProto()
+        proto.CopyFrom(node.proto)
+        del proto.attribute[:]
+        proto.attribute.extend(attributes)
         data = schema.get_context_dependent_function_with_opset_version(
-            version, node.proto.SerializeToString(), types
+            version, proto.SerializeToString(), types
         )
         return _function(onnx.FunctionProto.FromString(data)) if data else None
 
 
 def _overload(proto: onnx.FunctionProto | onnx.NodeProto) -> str:
     return getattr(proto, "overload", "")  # since onnx 1.16
-
-
-def _operator(domain: str, name: str) -> str:
-    return f"{domain}::{name}" if domain not in ("", "ai.onnx") else name
 
 
 def _newest(versions: Sequence[int], opset: int) -> int | None:
@@ -98,7 +128,7 @@ def _newest(versions: Sequence[int], opset: int) -> int | None:
 def _function(proto: onnx.FunctionProto | bytes) -> Function:
     if isinstance(proto, bytes):
         proto = onnx.FunctionProto.FromString(proto)
-    opsets = {o.domain.replace("ai.onnx", "", 1) if o.domain == "ai.onnx" else o.domain: o.version for o in proto.opset_import}
+    opsets = {plain_domain(o.domain): o.version for o in proto.opset_import}
     defaults = {a.name: a for a in proto.attribute_proto}
     return Function(read_function(proto), opsets, defaults)
 

@@ -16,6 +16,8 @@ __all__ = [
     "Node",
     "check_closed",
     "live_nodes",
+    "operator_name",
+    "plain_domain",
     "read_function",
     "read_graph",
     "walk_nodes",
@@ -156,6 +158,16 @@ def walk_nodes(graph: Graph) -> Iterator[Node]:
             yield from walk_nodes(body)
 
 
+def plain_domain(domain: str) -> str:
+    """The domain in the one spelling used here: ai.onnx is ""."""
+    return "" if domain == "ai.onnx" else domain
+
+
+def operator_name(domain: str, name: str) -> str:
+    """``name``, or ``domain::name`` outside ai.onnx."""
+    return f"{domain}::{name}" if plain_domain(domain) else name
+
+
 def _check_names(names: Iterable[str], what: str) -> None:
     seen: set[str] = set()
     for name in names:
@@ -167,8 +179,8 @@ def _check_names(names: Iterable[str], what: str) -> None:
 
 
 def _read_node(proto: onnx.NodeProto, index: int, depth: int) -> Node:
-    domain = "" if proto.domain == "ai.onnx" else proto.domain
-    op_type = f"{domain}::{proto.op_type}" if domain else proto.op_type
+    domain = plain_domain(proto.domain)
+    op_type = operator_name(domain, proto.op_type)
     outputs = tuple(proto.output)
     named = proto.name or next(filter(None, outputs), f"{op_type}_{index}")
     bodies: dict[str, Graph] = {}

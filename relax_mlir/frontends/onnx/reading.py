@@ -10,6 +10,7 @@ from google.protobuf.message import DecodeError
 from onnx import defs
 
 from relax_mlir.errors import ImportError_, UnsupportedError
+from relax_mlir.frontends.onnx.graph import plain_domain
 
 __all__ = ["Model", "ModelSource", "read_model"]
 
@@ -100,7 +101,7 @@ def _checked(proto: onnx.ModelProto, where: str, folders: tuple[Path, ...]) -> M
 def _opsets(proto: onnx.ModelProto, where: str) -> dict[str, int]:
     opsets: dict[str, int] = {}
     for imported in proto.opset_import:
-        domain = "" if imported.domain == "ai.onnx" else imported.domain
+        domain = plain_domain(imported.domain)
         shown = domain or "ai.onnx"
         if domain in opsets:
             raise ImportError_(f"{where}: opset of `{shown}` is imported twice.")

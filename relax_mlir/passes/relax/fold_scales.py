@@ -8,7 +8,7 @@ from relax_mlir.dialects import tensors
 from relax_mlir.dialects.relax.arithmetic import AddOp, DivideOp, MultiplyOp, SubtractOp
 from relax_mlir.dialects.relax.conv import ConvOp
 from relax_mlir.dialects.relax.core import ConstantOp
-from relax_mlir.dialects.relax.elementwise import SqrtOp
+from relax_mlir.dialects.relax.exponential import SqrtOp
 from relax_mlir.dialects.relax.movement import ReshapeOp
 from relax_mlir.dialects.relax.norm import BatchNormOp
 from relax_mlir.module import IRModule

@@ -1,0 +1,167 @@
+"""Whole models against onnxruntime: one table.
+
+``python -m benchmarks.models [NAME ...] [--threads N] [--json]``. Each model runs in a
+process of its own. Latencies are medians of interleaved rounds in that process, so that
+both runtimes see the same machine; the spread is the 10th to the 90th percentile of the
+ratio of rounds. onnxruntime runs with its default optimisations and as many threads.
+"""
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+_ROUNDS = 15
+_SLOT_S = 0.05  # a round measures as many calls as fit
+
+
+def main() -> None:
+    """Measure the models named on the command line, or all, and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.child:
+        print(json.dumps(measure(options.child, options.threads)))
+        return
+    rows = [_in_child(name, options.threads) for name in options.names or _all_names()]
+    if options.json:
+        print(json.dumps(rows, indent=1))
+    else:
+        Console(width=140).print(_table(rows))
+
+
+def _all_names() -> list[str]:
+    from models import zoo
+
+    return [e.name for e in zoo.ENTRIES]
+
+
+def _in_child(name: str, threads: int) -> dict[str, object]:
+    """One model in a new process, so that memory is its own."""
+    command = [sys.executable, "-m", "benchmarks.models", "--child", name]
+    environment = dict(os.environ, OMP_NUM_THREADS=str(threads))
+    done = subprocess.run(
+        [*command, "--threads", str(threads)],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
+    )
+    if done.returncode:
+        lines = done.stderr.strip().splitlines()
+        return {"model": name, "error": lines[-1] if lines else "failed"}
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def measure(name: str, threads: int) -> dict[str, object]:
+    """Compile, check and time one model of the zoo."""
+    import relax_mlir
+    from models import zoo
+
+    entry = zoo.entry(name)
+    data = entry.build().SerializeToString()
+    inputs = entry.inputs()
+    before_mb = _peak_mb()
+    with tempfile.TemporaryDirectory() as cache:
+        start = time.perf_counter()
+        model = relax_mlir.compile(data, cache=cache, threads=threads)
+        cold_s = time.perf_counter() - start
+        compile_mb = _peak_mb() - before_mb
+        start = time.perf_counter()
+        relax_mlir.compile(data, cache=cache, threads=threads)
+        warm_s = time.perf_counter() - start
+    ours = model(*(inputs[n] for n in model.input_names))
+    session = _session(data, threads)
+    theirs = session.run(None, inputs)
+    arrays = [inputs[n] for n in model.input_names]
+    times = _interleaved(lambda: model(*arrays), lambda: session.run(None, inputs))
+    ratios = times[0] / times[1]
+    return {
+        "model": name,
+        "size_mb": len(data) / 1e6,
+        "cold_s": cold_s,
+        "warm_s": warm_s,
+        "compile_mb": compile_mb,
+        "ours_ms": float(np.median(times[0])) * 1e3,
+        "onnxruntime_ms": float(np.median(times[1])) * 1e3,
+        "ratio": float(np.median(ratios)),
+        "ratio_p10": float(np.percentile(ratios, 10)),
+        "ratio_p90": float(np.percentile(ratios, 90)),
+        "error": max(map(_difference, ours, theirs)),
+        "tolerance": entry.tolerance,
+    }
+
+
+def _session(data: bytes, threads: int):  # noqa: ANN202 - onnxruntime is optional
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+
+
+def _interleaved(*calls: Callable[[], object]) -> np.ndarray:
+    """Seconds a call, [call, round]."""
+    counts = []
+    for call in calls:
+        call()
+        start = time.perf_counter()
+        call()
+        counts.append(max(1, int(_SLOT_S / max(1e-6, time.perf_counter() - start))))
+    times = np.zeros((len(calls), _ROUNDS))
+    for number in range(_ROUNDS):
+        for place, (call, count) in enumerate(zip(calls, counts, strict=True)):
+            start = time.perf_counter()
+            for _ in range(count):
+                call()
+            times[place, number] = (time.perf_counter() - start) / count
+    return times
+
+
+def _difference(ours: np.ndarray, theirs: np.ndarray) -> float:
+    """Largest difference, relative to the scale of their output."""
+    if ours.size == 0:
+        return 0.0
+    scale = max(1e-30, float(np.abs(theirs.astype(np.float64)).max()))
+    return float(np.abs(ours.astype(np.float64) - theirs.astype(np.float64)).max()) / scale
+
+
+def _peak_mb() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def _table(rows: list[dict[str, object]]) -> Table:
+    table = Table("model", "cold s", "warm s", "MB", "ours ms", "onnxruntime ms", "ratio", "error")
+    for row in rows:
+        if "ratio" not in row:
+            table.add_row(str(row["model"]), *[""] * 6, f"[red]{row['error']}[/]")
+            continue
+        spread = f"{row['ratio']:.2f} ({row['ratio_p10']:.2f}-{row['ratio_p90']:.2f})"
+        table.add_row(
+            str(row["model"]),
+            f"{row['cold_s']:.2f}",
+            f"{row['warm_s']:.2f}",
+            f"{row['compile_mb']:.0f}",
+            f"{row['ours_ms']:.3f}",
+            f"{row['onnxruntime_ms']:.3f}",
+            spread,
+            f"{row['error']:.1e}",
+        )
+    return table
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,114 @@
+"""Conversion of element types."""
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+from mlir import ir
+from mlir.ir import RankedTensorType, TypeAttr
+
+from relax_mlir.dialects import dtypes, tensors
+from relax_mlir.dialects.dtypes import DType
+from relax_mlir.dialects.ext import Operand, Result
+from relax_mlir.dialects.hooks import Case, OnnxNode, onnx_rule
+from relax_mlir.dialects.relax.core import Relax
+from relax_mlir.dialects.relax.elementwise import EdgeCase, widened
+from relax_mlir.dialects.tir import Buffer, Builder
+
+# Numbers of onnx.TensorProto.DataType, which may not be imported here.
+_ONNX_TYPES: Mapping[int, str] = {
+    1: "float32",
+    2: "uint8",
+    3: "int8",
+    4: "uint16",
+    5: "int16",
+    6: "int32",
+    7: "int64",
+    9: "bool",
+    10: "float16",
+    11: "float64",
+    12: "uint32",
+    13: "uint64",
+    16: "bfloat16",
+}
+
+
+def _pairs() -> Iterator[Case]:
+    """Every type to every type, with numbers that both have."""
+    for source in _ONNX_TYPES.values():
+        for target in _ONNX_TYPES.values():
+            low = 0 if target.startswith("u") else -100
+            yield Case((19, source), low=low, high=100, dtype=dtypes.dtype(target))
+
+
+class CastOp(Relax.Operation, name="cast"):
+    """The same numbers in another element type.
+
+    A float is rounded to a narrower one, to nearest, ties to even. To an integer it is
+    truncated; beyond the range it becomes the nearest number in it, and NaN becomes 0.
+    Integers keep their low bits. To bool, all but 0 is true.
+
+    Attributes:
+        dtype: the element type of y.
+    Shapes:
+        x, y: any shape.
+    Source: ONNX Cast-13, which leaves floats beyond the range of integers undefined.
+    """
+
+    x: Operand[RankedTensorType]
+    y: Result[RankedTensorType]
+    dtype: TypeAttr
+
+    cases = (
+        *_pairs(),
+        Case((), dtype=dtypes.dtype("int32"), low=-9.0, high=9.0),
+        Case((0, 4), dtype=dtypes.dtype("int64")),
+        Case((3, 71), dtype=dtypes.dtype("bfloat16"), low=-1e6, high=1e6),
+        Case((75, "int32"), dtype=dtypes.dtype("int8"), low=-9999, high=9999),
+        Case((75, "int32"), dtype=dtypes.dtype("uint64"), low=-9, high=9),
+        Case((75, "int32"), dtype=dtypes.dtype("bfloat16"), low=-9999, high=9999),
+        Case((75, "int32"), dtype=dtypes.dtype("float16"), low=-99999, high=99999),
+        *(
+            EdgeCase((75, source), dtype=dtypes.dtype(target), low=-1e10, high=1e10)
+            for source in ("float32", "float64")
+            for target in ("int8", "uint8", "int32", "uint32", "bool", "float16")
+        ),
+        EdgeCase((75,), dtype=dtypes.dtype("int64"), low=-1e20, high=1e20),
+        EdgeCase((75,), dtype=dtypes.dtype("uint64"), low=-1e20, high=1e20),
+    )
+
+    @staticmethod
+    def infer(x: RankedTensorType, dtype: DType) -> RankedTensorType:
+        return tensors.tensor_type(tensors.shape_of(x), dtype)
+
+    @staticmethod
+    def reference(x: np.ndarray, dtype: DType) -> np.ndarray:
+        source = dtypes.from_numpy(x.dtype)
+        if source.is_float and dtype.is_integer:
+            return _truncated(widened(x), dtype.numpy)
+        with np.errstate(all="ignore"):
+            return np.asarray(x).astype(dtype.numpy)
+
+    def legalize(self, b: Builder) -> Buffer:
+        out = tensors.dtype_of(self.y)
+        return b.map(lambda v: b.cast(v, out), self.x, dtype=out, name="cast")
+
+    @onnx_rule("Cast", since=6)
+    def from_onnx(node: OnnxNode) -> ir.Value:
+        number = node.attr("to")
+        if number not in _ONNX_TYPES:
+            raise ValueError(f"cannot cast to element type {number} of ONNX")
+        return CastOp(node.input(0), dtype=dtypes.dtype(_ONNX_TYPES[number])).y
+
+    @onnx_rule("CastLike", since=15)
+    def from_onnx_like(node: OnnxNode) -> ir.Value:
+        return CastOp(node.input(0), dtype=tensors.dtype_of(node.input(1))).y
+
+
+def _truncated(x: np.ndarray, type_: np.dtype) -> np.ndarray:
+    """Floats as integers; what is out of range as the nearest end of it, NaN as 0."""
+    info = np.iinfo(type_)
+    whole = np.trunc(x.astype(np.float64))
+    is_inside = (whole >= info.min) & (whole < float(info.max) + 1)
+    result = np.where(is_inside, whole, 0).astype(type_)
+    result = np.where(whole < info.min, type_.type(info.min), result)
+    return np.where(whole >= float(info.max) + 1, type_.type(info.max), result)

@@ -1,0 +1,351 @@
+"""From a checked graph to relax operations, node by node through the rules."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from typing import Any
+
+import numpy as np
+import onnx
+from mlir import ir
+from mlir.dialects import func
+
+from relax_mlir.dialects import tensors
+from relax_mlir.dialects.hooks import OnnxNode, OnnxRule, find_onnx_rule
+from relax_mlir.frontends.onnx import shape_values, values
+from relax_mlir.frontends.onnx.attributes import attribute_value
+from relax_mlir.frontends.onnx.functions import Function, Functions
+from relax_mlir.frontends.onnx.graph import Graph, Node, live_nodes
+from relax_mlir.frontends.onnx.report import OnnxReport, Problem, Uncovered
+from relax_mlir.frontends.onnx.schemas import check_node
+from relax_mlir.frontends.onnx.signature import InputType
+from relax_mlir.frontends.onnx.values import GraphValue, Operands
+from relax_mlir.frontends.onnx.weights import Weights
+from relax_mlir.module import IRModule
+
+__all__ = ["GraphBuilder"]
+
+_MAX_CALLS = 64  # functions that call each other, deep
+_MAX_EXPANDED = 100_000  # nodes that functions may make: a few lines can say 2^64
+
+
+class _BlockedError(Exception):
+    """An input could not be made; why is in the report already."""
+
+
+class _NoRuleError(Exception):
+    """No rule knows the operator."""
+
+
+@dataclass(frozen=True)
+class _Scope:
+    """Names as one graph sees them.
+
+    Attributes:
+        opsets: of the operators in it.
+        path: put before the names of nodes.
+        parent: where names are looked up that are not here.
+        attrs: of the call, if the graph is a function's.
+        values: by name; None for an input that the call leaves out.
+        blocked: names of values that could not be made.
+    """
+
+    opsets: Mapping[str, int]
+    path: str = ""
+    parent: "_Scope | None" = None
+    attrs: Mapping[str, onnx.AttributeProto] = field(default_factory=dict)
+    values: dict[str, GraphValue | None] = field(default_factory=dict)
+    blocked: set[str] = field(default_factory=set)
+
+    def find(self, name: str) -> GraphValue | None:
+        """The value called ``name``; None if it is left out."""
+        if not name or name in self.values:
+            return self.values[name] if name else None
+        if name in self.blocked or self.parent is None:
+            raise _BlockedError(name)
+        return self.parent.find(name)
+
+
+class GraphBuilder:
+    """Builds the function ``main`` of a module from a graph.
+
+    What cannot be built goes to the report, and so does not hide what comes later.
+    """
+
+    def __init__(
+        self,
+        module: IRModule,
+        functions: Functions,
+        weights: Weights,
+        report: OnnxReport,
+    ) -> None:
+        """Build nothing yet."""
+        self._module = module
+        self._functions = functions
+        self._weights = weights
+        self._report = report
+        self._known: dict[ir.Value, GraphValue] = {}
+        self._calls = 0
+        self._expanded = 0
+
+    def main(
+        self, graph: Graph, types: Mapping[str, InputType], opsets: Mapping[str, int]
+    ) -> None:
+        """Add ``main``; if the report is not clean after that, it is not complete.
+
+        Args:
+            graph: what it computes.
+            types: of its parameters, by name, in order.
+            opsets: versions of the operator domains.
+        """
+        with self._module.context, ir.Location.unknown():
+            parameters = [tensors.tensor_type(*type_) for type_ in types.values()]
+            with ir.InsertionPoint(self._module.mlir.body):
+                function = func.FuncOp("main", ir.FunctionType.get(parameters, []))
+            locations = [ir.Location.name(name) for name in types]
+            block = function.add_entry_block(locations)
+            scope = _Scope(opsets)
+            for name, argument in zip(types, block.arguments, strict=True):
+                scope.values[name] = values.computed(name, argument)
+            with ir.InsertionPoint(block):
+                self._run(graph, scope)
+                returned = self._returned(graph, scope)
+                func.ReturnOp(returned)
+            type_ = ir.FunctionType.get(parameters, [value.type for value in returned])
+            function.attributes["function_type"] = ir.TypeAttr.get(type_)
+            function.attributes["relax.input_names"] = _strings(types)
+            function.attributes["relax.output_names"] = _strings(graph.outputs)
+
+    def _returned(self, graph: Graph, scope: _Scope) -> list[ir.Value]:
+        try:
+            return [self._read(scope.find(name)) for name in graph.outputs]
+        except _BlockedError:
+            return []
+        except (ValueError, NotImplementedError) as error:
+            self._report.problems.append(Problem(f"output: {error}", error))
+            return []
+
+    def _run(self, graph: Graph, scope: _Scope) -> None:
+        """Build a graph; its outputs are in ``scope`` then."""
+        nodes = live_nodes(graph)
+        used = {name for node in nodes for name in node.reads} | set(graph.outputs)
+        for name, tensor in graph.initializers.items():
+            if name in used:
+                self._initializer(name, tensor, scope)
+        for node in nodes:
+            self._node(node, scope, used)
+
+    def _initializer(self, name: str, tensor: onnx.TensorProto, scope: _Scope) -> None:
+        try:
+            scope.values[name] = values.constant(name, self._weights.array(tensor))
+        except (ValueError, NotImplementedError) as error:
+            scope.blocked.add(name)
+            message = f"initializer `{name}`: {error}"
+            self._report.problems.append(Problem(message, error))
+
+    def _node(self, node: Node, scope: _Scope, used: set[str]) -> None:
+        """Build a node; report it if that fails, and go on."""
+        if not self._calls:
+            counts = self._report.operators
+            counts[node.op_type] = counts.get(node.op_type, 0) + 1
+        try:
+            wanted = tuple(name in used for name in node.outputs)
+            results = self._results(node, scope, wanted)
+            self._bind(node, results, wanted, scope)
+        except _NoRuleError:
+            self._uncovered(node, scope)
+        except _BlockedError:
+            if not self._has_rule(node, scope):
+                self._uncovered(node, scope)
+        except Exception as error:  # rules meet whatever stands in a file
+            self._report.problems.append(_problem(node, scope, error))
+        else:
+            return
+        scope.blocked.update(name for name in node.outputs if name)
+
+    def _uncovered(self, node: Node, scope: _Scope) -> None:
+        opset = scope.opsets.get(node.domain, 0)
+        found = Uncovered(node.op_type, opset)
+        found = self._report.uncovered.setdefault(node.op_type, found)
+        found.nodes.append(scope.path + node.name)
+
+    def _has_rule(self, node: Node, scope: _Scope) -> bool:
+        """Whether a node whose inputs are not known would have been built, most likely."""
+        opset = scope.opsets.get(node.domain, 0)
+        return (
+            find_onnx_rule(node.op_type, opset) is not None
+            or self._functions.is_function(node, opset)
+        )
+
+    def _results(
+        self, node: Node, scope: _Scope, wanted: Sequence[bool]
+    ) -> "Sequence[GraphValue | ir.Value | np.ndarray | None]":
+        if node.domain not in scope.opsets:
+            raise ValueError(f"the model imports no opset of domain `{node.domain}`")
+        opset = scope.opsets[node.domain]
+        function = self._functions.of_model(node)
+        inputs = [scope.find(name) for name in node.inputs]
+        for name in node.reads:
+            scope.find(name)
+        protos = _attributes(node, scope)
+        if function is not None:
+            return self._call(node, function, inputs, protos, scope)
+        check_node(node, opset)
+        attrs = {
+            name: attribute_value(proto, self._weights)
+            for name, proto in protos.items()
+            if name not in node.bodies
+        }
+        count = len(node.outputs)
+        found = shape_values.evaluate(node.op_type, attrs, inputs, outputs=count)
+        if found is not None:
+            names = node.outputs
+            return [values.sizes(n, *f) for n, f in zip(names, found, strict=False)]
+        rule = find_onnx_rule(node.op_type, opset)
+        if rule is not None:
+            return self._apply(rule, node, inputs, attrs, scope, wanted)
+        function = self._functions.of_standard(node, opset, inputs, protos.values())
+        if function is None:
+            raise _NoRuleError
+        return self._call(node, function, inputs, protos, scope)
+
+    def _apply(
+        self,
+        rule: OnnxRule,
+        node: Node,
+        inputs: Sequence[GraphValue | None],
+        attrs: Mapping[str, Any],  # Any: as many types as attributes
+        scope: _Scope,
+        wanted: Sequence[bool],
+    ) -> "Sequence[ir.Value | np.ndarray | None]":
+        name = scope.path + node.name
+
+        def constants(index: int) -> np.ndarray | None:
+            value = inputs[index]
+            return None if value is None else value.array
+
+        def contents(index: int) -> np.ndarray | None:
+            value = inputs[index]
+            return None if value is None else value.content
+
+        seen = OnnxNode(
+            node.op_type,
+            name,
+            Operands(inputs, self._read),
+            attrs,
+            scope.opsets[node.domain],
+            wanted,
+            constants,
+            contents,
+            constant=lambda array: self._read(values.constant(name, array)),
+            body=lambda attribute: self._body(node, attribute, scope),
+        )
+        operator = ir.Location.name(node.op_type)
+        with ir.Location.name(name, childLoc=operator):
+            result = rule(seen)
+        if isinstance(result, (ir.Value, np.ndarray)):
+            return [result]
+        return list(result.results if isinstance(result, ir.OpView) else result)
+
+    def _bind(
+        self,
+        node: Node,
+        results: "Sequence[GraphValue | ir.Value | np.ndarray | None]",
+        wanted: Sequence[bool],
+        scope: _Scope,
+    ) -> None:
+        """Name the results; those that nobody reads may be missing."""
+        bound: dict[str, GraphValue] = {}
+        count = len(node.outputs)
+        for index, name in enumerate(node.outputs):
+            result = results[index] if index < len(results) else None
+            if result is not None and name:
+                bound[name] = self._named(name, result)
+            elif name and wanted[index]:
+                raise NotImplementedError(
+                    f"output {index} of {count} (`{name}`) is not supported"
+                )
+        scope.values.update(bound)
+
+    def _named(self, name: str, result: "GraphValue | ir.Value | np.ndarray") -> GraphValue:
+        if isinstance(result, GraphValue):
+            return result
+        if isinstance(result, np.ndarray):
+            return values.constant(name, result)
+        return self._known.get(result) or values.computed(name, result)
+
+    def _read(self, value: GraphValue | None) -> ir.Value:
+        if value is None:
+            raise ValueError("a value is left out that is needed")
+        is_new = value.value is None
+        found = values.emit(value, self._module.constants)
+        if is_new:
+            self._known[found] = value
+        return found
+
+    def _body(self, node: Node, attribute: str, scope: _Scope) -> list[ir.Value]:
+        """Build the graph in an attribute, which reads no parameters, right here."""
+        body = node.bodies[attribute]
+        path = f"{scope.path}{node.name}/"
+        inner = _Scope(scope.opsets, path, scope, scope.attrs)
+        self._run(body, inner)
+        return [self._read(inner.find(name)) for name in body.outputs]
+
+    def _call(
+        self,
+        node: Node,
+        function: Function,
+        inputs: Sequence[GraphValue | None],
+        attrs: Mapping[str, onnx.AttributeProto],
+        scope: _Scope,
+    ) -> list[GraphValue | None]:
+        """Build the body of a function in place of a call."""
+        graph = function.graph
+        if len(inputs) > len(graph.inputs):
+            raise ValueError(
+                f"too many inputs: expected {len(graph.inputs)}, got {len(inputs)}"
+            )
+        self._expanded += len(graph.nodes)
+        if self._calls >= _MAX_CALLS or self._expanded > _MAX_EXPANDED:
+            raise ValueError(
+                f"functions call each other deeper than {_MAX_CALLS} levels, or make "
+                f"more than {_MAX_EXPANDED} nodes"
+            )
+        inner = _Scope(
+            function.opsets,
+            f"{scope.path}{node.name}/",
+            attrs={**function.defaults, **attrs},
+            values=dict(zip_longest(graph.inputs, inputs)),
+        )
+        self._calls += 1
+        try:
+            self._run(graph, inner)
+        finally:
+            self._calls -= 1
+        return [inner.find(name) for name in graph.outputs]
+
+
+def _attributes(node: Node, scope: _Scope) -> dict[str, onnx.AttributeProto]:
+    """The attributes of a node; those it takes from a function's call are looked up."""
+    found: dict[str, onnx.AttributeProto] = {}
+    for proto in node.proto.attribute:
+        if not proto.ref_attr_name:
+            found[proto.name] = proto
+        elif proto.ref_attr_name in scope.attrs:
+            given = onnx.AttributeProto()
+            given.CopyFrom(scope.attrs[proto.ref_attr_name])
+            given.name = proto.name
+            found[proto.name] = given
+    return found
+
+
+def _problem(node: Node, scope: _Scope, error: Exception) -> Problem:
+    text = str(error).rstrip(".") or "failed"
+    if not isinstance(error, (ValueError, NotImplementedError)):
+        text = f"{type(error).__name__}: {text}"
+    name = scope.path + node.name
+    return Problem(f"node `{name}` ({node.op_type}): {text}.", error)
+
+
+def _strings(names: "Mapping[str, Any] | Sequence[str]") -> ir.ArrayAttr:
+    return ir.ArrayAttr.get([ir.StringAttr.get(name) for name in names])

@@ -1,0 +1,63 @@
+"""Rules for constants, and for what is known before the model runs."""
+
+import numpy as np
+from mlir import ir
+
+from relax_mlir.dialects import shapes, tensors
+from relax_mlir.dialects.hooks import OnnxNode, onnx_rule
+from relax_mlir.dialects.relax import ReshapeOp, ShapeToTensorOp
+from relax_mlir.frontends.onnx.movement import broadcast_to
+
+_INT64_MAX = 2**63 - 1
+_SCALARS = {"value_float": np.float32, "value_int": np.int64}
+_VECTORS = {"value_floats": np.float32, "value_ints": np.int64}
+
+
+@onnx_rule("Constant", since=1)
+def constant(node: OnnxNode) -> np.ndarray:
+    """The value of an attribute.
+
+    Source: ONNX Constant-13.
+    """
+    if "value" in node.attrs:
+        return node.attrs["value"]
+    for name, dtype in {**_SCALARS, **_VECTORS}.items():
+        if name in node.attrs:
+            return np.array(node.attrs[name], dtype)
+    raise NotImplementedError(f"expected a tensor or numbers, got {list(node.attrs)}")
+
+
+@onnx_rule("ConstantOfShape", since=9)
+def constant_of_shape(node: OnnxNode) -> ir.Value:
+    """One value everywhere.
+
+    Source: ONNX ConstantOfShape-20.
+    """
+    shape = node.dims(0)
+    for dim in shape:
+        if isinstance(dim, int) and dim < 0:
+            raise ValueError(f"sizes are negative: got {shapes.format_shape(shape)}")
+    value = np.asarray(node.attr("value", np.zeros(1, np.float32)))
+    if value.size != 1:
+        raise ValueError(f"expected one value, got {value.size}")
+    return broadcast_to(node, node.constant(value.reshape(())), shape)
+
+
+@onnx_rule("Shape", since=1)
+def shape(node: OnnxNode) -> ir.Value:
+    """The sizes as a vector.
+
+    Source: ONNX Shape-21.
+    """
+    start, end = node.attr("start", 0), node.attr("end", _INT64_MAX)
+    return ShapeToTensorOp(dims=tensors.shape_of(node.input(0))[start:end]).y
+
+
+@onnx_rule("Size", since=1)
+def size(node: OnnxNode) -> ir.Value:
+    """The number of elements.
+
+    Source: ONNX Size-21.
+    """
+    count = shapes.product(tensors.shape_of(node.input(0)))
+    return ReshapeOp(ShapeToTensorOp(dims=(count,)).y, shape=()).y

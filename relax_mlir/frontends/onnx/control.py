@@ -1,0 +1,23 @@
+"""Rules for nodes that hold graphs."""
+
+from collections.abc import Sequence
+
+from mlir import ir
+
+from relax_mlir.dialects.hooks import OnnxNode, onnx_rule
+
+
+@onnx_rule("If", since=1)
+def if_(node: OnnxNode) -> Sequence[ir.Value]:
+    """The branch that a known condition takes, in place.
+
+    Source: ONNX If-21.
+    """
+    condition = node.constant_or_none(0)
+    if condition is None:
+        raise NotImplementedError(
+            "a condition that is computed at run time is not supported"
+        )
+    if condition.size != 1:
+        raise ValueError(f"expected one condition, got {condition.size}")
+    return node.body("then_branch" if condition.reshape(-1)[0] else "else_branch")

@@ -1,0 +1,93 @@
+"""Rules for functions of elements: any number of inputs, limits given either way."""
+
+import math
+from functools import reduce
+from typing import Any
+
+import numpy as np
+from mlir import ir
+
+from relax_mlir.dialects import tensors
+from relax_mlir.dialects.dtypes import DType
+from relax_mlir.dialects.hooks import OnnxNode, onnx_rule
+from relax_mlir.dialects.relax import (
+    AddOp,
+    ClipOp,
+    DivideOp,
+    MaximumOp,
+    MinimumOp,
+)
+
+_EXACT = 2**53  # the integers up to here are numbers in float64, as attributes are
+
+
+def _folded(node: OnnxNode, op: Any) -> ir.Value:  # Any: the class of a binary operator
+    inputs = [node.input(index) for index in range(len(node.inputs))]
+    return reduce(lambda x, y: op(x, y).z, inputs)
+
+
+@onnx_rule("Sum", since=6)
+def total(node: OnnxNode) -> ir.Value:
+    """The inputs added up."""
+    return _folded(node, AddOp)
+
+
+@onnx_rule("Max", since=6)
+def maximum(node: OnnxNode) -> ir.Value:
+    """The largest of the inputs, element by element."""
+    return _folded(node, MaximumOp)
+
+
+@onnx_rule("Min", since=6)
+def minimum(node: OnnxNode) -> ir.Value:
+    """The smallest of the inputs, element by element."""
+    return _folded(node, MinimumOp)
+
+
+@onnx_rule("Mean", since=6)
+def mean(node: OnnxNode) -> ir.Value:
+    """The inputs added up, divided by their number."""
+    sum_ = _folded(node, AddOp)
+    if len(node.inputs) == 1:
+        return sum_
+    count = np.array(len(node.inputs)).astype(tensors.dtype_of(sum_).numpy)
+    return DivideOp(sum_, node.constant(count)).z
+
+
+@onnx_rule("Clip", since=6)
+def clip_to_attributes(node: OnnxNode) -> ir.Value:
+    """Limits are attributes.
+
+    Source: ONNX Clip-6.
+    """
+    low, high = node.attr("min", -math.inf), node.attr("max", math.inf)
+    return ClipOp(node.input(0), low=low, high=high).y
+
+
+@onnx_rule("Clip", since=11)
+def clip_to_inputs(node: OnnxNode) -> ir.Value:
+    """Limits are inputs, often constant.
+
+    Source: ONNX Clip-13.
+    """
+    x = node.input(0)
+    dtype = tensors.dtype_of(x)
+    low, high = _limit(node, 1, dtype, -math.inf), _limit(node, 2, dtype, math.inf)
+    if low is not None and high is not None:
+        is_open = low == -math.inf and high == math.inf
+        return x if is_open else ClipOp(x, low=low, high=high).y
+    for index, op in ((1, MaximumOp), (2, MinimumOp)):
+        limit = node.optional(index)
+        x = x if limit is None else op(x, limit).z
+    return x
+
+
+def _limit(node: OnnxNode, index: int, dtype: DType, absent: float) -> float | None:
+    """A limit as an attribute; None if it is computed, or no float64 is equal to it."""
+    if index >= len(node.inputs) or node.inputs[index] is None:
+        return absent
+    array = node.constant_or_none(index)
+    if array is None or array.size != 1:
+        return None
+    value = array.reshape(-1)[0].item()
+    return float(value) if dtype.is_float or abs(value) <= _EXACT else None

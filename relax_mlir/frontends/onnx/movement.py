@@ -1,0 +1,118 @@
+"""Rules that put elements into another shape."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from mlir import ir
+
+from relax_mlir.dialects import relax, shapes, tensors
+from relax_mlir.dialects.hooks import OnnxNode, onnx_rule
+from relax_mlir.dialects.relax import ReshapeOp
+from relax_mlir.dialects.shapes import Dim
+
+
+@onnx_rule("Identity", since=1)
+def identity(node: OnnxNode) -> ir.Value:
+    """The input."""
+    return node.input(0)
+
+
+@onnx_rule("Flatten", since=1)
+def flatten(node: OnnxNode) -> ir.Value:
+    """A matrix: the axes before ``axis`` by those from there on.
+
+    Source: ONNX Flatten-13.
+    """
+    x = node.input(0)
+    dims = tensors.shape_of(x)
+    axis = node.attr("axis", 1)
+    if axis != len(dims):
+        axis = shapes.check_axis(axis, len(dims))
+    matrix = [shapes.product(dims[:axis]), shapes.product(dims[axis:])]
+    return ReshapeOp(x, shape=matrix).y
+
+
+def _squeezed(x: ir.Value, axes: Sequence[int] | None) -> ir.Value:
+    dims = tensors.shape_of(x)
+    if axes is None:
+        for dim in dims:
+            if not isinstance(dim, int) and not shapes.is_known_unequal(dim, 1):
+                raise ValueError(
+                    f"without axes it must be known which sizes are 1, but `{dim}` is "
+                    "not. Hint: fix it with shapes="
+                )
+        axes = [axis for axis, dim in enumerate(dims) if dim == 1]
+    gone = shapes.normalize_axes(axes, len(dims))
+    for axis in gone:
+        shapes.unify(1, dims[axis])
+    kept = [dim for axis, dim in enumerate(dims) if axis not in gone]
+    return ReshapeOp(x, shape=kept).y
+
+
+@onnx_rule("Squeeze", since=1)
+def squeeze_attribute(node: OnnxNode) -> ir.Value:
+    """Axes of size 1 removed; which ones is an attribute.
+
+    Source: ONNX Squeeze-11.
+    """
+    return _squeezed(node.input(0), node.attrs.get("axes"))
+
+
+@onnx_rule("Squeeze", since=13)
+def squeeze(node: OnnxNode) -> ir.Value:
+    """Axes of size 1 removed; which ones is an input.
+
+    Source: ONNX Squeeze-21.
+    """
+    return _squeezed(node.input(0), _axes(node) if len(node.inputs) > 1 else None)
+
+
+def _axes(node: OnnxNode) -> list[int]:
+    return [int(axis) for axis in node.known(1).reshape(-1)]
+
+
+def _unsqueezed(x: ir.Value, axes: Sequence[int]) -> ir.Value:
+    dims = list(tensors.shape_of(x))
+    for axis in sorted(shapes.normalize_axes(axes, len(dims) + len(axes))):
+        dims.insert(axis, 1)
+    return ReshapeOp(x, shape=dims).y
+
+
+@onnx_rule("Unsqueeze", since=1)
+def unsqueeze_attribute(node: OnnxNode) -> ir.Value:
+    """Axes of size 1 added; where is an attribute.
+
+    Source: ONNX Unsqueeze-11.
+    """
+    return _unsqueezed(node.input(0), node.attr("axes"))
+
+
+@onnx_rule("Unsqueeze", since=13)
+def unsqueeze(node: OnnxNode) -> ir.Value:
+    """Axes of size 1 added; where is an input.
+
+    Source: ONNX Unsqueeze-21.
+    """
+    return _unsqueezed(node.input(0), _axes(node))
+
+
+@onnx_rule("Dropout", since=1)
+def dropout(node: OnnxNode) -> Sequence[ir.Value | None]:
+    """The input: nothing is dropped in inference, and the mask is all true.
+
+    Source: ONNX Dropout-13; before opset 12 the mask has the type of the input.
+    """
+    x = node.input(0)
+    training = node.constant_or_none(2) if len(node.inputs) > 2 else np.array(False)
+    if training is None or training.any():
+        raise NotImplementedError("training mode is not supported")
+    if not any(node.wanted[1:]):
+        return [x]
+    dtype = np.bool_ if node.opset >= 10 else tensors.dtype_of(x).numpy
+    mask = node.constant(np.ones((), dtype))
+    return [x, broadcast_to(node, mask, tensors.shape_of(x))]
+
+
+def broadcast_to(node: OnnxNode, scalar: ir.Value, shape: Sequence[Dim]) -> ir.Value:
+    """One element everywhere."""
+    return relax.BroadcastToOp(scalar, shape=shape).y

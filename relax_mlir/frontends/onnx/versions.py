@@ -1,0 +1,138 @@
+"""Models of old opsets, rewritten by onnx's converter where our rules do not reach."""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import onnx
+from onnx import AttributeProto, TensorProto, checker, shape_inference, version_converter
+
+from relax_mlir.dialects.hooks import find_onnx_rule, onnx_operators
+from relax_mlir.errors import UnsupportedError
+from relax_mlir.frontends.onnx.graph import Graph, Node, walk_nodes
+from relax_mlir.frontends.onnx.reading import Model
+from relax_mlir.frontends.onnx.schemas import find_schema
+
+__all__ = ["Converted", "conversion_target", "convert"]
+
+_SMALL_BYTES = 1024  # adapters read small constants, such as axes
+
+
+@dataclass(frozen=True)
+class Converted:
+    """A model at another opset, without its large constants.
+
+    Attributes:
+        model: what the converter made.
+        constants: the large ones by name, which are inputs of ``model``.
+    """
+
+    model: Model
+    constants: Mapping[str, onnx.TensorProto]
+
+
+def conversion_target(graph: Graph, opset: int) -> int | None:
+    """The first opset at which all nodes have rules that only start later; None: this one.
+
+    Rules for the model's own opset are preferred: the converter loses names, and some
+    of its adapters are missing.
+    """
+    starts = [_start(node, opset) for node in walk_nodes(graph) if not node.domain]
+    target = max(starts, default=opset)
+    return target if target > opset else None
+
+
+def _start(node: Node, opset: int) -> int:
+    later = onnx_operators().get(node.op_type, ())
+    if not later or find_onnx_rule(node.op_type, opset) is not None:
+        return opset
+    schema = find_schema(node.op_type, opset)
+    if schema is not None and min(schema.function_opset_versions, default=opset + 1) <= opset:
+        return opset
+    return min(later)
+
+
+def convert(model: Model, target: int) -> Converted:
+    """Rewrite a model for opset ``target`` of ai.onnx.
+
+    The converter, and the checker before it, see a skeleton without large constants.
+
+    Raises:
+        UnsupportedError: it cannot.
+    """
+    skeleton, constants = _skeleton(model.proto)
+    try:
+        checker.check_model(skeleton)
+        inferred = shape_inference.infer_shapes(skeleton)
+        proto = version_converter.convert_version(inferred, target)
+    except (
+        checker.ValidationError,
+        shape_inference.InferenceError,
+        version_converter.ConvertError,
+        RuntimeError,  # what its assertions become
+        ValueError,
+    ) as error:
+        raise UnsupportedError(
+            f"{model.where}: cannot be converted from opset {model.opsets['']} to "
+            f"{target}, where rules for all operators start: {_first_line(error)}."
+        ) from error
+    opsets = {**model.opsets, "": target}
+    return Converted(Model(proto, model.where, model.folders, opsets), constants)
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0].rstrip(".") if lines else type(error).__name__
+
+
+def _skeleton(
+    proto: onnx.ModelProto,
+) -> tuple[onnx.ModelProto, dict[str, onnx.TensorProto]]:
+    """The model with inputs in place of large constants, and these."""
+    old = proto.graph
+    constants = {t.name: t for t in old.initializer if _is_large(t)}
+    nodes = []
+    for node in old.node:
+        tensor = _large_constant(node)
+        if tensor is None:
+            nodes.append(node)
+        else:
+            constants[node.output[0]] = tensor
+    skeleton = onnx.ModelProto(ir_version=proto.ir_version, graph=onnx.GraphProto())
+    skeleton.opset_import.extend(proto.opset_import)
+    graph = skeleton.graph
+    graph.name = old.name or "graph"
+    graph.node.extend(nodes)
+    graph.input.extend(old.input)
+    graph.output.extend(old.output)
+    graph.value_info.extend(old.value_info)
+    graph.initializer.extend(t for t in old.initializer if t.name not in constants)
+    declared = {value.name for value in old.input}
+    graph.input.extend(_value_infos(constants, declared))
+    return skeleton, constants
+
+
+def _value_infos(
+    constants: Mapping[str, onnx.TensorProto], declared: set[str]
+) -> Iterable[onnx.ValueInfoProto]:
+    for name, tensor in constants.items():
+        if name not in declared:
+            yield onnx.helper.make_tensor_value_info(
+                name, tensor.data_type, list(tensor.dims)
+            )
+
+
+def _is_large(tensor: onnx.TensorProto) -> bool:
+    if tensor.data_location == TensorProto.EXTERNAL:
+        return True
+    return math.prod(tensor.dims) * 4 > _SMALL_BYTES
+
+
+def _large_constant(node: onnx.NodeProto) -> onnx.TensorProto | None:
+    if node.op_type != "Constant" or node.domain not in ("", "ai.onnx"):
+        return None
+    for attribute in node.attribute:
+        is_tensor = attribute.type == AttributeProto.TENSOR
+        if is_tensor and len(node.output) == 1 and _is_large(attribute.t):
+            return attribute.t
+    return None
