@@ -69,7 +69,7 @@ def _type(spec: tuple[Any, ...]) -> ir.RankedTensorType:
     return tensors.tensor_type(*_split_spec(spec))
 
 
-def _unknown(index: int) -> np.ndarray | None:
+def _unknown(operand: int | ir.Value) -> np.ndarray | None:
     """Stands for an importer that knows no values."""
     return None
 
@@ -94,9 +94,9 @@ class OnnxNode:
         attrs: attribute values: int, float, str, bytes, arrays, lists.
         opset: version of the operator's domain that the model imports.
         wanted: per output, whether anything reads it.
-        constants: finds the array behind operand ``i``, where it is known.
-        contents: finds the elements of integer operand ``i``, an object array of sizes,
-            where they are known before the model runs.
+        constants: finds the array behind an operand, by index or value, where known.
+        contents: finds the elements of an integer operand, by index or value, as an
+            object array of sizes, where they are known before the model runs.
         constant: makes a constant from an array.
         body: builds the graph that an attribute holds right here, without a function of
             its own, and returns its outputs.
@@ -108,8 +108,8 @@ class OnnxNode:
     attrs: Mapping[str, Any]
     opset: int
     wanted: Sequence[bool] = (True,)
-    constants: Callable[[int], np.ndarray | None] = field(default=_unknown)
-    contents: Callable[[int], np.ndarray | None] = field(default=_unknown)
+    constants: Callable[[int | ir.Value], np.ndarray | None] = field(default=_unknown)
+    contents: Callable[[int | ir.Value], np.ndarray | None] = field(default=_unknown)
     constant: Callable[[np.ndarray], ir.Value] = field(default=_no_constants)
     body: Callable[[str], Sequence[ir.Value]] = field(default=_no_bodies)
 

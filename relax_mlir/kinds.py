@@ -30,9 +30,9 @@ def kind_of(function: func.FuncOp) -> Kind:
     """The kind of a tensor program.
 
     One block without reduce axes is elementwise, broadcast or injective, by how it reads.
-    One block with reduce axes, after any injective ones, is out-fusable if it sums
-    products of two different buffers (a contraction), else a reduction. Anything else
-    is opaque.
+    One block with reduce axes, after any injective ones, is a reduction if it reads every
+    element once; it is out-fusable if it sums products of two buffers (a contraction) or
+    reads windows that overlap. Anything else is opaque.
     """
     blocks = [o for o in function.entry_block.operations if isinstance(o, BlockOp)]
     if not blocks or any(b.bindings for b in blocks) or _has_other_statements(function):
@@ -43,7 +43,8 @@ def kind_of(function: func.FuncOp) -> Kind:
     if not _stores_plainly(last):
         return Kind.OPAQUE
     if "R" in last.kinds.value:
-        return Kind.OUT_FUSABLE if _is_contraction(last) else Kind.REDUCTION
+        is_plain = not before and _reads_single_axes(last) and not _is_contraction(last)
+        return Kind.REDUCTION if is_plain else Kind.OUT_FUSABLE
     return Kind.INJECTIVE if before else _read_kind(last)
 
 
@@ -82,6 +83,19 @@ def _read_kind(block: BlockOp) -> Kind:
         forms = [linear_in(i, axes) for i in list(load.operands)[1:]]
         kind = max(kind, _access_kind(forms, len(axes)))
     return kind
+
+
+def _reads_single_axes(block: BlockOp) -> bool:
+    """Whether every index of every read is one axis, so that no element is read twice."""
+    axes = _axes(block)
+    if any(o.operation.name == "scf.if" for o in block.body.blocks[0].operations):
+        return False
+    for load in _operations(block, "memref.load"):
+        for index in list(load.operands)[1:]:
+            form = linear_in(index, axes)
+            if form is None or len(form.coefficients) > 1:
+                return False
+    return True
 
 
 def _access_kind(forms: "list[Linear | None]", rank: int) -> Kind:

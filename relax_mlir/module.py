@@ -6,6 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 from mlir import ir
 from mlir.dialects import func
+from mlir.dialects.builtin import ModuleOp
 
 from relax_mlir.context import new_context
 from relax_mlir.errors import IRError
@@ -21,12 +22,14 @@ class IRModule:
     """An MLIR module at any level, with the arrays that its constants name.
 
     Attributes:
-        mlir: the module itself.
+        mlir: the module itself, as an operation. It must outlive the handles to what is
+            inside it, which in LLVM 22 do not keep it alive; those that :meth:`functions`
+            gives do.
         constants: array per key; shared between clones, never written to in place.
     """
 
     def __init__(
-        self, mlir: ir.Module, constants: Mapping[str, np.ndarray] | None = None
+        self, mlir: ModuleOp, constants: Mapping[str, np.ndarray] | None = None
     ) -> None:
         self.mlir = mlir
         self.constants: dict[str, np.ndarray] = dict(constants or {})
@@ -40,7 +43,7 @@ class IRModule:
     def empty() -> "IRModule":
         """A module without functions, in a context of its own."""
         with new_context(), ir.Location.unknown():
-            return IRModule(ir.Module.create())
+            return IRModule(ModuleOp())
 
     @staticmethod
     def parse(
@@ -54,7 +57,7 @@ class IRModule:
         _check_nesting(text)
         with new_context():
             try:
-                return IRModule(ir.Module.parse(text), constants)
+                return IRModule(ir.Module.parse(text).operation.clone(), constants)
             except ir.MLIRError as error:
                 raise IRError(
                     f"malformed module: {_first_diagnostic(error)}"
@@ -62,18 +65,14 @@ class IRModule:
 
     def clone(self) -> "IRModule":
         """A copy in the same context; the arrays are shared."""
-        with self.context, self.mlir.operation.location:
-            copy = self.mlir.operation.clone()
-            module = ir.Module.create()
-            for named in copy.attributes:
-                module.operation.attributes[named] = copy.attributes[named]
-            for op in list(copy.body.operations):
-                module.body.append(op)
-        return IRModule(module, self.constants)
+        return IRModule(self.mlir.operation.clone(), self.constants)
 
     def functions(self) -> list[func.FuncOp]:
         """All functions, in order."""
-        return [op for op in self.mlir.body.operations if isinstance(op, func.FuncOp)]
+        found = [op for op in self.mlir.body.operations if isinstance(op, func.FuncOp)]
+        for function in found:
+            function.__dict__["module"] = self.mlir
+        return found
 
     def function(self, name: str) -> func.FuncOp:
         """The function called ``name``.

@@ -172,7 +172,7 @@ class IsInfOp(FloatTestOp, name="is_inf"):
     def reference(
         x: np.ndarray, detect_negative: bool, detect_positive: bool
     ) -> np.ndarray:
-        is_counted = np.where(x < 0, detect_negative, detect_positive)
+        is_counted = np.where(np.signbit(x), detect_negative, detect_positive)
         return np.isinf(x) & is_counted
 
     def scalar(self, b: Builder, v: Scalar) -> Scalar:

@@ -9,9 +9,9 @@ from mlir.ir import DenseI64ArrayAttr, IntegerAttr, RankedTensorType
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.ext import Operand, Result
 from relax_mlir.dialects.hooks import Case, OnnxNode, onnx_rule
+from relax_mlir.dialects.relax.arithmetic import AddOp
 from relax_mlir.dialects.relax.channels import Channels, Point
 from relax_mlir.dialects.relax.core import Relax
-from relax_mlir.dialects.relax.arithmetic import AddOp
 from relax_mlir.dialects.relax.movement import ReshapeOp
 from relax_mlir.dialects.relax.padding import read_padded
 from relax_mlir.dialects.relax.windows import Window, onnx_window, taps

@@ -13,6 +13,7 @@ from relax_mlir.dialects.dtypes import DType
 from relax_mlir.dialects.ext import Attr, Dialect, Operand, Operation, Result
 from relax_mlir.dialects.hooks import Case, OnnxNode, onnx_rule
 from relax_mlir.dialects.shapes import Dim
+from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
 
 __all__ = [
     "CallTirOp",
@@ -286,13 +287,32 @@ class ShapeToTensorOp(Relax.Operation, name="shape_to_tensor"):
     y: Result[RankedTensorType]
     dims: Attr
 
+    cases = (Case(dims=(2, 5, 7)), Case(dims=()))
+
     @staticmethod
     def infer(dims: Sequence[Dim]) -> RankedTensorType:
-        return tensors.tensor_type([len(dims)], DType("int64", "i", 64))
+        return tensors.tensor_type([len(dims)], dtypes.dtype("int64"))
 
     @staticmethod
     def reference(dims: Sequence[int]) -> np.ndarray:
         return np.array(dims, np.int64)
+
+    def legalize(self, b: Builder) -> Buffer:
+        shape, int64 = b.results[0]
+        sizes = [b.dim(b.local(dim)) for dim in self.python_attrs()["dims"]]
+
+        def body(axis: Index) -> Scalar:
+            value = b.constant(0, int64)
+            for i, size in enumerate(sizes):
+                number = (
+                    b.constant(size, int64)
+                    if isinstance(size, int)
+                    else size.to_scalar(int64)
+                )
+                value = b.select(axis.equal(i), number, value)
+            return value
+
+        return b.compute(shape, body, int64, "shape_to_tensor")
 
 
 def relax_ops() -> list[type[RelaxOperation]]:

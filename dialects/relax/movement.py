@@ -10,6 +10,7 @@ from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.ext import Attr, Operand, Result
 from relax_mlir.dialects.hooks import Case, OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.core import Relax
+from relax_mlir.dialects.relax.slicing import known_ints
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
 
@@ -297,5 +298,5 @@ class TriluOp(Relax.Operation, name="trilu"):
 
     @onnx_rule("Trilu", since=14)
     def from_onnx(node: OnnxNode) -> ir.Value:
-        k = 0 if node.optional(1) is None else int(node.known(1).reshape(-1)[0])
+        (k,) = known_ints(node, 1) or (0,)
         return TriluOp(node.input(0), upper=bool(node.attr("upper", 1)), k=k).y

@@ -4,7 +4,7 @@ import numpy as np
 from mlir import ir
 from mlir.ir import IntegerAttr, RankedTensorType
 
-from relax_mlir.dialects import shapes, tensors
+from relax_mlir.dialects import shapes
 from relax_mlir.dialects.ext import Operand, Result
 from relax_mlir.dialects.hooks import Case, OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.core import Relax

@@ -12,7 +12,11 @@ from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.ext import Attr, Operand, Result
 from relax_mlir.dialects.hooks import Case, OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.core import Relax
-from relax_mlir.dialects.relax.slicing import StridedSliceOp
+from relax_mlir.dialects.relax.slicing import (
+    StridedSliceOp,
+    known_ints,
+    known_or_none,
+)
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
 
@@ -118,14 +122,13 @@ class PadOp(Relax.Operation, name="pad"):
     def from_onnx(node: OnnxNode) -> ir.Value:
         rank = RankedTensorType(node.input(0).type).rank
         given = node.dims(1)
-        axes = list(range(rank))
-        if node.optional(3) is not None:
-            axes = [shapes.check_axis(int(a), rank) for a in node.known(3).reshape(-1)]
+        axes = known_ints(node, 3)
+        axes = list(range(rank)) if axes is None else shapes.normalize_axes(axes, rank)
         pads: list[Dim] = [0] * (2 * rank)
         for position, axis in enumerate(axes):
             pads[axis], pads[rank + axis] = given[position], given[len(axes) + position]
-        value = 0.0 if node.optional(2) is None else float(node.known(2).reshape(-1)[0])
-        return _pad(node, pads, value)
+        value = known_or_none(node, 2)
+        return _pad(node, pads, 0.0 if value is None else float(value[0]))
 
 
 def _check_copies(shape: Sequence[Dim], pads: Sequence[Dim]) -> None:

@@ -102,13 +102,27 @@ class StridedSliceOp(Relax.Operation, name="strided_slice"):
     @onnx_rule("Slice", since=10)
     def from_onnx(node: OnnxNode) -> ir.Value:
         begins, ends = node.dims(1), node.dims(2)
-        axes: Sequence[int] = range(len(begins))
-        if node.optional(3) is not None:
-            axes = [int(axis) for axis in node.known(3).reshape(-1)]
-        strides = [1] * len(begins)
-        if node.optional(4) is not None:
-            strides = [int(step) for step in node.known(4).reshape(-1)]
+        axes, strides = known_ints(node, 3), known_ints(node, 4)
+        if axes is None:
+            axes = list(range(len(begins)))
         return slice_axes(node.input(0), begins, ends, axes, strides)
+
+
+def known_or_none(node: OnnxNode, index: int) -> np.ndarray | None:
+    """The elements of a constant operand; None if it is left out.
+
+    Raises:
+        ValueError: it is computed at run time.
+    """
+    if node.constant_or_none(index) is None and node.optional(index) is None:
+        return None
+    return node.known(index).reshape(-1)
+
+
+def known_ints(node: OnnxNode, index: int) -> list[int] | None:
+    """``known_or_none`` as integers."""
+    known = known_or_none(node, index)
+    return None if known is None else [int(number) for number in known]
 
 
 def slice_axes(
@@ -135,10 +149,9 @@ def split_from_onnx(node: OnnxNode) -> list[ir.Value]:
     x = node.input(0)
     shape = tensors.shape_of(x)
     axis = shapes.check_axis(node.attr("axis", 0), len(shape))
-    parts: int | Sequence[Dim] = node.attr(
-        "split", node.attr("num_outputs", len(node.wanted))
-    )
-    if node.optional(1) is not None:
+    equal = node.attr("num_outputs", len(node.wanted))
+    parts: int | Sequence[Dim] = node.attr("split", equal)
+    if len(node.inputs) > 1 and node.optional(1) is not None:
         parts = node.dims(1)
     begin: Dim = 0
     results: list[ir.Value] = []

@@ -251,8 +251,7 @@ def cast(operand: Scalar, type_: DType) -> Scalar:
     if source.is_float:
         if type_.is_float:
             return _resize_float(operand, type_)
-        name = "llvm.intr.fptosi.sat" if type_.kind == "i" else "llvm.intr.fptoui.sat"
-        return Scalar(emit(name, type_.scalar_type, operand.value), type_)
+        return _saturate(operand, type_)
     if type_.is_float:
         name = "arith.sitofp" if source.kind == "i" else "arith.uitofp"
         return Scalar(emit(name, type_.scalar_type, operand.value), type_)
@@ -262,6 +261,22 @@ def cast(operand: Scalar, type_: DType) -> Scalar:
     if source.bits < type_.bits:
         name = "arith.extsi" if source.kind == "i" else "arith.extui"
     return Scalar(emit(name, type_.scalar_type, operand.value), type_)
+
+
+def _saturate(operand: Scalar, type_: DType) -> Scalar:
+    """A float as an integer; arith.fptosi is undefined beyond the range, and for NaN."""
+    if operand.dtype.bits < 32:
+        operand = _resize_float(operand, dtype("float32"))
+    name = "llvm.fptosi.sat" if type_.kind == "i" else "llvm.fptoui.sat"
+    value = emit(
+        "llvm.call_intrinsic",
+        type_.scalar_type,
+        operand.value,
+        intrin=ir.StringAttr.get(name),
+        op_bundle_sizes=ir.DenseI32ArrayAttr.get([]),
+        operandSegmentSizes=ir.DenseI32ArrayAttr.get([1, 0]),
+    )
+    return Scalar(value, type_)
 
 
 def _resize_float(operand: Scalar, type_: DType) -> Scalar:

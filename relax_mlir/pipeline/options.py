@@ -242,7 +242,10 @@ def _parse_optional(kind: Any, item: _Item) -> Any:
     inner = [a for a in get_args(kind) if a is not types.NoneType]
     if len(inner) != 1:
         raise TypeError(f"options cannot have type {kind}")
-    return _parse_one(inner[0], item)
+    try:
+        return _parse_one(inner[0], item)
+    except ValueError as error:
+        raise ValueError(f"expected {_describe(kind)}, got `{item.text}`") from error
 
 
 def _parse_bool(text: str) -> bool:

@@ -252,7 +252,7 @@ def _run_step(
             instrument.after_pass(step, module, time_s)
     except Exception as error:
         failure = error
-        if isinstance(error, upstream.MLIRError):
+        if isinstance(error, upstream.MLIRError | upstream.UpstreamError):
             failure = PassError(f"{step}: {upstream.diagnostics(error)}")
         told = [i.on_failure(step, module, failure) for i in reversed(instruments)]
         _add_notes(failure, step, [line for line in told if line])

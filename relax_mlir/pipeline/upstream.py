@@ -15,10 +15,12 @@ from mlir import ir
 from mlir.passmanager import PassManager
 
 from relax_mlir.errors import near_misses
+from relax_mlir.pipeline.c_api import run_pass_manager
 
 __all__ = [
     "REFUSED",
     "MLIRError",
+    "UpstreamError",
     "check_anchor",
     "check_pass",
     "diagnostics",
@@ -43,6 +45,15 @@ _HELP_LINE = re.compile(
     r"^( {4}(?= *=)| {6}| {8})(-{0,2})(=?[A-Za-z0-9-]+)", re.MULTILINE
 )
 _SHOWN_DIAGNOSTICS = 5
+
+
+class UpstreamError(Exception):
+    """A pass of MLIR failed, and this is what it reported."""
+
+    def __init__(self, problems: list[str]) -> None:
+        """Keep the problems, ``location: message`` each."""
+        super().__init__("\n".join(problems))
+        self.problems = problems
 
 
 def check_anchor(name: str) -> None:
@@ -94,15 +105,19 @@ def has_pass(name: str) -> bool:
     return True
 
 
-def run_pass(module: ir.Module, text: str, *, verify: bool) -> None:
+def run_pass(
+    module: ir.Module, text: str, *, verify: bool, release_gil: bool = False
+) -> None:
     """Run a nested pass, written as :func:`nested` writes it.
 
     Raises:
-        MLIRError: the pass failed, or left an invalid module.
+        UpstreamError: the pass failed, reported an error, or left an invalid module.
     """
     manager = PassManager.parse(text, module.context)
     manager.enable_verifier(verify)
-    manager.run(module.operation)
+    errors = run_pass_manager(manager, module, release_gil=release_gil)
+    if errors is not None:
+        raise UpstreamError(errors)
 
 
 def nested(anchors: Sequence[str], name: str, options: str) -> str:
@@ -114,11 +129,17 @@ def nested(anchors: Sequence[str], name: str, options: str) -> str:
 
 
 def diagnostics(error: Exception) -> str:
-    """What MLIR said in an ``MLIRError``, a line for each of the first few problems."""
-    problems: list[ir.DiagnosticInfo] = getattr(error, "error_diagnostics", [])
-    lines = [f"{d.location}: {d.message}" for d in problems[:_SHOWN_DIAGNOSTICS]]
+    """What MLIR said, a line for each of the first few problems."""
+    problems: list[str] = [
+        f"{d.location}: {d.message}" for d in getattr(error, "error_diagnostics", ())
+    ]
+    if isinstance(error, UpstreamError):
+        problems = error.problems
+    lines = problems[:_SHOWN_DIAGNOSTICS]
     if len(problems) > len(lines):
         lines.append(f"and {len(problems) - len(lines)} more")
+    if any("unable to schedule pass" in line for line in lines):
+        lines.append("Nest the pass, for instance as `func.func(...)`.")
     return "\n".join(lines) or "MLIR gives no reason"
 
 

@@ -28,6 +28,8 @@ def load(
     element = buffer.type.element_type
     if lanes == 1 or stride == 0:
         return op("memref.load", element, buffer, *where)
+    if stride == 2 and mask is None:
+        return _load_every_second(buffer, where, lanes)
     if stride != 1:
         return _load_strided(buffer, where, lanes, stride, mask)
     type_ = vector_type(lanes, element)
@@ -35,6 +37,25 @@ def load(
         return op("vector.load", type_, buffer, *where)
     zero = broadcast(constant(0, element), lanes)
     return op("vector.maskedload", type_, buffer, *where, mask, zero)
+
+
+def _load_every_second(
+    buffer: ir.Value, where: Sequence[ir.Value], lanes: int
+) -> ir.Value:
+    """Two neighbouring vectors, of which the even lanes are kept."""
+    element, i1 = buffer.type.element_type, ir.IntegerType.get_signless(1)
+    type_ = vector_type(lanes, element)
+    low = op("vector.load", type_, buffer, *where)
+    # The last element of the second vector is not wanted, and may not exist.
+    *leading, last = where
+    second = op("arith.addi", ir.IndexType.get(), last, index(lanes))
+    wanted = [ir.IntegerAttr.get(i1, lane < lanes - 1) for lane in range(lanes)]
+    dense = ir.DenseElementsAttr.get(wanted, vector_type(lanes, i1))
+    mask = op("arith.constant", vector_type(lanes, i1), value=dense)
+    zero = broadcast(constant(0, element), lanes)
+    high = op("vector.maskedload", type_, buffer, *leading, second, mask, zero)
+    even = ir.DenseI64ArrayAttr.get(range(0, 2 * lanes, 2))
+    return op("vector.shuffle", type_, low, high, mask=even)
 
 
 def _load_strided(

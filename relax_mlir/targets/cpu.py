@@ -45,7 +45,10 @@ def stages(target: Target) -> tuple[Stage, ...]:
     """The CPU pipeline, in reading order; each line is valid input to ``relax-opt -p``."""
     bits = target.vector_bits
     return (
-        Stage("relax", "relax-simplify,relax-fold-constants,relax-split-pads,relax-simplify"),
+        Stage(
+            "relax",
+            "relax-simplify,relax-fold-constants,relax-split-pads,relax-simplify",
+        ),
         Stage("tir", "relax-legalize,relax-fuse-ops,tir-fuse"),
         Stage("planned", "relax-plan-memory,relax-lower-main"),
         Stage("linalg", "tir-to-linalg"),

@@ -1,7 +1,7 @@
 """From a checked graph to relax operations, node by node through the rules."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import Any
 
@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 from mlir import ir
 from mlir.dialects import func
+from onnx.defs import onnx_opset_version
 
 from relax_mlir.dialects import tensors
 from relax_mlir.dialects.hooks import OnnxNode, OnnxRule, find_onnx_rule
@@ -16,7 +17,7 @@ from relax_mlir.frontends.onnx import shape_values, values
 from relax_mlir.frontends.onnx.attributes import attribute_value
 from relax_mlir.frontends.onnx.functions import Function, Functions
 from relax_mlir.frontends.onnx.graph import Graph, Node, live_nodes
-from relax_mlir.frontends.onnx.report import OnnxReport, Problem, Uncovered
+from relax_mlir.frontends.onnx.report import OnnxReport, Problem, Uncovered, sentence
 from relax_mlir.frontends.onnx.schemas import check_node
 from relax_mlir.frontends.onnx.signature import InputType
 from relax_mlir.frontends.onnx.values import GraphValue, Operands
@@ -108,7 +109,7 @@ class GraphBuilder:
             for name, argument in zip(types, block.arguments, strict=True):
                 scope.values[name] = values.computed(name, argument)
             with ir.InsertionPoint(block):
-                self._run(graph, scope)
+                self._run(graph, graph.outputs, scope)
                 returned = self._returned(graph, scope)
                 func.ReturnOp(returned)
             type_ = ir.FunctionType.get(parameters, [value.type for value in returned])
@@ -122,13 +123,13 @@ class GraphBuilder:
         except _BlockedError:
             return []
         except (ValueError, NotImplementedError) as error:
-            self._report.problems.append(Problem(f"output: {error}", error))
+            self._report.problems.append(Problem(f"output: {sentence(error)}", error))
             return []
 
-    def _run(self, graph: Graph, scope: _Scope) -> None:
-        """Build a graph; its outputs are in ``scope`` then."""
-        nodes = live_nodes(graph)
-        used = {name for node in nodes for name in node.reads} | set(graph.outputs)
+    def _run(self, graph: Graph, outputs: Sequence[str], scope: _Scope) -> None:
+        """Build what these outputs depend on; they are in ``scope`` then."""
+        nodes = live_nodes(graph, outputs)
+        used = {name for node in nodes for name in node.reads}.union(outputs)
         for name, tensor in graph.initializers.items():
             if name in used:
                 self._initializer(name, tensor, scope)
@@ -140,7 +141,7 @@ class GraphBuilder:
             scope.values[name] = values.constant(name, self._weights.array(tensor))
         except (ValueError, NotImplementedError) as error:
             scope.blocked.add(name)
-            message = f"initializer `{name}`: {error}"
+            message = f"initializer `{name}`: {sentence(error)}"
             self._report.problems.append(Problem(message, error))
 
     def _node(self, node: Node, scope: _Scope, used: set[str]) -> None:
@@ -172,10 +173,9 @@ class GraphBuilder:
     def _has_rule(self, node: Node, scope: _Scope) -> bool:
         """Whether a node whose inputs are not known would have been built, most likely."""
         opset = scope.opsets.get(node.domain, 0)
-        return (
-            find_onnx_rule(node.op_type, opset) is not None
-            or self._functions.is_function(node, opset)
-        )
+        return find_onnx_rule(
+            node.op_type, opset
+        ) is not None or self._functions.is_function(node, opset)
 
     def _results(
         self, node: Node, scope: _Scope, wanted: Sequence[bool]
@@ -189,7 +189,7 @@ class GraphBuilder:
             scope.find(name)
         protos = _attributes(node, scope)
         if function is not None:
-            return self._call(node, function, inputs, protos, scope)
+            return self._call(node, function, inputs, protos, scope, wanted)
         check_node(node, opset)
         attrs = {
             name: attribute_value(proto, self._weights)
@@ -207,7 +207,9 @@ class GraphBuilder:
         function = self._functions.of_standard(node, opset, inputs, protos.values())
         if function is None:
             raise _NoRuleError
-        return self._call(node, function, inputs, protos, scope)
+        opsets = {"": onnx_opset_version(), **scope.opsets, **function.opsets}
+        function = replace(function, opsets=opsets)
+        return self._call(node, function, inputs, protos, scope, wanted)
 
     def _apply(
         self,
@@ -220,12 +222,16 @@ class GraphBuilder:
     ) -> "Sequence[ir.Value | np.ndarray | None]":
         name = scope.path + node.name
 
-        def constants(index: int) -> np.ndarray | None:
-            value = inputs[index]
+        def known(operand: int | ir.Value) -> GraphValue | None:
+            is_index = isinstance(operand, int)
+            return inputs[operand] if is_index else self._known.get(operand)
+
+        def constants(operand: int | ir.Value) -> np.ndarray | None:
+            value = known(operand)
             return None if value is None else value.array
 
-        def contents(index: int) -> np.ndarray | None:
-            value = inputs[index]
+        def contents(operand: int | ir.Value) -> np.ndarray | None:
+            value = known(operand)
             return None if value is None else value.content
 
         seen = OnnxNode(
@@ -267,7 +273,9 @@ class GraphBuilder:
                 )
         scope.values.update(bound)
 
-    def _named(self, name: str, result: "GraphValue | ir.Value | np.ndarray") -> GraphValue:
+    def _named(
+        self, name: str, result: "GraphValue | ir.Value | np.ndarray"
+    ) -> GraphValue:
         if isinstance(result, GraphValue):
             return result
         if isinstance(result, np.ndarray):
@@ -288,7 +296,7 @@ class GraphBuilder:
         body = node.bodies[attribute]
         path = f"{scope.path}{node.name}/"
         inner = _Scope(scope.opsets, path, scope, scope.attrs)
-        self._run(body, inner)
+        self._run(body, body.outputs, inner)
         return [self._read(inner.find(name)) for name in body.outputs]
 
     def _call(
@@ -298,6 +306,7 @@ class GraphBuilder:
         inputs: Sequence[GraphValue | None],
         attrs: Mapping[str, onnx.AttributeProto],
         scope: _Scope,
+        wanted: Sequence[bool],
     ) -> list[GraphValue | None]:
         """Build the body of a function in place of a call."""
         graph = function.graph
@@ -317,12 +326,14 @@ class GraphBuilder:
             attrs={**function.defaults, **attrs},
             values=dict(zip_longest(graph.inputs, inputs)),
         )
+        is_wanted = dict(zip(graph.outputs, wanted, strict=False))
+        outputs = [n for n, is_read in is_wanted.items() if is_read]
         self._calls += 1
         try:
-            self._run(graph, inner)
+            self._run(graph, outputs, inner)
         finally:
             self._calls -= 1
-        return [inner.find(name) for name in graph.outputs]
+        return [inner.find(n) if n in outputs else None for n in graph.outputs]
 
 
 def _attributes(node: Node, scope: _Scope) -> dict[str, onnx.AttributeProto]:
@@ -340,11 +351,11 @@ def _attributes(node: Node, scope: _Scope) -> dict[str, onnx.AttributeProto]:
 
 
 def _problem(node: Node, scope: _Scope, error: Exception) -> Problem:
-    text = str(error).rstrip(".") or "failed"
+    text = sentence(error)
     if not isinstance(error, (ValueError, NotImplementedError)):
         text = f"{type(error).__name__}: {text}"
     name = scope.path + node.name
-    return Problem(f"node `{name}` ({node.op_type}): {text}.", error)
+    return Problem(f"node `{name}` ({node.op_type}): {text}", error)
 
 
 def _strings(names: "Mapping[str, Any] | Sequence[str]") -> ir.ArrayAttr:

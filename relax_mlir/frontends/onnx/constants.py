@@ -5,7 +5,8 @@ from mlir import ir
 
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.hooks import OnnxNode, onnx_rule
-from relax_mlir.dialects.relax import ReshapeOp, ShapeToTensorOp
+from relax_mlir.dialects.relax.core import ShapeToTensorOp
+from relax_mlir.dialects.relax.movement import ReshapeOp
 from relax_mlir.frontends.onnx.movement import broadcast_to
 
 _INT64_MAX = 2**63 - 1

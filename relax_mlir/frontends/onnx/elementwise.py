@@ -10,7 +10,7 @@ from mlir import ir
 from relax_mlir.dialects import tensors
 from relax_mlir.dialects.dtypes import DType
 from relax_mlir.dialects.hooks import OnnxNode, onnx_rule
-from relax_mlir.dialects.relax import (
+from relax_mlir.dialects.relax.arithmetic import (
     AddOp,
     ClipOp,
     DivideOp,

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import onnx
-from onnx import helper
+from onnx import defs, helper
 
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.frontends.onnx.graph import (
@@ -66,7 +66,7 @@ class Functions:
         if key not in self._protos:
             return None
         if key not in self._read:
-            self._read[key] = _function(self._protos[key])
+            self._read[key] = _function(self._protos[key], {})
         return self._read[key]
 
     def is_function(self, node: Node, opset: int) -> bool:
@@ -100,9 +100,11 @@ class Functions:
         schema = find_schema(node.op_type, opset)
         if schema is None:
             return None
+        defaults = _defaults(schema)
         version = _newest(schema.function_opset_versions, opset)
         if version is not None:
-            return _function(schema.get_function_with_opset_version(version))
+            data = schema.get_function_with_opset_version(version)
+            return _function(onnx.FunctionProto.FromString(data), defaults)
         version = _newest(schema.context_dependent_function_opset_versions, opset)
         if version is None:
             return None
@@ -114,7 +116,9 @@ class Functions:
         data = schema.get_context_dependent_function_with_opset_version(
             version, proto.SerializeToString(), types
         )
-        return _function(onnx.FunctionProto.FromString(data)) if data else None
+        if not data:
+            return None
+        return _function(onnx.FunctionProto.FromString(data), defaults)
 
 
 def _overload(proto: onnx.FunctionProto | onnx.NodeProto) -> str:
@@ -125,12 +129,17 @@ def _newest(versions: Sequence[int], opset: int) -> int | None:
     return max((version for version in versions if version <= opset), default=None)
 
 
-def _function(proto: onnx.FunctionProto | bytes) -> Function:
-    if isinstance(proto, bytes):
-        proto = onnx.FunctionProto.FromString(proto)
+def _defaults(schema: defs.OpSchema) -> dict[str, onnx.AttributeProto]:
+    found = {n: a.default_value for n, a in schema.attributes.items()}
+    return {name: value for name, value in found.items() if value.name}
+
+
+def _function(
+    proto: onnx.FunctionProto, defaults: Mapping[str, onnx.AttributeProto]
+) -> Function:
     opsets = {plain_domain(o.domain): o.version for o in proto.opset_import}
-    defaults = {a.name: a for a in proto.attribute_proto}
-    return Function(read_function(proto), opsets, defaults)
+    own = {a.name: a for a in proto.attribute_proto}
+    return Function(read_function(proto), opsets, {**defaults, **own})
 
 
 def _type_proto(value: SizedValue | None) -> onnx.TypeProto:

@@ -89,10 +89,10 @@ def read_graph(proto: onnx.GraphProto, depth: int = 0) -> Graph:
         raise ValueError(f"graphs are nested deeper than {MAX_NESTING} levels")
     if proto.sparse_initializer:
         raise NotImplementedError("sparse initializers are not supported")
-    initializers = {tensor.name: tensor for tensor in proto.initializer}
     _check_names((tensor.name for tensor in proto.initializer), "initializer")
     _check_names((value.name for value in proto.input), "input")
     _check_names((value.name for value in proto.output), "output")
+    initializers = {tensor.name: tensor for tensor in proto.initializer}
     types = {value.name: value.type for value in proto.input}
     nodes = [_read_node(node, i, depth) for i, node in enumerate(proto.node)]
     outputs = tuple(value.name for value in proto.output)
@@ -103,13 +103,14 @@ def read_function(proto: onnx.FunctionProto) -> Graph:
     """Read the body of a function.
 
     Raises:
-        ValueError, NotImplementedError: as for a graph; or it reads what nobody makes.
+        ValueError, NotImplementedError: as for a graph; or a node reads what nobody
+            makes. Outputs may be missing: those that few callers want often are.
     """
     _check_names(proto.input, "input")
     nodes = [_read_node(node, i, 0) for i, node in enumerate(proto.node)]
     types = {name: onnx.TypeProto() for name in proto.input}
     graph = _assembled(tuple(proto.output), types, {}, nodes)
-    check_closed(graph)
+    _check_reads(graph)
     return graph
 
 
@@ -119,17 +120,27 @@ def check_closed(graph: Graph) -> None:
     Raises:
         ValueError: one is not.
     """
+    _check_reads(graph)
+    for name in graph.outputs:
+        if name in graph.free:
+            near = _near(name, _made(graph))
+            raise ValueError(f"nothing makes the output `{name}`.{near}")
+
+
+def _made(graph: Graph) -> set[str]:
+    outputs = (name for node in graph.nodes for name in node.outputs)
+    return {*graph.inputs, *graph.initializers, *outputs}
+
+
+def _check_reads(graph: Graph) -> None:
     if not graph.free:
         return
-    made = {*graph.inputs, *graph.initializers}
-    made.update(name for node in graph.nodes for name in node.outputs)
+    made = _made(graph)
     for node in graph.nodes:
         for name in sorted(node.reads & graph.free):
             raise ValueError(
                 f"{node}: reads `{name}`, which nothing makes.{_near(name, made)}"
             )
-    name = next(name for name in graph.outputs if name in graph.free)
-    raise ValueError(f"nothing makes the output `{name}`.{_near(name, made)}")
 
 
 def _near(name: str, made: set[str]) -> str:
@@ -139,9 +150,9 @@ def _near(name: str, made: set[str]) -> str:
     return near_misses(name, {other for other in made if len(other) <= 200})
 
 
-def live_nodes(graph: Graph) -> list[Node]:
-    """The nodes that the outputs depend on, in order."""
-    needed = set(graph.outputs)
+def live_nodes(graph: Graph, outputs: Iterable[str]) -> list[Node]:
+    """The nodes that these outputs depend on, in order."""
+    needed = set(outputs)
     kept = []
     for node in reversed(graph.nodes):
         if not needed.isdisjoint(node.outputs):
@@ -168,9 +179,18 @@ def operator_name(domain: str, name: str) -> str:
     return f"{domain}::{name}" if plain_domain(domain) else name
 
 
+def _text(names: "Iterable[str | bytes]") -> tuple[str, ...]:
+    """Names as text; protobuf gives bytes where they are no UTF-8."""
+    found = tuple(names)
+    for name in found:
+        if isinstance(name, bytes):
+            raise ValueError(f"a name is not UTF-8 text: {name[:80]!r}")
+    return found
+
+
 def _check_names(names: Iterable[str], what: str) -> None:
     seen: set[str] = set()
-    for name in names:
+    for name in _text(names):
         if not name:
             raise ValueError(f"an {what} has no name")
         if name in seen:
@@ -179,13 +199,15 @@ def _check_names(names: Iterable[str], what: str) -> None:
 
 
 def _read_node(proto: onnx.NodeProto, index: int, depth: int) -> Node:
+    _text((proto.domain, proto.op_type, proto.name))
     domain = plain_domain(proto.domain)
     op_type = operator_name(domain, proto.op_type)
-    outputs = tuple(proto.output)
+    inputs, outputs = _text(proto.input), _text(proto.output)
     named = proto.name or next(filter(None, outputs), f"{op_type}_{index}")
     bodies: dict[str, Graph] = {}
     seen: set[str] = set()
     for attribute in proto.attribute:
+        _text((attribute.name, attribute.ref_attr_name))
         if attribute.name in seen:
             raise ValueError(
                 f"node `{named}` ({op_type}): attribute `{attribute.name}` is given twice"
@@ -195,7 +217,7 @@ def _read_node(proto: onnx.NodeProto, index: int, depth: int) -> Node:
             continue
         if attribute_type(attribute) == AttributeProto.GRAPH:
             bodies[attribute.name] = read_graph(attribute.g, depth + 1)
-    return Node(op_type, domain, named, tuple(proto.input), outputs, proto, bodies)
+    return Node(op_type, domain, named, inputs, outputs, proto, bodies)
 
 
 def _assembled(

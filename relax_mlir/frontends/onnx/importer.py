@@ -9,7 +9,7 @@ from relax_mlir.frontends.onnx.build import GraphBuilder
 from relax_mlir.frontends.onnx.functions import Functions
 from relax_mlir.frontends.onnx.graph import Graph, check_closed, read_graph
 from relax_mlir.frontends.onnx.reading import Model, ModelSource, read_model
-from relax_mlir.frontends.onnx.report import OnnxReport
+from relax_mlir.frontends.onnx.report import OnnxReport, sentence
 from relax_mlir.frontends.onnx.signature import Shapes, input_types
 from relax_mlir.frontends.onnx.versions import conversion_target, convert
 from relax_mlir.frontends.onnx.weights import Weights
@@ -68,9 +68,9 @@ def _import(source: ModelSource, overrides: Shapes) -> tuple[IRModule, OnnxRepor
     except (ImportError_, RecursionError):
         raise
     except NotImplementedError as error:
-        raise UnsupportedError(f"{model.where}: {_sentence(error)}") from error
+        raise UnsupportedError(f"{model.where}: {sentence(error)}") from error
     except ValueError as error:
-        raise ImportError_(f"{model.where}: {_sentence(error)}") from error
+        raise ImportError_(f"{model.where}: {sentence(error)}") from error
     return module, report
 
 
@@ -80,17 +80,13 @@ def _prepared(model: Model) -> tuple[Graph, Model]:
     check_closed(graph)
     if not graph.outputs:
         raise ValueError("the graph has no outputs")
-    target = conversion_target(graph, model.opsets.get("", 0))
+    target = conversion_target(graph, model.opsets)
     if target is None:
         return graph, model
-    converted = convert(model, target)
+    converted = convert(model, graph, target)
     graph = read_graph(converted.model.proto.graph)
     weights = {**graph.initializers, **converted.constants}
     return replace(graph, initializers=weights), replace(
         converted.model, where=model.where
     )
 
-
-def _sentence(error: Exception) -> str:
-    text = str(error)
-    return text if text.endswith((".", "?")) else f"{text}."

@@ -5,7 +5,9 @@ from mlir import ir
 
 from relax_mlir.dialects import tensors
 from relax_mlir.dialects.hooks import OnnxNode, onnx_rule
-from relax_mlir.dialects.relax import AddOp, MatmulOp, MultiplyOp, TransposeOp
+from relax_mlir.dialects.relax.arithmetic import AddOp, MultiplyOp
+from relax_mlir.dialects.relax.matmul import MatmulOp
+from relax_mlir.dialects.relax.movement import TransposeOp
 
 
 @onnx_rule("Gemm", since=7)
@@ -31,7 +33,9 @@ def _matrix(node: OnnxNode, index: int, flag: str) -> ir.Value:
     value = node.input(index)
     rank = len(tensors.shape_of(value))
     if rank != 2:
-        raise ValueError(f"input {index}: expected a matrix, got a tensor of rank {rank}")
+        raise ValueError(
+            f"input {index}: expected a matrix, got a tensor of rank {rank}"
+        )
     return TransposeOp(value, permutation=(1, 0)).y if node.attr(flag, 0) else value
 
 

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 from mlir import ir
 
-from relax_mlir.dialects import relax, shapes, tensors
+from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.hooks import OnnxNode, onnx_rule
-from relax_mlir.dialects.relax import ReshapeOp
+from relax_mlir.dialects.relax.movement import BroadcastToOp, ReshapeOp
 from relax_mlir.dialects.shapes import Dim
 
 
@@ -103,8 +103,11 @@ def dropout(node: OnnxNode) -> Sequence[ir.Value | None]:
     Source: ONNX Dropout-13; before opset 12 the mask has the type of the input.
     """
     x = node.input(0)
-    training = node.constant_or_none(2) if len(node.inputs) > 2 else np.array(False)
-    if training is None or training.any():
+    is_given = node.optional(2) is not None
+    training = node.constant_or_none(2) if is_given else np.array(False)
+    ratio = node.constant_or_none(1)
+    keeps_all = ratio is not None and not ratio.any()
+    if not keeps_all and (training is None or training.any()):
         raise NotImplementedError("training mode is not supported")
     if not any(node.wanted[1:]):
         return [x]
@@ -115,4 +118,4 @@ def dropout(node: OnnxNode) -> Sequence[ir.Value | None]:
 
 def broadcast_to(node: OnnxNode, scalar: ir.Value, shape: Sequence[Dim]) -> ir.Value:
     """One element everywhere."""
-    return relax.BroadcastToOp(scalar, shape=shape).y
+    return BroadcastToOp(scalar, shape=shape).y

@@ -7,9 +7,15 @@ from relax_mlir.dialects.hooks import onnx_operators
 from relax_mlir.errors import ImportError_, UnsupportedError, near_misses
 from relax_mlir.frontends.onnx.schemas import find_schema
 
-__all__ = ["OnnxReport", "Problem", "Uncovered"]
+__all__ = ["OnnxReport", "Problem", "Uncovered", "sentence"]
 
 _SHOWN = 3  # node names an operator, and problems
+
+
+def sentence(error: Exception) -> str:
+    """The text of an exception, ended as one sentence."""
+    text = str(error).strip() or type(error).__name__
+    return text if text.endswith("?") else text.rstrip(".") + "."
 
 
 @dataclass
@@ -46,7 +52,7 @@ class Uncovered:
         names = ", ".join(f"`{name}`" for name in self.nodes[:_SHOWN])
         more = ", ..." if count > _SHOWN else ""
         hint = f": {self.hint}" if self.hint else ""
-        return f"`{self.op_type}`: {count} node{'s'[: count > 1]}, {names}{more}{hint}"
+        return f"`{self.op_type}`: {_counted(count, 'node')}, {names}{more}{hint}"
 
 
 @dataclass(frozen=True)
@@ -111,21 +117,26 @@ class OnnxReport:
         if isinstance(first.cause, NotImplementedError):
             kind = UnsupportedError
         more = len(self.problems) - 1
-        also = f" ({more} more such problems)" if more else ""
+        also = f" ({_counted(more, 'more problem')})" if more else ""
         raise kind(f"{self.where}: {first.message}{also}") from first.cause
 
     def _uncovered_message(self) -> str:
+        operators = len(self.uncovered)
         count = sum(len(found.nodes) for found in self.uncovered.values())
         lines = [
-            f"{self.where}: {len(self.uncovered)} operators have no rule, "
-            f"{count} nodes use them:",
+            f"{self.where}: there is no rule for {_counted(operators, 'operator')}, "
+            f"used by {_counted(count, 'node')}:",
             *(f"  {found}" for found in self.uncovered.values()),
         ]
         if self.problems:
-            lines.append(f"  and {len(self.problems)} other problems, the first is")
-            lines.append(f"  {self.problems[0].message}")
+            others = _counted(len(self.problems), "other problem")
+            lines.append(f"  and {others}, first: {self.problems[0].message}")
         lines.append(
             "Hint: a rule is a function with `@onnx_rule` in relax_mlir/frontends/onnx, "
             "or in the class of an operator."
         )
         return "\n".join(lines)
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"

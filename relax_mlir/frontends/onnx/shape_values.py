@@ -266,9 +266,7 @@ def _squeeze(node: _Node) -> np.ndarray:
 def _unsqueeze(node: _Node) -> np.ndarray:
     source = node.elements(0)
     axes = node.numbers_or_attr(1, "axes") or []
-    return np.expand_dims(
-        source, shapes.normalize_axes(axes, source.ndim + len(axes))
-    )
+    return np.expand_dims(source, shapes.normalize_axes(axes, source.ndim + len(axes)))
 
 
 def _reshape(node: _Node) -> np.ndarray:
@@ -282,7 +280,9 @@ def _flatten(node: _Node) -> np.ndarray:
     source = node.elements(0)
     axis = node.attrs.get("axis", 1)
     axis = axis + source.ndim if axis < 0 else axis
-    return source.reshape(math.prod(source.shape[:axis]), math.prod(source.shape[axis:]))
+    return source.reshape(
+        math.prod(source.shape[:axis]), math.prod(source.shape[axis:])
+    )
 
 
 def _transpose(node: _Node) -> np.ndarray:
@@ -412,7 +412,9 @@ def _reduction(function: Callable[[Any, Any], Any], start: int | None) -> _Evalu
     return evaluator
 
 
-def _fold(function: Callable[[Any, Any], Any], start: int | None, row: list[Any]) -> Any:
+def _fold(
+    function: Callable[[Any, Any], Any], start: int | None, row: list[Any]
+) -> Any:
     total, rest = (row[0], row[1:]) if start is None else (start, row)
     for item in rest:
         total = function(total, item)
@@ -660,9 +662,7 @@ def _squeeze(node: _Node) -> np.ndarray:
 def _unsqueeze(node: _Node) -> np.ndarray:
     source = node.elements(0)
     axes = node.numbers_or_attr(1, "axes") or []
-    return np.expand_dims(
-        source, shapes.normalize_axes(axes, source.ndim + len(axes))
-    )
+    return np.expand_dims(source, shapes.normalize_axes(axes, source.ndim + len(axes)))
 
 
 def _reshape(node: _Node) -> np.ndarray:
@@ -676,7 +676,9 @@ def _flatten(node: _Node) -> np.ndarray:
     source = node.elements(0)
     axis = node.attrs.get("axis", 1)
     axis = axis + source.ndim if axis < 0 else axis
-    return source.reshape(math.prod(source.shape[:axis]), math.prod(source.shape[axis:]))
+    return source.reshape(
+        math.prod(source.shape[:axis]), math.prod(source.shape[axis:])
+    )
 
 
 def _transpose(node: _Node) -> np.ndarray:
@@ -798,9 +800,16 @@ def _reduction(function: Callable[[Any, Any], Any], start: int | None) -> _Evalu
         kept = [axis for axis in range(source.ndim) if axis not in gone]
         moved = source.transpose(*kept, *gone)
         rows = moved.reshape([source.shape[axis] for axis in kept] + [-1])
-        return _reduced(
-            rows, function, start, [1 if a in gone else d for a, d in enumerate(source.shape)]
-        ) if node.attrs.get("keepdims", 1) else _reduced(rows, function, start, rows.shape[:-1])
+        return (
+            _reduced(
+                rows,
+                function,
+                start,
+                [1 if a in gone else d for a, d in enumerate(source.shape)],
+            )
+            if node.attrs.get("keepdims", 1)
+            else _reduced(rows, function, start, rows.shape[:-1])
+        )
 
     return evaluator
 

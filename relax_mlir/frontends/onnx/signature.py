@@ -9,7 +9,7 @@ from relax_mlir.dialects import shapes
 from relax_mlir.dialects.dtypes import DType
 from relax_mlir.dialects.shapes import Dim, Expr
 from relax_mlir.errors import near_misses
-from relax_mlir.frontends.onnx.weights import MAX_ELEMENTS, element_type
+from relax_mlir.frontends.onnx.weights import MAX_ELEMENTS, as_text, element_type
 
 __all__ = ["InputType", "Shapes", "input_types"]
 
@@ -88,11 +88,9 @@ def _declared(name: str, type_: onnx.TypeProto) -> _Declared:
     return [_declared_size(name, dim) for dim in tensor.shape.dim], dtype
 
 
-def _declared_size(
-    name: str, dim: onnx.TensorShapeProto.Dimension
-) -> int | str | None:
+def _declared_size(name: str, dim: onnx.TensorShapeProto.Dimension) -> int | str | None:
     if dim.HasField("dim_param"):
-        text = dim.dim_param.strip()
+        text = as_text(dim.dim_param).strip()
         return None if text in _NAMELESS else text
     if dim.dim_value > MAX_ELEMENTS:
         raise ValueError(f"input `{name}` is too large: got a size of {dim.dim_value}")
@@ -147,9 +145,7 @@ class _Symbols:
 
 def _given(name: str, sizes: Sequence[int | str]) -> tuple[Dim, ...]:
     if isinstance(sizes, str):
-        raise ValueError(
-            f"shapes: `{name}`: expected a list of sizes, got {sizes!r}"
-        )
+        raise ValueError(f"shapes: `{name}`: expected a list of sizes, got {sizes!r}")
     return tuple(_given_size(name, size) for size in sizes)
 
 

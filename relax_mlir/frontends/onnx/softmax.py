@@ -4,7 +4,8 @@ from mlir import ir
 
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.hooks import OnnxNode, onnx_rule
-from relax_mlir.dialects.relax import ReshapeOp, SoftmaxOp
+from relax_mlir.dialects.relax.movement import ReshapeOp
+from relax_mlir.dialects.relax.norm import SoftmaxOp
 
 
 @onnx_rule("Softmax", since=1)

@@ -9,7 +9,9 @@ import numpy as np
 from mlir import ir
 
 from relax_mlir.dialects import dtypes, shapes, tensors
-from relax_mlir.dialects.relax import ConstantOp, ReshapeOp, ShapeToTensorOp
+from relax_mlir.dialects.relax.cast import CastOp
+from relax_mlir.dialects.relax.core import ConstantOp, ShapeToTensorOp
+from relax_mlir.dialects.relax.movement import ReshapeOp
 from relax_mlir.frontends.onnx import shape_values
 from relax_mlir.frontends.onnx.shape_values import SizedValue
 
@@ -63,11 +65,7 @@ def sizes(name: str, content: np.ndarray, dtype: str) -> GraphValue:
 
 
 def emit(value: GraphValue, pool: MutableMapping[str, np.ndarray]) -> ir.Value:
-    """The value in the module; a known one is put there now.
-
-    Raises:
-        NotImplementedError: symbolic sizes of another type than int64.
-    """
+    """The value in the module; a known one is put there now."""
     if value.value is None:
         with ir.Location.name(value.name):
             value.value = _emitted(value, pool)
@@ -79,11 +77,11 @@ def _emitted(value: GraphValue, pool: MutableMapping[str, np.ndarray]) -> ir.Val
         return _constant_op(value.array, pool, _key(value.name))
     if value.content is None:
         raise ValueError(f"`{value.name}` has no value")
-    if value.dtype.name != "int64":
-        raise NotImplementedError(f"symbolic sizes of type {value.dtype} as data")
-    dims = value.content.reshape(-1).tolist()
-    flat = ShapeToTensorOp(dims=dims).y
-    return flat if value.content.ndim == 1 else ReshapeOp(flat, shape=value.shape).y
+    found = ShapeToTensorOp(dims=value.content.reshape(-1).tolist()).y
+    if value.content.ndim != 1:
+        found = ReshapeOp(found, shape=value.shape).y
+    is_narrow = value.dtype.name != "int64"
+    return CastOp(found, dtype=value.dtype).y if is_narrow else found
 
 
 def _constant_op(
@@ -109,7 +107,9 @@ class Operands(Sequence["ir.Value | None"]):
     """Operands of a node; a known one enters the module when it is read."""
 
     def __init__(
-        self, values: Sequence[GraphValue | None], read: Callable[[GraphValue], ir.Value]
+        self,
+        values: Sequence[GraphValue | None],
+        read: Callable[[GraphValue], ir.Value],
     ) -> None:
         """Read nothing yet."""
         self._values = values

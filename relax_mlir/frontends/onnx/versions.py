@@ -5,13 +5,20 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import onnx
-from onnx import AttributeProto, TensorProto, checker, shape_inference, version_converter
+from onnx import (
+    AttributeProto,
+    TensorProto,
+    checker,
+    shape_inference,
+    version_converter,
+)
 
 from relax_mlir.dialects.hooks import find_onnx_rule, onnx_operators
-from relax_mlir.errors import UnsupportedError
+from relax_mlir.errors import ImportError_, UnsupportedError
 from relax_mlir.frontends.onnx.graph import Graph, Node, walk_nodes
 from relax_mlir.frontends.onnx.reading import Model
-from relax_mlir.frontends.onnx.schemas import find_schema
+from relax_mlir.frontends.onnx.report import sentence
+from relax_mlir.frontends.onnx.schemas import check_node, find_schema
 
 __all__ = ["Converted", "conversion_target", "convert"]
 
@@ -31,12 +38,15 @@ class Converted:
     constants: Mapping[str, onnx.TensorProto]
 
 
-def conversion_target(graph: Graph, opset: int) -> int | None:
+def conversion_target(graph: Graph, opsets: Mapping[str, int]) -> int | None:
     """The first opset at which all nodes have rules that only start later; None: this one.
 
     Rules for the model's own opset are preferred: the converter loses names, and some
     of its adapters are missing.
     """
+    if "" not in opsets:
+        return None
+    opset = opsets[""]
     starts = [_start(node, opset) for node in walk_nodes(graph) if not node.domain]
     target = max(starts, default=opset)
     return target if target > opset else None
@@ -47,26 +57,38 @@ def _start(node: Node, opset: int) -> int:
     if not later or find_onnx_rule(node.op_type, opset) is not None:
         return opset
     schema = find_schema(node.op_type, opset)
-    if schema is not None and min(schema.function_opset_versions, default=opset + 1) <= opset:
+    if (
+        schema is not None
+        and min(schema.function_opset_versions, default=opset + 1) <= opset
+    ):
         return opset
     return min(later)
 
 
-def convert(model: Model, target: int) -> Converted:
+def convert(model: Model, graph: Graph, target: int) -> Converted:
     """Rewrite a model for opset ``target`` of ai.onnx.
 
     The converter, and the checker before it, see a skeleton without large constants.
 
+    Args:
+        model: as it was read.
+        graph: its graph.
+        target: an opset newer than the model's.
+
     Raises:
-        UnsupportedError: it cannot.
+        ImportError_: it is not valid.
+        UnsupportedError: the converter cannot do it.
     """
-    skeleton, constants = _skeleton(model.proto)
+    _check_nodes(model, graph)
+    skeleton, constants = _skeleton(model.proto, graph)
     try:
         checker.check_model(skeleton)
+    except (checker.ValidationError, RuntimeError, ValueError) as error:
+        raise ImportError_(f"{model.where}: {_first_line(error)}.") from error
+    try:
         inferred = shape_inference.infer_shapes(skeleton)
         proto = version_converter.convert_version(inferred, target)
     except (
-        checker.ValidationError,
         shape_inference.InferenceError,
         version_converter.ConvertError,
         RuntimeError,  # what its assertions become
@@ -80,29 +102,38 @@ def convert(model: Model, target: int) -> Converted:
     return Converted(Model(proto, model.where, model.folders, opsets), constants)
 
 
+def _check_nodes(model: Model, graph: Graph) -> None:
+    """What the checker would say without naming the node."""
+    for node in walk_nodes(graph):
+        try:
+            check_node(node, model.opsets.get(node.domain, 0))
+        except ValueError as error:
+            raise ImportError_(f"{model.where}: {node}: {sentence(error)}") from error
+
+
 def _first_line(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0].rstrip(".") if lines else type(error).__name__
 
 
 def _skeleton(
-    proto: onnx.ModelProto,
+    proto: onnx.ModelProto, order: Graph
 ) -> tuple[onnx.ModelProto, dict[str, onnx.TensorProto]]:
     """The model with inputs in place of large constants, and these."""
     old = proto.graph
     constants = {t.name: t for t in old.initializer if _is_large(t)}
-    nodes = []
-    for node in old.node:
-        tensor = _large_constant(node)
+    kept = []
+    for node in order.nodes:
+        tensor = _large_constant(node.proto)
         if tensor is None:
-            nodes.append(node)
+            kept.append(node.proto)
         else:
-            constants[node.output[0]] = tensor
+            constants[node.outputs[0]] = tensor
     skeleton = onnx.ModelProto(ir_version=proto.ir_version, graph=onnx.GraphProto())
     skeleton.opset_import.extend(proto.opset_import)
     graph = skeleton.graph
     graph.name = old.name or "graph"
-    graph.node.extend(nodes)
+    graph.node.extend(kept)
     graph.input.extend(old.input)
     graph.output.extend(old.output)
     graph.value_info.extend(old.value_info)

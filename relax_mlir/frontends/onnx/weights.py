@@ -12,7 +12,7 @@ from onnx import TensorProto
 
 from relax_mlir.dialects.dtypes import DType, dtype
 
-__all__ = ["MAX_ELEMENTS", "Weights", "element_type", "tensor_header"]
+__all__ = ["MAX_ELEMENTS", "Weights", "as_text", "element_type", "tensor_header"]
 
 MAX_ELEMENTS = 2**40  # no machine holds more: a damaged file, or a hostile one
 
@@ -57,6 +57,11 @@ def element_type(number: int) -> DType:
         raise ValueError(f"unknown element type {number}")
     name = TensorProto.DataType.Name(number)
     raise NotImplementedError(f"element type `{name}` is not supported")
+
+
+def as_text(value: str | bytes) -> str:
+    """A string of a message; protobuf gives bytes where it is no UTF-8."""
+    return value if isinstance(value, str) else value.decode(errors="replace")
 
 
 def tensor_header(tensor: onnx.TensorProto) -> tuple[DType, tuple[int, ...]]:
@@ -113,7 +118,8 @@ class Weights:
         return flat.reshape(shape)
 
     def _external(self, tensor: onnx.TensorProto, size_bytes: int) -> np.ndarray:
-        entries = {entry.key: entry.value for entry in tensor.external_data}
+        pairs = ((as_text(e.key), as_text(e.value)) for e in tensor.external_data)
+        entries = dict(pairs)
         location = entries.get("location", "")
         data = self._file(location)
         offset = _number(entries, "offset", 0)

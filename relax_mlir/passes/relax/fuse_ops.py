@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from mlir import ir
 from mlir.dialects import func
 
-from relax_mlir.dialects import tensors
+from relax_mlir.dialects import shapes, tensors
 from relax_mlir.kinds import Kind, kind_of
 from relax_mlir.module import IRModule
 from relax_mlir.passes.relax.legalize import SymbolTable
@@ -18,20 +18,19 @@ _CALLS = frozenset({"relax.call_tir", "builtin.unrealized_conversion_cast"})
 
 @dataclass
 class _Group:
-    """Calls that become one kernel; ``anchor`` is the one that is no map, if any."""
+    """Calls that become one kernel, in order; ``kind`` is the highest of theirs."""
 
     calls: list[ir.OpView] = field(default_factory=list)
     kind: Kind = Kind.ELEMENTWISE
-    anchor: ir.OpView | None = None
 
 
 @dataclass(frozen=True)
 class FuseOps(Pass):
     """Group calls of tensor programs into functions that become one kernel each.
 
-    A map joins the map that reads it; a map joins the reduction whose input it is; the
-    maps after a contraction join it. A value that is read outside its group stays a
-    value, so nothing is computed twice.
+    First, every contraction takes the maps after it, as long as they keep its shape and
+    end in one value. Then maps join the map, or the reduction, that reads them. A value
+    that is read outside its group stays a value, so nothing is computed twice.
     """
 
     max_ops: int = 256  # calls in one group
@@ -44,56 +43,108 @@ class FuseOps(Pass):
         }
         table = SymbolTable(module)
         for function in module.functions():
-            if "tir.prim_func" in function.attributes or function.is_external:
+            is_program = "tir.prim_func" in function.attributes or function.is_external
+            if is_program or "relax.primitive" in function.attributes:
                 continue
-            if "relax.primitive" in function.attributes:
-                continue
-            for group in _find_groups(function, kinds, self.max_ops):
+            for group in _Grouping(function, kinds, self.max_ops).groups():
                 if len(group.calls) > 1:
                     _outline(module, table, group)
             erase_dead(function.entry_block, lambda op: op.name in _CALLS)
 
 
-def _find_groups(
-    function: func.FuncOp, kinds: dict[str, Kind], limit: int
-) -> list[_Group]:
-    """Walk from the results back: a producer joins the one group that reads it."""
-    calls = [
-        o
-        for o in function.entry_block.operations
-        if o.operation.name == "relax.call_tir"
-    ]
-    groups: dict[ir.OpView, _Group] = {}
-    ordered: list[_Group] = []
-    for call in reversed(calls):
-        kind = kinds.get(call.attributes["callee"].value, Kind.OPAQUE)
-        group = _reader(call, groups)
+class _Grouping:
+    """Finds the groups of one function.
+
+    Args:
+        kinds: by name of the tensor program.
+        limit: calls in one group.
+    """
+
+    def __init__(
+        self, function: func.FuncOp, kinds: dict[str, Kind], limit: int
+    ) -> None:
+        block = function.entry_block
+        self.calls = [
+            o for o in block.operations if o.operation.name == "relax.call_tir"
+        ]
+        self.order = {call: number for number, call in enumerate(self.calls)}
+        self.kinds = kinds
+        self.limit = limit
+        self.group_of: dict[ir.OpView, _Group] = {}
+
+    def groups(self) -> list[_Group]:
+        """All groups, single calls too."""
+        anchors = [c for c in self.calls if self._kind(c) is Kind.OUT_FUSABLE]
+        found = [self._with_epilogue(anchor) for anchor in anchors]
+        for call in reversed(self.calls):
+            if call not in self.group_of:
+                found += self._join_reader(call)
+        return found
+
+    def _kind(self, call: ir.OpView) -> Kind:
+        return self.kinds.get(call.attributes["callee"].value, Kind.OPAQUE)
+
+    def _with_epilogue(self, anchor: ir.OpView) -> _Group:
+        """A contraction and the maps that follow it."""
+        group = _Group([anchor], Kind.OUT_FUSABLE)
+        self.group_of[anchor] = group
+        last = anchor
+        while True:
+            following = self._maps_after(last)
+            if following is None or len(group.calls) + len(following) > self.limit:
+                return group
+            for call in following:
+                group.calls.append(call)
+                self.group_of[call] = group
+            last = following[-1]
+
+    def _maps_after(self, call: ir.OpView) -> list[ir.OpView] | None:
+        """The maps from ``call`` to the first that all of its readers lead to."""
+        shape = tensors.shape_of(call.results[0])
+        taken: list[ir.OpView] = []
+        open_ = set(_readers(call.results[0]))
+        while open_:
+            first = min(open_, key=lambda c: self.order.get(c, -1))
+            if not self._keeps_shape(first, shape) or len(taken) >= _MAX_DETOUR:
+                return None
+            taken.append(first)
+            open_.remove(first)
+            if not open_:
+                return taken
+            open_ |= set(_readers(first.results[0]))
+        return None
+
+    def _keeps_shape(self, call: ir.OpView, shape: tuple[shapes.Dim, ...]) -> bool:
+        if call not in self.order or call in self.group_of:
+            return False
+        is_map = self._kind(call) <= Kind.BROADCAST
+        return is_map and tensors.shape_of(call.results[0]) == shape
+
+    def _join_reader(self, call: ir.OpView) -> list[_Group]:
+        """Put a call into the group that reads it, or into a new one, which is returned."""
+        kind = self._kind(call)
+        group = self._reader_group(call)
         if (
             group is not None
-            and len(group.calls) < limit
-            and _may_join(call, kind, group)
+            and kind <= Kind.INJECTIVE
+            and len(group.calls) < self.limit
         ):
             group.calls.insert(0, call)
             group.kind = max(group.kind, kind)
-        else:
-            group = _Group([call], kind)
-            ordered.append(group)
-        if kind >= Kind.REDUCTION:
-            group.anchor = call
-        groups[call] = group
-    return ordered
+            self.group_of[call] = group
+            return []
+        self.group_of[call] = _Group([call], kind)
+        return [self.group_of[call]]
 
-
-def _reader(call: ir.OpView, groups: dict[ir.OpView, _Group]) -> _Group | None:
-    """The one group that reads the result, or None if there is none or several."""
-    found: _Group | None = None
-    readers = _readers(call.results[0])
-    for reader in readers:
-        group = groups.get(reader)
-        if group is None or (found is not None and group is not found):
+    def _reader_group(self, call: ir.OpView) -> _Group | None:
+        """The one group that reads the result, if maps may join it."""
+        groups = [self.group_of.get(r) for r in _readers(call.results[0])]
+        if not groups or groups[0] is None or any(g is not groups[0] for g in groups):
             return None
-        found = group
-    return found
+        return groups[0] if groups[0].kind <= Kind.REDUCTION else None
+
+
+_MAX_DETOUR = 16  # maps between a value and the map where its readers meet
 
 
 def _readers(value: ir.Value) -> list[ir.OpView]:
@@ -106,37 +157,6 @@ def _readers(value: ir.Value) -> list[ir.OpView]:
         else:
             readers.append(owner)
     return readers
-
-
-def _may_join(call: ir.OpView, kind: Kind, group: _Group) -> bool:
-    if kind <= Kind.INJECTIVE:
-        return group.kind <= Kind.INJECTIVE or (
-            group.anchor is not None and _may_feed(call, group)
-        )
-    if kind is Kind.OUT_FUSABLE:
-        # The maps after a contraction run on its tiles: they keep its shape.
-        shape = tensors.shape_of(call.results[0])
-        return (
-            group.kind <= Kind.BROADCAST
-            and group.anchor is None
-            and all(tensors.shape_of(c.results[0]) == shape for c in group.calls)
-        )
-    return False
-
-
-def _may_feed(call: ir.OpView, group: _Group) -> bool:
-    """Whether a map may join a group that has an anchor.
-
-    It may compute the input of a reduction, or an operand of the maps after a
-    contraction where it costs as much as reading it.
-    """
-    readers = _readers(call.results[0])
-    if group.anchor in readers:
-        return group.kind is Kind.REDUCTION and len(readers) == 1
-    if group.kind is Kind.REDUCTION:
-        return all(r in group.calls for r in readers)
-    shape = tensors.shape_of(group.anchor.results[0])
-    return tensors.shape_of(call.results[0]) == shape
 
 
 def _outline(module: IRModule, table: SymbolTable, group: _Group) -> None:

@@ -39,4 +39,6 @@ class ExpandMath(Pass):
 
 
 def _is_f32_vector(type_: ir.Type) -> bool:
-    return isinstance(type_, ir.VectorType) and isinstance(type_.element_type, ir.F32Type)
+    return isinstance(type_, ir.VectorType) and isinstance(
+        type_.element_type, ir.F32Type
+    )

@@ -79,7 +79,7 @@ class _RowEmitter:
             kernel.statements[0] = collapse_axes(kernel.statements[0])
         self.kernel = kernel
         self.vector_bits = vector_bits
-        self.depth = _shared_depth(kernel)
+        self.depth = _shared_depth(kernel, vector_bits)
         self.scratch: dict[ir.Value, ir.Value] = {}
 
     def emit(self) -> None:
@@ -103,7 +103,7 @@ class _RowEmitter:
 
     def _emit_chunks(self, statement: Statement) -> bool:
         """Cut the vector axis of a flat statement into tiles; False if it has none."""
-        axis = _vector_axis(statement)
+        axis = _vector_axis(statement, self.vector_bits)
         if axis is None or statement.kinds[axis] != "S" or axis != self.depth:
             return False
         extent = statement.extents[axis]
@@ -142,11 +142,6 @@ class _RowEmitter:
             return self.scratch[buffer], where[self.depth :]
         return buffer, where
 
-    def _lanes(self, statement: Statement) -> int:
-        types = [a.buffer.type.element_type for a in statement.accesses]
-        widest = max([32, *(t.width for t in types)])
-        return self.vector_bits // widest
-
     def _emit_statement(
         self,
         statement: Statement,
@@ -154,11 +149,11 @@ class _RowEmitter:
         limits: "dict[int, tuple[Extent, Extent]] | None" = None,
     ) -> None:
         loops = _StatementEmitter(self, statement, rows, limits or {})
-        axis = _vector_axis(statement)
+        axis = _vector_axis(statement, self.vector_bits)
         if axis is not None and axis >= self.depth:
             before = list(ir.InsertionPoint.current.block.operations)
             try:
-                loops.emit(axis, self._lanes(statement))
+                loops.emit(axis, _lanes(statement, self.vector_bits))
                 return
             except NotVectorizableError:
                 _erase_after(before)
@@ -418,10 +413,10 @@ def _unflatten(number: ir.Value, extents: Sequence[Extent]) -> list[Extent]:
     return [number, *reversed(points)] if extents else []
 
 
-def _shared_depth(kernel: Kernel) -> int:
+def _shared_depth(kernel: Kernel, vector_bits: int) -> int:
     """How many leading axes all statements share, so that a tile is one point of them."""
     first = kernel.statements[0]
-    depth = min(_leading_spatial(s) for s in kernel.statements)
+    depth = min(_leading_spatial(s, vector_bits) for s in kernel.statements)
     for s in kernel.statements:
         while depth and not all(
             _same(a, b)
@@ -438,9 +433,9 @@ def _shared_depth(kernel: Kernel) -> int:
     return depth
 
 
-def _leading_spatial(statement: Statement) -> int:
+def _leading_spatial(statement: Statement, vector_bits: int) -> int:
     """Leading spatial axes, without the one that is to be vectorised."""
-    axis = _vector_axis(statement)
+    axis = _vector_axis(statement, vector_bits)
     limit = len(statement.kinds.rstrip("R")) if axis is None else axis
     return min(limit, len(statement.kinds.rstrip("R")))
 
@@ -466,23 +461,41 @@ def _reads_temporary_in_body(statement: Statement, kernel: Kernel) -> bool:
     )
 
 
-def _vector_axis(statement: Statement) -> int | None:
-    """The axis along which most operands step one element; None if there is none."""
-    best, best_score = None, 0
-    for axis, kind in enumerate(statement.kinds):
-        strides = [a.stride_of(axis) for a in statement.accesses]
-        out = [a.stride_of(axis) for a in statement.outputs]
-        if kind == "S" and out != [1] * len(out):
-            continue
-        if kind == "R" and any(out):
-            continue
-        gathers = sum(s not in (0, 1) for s in strides)
-        score = 2 * sum(s == 1 for s in strides) - 4 * gathers + (kind == "S")
-        if statement.extents[axis] == 1:
-            score = 0
-        if score > 0 and score >= best_score:
-            best, best_score = axis, score
+def _vector_axis(statement: Statement, vector_bits: int) -> int | None:
+    """The axis along which vectors cost least; None if scalars do."""
+    lanes = _lanes(statement, vector_bits)
+    best, best_cost = None, float(lanes * len(statement.accesses))
+    for axis in range(len(statement.kinds)):
+        cost = _vector_cost(statement, axis, lanes)
+        if cost is not None and cost <= best_cost:
+            best, best_cost = axis, cost
     return best
+
+
+def _lanes(statement: Statement, vector_bits: int) -> int:
+    """How many points fit a vector, by the widest type that is read or written."""
+    types = [a.buffer.type.element_type for a in statement.accesses]
+    return vector_bits // max([32, *(t.width for t in types)])
+
+
+def _vector_cost(statement: Statement, axis: int, lanes: int) -> float | None:
+    """Rough cost of one vector of points along ``axis``, in plain loads.
+
+    None where it cannot be: results must lie side by side, or be one per vector.
+    """
+    out = [a.stride_of(axis) for a in statement.outputs]
+    if out != ([1] if statement.kinds[axis] == "S" else [0]) * len(out):
+        return None
+    cost = 0.1 if statement.kinds[axis] == "R" else 0.0  # lanes combine at the end
+    for access in statement.accesses:
+        cost += _STRIDE_COSTS.get(access.stride_of(axis), 0.9 * lanes)
+    extent = statement.extents[axis]
+    if isinstance(extent, int):
+        cost *= -(-extent // lanes) * lanes / max(1, extent)
+    return cost
+
+
+_STRIDE_COSTS = {0: 0.3, 1: 1.0, 2: 3.0}
 
 
 def _erase_after(before: Sequence[ir.OpView]) -> None:

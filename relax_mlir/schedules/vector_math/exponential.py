@@ -1,0 +1,117 @@
+"""Exponentials and hyperbolic functions of f32 lanes.
+
+All reduce the argument by Cody and Waite: x = n ln 2 + r, |r| <= ln 2 / 2, with ln 2 in
+two constants and fused multiply-adds, so that the first product is exact.
+
+Source: W. J. Cody and W. Waite, Software Manual for the Elementary Functions, 1980. The
+coefficients are our own minimax fits (Remez; each rounded to f32, the rest fitted anew).
+"""
+
+from relax_mlir.schedules.vector_math.lanes import Lanes, fma, horner, on_lanes, select
+
+__all__ = ["cosh", "exp", "exp2", "exp2_of", "expm1", "sinh", "tanh"]
+
+_LOG2_E = 1.44269502
+_LN_2 = (0.693147182, -1.90465421e-9)  # high and low part
+# Adding it rounds to an integer, which then stands in the low bits (1.5 * 2**23).
+_ROUND = 12582912.0
+# e**r = 1 + r + r*r*q(r) for |r| <= 0.347, relative error 2**-27.8.
+_EXP = (0.5, 0.166664883, 0.0416655578, 0.0083723003, 0.00140350848)
+# The same for r in [-0.289, 0.407], error 2**-30.6 relative to e**r - 1.
+_EXPM1 = (0.5, 0.166666731, 0.041666653, 0.00833116844, 0.00139084876, 0.000215253676)
+# 2**r = 1 + r*q(r) for |r| <= 0.5, relative error 2**-26.2.
+_EXP2 = (0.693147182, 0.240225941, 0.0555036627, 0.00962543581, 0.00133878784, 0.00013334885)
+
+
+def _power_of_two(p: Lanes, biased: Lanes) -> Lanes:
+    """p * 2**(biased - 254): two factors, so that the result may be subnormal or inf.
+
+    Args:
+        p: About 1.
+        biased: In 0..508; higher bits than the tenth are ignored.
+    """
+    half = (biased << 22) & -(1 << 23)
+    rest = (biased << 23) - half
+    return p * half.floats() * rest.floats()
+
+
+def _reduce(x: Lanes, bias: int, shift: float = 0.0) -> tuple[Lanes, Lanes]:
+    """n + bias in the low bits of an integer, and r with x = n ln 2 + r.
+
+    Args:
+        shift: Moves r to [-ln 2 / 2, ln 2 / 2] - shift ln 2.
+    """
+    if shift:
+        shifted = fma(x, _LOG2_E, shift) + (_ROUND + bias)
+    else:
+        shifted = fma(x, _LOG2_E, _ROUND + bias)
+    n = shifted - (_ROUND + bias)
+    return shifted.bits(), fma(n, -_LN_2[1], fma(n, -_LN_2[0], x))
+
+
+def exp_times(x: Lanes, power: int = 0) -> Lanes:
+    """e**x * 2**power, |power| <= 2."""
+    biased, r = _reduce(x.at_most(90.0).at_least(-104.0), 254 + power)
+    q = horner(r, _EXP)
+    return _power_of_two(fma(r * r, q, r) + 1.0, biased)
+
+
+@on_lanes
+def exp(x: Lanes) -> Lanes:
+    """e**x."""
+    return exp_times(x)
+
+
+def exp2_of(whole: Lanes, rest: Lanes) -> Lanes:
+    """2**(n + rest) where ``whole`` holds n + 254 in its low bits, |rest| <= 0.5."""
+    return _power_of_two(fma(rest, horner(rest, _EXP2), 1.0), whole)
+
+
+@on_lanes
+def exp2(x: Lanes) -> Lanes:
+    """2**x."""
+    x = x.at_most(129.0).at_least(-151.0)
+    shifted = x + (_ROUND + 254)
+    return exp2_of(shifted.bits(), x - (shifted - (_ROUND + 254)))
+
+
+def _quarter_expm1(x: Lanes) -> Lanes:
+    """(e**x - 1) / 4 for -30 <= x <= 90."""
+    biased, r = _reduce(x, 125, -0.085)
+    p = fma(r * r, horner(r, _EXPM1), r)
+    scale = (biased << 23).floats()
+    return fma(scale, p, scale - 0.25)
+
+
+@on_lanes
+def expm1(x: Lanes) -> Lanes:
+    """e**x - 1."""
+    result = _quarter_expm1(x.at_most(90.0).at_least(-30.0)) * 4.0
+    return select(abs(x) < 2.0**-25, x, result)
+
+
+@on_lanes
+def sinh(x: Lanes) -> Lanes:
+    """(e**x - e**-x) / 2."""
+    quarter = _quarter_expm1(abs(x).at_most(90.0))
+    half = quarter + quarter
+    result = half + half / fma(quarter, 4.0, 1.0)
+    return select(abs(x) < 2.0**-12, x, result.flip(x.sign()))
+
+
+@on_lanes
+def cosh(x: Lanes) -> Lanes:
+    """(e**x + e**-x) / 2."""
+    half = exp_times(abs(x), -1)
+    return half + 0.25 / half
+
+
+@on_lanes
+def tanh(x: Lanes) -> Lanes:
+    """(e**x - e**-x) / (e**x + e**-x)."""
+    y = (abs(x) * -2.0).at_least(-30.0)
+    biased, r = _reduce(y, 127)
+    p = fma(r * r, horner(r, _EXPM1), r)
+    scale = (biased << 23).floats()
+    less_one = fma(scale, p, scale - 1.0)
+    return (less_one / (-2.0 - less_one)).flip(x.sign())

@@ -1,0 +1,276 @@
+"""Small models of every kind, and seeded ways to damage them."""
+
+from collections.abc import Callable
+
+import numpy as np
+import onnx
+from google.protobuf.message import DecodeError
+from onnx import AttributeProto, TensorProto, helper, numpy_helper, parser
+
+_MODELS = (
+    # A perceptron, its weights as raw bytes and as typed fields.
+    """
+    <ir_version: 8, opset_import: ["" : 17]>
+    g (float[n, 4] x) => (float[n, 3] y)
+    <float[4, 3] w = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, float[3] b = {1, 2, 3}>
+    {
+       h = Gemm <alpha = 0.5> (x, w, b)
+       r = Relu (h)
+       y = Softmax <axis = -1> (r)
+    }
+    """,
+    # A shape computed in the graph.
+    """
+    <ir_version: 8, opset_import: ["" : 17]>
+    g (float[batch, seq, 8] x) => (float[a, b, c, d] y)
+    {
+       s = Shape (x)
+       i = Constant <value = int64[2] {0, 1}> ()
+       head = Gather <axis = 0> (s, i)
+       tail = Constant <value_ints = [2, -1]> ()
+       target = Concat <axis = 0> (head, tail)
+       v = Reshape (x, target)
+       t = Transpose <perm = [0, 2, 1, 3]> (v)
+       lo = Constant <value_float = 0.0> ()
+       c = Clip (t, lo)
+       axes = Constant <value_ints = [0]> ()
+       u = Unsqueeze (c, axes)
+       y = Squeeze (u, axes)
+    }
+    """,
+    # An old opset: attributes where inputs are now, and one adapter to run.
+    """
+    <ir_version: 3, opset_import: ["" : 6]>
+    g (float[2, 3] x, float[3] b) => (float[2, 3] y)
+    <float[3] b = {1, 2, 3}>
+    {
+       a = Add <broadcast = 1, axis = 1> (x, b)
+       d = Dropout <ratio = 0.5> (a)
+       y = Softmax <axis = 1> (d)
+    }
+    """,
+    # A branch, a function of the model, a function of the standard.
+    """
+    <ir_version: 8, opset_import: ["" : 17, "local" : 1]>
+    g (float[2, 3] x) => (float[2, 3] y)
+    {
+       yes = Constant <value = bool {1}> ()
+       z = If (yes) <
+          then_branch = t () => (float[2, 3] p) { p = Relu (x) },
+          else_branch = e () => (float[2, 3] q) { q = Neg (x) }
+       >
+       f = local.twice <factor = 2.0> (z)
+       y = Softplus (f)
+    }
+    <domain: "local", opset_import: ["" : 17]>
+    twice <factor> (u) => (v)
+    {
+       c = Constant <value_float : float = @factor> ()
+       v = Mul (u, c)
+    }
+    """,
+)
+
+_EXTREMES = (0, -1, 1, 2, 7, -7, 2**31 - 1, 2**31, -(2**31), 2**62, 2**63 - 1, -(2**63))
+
+Mutation = Callable[[np.random.Generator, onnx.ModelProto], None]
+
+
+def base_models() -> list[onnx.ModelProto]:
+    """The models, all valid."""
+    models = [parser.parse_model(text) for text in _MODELS]
+    for tensor in models[0].graph.initializer[:1]:
+        array = numpy_helper.to_array(tensor)
+        tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
+    return models
+
+
+def mutated_bytes(rng: np.random.Generator, data: bytes) -> bytes:
+    """Bytes flipped, cut, doubled or put in."""
+    buffer = bytearray(data)
+    for _ in range(rng.integers(1, 6)):
+        at = int(rng.integers(0, max(1, len(buffer))))
+        kind = rng.integers(0, 5)
+        if kind == 0 and buffer:
+            buffer[at % len(buffer)] = int(rng.integers(0, 256))
+        elif kind == 1:
+            del buffer[at:]
+        elif kind == 2:
+            del buffer[at : at + int(rng.integers(1, 9))]
+        elif kind == 3:
+            buffer[at:at] = rng.bytes(int(rng.integers(1, 9)))
+        else:
+            buffer[at:at] = buffer[at : at + int(rng.integers(1, 99))]
+    return bytes(buffer)
+
+
+def mutated_model(rng: np.random.Generator, model: onnx.ModelProto) -> onnx.ModelProto:
+    """A copy of a model with a few fields changed."""
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    for _ in range(rng.integers(1, 4)):
+        mutate = _MUTATIONS[rng.integers(0, len(_MUTATIONS))]
+        try:
+            mutate(rng, copy)
+        except (IndexError, ValueError, DecodeError):
+            continue  # nothing there to change any more
+    return copy
+
+
+def _pick(rng: np.random.Generator, items):
+    items = list(items)
+    if not items:
+        raise IndexError
+    return items[rng.integers(0, len(items))]
+
+
+def _names(model: onnx.ModelProto) -> list[str]:
+    graph = model.graph
+    names = [name for node in graph.node for name in (*node.input, *node.output)]
+    return [*names, *(v.name for v in (*graph.input, *graph.output)), "", "nobody"]
+
+
+def _extreme(rng: np.random.Generator) -> int:
+    return int(_pick(rng, _EXTREMES))
+
+
+def _rename_input(rng, model) -> None:
+    node = _pick(rng, model.graph.node)
+    node.input[rng.integers(0, len(node.input))] = _pick(rng, _names(model))
+
+
+def _rename_output(rng, model) -> None:
+    node = _pick(rng, model.graph.node)
+    node.output[rng.integers(0, len(node.output))] = _pick(rng, _names(model))
+
+
+def _add_input(rng, model) -> None:
+    _pick(rng, model.graph.node).input.append(_pick(rng, _names(model)))
+
+
+def _drop_input(rng, model) -> None:
+    node = _pick(rng, model.graph.node)
+    del node.input[int(rng.integers(0, len(node.input))) :]
+
+
+def _other_op(rng, model) -> None:
+    ops = "Add Conv Relu Reshape Gemm Concat Slice Identity Foo Max Split If MatMul"
+    ops += " Expand Range Loop Pad Resize Where Cast ConstantOfShape MaxPool ReduceSum"
+    _pick(rng, model.graph.node).op_type = _pick(rng, ops.split())
+
+
+def _other_domain(rng, model) -> None:
+    _pick(rng, model.graph.node).domain = _pick(rng, ["", "local", "ai.onnx", "x.y"])
+
+
+def _other_attribute(rng, model) -> None:
+    node = _pick(rng, model.graph.node)
+    names = ["axis", "axes", "perm", "to", "alpha", "value", "pads", "value_ints"]
+    values = [
+        _extreme(rng),
+        [_extreme(rng) for _ in range(rng.integers(1, 4))],
+        "text",
+        float(rng.choice([np.nan, np.inf, 1e38])),
+        numpy_helper.from_array(np.array(_extreme(rng))),
+    ]
+    position = int(rng.integers(0, len(values)))
+    name = _pick(rng, [*names, *(a.name for a in node.attribute)])
+    node.attribute.append(helper.make_attribute(name, values[position]))
+
+
+def _extreme_attribute(rng, model) -> None:
+    attribute = _pick(rng, [a for n in model.graph.node for a in n.attribute])
+    if attribute.type == AttributeProto.INT:
+        attribute.i = _extreme(rng)
+    elif attribute.type == AttributeProto.INTS:
+        attribute.ints[rng.integers(0, len(attribute.ints))] = _extreme(rng)
+    elif attribute.type == AttributeProto.TENSOR:
+        _damage_tensor(rng, attribute.t)
+    else:
+        attribute.type = int(rng.integers(0, 15))
+
+
+def _drop_attribute(rng, model) -> None:
+    node = _pick(rng, model.graph.node)
+    del node.attribute[int(rng.integers(0, len(node.attribute)))]
+
+
+def _damage_tensor(rng, tensor) -> None:
+    kind = rng.integers(0, 5)
+    if kind == 0:
+        tensor.dims[rng.integers(0, len(tensor.dims))] = _extreme(rng)
+    elif kind == 1:
+        tensor.data_type = int(rng.integers(-1, 40))
+    elif kind == 2:
+        tensor.raw_data = rng.bytes(int(rng.integers(0, 60)))
+    elif kind == 3:
+        tensor.dims.append(_extreme(rng))
+    else:
+        tensor.data_location = TensorProto.EXTERNAL
+        entry = tensor.external_data.add()
+        entry.key, entry.value = "location", _pick(rng, ["", "..", "/etc/passwd", "x"])
+
+
+def _damage_initializer(rng, model) -> None:
+    _damage_tensor(rng, _pick(rng, model.graph.initializer))
+
+
+def _other_type(rng, model) -> None:
+    value = _pick(rng, [*model.graph.input, *model.graph.output])
+    kind = rng.integers(0, 4)
+    if kind == 0:
+        value.type.tensor_type.elem_type = int(rng.integers(-1, 40))
+    elif kind == 1:
+        dims = value.type.tensor_type.shape.dim
+        dims[rng.integers(0, len(dims))].dim_value = _extreme(rng)
+    elif kind == 2:
+        dims = value.type.tensor_type.shape.dim
+        texts = ["", "?", "a b", "n + 1", "0x", "-1", "((", "é", "n" * 9999]
+        dims[rng.integers(0, len(dims))].dim_param = _pick(rng, texts)
+    else:
+        value.ClearField("type")
+
+
+def _other_opset(rng, model) -> None:
+    _pick(rng, model.opset_import).version = int(rng.integers(-1, 40))
+
+
+def _drop_node(rng, model) -> None:
+    del model.graph.node[int(rng.integers(0, len(model.graph.node)))]
+
+
+def _move_node(rng, model) -> None:
+    nodes = list(model.graph.node)
+    nodes.insert(0, nodes.pop(int(rng.integers(0, len(nodes)))))
+    copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
+    del model.graph.node[:]
+    model.graph.node.extend(copies)
+
+
+def _other_value(rng, model) -> None:
+    value = _pick(rng, [*model.graph.input, *model.graph.output])
+    value.name = _pick(rng, _names(model))
+
+
+def _drop_value(rng, model) -> None:
+    del _pick(rng, [model.graph.input, model.graph.output, model.graph.initializer])[:1]
+
+
+_MUTATIONS: tuple[Mutation, ...] = (
+    _rename_input,
+    _rename_output,
+    _add_input,
+    _drop_input,
+    _other_op,
+    _other_domain,
+    _other_attribute,
+    _extreme_attribute,
+    _drop_attribute,
+    _damage_initializer,
+    _other_type,
+    _other_opset,
+    _drop_node,
+    _move_node,
+    _other_value,
+    _drop_value,
+)
