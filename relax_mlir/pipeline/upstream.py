@@ -28,13 +28,30 @@ __all__ = [
     "run_pass",
 ]
 
-# Tested to be true, and complete, by tests/test_pipeline.py.
+# Both tables are tested to be true and complete: tests/test_pipeline.py runs all passes.
 REFUSED = {
-    "remove-dead-values": "it ends the process on a module with `relax.call_tir`",
     "duplicate-function-elimination": (
-        "it redirects `func.call` alone, so `relax.call_tir` would name a function that "
-        "is gone"
+        "it erases public functions that equal another one, so their callers lose them"
     ),
+    "remove-dead-values": "it ends the process on a module with `relax.call_tir`",
+    "xegpu-subgroup-distribute": "it ends the process on kernels not for Intel GPUs",
+}
+# Replace the operation that they run on, or look for something around it, and end the
+# process unless that is one of these.
+_MODULE = ("builtin.module",)
+_MODULES = ("builtin.module", "gpu.module")
+ONLY_ON = {
+    "convert-func-to-spirv": _MODULES,
+    "convert-scf-to-spirv": _MODULES,
+    "convert-tensor-to-spirv": _MODULES,
+    "convert-to-emitc": _MODULES,
+    "convert-to-llvm": _MODULES,
+    "gpu-lower-to-nvvm-pipeline": _MODULE,
+    "gpu-lower-to-xevm-pipeline": _MODULE,
+    "gpu-register-host-buffers": _MODULES,
+    "sparsifier": _MODULE,
+    "strip-func-quant-types": _MODULE,
+    "tosa-to-linalg-pipeline": _MODULE,
 }
 # The bindings make this class while they load, out of sight of their stubs.
 MLIRError: type[Exception] = vars(ir)["MLIRError"]
@@ -75,6 +92,12 @@ def check_pass(anchors: Sequence[str], name: str, options: str) -> None:
     for word in (name, *_WORD.findall(options)):
         if word in REFUSED:
             raise ValueError(f"`{word}` is refused: {REFUSED[word]}")
+        where = ONLY_ON.get(word)
+        if where and (anchors or ["builtin.module"])[-1] not in where:
+            known = " or ".join(f"`{anchor}`" for anchor in where)
+            raise ValueError(f"`{word}` runs on {known}, not on `{anchors[-1]}`")
+        if where and word != name:
+            raise ValueError(f"`{word}` is refused inside the options of `{name}`")
     refusal = _read(nested(anchors, name, options))
     if refusal is not None:
         raise ValueError(_explain(name, *refusal))
@@ -99,7 +122,7 @@ def _read(text: str) -> tuple[str, str] | None:
 def has_pass(name: str) -> bool:
     """Whether MLIR has a pass, or a named pipeline, called ``name``."""
     try:
-        PassManager.parse(f"any({name})", _context())
+        PassManager.parse(f"builtin.module({name})", _context())
     except ValueError as error:
         return "does not refer to" not in str(error)
     return True

@@ -6,6 +6,7 @@ from relax_mlir.frontends.onnx import (
     elementwise,  # noqa: F401
     matmul,  # noqa: F401
     movement,  # noqa: F401
+    resize,  # noqa: F401
     softmax,  # noqa: F401
 )
 from relax_mlir.frontends.onnx.importer import check_onnx, import_onnx

@@ -90,13 +90,18 @@ class GraphBuilder:
         self._expanded = 0
 
     def main(
-        self, graph: Graph, types: Mapping[str, InputType], opsets: Mapping[str, int]
+        self,
+        graph: Graph,
+        types: Mapping[str, InputType],
+        fixed: Mapping[str, np.ndarray],
+        opsets: Mapping[str, int],
     ) -> None:
         """Add ``main``; if the report is not clean after that, it is not complete.
 
         Args:
             graph: what it computes.
             types: of its parameters, by name, in order.
+            fixed: inputs that are no parameters, but constants.
             opsets: versions of the operator domains.
         """
         with self._module.context, ir.Location.unknown():
@@ -106,6 +111,7 @@ class GraphBuilder:
             locations = [ir.Location.name(name) for name in types]
             block = function.add_entry_block(locations)
             scope = _Scope(opsets)
+            scope.values.update((n, values.constant(n, a)) for n, a in fixed.items())
             for name, argument in zip(types, block.arguments, strict=True):
                 scope.values[name] = values.computed(name, argument)
             with ir.InsertionPoint(block):
@@ -201,6 +207,9 @@ class GraphBuilder:
         if found is not None:
             names = node.outputs
             return [values.sizes(n, *f) for n, f in zip(names, found, strict=False)]
+        array = values.retyped(node.op_type, attrs, inputs)
+        if array is not None:
+            return [array]
         rule = find_onnx_rule(node.op_type, opset)
         if rule is not None:
             return self._apply(rule, node, inputs, attrs, scope, wanted)

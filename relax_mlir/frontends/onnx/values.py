@@ -1,9 +1,9 @@
 """Values of a graph under construction: in the module already, or known beforehand."""
 
 import re
-from collections.abc import Callable, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
 from mlir import ir
@@ -14,8 +14,17 @@ from relax_mlir.dialects.relax.core import ConstantOp, ShapeToTensorOp
 from relax_mlir.dialects.relax.movement import ReshapeOp
 from relax_mlir.frontends.onnx import shape_values
 from relax_mlir.frontends.onnx.shape_values import SizedValue
+from relax_mlir.frontends.onnx.weights import element_type
 
-__all__ = ["GraphValue", "Operands", "computed", "constant", "emit", "sizes"]
+__all__ = [
+    "GraphValue",
+    "Operands",
+    "computed",
+    "constant",
+    "emit",
+    "retyped",
+    "sizes",
+]
 
 _LARGEST_I64 = 2**63 - 1
 
@@ -62,6 +71,29 @@ def sizes(name: str, content: np.ndarray, dtype: str) -> GraphValue:
     """Integers that :mod:`shape_values` found, not in the module before they are read."""
     array = shape_values.as_array(content, dtype)
     return GraphValue(content.shape, dtypes.dtype(dtype), content, name, None, array)
+
+
+def retyped(
+    op_type: str,
+    attrs: Mapping[str, Any],  # Any: as many types as attributes
+    inputs: Sequence[GraphValue | None],
+) -> np.ndarray | None:
+    """What a node makes of a small constant if it only changes the element type.
+
+    Other constants are folded by a pass. These come before the arguments that rules
+    must know, in the bodies of the standard's functions for one.
+
+    Raises:
+        ValueError, NotImplementedError: the type is not known, or not supported.
+    """
+    source = inputs[0].array if inputs and inputs[0] is not None else None
+    if source is None or source.size > shape_values.LIMIT:
+        return None
+    if op_type == "Cast" and "to" in attrs:
+        return CastOp.reference(source, element_type(attrs["to"]))
+    if op_type == "CastLike" and len(inputs) > 1 and inputs[1] is not None:
+        return CastOp.reference(source, inputs[1].dtype)
+    return source if op_type == "Identity" else None
 
 
 def emit(value: GraphValue, pool: MutableMapping[str, np.ndarray]) -> ir.Value:

@@ -9,7 +9,7 @@ coefficients are our own minimax fits (Remez; each rounded to f32, the rest fitt
 
 from relax_mlir.schedules.vector_math.lanes import Lanes, fma, horner, on_lanes, select
 
-__all__ = ["cosh", "exp", "exp2", "exp2_of", "expm1", "sinh", "tanh"]
+__all__ = ["cosh", "exp", "exp2", "exp2_normal", "exp2_of_sum", "expm1", "sinh", "tanh"]
 
 _LOG2_E = 1.44269502
 _LN_2 = (0.693147182, -1.90465421e-9)  # high and low part
@@ -62,17 +62,25 @@ def exp(x: Lanes) -> Lanes:
     return exp_times(x)
 
 
-def exp2_of(whole: Lanes, rest: Lanes) -> Lanes:
-    """2**(n + rest) where ``whole`` holds n + 254 in its low bits, |rest| <= 0.5."""
-    return _power_of_two(fma(rest, horner(rest, _EXP2), 1.0), whole)
+def exp2_of_sum(x: Lanes, rest: Lanes | float = 0.0) -> Lanes:
+    """2**(x + rest), ``rest`` small; -160 <= x <= 160 or NaN."""
+    shifted = x + (_ROUND + 254)
+    r = x - (shifted - (_ROUND + 254))
+    r = r + rest if isinstance(rest, Lanes) else r
+    return _power_of_two(fma(r, horner(r, _EXP2), 1.0), shifted.bits())
+
+
+def exp2_normal(x: Lanes) -> Lanes:
+    """2**x for -126 <= x <= 127: one factor is enough."""
+    shifted = x + (_ROUND + 127)
+    r = x - (shifted - (_ROUND + 127))
+    return fma(r, horner(r, _EXP2), 1.0) * (shifted.bits() << 23).floats()
 
 
 @on_lanes
 def exp2(x: Lanes) -> Lanes:
     """2**x."""
-    x = x.at_most(129.0).at_least(-151.0)
-    shifted = x + (_ROUND + 254)
-    return exp2_of(shifted.bits(), x - (shifted - (_ROUND + 254)))
+    return exp2_of_sum(x.at_most(129.0).at_least(-151.0))
 
 
 def _quarter_expm1(x: Lanes) -> Lanes:

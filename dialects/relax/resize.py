@@ -1,0 +1,418 @@
+"""Resizing: every element of an axis is a weighted sum of some that were there.
+
+Which ones, and with what weights, is a table that only depends on sizes: a constant
+where they are numbers, else computed once, before the elements are touched.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from mlir.ir import (
+    BoolAttr,
+    DenseF64ArrayAttr,
+    FloatAttr,
+    IntegerAttr,
+    RankedTensorType,
+    StringAttr,
+)
+
+from relax_mlir.dialects import dtypes, shapes, tensors
+from relax_mlir.dialects.dtypes import DType
+from relax_mlir.dialects.ext import Attr, Operand, Result
+from relax_mlir.dialects.hooks import Case
+from relax_mlir.dialects.relax.core import Relax
+from relax_mlir.dialects.relax.indexing import check_not_empty, clamp, clamped
+from relax_mlir.dialects.shapes import Dim
+from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar, select
+
+__all__ = ["ResampleOp", "ResizeTableOp"]
+
+_INT64, _F64 = dtypes.dtype("int64"), dtypes.dtype("float64")
+_SUPPORT = {"nearest": 0, "linear": 1, "cubic": 2}  # radius of the filter, in elements
+_ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
+_COORDINATES = (
+    "half_pixel",
+    "half_pixel_symmetric",
+    "pytorch_half_pixel",
+    "align_corners",
+    "asymmetric",
+    "tf_half_pixel_for_nn",
+    "tf_crop_and_resize",
+)
+
+
+class ResampleOp(Relax.Operation, name="resample"):
+    """Weighted sums of elements along one axis.
+
+    A place out of range reads the nearest element.
+
+    Attributes:
+        axis: which; negative ones count from the end.
+    Shapes:
+        x: [a..., n, b...]; places: [m, k], int64, k is known; weights: [m, k], floats of
+        x's type, or of f32 for f16 and bf16; y: [a..., m, b...].
+    """
+
+    x: Operand[RankedTensorType]
+    places: Operand[RankedTensorType]
+    weights: Operand[RankedTensorType]
+    y: Result[RankedTensorType]
+    axis: IntegerAttr
+
+    cases = (
+        Case((2, 5), (7, 2, "int64"), (7, 2), axis=-1, low=0, high=4),
+        Case((4, 3), (5, 1, "int64"), (5, 1), axis=0, low=0, high=3),
+        Case((1, 2, 5, 3), (3, 9, "int64"), (3, 9), axis=2, low=0, high=4),
+        Case((3, "float16"), (2, 4, "int64"), (2, 4), axis=0, low=0, high=2),
+        Case((3, "float64"), (2, 2, "int64"), (2, 2, "float64"), axis=0, low=0, high=2),
+        Case((2, 3), (0, 2, "int64"), (0, 2), axis=1),
+    )
+
+    @staticmethod
+    def infer(
+        x: RankedTensorType,
+        places: RankedTensorType,
+        weights: RankedTensorType,
+        axis: int,
+    ) -> RankedTensorType:
+        axis = shapes.check_axis(axis, x.rank)
+        check_not_empty(tensors.shape_of(x)[axis], tensors.shape_of(places))
+        table, expected = tensors.shape_of(places), weights_dtype(tensors.dtype_of(x))
+        if table != tensors.shape_of(weights) or not isinstance(table[-1], int):
+            raise ValueError("places and weights must be [m, k], where k is known")
+        if tensors.dtype_of(weights) != expected:
+            raise ValueError(
+                f"weights must be {expected}, got {tensors.dtype_of(weights)}"
+            )
+        shape = tensors.shape_of(x)
+        shape = (*shape[:axis], table[0], *shape[axis + 1 :])
+        return tensors.tensor_type(shape, tensors.dtype_of(x))
+
+    @staticmethod
+    def reference(
+        x: np.ndarray, places: np.ndarray, weights: np.ndarray, axis: int
+    ) -> np.ndarray:
+        picked = np.moveaxis(x, axis, -1).astype(np.float64)[
+            ..., clamp(places, x.shape[axis])
+        ]
+        return np.moveaxis((picked * weights).sum(-1), -1, axis).astype(x.dtype)
+
+    def legalize(self, b: Builder) -> Buffer:
+        x, places, weights = b.inputs
+        shape, dtype = b.results[0]
+        axis, taps = self.axis.value % x.rank, places.shape[-1]
+
+        def term(k: "Index | int", *axes: Index) -> Scalar:
+            place = clamped(b, places[axes[axis], k], x.shape[axis])
+            value = x[(*axes[:axis], place, *axes[axis + 1 :])]
+            return b.wide(value) * weights[axes[axis], k]
+
+        def unrolled(*axes: Index) -> Scalar:
+            total = term(0, *axes)
+            for k in range(1, taps):
+                total = total + term(k, *axes)
+            return b.cast(total, dtype)
+
+        if 1 <= taps <= 4:
+            return b.compute(shape, unrolled, dtype, "resample")
+        return b.reduce_over(
+            "add", shape, [taps], lambda *p: term(p[-1], *p[:-1]), dtype, "resample"
+        )
+
+
+def weights_dtype(dtype: DType) -> DType:
+    """The type in which elements of ``dtype`` are weighted.
+
+    Raises:
+        ValueError: they are not floats.
+    """
+    if not dtype.is_float:
+        raise ValueError(f"expected floats, got {dtype}")
+    return Builder.sum_dtype(dtype)
+
+
+class ResizeTableOp(Relax.Operation, name="resize_table"):
+    """Which elements of one axis a resized one is made of, and with what weights.
+
+    Element i of the resized axis lies at a coordinate of the old one. ``nearest`` takes
+    the element that the coordinate is rounded to; ``linear`` and ``cubic`` weight the
+    2 or 4 around it by a triangle or by Keys' cubic convolution.
+
+    Attributes:
+        axis: of x; size: its new size, ``#relax.shape<["10"]>``.
+        scale: elements of the new axis for one of the old; 0 for the ratio of the sizes.
+        mode: ``nearest``, ``linear`` or ``cubic``.
+        coordinates: the map of coordinates, by its name in ONNX.
+        rounding: of ``nearest``: ``round_prefer_floor``, ``round_prefer_ceil``, ``floor``
+            or ``ceil``.
+        cubic_a: the parameter of the cubic.
+        exclude_outside: elements outside get no weight, the others share it; else the
+            last element stands for them.
+        antialias: where the axis shrinks, stretch the filter to see all elements.
+        roi: begin and end of the part to resize, from 0 to 1, for
+            ``tf_crop_and_resize``; what lies outside the axis then has no weight.
+    Shapes:
+        x: read for its shape alone; places: [size, k], int64; weights: [size, k].
+    Source: ONNX Resize-19; Keys, Cubic convolution interpolation, 1981.
+    """
+
+    x: Operand[RankedTensorType]
+    places: Result[RankedTensorType]
+    weights: Result[RankedTensorType]
+    axis: IntegerAttr
+    size: Attr
+    scale: FloatAttr
+    mode: StringAttr
+    coordinates: StringAttr
+    rounding: StringAttr
+    cubic_a: FloatAttr
+    exclude_outside: BoolAttr
+    antialias: BoolAttr
+    roi: DenseF64ArrayAttr
+
+    cases = (
+        *(
+            Case((5,), axis=0, size=(8,), mode="linear", coordinates=c)
+            for c in _COORDINATES
+        ),
+        *(
+            Case((9,), axis=0, size=(4,), mode="nearest", rounding=r)
+            for r in _ROUNDINGS
+        ),
+        *(
+            Case((2, 3), axis=1, size=(1,), mode="linear", coordinates=c)
+            for c in _COORDINATES
+        ),
+        Case((2, 6), axis=-1, size=(9,), mode="cubic"),
+        Case(
+            (4,), axis=0, size=(10,), mode="cubic", exclude_outside=True, cubic_a=-0.5
+        ),
+        Case((5,), axis=0, size=(3,), scale=0.6, mode="linear", antialias=True),
+        Case((9,), axis=0, size=(3,), scale=0.4, mode="cubic", antialias=True),
+        Case(
+            (4,),
+            axis=0,
+            size=(2,),
+            scale=0.6,
+            mode="linear",
+            coordinates="align_corners",
+        ),
+        Case((4,), axis=0, size=(2,), scale=0.6, coordinates="half_pixel_symmetric"),
+        Case((5,), axis=0, size=(6,), coordinates="tf_crop_and_resize", roi=(0.4, 1.2)),
+        Case((3, "float64"), axis=0, size=(0,), mode="linear"),
+    )
+
+    @staticmethod
+    def infer(
+        x: RankedTensorType,
+        axis: int,
+        size: Sequence[Dim],
+        scale: float = 0.0,
+        mode: str = "nearest",
+        coordinates: str = "half_pixel",
+        rounding: str = "round_prefer_floor",
+        cubic_a: float = -0.75,
+        exclude_outside: bool = False,
+        antialias: bool = False,
+        roi: Sequence[float] = (0.0, 1.0),
+    ) -> tuple[RankedTensorType, RankedTensorType]:
+        axis = shapes.check_axis(axis, x.rank)
+        check_not_empty(tensors.shape_of(x)[axis], size)
+        _check_name("mode", mode, tuple(_SUPPORT))
+        _check_name("coordinates", coordinates, _COORDINATES)
+        _check_name("rounding", rounding, _ROUNDINGS)
+        if antialias and not scale:
+            raise ValueError("the filter's length needs a scale that is known")
+        shape = (*size, len(_offsets(mode, scale if antialias else 1.0)))
+        dtype = tensors.dtype_of(x)
+        weights = weights_dtype(dtype) if dtype.is_float else dtypes.dtype("float32")
+        return tensors.tensor_type(shape, _INT64), tensors.tensor_type(shape, weights)
+
+    @staticmethod
+    def reference(
+        x: np.ndarray, axis: int, size: Sequence[int], **attrs: Any
+    ) -> tuple[np.ndarray, np.ndarray]:
+        return resize_table(x.shape[axis], size[0], dtypes.from_numpy(x.dtype), **attrs)
+
+    def legalize(self, b: Builder) -> tuple[Buffer, Buffer]:
+        return _TableProgram(b, self.python_attrs()).emit()
+
+
+def _check_name(what: str, name: str, known: Sequence[str]) -> None:
+    if name not in known:
+        raise ValueError(f"bad {what}: expected {', '.join(known)}, got `{name}`")
+
+
+def _offsets(mode: str, scale: float) -> range:
+    """The taps of a filter, counted from the element at or before the coordinate."""
+    if mode == "nearest":
+        return range(1)
+    start = int(np.floor(-_SUPPORT[mode] / min(scale, 1.0))) + 1
+    return range(start, 2 - start)
+
+
+def resize_table(
+    old: int, new: int, dtype: DType, **attrs: Any
+) -> tuple[np.ndarray, np.ndarray]:
+    """The table from ``old`` to ``new`` elements; ``attrs`` as of the operation."""
+    attrs = {**ResizeTableOp.attribute_defaults(), **attrs}
+    scale = attrs["scale"] or new / max(old, 1)
+    i = np.arange(new, dtype=np.float64)
+    length = scale * old if attrs["scale"] else new
+    at = np.zeros(new) + _coordinates(i, float(old), new, (scale, length), attrs)
+    filter_scale = min(scale, 1.0) if attrs["antialias"] else 1.0
+    offsets = np.array(_offsets(attrs["mode"], filter_scale))
+    places = _ROUND[attrs["rounding"]](at, np.floor, np.ceil)[:, None]
+    weights = np.ones((new, 1))
+    if attrs["mode"] != "nearest":
+        places = np.floor(at)[:, None] + offsets
+        distances = np.abs(places - at[:, None]) * filter_scale
+        weights = _FILTERS[attrs["mode"]](distances, attrs["cubic_a"], np.where)
+        if attrs["exclude_outside"]:
+            weights = np.where((places >= 0) & (places < old), weights, 0.0)
+        weights = weights / weights.sum(1, keepdims=True)
+    if attrs["coordinates"] == "tf_crop_and_resize":
+        weights = np.where((at >= 0) & (at <= old - 1), weights.T, 0.0).T
+    places = places.clip(0, max(0, old - 1)).astype(np.int64)
+    return places, weights.astype(
+        weights_dtype(dtype).numpy if dtype.is_float else "f4"
+    )
+
+
+# What follows is written for arrays and for scalars of tensor programs alike.
+
+Number = Any  # a float, an array of f64, or a Scalar of f64
+
+_ROUND: dict[str, Callable[..., Number]] = {
+    "floor": lambda x, floor, ceil: floor(x),
+    "ceil": lambda x, floor, ceil: ceil(x),
+    "round_prefer_floor": lambda x, floor, ceil: ceil(x - 0.5),
+    "round_prefer_ceil": lambda x, floor, ceil: floor(x + 0.5),
+}
+
+
+def _coordinates(
+    i: Number,
+    old: Number,
+    new: Number,
+    scaling: tuple[Number, Number],
+    attrs: dict[str, Any],
+) -> Number:
+    """Where element ``i`` of the new axis lies on the old one.
+
+    Args:
+        i: which; old, new: elements of the axes.
+        scaling: the scale, and the resized length, which is ``scale * old`` where a scale
+            was given, so it need not be whole.
+        attrs: of the operation.
+
+    Source: ONNX Resize-19, ``coordinate_transformation_mode``.
+    """
+    mode, (scale, length) = attrs["coordinates"], scaling
+    half = (i + 0.5) / scale - 0.5
+    if mode == "asymmetric":
+        return i / scale
+    if mode == "tf_half_pixel_for_nn":
+        return (i + 0.5) / scale
+    if mode == "pytorch_half_pixel":
+        return _unless_one(length, -0.5, lambda: half)
+    if mode == "half_pixel_symmetric":
+        return old / 2 * (1 - new / length) + half
+    if mode == "align_corners":
+        return _unless_one(length, 0.0, lambda: i * (old - 1) / (length - 1))
+    if mode == "tf_crop_and_resize":
+        begin, end = attrs["roi"]
+        span = (end - begin) * (old - 1)
+        return _unless_one(
+            length, span / 2, lambda: i * span / (length - 1)
+        ) + begin * (old - 1)
+    return half
+
+
+def _unless_one(length: Number, alone: Number, other: Callable[[], Number]) -> Number:
+    """``other()``, but ``alone`` where ``length`` is 1."""
+    if not isinstance(length, Scalar):
+        return alone if length == 1 else other()
+    value = other()
+    alone = alone if isinstance(alone, Scalar) else length * 0 + alone
+    return select(length.equal(1), alone, value)
+
+
+def _triangle(x: Number, a: float, where: Callable[..., Number]) -> Number:
+    return where(x < 1, 1 - x, x * 0)
+
+
+def _cubic(x: Number, a: float, where: Callable[..., Number]) -> Number:
+    near = ((a + 2) * x - (a + 3)) * x * x + 1
+    far = ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+    return where(x <= 1, near, where(x < 2, far, x * 0))
+
+
+_FILTERS = {"linear": _triangle, "cubic": _cubic}
+
+
+class _TableProgram:
+    """The tensor program of a :class:`ResizeTableOp`."""
+
+    def __init__(self, b: Builder, attrs: dict[str, Any]) -> None:
+        (x,) = b.inputs
+        self.b, self.attrs = b, attrs
+        self.old: Dim = x.shape[attrs["axis"]]
+        self.shape, self.dtype = b.results[1]
+        scale = attrs["scale"] if attrs["antialias"] else 1.0
+        self.filter_scale = min(scale, 1.0)
+        self.offsets = _offsets(attrs["mode"], scale)
+
+    def emit(self) -> tuple[Buffer, Buffer]:
+        places = self.b.compute(self.shape, self.place, _INT64, "places")
+        return places, self.b.compute(self.shape, self.weight, self.dtype, "weights")
+
+    def number(self, dim: Dim) -> Number:
+        size = self.b.dim(dim)
+        return size.to_scalar(_F64) if isinstance(size, Index) else float(size)
+
+    def coordinate(self, i: Index) -> Scalar:
+        old, new = self.number(self.old), self.number(self.shape[0])
+        scale = self.attrs["scale"]
+        scaling = (scale, scale * old) if scale else (new / old, new)
+        at = _coordinates(i.to_scalar(_F64), old, new, scaling, self.attrs)
+        return at if isinstance(at, Scalar) else self.b.constant(at, _F64)
+
+    def element(self, at: Scalar, k: "Index | int") -> Scalar:
+        """The ``k``-th element of the filter at a coordinate; it may lie outside."""
+        floor, ceil = (
+            lambda v, n=name: self.b.math(n, v) for name in ("floor", "ceil")
+        )
+        if self.attrs["mode"] == "nearest":
+            return _ROUND[self.attrs["rounding"]](at, floor, ceil)
+        tap = k.to_scalar(_F64) if isinstance(k, Index) else float(k)
+        return floor(at) + tap + float(self.offsets[0])
+
+    def place(self, i: Index, k: Index) -> Scalar:
+        element = self.b.cast(self.element(self.coordinate(i), k), _INT64)
+        last = self.b.dim(self.old - 1)
+        return Index.from_scalar(element).minimum(last).maximum(0).to_scalar(_INT64)
+
+    def weight(self, i: Index, k: Index) -> Scalar:
+        b, at = self.b, self.coordinate(i)
+        weight = b.constant(1.0, _F64)
+        if self.attrs["mode"] != "nearest":
+            total = self.filtered(at, 0)
+            for other in range(1, len(self.offsets)):
+                total = total + self.filtered(at, other)
+            weight = self.filtered(at, k) / total
+        if self.attrs["coordinates"] == "tf_crop_and_resize":
+            inside = (at >= 0.0) & (at <= self.number(self.old - 1))
+            weight = b.select(inside, weight, b.constant(0.0, _F64))
+        return b.cast(weight, self.dtype)
+
+    def filtered(self, at: Scalar, k: "Index | int") -> Scalar:
+        """The weight of the ``k``-th element, before all are made to add up to 1."""
+        b, element = self.b, self.element(at, k)
+        distance = b.math("absf", element - at) * self.filter_scale
+        weight = _FILTERS[self.attrs["mode"]](distance, self.attrs["cubic_a"], b.select)
+        if not self.attrs["exclude_outside"]:
+            return weight
+        inside = (element >= 0.0) & (element < self.number(self.old))
+        return b.select(inside, weight, b.constant(0.0, _F64))

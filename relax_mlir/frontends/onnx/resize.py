@@ -1,0 +1,181 @@
+"""Rules for resizing: axis by axis, by a table of places and weights."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from mlir import ir
+
+from relax_mlir.dialects import dtypes, shapes, tensors
+from relax_mlir.dialects.hooks import OnnxNode, onnx_rule
+from relax_mlir.dialects.relax.arithmetic import AddOp, SubtractOp
+from relax_mlir.dialects.relax.cast import CastOp
+from relax_mlir.dialects.relax.indexing import TakeOp
+from relax_mlir.dialects.relax.movement import ReshapeOp
+from relax_mlir.dialects.relax.resize import ResampleOp, ResizeTableOp, resize_table
+from relax_mlir.dialects.relax.slicing import known_ints, known_or_none
+from relax_mlir.dialects.shapes import Dim
+
+_CROP = "tf_crop_and_resize"
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """How one axis is resized.
+
+    Attributes:
+        axis: which; size: its new size.
+        scale: 0 for the ratio of the sizes.
+        roi: begin and end of the part to resize.
+    """
+
+    axis: int
+    size: Dim
+    scale: float = 0.0
+    roi: tuple[float, float] = (0.0, 1.0)
+
+    def changes(self, old: Dim) -> bool:
+        """Whether resizing does anything to an axis of size ``old``."""
+        is_scaled = self.scale not in (0.0, 1.0)
+        return self.size != old or is_scaled or self.roi != (0.0, 1.0)
+
+
+@onnx_rule("Upsample", since=7)
+def upsample_attribute(node: OnnxNode) -> ir.Value:
+    """Resized by scales that are an attribute.
+
+    Source: ONNX Upsample-7.
+    """
+    return _resized_by(node, node.attr("scales"))
+
+
+@onnx_rule("Upsample", since=9)
+@onnx_rule("Resize", since=10)
+def resize_by_scales(node: OnnxNode) -> ir.Value:
+    """Resized by scales that are an input.
+
+    Source: ONNX Upsample-9, Resize-10; coordinates and rounding as onnxruntime has them.
+    """
+    return _resized_by(node, known_or_none(node, 1))
+
+
+def _resized_by(node: OnnxNode, scales: Sequence[float]) -> ir.Value:
+    dims = tensors.shape_of(node.input(0))
+    x = node.input(0)
+    for axis, scale in enumerate(map(float, scales)):
+        attrs = {
+            "mode": node.attr("mode", "nearest"),
+            "coordinates": "asymmetric",
+            "rounding": "ceil" if scale < 1 else "floor",
+        }
+        x = _resized(node, x, [_Axis(axis, _scaled(dims[axis], scale), scale)], attrs)
+    return x
+
+
+@onnx_rule("Resize", since=11)
+def resize(node: OnnxNode) -> ir.Value:
+    """Resized by scales or to sizes.
+
+    Source: ONNX Resize-19.
+    """
+    coordinates = node.attr("coordinate_transformation_mode", "half_pixel")
+    attrs = {
+        "mode": node.attr("mode", "nearest"),
+        "coordinates": coordinates,
+        "rounding": node.attr("nearest_mode", "round_prefer_floor"),
+        "cubic_a": node.attr("cubic_coeff_a", -0.75),
+        "exclude_outside": bool(node.attr("exclude_outside", 0)),
+        "antialias": bool(node.attr("antialias", 0)),
+    }
+    axes = _axes(node)
+    outside = node.attr("extrapolation_value", 0.0) if coordinates == _CROP else 0.0
+    x = node.input(0)
+    if outside == 0:
+        return _resized(node, x, axes, attrs)
+    # What lies outside has no weight, so let it be zero.
+    shift = node.constant(np.array(outside).astype(tensors.dtype_of(x).numpy))
+    return AddOp(_resized(node, SubtractOp(x, shift).z, axes, attrs), shift).z
+
+
+def _axes(node: OnnxNode) -> list[_Axis]:
+    dims = tensors.shape_of(node.input(0))
+    axes = shapes.normalize_axes(node.attr("axes", range(len(dims))), len(dims))
+    rois = _rois(node, len(axes))
+    scales = known_or_none(node, 2)
+    if scales is not None and len(scales):
+        pairs = [
+            (_scaled(dims[a], float(s)), float(s))
+            for a, s in zip(axes, scales, strict=True)
+        ]
+    else:
+        policy = node.attr("keep_aspect_ratio_policy", "stretch")
+        pairs = _sized([dims[a] for a in axes], node.dims(3), policy)
+    return [
+        _Axis(a, *pair, roi) for a, pair, roi in zip(axes, pairs, rois, strict=True)
+    ]
+
+
+def _rois(node: OnnxNode, count: int) -> list[tuple[float, float]]:
+    """The part of every axis that is resized: all of it, but in one mode."""
+    if node.attr("coordinate_transformation_mode", "half_pixel") != _CROP:
+        return [(0.0, 1.0)] * count
+    roi = node.known(1).reshape(-1).tolist()
+    return list(zip(roi[:count], roi[count:], strict=True))
+
+
+def _scaled(dim: Dim, scale: float) -> Dim:
+    """``dim * scale`` rounded down; a float is a fraction, so this is exact."""
+    fraction = Fraction(scale)
+    return shapes.floordiv(dim * fraction.numerator, fraction.denominator)
+
+
+def _sized(
+    old: Sequence[Dim], new: Sequence[Dim], policy: str
+) -> list[tuple[Dim, float]]:
+    """Sizes and scales; unless the policy is to stretch, all axes get one scale."""
+    if policy == "stretch":
+        return [(size, 0.0) for size in new]
+    if not all(isinstance(dim, int) for dim in (*old, *new)):
+        raise NotImplementedError(f"`{policy}` of symbolic sizes is not supported")
+    ratios = [b / a for a, b in zip(old, new, strict=True)]
+    scale = min(ratios) if policy == "not_larger" else max(ratios)
+    return [(int(scale * size + 0.5), scale) for size in old]
+
+
+def _resized(
+    node: OnnxNode, x: ir.Value, axes: Sequence[_Axis], attrs: dict[str, Any]
+) -> ir.Value:
+    """``x`` with one axis after the other resized; numbers are weighted as floats."""
+    old, dtype = tensors.shape_of(x), tensors.dtype_of(x)
+    todo = [axis for axis in axes if axis.changes(old[axis.axis])]
+    picks = attrs["mode"] == "nearest" and attrs["coordinates"] != _CROP
+    is_cast = not picks and not dtype.is_float and bool(todo)
+    if is_cast:
+        x = CastOp(x, dtype=dtypes.dtype("float32")).y
+    for axis in todo:
+        places, weights = _table(node, x, axis, attrs)
+        if picks:
+            places = ReshapeOp(places, shape=(axis.size,)).y
+            x = TakeOp(x, places, axis=axis.axis).y
+        else:
+            x = ResampleOp(x, places, weights, axis=axis.axis).y
+    return CastOp(x, dtype=dtype).y if is_cast else x
+
+
+def _table(
+    node: OnnxNode, x: ir.Value, axis: _Axis, attrs: dict[str, Any]
+) -> tuple[ir.Value, ir.Value]:
+    """The table of an axis: constant if its sizes are numbers."""
+    old, scale = tensors.shape_of(x)[axis.axis], axis.scale
+    if attrs.get("antialias") and not scale:
+        ratio, rest = shapes.divide(axis.size, old)
+        is_static = isinstance(old, int) and isinstance(axis.size, int)
+        scale = axis.size / old if is_static else float(ratio) if rest == 0 else 0.0
+    attrs = {**attrs, "scale": scale, "roi": axis.roi}
+    if not isinstance(old, int) or not isinstance(axis.size, int):
+        table = ResizeTableOp(x, axis=axis.axis, size=(axis.size,), **attrs)
+        return table.places, table.weights
+    places, weights = resize_table(old, axis.size, tensors.dtype_of(x), **attrs)
+    return node.constant(places), node.constant(weights)

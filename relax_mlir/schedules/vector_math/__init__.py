@@ -1,0 +1,27 @@
+"""Mathematical functions of f32 vectors, written as arith and math operations."""
+
+from relax_mlir.schedules.vector_math.error_function import erf
+from relax_mlir.schedules.vector_math.exponential import (
+    cosh,
+    exp,
+    exp2,
+    expm1,
+    sinh,
+    tanh,
+)
+from relax_mlir.schedules.vector_math.inverse_trigonometric import acos, asin, atan
+from relax_mlir.schedules.vector_math.logarithm import (
+    acosh,
+    asinh,
+    atanh,
+    log,
+    log1p,
+    log2,
+    log10,
+)
+from relax_mlir.schedules.vector_math.trigonometric import cos, sin, tan
+
+__all__ = [
+    "acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "erf", "exp",
+    "exp2", "expm1", "log", "log10", "log1p", "log2", "sin", "sinh", "tan", "tanh",
+]

@@ -1,0 +1,136 @@
+"""Sine, cosine and tangent of f32 lanes.
+
+Below 2**17 the argument is reduced by Cody and Waite with three constants; a branch that
+is not taken when all lanes are below reduces the others with 96 bits of 1/pi.
+
+Source: W. J. Cody and W. Waite, Software Manual for the Elementary Functions, 1980;
+M. Payne and R. Hanek, Radian Reduction for Trigonometric Functions, 1983. Coefficients:
+our own minimax fits.
+"""
+
+import math
+
+from relax_mlir.schedules.vector_math.lanes import (
+    Lanes,
+    fma,
+    horner,
+    if_any,
+    on_lanes,
+    select,
+)
+
+__all__ = ["cos", "sin", "tan"]
+
+_PI = (3.14159274, -8.74227766e-8, -3.43024902e-15)
+_ROUND = 12582912.0  # 1.5 * 2**23: adding it rounds to an integer
+_LARGE = 2.0**17
+# sin(r) = r + r**3 * p(r*r) for |r| <= 1.58, relative error 2**-31.
+_SIN = (-0.166666672, 0.00833335053, -0.000198430935, 2.76270611e-6, -2.55032848e-8)
+# tan(r) = r + r**3 * p(r*r) for |r| <= 0.79, relative error 2**-29.3.
+_TAN = (
+    0.333333522,
+    0.13332577,
+    0.054069865,
+    0.0212301109,
+    0.0109722121,
+    -8.47393604e-05,
+    0.00446275529,
+)
+# The bits of 1 / (2 pi), 32 to a word, after seven zero bits.
+_INVERSE_TURN = (
+    0x00517CC1,
+    0xB727220A,
+    0x94FE13AB,
+    0xE8FA9A6E,
+    0xE06DB14A,
+    0xCC9E21C8,
+    0x20FF28B1,
+)
+
+
+def _phase(a: Lanes) -> Lanes:
+    """a / (2 pi) modulo 1 in units of 2**-64, for a >= 2**16."""
+    exponent = a.bits().shift_down(23) - (127 + 16)
+    first, offset = exponent >> 5, exponent & 31
+    words = [_pick_word(first, start) for start in range(4)]
+    high, middle, low = (
+        ((upper << offset) | (lower.shift_down(1).shift_down(31 - offset))).to_i64()
+        for upper, lower in zip(words, words[1:], strict=False)
+    )
+    mantissa = ((a.bits() & 0x7FFFFF) | 0x800000).to_i64()
+    return (mantissa * high << 32) + mantissa * middle + (mantissa * low).shift_down(32)
+
+
+def _pick_word(first: Lanes, start: int) -> Lanes:
+    """The word ``start`` places after ``first``, which is in 0..3."""
+    signed = [word - (word >> 31 << 32) for word in _INVERSE_TURN[start:]]
+    picked = first.like(signed[0])
+    for index in (1, 2, 3):
+        picked = select(first.equal(index), first.like(signed[index]), picked)
+    return picked
+
+
+def _reduce_any(a: Lanes, step: float, ahead: bool) -> tuple[Lanes, Lanes]:
+    """What :func:`_reduce` says for a >= 2**16, NaN for infinity."""
+    phase = _phase(a)
+    if step < 3.0:
+        phase = phase << 1
+    if ahead:
+        phase = phase + (1 << 62)
+    odd = (phase + (1 << 62)).shift_down(63)
+    rest = (phase - (odd << 63)).to_f64() * (step * 2.0**-63)
+    return odd.to_i32(), rest.to_f32() + (a - a)
+
+
+def _reduce(a: Lanes, step: float, ahead: bool = False) -> tuple[Lanes, Lanes]:
+    """n (at least its lowest bit) and r with a = n * step + r, |r| <= step / 2.
+
+    Args:
+        a: Not negative.
+        step: pi, or pi / 2.
+        ahead: Use the multiples of the step less a half: a = (n - 1/2) * step + r.
+    """
+    fold = round(math.pi / step)
+    turns = fma(a, fold / math.pi, 0.5) + _ROUND if ahead else fma(a, fold / math.pi, _ROUND)
+    n = turns - _ROUND
+    n = n - 0.5 if ahead else n
+    r = a
+    for part in _PI:
+        r = fma(n, -part / fold, r)
+    is_large = a >= _LARGE
+
+    def mend() -> tuple[Lanes, Lanes]:
+        odd, rest = _reduce_any(a, step, ahead)
+        return select(is_large, odd, turns.bits()), select(is_large, rest, r)
+
+    odd, r = if_any(is_large, mend, (turns.bits(), r))
+    return odd, r
+
+
+def _sine(r: Lanes) -> Lanes:
+    square = r * r
+    return fma(square * r, horner(square, _SIN), r)
+
+
+@on_lanes
+def sin(x: Lanes) -> Lanes:
+    """The sine."""
+    n, r = _reduce(abs(x), math.pi)
+    return _sine(r).flip((n << 31) ^ x.sign())
+
+
+@on_lanes
+def cos(x: Lanes) -> Lanes:
+    """The cosine."""
+    n, r = _reduce(abs(x), math.pi, ahead=True)
+    return _sine(r).flip(n << 31)
+
+
+@on_lanes
+def tan(x: Lanes) -> Lanes:
+    """The tangent."""
+    n, r = _reduce(abs(x), math.pi / 2)
+    square = r * r
+    tangent = fma(square * r, horner(square, _TAN), r)
+    is_odd = (n & 1).equal(1)
+    return select(is_odd, -1.0 / tangent, tangent).flip(x.sign())
