@@ -107,6 +107,9 @@ def product(dims: Iterable[Dim]) -> Dim:
 def unify(a: Dim, b: Dim) -> Dim:
     """The one size that ``a`` and ``b`` both are; a number constrains an expression.
 
+    Where one is surely not larger, as ``min(n, 512)`` next to ``n``, it is that one: what
+    reads both then reads no more than there is.
+
     Raises:
         ValueError: they differ, or are expressions not known to be equal.
     """
@@ -114,9 +117,12 @@ def unify(a: Dim, b: Dim) -> Dim:
         return a
     if isinstance(a, int) != isinstance(b, int) and not is_known_unequal(a, b):
         return a if isinstance(a, int) else b
-    if not is_known_equal(a, b):
-        raise ValueError(f"sizes differ: expected `{a}`, got `{b}`")
-    return a
+    if not is_known_unequal(a, b):
+        if is_known_equal(a, b) or is_known_le(a, b):
+            return a
+        if is_known_le(b, a):
+            return b
+    raise ValueError(f"sizes differ: expected `{a}`, got `{b}`")
 
 
 def broadcast(*shapes: Sequence[Dim]) -> Shape:

@@ -94,7 +94,7 @@ class ConvOp(Relax.Operation, name="conv"):
         groups: int = 1,
     ) -> np.ndarray:
         window = Window.of(weight.shape[2:], strides, pads, dilations)
-        sizes = window.conv_sizes(x.shape[2:])
+        sizes = window.counts(x.shape[2:])
         w = grouped(weight.astype(np.float64), 0, groups)
         y = np.zeros((x.shape[0], groups, w.shape[1], *sizes))
         for tap, read in taps(x.astype(np.float64), window, sizes, 0.0):

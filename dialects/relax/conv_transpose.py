@@ -91,27 +91,25 @@ class ConvTransposeOp(Relax.Operation, name="conv_transpose"):
         groups: int = 1,
     ) -> np.ndarray:
         window = Window.of(weight.shape[2:], strides, pads, dilations)
-        sizes = _transposed_sizes(x.shape[2:], window, output_padding)
+        cropped = _transposed_sizes(x.shape[2:], window, output_padding)
         whole = _transposed_sizes(x.shape[2:], window.without_pads(), output_padding)
+        sizes, y_sizes = (
+            [shapes.evaluate(size, {}) for size in each] for each in (whole, cropped)
+        )
         xs = grouped(x.astype(np.float64), 1, groups)
         w = grouped(weight.astype(np.float64), 0, groups)
-        y = np.zeros((len(x), groups, weight.shape[1], *whole))
-        for tap in np.ndindex(*window.kernel):
+        y = np.zeros((len(x), groups, w.shape[2], *sizes))
+        steps = list(zip(window.strides, window.dilations, x.shape[2:], strict=True))
+        for tap in np.ndindex(*weight.shape[2:]):
             where = tuple(
                 slice(t * d, t * d + s * n, s)
-                for t, s, d, n in zip(
-                    tap, window.strides, window.dilations, x.shape[2:], strict=True
-                )
+                for t, (s, d, n) in zip(tap, steps, strict=True)
             )
-            y[(..., *where)] += np.einsum(
-                "gco,ngc...->ngo...", w[(..., *tap)], xs, optimize=True
-            )
-        kept = tuple(slice(b, b + n) for b, n in zip(window.before, sizes, strict=True))
-        return (
-            y[(..., *kept)]
-            .reshape(len(x), -1 if y.size else groups * w.shape[2], *sizes)
-            .astype(x.dtype)
-        )
+            term = np.einsum("gco,ngc...->ngo...", w[(..., *tap)], xs, optimize=True)
+            y[(..., *where)] += term
+        pairs = zip(window.before, y_sizes, strict=True)
+        y = y[(..., *(slice(begin, begin + size) for begin, size in pairs))]
+        return y.reshape(len(x), groups * w.shape[2], *y_sizes).astype(x.dtype)
 
     def legalize(self, b: Builder) -> Buffer:
         x, weight = b.inputs
@@ -185,8 +183,9 @@ def _gathered(
         scaled = place + window.before[axis] - tap * window.dilations[axis]
         source = scaled // stride
         conditions += [scaled >= 0, source < b.dim(sizes[axis])]
-        if stride > 1:
-            conditions.append((scaled % stride).equal(0))
+        rest = scaled % stride
+        if isinstance(rest, Index):
+            conditions.append(rest.equal(0))
         where.append(source)
     return reduce(and_, conditions), where
 

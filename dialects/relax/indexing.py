@@ -6,8 +6,8 @@ import numpy as np
 from mlir import ir
 from mlir.ir import IntegerAttr, RankedTensorType, TypeAttr
 
-from relax_mlir.dialects import shapes, tensors
-from relax_mlir.dialects.dtypes import DType, dtype
+from relax_mlir.dialects import dtypes, shapes, tensors
+from relax_mlir.dialects.dtypes import DType
 from relax_mlir.dialects.ext import Attr, Operand, Result
 from relax_mlir.dialects.hooks import Case, OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.core import Relax
@@ -16,7 +16,7 @@ from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
 
 __all__ = ["ArangeOp", "GatherElementsOp", "GatherNdOp", "OneHotOp", "TakeOp"]
 
-INT64 = dtype("int64")
+INT64 = dtypes.dtype("int64")
 
 
 def check_indices(indices: RankedTensorType) -> None:
@@ -167,7 +167,7 @@ class GatherElementsOp(Relax.Operation, name="gather_elements"):
 
     @staticmethod
     def reference(x: np.ndarray, indices: np.ndarray, axis: int = 0) -> np.ndarray:
-        places = list(np.indices(indices.shape))
+        places: list[np.ndarray] = list(np.indices(indices.shape))
         places[axis] = clamp(indices, x.shape[axis])
         return x[tuple(places)]
 
@@ -235,12 +235,8 @@ class GatherNdOp(Relax.Operation, name="gather_nd"):
         x: RankedTensorType, indices: RankedTensorType, batch_dims: int = 0
     ) -> RankedTensorType:
         check_indices(indices)
-        shape, (*picked, depth) = tensors.shape_of(x), tensors.shape_of(indices)
-        check_depth(shape, depth, batch_dims)
-        if len(picked) < batch_dims:
-            raise ValueError(
-                f"indices must have rank over {batch_dims}, got {indices.rank}"
-            )
+        shape, (*picked, _) = tensors.shape_of(x), tensors.shape_of(indices)
+        depth = known_depth(shape, tensors.shape_of(indices), batch_dims)
         for size in shape[batch_dims : batch_dims + depth]:
             check_not_empty(size, picked)
         batch = map(shapes.unify, shape[:batch_dims], picked[:batch_dims])
@@ -254,16 +250,17 @@ class GatherNdOp(Relax.Operation, name="gather_nd"):
         x: np.ndarray, indices: np.ndarray, batch_dims: int = 0
     ) -> np.ndarray:
         *picked, depth = indices.shape
-        places: list[np.ndarray] = list(np.indices(picked))[:batch_dims]
-        for k in range(depth):
-            places.append(clamp(indices[..., k], x.shape[batch_dims + k]))
-        return np.asarray(x[tuple(places)]) if places else x.reshape(*picked, *x.shape)
+        batch = np.indices(picked)[:batch_dims]
+        inner = [clamp(indices[..., k], x.shape[batch_dims + k]) for k in range(depth)]
+        if not depth and not batch_dims:
+            return np.broadcast_to(x, (*picked, *x.shape)).copy()
+        return np.asarray(x[(*batch, *inner)])
 
     def legalize(self, b: Builder) -> Buffer:
         x, indices = b.inputs
         shape, type_ = b.results[0]
-        first, depth = self.batch_dims.value, indices.shape[-1]
-        outer = indices.rank - 1
+        first = self.batch_dims.value
+        depth, outer = known_depth(x.shape, indices.shape, first), indices.rank - 1
 
         def body(*axes: Index) -> Scalar:
             places = [
@@ -280,18 +277,26 @@ class GatherNdOp(Relax.Operation, name="gather_nd"):
         return GatherNdOp(node.input(0), node.input(1), batch_dims=first).y
 
 
-def check_depth(shape: Sequence[Dim], depth: Dim, batch_dims: int = 0) -> None:
-    """Vectors of indices must have a known length, and no more elements than x has axes.
+def known_depth(
+    shape: Sequence[Dim], indices: Sequence[Dim], batch_dims: int = 0
+) -> int:
+    """The length of the vectors of indices, which x must have axes for.
 
     Raises:
-        ValueError: they do not.
+        ValueError: it is not a number, or too large.
     """
+    if len(indices) <= batch_dims:
+        raise ValueError(
+            f"indices must have rank over {batch_dims}, got {len(indices)}"
+        )
+    depth = indices[-1]
     if not isinstance(depth, int):
         raise ValueError(f"the last size of indices must be a number, got `{depth}`")
     if not 0 <= batch_dims <= batch_dims + depth <= len(shape):
         raise ValueError(
             f"{batch_dims} batch axes and {depth} indices do not fit rank {len(shape)}"
         )
+    return depth
 
 
 class OneHotOp(Relax.Operation, name="one_hot"):
@@ -388,10 +393,10 @@ class ArangeOp(Relax.Operation, name="arange"):
     dtype: TypeAttr
 
     cases = (
-        Case(size=(5,), dtype=dtype("int64")),
-        Case(start=(7,), size=(3,), step=-2, dtype=dtype("int32")),
-        Case(start=(-3,), size=(4,), step=2, dtype=dtype("float32")),
-        Case(size=(0,), dtype=dtype("int64")),
+        Case(size=(5,), dtype=dtypes.dtype("int64")),
+        Case(start=(7,), size=(3,), step=-2, dtype=dtypes.dtype("int32")),
+        Case(start=(-3,), size=(4,), step=2, dtype=dtypes.dtype("float32")),
+        Case(size=(0,), dtype=dtypes.dtype("int64")),
     )
 
     @staticmethod
@@ -424,10 +429,9 @@ class ArangeOp(Relax.Operation, name="arange"):
     @onnx_rule("Range", since=11)
     def from_onnx(node: OnnxNode) -> ir.Value:
         known = [node.constant_or_none(i) for i in range(3)]
-        if all(array is not None for array in known):
-            return node.constant(
-                np.arange(*(array.item() for array in known), dtype=known[0].dtype)
-            )
+        numbers = [array.reshape(()) for array in known if array is not None]
+        if len(numbers) == 3:
+            return node.constant(np.arange(*numbers, dtype=numbers[0].dtype))
         (start,), (limit,), (step,) = (node.dims(i) for i in range(3))
         if not isinstance(step, int) or step == 0:
             raise ValueError(f"the step must be a number other than 0, got `{step}`")

@@ -59,7 +59,10 @@ class MatmulOp(Relax.Operation, name="matmul"):
             k = axes[-1]
             row = (axes[batch], k) if has_row else (k,)
             column = (k, axes[batch + has_row]) if has_column else (k,)
-            return x[_batch(x, axes[:batch], 2) + row] * y[_batch(y, axes[:batch], 2) + column]
+            return (
+                x[_batch(x, axes[:batch], 2) + row]
+                * y[_batch(y, axes[:batch], 2) + column]
+            )
 
         return b.reduce_over("add", shape, [x.shape[-1]], body, x.dtype, "matmul")
 
@@ -73,7 +76,9 @@ class MatmulOp(Relax.Operation, name="matmul"):
         return MatmulOp(node.input(0), node.input(1)).z
 
 
-def _batch(buffer: Buffer, axes: tuple[Index, ...], matrix_rank: int) -> "tuple[Index | int, ...]":
+def _batch(
+    buffer: Buffer, axes: tuple[Index, ...], matrix_rank: int
+) -> "tuple[Index | int, ...]":
     """Where the batch axes read an operand that may have fewer, or size 1."""
     own = buffer.shape[: max(0, buffer.rank - matrix_rank)]
     tail = axes[len(axes) - len(own) :] if own else ()

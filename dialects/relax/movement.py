@@ -127,12 +127,14 @@ def depth_to_space_from_onnx(node: OnnxNode) -> ir.Value:
 
 @onnx_rule("SpaceToDepth", since=1)
 def space_to_depth_from_onnx(node: OnnxNode) -> ir.Value:
-    """Blocks of pixels become blocks of channels."""
+    """Blocks of pixels become blocks of channels; ``mode`` says how they are laid out."""
     x, block = node.input(0), node.attr("blocksize")
     n, c, h, w = tensors.shape_of(x)
     height, width = (shapes.floordiv(size, block) for size in (h, w))
     split = ReshapeOp(x, shape=(n, c, height, block, width, block)).y
-    y = TransposeOp(split, permutation=(0, 3, 5, 1, 2, 4)).y
+    is_block_first = node.attr("mode", "DCR") == "DCR"
+    permutation = (0, 3, 5, 1, 2, 4) if is_block_first else (0, 1, 3, 5, 2, 4)
+    y = TransposeOp(split, permutation=permutation).y
     return ReshapeOp(y, shape=(n, c * block * block, height, width)).y
 
 

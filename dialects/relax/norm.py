@@ -1,24 +1,38 @@
-"""Normalisations."""
+"""Softmax and its kin, and normalisation by known statistics."""
+
+from collections.abc import Sequence
 
 import numpy as np
 from mlir import ir
-from mlir.ir import IntegerAttr, RankedTensorType
+from mlir.ir import FloatAttr, IntegerAttr, RankedTensorType
 
-from relax_mlir.dialects import shapes
+from relax_mlir.dialects import shapes, tensors
+from relax_mlir.dialects.dtypes import dtype
 from relax_mlir.dialects.ext import Operand, Result
 from relax_mlir.dialects.hooks import Case, OnnxNode, onnx_rule
+from relax_mlir.dialects.relax.arithmetic import AddOp, MultiplyOp, SubtractOp
+from relax_mlir.dialects.relax.cast import CastOp
 from relax_mlir.dialects.relax.core import Relax
-from relax_mlir.dialects.tir import Buffer, Builder
+from relax_mlir.dialects.relax.elementwise import (
+    EdgeCase,
+    computed_wide,
+    require,
+    wide_type,
+    widened,
+)
+from relax_mlir.dialects.relax.reduce import ReduceMeanOp
+from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
+
+_I64 = dtype("int64")
 
 
-class SoftmaxOp(Relax.Operation, name="softmax"):
-    """Normalised exponentials along one axis: exp(x - max x) / sum exp(x - max x).
+class AxisOp(Relax.Operation):
+    """Base of what is done to every row of numbers along one axis.
 
-    The maximum is subtracted first, so finite inputs never overflow.
-
+    Attributes:
+        axis: counted from either end.
     Shapes:
         x, y: [..., n, ...], rank >= 1, same float type; n is the size of ``axis``.
-    Source: ONNX Softmax-13; versions 1-12 flatten around ``axis`` first.
     """
 
     x: Operand[RankedTensorType]
@@ -27,31 +41,259 @@ class SoftmaxOp(Relax.Operation, name="softmax"):
 
     cases = (
         Case((5,), axis=0),
+        Case((1,), axis=0),
         Case((2, 3), axis=-1),
         Case((2, 1, 3), axis=1),
         Case((0, 4), axis=1),
+        Case((3, 0), axis=1),
         Case((3, 70), axis=1),
+        Case((3, 257), axis=1, low=-90.0, high=90.0),
         Case((2, 5, 19), axis=1),
+        Case((7, 33), axis=0),
+        Case((3, 40, "float64"), axis=1),
+        Case((3, 40, "float16"), axis=1),
+        Case((3, 40, "bfloat16"), axis=1),
+        EdgeCase((17, 4), axis=1),
     )
 
     @staticmethod
     def infer(x: RankedTensorType, axis: int = -1) -> RankedTensorType:
-        shapes.check_axis(axis, x.rank)
+        require("f", x)
+        shapes.check_axis(axis, len(tensors.shape_of(x)))
         return x
+
+    @classmethod
+    def _from_onnx_inputs(cls, node: OnnxNode) -> ir.Value:
+        return cls(node.input(0), axis=node.attr("axis", -1)).results[0]
+
+
+class SoftmaxOp(AxisOp, name="softmax", onnx=("Softmax", 13)):
+    """Normalised exponentials along one axis: exp(x - max x) / sum exp(x - max x).
+
+    The maximum is subtracted first, so finite inputs never overflow.
+
+    Source: ONNX Softmax-13; versions 1-12 flatten around ``axis`` first.
+    """
+
+    @staticmethod
+    @computed_wide
+    def reference(x: np.ndarray, axis: int) -> np.ndarray:
+        e = np.exp(x - x.max(axis, keepdims=True, initial=-np.inf))
+        return e / e.sum(axis, keepdims=True)
+
+    def legalize(self, b: Builder) -> Buffer:
+        """The sum is at least 1, so its reciprocal serves the whole row."""
+        x, axes = b.buffer(self.x), [self.axis.value]
+        wide = wide_type(x.dtype)
+        top = b.reduce("max", x, axes, fn=b.wide, dtype=wide, name="max")
+        e = b.map(
+            lambda v, m: b.math("exp", b.wide(v) - m), x, top, dtype=wide, name="exp"
+        )
+        total = b.reduce("add", e, axes, name="sum")
+        factor = b.map(lambda s: 1.0 / s, total, name="reciprocal")
+        return b.map(
+            lambda v, f: b.cast(v * f, x.dtype), e, factor, dtype=x.dtype, name="scale"
+        )
+
+
+class LogSoftmaxOp(AxisOp, name="log_softmax", onnx=("LogSoftmax", 13)):
+    """The logarithm of softmax along one axis: x - max x - log sum exp(x - max x).
+
+    Source: ONNX LogSoftmax-13; versions 1-12 flatten around ``axis`` first.
+    """
+
+    @staticmethod
+    @computed_wide
+    def reference(x: np.ndarray, axis: int) -> np.ndarray:
+        shifted = x - x.max(axis, keepdims=True, initial=-np.inf)
+        return shifted - np.log(np.exp(shifted).sum(axis, keepdims=True))
+
+    def legalize(self, b: Builder) -> Buffer:
+        """The maximum is subtracted by itself: near it the differences are exact."""
+        x, axes = b.buffer(self.x), [self.axis.value]
+        wide = wide_type(x.dtype)
+        top = b.reduce("max", x, axes, fn=b.wide, dtype=wide, name="max")
+        total = b.reduce(
+            "add",
+            [x, top],
+            axes,
+            fn=lambda v, m: b.math("exp", b.wide(v) - m),
+            dtype=wide,
+            name="sum",
+        )
+        log = b.map(lambda s: b.math("log", s), total, name="log")
+        return b.map(
+            lambda v, m, s: b.cast(b.wide(v) - m - s, x.dtype),
+            *(x, top, log),
+            dtype=x.dtype,
+            name="subtract",
+        )
+
+
+class HardmaxOp(AxisOp, name="hardmax", onnx=("Hardmax", 13)):
+    """1 at the first of the largest elements along one axis, 0 elsewhere.
+
+    Source: ONNX Hardmax-13; versions 1-12 flatten around ``axis`` first.
+    """
 
     @staticmethod
     def reference(x: np.ndarray, axis: int) -> np.ndarray:
-        wide = x.astype(np.promote_types(x.dtype, np.float32))
-        e = np.exp(wide - wide.max(axis, keepdims=True))
-        return (e / e.sum(axis, keepdims=True)).astype(x.dtype)
+        if x.size == 0:
+            return x
+        place = np.arange(x.shape[axis])
+        place = place.reshape([-1] + [1] * (x.ndim - 1 - axis % x.ndim))
+        return (place == widened(x).argmax(axis, keepdims=True)).astype(x.dtype)
 
     def legalize(self, b: Builder) -> Buffer:
-        axes = [self.axis.value]
-        top = b.reduce("max", self.x, axes, name="max")
-        e = b.map(lambda v, m: b.math("exp", v - m), self.x, top, name="exp")
-        total = b.reduce("add", e, axes, name="sum")
-        return b.map(lambda v, s: v / s, e, total, name="divide")
+        x = b.buffer(self.x)
+        axis = shapes.check_axis(self.axis.value, x.rank)
+        top = b.reduce("max", x, [axis], name="max")
+        spatial = shapes.reduced(x.shape, [axis], keepdims=True)
 
-    @onnx_rule("Softmax", since=13)
-    def from_onnx(node: OnnxNode) -> ir.Value:
-        return SoftmaxOp(node.input(0), axis=node.attr("axis", -1)).y
+        def place(*points: Index) -> Scalar:
+            *outer, i = points
+            v = x[(*outer[:axis], i, *outer[axis + 1 :])]
+            found = v.equal(top[tuple(outer)]) | v.not_equal(v)
+            return b.select(found, i.to_scalar(_I64), b.constant(2**63 - 1, _I64))
+
+        first = b.reduce_over("min", spatial, [x.shape[axis]], place, _I64, "index")
+
+        def body(*points: Index) -> Scalar:
+            row = (*points[:axis], 0, *points[axis + 1 :])
+            is_first = points[axis].to_scalar(_I64).equal(first[row])
+            one, zero = (b.constant(v, x.dtype) for v in (1, 0))
+            return b.select(is_first, one, zero)
+
+        return b.compute(x.shape, body, x.dtype, "hardmax")
+
+
+class BatchNormOp(Relax.Operation, name="batch_norm"):
+    """scale * (x - mean) / sqrt(var + epsilon) + bias, with a number each per channel.
+
+    Computed in f32 for f16 and bf16.
+
+    Shapes:
+        x, y: [n, c, ...], same float type. scale, bias, mean, var: [c], floats.
+    Source: Ioffe and Szegedy, Batch Normalization, 2015; ONNX BatchNormalization-15.
+    """
+
+    x: Operand[RankedTensorType]
+    scale: Operand[RankedTensorType]
+    bias: Operand[RankedTensorType]
+    mean: Operand[RankedTensorType]
+    var: Operand[RankedTensorType]
+    y: Result[RankedTensorType]
+    epsilon: FloatAttr
+
+    cases = (
+        Case((2, 3), *[(3,)] * 4, low=0.1),
+        Case((2, 3, 5, 17), *[(3,)] * 4, low=0.1),
+        Case((2, 3, 71), *[(3,)] * 4, low=0.1, epsilon=0.5),
+        Case((1, 1, 4), *[(1,)] * 4, low=0.1),
+        Case((0, 3, 4), *[(3,)] * 4, low=0.1),
+        Case((2, 3, 2, 2, 2, "float64"), *[(3, "float64")] * 4, low=0.1),
+        Case((2, 3, 9, "float16"), *[(3, "float16")] * 4, low=0.1),
+        Case((2, 3, 9, "bfloat16"), *[(3,)] * 4, low=0.1),
+    )
+
+    @staticmethod
+    def infer(
+        x: RankedTensorType,
+        scale: RankedTensorType,
+        bias: RankedTensorType,
+        mean: RankedTensorType,
+        var: RankedTensorType,
+        epsilon: float = 1e-5,
+    ) -> RankedTensorType:
+        check_channels(x, scale, bias, mean, var)
+        return x
+
+    @staticmethod
+    @computed_wide
+    def reference(
+        x: np.ndarray,
+        scale: np.ndarray,
+        bias: np.ndarray,
+        mean: np.ndarray,
+        var: np.ndarray,
+        epsilon: float,
+    ) -> np.ndarray:
+        column = (-1, *[1] * (x.ndim - 2))
+        scale, bias, mean, var = (v.reshape(column) for v in (scale, bias, mean, var))
+        return scale * (x - mean) / np.sqrt(var + epsilon) + bias
+
+    def legalize(self, b: Builder) -> Buffer:
+        """One map, so that it joins what makes x and what reads y.
+
+        What depends on the channel alone is the same for all lanes of a vector. Usually
+        nothing is left of it: known statistics go into the weights before.
+        """
+        x = b.buffer(self.x)
+        known = [b.buffer(v) for v in (self.scale, self.bias, self.mean, self.var)]
+        wide, epsilon = wide_type(x.dtype), self.epsilon.value
+
+        def body(*points: Index) -> Scalar:
+            scale, bias, mean, var = (b.cast(v[points[1]], wide) for v in known)
+            factor = scale / b.math("sqrt", var + epsilon)
+            return b.cast((b.wide(x[points]) - mean) * factor + bias, x.dtype)
+
+        return b.compute(x.shape, body, x.dtype, "batch_norm")
+
+    @onnx_rule("BatchNormalization", since=7)
+    def from_onnx(node: OnnxNode) -> "ir.Value | Sequence[ir.Value | None]":
+        if node.attr("spatial", 1) != 1:
+            raise ValueError("statistics per element are not supported")
+        inputs = [node.input(i) for i in range(5)]
+        epsilon = node.attr("epsilon", 1e-5)
+        if node.attr("training_mode", 0):
+            return _train(node, inputs, epsilon)
+        return BatchNormOp(*inputs, epsilon=epsilon).y
+
+
+def check_channels(x: RankedTensorType, *numbers: RankedTensorType) -> None:
+    """Check that x is [n, c, ...] and each of ``numbers`` is [c], all of them floats.
+
+    Raises:
+        ValueError: they are not.
+    """
+    shape = tensors.shape_of(x)
+    for operand in (x, *numbers):
+        require("f", operand)
+    if len(shape) < 2:
+        raise ValueError(f"x must be [n, c, ...], got {shapes.format_shape(shape)}")
+    for operand in numbers:
+        found = tensors.shape_of(operand)
+        if len(found) != 1:
+            given = shapes.format_shape(found)
+            raise ValueError(f"expected a number per channel, got {given}")
+        shapes.unify(shape[1], found[0])
+
+
+def _train(
+    node: OnnxNode, inputs: Sequence[ir.Value], epsilon: float
+) -> "list[ir.Value | None]":
+    """Normalise by the statistics of the batch, and move the running ones towards them.
+
+    Source: ONNX BatchNormalization-15, ``training_mode``.
+    """
+    x, scale, bias, old_mean, old_var = inputs
+    type_ = tensors.dtype_of(old_mean)
+    wide = CastOp(x, dtype=type_).y
+    rank = len(tensors.shape_of(x))
+    axes = [axis for axis in range(rank) if axis != 1]
+    means = ReduceMeanOp(wide, axes=axes).y
+    centred = SubtractOp(wide, means).z
+    mean = ReduceMeanOp(wide, axes=axes, keepdims=False).y
+    squares = MultiplyOp(centred, centred).z
+    var = ReduceMeanOp(squares, axes=axes, keepdims=False).y
+    y = BatchNormOp(x, scale, bias, mean, var, epsilon=epsilon).y
+    momentum = node.attr("momentum", 0.9)
+    kept, added = (
+        node.constant(np.array(factor, type_.numpy))
+        for factor in (momentum, 1 - momentum)
+    )
+    pairs = ((old_mean, mean), (old_var, var))
+    return [
+        y,
+        *(AddOp(MultiplyOp(o, kept).z, MultiplyOp(n, added).z).z for o, n in pairs),
+    ]

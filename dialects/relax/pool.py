@@ -78,22 +78,8 @@ class PoolOp(Relax.Operation):
     ceil_mode: BoolAttr
 
     @staticmethod
-    def infer(
-        x: RankedTensorType,
-        kernel: Sequence[int],
-        strides: Sequence[int] = (),
-        pads: Sequence[int] = (),
-        dilations: Sequence[int] = (),
-        ceil_mode: bool = False,
-    ) -> RankedTensorType:
-        n, c, *sizes = tensors.shape_of(x)
-        if len(sizes) != len(kernel):
-            raise ValueError(
-                f"expected rank {len(kernel) + 2} for this kernel, got {x.rank}"
-            )
-        window = Window.of(kernel, strides, pads, dilations)
-        windows = window.pool_sizes(sizes, ceil_mode=ceil_mode)
-        return tensors.tensor_type((n, c, *windows), tensors.dtype_of(x))
+    def infer(x: RankedTensorType, **attrs: Any) -> Any:  # Any: some have two results
+        return _pooled_type(x, **attrs)
 
     @classmethod
     def attribute_defaults(cls) -> dict[str, Any]:
@@ -133,6 +119,25 @@ class PoolOp(Relax.Operation):
         return b.reduce_over(kind, shape, window.kernel, body, kept, "pool")
 
 
+def _pooled_type(
+    x: RankedTensorType,
+    kernel: Sequence[int],
+    strides: Sequence[int] = (),
+    pads: Sequence[int] = (),
+    dilations: Sequence[int] = (),
+    ceil_mode: bool = False,
+) -> RankedTensorType:
+    """[n, c, windows...]."""
+    n, c, *sizes = tensors.shape_of(x)
+    if len(sizes) != len(kernel):
+        raise ValueError(
+            f"expected rank {len(kernel) + 2} for this kernel, got {x.rank}"
+        )
+    window = Window.of(kernel, strides, pads, dilations)
+    windows = window.pool_sizes(sizes, ceil_mode=ceil_mode)
+    return tensors.tensor_type((n, c, *windows), tensors.dtype_of(x))
+
+
 def _elements(window: Window, axes: Sequence[Index]) -> list[Index]:
     """The element of x at a point [n, c, windows..., taps...]."""
     rank = len(window.kernel)
@@ -150,7 +155,7 @@ def _windows(
 ) -> np.ndarray:
     """What all windows read: [taps, n, c, windows...]."""
     window = Window.of(kernel, strides, pads, dilations)
-    sizes = window.pool_sizes(x.shape[2:], ceil_mode=ceil_mode)
+    sizes = window.counts(x.shape[2:], ceil_mode=ceil_mode)
     return np.stack([read for _, read in taps(x, window, sizes, fill)])
 
 
@@ -212,7 +217,7 @@ class MaxPoolWithIndicesOp(PoolOp, name="max_pool_with_indices"):
     def infer(
         x: RankedTensorType, column_major: bool = False, **attrs: Any
     ) -> tuple[RankedTensorType, RankedTensorType]:
-        y = PoolOp.infer(x, **attrs)
+        y = _pooled_type(x, **attrs)
         return y, tensors.tensor_type(tensors.shape_of(y), _INT64)
 
     @staticmethod
@@ -276,7 +281,8 @@ def _column_major(b: Builder, shape: Sequence[Dim], positions: Buffer) -> Buffer
             step = shapes.floordiv(step, dim)
             total = rest % b.dim(dim) * b.dim(step) + total
             rest = rest // b.dim(dim)
-        return (rest * b.dim(shapes.product(shape[2:])) + total).to_scalar(_INT64)
+        total = rest * b.dim(shapes.product(shape[2:])) + total
+        return Index(Index.value_of(total)).to_scalar(_INT64)
 
     return b.map(convert, positions, name="column_major")
 
@@ -298,7 +304,7 @@ class AveragePoolOp(PoolOp, name="average_pool"):
     def infer(
         x: RankedTensorType, count_include_pad: bool = False, **attrs: Any
     ) -> RankedTensorType:
-        return PoolOp.infer(x, **attrs)
+        return _pooled_type(x, **attrs)
 
     @staticmethod
     def reference(
@@ -308,7 +314,7 @@ class AveragePoolOp(PoolOp, name="average_pool"):
         **attrs: Any,
     ) -> np.ndarray:
         window = Window.of(**{"strides": (), "pads": (), "dilations": (), **attrs})
-        sizes = window.pool_sizes(x.shape[2:], ceil_mode=ceil_mode)
+        sizes = window.counts(x.shape[2:], ceil_mode=ceil_mode)
         total = _windows(x.astype(np.float64), 0.0, ceil_mode=ceil_mode, **attrs).sum(0)
         count = _counts(window, x.shape[2:], sizes, count_include_pad)
         return (total / np.maximum(count, 1)).astype(x.dtype)
@@ -358,7 +364,7 @@ def _overlap(
     reach = last * stride - before + dilation * (kernel - 1)
     if begin <= -before and shapes.is_known_le(reach + 1, end):
         return kernel
-    start = at * stride - before
+    start = Index(Index.value_of(at * stride - before))
     early = ((begin - start).maximum(0) + (dilation - 1)) // dilation
     in_time = ((b.dim(end) - start).maximum(0) + (dilation - 1)) // dilation
     return (in_time.minimum(kernel) - early).maximum(0)
@@ -396,7 +402,7 @@ class LpPoolOp(PoolOp, name="lp_pool"):
 
     @staticmethod
     def infer(x: RankedTensorType, p: int = 2, **attrs: Any) -> RankedTensorType:
-        return PoolOp.infer(x, **attrs)
+        return _pooled_type(x, **attrs)
 
     @staticmethod
     def reference(x: np.ndarray, p: int = 2, **attrs: Any) -> np.ndarray:

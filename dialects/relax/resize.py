@@ -101,7 +101,8 @@ class ResampleOp(Relax.Operation, name="resample"):
     def legalize(self, b: Builder) -> Buffer:
         x, places, weights = b.inputs
         shape, dtype = b.results[0]
-        axis, taps = self.axis.value % x.rank, places.shape[-1]
+        axis = self.axis.value % x.rank
+        taps = shapes.evaluate(places.shape[-1], {})
 
         def term(k: "Index | int", *axes: Index) -> Scalar:
             place = clamped(b, places[axes[axis], k], x.shape[axis])

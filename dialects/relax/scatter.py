@@ -11,9 +11,9 @@ from relax_mlir.dialects.ext import Operand, Result
 from relax_mlir.dialects.hooks import Case, OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.core import Relax
 from relax_mlir.dialects.relax.indexing import (
-    check_depth,
     check_indices,
     check_reach,
+    known_depth,
     wrap,
     wrapped,
 )
@@ -159,8 +159,8 @@ class ScatterNdOp(Relax.Operation, name="scatter_nd"):
         reduction: str = "none",
     ) -> RankedTensorType:
         _check_updates(x, indices, updates, reduction)
-        shape, (*picked, depth) = tensors.shape_of(x), tensors.shape_of(indices)
-        check_depth(shape, depth)
+        shape, (*picked, _) = tensors.shape_of(x), tensors.shape_of(indices)
+        depth = known_depth(shape, tensors.shape_of(indices))
         _check_shape(updates, (*picked, *shape[depth:]))
         return x
 
@@ -182,7 +182,7 @@ class ScatterNdOp(Relax.Operation, name="scatter_nd"):
 
     def legalize(self, b: Builder) -> Buffer:
         x, indices, _ = b.inputs
-        outer, depth = indices.rank - 1, indices.shape[-1]
+        outer, depth = indices.rank - 1, known_depth(x.shape, indices.shape)
 
         def place(axes: Sequence[Index]) -> list[Index]:
             picked = [

@@ -26,7 +26,7 @@ class Window:
         before, after: elements of padding.
     """
 
-    kernel: tuple[Dim, ...]
+    kernel: tuple[int, ...]
     strides: tuple[int, ...]
     dilations: tuple[int, ...]
     before: tuple[int, ...]
@@ -42,12 +42,17 @@ class Window:
         """From an operator's attributes; an empty one stands for 1s, or 0s of padding.
 
         Raises:
-            ValueError: one has another length than the rest.
+            ValueError: one has another length than the rest, or the kernel is symbolic.
         """
         rank = len(kernel)
+        known = tuple(size for size in kernel if isinstance(size, int))
+        if len(known) != rank:
+            raise ValueError(
+                f"kernel sizes must be numbers, got {shapes.format_shape(kernel)}"
+            )
         pads = tuple(pads) or (0,) * (2 * rank)
         window = Window(
-            tuple(kernel),
+            known,
             tuple(strides) or (1,) * rank,
             tuple(dilations) or (1,) * rank,
             pads[:rank],
@@ -89,6 +94,13 @@ class Window:
                 strict=True,
             )
         )
+
+    def counts(
+        self, sizes: Sequence[int], *, ceil_mode: bool = False
+    ) -> tuple[int, ...]:
+        """:meth:`pool_sizes` of an array."""
+        found = self.pool_sizes(sizes, ceil_mode=ceil_mode)
+        return tuple(shapes.evaluate(size, {}) for size in found)
 
     def positions(self, windows: Sequence[Index], taps: Sequence[Index]) -> list[Index]:
         """The elements of the input that these windows read at these taps."""

@@ -407,9 +407,7 @@ class Builder:
         block = ir.Block.create_at_start(op.regions[0], types, locations)
         with ir.InsertionPoint(block):
             step, *carried = block.arguments
-            values = [
-                Scalar(v, s.dtype) for v, s in zip(carried, start, strict=True)
-            ]
+            values = [Scalar(v, s.dtype) for v, s in zip(carried, start, strict=True)]
             following = body(Index(step), *values)
             ir.Operation.create("scf.yield", operands=[s.value for s in following])
         return [Scalar(r, s.dtype) for r, s in zip(op.results, start, strict=True)]

@@ -41,7 +41,7 @@ _Delete = ctypes.CFUNCTYPE(None, c_void_p)
 
 
 def run_pass_manager(
-    manager: PassManager, module: ir.Module, *, release_gil: bool
+    manager: PassManager, module: ir.OpView, *, release_gil: bool
 ) -> list[str] | None:
     """Run all passes of ``manager``.
 

@@ -1,4 +1,4 @@
-# pyright: strict
+# pyright: strict, reportUnknownMemberType=false, reportUnknownArgumentType=false
 """Watching a pipeline run: dumps, times, reproducers."""
 
 import hashlib

@@ -51,7 +51,7 @@ def stages(target: Target) -> tuple[Stage, ...]:
         ),
         Stage("tir", "relax-legalize,relax-fuse-ops,tir-fuse"),
         Stage("planned", "relax-plan-memory,relax-lower-main"),
-        Stage("linalg", "tir-to-linalg"),
+        Stage("linalg", "cse,tir-to-linalg"),
         Stage("loops", f"schedule-apply{{vector-bits={bits}}},convert-linalg-to-loops"),
         Stage("llvm", f"schedule-lower-abi,{_TO_LLVM}"),
     )

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import onnx
-from onnx import defs, helper
+from onnx import helper
 
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.frontends.onnx.graph import (
@@ -129,7 +130,7 @@ def _newest(versions: Sequence[int], opset: int) -> int | None:
     return max((version for version in versions if version <= opset), default=None)
 
 
-def _defaults(schema: defs.OpSchema) -> dict[str, onnx.AttributeProto]:
+def _defaults(schema: Any) -> dict[str, onnx.AttributeProto]:
     found = {n: a.default_value for n, a in schema.attributes.items()}
     return {name: value for name, value in found.items() if value.name}
 

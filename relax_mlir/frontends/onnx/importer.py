@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from relax_mlir.dialects import relax  # noqa: F401: its operators register their rules
 from relax_mlir.errors import ImportError_, UnsupportedError
 from relax_mlir.frontends.onnx.build import GraphBuilder
 from relax_mlir.frontends.onnx.functions import Functions
@@ -121,4 +120,3 @@ def _prepared(model: Model) -> tuple[Graph, Model]:
     return replace(graph, initializers=weights), replace(
         converted.model, where=model.where
     )
-

@@ -124,8 +124,10 @@ class OnnxReport:
         operators = len(self.uncovered)
         count = sum(len(found.nodes) for found in self.uncovered.values())
         lines = [
-            f"{self.where}: there is no rule for {_counted(operators, 'operator')}, "
-            f"used by {_counted(count, 'node')}:",
+            (
+                f"{self.where}: there is no rule for {_counted(operators, 'operator')}, "
+                f"used by {_counted(count, 'node')}:"
+            ),
             *(f"  {found}" for found in self.uncovered.values()),
         ]
         if self.problems:

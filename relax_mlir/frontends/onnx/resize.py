@@ -15,7 +15,7 @@ from relax_mlir.dialects.relax.cast import CastOp
 from relax_mlir.dialects.relax.indexing import TakeOp
 from relax_mlir.dialects.relax.movement import ReshapeOp
 from relax_mlir.dialects.relax.resize import ResampleOp, ResizeTableOp, resize_table
-from relax_mlir.dialects.relax.slicing import known_ints, known_or_none
+from relax_mlir.dialects.relax.slicing import known_or_none
 from relax_mlir.dialects.shapes import Dim
 
 _CROP = "tf_crop_and_resize"

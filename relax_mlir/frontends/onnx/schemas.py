@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from onnx import AttributeProto, defs
 
@@ -20,8 +21,8 @@ class _Signature:
     attributes: Mapping[str, tuple[int, bool]]  # type, and whether it is required
 
 
-def find_schema(op_type: str, opset: int) -> defs.OpSchema | None:
-    """The standard's definition of ``Name`` or ``domain::Name`` in that opset."""
+def find_schema(op_type: str, opset: int) -> Any:  # Any: its stub lacks the functions
+    """The ``OpSchema`` of ``Name`` or ``domain::Name`` in that opset, or None."""
     domain, _, name = op_type.rpartition("::")
     try:
         return defs.get_schema(name, opset, domain)

@@ -8,7 +8,7 @@ from typing import Any, overload
 import numpy as np
 from mlir import ir
 
-from relax_mlir.dialects import dtypes, shapes, tensors
+from relax_mlir.dialects import dtypes, tensors
 from relax_mlir.dialects.relax.cast import CastOp
 from relax_mlir.dialects.relax.core import ConstantOp, ShapeToTensorOp
 from relax_mlir.dialects.relax.movement import ReshapeOp
@@ -98,10 +98,11 @@ def retyped(
 
 def emit(value: GraphValue, pool: MutableMapping[str, np.ndarray]) -> ir.Value:
     """The value in the module; a known one is put there now."""
-    if value.value is None:
+    found = value.value
+    if found is None:
         with ir.Location.name(value.name):
-            value.value = _emitted(value, pool)
-    return value.value
+            found = value.value = _emitted(value, pool)
+    return found
 
 
 def _emitted(value: GraphValue, pool: MutableMapping[str, np.ndarray]) -> ir.Value:
@@ -155,7 +156,7 @@ class Operands(Sequence["ir.Value | None"]):
 
     def __getitem__(
         self, index: int | slice
-    ) -> "ir.Value | None | list[ir.Value | None]":
+    ) -> "ir.Value | list[ir.Value | None] | None":
         """Operand ``index``, None if left out."""
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]

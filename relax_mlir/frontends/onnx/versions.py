@@ -12,6 +12,7 @@ from onnx import (
     shape_inference,
     version_converter,
 )
+from onnx.defs import onnx_opset_version
 
 from relax_mlir.dialects.hooks import find_onnx_rule, onnx_operators
 from relax_mlir.errors import ImportError_, UnsupportedError
@@ -39,7 +40,7 @@ class Converted:
 
 
 def conversion_target(graph: Graph, opsets: Mapping[str, int]) -> int | None:
-    """The first opset at which all nodes have rules that only start later; None: this one.
+    """The first opset at which all nodes have rules or bodies; None: the model's own.
 
     Rules for the model's own opset are preferred: the converter loses names, and some
     of its adapters are missing.
@@ -53,16 +54,24 @@ def conversion_target(graph: Graph, opsets: Mapping[str, int]) -> int | None:
 
 
 def _start(node: Node, opset: int) -> int:
-    later = onnx_operators().get(node.op_type, ())
-    if not later or find_onnx_rule(node.op_type, opset) is not None:
+    """The first opset from ``opset`` on at which a node can be built, if there is one."""
+    if find_onnx_rule(node.op_type, opset) is not None:
         return opset
-    schema = find_schema(node.op_type, opset)
-    if (
-        schema is not None
-        and min(schema.function_opset_versions, default=opset + 1) <= opset
-    ):
+    starts = [*onnx_operators().get(node.op_type, ()), *_bodies(node.op_type, opset)]
+    if any(start <= opset for start in starts):  # of a body: a rule would be found
         return opset
-    return min(later)
+    return min(starts, default=opset)
+
+
+def _bodies(op_type: str, opset: int) -> list[int]:
+    """The opsets at which the standard says what an operator computes."""
+    found: list[int] = []
+    for version in {opset, onnx_opset_version()}:
+        schema = find_schema(op_type, version)
+        if schema is not None:
+            found += schema.function_opset_versions
+            found += schema.context_dependent_function_opset_versions
+    return found
 
 
 def convert(model: Model, graph: Graph, target: int) -> Converted:
@@ -104,11 +113,12 @@ def convert(model: Model, graph: Graph, target: int) -> Converted:
 
 def _check_nodes(model: Model, graph: Graph) -> None:
     """What the checker would say without naming the node."""
-    for node in walk_nodes(graph):
-        try:
+    node = None
+    try:
+        for node in walk_nodes(graph):
             check_node(node, model.opsets.get(node.domain, 0))
-        except ValueError as error:
-            raise ImportError_(f"{model.where}: {node}: {sentence(error)}") from error
+    except ValueError as error:
+        raise ImportError_(f"{model.where}: {node}: {sentence(error)}") from error
 
 
 def _first_line(error: Exception) -> str:

@@ -2,16 +2,18 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from mlir import ir
 from mlir.dialects import func
 
-from relax_mlir.dialects import shapes, tensors
+from relax_mlir.dialects import tensors
 from relax_mlir.dialects.relax.core import CallTirOp, RelaxOperation, TupleGetItemOp
-from relax_mlir.dialects.shapes import Dim
+from relax_mlir.dialects.shapes import Dim, Expr
 from relax_mlir.dialects.tir import Builder
 from relax_mlir.errors import PassError
 from relax_mlir.module import IRModule
+from relax_mlir.renaming import Renaming, by_symbol, dims_of, whole
 from relax_mlir.rewriting import Pass, replace
 
 __all__ = ["Legalize", "SymbolTable", "emit_program"]
@@ -46,16 +48,54 @@ def emit_program(op: RelaxOperation, name: str) -> tuple[func.FuncOp, tuple[Dim,
         The function, and the value of each symbol in terms of the caller's.
     """
     operands = flat_operands(op)
-    results = [r.type for r in op.results]
-    names = _canonical_names([*(o.type for o in operands), *results])
+    renaming = _renaming(op, operands)
     builder = Builder(
         name,
         operands,
-        [tensors.substitute_type(o.type, names) for o in operands],
-        [tensors.substitute_type(t, names) for t in results],
+        [renaming.type(o.type) for o in operands],
+        [renaming.type(r.type) for r in op.results],
+        renaming.symbols or None,
     )
     function = builder.finish(op.legalize(builder))
-    return function, tuple(shapes.symbol(n) for n in names)
+    return function, tuple(renaming.sizes(builder.symbols))
+
+
+def _renaming(op: RelaxOperation, operands: Sequence[ir.Value]) -> Renaming:
+    """Names for whole dimensions if the operation does not look into them, else symbols.
+
+    It does not if it infers the renamed result from the renamed operands.
+    """
+    attrs = op.python_attrs()
+    mentioned = [d for value in attrs.values() for d in _dims_in(value)]
+    dims = dims_of([*(o.type for o in operands), *(r.type for r in op.results)])
+    if all(isinstance(d, int) for d in dims) and not mentioned:
+        return whole(dims)
+    renaming = whole(dims)
+    if not mentioned and _infers(op, renaming, attrs):
+        return renaming
+    return by_symbol([*dims, *mentioned])
+
+
+def _infers(op: RelaxOperation, renaming: Renaming, attrs: dict[str, Any]) -> bool:
+    types = [
+        renaming.type(o.type)
+        if isinstance(o, ir.Value)
+        else tuple(renaming.type(e.type) for e in o)
+        for o in op.unpacked_operands()
+    ]
+    try:
+        inferred = op.infer(*types, **attrs)
+    except ValueError:
+        return False
+    inferred = inferred if isinstance(inferred, tuple) else (inferred,)
+    return list(inferred) == [renaming.type(r.type) for r in op.results]
+
+
+def _dims_in(value: object) -> list[Dim]:
+    """The symbolic sizes in an attribute's value."""
+    if isinstance(value, tuple):
+        return [d for item in value for d in _dims_in(item)]
+    return [value] if isinstance(value, Expr) else []
 
 
 def flat_operands(op: RelaxOperation) -> list[ir.Value]:
@@ -64,15 +104,6 @@ def flat_operands(op: RelaxOperation) -> list[ir.Value]:
     for operand in op.unpacked_operands():
         flat += [operand] if isinstance(operand, ir.Value) else operand
     return flat
-
-
-def _canonical_names(types: Sequence[ir.Type]) -> dict[str, Dim]:
-    names: dict[str, Dim] = {}
-    for type_ in types:
-        for dim in tensors.shape_of(type_):
-            for name in () if isinstance(dim, int) else shapes.symbols_of(dim):
-                names.setdefault(name, shapes.symbol(f"s{len(names)}"))
-    return names
 
 
 @dataclass(frozen=True)
@@ -110,31 +141,38 @@ def _legalize(
     programs: dict[tuple[str, ...], tuple[str, tuple[str, ...]]],
 ) -> None:
     operands = flat_operands(op)
-    names = _canonical_names(
-        [*(o.type for o in operands), *(r.type for r in op.results)]
-    )
-    key = _key(op, operands, names)
+    renaming = _renaming(op, operands)
+    key = _key(op, operands, renaming)
     if key not in programs:
         callee = table.unique(op.OPERATION_NAME.split(".", 1)[1])
         with ir.InsertionPoint(module.mlir.body), op.location:
             try:
-                emit_program(op, callee)
+                function, _ = emit_program(op, callee)
             except ValueError as error:
                 raise PassError(
                     f"{op.location}: `{op.OPERATION_NAME}`: {error}"
                 ) from error
-        programs[key] = (callee, ())
-    replace_by_call(op, operands, programs[key][0], [shapes.symbol(n) for n in names])
+        programs[key] = (callee, symbols_of(function))
+    callee, names = programs[key]
+    replace_by_call(op, operands, callee, renaming.sizes(names))
+
+
+def symbols_of(function: func.FuncOp) -> tuple[str, ...]:
+    """The names of a tensor program's symbols, in order."""
+    if "arg_attrs" not in function.attributes:
+        return ()
+    attrs = map(ir.DictAttr, function.attributes["arg_attrs"])
+    return tuple(a["tir.symbol"].value for a in attrs if "tir.symbol" in a)
 
 
 def _key(
-    op: RelaxOperation, operands: list[ir.Value], names: dict[str, Dim]
+    op: RelaxOperation, operands: list[ir.Value], renaming: Renaming
 ) -> tuple[str, ...]:
-    types = [
-        str(tensors.substitute_type(v.type, names)) for v in (*operands, *op.results)
-    ]
+    types = [str(renaming.type(v.type)) for v in (*operands, *op.results)]
     attrs = [f"{n}={op.attributes[n]}" for n in op.attribute_fields]
-    return (op.OPERATION_NAME, *types, *attrs)
+    # Attributes may mention symbols: what they are called inside is part of the program.
+    names = [f"{theirs}={ours}" for theirs, ours in renaming.symbols.items()]
+    return (op.OPERATION_NAME, *types, *attrs, *names)
 
 
 def replace_by_call(

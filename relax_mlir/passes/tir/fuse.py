@@ -1,5 +1,6 @@
 """``tir-fuse``: the calls of a primitive function become one tensor program."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mlir import ir
@@ -7,8 +8,10 @@ from mlir.dialects import func
 
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.relax.core import CallTirOp
+from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import AllocBufferOp, BlockOp, Buffer, Builder, Index
 from relax_mlir.module import IRModule
+from relax_mlir.renaming import Renaming, by_symbol, dims_of, whole
 from relax_mlir.rewriting import Pass, erase, replace, walk
 
 __all__ = ["Fuse"]
@@ -25,45 +28,65 @@ class Fuse(Pass):
 
     def run(self, module: IRModule) -> None:
         programs = {f.name.value: f for f in module.functions()}
+        callers: dict[str, list[ir.OpView]] = {}
+        for op in walk(module.mlir.operation):
+            if op.operation.name == "func.call":
+                callers.setdefault(op.attributes["callee"].value, []).append(op)
         merged: dict[str, str] = {}
         for function in module.functions():
             if "relax.primitive" in function.attributes:
-                _replace_calls(module, function, _merge(function, programs), merged)
+                fused, sizes = _merge(function, programs)
+                callee = _first_equal(fused, function, merged)
+                for call in callers.get(function.name.value.removesuffix(_OLD), []):
+                    _call_program(call, function, callee, sizes)
+                function.operation.erase()
         _drop_unused(module)
 
 
-def _merge(primitive: func.FuncOp, programs: dict[str, func.FuncOp]) -> func.FuncOp:
-    """One program in place of the calls of ``primitive``."""
+_OLD = ".old"
+
+
+def _merge(
+    primitive: func.FuncOp, programs: dict[str, func.FuncOp]
+) -> tuple[func.FuncOp, list[Dim]]:
+    """One program in place of the calls of ``primitive``, and the values of its symbols."""
     block = primitive.entry_block
     *operations, terminator = block.operations
     inputs, result = list(block.arguments), terminator.operands[0]
-    names = _canonical_names([*(v.type for v in inputs), result.type])
+    calls = [o for o in operations if o.operation.name == "relax.call_tir"]
+    renaming = _renaming(inputs, result, calls)
     with ir.InsertionPoint(primitive), primitive.location:
         builder = Builder(
             primitive.name.value + ".fused",
             inputs,
-            [tensors.substitute_type(v.type, names) for v in inputs],
-            [tensors.substitute_type(result.type, names)],
+            [renaming.type(v.type) for v in inputs],
+            [renaming.type(result.type)],
+            renaming.symbols or None,
         )
         buffers = dict(zip(inputs, builder.inputs, strict=True))
-        for op in operations:
-            if op.operation.name == "relax.call_tir":
-                callee = programs[op.attributes["callee"].value]
-                buffers[op.results[0]] = _inline_call(
-                    builder, op, callee, buffers, names
-                )
+        for call in calls:
+            callee = programs[call.attributes["callee"].value]
+            buffers[call.results[0]] = _inline_call(
+                builder, call, callee, buffers, renaming
+            )
         fused = builder.finish(buffers[result])
     _inline_maps(fused)
-    return fused
+    return fused, renaming.sizes(builder.symbols)
 
 
-def _canonical_names(types: list[ir.Type]) -> dict[str, shapes.Dim]:
-    names: dict[str, shapes.Dim] = {}
-    for type_ in types:
-        for dim in tensors.shape_of(type_):
-            for name in () if isinstance(dim, int) else shapes.symbols_of(dim):
-                names.setdefault(name, shapes.symbol(f"s{len(names)}"))
-    return names
+def _renaming(
+    inputs: Sequence[ir.Value], result: ir.Value, calls: Sequence[ir.OpView]
+) -> Renaming:
+    """Names for whole dimensions if no call needs more of them than that, else symbols."""
+    dims = dims_of([*(v.type for v in inputs), result.type])
+    renaming = whole(dims)
+    needed = [
+        d for call in calls for d in tensors.python_value(call.attributes["sizes"])
+    ]
+    inner = dims_of([call.results[0].type for call in calls])
+    if all(isinstance(d, int) or d in renaming.dims for d in [*needed, *inner]):
+        return renaming
+    return by_symbol([*dims, *needed, *inner])
 
 
 def _inline_call(
@@ -71,15 +94,15 @@ def _inline_call(
     call: CallTirOp,
     callee: func.FuncOp,
     buffers: dict[ir.Value, Buffer],
-    names: dict[str, shapes.Dim],
+    renaming: Renaming,
 ) -> Buffer:
     """Copy the callee's operations; its destination becomes a buffer of the program."""
-    type_ = tensors.substitute_type(call.results[0].type, names)
+    type_ = renaming.type(call.results[0].type)
     out = builder.alloc(tensors.shape_of(type_), tensors.dtype_of(type_))
     arguments = list(callee.arguments)
     sources = [buffers[v].value for v in tensors.elements(call.operands[0])]
     sizes = [
-        Index.value_of(builder.dim(shapes.substitute(d, names)))
+        Index.value_of(builder.dim(renaming.dim(d)))
         for d in tensors.python_value(call.attributes["sizes"])
     ]
     mapping = dict(zip(arguments, [*sources, out.value, *sizes], strict=True))
@@ -190,30 +213,30 @@ def _inline_load(writer: BlockOp, load: ir.OpView) -> None:
             _clone(op, mapping)
 
 
-def _replace_calls(
-    module: IRModule, primitive: func.FuncOp, fused: func.FuncOp, merged: dict[str, str]
-) -> None:
-    """Call the program where the primitive function was called."""
+def _first_equal(
+    fused: func.FuncOp, primitive: func.FuncOp, merged: dict[str, str]
+) -> str:
+    """Give the program its primitive's name; the name of the first program equal to it."""
     name = primitive.name.value
-    primitive.attributes["sym_name"] = ir.StringAttr.get(name + ".old")
+    primitive.attributes["sym_name"] = ir.StringAttr.get(name + _OLD)
     fused.attributes["sym_name"] = ir.StringAttr.get("fused")
     text = fused.operation.get_asm(use_local_scope=True, assume_verified=True)
-    callee = merged.setdefault(text, name)
     fused.attributes["sym_name"] = ir.StringAttr.get(name)
-    for op in list(walk(module.mlir.operation)):
-        if op.operation.name == "func.call" and op.attributes["callee"].value == name:
-            _call_program(op, callee)
-    primitive.operation.erase()
+    return merged.setdefault(text, name)
 
 
-def _call_program(call: ir.OpView, callee: str) -> None:
-    names = _canonical_names([*(v.type for v in call.operands), call.results[0].type])
-    sizes = [shapes.symbol(n) for n in names]
+def _call_program(
+    call: ir.OpView, primitive: func.FuncOp, callee: str, sizes: Sequence[Dim]
+) -> None:
+    """Call the program where the primitive function was called."""
+    theirs = dims_of([v.type for v in primitive.arguments])
+    ours = dims_of([v.type for v in call.operands])
+    names = {} if theirs == ours else shapes.bind_shape(theirs, ours)
     with ir.InsertionPoint(call), call.location:
         new = CallTirOp(
             list(call.operands),
             callee=callee,
-            sizes=tensors.shape_attr(sizes),
+            sizes=tensors.shape_attr([shapes.substitute(d, names) for d in sizes]),
             results=[call.results[0].type],
         )
     replace(call, new.result)

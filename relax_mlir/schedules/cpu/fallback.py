@@ -21,8 +21,12 @@ class Fallback:
         return True
 
     def emit(self, kernel: Kernel) -> None:
-        """Move all operations into the loop over tiles."""
-        operations = list(kernel.block.operations)[:-1]
+        """Move all operations into the loop over tiles, but for sizes."""
+        operations = [
+            o
+            for o in list(kernel.block.operations)[:-1]
+            if not o.operation.name.startswith("arith.")
+        ]
 
         def tile(_: ir.Value) -> None:
             inside = ir.InsertionPoint.current.block

@@ -1,0 +1,68 @@
+"""What the sizes of a caller are called inside a tensor program."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+
+from relax_mlir.dialects import shapes, tensors
+from relax_mlir.dialects.shapes import Dim, Expr
+
+__all__ = ["Renaming", "by_symbol", "dims_of", "whole"]
+
+
+@dataclass(frozen=True)
+class Renaming:
+    """Sizes of a caller as ``s0``, ``s1``, ... of a program, in order of appearance.
+
+    Attributes:
+        symbols: per symbol of the caller, the program's.
+        dims: per whole dimension of the caller, the program's.
+    """
+
+    symbols: Mapping[str, Dim]
+    dims: Mapping[Dim, Dim]
+
+    def dim(self, dim: Dim) -> Dim:
+        """One size."""
+        if dim in self.dims:
+            return self.dims[dim]
+        return shapes.substitute(dim, self.symbols)
+
+    def type(self, type_: ir.RankedTensorType) -> ir.RankedTensorType:
+        """A tensor type."""
+        shape = tensors.shape_of(type_)
+        if all(isinstance(dim, int) for dim in shape):
+            return type_
+        return tensors.tensor_type(
+            [self.dim(d) for d in shape], tensors.dtype_of(type_)
+        )
+
+    def sizes(self, names: Sequence[str]) -> list[Dim]:
+        """What the symbols of the program are for the caller."""
+        theirs = {str(ours): shapes.symbol(name) for name, ours in self.symbols.items()}
+        theirs.update((str(ours), dim) for dim, ours in self.dims.items())
+        return [theirs[name] for name in names]
+
+
+def by_symbol(dims: Iterable[Dim]) -> Renaming:
+    """Every symbol gets a name; dimensions stay expressions of them."""
+    names: dict[str, Dim] = {}
+    for dim in dims:
+        for name in () if isinstance(dim, int) else shapes.symbols_of(dim):
+            names.setdefault(name, shapes.symbol(f"s{len(names)}"))
+    return Renaming(names, {})
+
+
+def whole(dims: Iterable[Dim]) -> Renaming:
+    """Every dimension that is no number gets a name, whatever it is made of."""
+    found: dict[Dim, Dim] = {}
+    for dim in dims:
+        if isinstance(dim, Expr):
+            found.setdefault(dim, shapes.symbol(f"s{len(found)}"))
+    return Renaming({}, found)
+
+
+def dims_of(types: Iterable[ir.Type]) -> list[Dim]:
+    """All dimensions of tensor types, in order."""
+    return [dim for type_ in types for dim in tensors.shape_of(type_)]
