@@ -190,6 +190,13 @@ class ConstantOp(Relax.Operation, name="constant"):
         ).copy()
 
     @staticmethod
+    def scalar(value: float, dtype: DType) -> ir.Value:
+        """A constant of rank 0, in the IR."""
+        type_ = tensors.tensor_type((), dtype)
+        attr = _dense(np.array(value), dtype, type_)
+        return ConstantOp(value=attr, results=[type_]).y
+
+    @staticmethod
     def of(
         array: np.ndarray, constants: MutableMapping[str, np.ndarray], key: str
     ) -> ir.Value:

@@ -67,6 +67,11 @@ def clamp(indices: np.ndarray, size: int) -> np.ndarray:
     return wrap(indices, size).clip(0, max(0, size - 1))
 
 
+def grid(shape: Sequence[int]) -> list[np.ndarray]:
+    """The coordinates of all points of an array, axis by axis."""
+    return [np.asarray(axis) for axis in np.indices(shape)]
+
+
 class TakeOp(Relax.Operation, name="take"):
     """Slices of x along one axis, picked by indices.
 
@@ -167,7 +172,7 @@ class GatherElementsOp(Relax.Operation, name="gather_elements"):
 
     @staticmethod
     def reference(x: np.ndarray, indices: np.ndarray, axis: int = 0) -> np.ndarray:
-        places: list[np.ndarray] = list(np.indices(indices.shape))
+        places = grid(indices.shape)
         places[axis] = clamp(indices, x.shape[axis])
         return x[tuple(places)]
 
@@ -250,7 +255,7 @@ class GatherNdOp(Relax.Operation, name="gather_nd"):
         x: np.ndarray, indices: np.ndarray, batch_dims: int = 0
     ) -> np.ndarray:
         *picked, depth = indices.shape
-        batch = np.indices(picked)[:batch_dims]
+        batch = grid(picked)[:batch_dims]
         inner = [clamp(indices[..., k], x.shape[batch_dims + k]) for k in range(depth)]
         if not depth and not batch_dims:
             return np.broadcast_to(x, (*picked, *x.shape)).copy()
@@ -429,9 +434,10 @@ class ArangeOp(Relax.Operation, name="arange"):
     @onnx_rule("Range", since=11)
     def from_onnx(node: OnnxNode) -> ir.Value:
         known = [node.constant_or_none(i) for i in range(3)]
-        numbers = [array.reshape(()) for array in known if array is not None]
-        if len(numbers) == 3:
-            return node.constant(np.arange(*numbers, dtype=numbers[0].dtype))
+        arrays = [array for array in known if array is not None]
+        if len(arrays) == 3:
+            begin, end, by = (array.item() for array in arrays)
+            return node.constant(np.arange(begin, end, by).astype(arrays[0].dtype))
         (start,), (limit,), (step,) = (node.dims(i) for i in range(3))
         if not isinstance(step, int) or step == 0:
             raise ValueError(f"the step must be a number other than 0, got `{step}`")

@@ -13,6 +13,7 @@ from relax_mlir.dialects.relax.core import Relax
 from relax_mlir.dialects.relax.indexing import (
     check_indices,
     check_reach,
+    grid,
     known_depth,
     wrap,
     wrapped,
@@ -92,7 +93,7 @@ class ScatterElementsOp(Relax.Operation, name="scatter_elements"):
         axis: int = 0,
         reduction: str = "none",
     ) -> np.ndarray:
-        places = list(np.indices(indices.shape))
+        places = grid(indices.shape)
         places[axis] = wrap(indices, x.shape[axis])
         return _scattered(x, places, updates, reduction)
 
@@ -176,7 +177,7 @@ class ScatterNdOp(Relax.Operation, name="scatter_nd"):
             )
             for k in range(depth)
         ]
-        inner = np.indices(updates.shape)[outer:]
+        inner = grid(updates.shape)[outer:]
         places = [np.broadcast_to(place, updates.shape) for place in places]
         return _scattered(x, [*places, *inner], updates, reduction)
 

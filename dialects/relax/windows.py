@@ -83,16 +83,16 @@ class Window:
     def pool_sizes(self, sizes: Sequence[Dim], *, ceil_mode: bool) -> tuple[Dim, ...]:
         """The number of windows; with ``ceil_mode`` the last may overhang the end."""
         return tuple(
-            shapes.pool_output(*axis, ceil_mode)
-            for axis in zip(
-                sizes,
-                self.kernel,
-                self.strides,
-                self.dilations,
-                self.before,
-                self.after,
-                strict=True,
+            shapes.pool_output(
+                size,
+                self.kernel[axis],
+                self.strides[axis],
+                self.dilations[axis],
+                self.before[axis],
+                self.after[axis],
+                ceil_mode,
             )
+            for axis, size in enumerate(sizes)
         )
 
     def counts(

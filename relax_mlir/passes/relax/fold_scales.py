@@ -36,6 +36,8 @@ def _expand_batch_norm(op: BatchNormOp) -> ir.Value | None:
     if not all(_is_constant(v) for v in (op.scale, op.bias, op.mean, op.var)):
         return None
     dtype = tensors.dtype_of(op.var)
+    if dtype != tensors.dtype_of(op.x) or dtype.bits < 32:
+        return None
     epsilon = ConstantOp.scalar(op.python_attrs()["epsilon"], dtype)
     factor = DivideOp(op.scale, SqrtOp(AddOp(op.var, epsilon).z).y).z
     shift = SubtractOp(op.bias, MultiplyOp(op.mean, factor).z).z
