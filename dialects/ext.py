@@ -123,20 +123,18 @@ class Operation(ir.OpView):
 class Dialect(ir.Dialect):
     """Base of every dialect defined in Python.
 
-    ``class Relax(Dialect, name="relax")`` makes ``Relax.Operation`` the base of its
-    operations; ``attributes`` names its attributes, one parameter of any kind each.
+    ``class Tir(Dialect, name="tir")`` names in its ``Operation`` the base class of its
+    operations, made for it alone; ``attributes`` names its attributes, one parameter of
+    any kind each.
     """
 
     attributes: ClassVar[tuple[str, ...]] = ()
     operations: ClassVar[list[type[Operation]]]
-    Operation: ClassVar[type[Operation]]
 
     def __init_subclass__(cls, *, name: str) -> None:
         cls.DIALECT_NAMESPACE = name
         cls.operations = []
-        cls.Operation = type(
-            "Operation", (Operation,), {"dialect": cls, "__doc__": cls.__doc__}
-        )
+        cls.__dict__["Operation"].dialect = cls
         _cext.register_dialect(cls)
 
     @classmethod

@@ -256,11 +256,15 @@ def _text(function: func.FuncOp) -> str:
     return function.operation.get_asm(use_local_scope=True, assume_verified=True)
 
 
+def _callee(call: ir.OpView) -> str:
+    return ir.FlatSymbolRefAttr(call.attributes["callee"]).value
+
+
 def _main_text(module: IRModule, renamed: dict[str, str]) -> str:
     declared: dict[str, str] = {}
     for op in walk(module.function("main")):
         if op.operation.name == "func.call":
-            name = renamed[op.attributes["callee"].value]
+            name = renamed[_callee(op)]
             op.attributes["callee"] = ir.FlatSymbolRefAttr.get(name, module.context)
             declared[name] = _declaration(name, op)
     bodies = [_text(module.function(n)) for n in ("main", "main_shapes")]

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from mlir import ir
 
@@ -86,18 +87,21 @@ def buffer_sizes(buffer: ir.Value) -> list[int | ir.Value | None]:
         named = _argument_sizes(buffer)
     else:
         named = iter(list(owner.operands))
-    return [size if size >= 0 else next(named) for size in buffer.type.shape]
+    shape = ir.MemRefType(buffer.type).shape
+    return [size if size >= 0 else next(named) for size in shape]
 
 
 def _argument_sizes(argument: ir.Value) -> Iterator[ir.Value | None]:
     """The symbols that are a dynamic size of a function's argument, as they stand."""
-    block = argument.owner
+    block: Any = argument.owner  # Any: the stubs take it for an operation
     attrs = list(block.owner.attributes["arg_attrs"])
     symbols = {
         a["tir.symbol"].value: value
         for a, value in zip(attrs, block.arguments, strict=True)
         if "tir.symbol" in a
     }
-    for dim in tensors.python_value(attrs[argument.arg_number]["tir.shape"]):
+    for dim in tensors.python_value(
+        attrs[ir.BlockArgument(argument).arg_number]["tir.shape"]
+    ):
         if not isinstance(dim, int):
             yield symbols.get(str(dim))

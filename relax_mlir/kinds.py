@@ -99,9 +99,10 @@ def _reads_single_axes(block: BlockOp) -> bool:
 
 
 def _access_kind(forms: "list[Linear | None]", rank: int) -> Kind:
-    if any(f is None for f in forms):
+    known = [f for f in forms if f is not None]
+    if len(known) < len(forms):
         return Kind.INJECTIVE
-    singles = [f.single_axis for f in forms]
+    singles = [f.single_axis for f in known]
     if singles == list(range(rank)):
         return Kind.ELEMENTWISE
     used = [s for s in singles if s is not None]

@@ -3,6 +3,8 @@
 import re
 from collections.abc import Mapping
 
+from typing import Any
+
 import numpy as np
 from mlir import ir
 from mlir.dialects import func
@@ -15,6 +17,8 @@ __all__ = ["IRModule"]
 
 # The parser of MLIR recurses; deeper text would end the process.
 MAX_NESTING = 500
+# The stubs do not know the exception.
+MLIRError: type[Exception] = vars(ir)["MLIRError"]
 _BRACKETS = re.compile(r"->|[{}()\[\]<>]")
 
 
@@ -57,15 +61,15 @@ class IRModule:
         _check_nesting(text)
         with new_context():
             try:
-                return IRModule(ir.Module.parse(text).operation.clone(), constants)
-            except ir.MLIRError as error:
+                return IRModule(_copy(ir.Module.parse(text).operation), constants)
+            except MLIRError as error:
                 raise IRError(
                     f"malformed module: {_first_diagnostic(error)}"
                 ) from error
 
     def clone(self) -> "IRModule":
         """A copy in the same context; the arrays are shared."""
-        return IRModule(self.mlir.operation.clone(), self.constants)
+        return IRModule(_copy(self.mlir.operation), self.constants)
 
     def functions(self) -> list[func.FuncOp]:
         """All functions, in order."""
@@ -93,11 +97,16 @@ class IRModule:
         """
         try:
             self.mlir.operation.verify()
-        except ir.MLIRError as error:
+        except MLIRError as error:
             raise IRError(f"invalid module: {_first_diagnostic(error)}") from error
 
     def __str__(self) -> str:
         return str(self.mlir)
+
+
+def _copy(module: ir.Operation) -> ModuleOp:
+    copy: Any = module.clone()  # Any: the stubs do not know that it is a ModuleOp
+    return copy
 
 
 def _check_nesting(text: str) -> None:
@@ -112,6 +121,6 @@ def _check_nesting(text: str) -> None:
             raise IRError(f"malformed module: nested deeper than {MAX_NESTING} levels")
 
 
-def _first_diagnostic(error: ir.MLIRError) -> str:
+def _first_diagnostic(error: Any) -> str:
     parts = [f"{d.location}: {d.message}" for d in error.error_diagnostics]
     return "; ".join(parts) or str(error)

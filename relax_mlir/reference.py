@@ -7,7 +7,7 @@ import numpy as np
 from mlir import ir
 
 from relax_mlir.dialects import shapes, tensors
-from relax_mlir.dialects.relax.core import RelaxOperation
+from relax_mlir.dialects.relax.core import ConstantOp, RelaxOperation, TupleGetItemOp
 from relax_mlir.errors import RelaxError, UnsupportedError
 from relax_mlir.module import IRModule
 
@@ -49,19 +49,19 @@ def trace(
 def _bind(
     parameters: Sequence[ir.Value], inputs: Sequence[np.ndarray]
 ) -> dict[str, int]:
-    sizes: dict[str, int] = {}
+    theirs: list[shapes.Dim] = []
+    ours: list[int] = []
     for number, (parameter, array) in enumerate(zip(parameters, inputs, strict=True)):
         expected = tensors.shape_of(parameter)
         if len(expected) != array.ndim:
             raise ValueError(
                 f"input {number}: expected rank {len(expected)}, got {array.ndim}"
             )
-        for dim, size in zip(expected, array.shape, strict=True):
-            bound = shapes.bind(dim, size, sizes)
-            if bound is None:
-                raise ValueError(f"input {number}: expected {dim}, got {size}")
-            sizes.update(bound)
-    return sizes
+        theirs += expected
+        ours += array.shape
+    return {
+        name: int(str(size)) for name, size in shapes.bind_shape(theirs, ours).items()
+    }
 
 
 def _step(
@@ -70,10 +70,10 @@ def _step(
     name = op.operation.name
     if name == "builtin.unrealized_conversion_cast":
         return [[values[v] for v in op.operands]]
-    if name == "relax.constant":
+    if isinstance(op, ConstantOp):
         return [op.array(module.constants)]
-    if name == "relax.tuple_get_item":
-        return [values[op.operands[0]][op.attributes["index"].value]]
+    if isinstance(op, TupleGetItemOp):
+        return [values[op.operands[0]][op.python_attrs()["index"]]]
     if not isinstance(op, RelaxOperation) or not hasattr(op, "reference"):
         raise UnsupportedError(f"{op.location}: `{name}` has no definition in numpy")
     return evaluate(op, [values[v] for v in op.operands], sizes)
@@ -90,7 +90,7 @@ def evaluate(
     """
     attrs = {n: _concrete(v, sizes) for n, v in op.python_attrs().items()}
     try:
-        result = op.reference(*operands, **attrs)
+        result = getattr(op, "reference")(*operands, **attrs)  # noqa: B009 - not in the base
     except RelaxError:
         raise
     except Exception as error:

@@ -40,7 +40,9 @@ class Renaming:
 
     def sizes(self, names: Sequence[str]) -> list[Dim]:
         """What the symbols of the program are for the caller."""
-        theirs = {str(ours): shapes.symbol(name) for name, ours in self.symbols.items()}
+        theirs: dict[str, Dim] = {
+            str(ours): shapes.symbol(name) for name, ours in self.symbols.items()
+        }
         theirs.update((str(ours), dim) for dim, ours in self.dims.items())
         return [theirs[name] for name in names]
 

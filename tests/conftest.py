@@ -32,9 +32,10 @@ _CHECK = re.compile(
 )
 _OTHER_MARKS = {"COM", "NOTE", "RUN", "TODO"}
 
-hypothesis.settings.register_profile("ci", derandomize=True, deadline=None)
-if os.environ.get("CI"):
-    hypothesis.settings.load_profile("ci")
+# No deadline: a busy machine is not a bug.
+hypothesis.settings.register_profile("local", deadline=None)
+hypothesis.settings.register_profile("ci", deadline=None, derandomize=True)
+hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -707,7 +707,8 @@ for name, anchors in trials[int(sys.argv[2]):]:
     changed = module.clone()
     text = upstream.nested(anchors, name, "")
     with contextlib.suppress(upstream.UpstreamError, ValueError):
-        upstream.run_pass(changed.mlir, text, verify=True)
+        upstream.run_pass(changed.mlir, text)
+        changed.verify()
         if lost(changed):
             print(name, refused)
 """

@@ -226,4 +226,4 @@ class WhereOp(Relax.Operation, name="where", onnx=("Where", 9)):
 
     def legalize(self, b: Builder) -> Buffer:
         out = tensors.dtype_of(self.z)
-        return b.map(b.select, self.condition, self.x, self.y, dtype=out, name="where")
+        return b.map(b.select, *b.inputs, dtype=out, name="where")

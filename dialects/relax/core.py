@@ -144,10 +144,7 @@ class Relax(Dialect, name="relax"):
     """Graphs of tensor operations: what a model computes."""
 
     attributes = ("shape", "const")
-
-
-RelaxOperation.dialect = Relax
-Relax.Operation = RelaxOperation
+    Operation = RelaxOperation
 
 
 class ConstantOp(Relax.Operation, name="constant"):

@@ -196,14 +196,14 @@ class BinaryOp(Relax.Operation):
         return tensors.tensor_type(common_shape(x, y), require("fiu", x, y))
 
     def legalize(self, b: Builder) -> Buffer:
-        """One map."""
+        """One map, the same where x and y are one value: it reads both inputs."""
         out = tensors.dtype_of(self.results[0])
         name = self.OPERATION_NAME.split(".")[1]
 
         def element(u: Scalar, v: Scalar) -> Scalar:
             return b.cast(self.scalar(b, b.wide(u), b.wide(v)), out)
 
-        return b.map(element, self.x, self.y, dtype=out, name=name)
+        return b.map(element, *b.inputs, dtype=out, name=name)
 
 
 def common_shape(*types: RankedTensorType) -> tuple[Dim, ...]:

@@ -74,7 +74,7 @@ class StridedSliceOp(Relax.Operation, name="strided_slice"):
         for axis, (begin, end, step) in enumerate(
             zip(begins, ends, strides, strict=True)
         ):
-            first = shapes.slice_begin(x.shape[axis], begin, step)
+            first = shapes.evaluate(shapes.slice_begin(x.shape[axis], begin, step), {})
             count = shapes.evaluate(shapes.sliced(x.shape[axis], begin, end, step), {})
             x = x.take(first + step * np.arange(count), axis)
         return x

@@ -105,7 +105,7 @@ class Window:
     def positions(self, windows: Sequence[Index], taps: Sequence[Index]) -> list[Index]:
         """The elements of the input that these windows read at these taps."""
         return [
-            window * stride + tap * dilation - before
+            Index(Index.value_of(window * stride + tap * dilation - before))
             for window, tap, stride, dilation, before in zip(
                 windows, taps, self.strides, self.dilations, self.before, strict=True
             )

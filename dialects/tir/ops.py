@@ -4,9 +4,13 @@ from collections.abc import Sequence
 
 from mlir import ir
 
-from relax_mlir.dialects.ext import Attr, Dialect, Operand, Region, Result
+from relax_mlir.dialects.ext import Attr, Dialect, Operand, Operation, Region, Result
 
 __all__ = ["AllocBufferOp", "BlockOp", "CallPackedOp", "Tir"]
+
+
+class TirOperation(Operation):
+    """Base of the tir operations."""
 
 
 class Tir(Dialect, name="tir"):
@@ -15,6 +19,8 @@ class Tir(Dialect, name="tir"):
     A program is a ``func.func`` with ``tir.prim_func``; its arguments are buffers,
     destinations last, then the symbolic sizes as ``index`` values.
     """
+
+    Operation = TirOperation
 
 
 class BlockOp(Tir.Operation, name="block"):

@@ -124,7 +124,7 @@ class Pipeline:
         leaves = list(_leaves(self.elements, ()))
         for number, (anchors, leaf) in enumerate(leaves, start=1):
             step = Step(number, len(leaves), leaf.name, _nested_text(anchors, leaf))
-            run = functools.partial(_run_leaf, anchors, leaf, module, verify)
+            run = functools.partial(_run_leaf, anchors, leaf, module)
             with module.context, ir.Location.unknown():
                 _run_step(step, run, module, verify, instruments)
 
@@ -150,8 +150,6 @@ def opt(
         PassError: a pass of MLIR failed, or a pass left an invalid module.
     """
     parsed = Pipeline.parse(pipeline)
-    if verify:
-        _verify(module)  # copying an invalid module is not safe
     copy = module.clone()
     parsed.run(copy, verify=verify, instruments=instruments)
     return copy
@@ -276,14 +274,11 @@ def _add_notes(error: Exception, step: Step, lines: list[str]) -> None:
 
 
 def _run_leaf(
-    anchors: tuple[str, ...],
-    leaf: OurPass | UpstreamPass,
-    module: IRModule,
-    verify: bool,
+    anchors: tuple[str, ...], leaf: OurPass | UpstreamPass, module: IRModule
 ) -> None:
     if isinstance(leaf, UpstreamPass):
         text = upstream.nested(anchors, leaf.name, leaf.options)
-        upstream.run_pass(module.mlir, text, verify=verify)
+        upstream.run_pass(module.mlir, text)
     elif _is_per_function(type(leaf.value)):
         for function in module.functions():
             if not function.is_external:

@@ -58,6 +58,8 @@ def run(
         return _versions()
     if arguments.list_passes:
         return _pass_list()
+    if arguments.target is not None and arguments.to is None:
+        raise _UsageError("--target needs --to, the level to lower to")
     name, text = _read(arguments.input, stdin)
     parts = _split(text) if arguments.split_input_file else [text]
     outputs = [_process(p, name, arguments, stderr or sys.stderr) for p in parts]

@@ -1,6 +1,7 @@
 """Small models of every kind, and seeded ways to damage them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sized
+from typing import TypeVar
 
 import numpy as np
 import onnx
@@ -73,7 +74,9 @@ _MODELS = (
 
 _EXTREMES = (0, -1, 1, 2, 7, -7, 2**31 - 1, 2**31, -(2**31), 2**62, 2**63 - 1, -(2**63))
 
-Mutation = Callable[[np.random.Generator, onnx.ModelProto], None]
+T = TypeVar("T")
+Rng = np.random.Generator
+Mutation = Callable[[Rng, onnx.ModelProto], None]
 
 
 def base_models() -> list[onnx.ModelProto]:
@@ -85,7 +88,7 @@ def base_models() -> list[onnx.ModelProto]:
     return models
 
 
-def mutated_bytes(rng: np.random.Generator, data: bytes) -> bytes:
+def mutated_bytes(rng: Rng, data: bytes) -> bytes:
     """Bytes flipped, cut, doubled or put in."""
     buffer = bytearray(data)
     for _ in range(rng.integers(1, 6)):
@@ -104,7 +107,7 @@ def mutated_bytes(rng: np.random.Generator, data: bytes) -> bytes:
     return bytes(buffer)
 
 
-def mutated_model(rng: np.random.Generator, model: onnx.ModelProto) -> onnx.ModelProto:
+def mutated_model(rng: Rng, model: onnx.ModelProto) -> onnx.ModelProto:
     """A copy of a model with a few fields changed."""
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
@@ -117,11 +120,15 @@ def mutated_model(rng: np.random.Generator, model: onnx.ModelProto) -> onnx.Mode
     return copy
 
 
-def _pick(rng: np.random.Generator, items):
-    items = list(items)
-    if not items:
+def _pick(rng: Rng, items: Iterable[T]) -> T:
+    choices = list(items)
+    if not choices:
         raise IndexError
-    return items[rng.integers(0, len(items))]
+    return choices[rng.integers(0, len(choices))]
+
+
+def _index(rng: Rng, items: Sized) -> int:
+    return int(rng.integers(0, len(items)))
 
 
 def _names(model: onnx.ModelProto) -> list[str]:
@@ -130,40 +137,40 @@ def _names(model: onnx.ModelProto) -> list[str]:
     return [*names, *(v.name for v in (*graph.input, *graph.output)), "", "nobody"]
 
 
-def _extreme(rng: np.random.Generator) -> int:
+def _extreme(rng: Rng) -> int:
     return int(_pick(rng, _EXTREMES))
 
 
-def _rename_input(rng, model) -> None:
+def _rename_input(rng: Rng, model: onnx.ModelProto) -> None:
     node = _pick(rng, model.graph.node)
-    node.input[rng.integers(0, len(node.input))] = _pick(rng, _names(model))
+    node.input[_index(rng, node.input)] = _pick(rng, _names(model))
 
 
-def _rename_output(rng, model) -> None:
+def _rename_output(rng: Rng, model: onnx.ModelProto) -> None:
     node = _pick(rng, model.graph.node)
-    node.output[rng.integers(0, len(node.output))] = _pick(rng, _names(model))
+    node.output[_index(rng, node.output)] = _pick(rng, _names(model))
 
 
-def _add_input(rng, model) -> None:
+def _add_input(rng: Rng, model: onnx.ModelProto) -> None:
     _pick(rng, model.graph.node).input.append(_pick(rng, _names(model)))
 
 
-def _drop_input(rng, model) -> None:
+def _drop_input(rng: Rng, model: onnx.ModelProto) -> None:
     node = _pick(rng, model.graph.node)
-    del node.input[int(rng.integers(0, len(node.input))) :]
+    del node.input[_index(rng, node.input) :]
 
 
-def _other_op(rng, model) -> None:
+def _other_op(rng: Rng, model: onnx.ModelProto) -> None:
     ops = "Add Conv Relu Reshape Gemm Concat Slice Identity Foo Max Split If MatMul"
     ops += " Expand Range Loop Pad Resize Where Cast ConstantOfShape MaxPool ReduceSum"
     _pick(rng, model.graph.node).op_type = _pick(rng, ops.split())
 
 
-def _other_domain(rng, model) -> None:
+def _other_domain(rng: Rng, model: onnx.ModelProto) -> None:
     _pick(rng, model.graph.node).domain = _pick(rng, ["", "local", "ai.onnx", "x.y"])
 
 
-def _other_attribute(rng, model) -> None:
+def _other_attribute(rng: Rng, model: onnx.ModelProto) -> None:
     node = _pick(rng, model.graph.node)
     names = ["axis", "axes", "perm", "to", "alpha", "value", "pads", "value_ints"]
     values = [
@@ -178,27 +185,28 @@ def _other_attribute(rng, model) -> None:
     node.attribute.append(helper.make_attribute(name, values[position]))
 
 
-def _extreme_attribute(rng, model) -> None:
+def _extreme_attribute(rng: Rng, model: onnx.ModelProto) -> None:
     attribute = _pick(rng, [a for n in model.graph.node for a in n.attribute])
     if attribute.type == AttributeProto.INT:
         attribute.i = _extreme(rng)
     elif attribute.type == AttributeProto.INTS:
-        attribute.ints[rng.integers(0, len(attribute.ints))] = _extreme(rng)
+        attribute.ints[_index(rng, attribute.ints)] = _extreme(rng)
     elif attribute.type == AttributeProto.TENSOR:
         _damage_tensor(rng, attribute.t)
     else:
-        attribute.type = int(rng.integers(0, 15))
+        kind = int(rng.integers(0, 15))
+        attribute.type = kind  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def _drop_attribute(rng, model) -> None:
+def _drop_attribute(rng: Rng, model: onnx.ModelProto) -> None:
     node = _pick(rng, model.graph.node)
-    del node.attribute[int(rng.integers(0, len(node.attribute)))]
+    del node.attribute[_index(rng, node.attribute)]
 
 
-def _damage_tensor(rng, tensor) -> None:
+def _damage_tensor(rng: Rng, tensor: onnx.TensorProto) -> None:
     kind = rng.integers(0, 5)
     if kind == 0:
-        tensor.dims[rng.integers(0, len(tensor.dims))] = _extreme(rng)
+        tensor.dims[_index(rng, tensor.dims)] = _extreme(rng)
     elif kind == 1:
         tensor.data_type = int(rng.integers(-1, 40))
     elif kind == 2:
@@ -211,48 +219,48 @@ def _damage_tensor(rng, tensor) -> None:
         entry.key, entry.value = "location", _pick(rng, ["", "..", "/etc/passwd", "x"])
 
 
-def _damage_initializer(rng, model) -> None:
+def _damage_initializer(rng: Rng, model: onnx.ModelProto) -> None:
     _damage_tensor(rng, _pick(rng, model.graph.initializer))
 
 
-def _other_type(rng, model) -> None:
+def _other_type(rng: Rng, model: onnx.ModelProto) -> None:
     value = _pick(rng, [*model.graph.input, *model.graph.output])
     kind = rng.integers(0, 4)
     if kind == 0:
         value.type.tensor_type.elem_type = int(rng.integers(-1, 40))
     elif kind == 1:
         dims = value.type.tensor_type.shape.dim
-        dims[rng.integers(0, len(dims))].dim_value = _extreme(rng)
+        _pick(rng, dims).dim_value = _extreme(rng)
     elif kind == 2:
         dims = value.type.tensor_type.shape.dim
         texts = ["", "?", "a b", "n + 1", "0x", "-1", "((", "é", "n" * 9999]
-        dims[rng.integers(0, len(dims))].dim_param = _pick(rng, texts)
+        _pick(rng, dims).dim_param = _pick(rng, texts)
     else:
         value.ClearField("type")
 
 
-def _other_opset(rng, model) -> None:
+def _other_opset(rng: Rng, model: onnx.ModelProto) -> None:
     _pick(rng, model.opset_import).version = int(rng.integers(-1, 40))
 
 
-def _drop_node(rng, model) -> None:
-    del model.graph.node[int(rng.integers(0, len(model.graph.node)))]
+def _drop_node(rng: Rng, model: onnx.ModelProto) -> None:
+    del model.graph.node[_index(rng, model.graph.node)]
 
 
-def _move_node(rng, model) -> None:
+def _move_node(rng: Rng, model: onnx.ModelProto) -> None:
     nodes = list(model.graph.node)
-    nodes.insert(0, nodes.pop(int(rng.integers(0, len(nodes)))))
+    nodes.insert(0, nodes.pop(_index(rng, nodes)))
     copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
     del model.graph.node[:]
     model.graph.node.extend(copies)
 
 
-def _other_value(rng, model) -> None:
+def _other_value(rng: Rng, model: onnx.ModelProto) -> None:
     value = _pick(rng, [*model.graph.input, *model.graph.output])
     value.name = _pick(rng, _names(model))
 
 
-def _drop_value(rng, model) -> None:
+def _drop_value(rng: Rng, model: onnx.ModelProto) -> None:
     del _pick(rng, [model.graph.input, model.graph.output, model.graph.initializer])[:1]
 
 

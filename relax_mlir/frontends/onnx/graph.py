@@ -181,11 +181,12 @@ def operator_name(domain: str, name: str) -> str:
 
 def _text(names: "Iterable[str | bytes]") -> tuple[str, ...]:
     """Names as text; protobuf gives bytes where they are no UTF-8."""
-    found = tuple(names)
-    for name in found:
+    found: list[str] = []
+    for name in names:
         if isinstance(name, bytes):
             raise ValueError(f"a name is not UTF-8 text: {name[:80]!r}")
-    return found
+        found.append(name)
+    return tuple(found)
 
 
 def _check_names(names: Iterable[str], what: str) -> None:

@@ -58,13 +58,13 @@ def resize_by_scales(node: OnnxNode) -> ir.Value:
 
     Source: ONNX Upsample-9, Resize-10; coordinates and rounding as onnxruntime has them.
     """
-    return _resized_by(node, known_or_none(node, 1))
+    return _resized_by(node, node.known(1).tolist())
 
 
 def _resized_by(node: OnnxNode, scales: Sequence[float]) -> ir.Value:
     dims = tensors.shape_of(node.input(0))
     x = node.input(0)
-    for axis, scale in enumerate(map(float, scales)):
+    for axis, scale in enumerate(scales):
         attrs = {
             "mode": node.attr("mode", "nearest"),
             "coordinates": "asymmetric",
@@ -137,11 +137,16 @@ def _sized(
     """Sizes and scales; unless the policy is to stretch, all axes get one scale."""
     if policy == "stretch":
         return [(size, 0.0) for size in new]
-    if not all(isinstance(dim, int) for dim in (*old, *new)):
+    pairs = [
+        (before, after)
+        for before, after in zip(old, new, strict=True)
+        if isinstance(before, int) and isinstance(after, int)
+    ]
+    if len(pairs) != len(old):
         raise NotImplementedError(f"`{policy}` of symbolic sizes is not supported")
-    ratios = [b / a for a, b in zip(old, new, strict=True)]
+    ratios = [after / before for before, after in pairs]
     scale = min(ratios) if policy == "not_larger" else max(ratios)
-    return [(int(scale * size + 0.5), scale) for size in old]
+    return [(int(scale * size + 0.5), scale) for size, _ in pairs]
 
 
 def _resized(
@@ -168,14 +173,20 @@ def _table(
     node: OnnxNode, x: ir.Value, axis: _Axis, attrs: dict[str, Any]
 ) -> tuple[ir.Value, ir.Value]:
     """The table of an axis: constant if its sizes are numbers."""
-    old, scale = tensors.shape_of(x)[axis.axis], axis.scale
-    if attrs.get("antialias") and not scale:
-        ratio, rest = shapes.divide(axis.size, old)
-        is_static = isinstance(old, int) and isinstance(axis.size, int)
-        scale = axis.size / old if is_static else float(ratio) if rest == 0 else 0.0
-    attrs = {**attrs, "scale": scale, "roi": axis.roi}
-    if not isinstance(old, int) or not isinstance(axis.size, int):
-        table = ResizeTableOp(x, axis=axis.axis, size=(axis.size,), **attrs)
+    old, new = tensors.shape_of(x)[axis.axis], axis.size
+    attrs = {**attrs, "scale": axis.scale, "roi": axis.roi}
+    if attrs.get("antialias") and not axis.scale:
+        attrs["scale"] = _ratio(old, new)
+    if not isinstance(old, int) or not isinstance(new, int):
+        table = ResizeTableOp(x, axis=axis.axis, size=(new,), **attrs)
         return table.places, table.weights
-    places, weights = resize_table(old, axis.size, tensors.dtype_of(x), **attrs)
+    places, weights = resize_table(old, new, tensors.dtype_of(x), **attrs)
     return node.constant(places), node.constant(weights)
+
+
+def _ratio(old: Dim, new: Dim) -> float:
+    """``new / old``, or 0 if it is not known."""
+    if isinstance(old, int) and isinstance(new, int):
+        return new / old
+    quotient, rest = shapes.divide(new, old)
+    return float(quotient) if isinstance(quotient, int) and rest == 0 else 0.0

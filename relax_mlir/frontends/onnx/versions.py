@@ -55,7 +55,8 @@ def conversion_target(graph: Graph, opsets: Mapping[str, int]) -> int | None:
 
 def _start(node: Node, opset: int) -> int:
     """The first opset from ``opset`` on at which a node can be built, if there is one."""
-    if find_onnx_rule(node.op_type, opset) is not None:
+    is_built = find_onnx_rule(node.op_type, opset) is not None
+    if is_built or find_schema(node.op_type, opset) is None:
         return opset
     starts = [*onnx_operators().get(node.op_type, ()), *_bodies(node.op_type, opset)]
     if any(start <= opset for start in starts):  # of a body: a rule would be found

@@ -11,6 +11,7 @@ from relax_mlir.dialects.relax.core import ConstantOp
 from relax_mlir.dialects.relax.exponential import SqrtOp
 from relax_mlir.dialects.relax.movement import ReshapeOp
 from relax_mlir.dialects.relax.norm import BatchNormOp
+from relax_mlir.dialects.shapes import Dim
 from relax_mlir.module import IRModule
 from relax_mlir.rewriting import Pass, pattern, rewrite_greedily
 
@@ -65,7 +66,7 @@ def _scale_weights(op: MultiplyOp) -> ir.Value | None:
     return None
 
 
-def _channel_shape(factor: ir.Value, conv: ConvOp) -> list[int] | None:
+def _channel_shape(factor: ir.Value, conv: ConvOp) -> list[Dim] | None:
     """The factor's shape next to the weight, if it is one number per output channel."""
     shape = tensors.shape_of(factor)
     weight = tensors.shape_of(conv.weight)

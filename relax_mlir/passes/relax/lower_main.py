@@ -193,11 +193,12 @@ class _MainLowering:
         types = _result_types(call)
         targets = []
         for position, (value, type_) in enumerate(zip(results, types, strict=True)):
-            if value is None or value not in self.buffers:
-                target = self._in_arena(type_, shapes.parse(offsets[position]))
-                if value is not None:
-                    self.buffers[value] = target
-            targets.append(self.buffers[value] if value is not None else target)
+            if value is not None and value in self.buffers:
+                targets.append(self.buffers[value])
+                continue
+            targets.append(self._in_arena(type_, shapes.parse(offsets[position])))
+            if value is not None:
+                self.buffers[value] = targets[-1]
         sources = [self.buffers[v] for v in tensors.elements(call.operands[0])]
         sizes = [
             index(self._size(d)) for d in tensors.python_value(call.attributes["sizes"])

@@ -253,7 +253,8 @@ class _StatementEmitter:
         self._store(values, spatial_lanes, mask)
 
     def _arguments(self) -> list[ir.Value]:
-        return list(self.statement.body.arguments)[len(self.statement.inputs) :]
+        arguments: list[ir.Value] = list(self.statement.body.arguments)
+        return arguments[len(self.statement.inputs) :]
 
     def _start(
         self, across_lanes: bool, lanes: int, mask: ir.Value | None

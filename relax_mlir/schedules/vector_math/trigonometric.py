@@ -91,7 +91,11 @@ def _reduce(a: Lanes, step: float, ahead: bool = False) -> tuple[Lanes, Lanes]:
         ahead: Use the multiples of the step less a half: a = (n - 1/2) * step + r.
     """
     fold = round(math.pi / step)
-    turns = fma(a, fold / math.pi, 0.5) + _ROUND if ahead else fma(a, fold / math.pi, _ROUND)
+    turns = (
+        fma(a, fold / math.pi, 0.5) + _ROUND
+        if ahead
+        else fma(a, fold / math.pi, _ROUND)
+    )
     n = turns - _ROUND
     n = n - 0.5 if ahead else n
     r = a

@@ -1,0 +1,611 @@
+"""Imported models compute what onnxruntime computes, and say where things came from."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper, parser
+
+from models import bert, fashion_mlp, zoo
+from relax_mlir import IRModule, reference
+from relax_mlir.dialects import tensors
+from relax_mlir.errors import ImportError_, UnsupportedError
+from relax_mlir.frontends.onnx import build, check_onnx, import_onnx
+
+# Imported, and run by numpy and onnxruntime, in less than 0.25 s each.
+QUICK = {"fashion_mlp", "mlp_b1", "bert_tiny", "bert_tiny_decomposed"}
+
+
+def parse(text: str, opset: int = 17, ir: int = 8) -> onnx.ModelProto:
+    header = f'<ir_version: {ir}, opset_import: ["" : {opset}, "local" : 1]>'
+    return parser.parse_model(header + text)
+
+
+def expected(
+    model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]
+) -> list[np.ndarray]:
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    return [np.asarray(output) for output in session.run(None, dict(feeds))]
+
+
+def assert_same_numbers(
+    model: onnx.ModelProto,
+    feeds: Mapping[str, np.ndarray],
+    tolerance: float = 1e-5,  # f32, sums in another order
+    **options: Any,
+) -> IRModule:
+    """Import, run by numpy, compare with onnxruntime; the module, to look at."""
+    module = import_onnx(model, **options)
+    module.verify()
+    names = [a.value for a in module.function("main").attributes["relax.input_names"]]
+
+    actual = reference.run(module, *(feeds[name] for name in names))
+
+    for mine, theirs in zip(actual, expected(model, feeds), strict=True):
+        assert mine.dtype == theirs.dtype
+        assert mine.shape == theirs.shape
+        scale = max(1.0, float(np.abs(theirs.astype(np.float64)).max(initial=0)))
+        np.testing.assert_allclose(mine, theirs, rtol=0, atol=tolerance * scale)
+    return module
+
+
+def random(*shape: int, dtype: Any = np.float32) -> np.ndarray:
+    rng = np.random.default_rng(0)
+    if np.issubdtype(dtype, np.floating):
+        return rng.standard_normal(shape).astype(dtype)
+    return rng.integers(-9, 9, shape).astype(dtype)
+
+
+def operations(module: IRModule) -> list[str]:
+    """What ``main`` consists of, constants and the return apart."""
+    names = [op.operation.name for op in module.function("main").entry_block.operations]
+    return [n.removeprefix("relax.") for n in names[:-1] if n != "relax.constant"]
+
+
+def result_shapes(module: IRModule) -> list[tuple[str, ...]]:
+    types = module.function("main").type.results
+    return [tuple(map(str, tensors.shape_of(type_))) for type_ in types]
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        pytest.param(e, id=e.name, marks=() if e.name in QUICK else pytest.mark.slow)
+        for e in zoo.ENTRIES
+    ],
+)
+def test_model_computes_what_onnxruntime_computes(entry: zoo.Entry) -> None:
+    assert_same_numbers(entry.build(), entry.inputs(seed=0), entry.tolerance)
+
+
+def test_a_path_bytes_and_a_message_give_the_same_module() -> None:
+    path = fashion_mlp.path()
+    model = onnx.load(path)
+    before = model.SerializeToString(deterministic=True)
+
+    modules = [import_onnx(s) for s in (path, str(path), path.read_bytes(), model)]
+
+    assert len({str(module) for module in modules}) == 1
+    assert model.SerializeToString(deterministic=True) == before
+
+
+def test_the_perceptron_is_readable() -> None:
+    module = import_onnx(fashion_mlp.path())
+
+    main = module.function("main")
+
+    assert operations(module) == [
+        *("transpose", "matmul", "add", "relu"),
+        *("transpose", "matmul", "add"),
+    ]
+    assert [a.value for a in main.attributes["relax.input_names"]] == ["x"]
+    assert [a.value for a in main.attributes["relax.output_names"]] == ["logits"]
+    assert result_shapes(module) == [("n", "10")]
+    assert set(module.constants) == {"w0", "b0", "w1"}  # b1 has 10 elements: inline
+
+
+def test_locations_name_the_node_and_its_operator() -> None:
+    model = parse("g (float[2] x) => (float[2] y) { y = Relu (x) }")
+    model.graph.node[0].name = "layer1/relu"
+    module = import_onnx(model)
+
+    (relu, _) = list(module.function("main").entry_block.operations)
+
+    assert str(relu.location) == 'loc("layer1/relu"("Relu"))'
+
+
+# Shapes.
+
+
+def test_sizes_get_names() -> None:
+    model = parse("g (float[n, 3] x, float[2] z) => (float[n, 3] y) { y = Relu (x) }")
+    first, second = (v.type.tensor_type.shape.dim for v in model.graph.input)
+    first[0].dim_param = "batch size"
+    first[1].ClearField("dim_value")
+    second[0].dim_value = 0
+
+    module = import_onnx(model)
+
+    inputs = module.function("main").type.inputs
+    shapes = [tuple(map(str, tensors.shape_of(type_))) for type_ in inputs]
+    assert shapes == [("batch_size", "x_1"), ("z_0",)]
+
+
+def test_a_size_may_be_an_expression_over_others() -> None:
+    model = parse(
+        "g (float[past] a, float[new] b, float[k] c) => (float[k] y)"
+        "{ t = Concat <axis = 0> (a, b) y = Add (t, c) }"
+    )
+    model.graph.input[2].type.tensor_type.shape.dim[0].dim_param = "past + new"
+
+    assert result_shapes(import_onnx(model)) == [("new + past",)]
+
+
+def test_an_expression_over_unknown_names_is_one_symbol() -> None:
+    model = parse("g (float[n] x) => (float[n] y) { y = Relu (x) }")
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "2*k"
+
+    assert result_shapes(import_onnx(model)) == [("_2_k",)]
+
+
+@pytest.mark.parametrize(
+    ("shapes", "result"),
+    [
+        ({"x": [4, "n"]}, ("4", "n")),
+        ({"x": ["batch", "len"]}, ("batch", "len")),
+        ({"x": ["b", 3]}, ("b", "3")),
+        ({}, ("b", "n")),
+    ],
+)
+def test_shapes_fix_and_rename_sizes_everywhere(
+    shapes: dict[str, Sequence[int | str]], result: tuple[str, ...]
+) -> None:
+    model = parse("g (float[b, n] x, float[b, n] z) => (float[b, n] y) {y = Add(x, z)}")
+
+    module = import_onnx(model, shapes=shapes)
+
+    assert result_shapes(module) == [result]
+
+
+@pytest.mark.parametrize(
+    ("shapes", "message"),
+    [
+        ({"w": [1]}, r"shapes: there is no input `w`: expected some of `x`, `z`"),
+        ({"x": [1]}, r"shapes: `x`: expected 2 sizes, got 1"),
+        ({"x": [1, -2]}, r"shapes: `x`: bad size: expected 0 or more, got -2"),
+        ({"x": "ab"}, r"shapes: `x`: expected a list of sizes, got 'ab'"),
+        ({"x": ["(", 1]}, r"shapes: `x`: cannot read size `\(`"),
+        ({"x": [1, 2], "z": [3, 2]}, r"shapes: `b` cannot be both `1` and `3`"),
+    ],
+)
+def test_shapes_that_do_not_fit_are_errors(
+    shapes: dict[str, Sequence[int | str]], message: str
+) -> None:
+    model = parse("g (float[b, n] x, float[b, n] z) => (float[b, n] y) {y = Add(x, z)}")
+
+    with pytest.raises(ImportError_, match=message):
+        import_onnx(model, shapes=shapes)
+
+
+def test_an_input_without_a_shape_needs_one() -> None:
+    model = parse("g (float[n] x) => (float[n] y) { y = Relu (x) }")
+    model.graph.input[0].type.tensor_type.ClearField("shape")
+
+    with pytest.raises(ImportError_, match="input `x` has no shape"):
+        import_onnx(model)
+    assert result_shapes(import_onnx(model, shapes={"x": [2, "n"]})) == [("2", "n")]
+
+
+def test_computed_shapes_leave_no_operations() -> None:
+    model = bert.build(1, 32, 4, 100)
+
+    module = import_onnx(model)
+
+    assert not {"shape_to_tensor", "concat"} & set(operations(module))
+
+
+def test_sizes_become_data_where_an_operation_reads_them() -> None:
+    model = parse(
+        "g (float[n, 3] x) => (int64[2] s, int64 k, int32[2] t)"
+        "{ s = Shape (x) k = Size (x) t = Cast <to = 6> (s) }"
+    )
+
+    module = assert_same_numbers(model, {"x": random(4, 3)})
+
+    assert operations(module) == [
+        *("shape_to_tensor", "shape_to_tensor", "reshape", "shape_to_tensor", "cast")
+    ]
+
+
+# Constants.
+
+
+def test_large_weights_are_views_of_the_file(tmp_path: Path) -> None:
+    weight = random(64, 64)
+    path = save_external(tmp_path, weight)
+
+    module = import_onnx(path)
+
+    array = module.constants["w"]
+    assert isinstance(owner(array), np.memmap)
+    np.testing.assert_array_equal(array, weight)
+    assert not array.flags.writeable
+
+
+def test_an_external_file_may_hold_many_tensors_at_any_offset(tmp_path: Path) -> None:
+    weight = random(64, 64)
+    path = save_external(tmp_path, weight, offset=3)  # not aligned: copied
+
+    np.testing.assert_array_equal(import_onnx(path).constants["w"], weight)
+
+
+def save_external(folder: Path, weight: np.ndarray, offset: int = 64) -> Path:
+    model = parse("g (float[64, n] x) => (float[64, n] y) { y = MatMul (w, x) }")
+    data = b"\0" * offset + weight.tobytes() + b"\0" * 5
+    (folder / "weights.bin").write_bytes(data)
+    tensor = TensorProto(name="w", dims=weight.shape, data_type=TensorProto.FLOAT)
+    tensor.data_location = TensorProto.EXTERNAL
+    entries = {"location": "weights.bin", "offset": offset, "length": weight.nbytes}
+    for key, value in entries.items():
+        tensor.external_data.add(key=key, value=str(value))
+    model.graph.initializer.append(tensor)
+    path = folder / "model.onnx"
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+def owner(array: np.ndarray) -> Any:
+    """What holds the memory of an array."""
+    held: Any = array
+    while isinstance(held, np.ndarray) and not isinstance(held, np.memmap):
+        held = held.base
+    return held
+
+
+def test_raw_data_are_not_copied() -> None:
+    module = import_onnx(fashion_mlp.path())
+
+    assert isinstance(owner(module.constants["w0"]), bytes)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["float32", "float64", "float16", "bfloat16", "bool"]
+    + [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)],
+)
+@pytest.mark.parametrize("raw", [False, True])
+@pytest.mark.parametrize("shape", [(), (3,), (4, 5)])
+def test_constants_of_every_type_keep_their_value(
+    name: str, raw: bool, shape: tuple[int, ...]
+) -> None:
+    number = {"float32": 1, "float64": 11, "float16": 10, "bfloat16": 16, "bool": 9}
+    number |= {"int8": 3, "int16": 5, "int32": 6, "int64": 7}
+    number |= {"uint8": 2, "uint16": 4, "uint32": 12, "uint64": 13}
+    type_ = helper.tensor_dtype_to_np_dtype(number[name])
+    values = (np.arange(20)[: int(np.prod(shape))] % 2).astype(type_).reshape(shape)
+    if name == "uint64":
+        values = values * type_.type(2**64 - 1)
+    tensor = _tensor("y", number[name], values, raw)
+    graph = helper.make_graph([], "g", [], [_value_info("y", number[name])], [tensor])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+
+    (found,) = reference.run(import_onnx(model))
+
+    assert found.dtype == type_
+    np.testing.assert_array_equal(found, values)
+
+
+def _tensor(name: str, number: int, values: np.ndarray, raw: bool) -> TensorProto:
+    if raw:
+        return numpy_helper.from_array(values, name)
+    if values.dtype.itemsize == 2 and values.dtype.kind not in "iu":
+        items = values.view(np.uint16).reshape(-1).tolist()  # as bits
+        tensor = TensorProto(name=name, data_type=number, dims=values.shape)
+        tensor.int32_data.extend(items)
+        return tensor
+    return helper.make_tensor(name, number, values.shape, values.reshape(-1).tolist())
+
+
+def _value_info(name: str, number: int) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, number, None)
+
+
+def test_names_of_constants_need_no_escapes() -> None:
+    model = parse("g (float[4, 5] x) => (float[4, 5] y) { y = Add (x, w) }")
+    tensor = numpy_helper.from_array(random(4, 5), 'a"b\\c\né')
+    model.graph.initializer.append(tensor)
+    model.graph.node[0].input[1] = tensor.name
+
+    module = import_onnx(model)
+
+    assert IRModule.parse(str(module)).verify() is None
+    assert list(module.constants) == ["a_b_c__"]
+    np.testing.assert_array_equal(module.constants["a_b_c__"], random(4, 5))
+
+
+# Inputs and outputs.
+
+
+def test_outputs_may_be_inputs_and_constants_and_repeat() -> None:
+    model = parse(
+        "g (float[2] x, float[3] unused) => (float[2] x, float[2] c, float[2] y)"
+        "<float[2] c = {1, 2}> { y = Identity (x) }"
+    )
+    module = import_onnx(model)
+
+    outputs = reference.run(module, random(2), random(3))
+
+    assert operations(module) == []
+    np.testing.assert_array_equal(outputs, [random(2), [1, 2], random(2)])
+
+
+def test_old_models_list_their_constants_as_inputs() -> None:
+    model = parse(
+        "g (float[2, 3] x, float[3] w) => (float[2, 3] y)"
+        "<float[3] w = {1, 2, 3}> { y = Mul (x, w) }",
+        opset=9,
+        ir=3,
+    )
+
+    assert_same_numbers(model, {"x": random(2, 3)})
+
+
+def test_values_make_constants_of_inputs() -> None:
+    model = parse(
+        "g (float[n, k] x, int64[2] shape) => (float[a, b] y){ y = Reshape (x, shape) }"
+    )
+    shape = np.array([3, -1])
+
+    module = import_onnx(model, values={"shape": shape}, shapes={"x": [2, 6]})
+
+    assert result_shapes(module) == [("3", "4")]
+    assert len(module.function("main").type.inputs) == 1
+    with pytest.raises(ImportError_, match=r"values: `shape`: expected .* int64"):
+        import_onnx(model, values={"shape": shape.astype(np.int32)})
+    with pytest.raises(ImportError_, match="there is no input `y`"):
+        import_onnx(model, values={"y": shape})
+
+
+def test_dead_nodes_are_not_imported() -> None:
+    model = parse(
+        "g (float[2] x) => (float[2] y) { z = local.Unknown (x) y = Relu (x) }"
+    )
+
+    assert operations(import_onnx(model)) == ["relu"]
+
+
+def test_nodes_in_any_order_are_sorted() -> None:
+    model = parse("g (float[2] x) => (float[2] y) { y = Relu (t) t = Neg (x) }")
+
+    assert operations(import_onnx(model)) == ["negative", "relu"]
+
+
+def test_optional_outputs_that_nobody_reads_may_be_named() -> None:
+    model = parse("g (float[2] x) => (float[2] y) { y, mask = Dropout (x) }")
+
+    assert operations(import_onnx(model)) == []
+
+
+# Old opsets, functions, bodies.
+
+
+def test_an_opset_that_rules_reach_is_not_converted() -> None:
+    model = parse(
+        "g (float[2, 3, 4] x) => (float[a, b] y)"
+        "{ t = Unsqueeze <axes = [0]> (x) s = Softmax <axis = 2> (t)"
+        "  u = Squeeze <axes = [0]> (s) y = Flatten (u) }",
+        opset=11,
+    )
+
+    module = assert_same_numbers(model, {"x": random(2, 3, 4)})
+
+    assert operations(module) == [
+        *("reshape", "reshape", "softmax", "reshape", "reshape", "reshape")
+    ]
+
+
+def test_an_older_opset_is_converted_without_its_weights() -> None:
+    """Add broadcasts by attributes in opset 6, for which there is no rule."""
+    model = parse(
+        "g (float[2, 300] x) => (float[2, 300] y)"
+        "{ y = Add <broadcast = 1, axis = 1> (x, w) }",
+        opset=6,
+    )
+    weight = random(300)
+    model.graph.initializer.append(numpy_helper.from_array(weight, "w"))
+
+    module = import_onnx(model)
+
+    (found,) = reference.run(module, random(2, 300))
+    np.testing.assert_array_equal(found, random(2, 300) + weight)
+    assert module.constants["w"].tobytes() == weight.tobytes()
+    assert check_onnx(model).opsets == {"": 6, "local": 1}
+
+
+def test_functions_are_expanded_with_their_attributes() -> None:
+    model = parse(
+        """g (float[2, 3] x) => (float[2, 3] y)
+        { t = local.scaled <factor = 3.0> (x) y = local.scaled (t) }
+        <domain: "local", opset_import: ["" : 17]>
+        scaled <factor: float = 2.0> (u, offset) => (v)
+        { c = Constant <value_float : float = @factor> () v = Mul (u, c) }"""
+    )
+
+    module = assert_same_numbers(model, {"x": random(2, 3)})
+
+    assert operations(module) == ["multiply", "multiply"]
+    locations = [
+        str(o.location) for o in module.function("main").entry_block.operations
+    ]
+    assert any('"t/v"' in location for location in locations)
+
+
+def test_operators_without_a_rule_are_what_the_standard_says() -> None:
+    """MeanVarianceNormalization is a function, its axes a default."""
+    model = parse(
+        "g (float[2, 3, 4, 4] x) => (float[2, 3, 4, 4] y)"
+        "{ y = MeanVarianceNormalization (x) }"
+    )
+
+    assert_same_numbers(model, {"x": random(2, 3, 4, 4)})
+
+
+def test_a_function_may_not_call_itself() -> None:
+    model = parse(
+        """g (float[2] x) => (float[2] y) { y = local.f (x) }
+        <domain: "local", opset_import: ["" : 17, "local" : 1]>
+        f (u) => (v) { v = local.f (u) }"""
+    )
+
+    with pytest.raises(ImportError_, match="functions call each other deeper than"):
+        import_onnx(model)
+
+
+def test_functions_may_not_make_too_many_nodes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each doubles the next: 2^40 nodes in forty lines."""
+    monkeypatch.setattr(build, "_MAX_EXPANDED", 1000)
+    header = '<domain: "local", opset_import: ["" : 17, "local" : 1]>'
+    chain = "".join(
+        f"{header} f{i} (u) => (v) {{ t = local.f{i + 1} (u) v = local.f{i + 1} (t) }}"
+        for i in range(40)
+    )
+    model = parse(
+        f"g (float[2] x) => (float[2] y) {{ y = local.f0 (x) }} {chain}"
+        f"{header} f40 (u) => (v) {{ v = Relu (u) }}"
+    )
+
+    with pytest.raises(ImportError_, match="more than 1000 nodes"):
+        import_onnx(model)
+
+
+@pytest.mark.parametrize(("taken", "operation"), [(1, "relu"), (0, "negative")])
+def test_a_branch_that_is_known_stands_in_place(taken: int, operation: str) -> None:
+    model = parse(
+        """g (float[2] x, bool c) => (float[2] y) { y = If (c) <
+            then_branch = t () => (float[2] p) { p = Relu (x) },
+            else_branch = e () => (float[2] q) { q = Neg (x) }> }"""
+    )
+
+    module = import_onnx(model, values={"c": np.array(bool(taken))})
+
+    assert operations(module) == [operation]
+    with pytest.raises(UnsupportedError, match=r"`y` \(If\): a condition that is comp"):
+        import_onnx(model)
+
+
+# The rules of several operations.
+
+_X = {"x": random(2, 3, 4)}
+
+
+@pytest.mark.parametrize(
+    ("body", "opset", "feeds"),
+    [
+        ("y = Gemm (x, w)", 17, {"x": random(2, 3), "w": random(3, 4)}),
+        (
+            "y = Gemm <alpha = 0.5, beta = 2.0, transA = 1, transB = 1> (x, w, c)",
+            17,
+            {"x": random(3, 2), "w": random(4, 3), "c": random(2, 1)},
+        ),
+        (
+            "y = Gemm <beta = 0.0> (x, w, c)",
+            11,
+            {"x": random(2, 3), "w": random(3, 4), "c": random(4)},
+        ),
+        ("y = Flatten <axis = 0> (x)", 17, _X),
+        ("y = Flatten <axis = -1> (x)", 17, _X),
+        ("y = Flatten <axis = 3> (x)", 17, _X),
+        ("y = Softmax <axis = 1> (x)", 11, _X),
+        ("y = Softmax <axis = 2> (x)", 11, _X),
+        ("y = Softmax (x)", 12, _X),
+        ("y = Softmax (x)", 17, _X),
+        ("y, m = Dropout (x)", 17, _X),
+        ("y = Sum (x, z)", 17, {"x": random(2, 3), "z": random(3)}),
+        ("y = Mean (x, z, z)", 17, {"x": random(2, 3), "z": random(3)}),
+        ("y = Mean (x)", 17, _X),
+        ("y = Max (x, z)", 17, {"x": random(2, 3), "z": random(3)}),
+        (
+            "y = Min (x, z)",
+            17,
+            {"x": random(9, dtype=np.int64), "z": random(1, dtype=np.int64)},
+        ),
+        ("y = Clip <min = -0.5, max = 0.5> (x)", 9, _X),
+        ("y = Clip <min = -0.5> (x)", 9, _X),
+        ("y = Clip (x)", 17, _X),
+        ("l = Constant <value_float = -0.5> () y = Clip (x, l)", 17, _X),
+        ("l = Constant <value_float = 0.5> () y = Clip (x, , l)", 17, _X),
+        (
+            "y = Clip (x, l, h)",
+            17,
+            {**_X, "l": np.array(-0.5, np.float32), "h": np.array(0.5, np.float32)},
+        ),
+        ("s = Shape (x) z = ConstantOfShape (s) y = Add (x, z)", 17, _X),
+        ("s = Shape (x) y = ConstantOfShape <value = int64[1] {7}> (s)", 17, _X),
+        ("y = Shape <start = 1> (x)", 17, _X),
+        ("y = Size (x)", 17, _X),
+        ("y = Split <axis = 1, split = [1, 2]> (x)", 11, _X),
+        ("y = Constant <value_floats = [1.0, 2.0]> ()", 17, {}),
+        ("a = Constant <value_ints = [0, -1]> () y = Unsqueeze (x, a)", 17, _X),
+        ("y = Squeeze (x)", 17, {"x": random(1, 3, 1)}),
+        (
+            "a = Constant <value_ints = [-1]> () y = Squeeze (x, a)",
+            17,
+            {"x": random(3, 1)},
+        ),
+    ],
+)
+def test_rule_computes_what_onnxruntime_computes(
+    body: str, opset: int, feeds: dict[str, np.ndarray]
+) -> None:
+    model = _typed_model(body, opset, feeds)
+
+    assert_same_numbers(model, feeds)
+
+
+def _typed_model(
+    body: str, opset: int, feeds: Mapping[str, np.ndarray]
+) -> onnx.ModelProto:
+    """The nodes of ``body``; types come from the inputs and from inference."""
+    if "Split" in body:
+        body = body.replace("y =", "y, rest =")
+    model = parse(f"g () => () {{ {body} }}", opset)
+    for name, array in feeds.items():
+        number = helper.np_dtype_to_tensor_dtype(array.dtype)
+        model.graph.input.append(
+            helper.make_tensor_value_info(name, number, array.shape)
+        )
+    model.graph.output.append(helper.make_empty_tensor_value_info("y"))
+    return onnx.shape_inference.infer_shapes(model)
+
+
+def test_the_mask_of_dropout_is_all_true() -> None:
+    model = parse("g (float[2, 3] x) => (bool[2, 3] m) { y, m = Dropout (x) }")
+
+    assert_same_numbers(model, {"x": random(2, 3)})
+
+
+def test_squeeze_must_know_which_sizes_are_one() -> None:
+    model = parse("g (float[n, 1] x) => (float[n] y) { y = Squeeze (x) }")
+
+    with pytest.raises(
+        ImportError_, match=r"`y` \(Squeeze\): without axes .* `n` is not"
+    ):
+        import_onnx(model)
+
+
+def test_dropout_in_training_is_not_supported() -> None:
+    model = parse(
+        "g (float[2] x) => (float[2] y) { r = Constant <value_float = 0.5> ()"
+        " t = Constant <value = bool {1}> () y = Dropout (x, r, t) }"
+    )
+
+    with pytest.raises(UnsupportedError, match=r"`y` \(Dropout\): training mode"):
+        import_onnx(model)
