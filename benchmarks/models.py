@@ -104,13 +104,15 @@ def measure(name: str, threads: int) -> dict[str, object]:
     }
 
 
-def _session(data: bytes, threads: int):  # noqa: ANN202 - onnxruntime is optional
+def _session(data: bytes, threads: int):
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
-    return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+    return onnxruntime.InferenceSession(
+        data, options, providers=["CPUExecutionProvider"]
+    )
 
 
 def _interleaved(*calls: Callable[[], object]) -> np.ndarray:
@@ -136,7 +138,9 @@ def _difference(ours: np.ndarray, theirs: np.ndarray) -> float:
     if ours.size == 0:
         return 0.0
     scale = max(1e-30, float(np.abs(theirs.astype(np.float64)).max()))
-    return float(np.abs(ours.astype(np.float64) - theirs.astype(np.float64)).max()) / scale
+    return (
+        float(np.abs(ours.astype(np.float64) - theirs.astype(np.float64)).max()) / scale
+    )
 
 
 def _peak_mb() -> float:
@@ -144,7 +148,9 @@ def _peak_mb() -> float:
 
 
 def _table(rows: list[dict[str, object]]) -> Table:
-    table = Table("model", "cold s", "warm s", "MB", "ours ms", "onnxruntime ms", "ratio", "error")
+    table = Table(
+        "model", "cold s", "warm s", "MB", "ours ms", "onnxruntime ms", "ratio", "error"
+    )
     for row in rows:
         if "ratio" not in row:
             table.add_row(str(row["model"]), *[""] * 6, f"[red]{row['error']}[/]")

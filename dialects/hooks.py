@@ -12,7 +12,14 @@ from relax_mlir.dialects import tensors
 from relax_mlir.dialects.dtypes import DType, dtype
 from relax_mlir.dialects.shapes import Dim
 
-__all__ = ["Case", "OnnxNode", "OnnxRule", "find_onnx_rule", "onnx_operators", "onnx_rule"]
+__all__ = [
+    "Case",
+    "OnnxNode",
+    "OnnxRule",
+    "find_onnx_rule",
+    "onnx_operators",
+    "onnx_rule",
+]
 
 
 class Case:
@@ -25,7 +32,9 @@ class Case:
         **attrs: the attributes, as Python values.
     """
 
-    def __init__(self, *operands: Any, low: float = -2.0, high: float = 2.0, **attrs: Any) -> None:  # Any: nested shapes
+    def __init__(
+        self, *operands: Any, low: float = -2.0, high: float = 2.0, **attrs: Any
+    ) -> None:  # Any: nested shapes
         self.operands = operands
         self.low, self.high = low, high
         self.attrs = attrs
@@ -38,7 +47,9 @@ class Case:
         """Arrays for every operand; a list of arrays for a tuple operand."""
         rng = np.random.default_rng(seed)
         return [
-            [self._draw(rng, s) for s in shape] if isinstance(shape, list) else self._draw(rng, shape)
+            [self._draw(rng, s) for s in shape]
+            if isinstance(shape, list)
+            else self._draw(rng, shape)
             for shape in self.operands
         ]
 
@@ -180,6 +191,11 @@ _RULES: dict[str, dict[int, OnnxRule]] = {}
 
 def onnx_rule(name: str, *, since: int) -> Callable[[OnnxRule], OnnxRule]:
     """Register how ONNX operator ``name`` (``domain::name`` outside ai.onnx) is imported.
+
+    A rule returns a value, or a list of them where the node has several outputs (None, or
+    nothing, for those that ``wanted`` does not ask for). An array stands for a constant.
+    It raises ``ValueError`` for a node that is wrong, ``NotImplementedError`` for one that
+    is not supported; the importer adds where that is.
 
     Args:
         name: the operator.

@@ -45,9 +45,14 @@ def _pictures(images: np.ndarray, labels: np.ndarray, answers: np.ndarray) -> Ta
     for first in range(0, SHOWN, 2):
         shown = range(first, first + 2)
         table.add_row(*(_picture(images[i]) for i in shown))
-        marks = ("[green]yes[/]" if answers[i] == labels[i] else "[red]no[/]" for i in shown)
+        marks = (
+            "[green]yes[/]" if answers[i] == labels[i] else "[red]no[/]" for i in shown
+        )
         table.add_row(
-            *(f"{names[answers[i]]} ({mark})" for i, mark in zip(shown, marks, strict=True))
+            *(
+                f"{names[answers[i]]} ({mark})"
+                for i, mark in zip(shown, marks, strict=True)
+            )
         )
     return table
 
@@ -82,7 +87,9 @@ def _compare(images: np.ndarray, logits: np.ndarray) -> str:
     same = np.array_equal(theirs.argmax(1), logits.argmax(1))
     error = np.abs(theirs - logits).max() / np.abs(theirs).max()
     if not same:
-        raise SystemExit(f"onnxruntime gives other answers (largest difference {error:.1e})")
+        raise SystemExit(
+            f"onnxruntime gives other answers (largest difference {error:.1e})"
+        )
     return f"every answer equals onnxruntime's (largest difference {error:.1e} of the scale)"
 
 

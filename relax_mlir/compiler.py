@@ -15,6 +15,7 @@ from mlir import ir
 from mlir.dialects import func
 
 from relax_mlir.errors import IRError, RelaxError, VerificationError, near_misses
+from relax_mlir.frontends.onnx import import_onnx
 from relax_mlir.module import IRModule
 from relax_mlir.pipeline import Instrument, Pipeline
 from relax_mlir.rewriting import walk
@@ -148,11 +149,11 @@ def compile(
 
     Raises:
         VerificationError: a pass changes what the module computes.
-        ImportError_: the model cannot be read.
+        ModelError: the model cannot be read.
         PassError: a pass failed.
         CompileError: code generation failed.
     """
-    module = model.clone() if isinstance(model, IRModule) else _import(model)
+    module = model.clone() if isinstance(model, IRModule) else import_onnx(model)
     machine = target_of(target)
     todo = _remaining(module, machine)
     if verify is not None:
@@ -185,12 +186,6 @@ def _verify_passes(
     copy = module.clone()
     for stage in todo:
         _run_stage(copy, stage, [check])
-
-
-def _import(model: "str | os.PathLike[str] | bytes") -> IRModule:
-    from relax_mlir.frontends.onnx import import_onnx
-
-    return import_onnx(model)
 
 
 def _cache(cache: bool | str | os.PathLike[str]) -> ObjectCache | None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 __all__ = [
     "CompileError",
     "IRError",
-    "ImportError_",
+    "ModelError",
     "PassError",
     "PipelineError",
     "RelaxError",
@@ -41,11 +41,11 @@ class VerificationError(RelaxError, RuntimeError):
     """A pass changed the values that a module computes, or left what it must not."""
 
 
-class ImportError_(RelaxError, ValueError):
+class ModelError(RelaxError, ValueError):
     """A model cannot be read: damaged, inconsistent, or outside the standard."""
 
 
-class UnsupportedError(ImportError_, NotImplementedError):
+class UnsupportedError(ModelError, NotImplementedError):
     """A model is valid but uses something that has no rule here yet."""
 
 

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping
-
 from typing import Any
 
 import numpy as np

@@ -11,7 +11,7 @@ from relax_mlir.dialects.dtypes import DType
 from relax_mlir.dialects.ext import Operand, Result
 from relax_mlir.dialects.hooks import Case, OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.core import Relax
-from relax_mlir.dialects.relax.elementwise import EdgeCase, widened
+from relax_mlir.dialects.relax.elementwise import EdgeCase, require, widened
 from relax_mlir.dialects.tir import Buffer, Builder
 
 # Numbers of onnx.TensorProto.DataType, which may not be imported here.
@@ -94,14 +94,62 @@ class CastOp(Relax.Operation, name="cast"):
 
     @onnx_rule("Cast", since=6)
     def from_onnx(node: OnnxNode) -> ir.Value:
-        number = node.attr("to")
-        if number not in _ONNX_TYPES:
-            raise ValueError(f"cannot cast to element type {number} of ONNX")
-        return CastOp(node.input(0), dtype=dtypes.dtype(_ONNX_TYPES[number])).y
+        return CastOp(node.input(0), dtype=_onnx_type(node.attr("to"))).y
 
     @onnx_rule("CastLike", since=15)
     def from_onnx_like(node: OnnxNode) -> ir.Value:
         return CastOp(node.input(0), dtype=tensors.dtype_of(node.input(1))).y
+
+
+class BitcastOp(Relax.Operation, name="bitcast"):
+    """The same bits as numbers of another element type.
+
+    Attributes:
+        dtype: the element type of y, as wide as that of x, not bool.
+    Shapes:
+        x, y: any shape.
+    Source: ONNX BitCast-26.
+    """
+
+    x: Operand[RankedTensorType]
+    y: Result[RankedTensorType]
+    dtype: TypeAttr
+
+    cases = (
+        Case((), dtype=dtypes.dtype("int32")),
+        Case((0, 4), dtype=dtypes.dtype("int32")),
+        EdgeCase((3, 71), dtype=dtypes.dtype("uint32")),
+        Case((75, "uint32"), dtype=dtypes.dtype("float32"), high=2**31 - 1),
+        Case((75, "float64"), dtype=dtypes.dtype("int64")),
+        Case((75, "float16"), dtype=dtypes.dtype("bfloat16")),
+        Case((75, "int8"), dtype=dtypes.dtype("uint8"), low=-128, high=127),
+    )
+
+    @staticmethod
+    def infer(x: RankedTensorType, dtype: DType) -> RankedTensorType:
+        source = require("fiu", x)
+        if source.bits != dtype.bits:
+            raise ValueError(f"expected a type of {source.bits} bits, got {dtype}")
+        return tensors.tensor_type(tensors.shape_of(x), dtype)
+
+    @staticmethod
+    def reference(x: np.ndarray, dtype: DType) -> np.ndarray:
+        return np.asarray(x).view(dtype.numpy)
+
+    def legalize(self, b: Builder) -> Buffer:
+        out = tensors.dtype_of(self.y)
+        return b.map(lambda v: b.bitcast(v, out), self.x, dtype=out, name="bitcast")
+
+    @onnx_rule("BitCast", since=26)
+    def from_onnx(node: OnnxNode) -> ir.Value:
+        return BitcastOp(node.input(0), dtype=_onnx_type(node.attr("to"))).y
+
+
+def _onnx_type(number: int) -> DType:
+    """The element type with a number of ``onnx.TensorProto.DataType``."""
+    if number not in _ONNX_TYPES:
+        raise NotImplementedError(f"element type {number} of ONNX is not supported")
+    return dtypes.dtype(_ONNX_TYPES[number])
 
 
 def _truncated(x: np.ndarray, type_: np.dtype) -> np.ndarray:

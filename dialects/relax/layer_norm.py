@@ -1,10 +1,8 @@
-"""Normalisation by the statistics of the input itself."""
-
-from collections.abc import Callable, Sequence
+"""Normalisation over the last axes."""
 
 import numpy as np
 from mlir import ir
-from mlir.ir import DenseI64ArrayAttr, FloatAttr, IntegerAttr, RankedTensorType
+from mlir.ir import FloatAttr, IntegerAttr, RankedTensorType
 
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.dtypes import dtype
@@ -20,48 +18,11 @@ from relax_mlir.dialects.relax.elementwise import (
     widened,
 )
 from relax_mlir.dialects.relax.exponential import RsqrtOp
-from relax_mlir.dialects.relax.norm import check_channels
+from relax_mlir.dialects.relax.moments import normalized, statistics
 from relax_mlir.dialects.relax.reduce import ReduceMeanOp, element_count
-from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
+from relax_mlir.dialects.tir import Buffer, Builder, Scalar
 
 _F32 = dtype("float32")
-
-
-def _normalized(x: np.ndarray, axes: Sequence[int], epsilon: float) -> np.ndarray:
-    """The reference of all: mean 0 and variance 1 over ``axes``."""
-    axes = tuple(axes)
-    centred = x - x.mean(axes, keepdims=True)
-    variance = (centred * centred).mean(axes, keepdims=True)
-    return centred / np.sqrt(variance + epsilon)
-
-
-def _statistics(
-    b: Builder,
-    x: Buffer,
-    axes: Sequence[int],
-    inverse: Callable[[Scalar], Scalar],
-) -> tuple[Buffer, Buffer]:
-    """Mean, and ``inverse`` of the variance, over ``axes``, which stay with size 1.
-
-    The variance is the mean of squared differences from the mean: the difference of mean
-    square and squared mean would cancel.
-    """
-    wide = wide_type(x.dtype)
-    sizes = [x.shape[axis] for axis in axes]
-
-    def squared_difference(v: Scalar, m: Scalar) -> Scalar:
-        difference = b.wide(v) - m
-        return difference * difference
-
-    total = b.reduce("add", x, axes, fn=b.wide, dtype=wide, name="sum")
-    mean = b.map(lambda t: t / element_count(b, sizes, wide), total, name="mean")
-    squares = b.reduce(
-        "add", [x, mean], axes, fn=squared_difference, dtype=wide, name="squares"
-    )
-    factor = b.map(
-        lambda t: inverse(t / element_count(b, sizes, wide)), squares, name="factor"
-    )
-    return mean, factor
 
 
 class LayerNormOp(Relax.Operation, name="layer_norm"):
@@ -116,13 +77,13 @@ class LayerNormOp(Relax.Operation, name="layer_norm"):
         x: np.ndarray, scale: np.ndarray, bias: np.ndarray, axis: int, epsilon: float
     ) -> np.ndarray:
         axes = range(axis % x.ndim, x.ndim)
-        return _normalized(x, axes, epsilon) * scale + bias
+        return normalized(x, axes, epsilon) * scale + bias
 
     def legalize(self, b: Builder) -> Buffer:
         x, epsilon = b.buffer(self.x), self.epsilon.value
         wide = wide_type(x.dtype)
         axes = range(shapes.check_axis(self.axis.value, x.rank), x.rank)
-        mean, factor = _statistics(
+        mean, factor = statistics(
             b, x, axes, lambda v: 1.0 / b.math("sqrt", v + epsilon)
         )
 
@@ -254,131 +215,3 @@ class RmsNormOp(Relax.Operation, name="rms_norm"):
     def from_onnx(node: OnnxNode) -> ir.Value:
         axis, epsilon = node.attr("axis", -1), node.attr("epsilon", 1e-5)
         return RmsNormOp(node.input(0), node.input(1), axis=axis, epsilon=epsilon).y
-
-
-class InstanceNormOp(Relax.Operation, name="instance_norm"):
-    """(x - mean) / sqrt(variance + epsilon) * scale + bias, over each channel's image.
-
-    Computed in f32 for f16 and bf16.
-
-    Shapes:
-        x, y: [n, c, ...], same float type. scale, bias: [c], floats.
-    Source: Ulyanov et al., Instance Normalization, 2016; ONNX InstanceNormalization-22.
-    """
-
-    x: Operand[RankedTensorType]
-    scale: Operand[RankedTensorType]
-    bias: Operand[RankedTensorType]
-    y: Result[RankedTensorType]
-    epsilon: FloatAttr
-
-    cases = (
-        Case((2, 3, 7), (3,), (3,)),
-        Case((2, 3, 5, 17), (3,), (3,), low=5.0, high=9.0),
-        Case((1, 1, 71), (1,), (1,), epsilon=0.1),
-        Case((0, 3, 4), (3,), (3,)),
-        Case((2, 3, 2, 2, 2, "float64"), (3, "float64"), (3, "float64")),
-        Case((2, 3, 40, "float16"), (3, "float16"), (3, "float16")),
-        Case((2, 3, 40, "bfloat16"), (3,), (3,)),
-    )
-
-    @staticmethod
-    def infer(
-        x: RankedTensorType,
-        scale: RankedTensorType,
-        bias: RankedTensorType,
-        epsilon: float = 1e-5,
-    ) -> RankedTensorType:
-        check_channels(x, scale, bias)
-        return x
-
-    @staticmethod
-    @computed_wide
-    def reference(
-        x: np.ndarray, scale: np.ndarray, bias: np.ndarray, epsilon: float
-    ) -> np.ndarray:
-        column = (-1, *[1] * (x.ndim - 2))
-        y = _normalized(x, range(2, x.ndim), epsilon)
-        return y * scale.reshape(column) + bias.reshape(column)
-
-    def legalize(self, b: Builder) -> Buffer:
-        x, scale, bias = (b.buffer(v) for v in (self.x, self.scale, self.bias))
-        wide, epsilon = wide_type(x.dtype), self.epsilon.value
-        zeros = (0,) * (x.rank - 2)
-        mean, inverse = _statistics(
-            b, x, range(2, x.rank), lambda v: 1.0 / b.math("sqrt", v + epsilon)
-        )
-        factor = b.compute(
-            inverse.shape,
-            lambda *row: inverse[row] * b.cast(scale[row[1]], wide),
-            wide,
-            "scale",
-        )
-
-        def body(*points: Index) -> Scalar:
-            row = (*points[:2], *zeros)
-            centred = b.wide(x[points]) - mean[row]
-            return b.cast(
-                centred * factor[row] + b.cast(bias[points[1]], wide), x.dtype
-            )
-
-        return b.compute(x.shape, body, x.dtype, "instance_norm")
-
-    @onnx_rule("InstanceNormalization", since=6)
-    def from_onnx(node: OnnxNode) -> ir.Value:
-        inputs = [node.input(i) for i in range(3)]
-        return InstanceNormOp(*inputs, epsilon=node.attr("epsilon", 1e-5)).y
-
-
-class MeanVarianceNormOp(Relax.Operation, name="mean_variance_norm"):
-    """(x - mean) / (sqrt(variance) + 1e-9) over some axes.
-
-    Shapes:
-        x, y: any shape, same float type.
-    Source: ONNX MeanVarianceNormalization-13.
-    """
-
-    x: Operand[RankedTensorType]
-    y: Result[RankedTensorType]
-    axes: DenseI64ArrayAttr
-
-    cases = (
-        Case((2, 3, 5, 7)),
-        Case((3, 71), axes=(1,)),
-        Case((7, 3), axes=(0,)),
-        Case((3, 4), axes=(0, -1)),
-        Case((0, 3), axes=(1,)),
-        Case((3, 40, "float64"), axes=(1,)),
-        Case((3, 40, "float16"), axes=(1,)),
-        Case((3, 40, "bfloat16"), axes=(1,)),
-    )
-
-    @staticmethod
-    def infer(x: RankedTensorType, axes: Sequence[int] = (0, 2, 3)) -> RankedTensorType:
-        require("f", x)
-        shapes.normalize_axes(axes, len(tensors.shape_of(x)))
-        return x
-
-    @staticmethod
-    @computed_wide
-    def reference(x: np.ndarray, axes: Sequence[int]) -> np.ndarray:
-        centred = x - x.mean(tuple(axes), keepdims=True)
-        variance = (centred * centred).mean(tuple(axes), keepdims=True)
-        return centred / (np.sqrt(variance) + 1e-9)
-
-    def legalize(self, b: Builder) -> Buffer:
-        x = b.buffer(self.x)
-        axes = shapes.normalize_axes(self.axes, x.rank)
-        mean, factor = _statistics(
-            b, x, axes, lambda v: 1.0 / (b.math("sqrt", v) + 1e-9)
-        )
-        return b.map(
-            lambda v, m, f: b.cast((b.wide(v) - m) * f, x.dtype),
-            *(x, mean, factor),
-            dtype=x.dtype,
-            name="mean_variance_norm",
-        )
-
-    @onnx_rule("MeanVarianceNormalization", since=9)
-    def from_onnx(node: OnnxNode) -> ir.Value:
-        return MeanVarianceNormOp(node.input(0), axes=node.attr("axes", [0, 2, 3])).y

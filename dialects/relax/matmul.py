@@ -4,7 +4,7 @@ import numpy as np
 from mlir import ir
 from mlir.ir import RankedTensorType
 
-from relax_mlir.dialects import shapes, tensors
+from relax_mlir.dialects import dtypes, shapes, tensors
 from relax_mlir.dialects.ext import Operand, Result
 from relax_mlir.dialects.hooks import Case, OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.core import Relax
@@ -13,6 +13,8 @@ from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
 
 class MatmulOp(Relax.Operation, name="matmul"):
     """Matrix product over the last two axes, batches broadcast as numpy does.
+
+    Sums of f16 and bf16 are kept in f32.
 
     Shapes:
         x: [..., m, k]; y: [..., k, n]; z: [..., m, n]. A rank-1 operand is a row (x) or
@@ -35,6 +37,10 @@ class MatmulOp(Relax.Operation, name="matmul"):
         Case((0, 5), (5, 3)),
         Case((3, 0), (0, 2)),
         Case((67, 129), (129, 98)),
+        Case((3, 5, "float64"), (5, 7, "float64")),
+        Case((3, 50, "float16"), (50, 7, "float16")),
+        Case((3, 50, "bfloat16"), (50, 7, "bfloat16")),
+        Case((2, 3, 5, "int64"), (5, 4, "int64"), low=-9, high=9),
     )
 
     @staticmethod
@@ -47,11 +53,15 @@ class MatmulOp(Relax.Operation, name="matmul"):
         shape = shapes.matmul(tensors.shape_of(x), tensors.shape_of(y))
         return tensors.tensor_type(shape, tensors.dtype_of(x))
 
-    reference = staticmethod(np.matmul)
+    @staticmethod
+    def reference(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        is_half = dtypes.from_numpy(x.dtype).is_float and x.itemsize < 4
+        wide = np.dtype(np.float32) if is_half else x.dtype
+        return np.matmul(x.astype(wide), y.astype(wide)).astype(x.dtype)
 
     def legalize(self, b: Builder) -> Buffer:
-        x, y = b.buffer(self.x), b.buffer(self.y)
-        shape = tensors.shape_of(self.infer_program(x, y))
+        x, y = b.inputs
+        shape, dtype = b.results[0]
         has_row, has_column = x.rank > 1, y.rank > 1
         batch = len(shape) - has_row - has_column
 
@@ -59,19 +69,14 @@ class MatmulOp(Relax.Operation, name="matmul"):
             k = axes[-1]
             row = (axes[batch], k) if has_row else (k,)
             column = (k, axes[batch + has_row]) if has_column else (k,)
-            return (
-                x[_batch(x, axes[:batch], 2) + row]
-                * y[_batch(y, axes[:batch], 2) + column]
-            )
+            left = x[_batch(x, axes[:batch], 2) + row]
+            right = y[_batch(y, axes[:batch], 2) + column]
+            return b.wide(left) * b.wide(right)
 
-        return b.reduce_over("add", shape, [x.shape[-1]], body, x.dtype, "matmul")
+        inner = shapes.unify(x.shape[-1], y.shape[-2] if has_column else y.shape[0])
+        return b.reduce_over("add", shape, [inner], body, dtype, "matmul")
 
-    @classmethod
-    def infer_program(cls, x: Buffer, y: Buffer) -> RankedTensorType:
-        """The result type in the symbols of the tensor program."""
-        return cls.infer(*(tensors.tensor_type(v.shape, v.dtype) for v in (x, y)))
-
-    @onnx_rule("MatMul", since=9)
+    @onnx_rule("MatMul", since=1)
     def from_onnx(node: OnnxNode) -> ir.Value:
         return MatmulOp(node.input(0), node.input(1)).z
 

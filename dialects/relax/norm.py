@@ -242,7 +242,7 @@ class BatchNormOp(Relax.Operation, name="batch_norm"):
     @onnx_rule("BatchNormalization", since=7)
     def from_onnx(node: OnnxNode) -> "ir.Value | Sequence[ir.Value | None]":
         if node.attr("spatial", 1) != 1:
-            raise ValueError("statistics per element are not supported")
+            raise NotImplementedError("statistics per element are not supported")
         inputs = [node.input(i) for i in range(5)]
         epsilon = node.attr("epsilon", 1e-5)
         if node.attr("training_mode", 0):

@@ -85,7 +85,7 @@ class PadOp(Relax.Operation, name="pad"):
         if mode == "constant":
             x = np.pad(x, grown, constant_values=x.dtype.type(value))
         else:
-            x = np.pad(x, grown, mode=mode)  # pyright: ignore[reportCallIssue, reportArgumentType]
+            x = np.pad(x, grown, mode=mode)
         cut = tuple(
             slice(max(0, -b), n + min(0, a))
             for n, (b, a) in zip(x.shape, pairs, strict=True)

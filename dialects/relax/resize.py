@@ -308,7 +308,8 @@ def _coordinates(
             was given, so it need not be whole.
         attrs: of the operation.
 
-    Source: ONNX Resize-19, ``coordinate_transformation_mode``.
+    Source: ONNX Resize-19, ``coordinate_transformation_mode``, and its tests, in which
+        the length that aligns corners need not be whole.
     """
     mode, (scale, length) = attrs["coordinates"], scaling
     half = (i + 0.5) / scale - 0.5
@@ -317,7 +318,7 @@ def _coordinates(
     if mode == "tf_half_pixel_for_nn":
         return (i + 0.5) / scale
     if mode == "pytorch_half_pixel":
-        return _unless_one(length, -0.5, lambda: half)
+        return _unless_one(new, 0.0, lambda: half)
     if mode == "half_pixel_symmetric":
         return old / 2 * (1 - new / length) + half
     if mode == "align_corners":

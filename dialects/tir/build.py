@@ -17,6 +17,7 @@ from relax_mlir.dialects.tir.ops import AllocBufferOp, BlockOp
 from relax_mlir.dialects.tir.scalars import (
     Index,
     Scalar,
+    bitcast,
     cast,
     constant,
     emit,
@@ -363,6 +364,7 @@ class Builder:
     constant = staticmethod(constant)
     select = staticmethod(select)
     cast = staticmethod(cast)
+    bitcast = staticmethod(bitcast)
 
     @staticmethod
     def sum_dtype(dtype: DType) -> DType:

@@ -10,7 +10,16 @@ from mlir import ir
 from relax_mlir.dialects.dtypes import DType, dtype
 from relax_mlir.dialects.shapes import Dim, Expr
 
-__all__ = ["Index", "Scalar", "cast", "constant", "emit_dim", "function", "select"]
+__all__ = [
+    "Index",
+    "Scalar",
+    "bitcast",
+    "cast",
+    "constant",
+    "emit_dim",
+    "function",
+    "select",
+]
 
 # arith.cmpi and arith.cmpf predicate numbers.
 _CMPI = {
@@ -261,6 +270,13 @@ def cast(operand: Scalar, type_: DType) -> Scalar:
     if source.bits < type_.bits:
         name = "arith.extsi" if source.kind == "i" else "arith.extui"
     return Scalar(emit(name, type_.scalar_type, operand.value), type_)
+
+
+def bitcast(operand: Scalar, type_: DType) -> Scalar:
+    """The same bits as a number of another type of that width."""
+    if operand.value.type == type_.scalar_type:
+        return Scalar(operand.value, type_)
+    return Scalar(emit("arith.bitcast", type_.scalar_type, operand.value), type_)
 
 
 def _saturate(operand: Scalar, type_: DType) -> Scalar:

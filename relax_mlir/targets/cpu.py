@@ -53,7 +53,7 @@ def stages(target: Target) -> tuple[Stage, ...]:
         Stage("planned", "relax-plan-memory,relax-lower-main"),
         Stage("linalg", "cse,tir-to-linalg"),
         Stage("loops", f"schedule-apply{{vector-bits={bits}}},convert-linalg-to-loops"),
-        Stage("llvm", f"schedule-lower-abi,{_TO_LLVM}"),
+        Stage("llvm", f"schedule-expand-math,schedule-lower-abi,{_TO_LLVM}"),
     )
 
 

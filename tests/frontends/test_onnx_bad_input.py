@@ -12,7 +12,7 @@ import pytest
 from onnx import AttributeProto, TensorProto, helper, numpy_helper, parser
 
 from relax_mlir import RelaxError
-from relax_mlir.errors import ImportError_, UnsupportedError
+from relax_mlir.errors import ModelError, UnsupportedError
 from relax_mlir.frontends.onnx import check_onnx, import_onnx
 from tests.frontends import mutations
 
@@ -246,7 +246,7 @@ def test_bad_models_are_refused_each_way_in(
     elif way == "bytes":
         source = model.SerializeToString()
     where = "model.onnx" if way == "path" else "model"
-    kind = UnsupportedError if what in UNSUPPORTED else ImportError_
+    kind = UnsupportedError if what in UNSUPPORTED else ModelError
 
     with pytest.raises(kind, match=message) as caught:
         import_onnx(source)
@@ -284,13 +284,13 @@ def nested_bytes(depth: int) -> bytes:
 
 
 def test_bytes_may_not_nest_deeper_than_protobuf_reads() -> None:
-    for depth in (40, 10_000):
-        with pytest.raises(ImportError_, match="not an ONNX model"):
+    for depth in (40, 1_000):
+        with pytest.raises(ModelError, match="not an ONNX model"):
             import_onnx(nested_bytes(depth))
 
 
 def test_nested_bodies_are_checked_like_the_graph() -> None:
-    with pytest.raises(ImportError_, match="reads `(c|x)`, which nothing makes"):
+    with pytest.raises(ModelError, match=r"reads `[cx]`, which nothing makes"):
         import_onnx(nested_bytes(30))
 
 
@@ -301,7 +301,7 @@ def test_a_message_may_not_nest_deeply() -> None:
         node = graph.node.add(op_type="If", input=["c"])
         graph = node.attribute.add(name="then_branch", type=AttributeProto.GRAPH).g
 
-    with pytest.raises(ImportError_, match="graphs are nested deeper than 64 levels"):
+    with pytest.raises(ModelError, match="graphs are nested deeper than 64 levels"):
         import_onnx(model)
 
 
@@ -314,23 +314,23 @@ def test_a_path_must_be_a_model_file(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
 
-    with pytest.raises(ImportError_, match=r"none\.onnx: there is no such file"):
+    with pytest.raises(ModelError, match=r"none\.onnx: there is no such file"):
         import_onnx(tmp_path / "none.onnx")
-    with pytest.raises(ImportError_, match="not a regular file"):
+    with pytest.raises(ModelError, match="not a regular file"):
         import_onnx(tmp_path)
-    with pytest.raises(ImportError_, match="not a regular file"):
+    with pytest.raises(ModelError, match="not a regular file"):
         import_onnx(pipe)
-    with pytest.raises(ImportError_, match=r"pointer\.onnx: it is a Git LFS pointer"):
+    with pytest.raises(ModelError, match=r"pointer\.onnx: it is a Git LFS pointer"):
         import_onnx(pointer)
-    with pytest.raises(ImportError_, match="cannot be read"):
+    with pytest.raises(ModelError, match="cannot be read"):
         import_onnx("a\0b")
-    with pytest.raises(ImportError_, match="expected a path, bytes or a ModelProto"):
+    with pytest.raises(ModelError, match="expected a path, bytes or a ModelProto"):
         import_onnx(3)  # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.parametrize("data", [b"", b"\0", b"hello world" * 9, b"\x08\x08", b"{}"])
 def test_bytes_must_be_a_model(data: bytes) -> None:
-    with pytest.raises(ImportError_, match="not an ONNX model"):
+    with pytest.raises(ModelError, match="not an ONNX model"):
         import_onnx(data)
 
 
@@ -338,7 +338,7 @@ def test_every_cut_is_refused() -> None:
     data = good().SerializeToString()
 
     for length in range(len(data)):
-        with pytest.raises(ImportError_):
+        with pytest.raises(ModelError):
             import_onnx(data[:length])
 
 
@@ -371,7 +371,7 @@ def test_external_data_must_be_in_the_folder(tmp_path: Path) -> None:
     for location, message in cases.items():
         model = good()
         _external(model, location=location)
-        with pytest.raises(ImportError_, match=f"initializer `w`: .*{message}"):
+        with pytest.raises(ModelError, match=f"initializer `w`: .*{message}"):
             import_onnx(as_path(model, folder))
 
 
@@ -393,7 +393,7 @@ def test_external_data_must_be_in_the_file(
     model = good()
     _external(model, location="data.bin", **entries)
 
-    with pytest.raises(ImportError_, match=message):
+    with pytest.raises(ModelError, match=message):
         import_onnx(as_path(model, tmp_path))
 
 
@@ -402,7 +402,7 @@ def test_external_data_need_a_path() -> None:
     _external(model, location="data.bin")
 
     with pytest.raises(
-        ImportError_, match=r"`data\.bin` cannot be found without .* Hint"
+        ModelError, match=r"`data\.bin` cannot be found without .* Hint"
     ):
         import_onnx(model)
 
@@ -468,7 +468,7 @@ def test_all_problems_are_reported() -> None:
         "node `a` (Transpose)",
         "node `b` (Softmax)",
     ]
-    with pytest.raises(ImportError_, match=r"node `a` .* \(1 more problem\)"):
+    with pytest.raises(ModelError, match=r"node `a` .* \(1 more problem\)"):
         import_onnx(model)
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from relax_mlir.errors import ImportError_, UnsupportedError
+from relax_mlir.errors import ModelError, UnsupportedError
 from relax_mlir.frontends.onnx.build import GraphBuilder
 from relax_mlir.frontends.onnx.functions import Functions
 from relax_mlir.frontends.onnx.graph import Graph, check_closed, read_graph
@@ -33,11 +33,12 @@ def import_onnx(
     Args:
         model: a path, the bytes of a file, or a message, which is not changed.
         shapes: sizes of inputs that the model leaves open or that shall differ; a
-            number fixes a size, a string names it.
+            number fixes a size, a string names it or what it is a multiple of, as
+            ``32*h``.
         values: inputs that are always the same; ``main`` does not take them any more.
 
     Raises:
-        ImportError_: the model cannot be read, or is not valid, or `shapes` or
+        ModelError: the model cannot be read, or is not valid, or `shapes` or
             `values` do not fit it.
         UnsupportedError: it uses operators without a rule; all of them are named.
     """
@@ -58,7 +59,7 @@ def check_onnx(
         model, shapes, values: as for :func:`import_onnx`.
 
     Raises:
-        ImportError_: the model cannot be read, or its graph is not valid.
+        ModelError: the model cannot be read, or its graph is not valid.
     """
     return _import(model, shapes or {}, values or {})[1]
 
@@ -78,12 +79,12 @@ def _import(
         module = IRModule.empty()
         builder = GraphBuilder(module, functions, Weights(model.folders), report)
         builder.main(graph, parameters, fixed, model.opsets)
-    except ImportError_:
+    except ModelError:
         raise
     except NotImplementedError as error:
         raise UnsupportedError(f"{model.where}: {sentence(error)}") from error
     except ValueError as error:
-        raise ImportError_(f"{model.where}: {sentence(error)}") from error
+        raise ModelError(f"{model.where}: {sentence(error)}") from error
     return module, report
 
 

@@ -9,7 +9,7 @@ import onnx
 from google.protobuf.message import DecodeError
 from onnx import defs
 
-from relax_mlir.errors import ImportError_, UnsupportedError
+from relax_mlir.errors import ModelError, UnsupportedError
 from relax_mlir.frontends.onnx.graph import plain_domain
 
 __all__ = ["Model", "ModelSource", "read_model"]
@@ -41,7 +41,7 @@ def read_model(source: ModelSource) -> Model:
     """Read a model and check what it says about itself.
 
     Raises:
-        ImportError_: there is no such file, or it is not an ONNX model.
+        ModelError: there is no such file, or it is not an ONNX model.
         UnsupportedError: it was made for a newer ONNX than the one installed.
     """
     if isinstance(source, onnx.ModelProto):
@@ -52,7 +52,7 @@ def read_model(source: ModelSource) -> Model:
         path = Path(source)
     except TypeError:
         got = type(source).__name__
-        raise ImportError_(
+        raise ModelError(
             f"model: expected a path, bytes or a ModelProto, got `{got}`."
         ) from None
     data = _read_file(path)
@@ -64,32 +64,30 @@ def _read_file(path: Path) -> bytes:
     try:
         mode = path.stat().st_mode
         if not stat.S_ISREG(mode):  # a pipe would never end
-            raise ImportError_(f"{path}: not a regular file.")
+            raise ModelError(f"{path}: not a regular file.")
         return path.read_bytes()
     except FileNotFoundError:
-        raise ImportError_(f"{path}: there is no such file.") from None
+        raise ModelError(f"{path}: there is no such file.") from None
     except (OSError, ValueError) as error:
-        raise ImportError_(f"{path}: cannot be read: {error}.") from error
+        raise ModelError(f"{path}: cannot be read: {error}.") from error
 
 
 def _parse(data: bytes, where: str) -> onnx.ModelProto:
     if data.startswith(_LFS):
-        raise ImportError_(
+        raise ModelError(
             f"{where}: it is a Git LFS pointer, not a model. Hint: run `git lfs pull`."
         )
     try:
         return onnx.ModelProto.FromString(data)
     except DecodeError as error:
-        raise ImportError_(
-            f"{where}: not an ONNX model, or cut off: {error}."
-        ) from error
+        raise ModelError(f"{where}: not an ONNX model, or cut off: {error}.") from error
 
 
 def _checked(proto: onnx.ModelProto, where: str, folders: tuple[Path, ...]) -> Model:
     if not proto.HasField("graph"):
-        raise ImportError_(f"{where}: not an ONNX model: it has no graph.")
+        raise ModelError(f"{where}: not an ONNX model: it has no graph.")
     if proto.ir_version < 1:
-        raise ImportError_(f"{where}: not an ONNX model: it has no IR version.")
+        raise ModelError(f"{where}: not an ONNX model: it has no IR version.")
     if proto.ir_version > onnx.IR_VERSION:
         raise UnsupportedError(
             f"{where}: IR version {proto.ir_version} is too new: the installed onnx "
@@ -104,9 +102,9 @@ def _opsets(proto: onnx.ModelProto, where: str) -> dict[str, int]:
         domain = plain_domain(imported.domain)
         shown = domain or "ai.onnx"
         if domain in opsets:
-            raise ImportError_(f"{where}: opset of `{shown}` is imported twice.")
+            raise ModelError(f"{where}: opset of `{shown}` is imported twice.")
         if imported.version < 1:
-            raise ImportError_(
+            raise ModelError(
                 f"{where}: bad opset of `{shown}`: expected 1 or more, got "
                 f"{imported.version}."
             )
@@ -114,7 +112,7 @@ def _opsets(proto: onnx.ModelProto, where: str) -> dict[str, int]:
     if not opsets and proto.ir_version < 3:  # such models could not say
         opsets[""] = 1
     if not opsets:
-        raise ImportError_(f"{where}: it imports no opset.")
+        raise ModelError(f"{where}: it imports no opset.")
     newest = defs.onnx_opset_version()
     if opsets.get("", 0) > newest:
         raise UnsupportedError(

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from relax_mlir.dialects.hooks import onnx_operators
-from relax_mlir.errors import ImportError_, UnsupportedError, near_misses
+from relax_mlir.errors import ModelError, UnsupportedError, near_misses
 from relax_mlir.frontends.onnx.schemas import find_schema
 
 __all__ = ["OnnxReport", "Problem", "Uncovered", "sentence"]
@@ -106,14 +106,14 @@ class OnnxReport:
         Raises:
             UnsupportedError: operators have no rule (all are named), or the first
                 problem is that something is not supported.
-            ImportError_: the first problem is another one.
+            ModelError: the first problem is another one.
         """
         if self.uncovered:
             raise UnsupportedError(self._uncovered_message())
         if not self.problems:
             return
         first = self.problems[0]
-        kind = ImportError_
+        kind = ModelError
         if isinstance(first.cause, NotImplementedError):
             kind = UnsupportedError
         more = len(self.problems) - 1

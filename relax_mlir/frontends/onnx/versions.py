@@ -15,7 +15,7 @@ from onnx import (
 from onnx.defs import onnx_opset_version
 
 from relax_mlir.dialects.hooks import find_onnx_rule, onnx_operators
-from relax_mlir.errors import ImportError_, UnsupportedError
+from relax_mlir.errors import ModelError, UnsupportedError
 from relax_mlir.frontends.onnx.graph import Graph, Node, walk_nodes
 from relax_mlir.frontends.onnx.reading import Model
 from relax_mlir.frontends.onnx.report import sentence
@@ -86,7 +86,7 @@ def convert(model: Model, graph: Graph, target: int) -> Converted:
         target: an opset newer than the model's.
 
     Raises:
-        ImportError_: it is not valid.
+        ModelError: it is not valid.
         UnsupportedError: the converter cannot do it.
     """
     _check_nodes(model, graph)
@@ -94,7 +94,7 @@ def convert(model: Model, graph: Graph, target: int) -> Converted:
     try:
         checker.check_model(skeleton)
     except (checker.ValidationError, RuntimeError, ValueError) as error:
-        raise ImportError_(f"{model.where}: {_first_line(error)}.") from error
+        raise ModelError(f"{model.where}: {_first_line(error)}.") from error
     try:
         inferred = shape_inference.infer_shapes(skeleton)
         proto = version_converter.convert_version(inferred, target)
@@ -119,7 +119,7 @@ def _check_nodes(model: Model, graph: Graph) -> None:
         for node in walk_nodes(graph):
             check_node(node, model.opsets.get(node.domain, 0))
     except ValueError as error:
-        raise ImportError_(f"{model.where}: {node}: {sentence(error)}") from error
+        raise ModelError(f"{model.where}: {node}: {sentence(error)}") from error
 
 
 def _first_line(error: Exception) -> str:

@@ -19,6 +19,7 @@ from relax_mlir.schedules.vector_math.logarithm import (
     log2,
     log10,
 )
+from relax_mlir.schedules.vector_math.power import fpowi, pow, rsqrt
 from relax_mlir.schedules.vector_math.trigonometric import cos, sin, tan
 
 __all__ = [
@@ -35,9 +36,9 @@ __all__ = [
     "exp2",
     "expm1",
     "log",
-    "log10",
     "log1p",
     "log2",
+    "log10",
     "sin",
     "sinh",
     "tan",

@@ -90,27 +90,27 @@ def exp2(x: Lanes) -> Lanes:
     return exp2_of_sum(x.at_most(129.0).at_least(-151.0))
 
 
-def _quarter_expm1(x: Lanes) -> Lanes:
-    """(e**x - 1) / 4 for -30 <= x <= 90."""
-    biased, r = _reduce(x, 125, -0.085)
+def _expm1_times(x: Lanes, power: int) -> Lanes:
+    """(e**x - 1) * 2**power for x >= -30, with e**x * 2**power finite."""
+    biased, r = _reduce(x, 127 + power, -0.085)
     p = fma(r * r, horner(r, _EXPM1), r)
     scale = (biased << 23).floats()
-    return fma(scale, p, scale - 0.25)
+    return fma(scale, p, scale - 2.0**power)
 
 
 @on_lanes
 def expm1(x: Lanes) -> Lanes:
     """e**x - 1."""
-    result = _quarter_expm1(x.at_most(90.0).at_least(-30.0)) * 4.0
+    result = _expm1_times(x.at_most(90.0).at_least(-30.0), -2) * 4.0
     return select(abs(x) < 2.0**-25, x, result)
 
 
 @on_lanes
 def sinh(x: Lanes) -> Lanes:
     """(e**x - e**-x) / 2."""
-    quarter = _quarter_expm1(abs(x).at_most(90.0))
-    half = quarter + quarter
-    result = half + half / fma(quarter, 4.0, 1.0)
+    quarter = _expm1_times(abs(x).at_most(90.0), -2)
+    ratio = quarter / fma(quarter, 4.0, 1.0)  # at first, so that inf is not over inf
+    result = (ratio + quarter) * 2.0
     return select(abs(x) < 2.0**-12, x, result.flip(x.sign()))
 
 
@@ -124,9 +124,5 @@ def cosh(x: Lanes) -> Lanes:
 @on_lanes
 def tanh(x: Lanes) -> Lanes:
     """(e**x - e**-x) / (e**x + e**-x)."""
-    y = (abs(x) * -2.0).at_least(-30.0)
-    biased, r = _reduce(y, 127)
-    p = fma(r * r, horner(r, _EXPM1), r)
-    scale = (biased << 23).floats()
-    less_one = fma(scale, p, scale - 1.0)
-    return (less_one / (-2.0 - less_one)).flip(x.sign())
+    less_one = _expm1_times((abs(x) * 2.0).at_most(30.0), 0)
+    return (less_one / (less_one + 2.0)).flip(x.sign())

@@ -159,8 +159,14 @@ class Lanes:
         return self._cast(name, ir.F64Type.get())
 
     def to_i32(self) -> Lanes:
-        """The low 32 bits."""
-        return self._cast("arith.trunci", ir.IntegerType.get_signless(32))
+        """As i32: of integers the low 32 bits, of floats the integer part."""
+        i32 = ir.IntegerType.get_signless(32)
+        if self.is_float:
+            return self._cast("arith.fptosi", i32)
+        if self.element.width == 32:
+            return self
+        is_wider = self.element.width > 32
+        return self._cast("arith.trunci" if is_wider else "arith.extsi", i32)
 
     def to_i64(self) -> Lanes:
         """The unsigned value of i32."""

@@ -11,7 +11,7 @@ from relax_mlir.schedules.vector_math.lanes import (
     sqrt,
 )
 
-__all__ = ["acosh", "asinh", "atanh", "log", "log10", "log1p", "log2", "split"]
+__all__ = ["acosh", "asinh", "atanh", "log", "log1p", "log2", "log10", "split"]
 
 _LN_2 = 0.693147182
 _SQRT_HALF_BITS = 0x3F3504F3

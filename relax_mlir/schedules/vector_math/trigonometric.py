@@ -112,8 +112,10 @@ def _reduce(a: Lanes, step: float, ahead: bool = False) -> tuple[Lanes, Lanes]:
 
 
 def _sine(r: Lanes) -> Lanes:
+    """Sine for |r| <= pi/2; that r*r is rounded would cost half an ulp near pi/2."""
     square = r * r
-    return fma(square * r, horner(square, _SIN), r)
+    rounded_off = fma(r, r, -square)
+    return fma(r, fma(square, horner(square, _SIN), rounded_off * _SIN[0]), r)
 
 
 @on_lanes

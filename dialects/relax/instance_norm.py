@@ -1,17 +1,94 @@
-"""Normalisation over groups and windows of channels, and by a norm."""
+"""Normalisation over images, groups of channels, and any axes."""
+
+from collections.abc import Sequence
 
 import numpy as np
 from mlir import ir
-from mlir.ir import FloatAttr, IntegerAttr, RankedTensorType
+from mlir.ir import DenseI64ArrayAttr, FloatAttr, IntegerAttr, RankedTensorType
 
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.ext import Operand, Result
 from relax_mlir.dialects.hooks import Case, OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.core import Relax
 from relax_mlir.dialects.relax.elementwise import computed_wide, require, wide_type
-from relax_mlir.dialects.relax.norm import AxisOp
+from relax_mlir.dialects.relax.moments import normalized, statistics
+from relax_mlir.dialects.relax.norm import check_channels
 from relax_mlir.dialects.relax.reduce import element_count
 from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
+
+
+class InstanceNormOp(Relax.Operation, name="instance_norm"):
+    """(x - mean) / sqrt(variance + epsilon) * scale + bias, over each channel's image.
+
+    Computed in f32 for f16 and bf16.
+
+    Shapes:
+        x, y: [n, c, ...], same float type. scale, bias: [c], floats.
+    Source: Ulyanov et al., Instance Normalization, 2016; ONNX InstanceNormalization-22.
+    """
+
+    x: Operand[RankedTensorType]
+    scale: Operand[RankedTensorType]
+    bias: Operand[RankedTensorType]
+    y: Result[RankedTensorType]
+    epsilon: FloatAttr
+
+    cases = (
+        Case((2, 3, 7), (3,), (3,)),
+        Case((2, 3, 5, 17), (3,), (3,), low=5.0, high=9.0),
+        Case((1, 1, 71), (1,), (1,), epsilon=0.1),
+        Case((0, 3, 4), (3,), (3,)),
+        Case((2, 3, 2, 2, 2, "float64"), (3, "float64"), (3, "float64")),
+        Case((2, 3, 40, "float16"), (3, "float16"), (3, "float16")),
+        Case((2, 3, 40, "bfloat16"), (3,), (3,)),
+    )
+
+    @staticmethod
+    def infer(
+        x: RankedTensorType,
+        scale: RankedTensorType,
+        bias: RankedTensorType,
+        epsilon: float = 1e-5,
+    ) -> RankedTensorType:
+        check_channels(x, scale, bias)
+        return x
+
+    @staticmethod
+    @computed_wide
+    def reference(
+        x: np.ndarray, scale: np.ndarray, bias: np.ndarray, epsilon: float
+    ) -> np.ndarray:
+        column = (-1, *[1] * (x.ndim - 2))
+        y = normalized(x, range(2, x.ndim), epsilon)
+        return y * scale.reshape(column) + bias.reshape(column)
+
+    def legalize(self, b: Builder) -> Buffer:
+        x, scale, bias = (b.buffer(v) for v in (self.x, self.scale, self.bias))
+        wide, epsilon = wide_type(x.dtype), self.epsilon.value
+        zeros = (0,) * (x.rank - 2)
+        mean, inverse = statistics(
+            b, x, range(2, x.rank), lambda v: 1.0 / b.math("sqrt", v + epsilon)
+        )
+        factor = b.compute(
+            inverse.shape,
+            lambda *row: inverse[row] * b.cast(scale[row[1]], wide),
+            wide,
+            "scale",
+        )
+
+        def body(*points: Index) -> Scalar:
+            row = (*points[:2], *zeros)
+            centred = b.wide(x[points]) - mean[row]
+            return b.cast(
+                centred * factor[row] + b.cast(bias[points[1]], wide), x.dtype
+            )
+
+        return b.compute(x.shape, body, x.dtype, "instance_norm")
+
+    @onnx_rule("InstanceNormalization", since=6)
+    def from_onnx(node: OnnxNode) -> ir.Value:
+        inputs = [node.input(i) for i in range(3)]
+        return InstanceNormOp(*inputs, epsilon=node.attr("epsilon", 1e-5)).y
 
 
 class GroupNormOp(Relax.Operation, name="group_norm"):
@@ -146,154 +223,55 @@ class GroupNormOp(Relax.Operation, name="group_norm"):
         ).y
 
 
-class LocalResponseNormOp(Relax.Operation, name="local_response_norm"):
-    """x / (bias + alpha / size * sum of squares)^beta, over neighbouring channels.
-
-    The window has ``size`` channels, (size - 1) // 2 of them before; those outside x
-    count as 0. Computed in f32 for f16 and bf16.
+class MeanVarianceNormOp(Relax.Operation, name="mean_variance_norm"):
+    """(x - mean) / (sqrt(variance) + 1e-9) over some axes.
 
     Shapes:
-        x, y: [n, c, ...], same float type.
-    Source: Krizhevsky et al., ImageNet Classification with Deep Convolutional Neural
-        Networks, 2012; ONNX LRN-13.
+        x, y: any shape, same float type.
+    Source: ONNX MeanVarianceNormalization-13.
     """
 
     x: Operand[RankedTensorType]
     y: Result[RankedTensorType]
-    size: IntegerAttr
-    alpha: FloatAttr
-    beta: FloatAttr
-    bias: FloatAttr
+    axes: DenseI64ArrayAttr
 
     cases = (
-        Case((2, 5, 3, 17), size=3, alpha=0.1),
-        Case((2, 5, 71), size=4, alpha=0.5, beta=0.5, bias=2.0),
-        Case((1, 2, 3), size=7, alpha=0.3),
-        Case((2, 3), size=1),
-        Case((0, 3, 2), size=3),
-        Case((1, 5, 9, "float64"), size=3, alpha=0.1),
-        Case((1, 5, 9, "float16"), size=3, alpha=0.1),
-        Case((1, 5, 9, "bfloat16"), size=3, alpha=0.1),
+        Case((2, 3, 5, 7)),
+        Case((3, 71), axes=(1,)),
+        Case((7, 3), axes=(0,)),
+        Case((3, 4), axes=(0, -1)),
+        Case((0, 3), axes=(1,)),
+        Case((3, 40, "float64"), axes=(1,)),
+        Case((3, 40, "float16"), axes=(1,)),
+        Case((3, 40, "bfloat16"), axes=(1,)),
     )
 
     @staticmethod
-    def infer(
-        x: RankedTensorType,
-        size: int,
-        alpha: float = 1e-4,
-        beta: float = 0.75,
-        bias: float = 1.0,
-    ) -> RankedTensorType:
+    def infer(x: RankedTensorType, axes: Sequence[int] = (0, 2, 3)) -> RankedTensorType:
         require("f", x)
-        if len(tensors.shape_of(x)) < 2 or size < 1:
-            given = shapes.format_shape(tensors.shape_of(x))
-            raise ValueError(
-                f"expected [n, c, ...] and a size of 1 or more, got {given} and {size}"
-            )
+        shapes.normalize_axes(axes, len(tensors.shape_of(x)))
         return x
 
     @staticmethod
     @computed_wide
-    def reference(
-        x: np.ndarray, size: int, alpha: float, beta: float, bias: float
-    ) -> np.ndarray:
-        before = (size - 1) // 2
-        pads = [(0, 0)] * x.ndim
-        pads[1] = (before, size - 1 - before)
-        squares = np.pad(x * x, pads)
-        total = sum(squares[:, k : k + x.shape[1]] for k in range(size))
-        return x / (bias + alpha / size * total) ** beta
+    def reference(x: np.ndarray, axes: Sequence[int]) -> np.ndarray:
+        centred = x - x.mean(tuple(axes), keepdims=True)
+        variance = (centred * centred).mean(tuple(axes), keepdims=True)
+        return centred / (np.sqrt(variance) + 1e-9)
 
     def legalize(self, b: Builder) -> Buffer:
         x = b.buffer(self.x)
-        wide, size = wide_type(x.dtype), self.size.value
-        channels = b.dim(x.shape[1])
-
-        def squared(*points: Index) -> Scalar:
-            *where, k = points
-            channel = where[1] + k - (size - 1) // 2
-            is_inside = (channel >= 0) & (channel < channels)
-
-            def read() -> Scalar:
-                v = b.wide(x[(where[0], channel, *where[2:])])
-                return v * v
-
-            return b.guarded(is_inside, read, b.constant(0, wide))
-
-        total = b.reduce_over("add", x.shape, [size], squared, wide, "squares")
-        alpha, beta, bias = (a.value for a in (self.alpha, self.beta, self.bias))
-
-        def divide(v: Scalar, t: Scalar) -> Scalar:
-            divisor = b.math("powf", t * (alpha / size) + bias, b.constant(beta, wide))
-            return b.cast(b.wide(v) / divisor, x.dtype)
-
-        return b.map(divide, x, total, dtype=x.dtype, name="local_response_norm")
-
-    @onnx_rule("LRN", since=1)
-    def from_onnx(node: OnnxNode) -> ir.Value:
-        return LocalResponseNormOp(
-            node.input(0),
-            size=node.attr("size"),
-            alpha=node.attr("alpha", 1e-4),
-            beta=node.attr("beta", 0.75),
-            bias=node.attr("bias", 1.0),
-        ).y
-
-
-class LpNormalizeOp(AxisOp, name="lp_normalize"):
-    """x divided by its norm along one axis; 0 where the norm is.
-
-    Attributes:
-        axis: counted from either end.
-        p: 1 for the sum of absolute values, 2 for the root of the sum of squares.
-    Source: ONNX LpNormalization-22.
-    """
-
-    p: IntegerAttr
-
-    cases = (
-        *(Case(c.operands[0], axis=c.attrs["axis"]) for c in AxisOp.cases),
-        Case((3, 70), axis=1, p=1),
-        Case((7, 33), axis=0, p=1),
-        Case((3, 4), axis=1, low=0.0, high=0.0),
-    )
-
-    @staticmethod
-    def infer(x: RankedTensorType, axis: int = -1, p: int = 2) -> RankedTensorType:
-        if p not in (1, 2):
-            raise ValueError(f"bad p: expected 1 or 2, got {p}")
-        return AxisOp.infer(x, axis)
-
-    @staticmethod
-    @computed_wide
-    def reference(x: np.ndarray, axis: int, p: int) -> np.ndarray:
-        norm = np.abs(x).sum(axis, keepdims=True)
-        if p == 2:
-            norm = np.sqrt((x * x).sum(axis, keepdims=True))
-        return np.where(norm == 0, 0, x / norm)
-
-    def legalize(self, b: Builder) -> Buffer:
-        x, is_square = b.buffer(self.x), self.p.value == 2
-        wide = wide_type(x.dtype)
-
-        def term(v: Scalar) -> Scalar:
-            return b.wide(v) * b.wide(v) if is_square else b.math("absf", b.wide(v))
-
-        def inverse(t: Scalar) -> Scalar:
-            norm = b.math("sqrt", t) if is_square else t
-            return b.select(t.equal(0), t, 1.0 / norm)
-
-        total = b.reduce("add", x, [self.axis.value], fn=term, dtype=wide, name="norm")
-        factor = b.map(inverse, total, name="factor")
+        axes = shapes.normalize_axes(self.axes, x.rank)
+        mean, factor = statistics(
+            b, x, axes, lambda v: 1.0 / (b.math("sqrt", v) + 1e-9)
+        )
         return b.map(
-            lambda v, f: b.cast(b.wide(v) * f, x.dtype),
-            *(x, factor),
+            lambda v, m, f: b.cast((b.wide(v) - m) * f, x.dtype),
+            *(x, mean, factor),
             dtype=x.dtype,
-            name="lp_normalize",
+            name="mean_variance_norm",
         )
 
-    @onnx_rule("LpNormalization", since=1)
+    @onnx_rule("MeanVarianceNormalization", since=9)
     def from_onnx(node: OnnxNode) -> ir.Value:
-        return LpNormalizeOp(
-            node.input(0), axis=node.attr("axis", -1), p=node.attr("p", 2)
-        ).y
+        return MeanVarianceNormOp(node.input(0), axes=node.attr("axes", [0, 2, 3])).y
