@@ -130,20 +130,17 @@ def reduced_type(
 
 def _onnx_axes(node: OnnxNode) -> Sequence[int]:
     """The axes that a node names, in an attribute or, since opset 13 or 18, an input."""
-    rank = len(tensors.shape_of(node.input(0)))
+    every = range(len(tensors.shape_of(node.input(0))))
     given = node.optional(1)
     if given is None:
         axes = node.attrs.get("axes", ())
-    elif tensors.shape_of(given) in (
-        (0,),
-        (rank,),
-    ):  # none or all, whatever their values
-        axes = range(rank) if rank and tensors.shape_of(given) == (rank,) else ()
     else:
-        axes = [int(axis) for axis in node.known(1).reshape(-1)]
-    if not len(axes) and not node.attr("noop_with_empty_axes", 0):
-        return range(rank)
-    return axes
+        count = tensors.shape_of(given)
+        if count == (len(every),):  # each of them, in whatever order
+            return every
+        axes = () if count == (0,) else [int(a) for a in node.known(1).reshape(-1)]
+    is_all = not len(axes) and not node.attr("noop_with_empty_axes", 0)
+    return every if is_all else axes
 
 
 def element_count(b: Builder, sizes: Sequence[Dim], type_: DType) -> Scalar:
@@ -154,9 +151,7 @@ def element_count(b: Builder, sizes: Sequence[Dim], type_: DType) -> Scalar:
     )
 
 
-def reduction(
-    function: Callable[..., np.ndarray],
-) -> Callable[..., np.ndarray]:
+def reduction(function: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
     """A reference of numpy's signature, computed in wide types."""
 
     @computed_wide

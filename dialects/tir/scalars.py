@@ -210,16 +210,23 @@ class Scalar:
         return self._compare("ge", other)
 
     def maximum(self, other: Scalar | float) -> Scalar:
-        """The larger one; NaN if either is."""
-        return self._binary(
-            {"f": "arith.maximumf", "i": "arith.maxsi", "u": "arith.maxui"}, other
-        )
+        """The larger one; NaN if either is; of two zeros any."""
+        if self.dtype.is_float:
+            return self._extreme("arith.maximumf", other)
+        return self._binary({"i": "arith.maxsi", "u": "arith.maxui"}, other)
 
     def minimum(self, other: Scalar | float) -> Scalar:
-        """The smaller one; NaN if either is."""
-        return self._binary(
-            {"f": "arith.minimumf", "i": "arith.minsi", "u": "arith.minui"}, other
-        )
+        """The smaller one; NaN if either is; of two zeros any."""
+        if self.dtype.is_float:
+            return self._extreme("arith.minimumf", other)
+        return self._binary({"i": "arith.minsi", "u": "arith.minui"}, other)
+
+    def _extreme(self, name: str, other: Scalar | float) -> Scalar:
+        """Without the order of zeros, which takes x86 more work than the rest."""
+        flags = ir.Attribute.parse("#arith.fastmath<nsz>")
+        rhs = self._same(other)
+        value = emit(name, self.value.type, self.value, rhs.value, fastmath=flags)
+        return Scalar(value, self.dtype)
 
 
 def constant(value: float, type_: DType) -> Scalar:
@@ -251,7 +258,11 @@ def function(name: str, *operands: Scalar) -> Scalar:
 
 
 def cast(operand: Scalar, type_: DType) -> Scalar:
-    """Convert: floats to integers truncate and saturate, anything to bool tests for zero."""
+    """Convert to another type.
+
+    Floats to integers truncate; what is out of range becomes the nearest integer that both
+    types have, NaN the lowest. Anything to bool tests for zero.
+    """
     source = operand.dtype
     if source == type_:
         return operand
@@ -260,7 +271,7 @@ def cast(operand: Scalar, type_: DType) -> Scalar:
     if source.is_float:
         if type_.is_float:
             return _resize_float(operand, type_)
-        return _saturate(operand, type_)
+        return _truncate(operand, type_)
     if type_.is_float:
         name = "arith.sitofp" if source.kind == "i" else "arith.uitofp"
         return Scalar(emit(name, type_.scalar_type, operand.value), type_)
@@ -279,20 +290,26 @@ def bitcast(operand: Scalar, type_: DType) -> Scalar:
     return Scalar(emit("arith.bitcast", type_.scalar_type, operand.value), type_)
 
 
-def _saturate(operand: Scalar, type_: DType) -> Scalar:
-    """A float as an integer; arith.fptosi is undefined beyond the range, and for NaN."""
+def _truncate(operand: Scalar, type_: DType) -> Scalar:
+    """A float as an integer, after the limits of arith.fptosi, which it is undefined beyond.
+
+    Comparisons that are false for NaN make two instructions of them on x86.
+    """
     if operand.dtype.bits < 32:
         operand = _resize_float(operand, dtype("float32"))
-    name = "llvm.fptosi.sat" if type_.kind == "i" else "llvm.fptoui.sat"
-    value = emit(
-        "llvm.call_intrinsic",
-        type_.scalar_type,
-        operand.value,
-        intrin=ir.StringAttr.get(name),
-        op_bundle_sizes=ir.DenseI32ArrayAttr.get([]),
-        operandSegmentSizes=ir.DenseI32ArrayAttr.get([1, 0]),
-    )
-    return Scalar(value, type_)
+    low, high = (constant(v, operand.dtype) for v in _limits(operand.dtype, type_))
+    operand = select(operand > low, operand, low)
+    operand = select(operand < high, operand, high)
+    name = "arith.fptosi" if type_.kind == "i" else "arith.fptoui"
+    return Scalar(emit(name, type_.scalar_type, operand.value), type_)
+
+
+def _limits(source: DType, target: DType) -> tuple[float, float]:
+    """The least and the greatest integer of ``target`` that ``source`` has too."""
+    value_bits = target.bits - (target.kind == "i")
+    digits = {32: 24, 64: 53}[source.bits]
+    high = 2**value_bits - 2 ** max(0, value_bits - digits)
+    return -(2.0**value_bits) if target.kind == "i" else 0.0, float(high)
 
 
 def _resize_float(operand: Scalar, type_: DType) -> Scalar:

@@ -174,18 +174,20 @@ def test_shapes_fix_and_rename_sizes_everywhere(
 
 
 def test_shapes_say_of_what_a_size_is_a_multiple() -> None:
-    """Halving and doubling gives the same size back only for even ones."""
+    """Two parts of n // 2 and three of n // 3 are as long for multiples of 6."""
     model = parse(
-        "g (float[1, 1, n, 2] x) => (float[1, 1, m, 2] y)"
-        "{ p = MaxPool <kernel_shape = [2, 1], strides = [2, 1]> (x)"
-        "  t = Concat <axis = 2> (p, p) y = Add (x, t) }"
+        "g (float[1, 1, n] x) => (float[1, 1, m] y)"
+        "{ p = MaxPool <kernel_shape = [2], strides = [2]> (x)"
+        "  q = MaxPool <kernel_shape = [3], strides = [3]> (x)"
+        "  s = Concat <axis = 2> (p, p) t = Concat <axis = 2> (q, q, q)"
+        "  y = Add (s, t) }"
     )
 
     with pytest.raises(ModelError, match=r"`y` \(Add\): .* sizes differ"):
         import_onnx(model)
-    module = import_onnx(model, shapes={"x": [1, 1, "2*h", 2]})
+    module = import_onnx(model, shapes={"x": [1, 1, "6*h"]})
 
-    assert result_shapes(module) == [("1", "1", "2*h", "2")]
+    assert result_shapes(module) == [("1", "1", "6*h")]
 
 
 @pytest.mark.parametrize(

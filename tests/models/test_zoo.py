@@ -27,7 +27,7 @@ def test_agrees_with_onnxruntime(entry: zoo.Entry) -> None:
     session = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
     expected = session.run(None, inputs)
 
-    actual = relax_mlir.compile(data)(**inputs)
+    actual = relax_mlir.compile(data)(*inputs.values())
 
     for number, (ours, theirs) in enumerate(zip(actual, expected, strict=True)):
         assert_same_numbers(
@@ -43,7 +43,7 @@ def test_one_compile_serves_all_sizes(batch: int, sequence: int) -> None:
     inputs = entry.inputs(batch=batch, seq=sequence)
     session = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
 
-    (actual,) = relax_mlir.compile(data)(**inputs)
+    (actual,) = relax_mlir.compile(data)(*inputs.values())
 
     (expected,) = session.run(None, inputs)
     assert_same_numbers(actual, expected, tolerance=entry.tolerance)
