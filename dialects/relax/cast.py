@@ -44,8 +44,8 @@ class CastOp(Relax.Operation, name="cast"):
     """The same numbers in another element type.
 
     A float is rounded to a narrower one, to nearest, ties to even. To an integer it is
-    truncated; beyond the range it becomes the nearest number in it, and NaN becomes 0.
-    Integers keep their low bits. To bool, all but 0 is true.
+    truncated; out of range it becomes the nearest integer that both types have, and NaN
+    the lowest. Integers keep their low bits. To bool, all but 0 is true.
 
     Attributes:
         dtype: the element type of y.
@@ -119,7 +119,7 @@ class BitcastOp(Relax.Operation, name="bitcast"):
         Case((), dtype=dtypes.dtype("int32")),
         Case((0, 4), dtype=dtypes.dtype("int32")),
         EdgeCase((3, 71), dtype=dtypes.dtype("uint32")),
-        Case((75, "uint32"), dtype=dtypes.dtype("float32"), high=2**31 - 1),
+        Case((75, "uint32"), dtype=dtypes.dtype("float32"), high=2**30),
         Case((75, "float64"), dtype=dtypes.dtype("int64")),
         Case((75, "float16"), dtype=dtypes.dtype("bfloat16")),
         Case((75, "int8"), dtype=dtypes.dtype("uint8"), low=-128, high=127),
@@ -153,10 +153,9 @@ def _onnx_type(number: int) -> DType:
 
 
 def _truncated(x: np.ndarray, type_: np.dtype) -> np.ndarray:
-    """Floats as integers; what is out of range as the nearest end of it, NaN as 0."""
-    info = np.iinfo(type_)
-    whole = np.trunc(x.astype(np.float64))
-    is_inside = (whole >= info.min) & (whole < float(info.max) + 1)
-    result = np.where(is_inside, whole, 0).astype(type_)
-    result = np.where(whole < info.min, type_.type(info.min), result)
-    return np.where(whole >= float(info.max) + 1, type_.type(info.max), result)
+    """Floats as integers, after the limits; a comparison with NaN is false."""
+    info, digits = np.iinfo(type_), np.finfo(x.dtype).nmant + 1
+    high = info.max + 1 - 2 ** max(0, int(info.max).bit_length() - digits)
+    low, high = (x.dtype.type(limit) for limit in (info.min, high))
+    x = np.where(x > low, x, low)
+    return np.where(x < high, x, high).astype(type_)

@@ -117,19 +117,19 @@ class ConvTransposeOp(Relax.Operation, name="conv_transpose"):
         groups = attrs.pop("groups")
         del attrs["output_padding"]
         window = Window.of(weight.shape[2:], **attrs)
-        channels = Channels(
-            groups, shapes.floordiv(weight.shape[0], groups), weight.shape[1]
-        )
+        # A convolution of stride 1 over x spread out: it has the loops of one, too.
+        spread = _spread(b, x, window, b.results[0][0][2:])
+        flipped = _flipped(b, weight)
+        plain = Window.of(window.kernel, (), (), window.dilations)
 
-        def body(point: "Point") -> Scalar:
-            inside, where = _gathered(b, window, x.shape[2:], point)
-            own = b.guarded(
-                inside, lambda: x[(point.n, point.read, *where)], b.constant(0, x.dtype)
-            )
-            return b.wide(own) * b.wide(
-                weight[(point.read, point.written_in_group, *point.taps)]
-            )
+        def body(point: Point) -> Scalar:
+            where = plain.positions(point.spatial, point.taps)
+            own = spread[(point.n, point.read, *where)]
+            by = flipped[(point.read, point.written_in_group, *point.taps)]
+            return b.wide(own) * b.wide(by)
 
+        inputs = shapes.floordiv(weight.shape[0], groups)
+        channels = Channels(groups, inputs, weight.shape[1])
         return channels.reduce(b, window.kernel, body, "conv_transpose")
 
     @onnx_rule("ConvTranspose", since=1)
@@ -172,22 +172,40 @@ def _transposed_sizes(
     )
 
 
-def _gathered(
-    b: Builder, window: Window, sizes: Sequence[Dim], point: Point
-) -> tuple[Scalar, list[Index]]:
-    """The element of x that adds to a point through a tap, and whether there is one."""
-    conditions: list[Scalar] = []
-    where: list[Index] = []
-    for axis, (place, tap) in enumerate(zip(point.spatial, point.taps, strict=True)):
-        stride = window.strides[axis]
-        scaled = place + window.before[axis] - tap * window.dilations[axis]
-        source = scaled // stride
-        conditions += [scaled >= 0, source < b.dim(sizes[axis])]
-        rest = scaled % stride
-        if isinstance(rest, Index):
-            conditions.append(rest.equal(0))
-        where.append(source)
-    return reduce(and_, conditions), where
+def _spread(b: Builder, x: Buffer, window: Window, sizes: Sequence[Dim]) -> Buffer:
+    """``x`` with its elements ``strides`` apart among zeros, padded for all windows."""
+    reaches = [
+        dilation * (size - 1)
+        for dilation, size in zip(window.dilations, window.kernel, strict=True)
+    ]
+    shape = [size + reach for size, reach in zip(sizes, reaches, strict=True)]
+
+    def body(*axes: Index) -> Scalar:
+        where = list(axes[:2])
+        conditions: list[Scalar] = []
+        for axis, place in enumerate(axes[2:]):
+            place = place + (window.before[axis] - reaches[axis])
+            source = place // window.strides[axis]
+            rest = place % window.strides[axis]
+            conditions += [place >= 0, source < b.dim(x.shape[2 + axis])]
+            if isinstance(rest, Index):
+                conditions.append(rest.equal(0))
+            where.append(source)
+        inside = reduce(and_, conditions)
+        return b.guarded(inside, lambda: x[tuple(where)], b.constant(0, x.dtype))
+
+    return b.compute((*x.shape[:2], *shape), body, x.dtype, "spread")
+
+
+def _flipped(b: Builder, weight: Buffer) -> Buffer:
+    """The weight with its taps from last to first."""
+    last = [b.dim(size - 1) for size in weight.shape[2:]]
+
+    def body(*axes: Index) -> Scalar:
+        taps = (end - tap for end, tap in zip(last, axes[2:], strict=True))
+        return weight[(*axes[:2], *taps)]
+
+    return b.compute(weight.shape, body, weight.dtype, "flip")
 
 
 def _onnx_transposed_pads(
