@@ -5,6 +5,7 @@ from relax_mlir.schedules.vector_math.exponential import (
     cosh,
     exp,
     exp2,
+    exp_fast,
     expm1,
     sinh,
     tanh,

@@ -138,8 +138,9 @@ class Lanes:
         return self._compare("ge", other)
 
     def bits(self) -> Lanes:
-        """The bits of f32 as i32."""
-        return self._cast("arith.bitcast", ir.IntegerType.get_signless(32))
+        """The bits of f32 as i32, of f64 as i64."""
+        width = self.element.width
+        return self._cast("arith.bitcast", ir.IntegerType.get_signless(width))
 
     def floats(self) -> Lanes:
         """The f32 (of i32) or f64 (of i64) with these bits."""

@@ -4,7 +4,6 @@ import math
 
 from mlir import ir
 
-from relax_mlir.schedules.vector_math.exponential import exp2_of_sum
 from relax_mlir.schedules.vector_math.lanes import (
     Lanes,
     fma,
@@ -17,11 +16,26 @@ from relax_mlir.schedules.vector_math.logarithm import split
 
 __all__ = ["fpowi", "pow", "rsqrt"]
 
-# log2(m) = s * (K + s**2 * (K/3 + s**2 * p(s**2))), s = (m - 1) / (m + 1), K = 2 / ln 2;
-# |s| <= 0.172, error of p 2**-36 relative to K. Constants as high and low parts.
-_K = (2.88539004, 3.85192607e-8)
-_K_3 = (0.961796701, -7.02846181e-9)
-_LOG2_TAIL = (0.57708019, 0.411849916, 0.337820828)
+# log2(m) = s * p(s*s) with s = (m - 1) / (m + 1), |s| <= 0.172, relative error 2**-45.
+_LOG2 = (
+    2.8853900817778495,
+    0.9617966941139643,
+    0.5770779421987295,
+    0.41220926795509627,
+    0.31990509989692006,
+    0.2829081744925835,
+)
+# 2**r for |r| <= 0.5, relative error 2**-29.
+_EXP2 = (
+    1.0000000005540948,
+    0.6931472057369156,
+    0.24022646890807564,
+    0.05550328777172691,
+    0.009618488938211439,
+    0.0013399931138829938,
+    0.00015345817051879747,
+)
+_ROUND = 1.5 * 2.0**52 + 1023  # rounds an f64 to an integer, and adds the exponent bias
 
 
 @on_lanes
@@ -30,51 +44,22 @@ def rsqrt(x: Lanes) -> Lanes:
     return 1.0 / sqrt(x)
 
 
-def _ratio(m: Lanes) -> tuple[Lanes, Lanes]:
-    """(m - 1) / (m + 1) as a sum of two, the second small."""
-    f = m - 1.0
-    inverse = 1.0 / (m + 1.0)
-    high = f * inverse
-    rest = fma(-high, f, fma(high, -2.0, f))
-    return high, rest * inverse
+def _log2(a: Lanes) -> Lanes:
+    """log2 of a >= 0 or NaN in f64."""
+    exponent, mantissa = split(a)
+    whole = select(a < math.inf, exponent.to_f32(), a)
+    whole = select(a.equal(0.0), a.like(-math.inf), whole).to_f64()
+    m = mantissa.to_f64()
+    s = (m - 1.0) / (m + 1.0)
+    return fma(s, horner(s * s, _LOG2), whole)
 
 
-def _log2(x: Lanes) -> tuple[Lanes, Lanes]:
-    """log2 of finite x > 0 as a sum of two, relative error below 2**-33."""
-    exponent, mantissa = split(x)
-    s, s_low = _ratio(mantissa)
-    square = s * s
-    square_low = fma(s, s, -square) + (s + s) * s_low
-    # K/3 + square * p, times square, plus K: each as a high and a low part.
-    tail = fma(square, horner(square, _LOG2_TAIL), _K_3[1])
-    third = tail + _K_3[0]
-    third_low = tail - (third - _K_3[0])
-    product = square * third
-    product_low = fma(square, third, -product) + fma(
-        square, third_low, square_low * third
-    )
-    factor = product + _K[0]
-    factor_low = (product - (factor - _K[0])) + (product_low + _K[1])
-    part = s * factor
-    part_low = fma(s, factor, -part) + fma(s, factor_low, s_low * factor)
-    whole = exponent.to_f32()
-    high = whole + part
-    return high, (part - (high - whole)) + part_low
-
-
-def _magnitude(a: Lanes, y: Lanes, y_low: Lanes | float = 0.0) -> Lanes:
-    """a**(y + y_low) for a >= 0 or NaN, ``y_low`` at most half an ulp of ``y``."""
-    high, low = _log2(a)
-    high = select(a < math.inf, high, a)
-    high = select(a.equal(0.0), a.like(-math.inf), high)
-    product = high * y
-    rest = fma(high, y, -product) + low * y
-    if isinstance(y_low, Lanes):
-        rest = fma(high, y_low, rest)
-    # Where 2**product overflows or vanishes the rest may be NaN.
-    rest = select(abs(product) < 160.0, rest, 0.0)
-    result = exp2_of_sum(product.at_most(160.0).at_least(-160.0), rest)
-    return select(a.equal(1.0) | y.equal(0.0), a.like(1.0), result)
+def _exp2(x: Lanes) -> Lanes:
+    """2**x in f32 of x in f64; the conversion rounds to subnormals, or overflows."""
+    x = x.at_most(200.0).at_least(-200.0)
+    shifted = x + _ROUND
+    fraction = horner(x - (shifted - _ROUND), _EXP2)
+    return (fraction * (shifted.bits() << 52).floats()).to_f32()
 
 
 def _known_number(value: ir.Value) -> float | None:
@@ -119,21 +104,10 @@ def pow(x: Lanes, y: Lanes) -> Lanes:
     is_even = half.truncate().equal(half)
     sign = select(is_integer, select(is_even, x.bits().like(0), x.sign()), 0)
     is_real = is_integer | (x >= 0.0) | x.equal(-math.inf)
-    return select(is_real, _magnitude(abs(x), y).flip(sign), math.nan)
-
-
-def _as_f32(n: Lanes) -> tuple[Lanes, Lanes]:
-    """An integer as a sum of two f32; beyond i32 that of the largest power that matters.
-
-    Every |x| other than 1 to the power of 2**31 - 128 overflows or vanishes.
-    """
-    limit = 2**31 - 128
-    if n.element.width >= 32:
-        n = select(n < limit, n, limit)
-        n = select(n > -limit, n, -limit)
-    n = n.to_i32()
-    high = n.to_f32()
-    return high, (n - high.to_i32()).to_f32()
+    a = abs(x)
+    magnitude = _exp2(_log2(a) * y.to_f64())
+    magnitude = select(a.equal(1.0) | y.equal(0.0), a.like(1.0), magnitude)
+    return select(is_real, magnitude.flip(sign), math.nan)
 
 
 @on_lanes
@@ -142,7 +116,10 @@ def fpowi(x: Lanes, n: Lanes) -> Lanes:
     simple = _simple_power(x, _known_number(n.value))
     if simple is not None:
         return simple
-    is_odd = (n & 1).equal(1)
-    high, low = _as_f32(n)
-    result = _magnitude(abs(x), high, low)
-    return select(is_odd, result.flip(x.sign()), result)
+    a = abs(x)
+    sign = select((n & 1).equal(1), x.sign(), 0)
+    # Every other |x| than 1 to the power of 2**31 - 1 overflows or vanishes.
+    n = n.at_most(2**31 - 1).at_least(-(2**31)) if n.element.width > 32 else n
+    magnitude = _exp2(_log2(a) * n.to_i32().to_f64())
+    is_one = a.equal(1.0) | n.equal(0)
+    return select(is_one, a.like(1.0), magnitude).flip(sign)

@@ -8,6 +8,7 @@ M. Payne and R. Hanek, Radian Reduction for Trigonometric Functions, 1983. Coeff
 our own minimax fits.
 """
 
+import itertools
 import math
 
 from relax_mlir.schedules.vector_math.lanes import (
@@ -24,8 +25,8 @@ __all__ = ["cos", "sin", "tan"]
 _PI = (3.14159274, -8.74227766e-8, -3.43024902e-15)
 _ROUND = 12582912.0  # 1.5 * 2**23: adding it rounds to an integer
 _LARGE = 2.0**17
-# sin(r) = r + r**3 * p(r*r) for |r| <= 1.58, relative error 2**-31.
-_SIN = (-0.166666672, 0.00833335053, -0.000198430935, 2.76270611e-6, -2.55032848e-8)
+# sin(r) = r + r**3 * p(r*r) for |r| <= 1.58, relative error 2**-27.2.
+_SIN = (-0.166666597, 0.00833306834, -0.000198096546, 2.60572824e-6)
 # tan(r) = r + r**3 * p(r*r) for |r| <= 0.79, relative error 2**-29.3.
 _TAN = (
     0.333333522,
@@ -55,7 +56,7 @@ def _phase(a: Lanes) -> Lanes:
     words = [_pick_word(first, start) for start in range(4)]
     high, middle, low = (
         ((upper << offset) | (lower.shift_down(1).shift_down(31 - offset))).to_i64()
-        for upper, lower in zip(words, words[1:], strict=False)
+        for upper, lower in itertools.pairwise(words)
     )
     mantissa = ((a.bits() & 0x7FFFFF) | 0x800000).to_i64()
     return (mantissa * high << 32) + mantissa * middle + (mantissa * low).shift_down(32)
