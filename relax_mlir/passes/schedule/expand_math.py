@@ -8,37 +8,81 @@ from mlir import ir
 from relax_mlir.module import IRModule
 from relax_mlir.rewriting import Pass, replace, walk
 from relax_mlir.schedules import vector_math
+from relax_mlir.schedules.emit import op as emit
 
 __all__ = ["ExpandMath"]
 
-_EXPANSIONS: dict[str, Callable[[ir.Value], ir.Value]] = {
-    "math.exp": vector_math.exp,
-    "math.tanh": vector_math.tanh,
-    "math.erf": vector_math.erf,
-    "math.log": vector_math.log,
-    "math.sin": vector_math.sin,
+# Of f32 vectors.
+_EXPANSIONS: dict[str, Callable[..., ir.Value]] = {
+    "math.acos": vector_math.acos,
+    "math.acosh": vector_math.acosh,
+    "math.asin": vector_math.asin,
+    "math.asinh": vector_math.asinh,
+    "math.atan": vector_math.atan,
+    "math.atanh": vector_math.atanh,
     "math.cos": vector_math.cos,
+    "math.cosh": vector_math.cosh,
+    "math.erf": vector_math.erf,
+    "math.exp": vector_math.exp,
+    "math.exp2": vector_math.exp2,
+    "math.expm1": vector_math.expm1,
+    "math.log": vector_math.log,
+    "math.log10": vector_math.log10,
+    "math.log1p": vector_math.log1p,
+    "math.log2": vector_math.log2,
+    "math.powf": vector_math.pow,
+    "math.rsqrt": vector_math.rsqrt,
+    "math.sin": vector_math.sin,
+    "math.sinh": vector_math.sinh,
+    "math.tan": vector_math.tan,
+    "math.tanh": vector_math.tanh,
 }
 
 
 @dataclass(frozen=True)
 class ExpandMath(Pass):
-    """Write exp, log, tanh, erf, sin and cos on f32 vectors as polynomials.
+    """Write mathematical functions on f32 vectors as polynomials.
 
     Without it each lane would be a call of the scalar function in libm. The error
     bounds stand at the functions in :mod:`relax_mlir.schedules.vector_math`.
+
+    Scalars, vectors of other elements and vectors that are not of one dimension are left
+    to libm, and so are ``math.atan2``, ``cbrt``, ``erfc`` and ``sincos``. The exceptions
+    are integer exponents, scalar ones too, because MLIR 22 lowers ``math.ipowi`` not at
+    all, and ``math.fpowi`` only of scalars, to a function that libm does not have.
     """
 
     def run(self, module: IRModule) -> None:
         for op in list(walk(module.mlir.operation)):
-            expand = _EXPANSIONS.get(op.operation.name)
-            if expand is not None and _is_f32_vector(op.operands[0].type):
+            expand = _expansion_of(op)
+            if expand is not None:
                 with ir.InsertionPoint(op), op.location:
-                    replacement = expand(op.operands[0])
+                    replacement = expand(*op.operands)
                 replace(op, replacement)
 
 
-def _is_f32_vector(type_: ir.Type) -> bool:
-    return isinstance(type_, ir.VectorType) and isinstance(
-        type_.element_type, ir.F32Type
-    )
+def _expansion_of(op: ir.OpView) -> Callable[..., ir.Value] | None:
+    name = op.operation.name
+    if not name.startswith("math."):
+        return None
+    type_ = op.results[0].type
+    is_vector = _is_plain_vector(type_)
+    is_scalar = not isinstance(type_, ir.ShapedType)
+    if not (is_vector or is_scalar):
+        return None
+    if name == "math.ipowi":
+        return vector_math.ipowi
+    element = type_.element_type if is_vector else type_
+    is_f32 = isinstance(element, ir.F32Type)
+    if name == "math.fpowi":
+        return vector_math.fpowi if is_f32 else _float_power
+    return _EXPANSIONS.get(name) if is_f32 and is_vector else None
+
+
+def _is_plain_vector(type_: ir.Type) -> bool:
+    return isinstance(type_, ir.VectorType) and type_.rank == 1 and not type_.scalable
+
+
+def _float_power(x: ir.Value, exponent: ir.Value) -> ir.Value:
+    """x**n with n as a float, for libm; exact in f64 up to 2**53."""
+    return emit("math.powf", x.type, x, emit("arith.sitofp", x.type, exponent))

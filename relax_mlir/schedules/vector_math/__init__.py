@@ -10,6 +10,7 @@ from relax_mlir.schedules.vector_math.exponential import (
     sinh,
     tanh,
 )
+from relax_mlir.schedules.vector_math.integer_power import ipowi
 from relax_mlir.schedules.vector_math.inverse_trigonometric import acos, asin, atan
 from relax_mlir.schedules.vector_math.logarithm import (
     acosh,
@@ -35,6 +36,7 @@ __all__ = [
     "erf",
     "exp",
     "exp2",
+    "exp_fast",
     "expm1",
     "fpowi",
     "log",

@@ -129,5 +129,9 @@ def cosh(x: Lanes) -> Lanes:
 @on_lanes
 def tanh(x: Lanes) -> Lanes:
     """(e**x - e**-x) / (e**x + e**-x)."""
-    less_one = _expm1_times((abs(x) * 2.0).at_most(30.0), 0)
-    return (less_one / (less_one + 2.0)).flip(x.sign())
+    # (1 - e) / (1 + e) with e = exp(-2 |x|); both from e**r - 1, so that small x are exact.
+    biased, r = _reduce((abs(x) * -2.0).at_least(-30.0), 127)
+    p = fma(r * r, horner(r, _EXPM1), r)
+    scale = (biased << 23).floats()
+    above = fma(-scale, p, 1.0 - scale)
+    return (above / fma(scale, p, scale + 1.0)).flip(x.sign())

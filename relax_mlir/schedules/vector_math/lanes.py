@@ -14,6 +14,7 @@ __all__ = [
     "fma",
     "horner",
     "if_any",
+    "known_number",
     "on_lanes",
     "select",
     "sqrt",
@@ -222,6 +223,23 @@ def select(condition: Lanes, then: Lanes, otherwise: Lanes | float) -> Lanes:
 def sqrt(x: Lanes) -> Lanes:
     """The square root, rounded to nearest."""
     return Lanes(op("math.sqrt", x.value.type, x.value))
+
+
+def known_number(value: ir.Value) -> float | None:
+    """The number that all lanes of ``value`` surely hold, if it stands in the code."""
+    owner = value.owner
+    if isinstance(owner, ir.Block):
+        return None
+    if owner.name == "vector.broadcast":
+        return known_number(owner.operands[0])
+    if owner.name != "arith.constant":
+        return None
+    attr = owner.attributes["value"]
+    if isinstance(attr, ir.DenseElementsAttr):
+        if not attr.is_splat:
+            return None
+        attr = attr.get_splat_value()
+    return attr.value
 
 
 def any_lane(mask: Lanes) -> ir.Value:

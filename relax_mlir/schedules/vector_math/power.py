@@ -2,12 +2,11 @@
 
 import math
 
-from mlir import ir
-
 from relax_mlir.schedules.vector_math.lanes import (
     Lanes,
     fma,
     horner,
+    known_number,
     on_lanes,
     select,
     sqrt,
@@ -62,23 +61,6 @@ def _exp2(x: Lanes) -> Lanes:
     return (fraction * (shifted.bits() << 52).floats()).to_f32()
 
 
-def _known_number(value: ir.Value) -> float | None:
-    """The number that all lanes of ``value`` surely hold, if it stands in the code."""
-    owner = value.owner
-    if isinstance(owner, ir.Block):
-        return None
-    if owner.name == "vector.broadcast":
-        return _known_number(owner.operands[0])
-    if owner.name != "arith.constant":
-        return None
-    attr = owner.attributes["value"]
-    if isinstance(attr, ir.DenseElementsAttr):
-        if not attr.is_splat:
-            return None
-        attr = attr.get_splat_value()
-    return attr.value
-
-
 def _simple_power(x: Lanes, exponent: float | None) -> Lanes | None:
     """x**exponent for exponents that need no logarithm; at most 1.5 ulp."""
     square = x * x
@@ -96,7 +78,7 @@ def _simple_power(x: Lanes, exponent: float | None) -> Lanes | None:
 @on_lanes
 def pow(x: Lanes, y: Lanes) -> Lanes:
     """x**y as IEEE 754 pow."""
-    simple = _simple_power(x, _known_number(y.value))
+    simple = _simple_power(x, known_number(y.value))
     if simple is not None:
         return simple
     half = y * 0.5
@@ -113,7 +95,7 @@ def pow(x: Lanes, y: Lanes) -> Lanes:
 @on_lanes
 def fpowi(x: Lanes, n: Lanes) -> Lanes:
     """x**n for an integer n."""
-    simple = _simple_power(x, _known_number(n.value))
+    simple = _simple_power(x, known_number(n.value))
     if simple is not None:
         return simple
     a = abs(x)
