@@ -39,6 +39,7 @@ __all__ = [
     "exp_fast",
     "expm1",
     "fpowi",
+    "ipowi",
     "log",
     "log1p",
     "log2",
