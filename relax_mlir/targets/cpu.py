@@ -52,7 +52,10 @@ def stages(target: Target) -> tuple[Stage, ...]:
         Stage("tir", "relax-legalize,relax-fuse-ops,tir-fuse"),
         Stage("planned", "relax-plan-memory,relax-lower-main"),
         Stage("linalg", "cse,tir-to-linalg"),
-        Stage("loops", f"schedule-apply{{vector-bits={bits}}},convert-linalg-to-loops"),
+        Stage(
+            "loops",
+            f"schedule-apply{{vector-bits={bits}}},convert-linalg-to-loops,lower-affine",
+        ),
         Stage("llvm", f"schedule-expand-math,schedule-lower-abi,{_TO_LLVM}"),
     )
 

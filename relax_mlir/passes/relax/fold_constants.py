@@ -7,6 +7,7 @@ from mlir import ir
 
 from relax_mlir.dialects import tensors
 from relax_mlir.dialects.relax.core import ConstantOp, RelaxOperation
+from relax_mlir.dialects.shapes import Expr
 from relax_mlir.errors import PassError
 from relax_mlir.module import IRModule
 from relax_mlir.rewriting import Pass, replace
@@ -37,6 +38,8 @@ class FoldConstants(Pass):
         if arrays is None or not self._fits(op, arrays):
             return
         attrs = op.python_attrs()
+        if any(_is_symbolic(value) for value in attrs.values()):
+            return
         try:
             with np.errstate(all="ignore"):
                 result = op.reference(*arrays, **attrs)
@@ -70,6 +73,13 @@ class FoldConstants(Pass):
                 size *= dim
             after += size
         return after <= before + self.max_growth_bytes
+
+
+def _is_symbolic(value: object) -> bool:
+    """Whether an attribute's value mentions a size that is known only at run time."""
+    if isinstance(value, tuple):
+        return any(map(_is_symbolic, value))
+    return isinstance(value, Expr)
 
 
 def _constant_operands(
