@@ -11,7 +11,7 @@ from relax_mlir.dialects.dtypes import DType
 from relax_mlir.dialects.ext import Operand, Result
 from relax_mlir.dialects.hooks import Case, OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.core import Relax
-from relax_mlir.dialects.relax.elementwise import EdgeCase, require, widened
+from relax_mlir.dialects.relax.elementwise import EdgeCase, widened
 from relax_mlir.dialects.tir import Buffer, Builder
 
 # Numbers of onnx.TensorProto.DataType, which may not be imported here.
@@ -104,8 +104,10 @@ class CastOp(Relax.Operation, name="cast"):
 class BitcastOp(Relax.Operation, name="bitcast"):
     """The same bits as numbers of another element type.
 
+    A bool is a byte that is 0 or 1; of other bytes all but 0 become true.
+
     Attributes:
-        dtype: the element type of y, as wide as that of x, not bool.
+        dtype: the element type of y, as wide in memory as that of x.
     Shapes:
         x, y: any shape.
     Source: ONNX BitCast-26.
@@ -123,22 +125,27 @@ class BitcastOp(Relax.Operation, name="bitcast"):
         Case((75, "float64"), dtype=dtypes.dtype("int64")),
         Case((75, "float16"), dtype=dtypes.dtype("bfloat16")),
         Case((75, "int8"), dtype=dtypes.dtype("uint8"), low=-128, high=127),
+        Case((75, "bool"), dtype=dtypes.dtype("uint8")),
+        Case((75, "int8"), dtype=dtypes.dtype("bool"), low=0, high=1),
     )
 
     @staticmethod
     def infer(x: RankedTensorType, dtype: DType) -> RankedTensorType:
-        source = require("fiu", x)
-        if source.bits != dtype.bits:
-            raise ValueError(f"expected a type of {source.bits} bits, got {dtype}")
+        size = tensors.dtype_of(x).size_bytes
+        if size != dtype.size_bytes:
+            raise ValueError(f"expected an element type of {size} bytes, got {dtype}")
         return tensors.tensor_type(tensors.shape_of(x), dtype)
 
     @staticmethod
     def reference(x: np.ndarray, dtype: DType) -> np.ndarray:
-        return np.asarray(x).view(dtype.numpy)
+        array = np.asarray(x)
+        return array.astype(bool) if dtype.kind == "b" else array.view(dtype.numpy)
 
     def legalize(self, b: Builder) -> Buffer:
         out = tensors.dtype_of(self.y)
-        return b.map(lambda v: b.bitcast(v, out), self.x, dtype=out, name="bitcast")
+        has_bool = "b" in (out.kind, tensors.dtype_of(self.x).kind)
+        convert = b.cast if has_bool else b.bitcast
+        return b.map(lambda v: convert(v, out), self.x, dtype=out, name="bitcast")
 
     @onnx_rule("BitCast", since=26)
     def from_onnx(node: OnnxNode) -> ir.Value:

@@ -63,7 +63,7 @@ class InstanceNormOp(Relax.Operation, name="instance_norm"):
         return y * scale.reshape(column) + bias.reshape(column)
 
     def legalize(self, b: Builder) -> Buffer:
-        x, scale, bias = (b.buffer(v) for v in (self.x, self.scale, self.bias))
+        x, scale, bias = b.inputs
         wide, epsilon = wide_type(x.dtype), self.epsilon.value
         zeros = (0,) * (x.rank - 2)
         mean, inverse = statistics(
@@ -166,7 +166,7 @@ class GroupNormOp(Relax.Operation, name="group_norm"):
 
     def legalize(self, b: Builder) -> Buffer:
         """All blocks run over image and group first."""
-        x, scale, bias = (b.buffer(v) for v in (self.x, self.scale, self.bias))
+        x, scale, bias = b.inputs
         wide, epsilon = wide_type(x.dtype), self.epsilon.value
         n, channels, *image = x.shape
         groups = self.num_groups.value

@@ -80,7 +80,7 @@ class LayerNormOp(Relax.Operation, name="layer_norm"):
         return normalized(x, axes, epsilon) * scale + bias
 
     def legalize(self, b: Builder) -> Buffer:
-        x, epsilon = b.buffer(self.x), self.epsilon.value
+        (x, scale, bias), epsilon = b.inputs, self.epsilon.value
         wide = wide_type(x.dtype)
         axes = range(shapes.check_axis(self.axis.value, x.rank), x.rank)
         mean, factor = statistics(
@@ -91,7 +91,7 @@ class LayerNormOp(Relax.Operation, name="layer_norm"):
             y = (b.wide(v) - m) * f * b.cast(s, wide) + b.cast(t, wide)
             return b.cast(y, x.dtype)
 
-        operands = (x, mean, factor, self.scale, self.bias)
+        operands = (x, mean, factor, scale, bias)
         return b.map(element, *operands, dtype=x.dtype, name="layer_norm")
 
     @onnx_rule("LayerNormalization", since=17)
@@ -186,7 +186,7 @@ class RmsNormOp(Relax.Operation, name="rms_norm"):
         return y.astype(scale.dtype)
 
     def legalize(self, b: Builder) -> Buffer:
-        x, scale = b.buffer(self.x), b.buffer(self.scale)
+        x, scale = b.inputs
         wide, epsilon = wide_type(x.dtype), self.epsilon.value
         axes = range(shapes.check_axis(self.axis.value, x.rank), x.rank)
         sizes = [x.shape[axis] for axis in axes]

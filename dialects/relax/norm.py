@@ -228,8 +228,7 @@ class BatchNormOp(Relax.Operation, name="batch_norm"):
         What depends on the channel alone is the same for all lanes of a vector. Usually
         nothing is left of it: known statistics go into the weights before.
         """
-        x = b.buffer(self.x)
-        known = [b.buffer(v) for v in (self.scale, self.bias, self.mean, self.var)]
+        x, *known = b.inputs
         wide, epsilon = wide_type(x.dtype), self.epsilon.value
 
         def body(*points: Index) -> Scalar:

@@ -14,6 +14,7 @@ from relax_mlir.schedules.vector_math.lanes import (
 __all__ = ["acosh", "asinh", "atanh", "log", "log1p", "log2", "log10", "split"]
 
 _LN_2 = 0.693147182
+_LOG10_2 = (0.30102998, 1.54813335e-8)  # high and low part
 _SQRT_HALF_BITS = 0x3F3504F3
 _ONE_BITS = 0x3F800000
 # log(1 + f) = f + f*f*t(f) for 1 + f in [sqrt(1/2), sqrt(2)], relative error 2**-27.2.
@@ -103,7 +104,9 @@ def log10(x: Lanes) -> Lanes:
     exponent, mantissa = split(x)
     f = mantissa - 1.0
     part = fma(f, _LOG10[0], f * horner(f, _LOG10[1]))
-    return _with_specials(x, fma(exponent.to_f32(), 0.301029996, part))
+    whole = exponent.to_f32()
+    part = fma(whole, _LOG10_2[1], part)
+    return _with_specials(x, fma(whole, _LOG10_2[0], part))
 
 
 def _log1p(x: Lanes) -> Lanes:

@@ -1,0 +1,441 @@
+"""Mathematical functions as vector code: accuracy, special values, any lane count."""
+
+import ctypes
+import math
+import re
+from collections.abc import Callable, Sequence
+from functools import cache
+
+import numpy as np
+import pytest
+from mlir import ir
+
+from relax_mlir.module import IRModule
+from relax_mlir.pipeline import opt
+from relax_mlir.rewriting import replace, walk
+from relax_mlir.runtime import objects
+from relax_mlir.schedules import vector_math
+
+HOST = objects.host_cpu()
+AVX2 = ("x86_64-unknown-linux-gnu", "haswell", "")
+NEON = ("aarch64-unknown-linux-gnu", "neoverse-n1", "")
+TO_LLVM = (
+    "schedule-expand-math,canonicalize,cse,convert-scf-to-cf,convert-math-to-llvm,"
+    "convert-math-to-libm,convert-vector-to-llvm,finalize-memref-to-llvm,"
+    "convert-arith-to-llvm,convert-index-to-llvm,convert-cf-to-llvm,"
+    "convert-func-to-llvm{use-bare-ptr-memref-call-conv=true},"
+    "reconcile-unrealized-casts"
+)
+CHUNK = 4096  # elements a compiled function works on
+INF, NAN = math.inf, math.nan
+POWER = ("f32", "f32", "f32")
+
+# The bounds that the docstrings state, in units in the last place, over all floats.
+BOUNDS_ULP = {
+    "acos": 1.1,
+    "acosh": 2.1,
+    "asin": 2.3,
+    "asinh": 2.1,
+    "atan": 1.4,
+    "atanh": 2.2,
+    "cos": 1.6,
+    "cosh": 1.5,
+    "erf": 1.4,
+    "exp": 1.1,
+    "exp2": 1.0,
+    "expm1": 1.4,
+    "log": 1.0,
+    "log10": 2.0,
+    "log1p": 1.5,
+    "log2": 1.0,
+    "rsqrt": 1.5,
+    "sin": 1.6,
+    "sinh": 2.2,
+    "tan": 3.1,
+    "tanh": 2.0,
+}
+IN_DOUBLE: dict[str, Callable[..., np.ndarray]] = {
+    "acos": np.arccos,
+    "acosh": np.arccosh,
+    "asin": np.arcsin,
+    "asinh": np.arcsinh,
+    "atan": np.arctan,
+    "atanh": np.arctanh,
+    "erf": np.vectorize(math.erf, otypes=[np.float64]),
+    "powf": np.power,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+}
+
+
+def loop(operation: str, types: Sequence[str], lanes: int) -> str:
+    """A function that applies an operation to arrays; the last type is the result's."""
+
+    def shaped(type_: str) -> str:
+        return f"vector<{lanes}x{type_}>" if lanes else type_
+
+    suffix = "vector.load", "vector.store"
+    load, store = suffix if lanes else ("memref.load", "memref.store")
+    *inputs, output = types
+    arguments = [f"%a{i}: memref<{CHUNK}x{t}>" for i, t in enumerate(inputs)]
+
+    def typed(type_: str) -> str:
+        memref = f"memref<{CHUNK}x{type_}>"
+        return f"{memref}, {shaped(type_)}" if lanes else memref
+
+    loads = [f"%v{i} = {load} %a{i}[%i] : {typed(t)}" for i, t in enumerate(inputs)]
+    operands = ", ".join(f"%v{i}" for i in range(len(inputs)))
+    is_mixed = operation == "fpowi"
+    of = ", ".join(shaped(t) for t in (inputs if is_mixed else [output]))
+    newline = "\n"
+    return f"""
+    func.func @apply({", ".join(arguments)}, %o: memref<{CHUNK}x{output}>) {{
+      %zero = arith.constant 0 : index
+      %end = arith.constant {CHUNK - CHUNK % max(lanes, 1)} : index
+      %step = arith.constant {max(lanes, 1)} : index
+      scf.for %i = %zero to %end step %step {{
+        {newline.join(loads)}
+        %r = math.{operation} {operands} : {of}
+        {store} %r, %o[%i] : {typed(output)}
+      }}
+      return
+    }}"""
+
+
+def lowered(text: str) -> IRModule:
+    return opt(IRModule.parse(text), TO_LLVM)
+
+
+def compiled(module: IRModule) -> bytes:
+    triple, cpu, features = HOST
+    return objects.compile_object(
+        module.mlir, triple=triple, cpu=cpu, features=features
+    )
+
+
+class Kernel:
+    """A compiled loop, called with arrays of any length."""
+
+    def __init__(self, library: object, address: int, dtype: str) -> None:
+        self._library = library  # keeps the code in memory
+        self._address, self._dtype = address, np.dtype(dtype)
+
+    def __call__(self, *arrays: np.ndarray) -> np.ndarray:
+        count = arrays[0].size
+        chunks = -(-count // CHUNK)
+        padded = [np.resize(a, chunks * CHUNK) for a in arrays]
+        output = np.zeros(chunks * CHUNK, self._dtype)
+        arrays = (*padded, output)
+        function = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * len(arrays))(
+            self._address
+        )
+        for start in range(0, chunks * CHUNK, CHUNK):
+            function(*(a.ctypes.data + start * a.itemsize for a in arrays))
+        return output[:count]
+
+
+@cache
+def kernel(
+    operation: str, types: tuple[str, ...] = ("f32", "f32"), lanes: int = 16
+) -> Kernel:
+    """The compiled loop; 0 lanes is a scalar."""
+    return kernel_of(loop(operation, types, lanes), types[-1])
+
+
+def kernel_of(text: str, result: str = "f32") -> Kernel:
+    library, addresses = objects.load_objects([compiled(lowered(text))], ["apply"])
+    dtype = result.replace("f", "float").replace("i", "int")
+    return Kernel(library, addresses["apply"], dtype)
+
+
+def floats(*values: float) -> np.ndarray:
+    return np.array(values, np.float32)
+
+
+@cache
+def sweep() -> np.ndarray:
+    """Every sign and exponent with 96 fractions each, and random points near 0."""
+    rng = np.random.default_rng(0)
+    fractions = np.concatenate([[0, 1, 2**23 - 1], rng.integers(0, 2**23, 93)])
+    exponents = np.arange(255, dtype=np.uint32) << 23
+    bits = (exponents[:, None] | fractions.astype(np.uint32)).ravel()
+    near = rng.uniform(-20, 20, 2**15), rng.uniform(-1, 1, 2**15)
+    values = bits.view(np.float32), *near
+    return np.concatenate([*values, -values[0]]).astype(np.float32)
+
+
+@np.errstate(all="ignore")
+def in_double(name: str, *arrays: np.ndarray) -> np.ndarray:
+    function = IN_DOUBLE.get(name) or getattr(np, name)
+    return function(*(a.astype(np.float64) for a in arrays))
+
+
+@np.errstate(all="ignore")
+def error_ulp(actual: np.ndarray, exact: np.ndarray) -> np.ndarray:
+    """The distance in units in the last place of f32, 2**-149 for subnormal numbers.
+
+    Infinity counts as 2**128; NaN or a sign on one side alone is infinitely far away.
+    """
+    _, exponent = np.frexp(exact)
+    unit = np.ldexp(1.0, np.clip(exponent - 1, -126, 127) - 23)
+    top = 2.0**128
+    wide = np.clip(actual.astype(np.float64), -top, top)
+    distance = np.abs(wide - np.clip(exact, -top, top)) / unit
+    distance[np.signbit(actual) != np.signbit(exact)] = INF
+    is_nan = np.isnan(actual) & np.isnan(exact)
+    return np.where(is_nan, 0, np.nan_to_num(distance, nan=INF, posinf=INF))
+
+
+@pytest.mark.parametrize("name", BOUNDS_ULP)
+def test_errors_stay_below_the_stated_bound(name: str) -> None:
+    x = sweep()
+
+    errors = error_ulp(kernel(name)(x), in_double(name, x))
+
+    worst = errors.argmax()
+    assert errors[worst] <= BOUNDS_ULP[name], f"{name}({x[worst]!r})"
+
+
+SPECIAL_VALUES = [
+    ("exp", -INF, 0.0),
+    ("exp", -104.0, 0.0),
+    ("exp", 88.72284, INF),
+    ("exp", INF, INF),
+    ("exp", 0.0, 1.0),
+    ("exp2", -150.0, 0.0),
+    ("exp2", -149.0, 2.0**-149),
+    ("exp2", 128.0, INF),
+    ("expm1", -INF, -1.0),
+    ("expm1", -0.0, -0.0),
+    ("log", 0.0, -INF),
+    ("log", -0.0, -INF),
+    ("log", -1.0, NAN),
+    ("log", -INF, NAN),
+    ("log", INF, INF),
+    ("log", 1.0, 0.0),
+    ("log2", 2.0**-149, -149.0),
+    ("log10", 1000.0, 3.0),
+    ("log1p", -1.0, -INF),
+    ("log1p", -1.5, NAN),
+    ("log1p", -0.0, -0.0),
+    ("tanh", INF, 1.0),
+    ("tanh", -INF, -1.0),
+    ("tanh", -0.0, -0.0),
+    ("tanh", 0.0, 0.0),
+    ("tanh", 2.0**-149, 2.0**-149),
+    ("erf", INF, 1.0),
+    ("erf", -INF, -1.0),
+    ("erf", -0.0, -0.0),
+    ("sin", INF, NAN),
+    ("sin", -0.0, -0.0),
+    ("sin", -(2.0**-149), -(2.0**-149)),
+    ("cos", -INF, NAN),
+    ("cos", 0.0, 1.0),
+    ("tan", INF, NAN),
+    ("tan", -0.0, -0.0),
+    ("rsqrt", 0.0, INF),
+    ("rsqrt", -0.0, -INF),
+    ("rsqrt", -1.0, NAN),
+    ("rsqrt", INF, 0.0),
+    ("asin", 1.0000001, NAN),
+    ("acos", 1.0, 0.0),
+    ("acos", -1.0000001, NAN),
+    ("atan", -0.0, -0.0),
+    ("atan", INF, math.pi / 2),
+    ("sinh", -INF, -INF),
+    ("cosh", -INF, INF),
+    ("acosh", 0.99999994, NAN),
+    ("acosh", INF, INF),
+    ("asinh", -INF, -INF),
+    ("atanh", 1.0, INF),
+    ("atanh", -1.0000001, NAN),
+]
+
+
+@pytest.mark.parametrize(("name", "x", "expected"), SPECIAL_VALUES)
+def test_special_values_are_those_of_libm(name: str, x: float, expected: float) -> None:
+    actual = kernel(name)(floats(x))
+
+    # equal_nan, and the sign of zero
+    np.testing.assert_array_equal(actual, floats(expected))
+    assert math.isnan(expected) or np.signbit(actual[0]) == np.signbit(expected)
+
+
+@pytest.mark.parametrize("name", BOUNDS_ULP)
+def test_not_a_number_stays(name: str) -> None:
+    quiet = np.array([0x7FC00000, 0xFFC00001, 0x7FFFFFFF], np.uint32)
+
+    assert np.isnan(kernel(name)(quiet.view(np.float32))).all()
+
+
+@pytest.mark.parametrize("name", ["sin", "cos", "tan"])
+def test_one_huge_angle_changes_no_other_lane(name: str) -> None:
+    x = np.linspace(-100, 100, 64, dtype=np.float32)
+    mixed = x.copy()
+    mixed[::16] = 3e38, 2.0**17, -1e10, INF
+
+    alone, together = kernel(name)(x), kernel(name)(mixed)
+
+    keep = np.arange(64) % 16 != 0
+    np.testing.assert_array_equal(alone[keep], together[keep])
+
+
+@pytest.mark.parametrize("lanes", [1, 3])
+@pytest.mark.parametrize("name", ["exp", "log", "sin", "tanh"])
+def test_the_number_of_lanes_changes_no_result(name: str, lanes: int) -> None:
+    x = sweep()[:: 2**5][: CHUNK - CHUNK % lanes]
+
+    narrow = kernel(name, lanes=lanes)(x)
+
+    np.testing.assert_array_equal(narrow, kernel(name)(x))
+
+
+def test_exp_fast_is_within_three_ulp_where_it_is_not_flushed() -> None:
+    module = IRModule.parse(loop("exp", ("f32", "f32"), 16))
+    _expand(module, "math.exp", vector_math.exp_fast)
+    exp_fast = kernel_of(str(module))
+    x = np.linspace(-87.3, 88.3, 2**17, dtype=np.float32)
+
+    assert error_ulp(exp_fast(x), in_double("exp", x)).max() <= 3
+    edges = exp_fast(floats(-INF, -88.0, 88.8, INF, NAN))
+    np.testing.assert_array_equal(edges, floats(0, 0, INF, INF, NAN))
+
+
+def _expand(
+    module: IRModule, name: str, function: Callable[[ir.Value], ir.Value]
+) -> None:
+    """Replace operations by another function than the pass takes."""
+    for op in list(walk(module.mlir.operation)):
+        if op.operation.name == name:
+            with ir.InsertionPoint(op), op.location:
+                replacement = function(op.operands[0])
+            replace(op, replacement)
+
+
+def power_arguments() -> tuple[np.ndarray, np.ndarray]:
+    """Any floats; bases near 1; whole exponents; results of every size."""
+    rng = np.random.default_rng(1)
+    count = 2**15
+    any_bits = rng.integers(0, 2**32, (2, count), np.uint32).view(np.float32)
+    base = np.abs(any_bits[0][np.isfinite(any_bits[0])])
+    near = 1 + rng.uniform(-1, 1, count) * 2.0 ** -rng.uniform(0, 23, count)
+    bases = np.concatenate([base, near.astype(np.float32)])
+    with np.errstate(all="ignore"):
+        exponents = rng.uniform(-150, 150, bases.size) / np.log2(bases)
+        exponents = exponents.astype(np.float32)
+    whole = rng.integers(-40, 40, count)
+    x = np.concatenate([any_bits[0], bases, any_bits[1]])
+    y = np.concatenate([any_bits[1], exponents, whole.astype(np.float32)])
+    return x, y
+
+
+def test_powers_are_rounded_almost_correctly() -> None:
+    x, y = power_arguments()
+
+    errors = error_ulp(kernel("powf", POWER)(x, y), in_double("powf", x, y))
+
+    worst = errors.argmax()
+    assert errors[worst] <= 0.53, f"{x[worst]!r} ** {y[worst]!r}"
+
+
+def test_powers_of_special_values_are_those_of_ieee_754() -> None:
+    tiny, huge = 2.0**-149, 3e38
+    few = [0, 0.5, 1, 1.5, 2, 3, 8388607.5, 2**24 - 1, 2**24, tiny, huge, INF]
+    values = floats(*few, *(-v for v in few), 1 - 2**-24, -1 - 2**-23, NAN)
+    x, y = (a.ravel() for a in np.meshgrid(values, values))
+
+    actual, exact = kernel("powf", POWER)(x, y), in_double("powf", x, y)
+
+    wrong = error_ulp(actual, exact) > 1
+    assert not wrong.any(), list(zip(x[wrong], y[wrong], actual[wrong], strict=True))
+
+
+@pytest.mark.parametrize("exponent", [1, 2, 3, 4, -1, 0.5, -0.5])
+def test_known_exponents_need_no_logarithm(exponent: float) -> None:
+    text = loop("powf", POWER, 16)
+    splat = f"%v1 = arith.constant dense<{exponent:.1f}> : vector<16xf32>\n"
+    text = re.sub(r"%v1 = .*\n", splat, text)
+    expanded = opt(IRModule.parse(text), "schedule-expand-math")
+    x = np.concatenate([sweep(), floats(INF, -INF, NAN)])
+
+    actual = kernel_of(text)(x, x)
+
+    exact = in_double("powf", x, np.full_like(x, exponent))
+    assert error_ulp(actual, exact).max() <= 1.9
+    assert "math.fma" not in str(expanded)
+
+
+@pytest.mark.parametrize(("bits", "lanes"), [(32, 16), (64, 16), (16, 0), (32, 0)])
+def test_floats_to_an_integer_power(bits: int, lanes: int) -> None:
+    rng = np.random.default_rng(2)
+    dtype = np.dtype(f"int{bits}")
+    limits = np.iinfo(dtype)
+    edges = [0, 1, -1, 2, limits.min, limits.max, limits.max - 1]
+    n = np.concatenate([edges, rng.integers(-300, 300, 3000)]).astype(dtype)
+    near_one = 1 + rng.uniform(-0.5, 0.5, n.size)
+    x = (near_one * rng.choice([-1, 1], n.size)).astype(np.float32)
+    x[:7], x[7:14] = 1 - 2**-24, (0, -0.0, INF, -INF, NAN, 1, -1)
+
+    # Whether n is odd is lost in a double.
+    sign = np.where(n % 2 == 1, np.sign(x) + (x == 0), 1)
+    exact = in_double("powf", np.abs(x), n) * np.where(np.isnan(sign), 1, sign)
+    exact[np.signbit(x) & (x == 0) & (n % 2 == 1)] *= -1
+
+    actual = kernel("fpowi", ("f32", f"i{bits}", "f32"), lanes)(x, n)
+    assert error_ulp(actual, exact).max() <= 0.53
+
+
+def test_doubles_to_an_integer_power_go_through_libm() -> None:
+    x = np.array([-1.5, 2.0, 0.1, 3.0])
+    n = np.array([3, -2, 10, 0], np.int32)
+
+    actual = kernel("fpowi", ("f64", "i32", "f64"), 4)(x, n)
+
+    np.testing.assert_allclose(actual, x**n, rtol=1e-15)  # libm: below 1 ulp
+
+
+@pytest.mark.parametrize(("bits", "lanes"), [(8, 16), (32, 5), (64, 0)])
+def test_integer_powers_wrap_around(bits: int, lanes: int) -> None:
+    rng = np.random.default_rng(3)
+    dtype = np.dtype(f"int{bits}")
+    limits = np.iinfo(dtype)
+    x = rng.integers(limits.min, limits.max, 200).astype(dtype)
+    n = rng.integers(0, 100, 200).astype(dtype)
+    x[:6], n[:6] = (0, 0, 2, -3, -1, limits.min), (0, 5, 7, 3, limits.max, 1)
+
+    actual = kernel("ipowi", (f"i{bits}",) * 3, lanes)(x, n)
+
+    pairs = zip(x.tolist(), n.tolist(), strict=True)
+    exact = [pow(a, b, 1 << bits) for a, b in pairs]
+    np.testing.assert_array_equal(actual, np.array(exact, f"uint{bits}").view(dtype))
+
+
+def test_negative_integer_exponents_round_towards_zero() -> None:
+    x = np.array([1, 1, -1, -1, 0, 2, -5], np.int64)
+    n = np.array([-1, -2, -1, -2, -3, -1, -(2**63)], np.int64)
+
+    actual = kernel("ipowi", ("i64",) * 3)(x, n)
+
+    np.testing.assert_array_equal(actual, [1, 1, -1, 1, 0, 0, 0])
+
+
+@pytest.mark.parametrize("name", [*BOUNDS_ULP, "powf", "fpowi"])
+def test_only_operations_with_an_instruction_are_left(name: str) -> None:
+    types = {"powf": POWER, "fpowi": ("f32", "i32", "f32")}.get(name, ("f32", "f32"))
+
+    expanded = opt(IRModule.parse(loop(name, types, 16)), "schedule-expand-math")
+
+    left = set(re.findall(r"math\.\w+", str(expanded)))
+    assert left <= {"math.absf", "math.fma", "math.sqrt", "math.trunc"}
+
+
+@pytest.mark.parametrize("target", [AVX2, NEON], ids=["avx2", "neon"])
+@pytest.mark.parametrize("name", ["powf", "rsqrt", "sin"])
+def test_no_library_is_called(name: str, target: tuple[str, str, str]) -> None:
+    types = POWER if name == "powf" else ("f32", "f32")
+    triple, cpu, features = target
+
+    text = objects.assembly(
+        lowered(loop(name, types, 8)).mlir, triple=triple, cpu=cpu, features=features
+    )
+
+    assert re.findall(r"^\s+(?:callq?|bl)\s+(.*)", text, re.MULTILINE) == []
