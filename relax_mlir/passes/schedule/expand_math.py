@@ -46,10 +46,10 @@ class ExpandMath(Pass):
     Without it each lane would be a call of the scalar function in libm. The error
     bounds stand at the functions in :mod:`relax_mlir.schedules.vector_math`.
 
-    Scalars, vectors of other elements and vectors that are not of one dimension are left
-    to libm, and so are ``math.atan2``, ``cbrt``, ``erfc`` and ``sincos``. The exceptions
-    are integer exponents, scalar ones too, because MLIR 22 lowers ``math.ipowi`` not at
-    all, and ``math.fpowi`` only of scalars, to a function that libm does not have.
+    Left to libm are scalars, vectors of other elements or not of one dimension, and
+    ``math.atan2``, ``cbrt``, ``erfc`` and ``sincos``. Integer exponents are taken of
+    scalars too: MLIR 22 does not lower ``math.ipowi`` at all, and ``math.fpowi`` only of
+    scalars, to a function that libm does not have.
     """
 
     def run(self, module: IRModule) -> None:

@@ -1,4 +1,9 @@
-"""Mathematical functions of f32 vectors, written as arith and math operations."""
+"""Mathematical functions of f32 vectors, written as arith and math operations.
+
+One emitter serves AVX-512, AVX2 and NEON, with any number of lanes. All functions rest on
+``math.fma``, which must be an instruction of the target: else it is a call per lane, right
+but slower than libm.
+"""
 
 from relax_mlir.schedules.vector_math.error_function import erf
 from relax_mlir.schedules.vector_math.exponential import (

@@ -28,7 +28,14 @@ _LARGE = (
 
 @on_lanes
 def erf(x: Lanes) -> Lanes:
-    """The error function."""
+    """The error function.
+
+    Error: 1.36 ulp over all 2**32 floats, against glibc in double. Why not Eigen's
+    rational function: its relative error is 2.7e-7, up to 4.5 ulp.
+
+    Source: the plan, x + x * p(x**2) near 0 and 1 - 2**q(x) beyond, is that of N.
+    Juffa's public erff; the coefficients are our own minimax fits.
+    """
     a = abs(x).at_most(4.0)
     small = fma(a, horner(a * a, _SMALL), a)
     large = 1.0 - exp2_normal(horner(a, _LARGE))

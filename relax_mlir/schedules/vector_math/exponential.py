@@ -1,7 +1,10 @@
 """Exponentials and hyperbolic functions of f32 lanes.
 
-All reduce the argument by Cody and Waite: x = n ln 2 + r, |r| <= ln 2 / 2, with ln 2 in
-two constants and fused multiply-adds, so that the first product is exact.
+All reduce the argument by Cody and Waite: x = n ln 2 + r, |r| <= ln 2 / 2, with ln 2
+in two constants and fused multiply-adds, so that the first product is exact.
+
+Error bounds are the worst over all 2**32 floats, against glibc in double, in units in
+the last place (of 2**-149 where the result is subnormal).
 
 Source: W. J. Cody and W. Waite, Software Manual for the Elementary Functions, 1980. The
 coefficients are our own minimax fits (Remez; each rounded to f32, the rest fitted anew).
@@ -58,7 +61,7 @@ def _reduce(x: Lanes, bias: int, shift: float = 0.0) -> tuple[Lanes, Lanes]:
     return shifted.bits(), fma(n, -_LN_2[1], fma(n, -_LN_2[0], x))
 
 
-def exp_times(x: Lanes, power: int = 0) -> Lanes:
+def _exp_times(x: Lanes, power: int = 0) -> Lanes:
     """e**x * 2**power, |power| <= 2."""
     biased, r = _reduce(x.at_most(90.0).at_least(-104.0), 254 + power)
     q = horner(r, _EXP)
@@ -67,7 +70,13 @@ def exp_times(x: Lanes, power: int = 0) -> Lanes:
 
 @on_lanes
 def exp_fast(x: Lanes) -> Lanes:
-    """e**x, less accurate, subnormal results may be 0."""
+    """e**x, less accurate, subnormal results may be 0.
+
+    1.35 times as fast as :func:`exp`, for where that counts, such as softmax.
+
+    Error: 2.27 ulp for -87.3 <= x <= 88.37. Below it falls to 0, which it is from
+    -87.7 on; above it is infinity, too early by 0.36.
+    """
     shifted, r = _reduce(x.at_most(89.0).at_least(-88.0), 127)
     p = fma(r * r, horner(r, _EXP_FAST), r) + 1.0
     return p * (shifted << 23).floats()
@@ -75,8 +84,11 @@ def exp_fast(x: Lanes) -> Lanes:
 
 @on_lanes
 def exp(x: Lanes) -> Lanes:
-    """e**x."""
-    return exp_times(x)
+    """e**x.
+
+    Error: 1.03 ulp; subnormal results are rounded gradually (0.75).
+    """
+    return _exp_times(x)
 
 
 def exp2_normal(x: Lanes) -> Lanes:
@@ -88,7 +100,10 @@ def exp2_normal(x: Lanes) -> Lanes:
 
 @on_lanes
 def exp2(x: Lanes) -> Lanes:
-    """2**x."""
+    """2**x.
+
+    Error: 0.92 ulp, subnormal results included; exact for whole x.
+    """
     x = x.at_most(129.0).at_least(-151.0)
     shifted = x + (_ROUND + 254)
     r = x - (shifted - (_ROUND + 254))
@@ -105,31 +120,44 @@ def _expm1_times(x: Lanes, power: int) -> Lanes:
 
 @on_lanes
 def expm1(x: Lanes) -> Lanes:
-    """e**x - 1."""
+    """e**x - 1.
+
+    Error: 1.33 ulp.
+    """
     result = _expm1_times(x.at_most(89.5).at_least(-30.0), -2) * 4.0
     return select(abs(x) < 2.0**-25, x, result)
 
 
 @on_lanes
 def sinh(x: Lanes) -> Lanes:
-    """(e**x - e**-x) / 2."""
+    """(e**x - e**-x) / 2.
+
+    Error: 2.18 ulp.
+    """
     quarter = _expm1_times(abs(x).at_most(89.5), -2)
-    ratio = quarter / fma(quarter, 4.0, 1.0)  # at first, so that inf is not over inf
+    ratio = quarter / fma(quarter, 4.0, 1.0)  # before it is doubled: no inf / inf
     result = (ratio + quarter) * 2.0
     return select(abs(x) < 2.0**-12, x, result.flip(x.sign()))
 
 
 @on_lanes
 def cosh(x: Lanes) -> Lanes:
-    """(e**x + e**-x) / 2."""
-    half = exp_times(abs(x), -1)
+    """(e**x + e**-x) / 2.
+
+    Error: 1.47 ulp.
+    """
+    half = _exp_times(abs(x), -1)
     return half + 0.25 / half
 
 
 @on_lanes
 def tanh(x: Lanes) -> Lanes:
-    """(e**x - e**-x) / (e**x + e**-x)."""
-    # (1 - e) / (1 + e) with e = exp(-2 |x|); both from e**r - 1, so that small x are exact.
+    """(e**x - e**-x) / (e**x + e**-x).
+
+    Error: 1.95 ulp; x itself for small x. Why not Eigen's rational function: its
+    relative error is 2.7e-7, up to 4.5 ulp.
+    """
+    # (1 - e) / (1 + e) with e = exp(-2 |x|), both from e**r - 1: small x stay exact.
     biased, r = _reduce((abs(x) * -2.0).at_least(-30.0), 127)
     p = fma(r * r, horner(r, _EXPM1), r)
     scale = (biased << 23).floats()

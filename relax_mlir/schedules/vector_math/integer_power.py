@@ -12,7 +12,7 @@ from relax_mlir.schedules.vector_math.lanes import (
     select,
 )
 
-__all__ = ["ipowi"]
+__all__ = ["ipowi", "repeated_product"]
 
 
 @on_lanes
@@ -30,7 +30,7 @@ def ipowi(base: Lanes, exponent: Lanes) -> Lanes:
     """
     known = known_number(exponent.value)
     if known is not None and known >= 0:
-        return _known_power(base, int(known))
+        return repeated_product(base, int(known))
     is_negative = exponent < 0
     power = _power(base, select(is_negative, exponent.like(0), exponent))
     unit = select((exponent & 1).equal(1), base, base.like(1))
@@ -38,7 +38,8 @@ def ipowi(base: Lanes, exponent: Lanes) -> Lanes:
     return select(is_negative, reciprocal, power)
 
 
-def _known_power(base: Lanes, exponent: int) -> Lanes:
+def repeated_product(base: Lanes, exponent: int) -> Lanes:
+    """base**exponent, the exponent not negative, in as few products as its bits need."""
     if exponent == 0:
         return base.like(1)
     result = base

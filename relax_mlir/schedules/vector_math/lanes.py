@@ -161,14 +161,12 @@ class Lanes:
         return self._cast(name, ir.F64Type.get())
 
     def to_i32(self) -> Lanes:
-        """As i32: of integers the low 32 bits, of floats the integer part."""
-        i32 = ir.IntegerType.get_signless(32)
-        if self.is_float:
-            return self._cast("arith.fptosi", i32)
-        if self.element.width == 32:
+        """The low 32 bits of an integer, or its value where it has fewer."""
+        width = self.element.width
+        if width == 32:
             return self
-        is_wider = self.element.width > 32
-        return self._cast("arith.trunci" if is_wider else "arith.extsi", i32)
+        name = "arith.trunci" if width > 32 else "arith.extsi"
+        return self._cast(name, ir.IntegerType.get_signless(32))
 
     def to_i64(self) -> Lanes:
         """The unsigned value of i32."""
@@ -239,7 +237,7 @@ def known_number(value: ir.Value) -> float | None:
         if not attr.is_splat:
             return None
         attr = attr.get_splat_value()
-    return attr.value
+    return attr.value if isinstance(attr, (ir.FloatAttr, ir.IntegerAttr)) else None
 
 
 def any_lane(mask: Lanes) -> ir.Value:
