@@ -4,7 +4,7 @@ BIN := .venv/bin
 BUILD := build
 
 .DEFAULT_GOAL := help
-.PHONY: help env run test pytest native lint format clean
+.PHONY: help env run test pytest mutants native lint format irdl golden clean
 
 help:  ## This list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -25,6 +25,9 @@ test: lint native pytest  ## Everything that CI checks
 pytest: native  ## The Python tests
 	$(BIN)/pytest -n auto
 
+mutants: env  ## Plant wrong lines in every pass and see tests fail
+	$(BIN)/python -m tests.mutants
+
 native: env  ## Build the native runtime and run its unit tests
 	$(BIN)/cmake -S . -B $(BUILD) -G Ninja --log-level=WARNING \
 	  -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja \
@@ -41,6 +44,12 @@ lint: env  ## Format, lint, types and layers; changes nothing
 format: env  ## Format and apply safe fixes
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+irdl: env  ## Write the dialects as files for stock mlir-opt
+	$(BIN)/python -m relax_mlir.dialects.snapshots
+
+golden: env  ## Write the tables that tests compare with
+	$(BIN)/python -m tests.golden.kinds
 
 clean:  ## Remove what was built, but not .venv
 	rm -rf $(BUILD) dist relax_mlir/runtime/librelax_mlir_rt.so

@@ -14,19 +14,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 
-import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-_ROUNDS = 15
-_SLOT_S = 0.05  # a round measures as many calls as fit
+from relax_mlir.tools.timing import compare, onnxruntime_call
 
 
 def main() -> None:
     """Measure the models named on the command line, or all, and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("names", nargs="*")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--json", action="store_true")
@@ -71,6 +68,8 @@ def measure(name: str, threads: int) -> dict[str, object]:
     from models import zoo
 
     entry = zoo.entry(name)
+    if not isinstance(entry, zoo.Entry):
+        raise SystemExit(f"`{name}` is not made on the spot: expected one that is")
     data = entry.build().SerializeToString()
     inputs = entry.inputs()
     before_mb = _peak_mb()
@@ -82,65 +81,25 @@ def measure(name: str, threads: int) -> dict[str, object]:
         start = time.perf_counter()
         relax_mlir.compile(data, cache=cache, threads=threads)
         warm_s = time.perf_counter() - start
-    ours = model(*(inputs[n] for n in model.input_names))
-    session = _session(data, threads)
-    theirs = session.run(None, inputs)
+    theirs = onnxruntime_call(data, threads)
+    if theirs is None:
+        raise SystemExit("onnxruntime is not installed")
     arrays = [inputs[n] for n in model.input_names]
-    times = _interleaved(lambda: model(*arrays), lambda: session.run(None, inputs))
-    ratios = times[0] / times[1]
+    compared = compare(lambda: model(*arrays), lambda: theirs(inputs))
     return {
         "model": name,
         "size_mb": len(data) / 1e6,
         "cold_s": cold_s,
         "warm_s": warm_s,
         "compile_mb": compile_mb,
-        "ours_ms": float(np.median(times[0])) * 1e3,
-        "onnxruntime_ms": float(np.median(times[1])) * 1e3,
-        "ratio": float(np.median(ratios)),
-        "ratio_p10": float(np.percentile(ratios, 10)),
-        "ratio_p90": float(np.percentile(ratios, 90)),
-        "error": max(map(_difference, ours, theirs)),
+        "ours_ms": compared.ours_ms.median,
+        "onnxruntime_ms": compared.theirs_ms.median,
+        "ratio": compared.ratio.median,
+        "ratio_p10": compared.ratio.p10,
+        "ratio_p90": compared.ratio.p90,
+        "error": compared.error,
         "tolerance": entry.tolerance,
     }
-
-
-def _session(data: bytes, threads: int):
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.inter_op_num_threads = 1
-    return onnxruntime.InferenceSession(
-        data, options, providers=["CPUExecutionProvider"]
-    )
-
-
-def _interleaved(*calls: Callable[[], object]) -> np.ndarray:
-    """Seconds a call, [call, round]."""
-    counts = []
-    for call in calls:
-        call()
-        start = time.perf_counter()
-        call()
-        counts.append(max(1, int(_SLOT_S / max(1e-6, time.perf_counter() - start))))
-    times = np.zeros((len(calls), _ROUNDS))
-    for number in range(_ROUNDS):
-        for place, (call, count) in enumerate(zip(calls, counts, strict=True)):
-            start = time.perf_counter()
-            for _ in range(count):
-                call()
-            times[place, number] = (time.perf_counter() - start) / count
-    return times
-
-
-def _difference(ours: np.ndarray, theirs: np.ndarray) -> float:
-    """Largest difference, relative to the scale of their output."""
-    if ours.size == 0:
-        return 0.0
-    scale = max(1e-30, float(np.abs(theirs.astype(np.float64)).max()))
-    return (
-        float(np.abs(ours.astype(np.float64) - theirs.astype(np.float64)).max()) / scale
-    )
 
 
 def _peak_mb() -> float:

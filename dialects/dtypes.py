@@ -7,7 +7,6 @@ boolean (a vector of ``i1`` would be packed to bits).
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 
 import ml_dtypes
 import numpy as np
@@ -112,26 +111,23 @@ def from_numpy(value: np.dtype) -> DType:
 
 
 def from_mlir(element: ir.Type) -> DType:
-    """The element type of a tensor, by its MLIR type."""
-    return _from_text(str(element))
+    """The element type of a tensor, by its MLIR type.
 
-
-@cache
-def _from_text(text: str) -> DType:
-    short = {
-        "i1": "bool",
-        "f16": "float16",
-        "bf16": "bfloat16",
-        "f32": "float32",
-        "f64": "float64",
-    }
-    if text in short:
-        return dtype(short[text])
-    name = (
-        text.replace("ui", "uint")
-        if text.startswith("ui")
-        else text.replace("i", "int", 1)
-    )
+    Raises:
+        ValueError: there is none for it.
+    """
+    name = _FLOAT_NAMES.get(type(element))
+    if isinstance(element, ir.IntegerType) and not element.is_signed:
+        sign = "u" if element.is_unsigned else ""
+        name = "bool" if str(element) == "i1" else f"{sign}int{element.width}"
     if name not in _ALL:
-        raise ValueError(f"unsupported element type `{text}`")
-    return dtype(name)
+        raise ValueError(f"unsupported element type `{element}`")
+    return _ALL[name]
+
+
+_FLOAT_NAMES = {
+    ir.F16Type: "float16",
+    ir.BF16Type: "bfloat16",
+    ir.F32Type: "float32",
+    ir.F64Type: "float64",
+}

@@ -9,11 +9,12 @@ import numpy as np
 from mlir import ir
 
 from relax_mlir.dialects import tensors
-from relax_mlir.dialects.dtypes import DType, dtype
+from relax_mlir.dialects.dtypes import DType, dtype, from_numpy
 from relax_mlir.dialects.shapes import Dim
 
 __all__ = [
     "Case",
+    "EdgeCase",
     "OnnxNode",
     "OnnxRule",
     "find_onnx_rule",
@@ -68,6 +69,21 @@ class Case:
             [_type(s) for s in shape] if isinstance(shape, list) else _type(shape)
             for shape in self.operands
         ]
+
+
+class EdgeCase(Case):
+    """Random inputs, and among their floats NaN, infinities and zeros of both signs."""
+
+    def __str__(self) -> str:
+        return f"{super().__str__()}edge"
+
+    def _draw(self, rng: np.random.Generator, spec: tuple[Any, ...]) -> np.ndarray:
+        array = super()._draw(rng, spec)
+        if from_numpy(array.dtype).is_float:
+            edges = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0]).astype(array.dtype)
+            chosen = rng.random(array.shape) < 0.5
+            array[chosen] = rng.choice(edges, chosen.sum())
+        return array
 
 
 def _split_spec(spec: tuple[Any, ...]) -> tuple[tuple[int, ...], DType]:

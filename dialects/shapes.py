@@ -4,15 +4,25 @@ A shape is a tuple of ``Dim``: plain integers >= 0, or symbolic expressions (``d
 The names of ``dims`` and ``symbols`` that operators need can be imported from here.
 
 Where a number meets an expression and both must be the same size, the result is the
-number: the expression is *constrained* to it, which the runtime checks, and which is an
-error here only if no symbol values can satisfy it. Two expressions must be known to be
-equal.
+number: the expression is *constrained* to it (``constraints``), which the runtime checks,
+and which is an error here only if no symbol values can satisfy it. Two expressions must
+be known to be equal, unless someone collects constraints, and one symbol can be solved
+for to make them so.
 """
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
+from relax_mlir.dialects.constraints import (
+    Constraint,
+    assume,
+    collect,
+    is_open,
+    require_at_least,
+    require_equal,
+    solve,
+)
 from relax_mlir.dialects.dims import (
     Dim,
     Expr,
@@ -34,6 +44,7 @@ from relax_mlir.dialects.symbols import (
     evaluate,
     is_known_equal,
     is_known_unequal,
+    largest_number,
     parse,
     substitute,
     symbols_of,
@@ -62,6 +73,7 @@ __all__ = [
     "is_known_equal",
     "is_known_le",
     "is_known_unequal",
+    "largest_number",
     "matmul",
     "maximum",
     "minimum",
@@ -72,6 +84,8 @@ __all__ = [
     "pool_output",
     "product",
     "reduced",
+    "require_at_least",
+    "require_equal",
     "reshape",
     "slice_begin",
     "sliced",
@@ -107,42 +121,56 @@ def product(dims: Iterable[Dim]) -> Dim:
 def unify(a: Dim, b: Dim) -> Dim:
     """The one size that ``a`` and ``b`` both are; a number constrains an expression.
 
-    Where one is surely not larger, as ``min(n, 512)`` next to ``n``, it is that one: what
-    reads both then reads no more than there is.
+    Where one is surely not larger, as ``min(n, 512)`` next to ``n``, it is that one.
 
     Raises:
         ValueError: they differ, or are expressions not known to be equal.
     """
     if a == b:
         return a
-    if isinstance(a, int) != isinstance(b, int) and not is_known_unequal(a, b):
-        return a if isinstance(a, int) else b
-    if not is_known_unequal(a, b):
-        if is_known_equal(a, b) or is_known_le(a, b):
-            return a
-        if is_known_le(b, a):
-            return b
-    raise ValueError(f"sizes differ: expected `{a}`, got `{b}`")
+    require_equal(a, b)
+    if isinstance(a, int) or (isinstance(b, Expr) and is_known_le(a, b)):
+        return a
+    if isinstance(b, int) or is_known_le(b, a):
+        return b
+    if _can_be_made_equal(a, b):
+        return a
+    hint = " Hint: say what sizes are multiples of, as in `32*h`." if is_open() else ""
+    raise ValueError(f"sizes differ: expected `{a}`, got `{b}`.{hint}")
+
+
+def _can_be_made_equal(a: Dim, b: Dim) -> bool:
+    """Whether the value of a symbol can do it, and someone will see to it."""
+    names = sorted({*symbols_of(a), *symbols_of(b)})
+    return is_open() and bool(solve([Constraint(a, "==", b)], names)[0])
 
 
 def broadcast(*shapes: Sequence[Dim]) -> Shape:
     """The shape that all ``shapes`` stretch to, by numpy's rules.
 
     A number other than 1 against an expression gives the number: the expression must
-    turn out to be that number, or 1.
+    turn out to be that number. It is not stretched even where it turns out to be 1.
 
     Raises:
         ValueError: two sizes are neither equal nor 1, or not known to be equal.
     """
-    return _broadcast(tuple(map(tuple, shapes)))
+    result, assumed = _broadcast(tuple(map(tuple, shapes)), is_open())
+    assume(assumed)
+    return result
 
 
 @lru_cache(maxsize=1 << 12)
-def _broadcast(shapes: tuple[Shape, ...]) -> Shape:
+def _broadcast(
+    shapes: tuple[Shape, ...], collects: bool
+) -> tuple[Shape, tuple[Constraint, ...]]:
+    """The shape, and what must hold for it to be right."""
     rank = max(map(len, shapes), default=0)
     padded = [(1,) * (rank - len(shape)) + shape for shape in shapes]
     try:
-        return tuple(map(_stretched, zip(*padded, strict=True)))
+        if not collects:
+            return tuple(map(_stretched, zip(*padded, strict=True))), ()
+        with collect() as found:
+            return tuple(map(_stretched, zip(*padded, strict=True))), tuple(found)
     except ValueError as error:
         raise ValueError(f"cannot broadcast {_listed(shapes)}: {error}") from None
 
@@ -152,7 +180,9 @@ def _stretched(dims: Sequence[Dim]) -> Dim:
     for dim in _numbers_first(dims):
         if result == 1:
             result = dim
-        elif isinstance(result, Expr) or is_known_unequal(dim, 1):
+        elif is_known_unequal(result, dim) and not is_known_unequal(1, dim):
+            require_equal(1, dim)
+        else:
             result = unify(result, dim)
     return result
 
@@ -223,6 +253,7 @@ def reshape(
     if not unknown:
         if is_known_unequal(total, rest):
             raise ValueError(f"{asked}: expected {total} elements, got {rest}")
+        require_equal(total, rest)
         return tuple(result)
     if rest == 0:
         raise ValueError(f"{asked}: -1 is ambiguous among 0 elements")
@@ -376,6 +407,7 @@ def split_sizes(dim: Dim, parts: int | Sequence[Dim]) -> Shape:
         total = _sum(parts)
         if is_known_unequal(total, dim):
             raise ValueError(f"split does not add up: expected `{dim}`, got `{total}`")
+        require_equal(dim, total)
         return tuple(parts)
     if parts < 1:
         raise ValueError(f"number of parts is wrong: expected 1 or more, got {parts}")
@@ -385,6 +417,7 @@ def split_sizes(dim: Dim, parts: int | Sequence[Dim]) -> Shape:
         raise ValueError(
             f"cannot split {dim} into {parts} parts of {size}: nothing is left"
         )
+    require_at_least(last, 0)
     return (*[size] * (parts - 1), last)
 
 
@@ -406,6 +439,8 @@ def pad_shape(shape: Sequence[Dim], pads: Sequence[Dim]) -> Shape:
         raise ValueError(
             f"pads {format_shape(pads)} remove too much from {format_shape(shape)}"
         )
+    for dim in result:
+        require_at_least(dim, 0)
     return result
 
 
@@ -414,7 +449,7 @@ def conv_output(
 ) -> Dim:
     """The number of windows of ``kernel`` elements in the padded input.
 
-    A symbolic input is taken to be no smaller than the window.
+    A symbolic input is constrained to be no smaller than the window.
 
     Raises:
         ValueError: a stride or dilation is below 1, or the window does not fit.
@@ -471,6 +506,7 @@ def conv_transpose_output(
         raise ValueError(
             f"pads remove too much: expected 0 or more elements, got {result}"
         )
+    require_at_least(result, 0)
     return result
 
 
@@ -515,4 +551,5 @@ def _spare(padded: Dim, window: Dim) -> Dim:
         raise ValueError(
             f"window does not fit: expected {window} elements, got {padded}"
         )
+    require_at_least(padded, window)
     return spare

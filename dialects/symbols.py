@@ -235,6 +235,18 @@ def _substituted(atom: Atom, values: Mapping[str, Dim]) -> Dim:
     return dims.floordiv(*args) if atom.op == "floordiv" else dims.minimum(*args)
 
 
+def largest_number(dim: Dim) -> int:
+    """The largest absolute value of the numbers in ``dim``."""
+    return abs(dim) if isinstance(dim, int) else _largest_number(dim)
+
+
+@lru_cache(maxsize=1 << 14)
+def _largest_number(dim: Expr) -> int:
+    args = (arg for monomial, _ in dim.terms for atom in monomial for arg in atom.args)
+    factors = (abs(factor) for _, factor in dim.terms)
+    return max((*factors, *map(largest_number, args)))
+
+
 def is_known_equal(a: Dim, b: Dim) -> bool:
     """Whether ``a`` equals ``b`` for all symbol values; False says nothing."""
     return a == b or dims.bounds(a - b) == (0, 0)

@@ -32,8 +32,18 @@ _DYNAMIC = ir.ShapedType.get_dynamic_size()
 _PREFIX = "#relax.shape<"
 
 
+_MAX_SIZE = 2**48
+
+
 def tensor_type(shape: Sequence[Dim], dtype: DType) -> ir.RankedTensorType:
-    """The tensor type with these dimensions, named where they are symbolic."""
+    """The tensor type with these dimensions, named where they are symbolic.
+
+    Raises:
+        ValueError: it has so many elements that their addresses might overflow.
+    """
+    if shapes.largest_number(shapes.product(shape)) > _MAX_SIZE:
+        shown = shapes.format_shape(shape)
+        raise ValueError(f"too large: expected up to {_MAX_SIZE} elements, got {shown}")
     if all(isinstance(dim, int) for dim in shape):
         return ir.RankedTensorType.get(list(shape), dtype.tensor_type)
     sizes = [dim if isinstance(dim, int) else _DYNAMIC for dim in shape]

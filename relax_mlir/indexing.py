@@ -1,14 +1,15 @@
 """Index expressions read back from the IR."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from mlir import ir
 
-from relax_mlir.dialects import tensors
+from relax_mlir.dialects import shapes, tensors
+from relax_mlir.dialects.shapes import Dim, Expr
 
-__all__ = ["Linear", "buffer_sizes", "constant_of", "linear_in"]
+__all__ = ["Linear", "buffer_sizes", "constant_of", "is_size_arithmetic", "linear_in"]
 
 
 @dataclass(frozen=True)
@@ -92,16 +93,54 @@ def buffer_sizes(buffer: ir.Value) -> list[int | ir.Value | None]:
 
 
 def _argument_sizes(argument: ir.Value) -> Iterator[ir.Value | None]:
-    """The symbols that are a dynamic size of a function's argument, as they stand."""
+    """The values that are the dynamic sizes of a function's argument, as they stand."""
     block: Any = argument.owner  # Any: the stubs take it for an operation
     attrs = list(block.owner.attributes["arg_attrs"])
-    symbols = {
-        a["tir.symbol"].value: value
-        for a, value in zip(attrs, block.arguments, strict=True)
-        if "tir.symbol" in a
-    }
+    known: dict[Dim, ir.Value] | None = None
     for dim in tensors.python_value(
         attrs[ir.BlockArgument(argument).arg_number]["tir.shape"]
     ):
-        if not isinstance(dim, int):
-            yield symbols.get(str(dim))
+        if isinstance(dim, Expr):
+            known = _known_sizes(block, attrs) if known is None else known
+            yield known.get(dim)
+
+
+def _known_sizes(
+    block: ir.Block,
+    attrs: Sequence[Any],  # Any: dictionaries
+) -> dict[Dim, ir.Value]:
+    """Symbols, and what is computed of them at the very beginning of a function."""
+    found: dict[Dim, ir.Value] = {
+        shapes.symbol(a["tir.symbol"].value): value
+        for a, value in zip(attrs, block.arguments, strict=True)
+        if "tir.symbol" in a
+    }
+    dims: dict[ir.Value, Dim] = {value: dim for dim, value in found.items()}
+    for op in block.operations:
+        if not is_size_arithmetic(op):
+            break
+        result = op.results[0]
+        constant = constant_of(result)
+        if constant is not None:
+            dims[result] = constant
+        elif all(v in dims for v in op.operands):
+            dims[result] = _DIMS[op.operation.name](*(dims[v] for v in op.operands))
+            found.setdefault(dims[result], result)
+    return found
+
+
+def is_size_arithmetic(op: ir.OpView) -> bool:
+    """Whether ``op`` computes a size from others."""
+    if len(op.results) != 1 or not isinstance(op.results[0].type, ir.IndexType):
+        return False
+    return op.operation.name in _DIMS or constant_of(op.results[0]) is not None
+
+
+_DIMS: Mapping[str, Callable[[Dim, Dim], Dim]] = {
+    "arith.addi": lambda lhs, rhs: lhs + rhs,
+    "arith.subi": lambda lhs, rhs: lhs - rhs,
+    "arith.muli": lambda lhs, rhs: lhs * rhs,
+    "arith.floordivsi": lambda lhs, rhs: shapes.floordiv(lhs, rhs),
+    "arith.minsi": lambda lhs, rhs: shapes.minimum(lhs, rhs),
+    "arith.maxsi": lambda lhs, rhs: shapes.maximum(lhs, rhs),
+}

@@ -1,7 +1,10 @@
 """The one handle that users hold: a module, its context, its constants."""
 
+import json
+import os
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,8 +12,12 @@ from mlir import ir
 from mlir.dialects import func
 from mlir.dialects.builtin import ModuleOp
 
+from relax_mlir.constant_pool import load_pool, pool_path, save_beside
 from relax_mlir.context import new_context
+from relax_mlir.dialects import tensors
+from relax_mlir.dialects.relax.core import ConstantOp
 from relax_mlir.errors import IRError
+from relax_mlir.files import whole_file
 
 __all__ = ["IRModule"]
 
@@ -18,7 +25,9 @@ __all__ = ["IRModule"]
 MAX_NESTING = 500
 # The stubs do not know the exception.
 MLIRError: type[Exception] = vars(ir)["MLIRError"]
-_BRACKETS = re.compile(r"->|[{}()\[\]<>]")
+# Brackets, and what may hold some that mean nothing.
+_BRACKETS = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|->|[{}()\[\]<>]')
+_PLACE = re.compile(r'loc\("-":(\d+):(\d+)\)')
 
 
 class IRModule:
@@ -29,6 +38,8 @@ class IRModule:
             inside it, which in LLVM 22 do not keep it alive; those that :meth:`functions`
             gives do.
         constants: array per key; shared between clones, never written to in place.
+        verified: what checks found to be right, by all that they looked at, and what
+            they learned from it; shared between clones.
     """
 
     def __init__(
@@ -36,6 +47,7 @@ class IRModule:
     ) -> None:
         self.mlir = mlir
         self.constants: dict[str, np.ndarray] = dict(constants or {})
+        self.verified: dict[object, object] = {}
 
     @property
     def context(self) -> ir.Context:
@@ -66,9 +78,99 @@ class IRModule:
                     f"malformed module: {_first_diagnostic(error)}"
                 ) from error
 
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> "IRModule":
+        """Read what :meth:`save` wrote: ``x.mlir``, and ``x.safetensors`` if it is needed.
+
+        Raises:
+            IRError: the text is not valid MLIR, or the arrays are not there, damaged,
+                or not those that it names.
+            OSError: the text cannot be read.
+        """
+        try:
+            module = IRModule.parse(Path(path).read_text(encoding="utf-8"))
+        except UnicodeDecodeError as error:
+            raise IRError(f"{path}: expected text in UTF-8: {error}") from error
+        except IRError as error:
+            message = _PLACE.sub(r"line \1, column \2", str(error))
+            raise IRError(f"{path}: {message}") from error
+        if module.constant_types():
+            pool = pool_path(path)
+            module.adopt(load_pool(pool), str(pool))
+        return module
+
+    def save(self, path: str | os.PathLike[str], *, locations: bool = False) -> None:
+        """Write the text, and beside it the arrays that it names, each whole.
+
+        Args:
+            path: of the text; the arrays go to the same name with ``.safetensors``.
+            locations: whether the text tells where operations come from.
+
+        Raises:
+            OSError: a file cannot be written.
+        """
+        self.save_constants(path)
+        text = str(self.mlir.operation.get_asm(enable_debug_info=locations))
+        with whole_file(path) as file:
+            file.write_text(text.rstrip("\n") + "\n", encoding="utf-8")
+
+    def save_constants(self, path: str | os.PathLike[str]) -> None:
+        """Write the arrays that the module names, for its text in the file ``path``."""
+        save_beside(path, self.named_constants())
+
+    def named_constants(self) -> dict[str, np.ndarray]:
+        """The arrays that the module names, as far as it has them."""
+        keys = self.constant_types()
+        return {k: self.constants[k] for k in keys if k in self.constants}
+
+    def constant_types(self) -> dict[str, ir.RankedTensorType | None]:
+        """Keys that the module names, with their types; None past the level ``tir``."""
+        found: dict[str, ir.RankedTensorType | None] = {}
+        found.update(dict.fromkeys(self._signature_keys()))
+
+        def visit(op: ir.Operation) -> ir.WalkResult:
+            view = op.opview
+            if isinstance(view, ConstantOp) and view.key is not None:
+                found[view.key] = view.y.type
+            return ir.WalkResult.ADVANCE
+
+        self.mlir.operation.walk(visit)
+        return found
+
+    def _signature_keys(self) -> list[str]:
+        """The constants that compiled code takes; none before the level ``planned``."""
+        attributes = self.mlir.operation.attributes
+        if "relax.signature" not in attributes:
+            return []
+        try:
+            return list(json.loads(attributes["relax.signature"].value)["constants"])
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise IRError(f"attribute `relax.signature` is damaged: {error}") from error
+
+    def adopt(self, constants: Mapping[str, np.ndarray], where: str) -> None:
+        """Take the arrays that the module names out of ``constants``.
+
+        Args:
+            where: what errors call their origin.
+
+        Raises:
+            IRError: one is not there, or does not fit its type.
+        """
+        for key, type_ in self.constant_types().items():
+            if key not in constants:
+                raise IRError(
+                    f"{where}: no constant `{key}`, which the module names. Is it the "
+                    "file of another module?"
+                )
+            with self.context:
+                _check_fits(key, constants[key], type_, where)
+            self.constants[key] = constants[key]
+
     def clone(self) -> "IRModule":
         """A copy in the same context; the arrays are shared."""
-        return IRModule(_copy(self.mlir.operation), self.constants)
+        copy = IRModule(_copy(self.mlir.operation), self.constants)
+        copy.verified = self.verified
+        return copy
 
     def functions(self) -> list[func.FuncOp]:
         """All functions, in order."""
@@ -114,10 +216,23 @@ def _check_nesting(text: str) -> None:
         kind = bracket.group()
         if kind in "{([<":
             depth += 1
-        elif kind != "->":
+        elif kind in "})]>":
             depth -= 1
         if depth > MAX_NESTING:
             raise IRError(f"malformed module: nested deeper than {MAX_NESTING} levels")
+
+
+def _check_fits(
+    key: str, array: np.ndarray, type_: ir.RankedTensorType | None, where: str
+) -> None:
+    if type_ is None:
+        return
+    shape, dtype = tensors.shape_of(type_), tensors.dtype_of(type_)
+    if array.shape != shape or array.dtype != dtype.numpy:
+        raise IRError(
+            f"{where}: constant `{key}`: expected {dtype.name}{list(shape)}, got "
+            f"{array.dtype.name}{list(array.shape)}. Is it the file of another module?"
+        )
 
 
 def _first_diagnostic(error: Any) -> str:

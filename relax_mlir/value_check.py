@@ -13,7 +13,13 @@ from relax_mlir.errors import UnsupportedError, VerificationError
 from relax_mlir.module import IRModule
 from relax_mlir.pipeline import Instrument, Step
 
-__all__ = ["ValueCheck", "random_inputs"]
+__all__ = [
+    "ValueCheck",
+    "difference",
+    "first_values",
+    "random_array",
+    "random_inputs",
+]
 
 Run = Callable[..., tuple[np.ndarray, ...]]
 
@@ -104,7 +110,13 @@ def _draw(
         for name in () if isinstance(dim, int) else shapes.symbols_of(dim):
             known.setdefault(name, 3 + len(known))
     shape = [shapes.evaluate(dim, known) for dim in tensors.shape_of(type_)]
-    dtype: DType = tensors.dtype_of(type_)
+    return random_array(rng, shape, tensors.dtype_of(type_))
+
+
+def random_array(
+    rng: np.random.Generator, shape: Sequence[int], dtype: DType
+) -> np.ndarray:
+    """Normal floats, or integers that are 0 or 1: indices of anything."""
     if dtype.is_float:
         return rng.standard_normal(shape).astype(dtype.numpy)
     return rng.integers(0, 2, shape).astype(dtype.numpy)

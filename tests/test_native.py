@@ -128,8 +128,9 @@ def make_exp(threads: int = 1) -> tvm_ffi.Function:
         "main",
         [("x", "float32", N)],
         [("y", "float32", N)],
-        ["n"],
-        2,
+        ["n", "8*n"],
+        [0, 0, 1, 0],
+        [],
         (cpu.DERIVED, 1),
         [],
         threads,
@@ -142,7 +143,7 @@ def make_plain(source: str, constants: Sequence[int] = ()) -> tvm_ffi.Function:
     library, address = load(source, "main")
     where = (address["main"], 0, "main")
     return cpu.make_executable(
-        *where, [], [], [], 0, (cpu.STATIC, 0), constants, 1, library
+        *where, [], [], [], [], [], (cpu.STATIC, 0), constants, 1, library
     )
 
 
@@ -252,7 +253,8 @@ def test_owner_lives_as_long_as_the_function() -> None:
         [],
         [],
         [],
-        0,
+        [],
+        [],
         (cpu.STATIC, 0),
         [],
         1,

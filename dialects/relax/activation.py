@@ -7,9 +7,8 @@ import numpy as np
 from mlir import ir
 from mlir.ir import FloatAttr, RankedTensorType, StringAttr
 
-from relax_mlir.dialects.hooks import Case, OnnxNode, onnx_rule
+from relax_mlir.dialects.hooks import Case, EdgeCase, OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.elementwise import (
-    EdgeCase,
     FloatUnaryOp,
     computed_wide,
 )

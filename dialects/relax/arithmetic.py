@@ -4,10 +4,9 @@ import numpy as np
 from mlir import ir
 from mlir.ir import BoolAttr, FloatAttr, RankedTensorType
 
-from relax_mlir.dialects.hooks import Case, OnnxNode, onnx_rule
+from relax_mlir.dialects.hooks import Case, EdgeCase, OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.elementwise import (
     BinaryOp,
-    EdgeCase,
     FloatUnaryOp,
     MathOp,
     UnaryOp,

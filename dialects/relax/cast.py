@@ -9,9 +9,9 @@ from mlir.ir import RankedTensorType, TypeAttr
 from relax_mlir.dialects import dtypes, tensors
 from relax_mlir.dialects.dtypes import DType
 from relax_mlir.dialects.ext import Operand, Result
-from relax_mlir.dialects.hooks import Case, OnnxNode, onnx_rule
+from relax_mlir.dialects.hooks import Case, EdgeCase, OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.core import Relax
-from relax_mlir.dialects.relax.elementwise import EdgeCase, widened
+from relax_mlir.dialects.relax.elementwise import widened
 from relax_mlir.dialects.tir import Buffer, Builder
 
 # Numbers of onnx.TensorProto.DataType, which may not be imported here.

@@ -7,11 +7,10 @@ from mlir.ir import BoolAttr, RankedTensorType
 from relax_mlir.dialects import tensors
 from relax_mlir.dialects.dtypes import dtype
 from relax_mlir.dialects.ext import Operand, Result
-from relax_mlir.dialects.hooks import Case, OnnxNode, onnx_rule
+from relax_mlir.dialects.hooks import Case, EdgeCase, OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.core import Relax
 from relax_mlir.dialects.relax.elementwise import (
     BinaryOp,
-    EdgeCase,
     UnaryOp,
     common_shape,
     require,

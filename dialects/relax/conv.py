@@ -77,6 +77,7 @@ class ConvOp(Relax.Operation, name="conv"):
             raise ValueError(
                 f"weight expects {per_group * groups} input channels, got {c}"
             )
+        shapes.require_equal(c, per_group * groups)
         if shapes.mod(o, groups) != 0:
             raise ValueError(f"{o} output channels do not divide into {groups} groups")
         window = Window.of(kernel, strides, pads, dilations)

@@ -72,6 +72,7 @@ class ConvTransposeOp(Relax.Operation, name="conv_transpose"):
         expected, per_group, *kernel = tensors.shape_of(weight)
         if shapes.is_known_unequal(c, expected):
             raise ValueError(f"weight expects {expected} input channels, got {c}")
+        shapes.require_equal(c, expected)
         if shapes.mod(expected, groups) != 0:
             raise ValueError(
                 f"{expected} input channels do not divide into {groups} groups"

@@ -1,7 +1,9 @@
 """The relax dialect, its operation base, and the operations every level knows."""
 
 import inspect
+import re
 from collections.abc import Mapping, MutableMapping, Sequence
+from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -96,7 +98,8 @@ class RelaxOperation(Operation):
         }
 
     @classmethod
-    def attribute_defaults(cls) -> dict[str, Any]:
+    @cache
+    def attribute_defaults(cls) -> Mapping[str, Any]:
         """Attributes that need not be given, from the signature of ``infer``."""
         parameters = inspect.signature(cls.infer).parameters
         return {
@@ -162,7 +165,7 @@ class ConstantOp(Relax.Operation, name="constant"):
     def key(self) -> str | None:
         """The name of its array in the module's constants; None if it stands here."""
         text = str(self.attributes["value"])
-        return text[len(_CONST) : -2] if text.startswith(_CONST) else None
+        return _unquoted(text[len(_CONST) : -2]) if text.startswith(_CONST) else None
 
     def array(self, constants: Mapping[str, np.ndarray]) -> np.ndarray:
         """Its value.
@@ -179,7 +182,7 @@ class ConstantOp(Relax.Operation, name="constant"):
 
     def _inline_array(self) -> np.ndarray:
         attr = self.attributes["value"]
-        numbers = [attr.get_splat_value().value] if attr.is_splat else list(attr)
+        numbers = list(attr) if not attr.is_splat else [_splat(attr)]
         shape, dtype = tensors.shape_of(self.y), tensors.dtype_of(self.y)
         array = np.array(numbers, dtype.numpy)
         return np.broadcast_to(
@@ -212,7 +215,7 @@ class ConstantOp(Relax.Operation, name="constant"):
             count += 1
             name = f"{key}.{count}"
         constants[name] = array
-        attr = ir.Attribute.parse(f'{_CONST}{name.replace(chr(34), chr(39))}">')
+        attr = ir.Attribute.parse(f'{_CONST}{_quoted(name)}">')
         return ConstantOp(value=attr, results=[type_]).y
 
 
@@ -220,7 +223,35 @@ _CONST = '#relax.const<"'
 _INLINE = 16  # elements
 
 
+def _quoted(key: str) -> str:
+    """A key as MLIR spells it in a string."""
+    return "".join(
+        chr(b) if 32 <= b < 127 and b not in b'"\\' else f"\\{b:02X}"
+        for b in key.encode()
+    )
+
+
+def _unquoted(text: str) -> str:
+    """What a string of MLIR's spells."""
+    if "\\" not in text:
+        return text
+
+    def byte(escape: re.Match[bytes]) -> bytes:
+        return b"\\" if escape[1] == b"\\" else bytes.fromhex(escape[1].decode())
+
+    return re.sub(rb"\\(\\|[0-9A-Fa-f]{2})", byte, text.encode()).decode()
+
+
+def _splat(attr: ir.Attribute) -> Any:  # Any: a number of any type
+    # The value of an IntegerAttr has 63 bits, that of an element has as many as it needs.
+    is_integer = isinstance(attr, ir.DenseIntElementsAttr)
+    return attr[0] if is_integer else attr.get_splat_value().value
+
+
 def _dense(array: np.ndarray, dtype: DType, type_: ir.Type) -> ir.Attribute:
+    if array.dtype == np.uint64 and array.max(initial=0) > np.iinfo(np.int64).max:
+        # An IntegerAttr made from a number takes 63 bits at most.
+        return ir.DenseElementsAttr.get(np.ascontiguousarray(array), type=type_)
     element = dtype.tensor_type
     make = ir.FloatAttr.get if dtype.is_float else ir.IntegerAttr.get
     values = [make(element, v) for v in array.reshape(-1).tolist()]

@@ -14,14 +14,13 @@ from mlir.ir import RankedTensorType
 from relax_mlir.dialects import dtypes, shapes, tensors
 from relax_mlir.dialects.dtypes import DType, dtype
 from relax_mlir.dialects.ext import Operand, Result
-from relax_mlir.dialects.hooks import Case
+from relax_mlir.dialects.hooks import Case, EdgeCase
 from relax_mlir.dialects.relax.core import Relax
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import Buffer, Builder, Scalar
 
 __all__ = [
     "BinaryOp",
-    "EdgeCase",
     "FloatUnaryOp",
     "MathOp",
     "UnaryOp",
@@ -77,21 +76,6 @@ def computed_wide(function: Callable[..., Any]) -> Callable[..., np.ndarray]:
             return result.astype(operands[0].dtype)
 
     return reference
-
-
-class EdgeCase(Case):
-    """Random inputs, and among their floats NaN, infinities and zeros of both signs."""
-
-    def __str__(self) -> str:
-        return f"{super().__str__()}edge"
-
-    def _draw(self, rng: np.random.Generator, spec: tuple[Any, ...]) -> np.ndarray:
-        array = super()._draw(rng, spec)
-        if dtypes.from_numpy(array.dtype).is_float:
-            edges = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0]).astype(array.dtype)
-            chosen = rng.random(array.shape) < 0.5
-            array[chosen] = rng.choice(edges, chosen.sum())
-        return array
 
 
 class UnaryOp(Relax.Operation):

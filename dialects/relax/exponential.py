@@ -8,11 +8,10 @@ from mlir.ir import RankedTensorType
 
 from relax_mlir.dialects import tensors
 from relax_mlir.dialects.dtypes import dtype
-from relax_mlir.dialects.hooks import Case, OnnxNode, onnx_rule
+from relax_mlir.dialects.hooks import Case, EdgeCase, OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.arithmetic import MultiplyOp
 from relax_mlir.dialects.relax.elementwise import (
     BinaryOp,
-    EdgeCase,
     FloatUnaryOp,
     MathOp,
     common_shape,

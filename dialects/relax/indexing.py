@@ -37,6 +37,7 @@ def check_not_empty(size: Dim, indices: Sequence[Dim]) -> None:
     """
     if size == 0 and 0 not in indices:
         raise ValueError("cannot pick from an axis of size 0")
+    shapes.require_at_least(size, shapes.minimum(1, shapes.product(indices)))
 
 
 def wrapped(b: Builder, index: Scalar, size: Dim) -> Index:
@@ -206,6 +207,8 @@ def check_reach(shape: Sequence[Dim], picked: Sequence[Dim], axis: int) -> None:
             raise ValueError(
                 f"indices are too many: {count} along axis {other} of {size}"
             )
+        if other != axis:
+            shapes.require_at_least(size, count)
 
 
 class GatherNdOp(Relax.Operation, name="gather_nd"):

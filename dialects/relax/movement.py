@@ -41,6 +41,7 @@ class ReshapeOp(Relax.Operation, name="reshape"):
             raise ValueError(
                 f"cannot reshape {shapes.dims_to_text(old)} to {shapes.dims_to_text(shape)}"
             )
+        shapes.require_equal(shapes.product(old), shapes.product(shape))
         return tensors.tensor_type(shape, tensors.dtype_of(x))
 
     @staticmethod
@@ -226,6 +227,8 @@ class TileOp(Relax.Operation, name="tile"):
             raise ValueError(f"expected {len(shape)} repeats, got {len(repeats)}")
         if any(shapes.is_known_le(count, -1) for count in repeats):
             raise ValueError(f"expected repeats of 0 or more, got {list(repeats)}")
+        for count in repeats:
+            shapes.require_at_least(count, 0)
         tiled = tuple(dim * count for dim, count in zip(shape, repeats, strict=True))
         return tensors.tensor_type(tiled, tensors.dtype_of(x))
 

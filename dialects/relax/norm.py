@@ -9,12 +9,11 @@ from mlir.ir import FloatAttr, IntegerAttr, RankedTensorType
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.dtypes import dtype
 from relax_mlir.dialects.ext import Operand, Result
-from relax_mlir.dialects.hooks import Case, OnnxNode, onnx_rule
+from relax_mlir.dialects.hooks import Case, EdgeCase, OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.arithmetic import AddOp, MultiplyOp, SubtractOp
 from relax_mlir.dialects.relax.cast import CastOp
 from relax_mlir.dialects.relax.core import Relax
 from relax_mlir.dialects.relax.elementwise import (
-    EdgeCase,
     computed_wide,
     require,
     wide_type,

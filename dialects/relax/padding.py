@@ -136,8 +136,11 @@ def _check_copies(shape: Sequence[Dim], pads: Sequence[Dim]) -> None:
     if any(shapes.is_known_le(pad, -1) for pad in pads):
         raise ValueError(f"negative pads need mode `constant`, got {list(pads)}")
     for axis, size in enumerate(shape):
-        if size == 0 and (pads[axis] != 0 or pads[len(shape) + axis] != 0):
+        if pads[axis] == 0 and pads[len(shape) + axis] == 0:
+            continue
+        if size == 0:
             raise ValueError(f"axis {axis} has no elements to copy into its padding")
+        shapes.require_at_least(size, 1)
 
 
 def _pad_constant(

@@ -6,10 +6,9 @@ from mlir.ir import FloatAttr, RankedTensorType
 
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.dtypes import dtype
-from relax_mlir.dialects.hooks import Case, OnnxNode, onnx_rule
+from relax_mlir.dialects.hooks import Case, EdgeCase, OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.elementwise import (
     BinaryOp,
-    EdgeCase,
     FloatUnaryOp,
     UnaryOp,
     computed_wide,

@@ -10,10 +10,9 @@ from mlir.ir import BoolAttr, DenseI64ArrayAttr, RankedTensorType
 from relax_mlir.dialects import dtypes, shapes, tensors
 from relax_mlir.dialects.dtypes import DType, dtype
 from relax_mlir.dialects.ext import Operand, Result
-from relax_mlir.dialects.hooks import Case, OnnxNode
+from relax_mlir.dialects.hooks import Case, EdgeCase, OnnxNode
 from relax_mlir.dialects.relax.core import Relax
 from relax_mlir.dialects.relax.elementwise import (
-    EdgeCase,
     computed_wide,
     require,
     wide_type,

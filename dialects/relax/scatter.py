@@ -223,6 +223,8 @@ def _check_shape(updates: RankedTensorType, expected: Sequence[Dim]) -> None:
         raise ValueError(
             f"updates must be {shapes.format_shape(expected)}, got {shapes.format_shape(got)}"
         )
+    for size, want in zip(got, expected, strict=True):
+        shapes.require_equal(size, want)
 
 
 def _scattered(

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from relax_mlir.dialects.hooks import Case
-from relax_mlir.dialects.relax.elementwise import EdgeCase, MathOp, computed_wide
+from relax_mlir.dialects.hooks import Case, EdgeCase
+from relax_mlir.dialects.relax.elementwise import MathOp, computed_wide
 
 
 def _cases(low: float, high: float) -> tuple[Case, ...]:

@@ -16,6 +16,9 @@ from relax_mlir.dialects.tir import Index
 __all__ = ["Window", "onnx_window", "taps"]
 
 
+_MAX_NUMBER = 2**31 - 1
+
+
 @dataclass(frozen=True)
 class Window:
     """Where the windows lie, per spatial axis.
@@ -64,7 +67,22 @@ class Window:
                 f"strides, dilations and pads must be for {rank} axes, got "
                 f"{list(strides)}, {list(dilations)} and {list(pads)}"
             )
+        window.check_numbers()
         return window
+
+    def check_numbers(self) -> None:
+        """Refuse what no window can have.
+
+        Raises:
+            ValueError: a kernel, stride or dilation is below 1, or a number is too large.
+        """
+        positive = (*self.kernel, *self.strides, *self.dilations)
+        numbers = (*positive, *self.before, *self.after)
+        if any(n < 1 for n in positive) or any(abs(n) > _MAX_NUMBER for n in numbers):
+            raise ValueError(
+                "expected kernel sizes, strides and dilations of 1 or more, and no number "
+                f"beyond {_MAX_NUMBER}, got {list(numbers)}"
+            )
 
     @property
     def is_padded(self) -> bool:

@@ -435,6 +435,8 @@ def _emit_atom(atom: Any, sizes: Mapping[str, Index]) -> Index:
     parts = [Index(Index.value_of(emit_dim(arg, sizes))) for arg in atom.args]
     if atom.op == "floordiv":
         lhs, rhs = parts
+        if not isinstance(atom.args[1], int):  # to divide by 0 would end the process
+            rhs = rhs.maximum(1)
         return Index(emit("arith.floordivsi", ir.IndexType.get(), lhs.value, rhs.value))
     least = parts[0]
     for part in parts[1:]:

@@ -3,7 +3,9 @@
 from relax_mlir.pipeline.instruments import (
     Instrument,
     Journal,
+    PassCounter,
     PrintIR,
+    Progress,
     Reproducer,
     Step,
     Timing,
@@ -13,8 +15,10 @@ from relax_mlir.pipeline.pipeline import Pipeline, opt
 __all__ = [
     "Instrument",
     "Journal",
+    "PassCounter",
     "Pipeline",
     "PrintIR",
+    "Progress",
     "Reproducer",
     "Step",
     "Timing",

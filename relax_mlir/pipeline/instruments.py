@@ -9,9 +9,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from relax_mlir.constant_pool import pool_path, save_pool
 from relax_mlir.module import IRModule
 
-__all__ = ["Instrument", "Journal", "PrintIR", "Reproducer", "Step", "Timing"]
+__all__ = [
+    "Instrument",
+    "Journal",
+    "PassCounter",
+    "PrintIR",
+    "Progress",
+    "Reproducer",
+    "Step",
+    "Timing",
+]
+
+Progress = Callable[[str, int, int], None]
+"""Is told what is being done, how many parts of it are, and how many there are."""
 
 
 @dataclass(frozen=True)
@@ -133,8 +146,28 @@ class Timing(Instrument):
         return "\n".join(["   time_ms   share  pass", *lines]) + "\n"
 
 
+class PassCounter(Instrument):
+    """Tells how many passes of a stage are done."""
+
+    def __init__(self, stage: str, progress: Progress) -> None:
+        """Tell ``progress``, under the name ``stage``."""
+        self._stage = stage
+        self._progress = progress
+
+    def before_pass(self, step: Step, module: IRModule) -> None:
+        """Those before this one are done."""
+        self._progress(self._stage, step.number - 1, step.total)
+
+    def after_pass(self, step: Step, module: IRModule, time_s: float) -> None:
+        """This one is, too."""
+        self._progress(self._stage, step.number, step.total)
+
+
 class Reproducer(Instrument):
-    """Writes the module before a failing pass to a file, with the command to run it."""
+    """Writes the module before a failing pass to a file, with the command to run it.
+
+    The arrays that it names go to a file beside it.
+    """
 
     def __init__(
         self, directory: str | Path = ".", *, flags: Sequence[str] = ()
@@ -173,10 +206,14 @@ class Reproducer(Instrument):
         digest = hashlib.sha256(f"{step.text}{body}".encode()).hexdigest()[:8]
         path = self._directory / f"reproducer-{step.name}-{digest}.mlir"
         self._directory.mkdir(parents=True, exist_ok=True)
+        self._write_constants(module, path)
         path.write_text(
             f"// RUN: {self._command('%s', step)}\n// error: {summary}\n{body}"
         )
         return path
+
+    def _write_constants(self, module: IRModule, path: Path) -> None:
+        module.save_constants(path)
 
     def _command(self, file: str, step: Step) -> str:
         return " ".join(["relax-opt", file, *self._flags, "-p", shlex.quote(step.text)])
@@ -188,7 +225,9 @@ class Journal(Reproducer):
     def __init__(self, directory: str | Path, *, flags: Sequence[str] = ()) -> None:
         """Write to ``directory``; see :class:`Reproducer`."""
         super().__init__(directory, flags=flags)
-        self._path = Path()
+        self._path = self._directory / "none.mlir"
+        self._pool = self._directory.absolute() / "constants.safetensors"
+        self._keys: set[str] = set()
 
     def before_pass(self, step: Step, module: IRModule) -> None:
         """Write the module."""
@@ -196,9 +235,22 @@ class Journal(Reproducer):
 
     def after_pass(self, step: Step, module: IRModule, time_s: float) -> None:
         """Remove the file."""
-        self._path.unlink()
+        self._remove()
 
     def on_failure(self, step: Step, module: IRModule, error: Exception) -> str | None:
         """Remove the file."""
-        self._path.unlink(missing_ok=True)
+        self._remove()
         return None
+
+    def _write_constants(self, module: IRModule, path: Path) -> None:
+        """Link to the arrays; they are written again only when a pass made new ones."""
+        named = module.named_constants()
+        if not named.keys() <= self._keys:
+            save_pool(self._pool, named)
+            self._keys = set(named)
+        if named:
+            pool_path(path).symlink_to(self._pool)
+
+    def _remove(self) -> None:
+        for path in (self._path, pool_path(self._path)):
+            path.unlink(missing_ok=True)

@@ -12,6 +12,7 @@ from mlir.dialects import func
 
 from relax_mlir.errors import IRError, PassError, PipelineError
 from relax_mlir.module import IRModule
+from relax_mlir.passes.relax.verify import Checker
 from relax_mlir.pipeline import catalog, upstream
 from relax_mlir.pipeline.instruments import Instrument, Step
 from relax_mlir.pipeline.options import format_options, make_pass
@@ -119,14 +120,13 @@ class Pipeline:
         """
         # MLIR's bindings end the process when two of its threads report errors at once.
         module.context.enable_multithreading(False)
-        if verify:
-            _verify(module)
         leaves = list(_leaves(self.elements, ()))
+        checker = _first_check(module, leaves) if verify else None
         for number, (anchors, leaf) in enumerate(leaves, start=1):
             step = Step(number, len(leaves), leaf.name, _nested_text(anchors, leaf))
             run = functools.partial(_run_leaf, anchors, leaf, module)
             with module.context, ir.Location.unknown():
-                _run_step(step, run, module, verify, instruments)
+                _run_step(step, run, module, checker, instruments)
 
 
 def opt(
@@ -234,7 +234,7 @@ def _run_step(
     step: Step,
     run: Callable[[], None],
     module: IRModule,
-    verify: bool,
+    checker: Checker | None,
     instruments: Sequence[Instrument],
 ) -> None:
     """Run one pass, check what it left, and tell the instruments."""
@@ -244,8 +244,8 @@ def _run_step(
         start_s = time.perf_counter()
         run()
         time_s = time.perf_counter() - start_s
-        if verify:
-            _verify_after(step, module)
+        if checker is not None:
+            _verify_after(step, module, checker)
         for instrument in reversed(instruments):
             instrument.after_pass(step, module, time_s)
     except Exception as error:
@@ -287,17 +287,28 @@ def _run_leaf(
         leaf.value.run(module)
 
 
-def _verify(module: IRModule) -> None:
-    """Check what MLIR checks, and what it cannot: ``relax-verify``."""
+def _first_check(
+    module: IRModule, leaves: "Sequence[tuple[object, OurPass | UpstreamPass]]"
+) -> Checker:
+    """Check what the pipeline starts from; what its passes leave is checked likewise.
+
+    Types that are wrong are left to a pass that repairs them.
+    """
     module.verify()
-    own_verifier = catalog.load_pass("relax-verify")
-    if own_verifier is not None:
-        with module.context, ir.Location.unknown():
-            own_verifier().run(module)
+    checker = Checker()
+    first = leaves[0][1] if leaves else None
+    repairs = isinstance(first, OurPass) and getattr(
+        first.value, "repairs_types", False
+    )
+    if not repairs:
+        checker.check(module)
+    return checker
 
 
-def _verify_after(step: Step, module: IRModule) -> None:
+def _verify_after(step: Step, module: IRModule, checker: Checker) -> None:
+    """Check what MLIR checks, and what it cannot: ``relax-verify``."""
     try:
-        _verify(module)
+        module.verify()
+        checker.check(module)
     except IRError as error:
         raise PassError(f"{step}, left an {error}") from error

@@ -18,7 +18,9 @@ import numpy as np
 import tvm_ffi
 
 __all__ = [
+    "AT_LEAST",
     "DERIVED",
+    "EQUAL",
     "STATIC",
     "SYMBOL",
     "Parameter",
@@ -34,6 +36,9 @@ __all__ = [
 # Kinds of sizes: the value itself, the number of a symbol, or an index into the sizes
 # that the shape function fills.
 STATIC, SYMBOL, DERIVED = 0, 1, 2
+
+# Relations of two sizes.
+EQUAL, AT_LEAST = 0, 1
 
 Size = tuple[int, int]
 """A kind and its value."""
@@ -82,8 +87,9 @@ def make_executable(
     name: str,
     inputs: Sequence[Parameter],
     outputs: Sequence[Parameter],
-    symbols: Sequence[str],
-    n_sizes: int,
+    sizes: Sequence[str],
+    binders: Sequence[int],
+    checks: Sequence[int],
     arena: Size,
     constants: Sequence[int],
     threads: int,
@@ -106,10 +112,13 @@ def make_executable(
         shapes: Address of ``void shapes(int64_t* sizes)``, which fills the sizes after
             the symbols; 0 if there is none.
         name: Of the program, for errors.
-        inputs: Parameters; the first dimension that names a symbol gives its value.
+        inputs: Parameters.
         outputs: Parameters.
-        symbols: Names of the symbols.
-        n_sizes: Symbols and derived sizes.
+        sizes: Names of the symbols, then of the derived sizes.
+        binders: For each symbol four numbers: the input and the dimension that is
+            factor * symbol + offset, the factor and the offset.
+        checks: For each relation that must hold five numbers: kind and value of a
+            size, ``EQUAL`` or ``AT_LEAST``, kind and value of another size.
         arena: The size of the program's scratch memory, in bytes.
         constants: Addresses, in the order of the buffers.
         threads: How many may work on one call, the caller included.
@@ -124,8 +133,9 @@ def make_executable(
         name,
         inputs,
         outputs,
-        symbols,
-        n_sizes,
+        sizes,
+        binders,
+        checks,
         arena,
         constants,
         threads,

@@ -1,25 +1,23 @@
 """A compiled model: its machine code, its weights, and what it takes and returns."""
 
-import json
 import os
-import tempfile
-import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tvm_ffi
 
 from relax_mlir.dialects import shapes
-from relax_mlir.dialects.dtypes import dtype
-from relax_mlir.errors import RelaxError
+from relax_mlir.dialects.constraints import Constraint
+from relax_mlir.errors import CompileError
 from relax_mlir.runtime import cpu, objects
+from relax_mlir.runtime.archive import Contents, read_archive, write_archive
+from relax_mlir.runtime.machine import Machine
 
 __all__ = ["Executable", "Parameter", "Signature", "load"]
 
-_FORMAT = 1
+_MAX_THREADS = 1024
 
 
 @dataclass(frozen=True)
@@ -41,6 +39,7 @@ class Signature:
     Attributes:
         symbols: names of the symbolic sizes, in the order of the sizes array.
         derived: the expressions that the shape function appends to them.
+        constraints: what must hold of the sizes of a call, as text.
         arena: bytes of scratch memory, as an expression.
         constants: keys of the weights, in the order of the code's arguments.
     """
@@ -49,6 +48,7 @@ class Signature:
     outputs: tuple[Parameter, ...]
     symbols: tuple[str, ...]
     derived: tuple[str, ...]
+    constraints: tuple[str, ...]
     arena: str
     constants: tuple[str, ...]
 
@@ -66,7 +66,8 @@ class Signature:
             )
             for role in ("inputs", "outputs")
         }
-        lists = {k: tuple(fields[k]) for k in ("symbols", "derived", "constants")}
+        names = ("symbols", "derived", "constraints", "constants")
+        lists = {name: tuple(fields[name]) for name in names}
         return Signature(**roles, **lists, arena=fields["arena"])
 
     def size(self, text: str) -> tuple[int, int]:
@@ -87,6 +88,49 @@ class Signature:
             for p in parameters
         ]
 
+    def binders(self) -> list[int]:
+        """Where each symbol gets its value, as the native runtime takes it.
+
+        Raises:
+            CompileError: no dimension of an input tells it.
+        """
+        found: dict[str, tuple[int, int, int, int]] = {}
+        for number, parameter in enumerate(self.inputs):
+            for axis, text in enumerate(parameter.shape):
+                for symbol, factor, offset in _linear(text):
+                    known = found.get(symbol)
+                    if known is None or (factor, offset) == (1, 0) != known[2:]:
+                        found[symbol] = (number, axis, factor, offset)
+        missing = [name for name in self.symbols if name not in found]
+        if missing:
+            raise CompileError(
+                f"`main`: size `{missing[0]}`: expected a dimension of an input to be it, or "
+                f"a multiple plus a number, got {self}"
+            )
+        return [n for name in self.symbols for n in found[name]]
+
+    def checks(self) -> list[int]:
+        """The constraints, as the native runtime takes them."""
+        numbers: list[int] = []
+        for text in self.constraints:
+            found = Constraint.parse(text)
+            relation = cpu.EQUAL if found.relation == "==" else cpu.AT_LEAST
+            lhs, rhs = self.size(str(found.lhs)), self.size(str(found.rhs))
+            numbers += [*lhs, relation, *rhs]
+        return numbers
+
+
+def _linear(text: str) -> list[tuple[str, int, int]]:
+    """``(n, 2, 1)`` of ``2*n + 1``; nothing of any other form."""
+    dim = shapes.parse(text)
+    names = shapes.symbols_of(dim)
+    if len(names) != 1:
+        return []
+    factor, offset = shapes.divide(dim, shapes.symbol(names[0]))
+    if not isinstance(factor, int) or not isinstance(offset, int) or factor < 1:
+        return []
+    return [(names[0], factor, offset)]
+
 
 class Executable:
     """A compiled model; call it with arrays.
@@ -94,14 +138,18 @@ class Executable:
     Any numpy or DLPack array goes in; a tuple of numpy arrays comes out. Threads may
     call one executable at once.
 
+    Code for another machine can be saved, but not called.
+
     Args:
         code: object files that define ``main`` and ``main_shapes``.
         signature: what it takes and returns.
         constants: the weights by key.
+        machine: what the code is for.
         threads: how many may work on one call.
 
     Raises:
-        CompileError: the code cannot be loaded on this machine.
+        CompileError: the code cannot be loaded, or a weight is not there.
+        ValueError: ``threads`` is not a number of threads.
     """
 
     def __init__(
@@ -109,19 +157,28 @@ class Executable:
         code: Sequence[bytes],
         signature: Signature,
         constants: Mapping[str, np.ndarray],
+        machine: Machine,
         *,
         threads: int = 1,
     ) -> None:
+        if not 1 <= threads <= _MAX_THREADS:
+            raise ValueError(f"threads: expected 1 to {_MAX_THREADS}, got {threads}")
         self.code = tuple(code)
         self.signature = signature
+        self.machine = machine
         self.threads = threads
-        self.constants = {
-            k: np.ascontiguousarray(constants[k]) for k in signature.constants
-        }
+        self.constants = _needed(constants, signature.constants)
+        self._obstacle = machine.obstacle()
+        self._function = self._load() if self._obstacle is None else self._refuse
+
+    def _load(self) -> tvm_ffi.Function:
         library, address = objects.load_objects(self.code, ["main", "main_shapes"])
-        self._function = make_function(
-            signature, self.constants, address, threads, library
+        return make_function(
+            self.signature, self.constants, address, self.threads, library
         )
+
+    def _refuse(self, *arguments: object) -> Any:  # Any: never returns
+        raise CompileError(f"`main`: {self._obstacle}")
 
     @property
     def input_names(self) -> tuple[str, ...]:
@@ -133,7 +190,7 @@ class Executable:
         """Names of the outputs, in order."""
         return tuple(p.name for p in self.signature.outputs)
 
-    def __getitem__(self, name: str) -> tvm_ffi.Function:
+    def __getitem__(self, name: str) -> Callable[..., Any]:
         """The tvm-ffi function ``main``: tensors in, an array of tensors out.
 
         Raises:
@@ -176,35 +233,26 @@ class Executable:
         return (*arrays, *(named[n] for n in names))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write code and weights to one file, whole or not at all."""
-        target = Path(path)
-        with tempfile.NamedTemporaryFile(dir=target.parent, delete=False) as file:
-            try:
-                with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-                    self._write(archive)
-                file.flush()
-                os.replace(file.name, target)
-            except BaseException:
-                os.unlink(file.name)
-                raise
+        """Write code and weights to one file, whole or not at all.
 
-    def _write(self, archive: zipfile.ZipFile) -> None:
-        names = {k: f"constants/{i}" for i, k in enumerate(self.constants)}
-        manifest = {
-            "format": _FORMAT,
-            "signature": asdict(self.signature),
-            "threads": self.threads,
-            "objects": len(self.code),
-            "constants": {
-                k: [names[k], a.dtype.name, list(a.shape)]
-                for k, a in self.constants.items()
-            },
-        }
-        archive.writestr("manifest.json", json.dumps(manifest))
-        for number, code in enumerate(self.code):
-            archive.writestr(f"objects/{number}.o", code)
-        for key, array in self.constants.items():
-            archive.writestr(names[key], array.tobytes())
+        Raises:
+            OSError: it cannot be written.
+        """
+        fields = asdict(self.signature)
+        write_archive(
+            path,
+            Contents(self.code, fields, self.machine, self.constants, self.threads),
+        )
+
+
+def _needed(
+    constants: Mapping[str, np.ndarray], keys: Sequence[str]
+) -> dict[str, np.ndarray]:
+    missing = [f"`{key}`" for key in keys if key not in constants]
+    if missing:
+        names = ", ".join(missing[:3]) + (", ..." if len(missing) > 3 else "")
+        raise CompileError(f"the module's constants lack {names}")
+    return {key: np.asarray(constants[key], order="C") for key in keys}
 
 
 def make_function(
@@ -222,8 +270,9 @@ def make_function(
         "main",
         signature.native(signature.inputs),
         signature.native(signature.outputs),
-        signature.symbols,
-        len(signature.symbols) + len(signature.derived),
+        [*signature.symbols, *signature.derived],
+        signature.binders(),
+        signature.checks(),
         signature.size(signature.arena),
         [a.ctypes.data for a in arrays],
         threads,
@@ -244,25 +293,17 @@ def load(path: str | os.PathLike[str], *, threads: int | None = None) -> Executa
     """Read what :meth:`Executable.save` wrote.
 
     Raises:
-        RelaxError: the file is damaged, or of another version.
+        ModelError: the file is damaged, or of another version.
+        CompileError: its code is for another machine, or cannot be loaded.
     """
-    try:
-        with zipfile.ZipFile(path) as archive:
-            manifest = json.loads(archive.read("manifest.json"))
-            if manifest["format"] != _FORMAT:
-                raise RelaxError(
-                    f"`{path}`: expected format {_FORMAT}, got {manifest['format']}"
-                )
-            code = [archive.read(f"objects/{i}.o") for i in range(manifest["objects"])]
-            constants = {
-                key: np.frombuffer(archive.read(name), dtype(kind).numpy).reshape(shape)
-                for key, (name, kind, shape) in manifest["constants"].items()
-            }
-    except (zipfile.BadZipFile, KeyError, ValueError, EOFError) as error:
-        raise RelaxError(
-            f"`{path}`: not a compiled model, or damaged: {error}"
-        ) from error
-    signature = Signature.from_fields(manifest["signature"])
+    contents = read_archive(path)
+    obstacle = contents.machine.obstacle()
+    if obstacle is not None:
+        raise CompileError(f"{path}: {obstacle}")
     return Executable(
-        code, signature, constants, threads=threads or manifest["threads"]
+        contents.code,
+        Signature.from_fields(contents.signature),
+        contents.constants,
+        contents.machine,
+        threads=contents.threads if threads is None else threads,
     )

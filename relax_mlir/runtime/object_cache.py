@@ -2,13 +2,13 @@
 
 import hashlib
 import os
-import tempfile
 from pathlib import Path
+
+from relax_mlir.files import whole_file
 
 __all__ = ["ObjectCache", "default_cache_dir"]
 
-_MAGIC = b"relax_mlir object 1\n"
-_DIGEST_BYTES = 32
+_MAGIC = b"relax_mlir object 2\n"
 
 
 def default_cache_dir() -> Path:
@@ -20,7 +20,8 @@ def default_cache_dir() -> Path:
 class ObjectCache:
     """A folder of object files.
 
-    An entry carries a checksum; a damaged or foreign one counts as absent. Entries are
+    An entry carries a checksum of its key and content; a damaged one, or one that stands
+    under the name of another, counts as absent. Entries are
     written whole or not at all, so processes may share the folder.
 
     Args:
@@ -33,20 +34,28 @@ class ObjectCache:
     def load(self, key: str) -> bytes | None:
         """The object stored under ``key``, or None."""
         try:
-            data = (self.folder / f"{key}.o").read_bytes()
+            data = self._path(key).read_bytes()
         except OSError:
             return None
-        body = data[len(_MAGIC) + _DIGEST_BYTES :]
-        digest = data[len(_MAGIC) : len(_MAGIC) + _DIGEST_BYTES]
-        is_whole = data.startswith(_MAGIC) and hashlib.sha256(body).digest() == digest
-        return body if is_whole else None
+        body = data[_HEADER_BYTES:]
+        return body if data[:_HEADER_BYTES] == _header(key, body) else None
 
     def store(self, key: str, body: bytes) -> None:
         """Keep an object; a folder that cannot be written to keeps nothing."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(dir=self.folder, delete=False) as file:
-                file.write(_MAGIC + hashlib.sha256(body).digest() + body)
-            os.replace(file.name, self.folder / f"{key}.o")
+            with whole_file(self._path(key)) as path:
+                path.write_bytes(_header(key, body) + body)
         except OSError:
             return
+
+    def _path(self, key: str) -> Path:
+        return self.folder / f"{key}.o"
+
+
+def _header(key: str, body: bytes) -> bytes:
+    """What says that an entry is whole, ours, and this one."""
+    return _MAGIC + hashlib.sha256(key.encode() + b"\0" + body).digest()
+
+
+_HEADER_BYTES = len(_header("", b""))

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = [
     "address_object",
     "assembly",
+    "check_target",
     "compile_object",
     "host_cpu",
     "load_objects",
@@ -197,7 +198,7 @@ _Target = tuple[str, str, str, int]  # triple, cpu, features, optimization level
 def _generate(
     module: ir.Module, kind: int, target: _Target, passes: str | None
 ) -> bytes:
-    _check_target(*target)
+    check_target(*target)
     for op in module.body.operations:
         if not op.operation.name.startswith("llvm."):
             raise CompileError(
@@ -213,7 +214,7 @@ def _generate(
 
 def _assemble(text: str, target: _Target) -> bytes:
     """Compile LLVM IR text of our own making."""
-    _check_target(*target)
+    check_target(*target)
     llvm = llvm_c.llvm()
     with ExitStack() as cleanup, llvm_c.llvm_context(cleanup) as context:
         source = text.encode()
@@ -308,8 +309,12 @@ def _find_target(triple: str) -> int | None:
 
 
 @functools.lru_cache(maxsize=64)
-def _check_target(triple: str, cpu: str, features: str, opt_level: int) -> None:
-    """Refuse what LLVM would meet with a message on stderr or by ending the process."""
+def check_target(triple: str, cpu: str, features: str, opt_level: int) -> None:
+    """Refuse what LLVM would meet with a message on stderr or by ending the process.
+
+    Raises:
+        ValueError: The triple, cpu, features or level is not one that LLVM knows.
+    """
     if opt_level not in range(4):
         raise ValueError(f"optimization level: expected 0 to 3, got {opt_level}")
     if (triple, cpu, features) == host_cpu():

@@ -129,9 +129,16 @@ def _constant_fill(op: ir.OpView) -> ir.Attribute | None:
     """The constant that a statement without inputs stores everywhere, if it does."""
     block = op.regions[0].blocks[0]
     stored = list(block.operations)[-1].operands[0].owner
-    if len(list(op.operands)) != 1 or isinstance(stored, ir.Block):
+    *inputs, _ = op.operands
+    if not all(map(_is_shape_only, inputs)) or isinstance(stored, ir.Block):
         return None
     return stored.attributes["value"] if stored.name == "arith.constant" else None
+
+
+def _is_shape_only(buffer: ir.Value) -> bool:
+    """Whether an operand has a size but no elements that anyone reads."""
+    owner = buffer.owner
+    return not isinstance(owner, ir.Block) and "tir.shape_only" in owner.attributes
 
 
 def _statement(

@@ -1,5 +1,12 @@
 """Targets: what machine to compile for, and the pipeline that leads there."""
 
-from relax_mlir.targets.target import LEVELS, Stage, Target, parse_target, stages
+from relax_mlir.targets.target import (
+    LEVELS,
+    Stage,
+    Target,
+    TargetError,
+    parse_target,
+    stages,
+)
 
-__all__ = ["LEVELS", "Stage", "Target", "parse_target", "stages"]
+__all__ = ["LEVELS", "Stage", "Target", "TargetError", "parse_target", "stages"]

@@ -47,7 +47,7 @@ def stages(target: Target) -> tuple[Stage, ...]:
     return (
         Stage(
             "relax",
-            "relax-simplify,relax-fold-constants,relax-fold-scales,relax-fold-constants,relax-split-pads,relax-simplify",
+            "relax-bind-sizes,relax-simplify,relax-fold-constants,relax-fold-scales,relax-fold-constants,relax-split-pads,relax-simplify",
         ),
         Stage("tir", "relax-legalize,relax-fuse-ops,tir-fuse"),
         Stage("planned", "relax-plan-memory,relax-lower-main"),

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TextIO
 
 import relax_mlir
+from relax_mlir.constant_pool import pool_path
 from relax_mlir.errors import PassError
 
 __all__ = ["run_in_child"]
@@ -22,7 +23,11 @@ _ERROR = re.compile(r"^error: ", re.MULTILINE)
 
 
 def run_in_child(
-    text: str, flags: Sequence[str], crash_dir: str, stderr: TextIO
+    text: str,
+    flags: Sequence[str],
+    crash_dir: str,
+    stderr: TextIO,
+    private: Sequence[str] = (),
 ) -> str:
     """Run ``relax-opt`` over ``text`` in a fresh process; never a fork of this one.
 
@@ -31,6 +36,7 @@ def run_in_child(
         flags: its other arguments.
         crash_dir: where the reproducer goes if the process dies.
         stderr: where its dumps and tables go.
+        private: arguments that are no part of the command that a reproducer shows.
 
     Returns:
         What it prints.
@@ -39,10 +45,10 @@ def run_in_child(
         PassError: it failed, or it died.
     """
     with tempfile.TemporaryDirectory() as journal:
-        done = _spawn(text, [*flags, "--journal", journal])
+        done = _spawn(text, [*flags, *private, "--journal", journal])
         if done.returncode in (0, 1):
             return _outcome(done, stderr)
-        left = next(Path(journal).iterdir(), None)
+        left = next(Path(journal).glob("*.mlir"), None)
         kept = _keep(left, text, flags, Path(crash_dir))
     cry = _DEATH_CRY.search(done.stderr)
     reason = f": {cry.group().strip()}" if cry else ""
@@ -90,6 +96,8 @@ def _keep(left: Path | None, text: str, flags: Sequence[str], crash_dir: Path) -
         command = f"relax-opt %s --isolate {shlex.join(flags)}"
     else:
         shutil.copyfile(left, path)
+        if pool_path(left).exists():
+            shutil.copyfile(pool_path(left), pool_path(path))
         command = path.read_text().split("\n", 1)[0].removeprefix("// RUN: ")
     return f"\nreproduce with: {command.replace('%s', shlex.quote(str(path)), 1)}"
 

@@ -4,14 +4,21 @@ import argparse
 import os
 import re
 import sys
+import tempfile
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from platform import python_version
 from typing import NoReturn, TextIO
 
+import numpy as np
+
+from relax_mlir.compiler import lower
+from relax_mlir.constant_pool import load_pool, pool_path, save_beside, save_pool
 from relax_mlir.errors import RelaxError
+from relax_mlir.files import whole_file
 from relax_mlir.module import IRModule
 from relax_mlir.pipeline import Instrument, Journal, PrintIR, Reproducer, Timing, opt
 from relax_mlir.pipeline.catalog import LEVELS, list_passes
@@ -63,10 +70,12 @@ def run(
     name, text = _read(arguments.input, stdin)
     parts = _split(text) if arguments.split_input_file else [text]
     outputs = [_process(p, name, arguments, stderr or sys.stderr) for p in parts]
-    printed = "// -----\n".join(outputs)
+    printed = "// -----\n".join(output.text for output in outputs)
     if arguments.output is None:
         return printed
-    Path(arguments.output).write_text(printed)
+    save_beside(arguments.output, _joined([o.constants for o in outputs]))
+    with whole_file(arguments.output) as file:
+        file.write_text(printed)
     return ""
 
 
@@ -99,6 +108,7 @@ def _parser() -> _Parser:
     add("input", nargs="?", default="-", help="a file, or `-` for standard input")
     add("-o", dest="output", metavar="FILE", help="write the module there")
     add("-p", "--pass-pipeline", dest="pipeline", default="", metavar="PIPELINE")
+    add("--constants", metavar="FILE", help="INPUT.safetensors if not given")
     add("--to", metavar="LEVEL", help="lower to this level, after the pipeline")
     add("--target", help="what to lower for; `cpu` if not given")
     add("--split-input-file", action="store_true", help="parts between `// -----`")
@@ -109,6 +119,7 @@ def _parser() -> _Parser:
     add("--crash-dir", default=".", metavar="DIR", help="where reproducers go")
     add("--no-reproducer", action="store_true", help="write no file on failure")
     add("--journal", help=argparse.SUPPRESS)  # what --isolate looks at afterwards
+    add("--constants-output", help=argparse.SUPPRESS)  # the same
     for when in ("before-all", "after-all", "after-change"):
         add(f"--mlir-print-ir-{when}", dest="dumps", action="append_const", const=when)
     add("--mlir-print-debuginfo", action="store_true", help="print locations")
@@ -145,9 +156,30 @@ def _split(text: str) -> list[str]:
     ]
 
 
+@dataclass(frozen=True)
+class _Output:
+    """What a part of the input becomes: its text, and the arrays that it names."""
+
+    text: str
+    constants: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+
+def _joined(pools: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    """The arrays of all parts."""
+    joined: dict[str, np.ndarray] = {}
+    for pool in pools:
+        for key, array in pool.items():
+            if joined.setdefault(key, array).tobytes() != array.tobytes():
+                raise _UsageError(
+                    f"constant `{key}` differs between parts, and one file holds those "
+                    "of all. Write the parts to files of their own."
+                )
+    return joined
+
+
 def _process(
     text: str, name: str, arguments: argparse.Namespace, stderr: TextIO
-) -> str:
+) -> _Output:
     """What is printed for one part of the input."""
     transform = _transform_in_child if arguments.isolate else _transform
     try:
@@ -157,7 +189,7 @@ def _process(
             error.args = (_with_file_name(str(error), name),)
         if not arguments.expect_error:
             raise
-        return _describe(error)
+        return _Output(_describe(error))
     if arguments.expect_error:
         raise _UsageError(f"{name}: expected an error, got none")
     return printed
@@ -169,28 +201,48 @@ def _with_file_name(message: str, name: str) -> str:
     return message.replace("<stdin>:", f"{name}:")
 
 
-def _transform(text: str, arguments: argparse.Namespace, stderr: TextIO) -> str:
-    """The text after the pipeline."""
+def _transform(text: str, arguments: argparse.Namespace, stderr: TextIO) -> _Output:
+    """The module after the pipeline."""
     module = IRModule.parse(text)
+    _adopt_constants(module, arguments)
     timing = Timing()
+    instruments = [*_instruments(arguments, stderr), timing]
     try:
         module = opt(
             module,
             arguments.pipeline,
             verify=arguments.verify_each,
-            instruments=[*_instruments(arguments, stderr), timing],
+            instruments=instruments,
         )
+        if arguments.to is not None:
+            target = arguments.target or "cpu"
+            module = lower(
+                module, target=target, to=arguments.to, instruments=instruments
+            )
     finally:
         if arguments.mlir_timing:
             stderr.write(timing.report())
-    if arguments.to is not None:
-        # The compiler is heavy, and most uses of this tool do not need it.
-        from relax_mlir.compiler import lower
-
-        module = lower(module, target=arguments.target or "cpu", to=arguments.to)
     locations: bool = arguments.mlir_print_debuginfo
     printed = str(module.mlir.operation.get_asm(enable_debug_info=locations))
-    return printed.rstrip("\n") + "\n"
+    named = module.named_constants()
+    if arguments.constants_output is not None and named:
+        save_pool(arguments.constants_output, named)
+    return _Output(printed.rstrip("\n") + "\n", named)
+
+
+def _adopt_constants(module: IRModule, arguments: argparse.Namespace) -> None:
+    """Give the module its arrays, if they are there; most passes do without."""
+    pool = _pool(arguments)
+    if pool is not None and module.constant_types():
+        module.adopt(load_pool(pool), str(pool))
+
+
+def _pool(arguments: argparse.Namespace) -> Path | None:
+    """The file of the constants."""
+    if arguments.constants is not None:
+        return Path(arguments.constants)
+    beside = pool_path(arguments.input)
+    return beside if arguments.input != "-" and beside.exists() else None
 
 
 def _instruments(arguments: argparse.Namespace, stderr: TextIO) -> list[Instrument]:
@@ -208,7 +260,7 @@ def _instruments(arguments: argparse.Namespace, stderr: TextIO) -> list[Instrume
 
 def _transform_in_child(
     text: str, arguments: argparse.Namespace, stderr: TextIO
-) -> str:
+) -> _Output:
     """The same in a process of its own, which may die."""
     flags = ["-p", arguments.pipeline, "--crash-dir", arguments.crash_dir]
     flags += [f"--verify-each={int(arguments.verify_each)}"]
@@ -219,7 +271,13 @@ def _transform_in_child(
     for option in ("to", "target"):
         if getattr(arguments, option) is not None:
             flags += [f"--{option}", getattr(arguments, option)]
-    return run_in_child(text, flags, arguments.crash_dir, stderr)
+    if (pool := _pool(arguments)) is not None:
+        flags += ["--constants", str(pool)]
+    with tempfile.TemporaryDirectory() as folder:
+        kept = Path(folder) / "constants.safetensors"
+        private = ["--constants-output", str(kept)]
+        printed = run_in_child(text, flags, arguments.crash_dir, stderr, private)
+        return _Output(printed, load_pool(kept) if kept.exists() else {})
 
 
 def _describe(error: Exception) -> str:

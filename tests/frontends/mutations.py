@@ -70,6 +70,43 @@ _MODELS = (
        v = Mul (u, c)
     }
     """,
+    # Windows over a picture of any size.
+    """
+    <ir_version: 8, opset_import: ["" : 17]>
+    g (float[n, 2, h, w] x) => (float[n, 3] y)
+    <float[4, 1, 3, 3] k = {1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3, 4, 5, 6, 7, 8, 9,
+                            9, 8, 7, 6, 5, 4, 3, 2, 1, 9, 8, 7, 6, 5, 4, 3, 2, 1},
+     int64[8] e = {0, 0, 1, 0, 0, 0, 0, 2}, float[4] b = {1, 2, 3, 4},
+     float[3, 4] m = {1, 2, 3, 4, 5, 6, 7, 8, 9, 8, 7, 6}>
+    {
+       c = Conv <group = 2, kernel_shape = [3, 3], pads = [1, 1, 1, 1]> (x, k, b)
+       p = MaxPool <kernel_shape = [2, 2], strides = [2, 2], ceil_mode = 1> (c)
+       s = Pad <mode = "constant"> (p, e)
+       r = LeakyRelu <alpha = 0.1> (s)
+       a = GlobalAveragePool (r)
+       f = Flatten <axis = 1> (a)
+       y = Gemm <transB = 1> (f, m)
+    }
+    """,
+    # A table, picked rows, a normalisation, slices laid end to end.
+    """
+    <ir_version: 8, opset_import: ["" : 17]>
+    g (int64[n, 3] i) => (float[a, b, c] y)
+    <float[5, 2] t = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, float[2] s = {0.5, 2},
+     float[2, 4] w = {1, 2, 3, 4, 5, 6, 7, 8}, int64[1] lo = {0}, int64[1] hi = {2},
+     int64[1] ax = {1}, float two = {2}>
+    {
+       e = Gather <axis = 0> (t, i)
+       mean = ReduceMean <axes = [-1], keepdims = 1> (e)
+       d = Sub (e, mean)
+       q = Pow (d, two)
+       l = Mul (q, s)
+       m = MatMul (l, w)
+       part = Slice (m, lo, hi, ax)
+       j = Concat <axis = 1> (part, m)
+       y = Softmax <axis = 2> (j)
+    }
+    """,
 )
 
 _EXTREMES = (0, -1, 1, 2, 7, -7, 2**31 - 1, 2**31, -(2**31), 2**62, 2**63 - 1, -(2**63))
@@ -107,11 +144,11 @@ def mutated_bytes(rng: Rng, data: bytes) -> bytes:
     return bytes(buffer)
 
 
-def mutated_model(rng: Rng, model: onnx.ModelProto) -> onnx.ModelProto:
-    """A copy of a model with a few fields changed."""
+def mutated_model(rng: Rng, model: onnx.ModelProto, most: int = 3) -> onnx.ModelProto:
+    """A copy of a model with up to ``most`` fields changed."""
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
-    for _ in range(rng.integers(1, 4)):
+    for _ in range(rng.integers(1, most + 1)):
         mutate = _MUTATIONS[rng.integers(0, len(_MUTATIONS))]
         try:
             mutate(rng, copy)

@@ -30,12 +30,24 @@ int32_t AddFirst(void** buffers, const int64_t* sizes, void*, void*) {
   return 0;
 }
 
+// Binds as many symbols as the first input names, in order, unless told otherwise.
 ffi::Function Make(relax_rt1_main main, relax_rt1_shapes shapes, const ffi::Array<Spec>& inputs,
-                   const ffi::Array<Spec>& outputs, const ffi::Array<ffi::String>& symbols,
-                   int64_t n_sizes, const Pair& arena = Pair(kStatic, 0),
-                   const ffi::Array<int64_t>& constants = {}, ffi::Any keep_alive = nullptr) {
+                   const ffi::Array<Spec>& outputs, const ffi::Array<ffi::String>& sizes,
+                   const Pair& arena = Pair(kStatic, 0), const ffi::Array<int64_t>& constants = {},
+                   ffi::Any keep_alive = nullptr, ffi::Array<int64_t> binders = {},
+                   const ffi::Array<int64_t>& checks = {}) {
+  if (binders.empty() && !inputs.empty()) {
+    const ffi::Array<int64_t> dims = inputs[0].get<2>();
+    for (int64_t d = 0; d < static_cast<int64_t>(dims.size()) / 2; ++d) {
+      if (dims[2 * d] == kSymbol) {
+        for (const int64_t number : {int64_t{0}, d, int64_t{1}, int64_t{0}}) {
+          binders.push_back(number);
+        }
+      }
+    }
+  }
   return ffi::Function::GetGlobalRequired("relax_mlir.make_executable")(
-             Address(main), Address(shapes), "main", inputs, outputs, symbols, n_sizes, arena,
+             Address(main), Address(shapes), "main", inputs, outputs, sizes, binders, checks, arena,
              constants, 1, keep_alive)
       .cast<ffi::Function>();
 }
@@ -43,7 +55,7 @@ ffi::Function Make(relax_rt1_main main, relax_rt1_shapes shapes, const ffi::Arra
 ffi::Function MakeAddFirst() {
   const ffi::Array<int64_t> dims{kSymbol, 0, kSymbol, 1};
   return Make(AddFirst, nullptr, {Spec("x", "float32", dims)}, {Spec("y", "float32", dims)},
-              {"n", "m"}, 2);
+              {"n", "m"});
 }
 
 void CheckValues(const float* got, const std::vector<float>& wanted) {
@@ -126,7 +138,7 @@ void TestOutputsThatShareMemory() {
   const ffi::Array<int64_t> dims{kSymbol, 0};
   const ffi::Function copy =
       Make(CopyTwice, nullptr, {Spec("x", "float32", dims)},
-           {Spec("y", "float32", dims), Spec("z", "float32", dims)}, {"n"}, 1);
+           {Spec("y", "float32", dims), Spec("z", "float32", dims)}, {"n"});
   std::vector<float> x{1, 2, 3};
   std::vector<float> y(8, 0);
   View input(x.data(), kFloat32, {3});
@@ -162,8 +174,8 @@ ffi::Function MakeFill(int64_t* constant) {
   return Make(Fill, Grow,
               {Spec("a", "float32", ffi::Array<int64_t>{kSymbol, 0}),
                Spec("b", "float32", ffi::Array<int64_t>{kDerived, 1})},
-              {Spec("c", "int64", ffi::Array<int64_t>{kDerived, 1})}, {"n"}, 3, Pair(kDerived, 2),
-              {reinterpret_cast<int64_t>(constant)});
+              {Spec("c", "int64", ffi::Array<int64_t>{kDerived, 1})}, {"n", "n + 1", "8*n + 8"},
+              Pair(kDerived, 2), {reinterpret_cast<int64_t>(constant)});
 }
 
 void TestDerivedSizesArenaAndConstants() {
@@ -179,7 +191,7 @@ void TestDerivedSizesArenaAndConstants() {
   }
   View a(data.data(), kFloat32, {4});
   CHECK_EQUAL(ErrorOf([&] { fill(&a.tensor, &a.tensor); }),
-              "ValueError: `main`: argument 1 `b`: dimension 0: expected 5, got 4");
+              "ValueError: `main`: argument 1 `b`: dimension 0 (`n + 1`): expected 5, got 4");
 }
 
 void TestCallsAtOnceHaveTheirOwnArenas() {
@@ -207,7 +219,7 @@ void TestArgumentErrors() {
       Make(AddFirst, nullptr,
            {Spec("a", "float32", ffi::Array<int64_t>{kSymbol, 0}),
             Spec("x", "float32", ffi::Array<int64_t>{kSymbol, 0, kStatic, 784})},
-           {Spec("y", "float32", ffi::Array<int64_t>{kSymbol, 0})}, {"n"}, 1);
+           {Spec("y", "float32", ffi::Array<int64_t>{kSymbol, 0})}, {"n"});
   View a(data.data(), kFloat32, {4});
   View x(data.data(), kFloat32, {4, 784});
   View short_x(data.data(), kFloat32, {4, 10});
@@ -240,17 +252,38 @@ void TestArgumentErrors() {
               "`a` dimension 0), got 6");
 }
 
+void TestSolvesForSymbolsAndChecks() {
+  // x is [n + 1].
+  const auto make = [](const ffi::Array<int64_t>& checks) {
+    return Make(Fill, Grow, {Spec("x", "float32", ffi::Array<int64_t>{kDerived, 1})}, {},
+                {"n", "n + 1", "8*n + 8"}, Pair(kDerived, 2), {}, nullptr, {0, 0, 1, 1}, checks);
+  };
+  const auto error = [&](const ffi::Array<int64_t>& checks, int64_t size) {
+    std::vector<float> data(8);
+    View x(data.data(), kFloat32, {size});
+    return ErrorOf([&] { make(checks)(&x.tensor); });
+  };
+  CHECK_EQUAL(error({}, 0),
+              "ValueError: `main`: argument 0 `x`: dimension 0: expected `n + 1`, got 0");
+  CHECK_EQUAL(error({kDerived, 1, 0, kStatic, 4}, 5),
+              "ValueError: `main`: sizes do not fit: expected `n + 1` to be 4, got 5 and 4");
+  CHECK_EQUAL(error({kSymbol, 0, 1, kStatic, 3}, 3),
+              "ValueError: `main`: sizes do not fit: expected `n` to be at least 3, got 2 and 3");
+  CHECK_EQUAL(error({kSymbol, 0, 1, kDerived, 7}, 3),
+              "ValueError: `main`: check: no such size: kind 2, value 7");
+}
+
 void TestErrorsWhenMaking() {
   const auto make = [](const ffi::Array<int64_t>& input, const ffi::Array<int64_t>& output) {
     return ErrorOf([&] {
-      Make(AddFirst, nullptr, {Spec("x", "float32", input)}, {Spec("y", "float32", output)}, {"n"},
-           2);
+      Make(AddFirst, nullptr, {Spec("x", "float32", input)}, {Spec("y", "float32", output)},
+           {"n", "n + 1"});
     });
   };
   const ffi::Array<int64_t> n{kSymbol, 0};
   CHECK_EQUAL(make(n, n), "no error");
   CHECK_EQUAL(make({kStatic, 3}, n),
-              "ValueError: `main`: symbol `n`: no input dimension gives its value");
+              "ValueError: `main`: output `y`: no such size: kind 1, value 0");
   CHECK_EQUAL(make(n, {kSymbol, 1}),
               "ValueError: `main`: output `y`: no such size: kind 1, value 1");
   CHECK_EQUAL(make(n, {3, 0}), "ValueError: `main`: output `y`: no such size: kind 3, value 0");
@@ -274,7 +307,7 @@ int32_t Fail(void** buffers, const int64_t*, void*, void* context) {
 
 void TestFailuresOfThePrograms() {
   const ffi::Function fail =
-      Make(Fail, nullptr, {Spec("x", "int32", ffi::Array<int64_t>{})}, {}, {}, 0);
+      Make(Fail, nullptr, {Spec("x", "int32", ffi::Array<int64_t>{})}, {}, {});
   const auto error = [&](int32_t code) {
     View x(&code, {kDLInt, 32, 1}, {});
     return ErrorOf([&] { fail(&x.tensor); });
@@ -286,7 +319,7 @@ void TestFailuresOfThePrograms() {
 
   const ffi::Function big =
       Make(Fail, Explode, {Spec("x", "float32", ffi::Array<int64_t>{kSymbol, 0})},
-           {Spec("y", "float32", ffi::Array<int64_t>{kDerived, 1})}, {"n"}, 2);
+           {Spec("y", "float32", ffi::Array<int64_t>{kDerived, 1})}, {"n", "m"});
   std::vector<float> data(2);
   View one(data.data(), kFloat32, {1});
   View two(data.data(), kFloat32, {2});
@@ -310,7 +343,7 @@ void TestKeepsItsOwnerAlive() {
     owner.reset();
     const ffi::Array<int64_t> dims{kSymbol, 0, kSymbol, 1};
     const ffi::Function add = Make(AddFirst, nullptr, {Spec("x", "float32", dims)}, {}, {"n", "m"},
-                                   2, Pair(kStatic, 0), {}, keep);
+                                   Pair(kStatic, 0), {}, keep);
     CHECK(!dead, "the function lives");
   }
   CHECK(dead, "and then does not");
@@ -344,6 +377,7 @@ int main(int argc, char** argv) {
   TestDerivedSizesArenaAndConstants();
   TestCallsAtOnceHaveTheirOwnArenas();
   TestArgumentErrors();
+  TestSolvesForSymbolsAndChecks();
   TestErrorsWhenMaking();
   TestFailuresOfThePrograms();
   TestKeepsItsOwnerAlive();

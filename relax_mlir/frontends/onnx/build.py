@@ -153,8 +153,8 @@ class GraphBuilder:
     def _node(self, node: Node, scope: _Scope, used: set[str]) -> None:
         """Build a node; report it if that fails, and go on."""
         if not self._calls:
-            counts = self._report.operators
-            counts[node.op_type] = counts.get(node.op_type, 0) + 1
+            names = self._report.operators.setdefault(node.op_type, [])
+            names.append(node.name)
         try:
             wanted = tuple(name in used for name in node.outputs)
             results = self._results(node, scope, wanted)

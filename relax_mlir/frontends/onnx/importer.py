@@ -4,8 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
+from mlir import ir
 
-from relax_mlir.errors import ModelError, UnsupportedError
+from relax_mlir.dialects import constraints
+from relax_mlir.errors import ModelError, PassError, UnsupportedError
 from relax_mlir.frontends.onnx.build import GraphBuilder
 from relax_mlir.frontends.onnx.functions import Functions
 from relax_mlir.frontends.onnx.graph import Graph, check_closed, read_graph
@@ -15,6 +17,7 @@ from relax_mlir.frontends.onnx.signature import InputType, Shapes, input_types
 from relax_mlir.frontends.onnx.versions import conversion_target, convert
 from relax_mlir.frontends.onnx.weights import Weights
 from relax_mlir.module import IRModule
+from relax_mlir.passes.relax.bind_sizes import BindSizes
 
 __all__ = ["check_onnx", "import_onnx"]
 
@@ -78,12 +81,16 @@ def _import(
         functions = Functions(model.proto.functions)
         module = IRModule.empty()
         builder = GraphBuilder(module, functions, Weights(model.folders), report)
-        builder.main(graph, parameters, fixed, model.opsets)
+        with constraints.collect() as assumed:
+            builder.main(graph, parameters, fixed, model.opsets)
+        if assumed and report.is_ok:
+            with module.context, ir.Location.unknown():
+                BindSizes().run(module)
     except ModelError:
         raise
     except NotImplementedError as error:
         raise UnsupportedError(f"{model.where}: {sentence(error)}") from error
-    except ValueError as error:
+    except (ValueError, PassError) as error:
         raise ModelError(f"{model.where}: {sentence(error)}") from error
     return module, report
 

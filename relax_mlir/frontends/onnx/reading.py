@@ -62,14 +62,15 @@ def read_model(source: ModelSource) -> Model:
 
 def _read_file(path: Path) -> bytes:
     try:
-        mode = path.stat().st_mode
-        if not stat.S_ISREG(mode):  # a pipe would never end
-            raise ModelError(f"{path}: not a regular file.")
-        return path.read_bytes()
+        is_file = stat.S_ISREG(path.stat().st_mode)
+        data = path.read_bytes() if is_file else b""  # a pipe would never end
     except FileNotFoundError:
         raise ModelError(f"{path}: there is no such file.") from None
     except (OSError, ValueError) as error:
         raise ModelError(f"{path}: cannot be read: {error}.") from error
+    if not is_file:
+        raise ModelError(f"{path}: not a regular file.")
+    return data
 
 
 def _parse(data: bytes, where: str) -> onnx.ModelProto:

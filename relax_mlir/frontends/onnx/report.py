@@ -75,14 +75,14 @@ class OnnxReport:
     Attributes:
         where: what errors call the model.
         opsets: versions of the operator domains, as the model says; ai.onnx is "".
-        operators: number of nodes by operator, functions and unused nodes apart.
+        operators: names of nodes by operator, functions and unused nodes apart.
         uncovered: operators without a rule, by name.
         problems: nodes and values that do not fit, in order.
     """
 
     where: str
     opsets: Mapping[str, int]
-    operators: dict[str, int] = field(default_factory=dict)
+    operators: dict[str, list[str]] = field(default_factory=dict)
     uncovered: dict[str, Uncovered] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
 
@@ -93,7 +93,7 @@ class OnnxReport:
 
     def __str__(self) -> str:
         """Everything found, a line each."""
-        count = sum(self.operators.values())
+        count = sum(map(len, self.operators.values()))
         opsets = ", ".join(f"{d or 'ai.onnx'} {v}" for d, v in self.opsets.items())
         lines = [f"{self.where}: {count} nodes, opset {opsets}"]
         lines += [f"no rule for {found}" for found in self.uncovered.values()]

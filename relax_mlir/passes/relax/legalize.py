@@ -172,7 +172,9 @@ def _key(
     attrs = [f"{n}={op.attributes[n]}" for n in op.attribute_fields]
     # Attributes may mention symbols: what they are called inside is part of the program.
     names = [f"{theirs}={ours}" for theirs, ours in renaming.symbols.items()]
-    return (op.OPERATION_NAME, *types, *attrs, *names)
+    # A program reads one buffer for operands that are one value.
+    places = [str(operands.index(v)) for v in operands]
+    return (op.OPERATION_NAME, *types, *attrs, *names, *places)
 
 
 def replace_by_call(

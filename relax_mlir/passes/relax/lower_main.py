@@ -12,6 +12,7 @@ from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import Index, buffer_type, emit_dim
 from relax_mlir.errors import PassError
 from relax_mlir.module import IRModule
+from relax_mlir.passes.relax.bind_sizes import constraints_of
 from relax_mlir.passes.relax.plan_memory import result_tensors, storage_root
 from relax_mlir.rewriting import Pass
 from relax_mlir.schedules.emit import index, op, reinterpret
@@ -49,6 +50,7 @@ class _MainLowering:
                     if name not in self.symbols:
                         self.symbols.append(name)
         self.buffers: dict[ir.Value, ir.Value] = {}
+        self.constraints = constraints_of(module)
 
     def run(self) -> None:
         self.function.attributes["sym_name"] = ir.StringAttr.get("main.old")
@@ -239,6 +241,7 @@ class _MainLowering:
             "outputs": roles["relax.output"],
             "symbols": self.symbols,
             "derived": [str(d) for d in derived],
+            "constraints": [str(c) for c in self.constraints],
             "arena": arena,
             "constants": constants,
         }
@@ -247,17 +250,7 @@ class _MainLowering:
 
     def _emit_shapes(self, arena: Dim) -> list[Dim]:
         """``main_shapes(sizes)``: fill in the sizes after the symbols."""
-        derived: list[Dim] = []
-        for value in (*self.function.entry_block.arguments, *self.returned):
-            for dim in tensors.shape_of(value):
-                if (
-                    not isinstance(dim, int)
-                    and str(dim) not in self.symbols
-                    and dim not in derived
-                ):
-                    derived.append(dim)
-        if not isinstance(arena, int) and arena not in derived:
-            derived.append(arena)
+        derived = self._derived(arena)
         i64 = ir.IntegerType.get_signless(64)
         sizes_type = ir.MemRefType.get([len(self.symbols) + len(derived)], i64)
         function = func.FuncOp("main_shapes", ir.FunctionType.get([sizes_type], []))
@@ -287,6 +280,16 @@ class _MainLowering:
                 )
             func.ReturnOp([])
         return derived
+
+    def _derived(self, arena: Dim) -> list[Dim]:
+        """Sizes that are neither numbers nor symbols."""
+        values = (*self.function.entry_block.arguments, *self.returned)
+        dims = [d for value in values for d in tensors.shape_of(value)]
+        dims += [d for c in self.constraints for d in (c.lhs, c.rhs)]
+        found = dict.fromkeys([*dims, arena])
+        return [
+            d for d in found if not isinstance(d, int) and str(d) not in self.symbols
+        ]
 
 
 # What needs no code of its own: read through their users.

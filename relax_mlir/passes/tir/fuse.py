@@ -22,8 +22,9 @@ class Fuse(Pass):
     """Merge the tensor programs that a primitive function calls into one.
 
     A map whose result one place reads is written into that place, with its axes replaced
-    by the indices there, unless it is costly and would be computed more than once. Equal
-    programs become one; programs that nobody calls are dropped.
+    by the indices there, unless it is costly and would be computed more than once. A map
+    of what is written in parts or in another order, as by a concatenation, is written into
+    the blocks that do so. Equal programs become one; programs that nobody calls are dropped.
     """
 
     def run(self, module: IRModule) -> None:
@@ -71,6 +72,7 @@ def _merge(
             )
         fused = builder.finish(buffers[result])
     _inline_maps(fused)
+    _distribute_maps(fused)
     return fused, renaming.sizes(builder.symbols)
 
 
@@ -211,6 +213,76 @@ def _inline_load(writer: BlockOp, load: ir.OpView) -> None:
                 replace(load, mapping.get(op.operands[0], op.operands[0]))
                 return
             _clone(op, mapping)
+
+
+def _distribute_maps(function: func.FuncOp) -> None:
+    """Write a map to where its input is written, in parts or in whatever order."""
+    for op in list(function.entry_block.operations):
+        if not isinstance(op, AllocBufferOp):
+            continue
+        accesses = [use.owner for use in op.buffer.uses]
+        stores = [a for a in accesses if a.operation.name == "memref.store"]
+        loads = [a for a in accesses if a.operation.name == "memref.load"]
+        if not stores or len(stores) + len(loads) != len(accesses):
+            continue
+        readers = {_block_of(load) for load in loads}
+        if len(readers) == 1 and _may_distribute(stores, loads):
+            reader = readers.pop()
+            for store in stores:
+                _write_into(store, reader, op.buffer)
+            erase(reader)
+            erase(op)
+
+
+def _may_distribute(stores: Sequence[ir.OpView], loads: Sequence[ir.OpView]) -> bool:
+    """Whether one map reads each element of a buffer just once, and can do so earlier."""
+    reader = _block_of(loads[0])
+    block = reader.body.blocks[0]
+    if any("R" in b.kinds.value for b in (reader, *map(_block_of, stores))):
+        return False
+    if any(list(load.operands)[1:] != list(block.arguments) for load in loads):
+        return False
+    if len([o for o in block.operations if o.operation.name == "memref.store"]) != 1:
+        return False
+    entry = list(reader.operation.parent.opview.entry_block.operations)
+    first = min(entry.index(_block_of(store)) for store in stores)
+    return all(
+        _is_ready(value, reader, entry[:first], loads[0].operands[0])
+        for op in walk(reader)
+        for value in op.operands
+    )
+
+
+def _is_ready(
+    value: ir.Value, reader: BlockOp, before: Sequence[ir.OpView], parts: ir.Value
+) -> bool:
+    """Whether a value that a block uses exists before the blocks that write its input."""
+    owner = value.owner
+    if isinstance(owner, ir.Block) or value == parts:
+        return True
+    if owner.parent != reader.operation.parent:  # inside the block
+        return True
+    if isinstance(owner.opview, AllocBufferOp):
+        stores = [u.owner for u in value.uses if u.owner.name == "memref.store"]
+        writers = {_block_of(s.opview) for s in stores}
+        return owner.opview in before and all(
+            w in before or w == reader for w in writers
+        )
+    return owner.opview in before
+
+
+def _write_into(store: ir.OpView, reader: BlockOp, buffer: ir.Value) -> None:
+    """Compute the map's element where a part's element is stored, and store that."""
+    value, _, *where = store.operands
+    block = reader.body.blocks[0]
+    mapping = dict(zip(block.arguments, where, strict=True))
+    with ir.InsertionPoint(store), store.location:
+        for op in list(block.operations)[:-1]:
+            if op.operation.name == "memref.load" and op.operands[0] == buffer:
+                mapping[op.results[0]] = value
+            else:
+                _clone(op, mapping)
+    erase(store)
 
 
 def _first_equal(

@@ -7,7 +7,7 @@ from typing import TypeAlias
 from mlir import ir
 
 from relax_mlir.dialects.tir import AllocBufferOp, BlockOp
-from relax_mlir.indexing import Linear, buffer_sizes, linear_in
+from relax_mlir.indexing import Linear, buffer_sizes, is_size_arithmetic, linear_in
 from relax_mlir.module import IRModule
 from relax_mlir.rewriting import Pass, erase, replace
 
@@ -30,8 +30,22 @@ class ToLinalg(Pass):
     def run(self, module: IRModule) -> None:
         for function in module.functions():
             if "tir.prim_func" in function.attributes and not function.is_external:
+                _hoist_sizes(function.regions[0].blocks[0])
                 for op in list(function.regions[0].blocks[0].operations):
                     _convert(op)
+
+
+def _hoist_sizes(block: ir.Block) -> None:
+    """Compute sizes at the very beginning, where every block finds them by what they are."""
+    first: ir.OpView | None = None  # that is something else
+    known = set(block.arguments)
+    for op in list(block.operations):
+        if not is_size_arithmetic(op) or not known.issuperset(op.operands):
+            first = first or op
+            continue
+        known.update(op.results)
+        if first is not None:
+            op.operation.move_before(first.operation)
 
 
 def _convert(op: ir.OpView) -> None:

@@ -41,10 +41,21 @@ struct Parameter {
   std::vector<Size> dims;
 };
 
-// Where a symbol gets its value.
+// Where a symbol gets its value: the dimension is factor * symbol + offset.
 struct Binder {
   size_t argument;
   size_t dim;
+  int64_t factor;
+  int64_t offset;
+};
+
+enum Relation : int64_t { kEqual = 0, kAtLeast = 1 };
+
+// What must hold of the sizes of a call.
+struct SizeCheck {
+  Size lhs;
+  Relation relation;
+  Size rhs;
 };
 
 // Storage on the stack for calls of usual size; programs with many weights use the heap.
@@ -106,20 +117,21 @@ class Executable {
   std::string name;
   std::vector<Parameter> inputs;
   std::vector<Parameter> outputs;
-  std::vector<std::string> symbols;
-  std::vector<Binder> binders;  // of each symbol
-  size_t size_count = 0;
+  std::vector<std::string> size_names;  // the symbols, then the derived sizes
+  std::vector<Binder> binders;          // of each symbol
+  std::vector<SizeCheck> checks;
   Size arena{kStatic, 0};
   std::vector<void*> constants;
   int32_t threads = 1;
   ffi::Any keep_alive;
+  size_t symbol_count = 0;
 
   void Call(ffi::PackedArgs args, ffi::Any* result) {
     const size_t count = static_cast<size_t>(args.size());
     const bool has_outputs = count == inputs.size() + outputs.size();
     if (!has_outputs && count != inputs.size()) FailCount(count);
 
-    ShortVector<int64_t, 16> sizes(size_count);
+    ShortVector<int64_t, 16> sizes(size_names.size());
     ShortVector<void*, 32> buffers(inputs.size() + outputs.size() + constants.size());
     ShortVector<const DLTensor*, 16> tensors(count);
     for (size_t i = 0; i < count; ++i) tensors[i] = GetTensor(args[i], i);
@@ -152,36 +164,42 @@ class Executable {
     *result = std::move(results);
   }
 
-  // Which input dimension gives each symbol its value: the first that names it.
-  void FindBinders() {
-    std::vector<std::optional<Binder>> found(symbols.size());
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      for (size_t d = 0; d < inputs[i].dims.size(); ++d) {
-        const Size size = inputs[i].dims[d];
-        if (size.kind != kSymbol) continue;
-        std::optional<Binder>& binder = found[static_cast<size_t>(size.value)];
-        if (!binder) binder = Binder{i, d};
-      }
-    }
-    for (size_t s = 0; s < symbols.size(); ++s) {
-      if (!found[s]) {
-        RELAX_THROW(ValueError) << Quote(name) << ": symbol " << Quote(symbols[s])
+  // Each symbol's binder: argument, dimension, factor, offset.
+  void ParseBinders(const ffi::Array<int64_t>& numbers) {
+    for (size_t i = 0; i + 4 <= numbers.size(); i += 4) {
+      const auto argument = static_cast<size_t>(numbers[i]);
+      const auto dim = static_cast<size_t>(numbers[i + 1]);
+      const bool is_known = argument < inputs.size() && dim < inputs[argument].dims.size();
+      if (!is_known || numbers[i + 2] < 1) {
+        RELAX_THROW(ValueError) << Quote(name) << ": symbol " << Quote(size_names[i / 4])
                                 << ": no input dimension gives its value";
       }
-      binders.push_back(*found[s]);
+      binders.push_back({argument, dim, numbers[i + 2], numbers[i + 3]});
+    }
+  }
+
+  // What must hold: kind and value of the left side, the relation, those of the right side.
+  void ParseChecks(const ffi::Array<int64_t>& numbers) {
+    for (size_t i = 0; i + 5 <= numbers.size(); i += 5) {
+      const SizeCheck check{{numbers[i], numbers[i + 1]},
+                            numbers[i + 2] == kEqual ? kEqual : kAtLeast,
+                            {numbers[i + 3], numbers[i + 4]}};
+      Check(check.lhs, "check");
+      Check(check.rhs, "check");
+      checks.push_back(check);
     }
   }
 
   void Check(Size size, const std::string& what) const {
     const auto value = static_cast<size_t>(size.value);
     const bool is_known = size.value >= 0 && (size.kind == kStatic ||
-                                              (size.kind == kSymbol && value < symbols.size()) ||
-                                              (size.kind == kDerived && value < size_count));
+                                              (size.kind == kSymbol && value < symbol_count) ||
+                                              (size.kind == kDerived && value < size_names.size()));
     if (!is_known) {
       RELAX_THROW(ValueError) << Quote(name) << ": " << what << ": no such size: kind " << size.kind
                               << ", value " << size.value;
     }
-    if (size.kind == kDerived && value >= symbols.size() && shapes == nullptr) {
+    if (size.kind == kDerived && value >= symbol_count && shapes == nullptr) {
       RELAX_THROW(ValueError) << Quote(name) << ": " << what
                               << ": a derived size needs a shape function";
     }
@@ -234,9 +252,9 @@ class Executable {
     const Size size = parameter.dims[dim];
     std::string symbol;
     std::string reason;
+    if (size.kind != kStatic) symbol = " (" + Describe(size) + ")";
     if (size.kind == kSymbol) {
       const Binder binder = binders[static_cast<size_t>(size.value)];
-      symbol = " (" + Quote(symbols[static_cast<size_t>(size.value)]) + ")";
       reason = " (bound by argument " + Quote(inputs[binder.argument].name) + " dimension " +
                std::to_string(binder.dim) + ")";
     }
@@ -273,15 +291,44 @@ class Executable {
     return size.kind == kStatic ? size.value : sizes[size.value];
   }
 
+  // The text of a size, as the model spells it.
+  std::string Describe(Size size) const {
+    if (size.kind == kStatic) return std::to_string(size.value);
+    return Quote(size_names[static_cast<size_t>(size.value)]);
+  }
+
+  // The value of a symbol, or an error that names the dimension which it should come from.
+  int64_t Solve(const Binder& binder, const DLTensor& tensor) const {
+    const int64_t got = tensor.shape[binder.dim];
+    const int64_t value = (got - binder.offset) / binder.factor;
+    if (value < 0 || value * binder.factor + binder.offset != got) {
+      RELAX_THROW(ValueError) << Where(binder.argument) << ": dimension " << binder.dim
+                              << ": expected " << Describe(inputs[binder.argument].dims[binder.dim])
+                              << ", got " << got;
+    }
+    return value;
+  }
+
   // Fills `sizes` and checks every input dimension.
   void BindSizes(const DLTensor* const* tensors, int64_t* sizes) const {
     for (size_t s = 0; s < binders.size(); ++s) {
-      sizes[s] = tensors[binders[s].argument]->shape[binders[s].dim];
+      sizes[s] = Solve(binders[s], *tensors[binders[s].argument]);
     }
     // Before the shape function: its arithmetic may rely on them.
     for (size_t i = 0; i < inputs.size(); ++i) CheckDims(i, *tensors[i], sizes, false);
     if (shapes != nullptr) shapes(sizes);
     for (size_t i = 0; i < inputs.size(); ++i) CheckDims(i, *tensors[i], sizes, true);
+    for (const SizeCheck& check : checks) CheckSizes(check, sizes);
+  }
+
+  void CheckSizes(const SizeCheck& check, const int64_t* sizes) const {
+    const int64_t lhs = Value(check.lhs, sizes);
+    const int64_t rhs = Value(check.rhs, sizes);
+    if (check.relation == kEqual ? lhs == rhs : lhs >= rhs) return;
+    RELAX_THROW(ValueError) << Quote(name) << ": sizes do not fit: expected "
+                            << Describe(check.lhs)
+                            << (check.relation == kEqual ? " to be " : " to be at least ")
+                            << Describe(check.rhs) << ", got " << lhs << " and " << rhs;
   }
 
   void CheckDims(size_t argument, const DLTensor& tensor, const int64_t* sizes,
@@ -393,7 +440,9 @@ class Executable {
 ffi::Function MakeExecutable(int64_t main, int64_t shapes, const ffi::String& name,
                              const ffi::Array<Executable::ParameterSpec>& inputs,
                              const ffi::Array<Executable::ParameterSpec>& outputs,
-                             const ffi::Array<ffi::String>& symbols, int64_t n_sizes,
+                             const ffi::Array<ffi::String>& sizes,
+                             const ffi::Array<int64_t>& binders,
+                             const ffi::Array<int64_t>& checks,
                              const ffi::Tuple<int64_t, int64_t>& arena,
                              const ffi::Array<int64_t>& constants, int64_t threads,
                              const ffi::Any& keep_alive) {
@@ -402,17 +451,20 @@ ffi::Function MakeExecutable(int64_t main, int64_t shapes, const ffi::String& na
   self.main = reinterpret_cast<relax_rt1_main>(main);
   self.shapes = reinterpret_cast<relax_rt1_shapes>(shapes);
   self.name = name;
-  self.symbols.assign(symbols.begin(), symbols.end());
-  self.size_count = static_cast<size_t>(n_sizes);
-  if (main == 0 || n_sizes < static_cast<int64_t>(self.symbols.size())) {
-    RELAX_THROW(ValueError) << "`" << name << "`: expected the address of a program and at least "
-                            << symbols.size() << " sizes, got " << main << " and " << n_sizes;
+  self.size_names.assign(sizes.begin(), sizes.end());
+  self.symbol_count = binders.size() / 4;
+  if (main == 0 || binders.size() % 4 != 0 || checks.size() % 5 != 0 ||
+      self.symbol_count > self.size_names.size()) {
+    RELAX_THROW(ValueError) << "`" << name << "`: expected the address of a program, names of "
+                            << "all sizes, 4 numbers a symbol and 5 a check, got " << main << ", "
+                            << sizes.size() << ", " << binders.size() << " and " << checks.size();
   }
   self.inputs = self.Parse(inputs, "input");
   self.outputs = self.Parse(outputs, "output");
   self.arena = {arena.get<0>(), arena.get<1>()};
   self.Check(self.arena, "arena");
-  self.FindBinders();
+  self.ParseBinders(binders);
+  self.ParseChecks(checks);
   for (const int64_t address : constants) {
     self.constants.push_back(reinterpret_cast<void*>(address));
   }

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from mlir import ir
 
-from relax_mlir.indexing import buffer_sizes
+from relax_mlir.indexing import Linear, buffer_sizes
 from relax_mlir.schedules.emit import (
     Extent,
     add,
@@ -129,8 +129,10 @@ def _classify(anchor: Statement, a: Access, b: Access) -> _Plan | None:
     out = anchor.outputs[0]
     plan = _Plan(anchor, [], a, b)
     in_a, in_b = _axes_of(a), _axes_of(b)
-    spatial = [f.single_axis for f in out.forms if f.coefficients]
-    if None in spatial or len(set(spatial)) != anchor.kinds.count("S") or not spatial:
+    spatial = [axis for form in out.forms for axis in _axes_by_stride(form)]
+    if len(spatial) != len(set(spatial)) or len(spatial) != anchor.kinds.count("S"):
+        return None
+    if not spatial:
         return None
     plan.k = [i for i, kind in enumerate(anchor.kinds) if kind == "R"]
     last = spatial[-1]
@@ -145,10 +147,17 @@ def _classify(anchor: Statement, a: Access, b: Access) -> _Plan | None:
     rest = [axis for axis in spatial if axis not in plan.n]
     plan.m = [axis for axis in rest if axis in in_a and axis not in in_b]
     plan.outer = [axis for axis in rest if axis not in plan.m]
-    if not _sums_flat(plan):
+    # Without rows every column is read once: a panel would cost more than it saves, as in
+    # a depthwise convolution.
+    if not plan.m or not _sums_flat(plan):
         return None
     plan.whole = _is_flat(b, plan.n, anchor)
     return plan
+
+
+def _axes_by_stride(form: Linear) -> list[int]:
+    """The axes of an index, the one that steps farthest first."""
+    return sorted(form.coefficients, key=lambda axis: -form.coefficients[axis])
 
 
 def _axes_of(access: Access) -> set[int]:
@@ -201,9 +210,9 @@ def _follow(plan: _Plan, kernel: Kernel) -> bool:
 
 def _axis_map(
     statement: Statement, produced: dict[ir.Value, Access]
-) -> dict[int, int] | None:
-    """The anchor's axis for every axis of a map, from how it reads the tile."""
-    axes: dict[int, int] = {}
+) -> dict[int, Linear] | None:
+    """What every axis of a map is in the anchor's axes, from how it reads the tile."""
+    axes: dict[int, Linear] = {}
     for access in statement.inputs:
         if access.buffer not in produced:
             continue
@@ -211,30 +220,29 @@ def _axis_map(
             access.forms, produced[access.buffer].forms, strict=True
         ):
             if ours.coefficients or theirs.coefficients:
-                if ours.single_axis is None or theirs.single_axis is None:
+                if ours.single_axis is None or theirs.constant:
                     return None
-                if (
-                    axes.setdefault(ours.single_axis, theirs.single_axis)
-                    != theirs.single_axis
-                ):
+                if axes.setdefault(ours.single_axis, theirs) != theirs:
                     return None
     return axes if len(axes) == len(statement.kinds) else None
 
 
-def _renamed(access: Access, axes: dict[int, int]) -> Access:
+def _renamed(access: Access, axes: dict[int, Linear]) -> Access:
     """An access in the anchor's axes."""
-    forms = tuple(
-        type(f)({axes[a]: c for a, c in f.coefficients.items()}, f.constant)
-        for f in access.forms
-    )
-    return Access(access.buffer, forms)
+    forms = []
+    for form in access.forms:
+        total = Linear({}, form.constant)
+        for axis, factor in form.coefficients.items():
+            total = total.plus(axes[axis], factor)
+        forms.append(total)
+    return Access(access.buffer, tuple(forms))
 
 
 def _reads_flat(
     plan: _Plan,
     statement: Statement,
     access: Access,
-    axes: dict[int, int],
+    axes: dict[int, Linear],
     produced: dict[ir.Value, Access],
 ) -> bool:
     """Whether the columns of a tile are side by side in an operand, or all one element."""
@@ -546,7 +554,7 @@ class _Emitter:
             points[axis] = point
         produced = {plan.anchor.outputs[0].buffer: (plan.anchor.outputs[0], value)}
         last = plan.anchor
-        axes = {i: i for i in range(len(plan.anchor.kinds))}
+        axes = {i: Linear({i: 1}) for i in range(len(plan.anchor.kinds))}
         for last in plan.maps:
             accesses = {b: a for b, (a, _) in produced.items()}
             axes = _axis_map(last, accesses)
@@ -560,7 +568,7 @@ class _Emitter:
     def _map(
         self,
         statement: Statement,
-        axes: dict[int, int],
+        axes: dict[int, Linear],
         points: Sequence[Extent],
         produced: dict[ir.Value, ir.Value],
         q: int,

@@ -1,4 +1,6 @@
 // RUN: relax-opt %s -p relax-legalize,relax-fuse-ops --split-input-file | filecheck %s
+// RUN: relax-opt %s -p relax-legalize,relax-fuse-ops,relax-fuse-ops --split-input-file | filecheck %s
+// RUN: relax-opt %s -p relax-legalize,relax-fuse-ops{max-ops=2} --split-input-file | filecheck %s --check-prefix=TWO
 // RUN: relax-opt %s -p relax-legalize,relax-fuse-ops{max-ops=1} --split-input-file | filecheck %s --check-prefix=ONE
 
 // The maps after a matrix product join it.
@@ -9,7 +11,12 @@
 // CHECK-LABEL: func.func @main
 // CHECK-NEXT:    call @fused_matmul_add_relu
 // CHECK-NEXT:    return
-// ONE-NOT:     func.func private
+// TWO-LABEL:   func.func private @fused_matmul_add
+// TWO-NOT:       callee = @relu
+// TWO-LABEL:   func.func @main
+// TWO:           call @fused_matmul_add
+// TWO:           callee = @relu
+// ONE-NOT:     func.func private @fused
 func.func @main(%x: tensor<7x5xf32>, %w: tensor<5x3xf32>, %b: tensor<3xf32>) -> tensor<7x3xf32> {
   %0 = "relax.matmul"(%x, %w) : (tensor<7x5xf32>, tensor<5x3xf32>) -> tensor<7x3xf32>
   %1 = "relax.add"(%0, %b) : (tensor<7x3xf32>, tensor<3xf32>) -> tensor<7x3xf32>
@@ -59,3 +66,94 @@ func.func @main(%x: tensor<7x5xf32>, %w: tensor<5x3xf32>) -> tensor<7x3xf32> {
   %2 = "relax.multiply"(%0, %1) : (tensor<7x3xf32>, tensor<7x3xf32>) -> tensor<7x3xf32>
   return %2 : tensor<7x3xf32>
 }
+
+// -----
+
+// Maps join the map that reads them, in order; one that moves elements does too.
+// CHECK-LABEL: func.func private @fused_transpose_exp_tanh
+// CHECK:         callee = @transpose
+// CHECK:         callee = @exp
+// CHECK:         callee = @tanh
+// CHECK-LABEL: func.func @main
+// CHECK-NEXT:    call @fused_transpose_exp_tanh
+func.func @main(%x: tensor<2x3xf32>) -> tensor<3x2xf32> {
+  %0 = "relax.transpose"(%x) {permutation = array<i64: 1, 0>} : (tensor<2x3xf32>) -> tensor<3x2xf32>
+  %1 = "relax.exp"(%0) : (tensor<3x2xf32>) -> tensor<3x2xf32>
+  %2 = "relax.tanh"(%1) : (tensor<3x2xf32>) -> tensor<3x2xf32>
+  return %2 : tensor<3x2xf32>
+}
+
+// -----
+
+// A map joins the reduction that reads it, but what follows a reduction does not.
+// CHECK-LABEL: func.func private @fused_exp_reduce_sum
+// CHECK-NOT:     func.func private
+// CHECK-LABEL: func.func @main
+// CHECK-NEXT:    call @fused_exp_reduce_sum
+// CHECK:         callee = @tanh
+func.func @main(%x: tensor<7x5xf32>) -> tensor<7xf32> {
+  %0 = "relax.exp"(%x) : (tensor<7x5xf32>) -> tensor<7x5xf32>
+  %1 = "relax.reduce_sum"(%0) {axes = array<i64: 1>, keepdims = false} : (tensor<7x5xf32>) -> tensor<7xf32>
+  %2 = "relax.tanh"(%1) : (tensor<7xf32>) -> tensor<7xf32>
+  return %2 : tensor<7xf32>
+}
+
+// -----
+
+// A map stays in front of a contraction, which would read it more than once.
+// CHECK-NOT:   func.func private
+// CHECK-LABEL: func.func @main
+// CHECK:         callee = @exp
+// CHECK:         callee = @matmul
+func.func @main(%x: tensor<7x5xf32>, %w: tensor<5x3xf32>) -> tensor<7x3xf32> {
+  %0 = "relax.exp"(%x) : (tensor<7x5xf32>) -> tensor<7x5xf32>
+  %1 = "relax.matmul"(%0, %w) : (tensor<7x5xf32>, tensor<5x3xf32>) -> tensor<7x3xf32>
+  return %1 : tensor<7x3xf32>
+}
+
+// -----
+
+// A contraction takes no map that makes its result larger, or moves elements.
+// CHECK-NOT:   func.func private
+// CHECK-LABEL: func.func @main
+// CHECK:         callee = @matmul
+// CHECK:         callee = @add
+// CHECK:         callee = @matmul
+// CHECK:         callee = @transpose
+func.func @main(%x: tensor<7x5xf32>, %v: tensor<5x1xf32>, %b: tensor<7x3xf32>, %w: tensor<5x7xf32>) -> (tensor<7x3xf32>, tensor<7x7xf32>) {
+  %0 = "relax.matmul"(%x, %v) : (tensor<7x5xf32>, tensor<5x1xf32>) -> tensor<7x1xf32>
+  %1 = "relax.add"(%0, %b) : (tensor<7x1xf32>, tensor<7x3xf32>) -> tensor<7x3xf32>
+  %2 = "relax.matmul"(%x, %w) : (tensor<7x5xf32>, tensor<5x7xf32>) -> tensor<7x7xf32>
+  %3 = "relax.transpose"(%2) {permutation = array<i64: 1, 0>} : (tensor<7x7xf32>) -> tensor<7x7xf32>
+  return %1, %3 : tensor<7x3xf32>, tensor<7x7xf32>
+}
+
+// -----
+
+// A map that two maps read joins neither, for both would have to compute it.
+// CHECK-NOT:   func.func private
+// CHECK-LABEL: func.func @main
+// CHECK:         callee = @exp
+// CHECK:         callee = @tanh
+// CHECK:         callee = @sin
+func.func @main(%x: tensor<5xf32>) -> (tensor<5xf32>, tensor<5xf32>) {
+  %0 = "relax.exp"(%x) : (tensor<5xf32>) -> tensor<5xf32>
+  %1 = "relax.tanh"(%0) : (tensor<5xf32>) -> tensor<5xf32>
+  %2 = "relax.sin"(%0) : (tensor<5xf32>) -> tensor<5xf32>
+  return %1, %2 : tensor<5xf32>, tensor<5xf32>
+}
+
+// -----
+
+// A contraction whose result is returned too keeps it for itself.
+// CHECK-NOT:   func.func private @fused
+// CHECK-LABEL: func.func @main
+// CHECK:         callee = @matmul
+// CHECK:         callee = @relu
+// CHECK:       func.func private @elsewhere
+func.func @main(%x: tensor<7x5xf32>, %w: tensor<5x3xf32>) -> (tensor<7x3xf32>, tensor<7x3xf32>) {
+  %0 = "relax.matmul"(%x, %w) : (tensor<7x5xf32>, tensor<5x3xf32>) -> tensor<7x3xf32>
+  %1 = "relax.relu"(%0) : (tensor<7x3xf32>) -> tensor<7x3xf32>
+  return %0, %1 : tensor<7x3xf32>, tensor<7x3xf32>
+}
+func.func private @elsewhere(tensor<3xf32>) -> tensor<3xf32>

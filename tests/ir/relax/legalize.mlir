@@ -2,7 +2,10 @@
 
 // A matrix product becomes one block over rows, columns and the sum.
 // CHECK-LABEL: func.func @main
-// CHECK:         "relax.call_tir"(%{{.*}}) {callee = @matmul, sizes = #relax.shape<["n"]>}
+// CHECK-NEXT:    %[[ARGS:.*]] = builtin.unrealized_conversion_cast %arg0, %arg1
+// CHECK-NEXT:    %[[R:.*]] = "relax.call_tir"(%[[ARGS]]) {callee = @matmul, sizes = #relax.shape<["n"]>}
+// CHECK-SAME:    -> tensor<?x3xf32, #relax.shape<["n", "3"]>>
+// CHECK-NEXT:    return %[[R]]
 // CHECK-LABEL: func.func @matmul
 // CHECK-SAME:    %arg0: memref<?x5xf32> {tir.shape = #relax.shape<["s0", "5"]>}
 // CHECK-SAME:    %arg3: index {tir.symbol = "s0"}
@@ -39,4 +42,89 @@ func.func @main(%x: tensor<?xf32, #relax.shape<["n"]>>, %y: tensor<?xf32, #relax
 func.func @main(%x: tensor<2x3xf32>) -> tensor<6xf32> {
   %0 = "relax.reshape"(%x) {shape = #relax.shape<["6"]>} : (tensor<2x3xf32>) -> tensor<6xf32>
   return %0 : tensor<6xf32>
+}
+
+// -----
+
+// Programs that differ get names of their own, beside what has the name already.
+// CHECK-LABEL: func.func @exp(
+// CHECK:         callee = @exp_1
+// CHECK:         callee = @exp_2
+// CHECK:         callee = @exp_3
+// CHECK:       func.func @exp_1
+// CHECK:       func.func @exp_2
+// CHECK:       func.func @exp_3
+func.func @exp(%x: tensor<2xf32>, %y: tensor<3xf32>, %z: tensor<5xf32>) -> (tensor<2xf32>, tensor<3xf32>, tensor<5xf32>) {
+  %0 = "relax.exp"(%x) : (tensor<2xf32>) -> tensor<2xf32>
+  %1 = "relax.exp"(%y) : (tensor<3xf32>) -> tensor<3xf32>
+  %2 = "relax.exp"(%z) : (tensor<5xf32>) -> tensor<5xf32>
+  return %0, %1, %2 : tensor<2xf32>, tensor<3xf32>, tensor<5xf32>
+}
+
+// -----
+
+// Several results come as a tuple, and are taken out by number.
+// CHECK-LABEL: func.func @main
+// CHECK:         %[[BOTH:.*]] = "relax.call_tir"(%{{.*}}) {callee = @max_pool_with_indices, sizes = #relax.shape<[]>}
+// CHECK-SAME:    -> tuple<tensor<1x1x4xf32>, tensor<1x1x4xi64>>
+// CHECK-NEXT:    %[[Y:.*]] = "relax.tuple_get_item"(%[[BOTH]]) {index = 0 : i64}
+// CHECK-NEXT:    %[[I:.*]] = "relax.tuple_get_item"(%[[BOTH]]) {index = 1 : i64}
+// CHECK-NEXT:    return %[[Y]], %[[I]]
+func.func @main(%x: tensor<1x1x8xf32>) -> (tensor<1x1x4xf32>, tensor<1x1x4xi64>) {
+  %0:2 = "relax.max_pool_with_indices"(%x) {kernel = array<i64: 2>, strides = array<i64: 2>, pads = array<i64: 0, 0>, dilations = array<i64: 1>, ceil_mode = false, column_major = false} : (tensor<1x1x8xf32>) -> (tensor<1x1x4xf32>, tensor<1x1x4xi64>)
+  return %0#0, %0#1 : tensor<1x1x4xf32>, tensor<1x1x4xi64>
+}
+
+// -----
+
+// A size that the program does not look into is one size, whatever it is made of.
+// CHECK-LABEL: func.func @main
+// CHECK:         callee = @exp, sizes = #relax.shape<["2*n + 1"]>
+// CHECK-LABEL: func.func @exp
+// CHECK-SAME:    memref<?xf32> {tir.shape = #relax.shape<["s0"]>}, %arg1: memref<?xf32> {tir.shape = #relax.shape<["s0"]>}, %arg2: index {tir.symbol = "s0"}
+func.func @main(%x: tensor<?xf32, #relax.shape<["2*n + 1"]>>) -> tensor<?xf32, #relax.shape<["2*n + 1"]>> {
+  %0 = "relax.exp"(%x) : (tensor<?xf32, #relax.shape<["2*n + 1"]>>) -> tensor<?xf32, #relax.shape<["2*n + 1"]>>
+  return %0 : tensor<?xf32, #relax.shape<["2*n + 1"]>>
+}
+
+// -----
+
+// Sizes that are computed from each other stay expressions of their symbols.
+// CHECK-LABEL: func.func @main
+// CHECK:         callee = @concat, sizes = #relax.shape<["n"]>
+// CHECK-LABEL: func.func @concat
+// CHECK-SAME:    %arg2: memref<?xf32> {tir.shape = #relax.shape<["s0 + 3"]>}
+func.func @main(%x: tensor<?xf32, #relax.shape<["n"]>>, %y: tensor<3xf32>) -> tensor<?xf32, #relax.shape<["n + 3"]>> {
+  %0 = builtin.unrealized_conversion_cast %x, %y : tensor<?xf32, #relax.shape<["n"]>>, tensor<3xf32> to tuple<tensor<?xf32, #relax.shape<["n"]>>, tensor<3xf32>>
+  %1 = "relax.concat"(%0) {axis = 0 : i64} : (tuple<tensor<?xf32, #relax.shape<["n"]>>, tensor<3xf32>>) -> tensor<?xf32, #relax.shape<["n + 3"]>>
+  return %1 : tensor<?xf32, #relax.shape<["n + 3"]>>
+}
+
+// -----
+
+// A symbol that only an attribute mentions is passed too.
+// CHECK-LABEL: func.func @main
+// CHECK:         callee = @shape_to_tensor, sizes = #relax.shape<["n"]>
+// CHECK:         callee = @shape_to_tensor_1, sizes = #relax.shape<[]>
+// CHECK-LABEL: func.func @shape_to_tensor
+// CHECK-SAME:    memref<2xi64> {tir.shape = #relax.shape<["2"]>}, %arg1: index {tir.symbol = "s0"}
+func.func @main(%x: tensor<?xf32, #relax.shape<["n"]>>) -> (tensor<2xi64>, tensor<2xi64>) {
+  %0 = "relax.shape_to_tensor"() {dims = #relax.shape<["n", "5"]>} : () -> tensor<2xi64>
+  %1 = "relax.shape_to_tensor"() {dims = #relax.shape<["7", "5"]>} : () -> tensor<2xi64>
+  return %0, %1 : tensor<2xi64>, tensor<2xi64>
+}
+
+// -----
+
+// Constants and calls have no program to become.
+// CHECK-LABEL: func.func @main
+// CHECK-NEXT:    relax.constant
+// CHECK-NEXT:    builtin.unrealized_conversion_cast
+// CHECK-NEXT:    relax.call_dps_packed
+// CHECK-NEXT:    return
+func.func @main() -> tensor<2xf32> {
+  %0 = "relax.constant"() {value = dense<[1.0, 2.0]> : tensor<2xf32>} : () -> tensor<2xf32>
+  %1 = builtin.unrealized_conversion_cast %0 : tensor<2xf32> to tuple<tensor<2xf32>>
+  %2 = "relax.call_dps_packed"(%1) {callee = "env.f"} : (tuple<tensor<2xf32>>) -> tensor<2xf32>
+  return %2 : tensor<2xf32>
 }

@@ -44,3 +44,68 @@ func.func @main(%x: tensor<6xf32>) -> tensor<2x3xf32> {
   %1 = "relax.reshape"(%0) {shape = #relax.shape<["2", "3"]>} : (tensor<6xf32>) -> tensor<2x3xf32>
   return %1 : tensor<2x3xf32>
 }
+
+// -----
+
+// Names, types, sizes and constants are kept as a signature; sizes that follow from the
+// symbols, the arena's too, are computed into their places behind them.
+// CHECK:       module attributes {relax.signature =
+// CHECK-SAME:    {{.22inputs.22: \[{.22name.22: .22a.22, .22dtype.22: .22float32.22, .22shape.22: \[.22n.22, .222.22\]}, {.22name.22: .22b.22, .22dtype.22: .22bool.22}}
+// CHECK-SAME:    {{.22outputs.22: \[{.22name.22: .22c.22, .*}, {.22name.22: .22d.22, .22dtype.22: .22float32.22, .22shape.22: \[.222\*n.22\]}\]}}
+// CHECK-SAME:    {{.22symbols.22: \[.22n.22, .22m.22\], .22derived.22: \[.222\*n.22, .2264\*ceildiv\(5\*n, 16\).22\]}}
+// CHECK-SAME:    {{.22arena.22: .2264\*ceildiv\(5\*n, 16\).22, .22constants.22: \[.22w.22, .22inline.float32}}
+// CHECK-LABEL: func.func @main(
+// CHECK-SAME:    %arg2: memref<?x5xf32> {relax.dtype = "float32", relax.output = "c"
+// CHECK-SAME:    %arg3: memref<?xf32> {relax.dtype = "float32", relax.output = "d"
+// CHECK-SAME:    %arg7: index {tir.symbol = "n"}, %arg8: index {tir.symbol = "m"})
+// CHECK-SAME:    relax.arena_bytes = "64*ceildiv(5*n, 16)"
+// CHECK:         %[[T:.*]] = memref.view %arg6[%{{.*}}][%arg7] : memref<?xi8> to memref<?x5xf32>
+// CHECK-NEXT:    call @matmul(%arg0, %arg4, %[[T]], %arg7)
+// CHECK-LABEL: func.func @main_shapes(
+// CHECK-SAME:    %arg0: memref<4xi64>)
+// CHECK:         %[[ZERO:.*]] = arith.constant 0 : index
+// CHECK-NEXT:    %[[L:.*]] = memref.load %arg0[%[[ZERO]]]
+// CHECK-NEXT:    %[[N:.*]] = arith.index_cast %[[L]]
+// CHECK:         arith.muli %[[N]]
+// CHECK:         %[[C2:.*]] = arith.constant 2 : index
+// CHECK-NEXT:    memref.store %{{.*}}, %arg0[%[[C2]]]
+// CHECK:         %[[C3:.*]] = arith.constant 3 : index
+// CHECK-NEXT:    memref.store %{{.*}}, %arg0[%[[C3]]]
+// CHECK-NEXT:    return
+// CHECK-NOT:   @main.old
+func.func @main(%x: tensor<?x2xf32, #relax.shape<["n", "2"]>>, %y: tensor<?xi1, #relax.shape<["m"]>>) -> (tensor<?x5xf32, #relax.shape<["n", "5"]>>, tensor<?xf32, #relax.shape<["2*n"]>>) attributes {relax.input_names = ["a", "b"], relax.output_names = ["c", "d"]} {
+  %w = "relax.constant"() {value = #relax.const<"w">} : () -> tensor<2x5xf32>
+  %k = "relax.constant"() {value = dense<[1.0, 2.0, 3.0, 4.0, 5.0]> : tensor<5xf32>} : () -> tensor<5xf32>
+  %0 = "relax.matmul"(%x, %w) : (tensor<?x2xf32, #relax.shape<["n", "2"]>>, tensor<2x5xf32>) -> tensor<?x5xf32, #relax.shape<["n", "5"]>>
+  %1 = "relax.add"(%0, %k) : (tensor<?x5xf32, #relax.shape<["n", "5"]>>, tensor<5xf32>) -> tensor<?x5xf32, #relax.shape<["n", "5"]>>
+  %2 = "relax.reshape"(%x) {shape = #relax.shape<["2*n"]>} : (tensor<?x2xf32, #relax.shape<["n", "2"]>>) -> tensor<?xf32, #relax.shape<["2*n"]>>
+  %3 = "relax.exp"(%2) : (tensor<?xf32, #relax.shape<["2*n"]>>) -> tensor<?xf32, #relax.shape<["2*n"]>>
+  return %1, %3 : tensor<?x5xf32, #relax.shape<["n", "5"]>>, tensor<?xf32, #relax.shape<["2*n"]>>
+}
+
+// -----
+
+// Of several results, those that nobody takes lie in the arena.
+// CHECK-LABEL: func.func @main(
+// CHECK:         %[[UNUSED:.*]] = memref.view %arg2
+// CHECK-NEXT:    call @max_pool_with_indices(%arg0, %[[UNUSED]], %arg1)
+func.func @main(%x: tensor<1x1x8xf32>) -> tensor<1x1x4xi64> {
+  %0 = builtin.unrealized_conversion_cast %x : tensor<1x1x8xf32> to tuple<tensor<1x1x8xf32>>
+  %1 = "relax.call_tir"(%0) {callee = @max_pool_with_indices, sizes = #relax.shape<[]>} : (tuple<tensor<1x1x8xf32>>) -> tuple<tensor<1x1x4xf32>, tensor<1x1x4xi64>>
+  %2 = "relax.tuple_get_item"(%1) {index = 1 : i64} : (tuple<tensor<1x1x4xf32>, tensor<1x1x4xi64>>) -> tensor<1x1x4xi64>
+  return %2 : tensor<1x1x4xi64>
+}
+func.func @max_pool_with_indices(%x: memref<1x1x8xf32>, %y: memref<1x1x4xf32>, %i: memref<1x1x4xi64>) attributes {tir.prim_func, tir.num_outputs = 2 : i64} {
+  return
+}
+
+// -----
+
+// What is lowered already stays.
+// CHECK-LABEL: func.func @main(
+// CHECK-SAME:    %arg0: memref<4xf32>
+// CHECK-NEXT:    return
+// CHECK-NOT:   @main_shapes
+func.func @main(%x: memref<4xf32> {relax.input = "x"}) attributes {relax.main} {
+  return
+}

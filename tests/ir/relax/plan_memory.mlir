@@ -24,12 +24,14 @@ func.func @main(%x: tensor<16xf32>) -> tensor<16xf32> {
 // CHECK:         relax.offsets = ["0"]
 // CHECK:         relax.offsets = ["64*n"]
 // CHECK:         relax.offsets = ["0"]
+// CHECK:         relax.offsets = ["64*n"]
 func.func @main(%x: tensor<?x16xf32, #relax.shape<["n", "16"]>>) -> tensor<?x16xf32, #relax.shape<["n", "16"]>> {
   %0 = "relax.exp"(%x) : (tensor<?x16xf32, #relax.shape<["n", "16"]>>) -> tensor<?x16xf32, #relax.shape<["n", "16"]>>
   %1 = "relax.tanh"(%0) : (tensor<?x16xf32, #relax.shape<["n", "16"]>>) -> tensor<?x16xf32, #relax.shape<["n", "16"]>>
   %2 = "relax.exp"(%1) : (tensor<?x16xf32, #relax.shape<["n", "16"]>>) -> tensor<?x16xf32, #relax.shape<["n", "16"]>>
   %3 = "relax.tanh"(%2) : (tensor<?x16xf32, #relax.shape<["n", "16"]>>) -> tensor<?x16xf32, #relax.shape<["n", "16"]>>
-  return %3 : tensor<?x16xf32, #relax.shape<["n", "16"]>>
+  %4 = "relax.exp"(%3) : (tensor<?x16xf32, #relax.shape<["n", "16"]>>) -> tensor<?x16xf32, #relax.shape<["n", "16"]>>
+  return %4 : tensor<?x16xf32, #relax.shape<["n", "16"]>>
 }
 
 // -----
@@ -47,4 +49,63 @@ func.func @main(%x: tensor<16xf32>) -> tensor<4x4xf32> {
   %2 = "relax.tanh"(%1) : (tensor<4x4xf32>) -> tensor<4x4xf32>
   %3 = "relax.add"(%1, %2) : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
   return %3 : tensor<4x4xf32>
+}
+
+// -----
+
+// Only the graph that is run has a plan.
+// CHECK-LABEL: func.func @other
+// CHECK-NOT:     relax.arena_bytes
+// CHECK:         relax.call_tir
+// CHECK-NOT:     relax.offsets
+// CHECK-LABEL: func.func private @main(tensor<4xf32>)
+func.func @other(%x: tensor<16xf32>) -> tensor<16xf32> {
+  %0 = "relax.exp"(%x) : (tensor<16xf32>) -> tensor<16xf32>
+  %1 = "relax.tanh"(%0) : (tensor<16xf32>) -> tensor<16xf32>
+  return %1 : tensor<16xf32>
+}
+func.func private @main(tensor<4xf32>) -> tensor<4xf32>
+
+// -----
+
+// A main that is lowered already has nothing to plan.
+// CHECK-LABEL: func.func @main
+// CHECK-SAME:    attributes {relax.main}
+func.func @main(%x: memref<4xf32>) attributes {relax.main} {
+  return
+}
+
+// -----
+
+// Four tensors that live at once have four places, of symbolic size too.
+// CHECK-LABEL: func.func @main
+// CHECK-SAME:    relax.arena_bytes = "256*n"
+// CHECK:         callee = @exp, relax.offsets = ["0"]
+// CHECK:         callee = @tanh, relax.offsets = ["64*n"]
+// CHECK:         callee = @sin, relax.offsets = ["128*n"]
+// CHECK:         callee = @add, relax.offsets = ["192*n"]
+// CHECK:         callee = @add
+func.func @main(%x: tensor<?x16xf32, #relax.shape<["n", "16"]>>) -> tensor<?x16xf32, #relax.shape<["n", "16"]>> {
+  %0 = "relax.exp"(%x) : (tensor<?x16xf32, #relax.shape<["n", "16"]>>) -> tensor<?x16xf32, #relax.shape<["n", "16"]>>
+  %1 = "relax.tanh"(%x) : (tensor<?x16xf32, #relax.shape<["n", "16"]>>) -> tensor<?x16xf32, #relax.shape<["n", "16"]>>
+  %2 = "relax.sin"(%x) : (tensor<?x16xf32, #relax.shape<["n", "16"]>>) -> tensor<?x16xf32, #relax.shape<["n", "16"]>>
+  %3 = "relax.add"(%0, %1) : (tensor<?x16xf32, #relax.shape<["n", "16"]>>, tensor<?x16xf32, #relax.shape<["n", "16"]>>) -> tensor<?x16xf32, #relax.shape<["n", "16"]>>
+  %4 = "relax.add"(%3, %2) : (tensor<?x16xf32, #relax.shape<["n", "16"]>>, tensor<?x16xf32, #relax.shape<["n", "16"]>>) -> tensor<?x16xf32, #relax.shape<["n", "16"]>>
+  return %4 : tensor<?x16xf32, #relax.shape<["n", "16"]>>
+}
+
+// -----
+
+// Bytes are rounded up to whole cache lines; elements of a tuple that nobody takes have a place.
+// CHECK-LABEL: func.func @main
+// CHECK-SAME:    relax.arena_bytes = "64"
+// CHECK:         callee = @pool, relax.offsets = ["0", ""]
+func.func @main(%x: tensor<1x1x8xf32>) -> tensor<1x1x4xi64> {
+  %0 = builtin.unrealized_conversion_cast %x : tensor<1x1x8xf32> to tuple<tensor<1x1x8xf32>>
+  %1 = "relax.call_tir"(%0) {callee = @pool, sizes = #relax.shape<[]>} : (tuple<tensor<1x1x8xf32>>) -> tuple<tensor<1x1x4xf32>, tensor<1x1x4xi64>>
+  %2 = "relax.tuple_get_item"(%1) {index = 1 : i64} : (tuple<tensor<1x1x4xf32>, tensor<1x1x4xi64>>) -> tensor<1x1x4xi64>
+  return %2 : tensor<1x1x4xi64>
+}
+func.func @pool(%x: memref<1x1x8xf32>, %y: memref<1x1x4xf32>, %i: memref<1x1x4xi64>) attributes {tir.prim_func, tir.num_outputs = 2 : i64} {
+  return
 }

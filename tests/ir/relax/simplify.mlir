@@ -1,4 +1,5 @@
 // RUN: relax-opt %s -p relax-simplify --split-input-file | filecheck %s
+// RUN: relax-opt %s -p relax-simplify{max-rounds=1} --split-input-file | filecheck %s --check-prefix=ONCE
 
 // Equal operations become one, and what nobody reads goes.
 // CHECK-LABEL: func.func @main
@@ -35,3 +36,73 @@ func.func @main(%x: tensor<2x3x5xf32>) -> tensor<3x5x2xf32> {
   %1 = "relax.transpose"(%0) {permutation = array<i64: 2, 0, 1>} : (tensor<5x2x3xf32>) -> tensor<3x5x2xf32>
   return %1 : tensor<3x5x2xf32>
 }
+
+// -----
+
+// Transposes that undo each other are one that does nothing, and that goes a round later.
+// CHECK-LABEL: func.func @undone
+// CHECK-NEXT:    return %arg0
+// ONCE-LABEL:  func.func @undone
+// ONCE-NEXT:     "relax.transpose"(%arg0) {permutation = array<i64: 0, 1>}
+// ONCE-NEXT:     return
+func.func @undone(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  %0 = "relax.transpose"(%x) {permutation = array<i64: 1, 0>} : (tensor<2x3xf32>) -> tensor<3x2xf32>
+  %1 = "relax.transpose"(%0) {permutation = array<i64: 1, 0>} : (tensor<3x2xf32>) -> tensor<2x3xf32>
+  return %1 : tensor<2x3xf32>
+}
+
+// -----
+
+// Operations with other operands, attributes or result types are not equal.
+// CHECK-LABEL: func.func @different
+// CHECK-COUNT-2: relax.reduce_sum
+// CHECK:         relax.cast
+// CHECK:         relax.cast
+// CHECK:         return
+func.func @different(%x: tensor<3x3xf32>) -> (tensor<3xf32>, tensor<3xf32>, tensor<3x3xf16>, tensor<3x3xf64>) {
+  %0 = "relax.reduce_sum"(%x) {axes = array<i64: 0>, keepdims = false} : (tensor<3x3xf32>) -> tensor<3xf32>
+  %1 = "relax.reduce_sum"(%x) {axes = array<i64: 1>, keepdims = false} : (tensor<3x3xf32>) -> tensor<3xf32>
+  %2 = "relax.cast"(%x) {dtype = f16} : (tensor<3x3xf32>) -> tensor<3x3xf16>
+  %3 = "relax.cast"(%x) {dtype = f64} : (tensor<3x3xf32>) -> tensor<3x3xf64>
+  return %0, %1, %2, %3 : tensor<3xf32>, tensor<3xf32>, tensor<3x3xf16>, tensor<3x3xf64>
+}
+
+// -----
+
+// Packed tuples are merged, and dropped with what reads them.
+// CHECK-LABEL: func.func @packs
+// CHECK-NEXT:    %[[PACK:.*]] = builtin.unrealized_conversion_cast %arg0, %arg0
+// CHECK-NEXT:    %[[R:.*]] = "relax.concat"(%[[PACK]])
+// CHECK-NEXT:    "relax.add"(%[[R]], %[[R]])
+// CHECK-NEXT:    return
+func.func @packs(%x: tensor<2xf32>) -> tensor<4xf32> {
+  %0 = builtin.unrealized_conversion_cast %x, %x : tensor<2xf32>, tensor<2xf32> to tuple<tensor<2xf32>, tensor<2xf32>>
+  %1 = "relax.concat"(%0) {axis = 0 : i64} : (tuple<tensor<2xf32>, tensor<2xf32>>) -> tensor<4xf32>
+  %2 = builtin.unrealized_conversion_cast %x, %x : tensor<2xf32>, tensor<2xf32> to tuple<tensor<2xf32>, tensor<2xf32>>
+  %3 = "relax.concat"(%2) {axis = 0 : i64} : (tuple<tensor<2xf32>, tensor<2xf32>>) -> tensor<4xf32>
+  %4 = builtin.unrealized_conversion_cast %x : tensor<2xf32> to tuple<tensor<2xf32>>
+  %5 = "relax.concat"(%4) {axis = 0 : i64} : (tuple<tensor<2xf32>>) -> tensor<2xf32>
+  %6 = "relax.add"(%1, %3) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return %6 : tensor<4xf32>
+}
+
+// -----
+
+// What is not ours may do more than compute: calls stay, and so do tensor programs.
+// CHECK-LABEL: func.func @calls
+// CHECK-NEXT:    call @elsewhere
+// CHECK-NEXT:    call @elsewhere
+// CHECK-NEXT:    return
+// CHECK-LABEL: func.func @program
+// CHECK-NEXT:    builtin.unrealized_conversion_cast
+// CHECK-NEXT:    return
+func.func @calls(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %0 = func.call @elsewhere(%x) : (tensor<2xf32>) -> tensor<2xf32>
+  %1 = func.call @elsewhere(%x) : (tensor<2xf32>) -> tensor<2xf32>
+  return %x : tensor<2xf32>
+}
+func.func @program(%o: memref<2xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
+  %0 = builtin.unrealized_conversion_cast %o : memref<2xf32> to memref<?xf32>
+  return
+}
+func.func private @elsewhere(tensor<2xf32>) -> tensor<2xf32>

@@ -10,6 +10,8 @@
 // CHECK-NOT:     tir.block
 // CHECK-LABEL: func.func @main
 // CHECK:         callee = @fused_exp_add
+// CHECK-NEXT:    return
+// CHECK-NOT:   func.func
 func.func @main(%x: tensor<2x3xf32>, %y: tensor<2x3xf32>) -> tensor<2x3xf32> {
   %0 = "relax.exp"(%x) : (tensor<2x3xf32>) -> tensor<2x3xf32>
   %1 = "relax.add"(%0, %y) : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>

@@ -6,6 +6,8 @@
 // CHECK:         %[[SIZE:.*]] = memref.alloca() {{{.*}}} : memref<3xi8>
 // CHECK:         linalg.generic {indexing_maps = [#[[READ]], #{{.*}}, #{{.*}}], iterator_types = ["parallel", "reduction"]}
 // CHECK-SAME:    ins(%arg0, %[[SIZE]] : memref<17xf32>, memref<3xi8>)
+// CHECK-NOT:     linalg.index
+// CHECK-NOT:     tir.block
 func.func @pool(%x: memref<17xf32>, %o: memref<8xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
   "tir.block"() ({
   ^bb0(%i: index, %r: index):

@@ -1,0 +1,169 @@
+"""What symbolic sizes must satisfy for a program to make sense.
+
+Inferring types assumes things: that ``n`` is 5 where [n] meets [5], that a window fits.
+Whoever infers inside :func:`collect` learns what was assumed; elsewhere an assumption
+is only checked for being possible. ``solve`` turns equalities into values of symbols;
+the rest is for the runtime to check.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Literal
+
+from relax_mlir.dialects import dims, symbols
+from relax_mlir.dialects.dims import Dim
+
+__all__ = [
+    "Constraint",
+    "assume",
+    "collect",
+    "is_open",
+    "require_at_least",
+    "require_equal",
+    "solve",
+]
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """A relation of two sizes that must hold at run time."""
+
+    lhs: Dim
+    relation: Literal["==", ">="]
+    rhs: Dim
+
+    def __str__(self) -> str:
+        """Text that ``parse`` reads back."""
+        return f"{self.lhs} {self.relation} {self.rhs}"
+
+    @staticmethod
+    def parse(text: str) -> "Constraint":
+        """The constraint that ``text`` spells.
+
+        Raises:
+            ValueError: it spells none.
+        """
+        for relation in ("==", ">="):
+            lhs, found, rhs = text.partition(f" {relation} ")
+            if found:
+                return Constraint(symbols.parse(lhs), relation, symbols.parse(rhs))
+        raise ValueError(f"bad constraint: expected `a == b` or `a >= b`, got `{text}`")
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether it holds for all values of the symbols, as far as can be told."""
+        if self.relation == "==":
+            return symbols.is_known_equal(self.lhs, self.rhs)
+        return dims.is_known_le(self.rhs, self.lhs)
+
+    @property
+    def is_impossible(self) -> bool:
+        """Whether it holds for no values of the symbols, as far as can be told."""
+        if self.relation == "==":
+            return symbols.is_known_unequal(self.lhs, self.rhs)
+        return dims.is_known_le(self.lhs + 1, self.rhs)
+
+    def substituted(self, values: Mapping[str, Dim]) -> "Constraint":
+        """It, with sizes in place of symbols."""
+        lhs, rhs = (symbols.substitute(d, values) for d in (self.lhs, self.rhs))
+        return Constraint(lhs, self.relation, rhs)
+
+
+_Collected = dict[Constraint, None]  # in order of appearance
+_collected: ContextVar[_Collected | None] = ContextVar("collected", default=None)
+
+
+@contextmanager
+def collect() -> Iterator[_Collected]:
+    """Give a dictionary whose keys will be what the code inside assumes, in order."""
+    found: _Collected = {}
+    token = _collected.set(found)
+    try:
+        yield found
+    finally:
+        _collected.reset(token)
+
+
+def is_open() -> bool:
+    """Whether someone collects: then two symbols may be assumed to be equal."""
+    return _collected.get() is not None
+
+
+def assume(constraints: Iterable[Constraint]) -> None:
+    """Note for who collects what must hold, unless it is certain."""
+    found = _collected.get()
+    if found is not None:
+        found.update((c, None) for c in constraints if not c.is_certain)
+
+
+def require_equal(a: Dim, b: Dim) -> None:
+    """Assume that two sizes are equal.
+
+    Raises:
+        ValueError: they surely are not.
+    """
+    if a == b:
+        return
+    if symbols.is_known_unequal(a, b):
+        raise ValueError(f"sizes differ: expected `{a}`, got `{b}`")
+    assume([Constraint(a, "==", b)])
+
+
+def require_at_least(a: Dim, least: Dim) -> None:
+    """Assume that a size is not below another.
+
+    Raises:
+        ValueError: it surely is.
+    """
+    if dims.is_known_le(a + 1, least):
+        raise ValueError(f"size is too small: expected at least `{least}`, got `{a}`")
+    terms = a.terms if isinstance(a, dims.Expr) else ()
+    constant = sum(factor for monomial, factor in terms if not monomial)
+    assume([Constraint(a - constant, ">=", least - constant)])
+
+
+def solve(
+    constraints: Iterable[Constraint], order: Sequence[str]
+) -> tuple[dict[str, Dim], list[Constraint]]:
+    """Values of symbols that make equalities hold, and what is left to check.
+
+    Args:
+        constraints: what must hold.
+        order: all symbols; of several that could be solved for, the last one is.
+
+    Raises:
+        ValueError: no sizes satisfy them all.
+    """
+    values: dict[str, Dim] = {}
+    left: list[Constraint] = []
+    for constraint in constraints:
+        now = constraint.substituted(values)
+        solved = _solved(now, order) if now.relation == "==" else None
+        if solved is None:
+            left.append(constraint)
+            continue
+        values = {n: symbols.substitute(d, solved) for n, d in values.items()} | solved
+    remaining: dict[Constraint, None] = {}
+    for constraint in left:
+        now = constraint.substituted(values)
+        if now.is_impossible:
+            raise ValueError(f"sizes cannot be: expected `{constraint}`, got `{now}`")
+        if not now.is_certain:
+            remaining[now] = None
+    return values, list(remaining)
+
+
+def _solved(constraint: Constraint, order: Sequence[str]) -> dict[str, Dim] | None:
+    """The value of one symbol that makes an equality hold, and is the only one to do so."""
+    difference = constraint.lhs - constraint.rhs
+    names = symbols.symbols_of(difference)
+    for name in sorted(names, key=order.index, reverse=True):
+        factor, offset = dims.divide(difference, dims.symbol(name))
+        if not isinstance(factor, int) or name in symbols.symbols_of(offset):
+            continue
+        value, rest = dims.divide(-offset, factor) if factor else (0, 1)
+        if rest == 0 and not dims.is_known_le(value, -1):
+            return {name: value}
+    return None

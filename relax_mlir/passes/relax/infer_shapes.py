@@ -1,0 +1,233 @@
+"""``relax-infer-shapes``: the types of results follow from those of arguments again."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import zip_longest
+
+from mlir import ir
+from mlir.dialects import func
+
+from relax_mlir.dialects import shapes, tensors
+from relax_mlir.dialects.relax.core import CallTirOp, RelaxOperation
+from relax_mlir.dialects.shapes import Dim
+from relax_mlir.errors import PassError
+from relax_mlir.module import IRModule
+from relax_mlir.passes.relax.legalize import symbols_of
+from relax_mlir.programs import argument_shape
+from relax_mlir.rewriting import Pass
+
+__all__ = ["InferShapes", "derived_types", "has_infer"]
+
+
+@dataclass(frozen=True)
+class InferShapes(Pass):
+    """Derive the type of every relax value anew from the types of arguments.
+
+    The arguments of functions are given. A result that was known more or less precisely
+    than its operands tell takes the type that they tell, ``tensor<?xf32>`` without names
+    included; a number, a rank or an element type that contradicts them is an error.
+    Functions change their types with what they return, and so do their callers.
+    Operations without ``infer``, such as constants, keep their types, and calls of
+    tensor programs keep the ``sizes`` that they pass.
+    """
+
+    # The check before the first pass leaves to this one what it is there for.
+    repairs_types = True
+
+    def run(self, module: IRModule) -> None:
+        functions = {f.name.value: f for f in module.functions()}
+        done: set[str] = set()
+        for function in functions.values():
+            _update(function, functions, done)
+
+
+def _update(
+    function: func.FuncOp, functions: Mapping[str, func.FuncOp], done: set[str]
+) -> None:
+    """Update a function, after those that it calls."""
+    is_program = "tir.prim_func" in function.attributes
+    if function.name.value in done or is_program or function.is_external:
+        return
+    done.add(function.name.value)
+    for block in function.regions[0].blocks:
+        for op in block.operations:
+            callee = _callee(op, functions)
+            if callee is not None:
+                _update(callee, functions, done)
+            try:
+                _set_types(op, functions)
+            except ValueError as error:
+                name = op.operation.name
+                raise PassError(f"{op.location}: `{name}`: {error}") from error
+    _set_function_type(function)
+
+
+def _callee(op: ir.OpView, functions: Mapping[str, func.FuncOp]) -> func.FuncOp | None:
+    """The function that ``func.call`` calls."""
+    if op.operation.name != "func.call":
+        return None
+    return functions[op.attributes["callee"].value]
+
+
+def _set_types(op: ir.OpView, functions: Mapping[str, func.FuncOp]) -> None:
+    derived = derived_types(op, functions)
+    if derived is None:
+        return
+    for number, (result, type_) in enumerate(zip(op.results, derived, strict=True)):
+        if result.type == type_:
+            continue
+        if _contradict(type_, result.type):
+            raise ValueError(
+                f"result {number}: expected `{type_}`, got `{result.type}`. "
+                "Hint: the operands imply the expected type."
+            )
+        result.set_type(type_)
+
+
+def derived_types(
+    op: ir.OpView, functions: Mapping[str, func.FuncOp]
+) -> list[ir.Type] | None:
+    """The result types that the operands imply, or None where they imply nothing.
+
+    Args:
+        functions: of the module, by name.
+
+    Raises:
+        ValueError: the operation does not take these operands.
+    """
+    callee = _callee(op, functions)
+    if callee is not None:
+        return _call_types(op, callee)
+    if op.operation.name == "builtin.unrealized_conversion_cast":
+        return _packed_type(op)
+    if isinstance(op, CallTirOp):
+        return _program_types(op, functions)
+    if isinstance(op, RelaxOperation) and has_infer(type(op)):
+        return op.infer_again()
+    return None
+
+
+def has_infer(kind: type[RelaxOperation]) -> bool:
+    """Whether operations of a class tell the types of their results."""
+    return kind.infer is not RelaxOperation.infer
+
+
+def _packed_type(cast: ir.OpView) -> list[ir.Type] | None:
+    """The tuple that a cast packs its operands to; None for other casts."""
+    if [type(r.type) for r in cast.results] != [ir.TupleType]:
+        return None
+    return [ir.TupleType.get_tuple([o.type for o in cast.operands])]
+
+
+def _call_types(call: ir.OpView, callee: func.FuncOp) -> list[ir.Type]:
+    types = zip(callee.type.inputs, call.operands, strict=True)
+    for number, (expected, operand) in enumerate(types):
+        if operand.type != expected:
+            raise ValueError(
+                f"argument {number} of `{callee.name.value}`: "
+                f"expected `{expected}`, got `{operand.type}`"
+            )
+    return list(callee.type.results)
+
+
+def _program_types(
+    call: CallTirOp, functions: Mapping[str, func.FuncOp]
+) -> list[ir.Type]:
+    """What the tensor program writes, in the caller's sizes; checks what it reads."""
+    name = call.attributes["callee"].value
+    program = functions.get(name)
+    if program is None or "tir.prim_func" not in program.attributes:
+        raise ValueError(f"module has no tensor program `{name}`")
+    sizes = _sizes(call, program)
+    operands = tensors.elements(call.args)
+    results = _parts(call.result.type)
+    expected = [o.type for o in operands] + results
+    count = sum(isinstance(t, ir.MemRefType) for t in program.type.inputs)
+    if len(expected) != count:
+        raise ValueError(
+            f"`{name}` takes {count} buffers, got {len(expected)} operands and results"
+        )
+    derived = [
+        _as_tensor(program, number, type_, sizes)
+        for number, type_ in enumerate(expected)
+    ]
+    for number, operand in enumerate(operands):
+        if operand.type != derived[number]:
+            raise ValueError(
+                f"argument {number} of `{name}`: "
+                f"expected `{derived[number]}`, got `{operand.type}`"
+            )
+    types = derived[len(operands) :]
+    if isinstance(call.result.type, ir.TupleType):
+        return [ir.TupleType.get_tuple(types)]
+    return types
+
+
+def _sizes(call: CallTirOp, program: func.FuncOp) -> dict[str, Dim]:
+    """The values of the program's symbols, in terms of the caller's."""
+    names = symbols_of(program)
+    values = tensors.python_value(call.attributes["sizes"])
+    if len(names) != len(values):
+        raise ValueError(
+            f"`{program.name.value}` has {len(names)} symbols, got {len(values)} sizes"
+        )
+    return dict(zip(names, values, strict=True))
+
+
+def _as_tensor(
+    program: func.FuncOp, number: int, type_: ir.Type, sizes: Mapping[str, Dim]
+) -> ir.Type:
+    """A buffer of a program as the tensor it holds, in the caller's sizes.
+
+    The element type is the tensor's own: that of a buffer has no sign.
+    """
+    dtype = tensors.dtype_of(type_)
+    element = program.type.inputs[number].element_type
+    if dtype.buffer_type != element:
+        raise ValueError(
+            f"buffer {number} of `{program.name.value}` holds {element}, got {dtype}"
+        )
+    shape = argument_shape(program, number)
+    return tensors.tensor_type([shapes.substitute(d, sizes) for d in shape], dtype)
+
+
+def _set_function_type(function: func.FuncOp) -> None:
+    results = [
+        value.type
+        for block in function.regions[0].blocks
+        for op in block.operations
+        if op.operation.name == "func.return"
+        for value in op.operands
+    ]
+    signature = ir.FunctionType.get([a.type for a in function.arguments], results)
+    if signature != function.type:
+        function.attributes["function_type"] = ir.TypeAttr.get(signature)
+
+
+def _parts(type_: ir.Type) -> list[ir.Type]:
+    """The elements of a tuple; one type by itself."""
+    if not isinstance(type_, ir.TupleType):
+        return [type_]
+    return [type_.get_type(i) for i in range(type_.num_types)]
+
+
+def _contradict(derived: ir.Type, stated: ir.Type) -> bool:
+    """Whether no sizes make two types the same."""
+    if isinstance(derived, ir.TupleType) and isinstance(stated, ir.TupleType):
+        pairs = zip_longest(_parts(derived), _parts(stated))
+        return any(a is None or b is None or _contradict(a, b) for a, b in pairs)
+    both = (derived, stated)
+    if not all(isinstance(type_, ir.RankedTensorType) for type_ in both):
+        return derived != stated
+    if derived.element_type != stated.element_type or derived.rank != stated.rank:
+        return True
+    dims = zip(tensors.shape_of(derived), _stated_dims(stated), strict=True)
+    return any(d is not None and shapes.is_known_unequal(s, d) for s, d in dims)
+
+
+def _stated_dims(type_: ir.RankedTensorType) -> list[Dim | None]:
+    """The dimensions of a tensor, None where one has no name."""
+    if type_.encoding is not None:
+        return list(tensors.shape_of(type_))
+    dynamic = ir.ShapedType.get_dynamic_size()
+    return [None if size == dynamic else size for size in type_.shape]

@@ -1,0 +1,195 @@
+"""``relax-verify``: what must hold of a module, and IRDL cannot say."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+from mlir import ir
+from mlir.dialects import func
+
+from relax_mlir.dialects import tensors
+from relax_mlir.dialects.relax.core import ConstantOp, RelaxOperation
+from relax_mlir.dialects.shapes import Dim
+from relax_mlir.errors import IRError
+from relax_mlir.module import IRModule
+from relax_mlir.passes.relax.infer_shapes import derived_types
+from relax_mlir.programs import check_program
+from relax_mlir.rewriting import Pass
+
+__all__ = ["Checker", "Verify"]
+
+
+@dataclass(frozen=True)
+class Verify(Pass):
+    """Check types, constants and tensor programs; changes nothing.
+
+    The types of a relax operation's results are those that its operands imply, equal as
+    types. A constant has the shape and the element type of its array. Tensor programs
+    keep the rules of :func:`relax_mlir.programs.check_program`. A verified pipeline
+    checks this by itself after every pass.
+    """
+
+    require_constants: bool = False  # whether the module must hold every array
+
+    def run(self, module: IRModule) -> None:
+        """Check ``module``.
+
+        Raises:
+            IRError: a rule is broken.
+        """
+        Checker(require_constants=self.require_constants).check(module)
+
+
+class Checker:
+    """Checks one module again and again, between passes that change it.
+
+    What is right is remembered with the module, by all that the check looked at, so that
+    a pass costs the check of what it changed.
+
+    Args:
+        require_constants: whether the module must hold every array. None: if it does
+            when it is checked first, then passes must lose none. A text may come without
+            its arrays, so not having them is no fault by itself.
+    """
+
+    def __init__(self, *, require_constants: bool | None = None) -> None:
+        self._require_constants = require_constants
+        self._is_complete = True
+
+    def check(self, module: IRModule) -> None:
+        """Check ``module`` as it is now.
+
+        Raises:
+            IRError: a rule is broken.
+        """
+        functions = {f.name.value: f for f in module.functions()}
+        with module.context, ir.Location.unknown():
+            for function in functions.values():
+                if "tir.prim_func" in function.attributes:
+                    _check_program(function, module)
+                elif _may_hold_relax(function):
+                    for op in _relax_operations(function):
+                        self._check_operation(op, module, functions)
+        if self._require_constants is None:
+            self._require_constants = self._is_complete
+
+    def _check_operation(
+        self, op: ir.OpView, module: IRModule, functions: Mapping[str, func.FuncOp]
+    ) -> None:
+        try:
+            if isinstance(op, ConstantOp):
+                self._check_constant(op, module)
+                return
+            facts = _facts(op, functions)
+            if facts not in module.verified:
+                _check_types(op, functions)
+                module.verified[facts] = True
+        except ValueError as error:
+            name = op.operation.name
+            raise IRError(
+                f"invalid module: {op.location}: `{name}`: {error}"
+            ) from error
+
+    def _check_constant(self, op: ConstantOp, module: IRModule) -> None:
+        facts = (op.value, op.y.type)
+        if facts not in module.verified:
+            module.verified[facts] = _expected(op)
+        key, shape, dtype = cast(_Expected, module.verified[facts])
+        if key is None:
+            return
+        array = module.constants.get(key)
+        if array is None:
+            self._is_complete = False
+            if self._require_constants:
+                raise ValueError(f"array `{key}` is not among the module's constants")
+        elif array.shape != shape or array.dtype != dtype:
+            raise ValueError(
+                f"array `{key}`: expected `{op.y.type}`, "
+                f"got {array.dtype.name} of shape {array.shape}"
+            )
+
+
+# The key, shape and type of a constant's array; no key if its value stands in the text.
+_Expected = tuple[str | None, tuple[Dim, ...], np.dtype]
+
+
+def _expected(op: ConstantOp) -> _Expected:
+    """What a constant says of its array; checks a value that stands in the text."""
+    type_ = op.y.type
+    stated = getattr(op.value, "type", None)
+    if op.key is None and stated != type_:
+        raise ValueError(f"value: expected `{type_}`, got `{stated}`")
+    return op.key, tensors.shape_of(type_), tensors.dtype_of(type_).numpy
+
+
+def _check_program(function: func.FuncOp, module: IRModule) -> None:
+    """Check a tensor program, until a schedule rule has written its loops."""
+    if function.is_external or "tir.rule" in function.attributes:
+        return
+    text = function.operation.get_asm(use_local_scope=True, assume_verified=True)
+    if text not in module.verified:
+        check_program(function)
+        module.verified[text] = True
+
+
+def _may_hold_relax(function: func.FuncOp) -> bool:
+    """Whether a function is above the level where everything is on buffers."""
+    types = [*function.type.inputs, *function.type.results]
+    values = (ir.RankedTensorType, ir.TupleType)
+    return not types or any(isinstance(t, values) for t in types)
+
+
+def _relax_operations(function: func.FuncOp) -> Iterator[ir.OpView]:
+    """Relax operations, and what stands between them: packing of tuples, and calls."""
+    for block in function.regions[0].blocks:
+        for op in block.operations:
+            name = op.operation.name
+            if name.startswith("relax.") or name in _BETWEEN:
+                yield op
+
+
+_BETWEEN = frozenset({"builtin.unrealized_conversion_cast", "func.call"})
+
+
+def _facts(op: ir.OpView, functions: Mapping[str, func.FuncOp]) -> object:
+    """All that the check of an operation looks at, to be remembered by."""
+    operands, attributes = list(op.operands), op.attributes
+    tuples = [o.owner for o in operands if isinstance(o.type, ir.TupleType)]
+    callee = None
+    if "callee" in attributes:
+        callee = functions.get(attributes["callee"].value)
+    return (
+        op.operation.name,
+        *(v.type for v in (*operands, *op.results)),
+        *(attributes[n] for n in getattr(op, "attribute_fields", ())),
+        *(None if isinstance(o, ir.Block) else o.name for o in tuples),
+        *(() if callee is None else _signature(callee)),
+    )
+
+
+def _signature(function: func.FuncOp) -> tuple[ir.Attribute, ...]:
+    names = ("sym_name", "function_type", "arg_attrs", "tir.prim_func")
+    attributes = function.attributes
+    return tuple(attributes[n] for n in names if n in attributes)
+
+
+def _check_types(op: ir.OpView, functions: Mapping[str, func.FuncOp]) -> None:
+    if isinstance(op, RelaxOperation):
+        _check_attributes(op)
+    derived = derived_types(op, functions)
+    for number, type_ in enumerate(derived or ()):
+        stated = op.results[number].type
+        if stated != type_:
+            raise ValueError(
+                f"result {number}: expected `{type_}`, got `{stated}`. "
+                "Hint: `relax-infer-shapes` derives types anew."
+            )
+
+
+def _check_attributes(op: RelaxOperation) -> None:
+    """Check classes: IRDL of LLVM 22 has no names for those of arrays and booleans."""
+    for name, kind in op.attribute_fields.items():
+        attr = op.attributes[name]
+        if kind is not ir.Attribute and not isinstance(attr, kind):
+            raise ValueError(f"`{name}`: expected {kind.__name__}, got `{attr}`")

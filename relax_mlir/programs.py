@@ -1,0 +1,236 @@
+"""What a tensor program must be, beyond what IRDL can say of its operations."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from mlir import ir
+from mlir.dialects import func
+
+from relax_mlir.dialects import shapes, tensors
+from relax_mlir.dialects.shapes import Dim
+from relax_mlir.dialects.tir import AllocBufferOp, BlockOp
+from relax_mlir.errors import IRError
+from relax_mlir.indexing import Linear, linear_in
+
+__all__ = ["argument_shape", "check_program"]
+
+_ACCESSES = {"memref.load": 1, "memref.store": 2}  # operands before the indices
+
+
+def check_program(function: func.FuncOp) -> None:
+    """Check a tensor program: arguments, buffers, blocks, and where blocks read and write.
+
+    Its inputs are only read. An index that is linear in the axes of its block stays
+    inside the buffer at all points, unless a branch guards it.
+
+    Raises:
+        IRError: a rule is broken.
+    """
+    try:
+        inputs = _check_arguments(function)
+    except ValueError as error:
+        raise _located(function, error) from error
+    for block in function.regions[0].blocks:
+        _check_operations(block, frozenset(inputs), None, ())
+
+
+def _check_operations(
+    block: ir.Block,
+    inputs: frozenset[ir.Value],
+    axes: Mapping[ir.Value, int] | None,
+    extents: Sequence[int],
+) -> None:
+    """Check what stands in a block, and in the branches and loops there.
+
+    Args:
+        inputs: the buffers that are only read.
+        axes: the axis variables, by number; None where not all points of a grid come.
+        extents: how many, by number; negative where that is not known.
+    """
+    for op in block.operations:
+        name = op.operation.name
+        try:
+            if name in _ACCESSES:
+                _check_access(op, _ACCESSES[name], inputs, axes, extents)
+            elif isinstance(op, AllocBufferOp):
+                _check_alloc(op)
+            elif isinstance(op, BlockOp):
+                _check_block(op)
+        except ValueError as error:
+            raise _located(op, error) from error
+        if isinstance(op, BlockOp):
+            _check_bodies(op, inputs)
+        elif name.startswith("scf."):
+            for region in op.regions:
+                for inner in region.blocks:
+                    _check_operations(inner, inputs, None, ())
+
+
+def _check_bodies(op: BlockOp, inputs: frozenset[ir.Value]) -> None:
+    extents = _static_extents(op)
+    is_grid = 0 not in extents and not len(op.bindings)
+    for block in _bodies(op):
+        axes: dict[ir.Value, int] = {a: i for i, a in enumerate(block.arguments)}
+        _check_operations(block, inputs, axes if is_grid else None, extents)
+
+
+def _located(op: ir.OpView, error: ValueError) -> IRError:
+    return IRError(f"invalid module: {op.location}: `{op.operation.name}`: {error}")
+
+
+def _check_arguments(function: func.FuncOp) -> list[ir.Value]:
+    """The buffers that a program reads; the others are its destinations."""
+    arguments: list[ir.Value] = list(function.arguments)
+    buffers = [a for a in arguments if isinstance(a.type, ir.MemRefType)]
+    symbols = arguments[len(buffers) :]
+    if buffers != arguments[: len(buffers)] or not all(
+        isinstance(s.type, ir.IndexType) for s in symbols
+    ):
+        raise ValueError("a tensor program takes buffers, and then sizes")
+    known = {_symbol(function, len(buffers) + i) for i in range(len(symbols))}
+    if len(known) != len(symbols):
+        raise ValueError("two sizes are one symbol")
+    for number in range(len(buffers)):
+        for dim in argument_shape(function, number):
+            missing = [s for s in shapes.symbols_of(dim) if s not in known]
+            if missing:
+                raise ValueError(f"buffer {number}: no argument tells `{missing[0]}`")
+    return buffers[: len(buffers) - _output_count(function, len(buffers))]
+
+
+def _output_count(function: func.FuncOp, buffers: int) -> int:
+    attrs: Any = function.attributes  # Any: the stubs know no kinds of attributes
+    count = attrs["tir.num_outputs"].value if "tir.num_outputs" in attrs else 0
+    if not 1 <= count <= buffers:
+        raise ValueError(
+            f"`tir.num_outputs`: expected 1 to {buffers}, the buffers that are "
+            f"there, got {count}"
+        )
+    return count
+
+
+def _symbol(function: func.FuncOp, number: int) -> str:
+    attrs = _argument_attributes(function, number)
+    if "tir.symbol" not in attrs:
+        raise ValueError(f"size {number} needs a `tir.symbol`, its name")
+    return attrs["tir.symbol"].value
+
+
+def _argument_attributes(function: func.FuncOp, number: int) -> Any:  # Any: see above
+    attrs: Any = function.attributes
+    return ir.DictAttr(attrs["arg_attrs"][number]) if "arg_attrs" in attrs else {}
+
+
+def argument_shape(program: func.FuncOp, number: int) -> tuple[Dim, ...]:
+    """The dimensions of a buffer that a tensor program takes.
+
+    Raises:
+        ValueError: a dynamic one has no name, or the names do not fit the buffer.
+    """
+    type_ = program.type.inputs[number]
+    if type_.has_static_shape:
+        return tuple(type_.shape)
+    attrs = _argument_attributes(program, number)
+    if "tir.shape" not in attrs:
+        raise ValueError(f"buffer {number}, `{type_}`, needs a `tir.shape`")
+    shape = tensors.python_value(attrs["tir.shape"])
+    _check_fits(f"buffer {number}", shape, type_)
+    return shape
+
+
+def _check_fits(what: str, named: Sequence[Dim], type_: ir.MemRefType) -> None:
+    dynamic = ir.ShapedType.get_dynamic_size()
+    sizes = [d if isinstance(d, int) else dynamic for d in named]
+    if sizes != list(type_.shape):
+        raise ValueError(
+            f"{what}: expected the shape of `{type_}`, got {shapes.format_shape(named)}"
+        )
+
+
+def _check_alloc(op: AllocBufferOp) -> None:
+    type_ = op.buffer.type
+    _check_fits("`shape`", tensors.python_value(op.shape), type_)
+    dynamic = sum(not isinstance(d, int) for d in tensors.python_value(op.shape))
+    if len(op.sizes) != dynamic:
+        raise ValueError(f"expected {dynamic} sizes, got {len(op.sizes)}")
+
+
+def _check_block(op: BlockOp) -> None:
+    kinds, static = op.kinds.value, _static_extents(op)
+    rank = len(kinds)
+    if set(kinds) - {"S", "R"}:
+        raise ValueError(f"`kinds`: expected letters S and R, got `{kinds}`")
+    if len(static) != rank or min(static, default=0) < -1:
+        raise ValueError(
+            f"`static_extents`: expected {rank}, each a size or -1, got {static}"
+        )
+    if len(op.extents) != static.count(-1):
+        raise ValueError(
+            f"expected {static.count(-1)} extents, one for each -1, "
+            f"got {len(op.extents)}"
+        )
+    if len(op.bindings) not in (0, rank):
+        raise ValueError(f"expected no bindings or {rank}, got {len(op.bindings)}")
+    if len(op.body.blocks) != 1 or len(op.init.blocks) > 1:
+        raise ValueError("expected one body, and one start value at most")
+    for block in _bodies(op):
+        _check_axes(block, kinds)
+    for axis, kind in zip(_init_axes(op), kinds, strict=False):
+        if kind == "R" and next(iter(axis.uses), None) is not None:
+            raise ValueError("the start value must not depend on a reduce axis")
+
+
+def _static_extents(op: BlockOp) -> list[int]:
+    extents: Any = op.static_extents  # Any: the stubs know no arrays
+    return list(extents)
+
+
+def _bodies(op: BlockOp) -> Iterator[ir.Block]:
+    for region in op.regions:
+        yield from region.blocks
+
+
+def _init_axes(op: BlockOp) -> list[ir.Value]:
+    return list(op.init.blocks[0].arguments) if op.has_init else []
+
+
+def _check_axes(block: ir.Block, kinds: str) -> None:
+    types = [a.type for a in block.arguments]
+    if len(types) != len(kinds) or not all(isinstance(t, ir.IndexType) for t in types):
+        found = ", ".join(map(str, types))
+        raise ValueError(f"expected {len(kinds)} axes of type index, got ({found})")
+
+
+def _check_access(
+    op: ir.OpView,
+    first: int,
+    inputs: frozenset[ir.Value],
+    axes: Mapping[ir.Value, int] | None,
+    extents: Sequence[int],
+) -> None:
+    operands = list(op.operands)
+    buffer = operands[first - 1]
+    if first == 2 and buffer in inputs:
+        raise ValueError("a tensor program only reads its inputs")
+    if axes is None:
+        return
+    sizes = ir.MemRefType(buffer.type).shape
+    for number, (index, size) in enumerate(zip(operands[first:], sizes, strict=True)):
+        axis = axes.get(index)
+        if size < 0 or (axis is not None and extents[axis] <= size):  # the usual case
+            continue
+        form = linear_in(index, axes)
+        if form is None or any(extents[a] < 0 for a in form.coefficients):
+            continue
+        low, high = _range(form, extents)
+        if low < 0 or high >= size:
+            raise ValueError(
+                f"index {number}: expected 0 to {size - 1}, got {low} to {high}"
+            )
+
+
+def _range(form: Linear, extents: Sequence[int]) -> tuple[int, int]:
+    """The least and the greatest value that a form takes in a grid."""
+    ends = [factor * (extents[axis] - 1) for axis, factor in form.coefficients.items()]
+    low = form.constant + sum(min(end, 0) for end in ends)
+    return low, form.constant + sum(max(end, 0) for end in ends)

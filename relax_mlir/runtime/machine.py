@@ -1,0 +1,91 @@
+"""What machine code is for, and whether this machine can run it."""
+
+import functools
+import re
+from dataclasses import dataclass
+
+from relax_mlir.runtime import objects
+
+__all__ = ["Machine"]
+
+_ARCHITECTURES = {"arm64": "aarch64", "amd64": "x86_64"}
+_SHOWN = 8  # features
+# Instructions for systems, caches and secrets, which a virtual machine may hide: LLVM
+# writes them only where a program asks for them by name, and no kernel does.
+_NEVER_USED = re.compile(
+    "aes|cldemote|clflushopt|clwb|clzero|enqcmd|fsgsbase|fxsr|hreset|invpcid|kl|lwp"
+    "|mwaitx|pclmul|pconfig|pku|prefetchi|prfchw|ptwrite|rdpid|rdpru|rdrnd|rdseed|rtm"
+    "|serialize|sgx|sha|sha512|shstk|sm3|sm4|tsxldtrk|uintr|usermsr|vaes|vpclmulqdq"
+    "|waitpkg|wbnoinvd|widekl|xsave|xsavec|xsaveopt|xsaves"
+)
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A kind of machine, in LLVM's words.
+
+    Attributes:
+        triple: such as ``x86_64-unknown-linux-gnu``.
+        cpu: such as ``znver3``.
+        features: what kernels compiled for it may use, such as ``avx2``.
+    """
+
+    triple: str
+    cpu: str
+    features: tuple[str, ...]
+
+    @staticmethod
+    def of(triple: str, cpu: str, features: str) -> "Machine":
+        """The machine that code is generated for.
+
+        Args:
+            features: signed, ``+avx2,-avx512f``; if empty, those of ``cpu``.
+        """
+        signed = features.split(",") if features else _features_of(triple, cpu)
+        enabled = sorted(f[1:] for f in signed if f.startswith("+"))
+        used = (f for f in enabled if not _NEVER_USED.fullmatch(f))
+        return Machine(triple, cpu, tuple(used))
+
+    def obstacle(self) -> str | None:
+        """Why this machine cannot run such code; None if it can."""
+        triple, cpu, features = objects.host_cpu()
+        if _platform(self.triple) != _platform(triple):
+            return f"compiled for {self.triple}, this machine is {triple}"
+        # Names that no machine reports tell how to schedule code, not what it may use.
+        absent = {f[1:] for f in features.split(",") if f.startswith("-")}
+        missing = [f for f in self.features if f in absent]
+        if not missing:
+            return None
+        more = ", ..." if len(missing) > _SHOWN else ""
+        names = ", ".join(missing[:_SHOWN])
+        return (
+            f"compiled for {self.cpu}, this machine ({cpu}) lacks {names}{more}. "
+            "Compile it again here, or with `--target` for both machines"
+        )
+
+
+def _platform(triple: str) -> tuple[str, bool]:
+    """Architecture, and whether it is Apple's system."""
+    architecture, _, rest = triple.partition("-")
+    return _ARCHITECTURES.get(architecture, architecture), "apple" in rest
+
+
+@functools.cache
+def _features_of(triple: str, cpu: str) -> tuple[str, ...]:
+    """The signed features that LLVM enables for a processor."""
+    # Loading a compiled model needs no MLIR; only compiling comes here.
+    from mlir import ir
+    from mlir.passmanager import PassManager
+
+    context = ir.Context()
+    context.enable_multithreading(False)
+    with context:
+        module = ir.Module.parse(
+            f'module attributes {{llvm.target = #llvm.target<triple = "{triple}", '
+            f'chip = "{cpu}">}} {{}}'
+        )
+        PassManager.parse("builtin.module(llvm-target-to-target-features)").run(
+            module.operation
+        )
+        target = str(module.operation.attributes["llvm.target"])
+    return tuple(re.findall(r'"(\+[^"]+)"', target))

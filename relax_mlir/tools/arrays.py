@@ -1,0 +1,168 @@
+"""Arrays in and out of the command line: .npy files, random ones, summaries."""
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from relax_mlir.dialects import shapes
+from relax_mlir.dialects.dtypes import dtype
+from relax_mlir.errors import RelaxError, near_misses
+from relax_mlir.files import whole_file
+from relax_mlir.runtime.executable import Parameter, Signature
+from relax_mlir.value_check import random_array
+
+__all__ = ["ArrayError", "file_name", "gather", "summary", "top_scores", "write_array"]
+
+_TOP = 5
+_ROWS = 3  # of which the best are shown
+
+
+class ArrayError(RelaxError):
+    """An array cannot be read, or there is no such input."""
+
+
+def gather(
+    signature: Signature,
+    files: Mapping[str, str],
+    *,
+    sizes: Mapping[str, int] | None = None,
+    seed: int = 0,
+) -> list[np.ndarray]:
+    """The inputs of a model, in order.
+
+    Args:
+        files: paths of .npy files by the names of inputs.
+        sizes: if given, the other inputs are random, with these values of the open
+            sizes, or those of the inputs from files, else 1.
+
+    Raises:
+        ArrayError: an input or a size is not known, is missing or cannot be read.
+    """
+    known = {p.name: p for p in signature.inputs}
+    _check_names("input", files, known)
+    found = {name: _read(name, path, known[name]) for name, path in files.items()}
+    missing = [name for name in known if name not in found]
+    if missing and sizes is None:
+        names = ", ".join(f"`{name}`" for name in missing)
+        raise ArrayError(
+            f"inputs without a value: {names}. Give them as `--input NAME=FILE.npy`, or "
+            "`--random-inputs`"
+        )
+    _check_names("size", sizes or {}, signature.symbols)
+    values = dict.fromkeys(signature.symbols, 1)
+    values.update(_sizes_of(signature, found))
+    values.update(sizes or {})
+    rng = np.random.default_rng(seed)
+    return [
+        found[name] if name in found else _random(rng, parameter, values)
+        for name, parameter in known.items()
+    ]
+
+
+def _check_names(what: str, given: Iterable[str], known: Collection[str]) -> None:
+    for name in given:
+        if name not in known:
+            names = ", ".join(f"`{k}`" for k in known)
+            expected = f"expected {names}" if known else "there is none"
+            raise ArrayError(
+                f"no {what} `{name}`: {expected}.{near_misses(name, known)}"
+            )
+
+
+def _sizes_of(signature: Signature, arrays: Mapping[str, np.ndarray]) -> dict[str, int]:
+    """The open sizes that arrays tell; what does not fit is found when the model runs."""
+    return {
+        dim: size
+        for parameter in signature.inputs
+        if parameter.name in arrays
+        for dim, size in zip(
+            parameter.shape, arrays[parameter.name].shape, strict=False
+        )
+        if dim in signature.symbols
+    }
+
+
+def _random(
+    rng: np.random.Generator, parameter: Parameter, sizes: Mapping[str, int]
+) -> np.ndarray:
+    shape = [shapes.evaluate(shapes.parse(dim), sizes) for dim in parameter.shape]
+    try:
+        return random_array(rng, shape, dtype(parameter.dtype))
+    except (MemoryError, ValueError) as error:
+        raise ArrayError(
+            f"input `{parameter.name}`: cannot make a random array of shape {shape}: "
+            f"{error}"
+        ) from error
+
+
+def _read(name: str, path: str, parameter: Parameter) -> np.ndarray:
+    """An array from a .npy file, mapped, which also finds sizes that cannot be."""
+    where = f"input `{name}`: {path}"
+    if not Path(path).is_file():
+        problem = "not a regular file" if Path(path).exists() else "no such file"
+        raise ArrayError(f"{where}: {problem}")
+    try:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except OSError as error:
+        raise ArrayError(f"{where}: cannot be read: {error.strerror}") from error
+    except Exception as error:  # the header is text of any kind
+        raise ArrayError(f"{where}: not a .npy file, or damaged: {error}") from error
+    if not isinstance(array, np.ndarray):
+        array.close()
+        raise ArrayError(f"{where}: expected one array (.npy), got an archive (.npz)")
+    expected = dtype(parameter.dtype).numpy
+    if array.dtype == np.dtype(f"V{expected.itemsize}") and expected.kind == "V":
+        array = array.view(expected)  # numpy's files have no name for bfloat16
+    native = array.dtype.newbyteorder("=")
+    if native != expected:
+        raise ArrayError(f"{where}: expected element type {expected}, got {native}")
+    return np.asarray(array, native)
+
+
+def write_array(path: Path, array: np.ndarray) -> None:
+    """Write a .npy file, whole or not at all.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    with whole_file(path) as temporary, temporary.open("wb") as file:
+        np.save(file, array, allow_pickle=False)
+
+
+def file_name(name: str) -> str:
+    """What to call the file of an output, whose name may be any text."""
+    return re.sub(r"[^\w.-]", "_", name)[:200] + ".npy"
+
+
+def summary(name: str, array: np.ndarray) -> str:
+    """Name, element type, shape and what the values are like, in one line."""
+    sizes = ", ".join(map(str, array.shape))
+    return f"{name}: {array.dtype.name}[{sizes}], {_values(array)}"
+
+
+def _values(array: np.ndarray) -> str:
+    if array.size == 0:
+        return "no elements"
+    wide = array if array.dtype.kind in "iub" else array.astype(np.float64)
+    finite = wide[np.isfinite(wide)]
+    if finite.size == 0:
+        return "no finite elements"
+    text = f"{finite.min():.6g} to {finite.max():.6g}, mean {finite.mean():.6g}"
+    count = wide.size - finite.size
+    return f"{text}, {count} not finite" if count else text
+
+
+def top_scores(array: np.ndarray) -> list[str]:
+    """The best classes of the first rows, where an array can be scores of classes."""
+    is_scores = array.ndim >= 2 and set(array.shape[2:]) <= {1} and array.size > 0
+    if not is_scores or array.dtype.kind in "iub" or array.shape[1] < _TOP:
+        return []
+    rows = array.reshape(array.shape[:2])[:_ROWS].astype(np.float64)
+    return [f"row {number}: {_best(row)}" for number, row in enumerate(rows)]
+
+
+def _best(scores: np.ndarray) -> str:
+    order = np.argsort(-scores, kind="stable")[:_TOP]
+    return ", ".join(f"{index} ({scores[index]:.4g})" for index in order)

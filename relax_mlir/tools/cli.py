@@ -1,0 +1,118 @@
+"""``relax-mlir``: check, import, compile, run and measure models."""
+
+import argparse
+import os
+import re
+import sys
+import traceback
+from collections.abc import Mapping, Sequence
+from typing import NoReturn, Protocol
+
+from relax_mlir.errors import RelaxError
+from relax_mlir.tools.arguments import UsageError
+from relax_mlir.tools.commands import (
+    bench,
+    check,
+    compile_model,
+    doctor,
+    import_model,
+    run_model,
+)
+
+__all__ = ["main"]
+
+
+_PLACE = re.compile(r'loc\("-":(\d+):(\d+)\)')  # in text, as MLIR says it
+
+
+class _Command(Protocol):
+    """A module of :mod:`relax_mlir.tools.commands`; its docstring is its help."""
+
+    __doc__: str | None
+
+    @staticmethod
+    def add_arguments(parser: argparse.ArgumentParser) -> None:
+        """Declare what it takes."""
+        ...
+
+    @staticmethod
+    def run(arguments: argparse.Namespace) -> int:
+        """Do it; returns the exit status."""
+        ...
+
+
+COMMANDS: Mapping[str, _Command] = {
+    "check": check,
+    "import": import_model,
+    "compile": compile_model,
+    "run": run_model,
+    "bench": bench,
+    "doctor": doctor,
+}
+
+
+class _Parser(argparse.ArgumentParser):
+    """Raises where argparse would print the usage."""
+
+    def error(self, message: str) -> NoReturn:
+        """Turn a complaint about the arguments into an exception."""
+        raise UsageError(f"{message}. See `{self.prog} --help`.")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command; returns its exit status: 1 for an error, 2 for a wrong call."""
+    given = list(sys.argv[1:] if argv is None else argv)
+    try:
+        arguments = _parser().parse_args(given)
+        status: int = arguments.run(arguments)
+        sys.stdout.flush()
+    except SystemExit as end:  # --help
+        return int(end.code or 0)
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:  # the reader, such as `head`, has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        if "--debug" in given:
+            traceback.print_exception(type(error), error, error.__traceback__)
+        sys.stderr.write(f"relax-mlir: error: {_describe(error)}\n")
+        return 2 if isinstance(error, UsageError) else 1
+    return status
+
+
+def _parser() -> _Parser:
+    parser = _Parser(
+        prog="relax-mlir",
+        description="Check, import, compile, run and measure models.",
+        allow_abbrev=False,
+    )
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    for name, command in COMMANDS.items():
+        summary, _, text = (command.__doc__ or "").partition("\n")
+        ours = commands.add_parser(
+            name,
+            help=summary,
+            description=f"{summary}\n{text}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        command.add_arguments(ours)
+        ours.add_argument("--debug", action="store_true", help="traceback of an error")
+        ours.set_defaults(run=command.run)
+    return parser
+
+
+def _describe(error: Exception) -> str:
+    """What is wrong, in words for somebody who does not know this program."""
+    if isinstance(error, RelaxError):
+        return _PLACE.sub(r"line \1, column \2", str(error))
+    if isinstance(error, MemoryError):
+        return f"out of memory: {error}" if str(error) else "out of memory"
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return f"{type(error).__name__}: {error}. Hint: `--debug` shows where."
+
+
+if __name__ == "__main__":
+    sys.exit(main())

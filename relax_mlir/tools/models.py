@@ -1,0 +1,73 @@
+"""Models on disk: what they are by their names, and the way to something that runs."""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from relax_mlir.compiler import compile
+from relax_mlir.errors import ModelError, RelaxError
+from relax_mlir.frontends.onnx import import_onnx
+from relax_mlir.module import IRModule
+from relax_mlir.pipeline import Progress
+from relax_mlir.runtime.executable import Executable, load
+
+__all__ = ["CallError", "call", "open_model", "read_module"]
+
+Shapes = Mapping[str, Sequence[int | str]]
+
+
+class CallError(RelaxError):
+    """Inputs do not fit a model, or it fails on them."""
+
+
+def read_module(path: str, shapes: Shapes, progress: Progress) -> IRModule:
+    """Read an ONNX model, or the text of a module with the constants beside it.
+
+    Raises:
+        RelaxError: it cannot be read, or ``shapes`` do not fit it.
+        OSError: the file cannot be read.
+    """
+    progress("import", 0, 1)
+    if Path(path).suffix == ".rxm":
+        raise ModelError(f"{path}: compiled already: expected .onnx or .mlir")
+    if Path(path).suffix != ".mlir":
+        return import_onnx(path, shapes=shapes)
+    if shapes:
+        raise ModelError(f"{path}: `--shape` is for .onnx; the module has its shapes")
+    module = IRModule.load(path)
+    if any(f.name.value == "main" and f.is_external for f in module.functions()):
+        raise ModelError(f"{path}: `main` is declared only: expected its body")
+    return module
+
+
+def open_model(
+    path: str,
+    *,
+    threads: int | None,
+    progress: Progress,
+    cache: bool | str | os.PathLike[str] = True,
+) -> Executable:
+    """Make a model run, whatever it is: .onnx, .mlir or .rxm.
+
+    Raises:
+        RelaxError: it cannot be read, compiled or loaded.
+        OSError: the file cannot be read.
+    """
+    if Path(path).suffix == ".rxm":
+        return load(path, threads=threads)
+    module = read_module(path, {}, progress)
+    return compile(module, threads=threads or 1, cache=cache, progress=progress)
+
+
+def call(model: Executable, inputs: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+    """Run a model.
+
+    Raises:
+        CallError: the inputs do not fit.
+    """
+    try:
+        return model(*inputs)
+    except (TypeError, ValueError) as error:
+        raise CallError(str(error)) from error

@@ -1,0 +1,168 @@
+// RUN: relax-opt %s -p relax-fold-scales --split-input-file | filecheck %s
+
+// Normalisation by known statistics is one product and one sum of what is computed.
+// CHECK-LABEL: func.func @normalise
+// CHECK:         %[[SCALED:.*]] = "relax.multiply"(%arg0, %{{.*}}) : (tensor<2x3x5x5xf32>, tensor<1x3x1x1xf32>)
+// CHECK:         %[[R:.*]] = "relax.add"(%[[SCALED]], %{{.*}}) : (tensor<2x3x5x5xf32>, tensor<1x3x1x1xf32>)
+// CHECK:         return %[[R]]
+func.func @normalise(%x: tensor<2x3x5x5xf32>) -> tensor<2x3x5x5xf32> {
+  %c = "relax.constant"() {value = #relax.const<"c">} : () -> tensor<3xf32>
+  %0 = "relax.batch_norm"(%x, %c, %c, %c, %c) {epsilon = 1.0e-05 : f64} : (tensor<2x3x5x5xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>) -> tensor<2x3x5x5xf32>
+  return %0 : tensor<2x3x5x5xf32>
+}
+
+// -----
+
+// Statistics that are computed stay as they are.
+// CHECK-LABEL: func.func @computed_statistics
+// CHECK:         relax.batch_norm
+func.func @computed_statistics(%x: tensor<2x3x5x5xf32>, %m: tensor<3xf32>) -> tensor<2x3x5x5xf32> {
+  %c = "relax.constant"() {value = #relax.const<"c">} : () -> tensor<3xf32>
+  %0 = "relax.batch_norm"(%x, %c, %c, %m, %c) {epsilon = 1.0e-05 : f64} : (tensor<2x3x5x5xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>) -> tensor<2x3x5x5xf32>
+  return %0 : tensor<2x3x5x5xf32>
+}
+
+// -----
+
+// In f16 the statistics would be rounded on the way: nothing is folded.
+// CHECK-LABEL: func.func @half
+// CHECK:         relax.batch_norm
+func.func @half(%x: tensor<2x3x5x5xf16>) -> tensor<2x3x5x5xf16> {
+  %c = "relax.constant"() {value = #relax.const<"c">} : () -> tensor<3xf16>
+  %0 = "relax.batch_norm"(%x, %c, %c, %c, %c) {epsilon = 1.0e-05 : f64} : (tensor<2x3x5x5xf16>, tensor<3xf16>, tensor<3xf16>, tensor<3xf16>, tensor<3xf16>) -> tensor<2x3x5x5xf16>
+  return %0 : tensor<2x3x5x5xf16>
+}
+
+// -----
+
+// A factor per output channel goes into the weights, whichever side it stands on.
+// CHECK-LABEL: func.func @scale_weights
+// CHECK:         %[[F:.*]] = "relax.reshape"(%{{.*}}) {{.*}} -> tensor<7x1x1x1xf32>
+// CHECK:         %[[W:.*]] = "relax.multiply"(%{{.*}}, %[[F]]) : (tensor<7x3x1x1xf32>, tensor<7x1x1x1xf32>)
+// CHECK:         %[[R:.*]] = "relax.conv"(%arg0, %[[W]])
+// CHECK-NOT:     relax.multiply
+// CHECK:         return %[[R]]
+func.func @scale_weights(%x: tensor<1x3x5x5xf32>) -> tensor<1x7x5x5xf32> {
+  %w = "relax.constant"() {value = #relax.const<"w">} : () -> tensor<7x3x1x1xf32>
+  %c = "relax.constant"() {value = #relax.const<"c">} : () -> tensor<7x1x1xf32>
+  %0 = "relax.conv"(%x, %w) {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, groups = 1 : i64} : (tensor<1x3x5x5xf32>, tensor<7x3x1x1xf32>) -> tensor<1x7x5x5xf32>
+  %1 = "relax.multiply"(%c, %0) : (tensor<7x1x1xf32>, tensor<1x7x5x5xf32>) -> tensor<1x7x5x5xf32>
+  return %1 : tensor<1x7x5x5xf32>
+}
+
+// -----
+
+// One factor for all channels goes too.
+// CHECK-LABEL: func.func @scale_all
+// CHECK:         "relax.reshape"(%{{.*}}) {{.*}} -> tensor<1x1x1x1xf32>
+// CHECK:         %[[R:.*]] = "relax.conv"
+// CHECK-NEXT:    return %[[R]]
+func.func @scale_all(%x: tensor<1x3x5x5xf32>) -> tensor<1x7x5x5xf32> {
+  %w = "relax.constant"() {value = #relax.const<"w">} : () -> tensor<7x3x1x1xf32>
+  %c = "relax.constant"() {value = #relax.const<"c">} : () -> tensor<1xf32>
+  %0 = "relax.conv"(%x, %w) {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, groups = 1 : i64} : (tensor<1x3x5x5xf32>, tensor<7x3x1x1xf32>) -> tensor<1x7x5x5xf32>
+  %1 = "relax.multiply"(%0, %c) : (tensor<1x7x5x5xf32>, tensor<1xf32>) -> tensor<1x7x5x5xf32>
+  return %1 : tensor<1x7x5x5xf32>
+}
+
+// -----
+
+// A factor per pixel, a computed factor, computed weights, a second reader: the product stays.
+// CHECK-LABEL: func.func @stays
+// CHECK-NOT:     relax.reshape
+// CHECK:         return
+func.func @stays(%x: tensor<1x3x5x5xf32>, %v: tensor<7x3x1x1xf32>, %f: tensor<7x1x1xf32>) -> (tensor<1x7x5x5xf32>, tensor<1x7x5x5xf32>, tensor<1x7x5x5xf32>, tensor<1x7x5x5xf32>, tensor<1x7x5x5xf32>) {
+  %w = "relax.constant"() {value = #relax.const<"w">} : () -> tensor<7x3x1x1xf32>
+  %p = "relax.constant"() {value = #relax.const<"p">} : () -> tensor<5xf32>
+  %c = "relax.constant"() {value = #relax.const<"c">} : () -> tensor<7x1x1xf32>
+  %0 = "relax.conv"(%x, %w) {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, groups = 1 : i64} : (tensor<1x3x5x5xf32>, tensor<7x3x1x1xf32>) -> tensor<1x7x5x5xf32>
+  %1 = "relax.multiply"(%0, %p) : (tensor<1x7x5x5xf32>, tensor<5xf32>) -> tensor<1x7x5x5xf32>
+  %2 = "relax.conv"(%x, %w) {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, groups = 1 : i64} : (tensor<1x3x5x5xf32>, tensor<7x3x1x1xf32>) -> tensor<1x7x5x5xf32>
+  %g = "relax.exp"(%f) : (tensor<7x1x1xf32>) -> tensor<7x1x1xf32>
+  %3 = "relax.multiply"(%2, %g) : (tensor<1x7x5x5xf32>, tensor<7x1x1xf32>) -> tensor<1x7x5x5xf32>
+  %4 = "relax.conv"(%x, %v) {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, groups = 1 : i64} : (tensor<1x3x5x5xf32>, tensor<7x3x1x1xf32>) -> tensor<1x7x5x5xf32>
+  %5 = "relax.multiply"(%4, %c) : (tensor<1x7x5x5xf32>, tensor<7x1x1xf32>) -> tensor<1x7x5x5xf32>
+  %6 = "relax.conv"(%x, %w) {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, groups = 1 : i64} : (tensor<1x3x5x5xf32>, tensor<7x3x1x1xf32>) -> tensor<1x7x5x5xf32>
+  %7 = "relax.multiply"(%6, %c) : (tensor<1x7x5x5xf32>, tensor<7x1x1xf32>) -> tensor<1x7x5x5xf32>
+  return %1, %3, %5, %6, %7 : tensor<1x7x5x5xf32>, tensor<1x7x5x5xf32>, tensor<1x7x5x5xf32>, tensor<1x7x5x5xf32>, tensor<1x7x5x5xf32>
+}
+
+// -----
+
+// A product of a sum with a constant is the sum of products, so that the factor gets on.
+// CHECK-LABEL: func.func @scale_before_shift
+// CHECK-DAG:     %[[A:.*]] = "relax.constant"() {value = #relax.const<"a">}
+// CHECK-DAG:     %[[B:.*]] = "relax.constant"() {value = #relax.const<"b">}
+// CHECK:         %[[Y:.*]] = "relax.multiply"(%arg0, %[[B]])
+// CHECK:         %[[S:.*]] = "relax.multiply"(%[[A]], %[[B]])
+// CHECK:         %[[R:.*]] = "relax.add"(%[[Y]], %[[S]])
+// CHECK:         return %[[R]]
+func.func @scale_before_shift(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  %a = "relax.constant"() {value = #relax.const<"a">} : () -> tensor<3xf32>
+  %b = "relax.constant"() {value = #relax.const<"b">} : () -> tensor<3xf32>
+  %0 = "relax.add"(%a, %x) : (tensor<3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+  %1 = "relax.multiply"(%b, %0) : (tensor<3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+  return %1 : tensor<2x3xf32>
+}
+
+// -----
+
+// Not if the sum is larger than its computed operand: a product of all of it stays one.
+// CHECK-LABEL: func.func @larger
+// CHECK:         %[[S:.*]] = "relax.add"(%arg0, %{{.*}})
+// CHECK:         "relax.multiply"(%[[S]], %{{.*}})
+func.func @larger(%x: tensor<3xf32>) -> tensor<2x3xf32> {
+  %a = "relax.constant"() {value = #relax.const<"a">} : () -> tensor<2x3xf32>
+  %b = "relax.constant"() {value = #relax.const<"b">} : () -> tensor<3xf32>
+  %0 = "relax.add"(%x, %a) : (tensor<3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+  %1 = "relax.multiply"(%0, %b) : (tensor<2x3xf32>, tensor<3xf32>) -> tensor<2x3xf32>
+  return %1 : tensor<2x3xf32>
+}
+
+// -----
+
+// A sum of two computed values has no constant to move.
+// CHECK-LABEL: func.func @computed_sum
+// CHECK:         %[[S:.*]] = "relax.add"(%arg0, %arg1)
+// CHECK-NEXT:    %[[P:.*]] = "relax.multiply"(%[[S]], %{{.*}})
+// CHECK-NEXT:    %[[R:.*]] = "relax.add"(%[[P]], %arg1)
+// CHECK-NEXT:    return %[[R]]
+func.func @computed_sum(%x: tensor<2x3xf32>, %y: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  %c = "relax.constant"() {value = #relax.const<"c">} : () -> tensor<3xf32>
+  %0 = "relax.add"(%x, %y) : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+  %1 = "relax.multiply"(%0, %c) : (tensor<2x3xf32>, tensor<3xf32>) -> tensor<2x3xf32>
+  %2 = "relax.add"(%1, %y) : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+  return %2 : tensor<2x3xf32>
+}
+
+// -----
+
+// Shifts join.
+// CHECK-LABEL: func.func @join_shifts
+// CHECK-DAG:     %[[A:.*]] = "relax.constant"() {value = #relax.const<"a">}
+// CHECK-DAG:     %[[B:.*]] = "relax.constant"() {value = #relax.const<"b">}
+// CHECK:         %[[S:.*]] = "relax.add"(%[[A]], %[[B]]) : (tensor<3xf32>, tensor<3xf32>)
+// CHECK:         %[[R:.*]] = "relax.add"(%arg0, %[[S]])
+// CHECK:         return %[[R]]
+func.func @join_shifts(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  %a = "relax.constant"() {value = #relax.const<"a">} : () -> tensor<3xf32>
+  %b = "relax.constant"() {value = #relax.const<"b">} : () -> tensor<3xf32>
+  %0 = "relax.add"(%x, %a) : (tensor<2x3xf32>, tensor<3xf32>) -> tensor<2x3xf32>
+  %1 = "relax.add"(%b, %0) : (tensor<3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+  return %1 : tensor<2x3xf32>
+}
+
+// -----
+
+// A sum that is read twice stays, or it would be computed twice.
+// CHECK-LABEL: func.func @read_twice
+// CHECK:         %[[S:.*]] = "relax.add"(%arg0, %{{.*}})
+// CHECK:         %[[R:.*]] = "relax.add"(%[[S]], %{{.*}})
+// CHECK:         return %[[S]], %[[R]]
+func.func @read_twice(%x: tensor<2x3xf32>) -> (tensor<2x3xf32>, tensor<2x3xf32>) {
+  %a = "relax.constant"() {value = #relax.const<"a">} : () -> tensor<3xf32>
+  %b = "relax.constant"() {value = #relax.const<"b">} : () -> tensor<3xf32>
+  %0 = "relax.add"(%x, %a) : (tensor<2x3xf32>, tensor<3xf32>) -> tensor<2x3xf32>
+  %1 = "relax.add"(%0, %b) : (tensor<2x3xf32>, tensor<3xf32>) -> tensor<2x3xf32>
+  return %0, %1 : tensor<2x3xf32>, tensor<2x3xf32>
+}

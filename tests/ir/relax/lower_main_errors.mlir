@@ -1,0 +1,16 @@
+// RUN: relax-opt %s -p relax-plan-memory,relax-lower-main --split-input-file --expect-error | filecheck %s
+
+// What has no tensor program cannot be called.
+// CHECK: error: {{.*}}lower_main_errors.mlir:6:8: `relax.exp` is left at the level where only calls of tensor programs may be. Run `relax-legalize` first.
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = "relax.exp"(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// -----
+
+// There is nothing to lower.
+// CHECK: error: module has no function `main`
+func.func @other(%x: tensor<4xf32>) -> tensor<4xf32> {
+  return %x : tensor<4xf32>
+}

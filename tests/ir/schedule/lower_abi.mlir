@@ -1,0 +1,118 @@
+// RUN: relax-opt %s -p schedule-lower-abi --split-input-file | filecheck %s
+
+// A kernel's entry counts tiles and bytes of scratch, and hands its tile function over.
+// CHECK:       func.func private @relax_rt1_parallel_for(!llvm.ptr, (!llvm.ptr, !llvm.ptr, !llvm.ptr, i64, i64) -> (), !llvm.ptr, !llvm.ptr, i64, i64, i64)
+// CHECK-LABEL: func.func @kernel(
+// CHECK-SAME:    %[[BUFFERS:.*]]: !llvm.ptr, %[[SIZES:.*]]: !llvm.ptr, %[[CONTEXT:.*]]: !llvm.ptr) attributes {relax.entry}
+// CHECK:         llvm.getelementptr %[[SIZES]][0]
+// CHECK:         %[[N:.*]] = arith.index_cast
+// CHECK:         %[[TILES:.*]] = arith.divui %[[N]]
+// CHECK:         %[[EIGHT:.*]] = arith.constant 8 : index
+// CHECK:         arith.muli %[[N]], %[[EIGHT]]
+// CHECK:         %[[ROUNDED:.*]] = arith.muli
+// CHECK:         %[[BYTES:.*]] = arith.addi %{{.*}}, %[[ROUNDED]]
+// CHECK:         %[[TILE:.*]] = constant @kernel.tile
+// CHECK:         %[[GRAIN:.*]] = arith.constant 5 : i64
+// CHECK:         %[[T:.*]] = arith.index_cast %[[TILES]]
+// CHECK:         %[[B:.*]] = arith.index_cast %[[BYTES]]
+// CHECK:         call @relax_rt1_parallel_for(%[[CONTEXT]], %[[TILE]], %[[BUFFERS]], %[[SIZES]], %[[T]], %[[GRAIN]], %[[B]])
+
+// The loops run from the first to the last tile that they are given, on pointers that do
+// not alias, each buffer of a tile in its own aligned place of the scratch.
+// CHECK-LABEL: func.func private @kernel.body(
+// CHECK-SAME:    %arg0: memref<1xf32> {llvm.noalias}, %arg1: memref<1xf32> {llvm.noalias}, %arg2: index, %arg3: memref<1xi8> {llvm.noalias}, %arg4: index, %arg5: index)
+// CHECK:         %[[X:.*]] = memref.reinterpret_cast %arg0 to offset: [0], sizes: [%arg2, 3], strides: [3, 1]
+// CHECK:         %[[O:.*]] = memref.reinterpret_cast %arg1 to offset: [0], sizes: [%arg2, 3], strides: [3, 1]
+// CHECK:         %[[FIRST:.*]] = memref.view %arg3[%c0{{.*}}][] : memref<1xi8> to memref<3xf32>
+// CHECK:         %[[C64:.*]] = arith.constant 64 : index
+// CHECK-NEXT:    memref.view %arg3[%[[C64]]][%arg2] : memref<1xi8> to memref<?xf64>
+// CHECK-NEXT:    scf.for %[[I:.*]] = %arg4 to %arg5 step
+// CHECK-NEXT:      memref.load %[[X]][%[[I]],
+// CHECK-NEXT:      memref.store %{{.*}}, %[[FIRST]]
+// CHECK-NEXT:      memref.load %[[FIRST]]
+// CHECK-NEXT:      memref.store %{{.*}}, %[[O]]
+// CHECK-NOT:     memref.alloc
+
+// What the runtime calls reads pointers and sizes from arrays.
+// CHECK-LABEL: func.func @kernel.tile(
+// CHECK-SAME:    %arg0: !llvm.ptr, %arg1: !llvm.ptr, %arg2: !llvm.ptr, %arg3: i64, %arg4: i64)
+// CHECK-DAG:     llvm.getelementptr %arg0[0] : (!llvm.ptr) -> !llvm.ptr, !llvm.ptr
+// CHECK-DAG:     llvm.getelementptr %arg0[1] : (!llvm.ptr) -> !llvm.ptr, !llvm.ptr
+// CHECK-DAG:     llvm.getelementptr %arg1[0] : (!llvm.ptr) -> !llvm.ptr, i64
+// CHECK:         %[[BEGIN:.*]] = arith.index_cast %arg3
+// CHECK:         %[[END:.*]] = arith.index_cast %arg4
+// CHECK:         call @kernel.body({{.*}}, %[[BEGIN]], %[[END]])
+func.func @kernel(%x: memref<?x3xf32> {tir.shape = #relax.shape<["s0", "3"]>}, %o: memref<?x3xf32> {tir.shape = #relax.shape<["s0", "3"]>}, %n: index {tir.symbol = "s0"}) attributes {tir.prim_func, tir.num_outputs = 1 : i64, tir.rule = "Rows"} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %half = arith.divui %n, %c2 : index
+  scf.for %t = %c0 to %half step %c1 {
+    %s = memref.alloc() : memref<3xf32>
+    %u = memref.alloc(%n) : memref<?xf64>
+    %v = memref.load %x[%t, %c1] : memref<?x3xf32>
+    memref.store %v, %s[%c1] : memref<3xf32>
+    %w = memref.load %s[%c1] : memref<3xf32>
+    memref.store %w, %o[%t, %c1] : memref<?x3xf32>
+  } {tir.grain = 5 : i64}
+  return
+}
+
+// -----
+
+// A kernel that is elsewhere is called by the same convention; the runtime is not needed.
+// CHECK-NOT:   relax_rt1_parallel_for
+// CHECK:       func.func private @elsewhere(!llvm.ptr, !llvm.ptr, !llvm.ptr){{$}}
+
+// main fills the arrays anew for every call, in the order of its arguments.
+// CHECK-LABEL: func.func @main(
+// CHECK-SAME:    %arg0: !llvm.ptr, %arg1: !llvm.ptr, %arg2: !llvm.ptr, %arg3: !llvm.ptr) -> i32
+// CHECK:         llvm.getelementptr %arg1[0]
+// CHECK:         %[[N:.*]] = arith.index_cast
+// CHECK:         llvm.getelementptr %arg0[0]
+// CHECK:         %[[X:.*]] = memref.reinterpret_cast %{{.*}} to offset: [0], sizes: [%[[N]]], strides: [1]
+// CHECK:         llvm.getelementptr %arg0[1]
+// CHECK:         %[[Y:.*]] = memref.reinterpret_cast %{{.*}} to offset: [0], sizes: [%[[N]]], strides: [1]
+// CHECK:         llvm.insertvalue %arg2
+// CHECK:         %[[ARENA:.*]] = memref.reinterpret_cast %{{.*}} : memref<1xi8> to memref<?xi8>
+// CHECK:         %[[TWO:.*]] = arith.constant 2 : i64
+// CHECK-NEXT:    %[[BUFFERS:.*]] = llvm.alloca %[[TWO]] x !llvm.ptr
+// CHECK-NEXT:    %[[ONE:.*]] = arith.constant 1 : i64
+// CHECK-NEXT:    %[[SIZES:.*]] = llvm.alloca %[[ONE]] x i64
+// CHECK-NOT:     llvm.alloca
+// CHECK:         %[[T:.*]] = memref.view %[[ARENA]]
+// CHECK-NEXT:    memref.extract_aligned_pointer_as_index %[[X]]
+// CHECK:         %[[AT0:.*]] = llvm.getelementptr %[[BUFFERS]][0]
+// CHECK-NEXT:    llvm.store %{{.*}}, %[[AT0]]
+// CHECK:         memref.extract_aligned_pointer_as_index %[[T]]
+// CHECK:         %[[AT1:.*]] = llvm.getelementptr %[[BUFFERS]][1]
+// CHECK-NEXT:    llvm.store %{{.*}}, %[[AT1]]
+// CHECK-NEXT:    %[[SIZE:.*]] = arith.index_cast %[[N]] : index to i64
+// CHECK-NEXT:    %[[AT:.*]] = llvm.getelementptr %[[SIZES]][0]
+// CHECK-NEXT:    llvm.store %[[SIZE]], %[[AT]]
+// CHECK-NEXT:    call @elsewhere(%[[BUFFERS]], %[[SIZES]], %arg3)
+// CHECK-NEXT:    memref.extract_aligned_pointer_as_index %[[T]]
+// CHECK:         memref.extract_aligned_pointer_as_index %[[Y]]
+// CHECK:         call @elsewhere(%[[BUFFERS]], %[[SIZES]], %arg3)
+// CHECK:         %[[OK:.*]] = arith.constant 0 : i32
+// CHECK-NEXT:    return %[[OK]]
+func.func private @elsewhere(memref<?xf32>, memref<?xf32>, index) attributes {tir.prim_func}
+func.func @main(%x: memref<?xf32> {relax.dtype = "float32", relax.input = "x", tir.shape = #relax.shape<["n"]>}, %y: memref<?xf32> {relax.dtype = "float32", relax.output = "y", tir.shape = #relax.shape<["n"]>}, %arena: memref<?xi8> {relax.arena}, %n: index {tir.symbol = "n"}) attributes {relax.main} {
+  %c64 = arith.constant 64 : index
+  %t = memref.view %arena[%c64][%n] : memref<?xi8> to memref<?xf32>
+  call @elsewhere(%x, %t, %n) : (memref<?xf32>, memref<?xf32>, index) -> ()
+  call @elsewhere(%t, %y, %n) : (memref<?xf32>, memref<?xf32>, index) -> ()
+  return
+}
+
+// -----
+
+// A kernel on nothing has no tiles.
+// CHECK-LABEL: func.func @nothing(
+// CHECK:         %[[ZERO:.*]] = arith.constant 0 : index
+// CHECK:         %[[TILES:.*]] = arith.index_cast %[[ZERO]]
+// CHECK:         call @relax_rt1_parallel_for(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %[[TILES]],
+// CHECK-LABEL: func.func private @nothing.body
+func.func @nothing(%x: memref<0xf32>, %o: memref<0xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64, tir.rule = "Rows"} {
+  return
+}

@@ -1,0 +1,71 @@
+// RUN: relax-opt %s -p tir-fuse --split-input-file | filecheck %s
+
+// Sizes are one each, whatever they are made of, if no call inside needs more of them.
+// CHECK-LABEL: func.func @main
+// CHECK:         callee = @longer, sizes = #relax.shape<["n", "2*n"]>
+// CHECK-LABEL: func.func @longer(
+// CHECK-SAME:    memref<?xf32> {tir.shape = #relax.shape<["s0"]>}, %arg1: memref<?xf32> {tir.shape = #relax.shape<["s1"]>}, %arg2: index {tir.symbol = "s0"}, %arg3: index {tir.symbol = "s1"})
+func.func @main(%x: tensor<?xf32, #relax.shape<["n"]>>) -> tensor<?xf32, #relax.shape<["2*n"]>> {
+  %0 = func.call @longer(%x) : (tensor<?xf32, #relax.shape<["n"]>>) -> tensor<?xf32, #relax.shape<["2*n"]>>
+  return %0 : tensor<?xf32, #relax.shape<["2*n"]>>
+}
+func.func private @longer(%x: tensor<?xf32, #relax.shape<["n"]>>) -> tensor<?xf32, #relax.shape<["2*n"]>> attributes {relax.primitive} {
+  %0 = builtin.unrealized_conversion_cast %x : tensor<?xf32, #relax.shape<["n"]>> to tuple<tensor<?xf32, #relax.shape<["n"]>>>
+  %1 = "relax.call_tir"(%0) {callee = @double, sizes = #relax.shape<["n"]>} : (tuple<tensor<?xf32, #relax.shape<["n"]>>>) -> tensor<?xf32, #relax.shape<["2*n"]>>
+  return %1 : tensor<?xf32, #relax.shape<["2*n"]>>
+}
+func.func @double(%x: memref<?xf32> {tir.shape = #relax.shape<["s0"]>}, %o: memref<?xf32> {tir.shape = #relax.shape<["2*s0"]>}, %n: index {tir.symbol = "s0"}) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
+  return
+}
+
+// -----
+
+// Here a call needs n, where the group takes and gives 2*n.
+// CHECK-LABEL: func.func @main
+// CHECK:         callee = @there_and_back, sizes = #relax.shape<["n"]>
+// CHECK-LABEL: func.func @there_and_back(
+// CHECK-SAME:    memref<?xf32> {tir.shape = #relax.shape<["2*s0"]>}, %arg1: memref<?xf32> {tir.shape = #relax.shape<["2*s0"]>}, %arg2: index {tir.symbol = "s0"})
+// CHECK:         "tir.alloc_buffer"(%arg2) {shape = #relax.shape<["s0"]>}
+func.func @main(%x: tensor<?xf32, #relax.shape<["2*n"]>>) -> tensor<?xf32, #relax.shape<["2*n"]>> {
+  %0 = func.call @there_and_back(%x) : (tensor<?xf32, #relax.shape<["2*n"]>>) -> tensor<?xf32, #relax.shape<["2*n"]>>
+  return %0 : tensor<?xf32, #relax.shape<["2*n"]>>
+}
+func.func private @there_and_back(%x: tensor<?xf32, #relax.shape<["2*n"]>>) -> tensor<?xf32, #relax.shape<["2*n"]>> attributes {relax.primitive} {
+  %0 = builtin.unrealized_conversion_cast %x : tensor<?xf32, #relax.shape<["2*n"]>> to tuple<tensor<?xf32, #relax.shape<["2*n"]>>>
+  %1 = "relax.call_tir"(%0) {callee = @half, sizes = #relax.shape<["n"]>} : (tuple<tensor<?xf32, #relax.shape<["2*n"]>>>) -> tensor<?xf32, #relax.shape<["n"]>>
+  %2 = builtin.unrealized_conversion_cast %1 : tensor<?xf32, #relax.shape<["n"]>> to tuple<tensor<?xf32, #relax.shape<["n"]>>>
+  %3 = "relax.call_tir"(%2) {callee = @double, sizes = #relax.shape<["n"]>} : (tuple<tensor<?xf32, #relax.shape<["n"]>>>) -> tensor<?xf32, #relax.shape<["2*n"]>>
+  return %3 : tensor<?xf32, #relax.shape<["2*n"]>>
+}
+func.func @half(%x: memref<?xf32> {tir.shape = #relax.shape<["2*s0"]>}, %o: memref<?xf32> {tir.shape = #relax.shape<["s0"]>}, %n: index {tir.symbol = "s0"}) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
+  return
+}
+func.func @double(%x: memref<?xf32> {tir.shape = #relax.shape<["s0"]>}, %o: memref<?xf32> {tir.shape = #relax.shape<["2*s0"]>}, %n: index {tir.symbol = "s0"}) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
+  return
+}
+
+// -----
+
+// A program that nobody calls goes.
+// CHECK-LABEL: func.func @main
+// CHECK:       func.func @used
+// CHECK-NOT:   func.func @unused
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = builtin.unrealized_conversion_cast %x : tensor<4xf32> to tuple<tensor<4xf32>>
+  %1 = "relax.call_tir"(%0) {callee = @used, sizes = #relax.shape<[]>} : (tuple<tensor<4xf32>>) -> tensor<4xf32>
+  return %1 : tensor<4xf32>
+}
+func.func @used(%x: memref<4xf32>, %o: memref<4xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
+  return
+}
+func.func @unused(%x: memref<4xf32>, %o: memref<4xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
+  return
+}
+
+// -----
+
+// A program that is all there is stays.
+// CHECK-LABEL: func.func @alone
+func.func @alone(%o: memref<4xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
+  return
+}

@@ -1,0 +1,99 @@
+"""Constants in the IR: what they hold, and what they are called."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from mlir import ir
+
+from relax_mlir.context import new_context
+from relax_mlir.dialects.relax.core import ConstantOp
+from relax_mlir.errors import IRError
+from relax_mlir.module import MAX_NESTING, IRModule
+
+
+@pytest.fixture(autouse=True)
+def place() -> Iterator[IRModule]:
+    """Where operations are built."""
+    with new_context(), ir.Location.unknown():
+        module = IRModule.empty()
+    with module.context, ir.Location.unknown(), ir.InsertionPoint(module.mlir.body):
+        yield module
+
+
+def constant(array: np.ndarray, pool: dict[str, np.ndarray], key: str) -> ConstantOp:
+    op = ConstantOp.of(array, pool, key).owner
+    assert isinstance(op, ConstantOp)
+    return op
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.array([2**63, 3], np.uint64),
+        np.array([2**64 - 1], np.uint64),
+        np.array(2**64 - 1, np.uint64),
+        np.array([[2**63 + 1] * 3] * 2, np.uint64),
+        np.array([0, 2**63 - 1], np.uint64),
+        np.array([7, 7], np.uint64),
+        np.array([200, 200, 200], np.uint8),
+        np.array([-5, 7], np.int16),
+        np.array([-(2**63)], np.int64),
+        np.array([True, True]),
+        np.array([False, True]),
+        np.array([1.5, -np.inf], np.float64),
+        np.array(-0.0, np.float32),
+    ],
+    ids=str,
+)
+def test_a_few_elements_stand_in_the_text(place: IRModule, array: np.ndarray) -> None:
+    pool: dict[str, np.ndarray] = {}
+
+    op = constant(array, pool, "x")
+    again = IRModule.parse(f"func.func @f() {{ {op}\n return }}")
+
+    read = again.function("f").entry_block.operations[0]
+    assert isinstance(read, ConstantOp)
+    for found in (op.array({}), read.array({})):
+        assert found.dtype == array.dtype
+        assert found.shape == array.shape
+        assert found.tobytes() == array.tobytes()
+    assert pool == {}
+
+
+@pytest.mark.parametrize(
+    "key", ["w", 'a"b', "a'b", "c\\d", "é/ü", "重み", "a\nb", "\\22", '">', "{([<"]
+)
+def test_any_key_comes_back_from_the_text(place: IRModule, key: str) -> None:
+    array = np.arange(100, dtype=np.float32)
+    pool: dict[str, np.ndarray] = {}
+
+    op = constant(array, pool, key)
+    again = IRModule.parse(f"func.func @f() {{ {op}\n return }}")
+
+    read = again.function("f").entry_block.operations[0]
+    assert isinstance(read, ConstantOp)
+    assert op.key == read.key == key
+    assert read.array(pool) is array
+
+
+def test_a_key_that_is_taken_gets_a_number(place: IRModule) -> None:
+    pool = {"w": np.zeros(1), "w.1": np.zeros(1)}
+
+    op = constant(np.arange(100), pool, "w")
+
+    assert op.key == "w.2"
+    assert op.array(pool)[99] == 99
+
+
+def test_brackets_in_strings_and_comments_are_not_nesting() -> None:
+    brackets = "([{<" * MAX_NESTING
+    text = (
+        f'module attributes {{relax.a = "{brackets}\\"{brackets}"}} {{}} // {brackets}'
+    )
+
+    assert "\\22" in str(IRModule.parse(text))
+    with pytest.raises(IRError, match=f"nested deeper than {MAX_NESTING} levels"):
+        IRModule.parse("module { " + "[" * (MAX_NESTING + 1))
+    with pytest.raises(IRError, match="nested deeper"):
+        IRModule.parse(f'"\n{brackets}"')
