@@ -4,7 +4,7 @@ BIN := .venv/bin
 BUILD := build
 
 .DEFAULT_GOAL := help
-.PHONY: help env run test pytest mutants native lint format irdl golden clean
+.PHONY: help env run test pytest mutants native lint format irdl golden docs clean
 
 help:  ## This list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -50,6 +50,9 @@ irdl: env  ## Write the dialects as files for stock mlir-opt
 
 golden: env  ## Write the tables that tests compare with
 	$(BIN)/python -m tests.golden.kinds
+
+docs: env  ## Write the list of operators that are covered
+	$(BIN)/python -m docs.generate
 
 clean:  ## Remove what was built, but not .venv
 	rm -rf $(BUILD) dist relax_mlir/runtime/librelax_mlir_rt.so

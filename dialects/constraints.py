@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Literal
 
-from relax_mlir.dialects import dims, symbols
+from relax_mlir.dialects import dim_bounds, dims, symbols
 from relax_mlir.dialects.dims import Dim
 
 __all__ = [
@@ -56,14 +56,14 @@ class Constraint:
         """Whether it holds for all values of the symbols, as far as can be told."""
         if self.relation == "==":
             return symbols.is_known_equal(self.lhs, self.rhs)
-        return dims.is_known_le(self.rhs, self.lhs)
+        return dim_bounds.is_known_le(self.rhs, self.lhs)
 
     @property
     def is_impossible(self) -> bool:
         """Whether it holds for no values of the symbols, as far as can be told."""
         if self.relation == "==":
             return symbols.is_known_unequal(self.lhs, self.rhs)
-        return dims.is_known_le(self.lhs + 1, self.rhs)
+        return dim_bounds.is_known_le(self.lhs + 1, self.rhs)
 
     def substituted(self, values: Mapping[str, Dim]) -> "Constraint":
         """It, with sizes in place of symbols."""
@@ -117,7 +117,7 @@ def require_at_least(a: Dim, least: Dim) -> None:
     Raises:
         ValueError: it surely is.
     """
-    if dims.is_known_le(a + 1, least):
+    if dim_bounds.is_known_le(a + 1, least):
         raise ValueError(f"size is too small: expected at least `{least}`, got `{a}`")
     terms = a.terms if isinstance(a, dims.Expr) else ()
     constant = sum(factor for monomial, factor in terms if not monomial)
@@ -164,6 +164,6 @@ def _solved(constraint: Constraint, order: Sequence[str]) -> dict[str, Dim] | No
         if not isinstance(factor, int) or name in symbols.symbols_of(offset):
             continue
         value, rest = dims.divide(-offset, factor) if factor else (0, 1)
-        if rest == 0 and not dims.is_known_le(value, -1):
+        if rest == 0 and not dim_bounds.is_known_le(value, -1):
             return {name: value}
     return None

@@ -208,6 +208,8 @@ _RULES: dict[str, dict[int, OnnxRule]] = {}
 def onnx_rule(name: str, *, since: int) -> Callable[[OnnxRule], OnnxRule]:
     """Register how ONNX operator ``name`` (``domain::name`` outside ai.onnx) is imported.
 
+    In a class it stands below ``@staticmethod``.
+
     A rule returns a value, or a list of them where the node has several outputs (None, or
     nothing, for those that ``wanted`` does not ask for). An array stands for a constant.
     It raises ``ValueError`` for a node that is wrong, ``NotImplementedError`` for one that
@@ -222,12 +224,11 @@ def onnx_rule(name: str, *, since: int) -> Callable[[OnnxRule], OnnxRule]:
     """
 
     def register(rule: OnnxRule) -> OnnxRule:
-        function = rule.__func__ if isinstance(rule, staticmethod) else rule
         versions = _RULES.setdefault(name, {})
         if since in versions:
             raise ValueError(f"two rules for ONNX `{name}` since opset {since}")
-        versions[since] = function
-        return staticmethod(function)
+        versions[since] = rule
+        return rule
 
     return register
 

@@ -1,7 +1,8 @@
 """Pure shape arithmetic: what each operator does to shapes, symbolic sizes included.
 
 A shape is a tuple of ``Dim``: plain integers >= 0, or symbolic expressions (``dims``).
-The names of ``dims`` and ``symbols`` that operators need can be imported from here.
+The names of ``dims``, ``symbols`` and ``window_shapes`` that operators need can be
+imported from here.
 
 Where a number meets an expression and both must be the same size, the result is the
 number: the expression is *constrained* to it (``constraints``), which the runtime checks,
@@ -12,7 +13,7 @@ for to make them so.
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 from relax_mlir.dialects.constraints import (
     Constraint,
@@ -23,14 +24,13 @@ from relax_mlir.dialects.constraints import (
     require_equal,
     solve,
 )
+from relax_mlir.dialects.dim_bounds import bounds, is_known_le
 from relax_mlir.dialects.dims import (
     Dim,
     Expr,
-    bounds,
     ceildiv,
     divide,
     floordiv,
-    is_known_le,
     maximum,
     minimum,
     mod,
@@ -49,6 +49,12 @@ from relax_mlir.dialects.symbols import (
     substitute,
     symbols_of,
 )
+from relax_mlir.dialects.window_shapes import (
+    auto_pad,
+    conv_output,
+    conv_transpose_output,
+    pool_output,
+)
 
 __all__ = [
     "Dim",
@@ -59,6 +65,7 @@ __all__ = [
     "bind_shape",
     "bounds",
     "broadcast",
+    "broadcast_into",
     "ceildiv",
     "check_axis",
     "concat",
@@ -86,6 +93,7 @@ __all__ = [
     "reduced",
     "require_at_least",
     "require_equal",
+    "require_sizes",
     "reshape",
     "slice_begin",
     "sliced",
@@ -98,7 +106,6 @@ __all__ = [
 ]
 
 Shape: TypeAlias = tuple[Dim, ...]
-AutoPad: TypeAlias = Literal["SAME_UPPER", "SAME_LOWER", "VALID"]
 
 _BEYOND = (
     2**31 - 1
@@ -108,6 +115,19 @@ _BEYOND = (
 def format_shape(shape: Iterable[Dim]) -> str:
     """A shape as error messages show it: ``[2, n + 1]``."""
     return f"[{', '.join(map(str, shape))}]"
+
+
+def require_sizes(shape: Iterable[Dim]) -> None:
+    """Assume that every size is 0 or more, as those that are data may not be.
+
+    Raises:
+        ValueError: one is surely negative.
+    """
+    dims = tuple(shape)
+    if any(is_known_le(dim, -1) for dim in dims):
+        raise ValueError(f"sizes are negative: got {format_shape(dims)}")
+    for dim in dims:
+        require_at_least(dim, 0)
 
 
 def product(dims: Iterable[Dim]) -> Dim:
@@ -185,6 +205,32 @@ def _stretched(dims: Sequence[Dim]) -> Dim:
         else:
             result = unify(result, dim)
     return result
+
+
+def broadcast_into(shape: Sequence[Dim], *others: Sequence[Dim]) -> Shape:
+    """``shape``, to which all ``others`` stretch and which none of them stretches.
+
+    A size of another is 1 or the size of ``shape`` at its place: a number is assumed for
+    an expression, so the result may have numbers where ``shape`` has none.
+
+    Raises:
+        ValueError: a size is neither, or is not known to be.
+    """
+    result = list(shape)
+    for other in others:
+        offset = len(result) - len(other)
+        try:
+            if offset < 0:
+                raise ValueError(
+                    f"expected rank {len(shape)} at most, got {len(other)}"
+                )
+            for axis, dim in enumerate(other, start=offset):
+                if dim != 1:
+                    result[axis] = unify(result[axis], dim)
+        except ValueError as error:
+            given, into = format_shape(other), format_shape(shape)
+            raise ValueError(f"cannot broadcast {given} to {into}: {error}") from None
+    return tuple(result)
 
 
 def _numbers_first(dims: Iterable[Dim]) -> list[Dim]:
@@ -399,7 +445,7 @@ def split_sizes(dim: Dim, parts: int | Sequence[Dim]) -> Shape:
     """The sizes of the parts; a number of parts makes all equal but a smaller last.
 
     Raises:
-        ValueError: the parts do not add up to ``dim``, or the last would be negative.
+        ValueError: the parts do not add up to ``dim``, or one would be negative.
 
     Source: ONNX Split-18.
     """
@@ -408,6 +454,7 @@ def split_sizes(dim: Dim, parts: int | Sequence[Dim]) -> Shape:
         if is_known_unequal(total, dim):
             raise ValueError(f"split does not add up: expected `{dim}`, got `{total}`")
         require_equal(dim, total)
+        require_sizes(parts)
         return tuple(parts)
     if parts < 1:
         raise ValueError(f"number of parts is wrong: expected 1 or more, got {parts}")
@@ -442,114 +489,3 @@ def pad_shape(shape: Sequence[Dim], pads: Sequence[Dim]) -> Shape:
     for dim in result:
         require_at_least(dim, 0)
     return result
-
-
-def conv_output(
-    size: Dim, kernel: Dim, stride: int, dilation: int, pad_begin: Dim, pad_end: Dim
-) -> Dim:
-    """The number of windows of ``kernel`` elements in the padded input.
-
-    A symbolic input is constrained to be no smaller than the window.
-
-    Raises:
-        ValueError: a stride or dilation is below 1, or the window does not fit.
-
-    Source: ONNX Conv-11.
-    """
-    window = _window(kernel, stride, dilation)
-    return floordiv(_spare(pad_begin + size + pad_end, window), stride) + 1
-
-
-def pool_output(
-    size: Dim,
-    kernel: Dim,
-    stride: int,
-    dilation: int,
-    pad_begin: Dim,
-    pad_end: Dim,
-    ceil_mode: bool,
-) -> Dim:
-    """The number of pooling windows; with ``ceil_mode`` the last may overhang the end.
-
-    Such a window must start inside the input or the padding before it.
-
-    Raises:
-        ValueError: a stride or dilation is below 1, or the window does not fit.
-
-    Source: ONNX MaxPool-22 and AveragePool-22; earlier versions do not say.
-    """
-    if not ceil_mode:
-        return conv_output(size, kernel, stride, dilation, pad_begin, pad_end)
-    window = _window(kernel, stride, dilation)
-    windows = ceildiv(_spare(pad_begin + size + pad_end, window), stride) + 1
-    return minimum(windows, ceildiv(pad_begin + size, stride))
-
-
-def conv_transpose_output(
-    size: Dim,
-    kernel: Dim,
-    stride: int,
-    dilation: int,
-    pads: tuple[Dim, Dim],
-    output_padding: int,
-) -> Dim:
-    """The size of which a convolution, and ``output_padding`` dropped, makes ``size``.
-
-    Raises:
-        ValueError: a stride or dilation is below 1, or the pads remove everything.
-
-    Source: ONNX ConvTranspose-11.
-    """
-    window = _window(kernel, stride, dilation)
-    result = stride * (size - 1) + output_padding + window - pads[0] - pads[1]
-    if isinstance(result, int) and result < 0:
-        raise ValueError(
-            f"pads remove too much: expected 0 or more elements, got {result}"
-        )
-    require_at_least(result, 0)
-    return result
-
-
-def auto_pad(
-    size: Dim, kernel: Dim, stride: int, dilation: int, mode: AutoPad
-) -> tuple[Dim, Dim]:
-    """Padding that gives ``ceildiv(size, stride)`` windows; none for VALID.
-
-    An odd element of padding goes to the end (SAME_UPPER) or the beginning
-    (SAME_LOWER).
-
-    Raises:
-        ValueError: ``mode`` is none of the three, or a stride or dilation is below 1.
-
-    Source: ONNX Conv-11, ``auto_pad``.
-    """
-    window = _window(kernel, stride, dilation)
-    if mode == "VALID":
-        return 0, 0
-    total = maximum(0, (ceildiv(size, stride) - 1) * stride + window - size)
-    less = floordiv(total, 2)
-    if mode == "SAME_UPPER":
-        return less, total - less
-    if mode == "SAME_LOWER":
-        return total - less, less
-    raise ValueError(
-        f"bad auto_pad: expected SAME_UPPER, SAME_LOWER or VALID, got {mode!r}"
-    )
-
-
-def _window(kernel: Dim, stride: int, dilation: int) -> Dim:
-    """The number of elements from the first to the last that one window reads."""
-    if stride < 1 or dilation < 1:
-        got = f"{stride} and {dilation}"
-        raise ValueError(f"bad stride or dilation: expected 1 or more, got {got}")
-    return dilation * (kernel - 1) + 1
-
-
-def _spare(padded: Dim, window: Dim) -> Dim:
-    spare = padded - window
-    if is_known_le(spare, -1):
-        raise ValueError(
-            f"window does not fit: expected {window} elements, got {padded}"
-        )
-    require_at_least(padded, window)
-    return spare

@@ -5,8 +5,9 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 
-from relax_mlir.dialects import dims
-from relax_mlir.dialects.dims import Atom, Dim, Expr
+from relax_mlir.dialects import dim_bounds, dims
+from relax_mlir.dialects.dims import Dim, Expr
+from relax_mlir.dialects.monomials import Atom
 
 # Text comes from model files: it must neither hang the parser nor overflow its stack.
 _MAX_CHARACTERS = 10_000
@@ -249,7 +250,7 @@ def _largest_number(dim: Expr) -> int:
 
 def is_known_equal(a: Dim, b: Dim) -> bool:
     """Whether ``a`` equals ``b`` for all symbol values; False says nothing."""
-    return a == b or dims.bounds(a - b) == (0, 0)
+    return a == b or dim_bounds.bounds(a - b) == (0, 0)
 
 
 def is_known_unequal(a: Dim, b: Dim) -> bool:
@@ -257,7 +258,7 @@ def is_known_unequal(a: Dim, b: Dim) -> bool:
     difference = a - b
     if isinstance(difference, int):
         return difference != 0
-    low, high = dims.bounds(difference)
+    low, high = dim_bounds.bounds(difference)
     if (low is not None and low > 0) or (high is not None and high < 0):
         return True
     factors = [factor for monomial, factor in difference.terms if monomial]
@@ -291,7 +292,7 @@ def bind(pattern: Dim, value: Dim, known: Mapping[str, Dim]) -> dict[str, Dim] |
     if factor == 0:
         raise ValueError(f"cannot solve `{pattern}` = `{value}` for `{unknown[0]}`")
     quotient, rest = dims.divide(value - offset, factor)
-    if rest != 0 or dims.is_known_le(quotient, -1):
+    if rest != 0 or dim_bounds.is_known_le(quotient, -1):
         return None
     return {**known, unknown[0]: quotient}
 

@@ -1,15 +1,24 @@
 """Index expressions read back from the IR."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 from mlir import ir
+from mlir.dialects import func
 
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.shapes import Dim, Expr
 
-__all__ = ["Linear", "buffer_sizes", "constant_of", "is_size_arithmetic", "linear_in"]
+__all__ = [
+    "Linear",
+    "buffer_sizes",
+    "constant_of",
+    "dims_in",
+    "is_size_arithmetic",
+    "linear_in",
+]
 
 
 @dataclass(frozen=True)
@@ -110,23 +119,41 @@ def _known_sizes(
     attrs: Sequence[Any],  # Any: dictionaries
 ) -> dict[Dim, ir.Value]:
     """Symbols, and what is computed of them at the very beginning of a function."""
-    found: dict[Dim, ir.Value] = {
-        shapes.symbol(a["tir.symbol"].value): value
+    leading = takewhile(is_size_arithmetic, block.operations)
+    found: dict[Dim, ir.Value] = {}
+    for value, dim in _dims(block, attrs, leading).items():
+        if isinstance(dim, Expr):
+            found.setdefault(dim, value)
+    return found
+
+
+def dims_in(function: func.FuncOp) -> dict[ir.Value, Dim]:
+    """What the symbols of a tensor program, and values computed of them, are as sizes."""
+    if "arg_attrs" not in function.attributes:
+        return {}
+    block = function.entry_block
+    sizes = filter(is_size_arithmetic, block.operations)
+    return _dims(block, list(function.attributes["arg_attrs"]), sizes)
+
+
+def _dims(
+    block: ir.Block,
+    attrs: Sequence[Any],  # Any: dictionaries
+    operations: Iterable[ir.OpView],
+) -> dict[ir.Value, Dim]:
+    dims: dict[ir.Value, Dim] = {
+        value: shapes.symbol(a["tir.symbol"].value)
         for a, value in zip(attrs, block.arguments, strict=True)
         if "tir.symbol" in a
     }
-    dims: dict[ir.Value, Dim] = {value: dim for dim, value in found.items()}
-    for op in block.operations:
-        if not is_size_arithmetic(op):
-            break
+    for op in operations:
         result = op.results[0]
         constant = constant_of(result)
         if constant is not None:
             dims[result] = constant
         elif all(v in dims for v in op.operands):
             dims[result] = _DIMS[op.operation.name](*(dims[v] for v in op.operands))
-            found.setdefault(dims[result], result)
-    return found
+    return dims
 
 
 def is_size_arithmetic(op: ir.OpView) -> bool:

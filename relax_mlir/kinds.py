@@ -8,7 +8,7 @@ from mlir.dialects import func
 from relax_mlir.dialects.tir import BlockOp
 from relax_mlir.indexing import Linear, linear_in
 
-__all__ = ["Kind", "kind_of"]
+__all__ = ["Kind", "kind_of", "writes_in_parts"]
 
 
 class Kind(IntEnum):
@@ -29,23 +29,35 @@ class Kind(IntEnum):
 def kind_of(function: func.FuncOp) -> Kind:
     """The kind of a tensor program.
 
-    One block without reduce axes is elementwise, broadcast or injective, by how it reads.
-    One block with reduce axes, after any injective ones, is a reduction if it reads every
-    element once; it is out-fusable if it sums products of two buffers (a contraction) or
-    reads windows that overlap. Anything else is opaque.
+    Blocks without reduce axes are elementwise, broadcast or injective, by how they read.
+    One block with reduce axes, perhaps with injective ones before it and broadcasts of
+    its result, but not of its input, after it, is a reduction if it reads every element once; it is out-fusable
+    if it sums products of two buffers (a contraction) or reads windows that overlap.
+    Anything else is opaque.
     """
     blocks = [o for o in function.entry_block.operations if isinstance(o, BlockOp)]
     if not blocks or any(b.bindings for b in blocks) or _has_other_statements(function):
         return Kind.OPAQUE
-    *before, last = blocks
-    if any("R" in b.kinds.value or not _stores_plainly(b) for b in before):
+    sums = [i for i, b in enumerate(blocks) if "R" in b.kinds.value]
+    if len(sums) > 1 or not all(map(_stores_plainly, blocks)):
         return Kind.OPAQUE
-    if not _stores_plainly(last):
+    if not sums:
+        return max(map(_read_kind, blocks)) if _is_chain(blocks) else Kind.INJECTIVE
+    before, total, after = blocks[: sums[0]], blocks[sums[0]], blocks[sums[0] + 1 :]
+    if any(_read_kind(b) > Kind.BROADCAST for b in after):
         return Kind.OPAQUE
-    if "R" in last.kinds.value:
-        is_plain = not before and _reads_single_axes(last) and not _is_contraction(last)
-        return Kind.REDUCTION if is_plain else Kind.OUT_FUSABLE
-    return Kind.INJECTIVE if before else _read_kind(last)
+    summed = _buffers(total, "memref.load") - _buffers(total, "memref.store")
+    if any(summed & _buffers(b, "memref.load") for b in after):
+        return Kind.OPAQUE  # the input is read once more
+    is_plain = not before and _reads_single_axes(total) and not _is_contraction(total)
+    return Kind.REDUCTION if is_plain else Kind.OUT_FUSABLE
+
+
+def writes_in_parts(function: func.FuncOp) -> bool:
+    """Whether a tensor program without sums writes its result elsewhere than at the axes."""
+    blocks = [o for o in function.entry_block.operations if isinstance(o, BlockOp)]
+    is_map = not any("R" in b.kinds.value for b in blocks)
+    return is_map and all(map(_stores_plainly, blocks)) and not _is_chain(blocks)
 
 
 def _has_other_statements(function: func.FuncOp) -> bool:
@@ -72,6 +84,20 @@ def _stores_plainly(block: BlockOp) -> bool:
     return all(
         linear_in(i, _axes(block)) is not None for i in list(stores[0].operands)[2:]
     )
+
+
+def _buffers(block: BlockOp, name: str) -> set[ir.Value]:
+    """The buffers that the loads or stores of a block touch."""
+    place = 1 if name == "memref.store" else 0
+    return {o.operands[place] for o in _operations(block, name)}
+
+
+def _is_chain(blocks: list[BlockOp]) -> bool:
+    """Whether every block writes a buffer of its own, each element at the axes."""
+    stores = [store for b in blocks for store in _operations(b, "memref.store")]
+    axes = [list(b.body.blocks[0].arguments) for b in blocks]
+    in_place = all(list(s.operands)[2:] == a for s, a in zip(stores, axes, strict=True))
+    return in_place and len({s.operands[1] for s in stores}) == len(blocks)
 
 
 def _read_kind(block: BlockOp) -> Kind:
@@ -109,14 +135,8 @@ def _access_kind(forms: "list[Linear | None]", rank: int) -> Kind:
     is_subset = all(
         s is not None or f == Linear({}, 0) for s, f in zip(singles, forms, strict=True)
     )
-    in_place = all(
-        s - (rank - len(forms)) == i for i, s in enumerate(singles) if s is not None
-    )
-    return (
-        Kind.BROADCAST
-        if is_subset and in_place and used == sorted(used)
-        else Kind.INJECTIVE
-    )
+    is_in_order = used == sorted(set(used))
+    return Kind.BROADCAST if is_subset and is_in_order else Kind.INJECTIVE
 
 
 def _is_contraction(block: BlockOp) -> bool:

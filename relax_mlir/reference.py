@@ -30,7 +30,13 @@ def run(module: IRModule, *inputs: np.ndarray) -> tuple[np.ndarray, ...]:
 def trace(
     module: IRModule, *inputs: np.ndarray
 ) -> "Iterator[tuple[ir.OpView, tuple[np.ndarray, ...]]]":
-    """Every operation of ``main`` with the values it computes; the return comes last."""
+    """Every operation of ``main`` with the values it computes; the return comes last.
+
+    Raises:
+        ValueError: a wrong number of inputs, or one of a size that does not fit.
+        UnsupportedError: an operation has no numpy definition.
+        RelaxError: an operation cannot compute on these values.
+    """
     function = module.function("main")
     parameters = list(function.entry_block.arguments)
     if len(parameters) != len(inputs):
@@ -87,6 +93,9 @@ def evaluate(
     Args:
         operands: arrays; a list of arrays for a tuple.
         sizes: values of the symbols that attributes mention.
+
+    Raises:
+        RelaxError: its ``reference`` failed.
     """
     attrs = {n: _concrete(v, sizes) for n, v in op.python_attrs().items()}
     try:

@@ -1,7 +1,7 @@
 """What passes are made of: the pass class, patterns, and safe replacement.
 
-Only this module erases and replaces operations: MLIR's C++ ends the process when an
-operation with uses is erased.
+Passes and schedule rules erase and replace operations through this module alone: MLIR's
+C++ ends the process when an operation with uses is erased.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -12,7 +12,17 @@ from mlir import ir
 
 from relax_mlir.module import IRModule
 
-__all__ = ["Pass", "erase", "erase_dead", "pattern", "replace", "rewrite_greedily"]
+__all__ = [
+    "Pass",
+    "clone",
+    "erase",
+    "erase_dead",
+    "has_uses",
+    "pattern",
+    "replace",
+    "rewrite_greedily",
+    "walk",
+]
 
 
 @dataclass(frozen=True)
@@ -118,6 +128,27 @@ def erase(op: ir.OpView | ir.Operation) -> None:
     if any(has_uses(result) for result in op.results):
         raise ValueError(f"`{op.operation.name}` is still used")
     op.operation.erase()
+
+
+def clone(op: ir.OpView, mapping: dict[ir.Value, ir.Value]) -> None:
+    """Copy an operation to the insertion point.
+
+    Operands, those of operations inside it too, are replaced as ``mapping`` says, which
+    then learns what the results became.
+    """
+    copy = op.operation.clone()
+    _substitute(copy, mapping)
+    mapping.update(zip(op.results, copy.results, strict=True))
+
+
+def _substitute(op: ir.Operation, mapping: dict[ir.Value, ir.Value]) -> None:
+    for i, operand in enumerate(op.operands):
+        if operand in mapping:
+            op.operands[i] = mapping[operand]
+    for region in op.regions:
+        for block in region.blocks:
+            for inner in block.operations:
+                _substitute(inner.operation, mapping)
 
 
 def has_uses(value: ir.Value) -> bool:

@@ -1,25 +1,28 @@
 """Compare what a module computes before and after every pass."""
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from mlir import ir
 
-from relax_mlir import reference
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.dtypes import DType
-from relax_mlir.errors import UnsupportedError, VerificationError
+from relax_mlir.errors import RelaxError, VerificationError
 from relax_mlir.module import IRModule
+from relax_mlir.passes.relax.bind_sizes import BindSizes, constraints_of
 from relax_mlir.pipeline import Instrument, Step
 
 __all__ = [
     "ValueCheck",
     "difference",
-    "first_values",
+    "fitting_inputs",
     "random_array",
     "random_inputs",
 ]
+
+_MOST = 1000  # that is tried for a size
 
 Run = Callable[..., tuple[np.ndarray, ...]]
 
@@ -29,9 +32,11 @@ class ValueCheck(Instrument):
     """Runs the module after every pass and names the first that changes its results.
 
     Args:
-        run: runs a module from any level.
+        run: runs a module from any level, with as few other passes as there can be: what
+            they do wrong would be blamed on the first.
         inputs: what to run it on.
         expected: what the module computed before the first pass.
+        route: names of the passes that ``run`` takes a module through.
         tolerance: largest difference, relative to the scale of an output; a pass may
             change the order of a sum.
     """
@@ -39,6 +44,7 @@ class ValueCheck(Instrument):
     run: Run
     inputs: Sequence[np.ndarray]
     expected: Sequence[np.ndarray]
+    route: Callable[[IRModule], Sequence[str]]
     tolerance: float = 1e-4
     checked: list[str] = field(default_factory=list)
 
@@ -56,9 +62,15 @@ class ValueCheck(Instrument):
             if error > self.tolerance:
                 raise VerificationError(
                     f"{step}: changes output {number}: expected a difference of at most "
-                    f"{self.tolerance:g} of its scale, got {error:.3g}"
+                    f"{self.tolerance:g} of its scale, got {error:.3g}{self._others(module)}"
                 )
         self.checked.append(step.name)
+
+    def _others(self, module: IRModule) -> str:
+        names = ", ".join(f"`{name}`" for name in self.route(module))
+        return f". Or one of those is wrong that run it from there: {names}" * bool(
+            names
+        )
 
 
 def difference(actual: np.ndarray, expected: np.ndarray) -> float:
@@ -77,14 +89,32 @@ def difference(actual: np.ndarray, expected: np.ndarray) -> float:
     return float(np.abs(ours[finite] - theirs[finite]).max()) / scale
 
 
-def first_values(
-    module: IRModule, run: Run, inputs: Sequence[np.ndarray]
-) -> tuple[np.ndarray, ...]:
-    """What the module computes by its definition; compiled where it has none."""
-    try:
-        return reference.run(module, *inputs)
-    except UnsupportedError:
-        return run(module, *inputs)
+def fitting_inputs(module: IRModule) -> list[np.ndarray]:
+    """Random inputs of small sizes that all operations of ``main`` accept.
+
+    Raises:
+        RelaxError: no such sizes were found.
+    """
+    bound = module.clone()
+    with module.context, ir.Location.unknown():
+        BindSizes().run(bound)
+    return random_inputs(bound, sizes=_fitting_sizes(bound))
+
+
+def _fitting_sizes(module: IRModule) -> dict[str, int]:
+    checks = constraints_of(module)
+    types = module.function("main").type.inputs
+    dims = [d for t in types for d in tensors.shape_of(t)]
+    names = list(dict.fromkeys(n for d in dims for n in shapes.symbols_of(d)))
+    steps = [1, 0] if len(names) > 1 else [0]
+    for first, step in itertools.product(range(3, _MOST), steps):
+        sizes = {name: first + step * i for i, name in enumerate(names)}
+        if all(c.substituted(sizes).is_certain for c in checks):
+            return sizes
+    listed = ", ".join(f"`{c}`" for c in checks)
+    raise RelaxError(
+        f"`main`: no sizes below {_MOST} were found that fit {listed}. Hint: give inputs."
+    )
 
 
 def random_inputs(

@@ -1,5 +1,6 @@
 """Compiled kernels on disk: found again, and never trusted when anything is off."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,8 +9,9 @@ import pytest
 
 import relax_mlir
 from models import fashion_mlp
+from relax_mlir.errors import RelaxError
 from relax_mlir.runtime import objects
-from relax_mlir.runtime.object_cache import ObjectCache
+from relax_mlir.runtime.object_cache import ObjectCache, cache_limit_bytes
 
 
 def test_an_entry_is_found_again(tmp_path: Path) -> None:
@@ -60,6 +62,100 @@ def test_a_folder_that_cannot_be_written_keeps_nothing(tmp_path: Path) -> None:
     cache = ObjectCache(tmp_path / "file")
     cache.store("a", b"code")
     assert cache.load("a") is None
+
+
+def key(number: int, end: str = "") -> str:
+    """A name like those that the compiler gives."""
+    return f"{number:0{64 - len(end)}x}{end}"
+
+
+def fill(folder: Path, count: int) -> None:
+    """Entries of 1,000 bytes, of which number 0 is the oldest."""
+    for number in range(count):
+        ObjectCache(folder, 1 << 30).store(key(number), b"x" * 948)
+        path = folder / f"{key(number)}.o"
+        os.utime(path, (number, number))
+        assert path.stat().st_size == 1000
+
+
+def kept(folder: Path) -> list[int]:
+    return sorted(int(path.stem, 16) for path in folder.glob("*.o"))
+
+
+def test_what_was_not_used_for_longest_goes_when_it_is_too_much(tmp_path: Path) -> None:
+    fill(tmp_path, 8)
+    cache = ObjectCache(tmp_path, 8000)
+    assert cache.load(key(1)) is not None  # now it was used last
+
+    cache.store(key(8), b"x" * 948)
+
+    assert kept(tmp_path) == [1, 4, 5, 6, 7, 8]
+    assert cache.size().size_bytes == 6000
+
+
+def test_nothing_goes_before_it_is_too_much(tmp_path: Path) -> None:
+    fill(tmp_path, 7)
+
+    ObjectCache(tmp_path, 8000).store(key(8), b"x" * 948)
+
+    assert kept(tmp_path) == [0, 1, 2, 3, 4, 5, 6, 8]
+
+
+def test_small_kernels_are_looked_through_now_and_then(tmp_path: Path) -> None:
+    fill(tmp_path, 4)
+    cache = ObjectCache(tmp_path, 3200)
+
+    cache.store(key(9, end="01"), b"tiny")
+    assert len(kept(tmp_path)) == 5
+    cache.store(key(9, end="00"), b"tiny")
+    assert cache.size().size_bytes <= 2400
+
+
+def test_what_is_not_ours_stays(tmp_path: Path) -> None:
+    fill(tmp_path, 3)
+    for name in ("mine.o", f"{key(7)}.obj", f"{key(8)}.o.bak"):
+        (tmp_path / name).write_bytes(b"x" * 4000)
+
+    ObjectCache(tmp_path, 0).store(key(9), b"x")
+
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted(
+        ["mine.o", f"{key(7)}.obj", f"{key(8)}.o.bak"]
+    )
+
+
+def test_clearing_removes_all_entries_and_tells_what_they_were(tmp_path: Path) -> None:
+    fill(tmp_path, 3)
+    (tmp_path / "mine.o").write_text("mine")
+
+    removed = ObjectCache(tmp_path).clear()
+
+    assert (removed.kernels, removed.size_bytes) == (3, 3000)
+    assert [p.name for p in tmp_path.iterdir()] == ["mine.o"]
+
+
+def test_a_folder_that_is_not_there_is_empty(tmp_path: Path) -> None:
+    cache = ObjectCache(tmp_path / "none")
+    assert cache.size() == cache.clear()
+    assert cache.size().kernels == 0
+    assert not (tmp_path / "none").exists()
+
+
+def test_the_environment_says_how_much_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RELAX_MLIR_CACHE_BYTES", raising=False)
+    assert cache_limit_bytes() == 1 << 30
+    monkeypatch.setenv("RELAX_MLIR_CACHE_BYTES", "5000")
+    assert ObjectCache(Path("unused")).limit_bytes == 5000
+    assert ObjectCache(Path("unused"), 7).limit_bytes == 7
+
+
+@pytest.mark.parametrize("text", ["1G", "-1", "1e9", "\u00b2"])
+def test_other_limits_than_bytes_are_refused(
+    monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    monkeypatch.setenv("RELAX_MLIR_CACHE_BYTES", text)
+
+    with pytest.raises(RelaxError, match=f"`RELAX_MLIR_CACHE_BYTES`.*got `{text}`"):
+        cache_limit_bytes()
 
 
 def test_a_second_compile_builds_nothing(

@@ -3,69 +3,16 @@
 An operator's class is ``relax.AddOp`` from here, or from its family's module.
 """
 
-from relax_mlir.dialects.relax import (
-    activation,
-    arg_reduce,
-    arithmetic,
-    bitwise,
-    cast,
-    compare,
-    conv,
-    conv_transpose,
-    cumulative,
-    exponential,
-    global_pool,
-    indexing,
-    instance_norm,
-    layer_norm,
-    local_norm,
-    log_reduce,
-    matmul,
-    movement,
-    norm,
-    padding,
-    pool,
-    rectifier,
-    reduce,
-    resize,
-    scatter,
-    slicing,
-    trigonometry,
-)
+from importlib import import_module
+from pkgutil import iter_modules
+
 from relax_mlir.dialects.relax.core import Relax, RelaxOperation, relax_ops
 
-__all__ = [
-    "Relax",
-    "RelaxOperation",
-    "activation",
-    "arg_reduce",
-    "arithmetic",
-    "bitwise",
-    "cast",
-    "compare",
-    "conv",
-    "conv_transpose",
-    "cumulative",
-    "exponential",
-    "global_pool",
-    "indexing",
-    "instance_norm",
-    "layer_norm",
-    "local_norm",
-    "log_reduce",
-    "matmul",
-    "movement",
-    "norm",
-    "padding",
-    "pool",
-    "rectifier",
-    "reduce",
-    "relax_ops",
-    "resize",
-    "scatter",
-    "slicing",
-    "trigonometry",
-]
+__all__ = ["Relax", "RelaxOperation", "relax_ops"]
+
+# A family of operators joins the dialect when it is imported, and is found by being here.
+for _module in iter_modules(__path__):
+    import_module(f"{__name__}.{_module.name}")
 
 
 def __getattr__(name: str) -> type[RelaxOperation]:

@@ -56,6 +56,7 @@ class HardSigmoidOp(FloatUnaryOp, name="hard_sigmoid"):
     def scalar(self, b: Builder, v: Scalar) -> Scalar:
         return (v * self.alpha.value + self.beta.value).maximum(0).minimum(1)
 
+    @staticmethod
     @onnx_rule("HardSigmoid", since=6)
     def from_onnx(node: OnnxNode) -> ir.Value:
         alpha, beta = node.attr("alpha", 0.2), node.attr("beta", 0.5)
@@ -99,6 +100,7 @@ class SiluOp(FloatUnaryOp, name="silu"):
     def scalar(self, b: Builder, v: Scalar) -> Scalar:
         return v * (1.0 / (1.0 + b.math("exp", v * -self.alpha.value)))
 
+    @staticmethod
     @onnx_rule("Swish", since=24)
     def from_onnx(node: OnnxNode) -> ir.Value:
         return SiluOp(node.input(0), alpha=node.attr("alpha", 1.0)).y
@@ -202,6 +204,7 @@ class GeluOp(FloatUnaryOp, name="gelu"):
             return v * 0.5 * (b.math("tanh", inner) + 1.0)
         return v * 0.5 * (b.math("erf", v * sqrt(0.5)) + 1.0)
 
+    @staticmethod
     @onnx_rule("Gelu", since=20)
     def from_onnx(node: OnnxNode) -> ir.Value:
         return GeluOp(node.input(0), approximate=node.attr("approximate", "none")).y

@@ -239,6 +239,7 @@ class ModOp(BinaryOp, name="mod"):
         differ = (rest < 0) ^ (v < 0)
         return b.select(rest.not_equal(0) & differ, rest + v, rest)
 
+    @staticmethod
     @onnx_rule("Mod", since=10)
     def from_onnx(node: OnnxNode) -> ir.Value:
         fmod = bool(node.attr("fmod", 0))

@@ -114,6 +114,7 @@ class BitShiftOp(BitwiseOp, name="bit_shift"):
     def scalar(self, b: Builder, u: Scalar, v: Scalar) -> Scalar:
         return u << v if self.direction.value == "left" else u >> v
 
+    @staticmethod
     @onnx_rule("BitShift", since=11)
     def from_onnx(node: OnnxNode) -> ir.Value:
         direction = node.attr("direction").lower()

@@ -92,10 +92,12 @@ class CastOp(Relax.Operation, name="cast"):
         out = tensors.dtype_of(self.y)
         return b.map(lambda v: b.cast(v, out), self.x, dtype=out, name="cast")
 
+    @staticmethod
     @onnx_rule("Cast", since=6)
     def from_onnx(node: OnnxNode) -> ir.Value:
         return CastOp(node.input(0), dtype=_onnx_type(node.attr("to"))).y
 
+    @staticmethod
     @onnx_rule("CastLike", since=15)
     def from_onnx_like(node: OnnxNode) -> ir.Value:
         return CastOp(node.input(0), dtype=tensors.dtype_of(node.input(1))).y
@@ -147,6 +149,7 @@ class BitcastOp(Relax.Operation, name="bitcast"):
         convert = b.cast if has_bool else b.bitcast
         return b.map(lambda v: convert(v, out), self.x, dtype=out, name="bitcast")
 
+    @staticmethod
     @onnx_rule("BitCast", since=26)
     def from_onnx(node: OnnxNode) -> ir.Value:
         return BitcastOp(node.input(0), dtype=_onnx_type(node.attr("to"))).y

@@ -182,6 +182,7 @@ class IsInfOp(FloatTestOp, name="is_inf"):
             found = found | v.equal(np.inf)
         return found
 
+    @staticmethod
     @onnx_rule("IsInf", since=10)
     def from_onnx(node: OnnxNode) -> ir.Value:
         signs = ("detect_negative", "detect_positive")

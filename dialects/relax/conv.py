@@ -3,18 +3,15 @@
 from collections.abc import Sequence
 
 import numpy as np
-from mlir import ir
 from mlir.ir import DenseI64ArrayAttr, IntegerAttr, RankedTensorType
 
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.ext import Operand, Result
-from relax_mlir.dialects.hooks import Case, OnnxNode, onnx_rule
-from relax_mlir.dialects.relax.arithmetic import AddOp
+from relax_mlir.dialects.hooks import Case
 from relax_mlir.dialects.relax.channels import Channels, Point
 from relax_mlir.dialects.relax.core import Relax
-from relax_mlir.dialects.relax.movement import ReshapeOp
 from relax_mlir.dialects.relax.padding import read_padded
-from relax_mlir.dialects.relax.windows import Window, onnx_window, taps
+from relax_mlir.dialects.relax.windows import Window, taps
 from relax_mlir.dialects.shapes import Shape
 from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
 
@@ -127,14 +124,6 @@ class ConvOp(Relax.Operation, name="conv"):
 
         return channels.reduce(b, window.kernel, body, "conv")
 
-    @onnx_rule("Conv", since=1)
-    def from_onnx(node: OnnxNode) -> ir.Value:
-        weight = node.input(1)
-        kernel = tensors.shape_of(weight)[2:]
-        x, attrs = onnx_window(node, node.input(0), kernel, fill=0.0)
-        y = ConvOp(x, weight, groups=node.attr("group", 1), **attrs).y
-        return with_bias(node, y)
-
 
 def conv_shape(x: RankedTensorType, weight: RankedTensorType) -> Shape:
     """The shape of x, checked against the weight's rank and type."""
@@ -167,13 +156,3 @@ def _zero_padded(b: Builder, x: Buffer, window: Window) -> Buffer:
         return read_padded(b, x, where, padded, b.constant(0, x.dtype))
 
     return b.compute(shape, body, x.dtype, "pad")
-
-
-def with_bias(node: OnnxNode, y: ir.Value) -> ir.Value:
-    """``y``, plus the third input along the channels if there is one."""
-    bias = node.optional(2)
-    if bias is None:
-        return y
-    rank = RankedTensorType(y.type).rank
-    wide = ReshapeOp(bias, shape=(1, tensors.shape_of(y)[1], *[1] * (rank - 2))).y
-    return AddOp(y, wide).z

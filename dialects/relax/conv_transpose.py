@@ -5,14 +5,13 @@ from functools import reduce
 from operator import and_
 
 import numpy as np
-from mlir import ir
 from mlir.ir import DenseI64ArrayAttr, IntegerAttr, RankedTensorType
 
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.ext import Operand, Result
-from relax_mlir.dialects.hooks import Case, OnnxNode, onnx_rule
+from relax_mlir.dialects.hooks import Case
 from relax_mlir.dialects.relax.channels import Channels, Point
-from relax_mlir.dialects.relax.conv import conv_shape, grouped, with_bias
+from relax_mlir.dialects.relax.conv import conv_shape, grouped
 from relax_mlir.dialects.relax.core import Relax
 from relax_mlir.dialects.relax.windows import Window
 from relax_mlir.dialects.shapes import Dim
@@ -133,23 +132,6 @@ class ConvTransposeOp(Relax.Operation, name="conv_transpose"):
         channels = Channels(groups, inputs, weight.shape[1])
         return channels.reduce(b, window.kernel, body, "conv_transpose")
 
-    @onnx_rule("ConvTranspose", since=1)
-    def from_onnx(node: OnnxNode) -> ir.Value:
-        x, weight = node.input(0), node.input(1)
-        kernel = tensors.shape_of(weight)[2:]
-        ones = [1] * len(kernel)
-        attrs = {name: node.attr(name, ones) for name in ("strides", "dilations")}
-        pads, output_padding = _onnx_transposed_pads(node, kernel, **attrs)
-        y = ConvTransposeOp(
-            x,
-            weight,
-            pads=pads,
-            output_padding=output_padding,
-            groups=node.attr("group", 1),
-            **attrs,
-        ).y
-        return with_bias(node, y)
-
 
 def _transposed_sizes(
     sizes: Sequence[Dim], window: Window, output_padding: Sequence[int]
@@ -207,45 +189,3 @@ def _flipped(b: Builder, weight: Buffer) -> Buffer:
         return weight[(*axes[:2], *taps)]
 
     return b.compute(weight.shape, body, weight.dtype, "flip")
-
-
-def _onnx_transposed_pads(
-    node: OnnxNode,
-    kernel: Sequence[Dim],
-    strides: Sequence[int],
-    dilations: Sequence[int],
-) -> tuple[list[int], list[int]]:
-    """``pads`` and ``output_padding``, from ``output_shape`` or ``auto_pad`` if given."""
-    rank = len(kernel)
-    extra = list(node.attr("output_padding", [0] * rank))
-    mode = node.attr("auto_pad", "NOTSET")
-    sizes = tensors.shape_of(node.input(0))[2:]
-    if mode.startswith("SAME"):
-        asked = [dim * stride for dim, stride in zip(sizes, strides, strict=True)]
-    elif "output_shape" in node.attrs:
-        asked = list(node.attr("output_shape"))[-rank:]
-    else:
-        zeros = [0] * (2 * rank)
-        return list(zeros if mode == "VALID" else node.attr("pads", zeros)), extra
-    before, after = [0] * rank, [0] * rank
-    for axis in range(rank):
-        whole = shapes.conv_transpose_output(
-            sizes[axis],
-            kernel[axis],
-            strides[axis],
-            dilations[axis],
-            (0, 0),
-            extra[axis],
-        )
-        total = whole - asked[axis]
-        if not isinstance(total, int):
-            raise ValueError(
-                f"`auto_pad` of symbolic sizes {shapes.format_shape(sizes)}"
-            )
-        less = max(0, total) // 2
-        more = max(0, total) - less
-        before[axis], after[axis] = (
-            (less, more) if mode == "SAME_UPPER" else (more, less)
-        )
-        extra[axis] += max(0, -total)
-    return before + after, extra

@@ -37,6 +37,7 @@ class RelaxOperation(Operation):
 
     cases: ClassVar[Sequence[Case]] = ()
     tolerance: ClassVar[float] = 1e-5  # of f32 results, relative to their scale
+    is_pure: ClassVar[bool] = True  # it does nothing but compute its results
 
     def __init_subclass__(
         cls,
@@ -281,6 +282,8 @@ class CallDpsPackedOp(Relax.Operation, name="call_dps_packed"):
     Attributes:
         callee: name of a tvm-ffi global function.
     """
+
+    is_pure = False
 
     args: Operand[TupleType]
     result: Result[ir.Type]

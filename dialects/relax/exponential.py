@@ -3,13 +3,11 @@
 from math import erf
 
 import numpy as np
-from mlir import ir
 from mlir.ir import RankedTensorType
 
 from relax_mlir.dialects import tensors
 from relax_mlir.dialects.dtypes import dtype
-from relax_mlir.dialects.hooks import Case, EdgeCase, OnnxNode, onnx_rule
-from relax_mlir.dialects.relax.arithmetic import MultiplyOp
+from relax_mlir.dialects.hooks import Case, EdgeCase
 from relax_mlir.dialects.relax.elementwise import (
     BinaryOp,
     FloatUnaryOp,
@@ -131,17 +129,6 @@ class PowerOp(BinaryOp, name="power"):
         is_wide = u.dtype.is_integer or v.dtype == _F64
         type_ = _F64 if is_wide else u.dtype
         return b.math("powf", b.cast(u, type_), b.cast(v, type_))
-
-    @onnx_rule("Pow", since=7)
-    def from_onnx(node: OnnxNode) -> ir.Value:
-        base, exponent = node.input(0), node.input(1)
-        known = node.constants(exponent)
-        if known is not None and known.shape in ((), (1,)):
-            if known.item() == 2:  # what a normalisation spelled out is made of
-                return MultiplyOp(base, base).z
-            if known.item() == 3:
-                return MultiplyOp(MultiplyOp(base, base).z, base).z
-        return PowerOp(base, exponent).z
 
 
 def _power_of_integers(x: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -118,6 +118,7 @@ class GlobalLpPoolOp(GlobalPoolOp, name="global_lp_pool"):
             lambda v: b.cast(root(b, v, p), dtype), total, dtype=dtype, name="root"
         )
 
+    @staticmethod
     @onnx_rule("GlobalLpPool", since=1)
     def from_onnx(node: OnnxNode) -> ir.Value:
         return GlobalLpPoolOp(node.input(0), p=int(node.attr("p", 2))).y

@@ -30,13 +30,13 @@ def check_indices(indices: RankedTensorType) -> None:
 
 
 def check_not_empty(size: Dim, indices: Sequence[Dim]) -> None:
-    """An axis without elements has none to pick.
+    """An axis without elements has none to pick or to update.
 
     Raises:
         ValueError: ``size`` is 0, and there are indices.
     """
     if size == 0 and 0 not in indices:
-        raise ValueError("cannot pick from an axis of size 0")
+        raise ValueError("an axis of size 0 has no elements: expected no indices")
     shapes.require_at_least(size, shapes.minimum(1, shapes.product(indices)))
 
 
@@ -130,6 +130,7 @@ class TakeOp(Relax.Operation, name="take"):
 
         return b.compute(shape, body, type_, "take")
 
+    @staticmethod
     @onnx_rule("Gather", since=1)
     def from_onnx(node: OnnxNode) -> ir.Value:
         return TakeOp(node.input(0), node.input(1), axis=node.attr("axis", 0)).y
@@ -188,6 +189,7 @@ class GatherElementsOp(Relax.Operation, name="gather_elements"):
 
         return b.compute(shape, body, type_, "gather_elements")
 
+    @staticmethod
     @onnx_rule("GatherElements", since=11)
     def from_onnx(node: OnnxNode) -> ir.Value:
         axis = node.attr("axis", 0)
@@ -279,6 +281,7 @@ class GatherNdOp(Relax.Operation, name="gather_nd"):
 
         return b.compute(shape, body, type_, "gather_nd")
 
+    @staticmethod
     @onnx_rule("GatherND", since=11)
     def from_onnx(node: OnnxNode) -> ir.Value:
         first = node.attr("batch_dims", 0)
@@ -344,6 +347,7 @@ class OneHotOp(Relax.Operation, name="one_hot"):
     ) -> RankedTensorType:
         if tensors.shape_of(values) != (2,):
             raise ValueError(f"values must be [off, on], got {values}")
+        shapes.require_sizes(depth)
         shape = tensors.shape_of(indices)
         axis = shapes.check_axis(axis, len(shape) + 1)
         return tensors.tensor_type(
@@ -374,6 +378,7 @@ class OneHotOp(Relax.Operation, name="one_hot"):
 
         return b.compute(shape, body, type_, "one_hot")
 
+    @staticmethod
     @onnx_rule("OneHot", since=9)
     def from_onnx(node: OnnxNode) -> ir.Value:
         known = node.constant_or_none(1)
@@ -416,6 +421,7 @@ class ArangeOp(Relax.Operation, name="arange"):
     ) -> RankedTensorType:
         if len(start) != 1 or len(size) != 1:
             raise ValueError(f"expected one start and one size, got {start} and {size}")
+        shapes.require_sizes(size)
         return tensors.tensor_type(tuple(size), dtype)
 
     @staticmethod
@@ -433,18 +439,3 @@ class ArangeOp(Relax.Operation, name="arange"):
             return (axis * attrs["step"] + start).to_scalar(type_)
 
         return b.compute(shape, body, type_, "arange")
-
-    @onnx_rule("Range", since=11)
-    def from_onnx(node: OnnxNode) -> ir.Value:
-        known = [node.constant_or_none(i) for i in range(3)]
-        arrays = [array for array in known if array is not None]
-        if len(arrays) == 3:
-            begin, end, by = (array.item() for array in arrays)
-            return node.constant(np.arange(begin, end, by).astype(arrays[0].dtype))
-        (start,), (limit,), (step,) = (node.dims(i) for i in range(3))
-        if not isinstance(step, int) or step == 0:
-            raise ValueError(f"the step must be a number other than 0, got `{step}`")
-        way = 1 if step > 0 else -1
-        size = shapes.maximum(0, shapes.ceildiv(way * (limit - start), way * step))
-        type_ = tensors.dtype_of(node.input(0))
-        return ArangeOp(start=(start,), size=(size,), step=step, dtype=type_).y

@@ -14,6 +14,7 @@ from relax_mlir.dialects.relax.elementwise import computed_wide, require, wide_t
 from relax_mlir.dialects.relax.moments import normalized, statistics
 from relax_mlir.dialects.relax.norm import check_channels
 from relax_mlir.dialects.relax.reduce import element_count
+from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
 
 
@@ -85,6 +86,7 @@ class InstanceNormOp(Relax.Operation, name="instance_norm"):
 
         return b.compute(x.shape, body, x.dtype, "instance_norm")
 
+    @staticmethod
     @onnx_rule("InstanceNormalization", since=6)
     def from_onnx(node: OnnxNode) -> ir.Value:
         inputs = [node.input(i) for i in range(3)]
@@ -131,19 +133,20 @@ class GroupNormOp(Relax.Operation, name="group_norm"):
         num_groups: int,
         epsilon: float = 1e-5,
     ) -> RankedTensorType:
-        require("f", x)
-        shape = tensors.shape_of(x)
-        channels = shape[1] if len(shape) > 1 else None
+        shape = list(tensors.shape_of(x))
+        for operand in (x, scale, bias):
+            require("f", operand)
+        if len(shape) < 2:
+            raise ValueError(f"x must be [n, c, ...], got {shapes.format_shape(shape)}")
+        for operand in (scale, bias):
+            shape[1] = _channels(shape[1], tensors.shape_of(operand), num_groups)
+        channels = shape[1]
         if not isinstance(channels, int) or num_groups < 1 or channels % num_groups:
             raise ValueError(
-                f"cannot group the channels of {shapes.format_shape(shape)} by {num_groups}"
+                f"cannot make {num_groups} groups of `{channels}` channels. Hint: their "
+                "number must be known, and a multiple of that of the groups"
             )
-        for operand in (scale, bias):
-            require("f", operand)
-            if tensors.shape_of(operand) not in ((channels,), (num_groups,)):
-                given = shapes.format_shape(tensors.shape_of(operand))
-                raise ValueError(f"expected a number per channel or group, got {given}")
-        return x
+        return tensors.tensor_type(shape, tensors.dtype_of(x))
 
     @staticmethod
     @computed_wide
@@ -168,7 +171,7 @@ class GroupNormOp(Relax.Operation, name="group_norm"):
         """All blocks run over image and group first."""
         x, scale, bias = b.inputs
         wide, epsilon = wide_type(x.dtype), self.epsilon.value
-        n, channels, *image = x.shape
+        n, channels, *image = b.results[0][0]  # where infer says how many channels
         groups = self.num_groups.value
         assert isinstance(channels, int)  # infer said so
         size = channels // groups
@@ -185,7 +188,7 @@ class GroupNormOp(Relax.Operation, name="group_norm"):
             return difference * difference
 
         def per_channel(buffer: Buffer, g: Index, j: Index) -> Scalar:
-            is_grouped = buffer.shape != (channels,)
+            is_grouped = buffer.shape == (groups,)
             return b.cast(buffer[g if is_grouped else g * size + j], wide)
 
         def inverse(total: Scalar) -> Scalar:
@@ -204,7 +207,7 @@ class GroupNormOp(Relax.Operation, name="group_norm"):
             wide,
             "scale",
         )
-        out = b.alloc(x.shape, x.dtype)
+        out = b.alloc((n, channels, *image), x.dtype)
 
         def normalize(i: Index, g: Index, j: Index, *rest: Index) -> None:
             y = centred(i, g, j, *rest) * scales[i, g, j] + per_channel(bias, g, j)
@@ -214,6 +217,7 @@ class GroupNormOp(Relax.Operation, name="group_norm"):
         b.block("group_norm", extents, "S" * len(extents), normalize)
         return out
 
+    @staticmethod
     @onnx_rule("GroupNormalization", since=18)
     def from_onnx(node: OnnxNode) -> ir.Value:
         return GroupNormOp(
@@ -221,6 +225,18 @@ class GroupNormOp(Relax.Operation, name="group_norm"):
             num_groups=node.attr("num_groups"),
             epsilon=node.attr("epsilon", 1e-5),
         ).y
+
+
+def _channels(channels: Dim, given: Sequence[Dim], num_groups: int) -> Dim:
+    """The number of channels, next to the shape of a scale or a bias.
+
+    Raises:
+        ValueError: it has no number per channel, and none per group either.
+    """
+    if len(given) != 1:
+        got = shapes.format_shape(given)
+        raise ValueError(f"expected a number per channel or group, got {got}")
+    return channels if given[0] == num_groups else shapes.unify(channels, given[0])
 
 
 class MeanVarianceNormOp(Relax.Operation, name="mean_variance_norm"):
@@ -272,6 +288,7 @@ class MeanVarianceNormOp(Relax.Operation, name="mean_variance_norm"):
             name="mean_variance_norm",
         )
 
+    @staticmethod
     @onnx_rule("MeanVarianceNormalization", since=9)
     def from_onnx(node: OnnxNode) -> ir.Value:
         return MeanVarianceNormOp(node.input(0), axes=node.attr("axes", [0, 2, 3])).y

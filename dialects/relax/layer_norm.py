@@ -5,11 +5,8 @@ from mlir import ir
 from mlir.ir import FloatAttr, IntegerAttr, RankedTensorType
 
 from relax_mlir.dialects import shapes, tensors
-from relax_mlir.dialects.dtypes import dtype
 from relax_mlir.dialects.ext import Operand, Result
 from relax_mlir.dialects.hooks import Case, OnnxNode, onnx_rule
-from relax_mlir.dialects.relax.arithmetic import AddOp, MultiplyOp, SubtractOp
-from relax_mlir.dialects.relax.cast import CastOp
 from relax_mlir.dialects.relax.core import Relax
 from relax_mlir.dialects.relax.elementwise import (
     computed_wide,
@@ -17,12 +14,9 @@ from relax_mlir.dialects.relax.elementwise import (
     wide_type,
     widened,
 )
-from relax_mlir.dialects.relax.exponential import RsqrtOp
 from relax_mlir.dialects.relax.moments import normalized, statistics
-from relax_mlir.dialects.relax.reduce import ReduceMeanOp, element_count
+from relax_mlir.dialects.relax.reduce import element_count
 from relax_mlir.dialects.tir import Buffer, Builder, Scalar
-
-_F32 = dtype("float32")
 
 
 class LayerNormOp(Relax.Operation, name="layer_norm"):
@@ -66,10 +60,8 @@ class LayerNormOp(Relax.Operation, name="layer_norm"):
         axis: int = -1,
         epsilon: float = 1e-5,
     ) -> RankedTensorType:
-        require("f", x)
         shapes.check_axis(axis, len(tensors.shape_of(x)))
-        _check_broadcast(x, scale, bias)
-        return x
+        return tensors.tensor_type(_shape(x, scale, bias), tensors.dtype_of(x))
 
     @staticmethod
     @computed_wide
@@ -94,40 +86,12 @@ class LayerNormOp(Relax.Operation, name="layer_norm"):
         operands = (x, mean, factor, scale, bias)
         return b.map(element, *operands, dtype=x.dtype, name="layer_norm")
 
-    @onnx_rule("LayerNormalization", since=17)
-    def from_onnx(node: OnnxNode) -> "list[ir.Value | None]":
-        x, scale, bias = node.input(0), node.input(1), node.optional(2)
-        axis, epsilon = node.attr("axis", -1), node.attr("epsilon", 1e-5)
-        if bias is None:
-            bias = node.constant(np.zeros((), tensors.dtype_of(scale).numpy))
-        y = LayerNormOp(x, scale, bias, axis=axis, epsilon=epsilon).y
-        if not any(node.wanted[1:]):
-            return [y]
-        return [y, *_onnx_statistics(node, x, axis, epsilon)]
 
-
-def _check_broadcast(x: RankedTensorType, *operands: RankedTensorType) -> None:
-    shape = tensors.shape_of(x)
-    for operand in operands:
+def _shape(x: RankedTensorType, *operands: RankedTensorType) -> shapes.Shape:
+    """The shape of x, to which the operands broadcast; all are floats."""
+    for operand in (x, *operands):
         require("f", operand)
-        found = tensors.shape_of(operand)
-        if shapes.broadcast(shape, found) != shape:
-            given, into = map(shapes.format_shape, (found, shape))
-            raise ValueError(f"scale or bias {given} does not broadcast to {into}")
-
-
-def _onnx_statistics(
-    node: OnnxNode, x: ir.Value, axis: int, epsilon: float
-) -> list[ir.Value]:
-    """The mean and the inverse deviation in f32, which few models ask for."""
-    wide = CastOp(x, dtype=_F32).y
-    rank = len(tensors.shape_of(x))
-    axes = range(shapes.check_axis(axis, rank), rank)
-    mean = ReduceMeanOp(wide, axes=axes).y
-    centred = SubtractOp(wide, mean).z
-    variance = ReduceMeanOp(MultiplyOp(centred, centred).z, axes=axes).y
-    shift = node.constant(np.array(epsilon, np.float32))
-    return [mean, RsqrtOp(AddOp(variance, shift).z).y]
+    return shapes.broadcast_into(*map(tensors.shape_of, (x, *operands)))
 
 
 class RmsNormOp(Relax.Operation, name="rms_norm"):
@@ -170,10 +134,8 @@ class RmsNormOp(Relax.Operation, name="rms_norm"):
         axis: int = -1,
         epsilon: float = 1e-5,
     ) -> RankedTensorType:
-        require("f", x)
         shapes.check_axis(axis, len(tensors.shape_of(x)))
-        _check_broadcast(x, scale)
-        return tensors.tensor_type(tensors.shape_of(x), tensors.dtype_of(scale))
+        return tensors.tensor_type(_shape(x, scale), tensors.dtype_of(scale))
 
     @staticmethod
     def reference(
@@ -211,6 +173,7 @@ class RmsNormOp(Relax.Operation, name="rms_norm"):
             name="rms_norm",
         )
 
+    @staticmethod
     @onnx_rule("RMSNormalization", since=23)
     def from_onnx(node: OnnxNode) -> ir.Value:
         axis, epsilon = node.attr("axis", -1), node.attr("epsilon", 1e-5)

@@ -96,6 +96,7 @@ class LocalResponseNormOp(Relax.Operation, name="local_response_norm"):
 
         return b.map(divide, x, total, dtype=x.dtype, name="local_response_norm")
 
+    @staticmethod
     @onnx_rule("LRN", since=1)
     def from_onnx(node: OnnxNode) -> ir.Value:
         return LocalResponseNormOp(
@@ -159,6 +160,7 @@ class LpNormalizeOp(AxisOp, name="lp_normalize"):
             name="lp_normalize",
         )
 
+    @staticmethod
     @onnx_rule("LpNormalization", since=1)
     def from_onnx(node: OnnxNode) -> ir.Value:
         return LpNormalizeOp(

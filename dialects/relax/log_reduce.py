@@ -1,39 +1,59 @@
 """Reductions of which the logarithm is taken."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
-from mlir.ir import RankedTensorType
 
-from relax_mlir.dialects import shapes
+from relax_mlir.dialects import dtypes, shapes
+from relax_mlir.dialects.dtypes import DType, dtype
 from relax_mlir.dialects.hooks import Case
-from relax_mlir.dialects.relax.elementwise import computed_wide, require, wide_type
-from relax_mlir.dialects.relax.reduce import (
-    FLOAT_CASES,
-    ReduceOp,
-    reduced_type,
-    reduction,
-    sum_of,
-)
+from relax_mlir.dialects.relax.cast import CastOp
+from relax_mlir.dialects.relax.elementwise import wide_type
+from relax_mlir.dialects.relax.reduce import FLOAT_CASES, ReduceOp
 from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
+
+_INTEGERS = (
+    Case((3, 71, "int32"), axes=(1,), low=0, high=9),
+    Case((3, 5, "int64"), axes=(0,), low=1, high=2**40, keepdims=False),
+    Case((3, 0, "int32"), axes=(1,)),
+    Case((3, 9, "uint32"), axes=(1,), high=9),
+)
+
+
+def _type(type_: DType) -> DType:
+    """The type in which logarithms of sums are computed: f64 for integers."""
+    return dtype("float64") if type_.is_integer else wide_type(type_)
+
+
+def _in_wide_type(
+    function: Callable[[np.ndarray, tuple[int, ...], bool], np.ndarray],
+) -> Callable[..., np.ndarray]:
+    """A reference computed in the type for that."""
+
+    def reference(x: np.ndarray, axes: Sequence[int], keepdims: bool) -> np.ndarray:
+        own = dtypes.from_numpy(x.dtype)
+        with np.errstate(all="ignore"):
+            result = function(x.astype(_type(own).numpy), tuple(axes), keepdims)
+            return CastOp.reference(np.asarray(result), own)
+
+    return reference
 
 
 class ReduceLogSumOp(ReduceOp, name="reduce_log_sum", onnx=("ReduceLogSum", 1)):
-    """The logarithm of the sum; -inf of none."""
+    """The logarithm of the sum; -inf of none.
 
-    cases = FLOAT_CASES
+    Integers are computed in f64 and cast back, so it is their lowest number of none.
+    """
 
-    @staticmethod
-    def infer(
-        x: RankedTensorType, axes: Sequence[int], keepdims: bool = True
-    ) -> RankedTensorType:
-        return reduced_type(x, axes, keepdims, require("f", x))
+    cases = (*FLOAT_CASES, *_INTEGERS)
 
     @staticmethod
-    @reduction
-    def reference(x: np.ndarray, **where: Any) -> np.ndarray:
-        return np.log(sum_of(x, **where))
+    @_in_wide_type
+    def reference(x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> np.ndarray:
+        return np.log(x.sum(axes, keepdims=keepdims))
+
+    def wide(self, type_: DType) -> DType:
+        return _type(type_)
 
     def after(self, b: Builder, total: Scalar) -> Scalar:
         return b.math("log", total)
@@ -45,20 +65,19 @@ class ReduceLogSumExpOp(
     """The logarithm of the sum of exponentials; -inf of none.
 
     The largest element is taken out first if it is finite, so nothing overflows.
+    Integers are computed in f64 and cast back, so it is their lowest number of none.
     """
 
-    cases = (*FLOAT_CASES, Case((3, 71), axes=(1,), low=-200.0, high=200.0))
+    cases = (
+        *FLOAT_CASES,
+        *_INTEGERS,
+        Case((3, 71), axes=(1,), low=-200.0, high=200.0),
+        Case((3, 7, "int64"), axes=(1,), low=-900, high=900),
+    )
 
     @staticmethod
-    def infer(
-        x: RankedTensorType, axes: Sequence[int], keepdims: bool = True
-    ) -> RankedTensorType:
-        return reduced_type(x, axes, keepdims, require("f", x))
-
-    @staticmethod
-    @computed_wide
-    def reference(x: np.ndarray, axes: Sequence[int], keepdims: bool) -> np.ndarray:
-        axes = tuple(axes)
+    @_in_wide_type
+    def reference(x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> np.ndarray:
         top = np.max(x, axis=axes, keepdims=True, initial=-np.inf)
         shift = np.where(np.isfinite(top), top, 0)
         total = np.exp(x - shift).sum(axes, keepdims=True)
@@ -69,8 +88,10 @@ class ReduceLogSumExpOp(
         """Two reductions, with keepdims; a map that may drop the axes."""
         x = b.buffer(self.x)
         axes = shapes.normalize_axes(self.axes, x.rank)
-        wide = wide_type(x.dtype)
-        top = b.reduce("max", x, axes, fn=b.wide, dtype=wide, name="max")
+        wide = _type(x.dtype)
+        top = b.reduce(
+            "max", x, axes, fn=lambda v: b.cast(v, wide), dtype=wide, name="max"
+        )
         zero_unless_finite = b.map(
             lambda t: b.select(b.math("absf", t) < np.inf, t, b.constant(0, wide)),
             top,
@@ -80,7 +101,7 @@ class ReduceLogSumExpOp(
             "add",
             [x, zero_unless_finite],
             axes,
-            fn=lambda v, s: b.math("exp", b.wide(v) - s),
+            fn=lambda v, s: b.math("exp", b.cast(v, wide) - s),
             dtype=wide,
             name="sum",
         )

@@ -76,6 +76,7 @@ class MatmulOp(Relax.Operation, name="matmul"):
         inner = shapes.unify(x.shape[-1], y.shape[-2] if has_column else y.shape[0])
         return b.reduce_over("add", shape, [inner], body, dtype, "matmul")
 
+    @staticmethod
     @onnx_rule("MatMul", since=1)
     def from_onnx(node: OnnxNode) -> ir.Value:
         return MatmulOp(node.input(0), node.input(1)).z

@@ -42,6 +42,7 @@ class ReshapeOp(Relax.Operation, name="reshape"):
                 f"cannot reshape {shapes.dims_to_text(old)} to {shapes.dims_to_text(shape)}"
             )
         shapes.require_equal(shapes.product(old), shapes.product(shape))
+        shapes.require_sizes(shape)
         return tensors.tensor_type(shape, tensors.dtype_of(x))
 
     @staticmethod
@@ -64,6 +65,7 @@ class ReshapeOp(Relax.Operation, name="reshape"):
 
         return b.compute(shape, body, dtype, "reshape")
 
+    @staticmethod
     @onnx_rule("Reshape", since=5)
     def from_onnx(node: OnnxNode) -> ir.Value:
         x = node.input(0)
@@ -105,38 +107,12 @@ class TransposeOp(Relax.Operation, name="transpose"):
 
         return b.compute(shape, body, dtype, "transpose")
 
+    @staticmethod
     @onnx_rule("Transpose", since=1)
     def from_onnx(node: OnnxNode) -> ir.Value:
         x = node.input(0)
         backwards = list(reversed(range(RankedTensorType(x.type).rank)))
         return TransposeOp(x, permutation=node.attr("perm", backwards)).y
-
-
-@onnx_rule("DepthToSpace", since=1)
-def depth_to_space_from_onnx(node: OnnxNode) -> ir.Value:
-    """Blocks of channels become blocks of pixels; ``mode`` says how they are laid out."""
-    x, block = node.input(0), node.attr("blocksize")
-    n, c, h, w = tensors.shape_of(x)
-    depth = shapes.floordiv(c, block * block)
-    if node.attr("mode", "DCR") == "DCR":
-        split, permutation = (n, block, block, depth, h, w), (0, 3, 4, 1, 5, 2)
-    else:
-        split, permutation = (n, depth, block, block, h, w), (0, 1, 4, 2, 5, 3)
-    y = TransposeOp(ReshapeOp(x, shape=split).y, permutation=permutation).y
-    return ReshapeOp(y, shape=(n, depth, h * block, w * block)).y
-
-
-@onnx_rule("SpaceToDepth", since=1)
-def space_to_depth_from_onnx(node: OnnxNode) -> ir.Value:
-    """Blocks of pixels become blocks of channels; ``mode`` says how they are laid out."""
-    x, block = node.input(0), node.attr("blocksize")
-    n, c, h, w = tensors.shape_of(x)
-    height, width = (shapes.floordiv(size, block) for size in (h, w))
-    split = ReshapeOp(x, shape=(n, c, height, block, width, block)).y
-    is_block_first = node.attr("mode", "DCR") == "DCR"
-    permutation = (0, 3, 5, 1, 2, 4) if is_block_first else (0, 1, 3, 5, 2, 4)
-    y = TransposeOp(split, permutation=permutation).y
-    return ReshapeOp(y, shape=(n, c * block * block, height, width)).y
 
 
 class BroadcastToOp(Relax.Operation, name="broadcast_to"):
@@ -164,6 +140,7 @@ class BroadcastToOp(Relax.Operation, name="broadcast_to"):
     @staticmethod
     def infer(x: RankedTensorType, shape: Sequence[Dim]) -> RankedTensorType:
         old = tensors.shape_of(x)
+        shapes.require_sizes(shape)
         if shapes.broadcast(old, shape) != tuple(shape):
             raise ValueError(
                 f"cannot broadcast {shapes.format_shape(old)} to {shapes.format_shape(shape)}"
@@ -185,6 +162,7 @@ class BroadcastToOp(Relax.Operation, name="broadcast_to"):
 
         return b.compute(shape, body, dtype, "broadcast_to")
 
+    @staticmethod
     @onnx_rule("Expand", since=8)
     def from_onnx(node: OnnxNode) -> ir.Value:
         x = node.input(0)
@@ -227,8 +205,7 @@ class TileOp(Relax.Operation, name="tile"):
             raise ValueError(f"expected {len(shape)} repeats, got {len(repeats)}")
         if any(shapes.is_known_le(count, -1) for count in repeats):
             raise ValueError(f"expected repeats of 0 or more, got {list(repeats)}")
-        for count in repeats:
-            shapes.require_at_least(count, 0)
+        shapes.require_sizes(repeats)
         tiled = tuple(dim * count for dim, count in zip(shape, repeats, strict=True))
         return tensors.tensor_type(tiled, tensors.dtype_of(x))
 
@@ -248,6 +225,7 @@ class TileOp(Relax.Operation, name="tile"):
 
         return b.compute(shape, body, dtype, "tile")
 
+    @staticmethod
     @onnx_rule("Tile", since=6)
     def from_onnx(node: OnnxNode) -> ir.Value:
         return TileOp(node.input(0), repeats=node.dims(1)).y
@@ -301,6 +279,7 @@ class TriluOp(Relax.Operation, name="trilu"):
 
         return b.compute(x.shape, body, x.dtype, "trilu")
 
+    @staticmethod
     @onnx_rule("Trilu", since=14)
     def from_onnx(node: OnnxNode) -> ir.Value:
         (k,) = known_ints(node, 1) or (0,)

@@ -1,7 +1,5 @@
 """Softmax and its kin, and normalisation by known statistics."""
 
-from collections.abc import Sequence
-
 import numpy as np
 from mlir import ir
 from mlir.ir import FloatAttr, IntegerAttr, RankedTensorType
@@ -9,9 +7,7 @@ from mlir.ir import FloatAttr, IntegerAttr, RankedTensorType
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.dtypes import dtype
 from relax_mlir.dialects.ext import Operand, Result
-from relax_mlir.dialects.hooks import Case, EdgeCase, OnnxNode, onnx_rule
-from relax_mlir.dialects.relax.arithmetic import AddOp, MultiplyOp, SubtractOp
-from relax_mlir.dialects.relax.cast import CastOp
+from relax_mlir.dialects.hooks import Case, EdgeCase, OnnxNode
 from relax_mlir.dialects.relax.core import Relax
 from relax_mlir.dialects.relax.elementwise import (
     computed_wide,
@@ -19,7 +15,6 @@ from relax_mlir.dialects.relax.elementwise import (
     wide_type,
     widened,
 )
-from relax_mlir.dialects.relax.reduce import ReduceMeanOp
 from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
 
 _I64 = dtype("int64")
@@ -237,16 +232,6 @@ class BatchNormOp(Relax.Operation, name="batch_norm"):
 
         return b.compute(x.shape, body, x.dtype, "batch_norm")
 
-    @onnx_rule("BatchNormalization", since=7)
-    def from_onnx(node: OnnxNode) -> "ir.Value | Sequence[ir.Value | None]":
-        if node.attr("spatial", 1) != 1:
-            raise NotImplementedError("statistics per element are not supported")
-        inputs = [node.input(i) for i in range(5)]
-        epsilon = node.attr("epsilon", 1e-5)
-        if node.attr("training_mode", 0):
-            return _train(node, inputs, epsilon)
-        return BatchNormOp(*inputs, epsilon=epsilon).y
-
 
 def check_channels(x: RankedTensorType, *numbers: RankedTensorType) -> None:
     """Check that x is [n, c, ...] and each of ``numbers`` is [c], all of them floats.
@@ -265,33 +250,3 @@ def check_channels(x: RankedTensorType, *numbers: RankedTensorType) -> None:
             given = shapes.format_shape(found)
             raise ValueError(f"expected a number per channel, got {given}")
         shapes.unify(shape[1], found[0])
-
-
-def _train(
-    node: OnnxNode, inputs: Sequence[ir.Value], epsilon: float
-) -> "list[ir.Value | None]":
-    """Normalise by the statistics of the batch, and move the running ones towards them.
-
-    Source: ONNX BatchNormalization-15, ``training_mode``.
-    """
-    x, scale, bias, old_mean, old_var = inputs
-    type_ = tensors.dtype_of(old_mean)
-    wide = CastOp(x, dtype=type_).y
-    rank = len(tensors.shape_of(x))
-    axes = [axis for axis in range(rank) if axis != 1]
-    means = ReduceMeanOp(wide, axes=axes).y
-    centred = SubtractOp(wide, means).z
-    mean = ReduceMeanOp(wide, axes=axes, keepdims=False).y
-    squares = MultiplyOp(centred, centred).z
-    var = ReduceMeanOp(squares, axes=axes, keepdims=False).y
-    y = BatchNormOp(x, scale, bias, mean, var, epsilon=epsilon).y
-    momentum = node.attr("momentum", 0.9)
-    kept, added = (
-        node.constant(np.array(factor, type_.numpy))
-        for factor in (momentum, 1 - momentum)
-    )
-    pairs = ((old_mean, mean), (old_var, var))
-    return [
-        y,
-        *(AddOp(MultiplyOp(o, kept).z, MultiplyOp(n, added).z).z for o, n in pairs),
-    ]

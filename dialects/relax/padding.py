@@ -5,18 +5,12 @@ from functools import reduce
 from operator import and_
 
 import numpy as np
-from mlir import ir
 from mlir.ir import FloatAttr, RankedTensorType, StringAttr
 
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.ext import Attr, Operand, Result
-from relax_mlir.dialects.hooks import Case, OnnxNode, onnx_rule
+from relax_mlir.dialects.hooks import Case
 from relax_mlir.dialects.relax.core import Relax
-from relax_mlir.dialects.relax.slicing import (
-    StridedSliceOp,
-    known_ints,
-    known_or_none,
-)
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
 
@@ -114,22 +108,6 @@ class PadOp(Relax.Operation, name="pad"):
 
         return b.compute(shape, body, dtype, "pad")
 
-    @onnx_rule("Pad", since=2)
-    def from_onnx_attributes(node: OnnxNode) -> ir.Value:
-        return _pad(node, node.attr("pads"), node.attr("value", 0.0))
-
-    @onnx_rule("Pad", since=11)
-    def from_onnx(node: OnnxNode) -> ir.Value:
-        rank = RankedTensorType(node.input(0).type).rank
-        given = node.dims(1)
-        axes = known_ints(node, 3)
-        axes = list(range(rank)) if axes is None else shapes.normalize_axes(axes, rank)
-        pads: list[Dim] = [0] * (2 * rank)
-        for position, axis in enumerate(axes):
-            pads[axis], pads[rank + axis] = given[position], given[len(axes) + position]
-        value = known_or_none(node, 2)
-        return _pad(node, pads, 0.0 if value is None else float(value[0]))
-
 
 def _check_copies(shape: Sequence[Dim], pads: Sequence[Dim]) -> None:
     """A mode that copies elements needs some to copy, and cannot remove any."""
@@ -196,20 +174,3 @@ _PLACES: "dict[str, Callable[[Builder, Index, Dim, Dim], Index | int]]" = {
     "edge": _clamped,
     "wrap": _periodic,
 }
-
-
-def _pad(node: OnnxNode, pads: Sequence[Dim], value: float) -> ir.Value:
-    """Pad an input; a mode that copies elements crops first."""
-    x, mode = node.input(0), node.attr("mode", "constant")
-    if mode != "constant" and any(shapes.is_known_le(pad, -1) for pad in pads):
-        shape = tensors.shape_of(x)
-        rank = len(shape)
-        cut = [shapes.minimum(pad, 0) for pad in pads]
-        x = StridedSliceOp(
-            x,
-            begins=[-pad for pad in cut[:rank]],
-            ends=[dim + pad for dim, pad in zip(shape, cut[rank:], strict=True)],
-            strides=[1] * rank,
-        ).y
-        pads = [shapes.maximum(pad, 0) for pad in pads]
-    return PadOp(x, pads=pads, mode=mode, value=value).y

@@ -184,6 +184,7 @@ class MaxPoolOp(PoolOp, name="max_pool"):
     def legalize(self, b: Builder) -> Buffer:
         return self._reduce(b, "max", _lowest(b.results[0][1]))
 
+    @staticmethod
     @onnx_rule("MaxPool", since=1)
     def from_onnx(node: OnnxNode) -> "ir.Value | list[ir.Value]":
         x, attrs = _onnx_attrs(node, fill=_lowest(tensors.dtype_of(node.input(0))))
@@ -347,6 +348,7 @@ class AveragePoolOp(PoolOp, name="average_pool"):
             )
         return total
 
+    @staticmethod
     @onnx_rule("AveragePool", since=1)
     def from_onnx(node: OnnxNode) -> ir.Value:
         x, attrs = _onnx_attrs(node)
@@ -417,6 +419,7 @@ class LpPoolOp(PoolOp, name="lp_pool"):
             lambda v: b.cast(root(b, v, p), dtype), total, dtype=dtype, name="root"
         )
 
+    @staticmethod
     @onnx_rule("LpPool", since=1)
     def from_onnx(node: OnnxNode) -> ir.Value:
         x, attrs = _onnx_attrs(node, fill=0.0)

@@ -63,6 +63,7 @@ class LeakyReluOp(FloatUnaryOp, name="leaky_relu"):
     def scalar(self, b: Builder, v: Scalar) -> Scalar:
         return b.select(v < 0, v * self.alpha.value, v)
 
+    @staticmethod
     @onnx_rule("LeakyRelu", since=6)
     def from_onnx(node: OnnxNode) -> ir.Value:
         return LeakyReluOp(node.input(0), alpha=node.attr("alpha", 0.01)).y
@@ -89,12 +90,8 @@ class PreluOp(BinaryOp, name="prelu"):
 
     @staticmethod
     def infer(x: RankedTensorType, y: RankedTensorType) -> RankedTensorType:
-        require("fiu", x, y)
-        shape, slope = tensors.shape_of(x), tensors.shape_of(y)
-        if shapes.broadcast(shape, slope) != shape:
-            given, into = map(shapes.format_shape, (slope, shape))
-            raise ValueError(f"slope {given} does not broadcast to {into}")
-        return x
+        shape = shapes.broadcast_into(*map(tensors.shape_of, (x, y)))
+        return tensors.tensor_type(shape, require("fiu", x, y))
 
     @staticmethod
     @computed_wide
@@ -104,6 +101,7 @@ class PreluOp(BinaryOp, name="prelu"):
     def scalar(self, b: Builder, u: Scalar, v: Scalar) -> Scalar:
         return b.select(u < 0, u * v, u)
 
+    @staticmethod
     @onnx_rule("PRelu", since=7)
     def from_onnx(node: OnnxNode) -> ir.Value:
         return PreluOp(node.input(0), node.input(1)).z
@@ -128,6 +126,7 @@ class ThresholdedReluOp(FloatUnaryOp, name="thresholded_relu"):
     def scalar(self, b: Builder, v: Scalar) -> Scalar:
         return b.select(v > self.alpha.value, v, b.constant(0, v.dtype))
 
+    @staticmethod
     @onnx_rule("ThresholdedRelu", since=10)
     def from_onnx(node: OnnxNode) -> ir.Value:
         return ThresholdedReluOp(node.input(0), alpha=node.attr("alpha", 1.0)).y
@@ -165,6 +164,7 @@ class ShrinkOp(UnaryOp, name="shrink"):
         zero = b.constant(0, v.dtype)
         return b.select(v > lambd, v - bias, b.select(v < -lambd, v + bias, zero))
 
+    @staticmethod
     @onnx_rule("Shrink", since=9)
     def from_onnx(node: OnnxNode) -> ir.Value:
         bias, lambd = node.attr("bias", 0.0), node.attr("lambd", 0.5)
@@ -194,6 +194,7 @@ class EluOp(FloatUnaryOp, name="elu"):
     def scalar(self, b: Builder, v: Scalar) -> Scalar:
         return b.select(v > 0, v, _expm1(b, v) * self.alpha.value)
 
+    @staticmethod
     @onnx_rule("Elu", since=6)
     def from_onnx(node: OnnxNode) -> ir.Value:
         return EluOp(node.input(0), alpha=node.attr("alpha", 1.0)).y
@@ -237,6 +238,7 @@ class SeluOp(FloatUnaryOp, name="selu"):
         alpha, gamma = self.alpha.value, self.gamma.value
         return b.select(v > 0, v * gamma, _expm1(b, v) * (alpha * gamma))
 
+    @staticmethod
     @onnx_rule("Selu", since=6)
     def from_onnx(node: OnnxNode) -> ir.Value:
         alpha, gamma = node.attr("alpha", _SELU_ALPHA), node.attr("gamma", _SELU_GAMMA)
@@ -266,6 +268,7 @@ class CeluOp(FloatUnaryOp, name="celu"):
         alpha = self.alpha.value
         return b.select(v > 0, v, _expm1(b, v * (1 / alpha)) * alpha)
 
+    @staticmethod
     @onnx_rule("Celu", since=12)
     def from_onnx(node: OnnxNode) -> ir.Value:
         return CeluOp(node.input(0), alpha=node.attr("alpha", 1.0)).y

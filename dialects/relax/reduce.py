@@ -51,7 +51,7 @@ def _float_cases(low: float, high: float) -> tuple[Case, ...]:
 
 
 FLOAT_CASES = _float_cases(-2.0, 2.0)
-_INTEGERS = (
+INTEGER_CASES = (
     Case((3, 71, "int32"), axes=(1,), low=-9, high=9),
     Case((3, 5, "int64"), axes=(0,), low=-9, high=9, keepdims=False),
     Case((3, 0, "int32"), axes=(1,)),
@@ -76,7 +76,7 @@ class ReduceOp(Relax.Operation):
 
     kind: ClassVar[str] = "add"  # how the elements are combined
     tolerance = 1e-5  # f32 sums of up to 300 terms in another order
-    cases = (*FLOAT_CASES, *_INTEGERS)
+    cases = (*FLOAT_CASES, *INTEGER_CASES)
 
     @staticmethod
     def infer(
@@ -84,8 +84,12 @@ class ReduceOp(Relax.Operation):
     ) -> RankedTensorType:
         return reduced_type(x, axes, keepdims, require("fiu", x))
 
+    def wide(self, type_: DType) -> DType:
+        """The type that elements are combined in."""
+        return wide_type(type_)
+
     def before(self, b: Builder, v: Scalar) -> Scalar:
-        """What is done to each element first; f16 and bf16 come as f32."""
+        """What is done to each element first; it comes in the wide type."""
         return v
 
     def after(self, b: Builder, total: Scalar) -> Scalar:
@@ -95,13 +99,14 @@ class ReduceOp(Relax.Operation):
     def legalize(self, b: Builder) -> Buffer:
         """A reduction in the wide type, and a map where something is left to do."""
         x = b.buffer(self.x)
+        wide = self.wide(x.dtype)
         total = b.reduce(
             self.kind,
             x,
             tuple(self.axes),
             keepdims=self.keepdims.value,
-            fn=lambda v: self.before(b, b.wide(v)),
-            dtype=wide_type(x.dtype),
+            fn=lambda v: self.before(b, b.cast(v, wide)),
+            dtype=wide,
             name=self.OPERATION_NAME.split(".")[1],
         )
         if type(self).after is ReduceOp.after and total.dtype == x.dtype:
@@ -252,7 +257,7 @@ class ReduceProdOp(ReduceOp, name="reduce_prod", onnx=("ReduceProd", 1)):
     kind = "mul"
     cases = (
         *_float_cases(-1.03, 1.03),
-        *_INTEGERS,
+        *INTEGER_CASES,
     )  # so that 300 of them do not vanish
 
     @staticmethod

@@ -31,6 +31,7 @@ __all__ = ["ResampleOp", "ResizeTableOp"]
 _INT64, _F64 = dtypes.dtype("int64"), dtypes.dtype("float64")
 _SUPPORT = {"nearest": 0, "linear": 1, "cubic": 2}  # radius of the filter, in elements
 _ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
+_CROP = "tf_crop_and_resize"
 _COORDINATES = (
     "half_pixel",
     "half_pixel_symmetric",
@@ -38,7 +39,7 @@ _COORDINATES = (
     "align_corners",
     "asymmetric",
     "tf_half_pixel_for_nn",
-    "tf_crop_and_resize",
+    _CROP,
 )
 
 
@@ -152,7 +153,7 @@ class ResizeTableOp(Relax.Operation, name="resize_table"):
             last element stands for them.
         antialias: where the axis shrinks, stretch the filter to see all elements.
         roi: begin and end of the part to resize, from 0 to 1, for
-            ``tf_crop_and_resize``; what lies outside the axis then has no weight.
+            ``tf_crop_and_resize``; the places of what lies outside the axis are then -1.
     Shapes:
         x: read for its shape alone; places: [size, k], int64; weights: [size, k].
     Source: ONNX Resize-19; Keys, Cubic convolution interpolation, 1981.
@@ -200,7 +201,10 @@ class ResizeTableOp(Relax.Operation, name="resize_table"):
             coordinates="align_corners",
         ),
         Case((4,), axis=0, size=(2,), scale=0.6, coordinates="half_pixel_symmetric"),
-        Case((5,), axis=0, size=(6,), coordinates="tf_crop_and_resize", roi=(0.4, 1.2)),
+        *(
+            Case((5,), axis=0, size=(6,), mode=m, coordinates=_CROP, roi=(0.4, 1.2))
+            for m in _SUPPORT
+        ),
         Case((3, "float64"), axis=0, size=(0,), mode="linear"),
     )
 
@@ -219,6 +223,7 @@ class ResizeTableOp(Relax.Operation, name="resize_table"):
         roi: Sequence[float] = (0.0, 1.0),
     ) -> tuple[RankedTensorType, RankedTensorType]:
         axis = shapes.check_axis(axis, x.rank)
+        shapes.require_sizes(size)
         check_not_empty(tensors.shape_of(x)[axis], size)
         _check_name("mode", mode, tuple(_SUPPORT))
         _check_name("coordinates", coordinates, _COORDINATES)
@@ -273,9 +278,9 @@ def resize_table(
         if attrs["exclude_outside"]:
             weights = np.where((places >= 0) & (places < old), weights, 0.0)
         weights = weights / weights.sum(1, keepdims=True)
-    if attrs["coordinates"] == "tf_crop_and_resize":
-        weights = np.where((at >= 0) & (at <= old - 1), weights.T, 0.0).T
     places = places.clip(0, max(0, old - 1)).astype(np.int64)
+    if attrs["coordinates"] == _CROP:
+        places[~((at >= 0) & (at <= old - 1))] = -1
     return places, weights.astype(
         weights_dtype(dtype).numpy if dtype.is_float else "f4"
     )
@@ -323,7 +328,7 @@ def _coordinates(
         return old / 2 * (1 - new / length) + half
     if mode == "align_corners":
         return _unless_one(length, 0.0, lambda: i * (old - 1) / (length - 1))
-    if mode == "tf_crop_and_resize":
+    if mode == _CROP:
         begin, end = attrs["roi"]
         span = (end - begin) * (old - 1)
         return _unless_one(
@@ -392,22 +397,23 @@ class _TableProgram:
         return floor(at) + tap + float(self.offsets[0])
 
     def place(self, i: Index, k: Index) -> Scalar:
-        element = self.b.cast(self.element(self.coordinate(i), k), _INT64)
-        last = self.b.dim(self.old - 1)
-        return Index.from_scalar(element).minimum(last).maximum(0).to_scalar(_INT64)
+        b, at = self.b, self.coordinate(i)
+        element = Index.from_scalar(b.cast(self.element(at, k), _INT64))
+        last = b.dim(self.old - 1)
+        place = element.minimum(last).maximum(0).to_scalar(_INT64)
+        if self.attrs["coordinates"] != _CROP:
+            return place
+        inside = (at >= 0.0) & (at <= self.number(self.old - 1))
+        return b.select(inside, place, b.constant(-1, _INT64))
 
     def weight(self, i: Index, k: Index) -> Scalar:
-        b, at = self.b, self.coordinate(i)
-        weight = b.constant(1.0, _F64)
-        if self.attrs["mode"] != "nearest":
-            total = self.filtered(at, 0)
-            for other in range(1, len(self.offsets)):
-                total = total + self.filtered(at, other)
-            weight = self.filtered(at, k) / total
-        if self.attrs["coordinates"] == "tf_crop_and_resize":
-            inside = (at >= 0.0) & (at <= self.number(self.old - 1))
-            weight = b.select(inside, weight, b.constant(0.0, _F64))
-        return b.cast(weight, self.dtype)
+        if self.attrs["mode"] == "nearest":
+            return self.b.constant(1.0, self.dtype)
+        at = self.coordinate(i)
+        total = self.filtered(at, 0)
+        for other in range(1, len(self.offsets)):
+            total = total + self.filtered(at, other)
+        return self.b.cast(self.filtered(at, k) / total, self.dtype)
 
     def filtered(self, at: Scalar, k: "Index | int") -> Scalar:
         """The weight of the ``k``-th element, before all are made to add up to 1."""

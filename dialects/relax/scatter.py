@@ -12,6 +12,7 @@ from relax_mlir.dialects.hooks import Case, OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.core import Relax
 from relax_mlir.dialects.relax.indexing import (
     check_indices,
+    check_not_empty,
     check_reach,
     grid,
     known_depth,
@@ -68,6 +69,7 @@ class ScatterElementsOp(Relax.Operation, name="scatter_elements"):
             (3, 4, "int64"), (3, 4, "int64"), (3, 4, "int64"), axis=1, reduction="min"
         ),
         Case((3, 4), (0, 4, "int64"), (0, 4), axis=0),
+        Case((0, 4), (0, 4, "int64"), (0, 4), axis=0),
         Case((3, "bool"), (2, "int64"), (2, "bool"), axis=0, low=-3, high=2),
     )
 
@@ -81,7 +83,9 @@ class ScatterElementsOp(Relax.Operation, name="scatter_elements"):
     ) -> RankedTensorType:
         _check_updates(x, indices, updates, reduction)
         shape, picked = tensors.shape_of(x), tensors.shape_of(indices)
-        check_reach(shape, picked, shapes.check_axis(axis, x.rank))
+        axis = shapes.check_axis(axis, x.rank)
+        check_reach(shape, picked, axis)
+        check_not_empty(shape[axis], picked)
         _check_shape(updates, picked)
         return x
 
@@ -108,6 +112,7 @@ class ScatterElementsOp(Relax.Operation, name="scatter_elements"):
 
         return _scatter(b, place, [axis], self.reduction.value)
 
+    @staticmethod
     @onnx_rule("ScatterElements", since=11)
     def from_onnx(node: OnnxNode) -> ir.Value:
         return ScatterElementsOp(
@@ -150,6 +155,8 @@ class ScatterNdOp(Relax.Operation, name="scatter_nd"):
             (5, "int64"), (7, 1, "int64"), (7, "int64"), reduction="min", low=-5, high=4
         ),
         Case((4, 5), (0, 2, "int64"), (0,)),
+        Case((0, 5), (0, 1, "int64"), (0, 5)),
+        Case((0, 0), (3, 1, "int64"), (3, 0)),
     )
 
     @staticmethod
@@ -162,6 +169,8 @@ class ScatterNdOp(Relax.Operation, name="scatter_nd"):
         _check_updates(x, indices, updates, reduction)
         shape, (*picked, _) = tensors.shape_of(x), tensors.shape_of(indices)
         depth = known_depth(shape, tensors.shape_of(indices))
+        for size in shape[:depth]:
+            check_not_empty(size, (*picked, *shape[depth:]))
         _check_shape(updates, (*picked, *shape[depth:]))
         return x
 
@@ -194,6 +203,7 @@ class ScatterNdOp(Relax.Operation, name="scatter_nd"):
 
         return _scatter(b, place, range(depth), self.reduction.value)
 
+    @staticmethod
     @onnx_rule("ScatterND", since=11)
     def from_onnx(node: OnnxNode) -> ir.Value:
         operands = (node.input(i) for i in range(3))

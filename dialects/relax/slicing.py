@@ -92,6 +92,7 @@ class StridedSliceOp(Relax.Operation, name="strided_slice"):
 
         return b.compute(shape, body, dtype, "strided_slice")
 
+    @staticmethod
     @onnx_rule("Slice", since=1)
     def from_onnx_attributes(node: OnnxNode) -> ir.Value:
         begins, ends = node.attr("starts"), node.attr("ends")
@@ -99,6 +100,7 @@ class StridedSliceOp(Relax.Operation, name="strided_slice"):
             node.input(0), begins, ends, node.attr("axes", range(len(begins)))
         )
 
+    @staticmethod
     @onnx_rule("Slice", since=10)
     def from_onnx(node: OnnxNode) -> ir.Value:
         begins, ends = node.dims(1), node.dims(2)
@@ -141,24 +143,6 @@ def slice_axes(
         all_begins[axis], all_ends[axis] = begins[position], ends[position]
         all_strides[axis] = strides[position] if strides else 1
     return StridedSliceOp(x, begins=all_begins, ends=all_ends, strides=all_strides).y
-
-
-@onnx_rule("Split", since=1)
-def split_from_onnx(node: OnnxNode) -> list[ir.Value]:
-    """Parts along one axis: of given sizes, or equal but for a smaller last one."""
-    x = node.input(0)
-    shape = tensors.shape_of(x)
-    axis = shapes.check_axis(node.attr("axis", 0), len(shape))
-    equal = node.attr("num_outputs", len(node.wanted))
-    parts: int | Sequence[Dim] = node.attr("split", equal)
-    if len(node.inputs) > 1 and node.optional(1) is not None:
-        parts = node.dims(1)
-    begin: Dim = 0
-    results: list[ir.Value] = []
-    for size in shapes.split_sizes(shape[axis], parts):
-        results.append(slice_axes(x, [begin], [begin + size], [axis]))
-        begin = begin + size
-    return results
 
 
 class ConcatOp(Relax.Operation, name="concat"):
@@ -211,6 +195,7 @@ class ConcatOp(Relax.Operation, name="concat"):
             offset = offset + x.shape[axis]
         return out
 
+    @staticmethod
     @onnx_rule("Concat", since=4)
     def from_onnx(node: OnnxNode) -> ir.Value:
         xs = [node.input(i) for i in range(len(node.inputs))]

@@ -11,7 +11,7 @@ from mlir import ir
 from mlir.dialects import func
 
 from relax_mlir.dialects import shapes, tensors
-from relax_mlir.dialects.dtypes import DType
+from relax_mlir.dialects.dtypes import DType, dtype
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir.ops import AllocBufferOp, BlockOp
 from relax_mlir.dialects.tir.scalars import (
@@ -29,7 +29,6 @@ from relax_mlir.dialects.tir.scalars import (
 __all__ = ["Buffer", "Builder", "buffer_type"]
 
 Body = Callable[..., Scalar]
-Axis = "Index | int"
 
 # Start value and combination of every reduction; infinities become the type's limits.
 _REDUCTIONS: dict[str, tuple[float, Callable[[Scalar, Scalar], Scalar]]] = {
@@ -66,7 +65,8 @@ class Buffer:
         loaded = emit("memref.load", self.dtype.buffer_type, self.value, *values)
         if self.dtype.kind != "b":
             return Scalar(loaded, self.dtype)
-        return Scalar(emit("arith.trunci", self.dtype.scalar_type, loaded), self.dtype)
+        # Callers bring any bytes: whatever is not 0 is true, as for numpy.
+        return Scalar(loaded, dtype("int8")).not_equal(0)
 
     def store(self, value: Scalar, indices: "Sequence[Index | int]") -> None:
         """Write one element."""

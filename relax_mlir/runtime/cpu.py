@@ -152,8 +152,12 @@ def tensor_of(array: np.ndarray) -> tvm_ffi.Tensor:
     is shared, except of views with a stride that is not a multiple of the element size.
 
     Raises:
+        TypeError: The elements are not in the byte order of this machine.
         ValueError: The elements are not numbers.
     """
+    if not array.dtype.isnative:
+        order = f"expected elements in native byte order, got `{array.dtype.str}`"
+        raise TypeError(f"{order}. Hint: `array.astype({array.dtype.name!r})`.")
     item = array.dtype.itemsize
     if any(stride % item for stride in array.strides):
         array = array.copy()

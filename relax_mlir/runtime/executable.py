@@ -217,9 +217,26 @@ class Executable:
             arrays = self._in_order(arrays, named)
         arguments = [as_tensor(a) for a in arrays]
         if out is not None:
-            self._function(*arguments, *map(as_tensor, out))
+            self._call([*arguments, *self._outputs(out)])
             return tuple(out)
-        return tuple(map(cpu.array_of, self._function(*arguments)))
+        return tuple(map(cpu.array_of, self._call(arguments)))
+
+    def _call(self, arguments: Sequence[Any]) -> Any:  # Any: an array of tensors
+        try:
+            return self._function(*arguments)
+        except BufferError:  # what DLPack does not know, such as strides in bytes
+            return self._function(*map(_through_numpy, arguments))
+
+    def _outputs(self, out: Sequence[Any]) -> list[Any]:  # Any: whatever has DLPack
+        parameters = self.signature.outputs
+        if len(out) != len(parameters):
+            raise TypeError(
+                f"`main`: expected {len(parameters)} arrays in `out`, got {len(out)}"
+            )
+        return [
+            _as_output(a, f"`main`: output {n} `{p.name}`")
+            for n, (a, p) in enumerate(zip(out, parameters, strict=True))
+        ]
 
     def _in_order(
         self, arrays: Sequence[Any], named: Mapping[str, Any]
@@ -287,6 +304,30 @@ def as_tensor(array: Any) -> Any:  # Any: whatever has DLPack
             return array
         return cpu.tensor_of(array)
     return array if hasattr(array, "__dlpack__") else cpu.tensor_of(np.asarray(array))
+
+
+def _through_numpy(array: Any) -> Any:  # Any: whatever has DLPack
+    return cpu.tensor_of(array) if isinstance(array, np.ndarray) else array
+
+
+def _as_output(array: Any, where: str) -> Any:  # Any: whatever has DLPack
+    """What the native runtime writes to: the memory itself, never a copy.
+
+    Raises:
+        TypeError: it is no array.
+        ValueError: it cannot be written to.
+    """
+    if not isinstance(array, np.ndarray):
+        if hasattr(array, "__dlpack__"):
+            return array
+        raise TypeError(f"{where}: expected an array, got {type(array).__name__}")
+    if not array.flags.writeable:
+        raise ValueError(f"{where}: expected an array to write to, got a read-only one")
+    if any(stride % array.itemsize for stride in array.strides):
+        raise ValueError(
+            f"{where}: expected strides of whole elements, got {array.strides} bytes"
+        )
+    return cpu.tensor_of(array)
 
 
 def load(path: str | os.PathLike[str], *, threads: int | None = None) -> Executable:

@@ -154,6 +154,12 @@ def llvm_context(cleanup: ExitStack) -> Iterator[int]:
 
     Without a handler LLVM prints an error (an unknown instruction of inline assembly,
     say) and ends the process.
+
+    Args:
+        cleanup: Disposes of the context when it is closed.
+
+    Raises:
+        CompileError: LLVM reported errors in the meantime; with their text.
     """
     library = llvm()
     errors: list[str] = []

@@ -2,13 +2,22 @@
 
 import hashlib
 import os
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
+from relax_mlir.errors import RelaxError
 from relax_mlir.files import whole_file
 
-__all__ = ["ObjectCache", "default_cache_dir"]
+__all__ = ["CacheSize", "ObjectCache", "cache_limit_bytes", "default_cache_dir"]
 
 _MAGIC = b"relax_mlir object 2\n"
+_LIMIT_VARIABLE = "RELAX_MLIR_CACHE_BYTES"
+_LIMIT_BYTES = 1 << 30
+_ENTRY_NAME = re.compile(r"[0-9a-f]{64}\.o")
 
 
 def default_cache_dir() -> Path:
@@ -17,28 +26,71 @@ def default_cache_dir() -> Path:
     return Path(base) / "relax_mlir"
 
 
+def cache_limit_bytes() -> int:
+    """What a cache may grow to: ``RELAX_MLIR_CACHE_BYTES``, else 1 GiB.
+
+    Raises:
+        RelaxError: the variable is no number of bytes.
+    """
+    text = os.environ.get(_LIMIT_VARIABLE, "").strip()
+    if not text:
+        return _LIMIT_BYTES
+    if not text.isdecimal():
+        raise RelaxError(
+            f"environment variable `{_LIMIT_VARIABLE}`: expected a number of bytes such "
+            f"as {_LIMIT_BYTES}, got `{text}`"
+        )
+    return int(text)
+
+
+@dataclass(frozen=True)
+class CacheSize:
+    """How many kernels there are, and their bytes."""
+
+    kernels: int
+    size_bytes: int
+
+
+class _Entry(NamedTuple):
+    """A file of the cache, and when it was last stored or loaded."""
+
+    used_time_ns: int
+    size_bytes: int
+    path: str
+
+
 class ObjectCache:
     """A folder of object files.
 
     An entry carries a checksum of its key and content; a damaged one, or one that stands
-    under the name of another, counts as absent. Entries are
-    written whole or not at all, so processes may share the folder.
+    under the name of another, counts as absent. Entries are written whole or not at all,
+    so processes may share the folder.
 
     Args:
         folder: where the entries are; made when the first is stored.
+        limit_bytes: what they may take; :func:`cache_limit_bytes` by default. When they
+            take more, those that were not used for the longest time go, a quarter at once.
+            One store in 256 looks, and each of a kernel that is larger than that part of
+            the limit: reading a folder of 40,000 takes a tenth of a second and more.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, limit_bytes: int | None = None) -> None:
         self.folder = folder
+        self.limit_bytes = cache_limit_bytes() if limit_bytes is None else limit_bytes
 
     def load(self, key: str) -> bytes | None:
         """The object stored under ``key``, or None."""
+        path = self._path(key)
         try:
-            data = self._path(key).read_bytes()
+            data = path.read_bytes()
         except OSError:
             return None
         body = data[_HEADER_BYTES:]
-        return body if data[:_HEADER_BYTES] == _header(key, body) else None
+        if data[:_HEADER_BYTES] != _header(key, body):
+            return None
+        with suppress(OSError):  # somebody else's folder may be read too
+            os.utime(path)
+        return body
 
     def store(self, key: str, body: bytes) -> None:
         """Keep an object; a folder that cannot be written to keeps nothing."""
@@ -48,9 +100,56 @@ class ObjectCache:
                 path.write_bytes(_header(key, body) + body)
         except OSError:
             return
+        if key.endswith("00") or len(body) > self.limit_bytes >> 8:
+            self._trim()
+
+    def size(self) -> CacheSize:
+        """What is in the folder."""
+        return _size(self._entries())
+
+    def clear(self) -> CacheSize:
+        """Remove all entries, and nothing else from the folder; what they were.
+
+        Raises:
+            OSError: one cannot be removed.
+        """
+        entries = list(self._entries())
+        for entry in entries:
+            Path(entry.path).unlink(missing_ok=True)
+        return _size(entries)
+
+    def _trim(self) -> None:
+        """Remove the entries that were not used for the longest time, if it is too much."""
+        entries = list(self._entries())
+        total = _size(entries).size_bytes
+        if total <= self.limit_bytes:
+            return
+        for entry in sorted(entries):
+            with suppress(OSError):
+                os.unlink(entry.path)
+            total -= entry.size_bytes
+            if total <= self.limit_bytes * 3 // 4:
+                break
+
+    def _entries(self) -> Iterator[_Entry]:
+        """The files that have an entry's name; other processes may come and go."""
+        try:
+            found = list(os.scandir(self.folder))
+        except OSError:
+            return
+        for file in found:
+            if _ENTRY_NAME.fullmatch(file.name):
+                with suppress(OSError):
+                    status = file.stat()
+                    yield _Entry(status.st_mtime_ns, status.st_size, file.path)
 
     def _path(self, key: str) -> Path:
         return self.folder / f"{key}.o"
+
+
+def _size(entries: Iterable[_Entry]) -> CacheSize:
+    sizes = [entry.size_bytes for entry in entries]
+    return CacheSize(len(sizes), sum(sizes))
 
 
 def _header(key: str, body: bytes) -> bytes:

@@ -96,7 +96,14 @@ def assembly(
     opt_level: int = 2,
     passes: str | None = None,
 ) -> str:
-    """The text of the code that :func:`compile_object` makes; PTX for an NVPTX triple."""
+    """The text of the code that :func:`compile_object` makes; PTX for an NVPTX triple.
+
+    Args:
+        module, triple, cpu, features, opt_level, passes: As there.
+
+    Raises:
+        ValueError, CompileError: As there.
+    """
     target = (triple, cpu, features, opt_level)
     return _generate(module, _ASSEMBLY, target, passes).decode()
 
@@ -121,6 +128,10 @@ def address_object(
 
     The loader gives out only functions of tvm-ffi's calling convention, so this object
     holds one: it returns the entry of a table of addresses.
+
+    Args:
+        symbols: Names of functions or data that other objects define.
+        triple, cpu, features: Of those objects, as :func:`compile_object` takes them.
 
     Raises:
         ValueError: A symbol is not a plain C name, or the target is unknown.
@@ -311,6 +322,9 @@ def _find_target(triple: str) -> int | None:
 @functools.lru_cache(maxsize=64)
 def check_target(triple: str, cpu: str, features: str, opt_level: int) -> None:
     """Refuse what LLVM would meet with a message on stderr or by ending the process.
+
+    Args:
+        triple, cpu, features, opt_level: As :func:`compile_object` takes them.
 
     Raises:
         ValueError: The triple, cpu, features or level is not one that LLVM knows.

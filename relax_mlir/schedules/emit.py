@@ -14,14 +14,17 @@ __all__ = [
     "for_loop",
     "if_else",
     "index",
+    "is_parallel_loop",
     "maximum",
     "minimum",
     "multiply",
     "op",
     "parallel_loop",
+    "product",
     "reinterpret",
     "rem",
     "subtract",
+    "unflatten",
     "vector_type",
 ]
 
@@ -106,6 +109,23 @@ def rem(lhs: Extent, rhs: Extent) -> Extent:
 def ceil_div(lhs: Extent, rhs: int) -> Extent:
     """lhs / rhs of sizes, rounded up."""
     return div(add(lhs, rhs - 1), rhs)
+
+
+def product(extents: Sequence[Extent]) -> Extent:
+    """All multiplied; 1 of none."""
+    total: Extent = 1
+    for extent in extents:
+        total = multiply(total, extent)
+    return total
+
+
+def unflatten(number: ir.Value, extents: Sequence[Extent]) -> list[Extent]:
+    """The indices of point ``number`` of a row-major grid."""
+    points: list[Extent] = []
+    for extent in reversed(extents[1:]):
+        points.append(rem(number, extent))
+        number = index(div(number, extent))
+    return [number, *reversed(points)] if extents else []
 
 
 def minimum(lhs: Extent, rhs: Extent) -> Extent:
@@ -204,6 +224,11 @@ def parallel_loop(
     loop.attributes["tir.kind"] = ir.StringAttr.get("parallel")
     i64 = ir.IntegerType.get_signless(64)
     loop.attributes["tir.grain"] = ir.IntegerAttr.get(i64, grain)
+
+
+def is_parallel_loop(operation: ir.OpView) -> bool:
+    """Whether :func:`parallel_loop` made it."""
+    return operation.operation.name == "scf.for" and "tir.grain" in operation.attributes
 
 
 def alloc(shape: Sequence[Extent], element: ir.Type) -> ir.Value:

@@ -1,5 +1,6 @@
 """A kernel as the rules see it: linalg statements with their domains and accesses."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -9,7 +10,14 @@ from mlir.dialects import func
 from relax_mlir.indexing import Linear, buffer_sizes
 from relax_mlir.schedules.emit import Extent, add, index, multiply, op
 
-__all__ = ["Access", "Kernel", "Statement", "collapse_axes", "read_kernel"]
+__all__ = [
+    "Access",
+    "Kernel",
+    "Statement",
+    "collapse_axes",
+    "point_count",
+    "read_kernel",
+]
 
 
 @dataclass(frozen=True)
@@ -23,6 +31,11 @@ class Access:
 
     buffer: ir.Value
     forms: tuple[Linear, ...]
+
+    @property
+    def axes(self) -> set[int]:
+        """The axes that some index depends on."""
+        return {axis for form in self.forms for axis in form.coefficients}
 
     def stride_of(self, axis: int) -> int | None:
         """Elements between neighbours along ``axis``; None where it is not constant.
@@ -214,6 +227,11 @@ def _size_of(buffer: ir.Value, position: int) -> Extent:
     return op("memref.dim", ir.IndexType.get(), buffer, index(position))
 
 
+def point_count(extents: Sequence[Extent]) -> int:
+    """How many points a domain has; 64 stands for a size known only at run time."""
+    return math.prod(e if isinstance(e, int) else 64 for e in extents)
+
+
 def collapse_axes(statement: Statement) -> Statement:
     """Merge neighbouring spatial axes that every operand walks through as one.
 
@@ -237,8 +255,7 @@ _LOOKS_AT_POINTS = frozenset({"linalg.index", "memref.load", "scf.if"})
 
 
 def _walks_as_one(access: Access, axis: int, extents: Sequence[Extent]) -> bool:
-    used = {a for form in access.forms for a in form.coefficients}
-    if not used & {axis, axis + 1}:
+    if not access.axes & {axis, axis + 1}:
         return True
     singles = [form.single_axis for form in access.forms]
     if axis not in singles or axis + 1 not in singles:

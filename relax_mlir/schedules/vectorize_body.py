@@ -10,7 +10,10 @@ from mlir import ir
 from relax_mlir.indexing import linear_in
 from relax_mlir.schedules.emit import broadcast, constant, index, op, vector_type
 
-__all__ = ["BodyCloner", "NotVectorizableError", "load", "store"]
+__all__ = ["BodyCloner", "NotVectorizableError", "Relocate", "load", "store"]
+
+# A buffer and indices in it -> the buffer that stands in for it, and the indices there.
+Relocate = Callable[[ir.Value, list[ir.Value]], tuple[ir.Value, list[ir.Value]]]
 
 
 class NotVectorizableError(Exception):
@@ -120,9 +123,7 @@ class BodyCloner:
         axis: int | None,
         lanes: int,
         mask: ir.Value | None = None,
-        relocate: Callable[
-            [ir.Value, list[ir.Value]], tuple[ir.Value, list[ir.Value]]
-        ] = lambda b, i: (b, i),
+        relocate: Relocate = lambda b, i: (b, i),
     ) -> None:
         self.body, self.points, self.axis, self.lanes = body, points, axis, lanes
         self.mask, self.relocate = mask, relocate
@@ -252,10 +253,11 @@ class BodyCloner:
         if isinstance(condition.type, ir.VectorType):
             self._clone_select(operation, condition)
             return
-        # Lanes agree: keep the branch. Its type is known only after cloning one side.
-        varies = self._branch_varies(operation)
+        # Lanes agree: keep the branch. Whether a side yields vectors is known only after
+        # cloning it, so both do.
+        is_wide = self.lanes > 1
         types = [
-            vector_type(self.lanes, r.type) if varies else r.type
+            vector_type(self.lanes, r.type) if is_wide else r.type
             for r in operation.results
         ]
         created = ir.Operation.create(
@@ -267,15 +269,12 @@ class BodyCloner:
                 values = self._clone_branch(source, self.mask)
                 values = [
                     broadcast(v, self.lanes)
-                    if varies and not isinstance(v.type, ir.VectorType)
+                    if is_wide and not isinstance(v.type, ir.VectorType)
                     else v
                     for v in values
                 ]
                 ir.Operation.create("scf.yield", operands=values)
         self.values.update(zip(operation.results, created.results, strict=True))
-
-    def _branch_varies(self, operation: ir.OpView) -> bool:
-        return self.lanes > 1
 
     def _clone_branch(self, region: ir.Region, mask: ir.Value | None) -> list[ir.Value]:
         outer, self.mask = self.mask, mask

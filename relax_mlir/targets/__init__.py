@@ -6,7 +6,16 @@ from relax_mlir.targets.target import (
     Target,
     TargetError,
     parse_target,
+    plain_stages,
     stages,
 )
 
-__all__ = ["LEVELS", "Stage", "Target", "TargetError", "parse_target", "stages"]
+__all__ = [
+    "LEVELS",
+    "Stage",
+    "Target",
+    "TargetError",
+    "parse_target",
+    "plain_stages",
+    "stages",
+]

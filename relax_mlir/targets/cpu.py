@@ -2,7 +2,7 @@
 
 from relax_mlir.targets.target import Host, Stage, Target
 
-__all__ = ["stages", "target"]
+__all__ = ["plain_stages", "stages", "target"]
 
 
 def target(model: str, host: Host) -> Target:
@@ -58,6 +58,17 @@ def stages(target: Target) -> tuple[Stage, ...]:
         ),
         Stage("llvm", f"schedule-expand-math,schedule-lower-abi,{_TO_LLVM}"),
     )
+
+
+def plain_stages(target: Target) -> tuple[Stage, ...]:
+    """The way down with no more passes than are needed: no fusion, no schedules."""
+    plain = {
+        "relax": "relax-bind-sizes",
+        "tir": "relax-legalize,tir-fuse",
+        "linalg": "tir-to-linalg",
+        "loops": "schedule-apply{only=Fallback},convert-linalg-to-loops,lower-affine",
+    }
+    return tuple(Stage(s.level, plain.get(s.level, s.pipeline)) for s in stages(target))
 
 
 _TO_LLVM = ",".join(

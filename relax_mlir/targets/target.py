@@ -3,10 +3,19 @@
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from relax_mlir.errors import RelaxError, near_misses
 
-__all__ = ["LEVELS", "Stage", "Target", "TargetError", "parse_target", "stages"]
+__all__ = [
+    "LEVELS",
+    "Stage",
+    "Target",
+    "TargetError",
+    "parse_target",
+    "plain_stages",
+    "stages",
+]
 
 
 Host = tuple[str, str, str]  # triple, CPU, features
@@ -63,13 +72,12 @@ LEVELS: dict[str, frozenset[str]] = {
         "relax.constant",
         "relax.tuple_get_item",
         "relax.reshape",
-        "relax.match_cast",
-        "relax.if",
-        "relax.loop",
     },
     "planned": _ANYWHERE | _TIR | {"cf"},
-    "linalg": _ANYWHERE | {"linalg", "memref", "arith", "math", "scf", "llvm"},
-    "loops": _ANYWHERE | {"scf", "vector", "memref", "arith", "math", "llvm"},
+    "linalg": _ANYWHERE
+    | {"linalg", "memref", "arith", "math", "scf", "llvm", "tir.call_packed"},
+    "loops": _ANYWHERE
+    | {"scf", "vector", "memref", "arith", "math", "llvm", "tir.call_packed"},
     "llvm": frozenset({"builtin", "llvm"}),
 }
 
@@ -95,7 +103,16 @@ def parse_target(text: "str | Target", host: Callable[[], Host]) -> Target:
 
 def stages(target: Target) -> tuple[Stage, ...]:
     """The pipeline of a target, in reading order."""
-    return importlib.import_module(f"relax_mlir.targets.{target.kind}").stages(target)
+    return _module(target).stages(target)
+
+
+def plain_stages(target: Target) -> tuple[Stage, ...]:
+    """The shortest pipeline that runs a module: what other passes are measured by."""
+    return _module(target).plain_stages(target)
+
+
+def _module(target: Target) -> Any:  # Any: a module with these functions
+    return importlib.import_module(f"relax_mlir.targets.{target.kind}")
 
 
 _KINDS = ("cpu",)

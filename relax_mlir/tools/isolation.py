@@ -19,7 +19,6 @@ from relax_mlir.errors import PassError
 __all__ = ["run_in_child"]
 
 _DEATH_CRY = re.compile(r"^.*(?:Assertion|LLVM ERROR|nanobind error).*$", re.MULTILINE)
-_ERROR = re.compile(r"^error: ", re.MULTILINE)
 
 
 def run_in_child(

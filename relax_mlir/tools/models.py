@@ -51,6 +51,13 @@ def open_model(
 ) -> Executable:
     """Make a model run, whatever it is: .onnx, .mlir or .rxm.
 
+    Args:
+        path: of the file; the end of its name says what it is.
+        threads: how many may work on one call; None for what a .rxm was compiled with,
+            or 1.
+        progress: is told of every stage of a compilation.
+        cache: keep compiled kernels on disk; True for the user's cache folder.
+
     Raises:
         RelaxError: it cannot be read, compiled or loaded.
         OSError: the file cannot be read.

@@ -34,14 +34,10 @@ def constant_of_shape(node: OnnxNode) -> ir.Value:
 
     Source: ONNX ConstantOfShape-20.
     """
-    shape = node.dims(0)
-    for dim in shape:
-        if isinstance(dim, int) and dim < 0:
-            raise ValueError(f"sizes are negative: got {shapes.format_shape(shape)}")
     value = np.asarray(node.attr("value", np.zeros(1, np.float32)))
     if value.size != 1:
         raise ValueError(f"expected one value, got {value.size}")
-    return broadcast_to(node, node.constant(value.reshape(())), shape)
+    return broadcast_to(node, node.constant(value.reshape(())), node.dims(0))
 
 
 @onnx_rule("Shape", since=1)

@@ -1,4 +1,4 @@
-"""Rules for functions of elements: any number of inputs, limits given either way."""
+"""Rules for functions of elements: any number of inputs, limits given either way, powers."""
 
 import math
 from functools import reduce
@@ -16,7 +16,9 @@ from relax_mlir.dialects.relax.arithmetic import (
     DivideOp,
     MaximumOp,
     MinimumOp,
+    MultiplyOp,
 )
+from relax_mlir.dialects.relax.exponential import PowerOp
 
 _EXACT = 2**53  # the integers up to here are numbers in float64, as attributes are
 
@@ -91,3 +93,20 @@ def _limit(node: OnnxNode, index: int, dtype: DType, absent: float) -> float | N
         return None
     value = array.reshape(-1)[0].item()
     return float(value) if dtype.is_float or abs(value) <= _EXACT else None
+
+
+@onnx_rule("Pow", since=7)
+def power(node: OnnxNode) -> ir.Value:
+    """x to the power of y; a square or a cube is multiplied.
+
+    Source: ONNX Pow-15.
+    """
+    base, exponent = node.input(0), node.input(1)
+    known = node.constants(exponent)
+    rank = len(tensors.shape_of(base))
+    if known is not None and known.size == 1 and known.ndim <= rank:
+        if known.item() == 2:  # what a normalisation spelled out is made of
+            return MultiplyOp(base, base).z
+        if known.item() == 3:
+            return MultiplyOp(MultiplyOp(base, base).z, base).z
+    return PowerOp(base, exponent).z

@@ -17,7 +17,7 @@ from relax_mlir.frontends.onnx.signature import InputType, Shapes, input_types
 from relax_mlir.frontends.onnx.versions import conversion_target, convert
 from relax_mlir.frontends.onnx.weights import Weights
 from relax_mlir.module import IRModule
-from relax_mlir.passes.relax.bind_sizes import BindSizes
+from relax_mlir.passes.relax.bind_sizes import BindSizes, set_constraints
 
 __all__ = ["check_onnx", "import_onnx"]
 
@@ -84,6 +84,7 @@ def _import(
         with constraints.collect() as assumed:
             builder.main(graph, parameters, fixed, model.opsets)
         if assumed and report.is_ok:
+            set_constraints(module, assumed)  # rules assume things, too
             with module.context, ir.Location.unknown():
                 BindSizes().run(module)
     except ModelError:

@@ -7,7 +7,7 @@ from mlir import ir
 
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.hooks import OnnxNode, onnx_rule
-from relax_mlir.dialects.relax.movement import BroadcastToOp, ReshapeOp
+from relax_mlir.dialects.relax.movement import BroadcastToOp, ReshapeOp, TransposeOp
 from relax_mlir.dialects.shapes import Dim
 
 
@@ -94,6 +94,39 @@ def unsqueeze(node: OnnxNode) -> ir.Value:
     Source: ONNX Unsqueeze-21.
     """
     return _unsqueezed(node.input(0), _axes(node))
+
+
+@onnx_rule("DepthToSpace", since=1)
+def depth_to_space(node: OnnxNode) -> ir.Value:
+    """Blocks of channels become blocks of pixels; ``mode`` says how they are laid out.
+
+    Source: ONNX DepthToSpace-13.
+    """
+    x, block = node.input(0), node.attr("blocksize")
+    n, c, h, w = tensors.shape_of(x)
+    depth = shapes.floordiv(c, block * block)
+    if node.attr("mode", "DCR") == "DCR":
+        split, permutation = (n, block, block, depth, h, w), (0, 3, 4, 1, 5, 2)
+    else:
+        split, permutation = (n, depth, block, block, h, w), (0, 1, 4, 2, 5, 3)
+    y = TransposeOp(ReshapeOp(x, shape=split).y, permutation=permutation).y
+    return ReshapeOp(y, shape=(n, depth, h * block, w * block)).y
+
+
+@onnx_rule("SpaceToDepth", since=1)
+def space_to_depth(node: OnnxNode) -> ir.Value:
+    """Blocks of pixels become blocks of channels; ``mode`` says how they are laid out.
+
+    Source: ONNX SpaceToDepth-13, which knows ``DCR`` only.
+    """
+    x, block = node.input(0), node.attr("blocksize")
+    n, c, h, w = tensors.shape_of(x)
+    height, width = (shapes.floordiv(size, block) for size in (h, w))
+    split = ReshapeOp(x, shape=(n, c, height, block, width, block)).y
+    is_block_first = node.attr("mode", "DCR") == "DCR"
+    permutation = (0, 3, 5, 1, 2, 4) if is_block_first else (0, 1, 3, 5, 2, 4)
+    y = TransposeOp(split, permutation=permutation).y
+    return ReshapeOp(y, shape=(n, c * block * block, height, width)).y
 
 
 @onnx_rule("Dropout", since=1)

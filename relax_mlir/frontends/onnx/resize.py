@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -10,12 +11,13 @@ from mlir import ir
 
 from relax_mlir.dialects import dtypes, shapes, tensors
 from relax_mlir.dialects.hooks import OnnxNode, onnx_rule
-from relax_mlir.dialects.relax.arithmetic import AddOp, SubtractOp
+from relax_mlir.dialects.relax.bitwise import LogicalAndOp
 from relax_mlir.dialects.relax.cast import CastOp
+from relax_mlir.dialects.relax.compare import GreaterEqualOp, WhereOp
 from relax_mlir.dialects.relax.indexing import TakeOp
 from relax_mlir.dialects.relax.movement import ReshapeOp
 from relax_mlir.dialects.relax.resize import ResampleOp, ResizeTableOp, resize_table
-from relax_mlir.dialects.relax.slicing import known_or_none
+from relax_mlir.dialects.relax.slicing import known_or_none, slice_axes
 from relax_mlir.dialects.shapes import Dim
 
 _CROP = "tf_crop_and_resize"
@@ -80,23 +82,15 @@ def resize(node: OnnxNode) -> ir.Value:
 
     Source: ONNX Resize-19.
     """
-    coordinates = node.attr("coordinate_transformation_mode", "half_pixel")
     attrs = {
         "mode": node.attr("mode", "nearest"),
-        "coordinates": coordinates,
+        "coordinates": node.attr("coordinate_transformation_mode", "half_pixel"),
         "rounding": node.attr("nearest_mode", "round_prefer_floor"),
         "cubic_a": node.attr("cubic_coeff_a", -0.75),
         "exclude_outside": bool(node.attr("exclude_outside", 0)),
         "antialias": bool(node.attr("antialias", 0)),
     }
-    axes = _axes(node)
-    outside = node.attr("extrapolation_value", 0.0) if coordinates == _CROP else 0.0
-    x = node.input(0)
-    if outside == 0:
-        return _resized(node, x, axes, attrs)
-    # What lies outside has no weight, so let it be zero.
-    shift = node.constant(np.array(outside).astype(tensors.dtype_of(x).numpy))
-    return AddOp(_resized(node, SubtractOp(x, shift).z, axes, attrs), shift).z
+    return _resized(node, node.input(0), _axes(node), attrs)
 
 
 def _axes(node: OnnxNode) -> list[_Axis]:
@@ -155,18 +149,48 @@ def _resized(
     """``x`` with one axis after the other resized; numbers are weighted as floats."""
     old, dtype = tensors.shape_of(x), tensors.dtype_of(x)
     todo = [axis for axis in axes if axis.changes(old[axis.axis])]
-    picks = attrs["mode"] == "nearest" and attrs["coordinates"] != _CROP
+    picks = attrs["mode"] == "nearest"
     is_cast = not picks and not dtype.is_float and bool(todo)
     if is_cast:
         x = CastOp(x, dtype=dtypes.dtype("float32")).y
+    insides: list[ir.Value] = []
     for axis in todo:
         places, weights = _table(node, x, axis, attrs)
+        if attrs["coordinates"] == _CROP:
+            insides.append(_inside(node, places, len(old) - axis.axis))
         if picks:
-            places = ReshapeOp(places, shape=(axis.size,)).y
-            x = TakeOp(x, places, axis=axis.axis).y
+            x = TakeOp(x, _first(places), axis=axis.axis).y
         else:
             x = ResampleOp(x, places, weights, axis=axis.axis).y
-    return CastOp(x, dtype=dtype).y if is_cast else x
+    if is_cast:
+        x = CastOp(x, dtype=dtype).y
+    return _filled(node, x, insides)
+
+
+def _first(places: ir.Value) -> ir.Value:
+    """The first place of every element, of one or more."""
+    size = tensors.shape_of(places)[0]
+    first = slice_axes(places, [0], [1], [1])
+    return ReshapeOp(first, shape=(size,)).y
+
+
+def _inside(node: OnnxNode, places: ir.Value, rank: int) -> ir.Value:
+    """Whether the elements along an axis lie inside, with ``rank - 1`` axes behind it."""
+    first = _first(places)
+    inside = GreaterEqualOp(first, node.constant(np.array(0, np.int64))).z
+    shape = (*tensors.shape_of(first), *[1] * (rank - 1))
+    return ReshapeOp(inside, shape=shape).y
+
+
+def _filled(node: OnnxNode, x: ir.Value, insides: Sequence[ir.Value]) -> ir.Value:
+    """``x`` where it lies inside along every axis, elsewhere what a node puts there."""
+    if not insides:
+        return x
+    inside = reduce(lambda a, b: LogicalAndOp(a, b).z, insides)
+    value = np.array(node.attr("extrapolation_value", 0.0), np.float32)
+    with np.errstate(invalid="ignore"):  # NaN as an integer is any number
+        fill = node.constant(value.astype(tensors.dtype_of(x).numpy))
+    return WhereOp(inside, x, fill).z
 
 
 def _table(

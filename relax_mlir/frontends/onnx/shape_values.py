@@ -368,13 +368,14 @@ def _less(a: Dim, b: Dim) -> bool:
 
 
 def _divided(a: Dim, b: Dim) -> Dim:
-    """Rounded towards zero; what division by zero gives is left to the operator."""
+    """Rounded towards zero; a number divided by zero is left to the operator."""
     if isinstance(a, int) and isinstance(b, int):
         if b == 0:
             raise _UnknownError
         return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
     if b == 0 or not (shapes.is_known_le(0, a) and shapes.is_known_le(0, b)):
         raise _UnknownError
+    shapes.require_at_least(b, 1)
     return shapes.floordiv(a, b)
 
 
@@ -383,6 +384,8 @@ def _modulo(node: _Node) -> np.ndarray:
         is_positive = shapes.is_known_le(0, a) and shapes.is_known_le(0, b)
         if b == 0 or (node.attrs.get("fmod", 0) and not is_positive):
             raise _UnknownError
+        if is_positive:
+            shapes.require_at_least(b, 1)
         return shapes.mod(a, b)
 
     return _mapped(remainder, *node.all_elements())

@@ -91,10 +91,14 @@ def convert(model: Model, graph: Graph, target: int) -> Converted:
     """
     _check_nodes(model, graph)
     skeleton, constants = _skeleton(model.proto, graph)
+    refused = (
+        f"{model.where}: cannot be converted from opset {model.opsets['']} to {target}, "
+        "where rules for all operators start: "
+    )
     try:
         checker.check_model(skeleton)
     except (checker.ValidationError, RuntimeError, ValueError) as error:
-        raise ModelError(f"{model.where}: {_first_line(error)}.") from error
+        raise ModelError(f"{refused}{_first_line(error)}. {_hint(target)}") from error
     try:
         inferred = shape_inference.infer_shapes(skeleton)
         proto = version_converter.convert_version(inferred, target)
@@ -105,11 +109,17 @@ def convert(model: Model, graph: Graph, target: int) -> Converted:
         ValueError,
     ) as error:
         raise UnsupportedError(
-            f"{model.where}: cannot be converted from opset {model.opsets['']} to "
-            f"{target}, where rules for all operators start: {_first_line(error)}."
+            f"{refused}{_first_line(error)}. {_hint(target)}"
         ) from error
     opsets = {**model.opsets, "": target}
     return Converted(Model(proto, model.where, model.folders, opsets), constants)
+
+
+def _hint(target: int) -> str:
+    return (
+        "Hint: give every input and output of the graph a shape, or export the model "
+        f"with opset {target} or a newer one"
+    )
 
 
 def _check_nodes(model: Model, graph: Graph) -> None:

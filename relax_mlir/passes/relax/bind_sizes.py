@@ -1,5 +1,6 @@
 """``relax-bind-sizes``: what operations assume of symbolic sizes is made true, or kept."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from mlir import ir
@@ -13,7 +14,7 @@ from relax_mlir.errors import PassError
 from relax_mlir.module import IRModule
 from relax_mlir.rewriting import Pass
 
-__all__ = ["BindSizes", "constraints_of"]
+__all__ = ["BindSizes", "constraints_of", "set_constraints"]
 
 
 @dataclass(frozen=True)
@@ -40,10 +41,8 @@ class BindSizes(Pass):
             raise PassError(f"`main`: {error}") from error
         if values:
             _substitute(function, values)
-        texts = [ir.StringAttr.get(str(c), module.context) for c in left]
-        if texts or _CONSTRAINTS in module.mlir.operation.attributes:
-            attr = ir.ArrayAttr.get(texts, module.context)
-            module.mlir.operation.attributes[_CONSTRAINTS] = attr
+        if left or _CONSTRAINTS in module.mlir.operation.attributes:
+            set_constraints(module, left)
 
 
 _CONSTRAINTS = "relax.constraints"
@@ -55,6 +54,13 @@ def constraints_of(module: IRModule) -> list[Constraint]:
     if _CONSTRAINTS not in attributes:
         return []
     return [Constraint.parse(text.value) for text in attributes[_CONSTRAINTS]]
+
+
+def set_constraints(module: IRModule, found: Iterable[Constraint]) -> None:
+    """Say what must hold of the sizes of a module, in place of what was said."""
+    texts = [ir.StringAttr.get(str(c), module.context) for c in found]
+    attr = ir.ArrayAttr.get(texts, module.context)
+    module.mlir.operation.attributes[_CONSTRAINTS] = attr
 
 
 def _infer(op: RelaxOperation) -> None:

@@ -13,7 +13,8 @@ from relax_mlir.dialects.relax.movement import ReshapeOp
 from relax_mlir.dialects.relax.norm import BatchNormOp
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.module import IRModule
-from relax_mlir.rewriting import Pass, pattern, rewrite_greedily
+from relax_mlir.passes.relax.simplify import is_pure
+from relax_mlir.rewriting import Pass, erase_dead, pattern, rewrite_greedily
 
 __all__ = ["FoldScales"]
 
@@ -22,13 +23,19 @@ __all__ = ["FoldScales"]
 class FoldScales(Pass):
     """Move scales and shifts by constants into the weights of the convolution before.
 
-    Batch normalisation becomes a scale and a shift; scales move in front of shifts and
-    into the weights, shifts join. What is left to compute is on constants, for
-    ``relax-fold-constants``.
+    Batch normalisation becomes a scale and a shift. After a convolution, scales move in
+    front of shifts and into the weights, and shifts join; elsewhere the order of sums and
+    products stays, because it may be there for its rounding. What is left to compute is on
+    constants, for ``relax-fold-constants``.
     """
 
     def run(self, module: IRModule) -> None:
-        rewrite_greedily(module, *_PATTERNS)
+        changed = True
+        while changed:  # what is replaced would keep convolutions from being read once
+            changed = rewrite_greedily(module, *_PATTERNS, rounds=1)
+            for function in module.functions():
+                for block in function.regions[0].blocks:
+                    erase_dead(block, is_pure)
 
 
 @pattern
@@ -56,6 +63,10 @@ def _scale_weights(op: MultiplyOp) -> ir.Value | None:
         owner = conv.owner
         if not isinstance(owner, ConvOp) or not _is_constant(owner.weight):
             continue
+        if (
+            tensors.dtype_of(conv).bits < 32
+        ):  # rounding the weights once more would show
+            continue
         if not _is_constant(factor) or not _is_read_once(conv):
             continue
         shape = _channel_shape(factor, owner)
@@ -81,28 +92,28 @@ def _channel_shape(factor: ir.Value, conv: ConvOp) -> list[Dim] | None:
 
 @pattern
 def _scale_before_shift(op: MultiplyOp) -> ir.Value | None:
-    """(y + a) * b is y * b + a * b for constants a, b."""
+    """(y + a) * b is y * b + a * b for a convolution y, constants a, b."""
     for total, factor in ((op.x, op.y), (op.y, op.x)):
         shifted = _shifted(total)
         if shifted is None or not _is_constant(factor):
             continue
         y, shift = shifted
-        scaled = MultiplyOp(y, factor).z
-        if scaled.type != op.z.type:
+        if y.type != op.z.type:
             return None
-        return AddOp(scaled, MultiplyOp(shift, factor).z).z
+        return AddOp(MultiplyOp(y, factor).z, MultiplyOp(shift, factor).z).z
     return None
 
 
 @pattern
 def _join_shifts(op: AddOp) -> ir.Value | None:
-    """(y + a) + b is y + (a + b) for constants a, b."""
+    """(y + a) + b is y + (a + b) for a convolution y, constants a, b."""
     for total, other in ((op.x, op.y), (op.y, op.x)):
         shifted = _shifted(total)
         if shifted is not None and _is_constant(other):
             y, shift = shifted
-            joined = AddOp(y, AddOp(shift, other).z).z
-            return joined if joined.type == op.z.type else None
+            if y.type != op.z.type:
+                return None
+            return AddOp(y, AddOp(shift, other).z).z
     return None
 
 
@@ -110,12 +121,12 @@ _PATTERNS = (_expand_batch_norm, _scale_weights, _scale_before_shift, _join_shif
 
 
 def _shifted(value: ir.Value) -> tuple[ir.Value, ir.Value] | None:
-    """``y`` and the constant, if ``value`` is ``y + constant`` and read once."""
+    """``y`` and the constant, if ``value`` is convolution + constant and read once."""
     owner = value.owner
     if not isinstance(owner, AddOp) or not _is_read_once(value):
         return None
     for y, shift in ((owner.x, owner.y), (owner.y, owner.x)):
-        if _is_constant(shift) and not _is_constant(y):
+        if _is_constant(shift) and isinstance(y.owner, ConvOp):
             return y, shift
     return None
 

@@ -6,7 +6,7 @@ from mlir import ir
 from mlir.dialects import func
 
 from relax_mlir.dialects import shapes, tensors
-from relax_mlir.kinds import Kind, kind_of
+from relax_mlir.kinds import Kind, kind_of, writes_in_parts
 from relax_mlir.module import IRModule
 from relax_mlir.passes.relax.legalize import SymbolTable
 from relax_mlir.rewriting import Pass, erase_dead, replace
@@ -29,24 +29,27 @@ class FuseOps(Pass):
     """Group calls of tensor programs into functions that become one kernel each.
 
     First, every contraction takes the maps after it, as long as they keep its shape and
-    end in one value. Then maps join the map, or the reduction, that reads them. A value
+    end in one value. Then maps join the map, or the reduction, that reads them; a result
+    written in parts, as by a concatenation, is joined by elementwise maps alone. A value
     that is read outside its group stays a value, so nothing is computed twice.
     """
 
     max_ops: int = 256  # calls in one group
 
     def run(self, module: IRModule) -> None:
-        kinds = {
-            f.name.value: kind_of(f)
+        programs = [
+            f
             for f in module.functions()
             if "tir.prim_func" in f.attributes and not f.is_external
-        }
+        ]
+        kinds = {f.name.value: kind_of(f) for f in programs}
+        parts = frozenset(f.name.value for f in programs if writes_in_parts(f))
         table = SymbolTable(module)
         for function in module.functions():
             is_program = "tir.prim_func" in function.attributes or function.is_external
             if is_program or "relax.primitive" in function.attributes:
                 continue
-            for group in _Grouping(function, kinds, self.max_ops).groups():
+            for group in _Grouping(function, kinds, parts, self.max_ops).groups():
                 if len(group.calls) > 1:
                     _outline(module, table, group)
             erase_dead(function.entry_block, lambda op: op.name in _CALLS)
@@ -57,11 +60,16 @@ class _Grouping:
 
     Args:
         kinds: by name of the tensor program.
+        parts: names of programs that write their result in parts.
         limit: calls in one group.
     """
 
     def __init__(
-        self, function: func.FuncOp, kinds: dict[str, Kind], limit: int
+        self,
+        function: func.FuncOp,
+        kinds: dict[str, Kind],
+        parts: frozenset[str],
+        limit: int,
     ) -> None:
         block = function.entry_block
         self.calls = [
@@ -69,6 +77,7 @@ class _Grouping:
         ]
         self.order = {call: number for number, call in enumerate(self.calls)}
         self.kinds = kinds
+        self.parts = parts
         self.limit = limit
         self.group_of: dict[ir.OpView, _Group] = {}
 
@@ -141,7 +150,10 @@ class _Grouping:
         groups = [self.group_of.get(r) for r in _readers(call.results[0])]
         if not groups or groups[0] is None or any(g is not groups[0] for g in groups):
             return None
-        return groups[0] if groups[0].kind <= Kind.REDUCTION else None
+        # Maps are written into the parts, but parts cannot be written into what reads them.
+        is_parts = call.attributes["callee"].value in self.parts
+        highest = Kind.BROADCAST if is_parts else Kind.REDUCTION
+        return groups[0] if groups[0].kind <= highest else None
 
 
 _MAX_DETOUR = 16  # maps between a value and the map where its readers meet

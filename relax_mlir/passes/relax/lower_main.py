@@ -9,12 +9,17 @@ from mlir.dialects import func
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.relax.core import ConstantOp
 from relax_mlir.dialects.shapes import Dim
-from relax_mlir.dialects.tir import Index, buffer_type, emit_dim
+from relax_mlir.dialects.tir import CallPackedOp, Index, buffer_type, emit_dim
 from relax_mlir.errors import PassError
 from relax_mlir.module import IRModule
 from relax_mlir.passes.relax.bind_sizes import constraints_of
-from relax_mlir.passes.relax.plan_memory import result_tensors, storage_root
-from relax_mlir.rewriting import Pass
+from relax_mlir.passes.relax.plan_memory import (
+    result_tensors,
+    result_types,
+    storage_root,
+)
+from relax_mlir.passes.relax.shape_function import emit_shape_function
+from relax_mlir.rewriting import Pass, erase
 from relax_mlir.schedules.emit import index, op, reinterpret
 
 __all__ = ["LowerMain"]
@@ -35,7 +40,7 @@ class LowerMain(Pass):
             return
         with ir.InsertionPoint(function), function.location:
             _MainLowering(module, function).run()
-        function.operation.erase()
+        erase(function)
 
 
 class _MainLowering:
@@ -82,7 +87,8 @@ class _MainLowering:
                     self._lower(operation)
             self._copy_outputs(outputs)
             func.ReturnOp([])
-        derived = self._emit_shapes(shapes.parse(arena))
+        derived = self._derived(shapes.parse(arena))
+        emit_shape_function(self.symbols, derived)
         self._sign(attrs, derived, arena)
 
     def _constants(self) -> list[ir.OpView]:
@@ -179,33 +185,55 @@ class _MainLowering:
             value = operation.results[0]
             source = self.buffers[operation.operands[0]]
             self.buffers[value] = self._reshaped(source, value)
+        elif name == "relax.call_dps_packed":
+            self._lower_packed(operation)
         elif name not in _SILENT:
             raise PassError(
                 f"{operation.location}: `{name}` is left at the level where only calls of "
                 "tensor programs may be. Run `relax-legalize` first."
             )
 
+    def _lower_packed(self, call: ir.OpView) -> None:
+        """The function writes new buffers, which come after its arguments."""
+        values = tensors.elements(call.operands[0])
+        types = [*(v.type for v in values), *result_types(call)]
+        names = [str(tensors.dtype_of(t)) for t in types]
+        pack = tensors.pack([*(self.buffers[v] for v in values), *self._targets(call)])
+        ir.Operation.create(
+            CallPackedOp.OPERATION_NAME,
+            operands=[pack],
+            attributes={
+                "callee": call.attributes["callee"],
+                "tir.dtypes": ir.ArrayAttr.get([ir.StringAttr.get(n) for n in names]),
+            },
+        )
+
     def _lower_call(self, call: ir.OpView) -> None:
+        targets = self._targets(call)
+        sources = [self.buffers[v] for v in tensors.elements(call.operands[0])]
+        sizes = [
+            index(self._size(d)) for d in tensors.python_value(call.attributes["sizes"])
+        ]
+        func.CallOp([], call.attributes["callee"].value, [*sources, *targets, *sizes])
+
+    def _targets(self, call: ir.OpView) -> list[ir.Value]:
+        """Buffers for the results of a call, where later operations find them."""
         offsets = (
             [a.value for a in call.attributes["relax.offsets"]]
             if "relax.offsets" in call.attributes
             else []
         )
-        results = result_tensors(call)
-        types = _result_types(call)
         targets = []
-        for position, (value, type_) in enumerate(zip(results, types, strict=True)):
+        for position, (value, type_) in enumerate(
+            zip(result_tensors(call), result_types(call), strict=True)
+        ):
             if value is not None and value in self.buffers:
                 targets.append(self.buffers[value])
                 continue
             targets.append(self._in_arena(type_, shapes.parse(offsets[position])))
             if value is not None:
                 self.buffers[value] = targets[-1]
-        sources = [self.buffers[v] for v in tensors.elements(call.operands[0])]
-        sizes = [
-            index(self._size(d)) for d in tensors.python_value(call.attributes["sizes"])
-        ]
-        func.CallOp([], call.attributes["callee"].value, [*sources, *targets, *sizes])
+        return targets
 
     def _in_arena(self, type_: ir.Type, offset: Dim) -> ir.Value:
         dims, dtype = tensors.shape_of(type_), tensors.dtype_of(type_)
@@ -248,39 +276,6 @@ class _MainLowering:
         text = ir.StringAttr.get(json.dumps(signature))
         self.module.mlir.operation.attributes["relax.signature"] = text
 
-    def _emit_shapes(self, arena: Dim) -> list[Dim]:
-        """``main_shapes(sizes)``: fill in the sizes after the symbols."""
-        derived = self._derived(arena)
-        i64 = ir.IntegerType.get_signless(64)
-        sizes_type = ir.MemRefType.get([len(self.symbols) + len(derived)], i64)
-        function = func.FuncOp("main_shapes", ir.FunctionType.get([sizes_type], []))
-        block = function.add_entry_block()
-        (sizes,) = block.arguments
-        with ir.InsertionPoint(block):
-            named = {
-                s: Index(
-                    op(
-                        "arith.index_cast",
-                        ir.IndexType.get(),
-                        op("memref.load", i64, sizes, index(i)),
-                    )
-                )
-                for i, s in enumerate(self.symbols)
-            }
-            for position, dim in enumerate(derived):
-                value = op(
-                    "arith.index_cast", i64, Index.value_of(emit_dim(dim, named))
-                )
-                op(
-                    "memref.store",
-                    None,
-                    value,
-                    sizes,
-                    index(len(self.symbols) + position),
-                )
-            func.ReturnOp([])
-        return derived
-
     def _derived(self, arena: Dim) -> list[Dim]:
         """Sizes that are neither numbers nor symbols."""
         values = (*self.function.entry_block.arguments, *self.returned)
@@ -296,13 +291,6 @@ class _MainLowering:
 _SILENT = frozenset(
     {"relax.constant", "relax.tuple_get_item", "builtin.unrealized_conversion_cast"}
 )
-
-
-def _result_types(call: ir.OpView) -> list[ir.Type]:
-    type_ = call.results[0].type
-    if isinstance(type_, ir.TupleType):
-        return [type_.get_type(i) for i in range(type_.num_types)]
-    return [type_]
 
 
 def _names(function: func.FuncOp, attribute: str, count: int, prefix: str) -> list[str]:

@@ -11,7 +11,7 @@ from relax_mlir.dialects.shapes import Dim
 from relax_mlir.module import IRModule
 from relax_mlir.rewriting import Pass
 
-__all__ = ["PlanMemory", "result_tensors", "storage_root"]
+__all__ = ["PlanMemory", "result_tensors", "result_types", "storage_root"]
 
 _ALIGNMENT = 64  # bytes
 
@@ -65,6 +65,14 @@ def result_tensors(op: ir.OpView) -> list[ir.Value]:
     return taken
 
 
+def result_types(op: ir.OpView) -> list[ir.Type]:
+    """The types of the tensors that a call makes, in order."""
+    type_ = op.results[0].type
+    if not isinstance(type_, ir.TupleType):
+        return [type_]
+    return [type_.get_type(i) for i in range(type_.num_types)]
+
+
 def _plan(function: func.FuncOp) -> None:
     operations = list(function.entry_block.operations)
     last = _last_uses(operations)
@@ -73,21 +81,14 @@ def _plan(function: func.FuncOp) -> None:
     for step, op in enumerate(operations):
         if op.operation.name not in ("relax.call_tir", "relax.call_dps_packed"):
             continue
-        types = _types(op.results[0].type)
         for position, (value, type_) in enumerate(
-            zip(result_tensors(op), types, strict=True)
+            zip(result_tensors(op), result_types(op), strict=True)
         ):
             if value is None or value not in returned:
                 end = last.get(value, step) if value is not None else step
                 intermediates.append(_Tensor(op, position, _bytes(type_), step, end))
     total = _place(intermediates)
     _annotate(function, intermediates, total)
-
-
-def _types(type_: ir.Type) -> list[ir.Type]:
-    if isinstance(type_, ir.TupleType):
-        return [type_.get_type(i) for i in range(type_.num_types)]
-    return [type_]
 
 
 def _bytes(type_: ir.Type) -> Dim:
@@ -163,7 +164,7 @@ def _annotate(function: func.FuncOp, intermediates: list[_Tensor], total: Dim) -
     for tensor in intermediates:
         by_op.setdefault(tensor.op, {})[tensor.position] = tensor.offset
     for op, offsets in by_op.items():
-        count = len(_types(op.results[0].type))
+        count = len(result_types(op))
         texts = [str(offsets[i]) if i in offsets else "" for i in range(count)]
         op.attributes["relax.offsets"] = ir.ArrayAttr.get(
             [ir.StringAttr.get(t) for t in texts]

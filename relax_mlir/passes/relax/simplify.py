@@ -4,18 +4,18 @@ from dataclasses import dataclass
 
 from mlir import ir
 
+from relax_mlir.dialects.relax.core import RelaxOperation
 from relax_mlir.dialects.relax.movement import ReshapeOp, TransposeOp
 from relax_mlir.module import IRModule
 from relax_mlir.rewriting import Pass, erase_dead, pattern, replace, rewrite_greedily
 
 __all__ = ["Simplify", "is_pure"]
 
-_IMPURE = frozenset({"relax.call_packed"})
-
 
 def is_pure(op: ir.Operation) -> bool:
     """Whether an operation only computes its results."""
-    is_ours = op.name.startswith("relax.") and op.name not in _IMPURE
+    view = op.opview
+    is_ours = isinstance(view, RelaxOperation) and view.is_pure
     return is_ours or op.name == "builtin.unrealized_conversion_cast"
 
 

@@ -8,19 +8,29 @@ from mlir.dialects import func
 
 from relax_mlir.dialects import tensors
 from relax_mlir.dialects.shapes import Dim
-from relax_mlir.dialects.tir import Index, emit_dim
+from relax_mlir.dialects.tir import CallPackedOp, Index, emit_dim
 from relax_mlir.errors import PassError
 from relax_mlir.module import IRModule
+from relax_mlir.passes.schedule.packed_calls import PackedCalls
 from relax_mlir.rewriting import Pass, erase
 from relax_mlir.schedules.emit import (
     Extent,
     add,
     div,
     index,
+    is_parallel_loop,
     multiply,
     op,
     parallel_loop,
     reinterpret,
+)
+from relax_mlir.schedules.pointers import (
+    alloca,
+    load_element,
+    pointer_type,
+    store_element,
+    to_i64,
+    to_index,
 )
 
 __all__ = ["LowerAbi"]
@@ -47,15 +57,11 @@ class LowerAbi(Pass):
                 else:
                     _KernelLowering(function).run()
             elif "relax.main" in function.attributes:
-                _lower_main(function)
+                _lower_main(function, module.mlir.body)
         functions = module.functions()
         is_declared = any(f.name.value == _PARALLEL_FOR for f in functions)
         if not is_declared and any("relax.entry" in f.attributes for f in functions):
             _declare_parallel_for(module)
-
-
-def _pointer() -> ir.Type:
-    return ir.Type.parse("!llvm.ptr")
 
 
 def _i64() -> ir.Type:
@@ -63,7 +69,7 @@ def _i64() -> ir.Type:
 
 
 def _declare_parallel_for(module: IRModule) -> None:
-    p, i64 = _pointer(), _i64()
+    p, i64 = pointer_type(), _i64()
     tile = ir.FunctionType.get([p, p, p, i64, i64], [])
     with ir.InsertionPoint.at_block_begin(module.mlir.body):
         signature = ir.FunctionType.get([p, tile, p, p, i64, i64, i64], [])
@@ -72,11 +78,11 @@ def _declare_parallel_for(module: IRModule) -> None:
 
 def _declare_kernel(function: func.FuncOp) -> None:
     """A kernel that another object defines, by its calling convention."""
-    name, p = function.name.value, _pointer()
+    name, p = function.name.value, pointer_type()
     function.attributes["sym_name"] = ir.StringAttr.get(f"{name}.old")
     with ir.InsertionPoint(function), function.location:
         func.FuncOp(name, ir.FunctionType.get([p, p, p], []), visibility="private")
-    function.operation.erase()
+    erase(function)
 
 
 class _KernelLowering:
@@ -104,13 +110,13 @@ class _KernelLowering:
             self._make_entry(loop)
             self._make_body(loop)
             self._make_tile()
-        self.function.operation.erase()
+        erase(self.function)
 
     def _parallel_loop(self) -> ir.OpView:
         loops = [
             o
             for o in self.function.regions[0].blocks[0].operations
-            if o.operation.name == "scf.for" and "tir.grain" in o.attributes
+            if is_parallel_loop(o)
         ]
         if not loops and "tir.rule" in self.function.attributes:
             return self._empty_loop()
@@ -134,7 +140,7 @@ class _KernelLowering:
 
     def _make_entry(self, loop: ir.OpView) -> None:
         """``k(buffers, sizes, context)``: how many tiles, how much scratch, and go."""
-        p = _pointer()
+        p = pointer_type()
         entry = func.FuncOp(self.name, ir.FunctionType.get([p, p, p], []))
         entry.attributes["relax.entry"] = ir.UnitAttr.get()
         buffers, sizes, context = entry.add_entry_block().arguments
@@ -159,9 +165,9 @@ class _KernelLowering:
                     tile,
                     buffers,
                     sizes,
-                    _to_i64(tiles),
+                    to_i64(tiles),
                     grain,
-                    _to_i64(scratch),
+                    to_i64(scratch),
                 ],
             )
             func.ReturnOp([])
@@ -203,7 +209,7 @@ class _KernelLowering:
             _place_scratch(loop, arguments[-3])
 
     def _make_tile(self) -> None:
-        p, i64 = _pointer(), _i64()
+        p, i64 = pointer_type(), _i64()
         tile = func.FuncOp(
             f"{self.name}.tile", ir.FunctionType.get([p, p, p, i64, i64], [])
         )
@@ -217,12 +223,14 @@ class _KernelLowering:
             arguments += self._load_symbols(sizes)
             bytes_type = ir.MemRefType.get([1], ir.IntegerType.get_signless(8))
             arguments.append(_memref_of(scratch, bytes_type))
-            arguments += [_to_index(begin), _to_index(end)]
+            arguments += [to_index(begin), to_index(end)]
             func.CallOp([], f"{self.name}.body", arguments)
             func.ReturnOp([])
 
     def _load_symbols(self, sizes: ir.Value) -> list[ir.Value]:
-        return [_to_index(_load_at(sizes, i, _i64())) for i in range(len(self.symbols))]
+        return [
+            to_index(load_element(sizes, i, _i64())) for i in range(len(self.symbols))
+        ]
 
     def _load_arguments(
         self, buffers: ir.Value, sizes: ir.Value
@@ -297,9 +305,9 @@ def _place_scratch(loop: ir.OpView, scratch: ir.Value) -> None:
         erase(operation)
 
 
-def _lower_main(function: func.FuncOp) -> None:
+def _lower_main(function: func.FuncOp, top: ir.Block) -> None:
     """``i32 main(buffers, sizes, arena, context)``."""
-    p, i32 = _pointer(), ir.IntegerType.get_signless(32)
+    p, i32 = pointer_type(), ir.IntegerType.get_signless(32)
     old = function.entry_block
     name = function.name.value
     function.attributes["sym_name"] = ir.StringAttr.get(f"{name}.old")
@@ -309,15 +317,20 @@ def _lower_main(function: func.FuncOp) -> None:
         with ir.InsertionPoint(lowered.entry_block):
             values = _main_arguments(function, *places)
             calls = _CallArrays(old, context)
+            packed = PackedCalls(old)
         for argument, value in zip(old.arguments, values, strict=True):
             argument.replace_all_uses_with(value)
         for operation in list(old.operations)[:-1]:
             lowered.entry_block.append(operation)
             if operation.operation.name == "func.call":
                 calls.lower(operation)
+            elif isinstance(operation, CallPackedOp):
+                packed.lower(operation, top)
         with ir.InsertionPoint(lowered.entry_block):
-            func.ReturnOp([op("arith.constant", i32, value=ir.IntegerAttr.get(i32, 0))])
-    function.operation.erase()
+            func.ReturnOp([packed.status])
+        if packed.is_used:
+            packed.declare(top)
+    erase(function)
 
 
 def _main_arguments(
@@ -327,7 +340,7 @@ def _main_arguments(
     attrs = [ir.DictAttr(a) for a in function.attributes["arg_attrs"]]
     names = [a["tir.symbol"].value for a in attrs if "tir.symbol" in a]
     named = {
-        name: Index(_to_index(_load_at(sizes, number, _i64())))
+        name: Index(to_index(load_element(sizes, number, _i64())))
         for number, name in enumerate(names)
     }
     values: list[ir.Value] = []
@@ -360,8 +373,8 @@ class _CallArrays:
         calls = [o for o in block.operations if o.operation.name == "func.call"]
         counts = [[0, 0], *(_count_kinds(c) for c in calls)]
         self.context = context
-        self.buffers = _alloca(max(c[0] for c in counts), _pointer())
-        self.sizes = _alloca(max(c[1] for c in counts), _i64())
+        self.buffers = alloca(max(c[0] for c in counts), pointer_type())
+        self.sizes = alloca(max(c[1] for c in counts), _i64())
 
     def lower(self, call: ir.OpView) -> None:
         with ir.InsertionPoint(call), call.location:
@@ -373,10 +386,10 @@ class _CallArrays:
                     ir.IndexType.get(),
                     buffer,
                 )
-                pointer = op("llvm.inttoptr", _pointer(), _to_i64(address))
-                _store_at(pointer, self.buffers, number, _pointer())
+                pointer = op("llvm.inttoptr", pointer_type(), to_i64(address))
+                store_element(pointer, self.buffers, number)
             for number, size in enumerate(sizes):
-                _store_at(_to_i64(size), self.sizes, number, _i64())
+                store_element(to_i64(size), self.sizes, number)
             callee = call.attributes["callee"].value
             func.CallOp([], callee, [self.buffers, self.sizes, self.context])
         erase(call)
@@ -387,39 +400,8 @@ def _count_kinds(call: ir.OpView) -> list[int]:
     return [memrefs, len(list(call.operands)) - memrefs]
 
 
-def _alloca(count: int, element: ir.Type) -> ir.Value:
-    size = op("arith.constant", _i64(), value=ir.IntegerAttr.get(_i64(), max(1, count)))
-    return op("llvm.alloca", _pointer(), size, elem_type=ir.TypeAttr.get(element))
-
-
-def _at(base: ir.Value, number: int, element: ir.Type) -> ir.Value:
-    return op(
-        "llvm.getelementptr",
-        _pointer(),
-        base,
-        rawConstantIndices=ir.DenseI32ArrayAttr.get([number]),
-        elem_type=ir.TypeAttr.get(element),
-    )
-
-
-def _load_at(base: ir.Value, number: int, element: ir.Type) -> ir.Value:
-    return op("llvm.load", element, _at(base, number, element))
-
-
-def _store_at(value: ir.Value, base: ir.Value, number: int, element: ir.Type) -> None:
-    op("llvm.store", None, value, _at(base, number, element))
-
-
 def _load_pointer(buffers: ir.Value, number: int) -> ir.Value:
-    return _load_at(buffers, number, _pointer())
-
-
-def _to_index(value: ir.Value) -> ir.Value:
-    return op("arith.index_cast", ir.IndexType.get(), value)
-
-
-def _to_i64(value: Extent) -> ir.Value:
-    return op("arith.index_cast", _i64(), index(value))
+    return load_element(buffers, number, pointer_type())
 
 
 def _memref_of(pointer: ir.Value, type_: ir.MemRefType) -> ir.Value:

@@ -10,9 +10,10 @@ from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.relax.core import CallTirOp
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import AllocBufferOp, BlockOp, Buffer, Builder, Index
+from relax_mlir.indexing import dims_in
 from relax_mlir.module import IRModule
 from relax_mlir.renaming import Renaming, by_symbol, dims_of, whole
-from relax_mlir.rewriting import Pass, erase, replace, walk
+from relax_mlir.rewriting import Pass, clone, erase, replace, walk
 
 __all__ = ["Fuse"]
 
@@ -40,7 +41,7 @@ class Fuse(Pass):
                 callee = _first_equal(fused, function, merged)
                 for call in callers.get(function.name.value.removesuffix(_OLD), []):
                     _call_program(call, function, callee, sizes)
-                function.operation.erase()
+                erase(function)
         _drop_unused(module)
 
 
@@ -110,26 +111,8 @@ def _inline_call(
     mapping = dict(zip(arguments, [*sources, out.value, *sizes], strict=True))
     with ir.InsertionPoint(builder.function.entry_block):
         for op in list(callee.entry_block.operations)[:-1]:
-            _clone(op, mapping)
+            clone(op, mapping)
     return out
-
-
-def _clone(op: ir.OpView, mapping: dict[ir.Value, ir.Value]) -> ir.Operation:
-    """Copy an operation, operands replaced by ``mapping`` inside its regions too."""
-    copy = op.operation.clone()
-    _substitute(copy, mapping)
-    mapping.update(zip(op.results, copy.results, strict=True))
-    return copy
-
-
-def _substitute(op: ir.Operation, mapping: dict[ir.Value, ir.Value]) -> None:
-    for i, operand in enumerate(op.operands):
-        if operand in mapping:
-            op.operands[i] = mapping[operand]
-    for region in op.regions:
-        for block in region.blocks:
-            for inner in block.operations:
-                _substitute(inner.operation, mapping)
 
 
 def _inline_maps(function: func.FuncOp) -> None:
@@ -212,11 +195,12 @@ def _inline_load(writer: BlockOp, load: ir.OpView) -> None:
             if name == "memref.store":
                 replace(load, mapping.get(op.operands[0], op.operands[0]))
                 return
-            _clone(op, mapping)
+            clone(op, mapping)
 
 
 def _distribute_maps(function: func.FuncOp) -> None:
     """Write a map to where its input is written, in parts or in whatever order."""
+    dims = dims_in(function)
     for op in list(function.entry_block.operations):
         if not isinstance(op, AllocBufferOp):
             continue
@@ -226,8 +210,12 @@ def _distribute_maps(function: func.FuncOp) -> None:
         if not stores or len(stores) + len(loads) != len(accesses):
             continue
         readers = {_block_of(load) for load in loads}
-        if len(readers) == 1 and _may_distribute(stores, loads):
-            reader = readers.pop()
+        if len(readers) != 1:
+            continue
+        reader = readers.pop()
+        sizes = [dims.get(e, e) for e in reader.axis_extents()]
+        is_whole = sizes == list(tensors.python_value(op.attributes["shape"]))
+        if is_whole and _may_distribute(stores, loads):
             for store in stores:
                 _write_into(store, reader, op.buffer)
             erase(reader)
@@ -281,7 +269,7 @@ def _write_into(store: ir.OpView, reader: BlockOp, buffer: ir.Value) -> None:
             if op.operation.name == "memref.load" and op.operands[0] == buffer:
                 mapping[op.results[0]] = value
             else:
-                _clone(op, mapping)
+                clone(op, mapping)
     erase(store)
 
 
@@ -328,4 +316,4 @@ def _drop_unused(module: IRModule) -> None:
             and function.name.value not in called
             and len(module.functions()) > 1
         ):
-            function.operation.erase()
+            erase(function)

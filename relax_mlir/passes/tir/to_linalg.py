@@ -9,7 +9,7 @@ from mlir import ir
 from relax_mlir.dialects.tir import AllocBufferOp, BlockOp
 from relax_mlir.indexing import Linear, buffer_sizes, is_size_arithmetic, linear_in
 from relax_mlir.module import IRModule
-from relax_mlir.rewriting import Pass, erase, replace
+from relax_mlir.rewriting import Pass, clone, erase, has_uses, replace
 
 __all__ = ["ToLinalg"]
 
@@ -187,7 +187,7 @@ class _Region:
                 if op.operation.name != "memref.store" and not any(
                     r in mapping for r in op.results
                 ):
-                    _clone(op, mapping)
+                    clone(op, mapping)
             yielded = [mapping.get(s.operands[0], s.operands[0]) for s in stores]
             ir.Operation.create("linalg.yield", operands=yielded)
         _erase_unused(body)
@@ -290,31 +290,13 @@ class _Region:
             point = ir.InsertionPoint(end_op)
         with point:
             for op in self.ops:
-                _clone(op, mapping)
-
-
-def _clone(op: ir.OpView, mapping: dict[ir.Value, ir.Value]) -> None:
-    """Copy an operation, its operands (nested ones too) replaced by ``mapping``."""
-    copy = op.operation.clone()
-    _substitute(copy, mapping)
-    mapping.update(zip(op.results, copy.results, strict=True))
-
-
-def _substitute(op: ir.Operation, mapping: dict[ir.Value, ir.Value]) -> None:
-    for i, operand in enumerate(op.operands):
-        if operand in mapping:
-            op.operands[i] = mapping[operand]
-    for region in op.regions:
-        for block in region.blocks:
-            for inner in block.operations:
-                _substitute(inner.operation, mapping)
+                clone(op, mapping)
 
 
 def _erase_unused(block: ir.Block) -> None:
     """Drop index arithmetic that became part of an indexing map."""
     for op in reversed(list(block.operations)):
-        unused = all(next(iter(r.uses), None) is None for r in op.results)
-        if len(op.results) and unused:
+        if len(op.results) and not any(map(has_uses, op.results)):
             erase(op)
 
 

@@ -42,7 +42,8 @@ RELAX_RT1_EXPORT void relax_rt1_parallel_for(void* context, relax_rt1_tile tile,
                                              const int64_t* sizes, int64_t tiles, int64_t grain,
                                              int64_t scratch_bytes);
 
-// Calls the tvm-ffi global function `name` with `count` tensors; 0, or -1 with the error raised.
+// Calls the tvm-ffi global function `name` with `count` tensors, strides included; 0, or -1 with
+// the error raised. The function must not keep the tensors: their memory is used again.
 // Attributes travel as one-element tensors (see the functions in sort.cc).
 RELAX_RT1_EXPORT int32_t relax_rt1_call_packed(const char* name, int32_t count,
                                                DLTensor* arguments);

@@ -7,8 +7,8 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <memory>
-#include <mutex>
 #include <new>
 #include <optional>
 #include <string>
@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "abi.h"
+#include "arena_list.h"
 #include "errors.h"
 #include "tensors.h"
 
@@ -71,41 +72,6 @@ class ShortVector {
  private:
   std::array<T, kInline> inline_;
   std::unique_ptr<T[]> heap_;
-};
-
-// Memory for intermediate results, kept between calls; each running call has its own.
-class ArenaList {
- public:
-  struct Arena {
-    AlignedMemory memory;
-    int64_t bytes = 0;
-  };
-
-  Arena Take(int64_t bytes) {
-    Arena arena;
-    {
-      std::lock_guard<std::mutex> lock(mutex_);
-      if (!free_.empty()) {
-        arena = std::move(free_.back());
-        free_.pop_back();
-      }
-    }
-    if (arena.bytes < bytes) {
-      arena.memory.reset();  // first, so that both never exist
-      arena.memory = AllocateAligned(bytes);
-      arena.bytes = bytes;
-    }
-    return arena;
-  }
-
-  void Give(Arena arena) {
-    std::lock_guard<std::mutex> lock(mutex_);
-    free_.push_back(std::move(arena));
-  }
-
- private:
-  std::mutex mutex_;
-  std::vector<Arena> free_;
 };
 
 class Executable {
@@ -184,17 +150,18 @@ class Executable {
       const SizeCheck check{{numbers[i], numbers[i + 1]},
                             numbers[i + 2] == kEqual ? kEqual : kAtLeast,
                             {numbers[i + 3], numbers[i + 4]}};
-      Check(check.lhs, "check");
-      Check(check.rhs, "check");
+      constexpr int64_t kAny = std::numeric_limits<int64_t>::min();  // of a difference
+      Check(check.lhs, "check", kAny);
+      Check(check.rhs, "check", kAny);
       checks.push_back(check);
     }
   }
 
-  void Check(Size size, const std::string& what) const {
+  void Check(Size size, const std::string& what, int64_t least = 0) const {
     const auto value = static_cast<size_t>(size.value);
-    const bool is_known = size.value >= 0 && (size.kind == kStatic ||
-                                              (size.kind == kSymbol && value < symbol_count) ||
-                                              (size.kind == kDerived && value < size_names.size()));
+    const bool is_known = (size.kind == kStatic && size.value >= least) ||
+                          (size.kind == kSymbol && value < symbol_count) ||
+                          (size.kind == kDerived && value < size_names.size());
     if (!is_known) {
       RELAX_THROW(ValueError) << Quote(name) << ": " << what << ": no such size: kind " << size.kind
                               << ", value " << size.value;
@@ -406,7 +373,9 @@ class Executable {
   void Run(void** buffers, const int64_t* sizes) {
     const int64_t bytes = Value(arena, sizes);
     if (bytes < 0) {
-      RELAX_THROW(ValueError) << Quote(name) << ": arena: negative size " << bytes;
+      RELAX_THROW(ValueError) << Quote(name)
+                              << ": the sizes are too large: intermediate results need more bytes "
+                                 "than there are addresses";
     }
     ArenaList::Arena taken;
     if (bytes > 0) taken = arenas_.Take(bytes);

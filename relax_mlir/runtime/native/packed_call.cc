@@ -15,12 +15,26 @@ namespace {
 
 namespace ffi = tvm::ffi;
 
+// A tensor object on memory of the caller: Python functions make arrays of these, not of a
+// DLTensor*. It is good until the call returns.
+ffi::Tensor Borrow(const DLTensor& tensor) {
+  struct Lender {
+    void* data;
+    void AllocData(DLTensor* borrowed) { borrowed->data = data; }
+    void FreeData(DLTensor*) {}
+  };
+  const auto rank = static_cast<size_t>(tensor.ndim);
+  return ffi::Tensor::FromNDAllocStrided(
+      Lender{tensor.data}, ffi::ShapeView(tensor.shape, rank),
+      ffi::ShapeView(tensor.strides, rank), tensor.dtype, tensor.device);
+}
+
 // Looked up at every call, which costs one hash of the name: when a function is registered again,
 // as notebooks do, the new one is called, and a cached handle would keep the old one.
 void CallPacked(const char* name, int32_t count, DLTensor* arguments) {
-  std::vector<ffi::AnyView> views;
-  views.reserve(static_cast<size_t>(count));
-  for (int32_t i = 0; i < count; ++i) views.emplace_back(arguments + i);
+  std::vector<ffi::Tensor> tensors;
+  for (int32_t i = 0; i < count; ++i) tensors.push_back(Borrow(arguments[i]));
+  const std::vector<ffi::AnyView> views(tensors.begin(), tensors.end());
   ffi::Any result;
   const std::optional<ffi::Function> function = ffi::Function::GetGlobal(name);
   if (!function) RELAX_THROW(ValueError) << "`" << name << "`: no such function is registered";

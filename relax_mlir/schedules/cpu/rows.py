@@ -11,47 +11,32 @@ from dataclasses import dataclass
 
 from mlir import ir
 
+from relax_mlir.rewriting import erase
+from relax_mlir.schedules.cpu.statement_loops import StatementLoops
 from relax_mlir.schedules.emit import (
     Extent,
     add,
     alloc,
-    broadcast,
     ceil_div,
-    constant,
-    div,
-    for_loop,
-    index,
     minimum,
     multiply,
-    op,
     parallel_loop,
-    rem,
-    subtract,
-    vector_type,
+    product,
+    unflatten,
 )
-from relax_mlir.schedules.nest import Access, Kernel, Statement, collapse_axes
-from relax_mlir.schedules.vectorize_body import (
-    BodyCloner,
-    NotVectorizableError,
-    load,
-    store,
+from relax_mlir.schedules.nest import (
+    Access,
+    Kernel,
+    Statement,
+    collapse_axes,
+    point_count,
 )
+from relax_mlir.schedules.vectorize_body import NotVectorizableError
 
 __all__ = ["Rows"]
 
 _CHUNK = 4096  # points of a flat loop that are worth one tile
 _TILE_WORK = 16384  # points per thread below which forking costs more than it gains
-
-# How lanes combine: identity, and the kind of vector.reduction.
-_COMBINERS = {
-    "arith.addf": (0.0, "add"),
-    "arith.mulf": (1.0, "mul"),
-    "arith.maximumf": (-float("inf"), "maximumf"),
-    "arith.minimumf": (float("inf"), "minimumf"),
-    "arith.addi": (0, "add"),
-    "arith.muli": (1, "mul"),
-    "arith.ori": (0, "or"),
-}
 
 
 @dataclass(frozen=True)
@@ -88,18 +73,15 @@ class _RowEmitter:
         is_flat = all(isinstance(r, int) and r == 1 for r in rows)
         if is_flat and len(self.kernel.statements) == 1 and self._emit_chunks(first):
             return
-        tiles: Extent = 1
-        for extent in rows:
-            tiles = multiply(tiles, extent)
-        work = sum(_points(s.extents[self.depth :]) for s in self.kernel.statements)
+        work = sum(point_count(s.extents[self.depth :]) for s in self.kernel.statements)
 
         def tile(number: ir.Value) -> None:
-            points = _unflatten(number, rows)
+            points = unflatten(number, rows)
             self._alloc_scratch()
             for statement in self.kernel.statements:
                 self._emit_statement(statement, points)
 
-        parallel_loop(tiles, tile, grain=max(1, _TILE_WORK // max(1, work)))
+        parallel_loop(product(rows), tile, grain=max(1, _TILE_WORK // max(1, work)))
 
     def _emit_chunks(self, statement: Statement) -> bool:
         """Cut the vector axis of a flat statement into tiles; False if it has none."""
@@ -115,7 +97,7 @@ class _RowEmitter:
             rows: list[Extent] = [0] * self.depth
             self._emit_statement(statement, rows, {axis: (begin, end)})
 
-        per_point = _points(statement.extents[axis + 1 :])
+        per_point = point_count(statement.extents[axis + 1 :])
         grain = max(1, _TILE_WORK // (_CHUNK * max(1, per_point)))
         parallel_loop(ceil_div(extent, _CHUNK), tile, grain=grain)
         return True
@@ -127,12 +109,6 @@ class _RowEmitter:
             sizes = iter(list(buffer.owner.operands))
             shape = [s if s >= 0 else next(sizes) for s in type_.shape]
             self.scratch[buffer] = alloc(shape[self.depth :], type_.element_type)
-
-    def _place(
-        self, access: Access, points: Sequence[Extent]
-    ) -> tuple[ir.Value, list[ir.Value]]:
-        where = access.indices(points)
-        return self._relocate(access.buffer, where)
 
     def _relocate(
         self, buffer: ir.Value, where: list[ir.Value]
@@ -148,7 +124,7 @@ class _RowEmitter:
         rows: Sequence[Extent],
         limits: "dict[int, tuple[Extent, Extent]] | None" = None,
     ) -> None:
-        loops = _StatementEmitter(self, statement, rows, limits or {})
+        loops = StatementLoops(statement, rows, self._relocate, limits or {})
         axis = _vector_axis(statement, self.vector_bits)
         if axis is not None and axis >= self.depth:
             before = list(ir.InsertionPoint.current.block.operations)
@@ -160,267 +136,13 @@ class _RowEmitter:
         loops.emit(None, 1)
 
 
-class _StatementEmitter:
-    """The loops of one statement inside a row."""
-
-    def __init__(
-        self,
-        row: _RowEmitter,
-        statement: Statement,
-        rows: Sequence[Extent],
-        limits: dict[int, tuple[Extent, Extent]],
-    ) -> None:
-        self.row, self.statement = row, statement
-        self.limits = limits
-        self.points: list[Extent] = [*rows, *[0] * (len(statement.kinds) - len(rows))]
-        self.inner = range(len(rows), len(statement.kinds))
-
-    def _bounds(self, axis: int) -> tuple[Extent, Extent]:
-        return self.limits.get(axis, (0, self.statement.extents[axis]))
-
-    def emit(self, axis: int | None, lanes: int) -> None:
-        self.axis, self.lanes = axis, lanes
-        kinds = self.statement.kinds
-        spatial = [a for a in self.inner if kinds[a] == "S" and a != axis]
-        if axis is not None and kinds[axis] == "S":
-            spatial.append(axis)
-        self._spatial_loops(spatial)
-
-    def _spatial_loops(self, axes: list[int]) -> None:
-        if not axes:
-            self._point(self.lanes, None)
-            return
-        axis, *rest = axes
-        if axis == self.axis:
-            self._vector_loop(axis)
-            return
-        begin, end = self._bounds(axis)
-
-        def body(i: ir.Value) -> tuple[()]:
-            self.points[axis] = i
-            self._spatial_loops(rest)
-            return ()
-
-        for_loop(begin, end, 1, body)
-
-    def _vector_loop(self, axis: int) -> None:
-        """Full vectors, then the rest under a mask."""
-        begin, end = self._bounds(axis)
-        lanes = self.lanes
-        count = subtract(end, begin)
-        full = add(begin, subtract(count, rem(count, lanes)))
-
-        def body(i: ir.Value) -> tuple[()]:
-            self.points[axis] = i
-            self._point(lanes, None)
-            return ()
-
-        for_loop(begin, full, lanes, body)
-        rest = rem(count, lanes)
-        if rest == 0:
-            return
-
-        def tail(_: ir.Value) -> tuple[()]:
-            self.points[axis] = index(full)
-            self._point(lanes, self._mask(rest))
-            return ()
-
-        for_loop(0, minimum(rest, 1), 1, tail)
-
-    def _mask(self, count: Extent) -> ir.Value:
-        return op(
-            "vector.create_mask",
-            vector_type(self.lanes, ir.IntegerType.get_signless(1)),
-            index(count),
-        )
-
-    def _point(self, lanes: int, mask: ir.Value | None) -> None:
-        """All reduce axes of one point, or of ``lanes`` neighbouring ones; then store."""
-        statement = self.statement
-        reduce_axes = [a for a in self.inner if statement.kinds[a] == "R"]
-        across_lanes = self.axis in reduce_axes
-        spatial_lanes = 1 if across_lanes else lanes
-        if not reduce_axes:
-            self._store(self._clone(lanes, mask, {}), spatial_lanes, mask)
-            return
-        carried = self._start(across_lanes, spatial_lanes, mask)
-        order = [a for a in reduce_axes if a != self.axis]
-        if across_lanes:
-            order.append(self.axis)
-        values = self._reduce_loops(order, carried, mask)
-        if across_lanes:
-            values = [self._across(v, n) for n, v in enumerate(values)]
-        self._store(values, spatial_lanes, mask)
-
-    def _arguments(self) -> list[ir.Value]:
-        arguments: list[ir.Value] = list(self.statement.body.arguments)
-        return arguments[len(self.statement.inputs) :]
-
-    def _start(
-        self, across_lanes: bool, lanes: int, mask: ir.Value | None
-    ) -> list[ir.Value]:
-        """What a reduction starts from: its constant, the identity per lane, or memory."""
-        carried = []
-        for n, access in enumerate(self.statement.outputs):
-            element = access.buffer.type.element_type
-            if across_lanes:
-                carried.append(
-                    broadcast(constant(self._combiner(n)[0], element), self.lanes)
-                )
-            elif self.statement.start is not None:
-                value = op("arith.constant", element, value=self.statement.start)
-                carried.append(broadcast(value, lanes) if lanes > 1 else value)
-            else:
-                buffer, where = self.row._place(access, self.points)
-                carried.append(load(buffer, where, lanes, 1, mask))
-        return carried
-
-    def _combiner(self, output: int) -> tuple[float, str, str]:
-        """Identity, vector.reduction kind and name of the operation that combines.
-
-        Raises:
-            NotVectorizableError: the order of the combination may matter.
-        """
-        argument = self._arguments()[output]
-        last = self.statement.yielded[output].owner
-        uses = list(argument.uses)
-        if isinstance(last, ir.Block) or last.name not in _COMBINERS or len(uses) != 1:
-            raise NotVectorizableError
-        if argument not in list(last.operands):
-            raise NotVectorizableError
-        return (*_COMBINERS[last.name], last.name)
-
-    def _reduce_loops(
-        self, axes: list[int], carried: list[ir.Value], mask: ir.Value | None
-    ) -> list[ir.Value]:
-        if not axes:
-            lanes = 1 if self.axis is None else self.lanes
-            return self._update(lanes, mask, carried)
-        axis, *rest = axes
-        if axis == self.axis:
-            return self._reduce_vector_loop(axis, carried)
-        begin, end = self._bounds(axis)
-
-        def body(i: ir.Value, *values: ir.Value) -> list[ir.Value]:
-            self.points[axis] = i
-            return self._reduce_loops(rest, list(values), mask)
-
-        return for_loop(begin, end, 1, body, carried)
-
-    def _reduce_vector_loop(self, axis: int, carried: list[ir.Value]) -> list[ir.Value]:
-        begin, end = self._bounds(axis)
-        rest = rem(subtract(end, begin), self.lanes)
-        full = subtract(end, rest)
-
-        def body(i: ir.Value, *values: ir.Value) -> list[ir.Value]:
-            self.points[axis] = i
-            return self._update(self.lanes, None, list(values))
-
-        values = for_loop(begin, full, self.lanes, body, carried)
-        if rest == 0:
-            return values
-
-        def tail(_: ir.Value, *before: ir.Value) -> list[ir.Value]:
-            self.points[axis] = index(full)
-            mask = self._mask(rest)
-            after = self._update(self.lanes, mask, list(before))
-            return [
-                op("arith.select", b.type, mask, a, b)
-                for a, b in zip(after, before, strict=True)
-            ]
-
-        return for_loop(0, minimum(rest, 1), 1, tail, values)
-
-    def _update(
-        self, lanes: int, mask: ir.Value | None, carried: list[ir.Value]
-    ) -> list[ir.Value]:
-        values = self._clone(
-            lanes, mask, dict(zip(self._arguments(), carried, strict=True))
-        )
-        return [
-            broadcast(v, lanes)
-            if isinstance(c.type, ir.VectorType) and v.type != c.type
-            else v
-            for v, c in zip(values, carried, strict=True)
-        ]
-
-    def _across(self, value: ir.Value, output: int) -> ir.Value:
-        """Combine the lanes, and what the reduction starts from."""
-        _, kind, name = self._combiner(output)
-        element = value.type.element_type
-        attributes = {"kind": ir.Attribute.parse(f"#vector.kind<{kind}>")}
-        if isinstance(element, ir.FloatType):
-            attributes["fastmath"] = ir.Attribute.parse("#arith.fastmath<reassoc>")
-        total = op("vector.reduction", element, value, **attributes)
-        if self.statement.start is not None:
-            start = op("arith.constant", element, value=self.statement.start)
-        else:
-            buffer, where = self.row._place(self.statement.outputs[output], self.points)
-            start = op("memref.load", element, buffer, *where)
-        return op(name, element, start, total)
-
-    def _clone(
-        self, lanes: int, mask: ir.Value | None, outputs: dict[ir.Value, ir.Value]
-    ) -> list[ir.Value]:
-        statement = self.statement
-        axis = self.axis if lanes > 1 else None
-        points = [index(p) for p in self.points]
-        cloner = BodyCloner(
-            statement.body, points, axis, lanes, mask, self.row._relocate
-        )
-        values = dict(outputs)
-        for argument, access in zip(
-            statement.body.arguments, statement.inputs, strict=False
-        ):
-            if next(iter(argument.uses), None) is not None:
-                values[argument] = self._read(access, lanes, mask)
-        if not outputs:
-            for argument, access in zip(
-                self._arguments(), statement.outputs, strict=True
-            ):
-                if next(iter(argument.uses), None) is not None:
-                    values[argument] = self._read(access, lanes, mask)
-        return cloner.run(values)
-
-    def _read(self, access: Access, lanes: int, mask: ir.Value | None) -> ir.Value:
-        stride = 0 if lanes == 1 else access.stride_of(self.axis)
-        if stride is None:
-            raise NotVectorizableError
-        buffer, where = self.row._place(access, self.points)
-        return load(buffer, where, lanes, stride, mask)
-
-    def _store(self, values: list[ir.Value], lanes: int, mask: ir.Value | None) -> None:
-        for value, access in zip(values, self.statement.outputs, strict=True):
-            if lanes > 1 and access.stride_of(self.axis) != 1:
-                raise NotVectorizableError
-            buffer, where = self.row._place(access, self.points)
-            store(value, buffer, where, lanes, mask)
-
-
-def _points(extents: Sequence[Extent]) -> int:
-    """How many points a domain has; 64 stands for a size known only at run time."""
-    total = 1
-    for extent in extents:
-        total *= extent if isinstance(extent, int) else 64
-    return total
-
-
-def _unflatten(number: ir.Value, extents: Sequence[Extent]) -> list[Extent]:
-    """The indices of tile ``number`` in a row-major grid."""
-    points: list[Extent] = []
-    for extent in reversed(extents[1:]):
-        points.append(rem(number, extent))
-        number = index(div(number, extent))
-    return [number, *reversed(points)] if extents else []
-
-
 def _shared_depth(kernel: Kernel, vector_bits: int) -> int:
     """How many leading axes all statements share, so that a tile is one point of them."""
     first = kernel.statements[0]
     depth = min(_leading_spatial(s, vector_bits) for s in kernel.statements)
     for s in kernel.statements:
         while depth and not all(
-            _same(a, b)
+            a == b
             for a, b in zip(s.extents[:depth], first.extents[:depth], strict=True)
         ):
             depth -= 1
@@ -439,10 +161,6 @@ def _leading_spatial(statement: Statement, vector_bits: int) -> int:
     axis = _vector_axis(statement, vector_bits)
     limit = len(statement.kinds.rstrip("R")) if axis is None else axis
     return min(limit, len(statement.kinds.rstrip("R")))
-
-
-def _same(a: Extent, b: Extent) -> bool:
-    return a == b
 
 
 def _is_row(access: Access, depth: int) -> bool:
@@ -503,4 +221,4 @@ def _erase_after(before: Sequence[ir.OpView]) -> None:
     """Undo what was written to the current block since ``before`` was taken."""
     block = ir.InsertionPoint.current.block
     for operation in reversed(list(block.operations)[len(before) :]):
-        operation.operation.erase()
+        erase(operation)

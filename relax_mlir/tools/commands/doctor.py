@@ -17,7 +17,7 @@ from relax_mlir.compiler import compile, target_of
 from relax_mlir.module import IRModule
 from relax_mlir.runtime import cpu, cuda, llvm_c, objects
 from relax_mlir.runtime.machine import Machine
-from relax_mlir.runtime.object_cache import default_cache_dir
+from relax_mlir.runtime.object_cache import ObjectCache, default_cache_dir
 
 __all__ = ["add_arguments", "run"]
 
@@ -33,6 +33,10 @@ _PACKAGES = (
     "safetensors",
 )
 _REINSTALL = "install relax_mlir again: `pip install .` in its source tree"
+_CACHE_ADVICE = (
+    "name a folder of yours in XDG_CACHE_HOME, and in RELAX_MLIR_CACHE_BYTES how many "
+    "bytes it may take"
+)
 _VECTOR_UNITS = ("amx", "avx", "fma", "neon", "sse4", "sve")
 _SMOKE = """
 func.func @main(%x: tensor<?x3xf32, #relax.shape<["n", "3"]>>)
@@ -59,11 +63,18 @@ class _Check:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what it takes: nothing."""
+    """Declare what it takes."""
+    parser.add_argument(
+        "--clear-cache",
+        action="store_true",
+        help="remove the compiled kernels on disk, and look at nothing",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Look at everything; 1 if something is broken."""
+    if arguments.clear_cache:
+        return _clear_cache()
     is_fine = [_report(check) for check in _checks()]
     return 0 if all(is_fine) else 1
 
@@ -90,7 +101,7 @@ def _checks() -> Iterator[_Check]:
     yield _Check("native runtime", _native_runtime)
     yield _Check("usable processors", lambda: str(cpu.cpu_count()))
     yield _Check("compile and run", _smoke)
-    yield _Check("cache", _cache, "name a folder of yours in XDG_CACHE_HOME")
+    yield _Check("cache", _cache, _CACHE_ADVICE)
     yield _Check("cuda", lambda: ", ".join(cuda.device_names()) or "none")
 
 
@@ -154,8 +165,19 @@ def _smoke() -> str:
 def _cache() -> str:
     """The cache's folder, after a look whether it can be written."""
     folder = default_cache_dir()
-    sizes = [entry.stat().st_size for entry in folder.glob("*.o")]
     exists = next(p for p in (folder, *folder.parents) if p.exists())
     if not exists.is_dir() or not os.access(exists, os.W_OK):
         raise PermissionError(f"{folder}: cannot be written")
-    return f"{folder}, {len(sizes)} kernels, {sum(sizes) / 1e6:.1f} MB"
+    cache = ObjectCache(folder)
+    size = cache.size()
+    used, limit = (b / 1e6 for b in (size.size_bytes, cache.limit_bytes))
+    return f"{folder}, {size.kernels} kernels, {used:.1f} MB of at most {limit:.1f} MB"
+
+
+def _clear_cache() -> int:
+    folder = default_cache_dir()
+    removed = ObjectCache(folder).clear()
+    print(
+        f"{folder}: removed {removed.kernels} kernels, {removed.size_bytes / 1e6:.1f} MB"
+    )
+    return 0

@@ -89,34 +89,57 @@ func.func @stays(%x: tensor<1x3x5x5xf32>, %v: tensor<7x3x1x1xf32>, %f: tensor<7x
 
 // -----
 
-// A product of a sum with a constant is the sum of products, so that the factor gets on.
+// After a convolution, a product of a sum is the sum of products: the factor gets on to the weights.
 // CHECK-LABEL: func.func @scale_before_shift
-// CHECK-DAG:     %[[A:.*]] = "relax.constant"() {value = #relax.const<"a">}
-// CHECK-DAG:     %[[B:.*]] = "relax.constant"() {value = #relax.const<"b">}
-// CHECK:         %[[Y:.*]] = "relax.multiply"(%arg0, %[[B]])
-// CHECK:         %[[S:.*]] = "relax.multiply"(%[[A]], %[[B]])
+// CHECK:         %[[W:.*]] = "relax.multiply"(%{{.*}}, %{{.*}}) : (tensor<7x3x1x1xf32>, tensor<7x1x1x1xf32>)
+// CHECK:         %[[Y:.*]] = "relax.conv"(%arg0, %[[W]])
+// CHECK:         %[[S:.*]] = "relax.multiply"(%{{.*}}, %{{.*}}) : (tensor<7x1x1xf32>, tensor<7x1x1xf32>)
 // CHECK:         %[[R:.*]] = "relax.add"(%[[Y]], %[[S]])
 // CHECK:         return %[[R]]
-func.func @scale_before_shift(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
-  %a = "relax.constant"() {value = #relax.const<"a">} : () -> tensor<3xf32>
-  %b = "relax.constant"() {value = #relax.const<"b">} : () -> tensor<3xf32>
-  %0 = "relax.add"(%a, %x) : (tensor<3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
-  %1 = "relax.multiply"(%b, %0) : (tensor<3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
-  return %1 : tensor<2x3xf32>
+func.func @scale_before_shift(%x: tensor<1x3x5x5xf32>) -> tensor<1x7x5x5xf32> {
+  %w = "relax.constant"() {value = #relax.const<"w">} : () -> tensor<7x3x1x1xf32>
+  %y = "relax.conv"(%x, %w) {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, groups = 1 : i64} : (tensor<1x3x5x5xf32>, tensor<7x3x1x1xf32>) -> tensor<1x7x5x5xf32>
+  %a = "relax.constant"() {value = #relax.const<"a">} : () -> tensor<7x1x1xf32>
+  %b = "relax.constant"() {value = #relax.const<"b">} : () -> tensor<7x1x1xf32>
+  %0 = "relax.add"(%a, %y) : (tensor<7x1x1xf32>, tensor<1x7x5x5xf32>) -> tensor<1x7x5x5xf32>
+  %1 = "relax.multiply"(%b, %0) : (tensor<7x1x1xf32>, tensor<1x7x5x5xf32>) -> tensor<1x7x5x5xf32>
+  return %1 : tensor<1x7x5x5xf32>
 }
 
 // -----
 
-// Not if the sum is larger than its computed operand: a product of all of it stays one.
+// Not if the sum is larger than the convolution: a product of all of it stays one.
 // CHECK-LABEL: func.func @larger
-// CHECK:         %[[S:.*]] = "relax.add"(%arg0, %{{.*}})
+// CHECK:         %[[Y:.*]] = "relax.conv"
+// CHECK:         %[[S:.*]] = "relax.add"(%[[Y]], %{{.*}})
 // CHECK:         "relax.multiply"(%[[S]], %{{.*}})
-func.func @larger(%x: tensor<3xf32>) -> tensor<2x3xf32> {
-  %a = "relax.constant"() {value = #relax.const<"a">} : () -> tensor<2x3xf32>
+func.func @larger(%x: tensor<1x3x5x5xf32>) -> tensor<2x7x5x5xf32> {
+  %w = "relax.constant"() {value = #relax.const<"w">} : () -> tensor<7x3x1x1xf32>
+  %y = "relax.conv"(%x, %w) {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, groups = 1 : i64} : (tensor<1x3x5x5xf32>, tensor<7x3x1x1xf32>) -> tensor<1x7x5x5xf32>
+  %a = "relax.constant"() {value = #relax.const<"a">} : () -> tensor<2x7x1x1xf32>
+  %b = "relax.constant"() {value = #relax.const<"b">} : () -> tensor<7x1x1xf32>
+  %0 = "relax.add"(%y, %a) : (tensor<1x7x5x5xf32>, tensor<2x7x1x1xf32>) -> tensor<2x7x5x5xf32>
+  %1 = "relax.multiply"(%0, %b) : (tensor<2x7x5x5xf32>, tensor<7x1x1xf32>) -> tensor<2x7x5x5xf32>
+  return %1 : tensor<2x7x5x5xf32>
+}
+
+// -----
+
+// Elsewhere the order stays: (x + 2^23 * 1.5) - 2^23 * 1.5 rounds, (x - far) * 1000 cancels.
+// CHECK-LABEL: func.func @no_convolution
+// CHECK:         %[[S:.*]] = "relax.add"(%arg0, %{{.*}})
+// CHECK-NEXT:    %[[R:.*]] = "relax.add"(%[[S]], %{{.*}})
+// CHECK-NEXT:    %[[D:.*]] = "relax.add"(%[[R]], %{{.*}})
+// CHECK-NEXT:    %[[P:.*]] = "relax.multiply"(%[[D]], %{{.*}})
+// CHECK-NEXT:    return %[[P]]
+func.func @no_convolution(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  %a = "relax.constant"() {value = #relax.const<"a">} : () -> tensor<3xf32>
   %b = "relax.constant"() {value = #relax.const<"b">} : () -> tensor<3xf32>
-  %0 = "relax.add"(%x, %a) : (tensor<3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
-  %1 = "relax.multiply"(%0, %b) : (tensor<2x3xf32>, tensor<3xf32>) -> tensor<2x3xf32>
-  return %1 : tensor<2x3xf32>
+  %0 = "relax.add"(%x, %a) : (tensor<2x3xf32>, tensor<3xf32>) -> tensor<2x3xf32>
+  %1 = "relax.add"(%0, %b) : (tensor<2x3xf32>, tensor<3xf32>) -> tensor<2x3xf32>
+  %2 = "relax.add"(%1, %a) : (tensor<2x3xf32>, tensor<3xf32>) -> tensor<2x3xf32>
+  %3 = "relax.multiply"(%2, %b) : (tensor<2x3xf32>, tensor<3xf32>) -> tensor<2x3xf32>
+  return %3 : tensor<2x3xf32>
 }
 
 // -----
@@ -139,30 +162,36 @@ func.func @computed_sum(%x: tensor<2x3xf32>, %y: tensor<2x3xf32>) -> tensor<2x3x
 
 // Shifts join.
 // CHECK-LABEL: func.func @join_shifts
+// CHECK:         %[[Y:.*]] = "relax.conv"
 // CHECK-DAG:     %[[A:.*]] = "relax.constant"() {value = #relax.const<"a">}
 // CHECK-DAG:     %[[B:.*]] = "relax.constant"() {value = #relax.const<"b">}
-// CHECK:         %[[S:.*]] = "relax.add"(%[[A]], %[[B]]) : (tensor<3xf32>, tensor<3xf32>)
-// CHECK:         %[[R:.*]] = "relax.add"(%arg0, %[[S]])
+// CHECK:         %[[S:.*]] = "relax.add"(%[[A]], %[[B]]) : (tensor<7x1x1xf32>, tensor<7x1x1xf32>)
+// CHECK:         %[[R:.*]] = "relax.add"(%[[Y]], %[[S]])
 // CHECK:         return %[[R]]
-func.func @join_shifts(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
-  %a = "relax.constant"() {value = #relax.const<"a">} : () -> tensor<3xf32>
-  %b = "relax.constant"() {value = #relax.const<"b">} : () -> tensor<3xf32>
-  %0 = "relax.add"(%x, %a) : (tensor<2x3xf32>, tensor<3xf32>) -> tensor<2x3xf32>
-  %1 = "relax.add"(%b, %0) : (tensor<3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
-  return %1 : tensor<2x3xf32>
+func.func @join_shifts(%x: tensor<1x3x5x5xf32>) -> tensor<1x7x5x5xf32> {
+  %w = "relax.constant"() {value = #relax.const<"w">} : () -> tensor<7x3x1x1xf32>
+  %y = "relax.conv"(%x, %w) {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, groups = 1 : i64} : (tensor<1x3x5x5xf32>, tensor<7x3x1x1xf32>) -> tensor<1x7x5x5xf32>
+  %a = "relax.constant"() {value = #relax.const<"a">} : () -> tensor<7x1x1xf32>
+  %b = "relax.constant"() {value = #relax.const<"b">} : () -> tensor<7x1x1xf32>
+  %0 = "relax.add"(%y, %a) : (tensor<1x7x5x5xf32>, tensor<7x1x1xf32>) -> tensor<1x7x5x5xf32>
+  %1 = "relax.add"(%b, %0) : (tensor<7x1x1xf32>, tensor<1x7x5x5xf32>) -> tensor<1x7x5x5xf32>
+  return %1 : tensor<1x7x5x5xf32>
 }
 
 // -----
 
 // A sum that is read twice stays, or it would be computed twice.
 // CHECK-LABEL: func.func @read_twice
-// CHECK:         %[[S:.*]] = "relax.add"(%arg0, %{{.*}})
+// CHECK:         %[[Y:.*]] = "relax.conv"
+// CHECK:         %[[S:.*]] = "relax.add"(%[[Y]], %{{.*}})
 // CHECK:         %[[R:.*]] = "relax.add"(%[[S]], %{{.*}})
 // CHECK:         return %[[S]], %[[R]]
-func.func @read_twice(%x: tensor<2x3xf32>) -> (tensor<2x3xf32>, tensor<2x3xf32>) {
-  %a = "relax.constant"() {value = #relax.const<"a">} : () -> tensor<3xf32>
-  %b = "relax.constant"() {value = #relax.const<"b">} : () -> tensor<3xf32>
-  %0 = "relax.add"(%x, %a) : (tensor<2x3xf32>, tensor<3xf32>) -> tensor<2x3xf32>
-  %1 = "relax.add"(%0, %b) : (tensor<2x3xf32>, tensor<3xf32>) -> tensor<2x3xf32>
-  return %0, %1 : tensor<2x3xf32>, tensor<2x3xf32>
+func.func @read_twice(%x: tensor<1x3x5x5xf32>) -> (tensor<1x7x5x5xf32>, tensor<1x7x5x5xf32>) {
+  %w = "relax.constant"() {value = #relax.const<"w">} : () -> tensor<7x3x1x1xf32>
+  %y = "relax.conv"(%x, %w) {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, groups = 1 : i64} : (tensor<1x3x5x5xf32>, tensor<7x3x1x1xf32>) -> tensor<1x7x5x5xf32>
+  %a = "relax.constant"() {value = #relax.const<"a">} : () -> tensor<7x1x1xf32>
+  %b = "relax.constant"() {value = #relax.const<"b">} : () -> tensor<7x1x1xf32>
+  %0 = "relax.add"(%y, %a) : (tensor<1x7x5x5xf32>, tensor<7x1x1xf32>) -> tensor<1x7x5x5xf32>
+  %1 = "relax.add"(%0, %b) : (tensor<1x7x5x5xf32>, tensor<7x1x1xf32>) -> tensor<1x7x5x5xf32>
+  return %0, %1 : tensor<1x7x5x5xf32>, tensor<1x7x5x5xf32>
 }

@@ -157,3 +157,45 @@ func.func @main(%x: tensor<7x5xf32>, %w: tensor<5x3xf32>) -> (tensor<7x3xf32>, t
   return %0, %1 : tensor<7x3xf32>, tensor<7x3xf32>
 }
 func.func private @elsewhere(tensor<3xf32>) -> tensor<3xf32>
+
+// -----
+
+// Elementwise maps join a result that is written in parts.
+// CHECK-LABEL: func.func private @fused_concat_exp
+// CHECK:         callee = @concat
+// CHECK:         callee = @exp
+func.func @main(%x: tensor<2x3xf32>, %y: tensor<5x3xf32>) -> tensor<7x3xf32> {
+  %0 = builtin.unrealized_conversion_cast %x, %y : tensor<2x3xf32>, tensor<5x3xf32> to tuple<tensor<2x3xf32>, tensor<5x3xf32>>
+  %1 = "relax.concat"(%0) {axis = 0 : i64} : (tuple<tensor<2x3xf32>, tensor<5x3xf32>>) -> tensor<7x3xf32>
+  %2 = "relax.exp"(%1) : (tensor<7x3xf32>) -> tensor<7x3xf32>
+  return %2 : tensor<7x3xf32>
+}
+
+// -----
+
+// What reads such a result at other places does not: it would need all of it at once.
+// CHECK-LABEL: func.func @main
+// CHECK:         callee = @concat
+// CHECK:         callee = @transpose
+// CHECK:         callee = @reduce_sum
+func.func @main(%x: tensor<2x3xf32>, %y: tensor<5x3xf32>) -> (tensor<3x7xf32>, tensor<7xf32>) {
+  %0 = builtin.unrealized_conversion_cast %x, %y : tensor<2x3xf32>, tensor<5x3xf32> to tuple<tensor<2x3xf32>, tensor<5x3xf32>>
+  %1 = "relax.concat"(%0) {axis = 0 : i64} : (tuple<tensor<2x3xf32>, tensor<5x3xf32>>) -> tensor<7x3xf32>
+  %2 = "relax.transpose"(%1) {permutation = array<i64: 1, 0>} : (tensor<7x3xf32>) -> tensor<3x7xf32>
+  %3 = builtin.unrealized_conversion_cast %y, %x : tensor<5x3xf32>, tensor<2x3xf32> to tuple<tensor<5x3xf32>, tensor<2x3xf32>>
+  %4 = "relax.concat"(%3) {axis = 0 : i64} : (tuple<tensor<5x3xf32>, tensor<2x3xf32>>) -> tensor<7x3xf32>
+  %5 = "relax.reduce_sum"(%4) {axes = array<i64: 1>, keepdims = false} : (tensor<7x3xf32>) -> tensor<7xf32>
+  return %2, %5 : tensor<3x7xf32>, tensor<7xf32>
+}
+
+// -----
+
+// A mean is one reduction, its division included: maps join its input.
+// CHECK-LABEL: func.func private @fused_exp_reduce_mean
+// CHECK:         callee = @exp
+// CHECK:         callee = @reduce_mean
+func.func @main(%x: tensor<7x3xf32>) -> tensor<7xf32> {
+  %0 = "relax.exp"(%x) : (tensor<7x3xf32>) -> tensor<7x3xf32>
+  %1 = "relax.reduce_mean"(%0) {axes = array<i64: 1>, keepdims = false} : (tensor<7x3xf32>) -> tensor<7xf32>
+  return %1 : tensor<7xf32>
+}

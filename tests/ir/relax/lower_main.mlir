@@ -65,10 +65,16 @@ func.func @main(%x: tensor<6xf32>) -> tensor<2x3xf32> {
 // CHECK-SAME:    %arg0: memref<4xi64>)
 // CHECK:         %[[ZERO:.*]] = arith.constant 0 : index
 // CHECK-NEXT:    %[[L:.*]] = memref.load %arg0[%[[ZERO]]]
-// CHECK-NEXT:    %[[N:.*]] = arith.index_cast %[[L]]
-// CHECK:         arith.muli %[[N]]
+// CHECK:         %[[N:.*]] = arith.index_cast %[[L]]
+// CHECK:         %[[F:.*]] = arith.sitofp %[[L]] : i64 to f64
+// CHECK:         %[[P:.*]] = arith.muli %[[N]]
+// CHECK:         %[[D:.*]] = arith.index_cast %[[P]]
+// CHECK:         arith.maximumf %{{.*}}, %[[F]]
+// CHECK:         %[[FITS:.*]] = arith.cmpf olt
+// CHECK:         %[[BAD:.*]] = arith.constant -1 : i64
+// CHECK-NEXT:    %[[S:.*]] = arith.select %[[FITS]], %[[D]], %[[BAD]]
 // CHECK:         %[[C2:.*]] = arith.constant 2 : index
-// CHECK-NEXT:    memref.store %{{.*}}, %arg0[%[[C2]]]
+// CHECK-NEXT:    memref.store %[[S]], %arg0[%[[C2]]]
 // CHECK:         %[[C3:.*]] = arith.constant 3 : index
 // CHECK-NEXT:    memref.store %{{.*}}, %arg0[%[[C3]]]
 // CHECK-NEXT:    return
@@ -108,4 +114,16 @@ func.func @max_pool_with_indices(%x: memref<1x1x8xf32>, %y: memref<1x1x4xf32>, %
 // CHECK-NOT:   @main_shapes
 func.func @main(%x: memref<4xf32> {relax.input = "x"}) attributes {relax.main} {
   return
+}
+
+// -----
+
+// A registered function is called on buffers, its result's last, with their element types.
+// CHECK-LABEL: func.func @main(
+// CHECK:         %[[PACK:.*]] = builtin.unrealized_conversion_cast %arg0, %arg1 : memref<2xi8>, memref<2xi8>
+// CHECK-NEXT:    "tir.call_packed"(%[[PACK]]) {callee = "env.f", tir.dtypes = ["bool", "uint8"]}
+func.func @main(%x: tensor<2xi1>) -> tensor<2xui8> {
+  %0 = builtin.unrealized_conversion_cast %x : tensor<2xi1> to tuple<tensor<2xi1>>
+  %1 = "relax.call_dps_packed"(%0) {callee = "env.f"} : (tuple<tensor<2xi1>>) -> tensor<2xui8>
+  return %1 : tensor<2xui8>
 }

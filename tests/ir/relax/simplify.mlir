@@ -106,3 +106,19 @@ func.func @program(%o: memref<2xf32>) attributes {tir.prim_func, tir.num_outputs
   return
 }
 func.func private @elsewhere(tensor<2xf32>) -> tensor<2xf32>
+
+// -----
+
+// A registered function may do more than compute: each call stays, read or not.
+// CHECK-LABEL: func.func @packed
+// CHECK:         callee = "env.random"
+// CHECK:         callee = "env.random"
+// CHECK:         callee = "env.print"
+func.func @packed(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %0 = builtin.unrealized_conversion_cast %x : tensor<2xf32> to tuple<tensor<2xf32>>
+  %1 = "relax.call_dps_packed"(%0) {callee = "env.random"} : (tuple<tensor<2xf32>>) -> tensor<2xf32>
+  %2 = "relax.call_dps_packed"(%0) {callee = "env.random"} : (tuple<tensor<2xf32>>) -> tensor<2xf32>
+  %3 = "relax.call_dps_packed"(%0) {callee = "env.print"} : (tuple<tensor<2xf32>>) -> tensor<2xf32>
+  %4 = "relax.add"(%1, %2) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+  return %4 : tensor<2xf32>
+}

@@ -1,5 +1,6 @@
 // RUN: relax-opt %s -p tir-to-linalg,schedule-apply{vector-bits=512} --split-input-file | filecheck %s
 // RUN: relax-opt %s -p tir-to-linalg,schedule-apply{vector-bits=128} --split-input-file | filecheck %s --check-prefix=NARROW
+// RUN: relax-opt %s -p tir-to-linalg,schedule-apply{only=Fallback} --split-input-file | filecheck %s --check-prefix=ONLY
 
 // A map over whole buffers: vectors, then the rest under a mask.
 // CHECK-LABEL: func.func @relu
@@ -8,6 +9,10 @@
 // CHECK:         vector.load %arg0{{.*}} vector<16xf32>
 // CHECK:         vector.create_mask
 // CHECK:         vector.maskedload %arg0
+// ONLY-LABEL:   func.func @relu
+// ONLY-SAME:      tir.rule = "Fallback"
+// ONLY-NOT:     tir.rule = "Rows"
+// ONLY-NOT:     tir.rule = "Contraction"
 // NARROW-LABEL: func.func @relu
 // NARROW:         vector.load %arg0{{.*}} vector<4xf32>
 func.func @relu(%x: memref<7x3xf32>, %o: memref<7x3xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
@@ -101,5 +106,107 @@ func.func @scheduled(%o: memref<4xf32>) attributes {tir.prim_func, tir.num_outpu
 }
 func.func private @elsewhere(memref<4xf32>) attributes {tir.prim_func}
 func.func @plain(%o: memref<4xf32>) {
+  return
+}
+
+// -----
+
+// The largest of neighbouring integers, signed and not, in lanes that combine at the end;
+// lanes that saw nothing hold what changes nothing.
+// CHECK-LABEL: func.func @largest
+// CHECK-SAME:    tir.rule = "Rows"
+// CHECK:         %[[LOWEST:.*]] = vector.broadcast %c-128{{.*}} to vector<16xi8>
+// CHECK:         iter_args(%{{.*}} = %[[LOWEST]])
+// CHECK:         arith.maxsi {{.*}} : vector<16xi8>
+// CHECK:         vector.reduction <maxsi>
+// CHECK:         %[[HIGHEST:.*]] = vector.broadcast %c-1_{{.*}} to vector<16xi8>
+// CHECK:         iter_args(%{{.*}} = %[[HIGHEST]])
+// CHECK:         arith.minui {{.*}} : vector<16xi8>
+// CHECK:         vector.reduction <minui>
+func.func @largest(%x: memref<3x71xi8>, %o: memref<3xi8>, %p: memref<3xi8>) attributes {tir.prim_func, tir.num_outputs = 2 : i64} {
+  "tir.block"() ({
+  ^bb0(%i: index, %j: index):
+    %s = arith.constant -128 : i8
+    memref.store %s, %o[%i] : memref<3xi8>
+    gpu.yield
+  }, {
+  ^bb0(%i: index, %j: index):
+    %v = memref.load %x[%i, %j] : memref<3x71xi8>
+    %b = memref.load %o[%i] : memref<3xi8>
+    %m = arith.maxsi %b, %v : i8
+    memref.store %m, %o[%i] : memref<3xi8>
+    gpu.yield
+  }) {name = "max", kinds = "SR", static_extents = array<i64: 3, 71>, operandSegmentSizes = array<i32: 0, 0>} : () -> ()
+  "tir.block"() ({
+  ^bb0(%i: index, %j: index):
+    %s = arith.constant -1 : i8
+    memref.store %s, %p[%i] : memref<3xi8>
+    gpu.yield
+  }, {
+  ^bb0(%i: index, %j: index):
+    %v = memref.load %x[%i, %j] : memref<3x71xi8>
+    %b = memref.load %p[%i] : memref<3xi8>
+    %m = arith.minui %b, %v : i8
+    memref.store %m, %p[%i] : memref<3xi8>
+    gpu.yield
+  }) {name = "min", kinds = "SR", static_extents = array<i64: 3, 71>, operandSegmentSizes = array<i32: 0, 0>} : () -> ()
+  return
+}
+
+// -----
+
+// Truths, bytes that a body reads and writes as one bit, combine in lanes as well: the
+// identity of the bit, not of the byte.
+// CHECK-LABEL: func.func @all_true
+// CHECK:         %[[TRUE:.*]] = vector.broadcast %c1_i8{{.*}} to vector<16xi8>
+// CHECK:         scf.for {{.*}} iter_args(%{{.*}} = %[[TRUE]])
+// CHECK:         arith.andi {{.*}} : vector<16xi1>
+// CHECK:         vector.reduction <and>, %{{.*}} : vector<16xi8> into i8
+func.func @all_true(%x: memref<3x71xi8>, %o: memref<3xi8>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
+  "tir.block"() ({
+  ^bb0(%i: index, %j: index):
+    %s = arith.constant 1 : i8
+    memref.store %s, %o[%i] : memref<3xi8>
+    gpu.yield
+  }, {
+  ^bb0(%i: index, %j: index):
+    %z = arith.constant 0 : i8
+    %v = memref.load %x[%i, %j] : memref<3x71xi8>
+    %vt = arith.cmpi ne, %v, %z : i8
+    %b = memref.load %o[%i] : memref<3xi8>
+    %bt = arith.cmpi ne, %b, %z : i8
+    %m = arith.andi %bt, %vt : i1
+    %mb = arith.extui %m : i1 to i8
+    memref.store %mb, %o[%i] : memref<3xi8>
+    gpu.yield
+  }) {name = "all", kinds = "SR", static_extents = array<i64: 3, 71>, operandSegmentSizes = array<i32: 0, 0>} : () -> ()
+  return
+}
+
+// -----
+
+// What reads the value so far in another way than one bit of it combines one by one.
+// CHECK-LABEL: func.func @equal_so_far
+// CHECK-NOT:     vector.reduction
+// CHECK:         arith.andi {{.*}} : i1
+// CHECK:         return
+func.func @equal_so_far(%x: memref<3x71xi8>, %o: memref<3xi8>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
+  "tir.block"() ({
+  ^bb0(%i: index, %j: index):
+    %s = arith.constant 1 : i8
+    memref.store %s, %o[%i] : memref<3xi8>
+    gpu.yield
+  }, {
+  ^bb0(%i: index, %j: index):
+    %z = arith.constant 0 : i8
+    %v = memref.load %x[%i, %j] : memref<3x71xi8>
+    %vt = arith.cmpi ne, %v, %z : i8
+    %b = memref.load %o[%i] : memref<3xi8>
+    %bt = arith.cmpi eq, %b, %z : i8
+    %m = arith.andi %bt, %vt : i1
+    %mb = arith.extui %m : i1 to i8
+    memref.store %mb, %o[%i] : memref<3xi8>
+    gpu.yield
+  }) {name = "all", kinds = "SR", static_extents = array<i64: 3, 71>, operandSegmentSizes = array<i32: 0, 0>} : () -> ()
   return
 }

@@ -94,8 +94,7 @@ func.func @kernel(%x: memref<?x3xf32> {tir.shape = #relax.shape<["s0", "3"]>}, %
 // CHECK-NEXT:    memref.extract_aligned_pointer_as_index %[[T]]
 // CHECK:         memref.extract_aligned_pointer_as_index %[[Y]]
 // CHECK:         call @elsewhere(%[[BUFFERS]], %[[SIZES]], %arg3)
-// CHECK:         %[[OK:.*]] = arith.constant 0 : i32
-// CHECK-NEXT:    return %[[OK]]
+// CHECK:         return %{{.*}} : i32
 func.func private @elsewhere(memref<?xf32>, memref<?xf32>, index) attributes {tir.prim_func}
 func.func @main(%x: memref<?xf32> {relax.dtype = "float32", relax.input = "x", tir.shape = #relax.shape<["n"]>}, %y: memref<?xf32> {relax.dtype = "float32", relax.output = "y", tir.shape = #relax.shape<["n"]>}, %arena: memref<?xi8> {relax.arena}, %n: index {tir.symbol = "n"}) attributes {relax.main} {
   %c64 = arith.constant 64 : index
@@ -114,5 +113,29 @@ func.func @main(%x: memref<?xf32> {relax.dtype = "float32", relax.input = "x", t
 // CHECK:         call @relax_rt1_parallel_for(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %[[TILES]],
 // CHECK-LABEL: func.func private @nothing.body
 func.func @nothing(%x: memref<0xf32>, %o: memref<0xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64, tir.rule = "Rows"} {
+  return
+}
+
+// -----
+
+// A registered function gets DLPack tensors: address, device, rank and type, shape, strides; if it
+// fails, later ones are not called, and main returns its status.
+// CHECK-DAG: llvm.mlir.global internal constant @packed_name_0("env.f\00")
+// CHECK-DAG: func.func private @relax_rt1_call_packed(!llvm.ptr, i32, !llvm.ptr) -> i32
+// CHECK-LABEL: func.func @main(
+// CHECK:         llvm.alloca %{{.*}} x !llvm.ptr
+// CHECK:         llvm.alloca %{{.*}} x i64
+// CHECK:         %[[TENSORS:.*]] = llvm.alloca %{{.*}} x i64
+// CHECK:         %[[FIRST:.*]] = scf.if
+// CHECK:           call @relax_rt1_call_packed(%{{.*}}, %{{.*}}, %[[TENSORS]])
+// CHECK:         arith.cmpi eq, %[[FIRST]]
+// CHECK:         %[[SECOND:.*]] = scf.if
+// CHECK:         return %[[SECOND]] : i32
+// CHECK-NOT:     packed_name_1
+func.func @main(%x: memref<?x3xi8> {relax.dtype = "uint8", relax.input = "x", tir.shape = #relax.shape<["n", "3"]>}, %y: memref<?x3xi8> {relax.dtype = "uint8", relax.output = "y", tir.shape = #relax.shape<["n", "3"]>}, %arena: memref<?xi8> {relax.arena}, %n: index {tir.symbol = "n"}) attributes {relax.main} {
+  %0 = builtin.unrealized_conversion_cast %x, %y : memref<?x3xi8>, memref<?x3xi8> to tuple<memref<?x3xi8>, memref<?x3xi8>>
+  "tir.call_packed"(%0) {callee = "env.f", tir.dtypes = ["uint8", "uint8"]} : (tuple<memref<?x3xi8>, memref<?x3xi8>>) -> ()
+  %1 = builtin.unrealized_conversion_cast %x, %y : memref<?x3xi8>, memref<?x3xi8> to tuple<memref<?x3xi8>, memref<?x3xi8>>
+  "tir.call_packed"(%1) {callee = "env.f", tir.dtypes = ["uint8", "uint8"]} : (tuple<memref<?x3xi8>, memref<?x3xi8>>) -> ()
   return
 }

@@ -512,3 +512,49 @@ func.func @add(%x: memref<4xf32>, %y: memref<4xf32>, %o: memref<4xf32>) attribut
   }) {name = "add", kinds = "S", static_extents = array<i64: 4>, operandSegmentSizes = array<i32: 0, 0>} : () -> ()
   return
 }
+
+// -----
+
+// A map that reads only some of what is written in parts stays apart: the parts would write
+// past its end.
+// CHECK-LABEL: func.func @begins
+// CHECK:         tir.alloc_buffer
+// CHECK:         arith.negf
+func.func @main(%x: tensor<2xf32>) -> tensor<3xf32> {
+  %0 = func.call @begins(%x) : (tensor<2xf32>) -> tensor<3xf32>
+  return %0 : tensor<3xf32>
+}
+func.func private @begins(%x: tensor<2xf32>) -> tensor<3xf32> attributes {relax.primitive} {
+  %0 = builtin.unrealized_conversion_cast %x : tensor<2xf32> to tuple<tensor<2xf32>>
+  %1 = "relax.call_tir"(%0) {callee = @twice, sizes = #relax.shape<[]>} : (tuple<tensor<2xf32>>) -> tensor<4xf32>
+  %2 = builtin.unrealized_conversion_cast %1 : tensor<4xf32> to tuple<tensor<4xf32>>
+  %3 = "relax.call_tir"(%2) {callee = @first, sizes = #relax.shape<[]>} : (tuple<tensor<4xf32>>) -> tensor<3xf32>
+  return %3 : tensor<3xf32>
+}
+func.func @first(%x: memref<4xf32>, %o: memref<3xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
+  "tir.block"() ({}, {
+  ^bb0(%i: index):
+    %a = memref.load %x[%i] : memref<4xf32>
+    %n = arith.negf %a : f32
+    memref.store %n, %o[%i] : memref<3xf32>
+    gpu.yield
+  }) {name = "first", kinds = "S", static_extents = array<i64: 3>, operandSegmentSizes = array<i32: 0, 0>} : () -> ()
+  return
+}
+func.func @twice(%x: memref<2xf32>, %o: memref<4xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
+  "tir.block"() ({}, {
+  ^bb0(%i: index):
+    %a = memref.load %x[%i] : memref<2xf32>
+    memref.store %a, %o[%i] : memref<4xf32>
+    gpu.yield
+  }) {name = "low", kinds = "S", static_extents = array<i64: 2>, operandSegmentSizes = array<i32: 0, 0>} : () -> ()
+  "tir.block"() ({}, {
+  ^bb0(%i: index):
+    %a = memref.load %x[%i] : memref<2xf32>
+    %c2 = arith.constant 2 : index
+    %j = arith.addi %i, %c2 : index
+    memref.store %a, %o[%j] : memref<4xf32>
+    gpu.yield
+  }) {name = "high", kinds = "S", static_extents = array<i64: 2>, operandSegmentSizes = array<i32: 0, 0>} : () -> ()
+  return
+}

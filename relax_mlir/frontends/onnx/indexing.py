@@ -1,0 +1,57 @@
+"""Rules that make indices."""
+
+import math
+from typing import Any
+
+import numpy as np
+from mlir import ir
+
+from relax_mlir.dialects import dtypes, shapes, tensors
+from relax_mlir.dialects.dtypes import DType
+from relax_mlir.dialects.hooks import OnnxNode, onnx_rule
+from relax_mlir.dialects.relax.arithmetic import AddOp, MultiplyOp
+from relax_mlir.dialects.relax.cast import CastOp
+from relax_mlir.dialects.relax.indexing import ArangeOp
+
+_MATERIALISED = 4096  # elements; a longer range is made when the model runs
+_F64 = dtypes.dtype("float64")
+
+
+@onnx_rule("Range", since=11)
+def make_range(node: OnnxNode) -> "ir.Value | np.ndarray":
+    """Numbers from a start up to a limit, a step apart.
+
+    Source: ONNX Range-11, by its formula; its body adds step to step, and so rounds more.
+    """
+    type_ = tensors.dtype_of(node.input(0))
+    known = [node.constant_or_none(i) for i in range(3)]
+    numbers = [array.item() for array in known if array is not None]
+    if len(numbers) == 3:
+        return _known_range(node, *numbers, type_=type_)
+    (start,), (limit,), (step,) = (node.dims(i) for i in range(3))
+    if not isinstance(step, int) or step == 0:
+        raise ValueError(f"the step must be a number other than 0, got `{step}`")
+    way = 1 if step > 0 else -1
+    size = shapes.maximum(0, shapes.ceildiv(way * (limit - start), way * step))
+    return ArangeOp(start=(start,), size=(size,), step=step, dtype=type_).y
+
+
+def _known_range(
+    node: OnnxNode, start: Any, limit: Any, step: Any, type_: DType
+) -> "ir.Value | np.ndarray":  # Any: int or float
+    if step == 0 or not all(map(math.isfinite, (start, limit, step))):
+        raise ValueError(
+            "expected finite numbers and a step other than 0, got "
+            f"{start}, {limit} and {step}"
+        )
+    if not type_.is_float:
+        count = len(range(start, limit, step))
+    else:
+        count = max(0, math.ceil((limit - start) / step))
+    if count <= _MATERIALISED:
+        return np.arange(start, limit, step).astype(type_.numpy)
+    if not type_.is_float:
+        return ArangeOp(start=(start,), size=(count,), step=step, dtype=type_).y
+    numbers = ArangeOp(size=(count,), dtype=_F64).y  # of which f32 has too few
+    factor, shift = (node.constant(np.array(v, np.float64)) for v in (step, start))
+    return CastOp(AddOp(MultiplyOp(numbers, factor).z, shift).z, dtype=type_).y

@@ -1,0 +1,51 @@
+"""Rules for padding: what negative pads take away is cropped first."""
+
+from collections.abc import Sequence
+
+from mlir import ir
+
+from relax_mlir.dialects import shapes, tensors
+from relax_mlir.dialects.hooks import OnnxNode, onnx_rule
+from relax_mlir.dialects.relax.padding import PadOp
+from relax_mlir.dialects.relax.slicing import known_ints, known_or_none
+from relax_mlir.dialects.shapes import Dim
+from relax_mlir.frontends.onnx.slicing import crop
+
+
+@onnx_rule("Pad", since=2)
+def pad_attribute(node: OnnxNode) -> ir.Value:
+    """Elements around a tensor; how many is an attribute.
+
+    Source: ONNX Pad-2.
+    """
+    return _padded(node, node.attr("pads"), node.attr("value", 0.0))
+
+
+@onnx_rule("Pad", since=11)
+def pad(node: OnnxNode) -> ir.Value:
+    """Elements around a tensor; how many is an input.
+
+    Source: ONNX Pad-19.
+    """
+    rank = len(tensors.shape_of(node.input(0)))
+    given = node.dims(1)
+    axes = known_ints(node, 3)
+    axes = list(range(rank)) if axes is None else shapes.normalize_axes(axes, rank)
+    if len(given) != 2 * len(axes):
+        raise ValueError(
+            f"number of pads is wrong: expected {2 * len(axes)}, got {len(given)}"
+        )
+    pads: list[Dim] = [0] * (2 * rank)
+    for position, axis in enumerate(axes):
+        pads[axis], pads[rank + axis] = given[position], given[len(axes) + position]
+    value = known_or_none(node, 2)
+    return _padded(node, pads, 0.0 if value is None else float(value[0]))
+
+
+def _padded(node: OnnxNode, pads: Sequence[Dim], value: float) -> ir.Value:
+    """Pad an input; a mode that copies elements copies those that are left."""
+    x, mode = node.input(0), node.attr("mode", "constant")
+    if mode != "constant" and not all(shapes.is_known_le(0, pad) for pad in pads):
+        x = crop(x, [shapes.minimum(pad, 0) for pad in pads])
+        pads = [shapes.maximum(pad, 0) for pad in pads]
+    return PadOp(x, pads=pads, mode=mode, value=value).y

@@ -1,0 +1,63 @@
+"""Rules that cut tensors into parts."""
+
+from collections.abc import Sequence
+
+from mlir import ir
+
+from relax_mlir.dialects import shapes, tensors
+from relax_mlir.dialects.hooks import OnnxNode, onnx_rule
+from relax_mlir.dialects.relax.padding import PadOp
+from relax_mlir.dialects.relax.slicing import StridedSliceOp
+from relax_mlir.dialects.shapes import Dim, is_known_le
+
+
+@onnx_rule("Split", since=1)
+def split(node: OnnxNode) -> list[ir.Value]:
+    """Parts along one axis: of given sizes, or equal but for a smaller last one.
+
+    Source: ONNX Split-18.
+    """
+    x = node.input(0)
+    shape = tensors.shape_of(x)
+    axis = shapes.check_axis(node.attr("axis", 0), len(shape))
+    equal = node.attr("num_outputs", len(node.wanted))
+    parts: int | Sequence[Dim] = node.attr("split", equal)
+    if len(node.inputs) > 1 and node.optional(1) is not None:
+        parts = node.dims(1)
+    sizes = shapes.split_sizes(shape[axis], parts)
+    rest: Dim = sum(sizes, 0)
+    before: Dim = 0
+    results: list[ir.Value] = []
+    for size in sizes:
+        rest = rest - size
+        results.append(_part(x, axis, before, rest))
+        before = before + size
+    return results
+
+
+def _part(x: ir.Value, axis: int, before: Dim, after: Dim) -> ir.Value:
+    """What is left along one axis."""
+    rank = len(tensors.shape_of(x))
+    pads: list[Dim] = [0] * (2 * rank)
+    pads[axis], pads[rank + axis] = -before, -after
+    return crop(x, pads)
+
+
+def crop(x: ir.Value, pads: Sequence[Dim]) -> ir.Value:
+    """``x`` without its first and last elements along every axis, which it must have.
+
+    A slice where it surely has them. A bound of a slice that might be negative would
+    count from the end, so elsewhere it is a pad, which assumes that something is left.
+
+    Args:
+        x: what is cropped.
+        pads: how many elements are added before every axis, then after: 0 or less.
+    """
+    shape = tensors.shape_of(x)
+    begins = [-pad for pad in pads[: len(shape)]]
+    ends = [dim + pad for dim, pad in zip(shape, pads[len(shape) :], strict=True)]
+    bounds = zip(begins, ends, strict=True)
+    if not all(is_known_le(0, b) and is_known_le(b, e) for b, e in bounds):
+        return PadOp(x, pads=pads).y
+    strides = [1] * len(shape)
+    return StridedSliceOp(x, begins=begins, ends=ends, strides=strides).y

@@ -1,0 +1,176 @@
+"""Calls of registered functions, from main: buffers travel as DLPack tensors."""
+
+from collections.abc import Sequence
+
+from mlir import ir
+from mlir.dialects import func
+
+from relax_mlir.dialects import dtypes, tensors
+from relax_mlir.dialects.tir import CallPackedOp
+from relax_mlir.rewriting import erase
+from relax_mlir.schedules.emit import Extent, constant, if_else, index, multiply, op
+from relax_mlir.schedules.pointers import (
+    address_of_element,
+    alloca,
+    pointer_type,
+    store_element,
+    to_i64,
+)
+
+__all__ = ["PackedCalls"]
+
+_CALL = "relax_rt1_call_packed"
+_WORDS = 6  # of 8 bytes in a DLTensor
+_CPU = 1  # DLPack's number of the device type
+_CODES = {"i": 0, "u": 1, "f": 2, "b": 6}  # of element types
+_BFLOAT = 4
+
+
+class PackedCalls:
+    """Lowers ``tir.call_packed`` to calls of the runtime.
+
+    A call that fails ends all later ones, not the kernels between them: they compute
+    something that nobody sees.
+
+    Args:
+        block: that holds the calls. Space for arguments is made at the insertion point.
+    """
+
+    def __init__(self, block: ir.Block) -> None:
+        calls = [o for o in block.operations if isinstance(o, CallPackedOp)]
+        arguments = [tensors.elements(c.args) for c in calls]
+        ranks = [sum(ir.MemRefType(v.type).rank for v in a) for a in arguments]
+        i64 = ir.IntegerType.get_signless(64)
+        self.is_used = bool(calls)
+        if self.is_used:
+            self.tensors = alloca(_WORDS * max(map(len, arguments)), i64)
+            self.sizes = alloca(2 * max(ranks), i64)
+        self.status = constant(0, ir.IntegerType.get_signless(32))
+
+    def lower(self, call: CallPackedOp, top: ir.Block) -> None:
+        """Put the runtime's call in place of ``call``; ``top`` gets its name."""
+        with ir.InsertionPoint(call), call.location:
+            used = 0
+            names = [a.value for a in call.attributes["tir.dtypes"]]
+            buffers = tensors.elements(call.args)
+            for place, (buffer, name) in enumerate(zip(buffers, names, strict=True)):
+                used = self._fill(place * _WORDS, buffer, name, used)
+            name = _name_in(top, call.callee.value)
+            self.status = self._call(name, len(buffers))
+        pack = call.args.owner
+        erase(call)
+        erase(pack.opview)
+
+    def _fill(self, first: int, buffer: ir.Value, dtype: str, used: int) -> int:
+        """Write one tensor; its shape and strides come after ``used`` numbers."""
+        type_ = ir.MemRefType(buffer.type)
+        address = op(
+            "memref.extract_aligned_pointer_as_index", ir.IndexType.get(), buffer
+        )
+        shape = _sizes_of(buffer)
+        strides = _strides(shape)
+        for number, value in enumerate([*shape, *strides]):
+            store_element(to_i64(value), self.sizes, used + number)
+        words = [
+            to_i64(address),
+            to_i64(_CPU),
+            to_i64(type_.rank | _type_word(dtype) << 32),
+            _address(self.sizes, used),
+            _address(self.sizes, used + type_.rank),
+            to_i64(0),
+        ]
+        for number, word in enumerate(words):
+            store_element(word, self.tensors, first + number)
+        return used + 2 * type_.rank
+
+    def _call(self, name: ir.Value, count: int) -> ir.Value:
+        i32 = ir.IntegerType.get_signless(32)
+        equal = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 0)
+        is_well = op(
+            "arith.cmpi",
+            ir.IntegerType.get_signless(1),
+            self.status,
+            constant(0, i32),
+            predicate=equal,
+        )
+        arguments = [name, constant(count, i32), self.tensors]
+        status = self.status
+        return if_else(
+            is_well,
+            i32,
+            lambda: func.CallOp([i32], _CALL, arguments).results[0],
+            lambda: status,
+        )
+
+    @staticmethod
+    def declare(top: ir.Block) -> None:
+        """Declare the runtime's function."""
+        p, i32 = pointer_type(), ir.IntegerType.get_signless(32)
+        with ir.InsertionPoint.at_block_begin(top):
+            signature = ir.FunctionType.get([p, i32, p], [i32])
+            func.FuncOp(_CALL, signature, visibility="private")
+
+
+def _address(base: ir.Value, number: int) -> ir.Value:
+    """Where a 64-bit number of an array is, as a number."""
+    i64 = ir.IntegerType.get_signless(64)
+    return op("llvm.ptrtoint", i64, address_of_element(base, number, i64))
+
+
+def _sizes_of(buffer: ir.Value) -> list[Extent]:
+    shape = ir.MemRefType(buffer.type).shape
+    dim = ir.IndexType.get()
+    return [
+        size if size >= 0 else op("memref.dim", dim, buffer, index(axis))
+        for axis, size in enumerate(shape)
+    ]
+
+
+def _strides(shape: Sequence[Extent]) -> list[Extent]:
+    strides: list[Extent] = [1]
+    for size in reversed(shape[1:]):
+        strides.append(multiply(strides[-1], size))
+    return strides[::-1] if shape else []
+
+
+def _type_word(name: str) -> int:
+    """A DLDataType: code, bits, lanes."""
+    dtype = dtypes.dtype(name)
+    code = _BFLOAT if name == "bfloat16" else _CODES[dtype.kind]
+    return code | 8 * dtype.size_bytes << 8 | 1 << 16
+
+
+def _name_in(top: ir.Block, text: str) -> ir.Value:
+    """A pointer to ``text``, which becomes a constant of the module."""
+    names = {
+        op.attributes["sym_name"].value: op
+        for op in top.operations
+        if op.operation.name == "llvm.mlir.global"
+    }
+    symbol = next((n for n, o in names.items() if _text_of(o) == text), None)
+    if symbol is None:
+        symbol = f"packed_name_{len(names)}"
+        with ir.InsertionPoint.at_block_begin(top):
+            data = text.encode() + b"\0"
+            ir.Operation.create(
+                "llvm.mlir.global",
+                attributes={
+                    "sym_name": ir.StringAttr.get(symbol),
+                    "global_type": ir.TypeAttr.get(
+                        ir.Type.parse(f"!llvm.array<{len(data)} x i8>")
+                    ),
+                    "linkage": ir.Attribute.parse("#llvm.linkage<internal>"),
+                    "constant": ir.UnitAttr.get(),
+                    "value": ir.StringAttr.get(text + "\0"),
+                },
+                regions=1,
+            )
+    return op(
+        "llvm.mlir.addressof",
+        pointer_type(),
+        global_name=ir.FlatSymbolRefAttr.get(symbol),
+    )
+
+
+def _text_of(constant_: ir.OpView) -> str:
+    return constant_.attributes["value"].value.rstrip("\0")

@@ -1,0 +1,143 @@
+"""What imported models assume of symbolic sizes is checked before they run."""
+
+import pytest
+
+from relax_mlir.dialects import tensors
+from relax_mlir.errors import ModelError
+from relax_mlir.frontends.onnx import import_onnx
+from relax_mlir.passes.relax.bind_sizes import constraints_of
+from tests.frontends.differential import assert_same_numbers, parse, random
+
+
+def assumed(text: str, opset: int = 17) -> list[str]:
+    return [str(c) for c in constraints_of(import_onnx(parse(text, opset)))]
+
+
+_COLUMN = "t = Constant <value_ints = [1]> () s = Concat <axis = 0> (b, t)"
+_LESS = "a = Shape (x) five = Constant <value_ints = [5]> () b = Sub (a, five)"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "z = ConstantOfShape (b)",
+        "o = Constant <value_floats = [1.0]> () z = Expand (o, b)",
+        "z = Tile (y, b)",
+        "o = Constant <value_ints = [0, 1]> () i = Shape (y) z = OneHot (i, b, o)",
+        "z = Resize <mode = 'linear'> (y, , , b)",
+        "z = Resize <mode = 'nearest'> (y, , , b)",
+        f"{_COLUMN} z = Reshape (y, s)",
+    ],
+)
+def test_a_size_that_is_computed_is_not_negative(body: str) -> None:
+    body = body.replace("'", '"')
+    text = f"g (float[n] x, float[m] y) => (float[k] z) {{ {_LESS} {body} }}"
+
+    assert "n >= 5" in assumed(text)
+
+
+@pytest.mark.parametrize(
+    ("updated", "constraint"),
+    [
+        ("x, int64[m, 1] i, float[m, 3] u", "n >= min(3*m, 1)"),
+        ("x, int64[m, 3] i, float[m, 3] u", "n >= min(3*m, 1)"),
+    ],
+)
+def test_updates_need_elements(updated: str, constraint: str) -> None:
+    op = "ScatterND" if "int64[m, 1]" in updated else "ScatterElements"
+    text = f"g (float[n, 3] {updated}) => (float[n, 3] y) {{ y = {op} (x, i, u) }}"
+
+    assert assumed(text) == [constraint]
+
+
+@pytest.mark.parametrize(
+    ("node", "opset"),
+    [
+        ("z = Add (x, w)", 17),
+        ("z = BatchNormalization (x, w, w, w, w)", 17),
+        ("z = LayerNormalization (x, w)", 17),
+        ("z = LayerNormalization (x, w, w)", 17),
+        ("z = RMSNormalization (x, w)", 23),
+        ("z = PRelu (x, w)", 17),
+        ("z = GroupNormalization <num_groups = 2> (x, w, w)", 21),
+        ("z = InstanceNormalization (x, w, w)", 17),
+    ],
+)
+def test_a_known_size_is_the_size_of_what_it_is_combined_with(
+    node: str, opset: int
+) -> None:
+    text = f"g (float[n, d] x, float[8] w) => (float[a, b] z) {{ {node} }}"
+
+    module = import_onnx(parse(text, opset))
+
+    assert tensors.shape_of(module.function("main").type.inputs[0])[1] == 8
+    assert tensors.shape_of(module.function("main").type.results[0])[1] == 8
+
+
+@pytest.mark.parametrize(("node", "opset"), [("LayerNormalization", 17), ("PRelu", 17)])
+def test_an_operand_may_not_stretch_what_it_is_combined_with(
+    node: str, opset: int
+) -> None:
+    text = f"g (float[n, 1] x, float[8] w) => (float[a, b] z) {{ z = {node} (x, w) }}"
+
+    with pytest.raises(ModelError, match=r"cannot broadcast \[8\] to \[n, 1\]"):
+        import_onnx(parse(text, opset))
+
+
+def test_the_parts_of_a_split_add_up() -> None:
+    text = (
+        "g (float[n] x, float[a] p, float[b] q) => (float[k] y, float[l] z) {"
+        " s = Shape (p) t = Shape (q) u = Concat <axis = 0> (s, t)"
+        " y, z = Split <axis = 0> (x, u) }"
+    )
+
+    main = import_onnx(parse(text)).function("main")
+
+    (n,), (a,), (b,) = map(tensors.shape_of, main.type.inputs)
+    assert n == a + b
+    assert list(map(tensors.shape_of, main.type.results)) == [(a,), (b,)]
+
+
+def test_a_part_of_a_split_is_not_negative() -> None:
+    text = (
+        f"g (float[n] x) => (float[k] y, float[l] z) {{ {_LESS}"
+        " u = Concat <axis = 0> (b, five) y, z = Split <axis = 0> (x, u) }"
+    )
+
+    assert assumed(text) == ["n >= 5"]
+
+
+@pytest.mark.parametrize("op", ["Div", "Mod"])
+def test_a_size_that_divides_another_is_not_zero(op: str) -> None:
+    text = (
+        "g (float[n] x, float[m] y) => (int64[1] z)"
+        f" {{ s = Shape (x) t = Shape (y) z = {op} (s, t) }}"
+    )
+
+    assert assumed(text) == ["m >= 1"]
+
+
+@pytest.mark.parametrize("mode", ["edge", "reflect", "wrap"])
+def test_negative_pads_crop_sizes_that_are_large_enough(mode: str) -> None:
+    model = parse(
+        "g (float[n, 4] x) => (float[a, b] y) {"
+        " p = Constant <value_ints = [-2, 1, 2, -1]> ()"
+        f' y = Pad <mode = "{mode}"> (x, p) }}',
+        opset=19,
+    )
+
+    module = assert_same_numbers(model, {"x": random(5, 4)})
+
+    assert "n >= 3" in map(str, constraints_of(module))  # one is left to be copied
+
+
+def test_pads_that_may_be_negative_crop_or_add() -> None:
+    model = parse(
+        "g (float[n] x, float[m] z) => (float[a] y) {"
+        " s = Shape (z) c = Constant <value_ints = [3]> () d = Sub (s, c)"
+        ' p = Concat <axis = 0> (d, d) y = Pad <mode = "edge"> (x, p) }',
+        opset=19,
+    )
+
+    for size in (2, 3, 4):
+        assert_same_numbers(model, {"x": random(5), "z": random(size)})

@@ -1,0 +1,167 @@
+"""Every rule computes what onnxruntime computes."""
+
+import numpy as np
+import onnx
+import pytest
+
+from relax_mlir import reference
+from relax_mlir.dialects import tensors
+from relax_mlir.errors import ModelError
+from relax_mlir.frontends.onnx import import_onnx
+from tests.frontends.differential import (
+    assert_same_numbers,
+    expected,
+    parse,
+    random,
+    typed_model,
+)
+
+_X = {"x": random(2, 3, 4)}
+_SCALAR = {"x": np.array(1.5, np.float32)}
+_INTEGERS = {"x": np.array([[2**30, 2**30, 2**30, 2**30], [1, 2, 3, 40]])}
+
+
+@pytest.mark.parametrize(
+    ("body", "opset", "feeds"),
+    [
+        ("y = Gemm (x, w)", 17, {"x": random(2, 3), "w": random(3, 4)}),
+        (
+            "y = Gemm <alpha = 0.5, beta = 2.0, transA = 1, transB = 1> (x, w, c)",
+            17,
+            {"x": random(3, 2), "w": random(4, 3), "c": random(2, 1)},
+        ),
+        (
+            "y = Gemm <beta = 0.0> (x, w, c)",
+            11,
+            {"x": random(2, 3), "w": random(3, 4), "c": random(4)},
+        ),
+        ("y = Flatten <axis = 0> (x)", 17, _X),
+        ("y = Flatten <axis = -1> (x)", 17, _X),
+        ("y = Flatten <axis = 3> (x)", 17, _X),
+        ("y = Softmax <axis = 1> (x)", 11, _X),
+        ("y = Softmax <axis = 2> (x)", 11, _X),
+        ("y = Softmax (x)", 12, _X),
+        ("y = Softmax (x)", 17, _X),
+        ("y = LogSoftmax <axis = 1> (x)", 11, _X),
+        ("y = LogSoftmax <axis = -1> (x)", 12, _X),
+        ("y = Hardmax <axis = 1> (x)", 11, _X),
+        ("y = Hardmax (x)", 9, _X),
+        ("p = Constant <value_floats = [2.0]> () y = Pow (x, p)", 17, _SCALAR),
+        ("p = Constant <value_floats = [3.0]> () y = Pow (x, p)", 17, _SCALAR),
+        ("p = Constant <value = float[1, 1] {2.0}> () y = Pow (x, p)", 17, _X),
+        ("y = ReduceLogSum <axes = [1]> (x)", 13, _INTEGERS),
+        ("y = ReduceLogSumExp <axes = [1]> (x)", 13, _INTEGERS),
+        ("y, m = Dropout (x)", 17, _X),
+        ("y = Sum (x, z)", 17, {"x": random(2, 3), "z": random(3)}),
+        ("y = Mean (x, z, z)", 17, {"x": random(2, 3), "z": random(3)}),
+        ("y = Mean (x)", 17, _X),
+        ("y = Max (x, z)", 17, {"x": random(2, 3), "z": random(3)}),
+        (
+            "y = Min (x, z)",
+            17,
+            {"x": random(9, dtype=np.int64), "z": random(1, dtype=np.int64)},
+        ),
+        ("y = Clip <min = -0.5, max = 0.5> (x)", 9, _X),
+        ("y = Clip <min = -0.5> (x)", 9, _X),
+        ("y = Clip (x)", 17, _X),
+        ("l = Constant <value_float = -0.5> () y = Clip (x, l)", 17, _X),
+        ("l = Constant <value_float = 0.5> () y = Clip (x, , l)", 17, _X),
+        (
+            "y = Clip (x, l, h)",
+            17,
+            {**_X, "l": np.array(-0.5, np.float32), "h": np.array(0.5, np.float32)},
+        ),
+        ("s = Shape (x) z = ConstantOfShape (s) y = Add (x, z)", 17, _X),
+        ("s = Shape (x) y = ConstantOfShape <value = int64[1] {7}> (s)", 17, _X),
+        ("y = Shape <start = 1> (x)", 17, _X),
+        ("y = Size (x)", 17, _X),
+        ("y = Split <axis = 1, split = [1, 2]> (x)", 11, _X),
+        ("y = Constant <value_floats = [1.0, 2.0]> ()", 17, {}),
+        ("a = Constant <value_ints = [0, -1]> () y = Unsqueeze (x, a)", 17, _X),
+        ("y = Squeeze (x)", 17, {"x": random(1, 3, 1)}),
+        (
+            "a = Constant <value_ints = [-1]> () y = Squeeze (x, a)",
+            17,
+            {"x": random(3, 1)},
+        ),
+    ],
+)
+def test_rule_computes_what_onnxruntime_computes(
+    body: str, opset: int, feeds: dict[str, np.ndarray]
+) -> None:
+    model = typed_model(body, opset, feeds)
+
+    assert_same_numbers(model, feeds)
+
+
+_PIXELS = np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4)
+
+
+@pytest.mark.parametrize("size", ["4", "n"])
+@pytest.mark.parametrize(
+    ("mode", "pixels"),
+    [
+        ("linear", _PIXELS),
+        ("linear", np.where(_PIXELS == 15, np.inf, _PIXELS).astype(np.float32)),
+        ("linear", np.where(_PIXELS == 0, np.nan, _PIXELS).astype(np.float32)),
+        ("linear", _PIXELS.astype(np.int32)),
+        ("nearest", _PIXELS),
+        ("nearest", _PIXELS.astype(np.int32) + 2**24 + 1),  # no float has these
+        ("cubic", _PIXELS),
+    ],
+)
+def test_what_lies_outside_a_crop_takes_nothing_from_what_lies_inside(
+    mode: str, pixels: np.ndarray, size: str
+) -> None:
+    kind = "float" if pixels.dtype == np.float32 else "int32"
+    model = parse(
+        f"g ({kind}[1, 1, {size}, {size}] x) => ({kind}[1, 1, 3, 5] y) {{"
+        " r = Constant <value_floats = [0.0, 0.0, 0.4, 0.6, 1.0, 1.0, 1.2, 1.7]> ()"
+        " s = Constant <value_ints = [1, 1, 3, 5]> ()"
+        f' y = Resize <mode = "{mode}", extrapolation_value = 1e9,'
+        ' coordinate_transformation_mode = "tf_crop_and_resize"> (x, r, , s) }'
+    )
+
+    (actual,) = reference.run(import_onnx(model), pixels)
+
+    (wanted,) = expected(model, {"x": pixels})
+    assert (wanted == 1e9).sum() == 11
+    np.testing.assert_allclose(actual, wanted, rtol=1e-6)  # element by element: f32
+
+
+def _range(kind: str, *numbers: float) -> onnx.ModelProto:
+    names = "abc"
+    values = "".join(
+        f"{n} = Constant <value = {kind} {{{v}}}> () "
+        for n, v in zip(names, numbers, strict=True)
+    )
+    return parse(f"g () => ({kind}[n] y) {{ {values} y = Range (a, b, c) }}")
+
+
+@pytest.mark.parametrize(
+    ("kind", "numbers"),
+    [
+        ("int64", (3, 20_000, 7)),
+        ("int32", (3, -20_000, -2)),
+        ("int64", (3, 2, 1)),
+        ("float", (0.0, 20_000.0, 1.0)),
+        ("double", (0.5, -2_000.0, -0.25)),
+        ("float", (2.0, 3.0, 0.25)),
+    ],
+)
+def test_a_range_of_constants_has_the_numbers_of_onnxruntime(
+    kind: str, numbers: tuple[float, ...]
+) -> None:
+    assert_same_numbers(_range(kind, *numbers), {}, tolerance=0)
+
+
+@pytest.mark.parametrize("kind", ["int64", "float"])
+def test_a_long_range_is_not_made_while_it_is_imported(kind: str) -> None:
+    module = import_onnx(_range(kind, 0, 2**40, 1))
+
+    assert tensors.shape_of(module.function("main").type.results[0]) == (2**40,)
+
+
+def test_a_range_needs_a_step() -> None:
+    with pytest.raises(ModelError, match=r"`y` \(Range\): .* other than 0"):
+        import_onnx(_range("float", 0.0, 1.0, 0.0))

@@ -1,0 +1,44 @@
+"""Extremes of integers and truths along neighbouring elements, where lanes combine."""
+
+import numpy as np
+import pytest
+
+from relax_mlir import compile
+from relax_mlir.dialects.hooks import Case
+from relax_mlir.dialects.relax.reduce import ReduceMaxOp, ReduceMinOp
+from relax_mlir.testing import case_module
+
+_COUNT = 71  # full vectors and a rest, whatever the width
+_TYPES = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+
+
+def rows_with_one_other(common: int, other: int, type_: str) -> np.ndarray:
+    """Rows of one value, but for one place: at both ends, in between, and nowhere."""
+    rows = np.full((4, _COUNT), common, type_)
+    for row, place in enumerate((0, 37, _COUNT - 1)):
+        rows[row, place] = other
+    return rows
+
+
+@pytest.mark.parametrize("type_", _TYPES)
+@pytest.mark.parametrize(
+    ("op", "numpy_reduce"), [(ReduceMaxOp, np.max), (ReduceMinOp, np.min)]
+)
+def test_extremes_of_integers(op: type, numpy_reduce: np.ufunc, type_: str) -> None:
+    lowest, highest = np.iinfo(type_).min, np.iinfo(type_).max
+    reduce = compile(case_module(op, Case((4, _COUNT, type_), axes=(1,))))
+
+    for common, other in ((lowest, highest), (highest, lowest), (lowest, lowest + 1)):
+        x = rows_with_one_other(common, other, type_)
+        np.testing.assert_array_equal(reduce(x)[0], numpy_reduce(x, 1, keepdims=True))
+
+
+@pytest.mark.parametrize(
+    ("op", "numpy_reduce"), [(ReduceMaxOp, np.any), (ReduceMinOp, np.all)]
+)
+def test_any_and_all_of_truths(op: type, numpy_reduce: np.ufunc) -> None:
+    reduce = compile(case_module(op, Case((4, _COUNT, "bool"), axes=(1,))))
+
+    for common in (False, True):
+        x = rows_with_one_other(common, not common, "bool")
+        np.testing.assert_array_equal(reduce(x)[0], numpy_reduce(x, 1, keepdims=True))

@@ -1,0 +1,79 @@
+"""What ``schedule-apply`` holds its rules to."""
+
+import pytest
+from mlir import ir
+
+from relax_mlir import IRModule, opt
+from relax_mlir.errors import PassError
+from relax_mlir.passes.schedule import apply
+from relax_mlir.schedules.cpu.fallback import Fallback
+from relax_mlir.schedules.emit import for_loop, parallel_loop
+from relax_mlir.schedules.nest import Kernel
+
+_KERNEL = """
+func.func @kernel(%x: memref<4xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
+  return
+}
+"""
+
+
+class OneLoop:
+    """Takes anything and writes one loop over tiles."""
+
+    def __init__(self, vector_bits: int) -> None:
+        pass
+
+    def matches(self, kernel: Kernel) -> bool:
+        return True
+
+    def emit(self, kernel: Kernel) -> None:
+        parallel_loop(7, lambda tile: None)
+
+
+class NoLoop(OneLoop):
+    def emit(self, kernel: Kernel) -> None:
+        pass
+
+
+class TwoLoops(OneLoop):
+    def emit(self, kernel: Kernel) -> None:
+        super().emit(kernel)
+        super().emit(kernel)
+
+
+class InsideALoop(OneLoop):
+    def emit(self, kernel: Kernel) -> None:
+        def body(i: ir.Value) -> tuple[()]:
+            parallel_loop(7, lambda tile: None)
+            return ()
+
+        for_loop(0, 5, 1, body)
+
+
+def scheduled(monkeypatch: pytest.MonkeyPatch, *rules: type) -> str:
+    monkeypatch.setattr(apply, "_RULES", rules)
+    return str(opt(IRModule.parse(_KERNEL), "schedule-apply"))
+
+
+def test_one_loop_over_tiles_is_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = scheduled(monkeypatch, OneLoop)
+
+    assert 'tir.rule = "OneLoop"' in text
+    assert text.count('tir.kind = "parallel"') == 1
+
+
+@pytest.mark.parametrize(
+    ("rule", "found"), [(NoLoop, 0), (TwoLoops, 2), (InsideALoop, 0)]
+)
+def test_other_numbers_of_loops_over_tiles_are_refused(
+    monkeypatch: pytest.MonkeyPatch, rule: type, found: int
+) -> None:
+    expected = f"kernel `kernel`: expected one loop .* `{rule.__name__}`, got {found}"
+
+    with pytest.raises(PassError, match=expected):
+        scheduled(monkeypatch, rule)
+
+
+def test_the_first_rule_that_matches_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert 'tir.rule = "OneLoop"' in scheduled(monkeypatch, OneLoop, Fallback)
+    assert 'tir.rule = "Fallback"' in scheduled(monkeypatch, Fallback, OneLoop)
