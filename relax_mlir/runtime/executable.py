@@ -190,6 +190,10 @@ class Executable:
         """Names of the outputs, in order."""
         return tuple(p.name for p in self.signature.outputs)
 
+    def __repr__(self) -> str:
+        """What it takes and returns."""
+        return f"<Executable {self.signature}>"
+
     def __getitem__(self, name: str) -> Callable[..., Any]:
         """The tvm-ffi function ``main``: tensors in, an array of tensors out.
 

@@ -25,6 +25,9 @@ class BindSizes(Pass):
     What no value of a symbol can express, such as ``min(n, 512) == n`` or that a window
     fits into ``n``, goes to the attribute ``relax.constraints`` of the module, and is
     checked in front of every run.
+
+    Raises:
+        PassError: no sizes satisfy the operations.
     """
 
     def run(self, module: IRModule) -> None:

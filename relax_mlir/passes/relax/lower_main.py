@@ -38,6 +38,8 @@ class LowerMain(Pass):
         function = module.function("main")
         if "relax.main" in function.attributes:
             return
+        if "relax.arena_bytes" not in function.attributes:
+            raise PassError("`main` has no memory plan. Run `relax-plan-memory` first.")
         with ir.InsertionPoint(function), function.location:
             _MainLowering(module, function).run()
         erase(function)
@@ -61,7 +63,7 @@ class _MainLowering:
         self.function.attributes["sym_name"] = ir.StringAttr.get("main.old")
         constants = self._constants()
         arena = self.function.attributes["relax.arena_bytes"].value
-        types, attrs = self._signature([c.results[0] for c in constants], constants)
+        types, attrs = self._signature(constants)
         main = func.FuncOp("main", ir.FunctionType.get(types, []))
         main.attributes["relax.main"] = ir.UnitAttr.get()
         for name in ("relax.arena_bytes", "relax.unshared_bytes"):
@@ -95,7 +97,7 @@ class _MainLowering:
         return [o for o in self.operations if o.operation.name == "relax.constant"]
 
     def _signature(
-        self, constant_values: list[ir.Value], constants: list[ir.OpView]
+        self, constants: list[ir.OpView]
     ) -> tuple[list[ir.Type], list[ir.Attribute]]:
         types: list[ir.Type] = []
         attrs: list[ir.Attribute] = []
