@@ -70,6 +70,20 @@ class TestBroadcast:
         with pytest.raises(ValueError, match=r"expected `4`, got `2\*n \+ 3`"):
             shapes.broadcast((4,), (2 * n + 3,))
 
+    @many
+    @given(small_shapes, small_shapes)
+    def test_into_one_is_what_does_not_stretch_it(self, a: Sizes, b: Sizes) -> None:
+        fits = outcome(np.broadcast_shapes, a, b) == tuple(a)
+        expected = tuple(a) if fits else ValueError
+
+        assert outcome(shapes.broadcast_into, a, b) == expected
+
+    def test_a_number_constrains_what_it_is_broadcast_into(self) -> None:
+        assert shapes.broadcast_into((n, m), (4,), (1, 1)) == (n, 4)
+        assert shapes.broadcast_into((n, 1), (m,)) == (n, 1)  # m is constrained to 1
+        with pytest.raises(ValueError, match=r"\[m, n\] to \[n\]: expected rank 1"):
+            shapes.broadcast_into((n,), (m, n))
+
     def test_unify(self) -> None:
         assert shapes.unify(n, 4) == shapes.unify(4, n) == 4
         assert shapes.unify(n, n) == n
@@ -311,6 +325,8 @@ class TestSlices:
         assert shapes.split_sizes(n, (2, 4)) == (2, 4)  # n is constrained to 6
         with pytest.raises(ValueError, match="add up: expected `7`, got `6`"):
             shapes.split_sizes(7, (2, 4))
+        with pytest.raises(ValueError, match=r"negative: got \[9, -2\]"):
+            shapes.split_sizes(7, (9, -2))
         with pytest.raises(ValueError, match="expected 1 or more, got 0"):
             shapes.split_sizes(7, 0)
 

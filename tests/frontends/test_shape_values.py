@@ -179,6 +179,7 @@ def test_shape_and_size_need_no_content() -> None:
         ("Add", (sizes(2**31 - 1, dtype="int32"), sizes(1, dtype="int32"))),
         ("Div", (sizes(1), sizes(0))),  # left to the operator
         ("Div", (sizes(N - 5), sizes(2))),  # may round either way
+        ("Mod", (sizes(7), sizes(N - 5))),  # may take the sign of either
         ("Less", (sizes(N), sizes(M))),
         ("Equal", (sizes(N), sizes(4))),
         ("Expand", (sizes(1), sizes(300))),  # data, not sizes

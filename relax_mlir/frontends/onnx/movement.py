@@ -117,7 +117,7 @@ def depth_to_space(node: OnnxNode) -> ir.Value:
 def space_to_depth(node: OnnxNode) -> ir.Value:
     """Blocks of pixels become blocks of channels; ``mode`` says how they are laid out.
 
-    Source: ONNX SpaceToDepth-13, which knows ``DCR`` only.
+    Source: ONNX SpaceToDepth-13.
     """
     x, block = node.input(0), node.attr("blocksize")
     n, c, h, w = tensors.shape_of(x)

@@ -384,7 +384,9 @@ def _modulo(node: _Node) -> np.ndarray:
         is_positive = shapes.is_known_le(0, a) and shapes.is_known_le(0, b)
         if b == 0 or (node.attrs.get("fmod", 0) and not is_positive):
             raise _UnknownError
-        if is_positive:
+        if isinstance(b, Expr):
+            if not shapes.is_known_le(0, b):
+                raise _UnknownError
             shapes.require_at_least(b, 1)
         return shapes.mod(a, b)
 

@@ -44,8 +44,7 @@ class BindSizes(Pass):
             raise PassError(f"`main`: {error}") from error
         if values:
             _substitute(function, values)
-        if left or _CONSTRAINTS in module.mlir.operation.attributes:
-            set_constraints(module, left)
+        set_constraints(module, left)
 
 
 _CONSTRAINTS = "relax.constraints"
@@ -62,8 +61,11 @@ def constraints_of(module: IRModule) -> list[Constraint]:
 def set_constraints(module: IRModule, found: Iterable[Constraint]) -> None:
     """Say what must hold of the sizes of a module, in place of what was said."""
     texts = [ir.StringAttr.get(str(c), module.context) for c in found]
-    attr = ir.ArrayAttr.get(texts, module.context)
-    module.mlir.operation.attributes[_CONSTRAINTS] = attr
+    attributes = module.mlir.operation.attributes
+    if texts:
+        attributes[_CONSTRAINTS] = ir.ArrayAttr.get(texts, module.context)
+    elif _CONSTRAINTS in attributes:
+        del attributes[_CONSTRAINTS]
 
 
 def _infer(op: RelaxOperation) -> None:
