@@ -16,7 +16,7 @@ from relax_mlir.dialects import shapes
 from relax_mlir.dialects.dtypes import DType
 from relax_mlir.dialects.shapes import Dim, Expr
 
-__all__ = ["LIMIT", "SizedValue", "as_array", "contents_of", "evaluate", "is_evaluable"]
+__all__ = ["LIMIT", "SizedValue", "as_array", "contents_of", "evaluate"]
 
 LIMIT = 256  # elements; longer tensors are data, not sizes
 
@@ -82,11 +82,6 @@ class _Node:
 
 
 _Evaluator = Callable[[_Node], "np.ndarray | list[np.ndarray]"]
-
-
-def is_evaluable(op_type: str) -> bool:
-    """Whether nodes of this operator may be evaluated at all."""
-    return op_type in _EVALUATORS
 
 
 def evaluate(
