@@ -221,7 +221,7 @@ class Executable:
             arrays = self._in_order(arrays, named)
         arguments = [as_tensor(a) for a in arrays]
         if out is not None:
-            self._call([*arguments, *self._outputs(out)])
+            self._write(arguments, out)
             return tuple(out)
         return tuple(map(cpu.array_of, self._call(arguments)))
 
@@ -231,16 +231,24 @@ class Executable:
         except BufferError:  # what DLPack does not know, such as strides in bytes
             return self._function(*map(_through_numpy, arguments))
 
-    def _outputs(self, out: Sequence[Any]) -> list[Any]:  # Any: whatever has DLPack
+    def _write(self, arguments: Sequence[Any], out: Sequence[Any]) -> None:
+        """Call, and let the outputs be written to ``out``."""
         parameters = self.signature.outputs
         if len(out) != len(parameters):
             raise TypeError(
                 f"`main`: expected {len(parameters)} arrays in `out`, got {len(out)}"
             )
-        return [
+        if all(map(_is_plain, out)):
+            try:
+                self._function(*arguments, *out)
+                return
+            except BufferError:
+                pass
+        checked = [
             _as_output(a, f"`main`: output {n} `{p.name}`")
             for n, (a, p) in enumerate(zip(out, parameters, strict=True))
         ]
+        self._function(*map(_through_numpy, arguments), *checked)
 
     def _in_order(
         self, arrays: Sequence[Any], named: Mapping[str, Any]
@@ -303,11 +311,17 @@ def make_function(
 
 def as_tensor(array: Any) -> Any:  # Any: whatever has DLPack
     """What the native runtime takes: DLPack arrays as they are, others through numpy."""
+    if _is_plain(array):
+        return array
     if isinstance(array, np.ndarray):
-        if array.flags.writeable and array.dtype.kind in "fiub":
-            return array
         return cpu.tensor_of(array)
     return array if hasattr(array, "__dlpack__") else cpu.tensor_of(np.asarray(array))
+
+
+def _is_plain(array: object) -> bool:
+    """Whether it is an array that most likely crosses DLPack as it is."""
+    is_array = isinstance(array, np.ndarray)
+    return is_array and array.flags.writeable and array.dtype.kind in "fiub"
 
 
 def _through_numpy(array: Any) -> Any:  # Any: whatever has DLPack
