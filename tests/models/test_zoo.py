@@ -1,5 +1,6 @@
 """Whole models: our compiled code against onnxruntime."""
 
+import platform
 from pathlib import Path
 
 import numpy as np
@@ -72,3 +73,36 @@ def test_saved_model_answers_the_same(tmp_path: Path) -> None:
     (again,) = relax_mlir.load(tmp_path / "model.rxm")(images)
 
     np.testing.assert_array_equal(again, model(images)[0])
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="runs code for x86-64")
+@pytest.mark.parametrize("target", ["cpu:x86-64-v2", "cpu:x86-64-v3"])
+@pytest.mark.parametrize("name", ["mlp_b64", "squeezenet", "bert_tiny"])
+def test_narrower_vectors_agree_with_onnxruntime(name: str, target: str) -> None:
+    """128 and 256 bits, whatever this machine has."""
+    entry = _BY_NAME[name]
+    data = entry.build().SerializeToString()
+    inputs = entry.inputs()
+    session = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
+
+    actual = relax_mlir.compile(data, target=target)(*inputs.values())
+
+    for ours, theirs in zip(actual, session.run(None, inputs), strict=True):
+        assert_same_numbers(ours, theirs, tolerance=entry.tolerance, where=target)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["squeezenet", "bert_tiny", "mobilenet_v3_small"])
+def test_threads_change_no_bit(name: str) -> None:
+    """Tiles are independent: who computes them does not matter."""
+    entry = _BY_NAME[name]
+    data = entry.build().SerializeToString()
+    inputs = list(entry.inputs().values())
+
+    alone = relax_mlir.compile(data)(*inputs)
+
+    for _ in range(3):
+        shared = relax_mlir.compile(data, threads=4)(*inputs)
+        for ours, theirs in zip(shared, alone, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
