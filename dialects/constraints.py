@@ -17,8 +17,11 @@ from relax_mlir.dialects.dims import Dim
 
 __all__ = [
     "Constraint",
+    "are_held_equal",
     "assume",
     "collect",
+    "held",
+    "holding",
     "is_open",
     "require_at_least",
     "require_equal",
@@ -87,7 +90,7 @@ def collect() -> Iterator[_Collected]:
 
 
 def is_open() -> bool:
-    """Whether someone collects: then two symbols may be assumed to be equal."""
+    """Whether someone collects: then two sizes may be assumed to be equal."""
     return _collected.get() is not None
 
 
@@ -96,6 +99,36 @@ def assume(constraints: Iterable[Constraint]) -> None:
     found = _collected.get()
     if found is not None:
         found.update((c, None) for c in constraints if not c.is_certain)
+
+
+_Classes = frozenset[frozenset[Dim]]
+_held: ContextVar[_Classes] = ContextVar("held", default=frozenset())
+
+
+@contextmanager
+def holding(constraints: Iterable[Constraint]) -> Iterator[None]:
+    """Let sizes count as equal inside that a module's constraints make equal."""
+    classes: list[frozenset[Dim]] = []
+    for constraint in constraints:
+        if constraint.relation == "==":
+            pair = frozenset((constraint.lhs, constraint.rhs))
+            met = [c for c in classes if c & pair]
+            classes = [c for c in classes if c not in met] + [pair.union(*met)]
+    token = _held.set(frozenset(classes))
+    try:
+        yield
+    finally:
+        _held.reset(token)
+
+
+def held() -> _Classes:
+    """The sizes that are equal here, class by class."""
+    return _held.get()
+
+
+def are_held_equal(a: Dim, b: Dim) -> bool:
+    """Whether two sizes are equal by what holds here."""
+    return any(a in c and b in c for c in _held.get())
 
 
 def require_equal(a: Dim, b: Dim) -> None:

@@ -7,8 +7,8 @@ imported from here.
 Where a number meets an expression and both must be the same size, the result is the
 number: the expression is *constrained* to it (``constraints``), which the runtime checks,
 and which is an error here only if no symbol values can satisfy it. Two expressions must
-be known to be equal, unless someone collects constraints, and one symbol can be solved
-for to make them so.
+be known to be equal, unless someone collects constraints, or has done so before
+(``constraints.holding``).
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,12 +17,13 @@ from typing import TypeAlias
 
 from relax_mlir.dialects.constraints import (
     Constraint,
+    are_held_equal,
     assume,
     collect,
+    held,
     is_open,
     require_at_least,
     require_equal,
-    solve,
 )
 from relax_mlir.dialects.dim_bounds import bounds, is_known_le
 from relax_mlir.dialects.dims import (
@@ -153,16 +154,9 @@ def unify(a: Dim, b: Dim) -> Dim:
         return a
     if isinstance(b, int) or is_known_le(b, a):
         return b
-    if _can_be_made_equal(a, b):
+    if is_open() or are_held_equal(a, b):
         return a
-    hint = " Hint: say what sizes are multiples of, as in `32*h`." if is_open() else ""
-    raise ValueError(f"sizes differ: expected `{a}`, got `{b}`.{hint}")
-
-
-def _can_be_made_equal(a: Dim, b: Dim) -> bool:
-    """Whether the value of a symbol can do it, and someone will see to it."""
-    names = sorted({*symbols_of(a), *symbols_of(b)})
-    return is_open() and bool(solve([Constraint(a, "==", b)], names)[0])
+    raise ValueError(f"sizes differ: expected `{a}`, got `{b}`")
 
 
 def broadcast(*shapes: Sequence[Dim]) -> Shape:
@@ -174,16 +168,19 @@ def broadcast(*shapes: Sequence[Dim]) -> Shape:
     Raises:
         ValueError: two sizes are neither equal nor 1, or not known to be equal.
     """
-    result, assumed = _broadcast(tuple(map(tuple, shapes)), is_open())
+    result, assumed = _broadcast(tuple(map(tuple, shapes)), is_open(), held())
     assume(assumed)
     return result
 
 
 @lru_cache(maxsize=1 << 12)
 def _broadcast(
-    shapes: tuple[Shape, ...], collects: bool
+    shapes: tuple[Shape, ...], collects: bool, known: frozenset[frozenset[Dim]]
 ) -> tuple[Shape, tuple[Constraint, ...]]:
-    """The shape, and what must hold for it to be right."""
+    """The shape, and what must hold for it to be right.
+
+    ``known`` is what holds here: it is read elsewhere, but the result depends on it.
+    """
     rank = max(map(len, shapes), default=0)
     padded = [(1,) * (rank - len(shape)) + shape for shape in shapes]
     try:

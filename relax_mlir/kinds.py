@@ -33,10 +33,12 @@ def kind_of(function: func.FuncOp) -> Kind:
     One block with reduce axes, perhaps with injective ones before it and broadcasts of
     its result, but not of its input, after it, is a reduction if it reads every element once; it is out-fusable
     if it sums products of two buffers (a contraction) or reads windows that overlap.
-    Anything else is opaque.
+    Anything else is opaque, and so is what has several results.
     """
     blocks = [o for o in function.entry_block.operations if isinstance(o, BlockOp)]
     if not blocks or any(b.bindings for b in blocks) or _has_other_statements(function):
+        return Kind.OPAQUE
+    if function.attributes["tir.num_outputs"].value != 1:
         return Kind.OPAQUE
     sums = [i for i, b in enumerate(blocks) if "R" in b.kinds.value]
     if len(sums) > 1 or not all(map(_stores_plainly, blocks)):

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from mlir import ir
 
 from relax_mlir.dialects import shapes, tensors
+from relax_mlir.dialects.constraints import are_held_equal
 from relax_mlir.dialects.shapes import Dim, Expr
 
 __all__ = ["Renaming", "by_symbol", "dims_of", "whole"]
@@ -43,7 +44,8 @@ class Renaming:
         theirs: dict[str, Dim] = {
             str(ours): shapes.symbol(name) for name, ours in self.symbols.items()
         }
-        theirs.update((str(ours), dim) for dim, ours in self.dims.items())
+        for dim, ours in self.dims.items():
+            theirs.setdefault(str(ours), dim)
         return [theirs[name] for name in names]
 
 
@@ -57,11 +59,16 @@ def by_symbol(dims: Iterable[Dim]) -> Renaming:
 
 
 def whole(dims: Iterable[Dim]) -> Renaming:
-    """Every dimension that is no number gets a name, whatever it is made of."""
+    """Every dimension that is no number gets a name, whatever it is made of.
+
+    Sizes that the module's constraints make equal get one name.
+    """
     found: dict[Dim, Dim] = {}
     for dim in dims:
-        if isinstance(dim, Expr):
-            found.setdefault(dim, shapes.symbol(f"s{len(found)}"))
+        if isinstance(dim, Expr) and dim not in found:
+            same = next((d for d in found if are_held_equal(d, dim)), None)
+            fresh = shapes.symbol(f"s{len(set(found.values()))}")
+            found[dim] = fresh if same is None else found[same]
     return Renaming({}, found)
 
 

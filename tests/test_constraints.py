@@ -38,9 +38,19 @@ def test_what_nobody_collects_must_be_known() -> None:
         shapes.broadcast((n,), (m,))
 
 
-def test_sizes_that_no_symbol_can_make_equal_are_refused() -> None:
-    with pytest.raises(ValueError, match="sizes differ"):
-        assumed((8 * shapes.ceildiv(n, 32), 4 * shapes.ceildiv(n, 16)))
+def test_sizes_that_no_symbol_can_make_equal_are_assumed_to_be() -> None:
+    fine, coarse = 4 * shapes.ceildiv(n, 16), 8 * shapes.ceildiv(n, 32)
+    assert assumed((fine, coarse)) == ["4*ceildiv(n, 16) == 8*ceildiv(n, 32)"]
+
+
+def test_what_was_assumed_holds_from_then_on() -> None:
+    """In classes: what equals one of them equals all."""
+    sizes = [4 * shapes.ceildiv(n, 16), 8 * shapes.ceildiv(n, 32), shapes.ceildiv(n, 4)]
+    known = [Constraint(sizes[0], "==", size) for size in sizes[1:]]
+    with constraints.holding(known):
+        assert shapes.broadcast((sizes[2],), (sizes[1],)) == (sizes[2],)
+        with pytest.raises(ValueError, match="sizes differ"):
+            shapes.unify(n, m)
 
 
 def test_windows_pads_and_copies_assume_that_there_is_enough() -> None:
@@ -171,6 +181,24 @@ def test_a_model_whose_sizes_cannot_be_is_refused_at_import() -> None:
     inputs: dict[str, Sizes] = {"x": ["n"], "a": [2], "b": [3]}
     with pytest.raises(ModelError, match="sizes cannot be: expected `3 == n`"):
         relax_mlir.import_onnx(model(nodes, inputs, ["y", "z"]))
+
+
+def test_pyramids_of_open_sizes_meet_again() -> None:
+    """Halved and doubled, sizes are equal where they are even; others are refused."""
+    nodes = [
+        helper.make_node("MaxPool", ["x"], ["h"], kernel_shape=[2, 2], strides=[2, 2]),
+        helper.make_node("Resize", ["h", "", "scales"], ["u"], mode="nearest"),
+        helper.make_node("Relu", ["u"], ["r"]),
+        helper.make_node("Add", ["r", "x"], ["s"]),
+        helper.make_node("Concat", ["s", "x", "u"], ["y"], axis=1),
+    ]
+    scales = np.array([1, 1, 2, 2], np.float32)
+    data = model(nodes, {"x": [1, 1, "a", "b"]}, ["y"], scales=scales)
+    exe = relax_mlir.compile(data)
+    assert exe(ones(1, 1, 4, 6))[0].sum() == 4 * 4 * 6
+    assert exe(ones(1, 1, 8, 2))[0].shape == (1, 3, 8, 2)
+    with pytest.raises(ValueError, match=r"expected `.*` to be `.*`, got"):
+        exe(ones(1, 1, 5, 6))
 
 
 def test_a_model_may_only_return_its_input() -> None:

@@ -10,8 +10,10 @@ from typing import Protocol, cast
 from mlir import ir
 from mlir.dialects import func
 
+from relax_mlir.dialects import constraints
 from relax_mlir.errors import IRError, PassError, PipelineError
 from relax_mlir.module import IRModule
+from relax_mlir.passes.relax.bind_sizes import constraints_of
 from relax_mlir.passes.relax.verify import Checker
 from relax_mlir.pipeline import catalog, upstream
 from relax_mlir.pipeline.instruments import Instrument, Step
@@ -121,11 +123,13 @@ class Pipeline:
         # MLIR's bindings end the process when two of its threads report errors at once.
         module.context.enable_multithreading(False)
         leaves = list(_leaves(self.elements, ()))
-        checker = _first_check(module, leaves) if verify else None
+        with constraints.holding(constraints_of(module)):
+            checker = _first_check(module, leaves) if verify else None
         for number, (anchors, leaf) in enumerate(leaves, start=1):
             step = Step(number, len(leaves), leaf.name, _nested_text(anchors, leaf))
             run = functools.partial(_run_leaf, anchors, leaf, module)
-            with module.context, ir.Location.unknown():
+            holding = constraints.holding(constraints_of(module))
+            with module.context, ir.Location.unknown(), holding:
                 _run_step(step, run, module, checker, instruments)
 
 

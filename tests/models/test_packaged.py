@@ -16,11 +16,6 @@ pytestmark = pytest.mark.slow
 
 _BY_NAME = {e.name: e for e in zoo.PACKAGED}
 
-# The detector's sizes must be multiples of 32.
-_SHAPES: dict[str, dict[str, list[int | str]]] = {
-    "ppocr_det": {"x": ["n", 3, "32*h", "32*w"]}
-}
-
 
 def fetched(entry: zoo.Packaged) -> Path:
     try:
@@ -31,8 +26,7 @@ def fetched(entry: zoo.Packaged) -> Path:
 
 @functools.cache
 def compiled(path: Path, name: str) -> relax_mlir.Executable:
-    module = relax_mlir.import_onnx(path, shapes=_SHAPES.get(name))
-    return relax_mlir.compile(module)
+    return relax_mlir.compile(path)
 
 
 def run(path: Path, name: str, inputs: dict[str, np.ndarray]) -> tuple[np.ndarray, ...]:

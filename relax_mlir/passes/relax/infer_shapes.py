@@ -8,6 +8,7 @@ from mlir import ir
 from mlir.dialects import func
 
 from relax_mlir.dialects import shapes, tensors
+from relax_mlir.dialects.constraints import are_held_equal, held
 from relax_mlir.dialects.relax.core import CallTirOp, RelaxOperation
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.errors import PassError
@@ -187,8 +188,12 @@ def _as_tensor(
         raise ValueError(
             f"buffer {number} of `{program.name.value}` holds {element}, got {dtype}"
         )
-    shape = argument_shape(program, number)
-    return tensors.tensor_type([shapes.substitute(d, sizes) for d in shape], dtype)
+    shape = [shapes.substitute(d, sizes) for d in argument_shape(program, number)]
+    if held() and len(shape) == ir.RankedTensorType(type_).rank:
+        stated = tensors.shape_of(type_)
+        pairs = zip(shape, stated, strict=True)
+        shape = [d if are_held_equal(d, ours) else ours for ours, d in pairs]
+    return tensors.tensor_type(shape, dtype)
 
 
 def _set_function_type(function: func.FuncOp) -> None:
