@@ -49,6 +49,7 @@ class Operation(ir.OpView):
 
     _ODS_REGIONS = (0, True)
     dialect: ClassVar[type["Dialect"]]
+    SHORT_NAME: ClassVar[str]  # OPERATION_NAME without the dialect
     operand_fields: ClassVar[dict[str, Any]] = {}
     result_fields: ClassVar[dict[str, Any]] = {}
     attribute_fields: ClassVar[dict[str, Any]] = {}
@@ -61,6 +62,7 @@ class Operation(ir.OpView):
         if name is None:
             return
         cls.OPERATION_NAME = f"{cls.dialect.DIALECT_NAMESPACE}.{name}"
+        cls.SHORT_NAME = name
         fields: dict[str, Any] = {}
         for base in reversed(cls.__mro__):
             if issubclass(base, Operation) and base is not Operation:
@@ -116,8 +118,7 @@ class Operation(ir.OpView):
         if cls.region_fields:
             named = ", ".join(f"{f}: %{f}" for f in cls.region_fields)
             lines.append(f"    irdl.regions({named})")
-        short = cls.OPERATION_NAME.split(".", 1)[1]
-        return "\n".join([f"  irdl.operation @{short} {{", *lines, "  }"])
+        return "\n".join([f"  irdl.operation @{cls.SHORT_NAME} {{", *lines, "  }"])
 
 
 class Dialect(ir.Dialect):

@@ -82,14 +82,12 @@ class CeilOp(MathOp, name="ceil", onnx=("Ceil", 6)):
     """The least integer that is not below x."""
 
     reference = staticmethod(computed_wide(np.ceil))
-    function = "ceil"
 
 
 class FloorOp(MathOp, name="floor", onnx=("Floor", 6)):
     """The greatest integer that is not above x."""
 
     reference = staticmethod(computed_wide(np.floor))
-    function = "floor"
 
 
 class RoundOp(MathOp, name="round", onnx=("Round", 11)):

@@ -84,7 +84,7 @@ class CumulativeOp(Relax.Operation):
             b.loop(size, [b.constant(self.start, wide_type(x.dtype))], step)
 
         others = (*x.shape[:axis], *x.shape[axis + 1 :])
-        b.block(self.OPERATION_NAME.split(".")[1], others, "S" * len(others), body)
+        b.block(self.SHORT_NAME, others, "S" * len(others), body)
         return out
 
     @classmethod

@@ -112,12 +112,11 @@ class UnaryOp(Relax.Operation):
     def legalize(self, b: Builder) -> Buffer:
         """One map."""
         out = tensors.dtype_of(self.results[0])
-        name = self.OPERATION_NAME.split(".")[1]
 
         def element(v: Scalar) -> Scalar:
             return b.cast(self.scalar(b, b.wide(v)), out)
 
-        return b.map(element, self.x, dtype=out, name=name)
+        return b.map(element, self.x, dtype=out, name=self.SHORT_NAME)
 
 
 class FloatUnaryOp(UnaryOp):
@@ -136,10 +135,10 @@ class FloatUnaryOp(UnaryOp):
 class MathOp(FloatUnaryOp):
     """Base of the functions that MLIR's math dialect has."""
 
-    function: ClassVar[str]  # its name there
+    function: ClassVar[str | None] = None  # its name there, where it is not ours
 
     def scalar(self, b: Builder, v: Scalar) -> Scalar:
-        return b.math(self.function, v)
+        return b.math(self.function or self.SHORT_NAME, v)
 
 
 class BinaryOp(Relax.Operation):
@@ -182,12 +181,11 @@ class BinaryOp(Relax.Operation):
     def legalize(self, b: Builder) -> Buffer:
         """One map, the same where x and y are one value: it reads both inputs."""
         out = tensors.dtype_of(self.results[0])
-        name = self.OPERATION_NAME.split(".")[1]
 
         def element(u: Scalar, v: Scalar) -> Scalar:
             return b.cast(self.scalar(b, b.wide(u), b.wide(v)), out)
 
-        return b.map(element, *b.inputs, dtype=out, name=name)
+        return b.map(element, *b.inputs, dtype=out, name=self.SHORT_NAME)
 
 
 def common_shape(*types: RankedTensorType) -> tuple[Dim, ...]:

@@ -37,7 +37,6 @@ class ExpOp(MathOp, name="exp", onnx=("Exp", 6)):
 
     cases = (*MathOp.cases, EdgeCase((41,), low=-200.0, high=80.0))
     reference = staticmethod(computed_wide(np.exp))
-    function = "exp"
 
 
 class LogOp(MathOp, name="log", onnx=("Log", 6)):
@@ -45,7 +44,6 @@ class LogOp(MathOp, name="log", onnx=("Log", 6)):
 
     cases = _POSITIVE
     reference = staticmethod(computed_wide(np.log))
-    function = "log"
 
 
 class SqrtOp(MathOp, name="sqrt", onnx=("Sqrt", 6)):
@@ -53,7 +51,6 @@ class SqrtOp(MathOp, name="sqrt", onnx=("Sqrt", 6)):
 
     cases = _POSITIVE
     reference = staticmethod(computed_wide(np.sqrt))
-    function = "sqrt"
 
 
 class RsqrtOp(FloatUnaryOp, name="rsqrt"):
@@ -78,8 +75,6 @@ class ErfOp(MathOp, name="erf", onnx=("Erf", 9)):
     def reference(x: np.ndarray) -> np.ndarray:
         flat = [erf(v) for v in x.astype(np.float64).reshape(-1)]
         return np.array(flat, x.dtype).reshape(x.shape)
-
-    function = "erf"
 
 
 class PowerOp(BinaryOp, name="power"):

@@ -107,7 +107,7 @@ class ReduceOp(Relax.Operation):
             keepdims=self.keepdims.value,
             fn=lambda v: self.before(b, b.cast(v, wide)),
             dtype=wide,
-            name=self.OPERATION_NAME.split(".")[1],
+            name=self.SHORT_NAME,
         )
         if type(self).after is ReduceOp.after and total.dtype == x.dtype:
             return total
@@ -215,10 +215,9 @@ _TRUTHS = (
 )
 
 
-class ReduceMaxOp(ReduceOp, name="reduce_max", onnx=("ReduceMax", 1)):
-    """The largest element, true if any is; the lowest number of the type for none."""
+class ReduceExtremeOp(ReduceOp):
+    """Base of the largest and the smallest element, of truths too."""
 
-    kind = "max"
     cases = (*ReduceOp.cases, *_TRUTHS, Case((3, 9, "int8"), axes=(1,), low=-128))
 
     @staticmethod
@@ -226,6 +225,12 @@ class ReduceMaxOp(ReduceOp, name="reduce_max", onnx=("ReduceMax", 1)):
         x: RankedTensorType, axes: Sequence[int], keepdims: bool = True
     ) -> RankedTensorType:
         return reduced_type(x, axes, keepdims, require("fiub", x))
+
+
+class ReduceMaxOp(ReduceExtremeOp, name="reduce_max", onnx=("ReduceMax", 1)):
+    """The largest element, true if any is; the lowest number of the type for none."""
+
+    kind = "max"
 
     @staticmethod
     @reduction
@@ -233,17 +238,10 @@ class ReduceMaxOp(ReduceOp, name="reduce_max", onnx=("ReduceMax", 1)):
         return np.max(x, initial=_limit(x.dtype, -1), **where)
 
 
-class ReduceMinOp(ReduceOp, name="reduce_min", onnx=("ReduceMin", 1)):
+class ReduceMinOp(ReduceExtremeOp, name="reduce_min", onnx=("ReduceMin", 1)):
     """The smallest element, true if all are; the highest number of the type for none."""
 
     kind = "min"
-    cases = (*ReduceOp.cases, *_TRUTHS, Case((3, 9, "int8"), axes=(1,), low=-128))
-
-    @staticmethod
-    def infer(
-        x: RankedTensorType, axes: Sequence[int], keepdims: bool = True
-    ) -> RankedTensorType:
-        return reduced_type(x, axes, keepdims, require("fiub", x))
 
     @staticmethod
     @reduction

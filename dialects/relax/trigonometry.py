@@ -22,14 +22,12 @@ class SinOp(MathOp, name="sin", onnx=("Sin", 7)):
     """Sine of x in radians."""
 
     reference = staticmethod(computed_wide(np.sin))
-    function = "sin"
 
 
 class CosOp(MathOp, name="cos", onnx=("Cos", 7)):
     """Cosine of x in radians."""
 
     reference = staticmethod(computed_wide(np.cos))
-    function = "cos"
 
 
 class TanOp(MathOp, name="tan", onnx=("Tan", 7)):
@@ -37,7 +35,6 @@ class TanOp(MathOp, name="tan", onnx=("Tan", 7)):
 
     cases = _cases(-1.2, 1.2)
     reference = staticmethod(computed_wide(np.tan))
-    function = "tan"
 
 
 class AsinOp(MathOp, name="asin", onnx=("Asin", 7)):
@@ -45,7 +42,6 @@ class AsinOp(MathOp, name="asin", onnx=("Asin", 7)):
 
     cases = _cases(-1.0, 1.0)
     reference = staticmethod(computed_wide(np.arcsin))
-    function = "asin"
 
 
 class AcosOp(MathOp, name="acos", onnx=("Acos", 7)):
@@ -53,42 +49,36 @@ class AcosOp(MathOp, name="acos", onnx=("Acos", 7)):
 
     cases = _cases(-1.0, 1.0)
     reference = staticmethod(computed_wide(np.arccos))
-    function = "acos"
 
 
 class AtanOp(MathOp, name="atan", onnx=("Atan", 7)):
     """Inverse of tangent, in [-pi/2, pi/2]."""
 
     reference = staticmethod(computed_wide(np.arctan))
-    function = "atan"
 
 
 class SinhOp(MathOp, name="sinh", onnx=("Sinh", 9)):
     """Hyperbolic sine, (e^x - e^-x) / 2."""
 
     reference = staticmethod(computed_wide(np.sinh))
-    function = "sinh"
 
 
 class CoshOp(MathOp, name="cosh", onnx=("Cosh", 9)):
     """Hyperbolic cosine, (e^x + e^-x) / 2."""
 
     reference = staticmethod(computed_wide(np.cosh))
-    function = "cosh"
 
 
 class TanhOp(MathOp, name="tanh", onnx=("Tanh", 6)):
     """Hyperbolic tangent."""
 
     reference = staticmethod(computed_wide(np.tanh))
-    function = "tanh"
 
 
 class AsinhOp(MathOp, name="asinh", onnx=("Asinh", 9)):
     """Inverse of the hyperbolic sine."""
 
     reference = staticmethod(computed_wide(np.arcsinh))
-    function = "asinh"
 
 
 class AcoshOp(MathOp, name="acosh", onnx=("Acosh", 9)):
@@ -96,7 +86,6 @@ class AcoshOp(MathOp, name="acosh", onnx=("Acosh", 9)):
 
     cases = _cases(1.0, 9.0)
     reference = staticmethod(computed_wide(np.arccosh))
-    function = "acosh"
 
 
 class AtanhOp(MathOp, name="atanh", onnx=("Atanh", 9)):
@@ -104,4 +93,3 @@ class AtanhOp(MathOp, name="atanh", onnx=("Atanh", 9)):
 
     cases = _cases(-0.95, 0.95)
     reference = staticmethod(computed_wide(np.arctanh))
-    function = "atanh"

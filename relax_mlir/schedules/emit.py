@@ -23,6 +23,7 @@ __all__ = [
     "product",
     "reinterpret",
     "rem",
+    "row_major_strides",
     "subtract",
     "unflatten",
     "vector_type",
@@ -242,14 +243,19 @@ def alloc(shape: Sequence[Extent], element: ir.Type) -> ir.Value:
     return op("memref.alloc", type_, *sizes, operandSegmentSizes=segments)
 
 
+def row_major_strides(sizes: Sequence[Extent]) -> list[Extent]:
+    """How far neighbours along each dimension are apart, in elements."""
+    strides: list[Extent] = [1]
+    for size in reversed(sizes[1:]):
+        strides.append(multiply(strides[-1], size))
+    return strides[::-1] if sizes else []
+
+
 def reinterpret(
     buffer: ir.Value, type_: ir.MemRefType, sizes: Sequence[Extent]
 ) -> ir.Value:
     """A row-major buffer seen in another shape."""
-    strides: list[Extent] = [1]
-    for size in reversed(sizes[1:]):
-        strides.append(multiply(strides[-1], size))
-    strides = strides[::-1] if sizes else []
+    strides = row_major_strides(sizes)
     known, _ = type_.get_strides_and_offset()
     mark = ir.ShapedType.get_dynamic_stride_or_offset()
     dynamic_sizes = [index(s) for s, n in zip(sizes, type_.shape, strict=True) if n < 0]

@@ -12,6 +12,7 @@ from relax_mlir.dialects.relax.core import RelaxOperation
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.errors import PassError
 from relax_mlir.module import IRModule
+from relax_mlir.passes.relax.infer_shapes import has_infer
 from relax_mlir.rewriting import Pass
 
 __all__ = ["BindSizes", "constraints_of", "set_constraints"]
@@ -70,7 +71,7 @@ def set_constraints(module: IRModule, found: Iterable[Constraint]) -> None:
 
 def _infer(op: RelaxOperation) -> None:
     """Let an operation say what it assumes."""
-    if type(op).infer is RelaxOperation.infer:  # a constant, a call: nothing to infer
+    if not has_infer(type(op)):  # a constant, a call
         return
     try:
         op.infer_again()

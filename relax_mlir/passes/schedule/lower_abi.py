@@ -12,7 +12,7 @@ from relax_mlir.dialects.tir import CallPackedOp, Index, emit_dim
 from relax_mlir.errors import PassError
 from relax_mlir.module import IRModule
 from relax_mlir.passes.schedule.packed_calls import PackedCalls
-from relax_mlir.rewriting import Pass, erase
+from relax_mlir.rewriting import Pass, clone, erase
 from relax_mlir.schedules.emit import (
     Extent,
     add,
@@ -147,7 +147,7 @@ class _KernelLowering:
         with ir.InsertionPoint(entry.entry_block):
             mapping = self._load_arguments(buffers, sizes)
             for operation in self._prefix(loop):
-                _clone(operation, mapping)
+                clone(operation, mapping)
             tiles = mapping.get(loop.operands[1], loop.operands[1])
             scratch = _scratch_layout(loop, mapping)[1]
             tile_type = ir.FunctionType.get([p, p, p, _i64(), _i64()], [])
@@ -422,11 +422,3 @@ def _memref_of(pointer: ir.Value, type_: ir.MemRefType) -> ir.Value:
         where = ir.DenseI64ArrayAttr.get(position)
         value = op("llvm.insertvalue", struct, value, part, position=where)
     return op("builtin.unrealized_conversion_cast", type_, value)
-
-
-def _clone(operation: ir.OpView, mapping: dict[ir.Value, ir.Value]) -> None:
-    copy = operation.operation.clone()
-    for i, operand in enumerate(copy.operands):
-        if operand in mapping:
-            copy.operands[i] = mapping[operand]
-    mapping.update(zip(operation.results, copy.results, strict=True))

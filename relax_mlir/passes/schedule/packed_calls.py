@@ -1,14 +1,19 @@
 """Calls of registered functions, from main: buffers travel as DLPack tensors."""
 
-from collections.abc import Sequence
-
 from mlir import ir
 from mlir.dialects import func
 
 from relax_mlir.dialects import dtypes, tensors
 from relax_mlir.dialects.tir import CallPackedOp
 from relax_mlir.rewriting import erase
-from relax_mlir.schedules.emit import Extent, constant, if_else, index, multiply, op
+from relax_mlir.schedules.emit import (
+    Extent,
+    constant,
+    if_else,
+    index,
+    op,
+    row_major_strides,
+)
 from relax_mlir.schedules.pointers import (
     address_of_element,
     alloca,
@@ -68,7 +73,7 @@ class PackedCalls:
             "memref.extract_aligned_pointer_as_index", ir.IndexType.get(), buffer
         )
         shape = _sizes_of(buffer)
-        strides = _strides(shape)
+        strides = row_major_strides(shape)
         for number, value in enumerate([*shape, *strides]):
             store_element(to_i64(value), self.sizes, used + number)
         words = [
@@ -124,13 +129,6 @@ def _sizes_of(buffer: ir.Value) -> list[Extent]:
         size if size >= 0 else op("memref.dim", dim, buffer, index(axis))
         for axis, size in enumerate(shape)
     ]
-
-
-def _strides(shape: Sequence[Extent]) -> list[Extent]:
-    strides: list[Extent] = [1]
-    for size in reversed(shape[1:]):
-        strides.append(multiply(strides[-1], size))
-    return strides[::-1] if shape else []
 
 
 def _type_word(name: str) -> int:

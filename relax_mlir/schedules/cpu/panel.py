@@ -21,6 +21,7 @@ from relax_mlir.schedules.emit import (
     product,
     reinterpret,
     rem,
+    row_major_strides,
     subtract,
     unflatten,
     vector_type,
@@ -171,7 +172,7 @@ class Columns:
     def _offsets(self, columns: ir.Value) -> ir.Value:
         """How far columns lie from the first of all, in elements."""
         type_ = columns.type
-        strides = _strides(self.plan.b.buffer)
+        strides = row_major_strides(_sizes(self.plan.b.buffer))
         total = broadcast(index(0), self.lanes)
         for axis in reversed(self.plan.n):
             extent = broadcast(index(self.extents[axis]), self.lanes)
@@ -222,7 +223,7 @@ class Columns:
         for axis in self.plan.n:
             points[axis] = 0
         base: Extent = 0
-        strides = _strides(self.plan.b.buffer)
+        strides = row_major_strides(_sizes(self.plan.b.buffer))
         for form, stride in zip(self.plan.b.forms, strides, strict=True):
             place: Extent = form.constant
             for axis, factor in form.coefficients.items():
@@ -235,14 +236,6 @@ def _at_most(lhs: Extent, rhs: Extent) -> ir.Value:
     i1, i64 = (ir.IntegerType.get_signless(bits) for bits in (1, 64))
     predicate = ir.IntegerAttr.get(i64, _AT_MOST)
     return op("arith.cmpi", i1, index(lhs), index(rhs), predicate=predicate)
-
-
-def _strides(buffer: ir.Value) -> list[Extent]:
-    """Stride per dimension of a row-major buffer, in elements."""
-    strides: list[Extent] = [1]
-    for size in reversed(_sizes(buffer)[1:]):
-        strides.append(multiply(strides[-1], size))
-    return strides[::-1]
 
 
 def _sizes(buffer: ir.Value) -> list[Extent]:
