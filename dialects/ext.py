@@ -7,6 +7,7 @@ IRDL verifier, the accessors and the builder of an operation.
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
+from types import UnionType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, get_args, get_origin
 
 from mlir import ir
@@ -53,6 +54,7 @@ class Operation(ir.OpView):
     operand_fields: ClassVar[dict[str, Any]] = {}
     result_fields: ClassVar[dict[str, Any]] = {}
     attribute_fields: ClassVar[dict[str, Any]] = {}
+    optional_attributes: ClassVar[frozenset[str]] = frozenset()  # may be None: `unit`
     region_fields: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(
@@ -77,11 +79,11 @@ class Operation(ir.OpView):
         cls.operand_fields = {n: t for n, t in fields.items() if _role(t) is Operand}
         cls.result_fields = {n: t for n, t in fields.items() if _role(t) is Result}
         cls.region_fields = tuple(n for n, t in fields.items() if t is Region)
-        cls.attribute_fields = {
-            n: t
-            for n, t in fields.items()
-            if inspect.isclass(t) and issubclass(t, ir.Attribute)
-        }
+        attributes = {n: _attribute_class(t) for n, t in fields.items()}
+        cls.attribute_fields = {n: t for n, t in attributes.items() if t is not None}
+        cls.optional_attributes = frozenset(
+            n for n in cls.attribute_fields if attributes[n] is not fields[n]
+        )
         variadic = sum(map(_is_variadic, cls.operand_fields.values()))
         if variadic > 1:
             cls.attribute_fields["operandSegmentSizes"] = ir.DenseI32ArrayAttr
@@ -109,7 +111,9 @@ class Operation(ir.OpView):
                 many = "variadic " if _is_variadic(annotation) else ""
                 groups[role].append(f"{field}: {many}%{field}")
         for field, annotation in cls.attribute_fields.items():
-            lines.append(f"    %attr_{field} = {_attr_constraint(annotation)}")
+            optional = field in cls.optional_attributes
+            constraint = "irdl.any" if optional else _attr_constraint(annotation)
+            lines.append(f"    %attr_{field} = {constraint}")
         lines += [f"    %{field} = irdl.region" for field in cls.region_fields]
         lines += [f"    irdl.{role}({', '.join(g)})" for role, g in groups.items() if g]
         if cls.attribute_fields:
@@ -167,6 +171,15 @@ def _role(annotation: Any) -> Any:  # Any: typing objects have no common class
         annotation = get_args(annotation)[0]
     origin = get_origin(annotation) or annotation
     return origin if origin in (Operand, Result) else None
+
+
+def _attribute_class(annotation: Any) -> Any:  # Any: see _role
+    """The class of attribute in ``A`` or ``A | None``; None for other annotations."""
+    members = [t for t in get_args(annotation) if t is not type(None)]
+    if isinstance(annotation, UnionType) and len(members) == 1:
+        annotation = members[0]
+    is_attribute = inspect.isclass(annotation) and issubclass(annotation, ir.Attribute)
+    return annotation if is_attribute else None
 
 
 def _is_variadic(annotation: Any) -> bool:

@@ -106,6 +106,8 @@ def _parse_shape(text: str) -> tuple[Dim, ...]:
 
 def python_value(attr: ir.Attribute) -> Any:  # Any: as many types as attributes
     """What an attribute means in Python; symbolic shapes become dimensions."""
+    if isinstance(attr, ir.UnitAttr):
+        return None
     if isinstance(attr, ir.ArrayAttr):
         return tuple(python_value(item) for item in attr)
     if isinstance(
@@ -128,6 +130,8 @@ def attr_of(
     """The attribute of class ``kind`` that holds a Python value."""
     if isinstance(value, ir.Attribute):
         return value
+    if value is None:
+        return ir.UnitAttr.get()
     make = _MAKERS.get(kind)
     if make is not None:
         return make(value)

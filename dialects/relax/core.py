@@ -27,6 +27,10 @@ __all__ = [
 ]
 
 
+# Parts of Relax's operator names before a dot, which names in IRDL cannot have.
+_NAMESPACES = frozenset({"grad", "image", "inspect", "memory", "nn", "vision", "vm"})
+
+
 class RelaxOperation(Operation):
     """Base of the relax operations: built from values and plain Python attributes.
 
@@ -38,6 +42,8 @@ class RelaxOperation(Operation):
     cases: ClassVar[Sequence[Case]] = ()
     tolerance: ClassVar[float] = 1e-5  # of f32 results, relative to their scale
     is_pure: ClassVar[bool] = True  # it does nothing but compute its results
+    # Attributes that Relax's own functions take among the arguments: sizes, as a rule.
+    argument_attributes: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(
         cls,
@@ -49,6 +55,22 @@ class RelaxOperation(Operation):
         super().__init_subclass__(name=name, **kwargs)
         if onnx is not None:
             onnx_rule(onnx[0], since=onnx[1])(cls._from_onnx_inputs)
+
+    @classmethod
+    def script_name(cls) -> str:
+        """Its name in a script, after ``R.``: ``nn.relu`` for ``relax.nn_relu``."""
+        space, _, rest = cls.SHORT_NAME.partition("_")
+        return f"{space}.{rest}" if space in _NAMESPACES else cls.SHORT_NAME
+
+    @staticmethod
+    def normalize_arguments(**attrs: Any) -> dict[str, Any]:  # Any: as many as attributes
+        """Attributes as they are stored, from how a caller may write them."""
+        return attrs
+
+    @classmethod
+    def program_name(cls) -> str:
+        """What its tensor program is called."""
+        return cls.script_name().rpartition(".")[2]
 
     @classmethod
     def _from_onnx_inputs(cls, node: OnnxNode) -> ir.Value:

@@ -144,7 +144,7 @@ def _legalize(
     renaming = _renaming(op, operands)
     key = _key(op, operands, renaming)
     if key not in programs:
-        callee = table.unique(op.SHORT_NAME)
+        callee = table.unique(op.program_name())
         with ir.InsertionPoint(module.mlir.body), op.location:
             try:
                 function, _ = emit_program(op, callee)
