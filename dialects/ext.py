@@ -6,7 +6,7 @@ IRDL verifier, the accessors and the builder of an operation.
 """
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import UnionType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, get_args, get_origin
 
@@ -56,6 +56,7 @@ class Operation(ir.OpView):
     attribute_fields: ClassVar[dict[str, Any]] = {}
     optional_attributes: ClassVar[frozenset[str]] = frozenset()  # may be None: `unit`
     region_fields: ClassVar[tuple[str, ...]] = ()
+    field_order: ClassVar[tuple[str, ...]] = ()  # of all fields, as annotated
 
     def __init_subclass__(
         cls, *, name: str | None = None, **kwargs: Any
@@ -76,6 +77,7 @@ class Operation(ir.OpView):
 
     @classmethod
     def _collect_fields(cls, fields: dict[str, Any]) -> None:
+        cls.field_order = tuple(fields)
         cls.operand_fields = {n: t for n, t in fields.items() if _role(t) is Operand}
         cls.result_fields = {n: t for n, t in fields.items() if _role(t) is Result}
         cls.region_fields = tuple(n for n, t in fields.items() if t is Region)
@@ -130,10 +132,11 @@ class Dialect(ir.Dialect):
 
     ``class Tir(Dialect, name="tir")`` names in its ``Operation`` the base class of its
     operations, made for it alone; ``attributes`` names its attributes, one parameter of
-    any kind each.
+    any kind each; ``types`` its types, with the number of their parameters.
     """
 
     attributes: ClassVar[tuple[str, ...]] = ()
+    types: ClassVar[Mapping[str, int]] = {}
     operations: ClassVar[list[type[Operation]]]
 
     def __init_subclass__(cls, *, name: str) -> None:
@@ -145,17 +148,24 @@ class Dialect(ir.Dialect):
     @classmethod
     def irdl_text(cls) -> str:
         """The whole dialect as an IRDL module that stock ``mlir-opt --irdl-file`` reads."""
-        attributes = [
-            f"  irdl.attribute @{name} {{\n    %value = irdl.any\n"
-            "    irdl.parameters(value: %value)\n  }"
-            for name in cls.attributes
-        ]
+        attributes = [_parametric_text("attribute", name, 1) for name in cls.attributes]
+        types = [_parametric_text("type", name, n) for name, n in cls.types.items()]
         operations = [
             op.irdl_text()
             for op in sorted(cls.operations, key=lambda op: op.OPERATION_NAME)
         ]
-        body = "\n".join(attributes + operations)
+        body = "\n".join(attributes + types + operations)
         return f"irdl.dialect @{cls.DIALECT_NAMESPACE} {{\n{body}\n}}\n"
+
+
+def _parametric_text(kind: str, name: str, parameters: int) -> str:
+    """A type or attribute with that many parameters of any kind."""
+    fields = [f"value{i or ''}" for i in range(parameters)]
+    lines = [f"    %{field} = irdl.any" for field in fields]
+    if fields:
+        listed = ", ".join(f"{field}: %{field}" for field in fields)
+        lines.append(f"    irdl.parameters({listed})")
+    return "\n".join([f"  irdl.{kind} @{name} {{", *lines, "  }"])
 
 
 def load_dialects(dialects: Iterable[type[Dialect]], context: ir.Context) -> None:

@@ -8,6 +8,22 @@ irdl.dialect @relax {
     %value = irdl.any
     irdl.parameters(value: %value)
   }
+  irdl.type @object {
+  }
+  irdl.type @sizes {
+    %value = irdl.any
+    irdl.parameters(value: %value)
+  }
+  irdl.type @prim {
+    %value = irdl.any
+    irdl.parameters(value: %value)
+  }
+  irdl.type @callable {
+    %value = irdl.any
+    irdl.parameters(value: %value)
+  }
+  irdl.type @unknown {
+  }
   irdl.operation @abs {
     %x = irdl.base "!builtin.tensor"
     %y = irdl.base "!builtin.tensor"
@@ -27,40 +43,66 @@ irdl.dialect @relax {
     irdl.results(y: %y)
   }
   irdl.operation @add {
-    %x = irdl.base "!builtin.tensor"
-    %y = irdl.base "!builtin.tensor"
+    %x1 = irdl.base "!builtin.tensor"
+    %x2 = irdl.base "!builtin.tensor"
     %z = irdl.base "!builtin.tensor"
-    irdl.operands(x: %x, y: %y)
+    irdl.operands(x1: %x1, x2: %x2)
     irdl.results(z: %z)
   }
   irdl.operation @arange {
     %y = irdl.base "!builtin.tensor"
     %attr_start = irdl.any
-    %attr_size = irdl.any
-    %attr_step = irdl.base "#builtin.integer"
-    %attr_dtype = irdl.base "#builtin.type"
+    %attr_end = irdl.any
+    %attr_step = irdl.any
+    %attr_dtype = irdl.any
     irdl.results(y: %y)
-    irdl.attributes {"start" = %attr_start, "size" = %attr_size, "step" = %attr_step, "dtype" = %attr_dtype}
+    irdl.attributes {"start" = %attr_start, "end" = %attr_end, "step" = %attr_step, "dtype" = %attr_dtype}
   }
   irdl.operation @argmax {
     %x = irdl.base "!builtin.tensor"
     %y = irdl.base "!builtin.tensor"
-    %attr_axis = irdl.base "#builtin.integer"
+    %attr_axis = irdl.any
     %attr_keepdims = irdl.any
-    %attr_select_last_index = irdl.any
     irdl.operands(x: %x)
     irdl.results(y: %y)
-    irdl.attributes {"axis" = %attr_axis, "keepdims" = %attr_keepdims, "select_last_index" = %attr_select_last_index}
+    irdl.attributes {"axis" = %attr_axis, "keepdims" = %attr_keepdims}
+  }
+  irdl.operation @argmax_last {
+    %x = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %attr_axis = irdl.any
+    %attr_keepdims = irdl.any
+    irdl.operands(x: %x)
+    irdl.results(y: %y)
+    irdl.attributes {"axis" = %attr_axis, "keepdims" = %attr_keepdims}
   }
   irdl.operation @argmin {
     %x = irdl.base "!builtin.tensor"
     %y = irdl.base "!builtin.tensor"
-    %attr_axis = irdl.base "#builtin.integer"
+    %attr_axis = irdl.any
     %attr_keepdims = irdl.any
-    %attr_select_last_index = irdl.any
     irdl.operands(x: %x)
     irdl.results(y: %y)
-    irdl.attributes {"axis" = %attr_axis, "keepdims" = %attr_keepdims, "select_last_index" = %attr_select_last_index}
+    irdl.attributes {"axis" = %attr_axis, "keepdims" = %attr_keepdims}
+  }
+  irdl.operation @argmin_last {
+    %x = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %attr_axis = irdl.any
+    %attr_keepdims = irdl.any
+    irdl.operands(x: %x)
+    irdl.results(y: %y)
+    irdl.attributes {"axis" = %attr_axis, "keepdims" = %attr_keepdims}
+  }
+  irdl.operation @argsort {
+    %data = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %attr_axis = irdl.base "#builtin.integer"
+    %attr_descending = irdl.any
+    %attr_dtype = irdl.base "#builtin.type"
+    irdl.operands(data: %data)
+    irdl.results(y: %y)
+    irdl.attributes {"axis" = %attr_axis, "descending" = %attr_descending, "dtype" = %attr_dtype}
   }
   irdl.operation @asin {
     %x = irdl.base "!builtin.tensor"
@@ -74,11 +116,26 @@ irdl.dialect @relax {
     irdl.operands(x: %x)
     irdl.results(y: %y)
   }
+  irdl.operation @astype {
+    %x = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %attr_dtype = irdl.base "#builtin.type"
+    irdl.operands(x: %x)
+    irdl.results(y: %y)
+    irdl.attributes {"dtype" = %attr_dtype}
+  }
   irdl.operation @atan {
     %x = irdl.base "!builtin.tensor"
     %y = irdl.base "!builtin.tensor"
     irdl.operands(x: %x)
     irdl.results(y: %y)
+  }
+  irdl.operation @atan2 {
+    %x1 = irdl.base "!builtin.tensor"
+    %x2 = irdl.base "!builtin.tensor"
+    %z = irdl.base "!builtin.tensor"
+    irdl.operands(x1: %x1, x2: %x2)
+    irdl.results(z: %z)
   }
   irdl.operation @atanh {
     %x = irdl.base "!builtin.tensor"
@@ -86,39 +143,11 @@ irdl.dialect @relax {
     irdl.operands(x: %x)
     irdl.results(y: %y)
   }
-  irdl.operation @average_pool {
-    %x = irdl.base "!builtin.tensor"
-    %y = irdl.base "!builtin.tensor"
-    %attr_kernel = irdl.any
-    %attr_strides = irdl.any
-    %attr_pads = irdl.any
-    %attr_dilations = irdl.any
-    %attr_ceil_mode = irdl.any
-    %attr_count_include_pad = irdl.any
-    irdl.operands(x: %x)
-    irdl.results(y: %y)
-    irdl.attributes {"kernel" = %attr_kernel, "strides" = %attr_strides, "pads" = %attr_pads, "dilations" = %attr_dilations, "ceil_mode" = %attr_ceil_mode, "count_include_pad" = %attr_count_include_pad}
-  }
-  irdl.operation @batch_norm {
-    %x = irdl.base "!builtin.tensor"
-    %scale = irdl.base "!builtin.tensor"
-    %bias = irdl.base "!builtin.tensor"
-    %mean = irdl.base "!builtin.tensor"
-    %var = irdl.base "!builtin.tensor"
-    %y = irdl.base "!builtin.tensor"
-    %attr_epsilon = irdl.base "#builtin.float"
-    irdl.operands(x: %x, scale: %scale, bias: %bias, mean: %mean, var: %var)
-    irdl.results(y: %y)
-    irdl.attributes {"epsilon" = %attr_epsilon}
-  }
-  irdl.operation @bit_shift {
-    %x = irdl.base "!builtin.tensor"
-    %y = irdl.base "!builtin.tensor"
-    %z = irdl.base "!builtin.tensor"
-    %attr_direction = irdl.base "#builtin.string"
-    irdl.operands(x: %x, y: %y)
-    irdl.results(z: %z)
-    irdl.attributes {"direction" = %attr_direction}
+  irdl.operation @bind {
+    %value = irdl.any
+    %result = irdl.any
+    irdl.operands(value: %value)
+    irdl.results(result: %result)
   }
   irdl.operation @bitcast {
     %x = irdl.base "!builtin.tensor"
@@ -129,10 +158,10 @@ irdl.dialect @relax {
     irdl.attributes {"dtype" = %attr_dtype}
   }
   irdl.operation @bitwise_and {
-    %x = irdl.base "!builtin.tensor"
-    %y = irdl.base "!builtin.tensor"
+    %x1 = irdl.base "!builtin.tensor"
+    %x2 = irdl.base "!builtin.tensor"
     %z = irdl.base "!builtin.tensor"
-    irdl.operands(x: %x, y: %y)
+    irdl.operands(x1: %x1, x2: %x2)
     irdl.results(z: %z)
   }
   irdl.operation @bitwise_not {
@@ -142,17 +171,17 @@ irdl.dialect @relax {
     irdl.results(y: %y)
   }
   irdl.operation @bitwise_or {
-    %x = irdl.base "!builtin.tensor"
-    %y = irdl.base "!builtin.tensor"
+    %x1 = irdl.base "!builtin.tensor"
+    %x2 = irdl.base "!builtin.tensor"
     %z = irdl.base "!builtin.tensor"
-    irdl.operands(x: %x, y: %y)
+    irdl.operands(x1: %x1, x2: %x2)
     irdl.results(z: %z)
   }
   irdl.operation @bitwise_xor {
-    %x = irdl.base "!builtin.tensor"
-    %y = irdl.base "!builtin.tensor"
+    %x1 = irdl.base "!builtin.tensor"
+    %x2 = irdl.base "!builtin.tensor"
     %z = irdl.base "!builtin.tensor"
-    irdl.operands(x: %x, y: %y)
+    irdl.operands(x1: %x1, x2: %x2)
     irdl.results(z: %z)
   }
   irdl.operation @broadcast_to {
@@ -163,6 +192,14 @@ irdl.dialect @relax {
     irdl.results(y: %y)
     irdl.attributes {"shape" = %attr_shape}
   }
+  irdl.operation @call {
+    %args = irdl.base "!builtin.tuple"
+    %result = irdl.any
+    %attr_callee = irdl.base "#builtin.symbol_ref"
+    irdl.operands(args: %args)
+    irdl.results(result: %result)
+    irdl.attributes {"callee" = %attr_callee}
+  }
   irdl.operation @call_dps_packed {
     %args = irdl.base "!builtin.tuple"
     %result = irdl.any
@@ -170,6 +207,25 @@ irdl.dialect @relax {
     irdl.operands(args: %args)
     irdl.results(result: %result)
     irdl.attributes {"callee" = %attr_callee}
+  }
+  irdl.operation @call_extern {
+    %args = irdl.base "!builtin.tuple"
+    %result = irdl.any
+    %attr_callee = irdl.base "#builtin.string"
+    %attr_attrs = irdl.base "#builtin.dictionary"
+    irdl.operands(args: %args)
+    irdl.results(result: %result)
+    irdl.attributes {"callee" = %attr_callee, "attrs" = %attr_attrs}
+  }
+  irdl.operation @call_operator {
+    %args = irdl.base "!builtin.tuple"
+    %result = irdl.any
+    %attr_operator = irdl.base "#builtin.string"
+    %attr_attrs = irdl.base "#builtin.dictionary"
+    %attr_types = irdl.any
+    irdl.operands(args: %args)
+    irdl.results(result: %result)
+    irdl.attributes {"operator" = %attr_operator, "attrs" = %attr_attrs, "types" = %attr_types}
   }
   irdl.operation @call_tir {
     %args = irdl.base "!builtin.tuple"
@@ -180,13 +236,12 @@ irdl.dialect @relax {
     irdl.results(result: %result)
     irdl.attributes {"callee" = %attr_callee, "sizes" = %attr_sizes}
   }
-  irdl.operation @cast {
-    %x = irdl.base "!builtin.tensor"
-    %y = irdl.base "!builtin.tensor"
-    %attr_dtype = irdl.base "#builtin.type"
-    irdl.operands(x: %x)
-    irdl.results(y: %y)
-    irdl.attributes {"dtype" = %attr_dtype}
+  irdl.operation @call_value {
+    %function = irdl.any
+    %args = irdl.base "!builtin.tuple"
+    %result = irdl.any
+    irdl.operands(function: %function, args: %args)
+    irdl.results(result: %result)
   }
   irdl.operation @ceil {
     %x = irdl.base "!builtin.tensor"
@@ -205,17 +260,32 @@ irdl.dialect @relax {
   irdl.operation @clip {
     %x = irdl.base "!builtin.tensor"
     %y = irdl.base "!builtin.tensor"
-    %attr_low = irdl.base "#builtin.float"
-    %attr_high = irdl.base "#builtin.float"
+    %attr_min = irdl.base "#builtin.float"
+    %attr_max = irdl.base "#builtin.float"
     irdl.operands(x: %x)
     irdl.results(y: %y)
-    irdl.attributes {"low" = %attr_low, "high" = %attr_high}
+    irdl.attributes {"min" = %attr_min, "max" = %attr_max}
+  }
+  irdl.operation @collapse_sum_like {
+    %data = irdl.base "!builtin.tensor"
+    %collapse_target = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    irdl.operands(data: %data, collapse_target: %collapse_target)
+    irdl.results(y: %y)
+  }
+  irdl.operation @collapse_sum_to {
+    %data = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %attr_shape = irdl.any
+    irdl.operands(data: %data)
+    irdl.results(y: %y)
+    irdl.attributes {"shape" = %attr_shape}
   }
   irdl.operation @concat {
-    %xs = irdl.base "!builtin.tuple"
+    %tensors = irdl.base "!builtin.tuple"
     %y = irdl.base "!builtin.tensor"
-    %attr_axis = irdl.base "#builtin.integer"
-    irdl.operands(xs: %xs)
+    %attr_axis = irdl.any
+    irdl.operands(tensors: %tensors)
     irdl.results(y: %y)
     irdl.attributes {"axis" = %attr_axis}
   }
@@ -224,31 +294,6 @@ irdl.dialect @relax {
     %attr_value = irdl.any
     irdl.results(y: %y)
     irdl.attributes {"value" = %attr_value}
-  }
-  irdl.operation @conv {
-    %x = irdl.base "!builtin.tensor"
-    %weight = irdl.base "!builtin.tensor"
-    %y = irdl.base "!builtin.tensor"
-    %attr_strides = irdl.any
-    %attr_pads = irdl.any
-    %attr_dilations = irdl.any
-    %attr_groups = irdl.base "#builtin.integer"
-    irdl.operands(x: %x, weight: %weight)
-    irdl.results(y: %y)
-    irdl.attributes {"strides" = %attr_strides, "pads" = %attr_pads, "dilations" = %attr_dilations, "groups" = %attr_groups}
-  }
-  irdl.operation @conv_transpose {
-    %x = irdl.base "!builtin.tensor"
-    %weight = irdl.base "!builtin.tensor"
-    %y = irdl.base "!builtin.tensor"
-    %attr_strides = irdl.any
-    %attr_pads = irdl.any
-    %attr_dilations = irdl.any
-    %attr_output_padding = irdl.any
-    %attr_groups = irdl.base "#builtin.integer"
-    irdl.operands(x: %x, weight: %weight)
-    irdl.results(y: %y)
-    irdl.attributes {"strides" = %attr_strides, "pads" = %attr_pads, "dilations" = %attr_dilations, "output_padding" = %attr_output_padding, "groups" = %attr_groups}
   }
   irdl.operation @cos {
     %x = irdl.base "!builtin.tensor"
@@ -262,32 +307,55 @@ irdl.dialect @relax {
     irdl.operands(x: %x)
     irdl.results(y: %y)
   }
-  irdl.operation @cum_prod {
-    %x = irdl.base "!builtin.tensor"
+  irdl.operation @cumprod {
+    %data = irdl.base "!builtin.tensor"
     %y = irdl.base "!builtin.tensor"
-    %attr_axis = irdl.base "#builtin.integer"
+    %attr_axis = irdl.any
+    %attr_dtype = irdl.any
     %attr_exclusive = irdl.any
-    %attr_reverse = irdl.any
-    irdl.operands(x: %x)
+    irdl.operands(data: %data)
     irdl.results(y: %y)
-    irdl.attributes {"axis" = %attr_axis, "exclusive" = %attr_exclusive, "reverse" = %attr_reverse}
+    irdl.attributes {"axis" = %attr_axis, "dtype" = %attr_dtype, "exclusive" = %attr_exclusive}
   }
-  irdl.operation @cum_sum {
-    %x = irdl.base "!builtin.tensor"
+  irdl.operation @cumsum {
+    %data = irdl.base "!builtin.tensor"
     %y = irdl.base "!builtin.tensor"
-    %attr_axis = irdl.base "#builtin.integer"
+    %attr_axis = irdl.any
+    %attr_dtype = irdl.any
     %attr_exclusive = irdl.any
-    %attr_reverse = irdl.any
-    irdl.operands(x: %x)
+    irdl.operands(data: %data)
     irdl.results(y: %y)
-    irdl.attributes {"axis" = %attr_axis, "exclusive" = %attr_exclusive, "reverse" = %attr_reverse}
+    irdl.attributes {"axis" = %attr_axis, "dtype" = %attr_dtype, "exclusive" = %attr_exclusive}
+  }
+  irdl.operation @data_type {
+    %result = irdl.any
+    %attr_value = irdl.base "#builtin.string"
+    irdl.results(result: %result)
+    irdl.attributes {"value" = %attr_value}
   }
   irdl.operation @divide {
-    %x = irdl.base "!builtin.tensor"
-    %y = irdl.base "!builtin.tensor"
+    %x1 = irdl.base "!builtin.tensor"
+    %x2 = irdl.base "!builtin.tensor"
     %z = irdl.base "!builtin.tensor"
-    irdl.operands(x: %x, y: %y)
+    irdl.operands(x1: %x1, x2: %x2)
     irdl.results(z: %z)
+  }
+  irdl.operation @dynamic_strided_slice {
+    %x = irdl.base "!builtin.tensor"
+    %begin = irdl.base "!builtin.tensor"
+    %end = irdl.base "!builtin.tensor"
+    %strides = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    irdl.operands(x: %x, begin: %begin, end: %end, strides: %strides)
+    irdl.results(y: %y)
+  }
+  irdl.operation @einsum {
+    %operand_tuple = irdl.base "!builtin.tuple"
+    %y = irdl.base "!builtin.tensor"
+    %attr_subscripts = irdl.base "#builtin.string"
+    irdl.operands(operand_tuple: %operand_tuple)
+    irdl.results(y: %y)
+    irdl.attributes {"subscripts" = %attr_subscripts}
   }
   irdl.operation @elu {
     %x = irdl.base "!builtin.tensor"
@@ -298,10 +366,10 @@ irdl.dialect @relax {
     irdl.attributes {"alpha" = %attr_alpha}
   }
   irdl.operation @equal {
-    %x = irdl.base "!builtin.tensor"
-    %y = irdl.base "!builtin.tensor"
+    %x1 = irdl.base "!builtin.tensor"
+    %x2 = irdl.base "!builtin.tensor"
     %z = irdl.base "!builtin.tensor"
-    irdl.operands(x: %x, y: %y)
+    irdl.operands(x1: %x1, x2: %x2)
     irdl.results(z: %z)
   }
   irdl.operation @erf {
@@ -310,11 +378,65 @@ irdl.dialect @relax {
     irdl.operands(x: %x)
     irdl.results(y: %y)
   }
+  irdl.operation @ewise_fma {
+    %x1 = irdl.base "!builtin.tensor"
+    %x2 = irdl.base "!builtin.tensor"
+    %x3 = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    irdl.operands(x1: %x1, x2: %x2, x3: %x3)
+    irdl.results(y: %y)
+  }
   irdl.operation @exp {
     %x = irdl.base "!builtin.tensor"
     %y = irdl.base "!builtin.tensor"
     irdl.operands(x: %x)
     irdl.results(y: %y)
+  }
+  irdl.operation @expand_dims {
+    %x = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %attr_axis = irdl.any
+    irdl.operands(x: %x)
+    irdl.results(y: %y)
+    irdl.attributes {"axis" = %attr_axis}
+  }
+  irdl.operation @extern_func {
+    %result = irdl.any
+    %attr_callee = irdl.base "#builtin.string"
+    irdl.results(result: %result)
+    irdl.attributes {"callee" = %attr_callee}
+  }
+  irdl.operation @eye {
+    %y = irdl.base "!builtin.tensor"
+    %attr_n = irdl.any
+    %attr_m = irdl.any
+    %attr_k = irdl.base "#builtin.integer"
+    %attr_dtype = irdl.base "#builtin.type"
+    irdl.results(y: %y)
+    irdl.attributes {"n" = %attr_n, "m" = %attr_m, "k" = %attr_k, "dtype" = %attr_dtype}
+  }
+  irdl.operation @eye_like {
+    %x = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %attr_k = irdl.base "#builtin.integer"
+    %attr_dtype = irdl.any
+    irdl.operands(x: %x)
+    irdl.results(y: %y)
+    irdl.attributes {"k" = %attr_k, "dtype" = %attr_dtype}
+  }
+  irdl.operation @flatten {
+    %x = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    irdl.operands(x: %x)
+    irdl.results(y: %y)
+  }
+  irdl.operation @flip {
+    %data = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %attr_axis = irdl.base "#builtin.integer"
+    irdl.operands(data: %data)
+    irdl.results(y: %y)
+    irdl.attributes {"axis" = %attr_axis}
   }
   irdl.operation @floor {
     %x = irdl.base "!builtin.tensor"
@@ -322,37 +444,69 @@ irdl.dialect @relax {
     irdl.operands(x: %x)
     irdl.results(y: %y)
   }
-  irdl.operation @gather_elements {
+  irdl.operation @floor_divide {
+    %x1 = irdl.base "!builtin.tensor"
+    %x2 = irdl.base "!builtin.tensor"
+    %z = irdl.base "!builtin.tensor"
+    irdl.operands(x1: %x1, x2: %x2)
+    irdl.results(z: %z)
+  }
+  irdl.operation @floor_mod {
+    %x1 = irdl.base "!builtin.tensor"
+    %x2 = irdl.base "!builtin.tensor"
+    %z = irdl.base "!builtin.tensor"
+    irdl.operands(x1: %x1, x2: %x2)
+    irdl.results(z: %z)
+  }
+  irdl.operation @free_var {
+    %result = irdl.any
+    %attr_called = irdl.base "#builtin.string"
+    irdl.results(result: %result)
+    irdl.attributes {"called" = %attr_called}
+  }
+  irdl.operation @full {
+    %fill_value = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %attr_shape = irdl.any
+    %attr_dtype = irdl.any
+    irdl.operands(fill_value: %fill_value)
+    irdl.results(y: %y)
+    irdl.attributes {"shape" = %attr_shape, "dtype" = %attr_dtype}
+  }
+  irdl.operation @full_like {
     %x = irdl.base "!builtin.tensor"
+    %fill_value = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %attr_dtype = irdl.any
+    irdl.operands(x: %x, fill_value: %fill_value)
+    irdl.results(y: %y)
+    irdl.attributes {"dtype" = %attr_dtype}
+  }
+  irdl.operation @function {
+    %result = irdl.any
+    %attr_attrs = irdl.base "#builtin.dictionary"
+    %body = irdl.region
+    irdl.results(result: %result)
+    irdl.attributes {"attrs" = %attr_attrs}
+    irdl.regions(body: %body)
+  }
+  irdl.operation @gather_elements {
+    %data = irdl.base "!builtin.tensor"
     %indices = irdl.base "!builtin.tensor"
     %y = irdl.base "!builtin.tensor"
     %attr_axis = irdl.base "#builtin.integer"
-    irdl.operands(x: %x, indices: %indices)
+    irdl.operands(data: %data, indices: %indices)
     irdl.results(y: %y)
     irdl.attributes {"axis" = %attr_axis}
   }
   irdl.operation @gather_nd {
-    %x = irdl.base "!builtin.tensor"
+    %data = irdl.base "!builtin.tensor"
     %indices = irdl.base "!builtin.tensor"
     %y = irdl.base "!builtin.tensor"
     %attr_batch_dims = irdl.base "#builtin.integer"
-    irdl.operands(x: %x, indices: %indices)
+    irdl.operands(data: %data, indices: %indices)
     irdl.results(y: %y)
     irdl.attributes {"batch_dims" = %attr_batch_dims}
-  }
-  irdl.operation @gelu {
-    %x = irdl.base "!builtin.tensor"
-    %y = irdl.base "!builtin.tensor"
-    %attr_approximate = irdl.base "#builtin.string"
-    irdl.operands(x: %x)
-    irdl.results(y: %y)
-    irdl.attributes {"approximate" = %attr_approximate}
-  }
-  irdl.operation @global_average_pool {
-    %x = irdl.base "!builtin.tensor"
-    %y = irdl.base "!builtin.tensor"
-    irdl.operands(x: %x)
-    irdl.results(y: %y)
   }
   irdl.operation @global_lp_pool {
     %x = irdl.base "!builtin.tensor"
@@ -362,36 +516,25 @@ irdl.dialect @relax {
     irdl.results(y: %y)
     irdl.attributes {"p" = %attr_p}
   }
-  irdl.operation @global_max_pool {
-    %x = irdl.base "!builtin.tensor"
-    %y = irdl.base "!builtin.tensor"
-    irdl.operands(x: %x)
-    irdl.results(y: %y)
+  irdl.operation @global_var {
+    %result = irdl.any
+    %attr_callee = irdl.base "#builtin.symbol_ref"
+    irdl.results(result: %result)
+    irdl.attributes {"callee" = %attr_callee}
   }
   irdl.operation @greater {
-    %x = irdl.base "!builtin.tensor"
-    %y = irdl.base "!builtin.tensor"
+    %x1 = irdl.base "!builtin.tensor"
+    %x2 = irdl.base "!builtin.tensor"
     %z = irdl.base "!builtin.tensor"
-    irdl.operands(x: %x, y: %y)
+    irdl.operands(x1: %x1, x2: %x2)
     irdl.results(z: %z)
   }
   irdl.operation @greater_equal {
-    %x = irdl.base "!builtin.tensor"
-    %y = irdl.base "!builtin.tensor"
+    %x1 = irdl.base "!builtin.tensor"
+    %x2 = irdl.base "!builtin.tensor"
     %z = irdl.base "!builtin.tensor"
-    irdl.operands(x: %x, y: %y)
+    irdl.operands(x1: %x1, x2: %x2)
     irdl.results(z: %z)
-  }
-  irdl.operation @group_norm {
-    %x = irdl.base "!builtin.tensor"
-    %scale = irdl.base "!builtin.tensor"
-    %bias = irdl.base "!builtin.tensor"
-    %y = irdl.base "!builtin.tensor"
-    %attr_num_groups = irdl.base "#builtin.integer"
-    %attr_epsilon = irdl.base "#builtin.float"
-    irdl.operands(x: %x, scale: %scale, bias: %bias)
-    irdl.results(y: %y)
-    irdl.attributes {"num_groups" = %attr_num_groups, "epsilon" = %attr_epsilon}
   }
   irdl.operation @hard_sigmoid {
     %x = irdl.base "!builtin.tensor"
@@ -409,69 +552,114 @@ irdl.dialect @relax {
     irdl.results(y: %y)
   }
   irdl.operation @hardmax {
-    %x = irdl.base "!builtin.tensor"
+    %data = irdl.base "!builtin.tensor"
     %y = irdl.base "!builtin.tensor"
     %attr_axis = irdl.base "#builtin.integer"
-    irdl.operands(x: %x)
+    irdl.operands(data: %data)
     irdl.results(y: %y)
     irdl.attributes {"axis" = %attr_axis}
   }
-  irdl.operation @instance_norm {
-    %x = irdl.base "!builtin.tensor"
-    %scale = irdl.base "!builtin.tensor"
-    %bias = irdl.base "!builtin.tensor"
-    %y = irdl.base "!builtin.tensor"
-    %attr_epsilon = irdl.base "#builtin.float"
-    irdl.operands(x: %x, scale: %scale, bias: %bias)
-    irdl.results(y: %y)
-    irdl.attributes {"epsilon" = %attr_epsilon}
+  irdl.operation @if {
+    %condition = irdl.any
+    %result = irdl.any
+    %then_branch = irdl.region
+    %else_branch = irdl.region
+    irdl.operands(condition: %condition)
+    irdl.results(result: %result)
+    irdl.regions(then_branch: %then_branch, else_branch: %else_branch)
   }
-  irdl.operation @is_inf {
+  irdl.operation @image_grid_sample {
+    %data = irdl.base "!builtin.tensor"
+    %grid = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %attr_method = irdl.base "#builtin.string"
+    %attr_layout = irdl.base "#builtin.string"
+    %attr_padding_mode = irdl.base "#builtin.string"
+    %attr_align_corners = irdl.any
+    irdl.operands(data: %data, grid: %grid)
+    irdl.results(y: %y)
+    irdl.attributes {"method" = %attr_method, "layout" = %attr_layout, "padding_mode" = %attr_padding_mode, "align_corners" = %attr_align_corners}
+  }
+  irdl.operation @image_resize2d {
+    %data = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %attr_size = irdl.any
+    %attr_roi = irdl.any
+    %attr_layout = irdl.base "#builtin.string"
+    %attr_method = irdl.base "#builtin.string"
+    %attr_coordinate_transformation_mode = irdl.base "#builtin.string"
+    %attr_rounding_method = irdl.base "#builtin.string"
+    %attr_cubic_alpha = irdl.base "#builtin.float"
+    %attr_cubic_exclude = irdl.base "#builtin.integer"
+    %attr_extrapolation_value = irdl.base "#builtin.float"
+    %attr_out_dtype = irdl.any
+    irdl.operands(data: %data)
+    irdl.results(y: %y)
+    irdl.attributes {"size" = %attr_size, "roi" = %attr_roi, "layout" = %attr_layout, "method" = %attr_method, "coordinate_transformation_mode" = %attr_coordinate_transformation_mode, "rounding_method" = %attr_rounding_method, "cubic_alpha" = %attr_cubic_alpha, "cubic_exclude" = %attr_cubic_exclude, "extrapolation_value" = %attr_extrapolation_value, "out_dtype" = %attr_out_dtype}
+  }
+  irdl.operation @index_put {
+    %data = irdl.base "!builtin.tensor"
+    %indices = irdl.base "!builtin.tuple"
+    %values = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %attr_accumulate = irdl.any
+    irdl.operands(data: %data, indices: %indices, values: %values)
+    irdl.results(y: %y)
+    irdl.attributes {"accumulate" = %attr_accumulate}
+  }
+  irdl.operation @index_tensor {
+    %data = irdl.base "!builtin.tensor"
+    %indices = irdl.base "!builtin.tuple"
+    %y = irdl.base "!builtin.tensor"
+    irdl.operands(data: %data, indices: %indices)
+    irdl.results(y: %y)
+  }
+  irdl.operation @isfinite {
     %x = irdl.base "!builtin.tensor"
     %y = irdl.base "!builtin.tensor"
-    %attr_detect_negative = irdl.any
-    %attr_detect_positive = irdl.any
     irdl.operands(x: %x)
     irdl.results(y: %y)
-    irdl.attributes {"detect_negative" = %attr_detect_negative, "detect_positive" = %attr_detect_positive}
   }
-  irdl.operation @is_nan {
+  irdl.operation @isinf {
     %x = irdl.base "!builtin.tensor"
     %y = irdl.base "!builtin.tensor"
     irdl.operands(x: %x)
     irdl.results(y: %y)
   }
-  irdl.operation @layer_norm {
-    %x = irdl.base "!builtin.tensor"
-    %scale = irdl.base "!builtin.tensor"
-    %bias = irdl.base "!builtin.tensor"
-    %y = irdl.base "!builtin.tensor"
-    %attr_axis = irdl.base "#builtin.integer"
-    %attr_epsilon = irdl.base "#builtin.float"
-    irdl.operands(x: %x, scale: %scale, bias: %bias)
-    irdl.results(y: %y)
-    irdl.attributes {"axis" = %attr_axis, "epsilon" = %attr_epsilon}
-  }
-  irdl.operation @leaky_relu {
+  irdl.operation @isnan {
     %x = irdl.base "!builtin.tensor"
     %y = irdl.base "!builtin.tensor"
-    %attr_alpha = irdl.base "#builtin.float"
     irdl.operands(x: %x)
     irdl.results(y: %y)
-    irdl.attributes {"alpha" = %attr_alpha}
+  }
+  irdl.operation @layout_transform {
+    %x = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %attr_index_map = irdl.base "#builtin.affine_map"
+    %attr_pad_value = irdl.any
+    irdl.operands(x: %x)
+    irdl.results(y: %y)
+    irdl.attributes {"index_map" = %attr_index_map, "pad_value" = %attr_pad_value}
+  }
+  irdl.operation @left_shift {
+    %x1 = irdl.base "!builtin.tensor"
+    %x2 = irdl.base "!builtin.tensor"
+    %z = irdl.base "!builtin.tensor"
+    irdl.operands(x1: %x1, x2: %x2)
+    irdl.results(z: %z)
   }
   irdl.operation @less {
-    %x = irdl.base "!builtin.tensor"
-    %y = irdl.base "!builtin.tensor"
+    %x1 = irdl.base "!builtin.tensor"
+    %x2 = irdl.base "!builtin.tensor"
     %z = irdl.base "!builtin.tensor"
-    irdl.operands(x: %x, y: %y)
+    irdl.operands(x1: %x1, x2: %x2)
     irdl.results(z: %z)
   }
   irdl.operation @less_equal {
-    %x = irdl.base "!builtin.tensor"
-    %y = irdl.base "!builtin.tensor"
+    %x1 = irdl.base "!builtin.tensor"
+    %x2 = irdl.base "!builtin.tensor"
     %z = irdl.base "!builtin.tensor"
-    irdl.operands(x: %x, y: %y)
+    irdl.operands(x1: %x1, x2: %x2)
     irdl.results(z: %z)
   }
   irdl.operation @local_response_norm {
@@ -491,19 +679,18 @@ irdl.dialect @relax {
     irdl.operands(x: %x)
     irdl.results(y: %y)
   }
-  irdl.operation @log_softmax {
-    %x = irdl.base "!builtin.tensor"
-    %y = irdl.base "!builtin.tensor"
-    %attr_axis = irdl.base "#builtin.integer"
-    irdl.operands(x: %x)
-    irdl.results(y: %y)
-    irdl.attributes {"axis" = %attr_axis}
+  irdl.operation @log_add_exp {
+    %x1 = irdl.base "!builtin.tensor"
+    %x2 = irdl.base "!builtin.tensor"
+    %z = irdl.base "!builtin.tensor"
+    irdl.operands(x1: %x1, x2: %x2)
+    irdl.results(z: %z)
   }
   irdl.operation @logical_and {
-    %x = irdl.base "!builtin.tensor"
-    %y = irdl.base "!builtin.tensor"
+    %x1 = irdl.base "!builtin.tensor"
+    %x2 = irdl.base "!builtin.tensor"
     %z = irdl.base "!builtin.tensor"
-    irdl.operands(x: %x, y: %y)
+    irdl.operands(x1: %x1, x2: %x2)
     irdl.results(z: %z)
   }
   irdl.operation @logical_not {
@@ -513,80 +700,94 @@ irdl.dialect @relax {
     irdl.results(y: %y)
   }
   irdl.operation @logical_or {
-    %x = irdl.base "!builtin.tensor"
-    %y = irdl.base "!builtin.tensor"
+    %x1 = irdl.base "!builtin.tensor"
+    %x2 = irdl.base "!builtin.tensor"
     %z = irdl.base "!builtin.tensor"
-    irdl.operands(x: %x, y: %y)
+    irdl.operands(x1: %x1, x2: %x2)
     irdl.results(z: %z)
   }
   irdl.operation @logical_xor {
-    %x = irdl.base "!builtin.tensor"
-    %y = irdl.base "!builtin.tensor"
+    %x1 = irdl.base "!builtin.tensor"
+    %x2 = irdl.base "!builtin.tensor"
     %z = irdl.base "!builtin.tensor"
-    irdl.operands(x: %x, y: %y)
+    irdl.operands(x1: %x1, x2: %x2)
     irdl.results(z: %z)
   }
   irdl.operation @lp_normalize {
-    %x = irdl.base "!builtin.tensor"
+    %data = irdl.base "!builtin.tensor"
     %y = irdl.base "!builtin.tensor"
     %attr_axis = irdl.base "#builtin.integer"
     %attr_p = irdl.base "#builtin.integer"
-    irdl.operands(x: %x)
+    irdl.operands(data: %data)
     irdl.results(y: %y)
     irdl.attributes {"axis" = %attr_axis, "p" = %attr_p}
   }
   irdl.operation @lp_pool {
-    %x = irdl.base "!builtin.tensor"
+    %data = irdl.base "!builtin.tensor"
     %y = irdl.base "!builtin.tensor"
-    %attr_kernel = irdl.any
+    %attr_pool_size = irdl.any
     %attr_strides = irdl.any
-    %attr_pads = irdl.any
-    %attr_dilations = irdl.any
+    %attr_padding = irdl.any
+    %attr_dilation = irdl.any
     %attr_ceil_mode = irdl.any
     %attr_p = irdl.base "#builtin.integer"
-    irdl.operands(x: %x)
+    irdl.operands(data: %data)
     irdl.results(y: %y)
-    irdl.attributes {"kernel" = %attr_kernel, "strides" = %attr_strides, "pads" = %attr_pads, "dilations" = %attr_dilations, "ceil_mode" = %attr_ceil_mode, "p" = %attr_p}
+    irdl.attributes {"pool_size" = %attr_pool_size, "strides" = %attr_strides, "padding" = %attr_padding, "dilation" = %attr_dilation, "ceil_mode" = %attr_ceil_mode, "p" = %attr_p}
+  }
+  irdl.operation @match_cast {
+    %value = irdl.any
+    %result = irdl.any
+    irdl.operands(value: %value)
+    irdl.results(result: %result)
   }
   irdl.operation @matmul {
-    %x = irdl.base "!builtin.tensor"
-    %y = irdl.base "!builtin.tensor"
+    %x1 = irdl.base "!builtin.tensor"
+    %x2 = irdl.base "!builtin.tensor"
     %z = irdl.base "!builtin.tensor"
-    irdl.operands(x: %x, y: %y)
+    %attr_out_dtype = irdl.any
+    irdl.operands(x1: %x1, x2: %x2)
     irdl.results(z: %z)
+    irdl.attributes {"out_dtype" = %attr_out_dtype}
   }
-  irdl.operation @max_pool {
+  irdl.operation @max {
     %x = irdl.base "!builtin.tensor"
     %y = irdl.base "!builtin.tensor"
-    %attr_kernel = irdl.any
-    %attr_strides = irdl.any
-    %attr_pads = irdl.any
-    %attr_dilations = irdl.any
-    %attr_ceil_mode = irdl.any
+    %attr_axis = irdl.any
+    %attr_keepdims = irdl.any
     irdl.operands(x: %x)
     irdl.results(y: %y)
-    irdl.attributes {"kernel" = %attr_kernel, "strides" = %attr_strides, "pads" = %attr_pads, "dilations" = %attr_dilations, "ceil_mode" = %attr_ceil_mode}
+    irdl.attributes {"axis" = %attr_axis, "keepdims" = %attr_keepdims}
   }
   irdl.operation @max_pool_with_indices {
-    %x = irdl.base "!builtin.tensor"
+    %data = irdl.base "!builtin.tensor"
     %y = irdl.base "!builtin.tensor"
     %indices = irdl.base "!builtin.tensor"
-    %attr_kernel = irdl.any
+    %attr_pool_size = irdl.any
     %attr_strides = irdl.any
-    %attr_pads = irdl.any
-    %attr_dilations = irdl.any
+    %attr_padding = irdl.any
+    %attr_dilation = irdl.any
     %attr_ceil_mode = irdl.any
     %attr_column_major = irdl.any
-    irdl.operands(x: %x)
+    irdl.operands(data: %data)
     irdl.results(y: %y, indices: %indices)
-    irdl.attributes {"kernel" = %attr_kernel, "strides" = %attr_strides, "pads" = %attr_pads, "dilations" = %attr_dilations, "ceil_mode" = %attr_ceil_mode, "column_major" = %attr_column_major}
+    irdl.attributes {"pool_size" = %attr_pool_size, "strides" = %attr_strides, "padding" = %attr_padding, "dilation" = %attr_dilation, "ceil_mode" = %attr_ceil_mode, "column_major" = %attr_column_major}
   }
   irdl.operation @maximum {
+    %x1 = irdl.base "!builtin.tensor"
+    %x2 = irdl.base "!builtin.tensor"
+    %z = irdl.base "!builtin.tensor"
+    irdl.operands(x1: %x1, x2: %x2)
+    irdl.results(z: %z)
+  }
+  irdl.operation @mean {
     %x = irdl.base "!builtin.tensor"
     %y = irdl.base "!builtin.tensor"
-    %z = irdl.base "!builtin.tensor"
-    irdl.operands(x: %x, y: %y)
-    irdl.results(z: %z)
+    %attr_axis = irdl.any
+    %attr_keepdims = irdl.any
+    irdl.operands(x: %x)
+    irdl.results(y: %y)
+    irdl.attributes {"axis" = %attr_axis, "keepdims" = %attr_keepdims}
   }
   irdl.operation @mean_variance_norm {
     %x = irdl.base "!builtin.tensor"
@@ -596,11 +797,37 @@ irdl.dialect @relax {
     irdl.results(y: %y)
     irdl.attributes {"axes" = %attr_axes}
   }
-  irdl.operation @minimum {
+  irdl.operation @median {
+    %x = irdl.base "!builtin.tensor"
+    %y = irdl.any
+    %attr_axis = irdl.any
+    %attr_keepdims = irdl.any
+    irdl.operands(x: %x)
+    irdl.results(y: %y)
+    irdl.attributes {"axis" = %attr_axis, "keepdims" = %attr_keepdims}
+  }
+  irdl.operation @meshgrid {
+    %tensors = irdl.base "!builtin.tuple"
+    %y = irdl.base "!builtin.tuple"
+    %attr_indexing = irdl.base "#builtin.string"
+    irdl.operands(tensors: %tensors)
+    irdl.results(y: %y)
+    irdl.attributes {"indexing" = %attr_indexing}
+  }
+  irdl.operation @min {
     %x = irdl.base "!builtin.tensor"
     %y = irdl.base "!builtin.tensor"
+    %attr_axis = irdl.any
+    %attr_keepdims = irdl.any
+    irdl.operands(x: %x)
+    irdl.results(y: %y)
+    irdl.attributes {"axis" = %attr_axis, "keepdims" = %attr_keepdims}
+  }
+  irdl.operation @minimum {
+    %x1 = irdl.base "!builtin.tensor"
+    %x2 = irdl.base "!builtin.tensor"
     %z = irdl.base "!builtin.tensor"
-    irdl.operands(x: %x, y: %y)
+    irdl.operands(x1: %x1, x2: %x2)
     irdl.results(z: %z)
   }
   irdl.operation @mish {
@@ -610,19 +837,17 @@ irdl.dialect @relax {
     irdl.results(y: %y)
   }
   irdl.operation @mod {
-    %x = irdl.base "!builtin.tensor"
-    %y = irdl.base "!builtin.tensor"
+    %x1 = irdl.base "!builtin.tensor"
+    %x2 = irdl.base "!builtin.tensor"
     %z = irdl.base "!builtin.tensor"
-    %attr_fmod = irdl.any
-    irdl.operands(x: %x, y: %y)
+    irdl.operands(x1: %x1, x2: %x2)
     irdl.results(z: %z)
-    irdl.attributes {"fmod" = %attr_fmod}
   }
   irdl.operation @multiply {
-    %x = irdl.base "!builtin.tensor"
-    %y = irdl.base "!builtin.tensor"
+    %x1 = irdl.base "!builtin.tensor"
+    %x2 = irdl.base "!builtin.tensor"
     %z = irdl.base "!builtin.tensor"
-    irdl.operands(x: %x, y: %y)
+    irdl.operands(x1: %x1, x2: %x2)
     irdl.results(z: %z)
   }
   irdl.operation @negative {
@@ -631,46 +856,525 @@ irdl.dialect @relax {
     irdl.operands(x: %x)
     irdl.results(y: %y)
   }
-  irdl.operation @not_equal {
+  irdl.operation @nn_adaptive_avg_pool1d {
+    %data = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %attr_output_size = irdl.any
+    %attr_layout = irdl.base "#builtin.string"
+    %attr_out_layout = irdl.any
+    irdl.operands(data: %data)
+    irdl.results(y: %y)
+    irdl.attributes {"output_size" = %attr_output_size, "layout" = %attr_layout, "out_layout" = %attr_out_layout}
+  }
+  irdl.operation @nn_adaptive_avg_pool2d {
+    %data = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %attr_output_size = irdl.any
+    %attr_layout = irdl.base "#builtin.string"
+    %attr_out_layout = irdl.any
+    irdl.operands(data: %data)
+    irdl.results(y: %y)
+    irdl.attributes {"output_size" = %attr_output_size, "layout" = %attr_layout, "out_layout" = %attr_out_layout}
+  }
+  irdl.operation @nn_adaptive_avg_pool3d {
+    %data = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %attr_output_size = irdl.any
+    %attr_layout = irdl.base "#builtin.string"
+    %attr_out_layout = irdl.any
+    irdl.operands(data: %data)
+    irdl.results(y: %y)
+    irdl.attributes {"output_size" = %attr_output_size, "layout" = %attr_layout, "out_layout" = %attr_out_layout}
+  }
+  irdl.operation @nn_attention {
+    %query = irdl.base "!builtin.tensor"
+    %key = irdl.base "!builtin.tensor"
+    %value = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %attr_scale = irdl.any
+    %attr_causal_mask = irdl.any
+    %attr_window_size = irdl.any
+    irdl.operands(query: %query, key: %key, value: %value)
+    irdl.results(y: %y)
+    irdl.attributes {"scale" = %attr_scale, "causal_mask" = %attr_causal_mask, "window_size" = %attr_window_size}
+  }
+  irdl.operation @nn_attention_bias {
+    %query = irdl.base "!builtin.tensor"
+    %key = irdl.base "!builtin.tensor"
+    %value = irdl.base "!builtin.tensor"
+    %bias = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %attr_scale = irdl.any
+    %attr_causal_mask = irdl.any
+    %attr_window_size = irdl.any
+    irdl.operands(query: %query, key: %key, value: %value, bias: %bias)
+    irdl.results(y: %y)
+    irdl.attributes {"scale" = %attr_scale, "causal_mask" = %attr_causal_mask, "window_size" = %attr_window_size}
+  }
+  irdl.operation @nn_avg_pool1d {
+    %data = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %attr_pool_size = irdl.any
+    %attr_strides = irdl.any
+    %attr_padding = irdl.any
+    %attr_dilation = irdl.any
+    %attr_ceil_mode = irdl.any
+    %attr_count_include_pad = irdl.any
+    %attr_layout = irdl.base "#builtin.string"
+    %attr_out_layout = irdl.any
+    irdl.operands(data: %data)
+    irdl.results(y: %y)
+    irdl.attributes {"pool_size" = %attr_pool_size, "strides" = %attr_strides, "padding" = %attr_padding, "dilation" = %attr_dilation, "ceil_mode" = %attr_ceil_mode, "count_include_pad" = %attr_count_include_pad, "layout" = %attr_layout, "out_layout" = %attr_out_layout}
+  }
+  irdl.operation @nn_avg_pool2d {
+    %data = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %attr_pool_size = irdl.any
+    %attr_strides = irdl.any
+    %attr_padding = irdl.any
+    %attr_dilation = irdl.any
+    %attr_ceil_mode = irdl.any
+    %attr_count_include_pad = irdl.any
+    %attr_layout = irdl.base "#builtin.string"
+    %attr_out_layout = irdl.any
+    irdl.operands(data: %data)
+    irdl.results(y: %y)
+    irdl.attributes {"pool_size" = %attr_pool_size, "strides" = %attr_strides, "padding" = %attr_padding, "dilation" = %attr_dilation, "ceil_mode" = %attr_ceil_mode, "count_include_pad" = %attr_count_include_pad, "layout" = %attr_layout, "out_layout" = %attr_out_layout}
+  }
+  irdl.operation @nn_avg_pool3d {
+    %data = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %attr_pool_size = irdl.any
+    %attr_strides = irdl.any
+    %attr_padding = irdl.any
+    %attr_dilation = irdl.any
+    %attr_ceil_mode = irdl.any
+    %attr_count_include_pad = irdl.any
+    %attr_layout = irdl.base "#builtin.string"
+    %attr_out_layout = irdl.any
+    irdl.operands(data: %data)
+    irdl.results(y: %y)
+    irdl.attributes {"pool_size" = %attr_pool_size, "strides" = %attr_strides, "padding" = %attr_padding, "dilation" = %attr_dilation, "ceil_mode" = %attr_ceil_mode, "count_include_pad" = %attr_count_include_pad, "layout" = %attr_layout, "out_layout" = %attr_out_layout}
+  }
+  irdl.operation @nn_batch_flatten {
+    %data = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    irdl.operands(data: %data)
+    irdl.results(y: %y)
+  }
+  irdl.operation @nn_batch_norm {
+    %data = irdl.base "!builtin.tensor"
+    %gamma = irdl.base "!builtin.tensor"
+    %beta = irdl.base "!builtin.tensor"
+    %moving_mean = irdl.base "!builtin.tensor"
+    %moving_var = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tuple"
+    %attr_axis = irdl.base "#builtin.integer"
+    %attr_epsilon = irdl.base "#builtin.float"
+    %attr_center = irdl.any
+    %attr_scale = irdl.any
+    %attr_momentum = irdl.base "#builtin.float"
+    %attr_training = irdl.any
+    irdl.operands(data: %data, gamma: %gamma, beta: %beta, moving_mean: %moving_mean, moving_var: %moving_var)
+    irdl.results(y: %y)
+    irdl.attributes {"axis" = %attr_axis, "epsilon" = %attr_epsilon, "center" = %attr_center, "scale" = %attr_scale, "momentum" = %attr_momentum, "training" = %attr_training}
+  }
+  irdl.operation @nn_conv1d {
+    %data = irdl.base "!builtin.tensor"
+    %weight = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %attr_strides = irdl.any
+    %attr_padding = irdl.any
+    %attr_dilation = irdl.any
+    %attr_groups = irdl.base "#builtin.integer"
+    %attr_data_layout = irdl.base "#builtin.string"
+    %attr_kernel_layout = irdl.base "#builtin.string"
+    %attr_out_layout = irdl.any
+    %attr_out_dtype = irdl.any
+    irdl.operands(data: %data, weight: %weight)
+    irdl.results(y: %y)
+    irdl.attributes {"strides" = %attr_strides, "padding" = %attr_padding, "dilation" = %attr_dilation, "groups" = %attr_groups, "data_layout" = %attr_data_layout, "kernel_layout" = %attr_kernel_layout, "out_layout" = %attr_out_layout, "out_dtype" = %attr_out_dtype}
+  }
+  irdl.operation @nn_conv1d_transpose {
+    %data = irdl.base "!builtin.tensor"
+    %weight = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %attr_strides = irdl.any
+    %attr_padding = irdl.any
+    %attr_output_padding = irdl.any
+    %attr_dilation = irdl.any
+    %attr_groups = irdl.base "#builtin.integer"
+    %attr_data_layout = irdl.base "#builtin.string"
+    %attr_kernel_layout = irdl.base "#builtin.string"
+    %attr_out_layout = irdl.any
+    %attr_out_dtype = irdl.any
+    irdl.operands(data: %data, weight: %weight)
+    irdl.results(y: %y)
+    irdl.attributes {"strides" = %attr_strides, "padding" = %attr_padding, "output_padding" = %attr_output_padding, "dilation" = %attr_dilation, "groups" = %attr_groups, "data_layout" = %attr_data_layout, "kernel_layout" = %attr_kernel_layout, "out_layout" = %attr_out_layout, "out_dtype" = %attr_out_dtype}
+  }
+  irdl.operation @nn_conv2d {
+    %data = irdl.base "!builtin.tensor"
+    %weight = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %attr_strides = irdl.any
+    %attr_padding = irdl.any
+    %attr_dilation = irdl.any
+    %attr_groups = irdl.base "#builtin.integer"
+    %attr_data_layout = irdl.base "#builtin.string"
+    %attr_kernel_layout = irdl.base "#builtin.string"
+    %attr_out_layout = irdl.any
+    %attr_out_dtype = irdl.any
+    irdl.operands(data: %data, weight: %weight)
+    irdl.results(y: %y)
+    irdl.attributes {"strides" = %attr_strides, "padding" = %attr_padding, "dilation" = %attr_dilation, "groups" = %attr_groups, "data_layout" = %attr_data_layout, "kernel_layout" = %attr_kernel_layout, "out_layout" = %attr_out_layout, "out_dtype" = %attr_out_dtype}
+  }
+  irdl.operation @nn_conv2d_transpose {
+    %data = irdl.base "!builtin.tensor"
+    %weight = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %attr_strides = irdl.any
+    %attr_padding = irdl.any
+    %attr_output_padding = irdl.any
+    %attr_dilation = irdl.any
+    %attr_groups = irdl.base "#builtin.integer"
+    %attr_data_layout = irdl.base "#builtin.string"
+    %attr_kernel_layout = irdl.base "#builtin.string"
+    %attr_out_layout = irdl.any
+    %attr_out_dtype = irdl.any
+    irdl.operands(data: %data, weight: %weight)
+    irdl.results(y: %y)
+    irdl.attributes {"strides" = %attr_strides, "padding" = %attr_padding, "output_padding" = %attr_output_padding, "dilation" = %attr_dilation, "groups" = %attr_groups, "data_layout" = %attr_data_layout, "kernel_layout" = %attr_kernel_layout, "out_layout" = %attr_out_layout, "out_dtype" = %attr_out_dtype}
+  }
+  irdl.operation @nn_conv3d {
+    %data = irdl.base "!builtin.tensor"
+    %weight = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %attr_strides = irdl.any
+    %attr_padding = irdl.any
+    %attr_dilation = irdl.any
+    %attr_groups = irdl.base "#builtin.integer"
+    %attr_data_layout = irdl.base "#builtin.string"
+    %attr_kernel_layout = irdl.base "#builtin.string"
+    %attr_out_layout = irdl.any
+    %attr_out_dtype = irdl.any
+    irdl.operands(data: %data, weight: %weight)
+    irdl.results(y: %y)
+    irdl.attributes {"strides" = %attr_strides, "padding" = %attr_padding, "dilation" = %attr_dilation, "groups" = %attr_groups, "data_layout" = %attr_data_layout, "kernel_layout" = %attr_kernel_layout, "out_layout" = %attr_out_layout, "out_dtype" = %attr_out_dtype}
+  }
+  irdl.operation @nn_conv3d_transpose {
+    %data = irdl.base "!builtin.tensor"
+    %weight = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %attr_strides = irdl.any
+    %attr_padding = irdl.any
+    %attr_output_padding = irdl.any
+    %attr_dilation = irdl.any
+    %attr_groups = irdl.base "#builtin.integer"
+    %attr_data_layout = irdl.base "#builtin.string"
+    %attr_kernel_layout = irdl.base "#builtin.string"
+    %attr_out_layout = irdl.any
+    %attr_out_dtype = irdl.any
+    irdl.operands(data: %data, weight: %weight)
+    irdl.results(y: %y)
+    irdl.attributes {"strides" = %attr_strides, "padding" = %attr_padding, "output_padding" = %attr_output_padding, "dilation" = %attr_dilation, "groups" = %attr_groups, "data_layout" = %attr_data_layout, "kernel_layout" = %attr_kernel_layout, "out_layout" = %attr_out_layout, "out_dtype" = %attr_out_dtype}
+  }
+  irdl.operation @nn_cross_entropy_with_logits {
+    %predictions = irdl.base "!builtin.tensor"
+    %labels = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    irdl.operands(predictions: %predictions, labels: %labels)
+    irdl.results(y: %y)
+  }
+  irdl.operation @nn_dense {
+    %data = irdl.base "!builtin.tensor"
+    %weight = irdl.base "!builtin.tensor"
+    %z = irdl.base "!builtin.tensor"
+    %attr_out_dtype = irdl.any
+    irdl.operands(data: %data, weight: %weight)
+    irdl.results(z: %z)
+    irdl.attributes {"out_dtype" = %attr_out_dtype}
+  }
+  irdl.operation @nn_dropout {
+    %data = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tuple"
+    %attr_rate = irdl.base "#builtin.float"
+    irdl.operands(data: %data)
+    irdl.results(y: %y)
+    irdl.attributes {"rate" = %attr_rate}
+  }
+  irdl.operation @nn_gelu {
+    %data = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    irdl.operands(data: %data)
+    irdl.results(y: %y)
+  }
+  irdl.operation @nn_gelu_tanh {
+    %data = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    irdl.operands(data: %data)
+    irdl.results(y: %y)
+  }
+  irdl.operation @nn_group_norm {
+    %data = irdl.base "!builtin.tensor"
+    %gamma = irdl.base "!builtin.tensor"
+    %beta = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %attr_num_groups = irdl.base "#builtin.integer"
+    %attr_channel_axis = irdl.base "#builtin.integer"
+    %attr_axes = irdl.any
+    %attr_epsilon = irdl.base "#builtin.float"
+    %attr_center = irdl.any
+    %attr_scale = irdl.any
+    irdl.operands(data: %data, gamma: %gamma, beta: %beta)
+    irdl.results(y: %y)
+    irdl.attributes {"num_groups" = %attr_num_groups, "channel_axis" = %attr_channel_axis, "axes" = %attr_axes, "epsilon" = %attr_epsilon, "center" = %attr_center, "scale" = %attr_scale}
+  }
+  irdl.operation @nn_instance_norm {
+    %data = irdl.base "!builtin.tensor"
+    %gamma = irdl.base "!builtin.tensor"
+    %beta = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %attr_channel_axis = irdl.base "#builtin.integer"
+    %attr_axes = irdl.any
+    %attr_epsilon = irdl.base "#builtin.float"
+    %attr_center = irdl.any
+    %attr_scale = irdl.any
+    irdl.operands(data: %data, gamma: %gamma, beta: %beta)
+    irdl.results(y: %y)
+    irdl.attributes {"channel_axis" = %attr_channel_axis, "axes" = %attr_axes, "epsilon" = %attr_epsilon, "center" = %attr_center, "scale" = %attr_scale}
+  }
+  irdl.operation @nn_layer_norm {
+    %data = irdl.base "!builtin.tensor"
+    %gamma = irdl.base "!builtin.tensor"
+    %beta = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %attr_axes = irdl.any
+    %attr_epsilon = irdl.base "#builtin.float"
+    %attr_center = irdl.any
+    %attr_scale = irdl.any
+    irdl.operands(data: %data, gamma: %gamma, beta: %beta)
+    irdl.results(y: %y)
+    irdl.attributes {"axes" = %attr_axes, "epsilon" = %attr_epsilon, "center" = %attr_center, "scale" = %attr_scale}
+  }
+  irdl.operation @nn_leakyrelu {
+    %data = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %attr_alpha = irdl.base "#builtin.float"
+    irdl.operands(data: %data)
+    irdl.results(y: %y)
+    irdl.attributes {"alpha" = %attr_alpha}
+  }
+  irdl.operation @nn_log_softmax {
+    %data = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %attr_axis = irdl.base "#builtin.integer"
+    irdl.operands(data: %data)
+    irdl.results(y: %y)
+    irdl.attributes {"axis" = %attr_axis}
+  }
+  irdl.operation @nn_max_pool1d {
+    %data = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %attr_pool_size = irdl.any
+    %attr_strides = irdl.any
+    %attr_padding = irdl.any
+    %attr_dilation = irdl.any
+    %attr_ceil_mode = irdl.any
+    %attr_count_include_pad = irdl.any
+    %attr_layout = irdl.base "#builtin.string"
+    %attr_out_layout = irdl.any
+    irdl.operands(data: %data)
+    irdl.results(y: %y)
+    irdl.attributes {"pool_size" = %attr_pool_size, "strides" = %attr_strides, "padding" = %attr_padding, "dilation" = %attr_dilation, "ceil_mode" = %attr_ceil_mode, "count_include_pad" = %attr_count_include_pad, "layout" = %attr_layout, "out_layout" = %attr_out_layout}
+  }
+  irdl.operation @nn_max_pool2d {
+    %data = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %attr_pool_size = irdl.any
+    %attr_strides = irdl.any
+    %attr_padding = irdl.any
+    %attr_dilation = irdl.any
+    %attr_ceil_mode = irdl.any
+    %attr_count_include_pad = irdl.any
+    %attr_layout = irdl.base "#builtin.string"
+    %attr_out_layout = irdl.any
+    irdl.operands(data: %data)
+    irdl.results(y: %y)
+    irdl.attributes {"pool_size" = %attr_pool_size, "strides" = %attr_strides, "padding" = %attr_padding, "dilation" = %attr_dilation, "ceil_mode" = %attr_ceil_mode, "count_include_pad" = %attr_count_include_pad, "layout" = %attr_layout, "out_layout" = %attr_out_layout}
+  }
+  irdl.operation @nn_max_pool3d {
+    %data = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %attr_pool_size = irdl.any
+    %attr_strides = irdl.any
+    %attr_padding = irdl.any
+    %attr_dilation = irdl.any
+    %attr_ceil_mode = irdl.any
+    %attr_count_include_pad = irdl.any
+    %attr_layout = irdl.base "#builtin.string"
+    %attr_out_layout = irdl.any
+    irdl.operands(data: %data)
+    irdl.results(y: %y)
+    irdl.attributes {"pool_size" = %attr_pool_size, "strides" = %attr_strides, "padding" = %attr_padding, "dilation" = %attr_dilation, "ceil_mode" = %attr_ceil_mode, "count_include_pad" = %attr_count_include_pad, "layout" = %attr_layout, "out_layout" = %attr_out_layout}
+  }
+  irdl.operation @nn_nll_loss {
+    %predictions = irdl.base "!builtin.tensor"
+    %targets = irdl.base "!builtin.tensor"
+    %weights = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %attr_reduction = irdl.base "#builtin.string"
+    %attr_ignore_index = irdl.base "#builtin.integer"
+    irdl.operands(predictions: %predictions, targets: %targets, weights: variadic %weights)
+    irdl.results(y: %y)
+    irdl.attributes {"reduction" = %attr_reduction, "ignore_index" = %attr_ignore_index}
+  }
+  irdl.operation @nn_pad {
+    %data = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %attr_pad_width = irdl.any
+    %attr_pad_mode = irdl.base "#builtin.string"
+    %attr_pad_value = irdl.base "#builtin.float"
+    irdl.operands(data: %data)
+    irdl.results(y: %y)
+    irdl.attributes {"pad_width" = %attr_pad_width, "pad_mode" = %attr_pad_mode, "pad_value" = %attr_pad_value}
+  }
+  irdl.operation @nn_pixel_shuffle {
+    %data = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %attr_upscale_factor = irdl.base "#builtin.integer"
+    irdl.operands(data: %data)
+    irdl.results(y: %y)
+    irdl.attributes {"upscale_factor" = %attr_upscale_factor}
+  }
+  irdl.operation @nn_prelu {
+    %data = irdl.base "!builtin.tensor"
+    %alpha = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %attr_axis = irdl.base "#builtin.integer"
+    irdl.operands(data: %data, alpha: %alpha)
+    irdl.results(y: %y)
+    irdl.attributes {"axis" = %attr_axis}
+  }
+  irdl.operation @nn_relu {
+    %data = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    irdl.operands(data: %data)
+    irdl.results(y: %y)
+  }
+  irdl.operation @nn_rms_norm {
+    %data = irdl.base "!builtin.tensor"
+    %weight = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %attr_axes = irdl.any
+    %attr_epsilon = irdl.base "#builtin.float"
+    irdl.operands(data: %data, weight: %weight)
+    irdl.results(y: %y)
+    irdl.attributes {"axes" = %attr_axes, "epsilon" = %attr_epsilon}
+  }
+  irdl.operation @nn_selu {
+    %data = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    irdl.operands(data: %data)
+    irdl.results(y: %y)
+  }
+  irdl.operation @nn_silu {
+    %data = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    irdl.operands(data: %data)
+    irdl.results(y: %y)
+  }
+  irdl.operation @nn_softmax {
+    %data = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %attr_axis = irdl.base "#builtin.integer"
+    irdl.operands(data: %data)
+    irdl.results(y: %y)
+    irdl.attributes {"axis" = %attr_axis}
+  }
+  irdl.operation @nn_softplus {
+    %data = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %attr_beta = irdl.base "#builtin.float"
+    %attr_threshold = irdl.base "#builtin.float"
+    irdl.operands(data: %data)
+    irdl.results(y: %y)
+    irdl.attributes {"beta" = %attr_beta, "threshold" = %attr_threshold}
+  }
+  irdl.operation @nonzero {
     %x = irdl.base "!builtin.tensor"
     %y = irdl.base "!builtin.tensor"
+    irdl.operands(x: %x)
+    irdl.results(y: %y)
+  }
+  irdl.operation @not_equal {
+    %x1 = irdl.base "!builtin.tensor"
+    %x2 = irdl.base "!builtin.tensor"
     %z = irdl.base "!builtin.tensor"
-    irdl.operands(x: %x, y: %y)
+    irdl.operands(x1: %x1, x2: %x2)
     irdl.results(z: %z)
   }
   irdl.operation @one_hot {
     %indices = irdl.base "!builtin.tensor"
-    %values = irdl.base "!builtin.tensor"
     %y = irdl.base "!builtin.tensor"
+    %attr_on_value = irdl.any
+    %attr_off_value = irdl.any
     %attr_depth = irdl.any
     %attr_axis = irdl.base "#builtin.integer"
-    irdl.operands(indices: %indices, values: %values)
+    irdl.operands(indices: %indices)
     irdl.results(y: %y)
-    irdl.attributes {"depth" = %attr_depth, "axis" = %attr_axis}
+    irdl.attributes {"on_value" = %attr_on_value, "off_value" = %attr_off_value, "depth" = %attr_depth, "axis" = %attr_axis}
   }
-  irdl.operation @pad {
+  irdl.operation @ones {
+    %y = irdl.base "!builtin.tensor"
+    %attr_shape = irdl.any
+    %attr_dtype = irdl.base "#builtin.type"
+    irdl.results(y: %y)
+    irdl.attributes {"shape" = %attr_shape, "dtype" = %attr_dtype}
+  }
+  irdl.operation @ones_like {
     %x = irdl.base "!builtin.tensor"
     %y = irdl.base "!builtin.tensor"
-    %attr_pads = irdl.any
-    %attr_mode = irdl.base "#builtin.string"
-    %attr_value = irdl.base "#builtin.float"
+    %attr_dtype = irdl.any
     irdl.operands(x: %x)
     irdl.results(y: %y)
-    irdl.attributes {"pads" = %attr_pads, "mode" = %attr_mode, "value" = %attr_value}
+    irdl.attributes {"dtype" = %attr_dtype}
+  }
+  irdl.operation @outer {
+    %x1 = irdl.base "!builtin.tensor"
+    %x2 = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    irdl.operands(x1: %x1, x2: %x2)
+    irdl.results(y: %y)
+  }
+  irdl.operation @permute_dims {
+    %x = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %attr_axes = irdl.any
+    irdl.operands(x: %x)
+    irdl.results(y: %y)
+    irdl.attributes {"axes" = %attr_axes}
   }
   irdl.operation @power {
-    %x = irdl.base "!builtin.tensor"
-    %y = irdl.base "!builtin.tensor"
+    %x1 = irdl.base "!builtin.tensor"
+    %x2 = irdl.base "!builtin.tensor"
     %z = irdl.base "!builtin.tensor"
-    irdl.operands(x: %x, y: %y)
+    irdl.operands(x1: %x1, x2: %x2)
     irdl.results(z: %z)
   }
-  irdl.operation @prelu {
+  irdl.operation @prim_value {
+    %result = irdl.any
+    %attr_value = irdl.any
+    irdl.results(result: %result)
+    irdl.attributes {"value" = %attr_value}
+  }
+  irdl.operation @prod {
     %x = irdl.base "!builtin.tensor"
     %y = irdl.base "!builtin.tensor"
-    %z = irdl.base "!builtin.tensor"
-    irdl.operands(x: %x, y: %y)
-    irdl.results(z: %z)
+    %attr_axis = irdl.any
+    %attr_keepdims = irdl.any
+    irdl.operands(x: %x)
+    irdl.results(y: %y)
+    irdl.attributes {"axis" = %attr_axis, "keepdims" = %attr_keepdims}
   }
   irdl.operation @reciprocal {
     %x = irdl.base "!builtin.tensor"
@@ -681,98 +1385,56 @@ irdl.dialect @relax {
   irdl.operation @reduce_l1 {
     %x = irdl.base "!builtin.tensor"
     %y = irdl.base "!builtin.tensor"
-    %attr_axes = irdl.any
+    %attr_axis = irdl.any
     %attr_keepdims = irdl.any
     irdl.operands(x: %x)
     irdl.results(y: %y)
-    irdl.attributes {"axes" = %attr_axes, "keepdims" = %attr_keepdims}
+    irdl.attributes {"axis" = %attr_axis, "keepdims" = %attr_keepdims}
   }
   irdl.operation @reduce_l2 {
     %x = irdl.base "!builtin.tensor"
     %y = irdl.base "!builtin.tensor"
-    %attr_axes = irdl.any
+    %attr_axis = irdl.any
     %attr_keepdims = irdl.any
     irdl.operands(x: %x)
     irdl.results(y: %y)
-    irdl.attributes {"axes" = %attr_axes, "keepdims" = %attr_keepdims}
+    irdl.attributes {"axis" = %attr_axis, "keepdims" = %attr_keepdims}
   }
   irdl.operation @reduce_log_sum {
     %x = irdl.base "!builtin.tensor"
     %y = irdl.base "!builtin.tensor"
-    %attr_axes = irdl.any
+    %attr_axis = irdl.any
     %attr_keepdims = irdl.any
     irdl.operands(x: %x)
     irdl.results(y: %y)
-    irdl.attributes {"axes" = %attr_axes, "keepdims" = %attr_keepdims}
+    irdl.attributes {"axis" = %attr_axis, "keepdims" = %attr_keepdims}
   }
   irdl.operation @reduce_log_sum_exp {
     %x = irdl.base "!builtin.tensor"
     %y = irdl.base "!builtin.tensor"
-    %attr_axes = irdl.any
+    %attr_axis = irdl.any
     %attr_keepdims = irdl.any
     irdl.operands(x: %x)
     irdl.results(y: %y)
-    irdl.attributes {"axes" = %attr_axes, "keepdims" = %attr_keepdims}
-  }
-  irdl.operation @reduce_max {
-    %x = irdl.base "!builtin.tensor"
-    %y = irdl.base "!builtin.tensor"
-    %attr_axes = irdl.any
-    %attr_keepdims = irdl.any
-    irdl.operands(x: %x)
-    irdl.results(y: %y)
-    irdl.attributes {"axes" = %attr_axes, "keepdims" = %attr_keepdims}
-  }
-  irdl.operation @reduce_mean {
-    %x = irdl.base "!builtin.tensor"
-    %y = irdl.base "!builtin.tensor"
-    %attr_axes = irdl.any
-    %attr_keepdims = irdl.any
-    irdl.operands(x: %x)
-    irdl.results(y: %y)
-    irdl.attributes {"axes" = %attr_axes, "keepdims" = %attr_keepdims}
-  }
-  irdl.operation @reduce_min {
-    %x = irdl.base "!builtin.tensor"
-    %y = irdl.base "!builtin.tensor"
-    %attr_axes = irdl.any
-    %attr_keepdims = irdl.any
-    irdl.operands(x: %x)
-    irdl.results(y: %y)
-    irdl.attributes {"axes" = %attr_axes, "keepdims" = %attr_keepdims}
-  }
-  irdl.operation @reduce_prod {
-    %x = irdl.base "!builtin.tensor"
-    %y = irdl.base "!builtin.tensor"
-    %attr_axes = irdl.any
-    %attr_keepdims = irdl.any
-    irdl.operands(x: %x)
-    irdl.results(y: %y)
-    irdl.attributes {"axes" = %attr_axes, "keepdims" = %attr_keepdims}
-  }
-  irdl.operation @reduce_sum {
-    %x = irdl.base "!builtin.tensor"
-    %y = irdl.base "!builtin.tensor"
-    %attr_axes = irdl.any
-    %attr_keepdims = irdl.any
-    irdl.operands(x: %x)
-    irdl.results(y: %y)
-    irdl.attributes {"axes" = %attr_axes, "keepdims" = %attr_keepdims}
+    irdl.attributes {"axis" = %attr_axis, "keepdims" = %attr_keepdims}
   }
   irdl.operation @reduce_sum_square {
     %x = irdl.base "!builtin.tensor"
     %y = irdl.base "!builtin.tensor"
-    %attr_axes = irdl.any
+    %attr_axis = irdl.any
     %attr_keepdims = irdl.any
     irdl.operands(x: %x)
     irdl.results(y: %y)
-    irdl.attributes {"axes" = %attr_axes, "keepdims" = %attr_keepdims}
+    irdl.attributes {"axis" = %attr_axis, "keepdims" = %attr_keepdims}
   }
-  irdl.operation @relu {
-    %x = irdl.base "!builtin.tensor"
+  irdl.operation @repeat {
+    %data = irdl.base "!builtin.tensor"
     %y = irdl.base "!builtin.tensor"
-    irdl.operands(x: %x)
+    %attr_repeats = irdl.base "#builtin.integer"
+    %attr_axis = irdl.any
+    irdl.operands(data: %data)
     irdl.results(y: %y)
+    irdl.attributes {"repeats" = %attr_repeats, "axis" = %attr_axis}
   }
   irdl.operation @resample {
     %x = irdl.base "!builtin.tensor"
@@ -810,15 +1472,32 @@ irdl.dialect @relax {
     irdl.results(places: %places, weights: %weights)
     irdl.attributes {"axis" = %attr_axis, "size" = %attr_size, "scale" = %attr_scale, "mode" = %attr_mode, "coordinates" = %attr_coordinates, "rounding" = %attr_rounding, "cubic_a" = %attr_cubic_a, "exclude_outside" = %attr_exclude_outside, "antialias" = %attr_antialias, "roi" = %attr_roi}
   }
-  irdl.operation @rms_norm {
-    %x = irdl.base "!builtin.tensor"
-    %scale = irdl.base "!builtin.tensor"
+  irdl.operation @reverse_cumprod {
+    %data = irdl.base "!builtin.tensor"
     %y = irdl.base "!builtin.tensor"
-    %attr_axis = irdl.base "#builtin.integer"
-    %attr_epsilon = irdl.base "#builtin.float"
-    irdl.operands(x: %x, scale: %scale)
+    %attr_axis = irdl.any
+    %attr_dtype = irdl.any
+    %attr_exclusive = irdl.any
+    irdl.operands(data: %data)
     irdl.results(y: %y)
-    irdl.attributes {"axis" = %attr_axis, "epsilon" = %attr_epsilon}
+    irdl.attributes {"axis" = %attr_axis, "dtype" = %attr_dtype, "exclusive" = %attr_exclusive}
+  }
+  irdl.operation @reverse_cumsum {
+    %data = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %attr_axis = irdl.any
+    %attr_dtype = irdl.any
+    %attr_exclusive = irdl.any
+    irdl.operands(data: %data)
+    irdl.results(y: %y)
+    irdl.attributes {"axis" = %attr_axis, "dtype" = %attr_dtype, "exclusive" = %attr_exclusive}
+  }
+  irdl.operation @right_shift {
+    %x1 = irdl.base "!builtin.tensor"
+    %x2 = irdl.base "!builtin.tensor"
+    %z = irdl.base "!builtin.tensor"
+    irdl.operands(x1: %x1, x2: %x2)
+    irdl.results(z: %z)
   }
   irdl.operation @round {
     %x = irdl.base "!builtin.tensor"
@@ -833,34 +1512,29 @@ irdl.dialect @relax {
     irdl.results(y: %y)
   }
   irdl.operation @scatter_elements {
-    %x = irdl.base "!builtin.tensor"
+    %data = irdl.base "!builtin.tensor"
     %indices = irdl.base "!builtin.tensor"
     %updates = irdl.base "!builtin.tensor"
     %y = irdl.base "!builtin.tensor"
     %attr_axis = irdl.base "#builtin.integer"
     %attr_reduction = irdl.base "#builtin.string"
-    irdl.operands(x: %x, indices: %indices, updates: %updates)
+    irdl.operands(data: %data, indices: %indices, updates: %updates)
     irdl.results(y: %y)
     irdl.attributes {"axis" = %attr_axis, "reduction" = %attr_reduction}
   }
   irdl.operation @scatter_nd {
-    %x = irdl.base "!builtin.tensor"
+    %data = irdl.base "!builtin.tensor"
     %indices = irdl.base "!builtin.tensor"
     %updates = irdl.base "!builtin.tensor"
     %y = irdl.base "!builtin.tensor"
     %attr_reduction = irdl.base "#builtin.string"
-    irdl.operands(x: %x, indices: %indices, updates: %updates)
+    irdl.operands(data: %data, indices: %indices, updates: %updates)
     irdl.results(y: %y)
     irdl.attributes {"reduction" = %attr_reduction}
   }
-  irdl.operation @selu {
-    %x = irdl.base "!builtin.tensor"
-    %y = irdl.base "!builtin.tensor"
-    %attr_alpha = irdl.base "#builtin.float"
-    %attr_gamma = irdl.base "#builtin.float"
-    irdl.operands(x: %x)
-    irdl.results(y: %y)
-    irdl.attributes {"alpha" = %attr_alpha, "gamma" = %attr_gamma}
+  irdl.operation @shape_expr {
+    %result = irdl.any
+    irdl.results(result: %result)
   }
   irdl.operation @shape_to_tensor {
     %y = irdl.base "!builtin.tensor"
@@ -889,14 +1563,6 @@ irdl.dialect @relax {
     irdl.operands(x: %x)
     irdl.results(y: %y)
   }
-  irdl.operation @silu {
-    %x = irdl.base "!builtin.tensor"
-    %y = irdl.base "!builtin.tensor"
-    %attr_alpha = irdl.base "#builtin.float"
-    irdl.operands(x: %x)
-    irdl.results(y: %y)
-    irdl.attributes {"alpha" = %attr_alpha}
-  }
   irdl.operation @sin {
     %x = irdl.base "!builtin.tensor"
     %y = irdl.base "!builtin.tensor"
@@ -909,19 +1575,17 @@ irdl.dialect @relax {
     irdl.operands(x: %x)
     irdl.results(y: %y)
   }
-  irdl.operation @softmax {
-    %x = irdl.base "!builtin.tensor"
+  irdl.operation @slice_scatter {
+    %input_tensor = irdl.base "!builtin.tensor"
+    %src = irdl.base "!builtin.tensor"
     %y = irdl.base "!builtin.tensor"
+    %attr_start = irdl.any
+    %attr_end = irdl.any
+    %attr_step = irdl.any
     %attr_axis = irdl.base "#builtin.integer"
-    irdl.operands(x: %x)
+    irdl.operands(input_tensor: %input_tensor, src: %src)
     irdl.results(y: %y)
-    irdl.attributes {"axis" = %attr_axis}
-  }
-  irdl.operation @softplus {
-    %x = irdl.base "!builtin.tensor"
-    %y = irdl.base "!builtin.tensor"
-    irdl.operands(x: %x)
-    irdl.results(y: %y)
+    irdl.attributes {"start" = %attr_start, "end" = %attr_end, "step" = %attr_step, "axis" = %attr_axis}
   }
   irdl.operation @softsign {
     %x = irdl.base "!builtin.tensor"
@@ -929,37 +1593,104 @@ irdl.dialect @relax {
     irdl.operands(x: %x)
     irdl.results(y: %y)
   }
+  irdl.operation @sort {
+    %x = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %attr_axis = irdl.base "#builtin.integer"
+    %attr_descending = irdl.any
+    irdl.operands(x: %x)
+    irdl.results(y: %y)
+    irdl.attributes {"axis" = %attr_axis, "descending" = %attr_descending}
+  }
+  irdl.operation @split {
+    %x = irdl.base "!builtin.tensor"
+    %y = irdl.any
+    %attr_indices_or_sections = irdl.any
+    %attr_axis = irdl.base "#builtin.integer"
+    irdl.operands(x: %x)
+    irdl.results(y: %y)
+    irdl.attributes {"indices_or_sections" = %attr_indices_or_sections, "axis" = %attr_axis}
+  }
   irdl.operation @sqrt {
     %x = irdl.base "!builtin.tensor"
     %y = irdl.base "!builtin.tensor"
     irdl.operands(x: %x)
     irdl.results(y: %y)
   }
+  irdl.operation @square {
+    %x = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    irdl.operands(x: %x)
+    irdl.results(y: %y)
+  }
+  irdl.operation @squeeze {
+    %x = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %attr_axis = irdl.any
+    irdl.operands(x: %x)
+    irdl.results(y: %y)
+    irdl.attributes {"axis" = %attr_axis}
+  }
+  irdl.operation @stack {
+    %tensors = irdl.base "!builtin.tuple"
+    %y = irdl.base "!builtin.tensor"
+    %attr_axis = irdl.base "#builtin.integer"
+    irdl.operands(tensors: %tensors)
+    irdl.results(y: %y)
+    irdl.attributes {"axis" = %attr_axis}
+  }
+  irdl.operation @std {
+    %x = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %attr_axis = irdl.any
+    %attr_keepdims = irdl.any
+    irdl.operands(x: %x)
+    irdl.results(y: %y)
+    irdl.attributes {"axis" = %attr_axis, "keepdims" = %attr_keepdims}
+  }
   irdl.operation @strided_slice {
     %x = irdl.base "!builtin.tensor"
     %y = irdl.base "!builtin.tensor"
-    %attr_begins = irdl.any
-    %attr_ends = irdl.any
+    %attr_axes = irdl.any
+    %attr_begin = irdl.any
+    %attr_end = irdl.any
     %attr_strides = irdl.any
+    %attr_assume_inbound = irdl.any
     irdl.operands(x: %x)
     irdl.results(y: %y)
-    irdl.attributes {"begins" = %attr_begins, "ends" = %attr_ends, "strides" = %attr_strides}
+    irdl.attributes {"axes" = %attr_axes, "begin" = %attr_begin, "end" = %attr_end, "strides" = %attr_strides, "assume_inbound" = %attr_assume_inbound}
+  }
+  irdl.operation @string {
+    %result = irdl.any
+    %attr_value = irdl.base "#builtin.string"
+    irdl.results(result: %result)
+    irdl.attributes {"value" = %attr_value}
   }
   irdl.operation @subtract {
+    %x1 = irdl.base "!builtin.tensor"
+    %x2 = irdl.base "!builtin.tensor"
+    %z = irdl.base "!builtin.tensor"
+    irdl.operands(x1: %x1, x2: %x2)
+    irdl.results(z: %z)
+  }
+  irdl.operation @sum {
     %x = irdl.base "!builtin.tensor"
     %y = irdl.base "!builtin.tensor"
-    %z = irdl.base "!builtin.tensor"
-    irdl.operands(x: %x, y: %y)
-    irdl.results(z: %z)
+    %attr_axis = irdl.any
+    %attr_keepdims = irdl.any
+    irdl.operands(x: %x)
+    irdl.results(y: %y)
+    irdl.attributes {"axis" = %attr_axis, "keepdims" = %attr_keepdims}
   }
   irdl.operation @take {
     %x = irdl.base "!builtin.tensor"
     %indices = irdl.base "!builtin.tensor"
     %y = irdl.base "!builtin.tensor"
-    %attr_axis = irdl.base "#builtin.integer"
+    %attr_axis = irdl.any
+    %attr_mode = irdl.base "#builtin.string"
     irdl.operands(x: %x, indices: %indices)
     irdl.results(y: %y)
-    irdl.attributes {"axis" = %attr_axis}
+    irdl.attributes {"axis" = %attr_axis, "mode" = %attr_mode}
   }
   irdl.operation @tan {
     %x = irdl.base "!builtin.tensor"
@@ -982,29 +1713,46 @@ irdl.dialect @relax {
     irdl.attributes {"alpha" = %attr_alpha}
   }
   irdl.operation @tile {
-    %x = irdl.base "!builtin.tensor"
+    %data = irdl.base "!builtin.tensor"
     %y = irdl.base "!builtin.tensor"
     %attr_repeats = irdl.any
-    irdl.operands(x: %x)
+    irdl.operands(data: %data)
     irdl.results(y: %y)
     irdl.attributes {"repeats" = %attr_repeats}
   }
-  irdl.operation @transpose {
-    %x = irdl.base "!builtin.tensor"
-    %y = irdl.base "!builtin.tensor"
-    %attr_permutation = irdl.any
-    irdl.operands(x: %x)
+  irdl.operation @topk {
+    %data = irdl.base "!builtin.tensor"
+    %y = irdl.any
+    %attr_k = irdl.base "#builtin.integer"
+    %attr_axis = irdl.base "#builtin.integer"
+    %attr_ret_type = irdl.base "#builtin.string"
+    %attr_largest = irdl.any
+    %attr_dtype = irdl.base "#builtin.type"
+    irdl.operands(data: %data)
     irdl.results(y: %y)
-    irdl.attributes {"permutation" = %attr_permutation}
+    irdl.attributes {"k" = %attr_k, "axis" = %attr_axis, "ret_type" = %attr_ret_type, "largest" = %attr_largest, "dtype" = %attr_dtype}
   }
-  irdl.operation @trilu {
+  irdl.operation @tril {
     %x = irdl.base "!builtin.tensor"
     %y = irdl.base "!builtin.tensor"
-    %attr_upper = irdl.any
     %attr_k = irdl.base "#builtin.integer"
     irdl.operands(x: %x)
     irdl.results(y: %y)
-    irdl.attributes {"upper" = %attr_upper, "k" = %attr_k}
+    irdl.attributes {"k" = %attr_k}
+  }
+  irdl.operation @triu {
+    %x = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %attr_k = irdl.base "#builtin.integer"
+    irdl.operands(x: %x)
+    irdl.results(y: %y)
+    irdl.attributes {"k" = %attr_k}
+  }
+  irdl.operation @trunc {
+    %x = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    irdl.operands(x: %x)
+    irdl.results(y: %y)
   }
   irdl.operation @tuple_get_item {
     %tuple_value = irdl.base "!builtin.tuple"
@@ -1014,12 +1762,48 @@ irdl.dialect @relax {
     irdl.results(result: %result)
     irdl.attributes {"index" = %attr_index}
   }
-  irdl.operation @where {
-    %condition = irdl.base "!builtin.tensor"
+  irdl.operation @unique {
+    %x = irdl.base "!builtin.tensor"
+    %y = irdl.any
+    %attr_sorted = irdl.any
+    %attr_return_index = irdl.any
+    %attr_return_inverse = irdl.any
+    %attr_return_counts = irdl.any
+    %attr_axis = irdl.any
+    irdl.operands(x: %x)
+    irdl.results(y: %y)
+    irdl.attributes {"sorted" = %attr_sorted, "return_index" = %attr_return_index, "return_inverse" = %attr_return_inverse, "return_counts" = %attr_return_counts, "axis" = %attr_axis}
+  }
+  irdl.operation @variance {
     %x = irdl.base "!builtin.tensor"
     %y = irdl.base "!builtin.tensor"
+    %attr_axis = irdl.any
+    %attr_keepdims = irdl.any
+    irdl.operands(x: %x)
+    irdl.results(y: %y)
+    irdl.attributes {"axis" = %attr_axis, "keepdims" = %attr_keepdims}
+  }
+  irdl.operation @where {
+    %condition = irdl.base "!builtin.tensor"
+    %x1 = irdl.base "!builtin.tensor"
+    %x2 = irdl.base "!builtin.tensor"
     %z = irdl.base "!builtin.tensor"
-    irdl.operands(condition: %condition, x: %x, y: %y)
+    irdl.operands(condition: %condition, x1: %x1, x2: %x2)
     irdl.results(z: %z)
+  }
+  irdl.operation @zeros {
+    %y = irdl.base "!builtin.tensor"
+    %attr_shape = irdl.any
+    %attr_dtype = irdl.base "#builtin.type"
+    irdl.results(y: %y)
+    irdl.attributes {"shape" = %attr_shape, "dtype" = %attr_dtype}
+  }
+  irdl.operation @zeros_like {
+    %x = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %attr_dtype = irdl.any
+    irdl.operands(x: %x)
+    irdl.results(y: %y)
+    irdl.attributes {"dtype" = %attr_dtype}
   }
 }

@@ -395,8 +395,7 @@ def sliced(dim: Dim, start: Dim, stop: Dim, step: int) -> Dim:
     Raises:
         ValueError: ``step`` is 0, or the sign of a symbolic bound is not known.
 
-    Source: ONNX Slice-13. It is numpy's slice, except that with a negative step a start
-        before the beginning is clamped to element 0, where numpy takes none.
+    Source: numpy's slices.
     """
     first = slice_begin(dim, start, step)
     end = _from_front(dim, stop)
@@ -412,8 +411,6 @@ def slice_begin(dim: Dim, start: Dim, step: int) -> Dim:
 
     Raises:
         ValueError: ``step`` is 0, or the sign of a symbolic bound is not known.
-
-    Source: ONNX Slice-13.
     """
     if step == 0:
         raise ValueError("slice step is wrong: expected any number but 0, got 0")
@@ -421,7 +418,7 @@ def slice_begin(dim: Dim, start: Dim, step: int) -> Dim:
     end = dim if step > 0 else dim - 1
     if begin is None:
         return end
-    return minimum(maximum(begin, 0), end)
+    return minimum(maximum(begin, 0 if step > 0 else -1), end)
 
 
 def _from_front(dim: Dim, bound: Dim) -> Dim | None:

@@ -1,11 +1,20 @@
-"""A machine-learning compiler in Python on MLIR."""
+"""A machine-learning compiler in Python on MLIR.
+
+``import relax_mlir as tvm`` gives programs that were written for TVM the names that they
+use; see :mod:`relax_mlir.tvm`.
+"""
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any
 
 from relax_mlir import reference
-from relax_mlir.compiler import compile, lower, run
+from relax_mlir.compiler import lower, run
 from relax_mlir.errors import RelaxError
 from relax_mlir.frontends.onnx import check_onnx, import_onnx
 from relax_mlir.module import IRModule
 from relax_mlir.pipeline import opt
+from relax_mlir.relax.vm import compile
 from relax_mlir.runtime.executable import Executable, load
 
 __all__ = [
@@ -21,3 +30,21 @@ __all__ = [
     "reference",
     "run",
 ]
+
+# TVM's names are found here as well, as modules (`relax_mlir.ir`) and as attributes.
+__path__.append(str(Path(__file__).parent / "tvm"))
+
+
+def __getattr__(name: str) -> Any:  # Any: modules, classes and functions
+    """A package of ours that is loaded when it is first used, or one of TVM's names."""
+    if name.startswith("_"):
+        raise AttributeError(f"module `relax_mlir` has no attribute `{name}`")
+    try:
+        return import_module(f"relax_mlir.{name}")
+    except ModuleNotFoundError as error:
+        if error.name != f"relax_mlir.{name}":
+            raise
+    face = import_module("relax_mlir.tvm")
+    if name not in face.__all__:
+        raise AttributeError(f"module `relax_mlir` has no attribute `{name}`")
+    return getattr(face, name)

@@ -23,6 +23,7 @@ from relax_mlir.errors import (
 )
 from relax_mlir.frontends.onnx import import_onnx
 from relax_mlir.module import IRModule
+from relax_mlir.passes.relax.normalize import is_script
 from relax_mlir.pipeline import Instrument, PassCounter, Pipeline, Progress
 from relax_mlir.rewriting import walk
 from relax_mlir.runtime import cpu as cpu_runtime
@@ -122,7 +123,7 @@ def _route(module: IRModule) -> list[str]:
     """The passes of ours that :func:`_run_plainly` takes a module through."""
     reached = level_of(module)
     if reached is None and all(
-        op.operation.name not in ("relax.call_tir", "func.call")
+        op.operation.name not in ("relax.call_tir", "relax.call")
         for op in walk(module.mlir.operation)
     ):
         return []
@@ -146,8 +147,9 @@ def level_of(module: IRModule) -> str | None:
     names = {op.operation.name for op in walk(module.mlir.operation)}
     dialects = {name.split(".")[0] for name in names}
     if "relax" in dialects or _takes_tensors(module):
-        is_grouped = any("relax.primitive" in f.attributes for f in module.functions())
+        is_grouped = any("relax.primitive" in f.attributes for f in module.func_ops())
         is_called = "relax.call_tir" in names and not is_grouped
+        is_called = is_called and not is_script(module)
         return "tir" if is_called and not _misplaced(module, "tir") else None
     if any(n.startswith("tir.") and n != "tir.call_packed" for n in names):
         return "planned"
@@ -160,7 +162,7 @@ def level_of(module: IRModule) -> str | None:
 def _takes_tensors(module: IRModule) -> bool:
     """Whether ``main`` is still a function of tensors, if only one that returns some."""
     types = [
-        t for f in module.functions() if f.name.value == "main" for t in f.type.inputs
+        t for f in module.func_ops() if f.name.value == "main" for t in f.type.inputs
     ]
     return any(isinstance(t, ir.RankedTensorType) for t in types)
 

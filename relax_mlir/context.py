@@ -1,10 +1,12 @@
 """MLIR contexts with our dialects."""
 
+from functools import cache
+
 from mlir import ir
 
 from relax_mlir import dialects
 
-__all__ = ["new_context"]
+__all__ = ["new_context", "shared_context"]
 
 
 def new_context() -> ir.Context:
@@ -17,3 +19,9 @@ def new_context() -> ir.Context:
     context.enable_multithreading(False)
     dialects.load(context)
     return context
+
+
+@cache
+def shared_context() -> ir.Context:
+    """The context of everything that front ends make, so that it can be combined."""
+    return new_context()

@@ -15,6 +15,8 @@ __all__ = [
     "PassError",
     "PipelineError",
     "RelaxError",
+    "ScheduleError",
+    "ScriptError",
     "UnsupportedError",
     "VerificationError",
     "near_misses",
@@ -47,6 +49,25 @@ class ModelError(RelaxError, ValueError):
 
 class UnsupportedError(ModelError, NotImplementedError):
     """A model is valid but uses something that has no rule here yet."""
+
+
+class ScriptError(RelaxError, RuntimeError):
+    """A script is no program: syntax, names, types, or what it calls.
+
+    The message names the file, the line and the column, and shows the line with a caret.
+    """
+
+
+class ScheduleError(RelaxError, RuntimeError):
+    """A schedule primitive would change what a program computes, or cannot be applied.
+
+    Attributes:
+        summary: the same without names, or empty.
+    """
+
+    def __init__(self, message: str, summary: str = "") -> None:
+        super().__init__(message)
+        self.summary = summary
 
 
 class CompileError(RelaxError, RuntimeError):

@@ -13,11 +13,16 @@ from mlir.dialects import func
 from mlir.dialects.builtin import ModuleOp
 
 from relax_mlir.constant_pool import load_pool, pool_path, save_beside
-from relax_mlir.context import new_context
+from relax_mlir.context import new_context, shared_context
 from relax_mlir.dialects import tensors
 from relax_mlir.dialects.relax.core import ConstantOp
 from relax_mlir.errors import IRError
 from relax_mlir.files import whole_file
+from relax_mlir.objects import names
+from relax_mlir.objects.attributes import to_attribute
+from relax_mlir.objects.function import BaseFunc
+from relax_mlir.objects.module_view import ModuleView
+from relax_mlir.objects.scope import FunctionScope
 
 __all__ = ["IRModule"]
 
@@ -30,12 +35,15 @@ _BRACKETS = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|->|[{}()\[\]<>]')
 _PLACE = re.compile(r'loc\("-":(\d+):(\d+)\)')
 
 
-class IRModule:
+class IRModule(ModuleView):
     """An MLIR module at any level, with the arrays that its constants name.
+
+    As a table of functions (``mod["main"]``, ``mod.functions``) it gives Python objects
+    that are views of the functions in it; ``IRModule({"main": function})`` makes one.
 
     Attributes:
         mlir: the module itself, as an operation. It must outlive the handles to what is
-            inside it, which in LLVM 22 do not keep it alive; those that :meth:`functions`
+            inside it, which in LLVM 22 do not keep it alive; those that :meth:`func_ops`
             gives do.
         constants: array per key; shared between clones, never written to in place.
         verified: what checks found to be right, by all that they looked at, and what
@@ -43,11 +51,23 @@ class IRModule:
     """
 
     def __init__(
-        self, mlir: ModuleOp, constants: Mapping[str, np.ndarray] | None = None
+        self,
+        mlir: ModuleOp | Mapping[Any, BaseFunc] | None = None,
+        constants: Mapping[str, np.ndarray] | None = None,
+        attrs: Mapping[str, Any] | None = None,
     ) -> None:
-        self.mlir = mlir
         self.constants: dict[str, np.ndarray] = dict(constants or {})
         self.verified: dict[object, object] = {}
+        self._scopes: dict[str, FunctionScope] = {}
+        if isinstance(mlir, ModuleOp):
+            self.mlir: ModuleOp = mlir
+            return
+        with shared_context(), ir.Location.unknown():
+            self.mlir = ModuleOp()
+        self.update(mlir or {})
+        if attrs:
+            with self.context:
+                self.mlir.operation.attributes[names.ATTRS] = to_attribute(attrs)
 
     @property
     def context(self) -> ir.Context:
@@ -58,6 +78,16 @@ class IRModule:
     def empty() -> "IRModule":
         """A module without functions, in a context of its own."""
         with new_context(), ir.Location.unknown():
+            return IRModule(ModuleOp())
+
+    @staticmethod
+    def shared() -> "IRModule":
+        """A module without functions, in the context that all front ends share."""
+        return IRModule({})
+
+    def alone(self) -> "IRModule":
+        """A module without functions, in the context of this one."""
+        with self.context, ir.Location.unknown():
             return IRModule(ModuleOp())
 
     @staticmethod
@@ -172,20 +202,25 @@ class IRModule:
         copy.verified = self.verified
         return copy
 
-    def functions(self) -> list[func.FuncOp]:
+    def become(self, other: "IRModule") -> None:
+        """Hold what ``other`` holds, which is then no longer to be changed."""
+        self.mlir, self.constants = other.mlir, other.constants
+        self.verified, self._scopes = other.verified, other._scopes
+
+    def func_ops(self) -> list[func.FuncOp]:
         """All functions, in order."""
         found = [op for op in self.mlir.body.operations if isinstance(op, func.FuncOp)]
         for function in found:
             function.__dict__["module"] = self.mlir
         return found
 
-    def function(self, name: str) -> func.FuncOp:
+    def func_op(self, name: str) -> func.FuncOp:
         """The function called ``name``.
 
         Raises:
             IRError: there is none.
         """
-        for function in self.functions():
+        for function in self.func_ops():
             if function.name.value == name:
                 return function
         raise IRError(f"module has no function `{name}`")

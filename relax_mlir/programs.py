@@ -158,8 +158,8 @@ def _check_alloc(op: AllocBufferOp) -> None:
 def _check_block(op: BlockOp) -> None:
     kinds, static = op.kinds.value, _static_extents(op)
     rank = len(kinds)
-    if set(kinds) - {"S", "R"}:
-        raise ValueError(f"`kinds`: expected letters S and R, got `{kinds}`")
+    if set(kinds) - set("SROC"):
+        raise ValueError(f"`kinds`: expected letters S, R, O and C, got `{kinds}`")
     if len(static) != rank or min(static, default=0) < -1:
         raise ValueError(
             f"`static_extents`: expected {rank}, each a size or -1, got {static}"

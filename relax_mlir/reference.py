@@ -37,7 +37,7 @@ def trace(
         UnsupportedError: an operation has no numpy definition.
         RelaxError: an operation cannot compute on these values.
     """
-    function = module.function("main")
+    function = module.func_op("main")
     parameters = list(function.entry_block.arguments)
     if len(parameters) != len(inputs):
         raise ValueError(f"`main` takes {len(parameters)} inputs, got {len(inputs)}")

@@ -6,11 +6,14 @@ C++ ends the process when an operation with uses is erased.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, get_type_hints
+from typing import Any, ClassVar, get_type_hints
 
 from mlir import ir
 
+from relax_mlir.dialects import constraints
 from relax_mlir.module import IRModule
+from relax_mlir.pass_context import AnyPass, PassContext, PassInfo
+from relax_mlir.size_constraints import constraints_of
 
 __all__ = [
     "Pass",
@@ -26,11 +29,24 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class Pass:
+class Pass(AnyPass):
     """Base of every pass: a frozen dataclass whose fields are its options.
 
-    The first line of the docstring is what ``relax-opt --list-passes`` shows.
+    The first line of the docstring is what ``relax-opt --list-passes`` shows. Called on a
+    module, a pass gives a changed copy.
     """
+
+    opt_level: ClassVar[int] = (
+        0  # the least of a context that runs it in a `Sequential`
+    )
+    required: ClassVar[tuple[str, ...]] = ()
+    known_as: ClassVar[str] = ""  # Relax's name, where that is not the class's
+
+    @property
+    def info(self) -> PassInfo:
+        """What it is called, and when it runs."""
+        name = self.known_as or type(self).__name__
+        return PassInfo(self.opt_level, name, self.required)
 
     def run(self, module: IRModule) -> None:
         """Change ``module`` in place.
@@ -39,6 +55,16 @@ class Pass:
             PassError: the pass cannot do its work; the module may then be in between.
         """
         raise NotImplementedError
+
+    def transform(self, module: IRModule, context: PassContext) -> IRModule:
+        """A changed copy of ``module``, checked by MLIR."""
+        copy = module.clone()
+        holding = constraints.holding(constraints_of(module))
+        with copy.context, ir.Location.unknown(), holding:
+            self.run(copy)
+        copy.forget_scopes()
+        copy.verify()
+        return copy
 
 
 Rewrite = Callable[[Any], "ir.Value | Sequence[ir.Value] | None"]
@@ -81,7 +107,7 @@ def _roots(rewrite: Rewrite) -> list[str]:
 
 def _sweep(module: IRModule, by_name: dict[str, list[Rewrite]]) -> bool:
     changed = False
-    for function in module.functions():
+    for function in module.func_ops():
         for block in list(function.regions[0].blocks):
             for op in list(block.operations):
                 for rewrite in by_name.get(op.operation.name, ()):

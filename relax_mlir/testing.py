@@ -7,7 +7,7 @@ from mlir import ir
 from mlir.dialects import func
 
 from relax_mlir.dialects.hooks import Case
-from relax_mlir.dialects.relax.core import RelaxOperation
+from relax_mlir.dialects.relax.core import RelaxOperation, TupleGetItemOp
 from relax_mlir.module import IRModule
 
 __all__ = ["assert_same_numbers", "case_module", "flat_inputs"]
@@ -27,12 +27,22 @@ def case_module(op: type[RelaxOperation], case: Case) -> IRModule:
                 [next(arguments) for _ in g] if isinstance(g, list) else next(arguments)
                 for g in groups
             ]
-            results = list(op(*operands, **case.attrs).results)
+            results = _flat_results(op(*operands, **case.attrs))
             func.ReturnOp(results)
         signature = ir.FunctionType.get(flat, [r.type for r in results])
         main.attributes["function_type"] = ir.TypeAttr.get(signature)
     module.verify()
     return module
+
+
+def _flat_results(op: RelaxOperation) -> list[ir.Value]:
+    """The results of an operation, a tuple taken apart."""
+    flat: list[ir.Value] = []
+    for result in op.results:
+        count = result.type.num_types if isinstance(result.type, ir.TupleType) else 0
+        flat += [TupleGetItemOp(result, index=i).result for i in range(count)]
+        flat += [] if count else [result]
+    return flat
 
 
 def flat_inputs(inputs: list[Any]) -> list[np.ndarray]:

@@ -30,7 +30,7 @@ def split(module: IRModule) -> list[Unit]:
     units: dict[str, Unit] = {}
     renamed: dict[str, str] = {}
     copy = module.clone()
-    for function in copy.functions():
+    for function in copy.func_ops():
         if "tir.prim_func" in function.attributes:
             name = function.name.value
             text = _text_as(function, "k")
@@ -56,7 +56,7 @@ def _callee(call: ir.OpView) -> str:
 
 def _main_text(module: IRModule, renamed: dict[str, str]) -> str:
     declared: dict[str, str] = {}
-    for op in walk(module.function("main")):
+    for op in walk(module.func_op("main")):
         if op.operation.name == "func.call":
             if _callee(op) not in renamed:
                 raise IRError(
@@ -66,7 +66,7 @@ def _main_text(module: IRModule, renamed: dict[str, str]) -> str:
             name = renamed[_callee(op)]
             op.attributes["callee"] = ir.FlatSymbolRefAttr.get(name, module.context)
             declared[name] = _declaration(name, op)
-    bodies = [_text(module.function(n)) for n in ("main", "main_shapes")]
+    bodies = [_text(module.func_op(n)) for n in ("main", "main_shapes")]
     return "\n".join([*declared.values(), *bodies])
 
 

@@ -11,8 +11,9 @@ from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.dtypes import DType
 from relax_mlir.errors import RelaxError, VerificationError
 from relax_mlir.module import IRModule
-from relax_mlir.passes.relax.bind_sizes import BindSizes, constraints_of
+from relax_mlir.passes.relax.bind_sizes import BindSizes
 from relax_mlir.pipeline import Instrument, Step
+from relax_mlir.size_constraints import constraints_of
 
 __all__ = [
     "ValueCheck",
@@ -103,7 +104,7 @@ def fitting_inputs(module: IRModule) -> list[np.ndarray]:
 
 def _fitting_sizes(module: IRModule) -> dict[str, int]:
     checks = constraints_of(module)
-    types = module.function("main").type.inputs
+    types = module.func_op("main").type.inputs
     dims = [d for t in types for d in tensors.shape_of(t)]
     names = list(dict.fromkeys(n for d in dims for n in shapes.symbols_of(d)))
     steps = [1, 0] if len(names) > 1 else [0]
@@ -129,7 +130,7 @@ def random_inputs(
     known = dict(sizes or {})
     return [
         _draw(rng, parameter.type, known)
-        for parameter in module.function("main").arguments
+        for parameter in module.func_op("main").arguments
     ]
 
 

@@ -52,7 +52,7 @@ def test_a_few_elements_stand_in_the_text(place: IRModule, array: np.ndarray) ->
     op = constant(array, pool, "x")
     again = IRModule.parse(f"func.func @f() {{ {op}\n return }}")
 
-    read = again.function("f").entry_block.operations[0]
+    read = again.func_op("f").entry_block.operations[0]
     assert isinstance(read, ConstantOp)
     for found in (op.array({}), read.array({})):
         assert found.dtype == array.dtype
@@ -71,7 +71,7 @@ def test_any_key_comes_back_from_the_text(place: IRModule, key: str) -> None:
     op = constant(array, pool, key)
     again = IRModule.parse(f"func.func @f() {{ {op}\n return }}")
 
-    read = again.function("f").entry_block.operations[0]
+    read = again.func_op("f").entry_block.operations[0]
     assert isinstance(read, ConstantOp)
     assert op.key == read.key == key
     assert read.array(pool) is array

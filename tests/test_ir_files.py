@@ -24,6 +24,7 @@ def test_every_pass_has_a_file_that_runs_it(name: str) -> None:
         (name, field.name.replace("_", "-"))
         for name, kind in list_passes().items()
         for field in fields(kind)
+        if field.metadata.get("text", True)
     ],
 )
 def test_every_option_is_used_by_a_run_line(name: str, option: str) -> None:

@@ -92,7 +92,7 @@ def test_a_text_may_come_without_its_arrays() -> None:
 def test_what_was_right_is_checked_again_when_it_changes(module: IRModule) -> None:
     checker = Checker()
     checker.check(module)
-    store = module.function("first").entry_block.operations[0].regions[1].blocks[0]
+    store = module.func_op("first").entry_block.operations[0].regions[1].blocks[0]
 
     with module.context:
         name, value = "static_extents", ir.DenseI64ArrayAttr.get([5])
@@ -108,7 +108,7 @@ def test_a_call_is_checked_again_when_its_program_changes(module: IRModule) -> N
     checker = Checker()
     checker.check(module)
 
-    function = module.function("first")
+    function = module.func_op("first")
     with module.context, ir.Location.unknown():
         function.attributes["sym_name"] = ir.StringAttr.get("second")
 
@@ -118,7 +118,7 @@ def test_a_call_is_checked_again_when_its_program_changes(module: IRModule) -> N
 
 def test_scheduled_programs_are_left_alone(module: IRModule) -> None:
     with module.context:
-        program = module.function("first")
+        program = module.func_op("first")
         program.attributes["tir.num_outputs"] = ir.Attribute.parse("7 : i64")
         program.attributes["tir.rule"] = ir.StringAttr.get("Rows")
 
@@ -131,8 +131,8 @@ def test_scheduled_programs_are_left_alone(module: IRModule) -> None:
 
 RELU = """
 func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
-  %0 = "relax.relu"(%x) : (tensor<4xf32>) -> tensor<4xf32>
-  %1 = "relax.relu"(%0) : (tensor<4xf32>) -> tensor<4xf32>
+  %0 = "relax.nn_relu"(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  %1 = "relax.nn_relu"(%0) : (tensor<4xf32>) -> tensor<4xf32>
   return %1 : tensor<4xf32>
 }
 """
@@ -140,14 +140,14 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 def test_every_pass_is_followed_by_the_check(monkeypatch: pytest.MonkeyPatch) -> None:
     def forget_a_size(_: Simplify, module: IRModule) -> None:
-        first = module.function("main").entry_block.operations[0]
+        first = module.func_op("main").entry_block.operations[0]
         first.results[0].set_type(ir.Type.parse("tensor<?xf32>"))
 
     monkeypatch.setattr(Simplify, "run", forget_a_size)
     module = IRModule.parse(RELU)
 
     problem = (
-        r"pass 2 of 2, `relax-simplify`, left an invalid module: .*`relax.relu`: "
+        r"pass 2 of 2, `relax-simplify`, left an invalid module: .*`relax.nn_relu`: "
         r"result 0: expected `tensor<4xf32>`, got `tensor<\?xf32>`"
     )
     with pytest.raises(PassError, match=problem):
@@ -166,7 +166,7 @@ def test_only_a_pass_that_repairs_types_may_start_from_wrong_ones() -> None:
     )
 
     assert "tensor<?xf32>" not in str(opt(module, "relax-infer-shapes"))
-    with pytest.raises(IRError, match=r"^invalid module: .*`relax.relu`"):
+    with pytest.raises(IRError, match=r"^invalid module: .*`relax.nn_relu`"):
         opt(module, "relax-simplify,relax-infer-shapes")
-    with pytest.raises(IRError, match=r"^invalid module: .*`relax.relu`"):
+    with pytest.raises(IRError, match=r"^invalid module: .*`relax.nn_relu`"):
         Verify().run(module)

@@ -1,17 +1,18 @@
 """Smooth activation functions, and piecewise linear stand-ins for them."""
 
-from math import erf, pi, sqrt
-from typing import Literal
+from math import erf, inf, pi, sqrt
 
 import numpy as np
 from mlir import ir
-from mlir.ir import FloatAttr, RankedTensorType, StringAttr
+from mlir.ir import FloatAttr, RankedTensorType
 
 from relax_mlir.dialects.hooks import Case, EdgeCase, OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.elementwise import (
+    ActivationOp,
     FloatUnaryOp,
     computed_wide,
 )
+from relax_mlir.dialects.relax.exponential import log1p
 from relax_mlir.dialects.tir import Builder, Scalar
 
 _SATURATING = EdgeCase((41,), low=-200.0, high=200.0)
@@ -78,52 +79,59 @@ class HardSwishOp(FloatUnaryOp, name="hard_swish", onnx=("HardSwish", 14)):
         return v * (v * (1 / 6) + 0.5).maximum(0).minimum(1)
 
 
-class SiluOp(FloatUnaryOp, name="silu"):
-    """x * sigmoid(alpha * x), also called swish.
+class SiluOp(ActivationOp, name="nn_silu"):
+    """data * sigmoid(data), also called swish.
 
-    Source: Ramachandran et al., Searching for Activation Functions, 2017; ONNX Swish-24.
+    Source: Ramachandran et al., Searching for Activation Functions, 2017.
     """
 
-    alpha: FloatAttr
-
-    cases = (*FloatUnaryOp.cases, _SATURATING, Case((3, 71), alpha=1.7))
-
-    @staticmethod
-    def infer(x: RankedTensorType, alpha: float = 1.0) -> RankedTensorType:
-        return FloatUnaryOp.infer(x)
+    cases = (*ActivationOp.cases, _SATURATING)
 
     @staticmethod
     @computed_wide
-    def reference(x: np.ndarray, alpha: float) -> np.ndarray:
-        return x * (1 / (1 + np.exp(-alpha * x)))
+    def reference(data: np.ndarray) -> np.ndarray:
+        return data * (1 / (1 + np.exp(-data)))
 
     def scalar(self, b: Builder, v: Scalar) -> Scalar:
-        return v * (1.0 / (1.0 + b.math("exp", v * -self.alpha.value)))
+        return v * (1.0 / (1.0 + b.math("exp", -v)))
+
+
+class SoftplusOp(ActivationOp, name="nn_softplus"):
+    """log(1 + e^(beta * data)) / beta, computed so that nothing overflows.
+
+    Attributes:
+        threshold: where beta * data is above it, the result is data.
+    """
+
+    beta: FloatAttr
+    threshold: FloatAttr
+
+    cases = (
+        *ActivationOp.cases,
+        _SATURATING,
+        Case((41,), low=-9.0, high=9.0, beta=2.0, threshold=1.0),
+        EdgeCase((41,), beta=0.5, threshold=inf),
+    )
 
     @staticmethod
-    @onnx_rule("Swish", since=24)
-    def from_onnx(node: OnnxNode) -> ir.Value:
-        return SiluOp(node.input(0), alpha=node.attr("alpha", 1.0)).y
-
-
-class SoftplusOp(FloatUnaryOp, name="softplus", onnx=("Softplus", 1)):
-    """log(1 + e^x), computed so that e^x cannot overflow."""
-
-    cases = (*FloatUnaryOp.cases, _SATURATING)
+    def infer(
+        data: RankedTensorType, beta: float = 1.0, threshold: float = 20.0
+    ) -> RankedTensorType:
+        return ActivationOp.infer(data)
 
     @staticmethod
     @computed_wide
-    def reference(x: np.ndarray) -> np.ndarray:
-        return np.logaddexp(x.dtype.type(0), x)
+    def reference(data: np.ndarray, beta: float, threshold: float) -> np.ndarray:
+        scaled = data * beta
+        soft = np.logaddexp(data.dtype.type(0), scaled) / beta
+        return np.where(scaled > threshold, data, soft)
 
     def scalar(self, b: Builder, v: Scalar) -> Scalar:
-        return v.maximum(0) + _log1p(b, b.math("exp", -b.math("absf", v)))
-
-
-def _log1p(b: Builder, v: Scalar) -> Scalar:
-    """log(1 + v) for 0 <= v <= 1; what rounding 1 + v lost is put back to first order."""
-    total = v + 1.0
-    return b.math("log", total) - ((total - 1.0) - v) / total
+        beta, threshold = self.beta.value, self.threshold.value
+        x = v if beta == 1 else v * beta
+        y = x.maximum(0) + log1p(b, b.math("exp", -b.math("absf", x)))
+        y = y if beta == 1 else y / beta
+        return y if threshold == inf else b.select(x > threshold, v, y)
 
 
 class SoftsignOp(FloatUnaryOp, name="softsign", onnx=("Softsign", 1)):
@@ -159,52 +167,36 @@ class MishOp(FloatUnaryOp, name="mish", onnx=("Mish", 18)):
         return v * (n / (n + 2.0))
 
 
-class GeluOp(FloatUnaryOp, name="gelu"):
-    """x times the probability that a standard normal variable is below x.
+class GeluOp(ActivationOp, name="nn_gelu"):
+    """data times the probability that a standard normal variable is below it.
 
-    Attributes:
-        approximate: ``none``, or ``tanh`` for
-            x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3))).
-
-    Source: Hendrycks and Gimpel, Gaussian Error Linear Units, 2016; ONNX Gelu-20.
+    Source: Hendrycks and Gimpel, Gaussian Error Linear Units, 2016.
     """
-
-    approximate: StringAttr
-
-    cases = (
-        *FloatUnaryOp.cases,
-        *(
-            Case(shape, low=-4.0, high=4.0, approximate="tanh")
-            for shape in ((), (0, 4), (3, 71), (11, "float16"), (11, "bfloat16"))
-        ),
-        EdgeCase((41,), approximate="tanh"),
-    )
-
-    @staticmethod
-    def infer(
-        x: RankedTensorType, approximate: Literal["none", "tanh"] = "none"
-    ) -> RankedTensorType:
-        if approximate not in ("none", "tanh"):
-            raise ValueError(
-                f"bad approximate: expected none or tanh, got {approximate!r}"
-            )
-        return FloatUnaryOp.infer(x)
 
     @staticmethod
     @computed_wide
-    def reference(x: np.ndarray, approximate: str) -> np.ndarray:
-        if approximate == "tanh":
-            return 0.5 * x * (1 + np.tanh(sqrt(2 / pi) * (x + 0.044715 * x**3)))
-        flat = [erf(v / sqrt(2)) for v in x.astype(np.float64).reshape(-1)]
-        return 0.5 * x * (1 + np.array(flat).reshape(x.shape))
+    def reference(data: np.ndarray) -> np.ndarray:
+        flat = [erf(v / sqrt(2)) for v in data.astype(np.float64).reshape(-1)]
+        return 0.5 * data * (1 + np.array(flat).reshape(data.shape))
 
     def scalar(self, b: Builder, v: Scalar) -> Scalar:
-        if self.approximate.value == "tanh":
-            inner = v * (v * v * (0.044715 * sqrt(2 / pi)) + sqrt(2 / pi))
-            return v * 0.5 * (b.math("tanh", inner) + 1.0)
         return v * 0.5 * (b.math("erf", v * sqrt(0.5)) + 1.0)
 
+
+class GeluTanhOp(ActivationOp, name="nn_gelu_tanh"):
+    """data/2 * (1 + tanh(sqrt(2/pi) * (data + 0.044715 data^3))), nearly ``nn.gelu``.
+
+    Source: Hendrycks and Gimpel, Gaussian Error Linear Units, 2016.
+    """
+
+    cases = (*ActivationOp.cases, Case((3, 71), low=-4.0, high=4.0))
+
     @staticmethod
-    @onnx_rule("Gelu", since=20)
-    def from_onnx(node: OnnxNode) -> ir.Value:
-        return GeluOp(node.input(0), approximate=node.attr("approximate", "none")).y
+    @computed_wide
+    def reference(data: np.ndarray) -> np.ndarray:
+        inner = sqrt(2 / pi) * (data + 0.044715 * data**3)
+        return 0.5 * data * (1 + np.tanh(inner))
+
+    def scalar(self, b: Builder, v: Scalar) -> Scalar:
+        inner = v * (v * v * (0.044715 * sqrt(2 / pi)) + sqrt(2 / pi))
+        return v * 0.5 * (b.math("tanh", inner) + 1.0)

@@ -1,10 +1,12 @@
 """Arithmetic on one element, or on a pair of them."""
 
 import numpy as np
-from mlir import ir
-from mlir.ir import BoolAttr, FloatAttr, RankedTensorType
+from mlir.ir import FloatAttr, RankedTensorType
 
-from relax_mlir.dialects.hooks import Case, EdgeCase, OnnxNode, onnx_rule
+from relax_mlir.dialects import shapes, tensors
+from relax_mlir.dialects.ext import Operand, Result
+from relax_mlir.dialects.hooks import Case, EdgeCase
+from relax_mlir.dialects.relax.core import Relax
 from relax_mlir.dialects.relax.elementwise import (
     BinaryOp,
     FloatUnaryOp,
@@ -13,7 +15,7 @@ from relax_mlir.dialects.relax.elementwise import (
     computed_wide,
     require,
 )
-from relax_mlir.dialects.tir import Builder, Scalar
+from relax_mlir.dialects.tir import Buffer, Builder, Scalar
 
 _INTEGERS = (
     Case((9, "int8"), low=-128, high=127),
@@ -78,68 +80,92 @@ class ReciprocalOp(FloatUnaryOp, name="reciprocal", onnx=("Reciprocal", 6)):
         return 1.0 / v
 
 
-class CeilOp(MathOp, name="ceil", onnx=("Ceil", 6)):
+class RoundingOp(MathOp):
+    """Base of the ways to an integer nearby; integers stay as they are."""
+
+    cases = (*MathOp.cases, Case((9, "int8"), low=-128, high=127))
+
+    @staticmethod
+    def infer(x: RankedTensorType) -> RankedTensorType:
+        return UnaryOp.infer(x)
+
+    def scalar(self, b: Builder, v: Scalar) -> Scalar:
+        return super().scalar(b, v) if v.dtype.is_float else v
+
+
+class CeilOp(RoundingOp, name="ceil", onnx=("Ceil", 6)):
     """The least integer that is not below x."""
 
     reference = staticmethod(computed_wide(np.ceil))
 
 
-class FloorOp(MathOp, name="floor", onnx=("Floor", 6)):
+class FloorOp(RoundingOp, name="floor", onnx=("Floor", 6)):
     """The greatest integer that is not above x."""
 
     reference = staticmethod(computed_wide(np.floor))
 
 
-class RoundOp(MathOp, name="round", onnx=("Round", 11)):
+class RoundOp(RoundingOp, name="round", onnx=("Round", 11)):
     """The nearest integer; of two, the even one."""
 
     reference = staticmethod(computed_wide(np.rint))
     function = "roundeven"
 
 
-def _limited(*operand: int | str, low: float, high: float) -> Case:
-    """A case of clip, whose limits have the names of a case's own range."""
-    case = EdgeCase(operand, low=-9, high=9)
-    case.attrs = {"low": low, "high": high}
-    return case
+class TruncOp(RoundingOp, name="trunc"):
+    """The nearest integer towards 0."""
+
+    reference = staticmethod(computed_wide(np.trunc))
+
+
+class SquareOp(UnaryOp, name="square"):
+    """x * x; integers wrap around."""
+
+    cases = (*UnaryOp.cases, *_INTEGERS)
+    reference = staticmethod(computed_wide(np.square))
+
+    def scalar(self, b: Builder, v: Scalar) -> Scalar:
+        return v * v
 
 
 class ClipOp(UnaryOp, name="clip"):
-    """x limited to [low, high], or high where low is above it; NaN stays NaN.
+    """x limited to [min, max], or max where min is above it; NaN stays NaN.
 
     Attributes:
-        low, high: the limits; infinities where there is none.
+        min, max: the limits; infinities where there is none. Integers are compared with
+            what truncation leaves of them.
     """
 
-    low: FloatAttr
-    high: FloatAttr
+    argument_attributes = ("min", "max")
+
+    min: FloatAttr
+    max: FloatAttr
 
     cases = (
-        _limited(low=-1.0, high=2.0),
-        _limited(71, low=-1.5, high=2.5),
-        _limited(5, 3, low=-np.inf, high=0.1),
-        _limited(0, 3, low=0.0, high=6.0),
-        _limited(9, low=2.0, high=-2.0),
-        _limited(9, "float16", low=0.0, high=6.0),
-        _limited(9, "int32", low=-4.0, high=np.inf),
-        _limited(9, "uint8", low=-4.0, high=3.0),
+        EdgeCase((), low=-9, high=9, min=-1.0, max=2.0),
+        EdgeCase((71,), low=-9, high=9, min=-1.5, max=2.5),
+        EdgeCase((5, 3), low=-9, high=9, min=-np.inf, max=0.1),
+        EdgeCase((0, 3), min=0.0, max=6.0),
+        EdgeCase((9,), low=-9, high=9, min=2.0, max=-2.0),
+        EdgeCase((9, "float16"), low=-9, high=9, min=0.0, max=6.0),
+        EdgeCase((9, "int32"), low=-9, high=9, min=-4.0, max=np.inf),
+        EdgeCase((9, "int32"), low=-9, high=9, min=1.5, max=3.5),
+        EdgeCase((9, "uint8"), low=-9, high=9, min=-4.0, max=3.0),
     )
 
     @staticmethod
-    def infer(
-        x: RankedTensorType, low: float = -np.inf, high: float = np.inf
-    ) -> RankedTensorType:
+    def infer(x: RankedTensorType, min: float, max: float) -> RankedTensorType:
         require("fiu", x)
         return x
 
     @staticmethod
     @computed_wide
-    def reference(x: np.ndarray, low: float, high: float) -> np.ndarray:
-        least, most = (x.dtype.type(_limit(v, x.dtype)) for v in (low, high))
+    def reference(x: np.ndarray, min: float, max: float) -> np.ndarray:
+        least, most = (x.dtype.type(_limit(v, x.dtype)) for v in (min, max))
         return np.minimum(np.maximum(x, least), most)
 
     def scalar(self, b: Builder, v: Scalar) -> Scalar:
-        limits = (self.low.value, self.high.value)
+        limits = (self.min.value, self.max.value)
         low, high = (b.constant(_limit(x, v.dtype.numpy), v.dtype) for x in limits)
         v = b.select(v < low, low, v)
         return b.select(v > high, high, v)
@@ -154,7 +180,7 @@ def _limit(value: float, type_: np.dtype) -> float:
 
 
 class AddOp(BinaryOp, name="add", onnx=("Add", 7)):
-    """x + y; integers wrap around."""
+    """x1 + x2; integers wrap around."""
 
     reference = staticmethod(computed_wide(np.add))
 
@@ -163,7 +189,7 @@ class AddOp(BinaryOp, name="add", onnx=("Add", 7)):
 
 
 class SubtractOp(BinaryOp, name="subtract", onnx=("Sub", 7)):
-    """x - y; integers wrap around."""
+    """x1 - x2; integers wrap around."""
 
     reference = staticmethod(computed_wide(np.subtract))
 
@@ -172,7 +198,7 @@ class SubtractOp(BinaryOp, name="subtract", onnx=("Sub", 7)):
 
 
 class MultiplyOp(BinaryOp, name="multiply", onnx=("Mul", 7)):
-    """x * y; integers wrap around."""
+    """x1 * x2; integers wrap around."""
 
     reference = staticmethod(computed_wide(np.multiply))
 
@@ -181,71 +207,71 @@ class MultiplyOp(BinaryOp, name="multiply", onnx=("Mul", 7)):
 
 
 class DivideOp(BinaryOp, name="divide", onnx=("Div", 7)):
-    """x / y; integers truncate, and x / 0 is 0 there."""
+    """x1 / x2; integers truncate, and x1 / 0 is 0 there."""
 
     cases = (*BinaryOp.cases, *_DIVISORS)
 
     @staticmethod
     @computed_wide
-    def reference(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        if not np.issubdtype(x.dtype, np.integer):
-            return x / y
-        quotient = x // y
-        inexact = (quotient * y != x) & ((x < 0) != (y < 0))
-        return np.where(y == 0, 0, quotient + inexact)
+    def reference(x1: np.ndarray, x2: np.ndarray) -> np.ndarray:
+        if not np.issubdtype(x1.dtype, np.integer):
+            return x1 / x2
+        quotient = x1 // x2
+        inexact = (quotient * x2 != x1) & ((x1 < 0) != (x2 < 0))
+        return np.where(x2 == 0, 0, quotient + inexact)
 
     def scalar(self, b: Builder, u: Scalar, v: Scalar) -> Scalar:
         return u / v
 
 
-class ModOp(BinaryOp, name="mod"):
-    """The remainder of x / y; 0 for integers over 0.
+class FloorDivideOp(BinaryOp, name="floor_divide"):
+    """x1 / x2 rounded down; x1 / 0 is 0 for integers."""
 
-    Attributes:
-        fmod: whether the quotient is truncated, so that the remainder has the sign of x,
-            as in C; else it is rounded down, and the remainder has the sign of y.
-    Source: ONNX Mod-28.
-    """
-
-    fmod: BoolAttr
-
-    cases = (
-        *BinaryOp.cases,
-        *_DIVISORS,
-        Case((61, "int32"), (61, "int32"), low=-3, high=3, fmod=True),
-        Case((61, "uint8"), (61, "uint8"), high=7, fmod=True),
-        Case((2, 3), (3,), fmod=True),
-        Case((9, "float16"), (9, "float16"), fmod=True),
-        EdgeCase((83,), (83,), fmod=True),
-    )
-
-    @staticmethod
-    def infer(
-        x: RankedTensorType, y: RankedTensorType, fmod: bool = False
-    ) -> RankedTensorType:
-        return BinaryOp.infer(x, y)
+    cases = (*BinaryOp.cases, *_DIVISORS)
 
     @staticmethod
     @computed_wide
-    def reference(x: np.ndarray, y: np.ndarray, fmod: bool) -> np.ndarray:
-        return np.fmod(x, y) if fmod else np.mod(x, y)
+    def reference(x1: np.ndarray, x2: np.ndarray) -> np.ndarray:
+        if not np.issubdtype(x1.dtype, np.integer):
+            return np.floor(x1 / x2)
+        return np.where(x2 == 0, 0, x1 // x2)
+
+    def scalar(self, b: Builder, u: Scalar, v: Scalar) -> Scalar:
+        quotient = u / v
+        if u.dtype.is_float:
+            return b.math("floor", quotient)
+        if u.dtype.kind == "u":
+            return quotient
+        is_above = (u % v).not_equal(0) & ((u < 0) ^ (v < 0))
+        return b.select(is_above, quotient - 1, quotient)
+
+
+class ModOp(BinaryOp, name="mod"):
+    """The remainder of x1 / x2 with the sign of x1, as in C; 0 for integers over 0."""
+
+    cases = (*BinaryOp.cases, *_DIVISORS)
+    reference = staticmethod(computed_wide(np.fmod))
+
+    def scalar(self, b: Builder, u: Scalar, v: Scalar) -> Scalar:
+        return u % v
+
+
+class FloorModOp(BinaryOp, name="floor_mod"):
+    """The remainder of x1 / x2 rounded down, with the sign of x2; 0 for integers over 0."""
+
+    cases = (*BinaryOp.cases, *_DIVISORS)
+    reference = staticmethod(computed_wide(np.mod))
 
     def scalar(self, b: Builder, u: Scalar, v: Scalar) -> Scalar:
         rest = u % v
-        if self.fmod.value or u.dtype.kind == "u":
+        if u.dtype.kind == "u":
             return rest
         differ = (rest < 0) ^ (v < 0)
         return b.select(rest.not_equal(0) & differ, rest + v, rest)
 
-    @staticmethod
-    @onnx_rule("Mod", since=10)
-    def from_onnx(node: OnnxNode) -> ir.Value:
-        fmod = bool(node.attr("fmod", 0))
-        return ModOp(node.input(0), node.input(1), fmod=fmod).z
-
 
 class MaximumOp(BinaryOp, name="maximum"):
-    """The larger of x and y; NaN if either is."""
+    """The larger of x1 and x2; NaN if either is."""
 
     reference = staticmethod(computed_wide(np.maximum))
 
@@ -254,9 +280,51 @@ class MaximumOp(BinaryOp, name="maximum"):
 
 
 class MinimumOp(BinaryOp, name="minimum"):
-    """The smaller of x and y; NaN if either is."""
+    """The smaller of x1 and x2; NaN if either is."""
 
     reference = staticmethod(computed_wide(np.minimum))
 
     def scalar(self, b: Builder, u: Scalar, v: Scalar) -> Scalar:
         return u.minimum(v)
+
+
+class EwiseFmaOp(Relax.Operation, name="ewise_fma"):
+    """x1 * x2 + x3, element by element; integers wrap around.
+
+    Shapes:
+        x1, x2, x3, y: one shape, same element type, a number.
+    """
+
+    x1: Operand[RankedTensorType]
+    x2: Operand[RankedTensorType]
+    x3: Operand[RankedTensorType]
+    y: Result[RankedTensorType]
+
+    cases = tuple(
+        Case(shape, shape, shape)
+        for shape in ((), (3, 71), (0, 4), (9, "float16"), (9, "float64"), (9, "int32"))
+    )
+
+    @staticmethod
+    def infer(
+        x1: RankedTensorType, x2: RankedTensorType, x3: RankedTensorType
+    ) -> RankedTensorType:
+        ranks = {operand.rank for operand in (x1, x2, x3)}
+        if len(ranks) > 1:
+            raise ValueError(f"operands must have one rank, got {sorted(ranks)}")
+        sizes = zip(*map(tensors.shape_of, (x1, x2, x3)), strict=True)
+        shape = [shapes.unify(shapes.unify(a, b), c) for a, b, c in sizes]
+        return tensors.tensor_type(shape, require("fiu", x1, x2, x3))
+
+    @staticmethod
+    @computed_wide
+    def reference(x1: np.ndarray, x2: np.ndarray, x3: np.ndarray) -> np.ndarray:
+        return x1 * x2 + x3
+
+    def legalize(self, b: Builder) -> Buffer:
+        out = b.results[0][1]
+
+        def element(u: Scalar, v: Scalar, w: Scalar) -> Scalar:
+            return b.cast(b.wide(u) * b.wide(v) + b.wide(w), out)
+
+        return b.map(element, *b.inputs, dtype=out, name="ewise_fma")

@@ -1,13 +1,10 @@
 """Operations on the bits of integers, and on truth values."""
 
-from typing import Literal
-
 import numpy as np
-from mlir import ir
-from mlir.ir import RankedTensorType, StringAttr
+from mlir.ir import RankedTensorType
 
 from relax_mlir.dialects import tensors
-from relax_mlir.dialects.hooks import Case, OnnxNode, onnx_rule
+from relax_mlir.dialects.hooks import Case
 from relax_mlir.dialects.relax.elementwise import (
     BinaryOp,
     UnaryOp,
@@ -18,11 +15,11 @@ from relax_mlir.dialects.tir import Builder, Scalar
 
 
 class BitwiseOp(BinaryOp):
-    """Base of the functions of the bits of two integers.
+    """Base of the functions of the bits of two integers, or of two truth values.
 
     Shapes:
-        x, y: any two shapes that broadcast, same integer element type. z: their common
-        shape and type.
+        x1, x2: any two shapes that broadcast, same element type, integers or bool.
+        z: their common shape and type.
     """
 
     cases = (
@@ -32,15 +29,16 @@ class BitwiseOp(BinaryOp):
         Case((75, "int8"), (75, "int8"), low=-128, high=127),
         Case((75, "uint16"), (75, "uint16"), high=65535),
         Case((9, "uint64"), (9, "uint64"), high=2**62),
+        Case((3, 71, "bool"), (71, "bool")),
     )
 
     @staticmethod
-    def infer(x: RankedTensorType, y: RankedTensorType) -> RankedTensorType:
-        return tensors.tensor_type(common_shape(x, y), require("iu", x, y))
+    def infer(x1: RankedTensorType, x2: RankedTensorType) -> RankedTensorType:
+        return tensors.tensor_type(common_shape(x1, x2), require("iub", x1, x2))
 
 
 class BitwiseAndOp(BitwiseOp, name="bitwise_and", onnx=("BitwiseAnd", 18)):
-    """The bits that are set in both x and y."""
+    """The bits that are set in both x1 and x2."""
 
     reference = staticmethod(np.bitwise_and)
 
@@ -49,7 +47,7 @@ class BitwiseAndOp(BitwiseOp, name="bitwise_and", onnx=("BitwiseAnd", 18)):
 
 
 class BitwiseOrOp(BitwiseOp, name="bitwise_or", onnx=("BitwiseOr", 18)):
-    """The bits that are set in x or y."""
+    """The bits that are set in x1 or x2."""
 
     reference = staticmethod(np.bitwise_or)
 
@@ -58,7 +56,7 @@ class BitwiseOrOp(BitwiseOp, name="bitwise_or", onnx=("BitwiseOr", 18)):
 
 
 class BitwiseXorOp(BitwiseOp, name="bitwise_xor", onnx=("BitwiseXor", 18)):
-    """The bits that are set in one of x and y."""
+    """The bits that are set in one of x1 and x2."""
 
     reference = staticmethod(np.bitwise_xor)
 
@@ -66,63 +64,64 @@ class BitwiseXorOp(BitwiseOp, name="bitwise_xor", onnx=("BitwiseXor", 18)):
         return u ^ v
 
 
-class BitShiftOp(BitwiseOp, name="bit_shift"):
-    """The bits of x moved by y places; signed integers stay negative to the right.
+class ShiftOp(BinaryOp):
+    """Base of the shifts: the bits of x1 moved by x2 places.
 
-    A negative distance, or one of the width and more, leaves copies of the sign to the
-    right and zeros to the left.
-
-    Attributes:
-        direction: ``left`` or ``right``.
+    Shapes:
+        x1, x2: any two shapes that broadcast, same integer element type. z: their common
+        shape and type.
     Source: ONNX BitShift-28.
     """
 
-    direction: StringAttr
-
-    cases = tuple(
-        Case(*shapes, low=low, high=9, direction=direction)
-        for direction in ("left", "right")
-        for low, *shapes in (
-            (0, ("uint32",), ("uint32",)),
-            (0, (5, 1, "uint8"), (3, "uint8")),
-            (0, (75, "uint64"), (75, "uint64")),
-            (-9, (75, "int8"), (75, "int8")),
-            (-9, (75, "int32"), (75, "int32")),
-        )
+    cases = (
+        Case(("uint32",), ("uint32",), low=0, high=9),
+        Case((5, 1, "uint8"), (3, "uint8"), low=0, high=9),
+        Case((75, "uint64"), (75, "uint64"), low=0, high=9),
+        Case((75, "int8"), (75, "int8"), low=-9, high=9),
+        Case((75, "int32"), (75, "int32"), low=-9, high=9),
     )
 
     @staticmethod
-    def infer(
-        x: RankedTensorType, y: RankedTensorType, direction: Literal["left", "right"]
-    ) -> RankedTensorType:
-        if direction not in ("left", "right"):
-            raise ValueError(
-                f"bad direction: expected left or right, got {direction!r}"
-            )
-        return BitwiseOp.infer(x, y)
+    def infer(x1: RankedTensorType, x2: RankedTensorType) -> RankedTensorType:
+        return tensors.tensor_type(common_shape(x1, x2), require("iu", x1, x2))
+
+
+def _distance(x1: np.ndarray, x2: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where the bits stay within the width, and how far they move there."""
+    is_short = (x2 >= 0) & (x2 < np.iinfo(x1.dtype).bits)
+    return is_short, np.where(is_short, x2, 0).astype(x1.dtype)
+
+
+class LeftShiftOp(ShiftOp, name="left_shift"):
+    """x1 times 2 to the power of x2; a negative distance, or a wide one, leaves 0."""
 
     @staticmethod
-    def reference(x: np.ndarray, y: np.ndarray, direction: str) -> np.ndarray:
-        bits = np.iinfo(x.dtype).bits
-        is_short = (y >= 0) & (y < bits)
-        distance = np.where(is_short, y, 0).astype(x.dtype)
-        if direction == "left":
-            return np.where(is_short, x << distance, 0).astype(x.dtype)
-        beyond = np.where(x < 0, -1, 0)
-        return np.where(is_short, x >> distance, beyond).astype(x.dtype)
+    def reference(x1: np.ndarray, x2: np.ndarray) -> np.ndarray:
+        is_short, distance = _distance(x1, x2)
+        return np.where(is_short, x1 << distance, 0).astype(x1.dtype)
 
     def scalar(self, b: Builder, u: Scalar, v: Scalar) -> Scalar:
-        return u << v if self.direction.value == "left" else u >> v
+        return u << v
+
+
+class RightShiftOp(ShiftOp, name="right_shift"):
+    """x1 by 2 to the power of x2, rounded down.
+
+    A negative distance, or one of the width and more, leaves copies of the sign.
+    """
 
     @staticmethod
-    @onnx_rule("BitShift", since=11)
-    def from_onnx(node: OnnxNode) -> ir.Value:
-        direction = node.attr("direction").lower()
-        return BitShiftOp(node.input(0), node.input(1), direction=direction).z
+    def reference(x1: np.ndarray, x2: np.ndarray) -> np.ndarray:
+        is_short, distance = _distance(x1, x2)
+        beyond = np.where(x1 < 0, -1, 0)
+        return np.where(is_short, x1 >> distance, beyond).astype(x1.dtype)
+
+    def scalar(self, b: Builder, u: Scalar, v: Scalar) -> Scalar:
+        return u >> v
 
 
 class BitwiseNotOp(UnaryOp, name="bitwise_not", onnx=("BitwiseNot", 18)):
-    """Every bit of an integer turned around."""
+    """Every bit of an integer turned around, or a truth value."""
 
     cases = (
         Case(("int32",)),
@@ -130,12 +129,13 @@ class BitwiseNotOp(UnaryOp, name="bitwise_not", onnx=("BitwiseNot", 18)):
         Case((75, "int8"), low=-128, high=127),
         Case((9, "int64"), low=-9, high=9),
         Case((9, "uint16"), high=65535),
+        Case((9, "bool")),
     )
     reference = staticmethod(np.bitwise_not)
 
     @staticmethod
     def infer(x: RankedTensorType) -> RankedTensorType:
-        require("iu", x)
+        require("iub", x)
         return x
 
     def scalar(self, b: Builder, v: Scalar) -> Scalar:
@@ -146,7 +146,7 @@ class LogicalOp(BinaryOp):
     """Base of the functions of two truth values.
 
     Shapes:
-        x, y: any two shapes that broadcast, bool. z: their common shape, bool.
+        x1, x2: any two shapes that broadcast, bool. z: their common shape, bool.
     """
 
     cases = (
@@ -158,12 +158,12 @@ class LogicalOp(BinaryOp):
     )
 
     @staticmethod
-    def infer(x: RankedTensorType, y: RankedTensorType) -> RankedTensorType:
-        return tensors.tensor_type(common_shape(x, y), require("b", x, y))
+    def infer(x1: RankedTensorType, x2: RankedTensorType) -> RankedTensorType:
+        return tensors.tensor_type(common_shape(x1, x2), require("b", x1, x2))
 
 
 class LogicalAndOp(LogicalOp, name="logical_and", onnx=("And", 7)):
-    """Whether both x and y are true."""
+    """Whether both x1 and x2 are true."""
 
     reference = staticmethod(np.logical_and)
 
@@ -172,7 +172,7 @@ class LogicalAndOp(LogicalOp, name="logical_and", onnx=("And", 7)):
 
 
 class LogicalOrOp(LogicalOp, name="logical_or", onnx=("Or", 7)):
-    """Whether x or y is true."""
+    """Whether x1 or x2 is true."""
 
     reference = staticmethod(np.logical_or)
 
@@ -181,7 +181,7 @@ class LogicalOrOp(LogicalOp, name="logical_or", onnx=("Or", 7)):
 
 
 class LogicalXorOp(LogicalOp, name="logical_xor", onnx=("Xor", 7)):
-    """Whether one of x and y is true."""
+    """Whether one of x1 and x2 is true."""
 
     reference = staticmethod(np.logical_xor)
 

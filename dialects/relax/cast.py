@@ -1,6 +1,7 @@
 """Conversion of element types."""
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 from mlir import ir
@@ -10,6 +11,7 @@ from relax_mlir.dialects import dtypes, tensors
 from relax_mlir.dialects.dtypes import DType
 from relax_mlir.dialects.ext import Operand, Result
 from relax_mlir.dialects.hooks import Case, EdgeCase, OnnxNode, onnx_rule
+from relax_mlir.dialects.relax.arguments import element_type
 from relax_mlir.dialects.relax.core import Relax
 from relax_mlir.dialects.relax.elementwise import widened
 from relax_mlir.dialects.tir import Buffer, Builder
@@ -40,7 +42,7 @@ def _pairs() -> Iterator[Case]:
             yield Case((19, source), low=low, high=100, dtype=dtypes.dtype(target))
 
 
-class CastOp(Relax.Operation, name="cast"):
+class AstypeOp(Relax.Operation, name="astype"):
     """The same numbers in another element type.
 
     A float is rounded to a narrower one, to nearest, ties to even. To an integer it is
@@ -88,6 +90,16 @@ class CastOp(Relax.Operation, name="cast"):
         with np.errstate(all="ignore"):
             return np.asarray(x).astype(dtype.numpy)
 
+    @staticmethod
+    def normalize_arguments(**attrs: Any) -> dict[str, Any]:  # Any: see the base
+        if "dtype" in attrs:
+            attrs["dtype"] = element_type(attrs["dtype"])
+        return attrs
+
+    @classmethod
+    def program_name(cls) -> str:
+        return "cast"
+
     def legalize(self, b: Builder) -> Buffer:
         out = tensors.dtype_of(self.y)
         return b.map(lambda v: b.cast(v, out), self.x, dtype=out, name="cast")
@@ -95,12 +107,12 @@ class CastOp(Relax.Operation, name="cast"):
     @staticmethod
     @onnx_rule("Cast", since=6)
     def from_onnx(node: OnnxNode) -> ir.Value:
-        return CastOp(node.input(0), dtype=_onnx_type(node.attr("to"))).y
+        return AstypeOp(node.input(0), dtype=_onnx_type(node.attr("to"))).y
 
     @staticmethod
     @onnx_rule("CastLike", since=15)
     def from_onnx_like(node: OnnxNode) -> ir.Value:
-        return CastOp(node.input(0), dtype=tensors.dtype_of(node.input(1))).y
+        return AstypeOp(node.input(0), dtype=tensors.dtype_of(node.input(1))).y
 
 
 class BitcastOp(Relax.Operation, name="bitcast"):

@@ -56,10 +56,19 @@ class Channels:
         kernel: Sequence[Dim],
         body: "Callable[[Point], Scalar]",
         name: str,
+        order: Sequence[int],
     ) -> Buffer:
-        """The result whose elements are sums of ``body`` over channels and taps."""
+        """The result whose elements are sums of ``body`` over channels and taps.
+
+        Args:
+            b: writes it.
+            kernel: the extents of the taps.
+            body: one product.
+            name: of the block.
+            order: which of batch, channel and spatial axes every axis of the result is.
+        """
         shape, dtype = b.results[0]
-        n, channels, *sizes = shape
+        n, channels, *sizes = (shape[order.index(i)] for i in range(len(shape)))
         own = (self.groups, self.outputs) if self.is_grouped else (channels,)
         inner = () if self.is_depthwise else (self.inputs,)
         split = 1 + len(own) + len(sizes)
@@ -70,11 +79,9 @@ class Channels:
             return body(self._point(b, axes[0], written, spatial, read, taps))
 
         def place(*axes: Index) -> "tuple[Index | int, ...]":
-            return (
-                axes[0],
-                self._written(b, axes[1 : 1 + len(own)]),
-                *axes[1 + len(own) :],
-            )
+            written = self._written(b, axes[1 : 1 + len(own)])
+            point = (axes[0], written, *axes[1 + len(own) :])
+            return tuple(point[i] for i in order)
 
         return b.reduce_over(
             "add",

@@ -1,13 +1,12 @@
 """Comparisons, tests, and the choice by their outcome."""
 
 import numpy as np
-from mlir import ir
-from mlir.ir import BoolAttr, RankedTensorType
+from mlir.ir import RankedTensorType
 
 from relax_mlir.dialects import tensors
 from relax_mlir.dialects.dtypes import dtype
 from relax_mlir.dialects.ext import Operand, Result
-from relax_mlir.dialects.hooks import Case, EdgeCase, OnnxNode, onnx_rule
+from relax_mlir.dialects.hooks import Case, EdgeCase
 from relax_mlir.dialects.relax.core import Relax
 from relax_mlir.dialects.relax.elementwise import (
     BinaryOp,
@@ -38,16 +37,16 @@ class CompareOp(BinaryOp):
     """Base of the comparisons; a comparison with NaN is false, but for *not equal*.
 
     Shapes:
-        x, y: any two shapes that broadcast, same element type, a number.
+        x1, x2: any two shapes that broadcast, same element type, a number.
         z: their common shape, bool.
     """
 
     cases = _CASES
 
     @staticmethod
-    def infer(x: RankedTensorType, y: RankedTensorType) -> RankedTensorType:
-        require("fiu", x, y)
-        return tensors.tensor_type(common_shape(x, y), _BOOL)
+    def infer(x1: RankedTensorType, x2: RankedTensorType) -> RankedTensorType:
+        require("fiu", x1, x2)
+        return tensors.tensor_type(common_shape(x1, x2), _BOOL)
 
 
 class EqualityOp(CompareOp):
@@ -56,13 +55,13 @@ class EqualityOp(CompareOp):
     cases = (*_CASES, Case((3, 71, "bool"), (71, "bool")))
 
     @staticmethod
-    def infer(x: RankedTensorType, y: RankedTensorType) -> RankedTensorType:
-        require("fiub", x, y)
-        return tensors.tensor_type(common_shape(x, y), _BOOL)
+    def infer(x1: RankedTensorType, x2: RankedTensorType) -> RankedTensorType:
+        require("fiub", x1, x2)
+        return tensors.tensor_type(common_shape(x1, x2), _BOOL)
 
 
 class EqualOp(EqualityOp, name="equal", onnx=("Equal", 7)):
-    """Whether x is y; zeros of both signs are equal, NaN equals nothing."""
+    """Whether x1 is x2; zeros of both signs are equal, NaN equals nothing."""
 
     reference = staticmethod(np.equal)
 
@@ -71,7 +70,7 @@ class EqualOp(EqualityOp, name="equal", onnx=("Equal", 7)):
 
 
 class NotEqualOp(EqualityOp, name="not_equal"):
-    """Whether x is not y; NaN differs from everything."""
+    """Whether x1 is not x2; NaN differs from everything."""
 
     reference = staticmethod(np.not_equal)
 
@@ -80,7 +79,7 @@ class NotEqualOp(EqualityOp, name="not_equal"):
 
 
 class LessOp(CompareOp, name="less", onnx=("Less", 7)):
-    """Whether x is below y."""
+    """Whether x1 is below x2."""
 
     reference = staticmethod(np.less)
 
@@ -89,7 +88,7 @@ class LessOp(CompareOp, name="less", onnx=("Less", 7)):
 
 
 class LessEqualOp(CompareOp, name="less_equal", onnx=("LessOrEqual", 12)):
-    """Whether x is y or below."""
+    """Whether x1 is x2 or below."""
 
     reference = staticmethod(np.less_equal)
 
@@ -98,7 +97,7 @@ class LessEqualOp(CompareOp, name="less_equal", onnx=("LessOrEqual", 12)):
 
 
 class GreaterOp(CompareOp, name="greater", onnx=("Greater", 7)):
-    """Whether x is above y."""
+    """Whether x1 is above x2."""
 
     reference = staticmethod(np.greater)
 
@@ -107,7 +106,7 @@ class GreaterOp(CompareOp, name="greater", onnx=("Greater", 7)):
 
 
 class GreaterEqualOp(CompareOp, name="greater_equal", onnx=("GreaterOrEqual", 12)):
-    """Whether x is y or above."""
+    """Whether x1 is x2 or above."""
 
     reference = staticmethod(np.greater_equal)
 
@@ -116,26 +115,26 @@ class GreaterEqualOp(CompareOp, name="greater_equal", onnx=("GreaterOrEqual", 12
 
 
 class FloatTestOp(UnaryOp):
-    """Base of the tests of floats.
+    """Base of the tests of floats; integers are finite.
 
     Shapes:
-        x: any shape, a float element type. y: the same shape, bool.
+        x: any shape, a number. y: the same shape, bool.
     """
 
     cases = (
         EdgeCase(()),
         EdgeCase((0, 4)),
         EdgeCase((3, 71)),
-        *(EdgeCase((41, t)) for t in ("float64", "float16", "bfloat16")),
+        *(EdgeCase((41, t)) for t in ("float64", "float16", "bfloat16", "int32")),
     )
 
     @staticmethod
     def infer(x: RankedTensorType) -> RankedTensorType:
-        require("f", x)
+        require("fiu", x)
         return tensors.tensor_type(tensors.shape_of(x), _BOOL)
 
 
-class IsNanOp(FloatTestOp, name="is_nan", onnx=("IsNaN", 9)):
+class IsnanOp(FloatTestOp, name="isnan", onnx=("IsNaN", 9)):
     """Whether x is not a number."""
 
     reference = staticmethod(np.isnan)
@@ -144,62 +143,39 @@ class IsNanOp(FloatTestOp, name="is_nan", onnx=("IsNaN", 9)):
         return v.not_equal(v)
 
 
-class IsInfOp(FloatTestOp, name="is_inf"):
-    """Whether x is infinite.
+class IsinfOp(FloatTestOp, name="isinf"):
+    """Whether x is infinite."""
 
-    Attributes:
-        detect_negative, detect_positive: which infinities count.
-    """
-
-    detect_negative: BoolAttr
-    detect_positive: BoolAttr
-
-    cases = (
-        *FloatTestOp.cases,
-        EdgeCase((41,), detect_negative=False),
-        EdgeCase((41,), detect_positive=False),
-        EdgeCase((41,), detect_negative=False, detect_positive=False),
-    )
-
-    @staticmethod
-    def infer(
-        x: RankedTensorType, detect_negative: bool = True, detect_positive: bool = True
-    ) -> RankedTensorType:
-        return FloatTestOp.infer(x)
-
-    @staticmethod
-    def reference(
-        x: np.ndarray, detect_negative: bool, detect_positive: bool
-    ) -> np.ndarray:
-        is_counted = np.where(np.signbit(x), detect_negative, detect_positive)
-        return np.isinf(x) & is_counted
+    reference = staticmethod(np.isinf)
 
     def scalar(self, b: Builder, v: Scalar) -> Scalar:
-        found = b.constant(0, _BOOL)
-        if self.detect_negative.value:
-            found = found | v.equal(-np.inf)
-        if self.detect_positive.value:
-            found = found | v.equal(np.inf)
-        return found
+        if v.dtype.is_integer:
+            return b.constant(0, _BOOL)
+        return v.equal(-np.inf) | v.equal(np.inf)
 
-    @staticmethod
-    @onnx_rule("IsInf", since=10)
-    def from_onnx(node: OnnxNode) -> ir.Value:
-        signs = ("detect_negative", "detect_positive")
-        return IsInfOp(node.input(0), **{s: bool(node.attr(s, 1)) for s in signs}).y
+
+class IsfiniteOp(FloatTestOp, name="isfinite"):
+    """Whether x is neither infinite nor NaN."""
+
+    reference = staticmethod(np.isfinite)
+
+    def scalar(self, b: Builder, v: Scalar) -> Scalar:
+        if v.dtype.is_integer:
+            return b.constant(1, _BOOL)
+        return b.math("absf", v) < np.inf
 
 
 class WhereOp(Relax.Operation, name="where", onnx=("Where", 9)):
-    """x where the condition holds, else y.
+    """x1 where the condition holds, else x2.
 
     Shapes:
-        condition: bool. x, y: any element type, the same. The three broadcast.
-        z: their common shape, the element type of x.
+        condition: bool. x1, x2: any element type, the same. The three broadcast.
+        z: their common shape, the element type of x1.
     """
 
     condition: Operand[RankedTensorType]
-    x: Operand[RankedTensorType]
-    y: Operand[RankedTensorType]
+    x1: Operand[RankedTensorType]
+    x2: Operand[RankedTensorType]
     z: Result[RankedTensorType]
 
     cases = (
@@ -217,10 +193,11 @@ class WhereOp(Relax.Operation, name="where", onnx=("Where", 9)):
 
     @staticmethod
     def infer(
-        condition: RankedTensorType, x: RankedTensorType, y: RankedTensorType
+        condition: RankedTensorType, x1: RankedTensorType, x2: RankedTensorType
     ) -> RankedTensorType:
         require("b", condition)
-        return tensors.tensor_type(common_shape(condition, x, y), require("fiub", x, y))
+        type_ = require("fiub", x1, x2)
+        return tensors.tensor_type(common_shape(condition, x1, x2), type_)
 
     reference = staticmethod(np.where)
 

@@ -1,74 +1,89 @@
 """Transposed convolutions."""
 
-from collections.abc import Sequence
-from functools import reduce
+from collections.abc import Mapping, Sequence
+from functools import cache, reduce
 from operator import and_
+from typing import Any
 
 import numpy as np
-from mlir.ir import DenseI64ArrayAttr, IntegerAttr, RankedTensorType
+from mlir.ir import (
+    DenseI64ArrayAttr,
+    IntegerAttr,
+    RankedTensorType,
+    StringAttr,
+    TypeAttr,
+)
 
-from relax_mlir.dialects import shapes, tensors
+from relax_mlir.dialects import dtypes, shapes, tensors
 from relax_mlir.dialects.ext import Operand, Result
 from relax_mlir.dialects.hooks import Case
 from relax_mlir.dialects.relax.channels import Channels, Point
-from relax_mlir.dialects.relax.conv import conv_shape, grouped
-from relax_mlir.dialects.relax.core import Relax
-from relax_mlir.dialects.relax.windows import Window
+from relax_mlir.dialects.relax.conv import (
+    ConvFamilyOp,
+    conv_dtype,
+    conv_window,
+    grouped,
+    widened,
+)
+from relax_mlir.dialects.relax.windows import Window, per_axis
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
 
-__all__ = ["ConvTransposeOp"]
+__all__ = ["Conv1dTransposeOp", "Conv2dTransposeOp", "Conv3dTransposeOp"]
 
 
-class ConvTransposeOp(Relax.Operation, name="conv_transpose"):
-    """The transpose of a convolution: every input element adds a scaled kernel to y.
+class ConvTransposeOp(ConvFamilyOp):
+    """Base of transposed convolutions: every input element adds a scaled kernel to y.
 
     Attributes:
-        strides, dilations, groups: of the convolution that it transposes.
-        pads: elements cut off the result, before every spatial axis, then after.
-        output_padding: elements added after every spatial axis; none stands for 0s.
-    Shapes:
-        x: [n, c, spatial...]; weight: [c, o / groups, kernel...];
-        y: [n, o, spatial...], sizes by :func:`shapes.conv_transpose_output`.
+        strides, dilation, groups: of the convolution that it transposes.
+        padding: elements cut off the result, before every spatial axis, then after.
+        output_padding: elements added after every spatial axis.
+        data_layout, kernel_layout, out_layout: what the axes of data, weight and y stand
+            for, n batch, c and i input channels, o output channels; None for the layout
+            of data.
+        out_dtype: the element type of y; None for that of data.
+    Shapes, by letters of the layouts:
+        data: n, c, spatial...; weight: i = c, o / groups, spatial...;
+        y: n, o, spatial..., sizes by :func:`shapes.conv_transpose_output`.
     Source: ONNX ConvTranspose-11, without its bias.
     """
 
-    x: Operand[RankedTensorType]
+    data: Operand[RankedTensorType]
     weight: Operand[RankedTensorType]
     y: Result[RankedTensorType]
     strides: DenseI64ArrayAttr
-    pads: DenseI64ArrayAttr
-    dilations: DenseI64ArrayAttr
+    padding: DenseI64ArrayAttr
     output_padding: DenseI64ArrayAttr
+    dilation: DenseI64ArrayAttr
     groups: IntegerAttr
+    data_layout: StringAttr
+    kernel_layout: StringAttr
+    out_layout: StringAttr | None
+    out_dtype: TypeAttr | None
 
-    tolerance = 1e-4  # f32 sums in another order
-    cases = (
-        Case((1, 3, 4, 5), (3, 2, 3, 3)),
-        Case((2, 4, 3, 5), (4, 3, 2, 2), strides=(2, 2)),
-        Case((1, 2, 5, 4), (2, 3, 4, 3), strides=(2, 3), pads=(1, 0, 1, 2)),
-        Case((1, 2, 3, 3), (2, 2, 3, 3), strides=(3, 2), output_padding=(1, 1)),
-        Case((1, 1, 3, 3), (1, 1, 2, 2), dilations=(2, 3)),
-        Case((1, 6, 3, 4), (6, 2, 3, 3), strides=(2, 2), groups=2),
-        Case((1, 5, 3, 4), (5, 1, 2, 2), strides=(2, 2), groups=5),
-        Case((1, 3, 7), (3, 2, 4), strides=(2,), pads=(1, 1)),
-        Case((1, 2, 2, 3, 2), (2, 1, 2, 2, 3), strides=(2, 1, 2)),
-        Case((0, 2, 3, 3), (2, 1, 2, 2)),
-        Case((1, 2, 3, 3, "float16"), (2, 3, 2, 2, "float16"), strides=(2, 2)),
-    )
+    kernel_letters = "IO"
 
-    @staticmethod
+    @classmethod
+    @cache
+    def attribute_defaults(cls) -> Mapping[str, Any]:
+        own = super().attribute_defaults()
+        return {**own, "output_padding": (0,) * cls.spatial_rank}
+
+    @classmethod
+    def normalize_arguments(cls, **attrs: Any) -> dict[str, Any]:  # Any: see the base
+        whole = super().normalize_arguments(**attrs)
+        extra = per_axis(whole["output_padding"], cls.spatial_rank)
+        return {**whole, "output_padding": extra}
+
+    @classmethod
     def infer(
-        x: RankedTensorType,
-        weight: RankedTensorType,
-        strides: Sequence[int] = (),
-        pads: Sequence[int] = (),
-        dilations: Sequence[int] = (),
-        output_padding: Sequence[int] = (),
-        groups: int = 1,
-    ) -> RankedTensorType:
-        n, c, *sizes = conv_shape(x, weight)
-        expected, per_group, *kernel = tensors.shape_of(weight)
+        cls, data: RankedTensorType, weight: RankedTensorType, **attrs: Any
+    ) -> RankedTensorType:  # Any: attributes of every kind
+        attrs = {**cls.attribute_defaults(), **attrs}
+        layouts, groups = cls.layouts(attrs), attrs["groups"]
+        n, c, *sizes = layouts.data.to_plain(tensors.shape_of(data))
+        expected, per_group, *kernel = layouts.kernel.to_plain(tensors.shape_of(weight))
         if shapes.is_known_unequal(c, expected):
             raise ValueError(f"weight expects {expected} input channels, got {c}")
         shapes.require_equal(c, expected)
@@ -76,49 +91,34 @@ class ConvTransposeOp(Relax.Operation, name="conv_transpose"):
             raise ValueError(
                 f"{expected} input channels do not divide into {groups} groups"
             )
-        window = Window.of(kernel, strides, pads, dilations)
-        sizes = _transposed_sizes(sizes, window, output_padding)
-        return tensors.tensor_type((n, per_group * groups, *sizes), tensors.dtype_of(x))
+        window = conv_window(kernel, attrs)
+        sizes = _transposed_sizes(sizes, window, attrs["output_padding"])
+        shape = (n, per_group * groups, *sizes)
+        dtype = conv_dtype(data, weight, attrs["out_dtype"])
+        return tensors.tensor_type(layouts.out.from_plain(shape), dtype)
 
-    @staticmethod
+    @classmethod
     def reference(
-        x: np.ndarray,
-        weight: np.ndarray,
-        strides: Sequence[int] = (),
-        pads: Sequence[int] = (),
-        dilations: Sequence[int] = (),
-        output_padding: Sequence[int] = (),
-        groups: int = 1,
-    ) -> np.ndarray:
-        window = Window.of(weight.shape[2:], strides, pads, dilations)
-        cropped = _transposed_sizes(x.shape[2:], window, output_padding)
-        whole = _transposed_sizes(x.shape[2:], window.without_pads(), output_padding)
-        sizes, y_sizes = (
-            [shapes.evaluate(size, {}) for size in each] for each in (whole, cropped)
-        )
-        xs = grouped(x.astype(np.float64), 1, groups)
-        w = grouped(weight.astype(np.float64), 0, groups)
-        y = np.zeros((len(x), groups, w.shape[2], *sizes))
-        steps = list(zip(window.strides, window.dilations, x.shape[2:], strict=True))
-        for tap in np.ndindex(*weight.shape[2:]):
-            where = tuple(
-                slice(t * d, t * d + s * n, s)
-                for t, (s, d, n) in zip(tap, steps, strict=True)
-            )
-            term = np.einsum("gco,ngc...->ngo...", w[(..., *tap)], xs, optimize=True)
-            y[(..., *where)] += term
-        pairs = zip(window.before, y_sizes, strict=True)
-        y = y[(..., *(slice(begin, begin + size) for begin, size in pairs))]
-        return y.reshape(len(x), groups * w.shape[2], *y_sizes).astype(x.dtype)
+        cls, data: np.ndarray, weight: np.ndarray, **attrs: Any
+    ) -> np.ndarray:  # Any: attributes of every kind
+        attrs = {**cls.attribute_defaults(), **attrs}
+        layouts = cls.layouts(attrs)
+        dtype = attrs["out_dtype"] or dtypes.from_numpy(data.dtype)
+        wide = np.float64 if dtype.is_float else dtype.numpy
+        x = layouts.data.array_to_plain(data.astype(wide))
+        w = layouts.kernel.array_to_plain(weight.astype(wide))
+        y = _transposed(x, w, attrs).astype(dtype.numpy)
+        return layouts.out.array_from_plain(y)
 
     def legalize(self, b: Builder) -> Buffer:
-        x, weight = b.inputs
         attrs = self.python_attrs()
-        groups = attrs.pop("groups")
-        del attrs["output_padding"]
-        window = Window.of(weight.shape[2:], **attrs)
+        layouts, groups = self.layouts(attrs), attrs["groups"]
+        x = layouts.data.buffer(b.inputs[0])
+        weight = layouts.kernel.buffer(b.inputs[1])
+        window = conv_window(weight.shape[2:], attrs)
+        sizes = layouts.out.to_plain(b.results[0][0])[2:]
         # A convolution of stride 1 over x spread out: it has the loops of one, too.
-        spread = _spread(b, x, window, b.results[0][0][2:])
+        spread = _spread(b, x, window, sizes)
         flipped = _flipped(b, weight)
         plain = Window.of(window.kernel, (), (), window.dilations)
 
@@ -126,11 +126,36 @@ class ConvTransposeOp(Relax.Operation, name="conv_transpose"):
             where = plain.positions(point.spatial, point.taps)
             own = spread[(point.n, point.read, *where)]
             by = flipped[(point.read, point.written_in_group, *point.taps)]
-            return b.wide(own) * b.wide(by)
+            return widened(b, own) * widened(b, by)
 
         inputs = shapes.floordiv(weight.shape[0], groups)
         channels = Channels(groups, inputs, weight.shape[1])
-        return channels.reduce(b, window.kernel, body, "conv_transpose")
+        order = layouts.out.order
+        return channels.reduce(b, window.kernel, body, "conv_transpose", order)
+
+
+def _transposed(x: np.ndarray, w: np.ndarray, attrs: Mapping[str, Any]) -> np.ndarray:
+    """The result of arrays in the plain layouts."""
+    window, groups = conv_window(w.shape[2:], attrs), attrs["groups"]
+    extra = attrs["output_padding"]
+    cropped = _transposed_sizes(x.shape[2:], window, extra)
+    whole = _transposed_sizes(x.shape[2:], window.without_pads(), extra)
+    sizes, y_sizes = (
+        [shapes.evaluate(size, {}) for size in each] for each in (whole, cropped)
+    )
+    xs, ws = grouped(x, 1, groups), grouped(w, 0, groups)
+    y = np.zeros((len(x), groups, ws.shape[2], *sizes), x.dtype)
+    steps = list(zip(window.strides, window.dilations, x.shape[2:], strict=True))
+    for tap in np.ndindex(*w.shape[2:]):
+        where = tuple(
+            slice(t * d, t * d + s * n, s)
+            for t, (s, d, n) in zip(tap, steps, strict=True)
+        )
+        term = np.einsum("gco,ngc...->ngo...", ws[(..., *tap)], xs, optimize=True)
+        y[(..., *where)] += term
+    pairs = zip(window.before, y_sizes, strict=True)
+    y = y[(..., *(slice(begin, begin + size) for begin, size in pairs))]
+    return y.reshape(len(x), groups * ws.shape[2], *y_sizes)
 
 
 def _transposed_sizes(
@@ -189,3 +214,59 @@ def _flipped(b: Builder, weight: Buffer) -> Buffer:
         return weight[(*axes[:2], *taps)]
 
     return b.compute(weight.shape, body, weight.dtype, "flip")
+
+
+class Conv1dTransposeOp(ConvTransposeOp, name="nn_conv1d_transpose"):
+    """Transposed convolution over one spatial axis."""
+
+    spatial_rank = 1
+    cases = (
+        Case((1, 3, 7), (3, 2, 4), strides=(2,), padding=(1, 1)),
+        Case(
+            (1, 5, 4),
+            (3, 2, 4),
+            strides=(2,),
+            output_padding=(1,),
+            data_layout="NWC",
+            kernel_layout="WOI",
+        ),
+    )
+
+
+class Conv2dTransposeOp(ConvTransposeOp, name="nn_conv2d_transpose"):
+    """Transposed convolution over two spatial axes."""
+
+    spatial_rank = 2
+    cases = (
+        Case((1, 3, 4, 5), (3, 2, 3, 3)),
+        Case((2, 4, 3, 5), (4, 3, 2, 2), strides=(2, 2)),
+        Case((1, 2, 5, 4), (2, 3, 4, 3), strides=(2, 3), padding=(1, 0, 1, 2)),
+        Case((1, 2, 3, 3), (2, 2, 3, 3), strides=(3, 2), output_padding=(1, 1)),
+        Case((1, 1, 3, 3), (1, 1, 2, 2), dilation=(2, 3)),
+        Case((1, 6, 3, 4), (6, 2, 3, 3), strides=(2, 2), groups=2),
+        Case((1, 5, 3, 4), (5, 1, 2, 2), strides=(2, 2), groups=5),
+        Case((0, 2, 3, 3), (2, 1, 2, 2)),
+        Case((1, 2, 3, 3, "float16"), (2, 3, 2, 2, "float16"), strides=(2, 2)),
+        Case(
+            (1, 3, 4, 2),
+            (2, 3, 3, 2),
+            strides=(2, 1),
+            data_layout="NHWC",
+            kernel_layout="IHWO",
+            out_layout="NCHW",
+        ),
+        Case(
+            (1, 2, 3, 3, "int8"),
+            (2, 3, 2, 2, "int8"),
+            out_dtype=dtypes.dtype("int32"),
+            low=-99,
+            high=99,
+        ),
+    )
+
+
+class Conv3dTransposeOp(ConvTransposeOp, name="nn_conv3d_transpose"):
+    """Transposed convolution over three spatial axes."""
+
+    spatial_rank = 3
+    cases = (Case((1, 2, 2, 3, 2), (2, 1, 2, 2, 3), strides=(2, 1, 2)),)

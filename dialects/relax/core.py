@@ -62,6 +62,12 @@ class RelaxOperation(Operation):
         space, _, rest = cls.SHORT_NAME.partition("_")
         return f"{space}.{rest}" if space in _NAMESPACES else cls.SHORT_NAME
 
+    @classmethod
+    def argument_order(cls) -> tuple[str, ...]:
+        """Operands and attributes in the order of Relax's arguments."""
+        named = (*cls.operand_fields, *cls.argument_attributes)
+        return tuple(name for name in cls.field_order if name in named)
+
     @staticmethod
     def normalize_arguments(**attrs: Any) -> dict[str, Any]:  # Any: as many as attributes
         """Attributes as they are stored, from how a caller may write them."""
@@ -167,9 +173,22 @@ class RelaxOperation(Operation):
 
 
 class Relax(Dialect, name="relax"):
-    """Graphs of tensor operations: what a model computes."""
+    """Graphs of tensor operations: what a model computes.
+
+    Types beside builtin tensors and tuples: ``object`` is any value, ``sizes`` those
+    of a tensor (``<["n", "4"]>``, a rank, or ``unit``), ``prim`` a scalar (``<[i64,
+    "n"]>``), ``callable`` a function (``<[[arguments], result, pure]>``), ``unknown`` the
+    element type that nobody knows.
+    """
 
     attributes = ("shape", "const")
+    types: ClassVar[Mapping[str, int]] = {
+        "object": 0,
+        "sizes": 1,
+        "prim": 1,
+        "callable": 1,
+        "unknown": 0,
+    }
     Operation = RelaxOperation
 
 
@@ -238,8 +257,12 @@ class ConstantOp(Relax.Operation, name="constant"):
             count += 1
             name = f"{key}.{count}"
         constants[name] = array
-        attr = ir.Attribute.parse(f'{_CONST}{_quoted(name)}">')
-        return ConstantOp(value=attr, results=[type_]).y
+        return ConstantOp(value=ConstantOp.named(name), results=[type_]).y
+
+    @staticmethod
+    def named(key: str) -> ir.Attribute:
+        """The value of a constant whose array the pool holds under ``key``."""
+        return ir.Attribute.parse(f'{_CONST}{_quoted(key)}">')
 
 
 _CONST = '#relax.const<"'

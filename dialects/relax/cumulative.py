@@ -1,20 +1,18 @@
 """Running totals along an axis."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
-from mlir import ir
-from mlir.ir import BoolAttr, IntegerAttr, RankedTensorType
+from mlir.ir import BoolAttr, IntegerAttr, RankedTensorType, TypeAttr
 
-from relax_mlir.dialects import shapes, tensors
+from relax_mlir.dialects import dtypes, shapes, tensors
+from relax_mlir.dialects.dtypes import DType
 from relax_mlir.dialects.ext import Operand, Result
-from relax_mlir.dialects.hooks import Case, EdgeCase, OnnxNode
+from relax_mlir.dialects.hooks import Case, EdgeCase
+from relax_mlir.dialects.relax.arguments import element_type
 from relax_mlir.dialects.relax.core import Relax
-from relax_mlir.dialects.relax.elementwise import (
-    computed_wide,
-    require,
-    wide_type,
-)
+from relax_mlir.dialects.relax.elementwise import require, wide_type
+from relax_mlir.dialects.relax.reduce import point_of_number
 from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
 
 
@@ -22,20 +20,22 @@ class CumulativeOp(Relax.Operation):
     """Base of the running totals, each computed from the one before.
 
     Attributes:
-        axis: counted from either end.
+        axis: counted from either end; None runs through all elements, in row-major order.
+        dtype: the element type of y, which is computed in; that of data if it is None.
         exclusive: whether an element is left out of the total at its own place.
-        reverse: whether to run from the end to the beginning.
     Shapes:
-        x, y: any shape of rank 1 or more, same element type, a number.
+        data: any shape of rank 1 or more, numbers; bool where ``dtype`` is given.
+        y: the same shape, or the number of elements if ``axis`` is None.
     """
 
-    x: Operand[RankedTensorType]
+    data: Operand[RankedTensorType]
     y: Result[RankedTensorType]
-    axis: IntegerAttr
+    axis: IntegerAttr | None
+    dtype: TypeAttr | None
     exclusive: BoolAttr
-    reverse: BoolAttr
 
     start: ClassVar[int]  # the total before the first element
+    is_reversed: ClassVar[bool] = False  # whether it runs from the end to the beginning
     cases = (
         Case((5,), axis=0),
         Case((1,), axis=0, exclusive=True),
@@ -44,14 +44,16 @@ class CumulativeOp(Relax.Operation):
         Case((3, 71), axis=1),
         Case((9, 17), axis=-2),
         Case((2, 9, 3), axis=1, exclusive=True),
-        Case((2, 9, 3), axis=1, reverse=True),
-        Case((2, 9), axis=1, exclusive=True, reverse=True),
         Case((2, 9, "int64"), axis=1, low=-3, high=3),
         Case((2, 9, "uint32"), axis=1, high=9),
         Case((2, 9, "float64"), axis=1),
         Case((2, 90, "float16"), axis=1),
         Case((2, 90, "bfloat16"), axis=1),
         EdgeCase((9, 3), axis=1),
+        Case((2, 3, 4)),
+        Case((2, 9, "bool"), axis=1, dtype=dtypes.dtype("int32")),
+        Case((2, 9, "float32"), axis=1, dtype=dtypes.dtype("float64")),
+        Case((3, 4, "int8"), dtype=dtypes.dtype("int32"), exclusive=True),
     )
 
     def step(self, total: Scalar, v: Scalar) -> Scalar:
@@ -60,89 +62,138 @@ class CumulativeOp(Relax.Operation):
 
     @staticmethod
     def infer(
-        x: RankedTensorType, axis: int, exclusive: bool = False, reverse: bool = False
+        data: RankedTensorType,
+        axis: int | None = None,
+        dtype: DType | None = None,
+        exclusive: bool = False,
     ) -> RankedTensorType:
-        require("fiu", x)
-        shapes.check_axis(axis, len(tensors.shape_of(x)))
-        return x
+        own = require("fiu" if dtype is None else "fiub", data)
+        type_, shape = dtype or own, tensors.shape_of(data)
+        if type_.kind == "b":
+            raise ValueError("wrong element type: expected numbers, got bool")
+        if axis is None:
+            return tensors.tensor_type([shapes.product(shape)], type_)
+        shapes.check_axis(axis, len(shape))
+        return tensors.tensor_type(shape, type_)
+
+    @staticmethod
+    def normalize_arguments(**attrs: Any) -> dict[str, Any]:  # Any: see the base
+        return {**attrs, "dtype": element_type(attrs.get("dtype"))}
 
     def legalize(self, b: Builder) -> Buffer:
         """A loop along the axis, for every point of the others."""
-        x = b.buffer(self.x)
-        axis = shapes.check_axis(self.axis.value, x.rank)
-        exclusive, reverse = self.exclusive.value, self.reverse.value
-        out, size = b.alloc(x.shape, x.dtype), b.dim(x.shape[axis])
+        data, axis = b.buffer(self.data), self.python_attrs()["axis"]
+        shape, type_ = b.results[0]
+        wide, exclusive = wide_type(type_), self.exclusive.value
+        axis = 0 if axis is None else shapes.check_axis(axis, data.rank)
+        is_flat = len(shape) != data.rank
+        out, size = b.alloc(shape, type_), b.dim(shape[axis])
 
         def body(*outer: Index) -> None:
             def step(i: Index, total: Scalar) -> list[Scalar]:
-                place = size - 1 - i if reverse else i
+                place = size - 1 - i if self.is_reversed else i
                 where = (*outer[:axis], place, *outer[axis:])
-                following = self.step(total, b.wide(x[where]))
-                out.store(b.cast(total if exclusive else following, x.dtype), where)
+                read = point_of_number(b, place, data.shape) if is_flat else where
+                following = self.step(total, b.cast(data[read], wide))
+                out.store(b.cast(total if exclusive else following, type_), where)
                 return [following]
 
-            b.loop(size, [b.constant(self.start, wide_type(x.dtype))], step)
+            b.loop(size, [b.constant(self.start, wide)], step)
 
-        others = (*x.shape[:axis], *x.shape[axis + 1 :])
-        b.block(self.SHORT_NAME, others, "S" * len(others), body)
+        others = (*shape[:axis], *shape[axis + 1 :])
+        b.block(self.program_name(), others, "S" * len(others), body)
         return out
-
-    @classmethod
-    def _from_onnx_inputs(cls, node: OnnxNode) -> ir.Value:
-        return cls(
-            node.input(0),
-            axis=int(node.known(1).item()),
-            exclusive=bool(node.attr("exclusive", 0)),
-            reverse=bool(node.attr("reverse", 0)),
-        ).results[0]
 
 
 def _accumulated(
-    x: np.ndarray, axis: int, exclusive: bool, reverse: bool, *, step: np.ufunc
+    data: np.ndarray,
+    axis: int | None,
+    dtype: DType | None,
+    exclusive: bool,
+    *,
+    step: np.ufunc,
+    is_reversed: bool = False,
 ) -> np.ndarray:
     """The running totals by numpy's ``accumulate``, behind one start value."""
-    x = np.flip(x, axis) if reverse else x
+    type_ = dtype or dtypes.from_numpy(data.dtype)
+    x = np.asarray(data).astype(wide_type(type_).numpy)
+    x, axis = (x.reshape(-1), 0) if axis is None else (x, axis)
+    x = np.flip(x, axis) if is_reversed else x
     first = np.full_like(np.take(x, [0], axis) if x.size else x, step.identity)
-    totals = step.accumulate(np.concatenate([first, x], axis), axis, x.dtype)
+    with np.errstate(all="ignore"):
+        totals = step.accumulate(np.concatenate([first, x], axis), axis, x.dtype)
     count = x.shape[axis]
     begin = 0 if exclusive else totals.shape[axis] - count
     totals = np.take(totals, range(begin, begin + count), axis)
-    return np.flip(totals, axis) if reverse else totals
+    totals = np.flip(totals, axis) if is_reversed else totals
+    return totals.astype(type_.numpy)
 
 
-class CumSumOp(CumulativeOp, name="cum_sum", onnx=("CumSum", 11)):
-    """The sum of the elements up to each, along an axis.
-
-    Source: ONNX CumSum-14.
-    """
+class CumsumOp(CumulativeOp, name="cumsum"):
+    """The sum of the elements up to each, along an axis."""
 
     start = 0
 
     @staticmethod
-    @computed_wide
     def reference(
-        x: np.ndarray, axis: int, exclusive: bool, reverse: bool
+        data: np.ndarray, axis: int | None, dtype: DType | None, exclusive: bool
     ) -> np.ndarray:
-        return _accumulated(x, axis, exclusive, reverse, step=np.add)
+        return _accumulated(data, axis, dtype, exclusive, step=np.add)
 
     def step(self, total: Scalar, v: Scalar) -> Scalar:
         return total + v
 
 
-class CumProdOp(CumulativeOp, name="cum_prod", onnx=("CumProd", 26)):
-    """The product of the elements up to each, along an axis.
-
-    Source: ONNX CumProd-26.
-    """
+class CumprodOp(CumulativeOp, name="cumprod"):
+    """The product of the elements up to each, along an axis."""
 
     start = 1
 
     @staticmethod
-    @computed_wide
     def reference(
-        x: np.ndarray, axis: int, exclusive: bool, reverse: bool
+        data: np.ndarray, axis: int | None, dtype: DType | None, exclusive: bool
     ) -> np.ndarray:
-        return _accumulated(x, axis, exclusive, reverse, step=np.multiply)
+        return _accumulated(data, axis, dtype, exclusive, step=np.multiply)
+
+    def step(self, total: Scalar, v: Scalar) -> Scalar:
+        return total * v
+
+
+class ReverseCumsumOp(CumulativeOp, name="reverse_cumsum"):
+    """The sum of the elements from each to the last, along an axis.
+
+    Source: ONNX CumSum-14, ``reverse``.
+    """
+
+    start = 0
+    is_reversed = True
+
+    @staticmethod
+    def reference(
+        data: np.ndarray, axis: int | None, dtype: DType | None, exclusive: bool
+    ) -> np.ndarray:
+        return _accumulated(data, axis, dtype, exclusive, step=np.add, is_reversed=True)
+
+    def step(self, total: Scalar, v: Scalar) -> Scalar:
+        return total + v
+
+
+class ReverseCumprodOp(CumulativeOp, name="reverse_cumprod"):
+    """The product of the elements from each to the last, along an axis.
+
+    Source: ONNX CumProd-26, ``reverse``.
+    """
+
+    start = 1
+    is_reversed = True
+
+    @staticmethod
+    def reference(
+        data: np.ndarray, axis: int | None, dtype: DType | None, exclusive: bool
+    ) -> np.ndarray:
+        return _accumulated(
+            data, axis, dtype, exclusive, step=np.multiply, is_reversed=True
+        )
 
     def step(self, total: Scalar, v: Scalar) -> Scalar:
         return total * v

@@ -20,12 +20,15 @@ from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import Buffer, Builder, Scalar
 
 __all__ = [
+    "ActivationOp",
     "BinaryOp",
+    "ElementOp",
     "FloatUnaryOp",
     "MathOp",
     "UnaryOp",
     "common_shape",
     "computed_wide",
+    "last_name",
     "require",
     "wide_type",
     "widened",
@@ -78,15 +81,8 @@ def computed_wide(function: Callable[..., Any]) -> Callable[..., np.ndarray]:
     return reference
 
 
-class UnaryOp(Relax.Operation):
-    """Base of y = f(x), element by element.
-
-    Shapes:
-        x, y: any shape, same element type, a number.
-    """
-
-    x: Operand[RankedTensorType]
-    y: Result[RankedTensorType]
+class ElementOp(Relax.Operation):
+    """Base of the functions of one element at a time, whatever the operand is called."""
 
     cases = (
         Case(()),
@@ -104,11 +100,6 @@ class UnaryOp(Relax.Operation):
         """The function on one element; f16 and bf16 come, and may go, as f32."""
         raise NotImplementedError
 
-    @staticmethod
-    def infer(x: RankedTensorType) -> RankedTensorType:
-        require("fiu", x)
-        return x
-
     def legalize(self, b: Builder) -> Buffer:
         """One map."""
         out = tensors.dtype_of(self.results[0])
@@ -116,7 +107,43 @@ class UnaryOp(Relax.Operation):
         def element(v: Scalar) -> Scalar:
             return b.cast(self.scalar(b, b.wide(v)), out)
 
-        return b.map(element, self.x, dtype=out, name=self.SHORT_NAME)
+        return b.map(element, self.operands[0], dtype=out, name=last_name(self))
+
+
+class UnaryOp(ElementOp):
+    """Base of y = f(x), element by element.
+
+    Shapes:
+        x, y: any shape, same element type, a number.
+    """
+
+    x: Operand[RankedTensorType]
+    y: Result[RankedTensorType]
+
+    @classmethod
+    def program_name(cls) -> str:
+        return f"tir_{super().program_name()}"  # as Relax names them
+
+    @staticmethod
+    def infer(x: RankedTensorType) -> RankedTensorType:
+        require("fiu", x)
+        return x
+
+
+class ActivationOp(ElementOp):
+    """Base of y = f(data), element by element, on floats.
+
+    Shapes:
+        data, y: any shape, same float element type.
+    """
+
+    data: Operand[RankedTensorType]
+    y: Result[RankedTensorType]
+
+    @staticmethod
+    def infer(data: RankedTensorType) -> RankedTensorType:
+        require("f", data)
+        return data
 
 
 class FloatUnaryOp(UnaryOp):
@@ -142,15 +169,15 @@ class MathOp(FloatUnaryOp):
 
 
 class BinaryOp(Relax.Operation):
-    """Base of z = f(x, y), element by element, broadcast as numpy does.
+    """Base of z = f(x1, x2), element by element, broadcast as numpy does.
 
     Shapes:
-        x, y: any two shapes that broadcast, same element type, a number.
-        z: their common shape, the element type of x.
+        x1, x2: any two shapes that broadcast, same element type, a number.
+        z: their common shape, the element type of x1.
     """
 
-    x: Operand[RankedTensorType]
-    y: Operand[RankedTensorType]
+    x1: Operand[RankedTensorType]
+    x2: Operand[RankedTensorType]
     z: Result[RankedTensorType]
 
     cases = (
@@ -175,17 +202,24 @@ class BinaryOp(Relax.Operation):
         raise NotImplementedError
 
     @staticmethod
-    def infer(x: RankedTensorType, y: RankedTensorType) -> RankedTensorType:
-        return tensors.tensor_type(common_shape(x, y), require("fiu", x, y))
+    def infer(x1: RankedTensorType, x2: RankedTensorType) -> RankedTensorType:
+        return tensors.tensor_type(common_shape(x1, x2), require("fiu", x1, x2))
 
     def legalize(self, b: Builder) -> Buffer:
-        """One map, the same where x and y are one value: it reads both inputs."""
+        """One map, the same where both are one value: it reads both inputs."""
         out = tensors.dtype_of(self.results[0])
 
         def element(u: Scalar, v: Scalar) -> Scalar:
             return b.cast(self.scalar(b, b.wide(u), b.wide(v)), out)
 
-        return b.map(element, *b.inputs, dtype=out, name=self.SHORT_NAME)
+        return b.map(
+            element, *b.buffers(*self.operands), dtype=out, name=last_name(self)
+        )
+
+
+def last_name(op: Relax.Operation) -> str:
+    """An operator's name without what stands before a dot: ``relu`` for ``nn.relu``."""
+    return op.script_name().rpartition(".")[2]
 
 
 def common_shape(*types: RankedTensorType) -> tuple[Dim, ...]:

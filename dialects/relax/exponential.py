@@ -70,6 +70,10 @@ class RsqrtOp(FloatUnaryOp, name="rsqrt"):
 class ErfOp(MathOp, name="erf", onnx=("Erf", 9)):
     """The error function, 2/sqrt(pi) times the integral of e^-t^2 from 0 to x."""
 
+    @classmethod
+    def program_name(cls) -> str:
+        return "erf"
+
     @staticmethod
     @computed_wide
     def reference(x: np.ndarray) -> np.ndarray:
@@ -77,14 +81,47 @@ class ErfOp(MathOp, name="erf", onnx=("Erf", 9)):
         return np.array(flat, x.dtype).reshape(x.shape)
 
 
-class PowerOp(BinaryOp, name="power"):
-    """x to the power of y; the element types may differ.
-
-    A negative x is fine where y is integral. Integers are multiplied exactly, wrapping
-    around; there a negative power is truncated, so it is 0 unless x is 1 or -1.
+class LogAddExpOp(BinaryOp, name="log_add_exp"):
+    """log(e^x1 + e^x2), computed so that nothing overflows.
 
     Shapes:
-        x, y: any two shapes that broadcast. z: their common shape, the type of x.
+        x1, x2: any two shapes that broadcast, same float type. z: their common shape.
+    """
+
+    cases = (
+        *(case for case in BinaryOp.cases if "int" not in str(case)),
+        Case((41,), (41,), low=-200.0, high=200.0),
+    )
+    reference = staticmethod(computed_wide(np.logaddexp))
+
+    @staticmethod
+    def infer(x1: RankedTensorType, x2: RankedTensorType) -> RankedTensorType:
+        return tensors.tensor_type(common_shape(x1, x2), require("f", x1, x2))
+
+    def scalar(self, b: Builder, u: Scalar, v: Scalar) -> Scalar:
+        """The larger one, and the logarithm of 1 and what the other is of it.
+
+        Of equal infinities the difference would be NaN.
+        """
+        zero = b.constant(0, u.dtype)
+        distance = b.select(u.equal(v), zero, b.math("absf", u - v))
+        return u.maximum(v) + log1p(b, b.math("exp", -distance))
+
+
+def log1p(b: Builder, v: Scalar) -> Scalar:
+    """log(1 + v) for 0 <= v <= 1; what rounding 1 + v lost is put back to first order."""
+    total = v + 1.0
+    return b.math("log", total) - ((total - 1.0) - v) / total
+
+
+class PowerOp(BinaryOp, name="power"):
+    """x1 to the power of x2; the element types may differ.
+
+    A negative x1 is fine where x2 is integral. Integers are multiplied exactly, wrapping
+    around; there a negative power is truncated, so it is 0 unless x1 is 1 or -1.
+
+    Shapes:
+        x1, x2: any two shapes that broadcast. z: their common shape, the type of x1.
     Source: ONNX Pow-15.
     """
 
@@ -105,18 +142,18 @@ class PowerOp(BinaryOp, name="power"):
     )
 
     @staticmethod
-    def infer(x: RankedTensorType, y: RankedTensorType) -> RankedTensorType:
-        require("fiu", y)
-        return tensors.tensor_type(common_shape(x, y), require("fiu", x))
+    def infer(x1: RankedTensorType, x2: RankedTensorType) -> RankedTensorType:
+        require("fiu", x2)
+        return tensors.tensor_type(common_shape(x1, x2), require("fiu", x1))
 
     @staticmethod
     @computed_wide
-    def reference(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        if not np.issubdtype(x.dtype, np.integer):
-            return np.power(x, y)
-        if not np.issubdtype(y.dtype, np.integer):
-            return np.power(x.astype(np.float64), y)
-        return _power_of_integers(x, y)
+    def reference(x1: np.ndarray, x2: np.ndarray) -> np.ndarray:
+        if not np.issubdtype(x1.dtype, np.integer):
+            return np.power(x1, x2)
+        if not np.issubdtype(x2.dtype, np.integer):
+            return np.power(x1.astype(np.float64), x2)
+        return _power_of_integers(x1, x2)
 
     def scalar(self, b: Builder, u: Scalar, v: Scalar) -> Scalar:
         if u.dtype.is_integer and v.dtype.is_integer:

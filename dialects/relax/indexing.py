@@ -1,20 +1,19 @@
 """Elements picked by indices that are data."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from mlir import ir
-from mlir.ir import IntegerAttr, RankedTensorType, TypeAttr
+from mlir.ir import IntegerAttr, RankedTensorType, StringAttr
 
 from relax_mlir.dialects import dtypes, shapes, tensors
-from relax_mlir.dialects.dtypes import DType
-from relax_mlir.dialects.ext import Attr, Operand, Result
+from relax_mlir.dialects.ext import Operand, Result
 from relax_mlir.dialects.hooks import Case, OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.core import Relax
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
 
-__all__ = ["ArangeOp", "GatherElementsOp", "GatherNdOp", "OneHotOp", "TakeOp"]
+__all__ = ["GatherElementsOp", "GatherNdOp", "TakeOp"]
 
 INT64 = dtypes.dtype("int64")
 
@@ -44,17 +43,28 @@ def wrapped(b: Builder, index: Scalar, size: Dim) -> Index:
     """An index that may count from the end, counted from the front."""
     place = b.cast(index, INT64)
     if index.dtype.kind != "u":
-        length = b.dim(size)
-        if isinstance(length, Index):
-            length = length.to_scalar(INT64)
-        place = b.select(place < 0, place + length, place)
+        place = b.select(place < 0, place + _length(b, size), place)
     return Index.from_scalar(place)
+
+
+def _length(b: Builder, size: Dim) -> "Scalar | int":
+    length = b.dim(size)
+    return length.to_scalar(INT64) if isinstance(length, Index) else length
 
 
 def clamped(b: Builder, index: Scalar, size: Dim) -> Index:
     """:func:`wrapped`, and moved to the nearest end if it is out of range."""
     place = wrapped(b, index, size)
     return place.minimum(b.dim(size - 1)).maximum(0)
+
+
+def broadcast_axes(
+    shape: Sequence[Dim], to: Sequence[Dim], axes: Sequence[Index]
+) -> "tuple[Index | int, ...]":
+    """Where a buffer of ``shape`` is read for the point ``axes`` of ``to``."""
+    new = len(to) - len(shape)
+    pairs = zip(shape, to[new:], axes[new:], strict=True)
+    return tuple(0 if dim == 1 and other != 1 else axis for dim, other, axis in pairs)
 
 
 def wrap(indices: np.ndarray, size: int) -> np.ndarray:
@@ -73,13 +83,34 @@ def grid(shape: Sequence[int]) -> list[np.ndarray]:
     return [np.asarray(axis) for axis in np.indices(shape)]
 
 
+_PLACES: "dict[str, Callable[[Builder, Scalar, Dim], Index]]" = {
+    "fast": clamped,
+    "wrap": lambda b, index, size: _modulo(b, index, size),
+    "clip": lambda b, index, size: _clipped(b, index, size),
+}
+
+
+def _modulo(b: Builder, index: Scalar, size: Dim) -> Index:
+    """An index that goes around: ``size`` is 0 again."""
+    length = _length(b, size)
+    rest = b.cast(index, INT64) % length
+    return Index.from_scalar(b.select(rest < 0, rest + length, rest))
+
+
+def _clipped(b: Builder, index: Scalar, size: Dim) -> Index:
+    """An index moved to the nearest end if it is out of range."""
+    place = Index.from_scalar(b.cast(index, INT64))
+    return place.minimum(b.dim(size - 1)).maximum(0)
+
+
 class TakeOp(Relax.Operation, name="take"):
     """Slices of x along one axis, picked by indices.
 
-    Negative indices count from the end; one out of range picks the nearest element.
-
     Attributes:
-        axis: which; negative ones count from the end.
+        axis: which, negative ones count from the end; None for x of one axis.
+        mode: what becomes of an index out of range. ``fast``: negative ones count from
+            the end, others pick the nearest element. ``wrap``: it goes around. ``clip``:
+            it picks the nearest element, negative ones the first.
     Shapes:
         x: [a..., n, b...]; indices: [i...], integers; y: [a..., i..., b...].
     Source: ONNX Gather-13, where an index out of range is an error.
@@ -88,7 +119,8 @@ class TakeOp(Relax.Operation, name="take"):
     x: Operand[RankedTensorType]
     indices: Operand[RankedTensorType]
     y: Result[RankedTensorType]
-    axis: IntegerAttr
+    axis: IntegerAttr | None
+    mode: StringAttr
 
     cases = (
         Case((5, 3), (4, "int64"), axis=0, low=-5, high=4),
@@ -100,14 +132,24 @@ class TakeOp(Relax.Operation, name="take"):
         Case((1, 2, 5), (2, "uint8"), axis=2, low=0, high=4),
         Case((5, 17, "int64"), (3, "int64"), axis=0, low=-5, high=4),
         Case((5, "bool"), (3, "int64"), axis=0, low=-5, high=4),
+        Case((5,), (4, "int64"), low=-5, high=4),
+        Case((2, 5), (9, "int64"), axis=1, mode="wrap", low=-12, high=12),
+        Case((2, 5), (9, "int32"), axis=1, mode="clip", low=-12, high=12),
     )
 
     @staticmethod
     def infer(
-        x: RankedTensorType, indices: RankedTensorType, axis: int = 0
+        x: RankedTensorType,
+        indices: RankedTensorType,
+        axis: int | None = None,
+        mode: str = "fast",
     ) -> RankedTensorType:
         check_indices(indices)
-        axis = shapes.check_axis(axis, x.rank)
+        if mode not in _PLACES:
+            raise ValueError(f"bad mode: expected {', '.join(_PLACES)}, got `{mode}`")
+        if axis is None and x.rank != 1:
+            raise ValueError(f"without an axis x must have rank 1, got {x.rank}")
+        axis = shapes.check_axis(axis or 0, x.rank)
         shape, picked = tensors.shape_of(x), tensors.shape_of(indices)
         check_not_empty(shape[axis], picked)
         return tensors.tensor_type(
@@ -115,17 +157,23 @@ class TakeOp(Relax.Operation, name="take"):
         )
 
     @staticmethod
-    def reference(x: np.ndarray, indices: np.ndarray, axis: int = 0) -> np.ndarray:
-        return np.asarray(np.take(x, clamp(indices, x.shape[axis]), axis))
+    def reference(
+        x: np.ndarray, indices: np.ndarray, axis: int | None = None, mode: str = "fast"
+    ) -> np.ndarray:
+        axis = axis or 0
+        if mode == "fast":
+            indices, mode = clamp(indices, x.shape[axis]), "clip"
+        return np.asarray(np.take(x, indices, axis, mode=mode))
 
     def legalize(self, b: Builder) -> Buffer:
         x, indices = b.inputs
         shape, type_ = b.results[0]
-        axis = self.axis.value % x.rank
+        attrs = self.python_attrs()
+        axis, place_of = (attrs["axis"] or 0) % x.rank, _PLACES[attrs["mode"]]
         behind = axis + indices.rank
 
         def body(*axes: Index) -> Scalar:
-            place = clamped(b, indices[axes[axis:behind]], x.shape[axis])
+            place = place_of(b, indices[axes[axis:behind]], x.shape[axis])
             return x[(*axes[:axis], place, *axes[behind:])]
 
         return b.compute(shape, body, type_, "take")
@@ -144,11 +192,11 @@ class GatherElementsOp(Relax.Operation, name="gather_elements"):
     Attributes:
         axis: which the indices are for; negative ones count from the end.
     Shapes:
-        x: any; indices, y: the same rank, no longer than x but along ``axis``.
+        data: any; indices, y: the same rank, no longer than data but along ``axis``.
     Source: ONNX GatherElements-13, where an index out of range is an error.
     """
 
-    x: Operand[RankedTensorType]
+    data: Operand[RankedTensorType]
     indices: Operand[RankedTensorType]
     y: Result[RankedTensorType]
     axis: IntegerAttr
@@ -161,31 +209,35 @@ class GatherElementsOp(Relax.Operation, name="gather_elements"):
         Case((3, 4), (0, 4, "int64"), axis=0),
     )
 
+    @classmethod
+    def program_name(cls) -> str:
+        return "gather"
+
     @staticmethod
     def infer(
-        x: RankedTensorType, indices: RankedTensorType, axis: int = 0
+        data: RankedTensorType, indices: RankedTensorType, axis: int = 0
     ) -> RankedTensorType:
         check_indices(indices)
-        axis = shapes.check_axis(axis, x.rank)
-        shape, picked = tensors.shape_of(x), tensors.shape_of(indices)
+        axis = shapes.check_axis(axis, data.rank)
+        shape, picked = tensors.shape_of(data), tensors.shape_of(indices)
         check_not_empty(shape[axis], picked)
         check_reach(shape, picked, axis)
-        return tensors.tensor_type(picked, tensors.dtype_of(x))
+        return tensors.tensor_type(picked, tensors.dtype_of(data))
 
     @staticmethod
-    def reference(x: np.ndarray, indices: np.ndarray, axis: int = 0) -> np.ndarray:
+    def reference(data: np.ndarray, indices: np.ndarray, axis: int = 0) -> np.ndarray:
         places = grid(indices.shape)
-        places[axis] = clamp(indices, x.shape[axis])
-        return x[tuple(places)]
+        places[axis] = clamp(indices, data.shape[axis])
+        return data[tuple(places)]
 
     def legalize(self, b: Builder) -> Buffer:
-        x, indices = b.inputs
+        data, indices = b.inputs
         shape, type_ = b.results[0]
-        axis = self.axis.value % x.rank
+        axis = self.axis.value % data.rank
 
         def body(*axes: Index) -> Scalar:
-            place = clamped(b, indices[axes], x.shape[axis])
-            return x[(*axes[:axis], place, *axes[axis + 1 :])]
+            place = clamped(b, indices[axes], data.shape[axis])
+            return data[(*axes[:axis], place, *axes[axis + 1 :])]
 
         return b.compute(shape, body, type_, "gather_elements")
 
@@ -214,19 +266,19 @@ def check_reach(shape: Sequence[Dim], picked: Sequence[Dim], axis: int) -> None:
 
 
 class GatherNdOp(Relax.Operation, name="gather_nd"):
-    """Slices of x, picked by vectors of indices.
+    """Slices of data, picked by vectors of indices.
 
     Negative indices count from the end; one out of range picks the nearest element.
 
     Attributes:
-        batch_dims: leading axes that x and indices share.
+        batch_dims: leading axes that data and indices share.
     Shapes:
-        x: [b..., n1..nk, s...]; indices: [b..., i..., k], integers, k is known;
+        data: [b..., n1..nk, s...]; indices: [b..., i..., k], integers, k is known;
         y: [b..., i..., s...].
     Source: ONNX GatherND-13, where an index out of range is an error.
     """
 
-    x: Operand[RankedTensorType]
+    data: Operand[RankedTensorType]
     indices: Operand[RankedTensorType]
     y: Result[RankedTensorType]
     batch_dims: IntegerAttr
@@ -242,42 +294,44 @@ class GatherNdOp(Relax.Operation, name="gather_nd"):
 
     @staticmethod
     def infer(
-        x: RankedTensorType, indices: RankedTensorType, batch_dims: int = 0
+        data: RankedTensorType, indices: RankedTensorType, batch_dims: int = 0
     ) -> RankedTensorType:
         check_indices(indices)
-        shape, (*picked, _) = tensors.shape_of(x), tensors.shape_of(indices)
+        shape, (*picked, _) = tensors.shape_of(data), tensors.shape_of(indices)
         depth = known_depth(shape, tensors.shape_of(indices), batch_dims)
         for size in shape[batch_dims : batch_dims + depth]:
             check_not_empty(size, picked)
         batch = map(shapes.unify, shape[:batch_dims], picked[:batch_dims])
         return tensors.tensor_type(
             (*batch, *picked[batch_dims:], *shape[batch_dims + depth :]),
-            tensors.dtype_of(x),
+            tensors.dtype_of(data),
         )
 
     @staticmethod
     def reference(
-        x: np.ndarray, indices: np.ndarray, batch_dims: int = 0
+        data: np.ndarray, indices: np.ndarray, batch_dims: int = 0
     ) -> np.ndarray:
         *picked, depth = indices.shape
         batch = grid(picked)[:batch_dims]
-        inner = [clamp(indices[..., k], x.shape[batch_dims + k]) for k in range(depth)]
+        inner = [
+            clamp(indices[..., k], data.shape[batch_dims + k]) for k in range(depth)
+        ]
         if not depth and not batch_dims:
-            return np.broadcast_to(x, (*picked, *x.shape)).copy()
-        return np.asarray(x[(*batch, *inner)])
+            return np.broadcast_to(data, (*picked, *data.shape)).copy()
+        return np.asarray(data[(*batch, *inner)])
 
     def legalize(self, b: Builder) -> Buffer:
-        x, indices = b.inputs
+        data, indices = b.inputs
         shape, type_ = b.results[0]
         first = self.batch_dims.value
-        depth, outer = known_depth(x.shape, indices.shape, first), indices.rank - 1
+        depth, outer = known_depth(data.shape, indices.shape, first), indices.rank - 1
 
         def body(*axes: Index) -> Scalar:
             places = [
-                clamped(b, indices[(*axes[:outer], k)], x.shape[first + k])
+                clamped(b, indices[(*axes[:outer], k)], data.shape[first + k])
                 for k in range(depth)
             ]
-            return x[(*axes[:first], *places, *axes[outer:])]
+            return data[(*axes[:first], *places, *axes[outer:])]
 
         return b.compute(shape, body, type_, "gather_nd")
 
@@ -291,7 +345,7 @@ class GatherNdOp(Relax.Operation, name="gather_nd"):
 def known_depth(
     shape: Sequence[Dim], indices: Sequence[Dim], batch_dims: int = 0
 ) -> int:
-    """The length of the vectors of indices, which x must have axes for.
+    """The length of the vectors of indices, which the data must have axes for.
 
     Raises:
         ValueError: it is not a number, or too large.
@@ -308,134 +362,3 @@ def known_depth(
             f"{batch_dims} batch axes and {depth} indices do not fit rank {len(shape)}"
         )
     return depth
-
-
-class OneHotOp(Relax.Operation, name="one_hot"):
-    """For every index a vector that is "on" there, and "off" everywhere else.
-
-    Negative indices count from the end; one out of range gives "off" everywhere.
-
-    Attributes:
-        depth: the length of the vectors, ``#relax.shape<["10"]>``.
-        axis: where they stand in y; negative ones count from the end.
-    Shapes:
-        indices: [a..., b...]; values: [2], off and on; y: [a..., depth, b...].
-    Source: ONNX OneHot-11.
-    """
-
-    indices: Operand[RankedTensorType]
-    values: Operand[RankedTensorType]
-    y: Result[RankedTensorType]
-    depth: Attr
-    axis: IntegerAttr
-
-    cases = (
-        Case((5, "int64"), (2,), depth=(4,), low=-6, high=6),
-        Case((2, 3, "int32"), (2, "int32"), depth=(5,), axis=0, low=-6, high=6),
-        Case((2, 3, "int64"), (2,), depth=(1,), axis=1, low=-1, high=1),
-        Case((3,), (2, "int64"), depth=(7,), axis=-1, low=0, high=6),
-        Case((2, "uint8"), (2, "bool"), depth=(3,), low=0, high=3),
-        Case((0, "int64"), (2,), depth=(3,)),
-    )
-
-    @staticmethod
-    def infer(
-        indices: RankedTensorType,
-        values: RankedTensorType,
-        depth: Sequence[Dim],
-        axis: int = -1,
-    ) -> RankedTensorType:
-        if tensors.shape_of(values) != (2,):
-            raise ValueError(f"values must be [off, on], got {values}")
-        shapes.require_sizes(depth)
-        shape = tensors.shape_of(indices)
-        axis = shapes.check_axis(axis, len(shape) + 1)
-        return tensors.tensor_type(
-            (*shape[:axis], *depth, *shape[axis:]), tensors.dtype_of(values)
-        )
-
-    @staticmethod
-    def reference(
-        indices: np.ndarray, values: np.ndarray, depth: Sequence[int], axis: int = -1
-    ) -> np.ndarray:
-        axis %= indices.ndim + 1
-        places = np.expand_dims(wrap(indices, depth[0]), axis)
-        along = [1] * (indices.ndim + 1)
-        along[axis] = depth[0]
-        return np.where(
-            places == np.arange(depth[0]).reshape(along), values[1], values[0]
-        )
-
-    def legalize(self, b: Builder) -> Buffer:
-        indices, values = b.inputs
-        shape, type_ = b.results[0]
-        axis = self.axis.value % len(shape)
-
-        def body(*axes: Index) -> Scalar:
-            index = indices[(*axes[:axis], *axes[axis + 1 :])]
-            place = wrapped(b, index, shape[axis])
-            return b.select(place.equal(axes[axis]), values[1], values[0])
-
-        return b.compute(shape, body, type_, "one_hot")
-
-    @staticmethod
-    @onnx_rule("OneHot", since=9)
-    def from_onnx(node: OnnxNode) -> ir.Value:
-        known = node.constant_or_none(1)
-        depth = node.dims(1) if known is None else (int(known.reshape(-1)[0]),)
-        return OneHotOp(
-            node.input(0), node.input(2), depth=depth, axis=node.attr("axis", -1)
-        ).y
-
-
-class ArangeOp(Relax.Operation, name="arange"):
-    """``start``, ``start + step``, and so on.
-
-    Attributes:
-        start, size: the first number and how many, ``#relax.shape<["n"]>``.
-        step: from one to the next.
-        dtype: element type.
-    Shapes:
-        y: [size].
-    """
-
-    y: Result[RankedTensorType]
-    start: Attr
-    size: Attr
-    step: IntegerAttr
-    dtype: TypeAttr
-
-    cases = (
-        Case(size=(5,), dtype=dtypes.dtype("int64")),
-        Case(start=(7,), size=(3,), step=-2, dtype=dtypes.dtype("int32")),
-        Case(start=(-3,), size=(4,), step=2, dtype=dtypes.dtype("float32")),
-        Case(size=(0,), dtype=dtypes.dtype("int64")),
-    )
-
-    @staticmethod
-    def infer(
-        size: Sequence[Dim],
-        dtype: DType,
-        start: Sequence[Dim] = (0,),
-        step: int = 1,
-    ) -> RankedTensorType:
-        if len(start) != 1 or len(size) != 1:
-            raise ValueError(f"expected one start and one size, got {start} and {size}")
-        shapes.require_sizes(size)
-        return tensors.tensor_type(tuple(size), dtype)
-
-    @staticmethod
-    def reference(
-        size: Sequence[int], dtype: DType, start: Sequence[int] = (0,), step: int = 1
-    ) -> np.ndarray:
-        return (start[0] + step * np.arange(size[0])).astype(dtype.numpy)
-
-    def legalize(self, b: Builder) -> Buffer:
-        shape, type_ = b.results[0]
-        attrs = self.python_attrs()
-        start = b.dim(b.local(attrs["start"][0]))
-
-        def body(axis: Index) -> Scalar:
-            return (axis * attrs["step"] + start).to_scalar(type_)
-
-        return b.compute(shape, body, type_, "arange")

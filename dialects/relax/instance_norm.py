@@ -1,195 +1,282 @@
 """Normalisation over images, groups of channels, and any axes."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from mlir import ir
-from mlir.ir import DenseI64ArrayAttr, FloatAttr, IntegerAttr, RankedTensorType
+from mlir.ir import (
+    BoolAttr,
+    DenseI64ArrayAttr,
+    FloatAttr,
+    IntegerAttr,
+    RankedTensorType,
+)
 
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.ext import Operand, Result
 from relax_mlir.dialects.hooks import Case, OnnxNode, onnx_rule
+from relax_mlir.dialects.relax.arguments import int_tuple
+from relax_mlir.dialects.relax.batch_norm import check_channels
 from relax_mlir.dialects.relax.core import Relax
 from relax_mlir.dialects.relax.elementwise import computed_wide, require, wide_type
-from relax_mlir.dialects.relax.moments import normalized, statistics
-from relax_mlir.dialects.relax.norm import check_channels
+from relax_mlir.dialects.relax.moments import normalized, placed, scaled, statistics
 from relax_mlir.dialects.relax.reduce import element_count
-from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
 
+_TYPES = (("float64", "float64"), ("float16", "float16"), ("bfloat16", "float32"))
 
-class InstanceNormOp(Relax.Operation, name="instance_norm"):
-    """(x - mean) / sqrt(variance + epsilon) * scale + bias, over each channel's image.
+
+def _group_case(
+    shape: tuple[int, ...],
+    channels: int,
+    num_groups: int,
+    *,
+    channel_axis: int = 1,
+    axes: tuple[int, ...] = (2,),
+    **attrs: Any,
+) -> Case:  # Any: see Case
+    """A case of group normalisation, whose gamma and beta have one size."""
+    known = {"num_groups": num_groups, "channel_axis": channel_axis, "axes": axes}
+    return Case(shape, (channels,), (channels,), **known, **attrs)
+
+
+class InstanceNormOp(Relax.Operation, name="nn_instance_norm"):
+    """(data - mean) / sqrt(variance + epsilon) * gamma + beta, over each channel's image.
 
     Computed in f32 for f16 and bf16.
 
+    Attributes:
+        channel_axis: of gamma and beta.
+        axes: what mean and variance are taken over.
+        center, scale: whether beta is added, and gamma multiplied by.
     Shapes:
-        x, y: [n, c, ...], same float type. scale, bias: [c], floats.
-    Source: Ulyanov et al., Instance Normalization, 2016; ONNX InstanceNormalization-22.
+        data, y: any shape, same float type. gamma, beta: [c], floats.
+    Source: Ulyanov et al., Instance Normalization, 2016.
     """
 
-    x: Operand[RankedTensorType]
-    scale: Operand[RankedTensorType]
-    bias: Operand[RankedTensorType]
+    data: Operand[RankedTensorType]
+    gamma: Operand[RankedTensorType]
+    beta: Operand[RankedTensorType]
     y: Result[RankedTensorType]
+    channel_axis: IntegerAttr
+    axes: DenseI64ArrayAttr
     epsilon: FloatAttr
+    center: BoolAttr
+    scale: BoolAttr
 
     cases = (
-        Case((2, 3, 7), (3,), (3,)),
-        Case((2, 3, 5, 17), (3,), (3,), low=5.0, high=9.0),
-        Case((1, 1, 71), (1,), (1,), epsilon=0.1),
-        Case((0, 3, 4), (3,), (3,)),
-        Case((2, 3, 2, 2, 2, "float64"), (3, "float64"), (3, "float64")),
-        Case((2, 3, 40, "float16"), (3, "float16"), (3, "float16")),
-        Case((2, 3, 40, "bfloat16"), (3,), (3,)),
+        Case((2, 3, 7), (3,), (3,), channel_axis=1, axes=(2,)),
+        Case((2, 3, 5, 17), (3,), (3,), channel_axis=1, axes=(2, 3), low=5.0, high=9.0),
+        Case((1, 1, 71), (1,), (1,), channel_axis=1, axes=(2,), epsilon=0.1),
+        Case((0, 3, 4), (3,), (3,), channel_axis=1, axes=(2,)),
+        Case((2, 5, 7, 3), (3,), (3,), channel_axis=-1, axes=(1, 2)),
+        Case((2, 3, 7), (3,), (3,), channel_axis=1, axes=(2,), center=False),
+        Case((2, 3, 7), (3,), (3,), channel_axis=1, axes=(2,), scale=False),
+        *(
+            Case((2, 3, 40, x), (3, k), (3, k), channel_axis=1, axes=(2,))
+            for x, k in _TYPES
+        ),
     )
 
     @staticmethod
     def infer(
-        x: RankedTensorType,
-        scale: RankedTensorType,
-        bias: RankedTensorType,
+        data: RankedTensorType,
+        gamma: RankedTensorType,
+        beta: RankedTensorType,
+        channel_axis: int,
+        axes: Sequence[int],
         epsilon: float = 1e-5,
+        center: bool = True,
+        scale: bool = True,
     ) -> RankedTensorType:
-        check_channels(x, scale, bias)
-        return x
+        check_channels(data, channel_axis, gamma, beta)
+        _image_axes(channel_axis, axes, data.rank)
+        return data
+
+    @staticmethod
+    def normalize_arguments(**attrs: Any) -> dict[str, Any]:  # Any: see the base
+        return {**attrs, "axes": int_tuple(attrs["axes"])}
 
     @staticmethod
     @computed_wide
     def reference(
-        x: np.ndarray, scale: np.ndarray, bias: np.ndarray, epsilon: float
+        data: np.ndarray,
+        gamma: np.ndarray,
+        beta: np.ndarray,
+        channel_axis: int,
+        axes: Sequence[int],
+        epsilon: float,
+        center: bool,
+        scale: bool,
     ) -> np.ndarray:
-        column = (-1, *[1] * (x.ndim - 2))
-        y = normalized(x, range(2, x.ndim), epsilon)
-        return y * scale.reshape(column) + bias.reshape(column)
+        channel, axes = _image_axes(channel_axis, axes, data.ndim)
+        gamma, beta = (placed(v, [channel], data.ndim) for v in (gamma, beta))
+        y = normalized(data, axes, epsilon)
+        return scaled(y, gamma, beta, center=center, scale=scale)
 
     def legalize(self, b: Builder) -> Buffer:
-        x, scale, bias = b.inputs
+        x, gamma, beta = b.inputs
         wide, epsilon = wide_type(x.dtype), self.epsilon.value
-        zeros = (0,) * (x.rank - 2)
-        mean, inverse = statistics(
-            b, x, range(2, x.rank), lambda v: 1.0 / b.math("sqrt", v + epsilon)
+        channel, axes = _image_axes(self.channel_axis.value, tuple(self.axes), x.rank)
+        mean, factor = statistics(
+            b, x, axes, lambda v: 1.0 / b.math("sqrt", v + epsilon)
         )
-        factor = b.compute(
-            inverse.shape,
-            lambda *row: inverse[row] * b.cast(scale[row[1]], wide),
-            wide,
-            "scale",
-        )
+        if self.scale.value:
+            factor = b.compute(
+                factor.shape,
+                lambda *row, f=factor: f[row] * b.cast(gamma[row[channel]], wide),
+                wide,
+                "scale",
+            )
 
         def body(*points: Index) -> Scalar:
-            row = (*points[:2], *zeros)
-            centred = b.wide(x[points]) - mean[row]
-            return b.cast(
-                centred * factor[row] + b.cast(bias[points[1]], wide), x.dtype
-            )
+            row = tuple(0 if i in axes else point for i, point in enumerate(points))
+            y = (b.wide(x[points]) - mean[row]) * factor[row]
+            if self.center.value:
+                y = y + b.cast(beta[points[channel]], wide)
+            return b.cast(y, x.dtype)
 
         return b.compute(x.shape, body, x.dtype, "instance_norm")
 
-    @staticmethod
-    @onnx_rule("InstanceNormalization", since=6)
-    def from_onnx(node: OnnxNode) -> ir.Value:
-        inputs = [node.input(i) for i in range(3)]
-        return InstanceNormOp(*inputs, epsilon=node.attr("epsilon", 1e-5)).y
+
+def _image_axes(
+    channel_axis: int, axes: Sequence[int], rank: int
+) -> tuple[int, tuple[int, ...]]:
+    """The axis of the channels, and those of the image, counted from the front.
+
+    Raises:
+        ValueError: the channels are among the axes of the image.
+    """
+    channel = shapes.check_axis(channel_axis, rank)
+    image = shapes.normalize_axes(axes, rank)
+    if channel in image:
+        raise ValueError(f"channel_axis {channel} is among axes {list(image)}")
+    return channel, image
 
 
-class GroupNormOp(Relax.Operation, name="group_norm"):
-    """(x - mean) / sqrt(variance + epsilon) * scale + bias, over groups of channels.
+class GroupNormOp(Relax.Operation, name="nn_group_norm"):
+    """(data - mean) / sqrt(variance + epsilon) * gamma + beta, over groups of channels.
 
     Computed in f32 for f16 and bf16.
 
     Attributes:
         num_groups: a divisor of the number of channels, which must be known.
+        channel_axis: of the channels.
+        axes: what mean and variance are taken over beside a group's channels.
+        center, scale: whether beta is added, and gamma multiplied by.
     Shapes:
-        x, y: [n, c, ...], same float type. scale, bias: [c] or [num_groups], floats.
-    Source: Wu and He, Group Normalization, 2018; ONNX GroupNormalization-21, and 18 for
-        a scale per group.
+        data, y: any shape, same float type. gamma, beta: [c], floats.
+    Source: Wu and He, Group Normalization, 2018.
     """
 
-    x: Operand[RankedTensorType]
-    scale: Operand[RankedTensorType]
-    bias: Operand[RankedTensorType]
+    data: Operand[RankedTensorType]
+    gamma: Operand[RankedTensorType]
+    beta: Operand[RankedTensorType]
     y: Result[RankedTensorType]
     num_groups: IntegerAttr
+    channel_axis: IntegerAttr
+    axes: DenseI64ArrayAttr
     epsilon: FloatAttr
+    center: BoolAttr
+    scale: BoolAttr
 
     cases = (
-        Case((2, 6, 5, 7), (6,), (6,), num_groups=3),
-        Case((2, 4, 71), (4,), (4,), num_groups=1, low=5.0, high=9.0),
-        Case((2, 4, 3), (4,), (4,), num_groups=4, epsilon=0.1),
-        Case((2, 4), (4,), (4,), num_groups=2),
-        Case((2, 4, 3), (2,), (2,), num_groups=2),
-        Case((0, 4, 3), (4,), (4,), num_groups=2),
-        Case((2, 4, 9, "float64"), (4, "float64"), (4, "float64"), num_groups=2),
-        Case((2, 4, 9, "float16"), (4, "float16"), (4, "float16"), num_groups=2),
-        Case((2, 4, 9, "bfloat16"), (4,), (4,), num_groups=2),
+        _group_case((2, 6, 5, 7), 6, 3, axes=(2, 3)),
+        _group_case((2, 4, 71), 4, 1, low=5.0, high=9.0),
+        _group_case((2, 4, 3), 4, 4, epsilon=0.1),
+        _group_case((2, 4), 4, 2, axes=()),
+        _group_case((0, 4, 3), 4, 2),
+        _group_case((2, 4, 3, 5), 4, 2),
+        _group_case((2, 3, 5, 4), 4, 2, channel_axis=-1, axes=(1, 2)),
+        _group_case((4, 3, 5), 4, 2, channel_axis=0, axes=(-1,)),
+        _group_case((2, 4, 3), 4, 2, center=False),
+        _group_case((2, 4, 3), 4, 2, scale=False),
+        *(
+            Case((2, 4, 9, x), (4, k), (4, k), num_groups=2, channel_axis=1, axes=(2,))
+            for x, k in _TYPES
+        ),
     )
 
     @staticmethod
     def infer(
-        x: RankedTensorType,
-        scale: RankedTensorType,
-        bias: RankedTensorType,
+        data: RankedTensorType,
+        gamma: RankedTensorType,
+        beta: RankedTensorType,
         num_groups: int,
+        channel_axis: int,
+        axes: Sequence[int],
         epsilon: float = 1e-5,
+        center: bool = True,
+        scale: bool = True,
     ) -> RankedTensorType:
-        shape = list(tensors.shape_of(x))
-        for operand in (x, scale, bias):
-            require("f", operand)
-        if len(shape) < 2:
-            raise ValueError(f"x must be [n, c, ...], got {shapes.format_shape(shape)}")
-        for operand in (scale, bias):
-            shape[1] = _channels(shape[1], tensors.shape_of(operand), num_groups)
-        channels = shape[1]
+        check_channels(data, channel_axis, gamma, beta)
+        channel, _ = _image_axes(channel_axis, axes, data.rank)
+        shape = list(tensors.shape_of(data))
+        for operand in (gamma, beta):
+            shape[channel] = shapes.unify(shape[channel], tensors.shape_of(operand)[0])
+        channels = shape[channel]
         if not isinstance(channels, int) or num_groups < 1 or channels % num_groups:
             raise ValueError(
                 f"cannot make {num_groups} groups of `{channels}` channels. Hint: their "
                 "number must be known, and a multiple of that of the groups"
             )
-        return tensors.tensor_type(shape, tensors.dtype_of(x))
+        return tensors.tensor_type(shape, tensors.dtype_of(data))
+
+    @staticmethod
+    def normalize_arguments(**attrs: Any) -> dict[str, Any]:  # Any: see the base
+        return {**attrs, "axes": int_tuple(attrs["axes"])}
 
     @staticmethod
     @computed_wide
     def reference(
-        x: np.ndarray,
-        scale: np.ndarray,
-        bias: np.ndarray,
+        data: np.ndarray,
+        gamma: np.ndarray,
+        beta: np.ndarray,
         num_groups: int,
+        channel_axis: int,
+        axes: Sequence[int],
         epsilon: float,
+        center: bool,
+        scale: bool,
     ) -> np.ndarray:
-        n, channels, *image = x.shape
-        groups = x.reshape(n, num_groups, channels // num_groups, *image)
-        axes = tuple(range(2, groups.ndim))
-        centred = groups - groups.mean(axes, keepdims=True)
-        variance = (centred * centred).mean(axes, keepdims=True)
-        y = (centred / np.sqrt(variance + epsilon)).reshape(x.shape)
-        column = (channels, *[1] * len(image))
-        scale, bias = (v.repeat(channels // len(v)) for v in (scale, bias))
-        return y * scale.reshape(column) + bias.reshape(column)
+        channel, image = _image_axes(channel_axis, axes, data.ndim)
+        shape = list(data.shape)
+        size = shape[channel] // num_groups
+        groups = data.reshape(*shape[:channel], num_groups, size, *shape[channel + 1 :])
+        own = [channel + 1, *(axis + (axis > channel) for axis in image)]
+        y = normalized(groups, own, epsilon).reshape(shape)
+        gamma, beta = (placed(v, [channel], data.ndim) for v in (gamma, beta))
+        return scaled(y, gamma, beta, center=center, scale=scale)
 
     def legalize(self, b: Builder) -> Buffer:
-        """All blocks run over image and group first."""
-        x, scale, bias = b.inputs
+        """All blocks run over the other axes and the group first."""
+        x, gamma, beta = b.inputs
         wide, epsilon = wide_type(x.dtype), self.epsilon.value
-        n, channels, *image = b.results[0][0]  # where infer says how many channels
-        groups = self.num_groups.value
+        channel, image = _image_axes(self.channel_axis.value, tuple(self.axes), x.rank)
+        shape = b.results[0][0]  # where infer says how many channels
+        groups, channels = self.num_groups.value, shape[channel]
         assert isinstance(channels, int)  # infer said so
         size = channels // groups
-        rows, inner = (n, groups), (size, *image)
+        others = [i for i in range(x.rank) if i != channel and i not in image]
+        rows = (*(shape[i] for i in others), groups)
+        inner = (size, *(shape[i] for i in image))
+        count = len(rows)
 
-        def place(i: Index, g: Index, j: Index, *rest: Index) -> tuple[Index, ...]:
-            return (i, g * size + j, *rest)
+        def place(*points: Index) -> "tuple[Index | int, ...]":
+            *outer, group, number = points[: count + 1]
+            where = dict(
+                zip((*others, *image), (*outer, *points[count + 1 :]), strict=True)
+            )
+            where[channel] = group * size + number
+            return tuple(where[i] for i in range(x.rank))
 
-        def centred(i: Index, g: Index, *rest: Index) -> Scalar:
-            return b.wide(x[place(i, g, *rest)]) - mean[i, g]
+        def centred(*points: Index) -> Scalar:
+            return b.wide(x[place(*points)]) - mean[points[:count]]
 
         def squared(*points: Index) -> Scalar:
             difference = centred(*points)
             return difference * difference
-
-        def per_channel(buffer: Buffer, g: Index, j: Index) -> Scalar:
-            is_grouped = buffer.shape == (groups,)
-            return b.cast(buffer[g if is_grouped else g * size + j], wide)
 
         def inverse(total: Scalar) -> Scalar:
             variance = total / element_count(b, inner, wide)
@@ -201,42 +288,27 @@ class GroupNormOp(Relax.Operation, name="group_norm"):
         mean = b.map(lambda t: t / element_count(b, inner, wide), total, name="mean")
         squares = b.reduce_over("add", rows, inner, squared, wide, "squares")
         factor = b.map(inverse, squares, name="factor")
-        scales = b.compute(
-            (*rows, size),
-            lambda i, g, j: factor[i, g] * per_channel(scale, g, j),
-            wide,
-            "scale",
-        )
-        out = b.alloc((n, channels, *image), x.dtype)
 
-        def normalize(i: Index, g: Index, j: Index, *rest: Index) -> None:
-            y = centred(i, g, j, *rest) * scales[i, g, j] + per_channel(bias, g, j)
-            out.store(b.cast(y, x.dtype), place(i, g, j, *rest))
+        def per_channel(*points: Index) -> Scalar:
+            *_, group, number = points
+            own = factor[points[:count]]
+            if not self.scale.value:
+                return own
+            return own * b.cast(gamma[group * size + number], wide)
+
+        scales = b.compute((*rows, size), per_channel, wide, "scale")
+        out = b.alloc(shape, x.dtype)
+
+        def normalize(*points: Index) -> None:
+            where = place(*points)
+            y = centred(*points) * scales[points[: count + 1]]
+            if self.center.value:
+                y = y + b.cast(beta[where[channel]], wide)
+            out.store(b.cast(y, x.dtype), where)
 
         extents = (*rows, *inner)
         b.block("group_norm", extents, "S" * len(extents), normalize)
         return out
-
-    @staticmethod
-    @onnx_rule("GroupNormalization", since=18)
-    def from_onnx(node: OnnxNode) -> ir.Value:
-        return GroupNormOp(
-            *(node.input(i) for i in range(3)),
-            num_groups=node.attr("num_groups"),
-            epsilon=node.attr("epsilon", 1e-5),
-        ).y
-
-
-def _channels(channels: Dim, given: Sequence[Dim], num_groups: int) -> Dim:
-    """The number of channels, next to the shape of a scale or a bias.
-
-    Raises:
-        ValueError: it has no number per channel, and none per group either.
-    """
-    if len(given) != 1:
-        got = shapes.format_shape(given)
-        raise ValueError(f"expected a number per channel or group, got {got}")
-    return channels if given[0] == num_groups else shapes.unify(channels, given[0])
 
 
 class MeanVarianceNormOp(Relax.Operation, name="mean_variance_norm"):

@@ -1,125 +1,148 @@
-"""Normalisation over the last axes."""
+"""Normalisation over some axes, usually the last."""
+
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
-from mlir import ir
-from mlir.ir import FloatAttr, IntegerAttr, RankedTensorType
+from mlir.ir import BoolAttr, DenseI64ArrayAttr, FloatAttr, RankedTensorType
 
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.ext import Operand, Result
-from relax_mlir.dialects.hooks import Case, OnnxNode, onnx_rule
+from relax_mlir.dialects.hooks import Case
+from relax_mlir.dialects.relax.arguments import int_tuple
 from relax_mlir.dialects.relax.core import Relax
 from relax_mlir.dialects.relax.elementwise import (
     computed_wide,
     require,
     wide_type,
-    widened,
 )
-from relax_mlir.dialects.relax.moments import normalized, statistics
+from relax_mlir.dialects.relax.moments import normalized, placed, scaled, statistics
 from relax_mlir.dialects.relax.reduce import element_count
-from relax_mlir.dialects.tir import Buffer, Builder, Scalar
+from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
 
 
-class LayerNormOp(Relax.Operation, name="layer_norm"):
-    """(x - mean) / sqrt(variance + epsilon) * scale + bias, over the last axes.
+class LayerNormOp(Relax.Operation, name="nn_layer_norm"):
+    """(data - mean) / sqrt(variance + epsilon) * gamma + beta, over some axes.
 
     Computed in f32 for f16 and bf16.
 
     Attributes:
-        axis: the first of the axes that mean and variance are taken over.
+        axes: what mean and variance are taken over.
+        center, scale: whether beta is added, and gamma multiplied by.
     Shapes:
-        x, y: any shape of rank 1 or more, same float type. scale, bias: floats that
-        broadcast to x.
-    Source: Ba et al., Layer Normalization, 2016; ONNX LayerNormalization-17.
+        data, y: any shape of rank 1 or more, same float type. gamma, beta: floats, the
+        sizes of ``axes``; if those are the last of data, anything that broadcasts to it.
+    Source: Ba et al., Layer Normalization, 2016.
     """
 
-    x: Operand[RankedTensorType]
-    scale: Operand[RankedTensorType]
-    bias: Operand[RankedTensorType]
+    data: Operand[RankedTensorType]
+    gamma: Operand[RankedTensorType]
+    beta: Operand[RankedTensorType]
     y: Result[RankedTensorType]
-    axis: IntegerAttr
+    axes: DenseI64ArrayAttr
     epsilon: FloatAttr
+    center: BoolAttr
+    scale: BoolAttr
 
     cases = (
-        Case((5,), (5,), (5,)),
-        Case((2, 3), (3,), (3,)),
-        Case((2, 3, 768), (768,), (768,), low=5.0, high=9.0),
-        Case((2, 3, 71), (71,), ()),
-        Case((2, 3, 5), (3, 5), (3, 5), axis=1),
-        Case((2, 3, 5), (5,), (5,), axis=-3, epsilon=0.1),
-        Case((0, 4), (4,), (4,)),
-        Case((3, 40, "float64"), (40, "float64"), (40, "float64")),
-        Case((3, 40, "float16"), (40, "float16"), (40, "float16")),
-        Case((3, 40, "bfloat16"), (40,), (40,)),
+        Case((5,), (5,), (5,), axes=(0,)),
+        Case((2, 3), (3,), (3,), axes=(-1,)),
+        Case((2, 3, 768), (768,), (768,), axes=(-1,), low=5.0, high=9.0),
+        Case((2, 3, 71), (71,), (), axes=(-1,)),
+        Case((2, 3, 5), (3, 5), (3, 5), axes=(1, 2)),
+        Case((2, 3, 5), (5,), (5,), axes=(0, 1, 2), epsilon=0.1),
+        Case((2, 3, 5), (5, 3), (5, 3), axes=(2, 1)),
+        Case((2, 3, 5), (2, 3), (2, 3), axes=(0, -2)),
+        Case((2, 3, 5), (5,), (5,), axes=(2,), center=False),
+        Case((2, 3, 5), (3,), (3,), axes=(1,), scale=False),
+        Case((0, 4), (4,), (4,), axes=(1,)),
+        Case((3, 40, "float64"), (40, "float64"), (40, "float64"), axes=(1,)),
+        Case((3, 40, "float16"), (40, "float16"), (40, "float16"), axes=(1,)),
+        Case((3, 40, "bfloat16"), (40,), (40,), axes=(1,)),
     )
 
     @staticmethod
     def infer(
-        x: RankedTensorType,
-        scale: RankedTensorType,
-        bias: RankedTensorType,
-        axis: int = -1,
+        data: RankedTensorType,
+        gamma: RankedTensorType,
+        beta: RankedTensorType,
+        axes: Sequence[int],
         epsilon: float = 1e-5,
+        center: bool = True,
+        scale: bool = True,
     ) -> RankedTensorType:
-        shapes.check_axis(axis, len(tensors.shape_of(x)))
-        return tensors.tensor_type(_shape(x, scale, bias), tensors.dtype_of(x))
+        return tensors.tensor_type(
+            _shape(data, axes, gamma, beta), tensors.dtype_of(data)
+        )
+
+    @staticmethod
+    def normalize_arguments(**attrs: Any) -> dict[str, Any]:  # Any: see the base
+        return {**attrs, "axes": int_tuple(attrs["axes"])}
 
     @staticmethod
     @computed_wide
     def reference(
-        x: np.ndarray, scale: np.ndarray, bias: np.ndarray, axis: int, epsilon: float
+        data: np.ndarray,
+        gamma: np.ndarray,
+        beta: np.ndarray,
+        axes: Sequence[int],
+        epsilon: float,
+        center: bool,
+        scale: bool,
     ) -> np.ndarray:
-        axes = range(axis % x.ndim, x.ndim)
-        return normalized(x, axes, epsilon) * scale + bias
+        axes = shapes.normalize_axes(axes, data.ndim)
+        if not _are_last(axes, data.ndim):
+            gamma, beta = (placed(v, axes, data.ndim) for v in (gamma, beta))
+        y = normalized(data, axes, epsilon)
+        return scaled(y, gamma, beta, center=center, scale=scale)
 
     def legalize(self, b: Builder) -> Buffer:
-        (x, scale, bias), epsilon = b.inputs, self.epsilon.value
-        wide = wide_type(x.dtype)
-        axes = range(shapes.check_axis(self.axis.value, x.rank), x.rank)
+        (x, gamma, beta), epsilon = b.inputs, self.epsilon.value
+        axes = shapes.normalize_axes(self.axes, x.rank)
         mean, factor = statistics(
             b, x, axes, lambda v: 1.0 / b.math("sqrt", v + epsilon)
         )
+        weights = [
+            *([gamma] if self.scale.value else []),
+            *([beta] if self.center.value else []),
+        ]
 
-        def element(v: Scalar, m: Scalar, f: Scalar, s: Scalar, t: Scalar) -> Scalar:
-            y = (b.wide(v) - m) * f * b.cast(s, wide) + b.cast(t, wide)
+        def element(v: Scalar, m: Scalar, f: Scalar, *rest: Scalar) -> Scalar:
+            values = (b.cast(r, wide_type(x.dtype)) for r in rest)
+            y = (b.wide(v) - m) * f
+            y = y * next(values) if self.scale.value else y
+            y = y + next(values) if self.center.value else y
             return b.cast(y, x.dtype)
 
-        operands = (x, mean, factor, scale, bias)
-        return b.map(element, *operands, dtype=x.dtype, name="layer_norm")
+        return _mapped(b, element, (x, mean, factor), weights, axes, "layer_norm")
 
 
-def _shape(x: RankedTensorType, *operands: RankedTensorType) -> shapes.Shape:
-    """The shape of x, to which the operands broadcast; all are floats."""
-    for operand in (x, *operands):
-        require("f", operand)
-    return shapes.broadcast_into(*map(tensors.shape_of, (x, *operands)))
-
-
-class RmsNormOp(Relax.Operation, name="rms_norm"):
-    """x / sqrt(mean of x^2 + epsilon) * scale, over the last axes.
+class RmsNormOp(Relax.Operation, name="nn_rms_norm"):
+    """data / sqrt(mean of data^2 + epsilon) * weight, over some axes.
 
     Computed in f32 for f16 and bf16.
 
     Attributes:
-        axis: the first of the axes that the mean is taken over.
+        axes: what the mean is taken over.
     Shapes:
-        x: any shape of rank 1 or more, a float type. scale: floats that broadcast to x.
-        y: the shape of x, the type of scale.
-    Source: Zhang and Sennrich, Root Mean Square Layer Normalization, 2019; ONNX
-        RMSNormalization-23.
+        data, y: any shape of rank 1 or more, same float type. weight: floats, as gamma of
+        ``nn.layer_norm``.
+    Source: Zhang and Sennrich, Root Mean Square Layer Normalization, 2019.
     """
 
-    x: Operand[RankedTensorType]
-    scale: Operand[RankedTensorType]
+    data: Operand[RankedTensorType]
+    weight: Operand[RankedTensorType]
     y: Result[RankedTensorType]
-    axis: IntegerAttr
+    axes: DenseI64ArrayAttr
     epsilon: FloatAttr
 
     cases = (
         Case((5,), (5,)),
         Case((2, 3, 768), (768,)),
         Case((2, 3, 71), ()),
-        Case((2, 3, 5), (3, 5), axis=1),
-        Case((2, 3, 5), (5,), axis=0, epsilon=0.1),
+        Case((2, 3, 5), (3, 5), axes=(1, 2)),
+        Case((2, 3, 5), (5,), axes=(0, 1, 2), epsilon=0.1),
+        Case((2, 3, 5), (5, 2), axes=(2, 0)),
         Case((0, 4), (4,)),
         Case((3, 40, "float64"), (40, "float64")),
         Case((3, 40, "float16"), (40, "float16")),
@@ -129,28 +152,32 @@ class RmsNormOp(Relax.Operation, name="rms_norm"):
 
     @staticmethod
     def infer(
-        x: RankedTensorType,
-        scale: RankedTensorType,
-        axis: int = -1,
+        data: RankedTensorType,
+        weight: RankedTensorType,
+        axes: Sequence[int] = (-1,),
         epsilon: float = 1e-5,
     ) -> RankedTensorType:
-        shapes.check_axis(axis, len(tensors.shape_of(x)))
-        return tensors.tensor_type(_shape(x, scale), tensors.dtype_of(scale))
+        return tensors.tensor_type(_shape(data, axes, weight), tensors.dtype_of(data))
 
     @staticmethod
+    def normalize_arguments(**attrs: Any) -> dict[str, Any]:  # Any: see the base
+        return {**attrs, "axes": int_tuple(attrs.get("axes", -1))}
+
+    @staticmethod
+    @computed_wide
     def reference(
-        x: np.ndarray, scale: np.ndarray, axis: int, epsilon: float
+        data: np.ndarray, weight: np.ndarray, axes: Sequence[int], epsilon: float
     ) -> np.ndarray:
-        wide = widened(x)
-        axes = tuple(range(axis % x.ndim, x.ndim))
-        mean = (wide * wide).mean(axes, keepdims=True)
-        y = wide / np.sqrt(mean + epsilon) * widened(scale)
-        return y.astype(scale.dtype)
+        axes = shapes.normalize_axes(axes, data.ndim)
+        if not _are_last(axes, data.ndim):
+            weight = placed(weight, axes, data.ndim)
+        mean = (data * data).mean(axes, keepdims=True)
+        return data / np.sqrt(mean + epsilon) * weight
 
     def legalize(self, b: Builder) -> Buffer:
-        x, scale = b.inputs
+        x, weight = b.inputs
         wide, epsilon = wide_type(x.dtype), self.epsilon.value
-        axes = range(shapes.check_axis(self.axis.value, x.rank), x.rank)
+        axes = shapes.normalize_axes(self.axes, x.rank)
         sizes = [x.shape[axis] for axis in axes]
 
         def inverse(total: Scalar) -> Scalar:
@@ -166,15 +193,57 @@ class RmsNormOp(Relax.Operation, name="rms_norm"):
             name="squares",
         )
         factor = b.map(inverse, squares, name="factor")
-        return b.map(
-            lambda v, f, s: b.cast(b.wide(v) * f * b.cast(s, wide), scale.dtype),
-            *(x, factor, scale),
-            dtype=scale.dtype,
-            name="rms_norm",
+
+        def element(v: Scalar, f: Scalar, w: Scalar) -> Scalar:
+            return b.cast(b.wide(v) * f * b.cast(w, wide), x.dtype)
+
+        return _mapped(b, element, (x, factor), [weight], axes, "rms_norm")
+
+
+def _shape(
+    data: RankedTensorType, axes: Sequence[int], *weights: RankedTensorType
+) -> shapes.Shape:
+    """The shape of data, which the weights fit; all are floats.
+
+    Raises:
+        ValueError: they do not.
+    """
+    for operand in (data, *weights):
+        require("f", operand)
+    shape = list(tensors.shape_of(data))
+    axes = shapes.normalize_axes(axes, len(shape))
+    if _are_last(axes, len(shape)):
+        return shapes.broadcast_into(shape, *map(tensors.shape_of, weights))
+    for weight in weights:
+        if weight.rank != len(axes):
+            raise ValueError(f"expected rank {len(axes)} as axes, got {weight.rank}")
+        for axis, dim in zip(axes, tensors.shape_of(weight), strict=True):
+            shape[axis] = shapes.unify(shape[axis], dim)
+    return tuple(shape)
+
+
+def _are_last(axes: Sequence[int], rank: int) -> bool:
+    return list(axes) == list(range(rank - len(axes), rank))
+
+
+def _mapped(
+    b: Builder,
+    element: Any,  # Any: a function of one scalar each
+    operands: Sequence[Buffer],
+    weights: Sequence[Buffer],
+    axes: Sequence[int],
+    name: str,
+) -> Buffer:
+    """A map over the first operand; the others may have size 1 at ``axes``."""
+    x = operands[0]
+    if _are_last(axes, x.rank):
+        return b.map(element, *operands, *weights, dtype=x.dtype, name=name)
+
+    def body(*points: Index) -> Scalar:
+        row = tuple(0 if i in axes else point for i, point in enumerate(points))
+        inner = tuple(points[axis] for axis in axes)
+        return element(
+            x[points], *(o[row] for o in operands[1:]), *(w[inner] for w in weights)
         )
 
-    @staticmethod
-    @onnx_rule("RMSNormalization", since=23)
-    def from_onnx(node: OnnxNode) -> ir.Value:
-        axis, epsilon = node.attr("axis", -1), node.attr("epsilon", 1e-5)
-        return RmsNormOp(node.input(0), node.input(1), axis=axis, epsilon=epsilon).y
+    return b.compute(x.shape, body, x.dtype, name)

@@ -109,7 +109,7 @@ class LocalResponseNormOp(Relax.Operation, name="local_response_norm"):
 
 
 class LpNormalizeOp(AxisOp, name="lp_normalize"):
-    """x divided by its norm along one axis; 0 where the norm is.
+    """data divided by its norm along one axis; 0 where the norm is.
 
     Attributes:
         axis: counted from either end.
@@ -127,10 +127,10 @@ class LpNormalizeOp(AxisOp, name="lp_normalize"):
     )
 
     @staticmethod
-    def infer(x: RankedTensorType, axis: int = -1, p: int = 2) -> RankedTensorType:
+    def infer(data: RankedTensorType, axis: int = -1, p: int = 2) -> RankedTensorType:
         if p not in (1, 2):
             raise ValueError(f"bad p: expected 1 or 2, got {p}")
-        return AxisOp.infer(x, axis)
+        return AxisOp.infer(data, axis)
 
     @staticmethod
     @computed_wide
@@ -141,7 +141,7 @@ class LpNormalizeOp(AxisOp, name="lp_normalize"):
         return np.where(norm == 0, 0, x / norm)
 
     def legalize(self, b: Builder) -> Buffer:
-        x, is_square = b.buffer(self.x), self.p.value == 2
+        x, is_square = b.buffer(self.data), self.p.value == 2
         wide = wide_type(x.dtype)
 
         def term(v: Scalar) -> Scalar:

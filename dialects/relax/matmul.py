@@ -1,14 +1,25 @@
 """Matrix products."""
 
+from typing import Any
+
 import numpy as np
 from mlir import ir
-from mlir.ir import RankedTensorType
+from mlir.ir import RankedTensorType, TypeAttr
 
 from relax_mlir.dialects import dtypes, shapes, tensors
+from relax_mlir.dialects.dtypes import DType
 from relax_mlir.dialects.ext import Operand, Result
 from relax_mlir.dialects.hooks import Case, OnnxNode, onnx_rule
+from relax_mlir.dialects.relax.arguments import element_type
 from relax_mlir.dialects.relax.core import Relax
+from relax_mlir.dialects.relax.elementwise import wide_type
 from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
+
+_MIXED = (
+    Case((3, 50, "float16"), (50, 7, "float16"), out_dtype=dtypes.dtype("float32")),
+    Case((3, 5), (5, 7, "float16"), out_dtype=dtypes.dtype("float64")),
+    Case((3, 50, "int8"), (50, 7, "int8"), out_dtype=dtypes.dtype("int32"), high=99),
+)
 
 
 class MatmulOp(Relax.Operation, name="matmul"):
@@ -16,15 +27,19 @@ class MatmulOp(Relax.Operation, name="matmul"):
 
     Sums of f16 and bf16 are kept in f32.
 
+    Attributes:
+        out_dtype: the element type of z, to which elements are converted first; that of
+            the operands, which then is one, if it is None.
     Shapes:
-        x: [..., m, k]; y: [..., k, n]; z: [..., m, n]. A rank-1 operand is a row (x) or
-        a column (y), and its axis is absent from z.
+        x1: [..., m, k]; x2: [..., k, n]; z: [..., m, n]. A rank-1 operand is a row (x1) or
+        a column (x2), and its axis is absent from z.
     Source: ONNX MatMul-13.
     """
 
-    x: Operand[RankedTensorType]
-    y: Operand[RankedTensorType]
+    x1: Operand[RankedTensorType]
+    x2: Operand[RankedTensorType]
     z: Result[RankedTensorType]
+    out_dtype: TypeAttr | None
 
     tolerance = 1e-4  # f32 sums in another order
     cases = (
@@ -41,27 +56,32 @@ class MatmulOp(Relax.Operation, name="matmul"):
         Case((3, 50, "float16"), (50, 7, "float16")),
         Case((3, 50, "bfloat16"), (50, 7, "bfloat16")),
         Case((2, 3, 5, "int64"), (5, 4, "int64"), low=-9, high=9),
+        *_MIXED,
     )
 
     @staticmethod
-    def infer(x: RankedTensorType, y: RankedTensorType) -> RankedTensorType:
-        if tensors.dtype_of(x) != tensors.dtype_of(y):
-            raise ValueError(
-                f"operands must have one element type, got {tensors.dtype_of(x)} "
-                f"and {tensors.dtype_of(y)}"
-            )
-        shape = shapes.matmul(tensors.shape_of(x), tensors.shape_of(y))
-        return tensors.tensor_type(shape, tensors.dtype_of(x))
+    def infer(
+        x1: RankedTensorType, x2: RankedTensorType, out_dtype: DType | None = None
+    ) -> RankedTensorType:
+        shape = shapes.matmul(tensors.shape_of(x1), tensors.shape_of(x2))
+        return tensors.tensor_type(shape, _product_type(x1, x2, out_dtype))
 
     @staticmethod
-    def reference(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        is_half = dtypes.from_numpy(x.dtype).is_float and x.itemsize < 4
-        wide = np.dtype(np.float32) if is_half else x.dtype
-        return np.matmul(x.astype(wide), y.astype(wide)).astype(x.dtype)
+    def normalize_arguments(**attrs: Any) -> dict[str, Any]:  # Any: see the base
+        return {**attrs, "out_dtype": element_type(attrs.get("out_dtype"))}
+
+    @staticmethod
+    def reference(
+        x1: np.ndarray, x2: np.ndarray, out_dtype: DType | None
+    ) -> np.ndarray:
+        out = out_dtype or dtypes.from_numpy(x1.dtype)
+        wide = wide_type(out).numpy
+        return np.matmul(x1.astype(wide), x2.astype(wide)).astype(out.numpy)
 
     def legalize(self, b: Builder) -> Buffer:
         x, y = b.inputs
         shape, dtype = b.results[0]
+        wide = wide_type(dtype)
         has_row, has_column = x.rank > 1, y.rank > 1
         batch = len(shape) - has_row - has_column
 
@@ -71,7 +91,7 @@ class MatmulOp(Relax.Operation, name="matmul"):
             column = (k, axes[batch + has_row]) if has_column else (k,)
             left = x[_batch(x, axes[:batch], 2) + row]
             right = y[_batch(y, axes[:batch], 2) + column]
-            return b.wide(left) * b.wide(right)
+            return b.cast(left, wide) * b.cast(right, wide)
 
         inner = shapes.unify(x.shape[-1], y.shape[-2] if has_column else y.shape[0])
         return b.reduce_over("add", shape, [inner], body, dtype, "matmul")
@@ -80,6 +100,89 @@ class MatmulOp(Relax.Operation, name="matmul"):
     @onnx_rule("MatMul", since=1)
     def from_onnx(node: OnnxNode) -> ir.Value:
         return MatmulOp(node.input(0), node.input(1)).z
+
+
+class DenseOp(Relax.Operation, name="nn_dense"):
+    """Matrix product with a weight whose rows are the outputs: data @ weight^T.
+
+    Sums of f16 and bf16 are kept in f32.
+
+    Attributes:
+        out_dtype: as for ``matmul``.
+    Shapes:
+        data: [..., k]; weight: [n, k]; z: [..., n].
+    """
+
+    data: Operand[RankedTensorType]
+    weight: Operand[RankedTensorType]
+    z: Result[RankedTensorType]
+    out_dtype: TypeAttr | None
+
+    tolerance = 1e-4  # f32 sums in another order
+    cases = (
+        Case((3, 5), (7, 5)),
+        Case((1, 40), (65, 40)),
+        Case((5,), (3, 5)),
+        Case((2, 3, 5), (4, 5)),
+        Case((0, 5), (3, 5)),
+        Case((3, 0), (2, 0)),
+        Case((67, 129), (98, 129)),
+        Case((3, 50, "float16"), (7, 50, "float16")),
+        Case((3, 5, "int64"), (4, 5, "int64"), low=-9, high=9),
+        Case((3, 50, "int8"), (7, 50, "int8"), out_dtype=dtypes.dtype("int32")),
+    )
+
+    @staticmethod
+    def infer(
+        data: RankedTensorType,
+        weight: RankedTensorType,
+        out_dtype: DType | None = None,
+    ) -> RankedTensorType:
+        shape, rows = tensors.shape_of(data), tensors.shape_of(weight)
+        if not shape or len(rows) != 2:
+            given = f"{shapes.format_shape(shape)} and {shapes.format_shape(rows)}"
+            raise ValueError(f"expected data [..., k] and weight [n, k], got {given}")
+        shapes.unify(shape[-1], rows[1])
+        return tensors.tensor_type(
+            (*shape[:-1], rows[0]), _product_type(data, weight, out_dtype)
+        )
+
+    @staticmethod
+    def normalize_arguments(**attrs: Any) -> dict[str, Any]:  # Any: see the base
+        return {**attrs, "out_dtype": element_type(attrs.get("out_dtype"))}
+
+    @staticmethod
+    def reference(
+        data: np.ndarray, weight: np.ndarray, out_dtype: DType | None
+    ) -> np.ndarray:
+        return MatmulOp.reference(data, weight.T, out_dtype)
+
+    def legalize(self, b: Builder) -> Buffer:
+        data, weight = b.inputs
+        shape, dtype = b.results[0]
+        wide = wide_type(dtype)
+
+        def body(*axes: Index) -> Scalar:
+            *row, column, k = axes
+            left, right = data[(*row, k)], weight[column, k]
+            return b.cast(left, wide) * b.cast(right, wide)
+
+        inner = shapes.unify(data.shape[-1], weight.shape[1])
+        return b.reduce_over("add", shape, [inner], body, dtype, "dense")
+
+
+def _product_type(
+    x1: RankedTensorType, x2: RankedTensorType, out_dtype: DType | None
+) -> DType:
+    """The element type of a product.
+
+    Raises:
+        ValueError: the operands have several, and none is asked for.
+    """
+    left, right = tensors.dtype_of(x1), tensors.dtype_of(x2)
+    if out_dtype is None and left != right:
+        raise ValueError(f"operands must have one element type, got {left} and {right}")
+    return out_dtype or left
 
 
 def _batch(

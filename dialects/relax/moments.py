@@ -8,7 +8,7 @@ from relax_mlir.dialects.relax.elementwise import wide_type
 from relax_mlir.dialects.relax.reduce import element_count
 from relax_mlir.dialects.tir import Buffer, Builder, Scalar
 
-__all__ = ["normalized", "statistics"]
+__all__ = ["normalized", "placed", "scaled", "statistics"]
 
 
 def normalized(x: np.ndarray, axes: Sequence[int], epsilon: float) -> np.ndarray:
@@ -46,3 +46,23 @@ def statistics(
         lambda t: inverse(t / element_count(b, sizes, wide)), squares, name="factor"
     )
     return mean, factor
+
+
+def scaled(
+    y: np.ndarray,
+    gamma: np.ndarray,
+    beta: np.ndarray,
+    *,
+    center: bool,
+    scale: bool,
+) -> np.ndarray:
+    """An array times gamma, plus beta, where they count."""
+    y = y * gamma if scale else y
+    return y + beta if center else y
+
+
+def placed(values: np.ndarray, axes: Sequence[int], rank: int) -> np.ndarray:
+    """An array whose axes are these of an array of ``rank``, to be broadcast to that."""
+    order = np.argsort(axes)
+    sizes = dict(zip(sorted(axes), values.transpose(order).shape, strict=True))
+    return values.transpose(order).reshape([sizes.get(i, 1) for i in range(rank)])

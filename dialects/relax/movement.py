@@ -1,38 +1,54 @@
 """Operations that move elements and compute none."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from mlir import ir
-from mlir.ir import BoolAttr, DenseI64ArrayAttr, IntegerAttr, RankedTensorType
+from mlir.ir import DenseI64ArrayAttr, IntegerAttr, RankedTensorType
 
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.ext import Attr, Operand, Result
 from relax_mlir.dialects.hooks import Case, OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.core import Relax
-from relax_mlir.dialects.relax.slicing import known_ints
-from relax_mlir.dialects.shapes import Dim
+from relax_mlir.dialects.shapes import Dim, Shape
 from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
 
-__all__ = ["BroadcastToOp", "ReshapeOp", "TileOp", "TransposeOp", "TriluOp"]
+__all__ = [
+    "BroadcastToOp",
+    "FlipOp",
+    "PermuteDimsOp",
+    "PixelShuffleOp",
+    "ReshapeOp",
+    "read_row_major",
+]
 
 
 class ReshapeOp(Relax.Operation, name="reshape"):
     """The same elements, in the same row-major order, in another shape.
 
     Attributes:
-        shape: the new dimensions, all known (no -1, no 0 for *keep*).
+        shape: the new sizes. Where it is built, one may be -1, for what is left over, and
+            some 0, for the size of x at that place, unless x has no elements.
     """
 
     x: Operand[RankedTensorType]
     y: Result[RankedTensorType]
     shape: Attr
 
+    argument_attributes = ("shape",)
     cases = (
         Case((2, 6), shape=(3, 4)),
         Case((6,), shape=(1, 2, 3)),
         Case((0, 3), shape=(3, 0)),
+        Case((2, 3, 5), shape=(0, -1)),
+        Case((), shape=(1, 1)),
     )
+
+    def __init__(self, *operands: ir.Value, **attrs: Any) -> None:  # Any: see the base
+        if attrs.get("results") is None and len(operands) == 1 and "shape" in attrs:
+            attrs["shape"] = _resolved(tensors.shape_of(operands[0]), attrs["shape"])
+        super().__init__(*operands, **attrs)
 
     @staticmethod
     def infer(x: RankedTensorType, shape: Sequence[Dim]) -> RankedTensorType:
@@ -47,23 +63,10 @@ class ReshapeOp(Relax.Operation, name="reshape"):
 
     @staticmethod
     def reference(x: np.ndarray, shape: Sequence[int]) -> np.ndarray:
-        return x.reshape(shape)
+        return x.reshape(_resolved(x.shape, shape))
 
     def legalize(self, b: Builder) -> Buffer:
-        x = b.buffer(self.x)
-        shape, dtype = b.results[0]
-
-        def body(*axes: Index) -> Scalar:
-            flat: Index | int = 0
-            for axis, dim in zip(axes, shape, strict=True):
-                flat = axis + b.dim(dim) * flat
-            where: list[Index | int] = []
-            for dim in reversed(x.shape[1:]):
-                where.append(flat % b.dim(dim))
-                flat = flat // b.dim(dim)
-            return x[tuple([flat, *reversed(where)][-x.rank :] if x.rank else ())]
-
-        return b.compute(shape, body, dtype, "reshape")
+        return read_row_major(b, b.buffer(self.x), "reshape")
 
     @staticmethod
     @onnx_rule("Reshape", since=5)
@@ -72,38 +75,79 @@ class ReshapeOp(Relax.Operation, name="reshape"):
         shape = shapes.reshape(
             tensors.shape_of(x), node.dims(1), allowzero=bool(node.attr("allowzero", 0))
         )
-        return ReshapeOp(x, shape=shape).y
+        return ReshapeOp(x, shape=shape, results=[ReshapeOp.infer(x.type, shape)]).y
 
 
-class TransposeOp(Relax.Operation, name="transpose"):
-    """Axes in another order: axis ``i`` of y is axis ``permutation[i]`` of x."""
+def _resolved(old: Sequence[Dim], shape: Sequence[Dim]) -> Shape:
+    """``shape`` with numbers for -1 and 0; the zeros of an empty tensor are sizes."""
+    is_empty = 0 in old and -1 not in shape
+    return shapes.reshape(old, shape, allowzero=is_empty)
+
+
+def read_row_major(b: Builder, x: Buffer, name: str) -> Buffer:
+    """The elements of ``x``, in row-major order, in the shape of the result."""
+    shape, dtype = b.results[0]
+
+    def body(*axes: Index) -> Scalar:
+        flat: Index | int = 0
+        for axis, dim in zip(axes, shape, strict=True):
+            flat = axis + b.dim(dim) * flat
+        where: list[Index | int] = []
+        for dim in reversed(x.shape[1:]):
+            where.append(flat % b.dim(dim))
+            flat = flat // b.dim(dim)
+        return x[tuple([flat, *reversed(where)][-x.rank :] if x.rank else ())]
+
+    return b.compute(shape, body, dtype, name)
+
+
+class PermuteDimsOp(Relax.Operation, name="permute_dims"):
+    """Axes in another order.
+
+    Attributes:
+        axes: axis ``i`` of y is axis ``axes[i]`` of x; negative ones count from the end.
+            None for the opposite order.
+    """
 
     x: Operand[RankedTensorType]
     y: Result[RankedTensorType]
-    permutation: DenseI64ArrayAttr
+    axes: DenseI64ArrayAttr | None
 
     cases = (
-        Case((2, 3), permutation=(1, 0)),
-        Case((2, 3, 5), permutation=(2, 0, 1)),
-        Case((1, 17, 33), permutation=(0, 2, 1)),
+        Case((2, 3), axes=(1, 0)),
+        Case((2, 3, 5), axes=(2, 0, 1)),
+        Case((2, 3, 5), axes=(-2, -1, 0)),
+        Case((1, 17, 33), axes=(0, 2, 1)),
+        Case((2, 3, 5)),
     )
 
+    @classmethod
+    def program_name(cls) -> str:
+        return "transpose"
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """The axes of x in their new order, all counted from the front."""
+        return _order(self.python_attrs()["axes"], len(self.x.type.shape))
+
     @staticmethod
-    def infer(x: RankedTensorType, permutation: Sequence[int]) -> RankedTensorType:
-        shape = shapes.transposed(tensors.shape_of(x), tuple(permutation))
+    def infer(
+        x: RankedTensorType, axes: Sequence[int] | None = None
+    ) -> RankedTensorType:
+        shape = shapes.transposed(tensors.shape_of(x), _order(axes, x.rank))
         return tensors.tensor_type(shape, tensors.dtype_of(x))
 
     @staticmethod
-    def reference(x: np.ndarray, permutation: Sequence[int]) -> np.ndarray:
-        return np.ascontiguousarray(x.transpose(permutation))
+    def reference(x: np.ndarray, axes: Sequence[int] | None = None) -> np.ndarray:
+        return np.ascontiguousarray(x.transpose(axes))
 
     def legalize(self, b: Builder) -> Buffer:
         x = b.buffer(self.x)
-        permutation = list(self.permutation)
+        order = self.order
         shape, dtype = b.results[0]
 
         def body(*axes: Index) -> Scalar:
-            return x[tuple(axes[permutation.index(i)] for i in range(x.rank))]
+            return x[tuple(axes[order.index(i)] for i in range(x.rank))]
 
         return b.compute(shape, body, dtype, "transpose")
 
@@ -112,7 +156,13 @@ class TransposeOp(Relax.Operation, name="transpose"):
     def from_onnx(node: OnnxNode) -> ir.Value:
         x = node.input(0)
         backwards = list(reversed(range(RankedTensorType(x.type).rank)))
-        return TransposeOp(x, permutation=node.attr("perm", backwards)).y
+        return PermuteDimsOp(x, axes=node.attr("perm", backwards)).y
+
+
+def _order(axes: Sequence[int] | None, rank: int) -> tuple[int, ...]:
+    if axes is None:
+        return tuple(reversed(range(rank)))
+    return tuple(axis + rank if -rank <= axis < 0 else axis for axis in axes)
 
 
 class BroadcastToOp(Relax.Operation, name="broadcast_to"):
@@ -127,6 +177,7 @@ class BroadcastToOp(Relax.Operation, name="broadcast_to"):
     y: Result[RankedTensorType]
     shape: Attr
 
+    argument_attributes = ("shape",)
     cases = (
         Case((3, 1), shape=(3, 4)),
         Case((1, 5), shape=(2, 3, 5)),
@@ -178,109 +229,92 @@ def _stretched(b: Builder, axis: Index, size: Dim, to: Dim) -> "Index | int":
     return 0 if size == 1 else axis.minimum(b.dim(size - 1))
 
 
-class TileOp(Relax.Operation, name="tile"):
-    """Copies of a tensor laid side by side.
+class FlipOp(Relax.Operation, name="flip"):
+    """The elements along one axis in the opposite order.
 
     Attributes:
-        repeats: how many along every axis.
-    Source: ONNX Tile-13; numpy.tile with as many repeats as axes.
+        axis: which; negative ones count from the end.
     """
 
-    x: Operand[RankedTensorType]
+    data: Operand[RankedTensorType]
     y: Result[RankedTensorType]
-    repeats: Attr
+    axis: IntegerAttr
 
     cases = (
-        Case((2, 3), repeats=(2, 3)),
-        Case((1, 5), repeats=(4, 1)),
-        Case((3,), repeats=(0,)),
-        Case((2, 1, 7), repeats=(1, 3, 5)),
-        Case((3, "int64"), repeats=(4,), low=-9, high=9),
+        Case((5,), axis=0),
+        Case((2, 3, 17), axis=-1),
+        Case((0, 4), axis=0),
+        Case((3, 2, "int64"), axis=0, low=-9, high=9),
     )
 
     @staticmethod
-    def infer(x: RankedTensorType, repeats: Sequence[Dim]) -> RankedTensorType:
-        shape = tensors.shape_of(x)
-        if len(repeats) != len(shape):
-            raise ValueError(f"expected {len(shape)} repeats, got {len(repeats)}")
-        if any(shapes.is_known_le(count, -1) for count in repeats):
-            raise ValueError(f"expected repeats of 0 or more, got {list(repeats)}")
-        shapes.require_sizes(repeats)
-        tiled = tuple(dim * count for dim, count in zip(shape, repeats, strict=True))
-        return tensors.tensor_type(tiled, tensors.dtype_of(x))
+    def infer(data: RankedTensorType, axis: int) -> RankedTensorType:
+        shapes.check_axis(axis, data.rank)
+        return data
 
     @staticmethod
-    def reference(x: np.ndarray, repeats: Sequence[int]) -> np.ndarray:
-        return np.tile(x, repeats)
+    def reference(data: np.ndarray, axis: int) -> np.ndarray:
+        return np.flip(data, axis).copy()
 
     def legalize(self, b: Builder) -> Buffer:
-        x = b.buffer(self.x)
+        data = b.buffer(self.data)
+        shape, dtype = b.results[0]
+        axis = self.axis.value % data.rank
+        last = b.dim(shape[axis] - 1)
+
+        def body(*axes: Index) -> Scalar:
+            return data[(*axes[:axis], last - axes[axis], *axes[axis + 1 :])]
+
+        return b.compute(shape, body, dtype, "flip")
+
+
+class PixelShuffleOp(Relax.Operation, name="nn_pixel_shuffle"):
+    """Channels spread over the pixels of a larger picture.
+
+    Attributes:
+        upscale_factor: r, how many times larger its sides are.
+    Shapes:
+        data: [..., c * r * r, h, w]; y: [..., c, h * r, w * r].
+    """
+
+    data: Operand[RankedTensorType]
+    y: Result[RankedTensorType]
+    upscale_factor: IntegerAttr
+
+    cases = (
+        Case((1, 8, 3, 4), upscale_factor=2),
+        Case((9, 2, 1), upscale_factor=3),
+        Case((2, 3, 4, 2, 2), upscale_factor=1),
+    )
+
+    @staticmethod
+    def infer(data: RankedTensorType, upscale_factor: int) -> RankedTensorType:
+        if data.rank < 3 or upscale_factor < 1:
+            raise ValueError(
+                "expected rank 3 or more and a factor of 1 or more, got rank "
+                f"{data.rank} and factor {upscale_factor}"
+            )
+        *outer, c, h, w = tensors.shape_of(data)
+        block = upscale_factor * upscale_factor
+        if shapes.is_known_unequal(shapes.mod(c, block), 0):
+            raise ValueError(f"expected a multiple of {block} channels, got {c}")
+        sizes = (shapes.floordiv(c, block), h * upscale_factor, w * upscale_factor)
+        return tensors.tensor_type((*outer, *sizes), tensors.dtype_of(data))
+
+    @staticmethod
+    def reference(data: np.ndarray, upscale_factor: int) -> np.ndarray:
+        r = upscale_factor
+        *outer, c, h, w = data.shape
+        blocks = data.reshape(-1, c // (r * r), r, r, h, w).transpose(0, 1, 4, 2, 5, 3)
+        return blocks.reshape(*outer, c // (r * r), h * r, w * r)
+
+    def legalize(self, b: Builder) -> Buffer:
+        data, r = b.buffer(self.data), self.upscale_factor.value
         shape, dtype = b.results[0]
 
         def body(*axes: Index) -> Scalar:
-            triples = zip(axes, x.shape, shape, strict=True)
-            return x[
-                tuple(a if old == new else a % b.dim(old) for a, old, new in triples)
-            ]
+            *outer, c, h, w = axes
+            channel = c * (r * r) + (h % r * r + w % r)
+            return data[(*outer, channel, h // r, w // r)]
 
-        return b.compute(shape, body, dtype, "tile")
-
-    @staticmethod
-    @onnx_rule("Tile", since=6)
-    def from_onnx(node: OnnxNode) -> ir.Value:
-        return TileOp(node.input(0), repeats=node.dims(1)).y
-
-
-class TriluOp(Relax.Operation, name="trilu"):
-    """The upper or lower triangle of every matrix; zeros elsewhere.
-
-    Attributes:
-        upper: which triangle is kept.
-        k: the diagonal that ends it: 0 the main one, positive ones above.
-    Shapes:
-        x, y: [..., m, n].
-    Source: ONNX Trilu-14.
-    """
-
-    x: Operand[RankedTensorType]
-    y: Result[RankedTensorType]
-    upper: BoolAttr
-    k: IntegerAttr
-
-    cases = (
-        Case((4, 5), upper=True),
-        Case((4, 5), upper=False),
-        Case((2, 3, 3), upper=True, k=1),
-        Case((2, 5, 3), upper=False, k=-2),
-        Case((3, 4), upper=False, k=9),
-        Case((0, 4), upper=True),
-        Case((3, 3, "int64"), upper=True, k=-1, low=-9, high=9),
-        Case((3, 3, "bool"), upper=False),
-    )
-
-    @staticmethod
-    def infer(x: RankedTensorType, upper: bool = True, k: int = 0) -> RankedTensorType:
-        if x.rank < 2:
-            raise ValueError(f"expected rank 2 or more, got {x.rank}")
-        return x
-
-    @staticmethod
-    def reference(x: np.ndarray, upper: bool = True, k: int = 0) -> np.ndarray:
-        return np.triu(x, k) if upper else np.tril(x, k)
-
-    def legalize(self, b: Builder) -> Buffer:
-        x = b.buffer(self.x)
-        upper, k = self.upper.value, self.k.value
-
-        def body(*axes: Index) -> Scalar:
-            above = axes[-1] - axes[-2]
-            kept = above >= k if upper else above <= k
-            return b.select(kept, x[axes], b.constant(0, x.dtype))
-
-        return b.compute(x.shape, body, x.dtype, "trilu")
-
-    @staticmethod
-    @onnx_rule("Trilu", since=14)
-    def from_onnx(node: OnnxNode) -> ir.Value:
-        (k,) = known_ints(node, 1) or (0,)
-        return TriluOp(node.input(0), upper=bool(node.attr("upper", 1)), k=k).y
+        return b.compute(shape, body, dtype, "pixel_shuffle")

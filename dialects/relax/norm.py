@@ -1,8 +1,8 @@
-"""Softmax and its kin, and normalisation by known statistics."""
+"""Softmax and its kin: what is done to every row along one axis."""
 
 import numpy as np
 from mlir import ir
-from mlir.ir import FloatAttr, IntegerAttr, RankedTensorType
+from mlir.ir import IntegerAttr, RankedTensorType
 
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.dtypes import dtype
@@ -26,10 +26,10 @@ class AxisOp(Relax.Operation):
     Attributes:
         axis: counted from either end.
     Shapes:
-        x, y: [..., n, ...], rank >= 1, same float type; n is the size of ``axis``.
+        data, y: [..., n, ...], rank >= 1, same float type; n is the size of ``axis``.
     """
 
-    x: Operand[RankedTensorType]
+    data: Operand[RankedTensorType]
     y: Result[RankedTensorType]
     axis: IntegerAttr
 
@@ -51,17 +51,17 @@ class AxisOp(Relax.Operation):
     )
 
     @staticmethod
-    def infer(x: RankedTensorType, axis: int = -1) -> RankedTensorType:
-        require("f", x)
-        shapes.check_axis(axis, len(tensors.shape_of(x)))
-        return x
+    def infer(data: RankedTensorType, axis: int = -1) -> RankedTensorType:
+        require("f", data)
+        shapes.check_axis(axis, len(tensors.shape_of(data)))
+        return data
 
     @classmethod
     def _from_onnx_inputs(cls, node: OnnxNode) -> ir.Value:
         return cls(node.input(0), axis=node.attr("axis", -1)).results[0]
 
 
-class SoftmaxOp(AxisOp, name="softmax", onnx=("Softmax", 13)):
+class SoftmaxOp(AxisOp, name="nn_softmax", onnx=("Softmax", 13)):
     """Normalised exponentials along one axis: exp(x - max x) / sum exp(x - max x).
 
     The maximum is subtracted first, so finite inputs never overflow.
@@ -77,7 +77,7 @@ class SoftmaxOp(AxisOp, name="softmax", onnx=("Softmax", 13)):
 
     def legalize(self, b: Builder) -> Buffer:
         """The sum is at least 1, so its reciprocal serves the whole row."""
-        x, axes = b.buffer(self.x), [self.axis.value]
+        x, axes = b.buffer(self.data), [self.axis.value]
         wide = wide_type(x.dtype)
         top = b.reduce("max", x, axes, fn=b.wide, dtype=wide, name="max")
         e = b.map(
@@ -90,7 +90,7 @@ class SoftmaxOp(AxisOp, name="softmax", onnx=("Softmax", 13)):
         )
 
 
-class LogSoftmaxOp(AxisOp, name="log_softmax", onnx=("LogSoftmax", 13)):
+class LogSoftmaxOp(AxisOp, name="nn_log_softmax", onnx=("LogSoftmax", 13)):
     """The logarithm of softmax along one axis: x - max x - log sum exp(x - max x).
 
     Source: ONNX LogSoftmax-13; versions 1-12 flatten around ``axis`` first.
@@ -104,7 +104,7 @@ class LogSoftmaxOp(AxisOp, name="log_softmax", onnx=("LogSoftmax", 13)):
 
     def legalize(self, b: Builder) -> Buffer:
         """The maximum is subtracted by itself: near it the differences are exact."""
-        x, axes = b.buffer(self.x), [self.axis.value]
+        x, axes = b.buffer(self.data), [self.axis.value]
         wide = wide_type(x.dtype)
         top = b.reduce("max", x, axes, fn=b.wide, dtype=wide, name="max")
         total = b.reduce(
@@ -139,7 +139,7 @@ class HardmaxOp(AxisOp, name="hardmax", onnx=("Hardmax", 13)):
         return (place == widened(x).argmax(axis, keepdims=True)).astype(x.dtype)
 
     def legalize(self, b: Builder) -> Buffer:
-        x = b.buffer(self.x)
+        x = b.buffer(self.data)
         axis = shapes.check_axis(self.axis.value, x.rank)
         top = b.reduce("max", x, [axis], name="max")
         spatial = shapes.reduced(x.shape, [axis], keepdims=True)
@@ -159,94 +159,3 @@ class HardmaxOp(AxisOp, name="hardmax", onnx=("Hardmax", 13)):
             return b.select(is_first, one, zero)
 
         return b.compute(x.shape, body, x.dtype, "hardmax")
-
-
-class BatchNormOp(Relax.Operation, name="batch_norm"):
-    """scale * (x - mean) / sqrt(var + epsilon) + bias, with a number each per channel.
-
-    Computed in f32 for f16 and bf16.
-
-    Shapes:
-        x, y: [n, c, ...], same float type. scale, bias, mean, var: [c], floats.
-    Source: Ioffe and Szegedy, Batch Normalization, 2015; ONNX BatchNormalization-15.
-    """
-
-    x: Operand[RankedTensorType]
-    scale: Operand[RankedTensorType]
-    bias: Operand[RankedTensorType]
-    mean: Operand[RankedTensorType]
-    var: Operand[RankedTensorType]
-    y: Result[RankedTensorType]
-    epsilon: FloatAttr
-
-    cases = (
-        Case((2, 3), *[(3,)] * 4, low=0.1),
-        Case((2, 3, 5, 17), *[(3,)] * 4, low=0.1),
-        Case((2, 3, 71), *[(3,)] * 4, low=0.1, epsilon=0.5),
-        Case((1, 1, 4), *[(1,)] * 4, low=0.1),
-        Case((0, 3, 4), *[(3,)] * 4, low=0.1),
-        Case((2, 3, 2, 2, 2, "float64"), *[(3, "float64")] * 4, low=0.1),
-        Case((2, 3, 9, "float16"), *[(3, "float16")] * 4, low=0.1),
-        Case((2, 3, 9, "bfloat16"), *[(3,)] * 4, low=0.1),
-    )
-
-    @staticmethod
-    def infer(
-        x: RankedTensorType,
-        scale: RankedTensorType,
-        bias: RankedTensorType,
-        mean: RankedTensorType,
-        var: RankedTensorType,
-        epsilon: float = 1e-5,
-    ) -> RankedTensorType:
-        check_channels(x, scale, bias, mean, var)
-        return x
-
-    @staticmethod
-    @computed_wide
-    def reference(
-        x: np.ndarray,
-        scale: np.ndarray,
-        bias: np.ndarray,
-        mean: np.ndarray,
-        var: np.ndarray,
-        epsilon: float,
-    ) -> np.ndarray:
-        column = (-1, *[1] * (x.ndim - 2))
-        scale, bias, mean, var = (v.reshape(column) for v in (scale, bias, mean, var))
-        return scale * (x - mean) / np.sqrt(var + epsilon) + bias
-
-    def legalize(self, b: Builder) -> Buffer:
-        """One map, so that it joins what makes x and what reads y.
-
-        What depends on the channel alone is the same for all lanes of a vector. Usually
-        nothing is left of it: known statistics go into the weights before.
-        """
-        x, *known = b.inputs
-        wide, epsilon = wide_type(x.dtype), self.epsilon.value
-
-        def body(*points: Index) -> Scalar:
-            scale, bias, mean, var = (b.cast(v[points[1]], wide) for v in known)
-            factor = scale / b.math("sqrt", var + epsilon)
-            return b.cast((b.wide(x[points]) - mean) * factor + bias, x.dtype)
-
-        return b.compute(x.shape, body, x.dtype, "batch_norm")
-
-
-def check_channels(x: RankedTensorType, *numbers: RankedTensorType) -> None:
-    """Check that x is [n, c, ...] and each of ``numbers`` is [c], all of them floats.
-
-    Raises:
-        ValueError: they are not.
-    """
-    shape = tensors.shape_of(x)
-    for operand in (x, *numbers):
-        require("f", operand)
-    if len(shape) < 2:
-        raise ValueError(f"x must be [n, c, ...], got {shapes.format_shape(shape)}")
-    for operand in numbers:
-        found = tensors.shape_of(operand)
-        if len(found) != 1:
-            given = shapes.format_shape(found)
-            raise ValueError(f"expected a number per channel, got {given}")
-        shapes.unify(shape[1], found[0])

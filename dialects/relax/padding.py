@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from functools import reduce
 from operator import and_
+from typing import Literal
 
 import numpy as np
 from mlir.ir import FloatAttr, RankedTensorType, StringAttr
@@ -14,91 +15,101 @@ from relax_mlir.dialects.relax.core import Relax
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
 
-__all__ = ["PadOp"]
+__all__ = ["PadOp", "is_within", "pad_widths", "read_padded"]
 
-_MODES = ("constant", "reflect", "edge", "wrap")
+_MODES = ("constant", "reflect", "replicate", "circular")
 
 
-class PadOp(Relax.Operation, name="pad"):
-    """Elements added around a tensor; negative pads take some away.
+class PadOp(Relax.Operation, name="nn_pad"):
+    """Elements added around a tensor; negative widths take some away.
 
     Attributes:
-        pads: elements before every axis, then after every axis; may be symbolic.
-        mode: what is added: ``constant``; ``reflect``, the elements mirrored at the
-            first and last, which are not repeated; ``edge``, the first and last;
-            ``wrap``, the elements from the other end. Only ``constant`` takes
-            negative pads.
-        value: the constant.
+        pad_width: elements before the first axis, after it, before the second, and so on;
+            may be symbolic.
+        pad_mode: what is added: ``constant``; ``reflect``, the elements mirrored at the
+            first and last, which are not repeated; ``replicate``, the first and last;
+            ``circular``, the elements from the other end. Only ``constant`` takes
+            negative widths.
+        pad_value: the constant.
     Shapes:
-        x: any rank and element type; y: x's sizes plus pads.
+        data: any rank and element type; y: its sizes plus widths.
     Source: ONNX Pad-19.
     """
 
-    x: Operand[RankedTensorType]
+    data: Operand[RankedTensorType]
     y: Result[RankedTensorType]
-    pads: Attr
-    mode: StringAttr
-    value: FloatAttr
+    pad_width: Attr
+    pad_mode: StringAttr
+    pad_value: FloatAttr
 
     cases = (
-        Case((3, 5), pads=(1, 2, 0, 3), value=1.5),
-        Case((5,), pads=(-1, -2)),
-        Case((4, 5), pads=(2, -1, -3, 1), value=-1.0),
-        Case((0, 2), pads=(1, 0, 1, 0), value=3.0),
-        Case((1, 2, 5, 7), pads=(0, 0, 2, 1, 0, 0, 2, 1)),
-        Case((3, "int64"), pads=(1, 1), value=-7.0, low=-9, high=9),
-        Case((3, "bool"), pads=(2, 0), value=1.0),
-        Case((3, 4), pads=(2, 0, 1, 3), mode="reflect"),
-        Case((3,), pads=(7, 9), mode="reflect"),
-        Case((1, 2), pads=(2, 1, 2, 1), mode="reflect"),
-        Case((3, 4), pads=(2, 5, 0, 3), mode="edge"),
-        Case((3, 4, "int32"), pads=(2, 5, 0, 9), mode="wrap", low=-9, high=9),
+        Case((3, 5), pad_width=(1, 0, 2, 3), pad_value=1.5),
+        Case((5,), pad_width=(-1, -2)),
+        Case((4, 5), pad_width=(2, -3, -1, 1), pad_value=-1.0),
+        Case((0, 2), pad_width=(1, 1, 0, 0), pad_value=3.0),
+        Case((1, 2, 5, 7), pad_width=(0, 0, 0, 0, 2, 2, 1, 1)),
+        Case((3, "int64"), pad_width=(1, 1), pad_value=-7.0, low=-9, high=9),
+        Case((3, "bool"), pad_width=(2, 0), pad_value=1.0),
+        Case((3, 4), pad_width=(2, 1, 0, 3), pad_mode="reflect"),
+        Case((3,), pad_width=(7, 9), pad_mode="reflect"),
+        Case((1, 2), pad_width=(2, 2, 1, 1), pad_mode="reflect"),
+        Case((3, 4), pad_width=(2, 0, 5, 3), pad_mode="replicate"),
+        Case(
+            (3, 4, "int32"), pad_width=(2, 0, 5, 9), pad_mode="circular", low=-9, high=9
+        ),
     )
 
     @staticmethod
     def infer(
-        x: RankedTensorType,
-        pads: Sequence[Dim],
-        mode: str = "constant",
-        value: float = 0.0,
+        data: RankedTensorType,
+        pad_width: Sequence[Dim],
+        pad_mode: str = "constant",
+        pad_value: float = 0.0,
     ) -> RankedTensorType:
-        if mode not in _MODES:
-            raise ValueError(f"bad mode: expected {', '.join(_MODES)}, got `{mode}`")
-        shape = tensors.shape_of(x)
-        padded = shapes.pad_shape(shape, tuple(pads))
-        if mode != "constant":
+        if pad_mode not in _MODES:
+            raise ValueError(
+                f"bad pad_mode: expected {', '.join(_MODES)}, got `{pad_mode}`"
+            )
+        shape = tensors.shape_of(data)
+        pads = (*pad_width[::2], *pad_width[1::2])
+        padded = shapes.pad_shape(shape, pads)
+        if pad_mode != "constant":
             _check_copies(shape, pads)
-        return tensors.tensor_type(padded, tensors.dtype_of(x))
+        return tensors.tensor_type(padded, tensors.dtype_of(data))
 
     @staticmethod
     def reference(
-        x: np.ndarray, pads: Sequence[int], mode: str = "constant", value: float = 0.0
+        data: np.ndarray,
+        pad_width: Sequence[int],
+        pad_mode: str = "constant",
+        pad_value: float = 0.0,
     ) -> np.ndarray:
-        pairs = list(zip(pads[: x.ndim], pads[x.ndim :], strict=True))
+        pairs = list(zip(pad_width[::2], pad_width[1::2], strict=True))
         grown = [(max(0, before), max(0, after)) for before, after in pairs]
-        if mode == "constant":
-            x = np.pad(x, grown, constant_values=x.dtype.type(value))
+        if pad_mode == "constant":
+            fill = data.dtype.type(pad_value)
+            data = np.pad(data, grown, constant_values=fill)
         else:
-            x = np.pad(x, grown, mode=mode)
+            data = np.pad(data, grown, mode=_NUMPY_MODES[pad_mode])
         cut = tuple(
             slice(max(0, -b), n + min(0, a))
-            for n, (b, a) in zip(x.shape, pairs, strict=True)
+            for n, (b, a) in zip(data.shape, pairs, strict=True)
         )
-        return np.ascontiguousarray(x[cut])
+        return np.ascontiguousarray(data[cut])
 
     def legalize(self, b: Builder) -> Buffer:
-        x = b.buffer(self.x)
+        x = b.buffer(self.data)
         shape, dtype = b.results[0]
         attrs = self.python_attrs()
-        before = [b.local(pad) for pad in attrs["pads"][: x.rank]]
+        before = [b.local(pad) for pad in attrs["pad_width"][::2]]
         padded = [
             axis
             for axis in range(x.rank)
             if x.shape[axis] != shape[axis] or before[axis] != 0
         ]
-        if attrs["mode"] == "constant":
-            return _pad_constant(b, x, before, padded, attrs["value"])
-        place = _PLACES[attrs["mode"]]
+        if attrs["pad_mode"] == "constant":
+            return _pad_constant(b, x, before, padded, attrs["pad_value"])
+        place = _PLACES[attrs["pad_mode"]]
 
         def body(*axes: Index) -> Scalar:
             where: list[Index | int] = list(axes)
@@ -107,6 +118,21 @@ class PadOp(Relax.Operation, name="pad"):
             return x[tuple(where)]
 
         return b.compute(shape, body, dtype, "pad")
+
+
+_NUMPY_MODES: dict[str, Literal["reflect", "edge", "wrap"]] = {
+    "reflect": "reflect",
+    "replicate": "edge",
+    "circular": "wrap",
+}
+
+
+def pad_widths(pads: Sequence[Dim]) -> tuple[Dim, ...]:
+    """Widths axis by axis, from those before all axes and then those after them."""
+    half = len(pads) // 2
+    return tuple(
+        width for pair in zip(pads[:half], pads[half:], strict=True) for width in pair
+    )
 
 
 def _check_copies(shape: Sequence[Dim], pads: Sequence[Dim]) -> None:
@@ -171,6 +197,6 @@ def _periodic(b: Builder, index: Index, before: Dim, period: Dim) -> "Index | in
 
 _PLACES: "dict[str, Callable[[Builder, Index, Dim, Dim], Index | int]]" = {
     "reflect": _reflected,
-    "edge": _clamped,
-    "wrap": _periodic,
+    "replicate": _clamped,
+    "circular": _periodic,
 }

@@ -1,342 +1,225 @@
 """Pooling over sliding windows."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any, ClassVar
 
 import numpy as np
 from mlir import ir
-from mlir.ir import BoolAttr, DenseI64ArrayAttr, IntegerAttr, RankedTensorType
+from mlir.ir import BoolAttr, RankedTensorType, StringAttr
 
 from relax_mlir.dialects import dtypes, shapes, tensors
-from relax_mlir.dialects.dtypes import DType
-from relax_mlir.dialects.ext import Operand, Result
 from relax_mlir.dialects.hooks import Case, OnnxNode, onnx_rule
-from relax_mlir.dialects.relax.core import Relax
-from relax_mlir.dialects.relax.padding import is_within, read_padded
-from relax_mlir.dialects.relax.windows import Window, onnx_window, taps
+from relax_mlir.dialects.relax.layouts import SPATIAL, Layout
+from relax_mlir.dialects.relax.max_pool_with_indices import MaxPoolWithIndicesOp
+from relax_mlir.dialects.relax.sliding import (
+    PoolOp,
+    lowest,
+    onnx_pool,
+    pool_cases,
+    pool_window,
+    pooled_shape,
+    reduce_windows,
+    windows_of,
+)
+from relax_mlir.dialects.relax.windows import Window, by_rank, padding_of, per_axis
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
 
 __all__ = [
-    "AveragePoolOp",
-    "LpPoolOp",
-    "MaxPoolOp",
-    "MaxPoolWithIndicesOp",
+    "AvgPool1dOp",
+    "AvgPool2dOp",
+    "AvgPool3dOp",
+    "MaxPool1dOp",
+    "MaxPool2dOp",
+    "MaxPool3dOp",
 ]
 
-_INT64 = dtypes.dtype("int64")
-_NOWHERE = (1 << 63) - 1  # position of an element that is not there
 
-_CASES: Sequence[dict[str, Any]] = (
-    {"shape": (1, 2, 7, 5), "kernel": (3, 2)},
-    {"shape": (2, 3, 8, 8), "kernel": (3, 3), "strides": (2, 2), "pads": (1, 1, 1, 1)},
-    {"shape": (1, 1, 7, 8), "kernel": (2, 3), "strides": (2, 2), "ceil_mode": True},
-    {
-        "shape": (1, 2, 9, 7),
-        "kernel": (2, 3),
-        "dilations": (3, 2),
-        "pads": (1, 0, 0, 2),
-    },
-    {"shape": (2, 3, 17), "kernel": (5,), "strides": (3,), "pads": (2, 1)},
-    {"shape": (1, 1, 4, 5, 6), "kernel": (2, 2, 3), "strides": (1, 2, 3)},
-    {"shape": (0, 3, 5, 5), "kernel": (2, 2)},
-    {"shape": (1, 1, 1, 1), "kernel": (1, 1)},
-    {"shape": (1, 2, 6, 5, "float16"), "kernel": (2, 2), "pads": (1, 1, 0, 0)},
-    {
-        "shape": (1, 2, 6, 5, "float64"),
-        "kernel": (3, 1),
-        "ceil_mode": True,
-        "strides": (2, 2),
-    },
-)
-
-
-def _cases(**attrs: Any) -> tuple[Case, ...]:  # Any: attributes of every kind
-    """The cases of every pooling, with some more attributes."""
-    common = [dict(case) for case in _CASES]
-    return tuple(Case(case.pop("shape"), **case, **attrs) for case in common)
-
-
-class PoolOp(Relax.Operation):
-    """Base of poolings over sliding windows.
+class LaidOutPoolOp(PoolOp):
+    """Base of poolings of any layout.
 
     Attributes:
-        kernel: elements of a window per spatial axis.
-        strides, dilations: one number per spatial axis; none at all stands for 1s.
-        pads: elements before every spatial axis, then after every one; none for 0s.
+        pool_size: elements of a window per spatial axis.
+        strides, dilation: one number per spatial axis.
+        padding: elements before every spatial axis, then after every one.
         ceil_mode: whether the last window may overhang the end of an axis.
-    Shapes:
-        x: [n, c, spatial...]; y: [n, c, windows...], by :func:`shapes.pool_output`.
+        count_include_pad: of averages, whether padding counts as zeros; where a window
+            overhangs the padding, in ``ceil_mode``, nothing counts.
+        layout, out_layout: what the axes of data and y stand for, n batch, c channels;
+            None for the layout of data.
+    Shapes, by letters of the layouts:
+        data: n, c, spatial...; y: n, c, windows..., by :func:`shapes.pool_output`.
     """
 
-    x: Operand[RankedTensorType]
-    y: Result[RankedTensorType]
-    kernel: DenseI64ArrayAttr
-    strides: DenseI64ArrayAttr
-    pads: DenseI64ArrayAttr
-    dilations: DenseI64ArrayAttr
-    ceil_mode: BoolAttr
+    spatial_rank: ClassVar[int]
+    counts_padding: ClassVar[bool] = False  # the default of count_include_pad
 
-    @staticmethod
-    def infer(x: RankedTensorType, **attrs: Any) -> Any:  # Any: some have two results
-        return _pooled_type(x, **attrs)
+    count_include_pad: BoolAttr
+    layout: StringAttr
+    out_layout: StringAttr | None
 
     @classmethod
-    def attribute_defaults(cls) -> dict[str, Any]:
-        """Those of the window, and those that ``infer`` names."""
-        own = super().attribute_defaults()
-        return {"strides": (), "pads": (), "dilations": (), "ceil_mode": False, **own}
+    @cache
+    def attribute_defaults(cls) -> Mapping[str, Any]:
+        rank = cls.spatial_rank
+        return {
+            "pool_size": (1,) * rank,
+            "strides": (1,) * rank,
+            "padding": (0,) * (2 * rank),
+            "dilation": (1,) * rank,
+            "ceil_mode": False,
+            "count_include_pad": cls.counts_padding,
+            "layout": f"NC{SPATIAL[rank]}",
+            "out_layout": None,
+        }
 
-    def window(self) -> Window:
-        """Where the windows lie."""
-        attrs = self.python_attrs()
-        return Window.of(
-            *(attrs[n] for n in ("kernel", "strides", "pads", "dilations"))
-        )
+    @classmethod
+    def normalize_arguments(cls, **attrs: Any) -> dict[str, Any]:  # Any: see the base
+        rank, whole = cls.spatial_rank, {**cls.attribute_defaults(), **attrs}
+        names = ("pool_size", "strides", "dilation")
+        return {
+            **whole,
+            **{name: per_axis(whole[name], rank) for name in names},
+            "padding": padding_of(whole["padding"], rank),
+            "out_layout": whole["out_layout"] or whole["layout"],
+        }
 
-    def _reduce(
-        self,
-        b: Builder,
-        kind: str,
-        fill: float,
-        fn: Callable[[Scalar], Scalar] = lambda v: v,
-    ) -> Buffer:
-        """Combine ``fn`` of what every window reads; outside of x is ``fill``."""
-        x, window = b.buffer(self.x), self.window()
-        shape, type_ = b.results[0]
-        rank = len(window.kernel)
-        crossed = [
-            i for i in range(rank) if window.crosses(i, x.shape[2 + i], shape[2 + i])
-        ]
+    @classmethod
+    def layouts(cls, attrs: Mapping[str, Any]) -> tuple[Layout, Layout]:
+        """Those of data and y."""
+        plain = f"NC{SPATIAL[cls.spatial_rank]}"
+        out = attrs["out_layout"] or attrs["layout"]
+        return Layout(attrs["layout"], plain), Layout(out, plain)
 
-        def body(*axes: Index) -> Scalar:
-            where = _elements(window, axes)
-            inside = [2 + i for i in crossed]
-            value = read_padded(b, x, where, inside, b.constant(fill, type_))
-            return fn(b.wide(value) if kind == "add" else value)
-
-        kept = b.sum_dtype(type_) if kind == "add" else type_
-        return b.reduce_over(kind, shape, window.kernel, body, kept, "pool")
-
-
-def _pooled_type(
-    x: RankedTensorType,
-    kernel: Sequence[int],
-    strides: Sequence[int] = (),
-    pads: Sequence[int] = (),
-    dilations: Sequence[int] = (),
-    ceil_mode: bool = False,
-) -> RankedTensorType:
-    """[n, c, windows...]."""
-    n, c, *sizes = tensors.shape_of(x)
-    if len(sizes) != len(kernel):
-        raise ValueError(
-            f"expected rank {len(kernel) + 2} for this kernel, got {x.rank}"
-        )
-    window = Window.of(kernel, strides, pads, dilations)
-    windows = window.pool_sizes(sizes, ceil_mode=ceil_mode)
-    return tensors.tensor_type((n, c, *windows), tensors.dtype_of(x))
+    @classmethod
+    def infer(cls, data: RankedTensorType, **attrs: Any) -> RankedTensorType:
+        attrs = {**cls.attribute_defaults(), **attrs}
+        layout, out = cls.layouts(attrs)
+        shape = pooled_shape(layout.to_plain(tensors.shape_of(data)), attrs)
+        return tensors.tensor_type(out.from_plain(shape), tensors.dtype_of(data))
 
 
-def _elements(window: Window, axes: Sequence[Index]) -> list[Index]:
-    """The element of x at a point [n, c, windows..., taps...]."""
-    rank = len(window.kernel)
-    return [*axes[:2], *window.positions(axes[2 : 2 + rank], axes[2 + rank :])]
+class MaxPoolOp(LaidOutPoolOp):
+    """Base of maxima: the largest element of every window; padding never counts.
 
-
-def _windows(
-    x: np.ndarray,
-    fill: float,
-    kernel: Sequence[int],
-    strides: Sequence[int] = (),
-    pads: Sequence[int] = (),
-    dilations: Sequence[int] = (),
-    ceil_mode: bool = False,
-) -> np.ndarray:
-    """What all windows read: [taps, n, c, windows...]."""
-    window = Window.of(kernel, strides, pads, dilations)
-    sizes = window.counts(x.shape[2:], ceil_mode=ceil_mode)
-    return np.stack([read for _, read in taps(x, window, sizes, fill)])
-
-
-def _lowest(type_: DType) -> float:
-    if type_.is_float:
-        return -float("inf")
-    return 0 if type_.kind in "ub" else -(1 << (type_.bits - 1))
-
-
-class MaxPoolOp(PoolOp, name="max_pool"):
-    """The largest element of every window; NaN if it holds one; padding never counts.
+    It is NaN if the window holds one.
 
     Source: ONNX MaxPool-12; ``ceil_mode`` as in MaxPool-22.
     """
 
-    cases = (
-        *_cases(),
-        Case((1, 2, 5, 5, "int8"), kernel=(3, 3), pads=(1, 1, 1, 1), low=-99, high=99),
-        Case((1, 2, 5, 5, "uint8"), kernel=(3, 3), pads=(1, 1, 1, 1), low=0, high=255),
-    )
-
-    @staticmethod
-    def reference(x: np.ndarray, **attrs: Any) -> np.ndarray:
-        return _windows(x, _lowest(dtypes.from_numpy(x.dtype)), **attrs).max(0)
+    @classmethod
+    def reference(cls, data: np.ndarray, **attrs: Any) -> np.ndarray:
+        layout, out = cls.layouts(attrs)
+        fill = lowest(dtypes.from_numpy(data.dtype))
+        y = windows_of(layout.array_to_plain(data), fill, attrs).max(0)
+        return out.array_from_plain(y)
 
     def legalize(self, b: Builder) -> Buffer:
-        return self._reduce(b, "max", _lowest(b.results[0][1]))
-
-    @staticmethod
-    @onnx_rule("MaxPool", since=1)
-    def from_onnx(node: OnnxNode) -> "ir.Value | list[ir.Value]":
-        x, attrs = _onnx_attrs(node, fill=_lowest(tensors.dtype_of(node.input(0))))
-        if len(node.wanted) < 2 or not node.wanted[1]:
-            return MaxPoolOp(x, **attrs).y
-        if x != node.input(0):
-            raise ValueError("indices of maxima need padding that is known")
-        columns = bool(node.attr("storage_order", 0))
-        return list(MaxPoolWithIndicesOp(x, column_major=columns, **attrs).results)
+        attrs = self.python_attrs()
+        layout, out = self.layouts(attrs)
+        shape, dtype = b.results[0]
+        x, window = layout.buffer(b.buffer(self.data)), pool_window(attrs)
+        plain, fill = out.to_plain(shape), lowest(dtype)
+        return reduce_windows(b, x, window, plain, "max", fill, order=out.order)
 
 
-class MaxPoolWithIndicesOp(PoolOp, name="max_pool_with_indices"):
-    """The largest element of every window, and where it is.
+class MaxPool1dOp(MaxPoolOp, name="nn_max_pool1d"):
+    """Maxima of windows over one spatial axis."""
 
-    Of several equal ones the first counts, in row-major order of the window; NaN is
-    larger than any number.
+    spatial_rank = 1
+    cases = (*pool_cases(1), Case((1, 7, 3), pool_size=(3,), layout="NWC"))
 
-    Attributes:
-        column_major: count positions with the first spatial axis fastest.
-    Shapes:
-        indices: y's shape, int64: positions in x as if it were one-dimensional.
-    Source: ONNX MaxPool-12, output ``Indices``.
+
+class MaxPool2dOp(MaxPoolOp, name="nn_max_pool2d"):
+    """Maxima of windows over two spatial axes."""
+
+    spatial_rank = 2
+    cases = (
+        *pool_cases(2),
+        Case((1, 2, 3, 3)),
+        Case(
+            (1, 2, 5, 5, "int8"),
+            pool_size=(3, 3),
+            padding=(1, 1, 1, 1),
+            low=-99,
+            high=99,
+        ),
+        Case(
+            (1, 2, 5, 5, "uint8"),
+            pool_size=(3, 3),
+            padding=(1, 1, 1, 1),
+            low=0,
+            high=255,
+        ),
+        Case((1, 7, 5, 2), pool_size=(3, 2), padding=(1, 0, 0, 1), layout="NHWC"),
+        Case((1, 7, 5, 2), pool_size=(3, 2), layout="NHWC", out_layout="NCHW"),
+    )
+
+
+class MaxPool3dOp(MaxPoolOp, name="nn_max_pool3d"):
+    """Maxima of windows over three spatial axes."""
+
+    spatial_rank = 3
+    cases = (*pool_cases(3), Case((1, 3, 4, 5, 2), pool_size=(2, 2, 3), layout="NDHWC"))
+
+
+_MAX_POOLS = (MaxPool1dOp, MaxPool2dOp, MaxPool3dOp)
+
+
+@onnx_rule("MaxPool", since=1)
+def max_pool(node: OnnxNode) -> "ir.Value | list[ir.Value]":
+    """The largest element of every window, and where it is if that is asked for.
+
+    Source: ONNX MaxPool-22.
     """
-
-    indices: Result[RankedTensorType]
-    column_major: BoolAttr
-
-    cases = (*_cases(column_major=False), *_cases(column_major=True)[:6])
-
-    @staticmethod
-    def infer(
-        x: RankedTensorType, column_major: bool = False, **attrs: Any
-    ) -> tuple[RankedTensorType, RankedTensorType]:
-        y = _pooled_type(x, **attrs)
-        return y, tensors.tensor_type(tensors.shape_of(y), _INT64)
-
-    @staticmethod
-    def reference(
-        x: np.ndarray, column_major: bool = False, **attrs: Any
-    ) -> tuple[np.ndarray, np.ndarray]:
-        flat = np.arange(x.size)
-        if column_major:
-            n, c, *sizes = x.shape
-            backwards = range(x.ndim - 1, 1, -1)
-            flat = flat.reshape(n, c, *reversed(sizes)).transpose(0, 1, *backwards)
-        values = _windows(x, _lowest(dtypes.from_numpy(x.dtype)), **attrs)
-        places = _windows(flat.reshape(x.shape), _NOWHERE, **attrs)
-        y = values.max(0)
-        hits = (places != _NOWHERE) & ((values == y) | (values != values))
-        first = hits.argmax(0)[None]
-        return y, np.take_along_axis(places, first, 0)[0]
-
-    def legalize(self, b: Builder) -> tuple[Buffer, Buffer]:
-        y = self._reduce(b, "max", _lowest(b.results[0][1]))
-        return y, self._find(b, b.buffer(self.x), y)
-
-    def _find(self, b: Builder, x: Buffer, y: Buffer) -> Buffer:
-        """The least row-major position in every window where x is y."""
-        window = self.window()
-        spatial = range(2, x.rank)
-
-        def body(*axes: Index) -> Scalar:
-            where = _elements(window, axes)
-            position = _position(b, x.shape, where).to_scalar(_INT64)
-            nowhere = b.constant(_NOWHERE, _INT64)
-            largest = y[axes[: x.rank]]
-
-            def found() -> Scalar:
-                value = x[tuple(where)]
-                is_largest = value.equal(largest) | value.not_equal(value)
-                return b.select(is_largest, position, nowhere)
-
-            return b.guarded(is_within(b, x, where, spatial), found, nowhere)
-
-        first = b.reduce_over("min", y.shape, window.kernel, body, _INT64, "indices")
-        return _column_major(b, x.shape, first) if self.column_major.value else first
+    x, attrs = onnx_pool(node, fill=lowest(tensors.dtype_of(node.input(0))))
+    if len(node.wanted) < 2 or not node.wanted[1]:
+        return by_rank(_MAX_POOLS, len(attrs["pool_size"]))(x, **attrs).y
+    if x != node.input(0):
+        raise ValueError("indices of maxima need padding that is known")
+    columns = bool(node.attr("storage_order", 0))
+    return list(MaxPoolWithIndicesOp(x, column_major=columns, **attrs).results)
 
 
-def _position(b: Builder, shape: Sequence[Dim], where: Sequence[Index]) -> Index:
-    """The row-major position of an element."""
-    position = where[0]
-    for dim, index in zip(shape[1:], where[1:], strict=True):
-        position = position * b.dim(dim) + index
-    return position
+class AvgPoolOp(LaidOutPoolOp):
+    """Base of means: the mean of every window.
 
-
-def _column_major(b: Builder, shape: Sequence[Dim], positions: Buffer) -> Buffer:
-    """Row-major positions, counted with the first spatial axis fastest."""
-
-    def convert(position: Scalar) -> Scalar:
-        rest = Index.from_scalar(position)
-        total: Index | int = 0
-        step: Dim = shapes.product(shape[2:])
-        for dim in reversed(shape[2:]):
-            step = shapes.floordiv(step, dim)
-            total = rest % b.dim(dim) * b.dim(step) + total
-            rest = rest // b.dim(dim)
-        total = rest * b.dim(shapes.product(shape[2:])) + total
-        return Index(Index.value_of(total)).to_scalar(_INT64)
-
-    return b.map(convert, positions, name="column_major")
-
-
-class AveragePoolOp(PoolOp, name="average_pool"):
-    """The mean of every window.
-
-    Attributes:
-        count_include_pad: whether padding counts as zeros; where a window overhangs
-            the padding, in ``ceil_mode``, nothing counts.
     Source: ONNX AveragePool-19.
     """
 
-    count_include_pad: BoolAttr
-
-    cases = (*_cases(count_include_pad=False), *_cases(count_include_pad=True))
-
-    @staticmethod
-    def infer(
-        x: RankedTensorType, count_include_pad: bool = False, **attrs: Any
-    ) -> RankedTensorType:
-        return _pooled_type(x, **attrs)
-
-    @staticmethod
-    def reference(
-        x: np.ndarray,
-        count_include_pad: bool = False,
-        ceil_mode: bool = False,
-        **attrs: Any,
-    ) -> np.ndarray:
-        window = Window.of(**{"strides": (), "pads": (), "dilations": (), **attrs})
-        sizes = window.counts(x.shape[2:], ceil_mode=ceil_mode)
-        total = _windows(x.astype(np.float64), 0.0, ceil_mode=ceil_mode, **attrs).sum(0)
-        count = _counts(window, x.shape[2:], sizes, count_include_pad)
-        return (total / np.maximum(count, 1)).astype(x.dtype)
+    @classmethod
+    def reference(cls, data: np.ndarray, **attrs: Any) -> np.ndarray:
+        layout, out = cls.layouts(attrs)
+        x = layout.array_to_plain(data.astype(np.float64))
+        window = pool_window(attrs)
+        sizes = window.counts(x.shape[2:], ceil_mode=attrs["ceil_mode"])
+        total = windows_of(x, 0.0, attrs).sum(0)
+        count = _counts(window, x.shape[2:], sizes, attrs["count_include_pad"])
+        return out.array_from_plain(total / np.maximum(count, 1)).astype(data.dtype)
 
     def legalize(self, b: Builder) -> Buffer:
-        total = self._reduce(b, "add", 0.0)
+        attrs = self.python_attrs()
+        layout, out = self.layouts(attrs)
         shape, type_ = b.results[0]
+        x, plain = layout.buffer(b.buffer(self.data)), out.to_plain(shape)
+        window = pool_window(attrs)
+        total = reduce_windows(b, x, window, plain, "add", 0.0)
 
         def body(*axes: Index) -> Scalar:
-            count = self._count(b, shape, axes)
+            point = out.to_plain(axes)
+            count = self._count(b, x, plain, point)
             if isinstance(count, Index):
                 count = count.maximum(1).to_scalar(total.dtype)
-            return b.cast(total[axes] / count, type_)
+            return b.cast(total[point] / count, type_)
 
         return b.compute(shape, body, type_, "divide")
 
     def _count(
-        self, b: Builder, shape: Sequence[Dim], axes: Sequence[Index]
+        self, b: Builder, x: Buffer, shape: Sequence[Dim], axes: Sequence[Index]
     ) -> "Index | int":
         """How many elements the window at ``axes`` counts."""
-        window, x = self.window(), b.buffer(self.x)
+        window = pool_window(self.python_attrs())
         total: Index | int = 1
         for axis in range(len(window.kernel)):
             begin, end = 0, x.shape[2 + axis]
@@ -347,13 +230,6 @@ class AveragePoolOp(PoolOp, name="average_pool"):
                 _overlap(b, window, axis, (begin, end), last, axes[2 + axis]) * total
             )
         return total
-
-    @staticmethod
-    @onnx_rule("AveragePool", since=1)
-    def from_onnx(node: OnnxNode) -> ir.Value:
-        x, attrs = _onnx_attrs(node)
-        include = bool(node.attr("count_include_pad", 0))
-        return AveragePoolOp(x, count_include_pad=include, **attrs).y
 
 
 def _overlap(
@@ -389,62 +265,48 @@ def _counts(
     return count
 
 
-class LpPoolOp(PoolOp, name="lp_pool"):
-    """The p-norm of every window: (sum |x|^p)^(1/p).
+class AvgPool1dOp(AvgPoolOp, name="nn_avg_pool1d"):
+    """Means of windows over one spatial axis."""
 
-    Attributes:
-        p: 1 or more.
-    Source: ONNX LpPool-18.
+    spatial_rank = 1
+    counts_padding = True
+    cases = (
+        *pool_cases(1),
+        *pool_cases(1, count_include_pad=False),
+        Case((1, 7, 3), pool_size=(3,), layout="NWC"),
+    )
+
+
+class AvgPool2dOp(AvgPoolOp, name="nn_avg_pool2d"):
+    """Means of windows over two spatial axes."""
+
+    spatial_rank = 2
+    cases = (
+        *pool_cases(2),
+        *pool_cases(2, count_include_pad=True),
+        Case((1, 7, 5, 2), pool_size=(3, 2), padding=(1, 0, 0, 1), layout="NHWC"),
+        Case((1, 7, 5, 2), pool_size=(3, 2), layout="NHWC", out_layout="NCHW"),
+    )
+
+
+class AvgPool3dOp(AvgPoolOp, name="nn_avg_pool3d"):
+    """Means of windows over three spatial axes."""
+
+    spatial_rank = 3
+    counts_padding = True
+    cases = (*pool_cases(3), *pool_cases(3, count_include_pad=False))
+
+
+_AVG_POOLS = (AvgPool1dOp, AvgPool2dOp, AvgPool3dOp)
+
+
+@onnx_rule("AveragePool", since=1)
+def average_pool(node: OnnxNode) -> ir.Value:
+    """The mean of every window.
+
+    Source: ONNX AveragePool-22.
     """
-
-    p: IntegerAttr
-
-    tolerance = 1e-4  # p-th powers and roots of f32
-    cases = (*_cases(p=2), *_cases(p=1)[:2], *_cases(p=3)[:2])
-
-    @staticmethod
-    def infer(x: RankedTensorType, p: int = 2, **attrs: Any) -> RankedTensorType:
-        return _pooled_type(x, **attrs)
-
-    @staticmethod
-    def reference(x: np.ndarray, p: int = 2, **attrs: Any) -> np.ndarray:
-        powers = np.abs(x.astype(np.float64)) ** p
-        return (_windows(powers, 0.0, **attrs).sum(0) ** (1 / p)).astype(x.dtype)
-
-    def legalize(self, b: Builder) -> Buffer:
-        p = self.p.value
-        total = self._reduce(b, "add", 0.0, lambda v: power(b, v, p))
-        dtype = b.results[0][1]
-        return b.map(
-            lambda v: b.cast(root(b, v, p), dtype), total, dtype=dtype, name="root"
-        )
-
-    @staticmethod
-    @onnx_rule("LpPool", since=1)
-    def from_onnx(node: OnnxNode) -> ir.Value:
-        x, attrs = _onnx_attrs(node, fill=0.0)
-        return LpPoolOp(x, p=int(node.attr("p", 2)), **attrs).y
-
-
-def power(b: Builder, v: Scalar, p: int) -> Scalar:
-    """|v|^p."""
-    base = result = b.math("absf", v)
-    for _ in range(p - 1):
-        result = result * base
-    return result
-
-
-def root(b: Builder, v: Scalar, p: int) -> Scalar:
-    """v^(1/p) for v >= 0."""
-    if p <= 2:
-        return v if p == 1 else b.math("sqrt", v)
-    return b.math("exp", b.math("log", v) / p)
-
-
-def _onnx_attrs(
-    node: OnnxNode, fill: float | None = None
-) -> tuple[ir.Value, dict[str, Any]]:  # Any: attributes by name
-    """The input and the window of a pooling node."""
-    kernel = node.attr("kernel_shape")
-    x, attrs = onnx_window(node, node.input(0), kernel, fill)
-    return x, {**attrs, "kernel": kernel, "ceil_mode": bool(node.attr("ceil_mode", 0))}
+    x, attrs = onnx_pool(node)
+    include = bool(node.attr("count_include_pad", 0))
+    op = by_rank(_AVG_POOLS, len(attrs["pool_size"]))
+    return op(x, count_include_pad=include, **attrs).y

@@ -1,20 +1,25 @@
 """Activation functions of two branches, that meet at 0 or nearby."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from mlir import ir
-from mlir.ir import FloatAttr, RankedTensorType
+from mlir.ir import FloatAttr, IntegerAttr, RankedTensorType
 
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.dtypes import dtype
+from relax_mlir.dialects.ext import Operand, Result
 from relax_mlir.dialects.hooks import Case, EdgeCase, OnnxNode, onnx_rule
+from relax_mlir.dialects.relax.core import Relax
 from relax_mlir.dialects.relax.elementwise import (
-    BinaryOp,
+    ActivationOp,
     FloatUnaryOp,
     UnaryOp,
     computed_wide,
     require,
 )
-from relax_mlir.dialects.tir import Builder, Scalar
+from relax_mlir.dialects.shapes import Dim
+from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
 
 _F64 = dtype("float64")
 _INTEGERS = Case((9, "int32"), low=-9, high=9)
@@ -29,36 +34,49 @@ def _with(**attrs: float) -> tuple[Case, ...]:
     )
 
 
-class ReluOp(UnaryOp, name="relu", onnx=("Relu", 6)):
-    """The larger of x and 0; NaN stays NaN."""
+class ReluOp(ActivationOp, name="nn_relu", onnx=("Relu", 6)):
+    """The larger of data and 0; NaN stays NaN.
 
-    cases = (*UnaryOp.cases, _INTEGERS)
+    Shapes:
+        data, y: any shape, same element type, a number.
+    """
+
+    cases = (*ActivationOp.cases, _INTEGERS)
+
+    @staticmethod
+    def infer(data: RankedTensorType) -> RankedTensorType:
+        require("fiu", data)
+        return data
 
     @staticmethod
     @computed_wide
-    def reference(x: np.ndarray) -> np.ndarray:
-        return np.maximum(x, x.dtype.type(0))
+    def reference(data: np.ndarray) -> np.ndarray:
+        return np.maximum(data, data.dtype.type(0))
 
     def scalar(self, b: Builder, v: Scalar) -> Scalar:
         zero = b.constant(0, v.dtype)
         return b.select(v < zero, zero, v)
 
 
-class LeakyReluOp(FloatUnaryOp, name="leaky_relu"):
-    """x where it is positive, else alpha * x."""
+class LeakyreluOp(ActivationOp, name="nn_leakyrelu"):
+    """data where it is positive, else alpha * data."""
 
     alpha: FloatAttr
 
     cases = _with(alpha=0.3)
 
     @staticmethod
-    def infer(x: RankedTensorType, alpha: float = 0.01) -> RankedTensorType:
-        return FloatUnaryOp.infer(x)
+    def infer(data: RankedTensorType, alpha: float = 0.01) -> RankedTensorType:
+        return ActivationOp.infer(data)
+
+    @classmethod
+    def program_name(cls) -> str:
+        return "leaky_relu"
 
     @staticmethod
     @computed_wide
-    def reference(x: np.ndarray, alpha: float) -> np.ndarray:
-        return np.where(x < 0, alpha * x, x)
+    def reference(data: np.ndarray, alpha: float) -> np.ndarray:
+        return np.where(data < 0, alpha * data, data)
 
     def scalar(self, b: Builder, v: Scalar) -> Scalar:
         return b.select(v < 0, v * self.alpha.value, v)
@@ -66,45 +84,89 @@ class LeakyReluOp(FloatUnaryOp, name="leaky_relu"):
     @staticmethod
     @onnx_rule("LeakyRelu", since=6)
     def from_onnx(node: OnnxNode) -> ir.Value:
-        return LeakyReluOp(node.input(0), alpha=node.attr("alpha", 0.01)).y
+        return LeakyreluOp(node.input(0), alpha=node.attr("alpha", 0.01)).y
 
 
-class PreluOp(BinaryOp, name="prelu"):
-    """x where it is positive, else slope * x.
+class PreluOp(Relax.Operation, name="nn_prelu"):
+    """data where it is positive, else alpha * data.
 
+    Attributes:
+        axis: the axis of data that an alpha of rank 1 runs along.
     Shapes:
-        x, z: any shape. y, the slope: broadcast to it.
-    Source: ONNX PRelu-16.
+        data, y: any shape, a number. alpha: [n], where n is 1 or the size of ``axis``; of
+        another rank it is broadcast to data as numpy does. Same element type.
+    Source: He et al., Delving Deep into Rectifiers, 2015.
     """
+
+    data: Operand[RankedTensorType]
+    alpha: Operand[RankedTensorType]
+    y: Result[RankedTensorType]
+    axis: IntegerAttr
 
     cases = (
         Case((), ()),
+        Case((5,), (1,), axis=0),
         Case((2, 3), (2, 3)),
+        Case((2, 3), (3,)),
+        Case((2, 3, 5), (3,)),
+        Case((2, 3, 5), (1,)),
+        Case((2, 3, 5), (2,), axis=0),
         Case((2, 3, 5), (3, 1)),
         Case((4, 71), ()),
-        Case((0, 3), (3,)),
-        Case((9, "float16"), (1, "float16")),
-        Case((7, "int64"), (7, "int64"), low=-5, high=5),
-        EdgeCase((83,), (83,)),
+        Case((0, 3), (3,), axis=-1),
+        Case((9, "float16"), (1, "float16"), axis=-1),
+        Case((7, "int64"), (7, "int64"), axis=0, low=-5, high=5),
+        EdgeCase((83,), (83,), axis=0),
     )
 
     @staticmethod
-    def infer(x: RankedTensorType, y: RankedTensorType) -> RankedTensorType:
-        shape = shapes.broadcast_into(*map(tensors.shape_of, (x, y)))
-        return tensors.tensor_type(shape, require("fiu", x, y))
+    def infer(
+        data: RankedTensorType, alpha: RankedTensorType, axis: int = 1
+    ) -> RankedTensorType:
+        sizes = _along(tensors.shape_of(alpha), data.rank, axis)
+        shape = shapes.broadcast_into(tensors.shape_of(data), sizes)
+        return tensors.tensor_type(shape, require("fiu", data, alpha))
 
     @staticmethod
     @computed_wide
-    def reference(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        return np.where(x < 0, x * y, x)
+    def reference(data: np.ndarray, alpha: np.ndarray, axis: int) -> np.ndarray:
+        slope = alpha.reshape(_along(alpha.shape, data.ndim, axis))
+        return np.where(data < 0, data * slope, data)
 
-    def scalar(self, b: Builder, u: Scalar, v: Scalar) -> Scalar:
-        return b.select(u < 0, u * v, u)
+    def legalize(self, b: Builder) -> Buffer:
+        data, alpha = b.inputs
+        axis, out = self.axis.value, data.dtype
+
+        def element(v: Scalar, slope: Scalar) -> Scalar:
+            v, slope = b.wide(v), b.wide(slope)
+            return b.cast(b.select(v < 0, v * slope, v), out)
+
+        if alpha.rank != 1 or axis in (-1, data.rank - 1):
+            return b.map(element, data, alpha, dtype=out, name="prelu")
+        axis = shapes.check_axis(axis, data.rank)
+        is_one = alpha.shape[0] == 1
+
+        def body(*points: Index) -> Scalar:
+            return element(data[points], alpha[0 if is_one else points[axis]])
+
+        return b.compute(data.shape, body, out, "prelu")
 
     @staticmethod
     @onnx_rule("PRelu", since=7)
     def from_onnx(node: OnnxNode) -> ir.Value:
-        return PreluOp(node.input(0), node.input(1)).z
+        """Slopes broadcast from the last axis on.
+
+        Source: ONNX PRelu-16.
+        """
+        return PreluOp(node.input(0), node.input(1), axis=-1).y
+
+
+def _along(shape: Sequence[Dim], rank: int, axis: int) -> tuple[Dim, ...]:
+    """The shape of the slopes next to the data: one axis stands at ``axis``."""
+    if len(shape) != 1:
+        return tuple(shape)
+    axis = shapes.check_axis(axis, rank)
+    return (*shape, *[1] * (rank - 1 - axis))
 
 
 class ThresholdedReluOp(FloatUnaryOp, name="thresholded_relu"):
@@ -209,40 +271,28 @@ def _expm1(b: Builder, v: Scalar) -> Scalar:
     return (t + t) / (1.0 - t)
 
 
-_SELU_ALPHA, _SELU_GAMMA = 1.6732632423543772, 1.0507009873554805
+SELU_ALPHA, SELU_GAMMA = 1.6732632423543772, 1.0507009873554805
 
 
-class SeluOp(FloatUnaryOp, name="selu"):
-    """gamma * x where x is positive, else gamma * alpha * (e^x - 1).
+class SeluOp(ActivationOp, name="nn_selu"):
+    """gamma * data where it is positive, else gamma * alpha * (e^data - 1).
+
+    alpha is 1.6732632423543772 and gamma 1.0507009873554805.
 
     Source: Klambauer et al., Self-Normalizing Neural Networks, 2017.
     """
 
-    alpha: FloatAttr
-    gamma: FloatAttr
-
-    cases = _with(alpha=2.0, gamma=3.0)
-
-    @staticmethod
-    def infer(
-        x: RankedTensorType, alpha: float = _SELU_ALPHA, gamma: float = _SELU_GAMMA
-    ) -> RankedTensorType:
-        return FloatUnaryOp.infer(x)
+    cases = _with()
 
     @staticmethod
     @computed_wide
-    def reference(x: np.ndarray, alpha: float, gamma: float) -> np.ndarray:
-        return gamma * np.where(x > 0, x, alpha * np.expm1(x))
+    def reference(data: np.ndarray) -> np.ndarray:
+        negative = SELU_ALPHA * np.expm1(data)
+        return SELU_GAMMA * np.where(data > 0, data, negative)
 
     def scalar(self, b: Builder, v: Scalar) -> Scalar:
-        alpha, gamma = self.alpha.value, self.gamma.value
-        return b.select(v > 0, v * gamma, _expm1(b, v) * (alpha * gamma))
-
-    @staticmethod
-    @onnx_rule("Selu", since=6)
-    def from_onnx(node: OnnxNode) -> ir.Value:
-        alpha, gamma = node.attr("alpha", _SELU_ALPHA), node.attr("gamma", _SELU_GAMMA)
-        return SeluOp(node.input(0), alpha=alpha, gamma=gamma).y
+        negative = _expm1(b, v) * (SELU_ALPHA * SELU_GAMMA)
+        return b.select(v > 0, v * SELU_GAMMA, negative)
 
 
 class CeluOp(FloatUnaryOp, name="celu"):

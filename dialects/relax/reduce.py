@@ -11,6 +11,7 @@ from relax_mlir.dialects import dtypes, shapes, tensors
 from relax_mlir.dialects.dtypes import DType, dtype
 from relax_mlir.dialects.ext import Operand, Result
 from relax_mlir.dialects.hooks import Case, EdgeCase, OnnxNode
+from relax_mlir.dialects.relax.arguments import int_tuple
 from relax_mlir.dialects.relax.core import Relax
 from relax_mlir.dialects.relax.elementwise import (
     computed_wide,
@@ -44,18 +45,22 @@ def _float_cases(low: float, high: float) -> tuple[Case, ...]:
         ((3, 300, "bfloat16"), (1,), True),
     )
     cases = (
-        Case(shape, axes=reduced, keepdims=keepdims, low=low, high=high)
+        Case(shape, axis=reduced, keepdims=keepdims, low=low, high=high)
         for shape, reduced, keepdims in axes
     )
-    return (*cases, EdgeCase((17, 3), axes=(1,), low=low, high=high))
+    return (
+        *cases,
+        Case((5, 7), low=low, high=high),
+        EdgeCase((17, 3), axis=(1,), low=low, high=high),
+    )
 
 
 FLOAT_CASES = _float_cases(-2.0, 2.0)
 INTEGER_CASES = (
-    Case((3, 71, "int32"), axes=(1,), low=-9, high=9),
-    Case((3, 5, "int64"), axes=(0,), low=-9, high=9, keepdims=False),
-    Case((3, 0, "int32"), axes=(1,)),
-    Case((3, 9, "uint32"), axes=(1,), high=9),
+    Case((3, 71, "int32"), axis=(1,), low=-9, high=9),
+    Case((3, 5, "int64"), axis=(0,), low=-9, high=9, keepdims=False),
+    Case((3, 0, "int32"), axis=(1,)),
+    Case((3, 9, "uint32"), axis=(1,), high=9),
 )
 
 
@@ -63,7 +68,8 @@ class ReduceOp(Relax.Operation):
     """Base of the reductions along several axes.
 
     Attributes:
-        axes: what is reduced, counted from either end; none reduces nothing.
+        axis: what is reduced, counted from either end: all axes if it is None, nothing if
+            it is empty.
         keepdims: whether the reduced axes stay, with size 1.
     Shapes:
         x: any shape. y: the sizes that are left, same element type.
@@ -71,7 +77,7 @@ class ReduceOp(Relax.Operation):
 
     x: Operand[RankedTensorType]
     y: Result[RankedTensorType]
-    axes: DenseI64ArrayAttr
+    axis: DenseI64ArrayAttr | None
     keepdims: BoolAttr
 
     kind: ClassVar[str] = "add"  # how the elements are combined
@@ -80,9 +86,19 @@ class ReduceOp(Relax.Operation):
 
     @staticmethod
     def infer(
-        x: RankedTensorType, axes: Sequence[int], keepdims: bool = True
+        x: RankedTensorType, axis: Sequence[int] | None = None, keepdims: bool = False
     ) -> RankedTensorType:
-        return reduced_type(x, axes, keepdims, require("fiu", x))
+        return reduced_type(x, axis, keepdims, require("fiu", x))
+
+    @staticmethod
+    def normalize_arguments(**attrs: Any) -> dict[str, Any]:  # Any: see the base
+        return {**attrs, "axis": int_tuple(attrs.get("axis"))}
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        """The axes that are reduced, counted from the front."""
+        rank = len(tensors.shape_of(self.operands[0]))
+        return reduced_axes(self.python_attrs()["axis"], rank)
 
     def wide(self, type_: DType) -> DType:
         """The type that elements are combined in."""
@@ -103,11 +119,11 @@ class ReduceOp(Relax.Operation):
         total = b.reduce(
             self.kind,
             x,
-            tuple(self.axes),
+            self.axes,
             keepdims=self.keepdims.value,
             fn=lambda v: self.before(b, b.cast(v, wide)),
             dtype=wide,
-            name=self.SHORT_NAME,
+            name=self.program_name(),
         )
         if type(self).after is ReduceOp.after and total.dtype == x.dtype:
             return total
@@ -121,15 +137,22 @@ class ReduceOp(Relax.Operation):
     @classmethod
     def _from_onnx_inputs(cls, node: OnnxNode) -> ir.Value:
         keepdims = bool(node.attr("keepdims", 1))
-        return cls(node.input(0), axes=_onnx_axes(node), keepdims=keepdims).results[0]
+        return cls(node.input(0), axis=_onnx_axes(node), keepdims=keepdims).results[0]
+
+
+def reduced_axes(axis: Sequence[int] | None, rank: int) -> tuple[int, ...]:
+    """The axes that an attribute names, counted from the front; None names all."""
+    return shapes.normalize_axes(range(rank) if axis is None else axis, rank)
 
 
 def reduced_type(
-    x: RankedTensorType, axes: Sequence[int], keepdims: bool, type_: DType
+    x: RankedTensorType, axis: Sequence[int] | None, keepdims: bool, type_: DType
 ) -> RankedTensorType:
     """The type of a reduction's result, with elements of ``type_``."""
-    shape = shapes.reduced(tensors.shape_of(x), axes, keepdims)
-    return tensors.tensor_type(shape, type_)
+    axes = reduced_axes(axis, x.rank)
+    return tensors.tensor_type(
+        shapes.reduced(tensors.shape_of(x), axes, keepdims), type_
+    )
 
 
 def _onnx_axes(node: OnnxNode) -> Sequence[int]:
@@ -155,12 +178,40 @@ def element_count(b: Builder, sizes: Sequence[Dim], type_: DType) -> Scalar:
     )
 
 
+def number_of_point(
+    b: Builder, point: "Sequence[Index | int]", sizes: Sequence[Dim]
+) -> Scalar:
+    """The number of a point among all of a shape, counted with the last axis fastest."""
+    number: Index | int = 0
+    for axis, (place, size) in enumerate(zip(point, sizes, strict=True)):
+        number = place + number * b.dim(size) if axis else place
+    type_ = dtype("int64")
+    return (
+        number.to_scalar(type_)
+        if isinstance(number, Index)
+        else b.constant(number, type_)
+    )
+
+
+def point_of_number(
+    b: Builder, number: Index, sizes: Sequence[Dim]
+) -> "tuple[Index | int, ...]":
+    """The point of a shape that has a number: :func:`number_of_point` undone."""
+    point: list[Index | int] = []
+    for size in reversed(sizes):
+        point.insert(0, number % b.dim(size))
+        number = number // b.dim(size)
+    return tuple(point)
+
+
 def reduction(function: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
     """A reference of numpy's signature, computed in wide types."""
 
     @computed_wide
-    def reference(x: np.ndarray, axes: Sequence[int], keepdims: bool) -> np.ndarray:
-        return function(x, axis=tuple(axes), keepdims=keepdims)
+    def reference(
+        x: np.ndarray, axis: Sequence[int] | None, keepdims: bool
+    ) -> np.ndarray:
+        return function(x, axis=reduced_axes(axis, x.ndim), keepdims=keepdims)
 
     return reference
 
@@ -170,13 +221,13 @@ def sum_of(x: np.ndarray, **where: Any) -> np.ndarray:  # Any: axis and keepdims
     return np.sum(x, dtype=x.dtype, **where)
 
 
-class ReduceSumOp(ReduceOp, name="reduce_sum", onnx=("ReduceSum", 1)):
+class SumOp(ReduceOp, name="sum", onnx=("ReduceSum", 1)):
     """The sum of the elements; integers wrap around, an empty sum is 0."""
 
     reference = staticmethod(reduction(sum_of))
 
 
-class ReduceMeanOp(ReduceOp, name="reduce_mean", onnx=("ReduceMean", 1)):
+class MeanOp(ReduceOp, name="mean", onnx=("ReduceMean", 1)):
     """The mean of the elements; NaN of none.
 
     Integers are summed in their own type and divided by truncation; 0 of none.
@@ -184,8 +235,11 @@ class ReduceMeanOp(ReduceOp, name="reduce_mean", onnx=("ReduceMean", 1)):
 
     @staticmethod
     @computed_wide
-    def reference(x: np.ndarray, axes: Sequence[int], keepdims: bool) -> np.ndarray:
-        total = sum_of(x, axis=tuple(axes), keepdims=keepdims)
+    def reference(
+        x: np.ndarray, axis: Sequence[int] | None, keepdims: bool
+    ) -> np.ndarray:
+        axes = reduced_axes(axis, x.ndim)
+        total = sum_of(x, axis=axes, keepdims=keepdims)
         sizes = [x.shape[axis] for axis in axes]
         count = np.prod(sizes, dtype=np.int64)
         if not np.issubdtype(x.dtype, np.integer):
@@ -209,25 +263,25 @@ def _limit(type_: np.dtype, sign: int) -> Any:  # Any: a number of that type
 
 
 _TRUTHS = (
-    Case((3, 7, "bool"), axes=(1,)),
-    Case((71, 3, "bool"), axes=(0,), keepdims=False),
-    Case((3, 0, "bool"), axes=(1,)),
+    Case((3, 7, "bool"), axis=(1,)),
+    Case((71, 3, "bool"), axis=(0,), keepdims=False),
+    Case((3, 0, "bool"), axis=(1,)),
 )
 
 
 class ReduceExtremeOp(ReduceOp):
     """Base of the largest and the smallest element, of truths too."""
 
-    cases = (*ReduceOp.cases, *_TRUTHS, Case((3, 9, "int8"), axes=(1,), low=-128))
+    cases = (*ReduceOp.cases, *_TRUTHS, Case((3, 9, "int8"), axis=(1,), low=-128))
 
     @staticmethod
     def infer(
-        x: RankedTensorType, axes: Sequence[int], keepdims: bool = True
+        x: RankedTensorType, axis: Sequence[int] | None = None, keepdims: bool = False
     ) -> RankedTensorType:
-        return reduced_type(x, axes, keepdims, require("fiub", x))
+        return reduced_type(x, axis, keepdims, require("fiub", x))
 
 
-class ReduceMaxOp(ReduceExtremeOp, name="reduce_max", onnx=("ReduceMax", 1)):
+class MaxOp(ReduceExtremeOp, name="max", onnx=("ReduceMax", 1)):
     """The largest element, true if any is; the lowest number of the type for none."""
 
     kind = "max"
@@ -238,7 +292,7 @@ class ReduceMaxOp(ReduceExtremeOp, name="reduce_max", onnx=("ReduceMax", 1)):
         return np.max(x, initial=_limit(x.dtype, -1), **where)
 
 
-class ReduceMinOp(ReduceExtremeOp, name="reduce_min", onnx=("ReduceMin", 1)):
+class MinOp(ReduceExtremeOp, name="min", onnx=("ReduceMin", 1)):
     """The smallest element, true if all are; the highest number of the type for none."""
 
     kind = "min"
@@ -249,7 +303,7 @@ class ReduceMinOp(ReduceExtremeOp, name="reduce_min", onnx=("ReduceMin", 1)):
         return np.min(x, initial=_limit(x.dtype, 1), **where)
 
 
-class ReduceProdOp(ReduceOp, name="reduce_prod", onnx=("ReduceProd", 1)):
+class ProdOp(ReduceOp, name="prod", onnx=("ReduceProd", 1)):
     """The product of the elements; integers wrap around, an empty product is 1."""
 
     kind = "mul"

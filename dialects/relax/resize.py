@@ -26,11 +26,11 @@ from relax_mlir.dialects.relax.indexing import check_not_empty, clamp, clamped
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar, select
 
-__all__ = ["ResampleOp", "ResizeTableOp"]
+__all__ = ["ResampleOp", "ResizeTableOp", "TableProgram", "resize_table"]
 
 _INT64, _F64 = dtypes.dtype("int64"), dtypes.dtype("float64")
 _SUPPORT = {"nearest": 0, "linear": 1, "cubic": 2}  # radius of the filter, in elements
-_ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
+_ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "round")
 _CROP = "tf_crop_and_resize"
 _COORDINATES = (
     "half_pixel",
@@ -146,8 +146,8 @@ class ResizeTableOp(Relax.Operation, name="resize_table"):
         scale: elements of the new axis for one of the old; 0 for the ratio of the sizes.
         mode: ``nearest``, ``linear`` or ``cubic``.
         coordinates: the map of coordinates, by its name in ONNX.
-        rounding: of ``nearest``: ``round_prefer_floor``, ``round_prefer_ceil``, ``floor``
-            or ``ceil``.
+        rounding: of ``nearest``: ``round_prefer_floor``, ``round_prefer_ceil``, ``round``
+            to even numbers, ``floor`` or ``ceil``.
         cubic_a: the parameter of the cubic.
         exclude_outside: elements outside get no weight, the others share it; else the
             last element stands for them.
@@ -242,7 +242,10 @@ class ResizeTableOp(Relax.Operation, name="resize_table"):
         return resize_table(x.shape[axis], size[0], dtypes.from_numpy(x.dtype), **attrs)
 
     def legalize(self, b: Builder) -> tuple[Buffer, Buffer]:
-        return _TableProgram(b, self.python_attrs()).emit()
+        attrs = self.python_attrs()
+        shape, dtype = b.results[1]
+        old = b.inputs[0].shape[attrs["axis"]]
+        return TableProgram(b, attrs, (old, shape[0]), dtype).emit()
 
 
 def _check_name(what: str, name: str, known: Sequence[str]) -> None:
@@ -269,7 +272,7 @@ def resize_table(
     at = np.zeros(new) + _coordinates(i, float(old), new, (scale, length), attrs)
     filter_scale = min(scale, 1.0) if attrs["antialias"] else 1.0
     offsets = np.array(_offsets(attrs["mode"], filter_scale))
-    places = _ROUND[attrs["rounding"]](at, np.floor, np.ceil)[:, None]
+    places = _ROUND[attrs["rounding"]](at, _numpy_function)[:, None]
     weights = np.ones((new, 1))
     if attrs["mode"] != "nearest":
         places = np.floor(at)[:, None] + offsets
@@ -291,11 +294,16 @@ def resize_table(
 Number = Any  # a float, an array of f64, or a Scalar of f64
 
 _ROUND: dict[str, Callable[..., Number]] = {
-    "floor": lambda x, floor, ceil: floor(x),
-    "ceil": lambda x, floor, ceil: ceil(x),
-    "round_prefer_floor": lambda x, floor, ceil: ceil(x - 0.5),
-    "round_prefer_ceil": lambda x, floor, ceil: floor(x + 0.5),
+    "floor": lambda x, fn: fn("floor", x),
+    "ceil": lambda x, fn: fn("ceil", x),
+    "round_prefer_floor": lambda x, fn: fn("ceil", x - 0.5),
+    "round_prefer_ceil": lambda x, fn: fn("floor", x + 0.5),
+    "round": lambda x, fn: fn("roundeven", x),
 }
+
+
+def _numpy_function(name: str, x: np.ndarray) -> np.ndarray:
+    return {"floor": np.floor, "ceil": np.ceil, "roundeven": np.rint}[name](x)
 
 
 def _coordinates(
@@ -359,17 +367,26 @@ def _cubic(x: Number, a: float, where: Callable[..., Number]) -> Number:
 _FILTERS = {"linear": _triangle, "cubic": _cubic}
 
 
-class _TableProgram:
-    """The tensor program of a :class:`ResizeTableOp`."""
+class TableProgram:
+    """Writes the tables of one axis.
 
-    def __init__(self, b: Builder, attrs: dict[str, Any]) -> None:
-        (x,) = b.inputs
+    Args:
+        b: writes them.
+        attrs: of a :class:`ResizeTableOp`, all of them.
+        sizes: of the axis, before and after.
+        dtype: of the weights.
+    """
+
+    def __init__(
+        self, b: Builder, attrs: dict[str, Any], sizes: tuple[Dim, Dim], dtype: DType
+    ) -> None:
         self.b, self.attrs = b, attrs
-        self.old: Dim = x.shape[attrs["axis"]]
-        self.shape, self.dtype = b.results[1]
+        self.old, new = sizes
+        self.dtype = dtype
         scale = attrs["scale"] if attrs["antialias"] else 1.0
         self.filter_scale = min(scale, 1.0)
         self.offsets = _offsets(attrs["mode"], scale)
+        self.shape = (new, len(self.offsets))
 
     def emit(self) -> tuple[Buffer, Buffer]:
         places = self.b.compute(self.shape, self.place, _INT64, "places")
@@ -388,13 +405,10 @@ class _TableProgram:
 
     def element(self, at: Scalar, k: "Index | int") -> Scalar:
         """The ``k``-th element of the filter at a coordinate; it may lie outside."""
-        floor, ceil = (
-            lambda v, n=name: self.b.math(n, v) for name in ("floor", "ceil")
-        )
         if self.attrs["mode"] == "nearest":
-            return _ROUND[self.attrs["rounding"]](at, floor, ceil)
+            return _ROUND[self.attrs["rounding"]](at, self.b.math)
         tap = k.to_scalar(_F64) if isinstance(k, Index) else float(k)
-        return floor(at) + tap + float(self.offsets[0])
+        return self.b.math("floor", at) + tap + float(self.offsets[0])
 
     def place(self, i: Index, k: Index) -> Scalar:
         b, at = self.b, self.coordinate(i)

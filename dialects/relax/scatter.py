@@ -7,7 +7,7 @@ from mlir import ir
 from mlir.ir import IntegerAttr, RankedTensorType, StringAttr
 
 from relax_mlir.dialects import shapes, tensors
-from relax_mlir.dialects.ext import Operand, Result
+from relax_mlir.dialects.ext import Attr, Operand, Result
 from relax_mlir.dialects.hooks import Case, OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.core import Relax
 from relax_mlir.dialects.relax.indexing import (
@@ -19,39 +19,41 @@ from relax_mlir.dialects.relax.indexing import (
     wrap,
     wrapped,
 )
+from relax_mlir.dialects.relax.number_attributes import NumbersOp
 from relax_mlir.dialects.relax.padding import is_within
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
 
-__all__ = ["ScatterElementsOp", "ScatterNdOp"]
+__all__ = ["ScatterElementsOp", "ScatterNdOp", "SliceScatterOp"]
 
 _UFUNCS = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
 
 _COMBINE: dict[str, Callable[[Scalar, Scalar], Scalar]] = {
-    "none": lambda old, new: new,
+    "update": lambda old, new: new,
     "add": lambda old, new: old + new,
     "mul": lambda old, new: old * new,
+    "mean": lambda old, new: (old + new) / 2,
     "max": lambda old, new: old.maximum(new),
     "min": lambda old, new: old.minimum(new),
 }
 
 
 class ScatterElementsOp(Relax.Operation, name="scatter_elements"):
-    """A copy of x with updates, each at its own place but for one axis.
+    """A copy of data with updates, each at its own place but for one axis.
 
     Updates are applied in row-major order. Negative indices count from the end; an
     update whose index is out of range is dropped.
 
     Attributes:
         axis: which the indices are for; negative ones count from the end.
-        reduction: how an update meets what is there: ``none`` (replaces it), ``add``,
-            ``mul``, ``max`` or ``min``.
+        reduction: how an update meets what is there: ``update`` (replaces it),
+            ``add``, ``mul``, ``mean`` of the two, ``max`` or ``min``.
     Shapes:
-        x, y: any; indices, updates: the same rank, no longer than x but along ``axis``.
+        data, y: any; indices, updates: the same rank, no longer than data but along ``axis``.
     Source: ONNX ScatterElements-18, where an index out of range is an error.
     """
 
-    x: Operand[RankedTensorType]
+    data: Operand[RankedTensorType]
     indices: Operand[RankedTensorType]
     updates: Operand[RankedTensorType]
     y: Result[RankedTensorType]
@@ -71,43 +73,44 @@ class ScatterElementsOp(Relax.Operation, name="scatter_elements"):
         Case((3, 4), (0, 4, "int64"), (0, 4), axis=0),
         Case((0, 4), (0, 4, "int64"), (0, 4), axis=0),
         Case((3, "bool"), (2, "int64"), (2, "bool"), axis=0, low=-3, high=2),
+        Case((5,), (9, "int64"), (9,), reduction="mean", low=-9, high=9),
     )
 
     @staticmethod
     def infer(
-        x: RankedTensorType,
+        data: RankedTensorType,
         indices: RankedTensorType,
         updates: RankedTensorType,
         axis: int = 0,
-        reduction: str = "none",
+        reduction: str = "update",
     ) -> RankedTensorType:
-        _check_updates(x, indices, updates, reduction)
-        shape, picked = tensors.shape_of(x), tensors.shape_of(indices)
-        axis = shapes.check_axis(axis, x.rank)
+        _check_updates(data, indices, updates, reduction)
+        shape, picked = tensors.shape_of(data), tensors.shape_of(indices)
+        axis = shapes.check_axis(axis, data.rank)
         check_reach(shape, picked, axis)
         check_not_empty(shape[axis], picked)
         _check_shape(updates, picked)
-        return x
+        return data
 
     @staticmethod
     def reference(
-        x: np.ndarray,
+        data: np.ndarray,
         indices: np.ndarray,
         updates: np.ndarray,
         axis: int = 0,
-        reduction: str = "none",
+        reduction: str = "update",
     ) -> np.ndarray:
         places = grid(indices.shape)
-        places[axis] = wrap(indices, x.shape[axis])
-        return _scattered(x, places, updates, reduction)
+        places[axis] = wrap(indices, data.shape[axis])
+        return _scattered(data, places, updates, reduction)
 
     def legalize(self, b: Builder) -> Buffer:
-        x, indices, _ = b.inputs
-        axis = self.axis.value % x.rank
+        data, indices, _ = b.inputs
+        axis = self.axis.value % data.rank
 
         def place(axes: Sequence[Index]) -> list[Index]:
             where = list(axes)
-            where[axis] = wrapped(b, indices[tuple(axes)], x.shape[axis])
+            where[axis] = wrapped(b, indices[tuple(axes)], data.shape[axis])
             return where
 
         return _scatter(b, place, [axis], self.reduction.value)
@@ -118,29 +121,34 @@ class ScatterElementsOp(Relax.Operation, name="scatter_elements"):
         return ScatterElementsOp(
             *(node.input(i) for i in range(3)),
             axis=node.attr("axis", 0),
-            reduction=node.attr("reduction", "none"),
+            reduction=_onnx_reduction(node),
         ).y
 
 
 onnx_rule("Scatter", since=9)(ScatterElementsOp.from_onnx)
 
 
+def _onnx_reduction(node: OnnxNode) -> str:
+    reduction = node.attr("reduction", "none")
+    return "update" if reduction == "none" else reduction
+
+
 class ScatterNdOp(Relax.Operation, name="scatter_nd"):
-    """A copy of x with slices updated, at places given by vectors of indices.
+    """A copy of data with slices updated, at places given by vectors of indices.
 
     Updates are applied in row-major order. Negative indices count from the end; an
     update with an index out of range is dropped.
 
     Attributes:
-        reduction: how an update meets what is there: ``none`` (replaces it), ``add``,
-            ``mul``, ``max`` or ``min``.
+        reduction: how an update meets what is there: ``update`` (replaces it),
+            ``add``, ``mul``, ``mean`` of the two, ``max`` or ``min``.
     Shapes:
-        x, y: [n1..nk, s...]; indices: [i..., k], integers, k is known;
+        data, y: [n1..nk, s...]; indices: [i..., k], integers, k is known;
         updates: [i..., s...].
     Source: ONNX ScatterND-18, where an index out of range is an error.
     """
 
-    x: Operand[RankedTensorType]
+    data: Operand[RankedTensorType]
     indices: Operand[RankedTensorType]
     updates: Operand[RankedTensorType]
     y: Result[RankedTensorType]
@@ -154,6 +162,7 @@ class ScatterNdOp(Relax.Operation, name="scatter_nd"):
         Case(
             (5, "int64"), (7, 1, "int64"), (7, "int64"), reduction="min", low=-5, high=4
         ),
+        Case((4, 5), (2, 1, "int64"), (2, 5), reduction="mean", low=-4, high=3),
         Case((4, 5), (0, 2, "int64"), (0,)),
         Case((0, 5), (0, 1, "int64"), (0, 5)),
         Case((0, 0), (3, 1, "int64"), (3, 0)),
@@ -161,42 +170,45 @@ class ScatterNdOp(Relax.Operation, name="scatter_nd"):
 
     @staticmethod
     def infer(
-        x: RankedTensorType,
+        data: RankedTensorType,
         indices: RankedTensorType,
         updates: RankedTensorType,
-        reduction: str = "none",
+        reduction: str = "update",
     ) -> RankedTensorType:
-        _check_updates(x, indices, updates, reduction)
-        shape, (*picked, _) = tensors.shape_of(x), tensors.shape_of(indices)
+        _check_updates(data, indices, updates, reduction)
+        shape, (*picked, _) = tensors.shape_of(data), tensors.shape_of(indices)
         depth = known_depth(shape, tensors.shape_of(indices))
         for size in shape[:depth]:
             check_not_empty(size, (*picked, *shape[depth:]))
         _check_shape(updates, (*picked, *shape[depth:]))
-        return x
+        return data
 
     @staticmethod
     def reference(
-        x: np.ndarray, indices: np.ndarray, updates: np.ndarray, reduction: str = "none"
+        data: np.ndarray,
+        indices: np.ndarray,
+        updates: np.ndarray,
+        reduction: str = "update",
     ) -> np.ndarray:
         depth = indices.shape[-1]
         outer = indices.ndim - 1
         places = [
-            wrap(indices[..., k], x.shape[k]).reshape(
-                *indices.shape[:-1], *[1] * (x.ndim - depth)
+            wrap(indices[..., k], data.shape[k]).reshape(
+                *indices.shape[:-1], *[1] * (data.ndim - depth)
             )
             for k in range(depth)
         ]
         inner = grid(updates.shape)[outer:]
         places = [np.broadcast_to(place, updates.shape) for place in places]
-        return _scattered(x, [*places, *inner], updates, reduction)
+        return _scattered(data, [*places, *inner], updates, reduction)
 
     def legalize(self, b: Builder) -> Buffer:
-        x, indices, _ = b.inputs
-        outer, depth = indices.rank - 1, known_depth(x.shape, indices.shape)
+        data, indices, _ = b.inputs
+        outer, depth = indices.rank - 1, known_depth(data.shape, indices.shape)
 
         def place(axes: Sequence[Index]) -> list[Index]:
             picked = [
-                wrapped(b, indices[(*axes[:outer], k)], x.shape[k])
+                wrapped(b, indices[(*axes[:outer], k)], data.shape[k])
                 for k in range(depth)
             ]
             return [*picked, *axes[outer:]]
@@ -207,11 +219,101 @@ class ScatterNdOp(Relax.Operation, name="scatter_nd"):
     @onnx_rule("ScatterND", since=11)
     def from_onnx(node: OnnxNode) -> ir.Value:
         operands = (node.input(i) for i in range(3))
-        return ScatterNdOp(*operands, reduction=node.attr("reduction", "none")).y
+        return ScatterNdOp(*operands, reduction=_onnx_reduction(node)).y
+
+
+class SliceScatterOp(NumbersOp, name="slice_scatter"):
+    """A copy of a tensor, a slice of which along one axis is replaced.
+
+    Attributes:
+        start, end: the places from which on and before which it lies, in range; may be
+            symbolic.
+        step: from one place to the next, 1 or more.
+        axis: which; negative ones count from the end.
+    Shapes:
+        input_tensor, y: [a..., n, b...]; src: [a..., m, b...], where m is the number of
+        places.
+    """
+
+    input_tensor: Operand[RankedTensorType]
+    src: Operand[RankedTensorType]
+    y: Result[RankedTensorType]
+    start: Attr
+    end: Attr
+    step: Attr
+    axis: IntegerAttr
+
+    argument_attributes = ("start", "end", "step")
+    number_attributes = ("start", "end", "step")
+    cases = (
+        Case((6,), (3,), start=1, end=6, step=2),
+        Case((2, 5, 3), (2, 2, 3), start=3, end=5, step=1, axis=1),
+        Case((4, 3), (4, 0), start=2, end=2, step=1, axis=-1),
+        Case((7, "int64"), (3, "int64"), start=0, end=7, step=3, low=-9, high=9),
+    )
+
+    @staticmethod
+    def infer(
+        input_tensor: RankedTensorType,
+        src: RankedTensorType,
+        start: Dim,
+        end: Dim,
+        step: int,
+        axis: int = 0,
+    ) -> RankedTensorType:
+        if not isinstance(step, int) or step < 1:
+            raise ValueError(f"expected a step of 1 or more, got {step}")
+        if tensors.dtype_of(src) != tensors.dtype_of(input_tensor):
+            raise ValueError(
+                f"src must be of type {tensors.dtype_of(input_tensor)}, "
+                f"got {tensors.dtype_of(src)}"
+            )
+        axis = shapes.check_axis(axis, input_tensor.rank)
+        expected = list(tensors.shape_of(input_tensor))
+        shapes.require_at_least(start, 0)
+        shapes.require_at_least(expected[axis], end)
+        expected[axis] = shapes.maximum(0, shapes.ceildiv(end - start, step))
+        _check_shape(src, expected)
+        return input_tensor
+
+    @staticmethod
+    def reference(
+        input_tensor: np.ndarray,
+        src: np.ndarray,
+        start: int,
+        end: int,
+        step: int,
+        axis: int = 0,
+    ) -> np.ndarray:
+        y = input_tensor.copy()
+        np.moveaxis(y, axis, 0)[start:end:step] = np.moveaxis(src, axis, 0)
+        return y
+
+    def legalize(self, b: Builder) -> Buffer:
+        data, src = b.inputs
+        attrs = self.python_attrs()
+        axis, step = attrs["axis"] % data.rank, attrs["step"]
+        start = b.dim(b.local(attrs["start"]))
+        count = src.shape[axis]
+
+        def body(*axes: Index) -> Scalar:
+            place = axes[axis] - start
+            near = place.maximum(0)
+            source = (near // step).minimum(b.dim(count - 1)).maximum(0)
+            is_hit = (place >= 0) & (near // step < b.dim(count))
+            if step > 1:
+                is_hit = is_hit & Index(Index.value_of(near % step)).equal(0)
+            return b.guarded(
+                is_hit,
+                lambda: src[(*axes[:axis], source, *axes[axis + 1 :])],
+                data[axes],
+            )
+
+        return b.compute(data.shape, body, data.dtype, "slice_scatter")
 
 
 def _check_updates(
-    x: RankedTensorType,
+    data: RankedTensorType,
     indices: RankedTensorType,
     updates: RankedTensorType,
     reduction: str,
@@ -221,9 +323,9 @@ def _check_updates(
         raise ValueError(
             f"bad reduction: expected {', '.join(_COMBINE)}, got `{reduction}`"
         )
-    if tensors.dtype_of(x) != tensors.dtype_of(updates):
+    if tensors.dtype_of(data) != tensors.dtype_of(updates):
         raise ValueError(
-            f"updates must be of type {tensors.dtype_of(x)}, got {tensors.dtype_of(updates)}"
+            f"updates must be of type {tensors.dtype_of(data)}, got {tensors.dtype_of(updates)}"
         )
 
 
@@ -237,21 +339,27 @@ def _check_shape(updates: RankedTensorType, expected: Sequence[Dim]) -> None:
         shapes.require_equal(size, want)
 
 
+def _mean(old: np.generic, new: np.generic) -> np.generic:
+    """The mean of two numbers; of integers it is rounded towards 0."""
+    total = np.add(old, new)
+    is_integer = np.issubdtype(total.dtype, np.integer)
+    return np.trunc(total / 2).astype(total.dtype) if is_integer else total / 2
+
+
 def _scattered(
-    x: np.ndarray, places: Sequence[np.ndarray], updates: np.ndarray, reduction: str
+    data: np.ndarray, places: Sequence[np.ndarray], updates: np.ndarray, reduction: str
 ) -> np.ndarray:
-    """A copy of ``x`` with the updates that are in range applied."""
-    y = x.copy()
-    limits = zip(places, x.shape, strict=True)
+    """A copy of ``data`` with the updates that are in range applied."""
+    y = data.copy()
+    limits = zip(places, data.shape, strict=True)
     inside = np.ones(updates.shape, bool)
     for place, size in limits:
         inside &= (place >= 0) & (place < size)
     where = tuple(place[inside] for place in places)
-    if reduction == "none":
-        for point, update in zip(
-            zip(*where, strict=True), updates[inside], strict=True
-        ):
-            y[point] = update
+    if reduction in ("update", "mean"):
+        pairs = zip(zip(*where, strict=True), updates[inside], strict=True)
+        for point, update in pairs:
+            y[point] = update if reduction == "update" else _mean(y[point], update)
     else:
         _UFUNCS[reduction].at(y, where, updates[inside])
     return y
@@ -263,19 +371,19 @@ def _scatter(
     checked: Sequence[int],
     reduction: str,
 ) -> Buffer:
-    """Copy x, then combine every update with the element at its place.
+    """Copy data, then combine every update with the element at its place.
 
     The axes reduce, so that updates of one element stay in order. An update that is out
     of range stores what is there, at the nearest place.
     """
-    x, _, updates = b.inputs
-    y = b.compute(x.shape, lambda *axes: x[axes], x.dtype, "copy")
+    data, _, updates = b.inputs
+    y = b.compute(data.shape, lambda *axes: data[axes], data.dtype, "copy")
 
     def body(*axes: Index) -> None:
         where = place(axes)
-        inside = is_within(b, x, where, checked)
+        inside = is_within(b, data, where, checked)
         for axis in checked:
-            where[axis] = where[axis].minimum(b.dim(x.shape[axis] - 1)).maximum(0)
+            where[axis] = where[axis].minimum(b.dim(data.shape[axis] - 1)).maximum(0)
         old = y[tuple(where)]
         new = _COMBINE[reduction](old, updates[axes])
         y.store(b.select(inside, new, old), where)

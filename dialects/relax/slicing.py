@@ -1,113 +1,200 @@
-"""Parts of tensors: slices, splits, concatenations."""
+"""Parts of tensors: slices."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from mlir import ir
-from mlir.ir import DenseI64ArrayAttr, IntegerAttr, RankedTensorType, TupleType
+from mlir.ir import BoolAttr, DenseI64ArrayAttr, RankedTensorType
 
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.ext import Attr, Operand, Result
 from relax_mlir.dialects.hooks import Case, OnnxNode, onnx_rule
+from relax_mlir.dialects.relax.arguments import int_tuple
 from relax_mlir.dialects.relax.core import Relax
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
 
-__all__ = ["ConcatOp", "StridedSliceOp"]
+__all__ = [
+    "DynamicStridedSliceOp",
+    "StridedSliceOp",
+    "known_ints",
+    "known_or_none",
+    "onnx_slice",
+    "unnamed_type",
+]
 
-_TO_END = 2**31 - 1  # past the end of any size, as ONNX models write it
+_TO_END = 2**31 - 1  # past the end of any size
 
 
 class StridedSliceOp(Relax.Operation, name="strided_slice"):
-    """Every ``strides``-th element from ``begins`` up to ``ends``, along every axis.
+    """Every ``strides``-th element from ``begin`` up to ``end``, along some axes.
 
     Attributes:
-        begins, ends: an element per axis; negative ones count from the end; then they
-            are clamped, so 2**31 - 1 is the end of any axis. May be symbolic.
-        strides: a step per axis; a negative one walks backwards.
+        axes: which; negative ones count from the end.
+        begin, end: a place per axis; negative ones count from the end; then they are
+            clamped, so 2**31 - 1 is the end of any axis. May be symbolic.
+        strides: a step per axis; a negative one walks backwards. None for 1s.
+        assume_inbound: whether all places that are not negative numbers are known to be
+            in range.
     Shapes:
         x: any rank and element type; y: its sizes by :func:`shapes.sliced`.
-    Source: ONNX Slice-13.
+    Source: numpy's slices.
     """
 
     x: Operand[RankedTensorType]
     y: Result[RankedTensorType]
-    begins: Attr
-    ends: Attr
-    strides: DenseI64ArrayAttr
+    axes: DenseI64ArrayAttr
+    begin: Attr
+    end: Attr
+    strides: DenseI64ArrayAttr | None
+    assume_inbound: BoolAttr
 
+    argument_attributes = ("axes", "begin", "end", "strides")
     cases = (
-        Case((7,), begins=(2,), ends=(5,), strides=(1,)),
-        Case((7, 5), begins=(1, -4), ends=(_TO_END, -1), strides=(2, 1)),
-        Case((7, 5), begins=(-1, 3), ends=(-_TO_END, 0), strides=(-1, -2)),
-        Case((7,), begins=(5,), ends=(2,), strides=(1,)),
-        Case((1, 3), begins=(-9, 0), ends=(9, 0), strides=(3, 1)),
-        Case((0, 3), begins=(0, 1), ends=(9, 3), strides=(1, 1)),
-        Case((2, 1, 37), begins=(0, 0, 3), ends=(2, 1, 36), strides=(1, 1, 3)),
-        Case((5, "bool"), begins=(1,), ends=(5,), strides=(2,)),
-        Case((5, "int64"), begins=(4,), ends=(-_TO_END,), strides=(-1,)),
+        Case((7,), axes=(0,), begin=(2,), end=(5,)),
+        Case((7, 5), axes=(0, 1), begin=(1, -4), end=(_TO_END, -1), strides=(2, 1)),
+        Case((7, 5), axes=(1, 0), begin=(3, -1), end=(0, -_TO_END), strides=(-2, -1)),
+        Case((7,), axes=(0,), begin=(5,), end=(2,), strides=(1,)),
+        Case((7,), axes=(0,), begin=(-9,), end=(-_TO_END,), strides=(-1,)),
+        Case((1, 3), axes=(0, 1), begin=(-9, 0), end=(9, 0), strides=(3, 1)),
+        Case((0, 3), axes=(0, 1), begin=(0, 1), end=(9, 3), strides=(1, 1)),
+        Case((2, 1, 37), axes=(-1,), begin=(3,), end=(36,), strides=(3,)),
+        Case((5, "bool"), axes=(0,), begin=(1,), end=(5,), strides=(2,)),
+        Case((5, "int64"), axes=(0,), begin=(4,), end=(-_TO_END,), strides=(-1,)),
+        Case((5, 3), axes=(0,), begin=(1,), end=(4,), assume_inbound=True),
     )
+
+    @staticmethod
+    def normalize_arguments(**attrs: Any) -> dict[str, Any]:  # Any: see the base
+        strides = attrs.get("strides")
+        whole = {n: tuple(attrs[n]) for n in ("begin", "end")}
+        strides = None if strides is None else int_tuple(strides)
+        return {**attrs, **whole, "axes": int_tuple(attrs["axes"]), "strides": strides}
 
     @staticmethod
     def infer(
         x: RankedTensorType,
-        begins: Sequence[Dim],
-        ends: Sequence[Dim],
-        strides: Sequence[int],
+        axes: Sequence[int],
+        begin: Sequence[Dim],
+        end: Sequence[Dim],
+        strides: Sequence[int] | None = None,
+        assume_inbound: bool = False,
     ) -> RankedTensorType:
-        shape = tensors.shape_of(x)
-        if not len(begins) == len(ends) == len(strides) == len(shape):
+        shape = list(tensors.shape_of(x))
+        steps = (1,) * len(axes) if strides is None else strides
+        if not len(begin) == len(end) == len(steps) == len(axes):
             raise ValueError(
-                f"begins, ends and strides must be for {len(shape)} axes, got "
-                f"{len(begins)}, {len(ends)} and {len(strides)}"
+                f"begin, end and strides must be for {len(axes)} axes, got "
+                f"{len(begin)}, {len(end)} and {len(steps)}"
             )
-        sizes = map(shapes.sliced, shape, begins, ends, strides)
-        return tensors.tensor_type(tuple(sizes), tensors.dtype_of(x))
+        size = _inbound_size if assume_inbound else shapes.sliced
+        places = shapes.normalize_axes(axes, len(shape))
+        for axis, *bounds in zip(places, begin, end, steps, strict=True):
+            shape[axis] = size(shape[axis], *bounds)
+        return tensors.tensor_type(shape, tensors.dtype_of(x))
 
     @staticmethod
     def reference(
         x: np.ndarray,
-        begins: Sequence[int],
-        ends: Sequence[int],
-        strides: Sequence[int],
+        axes: Sequence[int],
+        begin: Sequence[int],
+        end: Sequence[int],
+        strides: Sequence[int] | None = None,
+        assume_inbound: bool = False,
     ) -> np.ndarray:
-        for axis, (begin, end, step) in enumerate(
-            zip(begins, ends, strides, strict=True)
-        ):
-            first = shapes.evaluate(shapes.slice_begin(x.shape[axis], begin, step), {})
-            count = shapes.evaluate(shapes.sliced(x.shape[axis], begin, end, step), {})
-            x = x.take(first + step * np.arange(count), axis)
+        for number, axis in enumerate(axes):
+            step = 1 if strides is None else strides[number]
+            places = range(x.shape[axis])[begin[number] : end[number] : step]
+            x = x.take(list(places), axis)
         return x
 
     def legalize(self, b: Builder) -> Buffer:
         x = b.buffer(self.x)
         shape, dtype = b.results[0]
         attrs = self.python_attrs()
-        begins = [b.local(begin) for begin in attrs["begins"]]
-        firsts = list(map(shapes.slice_begin, x.shape, begins, attrs["strides"]))
+        axes = shapes.normalize_axes(attrs["axes"], x.rank)
+        steps, firsts = [1] * x.rank, [0] * x.rank
+        for number, axis in enumerate(axes):
+            steps[axis] = 1 if attrs["strides"] is None else attrs["strides"][number]
+            begin = b.local(attrs["begin"][number])
+            is_free = attrs["assume_inbound"] and isinstance(begin, shapes.Expr)
+            if not is_free:
+                begin = shapes.slice_begin(x.shape[axis], begin, steps[axis])
+            firsts[axis] = begin
 
-        def body(*axes: Index) -> Scalar:
-            steps = zip(axes, attrs["strides"], firsts, strict=True)
-            return x[tuple(axis * step + b.dim(first) for axis, step, first in steps)]
+        def body(*point: Index) -> Scalar:
+            triples = zip(point, steps, firsts, strict=True)
+            return x[tuple(axis * step + b.dim(first) for axis, step, first in triples)]
 
         return b.compute(shape, body, dtype, "strided_slice")
 
-    @staticmethod
-    @onnx_rule("Slice", since=1)
-    def from_onnx_attributes(node: OnnxNode) -> ir.Value:
-        begins, ends = node.attr("starts"), node.attr("ends")
-        return slice_axes(
-            node.input(0), begins, ends, node.attr("axes", range(len(begins)))
-        )
 
-    @staticmethod
-    @onnx_rule("Slice", since=10)
-    def from_onnx(node: OnnxNode) -> ir.Value:
-        begins, ends = node.dims(1), node.dims(2)
-        axes, strides = known_ints(node, 3), known_ints(node, 4)
-        if axes is None:
-            axes = list(range(len(begins)))
-        return slice_axes(node.input(0), begins, ends, axes, strides)
+def _inbound_size(dim: Dim, begin: Dim, end: Dim, step: int) -> Dim:
+    """The size of a slice whose bounds are not clamped; they may be of any symbols."""
+    if step == 0:
+        raise ValueError("slice step is wrong: expected any number but 0, got 0")
+    first, last = (
+        dim + place if isinstance(place, int) and place < 0 else place
+        for place in (begin, end)
+    )
+    if isinstance(last, int) and last >= _TO_END:
+        last = dim
+    way = 1 if step > 0 else -1
+    return shapes.ceildiv(way * (last - first), way * step)
+
+
+def onnx_slice(
+    x: ir.Value,
+    begins: Sequence[Dim],
+    ends: Sequence[Dim],
+    axes: Sequence[int],
+    strides: Sequence[int] | None = None,
+) -> ir.Value:
+    """A slice as ONNX has it: one that walks backwards begins at element 0 at least.
+
+    Source: ONNX Slice-13; numpy takes nothing where a walk begins before element 0.
+    """
+    steps = list(strides or [1] * len(axes))
+    dims = tensors.shape_of(x)
+    places = shapes.normalize_axes(axes, len(dims))
+    firsts = [
+        _at_least_first(dims[axis], begin) if step < 0 else begin
+        for axis, begin, step in zip(places, begins, steps, strict=True)
+    ]
+    return StridedSliceOp(x, axes=axes, begin=firsts, end=ends, strides=steps).y
+
+
+def _at_least_first(dim: Dim, begin: Dim) -> Dim:
+    """A begin that is not before element 0, of those that surely count from the end."""
+    if not isinstance(begin, int) or begin >= -1:
+        return begin
+    return 0 if begin <= -_TO_END else shapes.maximum(dim + begin, 0)
+
+
+@onnx_rule("Slice", since=1)
+def slice_attributes(node: OnnxNode) -> ir.Value:
+    """A slice whose bounds are attributes.
+
+    Source: ONNX Slice-1.
+    """
+    begins, ends = node.attr("starts"), node.attr("ends")
+    return onnx_slice(
+        node.input(0), begins, ends, node.attr("axes", range(len(begins)))
+    )
+
+
+@onnx_rule("Slice", since=10)
+def slice_inputs(node: OnnxNode) -> ir.Value:
+    """A slice whose bounds are inputs.
+
+    Source: ONNX Slice-13.
+    """
+    begins, ends = node.dims(1), node.dims(2)
+    axes, strides = known_ints(node, 3), known_ints(node, 4)
+    if axes is None:
+        axes = list(range(len(begins)))
+    return onnx_slice(node.input(0), begins, ends, axes, strides)
 
 
 def known_or_none(node: OnnxNode, index: int) -> np.ndarray | None:
@@ -127,87 +214,38 @@ def known_ints(node: OnnxNode, index: int) -> list[int] | None:
     return None if known is None else [int(number) for number in known]
 
 
-def slice_axes(
-    x: ir.Value,
-    begins: Sequence[Dim],
-    ends: Sequence[Dim],
-    axes: Sequence[int],
-    strides: Sequence[int] | None = None,
-) -> ir.Value:
-    """A slice along some axes, whole along the others."""
-    rank = RankedTensorType(x.type).rank
-    all_begins: list[Dim] = [0] * rank
-    all_ends: list[Dim] = [_TO_END] * rank
-    all_strides = [1] * rank
-    for position, axis in enumerate(shapes.normalize_axes(axes, rank)):
-        all_begins[axis], all_ends[axis] = begins[position], ends[position]
-        all_strides[axis] = strides[position] if strides else 1
-    return StridedSliceOp(x, begins=all_begins, ends=all_ends, strides=all_strides).y
+class DynamicStridedSliceOp(Relax.Operation, name="dynamic_strided_slice"):
+    """Every ``strides``-th element from ``begin`` up to ``end``, which are data.
 
+    How many there are is not known before it runs.
 
-class ConcatOp(Relax.Operation, name="concat"):
-    """Tensors end to end along one axis.
-
-    Attributes:
-        axis: which; negative ones count from the end.
     Shapes:
-        xs: one or more tensors of one element type, whose sizes differ along ``axis`` only.
-    Source: ONNX Concat-13.
+        x: any rank and element type; begin, end, strides: [rank of x], int64.
     """
 
-    xs: Operand[TupleType]
+    x: Operand[RankedTensorType]
+    begin: Operand[RankedTensorType]
+    end: Operand[RankedTensorType]
+    strides: Operand[RankedTensorType]
     y: Result[RankedTensorType]
-    axis: IntegerAttr
-
-    cases = (
-        Case([(2, 3), (4, 3)], axis=0),
-        Case([(2, 3), (2, 1), (2, 5)], axis=-1),
-        Case([(2, 3)], axis=1),
-        Case([(0, 3), (2, 3), (0, 3)], axis=0),
-        Case([(1, 2, 7), (1, 5, 7)], axis=1),
-        Case([(3, "int64"), (2, "int64")], axis=0, low=-9, high=9),
-        Case([(3, "bool"), (2, "bool")], axis=0),
-    )
 
     @staticmethod
-    def infer(xs: Sequence[RankedTensorType], axis: int) -> RankedTensorType:
-        dtypes = {str(tensors.dtype_of(x)) for x in xs}
-        if len(dtypes) > 1:
-            raise ValueError(
-                f"operands must have one element type, got {', '.join(sorted(dtypes))}"
-            )
-        shape = shapes.concat([tensors.shape_of(x) for x in xs], axis)
-        return tensors.tensor_type(shape, tensors.dtype_of(xs[0]))
-
-    @staticmethod
-    def reference(xs: Sequence[np.ndarray], axis: int) -> np.ndarray:
-        return np.concatenate(xs, axis)
-
-    def legalize(self, b: Builder) -> Buffer:
-        shape, dtype = b.results[0]
-        axis = self.axis.value % len(shape)
-        out = b.alloc(shape, dtype)
-        offset: Dim = 0
-        for x in b.inputs:
-            b.block(
-                "concat", x.shape, "S" * x.rank, _copy_to(out, x, axis, b.dim(offset))
-            )
-            offset = offset + x.shape[axis]
-        return out
-
-    @staticmethod
-    @onnx_rule("Concat", since=4)
-    def from_onnx(node: OnnxNode) -> ir.Value:
-        xs = [node.input(i) for i in range(len(node.inputs))]
-        return ConcatOp(xs, axis=node.attr("axis")).y
+    def infer(
+        x: RankedTensorType,
+        begin: RankedTensorType,
+        end: RankedTensorType,
+        strides: RankedTensorType,
+    ) -> RankedTensorType:
+        for name, bound in (("begin", begin), ("end", end), ("strides", strides)):
+            shape, dtype = tensors.shape_of(bound), tensors.dtype_of(bound)
+            if shape != (x.rank,) or dtype.name != "int64":
+                raise ValueError(
+                    f"`{name}` must be [{x.rank}] of int64, got "
+                    f"{shapes.format_shape(shape)} of {dtype}"
+                )
+        return unnamed_type(x.rank, x.element_type)
 
 
-def _copy_to(out: Buffer, x: Buffer, axis: int, offset: "Index | int"):
-    """A block body that copies ``x`` into ``out`` from ``offset`` on."""
-
-    def body(*point: Index) -> None:
-        where = list(point)
-        where[axis] = where[axis] + offset
-        out.store(x[point], where)
-
-    return body
+def unnamed_type(rank: int, element: ir.Type) -> RankedTensorType:
+    """The type of a tensor whose sizes have no names: they are not known beforehand."""
+    return RankedTensorType.get([ir.ShapedType.get_dynamic_size()] * rank, element)

@@ -1,9 +1,18 @@
 """Circular and hyperbolic functions, and their inverses."""
 
 import numpy as np
+from mlir.ir import RankedTensorType
 
+from relax_mlir.dialects import tensors
 from relax_mlir.dialects.hooks import Case, EdgeCase
-from relax_mlir.dialects.relax.elementwise import MathOp, computed_wide
+from relax_mlir.dialects.relax.elementwise import (
+    BinaryOp,
+    MathOp,
+    common_shape,
+    computed_wide,
+    require,
+)
+from relax_mlir.dialects.tir import Builder, Scalar
 
 
 def _cases(low: float, high: float) -> tuple[Case, ...]:
@@ -93,3 +102,21 @@ class AtanhOp(MathOp, name="atanh", onnx=("Atanh", 9)):
 
     cases = _cases(-0.95, 0.95)
     reference = staticmethod(computed_wide(np.arctanh))
+
+
+class Atan2Op(BinaryOp, name="atan2"):
+    """The angle of the point (x2, x1) to the first axis, in [-pi, pi].
+
+    Shapes:
+        x1, x2: any two shapes that broadcast, same float type. z: their common shape.
+    """
+
+    cases = tuple(case for case in BinaryOp.cases if "int" not in str(case))
+    reference = staticmethod(computed_wide(np.arctan2))
+
+    @staticmethod
+    def infer(x1: RankedTensorType, x2: RankedTensorType) -> RankedTensorType:
+        return tensors.tensor_type(common_shape(x1, x2), require("f", x1, x2))
+
+    def scalar(self, b: Builder, u: Scalar, v: Scalar) -> Scalar:
+        return b.math("atan2", u, v)

@@ -2,19 +2,21 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from mlir import ir
 
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.hooks import OnnxNode
-from relax_mlir.dialects.relax.padding import PadOp
+from relax_mlir.dialects.relax.arguments import int_tuple
+from relax_mlir.dialects.relax.padding import PadOp, pad_widths
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import Index
 
-__all__ = ["Window", "onnx_window", "taps"]
+__all__ = ["Window", "by_rank", "onnx_window", "padding_of", "per_axis", "taps"]
 
+T = TypeVar("T")
 
 _MAX_NUMBER = 2**31 - 1
 
@@ -64,7 +66,7 @@ class Window:
         lengths = [len(window.strides), len(window.dilations), len(pads) / 2]
         if any(length != rank for length in lengths):
             raise ValueError(
-                f"strides, dilations and pads must be for {rank} axes, got "
+                f"strides, dilation and padding must be for {rank} axes, got "
                 f"{list(strides)}, {list(dilations)} and {list(pads)}"
             )
         window.check_numbers()
@@ -136,6 +138,34 @@ class Window:
         return self.before[axis] > 0 or not shapes.is_known_le(last + 1, size)
 
 
+def by_rank(ops: Sequence[T], rank: int) -> T:
+    """The operator for this many spatial axes, of those for 1, 2, 3.
+
+    Raises:
+        NotImplementedError: there is none.
+    """
+    if not 1 <= rank <= len(ops):
+        raise NotImplementedError(f"{rank} spatial axes: expected 1 to {len(ops)}")
+    return ops[rank - 1]
+
+
+def per_axis(value: int | Sequence[int], rank: int) -> tuple[int, ...]:
+    """One number for every spatial axis, where one number may stand for all."""
+    numbers = int_tuple(value) or ()
+    return numbers * rank if len(numbers) == 1 else numbers
+
+
+def padding_of(value: int | Sequence[int], rank: int) -> tuple[int, ...]:
+    """Padding before every spatial axis, then after it.
+
+    Args:
+        value: one number for all, one for both ends of every axis, or all of them.
+        rank: how many spatial axes there are.
+    """
+    numbers = per_axis(value, rank)
+    return numbers * 2 if len(numbers) == rank else numbers
+
+
 def taps(
     x: np.ndarray, window: Window, windows: Sequence[int], fill: float
 ) -> Iterator[tuple[tuple[int, ...], np.ndarray]]:
@@ -173,7 +203,7 @@ def _padded(
 def onnx_window(
     node: OnnxNode, x: ir.Value, kernel: Sequence[Dim], fill: float | None = None
 ) -> tuple[ir.Value, dict[str, Any]]:  # Any: attributes by name
-    """The input, and the attributes strides, pads and dilations, of a node with windows.
+    """The input, and the attributes strides, padding and dilation, of a node with windows.
 
     ``auto_pad`` is resolved. Padding that depends on a symbolic size is added to the
     input, for want of a number.
@@ -188,10 +218,10 @@ def onnx_window(
     ones = [1] * rank
     strides = node.attr("strides", ones)
     dilations = node.attr("dilations", ones)
-    attrs = {"strides": strides, "dilations": dilations}
+    attrs = {"strides": strides, "dilation": dilations}
     mode = node.attr("auto_pad", "NOTSET")
     if mode == "NOTSET":
-        return x, {**attrs, "pads": node.attr("pads", [0] * (2 * rank))}
+        return x, {**attrs, "padding": node.attr("pads", [0] * (2 * rank))}
     sizes = tensors.shape_of(x)[2:]
     pairs = [
         shapes.auto_pad(*axis, mode)
@@ -199,8 +229,9 @@ def onnx_window(
     ]
     pads = [before for before, _ in pairs] + [after for _, after in pairs]
     if all(isinstance(pad, int) for pad in pads):
-        return x, {**attrs, "pads": pads}
+        return x, {**attrs, "padding": pads}
     if fill is None:
         raise ValueError(f"`auto_pad` of symbolic sizes {shapes.format_shape(sizes)}")
     whole = (0, 0, *pads[:rank], 0, 0, *pads[rank:])
-    return PadOp(x, pads=whole, value=fill).y, {**attrs, "pads": [0] * (2 * rank)}
+    padded = PadOp(x, pad_width=pad_widths(whole), pad_value=fill).y
+    return padded, {**attrs, "padding": [0] * (2 * rank)}

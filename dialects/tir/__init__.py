@@ -1,7 +1,17 @@
 """The tir dialect and the builder of tensor programs."""
 
 from relax_mlir.dialects.tir.build import Buffer, Builder, buffer_type
-from relax_mlir.dialects.tir.ops import AllocBufferOp, BlockOp, CallPackedOp, Tir
+from relax_mlir.dialects.tir.ops import (
+    AddressOp,
+    AllocBufferOp,
+    AssertOp,
+    BlockOp,
+    CallOp,
+    CallPackedOp,
+    EvaluateOp,
+    LetOp,
+    Tir,
+)
 from relax_mlir.dialects.tir.scalars import (
     Index,
     Scalar,
@@ -12,12 +22,17 @@ from relax_mlir.dialects.tir.scalars import (
 )
 
 __all__ = [
+    "AddressOp",
     "AllocBufferOp",
+    "AssertOp",
     "BlockOp",
     "Buffer",
     "Builder",
+    "CallOp",
     "CallPackedOp",
+    "EvaluateOp",
     "Index",
+    "LetOp",
     "Scalar",
     "Tir",
     "buffer_type",

@@ -6,6 +6,7 @@ the program's destinations.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import compress
 
 from mlir import ir
 from mlir.dialects import func
@@ -13,6 +14,7 @@ from mlir.dialects import func
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.dtypes import DType, dtype
 from relax_mlir.dialects.shapes import Dim
+from relax_mlir.dialects.tir import marks
 from relax_mlir.dialects.tir.ops import AllocBufferOp, BlockOp
 from relax_mlir.dialects.tir.scalars import (
     Index,
@@ -78,6 +80,18 @@ class Buffer:
         )
 
 
+class Number(Buffer):
+    """A buffer of rank 0 that holds a number which is known."""
+
+    def __init__(self, number: float, dtype: DType) -> None:
+        self.number = number
+        self.shape = ()
+        self.dtype = dtype
+
+    def __getitem__(self, indices: "Index | int | tuple[Index | int, ...]") -> Scalar:
+        return constant(self.number, self.dtype)
+
+
 class Builder:
     """Writes the tensor program of one operator.
 
@@ -88,6 +102,8 @@ class Builder:
         results: the result types, likewise.
         names: what the symbols of the operator's attributes are called in the program;
             left out, that is read off the types of the operands.
+        wanted: which results the program computes; left out, all.
+        numbers: operands of rank 0 that are no inputs, since their values are known.
     """
 
     def __init__(
@@ -97,47 +113,56 @@ class Builder:
         types: Sequence[ir.RankedTensorType],
         results: Sequence[ir.RankedTensorType],
         names: Mapping[str, Dim] | None = None,
+        wanted: Sequence[bool] | None = None,
+        numbers: Mapping[ir.Value, float] | None = None,
     ) -> None:
         self.results = [(tensors.shape_of(t), tensors.dtype_of(t)) for t in results]
+        self.wanted = tuple(wanted or [True] * len(results))
+        written = list(compress(self.results, self.wanted))
         shaped = [(tensors.shape_of(t), tensors.dtype_of(t)) for t in types]
         named = tuple((names or {}).values())
         self.symbols = _symbols_of(
             [*(shape for shape, _ in (*shaped, *self.results)), named]
         )
-        memrefs = [buffer_type(*s) for s in (*shaped, *self.results)]
+        memrefs = [buffer_type(*s) for s in (*shaped, *written)]
         index = ir.IndexType.get()
         signature = ir.FunctionType.get([*memrefs, *[index] * len(self.symbols)], [])
         self.function = func.FuncOp(name, signature)
-        self._mark([*shaped, *self.results])
+        self._mark([*shaped, *written], len(written))
         self._block = self.function.add_entry_block()
         arguments = list(self._block.arguments)
         self.inputs = [
             Buffer(a, *s) for a, s in zip(arguments[: len(shaped)], shaped, strict=True)
         ]
-        first_symbol = len(shaped) + len(self.results)
+        first_symbol = len(shaped) + len(written)
         self._sizes = dict(
             zip(self.symbols, map(Index, arguments[first_symbol:]), strict=True)
         )
         self._destinations = arguments[len(shaped) : first_symbol]
         self._by_value = list(zip(operands, self.inputs, strict=True))
+        self._numbers = {
+            value: Number(number, tensors.dtype_of(value))
+            for value, number in (numbers or {}).items()
+        }
+        self._by_value += self._numbers.items()
         self._names = names
         self._dims: dict[Dim, Index | int] = {}
 
-    def _mark(self, arguments: Sequence[tuple[Sequence[Dim], DType]]) -> None:
+    def _mark(
+        self, arguments: Sequence[tuple[Sequence[Dim], DType]], outputs: int
+    ) -> None:
         attributes = self.function.attributes
         attributes["tir.prim_func"] = ir.UnitAttr.get()
-        attributes["tir.num_outputs"] = tensors.attr_of(
-            len(self.results), ir.IntegerAttr
-        )
-        if not self.symbols:
-            return
-        shape_attrs = [
-            ir.DictAttr.get({"tir.shape": tensors.shape_attr(s)}) for s, _ in arguments
-        ]
-        names = [
-            ir.DictAttr.get({"tir.symbol": ir.StringAttr.get(s)}) for s in self.symbols
-        ]
-        attributes["arg_attrs"] = ir.ArrayAttr.get([*shape_attrs, *names])
+        attributes["tir.num_outputs"] = tensors.attr_of(outputs, ir.IntegerAttr)
+        described: list[dict[str, ir.Attribute]] = [_marks(t) for _, t in arguments]
+        if self.symbols:
+            for attrs, (shape, _) in zip(described, arguments, strict=True):
+                attrs["tir.shape"] = tensors.shape_attr(shape)
+        described += [{marks.SYMBOL: ir.StringAttr.get(s)} for s in self.symbols]
+        if any(described):
+            attributes["arg_attrs"] = ir.ArrayAttr.get(
+                [ir.DictAttr.get(d) for d in described]
+            )
 
     def buffer(self, value: "ir.Value | Buffer") -> Buffer:
         """The buffer that holds an operand of the operator."""
@@ -147,6 +172,11 @@ class Builder:
             if operand == value:
                 return buffer
         raise ValueError("legalize used a value that is no operand of its operation")
+
+    def buffers(self, *operands: ir.Value) -> list[Buffer]:
+        """The buffers of all operands, in order; each has one of its own."""
+        inputs = iter(self.inputs)
+        return [self._numbers.get(value) or next(inputs) for value in operands]
 
     def dim(self, dim: Dim) -> "Index | int":
         """A dimension as an index; computed once, where the program starts.
@@ -184,7 +214,7 @@ class Builder:
                 AllocBufferOp.OPERATION_NAME,
                 results=[buffer_type(shape, dtype)],
                 operands=sizes,
-                attributes={"shape": tensors.shape_attr(shape)},
+                attributes={"shape": tensors.shape_attr(shape), **_marks(dtype)},
             )
         return Buffer(op.results[0], shape, dtype)
 
@@ -340,17 +370,17 @@ class Builder:
         )
 
     def finish(self, results: "Buffer | Sequence[Buffer]") -> func.FuncOp:
-        """Make ``results`` the destinations and close the function."""
+        """Make the wanted ``results`` the destinations and close the function."""
         results = [results] if isinstance(results, Buffer) else list(results)
+        written = compress(zip(results, self.results, strict=True), self.wanted)
         own = {id(b) for b in self.inputs}
         used: list[ir.Value] = []
-        for position, (result, destination) in enumerate(
-            zip(results, self._destinations, strict=True)
+        for (result, (shape, type_)), destination in zip(
+            written, self._destinations, strict=True
         ):
-            shape, dtype = self.results[position]
             if id(result) in own or any(result.value == v for v in used):
                 source = result
-                copy = self.compute(shape, lambda *i, s=source: s[i], dtype, "copy")
+                copy = self.compute(shape, lambda *i, s=source: s[i], type_, "copy")
                 result = copy
             used.append(result.value)
             alloc = result.value.owner
@@ -432,6 +462,11 @@ class Builder:
         with ir.InsertionPoint(other):
             ir.Operation.create("scf.yield", operands=[otherwise.value])
         return Scalar(op.results[0], value.dtype)
+
+
+def _marks(dtype: DType) -> dict[str, ir.Attribute]:
+    """The element type of a buffer, where its memref does not tell it."""
+    return {marks.DTYPE: ir.StringAttr.get(dtype.name)} if dtype.kind in "ub" else {}
 
 
 def _finite(start: float, dtype: DType) -> float:

@@ -6,7 +6,17 @@ from mlir import ir
 
 from relax_mlir.dialects.ext import Attr, Dialect, Operand, Operation, Region, Result
 
-__all__ = ["AllocBufferOp", "BlockOp", "CallPackedOp", "Tir"]
+__all__ = [
+    "AddressOp",
+    "AllocBufferOp",
+    "AssertOp",
+    "BlockOp",
+    "CallOp",
+    "CallPackedOp",
+    "EvaluateOp",
+    "LetOp",
+    "Tir",
+]
 
 
 class TirOperation(Operation):
@@ -33,7 +43,8 @@ class BlockOp(Tir.Operation, name="block"):
 
     Attributes:
         name: for readers.
-        kinds: a letter per axis, ``S`` spatial or ``R`` reduce.
+        kinds: a letter per axis, ``S`` spatial, ``R`` reduce, ``O`` opaque or ``C``
+            ordered.
         static_extents: size per axis; -1 where the size is the next of ``extents``.
     """
 
@@ -77,3 +88,54 @@ class CallPackedOp(Tir.Operation, name="call_packed"):
 
     args: Operand[ir.TupleType]
     callee: ir.StringAttr
+
+
+class LetOp(Tir.Operation, name="let"):
+    """A name for a scalar, from here to the end of the region.
+
+    Attributes:
+        name: for readers.
+    """
+
+    value: Operand[ir.Type]
+    result: Result[ir.Type]
+    name: ir.StringAttr
+
+
+class EvaluateOp(Tir.Operation, name="evaluate"):
+    """Compute a scalar that nobody reads."""
+
+    value: Operand[ir.Type]
+
+
+class CallOp(Tir.Operation, name="call"):
+    """Call a function of scalars by name, where no operation of its own stands for it.
+
+    Attributes:
+        callee: ``sigmoid``, ``call_extern``, ... with the arguments that those have.
+        literals: per argument ``unit`` where it is the next operand, else what it is.
+    """
+
+    args: Operand[ir.TupleType]
+    outputs: Sequence[Result[ir.Type]]
+    callee: ir.StringAttr
+    literals: ir.ArrayAttr
+
+
+class AddressOp(Tir.Operation, name="address"):
+    """Where an element of a buffer lies in memory; without indices, the first."""
+
+    buffer: Operand[ir.MemRefType]
+    indices: Sequence[Operand[ir.IndexType]]
+    pointer: Result[ir.Type]
+
+
+class AssertOp(Tir.Operation, name="assert"):
+    """What holds wherever the program comes by.
+
+    Attributes:
+        message: what to say where it does not.
+    """
+
+    condition: Operand[ir.IntegerType]
+    message: ir.StringAttr

@@ -14,7 +14,46 @@ from relax_mlir.errors import near_misses
 from relax_mlir.pipeline import upstream
 from relax_mlir.rewriting import Pass
 
-__all__ = ["LEVELS", "find_pass", "is_ours", "list_passes", "load_pass", "unknown_pass"]
+__all__ = [
+    "LEVELS",
+    "find_any_pass",
+    "find_pass",
+    "find_registered",
+    "is_ours",
+    "list_passes",
+    "load_pass",
+    "register_pass",
+    "unknown_pass",
+]
+
+# What Python code made a pass of, by name; the last one with a name wins.
+_registered: dict[str, Pass | type[Pass]] = {}
+
+
+def register_pass(name: str, made: Pass | type[Pass]) -> None:
+    """Let ``name`` stand for a pass that Python code made, in pipeline text too."""
+    _registered[name] = made
+
+
+def find_registered(name: str) -> Pass | None:
+    """The pass that Python code made under this name, or None."""
+    found = _registered.get(name)
+    return found() if isinstance(found, type) else found
+
+
+def find_any_pass(name: str) -> Pass:
+    """The pass called ``name``, in pipeline text or by its class, with default options.
+
+    Raises:
+        ValueError: there is none.
+    """
+    found = find_registered(name)
+    if found is not None:
+        return found
+    kinds = {kind.known_as or kind.__name__: kind for kind in list_passes().values()}
+    kind = kinds.get(name) or find_pass(name)
+    return kind()
+
 
 LEVELS = ("relax", "tir", "schedule")
 _NAME = re.compile(rf"({'|'.join(LEVELS)})-([a-z0-9]+(?:-[a-z0-9]+)*)")

@@ -84,7 +84,7 @@ def format_options(pass_: Pass) -> str:
     given = (
         f"{_flag(field.name)}={_format(getattr(pass_, field.name))}"
         for field in dataclasses.fields(pass_)
-        if field.init
+        if _is_option(field)
         and (not _has_default(field) or getattr(pass_, field.name) != _default(field))
     )
     return " ".join(given)
@@ -97,13 +97,18 @@ def describe_options(kind: type[Pass]) -> list[str]:
         f"{_flag(field.name)}: {_describe(types_[field.name])}"
         + (f" = {_format(_default(field))}" if _has_default(field) else "")
         for field in dataclasses.fields(kind)
-        if field.init
+        if _is_option(field)
     ]
 
 
 def _option_types(kind: type[Pass]) -> dict[str, Any]:
     hints = get_type_hints(kind)
-    return {f.name: hints[f.name] for f in dataclasses.fields(kind) if f.init}
+    return {f.name: hints[f.name] for f in dataclasses.fields(kind) if _is_option(f)}
+
+
+def _is_option(field: "dataclasses.Field[Any]") -> bool:
+    """Whether a field can be written as text; arrays and functions cannot."""
+    return field.init and field.metadata.get("text", True)
 
 
 def _flag(field: str) -> str:

@@ -13,13 +13,14 @@ from mlir.dialects import func
 from relax_mlir.dialects import constraints
 from relax_mlir.errors import IRError, PassError, PipelineError
 from relax_mlir.module import IRModule
-from relax_mlir.passes.relax.bind_sizes import constraints_of
 from relax_mlir.passes.relax.verify import Checker
 from relax_mlir.pipeline import catalog, upstream
 from relax_mlir.pipeline.instruments import Instrument, Step
 from relax_mlir.pipeline.options import format_options, make_pass
+from relax_mlir.pipeline.pass_instruments import context_instruments
 from relax_mlir.pipeline.syntax import Element, malformed, parse_elements
 from relax_mlir.rewriting import Pass
+from relax_mlir.size_constraints import constraints_of
 
 __all__ = ["Nest", "OurPass", "Pipeline", "UpstreamPass", "opt"]
 
@@ -94,6 +95,24 @@ class Pipeline:
                 found.append(_resolve(element, (), text))
         return Pipeline(tuple(found))
 
+    @staticmethod
+    def of(passes: "str | Pass | Sequence[str | Pass]") -> "Pipeline":
+        """Passes, pipeline text, or a list of both.
+
+        Raises:
+            PipelineError: a text is malformed, or a pass or an option is unknown.
+        """
+        listed = [passes] if isinstance(passes, (str, Pass)) else passes
+        found: list[OurPass | UpstreamPass | Nest] = []
+        for each in listed:
+            is_pass = isinstance(each, Pass)
+            found += (
+                [OurPass(each.info.name, each)]
+                if is_pass
+                else (Pipeline.parse(each).elements)
+            )
+        return Pipeline(tuple(found))
+
     def __str__(self) -> str:
         """Pipeline text."""
         text = ",".join(map(str, self.elements))
@@ -122,7 +141,9 @@ class Pipeline:
         """
         # MLIR's bindings end the process when two of its threads report errors at once.
         module.context.enable_multithreading(False)
+        module.forget_scopes()
         leaves = list(_leaves(self.elements, ()))
+        instruments = [*instruments, *context_instruments()]
         with constraints.holding(constraints_of(module)):
             checker = _first_check(module, leaves) if verify else None
         for number, (anchors, leaf) in enumerate(leaves, start=1):
@@ -135,7 +156,7 @@ class Pipeline:
 
 def opt(
     module: IRModule,
-    pipeline: str,
+    pipeline: "str | Pass | Sequence[str | Pass]",
     *,
     verify: bool = True,
     instruments: Sequence[Instrument] = (),
@@ -144,7 +165,8 @@ def opt(
 
     Args:
         module: stays as it is, also when a pass fails.
-        pipeline: for instance ``relax-fuse-ops{max-ops=16},func.func(cse)``.
+        pipeline: for instance ``relax-fuse-ops{max-ops=16},func.func(cse)``; passes as
+            objects may stand in a list with such texts.
         verify: whether to check the module before the first and after each pass.
         instruments: who is told of every pass: dumps, times, reproducers.
 
@@ -153,7 +175,7 @@ def opt(
         IRError: the module was not valid to begin with.
         PassError: a pass of MLIR failed, or a pass left an invalid module.
     """
-    parsed = Pipeline.parse(pipeline)
+    parsed = Pipeline.of(pipeline)
     copy = module.clone()
     parsed.run(copy, verify=verify, instruments=instruments)
     return copy
@@ -166,6 +188,10 @@ def _resolve(
     try:
         if element.inner is not None:
             _check_nest(element)
+        elif (made := catalog.find_registered(element.name)) is not None:
+            if element.options:
+                raise ValueError(f"`{element.name}` has no options")
+            return OurPass(element.name, made)
         elif catalog.is_ours(element.name):
             kind = catalog.find_pass(element.name)
             _check_anchors(element.name, kind, anchors)
@@ -284,7 +310,7 @@ def _run_leaf(
         text = upstream.nested(anchors, leaf.name, leaf.options)
         upstream.run_pass(module.mlir, text)
     elif _is_per_function(type(leaf.value)):
-        for function in module.functions():
+        for function in module.func_ops():
             if not function.is_external:
                 cast(_FunctionPass, leaf.value).run_on_function(function, module)
     else:

@@ -11,7 +11,7 @@ import tvm_ffi
 from relax_mlir.dialects import shapes
 from relax_mlir.dialects.constraints import Constraint
 from relax_mlir.errors import CompileError
-from relax_mlir.runtime import cpu, objects
+from relax_mlir.runtime import cpu, objects, registry
 from relax_mlir.runtime.archive import Contents, read_archive, write_archive
 from relax_mlir.runtime.machine import Machine
 
@@ -230,6 +230,8 @@ class Executable:
             return self._function(*arguments)
         except BufferError:  # what DLPack does not know, such as strides in bytes
             return self._function(*map(_through_numpy, arguments))
+        except ValueError as error:
+            raise registry.with_near_misses(error) from None
 
     def _write(self, arguments: Sequence[Any], out: Sequence[Any]) -> None:
         """Call, and let the outputs be written to ``out``."""

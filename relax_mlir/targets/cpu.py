@@ -47,11 +47,11 @@ def stages(target: Target) -> tuple[Stage, ...]:
     return (
         Stage(
             "relax",
-            "relax-bind-sizes,relax-simplify,relax-fold-constants,relax-fold-scales,relax-fold-constants,relax-split-pads,relax-simplify",
+            "relax-normalize,relax-bind-sizes,relax-simplify,relax-fold-constants,relax-fold-scales,relax-fold-constants,relax-split-pads,relax-simplify",
         ),
-        Stage("tir", "relax-legalize,relax-fuse-ops,tir-fuse"),
+        Stage("tir", "relax-legalize,tir-collapse-loops,relax-fuse-ops,tir-fuse"),
         Stage("planned", "relax-plan-memory,relax-lower-main"),
-        Stage("linalg", "cse,tir-to-linalg"),
+        Stage("linalg", "tir-lower-blocks,cse,tir-to-linalg"),
         Stage(
             "loops",
             f"schedule-apply{{vector-bits={bits}}},convert-linalg-to-loops,lower-affine",
@@ -63,9 +63,9 @@ def stages(target: Target) -> tuple[Stage, ...]:
 def plain_stages(target: Target) -> tuple[Stage, ...]:
     """The way down with no more passes than are needed: no fusion, no schedules."""
     plain = {
-        "relax": "relax-bind-sizes",
-        "tir": "relax-legalize,tir-fuse",
-        "linalg": "tir-to-linalg",
+        "relax": "relax-normalize,relax-bind-sizes",
+        "tir": "relax-legalize,tir-collapse-loops,tir-fuse",
+        "linalg": "tir-lower-blocks,tir-to-linalg",
         "loops": "schedule-apply{only=Fallback},convert-linalg-to-loops,lower-affine",
     }
     return tuple(Stage(s.level, plain.get(s.level, s.pipeline)) for s in stages(target))

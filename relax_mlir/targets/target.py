@@ -85,6 +85,8 @@ LEVELS: dict[str, frozenset[str]] = {
 def parse_target(text: "str | Target", host: Callable[[], Host]) -> Target:
     """The target called ``text``: ``cpu`` is this machine, ``cpu:znver3`` another.
 
+    TVM's ``llvm`` and ``llvm -mcpu=znver3`` say the same.
+
     Args:
         host: tells triple, CPU and features of this machine.
 
@@ -93,12 +95,21 @@ def parse_target(text: "str | Target", host: Callable[[], Host]) -> Target:
     """
     if isinstance(text, Target):
         return text
-    kind, _, model = text.partition(":")
+    kind, _, model = _own_spelling(str(text)).partition(":")
     if kind not in _KINDS:
         raise TargetError(
             f"unknown target `{text}`: expected {' or '.join(_KINDS)}.{near_misses(kind, _KINDS)}"
         )
     return importlib.import_module(f"relax_mlir.targets.{kind}").target(model, host())
+
+
+def _own_spelling(text: str) -> str:
+    """``cpu:znver3`` for TVM's ``llvm -mcpu=znver3``."""
+    kind, *options = text.split()
+    if kind not in ("llvm", "c"):
+        return text
+    models = [o.removeprefix("-mcpu=") for o in options if o.startswith("-mcpu=")]
+    return ":".join(["cpu", *models])
 
 
 def stages(target: Target) -> tuple[Stage, ...]:

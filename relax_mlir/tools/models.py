@@ -37,7 +37,7 @@ def read_module(path: str, shapes: Shapes, progress: Progress) -> IRModule:
     if shapes:
         raise ModelError(f"{path}: `--shape` is for .onnx; the module has its shapes")
     module = IRModule.load(path)
-    if any(f.name.value == "main" and f.is_external for f in module.functions()):
+    if any(f.name.value == "main" and f.is_external for f in module.func_ops()):
         raise ModelError(f"{path}: `main` is declared only: expected its body")
     return module
 

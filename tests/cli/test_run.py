@@ -50,7 +50,7 @@ def test_run_keeps_outputs_apart_that_files_would_call_alike(tmp_path: Path) -> 
     text = """
     func.func @main(%x: tensor<5xf32>) -> (tensor<5xf32>, tensor<5xf32>)
         attributes {relax.input_names = ["x"], relax.output_names = ["y/1", "y_1"]} {
-      %0 = "relax.relu"(%x) : (tensor<5xf32>) -> tensor<5xf32>
+      %0 = "relax.nn_relu"(%x) : (tensor<5xf32>) -> tensor<5xf32>
       %1 = "relax.exp"(%x) : (tensor<5xf32>) -> tensor<5xf32>
       return %0, %1 : tensor<5xf32>, tensor<5xf32>
     }"""
@@ -101,7 +101,7 @@ def test_run_takes_arrays_as_numpy_stores_them(
 def test_run_takes_the_bfloat16_it_writes(tmp_path: Path) -> None:
     text = """
     func.func @main(%x: tensor<5xbf16>) -> tensor<5xbf16> {
-      %y = "relax.relu"(%x) : (tensor<5xbf16>) -> tensor<5xbf16>
+      %y = "relax.nn_relu"(%x) : (tensor<5xbf16>) -> tensor<5xbf16>
       return %y : tensor<5xbf16>
     }"""
     (tmp_path / "m.mlir").write_text(text)

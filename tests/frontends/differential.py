@@ -35,7 +35,7 @@ def assert_same_numbers(
     """Import, run by numpy, compare with onnxruntime; the module, to look at."""
     module = import_onnx(model, **options)
     module.verify()
-    names = [a.value for a in module.function("main").attributes["relax.input_names"]]
+    names = [a.value for a in module.func_op("main").attributes["relax.input_names"]]
 
     actual = reference.run(module, *(feeds[name] for name in names))
 

@@ -39,7 +39,7 @@ def test_mutated_models_compute_or_are_refused(chunk: int) -> None:
 
 def _is_small(module: IRModule) -> bool:
     """Whether no value takes more memory than a test should."""
-    block = module.function("main").entry_block
+    block = module.func_op("main").entry_block
     values = [*block.arguments, *(r for op in block.operations for r in op.results)]
     return all(
         _bits(value) <= 8 * _MOST_BYTES

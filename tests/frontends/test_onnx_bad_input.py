@@ -419,7 +419,7 @@ def test_a_linked_model_brings_its_own_data(tmp_path: Path) -> None:
     (snapshot / "model.onnx").symlink_to(blobs / "m1")
     (snapshot / "data.bin").symlink_to(blobs / "d1")
 
-    assert import_onnx(snapshot / "model.onnx").functions()
+    assert import_onnx(snapshot / "model.onnx").func_ops()
 
 
 # What is not covered is told at once.
@@ -510,7 +510,7 @@ def test_mutated_models_are_imported_or_refused(chunk: int, tmp_path: Path) -> N
 
 def test_unmutated_models_are_imported() -> None:
     for model in mutations.base_models():
-        assert import_onnx(model).functions()
+        assert import_onnx(model).func_ops()
 
 
 def test_no_array_is_made_of_a_claim() -> None:
@@ -527,4 +527,4 @@ def test_no_array_is_made_of_a_claim() -> None:
     zero = numpy_helper.from_array(np.zeros(0, np.int64), "s")
     del model.graph.node[0]
     model.graph.initializer.append(zero)
-    assert import_onnx(model).functions()
+    assert import_onnx(model).func_ops()

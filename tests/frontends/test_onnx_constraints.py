@@ -5,7 +5,7 @@ import pytest
 from relax_mlir.dialects import tensors
 from relax_mlir.errors import ModelError
 from relax_mlir.frontends.onnx import import_onnx
-from relax_mlir.passes.relax.bind_sizes import constraints_of
+from relax_mlir.size_constraints import constraints_of
 from tests.frontends.differential import assert_same_numbers, parse, random
 
 
@@ -70,8 +70,8 @@ def test_a_known_size_is_the_size_of_what_it_is_combined_with(
 
     module = import_onnx(parse(text, opset))
 
-    assert tensors.shape_of(module.function("main").type.inputs[0])[1] == 8
-    assert tensors.shape_of(module.function("main").type.results[0])[1] == 8
+    assert tensors.shape_of(module.func_op("main").type.inputs[0])[1] == 8
+    assert tensors.shape_of(module.func_op("main").type.results[0])[1] == 8
 
 
 @pytest.mark.parametrize(("node", "opset"), [("LayerNormalization", 17), ("PRelu", 17)])
@@ -91,7 +91,7 @@ def test_the_parts_of_a_split_add_up() -> None:
         " y, z = Split <axis = 0> (x, u) }"
     )
 
-    main = import_onnx(parse(text)).function("main")
+    main = import_onnx(parse(text)).func_op("main")
 
     (n,), (a,), (b,) = map(tensors.shape_of, main.type.inputs)
     assert n == a + b

@@ -19,6 +19,14 @@ from tests.frontends.differential import (
 _X = {"x": random(2, 3, 4)}
 _SCALAR = {"x": np.array(1.5, np.float32)}
 _INTEGERS = {"x": np.array([[2**30, 2**30, 2**30, 2**30], [1, 2, 3, 40]])}
+_TIES = {"x": np.array([[1, 3, 3], [2, 2, 1]], np.float32)}
+_INFINITIES = {"x": np.array([np.inf, -np.inf, np.nan, 1], np.float32)}
+_BITS = {"x": np.array([1, 200, 255], np.uint8), "z": np.array([3, 1, 7], np.uint8)}
+_DIVISION = {"x": np.array([7, -7, 7], np.int64), "z": np.array([2, 2, -2], np.int64)}
+_IMAGES = {"x": random(2, 4, 3), "s": random(4), "b": random(4)}
+_PLACES = np.array([[0, 3, -1], [-4, 4, -5]], np.int64)
+_ON_AND_OFF = {"x": _PLACES, "v": np.array([7, 9], np.int64)}
+_STATISTICS = {**_IMAGES, "m": random(4), "v": np.abs(random(4))}
 
 
 @pytest.mark.parametrize(
@@ -84,6 +92,94 @@ _INTEGERS = {"x": np.array([[2**30, 2**30, 2**30, 2**30], [1, 2, 3, 40]])}
             17,
             {"x": random(3, 1)},
         ),
+        ("y = ArgMax <axis = 1> (x)", 17, _TIES),
+        ("y = ArgMax <axis = 1, select_last_index = 1> (x)", 17, _TIES),
+        ("y = ArgMin <select_last_index = 1, keepdims = 0> (x)", 17, _TIES),
+        ("y = IsInf (x)", 10, _INFINITIES),
+        ("y = IsInf <detect_negative = 0> (x)", 10, _INFINITIES),
+        ("y = IsInf <detect_positive = 0> (x)", 10, _INFINITIES),
+        ("y = IsInf <detect_negative = 0, detect_positive = 0> (x)", 10, _INFINITIES),
+        ("y = Selu (x)", 17, _X),
+        ("y = Selu <alpha = 2.0, gamma = 3.0> (x)", 17, _X),
+        ("y = Softplus (x)", 17, {"x": np.array([-30, 0, 19, 21, 90], np.float32)}),
+        ("y = Gelu (x)", 20, _X),
+        ('y = Gelu <approximate = "tanh"> (x)', 20, _X),
+        ("a = Constant <value_int = 1> () y = CumSum (x, a)", 17, _X),
+        ("a = Constant <value_int = 0> () y = CumSum <reverse = 1> (x, a)", 17, _X),
+        (
+            "a = Constant <value_int = 0> () y = CumSum <exclusive = 1, reverse = 1> (x, a)",
+            17,
+            _X,
+        ),
+        ('y = BitShift <direction = "LEFT"> (x, z)', 17, _BITS),
+        ('y = BitShift <direction = "RIGHT"> (x, z)', 17, _BITS),
+        ("y = Mod (x, z)", 17, _DIVISION),
+        ("y = Mod <fmod = 1> (x, z)", 17, _DIVISION),
+        ("y = PRelu (x, z)", 17, {"x": random(2, 3, 5), "z": random(3, 1)}),
+        ("y = PRelu (x, z)", 17, {"x": random(2, 3, 5), "z": random(5)}),
+        ("y = BatchNormalization (x, s, b, m, v)", 17, _STATISTICS),
+        ("y = InstanceNormalization (x, s, b)", 17, _IMAGES),
+        ("y = Swish <alpha = 1.5> (x)", 24, _X),
+        ("y = Swish (x)", 24, _X),
+        ("y = RMSNormalization (x, s)", 23, {"x": random(2, 3), "s": random(3)}),
+        (
+            "y = GroupNormalization <num_groups = 2> (x, s, b)",
+            18,
+            {"x": random(2, 4, 3), "s": random(2), "b": random(2)},
+        ),
+        ("y = GroupNormalization <num_groups = 2> (x, s, b)", 21, _IMAGES),
+        (
+            "y = LayerNormalization <axis = 1> (x, s)",
+            17,
+            {"x": random(2, 3, 5), "s": random(3, 5)},
+        ),
+        (
+            (
+                "d = Constant <value_int = 4> () v = Constant <value_floats = [-1.0, 2.0]> ()"
+                " y = OneHot <axis = 0> (x, d, v)"
+            ),
+            17,
+            {"x": _PLACES},
+        ),
+        ("d = Constant <value_int = 4> () y = OneHot (x, d, v)", 17, _ON_AND_OFF),
+        (
+            (
+                "b = Constant <value_ints = [-9, 3]> () e = Constant <value_ints = [-9, 0]> ()"
+                " a = Constant <value_ints = [1, 2]> () s = Constant <value_ints = [-1, -2]> ()"
+                " y = Slice (x, b, e, a, s)"
+            ),
+            17,
+            _X,
+        ),
+        ("k = Constant <value_int = 1> () y = Trilu <upper = 0> (x, k)", 17, _X),
+        ("y = Trilu (x)", 17, _X),
+        ("y = GlobalAveragePool (x)", 17, _X),
+        ("y = GlobalMaxPool (x)", 17, {"x": random(1, 2, 3, 4)}),
+        ("y = Transpose (x)", 17, _X),
+        (
+            (
+                "y = AveragePool <kernel_shape = [2], pads = [1, 1], count_include_pad = 1>"
+                " (x)"
+            ),
+            17,
+            _X,
+        ),
+        (
+            (
+                "p = Constant <value_ints = [0, 0, 2, 0, 0, 1]> ()"
+                ' y = Pad <mode = "edge"> (x, p)'
+            ),
+            17,
+            _X,
+        ),
+        (
+            (
+                "p = Constant <value_ints = [0, 1, 2, 0, 0, 1]> ()"
+                ' y = Pad <mode = "reflect"> (x, p)'
+            ),
+            17,
+            _X,
+        ),
     ],
 )
 def test_rule_computes_what_onnxruntime_computes(
@@ -92,6 +188,22 @@ def test_rule_computes_what_onnxruntime_computes(
     model = typed_model(body, opset, feeds)
 
     assert_same_numbers(model, feeds)
+
+
+@pytest.mark.parametrize(
+    ("given", "scale"), [("float32", "float16"), ("float16", "float32")]
+)
+def test_the_root_mean_square_has_the_type_of_its_scale(given: str, scale: str) -> None:
+    """onnxruntime has one type for both."""
+    x, s = random(2, 3).astype(given), random(3).astype(scale)
+    model = typed_model("y = RMSNormalization (x, s)", 23, {"x": x, "s": s})
+
+    (actual,) = reference.run(import_onnx(model), x, s)
+
+    wide = x.astype(np.float64)
+    wanted = wide / np.sqrt((wide**2).mean(1, keepdims=True) + 1e-5) * s
+    assert actual.dtype == scale
+    np.testing.assert_allclose(actual, wanted, rtol=2e-3)  # one rounding to f16
 
 
 _PIXELS = np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4)
@@ -159,9 +271,36 @@ def test_a_range_of_constants_has_the_numbers_of_onnxruntime(
 def test_a_long_range_is_not_made_while_it_is_imported(kind: str) -> None:
     module = import_onnx(_range(kind, 0, 2**40, 1))
 
-    assert tensors.shape_of(module.function("main").type.results[0]) == (2**40,)
+    assert tensors.shape_of(module.func_op("main").type.results[0]) == (2**40,)
 
 
 def test_a_range_needs_a_step() -> None:
     with pytest.raises(ModelError, match=r"`y` \(Range\): .* other than 0"):
         import_onnx(_range("float", 0.0, 1.0, 0.0))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "y = Conv (x, w)",
+        "y = ConvTranspose (x, w)",
+        "y = MaxPool <kernel_shape = [1, 1, 1, 1]> (x)",
+        "y = AveragePool <kernel_shape = [1, 1, 1, 1]> (x)",
+    ],
+)
+def test_windows_have_three_axes_at_most(body: str) -> None:
+    pixels = random(1, 1, 1, 1, 1, 1)
+    model = typed_model(body, 17, {"x": pixels, "w": pixels})
+
+    with pytest.raises(ModelError, match="4 spatial axes: expected 1 to 3"):
+        import_onnx(model)
+
+
+def test_whole_channels_may_have_any_number_of_axes() -> None:
+    """onnxruntime has three at most."""
+    x = random(1, 2, 3, 2, 2, 2)
+    model = typed_model("y = GlobalAveragePool (x)", 17, {"x": x})
+
+    (actual,) = reference.run(import_onnx(model), x)
+
+    np.testing.assert_allclose(actual, x.mean((2, 3, 4, 5), keepdims=True), rtol=1e-5)

@@ -22,7 +22,7 @@ _DYNAMIC = 64  # what a size known only at run time is taken for
 def test_scratch_is_a_tile_or_a_row(entry: zoo.Entry) -> None:
     module = relax_mlir.lower(relax_mlir.import_onnx(entry.build()), to="loops")
 
-    kernels = [f for f in module.functions() if "tir.rule" in f.attributes]
+    kernels = [f for f in module.func_ops() if "tir.rule" in f.attributes]
 
     assert kernels
     for kernel in kernels:

@@ -5,7 +5,7 @@ import pytest
 
 from relax_mlir import compile
 from relax_mlir.dialects.hooks import Case
-from relax_mlir.dialects.relax.reduce import ReduceMaxOp, ReduceMinOp
+from relax_mlir.dialects.relax.reduce import MaxOp, MinOp
 from relax_mlir.testing import case_module
 
 _COUNT = 71  # full vectors and a rest, whatever the width
@@ -21,23 +21,23 @@ def rows_with_one_other(common: int, other: int, type_: str) -> np.ndarray:
 
 
 @pytest.mark.parametrize("type_", _TYPES)
-@pytest.mark.parametrize(
-    ("op", "numpy_reduce"), [(ReduceMaxOp, np.max), (ReduceMinOp, np.min)]
-)
+@pytest.mark.parametrize(("op", "numpy_reduce"), [(MaxOp, np.max), (MinOp, np.min)])
 def test_extremes_of_integers(op: type, numpy_reduce: np.ufunc, type_: str) -> None:
     lowest, highest = np.iinfo(type_).min, np.iinfo(type_).max
-    reduce = compile(case_module(op, Case((4, _COUNT, type_), axes=(1,))))
+    reduce = compile(
+        case_module(op, Case((4, _COUNT, type_), axis=(1,), keepdims=True))
+    )
 
     for common, other in ((lowest, highest), (highest, lowest), (lowest, lowest + 1)):
         x = rows_with_one_other(common, other, type_)
         np.testing.assert_array_equal(reduce(x)[0], numpy_reduce(x, 1, keepdims=True))
 
 
-@pytest.mark.parametrize(
-    ("op", "numpy_reduce"), [(ReduceMaxOp, np.any), (ReduceMinOp, np.all)]
-)
+@pytest.mark.parametrize(("op", "numpy_reduce"), [(MaxOp, np.any), (MinOp, np.all)])
 def test_any_and_all_of_truths(op: type, numpy_reduce: np.ufunc) -> None:
-    reduce = compile(case_module(op, Case((4, _COUNT, "bool"), axes=(1,))))
+    reduce = compile(
+        case_module(op, Case((4, _COUNT, "bool"), axis=(1,), keepdims=True))
+    )
 
     for common in (False, True):
         x = rows_with_one_other(common, not common, "bool")

@@ -34,7 +34,7 @@ def test_inferred_type_is_the_references(op: type[RelaxOperation], case: Case) -
     results = reference.run(module, *flat_inputs(case.random_inputs(seed=0)))
 
     for value, array in zip(
-        module.function("main").entry_block.operations[-1].operands,
+        module.func_op("main").entry_block.operations[-1].operands,
         results,
         strict=True,
     ):

@@ -58,7 +58,7 @@ class ZzBreak(Pass):
     """Leaves a module that is not valid: a value is used before it exists."""
 
     def run(self, module):
-        ops = list(module.functions()[0].entry_block.operations)
+        ops = list(module.func_ops()[0].entry_block.operations)
         ops[0].move_after(ops[-2])
 
 

@@ -7,11 +7,18 @@ from mlir import ir
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.hooks import OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.arithmetic import AddOp
-from relax_mlir.dialects.relax.conv import ConvOp
-from relax_mlir.dialects.relax.conv_transpose import ConvTransposeOp
+from relax_mlir.dialects.relax.conv import Conv1dOp, Conv2dOp, Conv3dOp
+from relax_mlir.dialects.relax.conv_transpose import (
+    Conv1dTransposeOp,
+    Conv2dTransposeOp,
+    Conv3dTransposeOp,
+)
 from relax_mlir.dialects.relax.movement import ReshapeOp
-from relax_mlir.dialects.relax.windows import onnx_window
+from relax_mlir.dialects.relax.windows import by_rank, onnx_window
 from relax_mlir.dialects.shapes import Dim
+
+_CONVS = (Conv1dOp, Conv2dOp, Conv3dOp)
+_TRANSPOSES = (Conv1dTransposeOp, Conv2dTransposeOp, Conv3dTransposeOp)
 
 
 @onnx_rule("Conv", since=1)
@@ -23,7 +30,8 @@ def conv(node: OnnxNode) -> ir.Value:
     weight = node.input(1)
     kernel = tensors.shape_of(weight)[2:]
     x, attrs = onnx_window(node, node.input(0), kernel, fill=0.0)
-    y = ConvOp(x, weight, groups=node.attr("group", 1), **attrs).y
+    op = by_rank(_CONVS, len(kernel))
+    y = op(x, weight, groups=node.attr("group", 1), **attrs).y
     return _with_bias(node, y)
 
 
@@ -36,15 +44,17 @@ def conv_transpose(node: OnnxNode) -> ir.Value:
     x, weight = node.input(0), node.input(1)
     kernel = tensors.shape_of(weight)[2:]
     ones = [1] * len(kernel)
-    attrs = {name: node.attr(name, ones) for name in ("strides", "dilations")}
-    pads, output_padding = _transposed_pads(node, kernel, **attrs)
-    y = ConvTransposeOp(
+    strides, dilations = node.attr("strides", ones), node.attr("dilations", ones)
+    pads, output_padding = _transposed_pads(node, kernel, strides, dilations)
+    op = by_rank(_TRANSPOSES, len(kernel))
+    y = op(
         x,
         weight,
-        pads=pads,
+        strides=strides,
+        padding=pads,
         output_padding=output_padding,
+        dilation=dilations,
         groups=node.attr("group", 1),
-        **attrs,
     ).y
     return _with_bias(node, y)
 

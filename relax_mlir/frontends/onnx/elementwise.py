@@ -1,4 +1,4 @@
-"""Rules for functions of elements: any number of inputs, limits given either way, powers."""
+"""Rules for functions of elements that one operator of ours does not say."""
 
 import math
 from functools import reduce
@@ -14,10 +14,14 @@ from relax_mlir.dialects.relax.arithmetic import (
     AddOp,
     ClipOp,
     DivideOp,
+    FloorModOp,
     MaximumOp,
     MinimumOp,
+    ModOp,
     MultiplyOp,
 )
+from relax_mlir.dialects.relax.bitwise import LeftShiftOp, RightShiftOp
+from relax_mlir.dialects.relax.compare import EqualOp, IsinfOp, LessOp
 from relax_mlir.dialects.relax.exponential import PowerOp
 
 _EXACT = 2**53  # the integers up to here are numbers in float64, as attributes are
@@ -63,7 +67,7 @@ def clip_to_attributes(node: OnnxNode) -> ir.Value:
     Source: ONNX Clip-6.
     """
     low, high = node.attr("min", -math.inf), node.attr("max", math.inf)
-    return ClipOp(node.input(0), low=low, high=high).y
+    return ClipOp(node.input(0), min=low, max=high).y
 
 
 @onnx_rule("Clip", since=11)
@@ -77,7 +81,7 @@ def clip_to_inputs(node: OnnxNode) -> ir.Value:
     low, high = _limit(node, 1, dtype, -math.inf), _limit(node, 2, dtype, math.inf)
     if low is not None and high is not None:
         is_open = low == -math.inf and high == math.inf
-        return x if is_open else ClipOp(x, low=low, high=high).y
+        return x if is_open else ClipOp(x, min=low, max=high).y
     for index, op in ((1, MaximumOp), (2, MinimumOp)):
         limit = node.optional(index)
         x = x if limit is None else op(x, limit).z
@@ -110,3 +114,43 @@ def power(node: OnnxNode) -> ir.Value:
         if known.item() == 3:
             return MultiplyOp(MultiplyOp(base, base).z, base).z
     return PowerOp(base, exponent).z
+
+
+@onnx_rule("Mod", since=10)
+def mod(node: OnnxNode) -> ir.Value:
+    """The remainder, of which ``fmod`` says whose sign it has.
+
+    Source: ONNX Mod-28.
+    """
+    op = ModOp if node.attr("fmod", 0) else FloorModOp
+    return op(node.input(0), node.input(1)).z
+
+
+@onnx_rule("BitShift", since=11)
+def bit_shift(node: OnnxNode) -> ir.Value:
+    """A shift to the side that ``direction`` names.
+
+    Source: ONNX BitShift-28.
+    """
+    ops = {"LEFT": LeftShiftOp, "RIGHT": RightShiftOp}
+    direction = node.attr("direction")
+    if direction not in ops:
+        raise ValueError(f"bad direction: expected LEFT or RIGHT, got {direction!r}")
+    return ops[direction](node.input(0), node.input(1)).z
+
+
+@onnx_rule("IsInf", since=10)
+def is_inf(node: OnnxNode) -> ir.Value:
+    """Whether an element is one of the infinities that count; a comparison, if one does.
+
+    Source: ONNX IsInf-20.
+    """
+    x = node.input(0)
+    signs = {"detect_negative": -np.inf, "detect_positive": np.inf}
+    found = [value for name, value in signs.items() if node.attr(name, 1)]
+    if len(found) == 2:
+        return IsinfOp(x).y
+    if not found:
+        return LessOp(x, x).z
+    infinity = node.constant(np.array(found[0]).astype(tensors.dtype_of(x).numpy))
+    return EqualOp(x, infinity).z

@@ -17,7 +17,8 @@ from relax_mlir.frontends.onnx.signature import InputType, Shapes, input_types
 from relax_mlir.frontends.onnx.versions import conversion_target, convert
 from relax_mlir.frontends.onnx.weights import Weights
 from relax_mlir.module import IRModule
-from relax_mlir.passes.relax.bind_sizes import BindSizes, set_constraints
+from relax_mlir.passes.relax.bind_sizes import BindSizes
+from relax_mlir.size_constraints import set_constraints
 
 __all__ = ["check_onnx", "import_onnx"]
 

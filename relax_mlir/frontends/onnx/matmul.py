@@ -7,7 +7,7 @@ from relax_mlir.dialects import tensors
 from relax_mlir.dialects.hooks import OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.arithmetic import AddOp, MultiplyOp
 from relax_mlir.dialects.relax.matmul import MatmulOp
-from relax_mlir.dialects.relax.movement import TransposeOp
+from relax_mlir.dialects.relax.movement import PermuteDimsOp
 
 
 @onnx_rule("Gemm", since=7)
@@ -36,7 +36,7 @@ def _matrix(node: OnnxNode, index: int, flag: str) -> ir.Value:
         raise ValueError(
             f"input {index}: expected a matrix, got a tensor of rank {rank}"
         )
-    return TransposeOp(value, permutation=(1, 0)).y if node.attr(flag, 0) else value
+    return PermuteDimsOp(value, axes=(1, 0)).y if node.attr(flag, 0) else value
 
 
 def _scaled(node: OnnxNode, value: ir.Value, factor: float) -> ir.Value:

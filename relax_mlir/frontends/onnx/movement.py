@@ -7,7 +7,8 @@ from mlir import ir
 
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.hooks import OnnxNode, onnx_rule
-from relax_mlir.dialects.relax.movement import BroadcastToOp, ReshapeOp, TransposeOp
+from relax_mlir.dialects.relax.movement import BroadcastToOp, PermuteDimsOp, ReshapeOp
+from relax_mlir.dialects.relax.squeeze import squeezed_axes
 from relax_mlir.dialects.shapes import Dim
 
 
@@ -34,17 +35,7 @@ def flatten(node: OnnxNode) -> ir.Value:
 
 def _squeezed(x: ir.Value, axes: Sequence[int] | None) -> ir.Value:
     dims = tensors.shape_of(x)
-    if axes is None:
-        for dim in dims:
-            if not isinstance(dim, int) and not shapes.is_known_unequal(dim, 1):
-                raise ValueError(
-                    f"without axes it must be known which sizes are 1, but `{dim}` is "
-                    "not. Hint: fix it with shapes="
-                )
-        axes = [axis for axis, dim in enumerate(dims) if dim == 1]
-    gone = shapes.normalize_axes(axes, len(dims))
-    for axis in gone:
-        shapes.unify(1, dims[axis])
+    gone = squeezed_axes(dims, axes)
     kept = [dim for axis, dim in enumerate(dims) if axis not in gone]
     return ReshapeOp(x, shape=kept).y
 
@@ -106,10 +97,10 @@ def depth_to_space(node: OnnxNode) -> ir.Value:
     n, c, h, w = tensors.shape_of(x)
     depth = shapes.floordiv(c, block * block)
     if node.attr("mode", "DCR") == "DCR":
-        split, permutation = (n, block, block, depth, h, w), (0, 3, 4, 1, 5, 2)
+        split, order = (n, block, block, depth, h, w), (0, 3, 4, 1, 5, 2)
     else:
-        split, permutation = (n, depth, block, block, h, w), (0, 1, 4, 2, 5, 3)
-    y = TransposeOp(ReshapeOp(x, shape=split).y, permutation=permutation).y
+        split, order = (n, depth, block, block, h, w), (0, 1, 4, 2, 5, 3)
+    y = PermuteDimsOp(ReshapeOp(x, shape=split).y, axes=order).y
     return ReshapeOp(y, shape=(n, depth, h * block, w * block)).y
 
 
@@ -124,8 +115,8 @@ def space_to_depth(node: OnnxNode) -> ir.Value:
     height, width = (shapes.floordiv(size, block) for size in (h, w))
     split = ReshapeOp(x, shape=(n, c, height, block, width, block)).y
     is_block_first = node.attr("mode", "DCR") == "DCR"
-    permutation = (0, 3, 5, 1, 2, 4) if is_block_first else (0, 1, 3, 5, 2, 4)
-    y = TransposeOp(split, permutation=permutation).y
+    order = (0, 3, 5, 1, 2, 4) if is_block_first else (0, 1, 3, 5, 2, 4)
+    y = PermuteDimsOp(split, axes=order).y
     return ReshapeOp(y, shape=(n, c * block * block, height, width)).y
 
 

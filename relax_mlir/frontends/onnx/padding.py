@@ -6,10 +6,18 @@ from mlir import ir
 
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.hooks import OnnxNode, onnx_rule
-from relax_mlir.dialects.relax.padding import PadOp
+from relax_mlir.dialects.relax.padding import PadOp, pad_widths
 from relax_mlir.dialects.relax.slicing import known_ints, known_or_none
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.frontends.onnx.slicing import crop
+
+# By their names in Relax.
+_MODES = {
+    "constant": "constant",
+    "reflect": "reflect",
+    "edge": "replicate",
+    "wrap": "circular",
+}
 
 
 @onnx_rule("Pad", since=2)
@@ -45,7 +53,10 @@ def pad(node: OnnxNode) -> ir.Value:
 def _padded(node: OnnxNode, pads: Sequence[Dim], value: float) -> ir.Value:
     """Pad an input; a mode that copies elements copies those that are left."""
     x, mode = node.input(0), node.attr("mode", "constant")
+    if mode not in _MODES:
+        raise ValueError(f"bad mode: expected {', '.join(_MODES)}, got `{mode}`")
     if mode != "constant" and not all(shapes.is_known_le(0, pad) for pad in pads):
         x = crop(x, [shapes.minimum(pad, 0) for pad in pads])
         pads = [shapes.maximum(pad, 0) for pad in pads]
-    return PadOp(x, pads=pads, mode=mode, value=value).y
+    widths = pad_widths(pads)
+    return PadOp(x, pad_width=widths, pad_mode=_MODES[mode], pad_value=value).y

@@ -12,12 +12,12 @@ from mlir import ir
 from relax_mlir.dialects import dtypes, shapes, tensors
 from relax_mlir.dialects.hooks import OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.bitwise import LogicalAndOp
-from relax_mlir.dialects.relax.cast import CastOp
+from relax_mlir.dialects.relax.cast import AstypeOp
 from relax_mlir.dialects.relax.compare import GreaterEqualOp, WhereOp
 from relax_mlir.dialects.relax.indexing import TakeOp
 from relax_mlir.dialects.relax.movement import ReshapeOp
 from relax_mlir.dialects.relax.resize import ResampleOp, ResizeTableOp, resize_table
-from relax_mlir.dialects.relax.slicing import known_or_none, slice_axes
+from relax_mlir.dialects.relax.slicing import StridedSliceOp, known_or_none
 from relax_mlir.dialects.shapes import Dim
 
 _CROP = "tf_crop_and_resize"
@@ -152,7 +152,7 @@ def _resized(
     picks = attrs["mode"] == "nearest"
     is_cast = not picks and not dtype.is_float and bool(todo)
     if is_cast:
-        x = CastOp(x, dtype=dtypes.dtype("float32")).y
+        x = AstypeOp(x, dtype=dtypes.dtype("float32")).y
     insides: list[ir.Value] = []
     for axis in todo:
         places, weights = _table(node, x, axis, attrs)
@@ -163,14 +163,14 @@ def _resized(
         else:
             x = ResampleOp(x, places, weights, axis=axis.axis).y
     if is_cast:
-        x = CastOp(x, dtype=dtype).y
+        x = AstypeOp(x, dtype=dtype).y
     return _filled(node, x, insides)
 
 
 def _first(places: ir.Value) -> ir.Value:
     """The first place of every element, of one or more."""
     size = tensors.shape_of(places)[0]
-    first = slice_axes(places, [0], [1], [1])
+    first = StridedSliceOp(places, axes=[1], begin=[0], end=[1]).y
     return ReshapeOp(first, shape=(size,)).y
 
 

@@ -6,7 +6,7 @@ from mlir import ir
 
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.hooks import OnnxNode, onnx_rule
-from relax_mlir.dialects.relax.padding import PadOp
+from relax_mlir.dialects.relax.padding import PadOp, pad_widths
 from relax_mlir.dialects.relax.slicing import StridedSliceOp
 from relax_mlir.dialects.shapes import Dim, is_known_le
 
@@ -58,6 +58,6 @@ def crop(x: ir.Value, pads: Sequence[Dim]) -> ir.Value:
     ends = [dim + pad for dim, pad in zip(shape, pads[len(shape) :], strict=True)]
     bounds = zip(begins, ends, strict=True)
     if not all(is_known_le(0, b) and is_known_le(b, e) for b, e in bounds):
-        return PadOp(x, pads=pads).y
-    strides = [1] * len(shape)
-    return StridedSliceOp(x, begins=begins, ends=ends, strides=strides).y
+        return PadOp(x, pad_width=pad_widths(pads)).y
+    axes = range(len(shape))
+    return StridedSliceOp(x, axes=axes, begin=begins, end=ends).y

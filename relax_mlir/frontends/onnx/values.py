@@ -9,7 +9,7 @@ import numpy as np
 from mlir import ir
 
 from relax_mlir.dialects import dtypes, tensors
-from relax_mlir.dialects.relax.cast import CastOp
+from relax_mlir.dialects.relax.cast import AstypeOp
 from relax_mlir.dialects.relax.core import ConstantOp, ShapeToTensorOp
 from relax_mlir.dialects.relax.movement import ReshapeOp
 from relax_mlir.frontends.onnx import shape_values
@@ -90,9 +90,9 @@ def retyped(
     if source is None or source.size > shape_values.LIMIT:
         return None
     if op_type == "Cast" and "to" in attrs:
-        return CastOp.reference(source, element_type(attrs["to"]))
+        return AstypeOp.reference(source, element_type(attrs["to"]))
     if op_type == "CastLike" and len(inputs) > 1 and inputs[1] is not None:
-        return CastOp.reference(source, inputs[1].dtype)
+        return AstypeOp.reference(source, inputs[1].dtype)
     return source if op_type == "Identity" else None
 
 
@@ -114,7 +114,7 @@ def _emitted(value: GraphValue, pool: MutableMapping[str, np.ndarray]) -> ir.Val
     if value.content.ndim != 1:
         found = ReshapeOp(found, shape=value.shape).y
     is_narrow = value.dtype.name != "int64"
-    return CastOp(found, dtype=value.dtype).y if is_narrow else found
+    return AstypeOp(found, dtype=value.dtype).y if is_narrow else found
 
 
 def _constant_op(

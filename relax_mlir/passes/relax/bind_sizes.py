@@ -1,21 +1,20 @@
 """``relax-bind-sizes``: what operations assume of symbolic sizes is made true, or kept."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from mlir import ir
 from mlir.dialects import func
 
 from relax_mlir.dialects import constraints, shapes, tensors
-from relax_mlir.dialects.constraints import Constraint
 from relax_mlir.dialects.relax.core import RelaxOperation
-from relax_mlir.dialects.shapes import Dim
 from relax_mlir.errors import PassError
+from relax_mlir.graphs import substitute_sizes
 from relax_mlir.module import IRModule
 from relax_mlir.passes.relax.infer_shapes import has_infer
 from relax_mlir.rewriting import Pass
+from relax_mlir.size_constraints import constraints_of, set_constraints
 
-__all__ = ["BindSizes", "constraints_of", "set_constraints"]
+__all__ = ["BindSizes"]
 
 
 @dataclass(frozen=True)
@@ -32,7 +31,7 @@ class BindSizes(Pass):
     """
 
     def run(self, module: IRModule) -> None:
-        function = module.function("main")
+        function = module.func_op("main")
         with constraints.collect() as found:
             constraints.assume(constraints_of(module))
             for block in function.regions[0].blocks:
@@ -44,29 +43,8 @@ class BindSizes(Pass):
         except ValueError as error:
             raise PassError(f"`main`: {error}") from error
         if values:
-            _substitute(function, values)
+            substitute_sizes(function, values)
         set_constraints(module, left)
-
-
-_CONSTRAINTS = "relax.constraints"
-
-
-def constraints_of(module: IRModule) -> list[Constraint]:
-    """What must hold of the sizes of a module, beside its types."""
-    attributes = module.mlir.operation.attributes
-    if _CONSTRAINTS not in attributes:
-        return []
-    return [Constraint.parse(text.value) for text in attributes[_CONSTRAINTS]]
-
-
-def set_constraints(module: IRModule, found: Iterable[Constraint]) -> None:
-    """Say what must hold of the sizes of a module, in place of what was said."""
-    texts = [ir.StringAttr.get(str(c), module.context) for c in found]
-    attributes = module.mlir.operation.attributes
-    if texts:
-        attributes[_CONSTRAINTS] = ir.ArrayAttr.get(texts, module.context)
-    elif _CONSTRAINTS in attributes:
-        del attributes[_CONSTRAINTS]
 
 
 def _infer(op: RelaxOperation) -> None:
@@ -90,29 +68,3 @@ def _symbols(function: func.FuncOp) -> list[str]:
             for dim in tensors.shape_of(value):
                 found.update((name, None) for name in shapes.symbols_of(dim))
     return list(found)
-
-
-def _substitute(function: func.FuncOp, values: dict[str, Dim]) -> None:
-    """Put sizes in place of symbols, in all types and attributes of a function."""
-    with function.context:
-        for block in function.regions[0].blocks:
-            for value in block.arguments:
-                value.set_type(tensors.substitute_type(value.type, values))
-            for op in block.operations:
-                for value in op.results:
-                    value.set_type(tensors.substitute_type(value.type, values))
-                for name in list(op.attributes):
-                    found = tensors.python_value(op.attributes[name])
-                    if _is_shape(found):
-                        dims = [shapes.substitute(d, values) for d in found]
-                        op.attributes[name] = tensors.shape_attr(dims)
-        types = [
-            [tensors.substitute_type(t, values) for t in part]
-            for part in (function.type.inputs, function.type.results)
-        ]
-        type_ = ir.FunctionType.get(*types)
-        function.attributes["function_type"] = ir.TypeAttr.get(type_)
-
-
-def _is_shape(value: object) -> bool:
-    return isinstance(value, tuple) and any(isinstance(d, shapes.Expr) for d in value)

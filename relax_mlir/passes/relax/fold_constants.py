@@ -1,18 +1,31 @@
 """``relax-fold-constants``: compute at compile time what depends on nothing."""
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from mlir import ir
 
 from relax_mlir.dialects import tensors
-from relax_mlir.dialects.relax.core import ConstantOp, RelaxOperation
+from relax_mlir.dialects.relax.core import CallTirOp, ConstantOp, RelaxOperation
 from relax_mlir.dialects.shapes import Expr
 from relax_mlir.errors import PassError
+from relax_mlir.graphs import (
+    block_number,
+    constant,
+    drop_unread,
+    graph_functions,
+    operations_of,
+)
 from relax_mlir.module import IRModule
+from relax_mlir.passes.relax.legalize import flat_types
 from relax_mlir.rewriting import Pass, replace
 
 __all__ = ["FoldConstants"]
+
+
+# Runs a tensor program on arrays: the module, the call of the program, its inputs.
+Evaluate = Callable[[IRModule, CallTirOp, Sequence[np.ndarray]], Sequence[np.ndarray]]
 
 
 @dataclass(frozen=True)
@@ -21,17 +34,43 @@ class FoldConstants(Pass):
 
     A result may be larger than its operands by ``max_growth_bytes`` at most, so that a
     broadcast of one number does not become megabytes of weights.
+
+    Args:
+        max_growth_bytes: see above; -1 for any.
+        in_dataflow: only fold operators that stand in dataflow blocks.
+        evaluate: runs tensor programs; without it, their calls stay.
     """
 
+    known_as = "FoldConstant"
     max_growth_bytes: int = 1 << 16
+    in_dataflow: bool = False
+    evaluate: Evaluate | None = field(default=None, metadata={"text": False})
 
     def run(self, module: IRModule) -> None:
-        for function in module.functions():
-            if "tir.prim_func" in function.attributes:
+        for function in graph_functions(module):
+            if "relax.primitive" in function.attributes:
                 continue
-            for block in function.regions[0].blocks:
-                for op in list(block.operations):
+            for op in operations_of(function):
+                if isinstance(op, CallTirOp):
+                    self._run_program(module, op)
+                elif not self.in_dataflow or block_number(op) >= 0:
                     self._fold(module, op)
+            if self.in_dataflow:
+                drop_unread(function)
+
+    def _run_program(self, module: IRModule, op: CallTirOp) -> None:
+        arrays = _arrays(module, tensors.elements(op.args))
+        is_static = all(
+            isinstance(t, ir.RankedTensorType) and t.has_static_shape
+            for t in flat_types([op.result])
+        )
+        if self.evaluate is None or arrays is None or not is_static:
+            return
+        values = self.evaluate(module, op, arrays)
+        with ir.InsertionPoint(op), op.location:
+            folded = _constants(module, values)
+            is_tuple = isinstance(op.result.type, ir.TupleType)
+            replace(op, tensors.pack(folded) if is_tuple else folded[0])
 
     def _fold(self, module: IRModule, op: ir.OpView) -> None:
         arrays = _constant_operands(module, op)
@@ -47,12 +86,7 @@ class FoldConstants(Pass):
             raise PassError(f"{op.location}: `{op.OPERATION_NAME}`: {error}") from error
         values = result if isinstance(result, tuple) else (result,)
         with ir.InsertionPoint(op), op.location:
-            folded = [
-                ConstantOp.of(
-                    np.asarray(v), module.constants, f"folded.{len(module.constants)}"
-                )
-                for v in values
-            ]
+            folded = _constants(module, values)
         replace(op, folded)
 
     def _fits(
@@ -72,7 +106,7 @@ class FoldConstants(Pass):
                     return False
                 size *= dim
             after += size
-        return after <= before + self.max_growth_bytes
+        return self.max_growth_bytes < 0 or after <= before + self.max_growth_bytes
 
 
 def _is_symbolic(value: object) -> bool:
@@ -90,14 +124,29 @@ def _constant_operands(
         return None
     if not hasattr(op, "reference") or not hasattr(op, "legalize"):
         return None
+    if any(isinstance(r.type, ir.TupleType) for r in op.results):
+        return None
     arrays: list[np.ndarray | list[np.ndarray]] = []
     for operand in op.unpacked_operands():
-        group = [operand] if isinstance(operand, ir.Value) else operand
-        owners = [v.owner for v in group]
-        if not all(
-            isinstance(o, ir.OpView) and isinstance(o, ConstantOp) for o in owners
-        ):
+        is_one = isinstance(operand, ir.Value)
+        values = _arrays(module, [operand] if is_one else operand)
+        if values is None:
             return None
-        values = [o.array(module.constants) for o in owners]
-        arrays.append(values[0] if isinstance(operand, ir.Value) else values)
+        arrays.append(values[0] if is_one else values)
     return arrays
+
+
+def _arrays(module: IRModule, values: Sequence[ir.Value]) -> list[np.ndarray] | None:
+    """The arrays that values are constants of; None where one is none."""
+    owners = [v.owner for v in values]
+    views = [None if isinstance(o, ir.Block) else o.opview for o in owners]
+    if not all(isinstance(view, ConstantOp) for view in views):
+        return None
+    return [view.array(module.constants) for view in views if view is not None]
+
+
+def _constants(module: IRModule, values: Sequence[np.ndarray]) -> list[ir.Value]:
+    return [
+        constant(module, np.asarray(v), f"folded.{len(module.constants)}")
+        for v in values
+    ]

@@ -6,11 +6,11 @@ from mlir import ir
 
 from relax_mlir.dialects import tensors
 from relax_mlir.dialects.relax.arithmetic import AddOp, DivideOp, MultiplyOp, SubtractOp
+from relax_mlir.dialects.relax.batch_norm import BatchNormOp
 from relax_mlir.dialects.relax.conv import ConvOp
-from relax_mlir.dialects.relax.core import ConstantOp
+from relax_mlir.dialects.relax.core import ConstantOp, TupleGetItemOp
 from relax_mlir.dialects.relax.exponential import SqrtOp
 from relax_mlir.dialects.relax.movement import ReshapeOp
-from relax_mlir.dialects.relax.norm import BatchNormOp
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.module import IRModule
 from relax_mlir.passes.relax.simplify import is_pure
@@ -33,33 +33,47 @@ class FoldScales(Pass):
         changed = True
         while changed:  # what is replaced would keep convolutions from being read once
             changed = rewrite_greedily(module, *_PATTERNS, rounds=1)
-            for function in module.functions():
+            for function in module.func_ops():
                 for block in function.regions[0].blocks:
                     erase_dead(block, is_pure)
 
 
 @pattern
-def _expand_batch_norm(op: BatchNormOp) -> ir.Value | None:
-    """scale * (x - mean) / sqrt(var + epsilon) + bias as x * factor + shift."""
-    if not all(_is_constant(v) for v in (op.scale, op.bias, op.mean, op.var)):
+def _expand_batch_norm(op: TupleGetItemOp) -> ir.Value | None:
+    """gamma * (x - mean) / sqrt(var + epsilon) + beta as x * factor + shift."""
+    norm = op.tuple_value.owner
+    if not isinstance(norm, BatchNormOp) or op.index.value != 0:
         return None
-    dtype = tensors.dtype_of(op.var)
-    if dtype != tensors.dtype_of(op.x) or dtype.bits < 32:
+    attrs = norm.python_attrs()
+    known = (norm.gamma, norm.beta, norm.moving_mean, norm.moving_var)
+    if attrs["training"] or not all(_is_constant(v) for v in known):
         return None
-    epsilon = ConstantOp.scalar(op.python_attrs()["epsilon"], dtype)
-    factor = DivideOp(op.scale, SqrtOp(AddOp(op.var, epsilon).z).y).z
-    shift = SubtractOp(op.bias, MultiplyOp(op.mean, factor).z).z
-    shape = [-1 if i == 1 else 1 for i in range(op.x.type.rank)]
-    channels = tensors.shape_of(op.scale)[0]
-    shape = [channels if s == -1 else 1 for s in shape]
-    scaled = MultiplyOp(op.x, ReshapeOp(factor, shape=shape).y).z
-    return AddOp(scaled, ReshapeOp(shift, shape=shape).y).z
+    dtype = tensors.dtype_of(norm.moving_var)
+    if dtype != tensors.dtype_of(norm.data) or dtype.bits < 32:
+        return None
+    epsilon = ConstantOp.scalar(attrs["epsilon"], dtype)
+    root = SqrtOp(AddOp(norm.moving_var, epsilon).z).y
+    one = ConstantOp.scalar(1.0, dtype)
+    factor = DivideOp(norm.gamma if attrs["scale"] else one, root).z
+    scaled = MultiplyOp(norm.data, _at_channels(factor, norm)).z
+    shift = MultiplyOp(norm.moving_mean, factor).z
+    if not attrs["center"]:
+        return SubtractOp(scaled, _at_channels(shift, norm)).z
+    return AddOp(scaled, _at_channels(SubtractOp(norm.beta, shift).z, norm)).z
+
+
+def _at_channels(numbers: ir.Value, norm: BatchNormOp) -> ir.Value:
+    """A number per channel, in a shape that broadcasts to what is normalised."""
+    (channels,), rank = tensors.shape_of(numbers), norm.data.type.rank
+    axis = norm.axis.value % rank
+    shape = [channels if i == axis else 1 for i in range(rank)]
+    return ReshapeOp(numbers, shape=shape).y
 
 
 @pattern
 def _scale_weights(op: MultiplyOp) -> ir.Value | None:
     """conv(x, w) * c is conv(x, w * c) for one factor per output channel."""
-    for conv, factor in ((op.x, op.y), (op.y, op.x)):
+    for conv, factor in ((op.x1, op.x2), (op.x2, op.x1)):
         owner = conv.owner
         if not isinstance(owner, ConvOp) or not _is_constant(owner.weight):
             continue
@@ -73,7 +87,7 @@ def _scale_weights(op: MultiplyOp) -> ir.Value | None:
         if shape is None:
             continue
         weight = MultiplyOp(owner.weight, ReshapeOp(factor, shape=shape).y).z
-        return ConvOp(owner.x, weight, **owner.python_attrs()).y
+        return type(owner)(owner.data, weight, **owner.python_attrs()).y
     return None
 
 
@@ -83,17 +97,19 @@ def _channel_shape(factor: ir.Value, conv: ConvOp) -> list[Dim] | None:
     weight = tensors.shape_of(conv.weight)
     rank = len(weight)
     padded = (1,) * (rank - len(shape)) + shape
-    if len(padded) != rank or any(d != 1 for i, d in enumerate(padded) if i != 1):
+    layouts = conv.layouts(conv.python_attrs())
+    channel, own = layouts.out.order.index(1), layouts.kernel.order.index(0)
+    if len(padded) != rank or any(d != 1 for i, d in enumerate(padded) if i != channel):
         return None
-    if padded[1] not in (1, weight[0]):
+    if padded[channel] not in (1, weight[own]):
         return None
-    return [padded[1], *[1] * (rank - 1)]
+    return [padded[channel] if i == own else 1 for i in range(rank)]
 
 
 @pattern
 def _scale_before_shift(op: MultiplyOp) -> ir.Value | None:
     """(y + a) * b is y * b + a * b for a convolution y, constants a, b."""
-    for total, factor in ((op.x, op.y), (op.y, op.x)):
+    for total, factor in ((op.x1, op.x2), (op.x2, op.x1)):
         shifted = _shifted(total)
         if shifted is None or not _is_constant(factor):
             continue
@@ -107,7 +123,7 @@ def _scale_before_shift(op: MultiplyOp) -> ir.Value | None:
 @pattern
 def _join_shifts(op: AddOp) -> ir.Value | None:
     """(y + a) + b is y + (a + b) for a convolution y, constants a, b."""
-    for total, other in ((op.x, op.y), (op.y, op.x)):
+    for total, other in ((op.x1, op.x2), (op.x2, op.x1)):
         shifted = _shifted(total)
         if shifted is not None and _is_constant(other):
             y, shift = shifted
@@ -125,7 +141,7 @@ def _shifted(value: ir.Value) -> tuple[ir.Value, ir.Value] | None:
     owner = value.owner
     if not isinstance(owner, AddOp) or not _is_read_once(value):
         return None
-    for y, shift in ((owner.x, owner.y), (owner.y, owner.x)):
+    for y, shift in ((owner.x1, owner.x2), (owner.x2, owner.x1)):
         if _is_constant(shift) and isinstance(y.owner, ConvOp):
             return y, shift
     return None

@@ -6,8 +6,11 @@ from mlir import ir
 from mlir.dialects import func
 
 from relax_mlir.dialects import shapes, tensors
+from relax_mlir.dialects.relax import graph
 from relax_mlir.kinds import Kind, kind_of, writes_in_parts
 from relax_mlir.module import IRModule
+from relax_mlir.pass_context import PassContext
+from relax_mlir.passes.relax.fuse_dataflow import fuse_by_post_dominators
 from relax_mlir.passes.relax.legalize import SymbolTable
 from relax_mlir.rewriting import Pass, erase_dead, replace
 
@@ -32,20 +35,42 @@ class FuseOps(Pass):
     end in one value. Then maps join the map, or the reduction, that reads them; a result
     written in parts, as by a concatenation, is joined by elementwise maps alone. A value
     that is read outside its group stays a value, so nothing is computed twice.
+
+    Args:
+        max_ops: calls in one group.
+        by_post_dominators: group the bindings of dataflow blocks as TVM does, by what
+            their programs say of themselves in ``op_pattern``.
+        level: 0 fuses nothing; by default, the level of the pass context.
+        lift_constants: whether constants become parameters of these functions.
     """
 
-    max_ops: int = 256  # calls in one group
+    max_ops: int = 256
+    by_post_dominators: bool = False
+    level: int = -1
+    lift_constants: bool = True
 
     def run(self, module: IRModule) -> None:
+        context = PassContext.current()
+        if (context.opt_level if self.level < 0 else self.level) == 0:
+            return
+        if self.by_post_dominators:
+            limit = context.config.get("relax.FuseOps.max_depth", self.max_ops)
+            fuse_by_post_dominators(
+                module, int(limit), lift_constants=self.lift_constants
+            )
+        else:
+            self._fuse_maps(module)
+
+    def _fuse_maps(self, module: IRModule) -> None:
         programs = [
             f
-            for f in module.functions()
+            for f in module.func_ops()
             if "tir.prim_func" in f.attributes and not f.is_external
         ]
         kinds = {f.name.value: kind_of(f) for f in programs}
         parts = frozenset(f.name.value for f in programs if writes_in_parts(f))
         table = SymbolTable(module)
-        for function in module.functions():
+        for function in module.func_ops():
             is_program = "tir.prim_func" in function.attributes or function.is_external
             if is_program or "relax.primitive" in function.attributes:
                 continue
@@ -193,8 +218,8 @@ def _outline(module: IRModule, table: SymbolTable, group: _Group) -> None:
                 _clone_call(call, mapping)
             func.ReturnOp([mapping[last.results[0]]])
     with ir.InsertionPoint(last), last.location:
-        result = func.CallOp([last.results[0].type], name, inputs).results[0]
-    replace(last, result)
+        call = graph.CallOp(inputs, callee=name, results=[last.results[0].type])
+    replace(last, call.result)
 
 
 def _clone_call(call: ir.OpView, mapping: dict[ir.Value, ir.Value]) -> None:

@@ -9,10 +9,16 @@ from mlir.dialects import func
 
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.constraints import are_held_equal, held
+from relax_mlir.dialects.relax import graph
 from relax_mlir.dialects.relax.core import CallTirOp, RelaxOperation
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.errors import PassError
+from relax_mlir.graphs import substituted_type, symbols_in
 from relax_mlir.module import IRModule
+from relax_mlir.objects import names
+from relax_mlir.objects.sizes import Symbols
+from relax_mlir.objects.struct_info import from_mlir
+from relax_mlir.passes.relax.inline_calls import size_values
 from relax_mlir.passes.relax.legalize import symbols_of
 from relax_mlir.programs import argument_shape
 from relax_mlir.rewriting import Pass
@@ -36,7 +42,7 @@ class InferShapes(Pass):
     repairs_types = True
 
     def run(self, module: IRModule) -> None:
-        functions = {f.name.value: f for f in module.functions()}
+        functions = {f.name.value: f for f in module.func_ops()}
         done: set[str] = set()
         for function in functions.values():
             _update(function, functions, done)
@@ -64,10 +70,10 @@ def _update(
 
 
 def _callee(op: ir.OpView, functions: Mapping[str, func.FuncOp]) -> func.FuncOp | None:
-    """The function that ``func.call`` calls."""
-    if op.operation.name != "func.call":
+    """The function that ``relax.call`` calls."""
+    if not isinstance(op, graph.CallOp):
         return None
-    return functions[op.attributes["callee"].value]
+    return functions.get(op.attributes["callee"].value)
 
 
 def _set_types(op: ir.OpView, functions: Mapping[str, func.FuncOp]) -> None:
@@ -98,7 +104,7 @@ def derived_types(
     """
     callee = _callee(op, functions)
     if callee is not None:
-        return _call_types(op, callee)
+        return _call_types(op, callee) if _is_graph(callee) else None
     if op.operation.name == "builtin.unrealized_conversion_cast":
         return _packed_type(op)
     if isinstance(op, CallTirOp):
@@ -106,6 +112,11 @@ def derived_types(
     if isinstance(op, RelaxOperation) and has_infer(type(op)):
         return op.infer_again()
     return None
+
+
+def _is_graph(callee: func.FuncOp) -> bool:
+    """Whether what a call gives follows from its callee: a program has no results."""
+    return not names.is_prim_func(callee)
 
 
 def has_infer(kind: type[RelaxOperation]) -> bool:
@@ -120,15 +131,45 @@ def _packed_type(cast: ir.OpView) -> list[ir.Type] | None:
     return [ir.TupleType.get_tuple([o.type for o in cast.operands])]
 
 
-def _call_types(call: ir.OpView, callee: func.FuncOp) -> list[ir.Type]:
-    types = zip(callee.type.inputs, call.operands, strict=True)
-    for number, (expected, operand) in enumerate(types):
-        if operand.type != expected:
+def _call_types(call: ir.OpView, callee: func.FuncOp) -> list[ir.Type] | None:
+    """What a function gives, in the caller's sizes; checks what it takes."""
+    operands = tensors.elements(call.operands[0])
+    values = size_values(list(callee.type.inputs), [o.type for o in operands])
+    for number, (param, operand) in enumerate(
+        zip(callee.type.inputs, operands, strict=True)
+    ):
+        expected = substituted_type(param, values)
+        if not _takes(expected, operand.type):
             raise ValueError(
                 f"argument {number} of `{callee.name.value}`: "
                 f"expected `{expected}`, got `{operand.type}`"
             )
-    return list(callee.type.results)
+    results = list(callee.type.results)
+    if any(name not in values for name in symbols_in(results)):
+        return None  # sizes that only the callee knows
+    types = [substituted_type(type_, values) for type_ in results]
+    return types if len(types) == 1 else [ir.TupleType.get_tuple(types)]
+
+
+def _takes(param: ir.Type, given: ir.Type) -> bool:
+    """Whether a parameter may be a value of a type: less may be known of either."""
+    if param == given:
+        return True
+    symbols = Symbols()
+    if from_mlir(param, symbols).is_base_of(from_mlir(given, symbols)):
+        return True
+    ranked = (ir.RankedTensorType, ir.TupleType)
+    has_names = not isinstance(param, ranked) or _is_named(param)
+    return isinstance(given, ranked) and has_names and not _contradict(param, given)
+
+
+def _is_named(type_: ir.Type) -> bool:
+    """Whether all sizes in a type are known, by name or number."""
+    if isinstance(type_, ir.TupleType):
+        return all(map(_is_named, _parts(type_)))
+    if not isinstance(type_, ir.RankedTensorType):
+        return False
+    return type_.has_static_shape or type_.encoding is not None
 
 
 def _program_types(

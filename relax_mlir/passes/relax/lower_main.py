@@ -12,7 +12,6 @@ from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import CallPackedOp, Index, buffer_type, emit_dim
 from relax_mlir.errors import PassError
 from relax_mlir.module import IRModule
-from relax_mlir.passes.relax.bind_sizes import constraints_of
 from relax_mlir.passes.relax.plan_memory import (
     result_tensors,
     result_types,
@@ -21,6 +20,7 @@ from relax_mlir.passes.relax.plan_memory import (
 from relax_mlir.passes.relax.shape_function import emit_shape_function
 from relax_mlir.rewriting import Pass, erase
 from relax_mlir.schedules.emit import index, op, reinterpret
+from relax_mlir.size_constraints import constraints_of
 
 __all__ = ["LowerMain"]
 
@@ -35,7 +35,7 @@ class LowerMain(Pass):
     """
 
     def run(self, module: IRModule) -> None:
-        function = module.function("main")
+        function = module.func_op("main")
         if "relax.main" in function.attributes:
             return
         if "relax.arena_bytes" not in function.attributes:

@@ -38,7 +38,7 @@ class PlanMemory(Pass):
     """
 
     def run(self, module: IRModule) -> None:
-        for function in module.functions():
+        for function in module.func_ops():
             is_main = function.name.value == "main" and not function.is_external
             if is_main and "relax.main" not in function.attributes:
                 _plan(function)

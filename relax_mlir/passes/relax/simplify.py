@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from mlir import ir
 
 from relax_mlir.dialects.relax.core import RelaxOperation
-from relax_mlir.dialects.relax.movement import ReshapeOp, TransposeOp
+from relax_mlir.dialects.relax.movement import PermuteDimsOp, ReshapeOp
 from relax_mlir.module import IRModule
 from relax_mlir.rewriting import Pass, erase_dead, pattern, replace, rewrite_greedily
 
@@ -35,20 +35,18 @@ def _join_reshapes(op: ReshapeOp) -> ir.Value | None:
 
 
 @pattern
-def _drop_identity_transpose(op: TransposeOp) -> ir.Value | None:
-    """transpose(x, 0 1 2 ...) is x."""
-    permutation = list(op.permutation)
-    return op.x if permutation == sorted(permutation) else None
+def _drop_identity_transpose(op: PermuteDimsOp) -> ir.Value | None:
+    """permute_dims(x, 0 1 2 ...) is x."""
+    return op.x if list(op.order) == sorted(op.order) else None
 
 
 @pattern
-def _join_transposes(op: TransposeOp) -> ir.Value | None:
-    """transpose(transpose(x, p), q) is one transpose."""
+def _join_transposes(op: PermuteDimsOp) -> ir.Value | None:
+    """permute_dims(permute_dims(x, p), q) is one permute_dims."""
     inner = op.x.owner
-    if not isinstance(inner, TransposeOp):
+    if not isinstance(inner, PermuteDimsOp):
         return None
-    first = list(inner.permutation)
-    return TransposeOp(inner.x, permutation=[first[i] for i in op.permutation]).y
+    return PermuteDimsOp(inner.x, axes=[inner.order[axis] for axis in op.order]).y
 
 
 _PATTERNS = (
@@ -72,7 +70,7 @@ class Simplify(Pass):
     def run(self, module: IRModule) -> None:
         for _ in range(self.max_rounds):
             changed = rewrite_greedily(module, *_PATTERNS, rounds=1)
-            for function in module.functions():
+            for function in module.func_ops():
                 if "tir.prim_func" in function.attributes:
                     continue
                 for block in function.regions[0].blocks:

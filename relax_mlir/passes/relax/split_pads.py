@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from relax_mlir.dialects.relax.conv import ConvOp
-from relax_mlir.dialects.relax.padding import PadOp
+from relax_mlir.dialects.relax.conv import Conv1dOp, Conv2dOp, Conv3dOp
+from relax_mlir.dialects.relax.padding import PadOp, pad_widths
 from relax_mlir.module import IRModule
 from relax_mlir.rewriting import Pass, pattern, rewrite_greedily
 
@@ -13,16 +13,18 @@ __all__ = ["SplitPads"]
 
 
 @pattern
-def _split_conv(op: ConvOp) -> ir.Value | None:
-    """conv(x, pads) is conv(pad(x)) where there is something to pad."""
+def _split_conv(op: Conv1dOp | Conv2dOp | Conv3dOp) -> ir.Value | None:
+    """conv(x, padding) is conv(pad(x)) where there is something to pad."""
     attrs = op.python_attrs()
-    pads = attrs.pop("pads")
-    if not any(pads):
+    padding = attrs.pop("padding")
+    if not any(padding):
         return None
-    half = len(pads) // 2
-    around = (0, 0, *pads[:half], 0, 0, *pads[half:])
-    padded = PadOp(op.x, pads=around).y
-    return ConvOp(padded, op.weight, pads=[0] * len(pads), **attrs).y
+    half = len(padding) // 2
+    letters = op.layouts(attrs).data
+    before = letters.from_plain((0, 0, *padding[:half]))
+    after = letters.from_plain((0, 0, *padding[half:]))
+    padded = PadOp(op.data, pad_width=pad_widths((*before, *after))).y
+    return type(op)(padded, op.weight, padding=[0] * len(padding), **attrs).y
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ class Apply(Pass):
                 f"unknown rule `{self.only}`: expected one of {', '.join(names)}."
                 f"{near_misses(self.only, names)}"
             )
-        for function in module.functions():
+        for function in module.func_ops():
             is_program = (
                 "tir.prim_func" in function.attributes and not function.is_external
             )

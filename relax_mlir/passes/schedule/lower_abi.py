@@ -50,7 +50,7 @@ class LowerAbi(Pass):
     """
 
     def run(self, module: IRModule) -> None:
-        for function in module.functions():
+        for function in module.func_ops():
             if "tir.prim_func" in function.attributes:
                 if function.is_external:
                     _declare_kernel(function)
@@ -58,7 +58,7 @@ class LowerAbi(Pass):
                     _KernelLowering(function).run()
             elif "relax.main" in function.attributes:
                 _lower_main(function, module.mlir.body)
-        functions = module.functions()
+        functions = module.func_ops()
         is_declared = any(f.name.value == _PARALLEL_FOR for f in functions)
         if not is_declared and any("relax.entry" in f.attributes for f in functions):
             _declare_parallel_for(module)

@@ -1,5 +1,6 @@
 """``tir-fuse``: the calls of a primitive function become one tensor program."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -7,13 +8,17 @@ from mlir import ir
 from mlir.dialects import func
 
 from relax_mlir.dialects import shapes, tensors
-from relax_mlir.dialects.relax.core import CallTirOp
+from relax_mlir.dialects.relax import graph
+from relax_mlir.dialects.relax.core import CallTirOp, TupleGetItemOp
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import AllocBufferOp, BlockOp, Buffer, Builder, Index
+from relax_mlir.graphs import PACK, copy_script_attributes, graph_attrs
 from relax_mlir.indexing import dims_in
 from relax_mlir.module import IRModule
+from relax_mlir.objects.function import store_attrs
+from relax_mlir.passes.tir.nests import is_scheduled
 from relax_mlir.renaming import Renaming, by_symbol, dims_of, whole
-from relax_mlir.rewriting import Pass, clone, erase, replace, walk
+from relax_mlir.rewriting import Pass, clone, erase, has_uses, replace, walk
 
 __all__ = ["Fuse"]
 
@@ -26,93 +31,176 @@ class Fuse(Pass):
     by the indices there, unless it is costly and would be computed more than once. A map
     of what is written in parts or in another order, as by a concatenation, is written into
     the blocks that do so. Equal programs become one; programs that nobody calls are dropped.
+
+    Args:
+        inline: whether maps are written into other blocks; else the blocks of all
+            programs follow each other, in what looks as a script does.
     """
 
+    known_as = "FuseTIR"
+    inline: bool = True
+
     def run(self, module: IRModule) -> None:
-        programs = {f.name.value: f for f in module.functions()}
+        programs = {f.name.value: f for f in module.func_ops()}
         callers: dict[str, list[ir.OpView]] = {}
         for op in walk(module.mlir.operation):
-            if op.operation.name == "func.call":
+            if isinstance(op, graph.CallOp):
                 callers.setdefault(op.attributes["callee"].value, []).append(op)
         merged: dict[str, str] = {}
-        for function in module.functions():
+        for function in module.func_ops():
             if "relax.primitive" in function.attributes:
-                fused, sizes = _merge(function, programs)
+                fused, sizes = self._merge(function, programs)
                 callee = _first_equal(fused, function, merged)
                 for call in callers.get(function.name.value.removesuffix(_OLD), []):
                     _call_program(call, function, callee, sizes)
                 erase(function)
         _drop_unused(module)
 
+    def _merge(
+        self, primitive: func.FuncOp, programs: dict[str, func.FuncOp]
+    ) -> tuple[func.FuncOp, list[Dim]]:
+        """One program for ``primitive``, and the values of its symbols."""
+        merger = _Merger(primitive, programs)
+        fused = merger.merge()
+        if self.inline:
+            if not is_scheduled(fused):
+                _inline_maps(fused)
+                _distribute_maps(fused)
+        else:
+            _give_own_names(fused)
+            attrs = {**graph_attrs(primitive), "tir.noalias": True}
+            attrs.pop("Primitive", None)
+            store_attrs(fused, attrs)
+        return fused, merger.sizes
+
 
 _OLD = ".old"
 
+# What a value of a primitive function is: a buffer, or one per element of a tuple.
+_Buffers = Buffer | list[Buffer]
 
-def _merge(
-    primitive: func.FuncOp, programs: dict[str, func.FuncOp]
-) -> tuple[func.FuncOp, list[Dim]]:
-    """One program in place of the calls of ``primitive``, and the values of its symbols."""
-    block = primitive.entry_block
-    *operations, terminator = block.operations
-    inputs, result = list(block.arguments), terminator.operands[0]
-    calls = [o for o in operations if o.operation.name == "relax.call_tir"]
-    renaming = _renaming(inputs, result, calls)
-    with ir.InsertionPoint(primitive), primitive.location:
-        builder = Builder(
-            primitive.name.value + ".fused",
-            inputs,
-            [renaming.type(v.type) for v in inputs],
-            [renaming.type(result.type)],
-            renaming.symbols or None,
-        )
-        buffers = dict(zip(inputs, builder.inputs, strict=True))
-        for call in calls:
-            callee = programs[call.attributes["callee"].value]
-            buffers[call.results[0]] = _inline_call(
-                builder, call, callee, buffers, renaming
+
+class _Merger:
+    """Writes one program in place of the calls of a primitive function.
+
+    Args:
+        primitive: the function.
+        programs: by name.
+    """
+
+    def __init__(
+        self, primitive: func.FuncOp, programs: dict[str, func.FuncOp]
+    ) -> None:
+        *self.operations, terminator = primitive.entry_block.operations
+        self.primitive = primitive
+        self.programs = programs
+        self.inputs = _tensor_inputs(list(primitive.entry_block.arguments))
+        self.results = list(terminator.operands)
+        self.renaming = self._renaming()
+        self.sizes: list[Dim] = []
+        self._buffers: dict[ir.Value, _Buffers] = {}
+
+    def _renaming(self) -> Renaming:
+        """Names for whole dimensions if no call needs more of them, else symbols."""
+        outer = [t for v in (*self.inputs, *self.results) for t in _parts(v.type)]
+        dims = dims_of(outer)
+        renaming = whole(dims)
+        calls = [o for o in self.operations if isinstance(o, CallTirOp)]
+        needed = [d for c in calls for d in tensors.python_value(c.attributes["sizes"])]
+        inner = dims_of([t for c in calls for t in _parts(c.results[0].type)])
+        if all(isinstance(d, int) or d in renaming.dims for d in [*needed, *inner]):
+            return renaming
+        return by_symbol([*dims, *needed, *inner])
+
+    def merge(self) -> func.FuncOp:
+        """The program."""
+        types = [t for v in self.inputs for t in _parts(v.type)]
+        written = [t for v in self.results for t in _parts(v.type)]
+        owners = [v for v in self.inputs for _ in _parts(v.type)]
+        with ir.InsertionPoint(self.primitive), self.primitive.location:
+            self.builder = Builder(
+                self.primitive.name.value + ".fused",
+                owners,
+                [self.renaming.type(t) for t in types],
+                [self.renaming.type(t) for t in written],
+                self.renaming.symbols or None,
             )
-        fused = builder.finish(buffers[result])
-    _inline_maps(fused)
-    _distribute_maps(fused)
-    return fused, renaming.sizes(builder.symbols)
+            given = iter(self.builder.inputs)
+            for value in self.inputs:
+                parts = [next(given) for _ in _parts(value.type)]
+                is_tuple = isinstance(value.type, ir.TupleType)
+                self._buffers[value] = parts if is_tuple else parts[0]
+            for op in self.operations:
+                self._add(op)
+            fused = self.builder.finish(
+                [b for v in self.results for b in self._flat(v)]
+            )
+        self.sizes = self.renaming.sizes(self.builder.symbols)
+        return fused
+
+    def _flat(self, value: ir.Value) -> list[Buffer]:
+        """The buffers that a value is."""
+        found = self._buffers.get(value)
+        if found is None:
+            return [b for part in tensors.elements(value) for b in self._flat(part)]
+        return found if isinstance(found, list) else [found]
+
+    def _add(self, op: ir.OpView) -> None:
+        if isinstance(op, CallTirOp):
+            self._buffers[op.result] = self._inline_call(op)
+        elif isinstance(op, TupleGetItemOp):
+            index = op.python_attrs()["index"]
+            self._buffers[op.result] = self._flat(op.tuple_value)[index]
+
+    def _inline_call(self, call: CallTirOp) -> _Buffers:
+        """Copy the callee's operations; its destinations become buffers of the program."""
+        callee = self.programs[call.attributes["callee"].value]
+        types = [self.renaming.type(t) for t in _parts(call.results[0].type)]
+        out = [
+            self.builder.alloc(tensors.shape_of(t), tensors.dtype_of(t)) for t in types
+        ]
+        sources = [
+            b.value for v in tensors.elements(call.operands[0]) for b in self._flat(v)
+        ]
+        sizes = [
+            Index.value_of(self.builder.dim(self.renaming.dim(d)))
+            for d in tensors.python_value(call.attributes["sizes"])
+        ]
+        targets = [b.value for b in out]
+        arguments = list(callee.arguments)
+        mapping = dict(zip(arguments, [*sources, *targets, *sizes], strict=True))
+        with ir.InsertionPoint(self.builder.function.entry_block):
+            for op in list(callee.entry_block.operations)[:-1]:
+                clone(op, mapping)
+        return out if isinstance(call.results[0].type, ir.TupleType) else out[0]
 
 
-def _renaming(
-    inputs: Sequence[ir.Value], result: ir.Value, calls: Sequence[ir.OpView]
-) -> Renaming:
-    """Names for whole dimensions if no call needs more of them than that, else symbols."""
-    dims = dims_of([*(v.type for v in inputs), result.type])
-    renaming = whole(dims)
-    needed = [
-        d for call in calls for d in tensors.python_value(call.attributes["sizes"])
+def _tensor_inputs(values: Sequence[ir.Value]) -> list[ir.Value]:
+    """Parameters that are tensors, or tuples of them; sizes are none."""
+    return [
+        v for v in values if isinstance(v.type, (ir.RankedTensorType, ir.TupleType))
     ]
-    inner = dims_of([call.results[0].type for call in calls])
-    if all(isinstance(d, int) or d in renaming.dims for d in [*needed, *inner]):
-        return renaming
-    return by_symbol([*dims, *needed, *inner])
 
 
-def _inline_call(
-    builder: Builder,
-    call: CallTirOp,
-    callee: func.FuncOp,
-    buffers: dict[ir.Value, Buffer],
-    renaming: Renaming,
-) -> Buffer:
-    """Copy the callee's operations; its destination becomes a buffer of the program."""
-    type_ = renaming.type(call.results[0].type)
-    out = builder.alloc(tensors.shape_of(type_), tensors.dtype_of(type_))
-    arguments = list(callee.arguments)
-    sources = [buffers[v].value for v in tensors.elements(call.operands[0])]
-    sizes = [
-        Index.value_of(builder.dim(renaming.dim(d)))
-        for d in tensors.python_value(call.attributes["sizes"])
-    ]
-    mapping = dict(zip(arguments, [*sources, out.value, *sizes], strict=True))
-    with ir.InsertionPoint(builder.function.entry_block):
-        for op in list(callee.entry_block.operations)[:-1]:
-            clone(op, mapping)
-    return out
+def _parts(type_: ir.Type) -> list[ir.Type]:
+    """The tensor types that a type is made of."""
+    if not isinstance(type_, ir.TupleType):
+        return [type_]
+    return [t for i in range(type_.num_types) for t in _parts(type_.get_type(i))]
+
+
+def _give_own_names(function: func.FuncOp) -> None:
+    """Give every block of a program a name that no other has."""
+    taken: set[str] = set()
+    for op in walk(function):
+        if isinstance(op, BlockOp):
+            wish = ir.StringAttr(op.attributes["name"]).value
+            name, count = wish, 0
+            while name in taken:
+                count += 1
+                name = f"{wish}_{count}"
+            taken.add(name)
+            op.attributes["name"] = ir.StringAttr.get(name)
 
 
 def _inline_maps(function: func.FuncOp) -> None:
@@ -289,17 +377,51 @@ def _call_program(
     call: ir.OpView, primitive: func.FuncOp, callee: str, sizes: Sequence[Dim]
 ) -> None:
     """Call the program where the primitive function was called."""
-    theirs = dims_of([v.type for v in primitive.arguments])
-    ours = dims_of([v.type for v in call.operands])
-    names = {} if theirs == ours else shapes.bind_shape(theirs, ours)
+    given = tensors.elements(call.operands[0])
+    names = _symbol_values(list(primitive.arguments), given)
     with ir.InsertionPoint(call), call.location:
         new = CallTirOp(
-            list(call.operands),
+            [part for value in _tensor_inputs(given) for part in _taken_apart(value)],
             callee=callee,
             sizes=tensors.shape_attr([shapes.substitute(d, names) for d in sizes]),
             results=[call.results[0].type],
         )
+    copy_script_attributes(call, new)
+    packed = call.operands[0].owner
     replace(call, new.result)
+    if not has_uses(packed.results[0]):
+        erase(packed)
+
+
+def _symbol_values(
+    params: Sequence[ir.Value], given: Sequence[ir.Value]
+) -> dict[str, Dim]:
+    """What the symbols of a function are for a caller."""
+    theirs = dims_of([t for v in _tensor_inputs(params) for t in _parts(v.type)])
+    ours = dims_of([t for v in _tensor_inputs(given) for t in _parts(v.type)])
+    for param, value in zip(params, given, strict=True):
+        if param not in _tensor_inputs([param]):
+            theirs += _sizes_in(param.type)
+            ours += _sizes_in(value.type)
+    return {} if theirs == ours else dict(shapes.bind_shape(theirs, ours))
+
+
+def _sizes_in(type_: ir.Type) -> list[Dim]:
+    """The sizes that a value of type ``!relax.sizes`` holds."""
+    return [shapes.parse(text) for text in re.findall(r'"([^"]*)"', str(type_))]
+
+
+def _taken_apart(value: ir.Value) -> list[ir.Value]:
+    """The tensors in a value."""
+    if not isinstance(value.type, ir.TupleType):
+        return [value]
+    owner = value.owner
+    if not isinstance(owner, ir.Block) and owner.name == PACK:
+        parts = list(owner.operands)
+    else:
+        count = value.type.num_types
+        parts = [TupleGetItemOp(value, index=i).result for i in range(count)]
+    return [tensor for part in parts for tensor in _taken_apart(part)]
 
 
 def _drop_unused(module: IRModule) -> None:
@@ -307,13 +429,13 @@ def _drop_unused(module: IRModule) -> None:
     called = {
         op.attributes["callee"].value
         for op in walk(module.mlir.operation)
-        if op.operation.name in ("relax.call_tir", "func.call")
+        if op.operation.name in ("relax.call_tir", "relax.call")
     }
-    for function in module.functions():
+    for function in module.func_ops():
         is_program = "tir.prim_func" in function.attributes
         if (
             is_program
             and function.name.value not in called
-            and len(module.functions()) > 1
+            and len(module.func_ops()) > 1
         ):
             erase(function)

@@ -28,7 +28,7 @@ class ToLinalg(Pass):
     """
 
     def run(self, module: IRModule) -> None:
-        for function in module.functions():
+        for function in module.func_ops():
             if "tir.prim_func" in function.attributes and not function.is_external:
                 _hoist_sizes(function.regions[0].blocks[0])
                 for op in list(function.regions[0].blocks[0].operations):

@@ -1,9 +1,12 @@
-"""Fallback: one tile, scalar loops; takes any kernel."""
+"""Fallback: scalar loops as they stand; takes any kernel."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mlir import ir
 
+from relax_mlir.indexing import constant_of
+from relax_mlir.rewriting import erase
 from relax_mlir.schedules.emit import parallel_loop
 from relax_mlir.schedules.nest import Kernel
 
@@ -12,7 +15,10 @@ __all__ = ["Fallback"]
 
 @dataclass(frozen=True)
 class Fallback:
-    """The kernel as it stands, as a single tile; linalg operations become scalar loops."""
+    """The kernel as it stands, as a single tile; linalg operations become scalar loops.
+
+    Where all of it is one loop that a schedule made parallel, each step is a tile.
+    """
 
     vector_bits: int = 256
 
@@ -22,11 +28,11 @@ class Fallback:
 
     def emit(self, kernel: Kernel) -> None:
         """Move all operations into the loop over tiles, but for sizes."""
-        operations = [
-            o
-            for o in list(kernel.block.operations)[:-1]
-            if not o.operation.name.startswith("arith.")
-        ]
+        operations = _movable(list(kernel.block.operations)[:-1])
+        loop = _parallel_loop(operations)
+        if loop is not None:
+            _emit_steps(loop, [o for o in operations if o != loop])
+            return
 
         def tile(_: ir.Value) -> None:
             inside = ir.InsertionPoint.current.block
@@ -34,3 +40,43 @@ class Fallback:
                 inside.append(operation)
 
         parallel_loop(1, tile)
+
+
+def _movable(operations: Sequence[ir.OpView]) -> list[ir.OpView]:
+    """All operations but those that compute sizes; numbers of buffers are no sizes."""
+    moved: list[ir.OpView] = []
+    computed: set[ir.Value] = set()
+    for op in operations:
+        is_size = op.operation.name.startswith("arith.")
+        if not is_size or not computed.isdisjoint(op.operation.operands):
+            moved.append(op)
+            computed.update(op.operation.results)
+    return moved
+
+
+def _parallel_loop(operations: Sequence[ir.OpView]) -> ir.OpView | None:
+    """The parallel loop that a kernel is, beside its buffers."""
+    loops = [o for o in operations if o.operation.name != "memref.alloc"]
+    if len(loops) != 1 or loops[0].operation.name != "scf.for":
+        return None
+    (loop,) = loops
+    attributes = loop.operation.attributes
+    if "tir.kind" not in attributes or len(loop.operation.results):
+        return None
+    is_parallel = ir.StringAttr(attributes["tir.kind"]).value == "parallel"
+    return loop if is_parallel and constant_of(loop.operands[0]) == 0 else None
+
+
+def _emit_steps(loop: ir.OpView, buffers: Sequence[ir.OpView]) -> None:
+    """A tile per step, with buffers of its own."""
+    body = loop.operation.regions[0].blocks[0]
+    *operations, _ = body.operations
+
+    def tile(step: ir.Value) -> None:
+        inside = ir.InsertionPoint.current.block
+        for operation in (*buffers, *operations):
+            inside.append(operation)
+        body.arguments[0].replace_all_uses_with(step)
+
+    parallel_loop(loop.operands[1], tile)
+    erase(loop)

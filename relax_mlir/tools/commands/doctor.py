@@ -41,7 +41,7 @@ _VECTOR_UNITS = ("amx", "avx", "fma", "neon", "sse4", "sve")
 _SMOKE = """
 func.func @main(%x: tensor<?x3xf32, #relax.shape<["n", "3"]>>)
     -> tensor<?x3xf32, #relax.shape<["n", "3"]>> {
-  %y = "relax.relu"(%x) : (tensor<?x3xf32, #relax.shape<["n", "3"]>>)
+  %y = "relax.nn_relu"(%x) : (tensor<?x3xf32, #relax.shape<["n", "3"]>>)
     -> tensor<?x3xf32, #relax.shape<["n", "3"]>>
   return %y : tensor<?x3xf32, #relax.shape<["n", "3"]>>
 }

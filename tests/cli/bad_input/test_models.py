@@ -16,7 +16,7 @@ from tests.cli.bad_input.calls import COMMANDS, MODEL, Call
 
 BAD_AXIS = """
 func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
-  %y = "relax.softmax"(%x) {axis = 7 : i64} : (tensor<4xf32>) -> tensor<4xf32>
+  %y = "relax.nn_softmax"(%x) {axis = 7 : i64} : (tensor<4xf32>) -> tensor<4xf32>
   return %y : tensor<4xf32>
 }
 """
@@ -85,7 +85,7 @@ def test_files_that_are_no_models(
         ("module {\n  func.func @main(", r"bad.mlir: malformed module: line 2"),
         ("{" * 100_000, "nested deeper than"),
         ("func.func private @main(tensor<4xf32>)", "bad.mlir: `main` is declared only"),
-        (BAD_AXIS, "line 3, column 8: `relax.softmax`: axis is out of range"),
+        (BAD_AXIS, "line 3, column 8: `relax.nn_softmax`: axis is out of range"),
         (CALL, "line 4, column 8: `func.call` is left"),
         (NO_KERNEL, "line 5, column 3: `main` calls `f`: expected a tensor program"),
         ("func.func @main(%x: i32) -> i32 { return %x : i32 }", "`main` of tensors"),

@@ -7,30 +7,60 @@
 // CHECK:         return %[[R]]
 func.func @normalise(%x: tensor<2x3x5x5xf32>) -> tensor<2x3x5x5xf32> {
   %c = "relax.constant"() {value = #relax.const<"c">} : () -> tensor<3xf32>
-  %0 = "relax.batch_norm"(%x, %c, %c, %c, %c) {epsilon = 1.0e-05 : f64} : (tensor<2x3x5x5xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>) -> tensor<2x3x5x5xf32>
-  return %0 : tensor<2x3x5x5xf32>
+  %0 = "relax.nn_batch_norm"(%x, %c, %c, %c, %c) {axis = 1 : i64, center = true, epsilon = 1.0e-05 : f64, momentum = 0.1 : f64, scale = true, training = false} : (tensor<2x3x5x5xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>) -> tuple<tensor<2x3x5x5xf32>, tensor<3xf32>, tensor<3xf32>>
+  %1 = "relax.tuple_get_item"(%0) {index = 0 : i64} : (tuple<tensor<2x3x5x5xf32>, tensor<3xf32>, tensor<3xf32>>) -> tensor<2x3x5x5xf32>
+  return %1 : tensor<2x3x5x5xf32>
 }
 
 // -----
 
 // Statistics that are computed stay as they are.
 // CHECK-LABEL: func.func @computed_statistics
-// CHECK:         relax.batch_norm
+// CHECK:         relax.nn_batch_norm
 func.func @computed_statistics(%x: tensor<2x3x5x5xf32>, %m: tensor<3xf32>) -> tensor<2x3x5x5xf32> {
   %c = "relax.constant"() {value = #relax.const<"c">} : () -> tensor<3xf32>
-  %0 = "relax.batch_norm"(%x, %c, %c, %m, %c) {epsilon = 1.0e-05 : f64} : (tensor<2x3x5x5xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>) -> tensor<2x3x5x5xf32>
-  return %0 : tensor<2x3x5x5xf32>
+  %0 = "relax.nn_batch_norm"(%x, %c, %c, %m, %c) {axis = 1 : i64, center = true, epsilon = 1.0e-05 : f64, momentum = 0.1 : f64, scale = true, training = false} : (tensor<2x3x5x5xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>) -> tuple<tensor<2x3x5x5xf32>, tensor<3xf32>, tensor<3xf32>>
+  %1 = "relax.tuple_get_item"(%0) {index = 0 : i64} : (tuple<tensor<2x3x5x5xf32>, tensor<3xf32>, tensor<3xf32>>) -> tensor<2x3x5x5xf32>
+  return %1 : tensor<2x3x5x5xf32>
 }
 
 // -----
 
 // In f16 the statistics would be rounded on the way: nothing is folded.
 // CHECK-LABEL: func.func @half
-// CHECK:         relax.batch_norm
+// CHECK:         relax.nn_batch_norm
 func.func @half(%x: tensor<2x3x5x5xf16>) -> tensor<2x3x5x5xf16> {
   %c = "relax.constant"() {value = #relax.const<"c">} : () -> tensor<3xf16>
-  %0 = "relax.batch_norm"(%x, %c, %c, %c, %c) {epsilon = 1.0e-05 : f64} : (tensor<2x3x5x5xf16>, tensor<3xf16>, tensor<3xf16>, tensor<3xf16>, tensor<3xf16>) -> tensor<2x3x5x5xf16>
-  return %0 : tensor<2x3x5x5xf16>
+  %0 = "relax.nn_batch_norm"(%x, %c, %c, %c, %c) {axis = 1 : i64, center = true, epsilon = 1.0e-05 : f64, momentum = 0.1 : f64, scale = true, training = false} : (tensor<2x3x5x5xf16>, tensor<3xf16>, tensor<3xf16>, tensor<3xf16>, tensor<3xf16>) -> tuple<tensor<2x3x5x5xf16>, tensor<3xf16>, tensor<3xf16>>
+  %1 = "relax.tuple_get_item"(%0) {index = 0 : i64} : (tuple<tensor<2x3x5x5xf16>, tensor<3xf16>, tensor<3xf16>>) -> tensor<2x3x5x5xf16>
+  return %1 : tensor<2x3x5x5xf16>
+}
+
+// -----
+
+// In training the statistics are those of the batch.
+// CHECK-LABEL: func.func @training
+// CHECK:         relax.nn_batch_norm
+func.func @training(%x: tensor<2x3x5x5xf32>) -> tensor<2x3x5x5xf32> {
+  %c = "relax.constant"() {value = #relax.const<"c">} : () -> tensor<3xf32>
+  %0 = "relax.nn_batch_norm"(%x, %c, %c, %c, %c) {axis = 1 : i64, center = true, epsilon = 1.0e-05 : f64, momentum = 0.1 : f64, scale = true, training = true} : (tensor<2x3x5x5xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>) -> tuple<tensor<2x3x5x5xf32>, tensor<3xf32>, tensor<3xf32>>
+  %1 = "relax.tuple_get_item"(%0) {index = 0 : i64} : (tuple<tensor<2x3x5x5xf32>, tensor<3xf32>, tensor<3xf32>>) -> tensor<2x3x5x5xf32>
+  return %1 : tensor<2x3x5x5xf32>
+}
+
+// -----
+
+// Without a scale and a shift of its own it divides by the deviation and takes the mean away; channels may be last.
+// CHECK-LABEL: func.func @plain
+// CHECK:         relax.divide
+// CHECK:         relax.reshape{{.*}} -> tensor<1x1x1x5xf32>
+// CHECK:         relax.subtract{{.*}} : (tensor<2x3x5x5xf32>, tensor<1x1x1x5xf32>)
+// CHECK-NOT:     relax.nn_batch_norm
+func.func @plain(%x: tensor<2x3x5x5xf32>) -> tensor<2x3x5x5xf32> {
+  %c = "relax.constant"() {value = #relax.const<"d">} : () -> tensor<5xf32>
+  %0 = "relax.nn_batch_norm"(%x, %c, %c, %c, %c) {axis = -1 : i64, center = false, epsilon = 1.0e-05 : f64, momentum = 0.1 : f64, scale = false, training = false} : (tensor<2x3x5x5xf32>, tensor<5xf32>, tensor<5xf32>, tensor<5xf32>, tensor<5xf32>) -> tuple<tensor<2x3x5x5xf32>, tensor<5xf32>, tensor<5xf32>>
+  %1 = "relax.tuple_get_item"(%0) {index = 0 : i64} : (tuple<tensor<2x3x5x5xf32>, tensor<5xf32>, tensor<5xf32>>) -> tensor<2x3x5x5xf32>
+  return %1 : tensor<2x3x5x5xf32>
 }
 
 // -----
@@ -39,13 +69,13 @@ func.func @half(%x: tensor<2x3x5x5xf16>) -> tensor<2x3x5x5xf16> {
 // CHECK-LABEL: func.func @scale_weights
 // CHECK:         %[[F:.*]] = "relax.reshape"(%{{.*}}) {{.*}} -> tensor<7x1x1x1xf32>
 // CHECK:         %[[W:.*]] = "relax.multiply"(%{{.*}}, %[[F]]) : (tensor<7x3x1x1xf32>, tensor<7x1x1x1xf32>)
-// CHECK:         %[[R:.*]] = "relax.conv"(%arg0, %[[W]])
+// CHECK:         %[[R:.*]] = "relax.nn_conv2d"(%arg0, %[[W]])
 // CHECK-NOT:     relax.multiply
 // CHECK:         return %[[R]]
 func.func @scale_weights(%x: tensor<1x3x5x5xf32>) -> tensor<1x7x5x5xf32> {
   %w = "relax.constant"() {value = #relax.const<"w">} : () -> tensor<7x3x1x1xf32>
   %c = "relax.constant"() {value = #relax.const<"c">} : () -> tensor<7x1x1xf32>
-  %0 = "relax.conv"(%x, %w) {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, groups = 1 : i64} : (tensor<1x3x5x5xf32>, tensor<7x3x1x1xf32>) -> tensor<1x7x5x5xf32>
+  %0 = "relax.nn_conv2d"(%x, %w) {strides = array<i64: 1, 1>, padding = array<i64: 0, 0, 0, 0>, dilation = array<i64: 1, 1>, groups = 1 : i64, data_layout = "NCHW", kernel_layout = "OIHW", out_layout = unit, out_dtype = unit} : (tensor<1x3x5x5xf32>, tensor<7x3x1x1xf32>) -> tensor<1x7x5x5xf32>
   %1 = "relax.multiply"(%c, %0) : (tensor<7x1x1xf32>, tensor<1x7x5x5xf32>) -> tensor<1x7x5x5xf32>
   return %1 : tensor<1x7x5x5xf32>
 }
@@ -55,14 +85,30 @@ func.func @scale_weights(%x: tensor<1x3x5x5xf32>) -> tensor<1x7x5x5xf32> {
 // One factor for all channels goes too.
 // CHECK-LABEL: func.func @scale_all
 // CHECK:         "relax.reshape"(%{{.*}}) {{.*}} -> tensor<1x1x1x1xf32>
-// CHECK:         %[[R:.*]] = "relax.conv"
+// CHECK:         %[[R:.*]] = "relax.nn_conv2d"
 // CHECK-NEXT:    return %[[R]]
 func.func @scale_all(%x: tensor<1x3x5x5xf32>) -> tensor<1x7x5x5xf32> {
   %w = "relax.constant"() {value = #relax.const<"w">} : () -> tensor<7x3x1x1xf32>
   %c = "relax.constant"() {value = #relax.const<"c">} : () -> tensor<1xf32>
-  %0 = "relax.conv"(%x, %w) {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, groups = 1 : i64} : (tensor<1x3x5x5xf32>, tensor<7x3x1x1xf32>) -> tensor<1x7x5x5xf32>
+  %0 = "relax.nn_conv2d"(%x, %w) {strides = array<i64: 1, 1>, padding = array<i64: 0, 0, 0, 0>, dilation = array<i64: 1, 1>, groups = 1 : i64, data_layout = "NCHW", kernel_layout = "OIHW", out_layout = unit, out_dtype = unit} : (tensor<1x3x5x5xf32>, tensor<7x3x1x1xf32>) -> tensor<1x7x5x5xf32>
   %1 = "relax.multiply"(%0, %c) : (tensor<1x7x5x5xf32>, tensor<1xf32>) -> tensor<1x7x5x5xf32>
   return %1 : tensor<1x7x5x5xf32>
+}
+
+// -----
+
+// The layouts say where the channels of result and weights are.
+// CHECK-LABEL: func.func @last_channels
+// CHECK:         %[[F:.*]] = "relax.reshape"(%{{.*}}) {{.*}} -> tensor<1x1x1x7xf32>
+// CHECK:         %[[W:.*]] = "relax.multiply"(%{{.*}}, %[[F]]) : (tensor<1x1x3x7xf32>, tensor<1x1x1x7xf32>)
+// CHECK:         %[[R:.*]] = "relax.nn_conv2d"(%arg0, %[[W]])
+// CHECK-NEXT:    return %[[R]]
+func.func @last_channels(%x: tensor<1x5x5x3xf32>) -> tensor<1x5x5x7xf32> {
+  %w = "relax.constant"() {value = #relax.const<"w">} : () -> tensor<1x1x3x7xf32>
+  %c = "relax.constant"() {value = #relax.const<"c">} : () -> tensor<7xf32>
+  %0 = "relax.nn_conv2d"(%x, %w) {strides = array<i64: 1, 1>, padding = array<i64: 0, 0, 0, 0>, dilation = array<i64: 1, 1>, groups = 1 : i64, data_layout = "NHWC", kernel_layout = "HWIO", out_layout = unit, out_dtype = unit} : (tensor<1x5x5x3xf32>, tensor<1x1x3x7xf32>) -> tensor<1x5x5x7xf32>
+  %1 = "relax.multiply"(%0, %c) : (tensor<1x5x5x7xf32>, tensor<7xf32>) -> tensor<1x5x5x7xf32>
+  return %1 : tensor<1x5x5x7xf32>
 }
 
 // -----
@@ -75,14 +121,14 @@ func.func @stays(%x: tensor<1x3x5x5xf32>, %v: tensor<7x3x1x1xf32>, %f: tensor<7x
   %w = "relax.constant"() {value = #relax.const<"w">} : () -> tensor<7x3x1x1xf32>
   %p = "relax.constant"() {value = #relax.const<"p">} : () -> tensor<5xf32>
   %c = "relax.constant"() {value = #relax.const<"c">} : () -> tensor<7x1x1xf32>
-  %0 = "relax.conv"(%x, %w) {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, groups = 1 : i64} : (tensor<1x3x5x5xf32>, tensor<7x3x1x1xf32>) -> tensor<1x7x5x5xf32>
+  %0 = "relax.nn_conv2d"(%x, %w) {strides = array<i64: 1, 1>, padding = array<i64: 0, 0, 0, 0>, dilation = array<i64: 1, 1>, groups = 1 : i64, data_layout = "NCHW", kernel_layout = "OIHW", out_layout = unit, out_dtype = unit} : (tensor<1x3x5x5xf32>, tensor<7x3x1x1xf32>) -> tensor<1x7x5x5xf32>
   %1 = "relax.multiply"(%0, %p) : (tensor<1x7x5x5xf32>, tensor<5xf32>) -> tensor<1x7x5x5xf32>
-  %2 = "relax.conv"(%x, %w) {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, groups = 1 : i64} : (tensor<1x3x5x5xf32>, tensor<7x3x1x1xf32>) -> tensor<1x7x5x5xf32>
+  %2 = "relax.nn_conv2d"(%x, %w) {strides = array<i64: 1, 1>, padding = array<i64: 0, 0, 0, 0>, dilation = array<i64: 1, 1>, groups = 1 : i64, data_layout = "NCHW", kernel_layout = "OIHW", out_layout = unit, out_dtype = unit} : (tensor<1x3x5x5xf32>, tensor<7x3x1x1xf32>) -> tensor<1x7x5x5xf32>
   %g = "relax.exp"(%f) : (tensor<7x1x1xf32>) -> tensor<7x1x1xf32>
   %3 = "relax.multiply"(%2, %g) : (tensor<1x7x5x5xf32>, tensor<7x1x1xf32>) -> tensor<1x7x5x5xf32>
-  %4 = "relax.conv"(%x, %v) {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, groups = 1 : i64} : (tensor<1x3x5x5xf32>, tensor<7x3x1x1xf32>) -> tensor<1x7x5x5xf32>
+  %4 = "relax.nn_conv2d"(%x, %v) {strides = array<i64: 1, 1>, padding = array<i64: 0, 0, 0, 0>, dilation = array<i64: 1, 1>, groups = 1 : i64, data_layout = "NCHW", kernel_layout = "OIHW", out_layout = unit, out_dtype = unit} : (tensor<1x3x5x5xf32>, tensor<7x3x1x1xf32>) -> tensor<1x7x5x5xf32>
   %5 = "relax.multiply"(%4, %c) : (tensor<1x7x5x5xf32>, tensor<7x1x1xf32>) -> tensor<1x7x5x5xf32>
-  %6 = "relax.conv"(%x, %w) {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, groups = 1 : i64} : (tensor<1x3x5x5xf32>, tensor<7x3x1x1xf32>) -> tensor<1x7x5x5xf32>
+  %6 = "relax.nn_conv2d"(%x, %w) {strides = array<i64: 1, 1>, padding = array<i64: 0, 0, 0, 0>, dilation = array<i64: 1, 1>, groups = 1 : i64, data_layout = "NCHW", kernel_layout = "OIHW", out_layout = unit, out_dtype = unit} : (tensor<1x3x5x5xf32>, tensor<7x3x1x1xf32>) -> tensor<1x7x5x5xf32>
   %7 = "relax.multiply"(%6, %c) : (tensor<1x7x5x5xf32>, tensor<7x1x1xf32>) -> tensor<1x7x5x5xf32>
   return %1, %3, %5, %6, %7 : tensor<1x7x5x5xf32>, tensor<1x7x5x5xf32>, tensor<1x7x5x5xf32>, tensor<1x7x5x5xf32>, tensor<1x7x5x5xf32>
 }
@@ -92,13 +138,13 @@ func.func @stays(%x: tensor<1x3x5x5xf32>, %v: tensor<7x3x1x1xf32>, %f: tensor<7x
 // After a convolution, a product of a sum is the sum of products: the factor gets on to the weights.
 // CHECK-LABEL: func.func @scale_before_shift
 // CHECK:         %[[W:.*]] = "relax.multiply"(%{{.*}}, %{{.*}}) : (tensor<7x3x1x1xf32>, tensor<7x1x1x1xf32>)
-// CHECK:         %[[Y:.*]] = "relax.conv"(%arg0, %[[W]])
+// CHECK:         %[[Y:.*]] = "relax.nn_conv2d"(%arg0, %[[W]])
 // CHECK:         %[[S:.*]] = "relax.multiply"(%{{.*}}, %{{.*}}) : (tensor<7x1x1xf32>, tensor<7x1x1xf32>)
 // CHECK:         %[[R:.*]] = "relax.add"(%[[Y]], %[[S]])
 // CHECK:         return %[[R]]
 func.func @scale_before_shift(%x: tensor<1x3x5x5xf32>) -> tensor<1x7x5x5xf32> {
   %w = "relax.constant"() {value = #relax.const<"w">} : () -> tensor<7x3x1x1xf32>
-  %y = "relax.conv"(%x, %w) {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, groups = 1 : i64} : (tensor<1x3x5x5xf32>, tensor<7x3x1x1xf32>) -> tensor<1x7x5x5xf32>
+  %y = "relax.nn_conv2d"(%x, %w) {strides = array<i64: 1, 1>, padding = array<i64: 0, 0, 0, 0>, dilation = array<i64: 1, 1>, groups = 1 : i64, data_layout = "NCHW", kernel_layout = "OIHW", out_layout = unit, out_dtype = unit} : (tensor<1x3x5x5xf32>, tensor<7x3x1x1xf32>) -> tensor<1x7x5x5xf32>
   %a = "relax.constant"() {value = #relax.const<"a">} : () -> tensor<7x1x1xf32>
   %b = "relax.constant"() {value = #relax.const<"b">} : () -> tensor<7x1x1xf32>
   %0 = "relax.add"(%a, %y) : (tensor<7x1x1xf32>, tensor<1x7x5x5xf32>) -> tensor<1x7x5x5xf32>
@@ -110,12 +156,12 @@ func.func @scale_before_shift(%x: tensor<1x3x5x5xf32>) -> tensor<1x7x5x5xf32> {
 
 // Not if the sum is larger than the convolution: a product of all of it stays one.
 // CHECK-LABEL: func.func @larger
-// CHECK:         %[[Y:.*]] = "relax.conv"
+// CHECK:         %[[Y:.*]] = "relax.nn_conv2d"
 // CHECK:         %[[S:.*]] = "relax.add"(%[[Y]], %{{.*}})
 // CHECK:         "relax.multiply"(%[[S]], %{{.*}})
 func.func @larger(%x: tensor<1x3x5x5xf32>) -> tensor<2x7x5x5xf32> {
   %w = "relax.constant"() {value = #relax.const<"w">} : () -> tensor<7x3x1x1xf32>
-  %y = "relax.conv"(%x, %w) {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, groups = 1 : i64} : (tensor<1x3x5x5xf32>, tensor<7x3x1x1xf32>) -> tensor<1x7x5x5xf32>
+  %y = "relax.nn_conv2d"(%x, %w) {strides = array<i64: 1, 1>, padding = array<i64: 0, 0, 0, 0>, dilation = array<i64: 1, 1>, groups = 1 : i64, data_layout = "NCHW", kernel_layout = "OIHW", out_layout = unit, out_dtype = unit} : (tensor<1x3x5x5xf32>, tensor<7x3x1x1xf32>) -> tensor<1x7x5x5xf32>
   %a = "relax.constant"() {value = #relax.const<"a">} : () -> tensor<2x7x1x1xf32>
   %b = "relax.constant"() {value = #relax.const<"b">} : () -> tensor<7x1x1xf32>
   %0 = "relax.add"(%y, %a) : (tensor<1x7x5x5xf32>, tensor<2x7x1x1xf32>) -> tensor<2x7x5x5xf32>
@@ -162,7 +208,7 @@ func.func @computed_sum(%x: tensor<2x3xf32>, %y: tensor<2x3xf32>) -> tensor<2x3x
 
 // Shifts join.
 // CHECK-LABEL: func.func @join_shifts
-// CHECK:         %[[Y:.*]] = "relax.conv"
+// CHECK:         %[[Y:.*]] = "relax.nn_conv2d"
 // CHECK-DAG:     %[[A:.*]] = "relax.constant"() {value = #relax.const<"a">}
 // CHECK-DAG:     %[[B:.*]] = "relax.constant"() {value = #relax.const<"b">}
 // CHECK:         %[[S:.*]] = "relax.add"(%[[A]], %[[B]]) : (tensor<7x1x1xf32>, tensor<7x1x1xf32>)
@@ -170,7 +216,7 @@ func.func @computed_sum(%x: tensor<2x3xf32>, %y: tensor<2x3xf32>) -> tensor<2x3x
 // CHECK:         return %[[R]]
 func.func @join_shifts(%x: tensor<1x3x5x5xf32>) -> tensor<1x7x5x5xf32> {
   %w = "relax.constant"() {value = #relax.const<"w">} : () -> tensor<7x3x1x1xf32>
-  %y = "relax.conv"(%x, %w) {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, groups = 1 : i64} : (tensor<1x3x5x5xf32>, tensor<7x3x1x1xf32>) -> tensor<1x7x5x5xf32>
+  %y = "relax.nn_conv2d"(%x, %w) {strides = array<i64: 1, 1>, padding = array<i64: 0, 0, 0, 0>, dilation = array<i64: 1, 1>, groups = 1 : i64, data_layout = "NCHW", kernel_layout = "OIHW", out_layout = unit, out_dtype = unit} : (tensor<1x3x5x5xf32>, tensor<7x3x1x1xf32>) -> tensor<1x7x5x5xf32>
   %a = "relax.constant"() {value = #relax.const<"a">} : () -> tensor<7x1x1xf32>
   %b = "relax.constant"() {value = #relax.const<"b">} : () -> tensor<7x1x1xf32>
   %0 = "relax.add"(%y, %a) : (tensor<1x7x5x5xf32>, tensor<7x1x1xf32>) -> tensor<1x7x5x5xf32>
@@ -182,13 +228,13 @@ func.func @join_shifts(%x: tensor<1x3x5x5xf32>) -> tensor<1x7x5x5xf32> {
 
 // A sum that is read twice stays, or it would be computed twice.
 // CHECK-LABEL: func.func @read_twice
-// CHECK:         %[[Y:.*]] = "relax.conv"
+// CHECK:         %[[Y:.*]] = "relax.nn_conv2d"
 // CHECK:         %[[S:.*]] = "relax.add"(%[[Y]], %{{.*}})
 // CHECK:         %[[R:.*]] = "relax.add"(%[[S]], %{{.*}})
 // CHECK:         return %[[S]], %[[R]]
 func.func @read_twice(%x: tensor<1x3x5x5xf32>) -> (tensor<1x7x5x5xf32>, tensor<1x7x5x5xf32>) {
   %w = "relax.constant"() {value = #relax.const<"w">} : () -> tensor<7x3x1x1xf32>
-  %y = "relax.conv"(%x, %w) {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, groups = 1 : i64} : (tensor<1x3x5x5xf32>, tensor<7x3x1x1xf32>) -> tensor<1x7x5x5xf32>
+  %y = "relax.nn_conv2d"(%x, %w) {strides = array<i64: 1, 1>, padding = array<i64: 0, 0, 0, 0>, dilation = array<i64: 1, 1>, groups = 1 : i64, data_layout = "NCHW", kernel_layout = "OIHW", out_layout = unit, out_dtype = unit} : (tensor<1x3x5x5xf32>, tensor<7x3x1x1xf32>) -> tensor<1x7x5x5xf32>
   %a = "relax.constant"() {value = #relax.const<"a">} : () -> tensor<7x1x1xf32>
   %b = "relax.constant"() {value = #relax.const<"b">} : () -> tensor<7x1x1xf32>
   %0 = "relax.add"(%y, %a) : (tensor<1x7x5x5xf32>, tensor<7x1x1xf32>) -> tensor<1x7x5x5xf32>

@@ -9,18 +9,18 @@
 // CHECK:         callee = @add
 // CHECK:         callee = @relu
 // CHECK-LABEL: func.func @main
-// CHECK-NEXT:    call @fused_matmul_add_relu
+// CHECK:    "relax.call"(%{{.*}}) {callee = @fused_matmul_add_relu
 // CHECK-NEXT:    return
 // TWO-LABEL:   func.func private @fused_matmul_add
 // TWO-NOT:       callee = @relu
 // TWO-LABEL:   func.func @main
-// TWO:           call @fused_matmul_add
+// TWO:           "relax.call"(%{{.*}}) {callee = @fused_matmul_add
 // TWO:           callee = @relu
 // ONE-NOT:     func.func private @fused
 func.func @main(%x: tensor<7x5xf32>, %w: tensor<5x3xf32>, %b: tensor<3xf32>) -> tensor<7x3xf32> {
-  %0 = "relax.matmul"(%x, %w) : (tensor<7x5xf32>, tensor<5x3xf32>) -> tensor<7x3xf32>
+  %0 = "relax.matmul"(%x, %w) {out_dtype} : (tensor<7x5xf32>, tensor<5x3xf32>) -> tensor<7x3xf32>
   %1 = "relax.add"(%0, %b) : (tensor<7x3xf32>, tensor<3xf32>) -> tensor<7x3xf32>
-  %2 = "relax.relu"(%1) : (tensor<7x3xf32>) -> tensor<7x3xf32>
+  %2 = "relax.nn_relu"(%1) : (tensor<7x3xf32>) -> tensor<7x3xf32>
   return %2 : tensor<7x3xf32>
 }
 
@@ -28,13 +28,13 @@ func.func @main(%x: tensor<7x5xf32>, %w: tensor<5x3xf32>, %b: tensor<3xf32>) -> 
 
 // A value that two groups read is computed once, outside both.
 // CHECK-LABEL: func.func @main
-// CHECK:         callee = @exp
+// CHECK:         callee = @tir_exp
 // CHECK:         callee = @matmul
 // CHECK:         callee = @matmul
 func.func @main(%x: tensor<5x5xf32>) -> (tensor<5x5xf32>, tensor<5x5xf32>) {
   %0 = "relax.exp"(%x) : (tensor<5x5xf32>) -> tensor<5x5xf32>
-  %1 = "relax.matmul"(%0, %x) : (tensor<5x5xf32>, tensor<5x5xf32>) -> tensor<5x5xf32>
-  %2 = "relax.matmul"(%x, %0) : (tensor<5x5xf32>, tensor<5x5xf32>) -> tensor<5x5xf32>
+  %1 = "relax.matmul"(%0, %x) {out_dtype} : (tensor<5x5xf32>, tensor<5x5xf32>) -> tensor<5x5xf32>
+  %2 = "relax.matmul"(%x, %0) {out_dtype} : (tensor<5x5xf32>, tensor<5x5xf32>) -> tensor<5x5xf32>
   return %1, %2 : tensor<5x5xf32>, tensor<5x5xf32>
 }
 
@@ -46,10 +46,10 @@ func.func @main(%x: tensor<5x5xf32>) -> (tensor<5x5xf32>, tensor<5x5xf32>) {
 // CHECK:         callee = @add
 // CHECK-LABEL: func.func @main
 // CHECK:         callee = @matmul
-// CHECK:         call @fused_matmul_add
+// CHECK:         "relax.call"(%{{.*}}) {callee = @fused_matmul_add
 func.func @main(%x: tensor<7x5xf32>, %w: tensor<5x3xf32>, %v: tensor<5x3xf32>) -> tensor<7x3xf32> {
-  %0 = "relax.matmul"(%x, %w) : (tensor<7x5xf32>, tensor<5x3xf32>) -> tensor<7x3xf32>
-  %1 = "relax.matmul"(%x, %v) : (tensor<7x5xf32>, tensor<5x3xf32>) -> tensor<7x3xf32>
+  %0 = "relax.matmul"(%x, %w) {out_dtype} : (tensor<7x5xf32>, tensor<5x3xf32>) -> tensor<7x3xf32>
+  %1 = "relax.matmul"(%x, %v) {out_dtype} : (tensor<7x5xf32>, tensor<5x3xf32>) -> tensor<7x3xf32>
   %2 = "relax.add"(%0, %1) : (tensor<7x3xf32>, tensor<7x3xf32>) -> tensor<7x3xf32>
   return %2 : tensor<7x3xf32>
 }
@@ -57,11 +57,11 @@ func.func @main(%x: tensor<7x5xf32>, %w: tensor<5x3xf32>, %v: tensor<5x3xf32>) -
 // -----
 
 // A value read twice inside its group stays inside: both readers are there.
-// CHECK-LABEL: func.func private @fused_matmul_sigmoid_multiply
+// CHECK-LABEL: func.func private @fused_matmul_tir_sigmoid_multiply
 // CHECK-LABEL: func.func @main
-// CHECK-NEXT:    call @fused_matmul_sigmoid_multiply
+// CHECK:    "relax.call"(%{{.*}}) {callee = @fused_matmul_tir_sigmoid_multiply
 func.func @main(%x: tensor<7x5xf32>, %w: tensor<5x3xf32>) -> tensor<7x3xf32> {
-  %0 = "relax.matmul"(%x, %w) : (tensor<7x5xf32>, tensor<5x3xf32>) -> tensor<7x3xf32>
+  %0 = "relax.matmul"(%x, %w) {out_dtype} : (tensor<7x5xf32>, tensor<5x3xf32>) -> tensor<7x3xf32>
   %1 = "relax.sigmoid"(%0) : (tensor<7x3xf32>) -> tensor<7x3xf32>
   %2 = "relax.multiply"(%0, %1) : (tensor<7x3xf32>, tensor<7x3xf32>) -> tensor<7x3xf32>
   return %2 : tensor<7x3xf32>
@@ -70,14 +70,14 @@ func.func @main(%x: tensor<7x5xf32>, %w: tensor<5x3xf32>) -> tensor<7x3xf32> {
 // -----
 
 // Maps join the map that reads them, in order; one that moves elements does too.
-// CHECK-LABEL: func.func private @fused_transpose_exp_tanh
+// CHECK-LABEL: func.func private @fused_transpose_tir_exp_tir_tanh
 // CHECK:         callee = @transpose
-// CHECK:         callee = @exp
-// CHECK:         callee = @tanh
+// CHECK:         callee = @tir_exp
+// CHECK:         callee = @tir_tanh
 // CHECK-LABEL: func.func @main
-// CHECK-NEXT:    call @fused_transpose_exp_tanh
+// CHECK:    "relax.call"(%{{.*}}) {callee = @fused_transpose_tir_exp_tir_tanh
 func.func @main(%x: tensor<2x3xf32>) -> tensor<3x2xf32> {
-  %0 = "relax.transpose"(%x) {permutation = array<i64: 1, 0>} : (tensor<2x3xf32>) -> tensor<3x2xf32>
+  %0 = "relax.permute_dims"(%x) {axes = array<i64: 1, 0>} : (tensor<2x3xf32>) -> tensor<3x2xf32>
   %1 = "relax.exp"(%0) : (tensor<3x2xf32>) -> tensor<3x2xf32>
   %2 = "relax.tanh"(%1) : (tensor<3x2xf32>) -> tensor<3x2xf32>
   return %2 : tensor<3x2xf32>
@@ -86,14 +86,14 @@ func.func @main(%x: tensor<2x3xf32>) -> tensor<3x2xf32> {
 // -----
 
 // A map joins the reduction that reads it, but what follows a reduction does not.
-// CHECK-LABEL: func.func private @fused_exp_reduce_sum
+// CHECK-LABEL: func.func private @fused_tir_exp_sum
 // CHECK-NOT:     func.func private
 // CHECK-LABEL: func.func @main
-// CHECK-NEXT:    call @fused_exp_reduce_sum
-// CHECK:         callee = @tanh
+// CHECK:    "relax.call"(%{{.*}}) {callee = @fused_tir_exp_sum
+// CHECK:         callee = @tir_tanh
 func.func @main(%x: tensor<7x5xf32>) -> tensor<7xf32> {
   %0 = "relax.exp"(%x) : (tensor<7x5xf32>) -> tensor<7x5xf32>
-  %1 = "relax.reduce_sum"(%0) {axes = array<i64: 1>, keepdims = false} : (tensor<7x5xf32>) -> tensor<7xf32>
+  %1 = "relax.sum"(%0) {axis = array<i64: 1>, keepdims = false} : (tensor<7x5xf32>) -> tensor<7xf32>
   %2 = "relax.tanh"(%1) : (tensor<7xf32>) -> tensor<7xf32>
   return %2 : tensor<7xf32>
 }
@@ -103,11 +103,11 @@ func.func @main(%x: tensor<7x5xf32>) -> tensor<7xf32> {
 // A map stays in front of a contraction, which would read it more than once.
 // CHECK-NOT:   func.func private
 // CHECK-LABEL: func.func @main
-// CHECK:         callee = @exp
+// CHECK:         callee = @tir_exp
 // CHECK:         callee = @matmul
 func.func @main(%x: tensor<7x5xf32>, %w: tensor<5x3xf32>) -> tensor<7x3xf32> {
   %0 = "relax.exp"(%x) : (tensor<7x5xf32>) -> tensor<7x5xf32>
-  %1 = "relax.matmul"(%0, %w) : (tensor<7x5xf32>, tensor<5x3xf32>) -> tensor<7x3xf32>
+  %1 = "relax.matmul"(%0, %w) {out_dtype} : (tensor<7x5xf32>, tensor<5x3xf32>) -> tensor<7x3xf32>
   return %1 : tensor<7x3xf32>
 }
 
@@ -121,10 +121,10 @@ func.func @main(%x: tensor<7x5xf32>, %w: tensor<5x3xf32>) -> tensor<7x3xf32> {
 // CHECK:         callee = @matmul
 // CHECK:         callee = @transpose
 func.func @main(%x: tensor<7x5xf32>, %v: tensor<5x1xf32>, %b: tensor<7x3xf32>, %w: tensor<5x7xf32>) -> (tensor<7x3xf32>, tensor<7x7xf32>) {
-  %0 = "relax.matmul"(%x, %v) : (tensor<7x5xf32>, tensor<5x1xf32>) -> tensor<7x1xf32>
+  %0 = "relax.matmul"(%x, %v) {out_dtype} : (tensor<7x5xf32>, tensor<5x1xf32>) -> tensor<7x1xf32>
   %1 = "relax.add"(%0, %b) : (tensor<7x1xf32>, tensor<7x3xf32>) -> tensor<7x3xf32>
-  %2 = "relax.matmul"(%x, %w) : (tensor<7x5xf32>, tensor<5x7xf32>) -> tensor<7x7xf32>
-  %3 = "relax.transpose"(%2) {permutation = array<i64: 1, 0>} : (tensor<7x7xf32>) -> tensor<7x7xf32>
+  %2 = "relax.matmul"(%x, %w) {out_dtype} : (tensor<7x5xf32>, tensor<5x7xf32>) -> tensor<7x7xf32>
+  %3 = "relax.permute_dims"(%2) {axes = array<i64: 1, 0>} : (tensor<7x7xf32>) -> tensor<7x7xf32>
   return %1, %3 : tensor<7x3xf32>, tensor<7x7xf32>
 }
 
@@ -133,9 +133,9 @@ func.func @main(%x: tensor<7x5xf32>, %v: tensor<5x1xf32>, %b: tensor<7x3xf32>, %
 // A map that two maps read joins neither, for both would have to compute it.
 // CHECK-NOT:   func.func private
 // CHECK-LABEL: func.func @main
-// CHECK:         callee = @exp
-// CHECK:         callee = @tanh
-// CHECK:         callee = @sin
+// CHECK:         callee = @tir_exp
+// CHECK:         callee = @tir_tanh
+// CHECK:         callee = @tir_sin
 func.func @main(%x: tensor<5xf32>) -> (tensor<5xf32>, tensor<5xf32>) {
   %0 = "relax.exp"(%x) : (tensor<5xf32>) -> tensor<5xf32>
   %1 = "relax.tanh"(%0) : (tensor<5xf32>) -> tensor<5xf32>
@@ -152,8 +152,8 @@ func.func @main(%x: tensor<5xf32>) -> (tensor<5xf32>, tensor<5xf32>) {
 // CHECK:         callee = @relu
 // CHECK:       func.func private @elsewhere
 func.func @main(%x: tensor<7x5xf32>, %w: tensor<5x3xf32>) -> (tensor<7x3xf32>, tensor<7x3xf32>) {
-  %0 = "relax.matmul"(%x, %w) : (tensor<7x5xf32>, tensor<5x3xf32>) -> tensor<7x3xf32>
-  %1 = "relax.relu"(%0) : (tensor<7x3xf32>) -> tensor<7x3xf32>
+  %0 = "relax.matmul"(%x, %w) {out_dtype} : (tensor<7x5xf32>, tensor<5x3xf32>) -> tensor<7x3xf32>
+  %1 = "relax.nn_relu"(%0) : (tensor<7x3xf32>) -> tensor<7x3xf32>
   return %0, %1 : tensor<7x3xf32>, tensor<7x3xf32>
 }
 func.func private @elsewhere(tensor<3xf32>) -> tensor<3xf32>
@@ -161,9 +161,9 @@ func.func private @elsewhere(tensor<3xf32>) -> tensor<3xf32>
 // -----
 
 // Elementwise maps join a result that is written in parts.
-// CHECK-LABEL: func.func private @fused_concat_exp
-// CHECK:         callee = @concat
-// CHECK:         callee = @exp
+// CHECK-LABEL: func.func private @fused_concatenate_tir_exp
+// CHECK:         callee = @concatenate
+// CHECK:         callee = @tir_exp
 func.func @main(%x: tensor<2x3xf32>, %y: tensor<5x3xf32>) -> tensor<7x3xf32> {
   %0 = builtin.unrealized_conversion_cast %x, %y : tensor<2x3xf32>, tensor<5x3xf32> to tuple<tensor<2x3xf32>, tensor<5x3xf32>>
   %1 = "relax.concat"(%0) {axis = 0 : i64} : (tuple<tensor<2x3xf32>, tensor<5x3xf32>>) -> tensor<7x3xf32>
@@ -175,27 +175,27 @@ func.func @main(%x: tensor<2x3xf32>, %y: tensor<5x3xf32>) -> tensor<7x3xf32> {
 
 // What reads such a result at other places does not: it would need all of it at once.
 // CHECK-LABEL: func.func @main
-// CHECK:         callee = @concat
+// CHECK:         callee = @concatenate
 // CHECK:         callee = @transpose
-// CHECK:         callee = @reduce_sum
+// CHECK:         callee = @sum
 func.func @main(%x: tensor<2x3xf32>, %y: tensor<5x3xf32>) -> (tensor<3x7xf32>, tensor<7xf32>) {
   %0 = builtin.unrealized_conversion_cast %x, %y : tensor<2x3xf32>, tensor<5x3xf32> to tuple<tensor<2x3xf32>, tensor<5x3xf32>>
   %1 = "relax.concat"(%0) {axis = 0 : i64} : (tuple<tensor<2x3xf32>, tensor<5x3xf32>>) -> tensor<7x3xf32>
-  %2 = "relax.transpose"(%1) {permutation = array<i64: 1, 0>} : (tensor<7x3xf32>) -> tensor<3x7xf32>
+  %2 = "relax.permute_dims"(%1) {axes = array<i64: 1, 0>} : (tensor<7x3xf32>) -> tensor<3x7xf32>
   %3 = builtin.unrealized_conversion_cast %y, %x : tensor<5x3xf32>, tensor<2x3xf32> to tuple<tensor<5x3xf32>, tensor<2x3xf32>>
   %4 = "relax.concat"(%3) {axis = 0 : i64} : (tuple<tensor<5x3xf32>, tensor<2x3xf32>>) -> tensor<7x3xf32>
-  %5 = "relax.reduce_sum"(%4) {axes = array<i64: 1>, keepdims = false} : (tensor<7x3xf32>) -> tensor<7xf32>
+  %5 = "relax.sum"(%4) {axis = array<i64: 1>, keepdims = false} : (tensor<7x3xf32>) -> tensor<7xf32>
   return %2, %5 : tensor<3x7xf32>, tensor<7xf32>
 }
 
 // -----
 
 // A mean is one reduction, its division included: maps join its input.
-// CHECK-LABEL: func.func private @fused_exp_reduce_mean
-// CHECK:         callee = @exp
-// CHECK:         callee = @reduce_mean
+// CHECK-LABEL: func.func private @fused_tir_exp_mean
+// CHECK:         callee = @tir_exp
+// CHECK:         callee = @mean
 func.func @main(%x: tensor<7x3xf32>) -> tensor<7xf32> {
   %0 = "relax.exp"(%x) : (tensor<7x3xf32>) -> tensor<7x3xf32>
-  %1 = "relax.reduce_mean"(%0) {axes = array<i64: 1>, keepdims = false} : (tensor<7x3xf32>) -> tensor<7xf32>
+  %1 = "relax.mean"(%0) {axis = array<i64: 1>, keepdims = false} : (tensor<7x3xf32>) -> tensor<7xf32>
   return %1 : tensor<7xf32>
 }

@@ -6,7 +6,7 @@
 // CHECK-NEXT:    "relax.matmul"(%arg0, %arg1) {{.*}} -> tensor<?x3xf32, #relax.shape<["n", "3"]>>
 // CHECK-NEXT:    "relax.exp"(%0) : {{.*}} -> tensor<?x3xf32, #relax.shape<["n", "3"]>>
 func.func @open(%x: tensor<?x5xf32, #relax.shape<["n", "5"]>>, %w: tensor<5x3xf32>) -> tensor<?x?xf32> {
-  %0 = "relax.matmul"(%x, %w) : (tensor<?x5xf32, #relax.shape<["n", "5"]>>, tensor<5x3xf32>) -> tensor<?x?xf32>
+  %0 = "relax.matmul"(%x, %w) {out_dtype} : (tensor<?x5xf32, #relax.shape<["n", "5"]>>, tensor<5x3xf32>) -> tensor<?x?xf32>
   %1 = "relax.exp"(%0) : (tensor<?x?xf32>) -> tensor<?x?xf32>
   return %1 : tensor<?x?xf32>
 }
@@ -27,12 +27,13 @@ func.func @precision(%x: tensor<5xf32>, %y: tensor<?xf32, #relax.shape<["n"]>>) 
 // A caller learns what its callee returns, which stands below it.
 // CHECK-LABEL: func.func @caller
 // CHECK-SAME:    -> tensor<2x3xf32>
-// CHECK-NEXT:    call @callee(%arg0) : (tensor<2x3xf32>) -> tensor<2x3xf32>
-// CHECK-NEXT:    "relax.tanh"(%0) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+// CHECK:         "relax.call"(%{{.*}}) {callee = @callee} : (tuple<tensor<2x3xf32>>) -> tensor<2x3xf32>
+// CHECK-NEXT:    "relax.tanh"(%{{.*}}) : (tensor<2x3xf32>) -> tensor<2x3xf32>
 // CHECK-LABEL: func.func @callee
 // CHECK-SAME:    -> tensor<2x3xf32>
 func.func @caller(%x: tensor<2x3xf32>) -> tensor<?x3xf32> {
-  %0 = func.call @callee(%x) : (tensor<2x3xf32>) -> tensor<?x3xf32>
+  %args = builtin.unrealized_conversion_cast %x : tensor<2x3xf32> to tuple<tensor<2x3xf32>>
+  %0 = "relax.call"(%args) {callee = @callee} : (tuple<tensor<2x3xf32>>) -> tensor<?x3xf32>
   %1 = "relax.tanh"(%0) : (tensor<?x3xf32>) -> tensor<?x3xf32>
   return %1 : tensor<?x3xf32>
 }

@@ -48,71 +48,18 @@ func.func @main(%x: tensor<2xf32>, %y: tensor<3xf32>) -> tensor<3xf32> {
 // An argument whose open size has no name tells nothing.
 // CHECK: error: {{.*}}`relax.matmul`: `tensor<?x2xf32>` has a dynamic dimension without a name
 func.func @main(%x: tensor<?x2xf32>, %y: tensor<2x3xf32>) -> tensor<?x3xf32> {
-  %0 = "relax.matmul"(%x, %y) : (tensor<?x2xf32>, tensor<2x3xf32>) -> tensor<?x3xf32>
+  %0 = "relax.matmul"(%x, %y) {out_dtype} : (tensor<?x2xf32>, tensor<2x3xf32>) -> tensor<?x3xf32>
   return %0 : tensor<?x3xf32>
 }
 
 // -----
 
 // The arguments of a callee are given: a call must have what it takes.
-// CHECK: error: {{.*}}`func.call`: argument 0 of `callee`: expected `tensor<?x3xf32>`, got `tensor<2x3xf32>`
-func.func @main(%x: tensor<2x3xf32>) -> tensor<?x3xf32> {
-  %0 = "relax.exp"(%x) : (tensor<2x3xf32>) -> tensor<?x3xf32>
-  %1 = func.call @callee(%0) : (tensor<?x3xf32>) -> tensor<?x3xf32>
+// CHECK: error: {{.*}}`relax.call`: argument 0 of `callee`: expected `tensor<?x3xf32>`, got `tensor<3xf32>`
+func.func @main(%x: tensor<3xf32>) -> tensor<?x3xf32> {
+  %0 = "relax.exp"(%x) : (tensor<3xf32>) -> tensor<3xf32>
+  %args = builtin.unrealized_conversion_cast %0 : tensor<3xf32> to tuple<tensor<3xf32>>
+  %1 = "relax.call"(%args) {callee = @callee} : (tuple<tensor<3xf32>>) -> tensor<?x3xf32>
   return %1 : tensor<?x3xf32>
 }
 func.func private @callee(tensor<?x3xf32>) -> tensor<?x3xf32>
-
-// -----
-
-// A program writes something else.
-// CHECK: error: {{.*}}`relax.call_tir`: result 0: expected `tensor<8xf32>`, got `tensor<4xf32>`
-func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
-  %0 = builtin.unrealized_conversion_cast %x : tensor<4xf32> to tuple<tensor<4xf32>>
-  %1 = "relax.call_tir"(%0) {callee = @twice, sizes = #relax.shape<[]>} : (tuple<tensor<4xf32>>) -> tensor<4xf32>
-  return %1 : tensor<4xf32>
-}
-func.func @twice(%x: memref<4xf32>, %o: memref<8xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
-  return
-}
-
-// -----
-
-// A tuple of another length.
-// CHECK: error: {{.*}}`builtin.unrealized_conversion_cast`: result 0: expected `tuple<tensor<2xf32>, tensor<3xf32>>`, got `tuple<tensor<2xf32>>`
-func.func @main(%x: tensor<2xf32>, %y: tensor<3xf32>) -> tensor<2xf32> {
-  %0 = builtin.unrealized_conversion_cast %x, %y : tensor<2xf32>, tensor<3xf32> to tuple<tensor<2xf32>>
-  %1 = "relax.tuple_get_item"(%0) {index = 0 : i64} : (tuple<tensor<2xf32>>) -> tensor<2xf32>
-  return %1 : tensor<2xf32>
-}
-
-// -----
-
-// A tensor that was said to be no tensor.
-// CHECK: error: {{.*}}`relax.tuple_get_item`: result 0: expected `tensor<2xf32>`, got `index`
-func.func @main(%x: tuple<tensor<2xf32>>) -> index {
-  %1 = "relax.tuple_get_item"(%x) {index = 0 : i64} : (tuple<tensor<2xf32>>) -> index
-  return %1 : index
-}
-
-// -----
-
-// The other way around.
-// CHECK: error: {{.*}}`relax.tuple_get_item`: result 0: expected `index`, got `tensor<2xf32>`
-func.func @main(%x: tuple<index>) -> tensor<2xf32> {
-  %1 = "relax.tuple_get_item"(%x) {index = 0 : i64} : (tuple<index>) -> tensor<2xf32>
-  return %1 : tensor<2xf32>
-}
-
-// -----
-
-// What a call of a tensor program names is a tensor program.
-// CHECK: error: {{.*}}`relax.call_tir`: module has no tensor program `plain`
-func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
-  %0 = builtin.unrealized_conversion_cast %x : tensor<4xf32> to tuple<tensor<4xf32>>
-  %1 = "relax.call_tir"(%0) {callee = @plain, sizes = #relax.shape<[]>} : (tuple<tensor<4xf32>>) -> tensor<4xf32>
-  return %1 : tensor<4xf32>
-}
-func.func @plain(%x: tensor<4xf32>) -> tensor<4xf32> {
-  return %x : tensor<4xf32>
-}

@@ -9,7 +9,7 @@
 // CHECK-SAME:    %arg4: index {tir.symbol = "n"}
 // CHECK:         memref.view %arg3
 // CHECK-NEXT:    call @add(%arg0, %arg2, %{{.*}}, %arg4)
-// CHECK:         call @exp(%{{.*}}, %{{.*}}, %arg4)
+// CHECK:         call @tir_exp(%{{.*}}, %{{.*}}, %arg4)
 // CHECK:         return
 // CHECK-LABEL: func.func @main_shapes(
 func.func @main(%x: tensor<?x4xf32, #relax.shape<["n", "4"]>>) -> tensor<?x4xf32, #relax.shape<["n", "4"]>> {
@@ -23,7 +23,7 @@ func.func @main(%x: tensor<?x4xf32, #relax.shape<["n", "4"]>>) -> tensor<?x4xf32
 
 // A returned input is copied; a value returned twice is computed once and copied.
 // CHECK-LABEL: func.func @main(
-// CHECK:         call @exp(%arg0, %arg2)
+// CHECK:         call @tir_exp(%arg0, %arg2)
 // CHECK:         memref.copy %arg0, %arg1
 // CHECK:         memref.copy %arg2, %arg3
 func.func @main(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
@@ -36,7 +36,7 @@ func.func @main(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf3
 // A returned reshape is computed in place, in the caller's buffer.
 // CHECK-LABEL: func.func @main(
 // CHECK:         memref.reinterpret_cast %arg1 to offset: [0], sizes: [6]
-// CHECK:         call @exp
+// CHECK:         call @tir_exp
 // CHECK-NOT:     memref.copy
 // CHECK:         return
 func.func @main(%x: tensor<6xf32>) -> tensor<2x3xf32> {
@@ -82,7 +82,7 @@ func.func @main(%x: tensor<6xf32>) -> tensor<2x3xf32> {
 func.func @main(%x: tensor<?x2xf32, #relax.shape<["n", "2"]>>, %y: tensor<?xi1, #relax.shape<["m"]>>) -> (tensor<?x5xf32, #relax.shape<["n", "5"]>>, tensor<?xf32, #relax.shape<["2*n"]>>) attributes {relax.input_names = ["a", "b"], relax.output_names = ["c", "d"]} {
   %w = "relax.constant"() {value = #relax.const<"w">} : () -> tensor<2x5xf32>
   %k = "relax.constant"() {value = dense<[1.0, 2.0, 3.0, 4.0, 5.0]> : tensor<5xf32>} : () -> tensor<5xf32>
-  %0 = "relax.matmul"(%x, %w) : (tensor<?x2xf32, #relax.shape<["n", "2"]>>, tensor<2x5xf32>) -> tensor<?x5xf32, #relax.shape<["n", "5"]>>
+  %0 = "relax.matmul"(%x, %w) {out_dtype} : (tensor<?x2xf32, #relax.shape<["n", "2"]>>, tensor<2x5xf32>) -> tensor<?x5xf32, #relax.shape<["n", "5"]>>
   %1 = "relax.add"(%0, %k) : (tensor<?x5xf32, #relax.shape<["n", "5"]>>, tensor<5xf32>) -> tensor<?x5xf32, #relax.shape<["n", "5"]>>
   %2 = "relax.reshape"(%x) {shape = #relax.shape<["2*n"]>} : (tensor<?x2xf32, #relax.shape<["n", "2"]>>) -> tensor<?xf32, #relax.shape<["2*n"]>>
   %3 = "relax.exp"(%2) : (tensor<?xf32, #relax.shape<["2*n"]>>) -> tensor<?xf32, #relax.shape<["2*n"]>>

@@ -4,10 +4,10 @@
 // CHECK-LABEL: func.func @main
 // CHECK-SAME:    relax.arena_bytes = "128"
 // CHECK-SAME:    relax.unshared_bytes = "192"
-// CHECK:         callee = @exp, relax.offsets = ["[[FIRST:[0-9]+]]"]
-// CHECK:         callee = @tanh, relax.offsets = ["{{[0-9]+}}"]
-// CHECK:         callee = @exp, relax.offsets = ["[[FIRST]]"]
-// CHECK:         callee = @tanh, sizes
+// CHECK:         callee = @tir_exp, relax.offsets = ["[[FIRST:[0-9]+]]"]
+// CHECK:         callee = @tir_tanh, relax.offsets = ["{{[0-9]+}}"]
+// CHECK:         callee = @tir_exp, relax.offsets = ["[[FIRST]]"]
+// CHECK:         callee = @tir_tanh, sizes
 func.func @main(%x: tensor<16xf32>) -> tensor<16xf32> {
   %0 = "relax.exp"(%x) : (tensor<16xf32>) -> tensor<16xf32>
   %1 = "relax.tanh"(%0) : (tensor<16xf32>) -> tensor<16xf32>
@@ -39,8 +39,8 @@ func.func @main(%x: tensor<?x16xf32, #relax.shape<["n", "16"]>>) -> tensor<?x16x
 // A tensor lives as long as the reshape that looks at it.
 // CHECK-LABEL: func.func @main
 // CHECK-SAME:    relax.arena_bytes = "128"
-// CHECK:         callee = @exp, relax.offsets = ["[[PLACE:[0-9]+]]"]
-// CHECK:         callee = @tanh
+// CHECK:         callee = @tir_exp, relax.offsets = ["[[PLACE:[0-9]+]]"]
+// CHECK:         callee = @tir_tanh
 // CHECK-NOT:     relax.offsets = ["[[PLACE]]"]
 // CHECK:         callee = @add
 func.func @main(%x: tensor<16xf32>) -> tensor<4x4xf32> {
@@ -80,9 +80,9 @@ func.func @main(%x: memref<4xf32>) attributes {relax.main} {
 // Four tensors that live at once have four places, of symbolic size too.
 // CHECK-LABEL: func.func @main
 // CHECK-SAME:    relax.arena_bytes = "256*n"
-// CHECK:         callee = @exp, relax.offsets = ["0"]
-// CHECK:         callee = @tanh, relax.offsets = ["64*n"]
-// CHECK:         callee = @sin, relax.offsets = ["128*n"]
+// CHECK:         callee = @tir_exp, relax.offsets = ["0"]
+// CHECK:         callee = @tir_tanh, relax.offsets = ["64*n"]
+// CHECK:         callee = @tir_sin, relax.offsets = ["128*n"]
 // CHECK:         callee = @add, relax.offsets = ["192*n"]
 // CHECK:         callee = @add
 func.func @main(%x: tensor<?x16xf32, #relax.shape<["n", "16"]>>) -> tensor<?x16xf32, #relax.shape<["n", "16"]>> {

@@ -29,11 +29,11 @@ func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
 
 // Transposes join.
 // CHECK-LABEL: func.func @main
-// CHECK-NEXT:    "relax.transpose"(%arg0) {permutation = array<i64: 1, 2, 0>}
+// CHECK-NEXT:    "relax.permute_dims"(%arg0) {axes = array<i64: 1, 2, 0>}
 // CHECK-NEXT:    return
 func.func @main(%x: tensor<2x3x5xf32>) -> tensor<3x5x2xf32> {
-  %0 = "relax.transpose"(%x) {permutation = array<i64: 2, 0, 1>} : (tensor<2x3x5xf32>) -> tensor<5x2x3xf32>
-  %1 = "relax.transpose"(%0) {permutation = array<i64: 2, 0, 1>} : (tensor<5x2x3xf32>) -> tensor<3x5x2xf32>
+  %0 = "relax.permute_dims"(%x) {axes = array<i64: 2, 0, 1>} : (tensor<2x3x5xf32>) -> tensor<5x2x3xf32>
+  %1 = "relax.permute_dims"(%0) {axes = array<i64: 2, 0, 1>} : (tensor<5x2x3xf32>) -> tensor<3x5x2xf32>
   return %1 : tensor<3x5x2xf32>
 }
 
@@ -43,11 +43,22 @@ func.func @main(%x: tensor<2x3x5xf32>) -> tensor<3x5x2xf32> {
 // CHECK-LABEL: func.func @undone
 // CHECK-NEXT:    return %arg0
 // ONCE-LABEL:  func.func @undone
-// ONCE-NEXT:     "relax.transpose"(%arg0) {permutation = array<i64: 0, 1>}
+// ONCE-NEXT:     "relax.permute_dims"(%arg0) {axes = array<i64: 0, 1>}
 // ONCE-NEXT:     return
 func.func @undone(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
-  %0 = "relax.transpose"(%x) {permutation = array<i64: 1, 0>} : (tensor<2x3xf32>) -> tensor<3x2xf32>
-  %1 = "relax.transpose"(%0) {permutation = array<i64: 1, 0>} : (tensor<3x2xf32>) -> tensor<2x3xf32>
+  %0 = "relax.permute_dims"(%x) {axes = array<i64: 1, 0>} : (tensor<2x3xf32>) -> tensor<3x2xf32>
+  %1 = "relax.permute_dims"(%0) {axes = array<i64: 1, 0>} : (tensor<3x2xf32>) -> tensor<2x3xf32>
+  return %1 : tensor<2x3xf32>
+}
+
+// -----
+
+// Axes may be left out, for the opposite order, or count from the end.
+// CHECK-LABEL: func.func @orders
+// CHECK-NEXT:    return %arg0
+func.func @orders(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  %0 = "relax.permute_dims"(%x) {axes = unit} : (tensor<2x3xf32>) -> tensor<3x2xf32>
+  %1 = "relax.permute_dims"(%0) {axes = array<i64: -1, -2>} : (tensor<3x2xf32>) -> tensor<2x3xf32>
   return %1 : tensor<2x3xf32>
 }
 
@@ -55,15 +66,15 @@ func.func @undone(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
 
 // Operations with other operands, attributes or result types are not equal.
 // CHECK-LABEL: func.func @different
-// CHECK-COUNT-2: relax.reduce_sum
-// CHECK:         relax.cast
-// CHECK:         relax.cast
+// CHECK-COUNT-2: relax.sum
+// CHECK:         relax.astype
+// CHECK:         relax.astype
 // CHECK:         return
 func.func @different(%x: tensor<3x3xf32>) -> (tensor<3xf32>, tensor<3xf32>, tensor<3x3xf16>, tensor<3x3xf64>) {
-  %0 = "relax.reduce_sum"(%x) {axes = array<i64: 0>, keepdims = false} : (tensor<3x3xf32>) -> tensor<3xf32>
-  %1 = "relax.reduce_sum"(%x) {axes = array<i64: 1>, keepdims = false} : (tensor<3x3xf32>) -> tensor<3xf32>
-  %2 = "relax.cast"(%x) {dtype = f16} : (tensor<3x3xf32>) -> tensor<3x3xf16>
-  %3 = "relax.cast"(%x) {dtype = f64} : (tensor<3x3xf32>) -> tensor<3x3xf64>
+  %0 = "relax.sum"(%x) {axis = array<i64: 0>, keepdims = false} : (tensor<3x3xf32>) -> tensor<3xf32>
+  %1 = "relax.sum"(%x) {axis = array<i64: 1>, keepdims = false} : (tensor<3x3xf32>) -> tensor<3xf32>
+  %2 = "relax.astype"(%x) {dtype = f16} : (tensor<3x3xf32>) -> tensor<3x3xf16>
+  %3 = "relax.astype"(%x) {dtype = f64} : (tensor<3x3xf32>) -> tensor<3x3xf64>
   return %0, %1, %2, %3 : tensor<3xf32>, tensor<3xf32>, tensor<3x3xf16>, tensor<3x3xf64>
 }
 

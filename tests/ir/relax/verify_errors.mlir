@@ -20,9 +20,9 @@ func.func @main(%x: tensor<?xf32, #relax.shape<["n"]>>) -> tensor<?xf32, #relax.
 // -----
 
 // An attribute of a class that IRDL has no name for.
-// CHECK: error: invalid module: {{.*}}`relax.transpose`: `permutation`: expected DenseI64ArrayAttr, got `[0]`
+// CHECK: error: invalid module: {{.*}}`relax.permute_dims`: `axes`: expected DenseI64ArrayAttr, got `[0]`
 func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
-  %0 = "relax.transpose"(%x) {permutation = [0]} : (tensor<2xf32>) -> tensor<2xf32>
+  %0 = "relax.permute_dims"(%x) {axes = [0]} : (tensor<2xf32>) -> tensor<2xf32>
   return %0 : tensor<2xf32>
 }
 

@@ -109,7 +109,7 @@ func.func @rank(%o: memref<8xf32>) attributes {tir.prim_func, tir.num_outputs = 
 // -----
 
 // An axis is spatial or a reduce axis.
-// CHECK: error: invalid module: {{.*}}`tir.block`: `kinds`: expected letters S and R, got `SX`
+// CHECK: error: invalid module: {{.*}}`tir.block`: `kinds`: expected letters S, R, O and C, got `SX`
 func.func @letters(%o: memref<8xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
   "tir.block"() ({}, {
   ^bb0(%i: index, %k: index):

@@ -1,7 +1,7 @@
 // RUN: relax-opt %s -p relax-legalize,relax-fuse-ops,tir-fuse --split-input-file | filecheck %s
 
 // Maps are written into the map that reads them: one block, no buffer between.
-// CHECK-LABEL: func.func @fused_exp_add
+// CHECK-LABEL: func.func @fused_tir_exp_add
 // CHECK-NOT:     tir.alloc_buffer
 // CHECK:         math.exp
 // CHECK-NEXT:    memref.load %arg1
@@ -9,7 +9,7 @@
 // CHECK-NEXT:    memref.store
 // CHECK-NOT:     tir.block
 // CHECK-LABEL: func.func @main
-// CHECK:         callee = @fused_exp_add
+// CHECK:         callee = @fused_tir_exp_add
 // CHECK-NEXT:    return
 // CHECK-NOT:   func.func
 func.func @main(%x: tensor<2x3xf32>, %y: tensor<2x3xf32>) -> tensor<2x3xf32> {
@@ -21,7 +21,7 @@ func.func @main(%x: tensor<2x3xf32>, %y: tensor<2x3xf32>) -> tensor<2x3xf32> {
 // -----
 
 // A costly map that a broadcast would repeat keeps its buffer.
-// CHECK-LABEL: func.func @fused_exp_add
+// CHECK-LABEL: func.func @fused_tir_exp_add
 // CHECK:         tir.alloc_buffer
 // CHECK:         math.exp
 // CHECK:         arith.addf
@@ -35,9 +35,9 @@ func.func @main(%x: tensor<3xf32>, %y: tensor<2x3xf32>) -> tensor<2x3xf32> {
 // -----
 
 // Equal groups are one program, and what is no longer called goes.
-// CHECK-LABEL: func.func @fused_exp_tanh
+// CHECK-LABEL: func.func @fused_tir_exp_tir_tanh
 // CHECK-NOT:   func.func @fused
-// CHECK-NOT:   func.func @exp
+// CHECK-NOT:   func.func @tir_exp
 // CHECK-LABEL: func.func @main
 func.func @main(%x: tensor<3xf32>, %y: tensor<3xf32>) -> (tensor<3xf32>, tensor<3xf32>) {
   %0 = "relax.exp"(%x) : (tensor<3xf32>) -> tensor<3xf32>

@@ -8,7 +8,8 @@
 // CHECK-NOT:     arith.negf
 // CHECK:         return
 func.func @main(%x: tensor<9xf32>) -> tensor<8xf32> {
-  %0 = func.call @neighbours(%x) : (tensor<9xf32>) -> tensor<8xf32>
+  %args = builtin.unrealized_conversion_cast %x : tensor<9xf32> to tuple<tensor<9xf32>>
+  %0 = "relax.call"(%args) {callee = @neighbours} : (tuple<tensor<9xf32>>) -> tensor<8xf32>
   return %0 : tensor<8xf32>
 }
 func.func private @neighbours(%x: tensor<9xf32>) -> tensor<8xf32> attributes {relax.primitive} {
@@ -57,7 +58,8 @@ func.func @sums(%x: memref<9xf32>, %o: memref<8xf32>) attributes {tir.prim_func,
 // CHECK-NOT:     arith.negf
 // CHECK:         return
 func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
-  %0 = func.call @two_readers(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  %args = builtin.unrealized_conversion_cast %x : tensor<4xf32> to tuple<tensor<4xf32>>
+  %0 = "relax.call"(%args) {callee = @two_readers} : (tuple<tensor<4xf32>>) -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }
 func.func private @two_readers(%x: tensor<4xf32>) -> tensor<4xf32> attributes {relax.primitive} {
@@ -114,7 +116,8 @@ func.func @shift(%x: memref<4xf32>, %o: memref<4xf32>) attributes {tir.prim_func
 // CHECK:         arith.negf
 // CHECK:         kinds = "S"
 func.func @main(%x: tensor<4x3xf32>) -> tensor<4xf32> {
-  %0 = func.call @after_sum(%x) : (tensor<4x3xf32>) -> tensor<4xf32>
+  %args = builtin.unrealized_conversion_cast %x : tensor<4x3xf32> to tuple<tensor<4x3xf32>>
+  %0 = "relax.call"(%args) {callee = @after_sum} : (tuple<tensor<4x3xf32>>) -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }
 func.func private @after_sum(%x: tensor<4x3xf32>) -> tensor<4xf32> attributes {relax.primitive} {
@@ -162,7 +165,8 @@ func.func @sum(%x: memref<4x3xf32>, %o: memref<4xf32>) attributes {tir.prim_func
 // CHECK:         static_extents = array<i64: 2, 3>
 // CHECK-NOT:     tir.block
 func.func @main(%x: tensor<3xf32>) -> tensor<2x3xf32> {
-  %0 = func.call @cheap(%x) : (tensor<3xf32>) -> tensor<2x3xf32>
+  %args = builtin.unrealized_conversion_cast %x : tensor<3xf32> to tuple<tensor<3xf32>>
+  %0 = "relax.call"(%args) {callee = @cheap} : (tuple<tensor<3xf32>>) -> tensor<2x3xf32>
   return %0 : tensor<2x3xf32>
 }
 func.func private @cheap(%x: tensor<3xf32>) -> tensor<2x3xf32> attributes {relax.primitive} {
@@ -202,7 +206,8 @@ func.func @repeat(%x: memref<3xf32>, %o: memref<2x3xf32>) attributes {tir.prim_f
 // CHECK-NEXT:      math.exp
 // CHECK-NEXT:      memref.store %{{.*}}, %arg1[%[[I]], %[[J]]]
 func.func @main(%x: tensor<3x2xf32>) -> tensor<2x3xf32> {
-  %0 = func.call @reordered(%x) : (tensor<3x2xf32>) -> tensor<2x3xf32>
+  %args = builtin.unrealized_conversion_cast %x : tensor<3x2xf32> to tuple<tensor<3x2xf32>>
+  %0 = "relax.call"(%args) {callee = @reordered} : (tuple<tensor<3x2xf32>>) -> tensor<2x3xf32>
   return %0 : tensor<2x3xf32>
 }
 func.func private @reordered(%x: tensor<3x2xf32>) -> tensor<2x3xf32> attributes {relax.primitive} {
@@ -240,7 +245,8 @@ func.func @turn(%x: memref<3x2xf32>, %o: memref<2x3xf32>) attributes {tir.prim_f
 // CHECK:         math.exp
 // CHECK:         tir.block
 func.func @main(%x: tensor<3x3xf32>) -> tensor<3x2xf32> {
-  %0 = func.call @diagonal(%x) : (tensor<3x3xf32>) -> tensor<3x2xf32>
+  %args = builtin.unrealized_conversion_cast %x : tensor<3x3xf32> to tuple<tensor<3x3xf32>>
+  %0 = "relax.call"(%args) {callee = @diagonal} : (tuple<tensor<3x3xf32>>) -> tensor<3x2xf32>
   return %0 : tensor<3x2xf32>
 }
 func.func private @diagonal(%x: tensor<3x3xf32>) -> tensor<3x2xf32> attributes {relax.primitive} {
@@ -279,7 +285,8 @@ func.func @diagonals(%x: memref<3x3xf32>, %o: memref<3x2xf32>) attributes {tir.p
 // CHECK-NEXT:    %[[N:.*]] = arith.negf %[[A]]
 // CHECK-NEXT:    memref.store %[[N]], %arg1[%[[J]], %[[I]]]
 func.func @main(%x: tensor<3x3xf32>) -> tensor<3x3xf32> {
-  %0 = func.call @turned(%x) : (tensor<3x3xf32>) -> tensor<3x3xf32>
+  %args = builtin.unrealized_conversion_cast %x : tensor<3x3xf32> to tuple<tensor<3x3xf32>>
+  %0 = "relax.call"(%args) {callee = @turned} : (tuple<tensor<3x3xf32>>) -> tensor<3x3xf32>
   return %0 : tensor<3x3xf32>
 }
 func.func private @turned(%x: tensor<3x3xf32>) -> tensor<3x3xf32> attributes {relax.primitive} {
@@ -321,7 +328,8 @@ func.func @turn(%x: memref<3x3xf32>, %o: memref<3x3xf32>) attributes {tir.prim_f
 // CHECK-NEXT:    memref.store %[[HIGH]], %arg1
 // CHECK:         name = "high"
 func.func @main(%x: tensor<2xf32>) -> tensor<4xf32> {
-  %0 = func.call @joined(%x) : (tensor<2xf32>) -> tensor<4xf32>
+  %args = builtin.unrealized_conversion_cast %x : tensor<2xf32> to tuple<tensor<2xf32>>
+  %0 = "relax.call"(%args) {callee = @joined} : (tuple<tensor<2xf32>>) -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }
 func.func private @joined(%x: tensor<2xf32>) -> tensor<4xf32> attributes {relax.primitive} {
@@ -368,7 +376,8 @@ func.func @twice(%x: memref<2xf32>, %o: memref<4xf32>) attributes {tir.prim_func
 // CHECK:         arith.subi
 // CHECK:         name = "reverse"
 func.func @main(%x: tensor<2xf32>) -> tensor<4xf32> {
-  %0 = func.call @backwards(%x) : (tensor<2xf32>) -> tensor<4xf32>
+  %args = builtin.unrealized_conversion_cast %x : tensor<2xf32> to tuple<tensor<2xf32>>
+  %0 = "relax.call"(%args) {callee = @backwards} : (tuple<tensor<2xf32>>) -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }
 func.func private @backwards(%x: tensor<2xf32>) -> tensor<4xf32> attributes {relax.primitive} {
@@ -416,7 +425,8 @@ func.func @reverse(%x: memref<4xf32>, %o: memref<4xf32>) attributes {tir.prim_fu
 // CHECK:         arith.addf
 // CHECK:         kinds = "R"
 func.func @main(%x: tensor<2xf32>) -> tensor<f32> {
-  %0 = func.call @summed(%x) : (tensor<2xf32>) -> tensor<f32>
+  %args = builtin.unrealized_conversion_cast %x : tensor<2xf32> to tuple<tensor<2xf32>>
+  %0 = "relax.call"(%args) {callee = @summed} : (tuple<tensor<2xf32>>) -> tensor<f32>
   return %0 : tensor<f32>
 }
 func.func private @summed(%x: tensor<2xf32>) -> tensor<f32> attributes {relax.primitive} {
@@ -472,7 +482,8 @@ func.func @sum(%x: memref<4xf32>, %o: memref<f32>) attributes {tir.prim_func, ti
 // CHECK:         arith.addf
 // CHECK:         return
 func.func @main(%x: tensor<2xf32>, %y: tensor<2xf32>) -> tensor<4xf32> {
-  %0 = func.call @late(%x, %y) : (tensor<2xf32>, tensor<2xf32>) -> tensor<4xf32>
+  %args = builtin.unrealized_conversion_cast %x, %y : tensor<2xf32>, tensor<2xf32> to tuple<tensor<2xf32>, tensor<2xf32>>
+  %0 = "relax.call"(%args) {callee = @late} : (tuple<tensor<2xf32>, tensor<2xf32>>) -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }
 func.func private @late(%x: tensor<2xf32>, %y: tensor<2xf32>) -> tensor<4xf32> attributes {relax.primitive} {
@@ -521,7 +532,8 @@ func.func @add(%x: memref<4xf32>, %y: memref<4xf32>, %o: memref<4xf32>) attribut
 // CHECK:         tir.alloc_buffer
 // CHECK:         arith.negf
 func.func @main(%x: tensor<2xf32>) -> tensor<3xf32> {
-  %0 = func.call @begins(%x) : (tensor<2xf32>) -> tensor<3xf32>
+  %args = builtin.unrealized_conversion_cast %x : tensor<2xf32> to tuple<tensor<2xf32>>
+  %0 = "relax.call"(%args) {callee = @begins} : (tuple<tensor<2xf32>>) -> tensor<3xf32>
   return %0 : tensor<3xf32>
 }
 func.func private @begins(%x: tensor<2xf32>) -> tensor<3xf32> attributes {relax.primitive} {

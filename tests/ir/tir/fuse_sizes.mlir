@@ -6,7 +6,8 @@
 // CHECK-LABEL: func.func @longer(
 // CHECK-SAME:    memref<?xf32> {tir.shape = #relax.shape<["s0"]>}, %arg1: memref<?xf32> {tir.shape = #relax.shape<["s1"]>}, %arg2: index {tir.symbol = "s0"}, %arg3: index {tir.symbol = "s1"})
 func.func @main(%x: tensor<?xf32, #relax.shape<["n"]>>) -> tensor<?xf32, #relax.shape<["2*n"]>> {
-  %0 = func.call @longer(%x) : (tensor<?xf32, #relax.shape<["n"]>>) -> tensor<?xf32, #relax.shape<["2*n"]>>
+  %args = builtin.unrealized_conversion_cast %x : tensor<?xf32, #relax.shape<["n"]>> to tuple<tensor<?xf32, #relax.shape<["n"]>>>
+  %0 = "relax.call"(%args) {callee = @longer} : (tuple<tensor<?xf32, #relax.shape<["n"]>>>) -> tensor<?xf32, #relax.shape<["2*n"]>>
   return %0 : tensor<?xf32, #relax.shape<["2*n"]>>
 }
 func.func private @longer(%x: tensor<?xf32, #relax.shape<["n"]>>) -> tensor<?xf32, #relax.shape<["2*n"]>> attributes {relax.primitive} {
@@ -27,7 +28,8 @@ func.func @double(%x: memref<?xf32> {tir.shape = #relax.shape<["s0"]>}, %o: memr
 // CHECK-SAME:    memref<?xf32> {tir.shape = #relax.shape<["2*s0"]>}, %arg1: memref<?xf32> {tir.shape = #relax.shape<["2*s0"]>}, %arg2: index {tir.symbol = "s0"})
 // CHECK:         "tir.alloc_buffer"(%arg2) {shape = #relax.shape<["s0"]>}
 func.func @main(%x: tensor<?xf32, #relax.shape<["2*n"]>>) -> tensor<?xf32, #relax.shape<["2*n"]>> {
-  %0 = func.call @there_and_back(%x) : (tensor<?xf32, #relax.shape<["2*n"]>>) -> tensor<?xf32, #relax.shape<["2*n"]>>
+  %args = builtin.unrealized_conversion_cast %x : tensor<?xf32, #relax.shape<["2*n"]>> to tuple<tensor<?xf32, #relax.shape<["2*n"]>>>
+  %0 = "relax.call"(%args) {callee = @there_and_back} : (tuple<tensor<?xf32, #relax.shape<["2*n"]>>>) -> tensor<?xf32, #relax.shape<["2*n"]>>
   return %0 : tensor<?xf32, #relax.shape<["2*n"]>>
 }
 func.func private @there_and_back(%x: tensor<?xf32, #relax.shape<["2*n"]>>) -> tensor<?xf32, #relax.shape<["2*n"]>> attributes {relax.primitive} {

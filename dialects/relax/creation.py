@@ -1,0 +1,435 @@
+"""Tensors made of nothing but sizes and numbers."""
+
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from mlir.ir import IntegerAttr, RankedTensorType, TypeAttr
+
+from relax_mlir.dialects import dtypes, shapes, tensors
+from relax_mlir.dialects.dtypes import DType
+from relax_mlir.dialects.ext import Attr, Operand, Result
+from relax_mlir.dialects.hooks import Case
+from relax_mlir.dialects.relax.arguments import element_type
+from relax_mlir.dialects.relax.core import Relax
+from relax_mlir.dialects.relax.number_attributes import Number, NumbersOp
+from relax_mlir.dialects.shapes import Dim, Expr
+from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
+
+__all__ = [
+    "ArangeOp",
+    "EyeLikeOp",
+    "EyeOp",
+    "FullLikeOp",
+    "FullOp",
+    "OnesLikeOp",
+    "OnesOp",
+    "ZerosLikeOp",
+    "ZerosOp",
+]
+
+_INT32, _INT64 = dtypes.dtype("int32"), dtypes.dtype("int64")
+_F32, _F16 = dtypes.dtype("float32"), dtypes.dtype("float16")
+
+
+class FillOp(Relax.Operation):
+    """Base of operations whose elements are all one number."""
+
+    value: ClassVar[float]
+
+    @classmethod
+    def normalize_arguments(cls, **attrs: Any) -> dict[str, Any]:  # Any: see the base
+        return {**attrs, "dtype": element_type(attrs.get("dtype"))}
+
+    def legalize(self, b: Builder) -> Buffer:
+        shape, dtype = b.results[0]
+        return b.compute(
+            shape, lambda *_: b.constant(self.value, dtype), dtype, self.program_name()
+        )
+
+
+class FilledOp(FillOp):
+    """Base of fillings of a given shape.
+
+    Attributes:
+        shape: the sizes. dtype: the element type.
+    """
+
+    y: Result[RankedTensorType]
+    shape: Attr
+    dtype: TypeAttr
+
+    argument_attributes = ("shape",)
+    cases = (
+        Case(shape=(2, 3), dtype=_F32),
+        Case(shape=(), dtype=_INT64),
+        Case(shape=(0, 2), dtype=_F16),
+        Case(shape=(71,), dtype=dtypes.dtype("bool")),
+    )
+
+    @staticmethod
+    def infer(shape: Sequence[Dim], dtype: DType) -> RankedTensorType:
+        shapes.require_sizes(shape)
+        return tensors.tensor_type(tuple(shape), dtype)
+
+    @classmethod
+    def reference(cls, shape: Sequence[int], dtype: DType) -> np.ndarray:
+        return np.full(shape, cls.value, dtype.numpy)
+
+
+class LikeOp(FillOp):
+    """Base of fillings of the shape of x, which is not read.
+
+    Attributes:
+        dtype: the element type; None for that of x.
+    """
+
+    x: Operand[RankedTensorType]
+    y: Result[RankedTensorType]
+    dtype: TypeAttr | None
+
+    cases = (Case((2, 3)), Case((5, "int8"), dtype=_F32), Case((0, 2), dtype=_INT64))
+
+    @staticmethod
+    def infer(x: RankedTensorType, dtype: DType | None = None) -> RankedTensorType:
+        return tensors.tensor_type(
+            tensors.shape_of(x), dtype if dtype is not None else tensors.dtype_of(x)
+        )
+
+    @classmethod
+    def reference(cls, x: np.ndarray, dtype: DType | None = None) -> np.ndarray:
+        return np.full(x.shape, cls.value, x.dtype if dtype is None else dtype.numpy)
+
+
+class OnesOp(FilledOp, name="ones"):
+    """Ones everywhere."""
+
+    value = 1
+
+
+class ZerosOp(FilledOp, name="zeros"):
+    """Zeros everywhere."""
+
+    value = 0
+
+
+class OnesLikeOp(LikeOp, name="ones_like"):
+    """Ones in the shape of a tensor."""
+
+    value = 1
+
+    @classmethod
+    def program_name(cls) -> str:
+        return "ones"
+
+
+class ZerosLikeOp(LikeOp, name="zeros_like"):
+    """Zeros in the shape of a tensor."""
+
+    value = 0
+
+    @classmethod
+    def program_name(cls) -> str:
+        return "zeros"
+
+
+class FullOp(Relax.Operation, name="full"):
+    """One value everywhere.
+
+    Attributes:
+        shape: the sizes.
+        dtype: the element type; None for that of the value.
+    Shapes:
+        fill_value: []; y: shape.
+    """
+
+    fill_value: Operand[RankedTensorType]
+    y: Result[RankedTensorType]
+    shape: Attr
+    dtype: TypeAttr | None
+
+    argument_attributes = ("shape",)
+    cases = (
+        Case((), shape=(2, 3)),
+        Case(("int32",), shape=(5,), dtype=_F32),
+        Case(("float64",), shape=(), dtype=_INT32),
+        Case((), shape=(0, 2)),
+    )
+
+    @classmethod
+    def argument_order(cls) -> tuple[str, ...]:
+        return ("shape", "fill_value")
+
+    @staticmethod
+    def normalize_arguments(**attrs: Any) -> dict[str, Any]:  # Any: see the base
+        return {**attrs, "dtype": element_type(attrs.get("dtype"))}
+
+    @staticmethod
+    def infer(
+        fill_value: RankedTensorType, shape: Sequence[Dim], dtype: DType | None = None
+    ) -> RankedTensorType:
+        _check_scalar(fill_value)
+        shapes.require_sizes(shape)
+        own = tensors.dtype_of(fill_value)
+        return tensors.tensor_type(tuple(shape), own if dtype is None else dtype)
+
+    @staticmethod
+    def reference(
+        fill_value: np.ndarray, shape: Sequence[int], dtype: DType | None = None
+    ) -> np.ndarray:
+        return np.full(
+            shape, fill_value, fill_value.dtype if dtype is None else dtype.numpy
+        )
+
+    def legalize(self, b: Builder) -> Buffer:
+        return _filled(b, b.buffer(self.fill_value))
+
+
+class FullLikeOp(Relax.Operation, name="full_like"):
+    """One value everywhere, in the shape of x, which is not read.
+
+    Attributes:
+        dtype: the element type; None for that of x.
+    Shapes:
+        fill_value: []; y: the shape of x.
+    """
+
+    x: Operand[RankedTensorType]
+    fill_value: Operand[RankedTensorType]
+    y: Result[RankedTensorType]
+    dtype: TypeAttr | None
+
+    cases = (
+        Case((2, 3), ("int32",)),
+        Case((5, "int8"), (), dtype=_F32),
+        Case((0, 2), ()),
+    )
+
+    @classmethod
+    def program_name(cls) -> str:
+        return "full"
+
+    @staticmethod
+    def normalize_arguments(**attrs: Any) -> dict[str, Any]:  # Any: see the base
+        return {"dtype": element_type(attrs.get("dtype"))}
+
+    @staticmethod
+    def infer(
+        x: RankedTensorType, fill_value: RankedTensorType, dtype: DType | None = None
+    ) -> RankedTensorType:
+        _check_scalar(fill_value)
+        return LikeOp.infer(x, dtype)
+
+    @staticmethod
+    def reference(
+        x: np.ndarray, fill_value: np.ndarray, dtype: DType | None = None
+    ) -> np.ndarray:
+        return np.full(x.shape, fill_value, x.dtype if dtype is None else dtype.numpy)
+
+    def legalize(self, b: Builder) -> Buffer:
+        return _filled(b, b.buffer(self.fill_value))
+
+
+def _check_scalar(value: RankedTensorType) -> None:
+    if value.rank != 0:
+        raise ValueError(f"expected a fill value of rank 0, got rank {value.rank}")
+
+
+def _filled(b: Builder, value: Buffer) -> Buffer:
+    shape, dtype = b.results[0]
+    return b.compute(shape, lambda *_: b.cast(value[()], dtype), dtype, "full")
+
+
+class ArangeOp(NumbersOp, name="arange"):
+    """``start``, ``start + step``, and so on, up to ``end``, which is left out.
+
+    Attributes:
+        start, end, step: numbers; the first two may be sizes. Without an end the numbers
+            run from 0 to ``start``.
+        dtype: element type; None for int64, or float32 where a number is a float.
+    Shapes:
+        y: [(end - start) / step, rounded up; 0 if that is negative].
+    """
+
+    y: Result[RankedTensorType]
+    start: Attr
+    end: Attr | None
+    step: Attr
+    dtype: TypeAttr | None
+
+    argument_attributes = ("start", "end", "step")
+    number_attributes = ("start", "end", "step")
+    cases = (
+        Case(start=5),
+        Case(start=7, end=2, step=-2, dtype=_INT32),
+        Case(start=-3, end=5, step=2, dtype=_F32),
+        Case(start=5, end=2),
+        Case(start=0.5, end=3, step=0.25),
+        Case(start=1, end=-1, step=-0.5, dtype=dtypes.dtype("float64")),
+    )
+
+    @staticmethod
+    def normalize_arguments(**attrs: Any) -> dict[str, Any]:  # Any: see the base
+        start, end = attrs["start"], attrs.get("end")
+        step, dtype = attrs.get("step", 1), element_type(attrs.get("dtype"))
+        if end is None:
+            start, end = 0, start
+        if dtype is None:
+            dtype = _range_dtype(start, end, step)
+        return {"start": start, "end": end, "step": step, "dtype": dtype}
+
+    @staticmethod
+    def infer(
+        start: Number,
+        end: Number | None = None,
+        step: float = 1,
+        dtype: DType | None = None,
+    ) -> RankedTensorType:
+        if isinstance(step, Expr) or step == 0:
+            raise ValueError(f"the step must be a number other than 0, got `{step}`")
+        first, last = (0, start) if end is None else (start, end)
+        if dtype is None:
+            dtype = _range_dtype(first, last, step)
+        return tensors.tensor_type((_range_size(first, last, step),), dtype)
+
+    @staticmethod
+    def reference(
+        start: float,
+        end: float | None = None,
+        step: float = 1,
+        dtype: DType | None = None,
+    ) -> np.ndarray:
+        first, last = (0, start) if end is None else (start, end)
+        count = _range_size(first, last, step)
+        dtype = dtype or _range_dtype(first, last, step)
+        return (first + step * np.arange(count)).astype(dtype.numpy)
+
+    def legalize(self, b: Builder) -> Buffer:
+        shape, type_ = b.results[0]
+        attrs = self.python_attrs()
+        first = 0 if attrs["end"] is None else attrs["start"]
+        step = attrs["step"]
+
+        def whole(axis: Index) -> Scalar:
+            start = b.dim(b.local(first))
+            return Index(Index.value_of(axis * step + start)).to_scalar(type_)
+
+        def fraction(axis: Index) -> Scalar:
+            wide = dtypes.dtype("float64")
+            return b.cast(axis.to_scalar(wide) * float(step) + float(first), type_)
+
+        body = fraction if isinstance(step, float) or _is_float(first) else whole
+        return b.compute(shape, body, type_, "arange")
+
+
+def _is_float(number: Number) -> bool:
+    return isinstance(number, (float, np.floating))
+
+
+def _range_dtype(*numbers: Number) -> DType:
+    return _F32 if any(map(_is_float, numbers)) else _INT64
+
+
+def _range_size(start: Number, end: Number, step: float) -> Dim:
+    """How many numbers there are."""
+    if any(map(_is_float, (start, end, step))):
+        return max(0, math.ceil((end - start) / step))
+    way = 1 if step > 0 else -1
+    return shapes.maximum(0, shapes.ceildiv(way * (end - start), way * int(step)))
+
+
+class EyeOp(NumbersOp, name="eye"):
+    """Ones on a diagonal, zeros elsewhere.
+
+    Attributes:
+        n, m: rows and columns; as many columns as rows if ``m`` is None.
+        k: which diagonal: 0 the main one, positive ones above.
+        dtype: element type.
+    """
+
+    y: Result[RankedTensorType]
+    n: Attr
+    m: Attr | None
+    k: IntegerAttr
+    dtype: TypeAttr
+
+    argument_attributes = ("n", "m", "k")
+    number_attributes = ("n", "m")
+    cases = (
+        Case(n=3),
+        Case(n=3, m=5, k=1, dtype=_INT32),
+        Case(n=4, m=2, k=-2),
+        Case(n=0),
+    )
+
+    @staticmethod
+    def normalize_arguments(**attrs: Any) -> dict[str, Any]:  # Any: see the base
+        n, m = attrs["n"], attrs.get("m")
+        dtype = element_type(attrs.get("dtype")) or _F32
+        return {**attrs, "m": n if m is None else m, "dtype": dtype}
+
+    @staticmethod
+    def infer(
+        n: Dim, m: Dim | None = None, k: int = 0, dtype: DType = _F32
+    ) -> RankedTensorType:
+        shape = (n, n if m is None else m)
+        shapes.require_sizes(shape)
+        return tensors.tensor_type(shape, dtype)
+
+    @staticmethod
+    def reference(
+        n: int, m: int | None = None, k: int = 0, dtype: DType = _F32
+    ) -> np.ndarray:
+        return np.eye(n, m, k, dtype.numpy)
+
+    def legalize(self, b: Builder) -> Buffer:
+        return _diagonal(b, self.k.value, "eye")
+
+
+class EyeLikeOp(Relax.Operation, name="eye_like"):
+    """Ones on a diagonal, in the shape of x, which is not read.
+
+    Attributes:
+        k: which diagonal: 0 the main one, positive ones above.
+        dtype: element type; None for that of x.
+    Shapes:
+        x, y: [n, m].
+    """
+
+    x: Operand[RankedTensorType]
+    y: Result[RankedTensorType]
+    k: IntegerAttr
+    dtype: TypeAttr | None
+
+    argument_attributes = ("k",)
+    cases = (Case((3, 4)), Case((3, 5, "int8"), k=-1), Case((4, 2), k=1, dtype=_INT32))
+
+    @staticmethod
+    def normalize_arguments(**attrs: Any) -> dict[str, Any]:  # Any: see the base
+        return {**attrs, "dtype": element_type(attrs.get("dtype"))}
+
+    @staticmethod
+    def infer(
+        x: RankedTensorType, k: int = 0, dtype: DType | None = None
+    ) -> RankedTensorType:
+        if x.rank != 2:
+            raise ValueError(f"expected rank 2, got {x.rank}")
+        return LikeOp.infer(x, dtype)
+
+    @staticmethod
+    def reference(x: np.ndarray, k: int = 0, dtype: DType | None = None) -> np.ndarray:
+        return np.eye(*x.shape, k, x.dtype if dtype is None else dtype.numpy)
+
+    def legalize(self, b: Builder) -> Buffer:
+        return _diagonal(b, self.k.value, "eye_like")
+
+
+def _diagonal(b: Builder, k: int, name: str) -> Buffer:
+    shape, dtype = b.results[0]
+
+    def body(row: Index, column: Index) -> Scalar:
+        is_on = column.equal(row + k)
+        return b.select(is_on, b.constant(1, dtype), b.constant(0, dtype))
+
+    return b.compute(shape, body, dtype, name)

@@ -1,0 +1,254 @@
+"""Pictures read at places that are data."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+from mlir.ir import BoolAttr, RankedTensorType, StringAttr
+
+from relax_mlir.dialects import shapes, tensors
+from relax_mlir.dialects.ext import Operand, Result
+from relax_mlir.dialects.hooks import Case
+from relax_mlir.dialects.relax.core import Relax
+from relax_mlir.dialects.relax.indexing import check_not_empty
+from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
+
+__all__ = ["GridSampleOp"]
+
+_LAYOUTS = {"NCHW": 2, "NCDHW": 3}
+_METHODS = ("bilinear", "nearest", "bicubic")
+_PADDING = ("zeros", "border", "reflection")
+_CUBIC = -0.75  # the parameter of the cubic
+
+Number = Any  # a float, an array, or a Scalar of a tensor program
+
+
+@dataclass(frozen=True)
+class _Functions:
+    """What arrays and scalars of tensor programs call by different names."""
+
+    floor: Callable[[Number], Number]
+    rint: Callable[[Number], Number]
+    minimum: Callable[[Number, Number], Number]
+    maximum: Callable[[Number, Number], Number]
+    where: Callable[[Number, Number, Number], Number]
+
+
+class GridSampleOp(Relax.Operation, name="image_grid_sample"):
+    """Pictures read at the places that a grid holds.
+
+    Places go from -1 to 1: from the first to the last pixel along an axis.
+
+    Attributes:
+        method: ``bilinear`` (between 8 pixels in space), ``nearest`` or ``bicubic``.
+        layout: ``NCHW``, or ``NCDHW``, which has no ``bicubic``.
+        padding_mode: what lies outside: ``zeros``, the nearest pixel of the ``border``,
+            or the picture mirrored (``reflection``).
+        align_corners: whether -1 and 1 are the centres of the corner pixels, or their
+            outer edges.
+    Shapes:
+        data: [n, c, spatial...]; grid: [n, spatial rank, sizes...], the place along the
+        last axis first; y: [n, c, sizes...].
+    """
+
+    data: Operand[RankedTensorType]
+    grid: Operand[RankedTensorType]
+    y: Result[RankedTensorType]
+    method: StringAttr
+    layout: StringAttr
+    padding_mode: StringAttr
+    align_corners: BoolAttr
+
+    tolerance = 1e-4  # weights are differences of f32 places
+    cases = (
+        *(
+            Case(
+                (1, 2, 4, 5),
+                (1, 2, 3, 7),
+                method=method,
+                padding_mode=padding,
+                align_corners=aligned,
+            )
+            for method, padding, aligned in product(_METHODS, _PADDING, (False, True))
+        ),
+        *(
+            Case((2, 1, 3, 4, 2), (2, 3, 2, 3, 2), layout="NCDHW", method=method)
+            for method in _METHODS[:2]
+        ),
+        Case((1, 2, 1, 3), (1, 2, 2, 2), padding_mode="reflection", align_corners=True),
+        Case((1, 2, 4, 5, "float16"), (1, 2, 2, 2)),
+    )
+
+    @staticmethod
+    def infer(
+        data: RankedTensorType,
+        grid: RankedTensorType,
+        method: str = "bilinear",
+        layout: str = "NCHW",
+        padding_mode: str = "zeros",
+        align_corners: bool = False,
+    ) -> RankedTensorType:
+        for what, name, known in (
+            ("method", method, _METHODS),
+            ("layout", layout, tuple(_LAYOUTS)),
+            ("padding_mode", padding_mode, _PADDING),
+        ):
+            if name not in known:
+                raise ValueError(
+                    f"bad {what}: expected {', '.join(known)}, got `{name}`"
+                )
+        rank = _LAYOUTS[layout]
+        if method == "bicubic" and rank != 2:
+            raise ValueError(f"bicubic is for layout NCHW, got `{layout}`")
+        if data.rank != rank + 2 or grid.rank != rank + 2:
+            raise ValueError(
+                f"expected ranks of {rank + 2}, got {data.rank} and {grid.rank}"
+            )
+        dtype = tensors.dtype_of(data)
+        if not dtype.is_float or not tensors.dtype_of(grid).is_float:
+            raise ValueError(f"expected floats, got {dtype}, {tensors.dtype_of(grid)}")
+        n, c, *old = tensors.shape_of(data)
+        own, axes, *sizes = tensors.shape_of(grid)
+        shapes.unify(axes, rank)
+        for size in old:
+            check_not_empty(size, sizes)
+        return tensors.tensor_type((shapes.unify(n, own), c, *sizes), dtype)
+
+    @staticmethod
+    def reference(
+        data: np.ndarray,
+        grid: np.ndarray,
+        method: str = "bilinear",
+        layout: str = "NCHW",
+        padding_mode: str = "zeros",
+        align_corners: bool = False,
+    ) -> np.ndarray:
+        fn = _Functions(np.floor, np.rint, np.minimum, np.maximum, np.where)
+        rank = _LAYOUTS[layout]
+        taps = [
+            _taps(
+                fn, at.astype(np.float64), size, (method, padding_mode, align_corners)
+            )
+            for at, size in zip(
+                (grid[:, rank - 1 - axis] for axis in range(rank)),
+                data.shape[2:],
+                strict=True,
+            )
+        ]
+        y = np.zeros((*data.shape[:2], *grid.shape[2:]))
+        images = np.arange(len(data)).reshape(-1, *[1] * rank)
+        for each in product(*taps):
+            where = [
+                np.clip(np.nan_to_num(place), 0, size - 1).astype(np.int64)
+                for (place, _), size in zip(each, data.shape[2:], strict=True)
+            ]
+            read = np.moveaxis(data[(images, slice(None), *where)], -1, 1)
+            weight = np.prod(np.broadcast_arrays(*(w for _, w in each)), axis=0)
+            y += read.astype(np.float64) * weight[:, None]
+        return y.astype(data.dtype)
+
+    def legalize(self, b: Builder) -> Buffer:
+        data, grid = b.inputs
+        shape, dtype = b.results[0]
+        attrs = self.python_attrs()
+        modes = tuple(attrs[n] for n in ("method", "padding_mode", "align_corners"))
+        rank, kept = len(shape) - 2, b.sum_dtype(dtype)
+        fn = _Functions(
+            lambda v: b.math("floor", v),
+            lambda v: b.math("roundeven", v),
+            lambda v, other: v.minimum(other),
+            lambda v, other: v.maximum(other),
+            b.select,
+        )
+
+        def body(*axes: Index) -> Scalar:
+            n, c, *point = axes
+            taps: list[list[tuple[Scalar, Scalar]]] = []
+            for axis in range(rank):
+                at = b.cast(grid[(n, rank - 1 - axis, *point)], kept)
+                size = b.dim(data.shape[2 + axis])
+                length = size.to_scalar(kept) if isinstance(size, Index) else size
+                taps.append(_taps(fn, at, length, modes))
+            total = b.constant(0, kept)
+            for each in product(*taps):
+                where = [
+                    _within(b, place, data.shape[2 + axis])
+                    for axis, (place, _) in enumerate(each)
+                ]
+                value = b.cast(data[(n, c, *where)], kept)
+                for _, weight in each:
+                    value = value * weight
+                total = total + value
+            return b.cast(total, dtype)
+
+        return b.compute(shape, body, dtype, "grid_sample")
+
+
+def _within(b: Builder, place: Scalar, size: Any) -> Index:  # Any: a size
+    """A place as an index, moved to the nearest end if it is out of range."""
+    return Index.from_scalar(place).minimum(b.dim(size - 1)).maximum(0)
+
+
+# What follows is written for arrays and for scalars of tensor programs alike.
+
+
+def _taps(
+    fn: _Functions, at: Number, size: Number, modes: Sequence[Any]
+) -> list[tuple[Number, Number]]:
+    """The pixels along one axis that make the one at ``at``, and their weights."""
+    method, padding, aligned = modes
+    place = (at + 1) * 0.5 * (size - 1) if aligned else ((at + 1) * size - 1) * 0.5
+
+    def inside(p: Number) -> Number:
+        return _inside(fn, p, size, padding, aligned)
+
+    one = place * 0 + 1
+    if method == "nearest":
+        found = [(fn.rint(inside(place)), one)]
+    elif method == "bilinear":
+        place = inside(place)
+        first = fn.floor(place)
+        found = [(first, one - (place - first)), (first + 1, place - first)]
+    else:
+        first = fn.floor(place)
+        weights = _cubic_weights(place - first)
+        found = [(inside(first + (k - 1)), w) for k, w in enumerate(weights)]
+    if padding != "zeros":
+        return found
+    return [(p, fn.where((p >= 0) & (p <= size - 1), w, one * 0)) for p, w in found]
+
+
+def _inside(
+    fn: _Functions, place: Number, size: Number, padding: str, aligned: bool
+) -> Number:
+    """A place that lies outside, brought back as the padding says."""
+    if padding == "zeros":
+        return place
+    if padding == "reflection":
+        low = 0.0 if aligned else -0.5
+        span = fn.maximum(size - 1 + place * 0, place * 0 + 1) if aligned else size
+        distance = place - low
+        distance = fn.maximum(distance, distance * -1)
+        flips = fn.floor(distance / span)
+        rest = distance - flips * span
+        is_even = flips - 2 * fn.floor(flips * 0.5) < 0.5
+        place = fn.where(is_even, rest, span - rest) + low
+    return fn.maximum(fn.minimum(place, place * 0 + (size - 1)), place * 0)
+
+
+def _cubic_weights(t: Number) -> list[Number]:
+    """Of the pixels before, at, behind and behind that; ``t`` is what is left over.
+
+    Source: Keys, Cubic convolution interpolation, 1981.
+    """
+    a = _CUBIC
+
+    def near(x: Number) -> Number:
+        return ((a + 2) * x - (a + 3)) * x * x + 1
+
+    def far(x: Number) -> Number:
+        return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+
+    return [far(t + 1), near(t), near(1 - t), far(2 - t)]

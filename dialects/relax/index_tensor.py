@@ -1,0 +1,182 @@
+"""Elements read and written at places given by a tensor of indices an axis."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from mlir.ir import BoolAttr, RankedTensorType, TupleType
+
+from relax_mlir.dialects import shapes, tensors
+from relax_mlir.dialects.ext import Operand, Result
+from relax_mlir.dialects.hooks import Case
+from relax_mlir.dialects.relax.core import Relax
+from relax_mlir.dialects.relax.indexing import (
+    broadcast_axes,
+    check_indices,
+    check_not_empty,
+    clamp,
+    clamped,
+    wrap,
+    wrapped,
+)
+from relax_mlir.dialects.relax.padding import is_within
+from relax_mlir.dialects.shapes import Shape
+from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
+
+__all__ = ["IndexPutOp", "IndexTensorOp"]
+
+
+def _picked(
+    data: RankedTensorType, indices: Sequence[RankedTensorType]
+) -> tuple[Shape, Shape]:
+    """The shape of the places, and of what is at each of them."""
+    if not 1 <= len(indices) <= data.rank:
+        raise ValueError(
+            f"expected 1 to {data.rank} tensors of indices, got {len(indices)}"
+        )
+    for index in indices:
+        check_indices(index)
+    places = shapes.broadcast(*map(tensors.shape_of, indices))
+    shape = tensors.shape_of(data)
+    for size in shape[: len(indices)]:
+        check_not_empty(size, places)
+    return places, shape[len(indices) :]
+
+
+class IndexTensorOp(Relax.Operation, name="index_tensor"):
+    """The elements of data at the places that the indices name together.
+
+    Negative indices count from the end; one out of range picks the nearest element.
+
+    Shapes:
+        data: [n1..nk, s...]; indices: k tensors of integers, which broadcast to [i...];
+        y: [i..., s...].
+    Source: numpy's indexing by arrays.
+    """
+
+    data: Operand[RankedTensorType]
+    indices: Operand[TupleType]
+    y: Result[RankedTensorType]
+
+    cases = (
+        Case((4, 5), [(3, "int64"), (3, "int64")], low=-4, high=3),
+        Case((4, 5), [(2, 3, "int32")], low=-4, high=3),
+        Case((3, 4, 2), [(5, 1, "int64"), (3, "int64")], low=-3, high=2),
+        Case((3, "bool"), [("int64",)], low=-3, high=2),
+        Case((3, 4), [(0, "int64")]),
+    )
+
+    @staticmethod
+    def infer(
+        data: RankedTensorType, indices: Sequence[RankedTensorType]
+    ) -> RankedTensorType:
+        places, rest = _picked(data, indices)
+        return tensors.tensor_type((*places, *rest), tensors.dtype_of(data))
+
+    @staticmethod
+    def reference(data: np.ndarray, indices: Sequence[np.ndarray]) -> np.ndarray:
+        where = (clamp(i, n) for i, n in zip(indices, data.shape, strict=False))
+        return np.asarray(data[tuple(where)])
+
+    def legalize(self, b: Builder) -> Buffer:
+        data, *indices = b.inputs
+        shape, dtype = b.results[0]
+        rank = len(shape) - (data.rank - len(indices))
+
+        def body(*axes: Index) -> Scalar:
+            outer = axes[:rank]
+            where = [
+                clamped(b, index[broadcast_axes(index.shape, shape[:rank], outer)], n)
+                for index, n in zip(indices, data.shape, strict=False)
+            ]
+            return data[(*where, *axes[rank:])]
+
+        return b.compute(shape, body, dtype, "index_tensor")
+
+
+class IndexPutOp(Relax.Operation, name="index_put"):
+    """A copy of data with values written at the places that the indices name together.
+
+    Values are written in row-major order. Negative indices count from the end; a value
+    whose index is out of range is dropped.
+
+    Attributes:
+        accumulate: whether values are added to what is there, instead of replacing it.
+    Shapes:
+        data, y: [n1..nk]; indices: k tensors of integers, which broadcast to [i...];
+        values: broadcast to [i...].
+    """
+
+    data: Operand[RankedTensorType]
+    indices: Operand[TupleType]
+    values: Operand[RankedTensorType]
+    y: Result[RankedTensorType]
+    accumulate: BoolAttr
+
+    cases = (
+        Case((4, 5), [(3, "int64"), (3, "int64")], (3,), low=-4, high=3),
+        Case((9,), [(2, 7, "int32")], (7,), accumulate=True, low=-12, high=9),
+        Case((3, 4), [(5, 1, "int64"), (3, "int64")], (5, 3), low=-3, high=2),
+        Case((3, "int64"), [(5, "int64")], ("int64",), accumulate=True, low=-3, high=2),
+        Case((3,), [(0, "int64")], (0,)),
+    )
+
+    @staticmethod
+    def infer(
+        data: RankedTensorType,
+        indices: Sequence[RankedTensorType],
+        values: RankedTensorType,
+        accumulate: bool = False,
+    ) -> RankedTensorType:
+        places, rest = _picked(data, indices)
+        if rest:
+            raise ValueError(
+                f"expected {data.rank} tensors of indices, got {len(indices)}"
+            )
+        shapes.broadcast_into(places, tensors.shape_of(values))
+        if tensors.dtype_of(values) != tensors.dtype_of(data):
+            raise ValueError(
+                f"values must be of type {tensors.dtype_of(data)}, "
+                f"got {tensors.dtype_of(values)}"
+            )
+        return data
+
+    @staticmethod
+    def reference(
+        data: np.ndarray,
+        indices: Sequence[np.ndarray],
+        values: np.ndarray,
+        accumulate: bool = False,
+    ) -> np.ndarray:
+        y = data.copy()
+        places = np.broadcast_arrays(
+            *(wrap(i, n) for i, n in zip(indices, data.shape, strict=True))
+        )
+        values = np.broadcast_to(values, places[0].shape)
+        for point in np.ndindex(*places[0].shape):
+            where = tuple(int(place[point]) for place in places)
+            if all(0 <= w < n for w, n in zip(where, data.shape, strict=True)):
+                y[where] = y[where] + values[point] if accumulate else values[point]
+        return y
+
+    def legalize(self, b: Builder) -> Buffer:
+        data, *indices, values = b.inputs
+        y = b.compute(data.shape, lambda *axes: data[axes], data.dtype, "copy")
+        shape = shapes.broadcast(*(index.shape for index in indices))
+
+        def body(*axes: Index) -> None:
+            where: list[Index] = []
+            for index, size in zip(indices, data.shape, strict=True):
+                own = broadcast_axes(index.shape, shape, axes)
+                where.append(wrapped(b, index[own], size))
+            inside = is_within(b, data, where, range(data.rank))
+            near = [
+                place.minimum(b.dim(size - 1)).maximum(0)
+                for place, size in zip(where, data.shape, strict=True)
+            ]
+            old, new = y[tuple(near)], values[broadcast_axes(values.shape, shape, axes)]
+            if self.accumulate.value:
+                new = old + new
+            y.store(b.select(inside, new, old), near)
+
+        b.block("index_put", shape, "R" * len(shape), body)
+        return y

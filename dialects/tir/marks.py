@@ -1,0 +1,49 @@
+"""The attributes by which a tensor program remembers what scripts say.
+
+They change nothing about what it computes, but for :data:`KIND` and :data:`THREAD`, which
+say how a loop runs; passes may drop the others.
+"""
+
+__all__ = [
+    "ANNOTATIONS",
+    "AXIS_DTYPES",
+    "AXIS_NAMES",
+    "AXIS_STARTS",
+    "BUFFER",
+    "DTYPE",
+    "HANDLE",
+    "KIND",
+    "LOOP_NAMES",
+    "MATCH",
+    "NAME",
+    "ORDER",
+    "PARAM",
+    "RETURN_TYPE",
+    "ROOT",
+    "SIZE_DTYPE",
+    "SYMBOL",
+    "THREAD",
+    "WHERE",
+]
+
+KIND = "tir.kind"  # of a loop: serial, parallel, vectorized, unrolled, thread_binding
+THREAD = "tir.thread"  # of a loop: the thread axis that it is bound to
+NAME = "tir.name"  # of a loop's variable, of a buffer
+DTYPE = "tir.dtype"  # element type of a value where its MLIR type does not tell it
+SIZE_DTYPE = (
+    "tir.size_dtype"  # type of the numbers in a buffer's shape; int32 if absent
+)
+ANNOTATIONS = "tir.annotations"  # of a loop or a block: a dictionary
+WHERE = "tir.where"  # an scf.if that is the predicate of the block in it
+AXIS_NAMES = "tir.axis_names"  # of a block
+AXIS_DTYPES = "tir.axis_dtypes"  # of a block, where they are not all int32
+AXIS_STARTS = "tir.axis_starts"  # of a block, where they are not all 0
+LOOP_NAMES = "tir.loop_names"  # of a block that stands for its grid: of its loops
+SYMBOL = "tir.symbol"  # of an argument: the size that it is
+PARAM = "tir.param"  # an argument that is a size and a parameter of the script
+HANDLE = "tir.handle"  # of an argument: what the pointer to the buffer is called
+BUFFER = "tir.buffer"  # of a buffer: alignment and the like, where not as usual
+ORDER = "tir.order"  # of a program: numbers of its arguments in the order of a script
+RETURN_TYPE = "tir.return_type"  # of a program, where it returns something
+ROOT = "tir.root"  # of a program: name of the block that all of it stands in
+MATCH = "tir.match_buffer"  # a memref.subview that is a buffer of a block

@@ -1,0 +1,256 @@
+"""Functions from outside of the network, by name: registered, or with their code."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import tvm_ffi
+from tvm_ffi import libinfo
+
+from relax_mlir.errors import CompileError
+from relax_mlir.nn.tensor import Tensor, wrap_nested
+from relax_mlir.objects import prim
+from relax_mlir.objects.expr import Expr, PrimValue, StringImm, Tuple
+from relax_mlir.objects.prim import PrimExpr
+from relax_mlir.relax import op
+from relax_mlir.runtime.registry import register_func
+
+__all__ = [
+    "ExternModule",
+    "ObjectModule",
+    "SourceModule",
+    "call_extern",
+    "extern_value",
+]
+
+_FLAGS = ("-c", "-O3", "-std=c++17", "-fPIC")
+
+
+def extern_value(value: Any, float_type: str = "float64") -> Expr:
+    """A tensor, number, string, or a tuple of such, as an argument of a function.
+
+    Args:
+        value: the value; integers are int64.
+        float_type: type of numbers that are no integers.
+
+    Raises:
+        TypeError: it is none of these.
+    """
+    if isinstance(value, Tensor):
+        return value.as_expr()
+    if isinstance(value, int):
+        return PrimValue(prim.IntImm("int64", value))
+    if isinstance(value, float):
+        return PrimValue(prim.FloatImm(float_type, value))
+    if isinstance(value, str):
+        return StringImm(value)
+    if isinstance(value, PrimExpr):
+        return PrimValue(value)
+    if isinstance(value, (tuple, list)):
+        return Tuple([extern_value(v, float_type) for v in value])
+    raise TypeError(f"Unsupported input type: {type(value)}")
+
+
+def call_extern(name: str, args: Any, out: Any) -> Any:  # Any: as ``out``
+    """Call a registered function, which writes new tensors.
+
+    Args:
+        name: its name.
+        args: tensors, numbers and strings.
+        out: placeholders of what it gives: a tensor, or several.
+    """
+    called = op.call_dps_packed(name, extern_value(args), extern_value(out).struct_info)
+    return wrap_nested(called, name)
+
+
+class ExternModule:
+    """Registered functions that a network calls: ``module["name"](x, 2)``.
+
+    Args:
+        symbols: by name of a function, what gives placeholders of its results for
+            arguments of it.
+    """
+
+    def __init__(self, symbols: Mapping[str, Callable[..., Any]]) -> None:
+        self.symbols = dict(symbols)
+
+    def __getitem__(self, func_name: str) -> Callable[..., Any]:
+        infer = self.symbols[func_name]
+
+        def call(*args: Any) -> Any:
+            return call_extern(func_name, args, infer(*args))
+
+        return call
+
+    def load(self) -> None:
+        """Register the functions, if the module holds their code; here it does not."""
+
+
+class ObjectModule(ExternModule):
+    """Functions of an object file, or of a shared library.
+
+    Args:
+        symbols: by name of a function, what gives placeholders of its results for
+            arguments of it. The file exports it as tvm-ffi's
+            ``TVM_FFI_DLL_EXPORT_TYPED_FUNC`` does.
+        filepath: the file.
+
+    Raises:
+        ValueError: there is no such file.
+    """
+
+    def __init__(
+        self,
+        symbols: Mapping[str, Callable[..., Any]],
+        filepath: str | os.PathLike[str],
+    ) -> None:
+        self.filepath = Path(filepath)
+        if not self.filepath.is_file():
+            raise ValueError(f"Not a file: {self.filepath}")
+        super().__init__(symbols)
+
+    def load(self) -> None:
+        """Register the functions, in place of those of the same names.
+
+        Raises:
+            CompileError: the object cannot be linked.
+            ValueError: it does not export one of them.
+        """
+        if self.filepath.suffix != ".o":
+            self._register(self.filepath)
+            return
+        with tempfile.TemporaryDirectory() as folder:
+            self._register(_linked(self.filepath, Path(folder), "c++"))
+
+    def _register(self, library: Path) -> None:
+        _register(library, self.symbols)
+
+
+class SourceModule(ExternModule):
+    """Functions that are written in C++.
+
+    Args:
+        symbols: by name of a function, what gives placeholders of its results for
+            arguments of it. The source exports it with tvm-ffi's
+            ``TVM_FFI_DLL_EXPORT_TYPED_FUNC``.
+        source_code: the source, or the file that holds it.
+        source_format: ``cpp``.
+        compile_options: flags of the compiler; those of :meth:`get_compile_options` if
+            none are given.
+        compiler: the compiler; ``c++`` if none is given.
+        output_format: ``obj``.
+
+    Raises:
+        ValueError: another format is given, or there is no such file.
+    """
+
+    def __init__(
+        self,
+        symbols: Mapping[str, Callable[..., Any]],
+        source_code: str | Path,
+        source_format: str,
+        compile_options: Sequence[str] | None = None,
+        compiler: str | None = None,
+        output_format: str = "obj",
+    ) -> None:
+        if output_format != "obj":
+            raise ValueError(f"Invalid output format: {output_format}: expected `obj`")
+        known = self.get_compile_options(source_format)
+        self.compile_options = known if compile_options is None else [*compile_options]
+        self.compiler = compiler or "c++"
+        self.source_code = _source(source_code)
+        super().__init__(symbols)
+
+    @staticmethod
+    def get_includes(tvm_pkg: Sequence[str] | None = None) -> list[Path]:
+        """The folders of the headers that sources may include: those of tvm-ffi.
+
+        Args:
+            tvm_pkg: accepted and without effect: nothing else is bundled.
+        """
+        found = (libinfo.find_include_path(), libinfo.find_dlpack_include_path())
+        return list(dict.fromkeys(map(Path, found)))
+
+    @staticmethod
+    def get_compile_options(
+        source_format: str, tvm_pkg: Sequence[str] | None = None
+    ) -> list[str]:
+        """The flags with which sources are compiled if no others are given.
+
+        Raises:
+            ValueError: there is no such format.
+        """
+        if source_format != "cpp":
+            raise ValueError(f"Invalid source format: {source_format}: expected `cpp`")
+        includes = SourceModule.get_includes(tvm_pkg)
+        return [*(f"-I{folder}" for folder in includes), *_FLAGS]
+
+    def compile(self, output_path: str | os.PathLike[str]) -> None:
+        """Compile the source to an object file.
+
+        Raises:
+            CompileError: the compiler is missing, or refuses the source.
+        """
+        with tempfile.TemporaryDirectory() as folder:
+            source = Path(folder) / "main.cpp"
+            source.write_text(self.source_code, encoding="utf-8")
+            options = [*self.compile_options, str(source), "-o", str(output_path)]
+            _run([self.compiler, *options])
+
+    def load(self) -> None:
+        """Compile and register the functions, in place of those of the same names.
+
+        Raises:
+            CompileError: the compiler is missing, or refuses the source.
+            ValueError: it does not export one of them.
+        """
+        with tempfile.TemporaryDirectory() as folder:
+            compiled = Path(folder) / "main.o"
+            self.compile(compiled)
+            library = _linked(compiled, Path(folder), self.compiler)
+            _register(library, self.symbols)
+
+
+def _source(given: str | Path) -> str:
+    """The source, from itself or from its file."""
+    if isinstance(given, Path):
+        if not given.is_file():
+            raise ValueError(f"Not a file: {given}")
+        return given.read_text(encoding="utf-8")
+    is_line = "\n" not in given and len(given) < 4096
+    if is_line and Path(given).is_file():
+        return Path(given).read_text(encoding="utf-8")
+    return given
+
+
+def _linked(compiled: Path, folder: Path, compiler: str) -> Path:
+    library = folder / "library.so"
+    _run([compiler, "-shared", str(compiled), "-o", str(library)])
+    return library
+
+
+def _run(command: Sequence[str]) -> None:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise CompileError(
+            f"compiler `{command[0]}` cannot be run: {error}. Install it, or name "
+            "another as `compiler`."
+        ) from error
+    if done.returncode:
+        raise CompileError(f"`{' '.join(command)}` failed:\n{done.stderr}")
+
+
+def _register(library: Path, names: Mapping[str, object]) -> None:
+    module = tvm_ffi.load_module(str(library))
+    for name in names:
+        try:
+            function = module.get_function(name)
+        except AttributeError as error:
+            raise ValueError(f"library exports no function `{name}`") from error
+        register_func(name, function, override=True)

@@ -1,0 +1,18 @@
+"""Operators on tensors of a network; each adds a binding to the open graph."""
+
+from relax_mlir.nn.op import calls, create, elementwise, layers, movement, reduce
+from relax_mlir.nn.op.calls import *  # noqa: F403  it has __all__
+from relax_mlir.nn.op.create import *  # noqa: F403
+from relax_mlir.nn.op.elementwise import *  # noqa: F403
+from relax_mlir.nn.op.layers import *  # noqa: F403
+from relax_mlir.nn.op.movement import *  # noqa: F403
+from relax_mlir.nn.op.reduce import *  # noqa: F403
+from relax_mlir.nn.tensor import wrap_nested
+
+__all__ = ["wrap_nested"]
+__all__ += calls.__all__
+__all__ += create.__all__
+__all__ += elementwise.__all__
+__all__ += layers.__all__
+__all__ += movement.__all__
+__all__ += reduce.__all__

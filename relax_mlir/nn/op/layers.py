@@ -1,0 +1,367 @@
+"""Operators with weights, and what stands beside them in layers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from relax_mlir.nn.tensor import Tensor, get_default_dtype, wrap_nested
+from relax_mlir.objects.expr import Expr, const
+from relax_mlir.relax import op
+
+__all__ = [
+    "conv1d",
+    "conv1d_transpose",
+    "conv2d",
+    "conv3d",
+    "get_timestep_embedding",
+    "group_norm",
+    "interpolate",
+    "layer_norm",
+    "rms_norm",
+    "scaled_dot_product_attention",
+]
+
+
+def _biased(value: Expr, bias: Tensor | None, layout: str, name: str) -> Tensor:
+    """``value`` and one bias per channel."""
+    if bias is None:
+        return wrap_nested(value, name)
+    shape = [-1 if axis == "C" else 1 for axis in layout]
+    return wrap_nested(op.add(value, op.reshape(bias.as_expr(), shape)), name)
+
+
+def _check_layout(layout: str, known: Sequence[str]) -> None:
+    if layout not in known:
+        raise NotImplementedError(
+            f"data_layout `{layout}`: expected {' or '.join(known)}"
+        )
+
+
+def conv1d(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+    name: str = "conv1d",
+) -> Tensor:
+    """A convolution of vectors.
+
+    Shapes:
+        x: [n, groups c, w]; weight: [o, c, k]; bias: [o].
+    """
+    value = op.nn.conv1d(
+        x.as_expr(),
+        weight.as_expr(),
+        strides=stride,
+        padding=padding,
+        dilation=dilation,
+        groups=groups,
+    )
+    return _biased(value, bias, "NCW", name)
+
+
+def conv2d(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+    data_layout: str = "NCHW",
+    name: str = "conv2d",
+) -> Tensor:
+    """A convolution of images.
+
+    Shapes:
+        x: [n, groups c, h, w]; weight: [o, c, kh, kw]; bias: [o].
+
+    Raises:
+        NotImplementedError: ``data_layout`` is not NCHW or NHWC.
+    """
+    _check_layout(data_layout, ("NCHW", "NHWC"))
+    value = op.nn.conv2d(
+        x.as_expr(),
+        weight.as_expr(),
+        strides=stride,
+        padding=padding,
+        dilation=dilation,
+        data_layout=data_layout,
+        groups=groups,
+    )
+    return _biased(value, bias, data_layout, name)
+
+
+def conv3d(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+    data_layout: str = "NCDHW",
+    name: str = "conv3d",
+) -> Tensor:
+    """A convolution of volumes.
+
+    Shapes:
+        x: [n, groups c, d, h, w]; weight: [o, c, kd, kh, kw]; bias: [o].
+
+    Raises:
+        NotImplementedError: ``data_layout`` is not NCDHW or NDHWC.
+    """
+    _check_layout(data_layout, ("NCDHW", "NDHWC"))
+    value = op.nn.conv3d(
+        x.as_expr(),
+        weight.as_expr(),
+        strides=stride,
+        padding=padding,
+        dilation=dilation,
+        data_layout=data_layout,
+        groups=groups,
+    )
+    return _biased(value, bias, data_layout, name)
+
+
+def conv1d_transpose(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    output_padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+    name: str = "conv1d_transpose",
+) -> Tensor:
+    """A transposed convolution of vectors.
+
+    Shapes:
+        x: [n, c, w]; weight: [c, o / groups, k]; bias: [o].
+    """
+    value = op.nn.conv1d_transpose(
+        x.as_expr(),
+        weight.as_expr(),
+        strides=stride,
+        padding=padding,
+        output_padding=output_padding,
+        dilation=dilation,
+        groups=groups,
+    )
+    return _biased(value, bias, "NCW", name)
+
+
+def _scale_and_shift(
+    weight: Tensor | None, bias: Tensor | None, shape: Sequence[int], dtype: str
+) -> tuple[Expr, Expr]:
+    """Weight and bias; ones and zeros where there are none."""
+    scale = const(np.ones(shape), dtype) if weight is None else weight.as_expr()
+    shift = const(np.zeros(shape), dtype) if bias is None else bias.as_expr()
+    return scale, shift
+
+
+def layer_norm(
+    x: Tensor,
+    normalized_shape: int | Sequence[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+    name: str = "layer_norm",
+) -> Tensor:
+    """The last dimensions, brought to mean 0 and variance 1, then scaled and shifted.
+
+    Args:
+        x: the tensor.
+        normalized_shape: the sizes of the last dimensions.
+        weight: factors; ones if there are none.
+        bias: summands; zeros if there are none.
+        eps: what is added to the variance.
+        name: what the graph calls it.
+    """
+    is_one = isinstance(normalized_shape, int)
+    shape = [normalized_shape] if is_one else list(normalized_shape)
+    scale, shift = _scale_and_shift(weight, bias, shape, x.dtype)
+    axes = list(range(-len(shape), 0))
+    value = op.nn.layer_norm(x.as_expr(), scale, shift, axes=axes, epsilon=eps)
+    return wrap_nested(value, name)
+
+
+def rms_norm(
+    x: Tensor,
+    weight: Tensor,
+    axes: int | Sequence[int],
+    epsilon: float = 1e-5,
+    name: str = "rms_norm",
+) -> Tensor:
+    """The tensor, divided by the root of the mean of squares along axes, then scaled."""
+    listed = [axes] if isinstance(axes, int) else list(axes)
+    value = op.nn.rms_norm(x.as_expr(), weight.as_expr(), listed, epsilon)
+    return wrap_nested(value, name)
+
+
+def group_norm(
+    x: Tensor,
+    num_groups: int,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    eps: float = 1e-5,
+    channel_axis: int = 1,
+    axes: Sequence[int] | None = None,
+    name: str = "group_norm",
+) -> Tensor:
+    """Groups of channels, brought to mean 0 and variance 1, then scaled and shifted.
+
+    Args:
+        x: the tensor.
+        num_groups: how many groups.
+        weight: a factor per channel; ones if there are none.
+        bias: a summand per channel; zeros if there are none.
+        eps: what is added to the variance.
+        channel_axis: the dimension of the channels.
+        axes: the other dimensions of a group; all behind the second if none are given.
+        name: what the graph calls it.
+    """
+    channels = [x.shape[channel_axis]]
+    scale, shift = _scale_and_shift(weight, bias, channels, x.dtype)
+    listed = list(range(2, x.ndim)) if axes is None else list(axes)
+    value = op.nn.group_norm(
+        x.as_expr(),
+        scale,
+        shift,
+        num_groups,
+        channel_axis=channel_axis,
+        axes=listed,
+        epsilon=eps,
+    )
+    return wrap_nested(value, name)
+
+
+def scaled_dot_product_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    is_causal: bool = False,
+    scale: float | None = None,
+    name: str = "scaled_dot_product_attention",
+) -> Tensor:
+    """Values, weighted by how well their keys fit a query.
+
+    Args:
+        query, key, value: tensors of shape [batch, position, head, element].
+        attn_mask: not supported.
+        is_causal: whether a position sees only those up to its own.
+        scale: a factor of the products; one by the root of the head's size if none is
+            given.
+        name: what the graph calls it.
+
+    Raises:
+        NotImplementedError: there is an ``attn_mask``.
+    """
+    if attn_mask is not None:
+        raise NotImplementedError("`attn_mask`: expected None. Use `is_causal`.")
+    attended = op.nn.attention(
+        query.as_expr(),
+        key.as_expr(),
+        value.as_expr(),
+        causal_mask="TopLeft" if is_causal else None,
+        scale=scale,
+    )
+    return wrap_nested(attended, name)
+
+
+def interpolate(
+    x: Tensor,
+    size: Any = None,
+    scale_factor: Any = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+    recompute_scale_factor: bool | None = None,
+    antialias: bool | None = None,
+    data_layout: str = "NCHW",
+    name: str = "interpolate",
+) -> Tensor:
+    """Images in another size.
+
+    Args:
+        x: the images.
+        size: height and width.
+        scale_factor: or by what they grow.
+        mode: ``nearest``, ``bilinear`` or ``bicubic``.
+        align_corners: whether the middles of the corners stay where they are.
+        recompute_scale_factor, antialias: not supported.
+        data_layout: order of the dimensions.
+        name: what the graph calls it.
+
+    Raises:
+        NotImplementedError: one that is not supported is given.
+    """
+    if recompute_scale_factor is not None or antialias is not None:
+        raise NotImplementedError(
+            "`recompute_scale_factor`, `antialias`: expected None for both"
+        )
+    if size is None:
+        size = _scaled(x, scale_factor, data_layout)
+    is_nearest = mode.startswith("nearest")
+    if is_nearest:
+        transform = "asymmetric"
+    else:
+        transform = "align_corners" if align_corners else "half_pixel"
+    resized = op.image.resize2d(
+        x.as_expr(),
+        size,
+        layout=data_layout,
+        method="nearest_neighbor" if is_nearest else mode.removeprefix("bi"),
+        coordinate_transformation_mode=transform,
+    )
+    return wrap_nested(resized, name)
+
+
+def _scaled(x: Tensor, factor: Any, layout: str) -> list[int]:
+    places = [i for i, axis in enumerate(layout) if axis not in "NC"]
+    many = isinstance(factor, (list, tuple))
+    factors = factor if many else [factor] * len(places)
+    return [int(x.shape[i] * f) for i, f in zip(places, factors, strict=True)]
+
+
+def get_timestep_embedding(
+    x: Tensor,
+    embedding_dim: int,
+    flip_sin_to_cos: bool = False,
+    downscale_freq_shift: float = 1,
+    scale: float = 1,
+    max_period: int = 10000,
+    name: str = "get_timestep_embedding",
+) -> Tensor:
+    """Sines and cosines of times, at frequencies that fall from 1 to 1 / ``max_period``.
+
+    Args:
+        x: the times, a vector.
+        embedding_dim: how many for each; a last zero makes the number odd.
+        flip_sin_to_cos: whether the cosines come first.
+        downscale_freq_shift: how many steps fewer than frequencies there are.
+        scale: a factor of the angles.
+        max_period: the longest period, in units of 2 pi.
+        name: what the graph calls it.
+    """
+    half = embedding_dim // 2
+    times = op.astype(x.as_expr(), "float32")
+    steps = op.arange(start=0, end=half, dtype="float32")
+    exponent = const(-math.log(max_period), "float32") * steps
+    exponent = exponent / const(half - downscale_freq_shift, "float32")
+    angles = op.expand_dims(times, 1) * op.expand_dims(op.exp(exponent), 0)
+    if scale != 1:
+        angles = const(scale, "float32") * angles
+    parts = [op.sin(angles), op.cos(angles)]
+    value = op.concat(parts[::-1] if flip_sin_to_cos else parts, axis=-1)
+    if embedding_dim % 2 == 1:
+        value = op.nn.pad(value, (0, 0, 0, 1))
+    return wrap_nested(op.astype(value, get_default_dtype()), name)

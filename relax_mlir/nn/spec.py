@@ -1,0 +1,207 @@
+"""What the methods of a module take: shapes, element types, integers."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+__all__ = ["Int", "MethodSpec", "ModuleSpec", "Object", "Tensor", "Tuple"]
+
+_MODES = ("plain", "packed", "none")
+
+
+class Int:
+    """An integer, which becomes a symbolic size."""
+
+    def __repr__(self) -> str:
+        return "int"
+
+
+class Tensor:
+    """A tensor.
+
+    Args:
+        shape: numbers, terms, or names of symbolic sizes; a name that several arguments of
+            a method mention is one size.
+        dtype: element type.
+    """
+
+    def __init__(self, shape: Sequence[Any], dtype: str) -> None:
+        self.shape = list(shape)
+        self.dtype = dtype
+
+    def __repr__(self) -> str:
+        return f"Tensor([{', '.join(map(str, self.shape))}], '{self.dtype}')"
+
+
+class Object:
+    """A value that is no tensor.
+
+    Args:
+        object_type: the class that wraps it, one of :class:`relax_mlir.nn.Object`.
+    """
+
+    def __init__(self, object_type: type) -> None:
+        self.object_type = object_type
+
+    def __repr__(self) -> str:
+        return "object"
+
+
+class Tuple:
+    """Several values as one argument.
+
+    Args:
+        name: what the argument is called.
+        elements: what each is; the method gets a list or a tuple, as here.
+
+    Raises:
+        TypeError: it is neither.
+    """
+
+    def __init__(self, name: str, elements: Any) -> None:
+        if not isinstance(elements, (list, tuple)):
+            raise TypeError(
+                f"`{name}`: expected a list or a tuple, got {type(elements).__name__}"
+            )
+        self.name = name
+        self.elements: list[Any] | tuple[Any, ...] = elements
+
+    def __repr__(self) -> str:
+        return repr(self.elements)
+
+
+class MethodSpec:
+    """What one method takes.
+
+    Args:
+        method: the method.
+        arg_names: what its arguments are called.
+        arg_specs: what each is.
+        param_mode: ``plain``: the function takes each parameter of the module; ``packed``:
+            it takes all as one tuple; ``none``: it takes none.
+        effect_mode: the same for effects.
+
+    Raises:
+        ValueError: there is no such mode.
+    """
+
+    def __init__(
+        self,
+        method: Callable[..., Any],
+        arg_names: list[str],
+        arg_specs: list[Any],
+        param_mode: str,
+        effect_mode: str,
+    ) -> None:
+        for what, mode in (("param_mode", param_mode), ("effect_mode", effect_mode)):
+            if mode not in _MODES:
+                raise ValueError(
+                    f"Invalid {what}: {mode}: expected one of {', '.join(_MODES)}"
+                )
+        self.method = method
+        self.arg_names = arg_names
+        self.arg_specs = arg_specs
+        self.param_mode = param_mode
+        self.effect_mode = effect_mode
+
+    def text(self, name: str) -> str:
+        """The method as it would be called."""
+        pairs = zip(self.arg_names, self.arg_specs, strict=True)
+        return f"{name}({', '.join(f'{n}: {s}' for n, s in pairs)})"
+
+    def __repr__(self) -> str:
+        return self.text("MethodSpec")
+
+    @staticmethod
+    def from_raw(spec: Any, method: Callable[..., Any]) -> MethodSpec:
+        """From a dictionary of arguments, as :meth:`Module.export_tvm` takes it.
+
+        Raises:
+            TypeError: an argument is none of what there can be, or one stands after an
+                argument of which nothing is said.
+        """
+        if isinstance(spec, MethodSpec):
+            return spec
+        config = spec.get("$", {})
+        names = list(inspect.signature(method).parameters)
+        said = [name for name in names if name in spec]
+        if said != names[: len(said)]:
+            first = next(n for n in names if n not in spec)
+            raise TypeError(
+                f"argument `{first}` has no spec: expected one, as one after it has"
+            )
+        return MethodSpec(
+            method,
+            said,
+            [_spec(spec[name], name) for name in said],
+            param_mode=config.get("param_mode", "plain"),
+            effect_mode=config.get("effect_mode", "plain"),
+        )
+
+    @staticmethod
+    def from_torch(args: Sequence[Any], method: Callable[..., Any]) -> MethodSpec:
+        """From arguments as a method is called: tensors of PyTorch, arrays, integers.
+
+        Raises:
+            TypeError: their number is not that of the method's arguments, or one is of
+                another kind.
+        """
+        names = list(inspect.signature(method).parameters)
+        if len(names) != len(args):
+            raise TypeError(f"Expected {len(names)} arguments, but got {len(args)}")
+        return MethodSpec(method, names, [_like(a) for a in args], "plain", "plain")
+
+
+def _spec(given: Any, name: str) -> Any:
+    """What an argument is, from the forms in which it may be said."""
+    if given is Int or given is int or given == "int":
+        return Int()
+    if isinstance(given, (Int, Tensor, Object)):
+        return given
+    if isinstance(given, Tuple):
+        given = given.elements
+    if isinstance(given, (list, tuple)):
+        elements = [_spec(e, f"{name}_{i}") for i, e in enumerate(given)]
+        return Tuple(name, type(given)(elements))
+    raise TypeError(f"Invalid spec for argument {name}: {given}")
+
+
+def _like(value: Any) -> Any:
+    """What an argument is, from a value of it."""
+    if isinstance(value, int):
+        return Int()
+    if hasattr(value, "shape") and hasattr(value, "dtype"):
+        return Tensor(list(value.shape), str(value.dtype).rpartition(".")[2])
+    raise TypeError(f"Unsupported argument type: {type(value)}")
+
+
+class ModuleSpec:
+    """What the methods of a module take.
+
+    Args:
+        module: the module.
+        method_names: which of its methods become functions.
+        method_specs: what each takes.
+    """
+
+    def __init__(
+        self, module: Any, method_names: list[str], method_specs: list[MethodSpec]
+    ) -> None:
+        self.module = module
+        self.method_names = method_names
+        self.method_specs = method_specs
+
+    @staticmethod
+    def from_raw(spec: Any, module: Any) -> ModuleSpec:
+        """From dictionaries, as :meth:`Module.export_tvm` takes them."""
+        if isinstance(spec, ModuleSpec):
+            return spec
+        methods: Mapping[str, Any] = spec
+        specs = [MethodSpec.from_raw(s, getattr(module, n)) for n, s in methods.items()]
+        return ModuleSpec(module, list(methods), specs)
+
+    def __repr__(self) -> str:
+        pairs = zip(self.method_names, self.method_specs, strict=True)
+        return "\n".join(["ModuleSpec:", *(f"  {s.text(n)}" for n, s in pairs)])

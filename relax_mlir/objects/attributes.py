@@ -1,0 +1,90 @@
+"""Python values as MLIR attributes that nobody but us reads, and back."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from mlir import ir
+
+from relax_mlir.objects import prim
+from relax_mlir.objects.expr import (
+    Attrs,
+    Constant,
+    Expr,
+    PrimValue,
+    ShapeExpr,
+    StringImm,
+)
+
+__all__ = ["from_attribute", "to_attribute"]
+
+
+def to_attribute(value: Any) -> ir.Attribute:  # Any: see ``from_attribute``
+    """An attribute that holds a Python value.
+
+    Numbers, strings, booleans, None, and tuples, lists and dictionaries of them.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    if isinstance(value, ir.Attribute):
+        return value
+    if value is None:
+        return ir.UnitAttr.get()
+    if isinstance(value, (bool, np.bool_)):
+        return ir.BoolAttr.get(bool(value))
+    if isinstance(value, (int, np.integer)):
+        return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), int(value))
+    if isinstance(value, (float, np.floating)):
+        return ir.FloatAttr.get(ir.F64Type.get(), float(value))
+    if isinstance(value, str):
+        return ir.StringAttr.get(value)
+    if isinstance(value, bytes):
+        return to_attribute({_BYTES: base64.b64encode(value).decode()})
+    if isinstance(value, Mapping):
+        return ir.DictAttr.get({str(k): to_attribute(v) for k, v in value.items()})
+    if isinstance(value, (tuple, list, frozenset, set, ShapeExpr)):
+        return ir.ArrayAttr.get([to_attribute(v) for v in value])
+    return _term_to_attribute(value)
+
+
+_BYTES = "relax.bytes"
+
+
+def _term_to_attribute(value: Any) -> ir.Attribute:
+    """A number that is wrapped as a term or an expression."""
+    if isinstance(value, prim.IntImm):
+        is_bool = value.dtype == "bool"
+        return to_attribute(bool(value.value) if is_bool else value.value)
+    if isinstance(value, (prim.FloatImm, prim.StringImm, StringImm, PrimValue)):
+        return to_attribute(value.value)
+    if isinstance(value, Constant):
+        return to_attribute(value.array.tolist())
+    if hasattr(value, "script_text"):
+        return ir.StringAttr.get(value.script_text())
+    if isinstance(value, Expr) or not hasattr(value, "__str__"):
+        raise ValueError(
+            f"expected a number, a string or a list of them, got {value!r}"
+        )
+    return ir.StringAttr.get(str(value))
+
+
+def from_attribute(attr: ir.Attribute) -> Any:  # Any: as many types as attributes
+    """The Python value that :func:`to_attribute` made an attribute of."""
+    if isinstance(attr, ir.UnitAttr):
+        return None
+    if isinstance(attr, ir.DictAttr):
+        values = {named.name: from_attribute(named.attr) for named in attr}
+        if set(values) == {_BYTES}:
+            return base64.b64decode(values[_BYTES])
+        return Attrs(values)
+    if isinstance(attr, ir.ArrayAttr):
+        return tuple(map(from_attribute, attr))
+    if isinstance(attr, ir.FlatSymbolRefAttr):
+        return attr.value
+    if isinstance(attr, (ir.BoolAttr, ir.IntegerAttr, ir.FloatAttr, ir.StringAttr)):
+        return attr.value
+    return str(attr)

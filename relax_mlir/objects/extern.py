@@ -1,0 +1,32 @@
+"""Registered functions that stand in a module: declarations in MLIR."""
+
+from __future__ import annotations
+
+from mlir import ir
+from mlir.dialects import func
+from mlir.dialects.builtin import ModuleOp
+
+from relax_mlir.objects.expr import ExternFunc
+from relax_mlir.objects.sizes import Symbols
+from relax_mlir.objects.struct_info import from_mlir, to_mlir
+
+__all__ = ["read_extern", "write_extern"]
+
+_SYMBOL, _INFO = "relax.extern", "relax.extern_info"
+
+
+def write_extern(module: ModuleOp, name: str, function: ExternFunc) -> None:
+    """Write a registered function to the end of a module, where it is called ``name``."""
+    with module.context, ir.Location.unknown(), ir.InsertionPoint(module.body):
+        op = func.FuncOp(name, ir.FunctionType.get([], []), visibility="private")
+        op.attributes[_SYMBOL] = ir.StringAttr.get(function.global_symbol)
+        info = to_mlir(function.struct_info, Symbols())
+        op.attributes[_INFO] = ir.TypeAttr.get(info)
+
+
+def read_extern(op: func.FuncOp) -> ExternFunc | None:
+    """The registered function that a function in MLIR stands for, or None."""
+    if _SYMBOL not in op.attributes:
+        return None
+    info = from_mlir(ir.TypeAttr(op.attributes[_INFO]).value, Symbols())
+    return ExternFunc(ir.StringAttr(op.attributes[_SYMBOL]).value, info)

@@ -1,0 +1,439 @@
+"""Functions of scalars: what ``tir`` and ``te`` call ``exp``, ``if_then_else``, ``sum``.
+
+They fold where TVM's do, so that terms built alike are spelled alike.
+"""
+
+from __future__ import annotations
+
+import builtins
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from relax_mlir.objects import prim
+from relax_mlir.objects.prim import (
+    Call,
+    CommReducer,
+    FloatImm,
+    IntImm,
+    IterVar,
+    PrimExpr,
+    Reduce,
+    Select,
+    const,
+    convert,
+)
+
+__all__ = [
+    "abs",
+    "acos",
+    "acosh",
+    "all",
+    "any",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
+    "bitwise_and",
+    "bitwise_not",
+    "bitwise_or",
+    "bitwise_xor",
+    "ceil",
+    "ceildiv",
+    "clz",
+    "comm_reducer",
+    "copysign",
+    "cos",
+    "cosh",
+    "div",
+    "erf",
+    "exp",
+    "exp2",
+    "exp10",
+    "fabs",
+    "floor",
+    "floordiv",
+    "floormod",
+    "fma",
+    "fmod",
+    "hypot",
+    "if_then_else",
+    "indexdiv",
+    "indexmod",
+    "infinity",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "ldexp",
+    "likely",
+    "log",
+    "log1p",
+    "log2",
+    "log10",
+    "logaddexp",
+    "max",
+    "max_value",
+    "min",
+    "min_value",
+    "nearbyint",
+    "nextafter",
+    "popcount",
+    "pow",
+    "power",
+    "prod",
+    "reinterpret",
+    "round",
+    "rsqrt",
+    "shift_left",
+    "shift_right",
+    "sigmoid",
+    "sin",
+    "sinh",
+    "sqrt",
+    "sum",
+    "tan",
+    "tanh",
+    "trunc",
+    "truncdiv",
+    "truncmod",
+]
+
+
+def _function(name: str, *, is_strict: bool = False) -> Callable[[Any], PrimExpr]:
+    def apply(x: Any) -> PrimExpr:
+        x = convert(x)
+        if is_strict and not _is_float(x.dtype):
+            raise TypeError(
+                f"`{name}`: expected a floating-point number, got {x.dtype}"
+            )
+        return Call(x.dtype, name, [x])
+
+    apply.__name__ = apply.__qualname__ = name
+    apply.__doc__ = f"``{name}`` of a number, as a term."
+    return apply
+
+
+def _is_float(dtype: str) -> bool:
+    return dtype.startswith(("float", "bfloat"))
+
+
+exp, exp2, exp10 = map(_function, ("exp", "exp2", "exp10"))
+log, log2, log10, log1p = map(_function, ("log", "log2", "log10", "log1p"))
+fabs = _function("fabs")
+erf, tanh, sigmoid = map(_function, ("erf", "tanh", "sigmoid"))
+sinh, cosh, asin, acos = map(_function, ("sinh", "cosh", "asin", "acos"))
+atan, asinh, acosh, atanh = map(_function, ("atan", "asinh", "acosh", "atanh"))
+sqrt, rsqrt, popcount, clz = map(_function, ("sqrt", "rsqrt", "popcount", "clz"))
+tan, sin, cos = (_function(name, is_strict=True) for name in ("tan", "sin", "cos"))
+
+
+def _rounding(name: str, fold: Callable[[float], float]) -> Callable[..., PrimExpr]:
+    def apply(x: Any, span: object = None) -> PrimExpr:
+        x = convert(x)
+        if not _is_float(x.dtype):
+            return x
+        if isinstance(x, FloatImm) and math.isfinite(x.value):
+            return const(float(fold(x.value)), x.dtype)
+        return Call(x.dtype, name, [x])
+
+    apply.__name__ = apply.__qualname__ = name
+    apply.__doc__ = f"``{name}`` of a number, as a term; an integer stays what it is."
+    return apply
+
+
+floor, ceil = _rounding("floor", math.floor), _rounding("ceil", math.ceil)
+trunc = _rounding("trunc", math.trunc)
+round = _rounding("round", builtins.round)
+nearbyint = _rounding("nearbyint", builtins.round)
+
+
+def _of_two(name: str) -> Callable[[Any, Any], PrimExpr]:
+    def apply(a: Any, b: Any) -> PrimExpr:
+        a = convert(a)
+        return Call(a.dtype, name, [a, convert(b)])
+
+    apply.__name__ = apply.__qualname__ = name
+    apply.__doc__ = f"``{name}`` of two numbers, as a term."
+    return apply
+
+
+atan2, nextafter, hypot = map(_of_two, ("atan2", "nextafter", "hypot"))
+copysign, ldexp, fmod = map(_of_two, ("copysign", "ldexp", "fmod"))
+
+
+def fma(x: Any, y: Any, z: Any) -> PrimExpr:
+    """``x * y + z``, rounded once."""
+    x = convert(x)
+    return Call(x.dtype, "fma", [x, y, z])
+
+
+def abs(x: Any, span: object = None) -> PrimExpr:
+    """The number without its sign."""
+    x = convert(x)
+    if isinstance(x, (IntImm, FloatImm)):
+        return const(builtins.abs(x.value), x.dtype)
+    if x.dtype.startswith("uint"):
+        return x
+    if x.is_integer:
+        return Select(x >= 0, x, prim.Sub(const(0, x.dtype), x))
+    return Call(x.dtype, "fabs", [x])
+
+
+def isnan(x: Any, span: object = None) -> PrimExpr:
+    """Whether a number is none."""
+    x = convert(x)
+    if not _is_float(x.dtype):
+        return const(False, "bool")
+    if isinstance(x, FloatImm):
+        return const(math.isnan(x.value), "bool")
+    wide = prim.cast("float32", x) if "16" in x.dtype else x
+    return Call("bool", "isnan", [wide])
+
+
+def isinf(x: Any, span: object = None) -> PrimExpr:
+    """Whether a number is infinite."""
+    x = convert(x)
+    if not _is_float(x.dtype):
+        return const(False, "bool")
+    if isinstance(x, FloatImm):
+        return const(math.isinf(x.value), "bool")
+    return all(abs(x).equal(infinity(x.dtype)), prim.Not(isnan(x)))
+
+
+def isfinite(x: Any, span: object = None) -> PrimExpr:
+    """Whether a number is one, and not infinite."""
+    x = convert(x)
+    if not _is_float(x.dtype):
+        return const(True, "bool")
+    if isinstance(x, FloatImm):
+        return const(math.isfinite(x.value), "bool")
+    return all(prim.Not(isinf(x)), prim.Not(isnan(x)))
+
+
+def power(x: Any, y: Any, span: object = None) -> PrimExpr:
+    """``x`` to the ``y``.
+
+    Raises:
+        TypeError: they are integers.
+    """
+    x, y = prim.matched(x, y)
+    if not _is_float(x.dtype):
+        raise TypeError(f"`power`: expected a floating-point number, got {x.dtype}")
+    return Call(x.dtype, "pow", [x, y])
+
+
+pow = power
+
+
+def logaddexp(a: Any, b: Any, span: object = None) -> PrimExpr:
+    """``log(exp(a) + exp(b))``."""
+    return log(exp(a) + exp(b))
+
+
+def if_then_else(cond: Any, t: Any, f: Any, span: object = None) -> PrimExpr:
+    """One of two values, of which the other is not computed.
+
+    Raises:
+        TypeError: the condition is no truth value.
+    """
+    cond = convert(cond)
+    if cond.dtype != "bool":
+        raise TypeError(f"`if_then_else`: expected a bool condition, got {cond.dtype}")
+    t, f = prim.matched(t, f)
+    if isinstance(cond, IntImm):
+        return t if cond.value else f
+    return Call(t.dtype, "if_then_else", [cond, t, f])
+
+
+def likely(cond: Any, span: object = None) -> PrimExpr:
+    """The condition, which mostly holds."""
+    cond = convert(cond)
+    return cond if isinstance(cond, IntImm) else Call("bool", "likely", [cond])
+
+
+def reinterpret(dtype: str, value: Any, span: object = None) -> PrimExpr:
+    """The same bits as a number of another type."""
+    value = convert(value)
+    return value if value.dtype == dtype else Call(dtype, "reinterpret", [value])
+
+
+def all(*args: Any, span: object = None) -> PrimExpr:
+    """Whether all conditions hold.
+
+    Raises:
+        ValueError: there is none.
+    """
+    return _folded(prim.And, "all", args)
+
+
+def any(*args: Any, span: object = None) -> PrimExpr:
+    """Whether one of the conditions holds.
+
+    Raises:
+        ValueError: there is none.
+    """
+    return _folded(prim.Or, "any", args)
+
+
+def _folded(kind: type[prim.BinaryExpr], name: str, args: Sequence[Any]) -> PrimExpr:
+    if not args:
+        raise ValueError(f"`{name}`: expected at least one condition")
+    result = convert(args[0])
+    for arg in args[1:]:
+        result = prim.binary(kind, result, arg)
+    return result
+
+
+def _operation(kind: type[prim.BinaryExpr], meaning: str) -> Callable[..., PrimExpr]:
+    def apply(a: Any, b: Any, span: object = None) -> PrimExpr:
+        made = prim.binary(kind, a, b)
+        if made is NotImplemented:
+            raise TypeError(f"expected two scalar expressions, got {a!r} and {b!r}")
+        return made
+
+    apply.__doc__ = meaning
+    return apply
+
+
+floordiv = _operation(prim.FloorDiv, "``a // b``, rounded down.")
+floormod = _operation(prim.FloorMod, "The remainder with the sign of ``b``.")
+indexdiv = _operation(prim.FloorDiv, "``a // b`` of indices.")
+indexmod = _operation(prim.FloorMod, "The remainder of indices.")
+div = _operation(prim.Div, "``a / b``; of integers it truncates.")
+truncdiv = _operation(prim.Div, "``a / b`` of integers, rounded towards zero.")
+truncmod = _operation(prim.Mod, "The remainder with the sign of ``a``.")
+
+
+def ceildiv(lhs: Any, rhs: Any, span: object = None) -> PrimExpr:
+    """``lhs / rhs`` of integers, rounded up."""
+    lhs, rhs = prim.matched(lhs, rhs)
+    return (lhs + rhs - 1) // rhs
+
+
+def bitwise_and(x: Any, y: Any, span: object = None) -> PrimExpr:
+    """``x & y``."""
+    return convert(x) & y
+
+
+def bitwise_or(x: Any, y: Any, span: object = None) -> PrimExpr:
+    """``x | y``."""
+    return convert(x) | y
+
+
+def bitwise_xor(x: Any, y: Any, span: object = None) -> PrimExpr:
+    """``x ^ y``."""
+    return convert(x) ^ y
+
+
+def bitwise_not(x: Any, span: object = None) -> PrimExpr:
+    """``~x``."""
+    return ~convert(x)
+
+
+def shift_left(x: Any, y: Any, span: object = None) -> PrimExpr:
+    """``x << y``."""
+    return convert(x) << y
+
+
+def shift_right(x: Any, y: Any, span: object = None) -> PrimExpr:
+    """``x >> y``."""
+    return convert(x) >> y
+
+
+def _limits(dtype: str) -> tuple[Any, Any]:
+    """The least and the largest finite number of a type."""
+    if dtype == "bool":
+        return 0, 1
+    if dtype.startswith(("int", "uint")):
+        return np.iinfo(dtype).min, np.iinfo(dtype).max
+    info = ml_dtypes.finfo(getattr(ml_dtypes, dtype, None) or dtype)
+    return float(info.min), float(info.max)
+
+
+def min_value(dtype: Any, span: object = None) -> PrimExpr:
+    """The least finite number of a type."""
+    return const(_limits(str(dtype))[0], str(dtype))
+
+
+def max_value(dtype: Any, span: object = None) -> PrimExpr:
+    """The largest finite number of a type."""
+    return const(_limits(str(dtype))[1], str(dtype))
+
+
+def infinity(dtype: str, span: object = None) -> PrimExpr:
+    """The infinite number of a floating-point type."""
+    return const(math.inf, dtype)
+
+
+Combine = Callable[[Any, Any], Any]  # one value each, or as many as are reduced at once
+
+
+def comm_reducer(
+    fcombine: Combine, fidentity: Callable[..., Any], name: str = "reduce"
+) -> Callable[..., Any]:
+    """A function that reduces expressions over axes, or combines them one by one.
+
+    Args:
+        fcombine: how two values, or two lists of values, become one.
+        fidentity: from element types to the values to start with.
+        name: of the reduction.
+    """
+
+    def combine(lhs: Sequence[PrimExpr], rhs: Sequence[PrimExpr]) -> list[PrimExpr]:
+        if len(lhs) == 1:
+            return [convert(fcombine(lhs[0], rhs[0]))]
+        return [convert(v) for v in fcombine(list(lhs), list(rhs))]
+
+    def identity(dtypes: Sequence[str]) -> list[PrimExpr]:
+        made = fidentity(*dtypes)
+        return [
+            convert(v) for v in (made if isinstance(made, (tuple, list)) else [made])
+        ]
+
+    combiner = CommReducer(name, combine, identity)
+
+    def reducer(
+        expr: Any, axis: Any, where: Any = None, init: Any = None, *args: Any
+    ) -> Any:
+        if isinstance(axis, (IterVar, list, tuple)):
+            return _reduce(combiner, expr, axis, where, init)
+        values = [axis, *(v for v in (where, init, *args) if v is not None)]
+        result = expr
+        for value in values:
+            result = fcombine(result, value)
+        return result
+
+    reducer.__name__ = reducer.__qualname__ = name
+    reducer.__doc__ = f"Reduce an expression over axes by {name}, or combine several."
+    return reducer
+
+
+def _reduce(combiner: CommReducer, expr: Any, axis: Any, where: Any, init: Any) -> Any:
+    is_many = isinstance(expr, (tuple, list))
+    source = [convert(e) for e in (expr if is_many else [expr])]
+    axes = axis if isinstance(axis, (tuple, list)) else [axis]
+    for one in axes:
+        if not isinstance(one, IterVar) or one.iter_type != IterVar.CommReduce:
+            raise ValueError(f"`{combiner.name}`: expected a reduce axis, got {one!r}")
+    condition = None if where is None else convert(where)
+    start = init if isinstance(init, (tuple, list)) else [] if init is None else [init]
+    starts = [convert(v) for v in start]
+    made = [
+        Reduce(combiner, source, axes, condition, number, starts)
+        for number in range(len(source))
+    ]
+    return tuple(made) if is_many and len(made) > 1 else made[0]
+
+
+def _extreme(kind: type[prim.BinaryExpr]) -> Combine:
+    return lambda a, b: prim.binary(kind, a, b)
+
+
+sum = comm_reducer(lambda a, b: a + b, lambda t: const(0, t), name="sum")
+prod = comm_reducer(lambda a, b: a * b, lambda t: const(1, t), name="prod")
+max = comm_reducer(_extreme(prim.Max), min_value, name="max")
+min = comm_reducer(_extreme(prim.Min), max_value, name="min")

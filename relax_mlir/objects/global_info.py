@@ -1,0 +1,63 @@
+"""What the functions of a module refer to by number: devices, ..."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mlir import ir
+
+from relax_mlir.objects.attributes import from_attribute, to_attribute
+from relax_mlir.objects.struct_info import VDevice
+
+__all__ = ["DummyGlobalInfo", "read_infos", "write_infos"]
+
+_NAME = "relax.global_infos"
+
+
+class DummyGlobalInfo:
+    """What functions may refer to that is nothing."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DummyGlobalInfo)
+
+    def __hash__(self) -> int:
+        return hash(DummyGlobalInfo)
+
+    def __repr__(self) -> str:
+        return "I.dummy_global_info()"
+
+
+def read_infos(module: ir.Operation) -> dict[str, list[Any]]:
+    """The lists of a module, by name."""
+    if _NAME not in module.attributes:
+        return {}
+    lists = from_attribute(module.attributes[_NAME])
+    return {name: [_read(entry) for entry in lists[name]] for name in lists}
+
+
+def _read(entry: Any) -> Any:
+    if entry is None:
+        return DummyGlobalInfo()
+    target, number, scope = entry
+    return VDevice(target, number, scope)
+
+
+def write_infos(module: ir.Operation, lists: Mapping[str, Sequence[Any]]) -> None:
+    """Give a module its lists; needs its context.
+
+    Raises:
+        ValueError: an entry is neither a device nor a dummy.
+    """
+    written = {
+        name: [_written(info) for info in infos] for name, infos in lists.items()
+    }
+    module.attributes[_NAME] = to_attribute(written)
+
+
+def _written(info: Any) -> Any:
+    if isinstance(info, DummyGlobalInfo):
+        return None
+    if isinstance(info, VDevice):
+        return [str(info.target), info.vdevice_id, info.memory_scope]
+    raise ValueError(f"expected a device or a dummy, got {info!r}")

@@ -1,0 +1,108 @@
+"""Buffers of tensor programs as memrefs, and what memrefs do not say of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from mlir import ir
+
+from relax_mlir.dialects import dtypes
+from relax_mlir.dialects.tir import buffer_type, marks
+from relax_mlir.objects import prim
+from relax_mlir.objects.attributes import to_attribute
+from relax_mlir.objects.buffer import Buffer, BufferRegion
+from relax_mlir.objects.term_writer import TermWriter
+
+__all__ = ["buffer_marks", "matched_part", "memref_type"]
+
+_ANY = ir.ShapedType.get_dynamic_size()
+
+
+def memref_type(buffer: Buffer) -> ir.MemRefType:
+    """The memref that a dense buffer is."""
+    shape = [s.value if isinstance(s, prim.IntImm) else _ANY for s in buffer.shape]
+    dense = buffer_type([], dtypes.dtype(buffer.dtype))
+    space = buffer.scope()
+    memory = None if space == "global" else ir.StringAttr.get(space)
+    return ir.MemRefType.get(shape, dense.element_type, memory_space=memory)
+
+
+def buffer_marks(buffer: Buffer) -> dict[str, ir.Attribute]:
+    """What a memref does not say of a buffer."""
+    found: dict[str, ir.Attribute] = {}
+    if buffer.dtype.startswith(("uint", "bool")):
+        found[marks.DTYPE] = ir.StringAttr.get(buffer.dtype)
+    sizes = {s.dtype for s in buffer.shape}
+    if sizes == {"int64"}:
+        found[marks.SIZE_DTYPE] = ir.StringAttr.get("int64")
+    extras = _extras(buffer)
+    if extras:
+        found[marks.BUFFER] = to_attribute(extras)
+    return found
+
+
+def _extras(buffer: Buffer) -> dict[str, Any]:
+    """What is unusual of a buffer."""
+    offset = buffer.elem_offset
+    found = {
+        "align": buffer.data_alignment if buffer.data_alignment != 64 else None,
+        "offset_factor": buffer.offset_factor if buffer.offset_factor != 1 else None,
+        "buffer_type": "auto_broadcast" if buffer.buffer_type == 2 else None,
+        "axis_separators": list(buffer.axis_separators) or None,
+        "strides": [str(s) for s in buffer.strides] or None,
+        "elem_offset": str(offset) if not isinstance(offset, prim.IntImm) else None,
+    }
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def matched_part(
+    terms: TermWriter, source: ir.Value, buffer: Buffer, region: BufferRegion
+) -> ir.Value:
+    """The box of a memref, without the dimensions that the buffer does not have."""
+    offsets = [terms.index(r.min) for r in region.region]
+    extents = [r.extent for r in region.region]
+    static = [e.value if isinstance(e, prim.IntImm) else _ANY for e in extents]
+    sizes = [terms.index(e) for e in extents if not isinstance(e, prim.IntImm)]
+    rank = len(extents)
+    kept = _kept(static, memref_type(buffer).shape)
+    strides, _ = ir.MemRefType(source.type).get_strides_and_offset()
+    layout = ir.StridedLayoutAttr.get(_ANY, [strides[i] for i in kept])
+    old = ir.MemRefType(source.type)
+    type_ = ir.MemRefType.get(
+        [static[i] for i in kept], old.element_type, layout, old.memory_space
+    )
+    op = ir.Operation.create(
+        "memref.subview",
+        results=[type_],
+        operands=[source, *offsets, *sizes],
+        attributes={
+            "static_offsets": ir.DenseI64ArrayAttr.get([_ANY] * rank),
+            "static_sizes": ir.DenseI64ArrayAttr.get(static),
+            "static_strides": ir.DenseI64ArrayAttr.get([1] * rank),
+            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, rank, len(sizes), 0]),
+            marks.MATCH: ir.UnitAttr.get(),
+            marks.NAME: ir.StringAttr.get(buffer.name),
+            **buffer_marks(buffer),
+        },
+    )
+    return op.results[0]
+
+
+def _kept(sizes: Sequence[int], wanted: Sequence[int]) -> list[int]:
+    """The dimensions of a box that a buffer of a shape has; others are of size 1."""
+    dropped = len(sizes) - len(wanted)
+    kept: list[int] = []
+    for number, size in enumerate(sizes):
+        if dropped and size == 1:
+            dropped -= 1
+        else:
+            kept.append(number)
+    found = [sizes[i] for i in kept]
+    pairs = zip(found, wanted, strict=False)
+    if dropped or any(_ANY not in pair and pair[0] != pair[1] for pair in pairs):
+        raise ValueError(
+            f"buffer of shape {list(wanted)}: expected the shape of its region, "
+            f"{list(sizes)}"
+        )
+    return kept

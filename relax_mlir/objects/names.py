@@ -1,0 +1,68 @@
+"""The attributes by which the IR remembers what scripts say beyond what is computed.
+
+They change nothing about what a module computes; passes may drop them.
+"""
+
+from __future__ import annotations
+
+from mlir import ir
+from mlir.dialects import func
+
+__all__ = [
+    "ATTRS",
+    "BLOCK",
+    "IMPURE",
+    "NAME",
+    "OUTPUT",
+    "TIR_VARS",
+    "arg_names",
+    "is_prim_func",
+    "is_private",
+    "set_arg_names",
+]
+
+NAME = "relax.name"  # of a variable
+BLOCK = "relax.dataflow"  # number of the dataflow block, or -1 outside of any
+OUTPUT = "relax.output"  # a variable of a dataflow block that is seen outside
+ATTRS = "relax.attrs"  # of a function, as a script gives them
+IMPURE = "relax.impure"  # a function that does more than compute its result
+TIR_VARS = "relax.tir_vars"  # scalars that a call of a tensor program passes
+
+
+def is_prim_func(function: func.FuncOp) -> bool:
+    """Whether a function is a tensor program."""
+    return "tir.prim_func" in function.attributes
+
+
+def is_private(function: func.FuncOp) -> bool:
+    """Whether only its module sees a function."""
+    attributes = function.attributes
+    return (
+        "sym_visibility" in attributes
+        and ir.StringAttr(attributes["sym_visibility"]).value == "private"
+    )
+
+
+def arg_names(function: func.FuncOp) -> list[str | None]:
+    """What the parameters of a function are called, where that is known."""
+    count = len(function.type.inputs)
+    if "arg_attrs" not in function.attributes:
+        return [None] * count
+    attrs = [ir.DictAttr(a) for a in ir.ArrayAttr(function.attributes["arg_attrs"])]
+    return [ir.StringAttr(a[NAME]).value if NAME in a else None for a in attrs]
+
+
+def set_arg_names(function: func.FuncOp, names: list[str]) -> None:
+    """Say what the parameters are called; other attributes of theirs are kept."""
+    if not names:
+        return
+    old: list[ir.DictAttr] = [ir.DictAttr.get({})] * len(names)
+    if "arg_attrs" in function.attributes:
+        old = [ir.DictAttr(a) for a in ir.ArrayAttr(function.attributes["arg_attrs"])]
+    new = [
+        ir.DictAttr.get(
+            {**{n.name: n.attr for n in attrs}, NAME: ir.StringAttr.get(name)}
+        )
+        for attrs, name in zip(old, names, strict=True)
+    ]
+    function.attributes["arg_attrs"] = ir.ArrayAttr.get(new)

@@ -1,0 +1,235 @@
+"""Tensor programs of a module as Python objects."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from mlir import ir
+
+from relax_mlir.dialects.tir import marks
+from relax_mlir.objects import names, prim, stmt
+from relax_mlir.objects.attributes import from_attribute, to_attribute
+from relax_mlir.objects.buffer import Buffer, Pointer
+from relax_mlir.objects.expr import Attrs
+from relax_mlir.objects.function import BaseFunc
+from relax_mlir.objects.prim import PrimExpr, Var
+from relax_mlir.objects.stmt_functor import substitute
+from relax_mlir.objects.stmt_spelling import spell_program
+from relax_mlir.objects.stmt_writer import write_statement
+from relax_mlir.objects.struct_info import (
+    FuncStructInfo,
+    ObjectStructInfo,
+    PrimStructInfo,
+    StructInfo,
+    TensorStructInfo,
+    TupleStructInfo,
+)
+from relax_mlir.objects.tir_reader import ProgramReader
+from relax_mlir.objects.tir_writer import ProgramWriter
+
+if TYPE_CHECKING:
+    from relax_mlir.objects.structure import Spelling
+
+__all__ = ["PrimFunc"]
+
+
+class PrimFunc(BaseFunc):
+    """A tensor program: a view of it in a module.
+
+    Args:
+        params: pointers, buffers and numbers.
+        body: what it does.
+        ret_type: type of what it returns; None for nothing.
+        buffer_map: the buffer of each pointer.
+        attrs: its attributes.
+    """
+
+    def __init__(
+        self,
+        params: Sequence[Any],
+        body: Any,
+        ret_type: Any = None,
+        buffer_map: Mapping[Var, Buffer] | None = None,
+        attrs: Mapping[str, Any] | None = None,
+        span: object = None,
+    ) -> None:
+        found = dict(attrs or {})
+        writer = ProgramWriter(str(found.get("global_symbol", "main")))
+        given = {id(var): buffer for var, buffer in (buffer_map or {}).items()}
+        for param in params:
+            if isinstance(param, Buffer):
+                writer.buffer_param(param)
+            elif id(param) in given:
+                writer.buffer_param(given[id(param)], param)
+            else:
+                writer.scalar_param(param)
+        write_statement(writer, _without_root(stmt.stmt_seq(body), writer))
+        written = writer.finish(found, None if ret_type is None else str(ret_type))
+        self.module, self.name = written.module, written.name
+
+    def _read(self) -> ProgramReader:
+        return ProgramReader(self.op, self.module.scope(self.name))
+
+    def read(self) -> tuple[ProgramReader, stmt.Stmt]:
+        """Parameters and body, which mention the same variables."""
+        with self.op.context:
+            reader = self._read()
+            return reader, reader.body()
+
+    @property
+    def params(self) -> list[Var]:
+        """Pointers and numbers, as a script lists them."""
+        with self.op.context:
+            return self._read().params
+
+    @property
+    def buffer_map(self) -> dict[Var, Buffer]:
+        """The buffer of each pointer."""
+        with self.op.context:
+            return self._read().buffer_map
+
+    @property
+    def body(self) -> stmt.Stmt:
+        """What it does."""
+        with self.op.context:
+            return self._read().body()
+
+    @property
+    def ret_type(self) -> str | None:
+        """Type of what it returns; None for nothing."""
+        attributes = self.op.attributes
+        if marks.RETURN_TYPE not in attributes:
+            return None
+        return ir.StringAttr(attributes[marks.RETURN_TYPE]).value
+
+    @property
+    def __name__(self) -> str:
+        return self.name
+
+    def struct_info_or_none(self) -> StructInfo:
+        with self.op.context:
+            reader = self._read()
+        infos: list[StructInfo] = []
+        for param in reader.params:
+            buffer = reader.buffer_map.get(param)
+            if buffer is not None:
+                infos.append(TensorStructInfo(buffer.shape, buffer.dtype))
+            elif isinstance(param, Pointer):
+                infos.append(ObjectStructInfo())
+            else:
+                infos.append(PrimStructInfo(param.dtype))
+        result = self.ret_type
+        returned = TupleStructInfo([]) if result is None else PrimStructInfo(result)
+        is_pure = result is not None and not self._output_count()
+        return FuncStructInfo(infos, returned, is_pure)
+
+    def _output_count(self) -> int:
+        return ir.IntegerAttr(self.op.attributes["tir.num_outputs"]).value
+
+    @property
+    def attrs(self) -> Attrs:
+        """Its attributes, ``global_symbol`` among them if other modules see it."""
+        op = self.op
+        values: dict[str, Any] = {}
+        if not names.is_private(op):
+            values["global_symbol"] = self.name
+        if names.ATTRS in op.attributes:
+            values.update(from_attribute(op.attributes[names.ATTRS]))
+        return Attrs(values)
+
+    def _set_attrs(self, attrs: Mapping[str, Any]) -> None:
+        op = self.op
+        kept = {k: v for k, v in attrs.items() if k != "global_symbol"}
+        with op.context, ir.Location.unknown():
+            for name in (names.ATTRS, "sym_visibility"):
+                if name in op.attributes:
+                    del op.attributes[name]
+            if kept:
+                op.attributes[names.ATTRS] = to_attribute(kept)
+            if "global_symbol" not in attrs:
+                op.attributes["sym_visibility"] = ir.StringAttr.get("private")
+
+    def with_body(self, new_body: Any, span: object = None) -> PrimFunc:
+        """The same program with another body."""
+        return PrimFunc(
+            self.params, new_body, self.ret_type, self.buffer_map, self.attrs
+        )
+
+    def specialize(self, param_map: Mapping[Var, Any]) -> PrimFunc:
+        """The program for known sizes.
+
+        Args:
+            param_map: a buffer per pointer, or a number per parameter that is one.
+
+        Raises:
+            ValueError: a buffer does not fit, or what is mapped is no parameter.
+        """
+        reader, body = self.read()
+        sizes = _known_sizes(reader, param_map)
+        replaced = {
+            id(old): _specialized(old, sizes)
+            for old in (*reader.buffer_map.values(), *_allocated(body))
+        }
+        params = [p for p in reader.params if not any(p is var for var in sizes)]
+        buffers = {
+            handle: replaced[id(buffer)] for handle, buffer in reader.buffer_map.items()
+        }
+        new = substitute(body, sizes, replaced)
+        return PrimFunc(params, new, self.ret_type, buffers, self.attrs)
+
+    def spell(self, spelling: Spelling) -> None:
+        """Its structure; see :mod:`.structure`."""
+        spell_program(spelling, self)
+
+
+def _without_root(body: stmt.Stmt, writer: ProgramWriter) -> stmt.Stmt:
+    """The statements of a program without the block that all of it stands in."""
+    if not isinstance(body, stmt.BlockRealize) or body.block.iter_vars:
+        return body
+    root = body.block
+    if root.name_hint != "root" or root.init is not None or root.annotations:
+        return body
+    for buffer in root.alloc_buffers:
+        writer.alloc(buffer)
+    return root.body
+
+
+def _known_sizes(
+    reader: ProgramReader, param_map: Mapping[Var, Any]
+) -> dict[Var, PrimExpr]:
+    """What the variables of sizes are, given some parameters."""
+    sizes: dict[Var, PrimExpr] = {}
+    for param, value in param_map.items():
+        if not any(param is p for p in reader.params):
+            raise ValueError(f"`{param.name}` is no parameter of the program")
+        if not isinstance(value, Buffer):
+            sizes[param] = prim.cast(param.dtype, value)
+            continue
+        buffer = reader.buffer_map[param]
+        if (buffer.dtype, buffer.ndim) != (value.dtype, value.ndim):
+            raise ValueError(
+                f"buffer `{buffer.name}`: expected one like {buffer}, got {value}"
+            )
+        pairs = zip(buffer.shape, value.shape, strict=True)
+        sizes |= {ours: theirs for ours, theirs in pairs if isinstance(ours, Var)}
+    return sizes
+
+
+def _specialized(buffer: Buffer, sizes: Mapping[Var, PrimExpr]) -> Buffer:
+    shape = [prim.substitute(s, sizes) for s in buffer.shape]
+    if all(a is b for a, b in zip(shape, buffer.shape, strict=True)):
+        return buffer
+    return Buffer(shape, buffer.dtype, buffer.name, scope=buffer.scope())
+
+
+def _allocated(body: stmt.Stmt) -> list[Buffer]:
+    found: list[Buffer] = []
+    if isinstance(body, stmt.Block):
+        found += [*body.alloc_buffers, *(m.buffer for m in body.match_buffers)]
+    for field in ("seq", "block", "init", "then_case", "else_case", "body"):
+        inner = getattr(body, field, None)
+        for part in inner if isinstance(inner, tuple) else (inner,):
+            if isinstance(part, stmt.Stmt):
+                found += _allocated(part)
+    return found

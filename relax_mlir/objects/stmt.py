@@ -1,0 +1,296 @@
+"""The statements of tensor programs as Python objects.
+
+A program holds MLIR alone: these are read from it where somebody looks (``func.body``),
+and written to it where a :class:`~relax_mlir.objects.PrimFunc` is made of them.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Mapping, Sequence
+from enum import IntEnum
+from typing import Any
+
+from relax_mlir.objects import prim
+from relax_mlir.objects.buffer import Buffer, BufferRegion
+from relax_mlir.objects.expr import Attrs
+from relax_mlir.objects.prim import IterVar, Var
+
+__all__ = [
+    "AssertStmt",
+    "AttrStmt",
+    "Block",
+    "BlockRealize",
+    "BufferStore",
+    "Evaluate",
+    "For",
+    "ForKind",
+    "IfThenElse",
+    "LetStmt",
+    "MatchBufferRegion",
+    "SeqStmt",
+    "Stmt",
+    "While",
+    "stmt_seq",
+]
+
+
+class Stmt:
+    """A statement of a tensor program."""
+
+    span: object = None
+
+    def same_as(self, other: object) -> bool:
+        """Whether it is the same object."""
+        return self is other
+
+    def script(self, *args: Any, **options: Any) -> str:
+        """Its text as a script."""
+        return _printer("script")(self, **options)
+
+    def show(self, *args: Any, **options: Any) -> None:
+        """Print its text."""
+        _printer("show")(self, **options)
+
+    def __str__(self) -> str:
+        return self.script()
+
+    def __repr__(self) -> str:
+        return self.script()
+
+
+# How statements are printed; the module of the printer fills it in.
+_PRINTERS: dict[str, Any] = {}
+
+
+def _printer(name: str) -> Any:
+    if name not in _PRINTERS:
+        importlib.import_module("relax_mlir.script.printer.tir")
+    return _PRINTERS[name]
+
+
+def register_printer(name: str, function: Any) -> None:
+    """Say how statements are printed: ``script`` and ``show``."""
+    _PRINTERS[name] = function
+
+
+class ForKind(IntEnum):
+    """How the steps of a loop run."""
+
+    SERIAL = 0
+    PARALLEL = 1
+    VECTORIZED = 2
+    UNROLLED = 3
+    THREAD_BINDING = 4
+
+
+class For(Stmt):
+    """A loop.
+
+    Attributes:
+        loop_var: its variable, from ``min`` on, ``extent`` steps.
+        kind: how the steps run.
+        thread_binding: the thread axis, where it is bound to one.
+        annotations: what schedules say of it.
+    """
+
+    def __init__(
+        self,
+        loop_var: Var,
+        min: Any,
+        extent: Any,
+        kind: int,
+        body: Stmt,
+        thread_binding: IterVar | None = None,
+        annotations: Mapping[str, Any] | None = None,
+        step: Any = None,
+        span: object = None,
+    ) -> None:
+        self.loop_var = loop_var
+        self.min = prim.cast(loop_var.dtype, min)
+        self.extent = prim.cast(loop_var.dtype, extent)
+        self.kind = ForKind(kind)
+        self.body = body
+        self.thread_binding = thread_binding
+        self.annotations = Attrs(annotations or {})
+
+
+class While(Stmt):
+    """``while condition: body``."""
+
+    def __init__(self, condition: Any, body: Stmt, span: object = None) -> None:
+        self.condition = prim.convert(condition)
+        self.body = body
+
+
+class IfThenElse(Stmt):
+    """``if condition: then_case else: else_case``; without the latter, None."""
+
+    def __init__(
+        self,
+        condition: Any,
+        then_case: Stmt,
+        else_case: Stmt | None = None,
+        span: object = None,
+    ) -> None:
+        self.condition = prim.convert(condition)
+        self.then_case = then_case
+        self.else_case = else_case
+
+
+class SeqStmt(Stmt):
+    """Statements one after the other."""
+
+    def __init__(self, seq: Sequence[Stmt], span: object = None) -> None:
+        self.seq = tuple(seq)
+
+    def __getitem__(self, index: int) -> Stmt:
+        return self.seq[index]
+
+    def __len__(self) -> int:
+        return len(self.seq)
+
+    def __iter__(self) -> Iterator[Stmt]:
+        return iter(self.seq)
+
+
+class Evaluate(Stmt):
+    """A scalar that is computed for what else that does."""
+
+    def __init__(self, value: Any, span: object = None) -> None:
+        self.value = prim.convert(value)
+
+
+class BufferStore(Stmt):
+    """``buffer[indices] = value``."""
+
+    def __init__(
+        self,
+        buffer: Buffer,
+        value: Any,
+        indices: Sequence[Any],
+        predicate: object = None,
+        span: object = None,
+    ) -> None:
+        if len(indices) != buffer.ndim:
+            raise ValueError(
+                f"buffer `{buffer.name}`: expected {buffer.ndim} indices, "
+                f"got {len(indices)}"
+            )
+        self.buffer = buffer
+        self.value = prim.convert(value)
+        self.indices = tuple(map(prim.convert, indices))
+
+
+class LetStmt(Stmt):
+    """``body`` with ``var`` standing for ``value``."""
+
+    def __init__(self, var: Var, value: Any, body: Stmt, span: object = None) -> None:
+        self.var, self.value, self.body = var, prim.convert(value), body
+
+
+class AssertStmt(Stmt):
+    """``assert condition, message``, and what follows."""
+
+    def __init__(
+        self, condition: Any, message: Any, body: Stmt, span: object = None
+    ) -> None:
+        self.condition = prim.convert(condition)
+        self.message = prim.convert(message)
+        self.body = body
+
+
+class AttrStmt(Stmt):
+    """``body`` with something said of it."""
+
+    def __init__(
+        self, node: Any, attr_key: str, value: Any, body: Stmt, span: object = None
+    ) -> None:
+        self.node, self.attr_key = node, attr_key
+        self.value, self.body = prim.convert(value), body
+
+
+class MatchBufferRegion:
+    """A buffer of a block that is a box of another one."""
+
+    def __init__(self, buffer: Buffer, source: BufferRegion) -> None:
+        self.buffer, self.source = buffer, source
+
+
+class Block(Stmt):
+    """A unit of computation over axes.
+
+    Attributes:
+        iter_vars: its axes.
+        name_hint: its name.
+        body: what it does at one point.
+        init: what comes before the first point of the reduce axes, or None.
+        alloc_buffers: the buffers that live inside it.
+        match_buffers: its names for boxes of others.
+        annotations: what schedules say of it.
+    """
+
+    def __init__(
+        self,
+        iter_vars: Sequence[IterVar],
+        reads: Sequence[BufferRegion] | None,
+        writes: Sequence[BufferRegion] | None,
+        name_hint: str,
+        body: Stmt,
+        init: Stmt | None = None,
+        alloc_buffers: Sequence[Buffer] | None = None,
+        match_buffers: Sequence[MatchBufferRegion] | None = None,
+        annotations: Mapping[str, Any] | None = None,
+        span: object = None,
+    ) -> None:
+        self.iter_vars = tuple(iter_vars)
+        self._reads, self._writes = reads, writes
+        self.name_hint = name_hint
+        self.body, self.init = body, init
+        self.alloc_buffers = tuple(alloc_buffers or ())
+        self.match_buffers = tuple(match_buffers or ())
+        self.annotations = Attrs(annotations or {})
+
+    @property
+    def reads(self) -> tuple[BufferRegion, ...]:
+        """The boxes of buffers that it reads."""
+        return tuple(self._regions()[0] if self._reads is None else self._reads)
+
+    @property
+    def writes(self) -> tuple[BufferRegion, ...]:
+        """The boxes of buffers that it writes."""
+        return tuple(self._regions()[1] if self._writes is None else self._writes)
+
+    def _regions(self) -> tuple[Sequence[BufferRegion], Sequence[BufferRegion]]:
+        from relax_mlir.objects.regions import access_regions
+
+        return access_regions(self)
+
+
+class BlockRealize(Stmt):
+    """One point of a block.
+
+    Attributes:
+        iter_values: the values of its axes.
+        predicate: where it is not true, the point is left out.
+    """
+
+    def __init__(
+        self,
+        iter_values: Sequence[Any],
+        predicate: Any,
+        block: Block,
+        span: object = None,
+    ) -> None:
+        self.iter_values = tuple(map(prim.convert, iter_values))
+        self.predicate = prim.convert(predicate)
+        self.block = block
+
+
+def stmt_seq(*statements: Any) -> Stmt:
+    """Statements one after the other; a single one stays what it is."""
+    flat: list[Stmt] = []
+    for statement in statements:
+        made = statement if isinstance(statement, Stmt) else Evaluate(statement)
+        flat += made.seq if isinstance(made, SeqStmt) else [made]
+    return flat[0] if len(flat) == 1 else SeqStmt(flat)

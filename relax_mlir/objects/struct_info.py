@@ -1,0 +1,537 @@
+"""What is known of a value before it runs: Relax's struct info, and its MLIR type.
+
+``R.Tensor(("n", 4), "float32")`` is ``tensor<?x4xf32, #relax.shape<["n", "4"]>>``; a
+tensor of which only the rank is known has no encoding; one of unknown rank is unranked,
+one of unknown element type holds ``!relax.unknown``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from mlir import ir
+
+from relax_mlir.dialects import dtypes, tensors
+from relax_mlir.dialects import symbols as symbol_text
+from relax_mlir.dialects.dims import Dim
+from relax_mlir.objects import prim
+from relax_mlir.objects.node import Expr
+from relax_mlir.objects.prim import PrimExpr
+from relax_mlir.objects.printing import Printed
+from relax_mlir.objects.sizes import Symbols
+from relax_mlir.objects.term_text import is_term_text, parse_term, term_text
+
+__all__ = [
+    "DynTensorType",
+    "FuncStructInfo",
+    "ObjectStructInfo",
+    "PrimStructInfo",
+    "ShapeExpr",
+    "ShapeStructInfo",
+    "StructInfo",
+    "TensorStructInfo",
+    "TupleStructInfo",
+    "VDevice",
+    "from_mlir",
+    "to_mlir",
+]
+
+_DYNAMIC = ir.ShapedType.get_dynamic_size()
+
+
+def _size(value: Any) -> PrimExpr:
+    """One size as a term; numbers are int64, as everywhere in Relax."""
+    if isinstance(value, str):
+        return prim.Var(value, "int64")
+    term = prim.convert(value)
+    if isinstance(term, prim.IntImm):
+        return prim.IntImm("int64", term.value)
+    if not term.is_integer:
+        raise ValueError(f"size `{term}`: expected an integer, got {term.dtype}")
+    return term
+
+
+def element(values: Sequence[Any], index: Any, kind: str) -> Any:  # Any: of any kind
+    """An element, or several by a slice; ``kind`` says of what, should there be none.
+
+    Raises:
+        IndexError: there are fewer.
+    """
+    try:
+        return values[index]
+    except IndexError:
+        raise IndexError(
+            f"{kind} index out of range: expected one of {len(values)}, got {index}"
+        ) from None
+
+
+class ShapeExpr(Expr):
+    """Sizes as a value; also the shape of a tensor.
+
+    Attributes:
+        values: one term per dimension.
+    """
+
+    def __init__(self, values: Sequence[Any], span: object = None) -> None:
+        self.values = tuple(map(_size, values))
+        for value in self.values:
+            if value.dtype != "int64":
+                raise RuntimeError(
+                    f"size `{value}`: the value in ShapeStructInfo can only have dtype "
+                    f"of int64, got {value.dtype}"
+                )
+        self._struct_info = ShapeStructInfo(self.values)
+
+    def __getitem__(self, index: Any) -> Any:
+        return element(self.values, index, "ShapeExpr")
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __iter__(self) -> Iterator[PrimExpr]:
+        return iter(self.values)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, (tuple, list)):
+            other = ShapeExpr(other)
+        return isinstance(other, ShapeExpr) and _same_terms(self.values, other.values)
+
+    def __hash__(self) -> int:
+        return hash(self.values)
+
+    def __repr__(self) -> str:
+        return f"R.shape([{', '.join(map(str, self.values))}])"
+
+
+def _same_terms(a: Sequence[PrimExpr], b: Sequence[PrimExpr]) -> bool:
+    return len(a) == len(b) and all(map(_same_size, a, b))
+
+
+def _same_size(a: PrimExpr, b: PrimExpr) -> bool:
+    """Whether two sizes are equal for all values of their variables."""
+    if prim.structurally_equal(a, b):
+        return True
+    names = Symbols()
+    try:
+        return names.dim(a) == names.dim(b)
+    except ValueError:
+        return False
+
+
+class VDevice:
+    """Where a tensor lives: a target, the number of the device, the memory's name."""
+
+    def __init__(
+        self, target: Any = None, vdevice_id: int = 0, memory_scope: str = "global"
+    ) -> None:
+        self.target = target
+        self.vdevice_id = vdevice_id
+        self.memory_scope = memory_scope
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, VDevice) and str(self) == str(other)
+
+    def __hash__(self) -> int:
+        return hash(str(self))
+
+    def __repr__(self) -> str:
+        target = "" if self.target is None else f'"{self.target}"'
+        return f'I.vdevice({target}, {self.vdevice_id}, "{self.memory_scope}")'
+
+    def __str__(self) -> str:
+        return f"{self.target}:{self.vdevice_id}:{self.memory_scope}"
+
+
+class StructInfo(Printed):
+    """Base of what can be known of a value."""
+
+    def key(self) -> tuple[object, ...]:
+        """What makes it equal to another of its class."""
+        return ()
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self._same(other)
+
+    def _same(self, other: Any) -> bool:
+        return self.key() == other.key()
+
+    def __hash__(self) -> int:
+        return hash((type(self), str(self)))
+
+    def same_as(self, other: object) -> bool:
+        """Whether it is the same."""
+        return self == other
+
+    def is_base_of(self, derived: StructInfo) -> bool:
+        """Whether every value of ``derived`` is a value of this."""
+        from relax_mlir.objects.base_check import (
+            BaseCheckResult,
+            struct_info_base_check,
+        )
+
+        return struct_info_base_check(self, derived) is BaseCheckResult.PASS
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+class ObjectStructInfo(StructInfo):
+    """Any value."""
+
+    def __init__(self, span: object = None) -> None:
+        pass
+
+    def __str__(self) -> str:
+        return "R.Object"
+
+
+class PrimStructInfo(StructInfo):
+    """A scalar.
+
+    Attributes:
+        dtype: its type.
+        value: the term that it equals, where known.
+    """
+
+    def __init__(
+        self, dtype: Any = None, value: Any = None, span: object = None
+    ) -> None:
+        if isinstance(dtype, PrimExpr):
+            value = dtype
+        self.value = None if value is None else prim.convert(value)
+        known = self.value is not None and not isinstance(dtype, str)
+        self.dtype = self.value.dtype if known else str(dtype)  # pyright: ignore[reportOptionalMemberAccess]
+
+    def _same(self, other: Any) -> bool:
+        if self.dtype != other.dtype or (self.value is None) != (other.value is None):
+            return False
+        return self.value is None or _same_size(self.value, other.value)
+
+    __hash__ = StructInfo.__hash__
+
+    def __str__(self) -> str:
+        if self.value is None:
+            return f'R.Prim("{self.dtype}")'
+        return f'R.Prim(value="{self.value}")'
+
+
+class ShapeStructInfo(StructInfo):
+    """Sizes as a value.
+
+    Attributes:
+        values: a term per dimension, or None.
+        ndim: how many dimensions; -1 where even that is not known.
+    """
+
+    def __init__(
+        self,
+        values: Sequence[Any] | None = None,
+        ndim: int = -1,
+        span: object = None,
+    ) -> None:
+        self.values = None if values is None else tuple(map(_size, values))
+        self.ndim = ndim if self.values is None else len(self.values)
+
+    def _same(self, other: Any) -> bool:
+        if self.ndim != other.ndim or (self.values is None) != (other.values is None):
+            return False
+        return self.values is None or _same_terms(self.values, other.values)
+
+    __hash__ = StructInfo.__hash__
+
+    def __str__(self) -> str:
+        if self.values is not None:
+            return f"R.Shape([{', '.join(map(str, self.values))}])"
+        return "R.Shape" if self.ndim < 0 else f"R.Shape(ndim={self.ndim})"
+
+
+class TensorStructInfo(StructInfo):
+    """A tensor.
+
+    Attributes:
+        shape: its sizes as a :class:`ShapeExpr`, or None.
+        dtype: element type; ``void`` where it is not known.
+        ndim: rank; -1 where it is not known.
+        vdevice: where it lives, or None.
+    """
+
+    def __init__(
+        self,
+        shape: Any = None,
+        dtype: Any = "",
+        vdevice: VDevice | None = None,
+        ndim: int = -1,
+        span: object = None,
+    ) -> None:
+        self.shape_var: Expr | None = None
+        if isinstance(shape, Expr) and not isinstance(shape, ShapeExpr):
+            self.shape_var, shape = shape, None
+            ndim = getattr(self.shape_var.struct_info_or_none(), "ndim", ndim)
+        if shape is not None and not isinstance(shape, ShapeExpr):
+            shape = ShapeExpr(shape)
+        self._shape: ShapeExpr | None = shape
+        self.dtype = str(dtype) or "void"
+        if shape is not None and ndim not in (-1, len(shape)):
+            raise ValueError(
+                f"shape {shape} has {len(shape)} dimensions, got ndim={ndim}"
+            )
+        self.ndim = ndim if shape is None else len(shape)
+        self.vdevice = vdevice
+
+    @property
+    def shape(self) -> Any:  # Any: a ShapeExpr, the variable that holds it, or None
+        """The sizes, or the variable that holds them."""
+        return self._shape if self._shape is not None else self.shape_var
+
+    def _same(self, other: Any) -> bool:
+        mine, theirs = self.shape, other.shape
+        if (mine is None) != (theirs is None):
+            return False
+        same = (self.dtype, self.ndim, self.vdevice)
+        return same == (other.dtype, other.ndim, other.vdevice) and mine == theirs
+
+    __hash__ = StructInfo.__hash__
+
+    def __str__(self) -> str:
+        parts = []
+        if self._shape is not None:
+            comma = "," if self.ndim == 1 else ""
+            parts.append(f"({', '.join(map(str, self._shape))}{comma})")
+        if self.dtype != "void":
+            parts.append(f'dtype="{self.dtype}"')
+        if self._shape is None and self.ndim >= 0:
+            parts.append(f"ndim={self.ndim}")
+        if self.vdevice is not None:
+            parts.append(f'vdevice="{self.vdevice}"')
+        return f"R.Tensor({', '.join(parts)})" if parts else "R.Tensor"
+
+
+class DynTensorType:
+    """What TVM knew of a tensor beside its shape, before struct info.
+
+    Attributes:
+        ndim: rank; -1 where it is not known.
+        dtype: element type; empty where it is not known.
+    """
+
+    def __init__(self, ndim: int = -1, dtype: str = "", span: object = None) -> None:
+        self.ndim = ndim
+        self.dtype = dtype
+
+
+class TupleStructInfo(StructInfo):
+    """Several values.
+
+    Attributes:
+        fields: what is known of each.
+    """
+
+    def __init__(self, fields: Sequence[StructInfo], span: object = None) -> None:
+        self.fields = tuple(fields)
+
+    def key(self) -> tuple[object, ...]:
+        return self.fields
+
+    __hash__ = StructInfo.__hash__
+
+    def __str__(self) -> str:
+        return (
+            f"R.Tuple({', '.join(map(str, self.fields))})" if self.fields else "R.Tuple"
+        )
+
+
+class FuncStructInfo(StructInfo):
+    """A function.
+
+    Attributes:
+        params: what it takes; None for a function of which nothing is known.
+        ret: what it gives.
+        purity: whether it does nothing else.
+    """
+
+    def __init__(
+        self,
+        params: Sequence[StructInfo] | None,
+        ret: StructInfo,
+        purity: bool = True,
+        span: object = None,
+    ) -> None:
+        self.params = None if params is None else tuple(params)
+        self.ret = ret
+        self.purity = purity
+        self.derive_func: Callable[..., StructInfo] | None = None
+
+    @staticmethod
+    def opaque_func(
+        *,
+        ret: StructInfo | None = None,
+        derive_func: Any = None,
+        purity: bool = False,
+        span: object = None,
+    ) -> FuncStructInfo:
+        """A function of which only the result may be known."""
+        made = FuncStructInfo(None, ret or ObjectStructInfo(), purity)
+        made.derive_func = derive_func
+        return made
+
+    def key(self) -> tuple[object, ...]:
+        return (self.params, self.ret, self.purity)
+
+    __hash__ = StructInfo.__hash__
+
+    def __str__(self) -> str:
+        if self.params is None:
+            return "R.Callable"
+        params = ", ".join(map(str, self.params))
+        comma = "," if len(self.params) == 1 else ""
+        return f"R.Callable(({params}{comma}), {self.ret}, {self.purity})"
+
+
+def to_mlir(info: StructInfo, symbols: Symbols) -> ir.Type:
+    """The type that says the same; needs a current context.
+
+    Raises:
+        ValueError: a size is none, or an element type is not known to us.
+    """
+    if isinstance(info, TensorStructInfo):
+        return _tensor_to_mlir(info, symbols)
+    if isinstance(info, TupleStructInfo):
+        return ir.TupleType.get_tuple([to_mlir(f, symbols) for f in info.fields])
+    if isinstance(info, ShapeStructInfo):
+        if info.values is None:
+            return ir.Type.parse(
+                f"!relax.sizes<{'unit' if info.ndim < 0 else info.ndim}>"
+            )
+        return ir.Type.parse(f"!relax.sizes<{_shape_text(info.values, symbols)}>")
+    if isinstance(info, PrimStructInfo):
+        scalar = dtypes.dtype(info.dtype).tensor_type
+        value = "" if info.value is None else f', "{_prim_text(info.value, symbols)}"'
+        return ir.Type.parse(f"!relax.prim<[{scalar}{value}]>")
+    if isinstance(info, FuncStructInfo):
+        return _function_to_mlir(info, symbols)
+    return ir.Type.parse("!relax.object")
+
+
+def _prim_text(value: PrimExpr, symbols: Symbols) -> str:
+    if isinstance(value, prim.FloatImm):
+        return repr(value.value)
+    try:
+        return str(symbols.dim(value))
+    except ValueError:
+        return term_text(value, symbols.name)
+
+
+def _shape_text(values: Sequence[PrimExpr], symbols: Symbols) -> str:
+    return json.dumps([str(dim) for dim in symbols.dims(values)])
+
+
+def _tensor_to_mlir(info: TensorStructInfo, symbols: Symbols) -> ir.Type:
+    if info.dtype == "void":
+        element = ir.Type.parse("!relax.unknown")
+    else:
+        element = dtypes.dtype(info.dtype).tensor_type
+    if info.ndim < 0:
+        return ir.UnrankedTensorType.get(element)
+    if not isinstance(info.shape, ShapeExpr):
+        return ir.RankedTensorType.get([_DYNAMIC] * info.ndim, element)
+    dims = symbols.dims(info.shape.values)
+    if info.dtype != "void":
+        return tensors.tensor_type(dims, dtypes.dtype(info.dtype))
+    known = all(isinstance(d, int) for d in dims)
+    sizes = [d if isinstance(d, int) else _DYNAMIC for d in dims]
+    return ir.RankedTensorType.get(
+        sizes, element, None if known else tensors.shape_attr(dims)
+    )
+
+
+def _function_to_mlir(info: FuncStructInfo, symbols: Symbols) -> ir.Type:
+    ret = to_mlir(info.ret, symbols)
+    pure = "true" if info.purity else "false"
+    if info.params is None:
+        return ir.Type.parse(f"!relax.callable<[{ret}, {pure}]>")
+    params = ", ".join(str(to_mlir(p, symbols)) for p in info.params)
+    return ir.Type.parse(f"!relax.callable<[[{params}], {ret}, {pure}]>")
+
+
+def from_mlir(type_: ir.Type, symbols: Symbols) -> StructInfo:
+    """What a type says.
+
+    Raises:
+        ValueError: it is no type of a Relax value.
+    """
+    if isinstance(type_, ir.RankedTensorType):
+        return _ranked_from_mlir(type_, symbols)
+    if isinstance(type_, ir.UnrankedTensorType):
+        return TensorStructInfo(dtype=_dtype_name(type_.element_type))
+    if isinstance(type_, ir.TupleType):
+        fields = (type_.get_type(i) for i in range(type_.num_types))
+        return TupleStructInfo([from_mlir(f, symbols) for f in fields])
+    text = str(type_)
+    for prefix, read in _READERS.items():
+        if text.startswith(prefix):
+            parameter = ir.Attribute.parse(
+                text.removeprefix(prefix).removeprefix("<").removesuffix(">") or "unit",
+                context=type_.context,
+            )
+            return read(parameter, symbols)
+    raise ValueError(f"`{type_}` is no type of a Relax value")
+
+
+def _dtype_name(element: ir.Type) -> str:
+    return (
+        "void" if str(element) == "!relax.unknown" else dtypes.from_mlir(element).name
+    )
+
+
+def _ranked_from_mlir(type_: ir.RankedTensorType, symbols: Symbols) -> StructInfo:
+    dtype = _dtype_name(type_.element_type)
+    try:
+        dims = tensors.shape_of(type_)
+    except ValueError:
+        return TensorStructInfo(dtype=dtype, ndim=type_.rank)
+    return TensorStructInfo(ShapeExpr(symbols.terms(dims)), dtype)
+
+
+def _read_sizes(parameter: ir.Attribute, symbols: Symbols) -> StructInfo:
+    if isinstance(parameter, ir.ArrayAttr):
+        dims = [_parse(a.value) for a in map(ir.StringAttr, parameter)]
+        return ShapeStructInfo(symbols.terms(dims))
+    is_rank = isinstance(parameter, ir.IntegerAttr)
+    return ShapeStructInfo(ndim=parameter.value if is_rank else -1)
+
+
+def _parse(text: str) -> Dim:
+    return symbol_text.parse(text)
+
+
+def _read_prim(parameter: ir.Attribute, symbols: Symbols) -> StructInfo:
+    scalar, *value = ir.ArrayAttr(parameter)
+    dtype = dtypes.from_mlir(ir.TypeAttr(scalar).value).name
+    if not value:
+        return PrimStructInfo(dtype)
+    text = ir.StringAttr(value[0]).value
+    if is_term_text(text):
+        return PrimStructInfo(dtype, parse_term(text, symbols.var))
+    if dtype.startswith(("float", "bfloat")):
+        return PrimStructInfo(dtype, prim.const(float(text), dtype))
+    return PrimStructInfo(dtype, prim.cast(dtype, symbols.term(_parse(text))))
+
+
+def _read_callable(parameter: ir.Attribute, symbols: Symbols) -> StructInfo:
+    *params, ret, pure = ir.ArrayAttr(parameter)
+    result = from_mlir(ir.TypeAttr(ret).value, symbols)
+    is_pure = ir.BoolAttr(pure).value
+    if not params:
+        return FuncStructInfo.opaque_func(ret=result, purity=is_pure)
+    types = [ir.TypeAttr(t).value for t in ir.ArrayAttr(params[0])]
+    return FuncStructInfo([from_mlir(t, symbols) for t in types], result, is_pure)
+
+
+_READERS: dict[str, Callable[[ir.Attribute, Symbols], StructInfo]] = {
+    "!relax.sizes": _read_sizes,
+    "!relax.prim": _read_prim,
+    "!relax.callable": _read_callable,
+    "!relax.object": lambda parameter, symbols: ObjectStructInfo(),
+}

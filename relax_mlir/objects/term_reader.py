@@ -1,0 +1,421 @@
+"""Arithmetic of tensor programs read as scalar terms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from mlir import ir
+
+from relax_mlir.dialects import dtypes, tensors
+from relax_mlir.dialects.tir import marks
+from relax_mlir.indexing import constant_of
+from relax_mlir.objects import functions, prim
+from relax_mlir.objects.attributes import from_attribute
+from relax_mlir.objects.buffer import Buffer, BufferLoad
+from relax_mlir.objects.prim import PrimExpr
+from relax_mlir.objects.term_writer import MATH_OPERATIONS
+
+__all__ = ["TermReader", "dtype_of", "is_guard", "spelled_uses"]
+
+
+def _operation(kind: type[prim.BinaryExpr]) -> Callable[[Any, Any], PrimExpr]:
+    """An operation of two terms, folded unless it divides by 0."""
+
+    def combine(a: PrimExpr, b: PrimExpr) -> PrimExpr:
+        try:
+            return prim.binary(kind, a, b)
+        except ZeroDivisionError:
+            return kind(a, b)
+
+    return combine
+
+
+_BINARY: Mapping[str, Callable[[Any, Any], PrimExpr]] = {
+    **dict.fromkeys(("arith.addi", "arith.addf"), lambda a, b: a + b),
+    **dict.fromkeys(("arith.subi", "arith.subf"), lambda a, b: _difference(a, b)),
+    **dict.fromkeys(("arith.muli", "arith.mulf"), lambda a, b: a * b),
+    **dict.fromkeys(
+        ("arith.divf", "arith.divsi", "arith.divui"),
+        _operation(prim.Div),
+    ),
+    **dict.fromkeys(
+        ("arith.remf", "arith.remsi", "arith.remui"),
+        _operation(prim.Mod),
+    ),
+    "arith.floordivsi": _operation(prim.FloorDiv),
+    "arith.ceildivsi": lambda a, b: (a + (b - 1)) // b,
+    "arith.ceildivui": lambda a, b: (a + (b - 1)) // b,
+    **dict.fromkeys(
+        ("arith.minsi", "arith.minui", "arith.minimumf", "arith.minnumf"),
+        _operation(prim.Min),
+    ),
+    **dict.fromkeys(
+        ("arith.maxsi", "arith.maxui", "arith.maximumf", "arith.maxnumf"),
+        _operation(prim.Max),
+    ),
+    "arith.andi": lambda a, b: a & b,
+    "arith.ori": lambda a, b: a | b,
+    "arith.xori": lambda a, b: _exclusive(a, b),
+    "arith.shli": lambda a, b: a << b,
+    "arith.shrsi": lambda a, b: a >> b,
+    "arith.shrui": lambda a, b: a >> b,
+}
+_INDEX_ONLY: Mapping[str, Callable[[Any, Any], PrimExpr]] = {
+    "arith.divui": _operation(prim.FloorDiv),
+    "arith.remui": _operation(prim.FloorMod),
+}
+_DIVISIONS = frozenset(
+    f"arith.{name}" for name in ("divsi", "divui", "remsi", "remui", "floordivsi")
+)
+_CASTS = frozenset(
+    f"arith.{name}"
+    for name in ("extsi", "extui", "trunci", "extf", "truncf", "sitofp", "uitofp")
+)
+_CMPI = (prim.EQ, prim.NE, *(prim.LT, prim.LE, prim.GT, prim.GE) * 2)
+_CMPF: Mapping[int, type[prim.BinaryExpr]] = {
+    1: prim.EQ,
+    2: prim.GT,
+    3: prim.GE,
+    4: prim.LT,
+    5: prim.LE,
+    6: prim.NE,
+    8: prim.EQ,
+    9: prim.GT,
+    10: prim.GE,
+    11: prim.LT,
+    12: prim.LE,
+    13: prim.NE,
+}
+_UNORDERED = 14
+_FUNCTIONS = {operation: name for name, operation in MATH_OPERATIONS.items()}
+
+
+class TermReader:
+    """Reads values of one program.
+
+    Attributes:
+        terms: what values are that are no results of arithmetic: variables.
+        buffers: what memrefs are.
+    """
+
+    def __init__(self) -> None:
+        self.terms: dict[ir.Value, PrimExpr] = {}
+        self.buffers: dict[ir.Value, Buffer] = {}
+        self._known: dict[ir.Value, PrimExpr] = {}
+        self._sizes: dict[int, int] = {}
+
+    def read(self, value: ir.Value) -> PrimExpr:
+        """A value as a term.
+
+        Raises:
+            ValueError: it is the result of something that a script cannot spell.
+        """
+        known = self.terms.get(value)
+        if known is None:
+            known = self._known.get(value)
+        if known is None:
+            known = self._known[value] = self._read(value)
+        return known
+
+    def size(self, term: PrimExpr) -> int:
+        """How many operations a term spells; what it shares counts each time."""
+        if id(term) not in self._sizes:
+            self._sizes[id(term)] = 1 + sum(map(self.size, term.children()))
+        return self._sizes[id(term)]
+
+    def _read(self, value: ir.Value) -> PrimExpr:
+        op = _defining(value)
+        name = op.operation.name
+        read = _READERS.get(name)
+        if read is not None:
+            return read(self, op)
+        if name in _BINARY:
+            return self._binary(op)
+        if name in _CASTS:
+            return self._cast(op)
+        if name.startswith("math."):
+            return self._function(op)
+        raise ValueError(
+            f"{op.location}: `{name}`: a script has no spelling for it as a scalar"
+        )
+
+    def _operand(self, op: ir.OpView, number: int) -> PrimExpr:
+        return self.read(op.operands[number])
+
+    def _constant(self, op: ir.OpView) -> PrimExpr:
+        attr: Any = op.attributes["value"]  # Any: the stubs know no numbers
+        type_ = op.results[0].type
+        if isinstance(type_, ir.IndexType):
+            return prim.convert(attr.value)
+        name = dtype_of(op.results[0])
+        if isinstance(type_, ir.IntegerType) and name.startswith("uint"):
+            return prim.const(attr.value % (1 << type_.width), name)
+        value = bool(attr.value) if name == "bool" else attr.value
+        return prim.const(value, name)
+
+    def _binary(self, op: ir.OpView) -> PrimExpr:
+        name = op.operation.name
+        lhs, rhs = (self._operand(op, i) for i in (0, 1))
+        if name in _DIVISIONS:
+            rhs = self.read(_divisor(op.operands[1]))
+        lhs, rhs = _same_sign(lhs, rhs)
+        is_index = isinstance(op.results[0].type, ir.IndexType)
+        unsigned = is_index or lhs.dtype.startswith("uint")
+        combine = _INDEX_ONLY.get(name) if unsigned else None
+        return (combine or _BINARY[name])(lhs, rhs)
+
+    def _cast(self, op: ir.OpView) -> PrimExpr:
+        return prim.Cast(dtype_of(op.results[0]), self._operand(op, 0))
+
+    def _function(self, op: ir.OpView) -> PrimExpr:
+        operation = op.operation.name
+        name = _FUNCTIONS.get(operation, operation.removeprefix("math."))
+        args = [self.read(v) for v in op.operands]
+        called = {"absf": "fabs", "absi": "abs", "ipowi": "pow", "fpowi": "pow"}
+        is_check = name.startswith("is")
+        dtype = "bool" if is_check else args[0].dtype
+        return prim.Call(dtype, called.get(name, name), args)
+
+    def _float_to_integer(self, op: ir.OpView) -> PrimExpr:
+        value = self.read(_unclamped(op.operands[0]))
+        name = dtype_of(op.results[0])
+        if op.operation.name == "arith.fptoui" and name.startswith("int"):
+            name = f"u{name}"
+        return prim.Cast(name, value)
+
+    def _index_cast(self, op: ir.OpView) -> PrimExpr:
+        term = self._operand(op, 0)
+        if isinstance(op.results[0].type, ir.IndexType):
+            return term
+        name = dtype_of(op.results[0])
+        return term if term.dtype == name else prim.cast(name, term)
+
+    def _bitcast(self, op: ir.OpView) -> PrimExpr:
+        term, name = self._operand(op, 0), dtype_of(op.results[0])
+        if op.operands[0].type == op.results[0].type:
+            return prim.Cast(name, term)
+        return prim.Call(name, "reinterpret", [term])
+
+    def _compare_integers(self, op: ir.OpView) -> PrimExpr:
+        lhs, rhs = _same_sign(self._operand(op, 0), self._operand(op, 1))
+        kind = _CMPI[ir.IntegerAttr(op.attributes["predicate"]).value]
+        is_byte = isinstance(lhs, BufferLoad) and lhs.dtype == "bool"
+        if is_byte and kind is prim.NE:
+            return lhs
+        return _operation(kind)(lhs, rhs)
+
+    def _compare_floats(self, op: ir.OpView) -> PrimExpr:
+        lhs, rhs = self._operand(op, 0), self._operand(op, 1)
+        predicate = ir.IntegerAttr(op.attributes["predicate"]).value
+        if predicate == _UNORDERED:
+            return prim.Call("bool", "isnan", [lhs])
+        return _operation(_CMPF[predicate])(lhs, rhs)
+
+    def _select(self, op: ir.OpView) -> PrimExpr:
+        if _is_guarded_division(op):
+            return self._operand(op, 2)
+        then, other = _same_sign(self._operand(op, 1), self._operand(op, 2))
+        return prim.Select(self._operand(op, 0), then, other)
+
+    def _negate(self, op: ir.OpView) -> PrimExpr:
+        return -self._operand(op, 0)
+
+    def _load(self, op: ir.OpView) -> PrimExpr:
+        buffer, *indices = op.operands
+        return BufferLoad(self.buffer(buffer), [self.read(i) for i in indices])
+
+    def buffer(self, value: ir.Value) -> Buffer:
+        """The buffer that a memref is.
+
+        Raises:
+            ValueError: a script has no name for it.
+        """
+        if value not in self.buffers:
+            raise ValueError(f"`{value}`: a script has no name for it as a buffer")
+        return self.buffers[value]
+
+    def _choice(self, op: ir.OpView) -> PrimExpr:
+        condition = self._operand(op, 0)
+        sides = []
+        for region in op.operation.regions:
+            *_, end = region.blocks[0].operations
+            sides.append(self.read(end.operands[0]))
+        then, other = _same_sign(*sides)
+        return functions.if_then_else(condition, then, other)
+
+    def call(self, op: ir.OpView) -> prim.Call:
+        """A ``tir.call`` as a term."""
+        operands = iter(tensors.elements(op.operands[0]))
+        args: list[Any] = []
+        for literal in ir.ArrayAttr(op.attributes["literals"]):
+            if isinstance(literal, ir.UnitAttr):
+                args.append(self.read(next(operands)))
+            else:
+                args.append(_literal(literal))
+        dtype = ir.StringAttr(op.attributes[marks.DTYPE]).value
+        return prim.Call(dtype, ir.StringAttr(op.attributes["callee"]).value, args)
+
+    def _address(self, op: ir.OpView) -> PrimExpr:
+        source, *indices = op.operands
+        buffer = self.buffer(source)
+        if not indices and buffer.ndim:
+            return buffer.data
+        load = BufferLoad(buffer, [self.read(i) for i in indices])
+        return prim.Call("handle", "address_of", [load])
+
+
+def dtype_of(value: ir.Value) -> str:
+    """The element type of a scalar value, by name."""
+    owner = value.owner
+    if not isinstance(owner, ir.Block) and marks.DTYPE in owner.attributes:
+        return ir.StringAttr(owner.attributes[marks.DTYPE]).value
+    if isinstance(value.type, ir.IndexType):
+        return "int32"
+    if not isinstance(value.type, (ir.IntegerType, ir.FloatType)):
+        return "handle"
+    return dtypes.from_mlir(value.type).name
+
+
+def _defining(value: ir.Value) -> ir.OpView:
+    owner = value.owner
+    if isinstance(owner, ir.Block):
+        raise ValueError(f"`{value}`: a script has no name for this argument")
+    return owner.opview if isinstance(owner, ir.Operation) else owner
+
+
+def _same_sign(a: PrimExpr, b: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
+    """A number beside a term has its sign: MLIR's integers have none."""
+    if a.dtype == b.dtype:
+        return a, b
+    if isinstance(b, prim.IntImm):
+        return a, prim.const(_wrapped(b.value, a.dtype), a.dtype)
+    if isinstance(a, prim.IntImm):
+        return prim.const(_wrapped(a.value, b.dtype), b.dtype), b
+    return a, b
+
+
+def _wrapped(value: int, dtype: str) -> int:
+    if dtype.startswith("uint"):
+        return value % (1 << int(dtype.removeprefix("uint")))
+    return bool(value) if dtype == "bool" else value
+
+
+def _difference(a: PrimExpr, b: PrimExpr) -> PrimExpr:
+    """a - b; what is left of a division is told so."""
+    if isinstance(b, prim.Mul) and isinstance(b.a, prim.FloorDiv):
+        same = prim.structurally_equal
+        if same(b.a.a, a) and same(b.a.b, b.b):
+            return a % b.b
+    return a - b
+
+
+def _exclusive(a: PrimExpr, b: PrimExpr) -> PrimExpr:
+    if isinstance(b, prim.IntImm):
+        if a.dtype == "bool" and b.value:
+            return prim.Not(a)
+        is_all_ones = b.value in (-1, _wrapped(-1, a.dtype))
+        if a.dtype != "bool" and is_all_ones:
+            return prim.Call(a.dtype, "bitwise_not", [a])
+    return a ^ b
+
+
+def _owner(value: ir.Value, name: str) -> ir.OpView | None:
+    """The operation that makes a value, if it has this name."""
+    owner = value.owner
+    if isinstance(owner, ir.Block) or owner.name != name:
+        return None
+    return owner.opview if isinstance(owner, ir.Operation) else owner
+
+
+def _tests_constant(condition: ir.Value) -> bool:
+    """Whether a condition asks if something is 0 or -1."""
+    compare = _owner(condition, "arith.cmpi")
+    if compare is None or ir.IntegerAttr(compare.attributes["predicate"]).value != 0:
+        return False
+    return constant_of(compare.operands[1]) in (0, -1)
+
+
+def _divisor(value: ir.Value) -> ir.Value:
+    """What is divided by, without what keeps it from being 0 or -1."""
+    select = _owner(value, "arith.select")
+    if (
+        select is not None
+        and _tests_constant(select.operands[0])
+        and constant_of(select.operands[1]) == 1
+    ):
+        return _divisor(select.operands[2])
+    maximum = _owner(value, "arith.maxsi")
+    if maximum is not None and constant_of(maximum.operands[1]) == 1:
+        return maximum.operands[0]
+    return value
+
+
+def _is_guarded_division(op: ir.OpView) -> bool:
+    """Whether a choice only keeps a division from ending the process."""
+    if not _tests_constant(op.operands[0]):
+        return False
+    inner = op.operands[2].owner
+    if isinstance(inner, ir.Block):
+        return False
+    if inner.name in _DIVISIONS:
+        return True
+    select = _owner(op.operands[2], "arith.select")
+    return select is not None and _is_guarded_division(select)
+
+
+def _unclamped(value: ir.Value) -> ir.Value:
+    """A float without what keeps it in the range of an integer."""
+    select = _owner(value, "arith.select")
+    if select is None:
+        return value
+    condition = _owner(select.operands[0], "arith.cmpf")
+    if condition is None or list(condition.operands) != list(select.operands)[1:]:
+        return value
+    return _unclamped(select.operands[1])
+
+
+def spelled_uses(value: ir.Value) -> int:
+    """How often a term spells a value; what only guards an operation does not count."""
+    return sum(not _only_guards(use.owner.opview) for use in value.uses)
+
+
+def _only_guards(op: ir.OpView) -> bool:
+    if op.operation.name not in ("arith.cmpf", "arith.cmpi", "arith.subi"):
+        return False
+    users = [use.owner.opview for use in op.operation.results[0].uses]
+    return bool(users) and all(map(is_guard, users))
+
+
+def is_guard(op: ir.OpView) -> bool:
+    """Whether an operation only keeps another one defined, so no term spells it."""
+    if op.operation.name != "arith.select":
+        return _only_guards(op)
+    result = op.operation.results[0]
+    is_clamp = _unclamped(result) != result
+    return is_clamp or _divisor(result) != result or _is_guarded_division(op)
+
+
+def _literal(attr: ir.Attribute) -> PrimExpr:
+    value = from_attribute(attr)
+    if isinstance(value, str):
+        return prim.StringImm(value)
+    return prim.Call(value["type_annotation"], "type_annotation", [])
+
+
+_READERS: Mapping[str, Callable[[TermReader, Any], PrimExpr]] = {
+    "arith.constant": TermReader._constant,
+    "arith.fptosi": TermReader._float_to_integer,
+    "arith.fptoui": TermReader._float_to_integer,
+    "arith.index_cast": TermReader._index_cast,
+    "arith.index_castui": TermReader._index_cast,
+    "arith.bitcast": TermReader._bitcast,
+    "arith.cmpi": TermReader._compare_integers,
+    "arith.cmpf": TermReader._compare_floats,
+    "arith.select": TermReader._select,
+    "arith.negf": TermReader._negate,
+    "memref.load": TermReader._load,
+    "scf.if": TermReader._choice,
+    "tir.call": TermReader.call,
+    "tir.address": TermReader._address,
+}

@@ -1,0 +1,195 @@
+"""Calling a pass on a module: when it runs, and who is told of it."""
+
+from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+from relax_mlir.module import IRModule
+
+__all__ = ["AnyPass", "PassContext", "PassInfo", "PassInstrument"]
+
+
+@dataclass(frozen=True)
+class PassInfo:
+    """What is known of a pass.
+
+    Attributes:
+        opt_level: the least ``opt_level`` of a context in which a `Sequential` runs it.
+        name: what it is called.
+        required: passes that a `Sequential` runs in front of it, by name.
+        traceable: whether tuning may record it.
+    """
+
+    opt_level: int
+    name: str
+    required: Sequence[str] = ()
+    traceable: bool = False
+
+
+class PassInstrument:
+    """What is told of the passes in a context; subclasses override what they need."""
+
+    def enter_pass_ctx(self) -> None:
+        """The context begins."""
+
+    def exit_pass_ctx(self) -> None:
+        """The context ends."""
+
+    def should_run(self, mod: IRModule, info: PassInfo) -> bool:
+        """Whether a pass may run on a module."""
+        return True
+
+    def run_before_pass(self, mod: IRModule, info: PassInfo) -> None:
+        """A pass is about to change a module."""
+
+    def run_after_pass(self, mod: IRModule, info: PassInfo) -> None:
+        """A pass made ``mod``."""
+
+
+_current: ContextVar["PassContext | None"] = ContextVar("pass_context", default=None)
+
+
+class PassContext:
+    """How passes are called while the context is open: ``with PassContext(...):``.
+
+    Args:
+        opt_level: a `Sequential` leaves out passes of a higher level.
+        required_pass: passes that it runs anyhow, by name.
+        disabled_pass: passes that it leaves out, by name.
+        instruments: who is told of every pass.
+        config: options for passes that ask for them.
+        trace: what tuning recorded.
+
+    Raises:
+        TypeError: an argument is no list of names, or no dictionary.
+    """
+
+    def __init__(
+        self,
+        opt_level: int = 2,
+        required_pass: Sequence[str] | None = None,
+        disabled_pass: Sequence[str] | None = None,
+        instruments: Sequence[PassInstrument] | None = None,
+        config: Mapping[str, Any] | None = None,
+        trace: object = None,
+        trace_stack: Sequence[object] | None = None,
+        make_traceable: object = None,
+        num_evals: int = 0,
+        tuning_api_database: object = None,
+    ) -> None:
+        listed = {
+            "required_pass": required_pass,
+            "disabled_pass": disabled_pass,
+            "instruments": instruments,
+        }
+        for name, value in listed.items():
+            if value is not None and not isinstance(value, (list, tuple)):
+                raise TypeError(f"`{name}`: expected a list, got {value!r}")
+        if config is not None and not hasattr(config, "keys"):
+            raise TypeError(f"`config`: expected a dictionary, got {config!r}")
+        self.opt_level = opt_level
+        self.required_pass = list(required_pass or ())
+        self.disabled_pass = list(disabled_pass or ())
+        self.instruments = list(instruments or ())
+        self.config = dict(config or {})
+        self.trace = trace
+        self._outer: list[PassContext | None] = []
+
+    @staticmethod
+    def current() -> "PassContext":
+        """The open context, or one with all defaults."""
+        found = _current.get()
+        if found is None:
+            found = PassContext()
+            _current.set(found)
+        return found
+
+    def __enter__(self) -> "PassContext":  # noqa: PYI034  it is for typing_extensions
+        self._outer.append(_current.get())
+        _current.set(self)
+        self._enter_instruments()
+        return self
+
+    def _enter_instruments(self) -> None:
+        entered: list[PassInstrument] = []
+        try:
+            for instrument in self.instruments:
+                instrument.enter_pass_ctx()
+                entered.append(instrument)
+        except BaseException:
+            for instrument in entered:
+                instrument.exit_pass_ctx()
+            self.instruments = []
+            _current.set(self._outer.pop())
+            raise
+
+    def __exit__(self, *error: object) -> None:
+        try:
+            self._exit_instruments()
+        finally:
+            _current.set(self._outer.pop())
+
+    def _exit_instruments(self) -> None:
+        try:
+            for instrument in self.instruments:
+                instrument.exit_pass_ctx()
+        except BaseException:
+            self.instruments = []
+            raise
+
+    def override_instruments(
+        self, instruments: Sequence[PassInstrument] | None
+    ) -> None:
+        """From here on tell these alone; the others are told that the context ends."""
+        self._exit_instruments()
+        self.instruments = list(instruments or ())
+        for instrument in self.instruments:
+            instrument.enter_pass_ctx()
+
+    def is_enabled(self, info: PassInfo) -> bool:
+        """Whether a `Sequential` runs a pass here."""
+        if info.name in self.disabled_pass:
+            return False
+        return info.name in self.required_pass or self.opt_level >= info.opt_level
+
+    def before_pass(self, mod: IRModule, info: PassInfo) -> bool:
+        """Tell the instruments; returns whether all let the pass run."""
+        if info.name not in self.required_pass:
+            for instrument in self.instruments:
+                if not instrument.should_run(mod, info):
+                    return False
+        for instrument in self.instruments:
+            instrument.run_before_pass(mod, info)
+        return True
+
+    def after_pass(self, mod: IRModule, info: PassInfo) -> None:
+        """Tell the instruments what a pass made."""
+        for instrument in self.instruments:
+            instrument.run_after_pass(mod, info)
+
+
+class AnyPass:
+    """What can be called on a module and gives a changed copy."""
+
+    @property
+    def info(self) -> PassInfo:
+        """What it is called, and when it runs."""
+        raise NotImplementedError
+
+    def transform(self, module: IRModule, context: PassContext) -> IRModule:
+        """The changed module; the given one stays as it is."""
+        raise NotImplementedError
+
+    def __call__(self, mod: IRModule, ctx: PassContext | None = None) -> IRModule:
+        """A changed copy of ``mod``, as the current context says.
+
+        Raises:
+            PassError: the pass cannot do its work.
+        """
+        context = ctx or PassContext.current()
+        if not context.before_pass(mod, self.info):
+            return mod
+        changed = self.transform(mod, context)
+        context.after_pass(changed, self.info)
+        return changed

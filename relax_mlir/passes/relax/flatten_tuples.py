@@ -1,0 +1,93 @@
+"""Tuples that a function takes or gives, taken apart."""
+
+from mlir import ir
+from mlir.dialects import func
+
+from relax_mlir.dialects import tensors
+from relax_mlir.dialects.relax.core import TupleGetItemOp
+from relax_mlir.graphs import PACK, operations_of, update_type
+from relax_mlir.rewriting import replace
+
+__all__ = ["flatten_parameters", "flatten_results", "take_out_known"]
+
+
+def flatten_parameters(function: func.FuncOp) -> None:
+    """Take a parameter per element in place of tuples; parameters lose their names."""
+    block = function.entry_block
+    if not any(isinstance(a.type, ir.TupleType) for a in block.arguments):
+        return
+    called = _input_names(function)
+    for name in ("arg_attrs", "relax.input_names"):
+        if name in function.attributes:
+            del function.attributes[name]
+    old = list(block.arguments)
+    made: list[str] = []
+    with function.location:
+        for argument, name in zip(old, called, strict=True):
+            value = _parameter(block, argument.type, name, made)
+            argument.replace_all_uses_with(value)
+    for number in range(len(old) - 1, -1, -1):
+        block.erase_argument(number)
+    update_type(function)
+    if len(made) == len(set(made)):
+        attrs = ir.ArrayAttr.get([ir.StringAttr.get(n) for n in made])
+        function.attributes["relax.input_names"] = attrs
+
+
+def _input_names(function: func.FuncOp) -> list[str]:
+    if "relax.input_names" in function.attributes:
+        return [n.value for n in ir.ArrayAttr(function.attributes["relax.input_names"])]
+    return [f"x{i}" for i in range(len(function.type.inputs))]
+
+
+def _parameter(block: ir.Block, type_: ir.Type, name: str, made: list[str]) -> ir.Value:
+    """A new parameter, or a tuple of new ones."""
+    if not isinstance(type_, ir.TupleType):
+        made.append(name)
+        return block.add_argument(type_, ir.Location.current)
+    parts = [
+        _parameter(block, type_.get_type(i), f"{name}_{i}", made)
+        for i in range(type_.num_types)
+    ]
+    with ir.InsertionPoint.at_block_begin(block):
+        value = tensors.pack(parts)
+    # What packs inner tuples must come first.
+    for part in reversed(parts):
+        if not isinstance(part.owner, ir.Block):
+            part.owner.move_before(value.owner)
+    return value
+
+
+def flatten_results(function: func.FuncOp) -> None:
+    """Give a result per element in place of tuples."""
+    take_out_known(function)
+    returned = list(function.entry_block.operations)[-1]
+    values = list(returned.operands)
+    if not any(isinstance(v.type, ir.TupleType) for v in values):
+        return
+    with ir.InsertionPoint(returned), returned.location:
+        flat = [part for value in values for part in _parts(value)]
+        func.ReturnOp(flat)
+    returned.operation.erase()
+    update_type(function)
+
+
+def _parts(value: ir.Value) -> list[ir.Value]:
+    if not isinstance(value.type, ir.TupleType):
+        return [value]
+    owner = value.owner
+    if not isinstance(owner, ir.Block) and owner.name == PACK:
+        parts = list(owner.operands)
+    else:
+        count = value.type.num_types
+        parts = [TupleGetItemOp(value, index=i).result for i in range(count)]
+    return [part for each in parts for part in _parts(each)]
+
+
+def take_out_known(function: func.FuncOp) -> None:
+    """Read the elements of tuples that are written down where they are made."""
+    for op in operations_of(function):
+        if isinstance(op, TupleGetItemOp):
+            owner = op.tuple_value.owner
+            if not isinstance(owner, ir.Block) and owner.name == PACK:
+                replace(op, list(owner.operands)[op.python_attrs()["index"]])

@@ -1,0 +1,111 @@
+"""The sizes that calls of tensor programs pass."""
+
+from collections.abc import Mapping
+
+from mlir import ir
+from mlir.dialects import func
+
+from relax_mlir.dialects import shapes, tensors
+from relax_mlir.dialects.relax.core import CallTirOp
+from relax_mlir.dialects.shapes import Dim
+from relax_mlir.dialects.tir import marks
+from relax_mlir.errors import PassError
+from relax_mlir.graphs import operations_of
+from relax_mlir.module import IRModule
+from relax_mlir.objects import names
+from relax_mlir.passes.relax.legalize import flat_types
+from relax_mlir.programs import argument_shape
+
+__all__ = ["fill_sizes"]
+
+
+def fill_sizes(module: IRModule, function: func.FuncOp) -> None:
+    """Say in every call what the symbols of its tensor program are.
+
+    Raises:
+        PassError: an operand or a result does not fit the program.
+    """
+    programs = {f.name.value: f for f in module.func_ops() if names.is_prim_func(f)}
+    for op in operations_of(function):
+        if isinstance(op, CallTirOp):
+            callee = ir.FlatSymbolRefAttr(op.attributes["callee"]).value
+            if callee not in programs:
+                raise PassError(
+                    f"{op.location}: module has no tensor program `{callee}`"
+                )
+            _fill(op, programs[callee])
+
+
+def _fill(op: CallTirOp, program: func.FuncOp) -> None:
+    symbols = _symbols(program)
+    stated = op.attributes["sizes"]
+    if len(tensors.python_value(stated)) == len(symbols):
+        _drop_explicit(op)
+        return
+    values = _explicit(op, symbols)
+    operands = [v.type for v in tensors.elements(op.args)]
+    for number, type_ in enumerate([*operands, *flat_types([op.result])]):
+        _match(op, program, number, type_, values)
+    missing = [name for name in symbols if name not in values]
+    if missing:
+        raise PassError(
+            f"{op.location}: `{program.name.value}`: nothing tells its size `{missing[0]}`"
+        )
+    sizes = [values[name] for name in symbols]
+    op.attributes["sizes"] = tensors.shape_attr(sizes)
+    _drop_explicit(op)
+
+
+def _symbols(program: func.FuncOp) -> dict[str, bool]:
+    """The symbols of a program in order, and whether calls list them."""
+    if "arg_attrs" not in program.attributes:
+        return {}
+    attrs = map(ir.DictAttr, ir.ArrayAttr(program.attributes["arg_attrs"]))
+    return {
+        ir.StringAttr(a[marks.SYMBOL]).value: marks.PARAM in a
+        for a in attrs
+        if marks.SYMBOL in a
+    }
+
+
+def _explicit(op: CallTirOp, symbols: Mapping[str, bool]) -> dict[str, Dim]:
+    """The sizes that the call lists itself."""
+    if names.TIR_VARS not in op.attributes:
+        return {}
+    listed = tensors.python_value(op.attributes[names.TIR_VARS])
+    params = [name for name, is_param in symbols.items() if is_param]
+    if len(params) != len(listed):
+        raise PassError(
+            f"{op.location}: expected {len(params)} numbers after the arguments, got "
+            f"{len(listed)}"
+        )
+    return dict(zip(params, listed, strict=True))
+
+
+def _match(
+    op: CallTirOp,
+    program: func.FuncOp,
+    number: int,
+    type_: ir.Type,
+    values: dict[str, Dim],
+) -> None:
+    """Learn symbols from the shape of one buffer."""
+    try:
+        buffer = argument_shape(program, number)
+        actual = tensors.shape_of(type_)
+    except ValueError as error:
+        raise PassError(f"{op.location}: `{program.name.value}`: {error}") from error
+    if len(buffer) != len(actual):
+        raise PassError(
+            f"{op.location}: `{program.name.value}`: buffer {number}: expected "
+            f"{len(buffer)} dimensions, got `{type_}`"
+        )
+    for size, given in zip(buffer, actual, strict=True):
+        name = str(size)
+        if shapes.symbols_of(size) == (name,):
+            values.setdefault(name, given)
+
+
+def _drop_explicit(op: CallTirOp) -> None:
+    if names.TIR_VARS in op.attributes:
+        del op.attributes[names.TIR_VARS]

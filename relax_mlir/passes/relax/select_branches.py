@@ -1,0 +1,72 @@
+"""Choices, written as the selection of one of two values."""
+
+from mlir import ir
+from mlir.dialects import func
+
+from relax_mlir.dialects import tensors
+from relax_mlir.dialects.relax import graph
+from relax_mlir.dialects.relax.compare import WhereOp
+from relax_mlir.dialects.relax.core import RelaxOperation, TupleGetItemOp
+from relax_mlir.errors import PassError
+from relax_mlir.graphs import PACK, operations_of
+from relax_mlir.rewriting import clone, replace
+
+__all__ = ["select_branches"]
+
+
+def select_branches(function: func.FuncOp) -> None:
+    """Compute both branches of every choice, and select element by element.
+
+    Raises:
+        PassError: a branch does more than compute tensors, or their shapes differ.
+    """
+    for op in reversed(list(operations_of(function))):
+        if isinstance(op, graph.IfOp):
+            _select(op)
+
+
+def _select(op: graph.IfOp) -> None:
+    with ir.InsertionPoint(op), op.location:
+        values = [_inlined(op, region.blocks[0]) for region in op.operation.regions]
+        value = _where(op, op.condition, values[0], values[1])
+    replace(op, value)
+
+
+def _inlined(op: graph.IfOp, block: ir.Block) -> ir.Value:
+    """Copy a branch in front of the choice; returns its value."""
+    mapping: dict[ir.Value, ir.Value] = {}
+    *operations, last = block.operations
+    for inner in operations:
+        view = inner.operation.opview
+        is_pure = isinstance(view, RelaxOperation) and view.is_pure
+        if not is_pure and inner.operation.name != PACK:
+            raise PassError(
+                f"{op.location}: `{inner.operation.name}` in a branch: expected operations "
+                "that only compute their results, since both branches are computed"
+            )
+        clone(inner, mapping)
+    value = last.operands[0]
+    return mapping.get(value, value)
+
+
+def _where(
+    op: graph.IfOp, condition: ir.Value, then: ir.Value, other: ir.Value
+) -> ir.Value:
+    if then.type != other.type:
+        raise PassError(
+            f"{op.location}: the branches differ in type: expected `{then.type}`, got "
+            f"`{other.type}`"
+        )
+    if not isinstance(then.type, ir.TupleType):
+        return WhereOp(condition, then, other).results[0]
+    count = then.type.num_types
+    parts = [[_part(v, i) for i in range(count)] for v in (then, other)]
+    chosen = [_where(op, condition, a, b) for a, b in zip(*parts, strict=True)]
+    return tensors.pack(chosen)
+
+
+def _part(value: ir.Value, index: int) -> ir.Value:
+    owner = value.owner
+    if not isinstance(owner, ir.Block) and owner.name == PACK:
+        return list(owner.operands)[index]
+    return TupleGetItemOp(value, index=index).result

@@ -1,0 +1,210 @@
+"""``tir-collapse-loops``: loops around blocks become the grids of the blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects import func
+
+from relax_mlir.dialects.shapes import Dim
+from relax_mlir.dialects.tir import AllocBufferOp, BlockOp, marks
+from relax_mlir.indexing import constant_of
+from relax_mlir.module import IRModule
+from relax_mlir.passes.tir.intrinsics import expand_intrinsics, is_expandable
+from relax_mlir.passes.tir.nests import (
+    argument_symbols,
+    create_grid,
+    erase_unused,
+    is_pure,
+    move_body,
+    rematerialize,
+    size_of,
+)
+from relax_mlir.rewriting import Pass, replace, walk
+
+__all__ = ["CollapseLoops"]
+
+
+@dataclass(frozen=True)
+class CollapseLoops(Pass):
+    """Let blocks stand for their grids, in programs that nobody scheduled.
+
+    A program is collapsed if all of it is buffers and plain loop nests: serial loops from
+    0, one block in the innermost, an axis per loop. Such programs fuse, and get schedules
+    of their own; the others keep the loops that they have.
+    """
+
+    def run(self, module: IRModule) -> None:
+        for function in module.func_ops():
+            if "tir.prim_func" in function.attributes and not function.is_external:
+                _collapse(function)
+
+
+def _collapse(function: func.FuncOp) -> None:
+    symbols = argument_symbols(function)
+    nests: list[_Nest] = []
+    *operations, _ = function.entry_block.operations
+    for op in operations:
+        if op.operation.name == "scf.for":
+            nest = _nest(op, symbols)
+            if nest is None:
+                return
+            nests.append(nest)
+        elif not (is_pure(op) or isinstance(op, AllocBufferOp) or _is_grid(op)):
+            return
+    for nest in nests:
+        nest.collapse()
+    if nests:
+        erase_unused(function.entry_block)
+
+
+def _is_grid(op: ir.OpView) -> bool:
+    return isinstance(op, BlockOp) and not len(op.bindings) and _is_plain(op)
+
+
+@dataclass(frozen=True)
+class _Nest:
+    """Loops with one block in them.
+
+    Attributes:
+        loops: outermost first.
+        block: the block.
+        axes: the loop of each axis, by number; None for an axis of one point.
+    """
+
+    loops: tuple[ir.OpView, ...]
+    block: BlockOp
+    axes: tuple[int | None, ...]
+
+    def collapse(self) -> None:
+        """Put the block that stands for its grid in place of the loops."""
+        outermost = self.loops[0]
+        with ir.InsertionPoint(outermost), outermost.location:
+            extents = [self._extent(a) for a in range(len(self.axes))]
+            names = ["" if a is None else _name(self.loops[a]) for a in self.axes]
+            grid = create_grid(self.block, range(len(self.axes)), extents, names)
+        move_body(self.block, grid)
+        outermost.operation.erase()
+        for op in list(walk(grid)):
+            if op.operation.name == "tir.let":
+                replace(op, op.operands[0])
+        expand_intrinsics(grid)
+
+    def _extent(self, axis: int) -> int | ir.Value:
+        loop = self.axes[axis]
+        if loop is None:
+            return 1
+        end = self.loops[loop].operands[1]
+        known = constant_of(end)
+        return rematerialize(end, {}) if known is None else known
+
+
+def _name(loop: ir.OpView) -> str:
+    attributes = loop.operation.attributes
+    return (
+        ir.StringAttr(attributes[marks.NAME]).value if marks.NAME in attributes else "i"
+    )
+
+
+def _nest(outermost: ir.OpView, symbols: Mapping[ir.Value, str]) -> _Nest | None:
+    """The loops that start here and the block in them, if they are plain."""
+    loops: list[ir.OpView] = []
+    op: ir.OpView | None = outermost
+    while op is not None and op.operation.name == "scf.for":
+        if not _is_simple(op) or size_of(op.operands[1], symbols) is None:
+            return None
+        loops.append(op)
+        op = _only_statement(op.operation.regions[0].blocks[0])
+    if not isinstance(op, BlockOp) or not _is_plain(op):
+        return None
+    axes = _axes(op, loops, symbols)
+    return None if axes is None else _Nest(tuple(loops), op, axes)
+
+
+def _is_simple(loop: ir.OpView) -> bool:
+    attributes = loop.operation.attributes
+    kind = marks.KIND not in attributes or (
+        ir.StringAttr(attributes[marks.KIND]).value == "serial"
+    )
+    plain = marks.ANNOTATIONS not in attributes and not len(loop.operation.results)
+    return kind and plain and constant_of(loop.operands[0]) == 0
+
+
+def _only_statement(block: ir.Block) -> ir.OpView | None:
+    """What stands in the body of a loop beside arithmetic, if it is one operation."""
+    *operations, _ = block.operations
+    found = [op for op in operations if not is_pure(op)]
+    return found[0] if len(found) == 1 else None
+
+
+def _axes(
+    block: BlockOp, loops: list[ir.OpView], symbols: Mapping[ir.Value, str]
+) -> tuple[int | None, ...] | None:
+    """The loop of each axis; None if they do not correspond one to one."""
+    if set(block.kinds.value) - {"S", "R"} or marks.AXIS_STARTS in block.attributes:
+        return None
+    variables = {
+        loop.operation.regions[0].blocks[0].arguments[0]: number
+        for number, loop in enumerate(loops)
+    }
+    found: list[int | None] = []
+    for binding, extent in zip(block.bindings, block.axis_extents(), strict=True):
+        size = extent if isinstance(extent, int) else size_of(extent, symbols)
+        number = variables.get(binding)
+        if number is None:
+            if constant_of(binding) != 0 or size != 1:
+                return None
+        elif number in found or _steps(loops[number], symbols) != size:
+            return None
+        found.append(number)
+    missing = set(range(len(loops))) - set(found)
+    return (
+        None if any(_steps(loops[n], symbols) != 1 for n in missing) else tuple(found)
+    )
+
+
+def _steps(loop: ir.OpView, symbols: Mapping[ir.Value, str]) -> Dim | None:
+    return size_of(loop.operands[1], symbols)
+
+
+def _is_plain(block: BlockOp) -> bool:
+    """Whether the regions of a block are arithmetic, loads and stores alone."""
+    regions = block.operation.regions
+    return all(_is_plain_region(b) for r in regions for b in r.blocks)
+
+
+def _is_plain_region(block: ir.Block) -> bool:
+    return all(_is_plain_operation(op) for op in block.operations)
+
+
+_PLAIN = frozenset(
+    {
+        *("memref.load", "memref.store", "gpu.yield", "scf.yield", "tir.let"),
+        "builtin.unrealized_conversion_cast",
+    }
+)
+
+
+def _is_plain_operation(op: ir.OpView) -> bool:
+    name = op.operation.name
+    if name in _PLAIN or is_pure(op):
+        return True
+    if name == "tir.call":
+        return is_expandable(op)
+    if name == "scf.if":
+        inner = list(_operations_in(op))
+        stores = any(o.operation.name == "memref.store" for o in inner)
+        return (
+            bool(len(op.operation.results))
+            and not stores
+            and all(_is_plain_operation(o) for o in inner)
+        )
+    return name == "scf.for" and bool(len(op.operation.results))
+
+
+def _operations_in(op: ir.OpView) -> Iterator[ir.OpView]:
+    for region in op.operation.regions:
+        for block in region.blocks:
+            yield from block.operations

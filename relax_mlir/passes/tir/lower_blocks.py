@@ -1,0 +1,210 @@
+"""``tir-lower-blocks``: blocks inside loops become the statements in them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects import func
+
+from relax_mlir.dialects import tensors
+from relax_mlir.dialects.tir import AllocBufferOp, BlockOp, marks
+from relax_mlir.errors import PassError
+from relax_mlir.indexing import constant_of
+from relax_mlir.module import IRModule
+from relax_mlir.passes.tir.expand_loops import expand_block
+from relax_mlir.passes.tir.intrinsics import expand_intrinsics
+from relax_mlir.passes.tir.nests import is_scheduled, rematerialize
+from relax_mlir.rewriting import Pass, clone, erase, has_uses, replace, walk
+
+__all__ = ["LowerBlocks"]
+
+
+@dataclass(frozen=True)
+class LowerBlocks(Pass):
+    """Write what a schedule left as plain loops.
+
+    A block becomes its body, after its start value where all its reduce axes are at their
+    first point. Buffers of blocks become buffers of the program, in the one memory that
+    there is. Names of scalars and assertions go: a kernel has no way to report what does
+    not hold. Loops bound to threads run one step after the other.
+    """
+
+    def run(self, module: IRModule) -> None:
+        for function in module.func_ops():
+            is_program = "tir.prim_func" in function.attributes
+            if is_program and not function.is_external and is_scheduled(function):
+                _Lowering(function).run()
+
+
+class _Lowering:
+    """Lowers one program."""
+
+    def __init__(self, function: func.FuncOp) -> None:
+        self._function = function
+        self._entry = function.entry_block
+
+    def run(self) -> None:
+        """Lower all of it."""
+        expand_intrinsics(self._function)
+        self._plain_arguments()
+        for op in list(walk(self._function)):
+            if isinstance(op, BlockOp) and not len(op.bindings) and len(op.kinds.value):
+                expand_block(op)
+        for op in list(walk(self._function)):
+            if isinstance(op, AllocBufferOp):
+                self._hoist(op)
+        # Innermost first: then nothing that is moved holds a block.
+        for op in reversed(list(walk(self._function))):
+            self._lower(op)
+
+    def _plain_arguments(self) -> None:
+        """Buffers of other memories than the usual one become plain ones."""
+        for argument in self._entry.arguments:
+            if isinstance(argument.type, ir.MemRefType):
+                _set_type(argument, _in_plain_memory(ir.MemRefType(argument.type)))
+        types = [a.type for a in self._entry.arguments]
+        signature = ir.FunctionType.get(types, [])
+        self._function.attributes["function_type"] = ir.TypeAttr.get(signature)
+
+    def _hoist(self, op: AllocBufferOp) -> None:
+        """Let a buffer live as long as the program."""
+        first = next(iter(self._entry.operations))
+        with ir.InsertionPoint(first), op.location:
+            mapping: dict[ir.Value, ir.Value] = {}
+            sizes = [rematerialize(v, mapping) for v in op.operation.operands]
+            made = ir.Operation.create(
+                AllocBufferOp.OPERATION_NAME,
+                results=[_in_plain_memory(ir.MemRefType(op.buffer.type))],
+                operands=sizes,
+                attributes={name: op.attributes[name] for name in op.attributes},
+            )
+        replace(op, made.results[0])
+        _spread_type(made.results[0])
+
+    def _lower(self, op: ir.OpView) -> None:
+        name = op.operation.name
+        if isinstance(op, BlockOp):
+            _inline(op)
+        elif name == "tir.let":
+            replace(op, op.operands[0])
+        elif name in ("tir.evaluate", "tir.assert"):
+            erase(op)
+        elif name == "tir.address":
+            _lower_address(op)
+        elif name == "tir.call":
+            self._lower_call(op)
+
+    def _lower_call(self, op: ir.OpView) -> None:
+        callee = ir.StringAttr(op.attributes["callee"]).value
+        if callee in _WITHOUT_EFFECT and not any(map(has_uses, op.operation.results)):
+            pack = op.operands[0].owner
+            erase(op)
+            if not isinstance(pack, ir.Block):
+                erase(pack)
+            return
+        raise PassError(
+            f"`{self._function.name.value}`: {op.location}: `T.{callee}` has no lowering "
+            "for a CPU: expected arithmetic, loads and stores. Call foreign functions from "
+            "the graph, by `R.call_dps_packed`"
+        )
+
+
+_WITHOUT_EFFECT = frozenset(
+    {"assume", "ignore_loop_partition", "tvm_storage_sync", "undef"}
+)
+
+
+def _in_plain_memory(type_: ir.MemRefType) -> ir.MemRefType:
+    if type_.memory_space is None:
+        return type_
+    return ir.MemRefType.get(list(type_.shape), type_.element_type, type_.layout)
+
+
+def _set_type(value: ir.Value, type_: ir.MemRefType) -> None:
+    if value.type != type_:
+        value.set_type(type_)
+        _spread_type(value)
+
+
+def _spread_type(value: ir.Value) -> None:
+    """Let parts of a buffer lie in its memory."""
+    for use in value.uses:
+        owner = use.owner.operation
+        if owner.name == "memref.subview":
+            _set_type(
+                owner.results[0], _in_plain_memory(ir.MemRefType(owner.results[0].type))
+            )
+
+
+def _inline(op: BlockOp) -> None:
+    """Put the body of a block in its place."""
+    bindings = list(op.bindings)
+    if op.has_init:
+        with ir.InsertionPoint(op), op.location:
+            _write_init(op, bindings)
+    body = op.body.blocks[0]
+    for argument, binding in zip(body.arguments, bindings, strict=True):
+        argument.replace_all_uses_with(binding)
+    *operations, _ = body.operations
+    for inner in operations:
+        inner.operation.move_before(op.operation)
+    op.operation.erase()
+
+
+def _write_init(op: BlockOp, bindings: list[ir.Value]) -> None:
+    """The start value, where the reduce axes begin."""
+    condition = _at_start(op, bindings)
+    mapping = dict(zip(op.init.blocks[0].arguments, bindings, strict=True))
+    *operations, _ = op.init.blocks[0].operations
+    if condition is None:
+        for inner in operations:
+            clone(inner, mapping)
+        return
+    choice = ir.Operation.create("scf.if", operands=[condition], regions=2)
+    with ir.InsertionPoint(ir.Block.create_at_start(choice.regions[0], [])):
+        for inner in operations:
+            clone(inner, mapping)
+        ir.Operation.create("scf.yield")
+
+
+def _at_start(op: BlockOp, bindings: list[ir.Value]) -> ir.Value | None:
+    """Whether all reduce axes are at their first point; None where they always are."""
+    starts = [0] * len(bindings)
+    if marks.AXIS_STARTS in op.attributes:
+        starts = list(tensors.python_value(op.attributes[marks.AXIS_STARTS]))
+    total: ir.Value | None = None
+    for kind, binding, start in zip(op.kinds.value, bindings, starts, strict=True):
+        if kind != "R" or constant_of(binding) == start:
+            continue
+        test = _equals(binding, start)
+        total = test if total is None else _both(total, test)
+    return total
+
+
+def _equals(value: ir.Value, number: int) -> ir.Value:
+    index = ir.IndexType.get()
+    constant = ir.Operation.create(
+        "arith.constant",
+        results=[index],
+        attributes={"value": ir.IntegerAttr.get(index, number)},
+    )
+    predicate = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 0)
+    return ir.Operation.create(
+        "arith.cmpi",
+        results=[ir.IntegerType.get_signless(1)],
+        operands=[value, constant.results[0]],
+        attributes={"predicate": predicate},
+    ).results[0]
+
+
+def _both(lhs: ir.Value, rhs: ir.Value) -> ir.Value:
+    return ir.Operation.create(
+        "arith.andi", results=[lhs.type], operands=[lhs, rhs]
+    ).results[0]
+
+
+def _lower_address(op: ir.OpView) -> None:
+    """A pointer that nobody takes."""
+    if not has_uses(op.operation.results[0]):
+        erase(op)

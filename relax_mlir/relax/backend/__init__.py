@@ -1,0 +1,9 @@
+"""Compilers for parts of a graph: their patterns."""
+
+from relax_mlir.relax.backend.pattern_registry import (
+    get_pattern,
+    get_patterns_with_prefix,
+    register_patterns,
+)
+
+__all__ = ["get_pattern", "get_patterns_with_prefix", "register_patterns"]

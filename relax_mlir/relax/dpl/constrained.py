@@ -1,0 +1,138 @@
+"""Patterns that also say something of the value: struct info, shape, attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from relax_mlir.objects import prim
+from relax_mlir.objects.expr import Call, Expr, ShapeExpr
+from relax_mlir.objects.function import Function
+from relax_mlir.objects.struct_info import StructInfo, TensorStructInfo
+from relax_mlir.relax.analysis.types import get_static_type
+from relax_mlir.relax.dpl.matcher import Matcher, same_size
+from relax_mlir.relax.dpl.structure import DFPattern
+
+__all__ = [
+    "AttrPattern",
+    "DataTypePattern",
+    "PrimArrPattern",
+    "ShapePattern",
+    "StructInfoPattern",
+    "TypePattern",
+]
+
+
+class StructInfoPattern(DFPattern):
+    """A pattern, and what is known of the value; symbols in it may be any size."""
+
+    def __init__(self, pattern: DFPattern, struct_info: Any) -> None:
+        self.pattern = pattern
+        proxy = getattr(struct_info, "as_struct_info", None)
+        self.struct_info: StructInfo = struct_info if proxy is None else proxy()
+
+    def matches(self, expr: Expr, matcher: Matcher) -> bool:
+        if not matcher.visit(self.pattern, expr):
+            return False
+        info = expr.struct_info_or_none()
+        return info is not None and matcher.visit_info(self.struct_info, info)
+
+
+class TypePattern(DFPattern):
+    """A pattern, and the kind, element type and rank of the value."""
+
+    def __init__(self, pattern: DFPattern, ttype: Any) -> None:
+        self.pattern = pattern
+        self.type = ttype
+
+    def matches(self, expr: Expr, matcher: Matcher) -> bool:
+        info = expr.struct_info_or_none()
+        if info is None or not self._fits(get_static_type(info)):
+            return False
+        return matcher.visit(self.pattern, expr)
+
+    def _fits(self, info: StructInfo) -> bool:
+        if isinstance(self.type, StructInfo):
+            return get_static_type(self.type) == info
+        wanted = (getattr(self.type, "ndim", None), getattr(self.type, "dtype", None))
+        return isinstance(info, TensorStructInfo) and wanted == (info.ndim, info.dtype)
+
+
+class DataTypePattern(DFPattern):
+    """A pattern, and the element type of the tensor."""
+
+    def __init__(self, pattern: DFPattern, dtype: str) -> None:
+        self.pattern = pattern
+        self.dtype = str(dtype)
+
+    def matches(self, expr: Expr, matcher: Matcher) -> bool:
+        dtype = getattr(expr.struct_info_or_none(), "dtype", None)
+        return dtype == self.dtype and matcher.visit(self.pattern, expr)
+
+
+class ShapePattern(DFPattern):
+    """A pattern, and the shape of the tensor."""
+
+    def __init__(self, pattern: DFPattern, shape: Sequence[Any]) -> None:
+        if not isinstance(shape, (list, tuple, ShapeExpr)):
+            raise ValueError(f"`has_shape`: expected a list of sizes, got {shape!r}")
+        self.pattern = pattern
+        self.shape = ShapeExpr(tuple(shape))
+
+    def matches(self, expr: Expr, matcher: Matcher) -> bool:
+        shape = getattr(expr.struct_info_or_none(), "shape", None)
+        return _same_shape(self.shape, shape) and matcher.visit(self.pattern, expr)
+
+
+class PrimArrPattern(DFPattern):
+    """A shape as a value."""
+
+    def __init__(self, shape: Sequence[Any]) -> None:
+        self.fields = ShapeExpr(tuple(shape)).values
+
+    def matches(self, expr: Expr, matcher: Matcher) -> bool:
+        return _same_shape(self.fields, expr)
+
+    def __getitem__(self, index: int) -> prim.PrimExpr:
+        if index >= len(self.fields):
+            raise IndexError(f"no size {index}: the pattern has {len(self.fields)}")
+        return self.fields[index]
+
+    def __len__(self) -> int:
+        return len(self.fields)
+
+
+def _same_shape(wanted: Sequence[prim.PrimExpr] | ShapeExpr, shape: object) -> bool:
+    if not isinstance(shape, ShapeExpr) or len(shape) != len(wanted):
+        return False
+    return all(map(same_size, wanted, shape))
+
+
+class AttrPattern(DFPattern):
+    """A pattern, and attributes of the call or the function."""
+
+    def __init__(self, pattern: DFPattern, attrs: Mapping[str, Any]) -> None:
+        self.pattern = pattern
+        self.attrs = dict(attrs)
+
+    def matches(self, expr: Expr, matcher: Matcher) -> bool:
+        if not matcher.visit(self.pattern, expr):
+            return False
+        if not isinstance(expr, (Call, Function)):
+            return False
+        known = expr.attrs
+        return all(
+            name in known and _plain(value) == _plain(known[name])
+            for name, value in self.attrs.items()
+        )
+
+
+def _plain(value: Any) -> Any:
+    """The value of an attribute, as Python values alone."""
+    if isinstance(value, (list, tuple, ShapeExpr)):
+        return tuple(map(_plain, value))
+    if isinstance(value, (prim.IntImm, prim.FloatImm, prim.StringImm)):
+        return value.value
+    if isinstance(value, Mapping):
+        return {key: _plain(inner) for key, inner in value.items()}
+    return value

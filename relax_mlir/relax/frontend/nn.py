@@ -1,0 +1,14 @@
+"""Networks: :mod:`relax_mlir.nn` by the name that TVM has for it."""
+
+import sys
+from importlib import import_module
+
+from relax_mlir import nn
+from relax_mlir.nn import *  # noqa: F403  it has __all__
+
+__all__: list[str] = []
+__all__ += nn.__all__
+
+# `from relax_mlir.relax.frontend.nn.core import Tensor` has to find the same classes.
+for _name in ("core", "exporter", "extern", "modules", "op", "spec", "visitor"):
+    sys.modules[f"{__name__}.{_name}"] = import_module(f"relax_mlir.nn.{_name}")

@@ -1,0 +1,71 @@
+"""Relax's operators as functions: ``relax.op.add(x, y)``, ``relax.op.nn.relu(x)``.
+
+What a function returns is a call that stands nowhere yet; ``BlockBuilder.emit`` binds it.
+"""
+
+from typing import Any
+
+from relax_mlir.objects.expr import Call, Expr, TupleGetItem
+from relax_mlir.objects.node import register_operator
+from relax_mlir.objects.operators import operation_class, operator_names
+from relax_mlir.relax.op import calls
+from relax_mlir.relax.op.calls import *  # noqa: F403  it has __all__
+from relax_mlir.relax.op.functions import operator_function
+from relax_mlir.relax.op.namespaces import grad, image, nn, vision
+from relax_mlir.relax.op.shorthand import linear, masked_fill, reshape
+from relax_mlir.relax.op.storage import builtin, memory, vm
+
+__all__ = [
+    *calls.__all__,
+    "builtin",
+    "grad",
+    "image",
+    "linear",
+    "masked_fill",
+    "memory",
+    "nn",
+    "operator_function",
+    "reshape",
+    "vision",
+    "vm",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """The function of an operator; one in ``nn`` is found without it, as in old scripts."""
+    if name.startswith("__"):
+        raise AttributeError(name)
+    for full in (f"relax.{name}", f"relax.nn.{name}"):
+        if operation_class(full) is not None:
+            return operator_function(full)
+    raise AttributeError(f"module `relax.op` has no operator `{name}`")
+
+
+def __dir__() -> list[str]:
+    """All operators."""
+    names = (n.removeprefix("relax.") for n in operator_names())
+    return sorted({*__all__, *(n for n in names if "." not in n)})
+
+
+def _get_item(expr: Expr, index: Any) -> TupleGetItem:  # Any: checked here
+    if not isinstance(index, int):
+        raise TypeError(
+            f"`{expr!r}[{index!r}]`: expected the number of a tuple's element"
+        )
+    info = expr.struct_info_or_none()
+    fields = getattr(info, "fields", None)
+    if fields is not None and not -len(fields) <= index < len(fields):
+        raise IndexError(f"tuple has {len(fields)} elements, got index {index}")
+    return TupleGetItem(expr, index)
+
+
+for _name in (
+    *("add", "subtract", "multiply", "divide", "floor_divide", "mod", "power"),
+    *("less", "greater", "less_equal", "greater_equal", "negative", "astype"),
+):
+    register_operator(
+        _name, lambda *args, n=_name: operator_function(f"relax.{n}")(*args)
+    )
+
+register_operator("call", lambda op, args, attrs: Call(op, args, attrs))
+register_operator("getitem", _get_item)

@@ -1,0 +1,367 @@
+"""Operators that are no tensor operations: calls of functions, effects, shapes as values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from relax_mlir.objects.expr import (
+    Attrs,
+    Call,
+    Expr,
+    ExternFunc,
+    GlobalVar,
+    Op,
+    PrimValue,
+    ShapeExpr,
+    StringImm,
+    Tuple,
+    const,
+    convert,
+)
+from relax_mlir.objects.struct_info import (
+    ObjectStructInfo,
+    ShapeStructInfo,
+    StructInfo,
+    TensorStructInfo,
+    TupleStructInfo,
+)
+
+__all__ = [
+    "assert_op",
+    "call_builtin_with_ctx",
+    "call_dps_packed",
+    "call_inplace_packed",
+    "call_pure_packed",
+    "call_py_func",
+    "call_tir",
+    "call_tir_inplace",
+    "call_tir_with_grad",
+    "hint_on_device",
+    "invoke_closure",
+    "invoke_pure_closure",
+    "make_closure",
+    "null_value",
+    "print",
+    "shape_of",
+    "shape_to_tensor",
+    "size",
+    "tensor_to_shape",
+    "to_vdevice",
+    "wrap_param",
+]
+
+
+def _arguments(args: Any) -> Expr:
+    """The arguments of a call as one tuple, or the variable that holds it."""
+    if isinstance(args, (tuple, list)):
+        return Tuple(args)
+    expr = convert(args)
+    is_tuple = isinstance(expr.struct_info_or_none(), TupleStructInfo)
+    return expr if is_tuple or isinstance(expr, Tuple) else Tuple([expr])
+
+
+def _info(info: Any) -> StructInfo:
+    return getattr(info, "as_struct_info", lambda: info)()
+
+
+def _infos(given: Any) -> list[StructInfo]:
+    if given is None:
+        return []
+    return (
+        [_info(i) for i in given]
+        if isinstance(given, (list, tuple))
+        else [_info(given)]
+    )
+
+
+def _result(info: Any, shape_or_dtype: Any, dtype: Any, tir_vars: Any) -> StructInfo:
+    """What a call gives; TVM first took a shape, or a list of shapes, and an element type."""
+    if info is None:
+        info = shape_or_dtype
+    is_shape = isinstance(info, ShapeExpr) or (
+        isinstance(info, (tuple, list)) and dtype is not None
+    )
+    if is_shape:
+        return _of_shapes(info, dtype)
+    infos = _infos(info)
+    return (
+        infos[0]
+        if len(infos) == 1 and not isinstance(info, (list, tuple))
+        else (infos[0] if len(infos) == 1 else TupleStructInfo(infos))
+    )
+
+
+def _of_shapes(shape: Any, dtype: Any) -> StructInfo:
+    many = isinstance(shape, (tuple, list)) and any(
+        isinstance(s, (tuple, list, ShapeExpr)) for s in shape
+    )
+    if not many:
+        return TensorStructInfo(shape, dtype)
+    dtypes = dtype if isinstance(dtype, (tuple, list)) else [dtype] * len(shape)
+    pairs = zip(shape, dtypes, strict=True)
+    return TupleStructInfo([TensorStructInfo(s, d) for s, d in pairs])
+
+
+def _tir_vars(tir_vars: Any) -> list[Expr]:
+    if tir_vars is None:
+        return []
+    return [tir_vars if isinstance(tir_vars, ShapeExpr) else ShapeExpr(tir_vars)]
+
+
+def call_tir(
+    gvar: Any,
+    args: Any,
+    out_sinfo: Any = None,
+    tir_vars: Any = None,
+    *,
+    out_ty: Any = None,
+    dtype: Any = None,
+    shape: Any = None,
+) -> Call:
+    """Call a tensor program of the module, which writes new tensors.
+
+    Args:
+        gvar: the program; a string names a registered function, as ``call_dps_packed``.
+        args: its inputs.
+        out_sinfo: what it gives: struct info, or a list of it; or a shape, with ``dtype``.
+        tir_vars: values of scalar parameters that no shape tells.
+        out_ty: a newer spelling of ``out_sinfo``.
+        dtype: element type, where the result is given as a shape.
+        shape: an older spelling of ``out_sinfo`` that is a shape.
+    """
+    info = _result(out_ty if out_ty is not None else out_sinfo, shape, dtype, tir_vars)
+    if isinstance(gvar, (str, ExternFunc)):
+        return call_dps_packed(gvar, args, info)
+    args = [gvar, _arguments(args), *_tir_vars(tir_vars)]
+    return Call(Op.of("relax.call_tir"), args, None, [info])
+
+
+def call_tir_with_grad(
+    gvar: GlobalVar,
+    args: Any,
+    out_sinfo: Any = None,
+    te_grad_name: str = "",
+    te_grad_kwargs: Mapping[str, Any] | None = None,
+    tir_vars: Any = None,
+    *,
+    out_ty: Any = None,
+) -> Call:
+    """``call_tir``, with the name of the function that makes its gradient."""
+    info = _result(out_ty if out_ty is not None else out_sinfo, None, None, tir_vars)
+    attrs = Attrs(
+        {"te_grad_name": te_grad_name, "te_grad_kwargs": dict(te_grad_kwargs or {})}
+    )
+    args = [gvar, _arguments(args), *_tir_vars(tir_vars)]
+    return Call(Op.of("relax.call_tir_with_grad"), args, attrs, [info])
+
+
+def call_tir_inplace(
+    gvar: GlobalVar,
+    args: Any,
+    inplace_indices: Any,
+    out_sinfo: Any = None,
+    tir_vars: Any = None,
+    *,
+    out_ty: Any = None,
+) -> Call:
+    """``call_tir`` that writes its results over some of its inputs.
+
+    Args:
+        gvar, args, out_sinfo, tir_vars, out_ty: as for ``call_tir``.
+        inplace_indices: per result, the input it is written over; -1 for a new tensor.
+    """
+    info = _result(out_ty if out_ty is not None else out_sinfo, None, None, tir_vars)
+    places = _places(inplace_indices)
+    args = [gvar, _arguments(args), *_tir_vars(tir_vars)]
+    attrs = {"inplace_indices": places}
+    return Call(Op.of("relax.call_tir_inplace"), args, attrs, [info])
+
+
+def _places(indices: Any) -> tuple[int, ...]:
+    listed = indices if isinstance(indices, (list, tuple)) else [indices]
+    return tuple(int(i) for i in listed)
+
+
+def _callee(function: Any) -> Expr:
+    return ExternFunc(function) if isinstance(function, str) else function
+
+
+def call_dps_packed(
+    func: Any,
+    args: Any,
+    out_sinfo: Any = None,
+    *,
+    out_ty: Any = None,
+    dtype: Any = None,
+) -> Call:
+    """Call a registered function, which writes new tensors.
+
+    Args:
+        func: its name.
+        args: its inputs; the results are passed after them.
+        out_sinfo: what it gives.
+        out_ty: a newer spelling of ``out_sinfo``.
+        dtype: element type, where the result is given as a shape.
+    """
+    info = _result(out_ty if out_ty is not None else out_sinfo, None, dtype, None)
+    args = [_callee(func), _arguments(args)]
+    return Call(Op.of("relax.call_dps_packed"), args, None, [info])
+
+
+def call_pure_packed(
+    func: Any, *args: Any, sinfo_args: Any = None, ty_args: Any = None
+) -> Call:
+    """Call a registered function that makes its own result and does nothing else."""
+    infos = _infos(sinfo_args if ty_args is None else ty_args)
+    made = [_callee(func), *map(convert, args)]
+    return Call(Op.of("relax.call_pure_packed"), made, None, infos)
+
+
+def call_inplace_packed(
+    func: Any,
+    *args: Any,
+    inplace_indices: Any,
+    sinfo_args: Any = None,
+    ty_args: Any = None,
+) -> Call:
+    """Call a registered function that writes its results over some of its inputs."""
+    infos = _infos(sinfo_args if ty_args is None else ty_args)
+    attrs = {"inplace_indices": _places(inplace_indices)}
+    made = [_callee(func), *map(convert, args)]
+    return Call(Op.of("relax.call_inplace_packed"), made, attrs, infos)
+
+
+def call_py_func(
+    func_name: Any, args: Any, out_sinfo: Any = None, *, out_ty: Any = None
+) -> Call:
+    """Call a Python function of the module."""
+    info = _result(out_ty if out_ty is not None else out_sinfo, None, None, None)
+    name = StringImm(func_name) if isinstance(func_name, str) else func_name
+    return Call(Op.of("relax.call_py_func"), [name, _arguments(args)], None, [info])
+
+
+def call_builtin_with_ctx(
+    func: Any, args: Any, *, sinfo_args: Any = None, ty_args: Any = None
+) -> Call:
+    """Call a registered function that also gets the context of the virtual machine."""
+    infos = _infos(sinfo_args if ty_args is None else ty_args)
+    made = [_callee(func), _arguments(args)]
+    return Call(Op.of("relax.call_builtin_with_ctx"), made, None, infos)
+
+
+def make_closure(func: Expr, args: Any) -> Call:
+    """A function with the values that it captured."""
+    made = [func, _arguments(args)]
+    return Call(Op.of("relax.make_closure"), made, None, [ObjectStructInfo()])
+
+
+def invoke_closure(
+    closure: Expr, args: Any, sinfo_args: Any = None, *, ty_args: Any = None
+) -> Call:
+    """Call a closure."""
+    infos = _infos(sinfo_args if ty_args is None else ty_args)
+    return Call(Op.of("relax.invoke_closure"), [closure, _arguments(args)], None, infos)
+
+
+def invoke_pure_closure(
+    closure: Expr, args: Any, sinfo_args: Any = None, *, ty_args: Any = None
+) -> Call:
+    """Call a closure that does nothing but compute its result."""
+    infos = _infos(sinfo_args if ty_args is None else ty_args)
+    made = [closure, _arguments(args)]
+    return Call(Op.of("relax.invoke_pure_closure"), made, None, infos)
+
+
+def wrap_param(data: Expr, dtype: Any = "float32") -> Call:
+    """A parameter as if it had another element type; `ToMixedPrecision` unwraps it."""
+    info = data.struct_info_or_none()
+    if not isinstance(info, TensorStructInfo):
+        raise TypeError(f"`wrap_param`: expected a tensor, got {info}")
+    wrapped = TensorStructInfo(info.shape, str(dtype), info.vdevice, info.ndim)
+    call = Call(Op.of("relax.wrap_param"), [data], {"dtype": str(dtype)})
+    return call.with_struct_info(wrapped)
+
+
+def null_value() -> Call:
+    """No value."""
+    return Call(Op.of("relax.null_value"), [], None, [ObjectStructInfo()])
+
+
+def print(*values: Any, format: Any = "") -> Call:
+    """Print values when the program runs.
+
+    Args:
+        values: what; a leading string is the format.
+        format: text with a ``{}`` for each value.
+    """
+    values_ = list(values)
+    if values_ and isinstance(values_[0], str) and not format:
+        format = values_.pop(0)
+    text = StringImm(format) if isinstance(format, str) else format
+    made = [text, *map(convert, values_)]
+    return Call(Op.of("relax.print"), made, None, [TupleStructInfo([])])
+
+
+def assert_op(condition: Any, format_args: Any = None, format: Any = "") -> Call:
+    """Stop the program with a message if a condition does not hold when it runs."""
+    if isinstance(condition, bool):
+        condition = const(condition)
+    listed = [] if format_args is None else format_args
+    listed = listed if isinstance(listed, (list, tuple)) else [listed]
+    text = StringImm(format) if isinstance(format, str) else format
+    made = [convert(condition), text, *map(convert, listed)]
+    return Call(Op.of("relax.assert_op"), made, None, [TupleStructInfo([])])
+
+
+def _shape_info(info: StructInfo | None) -> StructInfo:
+    if isinstance(info, TensorStructInfo):
+        known = info.shape.values if isinstance(info.shape, ShapeExpr) else None
+        return ShapeStructInfo(known, info.ndim)
+    return ShapeStructInfo()
+
+
+def shape_of(expr: Expr) -> Call:
+    """The sizes of a tensor as a value."""
+    info = _shape_info(expr.struct_info_or_none())
+    return Call(Op.of("relax.shape_of"), [expr]).with_struct_info(info)
+
+
+def tensor_to_shape(expr: Expr) -> Call:
+    """The elements of an integer vector as sizes."""
+    info = expr.struct_info_or_none()
+    shape = getattr(info, "shape", None)
+    length = int(shape[0]) if isinstance(shape, ShapeExpr) else -1
+    made = Call(Op.of("relax.tensor_to_shape"), [expr])
+    return made.with_struct_info(ShapeStructInfo(ndim=length))
+
+
+def shape_to_tensor(expr: Expr) -> Call:
+    """Sizes as an integer vector."""
+    info = expr.struct_info_or_none()
+    ndim = getattr(info, "ndim", -1)
+    shape = [ndim] if ndim >= 0 else None
+    made = Call(Op.of("relax.shape_to_tensor"), [expr])
+    return made.with_struct_info(TensorStructInfo(shape, "int64", ndim=1))
+
+
+def size(expr: Expr) -> Call:
+    """The number of elements of a tensor."""
+    made = Call(Op.of("relax.size"), [expr])
+    return made.with_struct_info(TensorStructInfo((), "int64"))
+
+
+def to_vdevice(data: Expr, dst_vdevice: Any) -> Call:
+    """A tensor on another device."""
+    return Call(Op.of("relax.to_vdevice"), [data], {"dst_vdevice": str(dst_vdevice)})
+
+
+def hint_on_device(data: Expr, dst_vdevice: Any, memory_scope: str = "global") -> Call:
+    """A tensor that is expected to be on a device."""
+    attrs = {"dst_vdevice": str(dst_vdevice), "memory_scope": memory_scope}
+    return Call(Op.of("relax.hint_on_device"), [data], attrs)
+
+
+def prim_value(value: Any) -> PrimValue:
+    """A scalar expression as a value."""
+    return PrimValue(value)

@@ -1,0 +1,133 @@
+"""Operators as Python functions that return calls; made from the operations' classes."""
+
+from __future__ import annotations
+
+import inspect
+import numbers
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+from relax_mlir.dialects.dtypes import DType
+from relax_mlir.dialects.relax.core import RelaxOperation
+from relax_mlir.objects import prim
+from relax_mlir.objects.expr import (
+    Attrs,
+    Call,
+    DataTypeImm,
+    Expr,
+    Op,
+    PrimValue,
+    ShapeExpr,
+    StringImm,
+    convert,
+)
+from relax_mlir.objects.operators import (
+    argument_expr,
+    operation_class,
+    optional_operands,
+)
+
+__all__ = ["operator_function"]
+
+# Operands that may be scalar expressions as well as tensors.
+_SCALARS = frozenset({"indices", "index", "value", "fill_value"})
+
+
+@cache
+def operator_function(name: str) -> Callable[..., Call]:
+    """The function that builds a call of the operator ``name``.
+
+    It takes the operator's operands and attributes in Relax's order.
+
+    Raises:
+        AttributeError: there is no such operator.
+    """
+    kind = operation_class(name)
+    if kind is None:
+        raise AttributeError(f"operator `{name}` has no function")
+    signature = _signature(kind)
+
+    def build(*args: Any, **kwargs: Any) -> Call:
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        return _call(kind, bound.arguments)
+
+    build.__name__ = build.__qualname__ = name.rpartition(".")[2]
+    build.__doc__ = kind.__doc__
+    build.__signature__ = signature
+    return build
+
+
+def _signature(kind: type[RelaxOperation]) -> inspect.Signature:
+    optional = dict.fromkeys(optional_operands(kind))
+    defaults = {**optional, **kind.attribute_defaults()}
+    order = [*kind.argument_order(), *kind.attribute_fields]
+    names = [n for n in dict.fromkeys(order) if n != "operandSegmentSizes"]
+    parameters = [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.POSITIONAL_OR_KEYWORD,
+            default=defaults.get(name, inspect.Parameter.empty),
+        )
+        for name in names
+    ]
+    seen_default = False
+    for number, parameter in enumerate(parameters):
+        seen_default |= parameter.default is not parameter.empty
+        if seen_default and parameter.default is parameter.empty:
+            parameters[number] = parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+    parameters.sort(key=lambda p: p.kind)
+    return inspect.Signature(parameters)
+
+
+def _call(kind: type[RelaxOperation], values: Mapping[str, Any]) -> Call:
+    given = {n: v for n, v in values.items() if n in kind.attribute_fields}
+    if any(isinstance(v, Expr) and not isinstance(v, _VALUES) for v in given.values()):
+        attrs = given  # an argument that is computed: nothing to bring into form
+    else:
+        attrs = kind.normalize_arguments(**{n: _plain(v) for n, v in given.items()})
+    args: list[Expr] = []
+    for name in kind.argument_order():
+        if name in kind.operand_fields:
+            if values[name] is not None or name not in optional_operands(kind):
+                args.append(_operand(kind, name, values[name]))
+        elif attrs[name] is not None:
+            args.append(argument_expr(kind, name, attrs[name]))
+    shown = {
+        n: _attribute(v) for n, v in attrs.items() if n not in kind.argument_order()
+    }
+    return Call(Op.of(f"relax.{kind.script_name()}"), args, Attrs(shown))
+
+
+_VALUES = (PrimValue, ShapeExpr, StringImm, DataTypeImm)
+
+
+def _plain(value: Any) -> Any:
+    """What an attribute is, from the expression that may wrap it."""
+    if isinstance(value, (PrimValue, StringImm, DataTypeImm)):
+        return _plain(value.value)
+    if isinstance(value, ShapeExpr):
+        return tuple(map(_plain, value.values))
+    if isinstance(value, (list, tuple)):
+        return tuple(map(_plain, value))
+    if isinstance(value, (prim.IntImm, prim.FloatImm)):
+        return value.value
+    return value
+
+
+def _operand(kind: type[RelaxOperation], name: str, value: Any) -> Expr:
+    if isinstance(value, numbers.Number) and name not in _SCALARS:
+        raise TypeError(
+            f"`relax.{kind.script_name()}`: argument `{name}` is {value!r}: expected a "
+            "tensor. Convert it with `relax.const` first."
+        )
+    return convert(value)
+
+
+def _attribute(value: Any) -> Any:
+    if isinstance(value, DType):
+        return value.name
+    if isinstance(value, list):
+        return tuple(value)
+    return value

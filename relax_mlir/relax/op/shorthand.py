@@ -1,0 +1,100 @@
+"""Functions that are spelled as operators but build several, or look at what they take."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from relax_mlir.dialects import dims, shapes
+from relax_mlir.dialects.dims import Dim
+from relax_mlir.objects import prim
+from relax_mlir.objects.expr import Call, Expr, ShapeExpr, const
+from relax_mlir.objects.sizes import Symbols
+from relax_mlir.objects.struct_info import TensorStructInfo
+from relax_mlir.relax.op.functions import operator_function
+
+__all__ = ["attention", "linear", "masked_fill", "relu6", "reshape"]
+
+
+def attention(
+    query: Expr,
+    key: Expr,
+    value: Expr,
+    bias: Expr | None = None,
+    scale: Any = None,
+    causal_mask: str | None = None,
+    window_size: int | None = None,
+) -> Call:
+    """Attention of ``query`` to ``key`` and ``value``; ``bias`` is added to the scores."""
+    options = (scale, causal_mask, window_size)
+    if bias is None:
+        return operator_function("relax.nn.attention")(query, key, value, *options)
+    build = operator_function("relax.nn.attention_bias")
+    return build(query, key, value, bias, *options)
+
+
+def linear(
+    data: Expr, weight: Expr, bias: Expr | None = None, out_dtype: Any = None
+) -> Expr:
+    """``data`` times ``weight`` transposed, plus ``bias``.
+
+    Shapes:
+        data: [..., k]; weight: [n, k]; bias: [n]; result: [..., n].
+    """
+    transposed = operator_function("relax.permute_dims")(weight)
+    product = operator_function("relax.matmul")(data, transposed, out_dtype)
+    return product if bias is None else operator_function("relax.add")(product, bias)
+
+
+def masked_fill(x: Expr, mask: Expr, value: Any) -> Expr:
+    """``value`` where ``mask`` holds, ``x`` elsewhere."""
+    filled = operator_function("relax.full_like")(x, const(value))
+    return operator_function("relax.where")(mask, filled, x)
+
+
+def relu6(data: Expr) -> Call:
+    """Each element, at least 0 and at most 6."""
+    return operator_function("relax.clip")(data, 0, 6)
+
+
+def reshape(x: Expr, shape: Any) -> Call:
+    """The same elements, in the same row-major order, in another shape.
+
+    Args:
+        x: the tensor.
+        shape: its sizes: one may be -1, for what is left over, and some 0, for the size
+            of ``x`` at that place; or a value that holds them. Whether symbolic sizes can
+            be divided as -1 asks is for the caller to know.
+
+    Raises:
+        ValueError: a -1 or 0 cannot be told, as the shape of ``x`` is not known or does
+            not fit.
+        TypeError: ``shape`` is a single number.
+    """
+    build = operator_function("relax.reshape")
+    if isinstance(shape, (int, prim.PrimExpr)):
+        raise TypeError(f"`relax.reshape`: expected a shape, got {shape!r}")
+    if not isinstance(shape, (tuple, list, ShapeExpr)):
+        return build(x, shape)
+    sizes = ShapeExpr(tuple(shape)).values
+    if not any(isinstance(s, prim.IntImm) and s.value in (-1, 0) for s in sizes):
+        return build(x, sizes)
+    info = x.struct_info
+    known = info.shape if isinstance(info, TensorStructInfo) else None
+    if not isinstance(known, ShapeExpr):
+        raise ValueError(
+            f"`relax.reshape` to {sizes}: expected a tensor of known shape, got {info}"
+        )
+    names = Symbols()
+    told = _told(names.dims(known.values), names.dims(sizes))
+    return build(x, names.terms(told))
+
+
+def _told(old: Sequence[Dim], sizes: Sequence[Dim]) -> Sequence[Dim]:
+    """``sizes`` with what -1 and 0 stand for."""
+    copied = [
+        old[i] if size == 0 and i < len(old) else size for i, size in enumerate(sizes)
+    ]
+    rest = shapes.product(size for size in copied if size != -1)
+    total = shapes.product(old)
+    if -1 in copied and not (isinstance(total, int) and isinstance(rest, int)):
+        return [dims.floordiv(total, rest) if s == -1 else s for s in copied]
+    return shapes.reshape(old, sizes)

@@ -1,0 +1,92 @@
+"""Targets as TVM's programs name them."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar, Token
+from typing import Any
+
+from relax_mlir.runtime.ndarray import Device
+
+__all__ = ["Target"]
+
+_current: ContextVar[Target | None] = ContextVar("target", default=None)
+_KINDS = {1: "llvm", 2: "cuda"}
+
+
+class Target:
+    """What to compile for: ``Target("llvm")`` is this machine.
+
+    Inside ``with target:`` passes that are told no other take it.
+
+    Attributes:
+        attrs: options, such as ``mcpu``.
+    """
+
+    def __init__(self, target: Any = "llvm", host: Any = None) -> None:
+        fields = dict(target) if isinstance(target, dict) else _parsed(str(target))
+        self._name = str(fields.pop("kind", "llvm"))
+        self.attrs: dict[str, Any] = fields
+        self.host = None if host is None else Target(host)
+        self._tokens: list[Token[Target | None]] = []
+
+    @property
+    def kind(self) -> _Kind:
+        """The kind of machine; ``kind.name`` is its name."""
+        return _Kind(self._name)
+
+    @staticmethod
+    def from_device(device: Device | str) -> Target:
+        """The target that a device of this machine is."""
+        if isinstance(device, str):
+            return Target("cuda" if device.startswith("cuda") else "llvm")
+        return Target(_KINDS[device.device_type])
+
+    @staticmethod
+    def current(allow_none: bool = True) -> Target | None:
+        """The target whose ``with`` is open.
+
+        Raises:
+            ValueError: none is open, and ``allow_none`` is not set.
+        """
+        found = _current.get()
+        if found is None and not allow_none:
+            raise ValueError("no target: expected to be inside `with Target(...):`")
+        return found
+
+    def __enter__(self) -> Target:  # noqa: PYI034  Python 3.10 has no Self
+        self._tokens.append(_current.set(self))
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        _current.reset(self._tokens.pop())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Target) and str(self) == str(other)
+
+    def __hash__(self) -> int:
+        return hash(str(self))
+
+    def __str__(self) -> str:
+        options = (f"-{name}={value}" for name, value in self.attrs.items())
+        return " ".join([self._name, *options])
+
+    def __repr__(self) -> str:
+        return f'Target("{self}")'
+
+
+class _Kind(str):
+    """A kind of machine."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return str(self)
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    kind, *options = text.split()
+    fields: dict[str, Any] = {"kind": kind}
+    for option in options:
+        name, _, value = option.lstrip("-").partition("=")
+        fields[name] = value or True
+    return fields

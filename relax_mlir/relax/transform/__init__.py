@@ -1,0 +1,121 @@
+"""Passes on graphs by the names that Relax gives them.
+
+Each makes an object of the pass that pipeline text names, with the options that leave
+behind what Relax's own pass leaves.
+"""
+
+from relax_mlir.passes.relax.annotate_tir_op_pattern import (
+    AnnotateTirOpPattern as AnnotateTIROpPattern,
+)
+from relax_mlir.passes.relax.attach_global_symbol import AttachGlobalSymbol
+from relax_mlir.passes.relax.bind_params import BindParams
+from relax_mlir.passes.relax.bind_symbolic_vars import BindSymbolicVars
+from relax_mlir.passes.relax.bundle_model_params import BundleModelParams
+from relax_mlir.passes.relax.call_tir_rewrite import CallTirRewrite as CallTIRRewrite
+from relax_mlir.passes.relax.canonicalize_bindings import CanonicalizeBindings
+from relax_mlir.passes.relax.combine_parallel_matmul import CombineParallelMatmul
+from relax_mlir.passes.relax.convert_to_dataflow import ConvertToDataflow
+from relax_mlir.passes.relax.dead_code_elimination import (
+    DeadCodeElimination as _DeadCodeElimination,
+)
+from relax_mlir.passes.relax.decompose_ops_for_inference import (
+    DecomposeOpsForInference,
+)
+from relax_mlir.passes.relax.eliminate_common_subexpr import EliminateCommonSubexpr
+from relax_mlir.passes.relax.expand_tuple_arguments import ExpandTupleArguments
+from relax_mlir.passes.relax.fold_batchnorm_to_conv2d import (
+    FoldBatchnormToConv2d as FoldBatchnormToConv2D,
+)
+from relax_mlir.passes.relax.inline_private_functions import InlinePrivateFunctions
+from relax_mlir.passes.relax.lambda_lift import LambdaLift
+from relax_mlir.passes.relax.lift_transform_params import LiftTransformParams
+from relax_mlir.passes.relax.normalize import Normalize as _Normalize
+from relax_mlir.passes.relax.normalize_global_var import NormalizeGlobalVar
+from relax_mlir.passes.relax.remove_purity_checking import RemovePurityChecking
+from relax_mlir.passes.relax.remove_unused_outputs import RemoveUnusedOutputs
+from relax_mlir.passes.relax.remove_unused_parameters import RemoveUnusedParameters
+from relax_mlir.passes.relax.to_non_dataflow import ToNonDataflow
+from relax_mlir.passes.relax.topological_sort import TopologicalSort
+from relax_mlir.passes.relax.update_param_type import UpdateParamType
+from relax_mlir.pipeline import (
+    DataflowBlockPass,
+    FunctionPass,
+    dataflowblock_pass,
+    function_pass,
+)
+from relax_mlir.relax.transform.convert_layout import ConvertLayout
+from relax_mlir.relax.transform.folding import FoldConstant
+from relax_mlir.relax.transform.fuse_ops_by_pattern import (
+    FuseOpsByPattern,
+    FusionPattern,
+    PatternCheckContext,
+)
+from relax_mlir.relax.transform.fusion import FuseOps, FuseTIR
+from relax_mlir.relax.transform.legalize import LegalizeOps
+from relax_mlir.relax.transform.merge_composite_functions import (
+    MergeCompositeFunctions,
+)
+from relax_mlir.relax.transform.rewrite_dataflow_reshape import RewriteDataflowReshape
+from relax_mlir.relax.transform.run_codegen import RunCodegen
+from relax_mlir.relax.transform.static_plan_block_memory import StaticPlanBlockMemory
+from relax_mlir.relax.transform.to_mixed_precision import ToMixedPrecision
+from relax_mlir.rewriting import Pass
+
+__all__ = [
+    "AnnotateTIROpPattern",
+    "AttachGlobalSymbol",
+    "BindParams",
+    "BindSymbolicVars",
+    "BundleModelParams",
+    "CallTIRRewrite",
+    "CanonicalizeBindings",
+    "CombineParallelMatmul",
+    "ConvertLayout",
+    "ConvertToDataflow",
+    "DataflowBlockPass",
+    "DeadCodeElimination",
+    "DecomposeOpsForInference",
+    "EliminateCommonSubexpr",
+    "ExpandTupleArguments",
+    "FoldBatchnormToConv2D",
+    "FoldConstant",
+    "FunctionPass",
+    "FuseOps",
+    "FuseOpsByPattern",
+    "FuseTIR",
+    "FusionPattern",
+    "InlinePrivateFunctions",
+    "LambdaLift",
+    "LegalizeOps",
+    "LiftTransformParams",
+    "MergeCompositeFunctions",
+    "Normalize",
+    "NormalizeGlobalVar",
+    "PatternCheckContext",
+    "RemovePurityChecking",
+    "RemoveUnusedOutputs",
+    "RemoveUnusedParameters",
+    "RewriteDataflowReshape",
+    "RunCodegen",
+    "StaticPlanBlockMemory",
+    "ToMixedPrecision",
+    "ToNonDataflow",
+    "TopologicalSort",
+    "UpdateParamType",
+    "dataflowblock_pass",
+    "function_pass",
+]
+
+
+def DeadCodeElimination(entry_functions: list[str] | None = None) -> Pass:  # noqa: N802  Relax's name
+    """Remove bindings that nothing reads, and functions that nothing calls.
+
+    Args:
+        entry_functions: what is called from outside, beside all public functions.
+    """
+    return _DeadCodeElimination(tuple(entry_functions or ()))
+
+
+def Normalize() -> Pass:  # noqa: N802  Relax's name
+    """Write operators as operations where what is known of their arguments allows it."""
+    return _Normalize(keep_script=True)

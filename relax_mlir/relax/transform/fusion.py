@@ -1,0 +1,21 @@
+"""Fusion as Relax does it."""
+
+from relax_mlir.passes.relax.fuse_ops import FuseOps as _FuseOps
+from relax_mlir.passes.tir.fuse import Fuse
+from relax_mlir.rewriting import Pass
+
+__all__ = ["FuseOps", "FuseTIR"]
+
+
+def FuseOps(fuse_opt_level: int = -1) -> Pass:  # noqa: N802  Relax's name
+    """Group the bindings of dataflow blocks into functions that become one kernel each.
+
+    Args:
+        fuse_opt_level: 0 fuses nothing; by default, the level of the pass context.
+    """
+    return _FuseOps(by_post_dominators=True, level=fuse_opt_level)
+
+
+def FuseTIR() -> Pass:  # noqa: N802  Relax's name
+    """Make one tensor program of each function that `FuseOps` made."""
+    return Fuse(inline=False)

@@ -1,0 +1,106 @@
+"""Legalization: calls of tensor programs in place of operators."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from relax_mlir.module import IRModule
+from relax_mlir.objects.expr import Call, Expr, Op, ShapeExpr
+from relax_mlir.objects.function import Function
+from relax_mlir.objects.struct_info import (
+    StructInfo,
+    TensorStructInfo,
+    TupleStructInfo,
+)
+from relax_mlir.passes.relax.legalize import Legalize
+from relax_mlir.relax.expr_functor import PyExprMutator
+from relax_mlir.relax.transform.legalize_ops import RULES, LegalizeFunc
+from relax_mlir.rewriting import Pass
+
+__all__ = ["LegalizeFunc", "LegalizeOps"]
+
+# Their results have sizes that only values tell.
+_DATA_DEPENDENT = frozenset({"relax.dynamic_strided_slice"})
+
+
+def LegalizeOps(  # noqa: N802  Relax's name
+    customize_legalize_map: Mapping[str, LegalizeFunc] | None = None,
+    skip_ops: Sequence[str] | None = None,
+    enable_warning: bool = False,
+) -> Pass:
+    """Replace operators by calls of the tensor programs that ``topi`` makes of them.
+
+    An operator of which ``topi`` has no program gets the one that the compiler has, and
+    stays if there is none, or if the shapes are not known.
+
+    Args:
+        customize_legalize_map: per operator, such as ``relax.add``, a function from a
+            builder and a call to what replaces the call.
+        skip_ops: operators that stay.
+        enable_warning: has no effect: what has no program stays without a word.
+    """
+    skipped = tuple(str(getattr(name, "name", name)) for name in skip_ops or ())
+    rules = {**RULES, **(customize_legalize_map or {})}
+    wanted = {op: rule for op, rule in rules.items() if op not in skipped}
+    return Legalize(
+        keep_views=False,
+        inline_scalars=True,
+        skip_ops=skipped,
+        before=partial(_apply, wanted),
+    )
+
+
+class _Legalizer(PyExprMutator):
+    """Replaces calls of operators by what their rules make of them.
+
+    Args:
+        rules: by the names of operators.
+        mod: functions that are there.
+    """
+
+    def __init__(self, rules: Mapping[str, LegalizeFunc], mod: IRModule) -> None:
+        super().__init__(mod)
+        self.rules = rules
+
+    def visit_call_(self, op: Call) -> Expr:
+        """A call of an operator, replaced; so is what replaces it."""
+        call = self.visit_expr_post_order(op)
+        if not isinstance(call, Call) or not isinstance(call.op, Op):
+            return call
+        rule = self.rules.get(call.op.name)
+        if rule is None or not _knows_shapes(call):
+            return call
+        builder = self.builder_
+        if builder.current_block_is_dataflow():
+            builder._begin_dataflow_block()
+        else:
+            builder._begin_binding_block()
+        made = rule(builder, call)
+        for binding in builder._end_block().bindings:
+            self.visit_binding(binding)
+        return call if made is call else self.visit_expr(made)
+
+
+def _knows_shapes(call: Call) -> bool:
+    """Whether the sizes are known of every tensor that a call takes and gives."""
+    assert isinstance(call.op, Op)
+    infos = [arg.struct_info_or_none() for arg in call.args]
+    if call.op.name not in _DATA_DEPENDENT:
+        infos.append(call.struct_info_or_none())
+    return all(map(_has_shapes, infos))
+
+
+def _has_shapes(info: StructInfo | None) -> bool:
+    if isinstance(info, TupleStructInfo):
+        return all(map(_has_shapes, info.fields))
+    return not isinstance(info, TensorStructInfo) or isinstance(info.shape, ShapeExpr)
+
+
+def _apply(rules: Mapping[str, LegalizeFunc], module: IRModule) -> None:
+    """Let the rules replace what they want to."""
+    legalizer = _Legalizer(rules, module)
+    for name, function in module.functions.items():
+        if isinstance(function, Function) and not function.attrs.get("Primitive"):
+            legalized = legalizer.visit_expr(function)
+            if legalized is not function:
+                legalizer.builder_.update_func(name, legalized)
+    module.become(legalizer.builder_.get())

@@ -1,0 +1,174 @@
+"""Functions that compiled code calls by name.
+
+They live in tvm-ffi's registry: what is registered here is seen by everything that uses
+it, and the other way round.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tvm_ffi
+
+from relax_mlir.errors import near_misses
+from relax_mlir.runtime.ndarray import NDArray, shared
+
+__all__ = [
+    "function_names",
+    "get_global_func",
+    "register_func",
+    "unknown_function",
+    "with_near_misses",
+]
+
+# Each library has a class of functions of its own; this is their base.
+_CFunction = type(ctypes.CDLL(None).abs).__base__ or object
+
+
+def function_names() -> list[str]:
+    """All registered functions."""
+    return sorted(map(str, tvm_ffi.registry.list_global_func_names()))
+
+
+def unknown_function(name: str) -> str:
+    """What is wrong with a name under which nothing is registered."""
+    return (
+        f"`{name}`: no such function: expected one that was registered by "
+        f"`register_func` or by a loaded library.{near_misses(name, function_names())}"
+    )
+
+
+_UNKNOWN = re.compile(r"`([^`]*)`: no such function")
+
+
+def with_near_misses(error: ValueError) -> ValueError:
+    """The error of a call; of a function that nobody registered, with names like it."""
+    found = _UNKNOWN.search(str(error))
+    return error if found is None else ValueError(unknown_function(found[1]))
+
+
+def register_func(
+    func_name: Any, f: Any = None, override: bool = False
+) -> Callable[..., Any]:
+    """Register a function that compiled code can call; also a decorator.
+
+    Args:
+        func_name: its name; or the function itself, whose ``__name__`` it then is.
+        f: a Python callable, which gets :class:`NDArray` for tensors (destinations
+            last); a tvm-ffi function; or a C function of a ``ctypes`` library, which
+            gets a pointer to a ``DLTensor`` for each and returns 0 if all went well.
+        override: whether it may take the place of another.
+
+    Raises:
+        ValueError: the name is taken, and ``override`` is not set.
+    """
+    if callable(func_name):
+        return register_func(func_name.__name__, func_name, override)
+
+    def register(function: Any) -> Any:
+        if not override and func_name in function_names():
+            raise ValueError(
+                f"function `{func_name}` is registered already: use `override=True` to "
+                "replace it"
+            )
+        tvm_ffi.register_global_func(func_name, _wrapped(function), override=True)
+        return function
+
+    return register if f is None else register(f)
+
+
+def _wrapped(function: Any) -> Callable[..., Any]:
+    if isinstance(function, tvm_ffi.Function):
+        return function
+    if isinstance(function, _CFunction):
+        return _c_function(function)
+
+    def call(*args: Any) -> Any:
+        return _to_ffi(function(*map(_from_ffi, args)))
+
+    return call
+
+
+def _from_ffi(value: Any) -> Any:
+    return shared(value) if isinstance(value, tvm_ffi.Tensor) else value
+
+
+def _to_ffi(value: Any) -> Any:
+    if isinstance(value, (NDArray, np.ndarray)):
+        return tvm_ffi.from_dlpack(value)
+    if isinstance(value, (tuple, list)):
+        return type(value)(map(_to_ffi, value))
+    if isinstance(value, dict):
+        return {key: _to_ffi(part) for key, part in value.items()}
+    if callable(value):
+        return _wrapped(value)
+    return value
+
+
+def get_global_func(name: str, allow_missing: bool = False) -> Any:
+    """The function registered under a name.
+
+    Args:
+        allow_missing: whether to return None if there is none.
+
+    Raises:
+        ValueError: there is none.
+    """
+    found = tvm_ffi.get_global_func(name, allow_missing=True)
+    if found is None and not allow_missing:
+        raise ValueError(unknown_function(name))
+    return found
+
+
+class _DLTensor(ctypes.Structure):
+    """DLPack's ``DLTensor``."""
+
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    )
+
+
+_CODES = {"i": 0, "u": 1, "f": 2, "b": 6}  # DLPack's kinds of elements
+
+
+def _described(array: np.ndarray) -> _DLTensor:
+    """The C struct that describes an array; it lives as long as the array."""
+    sizes = ctypes.c_int64 * array.ndim
+    strides = [step // array.itemsize for step in array.strides]
+    return _DLTensor(
+        array.ctypes.data,
+        1,
+        0,
+        array.ndim,
+        _CODES.get(array.dtype.kind, 4),  # 4: bfloat16
+        array.itemsize * 8,
+        1,
+        sizes(*array.shape),
+        sizes(*strides),
+        0,
+    )
+
+
+def _c_function(function: Any) -> Callable[..., None]:
+    function.restype = ctypes.c_int
+
+    def call(*args: Any) -> None:
+        tensors = [_described(np.from_dlpack(a)) for a in args]
+        code = function(*map(ctypes.byref, tensors))
+        if code != 0:
+            raise RuntimeError(f"C function returned {code}: expected 0")
+
+    return call

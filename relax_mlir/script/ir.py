@@ -1,0 +1,170 @@
+"""Modules in scripts: the namespace ``I``."""
+
+from __future__ import annotations
+
+import base64
+import inspect
+import json
+from collections.abc import Callable, Mapping, Sequence
+from types import FrameType
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from relax_mlir.objects.expr import Constant, GlobalVar
+from relax_mlir.objects.global_info import DummyGlobalInfo
+from relax_mlir.objects.struct_info import VDevice
+from relax_mlir.script.builder import ModuleFrame, current_frame, innermost_frame
+from relax_mlir.script.parser.entry import parse_class
+from relax_mlir.script.parser.relax import MetaVar
+
+__all__ = [
+    "DummyGlobalInfo",
+    "GlobalVar",
+    "decl_function",
+    "def_function",
+    "dummy_global_info",
+    "ir_module",
+    "load_metadata",
+    "meta_var",
+    "module_attrs",
+    "module_get_attr",
+    "module_global_infos",
+    "module_set_attr",
+    "pyfunc",
+    "vdevice",
+]
+
+
+class _Decorator(ModuleFrame):
+    """What ``I.ir_module(...)`` gives: a decorator, or a frame for ``with``."""
+
+    def __init__(self, *, check_well_formed: bool) -> None:
+        super().__init__()
+        self._check_well_formed = check_well_formed
+
+    def __call__(self, mod: type) -> Any:
+        """Parse the class."""
+        return self.parse(mod, _caller())
+
+    def parse(self, mod: type, frame: FrameType) -> Any:
+        """Parse a class that is defined in ``frame``."""
+        if not inspect.isclass(mod):
+            raise TypeError(f"I.ir_module: expected a class, got {mod!r}")
+        return parse_class(mod, frame, check_well_formed=self._check_well_formed)
+
+
+def _caller() -> FrameType:
+    """The frame that called who calls this."""
+    frame = inspect.currentframe()
+    assert frame is not None
+    caller = frame.f_back
+    assert caller is not None
+    assert caller.f_back is not None
+    return caller.f_back
+
+
+def ir_module(
+    mod: type | None = None, check_well_formed: bool = True, s_tir: bool = False
+) -> Any:
+    """Make a module of a Python class that is written as a script.
+
+    Args:
+        mod: the class; None if the decorator is written with arguments, or to write a
+            module inside of ``with I.ir_module(): ...``.
+        check_well_formed: whether to check what its functions compute.
+        s_tir: of no effect: all tensor programs may be scheduled.
+
+    Raises:
+        ScriptError: it is no such script.
+    """
+    decorator = _Decorator(check_well_formed=check_well_formed)
+    if mod is None:
+        return decorator
+    return decorator.parse(mod, _caller())
+
+
+def pyfunc(func: Callable[..., Any]) -> Callable[..., Any]:
+    """Mark a Python function of a module: it is kept as it is."""
+    func.dispatch_token = "pyfunc"  # pyright: ignore[reportFunctionMemberAccess]
+    return func
+
+
+pyfunc.dispatch_token = "pyfunc"  # pyright: ignore[reportFunctionMemberAccess]
+
+
+def meta_var(value: Any) -> MetaVar:
+    """A Python value that an assignment in a script leaves as it is."""
+    return MetaVar(value)
+
+
+def module_attrs(attrs: Mapping[str, Any], allow_overwrite: bool = False) -> None:
+    """Give the module its attributes."""
+    frame = innermost_frame(ModuleFrame)
+    if frame is not None:  # else Python runs the class before it is parsed
+        frame.attrs.update(attrs)
+
+
+def module_get_attr(name: str) -> Any:
+    """An attribute of the module, or None."""
+    return current_frame(ModuleFrame, "I.module_get_attr").attrs.get(name)
+
+
+def module_set_attr(name: str, value: Any, allow_overwrite: bool = False) -> None:
+    """Give the module an attribute.
+
+    Raises:
+        ValueError: it has it already.
+    """
+    attrs = current_frame(ModuleFrame, "I.module_set_attr").attrs
+    if name in attrs and not allow_overwrite:
+        raise ValueError(f"the module has an attribute `{name}` already")
+    attrs[name] = value
+
+
+def module_global_infos(infos: Mapping[str, Sequence[Any]]) -> None:
+    """Say what the functions refer to by number: devices, ..."""
+    frame = innermost_frame(ModuleFrame)
+    if frame is not None:  # else Python runs the class before it is parsed
+        frame.global_infos.update({n: list(values) for n, values in infos.items()})
+
+
+def dummy_global_info() -> DummyGlobalInfo:
+    """What functions may refer to that is nothing."""
+    return DummyGlobalInfo()
+
+
+def vdevice(
+    target: Any = None, vdevice_id: int = 0, memory_scope: str = "global"
+) -> VDevice:
+    """A device that tensors live on."""
+    return VDevice(target, vdevice_id, memory_scope)
+
+
+def decl_function(name: str, signature: Any) -> GlobalVar:
+    """Say that the open module will have a function."""
+    frame = current_frame(ModuleFrame, "I.decl_function")
+    variable = frame.declare(name, signature.struct_info_or_none())
+    if getattr(signature, "name", None) is not None:
+        frame.define(name, signature)
+    return variable
+
+
+def def_function(name: str, function: Any) -> None:
+    """Say what a function of the open module is."""
+    current_frame(ModuleFrame, "I.def_function").define(name, function)
+
+
+def load_metadata(text: str) -> dict[str, list[Constant]]:
+    """The arrays that a printed script refers to by number."""
+    return {
+        kind: [_array(entry) for entry in entries]
+        for kind, entries in json.loads(text).items()
+    }
+
+
+def _array(entry: Mapping[str, Any]) -> Constant:
+    dtype = np.dtype(getattr(ml_dtypes, entry["dtype"], None) or entry["dtype"])
+    data = np.frombuffer(base64.b64decode(entry["data"]), dtype)
+    return Constant(data.reshape(entry["shape"]).copy())

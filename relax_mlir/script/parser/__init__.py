@@ -1,0 +1,1 @@
+"""Scripts read: from Python's syntax trees to functions and modules."""

@@ -1,0 +1,52 @@
+"""Names of variables in printed scripts, each used once."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+__all__ = ["Names"]
+
+_RESERVED = ("I", "R", "T", "metadata")
+
+
+class Names:
+    """What the variables of a script are called.
+
+    Args:
+        taken: names that no variable gets.
+    """
+
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        self._taken = {*_RESERVED, *taken}
+        self._names: dict[int, str] = {}
+        self._kept: list[object] = []  # an id is of use only while its object lives
+
+    def define(self, variable: object, wish: str) -> str:
+        """Name a variable: ``wish``, or with the first number that makes it new."""
+        if id(variable) in self._names:
+            return self._names[id(variable)]
+        base = re.sub(r"\W", "_", wish) or "v"
+        if not base.isidentifier() or keyword.iskeyword(base):
+            base = f"v_{base}"
+        name, count = base, 0
+        while name in self._taken:
+            count += 1
+            name = f"{base}_{count}"
+        self._taken.add(name)
+        self._names[id(variable)] = name
+        self._kept.append(variable)
+        return name
+
+    @contextmanager
+    def frame(self) -> Iterator[None]:
+        """Names that are given inside are free again after it."""
+        before = set(self._taken)
+        yield
+        self._taken = before
+
+    def get(self, variable: object) -> str | None:
+        """The name of a variable, or None if it has none yet."""
+        return self._names.get(id(variable))

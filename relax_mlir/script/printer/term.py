@@ -1,0 +1,190 @@
+"""Scalars of tensor programs as scripts spell them."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from relax_mlir.objects import functions, prim
+from relax_mlir.objects.buffer import Buffer, BufferLoad, BufferRegion, Pointer
+from relax_mlir.objects.prim import IntImm, Range, Var
+from relax_mlir.objects.simplify import simplify
+from relax_mlir.script.tir_calls import INTRINSICS
+
+__all__ = ["TermText"]
+
+# How strongly Python's operators bind.
+_OR, _AND, _NOT, _COMPARE, _SHIFT, _SUM, _PRODUCT, _UNARY = 2, 3, 4, 5, 9, 10, 11, 12
+_OPERATORS: Mapping[type, tuple[str, int]] = {
+    prim.Add: ("+", _SUM),
+    prim.Sub: ("-", _SUM),
+    prim.Mul: ("*", _PRODUCT),
+    prim.FloorDiv: ("//", _PRODUCT),
+    prim.FloorMod: ("%", _PRODUCT),
+    prim.EQ: ("==", _COMPARE),
+    prim.NE: ("!=", _COMPARE),
+    prim.LT: ("<", _COMPARE),
+    prim.LE: ("<=", _COMPARE),
+    prim.GT: (">", _COMPARE),
+    prim.GE: (">=", _COMPARE),
+    prim.And: ("and", _AND),
+    prim.Or: ("or", _OR),
+}
+_BITWISE: Mapping[str, tuple[str, int]] = {
+    "bitwise_or": ("|", 6),
+    "bitwise_xor": ("^", 7),
+    "bitwise_and": ("&", 8),
+    "shift_left": ("<<", _SHIFT),
+    "shift_right": (">>", _SHIFT),
+}
+_FUNCTIONS: Mapping[type, str] = {
+    prim.Min: "min",
+    prim.Max: "max",
+    prim.Mod: "truncmod",
+    prim.Div: "Div",
+    prim.Select: "Select",
+}
+# Functions whose first argument is their type.
+_TYPED = frozenset(
+    {
+        *("call_extern", "call_pure_extern", "call_llvm_intrin"),
+        *("call_llvm_pure_intrin", "reinterpret"),
+    }
+)
+
+
+class TermText:
+    """Spells scalars.
+
+    Args:
+        name: what a variable or a buffer is called.
+    """
+
+    def __init__(self, name: Callable[[Any], str]) -> None:
+        self._name = name
+
+    def text(self, term: Any, outer: int = 0) -> str:
+        """A scalar, in parentheses if it binds less than ``outer``."""
+        if isinstance(term, Pointer) and term.buffer is not None:
+            return f"{self._name(term.buffer)}.data"
+        if isinstance(term, Var):
+            return self._name(term)
+        if isinstance(term, (IntImm, prim.FloatImm)):
+            return _number(term, outer)
+        if isinstance(term, prim.StringImm):
+            return json.dumps(term.value, ensure_ascii=False)
+        if isinstance(term, BufferLoad):
+            return f"{self._name(term.buffer)}[{self.list(term.indices) or '()'}]"
+        if isinstance(term, prim.Call):
+            return self._call(term, outer)
+        return self._operation(term, outer)
+
+    def list(self, terms: Any) -> str:
+        """Scalars with commas between."""
+        return ", ".join(map(self.text, terms))
+
+    def tuple(self, terms: Any) -> str:
+        """Scalars as a tuple."""
+        listed = list(terms)
+        return f"({self.list(listed)}{',' if len(listed) == 1 else ''})"
+
+    def _operation(self, term: Any, outer: int) -> str:
+        if isinstance(term, prim.Div) and not term.is_integer:
+            return self._infix("/", _PRODUCT, term.a, term.b, outer)
+        if type(term) in _OPERATORS:
+            return self._infix(*_OPERATORS[type(term)], term.a, term.b, outer)
+        if isinstance(term, prim.Not):
+            return _enclosed(f"not {self.text(term.a, _NOT)}", _NOT, outer)
+        if isinstance(term, prim.Cast):
+            return f'T.Cast("{term.dtype}", {self.text(term.value)})'
+        if isinstance(term, prim.Let):
+            where = f"{{{self.text(term.var)}: {self.text(term.value)}}}"
+            return f"T.Let({self.text(term.body)}, where={where})"
+        name = _FUNCTIONS.get(type(term))
+        if name is None:
+            return prim.text_of(term)
+        return f"T.{name}({self.list(term.children())})"
+
+    def _infix(self, symbol: str, level: int, a: Any, b: Any, outer: int) -> str:
+        # A comparison beside a comparison would be a chain.
+        left = self.text(a, level + (level == _COMPARE))
+        right = self.text(b, level + 1)
+        return _enclosed(f"{left} {symbol} {right}", level, outer)
+
+    def _call(self, term: prim.Call, outer: int) -> str:
+        name, args = term.op_name, term.args
+        if name in _BITWISE and len(args) == 2:
+            return self._infix(*_BITWISE[name], *args, outer)
+        if name == "bitwise_not":
+            return _enclosed(f"~{self.text(args[0], _UNARY)}", _UNARY, outer)
+        if name == "type_annotation":
+            return f'T.type_annotation("{term.dtype}")'
+        if name == "tvm_call_packed":
+            return f"T.call_packed({self.list(args)})"
+        if name in _TYPED:
+            return f'T.{name}("{term.dtype}", {self.list(args)})'
+        if name in INTRINSICS:
+            return self._intrinsic(term)
+        if name in functions.__all__ and name != "abs":
+            return f"T.{name}({self.list(args)})"
+        if name == "fabs":
+            return f"T.abs({self.list(args)})"
+        listed = ", ".join(['"' + term.dtype + '"', f'"{name}"', *map(self.text, args)])
+        return f"T.call_intrin({listed})"
+
+    def _intrinsic(self, term: prim.Call) -> str:
+        parts = list(map(self.text, term.args))
+        try:
+            usual = INTRINSICS[term.op_name](*term.args).dtype
+        except (TypeError, ValueError):
+            usual = ""
+        if usual != term.dtype:
+            parts.append(f'dtype="{term.dtype}"')
+        return f"T.{term.op_name}({', '.join(parts)})"
+
+    def region(self, region: BufferRegion) -> str:
+        """A box of a buffer."""
+        inner = ", ".join(map(self._run, region.region))
+        return f"{self._name(region.buffer)}[{inner or '()'}]"
+
+    def _run(self, run: Range) -> str:
+        if isinstance(run.extent, IntImm) and run.extent.value == 1:
+            return self.text(run.min)
+        return f"{self.text(run.min)}:{self.text(simplify(run.min + run.extent))}"
+
+    def buffer_options(self, buffer: Buffer) -> list[str]:
+        """What is unusual of a buffer, as named arguments."""
+        found = []
+        if buffer.strides:
+            found.append(f"strides={self.tuple(buffer.strides)}")
+        if not isinstance(buffer.elem_offset, IntImm) or buffer.elem_offset.value:
+            found.append(f"elem_offset={self.text(buffer.elem_offset)}")
+        if buffer.scope() != "global":
+            found.append(f'scope="{buffer.scope()}"')
+        if buffer.data_alignment != 64:
+            found.append(f"align={buffer.data_alignment}")
+        if buffer.offset_factor != 1:
+            found.append(f"offset_factor={buffer.offset_factor}")
+        if buffer.buffer_type != 1:
+            found.append('buffer_type="auto_broadcast"')
+        if buffer.axis_separators:
+            found.append(f"axis_separators={list(buffer.axis_separators)}")
+        return found
+
+
+def _enclosed(text: str, level: int, outer: int) -> str:
+    return f"({text})" if level < outer else text
+
+
+def _number(term: IntImm | prim.FloatImm, outer: int) -> str:
+    if isinstance(term, prim.FloatImm):
+        value = term.value
+        text = repr(value) if math.isfinite(value) else f'"{value}"'
+        return f"T.{term.dtype}({text})"
+    if term.dtype == "bool":
+        return f"T.bool({bool(term.value)})"
+    if term.dtype != "int32":
+        return f"T.{term.dtype}({term.value})"
+    return _enclosed(str(term.value), _UNARY if term.value < 0 else 99, outer)

@@ -1,0 +1,136 @@
+"""Buffers that scripts take and make: ``T.match_buffer``, ``T.alloc_buffer``, ..."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from relax_mlir.objects.buffer import Buffer as ProgramBuffer
+from relax_mlir.objects.buffer import BufferLoad, BufferRegion, Pointer
+from relax_mlir.objects.prim import Var
+from relax_mlir.script.tir_program import check_regions, current_program
+from relax_mlir.script.tir_types import Buffer
+
+__all__ = [
+    "alloc_buffer",
+    "buffer_decl",
+    "decl_buffer",
+    "match_buffer",
+    "sblock_alloc_buffer",
+]
+
+
+def match_buffer(
+    param: Any,
+    shape: Any = None,
+    dtype: Any = None,
+    data: Var | None = None,
+    strides: Any = None,
+    elem_offset: Any = None,
+    scope: str = "global",
+    align: int = -1,
+    offset_factor: int = 0,
+    buffer_type: str = "default",
+    axis_separators: Any = None,
+    **options: Any,
+) -> ProgramBuffer:
+    """The buffer that a pointer is; or, in a block, a name for a box of a buffer.
+
+    Args:
+        param: a parameter of the program, or the box.
+        shape: sizes; those of the box if left out.
+        dtype: element type; that of the box, or float32.
+        data, strides, elem_offset, scope, align, offset_factor, buffer_type,
+            axis_separators: as for ``T.Buffer``.
+
+    Raises:
+        ValueError: a pointer without a shape.
+    """
+    program = current_program("T.match_buffer")
+    kind = "" if buffer_type == "default" else buffer_type
+    layout = {
+        "data": data,
+        "strides": strides,
+        "elem_offset": elem_offset,
+        "align": max(align, 0),
+        "offset_factor": offset_factor,
+        "buffer_type": kind,
+        "axis_separators": axis_separators,
+    }
+    if isinstance(param, (ProgramBuffer, BufferLoad, BufferRegion)):
+        (region,) = check_regions([param])
+        source = region.buffer
+        sizes = [r.extent for r in region.region] if shape is None else shape
+        if scope == "global":
+            scope = source.scope()
+        buffer = Buffer(sizes, dtype or source.dtype, scope=scope, **layout)
+        return program.writer.match_buffer(buffer, region)
+    if not isinstance(param, Var) or param.dtype != "handle":
+        raise TypeError(f"expected a pointer or a part of a buffer, got {param!r}")
+    if shape is None:
+        raise ValueError("`T.match_buffer` of a pointer needs a shape")
+    buffer = Buffer(shape, dtype or "float32", scope=scope, **layout)
+    program.writer.match_param(param, buffer)
+    return buffer
+
+
+def alloc_buffer(
+    shape: Any,
+    dtype: Any = "float32",
+    data: Var | None = None,
+    strides: Any = None,
+    elem_offset: Any = None,
+    scope: str = "global",
+    align: int = -1,
+    offset_factor: int = 0,
+    buffer_type: str = "default",
+    axis_separators: Any = None,
+    **options: Any,
+) -> ProgramBuffer:
+    """A new buffer of the block, or of the program; see ``T.Buffer``."""
+    made = Buffer(
+        shape,
+        dtype,
+        data,
+        strides,
+        elem_offset,
+        scope,
+        max(align, 0),
+        offset_factor,
+        "" if buffer_type == "default" else buffer_type,
+        axis_separators,
+    )
+    return current_program("T.alloc_buffer").writer.alloc(made)
+
+
+sblock_alloc_buffer = alloc_buffer
+
+
+def decl_buffer(
+    shape: Any,
+    dtype: Any = "float32",
+    data: Var | None = None,
+    *args: Any,
+    **options: Any,
+) -> ProgramBuffer:
+    """A buffer; without ``data``, a new one of the program.
+
+    Raises:
+        ValueError: ``data`` is no memory of a buffer of the same shape.
+    """
+    if data is None:
+        return alloc_buffer(shape, dtype, None, *args, **options)
+    known = data.buffer if isinstance(data, Pointer) else None
+    made = Buffer(shape, dtype, data, *args, **options)
+    if (
+        known is None
+        or list(known.shape) != list(made.shape)
+        or known.dtype != made.dtype
+    ):
+        raise ValueError(
+            "`T.decl_buffer` with `data`: expected the memory of a buffer of that shape "
+            "and type; a second shape for the same memory is `T.match_buffer` of a part"
+        )
+    return known
+
+
+buffer_decl = Buffer

@@ -1,0 +1,114 @@
+"""Statements of scripts that are functions: ``T.evaluate``, ``T.LetStmt``, ..."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from relax_mlir.objects import prim
+from relax_mlir.objects.buffer import Buffer as ProgramBuffer
+from relax_mlir.objects.prim import CommReducer, IterVar, PrimExpr, StringImm, Var
+from relax_mlir.script.tir_program import (
+    AssertFrame,
+    LetFrame,
+    Scope,
+    WriterScope,
+    current_program,
+    message_text,
+)
+
+__all__ = [
+    "Assert",
+    "Bind",
+    "LetStmt",
+    "While",
+    "bind",
+    "buffer_store",
+    "comm_reducer",
+    "evaluate",
+    "iter_var",
+    "let",
+    "var",
+]
+
+
+def LetStmt(  # noqa: N802
+    value: Any, type_annotation: Any = None, *, var: Var | None = None
+) -> Scope:
+    """A name for a scalar, for what follows."""
+    return LetFrame(value, var)
+
+
+def Bind(  # noqa: N802
+    value: Any, type_annotation: Any = None, *, var: Var | None = None
+) -> Any:
+    """A name for a scalar, from here on; gives the variable if it is a new one."""
+    frame = LetFrame(value, var)
+    with frame:
+        return frame.value if var is None else None
+
+
+bind = Bind
+
+
+class _Let:
+    """``T.let(var, value)``, and ``x: T.let[T.int32] = value``."""
+
+    def __call__(self, v: Var, value: Any, body: Any = None) -> Any:
+        return LetFrame(value, v) if body is None else prim.Let(v, value, body)
+
+    def __getitem__(self, kind: Any) -> Any:
+        return kind
+
+
+let = _Let()
+
+
+def Assert(condition: Any, message: Any, error_kind: str = "RuntimeError") -> Scope:  # noqa: N802
+    """What holds for what follows."""
+    return AssertFrame(condition, message_text(message))
+
+
+def While(condition: Any) -> Scope:  # noqa: N802
+    """What is repeated while a condition holds; use it in a ``with``."""
+    writer = current_program("T.While").writer
+    return WriterScope(lambda: writer.while_(condition))
+
+
+def evaluate(value: Any) -> None:
+    """Compute a scalar for what else that does."""
+    program = current_program("T.evaluate")
+    if isinstance(value, str):
+        value = StringImm(value)
+    program.writer.evaluate(value)
+
+
+def buffer_store(
+    buffer: ProgramBuffer, value: Any, indices: Any, predicate: Any = None
+) -> None:
+    """``buffer[indices] = value``."""
+    listed = list(indices) if isinstance(indices, (tuple, list)) else [indices]
+    current_program("T.buffer_store").writer.store(buffer, value, listed)
+
+
+def var(dtype: str, name: str = "") -> Var:
+    """A new variable."""
+    return Var(name, str(dtype))
+
+
+def iter_var(v: Any, dom: Any, iter_type: str, thread_tag: str) -> IterVar:
+    """An axis as an object."""
+    kinds = {"DataPar": 0, "ThreadIndex": 1, "CommReduce": 2, "Ordered": 3, "Opaque": 4}
+    return IterVar(dom, v, kinds[iter_type], thread_tag)
+
+
+def comm_reducer(combiner: Callable[..., Any], identity: Any) -> CommReducer:
+    """How a reduction combines values, and what it starts with."""
+    starts = [prim.convert(v) for v in identity]
+    count = len(starts)
+
+    def combine(lhs: Any, rhs: Any) -> list[PrimExpr]:
+        made = combiner(*lhs, *rhs)
+        return list(made) if count > 1 else [made]
+
+    return CommReducer("reduce", combine, lambda dtypes: starts)

@@ -1,0 +1,174 @@
+"""What scripts write for scalars, pointers and buffers: ``T.int32``, ``T.Buffer``, ..."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from relax_mlir.objects import prim
+from relax_mlir.objects.buffer import Buffer as ProgramBuffer
+from relax_mlir.objects.buffer import Pointer, PointerType
+from relax_mlir.objects.prim import PrimExpr, SizeVar, Var
+from relax_mlir.script.tir_program import open_program
+
+__all__ = ["SCALAR_TYPES", "Buffer", "Handle", "ScalarType", "handle"]
+
+_WIDTHS = (8, 16, 32, 64)
+_NAMES = {
+    **{f"int{w}": f"int{w}" for w in _WIDTHS},
+    **{f"uint{w}": f"uint{w}" for w in _WIDTHS},
+    **{f"float{w}": f"float{w}" for w in _WIDTHS[1:]},
+    **{f"i{w}": f"int{w}" for w in _WIDTHS},
+    **{f"u{w}": f"uint{w}" for w in _WIDTHS},
+    **{f"f{w}": f"float{w}" for w in _WIDTHS[1:]},
+    "bf16": "bfloat16",
+    "bfloat16": "bfloat16",
+    "bool": "bool",
+    "boolean": "bool",
+}
+
+
+class ScalarType:
+    """An element type: of nothing a variable, of a number a constant, of a term a cast."""
+
+    def __init__(self, dtype: str) -> None:
+        self.dtype = dtype
+
+    def __call__(
+        self, expr: Any = None, *, is_size_var: bool = False, **options: Any
+    ) -> PrimExpr:
+        """A scalar of this type.
+
+        Args:
+            expr: a number or a term to convert; nothing for a new variable.
+            is_size_var: whether the variable is a size.
+        """
+        if expr is None:
+            made = (SizeVar if is_size_var else Var)("", self.dtype)
+            program = open_program()
+            return made if program is None else program.new(made)
+        if isinstance(expr, str):
+            return prim.const(float(expr), self.dtype)
+        if isinstance(expr, (bool, int, float)):
+            return prim.const(expr, self.dtype)
+        return prim.cast(self.dtype, expr)
+
+    def __repr__(self) -> str:
+        return f"T.{self.dtype}"
+
+    def __str__(self) -> str:
+        return self.dtype
+
+    def __eq__(self, other: object) -> bool:
+        return str(other) == self.dtype
+
+    def __hash__(self) -> int:
+        return hash(self.dtype)
+
+
+SCALAR_TYPES = {name: ScalarType(dtype) for name, dtype in _NAMES.items()}
+
+
+class Handle:
+    """The type of pointers; called, a variable of that type."""
+
+    def __call__(
+        self, dtype: Any = None, storage_scope: str = "global", **options: Any
+    ) -> Var:
+        """A new pointer.
+
+        Args:
+            dtype: what it points to.
+            storage_scope: in which memory.
+        """
+        pointee = None if dtype is None else PointerType(str(dtype), storage_scope)
+        made = Pointer("", pointee)
+        program = open_program()
+        return made if program is None else program.new(made)
+
+    def __repr__(self) -> str:
+        return "T.handle"
+
+
+handle = Handle()
+
+
+class _BufferType:
+    """``T.Buffer(shape, dtype)``, and ``T.Buffer[shape, dtype]`` as it was once."""
+
+    def __call__(
+        self,
+        shape: Any,
+        dtype: Any = "float32",
+        data: Var | None = None,
+        strides: Any = None,
+        elem_offset: Any = None,
+        scope: str = "global",
+        align: int = 0,
+        offset_factor: int = 0,
+        buffer_type: str = "",
+        axis_separators: Any = None,
+        name: str = "",
+        **options: Any,
+    ) -> ProgramBuffer:
+        """A buffer.
+
+        Args:
+            shape: its sizes: numbers, terms, or text.
+            dtype: element type.
+            data: the pointer to its memory.
+            strides: distance of neighbours per dimension; dense if left out.
+            elem_offset: where the first element lies.
+            scope: its memory.
+            align: of its memory, in bytes.
+            offset_factor: what ``elem_offset`` is a multiple of.
+            buffer_type: ``auto_broadcast``, or nothing.
+            axis_separators: where groups of axes end.
+            name: what it is called.
+        """
+        if isinstance(shape, str):
+            raise TypeError(f"expected the sizes of a buffer, got the text `{shape}`")
+        made = ProgramBuffer(
+            _sizes(shape),
+            dtype,
+            name or "buffer",
+            data,
+            None if strides is None else _sizes(strides),
+            _size(elem_offset),
+            scope,
+            align or -1,
+            offset_factor,
+            buffer_type,
+            axis_separators,
+        )
+        program = open_program()
+        return made if program is None or name else program.new(made)
+
+    def __getitem__(self, keys: Any) -> ProgramBuffer:
+        if not isinstance(keys, tuple):
+            return self(keys)
+        if len(keys) >= 2 and not isinstance(keys[1], str):
+            return self(keys)
+        return self(*keys)
+
+    def __repr__(self) -> str:
+        return "T.Buffer"
+
+
+def _sizes(shape: Any) -> list[Any]:
+    listed = shape if isinstance(shape, (tuple, list)) else [shape]
+    if hasattr(shape, "__iter__") and not isinstance(shape, (tuple, list, PrimExpr)):
+        listed = list(shape)
+    return [_size(s) for s in listed]
+
+
+def _size(size: Any) -> Any:
+    """A size, which may be text."""
+    if not isinstance(size, str):
+        return size
+    program = open_program()
+    if program is None:
+        raise TypeError(f"size `{size}` is text: expected a number or a variable")
+    return program.size_of(size)
+
+
+Buffer = _BufferType()

@@ -1,0 +1,42 @@
+"""Tensor programs as objects, the terms in them, and how to schedule them."""
+
+from relax_mlir.objects import stmt_functor
+from relax_mlir.objects.buffer import (
+    Buffer,
+    BufferLoad,
+    BufferRegion,
+    PointerType,
+    decl_buffer,
+)
+from relax_mlir.objects.functions import *  # noqa: F403  it has __all__
+from relax_mlir.objects.functions import __all__ as _functions
+from relax_mlir.objects.prim import *  # noqa: F403  it has __all__
+from relax_mlir.objects.prim import __all__ as _terms
+from relax_mlir.objects.prim_func import PrimFunc
+from relax_mlir.objects.stmt import *  # noqa: F403  it has __all__
+from relax_mlir.objects.stmt import __all__ as _statements
+from relax_mlir.tir import schedule
+from relax_mlir.tir.schedule import BlockRV, LoopRV, SBlockRV, Schedule, ScheduleError
+
+SBlock, SBlockRealize = Block, BlockRealize  # noqa: F405  TVM's newest names
+
+__all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
+    "BlockRV",
+    "Buffer",
+    "BufferLoad",
+    "BufferRegion",
+    "LoopRV",
+    "PointerType",
+    "PrimFunc",
+    "SBlock",
+    "SBlockRV",
+    "SBlockRealize",
+    "Schedule",
+    "ScheduleError",
+    "decl_buffer",
+    "schedule",
+    "stmt_functor",
+    *_functions,
+    *_statements,
+    *_terms,
+]

@@ -1,0 +1,223 @@
+"""Which buffers blocks touch, and which blocks depend on which."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+
+from relax_mlir.dialects import tensors
+from relax_mlir.dialects.dims import Dim
+from relax_mlir.dialects.tir import marks
+from relax_mlir.tir.schedule import tree
+from relax_mlir.tir.schedule.indices import Indices
+
+__all__ = [
+    "Access",
+    "accesses_in",
+    "buffer_name",
+    "buffer_shape",
+    "buffers_read",
+    "buffers_written",
+    "consumers_of",
+    "has_opaque_access",
+    "is_argument",
+    "own_buffers",
+    "producers_of",
+    "storage_scope",
+]
+
+
+@dataclass(frozen=True)
+class Access:
+    """One read or write of an element.
+
+    Attributes:
+        op: the operation.
+        buffer: the memref, as it is called where it was made.
+        is_write: whether it writes.
+        is_opaque: whether it is no plain load or store of the buffer itself.
+    """
+
+    op: ir.Operation
+    buffer: ir.Value
+    is_write: bool
+    is_opaque: bool = False
+
+    @property
+    def index_values(self) -> list[ir.Value]:
+        """Where the element lies."""
+        return list(self.op.operands)[2 if self.is_write else 1 :]
+
+    def indices(self, indices: Indices) -> tuple[Dim, ...]:
+        """Where the element lies, as expressions."""
+        return tuple(map(indices.of, self.index_values))
+
+
+def _root(buffer: ir.Value) -> ir.Value:
+    owner = buffer.owner
+    while not isinstance(owner, ir.Block) and owner.name == "memref.subview":
+        buffer = owner.operands[0]
+        owner = buffer.owner
+    return buffer
+
+
+def _accesses(op: ir.Operation) -> Iterator[Access]:
+    if op.name in ("memref.load", "memref.store"):
+        is_write = op.name == "memref.store"
+        buffer = op.operands[1 if is_write else 0]
+        root = _root(buffer)
+        yield Access(op, root, is_write, is_opaque=root != buffer)
+    elif op.name == "tir.address":
+        for is_write in (False, True):
+            yield Access(op, _root(op.operands[0]), is_write, is_opaque=True)
+
+
+def accesses_in(root: ir.Operation | ir.Block) -> list[Access]:
+    """All accesses below an operation, in order; those of predicates left out."""
+    if isinstance(root, ir.Block):
+        listed = [o for op in root.operations for o in tree.subtree(op.operation)]
+    else:
+        listed = list(tree.subtree(root))
+    return [access for op in listed for access in _accesses(op)]
+
+
+def own_buffers(block: ir.Operation) -> list[ir.Value]:
+    """The buffers that are allocated inside a block or program."""
+    listed = tree.subtree(block)
+    return [op.results[0] for op in listed if op.name == "tir.alloc_buffer"]
+
+
+def _unique(values: Sequence[ir.Value]) -> list[ir.Value]:
+    found: list[ir.Value] = []
+    for value in values:
+        if value not in found:
+            found.append(value)
+    return found
+
+
+def buffers_written(block: ir.Operation) -> list[ir.Value]:
+    """The buffers from outside that a block writes, by their first mention."""
+    own = own_buffers(block)
+    listed = [a.buffer for a in accesses_in(block) if a.is_write]
+    return [b for b in _unique(listed) if b not in own]
+
+
+def buffers_read(block: ir.Operation) -> list[ir.Value]:
+    """The buffers from outside that a block reads, by their first mention.
+
+    What a block with a start value accumulates in does not count.
+    """
+    hidden = own_buffers(block)
+    if tree.is_block(block) and tree.init_of(block) is not None:
+        hidden = [*hidden, *buffers_written(block)]
+    listed = [a.buffer for a in accesses_in(block) if not a.is_write]
+    return [b for b in _unique(listed) if b not in hidden]
+
+
+def has_opaque_access(block: ir.Operation, buffer: ir.Value) -> bool:
+    """Whether a block touches a buffer by its address, or through a part of it."""
+    return any(a.is_opaque and a.buffer == buffer for a in accesses_in(block))
+
+
+def buffer_name(buffer: ir.Value) -> str:
+    """What a buffer is called."""
+    owner = buffer.owner
+    if not isinstance(owner, ir.Block):
+        return tree.string_attr(owner.operation, marks.NAME, "buffer")
+    said = _argument_attrs(buffer)
+    return (
+        ir.StringAttr(said["relax.name"]).value
+        if "relax.name" in said
+        else (f"arg{ir.BlockArgument(buffer).arg_number}")
+    )
+
+
+def _argument_attrs(buffer: ir.Value) -> ir.DictAttr:
+    owner = buffer.owner
+    assert isinstance(owner, ir.Block)
+    function = owner.owner.operation
+    if "arg_attrs" not in function.attributes:
+        return ir.DictAttr.get({}, function.context)
+    listed = ir.ArrayAttr(function.attributes["arg_attrs"])
+    return ir.DictAttr(listed[ir.BlockArgument(buffer).arg_number])
+
+
+def is_argument(buffer: ir.Value) -> bool:
+    """Whether who calls the program brings a buffer."""
+    return isinstance(buffer.owner, ir.Block)
+
+
+def buffer_marks(buffer: ir.Value) -> dict[str, ir.Attribute]:
+    """What the IR remembers of a buffer beside its type, shape and name."""
+    owner = buffer.owner
+    said = _argument_attrs(buffer) if isinstance(owner, ir.Block) else owner.attributes
+    wanted = (marks.DTYPE, marks.SIZE_DTYPE)
+    return {name: said[name] for name in wanted if name in said}
+
+
+def buffer_shape(buffer: ir.Value) -> tuple[Dim, ...]:
+    """The dimensions of a buffer."""
+    owner = buffer.owner
+    if isinstance(owner, ir.Block):
+        said = _argument_attrs(buffer)
+        if "tir.shape" in said:
+            return tuple(tensors.python_value(said["tir.shape"]))
+        return tuple(ir.MemRefType(buffer.type).shape)
+    return tuple(tensors.python_value(owner.attributes["shape"]))
+
+
+def storage_scope(buffer: ir.Value) -> str:
+    """The memory that a buffer lives in."""
+    space = ir.MemRefType(buffer.type).memory_space
+    return "global" if space is None else ir.StringAttr(space).value
+
+
+def scope_children(scope: ir.Operation) -> list[ir.Operation]:
+    """The blocks that stand directly in a block, in order."""
+    return tree.blocks_below(scope)
+
+
+def writers_of(scope: ir.Operation, buffer: ir.Value) -> list[ir.Operation]:
+    """The blocks directly in a scope that write a buffer."""
+    return [b for b in scope_children(scope) if buffer in buffers_written(b)]
+
+
+def readers_of(scope: ir.Operation, buffer: ir.Value) -> list[ir.Operation]:
+    """The blocks directly in a scope that read a buffer."""
+    return [b for b in scope_children(scope) if buffer in buffers_read(b)]
+
+
+def producers_of(block: ir.Operation) -> list[ir.Operation]:
+    """The blocks of the same scope that write what a block reads, before it."""
+    siblings = scope_children(tree.scope_of(block))
+    earlier = siblings[: siblings.index(block)]
+    read = buffers_read(block)
+    return [b for b in earlier if any(w in read for w in buffers_written(b))]
+
+
+def consumers_of(block: ir.Operation) -> list[ir.Operation]:
+    """The blocks of the same scope that read what a block writes, after it."""
+    siblings = scope_children(tree.scope_of(block))
+    later = siblings[siblings.index(block) + 1 :]
+    written = buffers_written(block)
+    return [b for b in later if any(r in written for r in buffers_read(b))]
+
+
+def is_output(block: ir.Operation) -> bool:
+    """Whether a block writes what its scope shows outside."""
+    scope = tree.scope_of(block)
+    own = own_buffers(scope)
+    return any(b not in own for b in buffers_written(block))
+
+
+def output_blocks(scope: ir.Operation) -> list[ir.Operation]:
+    """The blocks inside a scope, at any depth, that write what is seen outside."""
+    own = own_buffers(scope)
+    found: list[ir.Operation] = []
+    for op in tree.subtree(scope):
+        is_inner = tree.is_block(op) and op != scope
+        if is_inner and any(b not in own for b in buffers_written(op)):
+            found.append(op)
+    return found

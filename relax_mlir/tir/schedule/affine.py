@@ -1,0 +1,225 @@
+"""Whether bindings visit every point of a block's grid once: a test of split and fused loops.
+
+A binding is a sum of digits: parts ``loop // lower % extent`` of loops, each times what
+the smaller ones count. All digits of all bindings together are all digits of the loops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from relax_mlir.dialects import dims
+from relax_mlir.dialects.dim_bounds import is_known_le
+from relax_mlir.dialects.dims import Dim, Expr
+from relax_mlir.dialects.monomials import terms_of
+from relax_mlir.dialects.symbols import substitute, symbols_of
+from relax_mlir.tir.schedule.indices import Limits, simplify
+
+__all__ = ["Digit", "digits_of", "is_affine", "value_of"]
+
+
+@dataclass(frozen=True)
+class Digit:
+    """``scale * (source // lower % extent)``.
+
+    Attributes:
+        source: the symbol of a loop.
+    """
+
+    source: str
+    lower: Dim
+    extent: Dim
+    scale: Dim = 1
+
+
+def digits_of(dim: Dim, extents: Mapping[str, Dim]) -> list[Digit] | None:
+    """An expression as a sum of digits, or None.
+
+    Args:
+        extents: how many values each loop variable takes; others are no loops.
+    """
+    rest = dim
+    found: list[Digit] = []
+    while any(name in extents for name in symbols_of(rest)):
+        digit = _leading_digit(rest, extents)
+        if digit is None:
+            return None
+        found.append(digit)
+        rest = rest - digit.scale * value_of(digit, extents)
+        if len(found) > 32:
+            return None
+    return found
+
+
+def value_of(digit: Digit, extents: Mapping[str, Dim]) -> Dim:
+    """What a digit is, before it is scaled."""
+    quotient = dims.floordiv(dims.symbol(digit.source), digit.lower)
+    top = extents[digit.source]
+    if digit.lower * digit.extent == top or _covers(digit, top):
+        return quotient
+    return dims.mod(quotient, digit.extent)
+
+
+def _covers(digit: Digit, top: Dim) -> bool:
+    """Whether a digit is the uppermost of its loop."""
+    return dims.ceildiv(top, digit.lower) == digit.extent
+
+
+def _leading_digit(dim: Dim, extents: Mapping[str, Dim]) -> Digit | None:
+    for monomial, factor in terms_of(dim):
+        for atom in monomial:
+            others = list(monomial)
+            others.remove(atom)
+            scale = Expr.of({tuple(others): factor})
+            if any(n in extents for n in symbols_of(scale)):
+                continue
+            if atom.op == "symbol" and atom.text in extents:
+                return _digit(dim, atom.text, 1, scale, extents)
+            if atom.op != "floordiv" or _is_negative(scale):
+                continue
+            source = _symbol_in(atom.args[0])
+            if source in extents:
+                return _digit(dim, source, atom.args[1], scale, extents)
+    return None
+
+
+def _is_negative(scale: Dim) -> bool:
+    return all(by < 0 for _, by in terms_of(scale))
+
+
+def _symbol_in(dim: Dim) -> str:
+    if isinstance(dim, Expr) and len(dim.terms) == 1:
+        ((monomial, factor),) = dim.terms
+        if factor == 1 and len(monomial) == 1 and monomial[0].op == "symbol":
+            return monomial[0].text
+    return ""
+
+
+def _digit(
+    dim: Dim, source: str, lower: Dim, scale: Dim, extents: Mapping[str, Dim]
+) -> Digit:
+    """The digit from ``lower`` up to where ``dim`` takes the next ones away."""
+    for monomial, factor in terms_of(dim):
+        if not monomial or factor >= 0:
+            continue
+        for atom in monomial:
+            if atom.op != "floordiv" or _symbol_in(atom.args[0]) != source:
+                continue
+            others = list(monomial)
+            others.remove(atom)
+            taken = Expr.of({tuple(others): -factor})
+            extent, rest = dims.divide(taken, scale)
+            if rest == 0 and extent * lower == atom.args[1]:
+                return Digit(source, lower, extent, scale)
+    return Digit(source, lower, dims.ceildiv(extents[source], lower), scale)
+
+
+def is_affine(
+    values: Sequence[Dim],
+    extents: Mapping[str, Dim],
+    limits: Limits,
+    *,
+    predicates: Sequence[Dim] = (),
+    may_overlap: bool = False,
+) -> bool:
+    """Whether the values of axes are independent sums of digits of loops.
+
+    Args:
+        values: what the axes are.
+        extents: how many values each loop takes.
+        limits: bounds of symbols.
+        predicates: what a predicate compares; each may cut off the end of one axis.
+        may_overlap: whether a digit may count on before the smaller ones end.
+    """
+    used: list[Digit] = []
+    sources: list[set[str]] = []
+    values, extents, predicates = _with_composites(values, extents, predicates, limits)
+    for value in values:
+        digits = digits_of(simplify(value, limits), extents)
+        if digits is None or not _is_number(digits, may_overlap=may_overlap):
+            return False
+        used += digits
+        sources.append({d.source for d in digits})
+    for predicate in predicates:
+        loops = {name for name in symbols_of(predicate) if name in extents}
+        if not any(loops <= one for one in sources):
+            return False
+    return _are_disjoint(used)
+
+
+def _with_composites(
+    values: Sequence[Dim],
+    extents: Mapping[str, Dim],
+    predicates: Sequence[Dim],
+    limits: Limits,
+) -> tuple[Sequence[Dim], Mapping[str, Dim], Sequence[Dim]]:
+    """One variable in place of several loops that a predicate cuts off together.
+
+    Fusing loops and splitting them by what does not divide leaves ``i * 100 + j < n``:
+    that sum takes the place of the loop that there was.
+
+    Args:
+        predicates: what is not negative where they hold: ``n - 1 - i * 100 - j``.
+    """
+    left: list[Dim] = []
+    for number, slack in enumerate(predicates):
+        total = -_sum_of_loops(slack, extents)
+        digits = digits_of(total, extents) or []
+        smallest = [d for d in digits if d.scale == 1 and d.lower == 1]
+        gone = {d.source for d in digits}
+        name = f"relax.sum{number}"
+        known: dict[str, Dim] = {}
+        if len(digits) > 1 and smallest and _is_number(digits, may_overlap=False):
+            rest = total - dims.symbol(smallest[0].source)
+            known = {smallest[0].source: dims.symbol(name) - rest}
+        changed = [simplify(substitute(v, known), limits) for v in values]
+        if not known or any(gone & set(symbols_of(v)) for v in changed):
+            left.append(slack)
+            continue
+        values = changed
+        kept = {n: e for n, e in extents.items() if n not in gone}
+        extents = {**kept, name: slack + total + 1}
+    return values, extents, left
+
+
+def _sum_of_loops(dim: Dim, extents: Mapping[str, Dim]) -> Dim:
+    """The part of a sum that depends on loops."""
+    found: Dim = 0
+    for monomial, factor in terms_of(dim):
+        term = Expr.of({monomial: factor})
+        if any(n in extents for n in symbols_of(term)):
+            found = found + term
+    return found
+
+
+def _is_number(digits: Sequence[Digit], *, may_overlap: bool) -> bool:
+    """Whether digits count up in steps of 1, each from where the smaller ones end."""
+    waiting = [d for d in digits if d.extent != 1]
+    expected: Dim = 1
+    while waiting:
+        found = next((d for d in waiting if d.scale == expected), None)
+        if found is None and may_overlap and expected != 1:
+            found = next((d for d in waiting if is_known_le(d.scale, expected)), None)
+        if found is None:
+            return False
+        waiting.remove(found)
+        expected = found.scale * found.extent
+    return True
+
+
+def _are_disjoint(digits: Sequence[Digit]) -> bool:
+    """Whether no two are made of the same part of a loop."""
+    by_source: dict[str, list[Digit]] = {}
+    for digit in digits:
+        by_source.setdefault(digit.source, []).append(digit)
+    for parts in by_source.values():
+        lower: Dim = 1
+        waiting = [d for d in parts if d.extent != 1]
+        while waiting:
+            found = next((d for d in waiting if d.lower == lower), None)
+            if found is None:
+                return False
+            waiting.remove(found)
+            lower = lower * found.extent
+    return True

@@ -1,0 +1,380 @@
+"""Primitives that put a copy of a buffer between its writers and its readers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+
+from relax_mlir.dialects import dims, tensors
+from relax_mlir.dialects.dim_limits import Limits
+from relax_mlir.dialects.dims import Dim
+from relax_mlir.dialects.tir import marks
+from relax_mlir.dialects.tir.scalars import emit
+from relax_mlir.errors import ScheduleError
+from relax_mlir.tir.schedule import accesses, edit, legality, regions, tree
+from relax_mlir.tir.schedule.annotations import buffer_of, check_storage_scope
+from relax_mlir.tir.schedule.edit import Axis
+from relax_mlir.tir.schedule.indices import Indices, simplify
+from relax_mlir.tir.schedule.predicates import is_never_negative
+from relax_mlir.tir.schedule.regions import Run
+from relax_mlir.tir.schedule.state import ScheduleState, limits_at, loop_var
+
+__all__ = ["alloc_buffer", "cache_inplace", "cache_read", "cache_write"]
+
+
+@dataclass(frozen=True)
+class _Stage:
+    """A copy between a buffer and its cache.
+
+    Attributes:
+        buffer: the buffer.
+        box: what is copied.
+        is_whole: whether the cache has the shape of the buffer; else that of the box.
+        place: the loop, block or program in which the copy stands.
+        position: the statement there that it comes before.
+    """
+
+    buffer: ir.Value
+    box: Sequence[Run]
+    is_whole: bool
+    place: ir.Operation
+    position: int
+
+
+def alloc_buffer(
+    scope: ir.Operation,
+    shape: Sequence[Dim],
+    like: ir.Value,
+    name: str,
+    memory: str,
+    indices: Indices,
+) -> ir.Value:
+    """A new buffer of a block or of the program, after those that it has.
+
+    Args:
+        scope: the block or the program.
+        shape: its dimensions.
+        like: a buffer of the same element type.
+        name: what it is called.
+        memory: the storage scope.
+    """
+    dynamic = ir.ShapedType.get_dynamic_size()
+    space = None if memory in ("global", "") else ir.StringAttr.get(memory)
+    type_ = ir.MemRefType.get(
+        [d if isinstance(d, int) else dynamic for d in shape],
+        ir.MemRefType(like.type).element_type,
+        memory_space=space,
+    )
+    with ir.InsertionPoint(_after_allocations(scope)):
+        op = ir.Operation.create(
+            "tir.alloc_buffer",
+            results=[type_],
+            operands=[indices.emit(d) for d in shape if not isinstance(d, int)],
+            attributes={
+                "shape": tensors.shape_attr(shape),
+                marks.NAME: ir.StringAttr.get(name),
+                **accesses.buffer_marks(like),
+            },
+        )
+    return op.results[0]
+
+
+def _after_allocations(scope: ir.Operation) -> ir.Operation:
+    """The first operation behind the buffers of a block or program."""
+    listed = [op.operation for op in tree.body(scope).operations]
+    last = max(
+        (n for n, op in enumerate(listed) if op.name == "tir.alloc_buffer"), default=-1
+    )
+    return listed[last + 1]
+
+
+def _cache_name(buffer: ir.Value, memory: str) -> str:
+    return f"{accesses.buffer_name(buffer)}_{memory.replace('.', '_')}"
+
+
+def cache_read(
+    state: ScheduleState,
+    block: ir.Operation,
+    number: int,
+    memory: str,
+    consumers: Sequence[ir.Operation],
+) -> ir.Operation:
+    """Let blocks read a copy of a buffer; see :meth:`Schedule.cache_read`."""
+    check_storage_scope(memory, "cache_read")
+    buffer = buffer_of(block, number, "cache_read", is_write=False)
+    scope = tree.scope_of(block)
+    writer = _only_writer(scope, buffer, "cache_read")
+    found = accesses.readers_of(scope, buffer)
+    readers = [r for r in found if writer is None or r != writer]
+    wanted = list(consumers) or readers
+    with state.change(block) as indices:
+        stage = _read_stage(scope, buffer, writer, wanted, readers, indices)
+        return _cache(stage, scope, wanted, memory, indices, is_read=True)
+
+
+def _only_writer(
+    scope: ir.Operation, buffer: ir.Value, where: str
+) -> ir.Operation | None:
+    """The block of a scope that writes a buffer, if there is one.
+
+    Raises:
+        ScheduleError: there are several.
+    """
+    found = accesses.writers_of(scope, buffer)
+    if len(found) > 1:
+        raise ScheduleError(
+            f"{where}: {len(found)} blocks write `{accesses.buffer_name(buffer)}`: "
+            "expected at most one in the scope"
+        )
+    return found[0] if found else None
+
+
+def _read_stage(
+    scope: ir.Operation,
+    buffer: ir.Value,
+    writer: ir.Operation | None,
+    consumers: Sequence[ir.Operation],
+    readers: Sequence[ir.Operation],
+    indices: Indices,
+) -> _Stage:
+    if writer is None:
+        is_root = tree.is_function(scope)
+        whole = [Run(0, size - 1) for size in accesses.buffer_shape(buffer)]
+        box = regions.regions_in(scope, buffer, indices, is_write=False)
+        found = whole if is_root or box is None else box
+        return _Stage(buffer, found, is_root, scope, 0)
+    place = _common_place(scope, writer, consumers)
+    held = set(tree.subtree(place))
+    first = min(
+        tree.children(place).index(tree.child_of(place, c))
+        for c in consumers
+        if c in held
+    )
+    return _stage_after(writer, buffer, place, first, readers, indices)
+
+
+def _stage_after(
+    writer: ir.Operation,
+    buffer: ir.Value,
+    place: ir.Operation,
+    position: int,
+    readers: Sequence[ir.Operation],
+    indices: Indices,
+) -> _Stage:
+    """A copy of what a block writes over the loops inside of ``place``."""
+    inside = set(tree.subtree(place)) - {place}
+    boxes = [
+        regions.region_of(a, indices, lambda op: op in inside)
+        for a in accesses.accesses_in(writer)
+        if a.buffer == buffer and a.is_write
+    ]
+    limits, tops = limits_at(indices, place), legality.tops_at(indices, place)
+    box = regions.hull(boxes, limits)
+    assert box is not None
+    shape = accesses.buffer_shape(buffer)
+    clamped = [_within(r, s, limits, tops) for r, s in zip(box, shape, strict=True)]
+    is_whole = not tree.is_block(place) or not all(r in inside for r in readers)
+    return _Stage(buffer, clamped, is_whole, place, position)
+
+
+def _within(run: Run, size: Dim, limits: Limits, tops: dict[str, Dim]) -> Run:
+    """The part of a run that lies in a dimension of a buffer."""
+    low, high, last = run.low, run.high, size - 1
+    if not is_never_negative(low, limits, tops):
+        low = dims.maximum(low, 0)
+    if not is_never_negative(last - high, limits, tops):
+        high = dims.minimum(high, last)
+    return Run(simplify(low, limits), simplify(high, limits))
+
+
+def _common_place(
+    scope: ir.Operation, writer: ir.Operation, related: Sequence[ir.Operation]
+) -> ir.Operation:
+    """The innermost loop around the writer that also holds one of these, or the scope."""
+    for place in tree.ancestors(writer):
+        if place == scope:
+            break
+        held = set(tree.subtree(place)) if tree.is_loop(place) else set()
+        if any(r in held for r in related):
+            return place
+    return scope
+
+
+def cache_write(
+    state: ScheduleState,
+    block: ir.Operation,
+    number: int,
+    memory: str,
+    consumers: Sequence[ir.Operation],
+) -> ir.Operation:
+    """Let a block write a copy of a buffer; see :meth:`Schedule.cache_write`."""
+    check_storage_scope(memory, "cache_write")
+    buffer = buffer_of(block, number, "cache_write", is_write=True)
+    scope = tree.scope_of(block)
+    writer = _only_writer(scope, buffer, "cache_write")
+    if writer != block:
+        raise ScheduleError(
+            f"cache_write: {tree.describe(block)} is not the block that writes "
+            f"`{accesses.buffer_name(buffer)}`"
+        )
+    readers = [r for r in accesses.readers_of(scope, buffer) if r != block]
+    with state.change(block) as indices:
+        others = [r for r in readers if r not in consumers]
+        place, position = scope, len(tree.children(scope))
+        if others:
+            place = _common_place(scope, block, others)
+            position = tree.children(place).index(tree.child_of(place, block)) + 1
+        stage = _stage_after(block, buffer, place, position, readers, indices)
+        users = [block, *consumers]
+        return _cache(stage, scope, users, memory, indices, is_read=False)
+
+
+def cache_inplace(
+    state: ScheduleState, block: ir.Operation, number: int, memory: str
+) -> list[ir.Operation]:
+    """Let a block work on a copy of a buffer; see :meth:`Schedule.cache_inplace`."""
+    check_storage_scope(memory, "cache_inplace")
+    buffer = buffer_of(block, number, "cache_inplace", is_write=False)
+    if buffer not in accesses.buffers_written(block):
+        raise ScheduleError(
+            f"cache_inplace: {tree.describe(block)} does not write "
+            f"`{accesses.buffer_name(buffer)}`: expected a buffer that it reads and writes"
+        )
+    scope = tree.scope_of(block)
+    with state.change(block) as indices:
+        whole = [Run(0, size - 1) for size in accesses.buffer_shape(buffer)]
+        position = tree.children(scope).index(tree.child_of(scope, block))
+        before = _Stage(buffer, whole, True, scope, position)
+        after = _Stage(buffer, whole, True, scope, position + 1)
+        cached = _allocate(before, scope, memory, indices)
+        made_after = _copy_block(after, cached, indices, is_read=False)
+        made_before = _copy_block(before, cached, indices, is_read=True)
+        _redirect(block, before, cached, indices)
+        return [made_before, made_after]
+
+
+def _cache(
+    stage: _Stage,
+    scope: ir.Operation,
+    users: Sequence[ir.Operation],
+    memory: str,
+    indices: Indices,
+    *,
+    is_read: bool,
+) -> ir.Operation:
+    cached = _allocate(stage, scope, memory, indices)
+    made = _copy_block(stage, cached, indices, is_read=is_read)
+    for user in users:
+        _redirect(user, stage, cached, indices)
+    return made
+
+
+def _allocate(
+    stage: _Stage, scope: ir.Operation, memory: str, indices: Indices
+) -> ir.Value:
+    shape: Sequence[Dim] = accesses.buffer_shape(stage.buffer)
+    if not stage.is_whole:
+        limits = limits_at(indices, stage.place)
+        shape = [simplify(run.extent, limits) for run in stage.box]
+    name = _cache_name(stage.buffer, memory)
+    return alloc_buffer(scope, shape, stage.buffer, name, memory, indices)
+
+
+def _copy_block(
+    stage: _Stage, cached: ir.Value, indices: Indices, *, is_read: bool
+) -> ir.Operation:
+    """Loops ``ax0``, ... around a block that copies one element."""
+    statements = tree.children(stage.place)
+    target = (
+        statements[stage.position]
+        if stage.position < len(statements)
+        else edit.terminator(tree.body(stage.place))
+    )
+    limits = limits_at(indices, stage.place)
+    extents = [simplify(run.extent, limits) for run in stage.box]
+    dtype = _size_dtype(stage.buffer)
+    place, values = edit.point_before(target), []
+    for number, (run, extent) in enumerate(zip(stage.box, extents, strict=True)):
+        with place:
+            attributes = edit.loop_attributes(f"ax{number}", dtype=dtype)
+            loop = edit.make_loop(indices, extent, attributes)
+        place = edit.point_before(edit.terminator(tree.body(loop)))
+        var = indices.of(loop_var(loop))
+        values.append(run.low + var if stage.is_whole else var)
+    sizes = accesses.buffer_shape(stage.buffer) if stage.is_whole else extents
+    axes = [Axis("S", size, f"v{n}", dtype) for n, size in enumerate(sizes)]
+    with place:
+        emitted = [indices.emit(v) for v in values]
+        block = edit.make_block(
+            accesses.buffer_name(cached), axes, emitted, indices.emit
+        )
+    _copy_element(block, stage, cached, indices, is_read=is_read)
+    return block
+
+
+def _size_dtype(buffer: ir.Value) -> str:
+    said = accesses.buffer_marks(buffer).get(marks.SIZE_DTYPE)
+    return "int32" if said is None else ir.StringAttr(said).value
+
+
+def _copy_element(
+    block: ir.Operation,
+    stage: _Stage,
+    cached: ir.Value,
+    indices: Indices,
+    *,
+    is_read: bool,
+) -> None:
+    inner = edit.open_region(block, 1)
+    points = list(inner.arguments)
+    with edit.point_before(edit.terminator(inner)):
+        outer = points
+        if not stage.is_whole:
+            outer = [
+                indices.emit(run.low + indices.of(p))
+                for run, p in zip(stage.box, points, strict=True)
+            ]
+        sides = [(stage.buffer, outer), (cached, points)]
+        (source, read_at), (target, write_at) = sides if is_read else sides[::-1]
+        value = load_element(source, read_at)
+        ir.Operation.create("memref.store", operands=[value, target, *write_at])
+
+
+def load_element(buffer: ir.Value, place: Sequence[ir.Value]) -> ir.Value:
+    """An element as it is stored: truth values are bytes that are 0 or 1."""
+    type_ = ir.MemRefType(buffer.type).element_type
+    value = emit("memref.load", type_, buffer, *place)
+    said = accesses.buffer_marks(buffer).get(marks.DTYPE)
+    if said is None or ir.StringAttr(said).value != "bool":
+        return value
+    i1, i64 = (ir.IntegerType.get_signless(n) for n in (1, 64))
+    zero = emit("arith.constant", type_, value=ir.IntegerAttr.get(type_, 0))
+    unequal = ir.IntegerAttr.get(i64, 1)
+    truth = emit("arith.cmpi", i1, value, zero, predicate=unequal)
+    return emit("arith.extui", type_, truth)
+
+
+def _redirect(
+    user: ir.Operation, stage: _Stage, cached: ir.Value, indices: Indices
+) -> None:
+    """Let a block use the cache."""
+    for op in tree.subtree(user):
+        for number, operand in enumerate(list(op.operands)):
+            if operand != stage.buffer:
+                continue
+            op.operands[number] = cached
+            if not stage.is_whole:
+                _shift(op, number + 1, stage, indices)
+    for op in tree.subtree(user):
+        if op.name == "memref.subview":
+            edit.retype_view(op)
+
+
+def _shift(op: ir.Operation, first: int, stage: _Stage, indices: Indices) -> None:
+    """Count the indices of an access from where the box begins."""
+    with edit.point_before(op):
+        for number, run in enumerate(stage.box):
+            old = indices.of(op.operands[first + number])
+            op.operands[first + number] = indices.emit(old - run.low)

@@ -1,0 +1,365 @@
+"""Primitives that move a block into the loops of its consumers, or of its producers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+
+from relax_mlir.dialects import dims
+from relax_mlir.dialects.dims import Dim
+from relax_mlir.errors import ScheduleError
+from relax_mlir.tir.schedule import accesses, affine, edit, legality, regions, tree
+from relax_mlir.tir.schedule.indices import Indices, Limits, simplify, without_units
+from relax_mlir.tir.schedule.predicates import (
+    Condition,
+    is_never_negative,
+    set_predicate,
+)
+from relax_mlir.tir.schedule.regions import Run
+from relax_mlir.tir.schedule.state import (
+    ScheduleState,
+    extents_of,
+    limits_at,
+    loop_var,
+)
+
+__all__ = ["compute_at"]
+
+
+@dataclass(frozen=True)
+class _Move:
+    """A block, where it goes, and whom it has to serve.
+
+    Attributes:
+        is_reverse: whether it goes to its producers.
+        others: its consumers, or its producers.
+    """
+
+    block: ir.Operation
+    loop: ir.Operation
+    is_reverse: bool
+    others: Sequence[ir.Operation]
+
+    @property
+    def where(self) -> str:
+        """The primitive, for messages."""
+        return "reverse_compute_at" if self.is_reverse else "compute_at"
+
+
+def compute_at(
+    state: ScheduleState,
+    block: ir.Operation,
+    loop: ir.Operation,
+    *,
+    is_reverse: bool,
+    preserve_unit_loops: bool,
+    index: int,
+) -> None:
+    """Move a block under a loop; see :meth:`Schedule.compute_at`."""
+    find = accesses.producers_of if is_reverse else accesses.consumers_of
+    where = "reverse_compute_at" if is_reverse else "compute_at"
+    legality.check_not_root(block, where)
+    move = _Move(block, loop, is_reverse, find(block))
+    _check(move)
+    position = _position(move, index)
+    with state.change(block) as indices:
+        domains = _domains(move, indices)
+        _place(state, move, position, domains, indices, keep=preserve_unit_loops)
+
+
+def _check(move: _Move) -> None:
+    block, loop, where = move.block, move.loop, move.where
+    scope = tree.scope_of(block)
+    if tree.scope_of(loop) != scope:
+        raise ScheduleError(
+            f"{where}: {tree.describe(block)} and {tree.describe(loop)} are not under "
+            "the same block scope"
+        )
+    legality.check_stage_pipeline(scope, where)
+    root = tree.child_of(scope, block)
+    for other in tree.blocks_below(root) or [block]:
+        legality.check_complete_or_reduction(other, where, root)
+    if loop in tree.enclosing_loops(block):
+        raise ScheduleError(
+            f"{where}: {tree.describe(loop)} is an ancestor of block "
+            f"`{tree.block_name(block)}`: expected a loop that is not around it"
+        )
+    if not move.is_reverse:
+        legality.check_not_output(block, where)
+
+
+def _position(move: _Move, index: int) -> int:
+    """The number of the statement in the loop that the block comes before."""
+    statements = tree.children(move.loop)
+    producers = _places(statements, accesses.producers_of(move.block))
+    consumers = _places(statements, accesses.consumers_of(move.block))
+    visited = producers if move.is_reverse else consumers
+    if len(visited) != len(move.others):
+        kind = "producer" if move.is_reverse else "consumer"
+        missing = len(move.others) - len(visited)
+        raise ScheduleError(
+            f"{move.where}: requires all the {kind}(s) of {tree.describe(move.block)} "
+            f"under {tree.describe(move.loop)}: {missing} of {len(move.others)} are not"
+        )
+    if move.is_reverse:
+        _check_consumers_behind(move)
+    first = max(producers, default=-1) + 1
+    last = min(consumers, default=len(statements))
+    if index == -1:
+        return last
+    if index == -2:
+        return first
+    if not first <= index <= last:
+        raise ScheduleError(
+            f"{move.where}: expected an index from {first} to {last}, got {index}"
+        )
+    return index
+
+
+def _check_consumers_behind(move: _Move) -> None:
+    """Refuse to move a block behind one that reads its result."""
+    scope = tree.scope_of(move.loop)
+    statements = tree.children(scope)
+    place = statements.index(tree.child_of(scope, move.loop))
+    for consumer in accesses.consumers_of(move.block):
+        if statements.index(tree.child_of(scope, consumer)) < place:
+            raise ScheduleError(
+                f"{move.where}: {tree.describe(consumer)} reads the result of "
+                f"{tree.describe(move.block)} and comes before {tree.describe(move.loop)}"
+            )
+
+
+def _places(
+    statements: Sequence[ir.Operation], blocks: Sequence[ir.Operation]
+) -> list[int]:
+    """Which statements hold blocks, once for each block that one holds."""
+    found: list[int] = []
+    for block in blocks:
+        around = {block, *tree.ancestors(block)}
+        found += [n for n, statement in enumerate(statements) if statement in around]
+    return found
+
+
+def _domains(move: _Move, indices: Indices) -> list[Run]:
+    """What values the axes of the block take at one step of the loop."""
+    block = move.block
+    limits = limits_at(indices, move.loop)
+    extents = extents_of(indices, block)
+    names = [indices.symbol(a) for a in tree.body(block).arguments]
+    found: dict[str, list[Run]] = {}
+    for buffer in _shared_buffers(move):
+        required = _required(move, buffer, indices, limits)
+        provided = regions.regions_in(
+            block, buffer, indices, is_write=not move.is_reverse
+        )
+        if required is None or provided is None:
+            continue
+        solved = _solve(
+            provided, required, dict(zip(names, extents, strict=True)), limits
+        )
+        for name, run in solved.items():
+            found.setdefault(name, []).append(run)
+    domains: list[Run] = []
+    for name, extent in zip(names, extents, strict=True):
+        runs = regions.hull([[r] for r in found.get(name, [])], limits)
+        domains.append(runs[0] if runs else Run(0, extent - 1))
+    return domains
+
+
+def _shared_buffers(move: _Move) -> list[ir.Value]:
+    """The buffers through which the block depends on the others."""
+    if move.is_reverse:
+        written = [b for o in move.others for b in accesses.buffers_written(o)]
+        return [b for b in accesses.buffers_read(move.block) if b in written]
+    read = [b for o in move.others for b in accesses.buffers_read(o)]
+    return [b for b in accesses.buffers_written(move.block) if b in read]
+
+
+def _required(
+    move: _Move, buffer: ir.Value, indices: Indices, limits: Limits
+) -> list[Run] | None:
+    """The box that the others touch at one step of the loop."""
+    outside = {move.loop, *tree.ancestors(move.loop)}
+    relaxes = regions.crosses_threads(buffer)
+    boxes: list[list[Run]] = []
+    for other in move.others:
+        for access in accesses.accesses_in(other):
+            if access.buffer != buffer or access.is_write != move.is_reverse:
+                continue
+            boxes.append(
+                regions.region_of(
+                    access,
+                    indices,
+                    lambda op: op not in outside,
+                    relaxes=relaxes if not move.is_reverse else lambda op: False,
+                )
+            )
+    return regions.hull(boxes, limits)
+
+
+def _solve(
+    provided: Sequence[Run],
+    required: Sequence[Run],
+    extents: Mapping[str, Dim],
+    limits: Limits,
+) -> dict[str, Run]:
+    """The values of axes at which what is provided covers what is required."""
+    found: dict[str, Run] = {}
+    parts: dict[str, list[tuple[Dim, Run]]] = {}
+    for need, give in zip(required, provided, strict=True):
+        digits = affine.digits_of(give.low, extents)
+        if digits is None or not digits:
+            continue
+        start = _constant_part(give.low, digits, extents)
+        for digit in digits:
+            run = _digit_run(digit, digits, need, give, start, limits)
+            parts.setdefault(digit.source, []).append((digit.lower, run))
+    for name, listed in parts.items():
+        low: Dim = 0
+        high: Dim = 0
+        for lower, run in listed:
+            low, high = low + lower * run.low, high + lower * run.high
+        found[name] = Run(simplify(low, limits), simplify(high, limits))
+    return found
+
+
+def _constant_part(
+    dim: Dim, digits: Sequence[affine.Digit], extents: Mapping[str, Dim]
+) -> Dim:
+    """What an expression adds to its digits."""
+    for digit in digits:
+        dim = dim - digit.scale * affine.value_of(digit, extents)
+    return dim
+
+
+def _digit_run(
+    digit: affine.Digit,
+    digits: Sequence[affine.Digit],
+    need: Run,
+    give: Run,
+    start: Dim,
+    limits: Limits,
+) -> Run:
+    """The values that a digit takes where an index goes over what is needed."""
+    moved = need.mapped(lambda end: end - start)
+    quotient = Run(
+        dims.floordiv(moved.low, digit.scale), dims.floordiv(moved.high, digit.scale)
+    )
+    if (len(digits) == 1 and digit.lower == 1) or _is_leading(digit, digits):
+        return quotient
+    symbol = dims.symbol("relax.place")
+    place = dims.mod(symbol, digit.extent)
+    return regions.interval(place, {"relax.place": quotient}, limits)
+
+
+def _is_leading(digit: affine.Digit, digits: Sequence[affine.Digit]) -> bool:
+    """Whether no other digit of an index counts more."""
+    scales = [d.scale for d in digits]
+    if not all(isinstance(s, int) for s in scales):
+        return len(digits) == 1
+    return digit.scale == max(scales)  # pyright: ignore[reportArgumentType]
+
+
+def _place(
+    state: ScheduleState,
+    move: _Move,
+    position: int,
+    domains: Sequence[Run],
+    indices: Indices,
+    *,
+    keep: bool,
+) -> None:
+    """Make loops over the domains, and put the block into them."""
+    block, loop = move.block, move.loop
+    statements = tree.children(loop)
+    target = (
+        statements[position]
+        if position < len(statements)
+        else edit.terminator(tree.body(loop))
+    )
+    extents = extents_of(indices, block)
+    limits, tops = limits_at(indices, loop), legality.tops_at(indices, loop)
+    runs = [_clamped(r, e, limits, tops) for r, e in zip(domains, extents, strict=True)]
+    with edit.point_before(target):
+        values, inner = _make_loops(block, runs, indices, limits, keep=keep)
+    old = tree.realize_of(block)
+    if inner is not None:
+        target = edit.terminator(tree.body(inner))
+    outer = _outermost_alone(old)
+    block.move_before(target)
+    _set_bindings(block, values, indices)
+    edit.bring_operands(block)
+    if outer != block:
+        state.erase(outer)
+    bounds = _bounds(values, extents)
+    found = legality.drop_proved(bounds, indices, tree.parent_of(block))
+    set_predicate(block, [c.tidy() for c in found], indices)
+    edit.localise(loop)
+
+
+def _outermost_alone(op: ir.Operation) -> ir.Operation:
+    """The outermost loop around that holds nothing else."""
+    while True:
+        around = tree.parent_of(op)
+        keeps = tree.is_block(around) or tree.is_function(around)
+        if keeps or len(tree.children(around)) > 1:
+            return op
+        op = around
+
+
+def _make_loops(
+    block: ir.Operation,
+    runs: Sequence[Run],
+    indices: Indices,
+    limits: Limits,
+    *,
+    keep: bool,
+) -> tuple[list[Dim], ir.Operation | None]:
+    """Loops ``ax0``, ``ax1``, ... over runs; returns the axes, and the innermost loop."""
+    values: list[Dim] = []
+    inner: ir.Operation | None = None
+    count = 0
+    for run, dtype in zip(runs, tree.axis_dtypes(block), strict=True):
+        extent = without_units(simplify(run.extent, limits), limits)
+        start = without_units(run.low, limits)
+        if extent == 1 and not keep:
+            values.append(start)
+            continue
+        place = (
+            ir.InsertionPoint.current
+            if inner is None
+            else edit.point_before(edit.terminator(tree.body(inner)))
+        )
+        with place:
+            attributes = edit.loop_attributes(f"ax{count}", dtype=dtype)
+            inner = edit.make_loop(indices, extent, attributes)
+        count += 1
+        values.append(start + indices.of(loop_var(inner)))
+    return values, inner
+
+
+def _set_bindings(block: ir.Operation, values: Sequence[Dim], indices: Indices) -> None:
+    """Say what the axes of a block are."""
+    first = len(block.operands) - len(values)
+    with edit.point_before(block):
+        for number, value in enumerate(values):
+            block.operands[first + number] = indices.emit(value)
+
+
+def _bounds(values: Sequence[Dim], extents: Sequence[Dim]) -> list[Condition]:
+    """That axes are at least 0 and less than their extents."""
+    found: list[Condition] = []
+    for value, extent in zip(values, extents, strict=True):
+        found += [Condition("le", 0, value), Condition("lt", value, extent)]
+    return found
+
+
+def _clamped(run: Run, extent: Dim, limits: Limits, tops: Mapping[str, Dim]) -> Run:
+    """A run without what an axis surely does not reach."""
+    known = dict(tops)
+    low = 0 if is_never_negative(-run.low, limits, known) else run.low
+    top = extent - 1
+    high = top if is_never_negative(run.high - top, limits, known) else run.high
+    return Run(low, high)

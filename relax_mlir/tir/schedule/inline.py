@@ -1,0 +1,309 @@
+"""Primitives that put a block into those that read it, or into the one that it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+
+from relax_mlir import rewriting
+from relax_mlir.dialects import dims
+from relax_mlir.dialects.dims import Dim
+from relax_mlir.dialects.monomials import terms_of
+from relax_mlir.errors import ScheduleError
+from relax_mlir.indexing import constant_of
+from relax_mlir.tir.schedule import accesses, affine, legality, tree
+from relax_mlir.tir.schedule.indices import Indices, emit_constant, replaced, simplify
+from relax_mlir.tir.schedule.state import ScheduleState, extents_of, limits_at
+
+__all__ = ["compute_inline", "reverse_compute_inline"]
+
+
+@dataclass(frozen=True)
+class _Statement:
+    """The one store that a block consists of.
+
+    Attributes:
+        operations: what computes its value and its indices.
+        store: the store.
+    """
+
+    operations: Sequence[ir.OpView]
+    store: ir.Operation
+
+    @property
+    def value(self) -> ir.Value:
+        """What is stored."""
+        return self.store.operands[0]
+
+    @property
+    def buffer(self) -> ir.Value:
+        """Where to."""
+        return self.store.operands[1]
+
+    @property
+    def index_values(self) -> list[ir.Value]:
+        """Where in it."""
+        return list(self.store.operands)[2:]
+
+
+def _only_store(block: ir.Operation, where: str) -> _Statement:
+    """The store that is all that a block does.
+
+    Raises:
+        ScheduleError: it does something else.
+    """
+    *operations, _ = tree.body(block).operations
+    found = [op for op in operations if op.operation.name == "memref.store"]
+    is_plain = all(
+        tree.is_pure(op.operation)
+        or op.operation.name in ("memref.load", "memref.store", "scf.if")
+        for op in operations
+    )
+    if len(found) != 1 or not is_plain or tree.init_of(block) is not None:
+        raise ScheduleError(
+            f"{where}: {tree.describe(block)}: expected a body that is one store of an "
+            "element, without a start value"
+        )
+    rest = [op for op in operations if op != found[0]]
+    return _Statement(rest, found[0].operation)
+
+
+def _check_plain_access(block: ir.Operation, buffer: ir.Value, where: str) -> None:
+    scope = tree.scope_of(block)
+    if accesses.has_opaque_access(scope, buffer):
+        raise ScheduleError(
+            f"{where}: buffer `{accesses.buffer_name(buffer)}` is used by its address or "
+            "through `match_buffer`: expected plain reads and writes of its elements"
+        )
+
+
+def _check_not_alone(block: ir.Operation, where: str) -> None:
+    """A scope must hold something after the block is gone."""
+    if len(tree.blocks_below(tree.scope_of(block))) == 1:
+        raise ScheduleError(
+            f"{where}: {tree.describe(block)} is the only leaf in its scope"
+        )
+
+
+def compute_inline(state: ScheduleState, block: ir.Operation) -> None:
+    """Put a block into its consumers; see :meth:`Schedule.compute_inline`."""
+    where = "compute_inline"
+    legality.check_not_root(block, where)
+    legality.check_complete(block, where)
+    written = accesses.buffers_written(block)
+    if len(written) != 1:
+        raise ScheduleError(
+            f"{where}: {tree.describe(block)} writes {len(written)} buffers: expected one"
+        )
+    legality.check_not_output(block, where)
+    _check_plain_access(block, written[0], where)
+    _check_not_alone(block, where)
+    statement = _only_store(block, where)
+    places = _axis_places(block, statement, where)
+    _check_no_predicate(block, where)
+    with state.change(block):
+        _inline_reads(block, statement, places)
+        buffer = statement.buffer
+        state.erase_alone(tree.realize_of(block))
+        erase_unused(buffer)
+
+
+def _check_no_predicate(block: ir.Operation, where: str) -> None:
+    if tree.guard_of(block) is not None:
+        raise ScheduleError(
+            f"{where}: {tree.describe(block)} has a predicate (`T.where`): expected none"
+        )
+
+
+def _axis_places(
+    block: ir.Operation, statement: _Statement, where: str
+) -> dict[ir.Value, int]:
+    """The dimension of the buffer that each axis of the block is the index of."""
+    indices = Indices()
+    extents = extents_of(indices, block)
+    axes = list(tree.body(block).arguments)
+    places: dict[ir.Value, int] = {}
+    for number, value in enumerate(statement.index_values):
+        if value in axes and value not in places:
+            places[value] = number
+        elif constant_of(value) is None:
+            break
+    used = [a for a, e in zip(axes, extents, strict=True) if e != 1]
+    constants = sum(constant_of(v) is not None for v in statement.index_values)
+    if len(places) + constants != len(statement.index_values) or any(
+        axis not in places for axis in used
+    ):
+        raise ScheduleError(
+            f"{where}: {tree.describe(block)}: expected a store whose indices are its "
+            "axes, each once"
+        )
+    return places
+
+
+def _inline_reads(
+    block: ir.Operation, statement: _Statement, places: Mapping[ir.Value, int]
+) -> None:
+    """Compute what a block stores wherever it is read."""
+    axes = list(tree.body(block).arguments)
+    for use in list(statement.buffer.uses):
+        load = use.owner.operation
+        if load.name != "memref.load":
+            continue
+        read = list(load.operands)[1:]
+        with ir.InsertionPoint(load), load.location:
+            mapping: dict[ir.Value, ir.Value] = {
+                a: read[places[a]] if a in places else emit_constant(0) for a in axes
+            }
+            value = _clone_value(statement, mapping)
+        _replace_load(load, value)
+
+
+def _clone_value(statement: _Statement, mapping: dict[ir.Value, ir.Value]) -> ir.Value:
+    """What a statement stores, computed at the insertion point."""
+    for op in statement.operations:
+        rewriting.clone(op, mapping)
+    return mapping.get(statement.value, statement.value)
+
+
+def _replace_load(load: ir.Operation, value: ir.Value) -> None:
+    """Put a value in place of an element that is read; truth values stay such."""
+    owner = value.owner
+    is_truth = not isinstance(owner, ir.Block) and owner.name == "arith.extui"
+    for use in list(load.results[0].uses):
+        user = use.owner.operation
+        if is_truth and user.name == "arith.cmpi":
+            rewriting.replace(user, owner.operands[0])
+    rewriting.replace(load, value)
+
+
+def erase_unused(buffer: ir.Value) -> None:
+    """Erase an allocation that nobody uses."""
+    owner = buffer.owner
+    if not isinstance(owner, ir.Block) and not rewriting.has_uses(buffer):
+        rewriting.erase(owner.operation)
+
+
+def reverse_compute_inline(state: ScheduleState, block: ir.Operation) -> None:
+    """Put a block into its producer; see :meth:`Schedule.reverse_compute_inline`."""
+    where = "reverse_compute_inline"
+    legality.check_not_root(block, where)
+    legality.check_complete(block, where)
+    _check_not_alone(block, where)
+    statement = _only_store(block, where)
+    producer, loads = _producer(block, where)
+    buffer = loads[0].operands[0]
+    _check_plain_access(block, buffer, where)
+    target = _only_store(producer, where)
+    with state.change(block):
+        values = _inverted(block, loads[0], where)
+        _check_no_predicate(block, where)
+        _store_result(block, statement, target, loads, values)
+        state.erase_alone(tree.realize_of(block))
+        erase_unused(buffer)
+
+
+def _producer(
+    block: ir.Operation, where: str
+) -> tuple[ir.Operation, list[ir.Operation]]:
+    """The block whose result a block alone reads, and where it reads it."""
+    found = accesses.producers_of(block)
+    fits = len(found) == 1 and legality.is_complete(found[0])
+    if not fits or accesses.consumers_of(found[0]) != [block]:
+        raise ScheduleError(
+            f"{where}: {tree.describe(block)}: expected a single producer that is a "
+            "complete block with a single consumer"
+        )
+    (producer,) = found
+    written = accesses.buffers_written(producer)
+    if len(written) != 1 or accesses.is_argument(written[0]):
+        raise ScheduleError(
+            f"{where}: {tree.describe(producer)} is an output block, or writes more than "
+            "one buffer: expected one buffer that the program allocates"
+        )
+    loads = [a.op for a in accesses.accesses_in(block) if a.buffer == written[0]]
+    indices = Indices()
+    places = {tuple(indices.of(v) for v in list(op.operands)[1:]) for op in loads}
+    if len(places) != 1:
+        raise ScheduleError(
+            f"{where}: {tree.describe(block)} reads "
+            f"`{accesses.buffer_name(written[0])}` at several places: expected one"
+        )
+    return producer, loads
+
+
+def _inverted(block: ir.Operation, load: ir.Operation, where: str) -> list[Dim]:
+    """The axes of a block as expressions in ``d0``, ``d1``, ..., where it reads."""
+    indices = Indices()
+    extents = extents_of(indices, block)
+    names = [indices.symbol(a) for a in tree.body(block).arguments]
+    sizes = dict(zip(names, extents, strict=True))
+    limits = limits_at(indices, block)
+    shape = accesses.buffer_shape(load.operands[0])
+    values: dict[str, Dim] = dict.fromkeys(names, 0)
+    read = [simplify(indices.of(v), limits) for v in list(load.operands)[1:]]
+    if not affine.is_affine(read, sizes, limits):
+        raise _not_invertible(block, where)
+    for number, dim in enumerate(read):
+        for digit in affine.digits_of(dim, sizes) or []:
+            place = dims.floordiv(dims.symbol(f"d{number}"), digit.scale)
+            if digit.scale * digit.extent != shape[number]:
+                place = dims.mod(place, digit.extent)
+            values[digit.source] = values[digit.source] + digit.lower * place
+    if any(values[n] == 0 and sizes[n] != 1 for n in names):
+        raise _not_invertible(block, where)
+    _check_covers(block, read, sizes, shape, where)
+    return [values[n] for n in names]
+
+
+def _not_invertible(block: ir.Operation, where: str) -> ScheduleError:
+    return ScheduleError(
+        f"{where}: {tree.describe(block)}: expected reads whose indices are an affine, "
+        "invertible map of its axes"
+    )
+
+
+def _check_covers(
+    block: ir.Operation,
+    read: Sequence[Dim],
+    sizes: Mapping[str, Dim],
+    shape: Sequence[Dim],
+    where: str,
+) -> None:
+    """Each element that the producer makes is read."""
+    for dim, size in zip(read, shape, strict=True):
+        count: Dim = 1
+        for digit in affine.digits_of(dim, sizes) or []:
+            count = count * digit.extent
+        constant = sum(by for monomial, by in terms_of(dim) if not monomial)
+        if count != size or constant:
+            raise ScheduleError(
+                f"{where}: {tree.describe(block)} does not read all of the buffer: "
+                f"expected {size} elements of a dimension, got {count}"
+            )
+
+
+def _store_result(
+    block: ir.Operation,
+    statement: _Statement,
+    target: _Statement,
+    loads: Sequence[ir.Operation],
+    values: Sequence[Dim],
+) -> None:
+    """Let the producer store what the consumer makes of its value."""
+    indices = Indices()
+    limits = limits_at(indices, tree.scope_of(target.store))
+    known = {f"d{n}": indices.of(v) for n, v in enumerate(target.index_values)}
+    with ir.InsertionPoint(target.store):
+        mapping: dict[ir.Value, ir.Value] = {
+            load.results[0]: target.value for load in loads
+        }
+        for axis, dim in zip(tree.body(block).arguments, values, strict=True):
+            mapping[axis] = indices.emit(replaced(dim, known, limits))
+        for op in statement.operations:
+            if op.operation not in loads:
+                rewriting.clone(op, mapping)
+        operands = [mapping.get(v, v) for v in statement.store.operands]
+        ir.Operation.create("memref.store", operands=operands)
+    rewriting.erase(target.store)

@@ -1,0 +1,307 @@
+"""The instructions that a trace is made of: one per call of a primitive."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from relax_mlir.errors import ScheduleError, near_misses
+from relax_mlir.objects import prim
+from relax_mlir.tir.schedule.random_variables import BlockRV, LoopRV
+
+__all__ = ["Instruction", "InstructionKind", "is_variable"]
+
+Arguments = list[tuple[str, Any]]
+
+
+def is_variable(value: object) -> bool:
+    """Whether a value is a variable of a schedule."""
+    return isinstance(value, (BlockRV, LoopRV, prim.Var))
+
+
+class InstructionKind:
+    """A primitive, as traces know it.
+
+    Attributes:
+        name: what a trace calls it.
+        method: the method of :class:`Schedule`.
+        is_pure: whether it only looks.
+        gives: how many variables it gives: 0, 1, or -1 for a list.
+    """
+
+    _known: ClassVar[dict[str, InstructionKind]] = {}
+
+    def __init__(
+        self,
+        name: str,
+        method: str,
+        arguments: Callable[[Sequence[Any], Sequence[Any]], Arguments],
+        *,
+        gives: int = 0,
+        is_pure: bool = False,
+    ) -> None:
+        self.name, self.method = name, method
+        self.arguments = arguments
+        self.gives, self.is_pure = gives, is_pure
+        InstructionKind._known[name] = self
+
+    @staticmethod
+    def get(name: str) -> InstructionKind:
+        """The kind with a name.
+
+        Raises:
+            ValueError: there is none.
+        """
+        known = InstructionKind._known
+        if name not in known:
+            raise ValueError(f"no instruction kind `{name}`.{near_misses(name, known)}")
+        return known[name]
+
+    @property
+    def is_postproc(self) -> bool:
+        """Whether what follows is post-processing."""
+        return self.name == "EnterPostproc"
+
+    def __repr__(self) -> str:
+        return f"InstructionKind({self.name})"
+
+
+@dataclass(frozen=True, eq=False)
+class Instruction:
+    """One call of a primitive.
+
+    Attributes:
+        kind: which.
+        inputs: variables and values that it takes.
+        attrs: constants that it takes.
+        outputs: the variables that it gives.
+    """
+
+    kind: InstructionKind
+    inputs: Sequence[Any]
+    attrs: Sequence[Any]
+    outputs: Sequence[Any]
+
+    def same_as(self, other: object) -> bool:
+        """Whether it is the same object."""
+        return self is other
+
+    def arguments(self) -> Arguments:
+        """The arguments of the method, by name; empty names are positional."""
+        return self.kind.arguments(list(self.inputs), list(self.attrs))
+
+    def apply(
+        self,
+        schedule: Any,  # Any: a Schedule
+        values: Mapping[Any, Any],
+        decision: Any = None,
+    ) -> list[Any]:
+        """Call the method on a schedule.
+
+        Args:
+            values: what stands there for the variables.
+            decision: what a sampling gave.
+
+        Returns:
+            The variables that it gives.
+        """
+        mapped = [(n, substituted(v, values)) for n, v in self.arguments()]
+        args = [v for n, v in mapped if not n]
+        named = {n: v for n, v in mapped if n}
+        if decision is not None:
+            named["decision"] = decision
+        result = getattr(schedule, self.kind.method)(*args, **named)
+        if self.kind.gives == 0:
+            return []
+        return [result] if self.kind.gives == 1 else list(result)
+
+    def as_python(self, names: Mapping[Any, str], decision: Any = None) -> str:
+        """The call as Python spells it.
+
+        Args:
+            names: what the variables are called.
+        """
+        listed = self.arguments()
+        if decision is not None:
+            listed.append(("decision", decision))
+        spelled = [(n, text_of(v, names)) for n, v in listed]
+        inner = ", ".join(f"{n}={v}" if n else v for n, v in spelled)
+        call = f"sch.{self.kind.method}({inner})"
+        if not self.outputs:
+            return call
+        given = ", ".join(names[v] for v in self.outputs)
+        comma = "," if self.kind.gives < 0 and len(self.outputs) == 1 else ""
+        return f"{given}{comma} = {call}"
+
+
+def substituted(value: Any, values: Mapping[Any, Any]) -> Any:
+    """A value with other variables."""
+    if isinstance(value, (list, tuple)):
+        return [substituted(v, values) for v in value]
+    if isinstance(value, Mapping):
+        return {k: substituted(v, values) for k, v in value.items()}
+    if is_variable(value):
+        if value not in values:
+            raise ScheduleError("trace: an instruction uses a variable that none gives")
+        return values[value]
+    return value
+
+
+def text_of(value: Any, names: Mapping[Any, str]) -> str:
+    """A value as Python spells it."""
+    if is_variable(value):
+        return names.get(value, "_")
+    if isinstance(value, (list, tuple)):
+        inner = ", ".join(text_of(v, names) for v in value)
+        comma = "," if isinstance(value, tuple) and len(value) == 1 else ""
+        return f"[{inner}]" if isinstance(value, list) else f"({inner}{comma})"
+    if isinstance(value, Mapping):
+        inner = (f"{_quoted(str(k))}: {text_of(v, names)}" for k, v in value.items())
+        return "{" + ", ".join(inner) + "}"
+    if isinstance(value, str):
+        return _quoted(value)
+    return number_text(value)
+
+
+def number_text(value: Any) -> str:
+    """A number, None, or what knows how it is spelled."""
+    if isinstance(value, prim.IntImm):
+        return str(bool(value.value) if value.dtype == "bool" else value.value)
+    if isinstance(value, (float, prim.FloatImm)):
+        return repr(float(value)).removesuffix(".0")
+    return str(value)
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
+
+
+def _named(*names: str) -> Callable[[Sequence[Any], Sequence[Any]], Arguments]:
+    """Inputs, then attributes, in the order of these names."""
+
+    def arguments(inputs: Sequence[Any], attrs: Sequence[Any]) -> Arguments:
+        return list(zip(names, [*inputs, *attrs], strict=False))
+
+    return arguments
+
+
+def _split(inputs: Sequence[Any], attrs: Sequence[Any]) -> Arguments:
+    loop, *factors = inputs
+    flags = zip(("preserve_unit_iters", "disable_predication"), attrs, strict=False)
+    return [("loop", loop), ("factors", factors), *((n, bool(v)) for n, v in flags)]
+
+
+def _partition(inputs: Sequence[Any], attrs: Sequence[Any]) -> Arguments:
+    loop, *factors = inputs
+    flags = [("preserve_unit_iters", bool(v)) for v in attrs]
+    return [("loop", loop), ("factors", factors), *flags]
+
+
+def _fuse(inputs: Sequence[Any], attrs: Sequence[Any]) -> Arguments:
+    flags = [("preserve_unit_iters", bool(v)) for v in attrs]
+    return [*(("", loop) for loop in inputs), *flags]
+
+
+def _positional(inputs: Sequence[Any], attrs: Sequence[Any]) -> Arguments:
+    return [("", loop) for loop in inputs]
+
+
+def _annotate(inputs: Sequence[Any], attrs: Sequence[Any]) -> Arguments:
+    target, value = inputs
+    return [("block_or_loop", target), ("ann_key", attrs[0]), ("ann_val", value)]
+
+
+def _move(inputs: Sequence[Any], attrs: Sequence[Any]) -> Arguments:
+    names = ("block", "loop")
+    preserve, index = attrs
+    listed: Arguments = list(zip(names, inputs, strict=True))
+    return [*listed, ("preserve_unit_loops", bool(preserve)), ("index", index)]
+
+
+def _cache(which: str) -> Callable[[Sequence[Any], Sequence[Any]], Arguments]:
+    def arguments(inputs: Sequence[Any], attrs: Sequence[Any]) -> Arguments:
+        block, *consumers = inputs
+        listed = [("block", block), (which, attrs[0]), ("storage_scope", attrs[1])]
+        found = consumers[0] if consumers else []
+        return [*listed, ("consumer_blocks", list(found))] if found else listed
+
+    return arguments
+
+
+_ONE_BLOCK, _ONE_LOOP = _named("block"), _named("loop")
+for _name, _method, _arguments, _gives, _is_pure in (
+    ("GetBlock", "get_block", _named("name", "func_name"), 1, True),
+    ("GetSBlock", "get_sblock", _named("name", "func_name"), 1, True),
+    ("GetLoops", "get_loops", _ONE_BLOCK, -1, True),
+    ("GetChildBlocks", "get_child_blocks", _positional, -1, True),
+    ("GetProducers", "get_producers", _ONE_BLOCK, -1, True),
+    ("GetConsumers", "get_consumers", _ONE_BLOCK, -1, True),
+    ("GetOutputBlocks", "get_output_blocks", _named("scope_block"), -1, True),
+    (
+        "SampleCategorical",
+        "sample_categorical",
+        _named("candidates", "probs"),
+        1,
+        True,
+    ),
+    (
+        "SamplePerfectTile",
+        "sample_perfect_tile",
+        _named("loop", "n", "max_innermost_factor"),
+        -1,
+        True,
+    ),
+    ("SampleComputeLocation", "sample_compute_location", _ONE_BLOCK, 1, True),
+    ("Merge", "merge", _positional, 1, False),
+    ("Fuse", "fuse", _fuse, 1, False),
+    ("Split", "split", _split, -1, False),
+    ("LoopPartition", "loop_partition", _partition, -1, False),
+    ("Reorder", "reorder", _positional, 0, False),
+    (
+        "ReorderBlockIterVar",
+        "reorder_block_iter_var",
+        _named("block", "new_order"),
+        0,
+        False,
+    ),
+    ("AddUnitLoop", "add_unit_loop", _named("block_or_loop"), 1, False),
+    ("Parallel", "parallel", _ONE_LOOP, 0, False),
+    ("Vectorize", "vectorize", _ONE_LOOP, 0, False),
+    ("Unroll", "unroll", _ONE_LOOP, 0, False),
+    ("Bind", "bind", _named("loop", "thread_axis"), 0, False),
+    ("CacheRead", "cache_read", _cache("read_buffer_index"), 1, False),
+    ("CacheWrite", "cache_write", _cache("write_buffer_index"), 1, False),
+    (
+        "CacheInplace",
+        "cache_inplace",
+        _named("block", "read_buffer_index", "storage_scope"),
+        -1,
+        False,
+    ),
+    ("ComputeAt", "compute_at", _move, 0, False),
+    ("ReverseComputeAt", "reverse_compute_at", _move, 0, False),
+    ("ComputeInline", "compute_inline", _ONE_BLOCK, 0, False),
+    ("ReverseComputeInline", "reverse_compute_inline", _ONE_BLOCK, 0, False),
+    ("DecomposeReduction", "decompose_reduction", _named("block", "loop"), 1, False),
+    ("RFactor", "rfactor", _named("loop", "factor_axis"), 1, False),
+    (
+        "StorageAlign",
+        "storage_align",
+        _named("block", "buffer_index", "axis", "factor", "offset"),
+        0,
+        False,
+    ),
+    (
+        "SetScope",
+        "set_scope",
+        _named("block", "buffer_index", "storage_scope"),
+        0,
+        False,
+    ),
+    ("Annotate", "annotate", _annotate, 0, False),
+    ("Unannotate", "unannotate", _named("block_or_loop", "ann_key"), 0, False),
+    ("EnterPostproc", "enter_postproc", _named(), 0, False),
+):
+    InstructionKind(_name, _method, _arguments, gives=_gives, is_pure=_is_pure)

@@ -1,0 +1,260 @@
+"""The conditions under which primitives keep what a program computes.
+
+They are those of TensorIR: complete and reduction blocks, affine bindings, stage
+pipelines.
+
+Source: S. Feng et al., "TensorIR: An Abstraction for Automatic Tensorized Program
+Optimization", ASPLOS 2023, section 3.
+"""
+
+from __future__ import annotations
+
+from mlir import ir
+
+from relax_mlir.dialects.dims import Dim
+from relax_mlir.dialects.symbols import symbols_of
+from relax_mlir.errors import ScheduleError
+from relax_mlir.tir.schedule import accesses, affine, predicates, tree
+from relax_mlir.tir.schedule.indices import Indices, without_units
+from relax_mlir.tir.schedule.state import limits_at, loop_bounds, loop_var
+
+__all__ = [
+    "check_complete",
+    "check_complete_or_reduction",
+    "check_not_output",
+    "check_not_root",
+    "check_reduction",
+    "check_stage_pipeline",
+    "has_affine_bindings",
+    "is_complete",
+    "is_reduction",
+    "loop_extents",
+    "not_complete",
+    "not_reduction",
+]
+
+
+def loop_extents(indices: Indices, block: ir.Operation) -> dict[str, Dim]:
+    """How many steps the loops around a block have, by their symbols."""
+    return {
+        indices.symbol(loop_var(loop)): loop_bounds(indices, loop)[1]
+        for loop in tree.enclosing_loops(block)
+    }
+
+
+def has_affine_bindings(
+    block: ir.Operation, *, below: ir.Operation | None = None
+) -> bool:
+    """Whether the loops around a block visit each of its points once.
+
+    Args:
+        below: look at this loop and those inside it alone; others then stand still, and
+            points may be visited again.
+    """
+    if tree.is_function(block):
+        return True
+    indices = Indices()
+    extents = loop_extents(indices, block)
+    if below is not None:
+        loops = tree.enclosing_loops(block)
+        inner = loops[loops.index(below) :]
+        names = {indices.symbol(loop_var(loop)) for loop in inner}
+        extents = {n: e for n, e in extents.items() if n in names}
+    found = predicates.block_conditions(block, indices)
+    if any(c.value is not None for c in found):
+        return False
+    limits = limits_at(indices, block)
+    return affine.is_affine(
+        [without_units(indices.of(v), limits) for v in tree.bindings(block)],
+        extents,
+        limits,
+        predicates=[c.slack for c in found],
+        may_overlap=below is not None,
+    )
+
+
+def _dominates(block: ir.Operation, root: ir.Operation | None) -> bool:
+    """Whether it alone writes what it writes, among the blocks of its scope.
+
+    Args:
+        root: look at the blocks in this statement alone.
+    """
+    scope = tree.scope_of(block) if root is None or root == block else root
+    return all(
+        accesses.writers_of(scope, buffer) == [block]
+        for buffer in accesses.buffers_written(block)
+    )
+
+
+def not_complete(block: ir.Operation, root: ir.Operation | None = None) -> str | None:
+    """Which condition of a complete block fails, or None."""
+    if tree.is_function(block):
+        return None
+    if set(tree.kinds_of(block)) - {"S"}:
+        return "all its axes are spatial"
+    if not _dominates(block, root):
+        return "no other block of its scope writes what it writes"
+    reads = _reads(block)
+    if any(b in reads for b in accesses.buffers_written(block)):
+        return "it does not read what it writes"
+    return None
+
+
+def _reads(block: ir.Operation) -> list[ir.Value]:
+    found = [a.buffer for a in accesses.accesses_in(block) if not a.is_write]
+    own = accesses.own_buffers(block)
+    return [b for b in found if b not in own]
+
+
+def is_complete(block: ir.Operation) -> bool:
+    """Whether each element that a block writes is written whole by one point."""
+    return not_complete(block) is None
+
+
+def not_reduction(block: ir.Operation, root: ir.Operation | None = None) -> str | None:
+    """Which condition of a reduction block fails, or None."""
+    if tree.is_function(block) or tree.init_of(block) is None:
+        return "it has a start value (`T.init`)"
+    if not has_affine_bindings(block):
+        return "its bindings are quasi-affine: each loop is a digit of one axis"
+    if set(tree.kinds_of(block)) - {"S", "R"}:
+        return "its axes are spatial or reduce axes"
+    if not _dominates(block, root):
+        return "no other block of its scope writes what it writes"
+    if _indexes_by_reduce_axis(block):
+        return "no reduce axis is part of where it writes"
+    return None
+
+
+def _indexes_by_reduce_axis(block: ir.Operation) -> bool:
+    indices = Indices()
+    kinds = tree.kinds_of(block)
+    reduce_axes = {
+        indices.symbol(tree.body(block).arguments[n])
+        for n, kind in enumerate(kinds)
+        if kind == "R"
+    }
+    own = accesses.own_buffers(block)
+    for access in accesses.accesses_in(tree.body(block)):
+        if not access.is_write or access.is_opaque or access.buffer in own:
+            continue
+        for dim in access.indices(indices):
+            if reduce_axes & set(symbols_of(dim)):
+                return True
+    return False
+
+
+def is_reduction(block: ir.Operation) -> bool:
+    """Whether a block combines values into each element it writes."""
+    return not_reduction(block) is None
+
+
+def check_not_root(block: ir.Operation, where: str) -> None:
+    """Refuse the block that stands for all of a program.
+
+    Raises:
+        ScheduleError: it is that.
+    """
+    if tree.is_function(block):
+        raise ScheduleError(
+            f"{where}: expected a block inside the program, got the root"
+        )
+
+
+def check_complete(block: ir.Operation, where: str) -> None:
+    """Refuse what is no complete block.
+
+    Raises:
+        ScheduleError: a condition fails; says which.
+    """
+    problem = not_complete(block)
+    if problem is not None:
+        raise ScheduleError(
+            f"{where}: {tree.describe(block)} is not a complete block: expected that "
+            f"{problem}"
+        )
+
+
+def check_reduction(block: ir.Operation, where: str) -> None:
+    """Refuse what is no reduction block.
+
+    Raises:
+        ScheduleError: a condition fails; says which.
+    """
+    problem = not_reduction(block)
+    if problem is not None:
+        raise ScheduleError(
+            f"{where}: {tree.describe(block)} is not a reduction block: expected that "
+            f"{problem}"
+        )
+
+
+def check_complete_or_reduction(
+    block: ir.Operation, where: str, root: ir.Operation | None = None
+) -> None:
+    """Refuse what is neither.
+
+    Args:
+        root: look at the blocks in this statement alone; by default, at the whole scope.
+
+    Raises:
+        ScheduleError: says what it would have to be for each.
+    """
+    incomplete, unreduced = not_complete(block, root), not_reduction(block, root)
+    if incomplete is not None and unreduced is not None:
+        raise ScheduleError(
+            f"{where}: {tree.describe(block)} is neither a complete block nor a "
+            f"reduction block: for the first expected that {incomplete}, for the second "
+            f"that {unreduced}"
+        )
+
+
+def check_not_output(block: ir.Operation, where: str) -> None:
+    """Refuse a block whose results are seen outside of its scope.
+
+    Raises:
+        ScheduleError: it is one.
+    """
+    if accesses.is_output(block):
+        raise ScheduleError(
+            f"{where}: {tree.describe(block)} is an output block: expected one that "
+            "writes only buffers that its scope allocates"
+        )
+
+
+def check_stage_pipeline(scope: ir.Operation, where: str) -> None:
+    """Refuse scopes in which a block reads what a later one writes.
+
+    Raises:
+        ScheduleError: there is such a pair, or a block that is neither complete nor a
+            reduction and that others depend on.
+    """
+    blocks = accesses.scope_children(scope)
+    for number, block in enumerate(blocks):
+        read = accesses.buffers_read(block)
+        for later in blocks[number + 1 :]:
+            clash = [b for b in accesses.buffers_written(later) if b in read]
+            if clash and later != block:
+                raise ScheduleError(
+                    f"{where}: {tree.describe(scope)} is no stage pipeline: "
+                    f"{tree.describe(block)} reads `{accesses.buffer_name(clash[0])}` "
+                    f"before {tree.describe(later)} writes it"
+                )
+
+
+def tops_at(indices: Indices, op: ir.Operation) -> dict[str, Dim]:
+    """The greatest values of the variables around an operation, and of its own."""
+    found: dict[str, Dim] = {}
+    for around in [op, *tree.ancestors(op)]:
+        if tree.is_loop(around):
+            low, extent = loop_bounds(indices, around)
+            found[indices.symbol(loop_var(around))] = low + extent - 1
+    return found
+
+
+def drop_proved(
+    conditions: list[predicates.Condition], indices: Indices, op: ir.Operation
+) -> list[predicates.Condition]:
+    """The conditions that may fail at an operation."""
+    limits, tops = limits_at(indices, op), tops_at(indices, op)
+    return [c for c in conditions if not predicates.is_proved(c, limits, tops)]

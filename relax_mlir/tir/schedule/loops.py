@@ -1,0 +1,398 @@
+"""Primitives on loops alone: split, fuse, reorder and unit loops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from mlir import ir
+
+from relax_mlir import rewriting
+from relax_mlir.dialects import dims, tensors
+from relax_mlir.dialects.dim_bounds import bounds
+from relax_mlir.dialects.dims import Dim
+from relax_mlir.dialects.symbols import symbols_of
+from relax_mlir.dialects.tir import marks
+from relax_mlir.errors import ScheduleError
+from relax_mlir.tir.schedule import edit, legality, predicates, tree
+from relax_mlir.tir.schedule.indices import Indices
+from relax_mlir.tir.schedule.refresh import refresh
+from relax_mlir.tir.schedule.state import ScheduleState, loop_bounds, loop_var
+
+__all__ = ["add_unit_loop", "fuse", "merge", "partition", "reorder", "split"]
+
+
+def _check_plain(loop: ir.Operation, where: str) -> None:
+    """Refuse loops that are bound to threads, annotated, or do not begin at 0."""
+    name = tree.describe(loop)
+    if tree.string_attr(loop, marks.THREAD):
+        raise ScheduleError(
+            f"{where}: {name} is bound to `{tree.string_attr(loop, marks.THREAD)}`: "
+            "expected a loop without thread binding"
+        )
+    if tree.annotations_of(loop):
+        raise ScheduleError(f"{where}: {name} has annotations: expected none")
+    start, _ = loop_bounds(Indices(), loop)
+    if start != 0:
+        raise ScheduleError(f"{where}: {name} begins at {start}: expected 0")
+
+
+def split(
+    state: ScheduleState,
+    loop: ir.Operation,
+    factors: Sequence[Dim | None],
+    *,
+    preserve_unit_iters: bool = True,
+    disable_predication: bool = False,
+) -> list[ir.Operation]:
+    """Split a loop into nested ones; see :meth:`Schedule.split`."""
+    _check_plain(loop, "split")
+    with state.change(loop) as indices:
+        _, extent = loop_bounds(indices, loop)
+        sizes = _sizes(loop, extent, factors)
+        return _split(
+            state,
+            loop,
+            extent,
+            sizes,
+            indices,
+            keep_units=preserve_unit_iters,
+            is_exact=disable_predication,
+        )
+
+
+def _sizes(loop: ir.Operation, extent: Dim, factors: Sequence[Dim | None]) -> list[Dim]:
+    name = f"split: {tree.describe(loop)}"
+    if list(factors).count(None) > 1:
+        raise ScheduleError(f"{name}: expected at most one factor that is None")
+    product: Dim = 1
+    for factor in factors:
+        if isinstance(factor, int) and factor <= 0:
+            raise ScheduleError(f"{name}: expected factors above 0, got {factor}")
+        product = product * (1 if factor is None else factor)
+    if None in factors:
+        rest = dims.ceildiv(extent, product)
+        return [rest if factor is None else factor for factor in factors]
+    sizes = [f for f in factors if f is not None]
+    low = bounds(extent - product)[0]
+    if low is not None and low > 0:
+        raise ScheduleError(
+            f"{name}: the product of the factors, {product}, is less than the extent, "
+            f"{extent}"
+        )
+    return sizes
+
+
+def _split(
+    state: ScheduleState,
+    loop: ir.Operation,
+    extent: Dim,
+    sizes: Sequence[Dim],
+    indices: Indices,
+    *,
+    keep_units: bool,
+    is_exact: bool,
+) -> list[ir.Operation]:
+    name, dtype = tree.loop_name(loop), tree.string_attr(loop, marks.DTYPE)
+    made: list[ir.Operation] = []
+    place = edit.point_before(loop)
+    for number, size in enumerate(sizes):
+        attributes = edit.loop_attributes(f"{name}_{number}", dtype=dtype)
+        with place:
+            made.append(edit.make_loop(indices, size, attributes))
+        place = edit.point_before(edit.terminator(tree.body(made[-1])))
+    inner = edit.terminator(tree.body(made[-1]))
+    value: Dim = 0
+    for op, size in zip(made, sizes, strict=True):
+        value = value * size + indices.of(loop_var(op))
+    with ir.InsertionPoint(inner):
+        number = indices.emit(value)
+    loop_var(loop).replace_all_uses_with(number)
+    edit.move_body(tree.body(loop), inner)
+    state.erase(loop)
+    bound = predicates.Condition("lt", value, extent)
+    if not is_exact and legality.drop_proved([bound], indices, made[-1]):
+        _append_condition(made[-1], bound, indices)
+    refresh(made[0], keep_units=keep_units)
+    return made
+
+
+def _append_condition(
+    loop: ir.Operation, bound: predicates.Condition, indices: Indices
+) -> None:
+    """Leave out the points of blocks below a loop where a condition fails."""
+    for block in tree.blocks_below(loop):
+        known = predicates.block_conditions(block, indices)
+        predicates.set_predicate(block, [*known, bound], indices)
+
+
+def fuse(
+    state: ScheduleState, loops: Sequence[ir.Operation], *, preserve_unit_iters: bool
+) -> ir.Operation:
+    """Fuse nested loops into one; see :meth:`Schedule.fuse`."""
+    for loop in loops:
+        _check_plain(loop, "fuse")
+    for outer, inner in pairwise(loops):
+        _check_nested(outer, inner)
+    with state.change(loops[0]) as indices:
+        extents = _independent_extents(loops, indices)
+        return _fuse(state, loops, extents, indices, keep_units=preserve_unit_iters)
+
+
+def _check_nested(outer: ir.Operation, inner: ir.Operation) -> None:
+    if tree.parent_of(inner) != outer:
+        raise ScheduleError(
+            f"fuse: {tree.describe(inner)} is not directly inside "
+            f"{tree.describe(outer)}: expected loops in order, each the body of the one "
+            "before"
+        )
+    if tree.children(outer) != [inner]:
+        raise ScheduleError(
+            f"fuse: {tree.describe(inner)} is not the only statement in "
+            f"{tree.describe(outer)}"
+        )
+
+
+def _independent_extents(loops: Sequence[ir.Operation], indices: Indices) -> list[Dim]:
+    outer: set[str] = set()
+    extents: list[Dim] = []
+    for loop in loops:
+        _, extent = loop_bounds(indices, loop)
+        if outer & set(symbols_of(extent)):
+            raise ScheduleError(
+                f"fuse: the extent of {tree.describe(loop)} depends on a loop that it is "
+                "fused with"
+            )
+        outer.add(indices.symbol(loop_var(loop)))
+        extents.append(extent)
+    return extents
+
+
+def _fuse(
+    state: ScheduleState,
+    loops: Sequence[ir.Operation],
+    extents: Sequence[Dim],
+    indices: Indices,
+    *,
+    keep_units: bool,
+) -> ir.Operation:
+    name = "_".join(map(tree.loop_name, loops)) + "_fused"
+    total: Dim = 1
+    for extent in extents:
+        total = total * extent
+    dtypes = {tree.string_attr(loop, marks.DTYPE) for loop in loops}
+    with edit.point_before(loops[0]):
+        dtype = "int64" if "int64" in dtypes else ""
+        made = edit.make_loop(indices, total, edit.loop_attributes(name, dtype=dtype))
+    inner = edit.terminator(tree.body(made))
+    rest, lower = indices.of(loop_var(made)), 1
+    for number in reversed(range(len(loops))):
+        value = dims.floordiv(
+            dims.mod(rest, lower * extents[number]) if number else rest, lower
+        )
+        with ir.InsertionPoint(inner):
+            loop_var(loops[number]).replace_all_uses_with(indices.emit(value))
+        lower = lower * extents[number]
+    edit.move_body(tree.body(loops[-1]), inner)
+    state.erase(loops[0])
+    refresh(made, keep_units=keep_units)
+    return made
+
+
+def reorder(state: ScheduleState, loops: Sequence[ir.Operation]) -> None:
+    """Put loops of one nest into another order; see :meth:`Schedule.reorder`."""
+    if len(set(loops)) != len(loops):
+        raise ScheduleError("reorder: a loop is named twice: expected each once")
+    if len(loops) <= 1:
+        return
+    chain = _chain(loops)
+    wanted = iter(loops)
+    order = [next(wanted) if loop in loops else loop for loop in chain]
+    _check_reorder(chain, order)
+    with state.change(chain[0]):
+        _reorder(chain, order)
+
+
+def _chain(loops: Sequence[ir.Operation]) -> list[ir.Operation]:
+    """All loops from the outermost to the innermost of these."""
+    depths = [len(list(tree.ancestors(loop))) for loop in loops]
+    bottom = loops[depths.index(max(depths))]
+    around = [*tree.enclosing_loops(bottom), bottom]
+    for loop in loops:
+        if loop not in around:
+            raise ScheduleError(
+                f"reorder: {tree.describe(loop)} and {tree.describe(bottom)} are not in "
+                "one nest: expected loops around one another, in one block"
+            )
+    top = min(around.index(loop) for loop in loops)
+    chain = around[top:]
+    for outer, inner in pairwise(chain):
+        if tree.children(outer) != [inner]:
+            raise ScheduleError(
+                f"reorder: {tree.describe(outer)} holds more than "
+                f"{tree.describe(inner)}: expected a nest with a single branch"
+            )
+    return chain
+
+
+def _check_reorder(
+    chain: Sequence[ir.Operation], order: Sequence[ir.Operation]
+) -> None:
+    indices = Indices()
+    seen: set[str] = set()
+    names = {indices.symbol(loop_var(loop)) for loop in chain}
+    for loop in order:
+        used = {n for v in list(loop.operands)[:2] for n in symbols_of(indices.of(v))}
+        if used & names - seen:
+            raise ScheduleError(
+                f"reorder: the bounds of {tree.describe(loop)} depend on a loop that "
+                "would be inside it"
+            )
+        seen.add(indices.symbol(loop_var(loop)))
+    for block in tree.blocks_below(chain[-1]):
+        if set(tree.kinds_of(block)) - {"S", "R"}:
+            raise ScheduleError(
+                f"reorder: {tree.describe(block)} has axes that are neither spatial nor "
+                "reduce axes"
+            )
+        if not legality.has_affine_bindings(block, below=chain[0]):
+            raise ScheduleError(
+                f"reorder: the bindings of {tree.describe(block)} are not quasi-affine "
+                "in the loops that are reordered"
+            )
+
+
+def _reorder(chain: Sequence[ir.Operation], order: Sequence[ir.Operation]) -> None:
+    """Unnest the loops in front of the outermost, then nest them again."""
+    contents = tree.body(chain[-1])
+    end = edit.terminator(contents)
+    held = [op.operation for op in contents.operations if op.operation != end]
+    for loop in reversed(chain[1:]):
+        edit.move_before(loop, chain[0])
+    for outer, inner in pairwise(order):
+        edit.move_before(inner, edit.terminator(tree.body(outer)))
+    target = edit.terminator(tree.body(order[-1]))
+    for op in held:
+        op.move_before(target)
+    refresh(order[0])
+
+
+def add_unit_loop(state: ScheduleState, op: ir.Operation) -> ir.Operation:
+    """Put a loop of one step around; see :meth:`Schedule.add_unit_loop`."""
+    if tree.is_function(op):
+        raise ScheduleError("add_unit_loop: expected a loop or a block, got the root")
+    with state.change(op) as indices:
+        inner = tree.realize_of(op) if tree.is_block(op) else op
+        with edit.point_before(inner):
+            made = edit.make_loop(indices, 1, edit.loop_attributes("u"))
+        edit.move_before(inner, edit.terminator(tree.body(made)))
+        return made
+
+
+def merge(state: ScheduleState, loops: Sequence[ir.Operation]) -> ir.Operation:
+    """Put the bodies of sibling loops into one; see :meth:`Schedule.merge`."""
+    first, *others = loops
+    for loop in loops:
+        _check_plain(loop, "merge")
+    indices = Indices()
+    extent = loop_bounds(indices, first)[1]
+    for loop in others:
+        if tree.parent_of(loop) != tree.parent_of(first):
+            raise ScheduleError(
+                f"merge: {tree.describe(loop)} and {tree.describe(first)} do not stand in "
+                "the same loop: expected siblings"
+            )
+        if loop_bounds(indices, loop)[1] != extent:
+            raise ScheduleError(
+                f"merge: {tree.describe(loop)} has {loop_bounds(indices, loop)[1]} steps: "
+                f"expected {extent}, as {tree.describe(first)} has"
+            )
+    siblings = tree.children(tree.parent_of(first))
+    places = [siblings.index(loop) for loop in loops]
+    if places != list(range(places[0], places[0] + len(places))):
+        raise ScheduleError("merge: expected loops one after the other, in order")
+    with state.change(first):
+        name = "_".join(map(tree.loop_name, loops)) + "_m"
+        with edit.point_before(first):
+            made = edit.make_loop(Indices(), extent, edit.loop_attributes(name))
+        end = edit.terminator(tree.body(made))
+        for loop in loops:
+            loop_var(loop).replace_all_uses_with(loop_var(made))
+            edit.move_body(tree.body(loop), end)
+            state.erase(loop)
+        refresh(made)
+        return made
+
+
+def partition(
+    state: ScheduleState, loop: ir.Operation, factors: Sequence[int | None]
+) -> list[ir.Operation]:
+    """Cut a loop into several; see :meth:`Schedule.loop_partition`."""
+    _check_plain(loop, "loop_partition")
+    _, extent = loop_bounds(Indices(), loop)
+    known = sum(f for f in factors if f is not None)
+    ends: list[int] = []
+    for factor in factors:
+        if factor is not None and factor <= 0:
+            raise ScheduleError(
+                f"loop_partition: expected factors above 0, got {factor}"
+            )
+        rest = extent - known if isinstance(extent, int) else 0
+        ends.append((ends[-1] if ends else 0) + (rest if factor is None else factor))
+    if ends[-1] != extent or list(factors).count(None) > 1:
+        raise ScheduleError(
+            f"loop_partition: {tree.describe(loop)} has {extent} steps: expected parts "
+            f"that add up to it, got {list(factors)}"
+        )
+    with state.change(loop):
+        return _partition(state, loop, ends)
+
+
+def _partition(
+    state: ScheduleState, loop: ir.Operation, ends: Sequence[int]
+) -> list[ir.Operation]:
+    """The parts, each in a block of its own, and all of those in one."""
+    name, begin = tree.loop_name(loop), 0
+    found = tree.blocks_below(loop)
+    block = tree.block_name(found[0]) if found else ""
+    made: list[ir.Operation] = []
+    with edit.point_before(loop):
+        common = edit.make_opaque_block(f"{block}_{name}_common")
+    for number, end in enumerate(ends):
+        with edit.point_before(edit.terminator(tree.body(common))):
+            outer = edit.make_opaque_block(f"{block}_{name}{number}_partition")
+        with edit.point_before(edit.terminator(tree.body(outer))):
+            attributes = edit.loop_attributes(f"{name}{number}")
+            part = edit.make_loop(Indices(), end - begin, attributes, begin)
+        _copy_steps(loop, part)
+        for inner in tree.blocks_below(part):
+            renamed = f"{tree.block_name(inner)}_{name}{number}"
+            inner.attributes["name"] = ir.StringAttr.get(renamed)
+            _narrow_axes(inner, part, begin, end)
+        made.append(part)
+        begin = end
+    state.erase(loop)
+    for part in made:
+        refresh(part)
+    return made
+
+
+def _copy_steps(loop: ir.Operation, part: ir.Operation) -> None:
+    """Fill a part of a loop."""
+    copies = {loop_var(loop): loop_var(part)}
+    with edit.point_before(edit.terminator(tree.body(part))):
+        *operations, _ = tree.body(loop).operations
+        for op in operations:
+            rewriting.clone(op, copies)
+
+
+def _narrow_axes(block: ir.Operation, loop: ir.Operation, begin: int, end: int) -> None:
+    """Axes that are the variable of a part of a loop go over that part alone."""
+    sizes = list(ir.DenseI64ArrayAttr(block.attributes["static_extents"]))
+    starts = tree.axis_starts(block)
+    for number, value in enumerate(tree.bindings(block)):
+        if value == loop_var(loop) and sizes[number] >= 0:
+            sizes[number], starts[number] = end - begin, begin
+    block.attributes["static_extents"] = ir.DenseI64ArrayAttr.get(sizes)
+    if any(s != 0 for s in starts):
+        block.attributes[marks.AXIS_STARTS] = tensors.shape_attr(starts)

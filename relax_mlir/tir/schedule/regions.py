@@ -1,0 +1,221 @@
+"""The boxes of buffers that blocks touch, as seen from loops around them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+
+from relax_mlir.dialects import dims
+from relax_mlir.dialects.dim_bounds import bounds, is_known_le
+from relax_mlir.dialects.dims import Dim
+from relax_mlir.dialects.monomials import Atom, Monomial
+from relax_mlir.dialects.symbols import substitute
+from relax_mlir.dialects.tir import marks
+from relax_mlir.tir.schedule import accesses, tree
+from relax_mlir.tir.schedule.indices import Call, Indices, Limits, simplify, summands
+from relax_mlir.tir.schedule.state import limits_at, loop_bounds, loop_var
+
+__all__ = ["Run", "hull", "interval", "region_of", "regions_in"]
+
+
+@dataclass(frozen=True)
+class Run:
+    """All integers from ``low`` to ``high``, both included."""
+
+    low: Dim
+    high: Dim
+
+    @property
+    def extent(self) -> Dim:
+        """How many they are."""
+        return self.high - self.low + 1
+
+    def mapped(self, change: Callable[[Dim], Dim]) -> Run:
+        """Both ends changed."""
+        return Run(change(self.low), change(self.high))
+
+
+def interval(dim: Dim, domains: Mapping[str, Run], limits: Limits) -> Run:
+    """The least and the greatest value of an expression over the domains of symbols."""
+    low: Dim = 0
+    high: Dim = 0
+    for by, part in summands(simplify(dim, limits)):
+        run = _part_interval(part, domains, limits)
+        ends = (run.low, run.high) if by > 0 else (run.high, run.low)
+        low, high = low + by * ends[0], high + by * ends[1]
+    return Run(simplify(low, limits), simplify(high, limits))
+
+
+def _part_interval(
+    part: Monomial | Call, domains: Mapping[str, Run], limits: Limits
+) -> Run:
+    if isinstance(part, Call):
+        return _call_interval(part, domains, limits)
+    low: Dim = 1
+    high: Dim = 1
+    for atom in part:
+        run = _atom_interval(atom, domains, limits)
+        low, high = low * run.low, high * run.high
+    return Run(low, high)
+
+
+def _atom_interval(atom: Atom, domains: Mapping[str, Run], limits: Limits) -> Run:
+    if atom.op == "symbol":
+        plain = dims.symbol(atom.text)
+        return domains.get(atom.text, Run(plain, plain))
+    return _call_interval(Call.of(atom), domains, limits)
+
+
+def _call_interval(call: Call, domains: Mapping[str, Run], limits: Limits) -> Run:
+    runs = [interval(arg, domains, limits) for arg in call.args]
+    if call.name == "arith.remui":
+        return _remainder(runs[0], call.args[1], limits)
+    if call.name == "arith.floordivsi":
+        divisor = call.args[1]
+        return runs[0].mapped(lambda end: dims.floordiv(end, divisor))
+    combine = dims.minimum if call.name == "arith.minsi" else dims.maximum
+    return Run(combine(*(r.low for r in runs)), combine(*(r.high for r in runs)))
+
+
+def _remainder(run: Run, divisor: Dim, limits: Limits) -> Run:
+    quotients = [
+        simplify(dims.floordiv(e, divisor), limits) for e in (run.low, run.high)
+    ]
+    if quotients[0] == quotients[1]:
+        return run.mapped(lambda end: end - divisor * quotients[0])
+    return Run(0, divisor - 1)
+
+
+def region_of(
+    access: accesses.Access,
+    indices: Indices,
+    is_inside: Callable[[ir.Operation], bool],
+    *,
+    relaxes: Callable[[ir.Operation], bool] = lambda loop: False,
+) -> list[Run]:
+    """The box of a buffer that an access touches over the loops around it.
+
+    Args:
+        is_inside: whether to go over all steps of a loop around, or all inner axes.
+        relaxes: whether to do so also for a loop that is not inside.
+    """
+    runs = [Run(dim, dim) for dim in access.indices(indices)]
+    for around in tree.ancestors(access.op):
+        inside = is_inside(around)
+        if tree.is_loop(around) and (inside or relaxes(around)):
+            low, extent = loop_bounds(indices, around)
+            name = indices.symbol(loop_var(around))
+            domain = {name: Run(low, low + extent - 1)}
+            limits = limits_at(indices, around)
+            runs = [
+                Run(
+                    interval(r.low, domain, limits).low,
+                    interval(r.high, domain, limits).high,
+                )
+                for r in runs
+            ]
+        elif tree.is_block(around) and inside:
+            values = axis_values(around, indices)
+            runs = [r.mapped(lambda end, v=values: substitute(end, v)) for r in runs]
+    return runs
+
+
+def axis_values(block: ir.Operation, indices: Indices) -> dict[str, Dim]:
+    """What the axes of a block are, by the symbols of either region's arguments."""
+    found: dict[str, Dim] = {}
+    values = [indices.of(v) for v in tree.bindings(block)]
+    for region in block.regions:
+        for inner in region.blocks:
+            names = map(indices.symbol, inner.arguments)
+            found.update(zip(names, values, strict=True))
+    return found
+
+
+def hull(boxes: Iterable[Sequence[Run]], limits: Limits) -> list[Run] | None:
+    """The smallest box around boxes, or None for none."""
+    listed = list(boxes)
+    if not listed:
+        return None
+    return [
+        Run(
+            _extreme([r.low for r in runs], limits, least=True),
+            _extreme([r.high for r in runs], limits, least=False),
+        )
+        for runs in zip(*listed, strict=True)
+    ]
+
+
+def _extreme(ends: Sequence[Dim], limits: Limits, *, least: bool) -> Dim:
+    best = ends[0]
+    for end in ends[1:]:
+        difference = simplify(end - best if least else best - end, limits)
+        if is_known_le(0, difference) or _never_negative(difference, limits):
+            continue
+        opposite = -difference
+        if is_known_le(0, opposite) or _never_negative(opposite, limits):
+            best = end
+        else:
+            best = (dims.minimum if least else dims.maximum)(best, end)
+    return simplify(best, limits)
+
+
+def _never_negative(dim: Dim, limits: Limits) -> bool:
+    low, _ = bounds(dim, limits)
+    return low is not None and low >= 0
+
+
+def regions_in(
+    block: ir.Operation,
+    buffer: ir.Value,
+    indices: Indices,
+    *,
+    is_write: bool,
+) -> list[Run] | None:
+    """The box of a buffer that one point of a block touches, in terms of its axes."""
+    found = [
+        a
+        for a in accesses.accesses_in(block)
+        if a.buffer == buffer and a.is_write == is_write
+    ]
+    if any(a.is_opaque for a in found):
+        return [Run(0, size - 1) for size in accesses.buffer_shape(buffer)]
+    inside = set(tree.subtree(block)) - {block}
+    boxes = [region_of(a, indices, lambda op: op in inside) for a in found]
+    boxes = [_init_axes_as_body(box, block, indices) for box in boxes]
+    return hull(boxes, limits_at(indices, block))
+
+
+def _init_axes_as_body(
+    box: Sequence[Run], block: ir.Operation, indices: Indices
+) -> list[Run]:
+    """A box in terms of the axes of the body, also where the start value touches it."""
+    start = tree.init_of(block) if tree.is_block(block) else None
+    if start is None:
+        return list(box)
+    same = {
+        indices.symbol(a): dims.symbol(indices.symbol(b))
+        for a, b in zip(start.arguments, tree.body(block).arguments, strict=True)
+    }
+    known: dict[str, Dim] = dict(same)
+    return [r.mapped(lambda end: substitute(end, known)) for r in box]
+
+
+_RANKS = {"global": 0, "shared": 1, "warp": 2, "local": 3}
+
+
+def crosses_threads(buffer: ir.Value) -> Callable[[ir.Operation], bool]:
+    """Whether all threads of a loop share a buffer, so that it must hold what all need."""
+    scope = accesses.storage_scope(buffer)
+    rank = _RANKS.get(scope.split(".")[0], 3)
+
+    def relaxes(loop: ir.Operation) -> bool:
+        thread = tree.string_attr(loop, marks.THREAD)
+        if not thread:
+            return False
+        if scope == "warp" and thread == "threadIdx.x":
+            return True
+        return rank <= (0 if thread.startswith("blockIdx") else 1)
+
+    return relaxes

@@ -1,0 +1,253 @@
+"""What a schedule works on: a module, and what it knows of loops and blocks in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from enum import IntEnum
+from typing import Any
+
+from mlir import ir
+
+from relax_mlir import rewriting
+from relax_mlir.dialects.dim_bounds import bounds
+from relax_mlir.dialects.dims import Dim
+from relax_mlir.errors import ScheduleError
+from relax_mlir.module import IRModule
+from relax_mlir.objects import names
+from relax_mlir.tir.schedule import edit, tree
+from relax_mlir.tir.schedule.indices import Indices
+
+__all__ = [
+    "ScheduleDebugMask",
+    "ScheduleState",
+    "Sref",
+    "extents_of",
+    "limits_at",
+    "loop_bounds",
+    "loop_var",
+]
+
+
+class ScheduleDebugMask(IntEnum):
+    """What TVM may be asked to verify; here everything always is."""
+
+    VERIFY_SREF_TREE = 1
+    VERIFY_CACHED_FLAGS = 2
+
+
+class Sref:
+    """A loop or a block, which stays the same while primitives replace it.
+
+    Attributes:
+        op: the operation; None once it is gone.
+    """
+
+    def __init__(self, state: ScheduleState, op: ir.Operation) -> None:
+        self._state = state
+        self.op: ir.Operation | None = op
+
+    @property
+    def stmt(self) -> Any:  # Any: For, Block or None
+        """The loop or the block as an object."""
+        return None if self.op is None else self._state.statement(self.op)
+
+    @property
+    def parent(self) -> Sref | None:
+        """The loop or the block around."""
+        if self.op is None or tree.is_function(self.op):
+            return None
+        around = tree.ancestors(self.op)
+        found = next(a for a in around if not tree.is_where(a) and a.name != "scf.if")
+        return self._state.sref(found)
+
+    def same_as(self, other: object) -> bool:
+        """Whether it is the same object."""
+        return self is other
+
+
+class ScheduleState:
+    """A module that is being scheduled.
+
+    Attributes:
+        module: what it works on; nobody else has it.
+        srefs: what is known of loops and blocks.
+    """
+
+    def __init__(self, module: IRModule) -> None:
+        self.module = module.clone()
+        self.srefs: dict[ir.Operation, Sref] = {}
+        self._snapshot: IRModule | None = None
+        self._statements: dict[ir.Operation, Any] = {}
+        with self.module.context, ir.Location.unknown():
+            for function in self.module.func_ops():
+                if names.is_prim_func(function):
+                    edit.localise(function.operation)
+
+    @property
+    def mod(self) -> IRModule:
+        """The module as it is now; later primitives do not change it."""
+        if self._snapshot is None:
+            self._snapshot = self.module.clone()
+        return self._snapshot
+
+    def function(self, name: str) -> ir.Operation:
+        """A program of the module.
+
+        Raises:
+            ScheduleError: there is none with this name.
+        """
+        if name not in self.module:
+            raise ScheduleError(f"schedule: the module has no program `{name}`")
+        return self.module.func_op(name).operation
+
+    def program_names(self) -> list[str]:
+        """The names of all tensor programs."""
+        found = filter(names.is_prim_func, self.module.func_ops())
+        return [op.name.value for op in found]
+
+    def sref(self, op: ir.Operation) -> Sref:
+        """What stands for a loop or a block."""
+        if op not in self.srefs:
+            self.srefs[op] = Sref(self, op)
+        return self.srefs[op]
+
+    def get_sref(self, stmt: Any) -> Sref | None:
+        """What stands for a loop or a block that :attr:`Sref.stmt` gave."""
+        for op, known in self._statements.items():
+            if known is stmt:
+                return self.sref(op)
+        return None
+
+    def statement(self, op: ir.Operation) -> Any:  # Any: For or Block
+        """A loop or a block as an object, the same while nothing changes."""
+        from relax_mlir.tir.schedule.statements import read_statement
+
+        if op not in self._statements:
+            self._statements[op] = read_statement(self.module, op)
+        return self._statements[op]
+
+    # changes
+
+    @contextmanager
+    def change(self, op: ir.Operation) -> Iterator[Indices]:
+        """A change of the program around ``op``; if it fails, nothing has happened."""
+        function = tree.function_of(op)
+        paths = self._paths(function)
+        backup = function.clone()
+        try:
+            with self.module.context, ir.Location.unknown():
+                indices = Indices()
+                indices.add_sizes(function)
+                yield indices
+                edit.sweep(function)
+        except BaseException:
+            self._restore(function, backup, paths)
+            raise
+        backup.erase()
+        self._snapshot = None
+        self._statements.clear()
+
+    def _paths(self, function: ir.Operation) -> dict[Sref, int]:
+        """The number of each operation that is known, among all of the program."""
+        listed = enumerate(tree.subtree(function))
+        return {self.srefs[op]: n for n, op in listed if op in self.srefs}
+
+    def _restore(
+        self, function: ir.Operation, backup: ir.Operation, paths: Mapping[Sref, int]
+    ) -> None:
+        ir.InsertionPoint(function).insert(backup)
+        for sref in [s for s in self.srefs.values() if s in paths]:
+            sref.op = None
+        self.srefs = {op: s for op, s in self.srefs.items() if s.op is not None}
+        function.erase()
+        listed = list(tree.subtree(backup))
+        for sref, number in paths.items():
+            sref.op = listed[number]
+            self.srefs[listed[number]] = sref
+
+    def replace(self, old: ir.Operation, new: ir.Operation) -> None:
+        """Say that ``new`` stands where ``old`` stood."""
+        sref = self.srefs.pop(old, None)
+        if sref is not None:
+            sref.op = new
+            self.srefs[new] = sref
+
+    def erase(self, op: ir.Operation) -> None:
+        """Erase a statement with all that is in it."""
+        for inner in tree.subtree(op):
+            sref = self.srefs.pop(inner, None)
+            if sref is not None:
+                sref.op = None
+        rewriting.erase(op)
+
+    def erase_alone(self, op: ir.Operation) -> None:
+        """Erase a statement, and loops around that hold nothing else."""
+        outer = op
+        while True:
+            around = tree.parent_of(outer)
+            keeps = tree.is_block(around) or tree.is_function(around)
+            if keeps or len(tree.children(around)) > 1:
+                break
+            outer = around
+        self.erase(outer)
+
+
+def limits_at(indices: Indices, op: ir.Operation) -> dict[str, tuple[int, int | None]]:
+    """Bounds of the variables that an operation sees, and of its own."""
+    found: dict[str, tuple[int, int | None]] = {}
+    for around in reversed(
+        [op, *tree.ancestors(op)] if not tree.is_function(op) else []
+    ):
+        if tree.is_loop(around):
+            found[indices.symbol(loop_var(around))] = _loop_limits(
+                indices, around, found
+            )
+        elif tree.is_block(around):
+            found |= _axis_limits(indices, around, found)
+    return found
+
+
+def loop_var(loop: ir.Operation) -> ir.Value:
+    """The variable of a loop."""
+    return tree.body(loop).arguments[0]
+
+
+def loop_bounds(indices: Indices, loop: ir.Operation) -> tuple[Dim, Dim]:
+    """Where a loop begins, and how many steps it has."""
+    low, high = (indices.of(v) for v in list(loop.operands)[:2])
+    return low, high - low
+
+
+def _loop_limits(
+    indices: Indices, loop: ir.Operation, limits: Mapping[str, tuple[int, int | None]]
+) -> tuple[int, int | None]:
+    low, extent = loop_bounds(indices, loop)
+    return _limits(low, low + extent - 1, limits)
+
+
+def _limits(
+    low: Dim, high: Dim, limits: Mapping[str, tuple[int, int | None]]
+) -> tuple[int, int | None]:
+    least, greatest = bounds(low, limits)[0], bounds(high, limits)[1]
+    return (0 if least is None else least), greatest
+
+
+def _axis_limits(
+    indices: Indices, block: ir.Operation, limits: Mapping[str, tuple[int, int | None]]
+) -> dict[str, tuple[int, int | None]]:
+    found: dict[str, tuple[int, int | None]] = {}
+    for number, extent in enumerate(extents_of(indices, block)):
+        start = tree.axis_starts(block)[number]
+        for region in block.regions:
+            for inner in region.blocks:
+                name = indices.symbol(inner.arguments[number])
+                found[name] = _limits(start, start + extent - 1, limits)
+    return found
+
+
+def extents_of(indices: Indices, block: ir.Operation) -> list[Dim]:
+    """The extents of the axes of a block."""
+    return [
+        e if isinstance(e, int) else indices.of(e) for e in tree.axis_extents(block)
+    ]

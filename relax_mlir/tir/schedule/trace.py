@@ -1,0 +1,221 @@
+"""Traces: the calls that made a schedule, to print, to simplify and to play again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from relax_mlir.objects import prim
+from relax_mlir.tir.schedule.instruction import (
+    Instruction,
+    InstructionKind,
+    is_variable,
+)
+from relax_mlir.tir.schedule.random_variables import BlockRV, LoopRV
+
+__all__ = ["Trace"]
+
+JSON = list[Any]
+
+
+class Trace:
+    """A list of instructions, and what its samplings gave.
+
+    Attributes:
+        insts: the instructions.
+        decisions: what each sampling gave.
+    """
+
+    def __init__(
+        self,
+        insts: Iterable[Instruction] = (),
+        decisions: Mapping[Instruction, Any] | None = None,
+    ) -> None:
+        self.insts: list[Instruction] = list(insts)
+        self.decisions: dict[Instruction, Any] = dict(decisions or {})
+
+    def get_decision(self, inst: Instruction) -> Any:
+        """What a sampling gave, or None."""
+        return self.decisions.get(inst)
+
+    def append(
+        self,
+        inst: Instruction,
+        decision: Any = None,
+    ) -> None:
+        """Add an instruction to the end."""
+        self.insts.append(inst)
+        if decision is not None:
+            self.decisions[inst] = decision
+
+    def pop(self) -> Instruction | None:
+        """Take the last instruction away; None if there is none."""
+        if not self.insts:
+            return None
+        last = self.insts.pop()
+        self.decisions.pop(last, None)
+        return last
+
+    def with_decision(
+        self, inst: Instruction, decision: Any, remove_postproc: bool
+    ) -> Trace:
+        """The same trace where one sampling gave something else."""
+        made = Trace(self._listed(remove_postproc), self.decisions)
+        made.decisions[inst] = decision
+        return made
+
+    def _listed(self, remove_postproc: bool) -> list[Instruction]:
+        found: list[Instruction] = []
+        for inst in self.insts:
+            if remove_postproc and inst.kind.is_postproc:
+                break
+            found.append(inst)
+        return found
+
+    def apply_to_schedule(
+        self,
+        sch: Any,  # Any: a Schedule
+        remove_postproc: bool = False,
+        decision_provider: Callable[..., Any] | None = None,
+    ) -> None:
+        """Play the trace on a schedule.
+
+        Args:
+            sch: the schedule.
+            remove_postproc: whether to end where post-processing begins.
+            decision_provider: gives other decisions: from an instruction, its inputs and
+                attributes, and the decision.
+        """
+        values: dict[Any, Any] = {}
+        for inst in self._listed(remove_postproc):
+            decision = self.decisions.get(inst)
+            if decision_provider is not None:
+                given = decision_provider(inst, inst.inputs, inst.attrs, decision)
+                decision = decision if given is None else given
+            given = inst.apply(sch, values, decision)
+            values.update(zip(inst.outputs, given, strict=True))
+
+    def simplified(self, remove_postproc: bool = False) -> Trace:
+        """The trace without what only looks and nothing needs."""
+        used: set[Any] = set()
+        kept: list[Instruction] = []
+        for inst in reversed(self._listed(remove_postproc)):
+            if inst.kind.is_pure and not any(v in used for v in inst.outputs):
+                continue
+            kept.append(inst)
+            used.update(_variables(inst.inputs))
+        kept.reverse()
+        return Trace(kept, {i: d for i, d in self.decisions.items() if i in kept})
+
+    def names(self) -> dict[Any, str]:
+        """What the variables are called: ``b0``, ``l1``, ``v2``, in order."""
+        found: dict[Any, str] = {}
+        for inst in self.insts:
+            for variable in inst.outputs:
+                found[variable] = f"{_letter(variable)}{len(found)}"
+        return found
+
+    def as_python(self, remove_postproc: bool = False) -> list[str]:
+        """The calls as lines of Python."""
+        names = self.names()
+        listed = self._listed(remove_postproc)
+        return [inst.as_python(names, self.decisions.get(inst)) for inst in listed]
+
+    def as_json(self, remove_postproc: bool = False) -> JSON:
+        """The calls as lists of strings and numbers."""
+        names = self.names()
+        listed = self._listed(remove_postproc)
+        calls = [
+            [
+                inst.kind.name,
+                [_to_json(v, names) for v in inst.inputs],
+                [_plain(v) for v in inst.attrs],
+                [names[v] for v in inst.outputs],
+            ]
+            for inst in listed
+        ]
+        decided = [
+            [number, _plain(self.decisions[inst])]
+            for number, inst in enumerate(listed)
+            if inst in self.decisions
+        ]
+        return [calls, decided]
+
+    @staticmethod
+    def apply_json_to_schedule(json_obj: JSON, sch: Any) -> None:
+        """Play on a schedule what :meth:`as_json` gave."""
+        calls, decided = json_obj
+        decisions = dict(map(tuple, decided))
+        values: dict[str, Any] = {}
+        for number, (name, inputs, attrs, outputs) in enumerate(calls):
+            kind = InstructionKind.get(name)
+            given = [_from_json(v, values) for v in inputs]
+            inst = Instruction(kind, given, attrs, [])
+            same = {v: v for v in _variables(given)}
+            results = inst.apply(sch, same, decisions.get(number))
+            values.update(zip(outputs, results, strict=True))
+
+    def show(self, style: str | None = None, black_format: bool = False) -> None:
+        """Print the calls."""
+        print(self)
+
+    def __str__(self) -> str:
+        is_new = any(inst.kind.name == "GetSBlock" for inst in self.insts)
+        package = "s_tir" if is_new else "tir"
+        lines = [
+            f"# from tvm import {package}",
+            f"def apply_trace(sch: {package}.Schedule) -> None:",
+        ]
+        body = self.as_python() or ["pass"]
+        return "\n".join([*lines, *(f"  {line}" for line in body)])
+
+    __repr__ = __str__
+
+
+def _letter(variable: object) -> str:
+    if isinstance(variable, BlockRV):
+        return "b"
+    return "l" if isinstance(variable, LoopRV) else "v"
+
+
+def _variables(values: Any) -> list[Any]:
+    if isinstance(values, (list, tuple)):
+        return [v for value in values for v in _variables(value)]
+    if isinstance(values, Mapping):
+        return _variables(list(values.values()))
+    if isinstance(values, prim.PrimExpr) and not isinstance(values, prim.Var):
+        return [t for t in prim.post_order(values) if isinstance(t, prim.Var)]
+    return [values] if is_variable(values) else []
+
+
+def _to_json(value: Any, names: Mapping[Any, str]) -> Any:
+    if is_variable(value):
+        return names[value]
+    if isinstance(value, (list, tuple)):
+        return [_to_json(v, names) for v in value]
+    if isinstance(value, Mapping):
+        return {k: _to_json(v, names) for k, v in value.items()}
+    if value is None:
+        return "None"
+    return f'"{value}"' if isinstance(value, str) else _plain(value)
+
+
+def _from_json(value: Any, values: Mapping[str, Any]) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [_from_json(v, values) for v in value]
+    if isinstance(value, Mapping):
+        return {k: _from_json(v, values) for k, v in value.items()}
+    if value == "None":
+        return None
+    if isinstance(value, str):
+        return value[1:-1] if value.startswith('"') else values[value]
+    return value
+
+
+def _plain(value: Any) -> Any:
+    """A constant as JSON has it."""
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]
+    if isinstance(value, prim.IntImm):
+        return bool(value.value) if value.dtype == "bool" else value.value
+    return value

@@ -1,0 +1,162 @@
+"""Tensors with elements replaced at places that other tensors say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from relax_mlir import te
+from relax_mlir.objects import functions, prim
+from relax_mlir.objects.buffer import Buffer, decl_buffer
+from relax_mlir.objects.prim import PrimExpr, Var
+from relax_mlir.objects.stmt import BufferStore, For, ForKind, Stmt, stmt_seq
+from relax_mlir.te import Tensor
+from relax_mlir.topi.sizes import as_int, get_const_int, unravel_index
+from relax_mlir.topi.transform import checked_axis
+
+__all__ = ["scatter_elements", "scatter_nd"]
+
+Reduction = Callable[[Any, Any], Any]
+
+_REDUCTIONS: Mapping[str, Reduction] = {
+    "update": lambda old, new: new,
+    "add": lambda old, new: old + new,
+    "mul": lambda old, new: old * new,
+    "mean": lambda old, new: functions.div(old + new, 2),
+    "min": functions.min,
+    "max": functions.max,
+}
+
+
+def _reduction(name: str, known: tuple[str, ...]) -> Reduction:
+    if name not in known:
+        raise NotImplementedError(
+            f"scatter: expected one of {', '.join(known)} as reduction, got `{name}`"
+        )
+    return _REDUCTIONS[name]
+
+
+def _product(sizes: Any) -> PrimExpr:
+    total: Any = 1
+    for size in sizes:
+        total = total * size
+    return prim.convert(total)
+
+
+def _flat(buffer: Buffer, number: Any) -> list[Any]:
+    return unravel_index(number, buffer.shape)
+
+
+def _at(buffer: Buffer, number: Any) -> PrimExpr:
+    return buffer[tuple(_flat(buffer, number))]
+
+
+def _copied(source: Buffer, target: Buffer, kind: ForKind) -> Stmt:
+    """All elements of one buffer in another one."""
+    count = _product(source.shape)
+    i = Var("i", count.dtype)
+    store = BufferStore(target, _at(source, i), _flat(target, i))
+    return For(i, 0, count, kind, store)
+
+
+def _scattered(
+    data: Tensor, inputs: list[Tensor], body: Callable[..., Stmt], name: str
+) -> Tensor:
+    return te.extern(
+        [data.shape],
+        [data, *inputs],
+        lambda ins, outs: body(*ins, *outs),
+        name=name,
+        dtype=data.dtype,
+        out_buffers=[decl_buffer(data.shape, data.dtype, "out_buf")],
+        tag=name,
+    )
+
+
+def scatter_elements(
+    data: Tensor,
+    indices: Tensor,
+    updates: Tensor,
+    axis: int = 0,
+    reduction: str = "update",
+) -> Tensor:
+    """``data`` with ``updates`` at the places along an axis that ``indices`` says.
+
+    Raises:
+        NotImplementedError: there is no such reduction.
+    """
+    place = checked_axis(axis, data.ndim, "scatter_elements")
+    combine = _reduction(reduction, ("update", "add", "mul", "mean", "min", "max"))
+    size, behind = data.shape[place], _product(data.shape[place + 1 :])
+    own = indices.shape
+    before, length, after = (
+        _product(own[:place]),
+        own[place],
+        _product(own[place + 1 :]),
+    )
+
+    def body(source: Buffer, where: Buffer, new: Buffer, target: Buffer) -> Stmt:
+        lane, k = Var("fused", after.dtype), Var("k", length.dtype)
+        i, j = lane // after, lane % after
+        from_ = i * (length * after) + j + k * after
+        index = _at(where, from_)
+        limit = prim.cast(index.dtype, size)
+        wrapped = index + prim.cast(index.dtype, index < 0) * limit
+        to = i * (size * behind) + j + wrapped * behind
+        value = combine(_at(target, to), _at(new, from_))
+        store = BufferStore(target, prim.convert(value), _flat(target, to))
+        steps = For(k, 0, length, ForKind.SERIAL, store)
+        lanes = For(lane, 0, before * after, ForKind.PARALLEL, steps)
+        return stmt_seq(_copied(source, target, ForKind.PARALLEL), lanes)
+
+    return _scattered(data, [indices, updates], body, "scatter_elements.generic")
+
+
+def scatter_nd(data: Tensor, indices: Tensor, updates: Tensor, mode: str) -> Tensor:
+    """``data`` with ``updates`` at the places in the columns of ``indices``.
+
+    Raises:
+        NotImplementedError: there is no such mode.
+        ValueError: shapes do not fit, or the indices are no integers.
+    """
+    combine = _reduction(mode, ("update", "add", "mul", "min", "max"))
+    depth = get_const_int(indices.shape[0])
+    _check_fits(data, indices, updates, depth)
+    count = _product(indices.shape[1:])
+    length = _product(updates.shape[indices.ndim - 1 :])
+
+    def body(source: Buffer, where: Buffer, new: Buffer, target: Buffer) -> Stmt:
+        i, j = Var("i", count.dtype), Var("j", length.dtype)
+        offset: Any = length
+        to: Any = j
+        for axis in reversed(range(depth)):
+            to = to + offset * _at(where, i + axis * count)
+            offset = offset * data.shape[axis]
+        value = combine(_at(target, to), _at(new, i * length + j))
+        store = BufferStore(target, prim.convert(value), _flat(target, to))
+        rows = For(j, 0, length, ForKind.PARALLEL, store)
+        columns = For(i, 0, count, ForKind.SERIAL, rows)
+        return stmt_seq(_copied(source, target, ForKind.SERIAL), columns)
+
+    return _scattered(data, [indices, updates], body, "scatter_nd.generic")
+
+
+def _check_fits(data: Tensor, indices: Tensor, updates: Tensor, depth: int) -> None:
+    if not indices.dtype.startswith(("int", "uint")):
+        raise ValueError(
+            f"scatter_nd: expected integers as indices, got {indices.dtype}"
+        )
+    if depth > data.ndim:
+        raise ValueError(
+            f"scatter_nd: expected at most {data.ndim} indices, got {depth}"
+        )
+    expected = (*indices.shape[1:], *data.shape[depth:])
+    pairs = zip(expected, updates.shape, strict=False)
+    differ = any(
+        None not in (as_int(a), as_int(b)) and as_int(a) != as_int(b) for a, b in pairs
+    )
+    if len(expected) != updates.ndim or differ:
+        raise ValueError(
+            f"scatter_nd: expected updates of shape {list(expected)}, got "
+            f"{list(updates.shape)}"
+        )

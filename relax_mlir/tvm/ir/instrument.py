@@ -1,0 +1,21 @@
+"""Who is told of passes: ``tvm.ir.instrument``."""
+
+from relax_mlir.pass_context import PassInstrument
+from relax_mlir.pipeline import (
+    DumpIR,
+    PassPrintingInstrument,
+    PassTimingInstrument,
+    PrintAfterAll,
+    PrintBeforeAll,
+)
+from relax_mlir.pipeline.pass_instruments import pass_instrument
+
+__all__ = [
+    "DumpIR",
+    "PassInstrument",
+    "PassPrintingInstrument",
+    "PassTimingInstrument",
+    "PrintAfterAll",
+    "PrintBeforeAll",
+    "pass_instrument",
+]

@@ -1,0 +1,17 @@
+"""Arrays: ``tvm.nd``."""
+
+from relax_mlir.runtime.ndarray import Device, NDArray, array, cpu, cuda, device, empty
+from relax_mlir.runtime.ndarray import cuda as gpu
+from relax_mlir.runtime.ndarray import shared as from_dlpack
+
+__all__ = [
+    "Device",
+    "NDArray",
+    "array",
+    "cpu",
+    "cuda",
+    "device",
+    "empty",
+    "from_dlpack",
+    "gpu",
+]

@@ -1,0 +1,13 @@
+"""Enough of Relay, TVM's first graph language, to follow its texts; it builds Relax."""
+
+from relax_mlir.tvm.relay import ir_pass
+from relax_mlir.tvm.relay.expr import Call, Function, const, operator, var
+
+__all__ = ["Call", "Function", "const", "ir_pass", "var"]
+
+
+def __getattr__(name: str) -> object:
+    """An operator: ``relay.add``, ``relay.exp``, ..."""
+    if name.startswith("__"):
+        raise AttributeError(name)
+    return operator(name)

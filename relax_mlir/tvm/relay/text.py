@@ -1,0 +1,117 @@
+"""Functions of Relax in the syntax of Relay's text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from relax_mlir.module import IRModule
+from relax_mlir.objects.expr import (
+    Call,
+    Constant,
+    Expr,
+    GlobalVar,
+    Op,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
+from relax_mlir.objects.function import Function
+from relax_mlir.objects.struct_info import StructInfo, TensorStructInfo, TupleStructInfo
+
+__all__ = ["text_of"]
+
+_SUFFIXES = {"float32": "f", "float64": "f64", "int32": "", "int64": "i64"}
+
+
+def text_of(module: IRModule) -> str:
+    """``main`` and the functions that it calls, which are written where they are called."""
+    return "\n".join(_Text(module).function(module["main"], "", "fn "))
+
+
+class _Text:
+    """Writes one function; values are numbered from %0 on."""
+
+    def __init__(self, module: IRModule) -> None:
+        self.module = module
+        self._numbers = 0
+
+    def function(self, function: Function, indent: str, head: str) -> list[str]:
+        """The lines of a function."""
+        is_inner = bool(indent)
+        names = {
+            id(p): f"%p{number}" if is_inner else f"%{p.name_hint}"
+            for number, p in enumerate(function.params)
+        }
+        params = ", ".join(
+            f"{names[id(p)]}: {_type(p.struct_info)}" for p in function.params
+        )
+        result = _type(function.ret_struct_info)
+        lines = [f"{indent}{head}({params}) -> {result} {{"]
+        body = function.body
+        inner = indent + "  "
+        for binding in (b for block in body.blocks for b in block.bindings):
+            if isinstance(binding.value, (Var, Constant)):
+                names[id(binding.var)] = self._value(binding.value, names)
+                continue
+            lines += self._binding(binding.value, names, inner)
+            names[id(binding.var)] = f"%{self._numbers - 1}"
+        return [*lines, inner + self._value(body.body, names), indent + "}"]
+
+    def _binding(self, value: Expr, names: dict[int, str], indent: str) -> list[str]:
+        """The lines of ``%n = value``; a function that is called stands in front."""
+        callee, args = self._call(value)
+        if isinstance(callee, GlobalVar) and self._is_graph(callee):
+            head = f"%{self._next()} = fn "
+            lines = self.function(self.module[callee], indent, head)
+            called = head.split(" ")[0]
+        else:
+            lines, called = [], self._name(callee)
+        if isinstance(value, TupleGetItem):
+            whole = self._value(value.tuple_value, names)
+            return [f"{indent}%{self._next()} = {whole}.{value.index}"]
+        shown = ", ".join(self._value(a, names) for a in args)
+        return [*lines, f"{indent}%{self._next()} = {called}({shown})"]
+
+    def _next(self) -> int:
+        self._numbers += 1
+        return self._numbers - 1
+
+    def _is_graph(self, name: GlobalVar) -> bool:
+        return isinstance(self.module[name], Function)
+
+    @staticmethod
+    def _call(value: Expr) -> tuple[Expr | None, Sequence[Expr]]:
+        """What is called with what; a tensor program is called as its operator."""
+        if not isinstance(value, Call):
+            return None, ()
+        if value.op == Op.of("relax.call_tir"):
+            callee, args = value.args[:2]
+            return callee, args.fields if isinstance(args, Tuple) else (args,)
+        return value.op, value.args
+
+    @staticmethod
+    def _name(callee: Expr | None) -> str:
+        if isinstance(callee, Op):
+            return callee.name.rpartition(".")[2]
+        name = callee.name_hint if isinstance(callee, GlobalVar) else ""
+        return name.removeprefix("tir_")
+
+    def _value(self, value: Expr, names: dict[int, str]) -> str:
+        if isinstance(value, Constant):
+            array = value.array
+            if array.ndim:
+                return "meta[relay.Constant]"
+            return f"{array.item():g}{_SUFFIXES.get(array.dtype.name, '')}"
+        if isinstance(value, Tuple):
+            return f"({', '.join(self._value(f, names) for f in value.fields)})"
+        return names[id(value)]
+
+
+def _type(info: StructInfo) -> str:
+    if isinstance(info, TupleStructInfo):
+        return f"({', '.join(map(_type, info.fields))})"
+    if not isinstance(info, TensorStructInfo):
+        return str(info)
+    if info.ndim == 0:
+        return info.dtype
+    return f"Tensor[({', '.join(map(str, info.shape))}), {info.dtype}]"

@@ -1,0 +1,11 @@
+"""Passes of any level: ``tvm.transform``."""
+
+from relax_mlir.tvm.ir.transform import (
+    Pass,
+    PassContext,
+    PrintIR,
+    Sequential,
+    module_pass,
+)
+
+__all__ = ["Pass", "PassContext", "PrintIR", "Sequential", "module_pass"]

@@ -1,0 +1,30 @@
+// RUN: relax-opt %s -p relax-combine-parallel-matmul --split-input-file | filecheck %s
+
+// Two products of one operand become one, biases and activations included.
+// CHECK-LABEL: func.func @main
+// CHECK:         %[[W:.*]] = "relax.concat"(%{{.*}}) {axis = 1 : i64
+// CHECK-NEXT:    %[[P:.*]] = "relax.matmul"(%arg0, %[[W]])
+// CHECK:         "relax.add"(%[[P]], %{{.*}})
+// CHECK-NEXT:    %[[R:.*]] = "relax.nn_relu"
+// CHECK-NEXT:    "relax.split"(%[[R]]) {axis = 1 : i64, indices_or_sections = #relax.shape<["3"]>
+// CHECK-NOT:     relax.matmul
+func.func @main(%x: tensor<2x5xf32>, %w: tensor<5x3xf32>, %v: tensor<5x7xf32>, %b: tensor<3xf32>, %c: tensor<7xf32>) -> (tensor<2x3xf32>, tensor<2x7xf32>) {
+  %0 = "relax.matmul"(%x, %w) {out_dtype, relax.dataflow = 0 : i64, relax.name = "lv"} : (tensor<2x5xf32>, tensor<5x3xf32>) -> tensor<2x3xf32>
+  %1 = "relax.matmul"(%x, %v) {out_dtype, relax.dataflow = 0 : i64, relax.name = "lv1"} : (tensor<2x5xf32>, tensor<5x7xf32>) -> tensor<2x7xf32>
+  %2 = "relax.add"(%0, %b) {relax.dataflow = 0 : i64, relax.name = "lv2"} : (tensor<2x3xf32>, tensor<3xf32>) -> tensor<2x3xf32>
+  %3 = "relax.add"(%1, %c) {relax.dataflow = 0 : i64, relax.name = "lv3"} : (tensor<2x7xf32>, tensor<7xf32>) -> tensor<2x7xf32>
+  %4 = "relax.nn_relu"(%2) {relax.dataflow = 0 : i64, relax.name = "gv", relax.output} : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  %5 = "relax.nn_relu"(%3) {relax.dataflow = 0 : i64, relax.name = "gv1", relax.output} : (tensor<2x7xf32>) -> tensor<2x7xf32>
+  return %4, %5 : tensor<2x3xf32>, tensor<2x7xf32>
+}
+
+// -----
+
+// Products of two operands stay apart.
+// CHECK-LABEL: func.func @main
+// CHECK-NOT:     relax.concat
+func.func @main(%x: tensor<2x5xf32>, %y: tensor<2x5xf32>, %w: tensor<5x3xf32>) -> (tensor<2x3xf32>, tensor<2x3xf32>) {
+  %0 = "relax.matmul"(%x, %w) {out_dtype, relax.dataflow = 0 : i64, relax.name = "a", relax.output} : (tensor<2x5xf32>, tensor<5x3xf32>) -> tensor<2x3xf32>
+  %1 = "relax.matmul"(%y, %w) {out_dtype, relax.dataflow = 0 : i64, relax.name = "b", relax.output} : (tensor<2x5xf32>, tensor<5x3xf32>) -> tensor<2x3xf32>
+  return %0, %1 : tensor<2x3xf32>, tensor<2x3xf32>
+}

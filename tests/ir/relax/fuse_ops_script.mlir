@@ -1,0 +1,69 @@
+// RUN: relax-opt %s -p relax-legalize,relax-annotate-tir-op-pattern,relax-fuse-ops{by-post-dominators=true} --split-input-file | filecheck %s
+// RUN: relax-opt %s -p relax-legalize,relax-annotate-tir-op-pattern,relax-fuse-ops{level=0} --split-input-file | filecheck %s --check-prefix=NONE
+
+// Bindings of a dataflow block become one function, which others do not see.
+// CHECK-LABEL: func.func @main
+// CHECK:         "relax.call"(%{{.*}}) {callee = @fused_add_tir_exp, relax.dataflow = 0 : i64, relax.name = "gv", relax.output}
+// CHECK:       func.func private @fused_add_tir_exp(%arg0: tensor<2xf32> {relax.name = "x"}, %arg1: tensor<f32> {relax.name = "param_0"})
+// CHECK-SAME:    relax.attrs = {Primitive = true}, relax.primitive
+// NONE-LABEL:  func.func @main
+// NONE-NOT:    @fused
+func.func @main(%x: tensor<2xf32> {relax.name = "x"}) -> tensor<2xf32> {
+  %one = "relax.constant"() {value = dense<1.0> : tensor<f32>} : () -> tensor<f32>
+  %0 = "relax.add"(%x, %one) {relax.dataflow = 0 : i64, relax.name = "lv"} : (tensor<2xf32>, tensor<f32>) -> tensor<2xf32>
+  %1 = "relax.exp"(%0) {relax.dataflow = 0 : i64, relax.name = "gv", relax.output} : (tensor<2xf32>) -> tensor<2xf32>
+  return %1 : tensor<2xf32>
+}
+
+// -----
+
+// A value that is seen outside of the block ends a group; what follows is another.
+// CHECK-LABEL: func.func @main
+// CHECK:         callee = @add
+// CHECK:         callee = @tir_exp
+// CHECK-NOT:     @fused
+func.func @main(%x: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>) {
+  %0 = "relax.add"(%x, %x) {relax.dataflow = 0 : i64, relax.name = "gv", relax.output} : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+  %1 = "relax.exp"(%0) {relax.dataflow = 0 : i64, relax.name = "gv1", relax.output} : (tensor<2xf32>) -> tensor<2xf32>
+  return %0, %1 : tensor<2xf32>, tensor<2xf32>
+}
+
+// -----
+
+// A product takes the diamond of maps that follows it; a reduction is not joined to it.
+// CHECK-LABEL: func.func @main
+// CHECK:         callee = @fused_matmul_tir_exp_add
+// CHECK:         callee = @sum
+func.func @main(%x: tensor<2x2xf32>) -> tensor<2xf32> {
+  %0 = "relax.matmul"(%x, %x) {out_dtype, relax.dataflow = 0 : i64, relax.name = "lv"} : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>
+  %1 = "relax.exp"(%0) {relax.dataflow = 0 : i64, relax.name = "lv1"} : (tensor<2x2xf32>) -> tensor<2x2xf32>
+  %2 = "relax.add"(%0, %1) {relax.dataflow = 0 : i64, relax.name = "lv2"} : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>
+  %3 = "relax.sum"(%2) {axis = array<i64: 1>, keepdims = false, relax.dataflow = 0 : i64, relax.name = "gv", relax.output} : (tensor<2x2xf32>) -> tensor<2xf32>
+  return %3 : tensor<2xf32>
+}
+
+// -----
+
+// What stands in no dataflow block stays.
+// CHECK-LABEL: func.func @main
+// CHECK-NOT:     @fused
+func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %0 = "relax.add"(%x, %x) {relax.dataflow = -1 : i64, relax.name = "gv"} : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+  %1 = "relax.exp"(%0) {relax.dataflow = -1 : i64, relax.name = "gv1"} : (tensor<2xf32>) -> tensor<2xf32>
+  return %1 : tensor<2xf32>
+}
+
+// -----
+
+// Equal groups are one function; others get a number.
+// CHECK-LABEL: func.func @main
+// CHECK:         callee = @fused_tir_exp_tir_tanh, relax.dataflow
+// CHECK:         callee = @fused_tir_exp_tir_tanh, relax.dataflow
+// CHECK-NOT:   @fused_tir_exp_tir_tanh1
+func.func @main(%x: tensor<2xf32>, %y: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>) {
+  %0 = "relax.exp"(%x) {relax.dataflow = 0 : i64, relax.name = "lv"} : (tensor<2xf32>) -> tensor<2xf32>
+  %1 = "relax.tanh"(%0) {relax.dataflow = 0 : i64, relax.name = "gv", relax.output} : (tensor<2xf32>) -> tensor<2xf32>
+  %2 = "relax.exp"(%y) {relax.dataflow = 0 : i64, relax.name = "lv1"} : (tensor<2xf32>) -> tensor<2xf32>
+  %3 = "relax.tanh"(%2) {relax.dataflow = 0 : i64, relax.name = "gv1", relax.output} : (tensor<2xf32>) -> tensor<2xf32>
+  return %1, %3 : tensor<2xf32>, tensor<2xf32>
+}

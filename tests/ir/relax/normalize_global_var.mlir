@@ -1,0 +1,13 @@
+// RUN: relax-opt %s -p relax-normalize-global-var | filecheck %s
+
+// A function is called what its attribute says, by its callers too.
+// CHECK: func.func @known
+// CHECK: {callee = @known}
+func.func @inner(%x: tensor<2xf32>) -> tensor<2xf32> attributes {relax.attrs = {global_symbol = "known"}} {
+  return %x : tensor<2xf32>
+}
+func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %0 = builtin.unrealized_conversion_cast %x : tensor<2xf32> to tuple<tensor<2xf32>>
+  %1 = "relax.call"(%0) {callee = @inner} : (tuple<tensor<2xf32>>) -> tensor<2xf32>
+  return %1 : tensor<2xf32>
+}

@@ -1,0 +1,17 @@
+// RUN: relax-opt %s -p relax-remove-purity-checking | filecheck %s
+
+// A pure function says that it is believed to be; calls promise no purity any more.
+// CHECK-LABEL: func.func @main
+// CHECK-SAME:    relax.attrs = {relax.force_pure = true}
+// CHECK:         "relax.call_extern"(%{{.*}}) {attrs = {}, callee = "f"
+// CHECK-LABEL: func.func @impure
+// CHECK-NOT:     relax.force_pure
+func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %0 = "relax.extern_func"() {callee = "f"} : () -> !relax.callable<[!relax.object, true]>
+  %1 = builtin.unrealized_conversion_cast %0, %x : !relax.callable<[!relax.object, true]>, tensor<2xf32> to tuple<!relax.callable<[!relax.object, true]>, tensor<2xf32>>
+  %2 = "relax.call_operator"(%1) {attrs = {}, operator = "relax.call_pure_packed", types = [tensor<2xf32>]} : (tuple<!relax.callable<[!relax.object, true]>, tensor<2xf32>>) -> tensor<2xf32>
+  return %2 : tensor<2xf32>
+}
+func.func @impure(%x: tensor<2xf32>) -> tensor<2xf32> attributes {relax.impure} {
+  return %x : tensor<2xf32>
+}

@@ -1,0 +1,22 @@
+// RUN: relax-opt %s -p relax-remove-unused-parameters | filecheck %s
+
+// A parameter that is not read goes away, but for one that alone tells a size.
+// CHECK-LABEL: func.func @main
+// CHECK:         builtin.unrealized_conversion_cast %arg1 : tensor<3xf32> to tuple<tensor<3xf32>>
+// CHECK-NEXT:    "relax.call"(%0) {callee = @second}
+// CHECK-LABEL: func.func private @second(%arg0: tensor<3xf32>)
+// CHECK-LABEL: func.func private @told(%arg0: tensor<?xf32, #relax.shape<["n"]>>)
+func.func @main(%x: tensor<2xf32>, %y: tensor<3xf32>) -> tensor<3xf32> {
+  %0 = builtin.unrealized_conversion_cast %x, %y : tensor<2xf32>, tensor<3xf32> to tuple<tensor<2xf32>, tensor<3xf32>>
+  %1 = "relax.call"(%0) {callee = @second} : (tuple<tensor<2xf32>, tensor<3xf32>>) -> tensor<3xf32>
+  %2 = builtin.unrealized_conversion_cast %y : tensor<3xf32> to tuple<tensor<3xf32>>
+  %3 = "relax.call"(%2) {callee = @told} : (tuple<tensor<3xf32>>) -> tensor<3xf32>
+  return %1 : tensor<3xf32>
+}
+func.func private @second(%x: tensor<2xf32>, %y: tensor<3xf32>) -> tensor<3xf32> {
+  return %y : tensor<3xf32>
+}
+func.func private @told(%x: tensor<?xf32, #relax.shape<["n"]>>) -> tensor<?xf32, #relax.shape<["n"]>> {
+  %0 = "relax.zeros"() {dtype = f32, shape = #relax.shape<["n"]>} : () -> tensor<?xf32, #relax.shape<["n"]>>
+  return %0 : tensor<?xf32, #relax.shape<["n"]>>
+}

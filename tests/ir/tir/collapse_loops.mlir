@@ -1,0 +1,93 @@
+// RUN: relax-opt %s -p tir-collapse-loops --split-input-file | filecheck %s
+
+// A plain nest becomes the grid of its block; a loop per axis, in the order of the axes.
+// CHECK-LABEL: func.func @sum
+// CHECK-NOT:     scf.for
+// CHECK:         "tir.block"()
+// CHECK:         arith.addf
+// CHECK:         kinds = "SR", name = "S"
+// CHECK-SAME:    static_extents = array<i64: 3, 5>
+func.func @sum(%x: memref<5x3xf32>, %o: memref<3xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c3 = arith.constant 3 : index
+  %c5 = arith.constant 5 : index
+  scf.for %k = %c0 to %c5 step %c1 {
+    scf.for %i = %c0 to %c3 step %c1 {
+      "tir.block"(%i, %k) ({
+      ^bb0(%vi: index, %vk: index):
+        %z = arith.constant 0.0 : f32
+        memref.store %z, %o[%vi] : memref<3xf32>
+        gpu.yield
+      }, {
+      ^bb0(%vi: index, %vk: index):
+        %a = memref.load %x[%vk, %vi] : memref<5x3xf32>
+        %b = memref.load %o[%vi] : memref<3xf32>
+        %s = arith.addf %a, %b : f32
+        memref.store %s, %o[%vi] : memref<3xf32>
+        gpu.yield
+      }) {name = "S", kinds = "SR", static_extents = array<i64: 3, 5>, operandSegmentSizes = array<i32: 0, 2>} : (index, index) -> ()
+    } {tir.kind = "serial", tir.name = "i"}
+  } {tir.kind = "serial", tir.name = "k"}
+  return
+}
+
+// -----
+
+// Sizes that are known when it runs are computed in front of the block.
+// CHECK-LABEL: func.func @twice
+// CHECK-NOT:     scf.for
+// CHECK:         %[[N:.*]] = arith.muli %arg2
+// CHECK:         "tir.block"(%[[N]])
+// CHECK:         static_extents = array<i64: -1>
+func.func @twice(%x: memref<?xf32> {tir.shape = #relax.shape<["2*n"]>}, %o: memref<?xf32> {tir.shape = #relax.shape<["2*n"]>}, %n: index {tir.symbol = "n"}) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %m = arith.muli %n, %c2 : index
+  scf.for %i = %c0 to %m step %c1 {
+    %e = arith.muli %c2, %n : index
+    "tir.block"(%e, %i) ({}, {
+    ^bb0(%vi: index):
+      %a = memref.load %x[%vi] : memref<?xf32>
+      memref.store %a, %o[%vi] : memref<?xf32>
+      gpu.yield
+    }) {name = "o", kinds = "S", static_extents = array<i64: -1>, operandSegmentSizes = array<i32: 1, 1>} : (index, index) -> ()
+  } {tir.kind = "serial", tir.name = "i"}
+  return
+}
+
+// -----
+
+// A loop that a schedule split stays, and so does the plain one beside it.
+// CHECK-LABEL: func.func @split
+// CHECK-COUNT-3: scf.for
+func.func @split(%x: memref<6xf32>, %o: memref<6xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %c3 = arith.constant 3 : index
+  %c6 = arith.constant 6 : index
+  scf.for %i = %c0 to %c6 step %c1 {
+    "tir.block"(%i) ({}, {
+    ^bb0(%vi: index):
+      %a = memref.load %x[%vi] : memref<6xf32>
+      memref.store %a, %o[%vi] : memref<6xf32>
+      gpu.yield
+    }) {name = "copy", kinds = "S", static_extents = array<i64: 6>, operandSegmentSizes = array<i32: 0, 1>} : (index) -> ()
+  } {tir.kind = "serial", tir.name = "i"}
+  scf.for %i = %c0 to %c2 step %c1 {
+    scf.for %j = %c0 to %c3 step %c1 {
+      %t = arith.muli %i, %c3 : index
+      %u = arith.addi %t, %j : index
+      "tir.block"(%u) ({}, {
+      ^bb0(%vi: index):
+        %a = memref.load %o[%vi] : memref<6xf32>
+        %b = arith.negf %a : f32
+        memref.store %b, %o[%vi] : memref<6xf32>
+        gpu.yield
+      }) {name = "neg", kinds = "S", static_extents = array<i64: 6>, operandSegmentSizes = array<i32: 0, 1>} : (index) -> ()
+    } {tir.kind = "serial", tir.name = "j"}
+  } {tir.kind = "serial", tir.name = "i"}
+  return
+}

@@ -1,0 +1,25 @@
+// RUN: relax-opt %s -p tir-expand-loops | filecheck %s
+// RUN: relax-opt %s -p tir-expand-loops,tir-collapse-loops | filecheck %s --check-prefix=BACK
+
+// A loop per axis goes around the block, under the names that the loops had.
+// CHECK-LABEL: func.func @transpose
+// CHECK:         %[[C2:.*]] = arith.constant 2 : index
+// CHECK:         scf.for %[[I:.*]] = %{{.*}} to %[[C2]]
+// CHECK:         scf.for %[[J:.*]] = %{{.*}} to %{{.*}}
+// CHECK:         "tir.block"(%[[I]], %[[J]])
+// CHECK:         } {tir.kind = "serial", tir.name = "j"}
+// CHECK:       } {tir.kind = "serial", tir.name = "i"}
+
+// And they go again.
+// BACK-LABEL: func.func @transpose
+// BACK-NEXT:    "tir.block"()
+// BACK-NOT:     scf.for
+func.func @transpose(%x: memref<3x2xf32>, %o: memref<2x3xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
+  "tir.block"() ({}, {
+  ^bb0(%i: index, %j: index):
+    %a = memref.load %x[%j, %i] : memref<3x2xf32>
+    memref.store %a, %o[%i, %j] : memref<2x3xf32>
+    gpu.yield
+  }) {name = "t", kinds = "SS", static_extents = array<i64: 2, 3>, tir.loop_names = ["i", "j"], operandSegmentSizes = array<i32: 0, 0>} : () -> ()
+  return
+}

@@ -1,0 +1,71 @@
+"""What legalized graphs compute, fused and compiled."""
+
+import numpy as np
+import pytest
+
+import relax_mlir
+from relax_mlir import reference
+from relax_mlir.objects.expr import Call, TupleGetItem, Var
+from relax_mlir.pipeline import Sequential
+from relax_mlir.relax import transform
+from relax_mlir.relax.op import operator_function
+from tests.transforms.graphs import program, tensor
+
+_X, _Y = Var("x", tensor(3, 4)), Var("y", tensor(4))
+_IMAGE, _KERNEL = Var("x", tensor(1, 2, 5, 5)), Var("y", tensor(3, 2, 3, 3))
+
+
+def _of(name: str, *args: object, **attrs: object) -> Call:
+    return operator_function(f"relax.{name}")(*args, **attrs)
+
+
+_VALUES = {
+    "variance": _of("variance", _X, axis=[0]),
+    "norm": _of("nn.layer_norm", _X, _Y, _Y, axes=[-1]),
+    "gelu": _of("nn.gelu", _of("add", _X, _Y)),
+    "softmax": _of("nn.softmax", _of("multiply", _X, _Y)),
+    "slice": _of("strided_slice", _X, [1], [3], [0], [-2]),
+    "argmax": _of("argmax", _X, axis=1),
+    "split": TupleGetItem(_of("split", _X, 2, axis=1), 1),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", _VALUES)
+def test_compiled_programs_compute_what_operators_mean(name: str) -> None:
+    value = _VALUES[name]
+    params = [_X, _Y] if name in ("norm", "gelu", "softmax") else [_X]
+    _check(params, value)
+
+
+@pytest.mark.slow
+def test_a_convolution_and_a_pool_compute_what_they_mean() -> None:
+    conv = _of("nn.conv2d", _IMAGE, _KERNEL, padding=1)
+    pool = _of("nn.max_pool2d", _of("nn.relu", conv), pool_size=2, strides=2)
+    _check([_IMAGE, _KERNEL], pool)
+
+
+def test_a_mean_of_all_computes_what_it_means() -> None:
+    _check([_Y], _of("mean", _Y))
+
+
+def _check(params: list[Var], value: object) -> None:
+    module = program(params, value)  # pyright: ignore[reportArgumentType]
+    rng = np.random.default_rng(0)
+    arrays = [
+        rng.random([int(s) for s in p.struct_info.shape], np.float32)  # pyright: ignore
+        for p in params
+    ]
+    lower = Sequential(
+        [
+            transform.LegalizeOps(),
+            transform.AnnotateTIROpPattern(),
+            transform.FuseOps(),
+            transform.FuseTIR(),
+        ]
+    )
+
+    (actual,) = relax_mlir.compile(lower(module))(*arrays)
+
+    (expected,) = reference.run(module, *arrays)
+    np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-6)
