@@ -6,6 +6,8 @@ type with a symbolic dimension carries all of them as its encoding,
 are equal types.
 """
 
+import json
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
@@ -21,6 +23,8 @@ __all__ = [
     "dtype_of",
     "elements",
     "pack",
+    "place_of",
+    "placed_attr",
     "python_value",
     "shape_attr",
     "shape_of",
@@ -96,8 +100,33 @@ def shape_attr(shape: Sequence[Dim]) -> ir.Attribute:
     return ir.Attribute.parse(f"{_PREFIX}[{names}]>")
 
 
+def placed_attr(shape: Sequence[Dim] | None, place: str) -> ir.Attribute:
+    """``#relax.shape<[["n", "4"], "place"]>``: where a tensor lives, beside its sizes.
+
+    Args:
+        shape: the sizes, or None where they are not known.
+        place: the text of a device.
+    """
+    names = "unit" if shape is None else json.dumps([str(dim) for dim in shape])
+    return ir.Attribute.parse(f"{_PREFIX}[{names}, {json.dumps(place)}]>")
+
+
+def place_of(type_: ir.RankedTensorType) -> str | None:
+    """Where a tensor lives; None if its type does not say."""
+    placed = _PLACED.fullmatch(str(type_.encoding or ""))
+    return None if placed is None else json.loads(placed["place"])
+
+
+_PLACED = re.compile(r'#relax\.shape<\[(?P<sizes>\[.*\]|unit), (?P<place>"[^"]*")\]>')
+
+
 @lru_cache(maxsize=4096)
 def _parse_shape(text: str) -> tuple[Dim, ...]:
+    placed = _PLACED.fullmatch(text)
+    if placed is not None:
+        text = placed["sizes"]
+    if text == "unit":
+        raise ValueError("the sizes of this tensor are not known")
     body = text.removeprefix(_PREFIX).removesuffix(">").strip()[1:-1]
     return tuple(
         shapes.parse(part.strip().strip('"')) for part in body.split('", "') if part

@@ -12,6 +12,7 @@ __all__ = [
     "CompileError",
     "IRError",
     "ModelError",
+    "OperatorError",
     "PassError",
     "PipelineError",
     "RelaxError",
@@ -29,6 +30,10 @@ class RelaxError(Exception):
 
 class IRError(RelaxError, ValueError):
     """A module is not well formed: syntax, types, or an op used wrongly."""
+
+
+class OperatorError(IRError, TypeError):
+    """An operator is applied to arguments that do not fit it."""
 
 
 class PipelineError(RelaxError, ValueError):

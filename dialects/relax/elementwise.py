@@ -23,6 +23,7 @@ __all__ = [
     "ActivationOp",
     "BinaryOp",
     "ElementOp",
+    "ElementTypeError",
     "FloatUnaryOp",
     "MathOp",
     "UnaryOp",
@@ -35,6 +36,18 @@ __all__ = [
 ]
 
 _KINDS = {"f": "floats", "i": "signed integers", "u": "unsigned integers", "b": "bool"}
+
+
+class ElementTypeError(ValueError):
+    """An operation has no program for the element type of its operands.
+
+    Attributes:
+        are_floats_alone: whether it takes floats and nothing else.
+    """
+
+    def __init__(self, message: str, *, are_floats_alone: bool) -> None:
+        super().__init__(message)
+        self.are_floats_alone = are_floats_alone
 
 
 def require(types: str, *operands: RankedTensorType) -> DType:
@@ -52,7 +65,10 @@ def require(types: str, *operands: RankedTensorType) -> DType:
         raise ValueError(f"operands must have one element type, got {listed}")
     if found[0].kind not in types:
         allowed = ", ".join(_KINDS[kind] for kind in types)
-        raise ValueError(f"wrong element type: expected {allowed}, got {found[0]}")
+        raise ElementTypeError(
+            f"wrong element type: expected {allowed}, got {found[0]}",
+            are_floats_alone=types == "f",
+        )
     return found[0]
 
 

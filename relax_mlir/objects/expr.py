@@ -110,7 +110,7 @@ def _annotation(info: Any, old: Any) -> StructInfo | None:
     if info is None or isinstance(info, StructInfo):
         return info
     if isinstance(info, (list, tuple)):
-        return TensorStructInfo(info)
+        return TensorStructInfo(info, "")
     as_struct_info = getattr(info, "as_struct_info", None)
     if as_struct_info is None:
         raise TypeError(f"expected struct info, got {info!r}")

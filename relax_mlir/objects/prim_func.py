@@ -114,7 +114,8 @@ class PrimFunc(BaseFunc):
         for param in reader.params:
             buffer = reader.buffer_map.get(param)
             if buffer is not None:
-                infos.append(TensorStructInfo(buffer.shape, buffer.dtype))
+                shape = [prim.cast("int64", size) for size in buffer.shape]
+                infos.append(TensorStructInfo(shape, buffer.dtype))
             elif isinstance(param, Pointer):
                 infos.append(ObjectStructInfo())
             else:

@@ -99,24 +99,26 @@ def free_names(node: stmt.Stmt) -> list[Var | Buffer]:
         used.setdefault(id(found), found)
 
     def visit(part: Any) -> bool:
-        if isinstance(part, Pointer) and part.buffer is not None:
-            buffer(part.buffer)
-        elif isinstance(part, Var):
+        if isinstance(part, Var) and _buffers_of(part) == []:
             used.setdefault(id(part), part)
-        elif isinstance(part, BufferLoad):
-            buffer(part.buffer)
-        elif isinstance(part, stmt.BufferStore):
-            buffer(part.buffer)
-        elif isinstance(part, stmt.Stmt):
-            for own in _defined(part):
-                defined.add(id(own))
-        if isinstance(part, stmt.Block):
-            for match in part.match_buffers:
-                buffer(match.source.buffer)
+        for found in _buffers_of(part):
+            buffer(found)
+        if isinstance(part, stmt.Stmt):
+            defined.update(map(id, _defined(part)))
         return True
 
     pre_order_visit(node, visit)
     return [value for key, value in used.items() if key not in defined]
+
+
+def _buffers_of(part: Any) -> list[Buffer]:
+    """The buffers that a statement or a term itself names."""
+    if isinstance(part, (BufferLoad, stmt.BufferStore)):
+        return [part.buffer]
+    if isinstance(part, Pointer) and part.buffer is not None:
+        return [part.buffer]
+    is_block = isinstance(part, stmt.Block)
+    return [m.source.buffer for m in part.match_buffers] if is_block else []
 
 
 def _defined(node: stmt.Stmt) -> list[Var | Buffer]:

@@ -79,7 +79,7 @@ class ShapeExpr(Expr):
         for value in self.values:
             if value.dtype != "int64":
                 raise RuntimeError(
-                    f"size `{value}`: the value in ShapeStructInfo can only have dtype "
+                    f"size `{value}`: the value in ShapeType can only have dtype "
                     f"of int64, got {value.dtype}"
                 )
         self._struct_info = ShapeStructInfo(self.values)
@@ -142,6 +142,14 @@ class VDevice:
 
     def __str__(self) -> str:
         return f"{self.target}:{self.vdevice_id}:{self.memory_scope}"
+
+    @staticmethod
+    def parse(text: str) -> VDevice:
+        """The device whose ``str`` is ``text``; just a target may be given."""
+        target, *rest = text.rsplit(":", 2)
+        if len(rest) < 2 or not rest[0].isdigit():
+            return VDevice(text)
+        return VDevice(target, int(rest[0]), rest[1])
 
 
 class StructInfo(Printed):
@@ -260,7 +268,7 @@ class TensorStructInfo(StructInfo):
     def __init__(
         self,
         shape: Any = None,
-        dtype: Any = "",
+        dtype: Any = "float32",
         vdevice: VDevice | None = None,
         ndim: int = -1,
         span: object = None,
@@ -272,7 +280,7 @@ class TensorStructInfo(StructInfo):
         if shape is not None and not isinstance(shape, ShapeExpr):
             shape = ShapeExpr(shape)
         self._shape: ShapeExpr | None = shape
-        self.dtype = str(dtype) or "void"
+        self.dtype = str(dtype or "void")
         if shape is not None and ndim not in (-1, len(shape)):
             raise ValueError(
                 f"shape {shape} has {len(shape)} dimensions, got ndim={ndim}"
@@ -434,9 +442,16 @@ def _tensor_to_mlir(info: TensorStructInfo, symbols: Symbols) -> ir.Type:
         element = dtypes.dtype(info.dtype).tensor_type
     if info.ndim < 0:
         return ir.UnrankedTensorType.get(element)
+    device = None if info.vdevice is None else str(info.vdevice)
     if not isinstance(info.shape, ShapeExpr):
-        return ir.RankedTensorType.get([_DYNAMIC] * info.ndim, element)
+        encoding = None if device is None else tensors.placed_attr(None, device)
+        return ir.RankedTensorType.get([_DYNAMIC] * info.ndim, element, encoding)
     dims = symbols.dims(info.shape.values)
+    if device is not None:
+        sizes = [d if isinstance(d, int) else _DYNAMIC for d in dims]
+        return ir.RankedTensorType.get(
+            sizes, element, tensors.placed_attr(dims, device)
+        )
     if info.dtype != "void":
         return tensors.tensor_type(dims, dtypes.dtype(info.dtype))
     known = all(isinstance(d, int) for d in dims)
@@ -487,11 +502,13 @@ def _dtype_name(element: ir.Type) -> str:
 
 def _ranked_from_mlir(type_: ir.RankedTensorType, symbols: Symbols) -> StructInfo:
     dtype = _dtype_name(type_.element_type)
+    place = tensors.place_of(type_)
+    device = None if place is None else VDevice.parse(place)
     try:
         dims = tensors.shape_of(type_)
     except ValueError:
-        return TensorStructInfo(dtype=dtype, ndim=type_.rank)
-    return TensorStructInfo(ShapeExpr(symbols.terms(dims)), dtype)
+        return TensorStructInfo(dtype=dtype, vdevice=device, ndim=type_.rank)
+    return TensorStructInfo(ShapeExpr(symbols.terms(dims)), dtype, device)
 
 
 def _read_sizes(parameter: ir.Attribute, symbols: Symbols) -> StructInfo:

@@ -24,17 +24,28 @@ def _operation(kind: type[prim.BinaryExpr]) -> Callable[[Any, Any], PrimExpr]:
 
     def combine(a: PrimExpr, b: PrimExpr) -> PrimExpr:
         try:
-            return prim.binary(kind, a, b)
+            return _wrapped_number(prim.binary(kind, a, b))
         except ZeroDivisionError:
             return kind(a, b)
 
     return combine
 
 
+def _wrapped_number(term: PrimExpr) -> PrimExpr:
+    """A narrow integer as the machine has it, after an overflow too."""
+    if not isinstance(term, prim.IntImm) or term.dtype not in _NARROW:
+        return term
+    bits = int(term.dtype.lstrip("uint"))
+    value = term.value % (1 << bits)
+    if term.dtype.startswith("int") and value >= 1 << (bits - 1):
+        value -= 1 << bits
+    return prim.const(value, term.dtype)
+
+
 _BINARY: Mapping[str, Callable[[Any, Any], PrimExpr]] = {
-    **dict.fromkeys(("arith.addi", "arith.addf"), lambda a, b: a + b),
+    **dict.fromkeys(("arith.addi", "arith.addf"), _operation(prim.Add)),
     **dict.fromkeys(("arith.subi", "arith.subf"), lambda a, b: _difference(a, b)),
-    **dict.fromkeys(("arith.muli", "arith.mulf"), lambda a, b: a * b),
+    **dict.fromkeys(("arith.muli", "arith.mulf"), _operation(prim.Mul)),
     **dict.fromkeys(
         ("arith.divf", "arith.divsi", "arith.divui"),
         _operation(prim.Div),
@@ -65,6 +76,7 @@ _INDEX_ONLY: Mapping[str, Callable[[Any, Any], PrimExpr]] = {
     "arith.divui": _operation(prim.FloorDiv),
     "arith.remui": _operation(prim.FloorMod),
 }
+_NARROW = ("int8", "int16", "uint8", "uint16", "uint32", "uint64")
 _DIVISIONS = frozenset(
     f"arith.{name}" for name in ("divsi", "divui", "remsi", "remui", "floordivsi")
 )
@@ -307,13 +319,14 @@ def _difference(a: PrimExpr, b: PrimExpr) -> PrimExpr:
         same = prim.structurally_equal
         if same(b.a.a, a) and same(b.a.b, b.b):
             return a % b.b
-    return a - b
+    return _operation(prim.Sub)(a, b)
 
 
 def _exclusive(a: PrimExpr, b: PrimExpr) -> PrimExpr:
     if isinstance(b, prim.IntImm):
         if a.dtype == "bool" and b.value:
-            return prim.Not(a)
+            is_known = isinstance(a, prim.IntImm)
+            return prim.const(not a.value, "bool") if is_known else prim.Not(a)
         is_all_ones = b.value in (-1, _wrapped(-1, a.dtype))
         if a.dtype != "bool" and is_all_ones:
             return prim.Call(a.dtype, "bitwise_not", [a])

@@ -43,7 +43,11 @@ from relax_mlir.objects.expr import (
     is_leaf,
 )
 from relax_mlir.objects.infer import FunctionLookup, infer
-from relax_mlir.objects.operators import operation_class, static_arguments
+from relax_mlir.objects.operators import (
+    operation_class,
+    optional_operands,
+    static_arguments,
+)
 from relax_mlir.objects.scope import FunctionScope
 from relax_mlir.objects.struct_info import (
     FuncStructInfo,
@@ -314,7 +318,8 @@ class Writer:
             return None
         given = {*attrs, *kind.attribute_defaults()}
         lacks_some = any(name not in given for name in kind.attribute_fields)
-        if len(operands) != len(kind.operand_fields) or lacks_some:
+        left_out = len(kind.operand_fields) - len(operands)
+        if not 0 <= left_out <= len(optional_operands(kind)) or lacks_some:
             return None
         values: list[Any] = [
             [self.leaf(f) for f in o.fields] if isinstance(o, Tuple) else self.leaf(o)

@@ -107,6 +107,7 @@ _LATE = {
     **dict.fromkeys(("ExprFunctor", "PyExprMutator", "PyExprVisitor"), "expr_functor"),
     **dict.fromkeys(("VirtualMachine", "VMExecutable", "build"), "vm"),
     "DataflowBlockRewrite": "binding_rewrite",
+    **dict.fromkeys(("get_shape_of", "make_shape"), "expr"),
 }
 # What old scripts take from here instead of from `R`.
 _SCRIPT = ("Tensor", "dataflow", "function", "match_cast", "output")

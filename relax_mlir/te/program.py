@@ -103,6 +103,7 @@ class _Program:
         self.layout_free: set[int] = set()
         self._sizes: dict[Var, Var] = {}
         self._taken: dict[str, int] = {}
+        self._held = {_identifier(tensor.name): 0 for tensor in self.tensors}
 
     def finish(self) -> PrimFunc:
         """The program."""
@@ -153,7 +154,10 @@ class _Program:
 
     def _declare(self, tensor: Tensor) -> Buffer:
         shape = [self._typed(size) for size in tensor.shape]
-        return self._hold(tensor, Buffer(shape, tensor.dtype, _identifier(tensor.name)))
+        name = _identifier(tensor.name)
+        if tensor not in self.tensors:
+            name = _unique(name, self._held)
+        return self._hold(tensor, Buffer(shape, tensor.dtype, name))
 
     def _hold(self, tensor: Tensor, buffer: Buffer) -> Buffer:
         """Keep a tensor in a buffer."""
@@ -189,13 +193,7 @@ class _Program:
         return rewrite(term, widen)
 
     def _fresh(self, wish: str) -> str:
-        name = _identifier(wish)
-        base = name
-        while name in self._taken:
-            self._taken[base] += 1
-            name = f"{base}_{self._taken[base]}"
-        self._taken[name] = 0
-        return name
+        return _unique(_identifier(wish), self._taken)
 
     def _transform(self, remap: Mapping[Var, PrimExpr]) -> Callable[[Any], PrimExpr]:
         """What turns a term on tensors and axes into one on buffers and block axes."""
@@ -398,6 +396,16 @@ class _Program:
         terms = (prim.substitute(bound, outer) for bound in (run.min, run.extent))
         bounds = [simplify(self._transform({})(self._typed(term))) for term in terms]
         return Range.from_min_extent(*bounds)
+
+
+def _unique(wish: str, taken: dict[str, int]) -> str:
+    """``wish``, with a number if that is taken; from now on it is."""
+    name = wish
+    while name in taken:
+        taken[wish] += 1
+        name = f"{wish}_{taken[wish]}"
+    taken[name] = 0
+    return name
 
 
 def _reduces(level: _Level) -> bool:

@@ -247,11 +247,12 @@ def split(ary: Tensor, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
 
     Args:
         ary: the tensor.
-        indices_or_sections: how many equal pieces, or where pieces begin.
+        indices_or_sections: how many pieces, of which the last may be smaller, or where
+            pieces begin.
         axis: to split.
 
     Raises:
-        ValueError: equal pieces do not come out even, or places do not ascend.
+        ValueError: there are too few elements, or places do not ascend.
     """
     place = checked_axis(axis, ary.ndim, "split")
     size = ary.shape[place]
@@ -261,9 +262,10 @@ def split(ary: Tensor, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
     ):
         name, count = "T_split_sections", get_const_int(indices_or_sections)
         whole = as_int(size)
-        if count <= 0 or (whole is not None and whole % count):
-            raise ValueError(f"split: {size} elements do not make {count} equal pieces")
-        section = indexdiv(size, count)
+        each = None if count <= 0 or whole is None else -(-whole // count)
+        if count <= 0 or (each is not None and each * (count - 1) > (whole or 0)):
+            raise ValueError(f"split: {size} elements do not make {count} pieces")
+        section = indexdiv(size, count) if each is None else const(each, size.dtype)
         begins: list[Any] = [
             const(0, size.dtype),
             *(section * i for i in range(1, count)),

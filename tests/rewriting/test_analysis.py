@@ -279,7 +279,7 @@ def test_the_most_that_holds_for_both() -> None:
             Tensor([n, 2], "int32"),
             Tensor(ndim=2, dtype="int32"),
         ),
-        (Tensor(dtype="int32"), Tensor(dtype="float32"), Tensor()),
+        (Tensor(dtype="int32"), Tensor(dtype="float32"), Tensor(dtype="")),
         (
             Prim(value=prim.const(0, "int8")),
             Prim(value=prim.const(1, "int8")),

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from relax_mlir import relax
+from relax_mlir.objects.prim import Var
 from relax_mlir.relax.expr_functor import PyExprVisitor, visitor
 from relax_mlir.relax.utils import args_converter, convert_to_expr, copy_with_new_vars
 from relax_mlir.script import relax as R  # noqa: N812
@@ -74,7 +75,7 @@ def test_what_is_no_list_is_refused() -> None:
 
 
 def test_optional_parameters_take_none() -> None:
-    called = args_converter.auto(of_optional)
+    called: Any = args_converter.auto(of_optional)
     assert called(None) == (None, None)
     arg, other = called(1, [2])
     assert isinstance(arg, relax.PrimValue)
@@ -100,12 +101,11 @@ def test_what_can_be_no_expression_is_refused() -> None:
 
 
 def test_a_copy_has_variables_of_its_own() -> None:
-    @R.function
-    def double(x: R.Tensor(("n",), "float32")):
-        with R.dataflow():
-            y = R.add(x, x)
-            R.output(y)
-        return y
+    x = relax.Var("x", R.Tensor([Var("n", "int64")], "float32"))
+    builder = relax.BlockBuilder()
+    with builder.function("double", [x]):
+        builder.emit_func_output(builder.emit(relax.op.add(x, x)))
+    double = builder.finalize()["double"]
 
     @visitor
     class Definitions(PyExprVisitor):
@@ -121,15 +121,15 @@ def test_a_copy_has_variables_of_its_own() -> None:
         walk.visit_expr(function)
         return walk.found
 
+    def sizes(function: Any) -> Any:
+        return function.params[0].struct_info.shape
+
     copied = copy_with_new_vars(double)
     assert [v.name_hint for v in defined(copied)] == [
         v.name_hint for v in defined(double)
     ]
     assert not {v.vid for v in defined(copied)} & {v.vid for v in defined(double)}
-    assert (
-        copied.params[0].struct_info.shape[0]
-        is not double.params[0].struct_info.shape[0]
-    )
+    assert sizes(copied)[0] is not sizes(double)[0]
     assert copied.script() == double.script()
 
 
@@ -153,3 +153,39 @@ def test_an_element_that_is_not_there_is_refused(several: Any, message: str) -> 
             IndexError, match=f"{message}: expected one of 2, got {index}"
         ):
             several[index]
+
+
+def test_the_shape_of_a_tensor_is_known_or_asked_for() -> None:
+    known = relax.get_shape_of(
+        relax.Var("x", R.Tensor((2, Var("n", "int64")), "float32"))
+    )
+    assert isinstance(known, relax.ShapeExpr)
+    assert str(known) == "R.shape([2, n])"
+    x = relax.Var("x", R.Tensor(ndim=2))
+    asked = relax.get_shape_of(x)
+    assert isinstance(asked, relax.Call)
+    assert asked.op is relax.Op.get("relax.shape_of")
+    assert asked.args == (x,)
+
+
+@pytest.mark.parametrize(
+    ("info", "got"),
+    [(R.Shape([2]), r"R.Shape\(\[2\]\)"), (None, "what nothing is known")],
+)
+def test_only_a_tensor_has_a_shape(info: Any, got: str) -> None:
+    with pytest.raises(RuntimeError, match=f"`x`: expected a tensor, got {got}"):
+        relax.get_shape_of(relax.Var("x", info))
+
+
+def test_a_shape_is_made_of_a_list_or_a_tuple() -> None:
+    assert relax.expr.make_shape([1, 2]) == relax.expr.make_shape((1, 2))
+    with pytest.raises(TypeError, match="expected a list or a tuple of sizes, got 12"):
+        relax.expr.make_shape(12)
+
+
+def test_sizes_are_int64() -> None:
+    n = Var("n", "int32")
+    with pytest.raises(
+        RuntimeError, match=r"`n`: .* only have dtype of int64, got int32"
+    ):
+        relax.ShapeExpr([n, 3])

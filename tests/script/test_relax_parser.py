@@ -160,7 +160,7 @@ def test_annotations_of_bindings_count() -> None:
         return (y, z, w)
 
     y, z, w = (b.var.struct_info for b in bindings(main))
-    assert y == relax.TensorStructInfo(ndim=2)
+    assert y == relax.TensorStructInfo(dtype="", ndim=2)
     assert z == relax.TensorStructInfo((2, 3), "float32")  # known to be more than said
     assert w == relax.TensorStructInfo((2, 3), "float32")
 
@@ -374,4 +374,4 @@ def test_a_text_may_see_more_variables(name: str) -> None:
 
     function = from_source(text, {"k": 7, name: None})
 
-    assert function.params[0].struct_info == relax.TensorStructInfo((7,))
+    assert function.params[0].struct_info == relax.TensorStructInfo((7,), "")

@@ -1,11 +1,13 @@
 """Tensor programs parsed from scripts."""
 
+# ruff: noqa: N803, N806, B007, F821  scripts name buffers in capitals
+
 import pytest
 
 from relax_mlir.errors import ScriptError
 from relax_mlir.objects.structure import assert_structural_equal, structural_equal
 from relax_mlir.script import from_source
-from relax_mlir.script import tir as T
+from relax_mlir.script import tir as T  # noqa: N812  as scripts call it
 
 
 @T.prim_func(private=True)
@@ -225,11 +227,23 @@ ERRORS = [
     ("T.reads(A[0])", 3, "`T.reads` stands in a block only"),
     ("v = T.axis.S(4, 0)", 3, "stands in a block only"),
     ("with T.block():\n    T.where(1)\n    T.where(0)", 5, "`T.where` is said twice"),
-    ("with T.block():\n    v = T.axis.remap('S', [3])", 4, "a variable of a loop around"),
+    (
+        "with T.block():\n    v = T.axis.remap('S', [3])",
+        4,
+        "a variable of a loop around",
+    ),
     ("with T.block():\n    v = T.axis.remap('X', [3])", 4, "expected letters S and R"),
     ("with T.block():\n    A[0] = 1.0\n    v = T.axis.S(4, 0)", 5, "before the first"),
-    ("with T.block():\n    s = T.match_buffer(A[0:2], (3,))", 4, "the shape of its region"),
-    ("with T.block():\n    T.call_extern('int32', 'f', A.data)", 3, "takes the address"),
+    (
+        "with T.block():\n    s = T.match_buffer(A[0:2], (3,))",
+        4,
+        "the shape of its region",
+    ),
+    (
+        "with T.block():\n    T.call_extern('int32', 'f', A.data)",
+        3,
+        "takes the address",
+    ),
     ("x = T.nothing(3)", 3, "`T` has no member `nothing`"),
     ("B = T.match_buffer(A.data, (4,))", 3, "is no parameter"),
 ]

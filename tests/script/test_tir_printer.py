@@ -1,8 +1,10 @@
 """Tensor programs as scripts: layout, names, and what is printed parses back."""
 
+# ruff: noqa: N803, N806, B007  scripts name buffers in capitals
+
 from relax_mlir.objects.structure import assert_structural_equal
 from relax_mlir.script import from_source
-from relax_mlir.script import tir as T
+from relax_mlir.script import tir as T  # noqa: N812  as scripts call it
 
 
 @T.prim_func
@@ -122,10 +124,10 @@ def test_a_block_around_everything_is_printed_where_it_says_something() -> None:
 def test_a_statement_alone_declares_what_it_uses() -> None:
     text = str(matmul.body.block.body[0].body.body.body)
 
-    assert text.startswith('i = T.int64()\nj = T.int32()\nk = T.int32()\nn = T.int64()')
+    assert text.startswith("i = T.int64()\nj = T.int32()\nk = T.int32()\nn = T.int64()")
     assert 'D = T.Buffer((n, 64), "float32", scope="shared")' in text
-    assert 'vi, vj, vk' not in text
-    assert 'vj = T.axis.spatial(64, j)' in text
+    assert "vi, vj, vk" not in text
+    assert "vj = T.axis.spatial(64, j)" in text
 
 
 def test_values_that_steps_hand_on_become_a_buffer() -> None:

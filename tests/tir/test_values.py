@@ -1,10 +1,12 @@
 """Scripted tensor programs compute what numpy does, from a script to machine code."""
 
+# ruff: noqa: N803, N806  scripts name buffers in capitals
+
 import numpy as np
 import pytest
 
 from relax_mlir.errors import PassError
-from relax_mlir.script import tir as T
+from relax_mlir.script import tir as T  # noqa: N812  as scripts call it
 from tests.tir.running import run
 
 
@@ -71,7 +73,9 @@ def test_buffers_of_blocks_in_other_memories() -> None:
             with T.block("outer"):
                 vi = T.axis.spatial(4, i)
                 L = T.alloc_buffer((2, 6), scope="local")
-                part = T.match_buffer(S[vi * 2 : vi * 2 + 2, 0:6], (2, 6), scope="shared")
+                part = T.match_buffer(
+                    S[vi * 2 : vi * 2 + 2, 0:6], (2, 6), scope="shared"
+                )
                 for a, b in T.grid(2, 6):
                     with T.block("L"):
                         va, vb = T.axis.remap("SS", [a, b])
@@ -144,7 +148,9 @@ def test_functions_of_floats() -> None:
 def test_integers_round_down_and_divide_by_nothing() -> None:
     @T.prim_func
     def program(
-        A: T.Buffer((6,), "int32"), B: T.Buffer((6,), "int32"), C: T.Buffer((7, 6), "int32")
+        A: T.Buffer((6,), "int32"),
+        B: T.Buffer((6,), "int32"),
+        C: T.Buffer((7, 6), "int32"),
     ):
         for i in range(6):
             with T.block("C"):
@@ -177,7 +183,9 @@ def test_integers_round_down_and_divide_by_nothing() -> None:
 def test_unsigned_numbers_and_truth_values() -> None:
     @T.prim_func
     def program(
-        A: T.Buffer((5,), "uint8"), B: T.Buffer((5,), "bool"), C: T.Buffer((5,), "float32")
+        A: T.Buffer((5,), "uint8"),
+        B: T.Buffer((5,), "bool"),
+        C: T.Buffer((5,), "float32"),
     ):
         for i in range(5):
             with T.block("C"):

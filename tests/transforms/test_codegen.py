@@ -1,7 +1,6 @@
 """Parts of a graph that functions of the user compile."""
 
 import itertools
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -29,9 +28,9 @@ def _no_patterns_stay(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def external_name() -> Iterator[str]:
+def external_name() -> str:
     """The name of a compiler that no other test registers."""
-    yield f"test_codegen{next(_NUMBERS)}"
+    return f"test_codegen{next(_NUMBERS)}"
 
 
 _NUMBERS = itertools.count()
@@ -92,7 +91,9 @@ def test_what_a_compiler_makes_is_called(external_name: str) -> None:
 
 
 def test_a_compiler_must_be_registered(external_name: str) -> None:
-    with pytest.raises(ValueError, match=f"relax.ext.{external_name}`: no such function"):
+    with pytest.raises(
+        ValueError, match=f"relax.ext.{external_name}`: no such function"
+    ):
         transform.RunCodegen()(_annotated(external_name))
 
 

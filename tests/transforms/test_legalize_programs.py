@@ -212,6 +212,16 @@ def test_a_result_of_two_tensors_stays_a_tuple() -> None:
     assert len(legal["split"].params) == 3
 
 
+def test_the_last_of_several_pieces_may_be_smaller() -> None:
+    x = Var("x", tensor(5))
+    parts = op("split", x, indices_or_sections=2, axis=0)
+
+    legal = transform.LegalizeOps()(program([x], parts))
+
+    pair = Tuple([Var("a", tensor(3)), Var("b", tensor(2))])
+    assert legal["main"].ret_struct_info == pair.struct_info
+
+
 def test_constants_that_are_no_numbers_stay_arguments() -> None:
     x = Var("x", tensor(2))
     row = const(np.array([1.0, 2.0], np.float32))

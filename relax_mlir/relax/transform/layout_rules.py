@@ -60,7 +60,7 @@ def inferred(call: Call, orders: Sequence[Orders], desired: Desired) -> Inferred
     Raises:
         PassError: ``desired`` asks for what is no order of axes.
     """
-    rule = _RULES.get(call.op.name) if isinstance(call.op, Op) else None
+    rule = _RULES.get(_name(call))
     is_known = all(
         order is not None
         for arg, order in zip(call.args, orders, strict=True)
@@ -69,6 +69,11 @@ def inferred(call: Call, orders: Sequence[Orders], desired: Desired) -> Inferred
     if rule is None or not is_known:
         return None
     return rule(call, orders, desired)
+
+
+def _name(call: Call) -> str:
+    """The operator that is called; empty if something else is."""
+    return call.op.name if isinstance(call.op, Op) else ""
 
 
 def _ndim(arg: Expr) -> int:
@@ -125,7 +130,7 @@ _CONV_LAYOUTS = ("data_layout", "kernel_layout", "out_layout")
 
 def _conv(call: Call, orders: Sequence[Any], desired: Desired) -> Inferred:
     data, kernel, *_ = orders
-    wanted = list(desired.get(call.op.name, ()))
+    wanted = list(desired.get(_name(call), ()))
     now = [call.attrs[name] for name in _CONV_LAYOUTS]
     now[2] = now[2] or now[0]
     if wanted and not _is_packed(call, wanted):
@@ -137,7 +142,7 @@ def _conv(call: Call, orders: Sequence[Any], desired: Desired) -> Inferred:
     else:
         made = [data, kernel, data]
         layouts = [_letters(old, order) for old, order in zip(now, made, strict=True)]
-    attrs = dict(zip(_CONV_LAYOUTS, layouts, strict=True))
+    attrs: dict[str, Any] = dict(zip(_CONV_LAYOUTS, layouts, strict=True))
     return Inferred(made[:2], made[2], attrs)
 
 
@@ -155,7 +160,7 @@ def _is_packed(call: Call, wanted: Sequence[str]) -> bool:
         if shape is None or not _divides(dict(zip(plain, shape, strict=True)), layout):
             return True
     raise PassError(
-        f"`ConvertLayout`: `{call.op.name}`: expected layouts that reorder axes, got "
+        f"`ConvertLayout`: `{_name(call)}`: expected layouts that reorder axes, got "
         f"{list(wanted)}. Axes in blocks are not converted to."
     )
 
@@ -185,7 +190,7 @@ def _pool(call: Call, orders: Sequence[Any], desired: Desired) -> Inferred:
 
 def _resize(call: Call, orders: Sequence[Any], desired: Desired) -> Inferred:
     order, layout = orders[0], call.attrs["layout"]
-    wanted = desired.get(call.op.name)
+    wanted = desired.get(_name(call))
     if wanted:
         order = tuple(layout.index(letter) for letter in wanted[0])
     return Inferred([order], order, {"layout": _letters(layout, order)})
@@ -268,15 +273,12 @@ def _slice(call: Call, orders: Sequence[Any], desired: Desired) -> Inferred | No
     order, axes = orders[0], call.args[1]
     if not isinstance(axes, Tuple):
         return None
-    numbers = [getattr(a.value, "value", None) for a in axes.fields if _is_scalar(a)]
+    scalars = [a.value for a in axes.fields if isinstance(a, PrimValue)]
+    numbers = [getattr(value, "value", None) for value in scalars]
     if len(numbers) != len(axes.fields) or None in numbers:
         return None
     made = Tuple([PrimValue(_axis(order, n)) for n in numbers if n is not None])
     return Inferred([order], order, args={1: made})
-
-
-def _is_scalar(expr: Expr) -> bool:
-    return isinstance(expr, PrimValue)
 
 
 def _batch_norm(call: Call, orders: Sequence[Any], desired: Desired) -> Inferred:

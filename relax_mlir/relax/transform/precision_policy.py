@@ -20,8 +20,8 @@ __all__ = [
     "is_nested_tensor",
     "policy_of",
     "precisions",
-    "with_result_type",
     "wider",
+    "with_result_type",
 ]
 
 # Of a tensor the name of its type, "" where it does not matter; of a tuple those of its

@@ -74,9 +74,9 @@ class _Rewriter(PyExprMutator):
 
     def _reshaped(self, call: Call) -> Expr | None:
         """What a call of a tensor program gives another shape, if it does only that."""
-        if call.op != Op.of("relax.call_tir") or len(call.args) != 2:
+        if call.op != Op.of("relax.call_tir"):
             return None
-        callee, arguments = call.args
+        callee, arguments = call.args[:2]
         if not isinstance(callee, GlobalVar) or not isinstance(arguments, Tuple):
             return None
         program = self.mod[callee.name_hint]

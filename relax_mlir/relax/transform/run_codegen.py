@@ -7,7 +7,15 @@ from typing import Any
 
 from relax_mlir.errors import PassError
 from relax_mlir.module import IRModule
-from relax_mlir.objects.expr import Call, Constant, Expr, ExternFunc, GlobalVar, Op, Tuple
+from relax_mlir.objects.expr import (
+    Call,
+    Constant,
+    Expr,
+    ExternFunc,
+    GlobalVar,
+    Op,
+    Tuple,
+)
 from relax_mlir.objects.function import Function
 from relax_mlir.pass_context import AnyPass, PassContext, PassInfo
 from relax_mlir.passes.relax.dead_code_elimination import DeadCodeElimination

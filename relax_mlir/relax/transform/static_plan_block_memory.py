@@ -177,7 +177,6 @@ class _Plan:
         sizes = map(self._greatest, self.symbols.dims(info.shape.values))
         return prod(sizes) * dtypes.dtype(info.dtype).numpy.itemsize
 
-
     def _greatest(self, size: Dim) -> Dim:
         """The greatest value of a size; the size itself where it has none."""
         ranges = {name: (0, bound) for name, bound in self.bounds.items()}
@@ -226,12 +225,12 @@ def _variables(function: Function) -> Iterator[Any]:
 class _Rewriter(PyExprMutator):
     """Takes the memory that a plan says, and makes tensors in it."""
 
-    def rewritten(self, function: Function, plan: _Plan) -> Expr:
+    def rewritten(self, function: Function, plan: _Plan) -> Function:
         """The function on planned memory."""
         self.plan = plan
         self._made: dict[Storage, Var] = {}
         self._plans_output = bool(function.attrs.get(_PLAN_OUTPUT))
-        made = self.visit_expr(function)
+        made: Function = self.visit_expr(function)
         return made.without_attr(_PLAN_OUTPUT) if self._plans_output else made
 
     def visit_var_binding_(self, binding: VarBinding) -> None:

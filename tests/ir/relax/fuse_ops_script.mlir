@@ -1,5 +1,6 @@
 // RUN: relax-opt %s -p relax-legalize,relax-annotate-tir-op-pattern,relax-fuse-ops{by-post-dominators=true} --split-input-file | filecheck %s
 // RUN: relax-opt %s -p relax-legalize,relax-annotate-tir-op-pattern,relax-fuse-ops{level=0} --split-input-file | filecheck %s --check-prefix=NONE
+// RUN: relax-opt %s -p 'relax-legalize,relax-annotate-tir-op-pattern,relax-fuse-ops{lift-constants=false by-post-dominators=true}' --split-input-file | filecheck %s --check-prefix=INSIDE
 
 // Bindings of a dataflow block become one function, which others do not see.
 // CHECK-LABEL: func.func @main
@@ -8,6 +9,8 @@
 // CHECK-SAME:    relax.attrs = {Primitive = true}, relax.primitive
 // NONE-LABEL:  func.func @main
 // NONE-NOT:    @fused
+// INSIDE:      func.func private @fused_add_tir_exp(%arg0: tensor<2xf32> {relax.name = "x"}) -> tensor<2xf32>
+// INSIDE:        relax.constant
 func.func @main(%x: tensor<2xf32> {relax.name = "x"}) -> tensor<2xf32> {
   %one = "relax.constant"() {value = dense<1.0> : tensor<f32>} : () -> tensor<f32>
   %0 = "relax.add"(%x, %one) {relax.dataflow = 0 : i64, relax.name = "lv"} : (tensor<2xf32>, tensor<f32>) -> tensor<2xf32>

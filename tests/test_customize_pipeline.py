@@ -1,0 +1,59 @@
+"""What the text on customised pipelines does beyond the CPU; later work turns these on."""
+
+import numpy as np
+import pytest
+
+import relax_mlir as tvm
+from relax_mlir import relax
+from relax_mlir.relax.frontend import nn
+
+
+class Model(nn.Module):
+    """Two layers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc1 = nn.Linear(784, 256)
+        self.relu1 = nn.ReLU()
+        self.fc2 = nn.Linear(256, 10, bias=False)
+
+    def forward(self, x: nn.Tensor) -> nn.Tensor:
+        return self.fc2(self.relu1(self.fc1(x)))
+
+
+def exported() -> tvm.IRModule:
+    """The model as a module."""
+    inputs = {"x": nn.spec.Tensor((1, 784), "float32")}
+    mod, _ = Model().export_tvm({"forward": inputs})
+    return mod
+
+
+@pytest.mark.xfail(strict=True, reason="issue 6: cuBLAS patterns and their codegen")
+def test_a_layer_is_given_to_cublas() -> None:
+    name = "cublas.matmul_transposed_bias_relu"
+    patterns = [relax.backend.get_pattern(name)]
+    fuse = relax.transform.FuseOpsByPattern(patterns, annotate_codegen=True)
+    mod = relax.transform.RunCodegen()(fuse(exported()))
+    assert "call_dps_packed" in mod.script()
+
+
+@pytest.mark.xfail(strict=True, reason="issue 5: tuning", raises=AttributeError)
+def test_the_rest_is_tuned(tmp_path: object) -> None:
+    legal = relax.transform.LegalizeOps()(exported())
+    tune = relax.transform.MetaScheduleTuneTIR(work_dir=tmp_path, max_trials_global=2)
+    relax.transform.MetaScheduleApplyDatabase(tmp_path)(tune(legal))
+
+
+@pytest.mark.xfail(strict=True, reason="issue 6: default schedules of GPUs")
+def test_rules_schedule_all_programs() -> None:
+    rules = tvm.dlight.gpu
+    schedule = tvm.dlight.ApplyDefaultSchedule(rules.GEMV(), rules.Fallback())
+    mod = schedule(relax.transform.LegalizeOps()(exported()))
+    assert "threadIdx.x" in mod.script()
+
+
+@pytest.mark.xfail(strict=True, reason="issue 6: code for NVIDIA GPUs")
+def test_it_runs_on_a_gpu() -> None:
+    executable = tvm.compile(exported(), target="cuda")
+    vm = relax.VirtualMachine(executable, tvm.device("cuda", 0))
+    vm["forward"](*(np.ones(s, "float32") for s in ((1, 784), (256, 784))))
