@@ -32,16 +32,19 @@ def test_names_are_found_in_both_places() -> None:
 
     assert assert_structural_equal is same
     assert IRModule is tvm.IRModule is tvm.ir.IRModule
-    assert tvm.ir.Op.get("relax.add") == tvm.relax.op.add(
-        *(relax.Var(n, R.Tensor((2,), "float32")) for n in "ab")
-    ).op
+    assert (
+        tvm.ir.Op.get("relax.add")
+        == tvm.relax.op.add(*(relax.Var(n, R.Tensor((2,), "float32")) for n in "ab")).op
+    )
     assert issubclass(tvm.TVMError, Exception)
     with pytest.raises(AttributeError, match="no attribute `nothing`"):
         _ = tvm.nothing
 
 
 def test_an_unknown_operator_names_near_misses() -> None:
-    with pytest.raises(AttributeError, match=r"`relax.ad` is not registered.*`relax.add`"):
+    with pytest.raises(
+        AttributeError, match=r"`relax.ad` is not registered.*`relax.add`"
+    ):
         tvm.ir.Op.get("relax.ad")
 
 
@@ -52,7 +55,11 @@ def test_arrays_are_copied_in_and_shared_by_dlpack() -> None:
     assert array.numpy()[0, 0] == 0
     np.from_dlpack(array)[0, 0] = 5
     assert array.numpy()[0, 0] == 5
-    assert (array.shape, array.dtype, str(array.device)) == ((2, 3), "float32", "cpu(0)")
+    assert (array.shape, array.dtype, str(array.device)) == (
+        (2, 3),
+        "float32",
+        "cpu(0)",
+    )
 
 
 def test_a_python_function_gets_arrays_and_writes_its_result() -> None:

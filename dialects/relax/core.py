@@ -69,7 +69,9 @@ class RelaxOperation(Operation):
         return tuple(name for name in cls.field_order if name in named)
 
     @staticmethod
-    def normalize_arguments(**attrs: Any) -> dict[str, Any]:  # Any: as many as attributes
+    def normalize_arguments(
+        **attrs: Any,
+    ) -> dict[str, Any]:  # Any: as many as attributes
         """Attributes as they are stored, from how a caller may write them."""
         return attrs
 

@@ -158,7 +158,10 @@ class Builder:
         if self.symbols:
             for attrs, (shape, _) in zip(described, arguments, strict=True):
                 attrs["tir.shape"] = tensors.shape_attr(shape)
-        described += [{marks.SYMBOL: ir.StringAttr.get(s)} for s in self.symbols]
+        named: list[dict[str, ir.Attribute]] = [
+            {marks.SYMBOL: ir.StringAttr.get(s)} for s in self.symbols
+        ]
+        described += named
         if any(described):
             attributes["arg_attrs"] = ir.ArrayAttr.get(
                 [ir.DictAttr.get(d) for d in described]

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from relax_mlir.objects import prim
 from relax_mlir.objects.prim import PrimExpr, Range, Var
+from relax_mlir.objects.prim_text import text_of
 from relax_mlir.objects.simplify import simplify
 
 __all__ = ["Buffer", "BufferLoad", "BufferRegion", "PointerType", "decl_buffer"]
@@ -214,7 +215,7 @@ class BufferLoad(PrimExpr):
 
     def script_text(self) -> str:
         """How a script spells it."""
-        inner = ", ".join(map(prim.text_of, self.indices))
+        inner = ", ".join(map(text_of, self.indices))
         return f"{self.buffer.name}[{inner or '()'}]"
 
 

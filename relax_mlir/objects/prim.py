@@ -206,9 +206,13 @@ class PrimExpr:
         )
 
     def __str__(self) -> str:
+        from relax_mlir.objects.prim_text import text_of
+
         return text_of(self)
 
     def __repr__(self) -> str:
+        from relax_mlir.objects.prim_text import text_of
+
         return text_of(self)
 
 
@@ -948,50 +952,3 @@ def post_order(expr: PrimExpr) -> Iterator[PrimExpr]:
     for child in expr.children():
         yield from post_order(child)
     yield expr
-
-
-def text_of(expr: Any, outer: int = 0) -> str:
-    """A term as a script spells it."""
-    if isinstance(expr, Var):
-        return expr.name
-    if isinstance(expr, IntImm):
-        if expr.dtype == "bool":
-            return f"T.bool({bool(expr.value)})"
-        plain = expr.dtype in ("int32", "int64")
-        return str(expr.value) if plain else f"T.{expr.dtype}({expr.value})"
-    if isinstance(expr, FloatImm):
-        return f"T.{expr.dtype}({_float_text(expr.value)})"
-    if isinstance(expr, StringImm):
-        return repr(expr.value)
-    if isinstance(expr, BinaryExpr):
-        return _binary_text(expr, outer)
-    if isinstance(expr, Not):
-        return f"not {text_of(expr.a, 3)}"
-    if isinstance(expr, Cast):
-        return f'T.Cast("{expr.dtype}", {text_of(expr.value)})'
-    if isinstance(expr, Select):
-        return f"T.Select({', '.join(map(text_of, expr.children()))})"
-    if isinstance(expr, Call):
-        return f"T.{expr.op_name}({', '.join(map(text_of, expr.args))})"
-    script = getattr(expr, "script_text", None)
-    if script is not None:
-        return script()
-    return f"{type(expr).__name__}({', '.join(map(text_of, expr.children()))})"
-
-
-def _binary_text(expr: BinaryExpr, outer: int) -> str:
-    if not expr.symbol:
-        name = {"Min": "min", "Max": "max", "Mod": "truncmod"}[type(expr).__name__]
-        return f"T.{name}({text_of(expr.a)}, {text_of(expr.b)})"
-    if isinstance(expr, Div) and expr.is_integer:
-        return f"T.Div({text_of(expr.a)}, {text_of(expr.b)})"
-    left = text_of(expr.a, expr.precedence)
-    right = text_of(expr.b, expr.precedence + 1)
-    text = f"{left} {expr.symbol} {right}"
-    return f"({text})" if expr.precedence < outer else text
-
-
-def _float_text(value: float) -> str:
-    if value != value or value in (float("inf"), float("-inf")):
-        return f'"{value}"'
-    return repr(value)

@@ -126,7 +126,9 @@ class NDArray:
         """
         new = _as_numpy(source)
         if new.shape != self.shape:
-            raise ValueError(f"expected an array of shape {self.shape}, got {new.shape}")
+            raise ValueError(
+                f"expected an array of shape {self.shape}, got {new.shape}"
+            )
         self._data[...] = new.astype(self._data.dtype)
         return self
 

@@ -129,3 +129,9 @@ def test_what_is_compared_may_have_two_types() -> None:
     x, y = _var("x", (2, 3), "int64"), _var("y", (3,), "float32")
 
     assert _inferred(relax.op.less(x, y)) == Tensor((2, 3), "bool")
+
+
+def test_one_tensor_of_indices_is_a_tuple_of_one() -> None:
+    x, indices, values = _var("x", (8,)), _var("i", (4,), "int64"), _var("v", (4,))
+
+    assert _inferred(relax.op.index_put(x, indices, values)) == Tensor((8,))

@@ -8,6 +8,9 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
+from mlir import ir
+
+from relax_mlir.dialects import ext
 from relax_mlir.dialects.dtypes import DType
 from relax_mlir.dialects.relax.core import RelaxOperation
 from relax_mlir.objects import prim
@@ -20,6 +23,7 @@ from relax_mlir.objects.expr import (
     PrimValue,
     ShapeExpr,
     StringImm,
+    Tuple,
     convert,
 )
 from relax_mlir.objects.operators import (
@@ -27,6 +31,7 @@ from relax_mlir.objects.operators import (
     operation_class,
     optional_operands,
 )
+from relax_mlir.objects.struct_info import TensorStructInfo
 
 __all__ = ["operator_function"]
 
@@ -122,7 +127,12 @@ def _operand(kind: type[RelaxOperation], name: str, value: Any) -> Expr:
             f"`relax.{kind.script_name()}`: argument `{name}` is {value!r}: expected a "
             "tensor. Convert it with `relax.const` first."
         )
-    return convert(value)
+    operand = convert(value)
+    is_tensor = isinstance(operand.struct_info_or_none(), TensorStructInfo)
+    wants_tuple = kind.operand_fields[name] == ext.Operand[ir.TupleType]
+    return (
+        Tuple([operand]) if name == "indices" and is_tensor and wants_tuple else operand
+    )
 
 
 def _attribute(value: Any) -> Any:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from relax_mlir.objects import prim
 from relax_mlir.objects.prim import PrimExpr, Var
+from relax_mlir.objects.prim_text import text_of
 from relax_mlir.objects.struct_info import (
     FuncStructInfo,
     PrimStructInfo,
@@ -43,7 +44,7 @@ class InfoText:
         """A scalar."""
         variables = {t for t in prim.post_order(term) if isinstance(t, Var)}
         named = {v: Var(self._name(v), v.dtype) for v in variables}
-        return prim.text_of(prim.substitute(term, named) if named else term)
+        return text_of(prim.substitute(term, named) if named else term)
 
     def value(self, term: PrimExpr) -> str:
         """A scalar where it must tell its type: a plain number is an int64."""

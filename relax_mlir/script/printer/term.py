@@ -10,6 +10,7 @@ from typing import Any
 from relax_mlir.objects import functions, prim
 from relax_mlir.objects.buffer import Buffer, BufferLoad, BufferRegion, Pointer
 from relax_mlir.objects.prim import IntImm, Range, Var
+from relax_mlir.objects.prim_text import text_of
 from relax_mlir.objects.simplify import simplify
 from relax_mlir.script.tir_calls import INTRINSICS
 
@@ -104,7 +105,7 @@ class TermText:
             return f"T.Let({self.text(term.body)}, where={where})"
         name = _FUNCTIONS.get(type(term))
         if name is None:
-            return prim.text_of(term)
+            return text_of(term)
         return f"T.{name}({self.list(term.children())})"
 
     def _infix(self, symbol: str, level: int, a: Any, b: Any, outer: int) -> str:

@@ -18,6 +18,7 @@ from relax_mlir.tvm.relay.expr import Function
 
 __all__ = ["alpha_equal", "fuse_ops", "infer_type"]
 
+
 def infer_type(expr: Function) -> Function:
     """The function with all its types known.
 

@@ -1,0 +1,83 @@
+"""Scalar terms as scripts spell them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from relax_mlir.objects.prim import (
+    BinaryExpr,
+    Call,
+    Cast,
+    Div,
+    FloatImm,
+    IntImm,
+    Not,
+    PrimExpr,
+    Select,
+    SizeVar,
+    StringImm,
+    Var,
+)
+
+__all__ = ["text_of"]
+
+
+def text_of(expr: PrimExpr, outer: int = 0) -> str:
+    """A term as a script spells it.
+
+    Args:
+        expr: the term.
+        outer: how tightly what stands around it binds.
+    """
+    if isinstance(expr, BinaryExpr):
+        return _binary_text(expr, outer)
+    spell = _TEXTS.get(type(expr))
+    if spell is not None:
+        return spell(expr)
+    script = getattr(expr, "script_text", None)
+    if script is not None:
+        return script()
+    return f"{type(expr).__name__}({_list_text(expr.children())})"
+
+
+def _list_text(terms: Any) -> str:
+    return ", ".join(map(text_of, terms))
+
+
+def _integer_text(expr: IntImm) -> str:
+    if expr.dtype == "bool":
+        return f"T.bool({bool(expr.value)})"
+    plain = expr.dtype in ("int32", "int64")
+    return str(expr.value) if plain else f"T.{expr.dtype}({expr.value})"
+
+
+def _binary_text(expr: BinaryExpr, outer: int) -> str:
+    if not expr.symbol:
+        name = {"Min": "min", "Max": "max", "Mod": "truncmod"}[type(expr).__name__]
+        return f"T.{name}({text_of(expr.a)}, {text_of(expr.b)})"
+    if isinstance(expr, Div) and expr.is_integer:
+        return f"T.Div({text_of(expr.a)}, {text_of(expr.b)})"
+    left = text_of(expr.a, expr.precedence)
+    right = text_of(expr.b, expr.precedence + 1)
+    text = f"{left} {expr.symbol} {right}"
+    return f"({text})" if expr.precedence < outer else text
+
+
+def _float_text(value: float) -> str:
+    if value != value or value in (float("inf"), float("-inf")):
+        return f'"{value}"'
+    return repr(value)
+
+
+_TEXTS: Mapping[type, Callable[[Any], str]] = {
+    Var: lambda v: v.name,
+    SizeVar: lambda v: v.name,
+    IntImm: _integer_text,
+    FloatImm: lambda v: f"T.{v.dtype}({_float_text(v.value)})",
+    StringImm: lambda v: repr(v.value),
+    Not: lambda e: f"not {text_of(e.a, 3)}",
+    Cast: lambda e: f'T.Cast("{e.dtype}", {text_of(e.value)})',
+    Select: lambda e: f"T.Select({_list_text(e.children())})",
+    Call: lambda e: f"T.{e.op_name}({_list_text(e.args)})",
+}
