@@ -8,10 +8,12 @@ the same variable back for it.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from relax_mlir.dialects import dims
+from relax_mlir.dialects import symbols as symbol_text
 from relax_mlir.dialects.dims import Dim, Expr
 from relax_mlir.objects import prim
 from relax_mlir.objects.prim import PrimExpr, Var
@@ -41,6 +43,10 @@ _FUNCTIONS: Mapping[str, Callable[[PrimExpr, PrimExpr], PrimExpr]] = {
     "min": prim.Min,
     "max": prim.Max,
 }
+
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
+_NO_WORD = re.compile(r"\W")
 
 
 class Symbols:
@@ -77,7 +83,7 @@ class Symbols:
     def var(self, name: str) -> Var:
         """The variable that a symbol stands for."""
         if name not in self._vars:
-            self._vars[name] = Var(name, self._dtype)
+            self._vars[name] = Var(_NO_WORD.sub("_", name), self._dtype)
             self._names[id(self._vars[name])] = name
         return self._vars[name]
 
@@ -117,7 +123,13 @@ class Symbols:
         """A canonical dimension as a term."""
         if isinstance(dim, int):
             return prim.const(dim, self._dtype)
-        return _term(ast.parse(str(dim), mode="eval").body, self.var, self._dtype)
+        # A symbol from a model file need not be a name in Python.
+        symbols = symbol_text.symbols_of(dim)
+        aliases = {f"_{number}": name for number, name in enumerate(symbols)}
+        spelled = {name: alias for alias, name in aliases.items()}
+        text = _NAME.sub(lambda m: spelled.get(m.group(), m.group()), str(dim))
+        tree = ast.parse(text, mode="eval").body
+        return _term(tree, lambda alias: self.var(aliases[alias]), self._dtype)
 
     def terms(self, shape: Sequence[Dim]) -> tuple[PrimExpr, ...]:
         """Canonical dimensions as terms."""
@@ -128,8 +140,8 @@ def _term(node: ast.expr, variable: Callable[[str], Var], dtype: str) -> PrimExp
     """The term that the text of a canonical dimension spells."""
     if isinstance(node, ast.Constant):
         return prim.const(node.value, dtype)
-    if isinstance(node, (ast.Name, ast.Attribute)):
-        return variable(ast.unparse(node))
+    if isinstance(node, ast.Name):
+        return variable(node.id)
     if isinstance(node, ast.UnaryOp):
         return -_term(node.operand, variable, dtype)
     if isinstance(node, ast.BinOp):

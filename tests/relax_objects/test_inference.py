@@ -3,8 +3,10 @@
 import pytest
 
 from relax_mlir import relax
+from relax_mlir.dialects import shapes
 from relax_mlir.errors import RelaxError
 from relax_mlir.objects import prim
+from relax_mlir.objects.sizes import Symbols
 from relax_mlir.objects.struct_info import StructInfo, VDevice
 
 Tensor = relax.TensorStructInfo
@@ -135,3 +137,11 @@ def test_one_tensor_of_indices_is_a_tuple_of_one() -> None:
     x, indices, values = _var("x", (8,)), _var("i", (4,), "int64"), _var("v", (4,))
 
     assert _inferred(relax.op.index_put(x, indices, values)) == Tensor((8,))
+
+
+def test_sizes_of_model_files_have_any_names() -> None:
+    names = Symbols()
+    size = shapes.parse("2*p2o.Dim.0 + min(p2o.Dim.0, k)")
+    term = names.term(size)
+    assert str(term) == "p2o_Dim_0 * 2 + T.min(k, p2o_Dim_0)"
+    assert names.dim(term) == size
