@@ -5,8 +5,10 @@ booleans. Buffers hold what the machine sees: signless integers, and a byte for 
 boolean (a vector of ``i1`` would be packed to bits).
 """
 
+import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 
 import ml_dtypes
 import numpy as np
@@ -23,11 +25,30 @@ class DType:
         name: numpy's (or ml_dtypes') name, such as ``float32`` or ``bool``.
         kind: ``f`` float, ``i`` signed, ``u`` unsigned, ``b`` boolean.
         bits: width of the value, 1 for a boolean.
+        lanes: how many there are in a vector, 1 for a scalar.
+        is_scalable: whether ``lanes`` is a factor of the vector length of the machine.
     """
 
     name: str
     kind: str
     bits: int
+    lanes: int = 1
+    is_scalable: bool = False
+
+    @property
+    def is_vector(self) -> bool:
+        return self.lanes > 1 or self.is_scalable
+
+    @property
+    def element(self) -> "DType":
+        """The type of one lane."""
+        return dtype(self.name.split("x", 1)[0]) if self.is_vector else self
+
+    def with_lanes_of(self, other: "DType") -> "DType":
+        """A vector of this type, as long as one of another type is."""
+        if not other.is_vector:
+            return self
+        return dtype(self.element.name + other.name[len(other.element.name) :])
 
     @property
     def is_float(self) -> bool:
@@ -59,6 +80,9 @@ class DType:
     @property
     def scalar_type(self) -> ir.Type:
         """Type of a value in registers: signless, ``i1`` for a boolean."""
+        if self.is_vector:
+            lane = self.element.scalar_type
+            return ir.VectorType.get([self.lanes], lane, scalable=[self.is_scalable])
         if self.is_float:
             return _FLOATS[self.name]()
         return ir.IntegerType.get_signless(self.bits)
@@ -66,6 +90,8 @@ class DType:
     @property
     def buffer_type(self) -> ir.Type:
         """Element type of a memref: signless, ``i8`` for a boolean."""
+        if self.is_vector and self.kind == "b":
+            return dtype("int8").with_lanes_of(self).scalar_type
         return ir.IntegerType.get_signless(8) if self.kind == "b" else self.scalar_type
 
     def __str__(self) -> str:
@@ -77,6 +103,9 @@ _FLOATS: dict[str, Callable[[], ir.Type]] = {
     "bfloat16": ir.BF16Type.get,
     "float32": ir.F32Type.get,
     "float64": ir.F64Type.get,
+    "float8_e4m3fn": ir.Float8E4M3FNType.get,
+    "float8_e5m2": ir.Float8E5M2Type.get,
+    "float4_e2m1fn": ir.Float4E2M1FNType.get,
 }
 
 _ALL = {
@@ -91,18 +120,40 @@ _ALL = {
         DType("float64", "f", 64),
     )
 }
+# Types that tensor programs may store, and that no operator computes with.
+_NARROW = {
+    t.name: t
+    for t in (
+        *(
+            DType(f"{sign}int{bits}", sign or "i", bits)
+            for sign in ("", "u")
+            for bits in (2, 4)
+        ),
+        DType("float8_e4m3fn", "f", 8),
+        DType("float8_e5m2", "f", 8),
+        DType("float4_e2m1fn", "f", 4),
+    )
+}
+_VECTOR = re.compile(r"(.+?)x(vscalex)?(\d+)")
 
 
+@cache
 def dtype(name: str) -> DType:
-    """The element type called ``name``.
+    """The type called ``name``: of an element, or of a vector such as ``float32x4``.
 
     Raises:
         ValueError: there is none.
     """
-    found = _ALL.get(name)
-    if found is None:
+    found = _ALL.get(name) or _NARROW.get(name)
+    if found is not None:
+        return found
+    vector = _VECTOR.fullmatch(name)
+    if vector is None:
         raise ValueError(f"unknown element type `{name}`: expected {', '.join(_ALL)}")
-    return found
+    element, scale, lanes = vector.groups()
+    return replace(
+        dtype(element), name=name, lanes=int(lanes), is_scalable=scale is not None
+    )
 
 
 def from_numpy(value: np.dtype) -> DType:
@@ -116,13 +167,17 @@ def from_mlir(element: ir.Type) -> DType:
     Raises:
         ValueError: there is none for it.
     """
+    if isinstance(element, ir.VectorType):
+        scale = "vscalex" if element.scalable else ""
+        (lanes,) = element.shape
+        return dtype(f"{from_mlir(element.element_type).name}x{scale}{lanes}")
     name = _FLOAT_NAMES.get(type(element))
     if isinstance(element, ir.IntegerType) and not element.is_signed:
         sign = "u" if element.is_unsigned else ""
         name = "bool" if str(element) == "i1" else f"{sign}int{element.width}"
-    if name not in _ALL:
+    if name not in _ALL and name not in _NARROW:
         raise ValueError(f"unsupported element type `{element}`")
-    return _ALL[name]
+    return dtype(name)
 
 
 _FLOAT_NAMES = {
@@ -130,4 +185,7 @@ _FLOAT_NAMES = {
     ir.BF16Type: "bfloat16",
     ir.F32Type: "float32",
     ir.F64Type: "float64",
+    ir.Float8E4M3FNType: "float8_e4m3fn",
+    ir.Float8E5M2Type: "float8_e5m2",
+    ir.Float4E2M1FNType: "float4_e2m1fn",
 }

@@ -192,6 +192,16 @@ irdl.dialect @relax {
     irdl.results(y: %y)
     irdl.attributes {"shape" = %attr_shape}
   }
+  irdl.operation @bucketize {
+    %input_tensor = irdl.base "!builtin.tensor"
+    %boundaries = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %attr_out_int32 = irdl.any
+    %attr_right = irdl.any
+    irdl.operands(input_tensor: %input_tensor, boundaries: %boundaries)
+    irdl.results(y: %y)
+    irdl.attributes {"out_int32" = %attr_out_int32, "right" = %attr_right}
+  }
   irdl.operation @call {
     %args = irdl.base "!builtin.tuple"
     %result = irdl.any
@@ -242,6 +252,39 @@ irdl.dialect @relax {
     %result = irdl.any
     irdl.operands(function: %function, args: %args)
     irdl.results(result: %result)
+  }
+  irdl.operation @ccl_allgather {
+    %x = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %attr_num_workers = irdl.base "#builtin.integer"
+    %attr_in_group = irdl.any
+    irdl.operands(x: %x)
+    irdl.results(y: %y)
+    irdl.attributes {"num_workers" = %attr_num_workers, "in_group" = %attr_in_group}
+  }
+  irdl.operation @ccl_allreduce {
+    %x = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %attr_op_type = irdl.base "#builtin.string"
+    %attr_in_group = irdl.any
+    irdl.operands(x: %x)
+    irdl.results(y: %y)
+    irdl.attributes {"op_type" = %attr_op_type, "in_group" = %attr_in_group}
+  }
+  irdl.operation @ccl_broadcast_from_worker0 {
+    %x = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    irdl.operands(x: %x)
+    irdl.results(y: %y)
+  }
+  irdl.operation @ccl_scatter_from_worker0 {
+    %x = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %attr_num_workers = irdl.base "#builtin.integer"
+    %attr_axis = irdl.base "#builtin.integer"
+    irdl.operands(x: %x)
+    irdl.results(y: %y)
+    irdl.attributes {"num_workers" = %attr_num_workers, "axis" = %attr_axis}
   }
   irdl.operation @ceil {
     %x = irdl.base "!builtin.tensor"
@@ -332,6 +375,17 @@ irdl.dialect @relax {
     %attr_value = irdl.base "#builtin.string"
     irdl.results(result: %result)
     irdl.attributes {"value" = %attr_value}
+  }
+  irdl.operation @dequantize {
+    %data = irdl.base "!builtin.tensor"
+    %scale = irdl.base "!builtin.tensor"
+    %zero_point = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %attr_axis = irdl.base "#builtin.integer"
+    %attr_out_dtype = irdl.base "#builtin.type"
+    irdl.operands(data: %data, scale: %scale, zero_point: %zero_point)
+    irdl.results(y: %y)
+    irdl.attributes {"axis" = %attr_axis, "out_dtype" = %attr_out_dtype}
   }
   irdl.operation @divide {
     %x1 = irdl.base "!builtin.tensor"
@@ -536,6 +590,16 @@ irdl.dialect @relax {
     irdl.operands(x1: %x1, x2: %x2)
     irdl.results(z: %z)
   }
+  irdl.operation @hamming_window {
+    %y = irdl.base "!builtin.tensor"
+    %attr_window_size = irdl.any
+    %attr_periodic = irdl.any
+    %attr_alpha = irdl.base "#builtin.float"
+    %attr_beta = irdl.base "#builtin.float"
+    %attr_dtype = irdl.base "#builtin.type"
+    irdl.results(y: %y)
+    irdl.attributes {"window_size" = %attr_window_size, "periodic" = %attr_periodic, "alpha" = %attr_alpha, "beta" = %attr_beta, "dtype" = %attr_dtype}
+  }
   irdl.operation @hard_sigmoid {
     %x = irdl.base "!builtin.tensor"
     %y = irdl.base "!builtin.tensor"
@@ -568,6 +632,15 @@ irdl.dialect @relax {
     irdl.results(result: %result)
     irdl.regions(then_branch: %then_branch, else_branch: %else_branch)
   }
+  irdl.operation @image_affine_grid {
+    %data = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %attr_size = irdl.any
+    %attr_align_corners = irdl.any
+    irdl.operands(data: %data)
+    irdl.results(y: %y)
+    irdl.attributes {"size" = %attr_size, "align_corners" = %attr_align_corners}
+  }
   irdl.operation @image_grid_sample {
     %data = irdl.base "!builtin.tensor"
     %grid = irdl.base "!builtin.tensor"
@@ -581,6 +654,23 @@ irdl.dialect @relax {
     irdl.attributes {"method" = %attr_method, "layout" = %attr_layout, "padding_mode" = %attr_padding_mode, "align_corners" = %attr_align_corners}
   }
   irdl.operation @image_resize2d {
+    %data = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %attr_size = irdl.any
+    %attr_roi = irdl.any
+    %attr_layout = irdl.base "#builtin.string"
+    %attr_method = irdl.base "#builtin.string"
+    %attr_coordinate_transformation_mode = irdl.base "#builtin.string"
+    %attr_rounding_method = irdl.base "#builtin.string"
+    %attr_cubic_alpha = irdl.base "#builtin.float"
+    %attr_cubic_exclude = irdl.base "#builtin.integer"
+    %attr_extrapolation_value = irdl.base "#builtin.float"
+    %attr_out_dtype = irdl.any
+    irdl.operands(data: %data)
+    irdl.results(y: %y)
+    irdl.attributes {"size" = %attr_size, "roi" = %attr_roi, "layout" = %attr_layout, "method" = %attr_method, "coordinate_transformation_mode" = %attr_coordinate_transformation_mode, "rounding_method" = %attr_rounding_method, "cubic_alpha" = %attr_cubic_alpha, "cubic_exclude" = %attr_cubic_exclude, "extrapolation_value" = %attr_extrapolation_value, "out_dtype" = %attr_out_dtype}
+  }
+  irdl.operation @image_resize3d {
     %data = irdl.base "!builtin.tensor"
     %y = irdl.base "!builtin.tensor"
     %attr_size = irdl.any
@@ -842,6 +932,16 @@ irdl.dialect @relax {
     %z = irdl.base "!builtin.tensor"
     irdl.operands(x1: %x1, x2: %x2)
     irdl.results(z: %z)
+  }
+  irdl.operation @multinomial_from_uniform {
+    %prob = irdl.base "!builtin.tensor"
+    %uniform_sample = irdl.base "!builtin.tensor"
+    %sample_indices = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %attr_dtype = irdl.base "#builtin.type"
+    irdl.operands(prob: %prob, uniform_sample: %uniform_sample, sample_indices: %sample_indices)
+    irdl.results(y: %y)
+    irdl.attributes {"dtype" = %attr_dtype}
   }
   irdl.operation @multiply {
     %x1 = irdl.base "!builtin.tensor"
@@ -1376,6 +1476,17 @@ irdl.dialect @relax {
     irdl.results(y: %y)
     irdl.attributes {"axis" = %attr_axis, "keepdims" = %attr_keepdims}
   }
+  irdl.operation @quantize {
+    %data = irdl.base "!builtin.tensor"
+    %scale = irdl.base "!builtin.tensor"
+    %zero_point = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %attr_axis = irdl.base "#builtin.integer"
+    %attr_out_dtype = irdl.base "#builtin.type"
+    irdl.operands(data: %data, scale: %scale, zero_point: %zero_point)
+    irdl.results(y: %y)
+    irdl.attributes {"axis" = %attr_axis, "out_dtype" = %attr_out_dtype}
+  }
   irdl.operation @reciprocal {
     %x = irdl.base "!builtin.tensor"
     %y = irdl.base "!builtin.tensor"
@@ -1491,6 +1602,16 @@ irdl.dialect @relax {
     irdl.operands(data: %data)
     irdl.results(y: %y)
     irdl.attributes {"axis" = %attr_axis, "dtype" = %attr_dtype, "exclusive" = %attr_exclusive}
+  }
+  irdl.operation @reverse_sequence {
+    %data = irdl.base "!builtin.tensor"
+    %seq_lengths = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %attr_seq_axis = irdl.base "#builtin.integer"
+    %attr_batch_axis = irdl.base "#builtin.integer"
+    irdl.operands(data: %data, seq_lengths: %seq_lengths)
+    irdl.results(y: %y)
+    irdl.attributes {"seq_axis" = %attr_seq_axis, "batch_axis" = %attr_batch_axis}
   }
   irdl.operation @right_shift {
     %x1 = irdl.base "!builtin.tensor"
@@ -1782,6 +1903,87 @@ irdl.dialect @relax {
     irdl.operands(x: %x)
     irdl.results(y: %y)
     irdl.attributes {"axis" = %attr_axis, "keepdims" = %attr_keepdims}
+  }
+  irdl.operation @vision_all_class_non_max_suppression {
+    %boxes = irdl.base "!builtin.tensor"
+    %scores = irdl.base "!builtin.tensor"
+    %max_output_boxes_per_class = irdl.base "!builtin.tensor"
+    %iou_threshold = irdl.base "!builtin.tensor"
+    %score_threshold = irdl.base "!builtin.tensor"
+    %y = irdl.any
+    %attr_output_format = irdl.base "#builtin.string"
+    irdl.operands(boxes: %boxes, scores: %scores, max_output_boxes_per_class: %max_output_boxes_per_class, iou_threshold: %iou_threshold, score_threshold: %score_threshold)
+    irdl.results(y: %y)
+    irdl.attributes {"output_format" = %attr_output_format}
+  }
+  irdl.operation @vision_get_valid_counts {
+    %data = irdl.base "!builtin.tensor"
+    %y = irdl.any
+    %attr_score_threshold = irdl.base "#builtin.float"
+    %attr_id_index = irdl.base "#builtin.integer"
+    %attr_score_index = irdl.base "#builtin.integer"
+    irdl.operands(data: %data)
+    irdl.results(y: %y)
+    irdl.attributes {"score_threshold" = %attr_score_threshold, "id_index" = %attr_id_index, "score_index" = %attr_score_index}
+  }
+  irdl.operation @vision_multibox_transform_loc {
+    %cls_pred = irdl.base "!builtin.tensor"
+    %loc_pred = irdl.base "!builtin.tensor"
+    %anchor = irdl.base "!builtin.tensor"
+    %y = irdl.any
+    %attr_clip = irdl.any
+    %attr_threshold = irdl.base "#builtin.float"
+    %attr_variances = irdl.any
+    %attr_keep_background = irdl.any
+    %attr_apply_softmax = irdl.any
+    irdl.operands(cls_pred: %cls_pred, loc_pred: %loc_pred, anchor: %anchor)
+    irdl.results(y: %y)
+    irdl.attributes {"clip" = %attr_clip, "threshold" = %attr_threshold, "variances" = %attr_variances, "keep_background" = %attr_keep_background, "apply_softmax" = %attr_apply_softmax}
+  }
+  irdl.operation @vision_non_max_suppression {
+    %data = irdl.base "!builtin.tensor"
+    %valid_count = irdl.base "!builtin.tensor"
+    %indices = irdl.base "!builtin.tensor"
+    %y = irdl.any
+    %attr_max_output_size = irdl.base "#builtin.integer"
+    %attr_iou_threshold = irdl.base "#builtin.float"
+    %attr_force_suppress = irdl.any
+    %attr_top_k = irdl.base "#builtin.integer"
+    %attr_coord_start = irdl.base "#builtin.integer"
+    %attr_score_index = irdl.base "#builtin.integer"
+    %attr_id_index = irdl.base "#builtin.integer"
+    %attr_return_indices = irdl.any
+    %attr_invalid_to_bottom = irdl.any
+    %attr_soft_nms_sigma = irdl.base "#builtin.float"
+    %attr_score_threshold = irdl.base "#builtin.float"
+    irdl.operands(data: %data, valid_count: %valid_count, indices: %indices)
+    irdl.results(y: %y)
+    irdl.attributes {"max_output_size" = %attr_max_output_size, "iou_threshold" = %attr_iou_threshold, "force_suppress" = %attr_force_suppress, "top_k" = %attr_top_k, "coord_start" = %attr_coord_start, "score_index" = %attr_score_index, "id_index" = %attr_id_index, "return_indices" = %attr_return_indices, "invalid_to_bottom" = %attr_invalid_to_bottom, "soft_nms_sigma" = %attr_soft_nms_sigma, "score_threshold" = %attr_score_threshold}
+  }
+  irdl.operation @vision_roi_align {
+    %data = irdl.base "!builtin.tensor"
+    %rois = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %attr_pooled_size = irdl.any
+    %attr_spatial_scale = irdl.base "#builtin.float"
+    %attr_sample_ratio = irdl.base "#builtin.integer"
+    %attr_aligned = irdl.any
+    %attr_layout = irdl.base "#builtin.string"
+    %attr_mode = irdl.base "#builtin.string"
+    irdl.operands(data: %data, rois: %rois)
+    irdl.results(y: %y)
+    irdl.attributes {"pooled_size" = %attr_pooled_size, "spatial_scale" = %attr_spatial_scale, "sample_ratio" = %attr_sample_ratio, "aligned" = %attr_aligned, "layout" = %attr_layout, "mode" = %attr_mode}
+  }
+  irdl.operation @vision_roi_pool {
+    %data = irdl.base "!builtin.tensor"
+    %rois = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %attr_pooled_size = irdl.any
+    %attr_spatial_scale = irdl.base "#builtin.float"
+    %attr_layout = irdl.base "#builtin.string"
+    irdl.operands(data: %data, rois: %rois)
+    irdl.results(y: %y)
+    irdl.attributes {"pooled_size" = %attr_pooled_size, "spatial_scale" = %attr_spatial_scale, "layout" = %attr_layout}
   }
   irdl.operation @where {
     %condition = irdl.base "!builtin.tensor"

@@ -21,6 +21,17 @@ irdl.dialect @tir {
     irdl.operands(condition: %condition)
     irdl.attributes {"message" = %attr_message}
   }
+  irdl.operation @attr {
+    %args = irdl.base "!builtin.tuple"
+    %attr_key = irdl.base "#builtin.string"
+    %attr_form = irdl.base "#builtin.string"
+    %attr_literals = irdl.base "#builtin.array"
+    %combiner = irdl.region
+    %body = irdl.region
+    irdl.operands(args: %args)
+    irdl.attributes {"key" = %attr_key, "form" = %attr_form, "literals" = %attr_literals}
+    irdl.regions(combiner: %combiner, body: %body)
+  }
   irdl.operation @block {
     %extents = irdl.is index
     %bindings = irdl.is index
@@ -49,6 +60,15 @@ irdl.dialect @tir {
     irdl.operands(args: %args)
     irdl.attributes {"callee" = %attr_callee}
   }
+  irdl.operation @decl_buffer {
+    %pointer = irdl.any
+    %sizes = irdl.is index
+    %buffer = irdl.base "!builtin.memref"
+    %attr_shape = irdl.any
+    irdl.operands(pointer: %pointer, sizes: variadic %sizes)
+    irdl.results(buffer: %buffer)
+    irdl.attributes {"shape" = %attr_shape}
+  }
   irdl.operation @evaluate {
     %value = irdl.any
     irdl.operands(value: %value)
@@ -60,5 +80,39 @@ irdl.dialect @tir {
     irdl.operands(value: %value)
     irdl.results(result: %result)
     irdl.attributes {"name" = %attr_name}
+  }
+  irdl.operation @ramp {
+    %base = irdl.base "!builtin.integer"
+    %stride = irdl.base "!builtin.integer"
+    %result = irdl.base "!builtin.vector"
+    irdl.operands(base: %base, stride: %stride)
+    irdl.results(result: %result)
+  }
+  irdl.operation @undefined {
+    %result = irdl.any
+    %attr_name = irdl.base "#builtin.string"
+    irdl.results(result: %result)
+    irdl.attributes {"name" = %attr_name}
+  }
+  irdl.operation @vector_load {
+    %buffer = irdl.base "!builtin.memref"
+    %indices = irdl.is index
+    %places = irdl.base "!builtin.vector"
+    %mask = irdl.base "!builtin.vector"
+    %result = irdl.base "!builtin.vector"
+    %attr_operandSegmentSizes = irdl.any
+    irdl.operands(buffer: %buffer, indices: variadic %indices, places: %places, mask: variadic %mask)
+    irdl.results(result: %result)
+    irdl.attributes {"operandSegmentSizes" = %attr_operandSegmentSizes}
+  }
+  irdl.operation @vector_store {
+    %value = irdl.base "!builtin.vector"
+    %buffer = irdl.base "!builtin.memref"
+    %indices = irdl.is index
+    %places = irdl.base "!builtin.vector"
+    %mask = irdl.base "!builtin.vector"
+    %attr_operandSegmentSizes = irdl.any
+    irdl.operands(value: %value, buffer: %buffer, indices: variadic %indices, places: %places, mask: variadic %mask)
+    irdl.attributes {"operandSegmentSizes" = %attr_operandSegmentSizes}
   }
 }

@@ -58,7 +58,8 @@ def rewrite() -> relax.Function:
 def classifier(weights: dict[str, np.ndarray]) -> IRModule:
     """Two layers, built binding by binding."""
     bb = relax.BlockBuilder()
-    x = relax.Var("x", (1, 784), relax.DynTensorType(2, "float32"))
+    shape = (1, weights["w0"].shape[1])
+    x = relax.Var("x", shape, relax.DynTensorType(2, "float32"))
     w0, b0, w1, b1 = (relax.const(weights[k], "float32") for k in weights)
     with bb.function("main", [x]):
         with bb.dataflow():

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from relax_mlir import reference
+from relax_mlir.compilation import compile
 from relax_mlir.compiler import lower, run
 from relax_mlir.errors import RelaxError
 from relax_mlir.frontends.onnx import check_onnx, import_onnx
 from relax_mlir.module import IRModule
 from relax_mlir.pipeline import opt
-from relax_mlir.relax.vm import compile
 from relax_mlir.runtime.executable import Executable, load
 
 __all__ = [

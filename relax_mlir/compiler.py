@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 from mlir import ir
+from mlir.dialects import func
 
 from relax_mlir import reference
 from relax_mlir.errors import (
@@ -155,8 +156,15 @@ def level_of(module: IRModule) -> str | None:
         return "planned"
     if "linalg" in dialects:
         return "linalg"
+    if any(map(_has_no_rule, module.func_ops())):
+        return "planned"  # plain loops, which no schedule has seen
     has_casts = "builtin.unrealized_conversion_cast" in names
     return "llvm" if dialects <= {"builtin", "llvm"} and not has_casts else "loops"
+
+
+def _has_no_rule(function: func.FuncOp) -> bool:
+    is_program = "tir.prim_func" in function.attributes and not function.is_external
+    return is_program and "tir.rule" not in function.attributes
 
 
 def _takes_tensors(module: IRModule) -> bool:

@@ -16,6 +16,7 @@ __all__ = [
     "PassError",
     "PipelineError",
     "RelaxError",
+    "RunError",
     "ScheduleError",
     "ScriptError",
     "UnsupportedError",
@@ -73,6 +74,10 @@ class ScheduleError(RelaxError, RuntimeError):
     def __init__(self, message: str, summary: str = "") -> None:
         super().__init__(message)
         self.summary = summary
+
+
+class RunError(RelaxError, ValueError, RuntimeError):
+    """A value that a program meets when it runs is not what its types say."""
 
 
 class CompileError(RelaxError, RuntimeError):

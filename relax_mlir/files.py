@@ -1,13 +1,14 @@
-"""Files that are written whole or not at all."""
+"""Files that are written whole or not at all, and folders that vanish again."""
 
 import errno
 import os
 import secrets
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-__all__ = ["check_writable", "whole_file"]
+__all__ = ["TempDirectory", "check_writable", "whole_file"]
 
 
 @contextmanager
@@ -55,3 +56,38 @@ def check_writable(path: str | os.PathLike[str]) -> None:
         problem = errno.EACCES
     if problem:
         raise OSError(problem, os.strerror(problem), str(path))
+
+
+class TempDirectory:
+    """A folder that is there as long as this object is, or its ``with`` is open.
+
+    Attributes:
+        temp_dir: where it stands.
+    """
+
+    def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory()
+        self.temp_dir = self._folder.name
+
+    @property
+    def path(self) -> str:
+        """Where it stands."""
+        return self.temp_dir
+
+    def __enter__(self) -> "TempDirectory":  # noqa: PYI034  Self is newer than Python 3.10
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.remove()
+
+    def remove(self) -> None:
+        """Remove it with all that is in it."""
+        self._folder.cleanup()
+
+    def relpath(self, name: str) -> str:
+        """The place of something in it."""
+        return os.path.join(self.temp_dir, name)
+
+    def listdir(self) -> list[str]:
+        """What is in it."""
+        return os.listdir(self.temp_dir)

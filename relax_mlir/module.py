@@ -85,6 +85,16 @@ class IRModule(ModuleView):
         """A module without functions, in the context that all front ends share."""
         return IRModule({})
 
+    @staticmethod
+    def from_expr(expr: BaseFunc, functions: Any = None) -> "IRModule":
+        """A module whose ``main`` is a function, beside other functions by name."""
+        name = expr.attrs.get("global_symbol", "main")
+        return IRModule({**(functions or {}), name: expr})
+
+    def same_as(self, other: object) -> bool:
+        """Whether it is the same object."""
+        return self is other
+
     def alone(self) -> "IRModule":
         """A module without functions, in the context of this one."""
         with self.context, ir.Location.unknown():
@@ -107,6 +117,25 @@ class IRModule(ModuleView):
                 raise IRError(
                     f"malformed module: {_first_diagnostic(error)}"
                 ) from error
+
+    @staticmethod
+    def restore(text: str, constants: Mapping[str, np.ndarray]) -> "IRModule":
+        """Read a module from its text, into the context that all front ends share.
+
+        Raises:
+            IRError: the text is not valid MLIR, or is nested too deeply to parse.
+        """
+        parsed = IRModule.parse(text, constants)
+        module = IRModule(parsed.functions, attrs=parsed.attrs)
+        for name, infos in parsed.global_infos.items():
+            module.update_global_info(name, infos)
+        return module
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return IRModule.restore, (str(self.mlir), self.named_constants())
+
+    def __deepcopy__(self, memo: object) -> "IRModule":
+        return self.clone()
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> "IRModule":

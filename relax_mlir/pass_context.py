@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from relax_mlir.module import IRModule
+from relax_mlir.objects.node import Expr
 
 __all__ = ["AnyPass", "PassContext", "PassInfo", "PassInstrument"]
 
@@ -45,6 +46,18 @@ class PassInstrument:
 
     def run_after_pass(self, mod: IRModule, info: PassInfo) -> None:
         """A pass made ``mod``."""
+
+
+def _check_is_number(name: str, value: object) -> None:
+    if not isinstance(value, int):
+        raise TypeError(f"`{name}`: expected a number, got {value!r}")
+
+
+def _check_is_module(where: str, value: object) -> None:
+    if isinstance(value, IRModule):
+        return
+    hint = " `IRModule.from_expr` makes one of it." if isinstance(value, Expr) else ""
+    raise TypeError(f"{where}: expected an IRModule, got {type(value).__name__}.{hint}")
 
 
 _current: ContextVar["PassContext | None"] = ContextVar("pass_context", default=None)
@@ -88,6 +101,7 @@ class PassContext:
                 raise TypeError(f"`{name}`: expected a list, got {value!r}")
         if config is not None and not hasattr(config, "keys"):
             raise TypeError(f"`config`: expected a dictionary, got {config!r}")
+        _check_is_number("opt_level", opt_level)
         self.opt_level = opt_level
         self.required_pass = list(required_pass or ())
         self.disabled_pass = list(disabled_pass or ())
@@ -95,6 +109,11 @@ class PassContext:
         self.config = dict(config or {})
         self.trace = trace
         self._outer: list[PassContext | None] = []
+
+    def __repr__(self) -> str:
+        names = ("opt_level", "required_pass", "disabled_pass", "instruments", "config")
+        shown = (f"{name}={getattr(self, name)!r}" for name in names)
+        return f"PassContext({', '.join(shown)})"
 
     @staticmethod
     def current() -> "PassContext":
@@ -185,8 +204,10 @@ class AnyPass:
         """A changed copy of ``mod``, as the current context says.
 
         Raises:
+            TypeError: ``mod`` is no module.
             PassError: the pass cannot do its work.
         """
+        _check_is_module(f"pass `{self.info.name}`", mod)
         context = ctx or PassContext.current()
         if not context.before_pass(mod, self.info):
             return mod

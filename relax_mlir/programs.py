@@ -8,7 +8,7 @@ from mlir.dialects import func
 
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.shapes import Dim
-from relax_mlir.dialects.tir import AllocBufferOp, BlockOp
+from relax_mlir.dialects.tir import AllocBufferOp, BlockOp, marks
 from relax_mlir.errors import IRError
 from relax_mlir.indexing import Linear, linear_in
 
@@ -82,13 +82,18 @@ def _check_arguments(function: func.FuncOp) -> list[ir.Value]:
     """The buffers that a program reads; the others are its destinations."""
     arguments: list[ir.Value] = list(function.arguments)
     buffers = [a for a in arguments if isinstance(a.type, ir.MemRefType)]
-    symbols = arguments[len(buffers) :]
-    if buffers != arguments[: len(buffers)] or not all(
-        isinstance(s.type, ir.IndexType) for s in symbols
+    sizes = [n for n, a in enumerate(arguments) if isinstance(a.type, ir.IndexType)]
+    numbers = [
+        n
+        for n in range(len(arguments))
+        if marks.PARAM in _argument_attributes(function, n)
+    ]
+    if buffers != arguments[: len(buffers)] or any(
+        n not in sizes and n not in numbers for n in range(len(buffers), len(arguments))
     ):
-        raise ValueError("a tensor program takes buffers, and then sizes")
-    known = {_symbol(function, len(buffers) + i) for i in range(len(symbols))}
-    if len(known) != len(symbols):
+        raise ValueError("a tensor program takes buffers, and then sizes and numbers")
+    known = {_symbol(function, number) for number in sizes}
+    if len(known) != len(sizes):
         raise ValueError("two sizes are one symbol")
     for number in range(len(buffers)):
         for dim in argument_shape(function, number):
@@ -101,9 +106,10 @@ def _check_arguments(function: func.FuncOp) -> list[ir.Value]:
 def _output_count(function: func.FuncOp, buffers: int) -> int:
     attrs: Any = function.attributes  # Any: the stubs know no kinds of attributes
     count = attrs["tir.num_outputs"].value if "tir.num_outputs" in attrs else 0
-    if not 1 <= count <= buffers:
+    least = 0 if marks.RETURN_TYPE in attrs else 1
+    if not least <= count <= buffers:
         raise ValueError(
-            f"`tir.num_outputs`: expected 1 to {buffers}, the buffers that are "
+            f"`tir.num_outputs`: expected {least} to {buffers}, the buffers that are "
             f"there, got {count}"
         )
     return count

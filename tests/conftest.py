@@ -1,7 +1,9 @@
-"""Collect ``tests/ir/**/*.mlir``: every RUN line is a test, executed in this process.
+"""Collect files with RUN lines, each of which is a test: IR, schedules, tutorials.
 
-A RUN line is ``relax-opt ARGUMENTS [2>&1] [| relax-opt ...] [| filecheck %s ...]``, where
-``%s`` is the file; the line printed on failure can be pasted into a shell.
+It is executed in this process: ``relax-opt ARGUMENTS [2>&1] [| relax-opt ...] [| filecheck
+%s ...]``, where ``%s`` is the file; ``python -m tests.schedule.apply %s ... | filecheck
+%s ...`` for the steps of a schedule; or ``python %s | filecheck %s`` for a program. The line
+printed on failure can be pasted into a shell.
 """
 
 import contextlib
@@ -9,6 +11,7 @@ import ctypes
 import io
 import os
 import re
+import runpy
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,11 +26,15 @@ from filecheck.parser import Parser
 
 from relax_mlir.errors import RelaxError
 from relax_mlir.tools import opt
+from tests.schedule import apply
 
 IR_TESTS = Path(__file__).parent / "ir"
-_RUN = re.compile(r"\s*// RUN:\s*(.*)")
+SCHEDULE_GOLDENS = Path(__file__).parent / "schedule" / "golden"
+TUTORIALS = Path(__file__).parent / "tutorials"
+_APPLY = ["-m", "tests.schedule.apply"]
+_RUN = re.compile(r"\s*(?://|#) RUN:\s*(.*)")
 _CHECK = re.compile(
-    r"\s*//\s*(?P<prefix>[A-Z][A-Z0-9_-]*?)"
+    r"\s*(?://|#)\s*(?P<prefix>[A-Z][A-Z0-9_-]*?)"
     r"(-(DAG|COUNT-\d+|EMPTY|LABEL|NEXT|NOT|SAME))?(\{LITERAL\})?:"
 )
 _OTHER_MARKS = {"COM", "NOTE", "RUN", "TODO"}
@@ -73,13 +80,16 @@ def _has_gpu() -> bool:
 def pytest_collect_file(
     file_path: Path, parent: pytest.Collector
 ) -> pytest.Collector | None:
-    if file_path.suffix == ".mlir" and IR_TESTS in file_path.parents:
+    is_ir = file_path.suffix == ".mlir" and IR_TESTS in file_path.parents
+    goldens = (SCHEDULE_GOLDENS, TUTORIALS)
+    is_golden = file_path.suffix == ".py" and file_path.parent in goldens
+    if is_ir or is_golden:
         return IrFile.from_parent(parent, path=file_path)
     return None
 
 
 class IrFile(pytest.File):
-    """A file of IR with RUN lines."""
+    """A file of IR, or a program with steps of a schedule, with RUN lines."""
 
     def collect(self) -> Iterator[pytest.Item]:
         text = self.path.read_text(encoding="utf-8")
@@ -120,7 +130,7 @@ def _prefixes(command: str) -> set[str]:
 def _problem(text: str, used: set[str]) -> str | None:
     """What is wrong with the file as a whole."""
     if not any(True for _ in _run_lines(text)):
-        return "no `// RUN:` line"
+        return "no `RUN:` line"
     for number, line in enumerate(text.splitlines(), start=1):
         match = _CHECK.match(line)
         if match and match["prefix"] not in used | _OTHER_MARKS:
@@ -162,9 +172,7 @@ class IrTest(pytest.Item):
             if tool == "filecheck":
                 _check(arguments, output or "")
                 return
-            if tool != "relax-opt":
-                pytest.fail(f"unknown tool `{tool}` in a RUN line", pytrace=False)
-            output = _run_opt(arguments, output)
+            output = _run_tool(tool, arguments, output)
 
     def repr_failure(
         self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None
@@ -176,6 +184,22 @@ class IrTest(pytest.Item):
 
     def reportinfo(self) -> tuple[Path, int, str]:
         return self.path, self.line - 1, f"{self.path.name}: {self.command}"
+
+
+def _run_tool(tool: str, arguments: list[str], stdin: str | None) -> str:
+    if tool == "relax-opt":
+        return _run_opt(arguments, stdin)
+    if tool == "python" and arguments[:2] == _APPLY:
+        return apply.run(arguments[2:])
+    if tool == "python" and len(arguments) == 1:
+        return _run_program(arguments[0])
+    return pytest.fail(f"unknown tool `{tool}` in a RUN line", pytrace=False)
+
+
+def _run_program(path: str) -> str:
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        runpy.run_path(path, run_name="__main__")
+    return printed.getvalue()
 
 
 def _run_opt(arguments: list[str], stdin: str | None) -> str:

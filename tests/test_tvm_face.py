@@ -119,7 +119,7 @@ def test_several_functions_are_called_by_name() -> None:
             bb.emit_func_output((bb.emit(op(x)), x))
     executable = tvm.compile(bb.get(), target=tvm.target.Target("llvm"))
     vm = relax.VirtualMachine(executable, tvm.cpu())
-    up, same = vm["up"](tvm.nd.array([0.0, 1.0]))
+    up, same = vm["up"](tvm.nd.array(np.array([0, 1], "float32")))
     np.testing.assert_allclose(up.numpy(), np.exp([0, 1]), rtol=1e-6)
     np.testing.assert_array_equal(same.numpy(), [0, 1])
     vm.set_input("down", up)
@@ -138,3 +138,52 @@ def test_targets_read_tvms_spelling() -> None:
     assert tvm.target.Target.from_device(tvm.cuda(0)).kind.name == "cuda"
     with pytest.raises(RelaxError, match="unknown target `metal`"):
         tvm.compile(linear("test_face.twice"), target="metal")
+
+
+@tvm.script.ir_module
+class Sum:
+    @R.function
+    def main(a: R.Tensor((2,), "float32"), b: R.Tensor((2,), "float32")):  # noqa: N805
+        return R.add(a, b)
+
+
+@pytest.fixture(scope="module")
+def total() -> relax.VirtualMachine:
+    return relax.VirtualMachine(relax.build(Sum, target="llvm"), tvm.cpu())
+
+
+ONES = np.ones(2, "float32")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([ONES], r"`main`: expected 2 arguments \(`a`, `b`\), got 1$"),
+        ([], r"`main`: expected 2 arguments \(`a`, `b`\), got none$"),
+        ([ONES, [1.0, 1.0]], r"argument `b`: expected an array, .* got \[1.0, 1.0\]$"),
+        ([ONES, None], r"argument `b`: expected an array, .* got None$"),
+    ],
+)
+def test_a_call_says_which_argument_it_cannot_take(
+    total: relax.VirtualMachine, arguments: list[object], message: str
+) -> None:
+    with pytest.raises(TypeError, match=message):
+        total["main"](*arguments)
+
+
+def test_a_machine_takes_what_was_built_and_a_device_that_is_here(
+    total: relax.VirtualMachine,
+) -> None:
+    assert repr(total).startswith("<VirtualMachine of <VMExecutable main: (a: float32[")
+    with pytest.raises(TypeError, match=r"what `relax.build` made, got IRModule"):
+        relax.VirtualMachine(Sum, tvm.cpu())
+    with pytest.raises(tvm.TVMError, match=r"device `cuda\(7\)`: expected a device of"):
+        relax.VirtualMachine(total.module, tvm.cuda(7))
+    with pytest.raises(TypeError, match="`build`: expected a module or a function"):
+        relax.build(3)
+
+
+def test_arrays_hold_numbers() -> None:
+    assert tvm.nd.array([1.0]).dtype == "float64"
+    with pytest.raises(TypeError, match="expected numbers, got 'one'"):
+        tvm.nd.array("one")

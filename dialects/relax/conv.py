@@ -23,6 +23,7 @@ from relax_mlir.dialects.relax.core import Relax
 from relax_mlir.dialects.relax.layouts import SPATIAL, Layout
 from relax_mlir.dialects.relax.padding import read_padded
 from relax_mlir.dialects.relax.windows import Window, padding_of, per_axis, taps
+from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
 
 __all__ = [
@@ -151,7 +152,7 @@ class ConvOp(ConvFamilyOp):
         shapes.require_equal(c, per_group * groups)
         if shapes.mod(o, groups) != 0:
             raise ValueError(f"{o} output channels do not divide into {groups} groups")
-        shape = (n, o, *conv_window(kernel, attrs).conv_sizes(sizes))
+        shape = (n, o, *_window_counts(kernel, sizes, attrs))
         dtype = conv_dtype(data, weight, attrs["out_dtype"])
         return tensors.tensor_type(layouts.out.from_plain(shape), dtype)
 
@@ -204,6 +205,26 @@ def conv_window(kernel: Sequence[Any], attrs: Mapping[str, Any]) -> Window:
     return Window.of(kernel, attrs["strides"], attrs["padding"], attrs["dilation"])
 
 
+def _window_counts(
+    kernel: Sequence[Dim], sizes: Sequence[Dim], attrs: Mapping[str, Any]
+) -> tuple[Dim, ...]:
+    """How many windows there are, of a kernel whose sizes may be symbolic."""
+    if all(isinstance(size, int) for size in kernel):
+        return conv_window(kernel, attrs).conv_sizes(sizes)
+    one = conv_window((1,) * len(kernel), attrs)
+    return tuple(
+        map(
+            shapes.conv_output,
+            sizes,
+            kernel,
+            one.strides,
+            one.dilations,
+            one.before,
+            one.after,
+        )
+    )
+
+
 def _wide(array: np.ndarray, dtype: DType) -> np.ndarray:
     """An array in a type in which sums for a result of ``dtype`` are exact enough."""
     return array.astype(np.float64 if dtype.is_float else dtype.numpy)
@@ -220,9 +241,9 @@ def conv_dtype(
     """The element type of the result.
 
     Raises:
-        ValueError: the operands have different ones.
+        ValueError: the operands have different ones, and ``out_dtype`` is not given.
     """
-    if tensors.dtype_of(data) != tensors.dtype_of(weight):
+    if out_dtype is None and tensors.dtype_of(data) != tensors.dtype_of(weight):
         raise ValueError(
             f"operands must have one element type, got {tensors.dtype_of(data)} "
             f"and {tensors.dtype_of(weight)}"

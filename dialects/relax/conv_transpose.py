@@ -91,8 +91,8 @@ class ConvTransposeOp(ConvFamilyOp):
             raise ValueError(
                 f"{expected} input channels do not divide into {groups} groups"
             )
-        window = conv_window(kernel, attrs)
-        sizes = _transposed_sizes(sizes, window, attrs["output_padding"])
+        one = conv_window((1,) * len(kernel), attrs)
+        sizes = _transposed_sizes(sizes, kernel, one, attrs["output_padding"])
         shape = (n, per_group * groups, *sizes)
         dtype = conv_dtype(data, weight, attrs["out_dtype"])
         return tensors.tensor_type(layouts.out.from_plain(shape), dtype)
@@ -138,8 +138,8 @@ def _transposed(x: np.ndarray, w: np.ndarray, attrs: Mapping[str, Any]) -> np.nd
     """The result of arrays in the plain layouts."""
     window, groups = conv_window(w.shape[2:], attrs), attrs["groups"]
     extra = attrs["output_padding"]
-    cropped = _transposed_sizes(x.shape[2:], window, extra)
-    whole = _transposed_sizes(x.shape[2:], window.without_pads(), extra)
+    cropped = _transposed_sizes(x.shape[2:], window.kernel, window, extra)
+    whole = _transposed_sizes(x.shape[2:], window.kernel, window.without_pads(), extra)
     sizes, y_sizes = (
         [shapes.evaluate(size, {}) for size in each] for each in (whole, cropped)
     )
@@ -159,8 +159,12 @@ def _transposed(x: np.ndarray, w: np.ndarray, attrs: Mapping[str, Any]) -> np.nd
 
 
 def _transposed_sizes(
-    sizes: Sequence[Dim], window: Window, output_padding: Sequence[int]
+    sizes: Sequence[Dim],
+    kernel: Sequence[Dim],
+    window: Window,
+    output_padding: Sequence[int],
 ) -> tuple[Dim, ...]:
+    """The sizes of the result; of ``window``, all but its kernel counts."""
     extra = tuple(output_padding) or (0,) * len(sizes)
     if len(extra) != len(sizes):
         raise ValueError(
@@ -171,7 +175,7 @@ def _transposed_sizes(
         map(
             shapes.conv_transpose_output,
             sizes,
-            window.kernel,
+            kernel,
             window.strides,
             window.dilations,
             pads,

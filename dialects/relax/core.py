@@ -28,7 +28,9 @@ __all__ = [
 
 
 # Parts of Relax's operator names before a dot, which names in IRDL cannot have.
-_NAMESPACES = frozenset({"grad", "image", "inspect", "memory", "nn", "vision", "vm"})
+_NAMESPACES = frozenset(
+    {"ccl", "grad", "image", "inspect", "memory", "nn", "vision", "vm"}
+)
 
 
 class RelaxOperation(Operation):

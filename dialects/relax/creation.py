@@ -69,6 +69,13 @@ class FilledOp(FillOp):
     )
 
     @staticmethod
+    def normalize_arguments(**attrs: Any) -> dict[str, Any]:  # Any: see the base
+        dtype = element_type(attrs["dtype"])
+        if dtype is None:
+            raise ValueError("dtype: expected an element type, got none")
+        return {**attrs, "dtype": dtype}
+
+    @staticmethod
     def infer(shape: Sequence[Dim], dtype: DType) -> RankedTensorType:
         shapes.require_sizes(shape)
         return tensors.tensor_type(tuple(shape), dtype)
@@ -245,8 +252,8 @@ class ArangeOp(NumbersOp, name="arange"):
     """``start``, ``start + step``, and so on, up to ``end``, which is left out.
 
     Attributes:
-        start, end, step: numbers; the first two may be sizes. Without an end the numbers
-            run from 0 to ``start``.
+        start, end, step: numbers; each may be a size, and then end is not below start.
+            Without an end the numbers run from 0 to ``start``.
         dtype: element type; None for int64, or float32 where a number is a float.
     Shapes:
         y: [(end - start) / step, rounded up; 0 if that is negative].
@@ -283,11 +290,11 @@ class ArangeOp(NumbersOp, name="arange"):
     def infer(
         start: Number,
         end: Number | None = None,
-        step: float = 1,
+        step: Number = 1,
         dtype: DType | None = None,
     ) -> RankedTensorType:
-        if isinstance(step, Expr) or step == 0:
-            raise ValueError(f"the step must be a number other than 0, got `{step}`")
+        if step == 0:
+            raise ValueError("the step must be other than 0, got 0")
         first, last = (0, start) if end is None else (start, end)
         if dtype is None:
             dtype = _range_dtype(first, last, step)
@@ -312,8 +319,8 @@ class ArangeOp(NumbersOp, name="arange"):
         step = attrs["step"]
 
         def whole(axis: Index) -> Scalar:
-            start = b.dim(b.local(first))
-            return Index(Index.value_of(axis * step + start)).to_scalar(type_)
+            start, by = b.dim(b.local(first)), b.dim(b.local(step))
+            return Index(Index.value_of(axis * by + start)).to_scalar(type_)
 
         def fraction(axis: Index) -> Scalar:
             wide = dtypes.dtype("float64")
@@ -331,10 +338,13 @@ def _range_dtype(*numbers: Number) -> DType:
     return _F32 if any(map(_is_float, numbers)) else _INT64
 
 
-def _range_size(start: Number, end: Number, step: float) -> Dim:
-    """How many numbers there are."""
+def _range_size(start: Number, end: Number, step: Number) -> Dim:
+    """How many numbers there are; of sizes it is assumed that they ascend."""
     if any(map(_is_float, (start, end, step))):
         return max(0, math.ceil((end - start) / step))
+    if any(isinstance(number, Expr) for number in (start, end, step)):
+        shapes.require_at_least(end - start, 0)
+        return shapes.ceildiv(end - start, step)
     way = 1 if step > 0 else -1
     return shapes.maximum(0, shapes.ceildiv(way * (end - start), way * int(step)))
 

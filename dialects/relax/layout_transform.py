@@ -36,8 +36,8 @@ class LayoutTransformOp(Relax.Operation, name="layout_transform"):
     """Every element at the place that a map gives for its own.
 
     Attributes:
-        index_map: from places in x to places in y, no two to one; where it is built also
-            as text, ``(a, b) -> (a, b floordiv 4, b mod 4)``.
+        index_map: from places in x to places in y, no two to one; in Python as text,
+            ``(a, b) -> (a, b floordiv 4, b mod 4)``.
         pad_value: what stands where the map leads nowhere; None for 0.
     Shapes:
         x: any; y: as large along every axis as the map reaches.
@@ -67,6 +67,10 @@ class LayoutTransformOp(Relax.Operation, name="layout_transform"):
             {**attrs, "index_map": _map(attrs["index_map"])}
         )
 
+    def python_attrs(self) -> dict[str, Any]:
+        text = str(AffineMapAttr(self.attributes["index_map"]).value)
+        return {**super().python_attrs(), "index_map": text}
+
     @staticmethod
     def infer(
         x: RankedTensorType,
@@ -85,7 +89,10 @@ class LayoutTransformOp(Relax.Operation, name="layout_transform"):
     def reference(
         x: np.ndarray, index_map: AffineMapAttr | str, pad_value: float | None = None
     ) -> np.ndarray:
-        map_ = _map(index_map).value
+        if isinstance(index_map, str):
+            with ir.Context():
+                return LayoutTransformOp.reference(x, _map(index_map), pad_value)
+        map_ = index_map.value
         shape = [shapes.evaluate(dim, {}) for dim in _reached(map_, x.shape)]
         y = np.full(shape, pad_value or 0, x.dtype)
         y[tuple(_applied(map_, list(np.indices(x.shape))))] = x
@@ -95,7 +102,7 @@ class LayoutTransformOp(Relax.Operation, name="layout_transform"):
         x = b.buffer(self.x)
         shape, dtype = b.results[0]
         attrs = self.python_attrs()
-        map_ = attrs["index_map"].value
+        map_ = _map(attrs["index_map"]).value
         fill = attrs["pad_value"] or 0
         if shapes.is_known_equal(shapes.product(shape), shapes.product(x.shape)):
             y = b.alloc(shape, dtype)

@@ -5,6 +5,7 @@ say how a loop runs; passes may drop the others.
 """
 
 __all__ = [
+    "ALLOCATE",
     "ANNOTATIONS",
     "AXIS_DTYPES",
     "AXIS_NAMES",
@@ -12,23 +13,27 @@ __all__ = [
     "BUFFER",
     "DTYPE",
     "HANDLE",
+    "IMPLICIT",
     "KIND",
     "LOOP_NAMES",
     "MATCH",
     "NAME",
     "ORDER",
     "PARAM",
+    "POINTEE",
     "RETURN_TYPE",
     "ROOT",
     "SIZE_DTYPE",
+    "SUBROUTINE",
     "SYMBOL",
     "THREAD",
+    "TOUCHED",
     "WHERE",
 ]
 
 KIND = "tir.kind"  # of a loop: serial, parallel, vectorized, unrolled, thread_binding
 THREAD = "tir.thread"  # of a loop: the thread axis that it is bound to
-NAME = "tir.name"  # of a loop's variable, of a buffer
+NAME = "tir.name"  # of a loop's variable, of a buffer, of a function of a script
 DTYPE = "tir.dtype"  # element type of a value where its MLIR type does not tell it
 SIZE_DTYPE = (
     "tir.size_dtype"  # type of the numbers in a buffer's shape; int32 if absent
@@ -46,4 +51,9 @@ BUFFER = "tir.buffer"  # of a buffer: alignment and the like, where not as usual
 ORDER = "tir.order"  # of a program: numbers of its arguments in the order of a script
 RETURN_TYPE = "tir.return_type"  # of a program, where it returns something
 ROOT = "tir.root"  # of a program: name of the block that all of it stands in
+TOUCHED = "tir.touched"  # of a block: regions that its body does not tell
 MATCH = "tir.match_buffer"  # a memref.subview that is a buffer of a block
+ALLOCATE = "tir.allocate"  # a buffer of which a script knows the pointer alone
+IMPLICIT = "tir.implicit"  # a tir.decl_buffer that no statement of a script makes
+POINTEE = "tir.pointee"  # of a pointer: what it points to, and in which memory
+SUBROUTINE = "tir.subroutine"  # a tir.call of a function of the module

@@ -10,12 +10,18 @@ __all__ = [
     "AddressOp",
     "AllocBufferOp",
     "AssertOp",
+    "AttrOp",
     "BlockOp",
     "CallOp",
     "CallPackedOp",
+    "DeclBufferOp",
     "EvaluateOp",
     "LetOp",
+    "RampOp",
     "Tir",
+    "UndefinedOp",
+    "VectorLoadOp",
+    "VectorStoreOp",
 ]
 
 
@@ -139,3 +145,77 @@ class AssertOp(Tir.Operation, name="assert"):
 
     condition: Operand[ir.IntegerType]
     message: ir.StringAttr
+
+
+class AttrOp(Tir.Operation, name="attr"):
+    """Statements of which something is said.
+
+    Attributes:
+        key: what is said, such as ``storage_alignment``.
+        literals: of what, then the value: ``unit`` where it is the next operand, else
+            what it is.
+        form: ``one`` for a single thing, ``list`` for several, ``reducer`` for the start
+            values of a reduction, whose combination is the first region.
+    """
+
+    args: Operand[ir.TupleType]
+    key: ir.StringAttr
+    form: ir.StringAttr
+    literals: ir.ArrayAttr
+    combiner: Region
+    body: Region
+
+
+class DeclBufferOp(Tir.Operation, name="decl_buffer"):
+    """A buffer in memory that is there already, from a pointer on.
+
+    Attributes:
+        shape: its dimensions, ``#relax.shape<[...]>``; dynamic ones are operands too.
+    """
+
+    pointer: Operand[ir.Type]
+    sizes: Sequence[Operand[ir.IndexType]]
+    buffer: Result[ir.MemRefType]
+    shape: Attr
+
+
+class UndefinedOp(Tir.Operation, name="undefined"):
+    """A variable that nothing gives a value; such a program cannot run.
+
+    Attributes:
+        name: for readers.
+    """
+
+    result: Result[ir.Type]
+    name: ir.StringAttr
+
+
+class RampOp(Tir.Operation, name="ramp"):
+    """The vector ``base``, ``base + stride``, ...; its type tells how many lanes."""
+
+    base: Operand[ir.IntegerType]
+    stride: Operand[ir.IntegerType]
+    result: Result[ir.VectorType]
+
+
+class VectorLoadOp(Tir.Operation, name="vector_load"):
+    """The elements of a buffer at a vector of places in its last dimension.
+
+    A lane where ``mask`` is false, if there is one, is not read.
+    """
+
+    buffer: Operand[ir.MemRefType]
+    indices: Sequence[Operand[ir.IndexType]]
+    places: Operand[ir.VectorType]
+    mask: Sequence[Operand[ir.VectorType]]
+    result: Result[ir.VectorType]
+
+
+class VectorStoreOp(Tir.Operation, name="vector_store"):
+    """Write a vector to places in the last dimension of a buffer; see the load."""
+
+    value: Operand[ir.VectorType]
+    buffer: Operand[ir.MemRefType]
+    indices: Sequence[Operand[ir.IndexType]]
+    places: Operand[ir.VectorType]
+    mask: Sequence[Operand[ir.VectorType]]

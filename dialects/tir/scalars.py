@@ -167,7 +167,7 @@ class Scalar:
         """A shift that is defined for all distances; MLIR's is not from the width on."""
         distance = self._same(other)
         bits = constant(self.dtype.bits, self.dtype)
-        unsigned = dtype(f"uint{self.dtype.bits}")
+        unsigned = dtype(f"uint{self.dtype.bits}").with_lanes_of(self.dtype)
         is_short = Scalar(distance.value, unsigned) < Scalar(bits.value, unsigned)
         safe = select(is_short, distance, constant(0, self.dtype))
         value = emit(name, self.value.type, self.value, safe.value)
@@ -187,9 +187,10 @@ class Scalar:
                 "arith.cmpi",
                 _CMPI[predicate][0 if self.dtype.kind == "i" else 1],
             )
-        i1 = ir.IntegerType.get_signless(1)
-        value = emit(name, i1, self.value, rhs.value, predicate=_int_attr(number, i64))
-        return Scalar(value, dtype("bool"))
+        truth = dtype("bool").with_lanes_of(self.dtype)
+        attr = _int_attr(number, i64)
+        value = emit(name, truth.scalar_type, self.value, rhs.value, predicate=attr)
+        return Scalar(value, truth)
 
     def equal(self, other: Scalar | float) -> Scalar:
         return self._compare("eq", other)
@@ -230,16 +231,20 @@ class Scalar:
 
 
 def constant(value: float, type_: DType) -> Scalar:
-    """A number of an element type."""
-    mlir_type = type_.scalar_type
+    """A number of an element type; of a vector type, in every lane."""
+    attr = _number_attribute(value, type_.element)
+    if type_.is_vector:
+        attr = ir.DenseElementsAttr.get_splat(type_.scalar_type, attr)
+    return Scalar(emit("arith.constant", type_.scalar_type, value=attr), type_)
+
+
+def _number_attribute(value: float, type_: DType) -> ir.Attribute:
     if type_.is_float:
-        attr: ir.Attribute = ir.FloatAttr.get(mlir_type, float(value))
-    else:
-        wrapped = int(value) % (1 << type_.bits)
-        if type_.bits > 1 and wrapped >= 1 << (type_.bits - 1):
-            wrapped -= 1 << type_.bits
-        attr = ir.IntegerAttr.get(mlir_type, wrapped)
-    return Scalar(emit("arith.constant", mlir_type, value=attr), type_)
+        return ir.FloatAttr.get(type_.scalar_type, float(value))
+    wrapped = int(value) % (1 << type_.bits)
+    if type_.bits > 1 and wrapped >= 1 << (type_.bits - 1):
+        wrapped -= 1 << type_.bits
+    return ir.IntegerAttr.get(type_.scalar_type, wrapped)
 
 
 def select(condition: Scalar, then: Scalar, otherwise: Scalar) -> Scalar:
@@ -296,7 +301,7 @@ def _truncate(operand: Scalar, type_: DType) -> Scalar:
     Comparisons that are false for NaN make two instructions of them on x86.
     """
     if operand.dtype.bits < 32:
-        operand = _resize_float(operand, dtype("float32"))
+        operand = _resize_float(operand, _float32_like(operand))
     low, high = (constant(v, operand.dtype) for v in _limits(operand.dtype, type_))
     operand = select(operand > low, operand, low)
     operand = select(operand < high, operand, high)
@@ -315,9 +320,13 @@ def _limits(source: DType, target: DType) -> tuple[float, float]:
 def _resize_float(operand: Scalar, type_: DType) -> Scalar:
     """Between float types; f16 and bf16 meet in f32."""
     if operand.dtype.bits == type_.bits:
-        return _resize_float(cast(operand, dtype("float32")), type_)
+        return _resize_float(cast(operand, _float32_like(operand)), type_)
     name = "arith.truncf" if operand.dtype.bits > type_.bits else "arith.extf"
     return Scalar(emit(name, type_.scalar_type, operand.value), type_)
+
+
+def _float32_like(operand: Scalar) -> DType:
+    return dtype("float32").with_lanes_of(operand.dtype)
 
 
 class Index:

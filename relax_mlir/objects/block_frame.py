@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from relax_mlir.dialects.tir import BlockOp, marks
 from relax_mlir.objects import prim
 from relax_mlir.objects.attributes import to_attribute
 from relax_mlir.objects.prim import IterVar, PrimExpr, Range, Var
+from relax_mlir.objects.simplify import simplify
 
 if TYPE_CHECKING:
     from relax_mlir.objects.tir_writer import ProgramWriter
@@ -45,7 +46,7 @@ class BlockFrame:
         self._writer = writer
         self._op: ir.Operation | None = None
         self._guard: ir.Block | None = None
-        self._regions: Any = None
+        self.deferred: list[Callable[[], Any]] = []  # what the body begins with
 
     def __enter__(self) -> BlockFrame:  # noqa: PYI034 (Self is of Python 3.11)
         with self._writer.here():
@@ -208,7 +209,8 @@ def _domain(dom: Any) -> Range:
     if isinstance(dom, Range):
         return dom
     if isinstance(dom, (tuple, list)):
-        return Range(*dom)
+        run = Range(*dom)
+        return Range.from_min_extent(run.min, simplify(run.extent))
     return Range.from_min_extent(0, dom)
 
 

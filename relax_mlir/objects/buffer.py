@@ -7,10 +7,39 @@ from typing import Any, ClassVar
 
 from relax_mlir.objects import prim
 from relax_mlir.objects.prim import PrimExpr, Range, Var
+from relax_mlir.objects.prim.lanes import element_type
+from relax_mlir.objects.prim.scripted import Scripted
 from relax_mlir.objects.prim_text import text_of
 from relax_mlir.objects.simplify import simplify
 
-__all__ = ["Buffer", "BufferLoad", "BufferRegion", "PointerType", "decl_buffer"]
+__all__ = [
+    "Buffer",
+    "BufferLoad",
+    "BufferRegion",
+    "PointerType",
+    "accessed_type",
+    "decl_buffer",
+]
+
+
+class ElementType(str):
+    """The name of an element type; equal to what says the same type otherwise."""
+
+    __slots__ = ()
+
+    @property
+    def dtype(self) -> str:
+        """The plain name."""
+        return str(self)
+
+    def __eq__(self, other: object) -> bool:
+        return str.__eq__(self, str(getattr(other, "dtype", other)))
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return str.__hash__(self)
 
 
 class PointerType:
@@ -22,7 +51,8 @@ class PointerType:
     """
 
     def __init__(self, element_type: Any, storage_scope: str = "global") -> None:
-        self.element_type = str(getattr(element_type, "dtype", element_type))
+        name = str(getattr(element_type, "dtype", element_type))
+        self.element_type = ElementType(name)
         self.storage_scope = storage_scope or "global"
 
     def __eq__(self, other: object) -> bool:
@@ -30,6 +60,11 @@ class PointerType:
 
     def __hash__(self) -> int:
         return hash(str(self))
+
+    @property
+    def dtype(self) -> str:
+        """Type of a variable that is such a pointer."""
+        return "handle"
 
     def __str__(self) -> str:
         return f'T.handle("{self.element_type}", "{self.storage_scope}")'
@@ -40,18 +75,23 @@ class Pointer(Var):
 
     Attributes:
         type_annotation: what it points to, if that is known.
-        buffer: the buffer whose memory it is, if that is known.
+        buffer: the buffer whose memory it is, where that alone names it.
     """
 
     __slots__ = ("buffer", "type_annotation")
 
-    def __init__(self, name: str, type_annotation: PointerType | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        type_annotation: PointerType | None = None,
+        buffer: Buffer | None = None,
+    ) -> None:
         super().__init__(name, "handle")
         self.type_annotation = type_annotation
-        self.buffer: Buffer | None = None
+        self.buffer = buffer
 
 
-class Buffer:
+class Buffer(Scripted):
     """A buffer: a name for memory, with a shape and an element type.
 
     Two buffers are the same only if they are one object.
@@ -69,6 +109,7 @@ class Buffer:
         axis_separators: where groups of axes end.
     """
 
+    READ, WRITE = 1, 2  # what ``access_ptr`` may be for
     __array_ufunc__ = None
 
     def __init__(
@@ -90,15 +131,19 @@ class Buffer:
         self.dtype = str(getattr(dtype, "dtype", dtype or "float32"))
         self._scope = scope or "global"
         pointee = PointerType(self.dtype, self._scope)
-        self.data = Pointer(name, pointee) if data is None else data
-        if isinstance(self.data, Pointer):
-            self.data.buffer = self.data.buffer or self
+        self.data = Pointer(name, pointee, self) if data is None else data
         self.strides = _sizes(strides or ())
         self.data_alignment = 64 if data_alignment <= 0 else data_alignment
         self.elem_offset = _offset(elem_offset, offset_factor, name, self.shape)
         self.offset_factor = offset_factor or 1
         self.buffer_type = 2 if buffer_type in ("auto_broadcast", 2) else 1
         self.axis_separators = tuple(axis_separators or ())
+
+    def spell(self, spelling: Any) -> None:
+        """Its structure; see :mod:`.structure`."""
+        from relax_mlir.objects.stmt_spelling import define_buffer
+
+        define_buffer(spelling, self)
 
     def scope(self) -> str:
         """The memory that it lives in: ``global``, ``shared``, ``local``, ..."""
@@ -109,15 +154,26 @@ class Buffer:
         """Number of dimensions."""
         return len(self.shape)
 
-    def vload(self, begin: Any, dtype: str | None = None) -> BufferLoad:
-        """One element."""
-        return BufferLoad(self, _indices(begin))
+    def vload(
+        self, begin: Any, dtype: str | None = None, predicate: Any = None
+    ) -> BufferLoad:
+        """One element, or a vector of them.
 
-    def vstore(self, begin: Any, value: Any) -> Any:
-        """The statement that writes one element."""
+        Args:
+            begin: where; a vector of places in the last dimension, or with ``dtype`` of
+                a vector the first of them.
+            dtype: what is read; a vector of elements, or as many as ``begin`` has.
+            predicate: which lanes are read; all of them if left out.
+        """
+        return BufferLoad(self, _widened(_indices(begin), dtype), predicate)
+
+    def vstore(self, begin: Any, value: Any, predicate: Any = None) -> Any:
+        """The statement that writes one element, or a vector; see :meth:`vload`."""
         from relax_mlir.objects.stmt import BufferStore
 
-        return BufferStore(self, value, _indices(begin))
+        stored = prim.convert(value)
+        indices = _widened(_indices(begin), stored.dtype)
+        return BufferStore(self, stored, indices, predicate)
 
     def access_ptr(
         self,
@@ -143,6 +199,8 @@ class Buffer:
         count = prim.convert(1)
         for size in self.shape:
             count = count * size
+        if self.strides:
+            count = self.strides[0] * self.shape[0]
         rest = count - offset if extent is None else prim.convert(extent)
         kind = prim.Call(self.dtype, "type_annotation", [])
         start = self.elem_offset + offset
@@ -157,6 +215,32 @@ class Buffer:
             total = total + index * stride
         return [prim.convert(total)]
 
+    def get_flattened_buffer(self) -> Buffer:
+        """The same memory with one dimension per group of axes."""
+        ends = [*map(int, self.axis_separators), self.ndim]
+        starts = [0, *ends[:-1]]
+        groups = [self._elements(*p) for p in zip(starts, ends, strict=True)]
+        return Buffer(
+            groups,
+            self.dtype,
+            self.name,
+            self.data,
+            elem_offset=self.elem_offset,
+            scope=self.scope(),
+            data_alignment=self.data_alignment,
+            offset_factor=self.offset_factor,
+            axis_separators=range(1, len(groups)),
+        )
+
+    def _elements(self, start: int, end: int) -> PrimExpr:
+        """How many elements of memory the dimensions of a group span."""
+        if self.strides and start < end:
+            return self.strides[start] * self.shape[start]
+        total = prim.convert(1)
+        for size in self.shape[start:end]:
+            total = size * total
+        return total
+
     def dense_strides(self) -> tuple[PrimExpr, ...]:
         """Its strides, also where they are not given."""
         if self.strides or not self.shape:
@@ -168,7 +252,10 @@ class Buffer:
 
     def __getitem__(self, indices: Any) -> Any:  # Any: BufferLoad or BufferRegion
         listed = _indices(indices)
-        if any(isinstance(i, slice) for i in listed):
+        slices = [i for i in listed if isinstance(i, slice)]
+        if any(i.step is not None for i in slices):
+            return BufferLoad(self, [_places(i, s) for i, s in self._paired(listed)])
+        if slices:
             return BufferRegion(self, [_range(i, s) for i, s in self._paired(listed)])
         return BufferLoad(self, listed)
 
@@ -186,29 +273,36 @@ class Buffer:
 
 
 class BufferLoad(PrimExpr):
-    """One element of a buffer."""
+    """One element of a buffer; of a vector of places, a vector of elements.
 
-    __slots__ = ("buffer", "indices")
+    Attributes:
+        predicate: which lanes are read, or None for all.
+    """
+
+    __slots__ = ("buffer", "indices", "predicate")
     fields: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
         self,
         buffer: Buffer,
         indices: Sequence[Any],
-        predicate: object = None,
+        predicate: Any = None,
         span: object = None,
     ) -> None:
         if len(indices) != buffer.ndim:
             raise ValueError(_count_message(buffer, indices))
         self.buffer = buffer
         self.indices = tuple(map(_index, indices))
-        self.dtype = buffer.dtype
+        self.predicate = None if predicate is None else prim.convert(predicate)
+        self.dtype = accessed_type(buffer, self.indices)
 
     def children(self) -> tuple[PrimExpr, ...]:
-        return self.indices
+        lanes = () if self.predicate is None else (self.predicate,)
+        return (*self.indices, *lanes)
 
     def with_children(self, children: Sequence[PrimExpr]) -> PrimExpr:
-        return BufferLoad(self.buffer, children)
+        count = len(self.indices)
+        return BufferLoad(self.buffer, children[:count], *children[count:])
 
     def key(self) -> tuple[object, ...]:
         return (id(self.buffer),)
@@ -219,7 +313,7 @@ class BufferLoad(PrimExpr):
         return f"{self.buffer.name}[{inner or '()'}]"
 
 
-class BufferRegion:
+class BufferRegion(Scripted):
     """A box of a buffer.
 
     Attributes:
@@ -236,10 +330,14 @@ class BufferRegion:
         return self.buffer.dtype
 
     def as_load(self) -> BufferLoad | None:
-        """The element that it is, if it is one."""
-        if all(_is_one(r.extent) for r in self.region):
-            return BufferLoad(self.buffer, [r.min for r in self.region])
-        return None
+        """The element that it is, or the vector of elements in the last dimension."""
+        *outer, last = [r.extent for r in self.region] or [prim.convert(1)]
+        if not all(map(_is_one, outer)) or not isinstance(last, prim.IntImm):
+            return None
+        places = [r.min for r in self.region]
+        if not _is_one(last):
+            places[-1] = prim.Ramp(places[-1], 1, last)
+        return BufferLoad(self.buffer, places)
 
     def as_prim_expr(self) -> PrimExpr:
         """The element that it is.
@@ -250,8 +348,8 @@ class BufferRegion:
         load = self.as_load()
         if load is None:
             raise TypeError(
-                f"`{self}`: expected one element, got a region. Only `T.reads`, `T.writes` "
-                "and `T.match_buffer` take regions"
+                f"`{self}`: expected an element or a vector of known length, got a region. "
+                "Only `T.reads`, `T.writes` and `T.match_buffer` take regions"
             )
         return load
 
@@ -332,11 +430,47 @@ def _index(value: Any) -> PrimExpr:
     return prim.convert(value)
 
 
+def accessed_type(buffer: Buffer, indices: Sequence[PrimExpr]) -> str:
+    """The type of what lies at some place of a buffer.
+
+    Raises:
+        ValueError: another index than the last is a vector.
+    """
+    *outer, last = [i.dtype for i in indices] or ["int32"]
+    if any(element_type(t) != t for t in outer):
+        raise ValueError(
+            f"buffer `{buffer.name}`: expected a vector as the last index only"
+        )
+    if element_type(last) == last:
+        return buffer.dtype
+    element = element_type(buffer.dtype)
+    return prim.with_lanes(element, last)
+
+
+def _widened(indices: list[Any], dtype: str | None) -> list[Any]:
+    """Places for as many elements as a type has lanes."""
+    lanes = prim.lanes_of(dtype or "")
+    last = _index(indices[-1]) if indices else prim.convert(0)
+    is_vector = element_type(last.dtype) != last.dtype
+    if _is_one(lanes) or is_vector:
+        return indices
+    return [*indices[:-1], prim.Ramp(last, prim.const(1, last.dtype), lanes)]
+
+
+def _places(index: Any, size: PrimExpr) -> Any:
+    """The places that a slice with steps stands for."""
+    if not isinstance(index, slice):
+        return index
+    start = prim.convert(0 if index.start is None else index.start)
+    stop = prim.convert(size if index.stop is None else index.stop)
+    step = 1 if index.step is None else index.step
+    lanes = simplify((simplify(stop - start) + (step - 1)) // step)
+    return start if _is_one(lanes) else prim.Ramp(start, step, lanes)
+
+
 def _range(index: Any, size: PrimExpr) -> Range:
     if not isinstance(index, slice):
         return Range.from_min_extent(_index(index), 1)
-    if index.step is not None and index.step != 1:
-        raise ValueError(f"slice with step {index.step}: expected steps of 1")
     start = 0 if index.start is None else index.start
     stop = size if index.stop is None else index.stop
     extent = prim.convert(stop) - start

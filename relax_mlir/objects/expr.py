@@ -67,6 +67,9 @@ class Id:
         self.name_hint = name_hint
         self.number = next(_NUMBERS)
 
+    def __repr__(self) -> str:
+        return f'Id("{self.name_hint}")'
+
 
 class Var(Expr):
     """A variable of a function.
@@ -115,6 +118,12 @@ def _annotation(info: Any, old: Any) -> StructInfo | None:
     if as_struct_info is None:
         raise TypeError(f"expected struct info, got {info!r}")
     return as_struct_info()
+
+
+def _info(given: Any) -> StructInfo:
+    """Struct info, which may be given as scripts spell it."""
+    found = _annotation(given, None)
+    return ObjectStructInfo() if found is None else found
 
 
 class DataflowVar(Var):
@@ -187,9 +196,6 @@ class Constant(Expr):
         """Its elements."""
         return self.array.view(ArrayData)
 
-    def __repr__(self) -> str:
-        return f"R.const({self.array.tolist()!r}, {self.array.dtype.name!r})"
-
 
 class PrimValue(Expr):
     """A scalar expression as a value."""
@@ -209,9 +215,6 @@ class PrimValue(Expr):
     def __hash__(self) -> int:
         return hash(self.value)
 
-    def __repr__(self) -> str:
-        return f"R.prim_value({self.value})"
-
 
 class StringImm(Expr):
     """A string as a value."""
@@ -228,9 +231,6 @@ class StringImm(Expr):
     def __hash__(self) -> int:
         return hash(self.value)
 
-    def __repr__(self) -> str:
-        return f'R.str("{self.value}")'
-
 
 class DataTypeImm(Expr):
     """An element type as a value."""
@@ -244,9 +244,6 @@ class DataTypeImm(Expr):
 
     def __hash__(self) -> int:
         return hash(self.value)
-
-    def __repr__(self) -> str:
-        return f'R.dtype("{self.value}")'
 
 
 class Tuple(Expr):
@@ -270,9 +267,6 @@ class Tuple(Expr):
     def __iter__(self) -> Iterator[Expr]:
         return iter(self.fields)
 
-    def __repr__(self) -> str:
-        return f"R.tuple({', '.join(map(repr, self.fields))})"
-
 
 class TupleGetItem(Expr):
     """One element of a tuple."""
@@ -280,15 +274,18 @@ class TupleGetItem(Expr):
     def __init__(self, tuple_value: Expr, index: int, span: object = None) -> None:
         self.tuple_value = tuple_value
         self.index = int(index)
+        info = tuple_value.struct_info_or_none()
+        if isinstance(info, TupleStructInfo) and not 0 <= self.index < len(info.fields):
+            raise IndexError(
+                f"`{tuple_value!r}`: expected an index below its length, which is "
+                f"{len(info.fields)}, got {self.index}"
+            )
 
     def struct_info_or_none(self) -> StructInfo | None:
         info = self.tuple_value.struct_info_or_none()
         if isinstance(info, TupleStructInfo):
             return info.fields[self.index]
         return None if info is None else ObjectStructInfo()
-
-    def __repr__(self) -> str:
-        return f"{self.tuple_value!r}[{self.index}]"
 
 
 class Op(Expr):
@@ -303,6 +300,38 @@ class Op(Expr):
     def __init__(self, name: str) -> None:
         self.name = name
         self._struct_info = FuncStructInfo.opaque_func(purity=True)
+        self._attrs: dict[str, Any] = {}  # Any: as many types as attributes
+
+    @staticmethod
+    def with_attr(name: str) -> dict[str, Any]:  # Any: what the attribute is
+        """The values of an attribute, by the names of the operators that have it."""
+        operators = Op._all.values()
+        return {op.name: op._attrs[name] for op in operators if name in op._attrs}
+
+    @staticmethod
+    def list_op_names() -> list[str]:
+        """The names of all operators."""
+        from relax_mlir.objects.operators import operator_names
+
+        return sorted(operator_names())
+
+    def get_attr(self, name: str) -> Any:
+        """What is registered of the operator under this name; None for nothing."""
+        from relax_mlir.objects.operators import own_attr
+
+        return self._attrs[name] if name in self._attrs else own_attr(self, name)
+
+    def has_attr(self, name: str) -> bool:
+        """Whether something is registered of the operator under this name."""
+        return name in self._attrs
+
+    def set_attr(self, name: str, value: Any, plevel: int = 10) -> None:
+        """Register something of the operator, in place of what was registered."""
+        self._attrs[name] = value
+
+    def reset_attr(self, name: str) -> None:
+        """Forget what is registered of the operator under this name."""
+        self._attrs.pop(name, None)
 
     @staticmethod
     def of(name: str) -> Op:
@@ -384,7 +413,7 @@ class Call(Expr):
         self.op: Expr = _callee(Op.of(op) if isinstance(op, str) else op)
         self.args: tuple[Expr, ...] = tuple(convert(a) for a in args)
         self.attrs = attrs if isinstance(attrs, Attrs) else Attrs(attrs)
-        self.sinfo_args: tuple[StructInfo, ...] = tuple(sinfo_args or ())
+        self.sinfo_args: tuple[StructInfo, ...] = tuple(map(_info, sinfo_args or ()))
         self.span = span
 
     @property
@@ -397,9 +426,6 @@ class Call(Expr):
         made = Call(self.op, self.args, self.attrs, self.sinfo_args, self.span)
         made._struct_info = info
         return made
-
-    def __repr__(self) -> str:
-        return f"{self.op!r}({', '.join(map(repr, self.args))})"
 
 
 def _callee(op: Expr) -> Expr:
@@ -429,9 +455,6 @@ class If(Expr):
         self.true_branch = as_sequence(true_branch)
         self.false_branch = as_sequence(false_branch)
 
-    def __repr__(self) -> str:
-        return f"If({self.cond!r})"
-
 
 class Binding(Printed):
     """Something that gives a variable its value."""
@@ -448,27 +471,21 @@ class VarBinding(Binding):
         self.var = var
         self.value = value
 
-    def __repr__(self) -> str:
-        return f"{self.var!r} = {self.value!r}"
-
 
 class MatchCast(Binding):
     """``var = R.match_cast(value, struct_info)``: checked when it runs."""
 
     def __init__(
-        self, var: Var, value: Expr, struct_info: StructInfo, span: object = None
+        self, var: Var, value: Expr, struct_info: Any, span: object = None
     ) -> None:
         self.var = var
         self.value = value
-        self.struct_info = struct_info
+        self.struct_info: StructInfo = _info(struct_info)
 
     @property
     def ty(self) -> StructInfo:
         """TVM's newest spelling of ``struct_info``."""
         return self.struct_info
-
-    def __repr__(self) -> str:
-        return f"{self.var!r} = R.match_cast({self.value!r}, {self.struct_info})"
 
 
 class BindingBlock(Printed):
@@ -476,9 +493,6 @@ class BindingBlock(Printed):
 
     def __init__(self, bindings: Sequence[Binding], span: object = None) -> None:
         self.bindings = tuple(bindings)
-
-    def __repr__(self) -> str:
-        return "\n".join(map(repr, self.bindings))
 
 
 class DataflowBlock(BindingBlock):
@@ -501,9 +515,6 @@ class SeqExpr(Expr):
 
     def struct_info_or_none(self) -> StructInfo | None:
         return self._struct_info or self.body.struct_info_or_none()
-
-    def __repr__(self) -> str:
-        return "\n".join([*map(repr, self.blocks), repr(self.body)])
 
 
 def as_sequence(expr: Expr) -> SeqExpr:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -64,6 +65,7 @@ class BaseFunc(Expr):
 
     module: IRModule
     name: str
+    _is_view: bool = False
 
     @property
     def op(self) -> func.FuncOp:
@@ -99,7 +101,7 @@ class BaseFunc(Expr):
     @classmethod
     def _view(cls, module: IRModule, name: str) -> Any:
         made = cls.__new__(cls)
-        made.module, made.name = module, name
+        made.module, made.name, made._is_view = module, name, True
         return made
 
     def _set_attrs(self, attrs: Mapping[str, Any]) -> None:
@@ -108,11 +110,20 @@ class BaseFunc(Expr):
     def __call__(self, *args: Any, attrs: Any = None) -> Call:
         return Call(self, args)
 
-    def __str__(self) -> str:
-        return self.script()
+    def _place(self) -> tuple[object, str]:
+        """What it is a view of; what is no view is itself alone."""
+        return (id(self.module), self.name) if self._is_view else (id(self), "")
 
-    def __repr__(self) -> str:
-        return self.script()
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return isinstance(other, BaseFunc) and self._place() == other._place()
+
+    def __hash__(self) -> int:
+        return hash(self._place())
+
+    def __str__(self) -> str:
+        return repr(self)
 
 
 @dataclass(frozen=True)
@@ -202,6 +213,18 @@ class Function(BaseFunc):
         if self.term is None:
             return super().with_attrs(attrs)
         return Function.of_term(self.term.with_attrs(attrs))
+
+    def bind_params(self, binding_map: Mapping[Any, Any]) -> Function:
+        """The same function with arrays or constants in place of parameters."""
+        return _binding().bind_params(self, binding_map)
+
+    def bind_symbolic_vars(self, binding_map: Mapping[Any, Any]) -> Function:
+        """The same function with sizes in place of symbols."""
+        return _binding().bind_symbolic_vars(self, binding_map)
+
+    def inline_functions(self, function_map: Mapping[Any, Function]) -> Function:
+        """The same function with others in place of calls of them."""
+        return _binding().inline_functions(self, function_map)
 
     @property
     def scope(self) -> FunctionScope:
@@ -379,6 +402,11 @@ def _returned(
         return term.ret
     told = [v for p in term.params for v in variables_in(p.struct_info)]
     return erase_unknown(known, lambda var: any(var is v for v in told))
+
+
+def _binding() -> Any:  # Any: a module
+    """What binds values; it stands above the objects and is loaded when it is used."""
+    return importlib.import_module("relax_mlir.relax.function_binding")
 
 
 def copy_function(source: BaseFunc, module: IRModule, name: str) -> str:

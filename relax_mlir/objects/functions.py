@@ -100,6 +100,7 @@ __all__ = [
     "trunc",
     "truncdiv",
     "truncmod",
+    "vscale",
 ]
 
 
@@ -437,3 +438,8 @@ sum = comm_reducer(lambda a, b: a + b, lambda t: const(0, t), name="sum")
 prod = comm_reducer(lambda a, b: a * b, lambda t: const(1, t), name="prod")
 max = comm_reducer(_extreme(prim.Max), min_value, name="max")
 min = comm_reducer(_extreme(prim.Min), max_value, name="min")
+
+
+def vscale() -> PrimExpr:
+    """How many times longer the machine's vectors are than the shortest ones."""
+    return Call("int32", "vscale", [])

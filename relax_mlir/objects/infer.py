@@ -78,6 +78,9 @@ def infer(expr: Expr, names: Symbols, functions: FunctionLookup) -> StructInfo:
 
 def _of_call(call: Call, names: Symbols, functions: FunctionLookup) -> StructInfo:
     if isinstance(call.op, Op):
+        for argument in call.args:
+            if isinstance(argument, (Call, If, SeqExpr)):
+                argument._struct_info = infer(argument, names, functions)
         return infer_operator(call, names)
     if call.sinfo_args:
         many = len(call.sinfo_args) > 1

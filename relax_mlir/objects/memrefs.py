@@ -14,7 +14,7 @@ from relax_mlir.objects.attributes import to_attribute
 from relax_mlir.objects.buffer import Buffer, BufferRegion
 from relax_mlir.objects.term_writer import TermWriter
 
-__all__ = ["buffer_marks", "matched_part", "memref_type"]
+__all__ = ["buffer_marks", "check_part", "matched_part", "memref_type"]
 
 _ANY = ir.ShapedType.get_dynamic_size()
 
@@ -54,6 +54,18 @@ def _extras(buffer: Buffer) -> dict[str, Any]:
         "elem_offset": str(offset) if not isinstance(offset, prim.IntImm) else None,
     }
     return {key: value for key, value in found.items() if value is not None}
+
+
+def check_part(buffer: Buffer, region: BufferRegion) -> None:
+    """Check that a buffer has the shape of a box.
+
+    Raises:
+        ValueError: it has another one.
+    """
+    extents = [r.extent for r in region.region]
+    static = [e.value if isinstance(e, prim.IntImm) else _ANY for e in extents]
+    shape = [s.value if isinstance(s, prim.IntImm) else _ANY for s in buffer.shape]
+    _kept(static, shape)
 
 
 def matched_part(

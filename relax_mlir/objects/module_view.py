@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = ["FunctionTable", "ModuleView"]
 
+_MOST_LISTED = 10  # names in an error
+
 
 class FunctionTable(Mapping[GlobalVar, BaseFunc]):
     """The functions of a module, in order."""
@@ -44,6 +46,10 @@ class FunctionTable(Mapping[GlobalVar, BaseFunc]):
 
     def __len__(self) -> int:
         return len(self._module.func_ops())
+
+    def __repr__(self) -> str:
+        pairs = (f"{name!r}: {function!r}" for name, function in self.items())
+        return f"{{{', '.join(pairs)}}}"
 
     def items_(self) -> list[tuple[GlobalVar, BaseFunc]]:
         """All pairs, in a list of their own."""
@@ -81,12 +87,7 @@ class ModuleView(Printed):
         Raises:
             ValueError: there is none.
         """
-        symbol = _symbol(name)
-        known = self._function_names()
-        if symbol not in known:
-            raise ValueError(
-                f"module has no function `{symbol}`.{near_misses(symbol, known)}"
-            )
+        symbol = self._known(name)
         extern = read_extern(self.func_op(symbol))
         if extern is not None:
             return extern
@@ -102,9 +103,21 @@ class ModuleView(Printed):
         self.update_func(name, function)
 
     def __delitem__(self, name: str | GlobalVar) -> None:
-        symbol = _symbol(name)
+        symbol = self._known(name)
         self.func_op(symbol).operation.erase()
         self._scopes.pop(symbol, None)
+
+    def _known(self, name: str | GlobalVar) -> str:
+        """The name of a function that is there."""
+        symbol, known = _symbol(name), self._function_names()
+        if symbol in known:
+            return symbol
+        listed = ", ".join(f"`{k}`" for k in known[:_MOST_LISTED]) or "none at all"
+        more = f", and {len(known) - _MOST_LISTED} more" if known[_MOST_LISTED:] else ""
+        raise ValueError(
+            f"module has no function `{symbol}`: it has {listed}{more}."
+            f"{near_misses(symbol, known)}"
+        )
 
     def _function_names(self) -> list[str]:
         return [op.name.value for op in self.func_ops()]
@@ -150,6 +163,34 @@ class ModuleView(Printed):
         for name, function in table.items():
             self.update_func(name, function)
 
+    def replace_global_vars(self, replacements: Mapping[Any, Any]) -> IRModule:
+        """A copy of the module whose functions have other names; itself if none has.
+
+        Args:
+            replacements: the new name, or the variable of it, by the old one.
+
+        Raises:
+            ValueError: the module has no such function, or two would have one name.
+        """
+        module: Any = self
+        renamed = {_symbol(old): _symbol(new) for old, new in replacements.items()}
+        known = self._function_names()
+        for old in renamed:
+            if old not in known:
+                raise ValueError(
+                    f"module has no function `{old}`.{near_misses(old, known)}"
+                )
+        wanted = [renamed.get(name, name) for name in known]
+        for name in wanted:
+            if wanted.count(name) > 1:
+                raise ValueError(f"two functions would be called `{name}`")
+        if wanted == known:
+            return module
+        made = module.clone()
+        with made.context:
+            names.rename_functions(made.mlir.operation, renamed)
+        return made
+
     def scope(self, name: str) -> FunctionScope:
         """The variables of a function."""
         return self._scopes.setdefault(name, FunctionScope())
@@ -185,6 +226,14 @@ class ModuleView(Printed):
 
         root.walk(visit, ir.WalkOrder.PRE_ORDER)
         return list(found)
+
+    def functions_items(self) -> list[tuple[GlobalVar, BaseFunc]]:
+        """The functions by :class:`GlobalVar`, in the order of their names."""
+        return sorted(self.functions.items(), key=lambda pair: pair[0].name_hint)
+
+    def get_attr(self, attr_key: str) -> Any:  # Any: as many types as attributes
+        """An attribute of the module, or None if it has none of this name."""
+        return self.attrs.get(attr_key)
 
     @property
     def attrs(self) -> Attrs:

@@ -5,6 +5,8 @@ They change nothing about what a module computes; passes may drop them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from mlir import ir
 from mlir.dialects import func
 
@@ -18,6 +20,8 @@ __all__ = [
     "arg_names",
     "is_prim_func",
     "is_private",
+    "place_of",
+    "rename_functions",
     "set_arg_names",
 ]
 
@@ -43,6 +47,21 @@ def is_private(function: func.FuncOp) -> bool:
     )
 
 
+def place_of(op: ir.OpView) -> str:
+    """Where an operation stands: in its file, or else its function and its variable."""
+    if str(op.location) != "loc(unknown)":
+        return str(op.location)
+    found: list[str] = []
+    outer = op.operation
+    if NAME in outer.attributes:
+        found.append(ir.StringAttr(outer.attributes[NAME]).value)
+    while outer.parent is not None and not isinstance(outer.opview, func.FuncOp):
+        outer = outer.parent.operation
+    if isinstance(outer.opview, func.FuncOp):
+        found.insert(0, outer.opview.name.value)
+    return ": ".join(f"`{name}`" for name in found) or str(op.location)
+
+
 def arg_names(function: func.FuncOp) -> list[str | None]:
     """What the parameters of a function are called, where that is known."""
     count = len(function.type.inputs)
@@ -66,3 +85,23 @@ def set_arg_names(function: func.FuncOp, names: list[str]) -> None:
         for attrs, name in zip(old, names, strict=True)
     ]
     function.attributes["arg_attrs"] = ir.ArrayAttr.get(new)
+
+
+def rename_functions(module: ir.Operation, renamed: Mapping[str, str]) -> None:
+    """Give functions other names, at once, where they stand and where they are called.
+
+    Needs the context of the module.
+    """
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        attributes = op.attributes
+        if "sym_name" in attributes:
+            name = ir.StringAttr(attributes["sym_name"]).value
+            attributes["sym_name"] = ir.StringAttr.get(renamed.get(name, name))
+        for named in list(attributes):
+            attr = attributes[named]
+            if isinstance(attr, ir.FlatSymbolRefAttr) and attr.value in renamed:
+                attributes[named] = ir.FlatSymbolRefAttr.get(renamed[attr.value])
+        return ir.WalkResult.ADVANCE
+
+    module.walk(visit, ir.WalkOrder.PRE_ORDER)

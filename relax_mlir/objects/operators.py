@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, get_origin
 
@@ -46,6 +46,9 @@ __all__ = [
     "operation_class",
     "operator_names",
     "optional_operands",
+    "own_attr",
+    "register_op_attr",
+    "registered_normal_form",
     "static_arguments",
 ]
 
@@ -89,13 +92,63 @@ def operator_names() -> Iterator[str]:
     yield from sorted({*_classes(), *STRUCTURAL})
 
 
+_INFER = ("FInferStructInfo", "FInferType")  # the older and the newer name
+_REGISTERED = (*_INFER, "FLegalize", "FPurity")
+
+
+def register_op_attr(
+    op_name: str, attr_key: str, value: Any = None, level: int = 10
+) -> Any:  # Any: as many types as attributes
+    """Register something of an operator, which need not be known; or decorate it.
+
+    Args:
+        op_name: such as ``relax.add``.
+        attr_key: ``FLegalize``, a function from a builder and a call to what replaces the
+            call; ``FInferStructInfo``, one from a call and a context to what is known of
+            its result; ``FPurity``, whether a call only computes; ``FNormalize``, one from
+            a builder and a call to the call in normal form; or any other name.
+        value: what is registered.
+        level: accepted and without effect: the last one counts.
+    """
+
+    def register(value: Any) -> Any:
+        Op.of(op_name).set_attr(attr_key, value, level)
+        return value
+
+    return register if value is None else register(value)
+
+
+def _registered_inference(op: Op) -> Callable[..., StructInfo] | None:
+    return next((op.get_attr(name) for name in _INFER if op.has_attr(name)), None)
+
+
+def registered_normal_form(op: Expr) -> Callable[..., Expr] | None:
+    """What a program registered as the normal form of calls of an operator."""
+    if not isinstance(op, Op) or not op.has_attr("FNormalize"):
+        return None
+    return op.get_attr("FNormalize")
+
+
+def own_attr(op: Op, name: str) -> Any:
+    """What an operator has under a name without being told: how its result is inferred."""
+    if name not in _INFER or operation_class(op.name) is None:
+        return None
+
+    def infer_result(call: Call, context: Any = None) -> StructInfo:
+        names = context if isinstance(context, Symbols) else Symbols()
+        return _infer_own(Call(op, call.args, call.attrs, call.sinfo_args), names)
+
+    return infer_result
+
+
 def get_op(name: str) -> Op:
     """The operator called ``name``.
 
     Raises:
         AttributeError: there is none.
     """
-    if name not in _classes() and name not in STRUCTURAL:
+    is_known = name in _classes() or name in STRUCTURAL
+    if not is_known and not any(map(Op.of(name).has_attr, _REGISTERED)):
         raise AttributeError(
             f"operator `{name}` is not registered.{near_misses(name, operator_names())}"
         )
@@ -174,6 +227,15 @@ def infer_operator(call: Call, names: Symbols) -> StructInfo:
         OperatorError: the arguments do not fit the operator.
     """
     assert isinstance(call.op, Op)
+    registered = _registered_inference(call.op)
+    if registered is not None:
+        return registered(call, names)
+    return _infer_own(call, names)
+
+
+def _infer_own(call: Call, names: Symbols) -> StructInfo:
+    """What is known of the result of an operator of which nothing is registered."""
+    assert isinstance(call.op, Op)
     if call.sinfo_args:
         many = len(call.sinfo_args) > 1
         return TupleStructInfo(call.sinfo_args) if many else call.sinfo_args[0]
@@ -210,6 +272,10 @@ def _inferred(kind: type[RelaxOperation], call: Call, names: Symbols) -> StructI
         return shaped
     held: list[tuple[Expr, list[prim.Var]]] = []
     args = [_value_known(a, held) for a in call.args]
+    _check_attributes(kind, args)
+    assert isinstance(call.op, Op)
+    if call.op.name in _KEEP_SHAPES:
+        args = [_any_number(a) for a in args]
     try:
         known = Call(call.op, args, call.attrs)
         operands, attrs = static_arguments(kind, known, names)
@@ -221,6 +287,30 @@ def _inferred(kind: type[RelaxOperation], call: Call, names: Symbols) -> StructI
         inference.forget(map(names.name, sizes))
         inference.hold(holder, names.dims(sizes))
     return inference.result(infos)
+
+
+# What is known of the result is the same whatever their scalar arguments are.
+_KEEP_SHAPES = frozenset({"relax.clip", "relax.tril", "relax.triu"})
+
+
+def _any_number(argument: Expr) -> Expr:
+    """A number in place of a scalar that is computed."""
+    info = argument.struct_info_or_none()
+    is_computed = isinstance(info, PrimStructInfo) and isinstance(argument, Var)
+    return PrimValue(0) if is_computed else argument
+
+
+def _check_attributes(kind: type[RelaxOperation], args: Sequence[Expr]) -> None:
+    """Refuse tensors where sizes or scalars are expected.
+
+    Raises:
+        ValueError: there is one.
+    """
+    for name, argument in zip(kind.argument_order(), args, strict=False):
+        info = argument.struct_info_or_none()
+        is_tensor = isinstance(info, TensorStructInfo)
+        if name in kind.attribute_fields and is_tensor and isinstance(argument, Var):
+            raise ValueError(f"{name}: expected sizes or scalars, got {info}")
 
 
 def _of_held_shape(kind: type[RelaxOperation], call: Call) -> StructInfo | None:

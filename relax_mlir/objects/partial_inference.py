@@ -22,6 +22,7 @@ from relax_mlir.dialects.dims import Dim, symbol
 from relax_mlir.dialects.relax.compare import CompareOp
 from relax_mlir.dialects.relax.core import RelaxOperation
 from relax_mlir.dialects.relax.elementwise import ElementTypeError
+from relax_mlir.dialects.relax.indexing import GatherNdOp
 from relax_mlir.dialects.relax.squeeze import SqueezeOp
 from relax_mlir.objects.expr import Expr
 from relax_mlir.objects.prim import IntImm
@@ -46,8 +47,16 @@ _RANKS = range(1, 7)  # what is tried for a rank that is not known, before 0
 _SCALARS = frozenset({"x1", "x2", "indices", "index"})
 # Element types of the operands whose type has nothing to do with that of the others.
 _OWN_TYPES: Mapping[str, str] = {
+    "boundaries": "float32",
+    "collapse_target": "float32",
     "indices": "int64",
+    "sample_indices": "int64",
+    "scale": "float32",
+    "seq_lengths": "int64",
     "targets": "int64",
+    "uniform_sample": "float32",
+    "valid_count": "int32",
+    "zero_point": "int8",
     "condition": "bool",
     **dict.fromkeys(("begin", "end", "strides"), "int64"),
 }
@@ -101,7 +110,7 @@ class PartialInference:
         """
         taken = self._with_scalars(infos)
         device = _common_device(list(_tensors_in(taken)))
-        found = self._squeezed(taken) or self._of_ranks(taken)
+        found = self._of_no_rank(taken) or self._of_ranks(taken)
         if infos and all(isinstance(i, PrimStructInfo) for i in infos):
             assert isinstance(found, TensorStructInfo)
             return PrimStructInfo(found.dtype)
@@ -114,8 +123,10 @@ class PartialInference:
                 info = TensorStructInfo((), info.dtype)
             if issubclass(self.kind, CompareOp):
                 info = _comparable(info)
-            if name in _OWN_TYPES:
-                info = _renamed(info, "void", _OWN_TYPES[name])
+            if name == "fill_value" and getattr(info, "ndim", 0):
+                raise ValueError(f"fill_value: expected a tensor of rank 0, got {info}")
+            if name in _OWN_TYPES or (name == "fill_value" and taken):
+                info = _renamed(info, "void", _OWN_TYPES.get(name, "float32"))
             taken.append(info)
         return taken
 
@@ -125,15 +136,22 @@ class PartialInference:
         alike = [info for name, info in named if name not in _OWN_TYPES]
         return {t.dtype: None for t in _tensors_in(alike)}
 
-    def _squeezed(self, infos: Sequence[StructInfo]) -> StructInfo | None:
-        """What is left of a tensor when its sizes of 1, not all known, are removed."""
-        if not issubclass(self.kind, SqueezeOp) or self.attrs["axis"] is not None:
+    def _of_no_rank(self, infos: Sequence[StructInfo]) -> StructInfo | None:
+        """A result whose rank depends on sizes that are not known.
+
+        Those of which 1 is removed, or the number of indices that an element has.
+        """
+        x = infos[0] if infos else None
+        if issubclass(self.kind, SqueezeOp) and self.attrs["axis"] is None:
+            told = _sizes_of(x)
+        elif issubclass(self.kind, GatherNdOp):
+            told = _sizes_of(infos[1])
+            told = None if told is None else told[-1:]
+        else:
             return None
-        x = infos[0]
-        if not isinstance(x, TensorStructInfo):
+        if not isinstance(x, TensorStructInfo) or not _is_tensor(infos):
             return None
-        sizes = x.shape.values if isinstance(x.shape, ShapeExpr) else None
-        if sizes is not None and all(isinstance(s, IntImm) for s in sizes):
+        if told is not None and all(isinstance(size, IntImm) for size in told):
             return None
         return TensorStructInfo(dtype=x.dtype)
 
@@ -236,7 +254,8 @@ class PartialInference:
     def _doubtful(self, assumed: Any) -> set[Dim]:
         """Sizes that are right only if two expressions turn out to be equal."""
         is_layer = self.kind.script_name().startswith("nn.")
-        if self.kind.argument_attributes or is_layer:
+        is_told = "collapse_target" in self.kind.operand_fields
+        if self.kind.argument_attributes or is_layer or is_told:
             return (
                 set()
             )  # the caller, or the shape of the data, says what the result is
@@ -283,12 +302,23 @@ class PartialInference:
         if not type_.has_static_shape and type_.encoding is None:
             return TensorStructInfo(dtype=name, ndim=type_.rank)
         dims = tensors.shape_of(type_)
-        if dims in self._holders and not doubtful & set(dims):
+        slides = "pool_size" in self.kind.attribute_fields
+        if dims in self._holders and not slides and not doubtful & set(dims):
             return TensorStructInfo(self._holders[dims], name, ndim=len(dims))
         used = {s for d in dims for s in symbol_text.symbols_of(d)}
         if used & self._unknown or doubtful & set(dims):
             return TensorStructInfo(dtype=name, ndim=len(dims))
         return from_mlir(type_, self.names)
+
+
+def _sizes_of(info: StructInfo | None) -> Sequence[Any] | None:
+    """The sizes of a tensor, if they are known."""
+    shape = info.shape if isinstance(info, TensorStructInfo) else None
+    return shape.values if isinstance(shape, ShapeExpr) else None
+
+
+def _is_tensor(infos: Sequence[StructInfo]) -> bool:
+    return all(isinstance(info, TensorStructInfo) for info in infos)
 
 
 def _tensors_in(infos: Sequence[StructInfo]) -> Iterator[TensorStructInfo]:

@@ -55,7 +55,7 @@ class PrimFunc(BaseFunc):
         span: object = None,
     ) -> None:
         found = dict(attrs or {})
-        writer = ProgramWriter(str(found.get("global_symbol", "main")))
+        writer = ProgramWriter(str(found.get("global_symbol", "main")), is_open=True)
         given = {id(var): buffer for var, buffer in (buffer_map or {}).items()}
         for param in params:
             if isinstance(param, Buffer):
@@ -166,8 +166,24 @@ class PrimFunc(BaseFunc):
         Raises:
             ValueError: a buffer does not fit, or what is mapped is no parameter.
         """
+        with self.op.context:
+            return self.with_sizes(_known_sizes(self._read(), param_map))
+
+    def size_vars(self) -> list[Var]:
+        """The variables that sizes are, in the order in which calls pass them."""
+        with self.op.context:
+            self._read()
+        known = self.module.scope(self.name).arguments
+        types = self.op.type.inputs
+        return [
+            known[number][0]
+            for number, type_ in enumerate(types)
+            if isinstance(type_, ir.IndexType)
+        ]
+
+    def with_sizes(self, sizes: Mapping[Var, Any]) -> PrimFunc:
+        """The program with these values of the variables that sizes are."""
         reader, body = self.read()
-        sizes = _known_sizes(reader, param_map)
         replaced = {
             id(old): _specialized(old, sizes)
             for old in (*reader.buffer_map.values(), *_allocated(body))
@@ -177,7 +193,11 @@ class PrimFunc(BaseFunc):
             handle: replaced[id(buffer)] for handle, buffer in reader.buffer_map.items()
         }
         new = substitute(body, sizes, replaced)
-        return PrimFunc(params, new, self.ret_type, buffers, self.attrs)
+        made = PrimFunc(params, new, self.ret_type, buffers, self.attrs)
+        outputs = self.op.attributes["tir.num_outputs"]
+        with made.op.context, ir.Location.unknown():
+            made.op.attributes["tir.num_outputs"] = ir.Attribute.parse(str(outputs))
+        return made
 
     def spell(self, spelling: Spelling) -> None:
         """Its structure; see :mod:`.structure`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-__all__ = ["Printed", "html", "script", "show"]
+__all__ = ["Printed", "html", "script", "show", "text"]
 
 
 def _printer() -> Any:  # Any: a module
@@ -26,6 +26,11 @@ def show(value: Any, *args: Any, **options: Any) -> None:
 def html(value: Any) -> str:
     """``value`` as a script on a page."""
     return _printer().html(value)
+
+
+def text(value: Any) -> str:
+    """``value`` as who debugs wants to see it; see :func:`..script.printer.text`."""
+    return _printer().text(value)
 
 
 class Printed:
@@ -49,6 +54,9 @@ class Printed:
                 MLIR), and those of ``script``.
         """
         show(self, *args, **options)
+
+    def __repr__(self) -> str:
+        return text(self)
 
     def _repr_html_(self) -> str:
         """Its text in a notebook."""

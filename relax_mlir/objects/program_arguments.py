@@ -12,13 +12,13 @@ from relax_mlir.dialects import dtypes, tensors
 from relax_mlir.dialects.tir import marks
 from relax_mlir.objects import names, prim
 from relax_mlir.objects.attributes import from_attribute
-from relax_mlir.objects.buffer import Buffer, Pointer
+from relax_mlir.objects.buffer import Buffer, Pointer, PointerType
 from relax_mlir.objects.prim import PrimExpr, Var
 from relax_mlir.objects.scope import FunctionScope
 from relax_mlir.objects.sizes import Symbols
 from relax_mlir.objects.term_reader import TermReader, dtype_of
 
-__all__ = ["Arguments", "text_of"]
+__all__ = ["Arguments", "pointee_of", "text_of"]
 
 
 class Arguments:
@@ -114,7 +114,12 @@ class Arguments:
         return handle, buffer
 
     def buffer(
-        self, name: str, type_: ir.MemRefType, dims: Sequence[Any], attrs: Any
+        self,
+        name: str,
+        type_: ir.MemRefType,
+        dims: Sequence[Any],
+        attrs: Any,
+        data: Any = None,
     ) -> Buffer:
         """A buffer, from its memref and what that does not say."""
         dtype = text_of(attrs, marks.DTYPE, dtypes.from_mlir(type_.element_type).name)
@@ -126,6 +131,7 @@ class Arguments:
             shape,
             dtype,
             name,
+            data,
             strides=[self._named(s) for s in extras.get("strides", ())],
             elem_offset=self._named(extras["elem_offset"])
             if "elem_offset" in extras
@@ -149,7 +155,11 @@ class Arguments:
 
     def _named(self, text: str) -> PrimExpr:
         """A stride or an offset by its name or number."""
-        return prim.const(int(text)) if text.isdigit() else Var(text, "int32")
+        if text.isdigit():
+            return prim.const(int(text))
+        known = self._terms.terms.values()
+        found = (v for v in known if isinstance(v, Var) and v.name == text)
+        return next(found, None) or Var(text, "int32")
 
 
 def text_of(attrs: Any, name: str, default: str) -> str:
@@ -160,4 +170,12 @@ def text_of(attrs: Any, name: str, default: str) -> str:
 def _scalar(number: int, argument: ir.Value, attrs: Any) -> Var:
     name = text_of(attrs, names.NAME, f"arg{number}")
     dtype = text_of(attrs, marks.DTYPE, dtype_of(argument))
-    return Pointer(name) if dtype == "handle" else Var(name, dtype)
+    return Pointer(name, pointee_of(attrs)) if dtype == "handle" else Var(name, dtype)
+
+
+def pointee_of(attrs: Any) -> PointerType | None:
+    """What a pointer points to, where a script says it."""
+    if marks.POINTEE not in attrs:
+        return None
+    element, scope = from_attribute(attrs[marks.POINTEE])
+    return PointerType(element, scope)

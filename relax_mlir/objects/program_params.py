@@ -12,7 +12,6 @@ from mlir import ir
 from mlir.dialects import func
 
 from relax_mlir.dialects import tensors
-from relax_mlir.dialects.dtypes import dtype
 from relax_mlir.dialects.tir import marks
 from relax_mlir.objects import names, prim
 from relax_mlir.objects.attributes import to_attribute
@@ -21,7 +20,7 @@ from relax_mlir.objects.memrefs import buffer_marks, memref_type
 from relax_mlir.objects.prim import PrimExpr, Var
 from relax_mlir.objects.scope import FunctionScope
 from relax_mlir.objects.sizes import Symbols
-from relax_mlir.objects.term_writer import TermWriter
+from relax_mlir.objects.term_writer import TermWriter, pointee, scalar_type
 
 __all__ = ["Params"]
 
@@ -160,9 +159,7 @@ def _variables(terms: Sequence[PrimExpr]) -> list[Var]:
 
 
 def _scalar_type(var: Var) -> ir.Type:
-    if var.dtype == "handle":
-        return ir.Type.parse("!llvm.ptr")
-    return dtype(var.dtype).scalar_type
+    return scalar_type(var.dtype)
 
 
 def _describe_scalar(var: Var) -> dict[str, ir.Attribute]:
@@ -170,19 +167,18 @@ def _describe_scalar(var: Var) -> dict[str, ir.Attribute]:
         names.NAME: ir.StringAttr.get(var.name),
         marks.PARAM: ir.UnitAttr.get(),
     }
+    found |= pointee(var)
     if var.dtype.startswith("uint"):
         found[marks.DTYPE] = ir.StringAttr.get(var.dtype)
     return found
 
 
 def _written(buffers: Sequence[ir.Value]) -> int:
-    """How many buffers at the end the program writes."""
-    count = 0
-    for buffer in reversed(buffers):
-        if not any(map(_is_write, _accesses(buffer))):
-            break
-        count += 1
-    return count
+    """How many buffers there are from the first on that the program writes."""
+    for number, buffer in enumerate(buffers):
+        if any(map(_is_write, _accesses(buffer))):
+            return len(buffers) - number
+    return 0
 
 
 def _accesses(buffer: ir.Value) -> list[ir.Operation]:
@@ -190,7 +186,7 @@ def _accesses(buffer: ir.Value) -> list[ir.Operation]:
     found: list[ir.Operation] = []
     for use in buffer.uses:
         owner = use.owner.operation
-        if owner.name == "memref.subview":
+        if owner.name in ("memref.subview", "tir.decl_buffer"):
             found += _accesses(owner.results[0])
         else:
             found.append(owner)
@@ -198,4 +194,11 @@ def _accesses(buffer: ir.Value) -> list[ir.Operation]:
 
 
 def _is_write(op: ir.Operation) -> bool:
-    return op.name in ("memref.store", "tir.address")
+    if op.name == "tir.address":
+        declared = [u.owner for u in op.results[0].uses]
+        if all(d.name == "tir.decl_buffer" for d in declared):
+            return any(_is_write(u) for d in declared for u in _accesses(d.results[0]))
+        return True
+    if op.name == "tir.vector_store":
+        return True
+    return op.name == "memref.store"

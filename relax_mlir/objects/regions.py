@@ -176,7 +176,16 @@ def _scalars_of(node: Any) -> list[PrimExpr]:
 
 
 def _points(indices: Sequence[PrimExpr]) -> list[Range]:
-    return [Range.from_min_extent(i, 1) for i in indices]
+    return [_run_of(i) for i in indices]
+
+
+def _run_of(index: PrimExpr) -> Range:
+    """The places that an index means: of a vector, from the first lane to the last."""
+    if isinstance(index, prim.Broadcast):
+        return _run_of(index.value)
+    if not isinstance(index, prim.Ramp):
+        return Range.from_min_extent(index, 1)
+    return Range.from_min_extent(index.base, (index.lanes - 1) * index.stride + 1)
 
 
 def _substituted(run: Range, values: Mapping[Var, PrimExpr]) -> Range:

@@ -1,8 +1,8 @@
 """Scalar terms in a plain form: sums in order, constants folded, comparisons one way.
 
-Nothing is assumed of the variables. Integers of 32 and 64 bits are taken for indices,
-which do not overflow. The form is the one that TVM's analyzer leaves where it knows as
-little.
+Nothing is assumed of the variables but what :func:`.term_bounds.assuming` says. Integers
+of 32 and 64 bits are taken for indices, which do not overflow. The form is the one that
+TVM's analyzer leaves where it knows as little.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from relax_mlir.objects import prim
 from relax_mlir.objects.prim import FloatImm, IntImm, PrimExpr, const
+from relax_mlir.objects.term_bounds import bounds, is_assuming
 
 __all__ = ["simplify"]
 
@@ -224,6 +225,8 @@ def _quotient(rest: _Sum, divisor: int) -> _Sum:
     """A sum that ``divisor`` divides nothing of, divided by it."""
     if not rest.parts:
         return _Sum({}, rest.base // divisor, rest.dtype)
+    if is_assuming() and _fits(rest, divisor):
+        return _Sum({}, 0, rest.dtype)
     ((scale, term), *others) = rest.parts.values()
     if others or rest.base or scale <= 0 or divisor % scale:
         return _atom(prim.FloorDiv(rest.term(), const(divisor, rest.dtype)))
@@ -301,32 +304,8 @@ def _nested_remainder(term: PrimExpr, divisor: int) -> PrimExpr | None:
 
 def _fits(total: _Sum, divisor: int) -> bool:
     """Whether a sum is known to be from 0 up to, but not including, ``divisor``."""
-    low, high = _bounds(total.term())
+    low, high = bounds(total.term())
     return low >= 0 and high < divisor
-
-
-def _bounds(term: PrimExpr) -> tuple[float, float]:
-    """The least and the largest value that a term may have; infinite if not known."""
-    if isinstance(term, IntImm):
-        return term.value, term.value
-    if isinstance(term, (prim.FloorMod, prim.Mod)) and isinstance(term.b, IntImm):
-        size = abs(term.b.value) - 1
-        low, high = _bounds(term.a) if isinstance(term, prim.Mod) else (0, size)
-        return max(-size, min(low, 0)), min(size, max(high, 0))
-    if isinstance(term, (prim.Min, prim.Max, prim.Add, prim.Sub)):
-        return _bounds_of_two(term, _bounds(term.a), _bounds(term.b))
-    return -math.inf, math.inf
-
-
-def _bounds_of_two(
-    term: prim.BinaryExpr, a: tuple[float, float], b: tuple[float, float]
-) -> tuple[float, float]:
-    if isinstance(term, prim.Add):
-        return a[0] + b[0], a[1] + b[1]
-    if isinstance(term, prim.Sub):
-        return a[0] - b[1], a[1] - b[0]
-    choose = min if isinstance(term, prim.Min) else max
-    return choose(a[0], b[0]), choose(a[1], b[1])
 
 
 def _extreme(term: prim.Min | prim.Max) -> PrimExpr:
@@ -338,6 +317,9 @@ def _extreme(term: prim.Min | prim.Max) -> PrimExpr:
         difference = _Sum.of(a).plus(_Sum.of(b), -1)
         if not difference.parts:
             return a if (difference.base > 0) == (kind is prim.Max) else b
+        low, high = bounds(difference.term()) if is_assuming() else (-1, 1)
+        if low >= 0 or high <= 0:
+            return a if (low >= 0) == (kind is prim.Max) else b
     return kind(a, b)
 
 
@@ -349,6 +331,9 @@ def _less(term: prim.LT | prim.LE) -> PrimExpr:
     difference = _Sum.of(a).plus(_Sum.of(b), -1)
     if not difference.parts:
         return const(kind.fold(difference.base, 0), "bool")
+    decided = _decided(kind, difference)
+    if decided is not None:
+        return const(decided, "bool")
     left, right = _sides(difference, a, b)
     total = _Sum.of(right)
     step = -1 if kind is prim.LE else 1
@@ -356,6 +341,14 @@ def _less(term: prim.LT | prim.LE) -> PrimExpr:
         kind = prim.LT if kind is prim.LE else prim.LE
         right = _Sum(total.parts, 0, total.dtype).term()
     return kind(left, right)
+
+
+def _decided(kind: type[prim.BinaryExpr], difference: _Sum) -> bool | None:
+    """What ``difference < 0``, or ``<= 0``, is for all that variables may be, if one."""
+    if not is_assuming():
+        return None
+    ends = {bool(kind.fold(end, 0)) for end in bounds(difference.term())}
+    return ends.pop() if len(ends) == 1 else None
 
 
 def _sides(difference: _Sum, a: PrimExpr, b: PrimExpr) -> tuple[PrimExpr, PrimExpr]:

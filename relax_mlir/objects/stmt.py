@@ -6,22 +6,24 @@ and written to it where a :class:`~relax_mlir.objects.PrimFunc` is made of them.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterator, Mapping, Sequence
 from enum import IntEnum
 from typing import Any
 
 from relax_mlir.objects import prim
-from relax_mlir.objects.buffer import Buffer, BufferRegion
+from relax_mlir.objects.buffer import Buffer, BufferRegion, accessed_type
 from relax_mlir.objects.expr import Attrs
 from relax_mlir.objects.prim import IterVar, Var
+from relax_mlir.objects.prim.scripted import script_of, show_of
 
 __all__ = [
+    "Allocate",
     "AssertStmt",
     "AttrStmt",
     "Block",
     "BlockRealize",
     "BufferStore",
+    "DeclBuffer",
     "Evaluate",
     "For",
     "ForKind",
@@ -46,11 +48,11 @@ class Stmt:
 
     def script(self, *args: Any, **options: Any) -> str:
         """Its text as a script."""
-        return _printer("script")(self, **options)
+        return script_of(self, **options)
 
     def show(self, *args: Any, **options: Any) -> None:
         """Print its text."""
-        _printer("show")(self, **options)
+        show_of(self, **options)
 
     def __str__(self) -> str:
         return self.script()
@@ -58,20 +60,11 @@ class Stmt:
     def __repr__(self) -> str:
         return self.script()
 
+    def spell(self, spelling: Any) -> None:
+        """Its structure; see :mod:`.structure`."""
+        from relax_mlir.objects.stmt_spelling import spell_statement
 
-# How statements are printed; the module of the printer fills it in.
-_PRINTERS: dict[str, Any] = {}
-
-
-def _printer(name: str) -> Any:
-    if name not in _PRINTERS:
-        importlib.import_module("relax_mlir.script.printer.tir")
-    return _PRINTERS[name]
-
-
-def register_printer(name: str, function: Any) -> None:
-    """Say how statements are printed: ``script`` and ``show``."""
-    _PRINTERS[name] = function
+        spell_statement(spelling, self)
 
 
 class ForKind(IntEnum):
@@ -88,7 +81,8 @@ class For(Stmt):
     """A loop.
 
     Attributes:
-        loop_var: its variable, from ``min`` on, ``extent`` steps.
+        loop_var: its variable, from ``min`` on, below ``min + extent``.
+        step: how far a step goes; None for 1.
         kind: how the steps run.
         thread_binding: the thread axis, where it is bound to one.
         annotations: what schedules say of it.
@@ -113,6 +107,7 @@ class For(Stmt):
         self.body = body
         self.thread_binding = thread_binding
         self.annotations = Attrs(annotations or {})
+        self.step = None if step is None else prim.cast(loop_var.dtype, step)
 
 
 class While(Stmt):
@@ -169,7 +164,7 @@ class BufferStore(Stmt):
         buffer: Buffer,
         value: Any,
         indices: Sequence[Any],
-        predicate: object = None,
+        predicate: Any = None,
         span: object = None,
     ) -> None:
         if len(indices) != buffer.ndim:
@@ -178,8 +173,9 @@ class BufferStore(Stmt):
                 f"got {len(indices)}"
             )
         self.buffer = buffer
-        self.value = prim.convert(value)
         self.indices = tuple(map(prim.convert, indices))
+        self.value = prim.cast(accessed_type(buffer, self.indices), value)
+        self.predicate = None if predicate is None else prim.convert(predicate)
 
 
 class LetStmt(Stmt):
@@ -206,8 +202,42 @@ class AttrStmt(Stmt):
     def __init__(
         self, node: Any, attr_key: str, value: Any, body: Stmt, span: object = None
     ) -> None:
-        self.node, self.attr_key = node, attr_key
+        is_number = isinstance(node, (bool, int, float, str))
+        self.node = prim.convert(node) if is_number else node
+        self.attr_key = attr_key
         self.value, self.body = prim.convert(value), body
+
+
+class Allocate(Stmt):
+    """Memory for ``body``, of which a pointer is known.
+
+    Attributes:
+        buffer_var: the pointer.
+        extents: sizes.
+        condition: whether there is any.
+    """
+
+    def __init__(
+        self,
+        buffer_var: Var,
+        dtype: str,
+        extents: Sequence[Any],
+        condition: Any,
+        body: Stmt,
+        annotations: Mapping[str, Any] | None = None,
+        span: object = None,
+    ) -> None:
+        self.buffer_var, self.dtype = buffer_var, str(dtype)
+        self.extents = tuple(map(prim.convert, extents))
+        self.condition, self.body = prim.convert(condition), body
+        self.annotations = Attrs(annotations or {})
+
+
+class DeclBuffer(Stmt):
+    """``body`` with a buffer in memory that is there already."""
+
+    def __init__(self, buffer: Buffer, body: Stmt, span: object = None) -> None:
+        self.buffer, self.body = buffer, body
 
 
 class MatchBufferRegion:

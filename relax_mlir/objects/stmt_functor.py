@@ -24,15 +24,30 @@ Node = stmt.Stmt | PrimExpr
 def _terms_of(node: stmt.Stmt) -> list[PrimExpr]:
     """The terms that stand in a statement itself."""
     if isinstance(node, stmt.For):
-        return [node.min, node.extent]
+        steps = [] if node.step is None else [node.step]
+        return [node.min, node.extent, *steps]
     if isinstance(node, stmt.BufferStore):
-        return [node.value, *node.indices]
+        lanes = [] if node.predicate is None else [node.predicate]
+        return [node.value, *node.indices, *lanes]
+    if isinstance(node, stmt.Allocate):
+        return list(node.extents)
+    if isinstance(node, stmt.AttrStmt):
+        return [*_attribute_terms(node.node), node.value]
     if isinstance(node, stmt.BlockRealize):
         return [*node.iter_values, node.predicate]
     if isinstance(node, stmt.Block):
         return [e for a in node.iter_vars for e in (a.dom.min, a.dom.extent)]
     found = [getattr(node, field, None) for field in ("condition", "value")]
     return [term for term in found if isinstance(term, PrimExpr)]
+
+
+def _attribute_terms(node: Any) -> list[PrimExpr]:
+    """The terms in what an attribute is about."""
+    if isinstance(node, (list, tuple)):
+        return [t for part in node for t in _attribute_terms(part)]
+    if isinstance(node, IterVar):
+        return [node.var]
+    return [node] if isinstance(node, PrimExpr) else []
 
 
 def _inner(node: stmt.Stmt) -> Iterator[stmt.Stmt]:
@@ -88,17 +103,26 @@ def pre_order_visit(node: Any, fvisit: Callable[[Any], bool]) -> None:
         pre_order_visit(part, fvisit)
 
 
-def free_names(node: stmt.Stmt) -> list[Var | Buffer]:
-    """The variables and buffers that a statement uses and does not define, in order."""
+def free_names(node: Node) -> list[Var | Buffer]:
+    """The variables and buffers that something uses and does not define, in order."""
     used: dict[int, Var | Buffer] = {}
     defined: set[int] = set()
 
+    met: set[int] = set()
+
     def buffer(found: Buffer) -> None:
-        for term in (*found.shape, *found.strides, found.elem_offset):
+        if id(found) in met:
+            return
+        met.add(id(found))
+        is_own = isinstance(found.data, Pointer) and found.data.buffer is found
+        memory = () if is_own else (found.data,)
+        for term in (*found.shape, *found.strides, found.elem_offset, *memory):
             pre_order_visit(term, visit)
         used.setdefault(id(found), found)
 
     def visit(part: Any) -> bool:
+        if isinstance(part, stmt.DeclBuffer):
+            pre_order_visit(part.buffer.data, visit)
         if isinstance(part, Var) and _buffers_of(part) == []:
             used.setdefault(id(part), part)
         for found in _buffers_of(part):
@@ -117,6 +141,9 @@ def _buffers_of(part: Any) -> list[Buffer]:
         return [part.buffer]
     if isinstance(part, Pointer) and part.buffer is not None:
         return [part.buffer]
+    if isinstance(part, stmt.AttrStmt):
+        listed = part.node if isinstance(part.node, (list, tuple)) else [part.node]
+        return [b for b in listed if isinstance(b, Buffer)]
     is_block = isinstance(part, stmt.Block)
     return [m.source.buffer for m in part.match_buffers] if is_block else []
 
@@ -127,6 +154,10 @@ def _defined(node: stmt.Stmt) -> list[Var | Buffer]:
         return [node.loop_var]
     if isinstance(node, stmt.LetStmt):
         return [node.var]
+    if isinstance(node, stmt.Allocate):
+        return [node.buffer_var]
+    if isinstance(node, stmt.DeclBuffer):
+        return [node.buffer]
     if not isinstance(node, stmt.Block):
         return []
     matched = [m.buffer for m in node.match_buffers]
@@ -224,6 +255,7 @@ def _for(node: stmt.For, parts: _Parts) -> stmt.Stmt:
         parts.statement(node.body),
         node.thread_binding,
         node.annotations,
+        None if node.step is None else parts.term(node.step),
     )
 
 
@@ -232,7 +264,23 @@ def _store(node: stmt.BufferStore, parts: _Parts) -> stmt.Stmt:
         parts.buffer(node.buffer),
         parts.term(node.value),
         [parts.term(i) for i in node.indices],
+        None if node.predicate is None else parts.term(node.predicate),
     )
+
+
+def _allocate(node: stmt.Allocate, parts: _Parts) -> stmt.Stmt:
+    return stmt.Allocate(
+        node.buffer_var,
+        node.dtype,
+        [parts.term(e) for e in node.extents],
+        parts.term(node.condition),
+        parts.statement(node.body),
+        node.annotations,
+    )
+
+
+def _declare(node: stmt.DeclBuffer, parts: _Parts) -> stmt.Stmt:
+    return stmt.DeclBuffer(parts.buffer(node.buffer), parts.statement(node.body))
 
 
 def _block(node: stmt.Block, parts: _Parts) -> stmt.Stmt:
@@ -294,6 +342,8 @@ _REBUILD: Mapping[type, Callable[[Any, _Parts], stmt.Stmt]] = {
     stmt.LetStmt: _let,
     stmt.AttrStmt: _attr,
     stmt.While: _while,
+    stmt.Allocate: _allocate,
+    stmt.DeclBuffer: _declare,
     stmt.Evaluate: lambda node, parts: stmt.Evaluate(parts.term(node.value)),
     stmt.SeqStmt: lambda node, parts: stmt.stmt_seq(*map(parts.statement, node.seq)),
 }
@@ -320,7 +370,9 @@ def substitute(
         if isinstance(old, Var):
             return table.get(id(old), old)
         if isinstance(old, BufferLoad):
-            return BufferLoad(buffer(old.buffer), [term(i) for i in old.indices])
+            lanes = () if old.predicate is None else (term(old.predicate),)
+            places = [term(i) for i in old.indices]
+            return BufferLoad(buffer(old.buffer), places, *lanes)
         children = old.children()
         return old.with_children([term(c) for c in children]) if children else old
 

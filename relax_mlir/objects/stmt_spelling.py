@@ -13,6 +13,7 @@ from relax_mlir.dialects.dim_limits import simplify, without_units
 from relax_mlir.objects import prim, stmt
 from relax_mlir.objects.buffer import Buffer, BufferLoad, BufferRegion
 from relax_mlir.objects.prim import IterVar, PrimExpr, Range, Var
+from relax_mlir.objects.prim.operations import rounded
 from relax_mlir.objects.sizes import Symbols
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def spell_term(spelling: Spelling, term: PrimExpr) -> None:
     elif isinstance(term, BufferLoad):
         spelling.put("BufferLoad", spelling.number(term.buffer))
     elif isinstance(term, (prim.IntImm, prim.FloatImm)):
-        spelling.put(term.dtype, repr(term.value))
+        spelling.put(term.dtype, repr(rounded(term.value, term.dtype)))
     else:
         spelling.put(type(term).__name__, *_marks(term))
     for child in term.children():
@@ -78,7 +79,9 @@ def _marks(term: PrimExpr) -> tuple[object, ...]:
     if isinstance(term, prim.Cast):
         return (term.dtype,)
     if isinstance(term, prim.Call):
-        return (term.op_name, term.dtype, len(term.args))
+        return (term.op_name, term.dtype, len(term.args), term.is_subroutine)
+    if isinstance(term, (prim.Ramp, prim.Broadcast, prim.Shuffle)):
+        return (term.dtype,)
     return (term.value,) if isinstance(term, prim.StringImm) else ()
 
 
@@ -129,6 +132,8 @@ def _for(spelling: Spelling, node: stmt.For) -> None:
     _at(spelling, ".min", node.min)
     _at(spelling, ".extent", node.extent)
     spelling.at(".annotations", spelling.attribute, node.annotations)
+    if node.step is not None:
+        _at(spelling, ".step", node.step)
     spelling.define(node.loop_var)
     _limit(spelling, node.loop_var, Range.from_min_extent(node.min, node.extent))
     _at(spelling, ".body", node.body)
@@ -157,6 +162,8 @@ def _store(spelling: Spelling, node: stmt.BufferStore) -> None:
     for number, index in enumerate(node.indices):
         _at(spelling, f".indices[{number}]", index)
     _at(spelling, ".value", node.value)
+    if node.predicate is not None:
+        _at(spelling, ".predicate", node.predicate)
 
 
 def _let(spelling: Spelling, node: stmt.LetStmt) -> None:
@@ -173,8 +180,40 @@ def _assert(spelling: Spelling, node: stmt.AssertStmt) -> None:
 
 
 def _attr(spelling: Spelling, node: stmt.AttrStmt) -> None:
-    spelling.put(node.attr_key, str(node.node))
+    spelling.put(node.attr_key)
+    spelling.at(".node", _attribute_node, spelling, node.node)
     _at(spelling, ".value", node.value)
+    _at(spelling, ".body", node.body)
+
+
+def _attribute_node(spelling: Spelling, node: Any) -> None:
+    if isinstance(node, (list, tuple)):
+        spelling.put(len(node))
+        for part in node:
+            _attribute_node(spelling, part)
+    elif isinstance(node, Buffer):
+        spelling.put("Buffer", spelling.number(node))
+    elif isinstance(node, prim.CommReducer):
+        for var in (*node.lhs, *node.rhs):
+            spelling.define(var)
+        for term in (*node.identity_element, *node.result):
+            spell_term(spelling, term)
+    else:
+        spell_term(spelling, prim.convert(node))
+
+
+def _allocate(spelling: Spelling, node: stmt.Allocate) -> None:
+    spelling.put(node.dtype, len(node.extents))
+    for number, size in enumerate(node.extents):
+        _at(spelling, f".extents[{number}]", size)
+    spelling.at(".annotations", spelling.attribute, node.annotations)
+    spelling.define(node.buffer_var)
+    _at(spelling, ".body", node.body)
+
+
+def _declare(spelling: Spelling, node: stmt.DeclBuffer) -> None:
+    _at(spelling, ".buffer.data", node.buffer.data)
+    spelling.at(".buffer", define_buffer, spelling, node.buffer)
     _at(spelling, ".body", node.body)
 
 
@@ -230,6 +269,8 @@ _STATEMENTS: Mapping[type, Callable[[Spelling, Any], None]] = {
     stmt.LetStmt: _let,
     stmt.AssertStmt: _assert,
     stmt.AttrStmt: _attr,
+    stmt.Allocate: _allocate,
+    stmt.DeclBuffer: _declare,
     stmt.BlockRealize: _realize,
     stmt.Block: _block,
 }

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from relax_mlir.objects import prim, stmt
+from relax_mlir.objects.buffer import Buffer, Pointer
 from relax_mlir.objects.tir_writer import AXIS_KINDS, LOOP_KINDS, ProgramWriter
 
 __all__ = ["write_statement"]
@@ -39,6 +40,7 @@ def _for(writer: ProgramWriter, node: stmt.For) -> None:
         kind=LOOP_KINDS[node.kind],
         thread=None if binding is None else binding.thread_tag,
         annotations=node.annotations,
+        step=node.step,
     ):
         write_statement(writer, node.body)
 
@@ -57,7 +59,7 @@ def _choice(writer: ProgramWriter, node: stmt.IfThenElse) -> None:
 
 
 def _store(writer: ProgramWriter, node: stmt.BufferStore) -> None:
-    writer.store(node.buffer, node.value, node.indices)
+    writer.store(node.buffer, node.value, node.indices, node.predicate)
 
 
 def _evaluate(writer: ProgramWriter, node: stmt.Evaluate) -> None:
@@ -71,6 +73,25 @@ def _let(writer: ProgramWriter, node: stmt.LetStmt) -> None:
 
 def _assert(writer: ProgramWriter, node: stmt.AssertStmt) -> None:
     writer.assertion(node.condition, str(getattr(node.message, "value", node.message)))
+    write_statement(writer, node.body)
+
+
+def _attr(writer: ProgramWriter, node: stmt.AttrStmt) -> None:
+    with writer.attr(node.node, node.attr_key, node.value):
+        write_statement(writer, node.body)
+
+
+def _allocate(writer: ProgramWriter, node: stmt.Allocate) -> None:
+    pointer = node.buffer_var
+    kind = pointer.type_annotation if isinstance(pointer, Pointer) else None
+    scope = "global" if kind is None else kind.storage_scope
+    memory = Buffer(node.extents, node.dtype, pointer.name, scope=scope)
+    writer.allocate(pointer, memory, node.annotations)
+    write_statement(writer, node.body)
+
+
+def _declare(writer: ProgramWriter, node: stmt.DeclBuffer) -> None:
+    writer.decl_buffer(node.buffer)
     write_statement(writer, node.body)
 
 
@@ -101,5 +122,8 @@ _WRITERS: Mapping[type, Callable[[ProgramWriter, Any], None]] = {
     stmt.Evaluate: _evaluate,
     stmt.LetStmt: _let,
     stmt.AssertStmt: _assert,
+    stmt.AttrStmt: _attr,
+    stmt.Allocate: _allocate,
+    stmt.DeclBuffer: _declare,
     stmt.BlockRealize: _realize,
 }

@@ -328,6 +328,9 @@ class DynTensorType:
         self.ndim = ndim
         self.dtype = dtype
 
+    def __repr__(self) -> str:
+        return f'DynTensorType({self.ndim}, "{self.dtype}")'
+
 
 class TupleStructInfo(StructInfo):
     """Several values.

@@ -8,12 +8,14 @@ from typing import Any
 from mlir import ir
 
 from relax_mlir.dialects import dtypes, tensors
-from relax_mlir.dialects.tir import marks
+from relax_mlir.dialects.tir import VectorLoadOp, marks
 from relax_mlir.indexing import constant_of
 from relax_mlir.objects import functions, prim
 from relax_mlir.objects.attributes import from_attribute
 from relax_mlir.objects.buffer import Buffer, BufferLoad
+from relax_mlir.objects.expr import GlobalVar
 from relax_mlir.objects.prim import PrimExpr
+from relax_mlir.objects.prim.lanes import element_type
 from relax_mlir.objects.term_writer import MATH_OPERATIONS
 
 __all__ = ["TermReader", "dtype_of", "is_guard", "spelled_uses"]
@@ -158,12 +160,23 @@ class TermReader:
     def _constant(self, op: ir.OpView) -> PrimExpr:
         attr: Any = op.attributes["value"]  # Any: the stubs know no numbers
         type_ = op.results[0].type
+        if isinstance(type_, ir.VectorType):
+            return self._splat(op, attr)
         if isinstance(type_, ir.IndexType):
             return prim.convert(attr.value)
         name = dtype_of(op.results[0])
         if isinstance(type_, ir.IntegerType) and name.startswith("uint"):
             return prim.const(attr.value % (1 << type_.width), name)
         value = bool(attr.value) if name == "bool" else attr.value
+        return prim.const(value, name)
+
+    def _splat(self, op: ir.OpView, attr: Any) -> PrimExpr:
+        """A number in every lane."""
+        lane: Any = attr.get_splat_value()
+        name = dtype_of(op.results[0])
+        value = lane.value
+        if element_type(name).startswith("uint"):
+            value %= 1 << dtypes.dtype(name).bits
         return prim.const(value, name)
 
     def _binary(self, op: ir.OpView) -> PrimExpr:
@@ -183,10 +196,13 @@ class TermReader:
     def _function(self, op: ir.OpView) -> PrimExpr:
         operation = op.operation.name
         name = _FUNCTIONS.get(operation, operation.removeprefix("math."))
+        if marks.NAME in op.operation.attributes:
+            name = ir.StringAttr(op.operation.attributes[marks.NAME]).value
         args = [self.read(v) for v in op.operands]
         called = {"absf": "fabs", "absi": "abs", "ipowi": "pow", "fpowi": "pow"}
         is_check = name.startswith("is")
-        dtype = "bool" if is_check else args[0].dtype
+        dtype = args[0].dtype
+        dtype = prim.with_lanes("bool", dtype) if is_check else dtype
         return prim.Call(dtype, called.get(name, name), args)
 
     def _float_to_integer(self, op: ir.OpView) -> PrimExpr:
@@ -198,7 +214,9 @@ class TermReader:
 
     def _index_cast(self, op: ir.OpView) -> PrimExpr:
         term = self._operand(op, 0)
-        if isinstance(op.results[0].type, ir.IndexType):
+        type_ = op.results[0].type
+        lane = type_.element_type if isinstance(type_, ir.VectorType) else type_
+        if isinstance(lane, ir.IndexType):
             return term
         name = dtype_of(op.results[0])
         return term if term.dtype == name else prim.cast(name, term)
@@ -212,7 +230,7 @@ class TermReader:
     def _compare_integers(self, op: ir.OpView) -> PrimExpr:
         lhs, rhs = _same_sign(self._operand(op, 0), self._operand(op, 1))
         kind = _CMPI[ir.IntegerAttr(op.attributes["predicate"]).value]
-        is_byte = isinstance(lhs, BufferLoad) and lhs.dtype == "bool"
+        is_byte = isinstance(lhs, BufferLoad) and lhs.dtype.startswith("bool")
         if is_byte and kind is prim.NE:
             return lhs
         return _operation(kind)(lhs, rhs)
@@ -237,6 +255,20 @@ class TermReader:
         buffer, *indices = op.operands
         return BufferLoad(self.buffer(buffer), [self.read(i) for i in indices])
 
+    def _vector_load(self, op: VectorLoadOp) -> PrimExpr:
+        places = [*op.indices, op.places]
+        masks = [self.read(v) for v in op.mask]
+        buffer = self.buffer(op.buffer)
+        return BufferLoad(buffer, [self.read(i) for i in places], *masks)
+
+    def _ramp(self, op: ir.OpView) -> PrimExpr:
+        lanes = prim.lanes_of(dtype_of(op.results[0]))
+        return prim.Ramp(self._operand(op, 0), self._operand(op, 1), lanes)
+
+    def _broadcast(self, op: ir.OpView) -> PrimExpr:
+        lanes = prim.lanes_of(dtype_of(op.results[0]))
+        return prim.Broadcast(self._operand(op, 0), lanes)
+
     def buffer(self, value: ir.Value) -> Buffer:
         """The buffer that a memref is.
 
@@ -256,17 +288,33 @@ class TermReader:
         then, other = _same_sign(*sides)
         return functions.if_then_else(condition, then, other)
 
-    def call(self, op: ir.OpView) -> prim.Call:
+    def call(self, op: ir.OpView) -> PrimExpr:
         """A ``tir.call`` as a term."""
+        args = self.arguments(op)
+        dtype = ir.StringAttr(op.attributes[marks.DTYPE]).value
+        callee = ir.StringAttr(op.attributes["callee"]).value
+        if callee == "shuffle":
+            count, *rest = args
+            return prim.Shuffle(rest[: count.value], rest[count.value :])
+        is_subroutine = marks.SUBROUTINE in op.attributes
+        return prim.Call(dtype, GlobalVar(callee) if is_subroutine else callee, args)
+
+    def arguments(self, op: ir.OpView) -> list[Any]:
+        """What a call gets: terms and buffers."""
         operands = iter(tensors.elements(op.operands[0]))
         args: list[Any] = []
         for literal in ir.ArrayAttr(op.attributes["literals"]):
+            value = from_attribute(literal)
             if isinstance(literal, ir.UnitAttr):
                 args.append(self.read(next(operands)))
+            elif isinstance(value, str):
+                args.append(prim.StringImm(value))
+            elif "buffer" in value:
+                args.append(self.buffer(next(operands).owner.operands[0]))
             else:
-                args.append(_literal(literal))
-        dtype = ir.StringAttr(op.attributes[marks.DTYPE]).value
-        return prim.Call(dtype, ir.StringAttr(op.attributes["callee"]).value, args)
+                kind = value["type_annotation"]
+                args.append(prim.Call(kind, "type_annotation", []))
+        return args
 
     def _address(self, op: ir.OpView) -> PrimExpr:
         source, *indices = op.operands
@@ -284,6 +332,9 @@ def dtype_of(value: ir.Value) -> str:
         return ir.StringAttr(owner.attributes[marks.DTYPE]).value
     if isinstance(value.type, ir.IndexType):
         return "int32"
+    if isinstance(value.type, ir.VectorType):
+        is_index = isinstance(value.type.element_type, ir.IndexType)
+        return dtypes.from_mlir(value.type).name if not is_index else "int32"
     if not isinstance(value.type, (ir.IntegerType, ir.FloatType)):
         return "handle"
     return dtypes.from_mlir(value.type).name
@@ -409,13 +460,6 @@ def is_guard(op: ir.OpView) -> bool:
     return is_clamp or _divisor(result) != result or _is_guarded_division(op)
 
 
-def _literal(attr: ir.Attribute) -> PrimExpr:
-    value = from_attribute(attr)
-    if isinstance(value, str):
-        return prim.StringImm(value)
-    return prim.Call(value["type_annotation"], "type_annotation", [])
-
-
 _READERS: Mapping[str, Callable[[TermReader, Any], PrimExpr]] = {
     "arith.constant": TermReader._constant,
     "arith.fptosi": TermReader._float_to_integer,
@@ -429,6 +473,9 @@ _READERS: Mapping[str, Callable[[TermReader, Any], PrimExpr]] = {
     "arith.negf": TermReader._negate,
     "memref.load": TermReader._load,
     "scf.if": TermReader._choice,
+    "vector.broadcast": TermReader._broadcast,
+    "tir.ramp": TermReader._ramp,
+    "tir.vector_load": TermReader._vector_load,
     "tir.call": TermReader.call,
     "tir.address": TermReader._address,
 }

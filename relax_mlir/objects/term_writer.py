@@ -7,7 +7,7 @@ term, :mod:`.term_reader` reads them all.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -19,7 +19,10 @@ from relax_mlir.dialects.tir import (
     AddressOp,
     CallOp,
     LetOp,
+    RampOp,
     Scalar,
+    UndefinedOp,
+    VectorLoadOp,
     cast,
     constant,
     marks,
@@ -27,10 +30,11 @@ from relax_mlir.dialects.tir import (
 from relax_mlir.dialects.tir.scalars import bitcast, emit, function, select
 from relax_mlir.objects import prim
 from relax_mlir.objects.attributes import to_attribute
-from relax_mlir.objects.buffer import Buffer, BufferLoad
-from relax_mlir.objects.prim import PrimExpr, Var
+from relax_mlir.objects.buffer import Buffer, BufferLoad, Pointer
+from relax_mlir.objects.prim import IterVar, PrimExpr, Var
+from relax_mlir.objects.prim.lanes import element_type
 
-__all__ = ["MATH_OPERATIONS", "TermWriter"]
+__all__ = ["MATH_OPERATIONS", "TermWriter", "pointee"]
 
 # Functions of scalars that are one operation.
 MATH_OPERATIONS: Mapping[str, str] = {
@@ -94,12 +98,18 @@ class TermWriter:
         vars: the values of variables, ``index`` or scalar, by the variable's id.
         buffers: the memrefs of buffers, by the buffer's id.
         pointers: the buffers by the id of the pointer to their memory.
+        free: variables that nothing defines, by their values.
+        entry: where variables are put that nothing defines; None where those are errors.
+        declare: makes a buffer in memory that is known.
     """
 
     def __init__(self) -> None:
         self.vars: dict[int, ir.Value] = {}
         self.buffers: dict[int, ir.Value] = {}
         self.pointers: dict[int, Buffer] = {}
+        self.free: dict[ir.Value, Var] = {}
+        self.entry: ir.Block | None = None
+        self.declare: Callable[[Buffer], ir.Value] | None = None
         self._alive: list[object] = []  # an id is of use only while its object lives
 
     def define(self, var: Var, value: ir.Value) -> None:
@@ -110,7 +120,8 @@ class TermWriter:
     def define_buffer(self, buffer: Buffer, value: ir.Value) -> None:
         """From here on ``buffer`` is ``value``."""
         self.buffers[id(buffer)] = value
-        self.pointers[id(buffer.data)] = buffer
+        if getattr(buffer.data, "buffer", None) is buffer:
+            self.pointers[id(buffer.data)] = buffer
         self._alive.append(buffer)
 
     @contextmanager
@@ -130,6 +141,9 @@ class TermWriter:
         Raises:
             ValueError: nothing defined it.
         """
+        if id(buffer) not in self.buffers and self._has_memory(buffer):
+            assert self.declare is not None
+            return self.declare(buffer)
         if id(buffer) not in self.buffers:
             raise ValueError(
                 f"buffer `{buffer.name}` is used where nothing defines it: expected a "
@@ -137,7 +151,31 @@ class TermWriter:
             )
         return self.buffers[id(buffer)]
 
+    def _has_memory(self, buffer: Buffer) -> bool:
+        """Whether something else tells where a buffer lies."""
+        data = id(buffer.data)
+        is_known = data in self.vars or self.pointers.get(data, buffer) is not buffer
+        return self.declare is not None and (is_known or self.entry is not None)
+
+    def _undefined(self, var: Var, entry: ir.Block) -> None:
+        """Let a variable stand for itself."""
+        is_size = var.dtype in ("int32", "int64")
+        type_ = ir.IndexType.get() if is_size else scalar_type(var.dtype)
+        with ir.InsertionPoint.at_block_begin(entry), ir.Location.unknown():
+            value = ir.Operation.create(
+                UndefinedOp.OPERATION_NAME,
+                results=[type_],
+                attributes={"name": ir.StringAttr.get(var.name)},
+            ).results[0]
+        for mark, attr in pointee(var).items():
+            value.owner.attributes[mark] = attr
+        value.owner.attributes[marks.DTYPE] = ir.StringAttr.get(var.dtype)
+        self.free[value] = var
+        self.define(var, value)
+
     def _var(self, var: Var) -> ir.Value:
+        if id(var) not in self.vars and self.entry is not None:
+            self._undefined(var, self.entry)
         if id(var) not in self.vars:
             raise ValueError(
                 f"variable `{var.name}` is used where nothing defines it: expected a "
@@ -153,6 +191,8 @@ class TermWriter:
             return _index_constant(term.value)
         if isinstance(term, Var):
             return _as_index(self._var(term), term.dtype)
+        if element_type(term.dtype) != term.dtype:
+            return _as_index(self.value(term), term.dtype)
         if isinstance(term, prim.Cast) and term.value.is_integer:
             return self.index(term.value)
         if isinstance(term, prim.FloorMod):
@@ -190,6 +230,9 @@ class TermWriter:
     def is_index(self, term: PrimExpr) -> bool:
         """Whether an integer depends on indices alone, and on at least one."""
         if isinstance(term, Var):
+            is_free = id(term) not in self.vars and id(term) not in self.pointers
+            if is_free and self.entry is not None:
+                self._undefined(term, self.entry)
             value = self.vars.get(id(term))
             return value is not None and isinstance(value.type, ir.IndexType)
         if isinstance(term, prim.Cast):
@@ -225,7 +268,7 @@ class TermWriter:
         return constant(term.value, _dtype(term)).value
 
     def _variable(self, term: Var) -> ir.Value:
-        if id(term) in self.pointers:
+        if id(term) in self.pointers and id(term) not in self.vars:
             buffer = self.buffer(self.pointers[id(term)])
             return emit(AddressOp.OPERATION_NAME, _pointer(), buffer)
         return self._var(term)
@@ -278,11 +321,33 @@ class TermWriter:
     def _load(self, term: BufferLoad) -> ir.Value:
         source = self.buffer(term.buffer)
         indices = [self.index(i) for i in term.indices]
-        element = ir.MemRefType(source.type).element_type
-        loaded = emit("memref.load", element, source, *indices)
-        if term.dtype != "bool":
+        element = _dtype(term).buffer_type
+        if indices and isinstance(indices[-1].type, ir.VectorType):
+            mask = [] if term.predicate is None else [self.value(term.predicate)]
+            loaded = ir.Operation.create(
+                VectorLoadOp.OPERATION_NAME,
+                results=[element],
+                operands=[source, *indices, *mask],
+                attributes=vector_segments([1, len(indices) - 1, 1, len(mask)]),
+            ).results[0]
+        else:
+            loaded = emit("memref.load", element, source, *indices)
+        if not term.dtype.startswith("bool"):
             return loaded
-        return Scalar(loaded, dtype("int8")).not_equal(0).value
+        byte = dtype("int8").with_lanes_of(_dtype(term))
+        return Scalar(loaded, byte).not_equal(0).value
+
+    def _ramp(self, term: prim.Ramp) -> ir.Value:
+        ends = self.value(term.base), self.value(term.stride)
+        return emit(RampOp.OPERATION_NAME, _dtype(term).scalar_type, *ends)
+
+    def _broadcast(self, term: prim.Broadcast) -> ir.Value:
+        value = self.value(term.value)
+        return emit("vector.broadcast", _dtype(term).scalar_type, value)
+
+    def _shuffle(self, term: prim.Shuffle) -> ir.Value:
+        args = [prim.const(len(term.vectors)), *term.children()]
+        return self.generic_call(prim.Call(term.dtype, "shuffle", args))[0]
 
     def _let(self, term: prim.Let) -> ir.Value:
         value = self.value(term.value)
@@ -298,12 +363,16 @@ class TermWriter:
             operands=[value],
             attributes={"name": name},
         )
+        for mark, attr in pointee(var).items():
+            op.attributes[mark] = attr
         return _marked(op.results[0], var.dtype)
 
     # calls
 
     def _call(self, term: prim.Call) -> ir.Value:
         name = term.op_name
+        if name == "round":
+            return self._rounded(term)
         if name in MATH_OPERATIONS:
             return self._function(MATH_OPERATIONS[name], term)
         if name in ("fabs", "abs"):
@@ -321,6 +390,12 @@ class TermWriter:
         operands = [self.value(a) for a in term.args]
         return emit(name, _dtype(term).scalar_type, *operands)
 
+    def _rounded(self, term: prim.Call) -> ir.Value:
+        """`T.round` takes the even one of two, as `T.nearbyint` does; its name is kept."""
+        value = self._function("math.roundeven", term)
+        value.owner.attributes[marks.NAME] = ir.StringAttr.get("round")
+        return value
+
     def _shift_right(self, term: prim.Call) -> ir.Value:
         is_signed = _dtype(term).kind == "i"
         return self._function("arith.shrsi" if is_signed else "arith.shrui", term)
@@ -335,6 +410,8 @@ class TermWriter:
         return (self.scalar(term.args[0]) % self.scalar(term.args[1])).value
 
     def _reinterpret(self, term: prim.Call) -> ir.Value:
+        if "handle" in (term.dtype, term.args[0].dtype):
+            return self.generic_call(term)[0]
         return bitcast(self.scalar(term.args[0]), _dtype(term)).value
 
     def _likely(self, term: prim.Call) -> ir.Value:
@@ -363,13 +440,7 @@ class TermWriter:
 
     def generic_call(self, term: prim.Call) -> list[ir.Value]:
         """A call as a ``tir.call``; its results are none or one."""
-        literals: list[ir.Attribute] = []
-        operands: list[ir.Value] = []
-        for argument in term.args:
-            literal = _literal(argument)
-            literals.append(ir.UnitAttr.get() if literal is None else literal)
-            if literal is None:
-                operands.append(self.value(argument))
+        operands, literals = self.arguments(term.args)
         op = ir.Operation.create(
             CallOp.OPERATION_NAME,
             results=_result_types(term.dtype),
@@ -380,7 +451,29 @@ class TermWriter:
                 marks.DTYPE: ir.StringAttr.get(term.dtype),
             },
         )
+        if term.is_subroutine:
+            op.attributes[marks.SUBROUTINE] = ir.UnitAttr.get()
         return list(op.results)
+
+    def arguments(
+        self, args: Sequence[Any]
+    ) -> tuple[list[ir.Value], list[ir.Attribute]]:
+        """What a call gets: values, and per argument what it is besides; see ``CallOp``."""
+        operands: list[ir.Value] = []
+        literals: list[ir.Attribute] = []
+        for argument in args:
+            is_buffer = isinstance(argument, Buffer)
+            literal = (
+                to_attribute({"buffer": True}) if is_buffer else _literal(argument)
+            )
+            literals.append(ir.UnitAttr.get() if literal is None else literal)
+            if is_buffer:
+                memory = self.buffer(argument)
+                operands.append(emit(AddressOp.OPERATION_NAME, _pointer(), memory))
+            elif literal is None:
+                term = argument.var if isinstance(argument, IterVar) else argument
+                operands.append(self.value(prim.convert(term)))
+        return operands, literals
 
 
 class _IndexScalar(Scalar):
@@ -399,6 +492,19 @@ def _dtype(term: PrimExpr) -> dtypes.DType:
         ) from error
 
 
+def vector_segments(counts: Sequence[int]) -> dict[str, ir.Attribute]:
+    """The attribute that tells the groups of operands apart."""
+    return {"operandSegmentSizes": ir.DenseI32ArrayAttr.get(counts)}
+
+
+def pointee(var: Var) -> dict[str, ir.Attribute]:
+    """What a pointer points to, where a script says it."""
+    kind = var.type_annotation if isinstance(var, Pointer) else None
+    if kind is None:
+        return {}
+    return {marks.POINTEE: to_attribute([kind.element_type, kind.storage_scope])}
+
+
 def _literal(argument: PrimExpr) -> ir.Attribute | None:
     """What an argument is that is no value."""
     if isinstance(argument, prim.StringImm):
@@ -411,7 +517,12 @@ def _literal(argument: PrimExpr) -> ir.Attribute | None:
 def _result_types(name: str) -> list[ir.Type]:
     if name in ("void", ""):
         return []
-    return [_pointer() if name == "handle" else dtype(name).scalar_type]
+    return [scalar_type(name)]
+
+
+def scalar_type(name: str) -> ir.Type:
+    """The type of a value in registers, pointers included."""
+    return _pointer() if name == "handle" else dtype(name).scalar_type
 
 
 def _pointer() -> ir.Type:
@@ -436,7 +547,11 @@ def _as_index(value: ir.Value, name: str) -> ir.Value:
         return value
     is_signed = dtype(name).kind == "i"
     operation = "arith.index_cast" if is_signed else "arith.index_castui"
-    return emit(operation, ir.IndexType.get(), value)
+    target: ir.Type = ir.IndexType.get()
+    if isinstance(value.type, ir.VectorType):
+        scalable = [value.type.scalable]
+        target = ir.VectorType.get(value.type.shape, target, scalable=scalable)
+    return emit(operation, target, value)
 
 
 def _from_index(value: ir.Value, name: str) -> ir.Value:
@@ -472,6 +587,9 @@ _WRITERS: Mapping[type, Callable[[TermWriter, Any], ir.Value]] = {
     prim.Select: TermWriter._select,
     prim.Let: TermWriter._let,
     prim.Call: TermWriter._call,
+    prim.Ramp: TermWriter._ramp,
+    prim.Broadcast: TermWriter._broadcast,
+    prim.Shuffle: TermWriter._shuffle,
     BufferLoad: TermWriter._load,
 }
 _CALLS: Mapping[str, Callable[[TermWriter, prim.Call], ir.Value]] = {

@@ -9,13 +9,22 @@ from mlir import ir
 from mlir.dialects import func
 
 from relax_mlir.dialects import tensors
-from relax_mlir.dialects.tir import AllocBufferOp, BlockOp, marks
+from relax_mlir.dialects.tir import (
+    AllocBufferOp,
+    AttrOp,
+    BlockOp,
+    DeclBufferOp,
+    VectorStoreOp,
+    marks,
+)
 from relax_mlir.indexing import constant_of
 from relax_mlir.objects import prim, stmt
 from relax_mlir.objects.attributes import from_attribute
-from relax_mlir.objects.buffer import Buffer, BufferRegion
+from relax_mlir.objects.buffer import Buffer, BufferRegion, Pointer, PointerType
 from relax_mlir.objects.prim import IterVar, PrimExpr, Range, Var
-from relax_mlir.objects.program_arguments import Arguments, text_of
+from relax_mlir.objects.prim.lanes import element_type
+from relax_mlir.objects.program_arguments import Arguments, pointee_of, text_of
+from relax_mlir.objects.said_regions import with_said_regions
 from relax_mlir.objects.scope import FunctionScope
 from relax_mlir.objects.term_reader import (
     TermReader,
@@ -87,6 +96,16 @@ class ProgramReader:
         )
         return stmt.BlockRealize([], True, root)
 
+    def statements(
+        self, variables: Mapping[ir.Value, Var], buffers: Mapping[ir.Value, Buffer]
+    ) -> stmt.Stmt:
+        """What stands in the program, in terms of variables and buffers that are known."""
+        self._terms.terms.update(variables)
+        self._terms.buffers.update(buffers)
+        self._allocs.append([])
+        self._matches.append([])
+        return self._region(self._function.entry_block)
+
     def _has_root(self, block: ir.Block, allocs: Sequence[Buffer]) -> bool:
         if allocs or marks.ROOT in self._function.attributes:
             return True
@@ -112,6 +131,15 @@ class ProgramReader:
                 condition = self._terms.read(op.operands[0])
                 message = ir.StringAttr(op.attributes["message"]).value
                 found.append(stmt.AssertStmt(condition, message, self._sequence(rest)))
+                break
+            if isinstance(op, AllocBufferOp) and marks.ALLOCATE in op.attributes:
+                found.append(self._allocate(op, rest))
+                break
+            if isinstance(op, DeclBufferOp):
+                buffer = self._declared(op)
+                if marks.IMPLICIT in op.attributes:
+                    continue
+                found.append(stmt.DeclBuffer(buffer, self._sequence(rest)))
                 break
             if self._is_shared(op):
                 result = op.operation.results[0]
@@ -139,7 +167,8 @@ class ProgramReader:
         return self._terms.size(self._terms.read(result)) > _LARGE
 
     def _let(self, op: ir.OpView, value: PrimExpr) -> Var:
-        var = Var(ir.StringAttr(op.attributes["name"]).value, value.dtype)
+        name = ir.StringAttr(op.attributes["name"]).value
+        var = _variable(name, value.dtype, op.attributes)
         self._terms.terms[op.operation.results[0]] = var
         return var
 
@@ -153,15 +182,7 @@ class ProgramReader:
             return None if len(op.operation.results) else self._choice(op)
         if isinstance(op, BlockOp):
             return self._block(op, prim.const(True))
-        if isinstance(op, AllocBufferOp):
-            self._alloc(op)
-        elif name == "memref.subview":
-            self._match(op)
-        elif name == "tir.call":
-            return self._call(op)
-        elif name == "tir.call_packed":
-            return self._packed(op)
-        elif len(op.operation.regions):
+        if len(op.operation.regions):
             raise ValueError(
                 f"{op.location}: `{name}`: a script has no spelling for it"
             )
@@ -173,16 +194,95 @@ class ProgramReader:
         term = self._stored(value, buffer)
         return stmt.BufferStore(buffer, term, [self._terms.read(i) for i in indices])
 
-    def _stored(self, value: ir.Value, buffer: Buffer) -> PrimExpr:
+    def _vector_store(self, op: VectorStoreOp) -> stmt.Stmt:
+        buffer = self._terms.buffer(op.buffer)
+        dtype = prim.with_lanes(element_type(buffer.dtype), dtype_of(op.value))
+        places = [self._terms.read(i) for i in (*op.indices, op.places)]
+        masks = [self._terms.read(v) for v in op.mask]
+        term = self._stored(op.value, buffer, dtype)
+        return stmt.BufferStore(buffer, term, places, *masks)
+
+    def _stored(
+        self, value: ir.Value, buffer: Buffer, dtype: str | None = None
+    ) -> PrimExpr:
         owner = value.owner
         is_made = not isinstance(owner, ir.Block)
-        if buffer.dtype == "bool" and is_made and owner.name == "arith.extui":
+        is_bool = buffer.dtype.startswith("bool")
+        if is_bool and is_made and owner.name == "arith.extui":
             return self._terms.read(owner.operands[0])
-        return _of_type(self._terms.read(value), buffer.dtype)
+        return _of_type(self._terms.read(value), dtype or buffer.dtype)
+
+    def _undefined(self, op: ir.OpView) -> None:
+        result = op.operation.results[0]
+        if result in self._terms.terms:
+            return
+        attributes = op.attributes
+        name = ir.StringAttr(attributes["name"]).value
+        dtype = text_of(attributes, marks.DTYPE, "int32")
+        self._terms.terms[result] = _variable(name, dtype, attributes)
+
+    def _attr(self, op: AttrOp) -> stmt.Stmt:
+        *nodes, value = self._terms.arguments(op)
+        node: Any = nodes
+        if op.form.value == "one":
+            (node,) = nodes
+        elif op.form.value == "reducer":
+            node = self._reducer(nodes, op.combiner.blocks[0])
+        body = self._region(op.body.blocks[0])
+        return stmt.AttrStmt(node, op.key.value, value, body)
+
+    def _reducer(self, starts: Sequence[Any], block: ir.Block) -> prim.CommReducer:
+        names = [f"{side}{n}" for side in "xy" for n in range(len(starts))]
+        if len(starts) == 1:
+            names = ["x", "y"]
+        variables = []
+        for name, argument in zip(names, block.arguments, strict=True):
+            var = Var(name, dtype_of(argument))
+            self._terms.terms[argument] = var
+            variables.append(var)
+        *_, end = block.operations
+        results = [self._terms.read(v) for v in end.operands]
+
+        def combine(lhs: Sequence[PrimExpr], rhs: Sequence[PrimExpr]) -> list[PrimExpr]:
+            table = dict(zip(variables, (*lhs, *rhs), strict=True))
+            return [prim.substitute(r, table) for r in results]
+
+        return prim.CommReducer("reduce", combine, lambda dtypes: list(starts))
+
+    def _allocate(self, op: AllocBufferOp, rest: Sequence[ir.OpView]) -> stmt.Stmt:
+        self._alloc(op)
+        memory = self._allocs[-1].pop()
+        kind = PointerType(memory.dtype, memory.scope())
+        pointer = Pointer(memory.name, kind)
+        memory.data = pointer
+        said = from_attribute(op.attributes[marks.ALLOCATE])
+        body = self._sequence(rest)
+        return stmt.Allocate(pointer, memory.dtype, memory.shape, True, body, said)
+
+    def _declared(self, op: DeclBufferOp) -> Buffer:
+        attributes = op.operation.attributes
+        known = self._terms.buffers.get(op.buffer)
+        if known is not None:
+            return known
+        buffer = self._arguments.buffer(
+            text_of(attributes, marks.NAME, "buf"),
+            ir.MemRefType(op.buffer.type),
+            tensors.python_value(attributes["shape"]),
+            attributes,
+            data=self._terms.read(op.pointer),
+        )
+        sizes = iter(map(self._terms.read, op.sizes))
+        size_dtype = text_of(attributes, marks.SIZE_DTYPE, "int32")
+        buffer.shape = tuple(
+            s if isinstance(s, prim.IntImm) else prim.cast(size_dtype, next(sizes))
+            for s in buffer.shape
+        )
+        self._terms.buffers[op.buffer] = buffer
+        return buffer
 
     def _for(self, op: ir.OpView) -> stmt.Stmt:
         attributes = op.operation.attributes
-        low, high, _, *starts = map(self._terms.read, op.operands)
+        low, high, step, *starts = map(self._terms.read, op.operands)
         body = op.operation.regions[0].blocks[0]
         variable, *carried = body.arguments
         dtype = text_of(attributes, marks.DTYPE, "int32")
@@ -200,6 +300,7 @@ class ProgramReader:
             inner,
             _thread(attributes, dtype),
             _annotations(attributes),
+            None if isinstance(step, prim.IntImm) and step.value == 1 else step,
         )
         pairs = zip(kept, starts, strict=True)
         return stmt.stmt_seq(*(stmt.BufferStore(b, v, [0]) for b, v in pairs), loop)
@@ -316,6 +417,9 @@ class ProgramReader:
             self._matches.pop(),
             _annotations(op.operation.attributes),
         )
+        if marks.TOUCHED in op.operation.attributes:
+            said = from_attribute(op.operation.attributes[marks.TOUCHED])
+            made = with_said_regions(made, said)
         if len(op.bindings) or not axes:
             values = [self._terms.read(v) for v in op.bindings]
             return stmt.BlockRealize(values, predicate, made)
@@ -339,16 +443,29 @@ class ProgramReader:
         ):
             size = self._terms.read(extent) if isinstance(extent, ir.Value) else extent
             run = Range.from_min_extent(
-                self._arguments.size(start, dtype), prim.cast(dtype, size)
+                self._start(start, dtype), prim.cast(dtype, size)
             )
             axes.append(IterVar(run, Var(name, dtype), _AXIS_TYPES[kind]))
         return axes
+
+    def _start(self, dim: Any, dtype: str) -> PrimExpr:
+        """Where an axis starts: a size, or an axis of a block around by its name."""
+        term = self._arguments.size(dim, dtype)
+        around = {v.name: v for v in self._terms.terms.values() if isinstance(v, Var)}
+        free = [v for v in prim.post_order(term) if isinstance(v, Var)]
+        named = {v: around[v.name] for v in free if v.name in around}
+        return prim.substitute(term, named) if named else term
 
     def _name_arguments(self, op: BlockOp, axes: Sequence[IterVar]) -> None:
         for region in op.operation.regions:
             for block in region.blocks:
                 for argument, axis in zip(block.arguments, axes, strict=True):
                     self._terms.terms[argument] = axis.var
+
+
+def _variable(name: str, dtype: str, attrs: Any) -> Var:
+    """A variable; a pointer if it is one."""
+    return Pointer(name, pointee_of(attrs)) if dtype == "handle" else Var(name, dtype)
 
 
 def _of_type(term: PrimExpr, dtype: str) -> PrimExpr:
@@ -415,4 +532,11 @@ _STATEMENTS: Mapping[str, Any] = {
     "scf.for": ProgramReader._for,
     "scf.while": ProgramReader._while,
     "tir.evaluate": ProgramReader._evaluate,
+    "tir.vector_store": ProgramReader._vector_store,
+    "tir.attr": ProgramReader._attr,
+    "tir.alloc_buffer": ProgramReader._alloc,
+    "tir.undefined": ProgramReader._undefined,
+    "memref.subview": ProgramReader._match,
+    "tir.call": ProgramReader._call,
+    "tir.call_packed": ProgramReader._packed,
 }

@@ -2,6 +2,7 @@
 """Where our passes are: the path is the name.
 
 ``relax-fuse-ops`` is the class ``FuseOps`` in ``relax_mlir/passes/relax/fuse_ops.py``.
+Passes that rewrite terms stand above this package, in ``relax_mlir/relax/transform``.
 """
 
 import importlib
@@ -9,6 +10,7 @@ import importlib.util
 import pkgutil
 import re
 from collections.abc import Iterable
+from typing import TypeGuard
 
 from relax_mlir.errors import near_misses
 from relax_mlir.pipeline import upstream
@@ -56,6 +58,9 @@ def find_any_pass(name: str) -> Pass:
 
 
 LEVELS = ("relax", "tir", "schedule")
+# The packages that hold the passes of a level; the first that has a name gives it.
+_PACKAGES = {level: [f"relax_mlir.passes.{level}"] for level in LEVELS}
+_PACKAGES["relax"].append("relax_mlir.relax.transform")
 _NAME = re.compile(rf"({'|'.join(LEVELS)})-([a-z0-9]+(?:-[a-z0-9]+)*)")
 
 
@@ -94,18 +99,27 @@ def load_pass(name: str) -> type[Pass] | None:
     if match is None:
         return None
     level, verb_object = match.groups()
-    module = f"relax_mlir.passes.{level}.{verb_object.replace('-', '_')}"
-    if importlib.util.find_spec(module) is None:
-        return None
     class_name = "".join(word.capitalize() for word in verb_object.split("-"))
-    kind = getattr(importlib.import_module(module), class_name, None)
-    return kind if isinstance(kind, type) and issubclass(kind, Pass) else None
+    for package in _PACKAGES[level]:
+        module = f"{package}.{verb_object.replace('-', '_')}"
+        if importlib.util.find_spec(module) is not None:
+            kind = getattr(importlib.import_module(module), class_name, None)
+            if _is_whole(kind):
+                return kind
+    return None
+
+
+def _is_whole(kind: object) -> TypeGuard[type[Pass]]:
+    """Whether this is a pass, rather than what passes have in common."""
+    is_pass = isinstance(kind, type) and issubclass(kind, Pass)
+    return is_pass and "__dataclass_params__" in vars(kind)
 
 
 def _file_names() -> Iterable[str]:
     """What the files of our passes would be called as passes."""
     for level in LEVELS:
-        package = importlib.import_module(f"relax_mlir.passes.{level}")
-        found = (module.name for module in pkgutil.iter_modules(package.__path__))
+        found: set[str] = set()
+        for package in map(importlib.import_module, _PACKAGES[level]):
+            found.update(m.name for m in pkgutil.iter_modules(package.__path__))
         for module in sorted(name for name in found if not name.startswith("_")):
             yield f"{level}-{module.replace('_', '-')}"

@@ -3,13 +3,15 @@
 
 An option is ``name=value``; ``name`` alone sets a flag. A value with spaces, commas,
 braces or quotes stands in quotes, where a backslash protects the next character, or in
-braces. A list is its items with commas between them.
+braces. A list is its items with commas between them; an item of a mapping is a key and,
+behind colons, its values.
 """
 
 import dataclasses
 import re
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import (
     Any,  # what fields hold: as many types as options
@@ -95,15 +97,41 @@ def describe_options(kind: type[Pass]) -> list[str]:
     types_ = _option_types(kind)
     return [
         f"{_flag(field.name)}: {_describe(types_[field.name])}"
-        + (f" = {_format(_default(field))}" if _has_default(field) else "")
+        + (f" = {_default_text(field, types_)}" if _has_default(field) else "")
         for field in dataclasses.fields(kind)
         if _is_option(field)
     ]
 
 
+def _default_text(field: "dataclasses.Field[Any]", types_: Mapping[str, Any]) -> str:
+    default = _default(field)
+    is_list = get_origin(types_[field.name]) is tuple
+    return "" if is_list and default is None else _format(default)
+
+
 def _option_types(kind: type[Pass]) -> dict[str, Any]:
     hints = get_type_hints(kind)
-    return {f.name: hints[f.name] for f in dataclasses.fields(kind) if _is_option(f)}
+    options = filter(_is_option, dataclasses.fields(kind))
+    return {field.name: _listed(hints[field.name]) for field in options}
+
+
+def _listed(kind: Any) -> Any:
+    """A tuple for a sequence; what may also be None can be left out."""
+    if get_origin(kind) is Sequence:
+        return tuple[get_args(kind)[0], ...]
+    inner = [_listed(a) for a in get_args(kind)]
+    if get_origin(kind) not in _UNIONS or not any(
+        get_origin(a) is tuple for a in inner
+    ):
+        return kind
+    inner = [a for a in inner if a is not types.NoneType]
+    made: Any = inner[0]
+    for each in inner[1:]:
+        made = made | each
+    return made
+
+
+_UNIONS = (Union, types.UnionType)
 
 
 def _is_option(field: "dataclasses.Field[Any]") -> bool:
@@ -179,12 +207,24 @@ def _parse(kind: Any, value: str | None) -> Any:
         if kind is bool:
             return True
         raise ValueError(f"expected {_describe(kind)}, got nothing")
+    if get_origin(kind) in _UNIONS and get_origin(get_args(kind)[-1]) is tuple:
+        return _parse_first(get_args(kind), value)
     items = _items(value)
     if get_origin(kind) is tuple:
         return _parse_tuple(kind, items)
+    if get_origin(kind) is Mapping:
+        return dict(_parse_entry(item, kind) for item in items)
     text = ",".join(item.text for item in items)
     quoted = any(item.quoted for item in items)
     return _parse_one(kind, _Item(text, quoted))
+
+
+def _parse_first(kinds: Sequence[Any], value: str) -> Any:
+    """The value of the first type of which the text stands for one."""
+    for kind in kinds[:-1]:
+        with suppress(ValueError):
+            return _parse(kind, value)
+    return _parse(kinds[-1], value)
 
 
 def _items(value: str) -> list[_Item]:
@@ -223,8 +263,16 @@ def _parse_tuple(kind: Any, items: list[_Item]) -> tuple[Any, ...]:
     return tuple(_parse_one(a, item) for a, item in zip(args, items, strict=True))
 
 
+def _parse_entry(item: _Item, kind: Any) -> tuple[str, tuple[str, ...]]:
+    """The key and the values of an item of a mapping."""
+    key, *values = item.text.split(":")
+    if not all((key, *values)) or not values:
+        raise ValueError(f"expected {_describe(kind)}, got `{item.text}`")
+    return key, tuple(values)
+
+
 def _parse_one(kind: Any, item: _Item) -> Any:
-    if get_origin(kind) in (Union, types.UnionType):
+    if get_origin(kind) in _UNIONS:
         return _parse_optional(kind, item)
     if get_origin(kind) is Literal:
         found = [choice for choice in get_args(kind) if str(choice) == item.text]
@@ -245,6 +293,8 @@ def _parse_optional(kind: Any, item: _Item) -> Any:
     if item.text == "none" and not item.quoted:
         return None
     inner = [a for a in get_args(kind) if a is not types.NoneType]
+    if str in inner:  # the text itself; other values are given as objects
+        return item.text
     if len(inner) != 1:
         raise TypeError(f"options cannot have type {kind}")
     try:
@@ -273,13 +323,17 @@ def _describe(kind: Any) -> str:
     args = get_args(kind)
     if get_origin(kind) is Literal:
         return " or ".join(f"`{choice}`" for choice in args)
-    if get_origin(kind) in (Union, types.UnionType):
+    if get_origin(kind) in _UNIONS:
+        if str in args:
+            return "str" if types.NoneType not in args else "str or `none`"
         inner = " or ".join(_describe(a) for a in args if a is not types.NoneType)
         return f"{inner} or `none`"
     if get_origin(kind) is tuple and args[-1] is Ellipsis:
         return f"list of {_describe(args[0])}"
     if get_origin(kind) is tuple:
         return f"list of {len(args)}: {', '.join(map(_describe, args))}"
+    if get_origin(kind) is Mapping:
+        return "list of `key:value:...`"
     if kind is bool:
         return "`true` or `false`"
     return getattr(kind, "__name__", str(kind))
@@ -290,11 +344,14 @@ def _format(value: Any) -> str:
         return "none"
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, tuple):
-        return ",".join(map(_format, cast("tuple[Any, ...]", value)))
+    if isinstance(value, (tuple, list)):
+        return ",".join(map(_format, cast("Sequence[Any]", value)))
+    if isinstance(value, Mapping):
+        entries = cast("Mapping[str, Sequence[str]]", value).items()
+        return ",".join(_format(":".join([key, *values])) for key, values in entries)
     if isinstance(value, str):
         return _format_text(value)
-    return repr(value)
+    return str(value)
 
 
 def _format_text(value: str) -> str:

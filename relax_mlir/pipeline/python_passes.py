@@ -146,6 +146,7 @@ def _decorator(
         raise TypeError(f"`required`: expected a list of names, got {required!r}")
 
     def decorate(change: Any) -> Any:
+        _check_is_callable(change)
         info = PassInfo(
             opt_level, name or change.__name__, tuple(required or ()), traceable
         )
@@ -157,9 +158,12 @@ def _decorator(
     return decorate if function is None else decorate(function)
 
 
+def _check_is_callable(value: object) -> None:
+    if not callable(value):
+        raise TypeError(f"expected a function or a class, got {value!r}")
+
+
 def _function_pass(kind: type[_PythonPass], change: Any, info: PassInfo) -> _PythonPass:
-    if not callable(change):
-        raise TypeError(f"pass `{info.name}`: expected a function, got {change!r}")
     return kind(change, info)
 
 
@@ -273,6 +277,9 @@ class Sequential(_PythonPass):
         info = PassInfo(opt_level, name, tuple(required or ()), traceable)
         super().__init__(self._run_all, info)
         self.__dict__["passes"] = listed
+
+    def __repr__(self) -> str:
+        return f"Sequential([{', '.join(map(repr, self.passes))}])"
 
     def transform(self, module: IRModule, context: PassContext) -> IRModule:
         return self._run_all(module, context)

@@ -29,6 +29,7 @@ from relax_mlir.objects.expr import (
     const,
 )
 from relax_mlir.objects.function import Function
+from relax_mlir.objects.global_info import DummyGlobalInfo
 from relax_mlir.objects.struct_info import (
     DynTensorType,
     FuncStructInfo,
@@ -60,6 +61,7 @@ __all__ = [
     "DataTypeImm",
     "DataflowBlock",
     "DataflowVar",
+    "DummyGlobalInfo",
     "DynTensorType",
     "Expr",
     "ExternFunc",
@@ -107,7 +109,11 @@ _LATE = {
     **dict.fromkeys(("ExprFunctor", "PyExprMutator", "PyExprVisitor"), "expr_functor"),
     **dict.fromkeys(("VirtualMachine", "VMExecutable", "build"), "vm"),
     "DataflowBlockRewrite": "binding_rewrite",
+    **dict.fromkeys(
+        ("get_default_pipeline", "get_pipeline", "register_pipeline"), "pipeline"
+    ),
     **dict.fromkeys(("get_shape_of", "make_shape"), "expr"),
+    "convert_to_expr": "utils",
 }
 # What old scripts take from here instead of from `R`.
 _SCRIPT = ("Tensor", "dataflow", "function", "match_cast", "output")

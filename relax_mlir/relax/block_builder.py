@@ -32,6 +32,7 @@ from relax_mlir.objects.expr import (
 )
 from relax_mlir.objects.function import BaseFunc, Function
 from relax_mlir.objects.infer import infer
+from relax_mlir.objects.operators import registered_normal_form
 from relax_mlir.objects.sizes import Symbols
 from relax_mlir.objects.struct_info import StructInfo
 from relax_mlir.objects.structure import structural_equal, structural_hash
@@ -334,7 +335,16 @@ class BlockBuilder:
             return self._flattened(expr)
         return expr
 
-    def _normalized_call(self, call: Call) -> Call:
+    def _normalized_call(self, call: Call) -> Expr:
+        made = self._with_leaves(call)
+        normal_form = registered_normal_form(made.op)
+        if normal_form is None:
+            return made
+        normal = normal_form(self, made)
+        return self._with_leaves(normal) if isinstance(normal, Call) else normal
+
+    def _with_leaves(self, call: Call) -> Call:
+        """A call of variables and constants, of whose result something is known."""
         args = [self._argument(a) for a in call.args]
         known = call.struct_info_or_none()
         if known is not None and _same(args, call.args):

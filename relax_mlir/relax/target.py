@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextvars import ContextVar, Token
 from typing import Any
 
+from relax_mlir.errors import near_misses
 from relax_mlir.runtime.ndarray import Device
 
 __all__ = ["Target"]
@@ -24,7 +25,7 @@ class Target:
 
     def __init__(self, target: Any = "llvm", host: Any = None) -> None:
         fields = dict(target) if isinstance(target, dict) else _parsed(str(target))
-        self._name = str(fields.pop("kind", "llvm"))
+        self._name = _known_kind(str(fields.pop("kind", "llvm")))
         self.attrs: dict[str, Any] = fields
         self.host = None if host is None else Target(host)
         self._tokens: list[Token[Target | None]] = []
@@ -81,6 +82,24 @@ class _Kind(str):
     def name(self) -> str:
         """Its name."""
         return str(self)
+
+
+# Kinds of machines that programs may name; a name with a slash is a product's.
+_KNOWN_KINDS = frozenset(
+    {
+        *("c", "composite", "cuda", "ext_dev", "hexagon", "hip", "llvm", "metal"),
+        *("nvptx", "opencl", "rocm", "test", "vulkan", "webgpu"),
+    }
+)
+
+
+def _known_kind(name: str) -> str:
+    if name in _KNOWN_KINDS or "/" in name:
+        return name
+    raise ValueError(
+        f"unknown target `{name}`: expected a kind of machine, such as `llvm` for this "
+        f"one.{near_misses(name, _KNOWN_KINDS)}"
+    )
 
 
 def _parsed(text: str) -> dict[str, Any]:

@@ -1,1 +1,26 @@
 """What compiled models need while they run: objects, executables, devices."""
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+# What TVM has here and stands above us (`relax_mlir.runtime.vm`) is found as well.
+__path__.append(str(Path(__file__).parents[1] / "tvm" / "runtime"))
+
+# What is here by TVM's names: where it stands, and what it is called there.
+_NAMES = {
+    **{n: ("ndarray", n) for n in ("Device", "NDArray", "device", "empty")},
+    "Tensor": ("ndarray", "NDArray"),
+    "tensor": ("ndarray", "array"),
+    "from_dlpack": ("ndarray", "shared"),
+    "convert": ("ndarray", "convert"),
+    "load_module": ("executable", "load"),
+}
+
+
+def __getattr__(name: str) -> Any:  # Any: classes and functions
+    """A name that TVM has here, loaded when it is first used."""
+    if name not in _NAMES:
+        raise AttributeError(f"module `{__name__}` has no attribute `{name}`")
+    module, own = _NAMES[name]
+    return getattr(import_module(f"{__name__}.{module}"), own)

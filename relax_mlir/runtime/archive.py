@@ -6,14 +6,16 @@ written would end the process, or worse.
 """
 
 import hashlib
+import io
 import json
 import math
 import os
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -22,7 +24,16 @@ from relax_mlir.errors import ModelError
 from relax_mlir.files import whole_file
 from relax_mlir.runtime.machine import Machine
 
-__all__ = ["Contents", "read_archive", "write_archive"]
+__all__ = [
+    "Contents",
+    "add_member",
+    "opened",
+    "pack",
+    "read_archive",
+    "read_member",
+    "unpack",
+    "write_archive",
+]
 
 _FORMAT = 2
 _MANIFEST = "manifest.json"
@@ -54,6 +65,18 @@ def write_archive(path: str | os.PathLike[str], contents: Contents) -> None:
     Raises:
         OSError: it cannot be written.
     """
+    with whole_file(path) as file:
+        _write(file, contents)
+
+
+def pack(contents: Contents) -> bytes:
+    """What :func:`write_archive` writes."""
+    file = io.BytesIO()
+    _write(file, contents)
+    return file.getvalue()
+
+
+def _write(file: Path | IO[bytes], contents: Contents) -> None:
     manifest = {
         "format": _FORMAT,
         "signature": contents.signature,
@@ -66,19 +89,16 @@ def write_archive(path: str | os.PathLike[str], contents: Contents) -> None:
     }
     manifest = json.loads(json.dumps(manifest))
     manifest["digest"] = _digest(manifest, contents.code)
-    with (
-        whole_file(path) as file,
-        zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive,
-    ):
-        _add(archive, _MANIFEST, json.dumps(manifest).encode())
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        add_member(archive, _MANIFEST, json.dumps(manifest).encode())
         for number, code in enumerate(contents.code):
-            _add(archive, f"objects/{number}.o", code)
+            add_member(archive, f"objects/{number}.o", code)
         for number, array in enumerate(contents.constants.values()):
             flat = np.asarray(array, order="C").reshape(-1)
-            _add(archive, f"constants/{number}", flat.view(np.uint8).data)
+            add_member(archive, f"constants/{number}", flat.view(np.uint8).data)
 
 
-def _add(archive: zipfile.ZipFile, name: str, data: bytes | memoryview) -> None:
+def add_member(archive: zipfile.ZipFile, name: str, data: bytes | memoryview) -> None:
     """Add a member without a copy of its bytes."""
     info = zipfile.ZipInfo(name, _DATE)
     info.file_size = len(data)  # tells whether it needs 64-bit sizes
@@ -92,12 +112,33 @@ def read_archive(path: str | os.PathLike[str]) -> Contents:
     Raises:
         ModelError: there is no such file, it is damaged, or of another version.
     """
+    with opened(path) as archive:
+        return _contents(archive)
+
+
+def unpack(data: bytes) -> Contents:
+    """What :func:`pack` made.
+
+    Raises:
+        ValueError: it is damaged, or of another version.
+    """
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        return _contents(archive)
+
+
+@contextmanager
+def opened(path: str | os.PathLike[str]) -> Iterator[zipfile.ZipFile]:
+    """An archive to read from.
+
+    Raises:
+        ModelError: there is no such file, or what is read from it is damaged.
+    """
     if not Path(path).is_file():
         problem = "not a regular file" if Path(path).exists() else "no such file"
         raise ModelError(f"{path}: {problem}")
     try:
         with zipfile.ZipFile(path) as archive:
-            return _contents(archive)
+            yield archive
     except OSError as error:
         raise ModelError(f"{path}: cannot be read: {error.strerror}") from error
     except Exception as error:  # zipfile and JSON raise many kinds for damaged bytes
@@ -108,13 +149,14 @@ def read_archive(path: str | os.PathLike[str]) -> Contents:
 
 
 def _contents(archive: zipfile.ZipFile) -> Contents:
-    manifest = json.loads(_read(archive, _MANIFEST))
+    manifest = json.loads(read_member(archive, _MANIFEST))
     if manifest["format"] != _FORMAT:
         raise ValueError(
             f"expected format {_FORMAT}, got {manifest['format']}. Compile it again"
         )
     code = tuple(
-        _read(archive, f"objects/{number}.o") for number in range(manifest["objects"])
+        read_member(archive, f"objects/{number}.o")
+        for number in range(manifest["objects"])
     )
     if manifest.pop("digest") != _digest(manifest, code):
         raise ValueError("the code is not what was written")
@@ -132,7 +174,7 @@ def _contents(archive: zipfile.ZipFile) -> Contents:
     )
 
 
-def _read(archive: zipfile.ZipFile, name: str) -> bytes:
+def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
     """The bytes of a member, not more than the file can hold."""
     try:
         info = archive.getinfo(name)
@@ -140,13 +182,21 @@ def _read(archive: zipfile.ZipFile, name: str) -> bytes:
         raise ValueError(f"`{name}` is missing") from None
     if info.compress_type != zipfile.ZIP_STORED or info.file_size != info.compress_size:
         raise ValueError(f"`{name}` is compressed")
-    size = os.path.getsize(archive.filename or "")
-    if info.file_size > size:
+    if info.file_size > _size(archive):
         raise ValueError(f"`{name}` is larger than the file")
     data = archive.read(info)
     if len(data) != info.file_size:
         raise ValueError(f"`{name}` is cut off")
     return data
+
+
+def _size(archive: zipfile.ZipFile) -> int:
+    file = archive.fp
+    assert file is not None
+    place = file.tell()
+    size = file.seek(0, os.SEEK_END)
+    file.seek(place)
+    return size
 
 
 def _array(
@@ -158,7 +208,7 @@ def _array(
     element = dtype(kind)
     if not all(isinstance(n, int) and n >= 0 for n in shape):
         raise ValueError(f"`{name}` has the shape {shape}")
-    data = _read(archive, name)
+    data = read_member(archive, name)
     if len(data) != math.prod(shape) * element.size_bytes:
         raise ValueError(
             f"`{name}`: expected {kind}{list(shape)}, got {len(data)} bytes"

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from relax_mlir.dialects import shapes
 from relax_mlir.dialects.constraints import Constraint
 from relax_mlir.errors import CompileError
 from relax_mlir.runtime import cpu, objects, registry
-from relax_mlir.runtime.archive import Contents, read_archive, write_archive
+from relax_mlir.runtime.archive import Contents, opened, read_archive, write_archive
 from relax_mlir.runtime.machine import Machine
 
 __all__ = ["Executable", "Parameter", "Signature", "load"]
@@ -269,10 +270,31 @@ class Executable:
         Raises:
             OSError: it cannot be written.
         """
+        write_archive(path, self.contents())
+
+    def contents(self) -> Contents:
+        """What a file of it holds."""
         fields = asdict(self.signature)
-        write_archive(
-            path,
-            Contents(self.code, fields, self.machine, self.constants, self.threads),
+        return Contents(self.code, fields, self.machine, self.constants, self.threads)
+
+    @staticmethod
+    def of_contents(
+        contents: Contents, where: str, threads: int | None = None
+    ) -> "Executable":
+        """What a file holds.
+
+        Raises:
+            CompileError: its code is for another machine, or cannot be loaded.
+        """
+        obstacle = contents.machine.obstacle()
+        if obstacle is not None:
+            raise CompileError(f"{where}: {obstacle}")
+        return Executable(
+            contents.code,
+            Signature.from_fields(contents.signature),
+            contents.constants,
+            contents.machine,
+            threads=contents.threads if threads is None else threads,
         )
 
 
@@ -350,21 +372,27 @@ def _as_output(array: Any, where: str) -> Any:  # Any: whatever has DLPack
     return cpu.tensor_of(array)
 
 
-def load(path: str | os.PathLike[str], *, threads: int | None = None) -> Executable:
-    """Read what :meth:`Executable.save` wrote.
+# Modules that read files of other kinds, by the name of a member that only they have.
+_LOADERS = {"vm.json": "relax_mlir.relax.vm.archive"}
+
+
+def load(path: str | os.PathLike[str], *, threads: int | None = None) -> Any:
+    """Read what :meth:`Executable.save` wrote, or ``VMExecutable.export_library``.
+
+    Args:
+        path: of the file.
+        threads: how many may work on one call; as many as when it was written.
+
+    Returns:
+        What was written.
 
     Raises:
         ModelError: the file is damaged, or of another version.
         CompileError: its code is for another machine, or cannot be loaded.
     """
-    contents = read_archive(path)
-    obstacle = contents.machine.obstacle()
-    if obstacle is not None:
-        raise CompileError(f"{path}: {obstacle}")
-    return Executable(
-        contents.code,
-        Signature.from_fields(contents.signature),
-        contents.constants,
-        contents.machine,
-        threads=contents.threads if threads is None else threads,
-    )
+    with opened(path) as archive:
+        members = archive.namelist()
+    for member, module in _LOADERS.items():
+        if member in members:
+            return import_module(module).load(path, threads)
+    return Executable.of_contents(read_archive(path), str(path), threads)

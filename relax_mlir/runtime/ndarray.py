@@ -11,7 +11,7 @@ import numpy as np
 
 from relax_mlir.errors import CompileError, near_misses
 
-__all__ = ["Device", "NDArray", "array", "cpu", "cuda", "device", "empty"]
+__all__ = ["Device", "NDArray", "array", "convert", "cpu", "cuda", "device", "empty"]
 
 _KINDS = {"cpu": 1, "cuda": 2}
 _OTHER_NAMES = {"llvm": "cpu", "c": "cpu", "gpu": "cuda", "nvptx": "cuda"}
@@ -183,6 +183,7 @@ def array(arr: Any, device: Any = None, mem_scope: object = None) -> NDArray:
     """A copy of an array, or of nested lists of numbers, on a device.
 
     Raises:
+        TypeError: it is no array of numbers.
         CompileError: this machine has no such device.
     """
     where = device if isinstance(device, Device) else cpu()
@@ -190,10 +191,9 @@ def array(arr: Any, device: Any = None, mem_scope: object = None) -> NDArray:
         raise CompileError(
             f"device `{where}`: expected a device of this machine, got none"
         )
-    is_list = not hasattr(arr, "__dlpack__") and not isinstance(arr, NDArray)
     copied = np.array(_as_numpy(arr))
-    if is_list and copied.dtype == np.float64:
-        copied = copied.astype(np.float32)
+    if copied.dtype.kind not in "biufcV":
+        raise TypeError(f"`array`: expected numbers, got {arr!r:.60}")
     return NDArray(np.ascontiguousarray(copied).reshape(copied.shape), where)
 
 
@@ -212,3 +212,10 @@ def empty(
 def shared(source: Any) -> NDArray:
     """An array that shares its elements with whatever has DLPack."""
     return source if isinstance(source, NDArray) else NDArray(_as_numpy(source))
+
+
+def convert(value: Any) -> Any:
+    """A value as functions of a program give it: arrays as :class:`NDArray`, deeply."""
+    if isinstance(value, (list, tuple)):
+        return [convert(part) for part in value]
+    return shared(value) if hasattr(value, "__dlpack__") else value

@@ -18,15 +18,22 @@ from relax_mlir.errors import near_misses
 from relax_mlir.runtime.ndarray import NDArray, shared
 
 __all__ = [
+    "from_ffi",
     "function_names",
     "get_global_func",
+    "python_caller",
     "register_func",
+    "to_ffi",
     "unknown_function",
     "with_near_misses",
 ]
 
 # Each library has a class of functions of its own; this is their base.
 _CFunction = type(ctypes.CDLL(None).abs).__base__ or object
+
+
+# What was registered here, to be called without crossing tvm-ffi.
+_PYTHON: dict[str, tuple[tvm_ffi.Function, Any]] = {}
 
 
 def function_names() -> list[str]:
@@ -76,6 +83,8 @@ def register_func(
                 "replace it"
             )
         tvm_ffi.register_global_func(func_name, _wrapped(function), override=True)
+        made = tvm_ffi.get_global_func(func_name)
+        _PYTHON[func_name] = (made, function)
         return function
 
     return register if f is None else register(f)
@@ -88,40 +97,63 @@ def _wrapped(function: Any) -> Callable[..., Any]:
         return _c_function(function)
 
     def call(*args: Any) -> Any:
-        return _to_ffi(function(*map(_from_ffi, args)))
+        return to_ffi(function(*map(from_ffi, args)))
 
     return call
 
 
-def _from_ffi(value: Any) -> Any:
+def from_ffi(value: Any) -> Any:
+    """A value that crosses tvm-ffi as Python functions get it."""
     return shared(value) if isinstance(value, tvm_ffi.Tensor) else value
 
 
-def _to_ffi(value: Any) -> Any:
+def to_ffi(value: Any) -> Any:
+    """A Python value as tvm-ffi takes it: arrays as tensors, on the same memory."""
     if isinstance(value, (NDArray, np.ndarray)):
         return tvm_ffi.from_dlpack(value)
     if isinstance(value, (tuple, list)):
-        return type(value)(map(_to_ffi, value))
+        return type(value)(map(to_ffi, value))
     if isinstance(value, dict):
-        return {key: _to_ffi(part) for key, part in value.items()}
+        return {key: to_ffi(part) for key, part in value.items()}
     if callable(value):
         return _wrapped(value)
     return value
 
 
 def get_global_func(name: str, allow_missing: bool = False) -> Any:
-    """The function registered under a name.
+    """The function registered under a name, for calls from Python.
+
+    What was registered from Python is called as it is: any object goes in and comes out.
+    Other functions take and give :class:`NDArray` for tensors.
 
     Args:
+        name: its name.
         allow_missing: whether to return None if there is none.
 
     Raises:
         ValueError: there is none.
     """
     found = tvm_ffi.get_global_func(name, allow_missing=True)
-    if found is None and not allow_missing:
+    if found is None:
+        if allow_missing:
+            return None
         raise ValueError(unknown_function(name))
-    return found
+    made, function = _PYTHON.get(name, (None, None))
+    is_ours = made is not None and made.same_as(found)
+    return python_caller(function if is_ours else found)
+
+
+def python_caller(function: Any) -> Callable[..., Any]:
+    """A function for calls from Python: of tvm-ffi, of C, or of Python as it is."""
+    if isinstance(function, _CFunction):
+        function = _c_function(function)
+    if not isinstance(function, tvm_ffi.Function):
+        return function
+
+    def call(*args: Any) -> Any:
+        return from_ffi(function(*map(to_ffi, args)))
+
+    return call
 
 
 class _DLTensor(ctypes.Structure):

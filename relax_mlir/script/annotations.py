@@ -189,8 +189,8 @@ def _vdevice(named: Anything) -> VDevice | None:
         return named
     if find_vdevice:
         return find_vdevice[-1](named)
-    kind, _, number = named.partition(":")
-    return VDevice(kind, int(number or 0))
+    kind, number, scope, *_ = [*named.split(":", 2), "", ""]
+    return VDevice(kind, int(number or 0), scope or "global")
 
 
 def _shape(values: Anything = None, ndim: int = -1) -> Annotation:

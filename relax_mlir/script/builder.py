@@ -6,14 +6,13 @@ the same with the names of :mod:`relax_mlir.script.relax`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import Any, TypeVar
 
 from relax_mlir.module import IRModule
-from relax_mlir.objects import prim
 from relax_mlir.objects.expr import (
     Binding,
     Call,
@@ -44,6 +43,9 @@ __all__ = [
     "define_attrs",
     "innermost_frame",
 ]
+
+# How variables of tensor programs get their names; the module that writes those says it.
+name_scalar: Callable[[str, Any], None] | None = None
 
 _FRAMES: ContextVar[tuple[Frame, ...]] = ContextVar("_FRAMES", default=())
 
@@ -113,6 +115,13 @@ class IRBuilder(Frame):
 
     def __init__(self) -> None:
         self._result: Any = None
+        # Statements outside of a function: the program that holds them, how it ends.
+        self.program: Any = None
+        self.finish: Callable[[], Any] | None = None
+
+    def end(self) -> None:
+        if self.finish is not None:
+            self.keep(self.finish())
 
     def get(self) -> Any:
         """The function or the module that was written.
@@ -133,9 +142,15 @@ class IRBuilder(Frame):
         """Give a variable its name; returns it."""
         if isinstance(value, Var):
             value.vid.name_hint = name
-        elif isinstance(value, prim.Var):
-            value.name = value.name or name
+        elif name_scalar is not None:
+            name_scalar(name, value)
         return value
+
+    @staticmethod
+    def name_many(names: Sequence[str], values: Sequence[Any]) -> list[Any]:
+        """Give variables their names; returns them."""
+        pairs = zip(names, values, strict=True)
+        return [IRBuilder.name(name, value) for name, value in pairs]
 
     @staticmethod
     def current() -> IRBuilder:
@@ -181,15 +196,20 @@ class ModuleFrame(Frame):
         return self.variables[name]
 
     def vdevice(self, named: str) -> VDevice:
-        """The device that a name such as ``cuda:1`` or ``vdevice:2`` means.
+        """The device that a name such as ``cuda:1:global`` or ``vdevice:2`` means.
 
         Raises:
             ValueError: the module has no such device.
         """
-        kind, _, number = named.partition(":")
+        kind, number, scope, *_ = [*named.split(":", 2), "", ""]
         index = int(number or 0)
         devices = self.global_infos.get("vdevice", [])
-        alike = [d for d in devices if kind in ("vdevice", str(d.target).split()[0])]
+        alike = [
+            d
+            for d in devices
+            if kind in ("vdevice", str(d.target).split()[0])
+            and scope in ("", d.memory_scope)
+        ]
         if index >= len(alike):
             raise ValueError(f"the module has no device `{named}`")
         return alike[index]

@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-import base64
 import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
 from typing import Any
 
-import ml_dtypes
-import numpy as np
-
+from relax_mlir.objects.array_text import read_array
 from relax_mlir.objects.expr import Constant, GlobalVar
 from relax_mlir.objects.global_info import DummyGlobalInfo
+from relax_mlir.objects.prim import Range
 from relax_mlir.objects.struct_info import VDevice
 from relax_mlir.script.builder import ModuleFrame, current_frame, innermost_frame
 from relax_mlir.script.parser.entry import parse_class
-from relax_mlir.script.parser.relax import MetaVar
+from relax_mlir.script.parser.function import MetaVar
 
 __all__ = [
     "DummyGlobalInfo",
     "GlobalVar",
+    "Range",
     "decl_function",
     "def_function",
     "dummy_global_info",
     "ir_module",
     "load_metadata",
+    "lookup_vdevice",
     "meta_var",
     "module_attrs",
     "module_get_attr",
@@ -142,6 +142,16 @@ def vdevice(
     return VDevice(target, vdevice_id, memory_scope)
 
 
+def lookup_vdevice(target_kind: str = "vdevice", device_index: int = -1) -> VDevice:
+    """A device of the open module: the one with a number, of all or of one kind.
+
+    Raises:
+        ValueError: the module has no such device.
+    """
+    frame = current_frame(ModuleFrame, "I.lookup_vdevice")
+    return frame.vdevice(f"{target_kind}:{max(device_index, 0)}")
+
+
 def decl_function(name: str, signature: Any) -> GlobalVar:
     """Say that the open module will have a function."""
     frame = current_frame(ModuleFrame, "I.decl_function")
@@ -159,12 +169,6 @@ def def_function(name: str, function: Any) -> None:
 def load_metadata(text: str) -> dict[str, list[Constant]]:
     """The arrays that a printed script refers to by number."""
     return {
-        kind: [_array(entry) for entry in entries]
+        kind: [Constant(read_array(entry)) for entry in entries]
         for kind, entries in json.loads(text).items()
     }
-
-
-def _array(entry: Mapping[str, Any]) -> Constant:
-    dtype = np.dtype(getattr(ml_dtypes, entry["dtype"], None) or entry["dtype"])
-    data = np.frombuffer(base64.b64decode(entry["data"]), dtype)
-    return Constant(data.reshape(entry["shape"]).copy())

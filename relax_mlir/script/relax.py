@@ -20,6 +20,7 @@ from relax_mlir.objects.expr import (
     MatchCast,
     Op,
     PrimValue,
+    SeqExpr,
     ShapeExpr,
     StringImm,
     TupleGetItem,
@@ -35,6 +36,7 @@ from relax_mlir.objects.expr import (
     Tuple as _Tuple,
 )
 from relax_mlir.relax import op
+from relax_mlir.runtime.ndarray import cpu, cuda, device
 from relax_mlir.script import annotations
 from relax_mlir.script.annotations import (
     Any,
@@ -62,6 +64,7 @@ __all__ = [
     "MatchCastPair",
     "Object",
     "Prim",
+    "SeqExpr",
     "Shape",
     "ShapeExpr",
     "Tensor",
@@ -72,7 +75,10 @@ __all__ = [
     "call_packed",
     "call_py_func",
     "const",
+    "cpu",
+    "cuda",
     "dataflow",
+    "device",
     "dtype",
     "emit",
     "emit_match_cast",

@@ -18,6 +18,7 @@ from relax_mlir.objects.prim import (
     NE,
     Add,
     And,
+    Call,
     CommReducer,
     Div,
     FloatImm,
@@ -37,11 +38,12 @@ from relax_mlir.objects.prim import (
     Sub,
     Var,
 )
-from relax_mlir.script.parser.relax import MetaVar
+from relax_mlir.script.parser.function import MetaVar
+from relax_mlir.script.parser.program import ProgramMacro, parse_function
 from relax_mlir.script.parser.source import is_in_script_class
-from relax_mlir.script.parser.tir import ProgramMacro, parse_function
 from relax_mlir.script.tir_buffers import (
     alloc_buffer,
+    allocate,
     buffer_decl,
     decl_buffer,
     match_buffer,
@@ -62,6 +64,7 @@ from relax_mlir.script.tir_loops import (
 from relax_mlir.script.tir_program import (
     BlockScope,
     InitScope,
+    ProgramFrame,
     Scope,
     check_regions,
     current_block,
@@ -70,8 +73,13 @@ from relax_mlir.script.tir_program import (
 from relax_mlir.script.tir_statements import (
     Assert,
     Bind,
+    Else,
+    If,
     LetStmt,
+    Then,
     While,
+    arg,
+    attr,
     bind,
     buffer_store,
     comm_reducer,
@@ -95,11 +103,14 @@ __all__ = [
     "Bind",
     "Buffer",
     "BufferLoad",
+    "Call",
     "CommReducer",
     "Div",
+    "Else",
     "FloatImm",
     "FloorDiv",
     "FloorMod",
+    "If",
     "IntImm",
     "IterVar",
     "LetStmt",
@@ -113,9 +124,13 @@ __all__ = [
     "Range",
     "StringImm",
     "Sub",
+    "Then",
     "Var",
     "While",
     "alloc_buffer",
+    "allocate",
+    "arg",
+    "attr",
     "axis",
     "bind",
     "block",
@@ -160,6 +175,8 @@ _FAMILIES = ("tvm_", "ptx_", "mma_", "cuda_")
 
 def __getattr__(name: str) -> Any:  # Any: types and functions
     """An element type, or a function of scalars."""
+    if name in ("ptr", "Ptr"):
+        return handle
     if name in SCALAR_TYPES:
         return SCALAR_TYPES[name]
     if name in INTRINSICS:
@@ -191,31 +208,42 @@ def prim_func(
     Args:
         func: the Python function; None if the decorator is written with arguments.
         private: whether only its module sees it.
-        check_well_formed: of no effect: a program is checked as it is written.
+        check_well_formed: whether variables and buffers that nothing defines are errors.
         s_tir: of no effect: all tensor programs may be scheduled.
 
     Raises:
         ScriptError: it is no such script.
     """
     if func is not None:
-        return _parsed(func, private, _caller())
+        return _parsed(func, private, _caller(), check=check_well_formed)
 
-    def decorate(inner: Callable[..., Any]) -> Any:
-        return _parsed(inner, private, _caller())
+    return _Decorator(private, check_well_formed)
 
-    decorate.dispatch_token = "tir"  # pyright: ignore[reportFunctionMemberAccess]
-    return decorate
+
+class _Decorator(ProgramFrame):
+    """``@T.prim_func(...)``; in a ``with``, a program that Python code writes."""
+
+    dispatch_token = "tir"
+
+    def __init__(self, private: bool, check: bool) -> None:
+        super().__init__(private)
+        self._options = (private, check)
+
+    def __call__(self, inner: Callable[..., Any]) -> Any:
+        """The program that a function is a script of."""
+        private, check = self._options
+        return _parsed(inner, private, _caller(), check=check)
 
 
 prim_func.dispatch_token = "tir"  # pyright: ignore[reportFunctionMemberAccess]
 
 
-def _parsed(func: Any, private: bool, frame: FrameType) -> Any:
+def _parsed(func: Any, private: bool, frame: FrameType, *, check: bool) -> Any:
     if not inspect.isfunction(func):
         raise TypeError(f"T.prim_func: expected a function, got {func!r}")
     if is_in_script_class(frame):
         return func  # the class is parsed as a whole
-    return parse_function(func, frame, is_private=private)
+    return parse_function(func, frame, is_private=private, check_well_formed=check)
 
 
 def macro(*args: Any, hygienic: bool = True) -> Any:

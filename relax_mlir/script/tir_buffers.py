@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from relax_mlir.objects.buffer import Buffer as ProgramBuffer
-from relax_mlir.objects.buffer import BufferLoad, BufferRegion, Pointer
+from relax_mlir.objects.buffer import BufferLoad, BufferRegion
 from relax_mlir.objects.prim import Var
-from relax_mlir.script.tir_program import check_regions, current_program
+from relax_mlir.script.tir_program import (
+    AllocateFrame,
+    DeclareFrame,
+    Scope,
+    check_regions,
+    current_program,
+)
 from relax_mlir.script.tir_types import Buffer
 
 __all__ = [
     "alloc_buffer",
+    "allocate",
     "buffer_decl",
     "decl_buffer",
     "match_buffer",
@@ -111,26 +119,23 @@ def decl_buffer(
     data: Var | None = None,
     *args: Any,
     **options: Any,
-) -> ProgramBuffer:
-    """A buffer; without ``data``, a new one of the program.
-
-    Raises:
-        ValueError: ``data`` is no memory of a buffer of the same shape.
-    """
+) -> Any:
+    """A buffer in memory that is there already; without ``data``, a new one."""
     if data is None:
         return alloc_buffer(shape, dtype, None, *args, **options)
-    known = data.buffer if isinstance(data, Pointer) else None
     made = Buffer(shape, dtype, data, *args, **options)
-    if (
-        known is None
-        or list(known.shape) != list(made.shape)
-        or known.dtype != made.dtype
-    ):
-        raise ValueError(
-            "`T.decl_buffer` with `data`: expected the memory of a buffer of that shape "
-            "and type; a second shape for the same memory is `T.match_buffer` of a part"
-        )
-    return known
+    return DeclareFrame(made)
+
+
+def allocate(
+    extents: Any,
+    dtype: Any,
+    scope: str = "global",
+    condition: Any = None,
+    annotations: Mapping[str, Any] | None = None,
+) -> Scope:
+    """Memory for what follows; gives a pointer to it, for ``T.decl_buffer``."""
+    return AllocateFrame(Buffer(extents, dtype, scope=scope), annotations or {})
 
 
 buffer_decl = Buffer

@@ -89,10 +89,15 @@ def _loop(
     annotations: Mapping[str, Any] | None,
     thread: str | None = None,
     dtype: Any = None,
+    step: Any = None,
 ) -> LoopFrame:
     run = _run(start, stop)
     type_ = None if dtype is None else str(dtype)
-    return LoopFrame([run], kind, thread, dict(annotations or {}), dtype=type_)
+    by = None if step is None else _bound(step)
+    if isinstance(by, prim.IntImm) and by.value == 1:
+        by = None
+    said = dict(annotations or {})
+    return LoopFrame([run], kind, thread, said, dtype=type_, step=by)
 
 
 def _run(start: Any, stop: Any) -> Run:
@@ -120,7 +125,7 @@ def serial(
     **options: Any,
 ) -> LoopFrame:
     """A loop whose steps come one after the other."""
-    return _loop("serial", start, stop, annotations, dtype=dtype)
+    return _loop("serial", start, stop, annotations, dtype=dtype, step=step)
 
 
 def parallel(
@@ -128,11 +133,12 @@ def parallel(
     stop: Any = None,
     *,
     annotations: Mapping[str, Any] | None = None,
+    step: Any = None,
     dtype: Any = None,
     **options: Any,
 ) -> LoopFrame:
     """A loop whose steps threads share."""
-    return _loop("parallel", start, stop, annotations, dtype=dtype)
+    return _loop("parallel", start, stop, annotations, dtype=dtype, step=step)
 
 
 def vectorized(
@@ -140,11 +146,12 @@ def vectorized(
     stop: Any = None,
     *,
     annotations: Mapping[str, Any] | None = None,
+    step: Any = None,
     dtype: Any = None,
     **options: Any,
 ) -> LoopFrame:
     """A loop whose steps are the lanes of a vector."""
-    return _loop("vectorized", start, stop, annotations, dtype=dtype)
+    return _loop("vectorized", start, stop, annotations, dtype=dtype, step=step)
 
 
 def unroll(
@@ -152,11 +159,12 @@ def unroll(
     stop: Any = None,
     *,
     annotations: Mapping[str, Any] | None = None,
+    step: Any = None,
     dtype: Any = None,
     **options: Any,
 ) -> LoopFrame:
     """A loop whose steps are written out."""
-    return _loop("unrolled", start, stop, annotations, dtype=dtype)
+    return _loop("unrolled", start, stop, annotations, dtype=dtype, step=step)
 
 
 def thread_binding(
@@ -189,7 +197,7 @@ def grid(*extents: Any, dtype: Any = None) -> LoopFrame:
         for extent in extents
     ]
     type_ = None if dtype is None else str(dtype)
-    return LoopFrame(runs, is_grid=True, dtype=type_)
+    return LoopFrame(runs, dtype=type_)
 
 
 def launch_thread(thread: Any, extent: Any) -> LoopFrame:

@@ -10,9 +10,10 @@ from types import TracebackType
 from typing import Any
 
 from relax_mlir.objects import prim
-from relax_mlir.objects.buffer import Buffer, BufferRegion
+from relax_mlir.objects.buffer import Buffer, BufferRegion, Pointer, PointerType
 from relax_mlir.objects.prim import PrimExpr, Var
 from relax_mlir.objects.tir_writer import BlockFrame, ProgramWriter
+from relax_mlir.script import builder
 
 __all__ = [
     "BlockScope",
@@ -42,7 +43,9 @@ class Program:
         self.attrs: dict[str, Any] = {}
         self.ret_type: str | None = None
         self.blocks: list[BlockScope] = []
+        self.choices: list[IfScope] = []
         self.size_of = size_of
+        self.returns: Mapping[str, str] = {}  # types of functions of the module
         self.fresh: set[int] = set()  # variables and buffers that have no name yet
         self._alive: list[object] = []
 
@@ -69,7 +72,7 @@ class Program:
         if isinstance(value, Buffer):
             self.writer.rename(value, name)
         elif isinstance(value, Var):
-            value.name = name
+            self.writer.rename_variable(value, name)
 
 
 def current_program(what: str) -> Program:
@@ -80,13 +83,42 @@ def current_program(what: str) -> Program:
     """
     program = _CURRENT.get()
     if program is None:
+        program = _built_program()
+    if program is None:
         raise ValueError(f"`{what}` stands in a tensor program only")
     return program
 
 
+def _built_program() -> Program | None:
+    """The statements that a builder collects outside of a program."""
+    owner = builder.innermost_frame(builder.IRBuilder)
+    if owner is None:
+        return None
+    if owner.finish is None:
+        writer = ProgramWriter("main", is_open=True)
+        owner.program = Program(writer, lambda text: Var(text, "int64"))
+        owner.finish = writer.read_back
+    return owner.program
+
+
+def _name(name: str, value: Any) -> None:
+    """Give what a builder made its name."""
+    program = open_program()
+    if isinstance(value, Scope):
+        value.name(name)
+    elif program is not None:
+        program.name(value, name)
+    elif isinstance(value, (Var, Buffer)):
+        value.name = name
+
+
+builder.name_scalar = _name
+
+
 def open_program() -> Program | None:
     """The program that is being written, or None."""
-    return _CURRENT.get()
+    owner = builder.innermost_frame(builder.IRBuilder)
+    return _CURRENT.get() or (None if owner is None else owner.program)
 
 
 def current_block(what: str) -> BlockScope:
@@ -222,23 +254,22 @@ class LoopFrame(AbstractContextManager[Any]):
         runs: the steps of each.
         kind: how they run.
         thread: the thread axis that they are bound to.
-        is_grid: whether a script gets a list of variables, even of one.
-        start: what a step leads to more than its number; a tuple for other values.
+        step: how far a step goes; None for 1.
     """
 
     runs: Sequence[Run]
     kind: str = "serial"
     thread: str | None = None
     annotations: Mapping[str, Any] = field(default_factory=dict)
-    is_grid: bool = False
     dtype: str | None = None
+    step: Any = None
     vars: list[Var] = field(default_factory=list)
     _stack: ExitStack = field(default_factory=ExitStack)
 
     def variables(self) -> list[Var]:
         """The variables, which wait for their names."""
         program = current_program("T.serial")
-        names = [f"i{n}" for n in range(len(self.runs))] if self.is_grid else ["i"]
+        names = ["v"] * len(self.runs)
         self.vars = [
             program.new(Var(name, self.dtype or run.dtype))
             for name, run in zip(names, self.runs, strict=True)
@@ -248,12 +279,12 @@ class LoopFrame(AbstractContextManager[Any]):
     @property
     def value(self) -> Any:
         """What a script gets: the variable, or all of them."""
-        return list(self.vars) if self.is_grid else self.vars[0]
+        return list(self.vars) if len(self.vars) > 1 else self.vars[0]
 
     def name(self, name: str) -> None:
         """Tell what the script calls the variable."""
         program = current_program("T.serial")
-        if not self.is_grid:
+        if len(self.vars) == 1:
             program.name(self.vars[0], name)
             return
         for number, var in enumerate(self.vars):
@@ -272,6 +303,7 @@ class LoopFrame(AbstractContextManager[Any]):
                     kind=self.kind,
                     thread=self.thread,
                     annotations=self.annotations,
+                    step=self.step,
                 )
             )
         return self.value
@@ -299,10 +331,114 @@ class LetFrame(Scope):
         self._term = term
         self._program = current_program("T.LetStmt")
         is_new = var is None
-        self.value = self._program.new(Var("x", term.dtype)) if is_new else var
+        self.value = self._program.new(Var("v", term.dtype)) if is_new else var
 
     def _open(self, stack: ExitStack) -> None:
         self._program.writer.let(self.value, self._term)
+
+    def name(self, name: str) -> None:
+        self._program.name(self.value, name)
+
+
+class ProgramFrame(Scope):
+    """A tensor program that Python code writes, statement by statement.
+
+    Args:
+        private: whether only its module sees it.
+    """
+
+    def __init__(self, private: bool) -> None:
+        super().__init__()
+        self._is_private = private
+
+    def _open(self, stack: ExitStack) -> None:
+        writer = ProgramWriter("main", is_open=True)
+        program = Program(writer, lambda text: Var(text, "int64"))
+        stack.push(lambda kind, *_: self._finish(program) if kind is None else None)
+        stack.enter_context(program.open())
+        self.value = program
+
+    def _finish(self, program: Program) -> None:
+        attrs = dict(program.attrs)
+        owner = builder.innermost_frame(builder.IRBuilder)
+        function = program.writer.finish(attrs, program.ret_type)
+        if attrs.get("global_symbol", function.name) != function.name:
+            function = function.with_attrs(attrs)
+        module = builder.innermost_frame(builder.ModuleFrame)
+        if module is not None:
+            module.define(function.name, function)
+        elif owner is not None:
+            owner.keep(function)
+
+
+class IfScope(Scope):
+    """A choice, whose branches ``T.Then`` and ``T.Else`` open."""
+
+    def __init__(self, condition: Any) -> None:
+        super().__init__()
+        self.condition = condition
+        self.choice: Any = None
+        self._program = current_program("T.If")
+
+    def _open(self, stack: ExitStack) -> None:
+        self._program.choices.append(self)
+        stack.callback(self._program.choices.pop)
+
+
+class BranchScope(Scope):
+    """One branch of the innermost ``T.If``."""
+
+    def __init__(self, which: str) -> None:
+        super().__init__()
+        self._program = current_program(f"T.{which}")
+        if not self._program.choices:
+            raise ValueError(f"`T.{which}` stands in `with T.If(...)` only")
+        self._which = which
+
+    def _open(self, stack: ExitStack) -> None:
+        owner = self._program.choices[-1]
+        if self._which == "Then":
+            opened = self._program.writer.if_(owner.condition)
+            owner.choice = stack.enter_context(opened)
+        elif owner.choice is None:
+            raise ValueError("`T.Else` comes after `T.Then`")
+        else:
+            stack.enter_context(owner.choice.otherwise())
+
+
+class DeclareFrame(Scope):
+    """A buffer in memory that is there already, for what follows."""
+
+    def __init__(self, buffer: Buffer) -> None:
+        super().__init__()
+        self._program = current_program("T.decl_buffer")
+        self.value = self._program.new(buffer)
+
+    def _open(self, stack: ExitStack) -> None:
+        self._program.writer.decl_buffer(self.value)
+
+    def name(self, name: str) -> None:
+        self._program.name(self.value, name)
+
+
+class AllocateFrame(Scope):
+    """Memory, for what follows; a script gets a pointer to it.
+
+    Args:
+        memory: what it is like.
+        annotations: more that is said of it.
+    """
+
+    def __init__(self, memory: Buffer, annotations: Mapping[str, Any]) -> None:
+        super().__init__()
+        self._program = current_program("T.allocate")
+        kind = PointerType(memory.dtype, memory.scope())
+        self._memory, self._annotations = memory, annotations
+        self.value = self._program.new(Pointer("v", kind))
+
+    def _open(self, stack: ExitStack) -> None:
+        writer = self._program.writer
+        writer.allocate(self.value, self._memory, self._annotations)
 
     def name(self, name: str) -> None:
         self._program.name(self.value, name)
@@ -329,6 +465,14 @@ class WriterScope(Scope):
 
     def _open(self, stack: ExitStack) -> None:
         self.value = stack.enter_context(self._opened())
+
+
+class AttrFrame(WriterScope):
+    """What is said of what follows."""
+
+    def __init__(self, node: Any, key: str, value: Any) -> None:
+        writer = current_program("T.attr").writer
+        super().__init__(lambda: writer.attr(node, key, value))
 
 
 def check_regions(regions: Sequence[Any]) -> list[BufferRegion]:

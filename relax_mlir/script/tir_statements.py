@@ -7,9 +7,13 @@ from typing import Any
 
 from relax_mlir.objects import prim
 from relax_mlir.objects.buffer import Buffer as ProgramBuffer
+from relax_mlir.objects.buffer import Pointer
 from relax_mlir.objects.prim import CommReducer, IterVar, PrimExpr, StringImm, Var
 from relax_mlir.script.tir_program import (
     AssertFrame,
+    AttrFrame,
+    BranchScope,
+    IfScope,
     LetFrame,
     Scope,
     WriterScope,
@@ -20,8 +24,13 @@ from relax_mlir.script.tir_program import (
 __all__ = [
     "Assert",
     "Bind",
+    "Else",
+    "If",
     "LetStmt",
+    "Then",
     "While",
+    "arg",
+    "attr",
     "bind",
     "buffer_store",
     "comm_reducer",
@@ -69,6 +78,44 @@ def Assert(condition: Any, message: Any, error_kind: str = "RuntimeError") -> Sc
     return AssertFrame(condition, message_text(message))
 
 
+def If(condition: Any) -> Scope:  # noqa: N802
+    """A choice; ``T.Then`` and ``T.Else`` in it open the branches."""
+    return IfScope(condition)
+
+
+def Then() -> Scope:  # noqa: N802
+    """The branch where the condition holds."""
+    return BranchScope("Then")
+
+
+def Else() -> Scope:  # noqa: N802
+    """The branch where the condition does not hold."""
+    return BranchScope("Else")
+
+
+def arg(name: str, obj: Any) -> Any:
+    """One more parameter of the program; gives the variable or the buffer."""
+    program = current_program("T.arg")
+    program.name(obj, name)
+    obj.name = name
+    if isinstance(obj, ProgramBuffer):
+        program.writer.buffer_param(obj, Pointer(f"{name}_handle"))
+    else:
+        program.writer.scalar_param(obj)
+    return obj
+
+
+def attr(node: Any, attr_key: str, value: Any) -> Scope:
+    """Say something of what follows.
+
+    Args:
+        node: of what: a variable, a buffer, a number, a string, or several of them.
+        attr_key: what is said.
+        value: a scalar or a string that goes with it.
+    """
+    return AttrFrame(node, attr_key, value)
+
+
 def While(condition: Any) -> Scope:  # noqa: N802
     """What is repeated while a condition holds; use it in a ``with``."""
     writer = current_program("T.While").writer
@@ -88,7 +135,7 @@ def buffer_store(
 ) -> None:
     """``buffer[indices] = value``."""
     listed = list(indices) if isinstance(indices, (tuple, list)) else [indices]
-    current_program("T.buffer_store").writer.store(buffer, value, listed)
+    current_program("T.buffer_store").writer.store(buffer, value, listed, predicate)
 
 
 def var(dtype: str, name: str = "") -> Var:

@@ -14,17 +14,19 @@ __all__ = ["SCALAR_TYPES", "Buffer", "Handle", "ScalarType", "handle"]
 
 _WIDTHS = (8, 16, 32, 64)
 _NAMES = {
-    **{f"int{w}": f"int{w}" for w in _WIDTHS},
-    **{f"uint{w}": f"uint{w}" for w in _WIDTHS},
+    **{f"{t}{w}": f"{t}{w}" for t in ("int", "uint") for w in (2, 4, *_WIDTHS)},
     **{f"float{w}": f"float{w}" for w in _WIDTHS[1:]},
     **{f"i{w}": f"int{w}" for w in _WIDTHS},
     **{f"u{w}": f"uint{w}" for w in _WIDTHS},
     **{f"f{w}": f"float{w}" for w in _WIDTHS[1:]},
+    **{n: n for n in ("float8_e4m3fn", "float8_e5m2", "float4_e2m1fn", "bfloat16")},
+    "e4m3_float8": "float8_e4m3fn",
+    "e5m2_float8": "float8_e5m2",
     "bf16": "bfloat16",
-    "bfloat16": "bfloat16",
     "bool": "bool",
     "boolean": "bool",
 }
+_LANES = (2, 4, 8, 16, 32, 64)
 
 
 class ScalarType:
@@ -66,6 +68,16 @@ class ScalarType:
 
 
 SCALAR_TYPES = {name: ScalarType(dtype) for name, dtype in _NAMES.items()}
+SCALAR_TYPES |= {
+    f"{name}x{lanes}": ScalarType(f"{name}x{lanes}")
+    for name in set(_NAMES.values())
+    for lanes in _LANES
+}
+SCALAR_TYPES |= {
+    f"{old}_float8x{lanes}": ScalarType(f"float8_{old}{end}x{lanes}")
+    for old, end in (("e4m3", "fn"), ("e5m2", ""))
+    for lanes in _LANES
+}
 
 
 class Handle:
@@ -80,8 +92,10 @@ class Handle:
             dtype: what it points to.
             storage_scope: in which memory.
         """
-        pointee = None if dtype is None else PointerType(str(dtype), storage_scope)
-        made = Pointer("", pointee)
+        is_known = dtype not in (None, "void") or storage_scope != "global"
+        kind = PointerType(str(dtype or "void"), storage_scope)
+        pointee = kind if is_known else None
+        made = Pointer("v", pointee)
         program = open_program()
         return made if program is None else program.new(made)
 

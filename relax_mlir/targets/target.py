@@ -59,7 +59,7 @@ class Target:
 
 
 _ANYWHERE = frozenset({"builtin", "func"})
-_TIR = frozenset({"tir", "scf", "memref", "arith", "math", "gpu", "llvm"})
+_TIR = frozenset({"tir", "scf", "memref", "arith", "math", "vector", "gpu", "llvm"})
 
 # Dialects that may stand in a module at each level; single operations by full name.
 LEVELS: dict[str, frozenset[str]] = {
@@ -75,7 +75,7 @@ LEVELS: dict[str, frozenset[str]] = {
     },
     "planned": _ANYWHERE | _TIR | {"cf"},
     "linalg": _ANYWHERE
-    | {"linalg", "memref", "arith", "math", "scf", "llvm", "tir.call_packed"},
+    | {"linalg", "vector", "memref", "arith", "math", "scf", "llvm", "tir.call_packed"},
     "loops": _ANYWHERE
     | {"scf", "vector", "memref", "arith", "math", "llvm", "tir.call_packed"},
     "llvm": frozenset({"builtin", "llvm"}),

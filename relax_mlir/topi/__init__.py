@@ -1,6 +1,8 @@
 """Tensor operators as tensor expressions."""
 
-from relax_mlir.topi import image, nn, sizes, tag
+import sys
+
+from relax_mlir.topi import image, nn, sizes, tag, vision
 from relax_mlir.topi.broadcast import (
     add,
     atan2,
@@ -154,7 +156,7 @@ from relax_mlir.topi.transform import (
     where,
 )
 
-utils = sizes  # TVM's name
+utils = sys.modules[f"{__name__}.utils"] = sizes  # TVM's name
 
 __all__ = [
     "InvalidShapeError",
@@ -289,5 +291,6 @@ __all__ = [
     "trunc_mod",
     "unravel_index",
     "utils",
+    "vision",
     "where",
 ]

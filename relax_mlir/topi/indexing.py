@@ -43,7 +43,7 @@ _FAR = sys.maxsize  # beyond the end of any axis
 
 def take(
     a: Tensor,
-    indices: Tensor,
+    indices: Any,
     axis: int | None = None,
     batch_dims: int = 0,
     mode: str = "fast",
@@ -52,12 +52,14 @@ def take(
 
     Args:
         a: the tensor.
-        indices: places along the axis.
+        indices: places along the axis: a tensor, or one place.
         axis: to index; by default ``a`` is taken for flat.
         batch_dims: how many dimensions the two have in common.
         mode: of places outside: ``clip`` takes the nearest, ``wrap`` counts on from the
             other end, ``fast`` expects none.
     """
+    if not isinstance(indices, Tensor):
+        return _taken_once(a, convert(indices), axis, mode)
     if axis is None:
         size: Any = const(1)
         for extent in a.shape:
@@ -80,6 +82,18 @@ def take(
 
     sizes = (*a.shape[:place], *indices.shape[shared:], *a.shape[place + 1 :])
     return elements(sizes, element, "T_take", INJECTIVE)
+
+
+def _taken_once(a: Tensor, index: PrimExpr, axis: int | None, mode: str) -> Tensor:
+    """The elements at one place of an axis, which the result has not."""
+    place = checked_axis(axis or 0, a.ndim, "take")
+    index = _bounding(mode, a.shape[place])(index)
+    return elements(
+        (*a.shape[:place], *a.shape[place + 1 :]),
+        lambda i: a(*i[:place], index, *i[place:]),
+        "T_take",
+        INJECTIVE,
+    )
 
 
 def _bounding(mode: str, size: Any) -> Callable[[PrimExpr], PrimExpr]:

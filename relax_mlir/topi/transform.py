@@ -13,6 +13,7 @@ from relax_mlir.te import Tensor
 from relax_mlir.topi.broadcast import common_shape, element_of
 from relax_mlir.topi.sizes import (
     as_int,
+    ceil_div,
     elements,
     get_const_int,
     is_float,
@@ -265,7 +266,7 @@ def split(ary: Tensor, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
         each = None if count <= 0 or whole is None else -(-whole // count)
         if count <= 0 or (each is not None and each * (count - 1) > (whole or 0)):
             raise ValueError(f"split: {size} elements do not make {count} pieces")
-        section = indexdiv(size, count) if each is None else const(each, size.dtype)
+        section = ceil_div(size, count) if each is None else const(each, size.dtype)
         begins: list[Any] = [
             const(0, size.dtype),
             *(section * i for i in range(1, count)),

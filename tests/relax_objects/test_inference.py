@@ -145,3 +145,95 @@ def test_sizes_of_model_files_have_any_names() -> None:
     term = names.term(size)
     assert str(term) == "p2o_Dim_0 * 2 + T.min(k, p2o_Dim_0)"
     assert names.dim(term) == size
+
+
+def test_a_kernel_may_have_sizes_that_are_not_numbers() -> None:
+    n, k = prim.Var("n", "int64"), prim.Var("k", "int64")
+    x, weight = _var("x", (1, 4, n)), _var("w", (6, 4, k))
+
+    conv = relax.op.nn.conv1d(x, weight, strides=2, dilation=2)
+    transposed = relax.op.nn.conv1d_transpose(x, _var("v", (4, 6, k)), strides=2)
+
+    assert _inferred(conv) == Tensor((1, 6, (n - 1) // 2 + 2 - k))
+    assert _inferred(transposed) == Tensor((1, 6, n * 2 - 2 + k))
+
+
+def test_indices_of_unknown_depth_leave_the_rank_open() -> None:
+    x, depth = _var("x", (3, 4, 5)), prim.Var("d", "int64")
+
+    assert _inferred(relax.op.gather_nd(x, _var("i", (2, depth), "int64"))) == Tensor()
+
+
+def test_a_range_of_sizes_is_taken_to_ascend() -> None:
+    n, k = prim.Var("n", "int64"), prim.Var("k", "int64")
+
+    assert _inferred(relax.op.arange(2, n)) == Tensor((n - 2,), "int64")
+    assert _inferred(relax.op.arange(0, n, k)) == Tensor(((n + k - 1) // k,), "int64")
+
+
+def test_windows_say_nothing_of_a_shape_that_a_variable_holds() -> None:
+    x = _var("x", relax.Var("s", relax.ShapeStructInfo(ndim=4)))
+
+    assert _inferred(relax.op.nn.max_pool2d(x)) == Tensor(ndim=4)
+
+
+@pytest.mark.parametrize(
+    ("types", "wrong"),
+    [
+        (("float64", "float32", "int8"), "data"),
+        (("float32", "float64", "int8"), "scale"),
+        (("float32", "float32", "int64"), "zero_point"),
+    ],
+)
+def test_quantization_has_types_of_its_own_for_every_operand(
+    types: tuple[str, str, str], wrong: str
+) -> None:
+    operands = [_var("x", (2, 3), t) for t in types[:1]]
+    operands += [_var("p", (3,), t) for t in types[1:]]
+
+    with pytest.raises(RelaxError, match=rf"`relax.quantize`: {wrong}: expected"):
+        _inferred(relax.op.quantize(*operands))
+
+
+def test_scales_are_one_or_as_many_as_slices() -> None:
+    x = _var("x", (2, 3))
+    good = relax.op.quantize(x, _var("s", (1, 1)), _var("z", (3,), "int8"))
+    bad = relax.op.quantize(x, _var("s", (2,)), _var("z", (3,), "int8"), axis=1)
+
+    assert _inferred(good) == Tensor((2, 3), "int8")
+    with pytest.raises(RelaxError, match=r"scale: expected a number, or 3 of them"):
+        _inferred(bad)
+
+
+def test_what_boxes_are_chosen_depends_on_what_is_asked_for() -> None:
+    b = prim.Var("b", "int64")
+    operands = [_var("data", (b, 5, 6))]
+    operands += [_var("count", (b,), "int32"), _var("places", (b, 5), "int32")]
+    nms = relax.op.vision.non_max_suppression
+
+    places, count = Tensor((b, 5), "int32"), Tensor((b, 1), "int32")
+    soft = nms(*operands, soft_nms_sigma=0.5)
+    assert _inferred(nms(*operands)) == relax.TupleStructInfo([places, count])
+    assert _inferred(nms(*operands, return_indices=False)) == Tensor((b, 5, 6))
+    assert _inferred(soft) == relax.TupleStructInfo([Tensor((b, 5, 6)), places, count])
+
+
+def test_workers_share_parts_of_equal_size() -> None:
+    x = _var("x", (6, 4))
+
+    assert _inferred(relax.op.ccl.allgather(x, 3)) == Tensor((18, 4))
+    assert _inferred(relax.op.ccl.scatter_from_worker0(x, 2, axis=1)) == Tensor((6, 2))
+    with pytest.raises(RelaxError, match="expected a multiple of num_workers, 4"):
+        _inferred(relax.op.ccl.scatter_from_worker0(x, 4))
+
+
+def test_shapes_are_of_tensors_and_tensors_of_vectors() -> None:
+    n = prim.Var("n", "int64")
+    shape = relax.Var("s", relax.ShapeStructInfo((2, n)))
+
+    unknown = _inferred(relax.op.tensor_to_shape(_var("x", (n,), "int64")))
+    assert unknown == relax.ShapeStructInfo()
+    with pytest.raises(RelaxError, match="expected a tensor"):
+        relax.op.shape_of(shape)
+    with pytest.raises(RelaxError, match="expected a vector"):
+        relax.op.tensor_to_shape(_var("x", (2, 2), "int64"))

@@ -21,11 +21,14 @@ class _Machine:
         if isinstance(term, prim.Var):
             return self.vars[id(term)]
         if isinstance(term, BufferLoad):
-            return self.arrays[id(term.buffer)][tuple(map(self.term, term.indices))]
+            return self.arrays[id(term.buffer)][self.place(term.indices)]
         if isinstance(term, prim.And):
             return self.term(term.a) and self.term(term.b)
         if isinstance(term, prim.BinaryExpr):
             return type(term).fold(self.term(term.a), self.term(term.b))
+        if isinstance(term, prim.Select):
+            chosen = self.term(term.true_value), self.term(term.false_value)
+            return chosen[0 if self.term(term.condition) else 1]
         if isinstance(term, prim.Cast):
             return np.dtype(term.dtype).type(self.term(term.value))
         assert isinstance(term, prim.Call), term
@@ -33,6 +36,24 @@ class _Machine:
             condition, then, otherwise = term.args
             return self.term(then if self.term(condition) else otherwise)
         return _FUNCTIONS[term.op_name](*map(self.term, term.args))
+
+    def place(self, indices):
+        return tuple(int(self.term(index)) for index in indices)
+
+    def match(self, matched):
+        """A view of the part of an array that a buffer stands for."""
+        source = matched.source
+        runs = []
+        for run in source.region:
+            low = int(self.term(run.min))
+            runs.append(slice(low, low + int(self.term(run.extent))))
+        part = self.arrays[id(source.buffer)][tuple(runs)]
+        shape = [int(self.term(s)) for s in matched.buffer.shape]
+        sizes = [slice(None) if n != 1 else 0 for n in part.shape]
+        if len(shape) != part.ndim:
+            part = part[tuple(sizes)]
+        assert list(part.shape) == shape, matched.buffer
+        self.arrays[id(matched.buffer)] = part
 
     def run(self, node):
         if isinstance(node, stmt.SeqStmt):
@@ -45,12 +66,15 @@ class _Machine:
                 self.run(node.body)
         elif isinstance(node, stmt.BlockRealize):
             self.block(node)
+        elif isinstance(node, stmt.LetStmt):
+            self.vars[id(node.var)] = self.term(node.value)
+            self.run(node.body)
         elif isinstance(node, stmt.IfThenElse):
             if self.term(node.condition):
                 self.run(node.then_case)
         else:
             assert isinstance(node, stmt.BufferStore), node
-            place = tuple(map(self.term, node.indices))
+            place = self.place(node.indices)
             assert all(i >= 0 for i in place)
             self.arrays[id(node.buffer)][place] = self.term(node.value)
 
@@ -67,6 +91,8 @@ class _Machine:
             if id(buffer) not in self.arrays:
                 shape = [self.term(s) for s in buffer.shape]
                 self.arrays[id(buffer)] = np.full(shape, np.nan)
+        for matched in block.match_buffers:
+            self.match(matched)
         is_first = all(
             value == start
             for axis, value, start in zip(axes, values, starts, strict=True)

@@ -9,6 +9,7 @@ from relax_mlir.module import IRModule
 from relax_mlir.objects.structure import assert_structural_equal
 from relax_mlir.script import tir as T  # noqa: N812  as scripts call it
 from relax_mlir.tir.schedule import BlockRV, LoopRV, Schedule
+from relax_mlir.tir.schedule.tensor_intrin import TensorIntrin
 from relax_mlir.tir.schedule.testing import verify_trace_roundtrip
 from tests.schedule.programs import matmul_relu, scale_shift, symbolic
 
@@ -20,6 +21,17 @@ def _expect(schedule, expected, original):
     )
     schedule.mod.verify()
     verify_trace_roundtrip(schedule, original)
+
+
+@T.prim_func
+def _double_row(A: T.Buffer((10,), "float32"), B: T.Buffer((10,), "float32")):
+    for j in range(10):
+        with T.block("element"):
+            vj = T.axis.spatial(10, j)
+            B[vj] = A[vj] * 2.0
+
+
+TensorIntrin.register("test.row", _double_row, _double_row, override=True)
 
 
 def _unchanged(schedule, original):
@@ -221,9 +233,7 @@ def test_rfactor_keeps_partial_results():
         for i, j, k in T.grid(6, 4, 5):
             with T.block("C_rf"):
                 vk, vi, vj = T.axis.remap("SSS", [k, i, j])
-                with T.init():
-                    C_rf[vk, vi, vj] = 0.0
-                C_rf[vk, vi, vj] = C_rf[vk, vi, vj] + A[vi, vk] * B[vk, vj]
+                C_rf[vk, vi, vj] = A[vi, vk] * B[vk, vj]
         for i, j, k in T.grid(6, 4, 5):
             with T.block("C"):
                 vk, vi, vj = T.axis.remap("RSS", [k, i, j])
@@ -341,12 +351,48 @@ _REFUSED = {
         r"expected each of the numbers 0 to 1 once",
     ),
     "loop_partition": (
-        lambda s: s.loop_partition(s.get_loops("B")[0], [5, 5]),
+        lambda s: s.loop_partition(s.get_loops("B")[0], [5, 7]),
         r"loop `i` has 12 steps",
     ),
     "merge": (
-        lambda s: s.merge(s.get_loops("B")[0], s.get_loops("B")[1]),
-        r"loop `j` and loop `i` do not stand in the same loop",
+        lambda s: s.merge(s.get_loops("B")[0], s.get_loops("C")[1]),
+        r"loop `j` and loop `i` do not stand in as many loops",
+    ),
+    "blockize": (
+        lambda s: s.blockize([s.get_block("B"), s.get_block("root")]),
+        r"blockize: expected a block inside the program, got the root",
+    ),
+    "tensorize: root": (
+        lambda s: s.tensorize(s.get_block("root"), "test.row"),
+        r"expected a block inside the program, got the root",
+    ),
+    "tensorize: another computation": (
+        lambda s: s.tensorize(s.get_loops("C")[1], "test.row"),
+        r"expected `arith.mulf`, got `arith.addf`",
+    ),
+    "transform_layout: dimensions": (
+        lambda s: s.transform_layout("B", "B", lambda i: (i,)),
+        r"has 2 dimensions: expected a map of as many indices",
+    ),
+    "transform_layout: loses elements": (
+        lambda s: s.transform_layout("B", "B", lambda i, j: (i, j // 2)),
+        r"made of parts of the old ones",
+    ),
+    "transform_block_layout: kinds": (
+        lambda s: s.transform_block_layout("B", lambda i: (i,)),
+        r"has 2 axes: expected a map of as many indices",
+    ),
+    "reindex": (
+        lambda s: s.reindex("root", ("read", 0)),
+        r"expected a block inside the program, got the root",
+    ),
+    "reindex_cache_read": (
+        lambda s: s.reindex_cache_read("B", 0, "shared", lambda i, j: (i, i)),
+        r"the axis `vj` appears in the indices of the buffer, but not in the map",
+    ),
+    "cache_index": (
+        lambda s: s.cache_index("B", "global"),
+        r"got axes and numbers alone",
     ),
     "get_block": (
         lambda s: s.get_block("X"),

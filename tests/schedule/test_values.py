@@ -105,7 +105,51 @@ def _strided_rfactor(s):
     s.reverse_compute_at("B", s.get_loops(s.get_block("B_rf"))[0])
 
 
+def _tiles(s):
+    i, j, k = s.get_loops("C")
+    i_0, i_1 = s.split(i, [None, 3])
+    k_0, k_1 = s.split(k, [1, None])
+    s.reorder(i_0, j, k_0, i_1, k_1)
+    s.blockize(i_1)
+
+
+def _two_blocks_in_one(s):
+    s.compute_at("B", s.get_loops("C")[0])
+    s.blockize([s.get_block("B"), s.get_block("C")])
+
+
+def _padded_layout(s):
+    s.transform_layout("C", "C", lambda i, j: (j // 3, i, j % 3), pad_value=1.0)
+    s.transform_block_layout("D", lambda i, j: (i * 4 + j,))
+
+
+def _layout(s):
+    s.split(s.get_loops("B")[0], [None, 5])
+    s.transform_layout("C", ("read", 0), lambda i, j: (j // 5, i // 4, j % 5, i % 4))
+    s.set_axis_separator("C", "B", [2])
+
+
+def _reindexed(s):
+    s.reindex("C", ("read", 1))
+    s.reindex("C", ("write", 0))
+    s.reindex_cache_read("C", 0, "shared", lambda i, j, k: (k, i))
+    s.reindex_cache_write("D", 0, "local", lambda i, j: (j * 6 + i,))
+
+
+def _other_elements(s):
+    s.unsafe_set_dtype("B", 0, "float64")
+    s.set_scope("B", 0, "local")
+    s.annotate_buffer_access("C", 0, "read", lambda i, j: ((i, i + 2), j))
+    s.unsafe_hide_buffer_access("C", "read", [0])
+
+
 _CASES = [
+    ("matmul_relu", _tiles),
+    ("scale_shift", _two_blocks_in_one),
+    ("matmul_relu", _padded_layout),
+    ("scale_shift", _layout),
+    ("matmul_relu", _reindexed),
+    ("scale_shift", _other_elements),
     ("matmul_relu", _split_ragged),
     ("matmul_relu", _fuse_all),
     ("matmul_relu", _tile),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pytest
@@ -10,6 +10,7 @@ import pytest
 from relax_mlir import relax
 from relax_mlir.module import IRModule
 from relax_mlir.objects import prim
+from relax_mlir.objects.expr import GlobalVar
 from relax_mlir.objects.structure import assert_structural_equal
 from relax_mlir.script import from_source
 from relax_mlir.script import ir as I  # noqa: N812  as scripts call it
@@ -375,3 +376,74 @@ def test_a_text_may_see_more_variables(name: str) -> None:
     function = from_source(text, {"k": 7, name: None})
 
     assert function.params[0].struct_info == relax.TensorStructInfo((7,), "")
+
+
+def test_type_variables_are_sizes_of_each_function() -> None:
+    text = """
+n = TypeVar("n")
+@I.ir_module
+class Module:
+    @R.function
+    def first(x: R.Tensor((n, n * 2), "float32")) -> R.Tensor((n, n * 2), "float32"):
+        k = TypeVar("k")
+        @R.function
+        def inner(y: R.Tensor((n, k), "float32")) -> R.Tensor((n, k), "float32"):
+            return y
+        return x
+    @R.function
+    def second(x: R.Tensor((n,), "float32")) -> R.Tensor((n,), "float32"):
+        return x
+"""
+    module: Any = from_source(text)
+    n = module["first"].params[0].struct_info.shape[0]
+    inner = module["first"].body.blocks[0].bindings[0].value
+
+    assert inner.params[0].struct_info.shape[0] is n
+    assert module["second"].params[0].struct_info.shape[0] is not n
+    assert_structural_equal(from_source(module.script()), module)
+
+
+def test_type_variables_of_python_are_sizes() -> None:
+    n = TypeVar("n")
+
+    @R.function
+    def f(x: R.Tensor((n, 3), "float32")) -> R.Tensor(("n", 3), "float32"):
+        return x
+
+    assert str(f.ret_struct_info.shape[0]) == "n"
+
+
+def test_functions_of_a_module_are_called_without_python(monkeypatch: Any) -> None:
+    def fail(*args: Any) -> None:
+        raise AssertionError("called by Python")
+
+    monkeypatch.setattr(GlobalVar, "__call__", fail)
+    text = """
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
+        y = Module.sub(x)
+        return y
+    @R.function
+    def sub(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
+        return x
+"""
+    main = from_source(text)["main"]
+
+    assert main.body.blocks[0].bindings[0].value.op.name_hint == "sub"
+
+
+def test_the_builder_writes_programs_into_its_module() -> None:
+    with IRBuilder() as built, I.ir_module(), T.prim_func():
+        T.func_name("nothing")
+        T.evaluate(0)
+
+    text = """
+@I.ir_module
+class Module:
+    @T.prim_func
+    def nothing():
+        T.evaluate(0)
+"""
+    assert_structural_equal(built.get(), from_source(text))

@@ -9,8 +9,10 @@ import pytest
 from rich.console import Console
 
 from relax_mlir import relax
+from relax_mlir.ir import assert_structural_equal
 from relax_mlir.objects import prim
 from relax_mlir.script import from_source
+from relax_mlir.script.highlight import cprint
 from relax_mlir.script.printer import display
 
 MODULE = """\
@@ -21,6 +23,16 @@ MODULE = """\
 @I.ir_module
 class Module:
     I.module_attrs({"a": 1})
+    @R.function(pure=False, private=True)
+    def sub(x: R.Tensor(("n", 4), dtype="float32")) -> R.Tensor(("n", 4), dtype="float32"):
+        n = T.int64()
+        R.print(x, format=R.str("{}"))
+        @R.function
+        def local(v: R.Tensor((n, 4), dtype="float32")) -> R.Object:
+            gv = R.call_pure_packed("g", v, R.dtype("int8"), sinfo_args=(R.Object,))
+            return gv
+
+        return x
 
     @R.function
     def main(x: R.Tensor(("n", 4), dtype="float32"), c: R.Tensor((), dtype="bool")) -> \
@@ -41,18 +53,7 @@ R.match_cast(gv, R.Tensor((k, 4), dtype="float32"))
             z: R.Tensor((n, 4), dtype="float32") = z_then
         else:
             z: R.Tensor((n, 4), dtype="float32") = gv
-        return (z, R.shape([n * 2]))
-
-    @R.function(pure=False, private=True)
-    def sub(x: R.Tensor(("n", 4), dtype="float32")) -> R.Tensor(("n", 4), dtype="float32"):
-        n = T.int64()
-        R.print(x, format=R.str("{}"))
-        @R.function
-        def local(v: R.Tensor((n, 4), dtype="float32")) -> R.Object:
-            gv = R.call_pure_packed("g", v, R.dtype("int8"), sinfo_args=(R.Object,))
-            return gv
-
-        return x"""
+        return (z, R.shape([n * 2]))"""
 
 
 @pytest.fixture
@@ -64,6 +65,96 @@ def test_a_module_is_printed_as_it_was_written(module: Any) -> None:
     text = module.script()
 
     assert text.replace("gv: R.Object = ", "gv = ") == MODULE
+
+
+def test_functions_stand_in_tvms_order() -> None:
+    text = """
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor((2,), "float32")) -> R.Tensor((2,), "float32"):
+        return x
+    @R.function
+    def apply(x: R.Tensor((2,), "float32")) -> R.Tensor((2,), "float32"):
+        return x
+    other = R.ExternFunc("other")
+    @T.prim_func
+    def zero(A: T.Buffer((2,), "float32")):
+        T.evaluate(0)
+"""
+    script = from_source(text).script()
+
+    places = [script.index(n) for n in ("zero", "other =", "def apply", "def main")]
+    assert places == sorted(places)
+    assert 'other = R.ExternFunc("other")\n    @R.function' in script
+
+
+def test_a_local_function_declares_its_own_sizes() -> None:
+    text = """
+@R.function
+def main(x: R.Tensor(("n",), "float32")) -> R.Tensor(("n",), "float32"):
+    n = T.int64()
+    @R.function
+    def pair(y: R.Tensor((n, "m"), "float32")) -> R.Tensor((n, "m"), "float32"):
+        m = T.int64()
+        return y
+    return x
+"""
+    function = from_source(text)
+    script = function.script()
+
+    assert 'def pair(y: R.Tensor((n, "m"), dtype="float32"))' in script
+    assert script.count("m = T.int64()") == 1
+    assert_structural_equal(from_source(script), function)
+
+
+def test_devices_are_named_by_their_place_in_the_module() -> None:
+    text = """
+@I.ir_module
+class Module:
+    I.module_global_infos({"vdevice": [
+        I.vdevice("llvm"), I.vdevice("cuda"), I.vdevice("cuda -arch=sm_90")
+    ]})
+    @R.function
+    def main(x: R.Tensor((3,), "float32", "llvm")):
+        y = R.to_vdevice(x, "cuda:1:global")
+        return y
+"""
+    module = from_source(text)
+    script = module.script()
+
+    assert 'R.to_vdevice(x, dst_vdevice="vdevice:2")' in script
+    assert_structural_equal(from_source(script), module)
+
+
+def test_several_values_are_bound_without_parentheses() -> None:
+    text = (
+        "@R.function\ndef main(x: R.Tensor((3,))):\n    p = (x, x)\n    return (p, p)"
+    )
+    script = from_source(text).script(show_all_struct_info=False)
+
+    assert "    p = x, x\n    return (p, p)" in script
+
+
+def test_a_script_is_printed_by_highlight(capsys: pytest.CaptureFixture[str]) -> None:
+    cprint(relax.ShapeExpr([2, 3]))
+    cprint("x = 1", style="light")
+
+    assert capsys.readouterr().out == "R.shape([2, 3])\nx = 1\n"
+
+
+def test_what_a_script_says_beyond_inference_is_shown_always() -> None:
+    text = """
+@R.function
+def main(x: R.Tensor((3, 5), "float32"), y: R.Tensor("float32", ndim=2)):
+    sure: R.Tensor((3, 5), "float32") = R.add(x, y)
+    plain = R.add(sure, x)
+    return plain
+"""
+    script = from_source(text).script(show_all_struct_info=False)
+
+    assert 'sure: R.Tensor((3, 5), dtype="float32") = R.add(x, y)' in script
+    assert "plain = R.add(sure, x)" in script
 
 
 def test_names_are_made_unique() -> None:

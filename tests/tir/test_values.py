@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from relax_mlir.errors import PassError
+from relax_mlir.script import from_source
 from relax_mlir.script import tir as T  # noqa: N812  as scripts call it
 from tests.tir.running import run
 
@@ -252,12 +253,69 @@ def test_a_negative_remainder_is_not() -> None:
     np.testing.assert_array_equal(run(program, a), np.roll(a, 2))
 
 
-def test_a_foreign_function_has_no_lowering() -> None:
+def test_vectors_side_by_side_and_apart() -> None:
     @T.prim_func
-    def program(A: T.Buffer((4,), "float32"), C: T.Buffer((4,), "float32")):
-        for i in range(4):
-            C[i] = A[i]
-        T.call_extern("int32", "somewhere", C.data)
+    def program(A: T.Buffer((3, 8), "float32"), B: T.Buffer((3, 8), "float32")):
+        for i in range(3):
+            B[i, 0:8] = A[i, 0:8] * T.float32(2) + T.Cast("float32x8", T.Ramp(i, 3, 8))
+            B[i, 1:8:2] = A[i, T.Ramp(6, -2, 4)]
 
-    with pytest.raises(PassError, match=r"`T.call_extern` has no lowering for a CPU"):
-        run(program, floats(4))
+    a = floats(3, 8)
+    expected = a * 2 + np.arange(3)[:, None] + 3 * np.arange(8)
+    expected[:, 1::2] = a[:, 6::-2]
+
+    np.testing.assert_allclose(run(program, a), expected, rtol=1e-5)
+
+
+def test_other_shapes_of_the_same_memory() -> None:
+    @T.prim_func
+    def program(A: T.Buffer((3, 4), "float32"), B: T.Buffer((4, 3), "float32")):
+        flat = T.decl_buffer((12,), data=A.data)
+        pointer = T.allocate([5], "float32", "local")
+        with T.attr(flat, "storage_alignment", 64):
+            tile = T.decl_buffer((5,), data=pointer, scope="local")
+            square = T.decl_buffer((2, 6), data=B.data)
+            for i, j in T.grid(2, 6):
+                tile[4] = flat[i * 6 + j]
+                square[i, j] = tile[4] + T.float32(1)
+
+    a = floats(3, 4)
+
+    np.testing.assert_array_equal(run(program, a), (a + 1).reshape(4, 3))
+
+
+def test_loops_with_steps() -> None:
+    @T.prim_func
+    def program(A: T.Buffer((11,), "float32"), B: T.Buffer((11,), "float32")):
+        for i in range(11):
+            B[i] = T.float32(0)
+        for i in T.serial(1, 11, step=4):
+            B[i] = A[i]
+
+    a = floats(11)
+    expected = np.zeros_like(a)
+    expected[1::4] = a[1::4]
+
+    np.testing.assert_array_equal(run(program, a), expected)
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        ("T.Broadcast(T.float32(0), 2 * T.vscale())", "known length"),
+        (
+            "A.vload([T.Ramp(0, 1, 4)], predicate=T.Broadcast(A[0] < 1.0, 4))",
+            "all lanes",
+        ),
+    ],
+)
+def test_vectors_that_no_cpu_code_is_made_of(value: str, problem: str) -> None:
+    lanes = "2 * T.vscale()" if "vscale" in value else "4"
+    program = from_source(
+        "@T.prim_func\n"
+        'def program(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):\n'
+        f"    B[T.Ramp(0, 1, {lanes})] = {value}\n"
+    )
+
+    with pytest.raises(PassError, match=problem):
+        run(program, floats(8))

@@ -3,8 +3,10 @@
 from pathlib import Path
 
 import pytest
+from mlir import ir
 
 from relax_mlir.module import IRModule
+from relax_mlir.objects import names
 from relax_mlir.objects.expr import Var
 from relax_mlir.objects.function import Function
 from relax_mlir.objects.structure import structural_equal
@@ -273,3 +275,12 @@ def test_a_class_with_some_methods_is_an_instrument() -> None:
         transform.ToNonDataflow()(_module())
 
     assert counter.count == 1
+
+
+def test_what_has_no_place_in_a_file_is_named_by_its_function() -> None:
+    x = Var("x", tensor(2))
+    function = program([x], op("add", x, x)).func_op("main")
+    add = function.entry_block.operations[0]
+    variable = ir.StringAttr(add.attributes[names.NAME]).value
+    assert names.place_of(add) == f"`main`: `{variable}`"
+    assert names.place_of(function) == "`main`"

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from relax_mlir.module import IRModule
+from relax_mlir.passes.relax.normalize_global_var import rename_functions
 from relax_mlir.rewriting import Pass
 
 __all__ = ["AttachGlobalSymbol"]
@@ -10,9 +11,19 @@ __all__ = ["AttachGlobalSymbol"]
 
 @dataclass(frozen=True)
 class AttachGlobalSymbol(Pass):
-    """Let every function be seen outside of its module, under its own name."""
+    """Let every function be seen outside of its module, under its own name.
+
+    The attribute ``system_lib_prefix`` of a module comes in front of the names of tensor
+    programs, so that those of several modules can be linked together.
+    """
 
     def run(self, module: IRModule) -> None:
+        prefix = str(module.attrs.get("system_lib_prefix") or "")
+        renamed: dict[str, str] = {}
         for function in module.func_ops():
-            if "sym_visibility" in function.attributes:
-                del function.attributes["sym_visibility"]
+            attributes = function.attributes
+            if "sym_visibility" in attributes:
+                del attributes["sym_visibility"]
+            if prefix and "tir.prim_func" in attributes:
+                renamed[function.name.value] = prefix + function.name.value
+        rename_functions(module, renamed)

@@ -17,7 +17,9 @@ from relax_mlir.module import IRModule
 from relax_mlir.objects import names
 from relax_mlir.rewriting import Pass
 
-__all__ = ["BundleModelParams"]
+__all__ = ["BundleModelParams", "bundle_parameters"]
+
+_NAME = "model_params"
 
 
 @dataclass(frozen=True)
@@ -34,24 +36,26 @@ class BundleModelParams(Pass):
         for function in graph_functions(module):
             count = graph_attrs(function).get("num_input")
             if count is not None:
-                self._bundle(function, int(count))
+                name = self.param_tuple_name or _NAME
+                bundle_parameters(function, int(count), name)
 
-    def _bundle(self, function: func.FuncOp, count: int) -> None:
-        block = function.entry_block
-        called = [name or f"arg{i}" for i, name in enumerate(names.arg_names(function))]
-        weights = list(block.arguments)[count:]
-        type_ = ir.TupleType.get_tuple([w.type for w in weights])
-        whole = block.add_argument(type_, function.location)
-        for index, weight in enumerate(weights):
-            for use in list(weight.uses):
-                _take(whole, index, use, called[count + index])
-        for number in range(count + len(weights) - 1, count - 1, -1):
-            block.erase_argument(number)
-        if "arg_attrs" in function.attributes:
-            del function.attributes["arg_attrs"]
-        update_type(function)
-        bundle = self.param_tuple_name or "model_params"
-        names.set_arg_names(function, [*called[:count], bundle])
+
+def bundle_parameters(function: func.FuncOp, count: int, name: str = _NAME) -> None:
+    """Take the parameters after the first ``count`` as one tuple called ``name``."""
+    block = function.entry_block
+    called = [name or f"arg{i}" for i, name in enumerate(names.arg_names(function))]
+    weights = list(block.arguments)[count:]
+    type_ = ir.TupleType.get_tuple([w.type for w in weights])
+    whole = block.add_argument(type_, function.location)
+    for index, weight in enumerate(weights):
+        for use in reversed(list(weight.uses)):  # the last comes first
+            _take(whole, index, use, called[count + index])
+    for number in range(count + len(weights) - 1, count - 1, -1):
+        block.erase_argument(number)
+    if "arg_attrs" in function.attributes:
+        del function.attributes["arg_attrs"]
+    update_type(function)
+    names.set_arg_names(function, [*called[:count], name])
 
 
 def _take(whole: ir.Value, index: int, use: ir.OpOperand, name: str) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mlir import ir
+from mlir.dialects import func
 
 from relax_mlir.dialects import tensors
 from relax_mlir.dialects.relax.core import TupleGetItemOp
@@ -15,16 +16,19 @@ from relax_mlir.graphs import (
     copy_script_attributes,
     emit,
     graph_functions,
-    stand_beside,
     users_of,
 )
 from relax_mlir.module import IRModule
+from relax_mlir.objects import names
+from relax_mlir.objects.expr import BindingBlock, Expr, Var
+from relax_mlir.objects.reader import Reader
+from relax_mlir.objects.scope import FunctionScope
 from relax_mlir.passes.relax.outline import sort_block
-from relax_mlir.rewriting import Pass, erase
+from relax_mlir.rewriting import Pass, erase, has_uses
 
 __all__ = ["CombineParallelMatmul"]
 
-# From operand, weights, biases, and the weights' shapes by name to whether to combine.
+# From operand, weights, biases and the bindings of the block to whether to combine.
 Check = Callable[[Any, Sequence[Any], Sequence[Any], Mapping[Any, Any]], bool]
 _ACTIVATIONS = ("relax.nn_relu", "relax.nn_gelu", "relax.nn_silu")
 
@@ -57,7 +61,8 @@ class CombineParallelMatmul(Pass):
     A bias, or an activation, that follows all products alike is applied to the whole.
 
     Args:
-        check: whether to combine, from operand, weights, biases and shapes.
+        check: whether to combine, from operand, weights, biases (none unless all products
+            have one) and the values of the block's variables.
     """
 
     check: Check | None = field(default=None, metadata={"text": False})
@@ -66,19 +71,44 @@ class CombineParallelMatmul(Pass):
         for function in graph_functions(module):
             for block in blocks_of(function):
                 for members in _parallel(block):
-                    self._combine(members)
+                    branches = [_branch(op) for op in members]
+                    if self.check is None or self.check(
+                        *_terms(module, function, branches)
+                    ):
+                        _write(branches)
                 sort_block(block)
 
-    def _combine(self, members: list[MatmulOp]) -> None:
-        branches = [_branch(op) for op in members]
-        if self.check is not None:
-            weights = [op.x2 for op in members]
-            biases = [b.added for b in branches]
-            if not self.check(members[0].x1, weights, biases, {}):
-                return
-        last = members[-1]
-        with ir.InsertionPoint(last), last.location:
-            _write(branches, last)
+
+def _terms(
+    module: IRModule, function: func.FuncOp, branches: Sequence[_Branch]
+) -> tuple[Expr, list[Expr], list[Expr], dict[Var, Expr]]:
+    """The operand, weights, biases and bindings of the block, as objects."""
+    reader = Reader(FunctionScope(), module.constants, module.signature_or_none)
+    reader.params(function.entry_block, names.arg_names(function))
+    blocks = reader.body(function.entry_block).blocks
+    weights = [reader.expr(b.product.x2) for b in branches]
+    biases = [reader.expr(bias) for bias in _biases(branches)]
+    product = reader.expr(branches[0].product.z)
+    assert isinstance(product, Var)
+    values = next(
+        (found for block in blocks if product in (found := _values(block))), {}
+    )
+    return reader.expr(branches[0].product.x1), weights, biases, values
+
+
+def _values(block: BindingBlock) -> dict[Var, Expr]:
+    return {binding.var: binding.value for binding in block.bindings}
+
+
+def _biases(branches: Sequence[_Branch]) -> list[ir.Value]:
+    """What is added to the products: to all, side by side, or to none of them."""
+    added = [b.added for b in branches]
+    known = [value for value in added if value is not None]
+    fits = len(known) == len(branches) and all(
+        tensors.shape_of(value)[-1] == tensors.shape_of(b.product.x2)[-1]
+        for value, b in zip(known, branches, strict=True)
+    )
+    return known if fits and len({tensors.shape_of(v)[:-1] for v in known}) == 1 else []
 
 
 def _parallel(block: ir.Block) -> list[list[MatmulOp]]:
@@ -91,14 +121,24 @@ def _parallel(block: ir.Block) -> list[list[MatmulOp]]:
         shape = tensors.shape_of(op.x2)
         if len(shape) < 2:
             continue
-        place = (block_number(op), op.x1, len(shape), str(op.x2.type.element_type))
+        types = (str(op.x2.type.element_type), str(op.z.type.element_type))
+        place = (block_number(op), op.x1, len(shape), types)
         found.setdefault((*place, shape[:-1]), []).append(op)
         batches.setdefault(place, set()).add(shape[:-2])
-    return [
-        members
+    splittable = [
+        _splittable(members)
         for key, members in found.items()
-        if len(members) > 1 and len(batches[key[:4]]) == 1
+        if len(batches[key[:4]]) == 1
     ]
+    return [members for members in splittable if len(members) > 1]
+
+
+def _splittable(members: Sequence[MatmulOp]) -> list[MatmulOp]:
+    """Those whose columns can be told apart: the last one may have any number."""
+    widths = [tensors.shape_of(op.x2)[-1] for op in members]
+    pairs = list(zip(members, widths, strict=True))
+    known = [op for op, width in pairs if isinstance(width, int)]
+    return [*known, *[op for op, width in pairs if not isinstance(width, int)][:1]]
 
 
 def _branch(op: MatmulOp) -> _Branch:
@@ -107,8 +147,7 @@ def _branch(op: MatmulOp) -> _Branch:
     if user is not None and user.operation.name == "relax.add":
         first, second = user.operation.operands
         added = second if first == op.z else first
-        is_row = isinstance(added.type, ir.RankedTensorType) and added.type.rank == 1
-        if is_row:
+        if isinstance(added.type, ir.RankedTensorType) and added.type.rank:
             branch.bias = user
             user = _only_user(user.operation.results[0])
     if user is not None and user.operation.name in _ACTIVATIONS:
@@ -121,48 +160,60 @@ def _only_user(value: ir.Value) -> ir.OpView | None:
     return users[0] if len(users) == 1 else None
 
 
-def _write(branches: list[_Branch], last: ir.OpView) -> None:
+def _write(branches: Sequence[_Branch]) -> None:
     """The product of all, and its parts in place of the branches' ends."""
     products = [b.product for b in branches]
+    biases = _biases(branches)
+    ends: list[ir.OpView] = list(products)
+    if biases:
+        ends = [b.bias for b in branches if b.bias is not None]
+    is_plain = bool(biases) or all(b.bias is None for b in branches)
+    activations = [b.activation for b in branches if b.activation is not None]
+    kinds = {a.operation.name for a in activations}
+    is_active = is_plain and len(kinds) == 1 and len(activations) == len(branches)
+    if is_active:
+        ends = activations
+    place = _first(ends)
     weights = [op.x2 for op in products]
     rank = ir.RankedTensorType(weights[0].type).rank
-    joined = emit(last, "concat", weights, axis=rank - 1)
-    dtype = tensors.dtype_of(products[0].z)
-    whole = emit(last, "matmul", products[0].x1, joined, out_dtype=dtype)
-    ends: list[ir.OpView] = list(products)
-    biases = [b.added for b in branches]
-    known = [b for b in biases if b is not None]
-    if len(known) == len(branches):
-        whole = emit(last, "add", whole, emit(last, "concat", known, axis=0))
-        ends = [b.bias for b in branches if b.bias is not None]
-    activations = [b.activation for b in branches]
-    kinds = {None if a is None else a.operation.name for a in activations}
-    has_plain = not known or len(known) == len(branches)
-    if len(kinds) == 1 and activations[0] is not None and has_plain:
-        operator = activations[0].operation.opview.script_name()
-        whole = emit(last, operator, whole)
-        ends = [a for a in activations if a is not None]
-    _split(last, whole, weights, ends, branches)
+    with ir.InsertionPoint(place), place.location:
+        joined = emit(place, "concat", weights, axis=rank - 1)
+        dtype = tensors.dtype_of(products[0].z)
+        whole = emit(place, "matmul", products[0].x1, joined, out_dtype=dtype)
+        if biases:
+            last = ir.RankedTensorType(biases[0].type).rank - 1
+            added = emit(place, "concat", biases, axis=last)
+            whole = emit(place, "add", whole, added)
+        if is_active:
+            operator = activations[0].operation.opview.script_name()
+            whole = emit(place, operator, whole)
+        parts = _split(place, whole, weights)
+    for number, (end, branch) in enumerate(zip(ends, branches, strict=True)):
+        with ir.InsertionPoint(end), end.location:
+            item = TupleGetItemOp(parts, index=number)
+        copy_script_attributes(end, item)
+        end.operation.results[0].replace_all_uses_with(item.result)
+        for op in (branch.activation, branch.bias, branch.product):
+            if op is not None and not has_uses(op.operation.results[0]):
+                erase(op)
 
 
-def _split(
-    last: ir.OpView,
-    whole: ir.Value,
-    weights: Sequence[ir.Value],
-    ends: Sequence[ir.OpView],
-    branches: Sequence[_Branch],
-) -> None:
+def _first(ends: Sequence[ir.OpView]) -> ir.OpView:
+    """The first of some operations of one block."""
+    results = {end.operation.results[0] for end in ends}
+    block = ends[0].operation.block
+    return next(
+        op
+        for op in block.operations
+        if any(result in results for result in op.operation.results)
+    )
+
+
+def _split(place: ir.OpView, whole: ir.Value, weights: Sequence[ir.Value]) -> ir.Value:
+    """The parts of the product; those of the last weight are what is left."""
     bounds: list[Any] = []
     for weight in weights[:-1]:
         width = tensors.shape_of(weight)[-1]
         bounds.append(width if not bounds else bounds[-1] + width)
     axis = ir.RankedTensorType(whole.type).rank - 1
-    parts = emit(last, "split", whole, indices_or_sections=tuple(bounds), axis=axis)
-    for number, (end, branch) in enumerate(zip(ends, branches, strict=True)):
-        item = TupleGetItemOp(parts, index=number)
-        stand_beside(item, last)
-        copy_script_attributes(end, item)
-        end.operation.results[0].replace_all_uses_with(item.result)
-        for op in (branch.activation, branch.bias, branch.product):
-            if op is not None and not any(True for _ in op.operation.results[0].uses):
-                erase(op)
+    return emit(place, "split", whole, indices_or_sections=tuple(bounds), axis=axis)

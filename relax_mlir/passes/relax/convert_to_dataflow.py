@@ -72,7 +72,7 @@ def _is_binding(op: ir.OpView) -> bool:
 
 
 def _is_pure_binding(op: ir.OpView, pure: set[str]) -> bool:
-    if isinstance(op, (CallDpsPackedOp, graph.CallOperatorOp)):
+    if isinstance(op, CallDpsPackedOp):
         return True
     if isinstance(op, graph.CallOp):
         return ir.FlatSymbolRefAttr(op.attributes["callee"]).value in pure

@@ -54,7 +54,7 @@ def _is_removable(op: ir.Operation, pure: set[str]) -> bool:
         )
     if isinstance(view, graph.CallOperatorOp):
         return not ir.StringAttr(view.attributes["operator"]).value.startswith(_IMPURE)
-    return isinstance(view, (CallDpsPackedOp, graph.MatchCastOp)) or is_pure(view)
+    return isinstance(view, CallDpsPackedOp) or is_pure(view)
 
 
 # Operators that do more than compute their result.

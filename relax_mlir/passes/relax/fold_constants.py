@@ -44,7 +44,9 @@ class FoldConstants(Pass):
     known_as = "FoldConstant"
     max_growth_bytes: int = 1 << 16
     in_dataflow: bool = False
-    evaluate: Evaluate | None = field(default=None, metadata={"text": False})
+    evaluate: Evaluate | None = field(
+        default=None, repr=False, metadata={"text": False}
+    )
 
     def run(self, module: IRModule) -> None:
         for function in graph_functions(module):

@@ -65,7 +65,7 @@ def _update(
                 _set_types(op, functions)
             except ValueError as error:
                 name = op.operation.name
-                raise PassError(f"{op.location}: `{name}`: {error}") from error
+                raise PassError(f"{names.place_of(op)}: `{name}`: {error}") from error
     _set_function_type(function)
 
 

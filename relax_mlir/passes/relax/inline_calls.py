@@ -28,13 +28,18 @@ __all__ = ["inline_call", "inline_calls", "is_kernel", "size_values"]
 
 
 def inline_calls(
-    module: IRModule, wanted: Callable[[func.FuncOp], bool] = lambda function: True
+    module: IRModule,
+    wanted: Callable[[func.FuncOp], bool] = lambda function: True,
+    *,
+    keep_blocks: bool = False,
 ) -> bool:
     """Inline calls of graph functions that are no kernels; calls of values, too.
 
     Args:
         module: what to change.
         wanted: says which functions.
+        keep_blocks: whether bindings stand in dataflow blocks as they did in what is
+            inlined, rather than where the call did.
 
     Returns:
         Whether any was inlined.
@@ -45,7 +50,7 @@ def inline_calls(
     functions = {f.name.value: f for f in graph_functions(module)}
     changed = False
     for name, function in functions.items():
-        changed |= _inline_in(function, functions, (name,), wanted)
+        changed |= _inline_in(function, functions, (name,), wanted, keep_blocks)
     return changed
 
 
@@ -54,6 +59,7 @@ def _inline_in(
     functions: Mapping[str, func.FuncOp],
     path: tuple[str, ...],
     wanted: Callable[[func.FuncOp], bool],
+    keep_blocks: bool,
 ) -> bool:
     changed = False
     for op in operations_of(function):
@@ -63,8 +69,9 @@ def _inline_in(
         name = callee.name.value
         if name in path:
             raise PassError(f"{op.location}: `{name}` calls itself: cannot be inlined")
-        _inline_in(callee, functions, (*path, name), wanted)
-        inline_call(op, callee.entry_block)
+        _inline_in(callee, functions, (*path, name), wanted, keep_blocks)
+        blocks = _Blocks(function, block_number(op)) if keep_blocks else None
+        inline_call(op, callee.entry_block, blocks=blocks)
         changed = True
     for op in operations_of(function):
         if isinstance(op, graph.CallValueOp):
@@ -112,13 +119,36 @@ def is_kernel(function: func.FuncOp) -> bool:
     )
 
 
-def inline_call(op: ir.OpView, body: ir.Block, own: int = 0) -> None:
+class _Blocks:
+    """In which dataflow blocks of a function bindings stand that are copied into it.
+
+    Args:
+        function: the function.
+        number: of the block in which the call stands; -1 outside of any.
+    """
+
+    def __init__(self, function: func.FuncOp, number: int) -> None:
+        self.number = number
+        self._next = 1 + max(map(block_number, operations_of(function)), default=-1)
+        self._known: dict[int, int] = {}
+
+    def of(self, inner: int) -> int:
+        """The block for bindings of the block ``inner`` of what is copied."""
+        if inner < 0 or self.number >= 0:
+            return inner if inner < 0 else self.number
+        return self._known.setdefault(inner, self._next + len(self._known))
+
+
+def inline_call(
+    op: ir.OpView, body: ir.Block, own: int = 0, blocks: _Blocks | None = None
+) -> None:
     """Copy what a function computes in place of a call of it.
 
     Args:
         op: the call.
         body: of the function.
         own: arguments of the block in front of the parameters.
+        blocks: the blocks for the bindings; by default, that of the call.
     """
     given = tensors.elements(op.operation.operands[-1])
     params = list(body.arguments)[own:]
@@ -131,12 +161,21 @@ def inline_call(op: ir.OpView, body: ir.Block, own: int = 0) -> None:
             clone(inner, mapping)
             for result in inner.operation.results:
                 _substitute(mapping[result].owner, values)
-                _stand_in(mapping[result].owner, op)
+                _stand_in(mapping[result].owner, op, blocks)
         returned = [mapping.get(v, v) for v in last.operands]
         value = returned[0] if len(returned) == 1 else tensors.pack(returned)
+        if blocks is not None and _has_name(value):
+            replace(op, value)
+            return
         bound = graph.BindOp(value, results=[op.operation.results[0].type])
     copy_script_attributes(op, bound)
     replace(op, bound.result)
+
+
+def _has_name(value: ir.Value) -> bool:
+    """Whether a variable stands for a value."""
+    owner = value.owner
+    return isinstance(owner, ir.Block) or names.NAME in owner.attributes
 
 
 def size_values(params: list[ir.Type], given: list[ir.Type]) -> dict[str, Dim]:
@@ -210,14 +249,15 @@ def _substitute(op: ir.Operation, values: Mapping[str, Dim]) -> None:
                 _substitute(inner.operation, values)
 
 
-def _stand_in(copy: ir.Operation, call: ir.OpView) -> None:
-    """Let a copied binding stand in the block of the call."""
+def _stand_in(copy: ir.Operation, call: ir.OpView, blocks: _Blocks | None) -> None:
+    """Let a copied binding stand in the block of the call, or in one of its own."""
     attributes = copy.attributes
     if names.NAME not in attributes:
         return
+    inner = block_number(copy.opview)
     for name in SCRIPT_ATTRIBUTES[1:]:
         if name in attributes:
             del attributes[name]
-    number = block_number(call)
+    number = block_number(call) if blocks is None else blocks.of(inner)
     integer = ir.IntegerType.get_signless(64)
     attributes[names.BLOCK] = ir.IntegerAttr.get(integer, number)

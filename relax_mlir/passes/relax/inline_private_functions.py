@@ -2,16 +2,27 @@
 
 from dataclasses import dataclass
 
+from mlir import ir
 from mlir.dialects import func
 
-from relax_mlir.graphs import graph_functions
+from relax_mlir.graphs import (
+    block_number,
+    blocks_of,
+    graph_functions,
+    is_pure,
+    operations_of,
+    update_type,
+)
 from relax_mlir.module import IRModule
 from relax_mlir.objects import names
+from relax_mlir.objects.attributes import to_attribute
+from relax_mlir.passes.relax.canonicalize_bindings import canonicalize
+from relax_mlir.passes.relax.convert_to_dataflow import mark_outputs
 from relax_mlir.passes.relax.dead_code_elimination import callees_of
 from relax_mlir.passes.relax.inline_calls import inline_calls
-from relax_mlir.rewriting import Pass, erase, walk
+from relax_mlir.rewriting import Pass, erase, erase_dead, walk
 
-__all__ = ["InlinePrivateFunctions"]
+__all__ = ["InlinePrivateFunctions", "inline_named"]
 
 
 @dataclass(frozen=True)
@@ -26,10 +37,52 @@ class InlinePrivateFunctions(Pass):
             for n, f in functions.items()
             if names.is_private(f) and n not in recursive
         }
-        inline_calls(module, lambda f: f.name.value in wanted)
+        inline_named(module, wanted)
         for name in wanted:
             if not _is_mentioned(name, module):
                 erase(functions[name])
+
+
+def inline_named(module: IRModule, wanted: set[str]) -> None:
+    """Inline the functions called ``wanted`` wherever the module calls them.
+
+    Raises:
+        PassError: one calls itself.
+    """
+    functions = {f.name.value: f for f in graph_functions(module)}
+    changed = [f for f in functions.values() if wanted & {*callees_of(f, functions)}]
+    inline_calls(module, lambda f: f.name.value in wanted, keep_blocks=True)
+    for function in changed:
+        _tidy(module, function)
+
+
+def _tidy(module: IRModule, function: func.FuncOp) -> None:
+    """Part dataflow blocks that others stand in, and drop second names."""
+    for block in blocks_of(function):
+        _part_blocks(block, function)
+        mark_outputs(block)
+    update_type(function)
+    canonicalize(module, function)
+    for block in reversed(list(blocks_of(function))):
+        erase_dead(block, lambda op: is_pure(op.opview))
+
+
+def _part_blocks(block: ir.Block, function: func.FuncOp) -> None:
+    """Give bindings other numbers that stand behind what is in no dataflow block."""
+    count = 1 + max(map(block_number, operations_of(function)), default=-1)
+    left: set[int] = set()
+    last, number = -1, -1
+    for op in block.operations:
+        if names.NAME not in op.operation.attributes:
+            continue
+        own = block_number(op)
+        if own != last:
+            left.add(last)
+            number = count if own in left else own
+            count += own in left
+            last = own
+        if own >= 0 and number != own:
+            op.operation.attributes[names.BLOCK] = to_attribute(number)
 
 
 def _reaches_itself(name: str, functions: dict[str, func.FuncOp]) -> bool:

@@ -80,7 +80,7 @@ def _lift(module: IRModule, op: graph.FunctionOp, name: str) -> None:
     if not known["is_pure"]:
         lifted.attributes[names.IMPURE] = ir.UnitAttr.get()
     _call_itself(itself, lifted, name, len(params))
-    _replace(op, name, captured, is_pure=bool(known["is_pure"]))
+    _replace(op, lifted, captured, is_pure=bool(known["is_pure"]))
 
 
 def _captured(op: graph.FunctionOp) -> list[ir.Value]:
@@ -104,6 +104,8 @@ def _value_name(value: ir.Value) -> str:
     number = ir.BlockArgument(value).arg_number
     if isinstance(holder, func.FuncOp):
         return names.arg_names(holder)[number] or f"arg{number}"
+    if isinstance(holder, graph.FunctionOp):  # itself comes first
+        return str(from_attribute(holder.attributes["attrs"])["params"][number - 1])
     return f"arg{number}"
 
 
@@ -120,46 +122,70 @@ def _call_itself(itself: ir.Value, lifted: func.FuncOp, name: str, count: int) -
 
 
 def _replace(
-    op: graph.FunctionOp, name: str, captured: Sequence[ir.Value], *, is_pure: bool
+    op: graph.FunctionOp,
+    lifted: func.FuncOp,
+    captured: Sequence[ir.Value],
+    *,
+    is_pure: bool,
 ) -> None:
     """Use the function of the module where the inner one was used."""
+    name = lifted.name.value
     with ir.InsertionPoint(op), op.location:
         target = graph.GlobalVarOp(callee=name, results=[op.result.type])
         value, closure = target.result, None
         if captured:
-            anything = ir.Type.parse("!relax.object")
             made = graph.CallOperatorOp(
                 [target.result, tensors.pack(list(captured))],
                 operator="relax.make_closure",
                 attrs=ir.DictAttr.get({}),
                 types=ir.ArrayAttr.get([]),
-                results=[anything],
+                results=[ir.Type.parse(_CLOSURE)],
             )
             copy_script_attributes(op, made)
             value = closure = made.result
     for use in list(op.result.uses):
         user = use.owner
         if isinstance(user, graph.CallValueOp) and user.function == op.result:
-            with ir.InsertionPoint(user), user.location:
-                call = _call(user, name, closure, is_pure)
-            copy_script_attributes(user, call)
-            replace(user, call.operation.results[0])
+            if closure is not None:
+                _invoke(user, closure, is_pure=is_pure)
+            else:
+                _call(user, lifted)
         else:
             user.operation.operands[use.operand_number] = value
     erase(op)
 
 
-def _call(
-    user: graph.CallValueOp, name: str, closure: ir.Value | None, is_pure: bool
-) -> ir.OpView:
-    arguments = tensors.elements(user.args)
-    if closure is None:
-        return graph.CallOp(arguments, callee=name, results=[user.result.type])
-    operator = "relax.invoke_pure_closure" if is_pure else "relax.invoke_closure"
-    return graph.CallOperatorOp(
-        [closure, tensors.pack(arguments)],
-        operator=operator,
-        attrs=ir.DictAttr.get({}),
-        types=ir.ArrayAttr.get([ir.TypeAttr.get(user.result.type)]),
-        results=[user.result.type],
-    )
+_CLOSURE = "!relax.object"
+
+
+def _call(user: graph.CallValueOp, lifted: func.FuncOp) -> None:
+    """Call the function by its name; what it gives may be a closure now."""
+    type_ = user.result.type
+    if [str(given) for given in lifted.type.results] == [_CLOSURE]:
+        type_ = lifted.type.results[0]
+    with ir.InsertionPoint(user), user.location:
+        arguments = tensors.elements(user.args)
+        call = graph.CallOp(arguments, callee=lifted.name.value, results=[type_])
+    copy_script_attributes(user, call)
+    becomes_closure = type_ != user.result.type
+    replace(user, call.result)
+    if not becomes_closure:
+        return
+    for use in list(call.result.uses):
+        reader = use.owner
+        if isinstance(reader, graph.CallValueOp) and reader.function == call.result:
+            _invoke(reader, call.result, is_pure=names.IMPURE not in lifted.attributes)
+
+
+def _invoke(user: graph.CallValueOp, closure: ir.Value, *, is_pure: bool) -> None:
+    """Call a closure where the function was called that it is made of."""
+    with ir.InsertionPoint(user), user.location:
+        call = graph.CallOperatorOp(
+            [closure, tensors.pack(tensors.elements(user.args))],
+            operator="relax.invoke_pure_closure" if is_pure else "relax.invoke_closure",
+            attrs=ir.DictAttr.get({}),
+            types=ir.ArrayAttr.get([ir.TypeAttr.get(user.result.type)]),
+            results=[user.result.type],
+        )
+    copy_script_attributes(user, call)
+    replace(user, call.result)

@@ -29,6 +29,7 @@ from relax_mlir.graphs import (
 )
 from relax_mlir.module import IRModule
 from relax_mlir.objects.function import store_attrs
+from relax_mlir.objects.names import place_of
 from relax_mlir.renaming import Renaming, by_symbol, dims_of, whole
 from relax_mlir.rewriting import Pass, erase_dead, replace
 
@@ -178,7 +179,7 @@ class Legalize(Pass):
     inline_scalars: bool = False
     skip_ops: tuple[str, ...] = ()
     before: Callable[[IRModule], None] | None = field(
-        default=None, metadata={"text": False}
+        default=None, repr=False, metadata={"text": False}
     )
 
     def run(self, module: IRModule) -> None:
@@ -277,7 +278,7 @@ class _Legalizer:
                 function, _ = emit_program(op, callee, numbers)
             except ValueError as error:
                 raise PassError(
-                    f"{op.location}: `{op.OPERATION_NAME}`: {error}"
+                    f"{place_of(op)}: `{op.OPERATION_NAME}`: {error}"
                 ) from error
             if self.is_script:
                 store_attrs(function, {"tir.noalias": True})

@@ -1,6 +1,5 @@
 """``relax-lower-main``: the graph becomes a function on buffers that calls kernels."""
 
-import json
 from dataclasses import dataclass
 
 from mlir import ir
@@ -12,12 +11,19 @@ from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import CallPackedOp, Index, buffer_type, emit_dim
 from relax_mlir.errors import PassError
 from relax_mlir.module import IRModule
+from relax_mlir.passes.main_signature import (
+    arena_argument,
+    array_argument,
+    derived_sizes,
+    sign,
+    size_argument,
+)
 from relax_mlir.passes.relax.plan_memory import (
     result_tensors,
     result_types,
     storage_root,
 )
-from relax_mlir.passes.relax.shape_function import emit_shape_function
+from relax_mlir.passes.shape_function import emit_shape_function
 from relax_mlir.rewriting import Pass, erase
 from relax_mlir.schedules.emit import index, op, reinterpret
 from relax_mlir.size_constraints import constraints_of
@@ -91,16 +97,14 @@ class _MainLowering:
             func.ReturnOp([])
         derived = self._derived(shapes.parse(arena))
         emit_shape_function(self.symbols, derived)
-        self._sign(attrs, derived, arena)
+        sign(self.module, attrs, self.symbols, derived, self.constraints, arena)
 
     def _constants(self) -> list[ir.OpView]:
         return [o for o in self.operations if o.operation.name == "relax.constant"]
 
     def _signature(
         self, constants: list[ir.OpView]
-    ) -> tuple[list[ir.Type], list[ir.Attribute]]:
-        types: list[ir.Type] = []
-        attrs: list[ir.Attribute] = []
+    ) -> tuple[list[ir.Type], list[ir.DictAttr]]:
         names = _names(
             self.function, "relax.input_names", len(self.function.type.inputs), "x"
         )
@@ -118,20 +122,12 @@ class _MainLowering:
         values += [
             (c.results[0].type, {"relax.constant": self._key(c)}) for c in constants
         ]
-        for type_, extra in values:
-            dims, dtype = tensors.shape_of(type_), tensors.dtype_of(type_)
-            types.append(buffer_type(dims, dtype))
-            named = {k: ir.StringAttr.get(v) for k, v in extra.items()}
-            named["tir.shape"] = tensors.shape_attr(dims)
-            named["relax.dtype"] = ir.StringAttr.get(str(dtype))
-            attrs.append(ir.DictAttr.get(named))
-        byte = ir.IntegerType.get_signless(8)
-        types.append(ir.MemRefType.get([ir.ShapedType.get_dynamic_size()], byte))
-        attrs.append(ir.DictAttr.get({"relax.arena": ir.UnitAttr.get()}))
-        for name in self.symbols:
-            types.append(ir.IndexType.get())
-            attrs.append(ir.DictAttr.get({"tir.symbol": ir.StringAttr.get(name)}))
-        return types, attrs
+        made = [
+            array_argument(tensors.shape_of(type_), tensors.dtype_of(type_), roles)
+            for type_, roles in values
+        ]
+        made += [arena_argument(), *map(size_argument, self.symbols)]
+        return [type_ for type_, _ in made], [attr for _, attr in made]
 
     def _key(self, constant: ConstantOp) -> str:
         """The pool's key of a constant; a small inline one enters the pool."""
@@ -216,7 +212,13 @@ class _MainLowering:
         sizes = [
             index(self._size(d)) for d in tensors.python_value(call.attributes["sizes"])
         ]
-        func.CallOp([], call.attributes["callee"].value, [*sources, *targets, *sizes])
+        name = call.attributes["callee"].value
+        types = self.module.func_op(name).type.inputs
+        operands = [
+            v if v.type == type_ else op("memref.cast", type_, v)
+            for v, type_ in zip([*sources, *targets, *sizes], types, strict=True)
+        ]
+        func.CallOp([], name, operands)
 
     def _targets(self, call: ir.OpView) -> list[ir.Value]:
         """Buffers for the results of a call, where later operations find them."""
@@ -249,44 +251,11 @@ class _MainLowering:
             *map(index, sizes),
         )
 
-    def _sign(self, attrs: list[ir.Attribute], derived: list[Dim], arena: str) -> None:
-        """Keep what the program takes and returns where every later level finds it."""
-        roles: dict[str, list[dict[str, object]]] = {
-            "relax.input": [],
-            "relax.output": [],
-        }
-        constants: list[str] = []
-        for attr in attrs:
-            if "relax.constant" in attr:
-                constants.append(attr["relax.constant"].value)
-            for role, found in roles.items():
-                if role in attr:
-                    shape = [str(d) for d in tensors.python_value(attr["tir.shape"])]
-                    kind = attr["relax.dtype"].value
-                    found.append(
-                        {"name": attr[role].value, "dtype": kind, "shape": shape}
-                    )
-        signature = {
-            "inputs": roles["relax.input"],
-            "outputs": roles["relax.output"],
-            "symbols": self.symbols,
-            "derived": [str(d) for d in derived],
-            "constraints": [str(c) for c in self.constraints],
-            "arena": arena,
-            "constants": constants,
-        }
-        text = ir.StringAttr.get(json.dumps(signature))
-        self.module.mlir.operation.attributes["relax.signature"] = text
-
     def _derived(self, arena: Dim) -> list[Dim]:
         """Sizes that are neither numbers nor symbols."""
         values = (*self.function.entry_block.arguments, *self.returned)
         dims = [d for value in values for d in tensors.shape_of(value)]
-        dims += [d for c in self.constraints for d in (c.lhs, c.rhs)]
-        found = dict.fromkeys([*dims, arena])
-        return [
-            d for d in found if not isinstance(d, int) and str(d) not in self.symbols
-        ]
+        return derived_sizes(self.symbols, [*dims, arena], self.constraints)
 
 
 # What needs no code of its own: read through their users.

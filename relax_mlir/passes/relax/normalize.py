@@ -12,6 +12,7 @@ from relax_mlir.dialects.shapes import Dim
 from relax_mlir.errors import PassError
 from relax_mlir.graphs import (
     SCRIPT_ATTRIBUTES,
+    block_number,
     blocks_of,
     graph_functions,
     is_pure,
@@ -47,7 +48,8 @@ class Normalize(Pass):
     Args:
         entry: the function that is run, ``main`` from here on; what it does not lead to
             goes away.
-        keep_script: only write operators as operations.
+        keep_script: only write operators as operations, and dataflow blocks that follow
+            each other as one.
     """
 
     # What is written by hand may know less than its operands tell.
@@ -59,6 +61,8 @@ class Normalize(Pass):
         if self.keep_script:
             for function in graph_functions(module):
                 write_known_operators(module, function)
+                for block in blocks_of(function):
+                    _join_dataflow_blocks(block)
             return
         if not is_script(module):
             return
@@ -85,6 +89,18 @@ class Normalize(Pass):
         _drop_second_names(function)
         for block in blocks_of(function):
             erase_dead(block, lambda op: is_pure(op.opview))
+
+
+def _join_dataflow_blocks(block: ir.Block) -> None:
+    """Write dataflow blocks with nothing between them as one."""
+    number = -1
+    for op in block.operations:
+        attributes = op.operation.attributes
+        if names.BLOCK not in attributes:
+            continue
+        if number >= 0 and block_number(op) >= 0:
+            attributes[names.BLOCK] = tensors.attr_of(number, ir.IntegerAttr)
+        number = block_number(op)
 
 
 def _keep_one(module: IRModule, entry: str) -> None:

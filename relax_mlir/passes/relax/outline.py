@@ -281,8 +281,9 @@ class _Body:
             old.replace_all_uses_with(value)
         for op in reversed(self.members):
             for result in op.operation.results:
-                for use in list(result.uses):
-                    use.owner.operation.erase()  # the packing of arguments
+                # The packing of arguments; one may hold a value twice.
+                while (use := next(iter(result.uses), None)) is not None:
+                    use.owner.operation.erase()
             op.operation.erase()
         return call.result
 

@@ -15,6 +15,7 @@ from relax_mlir.graphs import (
 )
 from relax_mlir.module import IRModule
 from relax_mlir.objects import names
+from relax_mlir.objects.attributes import from_attribute, to_attribute
 from relax_mlir.rewriting import Pass, replace
 
 __all__ = ["RemovePurityChecking"]
@@ -32,6 +33,16 @@ class RemovePurityChecking(Pass):
             for op in operations_of(function):
                 if isinstance(op, graph.CallOperatorOp):
                     _unwrap(op)
+                elif isinstance(op, graph.FunctionOp):
+                    _force_pure(op)
+
+
+def _force_pure(op: graph.FunctionOp) -> None:
+    """Say it of a function inside a function, if it is pure."""
+    known = from_attribute(op.attributes["attrs"])
+    if known["is_pure"]:
+        attrs = {**known["attrs"], "relax.force_pure": True}
+        op.attributes["attrs"] = to_attribute({**known, "attrs": attrs})
 
 
 def _unwrap(op: graph.CallOperatorOp) -> None:

@@ -9,23 +9,28 @@ from relax_mlir.dialects import tensors
 from relax_mlir.dialects.relax import graph
 from relax_mlir.dialects.relax.core import TupleGetItemOp
 from relax_mlir.graphs import (
+    blocks_of,
     copy_script_attributes,
     drop_unread,
     graph_functions,
+    is_pure,
     update_type,
 )
 from relax_mlir.module import IRModule
 from relax_mlir.objects import names
 from relax_mlir.passes.relax.expand_tuple_arguments import calls_of
 from relax_mlir.passes.relax.flatten_tuples import take_out_known
-from relax_mlir.rewriting import Pass, replace
+from relax_mlir.rewriting import Pass, erase_dead, replace
 
 __all__ = ["RemoveUnusedOutputs"]
 
 
 @dataclass(frozen=True)
 class RemoveUnusedOutputs(Pass):
-    """Drop elements of the tuple that a private function gives, if no caller reads them."""
+    """Drop elements of the tuple that a private function gives, if no caller reads them.
+
+    What only they needed goes away with them.
+    """
 
     def run(self, module: IRModule) -> None:
         for function in graph_functions(module):
@@ -36,6 +41,8 @@ class RemoveUnusedOutputs(Pass):
             count = _count(function)
             if calls and used is not None and len(used) < count:
                 _give_less(function, sorted(used))
+                for block in blocks_of(function):
+                    erase_dead(block, lambda op: is_pure(op.opview))
                 for call in calls:
                     _read_less(call, function, sorted(used))
         for function in graph_functions(module):

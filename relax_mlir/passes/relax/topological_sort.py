@@ -6,10 +6,9 @@ from typing import Literal
 
 from mlir import ir
 
-from relax_mlir.graphs import block_number, blocks_of, graph_functions, users_of
+from relax_mlir.graphs import block_number, blocks_of, graph_functions
 from relax_mlir.module import IRModule
 from relax_mlir.objects import names
-from relax_mlir.passes.relax.outline import sort_block
 from relax_mlir.rewriting import Pass
 
 __all__ = ["TopologicalSort"]
@@ -30,24 +29,47 @@ class TopologicalSort(Pass):
     def run(self, module: IRModule) -> None:
         for function in graph_functions(module):
             for block in blocks_of(function):
-                for bindings in _dataflow_blocks(block):
-                    self._sort(bindings)
-                sort_block(block)
+                blocks = list(_dataflow_blocks(block))
+                order = self._order(_Graph(block)) if blocks else []
+                for bindings in blocks:
+                    _sort(bindings, order)
 
-    def _sort(self, bindings: Sequence[ir.OpView]) -> None:
-        graph = _Graph(bindings)
+    def _order(self, graph: "_Graph") -> list[ir.OpView]:
         is_deep = self.order == "depth-first"
         if self.direction == "from-inputs":
-            order = graph.from_inputs(is_deep=is_deep)
-        else:
-            order = graph.from_outputs(is_deep=is_deep)
-        anchor = bindings[-1]
-        marker = [op for op in order if op is not anchor]
-        for op in marker:
-            op.operation.move_before(anchor.operation)
-        place = order.index(anchor)
-        if place + 1 < len(order):
-            anchor.operation.move_before(order[place + 1].operation)
+            return graph.from_inputs(is_deep=is_deep)
+        return graph.from_outputs(is_deep=is_deep)
+
+
+def _sort(bindings: Sequence[ir.OpView], order: Sequence[ir.OpView]) -> None:
+    """Write the bindings of one dataflow block in the order that all have."""
+    inside = set(bindings)
+    moved: set[ir.Operation] = set()
+    behind = _next(bindings[-1].operation)
+    for op in order:
+        if op in inside:
+            _move(op.operation, behind, moved)
+
+
+def _next(op: ir.Operation) -> ir.Operation:
+    """The operation behind another one in its block; the last one binds nothing."""
+    operations = [other.operation for other in op.block.operations]
+    return operations[operations.index(op) + 1]
+
+
+def _move(op: ir.Operation, behind: ir.Operation, moved: set[ir.Operation]) -> None:
+    """Move a binding, and the arguments that are written in front of it for it alone."""
+    for operand in op.operands:
+        owner = operand.owner
+        if isinstance(owner, ir.Block):
+            continue
+        source = owner.operation
+        if source in moved or source.block != op.block:
+            continue
+        if names.NAME not in source.attributes:
+            _move(source, behind, moved)
+    moved.add(op)
+    op.move_before(behind)
 
 
 def _dataflow_blocks(block: ir.Block) -> Iterator[list[ir.OpView]]:
@@ -59,64 +81,85 @@ def _dataflow_blocks(block: ir.Block) -> Iterator[list[ir.OpView]]:
 
 
 class _Graph:
-    """Who reads whom among the bindings of one block."""
+    """Which bindings of a block of MLIR read which.
 
-    def __init__(self, bindings: Sequence[ir.OpView]) -> None:
-        self.bindings = list(bindings)
-        inside = set(self.bindings)
-        self.readers = {
-            op: [
-                user
-                for result in op.operation.results
-                for user in users_of(result)
-                if user in inside
-            ]
-            for op in self.bindings
-        }
-        order = {op: number for number, op in enumerate(self.bindings)}
-        self.sources: dict[ir.OpView, list[ir.OpView]] = {
-            op: [] for op in self.bindings
-        }
-        for op, readers in self.readers.items():
-            readers.sort(key=order.__getitem__)
-            for reader in readers:
-                self.sources[reader].append(op)
+    Nodes are numbers: 0 is where all begins, then come parameters and bindings, and the
+    last one is what the block gives. What reads nothing is read from the beginning, and
+    what nothing reads is given.
+    """
+
+    def __init__(self, block: ir.Block) -> None:
+        self.block = block
+        *inner, end = block.operations
+        self.bindings = [op for op in inner if names.NAME in op.operation.attributes]
+        self.nodes: dict[ir.Value, int] = {}
+        for argument in block.arguments:
+            self.nodes[argument] = len(self.nodes) + 1
+        self.first = len(self.nodes) + 1
+        for number, op in enumerate(self.bindings, self.first):
+            self.nodes.update(dict.fromkeys(op.operation.results, number))
+        self.end = self.first + len(self.bindings)
+        self.users: list[list[int]] = [[] for _ in range(self.end + 1)]
+        self.sources: list[list[int]] = [[] for _ in range(self.end + 1)]
+        self._connect(end)
+
+    def _connect(self, end: ir.OpView) -> None:
+        for param in range(1, self.first):
+            self._edge(0, param)
+        for number, op in enumerate([*self.bindings, end], self.first):
+            for source in self._reads(op.operation):
+                self._edge(source, number)
+        bindings = range(self.first, self.end)
+        for free in [n for n in bindings if not self.sources[n]]:
+            self._edge(0, free)
+        unread = [n for n in bindings if not self.users[n]]
+        self.sources[self.end] = unread + self.sources[self.end]
+        for node in unread:
+            self.users[node] = [self.end]
+
+    def _edge(self, source: int, user: int) -> None:
+        self.users[source].append(user)
+        self.sources[user].append(source)
+
+    def _reads(self, op: ir.Operation) -> Iterator[int]:
+        """What an operation reads, also by arguments written in front of it for it."""
+        for operand in op.operands:
+            owner = operand.owner
+            if operand in self.nodes:
+                yield self.nodes[operand]
+            elif (
+                not isinstance(owner, ir.Block) and owner.operation.block == self.block
+            ):
+                yield from self._reads(owner.operation)
+        for region in op.regions:
+            for inner in region.blocks:
+                for nested in inner.operations:
+                    yield from self._reads(nested.operation)
 
     def from_inputs(self, *, is_deep: bool) -> list[ir.OpView]:
         """Each binding as soon as all that it reads is there."""
-        done: dict[ir.OpView, None] = {}
-        todo = [op for op in self.bindings if not self.sources[op]]
-        while todo:
-            op = todo.pop(0)
-            if op in done or any(s not in done for s in self.sources[op]):
-                continue
-            done[op] = None
-            todo = [*self.readers[op], *todo] if is_deep else [*todo, *self.readers[op]]
-        return list(done)
+        users = [each[::-1] if is_deep else each for each in self.users]
+        return self._search(0, users, self.sources, is_deep=is_deep)
 
     def from_outputs(self, *, is_deep: bool) -> list[ir.OpView]:
-        """What each result needs, right before it; or all that many need first."""
-        outputs = [
-            op for op in self.bindings if names.OUTPUT in op.operation.attributes
-        ]
-        rest = [op for op in reversed(self.bindings) if op not in outputs]
-        if is_deep:
-            done: dict[ir.OpView, None] = {}
-            for op in [*outputs, *reversed(rest)]:
-                self._add(op, done)
-            return list(done)
-        reverse: dict[ir.OpView, None] = {}
-        todo = [*reversed(outputs), *rest]
-        while todo:
-            op = todo.pop(0)
-            if op in reverse or any(r not in reverse for r in self.readers[op]):
-                continue
-            reverse[op] = None
-            todo = [*todo, *reversed(self.sources[op])]
-        return list(reversed(list(reverse)))
+        """Each binding as late as what reads it allows."""
+        found = self._search(self.end, self.sources, self.users, is_deep=is_deep)
+        return found[::-1]
 
-    def _add(self, op: ir.OpView, done: dict[ir.OpView, None]) -> None:
-        if op not in done:
-            for source in self.sources[op]:
-                self._add(source, done)
-            done[op] = None
+    def _search(
+        self,
+        start: int,
+        following: Sequence[Sequence[int]],
+        needed: Sequence[Sequence[int]],
+        *,
+        is_deep: bool,
+    ) -> list[ir.OpView]:
+        done: dict[int, None] = {}
+        todo = [start]
+        while todo:
+            node = todo.pop(-1 if is_deep else 0)
+            done[node] = None
+            waiting = [other for other in following[node] if other not in done]
+            todo += [o for o in waiting if all(n in done for n in needed[o])]
+        numbers = (n - self.first for n in done if self.first <= n < self.end)
+        return [self.bindings[number] for number in numbers]

@@ -14,6 +14,7 @@ from relax_mlir.dialects.relax.core import ConstantOp, RelaxOperation
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.errors import IRError
 from relax_mlir.module import IRModule
+from relax_mlir.objects.names import place_of
 from relax_mlir.objects.sizes import Symbols
 from relax_mlir.objects.struct_info import from_mlir
 from relax_mlir.passes.relax.infer_shapes import derived_types
@@ -91,7 +92,7 @@ class Checker:
         except ValueError as error:
             name = op.operation.name
             raise IRError(
-                f"invalid module: {op.location}: `{name}`: {error}"
+                f"invalid module: {place_of(op)}: `{name}`: {error}"
             ) from error
 
     def _check_constant(self, op: ConstantOp, module: IRModule) -> None:

@@ -1,8 +1,8 @@
 """``tir-fuse``: the calls of a primitive function become one tensor program."""
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 from mlir import ir
 from mlir.dialects import func
@@ -11,10 +11,18 @@ from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.relax import graph
 from relax_mlir.dialects.relax.core import CallTirOp, TupleGetItemOp
 from relax_mlir.dialects.shapes import Dim
-from relax_mlir.dialects.tir import AllocBufferOp, BlockOp, Buffer, Builder, Index
+from relax_mlir.dialects.tir import (
+    AllocBufferOp,
+    BlockOp,
+    Buffer,
+    Builder,
+    Index,
+    marks,
+)
 from relax_mlir.graphs import PACK, copy_script_attributes, graph_attrs
 from relax_mlir.indexing import dims_in
 from relax_mlir.module import IRModule
+from relax_mlir.objects import names
 from relax_mlir.objects.function import store_attrs
 from relax_mlir.passes.tir.nests import is_scheduled
 from relax_mlir.renaming import Renaming, by_symbol, dims_of, whole
@@ -35,12 +43,18 @@ class Fuse(Pass):
     Args:
         inline: whether maps are written into other blocks; else the blocks of all
             programs follow each other, in what looks as a script does.
+        before: what is done to the module first.
     """
 
     known_as = "FuseTIR"
     inline: bool = True
+    before: Callable[[IRModule], None] | None = field(
+        default=None, repr=False, metadata={"text": False}
+    )
 
     def run(self, module: IRModule) -> None:
+        if self.before is not None:
+            self.before(module)
         programs = {f.name.value: f for f in module.func_ops()}
         callers: dict[str, list[ir.OpView]] = {}
         for op in walk(module.mlir.operation):
@@ -68,6 +82,7 @@ class Fuse(Pass):
                 _distribute_maps(fused)
         else:
             _give_own_names(fused)
+            merger.name_buffers(fused)
             attrs = {**graph_attrs(primitive), "tir.noalias": True}
             attrs.pop("Primitive", None)
             store_attrs(fused, attrs)
@@ -99,6 +114,28 @@ class _Merger:
         self.renaming = self._renaming()
         self.sizes: list[Dim] = []
         self._buffers: dict[ir.Value, _Buffers] = {}
+        self._outputs: list[str | None] = []
+        self._made: dict[ir.Value, str | None] = {}
+        self._gone: set[ir.Value] = set()
+
+    def name_buffers(self, fused: func.FuncOp) -> None:
+        """Call buffers what the function and the programs call them."""
+        for value, name in self._made.items():
+            if name is not None and value not in self._gone:
+                value.owner.attributes[marks.NAME] = ir.StringAttr.get(name)
+        called = dict(zip(self.inputs, self._input_names(), strict=True))
+        inputs = [
+            f"{name}_{i}" if isinstance(v.type, ir.TupleType) else name
+            for v, name in called.items()
+            for i in range(len(_parts(v.type)))
+        ]
+        sizes = [str(d) if str(d).isidentifier() else None for d in self.sizes]
+        wanted = [*inputs, *self._outputs, *sizes]
+        names.set_arg_names(fused, [n or f"arg{i}" for i, n in enumerate(wanted)])
+
+    def _input_names(self) -> list[str | None]:
+        known = names.arg_names(self.primitive)
+        return [known[ir.BlockArgument(value).arg_number] for value in self.inputs]
 
     def _renaming(self) -> Renaming:
         """Names for whole dimensions if no call needs more of them, else symbols."""
@@ -132,9 +169,10 @@ class _Merger:
                 self._buffers[value] = parts if is_tuple else parts[0]
             for op in self.operations:
                 self._add(op)
-            fused = self.builder.finish(
-                [b for v in self.results for b in self._flat(v)]
-            )
+            outputs = [b for v in self.results for b in self._flat(v)]
+            self._gone = {b.value for b in outputs}
+            self._outputs = [self._made.get(b.value) for b in outputs]
+            fused = self.builder.finish(outputs)
         self.sizes = self.renaming.sizes(self.builder.symbols)
         return fused
 
@@ -167,6 +205,9 @@ class _Merger:
             for d in tensors.python_value(call.attributes["sizes"])
         ]
         targets = [b.value for b in out]
+        called = names.arg_names(callee)[len(sources) : len(sources) + len(out)]
+        for target, name in zip(targets, called, strict=True):
+            self._made[target] = None if name is None else f"{name}_intermediate"
         arguments = list(callee.arguments)
         mapping = dict(zip(arguments, [*sources, *targets, *sizes], strict=True))
         with ir.InsertionPoint(self.builder.function.entry_block):

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from mlir import ir
 from mlir.dialects import func
 
 from relax_mlir.dialects import tensors
-from relax_mlir.dialects.tir import AllocBufferOp, BlockOp, marks
+from relax_mlir.dialects.tir import (
+    AllocBufferOp,
+    AttrOp,
+    BlockOp,
+    DeclBufferOp,
+    marks,
+)
 from relax_mlir.errors import PassError
 from relax_mlir.indexing import constant_of
 from relax_mlir.module import IRModule
 from relax_mlir.passes.tir.expand_loops import expand_block
+from relax_mlir.passes.tir.extern_calls import lower_extern_calls
 from relax_mlir.passes.tir.intrinsics import expand_intrinsics
 from relax_mlir.passes.tir.nests import is_scheduled, rematerialize
+from relax_mlir.passes.tir.vectors import lower_vectors
 from relax_mlir.rewriting import Pass, clone, erase, has_uses, replace, walk
 
 __all__ = ["LowerBlocks"]
@@ -27,25 +36,32 @@ class LowerBlocks(Pass):
     A block becomes its body, after its start value where all its reduce axes are at their
     first point. Buffers of blocks become buffers of the program, in the one memory that
     there is. Names of scalars and assertions go: a kernel has no way to report what does
-    not hold. Loops bound to threads run one step after the other.
+    not hold. Loops bound to threads run one step after the other. A second shape for the
+    memory of a buffer is a view of it; vectors become MLIR's, and calls of C functions
+    calls of functions that the module declares.
     """
 
     def run(self, module: IRModule) -> None:
         for function in module.func_ops():
             is_program = "tir.prim_func" in function.attributes
             if is_program and not function.is_external and is_scheduled(function):
-                _Lowering(function).run()
+                _Lowering(module, function).run()
 
 
 class _Lowering:
     """Lowers one program."""
 
-    def __init__(self, function: func.FuncOp) -> None:
-        self._function = function
+    def __init__(self, module: IRModule, function: func.FuncOp) -> None:
+        self._module, self._function = module, function
         self._entry = function.entry_block
 
     def run(self) -> None:
         """Lower all of it."""
+        for op in list(walk(self._function)):
+            if isinstance(op, AttrOp):
+                _inline_attr(op)
+        _lower_declarations(self._function)
+        lower_vectors(self._function)
         expand_intrinsics(self._function)
         self._plain_arguments()
         for op in list(walk(self._function)):
@@ -54,6 +70,7 @@ class _Lowering:
         for op in list(walk(self._function)):
             if isinstance(op, AllocBufferOp):
                 self._hoist(op)
+        lower_extern_calls(self._module, self._function)
         # Innermost first: then nothing that is moved holds a block.
         for op in reversed(list(walk(self._function))):
             self._lower(op)
@@ -98,10 +115,7 @@ class _Lowering:
     def _lower_call(self, op: ir.OpView) -> None:
         callee = ir.StringAttr(op.attributes["callee"]).value
         if callee in _WITHOUT_EFFECT and not any(map(has_uses, op.operation.results)):
-            pack = op.operands[0].owner
-            erase(op)
-            if not isinstance(pack, ir.Block):
-                erase(pack)
+            _erase_call(op)
             return
         raise PassError(
             f"`{self._function.name.value}`: {op.location}: `T.{callee}` has no lowering "
@@ -113,6 +127,65 @@ class _Lowering:
 _WITHOUT_EFFECT = frozenset(
     {"assume", "ignore_loop_partition", "tvm_storage_sync", "undef"}
 )
+
+
+def _inline_attr(op: AttrOp) -> None:
+    """What is said of statements changes nothing about what they compute."""
+    *operations, _ = op.body.blocks[0].operations
+    for inner in operations:
+        inner.operation.move_before(op.operation)
+    _erase_call(op)
+
+
+def _erase_call(op: ir.OpView) -> None:
+    """Take away an operation, and the tuple of what it gets."""
+    pack = op.operands[0].owner
+    erase(op)
+    if not isinstance(pack, ir.Block):
+        erase(pack)
+
+
+def _lower_declarations(function: func.FuncOp) -> None:
+    """Buffers in the memory of others become views of those."""
+    for op in list(walk(function)):
+        if not isinstance(op, DeclBufferOp):
+            continue
+        pointer = op.pointer.owner
+        is_address = not isinstance(pointer, ir.Block) and pointer.name == "tir.address"
+        source = pointer.operands[0] if is_address else None
+        if source is None or not _fits(source, op.buffer) or len(op.sizes):
+            raise PassError(
+                f"`{function.name.value}`: {op.location}: a buffer in foreign memory has no "
+                "lowering for a CPU: expected the memory of another buffer of that type"
+            )
+        with ir.InsertionPoint(op), op.location:
+            replace(op, _view(source, ir.MemRefType(op.buffer.type)))
+
+
+def _fits(source: ir.Value, buffer: ir.Value) -> bool:
+    """Whether the memory of a buffer may be seen as another one."""
+    types = [ir.MemRefType(v.type) for v in (source, buffer)]
+    is_same = types[0].element_type == types[1].element_type
+    return is_same and all(t.has_static_shape for t in types)
+
+
+def _view(source: ir.Value, type_: ir.MemRefType) -> ir.Value:
+    """The first elements of a dense buffer in another shape."""
+    shape = list(type_.shape)
+    strides = [math.prod(shape[i + 1 :]) for i in range(len(shape))]
+    memory = ir.MemRefType(source.type).memory_space
+    layout = type_.layout
+    return ir.Operation.create(
+        "memref.reinterpret_cast",
+        results=[ir.MemRefType.get(shape, type_.element_type, layout, memory)],
+        operands=[source],
+        attributes={
+            "static_offsets": ir.DenseI64ArrayAttr.get([0]),
+            "static_sizes": ir.DenseI64ArrayAttr.get(shape),
+            "static_strides": ir.DenseI64ArrayAttr.get(strides),
+            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 0, 0, 0]),
+        },
+    ).results[0]
 
 
 def _in_plain_memory(type_: ir.MemRefType) -> ir.MemRefType:
@@ -131,7 +204,7 @@ def _spread_type(value: ir.Value) -> None:
     """Let parts of a buffer lie in its memory."""
     for use in value.uses:
         owner = use.owner.operation
-        if owner.name == "memref.subview":
+        if owner.name in ("memref.subview", "memref.reinterpret_cast"):
             _set_type(
                 owner.results[0], _in_plain_memory(ir.MemRefType(owner.results[0].type))
             )

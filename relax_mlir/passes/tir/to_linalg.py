@@ -54,7 +54,7 @@ def _convert(op: ir.OpView) -> None:
             sizes = list(op.operands)
             alloc = ir.Operation.create(
                 "memref.alloc",
-                results=[op.buffer.type],
+                results=[_in_plain_memory(ir.MemRefType(op.buffer.type))],
                 operands=sizes,
                 attributes={
                     "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(sizes), 0])
@@ -65,6 +65,11 @@ def _convert(op: ir.OpView) -> None:
         with ir.InsertionPoint(op), op.location:
             _convert_block(op)
         erase(op)
+
+
+def _in_plain_memory(type_: ir.MemRefType) -> ir.MemRefType:
+    """A CPU has one memory, whatever a schedule calls it."""
+    return ir.MemRefType.get(list(type_.shape), type_.element_type, type_.layout)
 
 
 def _convert_block(op: BlockOp) -> None:

@@ -26,7 +26,8 @@ def is_impure_call(call: Call) -> bool:
         ValueError: nothing is known of what it calls.
     """
     if isinstance(call.op, Op):
-        return call.op.name in IMPURE_OPERATORS
+        is_pure = call.op.get_attr("FPurity")
+        return call.op.name in IMPURE_OPERATORS if is_pure is None else not is_pure
     info = call.op.struct_info_or_none()
     if not isinstance(info, FuncStructInfo):
         raise ValueError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from relax_mlir.objects import prim
-from relax_mlir.objects.expr import MatchCast, ShapeExpr, Var
+from relax_mlir.objects.expr import Expr, MatchCast, ShapeExpr, Var
 from relax_mlir.objects.function import Function
 from relax_mlir.objects.prim import PrimExpr
 from relax_mlir.objects.struct_info import (
@@ -103,13 +103,13 @@ def defined_symbolic_vars(func: Function) -> list[prim.Var]:
     return _unique(_symbols(func).defined.values())
 
 
-def free_symbolic_vars(func: Function) -> list[prim.Var]:
-    """The variables of sizes that a function uses and does not define."""
+def free_symbolic_vars(func: Expr) -> list[prim.Var]:
+    """The variables of sizes that a function or expression uses and does not define."""
     found = _symbols(func)
     return [var for key, var in found.used.items() if key not in found.defined]
 
 
-def _symbols(func: Function) -> _Symbols:
+def _symbols(func: Expr) -> _Symbols:
     visitor = _Symbols()
     visitor.visit_expr(func)
     return visitor

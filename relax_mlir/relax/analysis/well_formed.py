@@ -25,10 +25,13 @@ from relax_mlir.objects.expr import (
     is_leaf,
 )
 from relax_mlir.objects.function import BaseFunc, Function
+from relax_mlir.objects.operators import registered_normal_form
 from relax_mlir.objects.prim import PrimExpr
 from relax_mlir.objects.struct_info import FuncStructInfo, StructInfo
+from relax_mlir.objects.structure import structural_equal
 from relax_mlir.relax.analysis.purity import contains_impure_call, is_impure_call
 from relax_mlir.relax.analysis.symbols import definable_tir_vars_in_struct_info
+from relax_mlir.relax.block_builder import BlockBuilder
 from relax_mlir.relax.expr_functor import PyExprVisitor
 
 __all__ = ["check_well_formed", "well_formed"]
@@ -205,7 +208,16 @@ class _Checker(PyExprVisitor):
             self.fail("a tensor program is called directly: expected `R.call_tir`")
         if self._in_dataflow and is_impure_call(op):
             self.fail(f"dataflow block: `{op!r}` is impure")
+        self._check_normal_form(op)
         super().visit_call_(op)
+
+    def _check_normal_form(self, op: Call) -> None:
+        normal_form = registered_normal_form(op.op)
+        if normal_form is None:
+            return
+        normal = normal_form(BlockBuilder(), op)
+        if not structural_equal(normal, op, map_free_vars=True):
+            self.fail(f"`{op!r}` is not in normal form: expected `{normal!r}`")
 
     def visit_tuple_(self, op: Tuple) -> None:
         self._check_leaves("field of a tuple", op.fields)

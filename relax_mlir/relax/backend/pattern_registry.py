@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from relax_mlir.relax.transform.fuse_ops_by_pattern import FusionPattern
+if TYPE_CHECKING:
+    from relax_mlir.relax.transform.fusion_pattern import FusionPattern
 
 __all__ = ["get_pattern", "get_patterns_with_prefix", "register_patterns"]
 
-Pattern = FusionPattern | tuple[Any, ...]
+Pattern: TypeAlias = "FusionPattern | tuple[Any, ...]"
 
 _registered: list[FusionPattern] = []
 
@@ -27,6 +28,8 @@ def register_patterns(patterns: Sequence[Pattern]) -> None:
 
 
 def _made(pattern: Any) -> FusionPattern:
+    from relax_mlir.relax.transform.fusion_pattern import FusionPattern
+
     if isinstance(pattern, FusionPattern):
         return pattern
     if isinstance(pattern, tuple):

@@ -5,21 +5,29 @@ What a function returns is a call that stands nowhere yet; ``BlockBuilder.emit``
 
 from typing import Any
 
+from relax_mlir.errors import near_misses
 from relax_mlir.objects.expr import Call, Expr, TupleGetItem
 from relax_mlir.objects.node import register_operator
 from relax_mlir.objects.operators import operation_class, operator_names
 from relax_mlir.relax.op import calls
 from relax_mlir.relax.op.calls import *  # noqa: F403  it has __all__
 from relax_mlir.relax.op.functions import operator_function
-from relax_mlir.relax.op.namespaces import grad, image, nn, vision
-from relax_mlir.relax.op.shorthand import linear, masked_fill, reshape
+from relax_mlir.relax.op.namespaces import ccl, grad, image, inspect, nn, vision
+from relax_mlir.relax.op.shorthand import (
+    layout_transform,
+    linear,
+    masked_fill,
+    reshape,
+)
 from relax_mlir.relax.op.storage import builtin, memory, vm
 
 __all__ = [
-    *calls.__all__,
     "builtin",
+    "ccl",
     "grad",
     "image",
+    "inspect",
+    "layout_transform",
     "linear",
     "masked_fill",
     "memory",
@@ -29,16 +37,18 @@ __all__ = [
     "vision",
     "vm",
 ]
+__all__ += calls.__all__
 
 
 def __getattr__(name: str) -> Any:
     """The function of an operator; one in ``nn`` is found without it, as in old scripts."""
     if name.startswith("__"):
         raise AttributeError(name)
-    for full in (f"relax.{name}", f"relax.nn.{name}"):
+    for full in (f"relax.{name}", f"relax.nn.{name}", f"relax.vision.{name}"):
         if operation_class(full) is not None:
             return operator_function(full)
-    raise AttributeError(f"module `relax.op` has no operator `{name}`")
+    known = [n.rpartition(".")[2] for n in operator_names()]
+    raise AttributeError(f"`relax` has no operator `{name}`.{near_misses(name, known)}")
 
 
 def __dir__() -> list[str]:

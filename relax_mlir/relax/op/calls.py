@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from relax_mlir.errors import OperatorError
+from relax_mlir.objects import prim
 from relax_mlir.objects.expr import (
     Attrs,
     Call,
@@ -253,7 +255,7 @@ def call_builtin_with_ctx(
 def make_closure(func: Expr, args: Any) -> Call:
     """A function with the values that it captured."""
     made = [func, _arguments(args)]
-    return Call(Op.of("relax.make_closure"), made, None, [ObjectStructInfo()])
+    return Call(Op.of("relax.make_closure"), made).with_struct_info(ObjectStructInfo())
 
 
 def invoke_closure(
@@ -314,31 +316,61 @@ def assert_op(condition: Any, format_args: Any = None, format: Any = "") -> Call
     return Call(Op.of("relax.assert_op"), made, None, [TupleStructInfo([])])
 
 
-def _shape_info(info: StructInfo | None) -> StructInfo:
-    if isinstance(info, TensorStructInfo):
-        known = info.shape.values if isinstance(info.shape, ShapeExpr) else None
-        return ShapeStructInfo(known, info.ndim)
-    return ShapeStructInfo()
+def _tensor_of(expr: Expr, name: str) -> TensorStructInfo | None:
+    """What is known of an argument that is to be a tensor; None if nothing is.
+
+    Raises:
+        OperatorError: it is none.
+    """
+    info = expr.struct_info_or_none()
+    if info is None or isinstance(info, TensorStructInfo):
+        return info
+    if type(info) is ObjectStructInfo:
+        return None
+    raise OperatorError(f"`relax.{name}`: expected a tensor, got {info}")
+
+
+def _shape_info(info: TensorStructInfo | None) -> StructInfo:
+    if info is None:
+        return ShapeStructInfo()
+    known = info.shape.values if isinstance(info.shape, ShapeExpr) else None
+    return ShapeStructInfo(known, info.ndim)
 
 
 def shape_of(expr: Expr) -> Call:
     """The sizes of a tensor as a value."""
-    info = _shape_info(expr.struct_info_or_none())
+    info = _shape_info(_tensor_of(expr, "shape_of"))
     return Call(Op.of("relax.shape_of"), [expr]).with_struct_info(info)
 
 
 def tensor_to_shape(expr: Expr) -> Call:
-    """The elements of an integer vector as sizes."""
-    info = expr.struct_info_or_none()
-    shape = getattr(info, "shape", None)
-    length = int(shape[0]) if isinstance(shape, ShapeExpr) else -1
+    """The elements of an integer vector as sizes.
+
+    Raises:
+        OperatorError: it is no vector.
+    """
+    info = _tensor_of(expr, "tensor_to_shape")
+    length = -1
+    if info is not None:
+        if info.ndim != 1:
+            raise OperatorError(
+                f"`relax.tensor_to_shape`: expected a vector, got {info}"
+            )
+        size = info.shape.values[0] if isinstance(info.shape, ShapeExpr) else None
+        length = int(size) if isinstance(size, prim.IntImm) else -1
     made = Call(Op.of("relax.tensor_to_shape"), [expr])
     return made.with_struct_info(ShapeStructInfo(ndim=length))
 
 
 def shape_to_tensor(expr: Expr) -> Call:
-    """Sizes as an integer vector."""
+    """Sizes as an integer vector.
+
+    Raises:
+        OperatorError: they are no sizes.
+    """
     info = expr.struct_info_or_none()
+    if isinstance(info, (TensorStructInfo, TupleStructInfo)):
+        raise OperatorError(f"`relax.shape_to_tensor`: expected a shape, got {info}")
     ndim = getattr(info, "ndim", -1)
     shape = [ndim] if ndim >= 0 else None
     made = Call(Op.of("relax.shape_to_tensor"), [expr])
@@ -347,6 +379,7 @@ def shape_to_tensor(expr: Expr) -> Call:
 
 def size(expr: Expr) -> Call:
     """The number of elements of a tensor."""
+    _tensor_of(expr, "size")
     made = Call(Op.of("relax.size"), [expr])
     return made.with_struct_info(TensorStructInfo((), "int64"))
 

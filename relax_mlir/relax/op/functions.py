@@ -13,6 +13,7 @@ from mlir import ir
 from relax_mlir.dialects import ext
 from relax_mlir.dialects.dtypes import DType
 from relax_mlir.dialects.relax.core import RelaxOperation
+from relax_mlir.errors import OperatorError, near_misses
 from relax_mlir.objects import prim
 from relax_mlir.objects.expr import (
     Attrs,
@@ -29,6 +30,7 @@ from relax_mlir.objects.expr import (
 from relax_mlir.objects.operators import (
     argument_expr,
     operation_class,
+    operator_names,
     optional_operands,
 )
 from relax_mlir.objects.struct_info import TensorStructInfo
@@ -50,7 +52,9 @@ def operator_function(name: str) -> Callable[..., Call]:
     """
     kind = operation_class(name)
     if kind is None:
-        raise AttributeError(f"operator `{name}` has no function")
+        raise AttributeError(
+            f"there is no operator `{name}`.{near_misses(name, operator_names())}"
+        )
     signature = _signature(kind)
 
     def build(*args: Any, **kwargs: Any) -> Call:
@@ -91,7 +95,7 @@ def _call(kind: type[RelaxOperation], values: Mapping[str, Any]) -> Call:
     if any(isinstance(v, Expr) and not isinstance(v, _VALUES) for v in given.values()):
         attrs = given  # an argument that is computed: nothing to bring into form
     else:
-        attrs = kind.normalize_arguments(**{n: _plain(v) for n, v in given.items()})
+        attrs = _normalized(kind, {n: _plain(v) for n, v in given.items()})
     args: list[Expr] = []
     for name in kind.argument_order():
         if name in kind.operand_fields:
@@ -103,6 +107,13 @@ def _call(kind: type[RelaxOperation], values: Mapping[str, Any]) -> Call:
         n: _attribute(v) for n, v in attrs.items() if n not in kind.argument_order()
     }
     return Call(Op.of(f"relax.{kind.script_name()}"), args, Attrs(shown))
+
+
+def _normalized(kind: type[RelaxOperation], given: Mapping[str, Any]) -> dict[str, Any]:
+    try:
+        return kind.normalize_arguments(**given)
+    except ValueError as error:
+        raise OperatorError(f"`relax.{kind.script_name()}`: {error}") from error
 
 
 _VALUES = (PrimValue, ShapeExpr, StringImm, DataTypeImm)

@@ -7,7 +7,17 @@ from relax_mlir.objects.operators import operator_names
 from relax_mlir.relax.op.functions import operator_function
 from relax_mlir.relax.op.shorthand import attention, relu6
 
-__all__ = ["builtin", "grad", "image", "memory", "nn", "vision", "vm"]
+__all__ = [
+    "builtin",
+    "ccl",
+    "grad",
+    "image",
+    "inspect",
+    "memory",
+    "nn",
+    "vision",
+    "vm",
+]
 
 
 class Namespace(SimpleNamespace):
@@ -36,8 +46,10 @@ class Namespace(SimpleNamespace):
 
 
 builtin = Namespace("builtin")
+ccl = Namespace("ccl")
 grad = Namespace("grad")
 image = Namespace("image")
+inspect = Namespace("inspect")
 memory = Namespace("memory")
 nn = Namespace("nn", attention=attention, relu6=relu6)
 vision = Namespace("vision")

@@ -1,6 +1,6 @@
 """Functions that are spelled as operators but build several, or look at what they take."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from relax_mlir.dialects import dims, shapes
@@ -10,8 +10,16 @@ from relax_mlir.objects.expr import Call, Expr, ShapeExpr, const
 from relax_mlir.objects.sizes import Symbols
 from relax_mlir.objects.struct_info import TensorStructInfo
 from relax_mlir.relax.op.functions import operator_function
+from relax_mlir.tir import IndexMap
 
-__all__ = ["attention", "linear", "masked_fill", "relu6", "reshape"]
+__all__ = [
+    "attention",
+    "layout_transform",
+    "linear",
+    "masked_fill",
+    "relu6",
+    "reshape",
+]
 
 
 def attention(
@@ -29,6 +37,73 @@ def attention(
         return operator_function("relax.nn.attention")(query, key, value, *options)
     build = operator_function("relax.nn.attention_bias")
     return build(query, key, value, bias, *options)
+
+
+def layout_transform(
+    x: Expr,
+    index_map: Any,
+    pad_value: Any = None,
+    axis_separators: Sequence[Any] | None = None,
+    input_axis_separators: Sequence[Any] | None = None,
+) -> Call:
+    """Every element of ``x`` at the place that a map gives for its own.
+
+    Args:
+        x: the tensor.
+        index_map: an ``IndexMap``, a function of places, or the text of an affine map.
+        pad_value: what stands where the map leads nowhere; None for 0.
+        axis_separators, input_axis_separators: none at all: buffers have one axis.
+
+    Raises:
+        ValueError: there are separators, or the map is not made of sums, products,
+            quotients and remainders.
+    """
+    if axis_separators or input_axis_separators:
+        raise ValueError(
+            "`relax.layout_transform`: expected no axis separators, got "
+            f"{axis_separators} and {input_axis_separators}"
+        )
+    if not isinstance(index_map, str):
+        is_map = isinstance(index_map, IndexMap)
+        found = index_map if is_map else IndexMap.from_func(index_map)
+        index_map = _affine_map(found)
+    build = operator_function("relax.layout_transform")
+    return build(x, index_map, pad_value)
+
+
+def _affine_map(index_map: IndexMap) -> str:
+    """An index map as MLIR spells it."""
+    places = list(index_map.initial_indices)
+    names = {id(var): f"d{i}" for i, var in enumerate(places)}
+    made = ", ".join(_affine(term, names) for term in index_map.final_indices)
+    return f"({', '.join(names.values())}) -> ({made})"
+
+
+_AFFINE = {
+    prim.Add: "+",
+    prim.Sub: "-",
+    prim.Mul: "*",
+    prim.FloorDiv: "floordiv",
+    prim.FloorMod: "mod",
+}
+
+
+def _affine(term: prim.PrimExpr, names: Mapping[int, str]) -> str:
+    """A term as an affine expression; every operation is in parentheses."""
+    if isinstance(term, prim.IntImm):
+        return str(term.value)
+    if id(term) in names:
+        return names[id(term)]
+    if isinstance(term, prim.Cast):
+        return _affine(term.value, names)
+    sign = _AFFINE.get(type(term))
+    if sign is None:
+        raise ValueError(
+            f"`relax.layout_transform`: `{term}` in the map: expected places, numbers and "
+            "`+ - * // %`"
+        )
+    lhs, rhs = (_affine(child, names) for child in term.children())
+    return f"({lhs} {sign} {rhs})"
 
 
 def linear(

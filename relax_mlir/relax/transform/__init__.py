@@ -28,7 +28,6 @@ from relax_mlir.passes.relax.fold_batchnorm_to_conv2d import (
 )
 from relax_mlir.passes.relax.inline_private_functions import InlinePrivateFunctions
 from relax_mlir.passes.relax.lambda_lift import LambdaLift
-from relax_mlir.passes.relax.lift_transform_params import LiftTransformParams
 from relax_mlir.passes.relax.normalize import Normalize as _Normalize
 from relax_mlir.passes.relax.normalize_global_var import NormalizeGlobalVar
 from relax_mlir.passes.relax.remove_purity_checking import RemovePurityChecking
@@ -43,25 +42,45 @@ from relax_mlir.pipeline import (
     dataflowblock_pass,
     function_pass,
 )
+from relax_mlir.relax.transform.adjust_matmul_order import AdjustMatmulOrder
+from relax_mlir.relax.transform.compute_prim_value import ComputePrimValue
 from relax_mlir.relax.transform.convert_layout import ConvertLayout
+from relax_mlir.relax.transform.expand_matmul_of_sum import ExpandMatmulOfSum
 from relax_mlir.relax.transform.folding import FoldConstant
-from relax_mlir.relax.transform.fuse_ops_by_pattern import (
-    FuseOpsByPattern,
+from relax_mlir.relax.transform.fuse_ops_by_pattern import FuseOpsByPattern
+from relax_mlir.relax.transform.fusion import FuseOps, FuseTIR
+from relax_mlir.relax.transform.fusion_pattern import (
     FusionPattern,
     PatternCheckContext,
 )
-from relax_mlir.relax.transform.fusion import FuseOps, FuseTIR
+from relax_mlir.relax.transform.kill_after_last_use import KillAfterLastUse
+from relax_mlir.relax.transform.lazy_get_input import LazyGetInput
+from relax_mlir.relax.transform.lazy_set_output import LazySetOutput
+from relax_mlir.relax.transform.lazy_transform_params import LazyTransformParams
 from relax_mlir.relax.transform.legalize import LegalizeOps
+from relax_mlir.relax.transform.lift_transform_params import LiftTransformParams
+from relax_mlir.relax.transform.lower_alloc_tensor import LowerAllocTensor
 from relax_mlir.relax.transform.merge_composite_functions import (
     MergeCompositeFunctions,
+)
+from relax_mlir.relax.transform.realize_vdevice import (
+    RealizeVdevice as RealizeVDevice,
+)
+from relax_mlir.relax.transform.reorder_permute_dims_after_concat import (
+    ReorderPermuteDimsAfterConcat,
+)
+from relax_mlir.relax.transform.reorder_take_after_matmul import (
+    ReorderTakeAfterMatmul,
 )
 from relax_mlir.relax.transform.rewrite_dataflow_reshape import RewriteDataflowReshape
 from relax_mlir.relax.transform.run_codegen import RunCodegen
 from relax_mlir.relax.transform.static_plan_block_memory import StaticPlanBlockMemory
 from relax_mlir.relax.transform.to_mixed_precision import ToMixedPrecision
+from relax_mlir.relax.transform.update_vdevice import UpdateVdevice as UpdateVDevice
 from relax_mlir.rewriting import Pass
 
 __all__ = [
+    "AdjustMatmulOrder",
     "AnnotateTIROpPattern",
     "AttachGlobalSymbol",
     "BindParams",
@@ -70,12 +89,14 @@ __all__ = [
     "CallTIRRewrite",
     "CanonicalizeBindings",
     "CombineParallelMatmul",
+    "ComputePrimValue",
     "ConvertLayout",
     "ConvertToDataflow",
     "DataflowBlockPass",
     "DeadCodeElimination",
     "DecomposeOpsForInference",
     "EliminateCommonSubexpr",
+    "ExpandMatmulOfSum",
     "ExpandTupleArguments",
     "FoldBatchnormToConv2D",
     "FoldConstant",
@@ -85,26 +106,39 @@ __all__ = [
     "FuseTIR",
     "FusionPattern",
     "InlinePrivateFunctions",
+    "KillAfterLastUse",
     "LambdaLift",
+    "LazyGetInput",
+    "LazySetOutput",
+    "LazyTransformParams",
     "LegalizeOps",
     "LiftTransformParams",
+    "LowerAllocTensor",
     "MergeCompositeFunctions",
     "Normalize",
     "NormalizeGlobalVar",
     "PatternCheckContext",
+    "RealizeVDevice",
     "RemovePurityChecking",
     "RemoveUnusedOutputs",
     "RemoveUnusedParameters",
+    "ReorderPermuteDimsAfterConcat",
+    "ReorderTakeAfterMatmul",
     "RewriteDataflowReshape",
     "RunCodegen",
     "StaticPlanBlockMemory",
     "ToMixedPrecision",
     "ToNonDataflow",
     "TopologicalSort",
+    "UpdateParamStructInfo",
     "UpdateParamType",
+    "UpdateVDevice",
     "dataflowblock_pass",
     "function_pass",
 ]
+
+
+UpdateParamStructInfo = UpdateParamType  # the older name
 
 
 def DeadCodeElimination(entry_functions: list[str] | None = None) -> Pass:  # noqa: N802  Relax's name

@@ -56,7 +56,7 @@ class ConvertLayout(Pass):
         layout_cb: gives such layouts for one call, in place of ``desired_layouts``.
     """
 
-    desired_layouts: Desired = field(default_factory=dict, metadata={"text": False})
+    desired_layouts: Mapping[str, Sequence[str]] = field(default_factory=dict)
     layout_cb: LayoutCallback | None = field(default=None, metadata={"text": False})
 
     def run(self, module: IRModule) -> None:

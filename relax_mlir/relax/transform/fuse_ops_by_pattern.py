@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from relax_mlir.module import IRModule
@@ -19,98 +19,72 @@ from relax_mlir.objects.expr import (
     VarBinding,
 )
 from relax_mlir.objects.function import Function
-from relax_mlir.pass_context import AnyPass, PassContext, PassInfo
+from relax_mlir.pass_context import PassContext
 from relax_mlir.relax.analysis.variables import udchain
+from relax_mlir.relax.backend.pattern_registry import get_patterns_with_prefix
 from relax_mlir.relax.dpl.structure import (
     CallPattern,
     DFPattern,
     TupleGetItemPattern,
 )
 from relax_mlir.relax.expr_functor import PyExprMutator, PyExprVisitor
+from relax_mlir.relax.transform.fusion_pattern import (
+    FusionPattern,
+    PatternCheckContext,
+    chain,
+)
 from relax_mlir.relax.transform.grouping import Group, grouped_functions, is_plain
+from relax_mlir.rewriting import Pass
 
-__all__ = ["FuseOpsByPattern", "FusionPattern", "PatternCheckContext", "codegen_name"]
-
-
-@dataclass(frozen=True)
-class PatternCheckContext:
-    """What a check is told of a match.
-
-    Attributes:
-        matched_expr: the expression.
-        annotated_expr: what the patterns with names stand for.
-        matched_bindings: the bindings that become one function.
-        var_usages: for each variable of the block, those whose values use it.
-        value_to_bound_var: the variable of each value so far.
-    """
-
-    matched_expr: Expr
-    annotated_expr: Mapping[str, Expr]
-    matched_bindings: Mapping[Var, Expr]
-    var_usages: Mapping[Var, Sequence[Var]]
-    value_to_bound_var: Mapping[Expr, Var]
+__all__ = ["FuseOpsByPattern", "codegen_name"]
 
 
 @dataclass(frozen=True)
-class FusionPattern:
-    """A pattern whose matches become functions.
-
-    Attributes:
-        name: the attribute ``Composite`` of the functions; the part before the dot names
-            who compiles them.
-        pattern: what is matched.
-        annotation_patterns: parts of the pattern, by names.
-        check: whether a match is taken; all are by default.
-        attrs_getter: more attributes, from what the patterns with names stand for.
-    """
-
-    name: str
-    pattern: DFPattern
-    annotation_patterns: Mapping[str, DFPattern] = field(default_factory=dict)
-    check: Callable[[PatternCheckContext], bool] | None = None
-    attrs_getter: Callable[[Mapping[str, Expr]], Mapping[str, Any]] | None = None
-
-
-class FuseOpsByPattern(AnyPass):
+class FuseOpsByPattern(Pass):
     """Make functions of what patterns match in dataflow blocks.
 
     Args:
-        patterns: in order of priority; a tuple holds the fields of a `FusionPattern`.
+        patterns: in order of priority; a tuple holds the fields of a `FusionPattern`. A
+            string is how the names of registered patterns start, or a name and a chain
+            of operators: ``dnnl.matmul_relu:relax.matmul:relax.nn.relu``.
         bind_constants: whether constants stay inside, rather than become arguments.
         annotate_codegen: whether each function stands in another, which is public and
             says in ``Codegen`` who compiles it.
         entry_functions: the functions to look at; by default all that no pass made.
 
     Raises:
-        ValueError: ``patterns`` holds something else.
+        PassError: two matches need each other.
+        ValueError: ``patterns`` holds something else, or a variable stands in two
+            functions.
     """
 
-    def __init__(
-        self,
-        patterns: Sequence[FusionPattern | tuple[Any, ...]],
-        bind_constants: bool = True,
-        annotate_codegen: bool = False,
-        entry_functions: Sequence[str] | None = None,
-    ) -> None:
-        self.patterns = [_fusion_pattern(pattern) for pattern in patterns]
-        self.bind_constants = bind_constants
-        self.annotate_codegen = annotate_codegen
-        self.entry_functions = list(entry_functions or ())
+    patterns: Sequence[str | FusionPattern | tuple[Any, ...]]  # Any: their fields
+    bind_constants: bool = True
+    annotate_codegen: bool = False
+    entry_functions: Sequence[str] | None = None
 
-    @property
-    def info(self) -> PassInfo:
-        """What it is called as a pass."""
-        return PassInfo(0, "FuseOpsByPattern")
+    def __post_init__(self) -> None:
+        """Make patterns of their fields.
+
+        Raises:
+            ValueError: something else is given, or no pattern is registered by a name.
+        """
+        made = tuple(map(_made, self.patterns))
+        object.__setattr__(self, "patterns", made)
+
+    def run(self, module: IRModule) -> None:
+        module.become(self._fused(module))
 
     def transform(self, module: IRModule, context: PassContext) -> IRModule:
         """The module with the matches made functions.
 
-        Raises:
-            PassError: two matches need each other.
-            ValueError: a variable stands in two functions.
+        It reads the module itself: in a copy every function has variables of its own.
         """
+        return self._fused(module)
+
+    def _fused(self, module: IRModule) -> IRModule:
         made = IRModule(module.functions, attrs=module.attrs)
-        for pattern in self.patterns:
+        for pattern in self._found():
             names = self.entry_functions or [
                 var.name_hint for var, f in made.functions.items() if is_plain(f)
             ]
@@ -123,15 +97,30 @@ class FuseOpsByPattern(AnyPass):
             made = grouped_functions(made, groups, names, lift_constants=lift)
         return _Annotator(made).run() if self.annotate_codegen else made
 
+    def _found(self) -> Iterator[FusionPattern]:
+        """The patterns themselves, those that names stand for among them."""
+        for pattern in self.patterns:
+            if isinstance(pattern, FusionPattern):
+                yield pattern
+            else:
+                yield from _named(str(pattern))
 
-def _fusion_pattern(pattern: Any) -> FusionPattern:
-    if isinstance(pattern, FusionPattern):
-        return pattern
+
+def _made(pattern: Any) -> FusionPattern | str:
     if isinstance(pattern, tuple):
         return FusionPattern(*pattern)
+    is_known = isinstance(pattern, str) and _named(pattern)
+    if isinstance(pattern, FusionPattern) or is_known:
+        return pattern
     raise ValueError(
-        f"expected a `FusionPattern` or a tuple of its fields, got {pattern!r}"
+        "`FuseOpsByPattern`: expected a `FusionPattern`, a tuple of its fields, or how "
+        f"the name of a registered one starts, got {pattern!r}"
     )
+
+
+def _named(text: str) -> Sequence[FusionPattern]:
+    """The patterns that text stands for."""
+    return [chain(text)] if ":" in text else get_patterns_with_prefix(text)
 
 
 def _add_all(groups: dict[Id, Group], more: Mapping[Id, Group], name: str) -> None:

@@ -30,7 +30,8 @@ def LegalizeOps(  # noqa: N802  Relax's name
     """Replace operators by calls of the tensor programs that ``topi`` makes of them.
 
     An operator of which ``topi`` has no program gets the one that the compiler has, and
-    stays if there is none, or if the shapes are not known.
+    stays if there is none, or if the shapes are not known. What is registered of an
+    operator as ``FLegalize`` counts before either.
 
     Args:
         customize_legalize_map: per operator, such as ``relax.add``, a function from a
@@ -38,8 +39,11 @@ def LegalizeOps(  # noqa: N802  Relax's name
         skip_ops: operators that stay.
         enable_warning: has no effect: what has no program stays without a word.
     """
-    skipped = tuple(str(getattr(name, "name", name)) for name in skip_ops or ())
-    rules = {**RULES, **(customize_legalize_map or {})}
+    rules = {**Op.with_attr("FLegalize"), **(customize_legalize_map or {})}
+    given_up = (op for op in RULES if op not in rules)
+    skipped = tuple(
+        str(getattr(op, "name", op)) for op in (*(skip_ops or ()), *given_up)
+    )
     wanted = {op: rule for op, rule in rules.items() if op not in skipped}
     return Legalize(
         keep_views=False,

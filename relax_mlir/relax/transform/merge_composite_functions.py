@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from relax_mlir.module import IRModule
@@ -17,7 +18,6 @@ from relax_mlir.objects.expr import (
     VarBinding,
 )
 from relax_mlir.objects.function import Function
-from relax_mlir.pass_context import AnyPass, PassContext, PassInfo
 from relax_mlir.passes.relax.dead_code_elimination import erase_unreachable
 from relax_mlir.relax.expr_functor import PyExprMutator, PyExprVisitor
 from relax_mlir.relax.transform.fuse_ops_by_pattern import codegen_name
@@ -27,28 +27,23 @@ from relax_mlir.relax.transform.grouping import (
     is_plain,
     renewed,
 )
+from relax_mlir.rewriting import Pass
 
 __all__ = ["MergeCompositeFunctions"]
 
 
-class MergeCompositeFunctions(AnyPass):
+@dataclass(frozen=True)
+class MergeCompositeFunctions(Pass):
     """Join calls of composite functions that one compiler takes into one function.
 
     A call joins the calls that make its arguments, unless something between them is left
     to another compiler.
+
+    Raises:
+        ValueError: the attribute ``Composite`` does not say who compiles a function.
     """
 
-    @property
-    def info(self) -> PassInfo:
-        """What it is called as a pass."""
-        return PassInfo(0, "MergeCompositeFunctions")
-
-    def transform(self, module: IRModule, context: PassContext) -> IRModule:
-        """The module with the composite functions joined.
-
-        Raises:
-            ValueError: the attribute ``Composite`` does not say who compiles a function.
-        """
+    def run(self, module: IRModule) -> None:
         names = [var.name_hint for var, f in module.functions.items() if is_plain(f)]
         groups: dict[Id, Group] = {}
         for name in names:
@@ -56,9 +51,8 @@ class MergeCompositeFunctions(AnyPass):
             found.visit_expr(module[name])
             groups.update(found.groups)
         grouped = grouped_functions(module, groups, names, lift_constants=True)
-        made = _Inliner(grouped).run(names)
-        erase_unreachable(made, ("main",) if "main" in made else ())
-        return made
+        module.become(_Inliner(grouped).run(names))
+        erase_unreachable(module, ("main",) if "main" in module else ())
 
 
 class _Groups(PyExprVisitor):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from relax_mlir.errors import PassError
@@ -17,15 +18,16 @@ from relax_mlir.objects.expr import (
     Tuple,
 )
 from relax_mlir.objects.function import Function
-from relax_mlir.pass_context import AnyPass, PassContext, PassInfo
 from relax_mlir.passes.relax.dead_code_elimination import DeadCodeElimination
 from relax_mlir.relax.expr_functor import PyExprMutator, PyExprVisitor
+from relax_mlir.rewriting import Pass
 from relax_mlir.runtime.registry import get_global_func, register_func
 
 __all__ = ["RunCodegen"]
 
 
-class RunCodegen(AnyPass):
+@dataclass(frozen=True)
+class RunCodegen(Pass):
     """Compile the functions that have the attribute ``Codegen``.
 
     For each value of the attribute, ``name``, the registered function ``relax.ext.name``
@@ -37,28 +39,18 @@ class RunCodegen(AnyPass):
     Args:
         target_options: per ``name``, what its function is told.
         entry_functions: what is called from outside, beside all public functions.
+
+    Raises:
+        ValueError: nothing is registered as ``relax.ext.name``.
+        PassError: a compiler did not give what is needed.
     """
 
-    def __init__(
-        self,
-        target_options: Mapping[str, Mapping[str, Any]] | None = None,
-        entry_functions: Sequence[str] | None = None,
-    ) -> None:
-        self.target_options = dict(target_options or {})
-        self.entry_functions = tuple(entry_functions or ())
+    target_options: Mapping[str, Mapping[str, Any]] | None = field(
+        default=None, metadata={"text": False}
+    )
+    entry_functions: Sequence[str] | None = None
 
-    @property
-    def info(self) -> PassInfo:
-        """What it is called as a pass."""
-        return PassInfo(0, "RunCodegen")
-
-    def transform(self, module: IRModule, context: PassContext) -> IRModule:
-        """The module without the functions that others compiled.
-
-        Raises:
-            ValueError: nothing is registered as ``relax.ext.name``.
-            PassError: a compiler did not give what is needed.
-        """
+    def run(self, module: IRModule) -> None:
         groups: dict[str, list[Function]] = {}
         caller = _Caller(module)
         for var, function in module.functions.items():
@@ -73,12 +65,12 @@ class RunCodegen(AnyPass):
                 caller.builder_.update_func(var, caller.visit_expr(function))
         for name, functions in groups.items():
             self._compile(name, functions)
-        made = caller.builder_.get()
-        return DeadCodeElimination(self.entry_functions)(made)
+        module.become(caller.builder_.get())
+        DeadCodeElimination(tuple(self.entry_functions or ())).run(module)
 
     def _compile(self, name: str, functions: list[Function]) -> None:
         compiler = get_global_func(f"relax.ext.{name}")
-        options = dict(self.target_options.get(name, {}))
+        options = dict((self.target_options or {}).get(name, {}))
         result = compiler(functions, options, _constant_names(name, functions))
         symbols = [str(f.attrs["global_symbol"]) for f in functions]
         for symbol, function in _by_symbol(name, symbols, result).items():

@@ -12,8 +12,8 @@ from relax_mlir.relax.analysis import well_formed
 from relax_mlir.script import annotations
 from relax_mlir.script.builder import FunctionFrame
 from relax_mlir.script.parser.evaluate import Evaluator, Variables, captured
+from relax_mlir.script.parser.function import FunctionParser, decorator_option
 from relax_mlir.script.parser.module import ModuleParser
-from relax_mlir.script.parser.relax import FunctionParser, decorator_option
 from relax_mlir.script.parser.source import Source
 
 __all__ = ["parse_class", "parse_function", "parse_text"]
@@ -100,7 +100,7 @@ def _parsed_class(
     *,
     check: bool,
 ) -> Any:
-    parser = ModuleParser(evaluator, members)
+    parser = ModuleParser(evaluator, members, check=check)
     module = _guarded(evaluator.source, node, lambda: parser.parse(node))
     if check:
         _check(evaluator.source, node, module)
@@ -141,10 +141,10 @@ def _of_either_level(
     evaluator: Evaluator, node: ast.FunctionDef, *, check: bool
 ) -> Any:
     from relax_mlir.script.parser.module import level_of
-    from relax_mlir.script.parser.tir import parse_prim_func
+    from relax_mlir.script.parser.program import parse_prim_func
 
     if level_of(evaluator, node) == "tir":
-        return parse_prim_func(node, evaluator)
+        return parse_prim_func(node, evaluator, check=check)
     return _parsed_function(evaluator, node, check=check)
 
 

@@ -8,12 +8,14 @@ import operator
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from types import CodeType, FrameType, TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from relax_mlir.errors import ScriptError, near_misses
 from relax_mlir.objects import prim
+from relax_mlir.objects.expr import Call, GlobalVar
 from relax_mlir.objects.prim import PrimExpr
 from relax_mlir.script.parser.source import Source
+from relax_mlir.script.tir_program import open_program
 
 __all__ = ["Evaluator", "Variables", "captured"]
 
@@ -28,13 +30,15 @@ class Variables:
 
     Attributes:
         sizes: names that are a new size in each function.
+        returns: the types that tensor programs of the module return, by name.
     """
 
     def __init__(self, outer: Mapping[str, Any]) -> None:
         # One dictionary, as Python's eval and the functions that it makes want; frames
         # remember what they hide.
         self.values: dict[str, Any] = {**outer}
-        self.sizes: list[str] = []
+        self.sizes = [n for n, v in outer.items() if isinstance(v, TypeVar)]
+        self.returns: dict[str, str] = {}
         self._hidden: list[dict[str, Any]] = []
 
     @contextmanager
@@ -256,6 +260,13 @@ class _Terms(ast.NodeTransformer):
         parts = [self.visit(v) for v in (node.test, node.body, node.orelse)]
         return self._call(node, "__script_if__", parts)
 
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        function = ast.copy_location(ast.Name("__script_callee__", ast.Load()), node)
+        callee = ast.copy_location(ast.Call(function, [node.func], []), node.func)
+        made = ast.Call(callee, node.args, node.keywords)
+        return ast.copy_location(made, node)
+
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
         self.generic_visit(node)
         if isinstance(node.op, ast.Not):
@@ -309,6 +320,17 @@ def _or(*values: _Lazy) -> Any:
     return result
 
 
+def _callee(function: Any) -> Any:
+    """What a call calls; a function of the module is no function of Python."""
+    program = open_program()
+    if isinstance(function, GlobalVar) and program is not None:
+        dtype = program.returns.get(function.name_hint, "void")
+        return lambda *args: prim.Call(dtype, function, args)
+    if isinstance(function, GlobalVar):
+        return lambda *args, attrs=None: Call(function, args, attrs)
+    return function
+
+
 def _not(value: _Lazy) -> Any:
     result = value()
     if isinstance(result, PrimExpr) and not isinstance(result, prim.IntImm):
@@ -348,6 +370,7 @@ _COMPARISONS: Mapping[type[ast.cmpop], str] = {
 _HELPERS: Mapping[str, Any] = {
     "__script_and__": _and,
     "__script_or__": _or,
+    "__script_callee__": _callee,
     "__script_not__": _not,
     "__script_if__": _if,
     "__script_lt__": _comparison(prim.LT, operator.lt),

@@ -13,7 +13,7 @@ from relax_mlir.script.parser.evaluate import Evaluator, Variables, captured
 from relax_mlir.script.parser.source import Source
 
 if TYPE_CHECKING:
-    from relax_mlir.script.parser.relax import FunctionParser
+    from relax_mlir.script.parser.function import FunctionParser
 
 __all__ = ["PARSER", "Macro"]
 

@@ -11,7 +11,11 @@ from relax_mlir.objects.expr import ExternFunc, GlobalVar
 from relax_mlir.script import annotations
 from relax_mlir.script.builder import FunctionFrame, ModuleFrame
 from relax_mlir.script.parser.evaluate import Evaluator
-from relax_mlir.script.parser.relax import FunctionParser, decorator_option, signature
+from relax_mlir.script.parser.function import (
+    FunctionParser,
+    decorator_option,
+    signature,
+)
 
 __all__ = ["ModuleParser", "level_of"]
 
@@ -55,10 +59,14 @@ class ModuleParser:
     Args:
         evaluator: of its expressions.
         members: of the class, if there is one beside its text.
+        check: whether what nothing defines in a tensor program is an error.
     """
 
-    def __init__(self, evaluator: Evaluator, members: Mapping[str, Any]) -> None:
+    def __init__(
+        self, evaluator: Evaluator, members: Mapping[str, Any], *, check: bool = True
+    ) -> None:
         self.evaluator = evaluator
+        self._check = check
         self._members = members
 
     def parse(self, node: ast.ClassDef) -> Any:
@@ -115,14 +123,21 @@ class ModuleParser:
         info = None
         if level == "relax":
             info = signature(self.evaluator, node)
+        elif level == "tir" and node.returns is not None:
+            returned = self.evaluator.eval_annotation(node.returns)
+            if returned is not None:
+                name = str(getattr(returned, "dtype", returned))
+                self.evaluator.variables.returns[node.name] = name
         variable = self._guarded(node, lambda: frame.declare(node.name, info))
         self.evaluator.variables.define(node.name, variable)
 
     def _define(self, node: ast.FunctionDef, level: str, frame: ModuleFrame) -> None:
         if level == "tir":
-            from relax_mlir.script.parser.tir import parse_prim_func
+            from relax_mlir.script.parser.program import parse_prim_func
 
-            frame.define(node.name, parse_prim_func(node, self.evaluator))
+            frame.define(
+                node.name, parse_prim_func(node, self.evaluator, check=self._check)
+            )
         elif level == "relax":
             self._guarded(node, lambda: self._relax(node))
         else:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from relax_mlir.module import IRModule
-from relax_mlir.objects.expr import Binding, BindingBlock, Expr
+from relax_mlir.objects.expr import Binding, BindingBlock, Expr, If, SeqExpr
 from relax_mlir.objects.function import BaseFunc
 from relax_mlir.objects.struct_info import StructInfo
 from relax_mlir.script.printer import display
-from relax_mlir.script.printer.expression import expression_script
+from relax_mlir.script.printer.expression import expression_line, expression_script
 from relax_mlir.script.printer.module import function_script, module_script
 
-__all__ = ["html", "script", "show"]
+__all__ = ["html", "script", "show", "text"]
 
 # Options of TVM's printer that change nothing here.
 _NO_EFFECT = frozenset(
@@ -70,4 +70,23 @@ def show(value: Any, style: str | None = None, **options: Any) -> None:
 
 def html(value: Any) -> str:
     """The script of something as a part of a page."""
-    return display.html(script(value))
+    return display.html(text(value))
+
+
+def text(value: Any) -> str:
+    """What ``repr`` gives: the script, or the MLIR of a module that has none.
+
+    Expressions are one line, which does not say what the variables in it are.
+    """
+    is_long = isinstance(value, (BaseFunc, If, SeqExpr))
+    try:
+        if isinstance(value, IRModule) and len(value.mlir.body.operations) > len(
+            value.functions
+        ):
+            return str(value)
+        if isinstance(value, Expr) and not is_long:
+            return expression_line(value)
+        return script(value)
+    except Exception:  # a term may be half built; what shows it must not fail
+        is_module = isinstance(value, IRModule)
+        return str(value) if is_module else object.__repr__(value)

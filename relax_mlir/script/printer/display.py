@@ -31,8 +31,9 @@ def _theme(style: str | None) -> str:
 
 
 def html(text: str, language: str = "python") -> str:
-    """A text as a highlighted part of a page."""
-    console = Console(record=True, file=_Nowhere(), width=200)  # pyright: ignore[reportArgumentType]
+    """A text as a highlighted part of a page, every line whole."""
+    width = max(map(len, text.splitlines()), default=0) + 1
+    console = Console(record=True, file=_Nowhere(), width=width)  # pyright: ignore[reportArgumentType]
     console.print(Syntax(text, language, theme="default"))
     return console.export_html(inline_styles=True, code_format="<pre>{code}</pre>")
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from relax_mlir.objects.expr import ExternFunc
 from relax_mlir.objects.function import Function
+from relax_mlir.objects.prim_func import PrimFunc
 from relax_mlir.objects.struct_info import FuncStructInfo
 from relax_mlir.script.printer.names import Names
 from relax_mlir.script.printer.relax import FunctionPrinter, Options
@@ -26,7 +27,7 @@ def module_script(
     show_all_struct_info: bool = True,
     syntax_sugar: bool = True,
 ) -> str:
-    """A module as a script.
+    """A module as a script: its tensor programs, then its graphs, each by name.
 
     Args:
         module: the module.
@@ -47,7 +48,7 @@ def module_script(
     parts: list[list[str]] = []
     levels = set()
     head = _head(module)
-    for variable, function in module.functions.items():
+    for variable, function in sorted(module.functions.items(), key=_order):
         level, lines = _function(function, variable.name_hint, options, metadata)
         levels |= level
         parts.append(["    " + line if line else "" for line in lines])
@@ -84,6 +85,15 @@ def function_script(
     return _finished(lines, levels, metadata, show_meta=show_meta)
 
 
+def _order(pair: tuple[Any, Any]) -> tuple[int, str]:
+    """Where a function stands: tensor programs first, ``main`` last, then by name."""
+    variable, function = pair
+    kinds = (PrimFunc, ExternFunc, Function)
+    level = next((n for n, k in enumerate(kinds) if isinstance(function, k)), 0)
+    is_main = variable.name_hint == "main"
+    return len(kinds) if is_main else level, variable.name_hint
+
+
 def _function(
     function: Any, name: str, options: Options, metadata: Metadata
 ) -> tuple[set[str], list[str]]:
@@ -93,7 +103,7 @@ def _function(
     if not isinstance(function, Function):
         from relax_mlir.script.printer.tir import prim_func_lines
 
-        return {"T"}, prim_func_lines(function, name, options.module_alias)
+        return {"T"}, prim_func_lines(function, name, options.module_name)
     taken = [options.module_alias, options.module_name]
     printer = FunctionPrinter(options, Names(taken), metadata)
     lines = printer.lines(function, name)
@@ -124,15 +134,17 @@ def _head(module: Any) -> list[str]:
 def _vdevice_name(module: Any, device: object) -> str:
     infos = getattr(module, "global_infos", {}).get("vdevice", [])
     for number, known in enumerate(infos):
-        if known == device:
+        if device in (known, str(known)):
             return f"vdevice:{number}"
     return str(device)
 
 
 def _joined(parts: list[list[str]]) -> list[str]:
+    """Parts as lines; an empty one parts functions from what follows."""
     lines: list[str] = []
-    for part in parts:
-        lines += ["", *part] if lines else part
+    for number, part in enumerate(parts):
+        is_function = number > 0 and "def " in "".join(parts[number - 1])
+        lines += ["", *part] if is_function else part
     return lines
 
 

@@ -34,6 +34,7 @@ from relax_mlir.objects.expr import (
 from relax_mlir.objects.function import Function
 from relax_mlir.objects.infer import variables_in
 from relax_mlir.objects.struct_info import StructInfo, TupleStructInfo
+from relax_mlir.relax.block_builder import BlockBuilder
 from relax_mlir.script.printer.infos import InfoText, tuple_text
 from relax_mlir.script.printer.names import Names
 from relax_mlir.script.printer.values import Metadata, attribute_text, scalar_text
@@ -192,7 +193,15 @@ class FunctionPrinter:
         elif self._is_statement(binding):
             self._put(self.expr(value))
         else:
-            self._assign(binding.var, self.expr(value), shows=self._shows(binding))
+            self._assign(
+                binding.var, self._right_side(value), shows=self._shows(binding)
+            )
+
+    def _right_side(self, value: Expr) -> str:
+        """What stands right of ``=``, where several values need no parentheses."""
+        if isinstance(value, Tuple) and len(value.fields) > 1:
+            return ", ".join(map(self.expr, value.fields))
+        return self.expr(value)
 
     def _is_statement(self, binding: Binding) -> bool:
         """Whether a binding is a plain call, of which nobody uses the value."""
@@ -206,7 +215,7 @@ class FunctionPrinter:
             return binding.var.struct_info_or_none() != value.sinfo_args[0]
         if self.options.show_all_struct_info:
             return True
-        return value.struct_info_or_none() != binding.var.struct_info_or_none()
+        return _inferred(value) != binding.var.struct_info_or_none()
 
     def _assign(self, var: Var, value: str, *, shows: bool = True) -> None:
         info = var.struct_info_or_none()
@@ -294,7 +303,10 @@ class FunctionPrinter:
         return f"R.{name.removeprefix('relax.')}({', '.join(parts)})"
 
     def _keywords(self, call: Call) -> list[str]:
-        return [f"{n}={self._attribute(v)}" for n, v in call.attrs.items()]
+        attrs = dict(call.attrs)
+        if call.op == _TO_VDEVICE:
+            attrs["dst_vdevice"] = self.options.vdevice(attrs["dst_vdevice"])
+        return [f"{n}={self._attribute(v)}" for n, v in attrs.items()]
 
     def _types(self, call: Call) -> list[str]:
         if not call.sinfo_args:
@@ -328,6 +340,11 @@ class FunctionPrinter:
         name = call.op.name.removeprefix("relax.")
         return f"R.{name}({', '.join([*parts, *self._types(call)])})"
 
+    def _dense(self, call: Call) -> str:
+        """``R.nn.dense``, which says its element type only where it was given one."""
+        given = {n: v for n, v in call.attrs.items() if v is not None}
+        return self._operator(Call(call.op, call.args, given), "relax.nn.dense")
+
     def _formatted(self, call: Call) -> str:
         """``R.print``, whose text comes first among its arguments."""
         text, *values = call.args
@@ -343,6 +360,17 @@ class FunctionPrinter:
         elif values:
             parts.append(f"[{', '.join(map(self.expr, values))}]")
         return f"R.assert_op({', '.join(parts)}, format={self.expr(text)})"
+
+
+def _inferred(value: Expr) -> StructInfo | None:
+    """What is known of a value whatever a script says of it."""
+    if not isinstance(value, Call):
+        return value.struct_info_or_none()
+    again = Call(value.op, value.args, value.attrs, value.sinfo_args)
+    try:
+        return BlockBuilder().normalize(again).struct_info_or_none()
+    except ValueError:
+        return None
 
 
 def _used(value: Any) -> set[int]:
@@ -409,7 +437,8 @@ def _symbols_in(value: Any) -> Iterator[prim.Var]:
 def _parts(value: Any) -> Iterable[Any]:
     """What may mention sizes in something that is no size itself."""
     if isinstance(value, Binding):
-        return (value.value, value.var.struct_info_or_none())
+        is_function = isinstance(value.value, Function)  # which declares its own
+        return () if is_function else (value.value, value.var.struct_info_or_none())
     if isinstance(value, If):
         return (value.cond, value.true_branch, value.false_branch)
     if isinstance(value, Call):
@@ -427,6 +456,7 @@ def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
+_TO_VDEVICE = Op.of("relax.to_vdevice")
 _SAYS_RESULT = (Op.of("relax.call_tir"), Op.of("relax.call_dps_packed"))
 _WITH_TYPES = frozenset(
     {"relax.null_value", "relax.make_closure", "relax.print", "relax.assert_op"}
@@ -443,6 +473,7 @@ _CALLS: Mapping[str, Callable[[FunctionPrinter, Call], str]] = {
     "relax.call_tir_with_grad": FunctionPrinter._destination_passing,
     "relax.invoke_closure": FunctionPrinter._packed,
     "relax.invoke_pure_closure": FunctionPrinter._packed,
+    "relax.nn.dense": FunctionPrinter._dense,
     "relax.print": FunctionPrinter._formatted,
 }
 _KINDS: Mapping[type, Callable[[FunctionPrinter, Any], str]] = {

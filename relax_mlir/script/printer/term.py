@@ -7,6 +7,8 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
+
 from relax_mlir.objects import functions, prim
 from relax_mlir.objects.buffer import Buffer, BufferLoad, BufferRegion, Pointer
 from relax_mlir.objects.prim import IntImm, Range, Var
@@ -47,6 +49,9 @@ _FUNCTIONS: Mapping[type, str] = {
     prim.Div: "Div",
     prim.Select: "Select",
 }
+_FOLDING: Mapping[type, str] = {
+    kind: kind.__name__ for kind in _OPERATORS if kind not in (prim.And, prim.Or)
+}
 # Functions whose first argument is their type.
 _TYPED = frozenset(
     {
@@ -61,10 +66,12 @@ class TermText:
 
     Args:
         name: what a variable or a buffer is called.
+        module_name: what the module is called.
     """
 
-    def __init__(self, name: Callable[[Any], str]) -> None:
+    def __init__(self, name: Callable[[Any], str], module_name: str = "Module") -> None:
         self._name = name
+        self.module_name = module_name
 
     def text(self, term: Any, outer: int = 0) -> str:
         """A scalar, in parentheses if it binds less than ``outer``."""
@@ -77,7 +84,7 @@ class TermText:
         if isinstance(term, prim.StringImm):
             return json.dumps(term.value, ensure_ascii=False)
         if isinstance(term, BufferLoad):
-            return f"{self._name(term.buffer)}[{self.list(term.indices) or '()'}]"
+            return self._load(term)
         if isinstance(term, prim.Call):
             return self._call(term, outer)
         return self._operation(term, outer)
@@ -100,6 +107,13 @@ class TermText:
             return _enclosed(f"not {self.text(term.a, _NOT)}", _NOT, outer)
         if isinstance(term, prim.Cast):
             return f'T.Cast("{term.dtype}", {self.text(term.value)})'
+        if isinstance(term, (prim.Ramp, prim.Broadcast)):
+            parts = [*term.children(), term.lanes]
+            return f"T.{type(term).__name__}({self.list(parts)})"
+        if isinstance(term, prim.Shuffle):
+            return (
+                f"T.Shuffle([{self.list(term.vectors)}], [{self.list(term.indices)}])"
+            )
         if isinstance(term, prim.Let):
             where = f"{{{self.text(term.var)}: {self.text(term.value)}}}"
             return f"T.Let({self.text(term.body)}, where={where})"
@@ -107,6 +121,20 @@ class TermText:
         if name is None:
             return text_of(term)
         return f"T.{name}({self.list(term.children())})"
+
+    def _load(self, term: BufferLoad) -> str:
+        name, places = self._name(term.buffer), self.list(term.indices)
+        if term.predicate is None:
+            return f"{name}[{places or '()'}]"
+        return f"{name}.vload([{places}], predicate={self.text(term.predicate)})"
+
+    def alone(self, term: Any) -> str:
+        """A term that stands by itself; one of numbers alone would fold if parsed."""
+        name = _FOLDING.get(type(term))
+        numbers = (IntImm, prim.FloatImm)
+        if name and all(isinstance(c, numbers) for c in term.children()):
+            return f"T.{name}({self.list(term.children())})"
+        return self.text(term)
 
     def _infix(self, symbol: str, level: int, a: Any, b: Any, outer: int) -> str:
         # A comparison beside a comparison would be a chain.
@@ -116,6 +144,8 @@ class TermText:
 
     def _call(self, term: prim.Call, outer: int) -> str:
         name, args = term.op_name, term.args
+        if term.is_subroutine:
+            return f"{self.module_name}.{name}({self.list(args)})"
         if name in _BITWISE and len(args) == 2:
             return self._infix(*_BITWISE[name], *args, outer)
         if name == "bitwise_not":
@@ -182,6 +212,8 @@ def _enclosed(text: str, level: int, outer: int) -> str:
 def _number(term: IntImm | prim.FloatImm, outer: int) -> str:
     if isinstance(term, prim.FloatImm):
         value = term.value
+        if term.dtype == "float32":  # as short as still tells it from its neighbours
+            value = float(str(np.float32(value)))
         text = repr(value) if math.isfinite(value) else f'"{value}"'
         return f"T.{term.dtype}({text})"
     if term.dtype == "bool":

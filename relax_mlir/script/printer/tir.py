@@ -8,9 +8,11 @@ from contextlib import contextmanager
 from typing import Any
 
 from relax_mlir.objects import prim, stmt
-from relax_mlir.objects.buffer import Buffer, Pointer
+from relax_mlir.objects.buffer import Buffer, BufferLoad, BufferRegion, Pointer
 from relax_mlir.objects.prim import IntImm, IterVar, PrimExpr, Range, Var
+from relax_mlir.objects.prim.scripted import register_printer
 from relax_mlir.objects.prim_func import PrimFunc
+from relax_mlir.objects.simplify import simplify
 from relax_mlir.objects.stmt_functor import free_names, pre_order_visit
 from relax_mlir.script.printer.display import show
 from relax_mlir.script.printer.names import Names
@@ -25,6 +27,13 @@ _AXES: Mapping[int, str] = {
     IterVar.Ordered: "scan",
     IterVar.Opaque: "opaque",
 }
+_ITER_TYPES: Mapping[int, str] = {
+    IterVar.DataPar: "DataPar",
+    IterVar.ThreadIndex: "ThreadIndex",
+    IterVar.CommReduce: "CommReduce",
+    IterVar.Ordered: "Ordered",
+    IterVar.Opaque: "Opaque",
+}
 _LOOPS: Mapping[stmt.ForKind, str] = {
     stmt.ForKind.SERIAL: "serial",
     stmt.ForKind.PARALLEL: "parallel",
@@ -35,19 +44,24 @@ _LOOPS: Mapping[stmt.ForKind, str] = {
 
 
 def prim_func_lines(
-    function: PrimFunc, name: str, module_alias: str = "cls"
+    function: PrimFunc, name: str, module_name: str = "Module"
 ) -> list[str]:
     """A tensor program called ``name``, line by line."""
-    printer = _Printer(Names([module_alias]))
+    printer = _Printer(Names([module_name]), module_name)
     printer.function(function, name)
     return printer.lines
 
 
-def statement_script(node: stmt.Stmt, **options: Any) -> str:
-    """A statement alone, after the variables and buffers in it."""
+def statement_script(node: Any, **options: Any) -> str:
+    """A part of a program alone, after the variables and buffers in it.
+
+    Args:
+        node: a statement, a term, a buffer or a box of one, an axis, a reducer, a range.
+        options: those of whole programs, of no effect.
+    """
     printer = _Printer(Names())
     printer.declare(node)
-    printer.statement(node)
+    printer.alone(node)
     return "\n".join(printer.lines)
 
 
@@ -56,28 +70,62 @@ class _Printer:
 
     Args:
         names: of variables and buffers.
+        module_name: what the module is called.
     """
 
-    def __init__(self, names: Names) -> None:
+    def __init__(self, names: Names, module_name: str = "Module") -> None:
         self.lines: list[str] = []
         self._names = names
         self._indent = 0
-        self._terms = TermText(self._name)
+        self._terms = TermText(self._name, module_name)
         self._loops: dict[int, Range] = {}
 
     def _name(self, value: Any) -> str:
         return self._names.get(value) or self._names.define(value, value.name)
 
-    def declare(self, node: stmt.Stmt) -> None:
-        """Say what the variables and buffers are that a statement does not define."""
-        for value in free_names(node):
+    def alone(self, node: Any) -> None:
+        """A part of a program that stands by itself."""
+        if isinstance(node, stmt.Stmt):
+            self.statement(node)
+        elif isinstance(node, Buffer):
+            self._put(self._name(node))
+        elif isinstance(node, BufferRegion):
+            self._put(self._terms.region(node))
+        elif isinstance(node, prim.CommReducer):
+            self._put(self._reducer(node))
+        elif isinstance(node, Range):
+            ends = self._terms.list([node.min, node.min + node.extent])
+            self._put(f"I.Range({ends})")
+        elif isinstance(node, IterVar):
+            self._put(self._iter_var(node))
+        else:
+            self._put(self._terms.alone(node))
+
+    def _iter_var(self, axis: IterVar) -> str:
+        run = "None"
+        if axis.dom is not None:
+            ends = self._terms.list([axis.dom.min, axis.dom.min + axis.dom.extent])
+            run = f"T.Range({ends})"
+        kind = _ITER_TYPES[axis.iter_type]
+        return (
+            f'T.iter_var({self._name(axis.var)}, {run}, "{kind}", "{axis.thread_tag}")'
+        )
+
+    def declare(self, node: Any) -> None:
+        """Say what the variables and buffers are that nothing defines."""
+        for value in _free(node):
+            if self._names.get(value) is not None:
+                continue
             name = self._names.define(value, value.name)
             if isinstance(value, Buffer):
                 self._put(f"{name} = {self._buffer(value)}")
-            elif isinstance(value, Pointer):
-                self._put(f"{name} = T.handle()")
             else:
-                self._put(f"{name} = T.{value.dtype}()")
+                self._put(f"{name} = {self._variable(value)}")
+
+    def _variable(self, var: Var) -> str:
+        """What makes a variable."""
+        kind = _kind(var)
+        return kind if kind.endswith(")") else f"{kind}()"
 
     def _put(self, line: str) -> None:
         self.lines.append("    " * self._indent + line)
@@ -113,12 +161,12 @@ class _Printer:
             if kept:
                 self._put(f"T.func_attr({self._attributes(kept)})")
             self._match(matched)
+            self.declare(body)
             self.statement(body, is_root=True)
 
     def _param(self, param: Var, buffer: Buffer | None) -> str:
         if buffer is None:
-            kind = "handle" if param.dtype == "handle" else param.dtype
-            return f"{self._names.define(param, param.name)}: T.{kind}"
+            return f"{self._names.define(param, param.name)}: {_kind(param)}"
         if _is_symbolic(buffer):
             return f"{self._names.define(param, param.name)}: T.handle"
         name = self._names.define(buffer, buffer.name)
@@ -126,7 +174,14 @@ class _Printer:
 
     def _buffer(self, buffer: Buffer) -> str:
         parts = [self._terms.tuple(buffer.shape), f'"{buffer.dtype}"']
-        return f"T.Buffer({', '.join(parts + self._terms.buffer_options(buffer))})"
+        options = self._memory(buffer) + self._terms.buffer_options(buffer)
+        return f"T.Buffer({', '.join(parts + options)})"
+
+    def _memory(self, buffer: Buffer) -> list[str]:
+        """Where a buffer lies, if it is no memory of its own."""
+        data = buffer.data
+        is_own = isinstance(data, Pointer) and data.buffer is buffer
+        return [] if is_own else [f"data={self._terms.text(data)}"]
 
     def _match(self, matched: Sequence[tuple[Var, Buffer]]) -> None:
         """The sizes of a program that only its buffers mention, and the buffers."""
@@ -189,10 +244,14 @@ class _Printer:
     def _loop_text(self, loop: stmt.For) -> str:
         steps = [loop.extent]
         if not (isinstance(loop.min, IntImm) and loop.min.value == 0):
-            steps = [loop.min, loop.min + loop.extent]
+            steps = [loop.min, simplify(loop.min + loop.extent)]
         parts = list(map(self._terms.text, steps))
+        step = [] if loop.step is None else [self._terms.text(loop.step)]
+        if step and len(parts) == 1:
+            parts = ["0", *parts]
         if loop.kind == stmt.ForKind.SERIAL and not loop.annotations:
-            return f"range({', '.join(parts)})"
+            return f"range({', '.join(parts + step)})"
+        parts += [f"step={s}" for s in step]
         if loop.thread_binding is not None:
             parts.append(f'thread="{loop.thread_binding.thread_tag}"')
         if loop.annotations:
@@ -212,17 +271,27 @@ class _Printer:
 
     def _store(self, node: stmt.BufferStore) -> None:
         place = f"{self._name(node.buffer)}[{self._terms.list(node.indices) or '()'}]"
-        self._put(f"{place} = {self._terms.text(node.value)}")
+        value = self._terms.text(node.value)
+        if node.predicate is None:
+            self._put(f"{place} = {value}")
+            return
+        indices = f"[{self._terms.list(node.indices)}]"
+        mask = f"predicate={self._terms.text(node.predicate)}"
+        self._put(f"{self._name(node.buffer)}.vstore({indices}, {value}, {mask})")
 
     def _evaluate(self, node: stmt.Evaluate) -> None:
         text = self._terms.text(node.value)
-        is_call = isinstance(node.value, prim.Call) and text.startswith("T.")
+        jump = _JUMPS.get(getattr(node.value, "op_name", ""))
+        if jump is not None:
+            self._put(jump)
+            return
+        is_call = isinstance(node.value, prim.Call) and text.endswith(")")
         self._put(text if is_call else f"T.evaluate({text})")
 
     def _let(self, node: stmt.LetStmt) -> None:
         value = self._terms.text(node.value)
         name = self._names.define(node.var, node.var.name)
-        self._put(f"{name}: T.{node.var.dtype} = {value}")
+        self._put(f"{name}: {_kind(node.var)} = {value}")
         self.statement(node.body)
 
     def _assert(self, node: stmt.AssertStmt) -> None:
@@ -232,9 +301,45 @@ class _Printer:
             self.statement(node.body)
 
     def _attr(self, node: stmt.AttrStmt) -> None:
-        key = json.dumps(node.attr_key)
-        self._put(f"with T.attr({node.node}, {key}, {self._terms.text(node.value)}):")
+        key, value = json.dumps(node.attr_key), self._terms.text(node.value)
+        self._put(f"with T.attr({self._attribute_node(node.node)}, {key}, {value}):")
         self._body(node.body)
+
+    def _attribute_node(self, node: Any) -> str:
+        if isinstance(node, (list, tuple)):
+            return f"[{', '.join(map(self._attribute_node, node))}]"
+        if isinstance(node, Buffer):
+            return self._name(node)
+        if isinstance(node, prim.CommReducer):
+            return self._reducer(node)
+        return self._terms.text(node.var if isinstance(node, IterVar) else node)
+
+    def _reducer(self, reducer: prim.CommReducer) -> str:
+        variables = (*reducer.lhs, *reducer.rhs)
+        names = ", ".join(self._names.define(v, v.name) for v in variables)  # pyright: ignore[reportAttributeAccessIssue]
+        parts = list(map(self._terms.text, reducer.result))
+        result = f"({', '.join(parts)})" if len(parts) > 1 else parts[0]
+        starts = self._terms.list(reducer.identity_element)
+        return f"T.comm_reducer(lambda {names}: {result}, [{starts}])"
+
+    def _allocate(self, node: stmt.Allocate) -> None:
+        pointer = node.buffer_var
+        kind = pointer.type_annotation if isinstance(pointer, Pointer) else None
+        scope = "global" if kind is None else kind.storage_scope
+        sizes = self._terms.list(node.extents)
+        parts = [f"[{sizes}]", f'"{node.dtype}"', f'"{scope}"']
+        if node.annotations:
+            parts.append(f"annotations={self._attributes(node.annotations)}")
+        name = self._names.define(pointer, pointer.name)
+        self._put(f"{name} = T.allocate({', '.join(parts)})")
+        self.statement(node.body)
+
+    def _declare_buffer(self, node: stmt.DeclBuffer) -> None:
+        parts = self._shape_and_type(node.buffer)
+        parts += self._memory(node.buffer)
+        name = self._names.define(node.buffer, node.buffer.name)
+        self._put(f"{name} = T.decl_buffer({', '.join(parts)})")
+        self.statement(node.body)
 
     # blocks
 
@@ -325,6 +430,17 @@ class _Printer:
         return self._terms.tuple([run.min, run.min + run.extent])
 
 
+def _free(node: Any) -> list[Any]:
+    """The variables and buffers in a part of a program that it does not define."""
+    if isinstance(node, Buffer):
+        return free_names(BufferLoad(node, [0] * node.ndim))
+    if isinstance(node, BufferRegion):
+        return free_names(BufferLoad(node.buffer, [r.min for r in node.region]))
+    if isinstance(node, IterVar):
+        return [node.var]
+    return [] if isinstance(node, (Range, prim.CommReducer)) else free_names(node)
+
+
 def _is_symbolic(buffer: Buffer) -> bool:
     terms = (*buffer.shape, *buffer.strides, buffer.elem_offset)
     return any(not isinstance(t, IntImm) for t in terms)
@@ -374,7 +490,22 @@ def _grid(node: stmt.For) -> list[stmt.For]:
     return found or [node]
 
 
+# Calls that scripts spell as statements of Python.
+_JUMPS: Mapping[str, str] = {"break_loop": "break", "continue_loop": "continue"}
+
+
+def _kind(var: Var) -> str:
+    """The type of a variable."""
+    if var.dtype != "handle":
+        suffix = "(is_size_var=True)" if isinstance(var, prim.SizeVar) else ""
+        return f"T.{var.dtype}{suffix}"
+    kind = var.type_annotation if isinstance(var, Pointer) else None
+    return "T.handle" if kind is None else str(kind)
+
+
 def _is_simple(loop: stmt.For) -> bool:
+    if loop.step is not None:
+        return False
     is_from_0 = isinstance(loop.min, IntImm) and loop.min.value == 0
     return is_from_0 and loop.kind == stmt.ForKind.SERIAL and not loop.annotations
 
@@ -389,9 +520,11 @@ _STATEMENTS: Mapping[type, Callable[[_Printer, Any], None]] = {
     stmt.LetStmt: _Printer._let,
     stmt.AssertStmt: _Printer._assert,
     stmt.AttrStmt: _Printer._attr,
+    stmt.Allocate: _Printer._allocate,
+    stmt.DeclBuffer: _Printer._declare_buffer,
     stmt.BlockRealize: _Printer._realize,
     stmt.Block: _Printer._block,
 }
 
-stmt.register_printer("script", statement_script)
-stmt.register_printer("show", lambda node, **_: show(statement_script(node)))
+register_printer("script", statement_script)
+register_printer("show", lambda node, **_: show(statement_script(node)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import math
 from collections.abc import Callable, Mapping
@@ -10,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from relax_mlir.objects.array_text import written_array
 from relax_mlir.objects.prim import PrimExpr
 
 __all__ = ["Metadata", "attribute_text", "scalar_text"]
@@ -34,16 +34,7 @@ class Metadata:
 
     def lines(self) -> list[str]:
         """The statement that holds the arrays."""
-        entries = [
-            {
-                "dtype": array.dtype.name,
-                "shape": list(array.shape),
-                "data": base64.b64encode(
-                    np.ascontiguousarray(array).tobytes()
-                ).decode(),
-            }
-            for array in self._arrays
-        ]
+        entries = [written_array(array) for array in self._arrays]
         text = json.dumps({"relax.expr.Constant": entries}, indent=2)
         return f'metadata = I.load_metadata("""{text}""")'.split("\n")
 

@@ -10,12 +10,14 @@ from mlir import ir
 from relax_mlir.dialects import tensors
 from relax_mlir.dialects.dims import Dim
 from relax_mlir.dialects.tir import marks
+from relax_mlir.objects.attributes import from_attribute
 from relax_mlir.tir.schedule import tree
 from relax_mlir.tir.schedule.indices import Indices
 
 __all__ = [
     "Access",
     "accesses_in",
+    "buffer_extras",
     "buffer_name",
     "buffer_shape",
     "buffers_read",
@@ -69,18 +71,43 @@ def _accesses(op: ir.Operation) -> Iterator[Access]:
         buffer = op.operands[1 if is_write else 0]
         root = _root(buffer)
         yield Access(op, root, is_write, is_opaque=root != buffer)
+    elif op.name in ("tir.vector_load", "tir.vector_store"):
+        is_write = op.name == "tir.vector_store"
+        buffer = op.operands[1 if is_write else 0]
+        yield Access(op, _root(buffer), is_write, is_opaque=True)
     elif op.name == "tir.address":
         for is_write in (False, True):
             yield Access(op, _root(op.operands[0]), is_write, is_opaque=True)
 
 
 def accesses_in(root: ir.Operation | ir.Block) -> list[Access]:
-    """All accesses below an operation, in order; those of predicates left out."""
+    """All accesses below an operation, in order; those of predicates left out.
+
+    A read comes before those that say where it reads, as in a script.
+    """
     if isinstance(root, ir.Block):
         listed = [o for op in root.operations for o in tree.subtree(op.operation)]
     else:
         listed = list(tree.subtree(root))
-    return [access for op in listed for access in _accesses(op)]
+    found: list[Access] = []
+    for access in (access for op in listed for access in _accesses(op)):
+        inner = [] if access.is_write else list(_loads_of(access.index_values))
+        place = next((n for n, a in enumerate(found) if a.op in inner), len(found))
+        found.insert(place, access)
+    return found
+
+
+def _loads_of(values: Sequence[ir.Value]) -> Iterator[ir.Operation]:
+    """The reads that values are computed of, by arithmetic alone."""
+    for value in values:
+        owner = value.owner
+        if isinstance(owner, ir.Block):
+            continue
+        if owner.name == "memref.load":
+            yield owner.operation
+            yield from _loads_of(list(owner.operands)[1:])
+        elif tree.is_pure(owner.operation):
+            yield from _loads_of(list(owner.operands))
 
 
 def own_buffers(block: ir.Operation) -> list[ir.Value]:
@@ -155,6 +182,13 @@ def buffer_marks(buffer: ir.Value) -> dict[str, ir.Attribute]:
     said = _argument_attrs(buffer) if isinstance(owner, ir.Block) else owner.attributes
     wanted = (marks.DTYPE, marks.SIZE_DTYPE)
     return {name: said[name] for name in wanted if name in said}
+
+
+def buffer_extras(buffer: ir.Value) -> dict[str, object]:
+    """What is unusual of a buffer: its alignment, strides, axis separators."""
+    owner = buffer.owner
+    said = _argument_attrs(buffer) if isinstance(owner, ir.Block) else owner.attributes
+    return dict(from_attribute(said[marks.BUFFER])) if marks.BUFFER in said else {}
 
 
 def buffer_shape(buffer: ir.Value) -> tuple[Dim, ...]:

@@ -16,7 +16,7 @@ from relax_mlir.dialects.monomials import terms_of
 from relax_mlir.dialects.symbols import substitute, symbols_of
 from relax_mlir.tir.schedule.indices import Limits, simplify
 
-__all__ = ["Digit", "digits_of", "is_affine", "value_of"]
+__all__ = ["Digit", "are_separate", "chained", "digits_of", "is_affine", "value_of"]
 
 
 @dataclass(frozen=True)
@@ -206,6 +206,48 @@ def _is_number(digits: Sequence[Digit], *, may_overlap: bool) -> bool:
         waiting.remove(found)
         expected = found.scale * found.extent
     return True
+
+
+def are_separate(digits: Sequence[Digit]) -> bool:
+    """Whether a sum says what each of its digits is: none counts on into another."""
+    waiting = [d for d in digits if d.extent != 1]
+    end: Dim = 1
+    while waiting:
+        smallest = next(
+            (d for d in waiting if all(is_known_le(d.scale, o.scale) for o in waiting)),
+            None,
+        )
+        if smallest is None or not is_known_le(end, smallest.scale):
+            return False
+        waiting.remove(smallest)
+        end = smallest.scale * smallest.extent
+    return True
+
+
+def chained(digits: Sequence[Digit], extent: Dim) -> list[Digit] | None:
+    """Digits of one loop, lowest first, if each ends where the next begins.
+
+    Args:
+        extent: how many values the loop takes; the last digit goes up to it.
+    """
+    waiting = list(digits)
+    found: list[Digit] = []
+    while waiting:
+        following = [
+            d
+            for d in waiting
+            if (
+                found[-1].lower * found[-1].extent == d.lower
+                if found
+                else all(is_known_le(d.lower, o.lower) for o in waiting)
+            )
+        ]
+        if len(following) != 1:
+            return None
+        found.append(following[0])
+        waiting.remove(following[0])
+    last = found[-1]
+    return found if is_known_le(extent, last.lower * last.extent) else None
 
 
 def _are_disjoint(digits: Sequence[Digit]) -> bool:

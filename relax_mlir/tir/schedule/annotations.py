@@ -61,7 +61,7 @@ def _check_parallel(
     loop: ir.Operation, block: ir.Operation, kind: str, thread: str
 ) -> None:
     where = f"{kind}: {tree.describe(loop)}"
-    if not legality.has_affine_bindings(block):
+    if not legality.has_affine_bindings(block, may_overlap=True):
         raise ScheduleError(
             f"{where}: the bindings of {tree.describe(block)} are not quasi-affine"
         )

@@ -270,6 +270,17 @@ class ScheduleBase:
         self._values[made] = self.state.sref(op)
         return made
 
+    def new_mark(self, place: int) -> LoopRV:
+        """A variable for a place to compute a block at that is no loop: -1 or -2."""
+        made = LoopRV()
+        self._values[made] = place
+        return made
+
+    def mark(self, loop: Any) -> int | None:
+        """The place that a variable for no loop stands for, or None."""
+        found = self._values.get(loop) if isinstance(loop, LoopRV) else None
+        return found if isinstance(found, int) else None
+
     def new_number(self, value: int) -> prim.Var:
         """A variable for a number that was sampled."""
         made = prim.Var(f"v{len(self._values)}", "int32")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mlir import ir
@@ -21,7 +21,14 @@ from relax_mlir.tir.schedule.predicates import is_never_negative
 from relax_mlir.tir.schedule.regions import Run
 from relax_mlir.tir.schedule.state import ScheduleState, limits_at, loop_var
 
-__all__ = ["alloc_buffer", "cache_inplace", "cache_read", "cache_write"]
+__all__ = [
+    "alloc_buffer",
+    "cache_inplace",
+    "cache_read",
+    "cache_write",
+    "load_element",
+    "size_dtype",
+]
 
 
 @dataclass(frozen=True)
@@ -60,13 +67,29 @@ def alloc_buffer(
         name: what it is called.
         memory: the storage scope.
     """
+    element = ir.MemRefType(like.type).element_type
+    said = accesses.buffer_marks(like)
+    return alloc_typed(scope, shape, element, name, memory, said, indices)
+
+
+def alloc_typed(
+    scope: ir.Operation,
+    shape: Sequence[Dim],
+    element: ir.Type,
+    name: str,
+    memory: str,
+    said: Mapping[str, ir.Attribute],
+    indices: Indices,
+) -> ir.Value:
+    """A new buffer of elements of a type; see :func:`alloc_buffer`.
+
+    Args:
+        said: what else the program remembers of it.
+    """
     dynamic = ir.ShapedType.get_dynamic_size()
     space = None if memory in ("global", "") else ir.StringAttr.get(memory)
-    type_ = ir.MemRefType.get(
-        [d if isinstance(d, int) else dynamic for d in shape],
-        ir.MemRefType(like.type).element_type,
-        memory_space=space,
-    )
+    sizes = [d if isinstance(d, int) else dynamic for d in shape]
+    type_ = ir.MemRefType.get(sizes, element, memory_space=space)
     with ir.InsertionPoint(_after_allocations(scope)):
         op = ir.Operation.create(
             "tir.alloc_buffer",
@@ -75,7 +98,7 @@ def alloc_buffer(
             attributes={
                 "shape": tensors.shape_attr(shape),
                 marks.NAME: ir.StringAttr.get(name),
-                **accesses.buffer_marks(like),
+                **said,
             },
         )
     return op.results[0]
@@ -109,6 +132,11 @@ def cache_read(
     found = accesses.readers_of(scope, buffer)
     readers = [r for r in found if writer is None or r != writer]
     wanted = list(consumers) or readers
+    if not wanted:
+        raise ScheduleError(
+            f"cache_read: {tree.describe(block)} writes `{accesses.buffer_name(buffer)}`, "
+            "too, and no other block reads it: expected a reader; see `cache_inplace`"
+        )
     with state.change(block) as indices:
         stage = _read_stage(scope, buffer, writer, wanted, readers, indices)
         return _cache(stage, scope, wanted, memory, indices, is_read=True)
@@ -294,7 +322,7 @@ def _copy_block(
     )
     limits = limits_at(indices, stage.place)
     extents = [simplify(run.extent, limits) for run in stage.box]
-    dtype = _size_dtype(stage.buffer)
+    dtype = size_dtype(stage.buffer)
     place, values = edit.point_before(target), []
     for number, (run, extent) in enumerate(zip(stage.box, extents, strict=True)):
         with place:
@@ -314,7 +342,8 @@ def _copy_block(
     return block
 
 
-def _size_dtype(buffer: ir.Value) -> str:
+def size_dtype(buffer: ir.Value) -> str:
+    """The type of the variables that count the elements of a buffer."""
     said = accesses.buffer_marks(buffer).get(marks.SIZE_DTYPE)
     return "int32" if said is None else ir.StringAttr(said).value
 

@@ -11,6 +11,7 @@ from relax_mlir.dialects import dims
 from relax_mlir.dialects.dims import Dim
 from relax_mlir.errors import ScheduleError
 from relax_mlir.tir.schedule import accesses, affine, edit, legality, regions, tree
+from relax_mlir.tir.schedule.decompose import symbols_in
 from relax_mlir.tir.schedule.indices import Indices, Limits, simplify, without_units
 from relax_mlir.tir.schedule.predicates import (
     Condition,
@@ -88,6 +89,27 @@ def _check(move: _Move) -> None:
         )
     if not move.is_reverse:
         legality.check_not_output(block, where)
+    legality.check_self_contained(block, where)
+    _check_other_writers(move, scope)
+
+
+def _check_other_writers(move: _Move, scope: ir.Operation) -> None:
+    """What another block goes on to change is written once for each of its elements."""
+    written = accesses.buffers_written(move.block)
+    writers = [b for w in written for b in accesses.writers_of(scope, w)]
+    for other in writers:
+        if other == move.block or (move.is_reverse and other in move.others):
+            continue
+        indices = Indices()
+        moves_on = symbols_in(other, indices, "S") - symbols_in(other, indices, "R")
+        around = [*tree.enclosing_loops(move.loop), move.loop]
+        once = all(indices.symbol(loop_var(loop)) in moves_on for loop in around)
+        if other not in move.others or not once:
+            raise ScheduleError(
+                f"{move.where}: {tree.describe(other)} goes on with what "
+                f"{tree.describe(move.block)} writes: expected that it reads that, and "
+                f"loops of its spatial axes alone at and around {tree.describe(move.loop)}"
+            )
 
 
 def _position(move: _Move, index: int) -> int:
@@ -156,9 +178,10 @@ def _domains(move: _Move, indices: Indices) -> list[Run]:
         )
         if required is None or provided is None:
             continue
-        solved = _solve(
-            provided, required, dict(zip(names, extents, strict=True)), limits
-        )
+        sizes = dict(zip(names, extents, strict=True))
+        if move.is_reverse and not _reads_points(provided, sizes):
+            raise _reads_more(move, buffer)
+        solved = _solve(provided, required, sizes, limits)
         for name, run in solved.items():
             found.setdefault(name, []).append(run)
     domains: list[Run] = []
@@ -166,6 +189,24 @@ def _domains(move: _Move, indices: Indices) -> list[Run]:
         runs = regions.hull([[r] for r in found.get(name, [])], limits)
         domains.append(runs[0] if runs else Run(0, extent - 1))
     return domains
+
+
+def _reads_points(box: Sequence[Run], extents: Mapping[str, Dim]) -> bool:
+    """Whether each point of a consumer reads one element, which says what point it is."""
+    for run in box:
+        digits = affine.digits_of(run.low, extents)
+        if run.low != run.high or digits is None or not affine.are_separate(digits):
+            return False
+    return True
+
+
+def _reads_more(move: _Move, buffer: ir.Value) -> ScheduleError:
+    return ScheduleError(
+        f"{move.where}: {tree.describe(move.block)} reads elements of "
+        f"`{accesses.buffer_name(buffer)}` that more than one step of "
+        f"{tree.describe(move.loop)} makes: expected one element a point, at indices "
+        "that its axes are digits of"
+    )
 
 
 def _shared_buffers(move: _Move) -> list[ir.Value]:
@@ -206,8 +247,7 @@ def _solve(
     limits: Limits,
 ) -> dict[str, Run]:
     """The values of axes at which what is provided covers what is required."""
-    found: dict[str, Run] = {}
-    parts: dict[str, list[tuple[Dim, Run]]] = {}
+    parts: dict[str, list[tuple[affine.Digit, Run]]] = {}
     for need, give in zip(required, provided, strict=True):
         digits = affine.digits_of(give.low, extents)
         if digits is None or not digits:
@@ -215,14 +255,30 @@ def _solve(
         start = _constant_part(give.low, digits, extents)
         for digit in digits:
             run = _digit_run(digit, digits, need, give, start, limits)
-            parts.setdefault(digit.source, []).append((digit.lower, run))
-    for name, listed in parts.items():
-        low: Dim = 0
-        high: Dim = 0
-        for lower, run in listed:
-            low, high = low + lower * run.low, high + lower * run.high
-        found[name] = Run(simplify(low, limits), simplify(high, limits))
-    return found
+            parts.setdefault(digit.source, []).append((digit, run))
+    known = {name: _composed(p, extents[name]) for name, p in parts.items()}
+    return {
+        name: run.mapped(lambda end: simplify(end, limits))
+        for name, run in known.items()
+        if run is not None
+    }
+
+
+def _composed(parts: Sequence[tuple[affine.Digit, Run]], extent: Dim) -> Run | None:
+    """The values of an axis whose digits go over runs; None for any.
+
+    Digits below those that are known take all values.
+    """
+    ordered = affine.chained([digit for digit, _ in parts], extent)
+    if ordered is None:
+        return None
+    runs = dict(parts)
+    low: Dim = 0
+    high: Dim = ordered[0].lower - 1
+    for digit in ordered:
+        run = runs[digit]
+        low, high = low + digit.lower * run.low, high + digit.lower * run.high
+    return Run(low, high)
 
 
 def _constant_part(

@@ -81,7 +81,7 @@ class DataMovement(ScheduleBase):
 
         Args:
             block: a complete or reduction block; all its consumers are under the loop.
-            loop: of the same scope.
+            loop: of the same scope, or what :meth:`sample_compute_location` gave.
             preserve_unit_loops: whether to keep loops of one step.
             index: which statement of the loop to come before; -1 for the last place that
                 is possible, -2 for the first.
@@ -100,7 +100,7 @@ class DataMovement(ScheduleBase):
 
         Args:
             block: a complete or reduction block; all its producers are under the loop.
-            loop: of the same scope.
+            loop: of the same scope, or what :meth:`sample_compute_location` gave.
             preserve_unit_loops: whether to keep loops of one step.
             index: which statement of the loop to come before; -1 for the last place that
                 is possible, -2 for the first.
@@ -117,14 +117,21 @@ class DataMovement(ScheduleBase):
         is_reverse: bool,
     ) -> None:
         block = self.block_of(block)
-        compute_at.compute_at(
-            self.state,
-            self.block_op(block),
-            self.loop_op(loop),
-            is_reverse=is_reverse,
-            preserve_unit_loops=preserve_unit_loops,
-            index=index,
-        )
+        op, mark = self.block_op(block), self.mark(loop)
+        if mark is None:
+            compute_at.compute_at(
+                self.state,
+                op,
+                self.loop_op(loop),
+                is_reverse=is_reverse,
+                preserve_unit_loops=preserve_unit_loops,
+                index=index,
+            )
+        elif mark == -2:
+            change = (
+                inline.reverse_compute_inline if is_reverse else inline.compute_inline
+            )
+            change(self.state, op)
         kind = "ReverseComputeAt" if is_reverse else "ComputeAt"
         self.record(kind, [block, loop], [int(preserve_unit_loops), index])
 

@@ -214,6 +214,20 @@ def make_opaque_block(name: str) -> ir.Operation:
     return made
 
 
+def set_extents(
+    block: ir.Operation, extents: Sequence[Dim], emit: Callable[[Dim], ir.Value]
+) -> None:
+    """Give the axes of a block other extents; those that were numbers still are.
+
+    Args:
+        emit: computes an extent that is no number, at the insertion point.
+    """
+    static = [e if isinstance(e, int) else -1 for e in extents]
+    block.attributes["static_extents"] = ir.DenseI64ArrayAttr.get(static)
+    for number, extent in enumerate(e for e in extents if not isinstance(e, int)):
+        block.operands[number] = emit(extent)
+
+
 def with_regions(
     block: ir.Operation, init: ir.Block | None, body: ir.Block
 ) -> ir.Operation:

@@ -9,15 +9,23 @@ from mlir import ir
 
 from relax_mlir import rewriting
 from relax_mlir.dialects import dims
+from relax_mlir.dialects.dim_bounds import is_known_le
 from relax_mlir.dialects.dims import Dim
-from relax_mlir.dialects.monomials import terms_of
 from relax_mlir.errors import ScheduleError
 from relax_mlir.indexing import constant_of
-from relax_mlir.tir.schedule import accesses, affine, legality, tree
+from relax_mlir.tir.schedule import (
+    accesses,
+    affine,
+    legality,
+    predicates,
+    regions,
+    tree,
+)
 from relax_mlir.tir.schedule.indices import Indices, emit_constant, replaced, simplify
+from relax_mlir.tir.schedule.predicates import Condition
 from relax_mlir.tir.schedule.state import ScheduleState, extents_of, limits_at
 
-__all__ = ["compute_inline", "reverse_compute_inline"]
+__all__ = ["check_inline", "compute_inline", "reverse_compute_inline"]
 
 
 @dataclass(frozen=True)
@@ -87,8 +95,12 @@ def _check_not_alone(block: ir.Operation, where: str) -> None:
         )
 
 
-def compute_inline(state: ScheduleState, block: ir.Operation) -> None:
-    """Put a block into its consumers; see :meth:`Schedule.compute_inline`."""
+def check_inline(block: ir.Operation) -> tuple[_Statement, dict[ir.Value, int]]:
+    """What a block stores, and the dimension that each of its axes is the index of.
+
+    Raises:
+        ScheduleError: it cannot be computed where its result is read.
+    """
     where = "compute_inline"
     legality.check_not_root(block, where)
     legality.check_complete(block, where)
@@ -101,8 +113,12 @@ def compute_inline(state: ScheduleState, block: ir.Operation) -> None:
     _check_plain_access(block, written[0], where)
     _check_not_alone(block, where)
     statement = _only_store(block, where)
-    places = _axis_places(block, statement, where)
-    _check_no_predicate(block, where)
+    return statement, _axis_places(block, statement, where)
+
+
+def compute_inline(state: ScheduleState, block: ir.Operation) -> None:
+    """Put a block into its consumers; see :meth:`Schedule.compute_inline`."""
+    statement, places = check_inline(block)
     with state.change(block):
         _inline_reads(block, statement, places)
         buffer = statement.buffer
@@ -196,9 +212,10 @@ def reverse_compute_inline(state: ScheduleState, block: ir.Operation) -> None:
     buffer = loads[0].operands[0]
     _check_plain_access(block, buffer, where)
     target = _only_store(producer, where)
-    with state.change(block):
-        values = _inverted(block, loads[0], where)
+    with state.change(block) as indices:
+        values, bounds = _inverted(block, loads[0], where, indices)
         _check_no_predicate(block, where)
+        _leave_out(producer, target, bounds, indices)
         _store_result(block, statement, target, loads, values)
         state.erase_alone(tree.realize_of(block))
         erase_unused(buffer)
@@ -233,28 +250,42 @@ def _producer(
     return producer, loads
 
 
-def _inverted(block: ir.Operation, load: ir.Operation, where: str) -> list[Dim]:
-    """The axes of a block as expressions in ``d0``, ``d1``, ..., where it reads."""
-    indices = Indices()
+def _inverted(
+    block: ir.Operation, load: ir.Operation, where: str, indices: Indices
+) -> tuple[list[Dim], list[tuple[Dim, Dim]]]:
+    """The axes of a block as expressions in ``d0``, ``d1``, ..., where it reads.
+
+    Returns:
+        The axes; and expressions that are at least 0 and less than a number exactly where
+        the block reads.
+    """
     extents = extents_of(indices, block)
     names = [indices.symbol(a) for a in tree.body(block).arguments]
     sizes = dict(zip(names, extents, strict=True))
     limits = limits_at(indices, block)
     shape = accesses.buffer_shape(load.operands[0])
     values: dict[str, Dim] = dict.fromkeys(names, 0)
+    bounds: list[tuple[Dim, Dim]] = []
     read = [simplify(indices.of(v), limits) for v in list(load.operands)[1:]]
     if not affine.is_affine(read, sizes, limits):
         raise _not_invertible(block, where)
     for number, dim in enumerate(read):
-        for digit in affine.digits_of(dim, sizes) or []:
-            place = dims.floordiv(dims.symbol(f"d{number}"), digit.scale)
-            if digit.scale * digit.extent != shape[number]:
+        digits = affine.digits_of(dim, sizes) or []
+        if not digits and shape[number] != 1:
+            raise _not_invertible(block, where)
+        start = dim
+        for digit in digits:
+            start = start - digit.scale * affine.value_of(digit, sizes)
+        for digit in digits:
+            place = dims.floordiv(dims.symbol(f"d{number}") - start, digit.scale)
+            if any(is_known_le(digit.scale * digit.extent, d.scale) for d in digits):
                 place = dims.mod(place, digit.extent)
+            else:
+                bounds.append((place, digit.extent))
             values[digit.source] = values[digit.source] + digit.lower * place
     if any(values[n] == 0 and sizes[n] != 1 for n in names):
         raise _not_invertible(block, where)
-    _check_covers(block, read, sizes, shape, where)
-    return [values[n] for n in names]
+    return [values[n] for n in names], bounds
 
 
 def _not_invertible(block: ir.Operation, where: str) -> ScheduleError:
@@ -264,24 +295,26 @@ def _not_invertible(block: ir.Operation, where: str) -> ScheduleError:
     )
 
 
-def _check_covers(
-    block: ir.Operation,
-    read: Sequence[Dim],
-    sizes: Mapping[str, Dim],
-    shape: Sequence[Dim],
-    where: str,
+def _leave_out(
+    producer: ir.Operation,
+    target: _Statement,
+    bounds: Sequence[tuple[Dim, Dim]],
+    indices: Indices,
 ) -> None:
-    """Each element that the producer makes is read."""
-    for dim, size in zip(read, shape, strict=True):
-        count: Dim = 1
-        for digit in affine.digits_of(dim, sizes) or []:
-            count = count * digit.extent
-        constant = sum(by for monomial, by in terms_of(dim) if not monomial)
-        if count != size or constant:
-            raise ScheduleError(
-                f"{where}: {tree.describe(block)} does not read all of the buffer: "
-                f"expected {size} elements of a dimension, got {count}"
-            )
+    """Let a producer make only what points of its consumer read."""
+    limits = limits_at(indices, producer)
+    known = {f"d{n}": indices.of(v) for n, v in enumerate(target.index_values)}
+    axes = regions.axis_values(producer, indices)
+    wanted: list[Condition] = []
+    for expression, extent in bounds:
+        place = replaced(replaced(expression, known, limits), axes, limits)
+        wanted += [Condition("le", 0, place), Condition("lt", place, extent)]
+    around = tree.parent_of(tree.realize_of(producer))
+    found = legality.drop_proved(wanted, indices, around)
+    if found:
+        before = predicates.block_conditions(producer, indices)
+        tidied = [c.tidy() for c in found]
+        predicates.set_predicate(producer, [*before, *tidied], indices)
 
 
 def _store_result(

@@ -130,7 +130,7 @@ class Instruction:
         call = f"sch.{self.kind.method}({inner})"
         if not self.outputs:
             return call
-        given = ", ".join(names[v] for v in self.outputs)
+        given = ", ".join(names.get(v, "_") for v in self.outputs)
         comma = "," if self.kind.gives < 0 and len(self.outputs) == 1 else ""
         return f"{given}{comma} = {call}"
 
@@ -253,6 +253,13 @@ for _name, _method, _arguments, _gives, _is_pure in (
         -1,
         True,
     ),
+    (
+        "SamplePartitionedTile",
+        "sample_partitioned_tile",
+        _named("loop", "n", "partition_pos", "innerpart_factor"),
+        -1,
+        True,
+    ),
     ("SampleComputeLocation", "sample_compute_location", _ONE_BLOCK, 1, True),
     ("Merge", "merge", _positional, 1, False),
     ("Fuse", "fuse", _fuse, 1, False),
@@ -302,6 +309,89 @@ for _name, _method, _arguments, _gives, _is_pure in (
     ),
     ("Annotate", "annotate", _annotate, 0, False),
     ("Unannotate", "unannotate", _named("block_or_loop", "ann_key"), 0, False),
+    (
+        "SetAxisSeparator",
+        "set_axis_separator",
+        _named("block", "buffer", "axis_separators"),
+        0,
+        False,
+    ),
+    (
+        "UnsafeSetDType",
+        "unsafe_set_dtype",
+        _named("block", "buffer_index", "dtype"),
+        0,
+        False,
+    ),
+    (
+        "CacheIndex",
+        "cache_index",
+        _named("block", "storage_scope", "cse_thresh"),
+        -1,
+        False,
+    ),
+    (
+        "AnnotateBufferAccess",
+        "annotate_buffer_access",
+        _named("block", "buffer_index", "buf_type", "gen_new_ranges"),
+        0,
+        False,
+    ),
+    (
+        "UnsafeHideBufferAccess",
+        "unsafe_hide_buffer_access",
+        _named("block", "buf_type", "buf_index_array"),
+        0,
+        False,
+    ),
+    ("ReIndex", "reindex", _named("block", "buffer"), 1, False),
+    (
+        "ReindexCacheRead",
+        "reindex_cache_read",
+        _named("block", "read_buffer_index", "storage_scope", "index_map"),
+        1,
+        False,
+    ),
+    (
+        "ReindexCacheWrite",
+        "reindex_cache_write",
+        _named("block", "write_buffer_index", "storage_scope", "index_map"),
+        1,
+        False,
+    ),
+    (
+        "Tensorize",
+        "tensorize",
+        _named("block_or_loop", "tensor_intrin", "preserve_unit_iters"),
+        0,
+        False,
+    ),
+    (
+        "TransformLayout",
+        "transform_layout",
+        _named(
+            "block", "buffer", "index_map", "pad_value", "assume_injective_transform"
+        ),
+        0,
+        False,
+    ),
+    (
+        "TransformBlockLayout",
+        "transform_block_layout",
+        _named("block", "index_map"),
+        0,
+        False,
+    ),
+    ("Blockize", "blockize", _named("target", "preserve_unit_iters"), 1, False),
+    (
+        "FuseReductionEpilogue",
+        "fuse_reduction_epilogue",
+        _named("reduction_block", "epilogue_block"),
+        0,
+        False,
+    ),
+    ("DecomposePadding", "decompose_padding", _named("block", "loop"), 1, False),
+    ("PadEinsum", "pad_einsum", _named("block", "padding"), 0, False),
     ("EnterPostproc", "enter_postproc", _named(), 0, False),
 ):
     InstructionKind(_name, _method, _arguments, gives=_gives, is_pure=_is_pure)

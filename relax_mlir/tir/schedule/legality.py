@@ -24,6 +24,7 @@ __all__ = [
     "check_not_output",
     "check_not_root",
     "check_reduction",
+    "check_self_contained",
     "check_stage_pipeline",
     "has_affine_bindings",
     "is_complete",
@@ -43,11 +44,15 @@ def loop_extents(indices: Indices, block: ir.Operation) -> dict[str, Dim]:
 
 
 def has_affine_bindings(
-    block: ir.Operation, *, below: ir.Operation | None = None
+    block: ir.Operation,
+    *,
+    below: ir.Operation | None = None,
+    may_overlap: bool = False,
 ) -> bool:
     """Whether the loops around a block visit each of its points once.
 
     Args:
+        may_overlap: whether points may be visited again, as in tiles that overlap.
         below: look at this loop and those inside it alone; others then stand still, and
             points may be visited again.
     """
@@ -69,7 +74,7 @@ def has_affine_bindings(
         extents,
         limits,
         predicates=[c.slack for c in found],
-        may_overlap=below is not None,
+        may_overlap=may_overlap or below is not None,
     )
 
 
@@ -207,6 +212,22 @@ def check_complete_or_reduction(
             f"reduction block: for the first expected that {incomplete}, for the second "
             f"that {unreduced}"
         )
+
+
+def check_self_contained(block: ir.Operation, where: str) -> None:
+    """Refuse to move a block whose inside uses loops around it other than by axes.
+
+    Raises:
+        ScheduleError: it does.
+    """
+    around = {loop_var(loop): loop for loop in tree.enclosing_loops(block)}
+    for op in tree.subtree(block):
+        used = [v for v in op.operands if v in around] if op != block else []
+        if used:
+            raise ScheduleError(
+                f"{where}: {tree.describe(block)} uses the variable of "
+                f"{tree.describe(around[used[0]])} inside: expected axes that are bound to it"
+            )
 
 
 def check_not_output(block: ir.Operation, where: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from mlir import ir
 
@@ -290,38 +290,68 @@ def add_unit_loop(state: ScheduleState, op: ir.Operation) -> ir.Operation:
 
 
 def merge(state: ScheduleState, loops: Sequence[ir.Operation]) -> ir.Operation:
-    """Put the bodies of sibling loops into one; see :meth:`Schedule.merge`."""
-    first, *others = loops
-    for loop in loops:
-        _check_plain(loop, "merge")
-    indices = Indices()
-    extent = loop_bounds(indices, first)[1]
-    for loop in others:
-        if tree.parent_of(loop) != tree.parent_of(first):
-            raise ScheduleError(
-                f"merge: {tree.describe(loop)} and {tree.describe(first)} do not stand in "
-                "the same loop: expected siblings"
-            )
-        if loop_bounds(indices, loop)[1] != extent:
-            raise ScheduleError(
-                f"merge: {tree.describe(loop)} has {loop_bounds(indices, loop)[1]} steps: "
-                f"expected {extent}, as {tree.describe(first)} has"
-            )
-    siblings = tree.children(tree.parent_of(first))
-    places = [siblings.index(loop) for loop in loops]
+    """Put the bodies of loops side by side into one; see :meth:`Schedule.merge`."""
+    nests = _nests(loops)
+    extents = _equal_extents(nests)
+    outermost = [nest[0] for nest in nests]
+    siblings = tree.children(tree.parent_of(outermost[0]))
+    places = [siblings.index(loop) for loop in outermost]
     if places != list(range(places[0], places[0] + len(places))):
         raise ScheduleError("merge: expected loops one after the other, in order")
-    with state.change(first):
-        name = "_".join(map(tree.loop_name, loops)) + "_m"
-        with edit.point_before(first):
-            made = edit.make_loop(Indices(), extent, edit.loop_attributes(name))
-        end = edit.terminator(tree.body(made))
-        for loop in loops:
-            loop_var(loop).replace_all_uses_with(loop_var(made))
-            edit.move_body(tree.body(loop), end)
-            state.erase(loop)
-        refresh(made)
-        return made
+    with state.change(outermost[0]):
+        made: list[ir.Operation] = []
+        place = edit.point_before(outermost[0])
+        for loop, extent in zip(nests[0], extents, strict=True):
+            attributes = edit.loop_attributes(tree.loop_name(loop) + "_m")
+            with place:
+                made.append(edit.make_loop(Indices(), extent, attributes))
+            place = edit.point_before(edit.terminator(tree.body(made[-1])))
+        end = edit.terminator(tree.body(made[-1]))
+        for nest in nests:
+            for old, new in zip(nest, made, strict=True):
+                loop_var(old).replace_all_uses_with(loop_var(new))
+            edit.move_body(tree.body(nest[-1]), end)
+            state.erase(nest[0])
+        refresh(made[0])
+        return made[-1]
+
+
+def _nests(loops: Sequence[ir.Operation]) -> list[list[ir.Operation]]:
+    """Each loop with those around it, outermost first, up to what holds all of them."""
+    around = [[*reversed(list(tree.ancestors(loop))), loop] for loop in loops]
+    shared = 0
+    while all(len(a) > shared + 1 and a[shared] == around[0][shared] for a in around):
+        shared += 1
+    nests = [a[shared:] for a in around]
+    for nest in nests:
+        for outer, inner in pairwise(nest):
+            if not tree.is_loop(outer) or tree.children(outer) != [inner]:
+                raise ScheduleError(
+                    f"merge: {tree.describe(inner)} is not all that "
+                    f"{tree.describe(outer)} holds: expected loops around one another"
+                )
+        for loop in nest:
+            _check_plain(loop, "merge")
+    return nests
+
+
+def _equal_extents(nests: Sequence[Sequence[ir.Operation]]) -> list[Dim]:
+    """How many steps the loops of each nest have, if those are the same."""
+    indices, first = Indices(), nests[0]
+    extents = [loop_bounds(indices, loop)[1] for loop in first]
+    for nest in nests[1:]:
+        if len(nest) != len(first):
+            raise ScheduleError(
+                f"merge: {tree.describe(nest[-1])} and {tree.describe(first[-1])} do not "
+                "stand in as many loops: expected the same level"
+            )
+        for loop, other, extent in zip(nest, first, extents, strict=True):
+            if loop_bounds(indices, loop)[1] != extent:
+                raise ScheduleError(
+                    f"merge: {tree.describe(loop)} has {loop_bounds(indices, loop)[1]} "
+                    f"steps: expected {extent}, as {tree.describe(other)} has"
+                )
+    return extents
 
 
 def partition(
@@ -330,22 +360,42 @@ def partition(
     """Cut a loop into several; see :meth:`Schedule.loop_partition`."""
     _check_plain(loop, "loop_partition")
     _, extent = loop_bounds(Indices(), loop)
-    known = sum(f for f in factors if f is not None)
-    ends: list[int] = []
-    for factor in factors:
-        if factor is not None and factor <= 0:
-            raise ScheduleError(
-                f"loop_partition: expected factors above 0, got {factor}"
-            )
-        rest = extent - known if isinstance(extent, int) else 0
-        ends.append((ends[-1] if ends else 0) + (rest if factor is None else factor))
-    if ends[-1] != extent or list(factors).count(None) > 1:
+    sizes = list(factors) if None in factors else [*factors, None]
+    known = [f for f in sizes if f is not None]
+    if any(f <= 0 for f in known) or len(known) + 1 != len(sizes):
         raise ScheduleError(
-            f"loop_partition: {tree.describe(loop)} has {extent} steps: expected parts "
-            f"that add up to it, got {list(factors)}"
+            "loop_partition: expected factors above 0, at most one of them None, got "
+            f"{list(factors)}"
         )
+    if not isinstance(extent, int) or sum(known) >= extent:
+        raise ScheduleError(
+            f"loop_partition: {tree.describe(loop)} has {extent} steps: expected a known "
+            f"number of them, more than the factors {known} have together"
+        )
+    for block in tree.blocks_below(loop):
+        _check_starts_once(loop, block)
+    rest = extent - sum(known)
+    ends = list(accumulate(rest if f is None else f for f in sizes))
     with state.change(loop):
         return _partition(state, loop, ends)
+
+
+def _check_starts_once(loop: ir.Operation, block: ir.Operation) -> None:
+    """Each part of a reduction would begin with its start value again."""
+    indices = Indices()
+    used = {
+        name
+        for value, kind in zip(tree.bindings(block), tree.kinds_of(block), strict=True)
+        if kind != "S"
+        for name in symbols_of(indices.of(value))
+    }
+    has_start = tree.init_of(block) is not None
+    if has_start and indices.symbol(loop_var(loop)) in used:
+        raise ScheduleError(
+            f"loop_partition: {tree.describe(loop)} is part of a reduce axis of "
+            f"{tree.describe(block)}, which has a start value: give that a block of its "
+            "own by `decompose_reduction` first"
+        )
 
 
 def _partition(

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from mlir import ir
 
+from relax_mlir.dialects import dims
 from relax_mlir.dialects.dim_bounds import bounds, is_known_le
 from relax_mlir.dialects.dims import Dim
 from relax_mlir.dialects.monomials import terms_of
-from relax_mlir.dialects.symbols import symbols_of
+from relax_mlir.dialects.symbols import substitute, symbols_of
 from relax_mlir.dialects.tir.scalars import emit
 from relax_mlir.tir.schedule import edit, tree
 from relax_mlir.tir.schedule.indices import Indices, Limits, replaced, simplify
@@ -158,6 +159,10 @@ def _least(dim: Dim, name: str, top: Dim, limits: Limits) -> Dim:
     """``dim`` where a symbol has the value that makes it least, if that is clear."""
     at_top = replaced(dim, {name: top}, limits)
     at_zero = replaced(dim, {name: 0}, limits)
+    step = dims.symbol(name) + 1
+    change = simplify(substitute(dim, {name: step}) - dim, limits)
+    if isinstance(change, int):  # the size may be 0, but then nothing asks
+        return at_top if change < 0 else at_zero
     if is_known_le(at_top, at_zero):
         return at_top
     return at_zero if is_known_le(at_zero, at_top) else dim

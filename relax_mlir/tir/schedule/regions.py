@@ -11,7 +11,7 @@ from relax_mlir.dialects import dims
 from relax_mlir.dialects.dim_bounds import bounds, is_known_le
 from relax_mlir.dialects.dims import Dim
 from relax_mlir.dialects.monomials import Atom, Monomial
-from relax_mlir.dialects.symbols import substitute
+from relax_mlir.dialects.symbols import substitute, symbols_of
 from relax_mlir.dialects.tir import marks
 from relax_mlir.tir.schedule import accesses, tree
 from relax_mlir.tir.schedule.indices import Call, Indices, Limits, simplify, summands
@@ -101,7 +101,11 @@ def region_of(
         is_inside: whether to go over all steps of a loop around, or all inner axes.
         relaxes: whether to do so also for a loop that is not inside.
     """
-    runs = [Run(dim, dim) for dim in access.indices(indices)]
+    shape = accesses.buffer_shape(access.buffer)
+    runs = [
+        Run(0, size - 1) if _is_from_memory(dim, indices) else Run(dim, dim)
+        for dim, size in zip(access.indices(indices), shape, strict=True)
+    ]
     for around in tree.ancestors(access.op):
         inside = is_inside(around)
         if tree.is_loop(around) and (inside or relaxes(around)):
@@ -120,6 +124,13 @@ def region_of(
             values = axis_values(around, indices)
             runs = [r.mapped(lambda end, v=values: substitute(end, v)) for r in runs]
     return runs
+
+
+def _is_from_memory(dim: Dim, indices: Indices) -> bool:
+    """Whether an index depends on what was read, so that nobody knows where it lies."""
+    return any(
+        not isinstance(indices.values[name].owner, ir.Block) for name in symbols_of(dim)
+    )
 
 
 def axis_values(block: ir.Operation, indices: Indices) -> dict[str, Dim]:
@@ -212,7 +223,7 @@ def crosses_threads(buffer: ir.Value) -> Callable[[ir.Operation], bool]:
 
     def relaxes(loop: ir.Operation) -> bool:
         thread = tree.string_attr(loop, marks.THREAD)
-        if not thread:
+        if not thread or rank == 0:
             return False
         if scope == "warp" and thread == "threadIdx.x":
             return True

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 from mlir import ir
 
@@ -20,6 +18,12 @@ from relax_mlir.tir.schedule.cache import alloc_buffer
 from relax_mlir.tir.schedule.decompose import axes_of, symbols_in
 from relax_mlir.tir.schedule.edit import Axis
 from relax_mlir.tir.schedule.indices import Indices, mentions
+from relax_mlir.tir.schedule.reductions import (
+    Part,
+    Reduction,
+    match_reduction,
+    same_value,
+)
 from relax_mlir.tir.schedule.state import (
     ScheduleState,
     loop_bounds,
@@ -28,148 +32,32 @@ from relax_mlir.tir.schedule.state import (
 
 __all__ = ["rfactor"]
 
-# Start value of the operations that partial results are combined with.
-_COMBINERS: Mapping[str, float] = {
-    "arith.addf": 0.0,
-    "arith.addi": 0,
-    "arith.mulf": 1.0,
-    "arith.muli": 1,
-    "arith.maximumf": -float("inf"),
-    "arith.minimumf": float("inf"),
-    "arith.maxsi": -float("inf"),
-    "arith.minsi": float("inf"),
-    "arith.maxui": 0,
-    "arith.minui": float("inf"),
-    "arith.andi": float("inf"),
-    "arith.ori": 0,
-}
-
-
-@dataclass(frozen=True)
-class _Reduction:
-    """What a reduction block does at one point.
-
-    Attributes:
-        block: the block.
-        start: the store of the start value.
-        store: the store of what was combined.
-        combine: the operation that combines.
-        old: the operand of it that is the value so far.
-    """
-
-    block: ir.Operation
-    start: ir.Operation
-    store: ir.Operation
-    combine: ir.Operation
-    old: int
-
-    @property
-    def buffer(self) -> ir.Value:
-        """What it writes."""
-        return self.store.operands[1]
-
-
-def _matched(block: ir.Operation) -> _Reduction:
-    """The parts of a reduction whose combination has a known start value.
-
-    Raises:
-        ScheduleError: it has another form.
-    """
-    start = tree.init_of(block)
-    assert start is not None
-    stores = [
-        [o.operation for o in b.operations if o.operation.name == "memref.store"]
-        for b in (start, tree.body(block))
-    ]
-    if [len(s) for s in stores] != [1, 1]:
-        raise _unmatched(
-            block, "a start value and an update that each store one element"
-        )
-    (init,), (store,) = stores
-    owner = store.operands[0].owner
-    if isinstance(owner, ir.Block) or owner.name not in _COMBINERS:
-        raise _unmatched(block, "an update by a sum, product, minimum or maximum")
-    return _checked(block, init, store, owner.operation)
-
-
-def _checked(
-    block: ir.Operation, init: ir.Operation, store: ir.Operation, combine: ir.Operation
-) -> _Reduction:
-    indices = Indices()
-    start = tree.init_of(block)
-    assert start is not None
-    same: dict[str, Dim] = {
-        indices.symbol(a): dims.symbol(indices.symbol(b))
-        for a, b in zip(start.arguments, tree.body(block).arguments, strict=True)
-    }
-    where = [indices.of(v) for v in list(store.operands)[2:]]
-    begun = [substitute(indices.of(v), same) for v in list(init.operands)[2:]]
-    if begun != where or init.operands[1] != store.operands[1]:
-        raise _unmatched(block, "a start value stored where the update stores")
-    for number, operand in enumerate(combine.operands):
-        load = operand.owner
-        if isinstance(load, ir.Block) or load.name != "memref.load":
-            continue
-        place = [indices.of(v) for v in list(load.operands)[1:]]
-        if load.operands[0] == store.operands[1] and place == where:
-            if not _is_identity(init.operands[0], combine.name):
-                raise _unmatched(block, "a start value that changes no other value")
-            return _Reduction(block, init, store, combine, number)
-    raise _unmatched(block, "an update that combines the value so far with another")
-
-
-def _unmatched(block: ir.Operation, expected: str) -> ScheduleError:
-    return ScheduleError(
-        f"rfactor: {tree.describe(block)} is no commutative reduction: expected {expected}"
-    )
-
-
-def _is_identity(value: ir.Value, combiner: str) -> bool:
-    owner = value.owner
-    if isinstance(owner, ir.Block) or owner.name != "arith.constant":
-        return False
-    attr: Any = owner.attributes["value"]  # Any: the stubs know no numbers
-    number, wanted = attr.value, _COMBINERS[combiner]
-    if abs(wanted) != float("inf"):
-        return number == wanted
-    return number == wanted or _is_extreme(number, value.type, least=wanted < 0)
-
-
-def _is_extreme(number: float, type_: ir.Type, *, least: bool) -> bool:
-    """Whether a number is the least or the greatest of its type."""
-    if isinstance(type_, ir.IntegerType):
-        bits = type_.width
-        wanted = -(1 << (bits - 1)) if least else (1 << (bits - 1)) - 1
-        return number in (wanted, -1 if not least else wanted)
-    greatest = {"f16": 65504.0, "f32": 3.4028234e38, "f64": 1.7976931348623157e308}
-    limit = greatest.get(str(type_), 3.3895e38)
-    return number <= -limit if least else number >= limit
-
 
 def rfactor(state: ScheduleState, loop: ir.Operation, factor_axis: int) -> ir.Operation:
     """Keep a partial result for each step of a loop; see :meth:`Schedule.rfactor`."""
     where = "rfactor"
-    found = tree.blocks_below(loop)
-    if len(found) != 1:
+    blocks = tree.blocks_below(loop)
+    if len(blocks) != 1:
         raise ScheduleError(
-            f"{where}: {tree.describe(loop)} holds {len(found)} blocks: expected one"
+            f"{where}: {tree.describe(loop)} holds {len(blocks)} blocks: expected one"
         )
-    (block,) = found
+    (block,) = blocks
     legality.check_reduction(block, where)
     legality.check_stage_pipeline(tree.scope_of(block), where)
     loops = tree.enclosing_loops(block)
     _check_loops(block, loops, loop)
-    parts = _matched(block)
-    rank = len(accesses.buffer_shape(parts.buffer))
+    found = match_reduction(block, where)
+    buffer = found.parts[0].buffer
+    rank = len(accesses.buffer_shape(buffer))
     if not -rank - 1 <= factor_axis <= rank:
         raise ScheduleError(
-            f"{where}: buffer `{accesses.buffer_name(parts.buffer)}` has {rank} "
+            f"{where}: buffer `{accesses.buffer_name(buffer)}` has {rank} "
             f"dimensions: expected a factor_axis from {-rank - 1} to {rank}, got "
             f"{factor_axis}"
         )
     axis = factor_axis + rank + 1 if factor_axis < 0 else factor_axis
     with state.change(loop) as indices:
-        return _rfactor(state, parts, loops, loop, axis, indices)
+        return _rfactor(state, found, loops, loop, axis, indices)
 
 
 def _check_loops(
@@ -213,26 +101,24 @@ def _check_loops(
 
 def _rfactor(
     state: ScheduleState,
-    parts: _Reduction,
+    found: Reduction,
     loops: Sequence[ir.Operation],
     loop: ir.Operation,
     axis: int,
     indices: Indices,
 ) -> ir.Operation:
-    block = parts.block
+    block = found.block
     _, extent = loop_bounds(indices, loop)
-    shape = list(accesses.buffer_shape(parts.buffer))
-    shape.insert(axis, extent)
-    partial = alloc_buffer(
-        tree.scope_of(block),
-        shape,
-        parts.buffer,
-        accesses.buffer_name(parts.buffer) + "_rf",
-        accesses.storage_scope(parts.buffer),
-        indices,
-    )
-    final = _final_block(parts, loops, loop, axis, partial, indices)
-    made = _partial_block(parts, loops, loop, axis, partial, indices)
+    partials: list[ir.Value] = []
+    for part in found.parts:
+        shape = list(accesses.buffer_shape(part.buffer))
+        shape.insert(axis, extent)
+        name = accesses.buffer_name(part.buffer) + "_rf"
+        memory = accesses.storage_scope(part.buffer)
+        scope = tree.scope_of(block)
+        partials.append(alloc_buffer(scope, shape, part.buffer, name, memory, indices))
+    final = _final_block(found, loops, loop, axis, partials, indices)
+    made = _partial_block(found, loops, loop, axis, partials, indices)
     state.replace(block, final)
     rewriting.erase(block)
     for root in (loops[0], final):
@@ -241,15 +127,15 @@ def _rfactor(
 
 
 def _final_block(
-    parts: _Reduction,
+    found: Reduction,
     loops: Sequence[ir.Operation],
     loop: ir.Operation,
     axis: int,
-    partial: ir.Value,
+    partials: Sequence[ir.Value],
     indices: Indices,
 ) -> ir.Operation:
     """The block that combines the partial results, behind all."""
-    block = parts.block
+    block = found.block
     spatial = [n for n, k in enumerate(tree.kinds_of(block)) if k == "S"]
     used = symbols_in(block, indices, "S")
     values = [indices.of(v) for v in tree.bindings(block)]
@@ -279,8 +165,23 @@ def _final_block(
             indices.emit,
             tree.annotations_of(block),
         )
-    _fill_final(parts, final, spatial, axis, partial)
+    kept_names = {*copies}
+    conditions = [
+        c.replaced(copies, {})
+        for c in predicates.block_conditions(block, indices)
+        if not _loops_of(c, loops, indices) - kept_names
+    ]
+    predicates.set_predicate(final, conditions, indices)
+    _fill_final(found, final, spatial, axis, partials)
     return final
+
+
+def _loops_of(
+    condition: predicates.Condition, loops: Sequence[ir.Operation], indices: Indices
+) -> set[str]:
+    """The loops that a condition depends on."""
+    names = {indices.symbol(loop_var(loop)) for loop in loops}
+    return names & set(symbols_of(condition.slack))
 
 
 def _behind(op: ir.Operation) -> ir.InsertionPoint:
@@ -290,64 +191,92 @@ def _behind(op: ir.Operation) -> ir.InsertionPoint:
 
 
 def _fill_final(
-    parts: _Reduction,
+    found: Reduction,
     final: ir.Operation,
     spatial: Sequence[int],
     axis: int,
-    partial: ir.Value,
+    partials: Sequence[ir.Value],
 ) -> None:
+    """Combine what stands in the results with the partial results."""
     start, body = edit.open_region(final, 0), edit.open_region(final, 1)
-    old_start = tree.init_of(parts.block)
+    old_start = tree.init_of(found.block)
     assert old_start is not None
-    for old, new, store in (
-        (old_start, start, parts.start),
-        (tree.body(parts.block), body, parts.store),
-    ):
-        mapping: dict[ir.Value, ir.Value] = {
-            old.arguments[n]: a
-            for n, a in zip(spatial, list(new.arguments)[1:], strict=True)
-        }
-        with edit.point_before(edit.terminator(new)):
-            place = [edit.copy_of(v, mapping) for v in list(store.operands)[2:]]
-            if store == parts.start:
-                value = edit.copy_of(store.operands[0], mapping)
-            else:
-                value = _combined(parts, place, new.arguments[0], axis, partial)
-            ir.Operation.create("memref.store", operands=[value, parts.buffer, *place])
+    axes = list(start.arguments)[1:]
+    known: dict[ir.Value, ir.Value] = {
+        old_start.arguments[n]: a for n, a in zip(spatial, axes, strict=True)
+    }
+    with edit.point_before(edit.terminator(start)):
+        for part in found.parts:
+            value = edit.copy_of(part.start.operands[0], known)
+            place = [edit.copy_of(v, known) for v in list(part.start.operands)[2:]]
+            _store(value, part.buffer, place)
+    old_body, axes = tree.body(found.block), list(body.arguments)[1:]
+    known = {old_body.arguments[n]: a for n, a in zip(spatial, axes, strict=True)}
+    with edit.point_before(edit.terminator(body)):
+        place = [edit.copy_of(v, known) for v in found.place]
+        inner = [*place[:axis], body.arguments[0], *place[axis:]]
+        leaves: list[tuple[ir.Value, ir.Value]] = []
+        for part, partial in zip(found.parts, partials, strict=True):
+            type_ = part.combine.results[0].type
+            leaves.append(
+                (part.so_far, emit("memref.load", type_, part.buffer, *place))
+            )
+            leaves.append((part.new, emit("memref.load", type_, partial, *inner)))
+        values = [_rebuilt(p.combine.results[0], leaves, {}) for p in found.parts]
+        named = [_let(p, v) for p, v in zip(found.parts, values, strict=True)]
+        for part, value in zip(found.parts, named, strict=True):
+            _store(value, part.buffer, place)
 
 
-def _combined(
-    parts: _Reduction,
-    place: Sequence[ir.Value],
-    factor: ir.Value,
-    axis: int,
-    partial: ir.Value,
-) -> ir.Value:
-    """The value so far, combined with a partial result."""
-    type_ = parts.combine.results[0].type
-    so_far = emit("memref.load", type_, parts.buffer, *place)
-    inner = [*place[:axis], factor, *place[axis:]]
-    other = emit("memref.load", type_, partial, *inner)
-    sides = [so_far, other] if parts.old == 0 else [other, so_far]
+def _let(part: Part, value: ir.Value) -> ir.Value:
+    """A value under the name that it has in the old block."""
+    if part.let is None:
+        return value
     made = ir.Operation.create(
-        parts.combine.name,
-        results=[type_],
-        operands=sides,
-        attributes=edit.attributes_of(parts.combine),
+        "tir.let",
+        results=[value.type],
+        operands=[value],
+        attributes={"name": ir.StringAttr.get(part.let)},
     )
     return made.results[0]
 
 
+def _store(value: ir.Value, buffer: ir.Value, place: Sequence[ir.Value]) -> None:
+    ir.Operation.create("memref.store", operands=[value, buffer, *place])
+
+
+def _rebuilt(
+    value: ir.Value,
+    leaves: Sequence[tuple[ir.Value, ir.Value]],
+    made: dict[ir.Value, ir.Value],
+) -> ir.Value:
+    """A value computed once more, with others in place of its leaves.
+
+    Args:
+        made: what was computed so far; added to.
+    """
+    for old, new in leaves:
+        if same_value(value, old):
+            return new
+    if value not in made:
+        operands = [_rebuilt(v, leaves, made) for v in value.owner.operands]
+        copy = value.owner.operation.clone()
+        for number, operand in enumerate(operands):
+            copy.operands[number] = operand
+        made[value] = copy.results[0]
+    return made[value]
+
+
 def _partial_block(
-    parts: _Reduction,
+    found: Reduction,
     loops: Sequence[ir.Operation],
     loop: ir.Operation,
     axis: int,
-    partial: ir.Value,
+    partials: Sequence[ir.Value],
     indices: Indices,
 ) -> ir.Operation:
     """The block that makes the partial results, where the old one stood."""
-    block = parts.block
+    block = found.block
     factor = indices.symbol(loop_var(loop))
     axes, values, known = _partial_axes(block, loops, loop, indices)
     with edit.point_before(block):
@@ -359,13 +288,42 @@ def _partial_block(
             tree.annotations_of(block),
         )
     number = [v for _, v in axes].index(dims.symbol(factor))
-    for which in (0, 1):
+    has_reduce = any(a.kind == "R" for a, _ in axes)
+    for which in (0, 1) if has_reduce else (1,):
         new = edit.open_region(made, which)
         old = block.regions[which].blocks[0]
         inner = dict(zip(values, map(indices.of, new.arguments), strict=True))
-        _copy_region(old, new, inner, known, indices)
-        _redirect_partial(new, parts.buffer, partial, axis, new.arguments[number])
+        mapping = _copy_region(old, new, inner, known, indices)
+        _rename_lets(new)
+        if not has_reduce:
+            _store_new_values(found, new, mapping)
+        for part, partial in zip(found.parts, partials, strict=True):
+            _redirect_partial(new, part.buffer, partial, axis, new.arguments[number])
     return made
+
+
+def _rename_lets(region: ir.Block) -> None:
+    for op in region.operations:
+        if op.operation.name == "tir.let":
+            name = tree.string_attr(op.operation, "name") + "_rf"
+            op.operation.attributes["name"] = ir.StringAttr.get(name)
+
+
+def _store_new_values(
+    found: Reduction, region: ir.Block, mapping: Mapping[ir.Value, ir.Value]
+) -> None:
+    """Where nothing is left to combine, a new value is the partial result."""
+    stores = {
+        op.operands[1]: op.operation
+        for op in region.operations
+        if op.operation.name == "memref.store"
+    }
+    for part in found.parts:
+        stores[part.buffer].operands[0] = mapping.get(part.new, part.new)
+    rewriting.erase_dead(
+        region,
+        lambda op: tree.is_pure(op) or op.name in ("memref.load", "tir.let"),
+    )
 
 
 def _partial_axes(
@@ -438,7 +396,8 @@ def _copy_region(
     inner: Mapping[str, Dim],
     known: Sequence[Dim | str],
     indices: Indices,
-) -> None:
+) -> dict[ir.Value, ir.Value]:
+    """Fill a region of the partial block; returns what each old value is there."""
     mapping: dict[ir.Value, ir.Value] = {}
     with edit.point_before(edit.terminator(new)):
         for argument, value in zip(old.arguments, known, strict=True):
@@ -447,6 +406,7 @@ def _copy_region(
         *operations, _ = old.operations
         for op in operations:
             rewriting.clone(op, mapping)
+    return mapping
 
 
 def _redirect_partial(

@@ -13,14 +13,15 @@ from relax_mlir.errors import ScheduleError
 from relax_mlir.objects import prim
 from relax_mlir.tir.schedule import accesses, annotations, loops
 from relax_mlir.tir.schedule.base import primitive
-from relax_mlir.tir.schedule.data_movement import DataMovement
+from relax_mlir.tir.schedule.block_rewrites import BlockRewrites
+from relax_mlir.tir.schedule.layouts import Layouts
 from relax_mlir.tir.schedule.random_variables import BlockRV, ExprRV, LoopRV
 from relax_mlir.tir.schedule.sampling import Sampling
 
 __all__ = ["Schedule"]
 
 
-class Schedule(DataMovement, Sampling):
+class Schedule(Layouts, BlockRewrites, Sampling):
     """A module that is being scheduled.
 
     Args:
@@ -112,7 +113,12 @@ class Schedule(DataMovement, Sampling):
 
     @primitive
     def merge(self, *args: LoopRV) -> LoopRV:
-        """Put the bodies of sibling loops with equal extents into one loop."""
+        """Put the bodies of loops into one loop, one after the other.
+
+        Args:
+            args: loops in as many loops of their own, each of which has as many steps as
+                those of the others and holds nothing else.
+        """
         listed = _flat(args)
         if len(listed) < 2:
             raise ScheduleError(
@@ -133,7 +139,8 @@ class Schedule(DataMovement, Sampling):
 
         Args:
             loop: it begins at 0 and has neither annotations nor a thread.
-            factors: the extents of the parts; one may be None.
+            factors: the extents of the parts; one may be None, and what is left over is
+                a part at the end.
             preserve_unit_iters: whether bindings go on mentioning loops of one step.
         """
         sizes = [None if f is None else self.number(f) for f in factors]

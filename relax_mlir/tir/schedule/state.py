@@ -71,12 +71,13 @@ class ScheduleState:
 
     Attributes:
         module: what it works on; nobody else has it.
-        srefs: what is known of loops and blocks.
+        srefs: what is known of loops and blocks. It is searched by identity: the hash of an
+            operation changes when the operation does.
     """
 
     def __init__(self, module: IRModule) -> None:
         self.module = module.clone()
-        self.srefs: dict[ir.Operation, Sref] = {}
+        self.srefs: list[Sref] = []
         self._snapshot: IRModule | None = None
         self._statements: dict[ir.Operation, Any] = {}
         with self.module.context, ir.Location.unknown():
@@ -108,9 +109,14 @@ class ScheduleState:
 
     def sref(self, op: ir.Operation) -> Sref:
         """What stands for a loop or a block."""
-        if op not in self.srefs:
-            self.srefs[op] = Sref(self, op)
-        return self.srefs[op]
+        found = self._known(op)
+        if found is None:
+            found = Sref(self, op)
+            self.srefs.append(found)
+        return found
+
+    def _known(self, op: ir.Operation) -> Sref | None:
+        return next((s for s in self.srefs if s.op == op), None)
 
     def get_sref(self, stmt: Any) -> Sref | None:
         """What stands for a loop or a block that :attr:`Sref.stmt` gave."""
@@ -151,34 +157,37 @@ class ScheduleState:
     def _paths(self, function: ir.Operation) -> dict[Sref, int]:
         """The number of each operation that is known, among all of the program."""
         listed = enumerate(tree.subtree(function))
-        return {self.srefs[op]: n for n, op in listed if op in self.srefs}
+        found = ((self._known(op), n) for n, op in listed if tree.is_statement(op))
+        return {sref: n for sref, n in found if sref is not None}
 
     def _restore(
         self, function: ir.Operation, backup: ir.Operation, paths: Mapping[Sref, int]
     ) -> None:
         ir.InsertionPoint(function).insert(backup)
-        for sref in [s for s in self.srefs.values() if s in paths]:
-            sref.op = None
-        self.srefs = {op: s for op, s in self.srefs.items() if s.op is not None}
+        for sref in [s for s in self.srefs if _stands_in(function, s.op)]:
+            self._forget(sref)
         function.erase()
         listed = list(tree.subtree(backup))
         for sref, number in paths.items():
             sref.op = listed[number]
-            self.srefs[listed[number]] = sref
+            self.srefs.append(sref)
+
+    def _forget(self, sref: Sref) -> None:
+        sref.op = None
+        self.srefs.remove(sref)
 
     def replace(self, old: ir.Operation, new: ir.Operation) -> None:
         """Say that ``new`` stands where ``old`` stood."""
-        sref = self.srefs.pop(old, None)
+        sref = self._known(old)
         if sref is not None:
             sref.op = new
-            self.srefs[new] = sref
 
     def erase(self, op: ir.Operation) -> None:
         """Erase a statement with all that is in it."""
-        for inner in tree.subtree(op):
-            sref = self.srefs.pop(inner, None)
+        for inner in filter(tree.is_statement, tree.subtree(op)):
+            sref = self._known(inner)
             if sref is not None:
-                sref.op = None
+                self._forget(sref)
         rewriting.erase(op)
 
     def erase_alone(self, op: ir.Operation) -> None:
@@ -191,6 +200,10 @@ class ScheduleState:
                 break
             outer = around
         self.erase(outer)
+
+
+def _stands_in(function: ir.Operation, op: ir.Operation | None) -> bool:
+    return op is not None and tree.function_of(op) == function
 
 
 def limits_at(indices: Indices, op: ir.Operation) -> dict[str, tuple[int, int | None]]:

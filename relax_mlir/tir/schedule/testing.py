@@ -8,6 +8,7 @@ from typing import Any
 from relax_mlir.module import IRModule
 from relax_mlir.objects.prim_func import PrimFunc
 from relax_mlir.objects.structure import assert_structural_equal
+from relax_mlir.tir.schedule.index_map import SCRIPT_NAMES
 from relax_mlir.tir.schedule.schedule import Schedule
 from relax_mlir.tir.schedule.trace import Trace
 
@@ -63,6 +64,6 @@ def _play(trace: Trace, schedule: Schedule, text: str) -> None:
     if text == "json":
         Trace.apply_json_to_schedule(trace.as_json(), schedule)
     elif text == "python":
-        exec("\n".join(trace.as_python()), {}, {"sch": schedule})
+        exec("\n".join(trace.as_python()), {"T": SCRIPT_NAMES}, {"sch": schedule})
     else:
         raise ValueError(f"text_format: expected `python` or `json`, got `{text}`")

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from relax_mlir.objects import prim
+from relax_mlir.tir.schedule.buffer_access import Ranges
+from relax_mlir.tir.schedule.index_map import IndexMap
 from relax_mlir.tir.schedule.instruction import (
     Instruction,
     InstructionKind,
@@ -109,11 +111,8 @@ class Trace:
 
     def names(self) -> dict[Any, str]:
         """What the variables are called: ``b0``, ``l1``, ``v2``, in order."""
-        found: dict[Any, str] = {}
-        for inst in self.insts:
-            for variable in inst.outputs:
-                found[variable] = f"{_letter(variable)}{len(found)}"
-        return found
+        given = [variable for inst in self.insts for variable in inst.outputs]
+        return {v: f"{_letter(v)}{n}" for n, v in enumerate(given) if is_variable(v)}
 
     def as_python(self, remove_postproc: bool = False) -> list[str]:
         """The calls as lines of Python."""
@@ -130,7 +129,7 @@ class Trace:
                 inst.kind.name,
                 [_to_json(v, names) for v in inst.inputs],
                 [_plain(v) for v in inst.attrs],
-                [names[v] for v in inst.outputs],
+                [names.get(v, "_") for v in inst.outputs],
             ]
             for inst in listed
         ]
@@ -216,6 +215,8 @@ def _plain(value: Any) -> Any:
     """A constant as JSON has it."""
     if isinstance(value, (list, tuple)):
         return [_plain(v) for v in value]
+    if isinstance(value, (IndexMap, Ranges)):
+        return str(value)
     if isinstance(value, prim.IntImm):
         return bool(value.value) if value.dtype == "bool" else value.value
     return value

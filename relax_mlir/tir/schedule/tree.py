@@ -31,10 +31,12 @@ __all__ = [
     "is_function",
     "is_loop",
     "is_pure",
+    "is_statement",
     "kind_of",
     "loop_name",
     "loops_below",
     "realize_of",
+    "region_in",
     "scope_of",
     "string_attr",
     "subtree",
@@ -65,6 +67,11 @@ def is_block(op: ir.Operation) -> bool:
 def is_function(op: ir.Operation) -> bool:
     """Whether it is a program, which stands for its outermost block."""
     return op.name == "func.func"
+
+
+def is_statement(op: ir.Operation) -> bool:
+    """Whether it is a loop, a block or a program: what schedules have variables for."""
+    return is_loop(op) or is_block(op) or is_function(op)
 
 
 def is_where(op: ir.Operation) -> bool:
@@ -135,6 +142,12 @@ def child_of(ancestor: ir.Operation, op: ir.Operation) -> ir.Operation:
             return op
         op = outer
     raise ValueError("not an ancestor")
+
+
+def region_in(block: ir.Operation, op: ir.Operation) -> ir.Block:
+    """The list of operations of a block, its start or its body, that one stands in."""
+    inner = [op, *ancestors(op)]
+    return inner[inner.index(block) - 1].block
 
 
 def realize_of(block: ir.Operation) -> ir.Operation:

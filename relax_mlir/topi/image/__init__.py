@@ -1,5 +1,6 @@
 """Operators on images."""
 
+from relax_mlir.topi.image.affine_grid import affine_grid
 from relax_mlir.topi.image.resize import resize1d, resize2d, resize3d
 
-__all__ = ["resize1d", "resize2d", "resize3d"]
+__all__ = ["affine_grid", "resize1d", "resize2d", "resize3d"]

@@ -30,6 +30,7 @@ class _Options:
         alpha: of the cubic spline.
         exclude_outside: whether pixels beyond the border have no weight.
         outside: the value beyond the border of a crop.
+        may_divide: whether an index may be divided where pixels are repeated.
     """
 
     method: str
@@ -38,6 +39,7 @@ class _Options:
     alpha: float
     exclude_outside: bool
     outside: float
+    may_divide: bool = True
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,8 @@ class _Axis:
     def divides(self) -> bool:
         """Whether pixels are repeated a whole number of times."""
         options = self.options
+        if not options.may_divide:
+            return False
         is_plain = options.method == "nearest_neighbor" and options.rounding == ""
         if options.coordinates != "asymmetric" or not (
             is_plain or options.rounding == "floor"
@@ -366,5 +370,6 @@ def resize3d(
         bicubic_alpha,
         bool(bicubic_exclude),
         extrapolation_value,
+        may_divide=False,
     )
     return _resized("DHW", data, roi, size, layout, options, out_dtype, output_shape)

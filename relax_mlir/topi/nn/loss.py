@@ -44,10 +44,9 @@ def nll_loss(
         return target != ignore_index
 
     found = elements(targets.shape, loss, "nll_loss", "nll_loss")
-    if reduction == "none":
+    if reduction == "none" or (reduction == "sum" and not targets.ndim):
         return found
     if reduction == "sum":
         return sum(found)
-    return divide(
-        sum(found), sum(elements(targets.shape, weight, "nll_loss", "nll_loss"))
-    )
+    total = elements(targets.shape, weight, "nll_loss", "nll_loss")
+    return divide(*((sum(found), sum(total)) if targets.ndim else (found, total)))

@@ -263,7 +263,8 @@ def _adaptive(
     def mean(indices: tuple[Any, ...]) -> PrimExpr:
         count = const(1, data.dtype)
         for axis in windows(indices)[1]:
-            count = count * prim.cast(data.dtype, axis.dom.extent)
+            extent = prim.cast("int32", axis.dom.extent)
+            count = count * prim.cast(data.dtype, extent)
         return div(total(*indices), count)
 
     if _checked_kind(pool_type) == "max":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from relax_mlir.module import IRModule
@@ -34,12 +35,13 @@ class _Text:
     def __init__(self, module: IRModule) -> None:
         self.module = module
         self._numbers = 0
+        self._used: Counter[str] = Counter()
 
     def function(self, function: Function, indent: str, head: str) -> list[str]:
         """The lines of a function."""
         is_inner = bool(indent)
         names = {
-            id(p): f"%p{number}" if is_inner else f"%{p.name_hint}"
+            id(p): self._unique(f"%p{number}" if is_inner else f"%{p.name_hint}")
             for number, p in enumerate(function.params)
         }
         params = ", ".join(
@@ -57,11 +59,17 @@ class _Text:
             names[id(binding.var)] = f"%{self._numbers - 1}"
         return [*lines, inner + self._value(body.body, names), indent + "}"]
 
+    def _unique(self, name: str) -> str:
+        """The name of a parameter: as it is, or with the first number that is free."""
+        before = self._used[name]
+        self._used[name] += 1
+        return f"{name}{before}" if before else name
+
     def _binding(self, value: Expr, names: dict[int, str], indent: str) -> list[str]:
         """The lines of ``%n = value``; a function that is called stands in front."""
         callee, args = self._call(value)
         if isinstance(callee, GlobalVar) and self._is_graph(callee):
-            head = f"%{self._next()} = fn "
+            head = f"%{self._next()} = fn"
             lines = self.function(self.module[callee], indent, head)
             called = head.split(" ")[0]
         else:

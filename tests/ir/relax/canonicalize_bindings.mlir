@@ -54,3 +54,29 @@ func.func @main(%x: tensor<f32>) -> (tensor<f32>, tensor<f32>) {
   %2 = "relax.add"(%x, %0) : (tensor<f32>, tensor<f32>) -> tensor<f32>
   return %1, %2 : tensor<f32>, tensor<f32>
 }
+
+// -----
+
+// What nothing reads outside of its block is no output of it.
+// CHECK-LABEL: func.func @main
+// CHECK-NEXT:    "relax.exp"(%arg0) {relax.dataflow = 0 : i64, relax.name = "inner"}
+// CHECK-NEXT:    "relax.sin"(%0) {relax.dataflow = 0 : i64, relax.name = "gv", relax.output}
+func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %0 = "relax.exp"(%x) {relax.dataflow = 0 : i64, relax.name = "inner", relax.output} : (tensor<2xf32>) -> tensor<2xf32>
+  %1 = "relax.sin"(%0) {relax.dataflow = 0 : i64, relax.name = "gv", relax.output} : (tensor<2xf32>) -> tensor<2xf32>
+  return %1 : tensor<2xf32>
+}
+
+// -----
+
+// A tuple of all elements of a tuple, in order, is that tuple; one in another order is not.
+// CHECK-LABEL: func.func @main
+// CHECK:         %[[S:.*]] = builtin.unrealized_conversion_cast %{{.*}}, %{{.*}} {{.*}}relax.name = "swapped"
+// CHECK:         return %arg0, %[[S]]
+func.func @main(%t: tuple<tensor<2xf32>, tensor<2xf32>>) -> (tuple<tensor<2xf32>, tensor<2xf32>>, tuple<tensor<2xf32>, tensor<2xf32>>) {
+  %0 = "relax.tuple_get_item"(%t) {index = 0 : i64, relax.dataflow = -1 : i64, relax.name = "a"} : (tuple<tensor<2xf32>, tensor<2xf32>>) -> tensor<2xf32>
+  %1 = "relax.tuple_get_item"(%t) {index = 1 : i64, relax.dataflow = -1 : i64, relax.name = "b"} : (tuple<tensor<2xf32>, tensor<2xf32>>) -> tensor<2xf32>
+  %2 = builtin.unrealized_conversion_cast %0, %1 : tensor<2xf32>, tensor<2xf32> to tuple<tensor<2xf32>, tensor<2xf32>> {relax.dataflow = -1 : i64, relax.name = "whole"}
+  %3 = builtin.unrealized_conversion_cast %1, %0 : tensor<2xf32>, tensor<2xf32> to tuple<tensor<2xf32>, tensor<2xf32>> {relax.dataflow = -1 : i64, relax.name = "swapped"}
+  return %2, %3 : tuple<tensor<2xf32>, tensor<2xf32>>, tuple<tensor<2xf32>, tensor<2xf32>>
+}

@@ -12,3 +12,21 @@ func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
   %1 = "relax.exp"(%0) {relax.dataflow = -1 : i64, relax.name = "gv"} : (tensor<2xf32>) -> tensor<2xf32>
   return %1 : tensor<2xf32>
 }
+
+// An operator that does more than compute stands between two blocks.
+// CHECK-LABEL: func.func @printing
+// CHECK:         relax.dataflow = 0 : i64, relax.name = "a"
+// CHECK:         relax.dataflow = 0 : i64, relax.name = "b"
+// CHECK:         relax.dataflow = -1 : i64, relax.name = "_"
+// CHECK:         relax.dataflow = 1 : i64, relax.name = "c"
+// CHECK:         relax.dataflow = 1 : i64, relax.name = "d"
+func.func @printing(%x: tensor<2xf32> {relax.name = "x"}) -> tensor<2xf32> attributes {relax.impure} {
+  %0 = "relax.exp"(%x) {relax.dataflow = -1 : i64, relax.name = "a"} : (tensor<2xf32>) -> tensor<2xf32>
+  %1 = "relax.exp"(%0) {relax.dataflow = -1 : i64, relax.name = "b"} : (tensor<2xf32>) -> tensor<2xf32>
+  %2 = "relax.string"() {value = "so far"} : () -> !relax.object
+  %3 = builtin.unrealized_conversion_cast %2 : !relax.object to tuple<!relax.object>
+  %4 = "relax.call_operator"(%3) {attrs = {}, operator = "relax.print", relax.dataflow = -1 : i64, relax.name = "_", types = []} : (tuple<!relax.object>) -> tuple<>
+  %5 = "relax.tanh"(%1) {relax.dataflow = -1 : i64, relax.name = "c"} : (tensor<2xf32>) -> tensor<2xf32>
+  %6 = "relax.tanh"(%5) {relax.dataflow = -1 : i64, relax.name = "d"} : (tensor<2xf32>) -> tensor<2xf32>
+  return %6 : tensor<2xf32>
+}

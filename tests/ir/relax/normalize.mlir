@@ -67,3 +67,20 @@ func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
   %1 = "relax.call_operator"(%0) {attrs = {}, operator = "relax.exp", types = [], relax.name = "gv", relax.dataflow = -1 : i64} : (tuple<tensor<2xf32>>) -> tensor<2xf32>
   return %1 : tensor<2xf32>
 }
+
+// -----
+
+// Dataflow blocks with nothing between them are one; one behind another binding is another.
+// CHECK-LABEL: func.func @main
+// SCRIPT-LABEL: func.func @main
+// SCRIPT:         relax.dataflow = 3 : i64, relax.name = "a"
+// SCRIPT:         relax.dataflow = 3 : i64, relax.name = "b"
+// SCRIPT:         relax.dataflow = -1 : i64, relax.name = "c"
+// SCRIPT:         relax.dataflow = 5 : i64, relax.name = "d"
+func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %0 = "relax.exp"(%x) {relax.dataflow = 3 : i64, relax.name = "a", relax.output} : (tensor<2xf32>) -> tensor<2xf32>
+  %1 = "relax.exp"(%0) {relax.dataflow = 4 : i64, relax.name = "b", relax.output} : (tensor<2xf32>) -> tensor<2xf32>
+  %2 = "relax.exp"(%1) {relax.dataflow = -1 : i64, relax.name = "c"} : (tensor<2xf32>) -> tensor<2xf32>
+  %3 = "relax.exp"(%2) {relax.dataflow = 5 : i64, relax.name = "d", relax.output} : (tensor<2xf32>) -> tensor<2xf32>
+  return %3 : tensor<2xf32>
+}

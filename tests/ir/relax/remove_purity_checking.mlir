@@ -15,3 +15,17 @@ func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
 func.func @impure(%x: tensor<2xf32>) -> tensor<2xf32> attributes {relax.impure} {
   return %x : tensor<2xf32>
 }
+
+// So does a function inside a function.
+// CHECK-LABEL: func.func @outer
+// CHECK:         "relax.function"
+// CHECK:         relax.force_pure = true
+// CHECK:         return
+func.func @outer(%x: tensor<2xf32> {relax.name = "x"}) -> tensor<2xf32> {
+  %0 = "relax.function"() ({
+  ^bb0(%me: !relax.callable<[[tensor<2xf32>], tensor<2xf32>, true]>, %y: tensor<2xf32>):
+    %1 = "relax.exp"(%y) {relax.dataflow = -1 : i64, relax.name = "z"} : (tensor<2xf32>) -> tensor<2xf32>
+    gpu.yield %1 : tensor<2xf32>
+  }) {attrs = {attrs = {}, is_pure = true, params = ["y"]}, relax.dataflow = -1 : i64, relax.name = "inner"} : () -> !relax.callable<[[tensor<2xf32>], tensor<2xf32>, true]>
+  return %x : tensor<2xf32>
+}

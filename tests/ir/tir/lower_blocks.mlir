@@ -82,3 +82,83 @@ func.func @plain(%x: memref<4xf32>, %o: memref<4xf32>) attributes {tir.prim_func
   }) {name = "o", kinds = "S", static_extents = array<i64: 4>, operandSegmentSizes = array<i32: 0, 0>} : () -> ()
   return
 }
+
+// -----
+
+// Neighbours are loaded at once; what lies apart, element by element, from the first place on.
+// CHECK-LABEL: func.func @vectors
+// CHECK:         %[[V:.*]] = vector.load %arg0[%{{.*}}] : memref<9xf32>, vector<3xf32>
+// CHECK-COUNT-3: memref.store %{{.*}}, %arg1[%{{.*}}] : memref<9xf32>
+// CHECK-NOT:     memref.store
+func.func @vectors(%x: memref<9xf32>, %o: memref<9xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
+  %one = arith.constant 1 : i32
+  %four = arith.constant 4 : i32
+  %near = "tir.ramp"(%four, %one) : (i32, i32) -> vector<3xi32>
+  %far = "tir.ramp"(%one, %four) : (i32, i32) -> vector<3xi32>
+  %from = arith.index_cast %near : vector<3xi32> to vector<3xindex>
+  %to = arith.index_cast %far : vector<3xi32> to vector<3xindex>
+  %v = "tir.vector_load"(%x, %from) {operandSegmentSizes = array<i32: 1, 0, 1, 0>} : (memref<9xf32>, vector<3xindex>) -> vector<3xf32>
+  "tir.vector_store"(%v, %o, %to) {operandSegmentSizes = array<i32: 1, 1, 0, 1, 0>} : (vector<3xf32>, memref<9xf32>, vector<3xindex>) -> ()
+  return
+}
+
+// -----
+
+// A run of numbers is its first one, and multiples of the step.
+// CHECK-LABEL: func.func @run
+// CHECK-DAG:     %[[N:.*]] = arith.constant dense<[0, 1, 2]> : vector<3xi32>
+// CHECK-DAG:     %[[BASE:.*]] = vector.broadcast %arg1 : i32 to vector<3xi32>
+// CHECK:         %[[M:.*]] = arith.muli %[[N]], %{{.*}} : vector<3xi32>
+// CHECK-NEXT:    %[[R:.*]] = arith.addi %[[BASE]], %[[M]] : vector<3xi32>
+// CHECK:         vector.store %[[R]], %arg0[%{{.*}}]
+func.func @run(%o: memref<3xi32>, %base: i32 {tir.param}) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
+  %zero = arith.constant 0 : i32
+  %one = arith.constant 1 : i32
+  %two = arith.constant 2 : i32
+  %v = "tir.ramp"(%base, %two) : (i32, i32) -> vector<3xi32>
+  %places = "tir.ramp"(%zero, %one) : (i32, i32) -> vector<3xi32>
+  %to = arith.index_cast %places : vector<3xi32> to vector<3xindex>
+  "tir.vector_store"(%v, %o, %to) {operandSegmentSizes = array<i32: 1, 1, 0, 1, 0>} : (vector<3xi32>, memref<3xi32>, vector<3xindex>) -> ()
+  return
+}
+
+// -----
+
+// A second shape for memory is a view of it; what is said of statements goes.
+// CHECK-LABEL: func.func @viewed
+// CHECK-NEXT:    %[[V:.*]] = memref.reinterpret_cast %arg0 to offset: [0], sizes: [2, 3], strides: [3, 1] : memref<6xf32> to memref<2x3xf32>
+// CHECK:         memref.store %{{.*}}, %[[V]]
+// CHECK-NOT:     tir.
+func.func @viewed(%o: memref<6xf32>, %value: f32 {tir.param}) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
+  %p = "tir.address"(%o) : (memref<6xf32>) -> !llvm.ptr
+  %v = "tir.decl_buffer"(%p) {shape = #relax.shape<["2", "3"]>} : (!llvm.ptr) -> memref<2x3xf32>
+  %tuple = builtin.unrealized_conversion_cast to tuple<>
+  "tir.attr"(%tuple) ({}, {
+    %c0 = arith.constant 0 : index
+    memref.store %value, %v[%c0, %c0] : memref<2x3xf32>
+    gpu.yield
+  }) {key = "said", form = "one", literals = ["of", "it"]} : (tuple<>) -> ()
+  return
+}
+
+// -----
+
+// A call of a C function declares it; the address of an element is a number of 64 bits.
+// CHECK-LABEL: func.func private @fill(i64, i32) -> i32
+// CHECK-LABEL: func.func @calls(
+// CHECK-SAME:    %[[O:[a-z0-9]+]]: memref<2x3xf32>
+// CHECK:         %[[BASE:.*]] = memref.extract_aligned_pointer_as_index %[[O]]
+// CHECK:         %[[START:.*]] = arith.index_cast %[[BASE]] : index to i64
+// CHECK:         arith.muli
+// CHECK:         call @fill(%{{.*}}, %{{.*}}) : (i64, i32) -> i32
+// CHECK-NOT:     tir.
+func.func @calls(%o: memref<2x3xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %n = arith.constant 4 : i32
+  %p = "tir.address"(%o, %c1, %c2) : (memref<2x3xf32>, index, index) -> !llvm.ptr
+  %args = builtin.unrealized_conversion_cast %p, %n : !llvm.ptr, i32 to tuple<!llvm.ptr, i32>
+  %r = "tir.call"(%args) {callee = "call_extern", literals = ["fill", unit, unit], tir.dtype = "int32"} : (tuple<!llvm.ptr, i32>) -> i32
+  "tir.evaluate"(%r) : (i32) -> ()
+  return
+}

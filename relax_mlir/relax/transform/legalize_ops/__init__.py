@@ -12,18 +12,24 @@ from relax_mlir.relax.transform.legalize_ops import (
     linear_algebra,
     manipulation,
     neural,
+    quantization,
     reduction,
+    vision,
     windows,
 )
 from relax_mlir.relax.transform.legalize_ops.calls import LegalizeFunc
+from relax_mlir.relax.transform.legalize_ops.common import register_legalize
 
-__all__ = ["RULES", "LegalizeFunc"]
+__all__ = ["RULES", "LegalizeFunc", "register_legalize"]
 
 _FAMILIES = (
     *(creation, elementwise, indexing, linear_algebra, manipulation),
-    *(neural, reduction, windows),
+    *(neural, quantization, reduction, vision, windows),
 )
 
+# What operators become if nothing else is registered of them as `FLegalize`.
 RULES: Mapping[str, LegalizeFunc] = {
     f"relax.{name}": rule for family in _FAMILIES for name, rule in family.RULES.items()
 }
+for _name, _rule in RULES.items():
+    register_legalize(_name, _rule)

@@ -23,8 +23,6 @@ __all__ = ["RULES"]
 
 
 def _take(builder: BlockBuilder, call: Call) -> Expr:
-    if isinstance(call.args[1].struct_info, PrimStructInfo):
-        return call
     axis, mode = call.attrs["axis"], call.attrs["mode"]
     return builder.call_te(topi.take, *call.args, axis, mode=mode)
 

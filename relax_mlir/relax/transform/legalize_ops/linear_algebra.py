@@ -75,8 +75,8 @@ def _matmul(builder: BlockBuilder, call: Call) -> Expr:
     for operand in call.args:
         info = tensor_info(operand)
         if info.dtype in ("", "void"):
-            raise ValueError(
-                "LegalizeOps: relax.matmul: expected operands of known dtype, got "
+            raise AssertionError(
+                "To legalize R.matmul, expected operands of known dtype, got "
                 f"`{operand!r}` of {info}"
             )
     out_dtype = call.attrs.get("out_dtype")

@@ -4,14 +4,17 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from relax_mlir import te, topi
+from relax_mlir.objects import prim
 from relax_mlir.objects.expr import Call, Expr, ShapeExpr, Var
 from relax_mlir.relax.block_builder import BlockBuilder
+from relax_mlir.relax.op.calls import call_tir
 from relax_mlir.relax.transform.legalize_ops.calls import (
     LegalizeFunc,
     fields_of,
     passing,
     tensor_info,
 )
+from relax_mlir.tir import IndexMap, Schedule
 
 __all__ = ["RULES"]
 
@@ -77,6 +80,39 @@ def _repeat(x: te.Tensor, repeats: int, axis: int | None) -> te.Tensor:
     return topi.repeat(x, int(repeats), int(axis or 0))
 
 
+def _layout_transform(builder: BlockBuilder, call: Call) -> Expr:
+    """A copy, whose result is then laid out as the map says."""
+    (x,), info = call.args, tensor_info(call)
+    name, fill = "te_layout_transform", call.attrs["pad_value"]
+    index_map = _index_map(call.attrs["index_map"])
+    _, padding = index_map.non_surjective_inverse(_sizes(x))
+    if not isinstance(padding, prim.IntImm):
+        name += "_with_pad"
+
+    def copy(data: te.Tensor) -> te.Tensor:
+        return te.compute(data.shape, lambda *places: data(*places), name)
+
+    program, args, *_ = te.gen_call_tir_inputs(copy, x)
+    schedule = Schedule(program)
+    fill = prim.const(fill or 0, info.dtype)
+    schedule.transform_layout(name, ("write", 0), index_map, fill)
+    laid_out = builder.add_func(schedule.mod["main"], name)
+    return call_tir(laid_out, args, info)
+
+
+def _sizes(x: Expr) -> Sequence[Any]:
+    shape = tensor_info(x).shape
+    assert isinstance(shape, ShapeExpr)
+    return shape.values
+
+
+def _index_map(text: str) -> IndexMap:
+    """The map that an affine one is."""
+    places, _, made = text.partition(" -> ")
+    written = made.replace("floordiv", "//").replace("mod", "%")
+    return IndexMap.from_text(f"lambda {places.strip('()')}: {written[:-1]},)")
+
+
 RULES: Mapping[str, LegalizeFunc] = {
     "broadcast_to": _shaped(topi.broadcast_to),
     "reshape": _shaped(topi.reshape),
@@ -87,6 +123,7 @@ RULES: Mapping[str, LegalizeFunc] = {
     "concat": _of_fields(topi.concatenate, "axis", 0),
     "stack": _of_fields(topi.stack, "axis", 0),
     "meshgrid": _of_fields(topi.meshgrid, "indexing", "ij"),
+    "layout_transform": _layout_transform,
     "expand_dims": passing(_expand_dims, "expand_dims", "axis"),
     "permute_dims": passing(topi.transpose, None, "axes"),
     "split": passing(topi.split, None, "indices_or_sections", "axis"),

@@ -137,19 +137,41 @@ def _pixel_shuffle(builder: BlockBuilder, call: Call) -> Expr:
     return builder.call_te(topi.nn.pixel_shuffle, call.args[0], upscale_factor=factor)
 
 
-def _resize(builder: BlockBuilder, call: Call) -> Expr:
-    attrs, (data, size) = call.attrs, call.args
-    same = ("roi", "layout", "method", "coordinate_transformation_mode")
-    values = {name: attrs[name] for name in (*same, "rounding_method")}
+def _resize(name: str) -> LegalizeFunc:
+    te_func = getattr(topi.image, name)
+
+    def rule(builder: BlockBuilder, call: Call) -> Expr:
+        attrs, (data, size) = call.attrs, call.args
+        same = ("roi", "layout", "method", "coordinate_transformation_mode")
+        values = {attr: attrs[attr] for attr in (*same, "rounding_method")}
+        return builder.call_te(
+            te_func,
+            data,
+            size=size,
+            **values,
+            bicubic_alpha=attrs["cubic_alpha"],
+            bicubic_exclude=attrs["cubic_exclude"],
+            extrapolation_value=attrs["extrapolation_value"],
+            primfunc_name_hint=name,
+        )
+
+    return rule
+
+
+def _affine_grid(builder: BlockBuilder, call: Call) -> Expr:
+    data, size = call.args
+    values = getattr(size, "values", ())
+    sizes = [getattr(s, "value", None) for s in values]
+    if not sizes or None in sizes:
+        raise ValueError(
+            f"LegalizeOps: relax.image.affine_grid: expected sizes that are numbers, got "
+            f"{size}"
+        )
     return builder.call_te(
-        topi.image.resize2d,
+        topi.image.affine_grid,
         data,
-        size=size,
-        **values,
-        bicubic_alpha=attrs["cubic_alpha"],
-        bicubic_exclude=attrs["cubic_exclude"],
-        extrapolation_value=attrs["extrapolation_value"],
-        primfunc_name_hint="resize2d",
+        target_shape=sizes,
+        align_corners=call.attrs["align_corners"],
     )
 
 
@@ -160,5 +182,7 @@ RULES: Mapping[str, LegalizeFunc] = {
     **{f"nn.adaptive_avg_pool{n}d": _adaptive_pool(n) for n in _LETTERS},
     "nn.pad": _pad,
     "nn.pixel_shuffle": _pixel_shuffle,
-    "image.resize2d": _resize,
+    "image.affine_grid": _affine_grid,
+    "image.resize2d": _resize("resize2d"),
+    "image.resize3d": _resize("resize3d"),
 }

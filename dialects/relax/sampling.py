@@ -1,0 +1,113 @@
+"""Random choices, of given random numbers."""
+
+from typing import Any
+
+import numpy as np
+from mlir.ir import RankedTensorType, TypeAttr
+
+from relax_mlir.dialects import dtypes, shapes, tensors
+from relax_mlir.dialects.dtypes import DType
+from relax_mlir.dialects.ext import Operand, Result
+from relax_mlir.dialects.hooks import Case
+from relax_mlir.dialects.relax.arguments import element_type
+from relax_mlir.dialects.relax.core import Relax
+from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
+
+__all__ = ["MultinomialFromUniformOp"]
+
+_INT64 = dtypes.dtype("int64")
+
+
+class MultinomialFromUniformOp(Relax.Operation, name="multinomial_from_uniform"):
+    """For every random number, the column at which a row of probabilities exceeds it.
+
+    The columns of a row are summed from the left; the first sum that is above the number
+    says which column was chosen, and the last column is chosen where none is.
+
+    Attributes:
+        dtype: the integer type of the columns.
+    Shapes:
+        prob: [batch, columns], floats; uniform_sample: [n, 1], floats from 0 to 1;
+        sample_indices: [n, 1], integers, the row of prob for every number; y: [n, 1].
+    """
+
+    prob: Operand[RankedTensorType]
+    uniform_sample: Operand[RankedTensorType]
+    sample_indices: Operand[RankedTensorType]
+    y: Result[RankedTensorType]
+    dtype: TypeAttr
+
+    cases = (
+        Case((1, 5), (7, 1), (7, 1, "int64"), low=0.0, high=0.4),
+        Case(
+            (2, 4),
+            (6, 1),
+            (6, 1, "int64"),
+            dtype=dtypes.dtype("int32"),
+            low=0.0,
+            high=1.0,
+        ),
+        Case((3, 1), (2, 1), (2, 1, "int32"), low=0.0, high=2.0),
+    )
+
+    @staticmethod
+    def normalize_arguments(**attrs: Any) -> dict[str, Any]:  # Any: see the base
+        return {**attrs, "dtype": element_type(attrs.get("dtype")) or _INT64}
+
+    @staticmethod
+    def infer(
+        prob: RankedTensorType,
+        uniform_sample: RankedTensorType,
+        sample_indices: RankedTensorType,
+        dtype: DType = _INT64,
+    ) -> RankedTensorType:
+        operands = (prob, uniform_sample, sample_indices)
+        names = ("prob", "uniform_sample", "sample_indices")
+        for name, operand in zip(names, operands, strict=True):
+            _check_operand(name, operand)
+        (count, one), (rows, other) = map(tensors.shape_of, operands[1:])
+        shapes.unify(one, 1)
+        shapes.unify(other, 1)
+        return tensors.tensor_type((shapes.unify(count, rows), one), dtype)
+
+    @staticmethod
+    def reference(
+        prob: np.ndarray,
+        uniform_sample: np.ndarray,
+        sample_indices: np.ndarray,
+        dtype: DType = _INT64,
+    ) -> np.ndarray:
+        sums = np.cumsum(prob, axis=1, dtype=np.float32)[sample_indices[:, 0]]
+        above = sums > uniform_sample
+        last = prob.shape[1] - 1
+        chosen = np.where(above.any(1), above.argmax(1), last)
+        return chosen[:, None].astype(dtype.numpy)
+
+    def legalize(self, b: Builder) -> Buffer:
+        prob, uniform, rows = b.inputs
+        shape, out = b.results[0]
+        columns, wide = prob.shape[1], dtypes.dtype("float32")
+
+        def weight(i: Index, j: Index, k: Index) -> Scalar:
+            value = b.cast(prob[i, k], wide)
+            return b.select(k <= j, value, b.constant(0, wide))
+
+        sums = b.reduce_over("add", prob.shape, [columns], weight, wide, "sums")
+
+        def is_passed(i: Index, j: Index, k: Index) -> Scalar:
+            row = Index.from_scalar(rows[i, j])
+            is_below = sums[row, k] <= b.cast(uniform[i, j], wide)
+            is_passed = is_below & (k + 1 < b.dim(columns))
+            return b.select(is_passed, b.constant(1, out), b.constant(0, out))
+
+        return b.reduce_over("add", shape, [columns], is_passed, out, "chosen")
+
+
+def _check_operand(name: str, operand: RankedTensorType) -> None:
+    """Whether an operand is a matrix of floats, or of integers if it says rows."""
+    if operand.rank != 2:
+        raise ValueError(f"{name}: expected rank 2, got {operand.rank}")
+    found, wants_integers = tensors.dtype_of(operand), name == "sample_indices"
+    if wants_integers != found.is_integer:
+        kind = "integers" if wants_integers else "floats"
+        raise ValueError(f"{name}: expected {kind}, got {found}")

@@ -1,0 +1,100 @@
+"""Names that are given once."""
+
+from collections.abc import Iterable
+
+from relax_mlir.module import IRModule
+from relax_mlir.objects.expr import GlobalVar
+
+__all__ = ["GlobalVarSupply", "UniqueNameSupply"]
+
+
+class UniqueNameSupply:
+    """Gives each name once: ``x``, ``x_1``, ``x_2``, ...
+
+    Args:
+        prefix: what names begin with; an underscore follows it.
+    """
+
+    def __init__(self, prefix: str = "") -> None:
+        self._prefix = prefix
+        self._taken: set[str] = set()
+
+    def fresh_name(
+        self, name: str, add_prefix: bool = True, add_underscore: bool = True
+    ) -> str:
+        """``name``, or with the first number that makes it new.
+
+        Args:
+            name: what is wanted.
+            add_prefix: whether the supply's prefix stands in front of it.
+            add_underscore: whether an underscore stands in front of the number.
+        """
+        wish = fresh = self._full(name, add_prefix)
+        count = 0
+        while fresh in self._taken:
+            count += 1
+            fresh = f"{wish}{'_' if add_underscore else ''}{count}"
+        self._taken.add(fresh)
+        return fresh
+
+    def reserve_name(self, name: str, add_prefix: bool = True) -> str:
+        """From here on ``name`` is taken; returns it as it was taken."""
+        full = self._full(name, add_prefix)
+        self._taken.add(full)
+        return full
+
+    def contains_name(self, name: str, add_prefix: bool = True) -> bool:
+        """Whether ``name`` is taken."""
+        return self._full(name, add_prefix) in self._taken
+
+    def _full(self, name: str, add_prefix: bool) -> str:
+        has_prefix = add_prefix and self._prefix
+        return f"{self._prefix}_{name}" if has_prefix else name
+
+
+class GlobalVarSupply:
+    """Gives functions of a module names of their own.
+
+    Args:
+        value: a supply of names; or a module or modules, whose names are taken.
+    """
+
+    def __init__(
+        self, value: UniqueNameSupply | IRModule | Iterable[IRModule] | None = None
+    ) -> None:
+        is_supply = isinstance(value, UniqueNameSupply)
+        self.name_supply = value if is_supply else UniqueNameSupply()
+        self._known: dict[str, GlobalVar] = {}
+        modules = () if value is None or is_supply else value
+        for module in (modules,) if isinstance(modules, IRModule) else modules:
+            for variable in module.get_global_vars():
+                self.reserve_global(variable)
+
+    def fresh_global(self, name: str, add_prefix: bool = True) -> GlobalVar:
+        """A function's name that is new: ``name``, or with a number."""
+        fresh = GlobalVar(self.name_supply.fresh_name(name, add_prefix))
+        self._known[fresh.name_hint] = fresh
+        return fresh
+
+    def unique_global_for(self, name: str, add_prefix: bool = True) -> GlobalVar:
+        """The function called ``name``, the same at each call."""
+        full = self.name_supply.reserve_name(name, add_prefix)
+        return self._known.setdefault(full, GlobalVar(full))
+
+    def reserve_global(
+        self, global_var: GlobalVar, allow_conflict: bool = False
+    ) -> None:
+        """From here on the name of a function is taken.
+
+        Args:
+            global_var: the function.
+            allow_conflict: whether another one may have the name already; it keeps it.
+
+        Raises:
+            ValueError: another function has the name.
+        """
+        name = global_var.name_hint
+        known = self._known.setdefault(name, global_var)
+        if known is not global_var and not allow_conflict:
+            raise ValueError(f"reserve_global: the name `{name}` is taken")
+        self.name_supply.reserve_name(name, add_prefix=False)

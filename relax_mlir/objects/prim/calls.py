@@ -1,0 +1,50 @@
+"""Functions of scalars."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from relax_mlir.objects.prim.constants import convert
+from relax_mlir.objects.prim.expr import PrimExpr
+
+__all__ = ["Call"]
+
+
+class Call(PrimExpr):
+    """A function of scalars, by name: ``exp``, ``if_then_else``, ``call_extern``, ...
+
+    Attributes:
+        op_name: the function, without TVM's ``tir.``.
+        is_subroutine: whether it is a function of the module.
+    """
+
+    __slots__ = ("args", "is_subroutine", "op_name")
+
+    def __init__(
+        self, dtype: str, op: Any, args: Sequence[Any], span: object = None
+    ) -> None:
+        name = op if isinstance(op, str) else getattr(op, "name_hint", None) or op.name
+        self.is_subroutine = hasattr(op, "name_hint")
+        self.dtype = str(dtype)
+        self.op_name = name.removeprefix("tir.").removeprefix("tirx.")
+        self.args = tuple(convert(a) for a in args)
+
+    @property
+    def op(self) -> Any:
+        """What it calls: an operator ``tir.<name>``, or a function of the module."""
+        from relax_mlir.objects.expr import GlobalVar, Op
+
+        name = self.op_name
+        return GlobalVar(name) if self.is_subroutine else Op.of(f"tir.{name}")
+
+    def children(self) -> tuple[PrimExpr, ...]:
+        return self.args
+
+    def with_children(self, children: Sequence[PrimExpr]) -> PrimExpr:
+        made = Call(self.dtype, self.op_name, children)
+        made.is_subroutine = self.is_subroutine
+        return made
+
+    def key(self) -> tuple[object, ...]:
+        return (self.dtype, self.op_name, self.is_subroutine)

@@ -1,0 +1,118 @@
+"""Numbers and strings as scalar expressions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from relax_mlir.objects.prim.expr import NUMBERS, PrimExpr
+
+__all__ = ["FloatImm", "IntImm", "StringImm", "convert"]
+
+
+class IntImm(PrimExpr):
+    """An integer or a boolean."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, dtype: str, value: Any, span: object = None) -> None:
+        self.dtype = str(dtype)
+        self.value = int(value)
+
+    def key(self) -> tuple[object, ...]:
+        return (self.dtype, self.value)
+
+    def __int__(self) -> int:
+        return self.value
+
+    def __index__(self) -> int:
+        return self.value
+
+    def __float__(self) -> float:
+        return float(self.value)
+
+    def __bool__(self) -> bool:
+        return self.value != 0
+
+    def __eq__(self, other: object) -> Any:
+        if isinstance(other, NUMBERS):
+            return self.value == other
+        return PrimExpr.__eq__(self, other)
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+
+class FloatImm(PrimExpr):
+    """A floating-point number."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, dtype: str, value: Any, span: object = None) -> None:
+        self.dtype = str(dtype)
+        self.value = float(value)
+
+    def key(self) -> tuple[object, ...]:
+        return (self.dtype, repr(self.value))
+
+    def __float__(self) -> float:
+        return self.value
+
+    def __eq__(self, other: object) -> Any:
+        if isinstance(other, NUMBERS):
+            return self.value == other
+        return PrimExpr.__eq__(self, other)
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+
+class StringImm(PrimExpr):
+    """A string, as an argument of a call."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: str, span: object = None) -> None:
+        self.dtype = "handle"
+        self.value = value
+
+    def key(self) -> tuple[object, ...]:
+        return (self.value,)
+
+    def __eq__(self, other: object) -> Any:
+        if isinstance(other, str):
+            return self.value == other
+        return isinstance(other, StringImm) and self.value == other.value
+
+    def __ne__(self, other: object) -> Any:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+
+def convert(value: Any) -> Any:  # Any: numbers and terms in, terms out
+    """A Python number as a term; terms stay what they are.
+
+    Raises:
+        TypeError: it is neither.
+    """
+    if isinstance(value, PrimExpr):
+        return value
+    if isinstance(value, (bool, np.bool_)):
+        return IntImm("bool", value)
+    if isinstance(value, int):
+        fits = -(2**31) <= value < 2**31
+        return IntImm("int32" if fits else "int64", value)
+    if isinstance(value, np.integer):
+        return IntImm(value.dtype.name, int(value))
+    if isinstance(value, (float, np.floating)):
+        name = value.dtype.name if isinstance(value, np.floating) else "float32"
+        return FloatImm("float32" if name == "float64" else name, float(value))
+    if isinstance(value, str):
+        return StringImm(value)
+    as_term = getattr(value, "as_prim_expr", None)
+    if as_term is not None:
+        return as_term()
+    raise TypeError(f"expected a scalar expression or a number, got {value!r}")

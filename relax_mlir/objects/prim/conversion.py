@@ -1,0 +1,154 @@
+"""Scalars in other types, and two terms brought to one type."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from relax_mlir.objects.prim.constants import FloatImm, IntImm, convert
+from relax_mlir.objects.prim.expr import PrimExpr
+from relax_mlir.objects.prim.lanes import (
+    element_type,
+    lane_count,
+    lanes_of,
+    vector_type,
+    with_lanes,
+)
+
+__all__ = ["Broadcast", "Cast", "Ramp", "cast", "const", "matched"]
+
+
+class Cast(PrimExpr):
+    """The value in another type; as a constructor it does not fold."""
+
+    __slots__ = ("value",)
+    fields = ("value",)
+
+    def __init__(self, dtype: str, value: Any, span: object = None) -> None:
+        self.dtype = str(dtype)
+        self.value = convert(value)
+
+    def with_children(self, children: Sequence[PrimExpr]) -> PrimExpr:
+        return cast(self.dtype, *children)
+
+
+class Broadcast(PrimExpr):
+    """The vector of one value in every lane."""
+
+    __slots__ = ("lanes", "value")
+    fields = ("value",)
+
+    def __init__(self, value: Any, lanes: Any, span: object = None) -> None:
+        self.value = convert(value)
+        self.lanes = lane_count(lanes)
+        self.dtype = vector_type(self.value.dtype, self.lanes)
+
+    def with_children(self, children: Sequence[PrimExpr]) -> PrimExpr:
+        (value,) = children
+        return Broadcast(value, self.lanes)
+
+
+class Ramp(PrimExpr):
+    """The vector ``base``, ``base + stride``, ...
+
+    Attributes:
+        lanes: how many; a multiple of ``vscale()`` where the machine decides.
+    """
+
+    __slots__ = ("base", "lanes", "stride")
+    fields = ("base", "stride")
+
+    def __init__(self, base: Any, stride: Any, lanes: Any, span: object = None) -> None:
+        self.base, self.stride = matched(base, stride)
+        self.lanes = lane_count(lanes)
+        self.dtype = vector_type(self.base.dtype, self.lanes)
+
+    def with_children(self, children: Sequence[PrimExpr]) -> PrimExpr:
+        base, stride = children
+        return Ramp(base, stride, self.lanes)
+
+
+def const(value: Any, dtype: str | None = None, span: object = None) -> PrimExpr:
+    """A number as a term, of type ``dtype`` (by default int32, float32 or bool)."""
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value[()]
+    if dtype is None:
+        return convert(value)
+    name = str(dtype)
+    if element_type(name) != name:
+        return Broadcast(const(value, element_type(name)), lanes_of(name))
+    if name.startswith(("int", "uint", "bool")):
+        return IntImm(name, value)
+    return FloatImm(name, value)
+
+
+def cast(dtype: str, value: Any) -> PrimExpr:
+    """The value in another type; a number is converted here."""
+    value = convert(value)
+    if value.dtype == dtype:
+        return value
+    element = element_type(dtype)
+    if element != dtype and not isinstance(value, Ramp):
+        if element_type(value.dtype) == value.dtype:
+            return Broadcast(cast(element, value), lanes_of(dtype))
+        if isinstance(value, Broadcast):
+            return Broadcast(cast(element, value.value), value.lanes)
+    if isinstance(value, (IntImm, FloatImm)):
+        is_bool = dtype == "bool"
+        return const(value.value != 0 if is_bool else _converted(value, dtype), dtype)
+    return Cast(dtype, value)
+
+
+def _converted(value: IntImm | FloatImm, dtype: str) -> Any:
+    return int(value.value) if dtype.startswith(("int", "uint")) else value.value
+
+
+def matched(a: Any, b: Any) -> tuple[PrimExpr, PrimExpr]:
+    """Both as terms of one type: a number takes the type of the other side."""
+    plain_a, plain_b = not isinstance(a, PrimExpr), not isinstance(b, PrimExpr)
+    a, b = convert(a), convert(b)
+    if a.dtype == b.dtype:
+        return a, b
+    if plain_b and isinstance(b, (IntImm, FloatImm)) and _takes(a, b):
+        return a, cast(a.dtype, b)
+    if plain_a and isinstance(a, (IntImm, FloatImm)) and _takes(b, a):
+        return cast(b.dtype, a), b
+    if element_type(a.dtype) != a.dtype or element_type(b.dtype) != b.dtype:
+        return _of_equal_lanes(a, b)
+    wide = _common_type(a.dtype, b.dtype)
+    return cast(wide, a), cast(wide, b)
+
+
+def _of_equal_lanes(a: PrimExpr, b: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
+    """A scalar beside a vector stands in every lane."""
+    if element_type(a.dtype) == a.dtype:
+        a = Broadcast(a, lanes_of(b.dtype))
+    elif element_type(b.dtype) == b.dtype:
+        b = Broadcast(b, lanes_of(a.dtype))
+    if with_lanes("", a.dtype) != with_lanes("", b.dtype):
+        raise ValueError(f"vectors of different length: {a.dtype} and {b.dtype}")
+    wide = _common_type(element_type(a.dtype), element_type(b.dtype))
+    wide = with_lanes(wide, a.dtype)
+    return cast(wide, a), cast(wide, b)
+
+
+def _takes(typed: PrimExpr, number: IntImm | FloatImm) -> bool:
+    """Whether a Python number becomes of the type of the term beside it."""
+    if isinstance(number, FloatImm):
+        return typed.dtype.startswith(("float", "bfloat"))
+    return typed.dtype != "handle"
+
+
+def _common_type(a: str, b: str) -> str:
+    """The type in which TVM computes with two others."""
+    floats = [t for t in (a, b) if t.startswith(("float", "bfloat"))]
+    if len(floats) == 1:
+        return floats[0]
+    return max((a, b), key=lambda t: (_bits(t), not t.startswith("u")))
+
+
+def _bits(dtype: str) -> int:
+    digits = "".join(c for c in dtype if c.isdigit())
+    return int(digits) if digits else 1

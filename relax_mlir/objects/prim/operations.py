@@ -1,0 +1,269 @@
+"""Operations on two scalars, and where they fold."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from relax_mlir.objects.prim.constants import FloatImm, IntImm
+from relax_mlir.objects.prim.conversion import const, matched
+from relax_mlir.objects.prim.expr import PrimExpr
+from relax_mlir.objects.prim.lanes import with_lanes
+from relax_mlir.objects.prim.traversal import structurally_equal
+
+__all__ = [
+    "EQ",
+    "GE",
+    "GT",
+    "LE",
+    "LT",
+    "NE",
+    "Add",
+    "And",
+    "BinaryExpr",
+    "Div",
+    "FloorDiv",
+    "FloorMod",
+    "Max",
+    "Min",
+    "Mod",
+    "Mul",
+    "Or",
+    "Sub",
+    "binary",
+    "rounded",
+]
+
+
+class BinaryExpr(PrimExpr):
+    """An operation on two scalars of one type; as a constructor it does not fold."""
+
+    __slots__ = ("a", "b")
+    fields = ("a", "b")
+    symbol: ClassVar[str] = ""
+    precedence: ClassVar[int] = 0
+    fold: ClassVar[Callable[[Any, Any], Any]]
+    is_comparison: ClassVar[bool] = False
+
+    def __init__(self, a: Any, b: Any, span: object = None) -> None:
+        self.a, self.b = matched(a, b)
+        truth = with_lanes("bool", self.a.dtype)
+        self.dtype = truth if self.is_comparison else self.a.dtype
+
+    def with_children(self, children: Sequence[PrimExpr]) -> PrimExpr:
+        return binary(type(self), *children)
+
+
+class Add(BinaryExpr):
+    """a + b."""
+
+    __slots__ = ()
+    symbol, precedence, fold = "+", 9, staticmethod(operator.add)
+
+
+class Sub(BinaryExpr):
+    """a - b."""
+
+    __slots__ = ()
+    symbol, precedence, fold = "-", 9, staticmethod(operator.sub)
+
+
+class Mul(BinaryExpr):
+    """a * b."""
+
+    __slots__ = ()
+    symbol, precedence, fold = "*", 10, staticmethod(operator.mul)
+
+
+class Div(BinaryExpr):
+    """a / b; of integers it truncates."""
+
+    __slots__ = ()
+    symbol, precedence = "/", 10
+
+    @staticmethod
+    def fold(a: Any, b: Any) -> Any:
+        if isinstance(a, int) and isinstance(b, int):
+            return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+        return a / b
+
+
+class Mod(BinaryExpr):
+    """The remainder with the sign of a (C's)."""
+
+    __slots__ = ()
+
+    @staticmethod
+    def fold(a: Any, b: Any) -> Any:
+        return a - b * Div.fold(a, b)
+
+
+class FloorDiv(BinaryExpr):
+    """a // b, rounded down."""
+
+    __slots__ = ()
+    symbol, precedence, fold = "//", 10, staticmethod(operator.floordiv)
+
+
+class FloorMod(BinaryExpr):
+    """a % b with the sign of b."""
+
+    __slots__ = ()
+    symbol, precedence, fold = "%", 10, staticmethod(operator.mod)
+
+
+class Min(BinaryExpr):
+    """The smaller of two."""
+
+    __slots__ = ()
+    fold = staticmethod(min)
+
+
+class Max(BinaryExpr):
+    """The larger of two."""
+
+    __slots__ = ()
+    fold = staticmethod(max)
+
+
+class Comparison(BinaryExpr):
+    """Base of the comparisons."""
+
+    __slots__ = ()
+    is_comparison = True
+    precedence = 4
+
+
+class EQ(Comparison):
+    """a == b; where Python asks for its truth: whether the two terms are the same."""
+
+    __slots__ = ()
+    symbol, fold = "==", staticmethod(operator.eq)
+
+    def __bool__(self) -> bool:
+        return structurally_equal(self.a, self.b)
+
+
+class NE(Comparison):
+    """a != b; where Python asks for its truth: whether the two terms differ."""
+
+    __slots__ = ()
+    symbol, fold = "!=", staticmethod(operator.ne)
+
+    def __bool__(self) -> bool:
+        return not structurally_equal(self.a, self.b)
+
+
+class LT(Comparison):
+    """a < b."""
+
+    __slots__ = ()
+    symbol, fold = "<", staticmethod(operator.lt)
+
+
+class LE(Comparison):
+    """a <= b."""
+
+    __slots__ = ()
+    symbol, fold = "<=", staticmethod(operator.le)
+
+
+class GT(Comparison):
+    """a > b."""
+
+    __slots__ = ()
+    symbol, fold = ">", staticmethod(operator.gt)
+
+
+class GE(Comparison):
+    """a >= b."""
+
+    __slots__ = ()
+    symbol, fold = ">=", staticmethod(operator.ge)
+
+
+class And(BinaryExpr):
+    """Both; the second is not evaluated where the first is false."""
+
+    __slots__ = ()
+    symbol, precedence, is_comparison = "and", 2, True
+
+    @staticmethod
+    def fold(a: Any, b: Any) -> Any:
+        return bool(a) and bool(b)
+
+
+class Or(BinaryExpr):
+    """Either; the second is not evaluated where the first is true."""
+
+    __slots__ = ()
+    symbol, precedence, is_comparison = "or", 1, True
+
+    @staticmethod
+    def fold(a: Any, b: Any) -> Any:
+        return bool(a) or bool(b)
+
+
+def binary(kind: type[BinaryExpr], a: Any, b: Any) -> PrimExpr:
+    """``kind`` of two terms, folded where TVM folds."""
+    try:
+        a, b = matched(a, b)
+    except TypeError:
+        return NotImplemented
+    folded = _folded(kind, a, b)
+    return kind(a, b) if folded is None else folded
+
+
+def _folded(kind: type[BinaryExpr], a: PrimExpr, b: PrimExpr) -> PrimExpr | None:
+    numbers = (IntImm, FloatImm)
+    if isinstance(a, numbers) and isinstance(b, numbers):
+        divides = kind in (Div, Mod, FloorDiv, FloorMod)
+        if divides and b.value == 0:
+            raise ZeroDivisionError(f"division by zero: {a} {kind.symbol} {b}")
+        value = kind.fold(a.value, b.value)
+        if kind.is_comparison:
+            return const(value, "bool")
+        return const(rounded(value, a.dtype), a.dtype)
+    return _with_unit(kind, a, b)
+
+
+def rounded(value: Any, dtype: str) -> Any:
+    """A number as a type has it, where that is a narrow type of floats."""
+    if dtype in ("float16", "float32"):
+        with np.errstate(over="ignore"):
+            return float(np.dtype(dtype).type(value))
+    return value
+
+
+def _with_unit(kind: type[BinaryExpr], a: PrimExpr, b: PrimExpr) -> PrimExpr | None:
+    """``x + 0``, ``x * 1`` and the like."""
+    left = a.value if isinstance(a, (IntImm, FloatImm)) else None
+    right = b.value if isinstance(b, (IntImm, FloatImm)) else None
+    if kind is Add and right == 0:
+        return a
+    if kind is Add and left == 0:
+        return b
+    if kind is Sub and right == 0:
+        return a
+    if kind in (Mul, Div, FloorDiv) and right == 1:
+        return a
+    if kind is Mul and left == 1:
+        return b
+    if kind is Mul and 0 in (left, right):
+        return const(0, a.dtype)
+    if kind is FloorMod and right == 1 and a.is_integer:
+        return const(0, a.dtype)
+    if kind in (FloorDiv, FloorMod) and left == 0:
+        return a
+    return _with_truth(kind, a, b)
+
+
+def _with_truth(kind: type[BinaryExpr], a: PrimExpr, b: PrimExpr) -> PrimExpr | None:
+    for one, other in ((a, b), (b, a)):
+        if kind in (And, Or) and isinstance(one, IntImm):
+            keeps = bool(one.value) == (kind is And)
+            return other if keeps else one
+    return None

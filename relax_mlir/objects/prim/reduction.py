@@ -1,0 +1,102 @@
+"""Reductions, and how they combine elements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from relax_mlir.objects.prim.expr import PrimExpr
+from relax_mlir.objects.prim.scripted import Scripted
+from relax_mlir.objects.prim.variables import IterVar, Var
+
+__all__ = ["CommReducer", "Reduce"]
+
+
+class CommReducer(Scripted):
+    """How the elements of a reduction are combined.
+
+    Attributes:
+        name: ``add``, ``mul``, ``max``, ``min``, ``and``, ``or``, or the name of a custom
+            combiner.
+        combine: from lists of accumulated and of new values to a list of values.
+        identity: from element types to the values to start with.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        combine: Callable[[Sequence[PrimExpr], Sequence[PrimExpr]], list[PrimExpr]],
+        identity: Callable[[Sequence[str]], list[PrimExpr]],
+    ) -> None:
+        self.name = name
+        self.combine = combine
+        self.identity = identity
+        self._parts: tuple[tuple[PrimExpr, ...], ...] | None = None
+
+    @property
+    def identity_element(self) -> tuple[PrimExpr, ...]:
+        """What a reduction starts with, where the reducer itself says it."""
+        return self._written_out()[0]
+
+    @property
+    def lhs(self) -> tuple[PrimExpr, ...]:
+        """The variables of accumulated values in :attr:`result`."""
+        return self._written_out()[1]
+
+    @property
+    def rhs(self) -> tuple[PrimExpr, ...]:
+        """The variables of new values in :attr:`result`."""
+        return self._written_out()[2]
+
+    @property
+    def result(self) -> tuple[PrimExpr, ...]:
+        """How the two are combined."""
+        return self._written_out()[3]
+
+    def _written_out(self) -> tuple[tuple[PrimExpr, ...], ...]:
+        if self._parts is None:
+            starts = tuple(self.identity([]))
+            numbers = [""] if len(starts) == 1 else map(str, range(len(starts)))
+            named = list(zip(numbers, starts, strict=True))
+            lhs = tuple(Var(f"x{n}", s.dtype) for n, s in named)
+            rhs = tuple(Var(f"y{n}", s.dtype) for n, s in named)
+            self._parts = (starts, lhs, rhs, tuple(self.combine(lhs, rhs)))
+        return self._parts
+
+
+class Reduce(PrimExpr):
+    """A reduction over axes; it may only be the whole body of a computed tensor."""
+
+    __slots__ = ("axis", "combiner", "condition", "init", "source", "value_index")
+
+    def __init__(
+        self,
+        combiner: CommReducer,
+        source: Sequence[PrimExpr],
+        axis: Sequence[IterVar],
+        condition: PrimExpr | None = None,
+        value_index: int = 0,
+        init: Sequence[PrimExpr] = (),
+    ) -> None:
+        self.combiner = combiner
+        self.source = tuple(source)
+        self.axis = tuple(axis)
+        self.condition = condition
+        self.value_index = value_index
+        self.init = tuple(init)
+        self.dtype = self.source[value_index].dtype
+
+    def children(self) -> tuple[PrimExpr, ...]:
+        return self.source
+
+    def with_children(self, children: Sequence[PrimExpr]) -> PrimExpr:
+        return Reduce(
+            self.combiner,
+            children,
+            self.axis,
+            self.condition,
+            self.value_index,
+            self.init,
+        )
+
+    def key(self) -> tuple[object, ...]:
+        return (self.combiner.name, tuple(id(a.var) for a in self.axis))

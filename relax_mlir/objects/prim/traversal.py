@@ -1,0 +1,37 @@
+"""Walks over scalar expressions: comparison and enumeration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from relax_mlir.objects.prim.constants import FloatImm, IntImm
+from relax_mlir.objects.prim.expr import PrimExpr
+
+__all__ = ["post_order", "structurally_equal"]
+
+
+def structurally_equal(a: Any, b: Any) -> bool:
+    """Whether two terms are made of the same operations on the same variables."""
+    if a is b:
+        return True
+    if type(a) is not type(b) or not isinstance(a, PrimExpr):
+        return isinstance(a, PrimExpr) and isinstance(b, PrimExpr) and _equal_imm(a, b)
+    if isinstance(a, (IntImm, FloatImm)):
+        return a.value == b.value
+    if a.key() != b.key():
+        return False
+    theirs, ours = a.children(), b.children()
+    return len(theirs) == len(ours) and all(map(structurally_equal, theirs, ours))
+
+
+def _equal_imm(a: PrimExpr, b: PrimExpr) -> bool:
+    numbers = (IntImm, FloatImm)
+    return isinstance(a, numbers) and isinstance(b, numbers) and a.value == b.value
+
+
+def post_order(expr: PrimExpr) -> Iterator[PrimExpr]:
+    """All terms in ``expr``, operands first."""
+    for child in expr.children():
+        yield from post_order(child)
+    yield expr

@@ -1,0 +1,146 @@
+"""Variables, what they run over, and names for values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from relax_mlir.objects.prim.constants import convert
+from relax_mlir.objects.prim.expr import PrimExpr
+from relax_mlir.objects.prim.scripted import Scripted
+from relax_mlir.objects.prim.traversal import structurally_equal
+
+__all__ = ["IterVar", "Let", "Range", "SizeVar", "Var"]
+
+
+class Var(PrimExpr):
+    """A variable; two are the same only if they are one object."""
+
+    __slots__ = ("name",)
+
+    def __init__(
+        self, name: str = "", dtype: Any = "int32", span: object = None
+    ) -> None:
+        self.name = name
+        self.dtype = str(getattr(dtype, "dtype", dtype))
+
+    @property
+    def name_hint(self) -> str:
+        """Its name, which readers may change where two collide."""
+        return self.name
+
+    def key(self) -> tuple[object, ...]:
+        return (id(self),)
+
+
+class SizeVar(Var):
+    """A variable that is a size: not negative."""
+
+    __slots__ = ()
+
+
+class Range(Scripted):
+    """A run of integers: ``extent`` of them from ``min``."""
+
+    def __init__(self, begin: Any, end: Any = None, span: object = None) -> None:
+        low = convert(0 if end is None else begin)
+        high = convert(begin if end is None else end)
+        self.min = low
+        self.extent = high - low
+
+    @staticmethod
+    def from_min_extent(min_value: Any, extent: Any, span: object = None) -> Range:
+        """The run that starts at ``min_value`` and has ``extent`` members."""
+        made = Range(0, 0)
+        made.min, made.extent = convert(min_value), convert(extent)
+        return made
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Range) and bool(
+            structurally_equal(self.min, other.min)
+            and structurally_equal(self.extent, other.extent)
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.min, self.extent))
+
+    def __repr__(self) -> str:
+        return f"Range({self.min}, {self.min + self.extent})"
+
+
+class IterVar(Scripted):
+    """An axis of a block or of a computed tensor; in an expression it is its variable.
+
+    Attributes:
+        dom: its run.
+        var: its variable.
+        iter_type: ``DataPar`` 0 spatial, ``CommReduce`` 2 reduce, ...
+        thread_tag: the thread axis it is bound to, or empty.
+    """
+
+    DataPar, ThreadIndex, CommReduce, Ordered, Opaque = 0, 1, 2, 3, 4
+
+    def __init__(
+        self,
+        dom: Any,
+        var: Any,
+        iter_type: int = 0,
+        thread_tag: str = "",
+        span: object = None,
+    ) -> None:
+        self.dom = Range(*dom) if isinstance(dom, (tuple, list)) else dom
+        extent = getattr(self.dom, "extent", None)
+        dtype = "int32" if extent is None else extent.dtype
+        self.var = Var(var, dtype) if isinstance(var, str) else var
+        self.iter_type = iter_type
+        self.thread_tag = thread_tag
+
+    @property
+    def dtype(self) -> str:
+        """Type of its variable."""
+        return self.var.dtype
+
+    def as_prim_expr(self) -> Var:
+        """Its variable, which stands for it in an expression."""
+        return self.var
+
+    def __getattr__(self, name: str) -> Any:  # Any: arithmetic is the variable's
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.var, name)
+
+    def __hash__(self) -> int:
+        return hash(self.var)
+
+    def __eq__(self, other: object) -> Any:
+        return self.var == (other.var if isinstance(other, IterVar) else other)
+
+
+def _forward(name: str) -> Callable[..., Any]:
+    def method(self: IterVar, *args: Any) -> Any:
+        return getattr(self.var, name)(*args)
+
+    return method
+
+
+for _name in (
+    *("__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__"),
+    *("__floordiv__", "__rfloordiv__", "__truediv__", "__mod__", "__rmod__"),
+    *("__lt__", "__le__", "__gt__", "__ge__", "__ne__", "__neg__"),
+    *("__and__", "__or__", "__xor__", "__lshift__", "__rshift__"),
+):
+    setattr(IterVar, _name, _forward(_name))
+
+
+class Let(PrimExpr):
+    """``body`` with ``var`` standing for ``value``."""
+
+    __slots__ = ("body", "value", "var")
+    fields = ("var", "value", "body")
+
+    def __init__(self, var: Var, value: Any, body: Any, span: object = None) -> None:
+        self.var, self.value, self.body = var, convert(value), convert(body)
+        self.dtype = self.body.dtype
+
+    def with_children(self, children: Sequence[PrimExpr]) -> PrimExpr:
+        return Let(*children)  # pyright: ignore[reportArgumentType]

@@ -1,0 +1,84 @@
+"""``relax-specialize-programs``: programs of symbolic sizes become those of known ones."""
+
+from dataclasses import dataclass, field
+
+from mlir import ir
+
+from relax_mlir.dialects import tensors
+from relax_mlir.dialects.relax.core import CallTirOp
+from relax_mlir.dialects.shapes import Dim
+from relax_mlir.graphs import graph_functions, operations_of
+from relax_mlir.module import IRModule
+from relax_mlir.objects.function import copy_function
+from relax_mlir.objects.name_supply import GlobalVarSupply
+from relax_mlir.objects.prim_func import PrimFunc
+from relax_mlir.passes.relax.dead_code_elimination import erase_unreachable
+from relax_mlir.rewriting import Pass
+
+__all__ = ["SpecializePrograms"]
+
+
+@dataclass(frozen=True)
+class SpecializePrograms(Pass):
+    """Call a copy of a tensor program for the sizes that a call knows.
+
+    Loops and buffers of known sizes get better schedules. Calls that know the same sizes
+    share a copy. A program that holds what scripts have no spelling for stays as it is.
+    """
+
+    def run(self, module: IRModule) -> None:
+        copies = _Copies(module)
+        for function in graph_functions(module):
+            for op in operations_of(function):
+                if isinstance(op, CallTirOp):
+                    copies.call(op)
+        if copies.made:
+            erase_unreachable(module, ())
+
+
+# A name, and which of the sizes of the original are still passed.
+_Copy = tuple[str, tuple[int, ...]]
+
+
+@dataclass
+class _Copies:
+    """Copies of programs by the sizes that they are for."""
+
+    module: IRModule
+    made: dict[tuple[str, tuple[int | None, ...]], _Copy | None] = field(
+        default_factory=dict
+    )
+
+    def call(self, op: CallTirOp) -> None:
+        """Let a call name the copy for its sizes, if it knows any."""
+        sizes: tuple[Dim, ...] = tuple(tensors.python_value(op.attributes["sizes"]))
+        if not any(isinstance(size, int) for size in sizes):
+            return
+        callee = ir.FlatSymbolRefAttr(op.attributes["callee"]).value
+        known = tuple(size if isinstance(size, int) else None for size in sizes)
+        if (callee, known) not in self.made:
+            self.made[callee, known] = self._copy(callee, known)
+        copy = self.made[callee, known]
+        if copy is not None:
+            name, passed = copy
+            op.attributes["callee"] = ir.FlatSymbolRefAttr.get(name)
+            op.attributes["sizes"] = tensors.shape_attr([sizes[i] for i in passed])
+
+    def _copy(self, callee: str, known: tuple[int | None, ...]) -> _Copy | None:
+        program: PrimFunc = self.module[callee]
+        variables = program.size_vars()
+        if len(variables) != len(known):
+            return None
+        sizes = {
+            var: size
+            for var, size in zip(variables, known, strict=True)
+            if size is not None
+        }
+        try:
+            made = program.with_sizes(sizes).without_attr("global_symbol")
+        except ValueError:  # no script can say what it holds
+            return None
+        name = GlobalVarSupply(self.module).fresh_global(callee).name_hint
+        copy_function(made, self.module, name)
+        numbers = {id(var): number for number, var in enumerate(variables)}
+        return name, tuple(numbers[id(var)] for var in made.size_vars())

@@ -1,0 +1,209 @@
+"""``tir-make-main``: a tensor program becomes what is called with arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects import func
+
+from relax_mlir.dialects import dtypes, shapes
+from relax_mlir.dialects.shapes import Dim
+from relax_mlir.dialects.tir import marks
+from relax_mlir.errors import PassError, near_misses
+from relax_mlir.module import IRModule
+from relax_mlir.objects.names import is_prim_func
+from relax_mlir.objects.program_arguments import text_of
+from relax_mlir.passes.main_signature import (
+    Argument,
+    arena_argument,
+    array_argument,
+    derived_sizes,
+    sign,
+    size_argument,
+)
+from relax_mlir.passes.shape_function import emit_shape_function
+from relax_mlir.programs import argument_shape
+from relax_mlir.rewriting import Pass, erase
+from relax_mlir.schedules.emit import op
+
+__all__ = ["MakeMain"]
+
+
+@dataclass(frozen=True)
+class MakeMain(Pass):
+    """Write a ``main`` on buffers that calls one tensor program, and drop the others.
+
+    The inputs of ``main`` are the parameters of the program in the order of its script,
+    the buffers that it writes among them; it has no outputs. A number is an array of
+    rank 0.
+
+    Args:
+        program: its name.
+    """
+
+    program: str
+
+    def run(self, module: IRModule) -> None:
+        programs = {f.name.value: f for f in module.func_ops() if is_prim_func(f)}
+        if self.program not in programs:
+            raise PassError(
+                f"module has no tensor program `{self.program}`: expected one of "
+                f"{', '.join(programs) or 'none'}.{near_misses(self.program, programs)}"
+            )
+        function = programs[self.program]
+        for other in list(module.func_ops()):
+            if other.name.value != self.program:
+                erase(other)
+        if self.program == "main":  # the name of what calls it
+            function.attributes["sym_name"] = ir.StringAttr.get("main.program")
+        function.attributes["sym_visibility"] = ir.StringAttr.get("private")
+        with function.location:
+            _numbers_in_memory(function)
+            _write_main(module, function)
+
+
+def _numbers_in_memory(function: func.FuncOp) -> None:
+    """Let a program read from memory the numbers that are no sizes."""
+    arguments = list(function.entry_block.arguments)
+    numbers = [
+        number
+        for number, argument in enumerate(arguments)
+        if not isinstance(argument.type, (ir.MemRefType, ir.IndexType))
+    ]
+    for argument in (arguments[n] for n in numbers):
+        element = argument.type
+        readers = [(use.owner, use.operand_number) for use in argument.uses]
+        argument.set_type(ir.MemRefType.get([], element))
+        for reader, place in readers:
+            with ir.InsertionPoint(reader), reader.location:
+                reader.operands[place] = op("memref.load", element, argument)
+    if numbers:
+        _reorder(
+            function,
+            [*numbers, *(n for n in range(len(arguments)) if n not in numbers)],
+        )
+
+
+def _reorder(function: func.FuncOp, order: Sequence[int]) -> None:
+    """Put the arguments in another order: destinations are the last of the buffers."""
+    block = function.entry_block
+    arguments = list(block.arguments)
+    for number in order:
+        argument = arguments[number]
+        made = block.add_argument(argument.type, argument.location)
+        argument.replace_all_uses_with(made)
+    for _ in arguments:
+        block.erase_argument(0)
+    attributes = function.attributes
+    described = list(ir.ArrayAttr(attributes["arg_attrs"]))
+    attributes["arg_attrs"] = ir.ArrayAttr.get([described[n] for n in order])
+    types = [a.type for a in block.arguments]
+    attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(types, []))
+    listed: Sequence[int] = range(len(order))
+    if marks.ORDER in attributes:
+        listed = list(ir.DenseI64ArrayAttr(attributes[marks.ORDER]))
+    moved = [order.index(n) for n in listed]
+    attributes[marks.ORDER] = ir.DenseI64ArrayAttr.get(moved)
+
+
+@dataclass(frozen=True)
+class _Parameter:
+    """One parameter of the program: its argument's number, and what arrays bring it."""
+
+    number: int
+    dims: tuple[Dim, ...]
+    argument: Argument
+
+
+def _write_main(module: IRModule, program: func.FuncOp) -> None:
+    parameters = _parameters(program)
+    symbols = list(
+        dict.fromkeys(
+            name
+            for p in parameters
+            for dim in p.dims
+            if not isinstance(dim, int)
+            for name in shapes.symbols_of(dim)
+        )
+    )
+    arguments = [p.argument for p in parameters]
+    arguments += [arena_argument(), *map(size_argument, symbols)]
+    types = [type_ for type_, _ in arguments]
+    with ir.InsertionPoint.at_block_begin(module.mlir.body):
+        main = func.FuncOp("main", ir.FunctionType.get(types, []))
+        main.attributes["relax.main"] = ir.UnitAttr.get()
+        for name in ("relax.arena_bytes", "relax.unshared_bytes"):
+            main.attributes[name] = ir.StringAttr.get("0")
+        main.attributes["arg_attrs"] = ir.ArrayAttr.get([a for _, a in arguments])
+        _write_call(main.add_entry_block(), program, parameters, symbols)
+        dims = [dim for p in parameters for dim in p.dims]
+        derived = derived_sizes(symbols, dims, ())
+        emit_shape_function(symbols, derived)
+    sign(module, (a for _, a in arguments), symbols, derived, (), "0")
+
+
+def _parameters(program: func.FuncOp) -> list[_Parameter]:
+    """The arrays that a program takes, in the order of its script."""
+    attributes = program.attributes
+    arguments = list(program.entry_block.arguments)
+    order = range(len(arguments))
+    if marks.ORDER in attributes:
+        order = list(ir.DenseI64ArrayAttr(attributes[marks.ORDER]))
+    found = []
+    for number in order:
+        described = _described(program, number)
+        type_ = arguments[number].type
+        name = text_of(described, "relax.name", f"arg{number}")
+        if isinstance(type_, ir.MemRefType):
+            element = dtypes.from_mlir(type_.element_type).name
+            dtype = dtypes.dtype(text_of(described, marks.DTYPE, element))
+            dims = argument_shape(program, number)
+        elif marks.PARAM in described:
+            dtype = dtypes.dtype(text_of(described, marks.DTYPE, "int64"))
+            dims = ()
+        else:
+            continue
+        argument = array_argument(dims, dtype, {"relax.input": name})
+        found.append(_Parameter(number, dims, argument))
+    return found
+
+
+def _described(program: func.FuncOp, number: int) -> ir.DictAttr:
+    if "arg_attrs" not in program.attributes:
+        return ir.DictAttr.get({})
+    return ir.DictAttr(ir.ArrayAttr(program.attributes["arg_attrs"])[number])
+
+
+def _write_call(
+    block: ir.Block,
+    program: func.FuncOp,
+    parameters: Sequence[_Parameter],
+    symbols: Sequence[str],
+) -> None:
+    places = {
+        p.number: value for p, value in zip(parameters, block.arguments, strict=False)
+    }
+    sizes = dict(
+        zip(symbols, list(block.arguments)[len(parameters) + 1 :], strict=True)
+    )
+    operands = []
+    with ir.InsertionPoint(block):
+        for number, argument in enumerate(program.entry_block.arguments):
+            if isinstance(argument.type, ir.MemRefType):
+                operands.append(places[number])
+                continue
+            name = ir.StringAttr(_described(program, number)[marks.SYMBOL]).value
+            if name in sizes:
+                operands.append(sizes[name])
+            else:
+                operands.append(_loaded(places[number]))
+        func.CallOp([], program.name.value, operands)
+        func.ReturnOp([])
+
+
+def _loaded(memory: ir.Value) -> ir.Value:
+    """A number from memory, as an index."""
+    value = op("memref.load", ir.MemRefType(memory.type).element_type, memory)
+    return op("arith.index_cast", ir.IndexType.get(), value)

@@ -1,0 +1,5 @@
+"""What tests of graphs use: ``tvm.relax.testing``."""
+
+from relax_mlir.relax.testing.ast_printer import ASTPrinter, dump_ast
+
+__all__ = ["ASTPrinter", "dump_ast"]

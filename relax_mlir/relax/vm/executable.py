@@ -1,0 +1,245 @@
+"""A compiled module: machine code, and the Python around it."""
+
+from __future__ import annotations
+
+import itertools
+import linecache
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from relax_mlir.errors import near_misses
+from relax_mlir.objects.struct_info import (
+    StructInfo,
+    TupleStructInfo,
+)
+from relax_mlir.relax.vm import host_values
+from relax_mlir.relax.vm.host_values import to_value
+from relax_mlir.relax.vm.kernels import Kernel
+from relax_mlir.runtime.executable import Executable
+from relax_mlir.runtime.ndarray import NDArray, shared
+
+__all__ = ["Code", "HostCode", "VMExecutable", "VMFunction", "nest_of"]
+
+
+_NUMBERS = itertools.count()
+
+
+@dataclass(frozen=True)
+class VMFunction:
+    """A function that can be called.
+
+    Attributes:
+        params: what its parameters are called.
+        call: takes values, and gives one.
+        described: what it takes and gives.
+    """
+
+    params: Sequence[str]
+    call: Callable[..., Any]
+    described: str
+
+
+Nest = Any
+"""How results are nested: None for a tensor, a list for a tuple."""
+
+
+@dataclass(frozen=True)
+class Code:
+    """A function that is all machine code.
+
+    Attributes:
+        executable: takes and gives tensors.
+        params: what its parameters are called.
+        nest: how what it gives is nested; the code gives it flat.
+    """
+
+    executable: Executable
+    params: Sequence[str]
+    nest: Nest
+
+    @staticmethod
+    def of(executable: Executable) -> Code:
+        """A compiled model, of which nobody knows how its results were nested."""
+        count = len(executable.output_names)
+        return Code(
+            executable, executable.input_names, [None] * count if count > 1 else None
+        )
+
+    def __call__(self, *args: Any) -> Any:
+        """Call it with tensors, or tuples of them."""
+        for name, value in zip(self.params, args, strict=False):
+            _check_is_tensor(name, value)
+        outputs = self.executable(*_flattened(args))
+        return _nested(self.nest, iter([shared(o) for o in outputs]))
+
+
+def nest_of(info: StructInfo) -> Nest:
+    """How a result of which this is known is nested."""
+    if isinstance(info, TupleStructInfo):
+        return [nest_of(field) for field in info.fields]
+    return None
+
+
+def _check_is_tensor(param: str, value: Any) -> None:
+    """Refuse what is neither an array, nor a number, nor a tuple of arrays."""
+    is_list = isinstance(value, (tuple, list))
+    wrong = [
+        v
+        for v in (_flattened(value) if is_list else [value])
+        if v is None or isinstance(v, str) or (is_list and isinstance(v, (int, float)))
+    ]
+    if wrong:
+        raise TypeError(
+            f"argument `{param}`: expected an array, such as one of `nd.array` or of "
+            f"numpy, got {value!r:.60}"
+        )
+
+
+def _flattened(values: Sequence[Any]) -> list[Any]:
+    found: list[Any] = []
+    for value in values:
+        found += _flattened(value) if isinstance(value, (tuple, list)) else [value]
+    return found
+
+
+def _nested(nest: Nest, arrays: Any) -> Any:
+    return next(arrays) if nest is None else [_nested(part, arrays) for part in nest]
+
+
+@dataclass
+class HostCode:
+    """Python around machine code.
+
+    Attributes:
+        text: functions ``f_NAME``.
+        segments: machine code that they call, by name.
+        programs: tensor programs that they call, by name.
+        constants: arrays that they use, by name.
+    """
+
+    text: str = ""
+    segments: Mapping[str, Code] = field(default_factory=dict)
+    programs: Mapping[str, Kernel] = field(default_factory=dict)
+    constants: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+    def functions(self) -> dict[str, Callable[..., Any]]:
+        """The functions, ready to be called with values."""
+        names: dict[str, Any] = {"rt": host_values, **self.segments, **self.programs}
+        names |= {name: NDArray(array) for name, array in self.constants.items()}
+        number = next(_NUMBERS)
+        file = f"<host {number}>"  # tracebacks show its lines
+        lines = self.text.splitlines(keepends=True)
+        linecache.cache[file] = (len(self.text), None, lines, file)
+        exec(compile(self.text, file, "exec"), names)
+        return {n[2:]: f for n, f in names.items() if n.startswith("f_")}
+
+
+class VMExecutable:
+    """The public functions of a module, compiled.
+
+    Args:
+        codes: functions that are all machine code, by name.
+        host: the others.
+        shown: of the host's functions, which are public, and their parameters.
+        script: what was compiled.
+    """
+
+    def __init__(
+        self,
+        codes: Mapping[str, Code],
+        host: HostCode | None = None,
+        shown: Mapping[str, Sequence[str]] | None = None,
+        script: str = "",
+    ) -> None:
+        host, shown = host or HostCode(), shown or {}
+        self._codes, self._host, self._script = dict(codes), host, script
+        self._shown = dict(shown)
+        self._functions = {
+            name: VMFunction(code.params, code, str(code.executable.signature))
+            for name, code in codes.items()
+        }
+        running = host.functions() if shown else {}
+        for name, params in shown.items():
+            described = f"({', '.join(params)}), Python"
+            self._functions[name] = VMFunction(params, running[name], described)
+
+    def __repr__(self) -> str:
+        functions = ", ".join(self.stats().splitlines()) or "no function"
+        return f"<{type(self).__name__} {functions}>"
+
+    @property
+    def mod(self) -> VMExecutable:
+        """Itself."""
+        return self
+
+    def function(self, name: str) -> VMFunction:
+        """The function called ``name``.
+
+        Raises:
+            AttributeError: there is none.
+        """
+        if name not in self._functions:
+            known = self._functions
+            raise AttributeError(
+                f"executable has no function `{name}`: expected one of "
+                f"{', '.join(known)}.{near_misses(name, known)}"
+            )
+        return self._functions[name]
+
+    def function_names(self) -> list[str]:
+        """All functions that can be called."""
+        return list(self._functions)
+
+    def __getitem__(self, name: str) -> Callable[..., Any]:
+        """The function called ``name``; takes arrays, and gives :class:`NDArray`."""
+        function = self.function(name)
+        return lambda *args: function.call(*map(to_value, args))
+
+    def __call__(self, *args: Any) -> Any:
+        """Call ``main``."""
+        return self["main"](*args)
+
+    def as_text(self) -> str:
+        """What was compiled, as a script."""
+        return self._script
+
+    def as_python(self) -> str:
+        """The Python around the machine code; empty if all is machine code."""
+        return self._host.text
+
+    def stats(self) -> str:
+        """A line per function: what it takes and gives."""
+        return "\n".join(f"{n}: {f.described}" for n, f in self._functions.items())
+
+    @property
+    def codes(self) -> Mapping[str, Code]:
+        """The functions that are all machine code, by name."""
+        return self._codes
+
+    @property
+    def host(self) -> HostCode:
+        """The Python around machine code."""
+        return self._host
+
+    @property
+    def shown(self) -> Mapping[str, Sequence[str]]:
+        """Of the host's functions, which are public, and their parameters."""
+        return self._shown
+
+    def export_library(self, path: str | os.PathLike[str], **options: Any) -> None:
+        """Write all of it to a file, which :func:`relax_mlir.load` reads.
+
+        Args:
+            path: of the file.
+            options: how TVM links a library; without effect here.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        from relax_mlir.relax.vm.archive import save
+
+        save(path, self)

@@ -1,0 +1,271 @@
+"""Tensor programs as machine code that is called with arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from mlir import ir
+
+from relax_mlir import compiler
+from relax_mlir.errors import RelaxError, RunError, UnsupportedError, near_misses
+from relax_mlir.module import IRModule
+from relax_mlir.objects import names, prim
+from relax_mlir.objects.prim_func import PrimFunc
+from relax_mlir.objects.stmt import AssertStmt
+from relax_mlir.pipeline import Pipeline
+from relax_mlir.relax.vm import host_values
+from relax_mlir.relax.vm.prim_code import prim_code
+from relax_mlir.relax.vm.timing import Timing, time_calls
+from relax_mlir.rewriting import walk
+from relax_mlir.runtime.executable import Executable
+
+__all__ = ["Kernel", "KernelModule", "compile_kernel", "compile_kernels"]
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One tensor program: called with its parameters, it writes those that it writes.
+
+    Attributes:
+        name: of the program.
+        code: its machine code; its inputs are the parameters.
+        written: numbers of the parameters that it writes.
+        asserted: what must hold of the arguments, as Python on ``args``, and what is
+            wrong if it does not.
+    """
+
+    name: str
+    code: Executable
+    written: tuple[int, ...]
+    asserted: tuple[tuple[str, str], ...] = ()
+
+    def __call__(self, *args: Any) -> None:
+        """Run it.
+
+        Args:
+            *args: arrays, numpy's or any with DLPack, and numbers.
+
+        Raises:
+            TypeError, ValueError: an argument does not fit its parameter, cannot be
+                written to, or shares memory with another.
+            AssertionError: what the program asserts first of all does not hold.
+        """
+        parameters = self.code.signature.inputs
+        if len(args) != len(parameters):
+            expected = ", ".join(map(str, parameters)) or "nothing"
+            raise TypeError(
+                f"`{self.name}`: expected {len(parameters)} arguments ({expected}), got "
+                f"{len(args)}"
+            )
+        arrays = [
+            np.array(value, p.dtype) if isinstance(value, (int, float)) else value
+            for value, p in zip(args, parameters, strict=True)
+        ]
+        for number in self.written:
+            self._check_written(number, arrays)
+        for condition, message in self.asserted:
+            if not eval(condition, {"args": args, "rt": host_values}):
+                raise AssertionError(f"`{self.name}`: {message}")
+        self.code(*arrays)
+
+    def _check_written(self, number: int, arrays: Sequence[Any]) -> None:
+        name = self.code.signature.inputs[number].name
+        where = f"`{self.name}`: argument {number} `{name}`"
+        array = _memory(arrays[number])
+        if array is None:
+            kind = type(arrays[number]).__name__
+            raise TypeError(f"{where}: expected an array to write to, got {kind}")
+        if not (array.flags.writeable and array.flags.c_contiguous):
+            raise RunError(
+                f"{where}: expected an array to write to, row after row in memory, got "
+                f"strides {array.strides} of shape {array.shape}"
+            )
+        for other, value in enumerate(arrays):
+            shares = other != number and _share(array, _memory(value))
+            if shares:
+                raise RunError(
+                    f"{where}: expected memory of its own, got that of argument {other}"
+                )
+
+    def time_evaluator(
+        self, dev: object = None, number: int = 10, repeat: int = 1, **options: Any
+    ) -> Callable[..., Timing]:
+        """A function that calls the program often and tells how long it takes."""
+        return time_calls(self, number, repeat)
+
+
+def _memory(value: Any) -> np.ndarray | None:
+    if isinstance(value, np.ndarray):
+        return value
+    return np.from_dlpack(value) if hasattr(value, "__dlpack__") else None
+
+
+def _share(a: np.ndarray, b: np.ndarray | None) -> bool:
+    return b is not None and np.may_share_memory(a, b)
+
+
+class KernelModule:
+    """The tensor programs of a module as machine code.
+
+    Called, it calls the only one of them, or ``main``.
+
+    Args:
+        kernels: by name.
+    """
+
+    def __init__(self, kernels: Mapping[str, Kernel]) -> None:
+        self._kernels = dict(kernels)
+
+    @property
+    def mod(self) -> KernelModule:
+        """Itself."""
+        return self
+
+    @property
+    def entry_name(self) -> str:
+        """Which program a call of the module calls."""
+        return "main" if "main" in self._kernels else next(iter(self._kernels))
+
+    @property
+    def entry_func(self) -> Kernel:
+        """The program that a call of the module calls."""
+        return self._kernels[self.entry_name]
+
+    def __getitem__(self, name: str) -> Kernel:
+        """The program called ``name``; ``__tvm_main__`` is the first.
+
+        Raises:
+            AttributeError: there is none.
+        """
+        if name in ("__tvm_main__", "__tvm_ffi_main"):
+            return self.entry_func
+        if name not in self._kernels:
+            known = self._kernels
+            raise AttributeError(
+                f"module has no function `{name}`: expected one of {', '.join(known)}."
+                f"{near_misses(name, known)}"
+            )
+        return self._kernels[name]
+
+    get_function = __getitem__
+
+    def implements_function(self, name: str, query_imports: bool = False) -> bool:
+        """Whether there is a program of a name."""
+        return name in self._kernels
+
+    def jit(self) -> KernelModule:
+        """Itself: it is ready to run."""
+        return self
+
+    def __call__(self, *args: Any) -> None:
+        """Call the first program; see :class:`Kernel`."""
+        self.entry_func(*args)
+
+    def time_evaluator(
+        self,
+        func_name: str,
+        dev: object = None,
+        number: int = 10,
+        repeat: int = 1,
+        **options: Any,
+    ) -> Callable[..., Timing]:
+        """A function that calls a program often and tells how long it takes."""
+        return self[func_name].time_evaluator(dev, number, repeat)
+
+    def __repr__(self) -> str:
+        """What the programs take."""
+        listed = (f"{n}{k.code.signature}" for n, k in self._kernels.items())
+        return f"<KernelModule {', '.join(listed)}>"
+
+
+def compile_kernels(module: IRModule, options: Mapping[str, Any]) -> KernelModule:
+    """Compile all tensor programs of a module that are not private.
+
+    Args:
+        module: the module.
+        options: those of :func:`relax_mlir.compiler.compile`.
+
+    Raises:
+        RelaxError: there is none, or one cannot be compiled.
+    """
+    functions = [f for f in module.func_ops() if names.is_prim_func(f)]
+    shown = [f for f in functions if not names.is_private(f)] or functions
+    if not shown:
+        raise RelaxError("module: expected a tensor program to compile, got none")
+    called = [f.name.value for f in shown]
+    return KernelModule({n: compile_kernel(module, n, options) for n in called})
+
+
+def compile_kernel(module: IRModule, name: str, options: Mapping[str, Any]) -> Kernel:
+    """Compile one tensor program of a module; see :func:`compile_kernels`.
+
+    Raises:
+        RelaxError: it cannot be compiled.
+    """
+    asserted = _asserted(module[name])
+    alone = module.clone()
+    Pipeline.parse(f"tir-collapse-loops,tir-make-main{{program={name}}}").run(alone)
+    with alone.context:
+        written = _written(alone)
+    code = compiler.compile(alone, **options)
+    return Kernel(name, code, written, asserted)
+
+
+def _asserted(program: PrimFunc) -> tuple[tuple[str, str], ...]:
+    """What a program asserts of its parameters in front of anything else."""
+    known: dict[prim.Var, str] = {}
+    for place, param in enumerate(program.params):
+        buffer = program.buffer_map.get(param)
+        if buffer is None:
+            known[param] = f"args[{place}]"
+            continue
+        for axis, size in enumerate(buffer.shape):
+            if isinstance(size, prim.Var):
+                known.setdefault(size, f"args[{place}].shape[{axis}]")
+    found = []
+    statement = program.body
+    while isinstance(statement, AssertStmt):
+        used = prim.post_order(statement.condition)
+        if any(isinstance(t, prim.Var) and t not in known for t in used):
+            break
+        try:
+            condition = prim_code(statement.condition, known.__getitem__)
+        except UnsupportedError:  # it reads a buffer
+            break
+        found.append((condition, str(getattr(statement.message, "value", ""))))
+        statement = statement.body
+    return tuple(found)
+
+
+def _written(module: IRModule) -> tuple[int, ...]:
+    """The inputs of ``main`` that the program it calls does not only read."""
+    main = module.func_op("main")
+    (call,) = (o for o in walk(main) if o.operation.name == "func.call")
+    program = module.func_op(ir.FlatSymbolRefAttr(call.attributes["callee"]).value)
+    changed = [_is_written(a) for a in program.entry_block.arguments]
+    passed = list(call.operands)
+    inputs = list(main.entry_block.arguments)
+    return tuple(
+        number
+        for number, value in enumerate(inputs)
+        if any(c and p == value for c, p in zip(changed, passed, strict=True))
+    )
+
+
+_READS = frozenset({"memref.load", "memref.dim", "vector.load"})
+
+
+def _is_written(buffer: ir.Value) -> bool:
+    if not isinstance(buffer.type, ir.MemRefType):
+        return False
+    for use in buffer.uses:
+        owner = use.owner.operation
+        if owner.name == "memref.subview":
+            if _is_written(owner.results[0]):
+                return True
+        elif owner.name not in _READS:
+            return True
+    return False

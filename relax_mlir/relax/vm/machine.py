@@ -1,0 +1,155 @@
+"""Calls the functions of a compiled module by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from relax_mlir.errors import CompileError
+from relax_mlir.relax.vm.executable import Code, VMExecutable
+from relax_mlir.relax.vm.host_values import to_value
+from relax_mlir.relax.vm.timing import Timing, time_calls
+from relax_mlir.runtime.executable import Executable
+from relax_mlir.runtime.ndarray import Device, cpu
+from relax_mlir.runtime.ndarray import device as as_device
+
+__all__ = ["VirtualMachine"]
+
+
+class VirtualMachine:
+    """Calls the functions of an executable: ``VirtualMachine(ex, cpu())["main"](x)``.
+
+    Args:
+        rt_mod: what ``build`` made, or an executable of :func:`relax_mlir.compile`.
+        device: where it runs, or a list of which the first is taken.
+
+    Raises:
+        TypeError: ``rt_mod`` is something else.
+        CompileError: this machine has no such device.
+    """
+
+    def __init__(
+        self,
+        rt_mod: Any,
+        device: Device | Sequence[Device] | None = None,
+        memory_cfg: object = None,
+        profile: bool = False,
+    ) -> None:
+        if isinstance(rt_mod, Executable):
+            rt_mod = VMExecutable({"main": Code.of(rt_mod)})
+        if not isinstance(rt_mod, VMExecutable):
+            raise TypeError(
+                "`VirtualMachine`: expected what `relax.build` made, got "
+                f"{type(rt_mod).__name__}"
+            )
+        self.module = rt_mod
+        self.device = device or cpu()
+        _check_is_here(self.device)
+        self._inputs: dict[str, tuple[Any, ...]] = {}
+        self._outputs: dict[str, Any] = {}
+        self._saved: dict[str, Callable[..., Any]] = {}
+
+    def __repr__(self) -> str:
+        return f"<VirtualMachine of {self.module!r}>"
+
+    def __getitem__(self, name: str) -> Callable[..., Any]:
+        if name in self._saved:
+            return self._saved[name]
+        function = self.module.function(name)
+
+        def call(*args: Any, **named: Any) -> Any:
+            if name in self._inputs and not (args or named):
+                raise RuntimeError(
+                    f"`{name}`: its inputs are set: expected `invoke_stateful`, or "
+                    "arguments"
+                )
+            arguments = _in_order(name, function.params, args, named)
+            return function.call(*map(to_value, arguments))
+
+        call.__name__ = name
+        return call
+
+    def invoke_closure(self, closure: Callable[..., Any], *args: Any) -> Any:
+        """Call a function that was given as a value."""
+        return to_value(closure(*map(to_value, args)))
+
+    def set_input(self, func_name: str, *args: Any, **named: Any) -> None:
+        """Keep the inputs of a function for ``invoke_stateful``."""
+        params = self.module.function(func_name).params
+        self._inputs[func_name] = _in_order(func_name, params, args, named)
+
+    def invoke_stateful(self, func_name: str) -> None:
+        """Call a function with the inputs that were set.
+
+        Raises:
+            ValueError: none were set.
+        """
+        if func_name not in self._inputs:
+            raise ValueError(f"`{func_name}`: expected `set_input` before the call")
+        arguments = map(to_value, self._inputs[func_name])
+        self._outputs[func_name] = self.module.function(func_name).call(*arguments)
+
+    def get_outputs(self, func_name: str) -> Any:
+        """What the last ``invoke_stateful`` of a function gave.
+
+        Raises:
+            ValueError: there was none.
+        """
+        if func_name not in self._outputs:
+            raise ValueError(f"`{func_name}`: expected `invoke_stateful` before")
+        return self._outputs[func_name]
+
+    def save_function(
+        self, func_name: str, saved_name: str, *args: Any, **named: Any
+    ) -> None:
+        """Give a function with its arguments a name of its own."""
+        function = self[func_name]
+        self._saved[saved_name] = lambda: function(*args, **named)
+
+    def time_evaluator(
+        self,
+        func_name: str,
+        dev: object = None,
+        number: int = 10,
+        repeat: int = 1,
+        **options: Any,
+    ) -> Callable[..., Timing]:
+        """A function that calls ``func_name`` often and tells how long it takes.
+
+        Args:
+            func_name: a function of the module, or ``invoke_stateful``, which then takes
+                the function's name.
+            number: calls per repetition.
+            repeat: how many repetitions.
+        """
+        is_own = func_name == "invoke_stateful"
+        function = self.invoke_stateful if is_own else self[func_name]
+        return time_calls(function, number, repeat)
+
+
+def _check_is_here(where: Device | Sequence[Device] | str) -> None:
+    first = where if isinstance(where, (Device, str)) else where[0]
+    if not as_device(first).exist:
+        raise CompileError(
+            f"`VirtualMachine`: device `{first}`: expected a device of this machine, "
+            "such as `cpu()`"
+        )
+
+
+def _in_order(
+    name: str, params: Sequence[str], args: Sequence[Any], named: dict[str, Any]
+) -> tuple[Any, ...]:
+    """The arguments of a call in the order of the parameters.
+
+    Raises:
+        TypeError: they are not the parameters.
+    """
+    rest = params[len(args) :]
+    if len(args) > len(params) or set(rest) != set(named):
+        listed = f" ({', '.join(f'`{p}`' for p in params)})" if params else ""
+        given = ", ".join([str(len(args) or "none"), *(f"`{n}=...`" for n in named)])
+        raise TypeError(
+            f"`{name}`: expected {len(params)} argument{'s' * (len(params) != 1)}"
+            f"{listed}, got {given}"
+        )
+    return (*args, *(named[p] for p in rest))

@@ -1,0 +1,200 @@
+"""What of a module is machine code, and what runs around it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from relax_mlir.module import IRModule
+from relax_mlir.objects.base_check import BaseCheckResult, struct_info_base_check
+from relax_mlir.objects.expr import (
+    Binding,
+    Call,
+    Constant,
+    Expr,
+    ExternFunc,
+    GlobalVar,
+    If,
+    MatchCast,
+    Op,
+    SeqExpr,
+    Tuple,
+    TupleGetItem,
+    Var,
+    VarBinding,
+    as_sequence,
+)
+from relax_mlir.objects.function import Function
+from relax_mlir.objects.operators import STRUCTURAL, operation_class
+from relax_mlir.objects.struct_info import (
+    ShapeExpr,
+    StructInfo,
+    TensorStructInfo,
+    TupleStructInfo,
+)
+from relax_mlir.relax.analysis import detect_recursion
+
+__all__ = ["Native", "bindings_of", "is_tensors"]
+
+_CALLS = frozenset(
+    f"relax.{name}" for name in ("call_tir", "call_tir_with_grad", "call_dps_packed")
+)
+_SAME = frozenset(
+    f"relax.{name}"
+    for name in ("builtin.stop_lift_params", "hint_on_device", "wrap_param")
+)
+
+
+class Native:
+    """Tells which functions, and which of their bindings, can be machine code.
+
+    That is what computes tensors of known sizes from tensors of known sizes, and does
+    nothing else; the sizes may be symbolic.
+    """
+
+    def __init__(self, module: IRModule) -> None:
+        self._module = module
+        self._known: dict[str, bool] = {
+            var.name_hint: False for group in detect_recursion(module) for var in group
+        }
+
+    def takes(self, name: str) -> bool:
+        """Whether all of a function is machine code."""
+        if name not in self._known:
+            self._known[name] = False
+            function = self._module[name]
+            self._known[name] = isinstance(function, Function) and self._whole(function)
+        return self._known[name]
+
+    def _whole(self, function: Function) -> bool:
+        cast: set[Expr] = {
+            b.value
+            for b in bindings_of(function.body)
+            if isinstance(b, MatchCast) and isinstance(b.value, Var)
+        }
+        params = function.params
+        if not all(p in cast or is_tensors(p.struct_info) for p in params):
+            return False
+        if any(p in cast and not is_tensors(p.struct_info) for p in params) and not (
+            _are_read_by_casts(function, cast)
+        ):
+            return False
+        told = function.body.struct_info_or_none()
+        if told is None or not is_tensors(told):
+            return False
+        stated = function.ret_struct_info
+        if struct_info_base_check(stated, told) is not BaseCheckResult.PASS:
+            return False
+        return self._is_sequence(function.body, cast)
+
+    def _is_sequence(self, body: SeqExpr, cast: set[Expr] | None = None) -> bool:
+        return self._is_value(body.body) and all(
+            self.computes(binding) or _is_cast_of(binding, cast or set())
+            for binding in bindings_of(body)
+        )
+
+    def computes(self, binding: Binding) -> bool:
+        """Whether a binding can be machine code."""
+        if isinstance(binding, MatchCast):
+            known = binding.value.struct_info_or_none()
+            return known is not None and is_tensors(known)
+        assert isinstance(binding, VarBinding)
+        info = binding.var.struct_info_or_none()
+        if info is None or not is_tensors(info):
+            return False
+        value = binding.value
+        if isinstance(value, If):
+            return self._is_choice(value)
+        return self._is_call(value) or self._is_value(value)
+
+    def is_passed_on(self, binding: Binding) -> bool:
+        """Whether a binding computes nothing: it names what is there already."""
+        return isinstance(binding, VarBinding) and self._is_value(binding.value)
+
+    def _is_value(self, value: Expr) -> bool:
+        """What computes nothing."""
+        if isinstance(value, Tuple):
+            return all(map(self._is_value, value.fields))
+        if isinstance(value, TupleGetItem):
+            return self._is_value(value.tuple_value)
+        info = value.struct_info_or_none()
+        return (
+            isinstance(value, (Var, Constant)) and info is not None and is_tensors(info)
+        )
+
+    def _is_choice(self, value: If) -> bool:
+        branches = [as_sequence(b) for b in (value.true_branch, value.false_branch)]
+        infos = [b.struct_info_or_none() for b in branches]
+        return (
+            infos[0] is not None
+            and infos[0] == infos[1]
+            and self._is_value(value.cond)
+            and all(map(self._is_sequence, branches))
+        )
+
+    def _is_call(self, value: Expr) -> bool:
+        if not isinstance(value, Call):
+            return False
+        if isinstance(value.op, GlobalVar):
+            return (
+                value.op in self._module
+                and self.takes(value.op.name_hint)
+                and all(map(self._is_value, value.args))
+            )
+        if not isinstance(value.op, Op):
+            return False
+        name = value.op.name
+        if name in _CALLS:
+            return self._is_program_call(value)
+        if name in _SAME:
+            return True
+        if name in STRUCTURAL or operation_class(name) is None:
+            return False
+        return all(_is_static(a) or self._is_value(a) for a in value.args)
+
+    def _is_program_call(self, value: Call) -> bool:
+        callee, args, *rest = value.args
+        is_there = isinstance(callee, ExternFunc) or callee in self._module
+        return is_there and self._is_value(args) and all(map(_is_static, rest))
+
+
+def _is_static(argument: Expr) -> bool:
+    """Whether an argument is no tensor, and known when the program is compiled."""
+    return not isinstance(argument, (Var, Tuple, TupleGetItem, Call))
+
+
+def _is_cast_of(binding: Binding, values: set[Expr]) -> bool:
+    return (
+        isinstance(binding, MatchCast)
+        and binding.value in values
+        and is_tensors(binding.struct_info)
+    )
+
+
+def _are_read_by_casts(function: Function, cast: set[Expr]) -> bool:
+    """Whether parameters of which little is known are read by their casts alone."""
+    from relax_mlir.relax.analysis import used_vars
+
+    for binding in bindings_of(function.body):
+        if isinstance(binding, VarBinding) and not cast.isdisjoint(
+            used_vars(binding.value)
+        ):
+            return False
+    return cast.isdisjoint(used_vars(function.body.body))
+
+
+def bindings_of(body: SeqExpr) -> Iterator[Binding]:
+    """The bindings of a body, in order."""
+    for block in body.blocks:
+        yield from block.bindings
+
+
+def is_tensors(info: StructInfo) -> bool:
+    """Whether a value is tensors of known sizes and element types, or tuples of them."""
+    if isinstance(info, TupleStructInfo):
+        return all(map(is_tensors, info.fields))
+    return (
+        isinstance(info, TensorStructInfo)
+        and isinstance(info.shape, ShapeExpr)
+        and info.dtype not in ("", "void")
+        and info.vdevice is None
+    )

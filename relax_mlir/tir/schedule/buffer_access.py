@@ -1,0 +1,154 @@
+"""Primitives that say what a block reads and writes, whatever its body tells."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from mlir import ir
+
+from relax_mlir.dialects.tir import marks
+from relax_mlir.errors import ScheduleError
+from relax_mlir.objects import prim
+from relax_mlir.objects.attributes import from_attribute, to_attribute
+from relax_mlir.objects.prim import PrimExpr, Var
+from relax_mlir.objects.prim_text import text_of
+from relax_mlir.objects.said_regions import axis_name
+from relax_mlir.objects.sizes import Symbols
+from relax_mlir.tir.schedule import accesses, edit, tree
+from relax_mlir.tir.schedule.index_map import function_of_text
+from relax_mlir.tir.schedule.state import ScheduleState
+
+__all__ = ["Ranges", "annotate_buffer_access", "hide_buffer_access", "ranges_of"]
+
+
+class Ranges:
+    """The box that each point of a block touches, as a function of its axes.
+
+    Attributes:
+        variables: the axes.
+        runs: of each dimension, where it begins and where it ends.
+    """
+
+    def __init__(
+        self, variables: Sequence[Var], runs: Sequence[tuple[PrimExpr, PrimExpr]]
+    ) -> None:
+        self.variables, self.runs = list(variables), list(runs)
+
+    def __call__(self, *axes: Any) -> list[tuple[PrimExpr, PrimExpr]]:
+        """The box at a point."""
+        values = dict(zip(self.variables, axes, strict=True))
+        return [
+            (prim.substitute(low, values), prim.substitute(high, values))
+            for low, high in self.runs
+        ]
+
+    def __str__(self) -> str:
+        names = ", ".join(v.name for v in self.variables)
+        inner = ", ".join(f"({text_of(a)}, {text_of(b)})" for a, b in self.runs)
+        return f"lambda {names}: [{inner}]"
+
+
+def ranges_of(block: ir.Operation, given: Callable[..., Any] | str) -> Ranges:
+    """The box that a function of the axes of a block gives.
+
+    Raises:
+        ValueError: it gives another number of dimensions than the block has axes.
+        TypeError: it gives what is no index and no pair of them.
+    """
+    function = function_of_text(given) if isinstance(given, str) else given
+    variables = [
+        Var(name, dtype)
+        for name, dtype in zip(
+            tree.axis_names(block), tree.axis_dtypes(block), strict=True
+        )
+    ]
+    found = list(function(*variables))
+    if len(found) != len(variables):
+        raise ValueError(
+            f"annotate_buffer_access: {tree.describe(block)} has {len(variables)} axes: "
+            f"expected as many ranges, got {len(found)}"
+        )
+    return Ranges(variables, [_pair(run) for run in found])
+
+
+def _pair(run: Any) -> tuple[PrimExpr, PrimExpr]:
+    if isinstance(run, (tuple, list)):
+        if len(run) != 2:
+            raise ValueError(
+                "annotate_buffer_access: expected pairs of a begin and an end, got "
+                f"{len(run)} numbers"
+            )
+        low, high = map(prim.convert, run)
+        return low, high
+    if isinstance(run, (PrimExpr, int)):
+        return prim.convert(run), prim.convert(run) + 1
+    raise TypeError(
+        f"annotate_buffer_access: expected an index or a pair of them, got {run!r}"
+    )
+
+
+def annotate_buffer_access(
+    state: ScheduleState,
+    block: ir.Operation,
+    number: int,
+    kind: str,
+    ranges: Ranges,
+) -> None:
+    """Say what a block touches; see :meth:`Schedule.annotate_buffer_access`."""
+    where = "annotate_buffer_access"
+    place = _visible(block, number, kind, where)
+    symbols = Symbols()
+    for axis, var in enumerate(ranges.variables):
+        symbols.alias(var, axis_name(axis))
+    runs = [(symbols.dim(low), symbols.dim(high)) for low, high in ranges.runs]
+    with state.change(block):
+        _say(block, kind, place, [[str(low), str(high - low)] for low, high in runs])
+        key = f"explicit_{kind}_region"
+        listed = list(tree.annotations_of(block).get(key, ()))
+        if number not in listed:
+            edit.set_annotation(block, key, [*listed, number])
+
+
+def hide_buffer_access(
+    state: ScheduleState, block: ir.Operation, kind: str, numbers: Sequence[int]
+) -> None:
+    """Do as if a block did not touch buffers.
+
+    See :meth:`Schedule.unsafe_hide_buffer_access`.
+    """
+    where = "unsafe_hide_buffer_access"
+    if kind not in ("read", "write"):
+        raise ScheduleError(
+            f"{where}: {tree.describe(block)}: expected a buffer type `read` or `write`, "
+            f"got `{kind}`"
+        )
+    places = [_visible(block, number, kind, where) for number in numbers]
+    with state.change(block):
+        for place in places:
+            _say(block, kind, place, [])
+
+
+def _said(block: ir.Operation) -> dict[str, dict[str, Any]]:
+    if marks.TOUCHED not in block.attributes:
+        return {}
+    return dict(from_attribute(block.attributes[marks.TOUCHED]))
+
+
+def _visible(block: ir.Operation, number: int, kind: str, where: str) -> int:
+    """The number of a buffer among all, from that among those that are not hidden."""
+    find = accesses.buffers_read if kind == "read" else accesses.buffers_written
+    said = _said(block).get(kind, {})
+    listed = [n for n in range(len(find(block))) if said.get(str(n)) != []]
+    if not 0 <= number < len(listed):
+        raise ScheduleError(
+            f"{where}: {tree.describe(block)} has {len(listed)} {kind} regions: expected a "
+            f"number from 0 to {len(listed) - 1}, got {number}"
+        )
+    return listed[number]
+
+
+def _say(block: ir.Operation, kind: str, number: int, box: list[list[str]]) -> None:
+    said = _said(block)
+    said[kind] = {**said.get(kind, {}), str(number): box}
+    block.attributes[marks.TOUCHED] = to_attribute(said)

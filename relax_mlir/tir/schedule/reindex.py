@@ -1,0 +1,318 @@
+"""Primitives that put a copy between a block and a buffer, in an order of the block's own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+
+from relax_mlir import rewriting
+from relax_mlir.dialects import dims
+from relax_mlir.dialects.dims import Dim
+from relax_mlir.dialects.symbols import substitute, symbols_of
+from relax_mlir.dialects.tir.scalars import emit
+from relax_mlir.errors import ScheduleError
+from relax_mlir.tir.schedule import accesses, edit, legality, predicates, regions, tree
+from relax_mlir.tir.schedule.annotations import check_storage_scope
+from relax_mlir.tir.schedule.cache import alloc_buffer, load_element
+from relax_mlir.tir.schedule.decompose import axes_of
+from relax_mlir.tir.schedule.edit import Axis
+from relax_mlir.tir.schedule.index_map import IndexMap
+from relax_mlir.tir.schedule.indices import Indices, simplify
+from relax_mlir.tir.schedule.layout import mapped, program_symbols
+from relax_mlir.tir.schedule.new_axes import axis_symbol, axis_symbols
+from relax_mlir.tir.schedule.regions import Run
+from relax_mlir.tir.schedule.state import (
+    ScheduleState,
+    limits_at,
+    loop_bounds,
+    loop_var,
+)
+
+__all__ = ["beside", "nested_loops", "reindex", "reindex_cache"]
+
+
+@dataclass(frozen=True)
+class _Copy:
+    """A copy of what a block accesses of a buffer.
+
+    Attributes:
+        block: who accesses it.
+        buffer: the buffer.
+        place: where the block accesses it, in the symbols of its axes by their numbers.
+        numbers: the axes that this depends on.
+        is_read: whether the copy is read by the block; else written.
+    """
+
+    block: ir.Operation
+    buffer: ir.Value
+    place: Sequence[Dim]
+    numbers: Sequence[int]
+    is_read: bool
+
+
+def reindex(
+    state: ScheduleState, block: ir.Operation, buffer: ir.Value, *, is_read: bool
+) -> ir.Operation:
+    """Let a block access a buffer by its axes; see :meth:`Schedule.reindex`."""
+    found = _copy(block, buffer, "reindex", is_read=is_read)
+    name = f"{accesses.buffer_name(buffer)}_reindex"
+    with state.change(block) as indices:
+        axes = [axes_of(block, indices)[n] for n in found.numbers]
+        cached = alloc_buffer(
+            tree.scope_of(block),
+            [axis.extent for axis in axes],
+            buffer,
+            name,
+            accesses.storage_scope(buffer),
+            indices,
+        )
+        points = [_symbol(n) for n in found.numbers]
+        with beside(block, is_read=is_read):
+            loops = [
+                (axis.extent, edit.loop_attributes(f"ax{n}", dtype=axis.dtype))
+                for n, axis in enumerate(axes)
+            ]
+            variables, place = nested_loops(loops, indices)
+        new_axes = [Axis("S", a.extent, f"v{n}", a.dtype) for n, a in enumerate(axes)]
+        with place:
+            made = edit.make_block(
+                f"{name}_reindex" if is_read else name,
+                new_axes,
+                variables,
+                indices.emit,
+            )
+        _fill(made, found, cached, points, indices)
+        _redirect(found, cached, points)
+        edit.localise(tree.function_of(block))
+        return made
+
+
+def _symbol(number: int) -> Dim:
+    return dims.symbol(axis_symbol(number))
+
+
+def _copy(block: ir.Operation, buffer: ir.Value, where: str, *, is_read: bool) -> _Copy:
+    """What a block accesses of a buffer, which is one element at a point.
+
+    Raises:
+        ScheduleError: it accesses several, or not element by element.
+    """
+    legality.check_not_root(block, where)
+    indices = Indices()
+    known = axis_symbols(block, indices)
+    limits = limits_at(indices, block)
+    places: set[tuple[Dim, ...]] = set()
+    for access in accesses.accesses_in(block):
+        if access.buffer != buffer:
+            continue
+        if access.is_opaque:
+            raise ScheduleError(
+                f"{where}: {tree.describe(block)} touches "
+                f"`{accesses.buffer_name(buffer)}` by its address or through "
+                "`match_buffer`: expected plain reads and writes of its elements"
+            )
+        found = [simplify(d, limits) for d in access.indices(indices)]
+        places.add(tuple(substitute(d, known) for d in found))
+    if len(places) != 1:
+        raise ScheduleError(
+            f"{where}: {tree.describe(block)} accesses "
+            f"`{accesses.buffer_name(buffer)}` at {len(places)} places of a point: "
+            "expected one single place"
+        )
+    (place,) = places
+    used = {name for dim in place for name in symbols_of(dim)}
+    count = len(tree.kinds_of(block))
+    numbers = [n for n in range(count) if axis_symbol(n) in used]
+    return _Copy(block, buffer, place, numbers, is_read)
+
+
+def beside(block: ir.Operation, *, is_read: bool) -> ir.InsertionPoint:
+    """In front of the statement of the scope that holds a block, or behind it."""
+    scope = tree.scope_of(block)
+    top = tree.child_of(scope, block)
+    if is_read:
+        return edit.point_before(top)
+    listed = [op.operation for op in tree.body(scope).operations]
+    return edit.point_before(listed[listed.index(top) + 1])
+
+
+def nested_loops(
+    wanted: Sequence[tuple[Dim, dict[str, ir.Attribute]]], indices: Indices
+) -> tuple[list[ir.Value], ir.InsertionPoint]:
+    """Nested loops at the insertion point; their variables, and the place inside."""
+    variables: list[ir.Value] = []
+    place = ir.InsertionPoint.current
+    for extent, attributes in wanted:
+        with place:
+            made = edit.make_loop(indices, extent, attributes)
+        variables.append(loop_var(made))
+        place = edit.point_before(edit.terminator(tree.body(made)))
+    return variables, place
+
+
+def _fill(
+    made: ir.Operation,
+    copy: _Copy,
+    cached: ir.Value,
+    cached_place: Sequence[Dim],
+    indices: Indices,
+) -> None:
+    """Let a block copy an element."""
+    inner = edit.open_region(made, 1)
+    points = {
+        axis_symbol(number): indices.of(argument)
+        for number, argument in zip(copy.numbers, inner.arguments, strict=True)
+    }
+    limits = limits_at(indices, made)
+    with edit.point_before(edit.terminator(inner)):
+        outer, own = (
+            [indices.emit(simplify(substitute(d, points), limits)) for d in place]
+            for place in (copy.place, cached_place)
+        )
+        sides = [(copy.buffer, outer), (cached, own)]
+        (source, read_at), (target, write_at) = sides if copy.is_read else sides[::-1]
+        value = load_element(source, read_at)
+        ir.Operation.create("memref.store", operands=[value, target, *write_at])
+
+
+def _redirect(copy: _Copy, cached: ir.Value, cached_place: Sequence[Dim]) -> None:
+    """Let a block access the copy."""
+    for access in accesses.accesses_in(copy.block):
+        if access.buffer != copy.buffer:
+            continue
+        op = access.op
+        indices = Indices()
+        indices.add_sizes(tree.function_of(op))
+        region = tree.region_in(copy.block, op)
+        points = {axis_symbol(n): indices.of(a) for n, a in enumerate(region.arguments)}
+        limits = limits_at(indices, tree.parent_of(op))
+        with edit.point_before(op):
+            place = [
+                indices.emit(simplify(substitute(d, points), limits))
+                for d in cached_place
+            ]
+            if access.is_write:
+                operands = [op.operands[0], cached, *place]
+                ir.Operation.create("memref.store", operands=operands)
+                rewriting.erase(op)
+            else:
+                value = emit("memref.load", op.results[0].type, cached, *place)
+                rewriting.replace(op, value)
+
+
+def reindex_cache(
+    state: ScheduleState,
+    block: ir.Operation,
+    buffer: ir.Value,
+    memory: str,
+    index_map: IndexMap,
+    *,
+    is_read: bool,
+) -> ir.Operation:
+    """Let a block access a copy laid out by its axes.
+
+    See :meth:`Schedule.reindex_cache_read` and :meth:`Schedule.reindex_cache_write`.
+    """
+    where = f"reindex_cache_{'read' if is_read else 'write'}"
+    check_storage_scope(memory, where)
+    found = _copy(block, buffer, where, is_read=is_read)
+    count = len(tree.kinds_of(block))
+    if len(index_map.initial_indices) != count:
+        raise ScheduleError(
+            f"{where}: {tree.describe(block)} has {count} axes: expected a map of as many "
+            f"indices, got {index_map!r}"
+        )
+    with state.change(block) as indices:
+        axes = axes_of(block, indices)
+        place, shape = _mapped_axes(block, axes, index_map)
+        _check_same_axes(block, axes, found, place, where)
+        name = f"{accesses.buffer_name(buffer)}_{memory.replace('.', '_')}"
+        scope = tree.scope_of(block)
+        cached = alloc_buffer(scope, shape, buffer, name, memory, indices)
+        made = _copied_loops(found, name, axes, indices)
+        _fill(made, found, cached, place, indices)
+        _redirect(found, cached, place)
+        edit.localise(tree.function_of(block))
+        return made
+
+
+def _mapped_axes(
+    block: ir.Operation, axes: Sequence[Axis], index_map: IndexMap
+) -> tuple[list[Dim], list[Dim]]:
+    """Where an element lies in the copy, in terms of axes; and the shape of that."""
+    limits = {
+        axis_symbol(n): (0, a.extent - 1 if isinstance(a.extent, int) else None)
+        for n, a in enumerate(axes)
+    }
+    points = [_symbol(n) for n in range(len(axes))]
+    place = mapped(points, index_map, program_symbols(block, index_map), limits)
+    if place is None:
+        raise ScheduleError(
+            f"reindex_cache: expected a map of sums, products and quotients, got "
+            f"{index_map!r}"
+        )
+    domains = {axis_symbol(n): Run(0, a.extent - 1) for n, a in enumerate(axes)}
+    runs = [regions.interval(d, domains, limits) for d in place]
+    return place, [simplify(r.extent, limits) for r in runs]
+
+
+def _check_same_axes(
+    block: ir.Operation,
+    axes: Sequence[Axis],
+    copy: _Copy,
+    place: Sequence[Dim],
+    where: str,
+) -> None:
+    mentioned = {name for dim in place for name in symbols_of(dim)}
+    for number, axis in enumerate(axes):
+        is_mapped = axis_symbol(number) in mentioned
+        if is_mapped != (number in copy.numbers):
+            here, there = ("the map", "the indices of the buffer")
+            if not is_mapped:
+                here, there = there, here
+            raise ScheduleError(
+                f"{where}: {tree.describe(block)}: the axis `{axis.name}` appears in "
+                f"{here}, but not in {there}"
+            )
+
+
+def _copied_loops(
+    copy: _Copy, name: str, axes: Sequence[Axis], indices: Indices
+) -> ir.Operation:
+    """A block with the axes that matter, in copies of the loops that those are made of."""
+    block = copy.block
+    values = [indices.of(tree.bindings(block)[n]) for n in copy.numbers]
+    used = {n for value in values for n in symbols_of(value)}
+    copies: dict[str, Dim] = {}
+    place = beside(block, is_read=copy.is_read)
+    for loop in tree.enclosing_loops(block):
+        symbol = indices.symbol(loop_var(loop))
+        if symbol not in used:
+            continue
+        low, extent = (substitute(d, copies) for d in loop_bounds(indices, loop))
+        dtype = tree.axis_dtypes(block)[0]
+        attributes = edit.loop_attributes(tree.loop_name(loop), dtype=dtype)
+        with place:
+            made = edit.make_loop(indices, extent, attributes, low)
+        copies[symbol] = indices.of(loop_var(made))
+        place = edit.point_before(edit.terminator(tree.body(made)))
+    with place:
+        new = edit.make_block(
+            name,
+            [
+                Axis("S", axes[n].extent, axes[n].name, axes[n].dtype)
+                for n in copy.numbers
+            ],
+            [indices.emit(substitute(v, copies)) for v in values],
+            indices.emit,
+        )
+    conditions = predicates.block_conditions(block, indices)
+    kept = [
+        c.replaced(copies, {})
+        for c in conditions
+        if c.value is None and set(symbols_of(c.slack)) <= set(copies)
+    ]
+    predicates.set_predicate(new, kept, indices)
+    return new

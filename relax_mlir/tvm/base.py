@@ -1,0 +1,5 @@
+"""The error that all others are: ``tvm.base``."""
+
+from relax_mlir.errors import RelaxError as TVMError
+
+__all__ = ["TVMError"]

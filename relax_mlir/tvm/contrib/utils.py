@@ -1,0 +1,7 @@
+"""Folders that vanish again: ``tvm.contrib.utils``."""
+
+from relax_mlir.files import TempDirectory
+
+tempdir = TempDirectory
+
+__all__ = ["TempDirectory", "tempdir"]

@@ -1,0 +1,8 @@
+"""Attributes: ``tvm.ir.attrs``."""
+
+from relax_mlir.objects.expr import (
+    Attrs,
+)
+from relax_mlir.objects.expr import Attrs as DictAttrs
+
+__all__ = ["Attrs", "DictAttrs"]

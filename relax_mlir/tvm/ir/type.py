@@ -1,0 +1,14 @@
+"""Types of both levels: ``tvm.ir.type``."""
+
+from relax_mlir.objects.buffer import (
+    PointerType,
+)
+from relax_mlir.relax.ty import (
+    FuncType,
+    PrimType,
+    TensorType,
+    TupleType,
+    Type,
+)
+
+__all__ = ["FuncType", "PointerType", "PrimType", "TensorType", "TupleType", "Type"]

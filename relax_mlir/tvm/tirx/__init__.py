@@ -1,0 +1,15 @@
+"""Tensor programs as objects, by TVM's newest name: ``tvm.tirx``."""
+
+import sys
+from importlib import import_module
+
+from relax_mlir import tir
+from relax_mlir.tir import *  # noqa: F403  it has __all__
+
+__all__: list[str] = []
+__all__ += tir.__all__
+
+# `from relax_mlir.tirx.stmt import For` has to find the same classes.
+for _name in ("analysis", "buffer", "expr", "function", "op", "stmt", "stmt_functor"):
+    _module = import_module(f"relax_mlir.tir.{_name}")
+    globals()[_name] = sys.modules[f"{__name__}.{_name}"] = _module

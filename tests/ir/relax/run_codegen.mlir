@@ -1,0 +1,13 @@
+// RUN: relax-opt %s -p relax-run-codegen | filecheck %s
+// RUN: relax-opt %s -p relax-run-codegen{entry-functions=aside} | filecheck %s --check-prefix=ENTRY
+
+// Functions that nothing needs go away, unless they are called from outside.
+// CHECK-NOT:     @aside
+// ENTRY:         func.func private @aside
+func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {
+  return %x : tensor<3xf32>
+}
+
+func.func private @aside(%x: tensor<3xf32>) -> tensor<3xf32> {
+  return %x : tensor<3xf32>
+}

@@ -1,0 +1,71 @@
+"""Applies the steps of a golden file to its program, and prints what they leave.
+
+``python -m tests.schedule.apply FILE [STEPS] [--style script|mlir|trace]``
+
+A file holds the program ``before`` and functions of a schedule such as ``steps``. What a
+function leaves also has to verify, to replay from its trace, and to compute what ``before``
+does.
+"""
+
+import argparse
+import importlib.util
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+
+from relax_mlir.errors import ScheduleError
+from relax_mlir.tir.schedule import Schedule
+from relax_mlir.tir.schedule.testing import verify_trace_roundtrip
+from tests.schedule.evaluate import evaluate
+
+__all__ = ["check_same_results", "run"]
+
+
+def run(arguments: Sequence[str]) -> str:
+    """What the command prints: a script, MLIR, the trace, or why a step was refused."""
+    parser = argparse.ArgumentParser(prog="tests.schedule.apply")
+    parser.add_argument("file", type=Path)
+    parser.add_argument("steps", nargs="?", default="steps")
+    parser.add_argument("--style", choices=("script", "mlir", "trace"))
+    options = parser.parse_args(arguments)
+    golden = _load(options.file)
+    schedule = Schedule(golden.before, seed=0)
+    try:
+        getattr(golden, options.steps)(schedule)
+    except ScheduleError as error:
+        return f"error: {error}\n"
+    schedule.mod.verify()
+    verify_trace_roundtrip(schedule, golden.before)
+    check_same_results(golden.before, schedule.mod["main"])
+    if options.style == "mlir":
+        return str(schedule.mod)
+    if options.style == "trace":
+        return f"{schedule.trace}\n"
+    return schedule.mod["main"].script()
+
+
+def _load(file: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"golden_{file.stem}", file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def check_same_results(before, after):
+    """Two programs compute the same from random numbers."""
+    random = np.random.default_rng(0)
+    shapes = [[int(s) for s in b.shape] for b in before.buffer_map.values()]
+    arrays = [random.integers(-9, 9, shape) for shape in shapes]
+    for left, right in zip(
+        evaluate(before, *arrays), evaluate(after, *arrays), strict=True
+    ):
+        np.testing.assert_allclose(left, right)
+
+
+if __name__ == "__main__":
+    print(run(sys.argv[1:]), end="")

@@ -1,0 +1,39 @@
+"""Blocks are found by what they read and write."""
+
+# RUN: python -m tests.schedule.apply %s --style trace | filecheck %s
+# RUN: python -m tests.schedule.apply %s refused | filecheck %s --check-prefix=REFUSED
+
+from relax_mlir.script import tir as T
+
+
+@T.prim_func
+def before(A: T.Buffer((6, 10), "float32"), C: T.Buffer((6, 10), "float32")):
+    B = T.alloc_buffer((6, 10))
+    for i, j in T.grid(6, 10):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj] * 2.0
+    for i, j in T.grid(6, 10):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = B[vi, vj] + 1.0
+
+
+# CHECK:        b0 = sch.get_block(name="C", func_name="main")
+# CHECK-NEXT:   b1, = sch.get_producers(block=b0)
+# CHECK-NEXT:   sch.annotate(block_or_loop=b1, ann_key="made_for", ann_val="C")
+# CHECK-NEXT:   b2 = sch.get_block(name="B", func_name="main")
+# CHECK-NEXT:   b3, = sch.get_consumers(block=b2)
+# CHECK-NEXT:   sch.annotate(block_or_loop=b3, ann_key="reads", ann_val="B")
+# CHECK-NEXT:   b4 = sch.get_block(name="root", func_name="main")
+# CHECK-NEXT:   b5, = sch.get_output_blocks(scope_block=b4)
+# CHECK-NEXT:   sch.annotate(block_or_loop=b5, ann_key="output", ann_val=1)
+def steps(sch):
+    sch.annotate(sch.get_producers("C")[0], "made_for", "C")
+    sch.annotate(sch.get_consumers("B")[0], "reads", "B")
+    sch.annotate(sch.get_output_blocks("root")[0], "output", 1)
+
+
+# REFUSED: error: get_block: program `main`: Cannot find a block with the name: A
+def refused(sch):
+    sch.get_producers("A")

@@ -1,0 +1,432 @@
+"""Primitives that recognise what blocks compute, and what moves may assume of them."""
+
+# ruff: noqa: N803, N806  scripts name buffers in capitals
+
+import collections
+
+import numpy as np
+import pytest
+
+from relax_mlir.errors import ScheduleError
+from relax_mlir.objects.structure import assert_structural_equal
+from relax_mlir.script import tir as T  # noqa: N812  as scripts call it
+from relax_mlir.tir.schedule import Schedule
+from relax_mlir.tir.schedule.testing import verify_trace_roundtrip
+from tests.schedule.apply import check_same_results
+from tests.schedule.evaluate import evaluate
+from tests.schedule.programs import matmul_relu, scale_shift, strided_sum
+
+
+@T.prim_func
+def windows(A: T.Buffer((14,), "float32"), C: T.Buffer((12,), "float32")):
+    B = T.alloc_buffer((14,))
+    for i in range(14):
+        with T.block("B"):
+            vi = T.axis.spatial(14, i)
+            B[vi] = A[vi] * 2.0
+    for i, k in T.grid(12, 3):
+        with T.block("C"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                C[vi] = 0.0
+            C[vi] = C[vi] + B[vi + vk]
+
+
+@T.prim_func
+def neighbours(A: T.Buffer((9,), "float32"), C: T.Buffer((8,), "float32")):
+    B = T.alloc_buffer((9,))
+    for i in range(9):
+        with T.block("B"):
+            vi = T.axis.spatial(9, i)
+            B[vi] = A[vi] * 2.0
+    for i in range(8):
+        with T.block("C"):
+            vi = T.axis.spatial(8, i)
+            C[vi] = B[vi] + B[vi + 1]
+
+
+@T.prim_func
+def doubled(A: T.Buffer((9,), "float32"), C: T.Buffer((18,), "float32")):
+    B = T.alloc_buffer((9,))
+    for i in range(9):
+        with T.block("B"):
+            vi = T.axis.spatial(9, i)
+            B[vi] = A[vi] * 2.0
+    for i in range(18):
+        with T.block("C"):
+            vi = T.axis.spatial(18, i)
+            C[vi] = B[vi // 2] + 1.0
+
+
+@T.prim_func
+def padded(A: T.Buffer((3, 7), "float32"), C: T.Buffer((3, 9), "float32")):
+    B = T.alloc_buffer((3, 11))
+    for i, j in T.grid(3, 11):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = T.if_then_else(vj >= 2 and vj < 9, A[vi, vj - 2], 5.0)
+    for i, j, k in T.grid(3, 9, 3):
+        with T.block("C"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                C[vi, vj] = 0.0
+            C[vi, vj] = C[vi, vj] + B[vi, vj + vk]
+
+
+@T.prim_func
+def row_maxima(A: T.Buffer((4, 6), "float32"), B: T.Buffer((4,), "float32")):
+    for i, k in T.grid(4, 6):
+        with T.block("B"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                B[vi] = T.min_value("float32")
+            B[vi] = T.max(B[vi], A[vi, vk])
+
+
+@T.prim_func
+def limited(A: T.Buffer((4, 6), "float32"), C: T.Buffer((4,), "float32")):
+    B = T.alloc_buffer((4,))
+    for i, k in T.grid(4, 6):
+        with T.block("B"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                B[vi] = 0.0
+            B[vi] = B[vi] + A[vi, vk]
+    for i in range(4):
+        with T.block("C"):
+            vi = T.axis.spatial(4, i)
+            C[vi] = T.max(T.min(B[vi], 3.0), -3.0)
+
+
+@T.prim_func
+def scaled(A: T.Buffer((4, 6), "float32"), C: T.Buffer((4,), "float32")):
+    B = T.alloc_buffer((4,))
+    for i, k in T.grid(4, 6):
+        with T.block("B"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                B[vi] = 0.0
+            B[vi] = B[vi] + A[vi, vk]
+    for i in range(4):
+        with T.block("C"):
+            vi = T.axis.spatial(4, i)
+            C[vi] = B[vi] * 2.0
+
+
+def test_limits_apply_at_every_step():
+    @T.prim_func
+    def expected(A: T.Buffer((4, 6), "float32"), C: T.Buffer((4,), "float32")):
+        B = T.alloc_buffer((4,))  # noqa: F841  nobody uses it now
+        for i, k in T.grid(4, 6):
+            with T.block("B"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    C[vi] = T.max(T.min(T.float32(0.0), 3.0), -3.0)
+                C[vi] = T.max(T.min(C[vi] + A[vi, vk], 3.0), -3.0)
+
+    schedule = Schedule(limited)
+    schedule.fuse_reduction_epilogue("B", "C")
+
+    assert_structural_equal(
+        schedule.mod["main"], expected.with_attr("global_symbol", "main")
+    )
+    verify_trace_roundtrip(schedule, limited)
+
+
+@pytest.mark.parametrize("tile", [3, 4, 9])
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_padding_is_taken_apart_inside_of_tiles(tile, number):
+    schedule = Schedule(padded)
+    _, j, _ = schedule.get_loops("C")
+    outer, _ = schedule.split(j, [None, tile])
+    schedule.compute_at("B", outer)
+    loop = schedule.get_loops("B")[number]
+    schedule.decompose_padding("B", loop)
+
+    check_same_results(padded, schedule.mod["main"])
+    verify_trace_roundtrip(schedule, padded)
+
+
+def test_what_can_be_decomposed_is_known():
+    schedule = Schedule(padded)
+
+    assert schedule.can_decompose_padding("B", schedule.get_loops("B")[0])
+    assert not schedule.can_decompose_padding("C", schedule.get_loops("C")[0])
+    assert not schedule.can_decompose_padding("B", schedule.get_loops("C")[0])
+
+
+@pytest.mark.parametrize("sizes", [[4, 3, 1], [1, 1, 4], [8, 8, 8]])
+def test_padded_products_are_the_same(sizes):
+    schedule = Schedule(matmul_relu)
+    schedule.pad_einsum("C", sizes)
+
+    schedule.mod.verify()
+    check_same_results(matmul_relu, schedule.mod["main"])
+    verify_trace_roundtrip(schedule, matmul_relu)
+
+
+def test_partial_results_leave_out_what_the_reduction_does():
+    schedule = Schedule(strided_sum)
+    i, k = schedule.get_loops("B")
+    schedule.split(i, [None, 3])
+    outer, _ = schedule.split(k, [None, 2])
+    schedule.rfactor(outer, 0)
+
+    check_same_results(strided_sum, schedule.mod["main"])
+
+
+@pytest.mark.parametrize("tile", [1, 2, 4])
+def test_a_consumer_takes_all_that_reads_what_was_made(tile):
+    schedule = Schedule(doubled)
+    outer, _ = schedule.split(schedule.get_loops("B")[0], [None, tile])
+    schedule.reverse_compute_at("C", outer)
+
+    check_same_results(doubled, schedule.mod["main"])
+
+
+_REFUSED = {
+    "reverse_compute_at: window": (
+        windows,
+        lambda s: s.reverse_compute_at("C", s.get_loops("B")[0]),
+        r"block `C` reads elements of `B` that more than one step of loop `i` makes",
+    ),
+    "reverse_compute_at: neighbours": (
+        neighbours,
+        lambda s: s.reverse_compute_at("C", s.get_loops("B")[0]),
+        r"block `C` reads elements of `B` that more than one step of loop `i` makes",
+    ),
+    "fuse_reduction_epilogue: other operation": (
+        scaled,
+        lambda s: s.fuse_reduction_epilogue("B", "C"),
+        r"block `C`: expected one store of the result with a bias",
+    ),
+    "fuse_reduction_epilogue: no sum": (
+        scale_shift,
+        lambda s: s.fuse_reduction_epilogue("B", "C"),
+        r"block `B` is not a reduction block",
+    ),
+    "pad_einsum: maximum": (
+        row_maxima,
+        lambda s: s.pad_einsum("B", [1, 4]),
+        r"block `B`: expected a sum of products with a factor for every reduce axis",
+    ),
+    "pad_einsum: indices": (
+        windows,
+        lambda s: s.pad_einsum("C", [1, 2]),
+        r"block `C`: expected that each buffer is used at one place",
+    ),
+    "pad_einsum: loops": (
+        matmul_relu,
+        lambda s: (s.split(s.get_loops("C")[0], [2, 3]), s.pad_einsum("C", [4, 1, 1])),
+        r"axis `vi` is no loop of its own",
+    ),
+    "decompose_padding": (
+        scale_shift,
+        lambda s: s.decompose_padding("B", s.get_loops("B")[0]),
+        r"block `B`: expected one store of an element where a condition holds",
+    ),
+    "reverse_compute_at: writers": (
+        padded,
+        lambda s: (
+            s.decompose_padding("B", s.get_loops("B")[0]),
+            s.reverse_compute_at("B_pad_const", s.get_loops("B")[0]),
+        ),
+        r"block `B` goes on with what block `B_pad_const` writes",
+    ),
+    "compute_at: start value": (
+        matmul_relu,
+        lambda s: (
+            s.decompose_reduction("C", s.get_loops("C")[0]),
+            s.compute_at("C_init", s.get_loops("C_update")[2]),
+        ),
+        r"block `C_update` goes on with what block `C_init` writes",
+    ),
+    "pad_einsum: shared loops": (
+        scale_shift,
+        lambda s: (
+            s.merge(s.get_loops("B")[0], s.get_loops("C")[0]),
+            s.pad_einsum("C", [1, 4]),
+        ),
+        r"block `C` and block `B` stand in one loop",
+    ),
+    "loop_partition": (
+        strided_sum,
+        lambda s: s.loop_partition(s.get_loops("B")[1], [2]),
+        r"loop `k` is part of a reduce axis of block `B`, which has a start value",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", _REFUSED)
+def test_what_would_change_results_is_refused(name):
+    program, attempt, message = _REFUSED[name]
+    schedule = Schedule(program)
+
+    with pytest.raises(ScheduleError, match=message):
+        attempt(schedule)
+
+    check_same_results(program, schedule.mod["main"])
+
+
+@pytest.mark.parametrize("position", [0, 1, 2])
+def test_inner_factors_are_a_multiple_together(position):
+    schedule = Schedule(scale_shift, seed=5)
+    loop = schedule.get_loops("B")[0]
+    for _ in range(9):
+        given = schedule.sample_partitioned_tile(loop, 3, position, 4)
+        factors = [schedule.get(f) for f in given]
+        assert np.prod(factors) == 12
+        assert position == 0 or np.prod(factors[position:]) % 4 == 0
+
+    verify_trace_roundtrip(schedule, scale_shift)
+
+
+def test_factors_of_a_size_that_nobody_knows_leave_the_first_open():
+    @T.prim_func
+    def fill(a: T.handle):
+        n = T.int32()
+        A = T.match_buffer(a, (n,))
+        for i in range(n):
+            with T.block("A"):
+                vi = T.axis.spatial(n, i)
+                A[vi] = 1.0
+
+    schedule = Schedule(fill)
+    (loop,) = schedule.get_loops("A")
+    first, *others = schedule.sample_perfect_tile(loop, 3)
+    schedule.split(loop, [first, *others])
+
+    assert first is None
+    assert [schedule.get(f) for f in others] == [1, 1]
+    verify_trace_roundtrip(schedule, fill)
+
+
+def test_places_to_compute_at_are_loops_or_none():
+    schedule = Schedule(scale_shift, seed=1)
+    for _ in range(30):
+        schedule.sample_compute_location("B")
+    decided = collections.Counter(schedule.trace.decisions.values())
+
+    assert set(decided) == {-2, -1, 0, 1}
+    stays, inlined = (
+        schedule.sample_compute_location("B", decision=n) for n in (-1, -2)
+    )
+    before = schedule.mod
+    schedule.compute_at("B", stays)
+    assert_structural_equal(schedule.mod, before)
+    schedule.compute_at("B", inlined)
+    with pytest.raises(ScheduleError, match="Cannot find a block"):
+        schedule.get_block("B")
+
+
+def test_only_what_a_consumer_reads_is_made():
+    @T.prim_func
+    def crop(A: T.Buffer((6, 8), "float32"), C: T.Buffer((20,), "float32")):
+        B = T.alloc_buffer((6, 8))
+        for i, j in T.grid(6, 8):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj] * 2.0
+        for i in range(20):
+            with T.block("C"):
+                vi = T.axis.spatial(20, i)
+                C[vi] = B[vi // 4 + 1, vi % 4 + 3]
+
+    schedule = Schedule(crop)
+    schedule.reverse_compute_inline("C")
+    array = np.arange(48.0).reshape(6, 8)
+
+    result = evaluate(schedule.mod["main"], array, np.full(20, np.nan))[-1]
+
+    np.testing.assert_array_equal(result, 2 * array[1:6, 3:7].reshape(-1))
+
+
+@T.prim_func
+def chosen(
+    A: T.Buffer((9,), "float32"),
+    N: T.Buffer((4,), "int32"),
+    C: T.Buffer((4,), "float32"),
+):
+    B = T.alloc_buffer((9,))
+    for i in range(9):
+        with T.block("B"):
+            vi = T.axis.spatial(9, i)
+            B[vi] = A[vi] * 2.0
+    for i in range(4):
+        with T.block("C"):
+            vi = T.axis.spatial(4, i)
+            C[vi] = B[N[vi]] + 1.0
+
+
+def test_elements_that_memory_chooses_may_be_any():
+    schedule = Schedule(chosen)
+    schedule.compute_at("B", schedule.get_loops("C")[0])
+    places, array = np.array([5, 0, 8, 5]), np.arange(9.0)
+
+    result = evaluate(schedule.mod["main"], array, places, np.full(4, np.nan))[-1]
+
+    np.testing.assert_array_equal(result, 2 * array[places] + 1)
+    schedule = Schedule(chosen)
+    with pytest.raises(ScheduleError, match="more than one step of loop `i` makes"):
+        schedule.reverse_compute_at("C", schedule.get_loops("B")[0])
+
+
+def test_reads_are_counted_from_the_outside():
+    schedule = Schedule(chosen)
+    copies = [schedule.cache_read("C", number, "local") for number in (1, 0)]
+
+    assert [schedule.get(c).name_hint for c in copies] == ["N_local", "B_local"]
+
+
+def test_tiles_that_overlap_run_in_parallel():
+    schedule = Schedule(windows)
+    outer, _ = schedule.split(schedule.get_loops("C")[0], [None, 4])
+    schedule.compute_at("B", outer)
+    schedule.parallel(outer)
+
+    check_same_results(windows, schedule.mod["main"])
+
+
+def test_a_block_with_a_predicate_is_inlined():
+    schedule = Schedule(doubled)
+    schedule.split(schedule.get_loops("B")[0], [None, 4])
+    schedule.compute_inline("B")
+
+    check_same_results(doubled, schedule.mod["main"])
+
+
+def test_an_unknown_size_bounds_its_own_loop():
+    @T.prim_func
+    def rows(a: T.handle, c: T.handle):
+        n = T.int32()
+        A = T.match_buffer(a, (n, 6))
+        C = T.match_buffer(c, (n, 6))
+        B = T.alloc_buffer((n, 6))
+        for i, j in T.grid(n, 6):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj] * 2.0
+        for i, j in T.grid(n, 6):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vi, vj] = B[vi, vj] + 1.0
+
+    schedule = Schedule(rows)
+    schedule.compute_at("B", schedule.get_loops("C")[0])
+
+    assert "T.where" not in schedule.mod["main"].script()
+
+
+@T.prim_func
+def counted(A: T.Buffer((5,), "float32")):
+    for i in range(5):
+        with T.block("A"):
+            vi = T.axis.spatial(5, i)
+            A[vi] = A[vi] + 1.0
+
+
+def test_nobody_would_read_the_copy_of_what_a_block_changes():
+    with pytest.raises(
+        ScheduleError, match="no other block reads it: expected a reader"
+    ):
+        Schedule(counted).cache_read("A", 0, "local")

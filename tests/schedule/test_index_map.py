@@ -1,0 +1,212 @@
+"""Maps of indices: shapes, inverses, and what they leave empty."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from relax_mlir.errors import ScheduleError
+from relax_mlir.objects.structure import assert_structural_equal
+from relax_mlir.tir import IndexMap, Schedule, TensorIntrin, Var
+from tests.schedule.programs import matmul_relu, scale_shift
+
+
+def _numbers(terms):
+    return [int(t) for t in terms]
+
+
+@pytest.mark.parametrize(
+    ("function", "shape", "expected"),
+    [
+        (lambda i, j: (j, i), (3, 5), (5, 3)),
+        (lambda i: (i // 4, i % 4), (14,), (4, 4)),
+        (lambda i: ((i + 2) // 4, (i + 2) % 4), (14,), (4, 4)),
+        (lambda i, j: (i * 5 + j,), (3, 5), (15,)),
+        (lambda i, j: (i // 2, 0, j), (3, 5), (2, 1, 5)),
+    ],
+)
+def test_shapes_are_mapped(function, shape, expected):
+    assert _numbers(IndexMap.from_func(function).map_shape(shape)) == list(expected)
+
+
+@pytest.mark.parametrize(
+    ("function", "shape", "inverse"),
+    [
+        (lambda i, j: (j, i), (3, 5), lambda j, i: (i, j)),
+        (lambda i: (i // 4, i % 4), (12,), lambda a, b: (a * 4 + b,)),
+        (lambda i, j: (i * 5 + j,), (3, 5), lambda a: (a // 5, a % 5)),
+        (
+            lambda i, j: ((i * 4 + j) // 8, (i * 4 + j) % 8),
+            (6, 4),
+            lambda a, b: (a * 2 + b // 4, b % 4),
+        ),
+        (lambda u, i: (i,), (1, 7), lambda i: (0, i)),
+    ],
+)
+def test_inverses_are_found(function, shape, inverse):
+    found = IndexMap.from_func(function).inverse(shape)
+
+    assert found.is_equivalent_to(IndexMap.from_func(inverse))
+
+
+@pytest.mark.parametrize(
+    ("function", "shape", "padding"),
+    [
+        (lambda i: (i // 4, i % 4), 14, "axis0 == 3 and 2 <= axis1"),
+        (lambda i: ((i + 3) // 4, (i + 3) % 4), 9, "axis0 == 0 and axis1 < 3"),
+        (lambda i: (i // 4, i % 4), 12, "T.bool(False)"),
+        (lambda i: (i // 4, i % 4), Var("n", "int64"), "axis0 == n // 4 and n % 4"),
+    ],
+)
+def test_padding_is_where_nothing_is_mapped_to(function, shape, padding):
+    index_map = IndexMap.from_func(function)
+
+    _, found = index_map.non_surjective_inverse([shape])
+
+    assert str(found).startswith(padding)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [lambda i, j: (i, j // 2), lambda i, j: (i,), lambda i, j: (i + j, j)],
+)
+def test_maps_that_lose_indices_have_no_inverse(function):
+    with pytest.raises(ValueError, match="made of parts of the old ones"):
+        IndexMap.from_func(function).inverse([4, 6])
+
+
+def test_an_inverse_that_is_given_is_believed():
+    index_map = IndexMap.from_func(lambda i: (i // 4, i % 4), None, lambda a, b: (b,))
+
+    assert str(index_map.inverse([14])) == "lambda a, b: (b,)"
+
+
+def test_padding_has_no_place_in_an_inverse():
+    with pytest.raises(ValueError, match="not bijective"):
+        IndexMap.from_func(lambda i: (i // 4, i % 4)).inverse([14])
+
+
+_FACTORS = st.lists(st.sampled_from([1, 2, 3, 4]), min_size=1, max_size=3)
+
+
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(factors=_FACTORS, order=st.permutations(range(3)), size=st.integers(1, 20))
+def test_inverses_undo_maps(factors, order, size):
+    def split(i):
+        digits = []
+        for factor in factors:
+            digits.append(i % factor)
+            i = i // factor
+        listed = [*digits, i]
+        return [listed[n] for n in order if n < len(listed)] + listed[3:]
+
+    index_map = IndexMap.from_func(split)
+    if len(index_map.final_indices) != len(factors) + 1:
+        return
+    back, _ = index_map.non_surjective_inverse([size])
+
+    for i in range(size):
+        assert _numbers(back.map_indices(index_map.map_indices([i]))) == [i]
+
+
+def test_arrays_are_laid_out_anew():
+    array = np.arange(10).reshape(5, 2)
+
+    made = IndexMap.from_func(lambda i, j: (j, i // 2, i % 2)).map_ndarray(array)
+
+    np.testing.assert_array_equal(
+        made.numpy(), [[[0, 2], [4, 6], [8, 0]], [[1, 3], [5, 7], [9, 0]]]
+    )
+
+
+def test_functions_of_any_number_of_indices():
+    index_map = IndexMap.from_func(lambda *i, last: (last, *i), ndim=3)
+
+    assert str(index_map) == "lambda i_0, i_1, last: (last, i_0, i_1,)"
+    assert IndexMap.from_text(str(index_map)).is_equivalent_to(index_map)
+
+
+def test_separators_stand_between_indices():
+    index_map, separators = IndexMap.from_func_with_separators(
+        lambda i, j: (i, IndexMap.AXIS_SEPARATOR, j)
+    )
+
+    assert separators == [1]
+    assert len(index_map.final_indices) == 2
+    with pytest.raises(ValueError, match="from_func_with_separators"):
+        IndexMap.from_func(lambda i: (i, IndexMap.AXIS_SEPARATOR))
+
+
+def test_texts_are_functions_of_indices_alone():
+    with pytest.raises(ValueError, match="expected a function of indices"):
+        IndexMap.from_text("lambda i: [x for x in (i,)]")
+
+
+def test_a_layout_with_separators_sets_them():
+    schedule = Schedule(scale_shift)
+
+    schedule.transform_layout("B", "B", lambda i, j: (j, IndexMap.AXIS_SEPARATOR, i))
+
+    (buffer,) = schedule.get(schedule.get_block("root")).alloc_buffers
+    assert _numbers(buffer.shape) == [10, 12]
+    assert buffer.axis_separators == (1,)
+
+
+def test_a_buffer_that_is_an_argument_is_laid_out_too():
+    schedule = Schedule(scale_shift)
+
+    schedule.transform_layout("B", ("read", 0), lambda i, j: (j, i))
+
+    program = schedule.mod["main"]
+    buffer = program.buffer_map[program.params[0]]
+    assert _numbers(buffer.shape) == [10, 12]
+    assert _numbers(scale_shift.buffer_map[scale_shift.params[0]].shape) == [12, 10]
+    schedule.mod.verify()
+
+
+def test_what_a_caller_pads_is_assumed():
+    schedule = Schedule(scale_shift)
+
+    schedule.transform_layout(
+        "B", "A", lambda i, j: (i, j // 4, j % 4), pad_value=lambda i, a, b: 7.0
+    )
+
+    text = schedule.mod["main"].script()
+    assert "T.assume(not (v_axis1 == 2 and 2 <= v_axis2) or A[" in text
+
+
+def test_padding_of_another_type_is_refused():
+    with pytest.raises(ScheduleError, match="of type float32, but the padding is"):
+        Schedule(scale_shift).transform_layout(
+            "B", "B", lambda i, j: (i, j // 4, j % 4), pad_value=7
+        )
+
+
+def test_intrinsics_are_found_by_name():
+    TensorIntrin.register("test.same", scale_shift, scale_shift, override=True)
+
+    found = TensorIntrin.get("test.same")
+
+    assert_structural_equal(found.desc, scale_shift)
+    with pytest.raises(ValueError, match="registered already"):
+        TensorIntrin.register("test.same", scale_shift, scale_shift)
+    with pytest.raises(ValueError, match=r"no tensor intrinsic `test\.sane`"):
+        TensorIntrin.get("test.sane")
+    assert TensorIntrin.get("test.sane", allow_missing=True) is None
+
+
+def test_intrinsics_do_what_they_describe():
+    with pytest.raises(ValueError, match=r"description has 3 parameters, .* 2"):
+        TensorIntrin(matmul_relu, scale_shift)
+
+
+def test_refused_primitives_leave_variables_valid():
+    schedule = Schedule(scale_shift)
+    i, j = schedule.get_loops("B")
+    _, inner = schedule.split(i, [None, 5])
+
+    with pytest.raises(ScheduleError):
+        schedule.blockize(inner)
+
+    schedule.parallel(j)
+    assert "T.parallel(10)" in schedule.mod["main"].script()

@@ -1,0 +1,132 @@
+"""Regions of pictures, volumes and layouts: programs that ``topi`` and schedules make."""
+
+import numpy as np
+import pytest
+
+import relax_mlir
+from relax_mlir import reference, relax
+from relax_mlir.errors import RelaxError
+from relax_mlir.objects import prim
+from relax_mlir.objects.expr import Call, Var
+from relax_mlir.relax import transform
+from relax_mlir.relax.op import operator_function
+from relax_mlir.tir import IndexMap
+from tests.transforms.graphs import program, tensor
+
+_PICTURE = np.arange(36, dtype=np.float32).reshape(1, 1, 6, 6)
+
+
+def _run(value: Call, params: list[Var], *arrays: np.ndarray) -> np.ndarray:
+    legal = transform.LegalizeOps()(program(params, value))
+    (found,) = relax_mlir.compile(legal)(*arrays)
+    return found
+
+
+def _region(name: str, box: list[float], **attrs: object) -> np.ndarray:
+    data, rois = Var("data", tensor(1, 1, 6, 6)), Var("rois", tensor(1, 5))
+    call = operator_function(f"relax.vision.{name}")(data, rois, (2, 2), 1.0, **attrs)
+    return _run(call, [data, rois], _PICTURE, np.array([[0, *box]], np.float32))[0, 0]
+
+
+@pytest.mark.slow
+def test_a_pooled_region_has_the_largest_pixel_of_every_part() -> None:
+    assert _region("roi_pool", [1, 2, 4, 5]).tolist() == [[20, 22], [32, 34]]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ratio", [2, -1])
+def test_an_aligned_region_is_sampled_between_pixels(ratio: int) -> None:
+    # The pixels grow by 1 along x and by 6 along y, so that a mean is where its middle is.
+    found = _region("roi_align", [1, 1, 3, 5], sample_ratio=ratio)
+
+    assert found.tolist() == [[13.5, 14.5], [25.5, 26.5]]
+
+
+@pytest.mark.slow
+def test_a_point_beyond_the_border_counts_as_zero() -> None:
+    found = _region("roi_align", [-8, -8, -4, -4], sample_ratio=1, mode="max")
+
+    assert found.tolist() == [[0, 0], [0, 0]]
+
+
+@pytest.mark.slow
+def test_a_volume_is_resized_along_three_axes() -> None:
+    x = Var("x", tensor(1, 1, 2, 2, 2))
+    small = np.arange(8, dtype=np.float32).reshape(1, 1, 2, 2, 2)
+    call = relax.op.image.resize3d(
+        x,
+        4,
+        method="nearest_neighbor",
+        coordinate_transformation_mode="asymmetric",
+        rounding_method="floor",
+    )
+
+    large = _run(call, [x], small)
+
+    assert np.array_equal(large, small.repeat(2, 2).repeat(2, 3).repeat(2, 4))
+
+
+@pytest.mark.parametrize(
+    "index_map",
+    [
+        lambda i, j: (j // 4, i, j % 4),
+        IndexMap.from_func(lambda i, j: (j // 4, i, j % 4)),
+        "(i, j) -> (j floordiv 4, i, j mod 4)",
+    ],
+)
+def test_a_layout_is_told_by_a_function_a_map_or_text(index_map: object) -> None:
+    x = Var("x", tensor(3, 8))
+    array = np.arange(24, dtype=np.float32).reshape(3, 8)
+    call = relax.op.layout_transform(x, index_map)
+
+    found = _run(call, [x], array)
+
+    assert np.array_equal(found, array.reshape(3, 2, 4).transpose(1, 0, 2))
+
+
+@pytest.mark.slow
+def test_places_that_no_element_goes_to_have_the_padding() -> None:
+    x = Var("x", tensor(5))
+    call = relax.op.layout_transform(x, lambda i: (i // 3, i % 3), pad_value=9)
+    legal = transform.LegalizeOps()(program([x], call))
+
+    (found,) = relax_mlir.compile(legal)(np.arange(5, dtype=np.float32))
+
+    assert found.tolist() == [[0, 1, 2], [3, 4, 9]]
+    assert "te_layout_transform_with_pad" in legal.script()
+
+
+def test_a_map_that_is_not_affine_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"in the map: expected places, numbers"):
+        relax.op.layout_transform(Var("x", tensor(3)), lambda i: prim.Min(i, 1))
+
+
+def test_a_layout_in_blocks_has_shapes_and_no_program() -> None:
+    x = Var("x", relax.TensorStructInfo((1, 2, 5, 5, 8), "float32"))
+    call = relax.op.nn.max_pool2d(x, 3, layout="NCHW8c", out_layout="NHWC")
+
+    assert str(relax.BlockBuilder().normalize(call).struct_info) == (
+        'R.Tensor((1, 3, 3, 16), dtype="float32")'
+    )
+    with pytest.raises(RelaxError, match="no program for axes in blocks"):
+        relax_mlir.compile(program([x], call))
+
+
+@pytest.mark.slow
+def test_rounding_takes_the_even_one_of_two_in_programs_too() -> None:
+    x = Var("x", tensor(1, 1, 1, 4))
+    call = relax.op.image.resize2d(
+        x,
+        (1, 8),
+        method="nearest_neighbor",
+        coordinate_transformation_mode="asymmetric",
+    )
+    module = program([x], call)
+    array = np.arange(4, dtype=np.float32).reshape(1, 1, 1, 4)
+
+    (meant,) = reference.run(module, array)
+    found = _run(call, [x], array)
+
+    assert np.array_equal(found, meant)
+    assert found.ravel().tolist() == [0, 0, 1, 2, 2, 2, 3, 3]
+    assert "T.round(" in transform.LegalizeOps()(module).script()

@@ -1,0 +1,79 @@
+"""What programs register of operators: how results are inferred, what calls become."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from relax_mlir import relax
+from relax_mlir.objects.expr import Call, Op, Var
+from relax_mlir.objects.operators import register_op_attr
+from relax_mlir.relax import transform
+from relax_mlir.relax.analysis import contains_impure_call
+from relax_mlir.relax.block_builder import BlockBuilder
+from relax_mlir.relax.transform.legalize_ops.common import register_legalize
+from relax_mlir.relax.vm import VirtualMachine, build
+from relax_mlir.runtime.ndarray import cpu
+from tests.transforms.graphs import op, program, tensor
+
+_NAME = "test.twice_plus"
+
+
+@pytest.fixture
+def twice_plus() -> Iterator[Op]:
+    """An operator of the test's own: 2 * x + y."""
+
+    def infer(call: Call, context: object) -> object:
+        return relax.Op.get("relax.add").get_attr("FInferStructInfo")(call, context)
+
+    @register_op_attr(_NAME, "FLegalize")
+    def legalize(builder: BlockBuilder, call: Call) -> object:
+        x, y = call.args
+        return op("add", builder.emit(op("add", x, x)), y)
+
+    register_op_attr(_NAME, "FInferStructInfo", infer)
+    yield Op.get(_NAME)
+    for name in ("FInferStructInfo", "FLegalize", "FPurity"):
+        Op.of(_NAME).reset_attr(name)
+
+
+def test_an_operator_of_ones_own_is_inferred_and_legalized(twice_plus: Op) -> None:
+    x, y = Var("x", tensor(3, 1)), Var("y", tensor(2))
+    module = program([x, y], Call(twice_plus, [x, y]))
+
+    legal = transform.LegalizeOps()(module)
+    z = VirtualMachine(build(legal), cpu())["main"](
+        np.ones((3, 1), np.float32), np.zeros(2, np.float32)
+    )
+
+    assert module["main"].ret_struct_info == tensor(3, 2)
+    np.testing.assert_array_equal(z.numpy(), np.full((3, 2), 2, np.float32))
+
+
+def test_an_operator_says_whether_it_only_computes(twice_plus: Op) -> None:
+    x = Var("x", tensor(2))
+    assert not contains_impure_call(Call(twice_plus, [x, x]))
+
+    twice_plus.set_attr("FPurity", False)
+
+    assert contains_impure_call(Call(twice_plus, [x, x]))
+
+
+def test_an_operator_without_a_legalization_stays() -> None:
+    negative = Op.get("relax.negative")
+    legalize = negative.get_attr("FLegalize")
+    x = Var("x", tensor(2))
+    module = program([x], op("negative", x))
+
+    negative.reset_attr("FLegalize")
+    try:
+        assert len(transform.LegalizeOps()(module).functions) == 1
+    finally:
+        register_legalize("relax.negative", legalize)
+
+    assert len(transform.LegalizeOps()(module).functions) == 2
+
+
+def test_an_operator_of_which_nothing_is_registered_is_unknown() -> None:
+    with pytest.raises(AttributeError, match=f"operator `{_NAME}` is not registered"):
+        Op.get(_NAME)
