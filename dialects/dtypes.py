@@ -6,7 +6,6 @@ boolean (a vector of ``i1`` would be packed to bits).
 """
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -14,7 +13,7 @@ import ml_dtypes
 import numpy as np
 from mlir import ir
 
-__all__ = ["DType", "dtype", "from_mlir", "from_numpy"]
+__all__ = ["NARROW_FLOATS", "DType", "dtype", "from_mlir", "from_numpy"]
 
 
 @dataclass(frozen=True)
@@ -72,7 +71,7 @@ class DType:
     def tensor_type(self) -> ir.Type:
         """Element type in a tensor, sign included."""
         if self.is_float:
-            return _FLOATS[self.name]()
+            return _FLOATS[self.name].get()
         if self.kind == "u":
             return ir.IntegerType.get_unsigned(self.bits)
         return ir.IntegerType.get_signless(self.bits)
@@ -84,7 +83,7 @@ class DType:
             lane = self.element.scalar_type
             return ir.VectorType.get([self.lanes], lane, scalable=[self.is_scalable])
         if self.is_float:
-            return _FLOATS[self.name]()
+            return _FLOATS[self.name].get()
         return ir.IntegerType.get_signless(self.bits)
 
     @property
@@ -98,15 +97,24 @@ class DType:
         return self.name
 
 
-_FLOATS: dict[str, Callable[[], ir.Type]] = {
-    "float16": ir.F16Type.get,
-    "bfloat16": ir.BF16Type.get,
-    "float32": ir.F32Type.get,
-    "float64": ir.F64Type.get,
-    "float8_e4m3fn": ir.Float8E4M3FNType.get,
-    "float8_e5m2": ir.Float8E5M2Type.get,
-    "float4_e2m1fn": ir.Float4E2M1FNType.get,
+_FLOATS: dict[str, type[ir.FloatType]] = {
+    "float16": ir.F16Type,
+    "bfloat16": ir.BF16Type,
+    "float32": ir.F32Type,
+    "float64": ir.F64Type,
+    "float8_e3m4": ir.Float8E3M4Type,
+    "float8_e4m3": ir.Float8E4M3Type,
+    "float8_e4m3b11fnuz": ir.Float8E4M3B11FNUZType,
+    "float8_e4m3fn": ir.Float8E4M3FNType,
+    "float8_e4m3fnuz": ir.Float8E4M3FNUZType,
+    "float8_e5m2": ir.Float8E5M2Type,
+    "float8_e5m2fnuz": ir.Float8E5M2FNUZType,
+    "float8_e8m0fnu": ir.Float8E8M0FNUType,
+    "float6_e2m3fn": ir.Float6E2M3FNType,
+    "float6_e3m2fn": ir.Float6E3M2FNType,
+    "float4_e2m1fn": ir.Float4E2M1FNType,
 }
+NARROW_FLOATS = tuple(name for name in _FLOATS if "_" in name)
 
 _ALL = {
     t.name: t
@@ -129,9 +137,7 @@ _NARROW = {
             for sign in ("", "u")
             for bits in (2, 4)
         ),
-        DType("float8_e4m3fn", "f", 8),
-        DType("float8_e5m2", "f", 8),
-        DType("float4_e2m1fn", "f", 4),
+        *(DType(name, "f", int(name[5])) for name in NARROW_FLOATS),
     )
 }
 _VECTOR = re.compile(r"(.+?)x(vscalex)?(\d+)")
@@ -180,12 +186,4 @@ def from_mlir(element: ir.Type) -> DType:
     return dtype(name)
 
 
-_FLOAT_NAMES = {
-    ir.F16Type: "float16",
-    ir.BF16Type: "bfloat16",
-    ir.F32Type: "float32",
-    ir.F64Type: "float64",
-    ir.Float8E4M3FNType: "float8_e4m3fn",
-    ir.Float8E5M2Type: "float8_e5m2",
-    ir.Float4E2M1FNType: "float4_e2m1fn",
-}
+_FLOAT_NAMES = {kind: name for name, kind in _FLOATS.items()}

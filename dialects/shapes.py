@@ -430,6 +430,9 @@ def _from_front(dim: Dim, bound: Dim) -> Dim | None:
             return -1
     if is_known_le(0, bound):
         return bound
+    if dim - bound in (1, 2):
+        # Counted from the end, too, it is the first element wherever it is negative.
+        return maximum(bound, 0)
     if not is_known_le(bound, -1):
         raise ValueError(f"cannot slice at `{bound}`: it may count from either end")
     return dim + bound

@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 
-class RelaxError(Exception):
+class RelaxError(RuntimeError):
     """Base of all errors of this package."""
 
 
@@ -33,8 +33,23 @@ class IRError(RelaxError, ValueError):
     """A module is not well formed: syntax, types, or an op used wrongly."""
 
 
-class OperatorError(IRError, TypeError):
-    """An operator is applied to arguments that do not fit it."""
+class OperatorError(IRError, TypeError, RuntimeError):
+    """An operator is applied to arguments that do not fit it.
+
+    TVM has three kinds of it, which programs catch; this is all of them.
+    """
+
+
+class DivisionError(OperatorError, ZeroDivisionError):
+    """A number is divided by zero."""
+
+
+class BuilderError(IRError, RuntimeError):
+    """A function is being built out of turn: begun twice, or never finished."""
+
+
+class TensorArgumentError(RelaxError, TypeError, AssertionError):
+    """A function of tensor expressions is given what is no tensor and no plain value."""
 
 
 class PipelineError(RelaxError, ValueError):

@@ -18,7 +18,7 @@ from relax_mlir.objects.function import store_attrs
 from relax_mlir.objects.infer import substitute_info
 from relax_mlir.objects.operators import operation_class
 from relax_mlir.objects.sizes import Symbols
-from relax_mlir.objects.struct_info import from_mlir, to_mlir
+from relax_mlir.objects.struct_info_types import from_mlir, to_mlir
 from relax_mlir.rewriting import erase_dead
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "erase_parameters",
     "graph_attrs",
     "graph_functions",
+    "hand_over_output",
     "is_inline",
     "is_pure",
     "map_types",
@@ -119,6 +120,22 @@ def copy_script_attributes(source: ir.OpView, target: ir.OpView) -> None:
     for name in SCRIPT_ATTRIBUTES:
         if name in source.operation.attributes:
             target.operation.attributes[name] = source.operation.attributes[name]
+
+
+def hand_over_output(op: ir.OpView, value: ir.Value) -> None:
+    """Let a value be seen where ``op`` is, which is replaced by it."""
+    source = value.owner
+    if names.OUTPUT not in op.operation.attributes or isinstance(source, ir.Block):
+        return
+    inner = source.attributes
+    is_hidden = (
+        names.BLOCK in inner
+        and ir.IntegerAttr(inner[names.BLOCK]).value >= 0
+        and names.OUTPUT not in inner
+    )
+    if isinstance(source.opview, ConstantOp) or is_hidden:
+        for name in SCRIPT_ATTRIBUTES:
+            inner[name] = op.operation.attributes[name]
 
 
 def block_number(op: ir.OpView) -> int:

@@ -125,9 +125,12 @@ class IRModule(ModuleView):
         Raises:
             IRError: the text is not valid MLIR, or is nested too deeply to parse.
         """
-        parsed = IRModule.parse(text, constants)
-        module = IRModule(parsed.functions, attrs=parsed.attrs)
-        for name, infos in parsed.global_infos.items():
+        return IRModule.parse(text, constants).in_shared_context()
+
+    def in_shared_context(self) -> "IRModule":
+        """A copy in the context that all front ends share."""
+        module = IRModule(self.functions, attrs=self.attrs)
+        for name, infos in self.global_infos.items():
             module.update_global_info(name, infos)
         return module
 
@@ -249,8 +252,9 @@ class IRModule(ModuleView):
         Raises:
             IRError: there is none.
         """
-        for function in self.func_ops():
-            if function.name.value == name:
+        for function in self.mlir.body.operations:
+            if isinstance(function, func.FuncOp) and function.name.value == name:
+                function.__dict__["module"] = self.mlir
                 return function
         raise IRError(f"module has no function `{name}`")
 

@@ -12,6 +12,7 @@ from mlir import ir
 
 from relax_mlir.dialects import constraints
 from relax_mlir.module import IRModule
+from relax_mlir.objects import names
 from relax_mlir.pass_context import AnyPass, PassContext, PassInfo
 from relax_mlir.size_constraints import constraints_of
 
@@ -62,8 +63,12 @@ class Pass(AnyPass):
         holding = constraints.holding(constraints_of(module))
         with copy.context, ir.Location.unknown(), holding:
             self.run(copy)
-        copy.forget_scopes()
+        for function in copy.func_ops():
+            if names.NESTED in function.attributes:  # the copy has a variable for it
+                del function.attributes[names.NESTED]
         copy.verify()
+        with copy.context:
+            copy.carry_scopes(module)
         return copy
 
 

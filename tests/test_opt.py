@@ -390,7 +390,7 @@ def test_each_run_line_is_a_test(tmp_path: Path) -> None:
 def test_files_that_test_nothing_fail(tmp_path: Path) -> None:
     check = "// RUN: relax-opt %s | filecheck %s\n"
     cases = {
-        FUNCTION: "0.mlir: no `// RUN:` line",
+        FUNCTION: "0.mlir: no `RUN:` line",
         f"// RUN: relax-opt %s\n// CHECK: x\n{FUNCTION}": (
             "1.mlir: line 2: no RUN line checks `CHECK`"
         ),

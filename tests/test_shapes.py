@@ -281,6 +281,8 @@ class TestSlices:
             (-3, INT_MAX, 1, shapes.minimum(n, 3)),
             (0, INT_MAX, 2, shapes.ceildiv(n, 2)),
             (0, m, 1, shapes.minimum(n, m)),
+            (n - 1, n, 1, shapes.minimum(n, 1)),
+            (n - 2, n - 1, 1, shapes.maximum(n - 1, 0) - shapes.maximum(n - 2, 0)),
             (5, 2, 1, 0),
         ],
     )

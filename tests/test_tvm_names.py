@@ -35,6 +35,8 @@ SAME = {
     "relax.struct_info:TensorStructInfo": "relax:TensorStructInfo",
     "relax.ty:TensorType": "relax:TensorStructInfo",
     "relax.vm_build:build": "relax:build",
+    "runtime:Module": "relax.vm:KernelModule",
+    "runtime:ShapeTuple": "ffi:Shape",
     "runtime:Tensor": "nd:NDArray",
     "runtime.vm:VirtualMachine": "relax:VirtualMachine",
     "s_tir:Schedule": "tir:Schedule",
@@ -44,6 +46,7 @@ SAME = {
     "script.parser:tir": "script:tir",
     "script:tirx": "script:tir",
     "tir.expr:Var": "tir:Var",
+    "tir:build": "tirx:build",
     "tir.stmt:For": "tir:For",
     "tir.stmt_functor:substitute": "objects.stmt_functor:substitute",
     "tirx.function:PrimFunc": "tir:PrimFunc",
@@ -147,8 +150,20 @@ def test_a_call_map_has_each_callee_once() -> None:
     assert names == {"main": ["inner", "copy"], "inner": [], "copy": []}
 
 
+def test_expressions_and_types_are_json_too() -> None:
+    n = tir.Var("n", "int64")
+    x = relax.Var("x", relax.TensorStructInfo((n, n * 2), "float16"))
+    cast = relax.MatchCast(x, relax.const([1, 2], "int8"), x.struct_info)
+
+    for node in (x.struct_info, relax.PrimValue(n + 1), relax.op.exp(x), cast):
+        assert_structural_equal(load_json(save_json(node)), node, map_free_vars=True)
+    again = load_json(save_json(relax.Tuple([x, x])))
+    assert again[0].same_as(again[1])
+    assert not again[0].same_as(x)
+
+
 def test_what_cannot_be_json_is_refused() -> None:
-    with pytest.raises(TypeError, match="expected a module or a function, got `int`"):
+    with pytest.raises(TypeError, match="expression or a type, got `int`"):
         save_json(3)
     with pytest.raises(ValueError, match="that `save_json` wrote"):
         load_json("{}")
@@ -262,12 +277,19 @@ def test_a_comparison_tells_what_a_pass_left() -> None:
         transform = TestDeadCode.transform
         Before = Expected = TestDeadCode.Before
 
-    with pytest.raises(ValueError, match="not structurally equal"):
+    with pytest.raises(ValueError, match="StructuralEqual check failed"):
         Wrong().test_compare()
 
 
 size, dtype = tvm.testing.parameters((2, "int8"), (3, "float32"))
 scale = tvm.testing.parameter(1, 4)
+_MADE: list[int] = []
+
+
+@tvm.testing.fixture(cache_return_value=True)
+def scaled(scale: int) -> list[int]:
+    _MADE.append(scale)
+    return [scale]
 
 
 def test_parameters_go_together(size: int, dtype: str, scale: int) -> None:
@@ -285,6 +307,16 @@ def test_what_a_machine_lacks_is_skipped() -> None:
 
 def _test() -> None:
     """What a test is to a decorator."""
+
+
+@pytest.mark.parametrize("run", range(2))
+def test_what_is_remembered_is_made_once_and_copied(
+    run: int, scale: int, scaled: list[int]
+) -> None:
+    assert scaled == [scale]
+    scaled.append(run)
+
+    assert _MADE.count(scale) == 1
 
 
 @tvm.testing.parametrize_targets("llvm", "vulkan")

@@ -216,10 +216,10 @@ class GroupNormOp(Relax.Operation, name="nn_group_norm"):
         for operand in (gamma, beta):
             shape[channel] = shapes.unify(shape[channel], tensors.shape_of(operand)[0])
         channels = shape[channel]
-        if not isinstance(channels, int) or num_groups < 1 or channels % num_groups:
+        if num_groups < 1 or (isinstance(channels, int) and channels % num_groups):
             raise ValueError(
                 f"cannot make {num_groups} groups of `{channels}` channels. Hint: their "
-                "number must be known, and a multiple of that of the groups"
+                "number must be a multiple of that of the groups"
             )
         return tensors.tensor_type(shape, tensors.dtype_of(data))
 
@@ -256,7 +256,11 @@ class GroupNormOp(Relax.Operation, name="nn_group_norm"):
         channel, image = _image_axes(self.channel_axis.value, tuple(self.axes), x.rank)
         shape = b.results[0][0]  # where infer says how many channels
         groups, channels = self.num_groups.value, shape[channel]
-        assert isinstance(channels, int)  # infer said so
+        if not isinstance(channels, int):
+            raise ValueError(
+                f"cannot make {groups} groups of `{channels}` channels. Hint: their "
+                "number must be known"
+            )
         size = channels // groups
         others = [i for i in range(x.rank) if i != channel and i not in image]
         rows = (*(shape[i] for i in others), groups)

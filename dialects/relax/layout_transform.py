@@ -40,7 +40,8 @@ class LayoutTransformOp(Relax.Operation, name="layout_transform"):
             ``(a, b) -> (a, b floordiv 4, b mod 4)``.
         pad_value: what stands where the map leads nowhere; None for 0.
     Shapes:
-        x: any; y: as large along every axis as the map reaches.
+        x: any; y: as large along every axis as the map reaches; along one that is a
+            remainder, as its divisor.
     """
 
     x: Operand[RankedTensorType]
@@ -52,6 +53,7 @@ class LayoutTransformOp(Relax.Operation, name="layout_transform"):
         Case((2, 8), index_map="(a, b) -> (a, b floordiv 4, b mod 4)"),
         Case((2, 7), index_map="(a, b) -> (a, b floordiv 4, b mod 4)", pad_value=1.5),
         Case((2, 7), index_map="(a, b) -> (b mod 4, a, b floordiv 4)"),
+        Case((2, 3), index_map="(a, b) -> (a, b mod 5)"),
         Case((2, 5), index_map="(a, b) -> (a * 5 + b)"),
         Case((3, 4, "int64"), index_map="(a, b) -> (b, a)", low=-9, high=9),
         Case((1, 6, 2, 3), index_map="(n, c, h, w) -> (n, h, w, c)"),
@@ -132,6 +134,7 @@ def _value(expr: AffineExpr, places: list[Any]) -> Any:  # Any: arrays or indice
         return expr.value
     if isinstance(expr, AffineDimExpr):
         return places[expr.position]
+    assert isinstance(expr, AffineBinaryExpr)  # as `_largest` found
     lhs, rhs = (_value(part, places) for part in (expr.lhs, expr.rhs))
     if isinstance(expr, AffineAddExpr):
         return lhs + rhs
@@ -143,8 +146,20 @@ def _value(expr: AffineExpr, places: list[Any]) -> Any:  # Any: arrays or indice
 
 
 def _reached(map_: AffineMap, shape: Sequence[Dim]) -> Shape:
-    """One more than the largest place along every axis."""
-    return tuple(_largest(expr, shape) + 1 for expr in map_.results)
+    """One more than the largest place along every axis.
+
+    A remainder alone is an axis as long as its divisor, also if there are fewer places.
+    """
+    return tuple(_size(expr, shape) for expr in map_.results)
+
+
+def _size(expr: AffineExpr, shape: Sequence[Dim]) -> Dim:
+    largest = _largest(expr, shape)
+    if not isinstance(expr, AffineModExpr):
+        return largest + 1
+    divisor = AffineBinaryExpr(expr).rhs
+    is_number = isinstance(divisor, AffineConstantExpr)
+    return divisor.value if is_number else largest + 1
 
 
 def _largest(expr: AffineExpr, shape: Sequence[Dim]) -> Dim:

@@ -173,7 +173,7 @@ class NllLossOp(Relax.Operation, name="nn_nll_loss"):
         if weights is not None:
             (count,) = tensors.shape_of(weights)
             shapes.unify(shape[axis], count)
-        return tensors.tensor_type(chosen if reduction == "none" else (), type_)
+        return tensors.tensor_type(others if reduction == "none" else (), type_)
 
     @staticmethod
     def reference(

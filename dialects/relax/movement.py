@@ -192,10 +192,7 @@ class BroadcastToOp(Relax.Operation, name="broadcast_to"):
     def infer(x: RankedTensorType, shape: Sequence[Dim]) -> RankedTensorType:
         old = tensors.shape_of(x)
         shapes.require_sizes(shape)
-        if shapes.broadcast(old, shape) != tuple(shape):
-            raise ValueError(
-                f"cannot broadcast {shapes.format_shape(old)} to {shapes.format_shape(shape)}"
-            )
+        shapes.broadcast_into(shape, old)
         return tensors.tensor_type(tuple(shape), tensors.dtype_of(x))
 
     @staticmethod

@@ -72,7 +72,8 @@ class SqueezeOp(Relax.Operation, name="squeeze"):
     """Axes of size 1 taken out.
 
     Attributes:
-        axis: which, negative ones count from the end; None for all.
+        axis: which, negative ones count from the end; None for all. One of another size
+            stays.
     """
 
     x: Operand[RankedTensorType]
@@ -85,6 +86,7 @@ class SqueezeOp(Relax.Operation, name="squeeze"):
         Case((1, 3, 1), axis=(0, 2)),
         Case((1,)),
         Case((2, 3), axis=()),
+        Case((2, 1), axis=(0, 1)),
     )
 
     @staticmethod
@@ -102,7 +104,7 @@ class SqueezeOp(Relax.Operation, name="squeeze"):
 
     @staticmethod
     def reference(x: np.ndarray, axis: Sequence[int] | None = None) -> np.ndarray:
-        return np.squeeze(x, None if axis is None else tuple(axis))
+        return np.squeeze(x, squeezed_axes(x.shape, axis))
 
     def legalize(self, b: Builder) -> Buffer:
         x = b.buffer(self.x)
@@ -117,16 +119,17 @@ class SqueezeOp(Relax.Operation, name="squeeze"):
 
 
 def squeezed_axes(shape: Sequence[Dim], axes: Sequence[int] | None) -> tuple[int, ...]:
-    """The axes that go, which must have size 1; all that do where none are named.
+    """The axes that go: of those that are named, or of all, the ones of size 1.
 
     Raises:
-        ValueError: one has another size, or it is not known which have size 1.
+        ValueError: it is not known which have size 1.
     """
     if axes is not None:
-        gone = shapes.normalize_axes(axes, len(shape))
+        named = shapes.normalize_axes(axes, len(shape))
+        gone = [a for a in named if not isinstance(shape[a], int) or shape[a] == 1]
         for axis in gone:
             shapes.unify(1, shape[axis])
-        return gone
+        return tuple(gone)
     for dim in shape:
         if not isinstance(dim, int) and not shapes.is_known_unequal(dim, 1):
             raise ValueError(

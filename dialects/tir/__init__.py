@@ -1,6 +1,7 @@
 """The tir dialect and the builder of tensor programs."""
 
-from relax_mlir.dialects.tir.build import Buffer, Builder, buffer_type
+from relax_mlir.dialects.tir.buffers import Buffer, buffer_type
+from relax_mlir.dialects.tir.build import Builder
 from relax_mlir.dialects.tir.ops import (
     AddressOp,
     AllocBufferOp,

@@ -12,9 +12,10 @@ from mlir import ir
 from mlir.dialects import func
 
 from relax_mlir.dialects import shapes, tensors
-from relax_mlir.dialects.dtypes import DType, dtype
+from relax_mlir.dialects.dtypes import DType
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import marks
+from relax_mlir.dialects.tir.buffers import Buffer, Number, buffer_type
 from relax_mlir.dialects.tir.ops import AllocBufferOp, BlockOp
 from relax_mlir.dialects.tir.scalars import (
     Index,
@@ -22,13 +23,12 @@ from relax_mlir.dialects.tir.scalars import (
     bitcast,
     cast,
     constant,
-    emit,
     emit_dim,
     function,
     select,
 )
 
-__all__ = ["Buffer", "Builder", "buffer_type"]
+__all__ = ["Builder"]
 
 Body = Callable[..., Scalar]
 
@@ -40,56 +40,6 @@ _REDUCTIONS: dict[str, tuple[float, Callable[[Scalar, Scalar], Scalar]]] = {
     "min": (float("inf"), lambda a, x: a.minimum(x)),
     "or": (0.0, lambda a, x: a | x),
 }
-
-
-def buffer_type(shape: Sequence[Dim], dtype: DType) -> ir.MemRefType:
-    """The row-major memref that holds a tensor."""
-    dynamic = ir.ShapedType.get_dynamic_size()
-    sizes = [dim if isinstance(dim, int) else dynamic for dim in shape]
-    return ir.MemRefType.get(sizes, dtype.buffer_type)
-
-
-class Buffer:
-    """A buffer and its symbolic shape; ``buffer[i, j]`` reads one element."""
-
-    def __init__(self, value: ir.Value, shape: Sequence[Dim], dtype: DType) -> None:
-        self.value = value
-        self.shape = tuple(shape)
-        self.dtype = dtype
-
-    @property
-    def rank(self) -> int:
-        return len(self.shape)
-
-    def __getitem__(self, indices: "Index | int | tuple[Index | int, ...]") -> Scalar:
-        indices = indices if isinstance(indices, tuple) else (indices,)
-        values = [Index.value_of(i) for i in indices]
-        loaded = emit("memref.load", self.dtype.buffer_type, self.value, *values)
-        if self.dtype.kind != "b":
-            return Scalar(loaded, self.dtype)
-        # Callers bring any bytes: whatever is not 0 is true, as for numpy.
-        return Scalar(loaded, dtype("int8")).not_equal(0)
-
-    def store(self, value: Scalar, indices: "Sequence[Index | int]") -> None:
-        """Write one element."""
-        stored = value.value
-        if self.dtype.kind == "b":
-            stored = emit("arith.extui", self.dtype.buffer_type, stored)
-        ir.Operation.create(
-            "memref.store", operands=[stored, self.value, *map(Index.value_of, indices)]
-        )
-
-
-class Number(Buffer):
-    """A buffer of rank 0 that holds a number which is known."""
-
-    def __init__(self, number: float, dtype: DType) -> None:
-        self.number = number
-        self.shape = ()
-        self.dtype = dtype
-
-    def __getitem__(self, indices: "Index | int | tuple[Index | int, ...]") -> Scalar:
-        return constant(self.number, self.dtype)
 
 
 class Builder:

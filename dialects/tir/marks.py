@@ -11,6 +11,7 @@ __all__ = [
     "AXIS_NAMES",
     "AXIS_STARTS",
     "BUFFER",
+    "CONTENTS",
     "DTYPE",
     "HANDLE",
     "IMPLICIT",
@@ -54,6 +55,7 @@ ROOT = "tir.root"  # of a program: name of the block that all of it stands in
 TOUCHED = "tir.touched"  # of a block: regions that its body does not tell
 MATCH = "tir.match_buffer"  # a memref.subview that is a buffer of a block
 ALLOCATE = "tir.allocate"  # a buffer of which a script knows the pointer alone
+CONTENTS = "tir.contents"  # of a buffer: its elements, from the first one on
 IMPLICIT = "tir.implicit"  # a tir.decl_buffer that no statement of a script makes
 POINTEE = "tir.pointee"  # of a pointer: what it points to, and in which memory
 SUBROUTINE = "tir.subroutine"  # a tir.call of a function of the module

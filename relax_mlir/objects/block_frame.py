@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +12,13 @@ from relax_mlir.dialects import tensors
 from relax_mlir.dialects.tir import BlockOp, marks
 from relax_mlir.objects import prim
 from relax_mlir.objects.attributes import to_attribute
+from relax_mlir.objects.buffer import BufferRegion
 from relax_mlir.objects.prim import IterVar, PrimExpr, Range, Var
+from relax_mlir.objects.said_regions import SaidRegions
 from relax_mlir.objects.simplify import simplify
 
 if TYPE_CHECKING:
-    from relax_mlir.objects.tir_writer import ProgramWriter
+    from relax_mlir.objects.open_program import OpenProgram
 
 __all__ = ["AXIS_KINDS", "BlockFrame"]
 
@@ -36,7 +38,7 @@ class BlockFrame:
         name: its name.
     """
 
-    def __init__(self, writer: ProgramWriter, name: str) -> None:
+    def __init__(self, writer: OpenProgram, name: str) -> None:
         self.name = name
         self.axes: list[IterVar] = []
         self.values: list[PrimExpr] = []
@@ -47,26 +49,28 @@ class BlockFrame:
         self._op: ir.Operation | None = None
         self._guard: ir.Block | None = None
         self.deferred: list[Callable[[], Any]] = []  # what the body begins with
+        self._said: dict[str, Sequence[BufferRegion]] = {}
 
     def __enter__(self) -> BlockFrame:  # noqa: PYI034 (Self is of Python 3.11)
         with self._writer.here():
             pass
-        self._writer._pending = self
-        self._writer._frames.append(self)
+        self._writer.pending = self
+        self._writer.frames.append(self)
         return self
 
     def __exit__(self, *error: object) -> None:
         writer = self._writer
-        writer._frames.pop()
+        writer.frames.pop()
         if error[0] is not None:
-            writer._pending = None
+            writer.pending = None
             return
         with writer.here():
             ir.Operation.create("gpu.yield")
-        writer._points.pop()
+        self._keep_said()
+        writer.points.pop()
         if self._guard is not None:
-            writer._end(self._guard, "scf.yield")
-            writer._points.pop()
+            writer.end(self._guard, "scf.yield")
+            writer.points.pop()
 
     def axis(
         self, kind: str, dom: Any, value: Any, name: str = "", dtype: Any = None
@@ -111,6 +115,23 @@ class BlockFrame:
         self.check_open("`T.where`")
         self.predicate = prim.cast("bool", predicate)
 
+    def touch(self, kind: str, regions: Sequence[BufferRegion]) -> None:
+        """Say what the block reads or writes, where the body does not tell it.
+
+        Args:
+            kind: ``reads`` or ``writes``.
+            regions: all that it reads, or all that it writes.
+        """
+        self._said[kind] = regions
+
+    def _keep_said(self) -> None:
+        if not self._said or self._op is None:
+            return
+        depth, known = len(self._writer.frames), dict(self._writer.terms.buffers)
+        self._writer.said.append(
+            SaidRegions(self._op, depth, self.axes, self._said, known)
+        )
+
     def annotate(self, annotations: Mapping[str, Any]) -> None:
         """Say more of the block, for schedules."""
         self.annotations.update(annotations)
@@ -127,10 +148,10 @@ class BlockFrame:
         assert self._op is not None
         index = [ir.IndexType.get(writer.module.context)] * len(self.axes)
         old = [writer.terms.vars[id(a.var)] for a in self.axes]
-        with writer._inside(self._op.regions[0], index) as block:
+        with writer.inside(self._op.regions[0], index) as block:
             self._define(block)
             yield
-            writer._end(block, "gpu.yield")
+            writer.end(block, "gpu.yield")
         for axis, value in zip(self.axes, old, strict=True):
             writer.terms.define(axis.var, value)
 
@@ -149,7 +170,7 @@ class BlockFrame:
             types = [ir.IndexType.get()] * len(self.axes)
             locations = [ir.Location.unknown()] * len(types)
             block = ir.Block.create_at_start(region, types, locations)
-        writer._points.append(ir.InsertionPoint(block))
+        writer.points.append(ir.InsertionPoint(block))
         self._define(block)
 
     def _begin_guard(self, predicate: PrimExpr) -> None:
@@ -163,7 +184,7 @@ class BlockFrame:
                 regions=2,
             )
             self._guard = ir.Block.create_at_start(op.regions[0], [])
-        writer._points.append(ir.InsertionPoint(self._guard))
+        writer.points.append(ir.InsertionPoint(self._guard))
 
     def _define(self, block: ir.Block) -> None:
         for axis, value in zip(self.axes, block.arguments, strict=True):

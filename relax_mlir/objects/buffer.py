@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
+from relax_mlir.errors import OperatorError
 from relax_mlir.objects import prim
+from relax_mlir.objects.pointers import Pointer, PointerType
 from relax_mlir.objects.prim import PrimExpr, Range, Var
-from relax_mlir.objects.prim.lanes import element_type
+from relax_mlir.objects.prim.lanes import element_type, is_lane_count
 from relax_mlir.objects.prim.scripted import Scripted
 from relax_mlir.objects.prim_text import text_of
 from relax_mlir.objects.simplify import simplify
@@ -16,79 +18,10 @@ __all__ = [
     "Buffer",
     "BufferLoad",
     "BufferRegion",
-    "PointerType",
     "accessed_type",
+    "check_lanes",
     "decl_buffer",
 ]
-
-
-class ElementType(str):
-    """The name of an element type; equal to what says the same type otherwise."""
-
-    __slots__ = ()
-
-    @property
-    def dtype(self) -> str:
-        """The plain name."""
-        return str(self)
-
-    def __eq__(self, other: object) -> bool:
-        return str.__eq__(self, str(getattr(other, "dtype", other)))
-
-    def __ne__(self, other: object) -> bool:
-        return not self == other
-
-    def __hash__(self) -> int:
-        return str.__hash__(self)
-
-
-class PointerType:
-    """What a pointer points to.
-
-    Attributes:
-        element_type: a type name such as ``float32``.
-        storage_scope: the memory, such as ``global`` or ``shared``.
-    """
-
-    def __init__(self, element_type: Any, storage_scope: str = "global") -> None:
-        name = str(getattr(element_type, "dtype", element_type))
-        self.element_type = ElementType(name)
-        self.storage_scope = storage_scope or "global"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, PointerType) and str(self) == str(other)
-
-    def __hash__(self) -> int:
-        return hash(str(self))
-
-    @property
-    def dtype(self) -> str:
-        """Type of a variable that is such a pointer."""
-        return "handle"
-
-    def __str__(self) -> str:
-        return f'T.handle("{self.element_type}", "{self.storage_scope}")'
-
-
-class Pointer(Var):
-    """A variable that is a pointer.
-
-    Attributes:
-        type_annotation: what it points to, if that is known.
-        buffer: the buffer whose memory it is, where that alone names it.
-    """
-
-    __slots__ = ("buffer", "type_annotation")
-
-    def __init__(
-        self,
-        name: str,
-        type_annotation: PointerType | None = None,
-        buffer: Buffer | None = None,
-    ) -> None:
-        super().__init__(name, "handle")
-        self.type_annotation = type_annotation
-        self.buffer = buffer
 
 
 class Buffer(Scripted):
@@ -145,6 +78,10 @@ class Buffer(Scripted):
 
         define_buffer(spelling, self)
 
+    def same_as(self, other: object) -> bool:
+        """Whether it is the same object."""
+        return self is other
+
     def scope(self) -> str:
         """The memory that it lives in: ``global``, ``shared``, ``local``, ..."""
         return self._scope
@@ -153,6 +90,17 @@ class Buffer(Scripted):
     def ndim(self) -> int:
         """Number of dimensions."""
         return len(self.shape)
+
+    @property
+    def owns_data(self) -> bool:
+        """Whether its memory has no other name."""
+        return isinstance(self.data, Pointer) and self.data.buffer is self
+
+    @property
+    def has_own_offset(self) -> bool:
+        """Whether its offset is a variable that was made for it."""
+        offset = self.elem_offset
+        return isinstance(offset, Var) and offset.name == _offset_name(self.name)
 
     def vload(
         self, begin: Any, dtype: str | None = None, predicate: Any = None
@@ -295,6 +243,8 @@ class BufferLoad(PrimExpr):
         self.indices = tuple(map(_index, indices))
         self.predicate = None if predicate is None else prim.convert(predicate)
         self.dtype = accessed_type(buffer, self.indices)
+        if self.predicate is not None:
+            check_lanes(self.predicate, self.dtype, "load indices", "load a vector")
 
     def children(self) -> tuple[PrimExpr, ...]:
         lanes = () if self.predicate is None else (self.predicate,)
@@ -332,7 +282,7 @@ class BufferRegion(Scripted):
     def as_load(self) -> BufferLoad | None:
         """The element that it is, or the vector of elements in the last dimension."""
         *outer, last = [r.extent for r in self.region] or [prim.convert(1)]
-        if not all(map(_is_one, outer)) or not isinstance(last, prim.IntImm):
+        if not all(map(_is_one, outer)) or not is_lane_count(last):
             return None
         places = [r.min for r in self.region]
         if not _is_one(last):
@@ -359,6 +309,27 @@ class BufferRegion(Scripted):
             for r in self.region
         )
         return f"{self.buffer.name}[{inner or '()'}]"
+
+
+def _of_element(name: str) -> Callable[..., Any]:
+    def method(self: BufferRegion, *args: Any) -> Any:
+        terms = [a.as_prim_expr() if isinstance(a, BufferRegion) else a for a in args]
+        return getattr(self.as_prim_expr(), name)(*terms)
+
+    method.__name__ = name
+    return method
+
+
+# A region beside an operator is the vector of its elements.
+for _name in (
+    *("__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__"),
+    *("__floordiv__", "__rfloordiv__", "__truediv__", "__rtruediv__", "__mod__"),
+    *("__rmod__", "__lt__", "__le__", "__gt__", "__ge__", "__eq__", "__ne__"),
+    *("__neg__", "__invert__", "__and__", "__rand__", "__or__", "__ror__", "__xor__"),
+    *("__rxor__", "__lshift__", "__rlshift__", "__rshift__", "__rrshift__"),
+    "astype",
+):
+    setattr(BufferRegion, _name, _of_element(_name))
 
 
 def decl_buffer(
@@ -414,8 +385,12 @@ def _offset(offset: Any, factor: int, name: str, shape: Sequence[PrimExpr]) -> P
         return prim.convert(offset)
     dtype = shape[0].dtype if shape else "int32"
     if factor:
-        return Var(f"{name}_elem_offset", dtype)
+        return Var(_offset_name(name), dtype)
     return prim.const(0, dtype)
+
+
+def _offset_name(name: str) -> str:
+    return f"{name}_elem_offset"
 
 
 def _indices(indices: Any) -> list[Any]:
@@ -445,6 +420,34 @@ def accessed_type(buffer: Buffer, indices: Sequence[PrimExpr]) -> str:
         return buffer.dtype
     element = element_type(buffer.dtype)
     return prim.with_lanes(element, last)
+
+
+def check_lanes(mask: PrimExpr, dtype: str, what: str, action: str) -> None:
+    """Check that a predicate tells of each lane of a vector whether it counts.
+
+    Args:
+        mask: the predicate.
+        dtype: type of the vector.
+        what: what has the lanes.
+        action: what is done with the vector.
+
+    Raises:
+        OperatorError: it is of another length, or of other elements than booleans.
+    """
+    element = element_type(mask.dtype)
+    scales = ["vscale" in t for t in (mask.dtype, dtype)]
+    if scales[0] != scales[1]:
+        raise OperatorError(f"Predicate mask dtype and {what} must both be scalable.")
+    counts = [t.rsplit("x", 1)[-1] for t in (mask.dtype, dtype)]
+    if counts[0] != counts[1]:
+        raise OperatorError(
+            f"Got a predicate mask with {counts[0]} lanes, but trying to {action} with "
+            f"{counts[1]} lanes. The number of lanes must match."
+        )
+    if element not in ("bool", "int1", "uint1"):
+        raise OperatorError(
+            f"Predicate mask elements must be boolean values, but got {element}."
+        )
 
 
 def _widened(indices: list[Any], dtype: str | None) -> list[Any]:

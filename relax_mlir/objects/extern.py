@@ -6,9 +6,11 @@ from mlir import ir
 from mlir.dialects import func
 from mlir.dialects.builtin import ModuleOp
 
+from relax_mlir.objects import names
+from relax_mlir.objects.attributes import from_attribute, to_attribute
 from relax_mlir.objects.expr import ExternFunc
 from relax_mlir.objects.sizes import Symbols
-from relax_mlir.objects.struct_info import from_mlir, to_mlir
+from relax_mlir.objects.struct_info_types import from_mlir, to_mlir
 
 __all__ = ["read_extern", "write_extern"]
 
@@ -22,6 +24,8 @@ def write_extern(module: ModuleOp, name: str, function: ExternFunc) -> None:
         op.attributes[_SYMBOL] = ir.StringAttr.get(function.global_symbol)
         info = to_mlir(function.struct_info, Symbols())
         op.attributes[_INFO] = ir.TypeAttr.get(info)
+        if function.attrs:
+            op.attributes[names.ATTRS] = to_attribute(function.attrs)
 
 
 def read_extern(op: func.FuncOp) -> ExternFunc | None:
@@ -29,4 +33,7 @@ def read_extern(op: func.FuncOp) -> ExternFunc | None:
     if _SYMBOL not in op.attributes:
         return None
     info = from_mlir(ir.TypeAttr(op.attributes[_INFO]).value, Symbols())
-    return ExternFunc(ir.StringAttr(op.attributes[_SYMBOL]).value, info)
+    symbol = ir.StringAttr(op.attributes[_SYMBOL]).value
+    known = names.ATTRS in op.attributes
+    attrs = from_attribute(op.attributes[names.ATTRS]) if known else {}
+    return ExternFunc(symbol, info, attrs=attrs)

@@ -32,13 +32,8 @@ from relax_mlir.objects.infer import (
 from relax_mlir.objects.reader import Reader
 from relax_mlir.objects.scope import FunctionScope
 from relax_mlir.objects.sizes import Symbols
-from relax_mlir.objects.struct_info import (
-    FuncStructInfo,
-    StructInfo,
-    TupleStructInfo,
-    from_mlir,
-    to_mlir,
-)
+from relax_mlir.objects.struct_info import FuncStructInfo, StructInfo, TupleStructInfo
+from relax_mlir.objects.struct_info_types import from_mlir, to_mlir
 from relax_mlir.objects.writer import Writer
 
 if TYPE_CHECKING:
@@ -313,7 +308,8 @@ class Function(BaseFunc):
 
 def store_attrs(op: func.FuncOp, attrs: Mapping[str, Any]) -> None:
     """Give a function in MLIR the attributes of a script; needs its context."""
-    kept = {k: v for k, v in attrs.items() if k != "global_symbol"}
+    own = ("global_symbol", op.name.value)
+    kept = {k: v for k, v in attrs.items() if (k, v) != own}
     for name in (names.ATTRS, "relax.primitive", "sym_visibility"):
         if name in op.attributes:
             del op.attributes[name]
@@ -369,6 +365,8 @@ def _fill(
     with ir.InsertionPoint(block):
         leaves = [writer.leaf(v) for v in values]
         func.ReturnOp([_as(v, t) for v, t in zip(leaves, types, strict=True)])
+    if writer.nested:
+        function.attributes[names.NESTED] = ir.StringAttr.get(writer.nested)
     return types
 
 

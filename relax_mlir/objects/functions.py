@@ -13,6 +13,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from relax_mlir.errors import OperatorError
 from relax_mlir.objects import prim
 from relax_mlir.objects.prim import (
     Call,
@@ -26,6 +27,7 @@ from relax_mlir.objects.prim import (
     const,
     convert,
 )
+from relax_mlir.objects.prim.lanes import element_type, with_lanes
 
 __all__ = [
     "abs",
@@ -187,12 +189,14 @@ def abs(x: Any, span: object = None) -> PrimExpr:
 def isnan(x: Any, span: object = None) -> PrimExpr:
     """Whether a number is none."""
     x = convert(x)
+    truth = with_lanes("bool", x.dtype)
     if not _is_float(x.dtype):
-        return const(False, "bool")
+        return const(False, truth)
     if isinstance(x, FloatImm):
-        return const(math.isnan(x.value), "bool")
-    wide = prim.cast("float32", x) if "16" in x.dtype else x
-    return Call("bool", "isnan", [wide])
+        return const(math.isnan(x.value), truth)
+    is_narrow = element_type(x.dtype).endswith("16")
+    wide = prim.cast(with_lanes("float32", x.dtype), x) if is_narrow else x
+    return Call(truth, "isnan", [wide])
 
 
 def isinf(x: Any, span: object = None) -> PrimExpr:
@@ -223,7 +227,7 @@ def power(x: Any, y: Any, span: object = None) -> PrimExpr:
     """
     x, y = prim.matched(x, y)
     if not _is_float(x.dtype):
-        raise TypeError(f"`power`: expected a floating-point number, got {x.dtype}")
+        raise OperatorError(f"`power`: expected a floating-point number, got {x.dtype}")
     return Call(x.dtype, "pow", [x, y])
 
 
@@ -243,7 +247,9 @@ def if_then_else(cond: Any, t: Any, f: Any, span: object = None) -> PrimExpr:
     """
     cond = convert(cond)
     if cond.dtype != "bool":
-        raise TypeError(f"`if_then_else`: expected a bool condition, got {cond.dtype}")
+        raise OperatorError(
+            f"`if_then_else`: expected a bool condition, got {cond.dtype}"
+        )
     t, f = prim.matched(t, f)
     if isinstance(cond, IntImm):
         return t if cond.value else f
@@ -267,6 +273,7 @@ def all(*args: Any, span: object = None) -> PrimExpr:
 
     Raises:
         ValueError: there is none.
+        OperatorError: one is no truth value.
     """
     return _folded(prim.And, "all", args)
 
@@ -276,6 +283,7 @@ def any(*args: Any, span: object = None) -> PrimExpr:
 
     Raises:
         ValueError: there is none.
+        OperatorError: one is no truth value.
     """
     return _folded(prim.Or, "any", args)
 
@@ -283,9 +291,12 @@ def any(*args: Any, span: object = None) -> PrimExpr:
 def _folded(kind: type[prim.BinaryExpr], name: str, args: Sequence[Any]) -> PrimExpr:
     if not args:
         raise ValueError(f"`{name}`: expected at least one condition")
-    result = convert(args[0])
-    for arg in args[1:]:
-        result = prim.binary(kind, result, arg)
+    result, *rest = map(convert, args)
+    wrong = [t for t in (result, *rest) if element_type(t.dtype) != "bool"]
+    if rest and wrong:
+        raise OperatorError(f"`{name}`: expected truth values, got {wrong[0].dtype}")
+    for term in rest:
+        result = prim.binary(kind, result, term)
     return result
 
 

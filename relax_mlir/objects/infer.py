@@ -36,6 +36,7 @@ __all__ = [
     "infer",
     "lowest_common_ancestor",
     "returned_info",
+    "sizes_of",
     "substitute_info",
     "variables_in",
 ]
@@ -133,12 +134,13 @@ def _bind(param: StructInfo, argument: StructInfo, values: dict[Var, PrimExpr]) 
         for mine, theirs in zip(param.fields, argument.fields, strict=False):
             _bind(mine, theirs, values)
         return
-    for mine, theirs in zip(_sizes(param), _sizes(argument), strict=False):
+    for mine, theirs in zip(sizes_of(param), sizes_of(argument), strict=False):
         if isinstance(mine, Var) and mine not in values:
             values[mine] = theirs
 
 
-def _sizes(info: StructInfo) -> tuple[PrimExpr, ...]:
+def sizes_of(info: StructInfo) -> tuple[PrimExpr, ...]:
+    """The sizes that a shape or a scalar is known to have, in order."""
     if isinstance(info, TensorStructInfo):
         return info.shape.values if isinstance(info.shape, ShapeExpr) else ()
     if isinstance(info, ShapeStructInfo):
@@ -156,7 +158,7 @@ def variables_in(info: StructInfo) -> Iterator[Var]:
     elif isinstance(info, FuncStructInfo):
         for part in (*(info.params or ()), info.ret):
             yield from variables_in(part)
-    for size in _sizes(info):
+    for size in sizes_of(info):
         yield from (t for t in prim.post_order(size) if isinstance(t, Var))
 
 
@@ -169,14 +171,14 @@ def map_sizes(
     if isinstance(info, FuncStructInfo) and info.params is not None:
         params = [map_sizes(p, change) for p in info.params]
         return FuncStructInfo(params, map_sizes(info.ret, change), info.purity)
-    sizes = [change(size) for size in _sizes(info)]
+    sizes = [change(size) for size in sizes_of(info)]
     known = [size for size in sizes if size is not None]
     is_known = len(known) == len(sizes)
     if isinstance(info, TensorStructInfo) and isinstance(info.shape, ShapeExpr):
         shape = ShapeExpr(known) if is_known else None
-        return TensorStructInfo(shape, info.dtype, info.vdevice, info.ndim)
+        return info.replace(shape=shape)
     if isinstance(info, ShapeStructInfo) and info.values is not None:
-        return ShapeStructInfo(known if is_known else None, info.ndim)
+        return ShapeStructInfo(known) if is_known else ShapeStructInfo(ndim=info.ndim)
     if isinstance(info, PrimStructInfo) and info.value is not None:
         return PrimStructInfo(info.dtype, known[0] if is_known else None)
     return info

@@ -51,9 +51,13 @@ def _extras(buffer: Buffer) -> dict[str, Any]:
         "buffer_type": "auto_broadcast" if buffer.buffer_type == 2 else None,
         "axis_separators": list(buffer.axis_separators) or None,
         "strides": [str(s) for s in buffer.strides] or None,
-        "elem_offset": str(offset) if not isinstance(offset, prim.IntImm) else None,
+        "elem_offset": None if _is_zero(offset) else str(offset),
     }
     return {key: value for key, value in found.items() if value is not None}
+
+
+def _is_zero(term: prim.PrimExpr) -> bool:
+    return isinstance(term, prim.IntImm) and term.value == 0
 
 
 def check_part(buffer: Buffer, region: BufferRegion) -> None:

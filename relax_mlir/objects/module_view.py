@@ -14,6 +14,7 @@ from relax_mlir.dialects.relax.core import ConstantOp
 from relax_mlir.errors import near_misses
 from relax_mlir.objects import names
 from relax_mlir.objects.attributes import from_attribute, to_attribute
+from relax_mlir.objects.carried_variables import carried_scope
 from relax_mlir.objects.expr import Attrs, ExternFunc, GlobalVar
 from relax_mlir.objects.extern import read_extern, write_extern
 from relax_mlir.objects.function import BaseFunc, Function, copy_function
@@ -96,7 +97,7 @@ class ModuleView(Printed):
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, (str, GlobalVar)) and _symbol(name) in (
-            self._function_names()
+            self.function_names()
         )
 
     def __setitem__(self, name: str | GlobalVar, function: BaseFunc) -> None:
@@ -109,7 +110,7 @@ class ModuleView(Printed):
 
     def _known(self, name: str | GlobalVar) -> str:
         """The name of a function that is there."""
-        symbol, known = _symbol(name), self._function_names()
+        symbol, known = _symbol(name), self.function_names()
         if symbol in known:
             return symbol
         listed = ", ".join(f"`{k}`" for k in known[:_MOST_LISTED]) or "none at all"
@@ -119,12 +120,13 @@ class ModuleView(Printed):
             f"{near_misses(symbol, known)}"
         )
 
-    def _function_names(self) -> list[str]:
+    def function_names(self) -> list[str]:
+        """The names of all functions, in order."""
         return [op.name.value for op in self.func_ops()]
 
     def get_global_vars(self) -> list[GlobalVar]:
         """The names of all functions."""
-        return [GlobalVar(n, self.signature_or_none(n)) for n in self._function_names()]
+        return [GlobalVar(n, self.signature_or_none(n)) for n in self.function_names()]
 
     def get_global_var(self, name: str) -> GlobalVar:
         """The function called ``name``, to call it.
@@ -141,14 +143,14 @@ class ModuleView(Printed):
         symbol = _symbol(name)
         module: Any = self
         if isinstance(function, ExternFunc):
-            if symbol in self._function_names():
+            if symbol in self.function_names():
                 del self[symbol]
             write_extern(module.mlir, symbol, function)
             return
         is_term = getattr(function, "term", None) is not None
         if not is_term and self is function.module and symbol == function.name:
             return
-        if symbol not in self._function_names():
+        if symbol not in self.function_names():
             copy_function(function, module, symbol)
             return
         old = self.func_op(symbol).operation
@@ -174,7 +176,7 @@ class ModuleView(Printed):
         """
         module: Any = self
         renamed = {_symbol(old): _symbol(new) for old, new in replacements.items()}
-        known = self._function_names()
+        known = self.function_names()
         for old in renamed:
             if old not in known:
                 raise ValueError(
@@ -199,13 +201,25 @@ class ModuleView(Printed):
         """Say which objects the variables of a function are."""
         self._scopes[name] = scope
 
+    def carry_scopes(self, before: ModuleView) -> None:
+        """Let functions keep the variables that they had in the module ``before`` a pass."""
+        self._scopes.clear()
+        for op in self.func_ops():
+            name = op.name.value
+            if (
+                name in before._scopes
+                and not op.is_external
+                and not names.is_prim_func(op)
+            ):
+                self._scopes[name] = carried_scope(before._scopes[name], op)
+
     def forget_scopes(self) -> None:
         """Forget the variables of all functions: something changed what they stand for."""
         self._scopes.clear()
 
     def signature_or_none(self, name: str) -> StructInfo | None:
         """What is known of a function, or None if there is none with this name."""
-        if name not in self._function_names():
+        if name not in self.function_names():
             return None
         function = self[name]
         return function.struct_info_or_none()

@@ -15,6 +15,7 @@ __all__ = [
     "BLOCK",
     "IMPURE",
     "NAME",
+    "NESTED",
     "OUTPUT",
     "TIR_VARS",
     "arg_names",
@@ -28,6 +29,7 @@ __all__ = [
 NAME = "relax.name"  # of a variable
 BLOCK = "relax.dataflow"  # number of the dataflow block, or -1 outside of any
 OUTPUT = "relax.output"  # a variable of a dataflow block that is seen outside
+NESTED = "relax.nested"  # a function's expression that was written inside another
 ATTRS = "relax.attrs"  # of a function, as a script gives them
 IMPURE = "relax.impure"  # a function that does more than compute its result
 TIR_VARS = "relax.tir_vars"  # scalars that a call of a tensor program passes

@@ -82,9 +82,36 @@ class Expr(Printed):
         return getattr(self.struct_info_or_none(), "shape", None)
 
     @property
-    def shape(self) -> Any:  # Any: see shape_
-        """The shape of a tensor, where it is known."""
-        return self.shape_
+    def shape(self) -> Any:  # Any: see shape_; or what is asked by axis
+        """The shape of a tensor, where it is known; else its sizes can be asked for."""
+        known = self.shape_
+        return _OPERATORS["sizes"](self) if known is None else known
+
+    @property
+    def dtype(self) -> Any:
+        """The element type of a tensor, of which ``type_code``, ``bits`` and ``lanes``
+        can be asked when the program runs."""
+        return _OPERATORS["dtype"](self)
+
+    @property
+    def ndim(self) -> Any:
+        """The rank of a tensor, asked when the program runs."""
+        return _OPERATORS["ndim"](self)
+
+    @property
+    def strides(self) -> Any:
+        """How far apart the elements of a tensor lie, asked by axis."""
+        return _OPERATORS["strides"](self)
+
+    @property
+    def byte_offset(self) -> Any:
+        """Where a tensor begins in its memory, in bytes."""
+        return _OPERATORS["byte_offset"](self)
+
+    @property
+    def elem_offset(self) -> Any:
+        """Where a tensor begins in its memory, in elements."""
+        return _OPERATORS["elem_offset"](self)
 
     def same_as(self, other: object) -> bool:
         """Whether it is the same expression."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, get_origin
@@ -11,7 +12,7 @@ from mlir import ir
 from relax_mlir.dialects import dtypes
 from relax_mlir.dialects.relax.core import RelaxOperation, relax_ops
 from relax_mlir.errors import OperatorError, near_misses
-from relax_mlir.objects import prim
+from relax_mlir.objects import functions, prim
 from relax_mlir.objects.expr import (
     Call,
     Constant,
@@ -22,11 +23,13 @@ from relax_mlir.objects.expr import (
     ShapeExpr,
     StringImm,
     Tuple,
+    TupleGetItem,
     Var,
     convert,
 )
 from relax_mlir.objects.partial_inference import PartialInference
 from relax_mlir.objects.sizes import Symbols
+from relax_mlir.objects.storage_inference import infer_storage
 from relax_mlir.objects.struct_info import (
     ObjectStructInfo,
     PrimStructInfo,
@@ -43,12 +46,12 @@ __all__ = [
     "argument_value",
     "get_op",
     "infer_operator",
+    "normal_form_of",
     "operation_class",
     "operator_names",
     "optional_operands",
     "own_attr",
     "register_op_attr",
-    "registered_normal_form",
     "static_arguments",
 ]
 
@@ -65,6 +68,10 @@ STRUCTURAL = frozenset(
         *("memory.view", "memory.ensure_zero_offset", "vm.alloc_storage"),
         *("vm.alloc_tensor", "vm.kill_object", "vm.call_tir_dyn"),
         *("to_vdevice", "hint_on_device", "wrap_param", "size"),
+        *("inspect.tensor_byte_offset", "inspect.tensor_elem_offset"),
+        *("inspect.tensor_dtype_bits", "inspect.tensor_dtype_code"),
+        *("inspect.tensor_dtype_lanes", "inspect.tensor_ndim"),
+        *("inspect.tensor_shape_i", "inspect.tensor_stride_i"),
     )
 )
 
@@ -122,11 +129,45 @@ def _registered_inference(op: Op) -> Callable[..., StructInfo] | None:
     return next((op.get_attr(name) for name in _INFER if op.has_attr(name)), None)
 
 
-def registered_normal_form(op: Expr) -> Callable[..., Expr] | None:
-    """What a program registered as the normal form of calls of an operator."""
-    if not isinstance(op, Op) or not op.has_attr("FNormalize"):
+def normal_form_of(op: Expr) -> Callable[..., Expr] | None:
+    """What brings calls of an operator to normal form, from a builder and a call.
+
+    A program may register it as ``FNormalize``. Calls of tensor programs list their
+    arguments in place.
+    """
+    if not isinstance(op, Op):
         return None
-    return op.get_attr("FNormalize")
+    if op.has_attr("FNormalize"):
+        return op.get_attr("FNormalize")
+    return _with_listed_arguments if op.name in _PROGRAM_CALLS else None
+
+
+_PROGRAM_CALLS = frozenset(
+    f"relax.{name}" for name in ("call_tir", "call_tir_inplace", "call_tir_with_grad")
+)
+
+
+def _with_listed_arguments(builder: Any, call: Call) -> Call:
+    """A call of a tensor program whose arguments are no variable of a tuple.
+
+    Args:
+        builder: tells what a variable is bound to.
+        call: the call.
+    """
+    callee, given, *sizes = call.args
+    listed = given
+    while isinstance(listed, Var):
+        bound = builder.lookup_binding(listed)
+        if not isinstance(bound, (Var, Tuple)):
+            break
+        listed = bound
+    if isinstance(given, Var) and isinstance(listed, Var):
+        info = given.struct_info_or_none()
+        if isinstance(info, TupleStructInfo):
+            listed = Tuple([TupleGetItem(given, i) for i in range(len(info.fields))])
+    if listed is given:
+        return call
+    return Call(call.op, [callee, listed, *sizes], call.attrs, call.sinfo_args)
 
 
 def own_attr(op: Op, name: str) -> Any:
@@ -147,12 +188,21 @@ def get_op(name: str) -> Op:
     Raises:
         AttributeError: there is none.
     """
-    is_known = name in _classes() or name in STRUCTURAL
+    is_known = name in _classes() or name in STRUCTURAL or _is_of_scalars(name)
     if not is_known and not any(map(Op.of(name).has_attr, _REGISTERED)):
         raise AttributeError(
             f"operator `{name}` is not registered.{near_misses(name, operator_names())}"
         )
     return Op.of(name)
+
+
+def _is_of_scalars(name: str) -> bool:
+    """Whether an operator is an intrinsic of tensor programs."""
+    level, _, function = name.partition(".")
+    if level not in ("tir", "tirx"):
+        return False
+    intrinsics = importlib.import_module("relax_mlir.script.tir_calls").INTRINSICS
+    return function in intrinsics or function in functions.__all__
 
 
 def optional_operands(kind: type[RelaxOperation]) -> tuple[str, ...]:
@@ -255,14 +305,14 @@ def _of_structural(call: Call) -> StructInfo:
     assert isinstance(call.op, Op)
     name = call.op.name
     if name not in ("relax.to_vdevice", "relax.hint_on_device"):
-        return ObjectStructInfo()
+        return infer_storage(name, call.args)
     info = _known(call.args[0], call)
     if not isinstance(info, TensorStructInfo):
         raise OperatorError(f"`{name}`: expected a tensor, got {info}")
     if name == "relax.hint_on_device":
         return info
     device = VDevice.parse(str(call.attrs["dst_vdevice"]))
-    return TensorStructInfo(info.shape, info.dtype, device, info.ndim)
+    return info.replace(vdevice=device)
 
 
 def _inferred(kind: type[RelaxOperation], call: Call, names: Symbols) -> StructInfo:
@@ -271,7 +321,8 @@ def _inferred(kind: type[RelaxOperation], call: Call, names: Symbols) -> StructI
     if shaped is not None:
         return shaped
     held: list[tuple[Expr, list[prim.Var]]] = []
-    args = [_value_known(a, held) for a in call.args]
+    named = zip(kind.argument_order(), call.args, strict=False)
+    args = [_value_known(a, held, is_opaque=n == "size") for n, a in named]
     _check_attributes(kind, args)
     assert isinstance(call.op, Op)
     if call.op.name in _KEEP_SHAPES:
@@ -286,7 +337,19 @@ def _inferred(kind: type[RelaxOperation], call: Call, names: Symbols) -> StructI
     for holder, sizes in held:
         inference.forget(map(names.name, sizes))
         inference.hold(holder, names.dims(sizes))
-    return inference.result(infos)
+    return _shaped_as_told(kind, call, inference.result(infos))
+
+
+def _shaped_as_told(
+    kind: type[RelaxOperation], call: Call, info: StructInfo
+) -> StructInfo:
+    """``info`` with the variable for a shape whose sizes it is known to hold."""
+    arguments = dict(zip(kind.argument_order(), call.args, strict=False))
+    shape = arguments.get("shape")
+    is_told = isinstance(shape, Var) and kind.SHORT_NAME != "reshape"
+    if not is_told or not isinstance(info, TensorStructInfo):
+        return info
+    return TensorStructInfo(shape, info.dtype, info.vdevice)
 
 
 # What is known of the result is the same whatever their scalar arguments are.
@@ -311,6 +374,8 @@ def _check_attributes(kind: type[RelaxOperation], args: Sequence[Expr]) -> None:
         is_tensor = isinstance(info, TensorStructInfo)
         if name in kind.attribute_fields and is_tensor and isinstance(argument, Var):
             raise ValueError(f"{name}: expected sizes or scalars, got {info}")
+        if name == "size" and isinstance(info, ShapeStructInfo) and info.ndim < 0:
+            raise ValueError(f"{name}: expected sizes, of which the number is known")
 
 
 def _of_held_shape(kind: type[RelaxOperation], call: Call) -> StructInfo | None:
@@ -324,13 +389,18 @@ def _of_held_shape(kind: type[RelaxOperation], call: Call) -> StructInfo | None:
     if not all(isinstance(operand, TensorStructInfo) for operand in operands):
         raise ValueError(f"expected tensors, got {', '.join(map(str, operands))}")
     inputs = [o for o in operands if isinstance(o, TensorStructInfo)]
+    rank = inputs[0].ndim if kind.SHORT_NAME == "broadcast_to" else 0
+    if 0 <= info.ndim < rank:
+        raise ValueError(f"cannot broadcast rank {rank} to rank {info.ndim}")
     given = call.attrs.get("dtype")
     dtype = given or (inputs[0].dtype if inputs else "void")
     vdevice = inputs[0].vdevice if inputs else None
     return TensorStructInfo(shape, str(dtype), vdevice)
 
 
-def _value_known(argument: Expr, held: list[tuple[Expr, list[prim.Var]]]) -> Expr:
+def _value_known(
+    argument: Expr, held: list[tuple[Expr, list[prim.Var]]], *, is_opaque: bool
+) -> Expr:
     """Sizes in place of a variable that holds them, new ones (``held``) if need be."""
     if not isinstance(argument, Var):
         return argument
@@ -339,7 +409,7 @@ def _value_known(argument: Expr, held: list[tuple[Expr, list[prim.Var]]]) -> Exp
         return PrimValue(info.value)
     if not isinstance(info, ShapeStructInfo):
         return argument
-    if info.values is not None:
+    if info.values is not None and not is_opaque:
         return ShapeExpr(info.values)
     if info.ndim < 0:
         return argument

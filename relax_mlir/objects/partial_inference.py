@@ -19,12 +19,23 @@ from mlir import ir
 from relax_mlir.dialects import constraints, dtypes, tensors
 from relax_mlir.dialects import symbols as symbol_text
 from relax_mlir.dialects.dims import Dim, symbol
+from relax_mlir.dialects.relax.collapse import CollapseSumLikeOp, CollapseSumToOp
 from relax_mlir.dialects.relax.compare import CompareOp
 from relax_mlir.dialects.relax.core import RelaxOperation
-from relax_mlir.dialects.relax.elementwise import ElementTypeError
+from relax_mlir.dialects.relax.cumulative import CumulativeOp
+from relax_mlir.dialects.relax.elementwise import BinaryOp, ElementTypeError
 from relax_mlir.dialects.relax.indexing import GatherNdOp
+from relax_mlir.dialects.relax.layout_transform import LayoutTransformOp
+from relax_mlir.dialects.relax.matmul import MatmulOp
+from relax_mlir.dialects.relax.movement import BroadcastToOp, ReshapeOp
+from relax_mlir.dialects.relax.slicing import StridedSliceOp
 from relax_mlir.dialects.relax.squeeze import SqueezeOp
 from relax_mlir.objects.expr import Expr
+from relax_mlir.objects.operand_rules import (
+    check_operands,
+    from_data_alone,
+    said_of_result,
+)
 from relax_mlir.objects.prim import IntImm
 from relax_mlir.objects.sizes import Symbols
 from relax_mlir.objects.struct_info import (
@@ -36,13 +47,30 @@ from relax_mlir.objects.struct_info import (
     TensorStructInfo,
     TupleStructInfo,
     VDevice,
-    from_mlir,
-    to_mlir,
 )
+from relax_mlir.objects.struct_info_types import from_mlir, to_mlir
 
 __all__ = ["PartialInference"]
 
 _RANKS = range(1, 7)  # what is tried for a rank that is not known, before 0
+# Operations that look at the sizes which a variable holds.
+_LOOKS_INTO = (
+    BinaryOp,
+    BroadcastToOp,
+    CollapseSumLikeOp,
+    CollapseSumToOp,
+    LayoutTransformOp,
+    ReshapeOp,
+    StridedSliceOp,
+)
+# Operations that do not say of a result that it has the shape which a variable holds.
+_FORGETFUL = frozenset(
+    {
+        *("bucketize", "index_put", "index_tensor", "nn_nll_loss"),
+        *("scatter_elements", "scatter_nd", "sum", "max", "min", "mean", "prod"),
+        *("std", "variance"),
+    }
+)
 # Operands that may be scalars: they are taken as tensors of rank 0.
 _SCALARS = frozenset({"x1", "x2", "indices", "index"})
 # Element types of the operands whose type has nothing to do with that of the others.
@@ -90,6 +118,9 @@ class PartialInference:
     _held: dict[tuple[int, int], tuple[Dim, ...]] = field(default_factory=dict)
     _holders: dict[tuple[Dim, ...], Expr] = field(default_factory=dict)
     _fresh: Iterator[int] = field(default_factory=count)
+    _looks_into: bool = False
+    _has_batch: bool = False
+    _is_certain: bool = True  # no sizes that are known by name had to be taken as equal
 
     def __post_init__(self) -> None:
         self.attrs = {**self.kind.attribute_defaults(), **self.attrs}
@@ -108,13 +139,29 @@ class PartialInference:
         Raises:
             ValueError: the operands do not fit the operation, whatever is not known.
         """
+        check_operands(self.kind, self.attrs, infos)
         taken = self._with_scalars(infos)
         device = _common_device(list(_tensors_in(taken)))
-        found = self._of_no_rank(taken) or self._of_ranks(taken)
+        found = self._of_held(taken)
+        found = said_of_result(self.kind, taken, found, is_certain=self._is_certain)
         if infos and all(isinstance(i, PrimStructInfo) for i in infos):
             assert isinstance(found, TensorStructInfo)
             return PrimStructInfo(found.dtype)
         return found if device is None else _on(found, device)
+
+    def _of_held(self, infos: Sequence[StructInfo]) -> StructInfo:
+        """The result; where a variable holds a shape, its sizes count for few operations."""
+        looked: StructInfo | None = None
+        if issubclass(self.kind, _LOOKS_INTO):
+            self._looks_into = True
+            looked = self._of_no_rank(infos) or self._of_ranks(infos)
+            held = any(_held_sizes(info) is not None for info in _tensors_in(infos))
+            if not held or issubclass(self.kind, (LayoutTransformOp, StridedSliceOp)):
+                return looked
+        self._looks_into = False
+        found = self._of_no_rank(infos) or self._of_ranks(infos)
+        has_shape = getattr(found, "shape", None) is not None
+        return found if looked is None or has_shape else looked
 
     def _with_scalars(self, infos: Sequence[StructInfo]) -> list[StructInfo]:
         taken: list[StructInfo] = []
@@ -143,12 +190,14 @@ class PartialInference:
         """
         x = infos[0] if infos else None
         if issubclass(self.kind, SqueezeOp) and self.attrs["axis"] is None:
+            if isinstance(x, TensorStructInfo) and x.shape_var is not None:
+                return _squeezed(x)
             told = _sizes_of(x)
         elif issubclass(self.kind, GatherNdOp):
             told = _sizes_of(infos[1])
             told = None if told is None else told[-1:]
         else:
-            return None
+            return from_data_alone(self.kind, self.attrs, infos)
         if not isinstance(x, TensorStructInfo) or not _is_tensor(infos):
             return None
         if told is not None and all(isinstance(size, IntImm) for size in told):
@@ -192,7 +241,7 @@ class PartialInference:
         if len(given) > 1:
             raise ValueError(f"operands have several element types: {sorted(given)}")
         refusal: ElementTypeError | None = None
-        for other in ("int64", "bool", "float32"):
+        for other in ("int16", "int64", "bool", "float32"):
             guess = _Guess(dict.fromkeys((*given, "void"), other), rank)
             try:
                 found = self._of_guess(infos, guess)
@@ -244,21 +293,49 @@ class PartialInference:
             self._type(info, fixed if name in _OWN_TYPES else guess)
             for name, info in zip(self.kind.operand_fields, infos, strict=False)
         ]
+        self._has_batch = any(getattr(t, "rank", 0) > 2 for t in types)
         with constraints.collect() as assumed:
             inferred = self.kind.infer(*types, **self.attrs)
         results = inferred if isinstance(inferred, tuple) else (inferred,)
         doubtful = self._doubtful(assumed)
+        self._learn(assumed)
         made = [self._info(type_, doubtful) for type_ in results]
+        self._is_certain = not self._disagree(assumed)
+        if self.kind.SHORT_NAME.startswith("collapse_sum") and not self._is_certain:
+            raise ValueError("sizes differ, as far as is known")
         return made[0] if len(made) == 1 else TupleStructInfo(made)
+
+    def _disagree(self, assumed: Any) -> bool:
+        """Whether two sizes that are known by name only had to be taken as equal."""
+        return any(
+            not (isinstance(size, int) or str(size) in self._unknown)
+            for c in assumed
+            if c.relation == "==" and not c.is_certain
+            for size in (c.lhs, c.rhs)
+        )
+
+    def _learn(self, assumed: Any) -> None:
+        """A layer's data has the sizes that its weights ask for: so has what holds them."""
+        if not self._is_layer():
+            return
+        told = {c.lhs: c.rhs for c in assumed if c.relation == "=="}
+        told |= {c.rhs: c.lhs for c in assumed if c.relation == "=="}
+        for sizes, holder in list(self._holders.items()):
+            now = tuple(told.get(size, size) for size in sizes)
+            if any(str(size) in self._unknown for size in now):
+                self.hold(holder, now)
+
+    def _is_layer(self) -> bool:
+        return self.kind.script_name().startswith("nn.")
 
     def _doubtful(self, assumed: Any) -> set[Dim]:
         """Sizes that are right only if two expressions turn out to be equal."""
-        is_layer = self.kind.script_name().startswith("nn.")
+        is_flat = issubclass(self.kind, MatmulOp) and not self._has_batch
+        if issubclass(self.kind, (GatherNdOp, SqueezeOp)) or is_flat:
+            return set()  # what is assumed is no size of the result
         is_told = "collapse_target" in self.kind.operand_fields
-        if self.kind.argument_attributes or is_layer or is_told:
-            return (
-                set()
-            )  # the caller, or the shape of the data, says what the result is
+        if self.kind.argument_attributes or self._is_layer() or is_told:
+            return set()  # the caller, or the shape of the data, says what it is
         open_ = [c for c in assumed if c.relation == "==" and not c.is_certain]
         return {side for c in open_ for side in (c.lhs, c.rhs)}
 
@@ -275,9 +352,9 @@ class PartialInference:
     def _sizes(self, info: TensorStructInfo, guess: _Guess) -> tuple[Dim, ...]:
         """Symbols for sizes that are not known; for one shape variable the same."""
         rank = (guess.rank or 0) if info.ndim < 0 else info.ndim
-        held = getattr(info.shape, "struct_info_or_none", lambda: None)()
-        if isinstance(held, ShapeStructInfo) and held.values is not None:
-            return self.names.dims(held.values)
+        held = _held_sizes(info)
+        if held is not None and self._looks_into:
+            return self.names.dims(held)
         if info.shape is None:
             return self._new(rank)
         key = (id(info.shape), rank)
@@ -302,19 +379,42 @@ class PartialInference:
         if not type_.has_static_shape and type_.encoding is None:
             return TensorStructInfo(dtype=name, ndim=type_.rank)
         dims = tensors.shape_of(type_)
-        slides = "pool_size" in self.kind.attribute_fields
-        if dims in self._holders and not slides and not doubtful & set(dims):
-            return TensorStructInfo(self._holders[dims], name, ndim=len(dims))
+        if self._is_held(dims) and not doubtful & set(dims):
+            return TensorStructInfo(self._holders[dims], name)
         used = {s for d in dims for s in symbol_text.symbols_of(d)}
         if used & self._unknown or doubtful & set(dims):
             return TensorStructInfo(dtype=name, ndim=len(dims))
         return from_mlir(type_, self.names)
+
+    def _is_held(self, sizes: tuple[Dim, ...]) -> bool:
+        """Whether a variable holds these sizes, and the operation says so."""
+        is_flat = issubclass(self.kind, CumulativeOp) and self.attrs["axis"] is None
+        slides = "pool_size" in self.kind.attribute_fields
+        forgets = self.kind.SHORT_NAME in _FORGETFUL or is_flat or slides
+        return sizes in self._holders and not forgets
 
 
 def _sizes_of(info: StructInfo | None) -> Sequence[Any] | None:
     """The sizes of a tensor, if they are known."""
     shape = info.shape if isinstance(info, TensorStructInfo) else None
     return shape.values if isinstance(shape, ShapeExpr) else None
+
+
+def _held_sizes(info: TensorStructInfo) -> Sequence[Any] | None:
+    """The sizes that the variable holds which is the shape of a tensor, if known."""
+    held = getattr(info.shape, "struct_info_or_none", lambda: None)()
+    if info.shape_var is None or not isinstance(held, ShapeStructInfo):
+        return None
+    return held.values
+
+
+def _squeezed(x: TensorStructInfo) -> TensorStructInfo:
+    """``x`` without its sizes of 1, where a variable holds them."""
+    held = _held_sizes(x)
+    if held is None:
+        return TensorStructInfo(dtype=x.dtype)
+    has_ones = any(isinstance(size, IntImm) and size.value == 1 for size in held)
+    return TensorStructInfo(dtype=x.dtype) if has_ones else x
 
 
 def _is_tensor(infos: Sequence[StructInfo]) -> bool:
@@ -341,7 +441,7 @@ def _on(info: StructInfo, device: VDevice) -> StructInfo:
     if isinstance(info, TupleStructInfo):
         return TupleStructInfo([_on(part, device) for part in info.fields])
     if isinstance(info, TensorStructInfo):
-        return TensorStructInfo(info.shape, info.dtype, device, info.ndim)
+        return info.replace(vdevice=device)
     return info
 
 
@@ -350,7 +450,7 @@ def _renamed(info: StructInfo, old: str, new: str) -> StructInfo:
     if isinstance(info, TupleStructInfo):
         return TupleStructInfo([_renamed(part, old, new) for part in info.fields])
     if isinstance(info, TensorStructInfo) and info.dtype == old:
-        return TensorStructInfo(info.shape, new, info.vdevice, info.ndim)
+        return info.replace(dtype=new)
     return info
 
 
@@ -358,7 +458,7 @@ def _comparable(info: StructInfo) -> StructInfo:
     """``info`` as it may be compared: Relax looks at no types where the result has its own."""
     if not isinstance(info, TensorStructInfo):
         return info
-    return TensorStructInfo(info.shape, "float32", info.vdevice, info.ndim)
+    return info.replace(dtype="float32")
 
 
 def _agreed(a: StructInfo, b: StructInfo) -> StructInfo:

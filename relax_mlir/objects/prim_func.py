@@ -10,11 +10,12 @@ from mlir import ir
 from relax_mlir.dialects.tir import marks
 from relax_mlir.objects import names, prim, stmt
 from relax_mlir.objects.attributes import from_attribute, to_attribute
-from relax_mlir.objects.buffer import Buffer, Pointer
+from relax_mlir.objects.buffer import Buffer
 from relax_mlir.objects.expr import Attrs
 from relax_mlir.objects.function import BaseFunc
+from relax_mlir.objects.pointers import Pointer
 from relax_mlir.objects.prim import PrimExpr, Var
-from relax_mlir.objects.stmt_functor import substitute
+from relax_mlir.objects.stmt_functor import stamp_places, substitute
 from relax_mlir.objects.stmt_spelling import spell_program
 from relax_mlir.objects.stmt_writer import write_statement
 from relax_mlir.objects.struct_info import (
@@ -93,7 +94,9 @@ class PrimFunc(BaseFunc):
     def body(self) -> stmt.Stmt:
         """What it does."""
         with self.op.context:
-            return self._read().body()
+            found = self._read().body()
+        stamp_places(found, ".body")
+        return found
 
     @property
     def ret_type(self) -> str | None:
@@ -166,8 +169,12 @@ class PrimFunc(BaseFunc):
         Raises:
             ValueError: a buffer does not fit, or what is mapped is no parameter.
         """
+        if not param_map:
+            return self
         with self.op.context:
-            return self.with_sizes(_known_sizes(self._read(), param_map))
+            sizes = _known_sizes(self._read(), param_map)
+        given = {id(p): b for p, b in param_map.items() if isinstance(b, Buffer)}
+        return self._with(sizes, {p: b.scope() for p, b in given.items()})
 
     def size_vars(self) -> list[Var]:
         """The variables that sizes are, in the order in which calls pass them."""
@@ -183,16 +190,27 @@ class PrimFunc(BaseFunc):
 
     def with_sizes(self, sizes: Mapping[Var, Any]) -> PrimFunc:
         """The program with these values of the variables that sizes are."""
+        return self._with(sizes, {})
+
+    def _with(self, sizes: Mapping[Var, Any], scopes: Mapping[int, str]) -> PrimFunc:
+        """The program with sizes, and parameters in other memory, by their ids."""
         reader, body = self.read()
-        replaced = {
-            id(old): _specialized(old, sizes)
-            for old in (*reader.buffer_map.values(), *_allocated(body))
-        }
+        known = dict(sizes)  # and the pointers to buffers that others replace
+        replaced: dict[int, Buffer] = {}
+        owned = [(b, b.scope()) for b in _allocated(body)]
+        given = [
+            (b, scopes.get(id(p), b.scope())) for p, b in reader.buffer_map.items()
+        ]
+        for old, scope in (*given, *owned):
+            made = _specialized(old, known, scope)
+            replaced[id(old)] = made
+            if made.data is not old.data and old.owns_data:
+                known[old.data] = made.data
         params = [p for p in reader.params if not any(p is var for var in sizes)]
         buffers = {
             handle: replaced[id(buffer)] for handle, buffer in reader.buffer_map.items()
         }
-        new = substitute(body, sizes, replaced)
+        new = substitute(body, known, replaced)
         made = PrimFunc(params, new, self.ret_type, buffers, self.attrs)
         outputs = self.op.attributes["tir.num_outputs"]
         with made.op.context, ir.Location.unknown():
@@ -232,22 +250,40 @@ def _known_sizes(
             raise ValueError(
                 f"buffer `{buffer.name}`: expected one like {buffer}, got {value}"
             )
-        pairs = zip(buffer.shape, value.shape, strict=True)
-        sizes |= {ours: theirs for ours, theirs in pairs if isinstance(ours, Var)}
+        ours, theirs = ((*b.shape, *b.strides, b.elem_offset) for b in (buffer, value))
+        pairs = zip(ours, theirs, strict=len(buffer.strides) == len(value.strides))
+        sizes |= {a: b for a, b in pairs if isinstance(a, Var)}
     return sizes
 
 
-def _specialized(buffer: Buffer, sizes: Mapping[Var, PrimExpr]) -> Buffer:
-    shape = [prim.substitute(s, sizes) for s in buffer.shape]
-    if all(a is b for a, b in zip(shape, buffer.shape, strict=True)):
+def _specialized(buffer: Buffer, sizes: Mapping[Var, PrimExpr], scope: str) -> Buffer:
+    old = (*buffer.shape, *buffer.strides, buffer.elem_offset)
+    new = [prim.substitute(term, sizes) for term in old]
+    is_same = all(a is b for a, b in zip(new, old, strict=True))
+    data = prim.substitute(buffer.data, sizes)
+    if is_same and data is buffer.data and scope == buffer.scope():
         return buffer
-    return Buffer(shape, buffer.dtype, buffer.name, scope=buffer.scope())
+    return Buffer(
+        new[: buffer.ndim],
+        buffer.dtype,
+        buffer.name,
+        None if buffer.owns_data else data,  # pyright: ignore[reportArgumentType]
+        new[buffer.ndim : -1],
+        new[-1],
+        scope,
+        buffer.data_alignment,
+        buffer.offset_factor,
+        buffer.buffer_type,
+        buffer.axis_separators,
+    )
 
 
 def _allocated(body: stmt.Stmt) -> list[Buffer]:
     found: list[Buffer] = []
     if isinstance(body, stmt.Block):
         found += [*body.alloc_buffers, *(m.buffer for m in body.match_buffers)]
+    if isinstance(body, stmt.DeclBuffer):
+        found.append(body.buffer)
     for field in ("seq", "block", "init", "then_case", "else_case", "body"):
         inner = getattr(body, field, None)
         for part in inner if isinstance(inner, tuple) else (inner,):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mlir import ir
@@ -12,13 +12,14 @@ from relax_mlir.dialects import dtypes, tensors
 from relax_mlir.dialects.tir import marks
 from relax_mlir.objects import names, prim
 from relax_mlir.objects.attributes import from_attribute
-from relax_mlir.objects.buffer import Buffer, Pointer, PointerType
+from relax_mlir.objects.buffer import Buffer
+from relax_mlir.objects.pointers import Pointer, PointerType
 from relax_mlir.objects.prim import PrimExpr, Var
 from relax_mlir.objects.scope import FunctionScope
 from relax_mlir.objects.sizes import Symbols
 from relax_mlir.objects.term_reader import TermReader, dtype_of
 
-__all__ = ["Arguments", "pointee_of", "text_of"]
+__all__ = ["Arguments", "annotations_of", "text_of", "variable_of"]
 
 
 class Arguments:
@@ -127,21 +128,42 @@ class Arguments:
         shape = [self.size(d, size_dtype) for d in dims]
         extras = from_attribute(attrs[marks.BUFFER]) if marks.BUFFER in attrs else {}
         space = type_.memory_space
-        return Buffer(
+        offset = extras.get("elem_offset")
+        made = Buffer(
             shape,
             dtype,
             name,
             data,
             strides=[self._named(s) for s in extras.get("strides", ())],
-            elem_offset=self._named(extras["elem_offset"])
-            if "elem_offset" in extras
-            else None,
+            elem_offset=None if offset is None else self._named(offset),
             scope="global" if space is None else ir.StringAttr(space).value,
             data_alignment=extras.get("align", -1),
             offset_factor=extras.get("offset_factor", 0),
             buffer_type=extras.get("buffer_type", ""),
             axis_separators=extras.get("axis_separators"),
         )
+        if made.has_own_offset:
+            self._own_offset(made)
+        return made
+
+    def _own_offset(self, buffer: Buffer) -> None:
+        """Another variable, if the one of this name is the offset of another buffer."""
+        if any(
+            b.elem_offset is buffer.elem_offset for b in self._terms.buffers.values()
+        ):
+            old = buffer.elem_offset
+            buffer.elem_offset = Var(str(old), old.dtype)
+
+    def placing(self, name: str) -> Var | None:
+        """The pointer, stride or offset of a name, if there is one."""
+        for handle in self.buffer_map:
+            if handle.name == name:
+                return handle
+        for buffer in reversed(self._terms.buffers.values()):
+            for term in (buffer.elem_offset, *buffer.strides):
+                if isinstance(term, Var) and term.name == name:
+                    return term
+        return None
 
     def size(self, dim: Any, dtype: str) -> PrimExpr:
         """A size of the IR as a term."""
@@ -159,7 +181,8 @@ class Arguments:
             return prim.const(int(text))
         known = self._terms.terms.values()
         found = (v for v in known if isinstance(v, Var) and v.name == text)
-        return next(found, None) or Var(text, "int32")
+        known = next(found, None)
+        return Var(text, "int32") if known is None else known
 
 
 def text_of(attrs: Any, name: str, default: str) -> str:
@@ -167,13 +190,25 @@ def text_of(attrs: Any, name: str, default: str) -> str:
     return ir.StringAttr(attrs[name]).value if name in attrs else default
 
 
+def annotations_of(attrs: Any) -> Mapping[str, Any]:
+    """What schedules say of a loop or a block."""
+    if marks.ANNOTATIONS not in attrs:
+        return {}
+    return from_attribute(attrs[marks.ANNOTATIONS])
+
+
 def _scalar(number: int, argument: ir.Value, attrs: Any) -> Var:
     name = text_of(attrs, names.NAME, f"arg{number}")
     dtype = text_of(attrs, marks.DTYPE, dtype_of(argument))
-    return Pointer(name, pointee_of(attrs)) if dtype == "handle" else Var(name, dtype)
+    return variable_of(name, dtype, attrs)
 
 
-def pointee_of(attrs: Any) -> PointerType | None:
+def variable_of(name: str, dtype: str, attrs: Any) -> Var:
+    """A variable; a pointer if it is one."""
+    return Pointer(name, _pointee(attrs)) if dtype == "handle" else Var(name, dtype)
+
+
+def _pointee(attrs: Any) -> PointerType | None:
     """What a pointer points to, where a script says it."""
     if marks.POINTEE not in attrs:
         return None

@@ -20,7 +20,8 @@ from relax_mlir.objects.memrefs import buffer_marks, memref_type
 from relax_mlir.objects.prim import PrimExpr, Var
 from relax_mlir.objects.scope import FunctionScope
 from relax_mlir.objects.sizes import Symbols
-from relax_mlir.objects.term_writer import TermWriter, pointee, scalar_type
+from relax_mlir.objects.term_writer import TermWriter
+from relax_mlir.objects.value_types import pointee, scalar_type
 
 __all__ = ["Params"]
 
@@ -72,16 +73,19 @@ class Params:
     def create(self, function: func.FuncOp, terms: TermWriter) -> None:
         """Make the arguments of the function, and say what they are."""
         block, loc = function.entry_block, ir.Location.unknown()
-        for _, buffer in self._matched():
+        for handle, buffer in self._matched():
+            terms.place(handle)
             terms.define_buffer(buffer, block.add_argument(memref_type(buffer), loc))
         explicit = [v for v in self._scalars() if self._is_size(v)]
         shapes = [s for _, b in self._matched() for s in (*b.shape, *b.strides)]
-        self._sizes = list(
-            {id(v): v for v in (*_variables(shapes), *explicit)}.values()
-        )
+        mentioned = _variables(shapes)
+        self._sizes = list({id(v): v for v in (*mentioned, *explicit)}.values())
         for var in self._sizes:
             self.symbols.name(var)
-            terms.define(var, block.add_argument(ir.IndexType.get(), loc))
+            value = block.add_argument(ir.IndexType.get(), loc)
+            terms.define(var, value)
+            if isinstance(var, prim.SizeVar) or any(var is v for v in mentioned):
+                terms.sizes.add(value)
         for var in self._others():
             terms.define(var, block.add_argument(_scalar_type(var), loc))
 

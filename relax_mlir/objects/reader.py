@@ -56,8 +56,8 @@ from relax_mlir.objects.struct_info import (
     ShapeStructInfo,
     StructInfo,
     TupleStructInfo,
-    from_mlir,
 )
+from relax_mlir.objects.struct_info_types import from_mlir
 
 __all__ = ["Reader"]
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from relax_mlir.objects import prim, stmt
-from relax_mlir.objects.buffer import Buffer, BufferLoad, BufferRegion, Pointer
+from relax_mlir.objects.buffer import Buffer, BufferLoad, BufferRegion
+from relax_mlir.objects.pointers import Pointer
 from relax_mlir.objects.prim import IntImm, PrimExpr, Range, Var
 from relax_mlir.objects.simplify import simplify
 

@@ -52,6 +52,11 @@ class FunctionScope:
         """The expression that a value was read as, or is defined by."""
         return self._expr_of.get(value)
 
+    def variables(self) -> list[Var]:
+        """The variables that are known."""
+        found = {id(e): e for e in self._expr_of.values() if isinstance(e, Var)}
+        return list(found.values())
+
     def remember(self, value: ir.Value, expr: Expr) -> None:
         """Read the same expression for a value each time."""
         self._expr_of[value] = expr

@@ -1,33 +1,43 @@
-"""Modules and functions as JSON."""
+"""Modules, functions, expressions and what is known of them, as JSON."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from importlib import import_module
 from typing import Any
 
+import numpy as np
+
+from relax_mlir.dialects.dtypes import DType, dtype
 from relax_mlir.module import IRModule
 from relax_mlir.objects.array_text import read_array, written_array
+from relax_mlir.objects.expr import Id, Op
 from relax_mlir.objects.function import BaseFunc
 
 __all__ = ["load_json", "save_json"]
 
 _FORMAT = "relax_mlir.ir"
+_PACKAGE = "relax_mlir.objects."
 
 
 def save_json(node: Any) -> str:
-    """A module or a function as a text, with the arrays that it names.
+    """A module, a function, an expression or a type as a text, with all arrays.
 
     Raises:
-        TypeError: it is neither.
+        TypeError: it is none of these.
     """
     if isinstance(node, BaseFunc):
         name = str(node.attrs.get("global_symbol", "main"))
         return _saved(IRModule({name: node}), name)
     if isinstance(node, IRModule):
         return _saved(node, None)
-    raise TypeError(
-        f"save_json: expected a module or a function, got `{type(node).__name__}`"
-    )
+    if not _is_ours(type(node).__module__):
+        raise TypeError(
+            "save_json: expected a module, a function, an expression or a type, got "
+            f"`{type(node).__name__}`"
+        )
+    return json.dumps({"format": _FORMAT, "node": _Writer().write(node)}, indent=2)
 
 
 def _saved(module: IRModule, function: str | None) -> str:
@@ -37,7 +47,7 @@ def _saved(module: IRModule, function: str | None) -> str:
 
 
 def load_json(json_str: str) -> Any:
-    """The module or the function that :func:`save_json` wrote.
+    """What :func:`save_json` wrote.
 
     Raises:
         ValueError: it wrote no such text.
@@ -45,7 +55,98 @@ def load_json(json_str: str) -> Any:
     content = json.loads(json_str)
     if not isinstance(content, dict) or content.get("format") != _FORMAT:
         raise ValueError("load_json: expected a text that `save_json` wrote")
+    if "node" in content:
+        return _Reader().read(content["node"])
     arrays = {name: read_array(entry) for name, entry in content["constants"].items()}
     module = IRModule.restore(content["mlir"], arrays)
     function = content["function"]
     return module if function is None else module[function]
+
+
+def _is_plain(value: Any) -> bool:
+    return value is None or isinstance(value, (bool, int, float, str))
+
+
+class _Writer:
+    """Writes terms; one that is met again is a number."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[int, int] = {}
+        self._alive: list[object] = []
+
+    def write(self, value: Any) -> Any:
+        if _is_plain(value):
+            return value
+        if isinstance(value, (list, tuple)):
+            kind = "list" if isinstance(value, list) else "tuple"
+            return {kind: [self.write(one) for one in value]}
+        if isinstance(value, Mapping) and not _is_ours(type(value).__module__):
+            return {"map": [[self.write(k), self.write(v)] for k, v in value.items()]}
+        if isinstance(value, np.ndarray):
+            return {"array": written_array(value)}
+        if isinstance(value, DType):
+            return {"dtype": value.name}
+        if isinstance(value, Op):
+            return {"op": value.name}
+        if isinstance(value, BaseFunc):
+            return {"function": save_json(value)}
+        return self._object(value)
+
+    def _object(self, value: Any) -> Any:
+        kind = type(value)
+        if not _is_ours(kind.__module__):
+            raise TypeError(f"save_json: a `{kind.__name__}` is no part of a program")
+        if id(value) in self._numbers:
+            return {"again": self._numbers[id(value)]}
+        self._numbers[id(value)] = len(self._numbers)
+        self._alive.append(value)
+        state = {name: self.write(part) for name, part in _state(value).items()}
+        return {"class": [kind.__module__, kind.__qualname__], "state": state}
+
+
+def _state(value: Any) -> dict[str, Any]:
+    """The fields of an object, in its dictionary and in slots."""
+    slots = [s for k in type(value).__mro__ for s in k.__dict__.get("__slots__", ())]
+    named = {s: getattr(value, s) for s in slots if hasattr(value, s)}
+    return {**named, **getattr(value, "__dict__", {})}
+
+
+class _Reader:
+    """Reads what a :class:`_Writer` wrote."""
+
+    def __init__(self) -> None:
+        self._objects: list[Any] = []
+
+    def read(self, written: Any) -> Any:
+        if _is_plain(written):
+            return written
+        ((kind, content), *_) = written.items()
+        if kind in ("list", "tuple"):
+            parts = [self.read(one) for one in content]
+            return parts if kind == "list" else tuple(parts)
+        if kind == "map":
+            return {self.read(k): self.read(v) for k, v in content}
+        if kind == "array":
+            return read_array(content)
+        if kind == "again":
+            return self._objects[content]
+        if kind == "class":
+            return self._object(content, written["state"])
+        return {"dtype": dtype, "function": load_json, "op": Op.of}[kind](content)
+
+    def _object(self, kind: Any, state: Mapping[str, Any]) -> Any:
+        module, name = kind
+        found = getattr(import_module(module), name, None) if _is_ours(module) else None
+        if not isinstance(found, type):
+            raise ValueError(f"load_json: expected a class of ours, got `{name}`")
+        made = object.__new__(found)
+        self._objects.append(made)
+        for field, written in state.items():
+            object.__setattr__(made, field, self.read(written))
+        if isinstance(made, Id):
+            Id.__init__(made, made.name_hint)  # as no other that is here
+        return made
+
+
+def _is_ours(module: str) -> bool:
+    return module.startswith(_PACKAGE)

@@ -14,6 +14,7 @@ from typing import Any
 
 from relax_mlir.dialects import dims
 from relax_mlir.dialects import symbols as symbol_text
+from relax_mlir.dialects.dim_bounds import is_known_le
 from relax_mlir.dialects.dims import Dim, Expr
 from relax_mlir.objects import prim
 from relax_mlir.objects.prim import PrimExpr, Var
@@ -45,6 +46,24 @@ _FUNCTIONS: Mapping[str, Callable[[PrimExpr, PrimExpr], PrimExpr]] = {
 }
 
 
+def _is_less(a: Dim, b: Dim) -> bool:
+    return is_known_le(a + 1, b)
+
+
+def _is_at_most(a: Dim, b: Dim) -> bool:
+    return is_known_le(a, b)
+
+
+# When comparisons hold for all sizes, and when they hold for none.
+_CERTAIN: Mapping[type, tuple[Callable[[Dim, Dim], bool], Callable[[Dim, Dim], bool]]]
+_CERTAIN = {
+    prim.LT: (_is_less, lambda a, b: _is_at_most(b, a)),
+    prim.LE: (_is_at_most, lambda a, b: _is_less(b, a)),
+    prim.GT: (lambda a, b: _is_less(b, a), _is_at_most),
+    prim.GE: (lambda a, b: _is_at_most(b, a), _is_less),
+    prim.EQ: (symbol_text.is_known_equal, symbol_text.is_known_unequal),
+    prim.NE: (symbol_text.is_known_unequal, symbol_text.is_known_equal),
+}
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
 _NO_WORD = re.compile(r"\W")
 
@@ -93,11 +112,22 @@ class Symbols:
         return list(self._vars.values())
 
     def dim(self, size: Any) -> Dim:
-        """A size as a canonical dimension.
+        """A size, or another integer, as a canonical dimension.
 
         Raises:
             ValueError: it is not made of integers, variables and ``+ - * // % min max``.
         """
+        return self._dim(size, lambda term: None)
+
+    def dims(self, shape: Sequence[Any]) -> tuple[Dim, ...]:
+        """A shape as canonical dimensions; what it mentions is not negative.
+
+        Raises:
+            ValueError: see :meth:`dim`; choices are taken that can be decided as well.
+        """
+        return tuple(self._dim(size, self._chosen) for size in shape)
+
+    def _dim(self, size: Any, choose: Callable[[PrimExpr], PrimExpr | None]) -> Dim:
         if isinstance(size, int):
             return size
         term = prim.convert(size)
@@ -106,18 +136,30 @@ class Symbols:
         if isinstance(term, Var):
             return dims.symbol(self.name(term))
         if isinstance(term, prim.Cast):
-            return self.dim(term.value)
-        make = _TO_DIM.get(type(term))
+            return self._dim(term.value, choose)
+        make, chosen = _TO_DIM.get(type(term)), choose(term)
+        if chosen is not None:
+            return self._dim(chosen, choose)
         if make is None:
             raise ValueError(
                 f"`{term}` is no size: expected integers, variables, `+ - * // %`, min "
                 "and max"
             )
-        return make(*(self.dim(child) for child in term.children()))
+        return make(*(self._dim(child, choose) for child in term.children()))
 
-    def dims(self, shape: Sequence[Any]) -> tuple[Dim, ...]:
-        """A shape as canonical dimensions."""
-        return tuple(map(self.dim, shape))
+    def _chosen(self, term: PrimExpr) -> PrimExpr | None:
+        """What a choice gives whose condition can be decided; None for other terms."""
+        is_call = isinstance(term, prim.Call) and term.op_name == "if_then_else"
+        if not is_call and not isinstance(term, prim.Select):
+            return None
+        condition, then, otherwise = term.children()
+        if type(condition) not in _CERTAIN:
+            return None
+        sides = [self._dim(side, self._chosen) for side in condition.children()]
+        holds, fails = _CERTAIN[type(condition)]
+        if holds(*sides):
+            return then
+        return otherwise if fails(*sides) else None
 
     def term(self, dim: Dim) -> PrimExpr:
         """A canonical dimension as a term."""

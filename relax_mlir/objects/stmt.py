@@ -10,18 +10,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import IntEnum
 from typing import Any
 
+import numpy as np
+
 from relax_mlir.objects import prim
-from relax_mlir.objects.buffer import Buffer, BufferRegion, accessed_type
+from relax_mlir.objects.buffer import Buffer, BufferRegion, accessed_type, check_lanes
 from relax_mlir.objects.expr import Attrs
 from relax_mlir.objects.prim import IterVar, Var
 from relax_mlir.objects.prim.scripted import script_of, show_of
 
 __all__ = [
     "Allocate",
+    "AllocateConst",
     "AssertStmt",
     "AttrStmt",
     "Block",
     "BlockRealize",
+    "BufferRealize",
     "BufferStore",
     "DeclBuffer",
     "Evaluate",
@@ -33,14 +37,19 @@ __all__ = [
     "SeqStmt",
     "Stmt",
     "While",
+    "stmt_list",
     "stmt_seq",
 ]
+
+
+_DERIVED = "tir.script_parsing_detect_access"  # an annotation; see ``Block``
 
 
 class Stmt:
     """A statement of a tensor program."""
 
     span: object = None
+    place: str | None = None  # in its program, where it was read from one
 
     def same_as(self, other: object) -> bool:
         """Whether it is the same object."""
@@ -176,6 +185,9 @@ class BufferStore(Stmt):
         self.indices = tuple(map(prim.convert, indices))
         self.value = prim.cast(accessed_type(buffer, self.indices), value)
         self.predicate = None if predicate is None else prim.convert(predicate)
+        if self.predicate is not None:
+            dtype = self.value.dtype
+            check_lanes(self.predicate, dtype, "value dtype", "store a value")
 
 
 class LetStmt(Stmt):
@@ -208,6 +220,36 @@ class AttrStmt(Stmt):
         self.value, self.body = prim.convert(value), body
 
 
+class BufferRealize(Stmt):
+    """``body`` with a box of a buffer that is memory there.
+
+    Attributes:
+        bounds: a run per dimension.
+        condition: whether it is.
+    """
+
+    def __init__(
+        self,
+        buffer: Buffer,
+        bounds: Sequence[Any],
+        condition: Any,
+        body: Stmt,
+        span: object = None,
+    ) -> None:
+        self.region = BufferRegion(buffer, bounds)
+        self.condition, self.body = prim.cast("bool", condition), body
+
+    @property
+    def buffer(self) -> Buffer:
+        """The buffer."""
+        return self.region.buffer
+
+    @property
+    def bounds(self) -> tuple[prim.Range, ...]:
+        """The box of it."""
+        return self.region.region
+
+
 class Allocate(Stmt):
     """Memory for ``body``, of which a pointer is known.
 
@@ -231,6 +273,32 @@ class Allocate(Stmt):
         self.extents = tuple(map(prim.convert, extents))
         self.condition, self.body = prim.convert(condition), body
         self.annotations = Attrs(annotations or {})
+
+
+class AllocateConst(Stmt):
+    """Memory for ``body`` that holds constants, of which a pointer is known.
+
+    Attributes:
+        buffer_var: the pointer.
+        extents: sizes.
+        data: the constants, as an array of these sizes.
+    """
+
+    def __init__(
+        self,
+        buffer_var: Var,
+        dtype: str,
+        extents: Sequence[Any],
+        data_or_idx: Any,
+        body: Stmt,
+        annotations: Mapping[str, Any] | None = None,
+        span: object = None,
+    ) -> None:
+        self.buffer_var, self.dtype = buffer_var, str(dtype)
+        self.extents = tuple(map(prim.convert, extents))
+        values = data_or_idx.numpy() if hasattr(data_or_idx, "numpy") else data_or_idx
+        self.data = np.asarray(values, self.dtype).reshape([int(e) for e in extents])
+        self.body, self.annotations = body, Attrs(annotations or {})
 
 
 class DeclBuffer(Stmt):
@@ -257,7 +325,9 @@ class Block(Stmt):
         init: what comes before the first point of the reduce axes, or None.
         alloc_buffers: the buffers that live inside it.
         match_buffers: its names for boxes of others.
-        annotations: what schedules say of it.
+        annotations: what schedules say of it; but for the one that tells what is derived
+            whatever is given: 1 what it reads, 2 what it writes, 3 both.
+        says_regions: whether what it reads and writes is said, not derived.
     """
 
     def __init__(
@@ -274,12 +344,24 @@ class Block(Stmt):
         span: object = None,
     ) -> None:
         self.iter_vars = tuple(iter_vars)
-        self._reads, self._writes = reads, writes
+        kept = dict(annotations or {})
+        derived = int(kept.pop(_DERIVED, 0))
+        self._reads = None if derived & 1 else reads
+        self._writes = None if derived & 2 else writes
+        self.says_regions = self._reads is not None or self._writes is not None
         self.name_hint = name_hint
         self.body, self.init = body, init
         self.alloc_buffers = tuple(alloc_buffers or ())
         self.match_buffers = tuple(match_buffers or ())
-        self.annotations = Attrs(annotations or {})
+        self.annotations = Attrs(kept)
+
+    def say(self, kind: str, regions: Sequence[BufferRegion]) -> None:
+        """Give what it ``reads`` or ``writes``, instead of what its body tells."""
+        if kind == "reads":
+            self._reads = regions
+        else:
+            self._writes = regions
+        self.says_regions = True
 
     @property
     def reads(self) -> tuple[BufferRegion, ...]:
@@ -315,6 +397,11 @@ class BlockRealize(Stmt):
         self.iter_values = tuple(map(prim.convert, iter_values))
         self.predicate = prim.convert(predicate)
         self.block = block
+
+
+def stmt_list(node: Stmt) -> list[Stmt]:
+    """The statements that one after the other make one."""
+    return list(node.seq) if isinstance(node, SeqStmt) else [node]
 
 
 def stmt_seq(*statements: Any) -> Stmt:

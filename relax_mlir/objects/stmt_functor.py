@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from relax_mlir.objects import prim, stmt
-from relax_mlir.objects.buffer import Buffer, BufferLoad, BufferRegion, Pointer
+from relax_mlir.objects.buffer import Buffer, BufferLoad, BufferRegion
+from relax_mlir.objects.pointers import Pointer
 from relax_mlir.objects.prim import IterVar, PrimExpr, Range, Var
 
 __all__ = [
@@ -15,6 +16,8 @@ __all__ = [
     "map_statement",
     "post_order_visit",
     "pre_order_visit",
+    "renew_defs",
+    "stamp_places",
     "substitute",
 ]
 
@@ -29,12 +32,15 @@ def _terms_of(node: stmt.Stmt) -> list[PrimExpr]:
     if isinstance(node, stmt.BufferStore):
         lanes = [] if node.predicate is None else [node.predicate]
         return [node.value, *node.indices, *lanes]
-    if isinstance(node, stmt.Allocate):
+    if isinstance(node, (stmt.Allocate, stmt.AllocateConst)):
         return list(node.extents)
     if isinstance(node, stmt.AttrStmt):
         return [*_attribute_terms(node.node), node.value]
     if isinstance(node, stmt.BlockRealize):
         return [*node.iter_values, node.predicate]
+    if isinstance(node, stmt.BufferRealize):
+        ends = [end for run in node.bounds for end in (run.min, run.extent)]
+        return [BufferLoad(node.buffer, [run.min for run in node.bounds]), *ends]
     if isinstance(node, stmt.Block):
         return [e for a in node.iter_vars for e in (a.dom.min, a.dom.extent)]
     found = [getattr(node, field, None) for field in ("condition", "value")]
@@ -114,8 +120,7 @@ def free_names(node: Node) -> list[Var | Buffer]:
         if id(found) in met:
             return
         met.add(id(found))
-        is_own = isinstance(found.data, Pointer) and found.data.buffer is found
-        memory = () if is_own else (found.data,)
+        memory = () if found.owns_data else (found.data,)
         for term in (*found.shape, *found.strides, found.elem_offset, *memory):
             pre_order_visit(term, visit)
         used.setdefault(id(found), found)
@@ -154,14 +159,16 @@ def _defined(node: stmt.Stmt) -> list[Var | Buffer]:
         return [node.loop_var]
     if isinstance(node, stmt.LetStmt):
         return [node.var]
-    if isinstance(node, stmt.Allocate):
+    if isinstance(node, (stmt.Allocate, stmt.AllocateConst)):
         return [node.buffer_var]
     if isinstance(node, stmt.DeclBuffer):
         return [node.buffer]
     if not isinstance(node, stmt.Block):
         return []
     matched = [m.buffer for m in node.match_buffers]
-    return [*(a.var for a in node.iter_vars), *node.alloc_buffers, *matched]
+    offsets = [b.elem_offset for b in matched if b.has_own_offset]
+    axes = [a.var for a in node.iter_vars]
+    return [*axes, *node.alloc_buffers, *matched, *offsets]  # pyright: ignore[reportReturnType]
 
 
 def ir_transform(
@@ -218,6 +225,32 @@ def map_statement(
     if build is None:
         raise TypeError(f"expected a statement, got {node!r}")
     return build(node, _Parts(on_term, on_statement, on_buffer))
+
+
+def renew_defs(func: Any) -> Any:
+    """The same tensor program, with variables and buffers of its own.
+
+    Args:
+        func: the program.
+    """
+    from relax_mlir.objects.scope import FunctionScope
+    from relax_mlir.objects.tir_reader import ProgramReader
+
+    with func.op.context:
+        reader = ProgramReader(func.op, FunctionScope())
+        body = reader.body()
+    return type(func)(reader.params, body, func.ret_type, reader.buffer_map, func.attrs)
+
+
+def stamp_places(node: stmt.Stmt, place: str) -> None:
+    """Note in a statement, and in those in it, where each stands in its program."""
+    node.place = place
+    for field in ("block", "init", "then_case", "else_case", "body"):
+        inner = getattr(node, field, None)
+        if isinstance(inner, stmt.Stmt):
+            stamp_places(inner, f"{place}.{field}")
+    for number, inner in enumerate(getattr(node, "seq", ())):
+        stamp_places(inner, f"{place}.seq[{number}]")
 
 
 class _Parts:
@@ -279,15 +312,30 @@ def _allocate(node: stmt.Allocate, parts: _Parts) -> stmt.Stmt:
     )
 
 
+def _realize_buffer(node: stmt.BufferRealize, parts: _Parts) -> stmt.Stmt:
+    region, body = parts.region(node.region), parts.statement(node.body)
+    return stmt.BufferRealize(
+        region.buffer, region.region, parts.term(node.condition), body
+    )
+
+
+def _allocate_const(node: stmt.AllocateConst, parts: _Parts) -> stmt.Stmt:
+    body = parts.statement(node.body)
+    return stmt.AllocateConst(
+        node.buffer_var, node.dtype, node.extents, node.data, body, node.annotations
+    )
+
+
 def _declare(node: stmt.DeclBuffer, parts: _Parts) -> stmt.Stmt:
     return stmt.DeclBuffer(parts.buffer(node.buffer), parts.statement(node.body))
 
 
 def _block(node: stmt.Block, parts: _Parts) -> stmt.Stmt:
+    says = node.says_regions
     return stmt.Block(
         [parts.axis(a) for a in node.iter_vars],
-        None,
-        None,
+        [parts.region(r) for r in node.reads] if says else None,
+        [parts.region(r) for r in node.writes] if says else None,
         node.name_hint,
         parts.statement(node.body),
         parts.optional(node.init),
@@ -337,12 +385,14 @@ _REBUILD: Mapping[type, Callable[[Any, _Parts], stmt.Stmt]] = {
     stmt.BufferStore: _store,
     stmt.Block: _block,
     stmt.BlockRealize: _realize,
+    stmt.BufferRealize: _realize_buffer,
     stmt.IfThenElse: _choice,
     stmt.AssertStmt: _assert,
     stmt.LetStmt: _let,
     stmt.AttrStmt: _attr,
     stmt.While: _while,
     stmt.Allocate: _allocate,
+    stmt.AllocateConst: _allocate_const,
     stmt.DeclBuffer: _declare,
     stmt.Evaluate: lambda node, parts: stmt.Evaluate(parts.term(node.value)),
     stmt.SeqStmt: lambda node, parts: stmt.stmt_seq(*map(parts.statement, node.seq)),

@@ -1,7 +1,7 @@
 """The structure of tensor programs, for comparison; see :mod:`.structure`.
 
-Names do not count, nor what a block reads and writes, which is derived. Integers that
-indices are made of compare in canonical form and without their width.
+Names do not count. What blocks read and write counts where both programs say it. Integers
+that indices are made of compare in canonical form and without their width.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from relax_mlir.objects import prim, stmt
 from relax_mlir.objects.buffer import Buffer, BufferLoad, BufferRegion
 from relax_mlir.objects.prim import IterVar, PrimExpr, Range, Var
 from relax_mlir.objects.prim.operations import rounded
+from relax_mlir.objects.said_regions import own_regions
 from relax_mlir.objects.sizes import Symbols
 
 if TYPE_CHECKING:
@@ -34,11 +35,12 @@ def spell_program(spelling: Spelling, program: Any) -> None:
     for number, param in enumerate(params):
         buffer = buffers.get(param)
         spelling.define(param)
-        step = f".params[{number}]"
         if buffer is None:
-            spelling.at(step, spelling.put, param.dtype)
+            spelling.at(f".params[{number}].dtype", spelling.put, param.dtype)
         else:
+            step = f".buffer_map{{{number}}}"
             spelling.at(step, lambda b=buffer: define_buffer(spelling, b))
+    spelling.end(f".params[{len(params)}]")
     spelling.at(".body", lambda: spell_statement(spelling, body))
 
 
@@ -47,13 +49,26 @@ def define_buffer(spelling: Spelling, buffer: Buffer) -> None:
     spelling.define(buffer)
     spelling.define(buffer.data)
     spelling.put("Buffer", buffer.dtype, buffer.scope(), buffer.ndim)
-    for term in (*buffer.shape, *buffer.strides, buffer.elem_offset):
-        for part in prim.post_order(term):
-            if isinstance(part, Var):
-                spelling.define(part)
-        spell_term(spelling, term)
+    _placing(spelling, ".elem_offset", buffer.elem_offset)
+    for field in ("shape", "strides"):
+        for number, term in enumerate(getattr(buffer, field)):
+            _placing(spelling, f".{field}[{number}]", term)
     spelling.put(buffer.data_alignment, buffer.offset_factor, buffer.buffer_type)
     spelling.put(*buffer.axis_separators)
+
+
+def _used(spelling: Spelling, buffer: Buffer) -> object:
+    """What stands for a buffer; one that nothing defines is defined where it is used."""
+    if isinstance(spelling.number(buffer), tuple):
+        define_buffer(spelling, buffer)
+    return spelling.number(buffer)
+
+
+def _placing(spelling: Spelling, step: str, term: PrimExpr) -> None:
+    for part in prim.post_order(term):
+        if isinstance(part, Var):
+            spelling.define(part)
+    spelling.at(step, spell_term, spelling, term)
 
 
 def spell_term(spelling: Spelling, term: PrimExpr) -> None:
@@ -66,10 +81,12 @@ def spell_term(spelling: Spelling, term: PrimExpr) -> None:
     if isinstance(term, Var):
         spelling.put("Var", spelling.number(term))
     elif isinstance(term, BufferLoad):
-        spelling.put("BufferLoad", spelling.number(term.buffer))
+        spelling.put("BufferLoad", _used(spelling, term.buffer))
     elif isinstance(term, (prim.IntImm, prim.FloatImm)):
         spelling.put(term.dtype, repr(rounded(term.value, term.dtype)))
     else:
+        if isinstance(term, prim.Let):
+            spelling.define(term.var)
         spelling.put(type(term).__name__, *_marks(term))
     for child in term.children():
         spell_term(spelling, child)
@@ -152,13 +169,13 @@ def _choice(spelling: Spelling, node: stmt.IfThenElse) -> None:
 
 
 def _sequence(spelling: Spelling, node: stmt.SeqStmt) -> None:
-    spelling.put(len(node.seq))
     for number, inner in enumerate(node.seq):
-        _at(spelling, f"[{number}]", inner)
+        _at(spelling, f".seq[{number}]", inner)
+    spelling.end(f".seq[{len(node.seq)}]")
 
 
 def _store(spelling: Spelling, node: stmt.BufferStore) -> None:
-    spelling.at(".buffer", spelling.put, spelling.number(node.buffer))
+    spelling.at(".buffer", spelling.put, _used(spelling, node.buffer))
     for number, index in enumerate(node.indices):
         _at(spelling, f".indices[{number}]", index)
     _at(spelling, ".value", node.value)
@@ -192,7 +209,7 @@ def _attribute_node(spelling: Spelling, node: Any) -> None:
         for part in node:
             _attribute_node(spelling, part)
     elif isinstance(node, Buffer):
-        spelling.put("Buffer", spelling.number(node))
+        spelling.put("Buffer", _used(spelling, node))
     elif isinstance(node, prim.CommReducer):
         for var in (*node.lhs, *node.rhs):
             spelling.define(var)
@@ -202,10 +219,24 @@ def _attribute_node(spelling: Spelling, node: Any) -> None:
         spell_term(spelling, prim.convert(node))
 
 
+def _realize_buffer(spelling: Spelling, node: stmt.BufferRealize) -> None:
+    spelling.at(".bounds", spell_region, spelling, node.region)
+    _at(spelling, ".condition", node.condition)
+    _at(spelling, ".body", node.body)
+
+
 def _allocate(spelling: Spelling, node: stmt.Allocate) -> None:
     spelling.put(node.dtype, len(node.extents))
     for number, size in enumerate(node.extents):
         _at(spelling, f".extents[{number}]", size)
+    spelling.at(".annotations", spelling.attribute, node.annotations)
+    spelling.define(node.buffer_var)
+    _at(spelling, ".body", node.body)
+
+
+def _allocate_const(spelling: Spelling, node: stmt.AllocateConst) -> None:
+    spelling.put(node.dtype, node.data.shape)
+    spelling.at(".data", spelling.put, *node.data.ravel().tolist())
     spelling.at(".annotations", spelling.attribute, node.annotations)
     spelling.define(node.buffer_var)
     _at(spelling, ".body", node.body)
@@ -236,10 +267,18 @@ def _block(spelling: Spelling, node: stmt.Block) -> None:
     for number, match in enumerate(node.match_buffers):
         spelling.at(f".match_buffers[{number}]", _match, spelling, match)
     spelling.at(".annotations", spelling.attribute, node.annotations)
+    _regions(spelling, node)
     spelling.put(node.init is not None)
     if node.init is not None:
         _at(spelling, ".init", node.init)
     _at(spelling, ".body", node.body)
+
+
+def _regions(spelling: Spelling, node: stmt.Block) -> None:
+    """What a block says that it reads and writes, if its body does not tell it."""
+    said = own_regions(node) or (None, None)
+    for step, regions in zip((".reads", ".writes"), said, strict=True):
+        spelling.at(step, spelling.put_if_said, spell_region, regions)
 
 
 def _axis(spelling: Spelling, axis: IterVar) -> None:
@@ -254,7 +293,7 @@ def _match(spelling: Spelling, match: stmt.MatchBufferRegion) -> None:
 
 def spell_region(spelling: Spelling, region: BufferRegion) -> None:
     """Spell a box of a buffer."""
-    spelling.put("BufferRegion", spelling.number(region.buffer))
+    spelling.put("BufferRegion", _used(spelling, region.buffer))
     for run in region.region:
         _spell_run(spelling, run)
 
@@ -270,7 +309,9 @@ _STATEMENTS: Mapping[type, Callable[[Spelling, Any], None]] = {
     stmt.AssertStmt: _assert,
     stmt.AttrStmt: _attr,
     stmt.Allocate: _allocate,
+    stmt.AllocateConst: _allocate_const,
     stmt.DeclBuffer: _declare,
     stmt.BlockRealize: _realize,
+    stmt.BufferRealize: _realize_buffer,
     stmt.Block: _block,
 }

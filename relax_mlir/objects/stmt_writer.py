@@ -6,8 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from relax_mlir.objects import prim, stmt
-from relax_mlir.objects.buffer import Buffer, Pointer
-from relax_mlir.objects.tir_writer import AXIS_KINDS, LOOP_KINDS, ProgramWriter
+from relax_mlir.objects.block_frame import AXIS_KINDS
+from relax_mlir.objects.buffer import Buffer
+from relax_mlir.objects.pointers import Pointer
+from relax_mlir.objects.tir_writer import LOOP_KINDS, ProgramWriter
 
 __all__ = ["write_statement"]
 
@@ -81,12 +83,24 @@ def _attr(writer: ProgramWriter, node: stmt.AttrStmt) -> None:
         write_statement(writer, node.body)
 
 
+def _realize_buffer(writer: ProgramWriter, node: stmt.BufferRealize) -> None:
+    with writer.attr(node.region, "realize", node.condition):
+        write_statement(writer, node.body)
+
+
 def _allocate(writer: ProgramWriter, node: stmt.Allocate) -> None:
     pointer = node.buffer_var
     kind = pointer.type_annotation if isinstance(pointer, Pointer) else None
     scope = "global" if kind is None else kind.storage_scope
     memory = Buffer(node.extents, node.dtype, pointer.name, scope=scope)
     writer.allocate(pointer, memory, node.annotations)
+    write_statement(writer, node.body)
+
+
+def _allocate_const(writer: ProgramWriter, node: stmt.AllocateConst) -> None:
+    memory = Buffer(node.extents, node.dtype, node.buffer_var.name)
+    contents = node.data.ravel().tolist()
+    writer.allocate(node.buffer_var, memory, node.annotations, contents)
     write_statement(writer, node.body)
 
 
@@ -101,6 +115,9 @@ def _realize(writer: ProgramWriter, node: stmt.BlockRealize) -> None:
         for axis, value in zip(block.iter_vars, node.iter_values, strict=True):
             frame.bind(axis, _AXIS_LETTERS[axis.iter_type], value)
         frame.annotate(block.annotations)
+        if block.says_regions:
+            frame.touch("reads", block.reads)
+            frame.touch("writes", block.writes)
         if not isinstance(node.predicate, prim.IntImm):
             frame.where(node.predicate)
         for buffer in block.alloc_buffers:
@@ -124,6 +141,8 @@ _WRITERS: Mapping[type, Callable[[ProgramWriter, Any], None]] = {
     stmt.AssertStmt: _assert,
     stmt.AttrStmt: _attr,
     stmt.Allocate: _allocate,
+    stmt.AllocateConst: _allocate_const,
     stmt.DeclBuffer: _declare,
     stmt.BlockRealize: _realize,
+    stmt.BufferRealize: _realize_buffer,
 }

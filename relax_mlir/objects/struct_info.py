@@ -1,27 +1,19 @@
-"""What is known of a value before it runs: Relax's struct info, and its MLIR type.
+"""What is known of a value before it runs: Relax's struct info.
 
-``R.Tensor(("n", 4), "float32")`` is ``tensor<?x4xf32, #relax.shape<["n", "4"]>>``; a
-tensor of which only the rank is known has no encoding; one of unknown rank is unranked,
-one of unknown element type holds ``!relax.unknown``.
+The MLIR types that say the same are those of :mod:`.struct_info_types`.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from mlir import ir
-
-from relax_mlir.dialects import dtypes, tensors
-from relax_mlir.dialects import symbols as symbol_text
-from relax_mlir.dialects.dims import Dim
+from relax_mlir.errors import IRError
 from relax_mlir.objects import prim
 from relax_mlir.objects.node import Expr
 from relax_mlir.objects.prim import PrimExpr
 from relax_mlir.objects.printing import Printed
 from relax_mlir.objects.sizes import Symbols
-from relax_mlir.objects.term_text import is_term_text, parse_term, term_text
 
 __all__ = [
     "DynTensorType",
@@ -34,11 +26,8 @@ __all__ = [
     "TensorStructInfo",
     "TupleStructInfo",
     "VDevice",
-    "from_mlir",
-    "to_mlir",
+    "element",
 ]
-
-_DYNAMIC = ir.ShapedType.get_dynamic_size()
 
 
 def _size(value: Any) -> PrimExpr:
@@ -49,7 +38,10 @@ def _size(value: Any) -> PrimExpr:
     if isinstance(term, prim.IntImm):
         return prim.IntImm("int64", term.value)
     if not term.is_integer:
-        raise ValueError(f"size `{term}`: expected an integer, got {term.dtype}")
+        raise IRError(
+            f"size `{term}`: the value in ShapeStructInfo can only have dtype of int64, "
+            f"got {term.dtype}"
+        )
     return term
 
 
@@ -78,7 +70,7 @@ class ShapeExpr(Expr):
         self.values = tuple(map(_size, values))
         for value in self.values:
             if value.dtype != "int64":
-                raise RuntimeError(
+                raise IRError(
                     f"size `{value}`: the value in ShapeType can only have dtype "
                     f"of int64, got {value.dtype}"
                 )
@@ -126,7 +118,7 @@ class VDevice:
     def __init__(
         self, target: Any = None, vdevice_id: int = 0, memory_scope: str = "global"
     ) -> None:
-        self.target = target
+        self.target = _spelled(target) if isinstance(target, Mapping) else target
         self.vdevice_id = vdevice_id
         self.memory_scope = memory_scope
 
@@ -150,6 +142,12 @@ class VDevice:
         if len(rest) < 2 or not rest[0].isdigit():
             return VDevice(text)
         return VDevice(target, int(rest[0]), rest[1])
+
+
+def _spelled(target: Mapping[str, Any]) -> str:
+    """A target that a dictionary describes, as text: ``opencl -device=adreno``."""
+    options = [f"-{name}={value}" for name, value in target.items() if name != "kind"]
+    return " ".join([str(target.get("kind", "llvm")), *options])
 
 
 class StructInfo(Printed):
@@ -206,6 +204,8 @@ class PrimStructInfo(StructInfo):
     def __init__(
         self, dtype: Any = None, value: Any = None, span: object = None
     ) -> None:
+        if isinstance(dtype, (list, tuple)):
+            raise TypeError(f"R.Prim: expected an element type, got {dtype!r}")
         if isinstance(dtype, PrimExpr):
             value = dtype
         self.value = None if value is None else prim.convert(value)
@@ -239,6 +239,10 @@ class ShapeStructInfo(StructInfo):
         ndim: int = -1,
         span: object = None,
     ) -> None:
+        if values is not None and ndim != -1:
+            raise ValueError(
+                f"R.Shape: expected sizes or their number, got ndim={ndim} too"
+            )
         self.values = None if values is None else tuple(map(_size, values))
         self.ndim = ndim if self.values is None else len(self.values)
 
@@ -273,6 +277,10 @@ class TensorStructInfo(StructInfo):
         ndim: int = -1,
         span: object = None,
     ) -> None:
+        if shape is not None and ndim != -1:
+            raise ValueError(
+                f"expected a shape or a rank, got shape {shape} and ndim={ndim}"
+            )
         self.shape_var: Expr | None = None
         if isinstance(shape, Expr) and not isinstance(shape, ShapeExpr):
             self.shape_var, shape = shape, None
@@ -281,10 +289,6 @@ class TensorStructInfo(StructInfo):
             shape = ShapeExpr(shape)
         self._shape: ShapeExpr | None = shape
         self.dtype = str(dtype or "void")
-        if shape is not None and ndim not in (-1, len(shape)):
-            raise ValueError(
-                f"shape {shape} has {len(shape)} dimensions, got ndim={ndim}"
-            )
         self.ndim = ndim if shape is None else len(shape)
         self.vdevice = vdevice
 
@@ -292,6 +296,25 @@ class TensorStructInfo(StructInfo):
     def shape(self) -> Any:  # Any: a ShapeExpr, the variable that holds it, or None
         """The sizes, or the variable that holds them."""
         return self._shape if self._shape is not None else self.shape_var
+
+    def replace(self, **changes: Any) -> TensorStructInfo:
+        """The same but for some fields; the rank stays where no shape is known.
+
+        Args:
+            changes: any of ``shape``, ``dtype`` and ``vdevice``.
+        """
+        fields = {"shape": self.shape, "dtype": self.dtype, "vdevice": self.vdevice}
+        fields |= changes
+        ndim = self.ndim if fields["shape"] is None else -1
+        return TensorStructInfo(**fields, ndim=ndim)
+
+    @property
+    def known_sizes(self) -> Sequence[PrimExpr] | None:
+        """The sizes, also those that a variable is known to hold; or None."""
+        if self._shape is not None:
+            return self._shape.values
+        held = None if self.shape_var is None else self.shape_var.struct_info_or_none()
+        return held.values if isinstance(held, ShapeStructInfo) else None
 
     def _same(self, other: Any) -> bool:
         mine, theirs = self.shape, other.shape
@@ -387,8 +410,10 @@ class FuncStructInfo(StructInfo):
         made.derive_func = derive_func
         return made
 
-    def key(self) -> tuple[object, ...]:
-        return (self.params, self.ret, self.purity)
+    def _same(self, other: Any) -> bool:
+        from relax_mlir.objects.structure import structural_equal
+
+        return structural_equal(self, other)  # sizes that they mention are their own
 
     __hash__ = StructInfo.__hash__
 
@@ -398,160 +423,3 @@ class FuncStructInfo(StructInfo):
         params = ", ".join(map(str, self.params))
         comma = "," if len(self.params) == 1 else ""
         return f"R.Callable(({params}{comma}), {self.ret}, {self.purity})"
-
-
-def to_mlir(info: StructInfo, symbols: Symbols) -> ir.Type:
-    """The type that says the same; needs a current context.
-
-    Raises:
-        ValueError: a size is none, or an element type is not known to us.
-    """
-    if isinstance(info, TensorStructInfo):
-        return _tensor_to_mlir(info, symbols)
-    if isinstance(info, TupleStructInfo):
-        return ir.TupleType.get_tuple([to_mlir(f, symbols) for f in info.fields])
-    if isinstance(info, ShapeStructInfo):
-        if info.values is None:
-            return ir.Type.parse(
-                f"!relax.sizes<{'unit' if info.ndim < 0 else info.ndim}>"
-            )
-        return ir.Type.parse(f"!relax.sizes<{_shape_text(info.values, symbols)}>")
-    if isinstance(info, PrimStructInfo):
-        scalar = dtypes.dtype(info.dtype).tensor_type
-        value = "" if info.value is None else f', "{_prim_text(info.value, symbols)}"'
-        return ir.Type.parse(f"!relax.prim<[{scalar}{value}]>")
-    if isinstance(info, FuncStructInfo):
-        return _function_to_mlir(info, symbols)
-    return ir.Type.parse("!relax.object")
-
-
-def _prim_text(value: PrimExpr, symbols: Symbols) -> str:
-    if isinstance(value, prim.FloatImm):
-        return repr(value.value)
-    try:
-        return str(symbols.dim(value))
-    except ValueError:
-        return term_text(value, symbols.name)
-
-
-def _shape_text(values: Sequence[PrimExpr], symbols: Symbols) -> str:
-    return json.dumps([str(dim) for dim in symbols.dims(values)])
-
-
-def _tensor_to_mlir(info: TensorStructInfo, symbols: Symbols) -> ir.Type:
-    if info.dtype == "void":
-        element = ir.Type.parse("!relax.unknown")
-    else:
-        element = dtypes.dtype(info.dtype).tensor_type
-    if info.ndim < 0:
-        return ir.UnrankedTensorType.get(element)
-    device = None if info.vdevice is None else str(info.vdevice)
-    if not isinstance(info.shape, ShapeExpr):
-        encoding = None if device is None else tensors.placed_attr(None, device)
-        return ir.RankedTensorType.get([_DYNAMIC] * info.ndim, element, encoding)
-    dims = symbols.dims(info.shape.values)
-    if device is not None:
-        sizes = [d if isinstance(d, int) else _DYNAMIC for d in dims]
-        return ir.RankedTensorType.get(
-            sizes, element, tensors.placed_attr(dims, device)
-        )
-    if info.dtype != "void":
-        return tensors.tensor_type(dims, dtypes.dtype(info.dtype))
-    known = all(isinstance(d, int) for d in dims)
-    sizes = [d if isinstance(d, int) else _DYNAMIC for d in dims]
-    return ir.RankedTensorType.get(
-        sizes, element, None if known else tensors.shape_attr(dims)
-    )
-
-
-def _function_to_mlir(info: FuncStructInfo, symbols: Symbols) -> ir.Type:
-    ret = to_mlir(info.ret, symbols)
-    pure = "true" if info.purity else "false"
-    if info.params is None:
-        return ir.Type.parse(f"!relax.callable<[{ret}, {pure}]>")
-    params = ", ".join(str(to_mlir(p, symbols)) for p in info.params)
-    return ir.Type.parse(f"!relax.callable<[[{params}], {ret}, {pure}]>")
-
-
-def from_mlir(type_: ir.Type, symbols: Symbols) -> StructInfo:
-    """What a type says.
-
-    Raises:
-        ValueError: it is no type of a Relax value.
-    """
-    if isinstance(type_, ir.RankedTensorType):
-        return _ranked_from_mlir(type_, symbols)
-    if isinstance(type_, ir.UnrankedTensorType):
-        return TensorStructInfo(dtype=_dtype_name(type_.element_type))
-    if isinstance(type_, ir.TupleType):
-        fields = (type_.get_type(i) for i in range(type_.num_types))
-        return TupleStructInfo([from_mlir(f, symbols) for f in fields])
-    text = str(type_)
-    for prefix, read in _READERS.items():
-        if text.startswith(prefix):
-            parameter = ir.Attribute.parse(
-                text.removeprefix(prefix).removeprefix("<").removesuffix(">") or "unit",
-                context=type_.context,
-            )
-            return read(parameter, symbols)
-    raise ValueError(f"`{type_}` is no type of a Relax value")
-
-
-def _dtype_name(element: ir.Type) -> str:
-    return (
-        "void" if str(element) == "!relax.unknown" else dtypes.from_mlir(element).name
-    )
-
-
-def _ranked_from_mlir(type_: ir.RankedTensorType, symbols: Symbols) -> StructInfo:
-    dtype = _dtype_name(type_.element_type)
-    place = tensors.place_of(type_)
-    device = None if place is None else VDevice.parse(place)
-    try:
-        dims = tensors.shape_of(type_)
-    except ValueError:
-        return TensorStructInfo(dtype=dtype, vdevice=device, ndim=type_.rank)
-    return TensorStructInfo(ShapeExpr(symbols.terms(dims)), dtype, device)
-
-
-def _read_sizes(parameter: ir.Attribute, symbols: Symbols) -> StructInfo:
-    if isinstance(parameter, ir.ArrayAttr):
-        dims = [_parse(a.value) for a in map(ir.StringAttr, parameter)]
-        return ShapeStructInfo(symbols.terms(dims))
-    is_rank = isinstance(parameter, ir.IntegerAttr)
-    return ShapeStructInfo(ndim=parameter.value if is_rank else -1)
-
-
-def _parse(text: str) -> Dim:
-    return symbol_text.parse(text)
-
-
-def _read_prim(parameter: ir.Attribute, symbols: Symbols) -> StructInfo:
-    scalar, *value = ir.ArrayAttr(parameter)
-    dtype = dtypes.from_mlir(ir.TypeAttr(scalar).value).name
-    if not value:
-        return PrimStructInfo(dtype)
-    text = ir.StringAttr(value[0]).value
-    if is_term_text(text):
-        return PrimStructInfo(dtype, parse_term(text, symbols.var))
-    if dtype.startswith(("float", "bfloat")):
-        return PrimStructInfo(dtype, prim.const(float(text), dtype))
-    return PrimStructInfo(dtype, prim.cast(dtype, symbols.term(_parse(text))))
-
-
-def _read_callable(parameter: ir.Attribute, symbols: Symbols) -> StructInfo:
-    *params, ret, pure = ir.ArrayAttr(parameter)
-    result = from_mlir(ir.TypeAttr(ret).value, symbols)
-    is_pure = ir.BoolAttr(pure).value
-    if not params:
-        return FuncStructInfo.opaque_func(ret=result, purity=is_pure)
-    types = [ir.TypeAttr(t).value for t in ir.ArrayAttr(params[0])]
-    return FuncStructInfo([from_mlir(t, symbols) for t in types], result, is_pure)
-
-
-_READERS: dict[str, Callable[[ir.Attribute, Symbols], StructInfo]] = {
-    "!relax.sizes": _read_sizes,
-    "!relax.prim": _read_prim,
-    "!relax.callable": _read_callable,
-    "!relax.object": lambda parameter, symbols: ObjectStructInfo(),
-}

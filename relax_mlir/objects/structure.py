@@ -8,14 +8,18 @@ programs are equal streams. Sizes are compared in canonical form.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
 import numpy as np
+from tvm_ffi.access_path import AccessPath
 
 from relax_mlir.objects import prim
+from relax_mlir.objects.access_path import access_path, missing
+from relax_mlir.objects.difference_text import difference_text, narrowed
 from relax_mlir.objects.expr import (
     Attrs,
     Binding,
@@ -23,6 +27,7 @@ from relax_mlir.objects.expr import (
     Call,
     Constant,
     DataflowBlock,
+    DataflowVar,
     DataTypeImm,
     ExternFunc,
     GlobalVar,
@@ -49,7 +54,13 @@ from relax_mlir.objects.struct_info import (
     TupleStructInfo,
 )
 
-__all__ = ["Spelling", "assert_structural_equal", "structural_equal", "structural_hash"]
+__all__ = [
+    "Spelling",
+    "assert_structural_equal",
+    "first_mismatch",
+    "structural_equal",
+    "structural_hash",
+]
 
 
 @dataclass(frozen=True)
@@ -58,6 +69,31 @@ class Token:
 
     value: object
     path: str
+
+
+_END = "no more"  # where a list ends
+
+
+class Said:
+    """What a program may say or leave out: what is left out is equal to anything.
+
+    Args:
+        parts: what it says, as tokens; None if nothing.
+    """
+
+    def __init__(self, parts: tuple[object, ...] | None) -> None:
+        self.parts = parts
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Said):
+            return False
+        return None in (self.parts, other.parts) or self.parts == other.parts
+
+    def __hash__(self) -> int:
+        return 0
+
+    def __str__(self) -> str:
+        return " ".join(map(str, self.parts or ()))
 
 
 class Spelling:
@@ -82,6 +118,20 @@ class Spelling:
         path = "".join(self._path)
         self.tokens += [Token(value, path) for value in values]
 
+    def put_if_said(
+        self, spell: Callable[[Spelling, Any], None], parts: Iterable[Any] | None
+    ) -> None:
+        """Add one token for parts that a program may leave out, which is None."""
+        if parts is None:
+            self.put(Said(None))
+            return
+        first = len(self.tokens)
+        for part in parts:
+            spell(self, part)
+        values = tuple(token.value for token in self.tokens[first:])
+        del self.tokens[first:]
+        self.put(Said(values))
+
     def at(self, step: str, spell: Callable[..., None], *args: Any) -> None:
         """Spell a part, one step down the path."""
         self._path.append(step)
@@ -93,9 +143,13 @@ class Spelling:
     ) -> None:
         """Spell a list of parts."""
         listed = list(parts)
-        self.put(len(listed))
         for number, part in enumerate(listed):
             self.at(f"{step}[{number}]", spell, part)
+        self.end(f"{step}[{len(listed)}]")
+
+    def end(self, step: str) -> None:
+        """Say that a list has no such part."""
+        self.at(step, self.put, _END)
 
     def define(self, var: object) -> None:
         """Give a variable the next number."""
@@ -124,9 +178,11 @@ class Spelling:
     def attribute(self, value: Any) -> None:
         """Spell a plain Python value."""
         if isinstance(value, Mapping):
-            self.put("{}", *sorted(map(str, value)))
+            step = ".{}" if isinstance(value, Attrs) else '["{}"]'
             for key in sorted(value, key=str):
-                self.at(f".{key}", self.anything, value[key])
+                self.at(step.format(key), self.put, str(key))
+                self.at(step.format(key), self.anything, value[key])
+            self.put(_END)
         elif isinstance(value, (list, tuple)):
             self.each("", self.anything, value)
         elif isinstance(value, (bool, int, np.integer)):
@@ -134,7 +190,7 @@ class Spelling:
         else:
             self.put(value if isinstance(value, (str, float)) else str(value))
 
-    def size(self, size: PrimExpr) -> None:
+    def size(self, size: PrimExpr, *, is_dimension: bool = False) -> None:
         """Spell a size in canonical form, or a scalar term as it is."""
         names = Symbols()
         for term in prim.post_order(size):
@@ -143,7 +199,7 @@ class Spelling:
                     self.define(term)
                 names.alias(term, _identifier(f"v{self.number(term)}"))
         try:
-            self.put(str(names.dim(size)))
+            self.put(str(names.dims([size])[0] if is_dimension else names.dim(size)))
         except ValueError:
             self._term(size)
 
@@ -151,9 +207,14 @@ class Spelling:
         if isinstance(term, prim.Var):
             self.put("Var", self.number(term))
             return
+        if isinstance(term, prim.Let):
+            self.define(term.var)
         self.put(type(term).__name__, *map(str, term.key()))
         for child in term.children():
             self._term(child)
+
+    def _dimension(self, size: PrimExpr) -> None:
+        self.size(size, is_dimension=True)
 
     def info(self, info: StructInfo | None) -> None:
         """Spell what is known of a value."""
@@ -161,12 +222,12 @@ class Spelling:
         if isinstance(info, TensorStructInfo):
             self.put(info.dtype, info.ndim, str(info.vdevice))
             if isinstance(info.shape, ShapeExpr):
-                self.each(".shape", self.size, info.shape.values)
+                self.each(".shape", self._dimension, info.shape.values)
             else:
                 self.put("unknown shape")
         elif isinstance(info, ShapeStructInfo):
             self.put(info.ndim)
-            self.each(".values", self.size, info.values or ())
+            self.each(".values", self._dimension, info.values or ())
         elif isinstance(info, PrimStructInfo):
             self.put(info.dtype)
             if info.value is not None:
@@ -186,12 +247,12 @@ class Spelling:
         self.put("Function", function.is_pure)
         self.at(".attrs", self.attribute, function.attrs)
         self.each(".params", self._definition, function.params)
-        self.at(".ret_struct_info", self.info, function.ret_struct_info)
         self.at(".body", self.sequence, function.body)
+        self.at(".ret_struct_info", self.info, function.ret_struct_info)
         self._functions -= 1
 
     def _definition(self, var: Var) -> None:
-        self.put(type(var).__name__)
+        self.put("DataflowVar" if isinstance(var, DataflowVar) else "Var")
         self.define(var)
         self.at(".struct_info", self.info, var.struct_info_or_none())
 
@@ -295,6 +356,7 @@ def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:
 def _first_difference(
     lhs: Any, rhs: Any, map_free_vars: bool
 ) -> tuple[Token | None, Token | None] | None:
+    lhs, rhs = _as_terms(lhs, rhs)
     mine = _spelled(lhs, map_free_vars=map_free_vars)
     theirs = _spelled(rhs, map_free_vars=map_free_vars)
     for a, b in zip_longest(mine, theirs):
@@ -303,10 +365,32 @@ def _first_difference(
     return None
 
 
+def _entry(end: str, place: str) -> str:
+    """The way to what one collection has and another, which ends, does not.
+
+    Args:
+        end: where the other ends: the item that it lacks, or the mapping itself.
+        place: where we are in the first.
+    """
+    rest = place.removeprefix(end)
+    is_item = not rest or rest == place or (end.endswith("]") and rest[0] != "[")
+    return end if is_item else end + re.split(r"(?<=.)(?=[.\[])", rest)[0]
+
+
+def _as_terms(lhs: Any, rhs: Any) -> tuple[Any, Any]:
+    """A number beside a scalar term stands for a constant."""
+    if isinstance(lhs, PrimExpr) and isinstance(rhs, (int, float)):
+        return lhs, prim.convert(rhs)
+    if isinstance(rhs, PrimExpr) and isinstance(lhs, (int, float)):
+        return prim.convert(lhs), rhs
+    return lhs, rhs
+
+
 def structural_hash(value: Any, map_free_vars: bool = False) -> int:
     """A number that is the same for what is structurally equal."""
     tokens = _spelled(value, map_free_vars=map_free_vars)
-    text = "\0".join(str(t.value) for t in tokens)
+    values = (t.value for t in tokens if not isinstance(t.value, Said))
+    text = "\0".join(map(str, values))
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
 
 
@@ -314,18 +398,26 @@ def assert_structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> 
     """Check that two programs are the same but for names.
 
     Raises:
-        ValueError: they are not; says where the first difference is.
+        ValueError: they are not; shows where the first difference is.
     """
+    paths = first_mismatch(lhs, rhs, map_free_vars)
+    if paths is not None:
+        raise ValueError(difference_text(lhs, rhs, *paths))
+
+
+def first_mismatch(
+    lhs: Any, rhs: Any, map_free_vars: bool = False
+) -> tuple[AccessPath, AccessPath] | None:
+    """The ways to where two programs first differ, or None if they are the same."""
     found = _first_difference(lhs, rhs, map_free_vars)
     if found is None:
-        return
-    mine, theirs = found
-    place = (mine or theirs).path  # pyright: ignore[reportOptionalMemberAccess]
-    raise ValueError(
-        f"not structurally equal: at {place}: {_shown(mine)} on the left, "
-        f"{_shown(theirs)} on the right\nleft:\n{lhs}\nright:\n{rhs}"
-    )
-
-
-def _shown(token: Token | None) -> str:
-    return "nothing" if token is None else f"`{token.value}`"
+        return None
+    place = (found[0] or found[1]).path  # pyright: ignore[reportOptionalMemberAccess]
+    for number, token in enumerate(found):
+        if token is not None and token.value == _END:
+            other = found[1 - number]
+            place = token.path if other is None else _entry(token.path, other.path)
+            paths = [access_path(root, place) for root in (lhs, rhs)]
+            paths[number] = missing(paths[number])
+            return paths[0], paths[1]
+    return narrowed(lhs, rhs, place)

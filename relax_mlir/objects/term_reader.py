@@ -13,10 +13,10 @@ from relax_mlir.indexing import constant_of
 from relax_mlir.objects import functions, prim
 from relax_mlir.objects.attributes import from_attribute
 from relax_mlir.objects.buffer import Buffer, BufferLoad
+from relax_mlir.objects.call_writer import MATH_OPERATIONS
 from relax_mlir.objects.expr import GlobalVar
 from relax_mlir.objects.prim import PrimExpr
 from relax_mlir.objects.prim.lanes import element_type
-from relax_mlir.objects.term_writer import MATH_OPERATIONS
 
 __all__ = ["TermReader", "dtype_of", "is_guard", "spelled_uses"]
 
@@ -26,22 +26,11 @@ def _operation(kind: type[prim.BinaryExpr]) -> Callable[[Any, Any], PrimExpr]:
 
     def combine(a: PrimExpr, b: PrimExpr) -> PrimExpr:
         try:
-            return _wrapped_number(prim.binary(kind, a, b))
+            return prim.binary(kind, a, b)
         except ZeroDivisionError:
             return kind(a, b)
 
     return combine
-
-
-def _wrapped_number(term: PrimExpr) -> PrimExpr:
-    """A narrow integer as the machine has it, after an overflow too."""
-    if not isinstance(term, prim.IntImm) or term.dtype not in _NARROW:
-        return term
-    bits = int(term.dtype.lstrip("uint"))
-    value = term.value % (1 << bits)
-    if term.dtype.startswith("int") and value >= 1 << (bits - 1):
-        value -= 1 << bits
-    return prim.const(value, term.dtype)
 
 
 _BINARY: Mapping[str, Callable[[Any, Any], PrimExpr]] = {
@@ -78,7 +67,6 @@ _INDEX_ONLY: Mapping[str, Callable[[Any, Any], PrimExpr]] = {
     "arith.divui": _operation(prim.FloorDiv),
     "arith.remui": _operation(prim.FloorMod),
 }
-_NARROW = ("int8", "int16", "uint8", "uint16", "uint32", "uint64")
 _DIVISIONS = frozenset(
     f"arith.{name}" for name in ("divsi", "divui", "remsi", "remui", "floordivsi")
 )
@@ -187,8 +175,12 @@ class TermReader:
         lhs, rhs = _same_sign(lhs, rhs)
         is_index = isinstance(op.results[0].type, ir.IndexType)
         unsigned = is_index or lhs.dtype.startswith("uint")
-        combine = _INDEX_ONLY.get(name) if unsigned else None
-        return (combine or _BINARY[name])(lhs, rhs)
+        combine = (_INDEX_ONLY.get(name) if unsigned else None) or _BINARY[name]
+        if is_index and isinstance(lhs, prim.IntImm) and isinstance(rhs, prim.IntImm):
+            # Indices have 64 bits, whatever type scripts give them.
+            wide = combine(*(prim.IntImm("int64", side.value) for side in (lhs, rhs)))
+            return prim.convert(wide.value) if isinstance(wide, prim.IntImm) else wide
+        return combine(lhs, rhs)
 
     def _cast(self, op: ir.OpView) -> PrimExpr:
         return prim.Cast(dtype_of(op.results[0]), self._operand(op, 0))

@@ -56,8 +56,8 @@ from relax_mlir.objects.struct_info import (
     StructInfo,
     TensorStructInfo,
     TupleStructInfo,
-    to_mlir,
 )
+from relax_mlir.objects.struct_info_types import to_mlir
 
 __all__ = ["Writer"]
 
@@ -85,6 +85,7 @@ class Writer:
         self.scope = scope
         self.constants = constants
         self.functions = functions
+        self.nested = ""  # the first expression that was inside another
         self._block = -1
         self._dataflow_blocks = 0
 
@@ -131,6 +132,7 @@ class Writer:
         name, kind = ("lv", DataflowVar) if self.in_dataflow else ("gv", Var)
         var = kind(name, infer(value, self.scope.symbols, self.functions))
         self.bind(var, value)
+        self.nested = self.nested or repr(expr)
         return var
 
     def _name(self, value: ir.Value, var: Var) -> None:
@@ -282,6 +284,8 @@ class Writer:
     def _is_plain(call: Call) -> bool:
         """Whether callee and arguments are written as what they are."""
         callee, arguments, *_ = call.args
+        if len(call.sinfo_args) != 1:
+            return False
         known = GlobalVar if call.op == Op.of("relax.call_tir") else ExternFunc
         return isinstance(callee, known) and isinstance(arguments, Tuple)
 

@@ -20,8 +20,9 @@ from relax_mlir.objects.expr import (
 from relax_mlir.objects.function import Function
 from relax_mlir.relax.analysis.unused import remove_all_unused
 from relax_mlir.relax.analysis.variables import all_vars, free_vars
-from relax_mlir.relax.block_builder import BlockBuilder, NameSupply
+from relax_mlir.relax.block_builder import BlockBuilder
 from relax_mlir.relax.expr_functor import PyExprMutator
+from relax_mlir.relax.open_function import NameSupply
 
 __all__ = ["DataflowBlockRewrite"]
 

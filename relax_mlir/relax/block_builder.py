@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from mlir import ir
 
+from relax_mlir.errors import BuilderError
 from relax_mlir.module import IRModule
 from relax_mlir.objects.expr import (
     Binding,
@@ -17,8 +17,8 @@ from relax_mlir.objects.expr import (
     DataflowBlock,
     DataflowVar,
     Expr,
+    ExternFunc,
     GlobalVar,
-    Id,
     If,
     MatchCast,
     SeqExpr,
@@ -32,77 +32,12 @@ from relax_mlir.objects.expr import (
 )
 from relax_mlir.objects.function import BaseFunc, Function
 from relax_mlir.objects.infer import infer
-from relax_mlir.objects.operators import registered_normal_form
-from relax_mlir.objects.sizes import Symbols
-from relax_mlir.objects.struct_info import StructInfo
+from relax_mlir.objects.operators import normal_form_of
+from relax_mlir.objects.struct_info import StructInfo, TupleStructInfo
 from relax_mlir.objects.structure import structural_equal, structural_hash
+from relax_mlir.relax.open_function import BlockSequence, NameSupply, OpenFunction
 
-__all__ = ["BlockBuilder", "NameSupply"]
-
-
-class NameSupply:
-    """Gives each name once: ``lv``, ``lv1``, ``lv2``, ...
-
-    Args:
-        taken: names that it does not give.
-        shared: another supply that gives none of the names that this one gives, nor this
-            one any of its.
-    """
-
-    def __init__(
-        self, taken: Sequence[str] = (), shared: NameSupply | None = None
-    ) -> None:
-        self._taken = set(taken)
-        self._counts: dict[str, int] = {}
-        self._given = self if shared is None else shared
-
-    def fresh(self, wish: str) -> str:
-        """``wish``, or with the next number that makes it new."""
-        given, name = self._given, wish.replace(".", "_")
-        while name in self._taken or name in given._taken:
-            given._counts[wish] = given._counts.get(wish, 0) + 1
-            name = f"{wish.replace('.', '_')}{given._counts[wish]}"
-        given._taken.add(name)
-        return name
-
-    def take(self, name: str) -> None:
-        """From here on ``name`` is taken."""
-        self._taken.add(name)
-
-
-@dataclass
-class _Sequence:
-    """Blocks of bindings that are being built."""
-
-    blocks: list[BindingBlock] = field(default_factory=list)
-    bindings: list[Binding] = field(default_factory=list)
-    is_dataflow: bool = False
-    named: dict[int, tuple[Expr, Expr]] = field(default_factory=dict)  # what was nested
-
-    def end_block(self) -> None:
-        """What follows stands in another block."""
-        if self.bindings:
-            kind = DataflowBlock if self.is_dataflow else BindingBlock
-            self.blocks.append(kind(self.bindings))
-        self.bindings = []
-        self.named = {}
-        self.is_dataflow = False
-
-
-@dataclass
-class _Frame:
-    """One function that is being built."""
-
-    name: str
-    params: list[Var] | None
-    attrs: dict[str, Any]
-    is_pure: bool
-    is_private: bool
-    names: NameSupply = field(default_factory=NameSupply)
-    symbols: Symbols = field(default_factory=Symbols)
-    sequences: list[_Sequence] = field(default_factory=lambda: [_Sequence()])
-    bound: dict[Id, Expr] = field(default_factory=dict)
-    is_finished: bool = False
+__all__ = ["BlockBuilder"]
 
 
 class BlockBuilder:
@@ -110,16 +45,19 @@ class BlockBuilder:
 
     Args:
         mod: functions to start with.
+        applies_normal_forms: whether operators' own normal forms are asked for, too.
     """
 
     _stack: ClassVar[list[BlockBuilder]] = []
 
-    def __init__(self, mod: IRModule | None = None) -> None:
-        known = mod or IRModule({})
-        self._module = IRModule(known.functions, attrs=known.attrs)
+    def __init__(
+        self, mod: IRModule | None = None, *, applies_normal_forms: bool = True
+    ) -> None:
+        self.applies_normal_forms = applies_normal_forms
+        self._module = IRModule({}) if mod is None else mod.in_shared_context()
         self._exported = False
-        self._frames: list[_Frame] = []
-        self._loose = _Frame("", None, {}, is_pure=True, is_private=True)
+        self._frames: list[OpenFunction] = []
+        self._loose = OpenFunction("", None, {}, is_pure=True, is_private=True)
         # As in TVM, functions that one builder makes have no names of variables in common.
         self._given = self._loose.names
         self._hashes: dict[int, list[str]] | None = None
@@ -139,11 +77,11 @@ class BlockBuilder:
             BlockBuilder._stack.pop()
 
     @property
-    def _frame(self) -> _Frame:
+    def _frame(self) -> OpenFunction:
         return self._frames[-1] if self._frames else self._loose
 
     @property
-    def _sequence(self) -> _Sequence:
+    def _sequence(self) -> BlockSequence:
         return self._frame.sequences[-1]
 
     @contextmanager
@@ -165,13 +103,14 @@ class BlockBuilder:
             private: whether only this module sees it.
 
         Raises:
-            ValueError: ``emit_func_output`` was not called inside.
+            BuilderError: another function is open, or ``emit_func_output`` was not called
+                inside.
         """
         if isinstance(params, Var):
             params = [params]
         listed = None if params is None else list(params)
         names = NameSupply(shared=self._given)
-        frame = _Frame(name, listed, dict(attrs or {}), pure, private, names)
+        frame = OpenFunction(name, listed, dict(attrs or {}), pure, private, names)
         for param in listed or ():
             frame.names.take(param.name_hint)
         self._frames.append(frame)
@@ -181,14 +120,14 @@ class BlockBuilder:
         finally:
             self._frames.pop()
         if not frame.is_finished:
-            raise ValueError(
+            raise BuilderError(
                 f"function `{name}`: expected `emit_func_output` before its end"
             )
 
     @contextmanager
     def testing_scope(self, def_vars: Sequence[Any] = ()) -> Iterator[None]:
         """What is emitted inside is checked and dropped."""
-        frame = _Frame("testing", None, {}, is_pure=True, is_private=True)
+        frame = OpenFunction("testing", None, {}, is_pure=True, is_private=True)
         self._frames.append(frame)
         try:
             with self._opened():
@@ -207,10 +146,10 @@ class BlockBuilder:
             self._sequence.end_block()
 
     def _begin_dataflow_block(self) -> None:
-        self._frame.sequences.append(_Sequence(is_dataflow=True))
+        self._frame.sequences.append(BlockSequence(is_dataflow=True))
 
     def _begin_binding_block(self) -> None:
-        self._frame.sequences.append(_Sequence())
+        self._frame.sequences.append(BlockSequence())
 
     def _end_block(self) -> BindingBlock:
         """The block that the last ``_begin_..._block`` opened, even if it is empty."""
@@ -231,18 +170,18 @@ class BlockBuilder:
 
     def emit(self, expr: Any, name_hint: str = "") -> Var:
         """Bind an expression to a new variable, which is returned."""
-        value = self._value(convert(expr))
+        value = self.normalize_flat(convert(expr))
         return self._bind(value, name_hint, is_output=not self._sequence.is_dataflow)
 
     def emit_output(self, output: Any, name_hint: str = "") -> Var:
         """Bind an expression to a variable that is seen outside the dataflow block.
 
         Raises:
-            ValueError: no dataflow block is open.
+            BuilderError: no dataflow block is open.
         """
         if not self._sequence.is_dataflow:
-            raise ValueError("`emit_output`: expected to be inside `dataflow()`")
-        value = self._value(convert(output))
+            raise BuilderError("`emit_output`: expected to be inside `dataflow()`")
+        value = self.normalize_flat(convert(output))
         return self._bind(value, name_hint, is_output=True)
 
     def _bind(self, value: Expr, name_hint: str, *, is_output: bool) -> Var:
@@ -260,7 +199,7 @@ class BlockBuilder:
 
     def match_cast(self, value: Expr, struct_info: Any, name_hint: str = "") -> Var:
         """Bind ``value`` to a variable of which more is known; checked when it runs."""
-        value = self._argument(convert(value))
+        value = self.normalize_argument(convert(value))
         is_inner = self._sequence.is_dataflow
         name = self._frame.names.fresh(name_hint or ("lv" if is_inner else "gv"))
         info = getattr(struct_info, "as_struct_info", lambda: struct_info)()
@@ -276,30 +215,30 @@ class BlockBuilder:
             params: the parameters, if ``function`` was not given them.
 
         Raises:
-            ValueError: the parameters were given twice or not at all, or the output was
+            BuilderError: the parameters were given twice or not at all, or the output was
                 given twice.
         """
         if not self._frames:
-            raise ValueError("`emit_func_output`: expected to be inside `function()`")
+            raise BuilderError("`emit_func_output`: expected to be inside `function()`")
         frame = self._frame
         if frame.is_finished:
-            raise ValueError(
+            raise BuilderError(
                 f"function `{frame.name}`: `emit_func_output` called twice"
             )
         if (params is None) == (frame.params is None):
-            raise ValueError(
+            raise BuilderError(
                 f"function `{frame.name}`: expected its parameters once, in `function` or "
                 "in `emit_func_output`"
             )
         if params is not None:
             frame.params = [params] if isinstance(params, Var) else list(params)
-        body = self._argument(convert(output))
+        body = self.normalize_argument(convert(output))
         self._sequence.end_block()
         frame.is_finished = True
         sequence = SeqExpr(self._sequence.blocks, body)
         return self.add_func(self._finished(frame, sequence), frame.name)
 
-    def _finished(self, frame: _Frame, body: SeqExpr) -> Function:
+    def _finished(self, frame: OpenFunction, body: SeqExpr) -> Function:
         attrs = dict(frame.attrs)
         if not frame.is_private:
             attrs = {"global_symbol": self._unique_function(frame.name), **attrs}
@@ -315,15 +254,15 @@ class BlockBuilder:
         """
         if isinstance(expr, SeqExpr):
             return self.normalize_branch(expr)
-        return self._value(expr)
+        return self.normalize_flat(expr)
 
-    def _value(self, expr: Expr) -> Expr:
-        """An expression in normal form, of which nested sequences are flattened."""
+    def normalize_flat(self, expr: Expr) -> Expr:
+        """As ``normalize``; the bindings of a sequence are added to the open block."""
         if isinstance(expr, Tuple):
-            fields = [self._argument(f) for f in expr.fields]
+            fields = [self.normalize_argument(f) for f in expr.fields]
             return expr if _same(fields, expr.fields) else Tuple(fields)
         if isinstance(expr, TupleGetItem):
-            whole = self._argument(expr.tuple_value)
+            whole = self.normalize_argument(expr.tuple_value)
             if whole is not expr.tuple_value:
                 expr = TupleGetItem(whole, expr.index)
             return self._with_info(expr)
@@ -337,24 +276,26 @@ class BlockBuilder:
 
     def _normalized_call(self, call: Call) -> Expr:
         made = self._with_leaves(call)
-        normal_form = registered_normal_form(made.op)
-        if normal_form is None:
+        normal_form = normal_form_of(made.op)
+        if normal_form is None or not self.applies_normal_forms:
             return made
         normal = normal_form(self, made)
         return self._with_leaves(normal) if isinstance(normal, Call) else normal
 
     def _with_leaves(self, call: Call) -> Call:
         """A call of variables and constants, of whose result something is known."""
-        args = [self._argument(a) for a in call.args]
+        args = [self.normalize_argument(a) for a in call.args]
         known = call.struct_info_or_none()
         if known is not None and _same(args, call.args):
             return call
-        made = Call(call.op, args, call.attrs, call.sinfo_args, call.span)
-        return made.with_struct_info(known or self._info(made))
+        if not _same(args, call.args):
+            call = Call(call.op, args, call.attrs, call.sinfo_args, call.span)
+        call._struct_info = known or self._info(call)
+        return call
 
     def _normalized_if(self, expr: If) -> If:
         parts = (
-            self._argument(expr.cond),
+            self.normalize_argument(expr.cond),
             self.normalize_branch(expr.true_branch),
             self.normalize_branch(expr.false_branch),
         )
@@ -369,14 +310,14 @@ class BlockBuilder:
         """A branch in normal form; its bindings stand in the branch."""
         self.begin_scope()
         old = as_sequence(branch)
-        body = self._argument(self._flattened(old))
+        body = self.normalize_argument(self._flattened(old))
         blocks = self.end_scope()
         unchanged = body is old.body and _same_blocks(blocks, old.blocks)
         return old if unchanged else SeqExpr(blocks, body)
 
     def begin_scope(self, params: Sequence[Var] | None = None) -> None:
         """What is emitted until ``end_scope`` stands in a sequence of its own."""
-        self._frame.sequences.append(_Sequence())
+        self._frame.sequences.append(BlockSequence())
 
     def end_scope(self) -> list[BindingBlock]:
         """The blocks emitted since ``begin_scope``."""
@@ -391,44 +332,53 @@ class BlockBuilder:
             if isinstance(block, DataflowBlock) and not inside:
                 with self.dataflow():
                     self._renormalize(block)
+            elif inside and not isinstance(block, DataflowBlock):
+                with self._outside_dataflow():
+                    self._renormalize(block)
             else:
                 self._renormalize(block)
-        return self._value(sequence.body)
+        return self.normalize_flat(sequence.body)
+
+    @contextmanager
+    def _outside_dataflow(self) -> Iterator[None]:
+        """What is emitted inside parts the dataflow block that is open in two."""
+        self._sequence.end_block()
+        try:
+            yield
+        finally:
+            self._sequence.end_block()
+            self._sequence.is_dataflow = True
 
     def _renormalize(self, block: BindingBlock) -> None:
         for binding in block.bindings:
             if isinstance(binding, MatchCast):
-                value = self._argument(binding.value)
+                value = self.normalize_argument(binding.value)
                 if value is not binding.value:
                     binding = MatchCast(binding.var, value, binding.struct_info)
                 self.emit_normalized(binding)
                 continue
-            value = self._value(binding.value)
+            value = self.normalize_flat(binding.value)
             if binding.var.struct_info_or_none() is None:
                 binding.var._struct_info = self._info(value)
             if value is not binding.value:
                 binding = VarBinding(binding.var, value)
             self.emit_normalized(binding)
 
-    def _argument(self, expr: Expr) -> Expr:
-        """An expression as an argument: bound to a variable if it is no leaf."""
+    def normalize_argument(self, expr: Expr) -> Expr:
+        """An expression as an argument: bound to a variable if it is no leaf.
+
+        A variable that holds nothing, as the result of a call that has only effects, is
+        the empty tuple.
+        """
         if is_leaf(expr) or isinstance(expr, BaseFunc):
-            return expr
+            return Tuple(()) if _holds_nothing(expr) else expr
         if id(expr) in self._sequence.named:
             return self._sequence.named[id(expr)][1]
-        value = self._value(expr)
+        value = self.normalize_flat(expr)
         if not is_leaf(value) and not isinstance(value, BaseFunc):
             value = self._bind(value, "", is_output=not self._sequence.is_dataflow)
         self._sequence.named[id(expr)] = (expr, value)
         return value
-
-    def normalize_flat(self, expr: Expr) -> Expr:
-        """As ``normalize``; the bindings of a sequence are added to the open block."""
-        return self._value(expr)
-
-    def normalize_argument(self, expr: Expr) -> Expr:
-        """An expression as an argument: bound to a variable if it is no leaf."""
-        return self._argument(expr)
 
     def _info(self, expr: Expr) -> StructInfo:
         with self._module.context, ir.Location.unknown():
@@ -463,8 +413,7 @@ class BlockBuilder:
     def _own(self) -> IRModule:
         """The module, to be changed: a copy if it was given away."""
         if self._exported:
-            attrs = self._module.attrs
-            self._module = IRModule(self._module.functions, attrs=attrs)
+            self._module = self._module.in_shared_context()
             self._exported = False
         return self._module
 
@@ -495,10 +444,11 @@ class BlockBuilder:
         return None
 
     def _unique_function(self, name: str) -> str:
-        taken = [var.name_hint for var in self._module.get_global_vars()]
-        return NameSupply(taken).fresh(name)
+        return NameSupply(self._module.function_names()).fresh(name)
 
-    def update_func(self, gv: GlobalVar | str, updated_func: BaseFunc) -> None:
+    def update_func(
+        self, gv: GlobalVar | str, updated_func: BaseFunc | ExternFunc
+    ) -> None:
         """Put a function in place of the one with this name, or add it."""
         self._hashes = None
         self._own().update_func(gv, updated_func)
@@ -525,6 +475,12 @@ class BlockBuilder:
         """Bind a call of the tensor program that a tensor-expression function makes."""
         name_hint = kwargs.pop("name_hint", "")
         return self.emit(self.call_te(func, *args, **kwargs), name_hint)
+
+
+def _holds_nothing(expr: Expr) -> bool:
+    """Whether an expression is a variable whose type is that of the empty tuple."""
+    info = expr.struct_info_or_none() if isinstance(expr, Var) else None
+    return isinstance(info, TupleStructInfo) and not info.fields
 
 
 def _same(new: Sequence[object], old: Sequence[object]) -> bool:

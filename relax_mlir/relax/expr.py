@@ -28,7 +28,7 @@ from relax_mlir.objects.expr import (
     const,
 )
 from relax_mlir.objects.function import Function
-from relax_mlir.objects.struct_info import TensorStructInfo
+from relax_mlir.objects.struct_info import StructInfo, TensorStructInfo
 
 __all__ = [
     "Binding",
@@ -82,3 +82,11 @@ def make_shape(shape: Any) -> ShapeExpr:  # Any: it is checked
     if isinstance(shape, (list, tuple)):
         return ShapeExpr(shape)
     raise TypeError(f"make_shape: expected a list or a tuple of sizes, got {shape!r}")
+
+
+def _update_struct_info(expr: Expr, struct_info: StructInfo | None) -> None:
+    """Say what is known of an expression that stands nowhere."""
+    expr._struct_info = struct_info
+
+
+_update_type = _update_struct_info

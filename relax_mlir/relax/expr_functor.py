@@ -191,9 +191,7 @@ class PyExprMutator(ExprFunctor):
         new_blocks.append(self.builder_._end_block())
         blocks = [block for block in new_blocks if block.bindings]
         same = body is op.body and _same(blocks, op.blocks)
-        if same and self._keeps_struct_info(op):
-            return op
-        return SeqExpr(blocks, body, op.span)
+        return op if same else SeqExpr(blocks, body, op.span)
 
     def visit_if_(self, op: If) -> Expr:
         """Rewrite a choice; each branch is a scope of its own."""
@@ -205,9 +203,7 @@ class PyExprMutator(ExprFunctor):
         same = condition is op.cond and _same(
             branches, (op.true_branch, op.false_branch)
         )
-        if same and self._keeps_struct_info(op):
-            return op
-        return If(condition, *branches, span=op.span)
+        return op if same else If(condition, *branches, span=op.span)
 
     def visit_tuple_getitem_(self, op: TupleGetItem) -> Expr:
         """Rewrite the tuple that an element is taken of."""

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mlir import ir
 
+from relax_mlir.errors import PassError
 from relax_mlir.module import IRModule
 from relax_mlir.objects.expr import GlobalVar
 from relax_mlir.objects.function import Function
+from relax_mlir.objects.prim import Var
 from relax_mlir.passes.relax.bind_params import BindParams
 from relax_mlir.passes.relax.bind_symbolic_vars import BindSymbolicVars
 from relax_mlir.passes.relax.inline_private_functions import inline_named
+from relax_mlir.relax.analysis.symbols import defined_symbolic_vars
 from relax_mlir.rewriting import Pass
 
 __all__ = ["bind_params", "bind_symbolic_vars", "inline_functions"]
@@ -30,12 +33,35 @@ def bind_params(function: Function, binding_map: Mapping[Any, Any]) -> Function:
 
 
 def bind_symbolic_vars(function: Function, binding_map: Mapping[Any, Any]) -> Function:
-    """The function with sizes in place of symbols.
+    """The function with sizes in place of symbols, which are given by name or as variables.
 
     Raises:
-        PassError: there is no such symbol, or nothing defines what a size mentions.
+        PassError: there is no such symbol, several have the name, one is given twice, or
+            nothing defines what a size mentions.
     """
-    return _changed(function, BindSymbolicVars(binding_map))
+    module = IRModule({_NAME: function})
+    copied = module[_NAME]
+    defined = defined_symbolic_vars(copied)
+    values: dict[str, Any] = {}
+    for key, size in binding_map.items():
+        symbol = copied.scope.symbols.name(_symbol(key, defined))
+        if symbol in values:
+            raise PassError(f"symbol `{symbol}`: expected one size, got two")
+        values[symbol] = size
+    return _named_as(function, BindSymbolicVars(values)(module)[_NAME])
+
+
+def _symbol(key: str | Var, defined: Sequence[Var]) -> Var:
+    """The variable of sizes that a name or the variable itself says."""
+    is_name = isinstance(key, str)
+    found = [v for v in defined if (v.name == key if is_name else v is key)]
+    if len(found) != 1:
+        listed = ", ".join(f"`{v.name}`" for v in defined)
+        raise PassError(
+            f"expected one of the function's symbols, which are {listed}: `{key}` is "
+            f"{'several' if found else 'none'} of them"
+        )
+    return found[0]
 
 
 def inline_functions(

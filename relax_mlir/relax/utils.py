@@ -22,8 +22,14 @@ from typing import Any, TypeVar, Union
 from relax_mlir.objects.expr import Expr, convert
 from relax_mlir.objects.function import Function
 from relax_mlir.objects.scope import FunctionScope
+from relax_mlir.te.call_te import gen_call_tir_inputs
 
-__all__ = ["args_converter", "convert_to_expr", "copy_with_new_vars"]
+__all__ = [
+    "args_converter",
+    "convert_to_expr",
+    "copy_with_new_vars",
+    "gen_call_tir_inputs",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 Converter = Callable[[Any], Any]  # Any: what a caller may pass, what the function takes

@@ -9,12 +9,16 @@ __path__.append(str(Path(__file__).parents[1] / "tvm" / "runtime"))
 
 # What is here by TVM's names: where it stands, and what it is called there.
 _NAMES = {
-    **{n: ("ndarray", n) for n in ("Device", "NDArray", "device", "empty")},
-    "Tensor": ("ndarray", "NDArray"),
-    "tensor": ("ndarray", "array"),
-    "from_dlpack": ("ndarray", "shared"),
-    "convert": ("ndarray", "convert"),
-    "load_module": ("executable", "load"),
+    **{n: ("runtime.ndarray", n) for n in ("Device", "NDArray", "device", "empty")},
+    "Tensor": ("runtime.ndarray", "NDArray"),
+    "tensor": ("runtime.ndarray", "array"),
+    "from_dlpack": ("runtime.ndarray", "shared"),
+    "convert": ("runtime.ndarray", "convert"),
+    "load_module": ("runtime.executable", "load"),
+    "Module": ("relax.vm", "KernelModule"),
+    "const": ("objects.prim", "const"),
+    "ShapeTuple": ("tvm.ffi", "Shape"),
+    "DataType": ("tvm.ffi", "dtype"),
 }
 
 
@@ -23,4 +27,4 @@ def __getattr__(name: str) -> Any:  # Any: classes and functions
     if name not in _NAMES:
         raise AttributeError(f"module `{__name__}` has no attribute `{name}`")
     module, own = _NAMES[name]
-    return getattr(import_module(f"{__name__}.{module}"), own)
+    return getattr(import_module(f"relax_mlir.{module}"), own)

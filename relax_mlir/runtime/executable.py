@@ -377,7 +377,7 @@ _LOADERS = {"vm.json": "relax_mlir.relax.vm.archive"}
 
 
 def load(path: str | os.PathLike[str], *, threads: int | None = None) -> Any:
-    """Read what :meth:`Executable.save` wrote, or ``VMExecutable.export_library``.
+    """Read what :meth:`Executable.save` wrote, or ``export_library``.
 
     Args:
         path: of the file.

@@ -53,14 +53,16 @@ class Device:
     __repr__ = __str__
 
 
-def device(name: str | Device, index: int = 0) -> Device:
-    """The device called ``name``, such as ``cpu`` or ``cuda:1``.
+def device(name: str | int | Device, index: int = 0) -> Device:
+    """The device called ``name``, such as ``cpu`` or ``cuda:1``, or of DLPack's number.
 
     Raises:
         ValueError: there is no such kind of device.
     """
     if isinstance(name, Device):
         return name
+    if isinstance(name, int):
+        name = next((kind for kind, n in _KINDS.items() if n == name), str(name))
     kind, _, number = str(name).partition(":")
     kind = _OTHER_NAMES.get(kind.split(" ")[0], kind)
     if kind not in _KINDS:
@@ -117,6 +119,10 @@ class NDArray:
         return self._data.copy()
 
     asnumpy = numpy
+
+    def shares_memory(self, other: NDArray) -> bool:
+        """Whether some of its elements may lie where some of another array do."""
+        return np.may_share_memory(self._data, other._data)
 
     def copyfrom(self, source: Any) -> NDArray:
         """Overwrite all elements.

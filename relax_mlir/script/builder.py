@@ -23,7 +23,6 @@ from relax_mlir.objects.expr import (
     Var,
     VarBinding,
     convert,
-    is_leaf,
 )
 from relax_mlir.objects.function import BaseFunc, Function
 from relax_mlir.objects.struct_info import (
@@ -181,7 +180,7 @@ class ModuleFrame(Frame):
         self.global_infos: dict[str, list[Any]] = {}
         self.pyfuncs: dict[str, Any] = {}
         self._functions: dict[str, BaseFunc | ExternFunc] = {}
-        self.builder = BlockBuilder()
+        self.builder = BlockBuilder(applies_normal_forms=False)
         self.module: IRModule | None = None
 
     def declare(self, name: str, info: StructInfo | None) -> GlobalVar:
@@ -198,18 +197,15 @@ class ModuleFrame(Frame):
     def vdevice(self, named: str) -> VDevice:
         """The device that a name such as ``cuda:1:global`` or ``vdevice:2`` means.
 
+        The number counts devices of the kind; the memory is a note for the reader.
+
         Raises:
             ValueError: the module has no such device.
         """
-        kind, number, scope, *_ = [*named.split(":", 2), "", ""]
+        kind, number, *_ = [*named.split(":", 2), ""]
         index = int(number or 0)
         devices = self.global_infos.get("vdevice", [])
-        alike = [
-            d
-            for d in devices
-            if kind in ("vdevice", str(d.target).split()[0])
-            and scope in ("", d.memory_scope)
-        ]
+        alike = [d for d in devices if kind in ("vdevice", str(d.target).split()[0])]
         if index >= len(alike):
             raise ValueError(f"the module has no device `{named}`")
         return alike[index]
@@ -274,7 +270,7 @@ class FunctionFrame(Frame):
         for frame in reversed(_FRAMES.get()):
             if isinstance(frame, (FunctionFrame, ModuleFrame)):
                 return frame.builder
-        return BlockBuilder()
+        return BlockBuilder(applies_normal_forms=False)
 
     @property
     def is_inner(self) -> bool:
@@ -306,8 +302,7 @@ class FunctionFrame(Frame):
 
     def as_argument(self, value: Expr) -> Expr:
         """An expression as an argument: bound to a variable if it is no leaf."""
-        normal = self.builder.normalize(value)
-        return normal if is_leaf(normal) else self.builder.emit(normal)
+        return self.builder.normalize_argument(self.builder.normalize(value))
 
     def end(self) -> None:
         if self.result is None:

@@ -35,6 +35,7 @@ from relax_mlir.objects.expr import (
 from relax_mlir.objects.expr import (
     Tuple as _Tuple,
 )
+from relax_mlir.objects.struct_info import VDevice
 from relax_mlir.relax import op
 from relax_mlir.runtime.ndarray import cpu, cuda, device
 from relax_mlir.script import annotations
@@ -98,6 +99,7 @@ __all__ = [
     "shape",
     "str",
     "tuple",
+    "vdevice",
 ]
 
 py_print = builtins.print
@@ -347,6 +349,13 @@ def call_py_func(
     if len(args) == 1 and isinstance(args[0], py_tuple):
         (args,) = args
     return op.call_py_func(func_name, args, info)
+
+
+def vdevice(
+    target: Anything = None, vdevice_id: int = 0, memory_scope: py_str = "global"
+) -> VDevice:
+    """A device that tensors live on."""
+    return VDevice(target, vdevice_id, memory_scope)
 
 
 def to_vdevice(data: Expr, dst_vdevice: Anything) -> Call:

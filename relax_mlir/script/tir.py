@@ -44,12 +44,15 @@ from relax_mlir.script.parser.source import is_in_script_class
 from relax_mlir.script.tir_buffers import (
     alloc_buffer,
     allocate,
+    allocate_const,
     buffer_decl,
     decl_buffer,
     match_buffer,
+    regions_of,
     sblock_alloc_buffer,
 )
 from relax_mlir.script.tir_calls import INTRINSICS, intrinsic, math_function
+from relax_mlir.script.tir_frames import ProgramFrame
 from relax_mlir.script.tir_loops import (
     axis,
     env_thread,
@@ -64,9 +67,7 @@ from relax_mlir.script.tir_loops import (
 from relax_mlir.script.tir_program import (
     BlockScope,
     InitScope,
-    ProgramFrame,
     Scope,
-    check_regions,
     current_block,
     current_program,
 )
@@ -86,6 +87,7 @@ from relax_mlir.script.tir_statements import (
     evaluate,
     iter_var,
     let,
+    realize,
     var,
 )
 from relax_mlir.script.tir_types import SCALAR_TYPES, Buffer, handle
@@ -129,6 +131,7 @@ __all__ = [
     "While",
     "alloc_buffer",
     "allocate",
+    "allocate_const",
     "arg",
     "attr",
     "axis",
@@ -156,6 +159,7 @@ __all__ = [
     "parallel",
     "prim_func",
     "reads",
+    "realize",
     "sblock",
     "sblock_alloc_buffer",
     "sblock_attr",
@@ -202,6 +206,7 @@ def prim_func(
     private: bool = False,
     check_well_formed: bool = True,
     s_tir: bool = False,
+    is_private: bool = False,
 ) -> Any:
     """Make a tensor program of a Python function that is written as a script.
 
@@ -210,6 +215,7 @@ def prim_func(
         private: whether only its module sees it.
         check_well_formed: whether variables and buffers that nothing defines are errors.
         s_tir: of no effect: all tensor programs may be scheduled.
+        is_private: the same as ``private``, for programs that Python code writes.
 
     Raises:
         ScriptError: it is no such script.
@@ -217,7 +223,7 @@ def prim_func(
     if func is not None:
         return _parsed(func, private, _caller(), check=check_well_formed)
 
-    return _Decorator(private, check_well_formed)
+    return _Decorator(private or is_private, check_well_formed)
 
 
 class _Decorator(ProgramFrame):
@@ -324,21 +330,24 @@ def where(predicate: Any) -> None:
 
 
 def reads(*buffer_slices: Any) -> None:
-    """List what the block reads. It is derived anyway: this is for readers."""
-    _regions("T.reads", buffer_slices)
+    """List what the block reads; where it is left out, it is derived."""
+    _regions("reads", buffer_slices)
 
 
 def writes(*buffer_slices: Any) -> None:
-    """List what the block writes. It is derived anyway: this is for readers."""
-    _regions("T.writes", buffer_slices)
+    """List what the block writes; where it is left out, it is derived."""
+    _regions("writes", buffer_slices)
 
 
-def _regions(what: str, buffer_slices: Any) -> None:
+def _regions(kind: str, buffer_slices: Any) -> None:
+    what = f"T.{kind}"
     found = current_block(what)
     found.once(what)
     writer = current_program(what).writer
-    for region in check_regions(buffer_slices):
+    regions = regions_of(buffer_slices)
+    for region in regions:
         writer.check_known(region.buffer)
+    found.frame.touch(kind, regions)
 
 
 def block_attr(attrs: Mapping[str, Any]) -> None:

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from relax_mlir.objects.buffer import Buffer as ProgramBuffer
 from relax_mlir.objects.buffer import BufferLoad, BufferRegion
-from relax_mlir.objects.prim import Var
-from relax_mlir.script.tir_program import (
-    AllocateFrame,
-    DeclareFrame,
-    Scope,
-    check_regions,
-    current_program,
-)
+from relax_mlir.objects.prim import Range, Var
+from relax_mlir.script.tir_frames import AllocateFrame, DeclareFrame
+from relax_mlir.script.tir_program import Scope, current_program
 from relax_mlir.script.tir_types import Buffer
 
 __all__ = [
     "alloc_buffer",
     "allocate",
+    "allocate_const",
     "buffer_decl",
     "decl_buffer",
     "match_buffer",
+    "regions_of",
     "sblock_alloc_buffer",
 ]
 
@@ -65,7 +63,7 @@ def match_buffer(
         "axis_separators": axis_separators,
     }
     if isinstance(param, (ProgramBuffer, BufferLoad, BufferRegion)):
-        (region,) = check_regions([param])
+        region = _region(param)
         source = region.buffer
         sizes = [r.extent for r in region.region] if shape is None else shape
         if scope == "global":
@@ -138,4 +136,53 @@ def allocate(
     return AllocateFrame(Buffer(extents, dtype, scope=scope), annotations or {})
 
 
+def allocate_const(
+    data: Sequence[float],
+    dtype: str,
+    extents: Any,
+    annotations: Mapping[str, Any] | None = None,
+) -> Scope:
+    """Memory that holds constants, for what follows; gives a pointer to it.
+
+    Args:
+        data: the elements, from the first one on.
+        dtype: their type.
+        extents: sizes.
+        annotations: more that is said of it.
+
+    Raises:
+        ValueError: there are not as many elements as the sizes tell.
+    """
+    memory = Buffer(extents, dtype)
+    count = math.prod(size.value for size in memory.shape)  # pyright: ignore[reportAttributeAccessIssue]
+    if len(data) != count:
+        raise ValueError(
+            f"`T.allocate_const`: expected {count} elements, got {len(data)}"
+        )
+    return AllocateFrame(memory, annotations or {}, data)
+
+
 buffer_decl = Buffer
+
+
+def regions_of(parts: Sequence[Any]) -> list[BufferRegion]:
+    """The boxes that ``T.reads`` and ``T.writes`` list, some of them in lists.
+
+    Raises:
+        TypeError: something there is none.
+    """
+    flat: list[Any] = []
+    for part in parts:
+        flat += part if isinstance(part, (list, tuple)) else [part]
+    return list(map(_region, flat))
+
+
+def _region(part: Any) -> BufferRegion:
+    if isinstance(part, BufferRegion):
+        return part
+    if isinstance(part, ProgramBuffer):
+        return BufferRegion(part, [Range(0, size) for size in part.shape])
+    if isinstance(part, BufferLoad):
+        points = [Range.from_min_extent(i, 1) for i in part.indices]
+        return BufferRegion(part.buffer, points)
+    raise TypeError(f"expected a part of a buffer, got {part!r}")

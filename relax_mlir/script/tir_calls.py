@@ -72,7 +72,7 @@ def _foreign(name: str) -> Callable[..., PrimExpr]:
         if dtype is None:
             dtype, *rest = args
             args = tuple(rest)
-        return Call(str(dtype), name, [_argument(a) for a in args])
+        return Call(str(dtype) or "void", name, [_argument(a) for a in args])
 
     apply.__name__ = apply.__qualname__ = name
     apply.__doc__ = f"``{name}(dtype, function, *args)``, as a term."

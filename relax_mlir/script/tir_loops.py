@@ -8,12 +8,8 @@ from typing import Any
 from relax_mlir.objects import prim
 from relax_mlir.objects.prim import IterVar, PrimExpr, Var
 from relax_mlir.objects.simplify import simplify
-from relax_mlir.script.tir_program import (
-    LoopFrame,
-    Run,
-    current_block,
-    current_program,
-)
+from relax_mlir.script.tir_frames import LoopFrame, Run
+from relax_mlir.script.tir_program import current_block, current_program
 
 __all__ = [
     "axis",
@@ -90,6 +86,7 @@ def _loop(
     thread: str | None = None,
     dtype: Any = None,
     step: Any = None,
+    variable: Var | None = None,
 ) -> LoopFrame:
     run = _run(start, stop)
     type_ = None if dtype is None else str(dtype)
@@ -97,7 +94,8 @@ def _loop(
     if isinstance(by, prim.IntImm) and by.value == 1:
         by = None
     said = dict(annotations or {})
-    return LoopFrame([run], kind, thread, said, dtype=type_, step=by)
+    own = None if variable is None else [variable]
+    return LoopFrame([run], kind, thread, said, by, variables=own, dtype=type_)
 
 
 def _run(start: Any, stop: Any) -> Run:
@@ -203,11 +201,8 @@ def grid(*extents: Any, dtype: Any = None) -> LoopFrame:
 def launch_thread(thread: Any, extent: Any) -> LoopFrame:
     """All that follows, for each thread of an axis."""
     tag = getattr(thread, "thread_tag", thread)
-    loop = thread_binding(extent, thread=tag)
     variable = getattr(thread, "var", None)
-    if variable is not None:
-        loop.vars = [variable]
-    return loop
+    return _loop("thread_binding", extent, None, None, tag, variable=variable)
 
 
 def env_thread(thread_tag: str, dtype: str = "int32") -> IterVar:

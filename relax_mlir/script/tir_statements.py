@@ -7,19 +7,19 @@ from typing import Any
 
 from relax_mlir.objects import prim
 from relax_mlir.objects.buffer import Buffer as ProgramBuffer
-from relax_mlir.objects.buffer import Pointer
+from relax_mlir.objects.pointers import Pointer
 from relax_mlir.objects.prim import CommReducer, IterVar, PrimExpr, StringImm, Var
-from relax_mlir.script.tir_program import (
+from relax_mlir.script.tir_buffers import regions_of
+from relax_mlir.script.tir_frames import (
     AssertFrame,
     AttrFrame,
     BranchScope,
     IfScope,
     LetFrame,
-    Scope,
+    RealizeFrame,
     WriterScope,
-    current_program,
-    message_text,
 )
+from relax_mlir.script.tir_program import Scope, current_program, open_program
 
 __all__ = [
     "Assert",
@@ -37,6 +37,8 @@ __all__ = [
     "evaluate",
     "iter_var",
     "let",
+    "message_text",
+    "realize",
     "var",
 ]
 
@@ -78,6 +80,14 @@ def Assert(condition: Any, message: Any, error_kind: str = "RuntimeError") -> Sc
     return AssertFrame(condition, message_text(message))
 
 
+def message_text(message: Any) -> str:
+    """The text of an assertion, which may come with a kind of error."""
+    if isinstance(message, (tuple, list)):
+        *_, last = message
+        return "".join(last) if isinstance(last, (list, tuple)) else str(last)
+    return str(message)
+
+
 def If(condition: Any) -> Scope:  # noqa: N802
     """A choice; ``T.Then`` and ``T.Else`` in it open the branches."""
     return IfScope(condition)
@@ -116,6 +126,25 @@ def attr(node: Any, attr_key: str, value: Any) -> Scope:
     return AttrFrame(node, attr_key, value)
 
 
+def realize(buffer_slice: Any, storage_scope: str, condition: Any = True) -> Scope:
+    """Let a box of a buffer be memory, for what follows.
+
+    Args:
+        buffer_slice: the box.
+        storage_scope: in which memory.
+        condition: whether it is.
+
+    Raises:
+        TypeError: it is no box.
+    """
+    if isinstance(buffer_slice, ProgramBuffer):
+        raise TypeError(
+            f"`T.realize`: expected a part of a buffer, got `{buffer_slice.name}`"
+        )
+    (region,) = regions_of([buffer_slice])
+    return RealizeFrame(region, storage_scope, condition)
+
+
 def While(condition: Any) -> Scope:  # noqa: N802
     """What is repeated while a condition holds; use it in a ``with``."""
     writer = current_program("T.While").writer
@@ -140,7 +169,8 @@ def buffer_store(
 
 def var(dtype: str, name: str = "") -> Var:
     """A new variable."""
-    return Var(name, str(dtype))
+    made, program = Var(name, str(dtype)), open_program()
+    return made if program is None or name else program.new(made)
 
 
 def iter_var(v: Any, dom: Any, iter_type: str, thread_tag: str) -> IterVar:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from relax_mlir.dialects import dtypes
 from relax_mlir.objects import prim
 from relax_mlir.objects.buffer import Buffer as ProgramBuffer
-from relax_mlir.objects.buffer import Pointer, PointerType
+from relax_mlir.objects.pointers import Pointer, PointerType
 from relax_mlir.objects.prim import PrimExpr, SizeVar, Var
 from relax_mlir.script.tir_program import open_program
 
@@ -19,7 +20,7 @@ _NAMES = {
     **{f"i{w}": f"int{w}" for w in _WIDTHS},
     **{f"u{w}": f"uint{w}" for w in _WIDTHS},
     **{f"f{w}": f"float{w}" for w in _WIDTHS[1:]},
-    **{n: n for n in ("float8_e4m3fn", "float8_e5m2", "float4_e2m1fn", "bfloat16")},
+    **{name: name for name in (*dtypes.NARROW_FLOATS, "bfloat16")},
     "e4m3_float8": "float8_e4m3fn",
     "e5m2_float8": "float8_e5m2",
     "bf16": "bfloat16",
@@ -98,6 +99,10 @@ class Handle:
         made = Pointer("v", pointee)
         program = open_program()
         return made if program is None else program.new(made)
+
+    def __getitem__(self, dtype: Any) -> Var:
+        """A new pointer to an element type, as an annotation."""
+        return self(dtype)
 
     def __repr__(self) -> str:
         return "T.handle"

@@ -6,6 +6,7 @@ import string
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from relax_mlir.errors import TensorArgumentError
 from relax_mlir.objects import prim
 from relax_mlir.objects.expr import (
     Attrs,
@@ -56,7 +57,7 @@ def call_te(
             ``te_grad_name`` and ``te_grad_kwargs`` (how its gradient is made).
 
     Raises:
-        TypeError: an argument is none of these, or ``func`` gives no tensors.
+        TensorArgumentError: an argument is none of these, or ``func`` gives no tensors.
     """
     hint = kwargs.pop("primfunc_name_hint", None)
     grad_name = kwargs.pop("te_grad_name", None)
@@ -98,7 +99,7 @@ def gen_call_tir_inputs(
         every result.
 
     Raises:
-        TypeError: an argument is none that can be converted, or ``func`` gives no
+        TensorArgumentError: an argument is none that can be converted, or ``func`` gives no
             tensors.
     """
     attrs = kwargs.pop("primfunc_attrs", None)
@@ -110,7 +111,7 @@ def gen_call_tir_inputs(
     if not isinstance(outputs, (list, tuple)) or not all(
         isinstance(t, Tensor) for t in outputs
     ):
-        raise TypeError(
+        raise TensorArgumentError(
             f"call_te: expected `{func.__name__}` to give a tensor or several, got {made!r}"
         )
     sizes = inputs.unbound(outputs)
@@ -148,7 +149,7 @@ class _Inputs:
         """An argument as the function gets it.
 
         Raises:
-            TypeError: it is none that can be converted.
+            TensorArgumentError: it is none that can be converted.
         """
         if isinstance(value, (PrimExpr, PrimValue)):
             return self._scalar(value)
@@ -165,13 +166,17 @@ class _Inputs:
         if isinstance(value, (list, Tuple)):
             return [self.convert(one) for one in value]
         if not isinstance(value, (int, float, str, StructInfo)):
-            raise TypeError(f"not supported type in emit_te: {type(value).__name__}")
+            raise TensorArgumentError(
+                f"not supported type in emit_te: {type(value).__name__}"
+            )
         return value
 
     def _named(self, values: Mapping[Any, Any]) -> dict[str, Any]:
         for key in values:
             if not isinstance(key, str):
-                raise TypeError(f"call_te: expected names as keys, got {key!r}")
+                raise TensorArgumentError(
+                    f"call_te: expected names as keys, got {key!r}"
+                )
         return {key: self.convert(one) for key, one in values.items()}
 
     def _scalar(self, value: PrimExpr | PrimValue) -> PrimExpr:
@@ -193,14 +198,14 @@ class _Inputs:
             return self._prim(value, info)
         if isinstance(info, ShapeStructInfo):
             if not isinstance(value, ShapeExpr):
-                raise TypeError(
+                raise TensorArgumentError(
                     f"call_te: expected a shape that is written out, got `{value!r}`"
                 )
             return [self._scalar(size) for size in value]
         if not isinstance(info, TensorStructInfo) or not isinstance(
             info.shape, ShapeExpr
         ):
-            raise TypeError(
+            raise TensorArgumentError(
                 f"emit_te now only supports Tensor that has ShapeExpr shape, got `{value!r}`"
                 f" of {info}"
             )
@@ -270,6 +275,8 @@ def te_tensor(
     """
     info = value.struct_info
     if not isinstance(info, TensorStructInfo) or not isinstance(info.shape, ShapeExpr):
-        raise TypeError(f"te_tensor: expected a tensor with a known shape, got {info}")
+        raise TensorArgumentError(
+            f"te_tensor: expected a tensor with a known shape, got {info}"
+        )
     shape = [prim.substitute(s, tir_var_map or {}) for s in info.shape.values]
     return placeholder(shape, info.dtype, name)

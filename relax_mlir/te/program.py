@@ -218,8 +218,8 @@ class _Program:
             transform = self._transform(leaf.remap)
             block = Block(
                 leaf.axes,
-                [],
-                [],
+                None,
+                None,
                 self._fresh(op.name),
                 self._update(op.body[0], buffers, leaf, transform),
                 self._start(op.body[0], buffers, levels, len(levels) - 1),
@@ -248,7 +248,7 @@ class _Program:
         value = simplify(self._transform(leaf.remap)(op.body[number]))
         store = _store(buffer, value, leaf.places)
         name = self._fresh(buffer.name)
-        block = Block(leaf.axes, [], [], name, store, annotations=annotations)
+        block = Block(leaf.axes, None, None, name, store, annotations=annotations)
         return BlockRealize(leaf.values, True, block)
 
     def _nest(
@@ -269,7 +269,7 @@ class _Program:
                     start = self._start(reduction, buffers, levels, depth - 1)
                 name = self._fresh(f"{op.name}_l{depth}")
                 block = Block(
-                    level.axes, [], [], name, body, start, annotations=annotations
+                    level.axes, None, None, name, body, start, annotations=annotations
                 )
                 body = BlockRealize(level.values, True, block)
             for var, run in reversed(level.loops):

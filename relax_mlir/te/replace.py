@@ -67,6 +67,12 @@ def rewrite_stmt(
             node.var, value(node.value), visit(node.body)
         ),
         stmt.IfThenElse: choice,
+        stmt.AttrStmt: lambda node: stmt.AttrStmt(
+            node.node, node.attr_key, value(node.value), visit(node.body)
+        ),
+        stmt.AssertStmt: lambda node: stmt.AssertStmt(
+            value(node.condition), node.message, visit(node.body)
+        ),
     }
 
     def visit(node: Stmt) -> Stmt:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from relax_mlir.errors import OperatorError
 from relax_mlir.objects import prim
 from relax_mlir.objects.prim import IterVar, PrimExpr, Reduce, Var
 
@@ -119,14 +121,19 @@ class ComputeOp(Operation):
             if any(
                 isinstance(t, Reduce) for part in inner for t in prim.post_order(part)
             ):
-                raise ValueError(
+                raise OperatorError(
                     f"`{self.name}`: expected reductions only as the whole of a computed "
                     "element, got one inside another term. Compute it as a tensor first."
                 )
         kinds = {isinstance(term, Reduce) for term in self.body}
-        if len(kinds) > 1:
-            raise ValueError(
-                f"`{self.name}`: expected all results to be reductions, or none"
+        axes = [t.axis for t in self.body if isinstance(t, Reduce)]
+        is_same = all(
+            len(a) == len(axes[0]) and all(map(operator.is_, a, axes[0])) for a in axes
+        )
+        if len(kinds) > 1 or not is_same:
+            raise OperatorError(
+                f"`{self.name}`: expected all results to be reductions over the same "
+                "axes, or none"
             )
 
     @property

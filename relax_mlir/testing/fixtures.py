@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import deepcopy
+from functools import partial, wraps
 from typing import Any
 
 __all__ = [
@@ -80,12 +82,28 @@ def fixture(
 
     Args:
         func: what gives its value.
-        cache_return_value: whether all tests of the module share the value.
+        cache_return_value: whether the value is made once for the same values of the
+            fixtures that ``func`` takes; each test gets a copy.
     """
     import pytest
 
-    scope = "module" if cache_return_value else "function"
-    return pytest.fixture(func, scope=scope) if func else pytest.fixture(scope=scope)
+    if func is None:
+        return partial(fixture, cache_return_value=cache_return_value)
+    return pytest.fixture(_remembered(func) if cache_return_value else func)
+
+
+def _remembered(func: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that is called once for the same arguments, which can be hashed."""
+    known: dict[frozenset[Any], Any] = {}
+
+    @wraps(func)  # its parameters are the fixtures that pytest gives it
+    def value(**given: Any) -> Any:
+        key = frozenset(given.items())
+        if key not in known:
+            known[key] = func(**given)
+        return deepcopy(known[key])
+
+    return value
 
 
 def enabled_targets() -> list[tuple[str, Any]]:

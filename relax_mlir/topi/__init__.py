@@ -117,6 +117,7 @@ from relax_mlir.topi.scan import (
     scanop,
 )
 from relax_mlir.topi.scatter import (
+    index_put,
     scatter_elements,
     scatter_nd,
 )
@@ -218,6 +219,7 @@ __all__ = [
     "greater_equal",
     "identity",
     "image",
+    "index_put",
     "index_tensor",
     "isfinite",
     "isinf",

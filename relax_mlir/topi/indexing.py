@@ -238,7 +238,11 @@ def _canonical(index: Any, size: Any, step: Any) -> PrimExpr:
     """A symbolic index from the front, at most one step outside."""
     step = convert(step)
     index, size = prim.matched(convert(index), convert(size))
-    inside = if_then_else(index < 0, index + size, index)
+    if as_int(plain(size - index)) in (0, 1, 2):
+        # Counted from the end, too, it is the first element wherever it is negative.
+        inside = functions.max(index, const(0, index.dtype))
+    else:
+        inside = if_then_else(index < 0, index + size, index)
     low = if_then_else(step < 0, const(-1, index.dtype), const(0, index.dtype))
     high = if_then_else(step < 0, size - 1, size)
     return functions.min(functions.max(inside, low), high)

@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from relax_mlir import te
 from relax_mlir.objects import functions, prim
 from relax_mlir.objects.buffer import Buffer, decl_buffer
 from relax_mlir.objects.prim import PrimExpr, Var
-from relax_mlir.objects.stmt import BufferStore, For, ForKind, Stmt, stmt_seq
+from relax_mlir.objects.stmt import (
+    AttrStmt,
+    BufferStore,
+    For,
+    ForKind,
+    Stmt,
+    stmt_seq,
+)
 from relax_mlir.te import Tensor
-from relax_mlir.topi.sizes import as_int, get_const_int, unravel_index
+from relax_mlir.topi.sizes import (
+    as_int,
+    get_const_int,
+    is_one,
+    places_of,
+    same_size,
+    unravel_index,
+)
 from relax_mlir.topi.transform import checked_axis
 
-__all__ = ["scatter_elements", "scatter_nd"]
+__all__ = ["index_put", "scatter_elements", "scatter_nd"]
 
 Reduction = Callable[[Any, Any], Any]
 
@@ -59,6 +73,11 @@ def _copied(source: Buffer, target: Buffer, kind: ForKind) -> Stmt:
     return For(i, 0, count, kind, store)
 
 
+def _in_sequence(*parts: Stmt) -> Stmt:
+    """Statements that run one after another, marked as TOPI marks them."""
+    return AttrStmt(prim.convert(0), "pragma_scope", "seq", stmt_seq(*parts))
+
+
 def _scattered(
     data: Tensor, inputs: list[Tensor], body: Callable[..., Stmt], name: str
 ) -> Tensor:
@@ -96,7 +115,8 @@ def scatter_elements(
     )
 
     def body(source: Buffer, where: Buffer, new: Buffer, target: Buffer) -> Stmt:
-        lane, k = Var("fused", after.dtype), Var("k", length.dtype)
+        count = before * after
+        lane, k = Var("fused", count.dtype), Var("k", length.dtype)
         i, j = lane // after, lane % after
         from_ = i * (length * after) + j + k * after
         index = _at(where, from_)
@@ -106,8 +126,8 @@ def scatter_elements(
         value = combine(_at(target, to), _at(new, from_))
         store = BufferStore(target, prim.convert(value), _flat(target, to))
         steps = For(k, 0, length, ForKind.SERIAL, store)
-        lanes = For(lane, 0, before * after, ForKind.PARALLEL, steps)
-        return stmt_seq(_copied(source, target, ForKind.PARALLEL), lanes)
+        lanes = For(lane, 0, count, ForKind.PARALLEL, steps)
+        return _in_sequence(_copied(source, target, ForKind.PARALLEL), lanes)
 
     return _scattered(data, [indices, updates], body, "scatter_elements.generic")
 
@@ -136,7 +156,7 @@ def scatter_nd(data: Tensor, indices: Tensor, updates: Tensor, mode: str) -> Ten
         store = BufferStore(target, prim.convert(value), _flat(target, to))
         rows = For(j, 0, length, ForKind.PARALLEL, store)
         columns = For(i, 0, count, ForKind.SERIAL, rows)
-        return stmt_seq(_copied(source, target, ForKind.SERIAL), columns)
+        return _in_sequence(_copied(source, target, ForKind.SERIAL), columns)
 
     return _scattered(data, [indices, updates], body, "scatter_nd.generic")
 
@@ -160,3 +180,75 @@ def _check_fits(data: Tensor, indices: Tensor, updates: Tensor, depth: int) -> N
             f"scatter_nd: expected updates of shape {list(expected)}, got "
             f"{list(updates.shape)}"
         )
+
+
+def index_put(
+    data: Tensor,
+    indices: Tensor | Sequence[Tensor],
+    values: Tensor,
+    accumulate: bool = False,
+) -> Tensor:
+    """``data`` with ``values`` at places of which every axis has a tensor of indices.
+
+    Args:
+        data: what is copied.
+        indices: one for every axis of ``data``; they stretch to one shape.
+        values: as many as that shape has elements, in row-major order.
+        accumulate: whether values are added to what is there, one after another.
+
+    Raises:
+        ValueError: there are more or fewer indices than axes, or they do not stretch.
+    """
+    places = [indices] if isinstance(indices, Tensor) else list(indices)
+    if len(places) != data.ndim:
+        raise ValueError(
+            f"index_put: expected {data.ndim} tensors of indices, got {len(places)}"
+        )
+    common = _stretched([place.shape for place in places])
+    count = _product(common)
+    kind = ForKind.SERIAL if accumulate else ForKind.PARALLEL
+
+    def body(*buffers: Buffer) -> Stmt:
+        source, *wheres, new, target = buffers
+        k = Var("k", count.dtype)
+        place, to, stride = places_of(k, common), prim.const(0, "int64"), None
+        for where, size in reversed(list(zip(wheres, data.shape, strict=True))):
+            index = _at(where, _within(where.shape, place))
+            index = index + prim.cast(index.dtype, index < 0) * size
+            to = index if stride is None else to + index * stride
+            stride = size if stride is None else stride * size
+        value = _at(new, k)
+        value = _at(target, to) + value if accumulate else value
+        store = BufferStore(target, value, _flat(target, to))
+        lanes = For(k, 0, count, kind, store)
+        return _in_sequence(_copied(source, target, ForKind.PARALLEL), lanes)
+
+    return _scattered(data, [*places, values], body, "index_put.generic")
+
+
+def _stretched(shapes: Sequence[Sequence[PrimExpr]]) -> list[Any]:
+    """The shape that all shapes stretch to.
+
+    Raises:
+        ValueError: there is none.
+    """
+    rank = max(map(len, shapes))
+    common: list[Any] = [1] * rank
+    for shape in shapes:
+        for axis, size in enumerate(shape, start=rank - len(shape)):
+            if is_one(size) or same_size(size, common[axis]):
+                continue
+            if not is_one(common[axis]):
+                raise ValueError(f"index_put: {shapes} do not stretch to one shape")
+            common[axis] = size
+    return common
+
+
+def _within(shape: Sequence[PrimExpr], place: Sequence[Any]) -> PrimExpr:
+    """The number of an element of a tensor that is stretched to where ``place`` is."""
+    total: Any = prim.const(0, "int64")
+    stride: Any = 1
+    for size, at in zip(reversed(shape), reversed(place), strict=False):
+        total = total + (0 if is_one(size) else at) * stride
+        stride = stride * size
+    return total

@@ -15,14 +15,23 @@ from relax_mlir.topi.transform import checked_axis
 __all__ = ["argsort", "sort", "topk"]
 
 
-def _ranks(data: Tensor, axis: int, is_ascend: Any) -> Tensor:
-    """How many elements come before each along an axis; equal ones stay in order."""
+def _ranks(
+    data: Tensor, axis: int, is_ascend: Any, valid_count: Tensor | None = None
+) -> Tensor:
+    """How many elements come before each along an axis; equal ones stay in order.
+
+    Only so many as ``valid_count`` says are moved; the others stay behind them.
+    """
     k = te.reduce_axis((0, data.shape[axis]), "k")
 
     def element(i: tuple[Any, ...]) -> Any:
         own, other = data(*i), data(*i[:axis], k.var, *i[axis + 1 :])
         is_less = other < own if is_ascend else other > own
         comes_first = te.any(is_less, te.all(other.equal(own), k.var < i[axis]))
+        if valid_count is not None:
+            valid = valid_count(*(*i[:axis], *i[axis + 1 :])[: valid_count.ndim])
+            is_moved = te.all(k.var < valid, comes_first)
+            comes_first = Select(i[axis] < valid, is_moved, k.var < i[axis])
         return te.sum(Select(comes_first, const(1), const(0)), axis=k)
 
     return elements(data.shape, element, "rank", "comm_reduce")
@@ -36,9 +45,10 @@ def _ordered(
     dtype: str,
     value: Callable[[tuple[Any, ...], Any], PrimExpr],
     name: str,
+    valid_count: Tensor | None = None,
 ) -> Tensor:
     """``value`` of the first ``size`` places in order along an axis."""
-    ranks = _ranks(data, axis, is_ascend)
+    ranks = _ranks(data, axis, is_ascend, valid_count)
     k = te.reduce_axis((0, data.shape[axis]), "k")
 
     def element(i: tuple[Any, ...]) -> Any:
@@ -59,16 +69,19 @@ def argsort(
 ) -> Tensor:
     """Where the elements in order along an axis lie.
 
-    Raises:
-        NotImplementedError: only some elements are valid.
+    Args:
+        data: the tensor.
+        valid_count: how many are put in order, along each line; None for all.
+        axis: along which.
+        is_ascend: whether the smallest element comes first.
+        dtype: of the result.
     """
-    if valid_count is not None:
-        raise NotImplementedError("argsort: expected no `valid_count`")
     place = checked_axis(axis, data.ndim, "argsort")
     return _ordered(
         *(data, place, is_ascend, data.shape[place], dtype),
         lambda _, index: prim.cast(dtype, index),
         "argsort_cpu",
+        valid_count,
     )
 
 

@@ -1,9 +1,18 @@
 """Functions by name: ``tvm.ffi``."""
 
-from tvm_ffi import dtype
+from tvm_ffi import Shape, dtype
 
+from relax_mlir.objects.structure import structural_equal, structural_hash
 from relax_mlir.runtime.registry import get_global_func, register_func
 
 register_global_func = register_func  # TVM's newer name
 
-__all__ = ["dtype", "get_global_func", "register_func", "register_global_func"]
+__all__ = [
+    "Shape",
+    "dtype",
+    "get_global_func",
+    "register_func",
+    "register_global_func",
+    "structural_equal",
+    "structural_hash",
+]

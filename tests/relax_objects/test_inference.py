@@ -115,7 +115,8 @@ def test_results_live_where_operands_do() -> None:
 
 @pytest.mark.parametrize("sizes", [(2, 3), (prim.Var("n", "int64"), 3), None])
 def test_a_module_keeps_where_tensors_live(sizes: tuple[object, ...] | None) -> None:
-    info = Tensor(sizes, "float32", VDevice("llvm", 1, "local"), 2)
+    ndim = 2 if sizes is None else -1
+    info = Tensor(sizes, "float32", VDevice("llvm", 1, "local"), ndim)
     x = relax.Var("x", info)
     builder = relax.BlockBuilder()
     with builder.function("main", [x]):

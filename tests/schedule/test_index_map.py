@@ -1,13 +1,19 @@
 """Maps of indices: shapes, inverses, and what they leave empty."""
 
+# ruff: noqa: N803, N806  scripts name buffers in capitals
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from relax_mlir.errors import ScheduleError
+from relax_mlir.objects import prim
+from relax_mlir.objects.buffer import Buffer
 from relax_mlir.objects.structure import assert_structural_equal
+from relax_mlir.script import tir as T  # noqa: N812  as scripts call it
 from relax_mlir.tir import IndexMap, Schedule, TensorIntrin, Var
+from tests.schedule.apply import check_same_results
 from tests.schedule.programs import matmul_relu, scale_shift
 
 
@@ -210,3 +216,43 @@ def test_refused_primitives_leave_variables_valid():
 
     schedule.parallel(j)
     assert "T.parallel(10)" in schedule.mod["main"].script()
+
+
+def test_padding_stands_in_a_block_of_its_own_where_a_block_writes_more():
+    @T.prim_func
+    def twice(A: T.Buffer((10,), "float32"), C: T.Buffer((10,), "float32")):
+        B = T.alloc_buffer((10,))
+        for i in range(10):
+            with T.block("B"):
+                vi = T.axis.spatial(10, i)
+                B[vi] = A[vi] * 2.0
+                C[vi] = A[vi] + 1.0
+
+    schedule = Schedule(twice)
+    schedule.transform_layout("B", "B", lambda i: (i // 4, i % 4), pad_value=0.0)
+
+    assert schedule.get(schedule.get_loops("B")[0]).extent == 10
+    assert schedule.get(schedule.get_block("buffer_B_padding")).name_hint
+    check_same_results(twice, schedule.mod["main"])
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (
+            prim.const(0, "int8"),
+            r"elements of type float32, but the padding is .* int8",
+        ),
+        (
+            lambda i, j, k: Buffer((1,), "float32", "X")[0],
+            "expected numbers and the new",
+        ),
+    ],
+)
+def test_padding_that_does_not_fit_is_refused(value, message):
+    schedule = Schedule(scale_shift)
+
+    with pytest.raises(ScheduleError, match=message):
+        schedule.transform_layout(
+            "B", "B", lambda i, j: (i, j // 4, j % 4), pad_value=value
+        )

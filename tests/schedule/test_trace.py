@@ -11,6 +11,7 @@ from relax_mlir.tir.schedule import (
     Schedule,
     Trace,
 )
+from relax_mlir.tir.schedule.testing import verify_trace_roundtrip
 from tests.schedule.programs import matmul_relu, scale_shift
 
 
@@ -136,3 +137,19 @@ def test_sampled_factors_multiply_to_the_extent(seed):
 def test_unknown_kinds_list_near_misses():
     with pytest.raises(ValueError, match="Did you mean `GetBlock`"):
         InstructionKind.get("GetBlok")
+
+
+def test_maps_of_indices_depend_on_what_is_sampled():
+    schedule = Schedule(scale_shift)
+    loop = schedule.get_loops("B")[1]
+    _, inner = schedule.sample_perfect_tile(loop, 2, decision=[5, 2])
+    schedule.transform_layout("B", "B", lambda i, j: (i, j // inner, j % inner))
+    again = Schedule(scale_shift)
+
+    verify_trace_roundtrip(schedule, scale_shift)
+    schedule.trace.apply_to_schedule(
+        again, False, lambda inst, inputs, attrs, decision: decision and [2, 5]
+    )
+
+    assert "j // v4" in schedule.trace.as_python()[-1]
+    assert again.get(again.get_block("root")).alloc_buffers[0].shape[2] == 5

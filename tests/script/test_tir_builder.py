@@ -8,7 +8,8 @@ from relax_mlir.objects import prim, stmt
 from relax_mlir.objects.buffer import Buffer
 from relax_mlir.objects.prim_func import PrimFunc
 from relax_mlir.objects.structure import assert_structural_equal
-from relax_mlir.script import tir as T  # noqa: N812  as scripts call it
+from relax_mlir.script import ir as I  # noqa: N812  as scripts call it
+from relax_mlir.script import tir as T  # noqa: N812
 from relax_mlir.script.ir_builder import IRBuilder
 
 
@@ -36,6 +37,15 @@ def test_a_program_is_what_its_statements_say() -> None:
     assert_structural_equal(builder.get(), fill)
 
 
+@pytest.mark.parametrize("option", ["private", "is_private"])
+def test_a_private_program_has_a_name_in_its_module_alone(option: str) -> None:
+    with IRBuilder() as builder, I.ir_module(), T.prim_func(**{option: True}):
+        T.func_name("helper")
+        T.evaluate(0)
+
+    assert dict(builder.get()["helper"].attrs) == {}
+
+
 def test_statements_alone_are_read_back_with_the_variables_that_they_were_given() -> (
     None
 ):
@@ -51,7 +61,7 @@ def test_statements_alone_are_read_back_with_the_variables_that_they_were_given(
     assert got.body.buffer is a  # pyright: ignore[reportAttributeAccessIssue]
     assert got.script() == (
         'n = T.int32()\na = T.Buffer((4,), "float32")\n'
-        "twice: T.int32 = n * 2\na[n] = a[twice] + T.float32(1.0)"
+        "with T.LetStmt(n * 2) as twice:\n    a[n] = a[twice] + T.float32(1.0)"
     )
 
 

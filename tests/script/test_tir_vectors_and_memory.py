@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from relax_mlir.dialects import dtypes
 from relax_mlir.errors import ScriptError
 from relax_mlir.objects import prim, stmt
 from relax_mlir.objects.buffer import Buffer, BufferLoad
@@ -51,10 +52,35 @@ def memory(A: T.Buffer((3, 4), "float32"), p: T.handle("int8", "shared")):
     scratch = T.allocate([7], "float32", "local", annotations={"k": 1})
     T.attr([A, flat], "both", 2)
     tile = T.decl_buffer((7,), data=scratch, scope="local")
+    table = T.allocate_const([0.5, -2.0], "float32", [2])
+    halves = T.decl_buffer((2,), data=table)
     foreign = T.decl_buffer((2,), "int8", data=p, scope="shared")
     q: T.handle("int32") = T.call_extern("handle", "where", p)
     T.call_extern("void", "free", q)
-    tile[0] = A[0, 0] + T.Cast("float32", foreign[1])
+    tile[0] = A[0, 0] + T.Cast("float32", foreign[1]) * halves[1]
+
+
+@T.prim_func
+def placed(a: T.handle, B: T.Buffer((8,), "int8", offset_factor=4)):
+    rows = T.int32()
+    A = T.match_buffer(a, (5, 8), "int8", strides=[rows, 1], offset_factor=1)
+    for i in range(5):
+        with T.block("row"):
+            vi = T.axis.spatial(5, i)
+            step = T.int32()
+            T.reads(A[vi, 0:8])
+            T.writes(B[0:8])
+            row = T.match_buffer(
+                A[vi, 0:8], (8,), "int8", strides=[step], offset_factor=2
+            )
+            T.call_extern("int32", "copy", B.access_ptr("w"), row.access_ptr("r"), rows)
+            T.evaluate(B.elem_offset + row.elem_offset // 2 + row.strides[0])
+
+
+@T.prim_func
+def realized(A: T.Buffer((3, 4), "float32")):
+    with T.realize(A[0:3, 1:3], "local", A[0, 0] > 0.0):
+        A[0, 1] = A[0, 2]
 
 
 @T.prim_func
@@ -88,7 +114,7 @@ def free():
     T.evaluate(A[0, n] + T.Cast("float32", B[n]))
 
 
-PROGRAMS = (vectors, masked, narrow, memory, reducer, jumps, free)
+PROGRAMS = (vectors, masked, narrow, memory, placed, realized, reducer, jumps, free)
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.name)
@@ -108,6 +134,10 @@ def test_what_is_printed_parses_back(program: Any) -> None:
         (memory, '"near"', '"far"'),
         (memory, "(6, 2)", "(4, 3)"),
         (memory, "[A, flat]", "[flat, A]"),
+        (placed, "B.elem_offset + row.elem_offset", "A.elem_offset + row.elem_offset"),
+        (placed, "offset_factor=2", "offset_factor=4"),
+        (realized, "A[0:3, 1:3]", "A[0:3, 0:2]"),
+        (realized, '"local"', '"shared"'),
         (reducer, "T.float32(9.0)", "T.float32(8.0)"),
         (reducer, "T.min(", "T.max("),
         (jumps, ", 20, 3)", ", 20, 2)"),
@@ -134,7 +164,7 @@ def test_a_scalar_beside_a_vector_stands_in_every_lane() -> None:
     load = BufferLoad(A, [0, prim.Ramp(i, 1, 6)])
 
     assert load.dtype == "float16x6"
-    assert str(load.script()).splitlines()[-1] == "A[0, T.Ramp(i, 1, 6)]"
+    assert str(load.script()).splitlines()[-1] == "A[0, i:i + 6]"
     assert (load < 2.0).dtype == "boolx6"
     assert stmt.BufferStore(A, 1.0, [0, prim.Ramp(0, 1, 6)]).value.dtype == "float16x6"
     with pytest.raises(ValueError, match="different length"):
@@ -203,3 +233,50 @@ def test_buffers_may_come_in_front_of_parameters_and_axes() -> None:
     assert structural_equal(
         late.without_attr("global_symbol"), early.without_attr("global_symbol")
     )
+
+
+def test_places_in_order_are_slices() -> None:
+    @T.prim_func
+    def program(A: T.Buffer((12,), "float32"), B: T.Buffer((12,), "bool")):
+        A[T.Ramp(2, 1, 4)] = -A[0:4] + A[4:12:2] * A[8:12]
+        B[0:4] = A[0:4] < A[4:8]
+        A[0 : T.vscale() * 2] = A.vload([T.Ramp(0, 1, T.vscale() * 2)])
+
+    text = program.script()
+
+    assert "A[2:6] = A[0:4] * T.Broadcast(T.float32(-1.0), 4)" in text
+    assert "A[4:12:2] * A[8:12]" in text
+    assert "B[0:4] = A[0:4] < A[4:8]" in text
+    assert "A[0:T.vscale() * 2] = A[0:T.vscale() * 2]" in text
+    assert_structural_equal(from_source(text), program)
+
+
+@pytest.mark.parametrize("dtype", dtypes.NARROW_FLOATS)
+def test_narrow_floats_are_stored(dtype: str) -> None:
+    @T.prim_func
+    def program(A: T.Buffer((3,), dtype)):
+        A[0] = getattr(T, dtype)(1.0)
+
+    text = program.script()
+
+    assert f'A: T.Buffer((3,), "{dtype}")' in text
+    assert f"A[0] = T.{dtype}(1.0)" in text
+    assert_structural_equal(from_source(text), program)
+
+
+def test_what_is_returned_is_a_statement() -> None:
+    @T.prim_func
+    def program(n: T.int32) -> T.int32:
+        for _ in range(n):
+            T.evaluate(0)
+        return n + 1
+
+    assert program.script().endswith("    return n + 1")
+    assert_structural_equal(from_source(program.script()), program)
+
+
+def test_a_part_of_a_buffer_is_realized() -> None:
+    text = realized.script().replace("A[0:3, 1:3], ", "A, ")
+
+    with pytest.raises(ScriptError, match="expected a part of a buffer, got `A`"):
+        from_source(text)

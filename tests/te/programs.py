@@ -83,11 +83,19 @@ class _Source:
             places = "".join(f"{self.term(i)}, " for i in node.indices)
             target = f"{self.name(node.buffer)}[({places})]"
             self.put(depth, f"{target} = {self.term(node.value)}")
+        elif isinstance(node, stmt.IfThenElse):
+            self.put(depth, f"if {self.term(node.condition)}:")
+            self.statement(node.then_case, depth + 1)
+            if node.else_case is not None:
+                self.put(depth, "else:")
+                self.statement(node.else_case, depth + 1)
         elif isinstance(node, stmt.LetStmt):
             self.put(depth, f"{self.name(node.var)} = {self.term(node.value)}")
             self.statement(node.body, depth)
         elif isinstance(node, stmt.BlockRealize):
             self._block(node, depth)
+        elif isinstance(node, stmt.AttrStmt):
+            self.statement(node.body, depth)
         else:
             raise TypeError(f"no {type(node).__name__} here")
 

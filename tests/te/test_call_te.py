@@ -204,3 +204,25 @@ def test_a_program_with_symbolic_sizes_runs_at_any_size() -> None:
         array = np.arange(size * 4, dtype=np.float32).reshape(size, 4)
         (result,) = executable(array)
         np.testing.assert_array_equal(result, array.cumsum(1))
+
+
+def test_a_product_may_be_left_to_a_library() -> None:
+    x, y = var("x", 3, 5), var("y", 4, 5)
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x, y]):
+        product = builder.emit_te(relax_mlir.contrib.cblas.matmul, x, y, transb=True)
+        builder.emit_func_output(product)
+
+    assert product.struct_info == tensor(3, 4)
+    script = builder.get()["matmul"].script()
+    assert 'T.call_packed("tvm.contrib.cblas.matmul"' in script
+
+
+def test_batches_of_products_may_be_left_to_a_library() -> None:
+    x, y = te.placeholder((2, 5, 3)), te.placeholder((2, 5, 4))
+
+    made = relax_mlir.contrib.cblas.batch_matmul(x, y, transa=True, iterative=True)
+
+    assert [int(size) for size in made.shape] == [2, 3, 4]
+    script = te.create_prim_func([x, y, made]).script()
+    assert '"tvm.contrib.cblas.batch_matmul_iterative"' in script

@@ -87,6 +87,31 @@ def _folded(term: PrimExpr, values: dict[Var, PrimExpr]) -> Any:
     return term.with_children(children) if children else term
 
 
+@pytest.mark.parametrize(
+    ("kind", "dtype", "a", "b", "expected"),
+    [
+        (prim.Add, "int8", 100, 100, -56),
+        (prim.Sub, "uint8", 1, 2, 255),
+        (prim.Mul, "int32", 2**20, 2**12 + 1, 2**20),
+        (prim.Mul, "int64", 2**62, 4, 0),
+        (prim.Mod, "float32", 5.5, -2.0, 1.5),
+    ],
+)
+def test_numbers_are_what_the_machine_computes(
+    kind: type[prim.BinaryExpr], dtype: str, a: float, b: float, expected: float
+) -> None:
+    found: Any = prim.binary(kind, prim.const(a, dtype), prim.const(b, dtype))
+
+    assert (found.value, found.dtype) == (expected, dtype)
+
+
+def test_a_quotient_of_floats_is_a_whole_number() -> None:
+    """Also where the divisor is 1."""
+    x = Var("x", "float32")
+
+    assert isinstance(prim.binary(prim.FloorDiv, x, 1.0), prim.FloorDiv)
+
+
 def test_functions_fold_where_numbers_are_known() -> None:
     x = Var("x", "float32")
 

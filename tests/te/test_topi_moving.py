@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from relax_mlir import te, topi
+from relax_mlir.dialects import shapes
+from relax_mlir.objects.sizes import Symbols
 from tests.te.programs import evaluate
 
 RNG = np.random.default_rng(0)
@@ -325,9 +327,35 @@ def test_scatter_nd_writes_whole_rows() -> None:
     same(made, wanted)
 
 
+@pytest.mark.parametrize("accumulate", [False, True])
+def test_index_put_stretches_indices_and_counts_negative_ones_from_the_end(
+    accumulate: bool,
+) -> None:
+    rows, columns = np.array([[0], [-1]]), np.array([1, -2])
+    new = np.arange(1, 5, dtype=np.float32).reshape(2, 2)
+
+    made = evaluate(
+        lambda a, i, j, v: topi.index_put(a, [i, j], v, accumulate),
+        *(A, rows, columns, new),
+    )
+
+    wanted = A.copy()
+    wanted[rows, columns] = new + accumulate * A[rows, columns]
+    same(made, wanted)
+
+
+def test_values_are_added_one_after_another() -> None:
+    places, ones = np.zeros(5, np.int64), np.ones(5, np.float32)
+
+    made = evaluate(lambda a, i, v: topi.index_put(a, i, v, True), B, places, ones)
+
+    close(made, B + np.array([5, 0, 0, 0, 0, 0], np.float32))
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
+        (lambda a: topi.index_put(a, a, a), "expected 2 tensors of indices, got 1"),
         (lambda a: topi.split(a, 5, 1), "6 elements do not make 5 pieces"),
         (lambda a: topi.squeeze(a, 0), "axis 0 has size 3, expected 1"),
         (lambda a: topi.transpose(a, [0, 0]), "expected each of 2 axes once"),
@@ -343,3 +371,15 @@ def test_scatter_nd_writes_whole_rows() -> None:
 def test_what_does_not_fit_is_refused(make: Callable[..., Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make(te.placeholder((3, 6)))
+
+
+@pytest.mark.parametrize("back", [1, 2])
+def test_a_slice_of_the_last_elements_has_a_size(back: int) -> None:
+    n = te.var("n", "int64")
+
+    made = topi.strided_slice(
+        te.placeholder((n,)), [n - back], [n], axes=[0], assume_inbound=False
+    )
+
+    symbols = Symbols()
+    assert symbols.dim(made.shape[0]) == shapes.minimum(symbols.dim(n), back)

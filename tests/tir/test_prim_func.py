@@ -5,13 +5,14 @@
 import pytest
 
 from relax_mlir import tir
+from relax_mlir.objects.stmt_functor import renew_defs
 from relax_mlir.objects.structure import (
     assert_structural_equal,
     structural_equal,
     structural_hash,
 )
 from relax_mlir.script import tir as T  # noqa: N812  as scripts call it
-from relax_mlir.tir import BufferRegion, Range, stmt_functor
+from relax_mlir.tir import BufferRegion, Range, decl_buffer, stmt_functor
 
 
 @T.prim_func
@@ -159,3 +160,44 @@ def test_struct_info_tells_shapes_and_effects() -> None:
     assert not tiled.struct_info.purity
     assert scalars.struct_info.purity
     assert str(scalars.struct_info.ret) == 'R.Prim("float32")'
+
+
+def test_sizes_strides_and_offsets_are_specialized() -> None:
+    @T.prim_func
+    def before(a: T.handle, n: T.int32, row: T.int32):
+        A = T.match_buffer(a, (n, 4), strides=[row, 1], elem_offset=row)
+        B = T.decl_buffer((n * 4,), data=A.data)
+        for i in range(n):
+            B[i] = A[i, 0]
+
+    @T.prim_func
+    def expected(a: T.handle):
+        A = T.match_buffer(a, (3, 4), strides=[8, 1], elem_offset=8)
+        B = T.decl_buffer((12,), data=A.data)
+        for i in range(3):
+            B[i] = A[i, 0]
+
+    pointer, n, row = before.params
+
+    by_number = before.specialize({n: 3, row: 8})
+    by_buffer = before.specialize(
+        {pointer: decl_buffer((3, 4), strides=[8, 1], elem_offset=8), n: 3}
+    )
+
+    wanted = expected.with_attr("global_symbol", "before")
+    assert_structural_equal(by_number, wanted)
+    assert_structural_equal(by_buffer, wanted)
+    assert before.specialize({}) is before
+
+
+def test_definitions_may_be_made_anew() -> None:
+    @T.prim_func
+    def copy(A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "float32")):
+        for i in range(4):
+            B[i] = A[i]
+
+    again = renew_defs(copy)
+
+    assert_structural_equal(again, copy)
+    olds, news = (list(f.buffer_map.values()) for f in (copy, again))
+    assert not any(old is new for old in olds for new in news)

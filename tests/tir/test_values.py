@@ -5,6 +5,7 @@
 import numpy as np
 import pytest
 
+from relax_mlir import tvm
 from relax_mlir.errors import PassError
 from relax_mlir.script import from_source
 from relax_mlir.script import tir as T  # noqa: N812  as scripts call it
@@ -319,3 +320,57 @@ def test_vectors_that_no_cpu_code_is_made_of(value: str, problem: str) -> None:
 
     with pytest.raises(PassError, match=problem):
         run(program, floats(8))
+
+
+def test_quotients_and_remainders_of_indices_below_zero() -> None:
+    """A loop, an axis and a name may run below zero; a remainder has the divisor's sign."""
+
+    @T.prim_func
+    def program(A: T.Buffer((4, 7), "int32")):
+        for i in T.serial(-3, 4):
+            A[0, i + 3] = i % 4
+            A[1, i + 3] = i // 4
+            with T.block("axis"):
+                v = T.axis.spatial((-3, 4), i)
+                A[2, v + 3] = v % 4
+            k: T.int32 = -i
+            A[3, i + 3] = (k + 1) % 4
+
+    i = np.arange(-3, 4)
+
+    np.testing.assert_array_equal(run(program), [i % 4, i // 4, i % 4, (1 - i) % 4])
+
+
+@pytest.mark.parametrize("k", [-3, 0, 2])
+def test_parameters_that_no_shape_mentions_may_be_negative(k: int) -> None:
+    @T.prim_func
+    def program(k: T.int32, A: T.Buffer((2, 7), "int32")):
+        for i in range(7):
+            A[0, i] = (i + k) % 5
+            A[1, i] = i // k
+
+    executable = tvm.compile(program)
+    found = tvm.nd.empty((2, 7), "int32")
+    executable(k, found)
+
+    i = np.arange(7)
+    expected = [
+        (i + k) % 5,
+        i // (k or 1),
+    ]  # what would be divided by 0 is left as it is
+    np.testing.assert_array_equal(found.numpy(), expected)
+
+
+def test_memory_of_constants() -> None:
+    @T.prim_func
+    def program(A: T.Buffer((2, 3), "int16"), B: T.Buffer((2, 3), "int16")):
+        table = T.allocate_const([1, -2, 3, 5, 8, 13], "int16", [2, 3])
+        rows = T.decl_buffer((2, 3), "int16", data=table)
+        for i, j in T.grid(2, 3):
+            B[i, j] = A[i, j] * rows[1 - i, j]
+
+    a = np.arange(6, dtype="int16").reshape(2, 3)
+
+    found = run(program, a)
+
+    np.testing.assert_array_equal(found, a * np.array([[5, 8, 13], [1, -2, 3]]))

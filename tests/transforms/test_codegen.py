@@ -8,6 +8,7 @@ import pytest
 from relax_mlir import compiler
 from relax_mlir.errors import PassError
 from relax_mlir.module import IRModule
+from relax_mlir.nn import ExternModule
 from relax_mlir.objects.expr import Constant, Var, const
 from relax_mlir.objects.function import Function
 from relax_mlir.relax import transform
@@ -101,3 +102,33 @@ def test_a_compiler_must_compile_all(external_name: str) -> None:
     register_func(f"relax.ext.{external_name}", lambda functions, options, names: [])
     with pytest.raises(PassError, match="expected a callable for each function"):
         transform.RunCodegen()(_annotated(external_name))
+
+
+def test_a_module_lists_what_compilers_made(external_name: str) -> None:
+    register_func(f"relax.ext.{external_name}", lambda functions, *_: [print])
+    annotated = _annotated(external_name)
+    (symbol,) = (
+        str(function.attrs["global_symbol"])
+        for function in annotated.functions.values()
+        if "Codegen" in function.attrs
+    )
+
+    module = transform.RunCodegen()(annotated.with_attr("external_mods", [["mine"]]))
+
+    assert module.attrs["external_mods"] == (("mine",), (symbol,))
+
+
+def test_external_modules_are_loaded_and_listed() -> None:
+    loaded: list[str] = []
+
+    class Doubling(ExternModule):
+        def load(self) -> None:
+            loaded.extend(self.symbols)
+
+    doubling = Doubling({"test.double": lambda x: x})
+    x = Var("x", tensor(2))
+
+    module = transform.AttachExternModules([doubling])(program([x], op("exp", x)))
+
+    assert loaded == ["test.double"]
+    assert module.attrs["external_mods"] == (("test.double",),)

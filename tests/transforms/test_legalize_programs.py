@@ -231,3 +231,30 @@ def test_constants_that_are_no_numbers_stay_arguments() -> None:
     (call,) = _bindings(legal)
     assert isinstance(call, Call)
     assert isinstance(call.args[1].fields[0], Constant)  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def test_scattering_is_loops_in_one_block() -> None:
+    x, places, new = (Var(n, tensor(5, 3)) for n in "xiu")
+    places = Var("i", tensor(2, 3, dtype="int64"))
+    new = Var("u", tensor(2, 3))
+    call = op("scatter_elements", x, places, new, axis=0, reduction="add")
+
+    text = transform.LegalizeOps()(program([x, places, new], call))[
+        "scatter_elements"
+    ].script()
+
+    assert 'T.attr(0, "pragma_scope", "seq")' in text
+    assert "for fused in T.parallel(T.int64(3)):" in text
+
+
+def test_elements_of_a_tuple_that_is_written_out_are_named() -> None:
+    x, places = Var("x", tensor(5, 3)), Var("i", tensor(2, dtype="int64"))
+    call = op("index_tensor", x, Tuple([places, places]))
+
+    legal = transform.LegalizeOps()(program([x, places], call))
+
+    assert [type(value).__name__ for value in _bindings(legal)] == [
+        "TupleGetItem",
+        "TupleGetItem",
+        "Call",
+    ]

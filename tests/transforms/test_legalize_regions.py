@@ -49,6 +49,53 @@ def test_a_point_beyond_the_border_counts_as_zero() -> None:
     assert found.tolist() == [[0, 0], [0, 0]]
 
 
+def _chosen(*operands: Var) -> Call:
+    return relax.op.vision.non_max_suppression(
+        *operands,
+        iou_threshold=0.25,
+        top_k=2,
+        coord_start=0,
+        score_index=4,
+        id_index=-1,
+    )
+
+
+@pytest.mark.slow
+def test_boxes_are_chosen_by_a_program() -> None:
+    n = prim.Var("n", "int64")
+    operands = [
+        Var("data", tensor(2, n, 5)),
+        Var("valid", tensor(2, dtype="int32")),
+        Var("names", tensor(2, n, dtype="int32")),
+    ]
+    module = program(operands, _chosen(*operands))
+
+    legal = transform.LegalizeOps()(module)
+
+    assert "R.vision" not in legal.script()
+    assert "T.min(valid_count[v], 2)" in legal.script()
+    before, after = module["main"], legal["main"]
+    assert str(before.ret_struct_info) == str(after.ret_struct_info)
+
+
+@pytest.mark.slow
+def test_only_rows_that_there_are_come_out_of_all_classes() -> None:
+    boxes, scores = Var("boxes", tensor(1, 3, 4)), Var("scores", tensor(1, 2, 3))
+    limits = [relax.const(2, "int64"), *map(relax.const, (0.375, 0.125))]
+    call = relax.op.vision.all_class_non_max_suppression(
+        boxes, scores, *limits, output_format="onnx"
+    )
+    legal = transform.LegalizeOps()(program([boxes, scores], call))
+
+    rows, count = relax_mlir.compile(legal)(
+        np.array([[[0, 0, 1, 1], [0, 0, 1, 2], [3, 3, 4, 4]]], np.float32),
+        np.array([[[0.25, 0.5, 0], [0.125, 0.375, 0.75]]], np.float32),
+    )
+
+    assert np.asarray(rows).tolist() == [[0, 0, 1], [0, 1, 2], [0, 1, 1]]
+    assert np.asarray(count).tolist() == [3]
+
+
 @pytest.mark.slow
 def test_a_volume_is_resized_along_three_axes() -> None:
     x = Var("x", tensor(1, 1, 2, 2, 2))

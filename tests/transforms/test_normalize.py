@@ -9,8 +9,18 @@ from relax_mlir.module import IRModule
 from relax_mlir.objects import prim
 from relax_mlir.objects.expr import Call, If, SeqExpr, Tuple, TupleGetItem, Var
 from relax_mlir.objects.struct_info import TensorStructInfo, TupleStructInfo
+from relax_mlir.relax.analysis import well_formed
 from relax_mlir.relax.block_builder import BlockBuilder
+from relax_mlir.relax.transform import Normalize
+from relax_mlir.script import ir as I  # noqa: N812  as scripts write it
+from relax_mlir.script import relax as R  # noqa: N812
+from relax_mlir.script import tir as T  # noqa: N812
 from tests.transforms.graphs import op, program, tensor
+
+# ruff: noqa: N805, RET504  scripts are no plain Python
+# pyright: reportInvalidTypeForm=false, reportUndefinedVariable=false
+# pyright: reportGeneralTypeIssues=false, reportIndexIssue=false
+# pyright: reportAttributeAccessIssue=false, reportArgumentType=false
 
 
 def _check(module: IRModule, arrays: list[np.ndarray], *expected: np.ndarray) -> None:
@@ -125,3 +135,32 @@ def test_a_function_that_calls_itself_is_refused() -> None:
 
     with pytest.raises(PassError, match="calls itself"):
         compiler.lower(recursive, to="relax")
+
+
+def test_a_program_that_is_called_on_a_tuple_is_called_on_its_elements() -> None:
+    @I.ir_module
+    class Module:
+        @T.prim_func
+        def add(
+            x: T.Buffer((2,), "float32"),
+            y: T.Buffer((2,), "float32"),
+            z: T.Buffer((2,), "float32"),
+        ):
+            for i in range(2):
+                with T.block("add"):
+                    v = T.axis.spatial(2, i)
+                    z[v] = x[v] + y[v]
+
+        @R.function
+        def main(pair: R.Tuple(R.Tensor((2,), "float32"), R.Tensor((2,), "float32"))):
+            cls = Module
+            z = R.call_tir(cls.add, pair, R.Tensor((2,), "float32"))
+            return z
+
+    bindings = Normalize()(Module)["main"].body.blocks[0].bindings
+
+    assert not well_formed(Module)
+    assert [type(b.value) for b in bindings] == [TupleGetItem, TupleGetItem, Call]
+    assert list(bindings[2].value.args[1]) == [b.var for b in bindings[:2]]
+    a = _random(2)
+    _check(Module, [a, a], 2 * a)

@@ -6,15 +6,22 @@ import numpy as np
 import pytest
 
 from relax_mlir import relax
-from relax_mlir.objects.expr import Call, Op, Var
+from relax_mlir.objects.expr import Call, Constant, Op, Var
 from relax_mlir.objects.operators import register_op_attr
+from relax_mlir.objects.struct_info import TupleStructInfo
 from relax_mlir.relax import transform
-from relax_mlir.relax.analysis import contains_impure_call
+from relax_mlir.relax.analysis import contains_impure_call, well_formed
 from relax_mlir.relax.block_builder import BlockBuilder
+from relax_mlir.relax.expr_functor import PyExprMutator
 from relax_mlir.relax.transform.legalize_ops.common import register_legalize
 from relax_mlir.relax.vm import VirtualMachine, build
 from relax_mlir.runtime.ndarray import cpu
+from relax_mlir.script import relax as R  # noqa: N812  as scripts write it
 from tests.transforms.graphs import op, program, tensor
+
+# ruff: noqa: RET504  scripts are no plain Python
+# pyright: reportInvalidTypeForm=false, reportAttributeAccessIssue=false
+# pyright: reportOptionalMemberAccess=false
 
 _NAME = "test.twice_plus"
 
@@ -77,3 +84,49 @@ def test_an_operator_without_a_legalization_stays() -> None:
 def test_an_operator_of_which_nothing_is_registered_is_unknown() -> None:
     with pytest.raises(AttributeError, match=f"operator `{_NAME}` is not registered"):
         Op.get(_NAME)
+
+
+def test_a_script_stays_as_written_until_something_rewrites_it(twice_plus: Op) -> None:
+    def in_order(builder: BlockBuilder, call: Call) -> Call:
+        x, y = call.args
+        is_written = isinstance(x, Var) or isinstance(y, Constant)
+        return call if is_written else Call(call.op, [y, x])
+
+    @R.function(check_well_formed=False)
+    def main(x: R.Tensor((2,), "float32")):
+        y = Call(twice_plus, [R.const(1, "float32"), x])
+        return y
+
+    twice_plus.set_attr("FNormalize", in_order)
+    try:
+        rewritten = PyExprMutator().visit_expr(main)
+        is_kept = [well_formed(function) for function in (main, rewritten)]
+    finally:
+        twice_plus.reset_attr("FNormalize")
+
+    (before,), (after,) = (f.body.blocks[0].bindings for f in (main, rewritten))
+    assert isinstance(before.value.args[0], Constant)
+    assert isinstance(after.value.args[0], Var)
+    assert is_kept == [False, True]
+
+
+@pytest.mark.parametrize("is_bound", [True, False])
+def test_a_program_is_called_on_what_a_tuple_holds(is_bound: bool) -> None:
+    x = Var("x", tensor(2))
+    pair = Var("pair", TupleStructInfo([tensor(2), tensor(2)]))
+    called = relax.GlobalVar("f", relax.FuncStructInfo.opaque_func())
+    call = Call("relax.call_tir", [called, pair], sinfo_args=[tensor(2)])
+    builder = BlockBuilder()
+
+    with builder.testing_scope():
+        if is_bound:
+            pair = builder.emit(relax.Tuple([x, x]))
+            call = Call(call.op, [called, pair], sinfo_args=call.sinfo_args)
+        listed = builder.normalize(call).args[1]
+        found = [builder.lookup_binding(field) for field in listed]
+
+    if is_bound:
+        assert list(listed) == [x, x]
+    else:
+        assert [item.index for item in found] == [0, 1]
+        assert all(item.tuple_value is pair for item in found)

@@ -8,11 +8,17 @@ import pytest
 from relax_mlir.errors import PassError
 from relax_mlir.module import IRModule
 from relax_mlir.objects import prim
-from relax_mlir.objects.expr import Var
+from relax_mlir.objects.expr import PrimValue, ShapeExpr, Var
+from relax_mlir.objects.struct_info import (
+    PrimStructInfo,
+    ShapeStructInfo,
+    TupleStructInfo,
+)
 from relax_mlir.objects.structure import assert_structural_equal
 from relax_mlir.pass_context import PassContext
 from relax_mlir.pipeline.pipeline import Pipeline
 from relax_mlir.relax import transform
+from relax_mlir.relax.block_builder import BlockBuilder
 from relax_mlir.relax.dpl import is_op, wildcard
 from relax_mlir.script import ir as I  # noqa: N812  as scripts write it
 from relax_mlir.script import relax as R  # noqa: N812
@@ -228,3 +234,54 @@ def test_a_pattern_in_a_pipeline_is_called_by_its_name() -> None:
     fuse = transform.FuseOpsByPattern([pattern], bind_constants=False)
 
     assert "patterns=mine.exp bind-constants=false" in str(Pipeline.of([fuse]))
+
+
+def test_shapes_and_scalars_are_bound_too() -> None:
+    @R.function
+    def sized(s: R.Shape(["n"]), k: R.Prim("int64"), x: R.Tensor("float32", ndim=1)):
+        y = R.add(x, x)
+        return s, k, y
+
+    bound = sized.bind_params(
+        {"s": ShapeExpr([3]), "k": PrimValue(7), "x": np.ones(3, np.float32)}
+    )
+
+    assert bound.params == []
+    assert bound.ret_struct_info == TupleStructInfo(
+        [ShapeStructInfo([3]), PrimStructInfo(value=prim.IntImm("int64", 7)), tensor(3)]
+    )
+    with pytest.raises(PassError, match=r"parameter `s`: expected .*, got .*"):
+        sized.bind_params({"s": ShapeExpr([3, 4])})
+
+
+def test_sizes_of_one_name_are_told_apart_as_variables() -> None:
+    first, second = prim.Var("n", "int64"), prim.Var("n", "int64")
+    x, y = Var("x", tensor(first)), Var("y", tensor(second))
+    function = program([x, y], op("exp", x), op("exp", y))["main"]
+
+    fixed = function.bind_symbolic_vars({second: 4})
+
+    assert [p.struct_info == tensor(4) for p in fixed.params] == [False, True]
+    with pytest.raises(PassError, match="`n` is several of them"):
+        function.bind_symbolic_vars({"n": 4})
+    with pytest.raises(PassError, match="`m` is none of them"):
+        function.bind_symbolic_vars({prim.Var("m", "int64"): 4})
+
+
+def test_variables_outlive_a_pass_that_leaves_them_what_they_are() -> None:
+    n = prim.Var("n", "int64")
+    x = Var("x", tensor(n))
+    builder = BlockBuilder()
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            inner = builder.emit(op("exp", x))
+            outer = builder.emit_output(op("exp", inner))
+        builder.emit_func_output(outer)
+
+    after = transform.ToNonDataflow()(builder.get())["main"]
+
+    first, second = (b.var for block in after.body.blocks for b in block.bindings)
+    assert after.params == [x]
+    assert second is outer
+    assert type(first) is Var  # it was local to the dataflow block
+    assert first.struct_info.shape.values[0] is n

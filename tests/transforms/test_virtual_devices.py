@@ -1,5 +1,9 @@
 """Virtual devices that a module lists, and the tensors that live there."""
 
+import pytest
+
+from relax_mlir import relax
+from relax_mlir.errors import OperatorError
 from relax_mlir.module import IRModule
 from relax_mlir.objects.expr import Var
 from relax_mlir.objects.struct_info import TensorStructInfo, VDevice
@@ -46,3 +50,33 @@ def test_what_a_hint_is_given_lives_there_if_nothing_else_says_where() -> None:
 
     assert realized.params[0].struct_info.vdevice == _OTHER
     assert "to_vdevice" not in realized.script()
+
+
+def test_a_hint_may_name_a_device_by_numbers() -> None:
+    x = Var("x", tensor(2, 3))
+    hinted = relax.op.hint_on_device(op("exp", x), device_type=2, index=1)
+    module = program([x], hinted)
+    module.update_global_info("vdevice", [_GPU, _OTHER])
+
+    realized = transform.RealizeVDevice()(module)["main"]
+
+    assert realized.params[0].struct_info.vdevice == _OTHER
+    with pytest.raises(OperatorError, match=r"device type of .*, got 99"):
+        relax.op.hint_on_device(x, device_type=99)
+
+
+def test_every_target_gets_programs_of_its_own() -> None:
+    on_cpu = Var("x", TensorStructInfo((2, 3), "float32", _CPU))
+    on_gpu = Var("y", TensorStructInfo((2, 3), "float32", _GPU))
+    on_other = Var("z", TensorStructInfo((2, 3), "float32", _OTHER))
+    inputs = [on_cpu, on_gpu, on_other]
+    module = program(inputs, *(op("add", x, x) for x in inputs))
+    module.update_global_info("vdevice", [_CPU, _GPU, _OTHER])
+
+    legal = transform.LegalizeOps()(module)
+
+    bindings = legal["main"].body.blocks[0].bindings
+    called = [b.value.args[0].name_hint for b in bindings if hasattr(b.value, "op")]
+    assert called == ["add_llvm", "add_cuda", "add_cuda"]
+    assert {v.name_hint for v in legal.get_global_vars()} == {"main", *called}
+    assert legal["add_cuda"].attrs["target"] == "cuda"

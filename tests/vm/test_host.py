@@ -11,7 +11,7 @@ from relax_mlir.script import ir as I
 from relax_mlir.script import relax as R
 from relax_mlir.script import tir as T
 
-# ruff: noqa: N803, N805, N812, RET504  scripts are no plain Python
+# ruff: noqa: N803, N805, N806, N812, RET504  scripts are no plain Python
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -147,6 +147,92 @@ def test_only_the_chosen_branch_has_effects(capsys: pytest.CaptureFixture[str]) 
     assert capsys.readouterr().out == ""
 
 
+def test_each_branch_learns_sizes_for_itself(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    @I.ir_module
+    class Module:
+        @R.function(pure=False)
+        def main(c: R.Tensor((), "bool"), x: R.Tensor("float32", ndim=1)):
+            m = T.int64()
+            if c:
+                a = R.match_cast(x, R.Tensor((m,), "float32"))
+                _ = R.print(R.shape([m + 1]), format="then {}")
+                b = R.call_packed("tests.vm.twice", a, sinfo_args=R.Object)
+            else:
+                a = R.match_cast(x, R.Tensor((m,), "float32"))
+                _ = R.print(R.shape([m]), format="else {}")
+                b = R.call_packed("tests.vm.twice", a, sinfo_args=R.Object)
+            return b
+
+    run = machine(Module)["main"]
+    run(np.array(True), numbers(3))
+    run(np.array(False), numbers(4))
+
+    assert capsys.readouterr().out == "then (4,)\nelse (4,)\n"
+
+
+def test_a_choice_between_tensors_is_machine_code_beside_calls() -> None:
+    """What stands in its branches is no argument of the code."""
+
+    @I.ir_module
+    class Module:
+        @R.function
+        def main(c: R.Tensor((), "bool"), x: R.Tensor((2,), "float32")):
+            a = R.call_pure_packed(
+                "tests.vm.twice", x, sinfo_args=R.Tensor((2,), "float32")
+            )
+            if c:
+                b = R.add(a, x)
+                r = R.negative(b)
+            else:
+                b = R.multiply(a, x)
+                r = R.exp(b)
+            return r
+
+    run = machine(Module)["main"]
+    x = numbers(2)
+
+    np.testing.assert_allclose(run(np.array(True), x).numpy(), -3 * x, rtol=1e-6)
+    expected = np.exp(2 * x * x)
+    np.testing.assert_allclose(run(np.array(False), x).numpy(), expected, rtol=1e-6)
+
+
+def test_any_name_may_be_a_variable() -> None:
+    """Also one that the Python has for something else."""
+
+    @I.ir_module
+    class Module:
+        @R.function(pure=False)
+        def main(main_segment_0: R.Tensor((2,), "float32")):
+            constant_0 = R.add(main_segment_0, main_segment_0)
+            a = R.call_packed(
+                "tests.vm.twice", R.const([3.0, 4.0], "float32"), sinfo_args=R.Object
+            )
+            return R.tuple(constant_0, a)
+
+    x = numbers(2)
+    first, second = machine(Module)["main"](x)
+
+    np.testing.assert_allclose(first.numpy(), 2 * x)
+    np.testing.assert_allclose(second.numpy(), [6, 8])
+
+
+def test_sizes_are_exact() -> None:
+    @I.ir_module
+    class Module:
+        @R.function(pure=False)
+        def main(_: R.Prim(value="n")):
+            n = T.int64()
+            _1 = R.print(format="")
+            return R.shape([T.truncdiv(5 - n, 3), T.truncmod(5 - n, 3)])
+
+    n = 2**61
+
+    quotient, rest = divmod(n - 5, 3)
+    assert tuple(machine(Module)["main"](n)) == (-quotient, -rest)
+
+
 def test_an_inner_function_sees_what_is_around_it() -> None:
     @I.ir_module
     class Module:
@@ -190,6 +276,35 @@ def test_results_are_written_over_arguments() -> None:
     assert changed is x
     assert x.numpy().tolist() == [1, 1]
     assert copy.numpy().tolist() == [0, 0]
+
+
+def test_programs_are_compiled_whatever_graphs_stand_beside_them() -> None:
+    @I.ir_module
+    class Module:
+        @T.prim_func(private=True)
+        def negate(a: T.handle, b: T.handle):
+            n = T.int64()
+            A = T.match_buffer(a, (n,), "float32")
+            B = T.match_buffer(b, (n,), "float32")
+            for i in range(n):
+                with T.block("B"):
+                    v = T.axis.spatial(n, i)
+                    B[v] = -A[v]
+
+        @R.function(pure=False)
+        def main(x: R.Tensor(("n",), "float32"), y: R.Tensor(ndim=1, dtype="float32")):
+            n = T.int64()
+            a = R.call_tir(Module.negate, (x,), R.Tensor((n,), "float32"))
+            b = R.call_tir_inplace(
+                Module.negate, (y, a), [1], R.Tensor((n,), "float32")
+            )
+            return b
+
+    y = numbers(3)
+
+    result = machine(Module)["main"](numbers(3), y)
+
+    np.testing.assert_array_equal(result.numpy(), -y)
 
 
 def test_a_result_is_what_the_function_says() -> None:
@@ -254,6 +369,37 @@ def test_inputs_that_were_set_stay() -> None:
     assert len(vm.time_evaluator("invoke_stateful", number=1)("main").results) == 1
 
 
+def test_a_call_that_was_saved_may_keep_its_result(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    @I.ir_module
+    class Module:
+        @R.function(pure=False)
+        def main(x: R.Tensor((2,), "float32")):
+            _ = R.print(format="called")
+            return x
+
+    vm = machine(Module)
+    vm.save_function("main", "silent", numbers(2), include_return=False)
+    vm.save_function("main", "telling", numbers(2))
+
+    assert vm["silent"]() is None
+    assert vm["telling"]().shape == (2,)
+    assert capsys.readouterr().out == "called\n" * 2
+
+
+def test_the_arguments_of_a_call_are_counted() -> None:
+    @I.ir_module
+    class Module:
+        @R.function(pure=False)
+        def main(x: R.Tensor((2,), "float32"), y: R.Tensor((2,), "float32")):
+            _ = R.print(x, format="")
+            return y
+
+    with pytest.raises(TypeError, match=r"`main`: expected 2 arguments .*, got 1"):
+        build(Module)["main"](numbers(2))
+
+
 def test_all_of_it_is_written_to_a_file(tmp_path) -> None:
     @I.ir_module
     class Module:
@@ -290,6 +436,26 @@ def test_all_of_it_is_written_to_a_file(tmp_path) -> None:
         tvm.load(path)
 
 
+def test_constants_of_a_file_are_arguments_of_machine_code(tmp_path) -> None:
+    @I.ir_module
+    class Module:
+        @R.function
+        def main(x: R.Tensor((2,), "float32")):
+            c = R.const([2.0, 3.0], "float32")
+            a = R.call_pure_packed(
+                "tests.vm.twice", x, sinfo_args=R.Tensor((2,), "float32")
+            )
+            b = R.multiply(a, c)
+            return b
+
+    path, x = tmp_path / "module.rxm", numbers(2)
+    build(Module).export_library(path)
+
+    result = tvm.load(path)(x)
+
+    np.testing.assert_allclose(result.numpy(), 2 * x * [2, 3], rtol=1e-6)
+
+
 def test_a_cache_of_rows_grows() -> None:
     class Layer(relax.frontend.nn.Module):
         def __init__(self) -> None:
@@ -307,3 +473,19 @@ def test_a_cache_of_rows_grows() -> None:
     for count, value in enumerate(rows, start=1):
         seen = model["forward"](value, count)
         np.testing.assert_array_equal(seen, np.concatenate(rows[:count]))
+
+
+def test_the_last_of_any_number_of_rows() -> None:
+    @I.ir_module
+    class Module:
+        @R.function
+        def main(x: R.Tensor(("n", 3), "float32")):
+            n = T.int64()
+            last = R.strided_slice(x, axes=[0], begin=[n - 1], end=[n])
+            return last
+
+    run = machine(Module)["main"]
+
+    for count in (0, 1, 2, 5):
+        x = numbers(count, 3)
+        np.testing.assert_array_equal(run(x).numpy(), x[count - 1 : count])

@@ -32,6 +32,19 @@ def test_numbers_and_arrays_are_passed_in_order() -> None:
     np.testing.assert_array_equal(y, x)
 
 
+def test_programs_are_written_to_a_file(tmp_path) -> None:
+    path = tmp_path / "kernels.rxm"
+    tvm.compile(scale).export_library(path)
+
+    loaded = tvm.runtime.load_module(path)
+
+    x, y = np.ones((4, 3), "float32"), np.zeros((4, 3), "float32")
+    loaded["scale"](x, 2.0, 1, y)
+    np.testing.assert_array_equal(y, 3)
+    with pytest.raises(TypeError, match="`scale`: expected 4 arguments"):
+        loaded(x)
+
+
 def test_a_schedule_is_compiled_as_it_stands() -> None:
     sch = tvm.tir.Schedule(scale)
     i, j = sch.get_loops(sch.get_block("scale"))

@@ -35,6 +35,8 @@ def flatten(node: OnnxNode) -> ir.Value:
 
 def _squeezed(x: ir.Value, axes: Sequence[int] | None) -> ir.Value:
     dims = tensors.shape_of(x)
+    for axis in () if axes is None else shapes.normalize_axes(axes, len(dims)):
+        shapes.unify(1, dims[axis])
     gone = squeezed_axes(dims, axes)
     kept = [dim for axis, dim in enumerate(dims) if axis not in gone]
     return ReshapeOp(x, shape=kept).y

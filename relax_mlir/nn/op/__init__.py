@@ -1,12 +1,21 @@
 """Operators on tensors of a network; each adds a binding to the open graph."""
 
-from relax_mlir.nn.op import calls, create, elementwise, layers, movement, reduce
+from relax_mlir.nn.op import (
+    calls,
+    create,
+    elementwise,
+    layers,
+    movement,
+    reduce,
+    sampling,
+)
 from relax_mlir.nn.op.calls import *  # noqa: F403  it has __all__
 from relax_mlir.nn.op.create import *  # noqa: F403
 from relax_mlir.nn.op.elementwise import *  # noqa: F403
 from relax_mlir.nn.op.layers import *  # noqa: F403
 from relax_mlir.nn.op.movement import *  # noqa: F403
 from relax_mlir.nn.op.reduce import *  # noqa: F403
+from relax_mlir.nn.op.sampling import *  # noqa: F403
 from relax_mlir.nn.tensor import wrap_nested
 
 __all__ = ["wrap_nested"]
@@ -16,3 +25,4 @@ __all__ += elementwise.__all__
 __all__ += layers.__all__
 __all__ += movement.__all__
 __all__ += reduce.__all__
+__all__ += sampling.__all__

@@ -7,10 +7,12 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+from relax_mlir.errors import OperatorError
 from relax_mlir.objects.prim.calls import Call
 from relax_mlir.objects.prim.constants import IntImm
 from relax_mlir.objects.prim.conversion import const, matched
 from relax_mlir.objects.prim.expr import PrimExpr
+from relax_mlir.objects.prim.lanes import element_type
 from relax_mlir.objects.prim.operations import (
     EQ,
     GE,
@@ -53,12 +55,27 @@ def _bitwise(name: str, logical: type[BinaryExpr] | None, a: Any, b: Any) -> Pri
         return NotImplemented
     if a.dtype == "bool" and logical is not None:
         return binary(logical, a, b)
+    if not a.is_integer and element_type(a.dtype) != "bool":
+        raise OperatorError(f"`{name}`: expected integers, got {a.dtype}")
+    if name.startswith("shift"):
+        _check_shift(name, a, b)
     if isinstance(a, IntImm) and isinstance(b, IntImm):
         return const(_BITWISE[name](a.value, b.value), a.dtype)
     return Call(a.dtype, name, [a, b])
 
 
+def _check_shift(name: str, a: PrimExpr, b: PrimExpr) -> None:
+    bits = int(element_type(a.dtype).lstrip("uint"))
+    if isinstance(b, IntImm) and not 0 <= b.value < bits:
+        raise OperatorError(
+            f"`{name}` of {a.dtype}: expected a number of bits from 0 to {bits - 1}, "
+            f"got {b.value}"
+        )
+
+
 def _invert(a: PrimExpr) -> PrimExpr:
+    if not a.is_integer and element_type(a.dtype) != "bool":
+        raise OperatorError(f"`bitwise_not`: expected an integer, got {a.dtype}")
     return Not(a) if a.dtype == "bool" else Call(a.dtype, "bitwise_not", [a])
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from relax_mlir.errors import OperatorError
 from relax_mlir.objects.prim.expr import NUMBERS, PrimExpr
 
 __all__ = ["FloatImm", "IntImm", "StringImm", "convert"]
@@ -51,6 +52,8 @@ class FloatImm(PrimExpr):
 
     def __init__(self, dtype: str, value: Any, span: object = None) -> None:
         self.dtype = str(dtype)
+        if self.is_integer:
+            raise OperatorError(f"`FloatImm`: expected a type of floats, got {dtype}")
         self.value = float(value)
 
     def key(self) -> tuple[object, ...]:

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from relax_mlir.objects.prim.constants import FloatImm, IntImm, convert
+from relax_mlir.errors import OperatorError
+from relax_mlir.objects.prim.constants import FloatImm, IntImm, StringImm, convert
 from relax_mlir.objects.prim.expr import PrimExpr
 from relax_mlir.objects.prim.lanes import (
     element_type,
@@ -74,6 +75,8 @@ def const(value: Any, dtype: str | None = None, span: object = None) -> PrimExpr
     """A number as a term, of type ``dtype`` (by default int32, float32 or bool)."""
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value[()]
+    if dtype is None and isinstance(value, np.float64):
+        return FloatImm("float64", value)  # elsewhere it is Python's float
     if dtype is None:
         return convert(value)
     name = str(dtype)
@@ -89,6 +92,8 @@ def cast(dtype: str, value: Any) -> PrimExpr:
     value = convert(value)
     if value.dtype == dtype:
         return value
+    if isinstance(value, StringImm):
+        raise OperatorError(f"`{value}` as {dtype}: expected a number, got a text")
     element = element_type(dtype)
     if element != dtype and not isinstance(value, Ramp):
         if element_type(value.dtype) == value.dtype:
@@ -146,6 +151,9 @@ def _common_type(a: str, b: str) -> str:
     floats = [t for t in (a, b) if t.startswith(("float", "bfloat"))]
     if len(floats) == 1:
         return floats[0]
+    signs = {t.rstrip("0123456789") for t in (a, b)}
+    if signs == {"int", "uint"}:
+        return f"uint{max(_bits(a), _bits(b))}"
     return max((a, b), key=lambda t: (_bits(t), not t.startswith("u")))
 
 

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+from relax_mlir.errors import OperatorError
 from relax_mlir.objects.prim.calls import Call
 from relax_mlir.objects.prim.constants import IntImm, convert
 from relax_mlir.objects.prim.expr import PrimExpr
 
-__all__ = ["element_type", "lane_count", "lanes_of", "vector_type", "with_lanes"]
+__all__ = [
+    "element_type",
+    "is_lane_count",
+    "lane_count",
+    "lanes_of",
+    "vector_type",
+    "with_lanes",
+]
 
 
 def element_type(dtype: str) -> str:
@@ -36,12 +44,24 @@ def lane_count(lanes: Any) -> PrimExpr:
     """How many lanes a vector has, as a term.
 
     Raises:
-        ValueError: neither a number nor a number times ``vscale()``.
+        OperatorError: neither a number nor a number times ``vscale()``.
     """
     term = convert(lanes)
-    if isinstance(term, IntImm) or _vscale_factor(term) is not None:
-        return term
-    raise ValueError(f"`{term}` lanes: expected a number, or a number times `vscale()`")
+    if isinstance(term, IntImm):
+        return IntImm("int32", term.value)
+    factor = None if isinstance(term, Call) else _vscale_factor(term)
+    if factor is not None:
+        return Call("int32", "vscale", []) * factor
+    raise OperatorError(
+        f"`{term}` lanes: expected a number, or a number times `vscale()`"
+    )
+
+
+def is_lane_count(term: PrimExpr) -> bool:
+    """Whether a vector may have so many lanes."""
+    if isinstance(term, IntImm):
+        return True
+    return not isinstance(term, Call) and _vscale_factor(term) is not None
 
 
 def _vscale_factor(lanes: PrimExpr) -> int | None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
+from relax_mlir.errors import DivisionError
 from relax_mlir.objects.prim.constants import FloatImm, IntImm
 from relax_mlir.objects.prim.conversion import const, matched
 from relax_mlir.objects.prim.expr import PrimExpr
@@ -98,7 +100,8 @@ class Mod(BinaryExpr):
 
     @staticmethod
     def fold(a: Any, b: Any) -> Any:
-        return a - b * Div.fold(a, b)
+        is_float = isinstance(a, float) or isinstance(b, float)
+        return math.fmod(a, b) if is_float else a - b * Div.fold(a, b)
 
 
 class FloorDiv(BinaryExpr):
@@ -222,7 +225,7 @@ def _folded(kind: type[BinaryExpr], a: PrimExpr, b: PrimExpr) -> PrimExpr | None
     if isinstance(a, numbers) and isinstance(b, numbers):
         divides = kind in (Div, Mod, FloorDiv, FloorMod)
         if divides and b.value == 0:
-            raise ZeroDivisionError(f"division by zero: {a} {kind.symbol} {b}")
+            raise DivisionError(f"division by zero: {a} {kind.symbol} {b}")
         value = kind.fold(a.value, b.value)
         if kind.is_comparison:
             return const(value, "bool")
@@ -231,11 +234,16 @@ def _folded(kind: type[BinaryExpr], a: PrimExpr, b: PrimExpr) -> PrimExpr | None
 
 
 def rounded(value: Any, dtype: str) -> Any:
-    """A number as a type has it, where that is a narrow type of floats."""
+    """A number as its type has it: floats are rounded, integers wrap around."""
     if dtype in ("float16", "float32"):
         with np.errstate(over="ignore"):
             return float(np.dtype(dtype).type(value))
-    return value
+    if not dtype.startswith(("int", "uint")):
+        return value
+    bits = int(dtype.lstrip("uint"))
+    value = int(value) % (1 << bits)
+    is_negative = dtype.startswith("int") and value >= 1 << (bits - 1)
+    return value - (1 << bits) if is_negative else value
 
 
 def _with_unit(kind: type[BinaryExpr], a: PrimExpr, b: PrimExpr) -> PrimExpr | None:
@@ -248,13 +256,15 @@ def _with_unit(kind: type[BinaryExpr], a: PrimExpr, b: PrimExpr) -> PrimExpr | N
         return b
     if kind is Sub and right == 0:
         return a
-    if kind in (Mul, Div, FloorDiv) and right == 1:
+    if kind in (Mul, Div) and right == 1:
+        return a
+    if kind is FloorDiv and right == 1 and a.is_integer:
         return a
     if kind is Mul and left == 1:
         return b
     if kind is Mul and 0 in (left, right):
         return const(0, a.dtype)
-    if kind is FloorMod and right == 1 and a.is_integer:
+    if kind in (FloorMod, Mod) and right == 1 and a.is_integer:
         return const(0, a.dtype)
     if kind in (FloorDiv, FloorMod) and left == 0:
         return a

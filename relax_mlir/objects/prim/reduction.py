@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from relax_mlir.objects.prim.constants import convert
 from relax_mlir.objects.prim.expr import PrimExpr
 from relax_mlir.objects.prim.scripted import Scripted
 from relax_mlir.objects.prim.variables import IterVar, Var
@@ -78,7 +79,7 @@ class Reduce(PrimExpr):
         init: Sequence[PrimExpr] = (),
     ) -> None:
         self.combiner = combiner
-        self.source = tuple(source)
+        self.source = tuple(map(convert, source))
         self.axis = tuple(axis)
         self.condition = condition
         self.value_index = value_index

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from relax_mlir.objects.prim.constants import convert
 from relax_mlir.objects.prim.expr import PrimExpr
@@ -13,10 +13,20 @@ from relax_mlir.objects.prim.traversal import structurally_equal
 __all__ = ["IterVar", "Let", "Range", "SizeVar", "Var"]
 
 
+V = TypeVar("V", bound="Var")
+
+
 class Var(PrimExpr):
     """A variable; two are the same only if they are one object."""
 
     __slots__ = ("name",)
+
+    def __new__(  # noqa: PYI019 (Self is of Python 3.11)
+        cls: type[V], name: str = "", dtype: Any = "int32", *rest: Any, **_: Any
+    ) -> V:
+        """A variable; one that is a pointer knows what it points to."""
+        make = getattr(dtype, "variable_class", None)
+        return super().__new__(make() if make and cls is Var else cls)  # pyright: ignore[reportArgumentType]
 
     def __init__(
         self, name: str = "", dtype: Any = "int32", span: object = None

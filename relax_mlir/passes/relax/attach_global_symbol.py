@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from relax_mlir.module import IRModule
-from relax_mlir.passes.relax.normalize_global_var import rename_functions
+from relax_mlir.objects.names import rename_functions
 from relax_mlir.rewriting import Pass
 
 __all__ = ["AttachGlobalSymbol"]
@@ -26,4 +26,4 @@ class AttachGlobalSymbol(Pass):
                 del attributes["sym_visibility"]
             if prefix and "tir.prim_func" in attributes:
                 renamed[function.name.value] = prefix + function.name.value
-        rename_functions(module, renamed)
+        rename_functions(module.mlir.operation, renamed)

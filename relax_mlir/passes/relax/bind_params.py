@@ -8,7 +8,8 @@ import numpy as np
 from mlir import ir
 from mlir.dialects import func
 
-from relax_mlir.dialects import shapes, tensors
+from relax_mlir.dialects import shapes
+from relax_mlir.dialects.relax import graph
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.errors import PassError
 from relax_mlir.graphs import (
@@ -19,7 +20,13 @@ from relax_mlir.graphs import (
 )
 from relax_mlir.module import IRModule
 from relax_mlir.objects import names
-from relax_mlir.objects.expr import Constant, Var
+from relax_mlir.objects.base_check import BaseCheckResult, struct_info_base_check
+from relax_mlir.objects.expr import Constant, PrimValue, ShapeExpr, Var
+from relax_mlir.objects.infer import sizes_of
+from relax_mlir.objects.sizes import Symbols
+from relax_mlir.objects.struct_info import StructInfo
+from relax_mlir.objects.struct_info_types import from_mlir, to_mlir
+from relax_mlir.passes.relax.sharpen_types import sharpen_types, values_after
 from relax_mlir.rewriting import Pass
 
 __all__ = ["BindParams"]
@@ -27,13 +34,13 @@ __all__ = ["BindParams"]
 
 @dataclass(frozen=True)
 class BindParams(Pass):
-    """Replace parameters of a function by arrays.
+    """Replace parameters of a function by arrays, shapes or scalars.
 
-    Symbols that the shapes of these parameters mention get their values from the arrays.
+    Symbols that these parameters mention get their values from them.
 
     Args:
         func_name: the function.
-        params: an array per parameter, or per name of one.
+        params: a value per parameter, or per name of one.
     """
 
     func_name: str
@@ -46,20 +53,25 @@ class BindParams(Pass):
 
     def _bind(self, module: IRModule, function: func.FuncOp) -> None:
         known = names.arg_names(function)
-        arrays = {
-            _number(k, known, function): _array(v) for k, v in self.params.items()
+        values = {
+            _number(k, known, function): _expression(v) for k, v in self.params.items()
         }
         arguments = list(function.entry_block.arguments)
+        symbols = Symbols()
         sizes: dict[str, Dim] = {}
-        for number, array in arrays.items():
-            _match(str(known[number]), arguments[number].type, array, sizes)
+        for number, value in values.items():
+            expected = from_mlir(arguments[number].type, symbols)
+            _match(str(known[number]), expected, value.struct_info, symbols, sizes)
+        made: list[ir.Value] = []
         with ir.InsertionPoint.at_block_begin(function.entry_block), function.location:
-            for number, array in sorted(arrays.items()):
-                value = constant(module, array, str(known[number]))
-                arguments[number].replace_all_uses_with(value)
-        erase_parameters(function, arrays)
+            for number, value in sorted(values.items()):
+                made.append(_written(module, value, str(known[number])))
+                arguments[number].replace_all_uses_with(made[-1])
+        erase_parameters(function, values)
         if sizes:
             substitute_sizes(function, sizes)
+        readers = [op for value in made for op in values_after(value.owner.opview)]
+        sharpen_types(module, function, readers)
 
 
 def _number(key: Any, known: list[str | None], function: func.FuncOp) -> int:
@@ -73,27 +85,40 @@ def _number(key: Any, known: list[str | None], function: func.FuncOp) -> int:
     return known.index(name)
 
 
-def _array(value: Any) -> np.ndarray:
+def _expression(value: Any) -> Constant | ShapeExpr | PrimValue:
+    if isinstance(value, (Constant, ShapeExpr, PrimValue)):
+        return value
+    return Constant(np.asarray(value.numpy() if hasattr(value, "numpy") else value))
+
+
+def _written(
+    module: IRModule, value: Constant | ShapeExpr | PrimValue, key: str
+) -> ir.Value:
+    """The value at the insertion point; an array under the name of its parameter."""
     if isinstance(value, Constant):
-        return value.array
-    return np.asarray(value.numpy() if hasattr(value, "numpy") else value)
+        return constant(module, value.array, key)
+    type_ = to_mlir(value.struct_info, Symbols())
+    if isinstance(value, ShapeExpr):
+        return graph.ShapeExprOp(results=[type_]).result
+    return graph.PrimValueOp(value=ir.UnitAttr.get(), results=[type_]).result
 
 
-def _match(name: str, type_: ir.Type, array: np.ndarray, sizes: dict[str, Dim]) -> None:
-    """Check an array against a parameter, and learn its symbols."""
-    got = f"{array.dtype.name}{list(array.shape)}"
-    if not isinstance(type_, ir.RankedTensorType):
-        return
-    dtype = (
-        tensors.dtype_of(type_) if "unknown" not in str(type_.element_type) else None
-    )
-    if type_.rank != array.ndim or (dtype and dtype.numpy != array.dtype):
-        raise PassError(f"parameter `{name}`: expected `{type_}`, got {got}")
-    if not type_.has_static_shape and type_.encoding is None:
-        return
-    for dim, size in zip(tensors.shape_of(type_), array.shape, strict=True):
-        known = dim if isinstance(dim, int) else sizes.get(str(dim))
-        if isinstance(known, int) and known != size:
-            raise PassError(f"parameter `{name}`: expected size {known}, got {got}")
-        if not isinstance(dim, int) and shapes.symbols_of(dim) == (str(dim),):
-            sizes[str(dim)] = size
+def _match(
+    name: str,
+    expected: StructInfo,
+    got: StructInfo,
+    symbols: Symbols,
+    sizes: dict[str, Dim],
+) -> None:
+    """Check a value against a parameter, and learn its symbols."""
+    if struct_info_base_check(expected, got) < BaseCheckResult.FAIL_L2:
+        raise PassError(f"parameter `{name}`: expected {expected}, got {got}")
+    for stated, size in zip(sizes_of(expected), sizes_of(got), strict=False):
+        dim = symbols.dim(stated)
+        if isinstance(dim, int) or shapes.symbols_of(dim) != (str(dim),):
+            continue
+        learnt = symbols.dim(size)
+        if sizes.setdefault(str(dim), learnt) != learnt:
+            raise PassError(
+                f"parameter `{name}`: expected size {sizes[str(dim)]}, got {got}"
+            )

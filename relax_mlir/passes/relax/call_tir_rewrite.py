@@ -1,5 +1,6 @@
 """``relax-call-tir-rewrite``: calls of tensor programs get the tensors they write."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from mlir import ir
@@ -17,54 +18,93 @@ from relax_mlir.graphs import (
 )
 from relax_mlir.module import IRModule
 from relax_mlir.objects import names, prim
+from relax_mlir.objects.attributes import from_attribute
 from relax_mlir.objects.sizes import Symbols
 from relax_mlir.objects.struct_info import (
     ObjectStructInfo,
     PrimStructInfo,
     ShapeStructInfo,
     TensorStructInfo,
-    from_mlir,
-    to_mlir,
 )
+from relax_mlir.objects.struct_info_types import from_mlir, to_mlir
 from relax_mlir.rewriting import Pass, replace
 
 __all__ = ["CallTirRewrite"]
 
+_IN_PLACE = "relax.call_tir_inplace"
+
 
 @dataclass(frozen=True)
 class CallTirRewrite(Pass):
-    """Make new tensors, call the program with them, and go on with the tensors."""
+    """Make new tensors, call the program with them, and go on with the tensors.
+
+    What a call writes over its arguments are these arguments from then on.
+    """
 
     known_as = "CallTIRRewrite"
 
     def run(self, module: IRModule) -> None:
         for function in graph_functions(module):
             for op in operations_of(function):
-                if isinstance(op, (CallTirOp, CallDpsPackedOp)):
+                if isinstance(op, (CallTirOp, CallDpsPackedOp)) or _is_in_place(op):
                     _rewrite(op)
             drop_unread(function)
 
 
-def _rewrite(op: CallTirOp | CallDpsPackedOp) -> None:
+def _is_in_place(op: ir.OpView) -> bool:
+    return isinstance(op, graph.CallOperatorOp) and op.operator.value == _IN_PLACE
+
+
+def _rewrite(op: ir.OpView) -> None:
     result = op.operation.results[0]
-    is_tuple = isinstance(result.type, ir.TupleType)
     with ir.InsertionPoint(op), op.location:
-        types = _types(result.type)
-        outs = [_alloc(op, type_) for type_ in types]
-        call = _call(op, [*tensors.elements(op.args), *outs])
+        arguments = _arguments(op)
+        types = list(_leaves(result.type))
+        places = _places(op, len(types))
+        outs = [
+            arguments[place] if place >= 0 else _alloc(op, type_)
+            for place, type_ in zip(places, types, strict=True)
+        ]
+        made = [out for out, place in zip(outs, places, strict=True) if place < 0]
+        call = _call(op, [*arguments, *made])
         stand_beside(call, op, "_")
-        if is_tuple:
-            whole = tensors.pack(outs).owner.opview
+        if isinstance(result.type, ir.TupleType):
+            whole = _packed(iter(outs), result.type).owner.opview
         else:
             whole = graph.BindOp(outs[0], results=[result.type])
     copy_script_attributes(op, whole)
     replace(op, whole.operation.results[0])
 
 
-def _types(type_: ir.Type) -> list[ir.Type]:
+def _arguments(op: ir.OpView) -> list[ir.Value]:
+    """What the program is called on, without its results."""
+    if not isinstance(op, graph.CallOperatorOp):
+        return tensors.elements(op.operation.operands[0])
+    return tensors.elements(tensors.elements(op.args)[1])
+
+
+def _places(op: ir.OpView, count: int) -> list[int]:
+    """Per result, the argument that it is written over; -1 for a new tensor."""
+    if not isinstance(op, graph.CallOperatorOp):
+        return [-1] * count
+    return [int(i) for i in from_attribute(op.attrs)["inplace_indices"]]
+
+
+def _leaves(type_: ir.Type) -> Iterator[ir.Type]:
+    """The types in a tuple of tuples, in order."""
     if not isinstance(type_, ir.TupleType):
-        return [type_]
-    return [type_.get_type(i) for i in range(type_.num_types)]
+        yield type_
+        return
+    for number in range(type_.num_types):
+        yield from _leaves(type_.get_type(number))
+
+
+def _packed(values: Iterator[ir.Value], type_: ir.Type) -> ir.Value:
+    """The tuple of tuples that holds the values in order."""
+    if not isinstance(type_, ir.TupleType):
+        return next(values)
+    fields = [_packed(values, type_.get_type(n)) for n in range(type_.num_types)]
+    return tensors.pack(fields)
 
 
 def _alloc(op: ir.OpView, type_: ir.Type) -> ir.Value:
@@ -94,24 +134,36 @@ def _alloc(op: ir.OpView, type_: ir.Type) -> ir.Value:
     return made.result
 
 
-def _call(op: CallTirOp | CallDpsPackedOp, arguments: list[ir.Value]) -> ir.OpView:
+def _call(op: ir.OpView, arguments: list[ir.Value]) -> ir.OpView:
     nothing = [ir.TupleType.get_tuple([])]
-    if isinstance(op, CallTirOp):
-        callee = ir.FlatSymbolRefAttr(op.attributes["callee"]).value
-        if names.TIR_VARS in op.attributes:
-            arguments = [*arguments, *_numbers(op)]
-        return graph.CallOp(arguments, callee=callee, results=nothing)
-    name = ir.StringAttr(op.attributes["callee"]).value
-    attrs = ir.DictAttr.get({})
-    return graph.CallExternOp(arguments, callee=name, attrs=attrs, results=nothing)
-
-
-def _numbers(op: CallTirOp) -> list[ir.Value]:
-    """The numbers that the call passes, as values."""
+    if isinstance(op, CallDpsPackedOp):
+        name = ir.StringAttr(op.attributes["callee"]).value
+        attrs = ir.DictAttr.get({})
+        return graph.CallExternOp(arguments, callee=name, attrs=attrs, results=nothing)
     symbols = Symbols()
-    found: list[ir.Value] = []
-    for dim in tensors.python_value(op.attributes[names.TIR_VARS]):
-        type_ = to_mlir(PrimStructInfo(value=symbols.term(dim)), symbols)
-        made = graph.PrimValueOp(value=ir.UnitAttr.get(), results=[type_])
-        found.append(made.result)
-    return found
+    numbers = [
+        graph.PrimValueOp(
+            value=ir.UnitAttr.get(),
+            results=[to_mlir(PrimStructInfo(value=term), symbols)],
+        ).result
+        for term in _numbers(op, symbols)
+    ]
+    source = op
+    if isinstance(op, graph.CallOperatorOp):
+        source = tensors.elements(op.args)[0].owner.opview
+    callee = ir.FlatSymbolRefAttr(source.attributes["callee"]).value
+    return graph.CallOp([*arguments, *numbers], callee=callee, results=nothing)
+
+
+def _numbers(op: ir.OpView, symbols: Symbols) -> Sequence[prim.PrimExpr]:
+    """The numbers that the call passes."""
+    if isinstance(op, graph.CallOperatorOp):
+        given = [
+            from_mlir(value.type, symbols) for value in tensors.elements(op.args)[2:]
+        ]
+        return [
+            n for i in given if isinstance(i, ShapeStructInfo) for n in i.values or ()
+        ]
+    if names.TIR_VARS not in op.attributes:
+        return []
+    return symbols.terms(tensors.python_value(op.attributes[names.TIR_VARS]))

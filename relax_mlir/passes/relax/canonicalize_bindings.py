@@ -14,6 +14,7 @@ from relax_mlir.graphs import (
     SCRIPT_ATTRIBUTES,
     block_number,
     graph_functions,
+    hand_over_output,
     operations_of,
     substitute_sizes,
     symbols_in,
@@ -140,17 +141,7 @@ def _rename(op: ir.OpView, value: ir.Value) -> None:
     if isinstance(op, TupleGetItemOp) and _is_unnamed_constant(source):
         op.result.replace_all_uses_with(value)
         return
-    is_output = names.OUTPUT in op.operation.attributes
-    if is_output and not isinstance(source, ir.Block):
-        inner = source.attributes
-        in_dataflow = (
-            names.BLOCK in inner and ir.IntegerAttr(inner[names.BLOCK]).value >= 0
-        )
-        if isinstance(source.opview, ConstantOp) or (
-            in_dataflow and names.OUTPUT not in inner
-        ):
-            for name in SCRIPT_ATTRIBUTES:
-                inner[name] = op.operation.attributes[name]
+    hand_over_output(op, value)
     replace(op, value)
 
 

@@ -71,12 +71,18 @@ class CombineParallelMatmul(Pass):
         for function in graph_functions(module):
             for block in blocks_of(function):
                 for members in _parallel(block):
-                    branches = [_branch(op) for op in members]
-                    if self.check is None or self.check(
-                        *_terms(module, function, branches)
-                    ):
+                    branches = _branches(members)
+                    if self._takes(module, function, branches):
                         _write(branches)
                 sort_block(block)
+
+    def _takes(
+        self, module: IRModule, function: func.FuncOp, branches: Sequence[_Branch]
+    ) -> bool:
+        derived = _derived([b.product.z for b in branches])
+        if not derived.isdisjoint(_biases(branches)):
+            return False
+        return self.check is None or self.check(*_terms(module, function, branches))
 
 
 def _terms(
@@ -126,11 +132,29 @@ def _parallel(block: ir.Block) -> list[list[MatmulOp]]:
         found.setdefault((*place, shape[:-1]), []).append(op)
         batches.setdefault(place, set()).add(shape[:-2])
     splittable = [
-        _splittable(members)
+        _splittable(_independent(members))
         for key, members in found.items()
         if len(batches[key[:4]]) == 1
     ]
     return [members for members in splittable if len(members) > 1]
+
+
+def _independent(members: Sequence[MatmulOp]) -> list[MatmulOp]:
+    """Those whose weight is not computed from the product of another one."""
+    derived = _derived([op.z for op in members])
+    return [op for op in members if op.x2 not in derived]
+
+
+def _derived(values: Sequence[ir.Value]) -> set[ir.Value]:
+    """Values, and all that is computed from them."""
+    found: set[ir.Value] = set()
+    waiting = list(values)
+    while waiting:
+        value = waiting.pop()
+        if value not in found:
+            found.add(value)
+            waiting += [r for user in users_of(value) for r in user.operation.results]
+    return found
 
 
 def _splittable(members: Sequence[MatmulOp]) -> list[MatmulOp]:
@@ -139,6 +163,14 @@ def _splittable(members: Sequence[MatmulOp]) -> list[MatmulOp]:
     pairs = list(zip(members, widths, strict=True))
     known = [op for op, width in pairs if isinstance(width, int)]
     return [*known, *[op for op, width in pairs if not isinstance(width, int)][:1]]
+
+
+def _branches(members: Sequence[MatmulOp]) -> list[_Branch]:
+    """Products with what follows; a sum of two of them is no bias of either."""
+    found = [_branch(op) for op in members]
+    sums = [b.bias for b in found if b.bias is not None]
+    shared = {op for op in sums if sums.count(op) > 1}
+    return [_Branch(b.product) if b.bias in shared else b for b in found]
 
 
 def _branch(op: MatmulOp) -> _Branch:

@@ -14,9 +14,8 @@ from relax_mlir.objects.struct_info import (
     StructInfo,
     TensorStructInfo,
     TupleStructInfo,
-    from_mlir,
-    to_mlir,
 )
+from relax_mlir.objects.struct_info_types import from_mlir, to_mlir
 from relax_mlir.passes.relax.known_operators import write_known_operators
 from relax_mlir.rewriting import Pass, replace
 
@@ -57,5 +56,5 @@ def _without_device(info: StructInfo) -> StructInfo:
         return TupleStructInfo(list(map(_without_device, info.fields)))
     if isinstance(info, TensorStructInfo) and info.vdevice is not None:
         shape = info.shape if isinstance(info.shape, ShapeExpr) else None
-        return TensorStructInfo(shape, info.dtype, None, info.ndim)
+        return info.replace(shape=shape, vdevice=None)
     return info

@@ -5,7 +5,7 @@ from mlir.dialects import func
 
 from relax_mlir.dialects import tensors
 from relax_mlir.dialects.relax.core import TupleGetItemOp
-from relax_mlir.graphs import PACK, operations_of, update_type
+from relax_mlir.graphs import PACK, hand_over_output, operations_of, update_type
 from relax_mlir.rewriting import replace
 
 __all__ = ["flatten_parameters", "flatten_results", "take_out_known"]
@@ -90,4 +90,6 @@ def take_out_known(function: func.FuncOp) -> None:
         if isinstance(op, TupleGetItemOp):
             owner = op.tuple_value.owner
             if not isinstance(owner, ir.Block) and owner.name == PACK:
-                replace(op, list(owner.operands)[op.python_attrs()["index"]])
+                element = list(owner.operands)[op.python_attrs()["index"]]
+                hand_over_output(op, element)
+                replace(op, element)

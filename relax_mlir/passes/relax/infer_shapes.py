@@ -17,7 +17,7 @@ from relax_mlir.graphs import substituted_type, symbols_in
 from relax_mlir.module import IRModule
 from relax_mlir.objects import names
 from relax_mlir.objects.sizes import Symbols
-from relax_mlir.objects.struct_info import from_mlir
+from relax_mlir.objects.struct_info_types import from_mlir
 from relax_mlir.passes.relax.inline_calls import size_values
 from relax_mlir.passes.relax.legalize import symbols_of
 from relax_mlir.programs import argument_shape
@@ -234,7 +234,13 @@ def _as_tensor(
         stated = tensors.shape_of(type_)
         pairs = zip(shape, stated, strict=True)
         shape = [d if are_held_equal(d, ours) else ours for ours, d in pairs]
-    return tensors.tensor_type(shape, dtype)
+    made = tensors.tensor_type(shape, dtype)
+    place = tensors.place_of(type_)  # which is the caller's business, too
+    if place is None:
+        return made
+    return ir.RankedTensorType.get(
+        list(made.shape), made.element_type, tensors.placed_attr(shape, place)
+    )
 
 
 def _set_function_type(function: func.FuncOp) -> None:

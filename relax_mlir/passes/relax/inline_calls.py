@@ -22,6 +22,9 @@ from relax_mlir.graphs import (
 )
 from relax_mlir.module import IRModule
 from relax_mlir.objects import names
+from relax_mlir.objects.infer import sizes_of
+from relax_mlir.objects.sizes import Symbols
+from relax_mlir.objects.struct_info_types import from_mlir
 from relax_mlir.rewriting import clone, has_uses, replace
 
 __all__ = ["inline_call", "inline_calls", "is_kernel", "size_values"]
@@ -196,13 +199,11 @@ def _sizes(type_: ir.Type) -> list[Dim]:
     if isinstance(type_, ir.RankedTensorType):
         known = type_.has_static_shape or type_.encoding is not None
         return list(tensors.shape_of(type_)) if known else []
-    text = str(type_)
-    if text.startswith("!relax.sizes<["):
-        listed = text[len("!relax.sizes<[") : -2]
-        return (
-            [shapes.parse(t.strip('"')) for t in listed.split(", ")] if listed else []
-        )
-    return []
+    symbols = Symbols()
+    try:
+        return list(symbols.dims(sizes_of(from_mlir(type_, symbols))))
+    except ValueError:
+        return []  # a scalar that is no size
 
 
 def _rename_others(op: ir.OpView, body: ir.Block, values: dict[str, Dim]) -> None:

@@ -3,15 +3,24 @@
 from mlir import ir
 from mlir.dialects import func
 
+from relax_mlir.dialects import tensors
 from relax_mlir.dialects.relax import graph
-from relax_mlir.graphs import copy_script_attributes, operations_of
+from relax_mlir.dialects.relax.core import CallTirOp, TupleGetItemOp
+from relax_mlir.graphs import (
+    PACK,
+    block_number,
+    copy_script_attributes,
+    operations_of,
+    stand_beside,
+)
 from relax_mlir.module import IRModule
 from relax_mlir.objects import names
 from relax_mlir.objects.expr import Call
 from relax_mlir.objects.infer import infer
 from relax_mlir.objects.reader import Reader
 from relax_mlir.objects.scope import FunctionScope
-from relax_mlir.objects.struct_info import ObjectStructInfo, to_mlir
+from relax_mlir.objects.struct_info import ObjectStructInfo
+from relax_mlir.objects.struct_info_types import to_mlir
 from relax_mlir.objects.writer import Writer
 from relax_mlir.rewriting import replace
 
@@ -31,7 +40,41 @@ def write_known_operators(module: IRModule, function: func.FuncOp) -> None:
         reader.params(function.entry_block, names.arg_names(function))
         for op in operations_of(function):
             if isinstance(op, graph.CallOperatorOp):
-                _write(op, reader, Writer(scope, module.constants))
+                if op.operator.value == "relax.call_tir":
+                    _write_program_call(op)
+                else:
+                    _write(op, reader, Writer(scope, module.constants))
+
+
+def _write_program_call(op: graph.CallOperatorOp) -> None:
+    """Write a call of a tensor program on a tuple as one on the tuple's elements."""
+    callee, whole, *sizes = tensors.elements(op.args)
+    results = list(ir.ArrayAttr(op.types))
+    named = callee.owner
+    if not isinstance(named, graph.GlobalVarOp) or sizes or len(results) != 1:
+        return
+    with ir.InsertionPoint(op), op.location:
+        made = CallTirOp(
+            _elements(op, whole),
+            callee=named.callee.value,
+            sizes=tensors.shape_attr([]),
+            results=[ir.TypeAttr(results[0]).value],
+        )
+    copy_script_attributes(op, made)
+    replace(op, made.result)
+
+
+def _elements(op: graph.CallOperatorOp, whole: ir.Value) -> list[ir.Value]:
+    """What a tuple was packed from, or else its elements by themselves."""
+    if not isinstance(whole.owner, ir.Block) and whole.owner.name == PACK:
+        return tensors.elements(whole)
+    type_ = ir.TupleType(whole.type)
+    found: list[ir.Value] = []
+    for index in range(type_.num_types):
+        element = TupleGetItemOp(whole, index=index, results=[type_.get_type(index)])
+        stand_beside(element, op, "lv" if block_number(op) >= 0 else "gv")
+        found.append(element.result)
+    return found
 
 
 def _write(op: graph.CallOperatorOp, reader: Reader, writer: Writer) -> None:

@@ -13,7 +13,8 @@ from relax_mlir.objects.expr import Call
 from relax_mlir.objects.infer import infer
 from relax_mlir.objects.reader import Reader
 from relax_mlir.objects.scope import FunctionScope
-from relax_mlir.objects.struct_info import to_mlir
+from relax_mlir.objects.struct_info import StructInfo
+from relax_mlir.objects.struct_info_types import to_mlir
 from relax_mlir.rewriting import replace
 
 __all__ = ["sharpen_types", "values_after"]
@@ -57,14 +58,23 @@ def _sharpen(op: ir.OpView, reader: Reader) -> bool:
         return False
     if names.NAME not in op.operation.attributes or len(op.operation.results) != 1:
         return False
-    read = reader.value_of(op)
-    if not isinstance(read, Call):
+    info = _info_now(op, reader)
+    if info is None:
         return False
-    call = Call(read.op, read.args, read.attrs, read.sinfo_args)
-    info = infer(call, reader.scope.symbols, lambda name: None)
     result = op.operation.results[0]
     known = reader.info(result)
     if not known.is_base_of(info) or info.is_base_of(known):
         return False
     result.set_type(to_mlir(info, reader.scope.symbols))
     return True
+
+
+def _info_now(op: ir.OpView, reader: Reader) -> StructInfo | None:
+    """What the arguments tell of the value of an operation, if that is all there is."""
+    if isinstance(op, graph.BindOp):
+        return reader.info(op.value)
+    read = reader.value_of(op)
+    if not isinstance(read, Call):
+        return None
+    call = Call(read.op, read.args, read.attrs, read.sinfo_args)
+    return infer(call, reader.scope.symbols, lambda name: None)

@@ -10,7 +10,7 @@ from relax_mlir.dialects.shapes import Dim
 from relax_mlir.graphs import graph_functions, operations_of
 from relax_mlir.module import IRModule
 from relax_mlir.objects.function import copy_function
-from relax_mlir.objects.name_supply import GlobalVarSupply
+from relax_mlir.objects.name_supply import UniqueNameSupply
 from relax_mlir.objects.prim_func import PrimFunc
 from relax_mlir.passes.relax.dead_code_elimination import erase_unreachable
 from relax_mlir.rewriting import Pass
@@ -45,9 +45,14 @@ class _Copies:
     """Copies of programs by the sizes that they are for."""
 
     module: IRModule
+    names: UniqueNameSupply = field(default_factory=UniqueNameSupply)
     made: dict[tuple[str, tuple[int | None, ...]], _Copy | None] = field(
         default_factory=dict
     )
+
+    def __post_init__(self) -> None:
+        for function in self.module.func_ops():
+            self.names.reserve_name(function.name.value, add_prefix=False)
 
     def call(self, op: CallTirOp) -> None:
         """Let a call name the copy for its sizes, if it knows any."""
@@ -65,7 +70,8 @@ class _Copies:
             op.attributes["sizes"] = tensors.shape_attr([sizes[i] for i in passed])
 
     def _copy(self, callee: str, known: tuple[int | None, ...]) -> _Copy | None:
-        program: PrimFunc = self.module[callee]
+        # Alone, it is found without a search through the module.
+        program: PrimFunc = self.module[callee].copy()
         variables = program.size_vars()
         if len(variables) != len(known):
             return None
@@ -78,7 +84,7 @@ class _Copies:
             made = program.with_sizes(sizes).without_attr("global_symbol")
         except ValueError:  # no script can say what it holds
             return None
-        name = GlobalVarSupply(self.module).fresh_global(callee).name_hint
+        name = self.names.fresh_name(callee)
         copy_function(made, self.module, name)
         numbers = {id(var): number for number, var in enumerate(variables)}
         return name, tuple(numbers[id(var)] for var in made.size_vars())

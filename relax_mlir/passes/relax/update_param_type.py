@@ -13,7 +13,7 @@ from relax_mlir.module import IRModule
 from relax_mlir.objects import names
 from relax_mlir.objects.reader import Reader
 from relax_mlir.objects.scope import FunctionScope
-from relax_mlir.objects.struct_info import to_mlir
+from relax_mlir.objects.struct_info_types import to_mlir
 from relax_mlir.passes.relax.infer_shapes import derived_types
 from relax_mlir.rewriting import Pass
 

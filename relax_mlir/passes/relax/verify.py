@@ -16,7 +16,7 @@ from relax_mlir.errors import IRError
 from relax_mlir.module import IRModule
 from relax_mlir.objects.names import place_of
 from relax_mlir.objects.sizes import Symbols
-from relax_mlir.objects.struct_info import from_mlir
+from relax_mlir.objects.struct_info_types import from_mlir
 from relax_mlir.passes.relax.infer_shapes import derived_types
 from relax_mlir.programs import check_program
 from relax_mlir.rewriting import Pass

@@ -9,7 +9,7 @@ from mlir.dialects import func
 
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.relax import graph
-from relax_mlir.dialects.relax.core import CallTirOp, TupleGetItemOp
+from relax_mlir.dialects.relax.core import CallTirOp, RelaxOperation, TupleGetItemOp
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import (
     AllocBufferOp,
@@ -19,6 +19,7 @@ from relax_mlir.dialects.tir import (
     Index,
     marks,
 )
+from relax_mlir.errors import PassError
 from relax_mlir.graphs import PACK, copy_script_attributes, graph_attrs
 from relax_mlir.indexing import dims_in
 from relax_mlir.module import IRModule
@@ -63,10 +64,12 @@ class Fuse(Pass):
         merged: dict[str, str] = {}
         for function in module.func_ops():
             if "relax.primitive" in function.attributes:
-                fused, sizes = self._merge(function, programs)
-                callee = _first_equal(fused, function, merged)
-                for call in callers.get(function.name.value.removesuffix(_OLD), []):
-                    _call_program(call, function, callee, sizes)
+                calls = callers.get(function.name.value, [])
+                if calls:
+                    fused, sizes = self._merge(function, programs)
+                    callee = _first_equal(fused, function, merged)
+                    for call in calls:
+                        _call_program(call, function, callee, sizes)
                 erase(function)
         _drop_unused(module)
 
@@ -90,6 +93,9 @@ class Fuse(Pass):
 
 
 _OLD = ".old"
+
+# What tells programs their sizes, beside tensors.
+_SIZES = (graph.ShapeExprOp, graph.PrimValueOp)
 
 # What a value of a primitive function is: a buffer, or one per element of a tuple.
 _Buffers = Buffer | list[Buffer]
@@ -189,6 +195,12 @@ class _Merger:
         elif isinstance(op, TupleGetItemOp):
             index = op.python_attrs()["index"]
             self._buffers[op.result] = self._flat(op.tuple_value)[index]
+        elif isinstance(op, RelaxOperation) and not isinstance(op, _SIZES):
+            raise PassError(
+                f"{op.location}: `{self.primitive.name.value}` cannot become one program: "
+                f"expected calls of programs alone, got `{op.operation.name}`; "
+                "LegalizeOps comes first"
+            )
 
     def _inline_call(self, call: CallTirOp) -> _Buffers:
         """Copy the callee's operations; its destinations become buffers of the program."""

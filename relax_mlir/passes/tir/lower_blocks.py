@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 
 from mlir import ir
 from mlir.dialects import func
 
-from relax_mlir.dialects import tensors
+from relax_mlir.dialects import dtypes, tensors
 from relax_mlir.dialects.tir import (
     AllocBufferOp,
     AttrOp,
     BlockOp,
     DeclBufferOp,
+    constant,
     marks,
 )
 from relax_mlir.errors import PassError
@@ -96,6 +98,8 @@ class _Lowering:
                 operands=sizes,
                 attributes={name: op.attributes[name] for name in op.attributes},
             )
+            if marks.CONTENTS in op.attributes:
+                _fill(made.results[0], ir.ArrayAttr(op.attributes[marks.CONTENTS]))
         replace(op, made.results[0])
         _spread_type(made.results[0])
 
@@ -198,6 +202,25 @@ def _set_type(value: ir.Value, type_: ir.MemRefType) -> None:
     if value.type != type_:
         value.set_type(type_)
         _spread_type(value)
+
+
+def _fill(buffer: ir.Value, contents: ir.ArrayAttr) -> None:
+    """Write constants into a buffer, element by element."""
+    type_ = ir.MemRefType(buffer.type)
+    elements = dtypes.from_mlir(type_.element_type)
+    places = itertools.product(*map(range, type_.shape))
+    for place, value in zip(places, contents, strict=True):
+        stored = constant(value.value, elements).value
+        indices = [_index(i) for i in place]
+        ir.Operation.create("memref.store", operands=[stored, buffer, *indices])
+
+
+def _index(number: int) -> ir.Value:
+    index = ir.IndexType.get()
+    value = ir.IntegerAttr.get(index, number)
+    return ir.Operation.create(
+        "arith.constant", results=[index], attributes={"value": value}
+    ).results[0]
 
 
 def _spread_type(value: ir.Value) -> None:

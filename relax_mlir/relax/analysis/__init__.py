@@ -2,6 +2,7 @@
 
 from relax_mlir.objects.base_check import BaseCheckResult, struct_info_base_check
 from relax_mlir.relax.analysis.compile_time import computable_at_compile_time
+from relax_mlir.relax.analysis.layout_transforms import suggest_layout_transforms
 from relax_mlir.relax.analysis.memory import estimate_memory_usage
 from relax_mlir.relax.analysis.purity import contains_impure_call, detect_recursion
 from relax_mlir.relax.analysis.reshape import has_reshape_pattern
@@ -68,6 +69,7 @@ __all__ = [
     "remove_all_unused",
     "struct_info_base_check",
     "struct_info_lca",
+    "suggest_layout_transforms",
     "tir_vars_in_struct_info",
     "tir_vars_in_type",
     "type_base_check",

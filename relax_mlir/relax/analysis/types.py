@@ -7,6 +7,7 @@ from typing import Any
 
 from mlir import ir
 
+from relax_mlir.errors import IRError
 from relax_mlir.module import IRModule
 from relax_mlir.objects import prim
 from relax_mlir.objects.base_check import BaseCheckResult, struct_info_base_check
@@ -90,9 +91,10 @@ def _erased(
             shape = None if values is None else ShapeExpr(values)
         elif shape is not None:
             shape = variables.get(shape)
-        return TensorStructInfo(shape, info.dtype, info.vdevice, info.ndim)
+        return info.replace(shape=shape)
     if isinstance(info, ShapeStructInfo) and info.values is not None:
-        return ShapeStructInfo(_defined(info.values, sizes), info.ndim)
+        values = _defined(info.values, sizes)
+        return ShapeStructInfo(values, info.ndim if values is None else -1)
     if isinstance(info, PrimStructInfo) and info.value is not None:
         values = _defined([info.value], sizes)
         return PrimStructInfo(info.dtype, values[0] if values else None)
@@ -116,7 +118,7 @@ def derive_call_ret_struct_info(
     """What a function gives for the arguments of a call, whatever the call's ``op`` is.
 
     Raises:
-        ValueError: the arguments are not those that the function takes.
+        IRError: the arguments are not those that the function takes.
     """
     if func_sinfo.derive_func is not None:
         return func_sinfo.derive_func(call, ctx)
@@ -125,4 +127,7 @@ def derive_call_ret_struct_info(
     module = IRModule.shared()
     with module.context, ir.Location.unknown():
         infos = [infer(a, Symbols(), module.signature_of) for a in call.args]
-    return returned_info(func_sinfo, infos)
+    try:
+        return returned_info(func_sinfo, infos)
+    except ValueError as error:
+        raise IRError(f"`{call!r}`: {error}") from error

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
+
+from mlir import ir
 
 from relax_mlir.errors import IRError
 from relax_mlir.module import IRModule
-from relax_mlir.objects import prim
+from relax_mlir.objects import names, prim
 from relax_mlir.objects.expr import (
     Call,
     DataflowBlock,
@@ -17,6 +20,7 @@ from relax_mlir.objects.expr import (
     Id,
     If,
     MatchCast,
+    Op,
     SeqExpr,
     Tuple,
     TupleGetItem,
@@ -25,16 +29,20 @@ from relax_mlir.objects.expr import (
     is_leaf,
 )
 from relax_mlir.objects.function import BaseFunc, Function
-from relax_mlir.objects.operators import registered_normal_form
+from relax_mlir.objects.operators import normal_form_of
 from relax_mlir.objects.prim import PrimExpr
+from relax_mlir.objects.prim_func import PrimFunc
 from relax_mlir.objects.struct_info import FuncStructInfo, StructInfo
 from relax_mlir.objects.structure import structural_equal
+from relax_mlir.relax.analysis.program_calls import check_program_call
 from relax_mlir.relax.analysis.purity import contains_impure_call, is_impure_call
 from relax_mlir.relax.analysis.symbols import definable_tir_vars_in_struct_info
 from relax_mlir.relax.block_builder import BlockBuilder
 from relax_mlir.relax.expr_functor import PyExprVisitor
 
-__all__ = ["check_well_formed", "well_formed"]
+__all__ = ["check_script", "check_well_formed", "well_formed"]
+
+_PROGRAM_CALLS = (Op.of("relax.call_tir"), Op.of("relax.call_tir_inplace"))
 
 
 def well_formed(
@@ -74,28 +82,53 @@ def check_well_formed(
     return True
 
 
-def _check(obj: IRModule | Function, check_struct_info: bool) -> None:
+def check_script(obj: IRModule | Function) -> None:
+    """Check what a script says, but for what it passes to tensor programs.
+
+    TVM's scripts were free in that before 0.18.
+
+    Raises:
+        IRError: a rule is broken.
+    """
+    _check(obj, True, check_program_calls=False)
+
+
+def _check(
+    obj: IRModule | Function,
+    check_struct_info: bool,
+    *,
+    check_program_calls: bool = True,
+) -> None:
     if isinstance(obj, IRModule):
-        names = {var.name_hint for var in obj.get_global_vars()}
-        checker = _Checker(names, check_struct_info)
-        for var, function in obj.functions.items():
+        functions = {var.name_hint: f for var, f in obj.functions.items()}
+        checker = _Checker(functions, check_struct_info, check_program_calls)
+        for name, function in functions.items():
             if isinstance(function, Function):
-                checker.check_function(var.name_hint, function)
+                checker.check_function(name, function)
+                checker.check_symbol(function)
         return
-    _Checker(None, check_struct_info).check_function(obj.name, obj)
+    checker = _Checker(None, check_struct_info, check_program_calls)
+    checker.check_function(obj.name, obj)
 
 
 class _Checker(PyExprVisitor):
     """Raises at the first rule that is broken.
 
     Args:
-        functions: the names of the functions of the module; None if there is no module.
+        functions: those of the module by name; None if there is no module.
         check_struct_info: whether something must be known of every expression.
+        check_program_calls: whether calls of tensor programs have to fit them.
     """
 
-    def __init__(self, functions: set[str] | None, check_struct_info: bool) -> None:
+    def __init__(
+        self,
+        functions: Mapping[str, Any] | None,
+        check_struct_info: bool,
+        check_program_calls: bool,
+    ) -> None:
         self.functions = functions
         self.check_struct_info = check_struct_info
+        self.check_program_calls = check_program_calls
         self.name = ""
         self._owner: dict[Id, str] = {}  # by which function a variable is defined
         self._symbol_owner: dict[int, str] = {}
@@ -114,6 +147,16 @@ class _Checker(PyExprVisitor):
         self._symbols = set()
         self._visible = set()
         self.visit_expr(function)
+
+    def check_symbol(self, function: Function) -> None:
+        """Check what only a function of a module can break."""
+        symbol = function.attrs.get("global_symbol", self.name)
+        if symbol != self.name:
+            self.fail(f"its `global_symbol` is `{symbol}`: expected its name")
+        attributes = function.op.attributes
+        if names.NESTED in attributes:
+            nested = ir.StringAttr(attributes[names.NESTED]).value
+            self.fail(f"expected a variable or a constant, got `{nested}`")
 
     @contextmanager
     def _scope(self, *, in_dataflow: bool = False) -> Iterator[None]:
@@ -208,16 +251,31 @@ class _Checker(PyExprVisitor):
             self.fail("a tensor program is called directly: expected `R.call_tir`")
         if self._in_dataflow and is_impure_call(op):
             self.fail(f"dataflow block: `{op!r}` is impure")
-        self._check_normal_form(op)
+        if op.op not in _PROGRAM_CALLS:
+            self._check_normal_form(op)
+        elif self.check_program_calls:
+            self._check_normal_form(op)
+            self._check_program_call(op)
         super().visit_call_(op)
 
     def _check_normal_form(self, op: Call) -> None:
-        normal_form = registered_normal_form(op.op)
+        normal_form = normal_form_of(op.op)
         if normal_form is None:
             return
         normal = normal_form(BlockBuilder(), op)
         if not structural_equal(normal, op, map_free_vars=True):
             self.fail(f"`{op!r}` is not in normal form: expected `{normal!r}`")
+
+    def _check_program_call(self, op: Call) -> None:
+        if self.functions is None:
+            return
+        callee = op.args[0]
+        program = self.functions.get(getattr(callee, "name_hint", ""))
+        if isinstance(program, PrimFunc):
+            try:
+                check_program_call(op, program)
+            except ValueError as error:
+                self.fail(f"call of `{program.name}`: {error}")
 
     def visit_tuple_(self, op: Tuple) -> None:
         self._check_leaves("field of a tuple", op.fields)

@@ -12,7 +12,8 @@ from relax_mlir.objects.operators import operation_class, operator_names
 from relax_mlir.relax.op import calls
 from relax_mlir.relax.op.calls import *  # noqa: F403  it has __all__
 from relax_mlir.relax.op.functions import operator_function
-from relax_mlir.relax.op.namespaces import ccl, grad, image, inspect, nn, vision
+from relax_mlir.relax.op.inspection import inspect
+from relax_mlir.relax.op.namespaces import ccl, grad, image, nn, vision
 from relax_mlir.relax.op.shorthand import (
     layout_transform,
     linear,

@@ -175,6 +175,11 @@ def call_tir_inplace(
     """
     info = _result(out_ty if out_ty is not None else out_sinfo, None, None, tir_vars)
     places = _places(inplace_indices)
+    written = [place for place in places if place >= 0]
+    if len(set(written)) < len(written):
+        raise ValueError(
+            f"call_tir_inplace: expected results over different inputs, got {places}"
+        )
     args = [gvar, _arguments(args), *_tir_vars(tir_vars)]
     attrs = {"inplace_indices": places}
     return Call(Op.of("relax.call_tir_inplace"), args, attrs, [info])
@@ -280,7 +285,7 @@ def wrap_param(data: Expr, dtype: Any = "float32") -> Call:
     info = data.struct_info_or_none()
     if not isinstance(info, TensorStructInfo):
         raise TypeError(f"`wrap_param`: expected a tensor, got {info}")
-    wrapped = TensorStructInfo(info.shape, str(dtype), info.vdevice, info.ndim)
+    wrapped = info.replace(dtype=str(dtype))
     call = Call(Op.of("relax.wrap_param"), [data], {"dtype": str(dtype)})
     return call.with_struct_info(wrapped)
 
@@ -333,8 +338,9 @@ def _tensor_of(expr: Expr, name: str) -> TensorStructInfo | None:
 def _shape_info(info: TensorStructInfo | None) -> StructInfo:
     if info is None:
         return ShapeStructInfo()
-    known = info.shape.values if isinstance(info.shape, ShapeExpr) else None
-    return ShapeStructInfo(known, info.ndim)
+    if isinstance(info.shape, ShapeExpr):
+        return ShapeStructInfo(info.shape.values)
+    return ShapeStructInfo(ndim=info.ndim)
 
 
 def shape_of(expr: Expr) -> Call:
@@ -372,9 +378,11 @@ def shape_to_tensor(expr: Expr) -> Call:
     if isinstance(info, (TensorStructInfo, TupleStructInfo)):
         raise OperatorError(f"`relax.shape_to_tensor`: expected a shape, got {info}")
     ndim = getattr(info, "ndim", -1)
-    shape = [ndim] if ndim >= 0 else None
+    sizes = TensorStructInfo(dtype="int64", ndim=1)
+    if ndim >= 0:
+        sizes = sizes.replace(shape=[ndim])
     made = Call(Op.of("relax.shape_to_tensor"), [expr])
-    return made.with_struct_info(TensorStructInfo(shape, "int64", ndim=1))
+    return made.with_struct_info(sizes)
 
 
 def size(expr: Expr) -> Call:
@@ -389,8 +397,35 @@ def to_vdevice(data: Expr, dst_vdevice: Any) -> Call:
     return Call(Op.of("relax.to_vdevice"), [data], {"dst_vdevice": str(dst_vdevice)})
 
 
-def hint_on_device(data: Expr, dst_vdevice: Any, memory_scope: str = "global") -> Call:
-    """A tensor that is expected to be on a device."""
+# DLPack's numbers of devices that hints name.
+_DEVICES = {1: "cpu", 2: "cuda", 4: "opencl", 7: "vulkan", 8: "metal", 10: "rocm"}
+
+
+def hint_on_device(
+    data: Expr,
+    dst_vdevice: Any = None,
+    memory_scope: str = "global",
+    *,
+    device_type: int | None = None,
+    index: int = 0,
+) -> Call:
+    """A tensor that is expected to be on a device.
+
+    Args:
+        data: the tensor.
+        dst_vdevice: the device; or by numbers, ``device_type`` (DLPack's) and ``index``.
+        memory_scope: the kind of its memory.
+
+    Raises:
+        OperatorError: there is no device of this number.
+    """
+    if device_type is not None:
+        if int(device_type) not in _DEVICES:
+            raise OperatorError(
+                f"`relax.hint_on_device`: expected a device type of {list(_DEVICES)}, got "
+                f"{device_type}"
+            )
+        dst_vdevice = f"{_DEVICES[int(device_type)]}:{index}"
     attrs = {"dst_vdevice": str(dst_vdevice), "memory_scope": memory_scope}
     return Call(Op.of("relax.hint_on_device"), [data], attrs)
 

@@ -92,6 +92,11 @@ def _signature(kind: type[RelaxOperation]) -> inspect.Signature:
 
 def _call(kind: type[RelaxOperation], values: Mapping[str, Any]) -> Call:
     given = {n: v for n, v in values.items() if n in kind.attribute_fields}
+    size = given.get("size")
+    if (
+        isinstance(size, ShapeExpr) and len(size) == 1
+    ):  # a list of one would be repeated
+        raise OperatorError(f"`relax.{kind.script_name()}`: size: got one, `{size}`")
     if any(isinstance(v, Expr) and not isinstance(v, _VALUES) for v in given.values()):
         attrs = given  # an argument that is computed: nothing to bring into form
     else:
@@ -112,7 +117,7 @@ def _call(kind: type[RelaxOperation], values: Mapping[str, Any]) -> Call:
 def _normalized(kind: type[RelaxOperation], given: Mapping[str, Any]) -> dict[str, Any]:
     try:
         return kind.normalize_arguments(**given)
-    except ValueError as error:
+    except (ValueError, TypeError, AttributeError) as error:
         raise OperatorError(f"`relax.{kind.script_name()}`: {error}") from error
 
 

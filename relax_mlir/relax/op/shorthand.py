@@ -3,8 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from mlir import ir
+
+from relax_mlir.context import shared_context
 from relax_mlir.dialects import dims, shapes
 from relax_mlir.dialects.dims import Dim
+from relax_mlir.errors import OperatorError
 from relax_mlir.objects import prim
 from relax_mlir.objects.expr import Call, Expr, ShapeExpr, const
 from relax_mlir.objects.sizes import Symbols
@@ -76,7 +80,8 @@ def _affine_map(index_map: IndexMap) -> str:
     places = list(index_map.initial_indices)
     names = {id(var): f"d{i}" for i, var in enumerate(places)}
     made = ", ".join(_affine(term, names) for term in index_map.final_indices)
-    return f"({', '.join(names.values())}) -> ({made})"
+    text = f"affine_map<({', '.join(names.values())}) -> ({made})>"
+    return str(ir.AffineMapAttr(ir.Attribute.parse(text, shared_context())).value)
 
 
 _AFFINE = {
@@ -140,7 +145,7 @@ def reshape(x: Expr, shape: Any) -> Call:
             be divided as -1 asks is for the caller to know.
 
     Raises:
-        ValueError: a -1 or 0 cannot be told, as the shape of ``x`` is not known or does
+        OperatorError: a -1 or 0 cannot be told, as the shape of ``x`` is not known or does
             not fit.
         TypeError: ``shape`` is a single number.
     """
@@ -153,13 +158,16 @@ def reshape(x: Expr, shape: Any) -> Call:
     if not any(isinstance(s, prim.IntImm) and s.value in (-1, 0) for s in sizes):
         return build(x, sizes)
     info = x.struct_info
-    known = info.shape if isinstance(info, TensorStructInfo) else None
-    if not isinstance(known, ShapeExpr):
-        raise ValueError(
+    known = info.known_sizes if isinstance(info, TensorStructInfo) else None
+    if known is None:
+        raise OperatorError(
             f"`relax.reshape` to {sizes}: expected a tensor of known shape, got {info}"
         )
     names = Symbols()
-    told = _told(names.dims(known.values), names.dims(sizes))
+    try:
+        told = _told(names.dims(known), names.dims(sizes))
+    except ValueError as error:
+        raise OperatorError(f"`relax.reshape`: {error}") from error
     return build(x, names.terms(told))
 
 

@@ -16,12 +16,7 @@ from relax_mlir.objects.expr import (
     Tuple,
     convert,
 )
-from relax_mlir.objects.struct_info import (
-    ObjectStructInfo,
-    StructInfo,
-    TensorStructInfo,
-    TupleStructInfo,
-)
+from relax_mlir.objects.storage_inference import infer_storage
 from relax_mlir.relax.op.namespaces import builtin, memory, vm
 
 __all__ = ["builtin", "memory", "vm"]
@@ -43,13 +38,8 @@ def _number(number: Any) -> Expr:
     return number if isinstance(number, Expr) else PrimValue(number)
 
 
-def _tensor(shape: Expr, dtype: Expr) -> StructInfo:
-    name = dtype.value if isinstance(dtype, DataTypeImm) else ""
-    return TensorStructInfo(shape, name)
-
-
-def _call(name: str, args: list[Expr], info: StructInfo) -> Call:
-    return Call(Op.of(name), args).with_struct_info(info)
+def _call(name: str, args: list[Expr]) -> Call:
+    return Call(Op.of(name), args).with_struct_info(infer_storage(name, args))
 
 
 def alloc_tensor(
@@ -57,14 +47,12 @@ def alloc_tensor(
 ) -> Call:
     """A new tensor, of which the elements are not set."""
     args = [_shape(shape), _dtype(dtype), _number(runtime_device_index)]
-    info = _tensor(args[0], args[1])
-    return _call("relax.builtin.alloc_tensor", [*args, _text(storage_scope)], info)
+    return _call("relax.builtin.alloc_tensor", [*args, _text(storage_scope)])
 
 
 def stop_lift_params(x: Expr) -> Call:
     """``x``; what follows is not computed ahead with the parameters."""
-    info = x.struct_info_or_none() or ObjectStructInfo()
-    return _call("relax.builtin.stop_lift_params", [x], info)
+    return _call("relax.builtin.stop_lift_params", [x])
 
 
 def alloc_storage(
@@ -72,8 +60,7 @@ def alloc_storage(
 ) -> Call:
     """A piece of memory; ``size`` in bytes."""
     args = [_shape(size), _number(virtual_device_index), _text(storage_scope)]
-    info = ObjectStructInfo()
-    return _call("relax.memory.alloc_storage", [*args, _dtype(dtype)], info)
+    return _call("relax.memory.alloc_storage", [*args, _dtype(dtype)])
 
 
 def memory_alloc_tensor(
@@ -82,42 +69,35 @@ def memory_alloc_tensor(
     """A tensor in a piece of memory; ``offset`` in bytes."""
     args = [storage, _number(offset), _shape(shape), _dtype(dtype)]
     args.append(_number(runtime_device_ind))
-    return _call("relax.memory.alloc_tensor", args, _tensor(args[2], args[3]))
+    return _call("relax.memory.alloc_tensor", args)
 
 
 def kill_storage(storage: Expr) -> Call:
     """Give back a piece of memory."""
-    return _call("relax.memory.kill_storage", [storage], TupleStructInfo([]))
+    return _call("relax.memory.kill_storage", [storage])
 
 
 def kill_tensor(tensor: Expr) -> Call:
     """Say that a tensor is not used from here on."""
-    return _call("relax.memory.kill_tensor", [tensor], TupleStructInfo([]))
+    return _call("relax.memory.kill_tensor", [tensor])
 
 
 def view(
     data: Expr, shape: Any = None, dtype: Any = None, relative_byte_offset: Any = None
 ) -> Call:
     """The memory of a tensor as another one."""
-    known = data.struct_info_or_none()
-    assert known is None or isinstance(known, TensorStructInfo)
     args = [
         data,
         Tuple(()) if shape is None else _shape(shape),
         Tuple(()) if dtype is None else _dtype(dtype),
         Tuple(()) if relative_byte_offset is None else _number(relative_byte_offset),
     ]
-    sizes = getattr(known, "shape", None) if shape is None else args[1]
-    name = (
-        getattr(known, "dtype", "") if dtype is None else getattr(args[2], "value", "")
-    )
-    return _call("relax.memory.view", args, TensorStructInfo(sizes, name))
+    return _call("relax.memory.view", args)
 
 
 def ensure_zero_offset(data: Expr) -> Call:
     """The tensor, copied if it does not begin where its memory does."""
-    info = data.struct_info_or_none() or ObjectStructInfo()
-    return _call("relax.memory.ensure_zero_offset", [data], info)
+    return _call("relax.memory.ensure_zero_offset", [data])
 
 
 def vm_alloc_storage(
@@ -125,8 +105,7 @@ def vm_alloc_storage(
 ) -> Call:
     """A piece of memory of the virtual machine, for a tensor of this shape."""
     args = [_shape(shape), _number(runtime_device_index), _dtype(dtype)]
-    info = ObjectStructInfo()
-    return _call("relax.vm.alloc_storage", [*args, _text(storage_scope)], info)
+    return _call("relax.vm.alloc_storage", [*args, _text(storage_scope)])
 
 
 def vm_alloc_tensor(
@@ -135,19 +114,19 @@ def vm_alloc_tensor(
     """A tensor of the virtual machine in a piece of memory; ``offset`` in bytes."""
     args = [storage, _number(offset), _shape(shape), _dtype(dtype)]
     args.append(_number(runtime_device_ind))
-    return _call("relax.vm.alloc_tensor", args, _tensor(args[2], args[3]))
+    return _call("relax.vm.alloc_tensor", args)
 
 
 def kill_object(obj: Expr) -> Call:
     """Say that a value is not used from here on."""
-    return _call("relax.vm.kill_object", [obj], TupleStructInfo([]))
+    return _call("relax.vm.kill_object", [obj])
 
 
 def call_tir_dyn(func: Any, args: Any) -> Call:
     """Call a tensor program on tensors that exist, with sizes among the arguments."""
     callee = ExternFunc(func) if isinstance(func, str) else func
     made = args if isinstance(args, Expr) else Tuple([convert(a) for a in args])
-    return _call("relax.vm.call_tir_dyn", [callee, made], TupleStructInfo([]))
+    return _call("relax.vm.call_tir_dyn", [callee, made])
 
 
 builtin.alloc_tensor = alloc_tensor

@@ -43,11 +43,22 @@ from relax_mlir.pipeline import (
     function_pass,
 )
 from relax_mlir.relax.transform.adjust_matmul_order import AdjustMatmulOrder
+from relax_mlir.relax.transform.allocate_workspace import AllocateWorkspace
+from relax_mlir.relax.transform.alter_op_impl import AlterOpImpl
+from relax_mlir.relax.transform.attach_attr_layout_free_buffers import (
+    AttachAttrLayoutFreeBuffers,
+)
+from relax_mlir.relax.transform.attach_extern_modules import AttachExternModules
 from relax_mlir.relax.transform.compute_prim_value import ComputePrimValue
 from relax_mlir.relax.transform.convert_layout import ConvertLayout
+from relax_mlir.relax.transform.dataflow_use_inplace_calls import (
+    DataflowUseInplaceCalls,
+)
 from relax_mlir.relax.transform.expand_matmul_of_sum import ExpandMatmulOfSum
+from relax_mlir.relax.transform.fast_math_transform import FastMathTransform
 from relax_mlir.relax.transform.folding import FoldConstant
 from relax_mlir.relax.transform.fuse_ops_by_pattern import FuseOpsByPattern
+from relax_mlir.relax.transform.fuse_transpose_matmul import FuseTransposeMatmul
 from relax_mlir.relax.transform.fusion import FuseOps, FuseTIR
 from relax_mlir.relax.transform.fusion_pattern import (
     FusionPattern,
@@ -63,17 +74,33 @@ from relax_mlir.relax.transform.lower_alloc_tensor import LowerAllocTensor
 from relax_mlir.relax.transform.merge_composite_functions import (
     MergeCompositeFunctions,
 )
+from relax_mlir.relax.transform.optimize_layout_transform import (
+    OptimizeLayoutTransform,
+)
 from relax_mlir.relax.transform.realize_vdevice import (
     RealizeVdevice as RealizeVDevice,
 )
+from relax_mlir.relax.transform.remove_redundant_reshape import RemoveRedundantReshape
 from relax_mlir.relax.transform.reorder_permute_dims_after_concat import (
     ReorderPermuteDimsAfterConcat,
 )
 from relax_mlir.relax.transform.reorder_take_after_matmul import (
     ReorderTakeAfterMatmul,
 )
+from relax_mlir.relax.transform.rewrite_cuda_graph import (
+    RewriteCudaGraph as RewriteCUDAGraph,
+)
 from relax_mlir.relax.transform.rewrite_dataflow_reshape import RewriteDataflowReshape
 from relax_mlir.relax.transform.run_codegen import RunCodegen
+from relax_mlir.relax.transform.specialize_prim_func_based_on_call_site import (
+    SpecializePrimFuncBasedOnCallSite,
+)
+from relax_mlir.relax.transform.split_call_tir_by_pattern import (
+    SplitCallTirByPattern as SplitCallTIRByPattern,
+)
+from relax_mlir.relax.transform.split_layout_rewrite_preproc import (
+    SplitLayoutRewritePreproc,
+)
 from relax_mlir.relax.transform.static_plan_block_memory import StaticPlanBlockMemory
 from relax_mlir.relax.transform.to_mixed_precision import ToMixedPrecision
 from relax_mlir.relax.transform.update_vdevice import UpdateVdevice as UpdateVDevice
@@ -81,7 +108,11 @@ from relax_mlir.rewriting import Pass
 
 __all__ = [
     "AdjustMatmulOrder",
+    "AllocateWorkspace",
+    "AlterOpImpl",
     "AnnotateTIROpPattern",
+    "AttachAttrLayoutFreeBuffers",
+    "AttachExternModules",
     "AttachGlobalSymbol",
     "BindParams",
     "BindSymbolicVars",
@@ -93,17 +124,20 @@ __all__ = [
     "ConvertLayout",
     "ConvertToDataflow",
     "DataflowBlockPass",
+    "DataflowUseInplaceCalls",
     "DeadCodeElimination",
     "DecomposeOpsForInference",
     "EliminateCommonSubexpr",
     "ExpandMatmulOfSum",
     "ExpandTupleArguments",
+    "FastMathTransform",
     "FoldBatchnormToConv2D",
     "FoldConstant",
     "FunctionPass",
     "FuseOps",
     "FuseOpsByPattern",
     "FuseTIR",
+    "FuseTransposeMatmul",
     "FusionPattern",
     "InlinePrivateFunctions",
     "KillAfterLastUse",
@@ -117,15 +151,21 @@ __all__ = [
     "MergeCompositeFunctions",
     "Normalize",
     "NormalizeGlobalVar",
+    "OptimizeLayoutTransform",
     "PatternCheckContext",
     "RealizeVDevice",
     "RemovePurityChecking",
+    "RemoveRedundantReshape",
     "RemoveUnusedOutputs",
     "RemoveUnusedParameters",
     "ReorderPermuteDimsAfterConcat",
     "ReorderTakeAfterMatmul",
+    "RewriteCUDAGraph",
     "RewriteDataflowReshape",
     "RunCodegen",
+    "SpecializePrimFuncBasedOnCallSite",
+    "SplitCallTIRByPattern",
+    "SplitLayoutRewritePreproc",
     "StaticPlanBlockMemory",
     "ToMixedPrecision",
     "ToNonDataflow",

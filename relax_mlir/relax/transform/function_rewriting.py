@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, TypeAlias
 
 from relax_mlir.errors import PassError
@@ -21,6 +21,7 @@ __all__ = [
     "FunctionRewriting",
     "Matches",
     "Rewriter",
+    "add_external_mods",
     "compile_time_test",
     "num_input",
     "rewrite_functions",
@@ -43,6 +44,17 @@ def rewrite_functions(
                 rewritten[var.name_hint] = made
     for name, made in rewritten.items():
         module.update_func(name, made)
+
+
+def add_external_mods(module: IRModule, names: Sequence[Sequence[str]]) -> None:
+    """Add to what a module uses from elsewhere, its attribute ``external_mods``.
+
+    Args:
+        module: the module.
+        names: the functions of each thing that it uses.
+    """
+    known = module.attrs.get("external_mods", ())
+    module.become(module.with_attr("external_mods", [*known, *names]))
 
 
 class FunctionRewriting(Pass):

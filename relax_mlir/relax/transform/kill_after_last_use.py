@@ -18,7 +18,6 @@ from relax_mlir.objects.expr import (
     Var,
     VarBinding,
 )
-from relax_mlir.objects.function import Function
 from relax_mlir.objects.struct_info import (
     FuncStructInfo,
     PrimStructInfo,
@@ -58,7 +57,10 @@ class KillAfterLastUse(Pass):
 
 @dataclass
 class _Bindings(PyExprVisitor):
-    """The variables of a sequence and where they are read last, in order."""
+    """The variables of a sequence and where they are read last, in order.
+
+    What reads a variable in a branch or in a function inside is the binding of that.
+    """
 
     last_use: dict[Id, Id | None] = field(default_factory=dict)
     bound: dict[Id, Binding] = field(default_factory=dict)
@@ -66,9 +68,10 @@ class _Bindings(PyExprVisitor):
     current: Id | None = None  # outside of bindings: what the sequence gives
 
     def visit_binding(self, binding: Binding) -> None:
-        self.bound[binding.var.vid] = binding
-        outer, self.current = self.current, binding.var.vid
-        value = binding.value
+        outer, value = self.current, binding.value
+        if outer is None:
+            self.bound[binding.var.vid] = binding
+            self.current = binding.var.vid
         if isinstance(value, Call) and value.op in _KILLS and len(value.args) == 1:
             (given_up,) = value.args
             assert isinstance(given_up, Var)
@@ -130,23 +133,17 @@ class _Killer(PyExprMutator):
         self.ends: dict[Id, list[Expr]] = {}
         self.unread: set[Id] = set()
 
-    def visit_function_(self, op: Function) -> Expr:
-        """A function; names that only repeat another one and are not read go away."""
-        uses = _Bindings()
-        uses.visit_expr(op)
-        self.unread = {
-            vid
-            for vid, binding in uses.bound.items()
-            if _is_second_name(binding) and vid not in uses.last_use
-        }
-        return super().visit_function_(op)
-
     def visit_seq_expr_(self, op: SeqExpr) -> Expr:
-        """A sequence; each has its own last uses."""
+        """A sequence; names that only repeat another one and are not read go away."""
         outer = self.ends
         uses = _Bindings()
         uses.visit_expr(op)
         self.ends = uses.ends()
+        self.unread |= {
+            vid
+            for vid, binding in uses.bound.items()
+            if _is_second_name(binding) and vid not in uses.last_use
+        }
         made = super().visit_seq_expr_(op)
         self.ends = outer
         return made

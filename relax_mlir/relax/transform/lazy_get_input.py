@@ -6,13 +6,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from relax_mlir.module import IRModule
-from relax_mlir.objects.expr import Call, Expr, Id, If, PrimValue, StringImm, Var
+from relax_mlir.objects.expr import (
+    Call,
+    Expr,
+    Id,
+    If,
+    MatchCast,
+    PrimValue,
+    SeqExpr,
+    StringImm,
+    Tuple,
+    Var,
+)
 from relax_mlir.objects.function import Function
 from relax_mlir.objects.struct_info import (
     FuncStructInfo,
     ObjectStructInfo,
     PrimStructInfo,
 )
+from relax_mlir.relax.analysis import used_vars
 from relax_mlir.relax.analysis.unused import remove_all_unused
 from relax_mlir.relax.expr_functor import PyExprMutator
 from relax_mlir.relax.transform.function_rewriting import num_input, rewrite_functions
@@ -42,19 +54,33 @@ def _with_lazy_inputs(function: Function) -> Function:
         [PrimStructInfo("int64"), ObjectStructInfo()], ObjectStructInfo()
     )
     fget = Var("fget_param", callback)
-    body = _Getting(fget, weights).visit_with_new_scope(function.body)
+    getting = _Getting(fget, weights, _read_by_several(function.body))
+    body = getting.visit_with_new_scope(function.body)
     attrs = {**function.attrs, "num_input": count + 1}
     params = [*inputs, fget]
     made = Function(params, body, None, is_pure=function.is_pure, attrs=attrs)
     return remove_all_unused(made)
 
 
-class _Getting(PyExprMutator):
-    """Gets a parameter where it is used first."""
+def _read_by_several(body: SeqExpr) -> set[Id]:
+    """The variables that more than one of its blocks, and what it gives, read."""
+    whole = (SeqExpr([block], Tuple([])) for block in body.blocks)
+    places = [{var.vid for var in used_vars(part)} for part in (*whole, body.body)]
+    return {vid for vid in set().union(*places) if sum(vid in p for p in places) > 1}
 
-    def __init__(self, fget: Var, weights: Sequence[Var]) -> None:
+
+class _Getting(PyExprMutator):
+    """Gets a parameter where it is used first.
+
+    Args:
+        fget: the callback.
+        weights: what it gives.
+        shared: those that are also seen outside of the block that uses them first.
+    """
+
+    def __init__(self, fget: Var, weights: Sequence[Var], shared: set[Id]) -> None:
         super().__init__()
-        self.fget = fget
+        self.fget, self.shared = fget, shared
         self.numbers = {weight.vid: number for number, weight in enumerate(weights)}
         self.known: dict[Id, Var] = {}
 
@@ -67,9 +93,16 @@ class _Getting(PyExprMutator):
             name = op.name_hint
             call = Call(self.fget, [PrimValue(number), StringImm(name)])
             untyped = self.builder_.emit(call, f"{name}_untyped")
-            cast = self.builder_.match_cast(untyped, op.struct_info, name)
-            self.known[op.vid] = cast
+            self.known[op.vid] = self._cast(untyped, op)
         return self.known[op.vid]
+
+    def _cast(self, untyped: Var, weight: Var) -> Var:
+        name, info = weight.name_hint, weight.struct_info
+        if weight.vid not in self.shared:
+            return self.builder_.match_cast(untyped, info, name)
+        var = Var(self.builder_.get_unique_name(name), info)
+        self.builder_.emit_normalized(MatchCast(var, untyped, info))
+        return var
 
     def visit_if_(self, op: If) -> Expr:
         """What a branch gets is not seen outside of it."""

@@ -4,13 +4,15 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from relax_mlir.module import IRModule
-from relax_mlir.objects.expr import Call, Expr, Op, ShapeExpr
+from relax_mlir.objects.expr import Call, Expr, GlobalVar, Op, ShapeExpr
 from relax_mlir.objects.function import Function
 from relax_mlir.objects.struct_info import (
     StructInfo,
     TensorStructInfo,
     TupleStructInfo,
+    VDevice,
 )
+from relax_mlir.passes.relax.dead_code_elimination import erase_unreachable
 from relax_mlir.passes.relax.legalize import Legalize
 from relax_mlir.relax.expr_functor import PyExprMutator
 from relax_mlir.relax.transform.legalize_ops import RULES, LegalizeFunc
@@ -64,12 +66,18 @@ class _Legalizer(PyExprMutator):
     def __init__(self, rules: Mapping[str, LegalizeFunc], mod: IRModule) -> None:
         super().__init__(mod)
         self.rules = rules
+        self._given = {var.name_hint for var in mod.get_global_vars()}
+        self._device: VDevice | None = None
+        # The programs for a target, by their names without it.
+        self.targeted: dict[tuple[str, str], GlobalVar] = {}
 
     def visit_call_(self, op: Call) -> Expr:
         """A call of an operator, replaced; so is what replaces it."""
         call = self.visit_expr_post_order(op)
         if not isinstance(call, Call) or not isinstance(call.op, Op):
             return call
+        if call.op.name == "relax.call_tir":
+            return self._for_device(call)
         rule = self.rules.get(call.op.name)
         if rule is None or not _knows_shapes(call):
             return call
@@ -79,9 +87,36 @@ class _Legalizer(PyExprMutator):
         else:
             builder._begin_binding_block()
         made = rule(builder, call)
+        outer, self._device = self._device, _device_of(call.struct_info_or_none())
         for binding in builder._end_block().bindings:
             self.visit_binding(binding)
-        return call if made is call else self.visit_expr(made)
+        replaced = call if made is call else self.visit_expr(made)
+        self._device = outer
+        return replaced
+
+    def _for_device(self, call: Call) -> Call:
+        """A call of a program that was just made, of one for the target of its device."""
+        callee, *others = call.args
+        if self._device is None or self._device.target is None:
+            return call
+        if not isinstance(callee, GlobalVar) or callee.name_hint in self._given:
+            return call
+        if callee in self.targeted.values():
+            return call
+        target = str(self._device.target)
+        key = (callee.name_hint, target)
+        if key not in self.targeted:
+            program = self.builder_.get()[callee].with_attr("target", target)
+            name = f"{callee.name_hint}_{target.split()[0]}"
+            self.targeted[key] = self.builder_.add_func(program, name)
+        return Call(call.op, [self.targeted[key], *others], call.attrs, call.sinfo_args)
+
+
+def _device_of(info: StructInfo | None) -> VDevice | None:
+    """Where a tensor, or the first one of a tuple, is."""
+    if isinstance(info, TupleStructInfo):
+        return _device_of(info.fields[0]) if info.fields else None
+    return info.vdevice if isinstance(info, TensorStructInfo) else None
 
 
 def _knows_shapes(call: Call) -> bool:
@@ -108,3 +143,7 @@ def _apply(rules: Mapping[str, LegalizeFunc], module: IRModule) -> None:
             if legalized is not function:
                 legalizer.builder_.update_func(name, legalized)
     module.become(legalizer.builder_.get())
+    replaced = {name for name, _ in legalizer.targeted}
+    if replaced:
+        every = [f.name.value for f in module.func_ops()]
+        erase_unreachable(module, tuple(name for name in every if name not in replaced))

@@ -187,7 +187,7 @@ class _Mover(PyExprMutator):
         info, device = made.struct_info_or_none(), self.known.get(var.vid)
         if not isinstance(info, TensorStructInfo) or device in (None, info.vdevice):
             return made
-        new = TensorStructInfo(info.shape, info.dtype, device, info.ndim)
+        new = info.replace(vdevice=device)
         return type(made)(made.vid, new, span=made.span)
 
     def visit_call_(self, op: Call) -> Expr:

@@ -20,6 +20,7 @@ from relax_mlir.objects.expr import (
 from relax_mlir.objects.function import Function
 from relax_mlir.passes.relax.dead_code_elimination import DeadCodeElimination
 from relax_mlir.relax.expr_functor import PyExprMutator, PyExprVisitor
+from relax_mlir.relax.transform.function_rewriting import add_external_mods
 from relax_mlir.rewriting import Pass
 from relax_mlir.runtime.registry import get_global_func, register_func
 
@@ -34,7 +35,8 @@ class RunCodegen(Pass):
     is called with the functions, its options, and names of the constants in them. It
     returns a callable for each, in a list or by ``global_symbol``; the only one may stand
     by itself. Calls of the functions become calls of these, by ``call_dps_packed``: they
-    get the arguments and the tensors to write to.
+    get the arguments and the tensors to write to. The attribute ``external_mods`` of the
+    module lists them.
 
     Args:
         target_options: per ``name``, what its function is told.
@@ -63,18 +65,21 @@ class RunCodegen(Pass):
                 caller.builder_.update_func(var, hidden)
             else:
                 caller.builder_.update_func(var, caller.visit_expr(function))
-        for name, functions in groups.items():
-            self._compile(name, functions)
+        compiled = [self._compile(name, group) for name, group in groups.items()]
         module.become(caller.builder_.get())
+        if compiled:
+            add_external_mods(module, [[name] for names in compiled for name in names])
         DeadCodeElimination(tuple(self.entry_functions or ())).run(module)
 
-    def _compile(self, name: str, functions: list[Function]) -> None:
+    def _compile(self, name: str, functions: list[Function]) -> list[str]:
+        """Let a compiler register what it makes; the names of that."""
         compiler = get_global_func(f"relax.ext.{name}")
         options = dict((self.target_options or {}).get(name, {}))
         result = compiler(functions, options, _constant_names(name, functions))
         symbols = [str(f.attrs["global_symbol"]) for f in functions]
         for symbol, function in _by_symbol(name, symbols, result).items():
             register_func(symbol, function, override=True)
+        return symbols
 
 
 def _by_symbol(

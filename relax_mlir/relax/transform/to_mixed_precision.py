@@ -161,7 +161,7 @@ class _Rewriter(PyExprMutator):
         is_input = any(var is param for param in self.params)
         if is_input and var.name_hint in self.half_inputs:
             assert isinstance(info, TensorStructInfo)
-            half = TensorStructInfo(info.shape, "float16", info.vdevice, info.ndim)
+            half = info.replace(dtype="float16")
             return Var(var.vid, half)
         return super().visit_var_def_(var)
 

@@ -54,4 +54,4 @@ class _Updater(PyExprMutator):
         made = super().visit_struct_info(info)
         if not isinstance(made, TensorStructInfo) or made.vdevice != self.old:
             return made
-        return TensorStructInfo(made.shape, made.dtype, self.new, made.ndim)
+        return made.replace(vdevice=self.new)

@@ -18,7 +18,7 @@ import numpy as np
 
 from relax_mlir.files import whole_file
 from relax_mlir.relax.vm.executable import Code, HostCode, VMExecutable
-from relax_mlir.relax.vm.kernels import Kernel
+from relax_mlir.relax.vm.kernels import Kernel, KernelModule
 from relax_mlir.runtime.archive import (
     Contents,
     add_member,
@@ -32,19 +32,23 @@ from relax_mlir.runtime.machine import Machine
 
 __all__ = ["load", "save"]
 
-_FORMAT = 1
+_FORMAT = 2
 _MANIFEST = "vm.json"
 
 
-def save(path: str | os.PathLike[str], executable: VMExecutable) -> None:
+def save(path: str | os.PathLike[str], executable: VMExecutable | KernelModule) -> None:
     """Write a file, whole or not at all.
 
     Raises:
         OSError: it cannot be written.
     """
+    are_kernels = isinstance(executable, KernelModule)
+    if isinstance(executable, KernelModule):
+        executable = VMExecutable({}, HostCode(programs=executable.kernels))
     host = executable.host
     manifest = {
         "format": _FORMAT,
+        "are_kernels": are_kernels,
         "codes": {n: [list(c.params), c.nest] for n, c in executable.codes.items()},
         "segments": {n: [list(c.params), c.nest] for n, c in host.segments.items()},
         "programs": {
@@ -80,7 +84,9 @@ def _digest(manifest: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
 
 
-def load(path: str | os.PathLike[str], threads: int | None) -> VMExecutable:
+def load(
+    path: str | os.PathLike[str], threads: int | None
+) -> VMExecutable | KernelModule:
     """Read what :func:`save` wrote.
 
     Args:
@@ -125,5 +131,7 @@ def load(path: str | os.PathLike[str], threads: int | None) -> VMExecutable:
         )
         for name, (called, written, asserted) in manifest["programs"].items()
     }
+    if manifest["are_kernels"]:
+        return KernelModule(programs)
     host = HostCode(manifest["text"], codes("segments"), programs, constants)
     return VMExecutable(codes("codes"), host, manifest["shown"], manifest["script"])

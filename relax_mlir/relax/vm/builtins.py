@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -155,7 +155,21 @@ def copy(tensor: NDArray) -> NDArray:
     return shared(tensor.numpy())
 
 
+def run_captured(
+    function: Callable[..., Any], args: Sequence[Any], number: int, *key: Any
+) -> Any:
+    """Call what could be captured in a CUDA graph: a CPU has none."""
+    return function(*args)
+
+
+def allocated(function: Callable[..., Any], number: int) -> Any:
+    """The memory for what could be captured, new at each call."""
+    return function()
+
+
 _BUILTINS = {
+    "vm.builtin.cuda_graph.get_cached_alloc": allocated,
+    "vm.builtin.cuda_graph.run_or_capture": run_captured,
     "vm.builtin.register_py_func": register_py_func,
     "vm.builtin.get_py_func": get_py_func,
     "vm.builtin.clear_py_func_registry": _PY_FUNCTIONS.clear,

@@ -22,7 +22,7 @@ from relax_mlir.relax.vm.kernels import Kernel
 from relax_mlir.runtime.executable import Executable
 from relax_mlir.runtime.ndarray import NDArray, shared
 
-__all__ = ["Code", "HostCode", "VMExecutable", "VMFunction", "nest_of"]
+__all__ = ["Code", "HostCode", "VMExecutable", "VMFunction", "in_order", "nest_of"]
 
 
 _NUMBERS = itertools.count()
@@ -129,7 +129,11 @@ class HostCode:
     def functions(self) -> dict[str, Callable[..., Any]]:
         """The functions, ready to be called with values."""
         names: dict[str, Any] = {"rt": host_values, **self.segments, **self.programs}
-        names |= {name: NDArray(array) for name, array in self.constants.items()}
+        # Those of a file cannot be written to, so DLPack does not hand them on.
+        names |= {
+            name: NDArray(np.require(array, requirements="W"))
+            for name, array in self.constants.items()
+        }
         number = next(_NUMBERS)
         file = f"<host {number}>"  # tracebacks show its lines
         lines = self.text.splitlines(keepends=True)
@@ -197,7 +201,11 @@ class VMExecutable:
     def __getitem__(self, name: str) -> Callable[..., Any]:
         """The function called ``name``; takes arrays, and gives :class:`NDArray`."""
         function = self.function(name)
-        return lambda *args: function.call(*map(to_value, args))
+
+        def call(*args: Any) -> Any:
+            return function.call(*map(to_value, in_order(name, function.params, args)))
+
+        return call
 
     def __call__(self, *args: Any) -> Any:
         """Call ``main``."""
@@ -243,3 +251,26 @@ class VMExecutable:
         from relax_mlir.relax.vm.archive import save
 
         save(path, self)
+
+
+def in_order(
+    name: str,
+    params: Sequence[str],
+    args: Sequence[Any],
+    named: Mapping[str, Any] | None = None,
+) -> tuple[Any, ...]:
+    """The arguments of a call in the order of the parameters.
+
+    Raises:
+        TypeError: they are not the parameters.
+    """
+    named = named or {}
+    rest = params[len(args) :]
+    if len(args) > len(params) or set(rest) != set(named):
+        listed = f" ({', '.join(f'`{p}`' for p in params)})" if params else ""
+        given = ", ".join([str(len(args) or "none"), *(f"`{n}=...`" for n in named)])
+        raise TypeError(
+            f"`{name}`: expected {len(params)} argument{'s' * (len(params) != 1)}"
+            f"{listed}, got {given}"
+        )
+    return (*args, *(named[p] for p in rest))

@@ -134,17 +134,20 @@ def truth(value: Any) -> bool:
 
 def truncated(a: Any, b: Any) -> Any:
     """Division towards zero; of floats, plain division."""
-    return a / b if isinstance(a, float) else int(a / b)
+    if isinstance(a, float):
+        return a / b
+    quotient = abs(a) // abs(b)  # exact, where a float has 53 bits
+    return quotient if (a < 0) == (b < 0) else -quotient
 
 
 def remainder(a: Any, b: Any) -> Any:
     """What :func:`truncated` leaves."""
-    return math.fmod(a, b) if isinstance(a, float) else int(math.fmod(a, b))
+    return math.fmod(a, b) if isinstance(a, float) else a - b * truncated(a, b)
 
 
 def number_as(value: Any, dtype: str) -> Any:
-    """A number as another type."""
-    return np.dtype(dtype).type(value).item()
+    """A number as another type; an integer that is out of range wraps."""
+    return np.asarray(value).astype(dtype).item()
 
 
 # Functions.
@@ -185,10 +188,21 @@ def call_destinations(
         made: the new ones; None for a result that is written over an argument.
         places: the numbers of those arguments.
         sizes: numbers that come after all tensors.
+
+    Other arguments in memory that is written over are read from a copy.
     """
-    function(*args, *(m for m in made if m is not None), *sizes)
+    written = [args[place] for place in places if place >= 0]
+    given = [arg if n in places else _apart(arg, written) for n, arg in enumerate(args)]
+    function(*given, *(m for m in made if m is not None), *sizes)
     pairs = zip(made, places, strict=True)
     return [args[place] if m is None else m for m, place in pairs]
+
+
+def _apart(value: Any, written: Sequence[NDArray]) -> Any:
+    """An argument; a copy if it lies where one of these does."""
+    if isinstance(value, NDArray) and any(map(value.shares_memory, written)):
+        return shared(value.numpy())
+    return value
 
 
 def print_values(text: str, *values: Any) -> None:
@@ -258,7 +272,11 @@ def alloc_vm_storage(
 
 
 def tensor_in(
-    storage: np.ndarray, offset: int, shape: Sequence[int], dtype: str, device: int = 0
+    storage: np.ndarray | NDArray,
+    offset: int,
+    shape: Sequence[int],
+    dtype: str,
+    device: int = 0,
 ) -> NDArray:
     """A tensor in a piece of memory.
 
@@ -267,12 +285,13 @@ def tensor_in(
     """
     kind = np.dtype(empty((), dtype).numpy().dtype)
     end = offset + math.prod(shape) * kind.itemsize
-    if end > storage.nbytes:
+    memory = np.from_dlpack(storage)  # functions of the registry give `NDArray`s
+    if end > memory.nbytes:
         raise RunError(
             f"tensor of {math.prod(shape)} elements of {dtype} at byte {offset}: expected "
-            f"at most {storage.nbytes} bytes, got {end}"
+            f"at most {memory.nbytes} bytes, got {end}"
         )
-    return shared(storage[offset:end].view(kind).reshape(tuple(shape)))
+    return shared(memory[offset:end].view(kind).reshape(tuple(shape)))
 
 
 def view(tensor: NDArray, shape: Any, dtype: Any, offset: Any) -> NDArray:

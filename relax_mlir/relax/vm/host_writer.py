@@ -48,12 +48,14 @@ from relax_mlir.objects.struct_info import (
     TensorStructInfo,
     TupleStructInfo,
 )
-from relax_mlir.relax.analysis import free_symbolic_vars, used_vars
+from relax_mlir.relax.analysis import free_symbolic_vars, free_vars, used_vars
 from relax_mlir.relax.vm.host_operators import known_dtype, operator_code
 from relax_mlir.relax.vm.native import Native, bindings_of
 from relax_mlir.relax.vm.prim_code import prim_code
 
 __all__ = ["HostProgram", "write_host"]
+
+_GLOBAL = ("f_", "program_", "constant_")  # what names outside of functions begin with
 
 
 @dataclass
@@ -126,9 +128,17 @@ class _Writer:
         yield
         self._depth -= 1
 
+    @contextmanager
+    def _own_sizes(self) -> Iterator[None]:
+        """Sizes that are learnt inside are not known behind."""
+        known = dict(self._sizes)
+        yield
+        self._sizes = known
+
     def _new(self, hint: str) -> str:
         clean = "".join(c if c.isalnum() else "_" for c in hint) or "v"
-        if clean[0].isdigit() or keyword.iskeyword(clean) or clean.startswith("f_"):
+        is_global = clean.startswith(_GLOBAL) or "_segment_" in clean
+        if clean[0].isdigit() or keyword.iskeyword(clean) or is_global:
             clean = f"v_{clean}"
         name, number = clean, 0
         while name in self._used:
@@ -158,7 +168,7 @@ class _Writer:
     def _define_function(self, name: str, function: Function) -> None:
         params = [self._define(p) for p in function.params]
         self._line(f"def {name}({', '.join(params)}):")
-        with self._indented():
+        with self._indented(), self._own_sizes():
             later: list[tuple[prim.PrimExpr, str, str]] = []
             for param, text in zip(function.params, params, strict=True):
                 where = f"parameter `{param.name_hint}`"
@@ -281,7 +291,7 @@ class _Writer:
         outputs = [v for v in made if v in used]
         if not outputs:  # nothing of it is needed, and it does nothing else
             return
-        read = dict.fromkeys(v for b in group for v in used_vars(b.value))
+        read = dict.fromkeys(v for b in group for v in free_vars(b.value))
         inputs = [v for v in read if v not in made]
         body = SeqExpr([BindingBlock(group)], Tuple(outputs))
         function = Function(
@@ -332,7 +342,7 @@ class _Writer:
             ("else:", value.false_branch),
         ):
             self._line(head)
-            with self._indented():
+            with self._indented(), self._own_sizes():
                 self._line(f"{name} = {self._sequence(as_sequence(branch))}")
         self._names[var] = name
 

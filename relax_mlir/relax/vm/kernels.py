@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +20,7 @@ from relax_mlir.pipeline import Pipeline
 from relax_mlir.relax.vm import host_values
 from relax_mlir.relax.vm.prim_code import prim_code
 from relax_mlir.relax.vm.timing import Timing, time_calls
-from relax_mlir.rewriting import walk
+from relax_mlir.rewriting import erase, walk
 from relax_mlir.runtime.executable import Executable
 
 __all__ = ["Kernel", "KernelModule", "compile_kernel", "compile_kernels"]
@@ -125,6 +126,25 @@ class KernelModule:
         return self
 
     @property
+    def kernels(self) -> Mapping[str, Kernel]:
+        """The programs by name."""
+        return self._kernels
+
+    def export_library(self, path: str | os.PathLike[str], **options: Any) -> None:
+        """Write all of it to a file, which :func:`relax_mlir.load` reads.
+
+        Args:
+            path: of the file.
+            options: how TVM links a library; without effect here.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        from relax_mlir.relax.vm.archive import save
+
+        save(path, self)
+
+    @property
     def entry_name(self) -> str:
         """Which program a call of the module calls."""
         return "main" if "main" in self._kernels else next(iter(self._kernels))
@@ -207,6 +227,9 @@ def compile_kernel(module: IRModule, name: str, options: Mapping[str, Any]) -> K
     """
     asserted = _asserted(module[name])
     alone = module.clone()
+    for function in alone.func_ops():
+        if not names.is_prim_func(function):  # graphs may not be ready to be compiled
+            erase(function)
     Pipeline.parse(f"tir-collapse-loops,tir-make-main{{program={name}}}").run(alone)
     with alone.context:
         written = _written(alone)

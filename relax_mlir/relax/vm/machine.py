@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from relax_mlir.errors import CompileError
-from relax_mlir.relax.vm.executable import Code, VMExecutable
+from relax_mlir.relax.vm.executable import Code, VMExecutable, in_order
 from relax_mlir.relax.vm.host_values import to_value
 from relax_mlir.relax.vm.timing import Timing, time_calls
 from relax_mlir.runtime.executable import Executable
@@ -63,7 +63,7 @@ class VirtualMachine:
                     f"`{name}`: its inputs are set: expected `invoke_stateful`, or "
                     "arguments"
                 )
-            arguments = _in_order(name, function.params, args, named)
+            arguments = in_order(name, function.params, args, named)
             return function.call(*map(to_value, arguments))
 
         call.__name__ = name
@@ -76,7 +76,7 @@ class VirtualMachine:
     def set_input(self, func_name: str, *args: Any, **named: Any) -> None:
         """Keep the inputs of a function for ``invoke_stateful``."""
         params = self.module.function(func_name).params
-        self._inputs[func_name] = _in_order(func_name, params, args, named)
+        self._inputs[func_name] = in_order(func_name, params, args, named)
 
     def invoke_stateful(self, func_name: str) -> None:
         """Call a function with the inputs that were set.
@@ -100,11 +100,28 @@ class VirtualMachine:
         return self._outputs[func_name]
 
     def save_function(
-        self, func_name: str, saved_name: str, *args: Any, **named: Any
+        self,
+        func_name: str,
+        saved_name: str,
+        *args: Any,
+        include_return: bool = True,
+        **named: Any,
     ) -> None:
-        """Give a function with its arguments a name of its own."""
+        """Give a function with its arguments a name of its own.
+
+        Args:
+            func_name: the function.
+            saved_name: the name.
+            args, named: the arguments.
+            include_return: whether a call gives what the function gives.
+        """
         function = self[func_name]
-        self._saved[saved_name] = lambda: function(*args, **named)
+
+        def call() -> Any:
+            result = function(*args, **named)
+            return result if include_return else None
+
+        self._saved[saved_name] = call
 
     def time_evaluator(
         self,
@@ -134,22 +151,3 @@ def _check_is_here(where: Device | Sequence[Device] | str) -> None:
             f"`VirtualMachine`: device `{first}`: expected a device of this machine, "
             "such as `cpu()`"
         )
-
-
-def _in_order(
-    name: str, params: Sequence[str], args: Sequence[Any], named: dict[str, Any]
-) -> tuple[Any, ...]:
-    """The arguments of a call in the order of the parameters.
-
-    Raises:
-        TypeError: they are not the parameters.
-    """
-    rest = params[len(args) :]
-    if len(args) > len(params) or set(rest) != set(named):
-        listed = f" ({', '.join(f'`{p}`' for p in params)})" if params else ""
-        given = ", ".join([str(len(args) or "none"), *(f"`{n}=...`" for n in named)])
-        raise TypeError(
-            f"`{name}`: expected {len(params)} argument{'s' * (len(params) != 1)}"
-            f"{listed}, got {given}"
-        )
-    return (*args, *(named[p] for p in rest))

@@ -159,7 +159,9 @@ class Native:
 
 def _is_static(argument: Expr) -> bool:
     """Whether an argument is no tensor, and known when the program is compiled."""
-    return not isinstance(argument, (Var, Tuple, TupleGetItem, Call))
+    if isinstance(argument, Tuple):
+        return all(map(_is_static, argument.fields))
+    return not isinstance(argument, (Var, TupleGetItem, Call))
 
 
 def _is_cast_of(binding: Binding, values: set[Expr]) -> bool:

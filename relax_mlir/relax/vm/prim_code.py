@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 
 from relax_mlir.errors import UnsupportedError
@@ -40,6 +41,13 @@ _CALLS: Mapping[str, str] = {
 }
 
 
+def _number(term: prim.IntImm | prim.FloatImm) -> str:
+    value = bool(term.value) if term.dtype == "bool" else term.value
+    if not math.isfinite(value):
+        return f"float('{value}')"
+    return repr(value) if value >= 0 else f"({value!r})"
+
+
 def prim_code(expr: PrimExpr, name_of: Callable[[Var], str]) -> str:
     """A term as Python; ``name_of`` says what a variable is called there.
 
@@ -51,8 +59,7 @@ def prim_code(expr: PrimExpr, name_of: Callable[[Var], str]) -> str:
         if isinstance(term, Var):
             return name_of(term)
         if isinstance(term, (prim.IntImm, prim.FloatImm)):
-            value = bool(term.value) if term.dtype == "bool" else term.value
-            return repr(value) if value >= 0 else f"({value!r})"
+            return _number(term)
         if type(term) in _BINARY:
             assert isinstance(term, prim.BinaryExpr)
             return _BINARY[type(term)].format(a=code(term.a), b=code(term.b))

@@ -8,7 +8,7 @@ from types import FrameType
 from typing import Any, TypeVar
 
 from relax_mlir.errors import IRError, ScriptError
-from relax_mlir.relax.analysis import well_formed
+from relax_mlir.relax.analysis.well_formed import check_script
 from relax_mlir.script import annotations
 from relax_mlir.script.builder import FunctionFrame
 from relax_mlir.script.parser.evaluate import Evaluator, Variables, captured
@@ -71,7 +71,7 @@ def _guarded(source: Source, node: ast.AST, do: Callable[[], Any]) -> Any:
 
 def _check(source: Source, node: ast.AST, parsed: Any) -> None:
     try:
-        well_formed(parsed, check_ty=True)
+        check_script(parsed)
     except IRError as error:
         hint = "If that is meant, say so with `check_well_formed=False`."
         raise source.error(node, str(error), hint) from error

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 
-from relax_mlir.errors import ScriptError
 from relax_mlir.objects import prim
 from relax_mlir.objects.expr import Expr, Tuple, Var, VarBinding, const, convert
 from relax_mlir.objects.struct_info import FuncStructInfo, StructInfo, TupleStructInfo
@@ -16,7 +15,7 @@ from relax_mlir.script.annotations import Annotation, as_annotation
 from relax_mlir.script.blocks import BranchFrame, DataflowFrame, IfFrame
 from relax_mlir.script.builder import Frame, FunctionFrame, IRBuilder
 from relax_mlir.script.parser.evaluate import Evaluator
-from relax_mlir.script.parser.macro import PARSER
+from relax_mlir.script.parser.statement import StatementParser
 
 __all__ = ["FunctionParser", "MetaVar", "decorator_option", "signature"]
 
@@ -46,21 +45,19 @@ def signature(evaluator: Evaluator, node: ast.FunctionDef) -> FuncStructInfo:
         return frame.signature()
 
 
-class FunctionParser:
-    """Parses one function, statement by statement, into a frame.
+class FunctionParser(StatementParser):
+    """Parses one function into a frame.
 
     Args:
         evaluator: of its expressions.
         frame: what is written.
     """
 
-    def __init__(self, evaluator: Evaluator, frame: FunctionFrame) -> None:
-        self.evaluator = evaluator
-        self.frame = frame
+    what = "a function of Relax"
 
-    @property
-    def _variables(self) -> Any:
-        return self.evaluator.variables
+    def __init__(self, evaluator: Evaluator, frame: FunctionFrame) -> None:
+        super().__init__(evaluator)
+        self.frame = frame
 
     def parse(self, node: ast.FunctionDef) -> None:
         """Parse a function; its frame is open."""
@@ -73,18 +70,10 @@ class FunctionParser:
 
     def header(self, node: ast.FunctionDef) -> None:
         """Parse the parameters and what the function gives."""
-        arguments = node.args
-        if (
-            arguments.vararg
-            or arguments.kwarg
-            or arguments.kwonlyargs
-            or arguments.defaults
-        ):
-            raise self._error(node, "a function of Relax takes plain parameters only")
+        args = self._plain_params(node)
         for name in self._variables.sizes:
             if not isinstance(self._variables.get(name), prim.Var):
                 self._variables.define(name, prim.Var(name, "int64"))
-        args = [*arguments.posonlyargs, *arguments.args]
         annotations = [self._annotation(arg) for arg in args]
         for annotation in annotations:
             for name in annotation.symbols():
@@ -127,35 +116,10 @@ class FunctionParser:
 
         return self._guarded(node, lambda: annotation.resolve(size_of))
 
-    def _error(self, node: ast.AST, message: str, hint: str = "") -> ScriptError:
-        return self.evaluator.source.error(node, message, hint)
-
-    def _guarded(self, node: ast.AST, do: Callable[[], Any]) -> Any:
-        """Run ``do``; its errors point at ``node``."""
-        try:
-            return do()
-        except ScriptError:
-            raise
-        except Exception as error:
-            raise self._error(node, str(error) or type(error).__name__) from error
-
-    def _eval(self, node: ast.expr) -> Any:
-        token = PARSER.set(self)
-        try:
-            return self.evaluator.eval(node)
-        finally:
-            PARSER.reset(token)
-
     def statements(self, body: Sequence[ast.stmt]) -> None:
         """Parse statements in order."""
         for statement in body:
-            visit = getattr(self, f"_visit_{type(statement).__name__}", None)
-            if visit is None:
-                kind = type(statement).__name__
-                raise self._error(
-                    statement, f"`{kind}` is no statement of a function of Relax"
-                )
-            self._guarded(statement, lambda v=visit, s=statement: v(s))
+            self._visit(statement)
 
     def inlined(self, evaluator: Evaluator, body: Sequence[ast.stmt]) -> Any:
         """Parse the body of a macro here; gives what it returns.
@@ -175,13 +139,8 @@ class FunctionParser:
             raise parser._error(last, "a macro ends with `return` and a value")
         return parser._eval(last.value)
 
-    def _visit_Pass(self, node: ast.Pass) -> None:  # noqa: N802
-        pass
-
     def _visit_Assign(self, node: ast.Assign) -> None:  # noqa: N802
-        if len(node.targets) != 1:
-            raise self._error(node, "`a = b = c` is not allowed: use two statements")
-        self._assign(node.targets[0], self._eval(node.value), None)
+        self._assign(self._target(node), self._eval(node.value), None)
 
     def _visit_AnnAssign(self, node: ast.AnnAssign) -> None:  # noqa: N802
         if node.value is None:

@@ -13,12 +13,12 @@ from relax_mlir.script.parser.evaluate import Evaluator, Variables, captured
 from relax_mlir.script.parser.source import Source
 
 if TYPE_CHECKING:
-    from relax_mlir.script.parser.function import FunctionParser
+    from relax_mlir.script.parser.statement import StatementParser
 
 __all__ = ["PARSER", "Macro"]
 
 # Who evaluates the expression that calls a macro.
-PARSER: ContextVar[FunctionParser] = ContextVar("PARSER")
+PARSER: ContextVar[StatementParser] = ContextVar("PARSER")
 
 
 class Macro:

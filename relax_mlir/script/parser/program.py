@@ -11,23 +11,19 @@ from typing import Any
 
 from relax_mlir.errors import ScriptError
 from relax_mlir.objects import prim, stmt
-from relax_mlir.objects.buffer import Buffer, BufferLoad, BufferRegion, Pointer
+from relax_mlir.objects.buffer import Buffer, BufferLoad, BufferRegion
+from relax_mlir.objects.pointers import Pointer
 from relax_mlir.objects.prim import IterVar, PrimExpr, Var
 from relax_mlir.objects.stmt_writer import write_statement
 from relax_mlir.objects.tir_writer import ProgramWriter
 from relax_mlir.script.parser.evaluate import Evaluator, Variables, captured
 from relax_mlir.script.parser.function import MetaVar, decorator_option
-from relax_mlir.script.parser.macro import PARSER, Macro
+from relax_mlir.script.parser.macro import Macro
 from relax_mlir.script.parser.source import Source
-from relax_mlir.script.tir_program import (
-    BlockScope,
-    LetFrame,
-    LoopFrame,
-    Program,
-    Scope,
-    current_program,
-    message_text,
-)
+from relax_mlir.script.parser.statement import StatementParser
+from relax_mlir.script.tir_frames import LetFrame, LoopFrame
+from relax_mlir.script.tir_program import BlockScope, Program, Scope, current_program
+from relax_mlir.script.tir_statements import message_text
 from relax_mlir.script.tir_types import Handle, ScalarType
 
 __all__ = ["ProgramMacro", "parse_function", "parse_prim_func"]
@@ -98,8 +94,8 @@ class ProgramMacro(Macro):
         return lambda *args, **kwargs: self(instance, *args, **kwargs)
 
 
-class ProgramParser:
-    """Parses one tensor program, statement by statement.
+class ProgramParser(StatementParser):
+    """Parses one tensor program.
 
     Args:
         evaluator: of its expressions.
@@ -107,21 +103,19 @@ class ProgramParser:
         program: the program, where another parser has begun it.
     """
 
+    what = "a tensor program"
+
     def __init__(
         self,
         evaluator: Evaluator,
         writer: ProgramWriter,
         program: Program | None = None,
     ) -> None:
-        self.evaluator = evaluator
+        super().__init__(evaluator)
         self.writer = writer
         self.program = program or Program(writer, self._size_of)
         # What stands open until the end of the statements that we are in.
         self._rest: list[ExitStack] = []
-
-    @property
-    def _variables(self) -> Variables:
-        return self.evaluator.variables
 
     def parse(self, node: ast.FunctionDef, *, is_private: bool) -> Any:
         """Parse a function."""
@@ -141,21 +135,14 @@ class ProgramParser:
     # the signature
 
     def _header(self, node: ast.FunctionDef) -> None:
-        arguments = node.args
-        if (
-            arguments.vararg
-            or arguments.kwarg
-            or arguments.kwonlyargs
-            or arguments.defaults
-        ):
-            raise self._error(node, "a tensor program takes plain parameters only")
+        args = self._plain_params(node)
         if node.returns is not None:
             returned = self.evaluator.eval_annotation(node.returns)
             if returned is not None:
                 self.program.ret_type = str(getattr(returned, "dtype", returned))
         for name in self._variables.sizes:
             self._variables.define(name, Var(name, "int64"))
-        for arg in (*arguments.posonlyargs, *arguments.args):
+        for arg in args:
             value = self._guarded(arg, lambda a=arg: self._param(a))
             self._variables.define(arg.arg, value)
 
@@ -194,27 +181,6 @@ class ProgramParser:
             return known
         return self.evaluator.eval(ast.parse(text, mode="eval").body)
 
-    # helpers
-
-    def _error(self, node: ast.AST, message: str, hint: str = "") -> ScriptError:
-        return self.evaluator.source.error(node, message, hint)
-
-    def _guarded(self, node: ast.AST, do: Callable[[], Any]) -> Any:
-        """Run ``do``; its errors point at ``node``."""
-        try:
-            return do()
-        except ScriptError:
-            raise
-        except Exception as error:
-            raise self._error(node, str(error) or type(error).__name__) from error
-
-    def _eval(self, node: ast.expr) -> Any:
-        token = PARSER.set(self)  # pyright: ignore[reportArgumentType]
-        try:
-            return self.evaluator.eval(node)
-        finally:
-            PARSER.reset(token)
-
     def inlined(self, evaluator: Evaluator, body: Sequence[ast.stmt]) -> None:
         """Parse the body of a macro here."""
         ProgramParser(evaluator, self.writer, self.program).statements(body)
@@ -224,19 +190,10 @@ class ProgramParser:
         with ExitStack() as rest:
             self._rest.append(rest)
             for statement in body:
-                visit = getattr(self, f"_visit_{type(statement).__name__}", None)
-                if visit is None:
-                    kind = type(statement).__name__
-                    raise self._error(
-                        statement, f"`{kind}` is no statement of a tensor program"
-                    )
-                self._guarded(statement, lambda v=visit, s=statement: v(s))
+                self._visit(statement)
             self._rest.pop()
 
     # statements
-
-    def _visit_Pass(self, node: ast.Pass) -> None:  # noqa: N802
-        pass
 
     def _visit_For(self, node: ast.For) -> None:  # noqa: N802
         loop = self._eval(node.iter)
@@ -247,8 +204,6 @@ class ProgramParser:
                 node.iter,
                 f"expected `range`, `T.serial`, `T.grid` or another loop, got {loop!r}",
             )
-        if not loop.vars:
-            loop.variables()
         with self._variables.frame():
             self._define(node.target, loop.value, _name_only)
             with loop:
@@ -263,7 +218,7 @@ class ProgramParser:
 
     def _enter(self, stack: ExitStack, item: ast.withitem) -> None:
         scope = self._eval(item.context_expr)
-        if not isinstance(scope, (Scope, LoopFrame)):
+        if not isinstance(scope, Scope):
             raise self._error(
                 item.context_expr,
                 f"expected `T.block()` or another scope, got {scope!r}",
@@ -271,8 +226,6 @@ class ProgramParser:
         target = item.optional_vars
         if target is not None and isinstance(scope, BlockScope):
             raise self._error(target, "`with T.block() as ...` is not allowed")
-        if isinstance(scope, LoopFrame) and not scope.vars:
-            scope.variables()
         if target is not None and isinstance(target, ast.Name):
             scope.name(target.id)
         value = stack.enter_context(scope)
@@ -316,7 +269,7 @@ class ProgramParser:
         value = self._eval(node.value)
         if value is None or isinstance(value, str):
             return
-        if isinstance(value, (Scope, LoopFrame)):
+        if isinstance(value, Scope):
             self._open_rest(node, value, "")
         elif isinstance(value, (PrimExpr, bool, int, float)):
             self.writer.evaluate(value)
@@ -329,8 +282,6 @@ class ProgramParser:
         """Open a scope for the rest of the statements that we are in."""
         if isinstance(scope, BlockScope):
             raise self._error(node, "a block is opened by `with`")
-        if isinstance(scope, LoopFrame) and not scope.vars:
-            scope.variables()
         if name:
             scope.name(name)
         return self._rest[-1].enter_context(scope)
@@ -341,14 +292,12 @@ class ProgramParser:
     # assignments
 
     def _visit_Assign(self, node: ast.Assign) -> None:  # noqa: N802
-        if len(node.targets) != 1:
-            raise self._error(node, "`a = b = c` is not allowed: use two statements")
-        (target,) = node.targets
+        target = self._target(node)
         if isinstance(target, ast.Subscript):
             self._store(target, self._eval(node.value))
             return
         value = self._eval(node.value)
-        if isinstance(target, ast.Name) and isinstance(value, (Scope, LoopFrame)):
+        if isinstance(target, ast.Name) and isinstance(value, Scope):
             value = self._open_rest(node, value, target.id)
             self._variables.define(target.id, value)
             return

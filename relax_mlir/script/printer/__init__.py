@@ -11,6 +11,7 @@ from relax_mlir.objects.struct_info import StructInfo
 from relax_mlir.script.printer import display
 from relax_mlir.script.printer.expression import expression_line, expression_script
 from relax_mlir.script.printer.module import function_script, module_script
+from relax_mlir.script.printer.pointers import POINTING, Pointers
 
 __all__ = ["html", "script", "show", "text"]
 
@@ -19,8 +20,7 @@ _NO_EFFECT = frozenset(
     {
         *("ir_prefix", "buffer_dtype", "int_dtype", "float_dtype", "verbose_expr"),
         *("indent_spaces", "print_line_numbers", "num_context_lines", "s_tir"),
-        *("show_object_address", "path_to_underline", "path_to_annotate"),
-        *("obj_to_underline", "obj_to_annotate", "extra_config", "def_free_var"),
+        *("extra_config", "def_free_var"),
         *("binding_names", "black_format", "tir_prefix", "relax_prefix"),
         *("module_prefix", "type_prefix"),
     }
@@ -32,7 +32,9 @@ def script(value: Any, **options: Any) -> str:
 
     Args:
         value: what is printed.
-        options: those of :func:`module_script`; TVM's others are accepted, of no effect.
+        options: those of :func:`module_script`, what to underline by
+            ``path_to_underline`` or ``obj_to_underline`` and what to remark by
+            ``path_to_annotate`` or ``obj_to_annotate``; TVM's others have no effect.
 
     Raises:
         TypeError: there is no such option, or no such script.
@@ -44,6 +46,9 @@ def script(value: Any, **options: Any) -> str:
         for n, v in options.items()
         if n not in _NO_EFFECT and not (n == "name" and v is None)
     }
+    pointing = {n: given.pop(n) for n in POINTING if n in given}
+    if isinstance(value, (IRModule, BaseFunc)):
+        given["pointers"] = Pointers.of(**pointing)
     if isinstance(value, IRModule):
         return module_script(value, **given)
     if isinstance(value, BaseFunc):

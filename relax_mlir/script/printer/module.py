@@ -10,6 +10,7 @@ from relax_mlir.objects.function import Function
 from relax_mlir.objects.prim_func import PrimFunc
 from relax_mlir.objects.struct_info import FuncStructInfo
 from relax_mlir.script.printer.names import Names
+from relax_mlir.script.printer.pointers import Pointers, underline_lines, underlined
 from relax_mlir.script.printer.relax import FunctionPrinter, Options
 from relax_mlir.script.printer.values import Metadata, attribute_text
 
@@ -26,6 +27,8 @@ def module_script(
     module_alias: str = "cls",
     show_all_struct_info: bool = True,
     syntax_sugar: bool = True,
+    pointers: Pointers | None = None,
+    show_object_address: bool = False,
 ) -> str:
     """A module as a script: its tensor programs, then its graphs, each by name.
 
@@ -36,12 +39,16 @@ def module_script(
         module_alias: what functions call their module; empty for its own name.
         show_all_struct_info: whether bindings say what can be inferred, too.
         syntax_sugar: whether calls that give nothing are plain statements.
+        pointers: what is underlined, and what has remarks.
+        show_object_address: whether names end in what tells objects apart.
     """
+    found = pointers or Pointers()
     options = Options(
         module_alias=module_alias,
         module_name=name,
         show_all_struct_info=show_all_struct_info,
         is_sugared=syntax_sugar,
+        with_address=show_object_address,
         vdevice=lambda device: _vdevice_name(module, device),
     )
     metadata = Metadata()
@@ -49,11 +56,14 @@ def module_script(
     levels = set()
     head = _head(module)
     for variable, function in sorted(module.functions.items(), key=_order):
-        level, lines = _function(function, variable.name_hint, options, metadata)
+        called = variable.name_hint
+        inside = found.inside(called)
+        level, lines = _function(function, called, options, metadata, inside)
         levels |= level
         parts.append(["    " + line if line else "" for line in lines])
     body = _joined(([head] if head else []) + parts)
     class_ = ["@I.ir_module", f"class {name}:", *(body or ["    pass"])]
+    class_ = list(map(underlined, class_)) if found.whole() else class_
     return _finished(class_, {"I", *levels}, metadata, show_meta=show_meta)
 
 
@@ -65,6 +75,8 @@ def function_script(
     show_all_struct_info: bool = True,
     syntax_sugar: bool = True,
     module_alias: str = "cls",
+    pointers: Pointers | None = None,
+    show_object_address: bool = False,
 ) -> str:
     """A function alone as a script.
 
@@ -75,13 +87,18 @@ def function_script(
         show_all_struct_info: whether bindings say what can be inferred, too.
         syntax_sugar: whether calls that give nothing are plain statements.
         module_alias: of no effect, as there is no module.
+        pointers: what is underlined, and what has remarks.
+        show_object_address: whether names end in what tells objects apart.
     """
     options = Options(
-        show_all_struct_info=show_all_struct_info, is_sugared=syntax_sugar
+        show_all_struct_info=show_all_struct_info,
+        is_sugared=syntax_sugar,
+        with_address=show_object_address,
     )
     metadata = Metadata()
     called = name or str(function.attrs.get("global_symbol", "main"))
-    levels, lines = _function(function, called, options, metadata)
+    found = pointers or Pointers()
+    levels, lines = _function(function, called, options, metadata, found)
     return _finished(lines, levels, metadata, show_meta=show_meta)
 
 
@@ -95,7 +112,7 @@ def _order(pair: tuple[Any, Any]) -> tuple[int, str]:
 
 
 def _function(
-    function: Any, name: str, options: Options, metadata: Metadata
+    function: Any, name: str, options: Options, metadata: Metadata, pointers: Pointers
 ) -> tuple[set[str], list[str]]:
     """The lines of a function, and the namespaces that they use."""
     if isinstance(function, ExternFunc):
@@ -103,9 +120,16 @@ def _function(
     if not isinstance(function, Function):
         from relax_mlir.script.printer.tir import prim_func_lines
 
-        return {"T"}, prim_func_lines(function, name, options.module_name)
+        return {"T"}, prim_func_lines(
+            function,
+            name,
+            options.module_name,
+            pointers,
+            with_address=options.with_address,
+        )
     taken = [options.module_alias, options.module_name]
-    printer = FunctionPrinter(options, Names(taken), metadata)
+    names = Names(taken, with_address=options.with_address)
+    printer = FunctionPrinter(options, names, metadata)
     lines = printer.lines(function, name)
     return {"R", "T"} if printer.uses_tir else {"R"}, lines
 
@@ -164,4 +188,4 @@ def _finished(
         before = metadata.lines()
     head = [text for level, text in _IMPORTS.items() if level in levels]
     after = ["", _OMITTED] if metadata and not show_meta else []
-    return "\n".join([*head, "", *before, *lines, *after])
+    return "\n".join([*head, "", *before, *underline_lines(lines), *after])

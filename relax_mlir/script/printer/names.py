@@ -17,9 +17,13 @@ class Names:
 
     Args:
         taken: names that no variable gets.
+        with_address: whether names end in what tells objects apart.
     """
 
-    def __init__(self, taken: Iterable[str] = ()) -> None:
+    def __init__(
+        self, taken: Iterable[str] = (), *, with_address: bool = False
+    ) -> None:
+        self._with_address = with_address
         self._taken = {*_RESERVED, *taken}
         self._names: dict[int, str] = {}
         self._kept: list[object] = []  # an id is of use only while its object lives
@@ -36,9 +40,17 @@ class Names:
             count += 1
             name = f"{base}_{count}"
         self._taken.add(name)
+        if self._with_address:
+            name = f"{name}_{id(variable):#x}"
         self._names[id(variable)] = name
         self._kept.append(variable)
         return name
+
+    def alias(self, variable: object, text: str) -> None:
+        """Say what stands for a variable, if it has no name yet."""
+        if id(variable) not in self._names:
+            self._names[id(variable)] = text
+            self._kept.append(variable)
 
     @contextmanager
     def frame(self) -> Iterator[None]:

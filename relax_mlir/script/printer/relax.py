@@ -51,6 +51,7 @@ class Options:
         module_name: what the module is called; empty for a function alone.
         show_all_struct_info: whether bindings say what can be inferred, too.
         is_sugared: whether calls that give nothing are plain statements.
+        with_address: whether names end in what tells objects apart.
     """
 
     module_alias: str = "cls"
@@ -58,6 +59,7 @@ class Options:
     show_all_struct_info: bool = True
     is_sugared: bool = True
     vdevice: Callable[[object], str] = str
+    with_address: bool = False
 
 
 @dataclass

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from relax_mlir.objects import functions, prim
-from relax_mlir.objects.buffer import Buffer, BufferLoad, BufferRegion, Pointer
+from relax_mlir.objects.buffer import Buffer, BufferLoad, BufferRegion
+from relax_mlir.objects.pointers import Pointer
 from relax_mlir.objects.prim import IntImm, Range, Var
 from relax_mlir.objects.prim_text import text_of
 from relax_mlir.objects.simplify import simplify
+from relax_mlir.script.printer.pointers import Pointers, underlined
 from relax_mlir.script.tir_calls import INTRINSICS
 
 __all__ = ["TermText"]
@@ -67,14 +69,25 @@ class TermText:
     Args:
         name: what a variable or a buffer is called.
         module_name: what the module is called.
+        pointers: what is underlined.
     """
 
-    def __init__(self, name: Callable[[Any], str], module_name: str = "Module") -> None:
+    def __init__(
+        self,
+        name: Callable[[Any], str],
+        module_name: str = "Module",
+        pointers: Pointers | None = None,
+    ) -> None:
         self._name = name
         self.module_name = module_name
+        self.pointers = pointers or Pointers()
 
     def text(self, term: Any, outer: int = 0) -> str:
         """A scalar, in parentheses if it binds less than ``outer``."""
+        text = self._spelled(term, outer)
+        return underlined(text) if self.pointers.has(term) else text
+
+    def _spelled(self, term: Any, outer: int) -> str:
         if isinstance(term, Pointer) and term.buffer is not None:
             return f"{self._name(term.buffer)}.data"
         if isinstance(term, Var):
@@ -123,10 +136,24 @@ class TermText:
         return f"T.{name}({self.list(term.children())})"
 
     def _load(self, term: BufferLoad) -> str:
-        name, places = self._name(term.buffer), self.list(term.indices)
         if term.predicate is None:
-            return f"{name}[{places or '()'}]"
+            return self.element(term.buffer, term.indices)
+        name, places = self._name(term.buffer), self.list(term.indices)
         return f"{name}.vload([{places}], predicate={self.text(term.predicate)})"
+
+    def element(self, buffer: Buffer, indices: Sequence[Any]) -> str:
+        """An element, or a vector of them."""
+        places = ", ".join(map(self._index, indices))
+        return f"{self._name(buffer)}[{places or '()'}]"
+
+    def _index(self, index: Any) -> str:
+        """An index; a vector of places in order as a slice."""
+        stride = _number_of(index.stride) if isinstance(index, prim.Ramp) else None
+        if stride is None or stride < 1 or self.pointers.has(index):
+            return self.text(index)
+        stop = simplify(index.base + index.lanes * stride)
+        step = "" if stride == 1 else f":{stride}"
+        return f"{self.text(index.base)}:{self.text(stop)}{step}"
 
     def alone(self, term: Any) -> str:
         """A term that stands by itself; one of numbers alone would fold if parsed."""
@@ -190,19 +217,24 @@ class TermText:
         found = []
         if buffer.strides:
             found.append(f"strides={self.tuple(buffer.strides)}")
-        if not isinstance(buffer.elem_offset, IntImm) or buffer.elem_offset.value:
-            found.append(f"elem_offset={self.text(buffer.elem_offset)}")
+        offset = buffer.elem_offset
+        if not buffer.has_own_offset and _number_of(offset) != 0:
+            found.append(f"elem_offset={self.text(offset)}")
         if buffer.scope() != "global":
             found.append(f'scope="{buffer.scope()}"')
         if buffer.data_alignment != 64:
             found.append(f"align={buffer.data_alignment}")
-        if buffer.offset_factor != 1:
+        if buffer.has_own_offset or buffer.offset_factor != 1:
             found.append(f"offset_factor={buffer.offset_factor}")
         if buffer.buffer_type != 1:
             found.append('buffer_type="auto_broadcast"')
         if buffer.axis_separators:
             found.append(f"axis_separators={list(buffer.axis_separators)}")
         return found
+
+
+def _number_of(term: prim.PrimExpr) -> int | None:
+    return term.value if isinstance(term, IntImm) else None
 
 
 def _enclosed(text: str, level: int, outer: int) -> str:

@@ -1,6 +1,13 @@
 """Schedules of tensor programs."""
 
 from relax_mlir.errors import ScheduleError
+from relax_mlir.tir.schedule import analysis
+from relax_mlir.tir.schedule.block_scope import (
+    BlockScope,
+    Dependency,
+    DepKind,
+    SBlockScope,
+)
 from relax_mlir.tir.schedule.instruction import Instruction, InstructionKind
 from relax_mlir.tir.schedule.random_variables import (
     RAND_VAR_TYPE,
@@ -10,21 +17,27 @@ from relax_mlir.tir.schedule.random_variables import (
     SBlockRV,
 )
 from relax_mlir.tir.schedule.schedule import Schedule
-from relax_mlir.tir.schedule.state import ScheduleState
+from relax_mlir.tir.schedule.state import ScheduleDebugMask, ScheduleState
 from relax_mlir.tir.schedule.state import Sref as StmtSRef
 from relax_mlir.tir.schedule.trace import Trace
 
 __all__ = [
     "RAND_VAR_TYPE",
     "BlockRV",
+    "BlockScope",
+    "DepKind",
+    "Dependency",
     "ExprRV",
     "Instruction",
     "InstructionKind",
     "LoopRV",
     "SBlockRV",
+    "SBlockScope",
     "Schedule",
+    "ScheduleDebugMask",
     "ScheduleError",
     "ScheduleState",
     "StmtSRef",
     "Trace",
+    "analysis",
 ]

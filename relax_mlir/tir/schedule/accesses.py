@@ -10,7 +10,9 @@ from mlir import ir
 from relax_mlir.dialects import tensors
 from relax_mlir.dialects.dims import Dim
 from relax_mlir.dialects.tir import marks
+from relax_mlir.indexing import constant_of
 from relax_mlir.objects.attributes import from_attribute
+from relax_mlir.objects.said_regions import in_said_order, said_of
 from relax_mlir.tir.schedule import tree
 from relax_mlir.tir.schedule.indices import Indices
 
@@ -27,7 +29,9 @@ __all__ = [
     "is_argument",
     "own_buffers",
     "producers_of",
+    "reads",
     "storage_scope",
+    "writes",
 ]
 
 
@@ -76,8 +80,22 @@ def _accesses(op: ir.Operation) -> Iterator[Access]:
         buffer = op.operands[1 if is_write else 0]
         yield Access(op, _root(buffer), is_write, is_opaque=True)
     elif op.name == "tir.address":
-        for is_write in (False, True):
-            yield Access(op, _root(op.operands[0]), is_write, is_opaque=True)
+        mask = _access_mask(op.results[0])
+        for bit, is_write in ((1, False), (2, True)):
+            if mask & bit:
+                yield Access(op, _root(op.operands[0]), is_write, is_opaque=True)
+
+
+def _access_mask(address: ir.Value) -> int:
+    """What an address is for: 1 to read, 2 to write, 3 for both or who knows."""
+    found = 0
+    for use in address.uses:
+        arguments = use.owner.operation
+        calls = [u.owner.operation for r in arguments.results for u in r.uses]
+        if not any(tree.string_attr(c, "callee") == "tvm_access_ptr" for c in calls):
+            return 3
+        found |= constant_of(list(arguments.operands)[-1]) or 3
+    return found or 3
 
 
 def accesses_in(root: ir.Operation | ir.Block) -> list[Access]:
@@ -125,22 +143,45 @@ def _unique(values: Sequence[ir.Value]) -> list[ir.Value]:
 
 
 def buffers_written(block: ir.Operation) -> list[ir.Value]:
-    """The buffers from outside that a block writes, by their first mention."""
+    """The buffers from outside that a block writes, as it says or mentions them."""
+    return _as_said(block, "writes")
+
+
+def buffers_read(block: ir.Operation) -> list[ir.Value]:
+    """The buffers from outside that a block reads, as it says or mentions them.
+
+    What a block with a start value accumulates in does not count, but where it says so.
+    """
+    return _as_said(block, "reads")
+
+
+def _as_said(block: ir.Operation, kind: str) -> list[ir.Value]:
+    said = said_of(block) if tree.is_block(block) else {}
+    return in_said_order(said, kind, reads(block), writes(block))
+
+
+def writes(block: ir.Operation) -> list[ir.Value]:
+    """The buffers from outside that the body of a block writes, by first mention."""
     own = own_buffers(block)
     listed = [a.buffer for a in accesses_in(block) if a.is_write]
     return [b for b in _unique(listed) if b not in own]
 
 
-def buffers_read(block: ir.Operation) -> list[ir.Value]:
-    """The buffers from outside that a block reads, by their first mention.
-
-    What a block with a start value accumulates in does not count.
-    """
+def reads(block: ir.Operation) -> list[ir.Value]:
+    """The buffers from outside that the body of a block reads, by first mention."""
     hidden = own_buffers(block)
-    if tree.is_block(block) and tree.init_of(block) is not None:
-        hidden = [*hidden, *buffers_written(block)]
-    listed = [a.buffer for a in accesses_in(block) if not a.is_write]
-    return [b for b in _unique(listed) if b not in hidden]
+    started = {op: writes(op) for op in tree.subtree(block) if _has_start(op)}
+    found: list[ir.Value] = []
+    for access in accesses_in(block):
+        inside = {access.op, *tree.ancestors(access.op)}
+        sums = [b for op, written in started.items() if op in inside for b in written]
+        if not access.is_write and access.buffer not in (*hidden, *sums):
+            found.append(access.buffer)
+    return _unique(found)
+
+
+def _has_start(op: ir.Operation) -> bool:
+    return tree.is_block(op) and tree.init_of(op) is not None
 
 
 def has_opaque_access(block: ir.Operation, buffer: ir.Value) -> bool:
@@ -247,11 +288,6 @@ def is_output(block: ir.Operation) -> bool:
 
 
 def output_blocks(scope: ir.Operation) -> list[ir.Operation]:
-    """The blocks inside a scope, at any depth, that write what is seen outside."""
-    own = own_buffers(scope)
-    found: list[ir.Operation] = []
-    for op in tree.subtree(scope):
-        is_inner = tree.is_block(op) and op != scope
-        if is_inner and any(b not in own for b in buffers_written(op)):
-            found.append(op)
-    return found
+    """The blocks inside a scope, at any depth, that write what their own scopes show."""
+    inner = [op for op in tree.subtree(scope) if tree.is_block(op) and op != scope]
+    return [block for block in inner if is_output(block)]

@@ -69,8 +69,7 @@ class ScheduleBase:
                 f"error_render_level: expected one of {', '.join(_RENDER_LEVELS)}, got "
                 f"`{error_render_level}`"
             )
-        module = mod if isinstance(mod, IRModule) else IRModule({"main": mod})
-        self._setup(ScheduleState(module), error_render_level)
+        self._setup(ScheduleState(mod), error_render_level)
         self.seed(-1 if seed is None else seed)
         programs = self.state.program_names()
         if len(programs) == 1:

@@ -10,7 +10,15 @@ from relax_mlir.dialects import dims
 from relax_mlir.dialects.dims import Dim
 from relax_mlir.dialects.symbols import substitute, symbols_of
 from relax_mlir.errors import ScheduleError
-from relax_mlir.tir.schedule import edit, inversion, legality, regions, tree
+from relax_mlir.tir.schedule import (
+    edit,
+    inversion,
+    legality,
+    predicates,
+    regions,
+    tree,
+)
+from relax_mlir.tir.schedule.axis_conditions import at_axes, axis_conditions
 from relax_mlir.tir.schedule.edit import Axis
 from relax_mlir.tir.schedule.index_map import IndexMap, limits_of
 from relax_mlir.tir.schedule.indices import Indices, simplify
@@ -29,6 +37,7 @@ def transform_block_layout(
 ) -> None:
     """Give a block other axes; see :meth:`Schedule.transform_block_layout`."""
     legality.check_not_root(block, _WHERE)
+    legality.check_axis_starts(block, _WHERE)
     loops = tree.enclosing_loops(block)
     _check_trivial(block, loops)
     kinds = tree.kinds_of(block)
@@ -136,6 +145,7 @@ def _replace(
             attributes = edit.loop_attributes(f"ax{number}", dtype=dtype)
             made.append(edit.make_loop(indices, extent, attributes))
         place = edit.point_before(edit.terminator(tree.body(made[-1])))
+    left_out = axis_conditions(block, indices, _WHERE)
     if made:
         block.move_before(edit.terminator(tree.body(made[-1])))
     new = with_axes(
@@ -148,5 +158,8 @@ def _replace(
     )
     if loops:
         state.erase(loops[0])
+    points = {axis_symbol(n): indices.of(loop_var(loop)) for n, loop in enumerate(made)}
+    values = [substitute(value, points) for value in back]
+    predicates.set_predicate(new, at_axes(left_out, dict(enumerate(values))), indices)
     edit.localise(tree.function_of(new))
     simplify_accesses(new)

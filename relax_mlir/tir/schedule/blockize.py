@@ -45,10 +45,15 @@ class _Part:
 
 @dataclass(frozen=True)
 class _Division:
-    """The axes of a block in two halves, and so its predicate."""
+    """The axes of a block in two halves, and so its predicate.
+
+    Attributes:
+        starts: what is added to the two halves of an axis.
+    """
 
     outer: Sequence[_Part]
     inner: Sequence[_Part]
+    starts: Sequence[Dim]
     outer_conditions: Sequence[Condition]
     inner_conditions: Sequence[Condition]
 
@@ -109,7 +114,10 @@ def _divide(
     extents = legality.loop_extents(indices, block)
     inside = {indices.symbol(loop_var(o)) for o in inner_loops}
     limits = limits_at(indices, block)
-    values = [indices.of(v) for v in tree.bindings(block)]
+    starts = tree.axis_starts(block)
+    values = [
+        indices.of(v) - s for v, s in zip(tree.bindings(block), starts, strict=True)
+    ]
     conditions = predicates.block_conditions(block, indices)
     outer_if, inner_if = _divided_conditions(conditions, extents, inside)
     pairs = None
@@ -136,7 +144,7 @@ def _divide(
             for pair in found
         ]
     outer, inner = [p for p, _ in found], [p for _, p in found]
-    return _Division(outer, inner, outer_if or [], inner_if or [])
+    return _Division(outer, inner, starts, outer_if or [], inner_if or [])
 
 
 def _first(loops: Sequence[ir.Operation]) -> str:
@@ -244,12 +252,14 @@ def _old_axes(
         numbers: the number of the inner axis for that of an old axis.
     """
     found: list[Dim] = []
-    for n, part in enumerate(division.inner):
+    for n, (part, start) in enumerate(
+        zip(division.inner, division.starts, strict=True)
+    ):
         high = indices.of(outer[n])
         if n not in numbers:
-            found.append(high)
+            found.append(start + high)
             continue
-        low = dims.symbol(axis_symbol(numbers[n]))
+        low = start + dims.symbol(axis_symbol(numbers[n]))
         found.append(low if division.outer[n].extent == 1 else high * part.extent + low)
     return found
 

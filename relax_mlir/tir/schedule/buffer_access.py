@@ -10,11 +10,11 @@ from mlir import ir
 from relax_mlir.dialects.tir import marks
 from relax_mlir.errors import ScheduleError
 from relax_mlir.objects import prim
-from relax_mlir.objects.attributes import from_attribute, to_attribute
-from relax_mlir.objects.prim import PrimExpr, Var
+from relax_mlir.objects.attributes import to_attribute
+from relax_mlir.objects.prim import PrimExpr, Range, Var
 from relax_mlir.objects.prim_text import text_of
-from relax_mlir.objects.said_regions import axis_name
-from relax_mlir.objects.sizes import Symbols
+from relax_mlir.objects.said_regions import axis_name, box_of, said_of
+from relax_mlir.objects.simplify import simplify
 from relax_mlir.tir.schedule import accesses, edit, tree
 from relax_mlir.tir.schedule.index_map import function_of_text
 from relax_mlir.tir.schedule.state import ScheduleState
@@ -97,13 +97,16 @@ def annotate_buffer_access(
 ) -> None:
     """Say what a block touches; see :meth:`Schedule.annotate_buffer_access`."""
     where = "annotate_buffer_access"
-    place = _visible(block, number, kind, where)
-    symbols = Symbols()
-    for axis, var in enumerate(ranges.variables):
-        symbols.alias(var, axis_name(axis))
-    runs = [(symbols.dim(low), symbols.dim(high)) for low, high in ranges.runs]
+    _check_number(block, number, kind, where)
+    names = {id(var): axis_name(axis) for axis, var in enumerate(ranges.variables)}
+    runs = [
+        Range.from_min_extent(low, simplify(high - low)) for low, high in ranges.runs
+    ]
+    box = box_of(runs, names)
     with state.change(block):
-        _say(block, kind, place, [[str(low), str(high - low)] for low, high in runs])
+        listed = _listed(block, kind)
+        listed[number] = (listed[number][0], box)
+        _say(block, kind, listed)
         key = f"explicit_{kind}_region"
         listed = list(tree.annotations_of(block).get(key, ()))
         if number not in listed:
@@ -123,32 +126,32 @@ def hide_buffer_access(
             f"{where}: {tree.describe(block)}: expected a buffer type `read` or `write`, "
             f"got `{kind}`"
         )
-    places = [_visible(block, number, kind, where) for number in numbers]
+    for number in numbers:
+        _check_number(block, number, kind, where)
     with state.change(block):
-        for place in places:
-            _say(block, kind, place, [])
+        listed = _listed(block, kind)
+        _say(block, kind, [p for n, p in enumerate(listed) if n not in numbers])
 
 
-def _said(block: ir.Operation) -> dict[str, dict[str, Any]]:
-    if marks.TOUCHED not in block.attributes:
-        return {}
-    return dict(from_attribute(block.attributes[marks.TOUCHED]))
-
-
-def _visible(block: ir.Operation, number: int, kind: str, where: str) -> int:
-    """The number of a buffer among all, from that among those that are not hidden."""
+def _listed(block: ir.Operation, kind: str) -> list[tuple[str, Any]]:
+    """The buffers that a block reads or writes, and what is said of each."""
+    said = said_of(block).get(f"{kind}s")
+    if said is not None:
+        return list(said)
     find = accesses.buffers_read if kind == "read" else accesses.buffers_written
-    said = _said(block).get(kind, {})
-    listed = [n for n in range(len(find(block))) if said.get(str(n)) != []]
-    if not 0 <= number < len(listed):
+    return [(f"{kind[0]}{number}", None) for number in range(len(find(block)))]
+
+
+def _check_number(block: ir.Operation, number: int, kind: str, where: str) -> None:
+    count = len(_listed(block, kind))
+    if not 0 <= number < count:
         raise ScheduleError(
-            f"{where}: {tree.describe(block)} has {len(listed)} {kind} regions: expected a "
-            f"number from 0 to {len(listed) - 1}, got {number}"
+            f"{where}: {tree.describe(block)} has {count} {kind} regions: expected a "
+            f"number from 0 to {count - 1}, got {number}"
         )
-    return listed[number]
 
 
-def _say(block: ir.Operation, kind: str, number: int, box: list[list[str]]) -> None:
-    said = _said(block)
-    said[kind] = {**said.get(kind, {}), str(number): box}
+def _say(block: ir.Operation, kind: str, listed: Sequence[tuple[str, Any]]) -> None:
+    counts = [len(find(block)) for find in (accesses.reads, accesses.writes)]
+    said = {**said_of(block), f"{kind}s": listed, "counts": counts}
     block.attributes[marks.TOUCHED] = to_attribute(said)

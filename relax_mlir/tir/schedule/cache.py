@@ -19,15 +19,26 @@ from relax_mlir.tir.schedule.edit import Axis
 from relax_mlir.tir.schedule.indices import Indices, simplify
 from relax_mlir.tir.schedule.predicates import is_never_negative
 from relax_mlir.tir.schedule.regions import Run
-from relax_mlir.tir.schedule.state import ScheduleState, limits_at, loop_var
+from relax_mlir.tir.schedule.state import (
+    ScheduleState,
+    limits_at,
+    loop_bounds,
+    loop_var,
+)
 
 __all__ = [
     "alloc_buffer",
+    "allocate_cache",
     "cache_inplace",
     "cache_read",
     "cache_write",
     "load_element",
+    "only_writer",
+    "place_before",
+    "place_behind",
     "size_dtype",
+    "statement_point",
+    "within_buffer",
 ]
 
 
@@ -113,10 +124,6 @@ def _after_allocations(scope: ir.Operation) -> ir.Operation:
     return listed[last + 1]
 
 
-def _cache_name(buffer: ir.Value, memory: str) -> str:
-    return f"{accesses.buffer_name(buffer)}_{memory.replace('.', '_')}"
-
-
 def cache_read(
     state: ScheduleState,
     block: ir.Operation,
@@ -128,7 +135,7 @@ def cache_read(
     check_storage_scope(memory, "cache_read")
     buffer = buffer_of(block, number, "cache_read", is_write=False)
     scope = tree.scope_of(block)
-    writer = _only_writer(scope, buffer, "cache_read")
+    writer = only_writer(scope, buffer, "cache_read")
     found = accesses.readers_of(scope, buffer)
     readers = [r for r in found if writer is None or r != writer]
     wanted = list(consumers) or readers
@@ -142,7 +149,7 @@ def cache_read(
         return _cache(stage, scope, wanted, memory, indices, is_read=True)
 
 
-def _only_writer(
+def only_writer(
     scope: ir.Operation, buffer: ir.Value, where: str
 ) -> ir.Operation | None:
     """The block of a scope that writes a buffer, if there is one.
@@ -167,20 +174,49 @@ def _read_stage(
     readers: Sequence[ir.Operation],
     indices: Indices,
 ) -> _Stage:
-    if writer is None:
+    if writer is None or _comes_later(scope, writer, consumers):
         is_root = tree.is_function(scope)
         whole = [Run(0, size - 1) for size in accesses.buffer_shape(buffer)]
         box = regions.regions_in(scope, buffer, indices, is_write=False)
         found = whole if is_root or box is None else box
         return _Stage(buffer, found, is_root, scope, 0)
-    place = _common_place(scope, writer, consumers)
-    held = set(tree.subtree(place))
-    first = min(
-        tree.children(place).index(tree.child_of(place, c))
-        for c in consumers
-        if c in held
-    )
+    place, first = place_before(scope, writer, consumers)
     return _stage_after(writer, buffer, place, first, readers, indices)
+
+
+def place_before(
+    scope: ir.Operation, writer: ir.Operation | None, readers: Sequence[ir.Operation]
+) -> tuple[ir.Operation, int]:
+    """Where a copy stands that blocks read: the loop or scope, and what it comes before."""
+    if writer is None or _comes_later(scope, writer, readers):
+        return scope, 0
+    place = _common_place(scope, writer, readers)
+    held = set(tree.subtree(place))
+    children = tree.children(place)
+    inside = [r for r in readers if r in held]
+    return place, min(children.index(tree.child_of(place, r)) for r in inside)
+
+
+def _comes_later(
+    scope: ir.Operation, writer: ir.Operation, readers: Sequence[ir.Operation]
+) -> bool:
+    """Whether readers see what was there before the scope: a writer runs once, after them."""
+    listed = tree.blocks_below(scope)
+    later = all(listed.index(r) < listed.index(writer) for r in readers if r in listed)
+    place = _common_place(scope, writer, readers)
+    around = [] if place == scope else [*tree.enclosing_loops(place), place]
+    indices = Indices()
+    return later and all(loop_bounds(indices, loop)[1] == 1 for loop in around)
+
+
+def place_behind(
+    scope: ir.Operation, writer: ir.Operation, readers: Sequence[ir.Operation]
+) -> tuple[ir.Operation, int]:
+    """Where a copy stands that is read in place of what a block writes."""
+    if not readers:
+        return scope, len(tree.children(scope))
+    place = _common_place(scope, writer, readers)
+    return place, tree.children(place).index(tree.child_of(place, writer)) + 1
 
 
 def _stage_after(
@@ -193,18 +229,38 @@ def _stage_after(
 ) -> _Stage:
     """A copy of what a block writes over the loops inside of ``place``."""
     inside = set(tree.subtree(place)) - {place}
+    box = _box_at(place, writer, buffer, indices, writes_only=True)
+    is_whole = not tree.is_block(place) or not all(r in inside for r in readers)
+    return _Stage(buffer, box, is_whole, place, position)
+
+
+def _box_at(
+    place: ir.Operation,
+    block: ir.Operation,
+    buffer: ir.Value,
+    indices: Indices,
+    *,
+    writes_only: bool = False,
+) -> list[Run]:
+    """What a block touches of a buffer over the loops inside of ``place``."""
+    inside = set(tree.subtree(place)) - {place}
     boxes = [
         regions.region_of(a, indices, lambda op: op in inside)
-        for a in accesses.accesses_in(writer)
-        if a.buffer == buffer and a.is_write
+        for a in accesses.accesses_in(block)
+        if a.buffer == buffer and (a.is_write or not writes_only)
     ]
-    limits, tops = limits_at(indices, place), legality.tops_at(indices, place)
-    box = regions.hull(boxes, limits)
+    box = regions.hull(boxes, limits_at(indices, place))
     assert box is not None
+    return within_buffer(box, buffer, place, indices)
+
+
+def within_buffer(
+    box: Sequence[Run], buffer: ir.Value, place: ir.Operation, indices: Indices
+) -> list[Run]:
+    """The part of a box, as seen from a place, that lies in a buffer."""
+    limits, tops = limits_at(indices, place), legality.tops_at(indices, place)
     shape = accesses.buffer_shape(buffer)
-    clamped = [_within(r, s, limits, tops) for r, s in zip(box, shape, strict=True)]
-    is_whole = not tree.is_block(place) or not all(r in inside for r in readers)
-    return _Stage(buffer, clamped, is_whole, place, position)
+    return [_within(r, s, limits, tops) for r, s in zip(box, shape, strict=True)]
 
 
 def _within(run: Run, size: Dim, limits: Limits, tops: dict[str, Dim]) -> Run:
@@ -241,7 +297,7 @@ def cache_write(
     check_storage_scope(memory, "cache_write")
     buffer = buffer_of(block, number, "cache_write", is_write=True)
     scope = tree.scope_of(block)
-    writer = _only_writer(scope, buffer, "cache_write")
+    writer = only_writer(scope, buffer, "cache_write")
     if writer != block:
         raise ScheduleError(
             f"cache_write: {tree.describe(block)} is not the block that writes "
@@ -250,10 +306,7 @@ def cache_write(
     readers = [r for r in accesses.readers_of(scope, buffer) if r != block]
     with state.change(block) as indices:
         others = [r for r in readers if r not in consumers]
-        place, position = scope, len(tree.children(scope))
-        if others:
-            place = _common_place(scope, block, others)
-            position = tree.children(place).index(tree.child_of(place, block)) + 1
+        place, position = place_behind(scope, block, others)
         stage = _stage_after(block, buffer, place, position, readers, indices)
         users = [block, *consumers]
         return _cache(stage, scope, users, memory, indices, is_read=False)
@@ -272,10 +325,11 @@ def cache_inplace(
         )
     scope = tree.scope_of(block)
     with state.change(block) as indices:
-        whole = [Run(0, size - 1) for size in accesses.buffer_shape(buffer)]
-        position = tree.children(scope).index(tree.child_of(scope, block))
-        before = _Stage(buffer, whole, True, scope, position)
-        after = _Stage(buffer, whole, True, scope, position + 1)
+        place = tree.parent_of(tree.realize_of(block))
+        position = tree.children(place).index(tree.child_of(place, block))
+        box = _box_at(place, block, buffer, indices)
+        before = _Stage(buffer, box, True, place, position)
+        after = _Stage(buffer, box, True, place, position + 1)
         cached = _allocate(before, scope, memory, indices)
         made_after = _copy_block(after, cached, indices, is_read=False)
         made_before = _copy_block(before, cached, indices, is_read=True)
@@ -306,24 +360,30 @@ def _allocate(
     if not stage.is_whole:
         limits = limits_at(indices, stage.place)
         shape = [simplify(run.extent, limits) for run in stage.box]
-    name = _cache_name(stage.buffer, memory)
-    return alloc_buffer(scope, shape, stage.buffer, name, memory, indices)
+    return allocate_cache(scope, stage.buffer, memory, indices, shape)
+
+
+def allocate_cache(
+    scope: ir.Operation,
+    buffer: ir.Value,
+    memory: str,
+    indices: Indices,
+    shape: Sequence[Dim] | None = None,
+) -> ir.Value:
+    """A new buffer for copies of elements of another one; see :func:`alloc_buffer`."""
+    sizes = accesses.buffer_shape(buffer) if shape is None else shape
+    name = f"{accesses.buffer_name(buffer)}_{memory.replace('.', '_')}"
+    return alloc_buffer(scope, sizes, buffer, name, memory, indices)
 
 
 def _copy_block(
     stage: _Stage, cached: ir.Value, indices: Indices, *, is_read: bool
 ) -> ir.Operation:
     """Loops ``ax0``, ... around a block that copies one element."""
-    statements = tree.children(stage.place)
-    target = (
-        statements[stage.position]
-        if stage.position < len(statements)
-        else edit.terminator(tree.body(stage.place))
-    )
     limits = limits_at(indices, stage.place)
     extents = [simplify(run.extent, limits) for run in stage.box]
     dtype = size_dtype(stage.buffer)
-    place, values = edit.point_before(target), []
+    place, values = statement_point(stage.place, stage.position), []
     for number, (run, extent) in enumerate(zip(stage.box, extents, strict=True)):
         with place:
             attributes = edit.loop_attributes(f"ax{number}", dtype=dtype)
@@ -340,6 +400,14 @@ def _copy_block(
         )
     _copy_element(block, stage, cached, indices, is_read=is_read)
     return block
+
+
+def statement_point(place: ir.Operation, position: int) -> ir.InsertionPoint:
+    """In front of a statement of a loop or a scope, or behind all of them."""
+    statements = tree.children(place)
+    if position < len(statements):
+        return edit.point_before(statements[position])
+    return edit.point_before(edit.terminator(tree.body(place)))
 
 
 def size_dtype(buffer: ir.Value) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from mlir import ir
 
@@ -19,10 +20,9 @@ from relax_mlir.tir.schedule.annotations import check_storage_scope
 from relax_mlir.tir.schedule.buffers import buffer_term
 from relax_mlir.tir.schedule.cache import alloc_typed
 from relax_mlir.tir.schedule.decompose import axes_of
-from relax_mlir.tir.schedule.edit import Axis
 from relax_mlir.tir.schedule.indices import Indices
 from relax_mlir.tir.schedule.new_axes import axis_symbol, axis_symbols
-from relax_mlir.tir.schedule.reindex import beside, nested_loops
+from relax_mlir.tir.schedule.reindex import beside, loops_over
 from relax_mlir.tir.schedule.state import ScheduleState
 
 __all__ = ["cache_index"]
@@ -34,6 +34,7 @@ def cache_index(
     """Compute indices ahead; see :meth:`Schedule.cache_index`."""
     where = "cache_index"
     legality.check_not_root(block, where)
+    legality.check_axis_starts(block, where, may_be_above_0=True)
     check_storage_scope(memory, where)
     found = _repeated(block, threshold)
     if not found:
@@ -91,7 +92,7 @@ def _buffer(
     axes = axes_of(block, indices)
     element = ir.IntegerType.get_signless(32)
     said = {marks.BUFFER: to_attribute({"strides": ["1"]})}
-    shape = [axes[n].extent for n in numbers]
+    shape = [axes[n].start + axes[n].extent for n in numbers]
     name = f"index_var_{number}"
     scope = tree.scope_of(block)
     return alloc_typed(scope, shape, element, name, memory, said, indices)
@@ -107,12 +108,8 @@ def _block(
 ) -> ir.Operation:
     """A block that computes an index for all values of its axes."""
     axes = [axes_of(block, indices)[n] for n in numbers]
-    loops = [
-        (axis.extent, edit.loop_attributes(f"ax{n}", dtype=axis.dtype))
-        for n, axis in enumerate(axes)
-    ]
-    variables, place = nested_loops(loops, indices)
-    new = [Axis("S", a.extent, f"v{n}", a.dtype) for n, a in enumerate(axes)]
+    variables, place = loops_over(axes, indices)
+    new = [replace(a, kind="S", name=f"v{n}") for n, a in enumerate(axes)]
     with place:
         made = edit.make_block(f"index_{number}", new, variables, indices.emit)
     inner = edit.open_region(made, 1)

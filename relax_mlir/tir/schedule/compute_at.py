@@ -11,6 +11,7 @@ from relax_mlir.dialects import dims
 from relax_mlir.dialects.dims import Dim
 from relax_mlir.errors import ScheduleError
 from relax_mlir.tir.schedule import accesses, affine, edit, legality, regions, tree
+from relax_mlir.tir.schedule.axis_conditions import at_axes, axis_conditions
 from relax_mlir.tir.schedule.decompose import symbols_in
 from relax_mlir.tir.schedule.indices import Indices, Limits, simplify, without_units
 from relax_mlir.tir.schedule.predicates import (
@@ -90,6 +91,7 @@ def _check(move: _Move) -> None:
     if not move.is_reverse:
         legality.check_not_output(block, where)
     legality.check_self_contained(block, where)
+    legality.check_axis_starts(block, where, may_be_above_0=True)
     _check_other_writers(move, scope)
 
 
@@ -142,11 +144,10 @@ def _position(move: _Move, index: int) -> int:
 
 def _check_consumers_behind(move: _Move) -> None:
     """Refuse to move a block behind one that reads its result."""
-    scope = tree.scope_of(move.loop)
-    statements = tree.children(scope)
-    place = statements.index(tree.child_of(scope, move.loop))
+    listed = list(tree.subtree(tree.scope_of(move.loop)))
+    place = listed.index(move.loop)
     for consumer in accesses.consumers_of(move.block):
-        if statements.index(tree.child_of(scope, consumer)) < place:
+        if listed.index(consumer) < place:
             raise ScheduleError(
                 f"{move.where}: {tree.describe(consumer)} reads the result of "
                 f"{tree.describe(move.block)} and comes before {tree.describe(move.loop)}"
@@ -168,7 +169,7 @@ def _domains(move: _Move, indices: Indices) -> list[Run]:
     """What values the axes of the block take at one step of the loop."""
     block = move.block
     limits = limits_at(indices, move.loop)
-    extents = extents_of(indices, block)
+    tops = _axis_ends(block, indices)
     names = [indices.symbol(a) for a in tree.body(block).arguments]
     found: dict[str, list[Run]] = {}
     for buffer in _shared_buffers(move):
@@ -178,17 +179,23 @@ def _domains(move: _Move, indices: Indices) -> list[Run]:
         )
         if required is None or provided is None:
             continue
-        sizes = dict(zip(names, extents, strict=True))
+        sizes = dict(zip(names, tops, strict=True))
         if move.is_reverse and not _reads_points(provided, sizes):
             raise _reads_more(move, buffer)
         solved = _solve(provided, required, sizes, limits)
         for name, run in solved.items():
             found.setdefault(name, []).append(run)
     domains: list[Run] = []
-    for name, extent in zip(names, extents, strict=True):
+    for name, start, end in zip(names, tree.axis_starts(block), tops, strict=True):
         runs = regions.hull([[r] for r in found.get(name, [])], limits)
-        domains.append(runs[0] if runs else Run(0, extent - 1))
+        domains.append(runs[0] if runs else Run(start, end - 1))
     return domains
+
+
+def _axis_ends(block: ir.Operation, indices: Indices) -> list[Dim]:
+    """What the axes of a block are below."""
+    starts, extents = tree.axis_starts(block), extents_of(indices, block)
+    return [s + e for s, e in zip(starts, extents, strict=True)]
 
 
 def _reads_points(box: Sequence[Run], extents: Mapping[str, Dim]) -> bool:
@@ -299,10 +306,10 @@ def _digit_run(
     limits: Limits,
 ) -> Run:
     """The values that a digit takes where an index goes over what is needed."""
-    moved = need.mapped(lambda end: end - start)
-    quotient = Run(
-        dims.floordiv(moved.low, digit.scale), dims.floordiv(moved.high, digit.scale)
-    )
+    moved, scale = need.mapped(lambda end: end - start), digit.scale
+    if isinstance(scale, int) and scale < 0:
+        moved, scale = Run(-moved.high, -moved.low), -scale
+    quotient = moved.mapped(lambda end: dims.floordiv(end, scale))
     if (len(digits) == 1 and digit.lower == 1) or _is_leading(digit, digits):
         return quotient
     symbol = dims.symbol("relax.place")
@@ -335,11 +342,16 @@ def _place(
         if position < len(statements)
         else edit.terminator(tree.body(loop))
     )
-    extents = extents_of(indices, block)
     limits, tops = limits_at(indices, loop), legality.tops_at(indices, loop)
-    runs = [_clamped(r, e, limits, tops) for r, e in zip(domains, extents, strict=True)]
+    ends = _axis_ends(block, indices)
+    whole = [
+        Run(start, end - 1)
+        for start, end in zip(tree.axis_starts(block), ends, strict=True)
+    ]
+    runs = [_clamped(r, w, limits, tops) for r, w in zip(domains, whole, strict=True)]
     with edit.point_before(target):
         values, inner = _make_loops(block, runs, indices, limits, keep=keep)
+    left_out = axis_conditions(block, indices, move.where)
     old = tree.realize_of(block)
     if inner is not None:
         target = edit.terminator(tree.body(inner))
@@ -349,7 +361,9 @@ def _place(
     edit.bring_operands(block)
     if outer != block:
         state.erase(outer)
-    bounds = _bounds(values, extents)
+    around = limits_at(indices, tree.parent_of(block))
+    values = [without_units(v, around) for v in values]
+    bounds = _bounds(values, whole) + at_axes(left_out, dict(enumerate(values)))
     found = legality.drop_proved(bounds, indices, tree.parent_of(block))
     set_predicate(block, [c.tidy() for c in found], indices)
     edit.localise(loop)
@@ -404,18 +418,23 @@ def _set_bindings(block: ir.Operation, values: Sequence[Dim], indices: Indices) 
             block.operands[first + number] = indices.emit(value)
 
 
-def _bounds(values: Sequence[Dim], extents: Sequence[Dim]) -> list[Condition]:
-    """That axes are at least 0 and less than their extents."""
+def _bounds(values: Sequence[Dim], whole: Sequence[Run]) -> list[Condition]:
+    """That axes are among the values that they take."""
     found: list[Condition] = []
-    for value, extent in zip(values, extents, strict=True):
-        found += [Condition("le", 0, value), Condition("lt", value, extent)]
+    for value, run in zip(values, whole, strict=True):
+        found += [
+            Condition("le", run.low, value),
+            Condition("lt", value, run.high + 1),
+        ]
     return found
 
 
-def _clamped(run: Run, extent: Dim, limits: Limits, tops: Mapping[str, Dim]) -> Run:
-    """A run without what an axis surely does not reach."""
+def _clamped(run: Run, whole: Run, limits: Limits, tops: Mapping[str, Dim]) -> Run:
+    """A run without what an axis does not reach, if that leaves numbers or all of it."""
     known = dict(tops)
-    low = 0 if is_never_negative(-run.low, limits, known) else run.low
-    top = extent - 1
+    least, top = whole.low, whole.high
+    low = least if is_never_negative(least - run.low, limits, known) else run.low
     high = top if is_never_negative(run.high - top, limits, known) else run.high
-    return Run(low, high)
+    if (low, high) == (least, top) or (isinstance(low, int) and isinstance(high, int)):
+        return Run(low, high)
+    return run

@@ -12,9 +12,11 @@ from relax_mlir.tir.schedule import (
     accesses,
     cache,
     compute_at,
+    copy_at,
     decompose,
     inline,
     rfactor,
+    rolling,
     tree,
 )
 from relax_mlir.tir.schedule.base import ScheduleBase, primitive
@@ -222,6 +224,95 @@ class DataMovement(ScheduleBase):
         made = list(map(self.new_block, found))
         self.record("CacheInplace", [block], [number, storage_scope], made)
         return made
+
+    @primitive
+    def read_at(
+        self,
+        loop: LoopRV,
+        block: BlockRV | str,
+        read_buffer_index: int | str | Buffer,
+        storage_scope: str,
+    ) -> BlockRV:
+        """Copy at each step of a loop what is read under it, in one block.
+
+        Args:
+            loop: nothing under it writes the buffer after it is read.
+            block: a block that reads it.
+            read_buffer_index: which, by its number among those that the block reads, or
+                by its name.
+            storage_scope: the memory of the copy; threads that share it are served at once.
+
+        Returns:
+            The block that copies. It is annotated with ``auto_copy``.
+        """
+        return self._copy_at(
+            loop, block, read_buffer_index, storage_scope, is_read=True
+        )
+
+    @primitive
+    def write_at(
+        self,
+        loop: LoopRV,
+        block: BlockRV | str,
+        write_buffer_index: int | str | Buffer,
+        storage_scope: str,
+    ) -> BlockRV:
+        """Let all under a loop write another buffer, copied back in one block at its end.
+
+        Args:
+            loop: all blocks that write the buffer stand under it.
+            block: one of them.
+            write_buffer_index: which, by its number among those that the block writes, or
+                by its name.
+            storage_scope: the memory of the other buffer.
+
+        Returns:
+            The block that copies back. It is annotated with ``auto_copy``.
+        """
+        return self._copy_at(
+            loop, block, write_buffer_index, storage_scope, is_read=False
+        )
+
+    def _copy_at(
+        self,
+        loop: LoopRV,
+        block: BlockRV | str,
+        buffer: int | str | Buffer,
+        memory: str,
+        *,
+        is_read: bool,
+    ) -> BlockRV:
+        block = self.block_of(block)
+        op = self.block_op(block)
+        number = self.buffer_number(op, buffer, is_write=not is_read)
+        made = self.new_block(
+            copy_at.copy_at(
+                self.state, self.loop_op(loop), op, number, memory, is_read=is_read
+            )
+        )
+        kind = "ReadAt" if is_read else "WriteAt"
+        self.record(kind, [loop, block], [number, memory], [made])
+        return made
+
+    @primitive
+    def rolling_buffer(
+        self, block: BlockRV | str, write_buffer_index: int | str
+    ) -> None:
+        """Keep of a buffer only what one step of a loop needs, in a ring.
+
+        Where tiles of what a block makes overlap, elements of the tile before are kept
+        instead of being made again.
+
+        Args:
+            block: the only block that writes the buffer, computed at a loop of its readers.
+            write_buffer_index: which, by its number among those that the block writes, or
+                by its name.
+        """
+        block = self.block_of(block)
+        op = self.block_op(block)
+        number = self.buffer_number(op, write_buffer_index, is_write=True)
+        rolling.rolling_buffer(self.state, op, number)
+        self.record("RollingBuffer", [block], [number])
 
     # reductions
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from mlir import ir
 
@@ -57,6 +58,15 @@ def _check_above_reduction(
             raise ScheduleError(
                 f"decompose_reduction: {tree.describe(outer)} is part of a reduce axis and "
                 f"outside of {tree.describe(loop)}: expected a loop higher than all those"
+            )
+    used |= symbols_in(block, indices, "S")
+    for inner in around[around.index(loop) :]:
+        is_used = indices.symbol(loop_var(inner)) in used
+        if not is_used and loop_bounds(indices, inner)[1] != 1:
+            raise ScheduleError(
+                f"decompose_reduction: {tree.describe(inner)} repeats "
+                f"{tree.describe(block)}: expected loops of its axes from "
+                f"{tree.describe(loop)} on"
             )
 
 
@@ -123,10 +133,11 @@ def axes_of(block: ir.Operation, indices: Indices) -> list[Axis]:
             extents_of(indices, block),
             tree.axis_names(block),
             tree.axis_dtypes(block),
+            tree.axis_starts(block),
             strict=True,
         )
     ]
 
 
 def _renamed(axis: Axis, name: str, kind: str = "") -> Axis:
-    return Axis(kind or axis.kind, axis.extent, name, axis.dtype)
+    return replace(axis, kind=kind or axis.kind, name=name)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from mlir import ir
 
 from relax_mlir import rewriting
+from relax_mlir.dialects import tensors
 from relax_mlir.dialects.dims import Dim
 from relax_mlir.dialects.tir import marks
 from relax_mlir.objects.attributes import to_attribute
@@ -41,12 +42,14 @@ class Axis:
         extent: how many values it takes.
         name: for readers.
         dtype: ``int32`` or ``int64``.
+        start: its first value.
     """
 
     kind: str
     extent: Dim
     name: str
     dtype: str = "int32"
+    start: Dim = 0
 
 
 def localise(root: ir.Operation) -> None:
@@ -200,6 +203,8 @@ def make_block(
     }
     if any(a.dtype != "int32" for a in axes):
         attributes[marks.AXIS_DTYPES] = to_attribute([a.dtype for a in axes])
+    if any(a.start != 0 for a in axes):
+        attributes[marks.AXIS_STARTS] = tensors.shape_attr([a.start for a in axes])
     if annotations:
         attributes[marks.ANNOTATIONS] = to_attribute(dict(annotations))
     return ir.Operation.create(

@@ -46,6 +46,7 @@ def pad_einsum(
 ) -> None:
     """Pad the axes of a sum of products; see :meth:`Schedule.pad_einsum`."""
     legality.check_not_root(block, _WHERE)
+    legality.check_axis_starts(block, _WHERE)
     scope = tree.scope_of(block)
     legality.check_stage_pipeline(scope, _WHERE)
     count = len(tree.kinds_of(block))
@@ -61,6 +62,7 @@ def pad_einsum(
     with state.change(block) as indices:
         sizes = _padded_sizes(block, padding, indices)
         if sizes:
+            _check_whole(block, operands, sizes, indices)
             _check_products(block, operands, sizes)
             _pad(scope, block, operands, sizes, indices)
 
@@ -131,6 +133,26 @@ def _padded_sizes(
             )
         found[number] = padded
     return found
+
+
+def _check_whole(
+    block: ir.Operation,
+    operands: Sequence[_Operand],
+    sizes: Mapping[int, Dim],
+    indices: Indices,
+) -> None:
+    """What is padded is the whole of a buffer, which a copy of that size takes in."""
+    extents = extents_of(indices, block)
+    for operand in operands:
+        shape = accesses.buffer_shape(operand.buffer)
+        for number, size in zip(operand.axes, shape, strict=True):
+            if number is not None and number in sizes and size != extents[number]:
+                raise ScheduleError(
+                    f"{_WHERE}: {tree.describe(block)}: axis "
+                    f"`{tree.axis_names(block)[number]}` goes over {extents[number]} of "
+                    f"{size} elements of `{accesses.buffer_name(operand.buffer)}`: "
+                    "expected all"
+                )
 
 
 def _check_products(

@@ -112,13 +112,27 @@ class IndexMap:
         return made, separators
 
     @staticmethod
-    def from_text(text: str, index_dtype: str = "int64") -> IndexMap:
+    def from_text(
+        text: str, index_dtype: str = "int64", names: Mapping[str, Any] | None = None
+    ) -> IndexMap:
         """The map that ``str`` spelled.
+
+        Args:
+            text: of the map.
+            index_dtype: type of the variables.
+            names: what stands for names in it that are no indices.
 
         Raises:
             ValueError: it is no function of indices.
         """
-        return IndexMap.from_func(function_of_text(text), index_dtype=index_dtype)
+        function = function_of_text(text, names)
+        return IndexMap.from_func(function, index_dtype=index_dtype)
+
+    def with_values(self, values: Mapping[Var, Any]) -> IndexMap:
+        """The map with terms in place of variables that are no indices."""
+        free = {v: t for v, t in values.items() if v not in self.initial_indices}
+        final = [prim.substitute(f, free) for f in self.final_indices]
+        return IndexMap(self.initial_indices, final, self.inverse_index_map)
 
     def map_indices(
         self, indices: Sequence[Any], analyzer: object = None
@@ -138,15 +152,15 @@ class IndexMap:
     def shape_dims(self, shape: Sequence[Dim], symbols: Symbols) -> list[Dim]:
         """The new shape, as sizes."""
         names, final = self.dims(symbols)
-        domains = {n: regions.Run(0, s - 1) for n, s in zip(names, shape, strict=True)}
-        limits = limits_of(names, shape)
-        runs = [regions.interval(f, domains, limits) for f in final]
-        for run in runs:
-            if run.low != 0:
+        sizes = dict(zip(names, shape, strict=True))
+        reached = [_extent(f, sizes) for f in final]
+        for low in (_run(f, sizes)[0].low for f in final):
+            if low != 0:
                 raise ValueError(
-                    f"index map `{self}`: expected indices from 0 on, got {run.low}"
+                    f"index map `{self}`: expected indices from 0 on, got {low}"
                 )
-        return [simplify(run.extent, limits) for run in runs]
+        declared = map(_divisor, self.final_indices)
+        return [r if d is None else d for r, d in zip(reached, declared, strict=True)]
 
     def dims(self, symbols: Symbols) -> tuple[list[str], list[Dim]]:
         """The names of the initial indices, and the new ones as expressions in those.
@@ -232,6 +246,16 @@ class IndexMap:
             for n, s in zip(names, starts, strict=True)
         ]
         padding = inversion.padding_term(found.padding, symbols)
+        sizes = dict(zip(names, extents, strict=True))
+        for final_index, reached, var in zip(
+            self.final_indices, moved, variables, strict=True
+        ):
+            size = _extent(reached, sizes)
+            declared = _divisor(final_index)
+            if declared is not None and isinstance(size, int) and size < declared:
+                beyond = prim.LE(prim.const(size, var.dtype), var)
+                is_none = isinstance(padding, prim.IntImm)
+                padding = beyond if is_none else prim.Or(padding, beyond)
         return IndexMap(variables, back), padding
 
     def _axis_name(self, number: int) -> str:
@@ -259,6 +283,29 @@ class IndexMap:
         return f"T.index_map({self})"
 
 
+def _divisor(index: PrimExpr) -> int | None:
+    """How long an index is that is a remainder, also where it has fewer values."""
+    if isinstance(index, prim.Cast):
+        return _divisor(index.value)
+    divisor = index.b if isinstance(index, prim.FloorMod) else None
+    return divisor.value if isinstance(divisor, prim.IntImm) else None
+
+
+def _run(
+    index: Dim, sizes: Mapping[str, Dim]
+) -> tuple[regions.Run, dict[str, tuple[int, int | None]]]:
+    """The values of an index, in terms of the sizes of others, and their bounds."""
+    domains = {name: regions.Run(0, size - 1) for name, size in sizes.items()}
+    limits = limits_of(list(sizes), list(sizes.values()))
+    return regions.interval(index, domains, limits), limits
+
+
+def _extent(index: Dim, sizes: Mapping[str, Dim]) -> Dim:
+    """How many values an index has, in terms of the sizes of others."""
+    run, limits = _run(index, sizes)
+    return simplify(run.extent, limits)
+
+
 def _constants(dtype: str) -> Callable[[Any], PrimExpr]:
     return lambda value: prim.const(value, dtype)
 
@@ -283,7 +330,9 @@ _ALLOWED = (
 )
 
 
-def function_of_text(text: str) -> Callable[..., Any]:
+def function_of_text(
+    text: str, names: Mapping[str, Any] | None = None
+) -> Callable[..., Any]:
     """The function that a text such as ``lambda i, j: (j, i)`` spells.
 
     Raises:
@@ -296,7 +345,9 @@ def function_of_text(text: str) -> Callable[..., Any]:
                 f"index map `{text}`: expected a function of indices, got "
                 f"`{ast.unparse(node)}` in it"
             )
-    return eval(compile(tree, "<index map>", "eval"), {"T": SCRIPT_NAMES})
+    return eval(
+        compile(tree, "<index map>", "eval"), {"T": SCRIPT_NAMES, **(names or {})}
+    )
 
 
 def limits_of(

@@ -16,12 +16,19 @@ from relax_mlir.indexing import constant_of
 from relax_mlir.tir.schedule import (
     accesses,
     affine,
+    edit,
     legality,
     predicates,
     regions,
     tree,
 )
-from relax_mlir.tir.schedule.indices import Indices, emit_constant, replaced, simplify
+from relax_mlir.tir.schedule.indices import (
+    Indices,
+    Limits,
+    emit_constant,
+    replaced,
+    simplify,
+)
 from relax_mlir.tir.schedule.predicates import Condition
 from relax_mlir.tir.schedule.state import ScheduleState, extents_of, limits_at
 
@@ -146,7 +153,9 @@ def _axis_places(
             places[value] = number
         elif constant_of(value) is None:
             break
-    used = [a for a, e in zip(axes, extents, strict=True) if e != 1]
+    starts = tree.axis_starts(block)
+    domains = zip(axes, starts, extents, strict=True)
+    used = [a for a, start, extent in domains if (start, extent) != (0, 1)]
     constants = sum(constant_of(v) is not None for v in statement.index_values)
     if len(places) + constants != len(statement.index_values) or any(
         axis not in places for axis in used
@@ -205,6 +214,7 @@ def reverse_compute_inline(state: ScheduleState, block: ir.Operation) -> None:
     """Put a block into its producer; see :meth:`Schedule.reverse_compute_inline`."""
     where = "reverse_compute_inline"
     legality.check_not_root(block, where)
+    legality.check_axis_starts(block, where)
     legality.check_complete(block, where)
     _check_not_alone(block, where)
     statement = _only_store(block, where)
@@ -215,6 +225,8 @@ def reverse_compute_inline(state: ScheduleState, block: ir.Operation) -> None:
     with state.change(block) as indices:
         values, bounds = _inverted(block, loads[0], where, indices)
         _check_no_predicate(block, where)
+        _check_covers(producer, target, block, loads[0], indices)
+        loads = list(map(_hoisted, loads))
         _leave_out(producer, target, bounds, indices)
         _store_result(block, statement, target, loads, values)
         state.erase_alone(tree.realize_of(block))
@@ -278,14 +290,65 @@ def _inverted(
             start = start - digit.scale * affine.value_of(digit, sizes)
         for digit in digits:
             place = dims.floordiv(dims.symbol(f"d{number}") - start, digit.scale)
-            if any(is_known_le(digit.scale * digit.extent, d.scale) for d in digits):
+            others = [d for d in digits if d != digit]
+            if any(is_known_le(digit.scale * digit.extent, d.scale) for d in others):
                 place = dims.mod(place, digit.extent)
-            else:
+            elif not _is_top(digit, sizes):
                 bounds.append((place, digit.extent))
             values[digit.source] = values[digit.source] + digit.lower * place
     if any(values[n] == 0 and sizes[n] != 1 for n in names):
         raise _not_invertible(block, where)
+    bounds += [(values[n], sizes[n]) for n in names if values[n] != 0]
     return [values[n] for n in names], bounds
+
+
+def _is_top(digit: affine.Digit, sizes: Mapping[str, Dim]) -> bool:
+    """Whether the bound of an axis is that of a digit, too: the lower ones have theirs."""
+    return is_known_le(sizes[digit.source], digit.lower * digit.extent)
+
+
+def _check_covers(
+    producer: ir.Operation,
+    target: _Statement,
+    block: ir.Operation,
+    load: ir.Operation,
+    indices: Indices,
+) -> None:
+    """Refuse a consumer that has points for which its producer makes nothing."""
+    made = _box(target.index_values, producer, indices)
+    read = _box(list(load.operands)[1:], block, indices)
+    limits = limits_at(indices, tree.scope_of(block))
+    for wide, narrow in zip(made, read, strict=True):
+        ends = (
+            Condition("le", wide.low, narrow.low),
+            Condition("le", narrow.high, wide.high),
+        )
+        if not all(predicates.is_proved(end, limits, {}) for end in ends):
+            raise ScheduleError(
+                f"reverse_compute_inline: {tree.describe(producer)} does not cover what "
+                f"{tree.describe(block)} reads: expected indices in {_text(wide)}, got "
+                f"{_text(narrow)}"
+            )
+
+
+def _box(
+    values: Sequence[ir.Value], block: ir.Operation, indices: Indices
+) -> list[regions.Run]:
+    """What indices are over all points of a block."""
+    names = map(indices.symbol, tree.body(block).arguments)
+    extents = extents_of(indices, block)
+    domain = {
+        name: regions.Run(start, start + extent - 1)
+        for name, start, extent in zip(
+            names, tree.axis_starts(block), extents, strict=True
+        )
+    }
+    limits = limits_at(indices, block)
+    return [regions.interval(indices.of(v), domain, limits) for v in values]
+
+
+def _text(run: regions.Run) -> str:
+    return f"{run.low}..{run.high}"
 
 
 def _not_invertible(block: ir.Operation, where: str) -> ScheduleError:
@@ -311,10 +374,34 @@ def _leave_out(
         wanted += [Condition("le", 0, place), Condition("lt", place, extent)]
     around = tree.parent_of(tree.realize_of(producer))
     found = legality.drop_proved(wanted, indices, around)
-    if found:
-        before = predicates.block_conditions(producer, indices)
-        tidied = [c.tidy() for c in found]
-        predicates.set_predicate(producer, [*before, *tidied], indices)
+    before = predicates.block_conditions(producer, indices)
+    tidied = [c.tidy() for c in found if not _follows(c, before, limits)]
+    if tidied:
+        added = [predicates.without_quotient(c, tidied) for c in tidied]
+        predicates.set_predicate(producer, [*before, *added], indices)
+
+
+def _follows(condition: Condition, known: Sequence[Condition], limits: Limits) -> bool:
+    """Whether a condition holds wherever one of others does."""
+    return any(
+        predicates.is_never_negative(condition.slack - k.slack, limits, {})
+        for k in known
+        if k.value is None
+    )
+
+
+def _hoisted(load: ir.Operation) -> ir.Operation:
+    """A read that depends on a condition, in front of that: it need not be a read later."""
+    body = tree.body(tree.scope_of(load))
+    if load.block == body:
+        return load
+    with ir.InsertionPoint.at_block_begin(body), load.location:
+        operands = [edit.copy_of(v, {}) for v in load.operands]
+        made = ir.Operation.create(
+            load.name, results=[load.results[0].type], operands=operands
+        )
+    rewriting.replace(load, made.results[0])
+    return made
 
 
 def _store_result(

@@ -8,9 +8,10 @@ from typing import Any, ClassVar
 
 from relax_mlir.errors import ScheduleError, near_misses
 from relax_mlir.objects import prim
+from relax_mlir.tir.schedule.index_map import IndexMap
 from relax_mlir.tir.schedule.random_variables import BlockRV, LoopRV
 
-__all__ = ["Instruction", "InstructionKind", "is_variable"]
+__all__ = ["Instruction", "InstructionKind", "is_variable", "named_map"]
 
 Arguments = list[tuple[str, Any]]
 
@@ -57,6 +58,11 @@ class InstructionKind:
         if name not in known:
             raise ValueError(f"no instruction kind `{name}`.{near_misses(name, known)}")
         return known[name]
+
+    @staticmethod
+    def names() -> list[str]:
+        """The names of all kinds."""
+        return list(InstructionKind._known)
 
     @property
     def is_postproc(self) -> bool:
@@ -145,7 +151,17 @@ def substituted(value: Any, values: Mapping[Any, Any]) -> Any:
         if value not in values:
             raise ScheduleError("trace: an instruction uses a variable that none gives")
         return values[value]
+    if isinstance(value, IndexMap):
+        return value.with_values(
+            {v: t for v, t in values.items() if isinstance(v, prim.Var)}
+        )
     return value
+
+
+def named_map(index_map: IndexMap, names: Mapping[Any, str]) -> IndexMap:
+    """A map of indices in which variables are called as in a trace."""
+    known = {v: n for v, n in names.items() if isinstance(v, prim.Var)}
+    return index_map.with_values({v: prim.Var(n, v.dtype) for v, n in known.items()})
 
 
 def text_of(value: Any, names: Mapping[Any, str]) -> str:
@@ -161,6 +177,8 @@ def text_of(value: Any, names: Mapping[Any, str]) -> str:
         return "{" + ", ".join(inner) + "}"
     if isinstance(value, str):
         return _quoted(value)
+    if isinstance(value, IndexMap):
+        return str(named_map(value, names))
     return number_text(value)
 
 
@@ -285,6 +303,27 @@ for _name, _method, _arguments, _gives, _is_pure in (
         "cache_inplace",
         _named("block", "read_buffer_index", "storage_scope"),
         -1,
+        False,
+    ),
+    (
+        "ReadAt",
+        "read_at",
+        _named("loop", "block", "read_buffer_index", "storage_scope"),
+        1,
+        False,
+    ),
+    (
+        "WriteAt",
+        "write_at",
+        _named("loop", "block", "write_buffer_index", "storage_scope"),
+        1,
+        False,
+    ),
+    (
+        "RollingBuffer",
+        "rolling_buffer",
+        _named("block", "write_buffer_index"),
+        0,
         False,
     ),
     ("ComputeAt", "compute_at", _move, 0, False),

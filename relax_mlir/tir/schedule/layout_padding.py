@@ -103,7 +103,13 @@ def plan_padding(scope: ir.Operation, buffer: ir.Value, layout: Layout) -> Paddi
 
 
 def _whole_axes(block: ir.Operation, buffer: ir.Value) -> list[int] | None:
-    """The axes that are the indices of all stores, if they go over the whole buffer."""
+    """The axes that are the indices of all stores, if they go over the whole buffer.
+
+    A block that does something else has none: it goes over its old axes.
+    """
+    listed = [op.name for op in tree.subtree(block)]
+    if accesses.writes(block) != [buffer] or EvaluateOp.OPERATION_NAME in listed:
+        return None
     indices = Indices()
     axes = [
         argument

@@ -8,8 +8,9 @@ from typing import Any
 
 from mlir import ir
 
+from relax_mlir.errors import ScheduleError
 from relax_mlir.objects import prim
-from relax_mlir.objects.buffer import Buffer
+from relax_mlir.objects.buffer import Buffer, BufferLoad
 from relax_mlir.tir.schedule import (
     accesses,
     block_layout,
@@ -100,6 +101,11 @@ class Layouts(TensorBlocks):
             return IndexMap.from_text(given, dtype)
         return IndexMap.from_func(given, ndim, index_dtype=dtype)
 
+    def _with_sampled(self, index_map: IndexMap) -> IndexMap:
+        """A map with numbers in place of what was sampled."""
+        known = {v: n for v, n in self._values.items() if isinstance(v, prim.Var)}
+        return index_map.with_values(known)
+
     @primitive
     def transform_layout(
         self,
@@ -141,8 +147,8 @@ class Layouts(TensorBlocks):
             self.state,
             op,
             value,
-            made,
-            padding,
+            self._with_sampled(made),
+            None if padding is None else self._with_sampled(padding),
             assume_injective=assume_injective_transform,
         )
         attrs = [chosen, made, padding, bool(assume_injective_transform)]
@@ -161,12 +167,14 @@ class Layouts(TensorBlocks):
             return IndexMap.from_text(given, dtype)
         element = buffers.element_dtype(buffer)
         rank = len(index_map.final_indices)
+        _check_type(given, element, buffer)
         if isinstance(given, prim.PrimExpr) or not callable(given):
             variables = [prim.Var(f"indices_{n}", dtype) for n in range(rank)]
             return IndexMap(variables, [_fitting(given, element)])
         named = IndexMap.from_func(_zero_of(given), rank, index_dtype=dtype)
         found: Any = given(*named.initial_indices)
         value = found[0] if isinstance(found, (tuple, list)) else found
+        _check_no_reads(value, buffer)
         return IndexMap(named.initial_indices, [_fitting(value, element)])
 
     @primitive
@@ -180,7 +188,7 @@ class Layouts(TensorBlocks):
         block = self.block_of(block)
         op = self.block_op(block)
         made = self._map(index_map, len(tree.kinds_of(op)), op)
-        block_layout.transform_block_layout(self.state, op, made)
+        block_layout.transform_block_layout(self.state, op, self._with_sampled(made))
         self.record("TransformBlockLayout", [block], [made])
 
     @primitive
@@ -376,7 +384,12 @@ class Layouts(TensorBlocks):
         value = buffer_of(op, number, f"reindex_cache_{kind}", is_write=not is_read)
         made = self._map(index_map, len(tree.kinds_of(op)), op)
         copied = reindex.reindex_cache(
-            self.state, op, value, storage_scope, made, is_read=is_read
+            self.state,
+            op,
+            value,
+            storage_scope,
+            self._with_sampled(made),
+            is_read=is_read,
         )
         given = self.new_block(copied)
         self.record(
@@ -396,6 +409,24 @@ def _zero_of(function: Callable[..., Any]) -> Callable[..., Any]:
         return 0
 
     return zero
+
+
+def _check_type(given: Any, element: str, buffer: ir.Value) -> None:
+    """Refuse padding that is said to have another type than the buffer."""
+    if isinstance(given, prim.PrimExpr) and given.dtype != element:
+        raise ScheduleError(
+            f"transform_layout: buffer `{accesses.buffer_name(buffer)}` has elements of "
+            f"type {element}, but the padding is {given}, of type {given.dtype}"
+        )
+
+
+def _check_no_reads(value: Any, buffer: ir.Value) -> None:
+    """Refuse padding that is made of elements of buffers."""
+    if any(isinstance(t, BufferLoad) for t in prim.post_order(prim.convert(value))):
+        raise ScheduleError(
+            f"transform_layout: the padding of `{accesses.buffer_name(buffer)}` is {value}: "
+            "expected numbers and the new indices alone"
+        )
 
 
 def _fitting(value: Any, dtype: str) -> prim.PrimExpr:

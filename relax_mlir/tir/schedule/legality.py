@@ -9,14 +9,22 @@ Optimization", ASPLOS 2023, section 3.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from mlir import ir
 
+from relax_mlir.dialects import dims
 from relax_mlir.dialects.dims import Dim
-from relax_mlir.dialects.symbols import symbols_of
+from relax_mlir.dialects.symbols import substitute, symbols_of
 from relax_mlir.errors import ScheduleError
-from relax_mlir.tir.schedule import accesses, affine, predicates, tree
+from relax_mlir.tir.schedule import accesses, affine, predicates, regions, tree
 from relax_mlir.tir.schedule.indices import Indices, without_units
-from relax_mlir.tir.schedule.state import limits_at, loop_bounds, loop_var
+from relax_mlir.tir.schedule.state import (
+    extents_of,
+    limits_at,
+    loop_bounds,
+    loop_var,
+)
 
 __all__ = [
     "check_complete",
@@ -26,6 +34,7 @@ __all__ = [
     "check_reduction",
     "check_self_contained",
     "check_stage_pipeline",
+    "check_steps_apart",
     "has_affine_bindings",
     "is_complete",
     "is_reduction",
@@ -99,16 +108,10 @@ def not_complete(block: ir.Operation, root: ir.Operation | None = None) -> str |
         return "all its axes are spatial"
     if not _dominates(block, root):
         return "no other block of its scope writes what it writes"
-    reads = _reads(block)
-    if any(b in reads for b in accesses.buffers_written(block)):
+    read = accesses.buffers_read(block)
+    if any(b in read for b in accesses.buffers_written(block)):
         return "it does not read what it writes"
     return None
-
-
-def _reads(block: ir.Operation) -> list[ir.Value]:
-    found = [a.buffer for a in accesses.accesses_in(block) if not a.is_write]
-    own = accesses.own_buffers(block)
-    return [b for b in found if b not in own]
 
 
 def is_complete(block: ir.Operation) -> bool:
@@ -164,6 +167,27 @@ def check_not_root(block: ir.Operation, where: str) -> None:
         raise ScheduleError(
             f"{where}: expected a block inside the program, got the root"
         )
+
+
+def check_axis_starts(
+    block: ir.Operation, where: str, *, may_be_above_0: bool = False
+) -> None:
+    """Refuse a block with an axis that does not start at 0.
+
+    Args:
+        may_be_above_0: whether a positive number is allowed as well.
+
+    Raises:
+        ScheduleError: it has one.
+    """
+    starts = zip(tree.axis_names(block), tree.axis_starts(block), strict=True)
+    for name, start in starts:
+        is_above = may_be_above_0 and isinstance(start, int) and start > 0
+        if start != 0 and not is_above:
+            raise ScheduleError(
+                f"{where}: axis `{name}` of {tree.describe(block)} starts at {start}: "
+                f"expected 0{' or more' if may_be_above_0 else ''}"
+            )
 
 
 def check_complete(block: ir.Operation, where: str) -> None:
@@ -247,8 +271,8 @@ def check_stage_pipeline(scope: ir.Operation, where: str) -> None:
     """Refuse scopes in which a block reads what a later one writes.
 
     Raises:
-        ScheduleError: there is such a pair, or a block that is neither complete nor a
-            reduction and that others depend on.
+        ScheduleError: there is such a pair, or a block surely reads elements that no
+            other writes.
     """
     blocks = accesses.scope_children(scope)
     for number, block in enumerate(blocks):
@@ -261,6 +285,72 @@ def check_stage_pipeline(scope: ir.Operation, where: str) -> None:
                     f"{tree.describe(block)} reads `{accesses.buffer_name(clash[0])}` "
                     f"before {tree.describe(later)} writes it"
                 )
+    for buffer in accesses.own_buffers(scope):
+        _check_covered(scope, buffer, where)
+
+
+def _check_covered(scope: ir.Operation, buffer: ir.Value, where: str) -> None:
+    """Refuse reads of elements that the blocks of a scope surely do not write."""
+    indices = Indices()
+    made = regions.regions_in(scope, buffer, indices, is_write=True)
+    read = regions.regions_in(scope, buffer, indices, is_write=False)
+    shape = accesses.buffer_shape(buffer)
+    for number, size in enumerate(shape if made and read else ()):
+        ends = (*_ends(made, number), *_ends(read, number), size)
+        known = [n for n in ends if isinstance(n, int)]
+        if len(known) < len(ends):
+            continue
+        first, last, low, high, count = known
+        low, high = max(low, 0), min(high, count - 1)
+        if low < first or high > last:
+            raise ScheduleError(
+                f"{where}: {tree.describe(scope)} is no stage pipeline: its blocks read "
+                f"`{accesses.buffer_name(buffer)}` from {low} to {high} in dimension "
+                f"{number} and write it from {first} to {last}: expected that they write "
+                "what they read"
+            )
+
+
+def check_steps_apart(nests: Sequence[Sequence[ir.Operation]], where: str) -> None:
+    """Refuse loops one after the other that do not depend on one another step by step."""
+    indices = Indices()
+    first = [indices.symbol(loop_var(loop)) for loop in nests[0]]
+    touched: dict[ir.Value, list[tuple[int, bool, list[regions.Run]]]] = {}
+    for number, nest in enumerate(nests):
+        inside = set(tree.subtree(nest[-1])) - {nest[-1]}
+        own = [indices.symbol(loop_var(loop)) for loop in nest]
+        same: dict[str, Dim] = dict(zip(own, map(dims.symbol, first), strict=True))
+        for access in accesses.accesses_in(nest[-1]):
+            box = regions.region_of(access, indices, inside.__contains__)
+            moved = [
+                regions.Run(substitute(r.low, same), substitute(r.high, same))
+                for r in box
+            ]
+            touched.setdefault(access.buffer, []).append(
+                (number, access.is_write, moved)
+            )
+    steps = [
+        name
+        for name, loop in zip(first, nests[0], strict=True)
+        if loop_bounds(indices, loop)[1] != 1
+    ]
+    for buffer, found in touched.items():
+        is_shared = len({number for number, _, _ in found}) > 1
+        if not is_shared or not any(is_write for _, is_write, _ in found):
+            continue
+        (_, _, box), *others = found
+        mentioned = {name for run in box for name in symbols_of(run.low)}
+        if any(o != box for _, _, o in others) or not mentioned.issuperset(steps):
+            raise ScheduleError(
+                f"{where}: {tree.describe(nests[0][-1])} and those behind it share "
+                f"`{accesses.buffer_name(buffer)}`, and one writes it: expected that a "
+                "step touches elements of its own, the same in each of the loops"
+            )
+
+
+def _ends(box: Sequence[regions.Run] | None, number: int) -> tuple[Dim, Dim]:
+    assert box is not None
+    return box[number].low, box[number].high
 
 
 def tops_at(indices: Indices, op: ir.Operation) -> dict[str, Dim]:
@@ -270,6 +360,18 @@ def tops_at(indices: Indices, op: ir.Operation) -> dict[str, Dim]:
         if tree.is_loop(around):
             low, extent = loop_bounds(indices, around)
             found[indices.symbol(loop_var(around))] = low + extent - 1
+        elif tree.is_block(around):
+            found |= _axis_tops(indices, around)
+    return found
+
+
+def _axis_tops(indices: Indices, block: ir.Operation) -> dict[str, Dim]:
+    found: dict[str, Dim] = {}
+    starts, extents = tree.axis_starts(block), extents_of(indices, block)
+    for region in (r for r in block.regions if len(r.blocks)):
+        names = map(indices.symbol, region.blocks[0].arguments)
+        tops = (s + e - 1 for s, e in zip(starts, extents, strict=True))
+        found.update(zip(names, tops, strict=True))
     return found
 
 

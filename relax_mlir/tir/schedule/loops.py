@@ -298,6 +298,7 @@ def merge(state: ScheduleState, loops: Sequence[ir.Operation]) -> ir.Operation:
     places = [siblings.index(loop) for loop in outermost]
     if places != list(range(places[0], places[0] + len(places))):
         raise ScheduleError("merge: expected loops one after the other, in order")
+    legality.check_steps_apart(nests, "merge")
     with state.change(outermost[0]):
         made: list[ir.Operation] = []
         place = edit.point_before(outermost[0])

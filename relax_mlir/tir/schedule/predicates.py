@@ -22,6 +22,7 @@ __all__ = [
     "emit_conditions",
     "is_proved",
     "set_predicate",
+    "without_quotient",
 ]
 
 _SIGNS = {2: "lt", 3: "le", 4: "gt", 5: "ge"}
@@ -68,6 +69,23 @@ class Condition:
         if not sides[1]:
             return Condition(sign, -moving, number)
         return self
+
+
+def without_quotient(condition: Condition, others: Sequence[Condition]) -> Condition:
+    """``x // k < n`` as a bound of ``x``, which is lower where ``x % k`` has one, too."""
+    terms = terms_of(condition.lhs)
+    if condition.sign != "lt" or len(terms) != 1 or not isinstance(condition.rhs, int):
+        return condition
+    (monomial, factor), *_ = terms
+    if factor != 1 or len(monomial) != 1 or monomial[0].op != "floordiv":
+        return condition
+    x, k = monomial[0].args
+    if not isinstance(k, int):
+        return condition
+    left = dims.mod(x, k)
+    found = [o.rhs for o in others if o.sign == "lt" and o.lhs == left]
+    last = found[0] if found and isinstance(found[0], int) else k
+    return Condition("lt", x, (condition.rhs - 1) * k + last)
 
 
 def conditions_of(value: ir.Value, indices: Indices) -> list[Condition]:

@@ -16,7 +16,7 @@ from relax_mlir.dialects import dims
 from relax_mlir.dialects.dims import Dim
 from relax_mlir.dialects.symbols import substitute
 from relax_mlir.errors import ScheduleError
-from relax_mlir.tir.schedule import edit, tree
+from relax_mlir.tir.schedule import accesses, edit, tree
 from relax_mlir.tir.schedule.indices import Indices
 
 __all__ = ["Part", "Reduction", "match_reduction", "same_value"]
@@ -112,11 +112,29 @@ def match_reduction(block: ir.Operation, where: str) -> Reduction:
             block, where, "a start value and an update that each store one element"
         )
     _check_places(block, starts, stores, where)
-    parts = [_part(block, begun[store.operands[1]], store, where) for store in stores]
+    if any(_let_name(op) is not None for op in starts):
+        raise _unmatched(block, where, "start values without `let`")
+    if len({accesses.buffer_shape(op.operands[1]) for op in stores}) > 1:
+        raise _unmatched(block, where, "results of one shape")
+    parts = [_part(block, begun[op.operands[1]], op, where) for op in stores]
+    if len(parts) > 1:
+        parts = _in_order(block, parts, where)
     found = Reduction(block, parts)
     if len(parts) > 1 or parts[0].combine.name == _SELECT:
         _check_together(found, where)
     return found
+
+
+def _in_order(block: ir.Operation, parts: Sequence[Part], where: str) -> list[Part]:
+    """Several results in the order in which they are named, before any is stored."""
+    if any(part.let is None for part in parts):
+        raise _unmatched(
+            block, where, "results that are named by `let` before any is kept"
+        )
+    listed = [op.operation for op in tree.body(block).operations]
+    return sorted(
+        parts, key=lambda p: listed.index(p.store.operands[0].owner.operation)
+    )
 
 
 def _stores(region: ir.Block) -> list[ir.Operation]:
@@ -151,10 +169,9 @@ def _place(store: ir.Operation) -> list[ir.Value]:
 def _part(
     block: ir.Operation, start: ir.Operation, store: ir.Operation, where: str
 ) -> Part:
-    combine, let = store.operands[0].owner, None
-    if not isinstance(combine, ir.Block) and combine.operation.name == "tir.let":
-        let = tree.string_attr(combine.operation, "name")
-        combine = combine.operands[0].owner
+    combine, let = store.operands[0].owner, _let_name(store)
+    if let is not None:
+        combine = combine.operation.operands[0].owner
     if isinstance(combine, ir.Block) or combine.name not in (*_COMBINERS, _SELECT):
         raise _unmatched(
             block, where, "an update by a sum, product, minimum, maximum or selection"
@@ -173,6 +190,14 @@ def _part(
     raise _unmatched(
         block, where, "an update that combines the value so far with another"
     )
+
+
+def _let_name(store: ir.Operation) -> str | None:
+    """What a value is called that is stored, or None."""
+    owner = store.operands[0].owner
+    if isinstance(owner, ir.Block) or owner.operation.name != "tir.let":
+        return None
+    return tree.string_attr(owner.operation, "name")
 
 
 def _is_so_far(value: ir.Value, store: ir.Operation) -> bool:

@@ -102,6 +102,8 @@ def region_of(
         relaxes: whether to do so also for a loop that is not inside.
     """
     shape = accesses.buffer_shape(access.buffer)
+    if access.is_opaque:
+        return [Run(0, size - 1) for size in shape]
     runs = [
         Run(0, size - 1) if _is_from_memory(dim, indices) else Run(dim, dim)
         for dim, size in zip(access.indices(indices), shape, strict=True)
@@ -190,8 +192,6 @@ def regions_in(
         for a in accesses.accesses_in(block)
         if a.buffer == buffer and a.is_write == is_write
     ]
-    if any(a.is_opaque for a in found):
-        return [Run(0, size - 1) for size in accesses.buffer_shape(buffer)]
     inside = set(tree.subtree(block)) - {block}
     boxes = [region_of(a, indices, lambda op: op in inside) for a in found]
     boxes = [_init_axes_as_body(box, block, indices) for box in boxes]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mlir import ir
 
@@ -15,22 +15,32 @@ from relax_mlir.dialects.tir.scalars import emit
 from relax_mlir.errors import ScheduleError
 from relax_mlir.tir.schedule import accesses, edit, legality, predicates, regions, tree
 from relax_mlir.tir.schedule.annotations import check_storage_scope
-from relax_mlir.tir.schedule.cache import alloc_buffer, load_element
+from relax_mlir.tir.schedule.axis_conditions import at_axes, axis_conditions
+from relax_mlir.tir.schedule.cache import (
+    alloc_buffer,
+    load_element,
+    only_writer,
+    place_before,
+    place_behind,
+    statement_point,
+)
 from relax_mlir.tir.schedule.decompose import axes_of
 from relax_mlir.tir.schedule.edit import Axis
 from relax_mlir.tir.schedule.index_map import IndexMap
 from relax_mlir.tir.schedule.indices import Indices, simplify
 from relax_mlir.tir.schedule.layout import mapped, program_symbols
 from relax_mlir.tir.schedule.new_axes import axis_symbol, axis_symbols
+from relax_mlir.tir.schedule.predicates import Condition
 from relax_mlir.tir.schedule.regions import Run
 from relax_mlir.tir.schedule.state import (
     ScheduleState,
+    extents_of,
     limits_at,
     loop_bounds,
     loop_var,
 )
 
-__all__ = ["beside", "nested_loops", "reindex", "reindex_cache"]
+__all__ = ["beside", "loops_over", "reindex", "reindex_cache"]
 
 
 @dataclass(frozen=True)
@@ -57,12 +67,13 @@ def reindex(
 ) -> ir.Operation:
     """Let a block access a buffer by its axes; see :meth:`Schedule.reindex`."""
     found = _copy(block, buffer, "reindex", is_read=is_read)
+    _check_order(found)
     name = f"{accesses.buffer_name(buffer)}_reindex"
     with state.change(block) as indices:
         axes = [axes_of(block, indices)[n] for n in found.numbers]
         cached = alloc_buffer(
             tree.scope_of(block),
-            [axis.extent for axis in axes],
+            [axis.start + axis.extent for axis in axes],
             buffer,
             name,
             accesses.storage_scope(buffer),
@@ -70,12 +81,9 @@ def reindex(
         )
         points = [_symbol(n) for n in found.numbers]
         with beside(block, is_read=is_read):
-            loops = [
-                (axis.extent, edit.loop_attributes(f"ax{n}", dtype=axis.dtype))
-                for n, axis in enumerate(axes)
-            ]
-            variables, place = nested_loops(loops, indices)
-        new_axes = [Axis("S", a.extent, f"v{n}", a.dtype) for n, a in enumerate(axes)]
+            variables, place = loops_over(axes, indices)
+        new_axes = [replace(a, kind="S", name=f"v{n}") for n, a in enumerate(axes)]
+        left_out = _left_out(found, indices, "reindex")
         with place:
             made = edit.make_block(
                 f"{name}_reindex" if is_read else name,
@@ -83,6 +91,8 @@ def reindex(
                 variables,
                 indices.emit,
             )
+        values = dict(zip(found.numbers, map(indices.of, variables), strict=True))
+        predicates.set_predicate(made, at_axes(left_out, values), indices)
         _fill(made, found, cached, points, indices)
         _redirect(found, cached, points)
         edit.localise(tree.function_of(block))
@@ -100,6 +110,7 @@ def _copy(block: ir.Operation, buffer: ir.Value, where: str, *, is_read: bool) -
         ScheduleError: it accesses several, or not element by element.
     """
     legality.check_not_root(block, where)
+    legality.check_axis_starts(block, where, may_be_above_0=where == "reindex")
     indices = Indices()
     known = axis_symbols(block, indices)
     limits = limits_at(indices, block)
@@ -115,6 +126,12 @@ def _copy(block: ir.Operation, buffer: ir.Value, where: str, *, is_read: bool) -
             )
         found = [simplify(d, limits) for d in access.indices(indices)]
         places.add(tuple(substitute(d, known) for d in found))
+    goes_on = not is_read and tree.init_of(block) is None
+    if goes_on and buffer in accesses.buffers_read(block):
+        raise ScheduleError(
+            f"{where}: {tree.describe(block)} goes on with what "
+            f"`{accesses.buffer_name(buffer)}` holds before: expected a start value"
+        )
     if len(places) != 1:
         raise ScheduleError(
             f"{where}: {tree.describe(block)} accesses "
@@ -125,7 +142,88 @@ def _copy(block: ir.Operation, buffer: ir.Value, where: str, *, is_read: bool) -
     used = {name for dim in place for name in symbols_of(dim)}
     count = len(tree.kinds_of(block))
     numbers = [n for n in range(count) if axis_symbol(n) in used]
-    return _Copy(block, buffer, place, numbers, is_read)
+    if not used <= {*map(axis_symbol, numbers), *_sizes(block, indices)}:
+        raise ScheduleError(
+            f"{where}: {tree.describe(block)} accesses `{accesses.buffer_name(buffer)}` at "
+            "variables of loops: expected its own axes alone"
+        )
+    found = _Copy(block, buffer, place, numbers, is_read)
+    _check_inside(found, indices, where)
+    return found
+
+
+def _check_inside(copy: _Copy, indices: Indices, where: str) -> None:
+    """Refuse elements outside of a buffer, which conditions keep a block from touching."""
+    block = copy.block
+    if _left_out(copy, indices, where):
+        return  # the copy has them too
+    domains = {
+        axis_symbol(number): Run(start, start + extent - 1)
+        for number, (start, extent) in enumerate(
+            zip(tree.axis_starts(block), extents_of(indices, block), strict=True)
+        )
+    }
+    for dim, size in zip(copy.place, accesses.buffer_shape(copy.buffer), strict=True):
+        run = regions.interval(dim, domains, limits_at(indices, block))
+        ends = [end for end in (run.low, size - 1 - run.high) if isinstance(end, int)]
+        if any(end < 0 for end in ends):
+            raise ScheduleError(
+                f"{where}: {tree.describe(block)} accesses "
+                f"`{accesses.buffer_name(copy.buffer)}` under a condition, at indices from "
+                f"{run.low} to {run.high} of {size}: expected indices inside of the buffer"
+            )
+
+
+def _sizes(block: ir.Operation, indices: Indices) -> set[str]:
+    """The symbols of the program's sizes."""
+    arguments = tree.body(tree.function_of(block)).arguments
+    return {
+        indices.symbol(argument)
+        for argument in arguments
+        if isinstance(argument.type, ir.IndexType)
+    }
+
+
+def _check_order(copy: _Copy) -> None:
+    """Refuse blocks beside a block that make or use what is copied in between."""
+    block, scope = copy.block, tree.scope_of(copy.block)
+    changing = accesses.writers_of(scope, copy.buffer)
+    if not copy.is_read:
+        changing += accesses.readers_of(scope, copy.buffer)
+    elif block in changing:
+        raise ScheduleError(
+            f"reindex: {tree.describe(block)} also writes "
+            f"`{accesses.buffer_name(copy.buffer)}`: expected that it only reads it"
+        )
+    top = set(tree.subtree(tree.child_of(scope, block)))
+    for other in changing:
+        if other != block and other in top:
+            raise ScheduleError(
+                f"reindex: {tree.describe(other)} uses "
+                f"`{accesses.buffer_name(copy.buffer)}`, and stands in a loop with "
+                f"{tree.describe(block)}: expected loops of its own"
+            )
+
+
+def _left_out(copy: _Copy, indices: Indices, where: str) -> list[Condition]:
+    """What leaves out points of the axes, of which there is nothing to copy.
+
+    Raises:
+        ScheduleError: what is written depends on axes that the copy does not have.
+    """
+    conditions = predicates.block_conditions(copy.block, indices)
+    if copy.is_read and any(c.value is not None for c in conditions):
+        return []  # it may copy more than the block goes on to read
+    found = axis_conditions(copy.block, indices, where)
+    known = set(map(axis_symbol, copy.numbers))
+    axes = set(map(axis_symbol, range(len(tree.kinds_of(copy.block)))))
+    kept = [c for c in found if not (axes & set(symbols_of(c.slack))) - known]
+    if len(kept) < len(found) and not copy.is_read:
+        raise ScheduleError(
+            f"{where}: the predicate of {tree.describe(copy.block)} depends on an axis "
+            f"that is no index of `{accesses.buffer_name(copy.buffer)}`"
+        )
+    return kept
 
 
 def beside(block: ir.Operation, *, is_read: bool) -> ir.InsertionPoint:
@@ -138,15 +236,16 @@ def beside(block: ir.Operation, *, is_read: bool) -> ir.InsertionPoint:
     return edit.point_before(listed[listed.index(top) + 1])
 
 
-def nested_loops(
-    wanted: Sequence[tuple[Dim, dict[str, ir.Attribute]]], indices: Indices
+def loops_over(
+    axes: Sequence[Axis], indices: Indices
 ) -> tuple[list[ir.Value], ir.InsertionPoint]:
-    """Nested loops at the insertion point; their variables, and the place inside."""
+    """Loops ``ax0``, ``ax1``, ... over axes; their variables, and the place inside."""
     variables: list[ir.Value] = []
     place = ir.InsertionPoint.current
-    for extent, attributes in wanted:
+    for number, axis in enumerate(axes):
+        attributes = edit.loop_attributes(f"ax{number}", dtype=axis.dtype)
         with place:
-            made = edit.make_loop(indices, extent, attributes)
+            made = edit.make_loop(indices, axis.extent, attributes, axis.start)
         variables.append(loop_var(made))
         place = edit.point_before(edit.terminator(tree.body(made)))
     return variables, place
@@ -278,6 +377,30 @@ def _check_same_axes(
             )
 
 
+def _place(copy: _Copy) -> tuple[ir.Operation, int]:
+    """The loop or the scope in which the copy is made, and the statement it comes before."""
+    scope = tree.scope_of(copy.block)
+    where = f"reindex_cache_{'read' if copy.is_read else 'write'}"
+    if copy.is_read:
+        writer = only_writer(scope, copy.buffer, where)
+        return place_before(scope, writer, [copy.block])
+    readers = accesses.readers_of(scope, copy.buffer)
+    others = [r for r in readers if r != copy.block]
+    around, position = place_behind(scope, copy.block, others)
+    before = [
+        op for child in tree.children(around)[:position] for op in tree.subtree(child)
+    ]
+    later = before[before.index(copy.block) + 1 :]
+    for writer in accesses.writers_of(scope, copy.buffer):
+        if writer in later:
+            raise ScheduleError(
+                f"{where}: {tree.describe(writer)} writes "
+                f"`{accesses.buffer_name(copy.buffer)}` after {tree.describe(copy.block)}: "
+                "expected no other writer before the copy"
+            )
+    return around, position
+
+
 def _copied_loops(
     copy: _Copy, name: str, axes: Sequence[Axis], indices: Indices
 ) -> ir.Operation:
@@ -286,10 +409,12 @@ def _copied_loops(
     values = [indices.of(tree.bindings(block)[n]) for n in copy.numbers]
     used = {n for value in values for n in symbols_of(value)}
     copies: dict[str, Dim] = {}
-    place = beside(block, is_read=copy.is_read)
+    around, position = _place(copy)
+    place = statement_point(around, position)
+    outside = {around, *tree.ancestors(around)} if tree.is_loop(around) else set()
     for loop in tree.enclosing_loops(block):
         symbol = indices.symbol(loop_var(loop))
-        if symbol not in used:
+        if symbol not in used or loop in outside:
             continue
         low, extent = (substitute(d, copies) for d in loop_bounds(indices, loop))
         dtype = tree.axis_dtypes(block)[0]
@@ -308,11 +433,14 @@ def _copied_loops(
             [indices.emit(substitute(v, copies)) for v in values],
             indices.emit,
         )
+    where = f"reindex_cache_{'read' if copy.is_read else 'write'}"
+    _left_out(copy, indices, where)
+    seen = used | _sizes(block, indices)
     conditions = predicates.block_conditions(block, indices)
     kept = [
         c.replaced(copies, {})
         for c in conditions
-        if c.value is None and set(symbols_of(c.slack)) <= set(copies)
+        if c.value is None and set(symbols_of(c.slack)) <= seen
     ]
     predicates.set_predicate(new, kept, indices)
     return new

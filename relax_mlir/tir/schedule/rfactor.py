@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 
 from mlir import ir
 
@@ -46,6 +45,11 @@ def rfactor(state: ScheduleState, loop: ir.Operation, factor_axis: int) -> ir.Op
     legality.check_stage_pipeline(tree.scope_of(block), where)
     loops = tree.enclosing_loops(block)
     _check_loops(block, loops, loop)
+    low, _ = loop_bounds(Indices(), loop)
+    if isinstance(low, int) and low < 0:
+        raise ScheduleError(
+            f"{where}: {tree.describe(loop)} begins at {low}: expected 0 or more"
+        )
     found = match_reduction(block, where)
     buffer = found.parts[0].buffer
     rank = len(accesses.buffer_shape(buffer))
@@ -92,10 +96,13 @@ def _check_loops(
                 f"rfactor: {tree.describe(other)} is {tree.kind_of(other)}: expected a "
                 "serial loop"
             )
-    for outer, inner in pairwise(loops):
-        if tree.children(outer) != [inner]:
+    for other in loops:
+        is_reduce = indices.symbol(loop_var(other)) in reduce
+        inner = tree.children(other)
+        if len(inner) > 1 and (is_reduce or inner[0] != tree.child_of(other, block)):
             raise ScheduleError(
-                f"rfactor: {tree.describe(outer)} holds more than one statement"
+                f"rfactor: {tree.describe(other)} holds more than one statement: expected "
+                f"that {tree.describe(block)} comes first, and loops of spatial axes alone"
             )
 
 
@@ -108,22 +115,55 @@ def _rfactor(
     indices: Indices,
 ) -> ir.Operation:
     block = found.block
-    _, extent = loop_bounds(indices, loop)
+    low, extent = loop_bounds(indices, loop)
     partials: list[ir.Value] = []
     for part in found.parts:
         shape = list(accesses.buffer_shape(part.buffer))
-        shape.insert(axis, extent)
+        shape.insert(axis, low + extent)
         name = accesses.buffer_name(part.buffer) + "_rf"
         memory = accesses.storage_scope(part.buffer)
         scope = tree.scope_of(block)
         partials.append(alloc_buffer(scope, shape, part.buffer, name, memory, indices))
     final = _final_block(found, loops, loop, axis, partials, indices)
+    loops = _on_their_own(loops, _shared(loops, block), indices)
     made = _partial_block(found, loops, loop, axis, partials, indices)
     state.replace(block, final)
     rewriting.erase(block)
-    for root in (loops[0], final):
-        edit.localise(tree.function_of(root))
+    edit.localise(tree.function_of(final))
     return made
+
+
+def _shared(loops: Sequence[ir.Operation], block: ir.Operation) -> int:
+    """How many of the loops around a block hold other statements, too."""
+    count = 0
+    for number, loop in enumerate(loops):
+        if tree.children(loop) != [tree.child_of(loop, block)]:
+            count = number + 1
+    return count
+
+
+def _on_their_own(
+    loops: Sequence[ir.Operation], shared: int, indices: Indices
+) -> list[ir.Operation]:
+    """Give a nest copies of the outer loops, in front of those, that hold it alone."""
+    if not shared:
+        return list(loops)
+    inner = loops[shared]
+    place, copies = edit.point_before(loops[0]), dict[str, Dim]()
+    made: list[ir.Operation] = []
+    for old in loops[:shared]:
+        low, extent = (substitute(d, copies) for d in loop_bounds(indices, old))
+        with place:
+            new = edit.make_loop(indices, extent, edit.attributes_of(old), low)
+        copies[indices.symbol(loop_var(old))] = indices.of(loop_var(new))
+        place = edit.point_before(edit.terminator(tree.body(new)))
+        made.append(new)
+    edit.move_before(inner, edit.terminator(tree.body(made[-1])))
+    known = {loop_var(a): loop_var(b) for a, b in zip(loops, made, strict=False)}
+    for op in tree.subtree(made[-1]):
+        for number, operand in enumerate(list(op.operands)):
+            op.operands[number] = known.get(operand, operand)
+    return [*made, *loops[shared:]]
 
 
 def _final_block(
@@ -137,12 +177,16 @@ def _final_block(
     """The block that combines the partial results, behind all."""
     block = found.block
     spatial = [n for n, k in enumerate(tree.kinds_of(block)) if k == "S"]
-    used = symbols_in(block, indices, "S")
+    reduced = symbols_in(block, indices, "R")
     values = [indices.of(v) for v in tree.bindings(block)]
-    kept = [o for o in loops if indices.symbol(loop_var(o)) in used or o == loop]
-    copies: dict[str, Dim] = {}
-    place = _behind(loops[0])
-    for old in kept:
+    kept = [o for o in loops if indices.symbol(loop_var(o)) not in reduced or o == loop]
+    shared = _shared(loops, block)
+    copies: dict[str, Dim] = {
+        name: dims.symbol(name)
+        for name in (indices.symbol(loop_var(o)) for o in loops[:shared])
+    }
+    place = _behind(loops[shared])
+    for old in (o for o in kept if o not in loops[:shared]):
         low, extent = loop_bounds(indices, old)
         with place:
             made = edit.make_loop(
@@ -154,7 +198,8 @@ def _final_block(
         copies[indices.symbol(loop_var(old))] = indices.of(loop_var(made))
         place = edit.point_before(edit.terminator(tree.body(made)))
     axes = axes_of(block, indices)
-    factor = Axis("R", loop_bounds(indices, loop)[1], f"v{tree.loop_name(loop)}")
+    low, extent = loop_bounds(indices, loop)
+    factor = Axis("R", extent, f"v{tree.loop_name(loop)}", start=low)
     bound = [copies[indices.symbol(loop_var(loop))]]
     bound += [substitute(values[n], copies) for n in spatial]
     with place:
@@ -223,7 +268,9 @@ def _fill_final(
             )
             leaves.append((part.new, emit("memref.load", type_, partial, *inner)))
         values = [_rebuilt(p.combine.results[0], leaves, {}) for p in found.parts]
-        named = [_let(p, v) for p, v in zip(found.parts, values, strict=True)]
+        named = values
+        if len(values) > 1:
+            named = [_let(p, v) for p, v in zip(found.parts, values, strict=True)]
         for part, value in zip(found.parts, named, strict=True):
             _store(value, part.buffer, place)
 
@@ -294,17 +341,34 @@ def _partial_block(
         old = block.regions[which].blocks[0]
         inner = dict(zip(values, map(indices.of, new.arguments), strict=True))
         mapping = _copy_region(old, new, inner, known, indices)
-        _rename_lets(new)
+        _rename_lets(new, is_only=len(found.parts) == 1)
         if not has_reduce:
             _store_new_values(found, new, mapping)
+        _put_stores_in_order(found, new)
         for part, partial in zip(found.parts, partials, strict=True):
             _redirect_partial(new, part.buffer, partial, axis, new.arguments[number])
     return made
 
 
-def _rename_lets(region: ir.Block) -> None:
-    for op in region.operations:
+def _put_stores_in_order(found: Reduction, region: ir.Block) -> None:
+    stores = _stores_in(region)
+    for part in found.parts:
+        stores[part.buffer].move_before(edit.terminator(region))
+
+
+def _stores_in(region: ir.Block) -> dict[ir.Value, ir.Operation]:
+    """The stores of a region, by the buffers that they write."""
+    listed = [op.operation for op in region.operations]
+    return {op.operands[1]: op for op in listed if op.name == "memref.store"}
+
+
+def _rename_lets(region: ir.Block, *, is_only: bool) -> None:
+    """Names of partial results; the value of an only one needs none."""
+    for op in list(region.operations):
         if op.operation.name == "tir.let":
+            if is_only:
+                rewriting.replace(op.operation, op.operation.operands[0])
+                continue
             name = tree.string_attr(op.operation, "name") + "_rf"
             op.operation.attributes["name"] = ir.StringAttr.get(name)
 
@@ -313,11 +377,7 @@ def _store_new_values(
     found: Reduction, region: ir.Block, mapping: Mapping[ir.Value, ir.Value]
 ) -> None:
     """Where nothing is left to combine, a new value is the partial result."""
-    stores = {
-        op.operands[1]: op.operation
-        for op in region.operations
-        if op.operation.name == "memref.store"
-    }
+    stores = _stores_in(region)
     for part in found.parts:
         stores[part.buffer].operands[0] = mapping.get(part.new, part.new)
     rewriting.erase_dead(
@@ -351,7 +411,8 @@ def _partial_axes(
     def add_loop(name: str, kind: str) -> None:
         op = by_symbol[name]
         dtype = tree.string_attr(op, "tir.dtype", "int32")
-        axis = Axis(kind, loop_bounds(indices, op)[1], f"v{tree.loop_name(op)}", dtype)
+        low, extent = loop_bounds(indices, op)
+        axis = Axis(kind, extent, f"v{tree.loop_name(op)}", dtype, low)
         add(axis, dims.symbol(name), name)
 
     add_loop(factor, "S")

@@ -37,6 +37,11 @@ class Sampling(ScheduleBase):
         """
         numbers = [int(c) for c in candidates]
         weights = [float(p) for p in probs]
+        if not numbers or len(numbers) != len(weights) or min(weights) < 0:
+            raise ScheduleError(
+                f"sample_categorical: expected a probability of 0 or more for each of "
+                f"{len(numbers)} candidates, got {weights}"
+            )
         if decision is None:
             listed = range(len(numbers))
             decision = self._random.choices(listed, weights)[0]
@@ -66,10 +71,19 @@ class Sampling(ScheduleBase):
                 others are 1.
             n: how many.
             max_innermost_factor: the greatest that the last may be; -1 for any.
-            decision: the factors, if they are known.
+            decision: the factors, if they are known. One that does not divide what the
+                inner ones leave becomes that, and the outer ones 1.
         """
         _, extent = loop_bounds(Indices(), self.loop_op(loop))
-        if decision is not None:
+        given = n if decision is None else len(decision)
+        if n < 1 or given != n:
+            raise ScheduleError(
+                f"sample_perfect_tile: expected at least one factor and as many as there "
+                f"are decisions, got {n} and {given}"
+            )
+        if decision is not None and isinstance(extent, int):
+            factors = _fitting_factors(extent, decision)
+        elif decision is not None:
             factors = [int(f) for f in decision]
         elif isinstance(extent, int):
             factors = self._perfect_tile(extent, n, max_innermost_factor)
@@ -212,3 +226,14 @@ def _locations(
 
 def _divisors(number: int) -> list[int]:
     return [d for d in range(1, number + 1) if number % d == 0]
+
+
+def _fitting_factors(extent: int, decision: Sequence[int]) -> list[int]:
+    """Factors of an extent after a decision that was made for another one."""
+    found: list[int] = []
+    rest = extent
+    for factor in reversed([int(f) for f in decision[1:]]):
+        chosen = rest if factor < 1 or rest % factor else factor
+        found.append(chosen)
+        rest //= chosen
+    return [rest, *reversed(found)]

@@ -11,7 +11,7 @@ from typing import Any
 
 from relax_mlir.errors import ScheduleError
 from relax_mlir.objects import prim
-from relax_mlir.tir.schedule import accesses, annotations, loops
+from relax_mlir.tir.schedule import accesses, annotations, legality, loops
 from relax_mlir.tir.schedule.base import primitive
 from relax_mlir.tir.schedule.block_rewrites import BlockRewrites
 from relax_mlir.tir.schedule.layouts import Layouts
@@ -36,7 +36,9 @@ class Schedule(Layouts, BlockRewrites, Sampling):
     def get_producers(self, block: BlockRV | str) -> list[BlockRV]:
         """The blocks of the same scope that write what a block reads."""
         block = self.block_of(block)
-        found = accesses.producers_of(self.block_op(block))
+        op = self.block_op(block)
+        legality.check_not_root(op, "get_producers")
+        found = accesses.producers_of(op)
         made = list(map(self.new_block, found))
         self.record("GetProducers", [block], [], made)
         return made
@@ -45,14 +47,16 @@ class Schedule(Layouts, BlockRewrites, Sampling):
     def get_consumers(self, block: BlockRV | str) -> list[BlockRV]:
         """The blocks of the same scope that read what a block writes."""
         block = self.block_of(block)
-        found = accesses.consumers_of(self.block_op(block))
+        op = self.block_op(block)
+        legality.check_not_root(op, "get_consumers")
+        found = accesses.consumers_of(op)
         made = list(map(self.new_block, found))
         self.record("GetConsumers", [block], [], made)
         return made
 
     @primitive
     def get_output_blocks(self, scope_block: BlockRV | str) -> list[BlockRV]:
-        """The blocks in a scope, at any depth, that write what is seen outside of it."""
+        """The blocks in a scope, at any depth, that write what their own scopes show."""
         scope_block = self.block_of(scope_block)
         found = accesses.output_blocks(self.block_op(scope_block))
         made = list(map(self.new_block, found))

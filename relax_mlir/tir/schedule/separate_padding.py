@@ -62,6 +62,7 @@ def check(block: ir.Operation, loop: ir.Operation) -> None:
         ScheduleError: says why.
     """
     legality.check_not_root(block, _WHERE)
+    legality.check_axis_starts(block, _WHERE)
     legality.check_complete(block, _WHERE)
     if loop not in tree.enclosing_loops(block):
         raise ScheduleError(
@@ -209,7 +210,8 @@ def _narrow(
     values = [without_units(indices.of(v), limits) for v in tree.bindings(block)]
     moved: dict[str, Dim] = {}
     for number, (value, run) in enumerate(zip(values, padding.runs, strict=True)):
-        loop = _own_loop(loops, value, values, indices)
+        alone = [loop for loop in loops if tree.blocks_below(loop) == [block]]
+        loop = _own_loop(alone, value, values, indices)
         if loop is None:
             values[number] = value - run.low
             continue
@@ -231,7 +233,7 @@ def _own_loop(
     values: Sequence[Dim],
     indices: Indices,
 ) -> ir.Operation | None:
-    """The loop that one axis alone is bound to, if it begins at 0 and holds nothing else."""
+    """The loop that one axis alone is bound to, if it begins at 0."""
     for loop in loops:
         name = indices.symbol(loop_var(loop))
         users = [v for v in values if name in symbols_of(v)]

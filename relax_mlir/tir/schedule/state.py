@@ -15,6 +15,7 @@ from relax_mlir.dialects.dims import Dim
 from relax_mlir.errors import ScheduleError
 from relax_mlir.module import IRModule
 from relax_mlir.objects import names
+from relax_mlir.objects.function import BaseFunc
 from relax_mlir.tir.schedule import edit, tree
 from relax_mlir.tir.schedule.indices import Indices
 
@@ -69,13 +70,25 @@ class Sref:
 class ScheduleState:
     """A module that is being scheduled.
 
+    Args:
+        mod: a module, or one program, which is then called ``main``.
+        debug_mask: accepted for compatibility: everything is always checked.
+        enable_check: accepted for compatibility.
+
     Attributes:
         module: what it works on; nobody else has it.
         srefs: what is known of loops and blocks. It is searched by identity: the hash of an
             operation changes when the operation does.
     """
 
-    def __init__(self, module: IRModule) -> None:
+    def __init__(
+        self,
+        mod: IRModule | BaseFunc,
+        *,
+        debug_mask: str | int = "none",
+        enable_check: bool = True,
+    ) -> None:
+        module = mod if isinstance(mod, IRModule) else IRModule({"main": mod})
         self.module = module.clone()
         self.srefs: list[Sref] = []
         self._snapshot: IRModule | None = None
@@ -119,11 +132,28 @@ class ScheduleState:
         return next((s for s in self.srefs if s.op == op), None)
 
     def get_sref(self, stmt: Any) -> Sref | None:
-        """What stands for a loop or a block that :attr:`Sref.stmt` gave."""
+        """What stands for a loop or a block of :attr:`mod`, or that :attr:`Sref.stmt` gave."""
         for op, known in self._statements.items():
             if known is stmt:
                 return self.sref(op)
+        from relax_mlir.tir.schedule.statements import find_statement
+
+        for name in self.program_names():
+            found = find_statement(self.module, self.function(name), stmt)
+            if found is not None:
+                self._statements[found] = stmt
+                return self.sref(found)
         return None
+
+    def get_block_scope(self, block_sref: Sref) -> Any:  # Any: it knows this module
+        """How the blocks in a block or a program depend on one another."""
+        from relax_mlir.tir.schedule.block_scope import BlockScope
+
+        return BlockScope(self, block_sref)
+
+    def get_sblock_scope(self, block_sref: Sref) -> Any:  # Any: it knows this module
+        """The newer spelling of :meth:`get_block_scope`."""
+        return self.get_block_scope(block_sref)
 
     def statement(self, op: ir.Operation) -> Any:  # Any: For or Block
         """A loop or a block as an object, the same while nothing changes."""
@@ -140,7 +170,7 @@ class ScheduleState:
         """A change of the program around ``op``; if it fails, nothing has happened."""
         function = tree.function_of(op)
         paths = self._paths(function)
-        backup = function.clone()
+        backup = function.clone().operation
         try:
             with self.module.context, ir.Location.unknown():
                 indices = Indices()

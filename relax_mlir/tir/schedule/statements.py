@@ -9,25 +9,45 @@ from mlir.dialects import func
 
 from relax_mlir.module import IRModule
 from relax_mlir.objects.stmt import BlockRealize, For
+from relax_mlir.objects.stmt_functor import stamp_places
+from relax_mlir.objects.structure import structural_equal
 from relax_mlir.objects.tir_reader import ProgramReader
 from relax_mlir.tir.schedule import tree
 
-__all__ = ["read_statement"]
+__all__ = ["find_statement", "read_statement"]
 
 
 def read_statement(module: IRModule, op: ir.Operation) -> Any:  # Any: For or Block
     """A loop or a block as an object; a program as its root block."""
     function = tree.function_of(op)
+    return next(s for o, s in _listed(module, function) if o == op)
+
+
+def find_statement(
+    module: IRModule, function: ir.Operation, statement: Any
+) -> ir.Operation | None:
+    """The loop, block or program that an object was read of, by where that stood."""
+    place = getattr(statement, "place", None)
+    if place is None:
+        return None
+    for op, candidate in _listed(module, function):
+        if candidate.place == place and structural_equal(candidate, statement):
+            return op
+    return None
+
+
+def _listed(module: IRModule, function: ir.Operation) -> list[tuple[ir.Operation, Any]]:
+    """The loops and blocks of a program with their objects, the program first."""
     view = function.opview
     assert isinstance(view, func.FuncOp)
     with module.context, ir.Location.unknown():
         reader = ProgramReader(view, module.scope(view.name.value))
-        statements = list(_in_order(reader.body()))
-    if op == function:
-        return statements[0]
+        body = reader.body()
+    stamp_places(body, ".body")
+    statements = list(_in_order(body))
     ops = [o for o in tree.subtree(function) if tree.is_loop(o) or tree.is_block(o)]
     found = [s for s in statements if not _is_root(s, statements)]
-    return found[ops.index(op)]
+    return [(function, statements[0]), *zip(ops, found, strict=True)]
 
 
 def _is_root(statement: Any, statements: list[Any]) -> bool:

@@ -64,6 +64,6 @@ def _play(trace: Trace, schedule: Schedule, text: str) -> None:
     if text == "json":
         Trace.apply_json_to_schedule(trace.as_json(), schedule)
     elif text == "python":
-        exec("\n".join(trace.as_python()), {"T": SCRIPT_NAMES}, {"sch": schedule})
+        exec("\n".join(trace.as_python()), {"T": SCRIPT_NAMES, "sch": schedule})
     else:
         raise ValueError(f"text_format: expected `python` or `json`, got `{text}`")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ from relax_mlir.tir.schedule.instruction import (
     Instruction,
     InstructionKind,
     is_variable,
+    named_map,
 )
 from relax_mlir.tir.schedule.random_variables import BlockRV, LoopRV
 
@@ -128,7 +130,7 @@ class Trace:
             [
                 inst.kind.name,
                 [_to_json(v, names) for v in inst.inputs],
-                [_plain(v) for v in inst.attrs],
+                [_attr_to_json(v, names) for v in inst.attrs],
                 [names.get(v, "_") for v in inst.outputs],
             ]
             for inst in listed
@@ -149,7 +151,8 @@ class Trace:
         for number, (name, inputs, attrs, outputs) in enumerate(calls):
             kind = InstructionKind.get(name)
             given = [_from_json(v, values) for v in inputs]
-            inst = Instruction(kind, given, attrs, [])
+            known = [_attr_from_json(a, values) for a in attrs]
+            inst = Instruction(kind, given, known, [])
             same = {v: v for v in _variables(given)}
             results = inst.apply(sch, same, decisions.get(number))
             values.update(zip(outputs, results, strict=True))
@@ -209,6 +212,19 @@ def _from_json(value: Any, values: Mapping[str, Any]) -> Any:
     if isinstance(value, str):
         return value[1:-1] if value.startswith('"') else values[value]
     return value
+
+
+def _attr_to_json(value: Any, names: Mapping[Any, str]) -> Any:
+    return _plain(named_map(value, names) if isinstance(value, IndexMap) else value)
+
+
+def _attr_from_json(value: Any, values: Mapping[str, Any]) -> Any:
+    """A constant; a map of indices may mention what was sampled."""
+    sampled = {n: v for n, v in values.items() if isinstance(v, prim.Var)}
+    is_map = isinstance(value, str) and value.startswith("lambda ")
+    if not is_map or not any(re.search(rf"\b{n}\b", value) for n in sampled):
+        return value
+    return IndexMap.from_text(value, "int32", sampled)
 
 
 def _plain(value: Any) -> Any:

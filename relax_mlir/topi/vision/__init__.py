@@ -1,5 +1,15 @@
 """Operators on regions of pictures."""
 
+from relax_mlir.topi.vision.boxes import get_valid_counts, multibox_transform_loc
+from relax_mlir.topi.vision.classes import all_class_non_max_suppression
 from relax_mlir.topi.vision.regions import roi_align, roi_pool
+from relax_mlir.topi.vision.suppression import non_max_suppression
 
-__all__ = ["roi_align", "roi_pool"]
+__all__ = [
+    "all_class_non_max_suppression",
+    "get_valid_counts",
+    "multibox_transform_loc",
+    "non_max_suppression",
+    "roi_align",
+    "roi_pool",
+]

@@ -1,5 +1,5 @@
 """What programs use beside the compiler: ``tvm.contrib``."""
 
-from relax_mlir.tvm.contrib import utils
+from relax_mlir.tvm.contrib import cblas, utils
 
-__all__ = ["utils"]
+__all__ = ["cblas", "utils"]

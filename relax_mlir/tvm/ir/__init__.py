@@ -1,13 +1,15 @@
 """What both levels share: ``tvm.ir``."""
 
+from typing import Any
+
 from relax_mlir.module import IRModule
-from relax_mlir.objects.buffer import PointerType
 from relax_mlir.objects.expr import Attrs, Expr, GlobalVar, Op
 from relax_mlir.objects.expr import Attrs as DictAttrs
 from relax_mlir.objects.function import BaseFunc
 from relax_mlir.objects.global_info import DummyGlobalInfo
 from relax_mlir.objects.name_supply import GlobalVarSupply, UniqueNameSupply
 from relax_mlir.objects.operators import register_op_attr
+from relax_mlir.objects.pointers import PointerType
 from relax_mlir.objects.prim import PrimExpr, Range
 from relax_mlir.objects.serialization import load_json, save_json
 from relax_mlir.objects.struct_info import VDevice
@@ -33,6 +35,18 @@ from relax_mlir.tvm.ir import (
 )
 
 RelaxExpr = BaseExpr = Expr
+
+
+def make_node(type_key: str, **kwargs: Any) -> Attrs:
+    """A dictionary of attributes: the only node that is made by its fields.
+
+    Raises:
+        ValueError: another node is asked for.
+    """
+    if type_key not in ("ir.DictAttrs", "DictAttrs"):
+        raise ValueError(f"make_node: expected `ir.DictAttrs`, got `{type_key}`")
+    return Attrs(kwargs)
+
 
 __all__ = [
     "Attrs",
@@ -65,6 +79,7 @@ __all__ = [
     "global_info",
     "instrument",
     "load_json",
+    "make_node",
     "module",
     "op",
     "register_op_attr",

@@ -5,5 +5,13 @@ from relax_mlir.objects.structure import (
     structural_equal,
     structural_hash,
 )
+from relax_mlir.objects.structure import (
+    first_mismatch as get_first_structural_mismatch,
+)
 
-__all__ = ["assert_structural_equal", "structural_equal", "structural_hash"]
+__all__ = [
+    "assert_structural_equal",
+    "get_first_structural_mismatch",
+    "structural_equal",
+    "structural_hash",
+]

@@ -1,8 +1,6 @@
 """Types of both levels: ``tvm.ir.type``."""
 
-from relax_mlir.objects.buffer import (
-    PointerType,
-)
+from relax_mlir.objects.pointers import PointerType
 from relax_mlir.relax.ty import (
     FuncType,
     PrimType,

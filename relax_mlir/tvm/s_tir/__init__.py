@@ -3,14 +3,35 @@
 import sys
 from importlib import import_module
 
-from relax_mlir.tir import SBlock, SBlockRealize, TensorIntrin, schedule
+from relax_mlir.objects.stmt import MatchBufferRegion
+from relax_mlir.objects.stmt_functor import renew_defs
+from relax_mlir.tir import BijectiveLayout as SBijectiveLayout
+from relax_mlir.tir import IndexMap, SBlock, SBlockRealize, TensorIntrin, schedule
+from relax_mlir.tir import Layout as SLayout
+from relax_mlir.tir import bijective_layout as sbijective_layout
+from relax_mlir.tir import layout as slayout
 from relax_mlir.tir.schedule import *  # noqa: F403  it has __all__
 
-__all__ = ["SBlock", "SBlockRealize", "TensorIntrin", "schedule"]
+__all__ = [
+    "IndexMap",
+    "MatchBufferRegion",
+    "SBijectiveLayout",
+    "SBlock",
+    "SBlockRealize",
+    "SLayout",
+    "TensorIntrin",
+    "renew_defs",
+    "sbijective_layout",
+    "schedule",
+    "slayout",
+]
 __all__ += schedule.__all__
 
 # `from relax_mlir.s_tir.schedule.trace import Trace` has to find the same classes.
 sys.modules[f"{__name__}.schedule"] = schedule
-for _name in ("instruction", "schedule", "state", "testing", "trace"):
+for _name in (
+    *("analysis", "block_scope", "instruction", "schedule", "state", "testing"),
+    "trace",
+):
     _found = f"relax_mlir.tir.schedule.{_name}"
     sys.modules[f"{__name__}.schedule.{_name}"] = import_module(_found)

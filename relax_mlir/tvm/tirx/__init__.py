@@ -4,9 +4,10 @@ import sys
 from importlib import import_module
 
 from relax_mlir import tir
+from relax_mlir.relax.vm import build_any as build
 from relax_mlir.tir import *  # noqa: F403  it has __all__
 
-__all__: list[str] = []
+__all__ = ["build"]
 __all__ += tir.__all__
 
 # `from relax_mlir.tirx.stmt import For` has to find the same classes.

@@ -28,3 +28,43 @@ func.func @main(%x: tensor<2x5xf32>, %y: tensor<2x5xf32>, %w: tensor<5x3xf32>) -
   %1 = "relax.matmul"(%y, %w) {out_dtype, relax.dataflow = 0 : i64, relax.name = "b", relax.output} : (tensor<2x5xf32>, tensor<5x3xf32>) -> tensor<2x3xf32>
   return %0, %1 : tensor<2x3xf32>, tensor<2x3xf32>
 }
+
+// -----
+
+// What adds two products to each other is no bias of either.
+// CHECK-LABEL: func.func @main
+// CHECK:         %[[P:.*]] = "relax.matmul"(%arg0, %{{.*}})
+// CHECK-NEXT:    "relax.split"(%[[P]])
+// CHECK:         "relax.add"
+// CHECK-NOT:     relax.matmul
+func.func @main(%x: tensor<2x5xf32>, %w: tensor<5x3xf32>, %v: tensor<5x3xf32>) -> tensor<2x3xf32> {
+  %0 = "relax.matmul"(%x, %w) {out_dtype, relax.dataflow = 0 : i64, relax.name = "a"} : (tensor<2x5xf32>, tensor<5x3xf32>) -> tensor<2x3xf32>
+  %1 = "relax.matmul"(%x, %v) {out_dtype, relax.dataflow = 0 : i64, relax.name = "b"} : (tensor<2x5xf32>, tensor<5x3xf32>) -> tensor<2x3xf32>
+  %2 = "relax.add"(%0, %1) {relax.dataflow = 0 : i64, relax.name = "c", relax.output} : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+  return %2 : tensor<2x3xf32>
+}
+
+// -----
+
+// A product whose weight is computed from another one comes after it.
+// CHECK-LABEL: func.func @main
+// CHECK-NOT:     relax.concat
+func.func @main(%x: tensor<3x3xf32>, %w: tensor<3x3xf32>) -> tensor<3x3xf32> {
+  %0 = "relax.matmul"(%x, %w) {out_dtype, relax.dataflow = 0 : i64, relax.name = "a"} : (tensor<3x3xf32>, tensor<3x3xf32>) -> tensor<3x3xf32>
+  %1 = "relax.exp"(%0) {relax.dataflow = 0 : i64, relax.name = "e"} : (tensor<3x3xf32>) -> tensor<3x3xf32>
+  %2 = "relax.matmul"(%x, %1) {out_dtype, relax.dataflow = 0 : i64, relax.name = "b", relax.output} : (tensor<3x3xf32>, tensor<3x3xf32>) -> tensor<3x3xf32>
+  return %2 : tensor<3x3xf32>
+}
+
+// -----
+
+// So does one whose bias is.
+// CHECK-LABEL: func.func @main
+// CHECK-NOT:     relax.concat
+func.func @main(%x: tensor<3x3xf32>, %w: tensor<3x3xf32>, %v: tensor<3x3xf32>, %b: tensor<3x3xf32>) -> tensor<3x3xf32> {
+  %0 = "relax.matmul"(%x, %w) {out_dtype, relax.dataflow = 0 : i64, relax.name = "a"} : (tensor<3x3xf32>, tensor<3x3xf32>) -> tensor<3x3xf32>
+  %1 = "relax.add"(%0, %b) {relax.dataflow = 0 : i64, relax.name = "c"} : (tensor<3x3xf32>, tensor<3x3xf32>) -> tensor<3x3xf32>
+  %2 = "relax.matmul"(%x, %v) {out_dtype, relax.dataflow = 0 : i64, relax.name = "d"} : (tensor<3x3xf32>, tensor<3x3xf32>) -> tensor<3x3xf32>
+  %3 = "relax.add"(%2, %1) {relax.dataflow = 0 : i64, relax.name = "e", relax.output} : (tensor<3x3xf32>, tensor<3x3xf32>) -> tensor<3x3xf32>
+  return %3 : tensor<3x3xf32>
+}

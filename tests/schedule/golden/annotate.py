@@ -24,6 +24,8 @@ def steps(sch):
     i, _ = sch.get_loops("B")
     sch.annotate(i, "pragma_unroll", 4)
     sch.annotate(sch.get_block("B"), "names", ["a", "b"])
+    sch.annotate(i, "wrong", 1)
+    sch.unannotate(i, "wrong")
 
 
 # REFUSED: error: unannotate: block `B` has no annotation `names`

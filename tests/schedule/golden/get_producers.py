@@ -2,6 +2,9 @@
 
 # RUN: python -m tests.schedule.apply %s --style trace | filecheck %s
 # RUN: python -m tests.schedule.apply %s refused | filecheck %s --check-prefix=REFUSED
+# RUN: python -m tests.schedule.apply %s of_the_root | filecheck %s --check-prefix=ROOT
+# RUN: python -m tests.schedule.apply %s of_what_is_gone | filecheck %s --check-prefix=GONE
+# RUN: python -m tests.schedule.apply %s outputs_of_what_is_gone | filecheck %s --check-prefix=NONE
 
 from relax_mlir.script import tir as T
 
@@ -28,12 +31,35 @@ def before(A: T.Buffer((6, 10), "float32"), C: T.Buffer((6, 10), "float32")):
 # CHECK-NEXT:   b4 = sch.get_block(name="root", func_name="main")
 # CHECK-NEXT:   b5, = sch.get_output_blocks(scope_block=b4)
 # CHECK-NEXT:   sch.annotate(block_or_loop=b5, ann_key="output", ann_val=1)
+# CHECK-NEXT:   b6 = sch.get_block(name="root", func_name="main")
+# CHECK-NEXT:   b7, b8 = sch.get_child_blocks(b6)
+# CHECK-NEXT:   sch.annotate(block_or_loop=b8, ann_key="number", ann_val=1)
 def steps(sch):
     sch.annotate(sch.get_producers("C")[0], "made_for", "C")
     sch.annotate(sch.get_consumers("B")[0], "reads", "B")
     sch.annotate(sch.get_output_blocks("root")[0], "output", 1)
+    sch.annotate(sch.get_child_blocks(sch.get_block("root"))[1], "number", 1)
 
 
 # REFUSED: error: get_block: program `main`: Cannot find a block with the name: A
 def refused(sch):
     sch.get_producers("A")
+
+
+# ROOT: error: get_consumers: expected a block inside the program, got the root
+def of_the_root(sch):
+    sch.get_consumers("root")
+
+
+# GONE: error: schedule: the block is gone: expected one that no primitive has taken away
+def of_what_is_gone(sch):
+    block = sch.get_block("B")
+    sch.compute_inline(block)
+    sch.get_child_blocks(block)
+
+
+# NONE: error: schedule: the block is gone: expected one that no primitive has taken away
+def outputs_of_what_is_gone(sch):
+    block = sch.get_block("B")
+    sch.compute_inline(block)
+    sch.get_output_blocks(block)

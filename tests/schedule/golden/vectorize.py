@@ -1,22 +1,30 @@
 """The steps of a loop are lanes of a vector."""
 
 # RUN: python -m tests.schedule.apply %s | filecheck %s
+# RUN: python -m tests.schedule.apply %s refused | filecheck %s --check-prefix=REFUSED
 
 from relax_mlir.script import tir as T
 
 
 @T.prim_func
-def before(A: T.Buffer((6, 10), "float32"), B: T.Buffer((6, 10), "float32")):
-    for i, j in T.grid(6, 10):
+def before(A: T.Buffer((6, 10), "float32"), B: T.Buffer((10,), "float32")):
+    for k, j in T.grid(6, 10):
         with T.block("B"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            B[vi, vj] = A[vi, vj] * 2.0
+            vk, vj = T.axis.remap("RS", [k, j])
+            with T.init():
+                B[vj] = 0.0
+            B[vj] = B[vj] + A[vk, vj]
 
 
-# CHECK:      for i in range(6):
+# CHECK:      for k in range(6):
 # CHECK-NEXT:     for j in T.vectorized(10):
 # CHECK-NEXT:         with T.block("B"):
-# CHECK-NEXT:             vi, vj = T.axis.remap("SS", [i, j])
-# CHECK:                  B[vi, vj] = A[vi, vj] * T.float32(2.0)
+# CHECK-NEXT:             vk, vj = T.axis.remap("RS", [k, j])
+# CHECK:                  B[vj] = B[vj] + A[vk, vj]
 def steps(sch):
     sch.vectorize(sch.get_loops("B")[1])
+
+
+# REFUSED: error: vectorized: loop `k`: block `B` has a reduce axis that depends on the loop: expected spatial axes alone
+def refused(sch):
+    sch.vectorize(sch.get_loops("B")[0])

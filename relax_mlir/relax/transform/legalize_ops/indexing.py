@@ -15,6 +15,7 @@ from relax_mlir.relax.block_builder import BlockBuilder
 from relax_mlir.relax.op.calls import tensor_to_shape
 from relax_mlir.relax.transform.legalize_ops.calls import (
     LegalizeFunc,
+    fields_of,
     passing,
     tensor_info,
 )
@@ -51,12 +52,14 @@ def _strided_slice(builder: BlockBuilder, call: Call) -> Expr:
     )
 
 
-def _inside(index: Any, extent: Any, step: Any) -> Any:
-    """An index that counts from the end if negative, inside of the dimension."""
-    low = prim.Select(step < 0, prim.const(-1, "int64"), prim.const(0, "int64"))
-    high = prim.Select(step < 0, extent - 1, extent)
+def _inside(index: Any, extent: Any, low: int) -> Any:
+    """An index that counts from the end if negative, inside of the dimension.
+
+    Args:
+        low: the least that it is: 0, or -1 for steps downwards.
+    """
     index = prim.Select(index < 0, index + extent, index)
-    return prim.Min(prim.Max(index, low), high)
+    return prim.Min(prim.Max(index, prim.const(low, "int64")), extent + low)
 
 
 def _slice_sizes(
@@ -69,9 +72,9 @@ def _slice_sizes(
         for place, size in enumerate(data.shape):
             extent = prim.Select(i == prim.const(place, "int64"), size, extent)
         step = strides[i]
-        first = _inside(begin[i], extent, step)
-        last = _inside(end[i], extent, step)
+        first, last = (_inside(place[i], extent, -1) for place in (begin, end))
         down = functions.ceildiv(first - last, -step)
+        first, last = (_inside(place[i], extent, 0) for place in (begin, end))
         up = functions.ceildiv(last - first, step)
         return prim.Select(step < 0, down, up)
 
@@ -122,6 +125,17 @@ def _index_tensor(builder: BlockBuilder, call: Call) -> Expr:
     )
 
 
+def _index_put(builder: BlockBuilder, call: Call) -> Expr:
+    data, indices, values = call.args
+    return builder.call_te(
+        topi.index_put,
+        data,
+        fields_of(builder, indices),
+        values,
+        accumulate=call.attrs["accumulate"],
+    )
+
+
 def _one_hot(builder: BlockBuilder, call: Call) -> Expr:
     indices, *values = call.args
     infos = [value.struct_info for value in values]
@@ -143,6 +157,7 @@ RULES: Mapping[str, LegalizeFunc] = {
     "gather_nd": passing(_gather_nd, "te_gather_nd", "batch_dims"),
     "scatter_elements": passing(topi.scatter_elements, None, "axis", "reduction"),
     "scatter_nd": passing(_scatter_nd, "scatter_nd", "reduction"),
+    "index_put": _index_put,
     "index_tensor": _index_tensor,
     "one_hot": _one_hot,
 }

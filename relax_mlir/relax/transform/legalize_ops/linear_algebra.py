@@ -14,7 +14,7 @@ from relax_mlir.relax.transform.legalize_ops.calls import (
     tensor_info,
 )
 
-__all__ = ["RULES"]
+__all__ = ["RULES", "transposed_product"]
 
 
 def _is_one(size: Any) -> bool:
@@ -43,17 +43,29 @@ def _own_places(
 
 
 class _Product:
-    """A matrix product of two tensors; vectors are matrices of one row or column."""
+    """A matrix product of two tensors; vectors are matrices of one row or column.
 
-    def __init__(self, a: te.Tensor, b: te.Tensor, out_dtype: str | None) -> None:
+    Args:
+        transposed: whether the rows of ``b`` are the columns of the second matrix.
+    """
+
+    def __init__(
+        self,
+        a: te.Tensor,
+        b: te.Tensor,
+        out_dtype: str | None,
+        transposed: bool = False,
+    ) -> None:
         self.a, self.b, self.out_dtype = a, b, out_dtype
+        self.transposed = transposed
         self.batches = list(a.shape[:-2]), list(b.shape[:-2])
         self.count = a.shape[-1]
 
     def shape(self) -> list[Any]:
         """Of the product."""
         rows = self.a.shape[-2:-1]
-        columns = self.b.shape[-1:] if self.b.ndim > 1 else ()
+        last = self.b.shape[-2:-1] if self.transposed else self.b.shape[-1:]
+        columns = last if self.b.ndim > 1 else ()
         return [*_batch_shape(*self.batches), *rows, *columns]
 
     def element(self, *i: Any) -> Any:
@@ -65,10 +77,17 @@ class _Product:
         row = (i[-inner],) if self.a.ndim > 1 else ()
         column = (i[-1],) if self.b.ndim > 1 else ()
         lhs = self.a(*_own_places(mine, theirs, batch), *row, k)
-        rhs = self.b(*_own_places(theirs, mine, batch), k, *column)
+        place = (*column, k) if self.transposed else (k, *column)
+        rhs = self.b(*_own_places(theirs, mine, batch), *place)
         if self.out_dtype:
             lhs, rhs = lhs.astype(self.out_dtype), rhs.astype(self.out_dtype)
         return te.sum(lhs * rhs, axis=k)
+
+
+def transposed_product(a: te.Tensor, b: te.Tensor, out_dtype: str | None) -> te.Tensor:
+    """The matrix product of ``a`` and of ``b`` with its last two dimensions swapped."""
+    product = _Product(a, b, out_dtype, transposed=True)
+    return te.compute(product.shape(), product.element, "NT_matmul")
 
 
 def _matmul(builder: BlockBuilder, call: Call) -> Expr:

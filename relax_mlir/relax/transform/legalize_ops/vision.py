@@ -2,8 +2,13 @@
 
 from collections.abc import Mapping
 
-from relax_mlir import topi
-from relax_mlir.objects.expr import Call, Expr
+import numpy as np
+
+from relax_mlir import te, topi
+from relax_mlir.objects import prim
+from relax_mlir.objects.expr import Call, Expr, Tuple, TupleGetItem, const
+from relax_mlir.objects.prim import Select
+from relax_mlir.relax import op
 from relax_mlir.relax.block_builder import BlockBuilder
 from relax_mlir.relax.transform.legalize_ops.calls import LegalizeFunc
 
@@ -21,9 +26,43 @@ def _regions(name: str, *attrs: str) -> LegalizeFunc:
     return rule
 
 
+def _all_classes(builder: BlockBuilder, call: Call) -> Expr:
+    """Only the rows that there are; in their other order, they are left as they are."""
+    if call.attrs["output_format"] != "onnx":
+        return call
+    name = "all_class_non_max_suppression"
+    made = builder.call_te(
+        getattr(topi.vision, name), *call.args, primfunc_name_hint=name
+    )
+    rows, count = (builder.emit(TupleGetItem(made, i)) for i in (0, 1))
+    end = builder.emit(builder.call_te(_end, count, primfunc_name_hint="end"))
+    begin, strides = (const(np.full(2, n), "int64") for n in (0, 1))
+    kept = builder.emit(op.dynamic_strided_slice(rows, begin, end, strides))
+    return Tuple([kept, count])
+
+
+def _end(count: te.Tensor) -> te.Tensor:
+    """Where rows of three fields end."""
+    three = prim.const(3, "int64")
+    return te.compute((2,), lambda i: Select(i.equal(0), count[0], three), name="end")
+
+
 _SHARED = ("pooled_size", "spatial_scale", "layout")
 
+_FIELDS = ("score_index", "id_index", "score_threshold")
+_SUPPRESSION = (
+    *("max_output_size", "iou_threshold", "force_suppress", "top_k", "coord_start"),
+    *("return_indices", "invalid_to_bottom", "soft_nms_sigma"),
+)
+_DECODING = ("variances", "clip", "threshold", "keep_background", "apply_softmax")
+
 RULES: Mapping[str, LegalizeFunc] = {
+    "vision.all_class_non_max_suppression": _all_classes,
+    "vision.get_valid_counts": _regions("get_valid_counts", *_FIELDS),
+    "vision.multibox_transform_loc": _regions("multibox_transform_loc", *_DECODING),
+    "vision.non_max_suppression": _regions(
+        "non_max_suppression", *_FIELDS, *_SUPPRESSION
+    ),
     "vision.roi_align": _regions(
         "roi_align", *_SHARED, "mode", "sample_ratio", "aligned"
     ),

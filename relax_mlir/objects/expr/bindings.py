@@ -1,0 +1,104 @@
+"""Bindings of variables, blocks of them, and choices between such blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from relax_mlir.objects.expr.variables import Var, given_info
+from relax_mlir.objects.node import Expr
+from relax_mlir.objects.printing import Printed
+from relax_mlir.objects.struct_info import StructInfo
+
+__all__ = [
+    "Binding",
+    "BindingBlock",
+    "DataflowBlock",
+    "If",
+    "MatchCast",
+    "SeqExpr",
+    "VarBinding",
+    "as_sequence",
+]
+
+
+class Binding(Printed):
+    """Something that gives a variable its value."""
+
+    var: Var
+    value: Expr
+    span: object = None
+
+
+class VarBinding(Binding):
+    """``var = value``."""
+
+    def __init__(self, var: Var, value: Expr, span: object = None) -> None:
+        self.var = var
+        self.value = value
+
+
+class MatchCast(Binding):
+    """``var = R.match_cast(value, struct_info)``: checked when it runs."""
+
+    def __init__(
+        self, var: Var, value: Expr, struct_info: Any, span: object = None
+    ) -> None:
+        self.var = var
+        self.value = value
+        self.struct_info: StructInfo = given_info(struct_info)
+
+    @property
+    def ty(self) -> StructInfo:
+        """TVM's newest spelling of ``struct_info``."""
+        return self.struct_info
+
+
+class BindingBlock(Printed):
+    """Bindings in order."""
+
+    def __init__(self, bindings: Sequence[Binding], span: object = None) -> None:
+        self.bindings = tuple(bindings)
+
+
+class DataflowBlock(BindingBlock):
+    """Bindings that do nothing but compute: their order is free."""
+
+
+class SeqExpr(Expr):
+    """Blocks of bindings, and the value after them.
+
+    Attributes:
+        blocks: in order.
+        body: a variable, a constant, or a tuple of such.
+    """
+
+    def __init__(
+        self, blocks: Sequence[BindingBlock], body: Expr, span: object = None
+    ) -> None:
+        self.blocks = tuple(blocks)
+        self.body = body
+
+    def struct_info_or_none(self) -> StructInfo | None:
+        return self._struct_info or self.body.struct_info_or_none()
+
+
+def as_sequence(expr: Expr) -> SeqExpr:
+    """An expression as the body of a function or a branch."""
+    return expr if isinstance(expr, SeqExpr) else SeqExpr((), expr)
+
+
+class If(Expr):
+    """One of two values, by a condition.
+
+    Attributes:
+        cond: a boolean tensor of rank 0, or a boolean scalar.
+        true_branch, false_branch: :class:`SeqExpr`.
+    """
+
+    def __init__(
+        self, cond: Expr, true_branch: Expr, false_branch: Expr, span: object = None
+    ) -> None:
+        self.cond = cond
+        self.true_branch = as_sequence(true_branch)
+        self.false_branch = as_sequence(false_branch)

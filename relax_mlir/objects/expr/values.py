@@ -1,0 +1,206 @@
+"""Arrays, scalars, strings and tuples as expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from relax_mlir.objects import prim
+from relax_mlir.objects.node import Expr
+from relax_mlir.objects.prim import PrimExpr
+from relax_mlir.objects.struct_info import (
+    ObjectStructInfo,
+    PrimStructInfo,
+    StructInfo,
+    TensorStructInfo,
+    TupleStructInfo,
+    element,
+)
+
+__all__ = [
+    "ArrayData",
+    "Constant",
+    "DataTypeImm",
+    "PrimValue",
+    "StringImm",
+    "Tuple",
+    "TupleGetItem",
+    "const",
+    "convert",
+]
+
+
+class ArrayData(np.ndarray):
+    """The array of a constant, with the methods of TVM's tensors."""
+
+    def numpy(self) -> np.ndarray:
+        """The plain array."""
+        return self.view(np.ndarray)
+
+    asnumpy = numpy
+
+
+class Constant(Expr):
+    """An array.
+
+    Attributes:
+        data: its elements; ``data.numpy()`` is the array.
+    """
+
+    def __init__(self, data: Any, struct_info: Any = None, span: object = None) -> None:
+        array = data.numpy() if hasattr(data, "numpy") else data
+        self.array = np.asarray(array)
+        self._struct_info = struct_info or TensorStructInfo(
+            self.array.shape, self.array.dtype.name
+        )
+
+    @property
+    def data(self) -> ArrayData:
+        """Its elements."""
+        return self.array.view(ArrayData)
+
+
+class PrimValue(Expr):
+    """A scalar expression as a value."""
+
+    def __init__(self, value: Any, span: object = None) -> None:
+        number = isinstance(value, int) and not isinstance(value, bool)
+        self.value: PrimExpr = (
+            prim.IntImm("int64", value) if number else prim.convert(value)
+        )
+        self._struct_info = PrimStructInfo(value=self.value)
+
+    @property
+    def ty(self) -> StructInfo:
+        """Its element type: types of TVM's newest spelling do not say the value."""
+        return PrimStructInfo(self.value.dtype)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, PrimValue):
+            return False
+        return self.struct_info == other.struct_info
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+
+class StringImm(Expr):
+    """A string as a value."""
+
+    def __init__(self, value: str, span: object = None) -> None:
+        self.value = value
+        self._struct_info = ObjectStructInfo()
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, str):
+            return self.value == other
+        return isinstance(other, StringImm) and self.value == other.value
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+
+class DataTypeImm(Expr):
+    """An element type as a value."""
+
+    def __init__(self, value: str, span: object = None) -> None:
+        self.value = str(value)
+        self._struct_info = ObjectStructInfo()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DataTypeImm) and self.value == other.value
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+
+class Tuple(Expr):
+    """Several values as one."""
+
+    def __init__(self, fields: Any, span: object = None) -> None:
+        self.fields: tuple[Expr, ...] = tuple(convert(f) for f in fields)
+
+    def struct_info_or_none(self) -> StructInfo | None:
+        known = [f.struct_info_or_none() for f in self.fields]
+        if any(k is None for k in known):
+            return None
+        return TupleStructInfo([k for k in known if k is not None])
+
+    def __getitem__(self, index: Any) -> Any:
+        return element(self.fields, index, "Tuple")
+
+    def __len__(self) -> int:
+        return len(self.fields)
+
+    def __iter__(self) -> Iterator[Expr]:
+        return iter(self.fields)
+
+
+class TupleGetItem(Expr):
+    """One element of a tuple."""
+
+    def __init__(self, tuple_value: Expr, index: int, span: object = None) -> None:
+        self.tuple_value = tuple_value
+        self.index = int(index)
+        info = tuple_value.struct_info_or_none()
+        if isinstance(info, TupleStructInfo) and not 0 <= self.index < len(info.fields):
+            raise IndexError(
+                f"`{tuple_value!r}`: expected an index below its length, which is "
+                f"{len(info.fields)}, got {self.index}"
+            )
+
+    def struct_info_or_none(self) -> StructInfo | None:
+        info = self.tuple_value.struct_info_or_none()
+        if isinstance(info, TupleStructInfo):
+            return info.fields[self.index]
+        return None if info is None else ObjectStructInfo()
+
+
+def const(value: Any, dtype: Any = None) -> Constant:
+    """An array, or a number, as a constant.
+
+    Args:
+        value: Python numbers and nested lists, numpy arrays, or tensors with ``numpy()``.
+        dtype: element type; by default that of the value, where numbers and numpy arrays
+            of 64 bits become int32 and float32.
+
+    Raises:
+        ValueError: it is no array of numbers.
+    """
+    if isinstance(value, Constant):
+        value = value.data
+    is_tensor = hasattr(value, "numpy")
+    array = np.asarray(value.numpy() if is_tensor else value)
+    if dtype is None and not is_tensor:
+        dtype = {"float64": "float32", "int64": "int32"}.get(array.dtype.name)
+    if array.dtype.kind not in "biufV":
+        raise ValueError(f"expected numbers, got {value!r}")
+    if dtype is not None:
+        name = str(getattr(dtype, "name", dtype))
+        array = array.astype(getattr(ml_dtypes, name, None) or name)
+    return Constant(array)
+
+
+def convert(value: Any) -> Expr:
+    """A Python value as an expression: tuples, numbers, strings, scalar expressions.
+
+    Raises:
+        TypeError: it cannot be one.
+    """
+    if isinstance(value, Expr):
+        return value
+    if isinstance(value, (tuple, list)):
+        return Tuple(value)
+    if isinstance(value, (PrimExpr, prim.IterVar, int, float, np.number, np.bool_)):
+        return PrimValue(value)
+    if isinstance(value, str):
+        return StringImm(value)
+    if isinstance(value, np.ndarray):
+        return Constant(value)
+    as_expr = getattr(value, "as_expr", None)
+    if as_expr is not None:
+        return as_expr()
+    raise TypeError(f"expected an expression, got {value!r}")

@@ -1,0 +1,156 @@
+"""Variables, and what names of functions stand for."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from typing import Any
+
+import tvm_ffi
+from tvm_ffi.dataclasses import py_class
+
+from relax_mlir.objects.node import Expr
+from relax_mlir.objects.struct_info import (
+    FuncStructInfo,
+    ObjectStructInfo,
+    StructInfo,
+    TensorStructInfo,
+)
+
+__all__ = ["DataflowVar", "ExternFunc", "GlobalVar", "Id", "Var", "given_info"]
+
+_NUMBERS = itertools.count()
+
+
+class Id:
+    """What makes a variable itself, whatever it is called."""
+
+    def __init__(self, name_hint: str) -> None:
+        self.name_hint = name_hint
+        self.number = next(_NUMBERS)
+
+    def __repr__(self) -> str:
+        return f'Id("{self.name_hint}")'
+
+
+class Var(Expr):
+    """A variable of a function.
+
+    Attributes:
+        name_hint: what a script calls it, if no other variable is called so.
+    """
+
+    def __init__(
+        self,
+        name_hint: Any,
+        struct_info: Any = None,
+        type_annotation: Any = None,
+        span: object = None,
+    ) -> None:
+        self.vid = name_hint if isinstance(name_hint, Id) else Id(str(name_hint))
+        self._struct_info = _annotation(struct_info, type_annotation)
+        self.span = span
+
+    @property
+    def name_hint(self) -> str:
+        """What a script calls it."""
+        return self.vid.name_hint
+
+    @property
+    def name(self) -> str:
+        """TVM's newest spelling of ``name_hint``."""
+        return self.vid.name_hint
+
+    def __repr__(self) -> str:
+        return self.name_hint
+
+
+class DataflowVar(Var):
+    """A variable that only its own dataflow block sees."""
+
+
+@py_class("relax_mlir.FunctionName")
+class _FunctionName(tvm_ffi.Object):
+    """A function by name, where no more is asked of it."""
+
+    name_hint: str
+
+    def __ffi_repr__(self, spell: object = None) -> str:
+        return f'I.GlobalVar("{self.name_hint}")'
+
+
+class GlobalVar(Expr):
+    """A function of the module, by name."""
+
+    def __init__(self, name_hint: str, struct_info: StructInfo | None = None) -> None:
+        self.name_hint = name_hint
+        self._struct_info = struct_info
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, GlobalVar) and self.name_hint == other.name_hint
+
+    def __hash__(self) -> int:
+        return hash(self.name_hint)
+
+    def __tvm_ffi_object__(self) -> object:
+        """What stands for it in objects of tvm-ffi, such as paths.
+
+        What can be called would be taken for a function there.
+        """
+        return _FunctionName(self.name_hint)
+
+    def __repr__(self) -> str:
+        return f'I.GlobalVar("{self.name_hint}")'
+
+
+class ExternFunc(Expr):
+    """A registered function, by name.
+
+    Attributes:
+        attrs: what is said of it where it stands in a module, such as its source.
+    """
+
+    def __init__(
+        self,
+        global_symbol: str,
+        struct_info: Any = None,
+        span: object = None,
+        attrs: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.global_symbol = global_symbol
+        self.attrs: Mapping[str, Any] = dict(attrs or {})
+        self._struct_info = struct_info or FuncStructInfo.opaque_func()
+
+    def __eq__(self, other: object) -> bool:
+        is_same_kind = isinstance(other, ExternFunc)
+        return is_same_kind and self.global_symbol == other.global_symbol
+
+    def __hash__(self) -> int:
+        return hash(self.global_symbol)
+
+    def __repr__(self) -> str:
+        return f'R.ExternFunc("{self.global_symbol}")'
+
+
+def given_info(given: Any) -> StructInfo:
+    """Struct info, which may be given as scripts spell it."""
+    found = _annotation(given, None)
+    return ObjectStructInfo() if found is None else found
+
+
+def _annotation(info: Any, old: Any) -> StructInfo | None:
+    """Struct info as a constructor may be given it.
+
+    Before struct info, TVM's variables took a shape and a type with rank and element type.
+    """
+    if old is not None:
+        ndim = old.ndim if info is None else -1
+        return TensorStructInfo(info, getattr(old, "dtype", ""), ndim=ndim)
+    if info is None or isinstance(info, StructInfo):
+        return info
+    if isinstance(info, (list, tuple)):
+        return TensorStructInfo(info, "")
+    as_struct_info = getattr(info, "as_struct_info", None)
+    if as_struct_info is None:
+        raise TypeError(f"expected struct info, got {info!r}")
+    return as_struct_info()

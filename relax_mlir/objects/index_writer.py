@@ -1,0 +1,151 @@
+"""Indices of tensor programs: integer terms as arithmetic of MLIR's ``index``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from mlir import ir
+
+from relax_mlir.dialects import tensors
+from relax_mlir.dialects.dtypes import dtype
+from relax_mlir.dialects.tir import BlockOp, Index, marks
+from relax_mlir.dialects.tir.scalars import emit
+from relax_mlir.indexing import constant_of
+from relax_mlir.objects import prim
+from relax_mlir.objects.prim import PrimExpr, Var
+from relax_mlir.objects.prim.lanes import element_type
+from relax_mlir.objects.value_types import marked
+
+if TYPE_CHECKING:
+    from relax_mlir.objects.term_writer import TermWriter
+
+__all__ = ["from_index", "is_index", "write_index"]
+
+_OPERATIONS: Mapping[type, str] = {
+    prim.Add: "arith.addi",
+    prim.Sub: "arith.subi",
+    prim.Mul: "arith.muli",
+    prim.Min: "arith.minsi",
+    prim.Max: "arith.maxsi",
+    prim.FloorDiv: "arith.floordivsi",
+    prim.Div: "arith.divsi",
+    prim.Mod: "arith.remsi",
+}
+_TERMS = (*_OPERATIONS, prim.FloorMod)
+# Operations whose result is not negative where their operands are not.
+_KEEPS_SIGN = frozenset(
+    {
+        *("arith.addi", "arith.muli", "arith.minsi", "arith.floordivsi"),
+        *("arith.divsi", "arith.remsi", "arith.remui", "tir.let"),
+    }
+)
+
+
+def is_index(writer: TermWriter, term: PrimExpr) -> bool:
+    """Whether an integer depends on indices alone, and on at least one."""
+    if isinstance(term, Var):
+        value = writer.find_variable(term)
+        return value is not None and isinstance(value.type, ir.IndexType)
+    if isinstance(term, prim.Cast):
+        return term.is_integer and is_index(writer, term.value)
+    if not isinstance(term, _TERMS) or not term.is_integer:
+        return False
+    children = term.children()
+    numbers = [isinstance(c, prim.IntImm) for c in children]
+    fits = [n or is_index(writer, c) for n, c in zip(numbers, children, strict=True)]
+    return all(fits) and not all(numbers)
+
+
+def write_index(writer: TermWriter, term: PrimExpr) -> ir.Value:
+    """An integer term as a value of type ``index``."""
+    if isinstance(term, prim.IntImm):
+        return _constant(term.value)
+    if isinstance(term, Var):
+        return _as_index(writer.variable(term), term.dtype)
+    if element_type(term.dtype) != term.dtype:
+        return _as_index(writer.value(term), term.dtype)
+    if isinstance(term, prim.Cast) and term.value.is_integer:
+        return write_index(writer, term.value)
+    if isinstance(term, prim.FloorMod):
+        return _remainder(writer, term)
+    name = _OPERATIONS.get(type(term))
+    if name is None or not term.is_integer:
+        return _as_index(writer.value(term), term.dtype)
+    assert isinstance(term, prim.BinaryExpr)
+    lhs, rhs = write_index(writer, term.a), write_index(writer, term.b)
+    if isinstance(term, (prim.Div, prim.Mod, prim.FloorDiv)):
+        rhs = _safe_divisor(writer, term.b, rhs)
+    return emit(name, ir.IndexType.get(), lhs, rhs)
+
+
+def _remainder(writer: TermWriter, term: prim.FloorMod) -> ir.Value:
+    """What is left, with the sign of the divisor."""
+    lhs, divisor = write_index(writer, term.a), write_index(writer, term.b)
+    rhs = _safe_divisor(writer, term.b, divisor)
+    index = ir.IndexType.get()
+    if _is_size(writer, lhs) and _is_size(writer, rhs):
+        return emit("arith.remui", index, lhs, rhs)
+    quotient = emit("arith.floordivsi", index, lhs, rhs)
+    whole = emit("arith.muli", index, quotient, divisor)
+    return emit("arith.subi", index, lhs, whole)
+
+
+def _is_size(writer: TermWriter, value: ir.Value) -> bool:
+    """Whether an index is surely not negative."""
+    owner = value.owner
+    if isinstance(owner, ir.Block):
+        return value in writer.sizes or _starts_at_size(writer, value, owner)
+    operands = list(owner.operands)
+    number = constant_of(value)
+    if number is not None:
+        return number >= 0
+    if owner.name == "arith.maxsi":
+        return any(_is_size(writer, v) for v in operands)
+    return owner.name in _KEEPS_SIGN and all(_is_size(writer, v) for v in operands)
+
+
+def _starts_at_size(writer: TermWriter, variable: ir.Value, block: ir.Block) -> bool:
+    """Whether what a loop or an axis runs over begins at 0 or above."""
+    op = block.owner.operation
+    if op.name == "scf.for":
+        return _is_size(writer, op.operands[0])
+    if op.name != BlockOp.OPERATION_NAME:
+        return False
+    if marks.AXIS_STARTS not in op.attributes:
+        return True
+    starts = tensors.python_value(op.attributes[marks.AXIS_STARTS])
+    start = starts[ir.BlockArgument(variable).arg_number]
+    return isinstance(start, int) and start >= 0
+
+
+def from_index(value: ir.Value, name: str) -> ir.Value:
+    """An index as a value of an integer type."""
+    return marked(emit("arith.index_cast", dtype(name).scalar_type, value), name)
+
+
+def _constant(number: int) -> ir.Value:
+    index = ir.IndexType.get()
+    return emit("arith.constant", index, value=ir.IntegerAttr.get(index, number))
+
+
+def _as_index(value: ir.Value, name: str) -> ir.Value:
+    if isinstance(value.type, ir.IndexType):
+        return value
+    is_signed = dtype(name).kind == "i"
+    operation = "arith.index_cast" if is_signed else "arith.index_castui"
+    target: ir.Type = ir.IndexType.get()
+    if isinstance(value.type, ir.VectorType):
+        scalable = [value.type.scalable]
+        target = ir.VectorType.get(value.type.shape, target, scalable=scalable)
+    return emit(operation, target, value)
+
+
+def _safe_divisor(writer: TermWriter, term: PrimExpr, value: ir.Value) -> ir.Value:
+    """To divide by 0 would end the process: what may be 0 divides as 1."""
+    if isinstance(term, prim.IntImm):
+        return value
+    if _is_size(writer, value):
+        return emit("arith.maxsi", value.type, value, _constant(1))
+    is_zero = Index(value).equal(0).value
+    return emit("arith.select", value.type, is_zero, _constant(1), value)

@@ -1,0 +1,24 @@
+"""Questions about a schedule."""
+
+from __future__ import annotations
+
+from relax_mlir.errors import ScheduleError
+from relax_mlir.tir.schedule import accesses
+from relax_mlir.tir.schedule.random_variables import BlockRV
+from relax_mlir.tir.schedule.schedule import Schedule
+
+__all__ = ["has_block", "is_output_block"]
+
+
+def has_block(sch: Schedule, block_name: str) -> bool:
+    """Whether the program that is worked on has one block with a name."""
+    try:
+        sch.copy().get_block(block_name)
+    except ScheduleError:
+        return False
+    return True
+
+
+def is_output_block(sch: Schedule, block: BlockRV) -> bool:
+    """Whether a block writes what its scope shows outside."""
+    return accesses.is_output(sch.block_op(block))

@@ -1,0 +1,128 @@
+"""Per class, the boxes that overlap with none of a higher score."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from relax_mlir import te
+from relax_mlir.objects import functions, prim
+from relax_mlir.objects.buffer import Buffer, decl_buffer
+from relax_mlir.objects.prim import PrimExpr, const
+from relax_mlir.objects.stmt import Stmt
+from relax_mlir.script import tir as T  # noqa: N812  as programs call it
+from relax_mlir.script.builder import IRBuilder
+from relax_mlir.te import Tensor
+from relax_mlir.topi.sort import argsort
+from relax_mlir.topi.vision.suppression import overlap_of
+
+__all__ = ["all_class_non_max_suppression"]
+
+_Number = Callable[[], PrimExpr]
+
+
+def all_class_non_max_suppression(
+    boxes: Tensor,
+    scores: Tensor,
+    max_output_boxes_per_class: int | Tensor,
+    iou_threshold: float | Tensor,
+    score_threshold: float | Tensor,
+    output_format: str = "onnx",
+) -> list[Tensor]:
+    """Per class, the boxes that overlap with none of a higher score.
+
+    Args:
+        boxes: two opposite corners of each, as [batch, boxes, 4].
+        scores: per class and box, [batch, classes, boxes].
+        max_output_boxes_per_class: how many there may be.
+        iou_threshold: the overlap above which a box is dropped.
+        score_threshold: what a score must exceed.
+        output_format: ``onnx``.
+
+    Returns:
+        Rows of batch, class and box, with zeros behind them, and their number.
+
+    Raises:
+        NotImplementedError: there is no such format.
+    """
+    if output_format != "onnx":
+        raise NotImplementedError(f"output_format: expected onnx, got {output_format}")
+    batch, classes, length = scores.shape
+    order = argsort(scores, axis=2, is_ascend=False, dtype="int32")
+    limits = (max_output_boxes_per_class, iou_threshold, score_threshold)
+    given = [limit for limit in limits if isinstance(limit, Tensor)]
+    inputs = [boxes, scores, order, *given]
+
+    def body(ins: Sequence[Buffer], outs: Sequence[Buffer]) -> Stmt:
+        buffers, numbers = iter(ins[3:]), []
+        for limit, dtype in zip(
+            limits, ("int64", boxes.dtype, scores.dtype), strict=True
+        ):
+            if isinstance(limit, Tensor):
+                numbers.append(partial(_only, next(buffers)))
+            else:
+                numbers.append(partial(const, limit, dtype))
+        return _program(ins, numbers, outs)
+
+    rows = batch * classes * length
+    shapes = [(rows, 3), (1,), (length,), (1,)]
+    names = ("selected_indices", "num_total_detections", "is_dropped", "before")
+    dtypes = ["int64", "int64", "int32", "int64"]
+    found, count, *_ = te.extern(
+        shapes,
+        inputs,
+        body,
+        name="all_class_non_max_suppression",
+        dtype=dtypes,
+        in_buffers=[decl_buffer(x.shape, x.dtype, x.op.name) for x in inputs],
+        out_buffers=list(map(decl_buffer, shapes, dtypes, names)),
+        tag="all_class_nms",
+    )
+    return [found, count]
+
+
+def _only(buffer: Buffer) -> PrimExpr:
+    """The one element of a buffer."""
+    return buffer[(0,) * len(buffer.shape)]
+
+
+def _program(
+    ins: Sequence[Buffer], limits: Sequence[_Number], outs: Sequence[Buffer]
+) -> Stmt:
+    boxes, scores, order, *_ = ins
+    rows, count, dropped, before = outs
+    most, overlap, least = limits
+    batch, classes, length = scores.shape
+    zero = const(0, "int64")
+    with IRBuilder() as builder, T.serial(0, 1):
+        T.buffer_store(count, zero, [0])
+        with T.serial(0, rows.shape[0]) as row, T.serial(0, 3) as k:
+            T.buffer_store(rows, zero, [row, k])
+        with T.serial(0, batch) as b, T.serial(0, classes) as c:
+            T.buffer_store(before, count[0], [0])
+            with T.serial(0, length) as j:
+                T.buffer_store(dropped, const(0, "int32"), [j])
+            with T.serial(0, length) as j:
+                box = order[b, c, j]
+                is_kept = functions.all(
+                    dropped[box].equal(0),
+                    scores[b, c, box] > least(),
+                    count[0] - before[0] < prim.cast("int64", most()),
+                )
+                with T.If(is_kept), T.Then():
+                    for k, value in enumerate((b, c, box)):
+                        T.buffer_store(rows, prim.cast("int64", value), [count[0], k])
+                    T.buffer_store(count, count[0] + const(1, "int64"), [0])
+                    with T.serial(j + 1, length) as k:
+                        other = order[b, c, k]
+                        near = overlap_of(
+                            partial(_corner, boxes, b, box),
+                            partial(_corner, boxes, b, other),
+                        )
+                        with T.If(near > overlap()), T.Then():
+                            T.buffer_store(dropped, const(1, "int32"), [other])
+    return builder.get()
+
+
+def _corner(boxes: Buffer, picture: PrimExpr, box: PrimExpr, k: int) -> PrimExpr:
+    return boxes[picture, box, k]

@@ -1,0 +1,5 @@
+"""Matrix products that a library computes: ``tvm.contrib.cblas``."""
+
+from relax_mlir.te.libraries import batch_matmul, matmul
+
+__all__ = ["batch_matmul", "matmul"]

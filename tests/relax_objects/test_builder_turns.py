@@ -1,0 +1,84 @@
+"""What a builder refuses, and how it nests what it is given."""
+
+import pytest
+
+from relax_mlir import relax, te
+from relax_mlir.errors import BuilderError
+from relax_mlir.objects.struct_info import TensorStructInfo
+
+X = relax.Var("x", TensorStructInfo((5,)))
+
+
+def _finish_twice(builder: relax.BlockBuilder) -> None:
+    with builder.function("main", [X]):
+        builder.emit_func_output(X)
+        builder.emit_func_output(X)
+
+
+def _never_finish(builder: relax.BlockBuilder) -> None:
+    with builder.function("main", [X]):
+        builder.emit(relax.op.exp(X))
+
+
+def _give_parameters_twice(builder: relax.BlockBuilder) -> None:
+    with builder.function("main", [X]):
+        builder.emit_func_output(X, [X])
+
+
+@pytest.mark.parametrize("kind", [RuntimeError, ValueError])
+@pytest.mark.parametrize(
+    "build", [_finish_twice, _never_finish, _give_parameters_twice]
+)
+def test_a_function_is_finished_once(build: object, kind: type[Exception]) -> None:
+    with pytest.raises(kind, match="function `main`"):
+        build(relax.BlockBuilder())  # pyright: ignore[reportCallIssue]
+    assert relax.BlockBuilder.current() is None
+
+
+def test_a_result_belongs_to_a_function() -> None:
+    with pytest.raises(BuilderError, match=r"inside `function\(\)`"):
+        relax.BlockBuilder().emit_func_output(X)
+
+
+def test_a_call_in_normal_form_learns_its_own_result() -> None:
+    call = relax.op.exp(X)
+
+    assert relax.BlockBuilder().normalize(call) is call
+    assert call.struct_info == X.struct_info
+
+
+def test_an_element_of_a_tuple_that_is_written_out_is_asked_for() -> None:
+    builder = relax.BlockBuilder()
+    pair = relax.Tuple([X, relax.op.exp(X)])
+
+    made = builder.normalize(relax.TupleGetItem(pair, 0))
+
+    assert isinstance(made, relax.TupleGetItem)
+    assert made.tuple_value[0] is X
+    assert isinstance(made.tuple_value[1], relax.Var)
+
+
+def test_bindings_of_no_dataflow_part_the_block_that_is_open() -> None:
+    inner = relax.BlockBuilder()
+    with inner.function("inner", [X]):
+        inner.emit_func_output(inner.emit(relax.op.exp(X)))
+    builder = relax.BlockBuilder()
+
+    with builder.function("main", [X]):
+        with builder.dataflow():
+            builder.emit(relax.op.sin(X))
+            out = builder.emit_output(builder.emit(inner.get()["inner"].body))
+        builder.emit_func_output(out)
+
+    blocks = builder.get()["main"].body.blocks
+    is_dataflow = [isinstance(block, relax.DataflowBlock) for block in blocks]
+    assert is_dataflow == [True, False, True]
+
+
+def test_shapes_are_passed_to_tensor_expressions_written_out() -> None:
+    shape = relax.Var("s", relax.ShapeStructInfo((5,)))
+
+    with pytest.raises(AssertionError, match="written out"):
+        relax.BlockBuilder().call_te(
+            lambda x, s: te.compute(s, lambda i: x[i]), X, shape
+        )

@@ -1,0 +1,232 @@
+"""What predicates leave out stays left out, and what stands in one loop stays in order."""
+
+# ruff: noqa: N803, N806  scripts name buffers in capitals
+
+import pytest
+
+from relax_mlir.errors import ScheduleError
+from relax_mlir.script import tir as T  # noqa: N812  as scripts call it
+from relax_mlir.tir.schedule import Schedule
+from relax_mlir.tir.schedule.testing import verify_trace_roundtrip
+from tests.schedule.apply import check_same_results
+from tests.schedule.programs import matmul_relu, scale_shift, strided_sum
+from tests.schedule.test_block_rewrites import padded
+from tests.schedule.test_regions import (
+    corner,
+    fused_rows,
+    guarded,
+    mirrored,
+    neighbours,
+)
+
+
+def _check(schedule, original):
+    schedule.mod.verify()
+    verify_trace_roundtrip(schedule, original)
+    check_same_results(original, schedule.mod["main"])
+
+
+def _lines(schedule):
+    return [line.strip() for line in schedule.mod["main"].script().splitlines()]
+
+
+KEEPING = {
+    "reverse_compute_at": (
+        lambda s: s.reverse_compute_at("B", s.get_loops("C")[0], index=0),
+        "T.where(ax0 < 5)",
+    ),
+    "transform_block_layout": (
+        lambda s: s.transform_block_layout("B", lambda i: (i // 2, i % 2)),
+        "T.where(ax0 * 2 + ax1 < 5)",
+    ),
+    "reindex": (
+        lambda s: s.reindex("B", ("write", 0)),
+        "T.where(ax0 < 5)",
+    ),
+    "reindex_cache_write": (
+        lambda s: s.reindex_cache_write("B", 0, "local", lambda i: (i,)),
+        "T.where(i < 5)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", KEEPING)
+def test_a_block_goes_on_leaving_out_elements(name):
+    step, expected = KEEPING[name]
+    schedule = Schedule(guarded)
+    step(schedule)
+
+    assert expected in _lines(schedule)
+    _check(schedule, guarded)
+
+
+def test_a_consumer_of_one_row_leaves_out_the_others():
+    schedule = Schedule(corner)
+    schedule.reverse_compute_inline("C")
+
+    assert "T.where(i < 1 and j < 2)" in _lines(schedule)
+    _check(schedule, corner)
+
+
+@T.prim_func
+def two_in_a_loop(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
+    B = T.alloc_buffer((8,))
+    for i in range(8):
+        with T.block("B"):
+            vi = T.axis.spatial(8, i)
+            B[vi] = T.if_then_else(vi < 6, A[vi], 0.0)
+        with T.block("C"):
+            vi = T.axis.spatial(8, i)
+            C[vi] = B[vi] + 1.0
+
+
+def test_a_loop_of_several_blocks_is_not_narrowed():
+    schedule = Schedule(two_in_a_loop)
+    schedule.decompose_padding("B", schedule.get_loops("B")[0])
+
+    assert "T.where(i < 6)" in _lines(schedule)
+    _check(schedule, two_in_a_loop)
+
+
+def _fused_and_inlined(schedule):
+    schedule.reverse_compute_inline("C")
+    schedule.reindex("B", ("write", 0))
+
+
+def _written_and_decomposed(schedule):
+    schedule.decompose_reduction("B", schedule.get_loops("B")[1])
+    schedule.reindex_cache_write("B_update", 0, "local", lambda i, _: (i,))
+
+
+def _read_before_it_is_made(schedule):
+    row, column = schedule.get_loops("D")
+    schedule.read_at(row, "D", 0, "local")
+    schedule.reverse_compute_at("C", column)
+
+
+def _padded_after_a_part(schedule):
+    schedule.decompose_padding("C", schedule.get_loops("C")[0])
+    schedule.pad_einsum("C", [4])
+
+
+def _rolled_copy(schedule):
+    schedule.cache_write("B", 0, "local")
+    copy = schedule.read_at(schedule.get_loops("C")[0], "C", 0, "local")
+    schedule.rolling_buffer(copy, 0)
+
+
+def _repeated(schedule):
+    row, _ = schedule.get_loops("D")
+    schedule.reverse_compute_at("C", row, index=0)
+    schedule.decompose_reduction("C", schedule.get_loops("C")[0])
+
+
+def _copied_over(schedule):
+    start = schedule.decompose_padding("B", schedule.get_loops("B")[1])
+    schedule.reindex_cache_write(start, 0, "local", lambda i, j: (i, j))
+
+
+REFUSED = {
+    "a copy over what another wrote": (
+        padded,
+        _copied_over,
+        "block `B` writes `B` after block `B_pad_const`",
+    ),
+    "a sum that is repeated": (
+        matmul_relu,
+        _repeated,
+        "decompose_reduction: loop `i` repeats block `C`",
+    ),
+    "a predicate of a fused loop": (
+        fused_rows,
+        _fused_and_inlined,
+        "reindex: the predicate of block `B` says something else",
+    ),
+    "a writer in the loop": (
+        two_in_a_loop,
+        lambda s: s.reindex("C", ("read", 0)),
+        "reindex: block `B` uses `B`, and stands in a loop with block `C`",
+    ),
+    "a reader in the loop": (
+        two_in_a_loop,
+        lambda s: s.reindex("B", ("write", 0)),
+        "reindex: block `C` uses `B`, and stands in a loop with block `B`",
+    ),
+    "elements outside of the buffer": (
+        padded,
+        lambda s: s.reindex_cache_read("B", 0, "local", lambda i, j: (j, i)),
+        "accesses `A` under a condition, at indices from -2 to 8 of 7",
+    ),
+    "a sum that goes on": (
+        strided_sum,
+        _written_and_decomposed,
+        "block `B_update` goes on with what `B` holds before",
+    ),
+    "a consumer that comes first": (
+        matmul_relu,
+        _read_before_it_is_made,
+        "block `C_local` reads the result of block `C` and comes before loop `j`",
+    ),
+    "a part of a buffer": (
+        guarded,
+        _padded_after_a_part,
+        "pad_einsum: block `C`: axis `vi` goes over 3 of 5 elements of `B`",
+    ),
+    "a copy with loops of its own": (
+        neighbours,
+        _rolled_copy,
+        "rolling_buffer: block `B_local` writes `B_local` in loops of its own",
+    ),
+    "elements that other steps make": (
+        mirrored,
+        lambda s: s.merge(s.get_loops("B")[0], s.get_loops("C")[0]),
+        "merge: loop `i` has 5 steps: expected 6",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_would_change_results_is_refused(name):
+    program, attempt, message = REFUSED[name]
+    schedule = Schedule(program)
+
+    with pytest.raises(ScheduleError, match=message):
+        attempt(schedule)
+
+    _check(schedule, program)
+
+
+@T.prim_func
+def turned(A: T.Buffer((6, 6), "float32"), C: T.Buffer((6, 6), "float32")):
+    B = T.alloc_buffer((6, 6))
+    for i, j in T.grid(6, 6):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj] * 2.0
+    for i, j in T.grid(6, 6):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = B[vj, vi] + 1.0
+
+
+def test_loops_whose_steps_need_one_another_do_not_merge():
+    schedule = Schedule(turned)
+
+    with pytest.raises(ScheduleError, match="share `B`, and one writes it"):
+        schedule.merge(schedule.get_loops("B")[1], schedule.get_loops("C")[1])
+
+    merged = Schedule(scale_shift)
+    merged.merge(merged.get_loops("B")[1], merged.get_loops("C")[1])
+    _check(merged, scale_shift)
+
+
+def test_the_root_stays_known_when_primitives_are_refused():
+    schedule = Schedule(scale_shift)
+    root = schedule.get_block("root")
+
+    for _ in range(2):
+        with pytest.raises(ScheduleError, match="not in the map"):
+            schedule.reindex_cache_read("B", 0, "local", lambda i, j: (i,))
+
+    assert len(schedule.get_child_blocks(root)) == 2
+    _check(schedule, scale_shift)

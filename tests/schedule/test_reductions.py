@@ -1,0 +1,153 @@
+"""Which reductions keep partial results, and in what loops."""
+
+# ruff: noqa: N803, N806  scripts name buffers in capitals
+
+import pytest
+
+from relax_mlir.errors import ScheduleError
+from relax_mlir.script import tir as T  # noqa: N812  as scripts call it
+from relax_mlir.tir.schedule import Schedule
+from relax_mlir.tir.schedule.testing import verify_trace_roundtrip
+from tests.schedule.apply import check_same_results
+
+
+def _factored(program, number, axis=0, block="B"):
+    schedule = Schedule(program)
+    schedule.rfactor(schedule.get_loops(block)[number], axis)
+    schedule.mod.verify()
+    verify_trace_roundtrip(schedule, program)
+    check_same_results(program, schedule.mod["main"])
+    return schedule
+
+
+@T.prim_func
+def unit_loops(A: T.Buffer((4, 6), "float32"), B: T.Buffer((4,), "float32")):
+    for _u, i, k, _v in T.grid(1, 4, 6, 1):
+        with T.block("B"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                B[vi] = 0.0
+            B[vi] = B[vi] + A[vi, vk]
+
+
+def test_loops_that_no_axis_needs_are_kept():
+    schedule = _factored(unit_loops, 2)
+
+    names = [schedule.get(loop).loop_var.name for loop in schedule.get_loops("B")]
+    assert names == ["_u", "i", "k", "_v"]
+
+
+@T.prim_func
+def named(A: T.Buffer((4, 6), "float32"), B: T.Buffer((4,), "float32")):
+    for i, k_0, k_1 in T.grid(4, 2, 3):
+        with T.block("B"):
+            vi = T.axis.spatial(4, i)
+            vk = T.axis.reduce(6, k_0 * 3 + k_1)
+            with T.init():
+                B[vi] = 0.0
+            total: T.float32 = B[vi] + A[vi, vk]
+            B[vi] = total
+
+
+def test_the_name_of_an_only_result_is_left_out():
+    schedule = _factored(named, 1)
+
+    assert "total" not in schedule.mod["main"].script()
+
+
+@T.prim_func
+def shared_loops(A: T.Buffer((3, 4, 6), "float32"), D: T.Buffer((3, 4), "float32")):
+    B = T.alloc_buffer((3, 4))
+    for i in range(3):
+        for j in range(4):
+            for k_0, k_1 in T.grid(2, 3):
+                with T.block("B"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    vk = T.axis.reduce(6, k_0 * 3 + k_1)
+                    with T.init():
+                        B[vi, vj] = 0.0
+                    B[vi, vj] = B[vi, vj] + A[vi, vj, vk]
+        for j, k in T.grid(4, 6):
+            with T.block("D"):
+                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                with T.init():
+                    D[vi, vj] = 0.0
+                D[vi, vj] = D[vi, vj] + A[vi, vj, vk] * B[vi, vj]
+
+
+def test_partial_results_come_before_loops_that_hold_more():
+    schedule = _factored(shared_loops, 2, 2)
+
+    assert schedule.get(schedule.get_loops("B_rf")[0]).loop_var.name == "i"
+    around = [schedule.get_sref(schedule.get_loops(b)[0]) for b in ("B", "D")]
+    assert around[0] is around[1]
+
+
+def test_what_comes_later_in_its_loops_is_not_factored():
+    schedule = Schedule(shared_loops)
+
+    with pytest.raises(ScheduleError, match="expected that block `D` comes first"):
+        schedule.rfactor(schedule.get_loops("D")[2], 0)
+
+
+def _greatest(starts, body, rows=4):
+    return f"""
+@T.prim_func
+def program(
+    A: T.Buffer((4, 6), "float32"),
+    N: T.Buffer((4, 6), "int32"),
+    M: T.Buffer((4,), "float32"),
+    P: T.Buffer(({rows},), "int32"),
+):
+    for i, k in T.grid(4, 6):
+        with T.block("M"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                {starts}
+            {body}
+"""
+
+
+_STARTS = 'M[vi] = T.min_value("float32"); P[vi] = -1'
+_BEST = "best: T.float32 = T.Select(M[vi] >= A[vi, vk], M[vi], A[vi, vk])"
+_PLACE = "place: T.int32 = T.Select(M[vi] >= A[vi, vk], P[vi], N[vi, vk])"
+
+
+def _parsed(starts, body, rows=4):
+    from relax_mlir.script import from_source
+
+    return from_source(_greatest(starts, body, rows))
+
+
+def test_results_come_in_the_order_in_which_they_are_named():
+    program = _parsed(_STARTS, f"{_PLACE}; {_BEST}; M[vi] = best; P[vi] = place")
+
+    schedule = _factored(program, 1, block="M")
+
+    buffers = schedule.get(schedule.get_block("root")).alloc_buffers
+    assert [b.name for b in buffers] == ["P_rf", "M_rf"]
+
+
+@pytest.mark.parametrize(
+    ("starts", "body", "rows", "message"),
+    [
+        (_STARTS, f"{_BEST}; {_PLACE}; M[vi] = best; P[vi] = place", 5, "one shape"),
+        (
+            'low: T.float32 = T.min_value("float32"); M[vi] = low; P[vi] = -1',
+            f"{_BEST}; {_PLACE}; M[vi] = best; P[vi] = place",
+            4,
+            "start values without `let`",
+        ),
+        (
+            _STARTS,
+            f"{_BEST}; P[vi] = T.Select(M[vi] >= A[vi, vk], P[vi], N[vi, vk]); M[vi] = best",
+            4,
+            "results that are named by `let`",
+        ),
+    ],
+)
+def test_results_that_do_not_belong_together_are_refused(starts, body, rows, message):
+    schedule = Schedule(_parsed(starts, body, rows))
+
+    with pytest.raises(ScheduleError, match=message):
+        schedule.rfactor(schedule.get_loops("M")[1], 0)

@@ -1,0 +1,345 @@
+"""What blocks touch decides where others may stand and what they have to make."""
+
+# ruff: noqa: N803, N806  scripts name buffers in capitals
+
+import pytest
+
+from relax_mlir.errors import ScheduleError
+from relax_mlir.script import tir as T  # noqa: N812  as scripts call it
+from relax_mlir.tir.schedule import Schedule
+from relax_mlir.tir.schedule.testing import verify_trace_roundtrip
+from tests.schedule.apply import check_same_results
+
+
+def _check(schedule, original):
+    schedule.mod.verify()
+    verify_trace_roundtrip(schedule, original)
+    check_same_results(original, schedule.mod["main"])
+
+
+def _lines(schedule):
+    return [line.strip() for line in schedule.mod["main"].script().splitlines()]
+
+
+@T.prim_func
+def mirrored(A: T.Buffer((6, 5), "float32"), C: T.Buffer((5, 6), "float32")):
+    B = T.alloc_buffer((6, 5))
+    for i, j in T.grid(6, 5):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[5 - vi, 4 - vj] = A[vi, vj] * 2.0
+    for i, j in T.grid(5, 6):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = B[vj, vi] + 1.0
+
+
+def test_a_producer_that_counts_backwards_moves():
+    schedule = Schedule(mirrored)
+    schedule.compute_at("B", schedule.get_loops("C")[0])
+
+    assert "vj = T.axis.spatial(5, 4 - i)" in _lines(schedule)
+    _check(schedule, mirrored)
+
+
+@T.prim_func
+def corner(A: T.Buffer((8, 9), "float32"), C: T.Buffer((1, 2), "float32")):
+    B = T.alloc_buffer((8, 9))
+    for i, j in T.grid(8, 9):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj] * 2.0
+    for i, j in T.grid(1, 2):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = B[vi, vj] + 1.0
+
+
+def test_a_consumer_of_a_corner_leaves_out_the_rest():
+    schedule = Schedule(corner)
+    outer, _ = schedule.split(schedule.get_loops("B")[1], [3, 3])
+    schedule.reverse_compute_at("C", outer, preserve_unit_loops=True)
+
+    assert "T.where(i < 1 and j_0 * 3 + ax1 < 2)" in _lines(schedule)
+    _check(schedule, corner)
+
+
+@T.prim_func
+def in_tiles(A: T.Buffer((12,), "float32"), C: T.Buffer((11,), "float32")):
+    B = T.alloc_buffer((3, 4))
+    for i, j in T.grid(3, 4):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi * 4 + vj] * 2.0
+    for i in range(11):
+        with T.block("C"):
+            vi = T.axis.spatial(11, i)
+            C[vi] = B[vi // 4, vi % 4] + 1.0
+
+
+def test_a_consumer_of_tiles_stays_in_its_bounds():
+    schedule = Schedule(in_tiles)
+    schedule.reverse_compute_inline("C")
+
+    assert "T.where(i * 4 + j < 11)" in _lines(schedule)
+    _check(schedule, in_tiles)
+
+
+@T.prim_func
+def fused_rows(A: T.Buffer((5, 7), "float32"), C: T.Buffer((4, 6), "float32")):
+    B = T.alloc_buffer((5, 7))
+    for f in range(35):
+        with T.block("B"):
+            vi = T.axis.spatial(5, f // 7)
+            vj = T.axis.spatial(7, f % 7)
+            B[vi, vj] = A[vi, vj] * 2.0
+    for i, j in T.grid(4, 6):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = B[vi, vj] + 1.0
+
+
+def test_what_a_fused_loop_leaves_out_has_one_end():
+    schedule = Schedule(fused_rows)
+    schedule.reverse_compute_inline("C")
+
+    assert "T.where(f < 27 and f % 7 < 6)" in _lines(schedule)
+    _check(schedule, fused_rows)
+
+
+@T.prim_func
+def guarded(A: T.Buffer((8,), "float32"), C: T.Buffer((5,), "float32")):
+    B = T.alloc_buffer((5,))
+    for i in range(8):
+        with T.block("B"):
+            vi = T.axis.spatial(8, i)
+            T.where(i < 5)
+            B[vi] = A[vi] * 2.0
+    for i in range(5):
+        with T.block("C"):
+            vi = T.axis.spatial(5, i)
+            C[vi] = T.if_then_else(vi < 3, B[vi] + 1.0, 0.0)
+
+
+def test_a_predicate_that_says_enough_is_kept_alone():
+    schedule = Schedule(guarded)
+    schedule.reverse_compute_inline("C")
+
+    script = _lines(schedule)
+    assert "T.where(i < 5)" in script
+    assert not any("alloc_buffer" in line for line in script)
+    _check(schedule, guarded)
+
+
+@T.prim_func
+def shifted(A: T.Buffer((4,), "float32"), C: T.Buffer((8,), "float32")):
+    B = T.alloc_buffer((4,))
+    for i in range(4):
+        with T.block("B"):
+            vi = T.axis.spatial(4, i)
+            B[vi] = A[vi] * 2.0
+    for i in range(8):
+        with T.block("C"):
+            vi = T.axis.spatial(8, i)
+            C[vi] = T.if_then_else(vi >= 4, B[vi - 4], 0.0)
+
+
+def test_a_consumer_with_points_of_its_own_is_not_inlined():
+    with pytest.raises(ScheduleError, match=r"expected indices in 0\.\.3, got -4\.\.3"):
+        Schedule(shifted).reverse_compute_inline("C")
+
+
+@T.prim_func
+def partly(A: T.Buffer((6, 4), "float32"), C: T.Buffer((6,), "float32")):
+    B = T.alloc_buffer((6,))
+    for i, k in T.grid(3, 4):
+        with T.block("B"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                B[vi] = 0.0
+            B[vi] = B[vi] + A[vi, vk]
+    for i in range(6):
+        with T.block("C"):
+            vi = T.axis.spatial(6, i)
+            C[vi] = B[vi] + 1.0
+
+
+def test_blocks_write_what_they_read():
+    schedule = Schedule(partly)
+    attempts = (
+        lambda: schedule.compute_at("B", schedule.get_loops("C")[0]),
+        lambda: schedule.rfactor(schedule.get_loops("B")[1], 0),
+    )
+
+    for attempt in attempts:
+        with pytest.raises(
+            ScheduleError, match=r"read `B` from 0 to 5 .* write it from 0 to 2"
+        ):
+            attempt()
+
+
+@T.prim_func
+def rows_of_sums(A: T.Buffer((4, 3, 5), "float32"), C: T.Buffer((4, 3), "float32")):
+    B = T.alloc_buffer((4, 3))
+    for i, j in T.grid(4, 3):
+        for k in range(5):
+            with T.block("B"):
+                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                with T.init():
+                    B[vi, vj] = 0.0
+                B[vi, vj] = B[vi, vj] + A[vi, vj, vk]
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = B[vi, vj] * 2.0
+
+
+@pytest.mark.parametrize(
+    "apply",
+    [
+        lambda s: s.reindex_cache_write("B", 0, "local", lambda i, j, k: (j, i)),
+        lambda s: s.reindex_cache_read("C", 0, "local", lambda i, j: (j, i)),
+        lambda s: s.rfactor(s.get_loops("B")[2], 2),
+    ],
+    ids=["reindex_cache_write", "reindex_cache_read", "rfactor"],
+)
+def test_copies_stand_between_who_writes_and_who_reads(apply):
+    schedule = Schedule(rows_of_sums)
+    apply(schedule)
+
+    _check(schedule, rows_of_sums)
+
+
+@T.prim_func
+def called(A: T.Buffer((8, 8), "float16"), B: T.Buffer((8, 8), "float16")):
+    for i in range(8):
+        with T.block("copy"):
+            vi = T.axis.spatial(8, i)
+            T.reads(A[vi, 0:8])
+            T.writes(B[vi, 0:8])
+            T.evaluate(
+                T.call_extern(
+                    "void",
+                    "copy_row",
+                    B.access_ptr("w", offset=vi * 8),
+                    A.access_ptr("r", offset=vi * 8),
+                )
+            )
+
+
+def test_an_address_is_for_reading_or_for_writing():
+    schedule = Schedule(called)
+    schedule.cache_read("copy", 0, "local")
+    schedule.cache_write("copy", 0, "local")
+
+    script = schedule.mod["main"].script()
+    assert "B_local.data" in script
+    assert "A_local.data" in script
+    assert "T.reads(B_local" not in script.split('T.block("copy")')[1].split("for")[0]
+
+
+@T.prim_func
+def tiles_of_sums(A: T.Buffer((4, 6), "float32"), B: T.Buffer((4,), "float32")):
+    for i in range(2):
+        with T.block("tile"):
+            vi = T.axis.spatial(2, i)
+            for j, k in T.grid(2, 6):
+                with T.block("B"):
+                    vj, vk = T.axis.remap("SR", [j, k])
+                    with T.init():
+                        B[vi * 2 + vj] = 0.0
+                    B[vi * 2 + vj] = B[vi * 2 + vj] + A[vi * 2 + vj, vk]
+
+
+def test_a_block_that_holds_whole_sums_runs_in_parallel():
+    schedule = Schedule(tiles_of_sums)
+    schedule.parallel(schedule.get_loops("tile")[0])
+
+    assert "for i in T.parallel(2):" in _lines(schedule)
+    outputs = schedule.get_output_blocks("root")
+    assert [schedule.get(b).name_hint for b in outputs] == ["tile", "B"]
+
+
+@T.prim_func
+def windows(A: T.Buffer((16, 13), "float32"), C: T.Buffer((5, 8), "float32")):
+    B = T.alloc_buffer((14, 13))
+    for i, j, k in T.grid(14, 13, 3):
+        with T.block("B"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                B[vi, vj] = 0.0
+            B[vi, vj] = B[vi, vj] + A[vi + vk, vj]
+    for i, j, k, m in T.grid(5, 8, 4, 2):
+        with T.block("C"):
+            vi, vj, vk, vm = T.axis.remap("SSRR", [i, j, k, m])
+            with T.init():
+                C[vi, vj] = 0.0
+            C[vi, vj] = C[vi, vj] + B[vi * 2 + vk, vj + vm * 5]
+
+
+@pytest.mark.parametrize("tile", [(1, 8), (2, 4), (3, 3), (2, 8)])
+def test_rings_hold_what_tiles_have_in_common(tile):
+    schedule = Schedule(windows)
+    i, j, *_ = schedule.get_loops("C")
+    i_0, i_1 = schedule.split(i, [None, tile[0]])
+    j_0, j_1 = schedule.split(j, [None, tile[1]])
+    schedule.reorder(i_0, j_0, i_1, j_1)
+    schedule.compute_at("B", j_0)
+    schedule.rolling_buffer("B", 0)
+
+    assert f"B = T.alloc_buffer(({2 * tile[0] + 2}, 13))" in _lines(schedule)
+    _check(schedule, windows)
+
+
+@T.prim_func
+def neighbours(A: T.Buffer((9,), "float32"), C: T.Buffer((8,), "float32")):
+    B = T.alloc_buffer((9,))
+    for i in range(9):
+        with T.block("B"):
+            vi = T.axis.spatial(9, i)
+            B[vi] = A[vi] * 2.0
+    for i in range(8):
+        with T.block("C"):
+            vi = T.axis.spatial(8, i)
+            C[vi] = B[vi] + B[vi + 1]
+
+
+def test_only_serial_loops_turn_a_ring():
+    schedule = Schedule(neighbours)
+    (i,) = schedule.get_loops("C")
+    schedule.compute_at("B", i)
+    schedule.parallel(i)
+
+    with pytest.raises(ScheduleError, match="loop `i` is parallel: expected a serial"):
+        schedule.rolling_buffer("B", 0)
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_copies_at_a_loop_hold_all_that_is_under_it(number):
+    schedule = Schedule(rows_of_sums)
+    *outer, _ = schedule.get_loops("B")
+    schedule.split(outer[1], [2, 2])
+    loop = schedule.get_loops("B")[number]
+    schedule.read_at(loop, "B", 0, "shared")
+    schedule.write_at(loop, "C", 0, "local")
+
+    _check(schedule, rows_of_sums)
+
+
+@T.prim_func
+def counted_up(A: T.Buffer((6,), "float32")):
+    for i in range(6):
+        with T.block("A"):
+            vi = T.axis.spatial(6, i)
+            A[vi] = A[vi] + 1.0
+
+
+def test_a_copy_at_a_loop_does_not_miss_what_is_written():
+    schedule = Schedule(counted_up)
+    (loop,) = schedule.get_loops("A")
+
+    with pytest.raises(
+        ScheduleError, match="is written under loop `i` after it is read"
+    ):
+        schedule.read_at(loop, "A", 0, "local")
+    with pytest.raises(ScheduleError, match="is read before it is written"):
+        schedule.write_at(loop, "A", 0, "local")
