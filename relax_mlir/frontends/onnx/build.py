@@ -12,7 +12,12 @@ from mlir.dialects import func
 from onnx.defs import onnx_opset_version
 
 from relax_mlir.dialects import tensors
-from relax_mlir.dialects.hooks import OnnxNode, OnnxRule, find_onnx_rule
+from relax_mlir.dialects.hooks import (
+    NotKnownError,
+    OnnxNode,
+    OnnxRule,
+    find_onnx_rule,
+)
 from relax_mlir.frontends.onnx import shape_values, values
 from relax_mlir.frontends.onnx.attributes import attribute_value
 from relax_mlir.frontends.onnx.functions import Function, Functions
@@ -20,6 +25,7 @@ from relax_mlir.frontends.onnx.graph import Graph, Node, live_nodes
 from relax_mlir.frontends.onnx.report import OnnxReport, Problem, Uncovered, sentence
 from relax_mlir.frontends.onnx.schemas import check_node
 from relax_mlir.frontends.onnx.signature import InputType
+from relax_mlir.frontends.onnx.stages import Stage, staged
 from relax_mlir.frontends.onnx.values import GraphValue, Operands
 from relax_mlir.frontends.onnx.weights import Weights
 from relax_mlir.module import IRModule
@@ -32,6 +38,19 @@ _MAX_EXPANDED = 100_000  # nodes that functions may make: a few lines can say 2^
 
 class _BlockedError(Exception):
     """An input could not be made; why is in the report already."""
+
+
+class _LaterError(Exception):
+    """A node can be built once the model runs, and more is known.
+
+    Attributes:
+        needed: the value that has to be known, if it is one that is computed.
+    """
+
+    def __init__(self, needed: GraphValue | None = None) -> None:
+        """Say which value is needed."""
+        super().__init__("a value is needed that is computed at run time")
+        self.needed = needed
 
 
 class _NoRuleError(Exception):
@@ -49,6 +68,7 @@ class _Scope:
         attrs: of the call, if the graph is a function's.
         values: by name; None for an input that the call leaves out.
         blocked: names of values that could not be made.
+        later: names of values that nodes make of which more has to be known.
     """
 
     opsets: Mapping[str, int]
@@ -57,9 +77,12 @@ class _Scope:
     attrs: Mapping[str, onnx.AttributeProto] = field(default_factory=dict)
     values: dict[str, GraphValue | None] = field(default_factory=dict)
     blocked: set[str] = field(default_factory=set)
+    later: set[str] = field(default_factory=set)
 
     def find(self, name: str) -> GraphValue | None:
         """The value called ``name``; None if it is left out."""
+        if name in self.later:
+            raise _LaterError
         if not name or name in self.values:
             return self.values[name] if name else None
         if name in self.blocked or self.parent is None:
@@ -86,6 +109,7 @@ class GraphBuilder:
         self._weights = weights
         self._report = report
         self._known: dict[ir.Value, GraphValue] = {}
+        self._stage = Stage()
         self._calls = 0
         self._expanded = 0
 
@@ -116,6 +140,7 @@ class GraphBuilder:
                 scope.values[name] = values.computed(name, argument)
             with ir.InsertionPoint(block):
                 self._run(graph, graph.outputs, scope)
+                self._call_stage(graph, scope)
                 returned = self._returned(graph, scope)
                 func.ReturnOp(returned)
             type_ = ir.FunctionType.get(parameters, [value.type for value in returned])
@@ -125,7 +150,8 @@ class GraphBuilder:
 
     def _returned(self, graph: Graph, scope: _Scope) -> list[ir.Value]:
         try:
-            return [self._read(scope.find(name)) for name in graph.outputs]
+            made = [scope.values.get(n) or scope.find(n) for n in graph.outputs]
+            return [self._read(value) for value in made]
         except _BlockedError:
             return []
         except (ValueError, NotImplementedError) as error:
@@ -161,6 +187,11 @@ class GraphBuilder:
             self._bind(node, results, wanted, scope)
         except _NoRuleError:
             self._uncovered(node, scope)
+        except _LaterError as error:
+            if scope.parent is not None or self._calls:
+                raise
+            self._postpone(node, error.needed, scope)
+            return
         except _BlockedError:
             if not self._has_rule(node, scope):
                 self._uncovered(node, scope)
@@ -169,6 +200,34 @@ class GraphBuilder:
         else:
             return
         scope.blocked.update(name for name in node.outputs if name)
+
+    def _postpone(self, node: Node, needed: GraphValue | None, scope: _Scope) -> None:
+        """Leave a node to the stage that is built when the model runs."""
+        if not self._has_rule(node, scope):
+            self._uncovered(node, scope)
+        inputs = {n: scope.values.get(n) for n in node.reads}
+        if needed is not None:
+            found = [n for n, value in inputs.items() if value is needed]
+            self._stage.static.update(found or _small(inputs))
+        self._stage.nodes.append(node)
+        scope.later.update(name for name in node.outputs if name)
+
+    def _call_stage(self, graph: Graph, scope: _Scope) -> None:
+        """Call the stage, if there is one, for the outputs that it makes."""
+        stage = self._stage
+        if not stage.nodes or not self._report.is_ok:
+            return
+        stage.pull_in(graph, lambda n: _is_sizes(scope.values.get(n)))
+        inputs = {n: scope.values[n] for n in stage.reads}
+        for name, value in inputs.items():
+            if value is not None and value.array is not None:
+                stage.constant.add(name)
+        outputs = [n for n in graph.outputs if n in scope.later]
+        model = stage.model(outputs, scope.opsets, self._functions.protos)
+        given = [self._read(value) for value in inputs.values()]
+        made = staged(model, given, len(outputs), self._module.constants)
+        for name, value in zip(outputs, made, strict=True):
+            scope.values[name] = values.untyped(name, value)
 
     def _uncovered(self, node: Node, scope: _Scope) -> None:
         opset = scope.opsets.get(node.domain, 0)
@@ -257,7 +316,13 @@ class GraphBuilder:
         )
         operator = ir.Location.name(node.op_type)
         with ir.Location.name(name, childLoc=operator):
-            result = rule(seen)
+            try:
+                result = rule(seen)
+            except NotKnownError as error:
+                needed = inputs[error.index]
+                if needed is not None and needed.array is not None:
+                    raise  # it is known, and nothing else will be
+                raise _LaterError(needed) from error
         if isinstance(result, (ir.Value, np.ndarray)):
             return [result]
         return list(result.results if isinstance(result, ir.OpView) else result)
@@ -343,6 +408,23 @@ class GraphBuilder:
         finally:
             self._calls -= 1
         return [inner.find(n) if n in outputs else None for n in graph.outputs]
+
+
+def _small(inputs: Mapping[str, GraphValue | None]) -> list[str]:
+    """Inputs that are computed, and may well be sizes, axes or conditions."""
+    return [
+        name
+        for name, value in inputs.items()
+        if value is not None
+        and value.array is None
+        and len(value.shape) < 2
+        and not value.dtype.is_float
+    ]
+
+
+def _is_sizes(value: GraphValue | None) -> bool:
+    """Whether a value is what sizes of inputs tell, which are known later on as well."""
+    return value is not None and value.content is not None and value.array is None
 
 
 def _attributes(node: Node, scope: _Scope) -> dict[str, onnx.AttributeProto]:

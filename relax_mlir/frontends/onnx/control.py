@@ -13,11 +13,7 @@ def if_(node: OnnxNode) -> Sequence[ir.Value]:
 
     Source: ONNX If-21.
     """
-    condition = node.constant_or_none(0)
-    if condition is None:
-        raise NotImplementedError(
-            "a condition that is computed at run time is not supported"
-        )
+    condition = node.known(0)
     if condition.size != 1:
         raise ValueError(f"expected one condition, got {condition.size}")
     return node.body("then_branch" if condition.reshape(-1)[0] else "else_branch")

@@ -159,6 +159,8 @@ class Native:
 
 def _is_static(argument: Expr) -> bool:
     """Whether an argument is no tensor, and known when the program is compiled."""
+    if isinstance(argument, Tuple):
+        return all(map(_is_static, argument.fields))
     return not isinstance(argument, (Var, Tuple, TupleGetItem, Call))
 
 
