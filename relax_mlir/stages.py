@@ -1,113 +1,73 @@
 """Stages of models: compiled for the values and types that they are called with.
 
-See :mod:`relax_mlir.frontends.onnx.stages` for what becomes a stage. One is compiled for
-the sizes of its first call. Where a later call brings others, the sizes that differ
-become symbols: equal ones, if they were equal in all calls so far, become the same.
+See :mod:`relax_mlir.frontends.onnx.stages` for what becomes a stage. Its first call
+compiles it for the sizes, and the values that have to be known, of that call. Where
+another call brings other numbers, it is compiled once more with symbols in place of those
+that differ; numbers that were equal in all calls so far become one symbol. So a stage that
+is called with ever new sizes is compiled twice, and one whose operators need numbers, not
+symbols, once for each of them.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 import onnx
 from onnx import helper
 
 from relax_mlir.compilation import compile
+from relax_mlir.dialects import tensors
 from relax_mlir.errors import RelaxError
 from relax_mlir.frontends.onnx import import_onnx
 from relax_mlir.frontends.onnx.stages import CALLEE, CONSTANT, STATIC
+from relax_mlir.module import IRModule
 from relax_mlir.runtime.executable import Executable
-from relax_mlir.runtime.ndarray import NDArray, shared
+from relax_mlir.runtime.ndarray import NDArray, as_numpy, empty, shared
 from relax_mlir.runtime.registry import register_func
 
 __all__ = ["run_stage"]
 
-_MAX_KINDS = 64  # of values and types for which one stage is kept compiled
+_MAX_KINDS = 64  # of types, and of numbers, for which one stage is kept compiled
+_MAX_GENERAL = 8  # ways in which the numbers of its calls may differ
 _MAX_STAGES = 256
 
+Profile: TypeAlias = tuple[int, ...]
+"""The numbers of a call: sizes of its inputs, then values that have to be known."""
 
-class _Stage:
-    """A stage, and what it was compiled to."""
+_Code: TypeAlias = Callable[[Sequence[NDArray], Profile], Any]
 
-    def __init__(self, model: bytes) -> None:
-        self._model = onnx.ModelProto.FromString(model)
-        self._names = [value.name for value in self._model.graph.input]
-        named = [(p.key, p.value) for p in self._model.metadata_props]
-        static = {name for key, name in named if key == STATIC}
-        constant = {name for key, name in named if key == CONSTANT}
-        self._static = [n for n, name in enumerate(self._names) if name in static]
-        self._fixed = [
-            n for n, name in enumerate(self._names) if name in constant | static
-        ]
-        self._open = [n for n in range(len(self._names)) if n not in self._fixed]
-        self._kinds: OrderedDict[Any, _Kind] = OrderedDict()
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
+
+
+class _Recent(Generic[Key, Value]):
+    """The values that were used last, by key; threads may share it."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._values: OrderedDict[Key, Value] = OrderedDict()
         self._lock = threading.Lock()
 
-    def __call__(self, *args: NDArray) -> Any:
-        values = [args[n].numpy() for n in self._static]
-        key = (
-            tuple((v.shape, v.dtype.str, v.tobytes()) for v in values),
-            tuple((args[n].dtype, args[n].ndim) for n in self._open),
-        )
-        kind = self._kinds.get(key)
-        if kind is None:
-            fixed = {self._names[n]: args[n].numpy() for n in self._fixed}
-            kind = _Kind(self._typed(args), fixed, [self._names[n] for n in self._open])
-            with self._lock:
-                self._kinds[key] = kind
-                if len(self._kinds) > _MAX_KINDS:
-                    self._kinds.popitem(last=False)
-        return kind([args[n] for n in self._open])
+    def get(self, key: Key) -> Value | None:
+        """The value, if it is still there."""
+        with self._lock:
+            found = self._values.get(key)
+            if found is not None:
+                self._values.move_to_end(key)
+            return found
 
-    def _typed(self, args: Sequence[NDArray]) -> onnx.ModelProto:
-        """The model with the types of its inputs."""
-        model = onnx.ModelProto()
-        model.CopyFrom(self._model)
-        for value, arg in zip(model.graph.input, args, strict=True):
-            element = helper.np_dtype_to_tensor_dtype(arg.numpy().dtype)
-            type_ = helper.make_tensor_type_proto(element, arg.shape)
-            value.type.CopyFrom(type_)
-        return model
-
-
-class _Kind:
-    """A stage for known values and types: one executable, or several for sizes.
-
-    Args:
-        model: the stage, with types.
-        fixed: the values of inputs that are known.
-        names: of the other inputs.
-    """
-
-    def __init__(
-        self, model: onnx.ModelProto, fixed: dict[str, np.ndarray], names: list[str]
-    ) -> None:
-        self._model, self._fixed, self._names = model, fixed, names
-        self._known: dict[tuple[tuple[int, ...], ...], Callable[..., Any]] = {}
-
-    def __call__(self, args: Sequence[NDArray]) -> Any:
-        sizes = tuple(tuple(arg.shape) for arg in args)
-        code = self._known.get(sizes)
-        if code is None:
-            code = self._known[sizes] = self._compiled(dict(zip(self._names, sizes)))
-        return code(args)
-
-    def _compiled(self, sizes: dict[str, tuple[int, ...]]) -> Callable[..., Any]:
-        module = import_onnx(self._model, shapes=sizes, values=self._fixed)
-        made = compile(module)
-        if isinstance(made, Executable):
-            one = len(made.output_names) == 1
-            run = lambda args: [shared(a) for a in made(*args)]  # noqa: E731
-            return (lambda args: run(args)[0]) if one else run
-        call = made["main"]
-        return lambda args: call(*args)
-
-
-_stages: OrderedDict[tuple[int, int], tuple[object, _Stage]] = OrderedDict()
+    def set(self, key: Key, value: Value) -> Value:
+        """Keep a value."""
+        with self._lock:
+            self._values[key] = value
+            if len(self._values) > self._count:
+                self._values.popitem(last=False)
+        return value
 
 
 @register_func(CALLEE, override=True)
@@ -117,11 +77,189 @@ def run_stage(model: NDArray, *args: NDArray) -> Any:
     Raises:
         RelaxError: it cannot be compiled for these values and types.
     """
-    data = np.asarray(model)
+    data = as_numpy(model)
     key = (data.ctypes.data, data.nbytes)
     found = _stages.get(key)
-    if found is None:
-        found = _stages[key] = model, _Stage(data.tobytes())
-        if len(_stages) > _MAX_STAGES:
-            _stages.popitem(last=False)
-    return found[1](*args)
+    if found is None:  # the array is kept, so no other takes its place in memory
+        found = _stages.set(key, (data, _Stage(data.tobytes())))
+    return found[1](list(args))
+
+
+_stages: _Recent[tuple[int, int], tuple[np.ndarray, _Stage]] = _Recent(_MAX_STAGES)
+
+
+class _Stage:
+    """A stage, and what it was compiled to."""
+
+    def __init__(self, model: bytes) -> None:
+        self.model = onnx.ModelProto.FromString(model)
+        self.names = [value.name for value in self.model.graph.input]
+        marks = {STATIC: set[str](), CONSTANT: set[str]()}
+        for mark in self.model.metadata_props:
+            marks[mark.key].add(mark.value)
+        places = range(len(self.names))
+        self.constant = [n for n in places if self.names[n] in marks[CONSTANT]]
+        changing = [n for n in places if n not in self.constant]
+        self.static = [n for n in changing if self.names[n] in marks[STATIC]]
+        self.open = [n for n in changing if n not in self.static]
+        self._kinds: _Recent[Hashable, _Kind] = _Recent(_MAX_KINDS)
+
+    def __call__(self, args: Sequence[NDArray]) -> Any:
+        static = [as_numpy(args[n]) for n in self.static]
+        key = (
+            tuple((args[n].dtype, args[n].ndim) for n in self.open),
+            tuple(
+                (v.shape, v.dtype.str, None if _is_integer(v) else v.tobytes())
+                for v in static
+            ),
+        )
+        kind = self._kinds.get(key)
+        if kind is None:
+            kind = self._kinds.set(key, _Kind(self, args))
+        given = [args[n] for n in self.open]
+        profile = [size for arg in given for size in arg.shape]
+        for value in filter(_is_integer, static):
+            profile += value.reshape(-1).tolist()
+        return kind(given, tuple(profile))
+
+
+def _is_integer(array: np.ndarray) -> bool:
+    """Whether the elements may be symbols."""
+    return array.dtype.name in ("int64", "int32")
+
+
+class _Kind:
+    """A stage for known types.
+
+    Args:
+        stage: the stage.
+        args: of its first call.
+    """
+
+    def __init__(self, stage: _Stage, args: Sequence[NDArray]) -> None:
+        self._model = onnx.ModelProto()
+        self._model.CopyFrom(stage.model)
+        arrays = {n: as_numpy(a) for n, a in zip(stage.names, args, strict=True)}
+        for value in self._model.graph.input:
+            array = arrays[value.name]
+            element = helper.np_dtype_to_tensor_dtype(array.dtype)
+            type_ = helper.make_tensor_type_proto(element, array.shape)
+            value.type.CopyFrom(type_)
+        named = {n: arrays[stage.names[n]] for n in (*stage.constant, *stage.static)}
+        self._open = [(stage.names[n], arrays[stage.names[n]].ndim) for n in stage.open]
+        self._numbers = [
+            (stage.names[n], named[n].shape)
+            for n in stage.static
+            if _is_integer(named[n])
+        ]
+        numbers = {name for name, _ in self._numbers}
+        self._fixed = {
+            stage.names[n]: array
+            for n, array in named.items()
+            if stage.names[n] not in numbers
+        }
+        self._types = {n: arrays[n].dtype for n in numbers}
+        self._seen: list[Profile] = []
+        self._known: _Recent[Profile, _Code] = _Recent(_MAX_KINDS)
+        self._general: list[tuple[_Pattern, _Code]] = []
+        self._lock = threading.Lock()
+
+    def __call__(self, args: Sequence[NDArray], profile: Profile) -> Any:
+        code = self._known.get(profile)
+        if code is None:
+            with self._lock:
+                code = self._known.set(profile, self._find(profile))
+        return code(args, profile)
+
+    def _find(self, profile: Profile) -> _Code:
+        for pattern, code in self._general:
+            if pattern.fits(profile):
+                return code
+        self._seen.append(profile)
+        if 1 < len(self._seen) <= _MAX_GENERAL:
+            pattern = _Pattern.of(self._seen)
+            if pattern.fits(profile):
+                try:
+                    code = self._compiled(pattern.entries)
+                except RelaxError:
+                    pass  # some operator needs numbers
+                else:
+                    self._general.append((pattern, code))
+                    return code
+        return self._compiled(profile)
+
+    def _compiled(self, entries: Sequence[int | str]) -> _Code:
+        """Code for these numbers, and names of symbols."""
+        rest = iter(entries)
+        sizes = {name: [next(rest) for _ in range(ndim)] for name, ndim in self._open}
+        values: dict[str, Any] = dict(self._fixed)
+        for name, shape in self._numbers:
+            flat = [next(rest) for _ in range(int(np.prod(shape)))]
+            is_known = all(isinstance(entry, int) for entry in flat)
+            dtype = self._types[name] if is_known else object
+            values[name] = np.array(flat, dtype).reshape(shape)
+        module = import_onnx(self._model, shapes=sizes, values=values)
+        places = [list(entries).index(name) for name in _sizes_told(module, len(sizes))]
+        return _with_sizes(_callable(module), places)
+
+
+def _sizes_told(module: IRModule, count: int) -> list[str]:
+    """The symbols that ``main`` takes by an array of its own, after ``count`` others."""
+    (main,) = (f for f in module.func_ops() if f.name.value == "main")
+    extra = list(main.entry_block.arguments)[count:]
+    return [str(dim) for value in extra for dim in tensors.shape_of(value)[1:]]
+
+
+def _callable(module: IRModule) -> Callable[..., Any]:
+    """The compiled module: takes arrays, gives one or a list of several."""
+    made = compile(module)
+    if not isinstance(made, Executable):
+        return made["main"]
+    if len(made.output_names) == 1:
+        return lambda *args: shared(made(*args)[0])
+    return lambda *args: [shared(array) for array in made(*args)]
+
+
+def _with_sizes(call: Callable[..., Any], places: Sequence[int]) -> _Code:
+    """Let a call take an empty array whose dimensions are numbers of its profile."""
+    if not places:
+        return lambda args, profile: call(*args)
+    return lambda args, profile: call(
+        *args, empty((0, *(profile[n] for n in places)), "uint8")
+    )
+
+
+@dataclass(frozen=True)
+class _Pattern:
+    """What the numbers of several calls have in common.
+
+    Attributes:
+        entries: the number, where it was always the same; else the name of a symbol,
+            which is the same for numbers that were equal in every call.
+    """
+
+    entries: tuple[int | str, ...]
+
+    @staticmethod
+    def of(seen: Sequence[Profile]) -> _Pattern:
+        """The pattern of calls; a number that was not positive once stays a number."""
+        columns = list(zip(*seen, strict=True))
+        names: dict[tuple[int, ...], str] = {}
+        entries: list[int | str] = []
+        for column in columns:
+            if len(set(column)) == 1 or min(column) < 1:
+                entries.append(column[-1])
+            else:
+                entries.append(names.setdefault(column, f"n{len(names)}"))
+        return _Pattern(tuple(entries))
+
+    def fits(self, profile: Profile) -> bool:
+        """Whether a call has these numbers, or positive ones where symbols stand."""
+        symbols: dict[str, int] = {}
+        for entry, number in zip(self.entries, profile, strict=True):
+            if isinstance(entry, int):
+                if entry != number:
+                    return False
+            elif number < 1 or symbols.setdefault(entry, number) != number:
+                return False
+        return True

@@ -117,7 +117,7 @@ class GraphBuilder:
         self,
         graph: Graph,
         types: Mapping[str, InputType],
-        fixed: Mapping[str, np.ndarray],
+        known: Mapping[str, GraphValue],
         opsets: Mapping[str, int],
     ) -> None:
         """Add ``main``; if the report is not clean after that, it is not complete.
@@ -125,7 +125,7 @@ class GraphBuilder:
         Args:
             graph: what it computes.
             types: of its parameters, by name, in order.
-            fixed: inputs that are no parameters, but constants.
+            known: inputs that are no parameters.
             opsets: versions of the operator domains.
         """
         with self._module.context, ir.Location.unknown():
@@ -135,7 +135,7 @@ class GraphBuilder:
             locations = [ir.Location.name(name) for name in types]
             block = function.add_entry_block(locations)
             scope = _Scope(opsets)
-            scope.values.update((n, values.constant(n, a)) for n, a in fixed.items())
+            scope.values.update(known)
             for name, argument in zip(types, block.arguments, strict=True):
                 scope.values[name] = values.computed(name, argument)
             with ir.InsertionPoint(block):
@@ -205,10 +205,13 @@ class GraphBuilder:
         """Leave a node to the stage that is built when the model runs."""
         if not self._has_rule(node, scope):
             self._uncovered(node, scope)
-        inputs = {n: scope.values.get(n) for n in node.reads}
         if needed is not None:
+            inputs = {n: scope.values.get(n) for n in node.inputs}
             found = [n for n, value in inputs.items() if value is needed]
-            self._stage.static.update(found or _small(inputs))
+            small = _small(inputs)  # most likely they will be needed as well
+            first = node.inputs[0]
+            small = [n for n in small if n != first] if found else small
+            self._stage.static.update({*found, *small})
         self._stage.nodes.append(node)
         scope.later.update(name for name in node.outputs if name)
 
@@ -411,14 +414,11 @@ class GraphBuilder:
 
 
 def _small(inputs: Mapping[str, GraphValue | None]) -> list[str]:
-    """Inputs that are computed, and may well be sizes, axes or conditions."""
+    """Inputs that may well be sizes, axes or conditions; they may be known."""
     return [
         name
         for name, value in inputs.items()
-        if value is not None
-        and value.array is None
-        and len(value.shape) < 2
-        and not value.dtype.is_float
+        if value is not None and len(value.shape) < 2 and not value.dtype.is_float
     ]
 
 

@@ -2,11 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any, TypeAlias
 
 import numpy as np
 from mlir import ir
 
-from relax_mlir.dialects import constraints
+from relax_mlir.dialects import constraints, dtypes
+from relax_mlir.dialects.shapes import Expr, parse, symbol, symbols_of
+from relax_mlir.dialects.dtypes import DType
 from relax_mlir.errors import ModelError, PassError, UnsupportedError
 from relax_mlir.frontends.onnx.build import GraphBuilder
 from relax_mlir.frontends.onnx.functions import Functions
@@ -14,20 +17,23 @@ from relax_mlir.frontends.onnx.graph import Graph, check_closed, read_graph
 from relax_mlir.frontends.onnx.reading import Model, ModelSource, read_model
 from relax_mlir.frontends.onnx.report import OnnxReport, sentence
 from relax_mlir.frontends.onnx.signature import InputType, Shapes, input_types
+from relax_mlir.frontends.onnx.values import GraphValue, constant, sizes
 from relax_mlir.frontends.onnx.versions import conversion_target, convert
 from relax_mlir.frontends.onnx.weights import Weights
 from relax_mlir.module import IRModule
 from relax_mlir.passes.relax.bind_sizes import BindSizes
 from relax_mlir.size_constraints import set_constraints
 
-__all__ = ["check_onnx", "import_onnx"]
+__all__ = ["Values", "check_onnx", "import_onnx"]
+
+Values: TypeAlias = Mapping[str, "np.ndarray | Sequence[Any]"]  # Any: nested lists
 
 
 def import_onnx(
     model: ModelSource,
     *,
     shapes: Mapping[str, Sequence[int | str]] | None = None,
-    values: Mapping[str, np.ndarray] | None = None,
+    values: Values | None = None,
 ) -> IRModule:
     """Make a relax module of an ONNX model.
 
@@ -40,6 +46,9 @@ def import_onnx(
             number fixes a size, a string names it or what it is a multiple of, as
             ``32*h``.
         values: inputs that are always the same; ``main`` does not take them any more.
+            A list may hold names of sizes, or expressions in them; if no shape of
+            another input tells these, ``main`` takes an empty array at the end, whose
+            dimensions after the first do.
 
     Raises:
         ModelError: the model cannot be read, or is not valid, or `shapes` or
@@ -55,7 +64,7 @@ def check_onnx(
     model: ModelSource,
     *,
     shapes: Mapping[str, Sequence[int | str]] | None = None,
-    values: Mapping[str, np.ndarray] | None = None,
+    values: Values | None = None,
 ) -> OnnxReport:
     """What stands between a model and its import, all at once.
 
@@ -69,21 +78,22 @@ def check_onnx(
 
 
 def _import(
-    source: ModelSource, overrides: Shapes, values: Mapping[str, np.ndarray]
+    source: ModelSource, overrides: Shapes, given: Values
 ) -> tuple[IRModule, OnnxReport]:
     model = read_model(source)
     report = OnnxReport(model.where, model.opsets)
     try:
         graph, model = _prepared(model)
         types = {n: t for n, t in graph.types.items() if n not in graph.initializers}
-        fixed = {name: np.asarray(value) for name, value in values.items()}
+        fixed = {name: _fixed(name, value) for name, value in given.items()}
         inputs = input_types(types, {**overrides, **_shapes_of(fixed)})
-        parameters = _without(inputs, fixed)
+        known = {n: _known(n, a, inputs[n][1]) for n, a in fixed.items()}
+        parameters = _parameters(inputs, known)
         functions = Functions(model.proto.functions)
         module = IRModule.empty()
         builder = GraphBuilder(module, functions, Weights(model.folders), report)
         with constraints.collect() as assumed:
-            builder.main(graph, parameters, fixed, model.opsets)
+            builder.main(graph, parameters, known, model.opsets)
         if assumed and report.is_ok:
             set_constraints(module, assumed)  # rules assume things, too
             with module.context, ir.Location.unknown():
@@ -97,22 +107,54 @@ def _import(
     return module, report
 
 
+def _fixed(name: str, value: "np.ndarray | Sequence[Any]") -> np.ndarray:
+    """The elements of a value; those that are or may be names as an object array."""
+    array = np.asarray(value)
+    if array.dtype.kind not in "UO":
+        return array
+    elements = np.array(value, dtype=object)
+    for index, text in np.ndenumerate(elements):
+        try:
+            elements[index] = parse(text) if isinstance(text, str) else text
+        except ValueError as error:
+            raise ValueError(f"values: `{name}`: {error}") from error
+    return elements
+
+
 def _shapes_of(fixed: Mapping[str, np.ndarray]) -> Shapes:
     return {name: array.shape for name, array in fixed.items()}
 
 
-def _without(
-    inputs: Mapping[str, InputType], fixed: Mapping[str, np.ndarray]
+def _known(name: str, array: np.ndarray, dtype: DType) -> GraphValue:
+    if array.dtype == object:
+        return sizes(name, array, dtype.name)
+    if array.dtype != dtype.numpy:
+        raise ValueError(
+            f"values: `{name}`: expected elements of type {dtype.numpy}, got "
+            f"{array.dtype}"
+        )
+    return constant(name, array)
+
+
+def _parameters(
+    inputs: Mapping[str, InputType], known: Mapping[str, GraphValue]
 ) -> dict[str, InputType]:
-    """The inputs that are still parameters."""
-    for name, array in fixed.items():
-        expected = inputs[name][1].numpy
-        if array.dtype != expected:
-            raise ValueError(
-                f"values: `{name}`: expected elements of type {expected}, got "
-                f"{array.dtype}"
-            )
-    return {name: type_ for name, type_ in inputs.items() if name not in fixed}
+    """The inputs that are not known, and one that tells sizes which no other tells."""
+    found = {name: type_ for name, type_ in inputs.items() if name not in known}
+    told = {s for shape, _ in found.values() for d in shape for s in _symbols(d)}
+    contents = [v.content for v in known.values() if v.content is not None]
+    used = [s for content in contents for dim in content.flat for s in _symbols(dim)]
+    missing = [name for name in dict.fromkeys(used) if name not in told]
+    if missing:
+        name = "sizes"
+        while name in inputs:
+            name += "_"
+        found[name] = (0, *map(symbol, missing)), dtypes.dtype("uint8")
+    return found
+
+
+def _symbols(dim: Any) -> Sequence[str]:  # Any: sizes, and truth values
+    return symbols_of(dim) if isinstance(dim, Expr) else ()
 
 
 def _prepared(model: Model) -> tuple[Graph, Model]:
