@@ -21,16 +21,29 @@ from relax_mlir.dialects.hooks import (
 from relax_mlir.frontends.onnx import shape_values, values
 from relax_mlir.frontends.onnx.attributes import attribute_value
 from relax_mlir.frontends.onnx.functions import Function, Functions
-from relax_mlir.frontends.onnx.graph import Graph, Node, live_nodes
+from relax_mlir.frontends.onnx.graph import (
+    Graph,
+    Node,
+    identity,
+    live_nodes,
+    made_by,
+    renamed,
+)
 from relax_mlir.frontends.onnx.report import OnnxReport, Problem, Uncovered, sentence
 from relax_mlir.frontends.onnx.schemas import check_node
 from relax_mlir.frontends.onnx.signature import InputType
-from relax_mlir.frontends.onnx.stages import Stage, staged
+from relax_mlir.frontends.onnx.stages import (
+    HOST_OPERATORS,
+    RUN_NODE,
+    RUN_STAGE,
+    Stage,
+    staged,
+)
 from relax_mlir.frontends.onnx.values import GraphValue, Operands
 from relax_mlir.frontends.onnx.weights import Weights
 from relax_mlir.module import IRModule
 
-__all__ = ["GraphBuilder"]
+__all__ = ["GraphBuilder", "InlineError"]
 
 _MAX_CALLS = 64  # functions that call each other, deep
 _MAX_EXPANDED = 100_000  # nodes that functions may make: a few lines can say 2^64
@@ -53,6 +66,23 @@ class _LaterError(Exception):
         self.needed = needed
 
 
+class InlineError(Exception):
+    """The body of a function has to stand where the function is called.
+
+    Attributes:
+        domain, name: of the function.
+    """
+
+    def __init__(self, domain: str, name: str) -> None:
+        """Say which function."""
+        super().__init__(f"`{name}` has to be inlined")
+        self.domain, self.name = domain, name
+
+
+class _NotTopError(Exception):
+    """A node stands in a function, and has to stand in the graph itself."""
+
+
 class _NoRuleError(Exception):
     """No rule knows the operator."""
 
@@ -69,6 +99,7 @@ class _Scope:
         values: by name; None for an input that the call leaves out.
         blocked: names of values that could not be made.
         later: names of values that nodes make of which more has to be known.
+        objects: names of inputs that are no tensors.
     """
 
     opsets: Mapping[str, int]
@@ -78,9 +109,12 @@ class _Scope:
     values: dict[str, GraphValue | None] = field(default_factory=dict)
     blocked: set[str] = field(default_factory=set)
     later: set[str] = field(default_factory=set)
+    objects: set[str] = field(default_factory=set)
 
     def find(self, name: str) -> GraphValue | None:
         """The value called ``name``; None if it is left out."""
+        if name in self.objects:
+            raise ValueError(f"expected a tensor, got `{name}`, a sequence or nothing")
         if name in self.later:
             raise _LaterError
         if not name or name in self.values:
@@ -110,13 +144,14 @@ class GraphBuilder:
         self._report = report
         self._known: dict[ir.Value, GraphValue] = {}
         self._stage = Stage()
+        self._order: list[Node] = []
         self._calls = 0
         self._expanded = 0
 
     def main(
         self,
         graph: Graph,
-        types: Mapping[str, InputType],
+        types: Mapping[str, InputType | None],
         known: Mapping[str, GraphValue],
         opsets: Mapping[str, int],
     ) -> None:
@@ -129,7 +164,7 @@ class GraphBuilder:
             opsets: versions of the operator domains.
         """
         with self._module.context, ir.Location.unknown():
-            parameters = [tensors.tensor_type(*type_) for type_ in types.values()]
+            parameters = [_mlir_type(type_) for type_ in types.values()]
             with ir.InsertionPoint(self._module.mlir.body):
                 function = func.FuncOp("main", ir.FunctionType.get(parameters, []))
             locations = [ir.Location.name(name) for name in types]
@@ -137,7 +172,11 @@ class GraphBuilder:
             scope = _Scope(opsets)
             scope.values.update(known)
             for name, argument in zip(types, block.arguments, strict=True):
-                scope.values[name] = values.computed(name, argument)
+                if types[name] is None:
+                    self._set_untyped(name, argument, scope)
+                    scope.objects.add(name)
+                else:
+                    scope.values[name] = values.computed(name, argument)
             with ir.InsertionPoint(block):
                 self._run(graph, graph.outputs, scope)
                 self._call_stage(graph, scope)
@@ -152,7 +191,7 @@ class GraphBuilder:
         try:
             made = [scope.values.get(n) or scope.find(n) for n in graph.outputs]
             return [self._read(value) for value in made]
-        except _BlockedError:
+        except (_BlockedError, _LaterError):
             return []
         except (ValueError, NotImplementedError) as error:
             self._report.problems.append(Problem(f"output: {sentence(error)}", error))
@@ -181,14 +220,31 @@ class GraphBuilder:
         if not self._calls:
             names = self._report.operators.setdefault(node.op_type, [])
             names.append(node.name)
+        if self._is_top(scope):
+            self._order.append(node)
         try:
             wanted = tuple(name in used for name in node.outputs)
+            if node.op_type == "If":
+                self._choose(node, scope)
+                return
+            if node.op_type == "Identity" and node.inputs[0] in scope.objects:
+                self._bind_again(node.outputs[0], node.inputs[0], scope)
+                return
+            if node.op_type in HOST_OPERATORS and self._functions.of_model(node) is None:
+                self._run_alone(node, wanted, scope)
+                return
             results = self._results(node, scope, wanted)
             self._bind(node, results, wanted, scope)
         except _NoRuleError:
             self._uncovered(node, scope)
+        except InlineError:
+            raise
+        except _NotTopError:
+            if not self._is_top(scope):
+                raise
+            raise InlineError(node.domain, node.proto.op_type) from None
         except _LaterError as error:
-            if scope.parent is not None or self._calls:
+            if not self._is_top(scope):
                 raise
             self._postpone(node, error.needed, scope)
             return
@@ -201,6 +257,47 @@ class GraphBuilder:
             return
         scope.blocked.update(name for name in node.outputs if name)
 
+    def _is_top(self, scope: _Scope) -> bool:
+        """Whether a scope is that of the graph itself."""
+        return scope.parent is None and not self._calls
+
+    def _choose(self, node: Node, scope: _Scope) -> None:
+        """Build the branch that a known condition takes, in place.
+
+        Source: ONNX If-25.
+        """
+        if not self._is_top(scope):
+            raise _NotTopError
+        condition = scope.find(node.inputs[0])
+        if condition is None or condition.array is None:
+            raise _LaterError(condition)
+        if condition.array.size != 1:
+            raise ValueError(f"expected one condition, got {condition.array.size}")
+        taken = "then_branch" if condition.array.item() else "else_branch"
+        body = node.bodies[taken]
+        path = f"{scope.path}{node.name}/"
+        known = {*scope.values, *scope.later, *scope.blocked}
+        if any(name in known for name in made_by(body)):
+            body = renamed(body, path)
+        self._run(body, body.outputs, replace(scope, path=path))
+        for name, source in zip(node.outputs, body.outputs, strict=True):
+            if name:
+                self._bind_again(name, source, scope)
+
+    def _bind_again(self, name: str, source: str, scope: _Scope) -> None:
+        """Give what is called ``source`` a second name."""
+        if source in scope.blocked:
+            scope.blocked.add(name)
+        elif source in scope.values:
+            scope.values[name] = scope.values[source]
+        else:
+            copy = identity(source, name)
+            self._order.append(copy)
+            self._stage.nodes.append(copy)
+        for names in (scope.later, scope.objects):
+            if source in names:
+                names.add(name)
+
     def _postpone(self, node: Node, needed: GraphValue | None, scope: _Scope) -> None:
         """Leave a node to the stage that is built when the model runs."""
         if not self._has_rule(node, scope):
@@ -208,10 +305,12 @@ class GraphBuilder:
         if needed is not None:
             inputs = {n: scope.values.get(n) for n in node.inputs}
             found = [n for n, value in inputs.items() if value is needed]
-            small = _small(inputs)  # most likely they will be needed as well
             first = node.inputs[0]
-            small = [n for n in small if n != first] if found else small
-            self._stage.static.update({*found, *small})
+            small = [n for n in _small(inputs) if n != first or not found]
+            static = {*found, *small}  # others will most likely be needed as well
+            if all(_is_known(inputs[name]) for name in static):
+                raise InlineError(node.domain, node.proto.op_type)
+            self._stage.static |= static
         self._stage.nodes.append(node)
         scope.later.update(name for name in node.outputs if name)
 
@@ -220,17 +319,37 @@ class GraphBuilder:
         stage = self._stage
         if not stage.nodes or not self._report.is_ok:
             return
-        stage.pull_in(graph, lambda n: _is_sizes(scope.values.get(n)))
-        inputs = {n: scope.values[n] for n in stage.reads}
-        for name, value in inputs.items():
+        stage.pull_in(self._order, lambda n: _is_sizes(scope.values.get(n)))
+        made = {name for node in stage.nodes for name in node.outputs}
+        outputs = [n for n in graph.outputs if n in made]
+        self._staged(RUN_STAGE, stage, outputs, scope)
+
+    def _run_alone(self, node: Node, wanted: Sequence[bool], scope: _Scope) -> None:
+        """Let a node run by itself; it may work on sequences."""
+        if not self._is_top(scope):
+            raise _NotTopError
+        if any(name not in scope.values for name in node.reads):
+            raise _LaterError
+        outputs = [n for n, is_read in zip(node.outputs, wanted, strict=True) if is_read]
+        self._staged(RUN_NODE, Stage([node]), outputs, scope)
+
+    def _staged(
+        self, callee: str, stage: Stage, outputs: Sequence[str], scope: _Scope
+    ) -> None:
+        inputs = [scope.values[name] for name in stage.reads]
+        for name, value in zip(stage.reads, inputs, strict=True):
             if value is not None and value.array is not None:
                 stage.constant.add(name)
-        outputs = [n for n in graph.outputs if n in scope.later]
         model = stage.model(outputs, scope.opsets, self._functions.protos)
-        given = [self._read(value) for value in inputs.values()]
-        made = staged(model, given, len(outputs), self._module.constants)
+        given = [self._read(value) for value in inputs]
+        pool = self._module.constants
+        made = staged(callee, model, given, len(outputs), pool)
         for name, value in zip(outputs, made, strict=True):
-            scope.values[name] = values.untyped(name, value)
+            self._set_untyped(name, value, scope)
+
+    def _set_untyped(self, name: str, value: ir.Value, scope: _Scope) -> None:
+        scope.values[name] = values.untyped(name, value)
+        scope.later.add(name)
 
     def _uncovered(self, node: Node, scope: _Scope) -> None:
         opset = scope.opsets.get(node.domain, 0)
@@ -241,9 +360,12 @@ class GraphBuilder:
     def _has_rule(self, node: Node, scope: _Scope) -> bool:
         """Whether a node whose inputs are not known would have been built, most likely."""
         opset = scope.opsets.get(node.domain, 0)
-        return find_onnx_rule(
-            node.op_type, opset
-        ) is not None or self._functions.is_function(node, opset)
+        return (
+            node.op_type == "If"
+            or node.op_type in HOST_OPERATORS
+            or find_onnx_rule(node.op_type, opset) is not None
+            or self._functions.is_function(node, opset)
+        )
 
     def _results(
         self, node: Node, scope: _Scope, wanted: Sequence[bool]
@@ -411,6 +533,17 @@ class GraphBuilder:
         finally:
             self._calls -= 1
         return [inner.find(n) if n in outputs else None for n in graph.outputs]
+
+
+def _is_known(value: GraphValue | None) -> bool:
+    return value is not None and value.array is not None
+
+
+def _mlir_type(type_: InputType | None) -> ir.Type:
+    """The type of a parameter; of one that is no tensor, any object."""
+    if type_ is None:
+        return ir.Type.parse("!relax.object")
+    return tensors.tensor_type(*type_)
 
 
 def _small(inputs: Mapping[str, GraphValue | None]) -> list[str]:

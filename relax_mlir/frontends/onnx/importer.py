@@ -5,13 +5,14 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
+import onnx
 from mlir import ir
+from onnx import inliner
 
 from relax_mlir.dialects import constraints, dtypes
 from relax_mlir.dialects.shapes import Expr, parse, symbol, symbols_of
-from relax_mlir.dialects.dtypes import DType
 from relax_mlir.errors import ModelError, PassError, UnsupportedError
-from relax_mlir.frontends.onnx.build import GraphBuilder
+from relax_mlir.frontends.onnx.build import GraphBuilder, InlineError
 from relax_mlir.frontends.onnx.functions import Functions
 from relax_mlir.frontends.onnx.graph import Graph, check_closed, read_graph
 from relax_mlir.frontends.onnx.reading import Model, ModelSource, read_model
@@ -87,7 +88,7 @@ def _import(
         types = {n: t for n, t in graph.types.items() if n not in graph.initializers}
         fixed = {name: _fixed(name, value) for name, value in given.items()}
         inputs = input_types(types, {**overrides, **_shapes_of(fixed)})
-        known = {n: _known(n, a, inputs[n][1]) for n, a in fixed.items()}
+        known = {n: _known(n, a, inputs[n]) for n, a in fixed.items()}
         parameters = _parameters(inputs, known)
         functions = Functions(model.proto.functions)
         module = IRModule.empty()
@@ -100,11 +101,31 @@ def _import(
                 BindSizes().run(module)
     except ModelError:
         raise
+    except InlineError as error:
+        return _import(_inlined(model, error), overrides, given)
     except NotImplementedError as error:
         raise UnsupportedError(f"{model.where}: {sentence(error)}") from error
     except (ValueError, PassError) as error:
         raise ModelError(f"{model.where}: {sentence(error)}") from error
     return module, report
+
+
+def _inlined(model: Model, error: InlineError) -> onnx.ModelProto:
+    """The model with the body of a function in place of its calls.
+
+    Raises:
+        UnsupportedError: it is no function.
+    """
+    chosen = [(error.domain, error.name)]
+    made = inliner.inline_selected_functions(
+        model.proto, chosen, exclude=False, inline_schema_functions=True
+    )
+    if any(node.op_type == error.name for node in made.graph.node):
+        raise UnsupportedError(
+            f"{model.where}: `{error.name}`: expected values that are known before the "
+            "model runs, or an operator that can do without"
+        )
+    return made
 
 
 def _fixed(name: str, value: "np.ndarray | Sequence[Any]") -> np.ndarray:
@@ -125,7 +146,10 @@ def _shapes_of(fixed: Mapping[str, np.ndarray]) -> Shapes:
     return {name: array.shape for name, array in fixed.items()}
 
 
-def _known(name: str, array: np.ndarray, dtype: DType) -> GraphValue:
+def _known(name: str, array: np.ndarray, type_: InputType | None) -> GraphValue:
+    if type_ is None:
+        raise NotImplementedError(f"values: `{name}`: expected an input that is a tensor")
+    _, dtype = type_
     if array.dtype == object:
         return sizes(name, array, dtype.name)
     if array.dtype != dtype.numpy:
@@ -137,11 +161,12 @@ def _known(name: str, array: np.ndarray, dtype: DType) -> GraphValue:
 
 
 def _parameters(
-    inputs: Mapping[str, InputType], known: Mapping[str, GraphValue]
-) -> dict[str, InputType]:
+    inputs: Mapping[str, InputType | None], known: Mapping[str, GraphValue]
+) -> dict[str, InputType | None]:
     """The inputs that are not known, and one that tells sizes which no other tells."""
     found = {name: type_ for name, type_ in inputs.items() if name not in known}
-    told = {s for shape, _ in found.values() for d in shape for s in _symbols(d)}
+    shapes = [type_[0] for type_ in found.values() if type_ is not None]
+    told = {s for shape in shapes for dim in shape for s in _symbols(dim)}
     contents = [v.content for v in known.values() if v.content is not None]
     used = [s for content in contents for dim in content.flat for s in _symbols(dim)]
     missing = [name for name in dict.fromkeys(used) if name not in told]

@@ -17,11 +17,21 @@ from mlir import ir
 from relax_mlir.dialects import tensors
 from relax_mlir.dialects.relax.core import ConstantOp, TupleGetItemOp
 from relax_mlir.dialects.relax.graph import CallOperatorOp, ExternFuncOp
-from relax_mlir.frontends.onnx.graph import Graph, Node
+from relax_mlir.frontends.onnx.graph import Node
 
-__all__ = ["CALLEE", "CONSTANT", "STATIC", "Stage", "staged"]
+__all__ = ["CONSTANT", "HOST_OPERATORS", "RUN_NODE", "RUN_STAGE", "STATIC", "Stage", "staged"]
 
-CALLEE = "relax_mlir.run_stage"
+RUN_STAGE, RUN_NODE = "relax_mlir.run_stage", "relax_mlir.run_node"
+# What works on sequences, repeats a graph, or makes as many elements as it finds, runs
+# by itself: the types of its results are known when they are there.
+HOST_OPERATORS = frozenset(
+    (
+        *("Loop", "Scan", "NonZero", "Compress", "Unique", "NonMaxSuppression"),
+        *("SequenceConstruct", "SequenceEmpty", "SequenceInsert", "SequenceErase"),
+        *("SequenceAt", "SequenceLength", "SplitToSequence", "ConcatFromSequence"),
+        *("Optional", "OptionalGetElement", "OptionalHasElement", "SequenceMap"),
+    )
+)
 # Names of inputs in the model of a stage: those whose values have to be known, and those
 # that never change.
 STATIC, CONSTANT = "relax.static", "relax.constant"
@@ -52,9 +62,9 @@ class Stage:
         names = [n for node in self.nodes for n in (*node.inputs, *sorted(node.reads))]
         return [n for n in dict.fromkeys(names) if n and n not in made]
 
-    def pull_in(self, graph: Graph, is_sizes: Callable[[str], bool]) -> None:
-        """Add the nodes that make sizes which the stage reads: it finds them as well."""
-        makers = {name: node for node in graph.nodes for name in node.outputs}
+    def pull_in(self, nodes: Sequence[Node], is_sizes: Callable[[str], bool]) -> None:
+        """Add those of all nodes that make sizes which the stage reads: it finds them too."""
+        makers = {name: node for node in nodes for name in node.outputs}
         waiting = [n for n in self.reads if n in makers and is_sizes(n)]
         pulled: dict[Node, None] = {}
         while waiting:
@@ -62,7 +72,7 @@ class Stage:
             if node not in pulled:
                 pulled[node] = None
                 waiting += [n for n in node.reads if n in makers and is_sizes(n)]
-        place = {node: i for i, node in enumerate(graph.nodes)}
+        place = {node: i for i, node in enumerate(nodes)}
         self.nodes = sorted({*self.nodes, *pulled}, key=place.__getitem__)
 
     def model(
@@ -87,6 +97,7 @@ class Stage:
 
 
 def staged(
+    callee: str,
     model: bytes,
     inputs: Sequence[ir.Value],
     count: int,
@@ -95,15 +106,17 @@ def staged(
     """Call the model of a stage.
 
     Args:
+        callee: the function that runs it.
+        model: its bytes, which ``pool`` keeps.
+        inputs: as many as the model has.
         count: how many results it has; nothing is known of them.
-        pool: keeps the bytes.
     """
     data = ConstantOp.of(np.frombuffer(model, np.uint8), pool, _PROGRAM)
-    callee = ExternFuncOp(results=[ir.Type.parse(_CALLABLE)], callee=CALLEE).result
+    function = ExternFuncOp(results=[ir.Type.parse(_CALLABLE)], callee=callee).result
     result = ir.Type.parse(_OBJECT)
     several = ir.TupleType.get_tuple([result] * count)
     call = CallOperatorOp(
-        tensors.pack([callee, data, *inputs]),
+        tensors.pack([function, data, *inputs]),
         results=[result if count == 1 else several],
         operator=ir.StringAttr.get("relax.call_pure_packed"),
         attrs=ir.DictAttr.get({}),

@@ -11,10 +11,9 @@ symbols, once for each of them.
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 import numpy as np
 import onnx
@@ -24,75 +23,41 @@ from relax_mlir.compilation import compile
 from relax_mlir.dialects import tensors
 from relax_mlir.errors import RelaxError
 from relax_mlir.frontends.onnx import import_onnx
-from relax_mlir.frontends.onnx.stages import CALLEE, CONSTANT, STATIC
+from relax_mlir.frontends.onnx.stages import CONSTANT, RUN_STAGE, STATIC
 from relax_mlir.module import IRModule
 from relax_mlir.runtime.executable import Executable
 from relax_mlir.runtime.ndarray import NDArray, as_numpy, empty, shared
 from relax_mlir.runtime.registry import register_func
+from relax_mlir.stages.recent import ByModel, Recent
 
-__all__ = ["run_stage"]
+__all__ = ["Stage", "is_tensor", "run_stage"]
 
 _MAX_KINDS = 64  # of types, and of numbers, for which one stage is kept compiled
 _MAX_GENERAL = 8  # ways in which the numbers of its calls may differ
-_MAX_STAGES = 256
-
 Profile: TypeAlias = tuple[int, ...]
 """The numbers of a call: sizes of its inputs, then values that have to be known."""
 
 _Code: TypeAlias = Callable[[Sequence[NDArray], Profile], Any]
 
-Key = TypeVar("Key", bound=Hashable)
-Value = TypeVar("Value")
-
-
-class _Recent(Generic[Key, Value]):
-    """The values that were used last, by key; threads may share it."""
-
-    def __init__(self, count: int) -> None:
-        self._count = count
-        self._values: OrderedDict[Key, Value] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def get(self, key: Key) -> Value | None:
-        """The value, if it is still there."""
-        with self._lock:
-            found = self._values.get(key)
-            if found is not None:
-                self._values.move_to_end(key)
-            return found
-
-    def set(self, key: Key, value: Value) -> Value:
-        """Keep a value."""
-        with self._lock:
-            self._values[key] = value
-            if len(self._values) > self._count:
-                self._values.popitem(last=False)
-        return value
-
-
-@register_func(CALLEE, override=True)
+@register_func(RUN_STAGE, override=True)
 def run_stage(model: NDArray, *args: NDArray) -> Any:
     """Run the stage whose model these bytes are.
 
     Raises:
         RelaxError: it cannot be compiled for these values and types.
     """
-    data = as_numpy(model)
-    key = (data.ctypes.data, data.nbytes)
-    found = _stages.get(key)
-    if found is None:  # the array is kept, so no other takes its place in memory
-        found = _stages.set(key, (data, _Stage(data.tobytes())))
-    return found[1](list(args))
+    return _stages.of(model)(args)
 
 
-_stages: _Recent[tuple[int, int], tuple[np.ndarray, _Stage]] = _Recent(_MAX_STAGES)
+class Stage:
+    """A stage, and what it was compiled to.
 
+    Args:
+        model: what it computes; the types of its inputs do not count.
+    """
 
-class _Stage:
-    """A stage, and what it was compiled to."""
-
-    def __init__(self, model: bytes) -> None:
-        self.model = onnx.ModelProto.FromString(model)
+    def __init__(self, model: onnx.ModelProto) -> None:
+        self.model = model
         self.names = [value.name for value in self.model.graph.input]
         marks = {STATIC: set[str](), CONSTANT: set[str]()}
         for mark in self.model.metadata_props:
@@ -102,12 +67,18 @@ class _Stage:
         changing = [n for n in places if n not in self.constant]
         self.static = [n for n in changing if self.names[n] in marks[STATIC]]
         self.open = [n for n in changing if n not in self.static]
-        self._kinds: _Recent[Hashable, _Kind] = _Recent(_MAX_KINDS)
+        self._kinds: Recent[Hashable, _Kind] = Recent(_MAX_KINDS)
 
-    def __call__(self, args: Sequence[NDArray]) -> Any:
+    def __call__(self, args: Sequence[Any]) -> Any:
+        """Its result, or a list of them, for inputs in order.
+
+        Raises:
+            RelaxError: it cannot be compiled for these values and types.
+        """
         static = [as_numpy(args[n]) for n in self.static]
+        given = [args[n] for n in self.open]
         key = (
-            tuple((args[n].dtype, args[n].ndim) for n in self.open),
+            tuple((a.dtype, a.ndim) if is_tensor(a) else None for a in given),
             tuple(
                 (v.shape, v.dtype.str, None if _is_integer(v) else v.tobytes())
                 for v in static
@@ -116,16 +87,23 @@ class _Stage:
         kind = self._kinds.get(key)
         if kind is None:
             kind = self._kinds.set(key, _Kind(self, args))
-        given = [args[n] for n in self.open]
-        profile = [size for arg in given for size in arg.shape]
+        profile = [size for a in given if is_tensor(a) for size in a.shape]
         for value in filter(_is_integer, static):
             profile += value.reshape(-1).tolist()
         return kind(given, tuple(profile))
 
 
+def is_tensor(value: object) -> bool:
+    """Whether a value is a tensor of numbers, not a sequence, a text, or nothing."""
+    return isinstance(value, NDArray) and as_numpy(value).dtype.kind not in "OSU"
+
+
 def _is_integer(array: np.ndarray) -> bool:
     """Whether the elements may be symbols."""
     return array.dtype.name in ("int64", "int32")
+
+
+_stages = ByModel(Stage)
 
 
 class _Kind:
@@ -136,31 +114,28 @@ class _Kind:
         args: of its first call.
     """
 
-    def __init__(self, stage: _Stage, args: Sequence[NDArray]) -> None:
+    def __init__(self, stage: Stage, args: Sequence[Any]) -> None:
         self._model = onnx.ModelProto()
         self._model.CopyFrom(stage.model)
-        arrays = {n: as_numpy(a) for n, a in zip(stage.names, args, strict=True)}
+        self._count = len(stage.open)
+        given = dict(zip(stage.names, args, strict=True))
+        arrays = {n: as_numpy(a) for n, a in given.items() if is_tensor(a)}
         for value in self._model.graph.input:
-            array = arrays[value.name]
-            element = helper.np_dtype_to_tensor_dtype(array.dtype)
-            type_ = helper.make_tensor_type_proto(element, array.shape)
-            value.type.CopyFrom(type_)
-        named = {n: arrays[stage.names[n]] for n in (*stage.constant, *stage.static)}
-        self._open = [(stage.names[n], arrays[stage.names[n]].ndim) for n in stage.open]
-        self._numbers = [
-            (stage.names[n], named[n].shape)
-            for n in stage.static
-            if _is_integer(named[n])
+            value.type.CopyFrom(_type_proto(arrays.get(value.name)))
+        named = [stage.names[n] for n in (*stage.constant, *stage.static)]
+        self._open = [
+            (name, arrays[name].ndim)
+            for name in (stage.names[n] for n in stage.open)
+            if name in arrays
         ]
-        numbers = {name for name, _ in self._numbers}
-        self._fixed = {
-            stage.names[n]: array
-            for n, array in named.items()
-            if stage.names[n] not in numbers
-        }
-        self._types = {n: arrays[n].dtype for n in numbers}
+        numbers = [
+            stage.names[n] for n in stage.static if _is_integer(arrays[stage.names[n]])
+        ]
+        self._numbers = [(name, arrays[name].shape) for name in numbers]
+        self._types = {name: arrays[name].dtype for name in numbers}
+        self._fixed = {name: arrays[name] for name in named if name not in numbers}
         self._seen: list[Profile] = []
-        self._known: _Recent[Profile, _Code] = _Recent(_MAX_KINDS)
+        self._known: Recent[Profile, _Code] = Recent(_MAX_KINDS)
         self._general: list[tuple[_Pattern, _Code]] = []
         self._lock = threading.Lock()
 
@@ -199,8 +174,17 @@ class _Kind:
             dtype = self._types[name] if is_known else object
             values[name] = np.array(flat, dtype).reshape(shape)
         module = import_onnx(self._model, shapes=sizes, values=values)
-        places = [list(entries).index(name) for name in _sizes_told(module, len(sizes))]
+        places = [list(entries).index(name) for name in _sizes_told(module, self._count)]
         return _with_sizes(_callable(module), places)
+
+
+def _type_proto(array: np.ndarray | None) -> onnx.TypeProto:
+    """The type of a tensor; of what is none, a sequence of unknown elements."""
+    if array is None:
+        sequence = onnx.TypeProto.Sequence(elem_type=onnx.TypeProto())
+        return onnx.TypeProto(sequence_type=sequence)
+    element = helper.np_dtype_to_tensor_dtype(array.dtype)
+    return helper.make_tensor_type_proto(element, array.shape)
 
 
 def _sizes_told(module: IRModule, count: int) -> list[str]:
