@@ -33,7 +33,7 @@ def insert(node: HostNode, values: Values) -> Sequence[Any]:
     """Source: ONNX SequenceInsert-11."""
     made = list(node.value(values, 0))
     place = node.value(values, 2)
-    number = len(made) if place is None else _place(node, place, len(made) + 1)
+    number = len(made) if place is None else _place(node, place, len(made), 1)
     made.insert(number, node.value(values, 1))
     return [made]
 
@@ -57,11 +57,12 @@ def length(node: HostNode, values: Values) -> Sequence[Any]:
     return [NDArray(np.array(len(node.value(values, 0)), np.int64))]
 
 
-def _place(node: HostNode, value: NDArray, count: int) -> int:
-    """A place in a sequence; negative ones count from the end."""
+def _place(node: HostNode, value: NDArray, count: int, behind: int = 0) -> int:
+    """A place in a sequence, or behind it; negative ones count from the end."""
     place = int(as_numpy(value).item())
-    if not -count <= place < count:
-        raise RunError(f"{node}: place {place}: expected {-count} to {count - 1}")
+    last = count - 1 + behind
+    if not -count <= place <= last:
+        raise RunError(f"{node}: place {place}: expected {-count} to {last}")
     return place if place >= 0 else place + count
 
 
