@@ -4,7 +4,7 @@ BIN := .venv/bin
 BUILD := build
 
 .DEFAULT_GOAL := help
-.PHONY: help env run test pytest bench mutants native lint format irdl golden docs clean
+.PHONY: help env run test pytest bench mutants native onnx-suite lint format irdl golden docs clean
 
 help:  ## This list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -29,6 +29,9 @@ pytest: native  ## The Python tests, without those that take long
 bench: env  ## Every model and every way to call one, against onnxruntime
 	$(BIN)/python -m benchmarks.models
 	$(BIN)/python -m benchmarks.calls
+
+onnx-suite: env  ## Run ONNX's backend tests and print how many pass
+	$(BIN)/python -m tests.onnx_suite
 
 mutants: env  ## Plant wrong lines in every pass and see tests fail
 	$(BIN)/python -m tests.mutants

@@ -15,6 +15,7 @@ from relax_mlir.dialects.shapes import Dim
 __all__ = [
     "Case",
     "EdgeCase",
+    "NotKnownError",
     "OnnxNode",
     "OnnxRule",
     "find_onnx_rule",
@@ -96,6 +97,19 @@ def _type(spec: tuple[Any, ...]) -> ir.RankedTensorType:
     return tensors.tensor_type(*_split_spec(spec))
 
 
+class NotKnownError(ValueError):
+    """An operand is computed at run time, and its value is needed before.
+
+    Attributes:
+        index: of the operand.
+    """
+
+    def __init__(self, index: int, expected: str) -> None:
+        """Say what is expected of the operand."""
+        super().__init__(f"input {index} {expected}")
+        self.index = index
+
+
 def _unknown(operand: int | ir.Value) -> np.ndarray | None:
     """Stands for an importer that knows no values."""
     return None
@@ -175,27 +189,27 @@ class OnnxNode:
         """The constant value of operand ``index``.
 
         Raises:
-            ValueError: it is missing, or computed at run time.
+            NotKnownError: it is computed at run time.
+            ValueError: it is missing.
         """
         value = self.constant_or_none(index)
         if value is None:
             self.input(index)
-            raise ValueError(
-                f"input {index} must be a constant here, got a computed value"
-            )
+            raise NotKnownError(index, "must be a constant here, got a computed value")
         return value
 
     def dims(self, index: int) -> tuple[Dim, ...]:
         """The sizes that a rank-1 (or 0) integer operand holds, symbolic ones included.
 
         Raises:
-            ValueError: they are not known before the model runs.
+            NotKnownError: they are not known before the model runs.
+            ValueError: the operand is missing.
         """
         content = self.contents(index) if index < len(self.inputs) else None
         if content is None:
             self.input(index)
-            raise ValueError(
-                f"input {index} must hold known sizes, got values computed at run time"
+            raise NotKnownError(
+                index, "must hold known sizes, got values computed at run time"
             )
         return tuple(content.reshape(-1).tolist())
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from mlir import ir
 
 from relax_mlir import compiler
 from relax_mlir.module import IRModule
@@ -80,4 +81,8 @@ def _is_written_by_hand(mod: IRModule) -> bool:
     functions = list(mod.func_ops())
     if compiler.level_of(mod) is not None:
         return all("tir.prim_func" in f.attributes for f in functions)
-    return is_script(mod) or [f.name.value for f in functions] != ["main"]
+    return (
+        is_script(mod)
+        or [f.name.value for f in functions] != ["main"]
+        or any(not isinstance(t, ir.RankedTensorType) for t in functions[0].type.inputs)
+    )

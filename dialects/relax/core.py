@@ -374,6 +374,7 @@ class ShapeToTensorOp(Relax.Operation, name="shape_to_tensor"):
     y: Result[RankedTensorType]
     dims: Attr
 
+    argument_attributes = ("dims",)
     cases = (Case(dims=(2, 5, 7)), Case(dims=()))
 
     @staticmethod

@@ -15,6 +15,7 @@ from relax_mlir.errors import CompileError
 from relax_mlir.runtime import cpu, objects, registry
 from relax_mlir.runtime.archive import Contents, opened, read_archive, write_archive
 from relax_mlir.runtime.machine import Machine
+from relax_mlir.runtime.ndarray import NDArray, as_numpy
 
 __all__ = ["Executable", "Parameter", "Signature", "load"]
 
@@ -335,6 +336,8 @@ def make_function(
 
 def as_tensor(array: Any) -> Any:  # Any: whatever has DLPack
     """What the native runtime takes: DLPack arrays as they are, others through numpy."""
+    if isinstance(array, NDArray):
+        array = as_numpy(array)
     if _is_plain(array):
         return array
     if isinstance(array, np.ndarray):
@@ -349,7 +352,8 @@ def _is_plain(array: object) -> bool:
 
 
 def _through_numpy(array: Any) -> Any:  # Any: whatever has DLPack
-    return cpu.tensor_of(array) if isinstance(array, np.ndarray) else array
+    found = as_numpy(array) if isinstance(array, NDArray) else array
+    return cpu.tensor_of(found) if isinstance(found, np.ndarray) else found
 
 
 def _as_output(array: Any, where: str) -> Any:  # Any: whatever has DLPack

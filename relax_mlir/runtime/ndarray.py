@@ -130,7 +130,7 @@ class NDArray:
         Raises:
             ValueError: another shape.
         """
-        new = _as_numpy(source)
+        new = as_numpy(source)
         if new.shape != self.shape:
             raise ValueError(
                 f"expected an array of shape {self.shape}, got {new.shape}"
@@ -156,7 +156,7 @@ class NDArray:
         return self._data[index]
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        self._data[index] = _as_numpy(value)
+        self._data[index] = as_numpy(value)
 
     def __len__(self) -> int:
         return len(self._data)
@@ -174,7 +174,7 @@ class NDArray:
         return f"<NDArray shape={self.shape}, {self.device}>\n{self._data!r}"
 
 
-def _as_numpy(source: Any) -> np.ndarray:
+def as_numpy(source: Any) -> np.ndarray:
     """The elements of anything that is an array, shared where possible."""
     if isinstance(source, NDArray):
         return source._data
@@ -197,7 +197,7 @@ def array(arr: Any, device: Any = None, mem_scope: object = None) -> NDArray:
         raise CompileError(
             f"device `{where}`: expected a device of this machine, got none"
         )
-    copied = np.array(_as_numpy(arr))
+    copied = np.array(as_numpy(arr))
     if copied.dtype.kind not in "biufcV":
         raise TypeError(f"`array`: expected numbers, got {arr!r:.60}")
     return NDArray(np.ascontiguousarray(copied).reshape(copied.shape), where)
@@ -217,7 +217,7 @@ def empty(
 
 def shared(source: Any) -> NDArray:
     """An array that shares its elements with whatever has DLPack."""
-    return source if isinstance(source, NDArray) else NDArray(_as_numpy(source))
+    return source if isinstance(source, NDArray) else NDArray(as_numpy(source))
 
 
 def convert(value: Any) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import re
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,12 @@ __all__ = [
 # Each library has a class of functions of its own; this is their base.
 _CFunction = type(ctypes.CDLL(None).abs).__base__ or object
 
+
+# Modules that register functions of ours; loaded when the first of them is called.
+_MODULES = {
+    "relax_mlir.run_node": "relax_mlir.stages",
+    "relax_mlir.run_stage": "relax_mlir.stages",
+}
 
 # What was registered here, to be called without crossing tvm-ffi.
 _PYTHON: dict[str, tuple[tvm_ffi.Function, Any]] = {}
@@ -133,6 +140,8 @@ def get_global_func(name: str, allow_missing: bool = False) -> Any:
     Raises:
         ValueError: there is none.
     """
+    if name in _MODULES:
+        import_module(_MODULES[name])
     found = tvm_ffi.get_global_func(name, allow_missing=True)
     if found is None:
         if allow_missing:

@@ -12,19 +12,38 @@ from mlir.dialects import func
 from onnx.defs import onnx_opset_version
 
 from relax_mlir.dialects import tensors
-from relax_mlir.dialects.hooks import OnnxNode, OnnxRule, find_onnx_rule
+from relax_mlir.dialects.hooks import (
+    NotKnownError,
+    OnnxNode,
+    OnnxRule,
+    find_onnx_rule,
+)
 from relax_mlir.frontends.onnx import shape_values, values
 from relax_mlir.frontends.onnx.attributes import attribute_value
 from relax_mlir.frontends.onnx.functions import Function, Functions
-from relax_mlir.frontends.onnx.graph import Graph, Node, live_nodes
+from relax_mlir.frontends.onnx.graph import (
+    Graph,
+    Node,
+    identity,
+    live_nodes,
+    made_by,
+    renamed,
+)
 from relax_mlir.frontends.onnx.report import OnnxReport, Problem, Uncovered, sentence
 from relax_mlir.frontends.onnx.schemas import check_node
 from relax_mlir.frontends.onnx.signature import InputType
+from relax_mlir.frontends.onnx.stages import (
+    HOST_OPERATORS,
+    RUN_NODE,
+    RUN_STAGE,
+    Stage,
+    staged,
+)
 from relax_mlir.frontends.onnx.values import GraphValue, Operands
 from relax_mlir.frontends.onnx.weights import Weights
 from relax_mlir.module import IRModule
 
-__all__ = ["GraphBuilder"]
+__all__ = ["GraphBuilder", "InlineError"]
 
 _MAX_CALLS = 64  # functions that call each other, deep
 _MAX_EXPANDED = 100_000  # nodes that functions may make: a few lines can say 2^64
@@ -32,6 +51,36 @@ _MAX_EXPANDED = 100_000  # nodes that functions may make: a few lines can say 2^
 
 class _BlockedError(Exception):
     """An input could not be made; why is in the report already."""
+
+
+class _LaterError(Exception):
+    """A node can be built once the model runs, and more is known.
+
+    Attributes:
+        needed: the value that has to be known, if it is one that is computed.
+    """
+
+    def __init__(self, needed: GraphValue | None = None) -> None:
+        """Say which value is needed."""
+        super().__init__("a value is needed that is computed at run time")
+        self.needed = needed
+
+
+class InlineError(Exception):
+    """The body of a function has to stand where the function is called.
+
+    Attributes:
+        domain, name: of the function.
+    """
+
+    def __init__(self, domain: str, name: str) -> None:
+        """Say which function."""
+        super().__init__(f"`{name}` has to be inlined")
+        self.domain, self.name = domain, name
+
+
+class _NotTopError(Exception):
+    """A node stands in a function, and has to stand in the graph itself."""
 
 
 class _NoRuleError(Exception):
@@ -49,6 +98,8 @@ class _Scope:
         attrs: of the call, if the graph is a function's.
         values: by name; None for an input that the call leaves out.
         blocked: names of values that could not be made.
+        later: names of values that nodes make of which more has to be known.
+        objects: names of inputs that are no tensors.
     """
 
     opsets: Mapping[str, int]
@@ -57,9 +108,15 @@ class _Scope:
     attrs: Mapping[str, onnx.AttributeProto] = field(default_factory=dict)
     values: dict[str, GraphValue | None] = field(default_factory=dict)
     blocked: set[str] = field(default_factory=set)
+    later: set[str] = field(default_factory=set)
+    objects: set[str] = field(default_factory=set)
 
     def find(self, name: str) -> GraphValue | None:
         """The value called ``name``; None if it is left out."""
+        if name in self.objects:
+            raise ValueError(f"expected a tensor, got `{name}`, a sequence or nothing")
+        if name in self.later:
+            raise _LaterError
         if not name or name in self.values:
             return self.values[name] if name else None
         if name in self.blocked or self.parent is None:
@@ -86,14 +143,16 @@ class GraphBuilder:
         self._weights = weights
         self._report = report
         self._known: dict[ir.Value, GraphValue] = {}
+        self._stage = Stage()
+        self._order: list[Node] = []
         self._calls = 0
         self._expanded = 0
 
     def main(
         self,
         graph: Graph,
-        types: Mapping[str, InputType],
-        fixed: Mapping[str, np.ndarray],
+        types: Mapping[str, InputType | None],
+        known: Mapping[str, GraphValue],
         opsets: Mapping[str, int],
     ) -> None:
         """Add ``main``; if the report is not clean after that, it is not complete.
@@ -101,21 +160,26 @@ class GraphBuilder:
         Args:
             graph: what it computes.
             types: of its parameters, by name, in order.
-            fixed: inputs that are no parameters, but constants.
+            known: inputs that are no parameters.
             opsets: versions of the operator domains.
         """
         with self._module.context, ir.Location.unknown():
-            parameters = [tensors.tensor_type(*type_) for type_ in types.values()]
+            parameters = [_mlir_type(type_) for type_ in types.values()]
             with ir.InsertionPoint(self._module.mlir.body):
                 function = func.FuncOp("main", ir.FunctionType.get(parameters, []))
             locations = [ir.Location.name(name) for name in types]
             block = function.add_entry_block(locations)
             scope = _Scope(opsets)
-            scope.values.update((n, values.constant(n, a)) for n, a in fixed.items())
+            scope.values.update(known)
             for name, argument in zip(types, block.arguments, strict=True):
-                scope.values[name] = values.computed(name, argument)
+                if types[name] is None:
+                    self._set_untyped(name, argument, scope)
+                    scope.objects.add(name)
+                else:
+                    scope.values[name] = values.computed(name, argument)
             with ir.InsertionPoint(block):
                 self._run(graph, graph.outputs, scope)
+                self._call_stage(graph, scope)
                 returned = self._returned(graph, scope)
                 func.ReturnOp(returned)
             type_ = ir.FunctionType.get(parameters, [value.type for value in returned])
@@ -125,8 +189,9 @@ class GraphBuilder:
 
     def _returned(self, graph: Graph, scope: _Scope) -> list[ir.Value]:
         try:
-            return [self._read(scope.find(name)) for name in graph.outputs]
-        except _BlockedError:
+            made = [scope.values.get(n) or scope.find(n) for n in graph.outputs]
+            return [self._read(value) for value in made]
+        except (_BlockedError, _LaterError):
             return []
         except (ValueError, NotImplementedError) as error:
             self._report.problems.append(Problem(f"output: {sentence(error)}", error))
@@ -155,10 +220,13 @@ class GraphBuilder:
         if not self._calls:
             names = self._report.operators.setdefault(node.op_type, [])
             names.append(node.name)
+        if self._is_top(scope):
+            self._order.append(node)
         try:
-            wanted = tuple(name in used for name in node.outputs)
-            results = self._results(node, scope, wanted)
-            self._bind(node, results, wanted, scope)
+            self._make(node, scope, tuple(name in used for name in node.outputs))
+        except (InlineError, _NotTopError, _LaterError) as error:
+            self._put_off(node, scope, error)
+            return
         except _NoRuleError:
             self._uncovered(node, scope)
         except _BlockedError:
@@ -170,6 +238,130 @@ class GraphBuilder:
             return
         scope.blocked.update(name for name in node.outputs if name)
 
+    def _make(self, node: Node, scope: _Scope, wanted: Sequence[bool]) -> None:
+        """Make what a node gives, and name it."""
+        is_own = self._functions.of_model(node) is not None
+        if node.op_type == "If" and not is_own:
+            self._choose(node, scope)
+        elif node.op_type in HOST_OPERATORS and not is_own:
+            self._run_alone(node, wanted, scope)
+        elif node.op_type == "Identity" and node.inputs[0] in scope.objects:
+            self._bind_again(node.outputs[0], node.inputs[0], scope)
+        else:
+            results = self._results(node, scope, wanted)
+            self._bind(node, results, wanted, scope)
+
+    def _put_off(
+        self,
+        node: Node,
+        scope: _Scope,
+        error: InlineError | _NotTopError | _LaterError,
+    ) -> None:
+        """Leave a node to a stage, or to another import in which a function is inlined."""
+        if isinstance(error, InlineError) or not self._is_top(scope):
+            raise error
+        if isinstance(error, _NotTopError):
+            raise InlineError(node.domain, node.proto.op_type) from None
+        self._postpone(node, error.needed, scope)
+
+    def _is_top(self, scope: _Scope) -> bool:
+        """Whether a scope is that of the graph itself."""
+        return scope.parent is None and not self._calls
+
+    def _choose(self, node: Node, scope: _Scope) -> None:
+        """Build the branch that a known condition takes, in place.
+
+        Source: ONNX If-25.
+        """
+        check_node(node, self._opset(node, scope))
+        if not self._is_top(scope):
+            raise _NotTopError
+        condition = scope.find(node.inputs[0])
+        if condition is None or condition.array is None:
+            raise _LaterError(condition)
+        if condition.array.size != 1:
+            raise ValueError(f"expected one condition, got {condition.array.size}")
+        taken = "then_branch" if condition.array.item() else "else_branch"
+        body = node.bodies[taken]
+        path = f"{scope.path}{node.name}/"
+        known = {*scope.values, *scope.later, *scope.blocked}
+        if any(name in known for name in made_by(body)):
+            body = renamed(body, path)
+        self._run(body, body.outputs, replace(scope, path=path))
+        for name, source in zip(node.outputs, body.outputs, strict=True):
+            if name:
+                self._bind_again(name, source, scope)
+
+    def _bind_again(self, name: str, source: str, scope: _Scope) -> None:
+        """Give what is called ``source`` a second name."""
+        if source in scope.blocked:
+            scope.blocked.add(name)
+        elif source in scope.values:
+            scope.values[name] = scope.values[source]
+        else:
+            copy = identity(source, name)
+            self._order.append(copy)
+            self._stage.nodes.append(copy)
+        for names in (scope.later, scope.objects):
+            if source in names:
+                names.add(name)
+
+    def _postpone(self, node: Node, needed: GraphValue | None, scope: _Scope) -> None:
+        """Leave a node to the stage that is built when the model runs."""
+        if not self._has_rule(node, scope):
+            self._uncovered(node, scope)
+        if needed is not None:
+            inputs = {n: scope.values.get(n) for n in node.inputs}
+            found = [n for n, value in inputs.items() if value is needed]
+            first = node.inputs[0]
+            small = [n for n in _small(inputs) if n != first or not found]
+            static = {*found, *small}  # others will most likely be needed as well
+            if all(_is_known(inputs[name]) for name in static):
+                raise InlineError(node.domain, node.proto.op_type)
+            self._stage.static |= static
+        self._stage.nodes.append(node)
+        scope.later.update(name for name in node.outputs if name)
+
+    def _call_stage(self, graph: Graph, scope: _Scope) -> None:
+        """Call the stage, if there is one, for the outputs that it makes."""
+        stage = self._stage
+        if not stage.nodes or not self._report.is_ok:
+            return
+        stage.pull_in(self._order, lambda n: _is_sizes(scope.values.get(n)))
+        made = {name for node in stage.nodes for name in node.outputs}
+        outputs = [n for n in graph.outputs if n in made]
+        self._staged(RUN_STAGE, stage, outputs, scope)
+
+    def _run_alone(self, node: Node, wanted: Sequence[bool], scope: _Scope) -> None:
+        """Let a node run by itself; it may work on sequences."""
+        check_node(node, self._opset(node, scope))
+        if not self._is_top(scope):
+            raise _NotTopError
+        if any(name not in scope.values for name in node.reads):
+            raise _LaterError
+        outputs = [
+            n for n, is_read in zip(node.outputs, wanted, strict=True) if is_read
+        ]
+        self._staged(RUN_NODE, Stage([node]), outputs, scope)
+
+    def _staged(
+        self, callee: str, stage: Stage, outputs: Sequence[str], scope: _Scope
+    ) -> None:
+        inputs = [scope.values[name] for name in stage.reads]
+        for name, value in zip(stage.reads, inputs, strict=True):
+            if value is not None and value.array is not None:
+                stage.constant.add(name)
+        model = stage.model(outputs, scope.opsets, self._functions.protos)
+        given = [self._read(value) for value in inputs]
+        pool = self._module.constants
+        made = staged(callee, model, given, len(outputs), pool)
+        for name, value in zip(outputs, made, strict=True):
+            self._set_untyped(name, value, scope)
+
+    def _set_untyped(self, name: str, value: ir.Value, scope: _Scope) -> None:
+        scope.values[name] = values.untyped(name, value)
+        scope.later.add(name)
+
     def _uncovered(self, node: Node, scope: _Scope) -> None:
         opset = scope.opsets.get(node.domain, 0)
         found = Uncovered(node.op_type, opset)
@@ -179,16 +371,17 @@ class GraphBuilder:
     def _has_rule(self, node: Node, scope: _Scope) -> bool:
         """Whether a node whose inputs are not known would have been built, most likely."""
         opset = scope.opsets.get(node.domain, 0)
-        return find_onnx_rule(
-            node.op_type, opset
-        ) is not None or self._functions.is_function(node, opset)
+        return (
+            node.op_type == "If"
+            or node.op_type in HOST_OPERATORS
+            or find_onnx_rule(node.op_type, opset) is not None
+            or self._functions.is_function(node, opset)
+        )
 
     def _results(
         self, node: Node, scope: _Scope, wanted: Sequence[bool]
     ) -> "Sequence[GraphValue | ir.Value | np.ndarray | None]":
-        if node.domain not in scope.opsets:
-            raise ValueError(f"the model imports no opset of domain `{node.domain}`")
-        opset = scope.opsets[node.domain]
+        opset = self._opset(node, scope)
         function = self._functions.of_model(node)
         inputs = [scope.find(name) for name in node.inputs]
         for name in node.reads:
@@ -219,6 +412,11 @@ class GraphBuilder:
         opsets = {"": onnx_opset_version(), **scope.opsets, **function.opsets}
         function = replace(function, opsets=opsets)
         return self._call(node, function, inputs, protos, scope, wanted)
+
+    def _opset(self, node: Node, scope: _Scope) -> int:
+        if node.domain not in scope.opsets:
+            raise ValueError(f"the model imports no opset of domain `{node.domain}`")
+        return scope.opsets[node.domain]
 
     def _apply(
         self,
@@ -257,7 +455,13 @@ class GraphBuilder:
         )
         operator = ir.Location.name(node.op_type)
         with ir.Location.name(name, childLoc=operator):
-            result = rule(seen)
+            try:
+                result = rule(seen)
+            except NotKnownError as error:
+                needed = inputs[error.index]
+                if needed is not None and needed.array is not None:
+                    raise  # it is known, and nothing else will be
+                raise _LaterError(needed) from error
         if isinstance(result, (ir.Value, np.ndarray)):
             return [result]
         return list(result.results if isinstance(result, ir.OpView) else result)
@@ -343,6 +547,31 @@ class GraphBuilder:
         finally:
             self._calls -= 1
         return [inner.find(n) if n in outputs else None for n in graph.outputs]
+
+
+def _is_known(value: GraphValue | None) -> bool:
+    return value is not None and value.array is not None
+
+
+def _mlir_type(type_: InputType | None) -> ir.Type:
+    """The type of a parameter; of one that is no tensor, any object."""
+    if type_ is None:
+        return ir.Type.parse("!relax.object")
+    return tensors.tensor_type(*type_)
+
+
+def _small(inputs: Mapping[str, GraphValue | None]) -> list[str]:
+    """Inputs that may well be sizes, axes or conditions; they may be known."""
+    return [
+        name
+        for name, value in inputs.items()
+        if value is not None and len(value.shape) < 2 and not value.dtype.is_float
+    ]
+
+
+def _is_sizes(value: GraphValue | None) -> bool:
+    """Whether a value is what sizes of inputs tell, which are known later on as well."""
+    return value is not None and value.content is not None and value.array is None
 
 
 def _attributes(node: Node, scope: _Scope) -> dict[str, onnx.AttributeProto]:

@@ -49,6 +49,7 @@ class Functions:
         Raises:
             ValueError: two are for the same operator.
         """
+        self.protos = list(protos)
         self._protos: dict[tuple[str, str], onnx.FunctionProto] = {}
         self._read: dict[tuple[str, str], Function] = {}
         for proto in protos:

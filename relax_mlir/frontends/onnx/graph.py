@@ -15,11 +15,14 @@ __all__ = [
     "Graph",
     "Node",
     "check_closed",
+    "identity",
     "live_nodes",
+    "made_by",
     "operator_name",
     "plain_domain",
     "read_function",
     "read_graph",
+    "renamed",
     "walk_nodes",
 ]
 
@@ -159,6 +162,50 @@ def live_nodes(graph: Graph, outputs: Iterable[str]) -> list[Node]:
             needed |= node.reads
             kept.append(node)
     return kept[::-1]
+
+
+def identity(source: str, name: str) -> Node:
+    """A node that gives a value a second name."""
+    proto = onnx.NodeProto(
+        op_type="Identity", input=[source], output=[name], name=f"{name}/again"
+    )
+    return _read_node(proto, 0, 0)
+
+
+def made_by(graph: Graph) -> set[str]:
+    """All names that a graph gives to values of its own."""
+    return _made(graph) - {""}
+
+
+def renamed(graph: Graph, prefix: str) -> Graph:
+    """A graph whose own values have names that begin with ``prefix``."""
+    names = {name: prefix + name for name in made_by(graph)}
+    nodes = []
+    for node in graph.nodes:
+        proto = onnx.NodeProto()
+        proto.CopyFrom(node.proto)
+        _rename_node(proto, names)
+        nodes.append(_read_node(proto, 0, 0))
+    own = {names[name]: tensor for name, tensor in graph.initializers.items()}
+    types = {names[name]: type_ for name, type_ in graph.types.items()}
+    outputs = tuple(names.get(name, name) for name in graph.outputs)
+    return _assembled(outputs, types, own, nodes)
+
+
+def _rename_node(proto: onnx.NodeProto, names: Mapping[str, str]) -> None:
+    """Rename what a node reads and makes, and what its graphs read from outside."""
+    proto.input[:] = [names.get(name, name) for name in proto.input]
+    proto.output[:] = [names.get(name, name) for name in proto.output]
+    for attribute in proto.attribute:
+        if attribute.type == AttributeProto.GRAPH:
+            body = attribute.g
+            own = {*(v.name for v in body.input), *(t.name for t in body.initializer)}
+            own |= {name for node in body.node for name in node.output}
+            outer = {old: new for old, new in names.items() if old not in own}
+            for node in body.node:
+                _rename_node(node, outer)
+            for value in body.output:
+                value.name = outer.get(value.name, value.name)
 
 
 def walk_nodes(graph: Graph) -> Iterator[Node]:

@@ -2,32 +2,39 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any, TypeAlias
 
 import numpy as np
+import onnx
 from mlir import ir
+from onnx import inliner
 
-from relax_mlir.dialects import constraints
+from relax_mlir.dialects import constraints, dtypes
+from relax_mlir.dialects.shapes import Expr, parse, symbol, symbols_of
 from relax_mlir.errors import ModelError, PassError, UnsupportedError
-from relax_mlir.frontends.onnx.build import GraphBuilder
+from relax_mlir.frontends.onnx.build import GraphBuilder, InlineError
 from relax_mlir.frontends.onnx.functions import Functions
 from relax_mlir.frontends.onnx.graph import Graph, check_closed, read_graph
 from relax_mlir.frontends.onnx.reading import Model, ModelSource, read_model
 from relax_mlir.frontends.onnx.report import OnnxReport, sentence
 from relax_mlir.frontends.onnx.signature import InputType, Shapes, input_types
+from relax_mlir.frontends.onnx.values import GraphValue, constant, sizes
 from relax_mlir.frontends.onnx.versions import conversion_target, convert
 from relax_mlir.frontends.onnx.weights import Weights
 from relax_mlir.module import IRModule
 from relax_mlir.passes.relax.bind_sizes import BindSizes
 from relax_mlir.size_constraints import set_constraints
 
-__all__ = ["check_onnx", "import_onnx"]
+__all__ = ["Values", "check_onnx", "import_onnx"]
+
+Values: TypeAlias = Mapping[str, "np.ndarray | Sequence[Any]"]  # Any: nested lists
 
 
 def import_onnx(
     model: ModelSource,
     *,
     shapes: Mapping[str, Sequence[int | str]] | None = None,
-    values: Mapping[str, np.ndarray] | None = None,
+    values: Values | None = None,
 ) -> IRModule:
     """Make a relax module of an ONNX model.
 
@@ -40,6 +47,9 @@ def import_onnx(
             number fixes a size, a string names it or what it is a multiple of, as
             ``32*h``.
         values: inputs that are always the same; ``main`` does not take them any more.
+            A list may hold names of sizes, or expressions in them; if no shape of
+            another input tells these, ``main`` takes an empty array at the end, whose
+            dimensions after the first do.
 
     Raises:
         ModelError: the model cannot be read, or is not valid, or `shapes` or
@@ -55,7 +65,7 @@ def check_onnx(
     model: ModelSource,
     *,
     shapes: Mapping[str, Sequence[int | str]] | None = None,
-    values: Mapping[str, np.ndarray] | None = None,
+    values: Values | None = None,
 ) -> OnnxReport:
     """What stands between a model and its import, all at once.
 
@@ -69,27 +79,30 @@ def check_onnx(
 
 
 def _import(
-    source: ModelSource, overrides: Shapes, values: Mapping[str, np.ndarray]
+    source: ModelSource, overrides: Shapes, given: Values
 ) -> tuple[IRModule, OnnxReport]:
     model = read_model(source)
     report = OnnxReport(model.where, model.opsets)
     try:
         graph, model = _prepared(model)
         types = {n: t for n, t in graph.types.items() if n not in graph.initializers}
-        fixed = {name: np.asarray(value) for name, value in values.items()}
+        fixed = {name: _fixed(name, value) for name, value in given.items()}
         inputs = input_types(types, {**overrides, **_shapes_of(fixed)})
-        parameters = _without(inputs, fixed)
+        known = {n: _known(n, a, inputs[n]) for n, a in fixed.items()}
+        parameters = _parameters(inputs, known)
         functions = Functions(model.proto.functions)
         module = IRModule.empty()
         builder = GraphBuilder(module, functions, Weights(model.folders), report)
         with constraints.collect() as assumed:
-            builder.main(graph, parameters, fixed, model.opsets)
+            builder.main(graph, parameters, known, model.opsets)
         if assumed and report.is_ok:
             set_constraints(module, assumed)  # rules assume things, too
             with module.context, ir.Location.unknown():
                 BindSizes().run(module)
     except ModelError:
         raise
+    except InlineError as error:
+        return _import(_inlined(model, error), overrides, given)
     except NotImplementedError as error:
         raise UnsupportedError(f"{model.where}: {sentence(error)}") from error
     except (ValueError, PassError) as error:
@@ -97,22 +110,78 @@ def _import(
     return module, report
 
 
+def _inlined(model: Model, error: InlineError) -> onnx.ModelProto:
+    """The model with the body of a function in place of its calls.
+
+    Raises:
+        UnsupportedError: it is no function.
+    """
+    chosen = [(error.domain, error.name)]
+    made = inliner.inline_selected_functions(
+        model.proto, chosen, exclude=False, inline_schema_functions=True
+    )
+    if any(node.op_type == error.name for node in made.graph.node):
+        raise UnsupportedError(
+            f"{model.where}: `{error.name}`: expected values that are known before the "
+            "model runs, or an operator that can do without"
+        )
+    return made
+
+
+def _fixed(name: str, value: "np.ndarray | Sequence[Any]") -> np.ndarray:
+    """The elements of a value; those that are or may be names as an object array."""
+    array = np.asarray(value)
+    if array.dtype.kind not in "UO":
+        return array
+    elements = np.array(value, dtype=object)
+    try:
+        flat = [parse(e) if isinstance(e, str) else e for e in elements.flat]
+    except ValueError as error:
+        raise ValueError(f"values: `{name}`: {error}") from error
+    elements.reshape(-1)[:] = flat
+    return elements
+
+
 def _shapes_of(fixed: Mapping[str, np.ndarray]) -> Shapes:
     return {name: array.shape for name, array in fixed.items()}
 
 
-def _without(
-    inputs: Mapping[str, InputType], fixed: Mapping[str, np.ndarray]
-) -> dict[str, InputType]:
-    """The inputs that are still parameters."""
-    for name, array in fixed.items():
-        expected = inputs[name][1].numpy
-        if array.dtype != expected:
-            raise ValueError(
-                f"values: `{name}`: expected elements of type {expected}, got "
-                f"{array.dtype}"
-            )
-    return {name: type_ for name, type_ in inputs.items() if name not in fixed}
+def _known(name: str, array: np.ndarray, type_: InputType | None) -> GraphValue:
+    if type_ is None:
+        raise NotImplementedError(
+            f"values: `{name}`: expected an input that is a tensor"
+        )
+    _, dtype = type_
+    if array.dtype == object:
+        return sizes(name, array, dtype.name)
+    if array.dtype != dtype.numpy:
+        raise ValueError(
+            f"values: `{name}`: expected elements of type {dtype.numpy}, got "
+            f"{array.dtype}"
+        )
+    return constant(name, array)
+
+
+def _parameters(
+    inputs: Mapping[str, InputType | None], known: Mapping[str, GraphValue]
+) -> dict[str, InputType | None]:
+    """The inputs that are not known, and one that tells sizes which no other tells."""
+    found = {name: type_ for name, type_ in inputs.items() if name not in known}
+    shapes = [type_[0] for type_ in found.values() if type_ is not None]
+    told = {s for shape in shapes for dim in shape for s in _symbols(dim)}
+    contents = [v.content for v in known.values() if v.content is not None]
+    used = [s for content in contents for dim in content.flat for s in _symbols(dim)]
+    missing = [name for name in dict.fromkeys(used) if name not in told]
+    if missing:
+        name = "sizes"
+        while name in inputs:
+            name += "_"
+        found[name] = (0, *map(symbol, missing)), dtypes.dtype("uint8")
+    return found
+
+
+def _symbols(dim: Any) -> Sequence[str]:  # Any: sizes, and truth values
+    return symbols_of(dim) if isinstance(dim, Expr) else ()
 
 
 def _prepared(model: Model) -> tuple[Graph, Model]:

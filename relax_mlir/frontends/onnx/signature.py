@@ -24,8 +24,8 @@ _SIMPLE = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
 
 def input_types(
     types: Mapping[str, onnx.TypeProto], overrides: Shapes
-) -> dict[str, InputType]:
-    """Shape and element type of each input.
+) -> dict[str, InputType | None]:
+    """Shape and element type of each input; None for one that is no tensor.
 
     A named size keeps its name, as far as a symbol may be called so; a size like
     ``past + sequence`` is an expression where both are sizes of their own elsewhere;
@@ -46,13 +46,18 @@ def input_types(
                 f"shapes: there is no input `{name}`: expected some of "
                 f"{', '.join(f'`{t}`' for t in types)}.{near_misses(name, types)}"
             )
-    declared = {name: _declared(name, type_) for name, type_ in types.items()}
+    objects = [name for name, type_ in types.items() if _is_object(type_)]
+    declared = {n: _declared(n, t) for n, t in types.items() if n not in objects}
     symbols = _Symbols(dims for dims, _ in declared.values())
     found = {n: symbols.shape(n, dims) for n, (dims, _) in declared.items()}
     given = {n: _given(n, sizes) for n, sizes in overrides.items()}
     renamed = _renamed(found, given)
-    result: dict[str, InputType] = {}
-    for name, (_, dtype) in declared.items():
+    result: dict[str, InputType | None] = {}
+    for name in types:
+        if name in objects:
+            result[name] = None
+            continue
+        dtype = declared[name][1]
         shape = found[name]
         if name in given:
             result[name] = given[name], dtype
@@ -67,6 +72,11 @@ def input_types(
 
 
 _Declared = tuple[list[int | str | None] | None, DType]
+
+
+def _is_object(type_: onnx.TypeProto) -> bool:
+    """Whether it is a sequence, or may be left out."""
+    return type_.WhichOneof("value") in ("sequence_type", "optional_type")
 
 
 def _declared(name: str, type_: onnx.TypeProto) -> _Declared:

@@ -24,6 +24,7 @@ __all__ = [
     "emit",
     "retyped",
     "sizes",
+    "untyped",
 ]
 
 _LARGEST_I64 = 2**63 - 1
@@ -54,6 +55,11 @@ def computed(name: str, value: ir.Value) -> GraphValue:
         raise ValueError(f"expected `{name}` to be a tensor, got `{value.type}`")
     shape, dtype = tensors.shape_of(value), tensors.dtype_of(value)
     return GraphValue(shape, dtype, None, name, value)
+
+
+def untyped(name: str, value: ir.Value) -> GraphValue:
+    """What only the running model tells the type of."""
+    return GraphValue((), dtypes.dtype("float32"), None, name, value)
 
 
 def constant(name: str, array: np.ndarray) -> GraphValue:

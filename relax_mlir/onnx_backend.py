@@ -1,0 +1,112 @@
+"""The compiler as ONNX's test suite, and others who test runtimes, call one.
+
+``prepare(model)`` compiles a model, ``run_model`` and ``run_node`` run one at once; see
+:class:`onnx.backend.base.Backend`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx.backend.base import Backend, BackendRep, namedtupledict
+
+from relax_mlir.compilation import compile
+from relax_mlir.frontends.onnx import import_onnx
+from relax_mlir.runtime.executable import Executable
+from relax_mlir.runtime.ndarray import NDArray
+
+__all__ = ["CompiledModel", "RelaxBackend", "prepare", "run_model", "run_node"]
+
+
+class CompiledModel(BackendRep):
+    """A model that was compiled.
+
+    Args:
+        model: the message.
+        threads: how many may work on one call.
+    """
+
+    def __init__(self, model: onnx.ModelProto, threads: int = 1) -> None:
+        self._outputs = [value.name for value in model.graph.output]
+        self._call = compile(import_onnx(model), threads=threads)
+
+    def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """Run it.
+
+        Args:
+            inputs: arrays, or sequences of them, in order.
+
+        Returns:
+            Its outputs by name and in order.
+        """
+        given = [_array(value) for value in inputs]
+        made = self._call(*given)
+        if not isinstance(self._call, Executable):
+            made = [made] if len(self._outputs) == 1 else made
+        return namedtupledict("Outputs", self._outputs)(*map(_value, made))
+
+
+class RelaxBackend(Backend):
+    """Compiles for this machine's CPU."""
+
+    @classmethod
+    def supports_device(cls, device: str) -> bool:
+        """Whether models can be compiled for a device."""
+        return device == "CPU"
+
+    @classmethod
+    def prepare(
+        cls, model: onnx.ModelProto, device: str = "CPU", **kwargs: Any
+    ) -> CompiledModel:
+        """Compile a model.
+
+        Raises:
+            RelaxError: it cannot be compiled.
+        """
+        return CompiledModel(model, **kwargs)
+
+    @classmethod
+    def run_node(
+        cls,
+        node: onnx.NodeProto,
+        inputs: Sequence[Any],
+        device: str = "CPU",
+        outputs_info: Sequence[tuple[np.dtype[Any], tuple[int, ...]]] | None = None,
+        **kwargs: Any,
+    ) -> tuple[Any, ...]:
+        """Run one node, of the opset ``opset_version`` or the newest one."""
+        opset = kwargs.pop("opset_version", onnx.defs.onnx_opset_version())
+        graph = onnx.GraphProto(name=node.op_type, node=[node])
+        for name, value in zip(filter(None, node.input), inputs, strict=True):
+            array = np.asarray(value)
+            element = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
+            graph.input.append(
+                onnx.helper.make_tensor_value_info(name, element, array.shape)
+            )
+        graph.output.extend(onnx.ValueInfoProto(name=n) for n in node.output if n)
+        imports = [onnx.helper.make_opsetid(node.domain, opset)]
+        model = onnx.helper.make_model(graph, opset_imports=imports)
+        return cls.prepare(model, device, **kwargs).run(inputs)
+
+
+def _array(value: Any) -> Any:
+    """An input: lists stay lists, numbers become arrays."""
+    if isinstance(value, (list, tuple)):
+        return [_array(part) for part in value]
+    return None if value is None else np.asarray(value)
+
+
+def _value(value: Any) -> Any:
+    """An output: arrays of numpy, also in lists."""
+    if isinstance(value, list):
+        return [_value(part) for part in value]
+    return value.numpy() if isinstance(value, NDArray) else value
+
+
+prepare = RelaxBackend.prepare
+run_model = RelaxBackend.run_model
+run_node = RelaxBackend.run_node
+supports_device = RelaxBackend.supports_device

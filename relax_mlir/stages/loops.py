@@ -1,0 +1,165 @@
+"""Graphs that are repeated: Loop and Scan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from relax_mlir.runtime.ndarray import NDArray, as_numpy
+from relax_mlir.stages.host_node import HostNode
+
+__all__ = ["RUNNERS"]
+
+
+def loop(node: HostNode, values: Mapping[str, Any]) -> Sequence[Any]:
+    """Repeat a graph a number of times, or while a condition holds.
+
+    Source: ONNX Loop-25.
+    """
+    count, condition = node.value(values, 0), node.value(values, 1)
+    states = [values.get(name) for name in node.inputs[2:]]
+    body = node.bodies["body"]
+    parts: list[list[Any]] = [[] for _ in body.outputs[1 + len(states) :]]
+    limit = None if count is None else int(as_numpy(count).item())
+    goes_on = condition is None or bool(as_numpy(condition).item())
+    step = 0
+    while goes_on and (limit is None or step < limit):
+        number = NDArray(np.array(step, np.int64))
+        holds = NDArray(np.array(goes_on))
+        results = body([number, holds, *states], values)
+        goes_on = bool(as_numpy(results[0]).item())
+        states = results[1 : 1 + len(states)]
+        for part, result in zip(parts, results[1 + len(states) :], strict=True):
+            part.append(result)
+        step += 1
+    kinds = body.outputs[1 + len(states) :]
+    return [*states, *(_joined(p, 0, k) for p, k in zip(parts, kinds, strict=True))]
+
+
+def scan(node: HostNode, values: Mapping[str, Any]) -> Sequence[Any]:
+    """Repeat a graph for every element along an axis.
+
+    Source: ONNX Scan-9.
+    """
+    if node.opset < 9:
+        return _scan_batch(node, values)
+    given = [values[name] for name in node.inputs]
+    return _scan(node, values, given, node.attrs)
+
+
+def _scan(
+    node: HostNode,
+    values: Mapping[str, Any],
+    given: Sequence[Any],
+    attrs: Mapping[str, Any],
+) -> list[Any]:
+    body = node.bodies["body"]
+    scanned = int(attrs["num_scan_inputs"])
+    states, sources = list(given[:-scanned]), given[-scanned:]
+    made = len(body.outputs) - len(states)
+    axes = attrs.get("scan_input_axes", [0] * scanned)
+    backward = attrs.get("scan_input_directions", [0] * scanned)
+    slices = [
+        np.moveaxis(as_numpy(source), axis, 0)[:: -1 if is_backward else 1]
+        for source, axis, is_backward in zip(sources, axes, backward, strict=True)
+    ]
+    lengths = {len(array) for array in slices}
+    if len(lengths) != 1:
+        raise ValueError(
+            f"{node}: expected inputs of one length, got {sorted(lengths)}"
+        )
+    parts: list[list[Any]] = [[] for _ in range(made)]
+    for step in range(lengths.pop()):
+        elements = [NDArray(array[step]) for array in slices]
+        results = body([*states, *elements], values)
+        states = results[: len(states)]
+        for part, result in zip(parts, results[len(states) :], strict=True):
+            part.append(result)
+    out_axes = attrs.get("scan_output_axes", [0] * made)
+    reversed_ = attrs.get("scan_output_directions", [0] * made)
+    kinds = body.outputs[len(states) :]
+    joined = [
+        _joined(part[::-1] if is_backward else part, axis, kind)
+        for part, axis, is_backward, kind in zip(
+            parts, out_axes, reversed_, kinds, strict=True
+        )
+    ]
+    return [*states, *joined]
+
+
+def _scan_batch(node: HostNode, values: Mapping[str, Any]) -> list[Any]:
+    """Every element of a batch by itself.
+
+    Source: ONNX Scan-8.
+    """
+    _, *names = node.inputs
+    lengths = node.value(values, 0)
+    given = [as_numpy(values[name]) for name in names]
+    attrs = dict(node.attrs)
+    backward = attrs.pop("directions", None)
+    if backward is not None:
+        attrs["scan_input_directions"] = backward
+    count = int(attrs["num_scan_inputs"])
+    results: list[list[Any]] = []
+    for number in range(len(given[0])):
+        own = [array[number] for array in given]
+        if lengths is not None:
+            length = int(as_numpy(lengths)[number])
+            own[-count:] = [array[:length] for array in own[-count:]]
+        results.append(_scan(node, values, list(map(NDArray, own)), attrs))
+    return [
+        _padded([as_numpy(part) for part in parts])
+        for parts in zip(*results, strict=True)
+    ]
+
+
+def _padded(parts: Sequence[np.ndarray]) -> NDArray:
+    """Arrays next to each other; zeros follow what is shorter."""
+    shape = [max(sizes) for sizes in zip(*(part.shape for part in parts), strict=True)]
+    whole = np.zeros((len(parts), *shape), parts[0].dtype)
+    for target, part in zip(whole, parts, strict=True):
+        target[tuple(map(slice, part.shape))] = part
+    return NDArray(whole)
+
+
+def _joined(parts: Sequence[Any], axis: int, kind: onnx.ValueInfoProto) -> NDArray:
+    """Results of all steps along a new axis."""
+    if parts:
+        arrays = [as_numpy(part) for part in parts]
+        axis = axis if axis >= 0 else axis + arrays[0].ndim + 1
+        shape = list(arrays[0].shape)
+        shape.insert(axis, len(arrays))
+        whole = np.empty(shape, arrays[0].dtype)
+        along = np.moveaxis(whole, axis, 0)
+        for number, array in enumerate(arrays):
+            along[number, ...] = array
+        return NDArray(whole)
+    tensor = kind.type.tensor_type
+    sizes = [dim.dim_value for dim in tensor.shape.dim]
+    sizes.insert(axis if axis >= 0 else axis + len(sizes) + 1, 0)
+    return NDArray(np.empty(sizes, helper.tensor_dtype_to_np_dtype(tensor.elem_type)))
+
+
+def sequence_map(node: HostNode, values: Mapping[str, Any]) -> Sequence[Any]:
+    """Apply a graph to every element of sequences; other inputs stay the same.
+
+    Source: ONNX SequenceMap-17.
+    """
+    given = [values[name] for name in node.inputs]
+    made: list[list[Any]] = [[] for _ in node.bodies["body"].outputs]
+    for number in range(len(given[0])):
+        own = [part[number] if isinstance(part, list) else part for part in given]
+        for part, result in zip(made, node.bodies["body"](own, values), strict=True):
+            part.append(result)
+    return made
+
+
+RUNNERS: Mapping[str, Callable[[HostNode, Mapping[str, Any]], Sequence[Any]]] = {
+    "Loop": loop,
+    "Scan": scan,
+    "SequenceMap": sequence_map,
+}

@@ -1,0 +1,53 @@
+"""Nodes that run by themselves: what they give is known when it is there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import onnx
+
+from relax_mlir.errors import UnsupportedError
+from relax_mlir.frontends.onnx.stages import RUN_NODE
+from relax_mlir.runtime.ndarray import NDArray
+from relax_mlir.runtime.registry import register_func
+from relax_mlir.stages import found, loops, sequences
+from relax_mlir.stages.host_node import HostNode
+from relax_mlir.stages.recent import ByModel
+
+__all__ = ["run_node"]
+
+_RUNNERS: Mapping[str, Callable[[HostNode, Mapping[str, Any]], Sequence[Any]]] = {
+    **found.RUNNERS,
+    **loops.RUNNERS,
+    **sequences.RUNNERS,
+}
+
+
+@register_func(RUN_NODE, override=True)
+def run_node(model: NDArray, *args: Any) -> Any:  # Any: tensors, and sequences
+    """Run the only node of the model that these bytes are.
+
+    Raises:
+        RelaxError: it cannot be run on these values.
+    """
+    return _nodes.of(model)(args)
+
+
+def _prepared(model: onnx.ModelProto) -> Callable[[Sequence[Any]], Any]:
+    """What runs a node, given the values that it reads."""
+    node = HostNode(model)
+    run = _RUNNERS.get(node.op_type)
+    if run is None:
+        raise UnsupportedError(f"{node}: it cannot run by itself")
+
+    def call(args: Sequence[Any]) -> Any:
+        values = dict(zip(node.names, args, strict=True))
+        results = run(node, values)
+        wanted = [results[place] for place in node.wanted]
+        return wanted[0] if len(wanted) == 1 else wanted
+
+    return call
+
+
+_nodes = ByModel(_prepared)

@@ -1,0 +1,271 @@
+"""Stages of models: compiled for the values and types that they are called with.
+
+See :mod:`relax_mlir.frontends.onnx.stages` for what becomes a stage. Its first call
+compiles it for the sizes, and the values that have to be known, of that call. Where
+another call brings other numbers, it is compiled once more with symbols in place of those
+that differ; numbers that were equal in all calls so far become one symbol. So a stage that
+is called with ever new sizes is compiled twice, and one whose operators need numbers, not
+symbols, once for each of them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+import onnx
+from mlir import ir
+from onnx import helper
+
+from relax_mlir.compilation import compile
+from relax_mlir.dialects import tensors
+from relax_mlir.dialects.constraints import Constraint
+from relax_mlir.dialects.shapes import Dim
+from relax_mlir.errors import RelaxError
+from relax_mlir.frontends.onnx import import_onnx
+from relax_mlir.frontends.onnx.stages import CONSTANT, RUN_STAGE, STATIC
+from relax_mlir.module import IRModule
+from relax_mlir.runtime.executable import Executable
+from relax_mlir.runtime.ndarray import NDArray, as_numpy, empty, shared
+from relax_mlir.runtime.registry import register_func
+from relax_mlir.size_constraints import constraints_of
+from relax_mlir.stages.recent import ByModel, Recent
+
+__all__ = ["Stage", "is_tensor", "run_stage"]
+
+_MAX_KINDS = 64  # of types, and of numbers, for which one stage is kept compiled
+_MAX_GENERAL = 8  # ways in which the numbers of its calls may differ
+Profile: TypeAlias = tuple[int, ...]
+"""The numbers of a call: sizes of its inputs, then values that have to be known."""
+
+_Code: TypeAlias = Callable[[Sequence[NDArray], Profile], Any]
+
+
+@register_func(RUN_STAGE, override=True)
+def run_stage(model: NDArray, *args: NDArray) -> Any:
+    """Run the stage whose model these bytes are.
+
+    Raises:
+        RelaxError: it cannot be compiled for these values and types.
+    """
+    return _stages.of(model)(args)
+
+
+class Stage:
+    """A stage, and what it was compiled to.
+
+    Args:
+        model: what it computes; the types of its inputs do not count.
+    """
+
+    def __init__(self, model: onnx.ModelProto) -> None:
+        self.model = model
+        self.names = [value.name for value in self.model.graph.input]
+        marks = {STATIC: set[str](), CONSTANT: set[str]()}
+        for mark in self.model.metadata_props:
+            marks[mark.key].add(mark.value)
+        places = range(len(self.names))
+        self.constant = [n for n in places if self.names[n] in marks[CONSTANT]]
+        changing = [n for n in places if n not in self.constant]
+        self.static = [n for n in changing if self.names[n] in marks[STATIC]]
+        self.open = [n for n in changing if n not in self.static]
+        self._kinds: Recent[Hashable, _Kind] = Recent(_MAX_KINDS)
+
+    def __call__(self, args: Sequence[Any]) -> Any:
+        """Its result, or a list of them, for inputs in order.
+
+        Raises:
+            RelaxError: it cannot be compiled for these values and types.
+        """
+        static = [as_numpy(args[n]) for n in self.static]
+        given = [args[n] for n in self.open]
+        key = (
+            tuple((a.dtype, a.ndim) if is_tensor(a) else None for a in given),
+            tuple(
+                (v.shape, v.dtype.str, None if _is_integer(v) else v.tobytes())
+                for v in static
+            ),
+        )
+        kind = self._kinds.get(key)
+        if kind is None:
+            kind = self._kinds.set(key, _Kind(self, args))
+        profile = [size for a in given if is_tensor(a) for size in a.shape]
+        for value in filter(_is_integer, static):
+            profile += value.reshape(-1).tolist()
+        return kind(given, tuple(profile))
+
+
+def is_tensor(value: object) -> bool:
+    """Whether a value is a tensor of numbers, not a sequence, a text, or nothing."""
+    return isinstance(value, NDArray) and as_numpy(value).dtype.kind not in "OSU"
+
+
+def _is_integer(array: np.ndarray) -> bool:
+    """Whether the elements may be symbols."""
+    return array.dtype.name in ("int64", "int32")
+
+
+_stages = ByModel(Stage)
+
+
+class _Kind:
+    """A stage for known types.
+
+    Args:
+        stage: the stage.
+        args: of its first call.
+    """
+
+    def __init__(self, stage: Stage, args: Sequence[Any]) -> None:
+        self._model = onnx.ModelProto()
+        self._model.CopyFrom(stage.model)
+        self._count = len(stage.open)
+        given = dict(zip(stage.names, args, strict=True))
+        arrays = {n: as_numpy(a) for n, a in given.items() if is_tensor(a)}
+        for value in self._model.graph.input:
+            value.type.CopyFrom(_type_proto(arrays.get(value.name)))
+        named = [stage.names[n] for n in (*stage.constant, *stage.static)]
+        self._open = [
+            (name, arrays[name].ndim)
+            for name in (stage.names[n] for n in stage.open)
+            if name in arrays
+        ]
+        numbers = [
+            stage.names[n] for n in stage.static if _is_integer(arrays[stage.names[n]])
+        ]
+        self._numbers = [(name, arrays[name].shape) for name in numbers]
+        self._types = {name: arrays[name].dtype for name in numbers}
+        self._fixed = {name: arrays[name] for name in named if name not in numbers}
+        self._seen: list[Profile] = []
+        self._known: Recent[Profile, _Code] = Recent(_MAX_KINDS)
+        self._general: list[tuple[_Pattern, _Code]] = []
+        self._lock = threading.Lock()
+
+    def __call__(self, args: Sequence[NDArray], profile: Profile) -> Any:
+        code = self._known.get(profile)
+        if code is None:
+            with self._lock:
+                code = self._known.set(profile, self._find(profile))
+        return code(args, profile)
+
+    def _find(self, profile: Profile) -> _Code:
+        for pattern, code in self._general:
+            if pattern.fits(profile):
+                return code
+        self._seen.append(profile)
+        if 1 < len(self._seen) <= _MAX_GENERAL:
+            pattern = _Pattern.of(self._seen)
+            try:
+                code, assumed = self._compiled(pattern.entries)
+            except RelaxError:
+                pass  # some operator needs numbers
+            else:
+                pattern = replace(pattern, assumed=tuple(assumed))
+                if pattern.fits(profile):
+                    self._general.append((pattern, code))
+                    return code
+        return self._compiled(profile)[0]
+
+    def _compiled(
+        self, entries: Sequence[int | str]
+    ) -> tuple[_Code, Sequence[Constraint]]:
+        """Code for these numbers, and names of symbols; and what it assumes of them."""
+        rest = iter(entries)
+        sizes = {name: [next(rest) for _ in range(ndim)] for name, ndim in self._open}
+        values: dict[str, Any] = dict(self._fixed)
+        for name, shape in self._numbers:
+            flat = [next(rest) for _ in range(int(np.prod(shape)))]
+            is_known = all(isinstance(entry, int) for entry in flat)
+            dtype = self._types[name] if is_known else object
+            values[name] = np.array(flat, dtype).reshape(shape)
+        module = import_onnx(self._model, shapes=sizes, values=values)
+        shapes = _parameter_shapes(module)
+        taken = [size for shape in shapes[: self._count] for size in shape]
+        told = [size for shape in shapes[self._count :] for size in shape[1:]]
+        symbols = [entry for entry in entries if isinstance(entry, str)]
+        if taken != [str(s) for shape in sizes.values() for s in shape] or not set(
+            told
+        ) <= set(symbols):
+            raise RelaxError("stage: a symbol turned out to be a number")
+        places = [list(entries).index(name) for name in told]
+        return _with_sizes(_callable(module), places), constraints_of(module)
+
+
+def _type_proto(array: np.ndarray | None) -> onnx.TypeProto:
+    """The type of a tensor; of what is none, a sequence of unknown elements."""
+    if array is None:
+        sequence = onnx.TypeProto.Sequence(elem_type=onnx.TypeProto())
+        return onnx.TypeProto(sequence_type=sequence)
+    element = helper.np_dtype_to_tensor_dtype(array.dtype)
+    return helper.make_tensor_type_proto(element, array.shape)
+
+
+def _parameter_shapes(module: IRModule) -> list[list[str]]:
+    """The sizes of what ``main`` takes, as text; none of what is no tensor."""
+    (main,) = (f for f in module.func_ops() if f.name.value == "main")
+    return [
+        list(map(str, tensors.shape_of(value)))
+        if isinstance(value.type, ir.RankedTensorType)
+        else []
+        for value in main.entry_block.arguments
+    ]
+
+
+def _callable(module: IRModule) -> Callable[..., Any]:
+    """The compiled module: takes arrays, gives one or a list of several."""
+    made = compile(module)
+    if not isinstance(made, Executable):
+        return made["main"]
+    if len(made.output_names) == 1:
+        return lambda *args: shared(made(*args)[0])
+    return lambda *args: [shared(array) for array in made(*args)]
+
+
+def _with_sizes(call: Callable[..., Any], places: Sequence[int]) -> _Code:
+    """Let a call take an empty array whose dimensions are numbers of its profile."""
+    if not places:
+        return lambda args, profile: call(*args)
+    return lambda args, profile: call(
+        *args, empty((0, *(profile[n] for n in places)), "uint8")
+    )
+
+
+@dataclass(frozen=True)
+class _Pattern:
+    """What the numbers of several calls have in common.
+
+    Attributes:
+        entries: the number, where it was always the same; else the name of a symbol,
+            which is the same for numbers that were equal in every call.
+        assumed: what must hold of the symbols.
+    """
+
+    entries: tuple[int | str, ...]
+    assumed: tuple[Constraint, ...] = ()
+
+    @staticmethod
+    def of(seen: Sequence[Profile]) -> _Pattern:
+        """The pattern of calls; a number that was not positive once stays a number."""
+        columns = list(zip(*seen, strict=True))
+        names: dict[tuple[int, ...], str] = {}
+        entries: list[int | str] = []
+        for column in columns:
+            if len(set(column)) == 1 or min(column) < 1:
+                entries.append(column[-1])
+            else:
+                entries.append(names.setdefault(column, f"n{len(names)}"))
+        return _Pattern(tuple(entries))
+
+    def fits(self, profile: Profile) -> bool:
+        """Whether a call has these numbers, or positive ones where symbols stand."""
+        symbols: dict[str, Dim] = {}
+        for entry, number in zip(self.entries, profile, strict=True):
+            if isinstance(entry, int):
+                if entry != number:
+                    return False
+            elif number < 1 or symbols.setdefault(entry, number) != number:
+                return False
+        return all(c.substituted(symbols).is_certain for c in self.assumed)

@@ -1,0 +1,207 @@
+"""Models of which values say what is computed, and what they are compiled to."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import helper
+
+from relax_mlir import compile, import_onnx
+from relax_mlir.errors import ModelError
+from relax_mlir.frontends.onnx import check_onnx
+from relax_mlir.onnx_backend import CompiledModel, run_node
+from relax_mlir.stages import stage
+from tests.frontends.differential import parse, random
+
+pytestmark = pytest.mark.slow  # each compiles several models
+
+
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int | str, ...]]:
+    """The numbers and symbols that stages are compiled for."""
+    entries: list[tuple[int | str, ...]] = []
+    compile_kind = stage._Kind._compiled
+
+    def counted(kind: stage._Kind, numbers: Sequence[int | str]) -> Any:
+        entries.append(tuple(numbers))
+        return compile_kind(kind, numbers)
+
+    monkeypatch.setattr(stage._Kind, "_compiled", counted)
+    return entries
+
+
+def test_axes_are_an_input() -> None:
+    text = """g (float[n, 3] x, int64[k] axes) => (float[a, b] z) {
+        y = ReduceSum (x, axes) r = Relu (x) z = Add (y, r) }"""
+    model = CompiledModel(parse(text, opset=18))
+    x = random(2, 3)
+
+    for axes in ([0], [1], [0, 1], [-1]):
+        (z,) = model.run([x, np.array(axes)])
+        expected = x.sum(tuple(axes), keepdims=True) + np.maximum(x, 0)
+        np.testing.assert_allclose(z, expected, rtol=1e-5)
+
+
+def test_bounds_that_move_become_symbols(compiled: list[object]) -> None:
+    text = """g (float[n, 3] x, int64[1] a, int64[1] b) => (float[m, 3] y) {
+        s = Slice (x, a, b) y = Neg (s) }"""
+    model = CompiledModel(parse(text, opset=18))
+
+    for rows, start, stop in ((8, 3, 5), (9, 2, 7), (12, 1, 11), (5, 4, 4), (7, 2, 3)):
+        x = random(rows, 3)
+        (y,) = model.run([x, np.array([start]), np.array([stop])])
+        np.testing.assert_array_equal(y, -x[start:stop])
+
+    assert compiled == [(8, 3, 3, 5), ("n0", 3, "n1", "n2")]
+
+
+def test_numbers_that_were_equal_stay_one_symbol(compiled: list[object]) -> None:
+    text = """g (float[n] x, float[n] y, int64[1] end) => (float[m] z) {
+        zero = Constant <value_ints = [0]> () s = Slice (x, zero, end)
+        t = Slice (y, zero, end) z = Add (s, t) }"""
+    model = CompiledModel(parse(text, opset=18))
+
+    for size, end in ((4, 3), (6, 5), (9, 2)):
+        x, y = random(size), random(size)
+        (z,) = model.run([x, y, np.array([end])])
+        np.testing.assert_allclose(z, x[:end] + y[:end], rtol=1e-6)
+
+    assert compiled == [(4, 4, 3), ("n0", "n0", "n1")]
+
+
+def test_branches_give_tensors_of_different_ranks() -> None:
+    text = """g (float[2, 3] x) => (float[k] y) {
+        s = ReduceSum <keepdims = 0> (x) zero = Constant <value_float = 0.0> ()
+        c = Greater (s, zero)
+        b = If (c) <then_branch = t () => (float[2, 3] p) { p = Relu (x) },
+                    else_branch = e () => (float[1] q) {
+                        q = ReduceMax <keepdims = 0, axes = [0, 1]> (x) }>
+        y = Neg (b) }"""
+    model = CompiledModel(parse(text, opset=12))
+    x = np.abs(random(2, 3))
+
+    np.testing.assert_array_equal(model.run([x])[0], -x)
+    np.testing.assert_array_equal(model.run([-x])[0], -(-x).max())
+
+
+_LOOP = """g (int64 count, float[n] x) => (float[m] last, float[c, d] all) {
+    on = Constant <value = bool {1}> ()
+    last, all = Loop (count, on, x) <body = b (int64 i, bool c, float[p] s) =>
+        (bool d, float[q] t, float[r] mean) {
+        d = Identity (c) t = Concat <axis = 0> (s, x)
+        mean = ReduceMean <axes = [0]> (s) }> }"""
+
+
+def test_states_grow_from_step_to_step() -> None:
+    model = CompiledModel(parse(_LOOP, opset=13))
+    x = random(3)
+
+    last, means = model.run([np.array(4), x])
+
+    np.testing.assert_array_equal(last, np.tile(x, 5))
+    np.testing.assert_allclose(means, np.full((4, 1), x.mean()), rtol=1e-5)
+
+
+def test_a_loop_without_steps_gives_its_first_state() -> None:
+    last, means = CompiledModel(parse(_LOOP, opset=13)).run([np.array(0), random(3)])
+
+    assert (last.shape, means.shape) == ((3,), (0, 0))
+
+
+def test_what_is_found_is_read_further_on() -> None:
+    text = """g (float[n] x) => (float[m] y) {
+        zero = Constant <value_float = 0.0> () above = Greater (x, zero)
+        places = NonZero (above) flat = Squeeze (places)
+        found = Gather (x, flat) y = Sqrt (found) }"""
+    model = CompiledModel(parse(text, opset=12))
+
+    for size in (5, 9, 17):
+        x = random(size)
+        np.testing.assert_allclose(model.run([x])[0], np.sqrt(x[x > 0]), rtol=1e-6)
+
+
+def test_sequences_go_in_and_out() -> None:
+    model = parse("g (float[2] x, float[3] y) => (float[k] z) { z = Neg (x) }", 13)
+    del model.graph.node[:], model.graph.output[:]
+    model.graph.node.extend(
+        [
+            helper.make_node("SequenceConstruct", ["x", "y"], ["s"]),
+            helper.make_node("SequenceInsert", ["s", "x"], ["t"]),
+            helper.make_node("ConcatFromSequence", ["t"], ["z"], axis=0),
+        ]
+    )
+    for name in ("t", "z"):
+        model.graph.output.add(name=name)
+    x, y = random(2), random(3)
+
+    parts, joined = CompiledModel(model).run([x, y])
+
+    assert [part.tolist() for part in parts] == [x.tolist(), y.tolist(), x.tolist()]
+    np.testing.assert_array_equal(joined, np.concatenate([x, y, x]))
+
+
+def test_values_may_be_names_of_sizes() -> None:
+    text = """g (float[n, 3] x, int64[1] a, int64[1] b) => (float[m, 3] y) {
+        y = Slice (x, a, b) }"""
+
+    module = import_onnx(parse(text, 18), values={"a": ["i"], "b": ["i + 2"]})
+    x = random(8, 3)
+    (y,) = compile(module)(x, np.empty((0, 3), np.uint8))
+
+    np.testing.assert_array_equal(y, x[3:5])
+
+
+def test_a_value_that_is_no_size_is_refused() -> None:
+    model = parse("g (float[2] x, int64[1] a) => (float[2] y) { y = Slice (x, a, a) }")
+
+    with pytest.raises(ModelError, match=r"values: `a`: .*`i i`"):
+        import_onnx(model, values={"a": ["i i"]})
+
+
+def test_what_has_no_rule_is_found_behind_values_too() -> None:
+    text = """g (float[2, 3] x, int64[k] axes) => (float[a] y) {
+        s = ReduceSum (x, axes) y = local.Unheard (s) }"""
+
+    report = check_onnx(parse(text, opset=18))
+
+    assert list(report.uncovered) == ["local::Unheard"]
+
+
+def test_one_node_runs_alone() -> None:
+    x = random(2, 3)
+    node = helper.make_node("ReduceSum", ["x", "a"], ["y"], keepdims=0)
+
+    (y,) = run_node(node, [x, np.array([1])])
+
+    np.testing.assert_allclose(y, x.sum(1), rtol=1e-6)
+
+
+def test_places_outside_of_a_sequence_are_errors() -> None:
+    model = parse("g (float[2] x) => (float[k] z) { z = Neg (x) }", 13)
+    del model.graph.node[:]
+    place = helper.make_tensor("three", 7, [], [3])
+    model.graph.node.extend(
+        [
+            helper.make_node("Constant", [], ["at"], value=place),
+            helper.make_node("SequenceConstruct", ["x"], ["s"]),
+            helper.make_node("SequenceAt", ["s", "at"], ["z"], name="third"),
+        ]
+    )
+
+    with pytest.raises(
+        Exception, match=r"`third` \(SequenceAt\): place 3: expected -1"
+    ):
+        CompiledModel(model).run([random(2)])
+
+
+def test_an_operator_that_needs_numbers_gets_them(compiled: list[object]) -> None:
+    text = """g (float[2, 3] x, int64[2] shape) => (float[a, b] y) {
+        y = Expand (x, shape) }"""
+    model = CompiledModel(parse(text, opset=13))
+    x = random(2, 3)
+
+    for shape in ([2, 3], [1, 3], [2, 1], [1, 3]):
+        np.testing.assert_array_equal(model.run([x, np.array(shape)])[0], x)
+    known = [n for n in compiled if all(isinstance(e, int) for e in n)]
+    assert known == [(2, 3, 2, 3), (2, 3, 1, 3), (2, 3, 2, 1)]
