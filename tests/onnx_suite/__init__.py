@@ -1,0 +1,1 @@
+"""ONNX's own test suite, run by our backend."""
