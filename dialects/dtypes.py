@@ -1,8 +1,8 @@
 """Element types: one name (numpy's), its MLIR type in tensors and in buffers.
 
 Tensors keep the sign of an integer (``ui8``, and ``i8`` for signed) and ``i1`` for
-booleans. Buffers hold what the machine sees: signless integers, and a byte for a
-boolean (a vector of ``i1`` would be packed to bits).
+booleans. Buffers hold what the machine sees: signless integers, and a byte for whatever
+is smaller (a vector of ``i1`` would be packed to bits).
 """
 
 import re
@@ -59,6 +59,16 @@ class DType:
         return self.kind in "iu"
 
     @property
+    def is_narrow(self) -> bool:
+        """Whether it is stored and converted, and no operator computes with it."""
+        return self.element.name in _NARROW
+
+    @property
+    def is_padded(self) -> bool:
+        """Whether an element in memory has bits that do not count."""
+        return self.bits < 8
+
+    @property
     def size_bytes(self) -> int:
         """Bytes of one element in memory."""
         return max(1, self.bits // 8)
@@ -89,10 +99,15 @@ class DType:
 
     @property
     def buffer_type(self) -> ir.Type:
-        """Element type of a memref: signless, ``i8`` for a boolean."""
-        if self.is_vector and self.kind == "b":
-            return dtype("int8").with_lanes_of(self).scalar_type
-        return ir.IntegerType.get_signless(8) if self.kind == "b" else self.scalar_type
+        """Element type of a memref: signless, ``i8`` for what has fewer bits."""
+        return dtype("int8").with_lanes_of(self).scalar_type if self.is_padded else (
+            self.scalar_type
+        )
+
+    @property
+    def is_told_by_buffers(self) -> bool:
+        """Whether the element type of a memref says which type it is."""
+        return self.kind in "if" and not self.is_padded
 
     def __str__(self) -> str:
         return self.name
@@ -104,7 +119,10 @@ _FLOATS: dict[str, Callable[[], ir.Type]] = {
     "float32": ir.F32Type.get,
     "float64": ir.F64Type.get,
     "float8_e4m3fn": ir.Float8E4M3FNType.get,
+    "float8_e4m3fnuz": ir.Float8E4M3FNUZType.get,
     "float8_e5m2": ir.Float8E5M2Type.get,
+    "float8_e5m2fnuz": ir.Float8E5M2FNUZType.get,
+    "float8_e8m0fnu": ir.Float8E8M0FNUType.get,
     "float4_e2m1fn": ir.Float4E2M1FNType.get,
 }
 
@@ -129,8 +147,10 @@ _NARROW = {
             for sign in ("", "u")
             for bits in (2, 4)
         ),
-        DType("float8_e4m3fn", "f", 8),
-        DType("float8_e5m2", "f", 8),
+        *(
+            DType(f"float8_{layout}", "f", 8)
+            for layout in ("e4m3fn", "e4m3fnuz", "e5m2", "e5m2fnuz", "e8m0fnu")
+        ),
         DType("float4_e2m1fn", "f", 4),
     )
 }
@@ -186,6 +206,9 @@ _FLOAT_NAMES = {
     ir.F32Type: "float32",
     ir.F64Type: "float64",
     ir.Float8E4M3FNType: "float8_e4m3fn",
+    ir.Float8E4M3FNUZType: "float8_e4m3fnuz",
     ir.Float8E5M2Type: "float8_e5m2",
+    ir.Float8E5M2FNUZType: "float8_e5m2fnuz",
+    ir.Float8E8M0FNUType: "float8_e8m0fnu",
     ir.Float4E2M1FNType: "float4_e2m1fn",
 }

@@ -142,7 +142,8 @@ def product(dims: Iterable[Dim]) -> Dim:
 def unify(a: Dim, b: Dim) -> Dim:
     """The one size that ``a`` and ``b`` both are; a number constrains an expression.
 
-    Where one is surely not larger, as ``min(n, 512)`` next to ``n``, it is that one.
+    Where one is surely not smaller, as ``n`` next to ``min(n, 512)``, it is that one:
+    what else is told of sizes is told in it.
 
     Raises:
         ValueError: they differ, or are expressions not known to be equal.
@@ -150,9 +151,9 @@ def unify(a: Dim, b: Dim) -> Dim:
     if a == b:
         return a
     require_equal(a, b)
-    if isinstance(a, int) or (isinstance(b, Expr) and is_known_le(a, b)):
+    if isinstance(a, int) or (isinstance(b, Expr) and is_known_le(b, a)):
         return a
-    if isinstance(b, int) or is_known_le(b, a):
+    if isinstance(b, int) or is_known_le(a, b):
         return b
     if is_open() or are_held_equal(a, b):
         return a

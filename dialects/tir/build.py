@@ -24,8 +24,10 @@ from relax_mlir.dialects.tir.scalars import (
     constant,
     emit,
     emit_dim,
+    from_memory,
     function,
     select,
+    to_memory,
 )
 
 __all__ = ["Buffer", "Builder", "buffer_type"]
@@ -65,16 +67,11 @@ class Buffer:
         indices = indices if isinstance(indices, tuple) else (indices,)
         values = [Index.value_of(i) for i in indices]
         loaded = emit("memref.load", self.dtype.buffer_type, self.value, *values)
-        if self.dtype.kind != "b":
-            return Scalar(loaded, self.dtype)
-        # Callers bring any bytes: whatever is not 0 is true, as for numpy.
-        return Scalar(loaded, dtype("int8")).not_equal(0)
+        return from_memory(loaded, self.dtype)
 
     def store(self, value: Scalar, indices: "Sequence[Index | int]") -> None:
         """Write one element."""
-        stored = value.value
-        if self.dtype.kind == "b":
-            stored = emit("arith.extui", self.dtype.buffer_type, stored)
+        stored = to_memory(value.value, self.dtype)
         ir.Operation.create(
             "memref.store", operands=[stored, self.value, *map(Index.value_of, indices)]
         )
@@ -488,7 +485,8 @@ class Builder:
 
 def _marks(dtype: DType) -> dict[str, ir.Attribute]:
     """The element type of a buffer, where its memref does not tell it."""
-    return {marks.DTYPE: ir.StringAttr.get(dtype.name)} if dtype.kind in "ub" else {}
+    mark = {marks.DTYPE: ir.StringAttr.get(dtype.name)}
+    return {} if dtype.is_told_by_buffers else mark
 
 
 def _finite(start: float, dtype: DType) -> float:

@@ -27,7 +27,7 @@ from relax_mlir.dialects.tir import (
     constant,
     marks,
 )
-from relax_mlir.dialects.tir.scalars import bitcast, emit, function, select
+from relax_mlir.dialects.tir.scalars import bitcast, emit, from_memory, function, select
 from relax_mlir.objects import prim
 from relax_mlir.objects.attributes import to_attribute
 from relax_mlir.objects.buffer import Buffer, BufferLoad, Pointer
@@ -332,10 +332,7 @@ class TermWriter:
             ).results[0]
         else:
             loaded = emit("memref.load", element, source, *indices)
-        if not term.dtype.startswith("bool"):
-            return loaded
-        byte = dtype("int8").with_lanes_of(_dtype(term))
-        return Scalar(loaded, byte).not_equal(0).value
+        return from_memory(loaded, _dtype(term)).value
 
     def _ramp(self, term: prim.Ramp) -> ir.Value:
         ends = self.value(term.base), self.value(term.stride)

@@ -20,6 +20,7 @@ from mlir import ir
 from mlir.dialects import func
 
 from relax_mlir.dialects import dtypes, tensors
+from relax_mlir.dialects.tir.scalars import to_memory
 from relax_mlir.dialects.tir import (
     AllocBufferOp,
     AssertOp,
@@ -313,11 +314,7 @@ class ProgramWriter:
             target = self.terms.buffer(buffer)
             stored = self.terms.value(term)
             where = [self.terms.index(i) for i in place.indices]
-            if buffer.dtype.startswith("bool"):
-                byte = dtypes.dtype(place.dtype).buffer_type
-                stored = ir.Operation.create(
-                    "arith.extui", results=[byte], operands=[stored]
-                ).results[0]
+            stored = to_memory(stored, dtypes.dtype(place.dtype))
             if not where or not isinstance(where[-1].type, ir.VectorType):
                 ir.Operation.create("memref.store", operands=[stored, target, *where])
                 return

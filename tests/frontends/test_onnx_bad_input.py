@@ -211,7 +211,7 @@ UNSUPPORTED: dict[str, tuple[Damage, str]] = {
         lambda m: m.graph.input[0].type.sequence_type.elem_type.CopyFrom(
             onnx.TypeProto()
         ),
-        "input `x`: expected a tensor, got a sequence",
+        "expected a tensor, got `x`, a sequence or nothing",
     ),
     "sparse initializers": (
         lambda m: m.graph.sparse_initializer.add(),

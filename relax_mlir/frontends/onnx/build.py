@@ -224,6 +224,8 @@ class GraphBuilder:
             self._order.append(node)
         try:
             wanted = tuple(name in used for name in node.outputs)
+            if node.op_type == "If" or node.op_type in HOST_OPERATORS:
+                check_node(node, self._opset(node, scope))
             if node.op_type == "If":
                 self._choose(node, scope)
                 return
@@ -370,9 +372,7 @@ class GraphBuilder:
     def _results(
         self, node: Node, scope: _Scope, wanted: Sequence[bool]
     ) -> "Sequence[GraphValue | ir.Value | np.ndarray | None]":
-        if node.domain not in scope.opsets:
-            raise ValueError(f"the model imports no opset of domain `{node.domain}`")
-        opset = scope.opsets[node.domain]
+        opset = self._opset(node, scope)
         function = self._functions.of_model(node)
         inputs = [scope.find(name) for name in node.inputs]
         for name in node.reads:
@@ -403,6 +403,11 @@ class GraphBuilder:
         opsets = {"": onnx_opset_version(), **scope.opsets, **function.opsets}
         function = replace(function, opsets=opsets)
         return self._call(node, function, inputs, protos, scope, wanted)
+
+    def _opset(self, node: Node, scope: _Scope) -> int:
+        if node.domain not in scope.opsets:
+            raise ValueError(f"the model imports no opset of domain `{node.domain}`")
+        return scope.opsets[node.domain]
 
     def _apply(
         self,
