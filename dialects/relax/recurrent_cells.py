@@ -14,6 +14,7 @@ from mlir.ir import (
 )
 
 from relax_mlir.dialects import tensors
+from relax_mlir.dialects.dtypes import dtype
 from relax_mlir.dialects.ext import Operand, Result
 from relax_mlir.dialects.hooks import Case
 from relax_mlir.dialects.relax.cell_functions import (
@@ -22,9 +23,20 @@ from relax_mlir.dialects.relax.cell_functions import (
     scalar_functions,
 )
 from relax_mlir.dialects.relax.core import Relax
-from relax_mlir.dialects.relax.recurrent import check_shape, repeat, result_types
-from relax_mlir.dialects.relax.recurrent_program import Lanes, StepWriter, write_steps
+from relax_mlir.dialects.relax.recurrent import (
+    check_shape,
+    repeat,
+    result_types,
+    unpacked,
+)
+from relax_mlir.dialects.relax.recurrent_program import (
+    Lanes,
+    StepWriter,
+    block_width,
+    write_steps,
+)
 from relax_mlir.dialects.tir import Buffer, Builder, Scalar
+from relax_mlir.dialects.tir.lanes import lanes_for
 
 __all__ = ["GruOp", "LstmOp", "RnnOp"]
 
@@ -69,10 +81,16 @@ class RecurrentOp(Relax.Operation):
         return write_steps(b, writer, lengths, self.direction.value, write_step)
 
 
-def _plain(functions: str) -> dict[str, Any]:  # Any: see Case
-    """Functions without parameters."""
-    none = (0.0,) * len(functions.split())
-    return {"functions": functions, "alphas": none, "betas": none}
+def _shapes(
+    time: int, batch: int, directions: int, gates: int, size: int, type_: str = "float32"
+) -> list[tuple[Any, ...]]:  # Any: sizes and a type
+    """The shapes of x, r and one state."""
+    width = block_width(size, lanes_for(dtype(type_)))
+    return [
+        (time, batch, directions, gates * size, type_),
+        (directions, gates, -(-size // width), size, width, type_),
+        (directions, batch, size, type_),
+    ]
 
 
 _EVERY = (0, "int32")  # lengths, where all sequences have all steps
@@ -84,8 +102,8 @@ class RnnOp(RecurrentOp, name="nn_rnn"):
     Attributes:
         direction, functions, alphas, betas, clip: see the base; one function.
     Shapes:
-        x: [t, b, d, h], what comes from outside; r: [d, h, h]; h: [d, b, h], the state
-        before the first step. lengths: [b], int32, the steps of each sequence, or [0]
+        x: [t, b, d, h], what comes from outside; r: [d, 1, n, h, w], the h columns of its
+        gate in n blocks of w; h: [d, b, h], the state before the first step. lengths: [b], int32, the steps of each sequence, or [0]
         where all have all; y is 0 behind them. d is 2 if ``bidirectional``, else 1.
         y: a tuple of all states, [t, d, b, h], and the last, [d, b, h].
     Source: ONNX RNN-22.
@@ -94,18 +112,17 @@ class RnnOp(RecurrentOp, name="nn_rnn"):
     lengths: Operand[RankedTensorType]
 
     cases = (
-        Case((3, 2, 1, 5), (1, 5, 5), (1, 2, 5), _EVERY),
-        Case((3, 5, 1, 35), (1, 35, 35), (1, 5, 35), _EVERY, direction="reverse"),
+        Case(*_shapes(3, 2, 1, 1, 5), _EVERY),
+        Case(*_shapes(2, 3, 1, 1, 35), _EVERY, direction="reverse"),
+        Case(*_shapes(2, 1, 1, 1, 130), _EVERY, clip=0.5),
         Case(
-            (4, 3, 2, 16),
-            (2, 16, 16),
-            (2, 3, 16),
+            *_shapes(4, 3, 2, 1, 16),
             (3, "int32"),
             direction="bidirectional",
             low=-1,
             high=5,
         ),
-        Case((0, 2, 1, 3), (1, 3, 3), (1, 2, 3), _EVERY),
+        Case(*_shapes(0, 2, 1, 1, 3), _EVERY),
     )
 
     @staticmethod
@@ -136,6 +153,7 @@ class RnnOp(RecurrentOp, name="nn_rnn"):
         clip: float | None,
     ) -> list[np.ndarray]:
         (f,) = array_functions(functions, alphas, betas, clip)
+        r = unpacked(r, h.shape[-1])
 
         def step(d: int, x: np.ndarray, states: list[np.ndarray]) -> list[np.ndarray]:
             return [f(x + states[0] @ r[d])]
@@ -163,7 +181,7 @@ class GruOp(RecurrentOp, name="nn_gru"):
         direction, functions, alphas, betas, clip: see the base; f and g.
         linear_before_reset: whether s acts on the product.
     Shapes:
-        x: [t, b, d, 3 h], for z, s and n; r: [d, h, 3 h]; bias: [d, h], read with
+        x: [t, b, d, 3 h], for z, s and n; r: [d, 3, n, h, w]; bias: [d, h], read with
         ``linear_before_reset``; h, lengths, y: as for ``nn.rnn``.
     Source: ONNX GRU-22; Cho et al., Learning Phrase Representations using RNN
     Encoder-Decoder, 2014.
@@ -174,24 +192,19 @@ class GruOp(RecurrentOp, name="nn_gru"):
     linear_before_reset: BoolAttr
 
     cases = (
-        Case((3, 2, 1, 15), (1, 5, 15), (1, 2, 5), (1, 5), _EVERY),
-        *(
-            Case(
-                (3, 5, 2, 105),
-                (2, 35, 105),
-                (2, 5, 35),
-                (2, 35),
-                lengths,
-                direction="bidirectional",
-                linear_before_reset=True,
-                low=-0.5,
-                high=3.5,
-            )
-            for lengths in (_EVERY, (5, "int32"))
+        Case(*_shapes(3, 2, 1, 3, 5), (1, 5), _EVERY),
+        Case(
+            *_shapes(3, 5, 2, 3, 35),
+            *((2, 35), (5, "int32")),
+            direction="bidirectional",
+            linear_before_reset=True,
+            low=-0.5,
+            high=3.5,
         ),
         Case(
-            *((2, 1, 1, 48), (1, 16, 48), (1, 1, 16), (1, 16), _EVERY),
-            **_plain("relu softsign"),
+            *_shapes(2, 1, 1, 3, 16),
+            *((1, 16), _EVERY),
+            functions="relu softsign",
             direction="reverse",
             clip=0.5,
         ),
@@ -232,6 +245,7 @@ class GruOp(RecurrentOp, name="nn_gru"):
         linear_before_reset: bool,
     ) -> list[np.ndarray]:
         f, g = array_functions(functions, alphas, betas, clip)
+        r = unpacked(r, h.shape[-1])
 
         def step(d: int, x: np.ndarray, states: list[np.ndarray]) -> list[np.ndarray]:
             (h,) = states
@@ -298,7 +312,7 @@ class LstmOp(RecurrentOp, name="nn_lstm"):
         direction, functions, alphas, betas, clip: see the base; f, g and k.
         input_forget: whether e is 1 - i instead.
     Shapes:
-        x: [t, b, d, 4 h], for i, o, e and n; r: [d, h, 4 h]; h, c: [d, b, h], the state
+        x: [t, b, d, 4 h], for i, o, e and n; r: [d, 4, n, h, w]; h, c: [d, b, h], the state
         and the cell before the first step; peepholes: [d, 3 h], p for i, o and e, or
         [d, 0] for none; lengths: as for ``nn.rnn``. y: a tuple of all states, [t, d, b, h],
         and the last state and cell, [d, b, h].
@@ -312,31 +326,25 @@ class LstmOp(RecurrentOp, name="nn_lstm"):
     input_forget: BoolAttr
 
     cases = (
-        Case((3, 2, 1, 20), (1, 5, 20), *[(1, 2, 5)] * 2, (1, 0), _EVERY),
-        *(
-            Case(
-                *((3, 5, 2, 140), (2, 35, 140), *[(2, 5, 35)] * 2, peepholes, lengths),
-                direction="bidirectional",
-                low=-0.5,
-                high=3.5,
-            )
-            for peepholes, lengths in (
-                ((2, 0), _EVERY),
-                ((2, 0), (5, "int32")),
-                ((2, 105), _EVERY),
-            )
+        Case(*_shapes(3, 2, 1, 4, 5), (1, 2, 5), (1, 0), _EVERY),
+        Case(
+            *_shapes(3, 11, 2, 4, 35),
+            *((2, 11, 35), (2, 105), (11, "int32")),
+            direction="bidirectional",
+            low=-0.5,
+            high=3.5,
         ),
         Case(
-            *((2, 1, 1, 64), (1, 16, 64), *[(1, 1, 16)] * 2, (1, 48), _EVERY),
+            *_shapes(2, 1, 1, 4, 16),
+            *((1, 1, 16), (1, 48), _EVERY),
             direction="reverse",
             input_forget=True,
             clip=0.5,
         ),
         *(
             Case(
-                *((2, 1, 1, 12, "float64"), (1, 3, 12, "float64")),
-                *((1, 1, 3, "float64"), (1, 1, 3, "float64"), (1, 0, "float64")),
-                _EVERY,
+                *_shapes(2, 1, 1, 4, 3, "float64"),
+                *((1, 1, 3, "float64"), (1, 0, "float64"), _EVERY),
                 functions=names,
                 alphas=(0.7, 0.9, 0.4),
                 betas=(0.3, 0.2, 0.6),
@@ -389,6 +397,7 @@ class LstmOp(RecurrentOp, name="nn_lstm"):
     ) -> list[np.ndarray]:
         f, g, k = array_functions(functions, alphas, betas, clip)
         size = h.shape[-1]
+        r = unpacked(r, size)
         p = np.zeros((len(r), 3 * size), x.dtype) if not peepholes.size else peepholes
 
         def step(d: int, x: np.ndarray, states: list[np.ndarray]) -> list[np.ndarray]:

@@ -200,18 +200,18 @@ BAD: dict[str, tuple[Damage, str]] = {
         lambda m: _external(m),
         "initializer `w`: external data file ``",
     ),
+    "sequences": (
+        lambda m: m.graph.input[0].type.sequence_type.elem_type.CopyFrom(
+            onnx.TypeProto()
+        ),
+        "expected a tensor, got `x`, a sequence or nothing",
+    ),
 }
 
 UNSUPPORTED: dict[str, tuple[Damage, str]] = {
     "strings": (
         _set("input[0].type.tensor_type.elem_type", TensorProto.STRING),
         "input `x`: element type `STRING` is not supported",
-    ),
-    "sequences": (
-        lambda m: m.graph.input[0].type.sequence_type.elem_type.CopyFrom(
-            onnx.TypeProto()
-        ),
-        "expected a tensor, got `x`, a sequence or nothing",
     ),
     "sparse initializers": (
         lambda m: m.graph.sparse_initializer.add(),

@@ -23,6 +23,7 @@ from relax_mlir.dialects.relax.elementwise import wide_type
 from relax_mlir.dialects.relax.joining import ConcatOp
 from relax_mlir.dialects.relax.matmul import MatmulOp
 from relax_mlir.dialects.relax.movement import PermuteDimsOp, ReshapeOp
+from relax_mlir.dialects.relax.padding import PadOp
 from relax_mlir.dialects.relax.recurrent import check_shape
 from relax_mlir.dialects.relax.recurrent_cells import (
     GruOp,
@@ -30,8 +31,10 @@ from relax_mlir.dialects.relax.recurrent_cells import (
     RecurrentOp,
     RnnOp,
 )
+from relax_mlir.dialects.relax.recurrent_program import block_width
 from relax_mlir.dialects.relax.slicing import StridedSliceOp
 from relax_mlir.dialects.shapes import Dim
+from relax_mlir.dialects.tir.lanes import lanes_for
 
 __all__ = ["Network", "gru", "lstm", "rnn"]
 
@@ -98,7 +101,7 @@ class Network:
 
     Attributes:
         node: the node; gates: of its cell; functions: their names if none are given.
-        type: what is computed in; w: [i, d gates h], r: [d, h, gates h], the weights.
+        type: what is computed in; w, r: the weights, [i, d gates h] and packed.
         size: h, the units of a cell; direction: of the node.
     """
 
@@ -149,7 +152,8 @@ class Network:
         side_by_side = PermuteDimsOp(w, axes=(1, 0, 2)).y
         flat = ReshapeOp(side_by_side, shape=(x[2], directions * columns)).y
         type_ = tensors.dtype_of(w)
-        return Network(node, gates, functions, type_, flat, r, size, direction)
+        packed = _packed(r, gates, size, block_width(size, lanes_for(type_)))
+        return Network(node, gates, functions, type_, flat, packed, size, direction)
 
     @property
     def directions(self) -> int:
@@ -283,6 +287,18 @@ class Network:
             }
             for group in groups
         ]
+
+
+def _packed(r: ir.Value, gates: int, size: int, width: int) -> ir.Value:
+    """Weights [d, h, gates h] with the columns of each gate in blocks."""
+    directions = tensors.shape_of(r)[0]
+    blocks = -(-size // width)
+    value = ReshapeOp(r, shape=(directions, size, gates, size)).y
+    if blocks * width != size:
+        pad_width = (0, 0) * 3 + (0, blocks * width - size)
+        value = PadOp(value, pad_width=pad_width).y
+    value = ReshapeOp(value, shape=(directions, size, gates, blocks, width)).y
+    return PermuteDimsOp(value, axes=(0, 2, 3, 1, 4)).y
 
 
 def _function(

@@ -47,7 +47,7 @@ _WORK = 1 << 18  # multiply-adds that are worth a thread's while
 
 @dataclass(frozen=True)
 class Contraction:
-    """Register tiles of multiply-adds over packed columns; f32 and f64.
+    """Register tiles of multiply-adds over packed columns; f32, f64, integers in i32.
 
     Attributes:
         vector_bits: width of the machine's vectors.
@@ -135,9 +135,7 @@ class _Emitter:
                 factor = broadcast(self._row_element(points, row, k), self.lanes)
                 for q in vectors:
                     total = sums[len(following)]
-                    following.append(
-                        op("vector.fma", zero.type, factor, found[q], total)
-                    )
+                    following.append(_multiply_add(factor, found[q], total))
             return following
 
         accumulators = [zero] * (count * len(vectors))
@@ -156,8 +154,12 @@ class _Emitter:
     ) -> ir.Value:
         *leading, last = self.plan.k
         where = _placed(points, {**row, **dict.fromkeys(leading, 0), last: k})
-        a = self.plan.a
-        return op("memref.load", self.plan.element, a.buffer, *a.indices(where))
+        factor = self.plan.rows_of
+        place = factor.access.indices(where)
+        found = op("memref.load", factor.element, factor.access.buffer, *place)
+        if factor.extend is None:
+            return found
+        return op(factor.extend, self.plan.element, found)
 
     def _finish(
         self, value: ir.Value, row: Mapping[int, Extent], columns: Columns, q: int
@@ -196,6 +198,13 @@ class _Emitter:
             )
         (result,) = BodyCloner(body, [], None, self.lanes).run(values)
         return result
+
+
+def _multiply_add(x: ir.Value, y: ir.Value, total: ir.Value) -> ir.Value:
+    """x * y + total, of floats rounded once."""
+    if isinstance(total.type.element_type, ir.FloatType):
+        return op("vector.fma", total.type, x, y, total)
+    return op("arith.addi", total.type, op("arith.muli", total.type, x, y), total)
 
 
 def _choose_tile(
