@@ -60,7 +60,7 @@ class DType:
 
     @property
     def is_narrow(self) -> bool:
-        """Whether it is stored and converted, and no operator computes with it."""
+        """Whether it is a float of a byte, or of fewer bits: what machines do not have."""
         return self.element.name in _NARROW
 
     @property
@@ -100,8 +100,10 @@ class DType:
     @property
     def buffer_type(self) -> ir.Type:
         """Element type of a memref: signless, ``i8`` for what has fewer bits."""
-        return dtype("int8").with_lanes_of(self).scalar_type if self.is_padded else (
-            self.scalar_type
+        return (
+            dtype("int8").with_lanes_of(self).scalar_type
+            if self.is_padded
+            else (self.scalar_type)
         )
 
     @property
@@ -123,6 +125,8 @@ _FLOATS: dict[str, Callable[[], ir.Type]] = {
     "float8_e5m2": ir.Float8E5M2Type.get,
     "float8_e5m2fnuz": ir.Float8E5M2FNUZType.get,
     "float8_e8m0fnu": ir.Float8E8M0FNUType.get,
+    "float6_e2m3fn": ir.Float6E2M3FNType.get,
+    "float6_e3m2fn": ir.Float6E3M2FNType.get,
     "float4_e2m1fn": ir.Float4E2M1FNType.get,
 }
 
@@ -138,7 +142,7 @@ _ALL = {
         DType("float64", "f", 64),
     )
 }
-# Types that tensor programs may store, and that no operator computes with.
+# Types that are converted to others, which machines compute with.
 _NARROW = {
     t.name: t
     for t in (
@@ -151,6 +155,8 @@ _NARROW = {
             DType(f"float8_{layout}", "f", 8)
             for layout in ("e4m3fn", "e4m3fnuz", "e5m2", "e5m2fnuz", "e8m0fnu")
         ),
+        DType("float6_e2m3fn", "f", 6),
+        DType("float6_e3m2fn", "f", 6),
         DType("float4_e2m1fn", "f", 4),
     )
 }
@@ -210,5 +216,7 @@ _FLOAT_NAMES = {
     ir.Float8E5M2Type: "float8_e5m2",
     ir.Float8E5M2FNUZType: "float8_e5m2fnuz",
     ir.Float8E8M0FNUType: "float8_e8m0fnu",
+    ir.Float6E2M3FNType: "float6_e2m3fn",
+    ir.Float6E3M2FNType: "float6_e3m2fn",
     ir.Float4E2M1FNType: "float4_e2m1fn",
 }

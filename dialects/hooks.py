@@ -195,9 +195,7 @@ class OnnxNode:
         value = self.constant_or_none(index)
         if value is None:
             self.input(index)
-            raise NotKnownError(
-                index, "must be a constant here, got a computed value"
-            )
+            raise NotKnownError(index, "must be a constant here, got a computed value")
         return value
 
     def dims(self, index: int) -> tuple[Dim, ...]:
@@ -214,6 +212,18 @@ class OnnxNode:
                 index, "must hold known sizes, got values computed at run time"
             )
         return tuple(content.reshape(-1).tolist())
+
+    def dim(self, index: int) -> Dim:
+        """The size that an integer operand of one element holds, a symbolic one included.
+
+        Raises:
+            NotKnownError: it is not known before the model runs.
+            ValueError: the operand is missing, or has another number of elements.
+        """
+        found = self.dims(index)
+        if len(found) != 1:
+            raise ValueError(f"input {index}: expected one number, got {len(found)}")
+        return found[0]
 
 
 OnnxRule = Callable[[OnnxNode], Any]

@@ -66,10 +66,14 @@ class CastScaleOp(Relax.Operation, name="cast_scale"):
     ) -> RankedTensorType:
         found = require("f", x)
         if found.bits > 32:
-            raise ValueError(f"wrong element type: expected 32 bits or less, got {found}")
+            raise ValueError(
+                f"wrong element type: expected 32 bits or less, got {found}"
+            )
         if round_mode not in _ROUNDING:
             listed = ", ".join(_ROUNDING)
-            raise ValueError(f"round_mode: expected one of {listed}, got {round_mode!r}")
+            raise ValueError(
+                f"round_mode: expected one of {listed}, got {round_mode!r}"
+            )
         return tensors.tensor_type(tensors.shape_of(x), _E8M0)
 
     @staticmethod

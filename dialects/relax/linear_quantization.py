@@ -26,7 +26,8 @@ _F32, _I32, _U8 = map(dtypes.dtype, ("float32", "int32", "uint8"))
 _FLOATS = ("float16", "bfloat16", "float32")
 _INTEGERS = ("int8", "uint8", "int16", "uint16", "int4", "uint4", "int2", "uint2")
 _FLOATS8 = tuple(f"float8_{f}" for f in ("e4m3fn", "e4m3fnuz", "e5m2", "e5m2fnuz"))
-_QUANTIZED = (*_INTEGERS, *_FLOATS8, "float4_e2m1fn")
+_FLOATS6 = ("float6_e2m3fn", "float6_e3m2fn")
+_QUANTIZED = (*_INTEGERS, *_FLOATS8, *_FLOATS6, "float4_e2m1fn")
 _SCALES = (*_FLOATS, "float8_e8m0fnu")
 
 
@@ -52,9 +53,10 @@ class QuantizeLinearOp(Relax.Operation, name="quantize_linear"):
         saturate: whether what is too large for a float of 8 bits becomes the largest one.
         precision: the type of floats of the quotient.
     Shapes:
-        x, y: any. scale, zero_point: the same shape: one element, [k], where k is the size
-        of ``axis``, or with blocks that of x, ``axis`` divided by ``block_size``, rounded
-        up. zero_point and y have one type, and floats of 8 bits no zero point but 0.
+        x, y: any. scale, zero_point: one element; or [k], where k is the size of
+        ``axis``; or with blocks that of x, ``axis`` divided by ``block_size``, rounded
+        up; or the rank of x, and sizes that broadcast to it. zero_point and y have one
+        type, and floats of 8 bits no zero point but 0.
     Source: ONNX QuantizeLinear-25.
     """
 
@@ -73,11 +75,14 @@ class QuantizeLinearOp(Relax.Operation, name="quantize_linear"):
         Case((75,), (), ("uint8",), low=1.0, high=99.0),
         Case((35,), (1,), (1, "int4"), low=0.5, high=9.0),
         Case((3, 5), (2, 5), (2, 5, "uint4"), axis=0, block_size=2, low=1, high=9),
-        Case((2, 35, "float16"), (2, 5, "float16"), (2, 5, "int8"), block_size=8, low=1),
+        Case(
+            (2, 35, "float16"), (2, 5, "float16"), (2, 5, "int8"), block_size=8, low=1
+        ),
         Case((35,), (), ("float8_e4m3fn",), low=-0.0, high=90.0),
         Case((2, 9), (2,), (2, "float8_e5m2"), axis=0, saturate=False, low=1, high=9),
         Case((35,), (), ("float4_e2m1fn",), low=0.5, high=9.0),
         Case((0, 2), (2,), (2, "uint16"), axis=1),
+        Case((2, 3, 17), (2, 1, 17), (1, 3, 1, "int8"), low=1.0, high=9.0),
     )
 
     @staticmethod
@@ -187,6 +192,7 @@ class DequantizeLinearOp(Relax.Operation, name="dequantize_linear"):
         ),
         Case((2, 35, "float8_e4m3fn"), (2,), (2, "float8_e4m3fn"), axis=0),
         Case((35, "float4_e2m1fn"), (1, "float8_e8m0fnu"), (1, "float4_e2m1fn")),
+        Case((2, 3, 17, "uint4"), (2, 3, 1), (2, 3, 1, "uint4"), low=0, high=15),
     )
 
     @staticmethod
@@ -262,6 +268,9 @@ def _check_shapes(
         if all(size == 1 for size in found):
             continue
         axis = shapes.check_axis(axis, len(sizes))
+        if len(found) == len(sizes) > 1 and not block_size:
+            shapes.broadcast_into(sizes, found)
+            continue
         expected = _scale_shape(sizes, axis, block_size)
         if len(found) != len(expected):
             raise ValueError(_wrong_shape(what, expected, found, axis))
@@ -291,6 +300,8 @@ def _spread(
     """Values of slices or blocks in a shape that broadcasts to that of ``x``."""
     if values.size == 1:
         return values.reshape(())
+    if values.ndim == x.ndim > 1 and not block_size:
+        return values
     if block_size:
         numbers = np.arange(x.shape[axis]) // block_size
         return values.take(numbers, axis)
@@ -310,11 +321,13 @@ class _Place:
         if all(size == 1 for size in values.shape):
             return values[(0,) * values.rank]
         along = point[self._axis]
-        if not self._block_size:
+        if self._block_size:
+            before, after = point[: self._axis], point[self._axis + 1 :]
+            return values[(*before, along // self._block_size, *after)]
+        if values.rank == 1:
             return values[along]
-        where: list[Index | int] = list(point)
-        where[self._axis] = along // self._block_size
-        return values[tuple(where)]
+        pairs = zip(values.shape, point, strict=True)
+        return values[tuple(0 if size == 1 else axis for size, axis in pairs)]
 
 
 def _limited(value: Scalar, low: float, high: float) -> Scalar:

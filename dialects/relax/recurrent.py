@@ -38,8 +38,10 @@ def result_types(
         raise ValueError(f"expected ranks 4, 5, 3 for each state and 1, got {ranks}")
     time, batch, directions, columns = tensors.shape_of(x)
     size = tensors.shape_of(states[0])[2]
-    if not isinstance(size, int):
-        raise ValueError(f"expected a known number of hidden units, got `{size}`")
+    if not isinstance(size, int) or size < 1:
+        raise ValueError(
+            f"expected a known number of hidden units, at least 1, got `{size}`"
+        )
     known = {"forward": 1, "reverse": 1, "bidirectional": 2}
     if direction not in known:
         raise ValueError(

@@ -82,7 +82,12 @@ class RecurrentOp(Relax.Operation):
 
 
 def _shapes(
-    time: int, batch: int, directions: int, gates: int, size: int, type_: str = "float32"
+    time: int,
+    batch: int,
+    directions: int,
+    gates: int,
+    size: int,
+    type_: str = "float32",
 ) -> list[tuple[Any, ...]]:  # Any: sizes and a type
     """The shapes of x, r and one state."""
     width = block_width(size, lanes_for(dtype(type_)))

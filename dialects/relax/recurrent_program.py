@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from math import prod
 
 from relax_mlir.dialects import shapes
 from relax_mlir.dialects.shapes import Dim
@@ -24,7 +25,9 @@ from relax_mlir.dialects.tir.lanes import (
 
 __all__ = ["Lanes", "StepWriter", "block_width", "write_steps"]
 
-_MOST_ROWS = 8  # of a batch that share what is read of the weights
+_MOST_ROWS = 16  # of a batch that share what is read of the weights
+_SOME_ROWS = 8  # the same, of weights that stay in a core's cache, or an open batch
+_CACHE_BYTES = 1 << 20
 _MOST_SUMS = 16  # vectors of them in registers
 _MOST_VECTORS = 8  # of a block of columns
 _ALONE = 2  # rows up to which one after the other is faster than many at once
@@ -89,7 +92,7 @@ class _Part:
 
     gate: Index | int
     block: Index | int
-    offset: int
+    offset: Index | int
     count: int
 
 
@@ -124,6 +127,11 @@ class StepWriter:
         self._sums = b.alloc((_MOST_ROWS, gates * self.size), x.dtype)
         self._run = Run(0, 0, 1, 1)
 
+    @property
+    def weights_bytes(self) -> int:
+        """The size of the weights of one direction."""
+        return prod(map(_known, self.r.shape[1:])) * self.r.dtype.size_bytes
+
     def start(self, run: Run) -> None:
         """Take the states before the first step."""
         self._run = run
@@ -150,18 +158,19 @@ class StepWriter:
             start: gets columns; x if it is left out.
         """
         start = start or self.input
-        full, rest = divmod(self.size, self.width)
-        at_once = max(2, min(_MOST_VECTORS, _MOST_SUMS // self._run.rows))
-        if not full and rest < at_once * self.lanes:
-            parts = [p for gate in gates for p in self._parts(gate, 0, rest)]
-            self._sum(source, parts, at_once, start)
+        at_once = max(1, min(_MOST_VECTORS, _MOST_SUMS // self._run.rows))
+        if self.size <= self.width < at_once * self.lanes:
+            parts = [p for gate in gates for p in self._parts(gate, 0, 0, self.size)]
+            for first in range(0, len(parts), at_once):
+                self._sum_few(source, parts[first : first + at_once], start)
             return
+        full, rest = divmod(self.size, self.width)
 
         def every_gate(number: Index) -> list[Scalar]:
             gate = number + gates.start
 
             def block(n: Index | int, width: int = self.width) -> list[Scalar]:
-                self._sum(source, self._parts(gate, n, width), at_once, start)
+                self._sum(source, gate, n, width, at_once * self.lanes, start)
                 return []
 
             if full:
@@ -172,19 +181,36 @@ class StepWriter:
 
         self.b.loop(len(gates), [], every_gate)
 
-    def _parts(self, gate: Index | int, block: Index | int, width: int) -> list[_Part]:
-        """The vectors of a block."""
+    def _parts(
+        self, gate: Index | int, block: Index | int, begin: Index | int, width: int
+    ) -> list[_Part]:
+        """The vectors of some columns in a block."""
         return [
-            _Part(gate, block, n, min(self.lanes, width - n))
+            _Part(gate, block, begin + n, min(self.lanes, width - n))
             for n in range(0, width, self.lanes)
         ]
 
     def _sum(
-        self, source: Buffer, parts: Sequence[_Part], at_once: int, start: Start
+        self,
+        source: Buffer,
+        gate: Index,
+        block: Index | int,
+        width: int,
+        at_once: int,
+        start: Start,
     ) -> None:
-        """The sums of some vectors of columns, of which a few stay in registers."""
-        for first in range(0, len(parts), at_once):
-            self._sum_few(source, parts[first : first + at_once], start)
+        """The sums of the first columns of a block, ``at_once`` of them in registers."""
+        full, rest = divmod(width, at_once)
+
+        def columns(n: Index | int, width: int = at_once) -> list[Scalar]:
+            parts = self._parts(gate, block, n * at_once, width)
+            self._sum_few(source, parts, start)
+            return []
+
+        if full:
+            self.b.loop(full, [], columns)
+        if rest:
+            columns(full, rest)
 
     def _sum_few(self, source: Buffer, parts: Sequence[_Part], start: Start) -> None:
         rows, direction = range(self._run.rows), self._run.direction
@@ -271,9 +297,7 @@ class StepWriter:
 
         self.each(write, idle=idle)
 
-    def _give(
-        self, y: Buffer, units: Lanes, place: Index | int, value: Scalar
-    ) -> None:
+    def _give(self, y: Buffer, units: Lanes, place: Index | int, value: Scalar) -> None:
         run = self._run
         where = (place, run.direction, units.row + run.first, units.first)
         store_lanes(y, value, where, units.count)
@@ -309,7 +333,7 @@ def write_steps(
     results = [b.alloc(*result) if is_wanted else None for result, is_wanted in wanted]
     loops = _TimeLoops(b, writer, lengths, direction, write_step, results)
     batch, directions = writer.x.shape[1], _known(writer.x.shape[2])
-    rows = _rows(batch)
+    rows = _rows(batch, writer.weights_bytes)
 
     def tile(number: Index) -> None:
         own, first = number % directions, number // directions * rows
@@ -334,15 +358,17 @@ def write_steps(
     return [result or writer.x for result in results]
 
 
-def _rows(batch: Dim) -> int:
+def _rows(batch: Dim, weights_bytes: int) -> int:
     """How many rows of the batch go together."""
     if not isinstance(batch, int):
-        return _MOST_ROWS
+        return _SOME_ROWS
+    is_near = weights_bytes <= _CACHE_BYTES
+    most, reading = (_SOME_ROWS, 3) if is_near else (_MOST_ROWS, 8)
 
     def cost(rows: int) -> float:
-        return -(-batch // rows) * (3 + rows)  # to read the weights, and to multiply
+        return -(-batch // rows) * (reading + rows)  # to read weights, and to multiply
 
-    return min(range(1, _MOST_ROWS + 1), key=cost)
+    return min(range(1, most + 1), key=cost)
 
 
 def _known(dim: Dim) -> int:

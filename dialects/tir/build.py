@@ -12,7 +12,7 @@ from mlir import ir
 from mlir.dialects import func
 
 from relax_mlir.dialects import shapes, tensors
-from relax_mlir.dialects.dtypes import DType, dtype
+from relax_mlir.dialects.dtypes import DType
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import marks
 from relax_mlir.dialects.tir.ops import AllocBufferOp, BlockOp
@@ -456,9 +456,7 @@ class Builder:
                 "scf.for", operands=bounds, attributes=kind, regions=1
             )
         location = [ir.Location.current]
-        block = ir.Block.create_at_start(
-            op.regions[0], [ir.IndexType.get()], location
-        )
+        block = ir.Block.create_at_start(op.regions[0], [ir.IndexType.get()], location)
         with ir.InsertionPoint(block):
             body(Index(block.arguments[0]))
             ir.Operation.create("scf.yield")
@@ -485,8 +483,9 @@ class Builder:
 
 def _marks(dtype: DType) -> dict[str, ir.Attribute]:
     """The element type of a buffer, where its memref does not tell it."""
-    mark = {marks.DTYPE: ir.StringAttr.get(dtype.name)}
-    return {} if dtype.is_told_by_buffers else mark
+    if dtype.is_told_by_buffers:
+        return {}
+    return {marks.DTYPE: ir.StringAttr.get(dtype.name)}
 
 
 def _finite(start: float, dtype: DType) -> float:

@@ -282,11 +282,7 @@ def cast(operand: Scalar, type_: DType) -> Scalar:
     if type_.is_float and type_.is_narrow:
         return _resize_float(cast(operand, _float32_like(operand)), type_)
     if source.is_float:
-        if type_.is_float:
-            return _resize_float(operand, type_)
-        if type_.is_padded:
-            return cast(_truncate(operand, _INT32.with_lanes_of(type_)), type_)
-        return _truncate(operand, type_)
+        return _cast_float(operand, type_)
     if type_.is_float:
         name = "arith.sitofp" if source.kind == "i" else "arith.uitofp"
         return Scalar(emit(name, type_.scalar_type, operand.value), type_)
@@ -296,6 +292,15 @@ def cast(operand: Scalar, type_: DType) -> Scalar:
     if source.bits < type_.bits:
         name = "arith.extsi" if source.kind == "i" else "arith.extui"
     return Scalar(emit(name, type_.scalar_type, operand.value), type_)
+
+
+def _cast_float(operand: Scalar, type_: DType) -> Scalar:
+    """A float as another one, or as an integer."""
+    if type_.is_float:
+        return _resize_float(operand, type_)
+    if type_.is_padded:
+        return cast(_truncate(operand, _INT32.with_lanes_of(type_)), type_)
+    return _truncate(operand, type_)
 
 
 def from_memory(loaded: ir.Value, type_: DType) -> Scalar:

@@ -192,8 +192,9 @@ class TermReader:
 
     def _cast(self, op: ir.OpView) -> PrimExpr:
         name, term = dtype_of(op.results[0]), self._operand(op, 0)
-        is_load = op.operation.name == "arith.trunci" and isinstance(term, BufferLoad)
-        return term if is_load and _is_padded(term) else prim.Cast(name, term)
+        is_padded = isinstance(term, BufferLoad) and _is_padded(term)
+        is_read = is_padded and op.operation.name == "arith.trunci"
+        return term if is_read else prim.Cast(name, term)
 
     def _function(self, op: ir.OpView) -> PrimExpr:
         operation = op.operation.name

@@ -20,7 +20,6 @@ from mlir import ir
 from mlir.dialects import func
 
 from relax_mlir.dialects import dtypes, tensors
-from relax_mlir.dialects.tir.scalars import to_memory
 from relax_mlir.dialects.tir import (
     AllocBufferOp,
     AssertOp,
@@ -31,6 +30,7 @@ from relax_mlir.dialects.tir import (
     VectorStoreOp,
     marks,
 )
+from relax_mlir.dialects.tir.scalars import to_memory
 from relax_mlir.objects import prim
 from relax_mlir.objects.attributes import to_attribute
 from relax_mlir.objects.block_frame import AXIS_KINDS, BlockFrame

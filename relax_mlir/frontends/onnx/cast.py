@@ -2,6 +2,7 @@
 
 import ml_dtypes
 from mlir import ir
+from onnx import TensorProto
 
 from relax_mlir.dialects import dtypes, tensors
 from relax_mlir.dialects.dtypes import DType
@@ -13,6 +14,18 @@ from relax_mlir.dialects.relax.cast_scale import CastScaleOp
 __all__ = ["saturated"]
 
 _F32 = dtypes.dtype("float32")
+
+
+@onnx_rule("Cast", since=1)
+def cast_to_name(node: OnnxNode) -> ir.Value:
+    """To the element type that ``to`` is the name of.
+
+    Source: ONNX Cast-1.
+    """
+    name = str(node.attr("to"))
+    if name.upper() not in TensorProto.DataType.keys():
+        raise ValueError(f"to: expected the name of an element type, got `{name}`")
+    return _cast(node, onnx_type(TensorProto.DataType.Value(name.upper())))
 
 
 @onnx_rule("Cast", since=6)

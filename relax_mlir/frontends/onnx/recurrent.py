@@ -14,7 +14,7 @@ from mlir import ir
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.dtypes import DType, dtype
 from relax_mlir.dialects.hooks import OnnxNode, onnx_rule
-from relax_mlir.dialects.relax.arithmetic import AddOp
+from relax_mlir.dialects.relax.arithmetic import AddOp, MultiplyOp, SubtractOp
 from relax_mlir.dialects.relax.cast import AstypeOp
 from relax_mlir.dialects.relax.cell_functions import CELL_FUNCTIONS
 from relax_mlir.dialects.relax.core import TupleGetItemOp
@@ -36,7 +36,7 @@ from relax_mlir.dialects.relax.slicing import StridedSliceOp
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir.lanes import lanes_for
 
-__all__ = ["Network", "gru", "lstm", "rnn"]
+__all__ = ["Network", "dynamic_quantize_lstm", "gru", "lstm", "rnn"]
 
 _DIRECTIONS = {"forward": 1, "reverse": 1, "bidirectional": 2}
 
@@ -47,7 +47,7 @@ def rnn(node: OnnxNode) -> Sequence[ir.Value | None]:
 
     Source: ONNX RNN-22, and 1-14, which lack types and the layout.
     """
-    network = Network.of(node, 1, ["Tanh"])
+    network = Network.of(node, 1, ("Tanh",))
     x = network.project(_sum_of_biases(network))
     return network.run(RnnOp, [x, network.r, network.state(5)])
 
@@ -58,7 +58,7 @@ def gru(node: OnnxNode) -> Sequence[ir.Value | None]:
 
     Source: ONNX GRU-22, and 1-14, which lack types and the layout.
     """
-    network = Network.of(node, 3, ["Sigmoid", "Tanh"])
+    network = Network.of(node, 3, ("Sigmoid", "Tanh"))
     is_linear = bool(node.attr("linear_before_reset", 0))
     outer, inner = _sum_of_biases(network), network.zeros(network.size)
     biases = network.optional(3)
@@ -78,11 +78,43 @@ def lstm(node: OnnxNode) -> Sequence[ir.Value | None]:
 
     Source: ONNX LSTM-22, and 1-14, which lack types and the layout.
     """
-    return run_lstm(node, Network.of(node, 4, ["Sigmoid", "Tanh", "Tanh"]))
+    return _lstm(node, Network.of(node, 4, ("Sigmoid", "Tanh", "Tanh")))
 
 
-def run_lstm(node: OnnxNode, network: "Network") -> Sequence[ir.Value | None]:
-    """Long short-term memory with the weights of a network."""
+@onnx_rule("com.microsoft::DynamicQuantizeLSTM", since=1)
+def dynamic_quantize_lstm(node: OnnxNode) -> Sequence[ir.Value | None]:
+    """Long short-term memory whose weights are integers, [d, i, 4 h] and [d, h, 4 h].
+
+    They are turned into floats before the model runs. The definition also rounds x and
+    each state to 8 bits; they are not rounded here, so results are closer to those of the
+    network that was quantised.
+    """
+    type_ = wide_type(tensors.dtype_of(node.input(0)))
+    weights = [_dequantized(node, i, 8 + 2 * (i - 1), type_) for i in (1, 2)]
+    names = ("Sigmoid", "Tanh", "Tanh")
+    return _lstm(node, Network.turned(node, 4, names, *weights))
+
+
+def _dequantized(node: OnnxNode, index: int, scale: int, type_: DType) -> ir.Value:
+    """Integer weights as floats: the scale and zero point follow at input ``scale``."""
+    w = node.input(index)
+    directions, _, columns = _shape(f"input {index}", w, 3)
+
+    def parameter(number: int) -> ir.Value:
+        """A number for each direction, or for each of its columns."""
+        value = node.input(number)
+        shape = tensors.shape_of(value)
+        if len(shape) == 1:
+            return ReshapeOp(value, shape=(directions, 1, 1)).y
+        check_shape(f"input {number}", shape, (directions, columns))
+        return ReshapeOp(value, shape=(directions, 1, columns)).y
+
+    point = _cast(parameter(scale + 1), type_)
+    shifted = SubtractOp(_cast(w, type_), point).z
+    return MultiplyOp(shifted, _cast(parameter(scale), type_)).z
+
+
+def _lstm(node: OnnxNode, network: "Network") -> Sequence[ir.Value | None]:
     peepholes = network.optional(7)
     if peepholes is None:
         peepholes = network.zeros(0)
@@ -101,57 +133,57 @@ class Network:
 
     Attributes:
         node: the node; gates: of its cell; functions: their names if none are given.
-        type: what is computed in; w, r: the weights, [i, d gates h] and packed.
+        element: the type that is computed in; w, r: the weights, [i, d gates h] and packed.
         size: h, the units of a cell; direction: of the node.
     """
 
     node: OnnxNode
     gates: int
-    functions: Sequence[str]
-    type: DType
+    functions: tuple[str, ...]
+    element: DType
     w: ir.Value
     r: ir.Value
     size: int
     direction: str
 
     @staticmethod
-    def of(node: OnnxNode, gates: int, functions: Sequence[str]) -> "Network":
+    def of(node: OnnxNode, gates: int, functions: tuple[str, ...]) -> "Network":
         """The network of a node with the weights [d, gates h, i] and [d, gates h, h].
 
         Raises:
             ValueError: they do not fit each other.
         """
+        w, r = node.input(1), node.input(2)
+        size = _shape("R", r, 3)[2]
+        directions, inputs = _sizes(node, size)
+        for name, value, last in (("W", w, inputs), ("R", r, size)):
+            check_shape(name, _shape(name, value, 3), (directions, gates * size, last))
         type_ = wide_type(tensors.dtype_of(node.input(0)))
-        w, r = (_cast(node.input(i), type_) for i in (1, 2))
-        return Network.turned(node, gates, functions, _turned(w), _turned(r))
+        turned = [PermuteDimsOp(_cast(v, type_), axes=(0, 2, 1)).y for v in (w, r)]
+        return Network.turned(node, gates, functions, *turned)
 
     @staticmethod
     def turned(
         node: OnnxNode,
         gates: int,
-        functions: Sequence[str],
+        functions: tuple[str, ...],
         w: ir.Value,
         r: ir.Value,
     ) -> "Network":
-        """The network of a node with the weights [d, i, gates h] and [d, h, gates h]."""
-        size, direction = tensors.shape_of(r)[1], node.attr("direction", "forward")
-        if direction not in _DIRECTIONS:
-            known = ", ".join(_DIRECTIONS)
-            raise ValueError(f"direction: expected one of {known}, got `{direction}`")
-        if not isinstance(size, int) or node.attr("hidden_size", size) != size:
-            told = node.attr("hidden_size", -1)
-            raise ValueError(
-                f"`hidden_size` is {told}, but the recurrent weights are for {size} units"
-            )
-        directions, x = _DIRECTIONS[direction], tensors.shape_of(node.input(0))
-        if len(x) != 3:
-            raise ValueError(f"X: expected rank 3, got {len(x)}")
-        columns = gates * size
-        check_shape("W", tensors.shape_of(w), (directions, x[2], columns))
-        check_shape("R", tensors.shape_of(r), (directions, size, columns))
+        """The network of a node with the weights [d, i, gates h] and [d, h, gates h].
+
+        Raises:
+            ValueError: they do not fit each other.
+        """
+        size = _shape("R", r, 3)[1]
+        directions, inputs = _sizes(node, size)
+        for name, value, rows in (("W", w, inputs), ("R", r, size)):
+            check_shape(name, _shape(name, value, 3), (directions, rows, gates * size))
+        if not isinstance(size, int):
+            raise ValueError(f"R: expected a known number of units, got `{size}`")
         side_by_side = PermuteDimsOp(w, axes=(1, 0, 2)).y
-        flat = ReshapeOp(side_by_side, shape=(x[2], directions * columns)).y
-        type_ = tensors.dtype_of(w)
+        flat = ReshapeOp(side_by_side, shape=(inputs, directions * gates * size)).y
+        type_, direction = tensors.dtype_of(w), node.attr("direction", "forward")
         packed = _packed(r, gates, size, block_width(size, lanes_for(type_)))
         return Network(node, gates, functions, type_, flat, packed, size, direction)
 
@@ -168,17 +200,17 @@ class Network:
     @property
     def x(self) -> ir.Value:
         """X, [t, b, i]."""
-        x = _cast(self.node.input(0), self.type)
+        x = _cast(self.node.input(0), self.element)
         return PermuteDimsOp(x, axes=(1, 0, 2)).y if self.is_batch_first else x
 
     def optional(self, index: int) -> ir.Value | None:
         """An input in the type that is computed in; None if it is left out."""
         value = self.node.optional(index)
-        return None if value is None else _cast(value, self.type)
+        return None if value is None else _cast(value, self.element)
 
     def zeros(self, size: int) -> ir.Value:
         """A vector of zeros for each direction."""
-        return self.node.constant(np.zeros((self.directions, size), self.type.numpy))
+        return self.node.constant(np.zeros((self.directions, size), self.element.numpy))
 
     def project(self, biases: ir.Value | None) -> ir.Value:
         """x W, and biases if there are some, of all steps, [t, b, d, gates h]."""
@@ -197,9 +229,10 @@ class Network:
         state = self.optional(index)
         if state is None:
             if isinstance(batch, int):
-                return self.node.constant(np.zeros(shape, self.type.numpy))
-            return ZerosOp(shape=shape, dtype=self.type).y
-        _shape(state, 3)
+                sizes = (self.directions, batch, self.size)
+                return self.node.constant(np.zeros(sizes, self.element.numpy))
+            return ZerosOp(shape=shape, dtype=self.element).y
+        _shape(f"input {index}", state, 3)
         if self.is_batch_first:
             state = PermuteDimsOp(state, axes=(1, 0, 2)).y
         check_shape(f"input {index}", tensors.shape_of(state), shape)
@@ -210,7 +243,7 @@ class Network:
         value, shape = self.node.optional(4), tensors.shape_of(self.node.input(0))
         steps = shape[1 if self.is_batch_first else 0]
         known = self.node.constant_or_none(4)
-        is_all = known is not None and bool((known == steps).all())
+        is_all = known is not None and set(known.reshape(-1).tolist()) == {steps}
         if value is None or is_all:
             return self.node.constant(np.zeros(0, np.int32))
         return _cast(value, dtype("int32"))
@@ -226,6 +259,8 @@ class Network:
         Directions with functions of their own are operators of their own.
         """
         lengths, clip = self.lengths(), self.node.attr("clip", 0.0)
+        if clip < 0:
+            raise ValueError(f"clip: expected 0 or more, got {clip:g}")
         attrs["clip"] = clip if clip > 0 else None
         first, *others = self._functions()
         if all(other == first for other in others):
@@ -289,6 +324,25 @@ class Network:
         ]
 
 
+def _sizes(node: OnnxNode, size: Dim) -> tuple[int, Dim]:
+    """How many directions a node has, and how many numbers come in at each step.
+
+    Raises:
+        ValueError: its attributes do not fit weights for so many units.
+    """
+    direction, told = node.attr("direction", "forward"), node.attr("hidden_size", size)
+    if direction not in _DIRECTIONS:
+        known = ", ".join(_DIRECTIONS)
+        raise ValueError(f"direction: expected one of {known}, got `{direction}`")
+    if size == 0:
+        raise ValueError("R: expected weights for one unit or more, got none")
+    if told != size:
+        raise ValueError(
+            f"`hidden_size` is {told}, but the recurrent weights are for {size} units"
+        )
+    return _DIRECTIONS[direction], _shape("X", node.input(0), 3)[2]
+
+
 def _packed(r: ir.Value, gates: int, size: int, width: int) -> ir.Value:
     """Weights [d, h, gates h] with the columns of each gate in blocks."""
     directions = tensors.shape_of(r)[0]
@@ -322,7 +376,7 @@ def _sum_of_biases(network: Network) -> ir.Value | None:
     biases, columns = network.optional(3), network.gates * network.size
     if biases is None:
         return None
-    check_shape("B", _shape(biases, 2), (network.directions, 2 * columns))
+    check_shape("B", _shape("B", biases, 2), (network.directions, 2 * columns))
     return AddOp(*_halves(biases, columns)).z
 
 
@@ -335,7 +389,7 @@ def _slice(value: ir.Value, axis: int, begin: int, end: int) -> ir.Value:
     return StridedSliceOp(value, axes=(axis,), begin=(begin,), end=(end,)).y
 
 
-def _shape(value: ir.Value, rank: int) -> tuple[Dim, ...]:
+def _shape(name: str, value: ir.Value, rank: int) -> tuple[Dim, ...]:
     """The shape of an input.
 
     Raises:
@@ -343,15 +397,10 @@ def _shape(value: ir.Value, rank: int) -> tuple[Dim, ...]:
     """
     shape = tensors.shape_of(value)
     if len(shape) != rank:
-        raise ValueError(f"expected rank {rank}, got {shapes.format_shape(shape)}")
+        found = shapes.format_shape(shape)
+        raise ValueError(f"{name}: expected rank {rank}, got {found}")
     return shape
 
 
 def _cast(value: ir.Value, type_: DType) -> ir.Value:
     return value if tensors.dtype_of(value) == type_ else AstypeOp(value, dtype=type_).y
-
-
-def _turned(weights: ir.Value) -> ir.Value:
-    """[d, n, m] as [d, m, n]."""
-    _shape(weights, 3)
-    return PermuteDimsOp(weights, axes=(0, 2, 1)).y

@@ -98,7 +98,7 @@ def retyped(
     if op_type == "Identity":
         return source
     target = None
-    if op_type == "Cast" and "to" in attrs:
+    if op_type == "Cast" and isinstance(attrs.get("to"), int):
         target = element_type(attrs["to"])
     if op_type == "CastLike" and len(inputs) > 1 and inputs[1] is not None:
         target = inputs[1].dtype

@@ -35,6 +35,8 @@ _SUPPORTED: Mapping[int, str] = {
     TensorProto.FLOAT8E5M2: "float8_e5m2",
     TensorProto.FLOAT8E5M2FNUZ: "float8_e5m2fnuz",
     TensorProto.FLOAT8E8M0: "float8_e8m0fnu",
+    TensorProto.FLOAT6E2M3: "float6_e2m3fn",
+    TensorProto.FLOAT6E3M2: "float6_e3m2fn",
     TensorProto.FLOAT4E2M1: "float4_e2m1fn",
     TensorProto.UINT4: "uint4",
     TensorProto.INT4: "int4",
@@ -184,22 +186,25 @@ def _number(entries: Mapping[str, str], key: str, default: int) -> int:
     return int(text)
 
 
+def _is_packed(type_: DType) -> bool:
+    """Whether elements share bytes in a file."""
+    return type_.is_padded and type_.kind != "b"
+
+
 def _size_bytes(type_: DType, count: int) -> int:
-    """Bytes of elements in a file, where those of 4 and 2 bits share one."""
-    per_byte = _per_byte(type_)
-    return -(-count // per_byte) if per_byte > 1 else count * type_.size_bytes
-
-
-def _per_byte(type_: DType) -> int:
-    is_packed = type_.is_padded and type_.kind != "b"
-    return 8 // type_.bits if is_packed else 1
+    """Bytes of elements in a file."""
+    bits = type_.bits if _is_packed(type_) else 8 * type_.size_bytes
+    return -(-count * bits // 8)
 
 
 def _unpacked(data: np.ndarray, type_: DType, count: int) -> np.ndarray:
     """Elements out of bytes, of which the low bits come first."""
-    per_byte = _per_byte(type_)
-    if per_byte == 1:
+    if not _is_packed(type_):
         return data.view(type_.numpy)
+    if 8 % type_.bits:
+        bits = np.unpackbits(data, count=count * type_.bits, bitorder="little")
+        whole = np.packbits(bits.reshape(count, -1), axis=1, bitorder="little")
+        return whole.reshape(-1).view(type_.numpy)
     shifts = np.arange(0, 8, type_.bits, dtype=np.uint8)
     parts = data[:, None] >> shifts & np.uint8(2**type_.bits - 1)
     return parts.reshape(-1)[:count].view(type_.numpy)
@@ -217,14 +222,16 @@ def _raw(data: bytes, type_: DType, count: int) -> np.ndarray:
 def _typed(tensor: onnx.TensorProto, type_: DType, count: int) -> np.ndarray:
     field, written = _FIELDS.get(type_.name, _OTHER_FIELD)
     values = getattr(tensor, field)
-    expected = _size_bytes(type_, count) if type_.is_narrow else count
+    is_packed = type_.is_narrow and 8 % type_.bits == 0
+    expected = _size_bytes(type_, count) if is_packed else count
     if len(values) != expected:
         raise ValueError(
             f"data do not fit the shape: expected {expected} elements, got {len(values)}"
         )
     array = np.fromiter(values, written, expected)
     if type_.is_narrow:
-        return _unpacked(_narrowed(array, np.dtype(np.uint8)), type_, count)
+        data = _narrowed(array, np.dtype(np.uint8))
+        return _unpacked(data, type_, count) if is_packed else data.view(type_.numpy)
     if type_.name in _BITS:
         return _narrowed(array, np.dtype(np.uint16)).view(type_.numpy)
     return _narrowed(array, type_.numpy)

@@ -113,11 +113,26 @@ class _Emitter:
                 self._emit_tile(index(full), self.rows % self.mr, points, columns)
             return
 
-        def single(m: ir.Value) -> tuple[()]:
-            self._emit_tile(m, 1, points, columns)
-            return ()
+        self._emit_rest(full, points, columns)
 
-        for_loop(full, self.rows, 1, single)
+    def _emit_rest(
+        self, begin: Extent, points: Sequence[Extent], columns: Columns
+    ) -> None:
+        """Rows that fill no tile, whose number is not known: in tiles half as high each.
+
+        Each tile reads all columns, which one row after the other would do too often.
+        """
+        left = rem(self.rows, self.mr)
+        height = 1 << max(0, (self.mr - 1).bit_length() - 1)
+        while height:
+            end = add(begin, subtract(left, rem(left, height)))
+
+            def rows(m: ir.Value, height: int = height) -> tuple[()]:
+                self._emit_tile(m, height, points, columns)
+                return ()
+
+            for_loop(begin, end, height, rows)
+            begin, left, height = end, rem(left, height), height // 2
 
     def _emit_tile(
         self, m: ir.Value, count: int, points: Sequence[Extent], columns: Columns

@@ -88,6 +88,7 @@ def plan_contraction(kernel: Kernel) -> Plan | None:
     return None if plan is None else _with_maps(plan, rest, kernel)
 
 
+_EXTENSIONS = ("arith.extsi", "arith.extui", "arith.sitofp", "arith.uitofp")
 _SUMS = {"arith.addf": "arith.mulf", "arith.addi": "arith.muli"}
 
 
@@ -110,9 +111,9 @@ def _factors(anchor: Statement) -> tuple[Factor, Factor] | None:
 
 
 def _factor(anchor: Statement, value: ir.Value) -> Factor | None:
-    """An operand of the product, if it is read, and at most widened as an integer."""
+    """An operand of the product, if it is read, and is or was an integer, if widened."""
     extend, owner = None, value.owner
-    if not isinstance(owner, ir.Block) and owner.name in ("arith.extsi", "arith.extui"):
+    if not isinstance(owner, ir.Block) and owner.name in _EXTENSIONS:
         extend, value = owner.name, owner.operands[0]
     inputs = list(anchor.body.arguments)[: len(anchor.inputs)]
     if value not in inputs:

@@ -3,7 +3,7 @@
 What a format is, its MLIR type says; a value of it crosses as an integer of its width.
 
 Source: OCP 8-bit Floating Point Specification 1.0 (E4M3FN, E5M2), OCP Microscaling
-Formats 1.0 (E8M0, E2M1), and Noune and others, 8-bit Numerical Formats for Deep Neural
+Formats 1.0 (E8M0, E3M2, E2M3, E2M1), and Noune and others, 8-bit Numerical Formats for Deep Neural
 Networks, 2022 (the FNUZ variants).
 """
 
@@ -50,6 +50,8 @@ _FORMATS: dict[type[ir.Type], _Format] = {
     ir.Float8E5M2Type: _Format(8, 2, 15, 0x7B, 0x7C, 0x7E),
     ir.Float8E4M3FNUZType: _Format(8, 3, 8, 0x7F, 0x80, 0x80, is_unsigned_zero=True),
     ir.Float8E5M2FNUZType: _Format(8, 2, 16, 0x7F, 0x80, 0x80, is_unsigned_zero=True),
+    ir.Float6E2M3FNType: _Format(6, 3, 1, 0x1F, 0x1F, 0x20, has_nan=False),
+    ir.Float6E3M2FNType: _Format(6, 2, 3, 0x1F, 0x1F, 0x20, has_nan=False),
     ir.Float4E2M1FNType: _Format(4, 1, 1, 0x7, 0x7, 0x8, has_nan=False),
 }
 
@@ -62,8 +64,8 @@ def is_narrow(element: ir.Type) -> bool:
 def truncate_narrow(x: ir.Value, element: ir.Type) -> ir.Value:
     """f32 in a narrow format: to nearest, ties to even; too large is infinity or NaN.
 
-    Of E2M1, which has neither, too large is the largest, and NaN is minus zero. E8M0 has
-    powers of two alone: ties go up, and what is not above zero is NaN.
+    Of E3M2, E2M3 and E2M1, which have neither, too large is the largest, and NaN is minus
+    zero. E8M0 has powers of two alone: ties go up, and what is not above zero is NaN.
     """
     lanes = Lanes(x)
     form = _FORMATS.get(type(element))
