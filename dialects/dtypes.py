@@ -1,8 +1,8 @@
 """Element types: one name (numpy's), its MLIR type in tensors and in buffers.
 
 Tensors keep the sign of an integer (``ui8``, and ``i8`` for signed) and ``i1`` for
-booleans. Buffers hold what the machine sees: signless integers, and a byte for a
-boolean (a vector of ``i1`` would be packed to bits).
+booleans. Buffers hold what the machine sees: signless integers, and a byte for whatever
+is smaller (a vector of ``i1`` would be packed to bits).
 """
 
 import re
@@ -58,6 +58,16 @@ class DType:
         return self.kind in "iu"
 
     @property
+    def is_narrow(self) -> bool:
+        """Whether it is a float of a byte, or of fewer bits: what machines do not have."""
+        return self.element.name in _NARROW
+
+    @property
+    def is_padded(self) -> bool:
+        """Whether an element in memory has bits that do not count."""
+        return self.bits < 8
+
+    @property
     def size_bytes(self) -> int:
         """Bytes of one element in memory."""
         return max(1, self.bits // 8)
@@ -88,10 +98,17 @@ class DType:
 
     @property
     def buffer_type(self) -> ir.Type:
-        """Element type of a memref: signless, ``i8`` for a boolean."""
-        if self.is_vector and self.kind == "b":
-            return dtype("int8").with_lanes_of(self).scalar_type
-        return ir.IntegerType.get_signless(8) if self.kind == "b" else self.scalar_type
+        """Element type of a memref: signless, ``i8`` for what has fewer bits."""
+        return (
+            dtype("int8").with_lanes_of(self).scalar_type
+            if self.is_padded
+            else (self.scalar_type)
+        )
+
+    @property
+    def is_told_by_buffers(self) -> bool:
+        """Whether the element type of a memref says which type it is."""
+        return self.kind in "if" and not self.is_padded
 
     def __str__(self) -> str:
         return self.name
@@ -128,7 +145,7 @@ _ALL = {
         DType("float64", "f", 64),
     )
 }
-# Types that tensor programs may store, and that no operator computes with.
+# Types that are converted to others, which machines compute with.
 _NARROW = {
     t.name: t
     for t in (

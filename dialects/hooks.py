@@ -213,6 +213,18 @@ class OnnxNode:
             )
         return tuple(content.reshape(-1).tolist())
 
+    def dim(self, index: int) -> Dim:
+        """The size that an integer operand of one element holds, a symbolic one included.
+
+        Raises:
+            NotKnownError: it is not known before the model runs.
+            ValueError: the operand is missing, or has another number of elements.
+        """
+        found = self.dims(index)
+        if len(found) != 1:
+            raise ValueError(f"input {index}: expected one number, got {len(found)}")
+        return found[0]
+
 
 OnnxRule = Callable[[OnnxNode], Any]
 

@@ -202,6 +202,17 @@ irdl.dialect @relax {
     irdl.results(y: %y)
     irdl.attributes {"out_int32" = %attr_out_int32, "right" = %attr_right}
   }
+  irdl.operation @cache_update {
+    %past = irdl.base "!builtin.tensor"
+    %update = irdl.base "!builtin.tensor"
+    %places = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %attr_axis = irdl.base "#builtin.integer"
+    %attr_circular = irdl.any
+    irdl.operands(past: %past, update: %update, places: %places)
+    irdl.results(y: %y)
+    irdl.attributes {"axis" = %attr_axis, "circular" = %attr_circular}
+  }
   irdl.operation @call {
     %args = irdl.base "!builtin.tuple"
     %result = irdl.any
@@ -252,6 +263,15 @@ irdl.dialect @relax {
     %result = irdl.any
     irdl.operands(function: %function, args: %args)
     irdl.results(result: %result)
+  }
+  irdl.operation @cast_scale {
+    %x = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %attr_round_mode = irdl.base "#builtin.string"
+    %attr_saturate = irdl.any
+    irdl.operands(x: %x)
+    irdl.results(y: %y)
+    irdl.attributes {"round_mode" = %attr_round_mode, "saturate" = %attr_saturate}
   }
   irdl.operation @ccl_allgather {
     %x = irdl.base "!builtin.tensor"
@@ -309,6 +329,18 @@ irdl.dialect @relax {
     irdl.results(y: %y)
     irdl.attributes {"min" = %attr_min, "max" = %attr_max}
   }
+  irdl.operation @col2im {
+    %x = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %attr_image_shape = irdl.any
+    %attr_block_shape = irdl.any
+    %attr_strides = irdl.any
+    %attr_dilations = irdl.any
+    %attr_padding = irdl.any
+    irdl.operands(x: %x)
+    irdl.results(y: %y)
+    irdl.attributes {"image_shape" = %attr_image_shape, "block_shape" = %attr_block_shape, "strides" = %attr_strides, "dilations" = %attr_dilations, "padding" = %attr_padding}
+  }
   irdl.operation @collapse_sum_like {
     %data = irdl.base "!builtin.tensor"
     %collapse_target = irdl.base "!builtin.tensor"
@@ -350,6 +382,15 @@ irdl.dialect @relax {
     irdl.operands(x: %x)
     irdl.results(y: %y)
   }
+  irdl.operation @count_ngrams {
+    %x = irdl.base "!builtin.tensor"
+    %pool = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %attr_steps = irdl.base "#builtin.integer"
+    irdl.operands(x: %x, pool: %pool)
+    irdl.results(y: %y)
+    irdl.attributes {"steps" = %attr_steps}
+  }
   irdl.operation @cumprod {
     %data = irdl.base "!builtin.tensor"
     %y = irdl.base "!builtin.tensor"
@@ -376,6 +417,20 @@ irdl.dialect @relax {
     irdl.results(result: %result)
     irdl.attributes {"value" = %attr_value}
   }
+  irdl.operation @deform_columns {
+    %x = irdl.base "!builtin.tensor"
+    %offset = irdl.base "!builtin.tensor"
+    %mask = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %attr_kernel = irdl.any
+    %attr_strides = irdl.any
+    %attr_padding = irdl.any
+    %attr_dilations = irdl.any
+    %attr_groups = irdl.base "#builtin.integer"
+    irdl.operands(x: %x, offset: %offset, mask: %mask)
+    irdl.results(y: %y)
+    irdl.attributes {"kernel" = %attr_kernel, "strides" = %attr_strides, "padding" = %attr_padding, "dilations" = %attr_dilations, "groups" = %attr_groups}
+  }
   irdl.operation @dequantize {
     %data = irdl.base "!builtin.tensor"
     %scale = irdl.base "!builtin.tensor"
@@ -386,6 +441,24 @@ irdl.dialect @relax {
     irdl.operands(data: %data, scale: %scale, zero_point: %zero_point)
     irdl.results(y: %y)
     irdl.attributes {"axis" = %attr_axis, "out_dtype" = %attr_out_dtype}
+  }
+  irdl.operation @dequantize_linear {
+    %x = irdl.base "!builtin.tensor"
+    %scale = irdl.base "!builtin.tensor"
+    %zero_point = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %attr_axis = irdl.base "#builtin.integer"
+    %attr_block_size = irdl.base "#builtin.integer"
+    %attr_out_dtype = irdl.base "#builtin.type"
+    irdl.operands(x: %x, scale: %scale, zero_point: %zero_point)
+    irdl.results(y: %y)
+    irdl.attributes {"axis" = %attr_axis, "block_size" = %attr_block_size, "out_dtype" = %attr_out_dtype}
+  }
+  irdl.operation @det {
+    %x = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    irdl.operands(x: %x)
+    irdl.results(y: %y)
   }
   irdl.operation @divide {
     %x1 = irdl.base "!builtin.tensor"
@@ -477,6 +550,13 @@ irdl.dialect @relax {
     irdl.operands(x: %x)
     irdl.results(y: %y)
     irdl.attributes {"k" = %attr_k, "dtype" = %attr_dtype}
+  }
+  irdl.operation @find {
+    %x = irdl.base "!builtin.tensor"
+    %sorted = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    irdl.operands(x: %x, sorted: %sorted)
+    irdl.results(y: %y)
   }
   irdl.operation @flatten {
     %x = irdl.base "!builtin.tensor"
@@ -863,6 +943,16 @@ irdl.dialect @relax {
     irdl.results(y: %y, indices: %indices)
     irdl.attributes {"pool_size" = %attr_pool_size, "strides" = %attr_strides, "padding" = %attr_padding, "dilation" = %attr_dilation, "ceil_mode" = %attr_ceil_mode, "column_major" = %attr_column_major}
   }
+  irdl.operation @max_roi_pool {
+    %data = irdl.base "!builtin.tensor"
+    %rois = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %attr_size = irdl.any
+    %attr_scale = irdl.base "#builtin.float"
+    irdl.operands(data: %data, rois: %rois)
+    irdl.results(y: %y)
+    irdl.attributes {"size" = %attr_size, "scale" = %attr_scale}
+  }
   irdl.operation @maximum {
     %x1 = irdl.base "!builtin.tensor"
     %x2 = irdl.base "!builtin.tensor"
@@ -1229,6 +1319,23 @@ irdl.dialect @relax {
     irdl.results(y: %y)
     irdl.attributes {"num_groups" = %attr_num_groups, "channel_axis" = %attr_channel_axis, "axes" = %attr_axes, "epsilon" = %attr_epsilon, "center" = %attr_center, "scale" = %attr_scale}
   }
+  irdl.operation @nn_gru {
+    %x = irdl.base "!builtin.tensor"
+    %r = irdl.base "!builtin.tensor"
+    %h = irdl.base "!builtin.tensor"
+    %bias = irdl.base "!builtin.tensor"
+    %lengths = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tuple"
+    %attr_direction = irdl.base "#builtin.string"
+    %attr_functions = irdl.base "#builtin.string"
+    %attr_alphas = irdl.any
+    %attr_betas = irdl.any
+    %attr_clip = irdl.any
+    %attr_linear_before_reset = irdl.any
+    irdl.operands(x: %x, r: %r, h: %h, bias: %bias, lengths: %lengths)
+    irdl.results(y: %y)
+    irdl.attributes {"direction" = %attr_direction, "functions" = %attr_functions, "alphas" = %attr_alphas, "betas" = %attr_betas, "clip" = %attr_clip, "linear_before_reset" = %attr_linear_before_reset}
+  }
   irdl.operation @nn_instance_norm {
     %data = irdl.base "!builtin.tensor"
     %gamma = irdl.base "!builtin.tensor"
@@ -1271,6 +1378,24 @@ irdl.dialect @relax {
     irdl.operands(data: %data)
     irdl.results(y: %y)
     irdl.attributes {"axis" = %attr_axis}
+  }
+  irdl.operation @nn_lstm {
+    %x = irdl.base "!builtin.tensor"
+    %r = irdl.base "!builtin.tensor"
+    %h = irdl.base "!builtin.tensor"
+    %c = irdl.base "!builtin.tensor"
+    %peepholes = irdl.base "!builtin.tensor"
+    %lengths = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tuple"
+    %attr_direction = irdl.base "#builtin.string"
+    %attr_functions = irdl.base "#builtin.string"
+    %attr_alphas = irdl.any
+    %attr_betas = irdl.any
+    %attr_clip = irdl.any
+    %attr_input_forget = irdl.any
+    irdl.operands(x: %x, r: %r, h: %h, c: %c, peepholes: %peepholes, lengths: %lengths)
+    irdl.results(y: %y)
+    irdl.attributes {"direction" = %attr_direction, "functions" = %attr_functions, "alphas" = %attr_alphas, "betas" = %attr_betas, "clip" = %attr_clip, "input_forget" = %attr_input_forget}
   }
   irdl.operation @nn_max_pool1d {
     %data = irdl.base "!builtin.tensor"
@@ -1371,6 +1496,21 @@ irdl.dialect @relax {
     irdl.results(y: %y)
     irdl.attributes {"axes" = %attr_axes, "epsilon" = %attr_epsilon}
   }
+  irdl.operation @nn_rnn {
+    %x = irdl.base "!builtin.tensor"
+    %r = irdl.base "!builtin.tensor"
+    %h = irdl.base "!builtin.tensor"
+    %lengths = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tuple"
+    %attr_direction = irdl.base "#builtin.string"
+    %attr_functions = irdl.base "#builtin.string"
+    %attr_alphas = irdl.any
+    %attr_betas = irdl.any
+    %attr_clip = irdl.any
+    irdl.operands(x: %x, r: %r, h: %h, lengths: %lengths)
+    irdl.results(y: %y)
+    irdl.attributes {"direction" = %attr_direction, "functions" = %attr_functions, "alphas" = %attr_alphas, "betas" = %attr_betas, "clip" = %attr_clip}
+  }
   irdl.operation @nn_selu {
     %data = irdl.base "!builtin.tensor"
     %y = irdl.base "!builtin.tensor"
@@ -1446,6 +1586,12 @@ irdl.dialect @relax {
     irdl.operands(x1: %x1, x2: %x2)
     irdl.results(y: %y)
   }
+  irdl.operation @pairwise_coupling {
+    %r = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    irdl.operands(r: %r)
+    irdl.results(y: %y)
+  }
   irdl.operation @permute_dims {
     %x = irdl.base "!builtin.tensor"
     %y = irdl.base "!builtin.tensor"
@@ -1486,6 +1632,27 @@ irdl.dialect @relax {
     irdl.operands(data: %data, scale: %scale, zero_point: %zero_point)
     irdl.results(y: %y)
     irdl.attributes {"axis" = %attr_axis, "out_dtype" = %attr_out_dtype}
+  }
+  irdl.operation @quantize_linear {
+    %x = irdl.base "!builtin.tensor"
+    %scale = irdl.base "!builtin.tensor"
+    %zero_point = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %attr_axis = irdl.base "#builtin.integer"
+    %attr_block_size = irdl.base "#builtin.integer"
+    %attr_saturate = irdl.any
+    %attr_precision = irdl.base "#builtin.type"
+    irdl.operands(x: %x, scale: %scale, zero_point: %zero_point)
+    irdl.results(y: %y)
+    irdl.attributes {"axis" = %attr_axis, "block_size" = %attr_block_size, "saturate" = %attr_saturate, "precision" = %attr_precision}
+  }
+  irdl.operation @random_uniform {
+    %y = irdl.base "!builtin.tensor"
+    %attr_shape = irdl.any
+    %attr_seed = irdl.base "#builtin.integer"
+    %attr_stream = irdl.base "#builtin.integer"
+    irdl.results(y: %y)
+    irdl.attributes {"shape" = %attr_shape, "seed" = %attr_seed, "stream" = %attr_stream}
   }
   irdl.operation @reciprocal {
     %x = irdl.base "!builtin.tensor"
@@ -1619,6 +1786,20 @@ irdl.dialect @relax {
     %z = irdl.base "!builtin.tensor"
     irdl.operands(x1: %x1, x2: %x2)
     irdl.results(z: %z)
+  }
+  irdl.operation @roi_align {
+    %data = irdl.base "!builtin.tensor"
+    %rois = irdl.base "!builtin.tensor"
+    %images = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %attr_size = irdl.any
+    %attr_scale = irdl.base "#builtin.float"
+    %attr_points = irdl.base "#builtin.integer"
+    %attr_is_shifted = irdl.any
+    %attr_mode = irdl.base "#builtin.string"
+    irdl.operands(data: %data, rois: %rois, images: %images)
+    irdl.results(y: %y)
+    irdl.attributes {"size" = %attr_size, "scale" = %attr_scale, "points" = %attr_points, "is_shifted" = %attr_is_shifted, "mode" = %attr_mode}
   }
   irdl.operation @round {
     %x = irdl.base "!builtin.tensor"
@@ -1852,6 +2033,17 @@ irdl.dialect @relax {
     irdl.operands(data: %data)
     irdl.results(y: %y)
     irdl.attributes {"k" = %attr_k, "axis" = %attr_axis, "ret_type" = %attr_ret_type, "largest" = %attr_largest, "dtype" = %attr_dtype}
+  }
+  irdl.operation @tree_leaves {
+    %x = irdl.base "!builtin.tensor"
+    %nodes = irdl.base "!builtin.tensor"
+    %bounds = irdl.base "!builtin.tensor"
+    %roots = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %attr_depth = irdl.base "#builtin.integer"
+    irdl.operands(x: %x, nodes: %nodes, bounds: %bounds, roots: %roots)
+    irdl.results(y: %y)
+    irdl.attributes {"depth" = %attr_depth}
   }
   irdl.operation @tril {
     %x = irdl.base "!builtin.tensor"

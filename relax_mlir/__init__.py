@@ -37,6 +37,8 @@ __path__.append(str(Path(__file__).parent / "tvm"))
 
 def __getattr__(name: str) -> Any:  # Any: modules, classes and functions
     """A package of ours that is loaded when it is first used, or one of TVM's names."""
+    if name == "op":  # who compiles models alone does not wait for what it needs
+        return import_module("relax_mlir.relax.user_operators").op
     if name.startswith("_"):
         raise AttributeError(f"module `relax_mlir` has no attribute `{name}`")
     try:

@@ -10,6 +10,7 @@ import numpy as np
 from mlir import ir
 
 from relax_mlir import compiler
+from relax_mlir.frontends.onnx import import_onnx
 from relax_mlir.module import IRModule
 from relax_mlir.objects.function import BaseFunc
 from relax_mlir.passes.relax.normalize import is_script
@@ -64,6 +65,8 @@ def compile(
     """
     if isinstance(mod, BaseFunc):
         mod = IRModule({mod.name: mod})
+    elif not isinstance(mod, IRModule):
+        mod = import_onnx(mod)  # what of it is compiled only when it runs is found here
     chosen = target if isinstance(target, Target) else str(target)
     options = {"target": chosen, "threads": threads, "cache": cache}
     whole = {"dump": dump, "verify": verify, "inputs": inputs, "progress": progress}

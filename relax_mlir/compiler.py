@@ -168,11 +168,17 @@ def _has_no_rule(function: func.FuncOp) -> bool:
 
 
 def _takes_tensors(module: IRModule) -> bool:
-    """Whether ``main`` is still a function of tensors, if only one that returns some."""
+    """Whether ``main`` is still a function of tensors, if only one that returns some.
+
+    Sequences and what else a graph knows are such values, too.
+    """
     types = [
         t for f in module.func_ops() if f.name.value == "main" for t in f.type.inputs
     ]
-    return any(isinstance(t, ir.RankedTensorType) for t in types)
+    return any(
+        isinstance(t, ir.RankedTensorType) or str(t).startswith("!relax.")
+        for t in types
+    )
 
 
 def _run_stage(

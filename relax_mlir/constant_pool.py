@@ -1,5 +1,8 @@
 """The arrays of a module in a file beside its text, in the safetensors format.
 
+Types that the format's own library does not read are bytes in it, and the file says in
+its metadata what they are.
+
 Source: https://huggingface.co/docs/safetensors, which covers bfloat16 and booleans.
 """
 
@@ -8,9 +11,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file, save_file
 
+from relax_mlir.dialects.dtypes import dtype, from_numpy
 from relax_mlir.errors import IRError
 from relax_mlir.files import whole_file
 
@@ -54,11 +58,14 @@ def save_pool(
         OSError: the file cannot be written.
     """
     arrays = {key: np.asarray(a, order="C") for key, a in constants.items()}
+    narrow = {k: a for k, a in arrays.items() if from_numpy(a.dtype).is_narrow}
+    arrays |= {key: a.view(np.uint8) for key, a in narrow.items()}
+    types = {_TYPE + key: a.dtype.name for key, a in narrow.items()}
     with whole_file(path) as temporary:
         temporary.touch()  # tells what is wrong better than the library does
         mode = temporary.stat().st_mode
         try:
-            save_file(arrays, temporary)
+            save_file(arrays, temporary, types or None)
             temporary.chmod(mode)  # the library's file is the user's alone
         except SafetensorError as error:
             raise IRError(f"{path}: cannot be written: {error}") from error
@@ -75,9 +82,22 @@ def load_pool(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
         raise IRError(f"{path}: {problem}: expected the module's constants")
     try:
         found = load_file(path)
-    except (SafetensorError, OSError, ValueError, TypeError, KeyError) as error:
+        types = _types(path)
+        found |= {k: found[k].view(dtype(name).numpy) for k, name in types.items()}
+    except _DAMAGE as error:
         raise IRError(f"{path}: not a safetensors file, or damaged: {error}") from error
     return {key: _booleans(a) if a.dtype == bool else a for key, a in found.items()}
+
+
+_TYPE = "type of "  # before the key of an array, in the metadata
+_DAMAGE = (SafetensorError, OSError, ValueError, TypeError, KeyError, AttributeError)
+
+
+def _types(path: str | os.PathLike[str]) -> dict[str, str]:
+    """The types of arrays that are bytes in the file, by key."""
+    with safe_open(path, "numpy") as file:
+        said = file.metadata() or {}
+    return {k.removeprefix(_TYPE): v for k, v in said.items() if k.startswith(_TYPE)}
 
 
 def _booleans(array: np.ndarray) -> np.ndarray:

@@ -1,9 +1,10 @@
 """What ``schedule-apply`` holds its rules to."""
 
+import numpy as np
 import pytest
 from mlir import ir
 
-from relax_mlir import IRModule, opt
+from relax_mlir import IRModule, compile, opt
 from relax_mlir.errors import PassError
 from relax_mlir.passes.schedule import apply
 from relax_mlir.schedules.cpu.fallback import Fallback
@@ -77,3 +78,23 @@ def test_other_numbers_of_loops_over_tiles_are_refused(
 def test_the_first_rule_that_matches_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     assert 'tir.rule = "OneLoop"' in scheduled(monkeypatch, OneLoop, Fallback)
     assert 'tir.rule = "Fallback"' in scheduled(monkeypatch, Fallback, OneLoop)
+
+
+@pytest.mark.slow
+def test_every_number_of_rows_is_multiplied() -> None:
+    """Some fill tiles, the rest tiles of half the height each."""
+    model = compile(
+        IRModule.parse("""
+        func.func @main(%x: tensor<?x5xf32, #relax.shape<["n", "5"]>>, %w: tensor<5x33xf32>)
+            -> tensor<?x33xf32, #relax.shape<["n", "33"]>> {
+          %y = "relax.matmul"(%x, %w) {out_dtype} : (tensor<?x5xf32, #relax.shape<["n", "5"]>>,
+            tensor<5x33xf32>) -> tensor<?x33xf32, #relax.shape<["n", "33"]>>
+          return %y : tensor<?x33xf32, #relax.shape<["n", "33"]>>
+        }""")
+    )
+    rng = np.random.default_rng(0)
+    w = rng.standard_normal((5, 33)).astype(np.float32)
+
+    for rows in range(20):
+        x = rng.standard_normal((rows, 5)).astype(np.float32)
+        np.testing.assert_allclose(model(x, w)[0], x @ w, rtol=0, atol=1e-5)

@@ -14,7 +14,9 @@ from relax_mlir.dialects.hooks import Case, EdgeCase, OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.arguments import element_type
 from relax_mlir.dialects.relax.core import Relax
 from relax_mlir.dialects.relax.elementwise import widened
-from relax_mlir.dialects.tir import Buffer, Builder
+from relax_mlir.dialects.tir import Buffer, Builder, Scalar
+
+_BYTE = dtypes.dtype("uint8")
 
 # Numbers of onnx.TensorProto.DataType, which may not be imported here.
 _ONNX_TYPES: Mapping[int, str] = {
@@ -32,6 +34,20 @@ _ONNX_TYPES: Mapping[int, str] = {
     13: "uint64",
     16: "bfloat16",
 }
+_NARROW_TYPES: Mapping[int, str] = {
+    17: "float8_e4m3fn",
+    18: "float8_e4m3fnuz",
+    19: "float8_e5m2",
+    20: "float8_e5m2fnuz",
+    21: "uint4",
+    22: "int4",
+    23: "float4_e2m1fn",
+    24: "float8_e8m0fnu",
+    25: "uint2",
+    26: "int2",
+    27: "float6_e2m3fn",
+    28: "float6_e3m2fn",
+}
 
 
 def _pairs() -> Iterator[Case]:
@@ -42,12 +58,30 @@ def _pairs() -> Iterator[Case]:
             yield Case((19, source), low=low, high=100, dtype=dtypes.dtype(target))
 
 
+def _narrow_pairs() -> Iterator[Case]:
+    """Types of a byte and less from and to f32, some of them from and to others."""
+    for name in _NARROW_TYPES.values():
+        narrow = dtypes.dtype(name)
+        is_typical = name in ("float8_e4m3fn", "float4_e2m1fn", "int4", "uint2")
+        for other in ("float32", "float16", "int32", "bool")[
+            : None if is_typical else 1
+        ]:
+            yield Case((35, name), dtype=dtypes.dtype(other), low=-8, high=7)
+            yield Case((35, other), dtype=narrow, low=-8, high=7)
+        if narrow.is_float:
+            yield EdgeCase((75,), dtype=narrow, low=-70000.0, high=70000.0)
+    yield Case((35, "float4_e2m1fn"), dtype=dtypes.dtype("float8_e5m2"))
+    yield Case((35, "int4"), dtype=dtypes.dtype("uint2"), low=-8, high=7)
+
+
 class AstypeOp(Relax.Operation, name="astype"):
     """The same numbers in another element type.
 
     A float is rounded to a narrower one, to nearest, ties to even. To an integer it is
     truncated; out of range it becomes the nearest integer that both types have, and NaN
-    the lowest. Integers keep their low bits. To bool, all but 0 is true.
+    the lowest. Integers keep their low bits, and those of less than a byte are low bits
+    of int32. To bool, all but 0 is true. Too large for a float of a byte is infinity, or
+    NaN where the type has none, or the largest where it has neither.
 
     Attributes:
         dtype: the element type of y.
@@ -62,6 +96,7 @@ class AstypeOp(Relax.Operation, name="astype"):
 
     cases = (
         *_pairs(),
+        *_narrow_pairs(),
         Case((), dtype=dtypes.dtype("int32"), low=-9.0, high=9.0),
         Case((0, 4), dtype=dtypes.dtype("int64")),
         Case((3, 71), dtype=dtypes.dtype("bfloat16"), low=-1e6, high=1e6),
@@ -85,8 +120,11 @@ class AstypeOp(Relax.Operation, name="astype"):
     @staticmethod
     def reference(x: np.ndarray, dtype: DType) -> np.ndarray:
         source = dtypes.from_numpy(x.dtype)
+        if source.is_narrow:  # ml_dtypes has no way from each of them to the others
+            x = x.astype(np.float32 if source.is_float else np.int32)
         if source.is_float and dtype.is_integer:
-            return _truncated(widened(x), dtype.numpy)
+            wide = np.dtype(np.int32) if dtype.is_padded else dtype.numpy
+            return _truncated(widened(x), wide).astype(dtype.numpy)
         with np.errstate(all="ignore"):
             return np.asarray(x).astype(dtype.numpy)
 
@@ -103,16 +141,6 @@ class AstypeOp(Relax.Operation, name="astype"):
     def legalize(self, b: Builder) -> Buffer:
         out = tensors.dtype_of(self.y)
         return b.map(lambda v: b.cast(v, out), self.x, dtype=out, name="cast")
-
-    @staticmethod
-    @onnx_rule("Cast", since=6)
-    def from_onnx(node: OnnxNode) -> ir.Value:
-        return AstypeOp(node.input(0), dtype=_onnx_type(node.attr("to"))).y
-
-    @staticmethod
-    @onnx_rule("CastLike", since=15)
-    def from_onnx_like(node: OnnxNode) -> ir.Value:
-        return AstypeOp(node.input(0), dtype=tensors.dtype_of(node.input(1))).y
 
 
 class BitcastOp(Relax.Operation, name="bitcast"):
@@ -141,13 +169,16 @@ class BitcastOp(Relax.Operation, name="bitcast"):
         Case((75, "int8"), dtype=dtypes.dtype("uint8"), low=-128, high=127),
         Case((75, "bool"), dtype=dtypes.dtype("uint8")),
         Case((75, "int8"), dtype=dtypes.dtype("bool"), low=0, high=1),
+        Case((75, "float8_e5m2"), dtype=dtypes.dtype("int8")),
+        Case((75, "int4"), dtype=dtypes.dtype("uint4"), low=-8, high=7),
+        Case((75, "uint4"), dtype=dtypes.dtype("float4_e2m1fn"), low=0, high=15),
     )
 
     @staticmethod
     def infer(x: RankedTensorType, dtype: DType) -> RankedTensorType:
-        size = tensors.dtype_of(x).size_bytes
-        if size != dtype.size_bytes:
-            raise ValueError(f"expected an element type of {size} bytes, got {dtype}")
+        bits = _memory_bits(tensors.dtype_of(x))
+        if bits != _memory_bits(dtype):
+            raise ValueError(f"expected an element type of {bits} bits, got {dtype}")
         return tensors.tensor_type(tensors.shape_of(x), dtype)
 
     @staticmethod
@@ -157,21 +188,37 @@ class BitcastOp(Relax.Operation, name="bitcast"):
 
     def legalize(self, b: Builder) -> Buffer:
         out = tensors.dtype_of(self.y)
-        has_bool = "b" in (out.kind, tensors.dtype_of(self.x).kind)
-        convert = b.cast if has_bool else b.bitcast
-        return b.map(lambda v: convert(v, out), self.x, dtype=out, name="bitcast")
+
+        def element(v: Scalar) -> Scalar:
+            if v.dtype.kind == "b":
+                v = b.cast(v, _BYTE)
+            if out.kind == "b":
+                return b.cast(b.bitcast(v, _BYTE), out)
+            return b.bitcast(v, out)
+
+        return b.map(element, self.x, dtype=out, name="bitcast")
 
     @staticmethod
     @onnx_rule("BitCast", since=26)
     def from_onnx(node: OnnxNode) -> ir.Value:
-        return BitcastOp(node.input(0), dtype=_onnx_type(node.attr("to"))).y
+        return BitcastOp(node.input(0), dtype=onnx_type(node.attr("to"))).y
 
 
-def _onnx_type(number: int) -> DType:
-    """The element type with a number of ``onnx.TensorProto.DataType``."""
-    if number not in _ONNX_TYPES:
+def onnx_type(number: int) -> DType:
+    """The element type with a number of ``onnx.TensorProto.DataType``.
+
+    Raises:
+        NotImplementedError: it is not supported.
+    """
+    name = _ONNX_TYPES.get(number) or _NARROW_TYPES.get(number)
+    if name is None:
         raise NotImplementedError(f"element type {number} of ONNX is not supported")
-    return dtypes.dtype(_ONNX_TYPES[number])
+    return dtypes.dtype(name)
+
+
+def _memory_bits(type_: DType) -> int:
+    """Bits of an element, of which a bool has eight in memory."""
+    return 8 if type_.kind == "b" else type_.bits
 
 
 def _truncated(x: np.ndarray, type_: np.dtype) -> np.ndarray:

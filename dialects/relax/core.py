@@ -254,7 +254,8 @@ class ConstantOp(Relax.Operation, name="constant"):
         """
         dtype = dtypes.from_numpy(array.dtype)
         type_ = tensors.tensor_type(array.shape, dtype)
-        if 0 < array.size <= _INLINE and dtype.name not in ("float16", "bfloat16"):
+        is_half = dtype.name in ("float16", "bfloat16")
+        if 0 < array.size <= _INLINE and not (is_half or dtype.is_narrow):
             return ConstantOp(value=_dense(array, dtype, type_), results=[type_]).y
         name, count = key, 0
         while name in constants:

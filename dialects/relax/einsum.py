@@ -101,6 +101,7 @@ class EinsumOp(Relax.Operation, name="einsum"):
         Case([(2, 3, 4), (4, 5)], subscripts="...ij,...jk"),
         Case([(3, 3)], subscripts="ii"),
         Case([(3, 3)], subscripts="ii->i"),
+        Case([(3, 5, 5)], subscripts="...ii->...i"),
         Case([(2, 3, 4)], subscripts="i...->..."),
         Case([(2, 3)], subscripts="ij->ji"),
         Case([(3, 1), (3, 5)], subscripts="ij,ij->ij"),

@@ -3,13 +3,12 @@
 from typing import Any
 
 import numpy as np
-from mlir import ir
 from mlir.ir import RankedTensorType, TypeAttr
 
 from relax_mlir.dialects import dtypes, shapes, tensors
 from relax_mlir.dialects.dtypes import DType
 from relax_mlir.dialects.ext import Operand, Result
-from relax_mlir.dialects.hooks import Case, OnnxNode, onnx_rule
+from relax_mlir.dialects.hooks import Case
 from relax_mlir.dialects.relax.arguments import element_type
 from relax_mlir.dialects.relax.core import Relax
 from relax_mlir.dialects.relax.elementwise import wide_type
@@ -19,6 +18,8 @@ _MIXED = (
     Case((3, 50, "float16"), (50, 7, "float16"), out_dtype=dtypes.dtype("float32")),
     Case((3, 5), (5, 7, "float16"), out_dtype=dtypes.dtype("float64")),
     Case((3, 50, "int8"), (50, 7, "int8"), out_dtype=dtypes.dtype("int32"), high=99),
+    Case((3, 50, "uint8"), (50, 67, "int8"), out_dtype=dtypes.dtype("int32"), high=99),
+    Case((3, 50), (50, 67, "int8"), out_dtype=dtypes.dtype("float32"), high=99),
 )
 
 
@@ -95,11 +96,6 @@ class MatmulOp(Relax.Operation, name="matmul"):
 
         inner = shapes.unify(x.shape[-1], y.shape[-2] if has_column else y.shape[0])
         return b.reduce_over("add", shape, [inner], body, dtype, "matmul")
-
-    @staticmethod
-    @onnx_rule("MatMul", since=1)
-    def from_onnx(node: OnnxNode) -> ir.Value:
-        return MatmulOp(node.input(0), node.input(1)).z
 
 
 class DenseOp(Relax.Operation, name="nn_dense"):

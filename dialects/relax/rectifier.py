@@ -152,6 +152,17 @@ class PreluOp(Relax.Operation, name="nn_prelu"):
         return b.compute(data.shape, body, out, "prelu")
 
     @staticmethod
+    @onnx_rule("PRelu", since=1)
+    def from_onnx_channels(node: OnnxNode) -> ir.Value:
+        """One slope, or one for every channel.
+
+        Source: ONNX PRelu-6.
+        """
+        x = node.input(0)
+        axis = min(1, len(tensors.shape_of(x)) - 1)
+        return PreluOp(x, node.input(1), axis=axis).y
+
+    @staticmethod
     @onnx_rule("PRelu", since=7)
     def from_onnx(node: OnnxNode) -> ir.Value:
         """Slopes broadcast from the last axis on.

@@ -5,11 +5,11 @@ from mlir.ir import BoolAttr, RankedTensorType
 
 from relax_mlir.dialects import dtypes, tensors
 from relax_mlir.dialects.ext import Operand, Result
-from relax_mlir.dialects.hooks import Case
+from relax_mlir.dialects.hooks import Case, EdgeCase
 from relax_mlir.dialects.relax.core import Relax
 from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
 
-__all__ = ["BucketizeOp"]
+__all__ = ["BucketizeOp", "FindOp"]
 
 _INT32, _INT64 = dtypes.dtype("int32"), dtypes.dtype("int64")
 
@@ -74,3 +74,75 @@ class BucketizeOp(Relax.Operation, name="bucketize"):
             return b.select(is_below, b.constant(1, out), b.constant(0, out))
 
         return b.reduce_over("add", shape, boundaries.shape, body, out, "bucketize")
+
+
+class FindOp(Relax.Operation, name="find"):
+    """The place of an element in a sorted vector; the vector's length if it is not there.
+
+    NaN is found where it is the last of the sorted. It takes as many comparisons as the
+    length has binary digits.
+
+    Shapes:
+        x: any; sorted: [n], in ascending order, each element once, of the type of x; y:
+        int64, shape of x.
+    """
+
+    x: Operand[RankedTensorType]
+    sorted: Operand[RankedTensorType]
+    y: Result[RankedTensorType]
+
+    cases = (
+        # One element is in order whatever it is.
+        Case((3, 17, "int64"), (1, "int64"), low=0, high=2),
+        Case((40, "int32"), (1, "int32"), low=0, high=2),
+        Case((2, 3), (0,)),
+        Case(("float64",), (1, "float64")),
+        EdgeCase((41,), (1,)),
+    )
+
+    @staticmethod
+    def infer(x: RankedTensorType, sorted: RankedTensorType) -> RankedTensorType:
+        if sorted.rank != 1 or not isinstance(tensors.shape_of(sorted)[0], int):
+            raise ValueError(f"sorted: expected a vector of known length, got {sorted}")
+        if tensors.dtype_of(x) != tensors.dtype_of(sorted):
+            raise ValueError(
+                f"sorted: expected elements of type {tensors.dtype_of(x)}, got "
+                f"{tensors.dtype_of(sorted)}"
+            )
+        return tensors.tensor_type(tensors.shape_of(x), _INT64)
+
+    @staticmethod
+    def reference(x: np.ndarray, sorted: np.ndarray) -> np.ndarray:
+        place = np.searchsorted(sorted, x).astype(np.int64)
+        near = np.append(sorted, np.zeros(1, sorted.dtype))[place]
+        both_nan = (x != x) & (near != near)
+        is_there = (place < len(sorted)) & ((near == x) | both_nan)
+        return np.where(is_there, place, len(sorted))
+
+    def legalize(self, b: Builder) -> Buffer:
+        x, known = b.inputs
+        shape, out = b.results[0]
+        (count,) = known.shape
+
+        def is_below(a: Scalar, c: Scalar) -> Scalar:
+            below = a < c
+            return (
+                (below | (a.equal(a) & c.not_equal(c))) if a.dtype.is_float else below
+            )
+
+        def body(*axes: Index) -> Scalar:
+            value, place = x[axes], b.constant(0, out)
+            for step in reversed(range(int(count).bit_length())):
+                after = place + 2**step
+                last = Index.from_scalar(after - 1).minimum(count - 1)
+                fits = (after <= count) & is_below(known[last], value)
+                place = b.select(fits, after, place)
+            near = known[Index.from_scalar(place).minimum(count - 1)]
+            is_there = ~(is_below(value, near) | is_below(near, value))
+            is_there = is_there & (place < count)
+            return b.select(is_there, place, b.constant(count, out))
+
+        def nothing(*axes: Index) -> Scalar:
+            return b.constant(0, out)
+
+        return b.compute(shape, body if count else nothing, out, "find")

@@ -4,9 +4,16 @@ from collections.abc import Sequence
 
 from mlir import ir
 
-from relax_mlir.dialects.dtypes import DType, dtype
+from relax_mlir.dialects.dtypes import DType
 from relax_mlir.dialects.shapes import Dim
-from relax_mlir.dialects.tir.scalars import Index, Scalar, constant, emit
+from relax_mlir.dialects.tir.scalars import (
+    Index,
+    Scalar,
+    constant,
+    emit,
+    from_memory,
+    to_memory,
+)
 
 __all__ = ["Buffer", "Number", "buffer_type"]
 
@@ -34,16 +41,11 @@ class Buffer:
         indices = indices if isinstance(indices, tuple) else (indices,)
         values = [Index.value_of(i) for i in indices]
         loaded = emit("memref.load", self.dtype.buffer_type, self.value, *values)
-        if self.dtype.kind != "b":
-            return Scalar(loaded, self.dtype)
-        # Callers bring any bytes: whatever is not 0 is true, as for numpy.
-        return Scalar(loaded, dtype("int8")).not_equal(0)
+        return from_memory(loaded, self.dtype)
 
     def store(self, value: Scalar, indices: "Sequence[Index | int]") -> None:
         """Write one element."""
-        stored = value.value
-        if self.dtype.kind == "b":
-            stored = emit("arith.extui", self.dtype.buffer_type, stored)
+        stored = to_memory(value.value, self.dtype)
         ir.Operation.create(
             "memref.store", operands=[stored, self.value, *map(Index.value_of, indices)]
         )

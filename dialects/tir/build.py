@@ -397,6 +397,23 @@ class Builder:
             ir.Operation.create("scf.yield", operands=[s.value for s in following])
         return [Scalar(r, s.dtype) for r, s in zip(op.results, start, strict=True)]
 
+    def tiles(self, count: "Index | int", body: Callable[[Index], None]) -> None:
+        """Steps that do not depend on each other, which threads share.
+
+        They are all of the program, beside its buffers, of which each step has its own.
+        """
+        with ir.InsertionPoint(self._block):
+            bounds = [Index.value_of(i) for i in (0, count, 1)]
+            kind = {marks.KIND: ir.StringAttr.get("parallel")}
+            op = ir.Operation.create(
+                "scf.for", operands=bounds, attributes=kind, regions=1
+            )
+        location = [ir.Location.current]
+        block = ir.Block.create_at_start(op.regions[0], [ir.IndexType.get()], location)
+        with ir.InsertionPoint(block):
+            body(Index(block.arguments[0]))
+            ir.Operation.create("scf.yield")
+
     def guarded(
         self, condition: Scalar, read: Callable[[], Scalar], otherwise: Scalar
     ) -> Scalar:
@@ -419,7 +436,9 @@ class Builder:
 
 def _marks(dtype: DType) -> dict[str, ir.Attribute]:
     """The element type of a buffer, where its memref does not tell it."""
-    return {marks.DTYPE: ir.StringAttr.get(dtype.name)} if dtype.kind in "ub" else {}
+    if dtype.is_told_by_buffers:
+        return {}
+    return {marks.DTYPE: ir.StringAttr.get(dtype.name)}
 
 
 def _finite(start: float, dtype: DType) -> float:

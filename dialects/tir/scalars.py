@@ -17,8 +17,10 @@ __all__ = [
     "cast",
     "constant",
     "emit_dim",
+    "from_memory",
     "function",
     "select",
+    "to_memory",
 ]
 
 # arith.cmpi and arith.cmpf predicate numbers.
@@ -266,17 +268,21 @@ def cast(operand: Scalar, type_: DType) -> Scalar:
     """Convert to another type.
 
     Floats to integers truncate; what is out of range becomes the nearest integer that both
-    types have, NaN the lowest. Anything to bool tests for zero.
+    types have, NaN the lowest. To integers of less than a byte they go by way of int32, of
+    which the low bits remain. Anything to bool tests for zero. Floats of a byte and less
+    are converted from and to float32.
     """
     source = operand.dtype
     if source == type_:
         return operand
+    if source.is_float and source.is_narrow:
+        return cast(_resize_float(operand, _float32_like(operand)), type_)
     if type_.kind == "b":
         return operand.not_equal(0)
+    if type_.is_float and type_.is_narrow:
+        return _resize_float(cast(operand, _float32_like(operand)), type_)
     if source.is_float:
-        if type_.is_float:
-            return _resize_float(operand, type_)
-        return _truncate(operand, type_)
+        return _cast_float(operand, type_)
     if type_.is_float:
         name = "arith.sitofp" if source.kind == "i" else "arith.uitofp"
         return Scalar(emit(name, type_.scalar_type, operand.value), type_)
@@ -286,6 +292,43 @@ def cast(operand: Scalar, type_: DType) -> Scalar:
     if source.bits < type_.bits:
         name = "arith.extsi" if source.kind == "i" else "arith.extui"
     return Scalar(emit(name, type_.scalar_type, operand.value), type_)
+
+
+def _cast_float(operand: Scalar, type_: DType) -> Scalar:
+    """A float as another one, or as an integer."""
+    if type_.is_float:
+        return _resize_float(operand, type_)
+    if type_.is_padded:
+        return cast(_truncate(operand, _INT32.with_lanes_of(type_)), type_)
+    return _truncate(operand, type_)
+
+
+def from_memory(loaded: ir.Value, type_: DType) -> Scalar:
+    """What a load from a buffer of a type gives."""
+    if not type_.is_padded:
+        return Scalar(loaded, type_)
+    if type_.kind == "b":
+        # Callers bring any bytes: whatever is not 0 is true, as for numpy.
+        return Scalar(loaded, dtype("int8").with_lanes_of(type_)).not_equal(0)
+    bits = emit("arith.trunci", _bits_of(type_), loaded)
+    return bitcast(Scalar(bits, type_), type_)
+
+
+def to_memory(value: ir.Value, type_: DType) -> ir.Value:
+    """What a buffer of a type stores for a value."""
+    if not type_.is_padded:
+        return value
+    if type_.is_float:
+        value = emit("arith.bitcast", _bits_of(type_), value)
+    return emit("arith.extui", type_.buffer_type, value)
+
+
+def _bits_of(type_: DType) -> ir.Type:
+    """The signless integer of that width, in as many lanes."""
+    bits = ir.IntegerType.get_signless(type_.bits)
+    if not type_.is_vector:
+        return bits
+    return ir.VectorType.get([type_.lanes], bits, scalable=[type_.is_scalable])
 
 
 def bitcast(operand: Scalar, type_: DType) -> Scalar:
@@ -327,6 +370,9 @@ def _resize_float(operand: Scalar, type_: DType) -> Scalar:
 
 def _float32_like(operand: Scalar) -> DType:
     return dtype("float32").with_lanes_of(operand.dtype)
+
+
+_INT32 = dtype("int32")
 
 
 class Index:

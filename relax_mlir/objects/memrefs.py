@@ -31,7 +31,7 @@ def memref_type(buffer: Buffer) -> ir.MemRefType:
 def buffer_marks(buffer: Buffer) -> dict[str, ir.Attribute]:
     """What a memref does not say of a buffer."""
     found: dict[str, ir.Attribute] = {}
-    if buffer.dtype.startswith(("uint", "bool")):
+    if not dtypes.dtype(buffer.dtype).is_told_by_buffers:
         found[marks.DTYPE] = ir.StringAttr.get(buffer.dtype)
     sizes = {s.dtype for s in buffer.shape}
     if sizes == {"int64"}:

@@ -183,7 +183,10 @@ class TermReader:
         return combine(lhs, rhs)
 
     def _cast(self, op: ir.OpView) -> PrimExpr:
-        return prim.Cast(dtype_of(op.results[0]), self._operand(op, 0))
+        name, term = dtype_of(op.results[0]), self._operand(op, 0)
+        is_padded = isinstance(term, BufferLoad) and _is_padded(term)
+        is_read = is_padded and op.operation.name == "arith.trunci"
+        return term if is_read else prim.Cast(name, term)
 
     def _function(self, op: ir.OpView) -> PrimExpr:
         operation = op.operation.name
@@ -217,6 +220,8 @@ class TermReader:
         term, name = self._operand(op, 0), dtype_of(op.results[0])
         if op.operands[0].type == op.results[0].type:
             return prim.Cast(name, term)
+        if isinstance(term, BufferLoad) and _is_padded(term):
+            return term
         return prim.Call(name, "reinterpret", [term])
 
     def _compare_integers(self, op: ir.OpView) -> PrimExpr:
@@ -315,6 +320,11 @@ class TermReader:
             return buffer.data
         load = BufferLoad(buffer, [self.read(i) for i in indices])
         return prim.Call("handle", "address_of", [load])
+
+
+def _is_padded(term: BufferLoad) -> bool:
+    """Whether an element that is read has bits in memory that do not count."""
+    return dtypes.dtype(term.dtype).is_padded
 
 
 def dtype_of(value: ir.Value) -> str:

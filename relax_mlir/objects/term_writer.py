@@ -22,7 +22,7 @@ from relax_mlir.dialects.tir import (
     cast,
     constant,
 )
-from relax_mlir.dialects.tir.scalars import emit, function, select
+from relax_mlir.dialects.tir.scalars import emit, from_memory, function, select
 from relax_mlir.objects import prim
 from relax_mlir.objects.buffer import BufferLoad
 from relax_mlir.objects.call_writer import write_call, write_generic_call
@@ -162,10 +162,7 @@ class TermWriter(TermScope):
             ).results[0]
         else:
             loaded = emit("memref.load", element, source, *indices)
-        if not term.dtype.startswith("bool"):
-            return loaded
-        byte = dtype("int8").with_lanes_of(term_dtype(term))
-        return Scalar(loaded, byte).not_equal(0).value
+        return from_memory(loaded, term_dtype(term)).value
 
     def _ramp(self, term: prim.Ramp) -> ir.Value:
         ends = self.value(term.base), self.value(term.stride)

@@ -8,7 +8,7 @@ from typing import Any
 from mlir import ir
 from mlir.dialects import func
 
-from relax_mlir.dialects import tensors
+from relax_mlir.dialects import dtypes, tensors
 from relax_mlir.dialects.tir import (
     AllocBufferOp,
     AttrOp,
@@ -209,9 +209,11 @@ class ProgramReader:
     ) -> PrimExpr:
         owner = value.owner
         is_made = not isinstance(owner, ir.Block)
-        is_bool = buffer.dtype.startswith("bool")
-        if is_bool and is_made and owner.name == "arith.extui":
-            return self.terms.read(owner.operands[0])
+        element = dtypes.dtype(buffer.dtype)
+        if element.is_padded and is_made and owner.name == "arith.extui":
+            stored = owner.operands[0]
+            is_cast = element.is_float and not isinstance(stored.owner, ir.Block)
+            return self.terms.read(stored.owner.operands[0] if is_cast else stored)
         return _of_type(self.terms.read(value), dtype or buffer.dtype)
 
     def _undefined(self, op: ir.OpView) -> None:

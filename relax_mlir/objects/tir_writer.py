@@ -29,6 +29,7 @@ from relax_mlir.dialects.tir import (
     VectorStoreOp,
     marks,
 )
+from relax_mlir.dialects.tir.scalars import to_memory
 from relax_mlir.objects import prim
 from relax_mlir.objects.attributes import to_attribute
 from relax_mlir.objects.block_frame import BlockFrame
@@ -170,11 +171,7 @@ class ProgramWriter(OpenProgram):
             target = self.terms.buffer(buffer)
             stored = self.terms.value(term)
             where = [self.terms.index(i) for i in place.indices]
-            if buffer.dtype.startswith("bool"):
-                byte = dtypes.dtype(place.dtype).buffer_type
-                stored = ir.Operation.create(
-                    "arith.extui", results=[byte], operands=[stored]
-                ).results[0]
+            stored = to_memory(stored, dtypes.dtype(place.dtype))
             if not where or not isinstance(where[-1].type, ir.VectorType):
                 ir.Operation.create("memref.store", operands=[stored, target, *where])
                 return

@@ -166,7 +166,12 @@ def tensor_of(array: np.ndarray) -> tvm_ffi.Tensor:
 
 
 def array_of(tensor: tvm_ffi.Tensor) -> np.ndarray:
-    """An array on the memory of a CPU tensor, which it keeps alive."""
+    """An array on the memory of a CPU tensor, which it keeps alive.
+
+    A call with tensors of another library gives such tensors; they are taken as well.
+    """
+    if not isinstance(tensor, tvm_ffi.Tensor):
+        tensor = tvm_ffi.from_dlpack(tensor)
     try:
         narrow = getattr(ml_dtypes, str(tensor.dtype), None)
     except ValueError:  # tvm-ffi 0.1.15 has no name for complex types

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import ml_dtypes
@@ -102,7 +103,7 @@ class NDArray:
     @property
     def dtype(self) -> str:
         """The name of its element type."""
-        return self._data.dtype.name
+        return _name(self._data.dtype)
 
     @property
     def ndim(self) -> int:
@@ -172,6 +173,12 @@ class NDArray:
 
     def __repr__(self) -> str:
         return f"<NDArray shape={self.shape}, {self.device}>\n{self._data!r}"
+
+
+@cache
+def _name(dtype: np.dtype) -> str:
+    """The name of a type, which numpy puts together anew each time."""
+    return dtype.name
 
 
 def as_numpy(source: Any) -> np.ndarray:

@@ -16,7 +16,8 @@ import numpy as np
 import tvm_ffi
 
 from relax_mlir.errors import near_misses
-from relax_mlir.runtime.ndarray import NDArray, shared
+from relax_mlir.runtime.cpu import array_of, load_library, tensor_of
+from relax_mlir.runtime.ndarray import NDArray, as_numpy, shared
 
 __all__ = [
     "from_ffi",
@@ -38,6 +39,8 @@ _MODULES = {
     "relax_mlir.run_node": "relax_mlir.stages",
     "relax_mlir.run_stage": "relax_mlir.stages",
 }
+
+_NATIVE = "relax_mlir."  # how the names of functions of the native runtime begin
 
 # What was registered here, to be called without crossing tvm-ffi.
 _PYTHON: dict[str, tuple[tvm_ffi.Function, Any]] = {}
@@ -111,13 +114,17 @@ def _wrapped(function: Any) -> Callable[..., Any]:
 
 def from_ffi(value: Any) -> Any:
     """A value that crosses tvm-ffi as Python functions get it."""
-    return shared(value) if isinstance(value, tvm_ffi.Tensor) else value
+    if isinstance(value, tvm_ffi.Tensor):
+        return shared(array_of(value))
+    return value
 
 
 def to_ffi(value: Any) -> Any:
     """A Python value as tvm-ffi takes it: arrays as tensors, on the same memory."""
     if isinstance(value, (NDArray, np.ndarray)):
-        return tvm_ffi.from_dlpack(value)
+        array = as_numpy(value)
+        is_narrow = array.dtype.kind == "V"  # of ml_dtypes, which numpy does not export
+        return tensor_of(array) if is_narrow else tvm_ffi.from_dlpack(value)
     if isinstance(value, (tuple, list)):
         return type(value)(map(to_ffi, value))
     if isinstance(value, dict):
@@ -143,6 +150,9 @@ def get_global_func(name: str, allow_missing: bool = False) -> Any:
     if name in _MODULES:
         import_module(_MODULES[name])
     found = tvm_ffi.get_global_func(name, allow_missing=True)
+    if found is None and name.startswith(_NATIVE):
+        load_library()
+        found = tvm_ffi.get_global_func(name, allow_missing=True)
     if found is None:
         if allow_missing:
             return None

@@ -263,5 +263,8 @@ def _walks_as_one(access: Access, axis: int, extents: Sequence[Extent]) -> bool:
     place = singles.index(axis)
     if place + 1 >= len(singles) or singles[place + 1] != axis + 1:
         return False
+    others = (*access.forms[:place], *access.forms[place + 2 :])
+    if any(form.coefficients.keys() & {axis, axis + 1} for form in others):
+        return False
     size = buffer_sizes(access.buffer)[place + 1]
     return size is not None and size == extents[axis + 1]

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import onnx
 from onnx import helper
 
-from relax_mlir.frontends.onnx.graph import read_graph
+from relax_mlir.frontends.onnx.graph import operator_name, read_graph
 from relax_mlir.frontends.onnx.stages import CONSTANT
-from relax_mlir.stages.stage import Stage
+from relax_mlir.stages.stage import NativeCall, Stage
 
 __all__ = ["Body", "HostNode"]
 
@@ -19,7 +19,7 @@ class HostNode:
     """The only node of a model.
 
     Attributes:
-        op_type: the operator.
+        op_type: the operator, as ``Name``, or ``domain::Name`` outside ai.onnx.
         opset: of its domain.
         attrs: its attributes, but for graphs.
         bodies: the graphs among them.
@@ -30,7 +30,7 @@ class HostNode:
 
     def __init__(self, model: onnx.ModelProto) -> None:
         (proto,) = model.graph.node
-        self.op_type = proto.op_type
+        self.op_type = operator_name(proto.domain, proto.op_type)
         self.opset = next(
             o.version for o in model.opset_import if o.domain == proto.domain
         )
@@ -40,6 +40,8 @@ class HostNode:
         self.wanted = [outputs.index(value.name) for value in model.graph.output]
         self.output_count = len(outputs)
         self._name = proto.name
+        self._model = model
+        self._compiled: Callable[[Sequence[Any]], list[Any]] | None = None
         graphs = {a.name: a for a in proto.attribute if a.type == a.GRAPH}
         self.attrs: dict[str, Any] = {
             a.name: helper.get_attribute_value(a)
@@ -55,6 +57,43 @@ class HostNode:
         """Input ``index``; None if it is left out."""
         name = self.inputs[index] if index < len(self.inputs) else ""
         return values[name] if name else None
+
+    def compiled(
+        self,
+        changing: Collection[str] = (),
+        rewrite: Callable[[onnx.NodeProto], None] | None = None,
+    ) -> Callable[[Sequence[Any]], list[Any]]:
+        """The node as compiled code, which takes tensors by ``names``.
+
+        Args:
+            changing: names of inputs that differ from call to call, constant or not.
+            rewrite: changes the node before that.
+        """
+        if self._compiled is None:
+            model = onnx.ModelProto()
+            model.CopyFrom(self._model)
+            if rewrite is not None:
+                rewrite(model.graph.node[0])
+            self._compiled = _compiled(model, changing)
+        return self._compiled
+
+
+def _compiled(
+    model: onnx.ModelProto, changing: Collection[str]
+) -> Callable[[Sequence[Any]], list[Any]]:
+    """A model as code that takes and gives lists of tensors; its marks change."""
+    marks = [(m.key, m.value) for m in model.metadata_props]
+    del model.metadata_props[:]
+    for key, value in marks:
+        if key != CONSTANT or value not in changing:
+            model.metadata_props.add(key=key, value=value)
+    stage, is_one = Stage(model), len(model.graph.output) == 1
+
+    def call(args: Sequence[Any]) -> list[Any]:
+        made = stage(args)
+        return [made] if is_one else list(made)
+
+    return call
 
 
 class Body:
@@ -75,6 +114,12 @@ class Body:
             if key == CONSTANT and value in free:
                 alone.metadata_props.add(key=key, value=value)
         self._stage = Stage(alone)
+
+    def native(
+        self, args: Sequence[Any], values: Mapping[str, Any]
+    ) -> NativeCall | None:
+        """The graph as a function of tensors, for such inputs; None if it is none."""
+        return self._stage.native([*args, *(values[name] for name in self._captured)])
 
     def __call__(self, args: Sequence[Any], values: Mapping[str, Any]) -> list[Any]:
         """What the graph gives for its inputs, and for what it reads from outside."""

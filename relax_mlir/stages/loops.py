@@ -11,6 +11,7 @@ from onnx import helper
 
 from relax_mlir.runtime.ndarray import NDArray, as_numpy
 from relax_mlir.stages.host_node import HostNode
+from relax_mlir.stages.repetition import BACKWARD, FORWARD, NUMBER, Repetition
 
 __all__ = ["RUNNERS"]
 
@@ -23,21 +24,15 @@ def loop(node: HostNode, values: Mapping[str, Any]) -> Sequence[Any]:
     count, condition = node.value(values, 0), node.value(values, 1)
     states = [values.get(name) for name in node.inputs[2:]]
     body = node.bodies["body"]
-    parts: list[list[Any]] = [[] for _ in body.outputs[1 + len(states) :]]
     limit = None if count is None else int(as_numpy(count).item())
     goes_on = condition is None or bool(as_numpy(condition).item())
-    step = 0
-    while goes_on and (limit is None or step < limit):
-        number = NDArray(np.array(step, np.int64))
-        holds = NDArray(np.array(goes_on))
-        results = body([number, holds, *states], values)
-        goes_on = bool(as_numpy(results[0]).item())
-        states = results[1 : 1 + len(states)]
-        for part, result in zip(parts, results[1 + len(states) :], strict=True):
-            part.append(result)
-        step += 1
-    kinds = body.outputs[1 + len(states) :]
-    return [*states, *(_joined(p, 0, k) for p, k in zip(parts, kinds, strict=True))]
+    own = range(1, 1 + len(states))
+    args = [NDArray(np.array(0, np.int64)), NDArray(np.array(True)), *states]
+    gathered = range(1 + len(states), len(body.outputs))
+    repetition = Repetition(body, values, args, [NUMBER, 0, *own], gathered, 0)
+    repetition.run(limit if goes_on else 0)
+    made = zip(repetition.parts, body.outputs[gathered.start :], strict=True)
+    return [*repetition.args[2:], *(_joined(part, 0, kind) for part, kind in made)]
 
 
 def scan(node: HostNode, values: Mapping[str, Any]) -> Sequence[Any]:
@@ -57,38 +52,40 @@ def _scan(
     given: Sequence[Any],
     attrs: Mapping[str, Any],
 ) -> list[Any]:
-    body = node.bodies["body"]
-    scanned = int(attrs["num_scan_inputs"])
+    body, scanned = node.bodies["body"], int(attrs["num_scan_inputs"])
     states, sources = list(given[:-scanned]), given[-scanned:]
-    made = len(body.outputs) - len(states)
+    gathered = range(len(states), len(body.outputs))
     axes = attrs.get("scan_input_axes", [0] * scanned)
     backward = attrs.get("scan_input_directions", [0] * scanned)
     slices = [
-        np.moveaxis(as_numpy(source), axis, 0)[:: -1 if is_backward else 1]
-        for source, axis, is_backward in zip(sources, axes, backward, strict=True)
+        np.ascontiguousarray(np.moveaxis(as_numpy(source), axis, 0))
+        for source, axis in zip(sources, axes, strict=True)
     ]
     lengths = {len(array) for array in slices}
     if len(lengths) != 1:
         raise ValueError(
             f"{node}: expected inputs of one length, got {sorted(lengths)}"
         )
-    parts: list[list[Any]] = [[] for _ in range(made)]
-    for step in range(lengths.pop()):
-        elements = [NDArray(array[step]) for array in slices]
-        results = body([*states, *elements], values)
-        states = results[: len(states)]
-        for part, result in zip(parts, results[len(states) :], strict=True):
-            part.append(result)
-    out_axes = attrs.get("scan_output_axes", [0] * made)
-    reversed_ = attrs.get("scan_output_directions", [0] * made)
-    kinds = body.outputs[len(states) :]
+    repetition = Repetition(
+        body,
+        values,
+        [*states, *map(NDArray, slices)],
+        [*range(len(states)), *(BACKWARD if b else FORWARD for b in backward)],
+        gathered,
+    )
+    repetition.run(lengths.pop())
+    made = zip(
+        repetition.parts,
+        attrs.get("scan_output_axes", [0] * len(gathered)),
+        attrs.get("scan_output_directions", [0] * len(gathered)),
+        body.outputs[gathered.start :],
+        strict=True,
+    )
     joined = [
-        _joined(part[::-1] if is_backward else part, axis, kind)
-        for part, axis, is_backward, kind in zip(
-            parts, out_axes, reversed_, kinds, strict=True
-        )
+        _joined(part, axis, kind, is_backward=bool(is_backward))
+        for part, axis, is_backward, kind in made
     ]
-    return [*states, *joined]
+    return [*repetition.args[: len(states)], *joined]
 
 
 def _scan_batch(node: HostNode, values: Mapping[str, Any]) -> list[Any]:
@@ -126,18 +123,18 @@ def _padded(parts: Sequence[np.ndarray]) -> NDArray:
     return NDArray(whole)
 
 
-def _joined(parts: Sequence[Any], axis: int, kind: onnx.ValueInfoProto) -> NDArray:
-    """Results of all steps along a new axis."""
+def _joined(
+    parts: Sequence[np.ndarray],
+    axis: int,
+    kind: onnx.ValueInfoProto,
+    *,
+    is_backward: bool = False,
+) -> NDArray:
+    """Results of all steps along a new axis, from parts along a first one."""
     if parts:
-        arrays = [as_numpy(part) for part in parts]
-        axis = axis if axis >= 0 else axis + arrays[0].ndim + 1
-        shape = list(arrays[0].shape)
-        shape.insert(axis, len(arrays))
-        whole = np.empty(shape, arrays[0].dtype)
-        along = np.moveaxis(whole, axis, 0)
-        for number, array in enumerate(arrays):
-            along[number, ...] = array
-        return NDArray(whole)
+        whole = np.concatenate(parts) if len(parts) > 1 else parts[0]
+        whole = np.moveaxis(whole[:: -1 if is_backward else 1], 0, axis)
+        return NDArray(np.ascontiguousarray(whole).reshape(whole.shape))
     tensor = kind.type.tensor_type
     sizes = [dim.dim_value for dim in tensor.shape.dim]
     sizes.insert(axis if axis >= 0 else axis + len(sizes) + 1, 0)

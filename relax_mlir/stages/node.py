@@ -11,9 +11,10 @@ from relax_mlir.errors import UnsupportedError
 from relax_mlir.frontends.onnx.stages import RUN_NODE
 from relax_mlir.runtime.ndarray import NDArray
 from relax_mlir.runtime.registry import register_func
-from relax_mlir.stages import found, loops, sequences
+from relax_mlir.stages import categories, found, loops, sequences, text
 from relax_mlir.stages.host_node import HostNode
 from relax_mlir.stages.recent import ByModel
+from relax_mlir.stages.stage import is_text
 
 __all__ = ["run_node"]
 
@@ -22,6 +23,7 @@ _RUNNERS: Mapping[str, Callable[[HostNode, Mapping[str, Any]], Sequence[Any]]] =
     **loops.RUNNERS,
     **sequences.RUNNERS,
 }
+_TEXT_RUNNERS = {**categories.RUNNERS, **text.RUNNERS}
 
 
 @register_func(RUN_NODE, override=True)
@@ -37,12 +39,14 @@ def run_node(model: NDArray, *args: Any) -> Any:  # Any: tensors, and sequences
 def _prepared(model: onnx.ModelProto) -> Callable[[Sequence[Any]], Any]:
     """What runs a node, given the values that it reads."""
     node = HostNode(model)
-    run = _RUNNERS.get(node.op_type)
-    if run is None:
+    on_text = _TEXT_RUNNERS.get(node.op_type)
+    otherwise = _RUNNERS.get(node.op_type, on_text)
+    if otherwise is None:
         raise UnsupportedError(f"{node}: it cannot run by itself")
 
     def call(args: Sequence[Any]) -> Any:
         values = dict(zip(node.names, args, strict=True))
+        run = on_text if on_text and any(map(is_text, args)) else otherwise
         results = run(node, values)
         wanted = [results[place] for place in node.wanted]
         return wanted[0] if len(wanted) == 1 else wanted

@@ -34,14 +34,12 @@ from relax_mlir.runtime.registry import register_func
 from relax_mlir.size_constraints import constraints_of
 from relax_mlir.stages.recent import ByModel, Recent
 
-__all__ = ["Stage", "is_tensor", "run_stage"]
+__all__ = ["Stage", "is_tensor", "is_text", "run_stage"]
 
 _MAX_KINDS = 64  # of types, and of numbers, for which one stage is kept compiled
 _MAX_GENERAL = 8  # ways in which the numbers of its calls may differ
 Profile: TypeAlias = tuple[int, ...]
 """The numbers of a call: sizes of its inputs, then values that have to be known."""
-
-_Code: TypeAlias = Callable[[Sequence[NDArray], Profile], Any]
 
 
 @register_func(RUN_STAGE, override=True)
@@ -80,10 +78,27 @@ class Stage:
         Raises:
             RelaxError: it cannot be compiled for these values and types.
         """
+        code, given, profile = self._find(args)
+        return code(given, profile)
+
+    def native(self, args: Sequence[Any]) -> NativeCall | None:
+        """Its code as a function of tensors; None if it calls back.
+
+        Raises:
+            RelaxError: it cannot be compiled for these values and types.
+        """
+        code, _, profile = self._find(args)
+        if code.function is None:
+            return None
+        sizes = code.sizes(profile)
+        return NativeCall(code.function, args, self.open, self.static, sizes)
+
+    def _find(self, args: Sequence[Any]) -> tuple[_Code, list[Any], Profile]:
+        """Code for inputs, those that it takes, and their numbers."""
         static = [as_numpy(args[n]) for n in self.static]
         given = [args[n] for n in self.open]
         key = (
-            tuple((a.dtype, a.ndim) if is_tensor(a) else None for a in given),
+            tuple(map(_type_key, given)),
             tuple(
                 (v.shape, v.dtype.str, None if _is_integer(v) else v.tobytes())
                 for v in static
@@ -95,7 +110,49 @@ class Stage:
         profile = [size for a in given if is_tensor(a) for size in a.shape]
         for value in filter(_is_integer, static):
             profile += value.reshape(-1).tolist()
-        return kind(given, tuple(profile))
+        return kind.code(tuple(profile)), given, tuple(profile)
+
+
+@dataclass(frozen=True)
+class NativeCall:
+    """A stage as a function of tensors, for inputs of such types and sizes.
+
+    Attributes:
+        function: gives an array of tensors.
+        args: inputs of the stage.
+        taken: numbers of those that it takes; static: of those that it is compiled for.
+        extra: what it takes after them.
+    """
+
+    function: Callable[..., Any]
+    args: Sequence[Any]
+    taken: Sequence[int]
+    static: Sequence[int]
+    extra: Sequence[NDArray]
+
+
+@dataclass(frozen=True)
+class _Code:
+    """Compiled code.
+
+    Attributes:
+        call: takes arrays, gives one or a list of several.
+        function: of tensors, which ``call`` calls; None if there is none.
+        places: numbers of a profile that it takes in an array of their own.
+    """
+
+    call: Callable[..., Any]
+    function: Callable[..., Any] | None
+    places: Sequence[int]
+
+    def __call__(self, args: Sequence[NDArray], profile: Profile) -> Any:
+        """What it gives for arrays, and the numbers of the call."""
+        return self.call(*args, *self.sizes(profile))
+
+    def sizes(self, profile: Profile) -> list[NDArray]:
+        """The array whose dimensions are numbers of a profile, if it takes one."""
+        shape = (0, *(profile[n] for n in self.places))
+        return [empty(shape, "uint8")] if self.places else []
 
 
 def is_tensor(value: object) -> bool:
@@ -103,9 +160,22 @@ def is_tensor(value: object) -> bool:
     return isinstance(value, NDArray) and as_numpy(value).dtype.kind not in "OSU"
 
 
+def is_text(value: object) -> bool:
+    """Whether a value is a tensor of text."""
+    return isinstance(value, NDArray) and not is_tensor(value)
+
+
+def _type_key(value: object) -> tuple[np.dtype, int] | None:
+    """What of a tensor has to be known to compile; None of what is none."""
+    if not isinstance(value, NDArray):
+        return None
+    array = as_numpy(value)  # whose types compare faster than their names
+    return None if array.dtype.kind in "OSU" else (array.dtype, array.ndim)
+
+
 def _is_integer(array: np.ndarray) -> bool:
     """Whether the elements may be symbols."""
-    return array.dtype.name in ("int64", "int32")
+    return array.dtype.kind == "i" and array.itemsize in (4, 8)
 
 
 _stages = ByModel(Stage)
@@ -144,12 +214,13 @@ class _Kind:
         self._general: list[tuple[_Pattern, _Code]] = []
         self._lock = threading.Lock()
 
-    def __call__(self, args: Sequence[NDArray], profile: Profile) -> Any:
+    def code(self, profile: Profile) -> _Code:
+        """Code for the numbers of a call."""
         code = self._known.get(profile)
         if code is None:
             with self._lock:
                 code = self._known.set(profile, self._find(profile))
-        return code(args, profile)
+        return code
 
     def _find(self, profile: Profile) -> _Code:
         for pattern, code in self._general:
@@ -191,7 +262,7 @@ class _Kind:
         ) <= set(symbols):
             raise RelaxError("stage: a symbol turned out to be a number")
         places = [list(entries).index(name) for name in told]
-        return _with_sizes(_callable(module), places), constraints_of(module)
+        return _code(module, places), constraints_of(module)
 
 
 def _type_proto(array: np.ndarray | None) -> onnx.TypeProto:
@@ -214,23 +285,18 @@ def _parameter_shapes(module: IRModule) -> list[list[str]]:
     ]
 
 
-def _callable(module: IRModule) -> Callable[..., Any]:
-    """The compiled module: takes arrays, gives one or a list of several."""
+def _code(module: IRModule, places: Sequence[int]) -> _Code:
+    """The module, compiled."""
     made = compile(module)
     if not isinstance(made, Executable):
-        return made["main"]
-    if len(made.output_names) == 1:
-        return lambda *args: shared(made(*args)[0])
-    return lambda *args: [shared(array) for array in made(*args)]
+        return _Code(made["main"], None, places)
+    is_one = len(made.output_names) == 1
 
+    def call(*args: Any) -> Any:  # Any: arrays
+        results = [shared(array) for array in made(*args)]
+        return results[0] if is_one else results
 
-def _with_sizes(call: Callable[..., Any], places: Sequence[int]) -> _Code:
-    """Let a call take an empty array whose dimensions are numbers of its profile."""
-    if not places:
-        return lambda args, profile: call(*args)
-    return lambda args, profile: call(
-        *args, empty((0, *(profile[n] for n in places)), "uint8")
-    )
+    return _Code(call, made["main"], places)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,11 @@ from tests.cli.examples import SHIFT, X, relu
 
 
 @pytest.mark.parametrize(
-    "dtype", [ml_dtypes.bfloat16, np.float16, np.float64, np.int8, np.uint64, bool]
+    "dtype",
+    [
+        *(np.float16, np.float64, np.int8, np.uint64, bool),
+        *(ml_dtypes.bfloat16, ml_dtypes.float8_e5m2, ml_dtypes.int4),
+    ],
 )
 def test_a_pool_keeps_arrays_of_all_types(dtype: type, tmp_path: Path) -> None:
     arrays = {

@@ -1,12 +1,12 @@
 """What tests of imported models share: ONNX text in, numbers compared with onnxruntime."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import onnx
 import onnxruntime
-from onnx import helper, parser
+from onnx import helper, numpy_helper, parser
 
 from relax_mlir import IRModule, reference
 from relax_mlir.frontends.onnx import import_onnx
@@ -68,3 +68,33 @@ def typed_model(
         )
     model.graph.output.append(helper.make_empty_tensor_value_info("y"))
     return onnx.shape_inference.infer_shapes(model)
+
+
+def model_with(
+    body: str,
+    feeds: Mapping[str, np.ndarray],
+    constants: Sequence[str] = (),
+    outputs: Sequence[str] = ("y",),
+    opset: int = 21,
+) -> onnx.ModelProto:
+    """The nodes of ``body`` on ``feeds``, of which ``constants`` stand in the model."""
+    header = f'<ir_version: 10, opset_import: ["" : {opset}, "com.microsoft" : 1]>'
+    model = parser.parse_model(f"{header} g () => () {{ {body} }}")
+    for name, array in feeds.items():
+        number = helper.np_dtype_to_tensor_dtype(array.dtype)
+        value = helper.make_tensor_value_info(name, number, array.shape)
+        if name in constants:
+            model.graph.initializer.append(numpy_helper.from_array(array, name))
+        else:
+            model.graph.input.append(value)
+    for name in outputs:
+        model.graph.output.append(helper.make_empty_tensor_value_info(name))
+    return model
+
+
+def run_by_numpy(
+    model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]
+) -> list[np.ndarray]:
+    """What the operators' numpy definitions make of a model."""
+    given = [feeds[value.name] for value in model.graph.input]
+    return list(reference.run(import_onnx(model), *given))

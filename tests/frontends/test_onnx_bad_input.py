@@ -204,15 +204,15 @@ BAD: dict[str, tuple[Damage, str]] = {
         lambda m: m.graph.input[0].type.sequence_type.elem_type.CopyFrom(
             onnx.TypeProto()
         ),
-        "expected a tensor, got `x`, a sequence or nothing",
+        "expected a tensor of numbers, got `x`, a sequence, text or nothing",
+    ),
+    "strings": (
+        _set("input[0].type.tensor_type.elem_type", TensorProto.STRING),
+        "expected a tensor of numbers, got `x`, a sequence, text or nothing",
     ),
 }
 
 UNSUPPORTED: dict[str, tuple[Damage, str]] = {
-    "strings": (
-        _set("input[0].type.tensor_type.elem_type", TensorProto.STRING),
-        "input `x`: element type `STRING` is not supported",
-    ),
     "sparse initializers": (
         lambda m: m.graph.sparse_initializer.add(),
         "sparse initializers are not supported",

@@ -37,9 +37,16 @@ def masked(A: T.Buffer((9,), "int16")):
 
 
 @T.prim_func
-def narrow(A: T.Buffer((5,), "float8_e4m3fn"), B: T.Buffer((5,), "float16x4")):
+def narrow(
+    A: T.Buffer((5,), "float8_e4m3fn"),
+    B: T.Buffer((5,), "float16x4"),
+    C: T.Buffer((5,), "uint4"),
+    D: T.Buffer((5,), "float4_e2m1fn"),
+):
     for i in range(5):
         A[i] = T.Cast("float8_e4m3fn", T.float32(i))
+        C[i] = C[4 - i]
+        D[i] = T.Cast("float4_e2m1fn", T.Cast("float32", D[4 - i]))
         B[i] = B[i] + T.Broadcast(T.float16(1), 4)
 
 

@@ -36,12 +36,15 @@ from relax_mlir.frontends.onnx.stages import (
     HOST_OPERATORS,
     RUN_NODE,
     RUN_STAGE,
+    TEXT_OPERATORS,
     Stage,
+    concerns_text,
     staged,
 )
 from relax_mlir.frontends.onnx.values import GraphValue, Operands
 from relax_mlir.frontends.onnx.weights import Weights
 from relax_mlir.module import IRModule
+from relax_mlir.passes.relax.fold_constants import known_array
 
 __all__ = ["GraphBuilder", "InlineError"]
 
@@ -114,7 +117,10 @@ class _Scope:
     def find(self, name: str) -> GraphValue | None:
         """The value called ``name``; None if it is left out."""
         if name in self.objects:
-            raise ValueError(f"expected a tensor, got `{name}`, a sequence or nothing")
+            raise ValueError(
+                f"expected a tensor of numbers, got `{name}`, a sequence, "
+                "text or nothing"
+            )
         if name in self.later:
             raise _LaterError
         if not name or name in self.values:
@@ -217,18 +223,18 @@ class GraphBuilder:
 
     def _node(self, node: Node, scope: _Scope, used: set[str]) -> None:
         """Build a node; report it if that fails, and go on."""
-        if not self._calls:
-            names = self._report.operators.setdefault(node.op_type, [])
-            names.append(node.name)
-        if self._is_top(scope):
-            self._order.append(node)
+        self._note(node, scope)
         try:
-            self._make(node, scope, tuple(name in used for name in node.outputs))
-        except (InlineError, _NotTopError, _LaterError) as error:
-            self._put_off(node, scope, error)
-            return
+            self._build(node, scope, used)
         except _NoRuleError:
             self._uncovered(node, scope)
+        except InlineError:
+            raise
+        except (_NotTopError, _LaterError) as error:
+            if not self._is_top(scope):
+                raise
+            self._leave(node, error, scope)
+            return
         except _BlockedError:
             if not self._has_rule(node, scope):
                 self._uncovered(node, scope)
@@ -238,31 +244,42 @@ class GraphBuilder:
             return
         scope.blocked.update(name for name in node.outputs if name)
 
-    def _make(self, node: Node, scope: _Scope, wanted: Sequence[bool]) -> None:
-        """Make what a node gives, and name it."""
-        is_own = self._functions.of_model(node) is not None
-        if node.op_type == "If" and not is_own:
+    def _leave(
+        self, node: Node, error: "_NotTopError | _LaterError", scope: _Scope
+    ) -> None:
+        """Leave a node of the graph itself for later, or have its function inlined."""
+        if isinstance(error, _NotTopError):
+            raise InlineError(node.domain, node.proto.op_type) from None
+        self._postpone(node, error.needed, scope)
+
+    def _note(self, node: Node, scope: _Scope) -> None:
+        """Count a node of the graph itself."""
+        if not self._calls:
+            names = self._report.operators.setdefault(node.op_type, [])
+            names.append(node.name)
+        if self._is_top(scope):
+            self._order.append(node)
+
+    def _build(self, node: Node, scope: _Scope, used: set[str]) -> None:
+        """Build a node in the way that its operator asks for."""
+        wanted = tuple(name in used for name in node.outputs)
+        is_alone = self._runs_alone(node, scope)
+        if node.op_type == "If" or is_alone:
+            check_node(node, self._opset(node, scope))
+        if node.op_type == "If":
             self._choose(node, scope)
-        elif node.op_type in HOST_OPERATORS and not is_own:
-            self._run_alone(node, wanted, scope)
         elif node.op_type == "Identity" and node.inputs[0] in scope.objects:
             self._bind_again(node.outputs[0], node.inputs[0], scope)
+        elif is_alone:
+            self._run_alone(node, wanted, scope)
         else:
             results = self._results(node, scope, wanted)
             self._bind(node, results, wanted, scope)
 
-    def _put_off(
-        self,
-        node: Node,
-        scope: _Scope,
-        error: InlineError | _NotTopError | _LaterError,
-    ) -> None:
-        """Leave a node to a stage, or to another import in which a function is inlined."""
-        if isinstance(error, InlineError) or not self._is_top(scope):
-            raise error
-        if isinstance(error, _NotTopError):
-            raise InlineError(node.domain, node.proto.op_type) from None
-        self._postpone(node, error.needed, scope)
+    def _runs_alone(self, node: Node, scope: _Scope) -> bool:
+        """Whether a node is left to what runs single nodes."""
+        is_known = node.op_type in HOST_OPERATORS or concerns_text(node, scope.objects)
+        return is_known and self._functions.of_model(node) is None
 
     def _is_top(self, scope: _Scope) -> bool:
         """Whether a scope is that of the graph itself."""
@@ -347,7 +364,7 @@ class GraphBuilder:
     def _staged(
         self, callee: str, stage: Stage, outputs: Sequence[str], scope: _Scope
     ) -> None:
-        inputs = [scope.values[name] for name in stage.reads]
+        inputs = [self._folded(scope.values[name]) for name in stage.reads]
         for name, value in zip(stage.reads, inputs, strict=True):
             if value is not None and value.array is not None:
                 stage.constant.add(name)
@@ -357,6 +374,16 @@ class GraphBuilder:
         made = staged(callee, model, given, len(outputs), pool)
         for name, value in zip(outputs, made, strict=True):
             self._set_untyped(name, value, scope)
+
+    def _folded(self, value: GraphValue | None) -> GraphValue | None:
+        """A value as a constant, if it depends on constants alone.
+
+        It is packed and multiplied by others when a stage is compiled, not in each call.
+        """
+        if value is None or value.value is None or value.content is not None:
+            return value
+        array = known_array(self._module, value.value)
+        return value if array is None else values.constant(value.name, array)
 
     def _set_untyped(self, name: str, value: ir.Value, scope: _Scope) -> None:
         scope.values[name] = values.untyped(name, value)
@@ -374,6 +401,7 @@ class GraphBuilder:
         return (
             node.op_type == "If"
             or node.op_type in HOST_OPERATORS
+            or node.op_type in TEXT_OPERATORS
             or find_onnx_rule(node.op_type, opset) is not None
             or self._functions.is_function(node, opset)
         )

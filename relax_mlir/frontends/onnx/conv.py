@@ -16,6 +16,7 @@ from relax_mlir.dialects.relax.conv_transpose import (
 from relax_mlir.dialects.relax.movement import ReshapeOp
 from relax_mlir.dialects.relax.windows import by_rank, onnx_window
 from relax_mlir.dialects.shapes import Dim
+from relax_mlir.frontends.onnx.dequantized import dequantized_conv
 
 _CONVS = (Conv1dOp, Conv2dOp, Conv3dOp)
 _TRANSPOSES = (Conv1dTransposeOp, Conv2dTransposeOp, Conv3dTransposeOp)
@@ -27,6 +28,9 @@ def conv(node: OnnxNode) -> ir.Value:
 
     Source: ONNX Conv-22.
     """
+    of_integers = dequantized_conv(node)
+    if of_integers is not None:
+        return _with_bias(node, of_integers)
     weight = node.input(1)
     kernel = tensors.shape_of(weight)[2:]
     x, attrs = onnx_window(node, node.input(0), kernel, fill=0.0)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import onnx
-from onnx import AttributeProto
+from onnx import AttributeProto, TensorProto
 
 from relax_mlir.errors import near_misses
 from relax_mlir.frontends.onnx.attributes import attribute_type
@@ -96,10 +96,21 @@ def read_graph(proto: onnx.GraphProto, depth: int = 0) -> Graph:
     _check_names((value.name for value in proto.input), "input")
     _check_names((value.name for value in proto.output), "output")
     initializers = {tensor.name: tensor for tensor in proto.initializer}
-    types = {value.name: value.type for value in proto.input}
+    is_text = {n: t.data_type == TensorProto.STRING for n, t in initializers.items()}
+    texts = [_text_node(t, depth) for n, t in initializers.items() if is_text[n]]
+    numbers = {n: t for n, t in initializers.items() if not is_text[n]}
+    given = (value for value in proto.input if not is_text.get(value.name))
+    types = {value.name: value.type for value in given}
     nodes = [_read_node(node, i, depth) for i, node in enumerate(proto.node)]
     outputs = tuple(value.name for value in proto.output)
-    return _assembled(outputs, types, initializers, nodes)
+    return _assembled(outputs, types, numbers, [*texts, *nodes])
+
+
+def _text_node(tensor: onnx.TensorProto, depth: int) -> Node:
+    """The node that makes text of the graph, which is no weight."""
+    value = AttributeProto(name="value", type=AttributeProto.TENSOR, t=tensor)
+    proto = onnx.NodeProto(op_type="Constant", output=[tensor.name], attribute=[value])
+    return _read_node(proto, 0, depth)
 
 
 def read_function(proto: onnx.FunctionProto) -> Graph:

@@ -1,4 +1,4 @@
-"""Rules for matrix products of several operations."""
+"""Rules for matrix products."""
 
 import numpy as np
 from mlir import ir
@@ -8,6 +8,7 @@ from relax_mlir.dialects.hooks import OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.arithmetic import AddOp, MultiplyOp
 from relax_mlir.dialects.relax.matmul import MatmulOp
 from relax_mlir.dialects.relax.movement import PermuteDimsOp
+from relax_mlir.frontends.onnx.dequantized import dequantized_product
 
 
 @onnx_rule("Gemm", since=7)
@@ -21,12 +22,26 @@ def gemm(node: OnnxNode) -> ir.Value:
     """
     x = _matrix(node, 0, "transA")
     y = _matrix(node, 1, "transB")
-    product = _scaled(node, MatmulOp(x, y).z, node.attr("alpha", 1.0))
+    product = _scaled(node, _product(node, x, y), node.attr("alpha", 1.0))
     addend = node.optional(2)
     beta = node.attr("beta", 1.0)
     if addend is None or beta == 0:
         return product
     return AddOp(product, _scaled(node, addend, beta)).z
+
+
+@onnx_rule("MatMul", since=1)
+def matmul(node: OnnxNode) -> ir.Value:
+    """Matrix product over the last two axes.
+
+    Source: ONNX MatMul-13.
+    """
+    return _product(node, node.input(0), node.input(1))
+
+
+def _product(node: OnnxNode, x: ir.Value, y: ir.Value) -> ir.Value:
+    of_integers = dequantized_product(node, x, y)
+    return MatmulOp(x, y).z if of_integers is None else of_integers
 
 
 def _matrix(node: OnnxNode, index: int, flag: str) -> ir.Value:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-import numpy as np
 from mlir import ir
 
 from relax_mlir.dialects import shapes, tensors
@@ -120,26 +119,6 @@ def space_to_depth(node: OnnxNode) -> ir.Value:
     order = (0, 3, 5, 1, 2, 4) if is_block_first else (0, 1, 3, 5, 2, 4)
     y = PermuteDimsOp(split, axes=order).y
     return ReshapeOp(y, shape=(n, c * block * block, height, width)).y
-
-
-@onnx_rule("Dropout", since=1)
-def dropout(node: OnnxNode) -> Sequence[ir.Value | None]:
-    """The input: nothing is dropped in inference, and the mask is all true.
-
-    Source: ONNX Dropout-13; before opset 12 the mask has the type of the input.
-    """
-    x = node.input(0)
-    is_given = node.optional(2) is not None
-    training = node.constant_or_none(2) if is_given else np.array(False)
-    ratio = node.constant_or_none(1)
-    keeps_all = ratio is not None and not ratio.any()
-    if not keeps_all and (training is None or training.any()):
-        raise NotImplementedError("training mode is not supported")
-    if not any(node.wanted[1:]):
-        return [x]
-    dtype = np.bool_ if node.opset >= 10 else tensors.dtype_of(x).numpy
-    mask = node.constant(np.ones((), dtype))
-    return [x, broadcast_to(node, mask, tensors.shape_of(x))]
 
 
 def broadcast_to(node: OnnxNode, scalar: ir.Value, shape: Sequence[Dim]) -> ir.Value:

@@ -102,8 +102,11 @@ def _opsets(proto: onnx.ModelProto, where: str) -> dict[str, int]:
     for imported in proto.opset_import:
         domain = plain_domain(imported.domain)
         shown = domain or "ai.onnx"
-        if domain in opsets:
-            raise ModelError(f"{where}: opset of `{shown}` is imported twice.")
+        if opsets.get(domain, imported.version) != imported.version:
+            raise ModelError(
+                f"{where}: opset of `{shown}` is imported twice: expected one version, "
+                f"got {opsets[domain]} and {imported.version}."
+            )
         if imported.version < 1:
             raise ModelError(
                 f"{where}: bad opset of `{shown}`: expected 1 or more, got "

@@ -25,7 +25,7 @@ _SIMPLE = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
 def input_types(
     types: Mapping[str, onnx.TypeProto], overrides: Shapes
 ) -> dict[str, InputType | None]:
-    """Shape and element type of each input; None for one that is no tensor.
+    """Shape and element type of each input; None for one that is no tensor of numbers.
 
     A named size keeps its name, as far as a symbol may be called so; a size like
     ``past + sequence`` is an expression where both are sizes of their own elsewhere;
@@ -75,8 +75,9 @@ _Declared = tuple[list[int | str | None] | None, DType]
 
 
 def _is_object(type_: onnx.TypeProto) -> bool:
-    """Whether it is a sequence, or may be left out."""
-    return type_.WhichOneof("value") in ("sequence_type", "optional_type")
+    """Whether it is a sequence, or may be left out, or holds text."""
+    is_text = type_.tensor_type.elem_type == onnx.TensorProto.STRING
+    return is_text or type_.WhichOneof("value") in ("sequence_type", "optional_type")
 
 
 def _declared(name: str, type_: onnx.TypeProto) -> _Declared:

@@ -7,7 +7,14 @@ compiles the model for the values and types that it is called with; see
 :mod:`relax_mlir.stages`.
 """
 
-from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import (
+    Callable,
+    Container,
+    Iterable,
+    Mapping,
+    MutableMapping,
+    Sequence,
+)
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -25,7 +32,9 @@ __all__ = [
     "RUN_NODE",
     "RUN_STAGE",
     "STATIC",
+    "TEXT_OPERATORS",
     "Stage",
+    "concerns_text",
     "staged",
 ]
 
@@ -40,6 +49,26 @@ HOST_OPERATORS = frozenset(
         *("Optional", "OptionalGetElement", "OptionalHasElement", "SequenceMap"),
     )
 )
+# What takes text, or makes it, runs by itself, too.
+TEXT_OPERATORS = frozenset(
+    (
+        *("Cast", "CastLike", "Constant", "RegexFullMatch", "StringConcat"),
+        *("StringNormalizer", "StringSplit", "TfIdfVectorizer"),
+        *("Concat", "Equal", "Expand", "Flatten", "Gather", "GatherElements"),
+        *("GatherND", "Reshape", "ScatterElements", "ScatterND", "Shape", "Size"),
+        *("Slice", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze", "Where"),
+        *("ai.onnx.ml::ArrayFeatureExtractor", "ai.onnx.ml::CategoryMapper"),
+        *("ai.onnx.ml::LabelEncoder", "ai.onnx.ml::LinearClassifier"),
+        *("ai.onnx.ml::OneHotEncoder", "ai.onnx.ml::SVMClassifier"),
+        "ai.onnx.ml::TreeEnsembleClassifier",
+    )
+)
+_TEXT_ATTRIBUTES = frozenset(
+    (
+        *("cats_strings", "classes_strings", "classlabels_strings", "keys_strings"),
+        *("value_string", "value_strings", "values_strings"),
+    )
+)
 # Names of inputs in the model of a stage: those whose values have to be known, and those
 # that never change.
 STATIC, CONSTANT = "relax.static", "relax.constant"
@@ -47,6 +76,28 @@ STATIC, CONSTANT = "relax.static", "relax.constant"
 _OBJECT = "!relax.object"
 _CALLABLE = f"!relax.callable<[{_OBJECT}, false]>"
 _PROGRAM = "stage"
+
+
+def concerns_text(node: Node, objects: Container[str]) -> bool:
+    """Whether a node takes text, or makes it, and can.
+
+    Args:
+        node: the node.
+        objects: names of values that are no tensors of numbers.
+    """
+    if node.op_type not in TEXT_OPERATORS:
+        return False
+    takes = any(name in objects for name in node.inputs)
+    return takes or any(map(_is_text_attribute, node.proto.attribute))
+
+
+def _is_text_attribute(attribute: onnx.AttributeProto) -> bool:
+    if attribute.name == "to":
+        return attribute.i == onnx.TensorProto.STRING
+    is_tensor = attribute.type == onnx.AttributeProto.TENSOR
+    if is_tensor and attribute.t.data_type == onnx.TensorProto.STRING:
+        return True
+    return attribute.name in _TEXT_ATTRIBUTES
 
 
 @dataclass

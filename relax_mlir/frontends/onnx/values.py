@@ -95,11 +95,16 @@ def retyped(
     source = inputs[0].array if inputs and inputs[0] is not None else None
     if source is None or source.size > shape_values.LIMIT:
         return None
-    if op_type == "Cast" and "to" in attrs:
-        return AstypeOp.reference(source, element_type(attrs["to"]))
+    if op_type == "Identity":
+        return source
+    target = None
+    if op_type == "Cast" and isinstance(attrs.get("to"), int):
+        target = element_type(attrs["to"])
     if op_type == "CastLike" and len(inputs) > 1 and inputs[1] is not None:
-        return AstypeOp.reference(source, inputs[1].dtype)
-    return source if op_type == "Identity" else None
+        target = inputs[1].dtype
+    if target is None or target.is_narrow:  # for which nodes say how to round
+        return None
+    return AstypeOp.reference(source, target)
 
 
 def emit(value: GraphValue, pool: MutableMapping[str, np.ndarray]) -> ir.Value:

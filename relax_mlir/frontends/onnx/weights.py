@@ -30,6 +30,18 @@ _SUPPORTED: Mapping[int, str] = {
     TensorProto.UINT32: "uint32",
     TensorProto.UINT64: "uint64",
     TensorProto.BFLOAT16: "bfloat16",
+    TensorProto.FLOAT8E4M3FN: "float8_e4m3fn",
+    TensorProto.FLOAT8E4M3FNUZ: "float8_e4m3fnuz",
+    TensorProto.FLOAT8E5M2: "float8_e5m2",
+    TensorProto.FLOAT8E5M2FNUZ: "float8_e5m2fnuz",
+    TensorProto.FLOAT8E8M0: "float8_e8m0fnu",
+    TensorProto.FLOAT6E2M3: "float6_e2m3fn",
+    TensorProto.FLOAT6E3M2: "float6_e3m2fn",
+    TensorProto.FLOAT4E2M1: "float4_e2m1fn",
+    TensorProto.UINT4: "uint4",
+    TensorProto.INT4: "int4",
+    TensorProto.UINT2: "uint2",
+    TensorProto.INT2: "int2",
 }
 
 # Where a tensor without raw bytes keeps its elements, and how they are written there.
@@ -105,7 +117,8 @@ class Weights:
         type_, shape = tensor_header(tensor)
         count = math.prod(shape)
         if tensor.data_location == TensorProto.EXTERNAL:
-            flat = self._external(tensor, count * type_.size_bytes).view(type_.numpy)
+            data = self._external(tensor, _size_bytes(type_, count))
+            flat = _unpacked(data, type_, count)
         elif tensor.HasField("raw_data"):
             flat = _raw(tensor.raw_data, type_, count)
         else:
@@ -173,23 +186,52 @@ def _number(entries: Mapping[str, str], key: str, default: int) -> int:
     return int(text)
 
 
+def _is_packed(type_: DType) -> bool:
+    """Whether elements share bytes in a file."""
+    return type_.is_padded and type_.kind != "b"
+
+
+def _size_bytes(type_: DType, count: int) -> int:
+    """Bytes of elements in a file."""
+    bits = type_.bits if _is_packed(type_) else 8 * type_.size_bytes
+    return -(-count * bits // 8)
+
+
+def _unpacked(data: np.ndarray, type_: DType, count: int) -> np.ndarray:
+    """Elements out of bytes, of which the low bits come first."""
+    if not _is_packed(type_):
+        return data.view(type_.numpy)
+    if 8 % type_.bits:
+        bits = np.unpackbits(data, count=count * type_.bits, bitorder="little")
+        whole = np.packbits(bits.reshape(count, -1), axis=1, bitorder="little")
+        return whole.reshape(-1).view(type_.numpy)
+    shifts = np.arange(0, 8, type_.bits, dtype=np.uint8)
+    parts = data[:, None] >> shifts & np.uint8(2**type_.bits - 1)
+    return parts.reshape(-1)[:count].view(type_.numpy)
+
+
 def _raw(data: bytes, type_: DType, count: int) -> np.ndarray:
-    if len(data) != count * type_.size_bytes:
+    size_bytes = _size_bytes(type_, count)
+    if len(data) != size_bytes:
         raise ValueError(
-            f"data do not fit the shape: expected {count * type_.size_bytes} bytes, "
-            f"got {len(data)}"
+            f"data do not fit the shape: expected {size_bytes} bytes, got {len(data)}"
         )
-    return np.frombuffer(data, type_.numpy)
+    return _unpacked(np.frombuffer(data, np.uint8), type_, count)
 
 
 def _typed(tensor: onnx.TensorProto, type_: DType, count: int) -> np.ndarray:
     field, written = _FIELDS.get(type_.name, _OTHER_FIELD)
     values = getattr(tensor, field)
-    if len(values) != count:
+    is_packed = type_.is_narrow and 8 % type_.bits == 0
+    expected = _size_bytes(type_, count) if is_packed else count
+    if len(values) != expected:
         raise ValueError(
-            f"data do not fit the shape: expected {count} elements, got {len(values)}"
+            f"data do not fit the shape: expected {expected} elements, got {len(values)}"
         )
-    array = np.fromiter(values, written, count)
+    array = np.fromiter(values, written, expected)
+    if type_.is_narrow:
+        data = _narrowed(array, np.dtype(np.uint8))
+        return _unpacked(data, type_, count) if is_packed else data.view(type_.numpy)
     if type_.name in _BITS:
         return _narrowed(array, np.dtype(np.uint16)).view(type_.numpy)
     return _narrowed(array, type_.numpy)

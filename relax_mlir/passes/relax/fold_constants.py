@@ -1,6 +1,6 @@
 """``relax-fold-constants``: compute at compile time what depends on nothing."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,10 +18,10 @@ from relax_mlir.graphs import (
     operations_of,
 )
 from relax_mlir.module import IRModule
-from relax_mlir.passes.relax.legalize import flat_types
+from relax_mlir.passes.relax.legalize import flat_operands, flat_types
 from relax_mlir.rewriting import Pass, replace
 
-__all__ = ["FoldConstants"]
+__all__ = ["FoldConstants", "known_array"]
 
 
 # Runs a tensor program on arrays: the module, the call of the program, its inputs.
@@ -111,6 +111,64 @@ class FoldConstants(Pass):
         return self.max_growth_bytes < 0 or after <= before + self.max_growth_bytes
 
 
+_MOST_OPERATIONS = 256  # that one value is looked for in
+
+
+def known_array(module: IRModule, value: ir.Value) -> np.ndarray | None:
+    """What a value is, if constants alone tell it by a few operations; changes nothing."""
+    found: dict[ir.Value, np.ndarray] = {}
+    waiting, left = [value], _MOST_OPERATIONS
+    while waiting:
+        last = waiting[-1]
+        owner = last.owner
+        left -= 1
+        if isinstance(owner, ir.Block) or left < 0:
+            return None
+        op = owner.opview
+        if isinstance(op, ConstantOp):
+            found[last] = op.array(module.constants)
+        elif not _can_fold(op):
+            return None
+        elif missing := [o for o in flat_operands(op) if o not in found]:
+            waiting += missing
+            continue
+        elif (array := _evaluated(op, found)) is not None:
+            found[last] = array
+        else:
+            return None
+        waiting.pop()
+    return found[value]
+
+
+def _evaluated(
+    op: RelaxOperation, known: Mapping[ir.Value, np.ndarray]
+) -> np.ndarray | None:
+    """The only result of an operation; None if it is too large, or cannot be computed."""
+    arrays = [
+        known[o] if isinstance(o, ir.Value) else [known[part] for part in o]
+        for o in op.unpacked_operands()
+    ]
+    attrs = op.python_attrs()
+    is_known = not any(map(_is_symbolic, attrs.values()))
+    if len(op.results) != 1 or not is_known or not FoldConstants()._fits(op, arrays):
+        return None
+    try:
+        with np.errstate(all="ignore"):
+            result = op.reference(*arrays, **attrs)
+    except Exception:  # what it does not take is told where it is compiled
+        return None
+    return np.asarray(result[0] if isinstance(result, tuple) else result)
+
+
+def _can_fold(op: ir.OpView) -> bool:
+    """Whether an operation may be replaced by its value, if its operands are known."""
+    if not isinstance(op, RelaxOperation) or isinstance(op, ConstantOp):
+        return False
+    if not hasattr(op, "reference") or not hasattr(op, "legalize"):
+        return False
+    return not any(isinstance(r.type, ir.TupleType) for r in op.results)
+
+
 def _is_symbolic(value: object) -> bool:
     """Whether an attribute's value mentions a size that is known only at run time."""
     if isinstance(value, tuple):
@@ -122,11 +180,7 @@ def _constant_operands(
     module: IRModule, op: ir.OpView
 ) -> "list[np.ndarray | list[np.ndarray]] | None":
     """The arrays of all operands, or None where one is computed."""
-    if not isinstance(op, RelaxOperation) or isinstance(op, ConstantOp):
-        return None
-    if not hasattr(op, "reference") or not hasattr(op, "legalize"):
-        return None
-    if any(isinstance(r.type, ir.TupleType) for r in op.results):
+    if not isinstance(op, RelaxOperation) or not _can_fold(op):
         return None
     arrays: list[np.ndarray | list[np.ndarray]] = []
     for operand in op.unpacked_operands():

@@ -49,7 +49,8 @@ class ExpandMath(Pass):
     Left to libm are scalars, vectors of other elements or not of one dimension, and
     ``math.atan2``, ``cbrt``, ``erfc`` and ``sincos``. Integer exponents are taken of
     scalars too: MLIR 22 does not lower ``math.ipowi`` at all, and ``math.fpowi`` only of
-    scalars, to a function that libm does not have.
+    scalars, to a function that libm does not have. So are conversions of floats of 8 bits
+    and less, of which LLVM knows nothing.
     """
 
     def run(self, module: IRModule) -> None:
@@ -63,6 +64,8 @@ class ExpandMath(Pass):
 
 def _expansion_of(op: ir.OpView) -> Callable[..., ir.Value] | None:
     name = op.operation.name
+    if name in ("arith.extf", "arith.truncf"):
+        return _conversion_of(op)
     if not name.startswith("math."):
         return None
     type_ = op.results[0].type
@@ -77,6 +80,38 @@ def _expansion_of(op: ir.OpView) -> Callable[..., ir.Value] | None:
     if name == "math.fpowi":
         return vector_math.fpowi if is_f32 else _float_power
     return _EXPANSIONS.get(name) if is_f32 and is_vector else None
+
+
+def _conversion_of(op: ir.OpView) -> Callable[..., ir.Value] | None:
+    """How a float is converted, if one of the two types is narrow."""
+    source, target = (_element(v.type) for v in (op.operands[0], op.results[0]))
+    if not (vector_math.is_narrow(source) or vector_math.is_narrow(target)):
+        return None
+    return lambda x: _resized(_resized(x, ir.F32Type.get()), target)
+
+
+def _resized(x: ir.Value, element: ir.Type) -> ir.Value:
+    """A float in another type; one of the two is f32."""
+    source = _element(x.type)
+    if source == element:
+        return x
+    if vector_math.is_narrow(source):
+        return vector_math.extend_narrow(x)
+    if vector_math.is_narrow(element):
+        return vector_math.truncate_narrow(x, element)
+    is_wider = element.width > source.width
+    return emit("arith.extf" if is_wider else "arith.truncf", _like(x, element), x)
+
+
+def _element(type_: ir.Type) -> ir.Type:
+    return type_.element_type if isinstance(type_, ir.VectorType) else type_
+
+
+def _like(x: ir.Value, element: ir.Type) -> ir.Type:
+    """The type of as many lanes of an element type."""
+    if isinstance(x.type, ir.VectorType):
+        return ir.VectorType.get(x.type.shape, element)
+    return element
 
 
 def _is_plain_vector(type_: ir.Type) -> bool:

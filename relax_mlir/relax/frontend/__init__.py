@@ -1,5 +1,6 @@
-"""Front ends, by the names that TVM has for them."""
+"""Front ends, by the names that TVM has for them; ``torch`` is loaded when it is imported."""
 
 from relax_mlir.relax.frontend import nn
+from relax_mlir.relax.frontend.params import detach_params
 
-__all__ = ["nn"]
+__all__ = ["detach_params", "nn"]

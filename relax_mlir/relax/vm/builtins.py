@@ -10,6 +10,7 @@ import numpy as np
 from relax_mlir.errors import RunError, near_misses
 from relax_mlir.runtime.ndarray import NDArray, shared
 from relax_mlir.runtime.registry import (
+    from_ffi,
     function_names,
     get_global_func,
     register_func,
@@ -95,7 +96,7 @@ def print_tensor(line: str, tensor: NDArray) -> None:
 
 def nonzero(tensor: NDArray) -> NDArray:
     """The places of elements that are not 0: of shape (rank, how many), int64."""
-    return shared(np.argwhere(np.from_dlpack(tensor)).T.astype("int64", order="C"))
+    return get_global_func("relax_mlir.nonzero")(tensor)
 
 
 def unique(
@@ -110,22 +111,10 @@ def unique(
 
     Unsorted, they come in the order in which they are met.
     """
-    array = np.from_dlpack(tensor)
-    if axis is None:
-        array, axis = array.reshape(-1), 0
-    values, first, inverse, counts = np.unique(
-        array, return_index=True, return_inverse=True, return_counts=True, axis=axis
-    )
-    inverse = inverse.reshape(-1)
-    if not is_sorted:
-        order = np.argsort(first)
-        values = np.take(values, order, axis)
-        first, counts = first[order], counts[order]
-        inverse = np.argsort(order)[inverse]
-    rest = ((return_index, first), (return_inverse, inverse), (return_counts, counts))
-    more = [shared(a.astype("int64")) for wanted, a in rest if wanted]
-    made = shared(np.ascontiguousarray(values))
-    return [made, *more] if more else made
+    found = get_global_func("relax_mlir.unique")(tensor, axis, bool(is_sorted))
+    is_wanted = (True, return_index, return_inverse, return_counts)
+    made = [from_ffi(p) for p, wanted in zip(found, is_wanted, strict=True) if wanted]
+    return made if len(made) > 1 else made[0]
 
 
 _PY_FUNCTIONS: dict[str, Any] = {}

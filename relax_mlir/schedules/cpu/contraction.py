@@ -47,7 +47,7 @@ _WORK = 1 << 18  # multiply-adds that are worth a thread's while
 
 @dataclass(frozen=True)
 class Contraction:
-    """Register tiles of multiply-adds over packed columns; f32 and f64.
+    """Register tiles of multiply-adds over packed columns; f32, f64, integers in i32.
 
     Attributes:
         vector_bits: width of the machine's vectors.
@@ -113,11 +113,26 @@ class _Emitter:
                 self._emit_tile(index(full), self.rows % self.mr, points, columns)
             return
 
-        def single(m: ir.Value) -> tuple[()]:
-            self._emit_tile(m, 1, points, columns)
-            return ()
+        self._emit_rest(full, points, columns)
 
-        for_loop(full, self.rows, 1, single)
+    def _emit_rest(
+        self, begin: Extent, points: Sequence[Extent], columns: Columns
+    ) -> None:
+        """Rows that fill no tile, whose number is not known: in tiles half as high each.
+
+        Each tile reads all columns, which one row after the other would do too often.
+        """
+        left = rem(self.rows, self.mr)
+        height = 1 << max(0, (self.mr - 1).bit_length() - 1)
+        while height:
+            end = add(begin, subtract(left, rem(left, height)))
+
+            def rows(m: ir.Value, height: int = height) -> tuple[()]:
+                self._emit_tile(m, height, points, columns)
+                return ()
+
+            for_loop(begin, end, height, rows)
+            begin, left, height = end, rem(left, height), height // 2
 
     def _emit_tile(
         self, m: ir.Value, count: int, points: Sequence[Extent], columns: Columns
@@ -135,9 +150,7 @@ class _Emitter:
                 factor = broadcast(self._row_element(points, row, k), self.lanes)
                 for q in vectors:
                     total = sums[len(following)]
-                    following.append(
-                        op("vector.fma", zero.type, factor, found[q], total)
-                    )
+                    following.append(_multiply_add(factor, found[q], total))
             return following
 
         accumulators = [zero] * (count * len(vectors))
@@ -156,8 +169,12 @@ class _Emitter:
     ) -> ir.Value:
         *leading, last = self.plan.k
         where = _placed(points, {**row, **dict.fromkeys(leading, 0), last: k})
-        a = self.plan.a
-        return op("memref.load", self.plan.element, a.buffer, *a.indices(where))
+        factor = self.plan.rows_of
+        place = factor.access.indices(where)
+        found = op("memref.load", factor.element, factor.access.buffer, *place)
+        if factor.extend is None:
+            return found
+        return op(factor.extend, self.plan.element, found)
 
     def _finish(
         self, value: ir.Value, row: Mapping[int, Extent], columns: Columns, q: int
@@ -196,6 +213,13 @@ class _Emitter:
             )
         (result,) = BodyCloner(body, [], None, self.lanes).run(values)
         return result
+
+
+def _multiply_add(x: ir.Value, y: ir.Value, total: ir.Value) -> ir.Value:
+    """x * y + total, of floats rounded once."""
+    if isinstance(total.type.element_type, ir.FloatType):
+        return op("vector.fma", total.type, x, y, total)
+    return op("arith.addi", total.type, op("arith.muli", total.type, x, y), total)
 
 
 def _choose_tile(

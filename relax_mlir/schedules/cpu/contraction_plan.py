@@ -8,7 +8,7 @@ from mlir import ir
 from relax_mlir.indexing import Linear, buffer_sizes
 from relax_mlir.schedules.nest import Access, Kernel, Statement
 
-__all__ = ["Map", "Plan", "plan_contraction"]
+__all__ = ["Factor", "Map", "Plan", "plan_contraction"]
 
 
 @dataclass(frozen=True)
@@ -21,19 +21,38 @@ class Map:
 
 
 @dataclass(frozen=True)
+class Factor:
+    """One of the two operands whose products are summed.
+
+    Attributes:
+        access: where it is read.
+        extend: the operation that widens an element to the type of the sum; None if it
+            is of that type.
+    """
+
+    access: Access
+    extend: str | None = None
+
+    @property
+    def element(self) -> ir.Type:
+        """The type of an element in memory."""
+        return self.access.buffer.type.element_type
+
+
+@dataclass(frozen=True)
 class Plan:
     """How a kernel is a contraction.
 
     Attributes:
         anchor: the statement that sums; maps: what follows, element by element.
-        a, b: accesses of the rows' and of the columns' operand.
+        rows_of, columns_of: the operand of the rows, and that of the columns.
         outer: axes of separate products; m, n, k: rows, columns, and what is summed.
         whole: whether the columns lie side by side in ``b`` too.
     """
 
     anchor: Statement
-    a: Access
-    b: Access
+    rows_of: Factor
+    columns_of: Factor
     outer: tuple[int, ...]
     m: tuple[int, ...]
     n: tuple[int, ...]
@@ -42,12 +61,23 @@ class Plan:
     maps: tuple[Map, ...] = ()
 
     @property
+    def a(self) -> Access:
+        """Where the rows' operand is read."""
+        return self.rows_of.access
+
+    @property
+    def b(self) -> Access:
+        """Where the columns' operand is read."""
+        return self.columns_of.access
+
+    @property
     def element(self) -> ir.Type:
+        """The type of the sum."""
         return self.anchor.outputs[0].buffer.type.element_type
 
 
 def plan_contraction(kernel: Kernel) -> Plan | None:
-    """The plan of a kernel; None if it is no contraction of floats."""
+    """The plan of a kernel; None if it is no contraction in f32, f64 or i32."""
     if kernel.has_loops or not kernel.statements:
         return None
     anchor, *rest = kernel.statements
@@ -58,29 +88,42 @@ def plan_contraction(kernel: Kernel) -> Plan | None:
     return None if plan is None else _with_maps(plan, rest, kernel)
 
 
-def _factors(anchor: Statement) -> tuple[Access, Access] | None:
+_EXTENSIONS = ("arith.extsi", "arith.extui", "arith.sitofp", "arith.uitofp")
+_SUMS = {"arith.addf": "arith.mulf", "arith.addi": "arith.muli"}
+
+
+def _factors(anchor: Statement) -> tuple[Factor, Factor] | None:
     """The two reads whose products are summed."""
     if not anchor.is_reduction:
         return None
     total = anchor.yielded[0].owner
-    if isinstance(total, ir.Block) or total.name != "arith.addf":
+    if isinstance(total, ir.Block) or total.name not in _SUMS:
         return None
     out = list(anchor.body.arguments)[-1]
     terms = [v for v in total.operands if v != out]
     if len(terms) != 1 or isinstance(terms[0].owner, ir.Block):
         return None
     product = terms[0].owner
+    if product.name != _SUMS[total.name] or str(out.type) not in ("f32", "f64", "i32"):
+        return None
+    first, second = (_factor(anchor, v) for v in product.operands)
+    return None if first is None or second is None else (first, second)
+
+
+def _factor(anchor: Statement, value: ir.Value) -> Factor | None:
+    """An operand of the product, if it is read, and is or was an integer, if widened."""
+    extend, owner = None, value.owner
+    if not isinstance(owner, ir.Block) and owner.name in _EXTENSIONS:
+        extend, value = owner.name, owner.operands[0]
     inputs = list(anchor.body.arguments)[: len(anchor.inputs)]
-    if product.name != "arith.mulf" or not all(v in inputs for v in product.operands):
+    if value not in inputs:
         return None
-    if not isinstance(out.type, ir.F32Type | ir.F64Type):
-        return None
-    first, second = (anchor.inputs[inputs.index(v)] for v in product.operands)
-    return first, second
+    return Factor(anchor.inputs[inputs.index(value)], extend)
 
 
-def _classify(anchor: Statement, a: Access, b: Access) -> Plan | None:
-    """Sort the axes, if the columns come from ``b``."""
+def _classify(anchor: Statement, left: Factor, right: Factor) -> Plan | None:
+    """Sort the axes, if the columns come from ``right``."""
+    a, b = left.access, right.access
     out = anchor.outputs[0]
     spatial = [axis for form in out.forms for axis in _axes_by_stride(form)]
     if len(spatial) != len(set(spatial)) or len(spatial) != anchor.kinds.count("S"):
@@ -95,8 +138,8 @@ def _classify(anchor: Statement, a: Access, b: Access) -> Plan | None:
         return None
     return Plan(
         anchor,
-        a,
-        b,
+        left,
+        right,
         outer=tuple(axis for axis in rest if axis not in rows),
         m=tuple(rows),
         n=tuple(columns),

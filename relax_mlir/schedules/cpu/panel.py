@@ -111,7 +111,14 @@ class Columns:
         return points
 
     def at(self, k: ir.Value, q: int) -> ir.Value:
-        """Vector ``q`` at step ``k`` of the sum."""
+        """Vector ``q`` at step ``k`` of the sum, in the type of the sum."""
+        found, extend = self._stored(k, q), self.plan.columns_of.extend
+        if extend is None:
+            return found
+        return op(extend, vector_type(self.lanes, self.plan.element), found)
+
+    def _stored(self, k: ir.Value, q: int) -> ir.Value:
+        """Vector ``q`` at step ``k`` of the sum as it is in memory."""
         if self.panel is not None:
             where = [k, index(q * self.lanes)]
             return load(self.panel, where, self.lanes, 1, None)
@@ -130,7 +137,8 @@ class Columns:
     def pack(self) -> None:
         """Copy the columns: step ``k`` of the sum reads ``panel[k, :]``."""
         vectors = range(self.tiling.vectors)
-        self.panel = alloc([self.tiling.depth, self.tiling.width], self.plan.element)
+        element = self.plan.columns_of.element
+        self.panel = alloc([self.tiling.depth, self.tiling.width], element)
         if self.plan.whole:
             self._pack_nest(self.plan.k, 0, lambda: [self._read(q) for q in vectors])
             return
@@ -197,12 +205,12 @@ class Columns:
         return op("arith.andi", fits.type, fits, exists)
 
     def _gather(self, flat: ir.Value, vector: _Scattered) -> ir.Value:
-        base = self._step_offset()
-        type_ = vector_type(self.lanes, self.plan.element)
+        base, element = self._step_offset(), self.plan.columns_of.element
+        type_ = vector_type(self.lanes, element)
 
         def gather() -> ir.Value:
             mask = broadcast(constant(1, ir.IntegerType.get_signless(1)), self.lanes)
-            zero = broadcast(constant(0, self.plan.element), self.lanes)
+            zero = broadcast(constant(0, element), self.lanes)
             return op(
                 "vector.gather", type_, flat, index(base), vector.offsets, mask, zero
             )

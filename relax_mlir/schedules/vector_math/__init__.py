@@ -26,6 +26,11 @@ from relax_mlir.schedules.vector_math.logarithm import (
     log2,
     log10,
 )
+from relax_mlir.schedules.vector_math.narrow_floats import (
+    extend_narrow,
+    is_narrow,
+    truncate_narrow,
+)
 from relax_mlir.schedules.vector_math.power import fpowi, pow, rsqrt
 from relax_mlir.schedules.vector_math.trigonometric import cos, sin, tan
 
@@ -43,8 +48,10 @@ __all__ = [
     "exp2",
     "exp_fast",
     "expm1",
+    "extend_narrow",
     "fpowi",
     "ipowi",
+    "is_narrow",
     "log",
     "log1p",
     "log2",
@@ -55,4 +62,5 @@ __all__ = [
     "sinh",
     "tan",
     "tanh",
+    "truncate_narrow",
 ]

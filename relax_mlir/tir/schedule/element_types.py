@@ -35,7 +35,7 @@ def unsafe_set_dtype(
     old, new = buffers.element_dtype(buffer), dtype
     if old == new:
         return
-    is_marked = new.startswith(("uint", "bool"))
+    is_marked = not dtypes.dtype(new).is_told_by_buffers
     with state.change(block) as indices:
         element = buffer_type([], dtypes.dtype(new)).element_type
         mark = {marks.DTYPE: ir.StringAttr.get(new) if is_marked else None}

@@ -29,6 +29,38 @@ func.func @relu(%x: memref<7x3xf32>, %o: memref<7x3xf32>) attributes {tir.prim_f
 
 // -----
 
+// A product of bytes stays one of integers, which are widened where they are read.
+// CHECK-LABEL: func.func @bytes
+// CHECK-SAME:    tir.rule = "Contraction"
+// CHECK:         scf.for {{.*}} iter_args
+// CHECK:           memref.load {{.*}} : memref<16x8xi8>
+// CHECK-NEXT:      arith.extui {{.*}} : i8 to i32
+// CHECK:           arith.muli {{.*}} vector<16xi32>
+// CHECK-NEXT:      arith.addi {{.*}} vector<16xi32>
+// CHECK:           scf.yield
+func.func @bytes(%x: memref<16x8xi8>, %w: memref<8x32xi8>, %o: memref<16x32xi32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
+  "tir.block"() ({
+  ^bb0(%i: index, %j: index, %k: index):
+    %z = arith.constant 0 : i32
+    memref.store %z, %o[%i, %j] : memref<16x32xi32>
+    gpu.yield
+  }, {
+  ^bb0(%i: index, %j: index, %k: index):
+    %a = memref.load %x[%i, %k] : memref<16x8xi8>
+    %b = memref.load %w[%k, %j] : memref<8x32xi8>
+    %c = arith.extui %a : i8 to i32
+    %d = arith.extsi %b : i8 to i32
+    %p = arith.muli %c, %d : i32
+    %s = memref.load %o[%i, %j] : memref<16x32xi32>
+    %n = arith.addi %s, %p : i32
+    memref.store %n, %o[%i, %j] : memref<16x32xi32>
+    gpu.yield
+  }) {name = "matmul", kinds = "SSR", static_extents = array<i64: 16, 32, 8>, operandSegmentSizes = array<i32: 0, 0>} : () -> ()
+  return
+}
+
+// -----
+
 // A matrix product and the map after it: accumulators over the sum, the map on them, one store.
 // CHECK-LABEL: func.func @dense
 // CHECK-SAME:    tir.rule = "Contraction"

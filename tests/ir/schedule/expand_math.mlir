@@ -112,3 +112,27 @@ func.func @fifth(%x: i64) -> i64 {
   %r = math.ipowi %x, %n : i64
   return %r : i64
 }
+
+// -----
+
+// A float of 8 bits is integers that are moved and compared.
+// CHECK-LABEL: func.func @narrow
+// CHECK-NOT:     arith.truncf
+// CHECK:         arith.trunci {{.*}} : vector<8xi32> to vector<8xi8>
+// CHECK-NEXT:    arith.bitcast {{.*}} : vector<8xi8> to vector<8xf8E5M2>
+func.func @narrow(%x: vector<8xf32>) -> vector<8xf8E5M2> {
+  %r = arith.truncf %x : vector<8xf32> to vector<8xf8E5M2>
+  return %r : vector<8xf8E5M2>
+}
+
+// -----
+
+// Of scalars, too, and by way of f32.
+// CHECK-LABEL: func.func @wide
+// CHECK:         arith.bitcast %arg0 : f4E2M1FN to i4
+// CHECK-NOT:     arith.extf {{.*}} : f4E2M1FN
+// CHECK:         arith.extf {{.*}} : f32 to f64
+func.func @wide(%x: f4E2M1FN) -> f64 {
+  %r = arith.extf %x : f4E2M1FN to f64
+  return %r : f64
+}

@@ -1,0 +1,235 @@
+"""Rules for what ai.onnx.ml does with features before a model sees them."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from mlir import ir
+
+from relax_mlir.dialects import dtypes, shapes, tensors
+from relax_mlir.dialects.hooks import OnnxNode, onnx_rule
+from relax_mlir.dialects.relax.arithmetic import (
+    AbsOp,
+    DivideOp,
+    MultiplyOp,
+    SubtractOp,
+)
+from relax_mlir.dialects.relax.cast import AstypeOp
+from relax_mlir.dialects.relax.compare import EqualOp, GreaterOp, IsnanOp, WhereOp
+from relax_mlir.dialects.relax.exponential import SqrtOp
+from relax_mlir.dialects.relax.indexing import TakeOp
+from relax_mlir.dialects.relax.joining import ConcatOp
+from relax_mlir.dialects.relax.movement import ReshapeOp
+from relax_mlir.dialects.relax.reduce import MaxOp, SumOp
+from relax_mlir.dialects.relax.search import FindOp
+from relax_mlir.frontends.onnx.scores import number, one_of
+
+_F32, _F64 = dtypes.dtype("float32"), dtypes.dtype("float64")
+
+
+@onnx_rule("ai.onnx.ml::ArrayFeatureExtractor", since=1)
+def array_feature_extractor(node: OnnxNode) -> ir.Value:
+    """Elements picked along the last axis; a vector becomes a matrix of one row.
+
+    Source: ONNX (ai.onnx.ml) ArrayFeatureExtractor-1.
+    """
+    x, places = node.input(0), node.input(1)
+    shape = tensors.shape_of(x)
+    if not shape:
+        raise ValueError("expected elements to pick of, got a scalar")
+    count = shapes.product(tensors.shape_of(places))
+    flat = ReshapeOp(places, shape=(count,)).y
+    picked = TakeOp(x, flat, axis=len(shape) - 1).y
+    return ReshapeOp(picked, shape=(1, count)).y if len(shape) == 1 else picked
+
+
+@onnx_rule("ai.onnx.ml::Binarizer", since=1)
+def binarizer(node: OnnxNode) -> ir.Value:
+    """1 for what is above a threshold, else 0.
+
+    Source: ONNX (ai.onnx.ml) Binarizer-1.
+    """
+    x = node.input(0)
+    limit = _compared(node, node.attrs.get("threshold", 0.0), x)
+    return AstypeOp(GreaterOp(*limit).z, dtype=tensors.dtype_of(x)).y
+
+
+def _compared(node: OnnxNode, value: float, x: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """x and a float as operands of a comparison; integers are compared as f64."""
+    if not tensors.dtype_of(x).is_float:
+        x = AstypeOp(x, dtype=_F64).y
+    return x, number(node, value, x)
+
+
+@onnx_rule("ai.onnx.ml::Scaler", since=1)
+def scaler(node: OnnxNode) -> ir.Value:
+    """(x - offset) * scale, in f32.
+
+    Source: ONNX (ai.onnx.ml) Scaler-1.
+    """
+    x = node.input(0)
+    wide = x if tensors.dtype_of(x) in (_F32, _F64) else AstypeOp(x, dtype=_F32).y
+    for name, op in (("offset", SubtractOp), ("scale", MultiplyOp)):
+        factors = _per_feature(node, name, node.attrs.get(name, []), x)
+        if factors is not None:
+            kind = tensors.dtype_of(wide).numpy
+            wide = op(wide, node.constant(factors.astype(kind))).z
+    return AstypeOp(wide, dtype=_F32).y
+
+
+def _per_feature(
+    node: OnnxNode, name: str, given: Sequence[float], x: ir.Value
+) -> np.ndarray | None:
+    """Numbers for all features, or one for each; None if there are none.
+
+    Raises:
+        ValueError: there is another number of features.
+    """
+    values = np.array(given)
+    width = tensors.shape_of(x)[-1:] or (1,)
+    if values.size > 1 and isinstance(width[0], int) and values.size != width[0]:
+        raise ValueError(
+            f"attribute `{name}`: expected 1 or {width[0]} numbers, got {values.size}"
+        )
+    return None if values.size == 0 else values.reshape(() if values.size == 1 else -1)
+
+
+@onnx_rule("ai.onnx.ml::Normalizer", since=1)
+def normalizer(node: OnnxNode) -> ir.Value:
+    """Rows divided by a norm, unless that is 0; in f32.
+
+    Source: ONNX (ai.onnx.ml) Normalizer-1; as onnxruntime does, MAX is the largest
+    element, not the largest size.
+    """
+    x = AstypeOp(node.input(0), dtype=_F32).y
+    norm = one_of("norm", node.attr("norm", "MAX"), ("MAX", "L1", "L2"))
+    last = (len(tensors.shape_of(x)) - 1,)
+    if norm == "MAX":
+        size = MaxOp(x, axis=last, keepdims=True).y
+    elif norm == "L1":
+        size = SumOp(AbsOp(x).y, axis=last, keepdims=True).y
+    else:
+        size = SqrtOp(SumOp(MultiplyOp(x, x).z, axis=last, keepdims=True).y).y
+    one, zero = number(node, 1, x), number(node, 0, x)
+    return DivideOp(x, WhereOp(EqualOp(size, zero).z, one, size).z).z
+
+
+@onnx_rule("ai.onnx.ml::Imputer", since=1)
+def imputer(node: OnnxNode) -> ir.Value:
+    """What stands for a missing value, such as NaN, replaced.
+
+    Source: ONNX (ai.onnx.ml) Imputer-1.
+    """
+    x = node.input(0)
+    kind = "float" if tensors.dtype_of(x).is_float else "int64"
+    found = node.attrs.get(f"replaced_value_{kind}", 0)
+    values = _per_feature(node, "imputed", node.attr(f"imputed_value_{kind}s"), x)
+    if values is None:
+        raise ValueError(f"attribute `imputed_value_{kind}s` is empty")
+    imputed = node.constant(values.astype(tensors.dtype_of(x).numpy))
+    is_missing = (
+        IsnanOp(x).y if math.isnan(found) else EqualOp(x, number(node, found, x)).z
+    )
+    return WhereOp(is_missing, imputed, x).z
+
+
+@onnx_rule("ai.onnx.ml::FeatureVectorizer", since=1)
+def feature_vectorizer(node: OnnxNode) -> ir.Value:
+    """Matrices next to each other, in f32.
+
+    Source: ONNX (ai.onnx.ml) FeatureVectorizer-1.
+    """
+    parts = []
+    widths = node.attrs.get("inputdimensions") or [None] * len(node.inputs)
+    if len(widths) != len(node.inputs):
+        raise ValueError(
+            f"attribute `inputdimensions`: expected {len(node.inputs)} numbers, got "
+            f"{len(widths)}"
+        )
+    for index, width in enumerate(widths):
+        x = AstypeOp(node.input(index), dtype=_F32).y
+        shape = tensors.shape_of(x)
+        if len(shape) == 1:
+            x = ReshapeOp(x, shape=(shape[0], 1)).y
+        if width is not None and tensors.shape_of(x)[1] != width:
+            raise ValueError(
+                f"input {index}: expected {width} features, got {tensors.shape_of(x)[1]}"
+            )
+        parts.append(x)
+    return ConcatOp(parts, axis=1).y
+
+
+@onnx_rule("ai.onnx.ml::OneHotEncoder", since=1)
+def one_hot_encoder(node: OnnxNode) -> ir.Value:
+    """A vector that is 1 at the place of the category, and 0 elsewhere.
+
+    Source: ONNX (ai.onnx.ml) OneHotEncoder-1; what is no category gives zeros, also where
+    ``zeros`` asks for an error.
+    """
+    x, known = node.input(0), np.array(node.attr("cats_int64s"), np.int64)
+    shape = tensors.shape_of(x)
+    integers = AstypeOp(x, dtype=dtypes.dtype("int64")).y
+    column = ReshapeOp(integers, shape=(*shape, 1)).y
+    return AstypeOp(EqualOp(column, node.constant(known)).z, dtype=_F32).y
+
+
+@onnx_rule("ai.onnx.ml::LabelEncoder", since=2)
+def label_encoder(node: OnnxNode) -> ir.Value:
+    """Numbers that a table gives for numbers.
+
+    Source: ONNX (ai.onnx.ml) LabelEncoder-4.
+    """
+    x = node.input(0)
+    keys = _column(node, "keys").astype(tensors.dtype_of(x).numpy)
+    values = _column(node, "values")
+    if len(keys) != len(values):
+        raise ValueError(f"expected {len(keys)} values as keys, got {len(values)}")
+    default = _default(node, values.dtype)
+    # The last of equal keys counts, and NaN, which is the largest, is found as well.
+    unique, last = np.unique(keys[::-1], return_index=True)
+    table = np.append(values[::-1][last], default).astype(values.dtype)
+    place = FindOp(x, node.constant(unique)).y
+    return TakeOp(node.constant(table), place, axis=0).y
+
+
+def _column(node: OnnxNode, name: str) -> np.ndarray:
+    given = node.attrs.get(f"{name}_tensor")
+    if given is not None:
+        return np.asarray(given).reshape(-1)
+    for suffix, kind in (("int64s", np.int64), ("floats", np.float32)):
+        if f"{name}_{suffix}" in node.attrs:
+            return np.array(node.attrs[f"{name}_{suffix}"], kind)
+    raise ValueError(f"expected one of the attributes `{name}_*` for numbers, got none")
+
+
+def _default(node: OnnxNode, kind: np.dtype) -> np.ndarray:
+    given = node.attrs.get("default_tensor")
+    if given is not None:
+        return np.asarray(given).reshape(())
+    name, usual = ("float", -0.0) if kind.kind == "f" else ("int64", -1)
+    return np.array(node.attrs.get(f"default_{name}", usual))
+
+
+@onnx_rule("ai.onnx.ml::ZipMap", since=1)
+def zip_map(node: OnnxNode) -> ir.Value:
+    """Refused: no tensor.
+
+    Raises:
+        NotImplementedError: always.
+    """
+    raise NotImplementedError(
+        "a sequence of maps is no tensor. Hint: read the probabilities that it is made "
+        "of; skl2onnx leaves it out with options={'zipmap': False}"
+    )
+
+
+@onnx_rule("ai.onnx.ml::DictVectorizer", since=1)
+def dict_vectorizer(node: OnnxNode) -> ir.Value:
+    """Refused: its input is no tensor.
+
+    Raises:
+        NotImplementedError: always.
+    """
+    raise NotImplementedError(
+        "a map is no tensor. Hint: make the matrix of features outside of the model"
+    )

@@ -1,0 +1,258 @@
+"""Rules for what onnxruntime makes of several operators, in the domain com.microsoft."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from mlir import ir
+
+from relax_mlir.dialects import dtypes, shapes, tensors
+from relax_mlir.dialects.hooks import OnnxNode, find_onnx_rule, onnx_rule
+from relax_mlir.dialects.relax.activation import (
+    GeluOp,
+    GeluTanhOp,
+    HardSigmoidOp,
+    SigmoidOp,
+    SiluOp,
+)
+from relax_mlir.dialects.relax.arithmetic import AddOp, ClipOp, MultiplyOp, SubtractOp
+from relax_mlir.dialects.relax.cast import AstypeOp
+from relax_mlir.dialects.relax.compare import EqualOp
+from relax_mlir.dialects.relax.exponential import RsqrtOp
+from relax_mlir.dialects.relax.indexing import TakeOp
+from relax_mlir.dialects.relax.layer_norm import LayerNormOp, RmsNormOp
+from relax_mlir.dialects.relax.matmul import MatmulOp
+from relax_mlir.dialects.relax.movement import BroadcastToOp, PermuteDimsOp
+from relax_mlir.dialects.relax.rectifier import LeakyreluOp, ReluOp
+from relax_mlir.dialects.relax.reduce import MeanOp, SumOp
+from relax_mlir.dialects.relax.slicing import StridedSliceOp
+from relax_mlir.dialects.relax.trigonometry import TanhOp
+from relax_mlir.frontends.onnx.node_form import check_form
+from relax_mlir.frontends.onnx.scores import number
+
+_F32, _INT32 = dtypes.dtype("float32"), dtypes.dtype("int32")
+_TINY = 1e-12  # epsilon, where the attribute is left out
+
+
+@onnx_rule("com.microsoft::Gelu", since=1)
+def gelu(node: OnnxNode) -> ir.Value:
+    """x times the normal distribution up to x.
+
+    Source: onnxruntime, com.microsoft Gelu-1.
+    """
+    check_form(node, 1)
+    return GeluOp(node.input(0)).y
+
+
+@onnx_rule("com.microsoft::BiasGelu", since=1)
+def bias_gelu(node: OnnxNode) -> ir.Value:
+    """Gelu of x plus a bias.
+
+    Source: onnxruntime, com.microsoft BiasGelu-1.
+    """
+    check_form(node, 2)
+    return GeluOp(AddOp(node.input(0), node.input(1)).z).y
+
+
+@onnx_rule("com.microsoft::FastGelu", since=1)
+def fast_gelu(node: OnnxNode) -> ir.Value:
+    """Gelu by the hyperbolic tangent, of x plus a bias if there is one.
+
+    Source: onnxruntime, com.microsoft FastGelu-1.
+    """
+    check_form(node, 2)
+    return GeluTanhOp(_plus(node.input(0), node.optional(1))).y
+
+
+@onnx_rule("com.microsoft::QuickGelu", since=1)
+def quick_gelu(node: OnnxNode) -> ir.Value:
+    """x * sigmoid(alpha * x).
+
+    Source: onnxruntime, com.microsoft QuickGelu-1.
+    """
+    check_form(node, 1, "alpha")
+    x, alpha = node.input(0), node.attr("alpha", 1.702)
+    if alpha == 1:
+        return SiluOp(x).y
+    return MultiplyOp(x, SigmoidOp(MultiplyOp(x, number(node, alpha, x)).z).y).z
+
+
+def _plus(x: ir.Value, bias: ir.Value | None) -> ir.Value:
+    return x if bias is None else AddOp(x, bias).z
+
+
+@onnx_rule("com.microsoft::SkipLayerNormalization", since=1)
+def skip_layer_normalization(node: OnnxNode) -> list[ir.Value | None]:
+    """Layer normalisation of a sum, and the sum.
+
+    Source: onnxruntime, com.microsoft SkipLayerNormalization-1.
+    """
+    check_form(node, 5, "epsilon")
+    total = _plus(_plus(node.input(0), node.optional(4)), node.input(1))
+    y, *statistics = _normalized(node, total, node.optional(3))
+    return [y, *statistics, total]
+
+
+def _normalized(
+    node: OnnxNode, x: ir.Value, beta: ir.Value | None
+) -> list[ir.Value | None]:
+    """x normalised along its last axis, mean and inverse deviation where wanted."""
+    gamma, epsilon = node.input(2), node.attr("epsilon", _TINY)
+    if beta is None:
+        beta = number(node, 0, gamma)
+    y = LayerNormOp(x, gamma, beta, axes=(-1,), epsilon=epsilon).y
+    if not any(node.wanted[1:3]):
+        return [y, None, None]
+    last = (len(tensors.shape_of(x)) - 1,)
+    wide = AstypeOp(x, dtype=_F32).y
+    mean = MeanOp(wide, axis=last, keepdims=True).y
+    return [y, mean, _inverse_root(node, SubtractOp(wide, mean).z, epsilon)]
+
+
+def _inverse_root(node: OnnxNode, x: ir.Value, epsilon: float) -> ir.Value:
+    """1 / sqrt(mean of squares + epsilon) along the last axis, in f32."""
+    last = (len(tensors.shape_of(x)) - 1,)
+    wide = AstypeOp(x, dtype=_F32).y
+    mean = MeanOp(MultiplyOp(wide, wide).z, axis=last, keepdims=True).y
+    return RsqrtOp(AddOp(mean, number(node, epsilon, mean)).z).y
+
+
+@onnx_rule("com.microsoft::SkipSimplifiedLayerNormalization", since=1)
+def skip_simplified_layer_normalization(node: OnnxNode) -> list[ir.Value | None]:
+    """A sum divided by the root of its mean square, and the sum.
+
+    Source: onnxruntime, com.microsoft SkipSimplifiedLayerNormalization-1.
+    """
+    check_form(node, 4, "epsilon")
+    total = _plus(_plus(node.input(0), node.optional(3)), node.input(1))
+    epsilon = node.attr("epsilon", _TINY)
+    y = RmsNormOp(total, node.input(2), axes=(-1,), epsilon=epsilon).y
+    is_wanted = any(node.wanted[2:3])
+    inverse = _inverse_root(node, total, epsilon) if is_wanted else None
+    return [y, None, inverse, total]
+
+
+@onnx_rule("SimplifiedLayerNormalization", since=1)
+@onnx_rule("com.microsoft::SimplifiedLayerNormalization", since=1)
+def simplified_layer_normalization(node: OnnxNode) -> list[ir.Value | None]:
+    """x divided by the root of its mean square over the last axes.
+
+    Source: onnxruntime, SimplifiedLayerNormalization-1.
+    """
+    check_form(node, 2, "axis", "epsilon", "stash_type")
+    x, epsilon = node.input(0), node.attr("epsilon", 1e-5)
+    rank = len(tensors.shape_of(x))
+    axes = range(shapes.check_axis(node.attr("axis", -1), rank), rank)
+    y = RmsNormOp(x, node.input(1), axes=axes, epsilon=epsilon).y
+    if not any(node.wanted[1:]):
+        return [y]
+    wide = AstypeOp(x, dtype=_F32).y
+    mean = MeanOp(MultiplyOp(wide, wide).z, axis=axes, keepdims=True).y
+    return [y, RsqrtOp(AddOp(mean, number(node, epsilon, mean)).z).y]
+
+
+@onnx_rule("com.microsoft::FusedMatMul", since=1)
+@onnx_rule("com.microsoft::TransposeMatMul", since=1)
+def fused_matmul(node: OnnxNode) -> ir.Value:
+    """alpha * A' @ B', where A' and B' may be transposed.
+
+    Source: onnxruntime, com.microsoft FusedMatMul-1.
+    """
+    flags = [f"trans{batch}{side}" for batch in ("", "Batch") for side in "AB"]
+    check_form(node, 2, "alpha", *flags)
+    sides = [_transposed(node, index, side) for index, side in enumerate("AB")]
+    product, alpha = MatmulOp(*sides).z, node.attr("alpha", 1.0)
+    if alpha == 1:
+        return product
+    return MultiplyOp(product, number(node, alpha, product)).z
+
+
+def _transposed(node: OnnxNode, index: int, side: str) -> ir.Value:
+    """An operand with the axes in the order that its two attributes ask for."""
+    x = node.input(index)
+    axes = list(range(len(tensors.shape_of(x))))
+    if len(axes) < 2:
+        return x
+    if node.attrs.get(f"transBatch{side}", 0):
+        axes = [*axes[1:-1], axes[0], axes[-1]]
+    if node.attrs.get(f"trans{side}", 0):
+        axes[-2:] = axes[:-3:-1]
+    return x if axes == sorted(axes) else PermuteDimsOp(x, axes=axes).y
+
+
+_ACTIVATIONS: Mapping[str, tuple[Callable[..., Any], int]] = {
+    "Relu": (lambda x: ReluOp(x).y, 0),
+    "Tanh": (lambda x: TanhOp(x).y, 0),
+    "Sigmoid": (lambda x: SigmoidOp(x).y, 0),
+    "LeakyRelu": (lambda x, a=0.01: LeakyreluOp(x, alpha=a).y, 1),
+    "Clip": (lambda x, low, high: ClipOp(x, min=low, max=high).y, 2),
+    "HardSigmoid": (lambda x, a=0.2, b=0.5: HardSigmoidOp(x, alpha=a, beta=b).y, 2),
+}
+
+
+def _activated(x: ir.Value, name: str, params: Sequence[float]) -> ir.Value:
+    """An activation by name.
+
+    Raises:
+        NotImplementedError: there is no such activation.
+        ValueError: it has other parameters.
+    """
+    if name not in _ACTIVATIONS:
+        raise NotImplementedError(
+            f"attribute `activation`: expected one of {', '.join(_ACTIVATIONS)}, got "
+            f"{name!r}"
+        )
+    function, most = _ACTIVATIONS[name]
+    if len(params) > most or (name == "Clip" and len(params) < most):
+        raise ValueError(
+            f"{name}: expected {most} activation_params, got {len(params)}"
+        )
+    return function(x, *params)
+
+
+@onnx_rule("com.microsoft::FusedConv", since=1)
+def fused_conv(node: OnnxNode) -> ir.Value:
+    """A convolution, plus a tensor if there is one, then an activation.
+
+    Source: onnxruntime, com.microsoft FusedConv-1.
+    """
+    convolution = find_onnx_rule("Conv", 11)
+    assert convolution is not None
+    y = _plus(convolution(node), node.optional(3))
+    name = node.attrs.get("activation", "")
+    return _activated(y, name, node.attrs.get("activation_params", [])) if name else y
+
+
+@onnx_rule("com.microsoft::EmbedLayerNormalization", since=1)
+def embed_layer_normalization(node: OnnxNode) -> list[ir.Value | None]:
+    """The embeddings of words, places and segments, added and normalised.
+
+    Source: onnxruntime, com.microsoft EmbedLayerNormalization-1.
+    """
+    check_form(node, 9, "epsilon", "mask_index_type")
+    ids, segments = node.input(0), node.optional(1)
+    shape = tensors.shape_of(ids)
+    if len(shape) != 2:
+        raise ValueError(f"input 0: expected [batch, sequence], got rank {len(shape)}")
+    total = TakeOp(node.input(2), ids, axis=0).y
+    places, table = node.optional(8), node.input(3)
+    if places is None:
+        end = (shape[1],)
+        rows = StridedSliceOp(table, axes=(0,), begin=(0,), end=end).y
+    else:
+        rows = TakeOp(table, places, axis=0).y
+    total = AddOp(total, rows).z
+    if segments is not None:
+        total = AddOp(total, TakeOp(node.input(4), segments, axis=0).y).z
+    epsilon = node.attr("epsilon", _TINY)
+    y = LayerNormOp(total, node.input(5), node.input(6), axes=(-1,), epsilon=epsilon).y
+    return [y, _lengths(node, shape[0]), total]
+
+
+def _lengths(node: OnnxNode, batch: Any) -> ir.Value:  # Any: a size
+    """How many words of every sequence the mask leaves; 0 without one."""
+    mask = node.optional(7)
+    if mask is None:
+        return BroadcastToOp(node.constant(np.zeros(1, np.int32)), shape=(batch,)).y
+    is_kept = EqualOp(mask, number(node, 1, mask)).z
+    return SumOp(AstypeOp(is_kept, dtype=_INT32).y, axis=(1,), keepdims=False).y

@@ -1,0 +1,482 @@
+"""Rules for the attention of com.microsoft, with what it remembers of former calls.
+
+Heads stand as [batch, heads, sequence, size]. What a query does not see is a number that
+is added to its scores, so that masks, causality and biases add up.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from mlir import ir
+
+from relax_mlir.dialects import dtypes, shapes, tensors
+from relax_mlir.dialects.hooks import OnnxNode, onnx_rule
+from relax_mlir.dialects.relax.arithmetic import (
+    AddOp,
+    DivideOp,
+    MaximumOp,
+    MinimumOp,
+    MultiplyOp,
+    SubtractOp,
+)
+from relax_mlir.dialects.relax.bitwise import LogicalAndOp
+from relax_mlir.dialects.relax.cast import AstypeOp
+from relax_mlir.dialects.relax.compare import (
+    GreaterEqualOp,
+    GreaterOp,
+    LessEqualOp,
+    LessOp,
+    WhereOp,
+)
+from relax_mlir.dialects.relax.creation import ArangeOp
+from relax_mlir.dialects.relax.indexing import GatherElementsOp
+from relax_mlir.dialects.relax.joining import ConcatOp, StackOp
+from relax_mlir.dialects.relax.matmul import MatmulOp
+from relax_mlir.dialects.relax.movement import (
+    BroadcastToOp,
+    PermuteDimsOp,
+    ReshapeOp,
+)
+from relax_mlir.dialects.relax.norm import SoftmaxOp
+from relax_mlir.dialects.relax.slicing import StridedSliceOp
+from relax_mlir.dialects.relax.trigonometry import TanhOp
+from relax_mlir.dialects.shapes import Dim
+from relax_mlir.frontends.onnx.node_form import check_form
+from relax_mlir.frontends.onnx.rotary import rotated
+from relax_mlir.frontends.onnx.scores import number
+
+_INT64 = dtypes.dtype("int64")
+_FILTER = -10000.0  # added to the scores of what a mask hides
+
+
+@dataclass(frozen=True)
+class _Heads:
+    """Queries, keys and values, each [batch, heads, sequence, size]."""
+
+    query: ir.Value
+    key: ir.Value
+    value: ir.Value
+
+
+def _part(x: ir.Value, axis: int, begin: Dim, end: Dim) -> ir.Value:
+    """The elements from ``begin`` up to ``end`` along an axis."""
+    return StridedSliceOp(x, axes=(axis,), begin=(begin,), end=(end,)).y
+
+
+def _split(x: ir.Value, heads: int, name: str) -> ir.Value:
+    """[batch, sequence, heads * size] by heads.
+
+    Raises:
+        ValueError: the rank is another, or the heads do not fit.
+    """
+    shape = tensors.shape_of(x)
+    if len(shape) != 3:
+        raise ValueError(f"{name}: expected rank 3, got {len(shape)}")
+    batch, length, width = shape
+    if not isinstance(width, int) or heads < 1 or width % heads:
+        raise ValueError(
+            f"{name}: expected a multiple of {heads} features, got {width}"
+        )
+    apart = ReshapeOp(x, shape=(batch, length, heads, width // heads)).y
+    return PermuteDimsOp(apart, axes=(0, 2, 1, 3)).y
+
+
+def _joined(x: ir.Value) -> ir.Value:
+    """Heads next to each other again."""
+    batch, heads, length, size = tensors.shape_of(x)
+    swapped = PermuteDimsOp(x, axes=(0, 2, 1, 3)).y
+    return ReshapeOp(swapped, shape=(batch, length, heads * size)).y
+
+
+def _scale(node: OnnxNode, size: Dim) -> float:
+    """What scores are multiplied by.
+
+    Raises:
+        ValueError: the size of heads is not known.
+    """
+    given = node.attrs.get("scale", 0.0)
+    if not isinstance(size, int):
+        raise ValueError(f"expected a known size of heads, got `{size}`")
+    return given or 1 / math.sqrt(size)
+
+
+def _attended(
+    node: OnnxNode, heads: _Heads, hidden: Sequence[ir.Value], cap: float = 0.0
+) -> ir.Value:
+    """softmax(query key^T * scale + hidden) value, heads joined.
+
+    A head of keys may serve several of queries, which are next to each other.
+
+    Args:
+        node: with the attribute ``scale``.
+        heads: what attends to what.
+        hidden: what is added to scores, broadcast to [batch, heads, s, t].
+        cap: scores s become cap * tanh(s / cap), unless it is 0.
+    """
+    batch, count, length, size = tensors.shape_of(heads.query)
+    _, shared, total, width = tensors.shape_of(heads.value)
+    assert isinstance(count, int)
+    assert isinstance(shared, int)
+    groups = (batch, shared, (count // shared) * length)
+    query = ReshapeOp(heads.query, shape=(*groups, size)).y
+    keys = PermuteDimsOp(heads.key, axes=(0, 1, 3, 2)).y
+    scaled = MultiplyOp(query, number(node, _scale(node, size), query)).z
+    scores = ReshapeOp(MatmulOp(scaled, keys).z, shape=(batch, count, length, total)).y
+    if cap:
+        limit = number(node, cap, scores)
+        scores = MultiplyOp(TanhOp(DivideOp(scores, limit).z).y, limit).z
+    for more in hidden:
+        scores = AddOp(scores, more).z
+    shares = ReshapeOp(SoftmaxOp(scores, axis=-1).y, shape=(*groups, total)).y
+    mixed = ReshapeOp(
+        MatmulOp(shares, heads.value).z, shape=(batch, count, length, width)
+    )
+    return _joined(mixed.y)
+
+
+def _places(length: Dim, shape: Sequence[Dim]) -> ir.Value:
+    """0, 1, 2 ... in the shape that broadcasts."""
+    return ReshapeOp(ArangeOp(start=0, end=length, dtype=_INT64).y, shape=shape).y
+
+
+def _unless(
+    node: OnnxNode, is_seen: ir.Value, like: ir.Value, hidden: float
+) -> ir.Value:
+    """0 where something is seen, else a number that hides it."""
+    return WhereOp(is_seen, number(node, 0, like), number(node, hidden, like)).z
+
+
+def _lowest(like: ir.Value) -> float:
+    """A number below all scores that f16 still has room for twice."""
+    return -1e30 if tensors.dtype_of(like).bits > 16 else -3e4
+
+
+def _causal(node: OnnxNode, length: Dim, total: Dim, like: ir.Value) -> ir.Value:
+    """Hides the keys behind each query, where the queries are the last of the keys."""
+    ends = AddOp(_places(length, (length, 1)), _size(node, total - length)).z
+    is_seen = LessEqualOp(_places(total, (1, total)), ends).z
+    return _unless(node, is_seen, like, _lowest(like))
+
+
+def _size(node: OnnxNode, dim: Dim) -> ir.Value:
+    """A size as an operand."""
+    if isinstance(dim, int):
+        return node.constant(np.array(dim, np.int64))
+    return ReshapeOp(ArangeOp(start=dim, end=dim + 1, dtype=_INT64).y, shape=()).y
+
+
+def _mask(node: OnnxNode, index: int, total: Dim, like: ir.Value) -> list[ir.Value]:
+    """What an input that masks keys adds to the scores, if it is there.
+
+    It is [batch] of lengths, [2 * batch] of ends and beginnings, or 0 for what is hidden
+    in [batch, t] or [batch, s, t].
+
+    Raises:
+        ValueError: it has another form.
+    """
+    mask = node.optional(index)
+    if mask is None:
+        return []
+    shape, batch = tensors.shape_of(mask), tensors.shape_of(like)[0]
+    hidden = node.attrs.get("mask_filter_value", _FILTER)
+    if len(shape) == 1:
+        is_seen = _is_within(mask, shape[0], batch, total)
+    elif len(shape) in (2, 3):
+        between = shape[1:-1] or (1,)
+        wide = ReshapeOp(mask, shape=(shape[0], 1, *between, shape[-1])).y
+        is_seen = GreaterOp(wide, number(node, 0, wide)).z
+    else:
+        raise ValueError(f"input {index}: expected rank 1, 2 or 3, got {len(shape)}")
+    return [_unless(node, is_seen, like, hidden)]
+
+
+def _is_within(mask: ir.Value, size: Dim, batch: Dim, total: Dim) -> ir.Value:
+    """Whether a key is in front of the end, and behind the beginning if that is told."""
+    mask, keys = AstypeOp(mask, dtype=_INT64).y, _places(total, (1, 1, 1, total))
+    ends = ReshapeOp(_part(mask, 0, 0, batch), shape=(batch, 1, 1, 1)).y
+    is_before = LessOp(keys, ends).z
+    if size == batch:
+        return is_before
+    if size != 2 * batch:
+        raise ValueError(
+            f"a mask of rank 1: expected {batch} or twice that, got {size}"
+        )
+    starts = ReshapeOp(_part(mask, 0, batch, 2 * batch), shape=(batch, 1, 1, 1)).y
+    return LogicalAndOp(is_before, GreaterEqualOp(keys, starts).z).z
+
+
+def _bias(node: OnnxNode, index: int) -> list[ir.Value]:
+    """What an input adds to the scores, if it is there."""
+    bias = node.optional(index)
+    return [] if bias is None else [bias]
+
+
+@onnx_rule("com.microsoft::Attention", since=1)
+def attention(node: OnnxNode) -> list[ir.Value | None]:
+    """Attention of a sequence to itself and to what is remembered.
+
+    Source: onnxruntime, com.microsoft Attention-1.
+    """
+    names = ("num_heads", "unidirectional", "qkv_hidden_sizes", "mask_filter_value")
+    check_form(
+        node,
+        7,
+        *names,
+        "scale",
+        "do_rotary",
+        "past_present_share_buffer",
+        "rotary_embedding_dim",
+    )
+    for name in ("do_rotary", "past_present_share_buffer"):
+        if node.attrs.get(name, 0):
+            raise NotImplementedError(f"attribute `{name}` is not supported")
+    count, x = node.attr("num_heads"), node.input(0)
+    product = MatmulOp(x, node.input(1)).z
+    bias = node.optional(2)
+    product = product if bias is None else AddOp(product, bias).z
+    parts = _thirds(node, product)
+    query, key, value = (_split(part, count, "input 0") for part in parts)
+    past, present = node.optional(4), None
+    if past is not None:
+        olds = [_nth(past, number) for number in range(2)]
+        key, value = (
+            ConcatOp([old, new], axis=2).y
+            for old, new in zip(olds, (key, value), strict=True)
+        )
+    if any(node.wanted[1:]):
+        present = StackOp([key, value], axis=0).y
+    length, total = tensors.shape_of(query)[2], tensors.shape_of(key)[2]
+    hidden = [*_mask(node, 3, total, query), *_bias(node, 5)]
+    if node.attrs.get("unidirectional", 0):
+        hidden.append(_causal(node, length, total, query))
+    return [_attended(node, _Heads(query, key, value), hidden), present]
+
+
+def _thirds(node: OnnxNode, x: ir.Value) -> list[ir.Value]:
+    """Queries, keys and values that stand next to each other along the last axis.
+
+    Raises:
+        ValueError: they do not fit.
+    """
+    width, last = tensors.shape_of(x)[-1], len(tensors.shape_of(x)) - 1
+    if not isinstance(width, int):
+        raise ValueError(f"input 1: expected a known number of features, got `{width}`")
+    sizes = node.attrs.get("qkv_hidden_sizes") or [width // 3] * 3
+    if len(sizes) != 3 or sum(sizes) != width or min(sizes) < 1:
+        raise ValueError(f"qkv_hidden_sizes: expected 3 that make {width}, got {sizes}")
+    ends = np.cumsum([0, *sizes]).tolist()
+    return [_part(x, last, begin, end) for begin, end in pairwise(ends)]
+
+
+def _nth(x: ir.Value, place: int) -> ir.Value:
+    """One of the slices along the first axis."""
+    rest = tensors.shape_of(x)[1:]
+    return ReshapeOp(_part(x, 0, place, place + 1), shape=rest).y
+
+
+@onnx_rule("com.microsoft::MultiHeadAttention", since=1)
+def multi_head_attention(node: OnnxNode) -> list[ir.Value | None]:
+    """Attention of one sequence to another, or to itself, and to what is remembered.
+
+    Source: onnxruntime, com.microsoft MultiHeadAttention-1.
+    """
+    check_form(node, 10, "num_heads", "mask_filter_value", "scale", "unidirectional")
+    if node.optional(9) is not None:
+        raise NotImplementedError("input 9, `cache_indirection`, is not supported")
+    if any(node.wanted[3:]):
+        raise NotImplementedError("output 3, the scores, is not supported")
+    heads = _given_heads(node, node.attr("num_heads"))
+    key, value = (
+        new
+        if node.optional(index) is None
+        else ConcatOp([node.input(index), new], axis=2).y
+        for index, new in ((6, heads.key), (7, heads.value))
+    )
+    length, total = tensors.shape_of(heads.query)[2], tensors.shape_of(key)[2]
+    hidden = [*_mask(node, 4, total, heads.query), *_bias(node, 5)]
+    if node.attrs.get("unidirectional", 0):
+        hidden.append(_causal(node, length, total, heads.query))
+    y = _attended(node, _Heads(heads.query, key, value), hidden)
+    return [y, key, value]
+
+
+def _given_heads(node: OnnxNode, count: int) -> _Heads:
+    """The operands by heads: apart, packed together, or split already; plus a bias."""
+    query, key, value = node.input(0), node.optional(1), node.optional(2)
+    if len(tensors.shape_of(query)) == 5:
+        parts = _unpacked(query, 3)
+    elif key is None:
+        raise ValueError("input 1 is missing, and input 0 holds no keys")
+    elif value is None:
+        parts = [_split(query, count, "input 0"), *_unpacked(key, 2)]
+    else:
+        parts = [
+            x if len(tensors.shape_of(x)) == 4 else _split(x, count, f"input {index}")
+            for index, x in enumerate((query, key, value))
+        ]
+    bias = node.optional(3)
+    if bias is not None:
+        parts = _biased(parts, bias)
+    return _Heads(*parts)
+
+
+def _unpacked(x: ir.Value, count: int) -> list[ir.Value]:
+    """The parts of [batch, sequence, heads, parts, size]."""
+    shape = tensors.shape_of(x)
+    if len(shape) != 5 or shape[3] != count:
+        raise ValueError(
+            f"expected [batch, sequence, heads, {count}, size], got "
+            f"{shapes.format_shape(shape)}"
+        )
+    batch, length, heads, _, size = shape
+    parts = (_part(x, 3, n, n + 1) for n in range(count))
+    flat = (ReshapeOp(part, shape=(batch, length, heads, size)).y for part in parts)
+    return [PermuteDimsOp(part, axes=(0, 2, 1, 3)).y for part in flat]
+
+
+def _biased(parts: Sequence[ir.Value], bias: ir.Value) -> list[ir.Value]:
+    """Every part plus its share of a bias, whose features are those of all parts."""
+    made, begin = [], 0
+    for part in parts:
+        _, heads, _, size = tensors.shape_of(part)
+        own = _part(bias, 0, begin, begin + heads * size)
+        made.append(AddOp(part, ReshapeOp(own, shape=(1, heads, 1, size)).y).z)
+        begin = begin + heads * size
+    return made
+
+
+@onnx_rule("com.microsoft::GroupQueryAttention", since=1)
+def group_query_attention(node: OnnxNode) -> list[ir.Value | None]:
+    """Causal attention, where a head of keys serves several of queries.
+
+    Every sequence of the batch has a length of its own, which its new keys are the end of.
+
+    Source: onnxruntime, com.microsoft GroupQueryAttention-1.
+    """
+    check_form(
+        node,
+        12,
+        *("num_heads", "kv_num_heads", "scale", "local_window_size", "softcap"),
+        *("do_rotary", "rotary_interleaved", "smooth_softmax", "qk_output"),
+        *("k_quant_type", "v_quant_type", "kv_cache_bit_width"),
+    )
+    if (
+        node.optional(11) is not None
+        or node.attrs.get("smooth_softmax", 0) > 0
+        or any(node.wanted[3:])
+    ):
+        raise NotImplementedError("sinks, smooth softmax and scores are not supported")
+    heads = _grouped_heads(node)
+    batch, _, length, _ = tensors.shape_of(heads.query)
+    total = _total(node, length)
+    ends = ReshapeOp(AstypeOp(node.input(5), dtype=_INT64).y, shape=(batch,)).y
+    before = SubtractOp(ends, _size(node, length - 1)).z
+    # Below 0 where the first call pads a shorter sequence.
+    before = MaximumOp(before, node.constant(np.array(0, np.int64))).z
+    if node.attrs.get("do_rotary", 0):
+        heads = _turned(node, heads, before)
+    key = _remembered(node, 3, heads.key, before, total)
+    value = _remembered(node, 4, heads.value, before, total)
+    hidden = [_seen(node, heads.query, (before, ends), tensors.shape_of(key)[2])]
+    extra = [_part(x, 3, 0, tensors.shape_of(key)[2]) for x in _bias(node, 10)]
+    cap = node.attrs.get("softcap", 0.0)
+    y = _attended(node, _Heads(heads.query, key, value), [*extra, *hidden], cap)
+    return [y, key, value]
+
+
+def _total(node: OnnxNode, length: Dim) -> Dim:
+    """How many keys there is room for."""
+    past = node.optional(3)
+    if past is None:
+        return length
+    (total,) = node.dims(6)
+    return shapes.maximum(tensors.shape_of(past)[2], total)
+
+
+def _grouped_heads(node: OnnxNode) -> _Heads:
+    """The operands by heads, apart or packed next to each other."""
+    count, shared = node.attr("num_heads"), node.attr("kv_num_heads")
+    if shared < 1 or count % shared:
+        raise ValueError(
+            f"num_heads: expected a multiple of kv_num_heads {shared}, got {count}"
+        )
+    query, key, value = node.input(0), node.optional(1), node.optional(2)
+    if key is None or value is None:
+        width = tensors.shape_of(query)[-1]
+        if not isinstance(width, int) or width % (count + 2 * shared):
+            raise ValueError(
+                f"input 0: expected a multiple of {count + 2 * shared} features, got {width}"
+            )
+        size = width // (count + 2 * shared)
+        ends = [0, count * size, (count + shared) * size, width]
+        query, key, value = (_part(query, 2, a, b) for a, b in pairwise(ends))
+    return _Heads(
+        _split(query, count, "input 0"),
+        _split(key, shared, "input 1"),
+        _split(value, shared, "input 2"),
+    )
+
+
+def _turned(node: OnnxNode, heads: _Heads, before: ir.Value) -> _Heads:
+    """Queries and keys turned by where they stand."""
+    batch, _, length, _ = tensors.shape_of(heads.query)
+    places = node.optional(9)
+    if places is None:
+        start = ReshapeOp(before, shape=(batch, 1)).y
+        places = AddOp(start, _places(length, (1, length))).z
+    is_mixed = bool(node.attrs.get("rotary_interleaved", 0))
+    query, key = (
+        rotated(x, places, node.input(7), node.input(8), is_mixed)
+        for x in (heads.query, heads.key)
+    )
+    return _Heads(query, key, heads.value)
+
+
+def _remembered(
+    node: OnnxNode, index: int, new: ir.Value, before: ir.Value, total: Dim
+) -> ir.Value:
+    """What an input remembers, then what is new, then 0; for each sequence by itself."""
+    batch, heads, length, size = tensors.shape_of(new)
+    past = node.optional(index)
+    if past is None:
+        return new
+    held = tensors.shape_of(past)[2]
+    both = ConcatOp([past, new], axis=2).y
+    places = _places(total, (1, total))
+    start = ReshapeOp(before, shape=(batch, 1)).y
+    moved = AddOp(SubtractOp(places, start).z, _size(node, held)).z
+    is_old = LessOp(places, start).z
+    end = AddOp(start, _size(node, length)).z
+    is_new = LessOp(places, end).z
+    column = (batch, 1, total, 1)
+    source = ReshapeOp(WhereOp(is_old, places, moved).z, shape=column).y
+    wide = BroadcastToOp(source, shape=(batch, heads, total, size)).y
+    is_there = ReshapeOp(is_new, shape=column).y  # what is old is in front of the new
+    gathered = GatherElementsOp(both, wide, axis=2).y
+    return WhereOp(is_there, gathered, number(node, 0, gathered)).z
+
+
+def _seen(
+    node: OnnxNode, query: ir.Value, bounds: tuple[ir.Value, ir.Value], total: Dim
+) -> ir.Value:
+    """Hides keys behind each query or the last, and those in front of its window.
+
+    Args:
+        node: with the attribute ``local_window_size``.
+        query: the queries.
+        bounds: the places of the first query, and of the last key, of every sequence.
+        total: how many keys there are.
+    """
+    batch, _, length, _ = tensors.shape_of(query)
+    start, last = (ReshapeOp(bound, shape=(batch, 1, 1, 1)).y for bound in bounds)
+    own = AddOp(start, _places(length, (1, 1, length, 1))).z
+    keys = _places(total, (1, 1, 1, total))
+    is_seen = LessEqualOp(keys, MinimumOp(own, last).z).z
+    window = node.attrs.get("local_window_size", -1)
+    if window > 0:
+        first = SubtractOp(own, node.constant(np.array(window, np.int64))).z
+        is_seen = LogicalAndOp(is_seen, GreaterOp(keys, first).z).z
+    return _unless(node, is_seen, query, _lowest(query))

@@ -1,0 +1,111 @@
+"""Rules for convolutions of integers."""
+
+import math
+
+from mlir import ir
+
+from relax_mlir.dialects import dtypes, tensors
+from relax_mlir.dialects.hooks import OnnxNode, onnx_rule
+from relax_mlir.dialects.relax.arithmetic import AddOp, MultiplyOp, SubtractOp
+from relax_mlir.dialects.relax.cast import AstypeOp
+from relax_mlir.dialects.relax.conv import Conv1dOp, Conv2dOp, Conv3dOp
+from relax_mlir.dialects.relax.movement import ReshapeOp
+from relax_mlir.dialects.relax.padding import PadOp, pad_widths
+from relax_mlir.dialects.relax.windows import by_rank, onnx_window
+from relax_mlir.frontends.onnx.quantization import (
+    as_f32,
+    as_i32,
+    columns,
+    requantized,
+    sums,
+    zero_point,
+)
+
+__all__ = ["integer_conv", "per_channel"]
+
+_CONVS = (Conv1dOp, Conv2dOp, Conv3dOp)
+_I16, _I32 = dtypes.dtype("int16"), dtypes.dtype("int32")
+
+
+@onnx_rule("ConvInteger", since=10)
+def conv_integer(node: OnnxNode) -> ir.Value:
+    """The convolution of the operands less their zero points, in integers.
+
+    Source: ONNX ConvInteger-10.
+    """
+    x, weight = node.input(0), node.input(1)
+    return integer_conv(node, x, weight, zero_point(node, 2), zero_point(node, 3))
+
+
+@onnx_rule("com.microsoft::QLinearConv", since=1)
+@onnx_rule("QLinearConv", since=10)
+def qlinear_conv(node: OnnxNode) -> ir.Value:
+    """:func:`conv_integer` and a bias, scaled and rounded to the type of the zero point.
+
+    Source: ONNX QLinearConv-10.
+    """
+    if node.attr("channels_last", 0):
+        raise NotImplementedError("channels last")
+    x, weight = node.input(0), node.input(3)
+    y = integer_conv(node, x, weight, zero_point(node, 2), zero_point(node, 5))
+    bias = node.optional(8)
+    if bias is not None:
+        y = AddOp(y, per_channel(bias, y, axis=1)).z
+    weight_scale = per_channel(node.input(4), y, axis=1)
+    x_scale = columns(node.input(1))
+    scale = MultiplyOp(as_f32(x_scale), as_f32(weight_scale)).z
+    y_scale, y_zero = columns(node.input(6)), columns(node.input(7))
+    return requantized(node, y, scale, y_scale, y_zero)
+
+
+def integer_conv(
+    node: OnnxNode,
+    x: ir.Value,
+    weight: ir.Value,
+    x_zero: ir.Value | None,
+    weight_zero: ir.Value | None,
+) -> ir.Value:
+    """The convolution of x - x_zero and weight - weight_zero in i32, which may wrap.
+
+    It is of x as it is, for which machines have instructions, padded with its zero point;
+    what that adds to every element of a channel is taken off again.
+    """
+    kernel = tensors.shape_of(weight)[2:]
+    known = node.constants(weight)
+    if weight_zero is not None:
+        zero, known = per_channel(weight_zero, weight, axis=0), None
+        wide, zero = (AstypeOp(v, dtype=_I16).y for v in (weight, zero))
+        weight = SubtractOp(wide, zero).z
+    x_zero = columns(x_zero)
+    shifted = x if x_zero is None else SubtractOp(x, x_zero).z
+    padded, attrs = onnx_window(node, shifted, kernel, fill=0.0)
+    if x_zero is not None:
+        padded = _padded(padded, attrs.pop("padding"))
+        padded = x if padded == shifted else AddOp(padded, x_zero).z
+    op = by_rank(_CONVS, len(kernel))
+    groups = node.attr("group", 1)
+    y = op(padded, weight, groups=groups, out_dtype=_I32, **attrs).y
+    if x_zero is None:
+        return y
+    total = sums(node, weight, range(1, len(kernel) + 2), known)
+    added = MultiplyOp(as_i32(x_zero), total).z
+    return SubtractOp(y, per_channel(added, y, axis=1)).z
+
+
+def _padded(x: ir.Value, pads: list[int]) -> ir.Value:
+    """``x`` with zeros around its spatial axes."""
+    if not any(pads):
+        return x
+    rank = len(pads) // 2
+    whole = (0, 0, *pads[:rank], 0, 0, *pads[rank:])
+    return PadOp(x, pad_width=pad_widths(whole)).y
+
+
+def per_channel(values: ir.Value, like: ir.Value, axis: int) -> ir.Value:
+    """One value for all, or one per index of an axis in a shape that broadcasts."""
+    shape = tensors.shape_of(values)
+    count = math.prod(shape)
+    if count == 1:
+        return values if not shape else ReshapeOp(values, shape=()).y
+    rank = len(tensors.shape_of(like))
+    return ReshapeOp(values, shape=(*[1] * axis, count, *[1] * (rank - axis - 1))).y

@@ -1,0 +1,188 @@
+"""Rules for products of quantised matrices that onnxruntime has beside the standard's.
+
+Source: onnxruntime, docs/ContribOperators.md, domain com.microsoft.
+"""
+
+import numpy as np
+from mlir import ir
+
+from relax_mlir.dialects import dtypes, tensors
+from relax_mlir.dialects.hooks import OnnxNode, onnx_rule
+from relax_mlir.dialects.relax.arithmetic import (
+    AddOp,
+    DivideOp,
+    MaximumOp,
+    MinimumOp,
+    MultiplyOp,
+    SubtractOp,
+)
+from relax_mlir.dialects.relax.cast import AstypeOp
+from relax_mlir.dialects.relax.compare import EqualOp, WhereOp
+from relax_mlir.dialects.relax.linear_quantization import QuantizeLinearOp
+from relax_mlir.dialects.relax.matmul import DenseOp
+from relax_mlir.dialects.relax.movement import PermuteDimsOp, ReshapeOp
+from relax_mlir.dialects.relax.reduce import MaxOp, MinOp
+from relax_mlir.dialects.relax.slicing import StridedSliceOp
+from relax_mlir.frontends.onnx.quantization import (
+    as_f32,
+    columns,
+    integer_product,
+    requantized,
+    rows,
+    zero_point,
+)
+
+_U8 = dtypes.dtype("uint8")
+
+
+@onnx_rule("com.microsoft::MatMulIntegerToFloat", since=1)
+def matmul_integer_to_float(node: OnnxNode) -> ir.Value:
+    """The product of integers less their zero points, scaled, plus a bias.
+
+    Source: com.microsoft MatMulIntegerToFloat-1.
+    """
+    a, b = node.input(0), node.input(1)
+    a_zero = rows(zero_point(node, 4), a)
+    product = integer_product(node, a, b, a_zero, columns(zero_point(node, 5)))
+    scales = rows(node.input(2), a), columns(node.input(3))
+    return _scaled(node, product, MultiplyOp(*scales).z, 6)
+
+
+@onnx_rule("DynamicQuantizeLinear", since=11)
+def dynamic_quantize_linear(node: OnnxNode) -> list[ir.Value]:
+    """Bytes, by the least and the largest element.
+
+    Source: ONNX DynamicQuantizeLinear-11.
+    """
+    return list(dynamically_quantized(node, node.input(0)))
+
+
+@onnx_rule("com.microsoft::DynamicQuantizeMatMul", since=1)
+def dynamic_quantize_matmul(node: OnnxNode) -> ir.Value:
+    """The same product, of which the first operand is quantised by its extremes.
+
+    Source: com.microsoft DynamicQuantizeMatMul-1.
+    """
+    a, scale, zero = dynamically_quantized(node, node.input(0))
+    b_zero = columns(zero_point(node, 3))
+    product = integer_product(node, a, node.input(1), zero, b_zero)
+    scale = MultiplyOp(scale, columns(node.input(2))).z
+    return _scaled(node, product, scale, 4)
+
+
+@onnx_rule("com.microsoft::QGemm", since=1)
+def qgemm(node: OnnxNode) -> ir.Value:
+    """alpha * A' @ B' + C, of operands that may be transposed; rounded, if asked for.
+
+    Source: com.microsoft QGemm-1.
+    """
+    a, b = _turned(node, 0, "transA"), _turned(node, 3, "transB")
+    a_zero = columns(zero_point(node, 2))
+    y = integer_product(node, a, b, a_zero, columns(zero_point(node, 5)))
+    addend = node.optional(6)
+    if addend is not None:
+        y = AddOp(y, addend).z
+    scale = MultiplyOp(columns(node.input(1)), columns(node.input(4))).z
+    alpha = node.attr("alpha", 1.0)
+    if alpha != 1:
+        scale = MultiplyOp(scale, node.constant(np.array(alpha, np.float32))).z
+    if node.optional(7) is None:
+        return MultiplyOp(as_f32(y), scale).z
+    y_scale, y_zero = columns(node.input(7)), columns(node.input(8))
+    return requantized(node, y, scale, y_scale, y_zero)
+
+
+@onnx_rule("com.microsoft::MatMulNBits", since=1)
+def matmul_bits(node: OnnxNode) -> ir.Value:
+    """A product with a weight of few bits, in blocks that have a scale each.
+
+    Source: com.microsoft MatMulNBits-1.
+    """
+    bits, size = node.attr("bits", 4), node.attr("block_size")
+    depth, count = node.attr("K"), node.attr("N")
+    if bits not in (2, 4, 8):
+        raise NotImplementedError(f"bits: expected 2, 4 or 8, got {bits}")
+    if node.optional(4) is not None:
+        raise NotImplementedError("a permutation of the groups (`g_idx`)")
+    x = node.input(0)
+    type_ = tensors.dtype_of(x)
+    blocks = -(-depth // size)
+    packed = node.known(1)
+    if packed.size != count * blocks * size * bits // 8:
+        raise ValueError(
+            f"input 1: expected {count} rows of {blocks} blocks of {size} elements, "
+            f"got shape {list(packed.shape)}"
+        )
+    weight = _unpacked(packed, bits, (count, blocks, size))
+    steps = AstypeOp(node.constant(weight), dtype=type_).y
+    steps = SubtractOp(steps, _zero_of_blocks(node, bits, (count, blocks))).z
+    scales = ReshapeOp(node.input(2), shape=(count, blocks, 1)).y
+    whole = ReshapeOp(MultiplyOp(steps, scales).z, shape=(count, blocks * size)).y
+    if blocks * size != depth:
+        whole = StridedSliceOp(whole, axes=(1,), begin=(0,), end=(depth,)).y
+    y = DenseOp(x, whole).z
+    bias = node.optional(5)
+    return y if bias is None else AddOp(y, bias).z
+
+
+def _zero_of_blocks(node: OnnxNode, bits: int, shape: tuple[int, int]) -> ir.Value:
+    """The zero point of every block; the middle, if there is none."""
+    type_ = tensors.dtype_of(node.input(0))
+    given = node.optional(3)
+    if given is None:
+        return node.constant(np.full((), 1 << (bits - 1)).astype(type_.numpy))
+    if tensors.dtype_of(given).is_float:
+        return ReshapeOp(given, shape=(*shape, 1)).y
+    per_byte = 8 // bits
+    packed = node.known(3).reshape(shape[0], -1)
+    if packed.shape[1] != -(-shape[1] // per_byte):
+        raise ValueError(
+            f"input 3: expected {shape[0]} rows for {shape[1]} blocks, got shape "
+            f"{list(node.known(3).shape)}"
+        )
+    whole = _unpacked(packed, bits, (shape[0], packed.shape[1] * per_byte))
+    zeros = whole[:, : shape[1], None].astype(np.int32).astype(type_.numpy)
+    return node.constant(zeros)
+
+
+def _unpacked(packed: np.ndarray, bits: int, shape: tuple[int, ...]) -> np.ndarray:
+    """Elements out of bytes, the low bits first."""
+    shifts = np.arange(0, 8, bits, dtype=np.uint8)
+    parts = packed.reshape(-1, 1) >> shifts & np.uint8((1 << bits) - 1)
+    return parts.reshape(shape).view(dtypes.dtype(f"uint{bits}").numpy)
+
+
+def dynamically_quantized(
+    node: OnnxNode, x: ir.Value
+) -> tuple[ir.Value, ir.Value, ir.Value]:
+    """``x`` as u8, its scale and its zero point, by its least and its largest element.
+
+    The scale of zeros alone is 1 / 255.
+
+    Source: ONNX DynamicQuantizeLinear-11.
+    """
+    zero, one, steps = (node.constant(np.full((), v, np.float32)) for v in (0, 1, 255))
+    least, most = MinimumOp(MinOp(x).y, zero).z, MaximumOp(MaxOp(x).y, zero).z
+    span = SubtractOp(most, least).z
+    scale = DivideOp(WhereOp(EqualOp(span, zero).z, one, span).z, steps).z
+    byte = node.constant(np.zeros((), np.uint8))
+    shift = QuantizeLinearOp(SubtractOp(zero, least).z, scale, byte).y
+    return QuantizeLinearOp(x, scale, shift).y, scale, shift
+
+
+def _turned(node: OnnxNode, index: int, flag: str) -> ir.Value:
+    """A matrix, transposed if an attribute says so."""
+    value = node.input(index)
+    if not node.attr(flag, 0):
+        return value
+    known = node.constant_or_none(index)
+    if known is not None and known.ndim == 2:  # its sums are constants then
+        return node.constant(np.ascontiguousarray(known.T))
+    return PermuteDimsOp(value, axes=(1, 0)).y
+
+
+def _scaled(node: OnnxNode, x: ir.Value, scale: ir.Value, bias: int) -> ir.Value:
+    """i32 as floats, plus an operand that may be left out."""
+    y = MultiplyOp(AstypeOp(x, dtype=tensors.dtype_of(scale)).y, scale).z
+    added = node.optional(bias)
+    return y if added is None else AddOp(y, added).z

@@ -1,0 +1,406 @@
+"""Rules for recurrent networks.
+
+What comes from outside is multiplied with its weights for all steps at once; the rest is
+one operator, whose program repeats the steps.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from mlir import ir
+
+from relax_mlir.dialects import shapes, tensors
+from relax_mlir.dialects.dtypes import DType, dtype
+from relax_mlir.dialects.hooks import OnnxNode, onnx_rule
+from relax_mlir.dialects.relax.arithmetic import AddOp, MultiplyOp, SubtractOp
+from relax_mlir.dialects.relax.cast import AstypeOp
+from relax_mlir.dialects.relax.cell_functions import CELL_FUNCTIONS
+from relax_mlir.dialects.relax.core import TupleGetItemOp
+from relax_mlir.dialects.relax.creation import ZerosOp
+from relax_mlir.dialects.relax.elementwise import wide_type
+from relax_mlir.dialects.relax.joining import ConcatOp
+from relax_mlir.dialects.relax.matmul import MatmulOp
+from relax_mlir.dialects.relax.movement import PermuteDimsOp, ReshapeOp
+from relax_mlir.dialects.relax.padding import PadOp
+from relax_mlir.dialects.relax.recurrent import check_shape
+from relax_mlir.dialects.relax.recurrent_cells import (
+    GruOp,
+    LstmOp,
+    RecurrentOp,
+    RnnOp,
+)
+from relax_mlir.dialects.relax.recurrent_program import block_width
+from relax_mlir.dialects.relax.slicing import StridedSliceOp
+from relax_mlir.dialects.shapes import Dim
+from relax_mlir.dialects.tir.lanes import lanes_for
+
+__all__ = ["Network", "dynamic_quantize_lstm", "gru", "lstm", "rnn"]
+
+_DIRECTIONS = {"forward": 1, "reverse": 1, "bidirectional": 2}
+
+
+@onnx_rule("RNN", since=1)
+def rnn(node: OnnxNode) -> Sequence[ir.Value | None]:
+    """A simple recurrent network.
+
+    Source: ONNX RNN-22, and 1-14, which lack types and the layout.
+    """
+    network = Network.of(node, 1, ("Tanh",))
+    x = network.project(_sum_of_biases(network))
+    return network.run(RnnOp, [x, network.r, network.state(5)])
+
+
+@onnx_rule("GRU", since=1)
+def gru(node: OnnxNode) -> Sequence[ir.Value | None]:
+    """Gated recurrent units.
+
+    Source: ONNX GRU-22, and 1-14, which lack types and the layout.
+    """
+    network = Network.of(node, 3, ("Sigmoid", "Tanh"))
+    is_linear = bool(node.attr("linear_before_reset", 0))
+    outer, inner = _sum_of_biases(network), network.zeros(network.size)
+    biases = network.optional(3)
+    if is_linear and biases is not None and outer is not None:
+        hidden = 2 * network.size
+        own, recurrent = _halves(biases, 3 * network.size)
+        inner = _slice(recurrent, 1, hidden, hidden + network.size)
+        ends = (_slice(outer, 1, 0, hidden), _slice(own, 1, hidden, 3 * network.size))
+        outer = ConcatOp(list(ends), axis=1).y
+    operands = [network.project(outer), network.r, network.state(5), inner]
+    return network.run(GruOp, operands, linear_before_reset=is_linear)
+
+
+@onnx_rule("LSTM", since=1)
+def lstm(node: OnnxNode) -> Sequence[ir.Value | None]:
+    """Long short-term memory.
+
+    Source: ONNX LSTM-22, and 1-14, which lack types and the layout.
+    """
+    return _lstm(node, Network.of(node, 4, ("Sigmoid", "Tanh", "Tanh")))
+
+
+@onnx_rule("com.microsoft::DynamicQuantizeLSTM", since=1)
+def dynamic_quantize_lstm(node: OnnxNode) -> Sequence[ir.Value | None]:
+    """Long short-term memory whose weights are integers, [d, i, 4 h] and [d, h, 4 h].
+
+    They are turned into floats before the model runs. The definition also rounds x and
+    each state to 8 bits; they are not rounded here, so results are closer to those of the
+    network that was quantised.
+    """
+    type_ = wide_type(tensors.dtype_of(node.input(0)))
+    weights = [_dequantized(node, i, 8 + 2 * (i - 1), type_) for i in (1, 2)]
+    names = ("Sigmoid", "Tanh", "Tanh")
+    return _lstm(node, Network.turned(node, 4, names, *weights))
+
+
+def _dequantized(node: OnnxNode, index: int, scale: int, type_: DType) -> ir.Value:
+    """Integer weights as floats: the scale and zero point follow at input ``scale``."""
+    w = node.input(index)
+    directions, _, columns = _shape(f"input {index}", w, 3)
+
+    def parameter(number: int) -> ir.Value:
+        """A number for each direction, or for each of its columns."""
+        value = node.input(number)
+        shape = tensors.shape_of(value)
+        if len(shape) == 1:
+            return ReshapeOp(value, shape=(directions, 1, 1)).y
+        check_shape(f"input {number}", shape, (directions, columns))
+        return ReshapeOp(value, shape=(directions, 1, columns)).y
+
+    point = _cast(parameter(scale + 1), type_)
+    shifted = SubtractOp(_cast(w, type_), point).z
+    return MultiplyOp(shifted, _cast(parameter(scale), type_)).z
+
+
+def _lstm(node: OnnxNode, network: "Network") -> Sequence[ir.Value | None]:
+    peepholes = network.optional(7)
+    if peepholes is None:
+        peepholes = network.zeros(0)
+    else:
+        shape = (network.directions, 3 * network.size)
+        check_shape("P", tensors.shape_of(peepholes), shape)
+    x = network.project(_sum_of_biases(network))
+    operands = [x, network.r, network.state(5), network.state(6), peepholes]
+    forget = bool(node.attr("input_forget", 0))
+    return network.run(LstmOp, operands, input_forget=forget)
+
+
+@dataclass(frozen=True)
+class Network:
+    """A node with weights, whichever cell it has.
+
+    Attributes:
+        node: the node; gates: of its cell; functions: their names if none are given.
+        element: the type that is computed in; w, r: the weights, [i, d gates h] and packed.
+        size: h, the units of a cell; direction: of the node.
+    """
+
+    node: OnnxNode
+    gates: int
+    functions: tuple[str, ...]
+    element: DType
+    w: ir.Value
+    r: ir.Value
+    size: int
+    direction: str
+
+    @staticmethod
+    def of(node: OnnxNode, gates: int, functions: tuple[str, ...]) -> "Network":
+        """The network of a node with the weights [d, gates h, i] and [d, gates h, h].
+
+        Raises:
+            ValueError: they do not fit each other.
+        """
+        w, r = node.input(1), node.input(2)
+        size = _shape("R", r, 3)[2]
+        directions, inputs = _sizes(node, size)
+        for name, value, last in (("W", w, inputs), ("R", r, size)):
+            check_shape(name, _shape(name, value, 3), (directions, gates * size, last))
+        type_ = wide_type(tensors.dtype_of(node.input(0)))
+        turned = [PermuteDimsOp(_cast(v, type_), axes=(0, 2, 1)).y for v in (w, r)]
+        return Network.turned(node, gates, functions, *turned)
+
+    @staticmethod
+    def turned(
+        node: OnnxNode,
+        gates: int,
+        functions: tuple[str, ...],
+        w: ir.Value,
+        r: ir.Value,
+    ) -> "Network":
+        """The network of a node with the weights [d, i, gates h] and [d, h, gates h].
+
+        Raises:
+            ValueError: they do not fit each other.
+        """
+        size = _shape("R", r, 3)[1]
+        directions, inputs = _sizes(node, size)
+        for name, value, rows in (("W", w, inputs), ("R", r, size)):
+            check_shape(name, _shape(name, value, 3), (directions, rows, gates * size))
+        if not isinstance(size, int):
+            raise ValueError(f"R: expected a known number of units, got `{size}`")
+        side_by_side = PermuteDimsOp(w, axes=(1, 0, 2)).y
+        flat = ReshapeOp(side_by_side, shape=(inputs, directions * gates * size)).y
+        type_, direction = tensors.dtype_of(w), node.attr("direction", "forward")
+        packed = _packed(r, gates, size, block_width(size, lanes_for(type_)))
+        return Network(node, gates, functions, type_, flat, packed, size, direction)
+
+    @property
+    def directions(self) -> int:
+        """How many there are."""
+        return _DIRECTIONS[self.direction]
+
+    @property
+    def is_batch_first(self) -> bool:
+        """Whether the batch comes before the time, and before the directions."""
+        return bool(self.node.attr("layout", 0))
+
+    @property
+    def x(self) -> ir.Value:
+        """X, [t, b, i]."""
+        x = _cast(self.node.input(0), self.element)
+        return PermuteDimsOp(x, axes=(1, 0, 2)).y if self.is_batch_first else x
+
+    def optional(self, index: int) -> ir.Value | None:
+        """An input in the type that is computed in; None if it is left out."""
+        value = self.node.optional(index)
+        return None if value is None else _cast(value, self.element)
+
+    def zeros(self, size: int) -> ir.Value:
+        """A vector of zeros for each direction."""
+        return self.node.constant(np.zeros((self.directions, size), self.element.numpy))
+
+    def project(self, biases: ir.Value | None) -> ir.Value:
+        """x W, and biases if there are some, of all steps, [t, b, d, gates h]."""
+        x, columns = self.x, self.gates * self.size
+        total = MatmulOp(x, self.w).z
+        if biases is not None:
+            flat = ReshapeOp(biases, shape=(self.directions * columns,)).y
+            total = AddOp(total, flat).z
+        shape = (*tensors.shape_of(x)[:2], self.directions, columns)
+        return ReshapeOp(total, shape=shape).y
+
+    def state(self, index: int) -> ir.Value:
+        """An initial state, [d, b, h]; zeros if it is left out."""
+        batch = tensors.shape_of(self.node.input(0))[0 if self.is_batch_first else 1]
+        shape = (self.directions, batch, self.size)
+        state = self.optional(index)
+        if state is None:
+            if isinstance(batch, int):
+                sizes = (self.directions, batch, self.size)
+                return self.node.constant(np.zeros(sizes, self.element.numpy))
+            return ZerosOp(shape=shape, dtype=self.element).y
+        _shape(f"input {index}", state, 3)
+        if self.is_batch_first:
+            state = PermuteDimsOp(state, axes=(1, 0, 2)).y
+        check_shape(f"input {index}", tensors.shape_of(state), shape)
+        return state
+
+    def lengths(self) -> ir.Value:
+        """Of the sequences, as the operators have them."""
+        value, shape = self.node.optional(4), tensors.shape_of(self.node.input(0))
+        steps = shape[1 if self.is_batch_first else 0]
+        known = self.node.constant_or_none(4)
+        is_all = known is not None and set(known.reshape(-1).tolist()) == {steps}
+        if value is None or is_all:
+            return self.node.constant(np.zeros(0, np.int32))
+        return _cast(value, dtype("int32"))
+
+    def run(
+        self,
+        op: type[RecurrentOp],
+        operands: Sequence[ir.Value],
+        **attrs: Any,  # Any: see the operators
+    ) -> list[ir.Value | None]:
+        """The outputs of the node that are wanted.
+
+        Directions with functions of their own are operators of their own.
+        """
+        lengths, clip = self.lengths(), self.node.attr("clip", 0.0)
+        if clip < 0:
+            raise ValueError(f"clip: expected 0 or more, got {clip:g}")
+        attrs["clip"] = clip if clip > 0 else None
+        first, *others = self._functions()
+        if all(other == first for other in others):
+            whole = op(*operands, lengths, direction=self.direction, **attrs, **first)
+            return [self._output(i, self._part(i, whole.y)) for i in self._outputs]
+        halves = []
+        for k, functions in enumerate((first, *others)):
+            x, *rest = operands
+            own = (_slice(x, 2, k, k + 1), *(_slice(v, 0, k, k + 1) for v in rest))
+            direction = "reverse" if k else "forward"
+            half = op(*own, lengths, direction=direction, **attrs, **functions)
+            halves.append(half.y)
+        return [self._output(i, self._joined(i, halves)) for i in self._outputs]
+
+    @property
+    def _outputs(self) -> range:
+        return range(len(self.node.wanted))
+
+    def _part(self, index: int, whole: ir.Value) -> ir.Value | None:
+        is_wanted = self.node.wanted[index]
+        return TupleGetItemOp(whole, index=index).result if is_wanted else None
+
+    def _joined(self, index: int, halves: Sequence[ir.Value]) -> ir.Value | None:
+        """One output of both directions."""
+        if not self.node.wanted[index]:
+            return None
+        parts = [TupleGetItemOp(half, index=index).result for half in halves]
+        return ConcatOp(parts, axis=0 if index else 1).y
+
+    def _output(self, index: int, value: ir.Value | None) -> ir.Value | None:
+        """An output of the node as it has to be."""
+        if value is None:
+            return None
+        if self.is_batch_first:
+            axes = (1, 0, 2) if index else (2, 0, 1, 3)
+            value = PermuteDimsOp(value, axes=axes).y
+        return _cast(value, tensors.dtype_of(self.node.input(0)))
+
+    def _functions(self) -> list[dict[str, Any]]:  # Any: see the operators
+        """The functions of each direction, as attributes of the operators.
+
+        Parameters are for those functions in order that have some.
+        """
+        count = len(self.functions)
+        names = self.node.attr("activations", []) or self.functions * self.directions
+        if len(names) != count * self.directions:
+            raise ValueError(
+                f"activations: expected {count * self.directions}, got {len(names)}"
+            )
+        alphas = iter(self.node.attr("activation_alpha", []))
+        betas = iter(self.node.attr("activation_beta", []))
+        listed = [_function(name.lower(), alphas, betas) for name in names]
+        groups = [listed[n : n + count] for n in range(0, len(listed), count)]
+        return [
+            {
+                "functions": " ".join(name for name, _, _ in group),
+                "alphas": tuple(alpha for _, alpha, _ in group),
+                "betas": tuple(beta for _, _, beta in group),
+            }
+            for group in groups
+        ]
+
+
+def _sizes(node: OnnxNode, size: Dim) -> tuple[int, Dim]:
+    """How many directions a node has, and how many numbers come in at each step.
+
+    Raises:
+        ValueError: its attributes do not fit weights for so many units.
+    """
+    direction, told = node.attr("direction", "forward"), node.attr("hidden_size", size)
+    if direction not in _DIRECTIONS:
+        known = ", ".join(_DIRECTIONS)
+        raise ValueError(f"direction: expected one of {known}, got `{direction}`")
+    if size == 0:
+        raise ValueError("R: expected weights for one unit or more, got none")
+    if told != size:
+        raise ValueError(
+            f"`hidden_size` is {told}, but the recurrent weights are for {size} units"
+        )
+    return _DIRECTIONS[direction], _shape("X", node.input(0), 3)[2]
+
+
+def _packed(r: ir.Value, gates: int, size: int, width: int) -> ir.Value:
+    """Weights [d, h, gates h] with the columns of each gate in blocks."""
+    directions = tensors.shape_of(r)[0]
+    blocks = -(-size // width)
+    value = ReshapeOp(r, shape=(directions, size, gates, size)).y
+    if blocks * width != size:
+        pad_width = (0, 0) * 3 + (0, blocks * width - size)
+        value = PadOp(value, pad_width=pad_width).y
+    value = ReshapeOp(value, shape=(directions, size, gates, blocks, width)).y
+    return PermuteDimsOp(value, axes=(0, 2, 3, 1, 4)).y
+
+
+def _function(
+    name: str, alphas: Iterator[float], betas: Iterator[float]
+) -> tuple[str, float, float]:
+    """A function and its parameters, 0 for those that it does not have."""
+    if name not in CELL_FUNCTIONS:
+        known = ", ".join(CELL_FUNCTIONS)
+        raise ValueError(f"activations: expected names of {known}, got `{name}`")
+    function = CELL_FUNCTIONS[name]
+    alpha, beta = function.alpha, function.beta
+    return (
+        name,
+        0.0 if alpha is None else next(alphas, alpha),
+        0.0 if beta is None else next(betas, beta),
+    )
+
+
+def _sum_of_biases(network: Network) -> ir.Value | None:
+    """Both biases of a node, [d, gates h]; None if there are none."""
+    biases, columns = network.optional(3), network.gates * network.size
+    if biases is None:
+        return None
+    check_shape("B", _shape("B", biases, 2), (network.directions, 2 * columns))
+    return AddOp(*_halves(biases, columns)).z
+
+
+def _halves(biases: ir.Value, columns: int) -> tuple[ir.Value, ir.Value]:
+    """The biases of what comes from outside, and of the state."""
+    return _slice(biases, 1, 0, columns), _slice(biases, 1, columns, 2 * columns)
+
+
+def _slice(value: ir.Value, axis: int, begin: int, end: int) -> ir.Value:
+    return StridedSliceOp(value, axes=(axis,), begin=(begin,), end=(end,)).y
+
+
+def _shape(name: str, value: ir.Value, rank: int) -> tuple[Dim, ...]:
+    """The shape of an input.
+
+    Raises:
+        ValueError: of another rank.
+    """
+    shape = tensors.shape_of(value)
+    if len(shape) != rank:
+        found = shapes.format_shape(shape)
+        raise ValueError(f"{name}: expected rank {rank}, got {found}")
+    return shape
+
+
+def _cast(value: ir.Value, type_: DType) -> ir.Value:
+    return value if tensors.dtype_of(value) == type_ else AstypeOp(value, dtype=type_).y

@@ -1,0 +1,108 @@
+"""Embeddings of places as rotations, of com.microsoft."""
+
+from mlir import ir
+
+from relax_mlir.dialects import tensors
+from relax_mlir.dialects.hooks import OnnxNode, onnx_rule
+from relax_mlir.dialects.relax.arithmetic import AddOp, MultiplyOp, SubtractOp
+from relax_mlir.dialects.relax.creation import ArangeOp
+from relax_mlir.dialects.relax.indexing import TakeOp
+from relax_mlir.dialects.relax.joining import ConcatOp, StackOp
+from relax_mlir.dialects.relax.movement import PermuteDimsOp, ReshapeOp
+from relax_mlir.dialects.relax.slicing import StridedSliceOp
+from relax_mlir.dialects.shapes import Dim
+from relax_mlir.frontends.onnx.node_form import check_form
+from relax_mlir.frontends.onnx.scores import number
+
+__all__ = ["rotated"]
+
+
+def _part(x: ir.Value, begin: int, end: Dim, step: int = 1) -> ir.Value:
+    """Elements of the last axis of four."""
+    return StridedSliceOp(x, axes=(3,), begin=(begin,), end=(end,), strides=(step,)).y
+
+
+def rotated(
+    x: ir.Value, places: ir.Value, cos: ir.Value, sin: ir.Value, is_mixed: bool
+) -> ir.Value:
+    """Pairs of elements turned by angles that grow with the place.
+
+    Args:
+        x: [batch, heads, sequence, size].
+        places: [batch, sequence] or [1, sequence].
+        cos, sin: [places, half]; what follows the first 2 * half elements stays.
+        is_mixed: whether neighbours are pairs; else the halves are.
+
+    Raises:
+        ValueError: there are more angles than pairs, or not known how many.
+
+    Source: Su et al., RoFormer: Enhanced Transformer with Rotary Position Embedding, 2021.
+    """
+    batch, heads, length, size = tensors.shape_of(x)
+    half = tensors.shape_of(cos)[-1]
+    if not isinstance(half, int) or not isinstance(size, int) or 2 * half > size:
+        raise ValueError(f"expected angles for {size} elements or fewer, got {half}")
+    turn = [TakeOp(table, places, axis=0).y for table in (cos, sin)]
+    shape = (tensors.shape_of(places)[0], 1, length, half)
+    c, s = (ReshapeOp(table, shape=shape).y for table in turn)
+    ends = (
+        ((0, 2 * half, 2), (1, 2 * half, 2))
+        if is_mixed
+        else ((0, half), (half, 2 * half))
+    )
+    a, b = (_part(x, *bounds) for bounds in ends)
+    first = SubtractOp(MultiplyOp(a, c).z, MultiplyOp(b, s).z).z
+    second = AddOp(MultiplyOp(a, s).z, MultiplyOp(b, c).z).z
+    if is_mixed:
+        pairs = StackOp([first, second], axis=4).y
+        y = ReshapeOp(pairs, shape=(batch, heads, length, 2 * half)).y
+    else:
+        y = ConcatOp([first, second], axis=3).y
+    if 2 * half == size:
+        return y
+    return ConcatOp([y, _part(x, 2 * half, size)], axis=3).y
+
+
+@onnx_rule("com.microsoft::RotaryEmbedding", since=1)
+def rotary_embedding(node: OnnxNode) -> ir.Value:
+    """Elements turned by their place; one place is that of the first of a sequence.
+
+    Source: onnxruntime, com.microsoft RotaryEmbedding-1.
+    """
+    names = ("interleaved", "num_heads", "rotary_embedding_dim", "scale")
+    check_form(node, 4, *names, "is_packed_batching")
+    if node.attrs.get("is_packed_batching", 0):
+        raise NotImplementedError("attribute `is_packed_batching` is not supported")
+    x, cos, sin = node.input(0), node.input(2), node.input(3)
+    shape, half = tensors.shape_of(x), tensors.shape_of(cos)[-1]
+    is_flat = len(shape) == 3
+    if is_flat:
+        x = _by_heads(node, x, half)
+    elif len(shape) != 4:
+        raise ValueError(f"input 0: expected rank 3 or 4, got {len(shape)}")
+    y = rotated(x, _all_places(node, x), cos, sin, bool(node.attr("interleaved", 0)))
+    factor = node.attr("scale", 1.0)
+    y = y if factor == 1 else MultiplyOp(y, number(node, factor, y)).z
+    return (
+        ReshapeOp(PermuteDimsOp(y, axes=(0, 2, 1, 3)).y, shape=shape).y
+        if is_flat
+        else y
+    )
+
+
+def _by_heads(node: OnnxNode, x: ir.Value, half: Dim) -> ir.Value:
+    """[batch, sequence, heads * size] as [batch, heads, sequence, size]."""
+    batch, length, width = tensors.shape_of(x)
+    heads = node.attrs.get("num_heads", 0)
+    size = width // heads if heads else 2 * half
+    shape = (batch, length, width // size, size)
+    return PermuteDimsOp(ReshapeOp(x, shape=shape).y, axes=(0, 2, 1, 3)).y
+
+
+def _all_places(node: OnnxNode, x: ir.Value) -> ir.Value:
+    """The place of every element [batch or 1, sequence]."""
+    places, length = node.input(1), tensors.shape_of(x)[2]
+    if len(tensors.shape_of(places)) == 2:
+        return places
+    row = ArangeOp(start=0, end=length, dtype=tensors.dtype_of(places)).y
+    return ReshapeOp(AddOp(row, places).z, shape=(1, length)).y

@@ -1,0 +1,197 @@
+"""From programs that torch exported to modules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from relax_mlir.errors import ModelError, UnsupportedError
+from relax_mlir.frontends.torch.graph import Custom, GraphImporter
+from relax_mlir.frontends.torch.rules import rules
+from relax_mlir.frontends.torch.tensors import array_of
+from relax_mlir.module import IRModule
+from relax_mlir.objects.expr import Expr, Tuple, Var
+from relax_mlir.relax.block_builder import BlockBuilder
+from relax_mlir.size_constraints import set_constraints
+
+__all__ = ["decompositions", "from_exported", "from_graph"]
+
+
+def from_exported(
+    program: Any,  # Any: torch.export.ExportedProgram
+    *,
+    keep_params_as_input: bool = False,
+    unwrap_unit_return_tuple: bool = True,
+    custom_convert_map: Mapping[str, Custom] | None = None,
+    run_decompositions: bool = True,
+) -> IRModule:
+    """Make a relax module of what ``torch.export.export`` gave.
+
+    Its function ``main`` takes the tensors that the program takes, in the order that
+    torch flattens arguments to, and returns the tensors that it returns. Buffers that the program changes are
+    returned in front of them. Sizes that were exported as dynamic stay open.
+
+    Args:
+        program: the program.
+        keep_params_as_input: parameters and buffers become parameters of ``main``, behind
+            the inputs; ``relax.frontend.detach_params`` gives their arrays. Else they are
+            constants: views of torch's memory.
+        unwrap_unit_return_tuple: a program that returns one tensor gives that, not a
+            tuple of it.
+        custom_convert_map: rules of your own, by operator (``my_op.default``, or with its
+            namespace): functions of a node of torch.fx and the import.
+        run_decompositions: split operators without a rule into those of core ATen.
+
+    Raises:
+        UnsupportedError: operators have no rule; all of them are named.
+        ModelError: a call does not fit its operator.
+    """
+    if not isinstance(program, torch.export.ExportedProgram):
+        raise ModelError(
+            f"`from_exported`: expected a `torch.export.ExportedProgram`, got "
+            f"{type(program).__name__}. Hint: `torch.export.export(model, args)`."
+        )
+    if run_decompositions:
+        table = decompositions(custom_convert_map)
+        program = program.run_decompositions(table)
+    imported = _Program(program, keep_params_as_input, custom_convert_map)
+    return imported.module(unwrap_unit_return_tuple)
+
+
+def decompositions(custom: Mapping[str, Custom] | None = None) -> Any:
+    """Torch's table of decompositions without the operators that have a rule."""
+    table = torch.export.default_decompositions()
+    for name in [*rules(), *(custom or ())]:
+        overload = _overload(name)
+        if overload is not None:
+            table.pop(overload, None)
+    return table
+
+
+def _overload(name: str) -> Any:
+    """The operator of a name, or None if this torch has none."""
+    parts = name.split(".")
+    found: Any = torch.ops
+    for part in parts if len(parts) == 3 else ["aten", *parts]:
+        found = getattr(found, part, None)
+    return found if isinstance(found, torch._ops.OpOverload) else None
+
+
+class _Program:
+    """An exported program on its way to a module."""
+
+    def __init__(
+        self, program: Any, keep_params: bool, custom: Mapping[str, Custom] | None
+    ) -> None:
+        self.program = program
+        self.keep_params = keep_params
+        self.graph = GraphImporter(BlockBuilder(), custom)
+        self.inputs: list[Var] = []
+        self.params: list[Var] = []
+        self.weights: dict[str, Any] = {}
+
+    def module(self, unwrap: bool) -> IRModule:
+        """The module."""
+        graph, builder = self.graph, self.graph.block_builder
+        nodes = self.program.graph
+        graph.check_covered(nodes)
+        taken = self._bind_inputs(nodes)
+        with builder.function("main", taken, attrs=self._attrs()):
+            with builder.dataflow():
+                graph.run(nodes, self.program.graph_module)
+                result = builder.emit_output(self._result(unwrap))
+            builder.emit_func_output(result)
+        module = builder.finalize()
+        ranges = graph.sizes.range_constraints(self.program.range_constraints)
+        set_constraints(module, ranges)
+        module.constants.update(self.weights)
+        return module
+
+    def _attrs(self) -> dict[str, Any]:
+        if not self.keep_params:
+            return {}
+        return {"num_input": len(self.inputs), "params": list(self.weights)}
+
+    def _bind_inputs(self, nodes: Any) -> list[Var]:
+        """Give the inputs of the graph their values; returns the parameters."""
+        placeholders = {n.name: n for n in nodes.nodes if n.op == "placeholder"}
+        for spec in self.program.graph_signature.input_specs:
+            node = placeholders.get(getattr(spec.arg, "name", ""))
+            if node is None:
+                continue
+            if spec.kind == torch.export.graph_signature.InputKind.USER_INPUT:
+                self._bind_user_input(node)
+            else:
+                self._bind_weight(node, spec)
+        return [*self.inputs, *self.params]
+
+    def _bind_user_input(self, node: Any) -> None:
+        found = node.meta.get("val")
+        if isinstance(found, (torch.Tensor, torch.SymInt)):
+            self.inputs.append(self.graph.parameter(node, node.name))
+
+    def _bind_weight(self, node: Any, spec: Any) -> None:
+        value = self._weight(spec)
+        if not isinstance(value, torch.Tensor):
+            return  # an object that a call takes; the call has no rule
+        if self.keep_params:
+            self.params.append(self.graph.parameter(node, node.name))
+            self.weights[f"main.{node.name}"] = array_of(value)
+        else:
+            self.graph.bind_constant(node, value)
+
+    def _weight(self, spec: Any) -> Any:
+        for source in (self.program.state_dict, self.program.constants):
+            if spec.target in source:
+                return source[spec.target]
+        return None
+
+    def _result(self, unwrap: bool) -> Expr:
+        outputs = next(n for n in self.program.graph.nodes if n.op == "output").args[0]
+        found = [self._output(value) for value in outputs if value is not None]
+        if len(found) == 1 and unwrap:
+            return found[0]
+        return Tuple(found)
+
+    def _output(self, node: Any) -> Expr:
+        if node in self.graph.env:
+            return self.graph.env[node]
+        shown = node.meta["val"] if isinstance(node, torch.fx.Node) else node
+        raise UnsupportedError(f"output `{node}`: expected a tensor, got `{shown}`")
+
+
+def from_graph(
+    module: Any,  # Any: torch.fx.GraphModule
+    frozen: Mapping[int, Any] | None = None,
+    custom: Mapping[str, Custom] | None = None,
+) -> tuple[IRModule, Sequence[Any]]:
+    """Make a relax module of a graph of ATen operators without state.
+
+    Args:
+        module: the graph.
+        frozen: tensors that take the place of inputs, by their number.
+        custom: rules of the user's.
+
+    Returns:
+        The module, whose ``main`` returns a tuple of tensors, and what the graph returns:
+        nodes, numbers and None.
+    """
+    graph = GraphImporter(BlockBuilder(), custom)
+    builder = graph.block_builder
+    graph.check_covered(module.graph)
+    taken: list[Var] = []
+    places = [n for n in module.graph.nodes if n.op == "placeholder"]
+    for number, node in enumerate(places):
+        if frozen and number in frozen:
+            graph.bind_constant(node, frozen[number])
+        else:
+            taken.append(graph.parameter(node, node.name))
+    with builder.function("main", taken):
+        with builder.dataflow():
+            returned = graph.run(module.graph, module)
+            found = [graph.env[n] for n in returned if n in graph.env]
+            result = builder.emit_output(Tuple(found))
+        builder.emit_func_output(result)
+    return builder.finalize(), returned

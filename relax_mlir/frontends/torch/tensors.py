@@ -1,0 +1,42 @@
+"""Tensors of torch as arrays and constants, and the names of their element types."""
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import torch
+from torch._subclasses.fake_tensor import unset_fake_temporarily
+
+from relax_mlir.objects.expr import Constant
+
+__all__ = ["array_of", "constant_of", "dtype_name"]
+
+_INTEGER = {1: torch.uint8, 2: torch.int16, 4: torch.int32}
+
+
+def dtype_name(dtype: Any) -> str:  # Any: a torch.dtype, which stubs may lack
+    """An element type by our name: ``float32``.
+
+    Raises:
+        NotImplementedError: it is complex or quantised.
+    """
+    name = str(dtype).removeprefix("torch.")
+    if name.startswith(("complex", "q")):
+        raise NotImplementedError(f"element type `{name}`: expected numbers or bool")
+    return name
+
+
+def array_of(tensor: Any) -> np.ndarray:  # Any: a torch.Tensor
+    """A view of a tensor's memory; a copy if it is strided or not on the CPU."""
+    name = dtype_name(tensor.dtype)
+    ours = getattr(ml_dtypes, name, None)
+    with unset_fake_temporarily():  # a backend is called while torch traces
+        plain = tensor.detach().cpu().contiguous()
+        if ours is None:
+            return plain.numpy()
+        return plain.view(_INTEGER[plain.element_size()]).numpy().view(ours)
+
+
+def constant_of(tensor: Any) -> Constant:  # Any: a torch.Tensor
+    """A tensor as a constant, of whose memory it is a view if it can."""
+    return Constant(array_of(tensor))

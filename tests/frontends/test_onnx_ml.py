@@ -1,0 +1,385 @@
+"""Models of ai.onnx.ml compute what they do in onnxruntime."""
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import relax_mlir
+from relax_mlir import reference
+from relax_mlir.errors import ModelError, UnsupportedError
+from relax_mlir.frontends.onnx import import_onnx
+from tests.frontends.differential import assert_same_numbers, random
+from tests.frontends.single_node import node_model
+
+_X = random(9, 3)
+_HOLES = np.where(random(9, 3) > 1, np.nan, random(9, 3)).astype(np.float32)
+# Two trees: `x0 <= 0.1 ? (x1 > 0 ? a : b) : c` and a leaf by itself.
+_TREES: dict[str, Any] = {
+    "nodes_treeids": [0, 0, 0, 0, 0, 1],
+    "nodes_nodeids": [0, 1, 2, 3, 4, 0],
+    "nodes_featureids": [0, 1, 0, 0, 0, 0],
+    "nodes_modes": ["BRANCH_LEQ", "BRANCH_GT", *["LEAF"] * 4],
+    "nodes_values": [0.1, 0.0, 0.0, 0.0, 0.0, 0.0],
+    "nodes_truenodeids": [1, 2, 0, 0, 0, 0],
+    "nodes_falsenodeids": [4, 3, 0, 0, 0, 0],
+}
+_LEAVES = {"treeids": [0, 0, 0, 1], "nodeids": [2, 3, 4, 0]}
+
+
+def _regressor(**attrs: Any) -> dict[str, Any]:
+    leaves = {f"target_{name}": value for name, value in _LEAVES.items()}
+    given = {"target_ids": [0, 1, 0, 1], "target_weights": [1.0, -2.0, 3.0, 0.5]}
+    return {**_TREES, **leaves, **given, "n_targets": 2, **attrs}
+
+
+def _classifier(**attrs: Any) -> dict[str, Any]:
+    leaves = {f"class_{name}": value for name, value in _LEAVES.items()}
+    given = {"class_ids": [0, 1, 2, 1], "class_weights": [1.0, 0.7, 0.8, 0.1]}
+    labels = {"classlabels_int64s": [5, 7, 9]}
+    return {**_TREES, **leaves, **given, **labels, **attrs}
+
+
+_ONE_CLASS = {"class_ids": [0] * 4, "classlabels_int64s": [3, 8]}
+_SIGNED = {**_ONE_CLASS, "class_weights": [1.0, -2.0, 0.5, 0.1]}
+
+
+@pytest.mark.parametrize("x", [_X, _HOLES, _X.astype(np.float64)], ids=str)
+@pytest.mark.parametrize(
+    "attrs",
+    [
+        {},
+        {"aggregate_function": "MIN", "target_ids": [0, 1, 0, 0]},
+        {
+            "aggregate_function": "MAX",
+            "base_values": [1.0, 2.0],
+            "target_ids": [0, 0, 0, 1],
+        },
+        {"aggregate_function": "AVERAGE", "post_transform": "LOGISTIC"},
+        {"nodes_missing_value_tracks_true": [1, 1, 0, 0, 0, 0]},
+    ],
+)
+def test_trees_that_say_numbers(x: np.ndarray, attrs: dict[str, Any]) -> None:
+    model, feeds = node_model(
+        "ai.onnx.ml::TreeEnsembleRegressor", [x], **_regressor(**attrs)
+    )
+
+    assert_same_numbers(model, feeds)
+
+
+@pytest.mark.parametrize(
+    "mode",
+    ["BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ"],
+)
+def test_every_comparison_sends_a_row_to_its_side(mode: str) -> None:
+    below, above = np.nextafter(np.float32(0.1), np.array([-1, 1], np.float32))
+    x = np.zeros((5, 2), np.float32)
+    x[:, 0] = [below, np.float32(0.1), above, np.nan, -np.inf]
+    modes = [mode, "BRANCH_GT", *["LEAF"] * 4]
+    attrs = _regressor(nodes_modes=modes)
+    model, feeds = node_model("ai.onnx.ml::TreeEnsembleRegressor", [x], **attrs)
+
+    assert_same_numbers(model, feeds)
+
+
+@pytest.mark.parametrize(
+    "attrs",
+    [
+        {},
+        {"post_transform": "SOFTMAX", "base_values": [0.1, 0.2, 0.9]},
+        {"post_transform": "SOFTMAX_ZERO"},
+        _ONE_CLASS,
+        _SIGNED,
+        {**_SIGNED, "post_transform": "LOGISTIC"},
+    ],
+)
+def test_trees_that_say_classes(attrs: dict[str, Any]) -> None:
+    model, feeds = node_model(
+        "ai.onnx.ml::TreeEnsembleClassifier", [_X], 2, **_classifier(**attrs)
+    )
+
+    assert_same_numbers(model, feeds)
+
+
+@pytest.mark.slow  # two programs
+def test_compiled_trees_take_any_number_of_rows() -> None:
+    model, _ = node_model(
+        "ai.onnx.ml::TreeEnsembleClassifier", [_X], 2, **_classifier()
+    )
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "n"
+    compiled = relax_mlir.compile(import_onnx(model))
+
+    for rows in (1, 9):
+        wanted = reference.run(import_onnx(model), _X[:rows])
+        for mine, right in zip(compiled(_X[:rows]), wanted, strict=True):
+            np.testing.assert_allclose(mine, right, rtol=1e-6)
+
+
+_KERNEL: dict[str, Any] = {"kernel_params": [0.5, 0.2, 2.0], "rho": [0.3]}
+_VECTORS: dict[str, Any] = {"support_vectors": random(4, 3).reshape(-1).tolist()}
+_COEFFICIENTS = [0.5, -1.0, 2.0, 0.25]
+
+
+@pytest.mark.parametrize("kernel", ["LINEAR", "POLY", "RBF", "SIGMOID"])
+@pytest.mark.parametrize("one_class", [0, 1])
+def test_machines_that_say_numbers(kernel: str, one_class: int) -> None:
+    model, feeds = node_model(
+        "ai.onnx.ml::SVMRegressor",
+        [_X],
+        coefficients=_COEFFICIENTS,
+        kernel_type=kernel,
+        n_supports=4,
+        one_class=one_class,
+        **_VECTORS,
+        **_KERNEL,
+    )
+
+    assert_same_numbers(model, feeds)
+
+
+@pytest.mark.parametrize("is_probable", [False, True])
+@pytest.mark.parametrize(
+    ("sizes", "rho", "rows"), [([2, 2], [0.1], 1), ([2, 1, 1], [0.1, -0.2, 0.3], 2)]
+)
+def test_machines_that_say_classes(
+    sizes: list[int], rho: list[float], rows: int, is_probable: bool
+) -> None:
+    probable: dict[str, Any] = {
+        "prob_a": [-1.5 * (n + 1) for n in range(len(rho))],
+        "prob_b": [0.1 * n for n in range(len(rho))],
+    }
+    model, feeds = node_model(
+        "ai.onnx.ml::SVMClassifier",
+        [_X],
+        2,
+        classlabels_ints=list(range(len(sizes))),
+        coefficients=_COEFFICIENTS * rows,
+        kernel_type="RBF",
+        kernel_params=_KERNEL["kernel_params"],
+        rho=rho,
+        vectors_per_class=sizes,
+        **_VECTORS,
+        **(probable if is_probable else {}),
+    )
+
+    assert_same_numbers(model, feeds)
+
+
+@pytest.mark.parametrize("transform", ["NONE", "LOGISTIC", "SOFTMAX", "PROBIT"])
+def test_linear_models(transform: str) -> None:
+    numbers = np.linspace(-0.3, 0.3, 9).tolist()
+    labels: dict[str, Any] = {"classlabels_ints": [4, 2, 6]}
+    targets: dict[str, Any] = {"targets": 3}
+    shifts = {"intercepts": [0.3, 0.5, 0.7], "post_transform": transform}
+    given: dict[str, Any] = {"coefficients": numbers, **shifts}
+    for operator, outputs, more in (
+        ("LinearRegressor", 1, targets),
+        ("LinearClassifier", 2, labels),
+    ):
+        model, feeds = node_model(
+            f"ai.onnx.ml::{operator}", [_X * 0.1], outputs, **given, **more
+        )
+        assert_same_numbers(model, feeds, tolerance=1e-5)
+
+
+@pytest.mark.parametrize("transform", ["NONE", "LOGISTIC"])
+def test_one_score_for_two_classes(transform: str) -> None:
+    model, feeds = node_model(
+        "ai.onnx.ml::LinearClassifier",
+        [_X],
+        2,
+        classlabels_ints=[4, 2],
+        coefficients=[0.5, -1.0, 0.2],
+        intercepts=[0.1],
+        post_transform=transform,
+    )
+
+    assert_same_numbers(model, feeds)
+
+
+_INTEGERS = np.array([[3, 1], [7, 0], [3, 9]], np.int64)
+
+
+@pytest.mark.parametrize(
+    ("operator", "inputs", "attrs"),
+    [
+        ("ArrayFeatureExtractor", [_X, np.array([2, 0])], {}),
+        ("ArrayFeatureExtractor", [_X[0], np.array([2, 0])], {}),
+        ("Binarizer", [_X], {"threshold": 0.25}),
+        ("Scaler", [_X], {"offset": [0.5, 1.0, 0.0], "scale": [2.0, 3.0, 4.0]}),
+        ("Scaler", [_INTEGERS], {"offset": [2.0], "scale": [0.5]}),
+        ("Normalizer", [_X], {"norm": "MAX"}),
+        ("Normalizer", [np.vstack([_X, 0 * _X[:1]])], {"norm": "L1"}),
+        ("Normalizer", [_X], {"norm": "L2"}),
+        (
+            "Imputer",
+            [_HOLES],
+            {"imputed_value_floats": [1.0, 2.0, 3.0], "replaced_value_float": np.nan},
+        ),
+        (
+            "Imputer",
+            [_INTEGERS],
+            {"imputed_value_int64s": [5], "replaced_value_int64": 3},
+        ),
+        ("FeatureVectorizer", [_X, _X[:, :2]], {"inputdimensions": [3, 2]}),
+        ("OneHotEncoder", [_INTEGERS], {"cats_int64s": [3, 7, 1]}),
+        (
+            "LabelEncoder",
+            [_INTEGERS],
+            {"keys_int64s": [9, 1, 3], "values_floats": [0.5, 1.5, 2.5]},
+        ),
+        (
+            "LabelEncoder",
+            [_HOLES],
+            {
+                "keys_floats": [float("nan"), 2.0],
+                "values_int64s": [4, 5],
+                "default_int64": -7,
+            },
+        ),
+    ],
+)
+def test_features(operator: str, inputs: list[Any], attrs: dict[str, Any]) -> None:
+    opsets = {"ai.onnx.ml": 4} if operator == "LabelEncoder" else {}
+    model, feeds = node_model(f"ai.onnx.ml::{operator}", inputs, opsets=opsets, **attrs)
+
+    assert_same_numbers(model, feeds)
+
+
+@pytest.mark.slow  # compiles
+@pytest.mark.parametrize("count", [1, 2, 7, 8])
+def test_a_compiled_table_finds_every_key(count: int) -> None:
+    keys = [3 * n for n in reversed(range(count))]
+    x = np.arange(-2, 3 * count + 2)
+    model, feeds = node_model(
+        "ai.onnx.ml::LabelEncoder",
+        [x],
+        keys_int64s=keys,
+        values_int64s=list(range(count)),
+    )
+
+    (actual,) = relax_mlir.compile(import_onnx(model))(*feeds.values())
+
+    wanted = [keys.index(v) if v in keys else -1 for v in x.tolist()]
+    np.testing.assert_array_equal(actual, wanted)
+
+
+def _tensor(values: list[float], kind: int = TensorProto.DOUBLE) -> onnx.TensorProto:
+    return helper.make_tensor("t", kind, [len(values)], values)
+
+
+def test_nodes_in_a_cycle_are_refused() -> None:
+    model, _ = node_model(
+        "ai.onnx.ml::TreeEnsemble",
+        [np.array([[1.0]])],
+        opsets={"ai.onnx.ml": 5},
+        tree_roots=[0],
+        nodes_modes=_tensor([0, 0], TensorProto.UINT8),
+        nodes_splits=_tensor([0.0, 0.0]),
+        nodes_featureids=[0, 0],
+        nodes_truenodeids=[1, 0],
+        nodes_trueleafs=[0, 0],
+        nodes_falsenodeids=[0, 0],
+        nodes_falseleafs=[1, 1],
+        leaf_weights=_tensor([10.0]),
+        leaf_targetids=[0],
+    )
+
+    with pytest.raises(ModelError, match="lead to each other in a cycle"):
+        import_onnx(model)
+
+
+def test_a_set_is_looked_up_in_a_tree() -> None:
+    """onnxruntime has no TreeEnsemble of doubles with sets."""
+    x = np.array([[1.0], [2.0], [3.0], [np.nan]])
+    model, _ = node_model(
+        "ai.onnx.ml::TreeEnsemble",
+        [x],
+        opsets={"ai.onnx.ml": 5},
+        tree_roots=[0],
+        nodes_modes=_tensor([6], TensorProto.UINT8),
+        nodes_splits=_tensor([0.0]),
+        nodes_featureids=[0],
+        nodes_truenodeids=[0],
+        nodes_trueleafs=[1],
+        nodes_falsenodeids=[1],
+        nodes_falseleafs=[1],
+        leaf_weights=_tensor([10.0, 20.0]),
+        leaf_targetids=[0, 0],
+        membership_values=_tensor([1.0, 3.0, float("nan")]),
+        n_targets=1,
+    )
+
+    (actual,) = reference.run(import_onnx(model), x)
+
+    np.testing.assert_array_equal(actual, [[10], [20], [10], [20]])
+
+
+@pytest.mark.parametrize(
+    ("operator", "inputs", "attrs", "error", "message"),
+    [
+        (
+            "TreeEnsembleRegressor",
+            [_X],
+            _regressor(nodes_truenodeids=[1, 0, 0, 0, 0, 0]),
+            ModelError,
+            "every tree needs one node that leads to all others",
+        ),
+        (
+            "TreeEnsembleRegressor",
+            [_X],
+            _regressor(nodes_truenodeids=[8, 2, 0, 0, 0, 0]),
+            ModelError,
+            "tree 0: node 8 or 4 is missing",
+        ),
+        (
+            "TreeEnsembleRegressor",
+            [_X],
+            _regressor(nodes_featureids=[3, 1, 0, 0, 0, 0]),
+            ModelError,
+            "expected 4 features or more, got 3",
+        ),
+        (
+            "TreeEnsembleRegressor",
+            [_X],
+            _regressor(n_targets=2**30),
+            UnsupportedError,
+            "4 leaves for 1073741824 targets",
+        ),
+        ("Scaler", [_X], {"scale": [1.0, 2.0]}, ModelError, "expected 1 or 3 numbers"),
+        (
+            "ZipMap",
+            [_X],
+            {"classlabels_int64s": [1]},
+            UnsupportedError,
+            "'zipmap': False",
+        ),
+        (
+            "LinearRegressor",
+            [_X],
+            {"coefficients": [1.0, 2.0]},
+            ModelError,
+            "expected 2 features, got 3",
+        ),
+        (
+            "Normalizer",
+            [_X],
+            {"norm": "L3"},
+            ModelError,
+            "attribute `norm`: expected one of MAX, L1, L2, got 'L3'",
+        ),
+    ],
+)
+def test_wrong_nodes_are_refused(
+    operator: str,
+    inputs: list[Any],
+    attrs: dict[str, Any],
+    error: type[Exception],
+    message: str,
+) -> None:
+    model, _ = node_model(f"ai.onnx.ml::{operator}", inputs, **attrs)
+
+    with pytest.raises(error, match=message):
+        import_onnx(model)

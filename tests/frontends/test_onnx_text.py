@@ -1,0 +1,223 @@
+"""Tensors of text: what is done with them, and what they become."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+import relax_mlir
+from relax_mlir.errors import ModelError, RelaxError
+from relax_mlir.frontends.onnx import import_onnx
+from tests.frontends.single_node import node_model
+
+_WORDS = np.array([["an", "Über"], ["a b  c", ""]], object)
+_MORE = np.array(["x", "y"], object)
+
+
+def run(
+    operator: str, inputs: list[Any], outputs: int = 1, **options: Any
+) -> list[Any]:
+    """What the compiled node gives."""
+    model, feeds = node_model(operator, inputs, outputs, **options)
+    made = relax_mlir.compile(import_onnx(model))["main"](*feeds.values())
+    return [x.numpy() for x in (made if isinstance(made, list) else [made])]
+
+
+@pytest.mark.parametrize(
+    ("operator", "inputs", "attrs", "wanted"),
+    [
+        (
+            "StringConcat",
+            [_WORDS, _MORE],
+            {},
+            [["anx", "Übery"], ["a b  cx", "y"]],
+        ),
+        (
+            "StringNormalizer",
+            [np.array(["The", "cat", "the"], object)],
+            {"case_change_action": "UPPER", "stopwords": ["the"]},
+            ["CAT"],
+        ),
+        (
+            "StringNormalizer",
+            [np.array([["the", "the"]], object)],
+            {"is_case_sensitive": 1, "stopwords": ["the"]},
+            [[""]],
+        ),
+        (
+            "RegexFullMatch",
+            [_WORDS],
+            {"pattern": r"a.*"},
+            [[True, False], [True, False]],
+        ),
+        (
+            "Equal",
+            [_WORDS, np.array(["an", ""], object)],
+            {},
+            [[True, False], [False, True]],
+        ),
+        ("Transpose", [_WORDS], {}, [["an", "a b  c"], ["Über", ""]]),
+        ("Gather", [_MORE, np.array([1, 1, 0])], {}, ["y", "y", "x"]),
+        ("Concat", [_MORE, _MORE[:1]], {"axis": 0}, ["x", "y", "x"]),
+        (
+            "Where",
+            [np.array([True, False]), _MORE, np.array(["y", "z"], object)],
+            {},
+            ["x", "z"],
+        ),
+        ("Shape", [_WORDS], {}, [2, 2]),
+        (
+            "Cast",
+            [np.array(["1.5", "-inf"], object)],
+            {"to": TensorProto.FLOAT},
+            [1.5, -np.inf],
+        ),
+        (
+            "Cast",
+            [np.array([1.5, np.nan], np.float32)],
+            {"to": TensorProto.STRING},
+            ["1.5", "NaN"],
+        ),
+        (
+            "TfIdfVectorizer",
+            [np.array(["a", "b", "a", "zz", "b"], object)],
+            {
+                "mode": "TF",
+                "min_gram_length": 1,
+                "max_gram_length": 2,
+                "max_skip_count": 1,
+                "ngram_counts": [0, 2],
+                "ngram_indexes": [1, 0, 2],
+                "pool_strings": ["a", "b", "a", "b"],
+            },
+            [2, 2, 2],  # next to each other once, and once with a word between
+        ),
+        (
+            "ai.onnx.ml::LabelEncoder",
+            [_WORDS],
+            {"keys_strings": ["an", ""], "values_int64s": [3, 4], "default_int64": 9},
+            [[3, 9], [9, 4]],
+        ),
+        (
+            "ai.onnx.ml::LabelEncoder",
+            [np.array([2, 1, 7])],
+            {"keys_int64s": [1, 2], "values_strings": ["one", "two"]},
+            ["two", "one", "_Unused"],
+        ),
+        (
+            "ai.onnx.ml::CategoryMapper",
+            [_MORE],
+            {"cats_strings": ["y", "z"], "cats_int64s": [5, 6]},
+            [-1, 5],
+        ),
+        (
+            "ai.onnx.ml::OneHotEncoder",
+            [_MORE],
+            {"cats_strings": ["y", "x"]},
+            [[0, 1], [1, 0]],
+        ),
+    ],
+)
+@pytest.mark.slow  # compiles, and some compile again when they run
+def test_what_is_made_of_text(
+    operator: str, inputs: list[Any], attrs: dict[str, Any], wanted: list[Any]
+) -> None:
+    (actual,) = run(operator, inputs, **attrs)
+
+    assert actual.shape == np.shape(wanted)
+    assert actual.tolist() == wanted
+
+
+@pytest.mark.slow  # compiles
+def test_texts_are_split_at_blanks_or_at_a_delimiter() -> None:
+    parts, counts = run("StringSplit", [_WORDS], 2)
+    assert parts.tolist() == [
+        [["an", "", ""], ["Über", "", ""]],
+        [["a", "b", "c"], ["", "", ""]],
+    ]
+    assert counts.tolist() == [[1, 1], [3, 0]]
+
+    parts, counts = run("StringSplit", [_WORDS[1]], 2, delimiter=" ", maxsplit=2)
+    assert parts.tolist() == [["a", "b", " c"], ["", "", ""]]
+    assert counts.tolist() == [3, 1]
+
+
+@pytest.mark.slow  # compiles
+def test_classes_have_names() -> None:
+    labels, scores = run(
+        "ai.onnx.ml::LinearClassifier",
+        [np.array([[1, 0], [0, 2]], np.float32)],
+        2,
+        classlabels_strings=["left", "right"],
+        coefficients=[1.0, 0.0, 0.0, 1.0],
+        intercepts=[0.0, 0.0],
+    )
+
+    assert labels.tolist() == ["left", "right"]
+    assert scores.tolist() == [[1, 0], [0, 2]]
+
+
+@pytest.mark.slow  # compiles
+def test_text_of_the_model_meets_text_of_the_call() -> None:
+    """The numbers that stand for the constant depend on what else there is."""
+    constant = np.array(["m"], object)
+    model, _ = node_model("Equal", [_MORE, constant], known=(1,))
+    main = relax_mlir.compile(import_onnx(model))["main"]
+
+    for words in (["m", "a"], ["z", "m"], ["b", "c"]):
+        found = main(np.array(words, object)).numpy()
+        assert found.tolist() == [word == "m" for word in words]
+
+
+@pytest.mark.slow  # compiles
+def test_numbers_come_out_of_text_into_compiled_code() -> None:
+    model, _ = node_model(
+        "ai.onnx.ml::LabelEncoder", [_MORE], keys_strings=["x"], values_floats=[2.5]
+    )
+    model.graph.node.append(helper.make_node("Exp", ["o0"], ["y"]))
+    model.graph.output[0].name = "y"
+
+    (actual,) = relax_mlir.compile(import_onnx(model))["main"](_MORE[:1]).numpy()
+
+    assert actual == pytest.approx(np.exp(2.5), rel=1e-6)
+
+
+@pytest.mark.slow  # compiles
+@pytest.mark.parametrize(
+    ("operator", "inputs", "attrs", "message"),
+    [
+        ("RegexFullMatch", [_MORE], {"pattern": "("}, r"pattern '\('"),
+        (
+            "StringNormalizer",
+            [np.array([["a"], ["b"]], object)],
+            {},
+            r"expected \[n\] or",
+        ),
+        (
+            "StringConcat",
+            [_MORE, np.array(["a"] * 3, object)],
+            {},
+            "shapes that broadcast",
+        ),
+        ("Cast", [_MORE], {"to": TensorProto.INT64}, "expected numbers"),
+        (
+            "ai.onnx.ml::OneHotEncoder",
+            [_MORE],
+            {"cats_strings": ["x"], "zeros": 0},
+            "one of the categories, got 'y'",
+        ),
+    ],
+)
+def test_wrong_text_is_told(
+    operator: str, inputs: list[Any], attrs: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(RelaxError, match=message):
+        run(operator, inputs, **attrs)
+
+
+def test_what_computes_takes_no_text() -> None:
+    model, _ = node_model("Exp", [_MORE])
+
+    with pytest.raises(ModelError, match="expected a tensor of numbers, got `i0`"):
+        import_onnx(model)

@@ -1,0 +1,131 @@
+"""Operators that a program defines."""
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+import relax_mlir
+from relax_mlir import te
+from relax_mlir.dialects import hooks
+from relax_mlir.errors import ModelError
+from relax_mlir.relax.user_operators import TensorType
+
+_X = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+@pytest.fixture(autouse=True)
+def _rules(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test defines is gone after it."""
+    monkeypatch.setattr(hooks, "_RULES", {k: dict(v) for k, v in hooks._RULES.items()})
+
+
+def model(body: str, shape: str = "n, 3") -> onnx.ModelProto:
+    return onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["" : 21, "own" : 1]>'
+        f"g (float[{shape}] x) => (float[p, q] y) {{ {body} }}"
+    )
+
+
+def shifted(x: te.Tensor, y: te.Tensor, *, by: float = 1.0) -> te.Tensor:
+    return te.compute(x.shape, lambda i, j: x[i, j] + y[i, j] * by, "shifted")
+
+
+@pytest.mark.slow  # compiles
+def test_it_is_compiled_for_open_sizes_and_each_attribute() -> None:
+    relax_mlir.op("own::Shifted")(shifted)
+    body = "a = own.Shifted <by = 2.0> (x, x) b = Neg(a) y = own.Shifted (b, x)"
+
+    compiled = relax_mlir.compile(relax_mlir.import_onnx(model(body)))
+
+    assert isinstance(compiled, relax_mlir.Executable)
+    for x in (_X, _X[:1]):
+        np.testing.assert_array_equal(compiled(x)[0], -2 * x)
+
+
+@pytest.mark.slow  # compiles
+def test_several_results_of_other_shapes() -> None:
+    def halves(x: Any) -> list[Any]:
+        rows = x.shape[0] // 2
+        first = te.compute((rows, x.shape[1]), lambda i, j: x[i, j], "first")
+        return [first, te.compute((rows,), lambda i: x[i + rows, 0], "second")]
+
+    def shape(x: TensorType) -> list[TensorType]:
+        rows = x.shape[0] // 2
+        return [TensorType((rows, x.shape[1]), x.dtype), TensorType((rows,), x.dtype)]
+
+    made = relax_mlir.op(
+        "own::Halves", shape=shape, reference=lambda x: (x[:2], x[2:, 0])
+    )(halves)
+
+    made.check(np.arange(12, dtype=np.float32).reshape(4, 3))
+
+
+@pytest.mark.slow  # compiles
+def test_a_check_finds_what_is_wrong() -> None:
+    made = relax_mlir.op("own::Shifted", reference=lambda x, y, by: x)(shifted)
+
+    with pytest.raises(AssertionError, match="own::Shifted: result 0"):
+        made.check(_X, _X, by=1.0)
+
+
+def test_a_shape_rule_is_held_against_the_expression() -> None:
+    made = relax_mlir.op(
+        "own::Shifted", shape=lambda x, y, by=1.0: TensorType((7,), "float32")
+    )
+    made(shifted)
+
+    with pytest.raises(ModelError, match=r"\(own::Shifted\): shape rule: expected .*7"):
+        relax_mlir.import_onnx(model("y = own.Shifted (x, x)"))
+
+
+@pytest.mark.slow  # compiles
+def test_a_foreign_function_gets_arrays_and_attributes() -> None:
+    @relax_mlir.op("own::Ordered", foreign=True, shape=lambda x, last: x)
+    def ordered(x: np.ndarray, *, last: int) -> np.ndarray:
+        return np.sort(x)[:, ::-1] if last else np.sort(x)
+
+    compiled = relax_mlir.compile(
+        relax_mlir.import_onnx(model("a = own.Ordered <last = 1> (x) y = Neg (a)"))
+    )
+
+    np.testing.assert_array_equal(compiled(_X)[0], -_X[:, ::-1])
+
+
+@pytest.mark.slow  # compiles
+def test_a_foreign_result_has_to_be_what_its_shape_rule_says() -> None:
+    relax_mlir.op("own::Halved", foreign=True, shape=lambda x: x)(lambda x: x[:1])
+    compiled = relax_mlir.compile(relax_mlir.import_onnx(model("y = own.Halved (x)")))
+
+    with pytest.raises(
+        Exception, match=r"`own::Halved`: expected float32\[2, 3\], got"
+    ):
+        compiled(_X)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("y = own.Shifted (x)", "input 1 is missing"),
+        ("y = own.Shifted (x, x, x)", "expected up to 2, got 3"),
+        ("y = own.Shifted <bye = 1.0> (x, x)", "attribute `bye`: expected `by`"),
+    ],
+)
+def test_nodes_that_do_not_fit_are_refused(body: str, message: str) -> None:
+    relax_mlir.op("own::Shifted")(shifted)
+
+    with pytest.raises(ModelError, match=message):
+        relax_mlir.import_onnx(model(body))
+
+
+def test_a_foreign_function_needs_a_shape_rule() -> None:
+    with pytest.raises(ValueError, match="`own::F`: expected `shape`"):
+        relax_mlir.op("own::F", foreign=True)
+
+
+def test_a_name_is_taken_once() -> None:
+    relax_mlir.op("own::Shifted")(shifted)
+
+    with pytest.raises(ValueError, match="two rules for ONNX `own::Shifted`"):
+        relax_mlir.op("own::Shifted")(shifted)
