@@ -12,6 +12,7 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -165,7 +166,7 @@ def tensor_of(array: np.ndarray) -> tvm_ffi.Tensor:
     return _tensor(array.ctypes.data, array.shape, strides, array.dtype.name, array)
 
 
-def array_of(tensor: tvm_ffi.Tensor) -> np.ndarray:
+def array_of(tensor: Any) -> np.ndarray:  # Any: a tensor of tvm-ffi, or with DLPack
     """An array on the memory of a CPU tensor, which it keeps alive.
 
     A call with tensors of another library gives such tensors; they are taken as well.

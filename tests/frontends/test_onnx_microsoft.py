@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from relax_mlir import reference
 from relax_mlir.errors import ModelError, UnsupportedError
 from relax_mlir.frontends.onnx import import_onnx
 from tests.frontends.differential import assert_same_numbers, random
@@ -158,8 +159,6 @@ def test_packed_parts_are_what_they_are_apart() -> None:
 
 
 def _run(model: Any, feeds: dict[str, np.ndarray]) -> np.ndarray:
-    from relax_mlir import reference
-
     return reference.run(import_onnx(model), *feeds.values())[0]
 
 

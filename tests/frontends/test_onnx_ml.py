@@ -248,6 +248,16 @@ def test_features(operator: str, inputs: list[Any], attrs: dict[str, Any]) -> No
     assert_same_numbers(model, feeds)
 
 
+def test_an_opset_may_be_imported_twice() -> None:
+    """skl2onnx does so."""
+    model, feeds = node_model("ai.onnx.ml::Binarizer", [_X], threshold=0.5)
+    model.opset_import.append(model.opset_import[0])
+
+    (actual,) = reference.run(import_onnx(model), *feeds.values())
+
+    np.testing.assert_array_equal(actual, _X > 0.5)
+
+
 @pytest.mark.slow  # compiles
 @pytest.mark.parametrize("count", [1, 2, 7, 8])
 def test_a_compiled_table_finds_every_key(count: int) -> None:

@@ -42,7 +42,7 @@ _TEXT_ATTRS = (
         ("y = DFT <inverse = 1, axis = 0> (x)", 17, _SIGNAL),
         ("n = Constant <value_int = 35> () y = DFT (x, n)", 20, _SIGNAL),
         ("n = Constant <value_int = 9> () y = DFT <onesided = 1> (x, n)", 20, _REAL),
-        ("y = DFT <axis = 1> (x)", 17, {"x": random(1, 192, 2)}),
+        ("y = DFT <axis = 1> (x)", 17, {"x": random(1, 256, 2)}),
         ("y = DFT (x)", 20, {"x": random(1, 33, 1, dtype=np.float64)}),
         (
             "s = Constant <value_int = 5> () y = STFT (x, s, w)",

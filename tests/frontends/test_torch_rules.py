@@ -247,6 +247,11 @@ def scattered(x: Any, i: Any, values: Any) -> Any:
     ]
 
 
+@case(X, X > 0.5, normal(60))
+def scattered_by_a_mask(x: Any, mask: Any, values: Any) -> Any:
+    return x.masked_scatter(mask, values), x.masked_scatter(mask[:, :, :1], values)
+
+
 @case(X, normal(3, 5, 2))
 def products(x: Any, y: Any) -> Any:
     batches = [

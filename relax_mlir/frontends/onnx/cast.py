@@ -23,9 +23,10 @@ def cast_to_name(node: OnnxNode) -> ir.Value:
     Source: ONNX Cast-1.
     """
     name = str(node.attr("to"))
-    if name.upper() not in list(TensorProto.DataType.keys()):
+    numbers = dict(TensorProto.DataType.items())
+    if name.upper() not in numbers:
         raise ValueError(f"to: expected the name of an element type, got `{name}`")
-    return _cast(node, onnx_type(TensorProto.DataType.Value(name.upper())))
+    return _cast(node, onnx_type(numbers[name.upper()]))
 
 
 @onnx_rule("Cast", since=6)

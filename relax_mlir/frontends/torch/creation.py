@@ -1,5 +1,7 @@
 """Rules for operators that make tensors of numbers and sizes."""
 
+import numpy as np
+
 from relax_mlir.frontends.torch.node import TorchNode
 from relax_mlir.frontends.torch.rules import torch_rule
 from relax_mlir.objects.expr import Expr, const
@@ -79,8 +81,6 @@ def eye(node: TorchNode) -> Expr:
 @torch_rule("aten.tril_indices.default", "aten.triu_indices.default")
 def triangle_indices(node: TorchNode) -> Expr:
     """Where the elements of a triangle are."""
-    import numpy as np
-
     rows, columns = node.attr("row"), node.attr("col")
     if not (isinstance(rows, int) and isinstance(columns, int)):
         raise NotImplementedError("indices of a triangle: expected known sizes")

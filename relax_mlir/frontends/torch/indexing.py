@@ -2,10 +2,12 @@
 
 from typing import Any
 
+import torch
+
 from relax_mlir.frontends.torch.movement import sliced
 from relax_mlir.frontends.torch.node import TorchNode
 from relax_mlir.frontends.torch.rules import torch_rule
-from relax_mlir.frontends.torch.sizes import Size
+from relax_mlir.frontends.torch.sizes import Size, count_of
 from relax_mlir.objects.expr import Expr, const
 from relax_mlir.relax import op
 
@@ -112,8 +114,6 @@ def _written(
 
 
 def _broadcast_shape(node: TorchNode, metas: list[Any]) -> list[Size]:
-    import torch
-
     shape = torch.broadcast_shapes(*(m.shape for m in metas))
     return list(node.graph.sizes.terms(shape))
 
@@ -200,6 +200,19 @@ def select_scatter(node: TorchNode) -> Expr:
         begin = node.shape[axis] + begin
     source = op.expand_dims(node.tensor("src", node.dtype), axis)
     return op.slice_scatter(node.tensor("self"), source, begin, begin + 1, 1, axis)
+
+
+@torch_rule("aten.masked_scatter.default")
+def masked_scatter(node: TorchNode) -> Expr:
+    """A copy, in which the elements where a mask holds are those of a source, in order."""
+    shape = node.shape
+    count, total = count_of(shape), count_of(node.shape_of("source"))
+    mask = node.emit(op.broadcast_to(node.tensor("mask"), shape))
+    flags = op.reshape(op.astype(mask, "int64"), (count,))
+    before = op.subtract(op.cumsum(flags, 0), const(1, "int64"))
+    source = op.reshape(node.tensor("source"), (total,))
+    picked = op.reshape(op.take(source, before, 0, "clip"), shape)
+    return op.where(mask, picked, node.tensor("self"))
 
 
 @torch_rule("aten.one_hot.default")

@@ -1,5 +1,7 @@
 """Rules for convolutions and normalisations."""
 
+import torch
+
 from relax_mlir.frontends.torch.node import TorchNode
 from relax_mlir.frontends.torch.rules import torch_rule
 from relax_mlir.frontends.torch.sizes import Size
@@ -139,8 +141,6 @@ def group_norm(node: TorchNode) -> Expr | list[Expr | None]:
 @torch_rule("aten.rms_norm.default", "aten._fused_rms_norm.default")
 def rms_norm(node: TorchNode) -> Expr | list[Expr | None]:
     """The last axes divided by the root of their mean square."""
-    import torch
-
     count = len(node.attr("normalized_shape"))
     shape = node.shape[len(node.shape) - count :]
     epsilon = node.attr("eps")

@@ -13,7 +13,6 @@ from torch import fx
 from relax_mlir.frontends.torch.sizes import Size
 from relax_mlir.frontends.torch.tensors import dtype_name
 from relax_mlir.objects.expr import Expr, Tuple, const
-from relax_mlir.objects.prim import PrimExpr
 from relax_mlir.relax import op
 
 if TYPE_CHECKING:
@@ -176,8 +175,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, torch.SymInt):
         return 1
     return value
-
-
-def is_size(value: Any) -> bool:
-    """Whether a value is a size: an integer, or a term."""
-    return isinstance(value, (int, PrimExpr))

@@ -6,7 +6,7 @@ from relax_mlir.frontends.torch.movement import sliced
 from relax_mlir.frontends.torch.neural import spatial
 from relax_mlir.frontends.torch.node import TorchNode
 from relax_mlir.frontends.torch.rules import torch_rule
-from relax_mlir.frontends.torch.sizes import Size
+from relax_mlir.frontends.torch.sizes import Size, count_of
 from relax_mlir.objects.expr import Expr, const
 from relax_mlir.relax import op
 
@@ -53,9 +53,7 @@ def max_pool(node: TorchNode) -> Expr | list[Expr | None]:
     if "indices" in name and any(u.args[1] == 1 for u in node.fx_node.users):
         whole = op.max_pool_with_indices(x, kernel, **attrs)
         values, places = node.parts(whole, 2)
-        plane: Size = 1
-        for size in node.shape_of("self")[-rank:]:
-            plane = size * plane
+        plane = count_of(node.shape_of("self")[-rank:])
         places = op.floor_mod(places, node.size_tensor(plane, "int64"))
         found = [values, places]
     else:

@@ -5,7 +5,7 @@ import numpy as np
 from relax_mlir.frontends.torch.movement import sliced
 from relax_mlir.frontends.torch.node import TorchNode
 from relax_mlir.frontends.torch.rules import torch_rule
-from relax_mlir.frontends.torch.sizes import Size
+from relax_mlir.frontends.torch.sizes import count_of
 from relax_mlir.objects.expr import Expr, const
 from relax_mlir.relax import op
 
@@ -75,19 +75,11 @@ def arg_extreme(node: TorchNode) -> Expr:
         return const(0, "int64")
     axis = node.attr("dim")
     if axis is None:
-        x, axis = op.reshape(x, (_count(node.shape_of("self")),)), 0
+        x, axis = op.reshape(x, (count_of(node.shape_of("self")),)), 0
         found = op.reshape(build(x, axis, False), node.shape)
     else:
         found = build(x, axis % rank, _keeps(node))
     return op.astype(found, node.dtype)
-
-
-def _count(shape: tuple[Size, ...]) -> Size:
-    """The number of elements."""
-    count: Size = 1
-    for size in shape:
-        count = size * count
-    return count
 
 
 @torch_rule(
@@ -133,7 +125,7 @@ def _variance(node: TorchNode, keeps: bool) -> Expr:
         correction = 0 if node.raw("unbiased") is False else 1
     if not correction:
         return found
-    count = _count(tuple(shape[a] for a in axes))
+    count = count_of(tuple(shape[a] for a in axes))
     if isinstance(count, int):
         with np.errstate(divide="ignore", invalid="ignore"):
             factor = np.divide(float(count), max(count - correction, 0.0))

@@ -12,7 +12,7 @@ from relax_mlir.dialects.shapes import symbol
 from relax_mlir.objects import prim
 from relax_mlir.objects.prim import PrimExpr, Var
 
-__all__ = ["Size", "Sizes"]
+__all__ = ["Size", "Sizes", "count_of"]
 
 Size = int | PrimExpr
 
@@ -26,6 +26,14 @@ _BINARY = {
     sympy.Max: prim.Max,
     sympy.Min: prim.Min,
 }
+
+
+def count_of(shape: Sequence[Size]) -> Size:
+    """The number of elements."""
+    count: Size = 1
+    for size in shape:
+        count = size * count
+    return count
 
 
 class Sizes:
