@@ -195,7 +195,9 @@ def test_places_outside_of_a_sequence_are_errors() -> None:
         CompiledModel(model).run([random(2)])
 
 
-def test_an_operator_that_needs_numbers_gets_them(compiled: list[object]) -> None:
+def test_an_operator_that_needs_numbers_gets_them(
+    compiled: list[tuple[int | str, ...]],
+) -> None:
     text = """g (float[2, 3] x, int64[2] shape) => (float[a, b] y) {
         y = Expand (x, shape) }"""
     model = CompiledModel(parse(text, opset=13))

@@ -48,7 +48,8 @@ def test_one_compilation_serves_other_batch_sizes() -> None:
     assert counters["unique_graphs"] == 1
 
 
-def test_recurrent_network_with_a_buffer_that_changes() -> None:
+@pytest.mark.parametrize("freeze", [False, True])
+def test_recurrent_network_with_a_buffer_that_changes(freeze: bool) -> None:
     class Counting(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -57,16 +58,18 @@ def test_recurrent_network_with_a_buffer_that_changes() -> None:
 
         def forward(self, x: Any) -> Any:
             self.calls.add_(1)
-            found, (hidden, _) = self.cells(x)
+            found, (hidden, _) = self.cells(x * self.calls[0])
             return {"found": found, "hidden": hidden, "size": x.shape[0]}
 
     model = Counting().eval()
-    compiled = torch.compile(model, backend="relax_mlir")
+    compiled = torch.compile(model, backend="relax_mlir", options={"freeze": freeze})
     x = torch.randn(3, 2, 4)
 
     with torch.no_grad():
+        compiled(x)
         found = compiled(x)
-        assert model.calls.tolist() == [1, 1]
+        assert model.calls.tolist() == [2, 2]
+        model.calls.fill_(1)
         expected = model(x)
 
     assert_close(found["found"], expected["found"])

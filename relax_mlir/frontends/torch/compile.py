@@ -75,7 +75,10 @@ def _compiled(
     frozen = _weights(inputs) if options.pop("freeze", False) else {}
 
     def build(graph: Any, given: Sequence[Any]) -> Callable[..., Any]:
+        # Torch may leave out inputs that are there twice; then numbers say nothing.
         kept = frozen if len(given) == len(inputs) else {}
+        changed = _changed_inputs() if kept else set()
+        kept = {n: value for n, value in kept.items() if n not in changed}
         return _Graph.of(graph, kept, custom, options)
 
     split = aot_autograd(
@@ -99,6 +102,13 @@ def _weights(inputs: Sequence[Any]) -> dict[int, Any]:
         if isinstance(value, torch.nn.Parameter)
         or getattr(value, "_dynamo_static_input_type", None) is not None
     }
+
+
+def _changed_inputs() -> set[int]:
+    """The inputs of the graph being compiled that a call changes, by number."""
+    metadata = torch._guards.TracingContext.get().fw_metadata
+    infos = enumerate(metadata.input_info)
+    return {number for number, info in infos if info.mutates_data}
 
 
 class _Inference(torch.autograd.Function):

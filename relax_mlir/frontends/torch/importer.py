@@ -30,8 +30,9 @@ def from_exported(
     """Make a relax module of what ``torch.export.export`` gave.
 
     Its function ``main`` takes the tensors that the program takes, in the order that
-    torch flattens arguments to, and returns the tensors that it returns. Buffers that the program changes are
-    returned in front of them. Sizes that were exported as dynamic stay open.
+    torch flattens arguments to, and returns the tensors that it returns. What the program
+    changes, buffers and arguments, is returned in front of them. Sizes that were exported
+    as dynamic stay open; a number n that was is an array of shape [0, n].
 
     Args:
         program: the program.
