@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 from models import bert, fashion_mlp, zoo
 from relax_mlir import IRModule, reference
 from relax_mlir.dialects import tensors
-from relax_mlir.errors import ModelError, UnsupportedError
+from relax_mlir.errors import ModelError
 from relax_mlir.frontends.onnx import build, check_onnx, import_onnx
 from relax_mlir.size_constraints import constraints_of
 from tests.frontends.differential import assert_same_numbers, parse, random
@@ -502,14 +502,4 @@ def test_squeeze_must_know_which_sizes_are_one() -> None:
     with pytest.raises(
         ModelError, match=r"`y` \(Squeeze\): without axes .* `n` is not"
     ):
-        import_onnx(model)
-
-
-def test_dropout_in_training_is_not_supported() -> None:
-    model = parse(
-        "g (float[2] x) => (float[2] y) { r = Constant <value_float = 0.5> ()"
-        " t = Constant <value = bool {1}> () y = Dropout (x, r, t) }"
-    )
-
-    with pytest.raises(UnsupportedError, match=r"`y` \(Dropout\): training mode"):
         import_onnx(model)
