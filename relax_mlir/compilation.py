@@ -70,7 +70,7 @@ def compile(
     chosen = target if isinstance(target, Target) else str(target)
     options = {"target": chosen, "threads": threads, "cache": cache}
     whole = {"dump": dump, "verify": verify, "inputs": inputs, "progress": progress}
-    if isinstance(mod, IRModule) and _is_written_by_hand(mod):
+    if _is_written_by_hand(mod):
         # Loaded here: who compiles models alone does not wait for it.
         from relax_mlir.relax.vm import compile_any
 

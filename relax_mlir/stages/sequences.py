@@ -73,16 +73,7 @@ def concatenate(node: HostNode, values: Values) -> Sequence[Any]:
     axis = int(node.attrs["axis"])
     if not node.attrs.get("new_axis", 0):
         return [_compiled("Concat", len(parts), axis=axis)(parts)]
-    rank = parts[0].ndim + 1
-    places = axis % rank
-    whole = np.empty(
-        (*parts[0].shape[:places], len(parts), *parts[0].shape[places:]),
-        as_numpy(parts[0]).dtype,
-    )
-    along = np.moveaxis(whole, places, 0)
-    for number, part in enumerate(parts):
-        along[number, ...] = as_numpy(part)
-    return [NDArray(whole)]
+    return [NDArray(np.stack(list(map(as_numpy, parts)), axis))]
 
 
 def split(node: HostNode, values: Values) -> Sequence[Any]:

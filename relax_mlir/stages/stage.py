@@ -226,7 +226,8 @@ class _Kind:
         for pattern, code in self._general:
             if pattern.fits(profile):
                 return code
-        self._seen.append(profile)
+        if len(self._seen) <= _MAX_GENERAL:
+            self._seen.append(profile)
         if 1 < len(self._seen) <= _MAX_GENERAL:
             pattern = _Pattern.of(self._seen)
             try:

@@ -20,7 +20,6 @@ from relax_mlir.objects.expr import (
     Tuple,
     TupleGetItem,
 )
-from relax_mlir.objects.function import Function
 from relax_mlir.objects.prim_func import PrimFunc
 from relax_mlir.objects.struct_info import (
     StructInfo,
@@ -29,7 +28,11 @@ from relax_mlir.objects.struct_info import (
 )
 from relax_mlir.relax.expr_functor import PyExprMutator
 from relax_mlir.relax.op.shorthand import layout_transform
-from relax_mlir.relax.transform.function_rewriting import shape_of
+from relax_mlir.relax.transform.function_rewriting import (
+    mutate_functions,
+    program_call,
+    shape_of,
+)
 from relax_mlir.rewriting import Pass
 from relax_mlir.tir.schedule.index_map import IndexMap
 
@@ -88,11 +91,7 @@ class AlterOpImpl(Pass):
             operator: [_index_map(transform) for transform in transforms]
             for operator, transforms in self.op_buffer_transforms.items()
         }
-        rewriter = _Altering(module, self.op_impl_map, layouts)
-        for var, function in module.functions.items():
-            if isinstance(function, Function):
-                rewriter.builder_.update_func(var, rewriter.visit_expr(function))
-        module.become(rewriter.builder_.get())
+        mutate_functions(module, _Altering(module, self.op_impl_map, layouts))
 
 
 def _index_map(transform: Transform) -> IndexMap | None:
@@ -124,18 +123,18 @@ class _Altering(PyExprMutator):
 
     def visit_call_(self, op: Call) -> Expr:
         """A call of a program for an operator that has another one."""
-        call = super().visit_call_(op)
-        if not isinstance(call, Call) or call.op != _CALL_TIR:
-            return call
-        callee = call.args[0]
-        assert isinstance(callee, GlobalVar)
+        made = super().visit_call_(op)
+        found = program_call(made)
+        if found is None:
+            return made
+        call, callee, _ = found
         operator = str(self.mod[callee.name_hint].attrs.get(_OPERATOR, ""))
         if operator not in self.programs:
-            return call
+            return made
         layouts = self.layouts.get(operator, ())
         self._check(operator, len(self.mod[callee.name_hint].params), len(layouts))
-        made = self._altered(call, self._program(operator), layouts)
-        return self._laid_back(made, call.sinfo_args[0], layouts)
+        altered = self._altered(call, self._program(operator), layouts)
+        return self._laid_back(altered, call.sinfo_args[0], layouts)
 
     def _check(self, operator: str, old: int, layouts: int) -> None:
         """Compare numbers of parameters, and of layouts."""

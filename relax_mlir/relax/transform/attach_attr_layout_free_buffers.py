@@ -5,16 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from relax_mlir.module import IRModule
-from relax_mlir.objects.expr import Call, Constant, Expr, GlobalVar, Id, Op, Tuple, Var
+from relax_mlir.objects.expr import Call, Constant, Expr, Id, Var
 from relax_mlir.objects.function import Function
 from relax_mlir.passes.relax.dead_code_elimination import DeadCodeElimination
 from relax_mlir.relax.expr_functor import PyExprMutator
-from relax_mlir.relax.transform.function_rewriting import num_input
+from relax_mlir.relax.transform.function_rewriting import (
+    mutate_functions,
+    num_input,
+    program_call,
+)
 from relax_mlir.rewriting import Pass
 
 __all__ = ["AttachAttrLayoutFreeBuffers"]
-
-_CALL_TIR = Op.of("relax.call_tir")
 
 
 @dataclass(frozen=True)
@@ -27,10 +29,7 @@ class AttachAttrLayoutFreeBuffers(Pass):
 
     def run(self, module: IRModule) -> None:
         rewriter = _Attaching(module)
-        for var, function in module.functions.items():
-            if isinstance(function, Function):
-                rewriter.builder_.update_func(var, rewriter.rewritten(function))
-        module.become(rewriter.builder_.get())
+        mutate_functions(module, rewriter, rewriter.rewritten)
         DeadCodeElimination().run(module)
 
 
@@ -55,12 +54,11 @@ class _Attaching(PyExprMutator):
 
     def visit_call_(self, op: Call) -> Expr:
         """A call of a program, as that of the program with the attribute."""
-        call = super().visit_call_(op)
-        if not isinstance(call, Call) or call.op != _CALL_TIR:
-            return call
-        callee, tensors = call.args[0], call.args[1]
-        assert isinstance(callee, GlobalVar)
-        assert isinstance(tensors, Tuple)
+        made = super().visit_call_(op)
+        found = program_call(made)
+        if found is None:
+            return made
+        call, callee, tensors = found
         name = callee.name_hint
         free = [n for n, arg in enumerate(tensors.fields) if self._is_weight(arg)]
         program = self.mod[name].with_attr("layout_free_buffers", free)

@@ -13,6 +13,7 @@ from relax_mlir.objects.prim_func import PrimFunc
 from relax_mlir.objects.stmt import Evaluate
 from relax_mlir.relax.analysis.symbols import defined_symbolic_vars
 from relax_mlir.relax.expr_functor import PyExprMutator
+from relax_mlir.relax.transform.function_rewriting import mutate_functions
 from relax_mlir.rewriting import Pass
 
 __all__ = ["ComputePrimValue"]
@@ -23,13 +24,7 @@ class ComputePrimValue(Pass):
     """Call a program for every scalar that has to be computed from symbols."""
 
     def run(self, module: IRModule) -> None:
-        lifting = _Lifting(module)
-        for var, function in module.functions.items():
-            if isinstance(function, Function):
-                made = lifting.visit_expr(function)
-                if made is not function:
-                    lifting.builder_.update_func(var, made)
-        module.become(lifting.builder_.get())
+        mutate_functions(module, _Lifting(module))
 
 
 class _Lifting(PyExprMutator):

@@ -23,13 +23,13 @@ from relax_mlir.objects.expr import (
     Var,
     VarBinding,
 )
-from relax_mlir.objects.function import Function
 from relax_mlir.objects.struct_info import (
     StructInfo,
     TensorStructInfo,
     TupleStructInfo,
 )
 from relax_mlir.relax.expr_functor import PyExprMutator
+from relax_mlir.relax.transform.function_rewriting import mutate_functions
 from relax_mlir.relax.transform.layout_rules import (
     Desired,
     Orders,
@@ -61,11 +61,7 @@ class ConvertLayout(Pass):
 
     def run(self, module: IRModule) -> None:
         wanted = {name: list(found) for name, found in self.desired_layouts.items()}
-        mutator = _Converter(module, wanted, self.layout_cb)
-        for var, function in module.functions.items():
-            if isinstance(function, Function):
-                mutator.builder_.update_func(var, mutator.visit_expr(function))
-        module.become(mutator.builder_.get())
+        mutate_functions(module, _Converter(module, wanted, self.layout_cb))
 
 
 class _Converter(PyExprMutator):

@@ -9,9 +9,9 @@ from typing import ClassVar
 from relax_mlir import topi
 from relax_mlir.module import IRModule
 from relax_mlir.objects.expr import Call, Expr, Op
-from relax_mlir.objects.function import Function
 from relax_mlir.relax.block_builder import BlockBuilder
 from relax_mlir.relax.expr_functor import PyExprMutator
+from relax_mlir.relax.transform.function_rewriting import mutate_functions
 from relax_mlir.rewriting import Pass
 
 __all__ = ["FastMathTransform"]
@@ -27,12 +27,7 @@ class FastMathTransform(Pass):
     opt_level: ClassVar[int] = 0
 
     def run(self, module: IRModule) -> None:
-        approximating = _Approximating(module)
-        for var, function in module.functions.items():
-            if isinstance(function, Function):
-                written = approximating.visit_expr(function)
-                approximating.builder_.update_func(var, written)
-        module.become(approximating.builder_.get())
+        mutate_functions(module, _Approximating(module))
 
 
 _FAST: Mapping[str, Callable[[BlockBuilder, Call], Call]] = {

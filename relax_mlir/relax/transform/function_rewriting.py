@@ -8,13 +8,14 @@ from typing import Any, ClassVar, TypeAlias
 
 from relax_mlir.errors import PassError
 from relax_mlir.module import IRModule
-from relax_mlir.objects.expr import Expr, Var
+from relax_mlir.objects.expr import Call, Expr, GlobalVar, Op, Tuple, Var
 from relax_mlir.objects.function import Function
 from relax_mlir.objects.struct_info import TensorStructInfo
 from relax_mlir.relax.analysis.compile_time import computable_at_compile_time
 from relax_mlir.relax.analysis.variables import name_to_binding
 from relax_mlir.relax.dpl.rewrite import rewrite_call
 from relax_mlir.relax.dpl.structure import DFPattern
+from relax_mlir.relax.expr_functor import PyExprMutator
 from relax_mlir.rewriting import Pass
 
 __all__ = [
@@ -23,7 +24,9 @@ __all__ = [
     "Rewriter",
     "add_external_mods",
     "compile_time_test",
+    "mutate_functions",
     "num_input",
+    "program_call",
     "rewrite_functions",
     "shape_of",
 ]
@@ -44,6 +47,43 @@ def rewrite_functions(
                 rewritten[var.name_hint] = made
     for name, made in rewritten.items():
         module.update_func(name, made)
+
+
+def mutate_functions(
+    module: IRModule,
+    mutator: PyExprMutator,
+    rewrite: Callable[[Function], Any] | None = None,
+) -> None:
+    """Let a mutator, which may add functions, rewrite every function of Relax.
+
+    Args:
+        module: becomes what the mutator's builder holds then.
+        mutator: made for the module.
+        rewrite: what of it is called with a function; ``visit_expr`` by default.
+    """
+    visit = rewrite or mutator.visit_expr
+    for var, function in module.functions.items():
+        if isinstance(function, Function):
+            made = visit(function)
+            if made is not function:
+                mutator.builder_.update_func(var, made)
+    module.become(mutator.builder_.get())
+
+
+_CALL_TIR = Op.of("relax.call_tir")
+
+
+def program_call(expr: Expr) -> tuple[Call, GlobalVar, Tuple] | None:
+    """An expression as a call of a tensor program, the program, and its tensors.
+
+    None for any other expression.
+    """
+    if not isinstance(expr, Call) or expr.op != _CALL_TIR:
+        return None
+    callee, tensors = expr.args[0], expr.args[1]
+    assert isinstance(callee, GlobalVar)
+    assert isinstance(tensors, Tuple)
+    return expr, callee, tensors
 
 
 def add_external_mods(module: IRModule, names: Sequence[Sequence[str]]) -> None:

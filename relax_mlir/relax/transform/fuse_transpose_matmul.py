@@ -12,6 +12,7 @@ from relax_mlir.objects.function import Function
 from relax_mlir.objects.struct_info import TensorStructInfo
 from relax_mlir.relax.dpl import is_op, wildcard
 from relax_mlir.relax.expr_functor import PyExprMutator
+from relax_mlir.relax.transform.function_rewriting import mutate_functions
 from relax_mlir.relax.transform.fuse_ops_by_pattern import FuseOpsByPattern
 from relax_mlir.relax.transform.fusion_pattern import (
     FusionPattern,
@@ -38,12 +39,7 @@ class FuseTransposeMatmul(Pass):
 
     def run(self, module: IRModule) -> None:
         module.become(FuseOpsByPattern([_pattern()], bind_constants=False)(module))
-        writer = _ProgramWriter(module)
-        for var, function in module.functions.items():
-            if isinstance(function, Function):
-                written = writer.visit_expr(function)
-                writer.builder_.update_func(var, written)
-        module.become(writer.builder_.get())
+        mutate_functions(module, _ProgramWriter(module))
 
 
 def _pattern() -> FusionPattern:

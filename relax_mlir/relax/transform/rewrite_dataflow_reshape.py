@@ -17,12 +17,12 @@ from relax_mlir.objects.expr import (
     Tuple,
     VarBinding,
 )
-from relax_mlir.objects.function import Function
 from relax_mlir.objects.prim_func import PrimFunc
 from relax_mlir.objects.sizes import Symbols
 from relax_mlir.objects.struct_info import TensorStructInfo
 from relax_mlir.relax.analysis.reshape import has_reshape_pattern
 from relax_mlir.relax.expr_functor import PyExprMutator
+from relax_mlir.relax.transform.function_rewriting import mutate_functions
 from relax_mlir.rewriting import Pass
 
 __all__ = ["RewriteDataflowReshape"]
@@ -37,11 +37,7 @@ class RewriteDataflowReshape(Pass):
     """
 
     def run(self, module: IRModule) -> None:
-        rewriter = _Rewriter(module)
-        for var, function in module.functions.items():
-            if isinstance(function, Function):
-                rewriter.builder_.update_func(var, rewriter.visit_expr(function))
-        module.become(rewriter.builder_.get())
+        mutate_functions(module, _Rewriter(module))
 
 
 class _Rewriter(PyExprMutator):

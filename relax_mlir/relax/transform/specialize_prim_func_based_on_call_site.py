@@ -8,7 +8,7 @@ from typing import Any
 from relax_mlir.errors import PassError
 from relax_mlir.module import IRModule
 from relax_mlir.objects.buffer import decl_buffer
-from relax_mlir.objects.expr import Call, Expr, GlobalVar, Op, ShapeExpr, Tuple
+from relax_mlir.objects.expr import Call, Expr, ShapeExpr, Tuple
 from relax_mlir.objects.function import Function
 from relax_mlir.objects.prim_func import PrimFunc
 from relax_mlir.objects.struct_info import (
@@ -18,11 +18,10 @@ from relax_mlir.objects.struct_info import (
 )
 from relax_mlir.objects.structure import structural_equal
 from relax_mlir.relax.expr_functor import PyExprMutator
+from relax_mlir.relax.transform.function_rewriting import program_call
 from relax_mlir.rewriting import Pass
 
 __all__ = ["SpecializePrimFuncBasedOnCallSite"]
-
-_CALL_TIR = Op.of("relax.call_tir")
 
 
 @dataclass(frozen=True)
@@ -54,11 +53,11 @@ class _Specializing(PyExprMutator):
 
     def visit_call_(self, op: Call) -> Expr:
         """A call of a program, as that of the program for its tensors."""
-        call = super().visit_call_(op)
-        if not isinstance(call, Call) or call.op != _CALL_TIR or call.args[2:]:
-            return call
-        callee = call.args[0]
-        assert isinstance(callee, GlobalVar)
+        made = super().visit_call_(op)
+        found = program_call(made)
+        if found is None or found[0].args[2:]:
+            return made
+        call, callee, _ = found
         name = callee.name_hint
         program = _specialized(name, self.mod[name], call)
         if name not in self.first:

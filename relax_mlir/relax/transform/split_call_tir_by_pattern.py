@@ -10,12 +10,12 @@ from relax_mlir.errors import PassError
 from relax_mlir.module import IRModule
 from relax_mlir.objects import prim, stmt
 from relax_mlir.objects.buffer import Buffer
-from relax_mlir.objects.expr import Call, Expr, ExternFunc, GlobalVar, Op, Tuple
-from relax_mlir.objects.function import Function
+from relax_mlir.objects.expr import Call, Expr, ExternFunc, Op, Tuple
 from relax_mlir.objects.prim_func import PrimFunc
 from relax_mlir.objects.stmt_functor import free_names, post_order_visit
 from relax_mlir.objects.struct_info import TensorStructInfo
 from relax_mlir.relax.expr_functor import PyExprMutator
+from relax_mlir.relax.transform.function_rewriting import mutate_functions, program_call
 from relax_mlir.relax.transform.program_matching import (
     MatchResult,
     match_loops,
@@ -25,7 +25,6 @@ from relax_mlir.rewriting import Pass
 
 __all__ = ["SplitCallTirByPattern"]
 
-_CALL_TIR = Op.of("relax.call_tir")
 _CALL_DPS = Op.of("relax.call_dps_packed")
 
 
@@ -62,11 +61,7 @@ class SplitCallTirByPattern(Pass):
             if isinstance(function, PrimFunc)
         }
         splits = {name: split for name, split in found.items() if split is not None}
-        rewriter = _Splitting(module, splits)
-        for var, function in module.functions.items():
-            if isinstance(function, Function):
-                rewriter.builder_.update_func(var, rewriter.visit_expr(function))
-        module.become(rewriter.builder_.get())
+        mutate_functions(module, _Splitting(module, splits))
 
     def _split(self, name: str, program: PrimFunc) -> _Split | None:
         reader, body = program.read()
@@ -188,15 +183,12 @@ class _Splitting(PyExprMutator):
 
     def visit_call_(self, op: Call) -> Expr:
         """A call of a program that a library knows the first blocks of."""
-        call = super().visit_call_(op)
-        if not isinstance(call, Call) or call.op != _CALL_TIR:
-            return call
-        callee, tensors = call.args[0], call.args[1]
-        assert isinstance(callee, GlobalVar)
-        assert isinstance(tensors, Tuple)
-        split = self.splits.get(callee.name_hint)
-        if split is None:
-            return call
+        made = super().visit_call_(op)
+        found = program_call(made)
+        if found is None or found[1].name_hint not in self.splits:
+            return made
+        call, callee, tensors = found
+        split = self.splits[callee.name_hint]
         self.builder_.update_func(callee, split.library)
         inputs = Tuple([tensors.fields[n] for n in split.args])
         if split.between is None or split.epilogue is None:

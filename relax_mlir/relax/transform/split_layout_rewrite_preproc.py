@@ -10,8 +10,7 @@ from relax_mlir.errors import PassError
 from relax_mlir.module import IRModule
 from relax_mlir.objects import prim, stmt
 from relax_mlir.objects.buffer import Buffer
-from relax_mlir.objects.expr import Call, Expr, GlobalVar, Op, Tuple, TupleGetItem
-from relax_mlir.objects.function import Function
+from relax_mlir.objects.expr import Call, Expr, Tuple, TupleGetItem
 from relax_mlir.objects.prim_func import PrimFunc
 from relax_mlir.objects.stmt_functor import ir_transform, post_order_visit
 from relax_mlir.objects.struct_info import (
@@ -21,11 +20,11 @@ from relax_mlir.objects.struct_info import (
 )
 from relax_mlir.passes.relax.dead_code_elimination import DeadCodeElimination
 from relax_mlir.relax.expr_functor import PyExprMutator
+from relax_mlir.relax.transform.function_rewriting import mutate_functions, program_call
 from relax_mlir.rewriting import Pass
 
 __all__ = ["SplitLayoutRewritePreproc"]
 
-_CALL_TIR = Op.of("relax.call_tir")
 _MARK = "meta_schedule.layout_rewrite_preproc"
 _FREE = "layout_free_buffers"
 
@@ -50,11 +49,7 @@ class SplitLayoutRewritePreproc(Pass):
             if isinstance(function, PrimFunc)
         }
         splits = {name: split for name, split in found.items() if split is not None}
-        rewriter = _Splitting(module, splits)
-        for var, function in module.functions.items():
-            if isinstance(function, Function):
-                rewriter.builder_.update_func(var, rewriter.visit_expr(function))
-        module.become(rewriter.builder_.get())
+        mutate_functions(module, _Splitting(module, splits))
         DeadCodeElimination().run(module)
 
 
@@ -195,15 +190,12 @@ class _Splitting(PyExprMutator):
 
     def visit_call_(self, op: Call) -> Expr:
         """A call of a program that was split."""
-        call = super().visit_call_(op)
-        if not isinstance(call, Call) or call.op != _CALL_TIR:
-            return call
-        callee, tensors = call.args[0], call.args[1]
-        assert isinstance(callee, GlobalVar)
-        assert isinstance(tensors, Tuple)
-        split = self.splits.get(callee.name_hint)
-        if split is None:
-            return call
+        made = super().visit_call_(op)
+        found = program_call(made)
+        if found is None or found[1].name_hint not in self.splits:
+            return made
+        call, callee, tensors = found
+        split = self.splits[callee.name_hint]
         name = callee.name_hint
         prepack = self.builder_.add_func(split.prepack, f"{name}_weight_prepack")
         prepacked = self.builder_.add_func(split.prepacked, f"{name}_prepacked")
