@@ -18,7 +18,7 @@ from relax_mlir.pipeline import Progress
 from relax_mlir.targets import Target
 
 if TYPE_CHECKING:
-    from relax_mlir.runtime.executable import Executable
+    from relax_mlir.runtime.executable import CompiledModel
 
 __all__ = ["compile"]
 
@@ -35,7 +35,7 @@ def compile(
     verify: str | None = None,
     inputs: Sequence[np.ndarray] | None = None,
     progress: Progress | None = None,
-) -> Executable | Any:  # Any: who names a module's functions knows what they get
+) -> CompiledModel | Any:  # Any: who names a module's functions knows what they get
     """Compile a module.
 
     Args:
@@ -46,17 +46,19 @@ def compile(
         relax_pipeline, tir_pipeline: as for :func:`relax_mlir.relax.build`.
         threads: how many may work on one call.
         cache: keep compiled kernels on disk; True for the user's cache folder.
-        dump: a folder that gets the module after every stage, numbered.
+        dump: a folder that gets the module after every stage, numbered; a model in
+            pieces has a folder for each.
         verify: ``each-pass`` runs the module after every pass and compares.
-        inputs: what to run it on then; random by default.
+        inputs: what to run it on then, if it is machine code as a whole; random by
+            default.
         progress: is told of every stage, pass by pass, and of every kernel.
 
-    The last four are for what is machine code as a whole.
-
     Returns:
-        If ``main`` is the only public function and all of it is machine code, what can be
-        called with arrays (:class:`relax_mlir.runtime.executable.Executable`); for tensor
-        programs alone, what writes into the arrays it is called with
+        Of a model, what can be called with arrays: machine code as a whole
+        (:class:`relax_mlir.runtime.executable.Executable`), or compiled further when it
+        runs (:class:`relax_mlir.relax.vm.StagedModel`). Any module whose only public
+        function is ``main``, all of it machine code, is such a model. For tensor programs
+        alone, what writes into the arrays it is called with
         (:class:`relax_mlir.relax.vm.KernelModule`); else an executable of which functions
         are called by name (:class:`relax_mlir.relax.vm.VMExecutable`).
 
@@ -81,7 +83,7 @@ def compile(
 
 def _is_written_by_hand(mod: IRModule) -> bool:
     """Whether a module may hold more than a model: functions, programs, objects."""
-    functions = list(mod.func_ops())
+    functions = [f for f in mod.func_ops() if not f.is_external]
     if compiler.level_of(mod) is not None:
         return all("tir.prim_func" in f.attributes for f in functions)
     return (

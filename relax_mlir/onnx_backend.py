@@ -15,13 +15,11 @@ from onnx.backend.base import Backend, BackendRep, namedtupledict
 
 from relax_mlir.compilation import compile
 from relax_mlir.frontends.onnx import import_onnx
-from relax_mlir.runtime.executable import Executable
-from relax_mlir.runtime.ndarray import NDArray
 
-__all__ = ["CompiledModel", "RelaxBackend", "prepare", "run_model", "run_node"]
+__all__ = ["RelaxBackend", "RelaxBackendRep", "prepare", "run_model", "run_node"]
 
 
-class CompiledModel(BackendRep):
+class RelaxBackendRep(BackendRep):
     """A model that was compiled.
 
     Args:
@@ -43,10 +41,7 @@ class CompiledModel(BackendRep):
             Its outputs by name and in order.
         """
         given = [_array(value) for value in inputs]
-        made = self._call(*given)
-        if not isinstance(self._call, Executable):
-            made = [made] if len(self._outputs) == 1 else made
-        return namedtupledict("Outputs", self._outputs)(*map(_value, made))
+        return namedtupledict("Outputs", self._outputs)(*self._call(*given))
 
 
 class RelaxBackend(Backend):
@@ -60,13 +55,13 @@ class RelaxBackend(Backend):
     @classmethod
     def prepare(
         cls, model: onnx.ModelProto, device: str = "CPU", **kwargs: Any
-    ) -> CompiledModel:
+    ) -> RelaxBackendRep:
         """Compile a model.
 
         Raises:
             RelaxError: it cannot be compiled.
         """
-        return CompiledModel(model, **kwargs)
+        return RelaxBackendRep(model, **kwargs)
 
     @classmethod
     def run_node(
@@ -97,13 +92,6 @@ def _array(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_array(part) for part in value]
     return None if value is None else np.asarray(value)
-
-
-def _value(value: Any) -> Any:
-    """An output: arrays of numpy, also in lists."""
-    if isinstance(value, list):
-        return [_value(part) for part in value]
-    return value.numpy() if isinstance(value, NDArray) else value
 
 
 prepare = RelaxBackend.prepare

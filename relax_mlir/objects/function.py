@@ -235,7 +235,7 @@ class Function(BaseFunc):
         if self.term is not None:
             return list(self.term.params)
         op = self.op
-        return self._reader().params(op.entry_block, names.arg_names(op))
+        return self._reader().params(op.entry_block, names.param_names(op))
 
     @property
     def body(self) -> SeqExpr:
@@ -245,7 +245,7 @@ class Function(BaseFunc):
         op = self.op
         with op.context:
             reader = self._reader()
-            reader.params(op.entry_block, names.arg_names(op))
+            reader.params(op.entry_block, names.param_names(op))
             return reader.body(op.entry_block)
 
     @property

@@ -5,6 +5,9 @@ They change nothing about what a module computes; passes may drop them.
 
 from __future__ import annotations
 
+import keyword
+import re
+import unicodedata
 from collections.abc import Mapping
 
 from mlir import ir
@@ -19,8 +22,10 @@ __all__ = [
     "OUTPUT",
     "TIR_VARS",
     "arg_names",
+    "identifier",
     "is_prim_func",
     "is_private",
+    "param_names",
     "place_of",
     "rename_functions",
     "set_arg_names",
@@ -71,6 +76,24 @@ def arg_names(function: func.FuncOp) -> list[str | None]:
         return [None] * count
     attrs = [ir.DictAttr(a) for a in ir.ArrayAttr(function.attributes["arg_attrs"])]
     return [ir.StringAttr(a[NAME]).value if NAME in a else None for a in attrs]
+
+
+def param_names(function: func.FuncOp) -> list[str | None]:
+    """What to call the parameters of a function: as a script does, or the model."""
+    if "arg_attrs" in function.attributes or "relax.input_names" not in (
+        function.attributes
+    ):
+        return arg_names(function)
+    listed = ir.ArrayAttr(function.attributes["relax.input_names"])
+    return [ir.StringAttr(n).value for n in listed]
+
+
+def identifier(text: str) -> str:
+    """A name of Python that looks like a text."""
+    name = re.sub(r"\W", "_", unicodedata.normalize("NFKC", text)) or "v"
+    if not name.isidentifier() or keyword.iskeyword(name):
+        name = f"v_{name}"
+    return name if name.isidentifier() else re.sub(r"[^0-9A-Za-z_]", "_", name)
 
 
 def set_arg_names(function: func.FuncOp, names: list[str]) -> None:

@@ -1,141 +1,106 @@
 """A compiled model: its machine code, its weights, and what it takes and returns."""
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 import tvm_ffi
 
-from relax_mlir.dialects import shapes
-from relax_mlir.dialects.constraints import Constraint
 from relax_mlir.errors import CompileError
 from relax_mlir.runtime import cpu, objects, registry
 from relax_mlir.runtime.archive import Contents, opened, read_archive, write_archive
 from relax_mlir.runtime.machine import Machine
 from relax_mlir.runtime.ndarray import NDArray, as_numpy
+from relax_mlir.runtime.signature import Parameter, Signature
 
-__all__ = ["Executable", "Parameter", "Signature", "load"]
+__all__ = ["CompiledModel", "Executable", "Parameter", "Signature", "load"]
 
 _MAX_THREADS = 1024
 
 
-@dataclass(frozen=True)
-class Parameter:
-    """An input or output: its name, element type and dimensions, symbolic ones as text."""
-
-    name: str
-    dtype: str
-    shape: tuple[str, ...]
-
-    def __str__(self) -> str:
-        return f"{self.name}: {self.dtype}[{', '.join(self.shape)}]"
-
-
-@dataclass(frozen=True)
-class Signature:
-    """What a compiled model takes and returns.
+class CompiledModel(ABC):
+    """A compiled model: call it with arrays.
 
     Attributes:
-        symbols: names of the symbolic sizes, in the order of the sizes array.
-        derived: the expressions that the shape function appends to them.
-        constraints: what must hold of the sizes of a call, as text.
-        arena: bytes of scratch memory, as an expression.
-        constants: keys of the weights, in the order of the code's arguments.
+        signature: what it takes and returns.
+        threads: how many may work on one call.
     """
 
-    inputs: tuple[Parameter, ...]
-    outputs: tuple[Parameter, ...]
-    symbols: tuple[str, ...]
-    derived: tuple[str, ...]
-    constraints: tuple[str, ...]
-    arena: str
-    constants: tuple[str, ...]
+    signature: Signature
+    threads: int
 
-    def __str__(self) -> str:
-        inputs, outputs = (", ".join(map(str, p)) for p in (self.inputs, self.outputs))
-        return f"({inputs}) -> ({outputs})"
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """Names of the inputs, in order."""
+        return tuple(p.name for p in self.signature.inputs)
 
-    @staticmethod
-    def from_fields(fields: Mapping[str, Any]) -> "Signature":  # Any: JSON
-        """A signature from its fields, as JSON holds them."""
-        roles = {
-            role: tuple(
-                Parameter(p["name"], p["dtype"], tuple(p["shape"]))
-                for p in fields[role]
-            )
-            for role in ("inputs", "outputs")
-        }
-        names = ("symbols", "derived", "constraints", "constants")
-        lists = {name: tuple(fields[name]) for name in names}
-        return Signature(**roles, **lists, arena=fields["arena"])
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        """Names of the outputs, in order."""
+        return tuple(p.name for p in self.signature.outputs)
 
-    def size(self, text: str) -> tuple[int, int]:
-        """How the native runtime finds a size: constant, symbol or derived."""
-        dim = shapes.parse(text)
-        if isinstance(dim, int):
-            return cpu.STATIC, dim
-        if text in self.symbols:
-            return cpu.SYMBOL, self.symbols.index(text)
-        return cpu.DERIVED, len(self.symbols) + self.derived.index(text)
-
-    def native(
-        self, parameters: Sequence[Parameter]
-    ) -> list[tuple[str, str, list[int]]]:
-        """Parameters as the native runtime takes them."""
-        return [
-            (p.name, p.dtype, [n for text in p.shape for n in self.size(text)])
-            for p in parameters
-        ]
-
-    def binders(self) -> list[int]:
-        """Where each symbol gets its value, as the native runtime takes it.
+    @abstractmethod
+    def __getitem__(self, name: str) -> Callable[..., Any]:
+        """The function ``main``, as code that is compiled to call it does.
 
         Raises:
-            CompileError: no dimension of an input tells it.
+            KeyError: another name.
         """
-        found: dict[str, tuple[int, int, int, int]] = {}
-        for number, parameter in enumerate(self.inputs):
-            for axis, text in enumerate(parameter.shape):
-                for symbol, factor, offset in _linear(text):
-                    known = found.get(symbol)
-                    if known is None or (factor, offset) == (1, 0) != known[2:]:
-                        found[symbol] = (number, axis, factor, offset)
-        missing = [name for name in self.symbols if name not in found]
-        if missing:
-            raise CompileError(
-                f"`main`: size `{missing[0]}`: expected a dimension of an input to be it, or "
-                f"a multiple plus a number, got {self}"
+
+    def __repr__(self) -> str:
+        """What it takes and returns."""
+        return f"<{type(self).__name__} {self.signature}>"
+
+    @abstractmethod
+    def __call__(
+        self, *arrays: Any, out: Sequence[Any] | None = None, **named: Any
+    ) -> tuple[Any, ...]:  # Any: whatever has DLPack
+        """Run the model.
+
+        Args:
+            *arrays: inputs in order; or by name.
+            out: arrays to write the outputs to, instead of new ones.
+
+        Returns:
+            The outputs: arrays of numpy; a sequence is a list of them.
+
+        Raises:
+            TypeError: a wrong number of inputs, name, element type or device.
+            ValueError: a wrong rank or size; the message names input and dimension.
+        """
+
+    @abstractmethod
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write code and weights to one file, whole or not at all.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+
+    def _in_order(
+        self, arrays: Sequence[Any], named: Mapping[str, Any]
+    ) -> tuple[Any, ...]:
+        names = self.input_names[len(arrays) :]
+        if set(names) != set(named):
+            expected = ", ".join(f"`{n}`" for n in names) or "none"
+            raise TypeError(
+                f"`main`: expected inputs {expected} by name, got {sorted(named)}"
             )
-        return [n for name in self.symbols for n in found[name]]
+        return (*arrays, *(named[n] for n in names))
 
-    def checks(self) -> list[int]:
-        """The constraints, as the native runtime takes them."""
-        numbers: list[int] = []
-        for text in self.constraints:
-            found = Constraint.parse(text)
-            relation = cpu.EQUAL if found.relation == "==" else cpu.AT_LEAST
-            lhs, rhs = self.size(str(found.lhs)), self.size(str(found.rhs))
-            numbers += [*lhs, relation, *rhs]
-        return numbers
+    def _check_count(self, out: Sequence[Any]) -> None:
+        """Refuse arrays to write to that are not as many as the outputs."""
+        count = len(self.signature.outputs)
+        if len(out) != count:
+            raise TypeError(f"`main`: expected {count} arrays in `out`, got {len(out)}")
 
 
-def _linear(text: str) -> list[tuple[str, int, int]]:
-    """``(n, 2, 1)`` of ``2*n + 1``; nothing of any other form."""
-    dim = shapes.parse(text)
-    names = shapes.symbols_of(dim)
-    if len(names) != 1:
-        return []
-    factor, offset = shapes.divide(dim, shapes.symbol(names[0]))
-    if not isinstance(factor, int) or not isinstance(offset, int) or factor < 1:
-        return []
-    return [(names[0], factor, offset)]
-
-
-class Executable:
-    """A compiled model; call it with arrays.
+class Executable(CompiledModel):
+    """A compiled model that is all machine code; call it with arrays.
 
     Any numpy or DLPack array goes in; a tuple of numpy arrays comes out. Threads may
     call one executable at once.
@@ -182,20 +147,6 @@ class Executable:
     def _refuse(self, *arguments: object) -> Any:  # Any: never returns
         raise CompileError(f"`main`: {self._obstacle}")
 
-    @property
-    def input_names(self) -> tuple[str, ...]:
-        """Names of the inputs, in order."""
-        return tuple(p.name for p in self.signature.inputs)
-
-    @property
-    def output_names(self) -> tuple[str, ...]:
-        """Names of the outputs, in order."""
-        return tuple(p.name for p in self.signature.outputs)
-
-    def __repr__(self) -> str:
-        """What it takes and returns."""
-        return f"<Executable {self.signature}>"
-
     def __getitem__(self, name: str) -> Callable[..., Any]:
         """The tvm-ffi function ``main``: tensors in, an array of tensors out.
 
@@ -209,16 +160,6 @@ class Executable:
     def __call__(
         self, *arrays: Any, out: Sequence[Any] | None = None, **named: Any
     ) -> tuple[np.ndarray, ...]:  # Any: whatever has DLPack
-        """Run the model.
-
-        Args:
-            *arrays: inputs in order; or by name.
-            out: arrays to write the outputs to, instead of new ones.
-
-        Raises:
-            TypeError: a wrong number of inputs, name, element type or device.
-            ValueError: a wrong rank or size; the message names input and dimension.
-        """
         if named:
             arrays = self._in_order(arrays, named)
         arguments = [as_tensor(a) for a in arrays]
@@ -238,10 +179,7 @@ class Executable:
     def _write(self, arguments: Sequence[Any], out: Sequence[Any]) -> None:
         """Call, and let the outputs be written to ``out``."""
         parameters = self.signature.outputs
-        if len(out) != len(parameters):
-            raise TypeError(
-                f"`main`: expected {len(parameters)} arrays in `out`, got {len(out)}"
-            )
+        self._check_count(out)
         if all(map(_is_plain, out)):
             try:
                 self._function(*arguments, *out)
@@ -254,23 +192,7 @@ class Executable:
         ]
         self._function(*map(_through_numpy, arguments), *checked)
 
-    def _in_order(
-        self, arrays: Sequence[Any], named: Mapping[str, Any]
-    ) -> tuple[Any, ...]:
-        names = self.input_names[len(arrays) :]
-        if set(names) != set(named):
-            expected = ", ".join(f"`{n}`" for n in names) or "none"
-            raise TypeError(
-                f"`main`: expected inputs {expected} by name, got {sorted(named)}"
-            )
-        return (*arrays, *(named[n] for n in names))
-
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write code and weights to one file, whole or not at all.
-
-        Raises:
-            OSError: it cannot be written.
-        """
         write_archive(path, self.contents())
 
     def contents(self) -> Contents:

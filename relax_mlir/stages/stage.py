@@ -28,6 +28,7 @@ from relax_mlir.errors import RelaxError
 from relax_mlir.frontends.onnx import import_onnx
 from relax_mlir.frontends.onnx.stages import CONSTANT, RUN_STAGE, STATIC
 from relax_mlir.module import IRModule
+from relax_mlir.relax.vm.staged_model import STAGE_OPTIONS, StageOptions
 from relax_mlir.runtime.executable import Executable
 from relax_mlir.runtime.ndarray import NDArray, as_numpy, empty, shared
 from relax_mlir.runtime.registry import register_func
@@ -97,7 +98,9 @@ class Stage:
         """Code for inputs, those that it takes, and their numbers."""
         static = [as_numpy(args[n]) for n in self.static]
         given = [args[n] for n in self.open]
+        options = STAGE_OPTIONS.get()
         key = (
+            options,
             tuple(map(_type_key, given)),
             tuple(
                 (v.shape, v.dtype.str, None if _is_integer(v) else v.tobytes())
@@ -106,7 +109,7 @@ class Stage:
         )
         kind = self._kinds.get(key)
         if kind is None:
-            kind = self._kinds.set(key, _Kind(self, args))
+            kind = self._kinds.set(key, _Kind(self, args, options))
         profile = [size for a in given if is_tensor(a) for size in a.shape]
         for value in filter(_is_integer, static):
             profile += value.reshape(-1).tolist()
@@ -187,9 +190,13 @@ class _Kind:
     Args:
         stage: the stage.
         args: of its first call.
+        options: how it is compiled.
     """
 
-    def __init__(self, stage: Stage, args: Sequence[Any]) -> None:
+    def __init__(
+        self, stage: Stage, args: Sequence[Any], options: StageOptions
+    ) -> None:
+        self._options = options
         self._model = onnx.ModelProto()
         self._model.CopyFrom(stage.model)
         self._count = len(stage.open)
@@ -263,7 +270,7 @@ class _Kind:
         ) <= set(symbols):
             raise RelaxError("stage: a symbol turned out to be a number")
         places = [list(entries).index(name) for name in told]
-        return _code(module, places), constraints_of(module)
+        return _code(module, places, self._options), constraints_of(module)
 
 
 def _type_proto(array: np.ndarray | None) -> onnx.TypeProto:
@@ -286,9 +293,9 @@ def _parameter_shapes(module: IRModule) -> list[list[str]]:
     ]
 
 
-def _code(module: IRModule, places: Sequence[int]) -> _Code:
+def _code(module: IRModule, places: Sequence[int], options: StageOptions) -> _Code:
     """The module, compiled."""
-    made = compile(module)
+    made = compile(module, threads=options.threads, cache=options.cache)
     if not isinstance(made, Executable):
         return _Code(made["main"], None, places)
     is_one = len(made.output_names) == 1

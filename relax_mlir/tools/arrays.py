@@ -3,6 +3,7 @@
 import re
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -87,6 +88,11 @@ def _sizes_of(signature: Signature, arrays: Mapping[str, np.ndarray]) -> dict[st
 def _random(
     rng: np.random.Generator, parameter: Parameter, sizes: Mapping[str, int]
 ) -> np.ndarray:
+    if not parameter.dtype:
+        raise ArrayError(
+            f"input `{parameter.name}`: expected a tensor of numbers to make a random one, "
+            "got an input that is a sequence, text or nothing"
+        )
     shape = [shapes.evaluate(shapes.parse(dim), sizes) for dim in parameter.shape]
     try:
         return random_array(rng, shape, dtype(parameter.dtype))
@@ -112,6 +118,8 @@ def _read(name: str, path: str, parameter: Parameter) -> np.ndarray:
     if not isinstance(array, np.ndarray):
         array.close()
         raise ArrayError(f"{where}: expected one array (.npy), got an archive (.npz)")
+    if not parameter.dtype:
+        raise ArrayError(f"{where}: the input is no tensor of numbers, and not read")
     expected = dtype(parameter.dtype).numpy
     if array.dtype == np.dtype(f"V{expected.itemsize}") and expected.kind == "V":
         array = array.view(expected)  # numpy's files have no name for bfloat16
@@ -121,12 +129,18 @@ def _read(name: str, path: str, parameter: Parameter) -> np.ndarray:
     return np.asarray(array, native)
 
 
-def write_array(path: Path, array: np.ndarray) -> None:
+def write_array(path: Path, value: Any) -> None:  # Any: as for `summary`
     """Write a .npy file, whole or not at all.
 
     Raises:
+        ArrayError: it is no array.
         OSError: it cannot be written.
     """
+    if not isinstance(value, np.ndarray):
+        raise ArrayError(
+            f"{path}: expected an array to write, got {summary('it', value)}"
+        )
+    array = value.astype(str) if value.dtype.kind == "O" else value
     with whole_file(path) as temporary, temporary.open("wb") as file:
         np.save(file, array, allow_pickle=False)
 
@@ -136,8 +150,18 @@ def file_name(name: str) -> str:
     return re.sub(r"[^\w.-]", "_", name)[:200] + ".npy"
 
 
-def summary(name: str, array: np.ndarray) -> str:
+def summary(name: str, value: Any) -> str:  # Any: arrays, lists of them, None
     """Name, element type, shape and what the values are like, in one line."""
+    if not isinstance(value, np.ndarray):
+        parts = len(value) if isinstance(value, list) else None
+        return f"{name}: " + ("nothing" if parts is None else f"sequence of {parts}")
+    if value.dtype.kind in "OSU":
+        texts = ", ".join(map(repr, value.reshape(-1)[:_TOP].tolist()))
+        return f"{name}: text{list(value.shape)}, {texts}"
+    return _summary(name, value)
+
+
+def _summary(name: str, array: np.ndarray) -> str:
     sizes = ", ".join(map(str, array.shape))
     return f"{name}: {array.dtype.name}[{sizes}], {_values(array)}"
 
@@ -154,8 +178,10 @@ def _values(array: np.ndarray) -> str:
     return f"{text}, {count} not finite" if count else text
 
 
-def top_scores(array: np.ndarray) -> list[str]:
+def top_scores(array: Any) -> list[str]:  # Any: as for `summary`
     """The best classes of the first rows, where an array can be scores of classes."""
+    if not isinstance(array, np.ndarray) or array.dtype.kind in "OSU":
+        return []
     is_scores = array.ndim >= 2 and set(array.shape[2:]) <= {1} and array.size > 0
     if not is_scores or array.dtype.kind in "iub" or array.shape[1] < _TOP:
         return []

@@ -3,17 +3,18 @@
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from relax_mlir.compiler import compile
+from relax_mlir.compilation import compile
 from relax_mlir.errors import ModelError, RelaxError
 from relax_mlir.frontends.onnx import import_onnx
 from relax_mlir.module import IRModule
 from relax_mlir.pipeline import Progress
-from relax_mlir.runtime.executable import Executable, load
+from relax_mlir.runtime.executable import CompiledModel, load
 
-__all__ = ["CallError", "call", "open_model", "read_module"]
+__all__ = ["CallError", "call", "compiled", "open_model", "read_module"]
 
 Shapes = Mapping[str, Sequence[int | str]]
 
@@ -48,7 +49,7 @@ def open_model(
     threads: int | None,
     progress: Progress,
     cache: bool | str | os.PathLike[str] = True,
-) -> Executable:
+) -> CompiledModel:
     """Make a model run, whatever it is: .onnx, .mlir or .rxm.
 
     Args:
@@ -63,12 +64,34 @@ def open_model(
         OSError: the file cannot be read.
     """
     if Path(path).suffix == ".rxm":
-        return load(path, threads=threads)
+        return _checked(path, load(path, threads=threads))
     module = read_module(path, {}, progress)
-    return compile(module, threads=threads or 1, cache=cache, progress=progress)
+    options = {"threads": threads or 1, "cache": cache, "progress": progress}
+    return compiled(path, module, **options)
 
 
-def call(model: Executable, inputs: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+def compiled(
+    path: str,
+    module: IRModule,
+    **options: Any,  # Any: those of relax_mlir.compile
+) -> CompiledModel:
+    """Compile what :func:`read_module` read.
+
+    Raises:
+        RelaxError: it cannot be compiled, or is no model.
+    """
+    return _checked(path, compile(module, **options))
+
+
+def _checked(path: str, made: object) -> CompiledModel:
+    if not isinstance(made, CompiledModel):
+        raise ModelError(
+            f"{path}: expected a model, whose one public function is `main`, got {made!r}"
+        )
+    return made
+
+
+def call(model: CompiledModel, inputs: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
     """Run a model.
 
     Raises:

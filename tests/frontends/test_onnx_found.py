@@ -71,7 +71,7 @@ def test_elements_that_numpy_does_not_export_reach_the_runtime() -> None:
     text = "g (bfloat16[n] x) => (bfloat16[m] y) { y = Unique (x) }"
     x = np.array([2, 1, 2], ml_dtypes.bfloat16)
 
-    y = compile(parse(text).SerializeToString())(x)
+    (y,) = compile(parse(text).SerializeToString())(x)
 
     assert as_numpy(y).dtype == x.dtype
     np.testing.assert_array_equal(as_numpy(y), [1, 2])

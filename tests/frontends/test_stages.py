@@ -10,7 +10,7 @@ from onnx import helper
 from relax_mlir import compile, import_onnx
 from relax_mlir.errors import ModelError
 from relax_mlir.frontends.onnx import check_onnx
-from relax_mlir.onnx_backend import CompiledModel, run_node
+from relax_mlir.onnx_backend import RelaxBackendRep, run_node
 from relax_mlir.stages import stage
 from tests.frontends.differential import parse, random
 
@@ -34,7 +34,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int | str, ...]]:
 def test_axes_are_an_input() -> None:
     text = """g (float[n, 3] x, int64[k] axes) => (float[a, b] z) {
         y = ReduceSum (x, axes) r = Relu (x) z = Add (y, r) }"""
-    model = CompiledModel(parse(text, opset=18))
+    model = RelaxBackendRep(parse(text, opset=18))
     x = random(2, 3)
 
     for axes in ([0], [1], [0, 1], [-1]):
@@ -46,7 +46,7 @@ def test_axes_are_an_input() -> None:
 def test_bounds_that_move_become_symbols(compiled: list[object]) -> None:
     text = """g (float[n, 3] x, int64[1] a, int64[1] b) => (float[m, 3] y) {
         s = Slice (x, a, b) y = Neg (s) }"""
-    model = CompiledModel(parse(text, opset=18))
+    model = RelaxBackendRep(parse(text, opset=18))
 
     for rows, start, stop in ((8, 3, 5), (9, 2, 7), (12, 1, 11), (5, 4, 4), (7, 2, 3)):
         x = random(rows, 3)
@@ -60,7 +60,7 @@ def test_numbers_that_were_equal_stay_one_symbol(compiled: list[object]) -> None
     text = """g (float[n] x, float[n] y, int64[1] end) => (float[m] z) {
         zero = Constant <value_ints = [0]> () s = Slice (x, zero, end)
         t = Slice (y, zero, end) z = Add (s, t) }"""
-    model = CompiledModel(parse(text, opset=18))
+    model = RelaxBackendRep(parse(text, opset=18))
 
     for size, end in ((4, 3), (6, 5), (9, 2)):
         x, y = random(size), random(size)
@@ -78,7 +78,7 @@ def test_branches_give_tensors_of_different_ranks() -> None:
                     else_branch = e () => (float[1] q) {
                         q = ReduceMax <keepdims = 0, axes = [0, 1]> (x) }>
         y = Neg (b) }"""
-    model = CompiledModel(parse(text, opset=12))
+    model = RelaxBackendRep(parse(text, opset=12))
     x = np.abs(random(2, 3))
 
     np.testing.assert_array_equal(model.run([x])[0], -x)
@@ -94,7 +94,7 @@ _LOOP = """g (int64 count, float[n] x) => (float[m] last, float[c, d] all) {
 
 
 def test_states_grow_from_step_to_step() -> None:
-    model = CompiledModel(parse(_LOOP, opset=13))
+    model = RelaxBackendRep(parse(_LOOP, opset=13))
     x = random(3)
 
     last, means = model.run([np.array(4), x])
@@ -104,7 +104,7 @@ def test_states_grow_from_step_to_step() -> None:
 
 
 def test_a_loop_without_steps_gives_its_first_state() -> None:
-    last, means = CompiledModel(parse(_LOOP, opset=13)).run([np.array(0), random(3)])
+    last, means = RelaxBackendRep(parse(_LOOP, opset=13)).run([np.array(0), random(3)])
 
     assert (last.shape, means.shape) == ((3,), (0, 0))
 
@@ -114,7 +114,7 @@ def test_what_is_found_is_read_further_on() -> None:
         zero = Constant <value_float = 0.0> () above = Greater (x, zero)
         places = NonZero (above) flat = Squeeze (places)
         found = Gather (x, flat) y = Sqrt (found) }"""
-    model = CompiledModel(parse(text, opset=12))
+    model = RelaxBackendRep(parse(text, opset=12))
 
     for size in (5, 9, 17):
         x = random(size)
@@ -135,7 +135,7 @@ def test_sequences_go_in_and_out() -> None:
         model.graph.output.add(name=name)
     x, y = random(2), random(3)
 
-    parts, joined = CompiledModel(model).run([x, y])
+    parts, joined = RelaxBackendRep(model).run([x, y])
 
     assert [part.tolist() for part in parts] == [x.tolist(), y.tolist(), x.tolist()]
     np.testing.assert_array_equal(joined, np.concatenate([x, y, x]))
@@ -192,7 +192,7 @@ def test_places_outside_of_a_sequence_are_errors() -> None:
     with pytest.raises(
         Exception, match=r"`third` \(SequenceAt\): place 3: expected -1"
     ):
-        CompiledModel(model).run([random(2)])
+        RelaxBackendRep(model).run([random(2)])
 
 
 def test_an_operator_that_needs_numbers_gets_them(
@@ -200,7 +200,7 @@ def test_an_operator_that_needs_numbers_gets_them(
 ) -> None:
     text = """g (float[2, 3] x, int64[2] shape) => (float[a, b] y) {
         y = Expand (x, shape) }"""
-    model = CompiledModel(parse(text, opset=13))
+    model = RelaxBackendRep(parse(text, opset=13))
     x = random(2, 3)
 
     for shape in ([2, 3], [1, 3], [2, 1], [1, 3]):

@@ -5,6 +5,7 @@ from relax_mlir.relax.vm.build import build, build_any, compile_any
 from relax_mlir.relax.vm.executable import VMExecutable
 from relax_mlir.relax.vm.kernels import Kernel, KernelModule
 from relax_mlir.relax.vm.machine import VirtualMachine
+from relax_mlir.relax.vm.staged_model import StagedModel
 from relax_mlir.relax.vm.timing import Timing
 
 # TVM's older names.
@@ -14,6 +15,7 @@ __all__ = [
     "Executable",
     "Kernel",
     "KernelModule",
+    "StagedModel",
     "Timing",
     "VMExecutable",
     "VirtualMachine",

@@ -12,6 +12,7 @@ import json
 import os
 import zipfile
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ import numpy as np
 from relax_mlir.files import whole_file
 from relax_mlir.relax.vm.executable import Code, HostCode, VMExecutable
 from relax_mlir.relax.vm.kernels import Kernel, KernelModule
+from relax_mlir.relax.vm.staged_model import StagedModel, StageOptions
 from relax_mlir.runtime.archive import (
     Contents,
     add_member,
@@ -29,26 +31,35 @@ from relax_mlir.runtime.archive import (
 )
 from relax_mlir.runtime.executable import Executable
 from relax_mlir.runtime.machine import Machine
+from relax_mlir.runtime.signature import Signature
 
 __all__ = ["load", "save"]
 
-_FORMAT = 2
+_FORMAT = 3
 _MANIFEST = "vm.json"
 
 
-def save(path: str | os.PathLike[str], executable: VMExecutable | KernelModule) -> None:
+def save(
+    path: str | os.PathLike[str], executable: VMExecutable | KernelModule | StagedModel
+) -> None:
     """Write a file, whole or not at all.
 
     Raises:
         OSError: it cannot be written.
     """
     are_kernels = isinstance(executable, KernelModule)
+    model = None
     if isinstance(executable, KernelModule):
         executable = VMExecutable({}, HostCode(programs=executable.kernels))
+    elif isinstance(executable, StagedModel):
+        threads = executable.threads
+        model = {"signature": asdict(executable.signature), "threads": threads}
+        executable = executable.executable
     host = executable.host
     manifest = {
         "format": _FORMAT,
         "are_kernels": are_kernels,
+        "model": model,
         "codes": {n: [list(c.params), c.nest] for n, c in executable.codes.items()},
         "segments": {n: [list(c.params), c.nest] for n, c in host.segments.items()},
         "programs": {
@@ -59,6 +70,7 @@ def save(path: str | os.PathLike[str], executable: VMExecutable | KernelModule) 
         "text": host.text,
         "script": executable.as_text(),
     }
+    manifest = json.loads(json.dumps(manifest))
     manifest["digest"] = _digest(manifest)
     members = {
         **{f"codes/{n}": c.executable for n, c in executable.codes.items()},
@@ -86,7 +98,7 @@ def _digest(manifest: Mapping[str, Any]) -> str:
 
 def load(
     path: str | os.PathLike[str], threads: int | None
-) -> VMExecutable | KernelModule:
+) -> VMExecutable | KernelModule | StagedModel:
     """Read what :func:`save` wrote.
 
     Args:
@@ -134,4 +146,10 @@ def load(
     if manifest["are_kernels"]:
         return KernelModule(programs)
     host = HostCode(manifest["text"], codes("segments"), programs, constants)
-    return VMExecutable(codes("codes"), host, manifest["shown"], manifest["script"])
+    shown, script = manifest["shown"], manifest["script"]
+    executable = VMExecutable(codes("codes"), host, shown, script)
+    model = manifest["model"]
+    if model is None:
+        return executable
+    options = StageOptions(model["threads"] if threads is None else threads)
+    return StagedModel(executable, Signature.from_fields(model["signature"]), options)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from mlir import ir
 
 from relax_mlir import compiler
+from relax_mlir.errors import RelaxError
 from relax_mlir.module import IRModule
 from relax_mlir.objects import names
 from relax_mlir.objects.expr import GlobalVar
@@ -25,7 +27,12 @@ from relax_mlir.relax.vm.executable import (
 from relax_mlir.relax.vm.host_writer import write_host
 from relax_mlir.relax.vm.kernels import KernelModule, compile_kernel, compile_kernels
 from relax_mlir.relax.vm.native import Native
-from relax_mlir.runtime.executable import Executable
+from relax_mlir.relax.vm.staged_model import (
+    StagedModel,
+    StageOptions,
+    staged_signature,
+)
+from relax_mlir.runtime.executable import CompiledModel, Executable
 from relax_mlir.targets import Target as TargetMachine
 
 __all__ = ["build", "build_any", "compile_any"]
@@ -86,7 +93,7 @@ def compile_any(
     relax_pipeline: Any = "default",
     tir_pipeline: Any = "default",
     **whole: Any,  # Any: options of compiler.compile for what is machine code as a whole
-) -> Executable | VMExecutable | KernelModule:
+) -> CompiledModel | VMExecutable | KernelModule:
     """Compile a module in the form that it allows; see :func:`relax_mlir.compile`."""
     for pipeline in (_named(relax_pipeline), tir_pipeline):
         if callable(pipeline):
@@ -95,9 +102,14 @@ def compile_any(
         return compile_kernels(mod, options)
     entries = [op.name.value for op in mod.func_ops() if _is_entry(op)]
     is_model = not entries or (entries == ["main"] and Native(mod).takes("main"))
-    if not is_model:
-        return _Build(mod, options).run()
-    return compiler.compile(mod, **options, **whole)
+    if is_model:
+        return compiler.compile(mod, **options, **whole)
+    made = _Build(mod, options, whole).run()
+    signature = staged_signature(mod) if entries == ["main"] else None
+    if signature is None:
+        return made
+    chosen = StageOptions(options["threads"], options["cache"])
+    return StagedModel(made, signature, chosen)
 
 
 def build_any(
@@ -147,10 +159,27 @@ _CPUS = ("llvm", "cpu", "c")
 
 
 class _Build:
-    """Compiles one module."""
+    """Compiles one module.
 
-    def __init__(self, mod: IRModule, options: Mapping[str, Any]) -> None:
+    Args:
+        mod: the module.
+        options: of compiler.compile for all machine code.
+        shown: those of its options that show how it is compiled.
+    """
+
+    def __init__(
+        self,
+        mod: IRModule,
+        options: Mapping[str, Any],
+        shown: Mapping[str, Any] | None = None,
+    ) -> None:
         self._mod, self._options = _on_one_device(mod), options
+        self._shown = {k: v for k, v in (shown or {}).items() if v is not None}
+        if "inputs" in self._shown:
+            raise RelaxError(
+                "`inputs`: expected a model that is machine code as a whole, got one of "
+                "which parts run in Python or are compiled when it runs"
+            )
         self._native = Native(self._mod)
 
     def run(self) -> VMExecutable:
@@ -172,19 +201,22 @@ class _Build:
 
     def _code(self, name: str) -> Code:
         function = self._mod[name]
-        code = self._compiled(_with_entry(self._mod, name))
+        code = self._compiled(_with_entry(self._mod, name), name)
         called = [p.name_hint for p in function.params]
         return Code(code, called, nest_of(function.ret_struct_info))
 
     def _segment(self, name: str, function: Function) -> Code:
         kept = {v: f for v, f in self._mod.functions.items() if v.name_hint != "main"}
         alone = IRModule({**kept, GlobalVar(name): function}, attrs=self._mod.attrs)
-        code = self._compiled(_with_entry(alone, name))
+        code = self._compiled(_with_entry(alone, name), name)
         called = [p.name_hint for p in function.params]
         return Code(code, called, nest_of(function.ret_struct_info))
 
-    def _compiled(self, mod: IRModule) -> Executable:
-        return compiler.compile(mod, **self._options)
+    def _compiled(self, mod: IRModule, name: str) -> Executable:
+        shown = dict(self._shown)
+        if "dump" in shown:
+            shown["dump"] = Path(shown["dump"]) / name
+        return compiler.compile(mod, **self._options, **shown)
 
 
 def _with_entry(mod: IRModule, name: str) -> IRModule:

@@ -7,6 +7,7 @@ import linecache
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -126,14 +127,19 @@ class HostCode:
     programs: Mapping[str, Kernel] = field(default_factory=dict)
     constants: Mapping[str, np.ndarray] = field(default_factory=dict)
 
-    def functions(self) -> dict[str, Callable[..., Any]]:
-        """The functions, ready to be called with values."""
-        names: dict[str, Any] = {"rt": host_values, **self.segments, **self.programs}
+    @cached_property
+    def tensors(self) -> Mapping[str, NDArray]:
+        """The constants as functions see them, by name."""
         # Those of a file cannot be written to, so DLPack does not hand them on.
-        names |= {
+        return {
             name: NDArray(np.require(array, requirements="W"))
             for name, array in self.constants.items()
         }
+
+    def functions(self) -> dict[str, Callable[..., Any]]:
+        """The functions, ready to be called with values."""
+        names: dict[str, Any] = {"rt": host_values, **self.segments, **self.programs}
+        names |= self.tensors
         number = next(_NUMBERS)
         file = f"<host {number}>"  # tracebacks show its lines
         lines = self.text.splitlines(keepends=True)

@@ -6,7 +6,6 @@ becomes a function of its own, a segment, which the Python calls.
 
 from __future__ import annotations
 
-import keyword
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -39,6 +38,7 @@ from relax_mlir.objects.expr import (
     as_sequence,
 )
 from relax_mlir.objects.function import Function
+from relax_mlir.objects.names import identifier
 from relax_mlir.objects.struct_info import (
     FuncStructInfo,
     PrimStructInfo,
@@ -136,9 +136,8 @@ class _Writer:
         self._sizes = known
 
     def _new(self, hint: str) -> str:
-        clean = "".join(c if c.isalnum() else "_" for c in hint) or "v"
-        is_global = clean.startswith(_GLOBAL) or "_segment_" in clean
-        if clean[0].isdigit() or keyword.iskeyword(clean) or is_global:
+        clean = identifier(hint)
+        if clean.startswith(_GLOBAL) or "_segment_" in clean:
             clean = f"v_{clean}"
         name, number = clean, 0
         while name in self._used:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import keyword
-import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+
+from relax_mlir.objects.names import identifier
 
 __all__ = ["Names"]
 
@@ -32,9 +32,7 @@ class Names:
         """Name a variable: ``wish``, or with the first number that makes it new."""
         if id(variable) in self._names:
             return self._names[id(variable)]
-        base = re.sub(r"\W", "_", wish) or "v"
-        if not base.isidentifier() or keyword.iskeyword(base):
-            base = f"v_{base}"
+        base = identifier(wish)
         name, count = base, 0
         while name in self._taken:
             count += 1

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from relax_mlir.runtime.executable import Executable
+from relax_mlir.runtime.executable import CompiledModel
 from relax_mlir.tools.arguments import add_random_inputs, add_threads, by_name, count
 from relax_mlir.tools.arrays import gather
 from relax_mlir.tools.models import call, open_model
@@ -78,7 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _measure(
-    model: Executable,
+    model: CompiledModel,
     inputs: Sequence[np.ndarray],
     arguments: argparse.Namespace,
     ready_s: float,
@@ -103,7 +103,7 @@ def _measure(
 
 
 def _against_onnxruntime(
-    model: Executable, inputs: Sequence[np.ndarray], arguments: argparse.Namespace
+    model: CompiledModel, inputs: Sequence[np.ndarray], arguments: argparse.Namespace
 ) -> tuple[Comparison | None, str]:
     """The comparison, or why there is none."""
     if Path(arguments.model).suffix in (".mlir", ".rxm"):

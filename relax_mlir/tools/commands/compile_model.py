@@ -4,10 +4,10 @@ import argparse
 import time
 from pathlib import Path
 
-from relax_mlir.compiler import compile, target_of
+from relax_mlir.compiler import target_of
 from relax_mlir.files import check_writable
 from relax_mlir.tools.arguments import add_shapes, add_threads, by_name
-from relax_mlir.tools.models import read_module
+from relax_mlir.tools.models import compiled, read_module
 from relax_mlir.tools.progress import shown_progress
 
 __all__ = ["add_arguments", "run"]
@@ -31,10 +31,10 @@ def run(arguments: argparse.Namespace) -> int:
     target = target_of(arguments.target)
     start = time.perf_counter()
     with shown_progress() as progress:
-        model = compile(
-            read_module(
-                arguments.model, by_name("--shape", arguments.shapes), progress
-            ),
+        shapes = by_name("--shape", arguments.shapes)
+        model = compiled(
+            arguments.model,
+            read_module(arguments.model, shapes, progress),
             target=target,
             threads=arguments.threads,
             cache=not arguments.no_cache,

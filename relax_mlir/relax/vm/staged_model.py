@@ -1,0 +1,181 @@
+"""Models parts of which are compiled, or decided, when they run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from mlir import ir
+
+from relax_mlir.dialects import shapes, tensors
+from relax_mlir.module import IRModule
+from relax_mlir.relax.vm.executable import VMExecutable
+from relax_mlir.relax.vm.host_values import to_value
+from relax_mlir.runtime.executable import CompiledModel
+from relax_mlir.runtime.ndarray import NDArray
+from relax_mlir.runtime.signature import Parameter, Signature
+from relax_mlir.size_constraints import constraints_of
+
+__all__ = ["STAGE_OPTIONS", "StageOptions", "StagedModel", "staged_signature"]
+
+
+@dataclass(frozen=True)
+class StageOptions:
+    """How stages are compiled; see :func:`relax_mlir.compile`."""
+
+    threads: int = 1
+    cache: bool | str | os.PathLike[str] = True
+
+
+_DEFAULT = StageOptions()
+STAGE_OPTIONS: ContextVar[StageOptions] = ContextVar("STAGE_OPTIONS", default=_DEFAULT)
+"""Those of the model that runs."""
+
+
+class StagedModel(CompiledModel):
+    """A compiled model parts of which are compiled when it runs; call it with arrays.
+
+    The first call with other types, or other values that have to be known, such as axes,
+    takes as long as compiling. Threads may call one model at once.
+
+    Args:
+        executable: its function ``main``, and what that calls.
+        signature: what it takes and returns; of outputs, what is known before it runs.
+        options: how stages are compiled.
+    """
+
+    def __init__(
+        self, executable: VMExecutable, signature: Signature, options: StageOptions
+    ) -> None:
+        self.executable = executable
+        self.signature = signature
+        self.options = options
+        self.threads = options.threads
+        self._main = executable.function("main").call
+        self._constants = set(map(id, executable.host.tensors.values()))
+
+    def __getitem__(self, name: str) -> Callable[..., Any]:
+        """The function ``main``: arrays in, one array or a list of several out.
+
+        Raises:
+            KeyError: another name.
+        """
+        if name != "main":
+            raise KeyError(f"model has one function, `main`, got `{name}`")
+        return self.executable[name]
+
+    def __call__(
+        self, *arrays: Any, out: Sequence[Any] | None = None, **named: Any
+    ) -> tuple[Any, ...]:
+        if named:
+            arrays = self._in_order(arrays, named)
+        if len(arrays) != len(self.signature.inputs):
+            raise TypeError(
+                f"`main`: expected {len(self.signature.inputs)} inputs, got {len(arrays)}"
+            )
+        given = [to_value(_argument(a)) for a in arrays]
+        token = STAGE_OPTIONS.set(self.options)
+        try:
+            made = self._main(*given)
+        finally:
+            STAGE_OPTIONS.reset(token)
+        several = made if len(self.signature.outputs) > 1 else [made]
+        if out is not None:
+            self._write(several, out)
+            return tuple(out)
+        arrays_in = [a.numpy() for a in _arrays_in(given)]
+        return tuple(self._result(value, arrays_in) for value in several)
+
+    def _result(self, value: Any, given: Sequence[np.ndarray]) -> Any:
+        """An output as the caller may keep and change it; not an input, nor a constant."""
+        if isinstance(value, list):
+            return [self._result(part, given) for part in value]
+        if not isinstance(value, NDArray):
+            return value
+        array = value.numpy()
+        is_ours = id(value) not in self._constants
+        is_new = is_ours and not any(np.may_share_memory(array, a) for a in given)
+        return array if is_new else array.copy()
+
+    def _write(self, made: Sequence[Any], out: Sequence[Any]) -> None:
+        self._check_count(out)
+        pairs = zip(self.output_names, made, out, strict=True)
+        for number, (name, value, array) in enumerate(pairs):
+            _copy(value, array, f"`main`: output {number} `{name}`")
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        from relax_mlir.relax.vm.archive import save
+
+        save(path, self)
+
+
+def _argument(value: Any) -> Any:  # Any: arrays, and lists of them
+    """An input: numbers become arrays, in lists, too."""
+    if isinstance(value, (list, tuple)) and any(map(_is_array, value)):
+        return [_argument(part) for part in value]
+    return value if value is None or _is_array(value) else np.asarray(value)
+
+
+def _is_array(value: object) -> bool:
+    is_list = isinstance(value, (list, tuple)) and any(map(_is_array, value))
+    return is_list or (hasattr(value, "__dlpack__") and hasattr(value, "shape"))
+
+
+def _arrays_in(values: Sequence[Any]) -> list[NDArray]:
+    """The arrays of values, which may be lists."""
+    found: list[NDArray] = []
+    for value in values:
+        if isinstance(value, list):
+            found += _arrays_in(value)
+        elif isinstance(value, NDArray):
+            found.append(value)
+    return found
+
+
+def _copy(value: Any, array: Any, where: str) -> None:
+    """Write an output to an array of the caller."""
+    if not isinstance(array, np.ndarray):
+        raise TypeError(f"{where}: expected an array, got {type(array).__name__}")
+    if not isinstance(value, NDArray):
+        raise TypeError(f"{where}: is no tensor, and cannot be written to an array")
+    made = value.numpy()
+    if array.dtype != made.dtype:
+        raise TypeError(f"{where}: expected dtype {made.dtype}, got {array.dtype}")
+    if array.shape != made.shape:
+        raise ValueError(f"{where}: expected shape {made.shape}, got {array.shape}")
+    if not array.flags.writeable:
+        raise ValueError(f"{where}: expected an array to write to, got a read-only one")
+    array[...] = made
+
+
+def staged_signature(module: IRModule) -> Signature | None:
+    """What ``main`` takes and returns, where a model names it; None of other modules."""
+    (main,) = (f for f in module.func_ops() if f.name.value == "main")
+    listed = [
+        [ir.StringAttr(n).value for n in ir.ArrayAttr(main.attributes[role])]
+        for role in ("relax.input_names", "relax.output_names")
+        if role in main.attributes
+    ]
+    if len(listed) != 2:
+        return None
+    inputs = tuple(map(_parameter, listed[0], main.type.inputs))
+    outputs = tuple(map(_parameter, listed[1], main.type.results))
+    told = [name for p in inputs for dim in p.shape for name in _symbols(dim)]
+    constraints = tuple(map(str, constraints_of(module)))
+    symbols = tuple(dict.fromkeys(told))
+    return Signature(inputs, outputs, symbols, (), constraints, "0", ())
+
+
+def _parameter(name: str, type_: ir.Type) -> Parameter:
+    if not isinstance(type_, ir.RankedTensorType):
+        return Parameter(name, "", ())
+    shape = tuple(map(str, tensors.shape_of(type_)))
+    return Parameter(name, tensors.dtype_of(type_).name, shape)
+
+
+def _symbols(dim: str) -> Sequence[str]:
+    return shapes.symbols_of(shapes.parse(dim))

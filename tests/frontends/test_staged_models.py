@@ -1,0 +1,153 @@
+"""Models with stages are called, saved and run by commands as any model is."""
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from relax_mlir import compile, load
+from relax_mlir.errors import ModelError, RunError
+from relax_mlir.relax.vm import StagedModel
+from relax_mlir.tools.cli import main
+from tests.frontends.differential import parse
+
+_TEXT = """g (float[n, 4] x, int64[k] axes) => (float[n, m] y, float[n, 4] z) {
+    z = Relu (x)
+    y = ReduceSum (x, axes) }"""
+X = np.arange(-3, 5, dtype=np.float32).reshape(2, 4)
+ROWS = np.array([1])
+
+
+@pytest.fixture(scope="module")
+def model() -> StagedModel:
+    made = compile(parse(_TEXT, opset=18))
+    assert isinstance(made, StagedModel)
+    return made
+
+
+def test_it_says_what_it_takes_and_what_is_known_of_results(model: StagedModel) -> None:
+    expected = "(x: float32[n, 4], axes: int64[k]) -> (y: ?, z: float32[n, 4])"
+    assert repr(model) == f"<StagedModel {expected}>"
+    assert model.input_names == ("x", "axes")
+    assert model.output_names == ("y", "z")
+
+
+def test_arrays_go_in_by_name(model: StagedModel) -> None:
+    y, z = model(axes=ROWS, x=X)
+
+    np.testing.assert_array_equal(y, X.sum(1, keepdims=True))
+    np.testing.assert_array_equal(z, np.maximum(X, 0))
+
+
+def test_results_go_to_arrays_of_the_caller(model: StagedModel) -> None:
+    y, z = np.empty((2, 1), np.float32), np.empty((2, 4), np.float32)
+
+    assert model(X, ROWS, out=[y, z])[0] is y
+
+    np.testing.assert_array_equal(y, X.sum(1, keepdims=True))
+    np.testing.assert_array_equal(z, np.maximum(X, 0))
+
+
+@pytest.mark.parametrize(
+    ("y", "problem"),
+    [
+        (np.empty((2, 1)), r"output 0 `y`: expected dtype float32, got float64"),
+        (np.empty((1, 4), np.float32), r"expected shape \(2, 1\), got \(1, 4\)"),
+        (np.broadcast_to(np.float32(0), (2, 1)), "got a read-only one"),
+        (None, "expected an array, got NoneType"),
+    ],
+)
+def test_arrays_that_do_not_fit_results(
+    model: StagedModel, y: object, problem: str
+) -> None:
+    with pytest.raises((TypeError, ValueError), match=problem):
+        model(X, ROWS, out=[y, np.empty((2, 4), np.float32)])
+
+
+@pytest.mark.parametrize(
+    ("x", "axes", "problem"),
+    [
+        (X.astype(np.float64), ROWS, "parameter `x`: expected dtype float32"),
+        (X[:, 1:], ROWS, "parameter `x`, size 1: expected 4, got 3"),
+        (X[0], ROWS, "parameter `x`: expected ndim 2, got 1"),
+        (X, np.array([7]), r"axis is out of range: expected -2 to 1, got 7"),
+    ],
+)
+def test_inputs_that_do_not_fit(
+    model: StagedModel, x: np.ndarray, axes: np.ndarray, problem: str
+) -> None:
+    with pytest.raises((RunError, ModelError), match=problem):
+        model(x, axes)
+
+
+@pytest.mark.parametrize("given", [(X,), (X, ROWS, ROWS)])
+def test_a_wrong_number_of_inputs(
+    model: StagedModel, given: tuple[np.ndarray, ...]
+) -> None:
+    with pytest.raises(TypeError, match=rf"expected 2 inputs, got {len(given)}"):
+        model(*given)
+
+
+def test_results_belong_to_the_caller() -> None:
+    text = """g (float[n] x, bool c) => (float[n] y, float[2] w, int64 k) {
+        w = Constant <value_floats = [1.0, 2.0]> ()
+        y = Identity (x)
+        s = SequenceConstruct (x, y)
+        k = SequenceLength (s) }"""
+    model = compile(parse(text, opset=18))
+    x = np.ones(3, np.float32)
+
+    for _ in range(2):
+        y, w, k = model(x, np.array(True))
+        np.testing.assert_array_equal(x, np.ones(3))
+        np.testing.assert_array_equal(w, [1, 2])
+        assert k == 2
+        y += 1
+        w += 1
+
+
+def test_a_file_of_it_is_the_same_model(model: StagedModel, tmp_path: Path) -> None:
+    model.save(tmp_path / "m.rxm")
+
+    loaded = load(tmp_path / "m.rxm", threads=2)
+
+    assert repr(loaded) == repr(model)
+    assert (model.threads, loaded.threads) == (1, 2)
+    np.testing.assert_array_equal(loaded(X, ROWS)[0], model(X, ROWS)[0])
+
+
+@pytest.mark.slow
+def test_commands_take_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    onnx.save(parse(_TEXT, opset=18), tmp_path / "m.onnx")
+    file = str(tmp_path / "m.rxm")
+    dump = tmp_path / "dump"
+
+    made = main(["compile", str(tmp_path / "m.onnx"), "-o", file, "--dump", str(dump)])
+    ran = main(["run", file, "--random-inputs", "--size", "n=3"])
+    measured = main(["bench", file, "--size", "n=3", "--rounds", "1"])
+
+    assert (made, ran, measured) == (0, 0, 0)
+    out = capsys.readouterr().out
+    assert "(x: float32[n, 4], axes: int64[k]) -> (y: ?, z: float32[n, 4])" in out
+    assert "z: float32[3, 4], 0 to " in out
+    assert any(dump.glob("*/*-llvm.mlir"))
+
+
+def test_commands_name_inputs_and_results_that_are_no_tensors(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = """g (float[n] x) => (seq(float[n]) s, string[1] t) {
+        s = SequenceConstruct (x, x)
+        t = Constant <value_strings = ["word"]> () }"""
+    onnx.save(parse(text, opset=18), tmp_path / "m.onnx")
+
+    main(["run", str(tmp_path / "m.onnx"), "--random-inputs"])
+    failed = main(
+        ["run", str(tmp_path / "m.onnx"), "--random-inputs", "--output", str(tmp_path)]
+    )
+
+    out, error = capsys.readouterr()
+    assert "s: sequence of 2\nt: text[1], 'word'\n" in out
+    assert failed == 1
+    assert "expected an array to write, got it: sequence of 2" in error
