@@ -2,9 +2,10 @@
 PYTHON ?= python3
 BIN := .venv/bin
 BUILD := build
+TORCH := .venv-torch/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help env run test pytest bench mutants native onnx-suite lint format irdl golden docs clean
+.PHONY: help env run test pytest bench fuzz mutants native onnx-suite zoo torch-exports lint format irdl golden docs clean
 
 help:  ## This list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -33,6 +34,22 @@ bench: env  ## Every model and every way to call one, against onnxruntime
 onnx-suite: env  ## Run ONNX's backend tests and print how many pass
 	$(BIN)/python -m tests.onnx_suite
 
+zoo: env  ## Run trained networks out of packages against onnxruntime and known answers
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.zoo
+
+torch-exports: $(TORCH)/.installed  ## Export networks of torch, compare with torch; gigabytes
+	OMP_NUM_THREADS=1 $(TORCH)/python -m tests.torch_exports
+	$(TORCH)/pytest --run-slow tests/frontends/test_torch*.py
+
+$(TORCH)/.installed: pyproject.toml requirements.lock
+	test -x $(TORCH)/python || $(PYTHON) -m venv .venv-torch
+	$(TORCH)/pip install -q -c requirements.lock cmake ninja scikit-build-core apache-tvm-ffi
+	$(TORCH)/pip install -q -c requirements.lock --no-build-isolation -e '.[test,native,torch-test]'
+	touch $@
+
+fuzz: env  ## Damage 2,000 models and see each computed or refused
+	$(BIN)/python -m tests.frontends.fuzz
+
 mutants: env  ## Plant wrong lines in every pass and see tests fail
 	$(BIN)/python -m tests.mutants
 
@@ -59,7 +76,7 @@ irdl: env  ## Write the dialects as files for stock mlir-opt
 golden: env  ## Write the tables that tests compare with
 	$(BIN)/python -m tests.golden.kinds
 
-docs: env  ## Write the list of operators that are covered
+docs: env  ## Write the list of operators, and the score of ONNX's tests
 	$(BIN)/python -m docs.generate
 
 clean:  ## Remove what was built, but not .venv

@@ -119,10 +119,6 @@ def _no_constants(array: np.ndarray) -> ir.Value:
     raise ValueError("this node cannot make constants")
 
 
-def _no_bodies(attribute: str) -> Sequence[ir.Value]:
-    raise ValueError("this node has no bodies")
-
-
 @dataclass
 class OnnxNode:
     """One node of an ONNX graph as a rule sees it.
@@ -139,8 +135,6 @@ class OnnxNode:
         contents: finds the elements of an integer operand, by index or value, as an
             object array of sizes, where they are known before the model runs.
         constant: makes a constant from an array.
-        body: builds the graph that an attribute holds right here, without a function of
-            its own, and returns its outputs.
     """
 
     op_type: str
@@ -152,7 +146,6 @@ class OnnxNode:
     constants: Callable[[int | ir.Value], np.ndarray | None] = field(default=_unknown)
     contents: Callable[[int | ir.Value], np.ndarray | None] = field(default=_unknown)
     constant: Callable[[np.ndarray], ir.Value] = field(default=_no_constants)
-    body: Callable[[str], Sequence[ir.Value]] = field(default=_no_bodies)
 
     def input(self, index: int) -> ir.Value:
         """Operand ``index``.

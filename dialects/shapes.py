@@ -279,7 +279,7 @@ def reshape(
     """The shape that ``target`` asks for, with as many elements as ``shape``.
 
     A 0 copies the size at its place unless ``allowzero``; one -1 takes what is left
-    over, which must divide exactly, as an expression if not as a number.
+    over, which must divide exactly: where expressions do not, that is assumed.
 
     Raises:
         ValueError: the numbers of elements differ, or -1 cannot be told.
@@ -303,9 +303,14 @@ def reshape(
         raise ValueError(f"{asked}: -1 is ambiguous among 0 elements")
     result[unknown[0]], over = divide(total, rest)
     if over != 0:
-        raise ValueError(
-            f"{asked}: expected a multiple of `{rest}` elements, got `{total}`"
-        )
+        left = floordiv(total, rest)
+        if not is_open() or is_known_unequal(total, rest * left):
+            raise ValueError(
+                f"{asked}: expected a multiple of `{rest}` elements, got `{total}`"
+            )
+        require_at_least(rest, 1)
+        require_equal(total, rest * left)
+        result[unknown[0]] = left
     return tuple(result)
 
 
@@ -394,7 +399,7 @@ def sliced(dim: Dim, start: Dim, stop: Dim, step: int) -> Dim:
     any beginning.
 
     Raises:
-        ValueError: ``step`` is 0, or the sign of a symbolic bound is not known.
+        ValueError: ``step`` is 0.
 
     Source: numpy's slices.
     """
@@ -411,7 +416,7 @@ def slice_begin(dim: Dim, start: Dim, step: int) -> Dim:
     """The index of the first element of a slice; out of range where the slice is empty.
 
     Raises:
-        ValueError: ``step`` is 0, or the sign of a symbolic bound is not known.
+        ValueError: ``step`` is 0.
     """
     if step == 0:
         raise ValueError("slice step is wrong: expected any number but 0, got 0")
@@ -434,9 +439,10 @@ def _from_front(dim: Dim, bound: Dim) -> Dim | None:
     if dim - bound in (1, 2):
         # Counted from the end, too, it is the first element wherever it is negative.
         return maximum(bound, 0)
-    if not is_known_le(bound, -1):
-        raise ValueError(f"cannot slice at `{bound}`: it may count from either end")
-    return dim + bound
+    if is_known_le(bound, -1):
+        return dim + bound
+    is_negative = maximum(minimum(-bound, 1), 0)  # as a number
+    return bound + dim * is_negative
 
 
 def split_sizes(dim: Dim, parts: int | Sequence[Dim]) -> Shape:

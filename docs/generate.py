@@ -1,7 +1,8 @@
-"""Write ``docs/operators.md``: ``make docs``."""
+"""Write ``docs/operators.md`` and ``docs/onnx.md``: ``make docs``."""
 
 import inspect
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any  # schemas of onnx, whose stub lacks the functions
 
@@ -11,10 +12,14 @@ from onnx import defs
 from relax_mlir.dialects.hooks import find_onnx_rule, onnx_operators
 from relax_mlir.dialects.relax import relax_ops
 from relax_mlir.dialects.relax.core import RelaxOperation
+from relax_mlir.frontends.onnx.stages import HOST_OPERATORS, TEXT_OPERATORS
+from tests.onnx_suite.kinds import KINDS
+from tests.onnx_suite.suite import SuiteTest, expected_failures, suite_tests
 
-__all__ = ["OPERATORS", "operators_page"]
+__all__ = ["ONNX", "OPERATORS", "onnx_page", "operators_page"]
 
 OPERATORS = Path(__file__).parent / "operators.md"
+ONNX = Path(__file__).parent / "onnx.md"
 
 _HEAD = """\
 # Operators
@@ -25,19 +30,44 @@ _HEAD = """\
 
 The operators of ai.onnx up to opset {opset}. A *rule* makes our operations of a node. `6+` is a rule from opset 6 on; where
 several numbers stand, a rule begins at each. An operator without a rule is imported as the *body* that the standard gives
-it. A body marked with `*` depends on the node, and may turn out to use an operator without a rule. A model of an opset
-before the first rule goes through onnx's version converter. A rule may refuse a node whose sizes or types it cannot handle:
-`relax-mlir check model.onnx` tells what holds for one model.
+it; a body marked with `*` depends on the node. An operator that *runs by itself* gives what only its values tell, such as a
+sequence or as many elements as it finds; see [onnx.md](onnx.md). A model of an opset before the first rule goes through onnx's
+version converter. A rule may refuse a node whose sizes or types it cannot handle: `relax-mlir check model.onnx` tells what holds
+for one model.
 
-| operator | rules | body |
-|---|---|---|
+| operator | rules | body | runs by itself |
+|---|---|---|---|
 {covered}
 
 Not covered: {uncovered}.
 
+Of other domains there are rules for:
+
+{domains}
+
 ## relax
 
 The operations of the dialect, by the file of `dialects/relax` that holds them, as their docstrings begin.
+"""
+
+
+_SUITE = "## ONNX's own tests\n"
+_TESTS = """
+`make docs` writes what follows. Of the {count} tests for the CPU that onnx {onnx} has for those who run its models, {passed} pass:
+`make onnx-suite` runs them. CI runs them, too, and fails where one that stands below passes, or another one does not.
+
+| category | pass | of |
+|---|---|---|
+{categories}
+
+| kind | pass | of |
+|---|---|---|
+{kinds}
+
+These do not pass:
+
+| test | why |
+|---|---|
 """
 
 
@@ -49,6 +79,7 @@ def operators_page() -> str:
         opset=defs.onnx_opset_version(),
         covered="\n".join(row for row in rows.values() if row),
         uncovered=", ".join(name for name, row in rows.items() if not row),
+        domains="\n".join(_domains()),
     )
     return head + "".join(_families())
 
@@ -71,9 +102,25 @@ def _row(name: str, versions: list[Any]) -> str:
     starts = ", ".join(map(str, onnx_operators().get(name, ())))
     if starts:
         end = f", gone in {newest.since_version}" if newest.deprecated else "+"
-        return f"| {name} | {starts}{end} | |"
+        return f"| {name} | {starts}{end} | | |"
+    if _runs_by_itself(name):
+        return f"| {name} | | | yes |"
     body = _body(newest)
-    return f"| {name} | | {body} |" if body else ""
+    return f"| {name} | | {body} | |" if body else ""
+
+
+def _runs_by_itself(name: str) -> bool:
+    return name == "If" or name in HOST_OPERATORS or name in TEXT_OPERATORS
+
+
+def _domains() -> Iterator[str]:
+    """A line for each domain beside ai.onnx."""
+    found: dict[str, list[str]] = {}
+    for name in (*onnx_operators(), *TEXT_OPERATORS):
+        domain, _, operator = name.rpartition("::")
+        found.setdefault(domain, []).append(f"`{operator}`")
+    for domain in sorted(filter(None, found)):
+        yield f"- {domain}: {', '.join(sorted(set(found[domain])))}."
 
 
 def _body(schema: Any) -> str:
@@ -92,6 +139,7 @@ def _is_covered(schema: Any, version: int) -> bool:
     opsets = {o.domain: o.version for o in proto.opset_import}
     return all(
         find_onnx_rule(node.op_type, opsets[""]) is not None
+        or _runs_by_itself(node.op_type)
         or bool(_body(defs.get_schema(node.op_type, opsets[""])))
         for node in _nodes(proto.node)
     )
@@ -121,5 +169,38 @@ def _cell(op: type[RelaxOperation]) -> str:
     return first.replace("``", "`").replace("|", "\\|")
 
 
+def onnx_page() -> str:
+    """The text of ``docs/onnx.md``: as it stands, with the score of ONNX's suite."""
+    written = ONNX.read_text(encoding="utf-8")
+    return written.partition(_SUITE)[0] + _SUITE + _score()
+
+
+def _score() -> str:
+    """How many tests pass, by category and by kind, and why others do not."""
+    tests, failures = suite_tests(), expected_failures()
+    text = _TESTS.format(
+        onnx=onnx.__version__,
+        passed=len(tests) - len(failures),
+        count=len(tests),
+        categories="\n".join(_counts(tests, failures, lambda test: test.category)),
+        kinds="\n".join(
+            _counts(tests, failures, lambda test: f"{test.kind}: {KINDS[test.kind]}")
+        ),
+    )
+    return text + "".join(f"| `{n}` | {why} |\n" for n, why in failures.items())
+
+
+def _counts(
+    tests: Mapping[str, SuiteTest],
+    failures: Container[str],
+    key: Callable[[SuiteTest], str],
+) -> Iterator[str]:
+    total = Counter(map(key, tests.values()))
+    passed = Counter(key(test) for name, test in tests.items() if name not in failures)
+    for name, count in total.items():
+        yield f"| {name} | {passed[name]} | {count} |"
+
+
 if __name__ == "__main__":
     OPERATORS.write_text(operators_page(), encoding="utf-8")
+    ONNX.write_text(onnx_page(), encoding="utf-8")

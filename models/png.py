@@ -1,10 +1,12 @@
-"""Greyscale PNG files as arrays, so that tests need no imaging library."""
+"""PNG files as arrays, so that tests need no imaging library."""
 
 import struct
 import zlib
 from pathlib import Path
 
 import numpy as np
+
+_COLOUR_TYPES = {1: 0, 3: 2}  # by channels
 
 
 def read_grey(path: Path) -> np.ndarray:
@@ -15,15 +17,35 @@ def read_grey(path: Path) -> np.ndarray:
 
     Source: PNG specification, second edition, sections 5 and 9.
     """
+    return _read(path, 1)[..., 0]
+
+
+def read_colour(path: Path) -> np.ndarray:
+    """Red, green and blue [height, width, 3] of an 8-bit PNG without interlacing.
+
+    Raises:
+        ValueError: another kind of PNG.
+
+    Source: PNG specification, second edition, sections 5 and 9.
+    """
+    return _read(path, 3)
+
+
+def _read(path: Path, channels: int) -> np.ndarray:
     data = path.read_bytes()
     width, height, *kind = struct.unpack_from(">IIBBBBB", data, 16)
-    if kind != [8, 0, 0, 0, 0]:
-        raise ValueError(f"{path}: expected 8-bit grey without interlacing, got {kind}")
+    if kind != [8, _COLOUR_TYPES[channels], 0, 0, 0]:
+        names = {1: "grey", 3: "colour"}
+        raise ValueError(
+            f"{path}: expected 8-bit {names[channels]} without interlacing, got {kind}"
+        )
+    size = width * channels
     lines = zlib.decompress(_image_data(data))
-    pixels = np.zeros((height + 1, width + 1), np.uint8)  # a border of 0 above and left
+    rows = [[0] * (size + channels)]  # a border of 0 above and left
     for y in range(height):
-        line = lines[y * (width + 1) : (y + 1) * (width + 1)]
-        pixels[y + 1, 1:] = _unfilter(line[0], line[1:], pixels[y].tolist())
+        line = lines[y * (size + 1) : (y + 1) * (size + 1)]
+        rows.append(_unfilter(line[0], line[1:], rows[-1], channels))
+    pixels = np.array(rows, np.uint8).reshape(height + 1, width + 1, channels)
     return pixels[1:, 1:]
 
 
@@ -37,14 +59,13 @@ def _image_data(data: bytes) -> bytes:
     return b"".join(chunks)
 
 
-def _unfilter(kind: int, line: bytes, above: list[int]) -> list[int]:
-    """Undo filter `kind`; `above` is the row before, with its border pixel."""
-    left, row = 0, []
+def _unfilter(kind: int, line: bytes, above: list[int], channels: int) -> list[int]:
+    """Undo filter `kind`; the rows have a border pixel on the left."""
+    row = [0] * channels
     for x, byte in enumerate(line):
-        corner, up = above[x], above[x + 1]
+        left, corner, up = row[x], above[x], above[x + channels]
         guesses = (0, left, up, (left + up) // 2, _paeth(left, up, corner))
-        left = (byte + guesses[kind]) % 256
-        row.append(left)
+        row.append((byte + guesses[kind]) % 256)
     return row
 
 

@@ -13,6 +13,7 @@ __all__ = [
     "IRError",
     "ModelError",
     "OperatorError",
+    "OutOfMemoryError",
     "PassError",
     "PipelineError",
     "RelaxError",
@@ -93,6 +94,10 @@ class ScheduleError(RelaxError, RuntimeError):
 
 class RunError(RelaxError, ValueError, RuntimeError):
     """A value that a program meets when it runs is not what its types say."""
+
+
+class OutOfMemoryError(RunError, MemoryError):
+    """A program needs more memory than there is."""
 
 
 class CompileError(RelaxError, RuntimeError):

@@ -61,6 +61,18 @@ def test_windows_pads_and_copies_assume_that_there_is_enough() -> None:
     assert [str(c) for c in found] == ["n >= 3", "n >= 2", "4*n == 12"]
 
 
+def test_a_reshape_to_what_is_left_over_assumes_that_it_divides() -> None:
+    with constraints.collect() as found:
+        made = shapes.reshape((n, 3), (-1, 2))
+        shapes.reshape((n, 3), (m, -1))
+    assert shapes.evaluate(made[0], {"n": 4}) == 6
+    assert [str(c) for c in found] == [
+        "3*n == 2*n + 2*floordiv(n, 2)",
+        "m >= 1",
+        "3*n == m*floordiv(3*n, m)",
+    ]
+
+
 def solved(*texts: str) -> tuple[dict[str, str], list[str]]:
     parsed = [Constraint.parse(text) for text in texts]
     values, left = constraints.solve(parsed, ["n", "m", "k"])

@@ -296,8 +296,19 @@ class TestSlices:
     def test_errors(self) -> None:
         with pytest.raises(ValueError, match="any number but 0, got 0"):
             shapes.sliced(n, 0, 1, 0)
-        with pytest.raises(ValueError, match=r"cannot slice at `m - 3`: .* either end"):
-            shapes.sliced(n, m - 3, INT_MAX, 1)
+
+    @pytest.mark.parametrize("step", [1, 2, -1])
+    def test_a_bound_may_count_from_either_end(self, step: int) -> None:
+        bounds = (m - 3, INT_MAX) if step > 0 else (m - 3, -INT_MAX)
+        length = shapes.sliced(n, *bounds, step)
+        begin = shapes.slice_begin(n, bounds[0], step)
+
+        for size in range(6):
+            for start in range(-3, 5):
+                env, stop = {"n": size, "m": start + 3}, None
+                expected = range(size)[start:stop:step]
+                assert shapes.evaluate(length, env) == len(expected)
+                assert not expected or shapes.evaluate(begin, env) == expected[0]
 
     @few
     @given(st.integers(0, 20), st.integers(1, 6))

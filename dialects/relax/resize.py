@@ -29,6 +29,7 @@ from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar, select
 __all__ = ["ResampleOp", "ResizeTableOp", "TableProgram", "resize_table"]
 
 _INT64, _F64 = dtypes.dtype("int64"), dtypes.dtype("float64")
+_MOST_TAPS = 1 << 20  # of a filter
 _SUPPORT = {"nearest": 0, "linear": 1, "cubic": 2}  # radius of the filter, in elements
 _ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "round")
 _CROP = "tf_crop_and_resize"
@@ -257,7 +258,13 @@ def _offsets(mode: str, scale: float) -> range:
     """The taps of a filter, counted from the element at or before the coordinate."""
     if mode == "nearest":
         return range(1)
-    start = int(np.floor(-_SUPPORT[mode] / min(scale, 1.0))) + 1
+    reach = _SUPPORT[mode] / min(scale, 1.0)
+    if reach > _MOST_TAPS:
+        raise ValueError(
+            f"scale: expected {_SUPPORT[mode] / _MOST_TAPS:g} or more with antialiasing, "
+            f"got {scale:g}"
+        )
+    start = int(np.floor(-reach)) + 1
     return range(start, 2 - start)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import tvm_ffi
 
-from relax_mlir.errors import CompileError
+from relax_mlir.errors import CompileError, OutOfMemoryError
 from relax_mlir.runtime import cpu, objects, registry
 from relax_mlir.runtime.archive import Contents, opened, read_archive, write_archive
 from relax_mlir.runtime.machine import Machine
@@ -162,11 +162,14 @@ class Executable(CompiledModel):
     ) -> tuple[np.ndarray, ...]:  # Any: whatever has DLPack
         if named:
             arrays = self._in_order(arrays, named)
-        arguments = [as_tensor(a) for a in arrays]
-        if out is not None:
-            self._write(arguments, out)
-            return tuple(out)
-        return tuple(map(cpu.array_of, self._call(arguments)))
+        try:
+            arguments = [as_tensor(a) for a in arrays]
+            if out is not None:
+                self._write(arguments, out)
+                return tuple(out)
+            return tuple(map(cpu.array_of, self._call(arguments)))
+        except MemoryError as error:
+            raise OutOfMemoryError(str(error)) from error
 
     def _call(self, arguments: Sequence[Any]) -> Any:  # Any: an array of tensors
         try:

@@ -111,7 +111,7 @@ def classify(node: HostNode, values: Values) -> Sequence[Any]:
     Source: ONNX (ai.onnx.ml) LinearClassifier-1, SVMClassifier-1,
     TreeEnsembleClassifier-5.
     """
-    names = list(map(plain, node.attrs["classlabels_strings"]))
+    names = list(map(plain, node.attr("classlabels_strings")))
     is_trees = node.op_type == "ai.onnx.ml::TreeEnsembleClassifier"
     numbers = "classlabels_int64s" if is_trees else "classlabels_ints"
     if len(names) < 2:
@@ -137,7 +137,7 @@ def count_ngrams(node: HostNode, values: Values) -> Sequence[Any]:
 
     Source: ONNX TfIdfVectorizer-9.
     """
-    words = list(map(plain, node.attrs["pool_strings"]))
+    words = list(map(plain, node.attr("pool_strings")))
     place = {word: number for number, word in enumerate(dict.fromkeys(words))}
 
     def rewrite(proto: onnx.NodeProto) -> None:
@@ -155,7 +155,7 @@ def count_ngrams(node: HostNode, values: Values) -> Sequence[Any]:
 
 def encode_one_hot(node: HostNode, values: Values) -> Sequence[Any]:
     """Source: ONNX (ai.onnx.ml) OneHotEncoder-1."""
-    names = list(map(plain, node.attrs["cats_strings"]))
+    names = list(map(plain, node.attr("cats_strings")))
     array = texts(node, values, 0)
     unknown = set(array.reshape(-1).tolist()).difference(names)
     if unknown and not node.attrs.get("zeros", 1):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from relax_mlir.runtime.ndarray import as_numpy
 from relax_mlir.runtime.registry import from_ffi, get_global_func
 from relax_mlir.stages.host_node import HostNode
 
@@ -46,8 +45,7 @@ def non_max_suppression(node: HostNode, values: Mapping[str, Any]) -> Sequence[A
     Source: ONNX NonMaxSuppression-11.
     """
     boxes, scores = node.value(values, 0), node.value(values, 1)
-    given = [node.value(values, i) for i in range(2, 5)]
-    most, overlap, least = (None if v is None else as_numpy(v).item() for v in given)
+    most, overlap, least = (node.scalar(values, i) for i in range(2, 5))
     is_centre = bool(node.attrs.get("center_point_box", 0))
     found = get_global_func("relax_mlir.non_max_suppression")
     return [found(boxes, scores, most or 0, overlap or 0.0, least, is_centre)]

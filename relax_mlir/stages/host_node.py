@@ -8,8 +8,15 @@ from typing import Any
 import onnx
 from onnx import helper
 
-from relax_mlir.frontends.onnx.graph import operator_name, read_graph
+from relax_mlir.errors import RunError
+from relax_mlir.frontends.onnx.graph import (
+    operator_name,
+    opset_of,
+    plain_domain,
+    read_graph,
+)
 from relax_mlir.frontends.onnx.stages import CONSTANT
+from relax_mlir.runtime.ndarray import NDArray, as_numpy
 from relax_mlir.stages.stage import NativeCall, Stage
 
 __all__ = ["Body", "HostNode"]
@@ -31,15 +38,14 @@ class HostNode:
     def __init__(self, model: onnx.ModelProto) -> None:
         (proto,) = model.graph.node
         self.op_type = operator_name(proto.domain, proto.op_type)
-        self.opset = next(
-            o.version for o in model.opset_import if o.domain == proto.domain
-        )
+        opsets = {plain_domain(o.domain): o.version for o in model.opset_import}
+        self.opset = opset_of(proto) or opsets[plain_domain(proto.domain)]
         self.names = [value.name for value in model.graph.input]
         self.inputs = list(proto.input)
         outputs = list(proto.output)
         self.wanted = [outputs.index(value.name) for value in model.graph.output]
         self.output_count = len(outputs)
-        self._name = proto.name
+        self._name = proto.name or next(filter(None, outputs), "")
         self._model = model
         self._compiled: Callable[[Sequence[Any]], list[Any]] | None = None
         graphs = {a.name: a for a in proto.attribute if a.type == a.GRAPH}
@@ -57,6 +63,74 @@ class HostNode:
         """Input ``index``; None if it is left out."""
         name = self.inputs[index] if index < len(self.inputs) else ""
         return values[name] if name else None
+
+    def attr(self, name: str) -> Any:
+        """The attribute called ``name``.
+
+        Raises:
+            RunError: it is not given.
+        """
+        if name not in self.attrs:
+            raise RunError(f"{self}: attribute `{name}` is missing, which text needs")
+        return self.attrs[name]
+
+    def scalar(self, values: Mapping[str, Any], index: int) -> Any:
+        """Input ``index`` as a number of Python; None if it is left out.
+
+        Raises:
+            RunError: it is no tensor of one number.
+        """
+        value = self.value(values, index)
+        if value is None:
+            return None
+        array = as_numpy(value) if isinstance(value, NDArray) else None
+        if array is None or array.size != 1 or array.dtype.kind not in "biuf":
+            raise self._wrong(index, "one number", value)
+        return array.item()
+
+    def sequence(self, values: Mapping[str, Any], index: int) -> list[Any]:
+        """Input ``index``, a list.
+
+        Raises:
+            RunError: it is none.
+        """
+        value = self.value(values, index)
+        if not isinstance(value, list):
+            raise self._wrong(index, "a sequence", value)
+        return value
+
+    def tensor(self, values: Mapping[str, Any], index: int) -> NDArray:
+        """Input ``index``, a tensor.
+
+        Raises:
+            RunError: it is none.
+        """
+        value = self.value(values, index)
+        if not isinstance(value, NDArray):
+            raise self._wrong(index, "a tensor", value)
+        return value
+
+    def _wrong(self, index: int, expected: str, value: Any) -> RunError:
+        got = "nothing" if value is None else f"a {type(value).__name__}"
+        if isinstance(value, NDArray):
+            array = as_numpy(value)
+            got = f"{array.dtype}{list(array.shape)}"
+        name = self.inputs[index] if index < len(self.inputs) else ""
+        return RunError(
+            f"{self}: input {index} `{name}`: expected {expected}, got {got}"
+        )
+
+    def check_body(self, body: Body, inputs: int, results: int) -> None:
+        """Check how much a graph takes, and that it gives so much or more.
+
+        Raises:
+            RunError: it takes or gives something else.
+        """
+        if len(body.inputs) != inputs or len(body.outputs) < results:
+            raise RunError(
+                f"{self}: the graph in it: expected {inputs} inputs and {results} "
+                f"outputs or more, got {len(body.inputs)} and {len(body.outputs)}"
+            )
 
     def compiled(
         self,
@@ -101,7 +175,7 @@ class Body:
 
     def __init__(self, graph: onnx.GraphProto, model: onnx.ModelProto) -> None:
         self.outputs = list(graph.output)
-        self._inputs = [value.name for value in graph.input]
+        self.inputs = [value.name for value in graph.input]
         free = sorted(read_graph(graph).free)
         self._captured = free
         alone = onnx.ModelProto()
@@ -114,6 +188,18 @@ class Body:
             if key == CONSTANT and value in free:
                 alone.metadata_props.add(key=key, value=value)
         self._stage = Stage(alone)
+        self._copies = {
+            node.output[0]: node.input[0]
+            for node in graph.node
+            if node.op_type == "Identity" and not node.domain
+        }
+
+    def passes_on(self, result: int, argument: int) -> bool:
+        """Whether a result is always what an argument is."""
+        name = self.outputs[result].name
+        while name in self._copies:
+            name = self._copies[name]
+        return name == self.inputs[argument]
 
     def native(
         self, args: Sequence[Any], values: Mapping[str, Any]

@@ -9,11 +9,14 @@ import numpy as np
 import onnx
 from onnx import helper
 
+from relax_mlir.errors import RunError
 from relax_mlir.runtime.ndarray import NDArray, as_numpy
 from relax_mlir.stages.host_node import HostNode
 from relax_mlir.stages.repetition import BACKWARD, FORWARD, NUMBER, Repetition
 
 __all__ = ["RUNNERS"]
+
+_MOST_STEPS = 1 << 32  # of a loop that cannot end before; they take an hour or more
 
 
 def loop(node: HostNode, values: Mapping[str, Any]) -> Sequence[Any]:
@@ -21,11 +24,16 @@ def loop(node: HostNode, values: Mapping[str, Any]) -> Sequence[Any]:
 
     Source: ONNX Loop-25.
     """
-    count, condition = node.value(values, 0), node.value(values, 1)
+    limit, condition = node.scalar(values, 0), node.scalar(values, 1)
     states = [values.get(name) for name in node.inputs[2:]]
     body = node.bodies["body"]
-    limit = None if count is None else int(as_numpy(count).item())
-    goes_on = condition is None or bool(as_numpy(condition).item())
+    node.check_body(body, 2 + len(states), 1 + len(states))
+    goes_on = condition is None or bool(condition)
+    if goes_on and body.passes_on(0, 1) and (limit is None or limit > _MOST_STEPS):
+        raise RunError(
+            f"{node}: nothing ends it: expected {_MOST_STEPS} steps at most where the "
+            f"condition stays as it is, got {'no number' if limit is None else limit}"
+        )
     own = range(1, 1 + len(states))
     args = [NDArray(np.array(0, np.int64)), NDArray(np.array(True)), *states]
     gathered = range(1 + len(states), len(body.outputs))
@@ -53,7 +61,12 @@ def _scan(
     attrs: Mapping[str, Any],
 ) -> list[Any]:
     body, scanned = node.bodies["body"], int(attrs["num_scan_inputs"])
+    if not 1 <= scanned <= len(given):
+        raise RunError(
+            f"{node}: num_scan_inputs: expected 1 to {len(given)}, got {scanned}"
+        )
     states, sources = list(given[:-scanned]), given[-scanned:]
+    node.check_body(body, len(given), len(states))
     gathered = range(len(states), len(body.outputs))
     axes = attrs.get("scan_input_axes", [0] * scanned)
     backward = attrs.get("scan_input_directions", [0] * scanned)
@@ -146,11 +159,18 @@ def sequence_map(node: HostNode, values: Mapping[str, Any]) -> Sequence[Any]:
 
     Source: ONNX SequenceMap-17.
     """
-    given = [values[name] for name in node.inputs]
-    made: list[list[Any]] = [[] for _ in node.bodies["body"].outputs]
-    for number in range(len(given[0])):
+    body = node.bodies["body"]
+    given = [node.sequence(values, 0), *(values[name] for name in node.inputs[1:])]
+    node.check_body(body, len(given), 1)
+    lengths = {len(part) for part in given if isinstance(part, list)}
+    if len(lengths) != 1:
+        raise RunError(
+            f"{node}: expected sequences of one length, got {sorted(lengths)}"
+        )
+    made: list[list[Any]] = [[] for _ in body.outputs]
+    for number in range(lengths.pop()):
         own = [part[number] if isinstance(part, list) else part for part in given]
-        for part, result in zip(made, node.bodies["body"](own, values), strict=True):
+        for part, result in zip(made, body(own, values), strict=True):
             part.append(result)
     return made
 

@@ -7,11 +7,17 @@ from typing import Any
 
 import onnx
 
-from relax_mlir.errors import UnsupportedError
+from relax_mlir.errors import (
+    OutOfMemoryError,
+    RelaxError,
+    RunError,
+    UnsupportedError,
+)
+from relax_mlir.frontends.onnx.report import sentence
 from relax_mlir.frontends.onnx.stages import RUN_NODE
 from relax_mlir.runtime.ndarray import NDArray
 from relax_mlir.runtime.registry import register_func
-from relax_mlir.stages import categories, found, loops, sequences, text
+from relax_mlir.stages import categories, found, loops, pictures, sequences, text
 from relax_mlir.stages.host_node import HostNode
 from relax_mlir.stages.recent import ByModel
 from relax_mlir.stages.stage import is_text
@@ -21,6 +27,7 @@ __all__ = ["run_node"]
 _RUNNERS: Mapping[str, Callable[[HostNode, Mapping[str, Any]], Sequence[Any]]] = {
     **found.RUNNERS,
     **loops.RUNNERS,
+    **pictures.RUNNERS,
     **sequences.RUNNERS,
 }
 _TEXT_RUNNERS = {**categories.RUNNERS, **text.RUNNERS}
@@ -47,7 +54,14 @@ def _prepared(model: onnx.ModelProto) -> Callable[[Sequence[Any]], Any]:
     def call(args: Sequence[Any]) -> Any:
         values = dict(zip(node.names, args, strict=True))
         run = on_text if on_text and any(map(is_text, args)) else otherwise
-        results = run(node, values)
+        try:
+            results = run(node, values)
+        except RelaxError:
+            raise
+        except MemoryError as error:
+            raise OutOfMemoryError(f"{node}: {sentence(error)}") from error
+        except (ValueError, TypeError, NotImplementedError) as error:
+            raise RunError(f"{node}: {sentence(error)}") from error
         wanted = [results[place] for place in node.wanted]
         return wanted[0] if len(wanted) == 1 else wanted
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -32,8 +32,8 @@ def empty(node: HostNode, values: Values) -> Sequence[Any]:
 
 def insert(node: HostNode, values: Values) -> Sequence[Any]:
     """Source: ONNX SequenceInsert-11."""
-    made = list(node.value(values, 0))
-    place = node.value(values, 2)
+    made = list(node.sequence(values, 0))
+    place = node.scalar(values, 2)
     number = len(made) if place is None else _place(node, place, len(made), 1)
     made.insert(number, node.value(values, 1))
     return [made]
@@ -41,26 +41,25 @@ def insert(node: HostNode, values: Values) -> Sequence[Any]:
 
 def erase(node: HostNode, values: Values) -> Sequence[Any]:
     """Source: ONNX SequenceErase-11."""
-    made = list(node.value(values, 0))
-    place = node.value(values, 1)
+    made = list(node.sequence(values, 0))
+    place = node.scalar(values, 1)
     del made[-1 if place is None else _place(node, place, len(made))]
     return [made]
 
 
 def at(node: HostNode, values: Values) -> Sequence[Any]:
     """Source: ONNX SequenceAt-11."""
-    sequence = node.value(values, 0)
-    return [sequence[_place(node, node.value(values, 1), len(sequence))]]
+    sequence = node.sequence(values, 0)
+    return [sequence[_place(node, node.scalar(values, 1), len(sequence))]]
 
 
 def length(node: HostNode, values: Values) -> Sequence[Any]:
     """Source: ONNX SequenceLength-11."""
-    return [NDArray(np.array(len(node.value(values, 0)), np.int64))]
+    return [NDArray(np.array(len(node.sequence(values, 0)), np.int64))]
 
 
-def _place(node: HostNode, value: NDArray, count: int, behind: int = 0) -> int:
+def _place(node: HostNode, place: int, count: int, behind: int = 0) -> int:
     """A place in a sequence, or behind it; negative ones count from the end."""
-    place = int(as_numpy(value).item())
     last = count - 1 + behind
     if not -count <= place <= last:
         raise RunError(f"{node}: place {place}: expected {-count} to {last}")
@@ -69,8 +68,10 @@ def _place(node: HostNode, value: NDArray, count: int, behind: int = 0) -> int:
 
 def concatenate(node: HostNode, values: Values) -> Sequence[Any]:
     """Source: ONNX ConcatFromSequence-11."""
-    parts = node.value(values, 0)
+    parts = node.sequence(values, 0)
     axis = int(node.attrs["axis"])
+    if not parts:
+        raise RunError(f"{node}: expected a sequence of one tensor or more, got none")
     if not node.attrs.get("new_axis", 0):
         return [_compiled("Concat", len(parts), axis=axis)(parts)]
     return [NDArray(np.stack(list(map(as_numpy, parts)), axis))]
@@ -78,21 +79,41 @@ def concatenate(node: HostNode, values: Values) -> Sequence[Any]:
 
 def split(node: HostNode, values: Values) -> Sequence[Any]:
     """Source: ONNX SplitToSequence-24."""
-    source, sizes = node.value(values, 0), node.value(values, 1)
-    array = as_numpy(source)
-    axis = int(node.attrs.get("axis", 0)) % array.ndim
-    count = array.shape[axis]
-    if sizes is None:
-        stops = list(range(count + 1))
-    elif as_numpy(sizes).ndim == 0:
-        stops = [*range(0, count, int(as_numpy(sizes))), count]
-    else:
-        stops = [0, *np.cumsum(as_numpy(sizes)).tolist()]
+    array = as_numpy(node.tensor(values, 0))
+    axis = int(node.attrs.get("axis", 0))
+    if not -array.ndim <= axis < array.ndim:
+        raise RunError(
+            f"{node}: axis: expected {-array.ndim} to {array.ndim - 1}, got {axis}"
+        )
+    sizes = node.value(values, 1)
     along = np.moveaxis(array, axis, 0)
     if sizes is None and not node.attrs.get("keepdims", 1):
         return [[_copied(part) for part in along]]
+    stops = _stops(
+        node,
+        as_numpy(node.tensor(values, 1)) if sizes is not None else None,
+        len(along),
+    )
     pairs = pairwise(stops)
     return [[_copied(np.moveaxis(along[a:b], 0, axis)) for a, b in pairs]]
+
+
+def _stops(node: HostNode, sizes: np.ndarray | None, count: int) -> list[int]:
+    """Where parts of so many elements begin, and where the last one ends."""
+    if sizes is None:
+        return list(range(count + 1))
+    if sizes.ndim == 0:
+        size = int(sizes)
+        if size < 1:
+            raise RunError(f"{node}: split: expected 1 or more, got {size}")
+        return [*range(0, count, size), count]
+    given = sizes.reshape(-1).tolist()
+    if min(given, default=0) < 0 or sum(given) != count:
+        shown = f"{given}" if len(given) < 9 else f"{len(given)} sizes"
+        raise RunError(
+            f"{node}: split: expected sizes from 0 on that add up to {count}, got {shown}"
+        )
+    return list(accumulate(given, initial=0))
 
 
 def _copied(array: np.ndarray) -> NDArray:

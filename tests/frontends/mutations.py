@@ -1,7 +1,7 @@
-"""Small models of every kind, and seeded ways to damage them."""
+"""Small models, and seeded ways to damage models and what is fed to them."""
 
-from collections.abc import Callable, Iterable, Sized
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from typing import Any, TypeVar
 
 import numpy as np
 import onnx
@@ -109,7 +109,12 @@ _MODELS = (
     """,
 )
 
-_EXTREMES = (0, -1, 1, 2, 7, -7, 2**31 - 1, 2**31, -(2**31), 2**62, 2**63 - 1, -(2**63))
+_EXTREMES = (
+    *(0, -1, 1, 2, 7, -7, 99, 10**6, 10**12),
+    *(2**31 - 1, 2**31, -(2**31), 2**62, 2**63 - 1, -(2**63)),
+)
+EXTRA = "one too many"
+"""The name of an input that no model has."""
 
 T = TypeVar("T")
 Rng = np.random.Generator
@@ -157,6 +162,97 @@ def mutated_model(rng: Rng, model: onnx.ModelProto, most: int = 3) -> onnx.Model
     return copy
 
 
+def mutated_feeds(rng: Rng, feeds: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy of what a model is called with, one or two inputs of which are absurd."""
+    copy = dict(feeds)
+    for _ in range(rng.integers(1, 3)):
+        name = _pick(rng, copy)
+        kind = int(rng.integers(0, 12))
+        if kind == 0:
+            del copy[name]
+            break
+        copy[EXTRA if kind == 1 else name] = _absurd(rng, copy[name])
+    return copy
+
+
+def _absurd(rng: Rng, value: Any) -> Any:  # Any: whatever is fed
+    """Something like a value that is most likely wrong."""
+    if isinstance(value, list):
+        parts = [_absurd(rng, part) for part in value]
+        return parts[: int(rng.integers(0, 3))]
+    others = (
+        None,
+        "text",
+        3.5,
+        [],
+        [value],
+        np.array(["a", "b"], object),
+        {},
+        object(),
+    )
+    if not isinstance(value, np.ndarray) or rng.random() < 0.1:
+        return others[rng.integers(0, len(others))]
+    if rng.random() < 0.3:
+        return _reshaped(rng, value)
+    if rng.random() < 0.15 and value.size < 10**6:
+        kinds = (np.int64, np.int32, np.float32, np.float64, np.bool_, np.uint8, "U")
+        return np.ones(value.shape).astype(kinds[rng.integers(0, len(kinds))])
+    return _extreme_elements(rng, value)
+
+
+def _reshaped(rng: Rng, array: np.ndarray) -> np.ndarray:
+    kind = rng.integers(0, 6)
+    if array.size > 10**6:
+        return array
+    if kind == 0:
+        return array[..., np.newaxis]
+    if kind == 1:
+        return array.reshape(-1)
+    if kind == 2:
+        return array[:0] if array.ndim else array.reshape(1)[:0]
+    if kind == 3:
+        return np.concatenate([array.reshape(-1)] * 7)
+    if kind == 4:
+        return np.broadcast_to(array.reshape(-1)[:1], (10**12,))  # of no memory
+    return array.T
+
+
+def _extreme_elements(rng: Rng, array: np.ndarray) -> np.ndarray:
+    if not 0 < array.size < 10**6:
+        return array
+    copy = array.copy()
+    at = _index(rng, copy.reshape(-1))
+    if array.dtype.kind == "f":
+        copy.flat[at] = _pick(rng, (np.nan, np.inf, -np.inf, 1e38, 1e12, -1.0))
+    elif array.dtype.kind in "iu":
+        copy.flat[at] = np.array(_extreme(rng)).astype(array.dtype)
+        if rng.random() < 0.3:  # all of them, as with shapes of many elements
+            copy[...] = np.array(_pick(rng, (10**6, -1, 2**62))).astype(array.dtype)
+    else:
+        copy.flat[at] = not copy.flat[at] if array.dtype.kind == "b" else "\x00é"
+    return copy
+
+
+def _all_graphs(model: onnx.ModelProto) -> Iterator[onnx.GraphProto]:
+    """The graph, and those in its nodes."""
+    waiting = [model.graph]
+    while waiting:
+        graph = waiting.pop()
+        yield graph
+        waiting += [a.g for n in graph.node for a in n.attribute if a.HasField("g")]
+
+
+def _nodes(model: onnx.ModelProto) -> list[onnx.NodeProto]:
+    """All nodes, those of bodies and functions included."""
+    own = [node for graph in _all_graphs(model) for node in graph.node]
+    return [*own, *(node for f in model.functions for node in f.node)]
+
+
+def _values(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
+    """Inputs and outputs of all graphs."""
+    return [v for g in _all_graphs(model) for v in (*g.input, *g.output)]
+
+
 def _pick(rng: Rng, items: Iterable[T]) -> T:
     choices = list(items)
     if not choices:
@@ -169,9 +265,8 @@ def _index(rng: Rng, items: Sized) -> int:
 
 
 def _names(model: onnx.ModelProto) -> list[str]:
-    graph = model.graph
-    names = [name for node in graph.node for name in (*node.input, *node.output)]
-    return [*names, *(v.name for v in (*graph.input, *graph.output)), "", "nobody"]
+    names = [name for node in _nodes(model) for name in (*node.input, *node.output)]
+    return [*names, *(value.name for value in _values(model)), "", "nobody"]
 
 
 def _extreme(rng: Rng) -> int:
@@ -179,36 +274,41 @@ def _extreme(rng: Rng) -> int:
 
 
 def _rename_input(rng: Rng, model: onnx.ModelProto) -> None:
-    node = _pick(rng, model.graph.node)
+    node = _pick(rng, _nodes(model))
     node.input[_index(rng, node.input)] = _pick(rng, _names(model))
 
 
 def _rename_output(rng: Rng, model: onnx.ModelProto) -> None:
-    node = _pick(rng, model.graph.node)
+    node = _pick(rng, _nodes(model))
     node.output[_index(rng, node.output)] = _pick(rng, _names(model))
 
 
 def _add_input(rng: Rng, model: onnx.ModelProto) -> None:
-    _pick(rng, model.graph.node).input.append(_pick(rng, _names(model)))
+    _pick(rng, _nodes(model)).input.append(_pick(rng, _names(model)))
 
 
 def _drop_input(rng: Rng, model: onnx.ModelProto) -> None:
-    node = _pick(rng, model.graph.node)
+    node = _pick(rng, _nodes(model))
     del node.input[_index(rng, node.input) :]
 
 
 def _other_op(rng: Rng, model: onnx.ModelProto) -> None:
     ops = "Add Conv Relu Reshape Gemm Concat Slice Identity Foo Max Split If MatMul"
     ops += " Expand Range Loop Pad Resize Where Cast ConstantOfShape MaxPool ReduceSum"
-    _pick(rng, model.graph.node).op_type = _pick(rng, ops.split())
+    ops += (
+        " Scan NonZero TopK SequenceAt SequenceConstruct ConcatFromSequence Tile Unique"
+    )
+    ops += " Optional LSTM Attention QuantizeLinear StringConcat Einsum OneHot GatherND"
+    ops += " Compress Split Shape Flatten Unsqueeze SplitToSequence Softmax CumSum"
+    _pick(rng, _nodes(model)).op_type = _pick(rng, ops.split())
 
 
 def _other_domain(rng: Rng, model: onnx.ModelProto) -> None:
-    _pick(rng, model.graph.node).domain = _pick(rng, ["", "local", "ai.onnx", "x.y"])
+    _pick(rng, _nodes(model)).domain = _pick(rng, ["", "local", "ai.onnx", "x.y"])
 
 
 def _other_attribute(rng: Rng, model: onnx.ModelProto) -> None:
-    node = _pick(rng, model.graph.node)
+    node = _pick(rng, _nodes(model))
     names = ["axis", "axes", "perm", "to", "alpha", "value", "pads", "value_ints"]
     values = [
         _extreme(rng),
@@ -223,7 +323,7 @@ def _other_attribute(rng: Rng, model: onnx.ModelProto) -> None:
 
 
 def _extreme_attribute(rng: Rng, model: onnx.ModelProto) -> None:
-    attribute = _pick(rng, [a for n in model.graph.node for a in n.attribute])
+    attribute = _pick(rng, [a for n in _nodes(model) for a in n.attribute])
     if attribute.type == AttributeProto.INT:
         attribute.i = _extreme(rng)
     elif attribute.type == AttributeProto.INTS:
@@ -236,12 +336,12 @@ def _extreme_attribute(rng: Rng, model: onnx.ModelProto) -> None:
 
 
 def _drop_attribute(rng: Rng, model: onnx.ModelProto) -> None:
-    node = _pick(rng, model.graph.node)
+    node = _pick(rng, _nodes(model))
     del node.attribute[_index(rng, node.attribute)]
 
 
 def _damage_tensor(rng: Rng, tensor: onnx.TensorProto) -> None:
-    kind = rng.integers(0, 5)
+    kind = rng.integers(0, 6)
     if kind == 0:
         tensor.dims[_index(rng, tensor.dims)] = _extreme(rng)
     elif kind == 1:
@@ -250,6 +350,11 @@ def _damage_tensor(rng: Rng, tensor: onnx.TensorProto) -> None:
         tensor.raw_data = rng.bytes(int(rng.integers(0, 60)))
     elif kind == 3:
         tensor.dims.append(_extreme(rng))
+    elif kind == 4:
+        array = numpy_helper.to_array(tensor)
+        tensor.CopyFrom(
+            numpy_helper.from_array(_extreme_elements(rng, array), tensor.name)
+        )
     else:
         tensor.data_location = TensorProto.EXTERNAL
         entry = tensor.external_data.add()
@@ -261,8 +366,8 @@ def _damage_initializer(rng: Rng, model: onnx.ModelProto) -> None:
 
 
 def _other_type(rng: Rng, model: onnx.ModelProto) -> None:
-    value = _pick(rng, [*model.graph.input, *model.graph.output])
-    kind = rng.integers(0, 4)
+    value = _pick(rng, _values(model))
+    kind = rng.integers(0, 5)
     if kind == 0:
         value.type.tensor_type.elem_type = int(rng.integers(-1, 40))
     elif kind == 1:
@@ -272,6 +377,12 @@ def _other_type(rng: Rng, model: onnx.ModelProto) -> None:
         dims = value.type.tensor_type.shape.dim
         texts = ["", "?", "a b", "n + 1", "0x", "-1", "((", "é", "n" * 9999]
         _pick(rng, dims).dim_param = _pick(rng, texts)
+    elif kind == 3:
+        inner = onnx.TypeProto.FromString(value.type.SerializeToString())
+        wrap = _pick(
+            rng, (helper.make_sequence_type_proto, helper.make_optional_type_proto)
+        )
+        value.type.CopyFrom(wrap(inner))
     else:
         value.ClearField("type")
 
@@ -293,12 +404,48 @@ def _move_node(rng: Rng, model: onnx.ModelProto) -> None:
 
 
 def _other_value(rng: Rng, model: onnx.ModelProto) -> None:
-    value = _pick(rng, [*model.graph.input, *model.graph.output])
+    value = _pick(rng, _values(model))
     value.name = _pick(rng, _names(model))
 
 
 def _drop_value(rng: Rng, model: onnx.ModelProto) -> None:
     del _pick(rng, [model.graph.input, model.graph.output, model.graph.initializer])[:1]
+
+
+def _swap_nodes(rng: Rng, model: onnx.ModelProto) -> None:
+    """Let two nodes make each other's results."""
+    one, other = _pick(rng, _nodes(model)), _pick(rng, _nodes(model))
+    kept = list(one.output)
+    one.output[:] = other.output
+    other.output[:] = kept
+
+
+def _damage_graph(rng: Rng, model: onnx.ModelProto) -> None:
+    """Drop or add an input, an output or the nodes of a body."""
+    graph = _pick(rng, list(_all_graphs(model))[1:])
+    kind = rng.integers(0, 4)
+    if kind == 0:
+        del graph.input[_index(rng, graph.input)]
+    elif kind == 1:
+        del graph.output[_index(rng, graph.output)]
+    elif kind == 2:
+        del graph.node[_index(rng, graph.node)]
+    else:
+        _pick(rng, (graph.input, graph.output)).add(name=_pick(rng, _names(model)))
+
+
+def _damage_function(rng: Rng, model: onnx.ModelProto) -> None:
+    """Let a function call another, or itself; or rename or drop one."""
+    function = _pick(rng, model.functions)
+    kind = rng.integers(0, 4)
+    if kind == 0:
+        _pick(rng, function.node).op_type = _pick(rng, model.functions).name
+    elif kind == 1:
+        _pick(rng, function.node).domain = "local"
+    elif kind == 2:
+        function.name = _pick(rng, ["Relu", "nobody", "", "Loop", "ReduceSum"])
+    else:
+        del function.input[_index(rng, function.input)]
 
 
 _MUTATIONS: tuple[Mutation, ...] = (
@@ -318,4 +465,7 @@ _MUTATIONS: tuple[Mutation, ...] = (
     _move_node,
     _other_value,
     _drop_value,
+    _swap_nodes,
+    _damage_graph,
+    _damage_function,
 )

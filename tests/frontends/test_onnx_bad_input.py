@@ -301,7 +301,7 @@ def test_a_message_may_not_nest_deeply() -> None:
         node = graph.node.add(op_type="If", input=["c"])
         graph = node.attribute.add(name="then_branch", type=AttributeProto.GRAPH).g
 
-    with pytest.raises(ModelError, match="graphs are nested deeper than 64 levels"):
+    with pytest.raises(ModelError, match="graphs are nested deeper than 30 levels"):
         import_onnx(model)
 
 

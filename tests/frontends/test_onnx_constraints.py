@@ -1,7 +1,9 @@
 """What imported models assume of symbolic sizes is checked before they run."""
 
+import numpy as np
 import pytest
 
+import relax_mlir
 from relax_mlir.dialects import tensors
 from relax_mlir.errors import ModelError
 from relax_mlir.frontends.onnx import import_onnx
@@ -34,6 +36,26 @@ def test_a_size_that_is_computed_is_not_negative(body: str) -> None:
     text = f"g (float[n] x, float[m] y) => (float[k] z) {{ {_LESS} {body} }}"
 
     assert "n >= 5" in assumed(text)
+
+
+def test_one_batch_under_two_names_is_divided() -> None:
+    """As exporters write it that name the sizes of every input anew."""
+    text = """
+        g (float[a, 6, 4] x, int64[b] y) => (float[p, q, r] z) {
+            b = Shape (y) rest = Constant <value_ints = [-1, 8]> ()
+            s = Concat <axis = 0> (b, rest)
+            z = Reshape (x, s)
+        }
+    """
+    model, x = relax_mlir.compile(parse(text, 17)), random(2, 6, 4)
+
+    for batch in (1, 2, 3):
+        (z,) = model(x, np.zeros(batch, np.int64))
+        np.testing.assert_array_equal(z, x.reshape(batch, -1, 8))
+    with pytest.raises(ValueError, match="got 48 and 32"):
+        model(x, np.zeros(4, np.int64))
+    with pytest.raises(ValueError, match="at least 1, got 0"):
+        model(x, np.zeros(0, np.int64))
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Run ONNX's suite and print how many tests pass, by category: ``make onnx-suite``.
+"""Run ONNX's suite and print how many tests pass: ``make onnx-suite``.
 
 With ``--write``, what does not pass is written to ``failures.tsv``: a test that was there
 keeps its reason, another gets what it raised, to be put into words.
@@ -38,11 +38,12 @@ def main() -> int:
     failed = {n: known.get(n, p) for n, p in problems.items() if p is not None}
     if "--write" in sys.argv:
         FAILURES.write_text("".join(f"{n}\t{p}\n" for n, p in sorted(failed.items())))
-    total = Counter(test.category for test in suite_tests().values())
-    lost = Counter(suite_tests()[name].category for name in failed)
-    for category, count in [*total.items(), ("all", total.total())]:
-        missing = lost.total() if category == "all" else lost[category]
-        print(f"{category:18} {count - missing:5} of {count:5}")
+    for key in (lambda test: test.category, lambda test: test.kind, lambda _: "all"):
+        total = Counter(map(key, suite_tests().values()))
+        lost = Counter(key(suite_tests()[name]) for name in failed)
+        for name, count in total.items():
+            print(f"{name:18} {count - lost[name]:5} of {count:5}")
+        print()
     unexpected = {name for name in failed if name not in known}
     for name in sorted(unexpected):
         print(f"FAIL {name}: {failed[name]}")

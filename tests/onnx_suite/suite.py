@@ -12,6 +12,7 @@ from pathlib import Path
 from onnx.backend.test import BackendTest
 
 from relax_mlir.onnx_backend import RelaxBackend
+from tests.onnx_suite.kinds import CORE, kinds
 
 __all__ = ["FAILURES", "SuiteTest", "expected_failures", "suite_tests"]
 
@@ -34,11 +35,13 @@ class SuiteTest:
     Attributes:
         name: of the method, without the device.
         category: as ONNX sorts its tests.
+        kind: what it is about; see :data:`tests.onnx_suite.kinds.KINDS`.
         run: raises what is wrong.
     """
 
     name: str
     category: str
+    kind: str
     run: Callable[[], None]
 
 
@@ -52,7 +55,9 @@ def suite_tests() -> Mapping[str, SuiteTest]:
     for name, case in cases.items():
         for method in sorted(filter(_is_for_cpu, dir(case))):
             short = method.removesuffix("_cpu")
-            found[short] = SuiteTest(short, _CATEGORIES[name], _runner(case, method))
+            kind = kinds().get(short, CORE)
+            run = _runner(case, method)
+            found[short] = SuiteTest(short, _CATEGORIES[name], kind, run)
     return found
 
 

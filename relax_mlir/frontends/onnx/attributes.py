@@ -1,6 +1,6 @@
 """Attributes of nodes as Python values."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import onnx
@@ -8,7 +8,7 @@ from onnx import AttributeProto
 
 from relax_mlir.frontends.onnx.weights import Weights
 
-__all__ = ["attribute_type", "attribute_value"]
+__all__ = ["attribute_type", "attribute_value", "resolved"]
 
 _FIELDS: Mapping[int, str] = {
     AttributeProto.FLOAT: "f",
@@ -76,3 +76,25 @@ _DECODERS: Mapping[int, _Decoder] = {
     AttributeProto.STRINGS: lambda value, _: [_text(text) for text in value],
     AttributeProto.TENSORS: lambda value, weights: [weights.array(t) for t in value],
 }
+
+
+def resolved(
+    attributes: Iterable[onnx.AttributeProto],
+    given: Mapping[str, onnx.AttributeProto],
+) -> dict[str, onnx.AttributeProto]:
+    """Attributes by name; those that refer to a function's call are looked up.
+
+    Args:
+        attributes: of a node in the body of a function.
+        given: of the call; a node lacks what refers to one that is not there.
+    """
+    found: dict[str, onnx.AttributeProto] = {}
+    for proto in attributes:
+        if not proto.ref_attr_name:
+            found[proto.name] = proto
+        elif proto.ref_attr_name in given:
+            copy = onnx.AttributeProto()
+            copy.CopyFrom(given[proto.ref_attr_name])
+            copy.name = proto.name
+            found[proto.name] = copy
+    return found

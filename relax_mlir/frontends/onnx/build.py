@@ -1,7 +1,7 @@
 """From a checked graph to relax operations, node by node through the rules."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import zip_longest
 from typing import Any
 
@@ -19,18 +19,20 @@ from relax_mlir.dialects.hooks import (
     find_onnx_rule,
 )
 from relax_mlir.frontends.onnx import shape_values, values
-from relax_mlir.frontends.onnx.attributes import attribute_value
+from relax_mlir.frontends.onnx.attributes import attribute_value, resolved
 from relax_mlir.frontends.onnx.functions import Function, Functions
 from relax_mlir.frontends.onnx.graph import (
     Graph,
     Node,
     identity,
+    inlined,
     live_nodes,
     made_by,
     renamed,
 )
 from relax_mlir.frontends.onnx.report import OnnxReport, Problem, Uncovered, sentence
 from relax_mlir.frontends.onnx.schemas import check_node
+from relax_mlir.frontends.onnx.scope import BlockedError, LaterError, Scope
 from relax_mlir.frontends.onnx.signature import InputType
 from relax_mlir.frontends.onnx.stages import (
     HOST_OPERATORS,
@@ -46,40 +48,25 @@ from relax_mlir.frontends.onnx.weights import Weights
 from relax_mlir.module import IRModule
 from relax_mlir.passes.relax.fold_constants import known_array
 
-__all__ = ["GraphBuilder", "InlineError"]
+__all__ = ["GraphBuilder"]
 
 _MAX_CALLS = 64  # functions that call each other, deep
 _MAX_EXPANDED = 100_000  # nodes that functions may make: a few lines can say 2^64
 
 
-class _BlockedError(Exception):
-    """An input could not be made; why is in the report already."""
-
-
-class _LaterError(Exception):
-    """A node can be built once the model runs, and more is known.
-
-    Attributes:
-        needed: the value that has to be known, if it is one that is computed.
-    """
-
-    def __init__(self, needed: GraphValue | None = None) -> None:
-        """Say which value is needed."""
-        super().__init__("a value is needed that is computed at run time")
-        self.needed = needed
-
-
-class InlineError(Exception):
+class _InlineError(Exception):
     """The body of a function has to stand where the function is called.
 
     Attributes:
-        domain, name: of the function.
+        function: what is called; attrs: of the call.
     """
 
-    def __init__(self, domain: str, name: str) -> None:
-        """Say which function."""
-        super().__init__(f"`{name}` has to be inlined")
-        self.domain, self.name = domain, name
+    def __init__(
+        self, function: Function, attrs: Mapping[str, onnx.AttributeProto]
+    ) -> None:
+        """Say what is called."""
+        super().__init__("the body of a function has to be inlined")
+        self.function, self.attrs = function, attrs
 
 
 class _NotTopError(Exception):
@@ -88,46 +75,6 @@ class _NotTopError(Exception):
 
 class _NoRuleError(Exception):
     """No rule knows the operator."""
-
-
-@dataclass(frozen=True)
-class _Scope:
-    """Names as one graph sees them.
-
-    Attributes:
-        opsets: of the operators in it.
-        path: put before the names of nodes.
-        parent: where names are looked up that are not here.
-        attrs: of the call, if the graph is a function's.
-        values: by name; None for an input that the call leaves out.
-        blocked: names of values that could not be made.
-        later: names of values that nodes make of which more has to be known.
-        objects: names of inputs that are no tensors.
-    """
-
-    opsets: Mapping[str, int]
-    path: str = ""
-    parent: "_Scope | None" = None
-    attrs: Mapping[str, onnx.AttributeProto] = field(default_factory=dict)
-    values: dict[str, GraphValue | None] = field(default_factory=dict)
-    blocked: set[str] = field(default_factory=set)
-    later: set[str] = field(default_factory=set)
-    objects: set[str] = field(default_factory=set)
-
-    def find(self, name: str) -> GraphValue | None:
-        """The value called ``name``; None if it is left out."""
-        if name in self.objects:
-            raise ValueError(
-                f"expected a tensor of numbers, got `{name}`, a sequence, "
-                "text or nothing"
-            )
-        if name in self.later:
-            raise _LaterError
-        if not name or name in self.values:
-            return self.values[name] if name else None
-        if name in self.blocked or self.parent is None:
-            raise _BlockedError(name)
-        return self.parent.find(name)
 
 
 class GraphBuilder:
@@ -152,7 +99,9 @@ class GraphBuilder:
         self._stage = Stage()
         self._order: list[Node] = []
         self._calls = 0
+        self._inlined = 0
         self._expanded = 0
+        self._names: set[str] = set()
 
     def main(
         self,
@@ -175,7 +124,7 @@ class GraphBuilder:
                 function = func.FuncOp("main", ir.FunctionType.get(parameters, []))
             locations = [ir.Location.name(name) for name in types]
             block = function.add_entry_block(locations)
-            scope = _Scope(opsets)
+            scope = Scope(opsets)
             scope.values.update(known)
             for name, argument in zip(types, block.arguments, strict=True):
                 if types[name] is None:
@@ -183,6 +132,7 @@ class GraphBuilder:
                     scope.objects.add(name)
                 else:
                     scope.values[name] = values.computed(name, argument)
+            self._names = made_by(graph)
             with ir.InsertionPoint(block):
                 self._run(graph, graph.outputs, scope)
                 self._call_stage(graph, scope)
@@ -193,17 +143,17 @@ class GraphBuilder:
             function.attributes["relax.input_names"] = _strings(types)
             function.attributes["relax.output_names"] = _strings(graph.outputs)
 
-    def _returned(self, graph: Graph, scope: _Scope) -> list[ir.Value]:
+    def _returned(self, graph: Graph, scope: Scope) -> list[ir.Value]:
         try:
             made = [scope.values.get(n) or scope.find(n) for n in graph.outputs]
             return [self._read(value) for value in made]
-        except (_BlockedError, _LaterError):
+        except (BlockedError, LaterError):
             return []
         except (ValueError, NotImplementedError) as error:
             self._report.problems.append(Problem(f"output: {sentence(error)}", error))
             return []
 
-    def _run(self, graph: Graph, outputs: Sequence[str], scope: _Scope) -> None:
+    def _run(self, graph: Graph, outputs: Sequence[str], scope: Scope) -> None:
         """Build what these outputs depend on; they are in ``scope`` then."""
         nodes = live_nodes(graph, outputs)
         used = {name for node in nodes for name in node.reads}.union(outputs)
@@ -213,7 +163,7 @@ class GraphBuilder:
         for node in nodes:
             self._node(node, scope, used)
 
-    def _initializer(self, name: str, tensor: onnx.TensorProto, scope: _Scope) -> None:
+    def _initializer(self, name: str, tensor: onnx.TensorProto, scope: Scope) -> None:
         try:
             scope.values[name] = values.constant(name, self._weights.array(tensor))
         except (ValueError, NotImplementedError) as error:
@@ -221,21 +171,24 @@ class GraphBuilder:
             message = f"initializer `{name}`: {sentence(error)}"
             self._report.problems.append(Problem(message, error))
 
-    def _node(self, node: Node, scope: _Scope, used: set[str]) -> None:
+    def _node(self, node: Node, scope: Scope, used: set[str]) -> None:
         """Build a node; report it if that fails, and go on."""
         self._note(node, scope)
         try:
             self._build(node, scope, used)
         except _NoRuleError:
             self._uncovered(node, scope)
-        except InlineError:
-            raise
-        except (_NotTopError, _LaterError) as error:
-            if not self._is_top(scope):
-                raise
-            self._leave(node, error, scope)
+        except _InlineError as error:
+            self._inline(node, error, used, scope)
             return
-        except _BlockedError:
+        except LaterError as error:
+            if self._calls:
+                raise
+            self._postpone(node, error.needed, scope)
+            return
+        except _NotTopError:
+            raise
+        except BlockedError:
             if not self._has_rule(node, scope):
                 self._uncovered(node, scope)
         except Exception as error:  # rules meet whatever stands in a file
@@ -244,28 +197,19 @@ class GraphBuilder:
             return
         scope.blocked.update(name for name in node.outputs if name)
 
-    def _leave(
-        self, node: Node, error: "_NotTopError | _LaterError", scope: _Scope
-    ) -> None:
-        """Leave a node of the graph itself for later, or have its function inlined."""
-        if isinstance(error, _NotTopError):
-            raise InlineError(node.domain, node.proto.op_type) from None
-        self._postpone(node, error.needed, scope)
-
-    def _note(self, node: Node, scope: _Scope) -> None:
+    def _note(self, node: Node, scope: Scope) -> None:
         """Count a node of the graph itself."""
         if not self._calls:
             names = self._report.operators.setdefault(node.op_type, [])
-            names.append(node.name)
-        if self._is_top(scope):
+            names.append(scope.path + node.name)
             self._order.append(node)
 
-    def _build(self, node: Node, scope: _Scope, used: set[str]) -> None:
+    def _build(self, node: Node, scope: Scope, used: set[str]) -> None:
         """Build a node in the way that its operator asks for."""
         wanted = tuple(name in used for name in node.outputs)
         is_alone = self._runs_alone(node, scope)
         if node.op_type == "If" or is_alone:
-            check_node(node, self._opset(node, scope))
+            check_node(node, scope.opset(node))
         if node.op_type == "If":
             self._choose(node, scope)
         elif node.op_type == "Identity" and node.inputs[0] in scope.objects:
@@ -276,70 +220,122 @@ class GraphBuilder:
             results = self._results(node, scope, wanted)
             self._bind(node, results, wanted, scope)
 
-    def _runs_alone(self, node: Node, scope: _Scope) -> bool:
+    def _runs_alone(self, node: Node, scope: Scope) -> bool:
         """Whether a node is left to what runs single nodes."""
         is_known = node.op_type in HOST_OPERATORS or concerns_text(node, scope.objects)
         return is_known and self._functions.of_model(node) is None
 
-    def _is_top(self, scope: _Scope) -> bool:
-        """Whether a scope is that of the graph itself."""
-        return scope.parent is None and not self._calls
-
-    def _choose(self, node: Node, scope: _Scope) -> None:
+    def _choose(self, node: Node, scope: Scope) -> None:
         """Build the branch that a known condition takes, in place.
 
         Source: ONNX If-25.
         """
-        check_node(node, self._opset(node, scope))
-        if not self._is_top(scope):
+        check_node(node, scope.opset(node))
+        if self._calls:
             raise _NotTopError
         condition = scope.find(node.inputs[0])
         if condition is None or condition.array is None:
-            raise _LaterError(condition)
+            raise LaterError(condition)
         if condition.array.size != 1:
             raise ValueError(f"expected one condition, got {condition.array.size}")
         taken = "then_branch" if condition.array.item() else "else_branch"
         body = node.bodies[taken]
         path = f"{scope.path}{node.name}/"
-        known = {*scope.values, *scope.later, *scope.blocked}
-        if any(name in known for name in made_by(body)):
-            body = renamed(body, path)
+        if not self._names.isdisjoint(made_by(body)):
+            body = renamed(body, self._prefix(body, path))
+        self._names |= made_by(body)
         self._run(body, body.outputs, replace(scope, path=path))
+        if len(node.outputs) != len(body.outputs):
+            raise ValueError(
+                f"`{taken}`: expected {len(node.outputs)} outputs, got "
+                f"{len(body.outputs)}"
+            )
         for name, source in zip(node.outputs, body.outputs, strict=True):
             if name:
                 self._bind_again(name, source, scope)
 
-    def _bind_again(self, name: str, source: str, scope: _Scope) -> None:
+    def _prefix(self, body: Graph, wish: str) -> str:
+        """What to put before names of a graph, so that they are new."""
+        prefix = wish
+        while any(prefix + name in self._names for name in made_by(body)):
+            prefix += "_"
+        return prefix
+
+    def _inline(
+        self, node: Node, error: _InlineError, used: set[str], scope: Scope
+    ) -> None:
+        """Build the body of a function as part of the graph itself."""
+        self._order.remove(node)
+        function = error.function
+        path = f"{scope.path}{node.name}/"
+        opsets = {
+            domain: version
+            for domain, version in function.opsets.items()
+            if scope.opsets.get(domain) != version
+        }
+        given = dict(zip_longest(function.graph.inputs, node.inputs, fillvalue=""))
+        prefix = self._prefix(function.graph, path)
+        body = inlined(function.graph, prefix, given, error.attrs, opsets)
+        self._names |= made_by(body)
+        bound = [
+            (name, source)
+            for name, source in zip(node.outputs, body.outputs, strict=False)
+            if name in used
+        ]
+        self._inlined += 1
+        self._run(body, [source for _, source in bound], replace(scope, path=path))
+        self._inlined -= 1
+        for name, source in bound:
+            self._bind_again(name, source, scope)
+
+    def _bind_again(self, name: str, source: str, scope: Scope) -> None:
         """Give what is called ``source`` a second name."""
         if source in scope.blocked:
             scope.blocked.add(name)
-        elif source in scope.values:
+            return
+        copy = identity(source, name)
+        self._order.append(copy)
+        if source in scope.values:
             scope.values[name] = scope.values[source]
         else:
-            copy = identity(source, name)
-            self._order.append(copy)
             self._stage.nodes.append(copy)
         for names in (scope.later, scope.objects):
             if source in names:
                 names.add(name)
 
-    def _postpone(self, node: Node, needed: GraphValue | None, scope: _Scope) -> None:
+    def _postpone(self, node: Node, needed: GraphValue | None, scope: Scope) -> None:
         """Leave a node to the stage that is built when the model runs."""
-        if not self._has_rule(node, scope):
-            self._uncovered(node, scope)
+        self._report.later.append(scope.path + node.name)
+        self._survey(node, scope)
         if needed is not None:
             inputs = {n: scope.values.get(n) for n in node.inputs}
             found = [n for n, value in inputs.items() if value is needed]
             first = node.inputs[0]
             small = [n for n in _small(inputs) if n != first or not found]
-            static = {*found, *small}  # others will most likely be needed as well
-            if all(_is_known(inputs[name]) for name in static):
-                raise InlineError(node.domain, node.proto.op_type)
-            self._stage.static |= static
+            self._stage.static |= {*found, *small}  # which will most likely be needed
         self._stage.nodes.append(node)
         scope.later.update(name for name in node.outputs if name)
 
-    def _call_stage(self, graph: Graph, scope: _Scope) -> None:
+    def _survey(self, node: Node, scope: Scope) -> None:
+        """Look at a node that is built later, and at the graphs in it, for gaps."""
+        if not self._has_rule(node, scope):
+            self._uncovered(node, scope)
+        elif node.opset is not None or node.domain in scope.opsets:
+            try:
+                check_node(node, scope.opset(node))
+            except ValueError as error:
+                self._report.problems.append(_problem(node, scope, error))
+        self._survey_bodies(node, scope)
+
+    def _survey_bodies(self, node: Node, scope: Scope) -> None:
+        inside = replace(scope, path=f"{scope.path}{node.name}/")
+        for body in node.bodies.values():
+            for inner in body.nodes:
+                names = self._report.operators.setdefault(inner.op_type, [])
+                names.append(inside.path + inner.name)
+                self._survey(inner, inside)
+
+    def _call_stage(self, graph: Graph, scope: Scope) -> None:
         """Call the stage, if there is one, for the outputs that it makes."""
         stage = self._stage
         if not stage.nodes or not self._report.is_ok:
@@ -349,20 +345,21 @@ class GraphBuilder:
         outputs = [n for n in graph.outputs if n in made]
         self._staged(RUN_STAGE, stage, outputs, scope)
 
-    def _run_alone(self, node: Node, wanted: Sequence[bool], scope: _Scope) -> None:
+    def _run_alone(self, node: Node, wanted: Sequence[bool], scope: Scope) -> None:
         """Let a node run by itself; it may work on sequences."""
-        check_node(node, self._opset(node, scope))
-        if not self._is_top(scope):
+        check_node(node, scope.opset(node))
+        if self._calls:
             raise _NotTopError
         if any(name not in scope.values for name in node.reads):
-            raise _LaterError
+            raise LaterError
+        self._survey_bodies(node, scope)
         outputs = [
             n for n, is_read in zip(node.outputs, wanted, strict=True) if is_read
         ]
         self._staged(RUN_NODE, Stage([node]), outputs, scope)
 
     def _staged(
-        self, callee: str, stage: Stage, outputs: Sequence[str], scope: _Scope
+        self, callee: str, stage: Stage, outputs: Sequence[str], scope: Scope
     ) -> None:
         inputs = [self._folded(scope.values[name]) for name in stage.reads]
         for name, value in zip(stage.reads, inputs, strict=True):
@@ -385,19 +382,21 @@ class GraphBuilder:
         array = known_array(self._module, value.value)
         return value if array is None else values.constant(value.name, array)
 
-    def _set_untyped(self, name: str, value: ir.Value, scope: _Scope) -> None:
+    def _set_untyped(self, name: str, value: ir.Value, scope: Scope) -> None:
         scope.values[name] = values.untyped(name, value)
         scope.later.add(name)
 
-    def _uncovered(self, node: Node, scope: _Scope) -> None:
-        opset = scope.opsets.get(node.domain, 0)
+    def _uncovered(self, node: Node, scope: Scope) -> None:
+        opset = node.opset or scope.opsets.get(node.domain, 0)
         found = Uncovered(node.op_type, opset)
         found = self._report.uncovered.setdefault(node.op_type, found)
-        found.nodes.append(scope.path + node.name)
+        name = scope.path + node.name
+        if name not in found.nodes[-1:]:  # as when a function is inlined after all
+            found.nodes.append(name)
 
-    def _has_rule(self, node: Node, scope: _Scope) -> bool:
+    def _has_rule(self, node: Node, scope: Scope) -> bool:
         """Whether a node whose inputs are not known would have been built, most likely."""
-        opset = scope.opsets.get(node.domain, 0)
+        opset = node.opset or scope.opsets.get(node.domain, 0)
         return (
             node.op_type == "If"
             or node.op_type in HOST_OPERATORS
@@ -407,14 +406,14 @@ class GraphBuilder:
         )
 
     def _results(
-        self, node: Node, scope: _Scope, wanted: Sequence[bool]
+        self, node: Node, scope: Scope, wanted: Sequence[bool]
     ) -> "Sequence[GraphValue | ir.Value | np.ndarray | None]":
-        opset = self._opset(node, scope)
+        opset = scope.opset(node)
         function = self._functions.of_model(node)
         inputs = [scope.find(name) for name in node.inputs]
         for name in node.reads:
             scope.find(name)
-        protos = _attributes(node, scope)
+        protos = resolved(node.proto.attribute, scope.attrs)
         if function is not None:
             return self._call(node, function, inputs, protos, scope, wanted)
         check_node(node, opset)
@@ -441,18 +440,13 @@ class GraphBuilder:
         function = replace(function, opsets=opsets)
         return self._call(node, function, inputs, protos, scope, wanted)
 
-    def _opset(self, node: Node, scope: _Scope) -> int:
-        if node.domain not in scope.opsets:
-            raise ValueError(f"the model imports no opset of domain `{node.domain}`")
-        return scope.opsets[node.domain]
-
     def _apply(
         self,
         rule: OnnxRule,
         node: Node,
         inputs: Sequence[GraphValue | None],
         attrs: Mapping[str, Any],  # Any: as many types as attributes
-        scope: _Scope,
+        scope: Scope,
         wanted: Sequence[bool],
     ) -> "Sequence[ir.Value | np.ndarray | None]":
         name = scope.path + node.name
@@ -474,12 +468,11 @@ class GraphBuilder:
             name,
             Operands(inputs, self._read),
             attrs,
-            scope.opsets[node.domain],
+            scope.opset(node),
             wanted,
             constants,
             contents,
             constant=lambda array: self._read(values.constant(name, array)),
-            body=lambda attribute: self._body(node, attribute, scope),
         )
         operator = ir.Location.name(node.op_type)
         with ir.Location.name(name, childLoc=operator):
@@ -489,7 +482,7 @@ class GraphBuilder:
                 needed = inputs[error.index]
                 if needed is not None and needed.array is not None:
                     raise  # it is known, and nothing else will be
-                raise _LaterError(needed) from error
+                raise LaterError(needed) from error
         if isinstance(result, (ir.Value, np.ndarray)):
             return [result]
         return list(result.results if isinstance(result, ir.OpView) else result)
@@ -499,7 +492,7 @@ class GraphBuilder:
         node: Node,
         results: "Sequence[GraphValue | ir.Value | np.ndarray | None]",
         wanted: Sequence[bool],
-        scope: _Scope,
+        scope: Scope,
     ) -> None:
         """Name the results; those that nobody reads may be missing."""
         bound: dict[str, GraphValue] = {}
@@ -532,21 +525,13 @@ class GraphBuilder:
             self._known[found] = value
         return found
 
-    def _body(self, node: Node, attribute: str, scope: _Scope) -> list[ir.Value]:
-        """Build the graph in an attribute, which reads no parameters, right here."""
-        body = node.bodies[attribute]
-        path = f"{scope.path}{node.name}/"
-        inner = _Scope(scope.opsets, path, scope, scope.attrs)
-        self._run(body, body.outputs, inner)
-        return [self._read(inner.find(name)) for name in body.outputs]
-
     def _call(
         self,
         node: Node,
         function: Function,
         inputs: Sequence[GraphValue | None],
         attrs: Mapping[str, onnx.AttributeProto],
-        scope: _Scope,
+        scope: Scope,
         wanted: Sequence[bool],
     ) -> list[GraphValue | None]:
         """Build the body of a function in place of a call."""
@@ -555,13 +540,17 @@ class GraphBuilder:
             raise ValueError(
                 f"too many inputs: expected {len(graph.inputs)}, got {len(inputs)}"
             )
+        for name, is_read in zip(graph.outputs, wanted, strict=False):
+            if is_read and name in graph.free:
+                raise ValueError(f"nothing in the function makes its output `{name}`")
         self._expanded += len(graph.nodes)
-        if self._calls >= _MAX_CALLS or self._expanded > _MAX_EXPANDED:
+        depth = self._calls + self._inlined
+        if depth >= _MAX_CALLS or self._expanded > _MAX_EXPANDED:
             raise ValueError(
                 f"functions call each other deeper than {_MAX_CALLS} levels, or make "
                 f"more than {_MAX_EXPANDED} nodes"
             )
-        inner = _Scope(
+        inner = Scope(
             function.opsets,
             f"{scope.path}{node.name}/",
             attrs={**function.defaults, **attrs},
@@ -570,15 +559,17 @@ class GraphBuilder:
         is_wanted = dict(zip(graph.outputs, wanted, strict=False))
         outputs = [n for n, is_read in is_wanted.items() if is_read]
         self._calls += 1
+        known = len(self._report.problems)
         try:
             self._run(graph, outputs, inner)
+        except (_NotTopError, LaterError):
+            if self._calls > 1:
+                raise
+            del self._report.problems[known:]  # they are found again
+            raise _InlineError(function, inner.attrs) from None
         finally:
             self._calls -= 1
         return [inner.find(n) if n in outputs else None for n in graph.outputs]
-
-
-def _is_known(value: GraphValue | None) -> bool:
-    return value is not None and value.array is not None
 
 
 def _mlir_type(type_: InputType | None) -> ir.Type:
@@ -602,21 +593,7 @@ def _is_sizes(value: GraphValue | None) -> bool:
     return value is not None and value.content is not None and value.array is None
 
 
-def _attributes(node: Node, scope: _Scope) -> dict[str, onnx.AttributeProto]:
-    """The attributes of a node; those it takes from a function's call are looked up."""
-    found: dict[str, onnx.AttributeProto] = {}
-    for proto in node.proto.attribute:
-        if not proto.ref_attr_name:
-            found[proto.name] = proto
-        elif proto.ref_attr_name in scope.attrs:
-            given = onnx.AttributeProto()
-            given.CopyFrom(scope.attrs[proto.ref_attr_name])
-            given.name = proto.name
-            found[proto.name] = given
-    return found
-
-
-def _problem(node: Node, scope: _Scope, error: Exception) -> Problem:
+def _problem(node: Node, scope: Scope, error: Exception) -> Problem:
     text = sentence(error)
     if not isinstance(error, (ValueError, NotImplementedError)):
         text = f"{type(error).__name__}: {text}"

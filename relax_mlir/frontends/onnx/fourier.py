@@ -40,6 +40,7 @@ from relax_mlir.dialects.shapes import Dim
 from relax_mlir.frontends.onnx.slicing import crop
 
 _F64, _INT64 = dtypes.dtype("float64"), dtypes.dtype("int64")
+_MOST = 1 << 24  # numbers of a table that is made when the model is compiled
 _WHOLE = 128  # lengths up to which one product with a matrix is faster than its parts
 
 
@@ -73,11 +74,11 @@ class _Transform:
 
     def __call__(self, x: _Complex, size: Dim) -> _Complex:
         """The transform of ``x``, which has ``size`` elements along its last axis."""
-        if not isinstance(size, int):
+        if not isinstance(size, int) or size > _MOST:
             return self._open(x, size)
         first = 1 if size <= _WHOLE else _divisor(size)
         if first == 1:
-            return self._whole(x, size)
+            return self._whole(x, size) if size**2 <= _MOST else self._open(x, size)
         second = size // first
         *outer, _ = x.shape
         rank = len(outer)
@@ -286,12 +287,17 @@ def _resized(x: _Complex, size: Dim) -> _Complex:
 def stft(node: OnnxNode) -> ir.Value:
     """Transforms of windows that slide over a signal.
 
+    A signal of rank 2, [batch, length], is real: exporters write it, and other runtimes
+    take it.
+
     Source: ONNX STFT-17.
     """
     signal, window = node.input(0), node.optional(2)
     shape = tensors.shape_of(signal)
-    if len(shape) != 3:
-        raise ValueError(f"expected a signal of rank 3, got {len(shape)}")
+    if len(shape) == 2:
+        signal = ReshapeOp(signal, shape=(*shape, 1)).y
+    elif len(shape) != 3:
+        raise ValueError(f"expected a signal of rank 2 or 3, got {len(shape)}")
     step = int(node.known(1).item())
     length = _frame_length(node, shape[1])
     if step < 1:

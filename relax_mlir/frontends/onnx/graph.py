@@ -9,16 +9,18 @@ import onnx
 from onnx import AttributeProto, TensorProto
 
 from relax_mlir.errors import near_misses
-from relax_mlir.frontends.onnx.attributes import attribute_type
+from relax_mlir.frontends.onnx.attributes import attribute_type, resolved
 
 __all__ = [
     "Graph",
     "Node",
     "check_closed",
     "identity",
+    "inlined",
     "live_nodes",
     "made_by",
     "operator_name",
+    "opset_of",
     "plain_domain",
     "read_function",
     "read_graph",
@@ -27,7 +29,10 @@ __all__ = [
 ]
 
 # Each level is three messages, of which protobuf itself accepts 100 in a file.
-MAX_NESTING = 64
+MAX_NESTING = 30
+
+# Where a node keeps the opset that it is of, if it is not the model's.
+_OPSET = "relax.opset"
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +45,7 @@ class Node:
         name: its own, or its first output's.
         inputs, outputs: names of values; "" where one is left out.
         bodies: the graphs among its attributes.
+        opset: of its domain, if it is not what the model imports.
     """
 
     op_type: str
@@ -49,6 +55,7 @@ class Node:
     outputs: tuple[str, ...]
     proto: onnx.NodeProto
     bodies: Mapping[str, "Graph"]
+    opset: int | None = None
 
     @cached_property
     def reads(self) -> frozenset[str]:
@@ -193,14 +200,65 @@ def renamed(graph: Graph, prefix: str) -> Graph:
     names = {name: prefix + name for name in made_by(graph)}
     nodes = []
     for node in graph.nodes:
-        proto = onnx.NodeProto()
-        proto.CopyFrom(node.proto)
+        proto = _copy(node)
         _rename_node(proto, names)
         nodes.append(_read_node(proto, 0, 0))
     own = {names[name]: tensor for name, tensor in graph.initializers.items()}
     types = {names[name]: type_ for name, type_ in graph.types.items()}
     outputs = tuple(names.get(name, name) for name in graph.outputs)
     return _assembled(outputs, types, own, nodes)
+
+
+def inlined(
+    graph: Graph,
+    prefix: str,
+    inputs: Mapping[str, str],
+    attributes: Mapping[str, onnx.AttributeProto],
+    opsets: Mapping[str, int],
+) -> Graph:
+    """The body of a function as a graph that stands where the function is called.
+
+    Args:
+        graph: the body.
+        prefix: what the names of its own values begin with then.
+        inputs: what the caller calls its inputs; "" where one is left out.
+        attributes: of the call.
+        opsets: of its domains, where the caller has others.
+    """
+    names = {**{name: prefix + name for name in made_by(graph)}, **inputs}
+    nodes = []
+    for node in graph.nodes:
+        proto = _copy(node)
+        _settle(proto, attributes, opsets)
+        _rename_node(proto, names)
+        nodes.append(_read_node(proto, 0, 0))
+    return _assembled(tuple(map(names.__getitem__, graph.outputs)), {}, {}, nodes)
+
+
+def _copy(node: Node) -> onnx.NodeProto:
+    """A node's message, to be renamed; the name of the node itself is kept."""
+    made = onnx.NodeProto()
+    made.CopyFrom(node.proto)
+    made.name = node.name
+    return made
+
+
+def _settle(
+    proto: onnx.NodeProto,
+    attributes: Mapping[str, onnx.AttributeProto],
+    opsets: Mapping[str, int],
+) -> None:
+    """Let a node, and all in its graphs, depend on no function's call any more."""
+    domain = plain_domain(proto.domain)
+    if domain in opsets and all(p.key != _OPSET for p in proto.metadata_props):
+        proto.metadata_props.add(key=_OPSET, value=str(opsets[domain]))
+    kept = resolved(proto.attribute, attributes)
+    del proto.attribute[:]
+    proto.attribute.extend(kept.values())
+    for attribute in proto.attribute:
+        if attribute.type == AttributeProto.GRAPH:
+            for node in attribute.g.node:
+                _settle(node, attributes, opsets)
 
 
 def _rename_node(proto: onnx.NodeProto, names: Mapping[str, str]) -> None:
@@ -276,7 +334,13 @@ def _read_node(proto: onnx.NodeProto, index: int, depth: int) -> Node:
             continue
         if attribute_type(attribute) == AttributeProto.GRAPH:
             bodies[attribute.name] = read_graph(attribute.g, depth + 1)
-    return Node(op_type, domain, named, inputs, outputs, proto, bodies)
+    return Node(op_type, domain, named, inputs, outputs, proto, bodies, opset_of(proto))
+
+
+def opset_of(proto: onnx.NodeProto) -> int | None:
+    """The opset of a node, if it is not what its model imports."""
+    found = [p.value for p in proto.metadata_props if p.key == _OPSET]
+    return int(found[0]) if found and found[0].isdecimal() else None
 
 
 def _assembled(

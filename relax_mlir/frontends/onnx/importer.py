@@ -5,14 +5,12 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
-import onnx
 from mlir import ir
-from onnx import inliner
 
 from relax_mlir.dialects import constraints, dtypes
 from relax_mlir.dialects.shapes import Expr, parse, symbol, symbols_of
 from relax_mlir.errors import ModelError, PassError, UnsupportedError
-from relax_mlir.frontends.onnx.build import GraphBuilder, InlineError
+from relax_mlir.frontends.onnx.build import GraphBuilder
 from relax_mlir.frontends.onnx.functions import Functions
 from relax_mlir.frontends.onnx.graph import Graph, check_closed, read_graph
 from relax_mlir.frontends.onnx.reading import Model, ModelSource, read_model
@@ -101,31 +99,11 @@ def _import(
                 BindSizes().run(module)
     except ModelError:
         raise
-    except InlineError as error:
-        return _import(_inlined(model, error), overrides, given)
     except NotImplementedError as error:
         raise UnsupportedError(f"{model.where}: {sentence(error)}") from error
     except (ValueError, PassError) as error:
         raise ModelError(f"{model.where}: {sentence(error)}") from error
     return module, report
-
-
-def _inlined(model: Model, error: InlineError) -> onnx.ModelProto:
-    """The model with the body of a function in place of its calls.
-
-    Raises:
-        UnsupportedError: it is no function.
-    """
-    chosen = [(error.domain, error.name)]
-    made = inliner.inline_selected_functions(
-        model.proto, chosen, exclude=False, inline_schema_functions=True
-    )
-    if any(node.op_type == error.name for node in made.graph.node):
-        raise UnsupportedError(
-            f"{model.where}: `{error.name}`: expected values that are known before the "
-            "model runs, or an operator that can do without"
-        )
-    return made
 
 
 def _fixed(name: str, value: "np.ndarray | Sequence[Any]") -> np.ndarray:

@@ -78,6 +78,8 @@ class OnnxReport:
         operators: names of nodes by operator, functions and unused nodes apart.
         uncovered: operators without a rule, by name.
         problems: nodes and values that do not fit, in order.
+        later: names of nodes that are compiled when the model runs: what they compute
+            depends on values that only then are known.
     """
 
     where: str
@@ -85,6 +87,7 @@ class OnnxReport:
     operators: dict[str, list[str]] = field(default_factory=dict)
     uncovered: dict[str, Uncovered] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
+    later: list[str] = field(default_factory=list)
 
     @property
     def is_ok(self) -> bool:

@@ -1,5 +1,6 @@
 """Rules for resizing: axis by axis, by a table of places and weights."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -21,6 +22,7 @@ from relax_mlir.dialects.relax.slicing import StridedSliceOp, known_or_none
 from relax_mlir.dialects.shapes import Dim
 
 _CROP = "tf_crop_and_resize"
+_MOST_ROWS = 1 << 20  # of a table that is made when the model is compiled
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ def resize_by_scales(node: OnnxNode) -> ir.Value:
 def _resized_by(node: OnnxNode, scales: Sequence[float]) -> ir.Value:
     dims = tensors.shape_of(node.input(0))
     x = node.input(0)
-    for axis, scale in enumerate(scales):
+    for axis, scale in enumerate(_checked(scales, len(dims))):
         attrs = {
             "mode": node.attr("mode", "nearest"),
             "coordinates": "asymmetric",
@@ -99,16 +101,30 @@ def _axes(node: OnnxNode) -> list[_Axis]:
     rois = _rois(node, len(axes))
     scales = known_or_none(node, 2)
     if scales is not None and len(scales):
-        pairs = [
-            (_scaled(dims[a], float(s)), float(s))
-            for a, s in zip(axes, scales, strict=True)
-        ]
+        given = _checked(scales.reshape(-1).tolist(), len(axes))
+        pairs = [(_scaled(dims[a], s), s) for a, s in zip(axes, given, strict=True)]
     else:
         policy = node.attr("keep_aspect_ratio_policy", "stretch")
-        pairs = _sized([dims[a] for a in axes], node.dims(3), policy)
+        sizes = node.dims(3)
+        _check_count("sizes", len(sizes), len(axes))
+        pairs = _sized([dims[a] for a in axes], sizes, policy)
     return [
         _Axis(a, *pair, roi) for a, pair, roi in zip(axes, pairs, rois, strict=True)
     ]
+
+
+def _checked(scales: Sequence[float], count: int) -> Sequence[float]:
+    """Scales of so many axes, each a positive number."""
+    _check_count("scales", len(scales), count)
+    for scale in scales:
+        if not 0 < scale < math.inf:
+            raise ValueError(f"scales: expected positive numbers, got {scale:g}")
+    return scales
+
+
+def _check_count(what: str, got: int, count: int) -> None:
+    if got != count:
+        raise ValueError(f"{what}: expected one for each of {count} axes, got {got}")
 
 
 def _rois(node: OnnxNode, count: int) -> list[tuple[float, float]]:
@@ -116,6 +132,8 @@ def _rois(node: OnnxNode, count: int) -> list[tuple[float, float]]:
     if node.attr("coordinate_transformation_mode", "half_pixel") != _CROP:
         return [(0.0, 1.0)] * count
     roi = node.known(1).reshape(-1).tolist()
+    if len(roi) != 2 * count:
+        raise ValueError(f"roi: expected {2 * count} numbers, got {len(roi)}")
     return list(zip(roi[:count], roi[count:], strict=True))
 
 
@@ -138,6 +156,8 @@ def _sized(
     ]
     if len(pairs) != len(old):
         raise NotImplementedError(f"`{policy}` of symbolic sizes is not supported")
+    if any(before < 1 for before, _ in pairs):
+        raise ValueError(f"`{policy}`: expected sizes of 1 or more, got {list(old)}")
     ratios = [after / before for before, after in pairs]
     scale = min(ratios) if policy == "not_larger" else max(ratios)
     return [(int(scale * size + 0.5), scale) for size, _ in pairs]
@@ -196,12 +216,12 @@ def _filled(node: OnnxNode, x: ir.Value, insides: Sequence[ir.Value]) -> ir.Valu
 def _table(
     node: OnnxNode, x: ir.Value, axis: _Axis, attrs: dict[str, Any]
 ) -> tuple[ir.Value, ir.Value]:
-    """The table of an axis: constant if its sizes are numbers."""
+    """The table of an axis: constant if its sizes are numbers, and not too large."""
     old, new = tensors.shape_of(x)[axis.axis], axis.size
     attrs = {**attrs, "scale": axis.scale, "roi": axis.roi}
     if attrs.get("antialias") and not axis.scale:
         attrs["scale"] = _ratio(old, new)
-    if not isinstance(old, int) or not isinstance(new, int):
+    if not isinstance(old, int) or not isinstance(new, int) or new > _MOST_ROWS:
         table = ResizeTableOp(x, axis=axis.axis, size=(new,), **attrs)
         return table.places, table.weights
     places, weights = resize_table(old, new, tensors.dtype_of(x), **attrs)

@@ -47,6 +47,7 @@ HOST_OPERATORS = frozenset(
         *("SequenceConstruct", "SequenceEmpty", "SequenceInsert", "SequenceErase"),
         *("SequenceAt", "SequenceLength", "SplitToSequence", "ConcatFromSequence"),
         *("Optional", "OptionalGetElement", "OptionalHasElement", "SequenceMap"),
+        "ImageDecoder",
     )
 )
 # What takes text, or makes it, runs by itself, too.

@@ -18,6 +18,8 @@ from relax_mlir.rewriting import Pass, erase_dead, pattern, rewrite_greedily
 
 __all__ = ["FoldScales"]
 
+_MOST_OPERATIONS = 64  # between a scale and the constants that it is made of
+
 
 @dataclass(frozen=True)
 class FoldScales(Pass):
@@ -142,19 +144,26 @@ def _shifted(value: ir.Value) -> tuple[ir.Value, ir.Value] | None:
     if not isinstance(owner, AddOp) or not _is_read_once(value):
         return None
     for y, shift in ((owner.x1, owner.x2), (owner.x2, owner.x1)):
-        if _is_constant(shift) and isinstance(y.owner, ConvOp):
+        if isinstance(y.owner, ConvOp) and _is_constant(shift):
             return y, shift
     return None
 
 
 def _is_constant(value: ir.Value) -> bool:
-    """Whether a value depends on constants alone."""
-    owner = value.owner
-    if isinstance(owner, ir.Block) or not owner.name.startswith("relax."):
-        return False
-    if isinstance(owner, ConstantOp):
-        return True
-    return bool(list(owner.operands)) and all(_is_constant(v) for v in owner.operands)
+    """Whether a value depends on constants alone, as far as one looks."""
+    waiting, seen = [value], {value}
+    while waiting:
+        owner = waiting.pop().owner
+        if isinstance(owner, ConstantOp):
+            continue
+        if isinstance(owner, ir.Block) or not owner.name.startswith("relax."):
+            return False
+        operands = list(owner.operands)
+        waiting += [v for v in operands if v not in seen]
+        seen.update(operands)
+        if not operands or len(seen) > _MOST_OPERATIONS:
+            return False
+    return True
 
 
 def _is_read_once(value: ir.Value) -> bool:

@@ -12,6 +12,7 @@ import numpy as np
 from mlir import ir
 
 from relax_mlir.dialects import shapes, tensors
+from relax_mlir.errors import OutOfMemoryError
 from relax_mlir.module import IRModule
 from relax_mlir.relax.vm.executable import VMExecutable
 from relax_mlir.relax.vm.host_values import to_value
@@ -77,10 +78,17 @@ class StagedModel(CompiledModel):
             raise TypeError(
                 f"`main`: expected {len(self.signature.inputs)} inputs, got {len(arrays)}"
             )
-        given = [to_value(_argument(a)) for a in arrays]
+        given = [
+            to_value(_argument(a, p))
+            for a, p in zip(arrays, self.signature.inputs, strict=True)
+        ]
         token = STAGE_OPTIONS.set(self.options)
         try:
             made = self._main(*given)
+        except OutOfMemoryError:
+            raise
+        except MemoryError as error:
+            raise OutOfMemoryError(str(error)) from error
         finally:
             STAGE_OPTIONS.reset(token)
         several = made if len(self.signature.outputs) > 1 else [made]
@@ -113,16 +121,14 @@ class StagedModel(CompiledModel):
         save(path, self)
 
 
-def _argument(value: Any) -> Any:  # Any: arrays, and lists of them
-    """An input: numbers become arrays, in lists, too."""
-    if isinstance(value, (list, tuple)) and any(map(_is_array, value)):
-        return [_argument(part) for part in value]
-    return value if value is None or _is_array(value) else np.asarray(value)
-
-
-def _is_array(value: object) -> bool:
-    is_list = isinstance(value, (list, tuple)) and any(map(_is_array, value))
-    return is_list or (hasattr(value, "__dlpack__") and hasattr(value, "shape"))
+def _argument(value: Any, parameter: Parameter) -> Any:  # Any: whatever has DLPack
+    """An input as an array; of an input that is no tensor, lists and nothing stay."""
+    if hasattr(value, "__dlpack__") or (not parameter.dtype and value is None):
+        return value
+    is_sequence = isinstance(value, (list, tuple)) and not parameter.dtype
+    if is_sequence and not any(isinstance(part, str) for part in value):
+        return [_argument(part, parameter) for part in value]
+    return np.asarray(value)
 
 
 def _arrays_in(values: Sequence[Any]) -> list[NDArray]:

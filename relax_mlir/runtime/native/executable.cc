@@ -322,7 +322,12 @@ class Executable {
                               << ffi::Shape(shape.data(), shape.data() + output.dims.size())
                               << " is negative or too large";
     }
-    return AllocateTensor(ffi::ShapeView(shape.data(), output.dims.size()), output.dtype);
+    try {
+      return AllocateTensor(ffi::ShapeView(shape.data(), output.dims.size()), output.dtype);
+    } catch (const std::bad_alloc&) {
+      RELAX_THROW(MemoryError) << Quote(name) << ": output " << Quote(output.name)
+                               << ": out of memory for " << bytes << " bytes";
+    }
   }
 
   // Checks the outputs of the caller and decides where the program writes.
@@ -378,7 +383,7 @@ class Executable {
                                  "than there are addresses";
     }
     ArenaList::Arena taken;
-    if (bytes > 0) taken = arenas_.Take(bytes);
+    if (bytes > 0) taken = TakeArena(bytes);
     relax_rt1_context context{threads, kRelaxRt1Ok};
     const int32_t status = main(buffers, sizes, taken.memory.get(), &context);
     if (bytes > 0) arenas_.Give(std::move(taken));
@@ -388,6 +393,15 @@ class Executable {
     }
     if (context.failure != kRelaxRt1Ok) {
       RELAX_THROW(RuntimeError) << Quote(name) << ": a kernel threw a C++ exception";
+    }
+  }
+
+  ArenaList::Arena TakeArena(int64_t bytes) {
+    try {
+      return arenas_.Take(bytes);
+    } catch (const std::bad_alloc&) {
+      RELAX_THROW(MemoryError) << Quote(name) << ": out of memory for " << bytes
+                               << " bytes of intermediate results";
     }
   }
 

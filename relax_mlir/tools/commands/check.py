@@ -47,6 +47,13 @@ def _lines(report: OnnxReport, *, nodes: bool) -> list[str]:
             for node in found.nodes
         ]
     lines += [problem.message for problem in report.problems]
+    if report.later:
+        shown = ", ".join(f"`{name}`" for name in report.later[:3])
+        more = ", ..." if len(report.later) > 3 else ""
+        lines.append(
+            f"compiled when it runs, as values decide: {len(report.later)} nodes, "
+            f"{shown}{more}"
+        )
     return [*lines, _verdict(report, total)]
 
 
@@ -80,4 +87,5 @@ def _fields(report: OnnxReport) -> dict[str, object]:
             for node in found.nodes
         ],
         "problems": [problem.message for problem in report.problems],
+        "compiled when it runs": report.later,
     }
