@@ -102,12 +102,16 @@ class NotKnownError(ValueError):
 
     Attributes:
         index: of the operand.
+        is_of_sizes: whether its sizes are enough, as numbers.
     """
 
-    def __init__(self, index: int, expected: str) -> None:
+    def __init__(
+        self, index: int, expected: str, *, is_of_sizes: bool = False
+    ) -> None:
         """Say what is expected of the operand."""
         super().__init__(f"input {index} {expected}")
         self.index = index
+        self.is_of_sizes = is_of_sizes
 
 
 def _unknown(operand: int | ir.Value) -> np.ndarray | None:

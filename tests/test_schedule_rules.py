@@ -10,6 +10,7 @@ from relax_mlir.passes.schedule import apply
 from relax_mlir.schedules.cpu.fallback import Fallback
 from relax_mlir.schedules.emit import for_loop, parallel_loop
 from relax_mlir.schedules.nest import Kernel
+from relax_mlir.schedules.rule import VectorUnit
 
 _KERNEL = """
 func.func @kernel(%x: memref<4xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
@@ -21,7 +22,7 @@ func.func @kernel(%x: memref<4xf32>) attributes {tir.prim_func, tir.num_outputs 
 class OneLoop:
     """Takes anything and writes one loop over tiles."""
 
-    def __init__(self, vector_bits: int) -> None:
+    def __init__(self, unit: VectorUnit) -> None:
         pass
 
     def matches(self, kernel: Kernel) -> bool:

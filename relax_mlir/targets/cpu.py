@@ -10,7 +10,8 @@ def target(model: str, host: Host) -> Target:
     triple, cpu, features = host
     if model:
         triple, cpu, features = _triple_of(model, triple), model, ""
-    return Target("cpu", triple, cpu, features, _vector_bits(triple, cpu, features))
+    bits = _vector_bits(triple, cpu, features)
+    return Target("cpu", triple, cpu, features, bits, _byte_dots(cpu, features, bits))
 
 
 def _triple_of(model: str, host: str) -> str:
@@ -41,9 +42,27 @@ def _vector_bits(triple: str, cpu: str, features: str) -> int:
     return 128 if features and "+avx" not in features else 256
 
 
+_VNNI_CPUS = (
+    *("cascadelake", "cooperlake", "icelake", "rocketlake", "tigerlake"),
+    *("sapphirerapids", "emeraldrapids", "graniterapids", "diamondrapids"),
+    *("alderlake", "raptorlake", "meteorlake", "arrowlake", "lunarlake", "pantherlake"),
+    *("sierraforest", "grandridge", "clearwaterforest", "znver4", "znver5"),
+)
+
+
+def _byte_dots(cpu: str, features: str, bits: int) -> bool:
+    """Whether it has AVX-512 VNNI at the width of its vectors, or AVX-VNNI."""
+    if features:
+        by_bits = {512: "+avx512vnni", 256: "+avxvnni"}
+        return by_bits.get(bits, "none") in features.split(",")
+    return cpu.startswith(_VNNI_CPUS)
+
+
 def stages(target: Target) -> tuple[Stage, ...]:
     """The CPU pipeline, in reading order; each line is valid input to ``relax-opt -p``."""
-    bits = target.vector_bits
+    vectors = f"vector-bits={target.vector_bits}"
+    if target.byte_dots:
+        vectors += " byte-dots=true"
     return (
         Stage(
             "relax",
@@ -54,7 +73,7 @@ def stages(target: Target) -> tuple[Stage, ...]:
         Stage("linalg", "tir-lower-blocks,cse,tir-to-linalg"),
         Stage(
             "loops",
-            f"schedule-apply{{vector-bits={bits}}},convert-linalg-to-loops,lower-affine",
+            f"schedule-apply{{{vectors}}},convert-linalg-to-loops,lower-affine",
         ),
         Stage("llvm", f"schedule-expand-math,schedule-lower-abi,{_TO_LLVM}"),
     )

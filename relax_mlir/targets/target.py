@@ -46,6 +46,7 @@ class Target:
         kind: the module of :mod:`relax_mlir.targets` that knows it, such as ``cpu``.
         triple, cpu, features: LLVM's names for it.
         vector_bits: width of its vectors.
+        byte_dots: whether it sums four products of bytes at once.
     """
 
     kind: str
@@ -53,6 +54,7 @@ class Target:
     cpu: str
     features: str = field(repr=False)
     vector_bits: int
+    byte_dots: bool = False
 
     def __str__(self) -> str:
         return f"{self.kind}:{self.cpu}"

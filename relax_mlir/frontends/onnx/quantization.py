@@ -35,6 +35,7 @@ __all__ = [
     "zero_point",
 ]
 
+_MIDDLE = 128  # of bytes without a sign
 _F32, _I32, _U8 = map(dtypes.dtype, ("float32", "int32", "uint8"))
 
 
@@ -186,6 +187,19 @@ def known_as_zero(node: OnnxNode, value: ir.Value) -> bool:
     return known is not None and not known.astype(np.int32).any()
 
 
+def signed_weight(
+    node: OnnxNode, weight: ir.Value, zero: ir.Value | None
+) -> tuple[ir.Value, ir.Value | None]:
+    """A constant weight of bytes from 0 to 255 around 128 as one around 0, and its zero."""
+    known = node.constants(weight)
+    zeros = None if zero is None else node.constants(zero)
+    if known is None or zeros is None:
+        return weight, zero
+    if known.dtype != np.uint8 or np.any(zeros != _MIDDLE):
+        return weight, zero
+    return node.constant((known ^ _MIDDLE).view(np.int8)), None
+
+
 def integer_product(
     node: OnnxNode,
     a: ir.Value,
@@ -204,6 +218,7 @@ def integer_product(
         a_zero, b_zero: in shapes that broadcast to the operands, one for all of what is
             summed; None for 0.
     """
+    b, b_zero = signed_weight(node, b, b_zero)
     shape = shapes.matmul(tensors.shape_of(a), tensors.shape_of(b))
     left, right = _matrix(a, 0), _matrix(b, 1)
     y = MatmulOp(left, right, out_dtype=_I32).z

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 from mlir import ir
 
 from relax_mlir.dialects import dtypes, tensors
@@ -17,6 +18,7 @@ from relax_mlir.frontends.onnx.quantization import (
     as_i32,
     columns,
     requantized,
+    signed_weight,
     sums,
     zero_point,
 )
@@ -67,15 +69,17 @@ def integer_conv(
 ) -> ir.Value:
     """The convolution of x - x_zero and weight - weight_zero in i32, which may wrap.
 
-    It is of x as it is, for which machines have instructions, padded with its zero point;
-    what that adds to every element of a channel is taken off again.
+    It is of both as they are, for which machines have instructions, x padded with its zero
+    point; what the zero points add is taken off again.
     """
+    weight, weight_zero = signed_weight(node, weight, weight_zero)
+    groups = node.attr("group", 1)
+    sizes = [size for size in tensors.shape_of(weight)[1:] if isinstance(size, int)]
+    is_known = len(sizes) == len(tensors.shape_of(weight)) - 1
+    if weight_zero is not None and (groups != 1 or not is_known):
+        weight, weight_zero = _less_zero(weight, weight_zero), None
     kernel = tensors.shape_of(weight)[2:]
     known = node.constants(weight)
-    if weight_zero is not None:
-        zero, known = per_channel(weight_zero, weight, axis=0), None
-        wide, zero = (AstypeOp(v, dtype=_I16).y for v in (weight, zero))
-        weight = SubtractOp(wide, zero).z
     x_zero = columns(x_zero)
     shifted = x if x_zero is None else SubtractOp(x, x_zero).z
     padded, attrs = onnx_window(node, shifted, kernel, fill=0.0)
@@ -83,13 +87,27 @@ def integer_conv(
         padded = _padded(padded, attrs.pop("padding"))
         padded = x if padded == shifted else AddOp(padded, x_zero).z
     op = by_rank(_CONVS, len(kernel))
-    groups = node.attr("group", 1)
     y = op(padded, weight, groups=groups, out_dtype=_I32, **attrs).y
-    if x_zero is None:
+    if x_zero is not None:
+        total = sums(node, weight, range(1, len(kernel) + 2), known)
+        added = MultiplyOp(as_i32(x_zero), total).z
+        y = SubtractOp(y, per_channel(added, y, axis=1)).z
+    if weight_zero is None:
         return y
-    total = sums(node, weight, range(1, len(kernel) + 2), known)
-    added = MultiplyOp(as_i32(x_zero), total).z
-    return SubtractOp(y, per_channel(added, y, axis=1)).z
+    one = node.constant(np.ones((1, *sizes), np.int8))
+    window = op(padded, one, groups=1, out_dtype=_I32, **attrs).y
+    if x_zero is not None:
+        count = node.constant(np.array(math.prod(sizes), np.int32))
+        window = SubtractOp(window, MultiplyOp(as_i32(x_zero), count).z).z
+    zero = per_channel(as_i32(weight_zero), y, axis=1)
+    return SubtractOp(y, MultiplyOp(window, zero).z).z
+
+
+def _less_zero(weight: ir.Value, zero: ir.Value) -> ir.Value:
+    """A weight less its zero point, in two bytes an element."""
+    zero = per_channel(zero, weight, axis=0)
+    wide, zero = (AstypeOp(v, dtype=_I16).y for v in (weight, zero))
+    return SubtractOp(wide, zero).z
 
 
 def _padded(x: ir.Value, pads: list[int]) -> ir.Value:

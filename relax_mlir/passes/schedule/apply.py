@@ -13,7 +13,7 @@ from relax_mlir.schedules.cpu.fallback import Fallback
 from relax_mlir.schedules.cpu.rows import Rows
 from relax_mlir.schedules.emit import is_parallel_loop
 from relax_mlir.schedules.nest import Kernel, read_kernel
-from relax_mlir.schedules.rule import Rule
+from relax_mlir.schedules.rule import Rule, VectorUnit
 
 __all__ = ["Apply"]
 
@@ -26,9 +26,11 @@ class Apply(Pass):
     """Turn linalg kernels into loops, each by the first schedule rule that takes it.
 
     ``only`` names the one rule to use, such as ``Fallback``; it must take every kernel.
+    ``byte-dots`` says that the machine sums four products of bytes at once.
     """
 
     vector_bits: int = 256
+    byte_dots: bool = False
     only: str = ""
 
     def run(self, module: IRModule) -> None:
@@ -50,7 +52,8 @@ class Apply(Pass):
         with ir.InsertionPoint(terminator), function.location:
             kernel = read_kernel(function)
             rules = [r for r in _RULES if self.only in ("", r.__name__)]
-            fitting = (rule(self.vector_bits) for rule in rules)
+            unit = VectorUnit(self.vector_bits, self.byte_dots)
+            fitting = (rule(unit) for rule in rules)
             rule = next((r for r in fitting if r.matches(kernel)), None)
             if rule is None:
                 raise PassError(

@@ -9,6 +9,7 @@ from relax_mlir.indexing import constant_of
 from relax_mlir.rewriting import erase
 from relax_mlir.schedules.emit import parallel_loop
 from relax_mlir.schedules.nest import Kernel
+from relax_mlir.schedules.rule import VectorUnit
 
 __all__ = ["Fallback"]
 
@@ -20,7 +21,7 @@ class Fallback:
     Where all of it is one loop that a schedule made parallel, each step is a tile.
     """
 
-    vector_bits: int = 256
+    unit: VectorUnit
 
     def matches(self, kernel: Kernel) -> bool:
         """Always."""

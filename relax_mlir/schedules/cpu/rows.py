@@ -31,6 +31,7 @@ from relax_mlir.schedules.nest import (
     collapse_axes,
     point_count,
 )
+from relax_mlir.schedules.rule import VectorUnit
 from relax_mlir.schedules.vectorize_body import NotVectorizableError
 
 __all__ = ["Rows"]
@@ -44,10 +45,10 @@ class Rows:
     """Row by row, vectorised; takes any kernel of linalg statements.
 
     Attributes:
-        vector_bits: width of the machine's vectors.
+        unit: the machine's vectors.
     """
 
-    vector_bits: int = 256
+    unit: VectorUnit
 
     def matches(self, kernel: Kernel) -> bool:
         """Whether every block became a linalg statement."""
@@ -55,7 +56,7 @@ class Rows:
 
     def emit(self, kernel: Kernel) -> None:
         """Write the loops at the insertion point."""
-        _RowEmitter(kernel, self.vector_bits).emit()
+        _RowEmitter(kernel, self.unit.bits).emit()
 
 
 class _RowEmitter:

@@ -1,5 +1,6 @@
 // RUN: relax-opt %s -p tir-to-linalg,schedule-apply{vector-bits=512} --split-input-file | filecheck %s
 // RUN: relax-opt %s -p tir-to-linalg,schedule-apply{vector-bits=128} --split-input-file | filecheck %s --check-prefix=NARROW
+// RUN: relax-opt %s -p "tir-to-linalg,schedule-apply{vector-bits=512 byte-dots=true}" --split-input-file | filecheck %s --check-prefix=DOTS
 // RUN: relax-opt %s -p tir-to-linalg,schedule-apply{only=Fallback} --split-input-file | filecheck %s --check-prefix=ONLY
 
 // A map over whole buffers: vectors, then the rest under a mask.
@@ -38,6 +39,16 @@ func.func @relu(%x: memref<7x3xf32>, %o: memref<7x3xf32>) attributes {tir.prim_f
 // CHECK:           arith.muli {{.*}} vector<16xi32>
 // CHECK-NEXT:      arith.addi {{.*}} vector<16xi32>
 // CHECK:           scf.yield
+// Where the machine can, four products are summed at once: four bytes of a row in every
+// lane, times four rows of columns side by side.
+// DOTS-LABEL:  func.func @bytes
+// DOTS:          scf.for {{.*}} iter_args
+// DOTS:            vector.shuffle {{.*}} vector<16xi8>
+// DOTS:            %[[COLUMNS:.+]] = vector.shuffle {{.*}} vector<32xi8>
+// DOTS:            vector.load %arg0{{.*}} : memref<16x8xi8>, vector<4xi8>
+// DOTS:            %[[ROW:.+]] = vector.bitcast {{.*}} vector<16xi32> to vector<64xi8>
+// DOTS:            llvm.call_intrinsic "llvm.x86.avx512.vpdpbusd.512"(%{{.*}}, %[[ROW]], %[[COLUMNS]])
+// DOTS:            scf.yield
 func.func @bytes(%x: memref<16x8xi8>, %w: memref<8x32xi8>, %o: memref<16x32xi32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
   "tir.block"() ({
   ^bb0(%i: index, %j: index, %k: index):
