@@ -74,18 +74,21 @@ class BaseFunc(Expr):
 
     def with_attr(self, name: Any, value: Any = None) -> Any:
         """The same function with an attribute, or with those of a dictionary."""
-        new = dict(name) if isinstance(name, Mapping) else {name: value}
-        return self.with_attrs({**self.attrs, **new})
+        return self.with_attrs(name if isinstance(name, Mapping) else {name: value})
 
-    def with_attrs(self, attrs: Mapping[str, Any]) -> Any:
-        """The same function with these attributes alone."""
+    def with_attrs(self, attr_map: Mapping[str, Any]) -> Any:
+        """The same function with more attributes, or other values of them."""
+        return self.with_only_attrs({**self.attrs, **attr_map})
+
+    def with_only_attrs(self, attrs: Mapping[str, Any]) -> Any:
+        """The same function with these attributes and no others."""
         made = self.copy(str(attrs.get("global_symbol", self.name)))
         made._set_attrs(attrs)
         return made
 
     def without_attr(self, name: str) -> Any:
         """The same function without an attribute."""
-        return self.with_attrs({k: v for k, v in self.attrs.items() if k != name})
+        return self.with_only_attrs({k: v for k, v in self.attrs.items() if k != name})
 
     def copy(self, name: str | None = None) -> Any:
         """The same function, alone in a module of its own."""
@@ -131,7 +134,7 @@ class FunctionTerm:
     is_pure: bool
     attrs: Attrs
 
-    def with_attrs(self, attrs: Mapping[str, Any]) -> FunctionTerm:
+    def with_only_attrs(self, attrs: Mapping[str, Any]) -> FunctionTerm:
         """The same with other attributes."""
         kept = Attrs({k: v for k, v in attrs.items() if v is not None})
         return FunctionTerm(self.params, self.body, self.ret, self.is_pure, kept)
@@ -204,10 +207,10 @@ class Function(BaseFunc):
     def name(self, name: str) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
         self._name = name
 
-    def with_attrs(self, attrs: Mapping[str, Any]) -> Any:
+    def with_only_attrs(self, attrs: Mapping[str, Any]) -> Any:
         if self.term is None:
-            return super().with_attrs(attrs)
-        return Function.of_term(self.term.with_attrs(attrs))
+            return super().with_only_attrs(attrs)
+        return Function.of_term(self.term.with_only_attrs(attrs))
 
     def bind_params(self, binding_map: Mapping[Any, Any]) -> Function:
         """The same function with arrays or constants in place of parameters."""

@@ -88,4 +88,4 @@ def _named_as(function: Function, made: Any) -> Function:
     attrs = {k: v for k, v in made.attrs.items() if k != "global_symbol"}
     if "global_symbol" in function.attrs:
         attrs["global_symbol"] = function.attrs["global_symbol"]
-    return made.with_attrs(attrs)
+    return made.with_only_attrs(attrs)

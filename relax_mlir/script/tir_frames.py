@@ -150,7 +150,7 @@ class ProgramFrame(Scope):
         owner = builder.innermost_frame(builder.IRBuilder)
         function = program.writer.finish(attrs, program.ret_type)
         if attrs.get("global_symbol", function.name) != function.name:
-            function = function.with_attrs(attrs)
+            function = function.with_only_attrs(attrs)
         module = builder.innermost_frame(builder.ModuleFrame)
         if module is not None:
             module.define(name, function)

@@ -116,7 +116,7 @@ def gen_call_tir_inputs(
         )
     sizes = inputs.unbound(outputs)
     program = create_prim_func([*inputs.parameters, *outputs, *sizes], "int64")
-    program = program.with_attrs(
+    program = program.with_only_attrs(
         {
             k: v
             for k, v in {**program.attrs, **(attrs or {})}.items()

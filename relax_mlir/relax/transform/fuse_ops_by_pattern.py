@@ -260,7 +260,7 @@ class _Annotator(PyExprMutator):
             codegen = codegen_name(composite)
             symbol = f"{name}_{codegen}"
             attrs = {"Codegen": codegen, "global_symbol": symbol}
-            wrapped = _wrap(function).with_attrs(attrs)
+            wrapped = _wrap(function).with_only_attrs(attrs)
             self._renamed[name] = self.builder_.add_func(wrapped, symbol)
         return self._renamed[name]
 

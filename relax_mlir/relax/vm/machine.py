@@ -8,6 +8,7 @@ from typing import Any
 from relax_mlir.errors import CompileError
 from relax_mlir.relax.vm.executable import Code, VMExecutable, in_order
 from relax_mlir.relax.vm.host_values import to_value
+from relax_mlir.relax.vm.staged_model import StagedModel
 from relax_mlir.relax.vm.timing import Timing, time_calls
 from relax_mlir.runtime.executable import Executable
 from relax_mlir.runtime.ndarray import Device, cpu
@@ -37,6 +38,8 @@ class VirtualMachine:
     ) -> None:
         if isinstance(rt_mod, Executable):
             rt_mod = VMExecutable({"main": Code.of(rt_mod)})
+        if isinstance(rt_mod, StagedModel):
+            rt_mod = rt_mod.executable
         if not isinstance(rt_mod, VMExecutable):
             raise TypeError(
                 "`VirtualMachine`: expected what `relax.build` made, got "

@@ -130,7 +130,7 @@ class ProgramParser(StatementParser):
                 attrs.setdefault("global_symbol", node.name)
             made = self.writer.finish(attrs, self.program.ret_type)
         symbol = attrs.get("global_symbol", node.name)
-        return made if symbol == made.name else made.with_attrs(attrs)
+        return made if symbol == made.name else made.with_only_attrs(attrs)
 
     # the signature
 

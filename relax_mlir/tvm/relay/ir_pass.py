@@ -83,7 +83,9 @@ def _canonical(function: Function) -> IRModule:
 def _unmarked(module: IRModule) -> IRModule:
     """Functions of the graph without attributes: passes leave fused ones alone."""
     plain = {
-        name: f.with_attrs({}) if isinstance(f, RelaxFunction) and _is_fused(f) else f
+        name: f.with_only_attrs({})
+        if isinstance(f, RelaxFunction) and _is_fused(f)
+        else f
         for name, f in module.functions.items()
     }
     return IRModule(plain)

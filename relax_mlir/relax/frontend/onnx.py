@@ -1,0 +1,100 @@
+"""The front end of ONNX models: :func:`relax_mlir.import_onnx` by the name of TVM's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from relax_mlir.frontends.onnx import import_onnx
+from relax_mlir.module import IRModule
+
+__all__ = ["from_onnx"]
+
+
+def from_onnx(
+    model: Any,  # Any: as import_onnx takes it
+    shape_dict: Mapping[str, Sequence[int | str]] | None = None,
+    dtype_dict: str | Mapping[str, str] | None = "float32",
+    opset: int | None = None,
+    keep_params_in_input: bool = False,
+    sanitize_input_names: bool = True,
+) -> IRModule:
+    """Make a module of an ONNX model.
+
+    Args:
+        model: as for :func:`relax_mlir.import_onnx`.
+        shape_dict: sizes of inputs, by their names.
+        dtype_dict: element types of inputs, by their names, where the model has others.
+        opset: of ai.onnx, in place of the one that the model imports.
+        keep_params_in_input: weights of floats become parameters of ``main``, behind the
+            inputs; :func:`.detach_params` gives their arrays. Other constants are needed
+            while the module is made.
+        sanitize_input_names: accepted and without effect: names are kept as they are,
+            and scripts spell them as Python does.
+
+    Raises:
+        ModelError, UnsupportedError: as for :func:`relax_mlir.import_onnx`.
+    """
+    del sanitize_input_names
+    types = dtype_dict if isinstance(dtype_dict, Mapping) else {}
+    if not types and opset is None and not keep_params_in_input:
+        return import_onnx(model, shapes=shape_dict)
+    message = _message(model)
+    _set_types(message.graph, types)
+    if opset is not None:
+        _set_opset(message, opset)
+    weights = _taken_weights(message.graph) if keep_params_in_input else {}
+    module = import_onnx(message, shapes=shape_dict)
+    if not keep_params_in_input:
+        return module
+    module.constants.update(weights)
+    attrs = {"num_input": len(message.graph.input) - len(weights)}
+    main = module["main"].with_attrs({**attrs, "params": list(weights)})
+    module.update_func("main", main)
+    return module
+
+
+def _message(model: Any) -> onnx.ModelProto:
+    """A copy of a model, or what a file holds."""
+    if isinstance(model, onnx.ModelProto):
+        copy = onnx.ModelProto()
+        copy.CopyFrom(model)
+        return copy
+    if isinstance(model, bytes):
+        return onnx.load_model_from_string(model)
+    return onnx.load(model)
+
+
+def _set_types(graph: onnx.GraphProto, types: Mapping[str, str]) -> None:
+    for value in graph.input:
+        if value.name in types:
+            dtype = np.dtype(types[value.name])
+            value.type.tensor_type.elem_type = helper.np_dtype_to_tensor_dtype(dtype)
+
+
+def _set_opset(model: onnx.ModelProto, opset: int) -> None:
+    for imported in model.opset_import:
+        if imported.domain in ("", "ai.onnx"):
+            imported.version = opset
+
+
+def _taken_weights(graph: onnx.GraphProto) -> dict[str, np.ndarray]:
+    """Let weights of floats be inputs behind the others; their arrays."""
+    arrays = {
+        tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer
+    }
+    weights = {n: a for n, a in arrays.items() if a.dtype.kind == "f"}
+    inputs = [value for value in graph.input if value.name not in arrays]
+    rest = [tensor for tensor in graph.initializer if tensor.name not in weights]
+    for name, array in weights.items():
+        element = helper.np_dtype_to_tensor_dtype(array.dtype)
+        inputs.append(helper.make_tensor_value_info(name, element, array.shape))
+    taken = onnx.GraphProto(input=inputs, initializer=rest)
+    for field in ("input", "initializer"):
+        graph.ClearField(field)
+    graph.MergeFrom(taken)
+    return weights
