@@ -105,9 +105,7 @@ class NotKnownError(ValueError):
         is_of_sizes: whether its sizes are enough, as numbers.
     """
 
-    def __init__(
-        self, index: int, expected: str, *, is_of_sizes: bool = False
-    ) -> None:
+    def __init__(self, index: int, expected: str, *, is_of_sizes: bool = False) -> None:
         """Say what is expected of the operand."""
         super().__init__(f"input {index} {expected}")
         self.index = index

@@ -15,9 +15,10 @@ from relax_mlir.errors import RelaxError
 from relax_mlir.frontends.onnx import check_onnx, import_onnx
 from relax_mlir.module import IRModule
 from relax_mlir.pipeline import opt
-from relax_mlir.runtime.executable import Executable, load
+from relax_mlir.runtime.executable import CompiledModel, Executable, load
 
 __all__ = [
+    "CompiledModel",
     "Executable",
     "IRModule",
     "RelaxError",

@@ -19,7 +19,7 @@ g (bool[40] x) => (bool[40] y, float[40] z) { y = Not (x) z = Cast <to = 1> (x) 
 
 
 @pytest.fixture(scope="module")
-def negate() -> relax_mlir.Executable:
+def negate() -> relax_mlir.CompiledModel:
     return relax_mlir.compile(relax_mlir.import_onnx(parser.parse_model(_NEGATE)))
 
 

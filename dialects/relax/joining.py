@@ -17,6 +17,9 @@ from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
 
 __all__ = ["ConcatOp", "MeshgridOp", "SplitOp", "StackOp"]
 
+# Programs grow with what they take, and the time to compile one with its square.
+_MOST_JOINED = 64
+
 
 def _check_one_type(xs: Sequence[RankedTensorType]) -> None:
     dtypes = {str(tensors.dtype_of(x)) for x in xs}
@@ -84,7 +87,11 @@ class ConcatOp(Relax.Operation, name="concat"):
     @onnx_rule("Concat", since=4)
     def from_onnx(node: OnnxNode) -> ir.Value:
         xs = [node.input(i) for i in range(len(node.inputs))]
-        return ConcatOp(xs, axis=node.attr("axis")).y
+        axis = node.attr("axis")
+        while len(xs) > _MOST_JOINED:
+            parts = [xs[n : n + _MOST_JOINED] for n in range(0, len(xs), _MOST_JOINED)]
+            xs = [ConcatOp(part, axis=axis).y for part in parts]
+        return ConcatOp(xs, axis=axis).y
 
 
 def _copy_to(

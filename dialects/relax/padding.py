@@ -129,7 +129,9 @@ _NUMPY_MODES: dict[str, Literal["reflect", "edge", "wrap"]] = {
 
 def pad_widths(pads: Sequence[Dim]) -> tuple[Dim, ...]:
     """Widths axis by axis, from those before all axes and then those after them."""
-    half = len(pads) // 2
+    half, rest = divmod(len(pads), 2)
+    if rest:
+        raise ValueError(f"pads: expected two for each axis, got {len(pads)}")
     return tuple(
         width for pair in zip(pads[:half], pads[half:], strict=True) for width in pair
     )

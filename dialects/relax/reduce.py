@@ -165,7 +165,7 @@ def _onnx_axes(node: OnnxNode) -> Sequence[int]:
         count = tensors.shape_of(given)
         if count == (len(every),):  # each of them, in whatever order
             return every
-        axes = () if count == (0,) else [int(a) for a in node.known(1).reshape(-1)]
+        axes = () if count == (0,) else _integers(node, 1)
     is_all = not len(axes) and not node.attr("noop_with_empty_axes", 0)
     return every if is_all else axes
 
@@ -176,6 +176,14 @@ def element_count(b: Builder, sizes: Sequence[Dim], type_: DType) -> Scalar:
     return (
         count.to_scalar(type_) if isinstance(count, Index) else b.constant(count, type_)
     )
+
+
+def _integers(node: OnnxNode, index: int) -> list[int]:
+    """The elements of a constant operand."""
+    value = node.known(index)
+    if value.dtype.kind not in "iu":
+        raise ValueError(f"input {index}: expected integers, got {value.dtype}")
+    return value.reshape(-1).tolist()
 
 
 def number_of_point(

@@ -158,6 +158,11 @@ def onnx_slice(
     steps = list(strides or [1] * len(axes))
     dims = tensors.shape_of(x)
     places = shapes.normalize_axes(axes, len(dims))
+    if not len(begins) == len(ends) == len(steps) == len(axes):
+        raise ValueError(
+            f"expected begins, ends and steps for {len(axes)} axes, got {len(begins)}, "
+            f"{len(ends)} and {len(steps)}"
+        )
     firsts = [
         _at_least_first(dims[axis], begin) if step < 0 else begin
         for axis, begin, step in zip(places, begins, steps, strict=True)

@@ -1,12 +1,20 @@
 """What machine code is for, and whether this machine can run it."""
 
 import functools
+import os
 import re
 from dataclasses import dataclass
+from pathlib import Path
 
 from relax_mlir.runtime import objects
 
-__all__ = ["Machine"]
+__all__ = ["Machine", "memory_bytes"]
+
+# Where Linux says how much memory a container may have.
+_LIMITS = (
+    Path("/sys/fs/cgroup/memory.max"),
+    Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
+)
 
 _ARCHITECTURES = {"arm64": "aarch64", "amd64": "x86_64"}
 _SHOWN = 8  # features
@@ -89,3 +97,12 @@ def _features_of(triple: str, cpu: str) -> tuple[str, ...]:
         )
         target = str(module.operation.attributes["llvm.target"])
     return tuple(re.findall(r'"(\+[^"]+)"', target))
+
+
+@functools.cache
+def memory_bytes() -> int:
+    """The memory of this machine, or as much of it as the container may use."""
+    found = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
+    texts = [path.read_text().strip() for path in _LIMITS if path.is_file()]
+    found += [int(text) for text in texts if text.isdigit()]
+    return min(found)

@@ -123,8 +123,9 @@ def to_ffi(value: Any) -> Any:
     """A Python value as tvm-ffi takes it: arrays as tensors, on the same memory."""
     if isinstance(value, (NDArray, np.ndarray)):
         array = as_numpy(value)
-        is_narrow = array.dtype.kind == "V"  # of ml_dtypes, which numpy does not export
-        return tensor_of(array) if is_narrow else tvm_ffi.from_dlpack(value)
+        # What numpy does not export: types of ml_dtypes, and memory to read only.
+        is_ours = array.dtype.kind == "V" or not array.flags.writeable
+        return tensor_of(array) if is_ours else tvm_ffi.from_dlpack(value)
     if isinstance(value, (tuple, list)):
         return type(value)(map(to_ffi, value))
     if isinstance(value, dict):
@@ -170,7 +171,12 @@ def python_caller(function: Any) -> Callable[..., Any]:
         return function
 
     def call(*args: Any) -> Any:
-        return from_ffi(function(*map(to_ffi, args)))
+        try:
+            return from_ffi(function(*map(to_ffi, args)))
+        except RuntimeError as error:
+            if "std::bad_alloc" in str(error):  # tvm-ffi knows no other name for it
+                raise MemoryError("out of memory") from error
+            raise
 
     return call
 

@@ -22,7 +22,7 @@ _UNUSED = "_Unused"
 
 def _elements(node: HostNode, values: Values) -> list[Any]:
     """The elements of the input in order: text, or numbers of Python."""
-    value = node.value(values, 0)
+    value = node.tensor(values, 0)
     if is_text(value):
         return texts(node, values, 0).reshape(-1).tolist()
     return as_numpy(value).reshape(-1).tolist()
@@ -32,7 +32,7 @@ def _mapped(node: HostNode, values: Values, table: Mapping[Any, Any], rest: Any)
     """What a table says of every element; ``rest`` of those that it does not know."""
     found = [table.get(element, rest) for element in _elements(node, values)]
     kind = object if isinstance(rest, str) else np.asarray(rest).dtype
-    return NDArray(np.array(found, kind).reshape(node.value(values, 0).shape))
+    return NDArray(np.array(found, kind).reshape(node.tensor(values, 0).shape))
 
 
 def encode_labels(node: HostNode, values: Values) -> Sequence[Any]:

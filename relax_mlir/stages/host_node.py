@@ -120,6 +120,15 @@ class HostNode:
             f"{self}: input {index} `{name}`: expected {expected}, got {got}"
         )
 
+    def check_axis(self, axis: int, rank: int) -> None:
+        """Check that an axis is one of so many.
+
+        Raises:
+            RunError: it is none.
+        """
+        if not -rank <= axis < rank:
+            raise RunError(f"{self}: axis: expected {-rank} to {rank - 1}, got {axis}")
+
     def check_body(self, body: Body, inputs: int, results: int) -> None:
         """Check how much a graph takes, and that it gives so much or more.
 

@@ -70,6 +70,8 @@ def _scan(
     gathered = range(len(states), len(body.outputs))
     axes = attrs.get("scan_input_axes", [0] * scanned)
     backward = attrs.get("scan_input_directions", [0] * scanned)
+    _check_count(node, "scan_input_axes", axes, scanned)
+    _check_count(node, "scan_input_directions", backward, scanned)
     slices = [
         np.ascontiguousarray(np.moveaxis(as_numpy(source), axis, 0))
         for source, axis in zip(sources, axes, strict=True)
@@ -79,6 +81,10 @@ def _scan(
         raise ValueError(
             f"{node}: expected inputs of one length, got {sorted(lengths)}"
         )
+    out_axes = attrs.get("scan_output_axes", [0] * len(gathered))
+    out_backward = attrs.get("scan_output_directions", [0] * len(gathered))
+    _check_count(node, "scan_output_axes", out_axes, len(gathered))
+    _check_count(node, "scan_output_directions", out_backward, len(gathered))
     repetition = Repetition(
         body,
         values,
@@ -89,8 +95,8 @@ def _scan(
     repetition.run(lengths.pop())
     made = zip(
         repetition.parts,
-        attrs.get("scan_output_axes", [0] * len(gathered)),
-        attrs.get("scan_output_directions", [0] * len(gathered)),
+        out_axes,
+        out_backward,
         body.outputs[gathered.start :],
         strict=True,
     )
@@ -99,6 +105,16 @@ def _scan(
         for part, axis, is_backward, kind in made
     ]
     return [*repetition.args[: len(states)], *joined]
+
+
+def _check_count(
+    node: HostNode, attribute: str, given: Sequence[int], count: int
+) -> None:
+    """Check that an attribute says something of each input or output."""
+    if len(given) != count:
+        raise RunError(
+            f"{node}: {attribute}: expected {count} numbers, got {len(given)}"
+        )
 
 
 def _scan_batch(node: HostNode, values: Mapping[str, Any]) -> list[Any]:

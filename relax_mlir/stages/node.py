@@ -56,10 +56,10 @@ def _prepared(model: onnx.ModelProto) -> Callable[[Sequence[Any]], Any]:
         run = on_text if on_text and any(map(is_text, args)) else otherwise
         try:
             results = run(node, values)
-        except RelaxError:
-            raise
         except MemoryError as error:
             raise OutOfMemoryError(f"{node}: {sentence(error)}") from error
+        except RelaxError:
+            raise
         except (ValueError, TypeError, NotImplementedError) as error:
             raise RunError(f"{node}: {sentence(error)}") from error
         wanted = [results[place] for place in node.wanted]

@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from relax_mlir.errors import OutOfMemoryError
 from relax_mlir.runtime.cpu import array_of, tensor_of
+from relax_mlir.runtime.machine import memory_bytes
 from relax_mlir.runtime.ndarray import NDArray, as_numpy
 from relax_mlir.runtime.registry import get_global_func
 from relax_mlir.stages.host_node import Body
@@ -43,6 +45,7 @@ class Repetition:
     gathered: Sequence[int]
     condition: int = -1
     parts: list[list[np.ndarray]] = field(init=False)
+    _kept_bytes: int = field(default=0, init=False)
     _is_native: bool = field(default=True, init=False)
 
     def __post_init__(self) -> None:
@@ -54,6 +57,7 @@ class Repetition:
 
         Raises:
             ValueError: what is kept has another shape in another step.
+            OutOfMemoryError: it takes more memory than there is.
         """
         step, goes_on = 0, True
         while goes_on and (limit is None or step < limit):
@@ -109,6 +113,11 @@ class Repetition:
                     f"{part[0].shape[1:]}, got {array.shape[1:]}"
                 )
             part.append(array)
+            self._kept_bytes += array.nbytes
+        if 2 * self._kept_bytes > memory_bytes():  # they are joined in the end
+            raise OutOfMemoryError(
+                f"out of memory: the steps of a loop gave {self._kept_bytes} bytes so far"
+            )
 
     def _take(self, results: Sequence[Any]) -> None:
         """Let results be arguments of the next step."""

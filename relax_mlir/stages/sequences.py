@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -17,6 +18,7 @@ from relax_mlir.stages.stage import Stage
 
 __all__ = ["RUNNERS"]
 
+_MOST = 64  # tensors that are joined at once; programs of more take long to compile
 Values = Mapping[str, Any]
 
 
@@ -73,18 +75,25 @@ def concatenate(node: HostNode, values: Values) -> Sequence[Any]:
     if not parts:
         raise RunError(f"{node}: expected a sequence of one tensor or more, got none")
     if not node.attrs.get("new_axis", 0):
-        return [_compiled("Concat", len(parts), axis=axis)(parts)]
-    return [NDArray(np.stack(list(map(as_numpy, parts)), axis))]
+        return [_joined(parts, axis)]
+    arrays = list(map(as_numpy, parts))
+    node.check_axis(axis, arrays[0].ndim + 1)
+    return [NDArray(np.stack(arrays, axis))]
+
+
+def _joined(parts: Sequence[Any], axis: int) -> Any:
+    """Tensors one after the other along an axis, some at a time."""
+    while len(parts) > 1:
+        groups = [parts[n : n + _MOST] for n in range(0, len(parts), _MOST)]
+        parts = [_concat(len(g), axis)(g) if len(g) > 1 else g[0] for g in groups]
+    return parts[0]
 
 
 def split(node: HostNode, values: Values) -> Sequence[Any]:
     """Source: ONNX SplitToSequence-24."""
     array = as_numpy(node.tensor(values, 0))
     axis = int(node.attrs.get("axis", 0))
-    if not -array.ndim <= axis < array.ndim:
-        raise RunError(
-            f"{node}: axis: expected {-array.ndim} to {array.ndim - 1}, got {axis}"
-        )
+    node.check_axis(axis, array.ndim)
     sizes = node.value(values, 1)
     along = np.moveaxis(array, axis, 0)
     if sizes is None and not node.attrs.get("keepdims", 1):
@@ -120,11 +129,12 @@ def _copied(array: np.ndarray) -> NDArray:
     return NDArray(np.ascontiguousarray(array).reshape(array.shape))
 
 
-def _compiled(operator: str, count: int, **attrs: Any) -> Stage:
-    """An operator on so many tensors."""
+@lru_cache(4 * _MOST)
+def _concat(count: int, axis: int) -> Stage:
+    """Joins so many tensors along an axis."""
     names = [f"x{n}" for n in range(count)]
-    node = helper.make_node(operator, names, ["y"], **attrs)
-    graph = onnx.GraphProto(name=operator, node=[node])
+    node = helper.make_node("Concat", names, ["y"], axis=axis)
+    graph = onnx.GraphProto(name="Concat", node=[node])
     graph.input.extend(onnx.ValueInfoProto(name=name) for name in names)
     graph.output.add(name="y")
     opset = [helper.make_opsetid("", 21)]

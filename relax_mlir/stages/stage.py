@@ -11,7 +11,7 @@ symbols, once for each of them.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -26,7 +26,7 @@ from relax_mlir.dialects.constraints import Constraint
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.errors import RelaxError
 from relax_mlir.frontends.onnx import import_onnx
-from relax_mlir.frontends.onnx.stages import CONSTANT, RUN_STAGE, STATIC
+from relax_mlir.frontends.onnx.stages import CONSTANT, RUN_STAGE, SIZED, STATIC
 from relax_mlir.module import IRModule
 from relax_mlir.relax.vm.staged_model import STAGE_OPTIONS, StageOptions
 from relax_mlir.runtime.executable import Executable
@@ -63,7 +63,7 @@ class Stage:
     def __init__(self, model: onnx.ModelProto) -> None:
         self.model = model
         self.names = [value.name for value in self.model.graph.input]
-        marks = {STATIC: set[str](), CONSTANT: set[str]()}
+        marks = {key: set[str]() for key in (STATIC, SIZED, CONSTANT)}
         for mark in self.model.metadata_props:
             marks[mark.key].add(mark.value)
         places = range(len(self.names))
@@ -71,6 +71,7 @@ class Stage:
         changing = [n for n in places if n not in self.constant]
         self.static = [n for n in changing if self.names[n] in marks[STATIC]]
         self.open = [n for n in changing if n not in self.static]
+        self.sized = marks[SIZED]
         self._kinds: Recent[Hashable, _Kind] = Recent(_MAX_KINDS)
 
     def __call__(self, args: Sequence[Any]) -> Any:
@@ -216,6 +217,8 @@ class _Kind:
         self._numbers = [(name, arrays[name].shape) for name in numbers]
         self._types = {name: arrays[name].dtype for name in numbers}
         self._fixed = {name: arrays[name] for name in named if name not in numbers}
+        sized = [name in stage.sized for name, ndim in self._open for _ in range(ndim)]
+        self._numbered = [place for place, is_sized in enumerate(sized) if is_sized]
         self._seen: list[Profile] = []
         self._known: Recent[Profile, _Code] = Recent(_MAX_KINDS)
         self._general: list[tuple[_Pattern, _Code]] = []
@@ -236,7 +239,7 @@ class _Kind:
         if len(self._seen) <= _MAX_GENERAL:
             self._seen.append(profile)
         if 1 < len(self._seen) <= _MAX_GENERAL:
-            pattern = _Pattern.of(self._seen)
+            pattern = _Pattern.of(self._seen, self._numbered)
             try:
                 code, assumed = self._compiled(pattern.entries)
             except RelaxError:
@@ -321,13 +324,18 @@ class _Pattern:
     assumed: tuple[Constraint, ...] = ()
 
     @staticmethod
-    def of(seen: Sequence[Profile]) -> _Pattern:
-        """The pattern of calls; a number that was not positive once stays a number."""
+    def of(seen: Sequence[Profile], numbered: Collection[int] = ()) -> _Pattern:
+        """The pattern of calls.
+
+        A number that was not positive once stays a number, and so does one whose place
+        is in ``numbered``.
+        """
         columns = list(zip(*seen, strict=True))
         names: dict[tuple[int, ...], str] = {}
         entries: list[int | str] = []
-        for column in columns:
-            if len(set(column)) == 1 or min(column) < 1:
+        for place, column in enumerate(columns):
+            is_open = len(set(column)) > 1 and place not in numbered
+            if not is_open or min(column) < 1:
                 entries.append(column[-1])
             else:
                 entries.append(names.setdefault(column, f"n{len(names)}"))

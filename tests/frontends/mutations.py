@@ -157,8 +157,11 @@ def mutated_model(rng: Rng, model: onnx.ModelProto, most: int = 3) -> onnx.Model
         mutate = _MUTATIONS[rng.integers(0, len(_MUTATIONS))]
         try:
             mutate(rng, copy)
-        except (IndexError, ValueError, DecodeError):
-            continue  # nothing there to change any more
+        except (
+            *(IndexError, KeyError, OSError, TypeError, ValueError),
+            *(DecodeError, onnx.checker.ValidationError),
+        ):
+            continue  # nothing there to change any more, or nothing to read
     return copy
 
 
@@ -212,7 +215,7 @@ def _reshaped(rng: Rng, array: np.ndarray) -> np.ndarray:
         return array[:0] if array.ndim else array.reshape(1)[:0]
     if kind == 3:
         return np.concatenate([array.reshape(-1)] * 7)
-    if kind == 4:
+    if kind == 4 and array.size:
         return np.broadcast_to(array.reshape(-1)[:1], (10**12,))  # of no memory
     return array.T
 

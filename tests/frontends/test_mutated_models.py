@@ -31,7 +31,7 @@ def test_mutated_models_compute_or_are_refused(chunk: int) -> None:
             exe = relax_mlir.compile(module)
         except RelaxError:
             continue
-        if _is_small(module):
+        if isinstance(exe, relax_mlir.Executable) and _is_small(module):
             _compare(exe, module, seed)
             ran += 1
     assert ran >= 3

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from mlir.dialects import func
 from onnx import TensorProto, helper, numpy_helper
 
 from models import bert, fashion_mlp, zoo
-from relax_mlir import IRModule, reference
+from relax_mlir import IRModule, lower, reference
 from relax_mlir.dialects import tensors
 from relax_mlir.errors import ModelError
 from relax_mlir.frontends.onnx import build, check_onnx, import_onnx
@@ -496,10 +497,19 @@ def test_the_mask_of_dropout_is_all_true() -> None:
     assert_same_numbers(model, {"x": random(2, 3)})
 
 
-def test_squeeze_must_know_which_sizes_are_one() -> None:
-    model = parse("g (float[n, 1] x) => (float[n] y) { y = Squeeze (x) }")
+@pytest.mark.slow
+def test_a_biased_convolution_of_open_sizes_is_one_contraction() -> None:
+    text = """
+        g (float[1, 2, h, w] x, float[3, 2, 3, 3] k, float[3] b) => (float[1, 3, p, q] y) {
+            c = Conv (x, k, b) y = Relu (c)
+        }
+    """
 
-    with pytest.raises(
-        ModelError, match=r"`y` \(Squeeze\): without axes .* `n` is not"
-    ):
-        import_onnx(model)
+    module = lower(import_onnx(parse(text)), to="loops")
+
+    rules = [f.attributes["tir.rule"].value for f in module.func_ops() if _has_rule(f)]
+    assert rules == ["Contraction"]
+
+
+def _has_rule(function: func.FuncOp) -> bool:
+    return "tir.rule" in function.attributes

@@ -50,6 +50,11 @@ _TEXT_ATTRS = (
             {**_REAL, "w": random(8)},
         ),
         (
+            "s = Constant <value_int = 5> () y = STFT (x, s, w)",
+            17,
+            {"x": random(2, 32), "w": random(8)},
+        ),
+        (
             (
                 "s = Constant <value_int = 4> () n = Constant <value_int = 10> () "
                 "y = STFT <onesided = 0> (x, s, , n)"

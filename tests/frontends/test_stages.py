@@ -43,6 +43,22 @@ def test_axes_are_an_input() -> None:
         np.testing.assert_allclose(z, expected, rtol=1e-5)
 
 
+def test_sizes_that_are_needed_as_numbers_stay_numbers(
+    compiled: list[tuple[int | str, ...]],
+) -> None:
+    """Others become symbols, as the length of `y`."""
+    text = """g (float[n, 3] x, float[m] y) => (float[a] z) {
+        t = Add (x, x) s = Squeeze (t) u = ReduceSum (s) z = Mul (u, y) }"""
+    model = compile(parse(text))
+
+    for rows, length in ((1, 4), (1, 5), (2, 5), (1, 7), (2, 6), (1, 1)):
+        x, y = random(rows, 3), random(length)
+        (z,) = model(x, y)
+        assert z.shape == ((length,) if rows == 1 else (1, length))
+        np.testing.assert_allclose(z.ravel(), 2 * x.sum() * y, rtol=1e-5)  # its order
+    assert all(isinstance(entries[0], int) for entries in compiled)
+
+
 def test_bounds_that_move_become_symbols(compiled: list[object]) -> None:
     text = """g (float[n, 3] x, int64[1] a, int64[1] b) => (float[m, 3] y) {
         s = Slice (x, a, b) y = Neg (s) }"""

@@ -25,7 +25,7 @@ def fetched(entry: zoo.Packaged) -> Path:
 
 
 @functools.cache
-def compiled(path: Path, name: str) -> relax_mlir.Executable:
+def compiled(path: Path, name: str) -> relax_mlir.CompiledModel:
     return relax_mlir.compile(path)
 
 

@@ -328,6 +328,11 @@ void TestFailuresOfThePrograms() {
   CHECK_EQUAL(ErrorOf([&] { big(&two.tensor); }),
               "ValueError: `main`: output `y`: the shape "
               "[4611686018427387904] is negative or too large");
+
+  const ffi::Array<int64_t> dims{kStatic, int64_t{1} << 50};
+  const ffi::Function vast = Make(Fail, nullptr, {}, {Spec("y", "float32", dims)}, {});
+  CHECK_EQUAL(ErrorOf([&] { vast(); }),
+              "MemoryError: `main`: output `y`: out of memory for 4503599627370496 bytes");
 }
 
 void TestKeepsItsOwnerAlive() {

@@ -184,7 +184,7 @@ class GraphBuilder:
         except LaterError as error:
             if self._calls:
                 raise
-            self._postpone(node, error.needed, scope)
+            self._postpone(node, error, scope)
             return
         except _NotTopError:
             raise
@@ -303,15 +303,18 @@ class GraphBuilder:
             if source in names:
                 names.add(name)
 
-    def _postpone(self, node: Node, needed: GraphValue | None, scope: Scope) -> None:
+    def _postpone(self, node: Node, error: LaterError, scope: Scope) -> None:
         """Leave a node to the stage that is built when the model runs."""
         self._report.later.append(scope.path + node.name)
         self._survey(node, scope)
-        if needed is not None:
+        if error.needed is not None:
             inputs = {n: scope.values.get(n) for n in node.inputs}
-            found = [n for n, value in inputs.items() if value is needed]
+            found = [n for n, value in inputs.items() if value is error.needed]
             first = node.inputs[0]
             small = [n for n in _small(inputs) if n != first or not found]
+            if error.is_of_sizes:
+                self._stage.sized.update(found)
+                found = []
             self._stage.static |= {*found, *small}  # which will most likely be needed
         self._stage.nodes.append(node)
         scope.later.update(name for name in node.outputs if name)
@@ -482,7 +485,7 @@ class GraphBuilder:
                 needed = inputs[error.index]
                 if needed is not None and needed.array is not None:
                     raise  # it is known, and nothing else will be
-                raise LaterError(needed) from error
+                raise LaterError(needed, is_of_sizes=error.is_of_sizes) from error
         if isinstance(result, (ir.Value, np.ndarray)):
             return [result]
         return list(result.results if isinstance(result, ir.OpView) else result)

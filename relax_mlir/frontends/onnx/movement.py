@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from mlir import ir
 
 from relax_mlir.dialects import shapes, tensors
-from relax_mlir.dialects.hooks import OnnxNode, onnx_rule
+from relax_mlir.dialects.hooks import NotKnownError, OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.movement import BroadcastToOp, PermuteDimsOp, ReshapeOp
 from relax_mlir.dialects.relax.squeeze import squeezed_axes
 from relax_mlir.dialects.shapes import Dim
@@ -36,7 +36,12 @@ def _squeezed(x: ir.Value, axes: Sequence[int] | None) -> ir.Value:
     dims = tensors.shape_of(x)
     for axis in () if axes is None else shapes.normalize_axes(axes, len(dims)):
         shapes.unify(1, dims[axis])
-    gone = squeezed_axes(dims, axes)
+    try:
+        gone = squeezed_axes(dims, axes)
+    except ValueError as error:
+        if axes is not None:
+            raise
+        raise NotKnownError(0, f"is squeezed: {error}", is_of_sizes=True) from error
     kept = [dim for axis, dim in enumerate(dims) if axis not in gone]
     return ReshapeOp(x, shape=kept).y
 

@@ -20,12 +20,16 @@ class LaterError(Exception):
 
     Attributes:
         needed: the value that has to be known, if it is one that is computed.
+        is_of_sizes: whether its sizes are enough.
     """
 
-    def __init__(self, needed: GraphValue | None = None) -> None:
+    def __init__(
+        self, needed: GraphValue | None = None, *, is_of_sizes: bool = False
+    ) -> None:
         """Say which value is needed."""
         super().__init__("a value is needed that is computed at run time")
         self.needed = needed
+        self.is_of_sizes = is_of_sizes
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ __all__ = [
     "HOST_OPERATORS",
     "RUN_NODE",
     "RUN_STAGE",
+    "SIZED",
     "STATIC",
     "TEXT_OPERATORS",
     "Stage",
@@ -72,7 +73,7 @@ _TEXT_ATTRIBUTES = frozenset(
 )
 # Names of inputs in the model of a stage: those whose values have to be known, and those
 # that never change.
-STATIC, CONSTANT = "relax.static", "relax.constant"
+STATIC, SIZED, CONSTANT = "relax.static", "relax.sized", "relax.constant"
 
 _OBJECT = "!relax.object"
 _CALLABLE = f"!relax.callable<[{_OBJECT}, false]>"
@@ -108,11 +109,13 @@ class Stage:
     Attributes:
         nodes: in order.
         static: names of inputs whose values have to be known.
+        sized: names of inputs whose sizes have to be numbers.
         constant: names of inputs that never change.
     """
 
     nodes: list[Node] = field(default_factory=list)
     static: set[str] = field(default_factory=set)
+    sized: set[str] = field(default_factory=set)
     constant: set[str] = field(default_factory=set)
 
     @property
@@ -150,7 +153,8 @@ class Stage:
         for domain, version in opsets.items():
             model.opset_import.add(domain=domain, version=version)
         model.functions.extend(functions)
-        for key, names in ((STATIC, self.static), (CONSTANT, self.constant)):
+        marks = {STATIC: self.static, SIZED: self.sized, CONSTANT: self.constant}
+        for key, names in marks.items():
             for name in sorted(names & set(self.reads)):
                 model.metadata_props.add(key=key, value=name)
         return model.SerializeToString(deterministic=True)

@@ -19,6 +19,8 @@ from relax_mlir.dialects.relax.ngrams import CountNgramsOp
 
 _F32, _INT64 = dtypes.dtype("float32"), dtypes.dtype("int64")
 
+_MOST_PLACES = 1 << 24  # of counts in a row, and of numbers in a table
+
 
 @dataclass(frozen=True)
 class _Pool:
@@ -56,6 +58,10 @@ def tf_idf(node: OnnxNode) -> ir.Value:
         raise ValueError(
             f"ngram_indexes: expected {total} of 0 or more, one for every sequence of "
             f"the pool, got {len(places)}"
+        )
+    if places.max(initial=0) >= _MOST_PLACES:
+        raise ValueError(
+            f"ngram_indexes: expected less than {_MOST_PLACES}, got {places.max()}"
         )
     counts = AstypeOp(_counts(node, rows, pools, places), dtype=_F32).y
     y = _weighted(node, counts, places, mode)

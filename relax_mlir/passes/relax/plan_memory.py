@@ -1,8 +1,10 @@
 """``relax-plan-memory``: where in one arena every intermediate tensor lies."""
 
+import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from mlir import ir
 from mlir.dialects import func
 
@@ -119,44 +121,77 @@ def _place(intermediates: list[_Tensor]) -> Dim:
     Constant sizes are placed largest first at the lowest free offset. A symbolic size
     takes the slot of a dead tensor that is surely as large, or a new one at the end.
     """
-    static = [t for t in intermediates if isinstance(t.size, int)]
-    end = _place_static(static)
-    total: Dim = end
-    slots: list[tuple[Dim, Dim, list[_Tensor]]] = []
+    total: Dim = _place_static([t for t in intermediates if isinstance(t.size, int)])
+    slots = _Slots()
     for tensor in (t for t in intermediates if not isinstance(t.size, int)):
-        for offset, size, users in slots:
-            if shapes.is_known_le(tensor.size, size) and not any(
-                _overlap(tensor, u) for u in users
-            ):
-                tensor.offset = offset
-                users.append(tensor)
-                break
-        else:
-            tensor.offset = total
-            slots.append((total, tensor.size, [tensor]))
+        offset = slots.take(tensor)
+        if offset is None:
+            offset = total
+            slots.add(tensor, offset)
             total = total + tensor.size
+        tensor.offset = offset
     return total
 
 
-def _overlap(a: _Tensor, b: _Tensor) -> bool:
-    return a.first <= b.last and b.first <= a.last
+class _Slots:
+    """Places of tensors of symbolic sizes, which come in the order of their first use."""
+
+    def __init__(self) -> None:
+        self._offsets: list[Dim] = []
+        self._taken: list[tuple[int, int, Dim]] = []  # last use, slot, its size
+        self._free: dict[Dim, list[int]] = {}  # by size, the first slot first
+        self._fits: dict[tuple[Dim, Dim], bool] = {}
+
+    def take(self, tensor: _Tensor) -> Dim | None:
+        """The offset of the first slot that is free and surely large enough, if any is."""
+        while self._taken and self._taken[0][0] < tensor.first:
+            _, slot, size = heapq.heappop(self._taken)
+            heapq.heappush(self._free[size], slot)
+        found = [
+            (slots[0], size)
+            for size, slots in self._free.items()
+            if slots and self._is_enough(tensor.size, size)
+        ]
+        if not found:
+            return None
+        slot, size = min(found, key=lambda pair: pair[0])
+        heapq.heappop(self._free[size])
+        heapq.heappush(self._taken, (tensor.last, slot, size))
+        return self._offsets[slot]
+
+    def add(self, tensor: _Tensor, offset: Dim) -> None:
+        """A new slot, which a tensor takes."""
+        self._free.setdefault(tensor.size, [])
+        heapq.heappush(self._taken, (tensor.last, len(self._offsets), tensor.size))
+        self._offsets.append(offset)
+
+    def _is_enough(self, needed: Dim, size: Dim) -> bool:
+        key = needed, size
+        if key not in self._fits:
+            self._fits[key] = shapes.is_known_le(needed, size)
+        return self._fits[key]
 
 
 def _place_static(tensors_: list[_Tensor]) -> int:
-    placed: list[_Tensor] = []
-    end = 0
-    for tensor in sorted(tensors_, key=lambda t: (-t.size, t.first)):
-        offset = 0
-        for other in sorted(
-            (p for p in placed if _overlap(p, tensor)), key=lambda p: p.offset
-        ):
-            if offset + tensor.size <= other.offset:
-                break
-            offset = max(offset, other.offset + other.size)
-        tensor.offset = offset
-        placed.append(tensor)
-        end = max(end, offset + tensor.size)
-    return end
+    """Place tensors of constant sizes; the bytes they take."""
+    order = sorted(tensors_, key=lambda t: (-t.size, t.first))
+    fits = sum(t.size for t in order) < 1 << 62
+    first, last = (np.zeros(len(order), np.int64) for _ in range(2))
+    begin, end = (np.zeros(len(order), np.int64 if fits else object) for _ in range(2))
+    for n, tensor in enumerate(order):
+        live = (first[:n] <= tensor.last) & (last[:n] >= tensor.first)
+        tensor.offset = _gap(begin[:n][live], end[:n][live], tensor.size)
+        first[n], last[n] = tensor.first, tensor.last
+        begin[n], end[n] = tensor.offset, tensor.offset + tensor.size
+    return int(end.max(initial=0))
+
+
+def _gap(begin: np.ndarray, end: np.ndarray, size: int) -> int:
+    """The lowest offset from which ``size`` bytes are free between those that are taken."""
+    order = np.argsort(begin, kind="stable")
+    free = np.maximum.accumulate(np.concatenate([[0], end[order]]))
+    places = np.flatnonzero(free[:-1] + size <= begin[order])
+    return int(free[places[0]] if len(places) else free[-1])
 
 
 def _annotate(function: func.FuncOp, intermediates: list[_Tensor], total: Dim) -> None:

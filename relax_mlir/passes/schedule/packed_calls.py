@@ -5,7 +5,7 @@ from mlir.dialects import func
 
 from relax_mlir.dialects import dtypes, tensors
 from relax_mlir.dialects.tir import CallPackedOp
-from relax_mlir.rewriting import erase
+from relax_mlir.rewriting import erase, has_uses
 from relax_mlir.schedules.emit import (
     Extent,
     constant,
@@ -64,7 +64,8 @@ class PackedCalls:
             self.status = self._call(name, len(buffers))
         pack = call.args.owner
         erase(call)
-        erase(pack.opview)
+        if not has_uses(pack.results[0]):  # calls may share it
+            erase(pack.opview)
 
     def _fill(self, first: int, buffer: ir.Value, dtype: str, used: int) -> int:
         """Write one tensor; its shape and strides come after ``used`` numbers."""

@@ -26,6 +26,7 @@ from relax_mlir.module import IRModule
 from relax_mlir.objects import names
 from relax_mlir.objects.function import store_attrs
 from relax_mlir.passes.tir.nests import is_scheduled
+from relax_mlir.programs import argument_shape
 from relax_mlir.renaming import Renaming, by_symbol, dims_of, whole
 from relax_mlir.rewriting import Pass, clone, erase, has_uses, replace, walk
 
@@ -144,14 +145,16 @@ class _Merger:
         return [known[ir.BlockArgument(value).arg_number] for value in self.inputs]
 
     def _renaming(self) -> Renaming:
-        """Names for whole dimensions if no call needs more of them, else symbols."""
+        """Names for whole dimensions if no program looks into them, else symbols."""
         outer = [t for v in (*self.inputs, *self.results) for t in _parts(v.type)]
         dims = dims_of(outer)
         renaming = whole(dims)
         calls = [o for o in self.operations if isinstance(o, CallTirOp)]
         needed = [d for c in calls for d in tensors.python_value(c.attributes["sizes"])]
         inner = dims_of([t for c in calls for t in _parts(c.results[0].type)])
-        if all(isinstance(d, int) or d in renaming.dims for d in [*needed, *inner]):
+        known = all(isinstance(d, int) or d in renaming.dims for d in [*needed, *inner])
+        callees = [self.programs[c.attributes["callee"].value] for c in calls]
+        if known and not any(map(_computes_sizes, callees)):
             return renaming
         return by_symbol([*dims, *needed, *inner])
 
@@ -226,6 +229,17 @@ class _Merger:
             for op in list(callee.entry_block.operations)[:-1]:
                 clone(op, mapping)
         return out if isinstance(call.results[0].type, ir.TupleType) else out[0]
+
+
+def _computes_sizes(program: func.FuncOp) -> bool:
+    """Whether a size of a buffer is computed from others, as of what windows slide over."""
+    places = [n for n, a in enumerate(program.arguments) if _is_buffer(a)]
+    dims = [dim for place in places for dim in argument_shape(program, place)]
+    return any(not isinstance(d, int) and not str(d).isidentifier() for d in dims)
+
+
+def _is_buffer(value: ir.Value) -> bool:
+    return isinstance(value.type, ir.MemRefType)
 
 
 def _tensor_inputs(values: Sequence[ir.Value]) -> list[ir.Value]:

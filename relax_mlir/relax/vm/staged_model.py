@@ -17,7 +17,7 @@ from relax_mlir.module import IRModule
 from relax_mlir.relax.vm.executable import VMExecutable
 from relax_mlir.relax.vm.host_values import to_value
 from relax_mlir.runtime.executable import CompiledModel
-from relax_mlir.runtime.ndarray import NDArray
+from relax_mlir.runtime.ndarray import NDArray, as_numpy
 from relax_mlir.runtime.signature import Parameter, Signature
 from relax_mlir.size_constraints import constraints_of
 
@@ -84,18 +84,23 @@ class StagedModel(CompiledModel):
         ]
         token = STAGE_OPTIONS.set(self.options)
         try:
-            made = self._main(*given)
+            return self._outputs(given, out)
         except OutOfMemoryError:
             raise
         except MemoryError as error:
             raise OutOfMemoryError(str(error)) from error
         finally:
             STAGE_OPTIONS.reset(token)
+
+    def _outputs(
+        self, given: Sequence[Any], out: Sequence[Any] | None
+    ) -> tuple[Any, ...]:
+        made = self._main(*given)
         several = made if len(self.signature.outputs) > 1 else [made]
         if out is not None:
             self._write(several, out)
             return tuple(out)
-        arrays_in = [a.numpy() for a in _arrays_in(given)]
+        arrays_in = [as_numpy(a) for a in _arrays_in(given)]
         return tuple(self._result(value, arrays_in) for value in several)
 
     def _result(self, value: Any, given: Sequence[np.ndarray]) -> Any:

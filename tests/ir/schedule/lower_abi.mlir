@@ -139,3 +139,16 @@ func.func @main(%x: memref<?x3xi8> {relax.dtype = "uint8", relax.input = "x", ti
   "tir.call_packed"(%1) {callee = "env.f", tir.dtypes = ["uint8", "uint8"]} : (tuple<memref<?x3xi8>, memref<?x3xi8>>) -> ()
   return
 }
+
+// -----
+
+// Calls with the same arguments may share the tuple of them.
+// CHECK-LABEL: func.func @main(
+// CHECK-COUNT-2: call @relax_rt1_call_packed
+// CHECK-NOT:     unrealized_conversion_cast
+func.func @main(%x: memref<3xi8> {relax.dtype = "uint8", relax.input = "x", tir.shape = #relax.shape<["3"]>}, %y: memref<3xi8> {relax.dtype = "uint8", relax.output = "y", tir.shape = #relax.shape<["3"]>}, %arena: memref<?xi8> {relax.arena}) attributes {relax.main} {
+  %0 = builtin.unrealized_conversion_cast %x, %y : memref<3xi8>, memref<3xi8> to tuple<memref<3xi8>, memref<3xi8>>
+  "tir.call_packed"(%0) {callee = "env.f", tir.dtypes = ["uint8", "uint8"]} : (tuple<memref<3xi8>, memref<3xi8>>) -> ()
+  "tir.call_packed"(%0) {callee = "env.f", tir.dtypes = ["uint8", "uint8"]} : (tuple<memref<3xi8>, memref<3xi8>>) -> ()
+  return
+}

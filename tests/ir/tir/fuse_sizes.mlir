@@ -1,10 +1,32 @@
 // RUN: relax-opt %s -p tir-fuse --split-input-file | filecheck %s
 
-// Sizes are one each, whatever they are made of, if no call inside needs more of them.
+// Sizes are one each, whatever they are made of, if no program looks into them.
 // CHECK-LABEL: func.func @main
 // CHECK:         callee = @longer, sizes = #relax.shape<["n", "2*n"]>
 // CHECK-LABEL: func.func @longer(
 // CHECK-SAME:    memref<?xf32> {tir.shape = #relax.shape<["s0"]>}, %arg1: memref<?xf32> {tir.shape = #relax.shape<["s1"]>}, %arg2: index {tir.symbol = "s0"}, %arg3: index {tir.symbol = "s1"})
+func.func @main(%x: tensor<?xf32, #relax.shape<["n"]>>) -> tensor<?xf32, #relax.shape<["2*n"]>> {
+  %args = builtin.unrealized_conversion_cast %x : tensor<?xf32, #relax.shape<["n"]>> to tuple<tensor<?xf32, #relax.shape<["n"]>>>
+  %0 = "relax.call"(%args) {callee = @longer} : (tuple<tensor<?xf32, #relax.shape<["n"]>>>) -> tensor<?xf32, #relax.shape<["2*n"]>>
+  return %0 : tensor<?xf32, #relax.shape<["2*n"]>>
+}
+func.func private @longer(%x: tensor<?xf32, #relax.shape<["n"]>>) -> tensor<?xf32, #relax.shape<["2*n"]>> attributes {relax.primitive} {
+  %0 = builtin.unrealized_conversion_cast %x : tensor<?xf32, #relax.shape<["n"]>> to tuple<tensor<?xf32, #relax.shape<["n"]>>>
+  %1 = "relax.call_tir"(%0) {callee = @double, sizes = #relax.shape<["n", "2*n"]>} : (tuple<tensor<?xf32, #relax.shape<["n"]>>>) -> tensor<?xf32, #relax.shape<["2*n"]>>
+  return %1 : tensor<?xf32, #relax.shape<["2*n"]>>
+}
+func.func @double(%x: memref<?xf32> {tir.shape = #relax.shape<["s0"]>}, %o: memref<?xf32> {tir.shape = #relax.shape<["s1"]>}, %n: index {tir.symbol = "s0"}, %m: index {tir.symbol = "s1"}) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
+  return
+}
+
+// -----
+
+// A program that computes a size from another keeps doing so: what is fused with it sees
+// that both are one.
+// CHECK-LABEL: func.func @main
+// CHECK:         callee = @longer, sizes = #relax.shape<["n"]>
+// CHECK-LABEL: func.func @longer(
+// CHECK-SAME:    memref<?xf32> {tir.shape = #relax.shape<["s0"]>}, %arg1: memref<?xf32> {tir.shape = #relax.shape<["2*s0"]>}, %arg2: index {tir.symbol = "s0"})
 func.func @main(%x: tensor<?xf32, #relax.shape<["n"]>>) -> tensor<?xf32, #relax.shape<["2*n"]>> {
   %args = builtin.unrealized_conversion_cast %x : tensor<?xf32, #relax.shape<["n"]>> to tuple<tensor<?xf32, #relax.shape<["n"]>>>
   %0 = "relax.call"(%args) {callee = @longer} : (tuple<tensor<?xf32, #relax.shape<["n"]>>>) -> tensor<?xf32, #relax.shape<["2*n"]>>

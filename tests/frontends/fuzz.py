@@ -1,0 +1,320 @@
+"""Damaged models by the thousand, each imported, compiled and run in a process of its own.
+
+``python -m tests.frontends.fuzz`` runs 2,000 and prints how many ended how. An outcome is
+good if there is a result or a clear exception, within ``SECONDS`` of computing and
+``MEMORY_BYTES``, in a process that lives on. A loop that goes on because its model says so is
+interrupted. ``--replay SEED`` shows one mutant, in this process.
+"""
+
+import argparse
+import multiprocessing
+import os
+import queue
+import re
+import resource
+import signal
+import sys
+import tempfile
+import threading
+import time
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import onnx
+from google.protobuf.message import EncodeError
+
+import relax_mlir
+from relax_mlir.errors import RelaxError
+from tests.frontends import fuzz_models, mutations
+
+__all__ = ["GOOD", "Outcome", "attempt", "mutant", "run"]
+
+SECONDS = 10.0
+MEMORY_BYTES = 2 << 30
+_LOOP = "loop, interrupted"  # it goes on for as long as its model says
+GOOD = ("ran", "refused at import", "refused at compile", "refused at run", _LOOP)
+# What Python and C++ say of their own mistakes; a message with one tells nothing.
+_INTERNAL = re.compile(
+    r"\b(Assertion|Attribute|Index|Key|Lookup|Memory|Name|Overflow|Recursion|Runtime"
+    r"|System|Type|UnboundLocal|ZeroDivision)Error: |std::|bad_alloc|Traceback|zip\(\)"
+    r"|has no attribute '|NoneType|out of range for|index out of range|subscriptable"
+)
+_WALL = 6 * SECONDS  # of a machine that does other things, too
+_MOST_MUTANTS = 250  # of one process
+# What arrays a call may refuse with, beside our own errors.
+_CALL_ERRORS = (RelaxError, ValueError, TypeError, NotImplementedError, OSError)
+
+
+class _TooLongError(BaseException):
+    """A mutant is interrupted, as by a user who has waited enough."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a mutant ended.
+
+    Attributes:
+        seed: what it was made of.
+        base: the name of the model.
+        kind: one of ``GOOD``, or what is wrong.
+        message: what was raised, if anything.
+        seconds: of computing.
+        peak_bytes: of memory, beyond what there was before.
+    """
+
+    seed: int
+    base: str
+    kind: str
+    message: str = ""
+    seconds: float = 0.0
+    peak_bytes: int = 0
+
+    @property
+    def is_good(self) -> bool:
+        """Whether it is what a user may meet."""
+        return self.kind in GOOD
+
+    def __str__(self) -> str:
+        message = (
+            self.message if len(self.message) < 400 else self.message[:400] + "..."
+        )
+        took = f"{self.seconds:.1f} s, {self.peak_bytes >> 20} MiB"
+        return f"seed {self.seed} ({self.base}, {took}): {self.kind}: {message}"
+
+
+def mutant(
+    seed: int, folder: Path
+) -> tuple[Path | bytes | onnx.ModelProto, Mapping[str, Any], fuzz_models.Base]:
+    """A damaged model, damaged inputs of it, and what they were.
+
+    Args:
+        seed: says how they are damaged.
+        folder: where a model with a file of weights may be written.
+    """
+    rng = np.random.default_rng(seed)
+    found = fuzz_models.bases()
+    base = found[seed % len(found)]
+    source: Path | bytes | onnx.ModelProto = base.model
+    kind = rng.random()
+    if kind < 0.15:
+        source = mutations.mutated_bytes(rng, base.model.SerializeToString())
+    elif kind < 0.6:
+        source = mutations.mutated_model(rng, base.model)
+    feeds = base.feeds
+    if kind > 0.45:
+        feeds = mutations.mutated_feeds(rng, base.feeds)
+    if base.name == "external":
+        (folder / "weights.bin").write_bytes(rng.bytes(int(rng.integers(6, 9))))
+        is_message = isinstance(source, onnx.ModelProto)
+        data = source.SerializeToString() if is_message else source
+        source = folder / "model.onnx"
+        source.write_bytes(data)
+    return source, feeds, base
+
+
+def attempt(seed: int, folder: Path) -> Outcome:
+    """Import, compile and run a mutant."""
+    try:
+        source, feeds, base = mutant(seed, folder)
+    except EncodeError:  # its text is no UTF-8
+        return Outcome(seed, "", "refused at import", "no message")
+    before, begin = _memory("VmRSS"), time.process_time()
+    Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+    kind, message = _ended(source, feeds)
+    took, peak = time.process_time() - begin, _memory("VmHWM") - before
+    if kind in GOOD and _INTERNAL.search(message.partition(": ")[2]):
+        kind = "unclear"
+    elif kind in GOOD and peak > MEMORY_BYTES:
+        kind = "memory"
+    return Outcome(seed, base.name, kind, message, took, peak)
+
+
+def _ended(
+    source: Path | bytes | onnx.ModelProto, feeds: Mapping[str, Any]
+) -> tuple[str, str]:
+    where, allowed = "import", (RelaxError,)
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)
+    try:
+        module = relax_mlir.import_onnx(source)
+        where = "compile"
+        exe = relax_mlir.compile(module)
+        where, allowed = "run", _CALL_ERRORS
+        exe(*_inputs(module, feeds))
+    except allowed as error:
+        return f"refused at {where}", f"{type(error).__name__}: {error}"[:9999]
+    except _TooLongError as error:
+        is_loop = any(
+            frame.name == "run" and frame.filename.endswith("repetition.py")
+            for frame in traceback.extract_tb(error.__traceback__)
+        )
+        return (_LOOP, "") if is_loop else ("slow", _last_calls(error))
+    except Exception as error:
+        return f"{type(error).__name__} at {where}", _last_calls(error)
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+    return "ran", ""
+
+
+def _last_calls(error: BaseException) -> str:
+    return "".join(traceback.format_exception(error)[-3:])[:9999]
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise _TooLongError
+
+
+def _inputs(module: relax_mlir.IRModule, feeds: Mapping[str, Any]) -> list[Any]:
+    """What is fed, by the names that are left, or else in order."""
+    names = module.func_op("main").attributes["relax.input_names"]
+    rest = list(feeds.values())
+    found = []
+    for place, name in enumerate(attribute.value for attribute in names):
+        if name in feeds:
+            found.append(feeds[name])
+        elif place < len(rest):
+            found.append(rest[place])
+    return [*found, *(v for n, v in feeds.items() if n == mutations.EXTRA)]
+
+
+def _memory(field: str) -> int:
+    """A size of this process, in bytes."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(f"{field}:"):
+            return int(line.split()[1]) << 10
+    raise ValueError(f"/proc/self/status has no {field}")
+
+
+def _serve(pipe: Connection, log: str) -> None:
+    """A worker: seeds in, outcomes out, with a bound on its memory."""
+    os.dup2(os.open(log, os.O_WRONLY | os.O_TRUNC | os.O_CREAT), 2)
+    warnings.simplefilter("ignore")
+    signal.signal(signal.SIGPROF, _interrupt)
+    with tempfile.TemporaryDirectory() as folder:
+        relax_mlir.compile(fuzz_models.bases()[0].model)
+        limit = _memory("VmSize") + MEMORY_BYTES + (1 << 30)  # and room for code
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+        with suppress(EOFError):
+            while True:
+                pipe.send(attempt(pipe.recv(), Path(folder)))
+
+
+class _Worker:
+    """A process that tries mutants; a new one takes its place when it dies."""
+
+    def __init__(self, folder: Path, number: int) -> None:
+        self._log = folder / f"worker{number}.log"
+        self._log.touch()
+        self._done = 0
+        self._process: Any = None  # Any: one of a context
+        self._start()
+
+    def _start(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._pipe, other = context.Pipe()
+        args = (other, str(self._log))
+        self._process = context.Process(target=_serve, args=args, daemon=True)
+        self._process.start()
+        other.close()
+        self._done = 0
+
+    def stop(self) -> None:
+        """End the process."""
+        self._pipe.close()
+        self._process.kill()
+        self._process.join()
+
+    def __call__(self, seed: int) -> Outcome:
+        """How a mutant ends."""
+        if self._done >= _MOST_MUTANTS:
+            self.stop()
+            self._start()
+        self._done += 1
+        try:
+            self._pipe.send(seed)
+            if self._pipe.poll(_WALL):
+                return self._pipe.recv()
+            kind = "hang"
+        except (EOFError, OSError):
+            kind = "crash"
+        self._process.join(1)
+        code = self._process.exitcode
+        text = self._log.read_text(errors="replace")[-1500:]
+        self.stop()
+        self._start()
+        names = [base.name for base in fuzz_models.bases()]
+        return Outcome(seed, names[seed % len(names)], kind, f"exit {code}: {text}")
+
+
+def run(seeds: Iterable[int], workers: int = 1) -> list[Outcome]:
+    """Try mutants in processes of their own; how each ended, in no order."""
+    waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
+    for seed in seeds:
+        waiting.put(seed)
+    outcomes: list[Outcome] = []
+
+    def work(number: int, folder: Path) -> None:
+        worker = _Worker(folder, number)
+        with suppress(queue.Empty):
+            while True:
+                outcomes.append(worker(waiting.get_nowait()))
+        worker.stop()
+
+    with tempfile.TemporaryDirectory() as folder:
+        threads = [
+            threading.Thread(target=work, args=(number, Path(folder)))
+            for number in range(workers)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    return outcomes
+
+
+def _replay(seed: int) -> None:
+    """Show a mutant, and let what it raises escape."""
+    with tempfile.TemporaryDirectory() as folder:
+        source, feeds, base = mutant(seed, Path(folder))
+        print(base.name)
+        if isinstance(source, onnx.ModelProto):
+            print(onnx.printer.to_text(source))
+        print(feeds, flush=True)
+        module = relax_mlir.import_onnx(source)
+        print(relax_mlir.compile(module)(*_inputs(module, feeds)))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run as asked on the command line; 1 if an outcome is not good."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--count", type=int, default=2000, help="how many seeds")
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--replay", type=int, help="show this seed alone")
+    options = parser.parse_args(arguments)
+    if options.replay is not None:
+        _replay(options.replay)
+        return 0
+    seeds = range(options.first, options.first + options.count)
+    outcomes = run(seeds, options.workers)
+    for kind, number in Counter(o.kind for o in outcomes).most_common():
+        print(f"{number:6} {kind}")
+    slowest = max(outcomes, key=lambda o: o.seconds)
+    largest = max(outcomes, key=lambda o: o.peak_bytes)
+    print(f"slowest: {slowest}\nlargest: {largest}")
+    bad = sorted((o for o in outcomes if not o.is_good), key=lambda o: (o.kind, o.seed))
+    for outcome in bad:
+        print(outcome)
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,50 @@
+"""Import and compilation do so much more work for so many more nodes, and no more."""
+
+import sys
+from collections.abc import Callable
+from functools import partial
+
+import onnx
+import pytest
+
+import relax_mlir
+from benchmarks.compile_time import KINDS
+
+_FEW, _MANY = 200, 800
+_MOST = 4.6  # times the work for 4 times the nodes
+
+
+@pytest.mark.slow  # models of hundreds of nodes
+@pytest.mark.parametrize("kind", KINDS)
+def test_work_grows_with_the_number_of_nodes(kind: str) -> None:
+    """Calls of functions are counted: unlike seconds, they are the same on all machines."""
+    few, many = (_calls(partial(_lowered, KINDS[kind](n))) for n in (_FEW, _MANY))
+
+    assert few > _MANY
+    assert many < _MOST * few
+
+
+def _lowered(model: onnx.ModelProto) -> object:
+    """All that is done to a model as a whole; of one with stages, its import."""
+    module = relax_mlir.import_onnx(model)
+    names = [o.operation.name for o in module.func_op("main").entry_block.operations]
+    if "relax.extern_func" in names:
+        return module
+    return relax_mlir.lower(module, to="planned")
+
+
+def _calls(work: Callable[[], object]) -> int:
+    """How many functions are called, of Python or C."""
+    count = 0
+
+    def seen(frame: object, event: str, argument: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(seen)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+    return count

@@ -1,0 +1,1 @@
+"""Networks of torch in small, through its ONNX exporters."""

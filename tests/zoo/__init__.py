@@ -1,0 +1,1 @@
+"""Trained networks out of packages: agreement with onnxruntime, and known answers."""
