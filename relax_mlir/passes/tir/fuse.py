@@ -1,7 +1,7 @@
 """``tir-fuse``: the calls of a primitive function become one tensor program."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 
 from mlir import ir
@@ -271,15 +271,38 @@ def _give_own_names(function: func.FuncOp) -> None:
 
 
 def _inline_maps(function: func.FuncOp) -> None:
-    """Write maps into the places that read them, first to last."""
+    """Write maps into the places that read them.
+
+    Which ones is decided first to last, since what a map reads makes it dear; they are
+    written last to first, so that each is copied once, not with all that leads to it.
+    """
+    chosen: list[AllocBufferOp] = []
+    dear: set[BlockOp] = set()
     for op in list(function.entry_block.operations):
         if isinstance(op, AllocBufferOp):
             writer, loads = _uses(op)
-            if writer is not None and _may_inline(writer, loads):
-                for load in loads:
-                    _inline_load(writer, load)
-                erase(writer)
-                erase(op)
+            if writer is not None and _may_inline(writer, loads, dear):
+                chosen.append(op)
+                if writer in dear or not _is_cheap(writer):
+                    dear.add(_block_of(loads[0]))
+    for op in reversed(chosen):
+        writer, loads = _uses(op)
+        assert writer is not None
+        for same in _by_block(loads):
+            _inline_loads(writer, same)
+        erase(writer)
+        erase(op)
+
+
+def _by_block(loads: Sequence[ir.OpView]) -> list[list[ir.OpView]]:
+    """Loads that stand in one block, in order."""
+    found: dict[ir.Block, list[ir.OpView]] = {}
+    for load in loads:
+        found.setdefault(load.operation.block, []).append(load)
+    return [
+        [op for op in block.operations if op in same] if len(same) > 1 else same
+        for block, same in found.items()
+    ]
 
 
 def _uses(alloc: AllocBufferOp) -> "tuple[BlockOp | None, list[ir.OpView]]":
@@ -304,8 +327,15 @@ def _block_of(op: ir.OpView) -> BlockOp:
     return op
 
 
-def _may_inline(writer: BlockOp, loads: list[ir.OpView]) -> bool:
-    """Whether a map is computed no more often in the place that reads it."""
+def _may_inline(
+    writer: BlockOp, loads: list[ir.OpView], dear: Container[BlockOp]
+) -> bool:
+    """Whether a map is computed no more often in the place that reads it, or is cheap.
+
+    Args:
+        writer: the map; loads: of what it writes.
+        dear: blocks that costly maps are written into.
+    """
     if writer.has_init or "R" in writer.kinds.value or not loads:
         return False
     if not _stores_at_axes(writer):
@@ -314,7 +344,9 @@ def _may_inline(writer: BlockOp, loads: list[ir.OpView]) -> bool:
     readers = {_block_of(load) for load in loads}
     if len(places) > 1 or len(readers) > 1:
         return False
-    return _reads_each_once(loads[0], next(iter(readers))) or _is_cheap(writer)
+    if _reads_each_once(loads[0], next(iter(readers))):
+        return True
+    return writer not in dear and _is_cheap(writer)
 
 
 def _stores_at_axes(writer: BlockOp) -> bool:
@@ -340,15 +372,17 @@ def _is_cheap(writer: BlockOp) -> bool:
     return not any(o.operation.name.startswith(_COSTLY) for o in walk(writer))
 
 
-def _inline_load(writer: BlockOp, load: ir.OpView) -> None:
-    """Compute the element where it was read."""
+def _inline_loads(writer: BlockOp, loads: Sequence[ir.OpView]) -> None:
+    """Compute the element where it was first read."""
+    first = loads[0]
     source = writer.body.blocks[0]
-    mapping = dict(zip(source.arguments, list(load.operands)[1:], strict=True))
-    with ir.InsertionPoint(load), load.location:
+    mapping = dict(zip(source.arguments, list(first.operands)[1:], strict=True))
+    with ir.InsertionPoint(first), first.location:
         for op in source.operations:
-            name = op.operation.name
-            if name == "memref.store":
-                replace(load, mapping.get(op.operands[0], op.operands[0]))
+            if op.operation.name == "memref.store":
+                value = mapping.get(op.operands[0], op.operands[0])
+                for load in loads:
+                    replace(load, value)
                 return
             clone(op, mapping)
 

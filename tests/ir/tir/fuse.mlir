@@ -46,3 +46,43 @@ func.func @main(%x: tensor<3xf32>, %y: tensor<3xf32>) -> (tensor<3xf32>, tensor<
   %3 = "relax.tanh"(%2) : (tensor<3xf32>) -> tensor<3xf32>
   return %1, %3 : tensor<3xf32>, tensor<3xf32>
 }
+
+// -----
+
+// A map that is read twice in one place is computed once, however many follow.
+// CHECK-LABEL: func.func @fused_tir_exp_multiply_multiply_multiply
+// CHECK:         math.exp
+// CHECK-NOT:     math.exp
+// CHECK-NOT:     memref.load
+// CHECK:         %[[A:.+]] = arith.mulf
+// CHECK-NEXT:    %[[B:.+]] = arith.mulf %[[A]], %[[A]]
+// CHECK-NEXT:    arith.mulf %[[B]], %[[B]]
+// CHECK-NOT:     arith.mulf
+// CHECK-LABEL: func.func @main
+func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  %0 = "relax.exp"(%x) : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  %1 = "relax.multiply"(%0, %0) : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+  %2 = "relax.multiply"(%1, %1) : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+  %3 = "relax.multiply"(%2, %2) : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+  return %3 : tensor<2x3xf32>
+}
+
+// -----
+
+// What a costly map was written into is costly, too, and keeps its buffer.
+// CHECK-LABEL: func.func @fused_tir_exp_multiply_add
+// CHECK:         %[[PART:.+]] = "tir.alloc_buffer"
+// CHECK-SAME:    memref<3xf32>
+// CHECK:         math.exp
+// CHECK-NOT:     tir.alloc_buffer
+// CHECK:         arith.mulf
+// CHECK:         memref.store %{{.*}}, %[[PART]]
+// CHECK:         memref.load %[[PART]]
+// CHECK:         arith.addf
+// CHECK-LABEL: func.func @main
+func.func @main(%x: tensor<3xf32>, %y: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  %0 = "relax.exp"(%x) : (tensor<3xf32>) -> tensor<3xf32>
+  %1 = "relax.multiply"(%0, %x) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+  %2 = "relax.add"(%1, %y) : (tensor<3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+  return %2 : tensor<2x3xf32>
+}
