@@ -60,6 +60,29 @@ def test_graphs_in_a_body_see_what_the_call_says() -> None:
         np.testing.assert_array_equal(y, X * (2 if c else 1) * (3 if d else 1))
 
 
+def test_a_name_in_a_graph_may_be_that_of_an_input_of_the_call() -> None:
+    """The input stays what the caller gives, also where the graph makes its like."""
+    compiled = compile(
+        model("""g (float[n, 3] X, bool c) => (float[n, 3] y) {
+            y = local.chosen (X, c)
+        }
+        <domain: "local", opset_import: ["" : 18]>
+        chosen (x, c) => (y) {
+            y = If (c) <
+                then_branch = a () => (float[n, 3] X) { X = Neg (x) },
+                else_branch = b () => (float[n, 3] X_) {
+                    X = Abs (x)
+                    X_ = Sub (x, X)
+                }
+            >
+        }""")
+    )
+
+    for c in (True, False):
+        (y,) = compiled(X, np.array(c))
+        np.testing.assert_array_equal(y, -X if c else X - np.abs(X))
+
+
 def test_inputs_may_be_left_out() -> None:
     compiled = compile(
         model("""g (float[n, 3] x, float hi, int64[1] axes) => (float[a, b] y) {
@@ -151,3 +174,17 @@ def test_a_body_that_calls_itself_is_refused() -> None:
 
     with pytest.raises(ModelError, match="functions call each other deeper than"):
         compile(model(text))
+
+
+def test_an_output_that_nobody_wants_may_be_made_by_no_node() -> None:
+    compiled = compile(
+        model("""g (float[n, 3] x, int64[1] axes) => (float[a, b] y) {
+            y = local.f (x, axes)
+        }
+        <domain: "local", opset_import: ["" : 18]>
+        f (x, a) => (o, never) { o = ReduceSum (x, a) }""")
+    )
+
+    (y,) = compiled(X, np.array([1]))
+
+    np.testing.assert_array_equal(y, X.sum(1, keepdims=True))

@@ -13,13 +13,12 @@ from onnx.defs import onnx_opset_version
 
 from relax_mlir.dialects import tensors
 from relax_mlir.dialects.hooks import (
-    NotKnownError,
-    OnnxNode,
-    OnnxRule,
     find_onnx_rule,
 )
 from relax_mlir.frontends.onnx import shape_values, values
 from relax_mlir.frontends.onnx.attributes import attribute_value, resolved
+from relax_mlir.frontends.onnx.coverage import Coverage
+from relax_mlir.frontends.onnx.emitter import Emitter
 from relax_mlir.frontends.onnx.functions import Function, Functions
 from relax_mlir.frontends.onnx.graph import (
     Graph,
@@ -30,7 +29,7 @@ from relax_mlir.frontends.onnx.graph import (
     made_by,
     renamed,
 )
-from relax_mlir.frontends.onnx.report import OnnxReport, Problem, Uncovered, sentence
+from relax_mlir.frontends.onnx.report import OnnxReport, Problem, sentence
 from relax_mlir.frontends.onnx.schemas import check_node
 from relax_mlir.frontends.onnx.scope import BlockedError, LaterError, Scope
 from relax_mlir.frontends.onnx.signature import InputType
@@ -38,12 +37,11 @@ from relax_mlir.frontends.onnx.stages import (
     HOST_OPERATORS,
     RUN_NODE,
     RUN_STAGE,
-    TEXT_OPERATORS,
     Stage,
     concerns_text,
     staged,
 )
-from relax_mlir.frontends.onnx.values import GraphValue, Operands
+from relax_mlir.frontends.onnx.values import GraphValue
 from relax_mlir.frontends.onnx.weights import Weights
 from relax_mlir.module import IRModule
 from relax_mlir.passes.relax.fold_constants import known_array
@@ -95,7 +93,8 @@ class GraphBuilder:
         self._functions = functions
         self._weights = weights
         self._report = report
-        self._known: dict[ir.Value, GraphValue] = {}
+        self._coverage = Coverage(functions, report)
+        self._emitter = Emitter(module.constants)
         self._stage = Stage()
         self._order: list[Node] = []
         self._calls = 0
@@ -145,13 +144,19 @@ class GraphBuilder:
 
     def _returned(self, graph: Graph, scope: Scope) -> list[ir.Value]:
         try:
-            made = [scope.values.get(n) or scope.find(n) for n in graph.outputs]
-            return [self._read(value) for value in made]
+            return [self._output(name, scope) for name in graph.outputs]
         except (BlockedError, LaterError):
             return []
         except (ValueError, NotImplementedError) as error:
-            self._report.problems.append(Problem(f"output: {sentence(error)}", error))
+            self._report.problems.append(Problem(sentence(error), error))
             return []
+
+    def _output(self, name: str, scope: Scope) -> ir.Value:
+        value = scope.values.get(name) or scope.find(name)
+        try:
+            return self._emitter.read(value)
+        except (ValueError, NotImplementedError) as error:
+            raise type(error)(f"output `{name}`: {error}") from error
 
     def _run(self, graph: Graph, outputs: Sequence[str], scope: Scope) -> None:
         """Build what these outputs depend on; they are in ``scope`` then."""
@@ -175,12 +180,12 @@ class GraphBuilder:
         """Build a node; report it if that fails, and go on."""
         self._note(node, scope)
         try:
-            self._build(node, scope, used)
+            try:
+                self._build(node, scope, used)
+            except _InlineError as error:
+                self._inline(node, error, used, scope)
         except _NoRuleError:
-            self._uncovered(node, scope)
-        except _InlineError as error:
-            self._inline(node, error, used, scope)
-            return
+            self._coverage.add_gap(node, scope)
         except LaterError as error:
             if self._calls:
                 raise
@@ -189,10 +194,10 @@ class GraphBuilder:
         except _NotTopError:
             raise
         except BlockedError:
-            if not self._has_rule(node, scope):
-                self._uncovered(node, scope)
+            if not self._coverage.has_rule(node, scope):
+                self._coverage.add_gap(node, scope)
         except Exception as error:  # rules meet whatever stands in a file
-            self._report.problems.append(_problem(node, scope, error))
+            self._coverage.add_problem(node, scope, error)
         else:
             return
         scope.blocked.update(name for name in node.outputs if name)
@@ -230,7 +235,6 @@ class GraphBuilder:
 
         Source: ONNX If-25.
         """
-        check_node(node, scope.opset(node))
         if self._calls:
             raise _NotTopError
         condition = scope.find(node.inputs[0])
@@ -280,7 +284,7 @@ class GraphBuilder:
         bound = [
             (name, source)
             for name, source in zip(node.outputs, body.outputs, strict=False)
-            if name in used
+            if name in used and source
         ]
         self._inlined += 1
         self._run(body, [source for _, source in bound], replace(scope, path=path))
@@ -306,7 +310,7 @@ class GraphBuilder:
     def _postpone(self, node: Node, error: LaterError, scope: Scope) -> None:
         """Leave a node to the stage that is built when the model runs."""
         self._report.later.append(scope.path + node.name)
-        self._survey(node, scope)
+        self._coverage.look_at(node, scope)
         if error.needed is not None:
             inputs = {n: scope.values.get(n) for n in node.inputs}
             found = [n for n, value in inputs.items() if value is error.needed]
@@ -318,25 +322,6 @@ class GraphBuilder:
             self._stage.static |= {*found, *small}  # which will most likely be needed
         self._stage.nodes.append(node)
         scope.later.update(name for name in node.outputs if name)
-
-    def _survey(self, node: Node, scope: Scope) -> None:
-        """Look at a node that is built later, and at the graphs in it, for gaps."""
-        if not self._has_rule(node, scope):
-            self._uncovered(node, scope)
-        elif node.opset is not None or node.domain in scope.opsets:
-            try:
-                check_node(node, scope.opset(node))
-            except ValueError as error:
-                self._report.problems.append(_problem(node, scope, error))
-        self._survey_bodies(node, scope)
-
-    def _survey_bodies(self, node: Node, scope: Scope) -> None:
-        inside = replace(scope, path=f"{scope.path}{node.name}/")
-        for body in node.bodies.values():
-            for inner in body.nodes:
-                names = self._report.operators.setdefault(inner.op_type, [])
-                names.append(inside.path + inner.name)
-                self._survey(inner, inside)
 
     def _call_stage(self, graph: Graph, scope: Scope) -> None:
         """Call the stage, if there is one, for the outputs that it makes."""
@@ -350,12 +335,11 @@ class GraphBuilder:
 
     def _run_alone(self, node: Node, wanted: Sequence[bool], scope: Scope) -> None:
         """Let a node run by itself; it may work on sequences."""
-        check_node(node, scope.opset(node))
         if self._calls:
             raise _NotTopError
         if any(name not in scope.values for name in node.reads):
             raise LaterError
-        self._survey_bodies(node, scope)
+        self._coverage.look_inside(node, scope)
         outputs = [
             n for n, is_read in zip(node.outputs, wanted, strict=True) if is_read
         ]
@@ -369,7 +353,7 @@ class GraphBuilder:
             if value is not None and value.array is not None:
                 stage.constant.add(name)
         model = stage.model(outputs, scope.opsets, self._functions.protos)
-        given = [self._read(value) for value in inputs]
+        given = [self._emitter.read(value) for value in inputs]
         pool = self._module.constants
         made = staged(callee, model, given, len(outputs), pool)
         for name, value in zip(outputs, made, strict=True):
@@ -388,25 +372,6 @@ class GraphBuilder:
     def _set_untyped(self, name: str, value: ir.Value, scope: Scope) -> None:
         scope.values[name] = values.untyped(name, value)
         scope.later.add(name)
-
-    def _uncovered(self, node: Node, scope: Scope) -> None:
-        opset = node.opset or scope.opsets.get(node.domain, 0)
-        found = Uncovered(node.op_type, opset)
-        found = self._report.uncovered.setdefault(node.op_type, found)
-        name = scope.path + node.name
-        if name not in found.nodes[-1:]:  # as when a function is inlined after all
-            found.nodes.append(name)
-
-    def _has_rule(self, node: Node, scope: Scope) -> bool:
-        """Whether a node whose inputs are not known would have been built, most likely."""
-        opset = node.opset or scope.opsets.get(node.domain, 0)
-        return (
-            node.op_type == "If"
-            or node.op_type in HOST_OPERATORS
-            or node.op_type in TEXT_OPERATORS
-            or find_onnx_rule(node.op_type, opset) is not None
-            or self._functions.is_function(node, opset)
-        )
 
     def _results(
         self, node: Node, scope: Scope, wanted: Sequence[bool]
@@ -435,60 +400,13 @@ class GraphBuilder:
             return [array]
         rule = find_onnx_rule(node.op_type, opset)
         if rule is not None:
-            return self._apply(rule, node, inputs, attrs, scope, wanted)
+            return self._emitter.apply(rule, node, inputs, attrs, scope, wanted)
         function = self._functions.of_standard(node, opset, inputs, protos.values())
         if function is None:
             raise _NoRuleError
         opsets = {"": onnx_opset_version(), **scope.opsets, **function.opsets}
         function = replace(function, opsets=opsets)
         return self._call(node, function, inputs, protos, scope, wanted)
-
-    def _apply(
-        self,
-        rule: OnnxRule,
-        node: Node,
-        inputs: Sequence[GraphValue | None],
-        attrs: Mapping[str, Any],  # Any: as many types as attributes
-        scope: Scope,
-        wanted: Sequence[bool],
-    ) -> "Sequence[ir.Value | np.ndarray | None]":
-        name = scope.path + node.name
-
-        def known(operand: int | ir.Value) -> GraphValue | None:
-            is_index = isinstance(operand, int)
-            return inputs[operand] if is_index else self._known.get(operand)
-
-        def constants(operand: int | ir.Value) -> np.ndarray | None:
-            value = known(operand)
-            return None if value is None else value.array
-
-        def contents(operand: int | ir.Value) -> np.ndarray | None:
-            value = known(operand)
-            return None if value is None else value.content
-
-        seen = OnnxNode(
-            node.op_type,
-            name,
-            Operands(inputs, self._read),
-            attrs,
-            scope.opset(node),
-            wanted,
-            constants,
-            contents,
-            constant=lambda array: self._read(values.constant(name, array)),
-        )
-        operator = ir.Location.name(node.op_type)
-        with ir.Location.name(name, childLoc=operator):
-            try:
-                result = rule(seen)
-            except NotKnownError as error:
-                needed = inputs[error.index]
-                if needed is not None and needed.array is not None:
-                    raise  # it is known, and nothing else will be
-                raise LaterError(needed, is_of_sizes=error.is_of_sizes) from error
-        if isinstance(result, (ir.Value, np.ndarray)):
-            return [result]
-        return list(result.results if isinstance(result, ir.OpView) else result)
 
     def _bind(
         self,
@@ -503,30 +421,12 @@ class GraphBuilder:
         for index, name in enumerate(node.outputs):
             result = results[index] if index < len(results) else None
             if result is not None and name:
-                bound[name] = self._named(name, result)
+                bound[name] = self._emitter.named(name, result)
             elif name and wanted[index]:
                 raise NotImplementedError(
                     f"output {index} of {count} (`{name}`) is not supported"
                 )
         scope.values.update(bound)
-
-    def _named(
-        self, name: str, result: "GraphValue | ir.Value | np.ndarray"
-    ) -> GraphValue:
-        if isinstance(result, GraphValue):
-            return result
-        if isinstance(result, np.ndarray):
-            return values.constant(name, result)
-        return self._known.get(result) or values.computed(name, result)
-
-    def _read(self, value: GraphValue | None) -> ir.Value:
-        if value is None:
-            raise ValueError("a value is left out that is needed")
-        is_new = value.value is None
-        found = values.emit(value, self._module.constants)
-        if is_new:
-            self._known[found] = value
-        return found
 
     def _call(
         self,
@@ -594,14 +494,6 @@ def _small(inputs: Mapping[str, GraphValue | None]) -> list[str]:
 def _is_sizes(value: GraphValue | None) -> bool:
     """Whether a value is what sizes of inputs tell, which are known later on as well."""
     return value is not None and value.content is not None and value.array is None
-
-
-def _problem(node: Node, scope: Scope, error: Exception) -> Problem:
-    text = sentence(error)
-    if not isinstance(error, (ValueError, NotImplementedError)):
-        text = f"{type(error).__name__}: {text}"
-    name = scope.path + node.name
-    return Problem(f"node `{name}` ({node.op_type}): {text}", error)
 
 
 def _strings(names: "Mapping[str, Any] | Sequence[str]") -> ir.ArrayAttr:

@@ -1,7 +1,7 @@
 """The graph as Python values: names resolved, nodes in order, nested bodies read."""
 
 import heapq
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -232,7 +232,8 @@ def inlined(
         _settle(proto, attributes, opsets)
         _rename_node(proto, names)
         nodes.append(_read_node(proto, 0, 0))
-    return _assembled(tuple(map(names.__getitem__, graph.outputs)), {}, {}, nodes)
+    # Outputs that few callers want may be made by no node.
+    return _assembled(tuple(names.get(n, "") for n in graph.outputs), {}, {}, nodes)
 
 
 def _copy(node: Node) -> onnx.NodeProto:
@@ -267,14 +268,37 @@ def _rename_node(proto: onnx.NodeProto, names: Mapping[str, str]) -> None:
     proto.output[:] = [names.get(name, name) for name in proto.output]
     for attribute in proto.attribute:
         if attribute.type == AttributeProto.GRAPH:
-            body = attribute.g
-            own = {*(v.name for v in body.input), *(t.name for t in body.initializer)}
-            own |= {name for node in body.node for name in node.output}
-            outer = {old: new for old, new in names.items() if old not in own}
-            for node in body.node:
-                _rename_node(node, outer)
-            for value in body.output:
-                value.name = outer.get(value.name, value.name)
+            _rename_body(attribute.g, names)
+
+
+def _rename_body(body: onnx.GraphProto, names: Mapping[str, str]) -> None:
+    """Rename what a graph reads from outside, and those of its own names in the way."""
+    own = {*(v.name for v in body.input), *(t.name for t in body.initializer)}
+    own |= {name for node in body.node for name in node.output}
+    outer = {old: new for old, new in names.items() if old not in own}
+    for name in own.intersection(outer.values()) - {""}:
+        outer[name] = _free_name(name, {*own, *_names_in(body), *outer.values()})
+    for value in (*body.input, *body.initializer, *body.output):
+        value.name = outer.get(value.name, value.name)
+    for node in body.node:
+        _rename_node(node, outer)
+
+
+def _names_in(body: onnx.GraphProto) -> Iterator[str]:
+    """All names that nodes read, those of nested graphs included."""
+    for node in body.node:
+        yield from node.input
+        for attribute in node.attribute:
+            if attribute.type == AttributeProto.GRAPH:
+                yield from (value.name for value in attribute.g.output)
+                yield from _names_in(attribute.g)
+
+
+def _free_name(wish: str, taken: Container[str]) -> str:
+    """A name that is not taken."""
+    while wish in taken:
+        wish += "_"
+    return wish
 
 
 def walk_nodes(graph: Graph) -> Iterator[Node]:
