@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import onnx
-from onnx import helper
+from onnx import helper, shape_inference
 
 from relax_mlir.errors import RunError
 from relax_mlir.frontends.onnx.graph import (
@@ -17,7 +17,7 @@ from relax_mlir.frontends.onnx.graph import (
 )
 from relax_mlir.frontends.onnx.stages import CONSTANT
 from relax_mlir.runtime.ndarray import NDArray, as_numpy
-from relax_mlir.stages.stage import NativeCall, Stage
+from relax_mlir.stages.stage import NativeCall, Stage, type_proto
 
 __all__ = ["Body", "HostNode"]
 
@@ -202,6 +202,20 @@ class Body:
             for node in graph.node
             if node.op_type == "Identity" and not node.domain
         }
+
+    def result_types(self, args: Sequence[Any]) -> list[onnx.TypeProto]:
+        """What the graph gives for such inputs, as far as that can be told.
+
+        Where the graph does not say it, onnx infers it.
+        """
+        if all(value.type.tensor_type.elem_type for value in self.outputs):
+            return [value.type for value in self.outputs]
+        model = onnx.ModelProto()
+        model.CopyFrom(self._stage.model)
+        for value, argument in zip(model.graph.input, args, strict=False):
+            value.type.CopyFrom(type_proto(argument))
+        inferred = shape_inference.infer_shapes(model)
+        return [value.type for value in inferred.graph.output]
 
     def passes_on(self, result: int, argument: int) -> bool:
         """Whether a result is always what an argument is."""

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import onnx
 from onnx import helper
 
 from relax_mlir.errors import RunError
 from relax_mlir.runtime.ndarray import NDArray, as_numpy
-from relax_mlir.stages.host_node import HostNode
+from relax_mlir.stages.host_node import Body, HostNode
 from relax_mlir.stages.repetition import BACKWARD, FORWARD, NUMBER, Repetition
 
 __all__ = ["RUNNERS"]
@@ -39,8 +39,12 @@ def loop(node: HostNode, values: Mapping[str, Any]) -> Sequence[Any]:
     gathered = range(1 + len(states), len(body.outputs))
     repetition = Repetition(body, values, args, [NUMBER, 0, *own], gathered, 0)
     repetition.run(limit if goes_on else 0)
-    made = zip(repetition.parts, body.outputs[gathered.start :], strict=True)
-    return [*repetition.args[2:], *(_joined(part, 0, kind) for part, kind in made)]
+    empty = _EmptyResults(node, body, args)
+    joined = [
+        _joined(part, 0) if part else empty.result(number, 0)
+        for part, number in zip(repetition.parts, gathered, strict=True)
+    ]
+    return [*repetition.args[2:], *joined]
 
 
 def scan(node: HostNode, values: Mapping[str, Any]) -> Sequence[Any]:
@@ -93,16 +97,13 @@ def _scan(
         gathered,
     )
     repetition.run(lengths.pop())
-    made = zip(
-        repetition.parts,
-        out_axes,
-        out_backward,
-        body.outputs[gathered.start :],
-        strict=True,
-    )
+    made = zip(repetition.parts, out_axes, out_backward, gathered, strict=True)
+    empty = _EmptyResults(node, body, states)
     joined = [
-        _joined(part, axis, kind, is_backward=bool(is_backward))
-        for part, axis, is_backward, kind in made
+        _joined(part, axis, is_backward=bool(is_backward))
+        if part
+        else empty.result(number, axis)
+        for part, axis, is_backward, number in made
     ]
     return [*repetition.args[: len(states)], *joined]
 
@@ -153,21 +154,43 @@ def _padded(parts: Sequence[np.ndarray]) -> NDArray:
 
 
 def _joined(
-    parts: Sequence[np.ndarray],
-    axis: int,
-    kind: onnx.ValueInfoProto,
-    *,
-    is_backward: bool = False,
+    parts: Sequence[np.ndarray], axis: int, *, is_backward: bool = False
 ) -> NDArray:
     """Results of all steps along a new axis, from parts along a first one."""
-    if parts:
-        whole = np.concatenate(parts) if len(parts) > 1 else parts[0]
-        whole = np.moveaxis(whole[:: -1 if is_backward else 1], 0, axis)
-        return NDArray(np.ascontiguousarray(whole).reshape(whole.shape))
-    tensor = kind.type.tensor_type
-    sizes = [dim.dim_value for dim in tensor.shape.dim]
-    sizes.insert(axis if axis >= 0 else axis + len(sizes) + 1, 0)
-    return NDArray(np.empty(sizes, helper.tensor_dtype_to_np_dtype(tensor.elem_type)))
+    whole = np.concatenate(parts) if len(parts) > 1 else parts[0]
+    whole = np.moveaxis(whole[:: -1 if is_backward else 1], 0, axis)
+    return NDArray(np.ascontiguousarray(whole).reshape(whole.shape))
+
+
+@dataclass(frozen=True)
+class _EmptyResults:
+    """The results of no step of a graph.
+
+    Attributes:
+        node: the node; body: its graph.
+        args: what the graph would take first.
+    """
+
+    node: HostNode
+    body: Body
+    args: Sequence[Any]
+
+    def result(self, number: int, axis: int) -> NDArray:
+        """Result ``number``, of no elements along a new axis.
+
+        Raises:
+            RunError: nothing tells the type of an element.
+        """
+        tensor = self.body.result_types(self.args)[number].tensor_type
+        if not tensor.elem_type:
+            raise RunError(
+                f"{self.node}: output `{self.body.outputs[number].name}` of its graph: "
+                "expected a type where no step is taken, got none"
+            )
+        sizes = [dim.dim_value for dim in tensor.shape.dim]
+        sizes.insert(axis if axis >= 0 else axis + len(sizes) + 1, 0)
+        dtype = helper.tensor_dtype_to_np_dtype(tensor.elem_type)
+        return NDArray(np.empty(sizes, dtype))
 
 
 def sequence_map(node: HostNode, values: Mapping[str, Any]) -> Sequence[Any]:

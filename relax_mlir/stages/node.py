@@ -62,6 +62,9 @@ def _prepared(model: onnx.ModelProto) -> Callable[[Sequence[Any]], Any]:
             raise
         except (ValueError, TypeError, NotImplementedError) as error:
             raise RunError(f"{node}: {sentence(error)}") from error
+        except Exception as error:  # runners meet whatever stands in a file
+            text = f"{type(error).__name__}: {sentence(error)}"
+            raise RunError(f"{node}: {text}") from error
         wanted = [results[place] for place in node.wanted]
         return wanted[0] if len(wanted) == 1 else wanted
 

@@ -29,6 +29,7 @@ class Recent(Generic[Key, Value]):
         self._count = count
         self._values: OrderedDict[Key, Value] = OrderedDict()
         self._lock = threading.Lock()
+        self._making = threading.Lock()
 
     def get(self, key: Key) -> Value | None:
         """The value, if it is still there."""
@@ -46,6 +47,16 @@ class Recent(Generic[Key, Value]):
                 self._values.popitem(last=False)
         return value
 
+    def get_or_make(self, key: Key, make: Callable[[], Value]) -> Value:
+        """The value; one thread makes it where it is not there, which must not take long."""
+        found = self.get(key)
+        if found is None:
+            with self._making:
+                found = self.get(key)
+                if found is None:
+                    found = self.set(key, make())
+        return found
+
 
 class ByModel(Generic[Value]):
     """What is made of the bytes of models, which are constants of modules.
@@ -62,8 +73,9 @@ class ByModel(Generic[Value]):
         """What was made of the model, or is made now."""
         data = as_numpy(model)
         key = (data.ctypes.data, data.nbytes)
-        found = self._made.get(key)
-        if found is None:  # the array is kept, so no other takes its place in memory
-            made = self._make(onnx.ModelProto.FromString(data.tobytes()))
-            found = self._made.set(key, (data, made))
-        return found[1]
+
+        def make() -> tuple[np.ndarray, Value]:
+            return data, self._make(onnx.ModelProto.FromString(data.tobytes()))
+
+        # The array is kept, so no other takes its place in memory.
+        return self._made.get_or_make(key, make)[1]

@@ -10,9 +10,10 @@ symbols, once for each of them.
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable, Collection, Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -35,10 +36,11 @@ from relax_mlir.runtime.registry import register_func
 from relax_mlir.size_constraints import constraints_of
 from relax_mlir.stages.recent import ByModel, Recent
 
-__all__ = ["Stage", "is_tensor", "is_text", "run_stage"]
+__all__ = ["Stage", "is_tensor", "is_text", "run_stage", "type_proto"]
 
-_MAX_KINDS = 64  # of types, and of numbers, for which one stage is kept compiled
+_MAX_KINDS = 64  # of types, and of places of numbers that are not positive
 _MAX_GENERAL = 8  # ways in which the numbers of its calls may differ
+_MAX_PROGRAMS = 1024  # that are kept, of all stages together
 Profile: TypeAlias = tuple[int, ...]
 """The numbers of a call: sizes of its inputs, then values that have to be known."""
 
@@ -108,9 +110,7 @@ class Stage:
                 for v in static
             ),
         )
-        kind = self._kinds.get(key)
-        if kind is None:
-            kind = self._kinds.set(key, _Kind(self, args, options))
+        kind = self._kinds.get_or_make(key, lambda: _Kind(self, args, options))
         profile = [size for a in given if is_tensor(a) for size in a.shape]
         for value in filter(_is_integer, static):
             profile += value.reshape(-1).tolist()
@@ -185,6 +185,24 @@ def _is_integer(array: np.ndarray) -> bool:
 _stages = ByModel(Stage)
 
 
+# Programs of all kinds, by the kind's key and by what they are compiled for.
+_programs: Recent[tuple[int, tuple[int | str, ...]], _Code] = Recent(_MAX_PROGRAMS)
+_keys = itertools.count()
+
+
+@dataclass(frozen=True)
+class _Calls:
+    """Calls whose numbers are positive in the same places, and otherwise equal.
+
+    Attributes:
+        seen: their numbers, of the first few.
+        patterns: what was compiled for several of them.
+    """
+
+    seen: list[Profile] = field(default_factory=list)
+    patterns: list[_Pattern] = field(default_factory=list)
+
+
 class _Kind:
     """A stage for known types.
 
@@ -204,7 +222,7 @@ class _Kind:
         given = dict(zip(stage.names, args, strict=True))
         arrays = {n: as_numpy(a) for n, a in given.items() if is_tensor(a)}
         for value in self._model.graph.input:
-            value.type.CopyFrom(_type_proto(arrays.get(value.name)))
+            value.type.CopyFrom(type_proto(given[value.name]))
         named = [stage.names[n] for n in (*stage.constant, *stage.static)]
         self._open = [
             (name, arrays[name].ndim)
@@ -219,27 +237,30 @@ class _Kind:
         self._fixed = {name: arrays[name] for name in named if name not in numbers}
         sized = [name in stage.sized for name, ndim in self._open for _ in range(ndim)]
         self._numbered = [place for place, is_sized in enumerate(sized) if is_sized]
-        self._seen: list[Profile] = []
-        self._known: Recent[Profile, _Code] = Recent(_MAX_KINDS)
-        self._general: list[tuple[_Pattern, _Code]] = []
+        self._calls: Recent[Profile, _Calls] = Recent(_MAX_KINDS)
+        self._key = next(_keys)
         self._lock = threading.Lock()
 
     def code(self, profile: Profile) -> _Code:
         """Code for the numbers of a call."""
-        code = self._known.get(profile)
+        code = _programs.get((self._key, profile))
         if code is None:
             with self._lock:
-                code = self._known.set(profile, self._find(profile))
+                code = _programs.get((self._key, profile)) or self._find(profile)
+                _programs.set((self._key, profile), code)
         return code
 
     def _find(self, profile: Profile) -> _Code:
-        for pattern, code in self._general:
+        # Numbers that are not positive are never open: those that differ in them are apart.
+        fixed = tuple(number if number < 1 else 1 for number in profile)
+        calls = self._calls.get_or_make(fixed, _Calls)
+        for pattern in calls.patterns:
             if pattern.fits(profile):
-                return code
-        if len(self._seen) <= _MAX_GENERAL:
-            self._seen.append(profile)
-        if 1 < len(self._seen) <= _MAX_GENERAL:
-            pattern = _Pattern.of(self._seen, self._numbered)
+                return self._general(pattern)
+        if len(calls.seen) <= _MAX_GENERAL:
+            calls.seen.append(profile)
+        if 1 < len(calls.seen) <= _MAX_GENERAL:
+            pattern = _Pattern.of(calls.seen, self._numbered)
             try:
                 code, assumed = self._compiled(pattern.entries)
             except RelaxError:
@@ -247,9 +268,17 @@ class _Kind:
             else:
                 pattern = replace(pattern, assumed=tuple(assumed))
                 if pattern.fits(profile):
-                    self._general.append((pattern, code))
-                    return code
+                    calls.patterns.append(pattern)
+                    return _programs.set((self._key, pattern.entries), code)
         return self._compiled(profile)[0]
+
+    def _general(self, pattern: _Pattern) -> _Code:
+        """Code for all numbers of a pattern, for which it was compiled before."""
+        code = _programs.get((self._key, pattern.entries))
+        if code is None:
+            code = self._compiled(pattern.entries)[0]
+            _programs.set((self._key, pattern.entries), code)
+        return code
 
     def _compiled(
         self, entries: Sequence[int | str]
@@ -276,11 +305,12 @@ class _Kind:
         return _code(module, places, self._options), constraints_of(module)
 
 
-def _type_proto(array: np.ndarray | None) -> onnx.TypeProto:
+def type_proto(value: object) -> onnx.TypeProto:
     """The type of a tensor; of what is none, a sequence of unknown elements."""
-    if array is None:
+    if not is_tensor(value):
         sequence = onnx.TypeProto.Sequence(elem_type=onnx.TypeProto())
         return onnx.TypeProto(sequence_type=sequence)
+    array = as_numpy(value)
     element = helper.np_dtype_to_tensor_dtype(array.dtype)
     return helper.make_tensor_type_proto(element, array.shape)
 
@@ -298,7 +328,8 @@ def _parameter_shapes(module: IRModule) -> list[list[str]]:
 
 def _code(module: IRModule, places: Sequence[int], options: StageOptions) -> _Code:
     """The module, compiled."""
-    made = compile(module, threads=options.threads, cache=options.cache)
+    target, threads, cache = options.target, options.threads, options.cache
+    made = compile(module, target, threads=threads, cache=cache)
     if not isinstance(made, Executable):
         return _Code(made["main"], None, places)
     is_one = len(made.output_names) == 1
@@ -325,17 +356,12 @@ class _Pattern:
 
     @staticmethod
     def of(seen: Sequence[Profile], numbered: Collection[int] = ()) -> _Pattern:
-        """The pattern of calls.
-
-        A number that was not positive once stays a number, and so does one whose place
-        is in ``numbered``.
-        """
+        """The pattern of calls, in which numbers of places in ``numbered`` stay numbers."""
         columns = list(zip(*seen, strict=True))
         names: dict[tuple[int, ...], str] = {}
         entries: list[int | str] = []
         for place, column in enumerate(columns):
-            is_open = len(set(column)) > 1 and place not in numbered
-            if not is_open or min(column) < 1:
+            if len(set(column)) == 1 or place in numbered:
                 entries.append(column[-1])
             else:
                 entries.append(names.setdefault(column, f"n{len(names)}"))

@@ -185,12 +185,12 @@ def as_numbers(node: HostNode, values: Values) -> Sequence[Any]:
 
 # Which outputs hold elements of inputs; None says all.
 _MOVED: Mapping[str, tuple[int, ...] | None] = {
-    **dict.fromkeys(("Concat", "Expand", "Flatten", "Gather", "GatherElements")),
+    **dict.fromkeys(("Compress", "Concat", "Expand", "Flatten", "Gather")),
     **dict.fromkeys(
-        ("GatherND", "Identity", "Reshape", "ScatterElements", "ScatterND")
+        ("GatherElements", "GatherND", "Identity", "Reshape", "ScatterElements")
     ),
     **dict.fromkeys(("Slice", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze")),
-    **dict.fromkeys(("Where", "ai.onnx.ml::ArrayFeatureExtractor")),
+    **dict.fromkeys(("ScatterND", "Where", "ai.onnx.ml::ArrayFeatureExtractor")),
     **dict.fromkeys(("Equal", "Shape", "Size"), ()),
     "Unique": (0,),
 }

@@ -204,3 +204,29 @@ def test_native_repetition_stops_where_a_result_does_not_fit() -> None:
     assert (count, goes_on) == (1, True)
     np.testing.assert_array_equal(np.from_dlpack(last), [1, 2, 1, 2])
     assert np.from_dlpack(kept).shape == (1, 4)
+
+
+@pytest.mark.slow
+def test_a_loop_of_no_steps_gives_results_of_no_elements() -> None:
+    """What its graph does not say of their types is inferred."""
+    model = parse(
+        """g (int64 m, float[2] x) => (float[2] z, float[a, 2] ys) {
+            z, ys = Loop (m, , x) <body = b (int64 i, bool c, float[2] s)
+                => (bool d, float[2] t, float[2] e) {
+                d = Identity (c)
+                t = Add (s, s)
+                e = Neg (s)
+            }> }""",
+        opset=17,
+    )
+    (node,) = model.graph.node
+    body = node.attribute[0].g
+    for value in body.output:
+        value.ClearField("type")
+
+    compiled = compile(model)
+
+    for steps in (0, 2):
+        z, ys = compiled(np.array(steps), np.ones(2, np.float32))
+        np.testing.assert_array_equal(z, [2**steps] * 2)
+        assert (ys.shape, ys.dtype) == ((steps, 2), np.float32)

@@ -221,3 +221,11 @@ def test_what_computes_takes_no_text() -> None:
 
     with pytest.raises(ModelError, match="expected a tensor of numbers, got `i0`"):
         import_onnx(model)
+
+
+def test_texts_are_chosen_by_a_condition() -> None:
+    words = np.array([["b", "a"], ["c", "b"]], object)
+
+    (chosen,) = run("Compress", [words, np.array([False, True])], axis=1)
+
+    assert chosen.tolist() == [["a"], ["b"]]

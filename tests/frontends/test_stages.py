@@ -1,13 +1,16 @@
 """Models of which values say what is computed, and what they are compiled to."""
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from onnx import helper
 
-from relax_mlir import compile, import_onnx
+from relax_mlir import IRModule, compile, import_onnx
+from relax_mlir.compiler import target_of
 from relax_mlir.errors import ModelError
 from relax_mlir.frontends.onnx import check_onnx
 from relax_mlir.onnx_backend import RelaxBackendRep, run_node
@@ -15,6 +18,8 @@ from relax_mlir.stages import stage
 from tests.frontends.differential import parse, random
 
 pytestmark = pytest.mark.slow  # each compiles several models
+
+_SUM = "g (float[n, m] x, int64[1] a) => (float[k, l] y) { y = ReduceSum (x, a) }"
 
 
 @pytest.fixture
@@ -223,3 +228,55 @@ def test_an_operator_that_needs_numbers_gets_them(
         np.testing.assert_array_equal(model.run([x, np.array(shape)])[0], x)
     known = [n for n in compiled if all(isinstance(e, int) for e in n)]
     assert known == [(2, 3, 2, 3), (2, 3, 1, 3), (2, 3, 2, 1)]
+
+
+def test_a_call_without_elements_does_not_keep_others_from_symbols(
+    compiled: list[tuple[int | str, ...]],
+) -> None:
+    """A detector's first picture often shows nothing."""
+    model = RelaxBackendRep(
+        parse(
+            """g (float[n] x) => (float[k] y) {
+                p = NonZero (x)
+                c = Cast <to = 1> (p)
+                e = Exp (c)
+                y = ReduceSum <keepdims = 0, axes = [0]> (e) }""",
+            opset=12,
+        )
+    )
+
+    for count in (0, 3, 0, 5, 7, 0, 4, 9):
+        x = np.ones(count, np.float32)
+        (y,) = model.run([x])
+        np.testing.assert_allclose(y, np.exp(np.arange(count)), rtol=1e-5)
+
+    assert [entries[1] for entries in compiled] == [0, 3, "n0"]
+
+
+def test_threads_compile_a_stage_once(
+    compiled: list[tuple[int | str, ...]],
+) -> None:
+    model = RelaxBackendRep(parse(_SUM, opset=18))
+    x, axis = np.ones((5, 1), np.float32), np.array([0])
+
+    with ThreadPoolExecutor(8) as pool:
+        results = list(pool.map(lambda _: model.run([x, axis])[0], range(16)))
+
+    np.testing.assert_array_equal(results, np.full((16, 1, 1), 5))
+    assert len(compiled) == 1
+
+
+def test_a_stage_is_for_the_target_of_its_model(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    target = replace(target_of("cpu"), vector_bits=128)
+    targets: list[object] = []
+
+    def compiled_for(module: IRModule, target: object, **options: Any) -> Any:
+        targets.append(target)
+        return compile(module, target, **options)
+
+    monkeypatch.setattr(stage, "compile", compiled_for)
+    compile(parse(_SUM, opset=18), target)(np.ones((5, 1), np.float32), np.array([0]))
+
+    assert targets == [target]

@@ -32,6 +32,7 @@ from relax_mlir.runtime.archive import (
 from relax_mlir.runtime.executable import Executable
 from relax_mlir.runtime.machine import Machine
 from relax_mlir.runtime.signature import Signature
+from relax_mlir.targets import Target
 
 __all__ = ["load", "save"]
 
@@ -52,8 +53,12 @@ def save(
     if isinstance(executable, KernelModule):
         executable = VMExecutable({}, HostCode(programs=executable.kernels))
     elif isinstance(executable, StagedModel):
-        threads = executable.threads
-        model = {"signature": asdict(executable.signature), "threads": threads}
+        options = executable.options
+        model = {
+            "signature": asdict(executable.signature),
+            "target": _fields(options.target),
+            "threads": options.threads,
+        }
         executable = executable.executable
     host = executable.host
     manifest = {
@@ -85,6 +90,11 @@ def save(
         for name, code in members.items():
             add_member(archive, name, pack(code.contents()))
         add_member(archive, "constants", pack(_of_constants(host.constants)))
+
+
+def _fields(target: str | Target) -> str | Mapping[str, Any]:
+    """A target as JSON holds it."""
+    return target if isinstance(target, str) else asdict(target)
 
 
 def _of_constants(constants: Mapping[str, np.ndarray]) -> Contents:
@@ -151,5 +161,8 @@ def load(
     model = manifest["model"]
     if model is None:
         return executable
-    options = StageOptions(model["threads"] if threads is None else threads)
+    count = model["threads"] if threads is None else threads
+    target = model["target"]
+    target = target if isinstance(target, str) else Target(**target)
+    options = StageOptions(target, count)
     return StagedModel(executable, Signature.from_fields(model["signature"]), options)

@@ -108,7 +108,7 @@ def compile_any(
     signature = staged_signature(mod) if entries == ["main"] else None
     if signature is None:
         return made
-    chosen = StageOptions(options["threads"], options["cache"])
+    chosen = StageOptions(options["target"], options["threads"], options["cache"])
     return StagedModel(made, signature, chosen)
 
 

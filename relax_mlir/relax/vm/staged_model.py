@@ -20,6 +20,7 @@ from relax_mlir.runtime.executable import CompiledModel
 from relax_mlir.runtime.ndarray import NDArray, as_numpy
 from relax_mlir.runtime.signature import Parameter, Signature
 from relax_mlir.size_constraints import constraints_of
+from relax_mlir.targets import Target
 
 __all__ = ["STAGE_OPTIONS", "StageOptions", "StagedModel", "staged_signature"]
 
@@ -28,6 +29,7 @@ __all__ = ["STAGE_OPTIONS", "StageOptions", "StagedModel", "staged_signature"]
 class StageOptions:
     """How stages are compiled; see :func:`relax_mlir.compile`."""
 
+    target: str | Target = "cpu"
     threads: int = 1
     cache: bool | str | os.PathLike[str] = True
 
