@@ -16,7 +16,15 @@ from onnx.backend.base import Backend, BackendRep, namedtupledict
 from relax_mlir.compilation import compile
 from relax_mlir.frontends.onnx import import_onnx
 
-__all__ = ["RelaxBackend", "RelaxBackendRep", "prepare", "run_model", "run_node"]
+__all__ = [
+    "RelaxBackend",
+    "RelaxBackendRep",
+    "is_compatible",
+    "prepare",
+    "run_model",
+    "run_node",
+    "supports_device",
+]
 
 
 class RelaxBackendRep(BackendRep):
@@ -94,6 +102,7 @@ def _array(value: Any) -> Any:
     return None if value is None else np.asarray(value)
 
 
+is_compatible = RelaxBackend.is_compatible
 prepare = RelaxBackend.prepare
 run_model = RelaxBackend.run_model
 run_node = RelaxBackend.run_node
