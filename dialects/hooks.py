@@ -201,6 +201,9 @@ class OnnxNode:
             ValueError: the operand is missing.
         """
         content = self.contents(index) if index < len(self.inputs) else None
+        if content is None:  # a constant may be long, or of another type
+            array = self.constant_or_none(index)
+            content = array if array is not None and array.dtype.kind in "iu" else None
         if content is None:
             self.input(index)
             raise NotKnownError(

@@ -943,16 +943,6 @@ irdl.dialect @relax {
     irdl.results(y: %y, indices: %indices)
     irdl.attributes {"pool_size" = %attr_pool_size, "strides" = %attr_strides, "padding" = %attr_padding, "dilation" = %attr_dilation, "ceil_mode" = %attr_ceil_mode, "column_major" = %attr_column_major}
   }
-  irdl.operation @max_roi_pool {
-    %data = irdl.base "!builtin.tensor"
-    %rois = irdl.base "!builtin.tensor"
-    %y = irdl.base "!builtin.tensor"
-    %attr_size = irdl.any
-    %attr_scale = irdl.base "#builtin.float"
-    irdl.operands(data: %data, rois: %rois)
-    irdl.results(y: %y)
-    irdl.attributes {"size" = %attr_size, "scale" = %attr_scale}
-  }
   irdl.operation @maximum {
     %x1 = irdl.base "!builtin.tensor"
     %x2 = irdl.base "!builtin.tensor"

@@ -164,7 +164,8 @@ def broadcast(*shapes: Sequence[Dim]) -> Shape:
     """The shape that all ``shapes`` stretch to, by numpy's rules.
 
     A number other than 1 against an expression gives the number: the expression must
-    turn out to be that number. It is not stretched even where it turns out to be 1.
+    turn out to be that number. It is not stretched even where it turns out to be 1, unless
+    it can be no more than that, as ``min(n, 1)``.
 
     Raises:
         ValueError: two sizes are neither equal nor 1, or not known to be equal.
@@ -198,11 +199,27 @@ def _stretched(dims: Sequence[Dim]) -> Dim:
     for dim in _numbers_first(dims):
         if result == 1:
             result = dim
-        elif is_known_unequal(result, dim) and not is_known_unequal(1, dim):
-            require_equal(1, dim)
+        elif _stretches(dim, result):
+            _require_stretching(dim, result)
+        elif _stretches(result, dim):
+            _require_stretching(result, dim)
+            result = dim
         else:
             result = unify(result, dim)
     return result
+
+
+def _stretches(dim: Dim, to: Dim) -> bool:
+    """Whether a size is stretched where it meets another, if the two fit."""
+    is_small = to != 0 and is_known_le(dim, 1)
+    is_other = is_small or is_known_unequal(dim, to)
+    return dim != to and is_other and not is_known_unequal(1, dim)
+
+
+def _require_stretching(dim: Dim, to: Dim) -> None:
+    """Assume that a size stretches to another."""
+    if dim != minimum(to, 1):  # which is 0 where the other is
+        require_equal(1, dim)
 
 
 def broadcast_into(shape: Sequence[Dim], *others: Sequence[Dim]) -> Shape:

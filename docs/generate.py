@@ -116,7 +116,7 @@ def _runs_by_itself(name: str) -> bool:
 def _domains() -> Iterator[str]:
     """A line for each domain beside ai.onnx."""
     found: dict[str, list[str]] = {}
-    for name in (*onnx_operators(), *TEXT_OPERATORS):
+    for name in (*onnx_operators(), *HOST_OPERATORS, *TEXT_OPERATORS):
         domain, _, operator = name.rpartition("::")
         found.setdefault(domain, []).append(f"`{operator}`")
     for domain in sorted(filter(None, found)):

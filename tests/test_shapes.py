@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from relax_mlir.dialects import shapes
+from relax_mlir.dialects import constraints, shapes
 from relax_mlir.dialects.shapes import Dim, symbol
 
 Values: TypeAlias = dict[str, int]
@@ -61,6 +61,16 @@ class TestBroadcast:
         assert shapes.broadcast((n, 1), (4, m)) == (4, m)
         assert shapes.broadcast((n,), (m,), (4,)) == (4,)
         assert shapes.broadcast((n,), (0,)) == (0,)
+
+    def test_what_is_1_at_most_is_stretched(self) -> None:
+        """As the last row of n, of which there is none where n is 0."""
+        last = shapes.minimum(n, 1)
+        with constraints.collect() as assumed:
+            assert shapes.broadcast((n, 2), (last, 2)) == (n, 2)
+            assert shapes.broadcast((last,), (n,)) == (n,)
+            assert not assumed
+            assert shapes.broadcast((m,), (last,)) == (m,)
+        assert list(map(str, assumed)) == ["1 == min(n, 1)"]
 
     def test_errors_tell_both(self) -> None:
         with pytest.raises(ValueError, match=r"\[n, 2\] and \[m, 2\]: .*`n`, got `m`"):

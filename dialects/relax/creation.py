@@ -252,7 +252,8 @@ class ArangeOp(NumbersOp, name="arange"):
     """``start``, ``start + step``, and so on, up to ``end``, which is left out.
 
     Attributes:
-        start, end, step: numbers; each may be a size, and then end is not below start.
+        start, end, step: numbers; each may be a size, and then the step leads from start
+            to end.
             Without an end the numbers run from 0 to ``start``.
         dtype: element type; None for int64, or float32 where a number is a float.
     Shapes:
@@ -339,14 +340,15 @@ def _range_dtype(*numbers: Number) -> DType:
 
 
 def _range_size(start: Number, end: Number, step: Number) -> Dim:
-    """How many numbers there are; of sizes it is assumed that they ascend."""
+    """How many numbers there are; of sizes it is assumed that the step leads to the end."""
     if any(map(_is_float, (start, end, step))):
         return max(0, math.ceil((end - start) / step))
-    if any(isinstance(number, Expr) for number in (start, end, step)):
-        shapes.require_at_least(end - start, 0)
-        return shapes.ceildiv(end - start, step)
-    way = 1 if step > 0 else -1
-    return shapes.maximum(0, shapes.ceildiv(way * (end - start), way * int(step)))
+    way = -1 if isinstance(step, int) and step < 0 else 1
+    span, stride = way * (end - start), way * step
+    if any(isinstance(number, Expr) for number in (span, stride)):
+        shapes.require_at_least(span, 0)
+        return shapes.ceildiv(span, stride)
+    return shapes.maximum(0, shapes.ceildiv(span, stride))
 
 
 class EyeOp(NumbersOp, name="eye"):

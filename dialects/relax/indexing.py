@@ -8,12 +8,28 @@ from mlir.ir import IntegerAttr, RankedTensorType, StringAttr
 
 from relax_mlir.dialects import dtypes, shapes, tensors
 from relax_mlir.dialects.ext import Operand, Result
-from relax_mlir.dialects.hooks import Case, OnnxNode, onnx_rule
+from relax_mlir.dialects.hooks import Case, NotKnownError, OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.core import Relax
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
 
-__all__ = ["GatherElementsOp", "GatherNdOp", "TakeOp"]
+__all__ = [
+    "INT64",
+    "GatherElementsOp",
+    "GatherNdOp",
+    "TakeOp",
+    "broadcast_axes",
+    "check_indices",
+    "check_not_empty",
+    "check_reach",
+    "clamp",
+    "clamped",
+    "grid",
+    "known_depth",
+    "need_depth",
+    "wrap",
+    "wrapped",
+]
 
 INT64 = dtypes.dtype("int64")
 
@@ -297,8 +313,9 @@ class GatherNdOp(Relax.Operation, name="gather_nd"):
         data: RankedTensorType, indices: RankedTensorType, batch_dims: int = 0
     ) -> RankedTensorType:
         check_indices(indices)
-        shape, (*picked, _) = tensors.shape_of(data), tensors.shape_of(indices)
+        shape = tensors.shape_of(data)
         depth = known_depth(shape, tensors.shape_of(indices), batch_dims)
+        *picked, _ = tensors.shape_of(indices)
         for size in shape[batch_dims : batch_dims + depth]:
             check_not_empty(size, picked)
         batch = map(shapes.unify, shape[:batch_dims], picked[:batch_dims])
@@ -339,7 +356,23 @@ class GatherNdOp(Relax.Operation, name="gather_nd"):
     @onnx_rule("GatherND", since=11)
     def from_onnx(node: OnnxNode) -> ir.Value:
         first = node.attr("batch_dims", 0)
+        need_depth(node)
         return GatherNdOp(node.input(0), node.input(1), batch_dims=first).y
+
+
+def need_depth(node: OnnxNode) -> None:
+    """See that the length of the vectors of indices, input 1 of a node, is a number.
+
+    Raises:
+        NotKnownError: it is a symbol.
+    """
+    shape = tensors.shape_of(node.input(1))
+    if shape and not isinstance(shape[-1], int):
+        raise NotKnownError(
+            1,
+            f"holds vectors: expected a known length, got `{shape[-1]}`",
+            is_of_sizes=True,
+        )
 
 
 def known_depth(

@@ -4,6 +4,7 @@ A scale holds for a tensor, for a slice of it along an axis, or for a block of s
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import ml_dtypes
@@ -20,7 +21,14 @@ from relax_mlir.dialects.relax.elementwise import wide_type
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
 
-__all__ = ["DequantizeLinearOp", "QuantizeLinearOp", "largest", "limits_of"]
+__all__ = [
+    "DequantizeLinearOp",
+    "QuantizeLinearOp",
+    "Scales",
+    "check_type",
+    "largest",
+    "limits_of",
+]
 
 _F32, _I32, _U8 = map(dtypes.dtype, ("float32", "int32", "uint8"))
 _FLOATS = ("float16", "bfloat16", "float32")
@@ -100,11 +108,11 @@ class QuantizeLinearOp(Relax.Operation, name="quantize_linear"):
         saturate: bool = True,
         precision: DType = _F32,
     ) -> RankedTensorType:
-        _check("x", tensors.dtype_of(x), (*_FLOATS, "int32"))
-        _check("scale", tensors.dtype_of(scale), (*_SCALES, "int32"))
-        _check("zero_point", tensors.dtype_of(zero_point), _QUANTIZED)
-        _check("precision", precision, _FLOATS)
-        _check_shapes(x, scale, zero_point, axis, block_size)
+        check_type("x", tensors.dtype_of(x), (*_FLOATS, "int32"))
+        check_type("scale", tensors.dtype_of(scale), (*_SCALES, "int32"))
+        check_type("zero_point", tensors.dtype_of(zero_point), _QUANTIZED)
+        check_type("precision", precision, _FLOATS)
+        Scales(axis, block_size).check(x, scale, zero_point)
         return tensors.tensor_type(tensors.shape_of(x), tensors.dtype_of(zero_point))
 
     @staticmethod
@@ -117,44 +125,21 @@ class QuantizeLinearOp(Relax.Operation, name="quantize_linear"):
         saturate: bool = True,
         precision: DType = _F32,
     ) -> np.ndarray:
-        out = dtypes.from_numpy(zero_point.dtype)
-        scale, zero = (_spread(v, x, axis, block_size) for v in (scale, zero_point))
-        with np.errstate(all="ignore"):
-            quotient = x.astype(precision.numpy) / scale.astype(precision.numpy)
-            wide = quotient.astype(np.float32)
-            if out.is_integer:
-                moved = np.rint(wide) + zero.astype(np.float32)
-                clipped = np.clip(moved, *limits_of(out)).astype(np.int32)
-                return np.asarray(clipped).astype(out.numpy)
-            if out.bits < 8:
-                wide = wide + zero.astype(np.float32)
-            elif saturate:
-                wide = np.clip(wide, -largest(out), largest(out))
-            return np.asarray(wide).astype(out.numpy)
+        return Scales(axis, block_size).quantized(
+            *(x, scale, zero_point),
+            dtypes.from_numpy(zero_point.dtype),
+            precision,
+            saturate=saturate,
+        )
 
     def legalize(self, b: Builder) -> Buffer:
-        x, scale, zero = b.buffers(self.x, self.scale, self.zero_point)
-        shape, out = b.results[0]
         attrs = self.python_attrs()
-        precision, saturate = attrs["precision"], attrs["saturate"]
-        at = _Place(attrs["axis"], attrs["block_size"], len(shape))
-        wide = wide_type(precision)
-
-        def body(*point: Index) -> Scalar:
-            step = b.cast(b.cast(at.read(scale, point), precision), wide)
-            quotient = b.cast(b.cast(x[point], precision), wide) / step
-            quotient = b.cast(b.cast(quotient, precision), _F32)
-            if out.is_integer:
-                steps = b.math("roundeven", quotient)
-                moved = steps + b.cast(at.read(zero, point), _F32)
-                return b.cast(_limited(moved, *limits_of(out)), out)
-            if out.bits < 8:
-                quotient = quotient + b.cast(at.read(zero, point), _F32)
-            elif saturate:
-                quotient = _limited(quotient, -largest(out), largest(out))
-            return b.cast(quotient, out)
-
-        return b.compute(shape, body, out, "quantize")
+        return Scales(attrs["axis"], attrs["block_size"]).quantize(
+            b,
+            b.buffers(self.x, self.scale, self.zero_point),
+            attrs["precision"],
+            saturate=attrs["saturate"],
+        )
 
 
 class DequantizeLinearOp(Relax.Operation, name="dequantize_linear"):
@@ -209,11 +194,11 @@ class DequantizeLinearOp(Relax.Operation, name="dequantize_linear"):
         out_dtype: DType = _F32,
     ) -> RankedTensorType:
         found, zero = tensors.dtype_of(x), tensors.dtype_of(zero_point)
-        _check("x", found, (*_QUANTIZED, "int32"))
-        _check("scale", tensors.dtype_of(scale), _SCALES)
-        _check("zero_point", zero, (found.name,))
-        _check("out_dtype", out_dtype, _FLOATS)
-        _check_shapes(x, scale, zero_point, axis, block_size)
+        check_type("x", found, (*_QUANTIZED, "int32"))
+        check_type("scale", tensors.dtype_of(scale), _SCALES)
+        check_type("zero_point", zero, (found.name,))
+        check_type("out_dtype", out_dtype, _FLOATS)
+        Scales(axis, block_size).check(x, scale, zero_point)
         return tensors.tensor_type(tensors.shape_of(x), out_dtype)
 
     @staticmethod
@@ -225,109 +210,209 @@ class DequantizeLinearOp(Relax.Operation, name="dequantize_linear"):
         block_size: int = 0,
         out_dtype: DType = _F32,
     ) -> np.ndarray:
-        scale, zero = (_spread(v, x, axis, block_size) for v in (scale, zero_point))
-        if dtypes.from_numpy(x.dtype).is_float:
-            steps = x.astype(np.float32)
-        else:
-            steps = (x.astype(np.int32) - zero.astype(np.int32)).astype(np.float32)
-        return np.asarray(steps * scale.astype(np.float32)).astype(out_dtype.numpy)
+        zero = None if dtypes.from_numpy(x.dtype).is_float else zero_point
+        return Scales(axis, block_size).dequantized(x, scale, zero, out_dtype)
 
     def legalize(self, b: Builder) -> Buffer:
         x, scale, zero = b.buffers(self.x, self.scale, self.zero_point)
-        shape, out = b.results[0]
         attrs = self.python_attrs()
-        at = _Place(attrs["axis"], attrs["block_size"], len(shape))
-
-        def body(*point: Index) -> Scalar:
-            steps = x[point]
-            if not x.dtype.is_float:
-                steps = b.cast(steps, _I32) - b.cast(at.read(zero, point), _I32)
-            step = b.cast(at.read(scale, point), _F32)
-            return b.cast(b.cast(steps, _F32) * step, out)
-
-        return b.compute(shape, body, out, "dequantize")
+        return Scales(attrs["axis"], attrs["block_size"]).dequantize(
+            b, x, scale, None if x.dtype.is_float else zero
+        )
 
 
-def _check(what: str, got: DType, allowed: Sequence[str]) -> None:
+def check_type(what: str, got: DType, allowed: Sequence[str]) -> None:
+    """Whether an element type is one of those that are allowed.
+
+    Raises:
+        ValueError: it is none of them.
+    """
     if got.name not in allowed:
         listed = ", ".join(allowed)
         raise ValueError(f"{what}: expected element type {listed}, got {got}")
 
 
-def _check_shapes(
-    x: RankedTensorType,
-    scale: RankedTensorType,
-    zero_point: RankedTensorType,
-    axis: int,
-    block_size: int,
-) -> None:
-    """Whether there is one scale for all, or for each slice or block."""
-    sizes = tensors.shape_of(x)
-    for what, operand in (("scale", scale), ("zero_point", zero_point)):
-        found = tensors.shape_of(operand)
-        if all(size == 1 for size in found):
-            continue
-        axis = shapes.check_axis(axis, len(sizes))
-        if len(found) == len(sizes) > 1 and not block_size:
-            shapes.broadcast_into(sizes, found)
-            continue
-        expected = _scale_shape(sizes, axis, block_size)
-        if len(found) != len(expected):
-            raise ValueError(_wrong_shape(what, expected, found, axis))
-        for ours, theirs in zip(expected, found, strict=True):
-            if shapes.is_known_unequal(ours, theirs):
+@dataclass(frozen=True)
+class Scales:
+    """What a scale and a zero point hold for, and what they make of numbers.
+
+    Attributes:
+        axis: along which they differ; negative ones count from the end.
+        block_size: so many slices along ``axis`` share them; 0 where each has its own.
+    """
+
+    axis: int
+    block_size: int = 0
+
+    def check(
+        self,
+        x: RankedTensorType,
+        scale: RankedTensorType,
+        zero_point: RankedTensorType,
+        *,
+        may_broadcast: bool = True,
+    ) -> None:
+        """Whether there is one for all, or for each slice or block.
+
+        Args:
+            x, scale, zero_point: the operands.
+            may_broadcast: whether one may also have the rank of ``x``.
+
+        Raises:
+            ValueError: there are more or fewer.
+        """
+        sizes = tensors.shape_of(x)
+        for what, operand in (("scale", scale), ("zero_point", zero_point)):
+            found = tensors.shape_of(operand)
+            if all(size == 1 for size in found):
+                continue
+            axis = shapes.check_axis(self.axis, len(sizes))
+            is_whole = len(found) == len(sizes) > 1 and not self.block_size
+            if is_whole and may_broadcast:
+                shapes.broadcast_into(sizes, found)
+                continue
+            expected = self._shape(sizes, axis)
+            if len(found) != len(expected):
                 raise ValueError(_wrong_shape(what, expected, found, axis))
-            shapes.require_equal(ours, theirs)
+            for ours, theirs in zip(expected, found, strict=True):
+                if shapes.is_known_unequal(ours, theirs):
+                    raise ValueError(_wrong_shape(what, expected, found, axis))
+                shapes.require_equal(ours, theirs)
+
+    def _shape(self, sizes: Sequence[Dim], axis: int) -> list[Dim]:
+        if not self.block_size:
+            return [sizes[axis]]
+        blocks = shapes.ceildiv(sizes[axis], self.block_size)
+        return [*sizes[:axis], blocks, *sizes[axis + 1 :]]
+
+    def quantized(
+        self,
+        x: np.ndarray,
+        scale: np.ndarray,
+        zero: np.ndarray,
+        out: DType,
+        precision: DType = _F32,
+        *,
+        saturate: bool = True,
+    ) -> np.ndarray:
+        """The steps that numbers are, in numpy.
+
+        Args:
+            x: the numbers.
+            scale, zero: how large a step is, and the step that 0 is.
+            out: the type of the steps.
+            precision: the type of floats of the quotient.
+            saturate: whether what is too large for a float of 8 bits becomes the largest.
+        """
+        scale, zero = (self._spread(v, x) for v in (scale, zero))
+        with np.errstate(all="ignore"):
+            quotient = x.astype(precision.numpy) / scale.astype(precision.numpy)
+            wide = quotient.astype(np.float32)
+            if out.is_integer:
+                moved = np.rint(wide) + zero.astype(np.float32)
+                clipped = np.clip(moved, *limits_of(out)).astype(np.int32)
+                return np.asarray(clipped).astype(out.numpy)
+            if out.bits < 8:
+                wide = wide + zero.astype(np.float32)
+            elif saturate:
+                wide = np.clip(wide, -largest(out), largest(out))
+            return np.asarray(wide).astype(out.numpy)
+
+    def quantize(
+        self,
+        b: Builder,
+        operands: Sequence[Buffer],
+        precision: DType = _F32,
+        *,
+        saturate: bool = True,
+    ) -> Buffer:
+        """The program of :meth:`quantized`; the builder knows the type of the result."""
+        x, scale, zero = operands
+        shape, out = b.results[0]
+        wide = wide_type(precision)
+
+        def body(*point: Index) -> Scalar:
+            step = b.cast(b.cast(self._read(scale, point), precision), wide)
+            quotient = b.cast(b.cast(x[point], precision), wide) / step
+            quotient = b.cast(b.cast(quotient, precision), _F32)
+            if out.is_integer:
+                steps = b.math("roundeven", quotient)
+                moved = steps + b.cast(self._read(zero, point), _F32)
+                return b.cast(_limited(moved, *limits_of(out)), out)
+            if out.bits < 8:
+                quotient = quotient + b.cast(self._read(zero, point), _F32)
+            elif saturate:
+                quotient = _limited(quotient, -largest(out), largest(out))
+            return b.cast(quotient, out)
+
+        return b.compute(shape, body, out, "quantize")
+
+    def dequantized(
+        self, x: np.ndarray, scale: np.ndarray, zero: np.ndarray | None, out: DType
+    ) -> np.ndarray:
+        """The numbers that steps are, in numpy.
+
+        Args:
+            x, scale: the steps and how large they are.
+            zero: where they are counted from; None for 0.
+            out: the type of the numbers.
+        """
+        wide = np.float32 if dtypes.from_numpy(x.dtype).is_float else np.int32
+        steps = x.astype(wide)
+        if zero is not None:
+            steps = steps - self._spread(zero, x).astype(wide)
+        scaled = steps.astype(np.float32) * self._spread(scale, x).astype(np.float32)
+        return np.asarray(scaled).astype(out.numpy)
+
+    def dequantize(
+        self, b: Builder, x: Buffer, scale: Buffer, zero: Buffer | None
+    ) -> Buffer:
+        """The program of :meth:`dequantized`."""
+        shape, out = b.results[0]
+        wide = _F32 if x.dtype.is_float else _I32
+
+        def body(*point: Index) -> Scalar:
+            steps = b.cast(x[point], wide)
+            if zero is not None:
+                steps = steps - b.cast(self._read(zero, point), wide)
+            step = b.cast(self._read(scale, point), _F32)
+            return b.cast(b.cast(steps, _F32) * step, out)
+
+        return b.compute(shape, body, out, "dequantize")
+
+    def _spread(self, values: np.ndarray, x: np.ndarray) -> np.ndarray:
+        """Values of slices or blocks in a shape that broadcasts to that of ``x``."""
+        if values.size == 1:
+            return values.reshape(())
+        if values.ndim == x.ndim > 1 and not self.block_size:
+            return values
+        if self.block_size:
+            numbers = np.arange(x.shape[self.axis]) // self.block_size
+            return values.take(numbers, self.axis)
+        sizes = [1] * x.ndim
+        sizes[self.axis] = -1
+        return values.reshape(sizes)
+
+    def _read(self, values: Buffer, point: tuple[Index, ...]) -> Scalar:
+        """The value for an element."""
+        if all(size == 1 for size in values.shape):
+            return values[(0,) * values.rank]
+        axis = self.axis % len(point)
+        if self.block_size:
+            before, after = point[:axis], point[axis + 1 :]
+            return values[(*before, point[axis] // self.block_size, *after)]
+        if values.rank == 1:
+            return values[point[axis]]
+        pairs = zip(values.shape, point, strict=True)
+        return values[tuple(0 if size == 1 else place for size, place in pairs)]
 
 
 def _wrong_shape(
     what: str, expected: Sequence[Dim], found: Sequence[Dim], axis: int
 ) -> str:
     ours, theirs = map(shapes.format_shape, (expected, found))
-    return f"{what}: expected a number, or shape {ours} for axis {axis}, got {theirs}"
-
-
-def _scale_shape(sizes: Sequence[Dim], axis: int, block_size: int) -> list[Dim]:
-    if not block_size:
-        return [sizes[axis]]
-    blocks = shapes.ceildiv(sizes[axis], block_size)
-    return [*sizes[:axis], blocks, *sizes[axis + 1 :]]
-
-
-def _spread(
-    values: np.ndarray, x: np.ndarray, axis: int, block_size: int
-) -> np.ndarray:
-    """Values of slices or blocks in a shape that broadcasts to that of ``x``."""
-    if values.size == 1:
-        return values.reshape(())
-    if values.ndim == x.ndim > 1 and not block_size:
-        return values
-    if block_size:
-        numbers = np.arange(x.shape[axis]) // block_size
-        return values.take(numbers, axis)
-    sizes = [1] * x.ndim
-    sizes[axis] = -1
-    return values.reshape(sizes)
-
-
-class _Place:
-    """Where the scale of an element stands."""
-
-    def __init__(self, axis: int, block_size: int, rank: int) -> None:
-        self._axis, self._block_size = axis % max(rank, 1), block_size
-
-    def read(self, values: Buffer, point: tuple[Index, ...]) -> Scalar:
-        """The value for an element."""
-        if all(size == 1 for size in values.shape):
-            return values[(0,) * values.rank]
-        along = point[self._axis]
-        if self._block_size:
-            before, after = point[: self._axis], point[self._axis + 1 :]
-            return values[(*before, along // self._block_size, *after)]
-        if values.rank == 1:
-            return values[along]
-        pairs = zip(values.shape, point, strict=True)
-        return values[tuple(0 if size == 1 else axis for size, axis in pairs)]
+    many = f"{expected[0]} of them, " if len(expected) == 1 else ""
+    return f"{what}: expected a number, or {many}shape {ours} for axis {axis}, got {theirs}"
 
 
 def _limited(value: Scalar, low: float, high: float) -> Scalar:

@@ -173,11 +173,10 @@ def max_pool(node: OnnxNode) -> "ir.Value | list[ir.Value]":
 
     Source: ONNX MaxPool-22.
     """
-    x, attrs = onnx_pool(node, fill=lowest(tensors.dtype_of(node.input(0))))
-    if len(node.wanted) < 2 or not node.wanted[1]:
+    if not any(node.wanted[1:]):
+        x, attrs = onnx_pool(node, fill=lowest(tensors.dtype_of(node.input(0))))
         return by_rank(_MAX_POOLS, len(attrs["pool_size"]))(x, **attrs).y
-    if x != node.input(0):
-        raise ValueError("indices of maxima need padding that is known")
+    x, attrs = onnx_pool(node)  # places are in what is not padded
     columns = bool(node.attr("storage_order", 0))
     return list(MaxPoolWithIndicesOp(x, column_major=columns, **attrs).results)
 

@@ -1,5 +1,6 @@
 """Numbers as small integers, each for a step of a scale, and back."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,12 @@ from relax_mlir.dialects.ext import Operand, Result
 from relax_mlir.dialects.hooks import Case
 from relax_mlir.dialects.relax.arguments import element_type
 from relax_mlir.dialects.relax.core import Relax
-from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
+from relax_mlir.dialects.relax.linear_quantization import Scales, check_type
+from relax_mlir.dialects.tir import Buffer, Builder
 
 __all__ = ["DequantizeOp", "QuantizeOp"]
 
-_F32, _INT8, _INT32 = map(dtypes.dtype, ("float32", "int8", "int32"))
+_F32, _INT8 = map(dtypes.dtype, ("float32", "int8"))
 _FLOATS = ("float16", "float32")
 _ZERO_POINTS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "float16")
 _QUANTIZED = ("int8", "uint8", "int16", "uint16")
@@ -55,6 +57,7 @@ class QuantizeOp(Relax.Operation, name="quantize"):
             high=999.0,
         ),
         Case((0, 2), (2,), (2, "int32")),
+        Case((75, "float16"), ("float16",), (1, "float16"), low=0.5, high=9.0),
     )
 
     @staticmethod
@@ -70,10 +73,8 @@ class QuantizeOp(Relax.Operation, name="quantize"):
         axis: int = -1,
         out_dtype: DType = _INT8,
     ) -> RankedTensorType:
-        _check_types(data, scale, zero_point, _FLOATS)
-        if out_dtype.name not in _QUANTIZED:
-            _refuse("out_dtype", out_dtype, _QUANTIZED)
-        _check_sizes(data, scale, zero_point, axis)
+        check_type("out_dtype", out_dtype, _QUANTIZED)
+        _check(data, scale, zero_point, axis, _FLOATS)
         return tensors.tensor_type(tensors.shape_of(data), out_dtype)
 
     @staticmethod
@@ -84,26 +85,10 @@ class QuantizeOp(Relax.Operation, name="quantize"):
         axis: int = -1,
         out_dtype: DType = _INT8,
     ) -> np.ndarray:
-        info = np.iinfo(out_dtype.numpy)
-        scale, zero_point = (_along(v, data, axis) for v in (scale, zero_point))
-        with np.errstate(all="ignore"):
-            moved = np.rint(data / scale).astype(np.float32) + zero_point
-            return np.clip(moved, info.min, info.max).astype(out_dtype.numpy)
+        return Scales(axis).quantized(data, scale, zero_point, out_dtype)
 
     def legalize(self, b: Builder) -> Buffer:
-        data, scale, zero_point = b.inputs
-        shape, out = b.results[0]
-        axis = self.axis.value % max(len(shape), 1)
-        info = np.iinfo(out.numpy)
-
-        def body(*point: Index) -> Scalar:
-            step = b.cast(_at(scale, point, axis), _F32)
-            steps = b.math("roundeven", b.cast(data[point], _F32) / step)
-            moved = steps + b.cast(_at(zero_point, point, axis), _F32)
-            low, high = (b.constant(v, _F32) for v in (info.min, info.max))
-            return b.cast(moved.minimum(high).maximum(low), out)
-
-        return b.compute(shape, body, out, "quantize")
+        return Scales(self.axis.value).quantize(b, b.inputs)
 
 
 class DequantizeOp(Relax.Operation, name="dequantize"):
@@ -152,10 +137,8 @@ class DequantizeOp(Relax.Operation, name="dequantize"):
         axis: int = -1,
         out_dtype: DType = _F32,
     ) -> RankedTensorType:
-        _check_types(data, scale, zero_point, _STORED)
-        if out_dtype.name not in _FLOATS:
-            _refuse("out_dtype", out_dtype, _FLOATS)
-        _check_sizes(data, scale, zero_point, axis)
+        check_type("out_dtype", out_dtype, _FLOATS)
+        _check(data, scale, zero_point, axis, _STORED)
         return tensors.tensor_type(tensors.shape_of(data), out_dtype)
 
     @staticmethod
@@ -166,78 +149,26 @@ class DequantizeOp(Relax.Operation, name="dequantize"):
         axis: int = -1,
         out_dtype: DType = _F32,
     ) -> np.ndarray:
-        wide = np.float32 if data.dtype.kind == "f" else np.int32
-        scale, zero_point = (_along(v, data, axis) for v in (scale, zero_point))
-        steps = data.astype(wide) - zero_point.astype(wide)
-        scaled = steps.astype(np.float32) * scale.astype(np.float32)
-        return scaled.astype(out_dtype.numpy)
+        return Scales(axis).dequantized(data, scale, zero_point, out_dtype)
 
     def legalize(self, b: Builder) -> Buffer:
-        data, scale, zero_point = b.inputs
-        shape, out = b.results[0]
-        axis = self.axis.value % max(len(shape), 1)
-        wide = _F32 if data.dtype.is_float else _INT32
-
-        def body(*point: Index) -> Scalar:
-            zero = b.cast(_at(zero_point, point, axis), wide)
-            steps = b.cast(b.cast(data[point], wide) - zero, _F32)
-            return b.cast(steps * b.cast(_at(scale, point, axis), _F32), out)
-
-        return b.compute(shape, body, out, "dequantize")
+        return Scales(self.axis.value).dequantize(b, *b.inputs)
 
 
-def _refuse(what: str, got: DType, allowed: tuple[str, ...]) -> None:
-    raise ValueError(f"{what}: expected one of {', '.join(allowed)}, got {got}")
-
-
-def _check_types(
-    data: RankedTensorType,
-    scale: RankedTensorType,
-    zero_point: RankedTensorType,
-    taken: tuple[str, ...],
-) -> None:
-    """Whether data is of a type that is taken, and the others are of theirs."""
-    expected = {"data": taken, "scale": _FLOATS, "zero_point": _ZERO_POINTS}
-    for (what, allowed), operand in zip(
-        expected.items(), (data, scale, zero_point), strict=True
-    ):
-        found = tensors.dtype_of(operand)
-        if found.name not in allowed:
-            _refuse(what, found, allowed)
-
-
-def _check_sizes(
+def _check(
     data: RankedTensorType,
     scale: RankedTensorType,
     zero_point: RankedTensorType,
     axis: int,
+    taken: Sequence[str],
 ) -> None:
-    """Whether there is one scale and one zero point, or one of them per slice."""
+    """Whether data is of a type that is taken, and there are scales of theirs for it."""
+    for what, operand, allowed in (
+        ("data", data, taken),
+        ("scale", scale, _FLOATS),
+        ("zero_point", zero_point, _ZERO_POINTS),
+    ):
+        check_type(what, tensors.dtype_of(operand), allowed)
     if data.rank:
-        axis = shapes.check_axis(axis, data.rank)
-    for what, operand in (("scale", scale), ("zero_point", zero_point)):
-        sizes = tensors.shape_of(operand)
-        if all(size == 1 for size in sizes):
-            continue
-        expected = tensors.shape_of(data)[axis] if data.rank else 1
-        if sizes != (expected,):
-            raise ValueError(
-                f"{what}: expected a number, or {expected} of them, the size of axis "
-                f"{axis}, got shape {list(sizes)}"
-            )
-
-
-def _along(values: np.ndarray, data: np.ndarray, axis: int) -> np.ndarray:
-    """One value per slice, or one for all, in a shape that broadcasts to that of data."""
-    if values.size == 1:
-        return values.reshape(())
-    sizes = [1] * data.ndim
-    sizes[axis] = -1
-    return values.reshape(sizes)
-
-
-def _at(values: Buffer, point: tuple[Index, ...], axis: int) -> Scalar:
-    """The value for an element of data."""
-    if all(size == 1 for size in values.shape):
-        return values[(0,) * values.rank]
-    return values[point[axis]]
+        shapes.check_axis(axis, data.rank)
+    Scales(axis).check(data, scale, zero_point, may_broadcast=False)

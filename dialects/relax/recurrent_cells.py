@@ -38,7 +38,7 @@ from relax_mlir.dialects.relax.recurrent_program import (
 from relax_mlir.dialects.tir import Buffer, Builder, Scalar
 from relax_mlir.dialects.tir.lanes import lanes_for
 
-__all__ = ["GruOp", "LstmOp", "RnnOp"]
+__all__ = ["GruOp", "LstmOp", "RecurrentOp", "RnnOp"]
 
 
 class RecurrentOp(Relax.Operation):

@@ -1,8 +1,7 @@
 """Regions of pictures in one size, by points between the pixels, or by parts of them."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from itertools import product
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from mlir.ir import (
@@ -14,57 +13,63 @@ from mlir.ir import (
     StringAttr,
 )
 
-from relax_mlir.dialects import dtypes, shapes, tensors
-from relax_mlir.dialects.dtypes import DType
-from relax_mlir.dialects.ext import Operand, Result
+from relax_mlir.dialects import shapes, tensors
+from relax_mlir.dialects.ext import Attr, Operand, Result
 from relax_mlir.dialects.hooks import Case
+from relax_mlir.dialects.relax.arguments import int_tuple
 from relax_mlir.dialects.relax.core import Relax
 from relax_mlir.dialects.relax.elementwise import computed_wide, require, wide_type
+from relax_mlir.dialects.relax.layouts import Layout
+from relax_mlir.dialects.relax.region_points import (
+    RegionPoints,
+    each_part,
+    picture_of,
+)
 from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
 
-__all__ = ["MaxRoiPoolOp", "RoiAlignOp"]
+__all__ = ["RoiAlignOp", "VisionRoiAlignOp", "VisionRoiPoolOp"]
 
-_INT64 = dtypes.dtype("int64")
-_MOST_POINTS = 1024  # along an axis of a bin: a region may be infinite
+_PLAIN = "NCHW"
+_BOX_AND_IMAGE = 5  # fields
 
 
-def _infer(
-    data: RankedTensorType, rois: RankedTensorType, fields: int, size: Sequence[int]
+def _pooled(**attrs: Any) -> dict[str, Any]:  # Any: as many types as attributes
+    """Attributes with ``pooled_size`` as two numbers."""
+    size = int_tuple(attrs["pooled_size"]) or ()
+    attrs["pooled_size"] = size * 2 if len(size) == 1 else size
+    return attrs
+
+
+def _pooled_type(
+    data: RankedTensorType,
+    rois: RankedTensorType,
+    fields: int,
+    size: Sequence[int],
+    layout: str = _PLAIN,
 ) -> RankedTensorType:
-    dtype = require("f", data, rois)
-    if data.rank != 4 or rois.rank != 2:
-        raise ValueError(f"expected ranks 4 and 2, got {data.rank} and {rois.rank}")
+    """A picture of ``size`` for every region, which has so many fields."""
+    dtype = require("f", data)
+    require("f", rois)
+    for what, operand, rank in (("data", data, 4), ("rois", rois, 2)):
+        if operand.rank != rank:
+            raise ValueError(f"{what}: expected rank {rank}, got {operand.rank}")
     if len(size) != 2 or min(size) < 1:
         raise ValueError(f"expected a height and a width of 1 or more, got {size}")
     count, found = tensors.shape_of(rois)
-    shapes.unify(found, fields)
-    return tensors.tensor_type((count, tensors.shape_of(data)[1], *size), dtype)
+    shapes.unify(fields, found)
+    order = Layout(layout, _PLAIN)
+    _, channels, *_ = order.to_plain(tensors.shape_of(data))
+    return tensors.tensor_type(order.from_plain((count, channels, *size)), dtype)
 
 
-def _each_part(b: Builder, body: Callable[..., Scalar]) -> Buffer:
-    """The result whose elements ``body`` computes, by loops of its own.
+def _check_layout(layout: str, known: Sequence[str]) -> None:
+    if layout not in known:
+        raise ValueError(f"bad layout: expected {' or '.join(known)}, got `{layout}`")
 
-    Threads share the channels of regions.
-    """
-    shape, dtype = b.results[0]
-    channels, height, width = map(b.dim, shape[1:])
-    out = b.alloc(shape, dtype)
 
-    def channel(number: Index) -> None:
-        own = number // channels, Index(Index.value_of(number % channels))
-
-        def row(i: Index) -> list[Scalar]:
-            def part(j: Index) -> list[Scalar]:
-                out.store(body(*own, i, j), (*own, i, j))
-                return []
-
-            b.loop(width, [], part)
-            return []
-
-        b.loop(height, [], row)
-
-    b.tiles(b.dim(shapes.product(shape[:2])), channel)
-    return out
+def _check_mode(mode: str) -> None:
+    if mode not in ("avg", "max"):
+        raise ValueError(f"bad mode: expected avg or max, got `{mode}`")
 
 
 class RoiAlignOp(Relax.Operation, name="roi_align"):
@@ -125,15 +130,14 @@ class RoiAlignOp(Relax.Operation, name="roi_align"):
         is_shifted: bool = False,
         mode: str = "avg",
     ) -> RankedTensorType:
-        if mode not in ("avg", "max") or points < 0:
-            raise ValueError(
-                "expected mode avg or max, and 0 points or more, got "
-                f"`{mode}` and {points}"
-            )
+        _check_mode(mode)
+        if points < 0:
+            raise ValueError(f"points: expected 0 or more, got {points}")
         if images.rank != 1 or not tensors.dtype_of(images).is_integer:
             raise ValueError("images: expected a vector of integers")
+        require("f", data, rois)
         shapes.unify(tensors.shape_of(rois)[0], tensors.shape_of(images)[0])
-        return _infer(data, rois, 4, size)
+        return _pooled_type(data, rois, _BOX_AND_IMAGE - 1, size)
 
     @staticmethod
     def reference(
@@ -146,197 +150,226 @@ class RoiAlignOp(Relax.Operation, name="roi_align"):
         is_shifted: bool,
         mode: str,
     ) -> np.ndarray:
-        wide = data.astype(np.float64)
-        y = np.zeros((len(rois), data.shape[1], *size))
-        for region, image in enumerate(images):
-            box = rois[region].astype(np.float64) * scale - 0.5 * is_shifted
-            rows, columns = (
-                _grid(box[axis], box[2 + axis], size[1 - axis], points, is_shifted)
-                for axis in (1, 0)
-            )
-            for i, j in np.ndindex(*size):
-                found = [
-                    _corners(wide[image], row, column)
-                    for row in rows[i]
-                    for column in columns[j]
-                ]
-                values = np.array(found or np.zeros((1, 4, data.shape[1])))
-                is_mean = mode == "avg"
-                y[region, :, i, j] = (
-                    values.sum(1).mean(0) if is_mean else values.max((0, 1))
-                )
-        return y.astype(data.dtype)
+        how = _aligned(size, scale, points, is_shifted, mode)
+        return how.reference(data, rois, images)
 
     def legalize(self, b: Builder) -> Buffer:
-        data, _, images = b.inputs
-        dtype, is_mean = b.results[0][1], self.mode.value == "avg"
-
-        def body(region: Index, c: Index, *part: Index) -> Scalar:
-            rows, columns = (
-                self._steps(b, region, part[axis], axis) for axis in range(2)
-            )
-            image = Index.from_scalar(images[region])
-            near = image.maximum(0).minimum(b.dim(data.shape[0] - 1))
-
-            def row(i: Index, total: Scalar) -> list[Scalar]:
-                def point(j: Index, total: Scalar) -> list[Scalar]:
-                    place = rows.place(i), columns.place(j)
-                    for value in _read_corners(b, data, (near, c), place):
-                        total = total + value if is_mean else total.maximum(value)
-                    return [total]
-
-                return b.loop(columns.count, [total], point)
-
-            wide = rows.first.dtype
-            start = b.constant(0.0 if is_mean else -np.inf, wide)
-            (total,) = b.loop(rows.count, [start], row)
-            count = rows.count_as(wide) * columns.count_as(wide)
-            if is_mean:
-                return b.cast(total / count.maximum(1.0), dtype)
-            return b.cast(b.select(count > 0, total, b.constant(0, wide)), dtype)
-
-        return _each_part(b, body)
-
-    def _steps(self, b: Builder, region: Index, part: Index, axis: int) -> "_Steps":
-        """The points of a part of a region along one axis."""
-        rois, attrs = b.inputs[1], self.python_attrs()
-        wide, scale = wide_type(rois.dtype), attrs["scale"]
-        shift = 0.5 if attrs["is_shifted"] else 0.0
-        begin, end = (
-            b.cast(rois[region, field], wide) * scale - shift
-            for field in (1 - axis, 3 - axis)
+        data, rois, images = b.inputs
+        return _aligned(**self.python_attrs()).program(
+            b,
+            Layout(_PLAIN, _PLAIN),
+            rois,
+            lambda region: picture_of(b, images[region], data),
         )
-        length = end - begin
-        if not attrs["is_shifted"]:
-            length = length.maximum(1.0)
-        size = length / attrs["size"][axis]
-        count: Index | int = attrs["points"]
-        if not count:
-            many = Index.from_scalar(b.math("ceil", size))
-            count = many.maximum(0).minimum(_MOST_POINTS)
-        first = begin + part.to_scalar(wide) * size
-        points = Index(Index.value_of(count)).to_scalar(wide)
-        return _Steps(first, size / points.maximum(1.0), count)
 
 
-@dataclass(frozen=True)
-class _Steps:
-    """Points along an axis: in the middle of ``count`` steps from ``first`` on."""
-
-    first: Scalar
-    step: Scalar
-    count: Index | int
-
-    def place(self, number: Index) -> Scalar:
-        return self.first + (number.to_scalar(self.first.dtype) + 0.5) * self.step
-
-    def count_as(self, dtype: DType) -> Scalar:
-        return Index(Index.value_of(self.count)).to_scalar(dtype)
-
-
-def _read_corners(
-    b: Builder,
-    data: Buffer,
-    outer: tuple[Index, Index],
-    place: Sequence[Scalar],
-) -> list[Scalar]:
-    """The four pixels around a point, weighted; zeros if it is far outside."""
-    wide = place[0].dtype
-    zero = b.constant(0, wide)
-    sides: list[list[tuple[Index, Scalar]]] = []
-    is_near = b.constant(1, dtypes.dtype("bool"))
-    for at, size in zip(place, data.shape[2:], strict=True):
-        last = Index(Index.value_of(b.dim(size - 1)))
-        end = last.to_scalar(wide)
-        is_near = is_near & (at >= -1) & (at <= end + 1)
-        inside = at.maximum(0.0).minimum(end)
-        low = b.math("floor", inside)
-        rest = inside - low
-        first = Index.from_scalar(low).maximum(0).minimum(last)
-        sides.append([(first, 1.0 - rest), ((first + 1).minimum(last), rest)])
-    found: list[Scalar] = []
-    for (row, of_row), (column, of_column) in product(*sides):
-        value = b.cast(data[(*outer, row, column)], wide) * (of_row * of_column)
-        found.append(b.select(is_near, value, zero))
-    return found
-
-
-def _grid(
-    begin: float, end: float, parts: int, points: int, is_shifted: bool
-) -> list[np.ndarray]:
-    """The points of every part along one axis."""
-    length = end - begin if is_shifted else max(end - begin, 1.0)
-    size = length / parts
-    count = points or min(max(int(np.ceil(size)), 0), _MOST_POINTS)
-    steps = (np.arange(count) + 0.5) * (size / max(count, 1))
-    return [begin + part * size + steps for part in range(parts)]
-
-
-def _corners(image: np.ndarray, *place: float) -> np.ndarray:
-    """The four pixels around a point, weighted: [4, c]."""
-    sizes = image.shape[1:]
-    if any(not -1 <= at <= size for at, size in zip(place, sizes, strict=True)):
-        return np.zeros((4, len(image)))
-    sides = []
-    for at, size in zip(place, sizes, strict=True):
-        inside = min(max(at, 0.0), size - 1.0)
-        low = int(inside)
-        sides.append([(low, 1 + low - inside), (min(low + 1, size - 1), inside - low)])
-    return np.array(
-        [image[:, row, column] * (v * w) for (row, v), (column, w) in product(*sides)]
+def _aligned(
+    size: Sequence[int], scale: float, points: int, is_shifted: bool, mode: str
+) -> RegionPoints:
+    return RegionPoints(
+        size=size,
+        scale=scale,
+        count=points,
+        shift=0.5 if is_shifted else 0.0,
+        has_pixel=not is_shifted,
+        mode="max_pixel" if mode == "max" else mode,
+        first=0,
     )
 
 
-class MaxRoiPoolOp(Relax.Operation, name="max_roi_pool"):
+class VisionRoiAlignOp(Relax.Operation, name="vision_roi_align"):
+    """Means, or maxima, of points in a grid over every part of a region.
+
+    Unlike ``roi_align``, regions have the number of their picture, pixels are at whole
+    coordinates, and a maximum is that of the points.
+
+    Attributes:
+        pooled_size: height and width of the results.
+        spatial_scale: what the coordinates of regions are multiplied by.
+        sample_ratio: points per row of an element; 0 or less for as many as pixels.
+        aligned: whether a region may be smaller than a pixel.
+        layout: NCHW or NHWC.
+        mode: ``avg`` or ``max`` of the points.
+    Shapes:
+        data: [n, c, h, w]; rois: [r, 5], the number of a picture, left, top, right and
+        bottom; y: [r, c, pooled_size...]; in the order of ``layout``.
+    Source: He et al., Mask R-CNN, 2017.
+    """
+
+    data: Operand[RankedTensorType]
+    rois: Operand[RankedTensorType]
+    y: Result[RankedTensorType]
+    pooled_size: Attr
+    spatial_scale: FloatAttr
+    sample_ratio: IntegerAttr
+    aligned: BoolAttr
+    layout: StringAttr
+    mode: StringAttr
+
+    tolerance = 1e-4  # weights are differences of f32 places
+    cases = (
+        Case(
+            (2, 3, 6, 7), (4, 5), pooled_size=(3, 2), spatial_scale=6.0, low=0, high=1
+        ),
+        Case(
+            (2, 9, 8, 2),
+            (3, 5),
+            pooled_size=(2, 2),
+            spatial_scale=9.0,
+            sample_ratio=2,
+            aligned=True,
+            layout="NHWC",
+            low=0.0,
+            high=0.9,
+        ),
+        Case(
+            (2, 2, 5, 6),
+            (5, 5),
+            pooled_size=(2, 3),
+            spatial_scale=2.0,
+            mode="max",
+            low=0.0,
+            high=2.0,
+        ),
+        Case(
+            (1, 2, 5, 5, "float16"),
+            (2, 5, "float16"),
+            pooled_size=(1, 1),
+            spatial_scale=1.0,
+            aligned=True,
+            mode="max",
+        ),
+    )
+
+    normalize_arguments = staticmethod(_pooled)
+
+    @staticmethod
+    def infer(
+        data: RankedTensorType,
+        rois: RankedTensorType,
+        pooled_size: Sequence[int],
+        spatial_scale: float,
+        sample_ratio: int = -1,
+        aligned: bool = False,
+        layout: str = _PLAIN,
+        mode: str = "avg",
+    ) -> RankedTensorType:
+        _check_layout(layout, (_PLAIN, "NHWC"))
+        _check_mode(mode)
+        return _pooled_type(data, rois, _BOX_AND_IMAGE, pooled_size, layout)
+
+    @staticmethod
+    def reference(
+        data: np.ndarray,
+        rois: np.ndarray,
+        pooled_size: Sequence[int],
+        spatial_scale: float,
+        sample_ratio: int,
+        aligned: bool,
+        layout: str,
+        mode: str,
+    ) -> np.ndarray:
+        order = Layout(layout, _PLAIN)
+        how = _sampled(pooled_size, spatial_scale, sample_ratio, aligned, mode)
+        images = rois[:, 0].astype(np.int64).clip(0, len(data) - 1)
+        y = how.reference(order.array_to_plain(data), rois, images)
+        return order.array_from_plain(y)
+
+    def legalize(self, b: Builder) -> Buffer:
+        (data, rois), attrs = b.inputs, self.python_attrs()
+        layout = Layout(attrs.pop("layout"), _PLAIN)
+        return _sampled(**attrs).program(
+            b, layout, rois, lambda region: picture_of(b, rois[region, 0], data)
+        )
+
+
+def _sampled(
+    pooled_size: Sequence[int],
+    spatial_scale: float,
+    sample_ratio: int,
+    aligned: bool,
+    mode: str,
+) -> RegionPoints:
+    return RegionPoints(
+        size=pooled_size,
+        scale=spatial_scale,
+        count=max(sample_ratio, 0),
+        shift=0.0,
+        has_pixel=not aligned,
+        mode=mode,
+        first=1,
+    )
+
+
+class VisionRoiPoolOp(Relax.Operation, name="vision_roi_pool"):
     """The largest pixel of every part of a region; 0 of a part without pixels.
 
     Attributes:
-        size: height and width of the results.
-        scale: what coordinates are multiplied by before they are rounded.
+        pooled_size: height and width of the results.
+        spatial_scale: what coordinates are multiplied by before they are rounded.
+        layout: NCHW.
     Shapes:
         data: [n, c, h, w]; rois: [r, 5], the number of the picture, left, top, right and
-        bottom; y: [r, c, size...].
+        bottom; y: [r, c, pooled_size...].
     Source: ONNX MaxRoiPool-22; Girshick, Fast R-CNN, 2015.
     """
 
     data: Operand[RankedTensorType]
     rois: Operand[RankedTensorType]
     y: Result[RankedTensorType]
-    size: DenseI64ArrayAttr
-    scale: FloatAttr
+    pooled_size: Attr
+    spatial_scale: FloatAttr
+    layout: StringAttr
 
     cases = (
-        Case((2, 3, 6, 7), (5, 5), size=(2, 3), low=0, high=1, scale=6.0),
-        Case((1, 2, 5, 5, "float16"), (2, 5, "float16"), size=(2, 2), low=-2, high=4),
+        Case(
+            (2, 3, 6, 7), (5, 5), pooled_size=(2, 3), spatial_scale=6.0, low=0, high=1
+        ),
+        Case(
+            (1, 2, 5, 5, "float16"),
+            (2, 5, "float16"),
+            pooled_size=(2, 2),
+            spatial_scale=1.0,
+            low=-2,
+            high=4,
+        ),
     )
+
+    normalize_arguments = staticmethod(_pooled)
 
     @staticmethod
     def infer(
         data: RankedTensorType,
         rois: RankedTensorType,
-        size: Sequence[int],
-        scale: float = 1.0,
+        pooled_size: Sequence[int],
+        spatial_scale: float,
+        layout: str = _PLAIN,
     ) -> RankedTensorType:
-        return _infer(data, rois, 5, size)
+        _check_layout(layout, (_PLAIN,))
+        return _pooled_type(data, rois, _BOX_AND_IMAGE, pooled_size)
 
     @staticmethod
     @computed_wide
     def reference(
-        data: np.ndarray, rois: np.ndarray, size: Sequence[int], scale: float
+        data: np.ndarray,
+        rois: np.ndarray,
+        pooled_size: Sequence[int],
+        spatial_scale: float,
+        layout: str,
     ) -> np.ndarray:
-        y = np.zeros((len(rois), data.shape[1], *size), data.dtype)
+        y = np.zeros((len(rois), data.shape[1], *pooled_size), data.dtype)
         for region, (image, *box) in enumerate(rois):
             begins, ends = (
-                np.floor(np.multiply(half, data.dtype.type(scale)) + 0.5)[::-1]
+                np.floor(np.multiply(half, data.dtype.type(spatial_scale)) + 0.5)[::-1]
                 for half in (box[:2], box[2:])
             )
             lengths = np.maximum(ends - begins + 1, 1)
             picture = data[min(max(int(image), 0), len(data) - 1)]
-            for part in np.ndindex(*size):
+            for part in np.ndindex(*pooled_size):
                 cuts = [
                     slice(*(int(np.clip(v, 0, n)) for v in bounds))
                     for bounds, n in zip(
-                        _bounds(begins, lengths, part, size),
+                        _bounds(begins, lengths, part, pooled_size),
                         data.shape[2:],
                         strict=True,
                     )
@@ -350,7 +383,7 @@ class MaxRoiPoolOp(Relax.Operation, name="max_roi_pool"):
     def legalize(self, b: Builder) -> Buffer:
         data, rois = b.inputs
         dtype, attrs = b.results[0][1], self.python_attrs()
-        wide, scale = wide_type(dtype), attrs["scale"]
+        wide, scale = wide_type(rois.dtype), attrs["spatial_scale"]
 
         def bounds(region: Index, part: Index, axis: int) -> tuple[Index, Index]:
             size = b.dim(data.shape[2 + axis])
@@ -358,7 +391,7 @@ class MaxRoiPoolOp(Relax.Operation, name="max_roi_pool"):
                 b.math("floor", b.cast(rois[region, field], wide) * scale + 0.5)
                 for field in (2 - axis, 4 - axis)
             )
-            step = (end - begin + 1).maximum(1.0) / attrs["size"][axis]
+            step = (end - begin + 1).maximum(1.0) / attrs["pooled_size"][axis]
             first = b.math("floor", part.to_scalar(wide) * step) + begin
             last = b.math("ceil", (part + 1).to_scalar(wide) * step) + begin
             low, high = (
@@ -370,8 +403,7 @@ class MaxRoiPoolOp(Relax.Operation, name="max_roi_pool"):
             (top, bottom), (left, right) = (
                 bounds(region, part[axis], axis) for axis in range(2)
             )
-            image = Index.from_scalar(b.cast(rois[region, 0], _INT64))
-            near = image.maximum(0).minimum(b.dim(data.shape[0] - 1))
+            near = picture_of(b, rois[region, 0], data)
 
             def row(i: Index, most: Scalar) -> list[Scalar]:
                 def pixel(j: Index, most: Scalar) -> list[Scalar]:
@@ -384,7 +416,7 @@ class MaxRoiPoolOp(Relax.Operation, name="max_roi_pool"):
             is_empty = (bottom <= top) | (right <= left)
             return b.select(is_empty, b.constant(0, dtype), most)
 
-        return _each_part(b, body)
+        return each_part(b, Layout(_PLAIN, _PLAIN), body)
 
 
 def _bounds(

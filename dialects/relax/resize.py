@@ -26,7 +26,13 @@ from relax_mlir.dialects.relax.indexing import check_not_empty, clamp, clamped
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar, select
 
-__all__ = ["ResampleOp", "ResizeTableOp", "TableProgram", "resize_table"]
+__all__ = [
+    "ResampleOp",
+    "ResizeTableOp",
+    "TableProgram",
+    "resize_table",
+    "weights_dtype",
+]
 
 _INT64, _F64 = dtypes.dtype("int64"), dtypes.dtype("float64")
 _MOST_TAPS = 1 << 20  # of a filter
@@ -230,7 +236,10 @@ class ResizeTableOp(Relax.Operation, name="resize_table"):
         _check_name("coordinates", coordinates, _COORDINATES)
         _check_name("rounding", rounding, _ROUNDINGS)
         if antialias and not scale:
-            raise ValueError("the filter's length needs a scale that is known")
+            raise ValueError(
+                "antialias: expected a scale that is known, which the filter's length "
+                "needs, got 0"
+            )
         shape = (*size, len(_offsets(mode, scale if antialias else 1.0)))
         dtype = tensors.dtype_of(x)
         weights = weights_dtype(dtype) if dtype.is_float else dtypes.dtype("float32")
@@ -340,7 +349,7 @@ def _coordinates(
     if mode == "pytorch_half_pixel":
         return _unless_one(new, 0.0, lambda: half)
     if mode == "half_pixel_symmetric":
-        return old / 2 * (1 - new / length) + half
+        return (old - new * old / length) / 2 + half
     if mode == "align_corners":
         return _unless_one(length, 0.0, lambda: i * (old - 1) / (length - 1))
     if mode == _CROP:

@@ -16,6 +16,7 @@ from relax_mlir.dialects.relax.indexing import (
     check_reach,
     grid,
     known_depth,
+    need_depth,
     wrap,
     wrapped,
 )
@@ -176,8 +177,9 @@ class ScatterNdOp(Relax.Operation, name="scatter_nd"):
         reduction: str = "update",
     ) -> RankedTensorType:
         _check_updates(data, indices, updates, reduction)
-        shape, (*picked, _) = tensors.shape_of(data), tensors.shape_of(indices)
+        shape = tensors.shape_of(data)
         depth = known_depth(shape, tensors.shape_of(indices))
+        *picked, _ = tensors.shape_of(indices)
         for size in shape[:depth]:
             check_not_empty(size, (*picked, *shape[depth:]))
         _check_shape(updates, (*picked, *shape[depth:]))
@@ -219,6 +221,7 @@ class ScatterNdOp(Relax.Operation, name="scatter_nd"):
     @onnx_rule("ScatterND", since=11)
     def from_onnx(node: OnnxNode) -> ir.Value:
         operands = (node.input(i) for i in range(3))
+        need_depth(node)
         return ScatterNdOp(*operands, reduction=_onnx_reduction(node)).y
 
 

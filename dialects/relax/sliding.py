@@ -118,12 +118,12 @@ def pooled_shape(shape: Sequence[Any], attrs: Mapping[str, Any]) -> Shape:
     Raises:
         ValueError: the windows do not fit the shape.
     """
-    n, c, *sizes = shape
     rank = len(attrs["pool_size"])
-    if len(sizes) != rank:
+    if len(shape) != rank + 2:
         raise ValueError(
             f"expected rank {rank + 2} for this pool_size, got {len(shape)}"
         )
+    n, c, *sizes = shape
     ceil_mode = attrs.get("ceil_mode", False)
     return (n, c, *pool_window(attrs).pool_sizes(sizes, ceil_mode=ceil_mode))
 

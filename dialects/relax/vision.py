@@ -1,4 +1,4 @@
-"""Boxes in pictures: cutting them out, choosing among them, computing them from anchors.
+"""Boxes in pictures: choosing among them, computing them from anchors.
 
 A box is left, top, right and bottom, unless ``coord_start`` says where they are.
 """
@@ -18,134 +18,22 @@ from mlir.ir import (
 )
 
 from relax_mlir.dialects import dtypes, shapes, tensors
-from relax_mlir.dialects.ext import Attr, Operand, Result
-from relax_mlir.dialects.relax.arguments import int_tuple
+from relax_mlir.dialects.ext import Operand, Result
 from relax_mlir.dialects.relax.core import Relax
-from relax_mlir.dialects.relax.layouts import Layout
 
 __all__ = [
     "AllClassNonMaxSuppressionOp",
     "GetValidCountsOp",
     "MultiboxTransformLocOp",
     "NonMaxSuppressionOp",
-    "RoiAlignOp",
-    "RoiPoolOp",
 ]
 
 _INT32, _INT64, _F32 = map(dtypes.dtype, ("int32", "int64", "float32"))
 
 
-def _pooled(**attrs: Any) -> dict[str, Any]:  # Any: as many types as attributes
-    """Attributes with ``pooled_size`` as two numbers."""
-    size = int_tuple(attrs["pooled_size"]) or ()
-    attrs["pooled_size"] = size * 2 if len(size) == 1 else size
-    return attrs
-
-
-def _pooled_type(
-    data: RankedTensorType,
-    rois: RankedTensorType,
-    pooled_size: Sequence[int],
-    layout: str,
-) -> RankedTensorType:
-    """A picture of ``pooled_size`` for every region."""
-    _check_rank("data", data, 4)
-    _check_rank("rois", rois, 2)
-    if len(pooled_size) != 2:
-        raise ValueError(f"pooled_size: expected 2 numbers, got {len(pooled_size)}")
-    count, fields = tensors.shape_of(rois)
-    shapes.unify(5, fields)
-    order = Layout(layout, "NCHW")
-    _, channels, *_ = order.to_plain(tensors.shape_of(data))
-    shape = order.from_plain((count, channels, *pooled_size))
-    return tensors.tensor_type(shape, tensors.dtype_of(data))
-
-
 def _check_rank(what: str, operand: RankedTensorType, rank: int) -> None:
     if operand.rank != rank:
         raise ValueError(f"{what}: expected rank {rank}, got {operand.rank}")
-
-
-def _check_layout(layout: str, known: Sequence[str]) -> None:
-    if layout not in known:
-        raise ValueError(f"bad layout: expected {' or '.join(known)}, got `{layout}`")
-
-
-class RoiAlignOp(Relax.Operation, name="vision_roi_align"):
-    """Regions of pictures in one size, from points that lie between pixels.
-
-    Attributes:
-        pooled_size: height and width of the results.
-        spatial_scale: what the coordinates of regions are multiplied by.
-        sample_ratio: points per row of an element; -1 for as many as pixels.
-        aligned: whether pixels are at half coordinates.
-        layout: NCHW or NHWC.
-        mode: ``avg`` or ``max`` of the points.
-    Shapes:
-        rois: [regions, 5], the number of a picture and a box; y: [regions, c, h, w].
-    Source: ONNX RoiAlign-16.
-    """
-
-    data: Operand[RankedTensorType]
-    rois: Operand[RankedTensorType]
-    y: Result[RankedTensorType]
-    pooled_size: Attr
-    spatial_scale: FloatAttr
-    sample_ratio: IntegerAttr
-    aligned: BoolAttr
-    layout: StringAttr
-    mode: StringAttr
-
-    normalize_arguments = staticmethod(_pooled)
-
-    @staticmethod
-    def infer(
-        data: RankedTensorType,
-        rois: RankedTensorType,
-        pooled_size: Sequence[int],
-        spatial_scale: float,
-        sample_ratio: int = -1,
-        aligned: bool = False,
-        layout: str = "NCHW",
-        mode: str = "avg",
-    ) -> RankedTensorType:
-        _check_layout(layout, ("NCHW", "NHWC"))
-        if mode not in ("avg", "max"):
-            raise ValueError(f"bad mode: expected avg or max, got `{mode}`")
-        return _pooled_type(data, rois, pooled_size, layout)
-
-
-class RoiPoolOp(Relax.Operation, name="vision_roi_pool"):
-    """Regions of pictures in one size: the largest pixel of every part.
-
-    Attributes:
-        pooled_size: height and width of the results.
-        spatial_scale: what the coordinates of regions are multiplied by.
-        layout: NCHW.
-    Shapes:
-        rois: [regions, 5], the number of a picture and a box; y: [regions, c, h, w].
-    Source: ONNX MaxRoiPool-1.
-    """
-
-    data: Operand[RankedTensorType]
-    rois: Operand[RankedTensorType]
-    y: Result[RankedTensorType]
-    pooled_size: Attr
-    spatial_scale: FloatAttr
-    layout: StringAttr
-
-    normalize_arguments = staticmethod(_pooled)
-
-    @staticmethod
-    def infer(
-        data: RankedTensorType,
-        rois: RankedTensorType,
-        pooled_size: Sequence[int],
-        spatial_scale: float,
-        layout: str = "NCHW",
-    ) -> RankedTensorType:
-        _check_layout(layout, ("NCHW",))
-        return _pooled_type(data, rois, pooled_size, layout)
 
 
 class GetValidCountsOp(Relax.Operation, name="vision_get_valid_counts"):

@@ -8,7 +8,7 @@ import numpy as np
 from mlir import ir
 
 from relax_mlir.dialects import shapes, tensors
-from relax_mlir.dialects.hooks import OnnxNode
+from relax_mlir.dialects.hooks import NotKnownError, OnnxNode
 from relax_mlir.dialects.relax.arguments import int_tuple
 from relax_mlir.dialects.relax.padding import PadOp, pad_widths
 from relax_mlir.dialects.shapes import Dim
@@ -212,7 +212,8 @@ def onnx_window(
         fill: what such padding holds; None where it cannot be added beforehand.
 
     Raises:
-        ValueError: ``auto_pad`` is unknown, or depends on a symbolic size without ``fill``.
+        ValueError: ``auto_pad`` is unknown, or the rank does not fit the kernel.
+        NotKnownError: ``auto_pad`` depends on a symbolic size, and there is no ``fill``.
     """
     rank = len(kernel)
     ones = [1] * rank
@@ -223,6 +224,11 @@ def onnx_window(
     if mode == "NOTSET":
         return x, {**attrs, "padding": node.attr("pads", [0] * (2 * rank))}
     sizes = tensors.shape_of(x)[2:]
+    if len(sizes) != rank:
+        raise ValueError(
+            f"input 0: expected rank {rank + 2} for {rank} spatial axes, got "
+            f"{shapes.format_shape(tensors.shape_of(x))}"
+        )
     pairs = [
         shapes.auto_pad(*axis, mode)
         for axis in zip(sizes, kernel, strides, dilations, strict=True)
@@ -231,7 +237,12 @@ def onnx_window(
     if all(isinstance(pad, int) for pad in pads):
         return x, {**attrs, "padding": pads}
     if fill is None:
-        raise ValueError(f"`auto_pad` of symbolic sizes {shapes.format_shape(sizes)}")
+        raise NotKnownError(
+            0,
+            f"is padded by `auto_pad`: expected known sizes, got "
+            f"{shapes.format_shape(sizes)}",
+            is_of_sizes=True,
+        )
     whole = (0, 0, *pads[:rank], 0, 0, *pads[rank:])
     padded = PadOp(x, pad_width=pad_widths(whole), pad_value=fill).y
     return padded, {**attrs, "padding": [0] * (2 * rank)}

@@ -457,7 +457,7 @@ def _broadcast_axes(
     tail = axes[len(axes) - len(shape) :]
     wide = to[len(to) - len(shape) :]
     return tuple(
-        0 if dim == 1 and other != 1 else axis
+        0 if dim != other and shapes.is_known_le(dim, 1) else axis
         for dim, other, axis in zip(shape, wide, tail, strict=True)
     )
 

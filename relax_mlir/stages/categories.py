@@ -164,6 +164,24 @@ def encode_one_hot(node: HostNode, values: Values) -> Sequence[Any]:
     return [NDArray(is_category.astype(np.float32))]
 
 
+def zip_map(node: HostNode, values: Values) -> Sequence[Any]:
+    """For every row the numbers of its columns by name, as a dictionary.
+
+    Source: ONNX (ai.onnx.ml) ZipMap-1.
+    """
+    names = node.attrs.get("classlabels_int64s")
+    if names is None:
+        names = list(map(plain, node.attr("classlabels_strings")))
+    array = as_numpy(node.tensor(values, 0))
+    if array.ndim not in (1, 2) or array.shape[-1] != len(names):
+        raise RunError(
+            f"{node}: expected [n, {len(names)}] or [{len(names)}], got "
+            f"{list(array.shape)}"
+        )
+    rows = array.reshape(-1, len(names)).tolist()
+    return [[dict(zip(names, row, strict=True)) for row in rows]]
+
+
 RUNNERS: Mapping[str, Runner] = {
     "ai.onnx.ml::LinearClassifier": classify,
     "ai.onnx.ml::OneHotEncoder": encode_one_hot,
@@ -172,4 +190,5 @@ RUNNERS: Mapping[str, Runner] = {
     "TfIdfVectorizer": count_ngrams,
     "ai.onnx.ml::CategoryMapper": map_categories,
     "ai.onnx.ml::LabelEncoder": encode_labels,
+    "ai.onnx.ml::ZipMap": zip_map,
 }

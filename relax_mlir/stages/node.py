@@ -17,7 +17,15 @@ from relax_mlir.frontends.onnx.report import sentence
 from relax_mlir.frontends.onnx.stages import RUN_NODE
 from relax_mlir.runtime.ndarray import NDArray
 from relax_mlir.runtime.registry import register_func
-from relax_mlir.stages import categories, found, loops, pictures, sequences, text
+from relax_mlir.stages import (
+    categories,
+    found,
+    loops,
+    pictures,
+    sequences,
+    text,
+    tokens,
+)
 from relax_mlir.stages.host_node import HostNode
 from relax_mlir.stages.recent import ByModel
 from relax_mlir.stages.stage import is_text
@@ -30,7 +38,7 @@ _RUNNERS: Mapping[str, Callable[[HostNode, Mapping[str, Any]], Sequence[Any]]] =
     **pictures.RUNNERS,
     **sequences.RUNNERS,
 }
-_TEXT_RUNNERS = {**categories.RUNNERS, **text.RUNNERS}
+_TEXT_RUNNERS = {**categories.RUNNERS, **text.RUNNERS, **tokens.RUNNERS}
 
 
 @register_func(RUN_NODE, override=True)

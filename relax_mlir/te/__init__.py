@@ -54,7 +54,7 @@ from relax_mlir.objects.functions import (
 )
 from relax_mlir.objects.prim import CommReducer, Reduce
 from relax_mlir.te.call_te import call_te, gen_call_tir_inputs
-from relax_mlir.te.extern import ScanOp, extern, scan
+from relax_mlir.te.extern import ScanOp, extern, extern_primfunc, scan
 from relax_mlir.te.operation import (
     compute,
     const,
@@ -112,6 +112,7 @@ __all__ = [
     "erf",
     "exp",
     "extern",
+    "extern_primfunc",
     "floor",
     "floordiv",
     "floormod",

@@ -7,11 +7,12 @@ from typing import Any
 
 from relax_mlir.objects.buffer import Buffer, decl_buffer
 from relax_mlir.objects.prim import IterVar, PrimExpr, Var
+from relax_mlir.objects.prim_func import PrimFunc
 from relax_mlir.objects.stmt import Evaluate, Stmt
 from relax_mlir.te.tag import current_tag
 from relax_mlir.te.tensor import ExternOp, Operation, Tensor
 
-__all__ = ["ScanOp", "extern", "scan"]
+__all__ = ["ScanOp", "extern", "extern_primfunc", "scan"]
 
 
 def extern(
@@ -70,6 +71,54 @@ def extern(
     op = ExternOp(name, current_tag(tag), attrs, inputs, given, written, body)
     made = [op.output(i) for i in range(op.num_outputs)]
     return made[0] if len(made) == 1 else made
+
+
+def extern_primfunc(
+    input_tensors: Sequence[Tensor], primfunc: PrimFunc, **kwargs: Any
+) -> Any:
+    """Tensors that a tensor program computes.
+
+    Args:
+        input_tensors: what the program reads, in the order of its parameters.
+        primfunc: the program; the parameters behind its inputs are its results.
+        **kwargs: what else :func:`extern` takes, but for buffers and types.
+
+    Returns:
+        The tensor, or a list of them.
+
+    Raises:
+        ValueError: an input is no tensor, or has another rank or type than its parameter,
+            or the program has no results behind its inputs.
+    """
+    name = kwargs.pop("name", primfunc.__name__)
+    _check_tensors(name, input_tensors)
+    reader, body = primfunc.read()
+    buffers = [reader.buffer_map[p] for p in reader.params if p in reader.buffer_map]
+    count = len(input_tensors)
+    given, written = buffers[:count], buffers[count:]
+    for number, (one, buffer) in enumerate(zip(input_tensors, given, strict=False)):
+        ours, theirs = ((len(x.shape), x.dtype) for x in (buffer, one))
+        if ours != theirs:
+            raise ValueError(
+                f"extern `{name}`: input {number}: expected rank {ours[0]} of {ours[1]}, "
+                f"got rank {theirs[0]} of {theirs[1]}"
+            )
+    if not written:
+        raise ValueError(
+            f"extern `{name}`: expected results behind {count} inputs, got "
+            f"{len(buffers)} buffers in all"
+        )
+    shapes = [buffer.shape for buffer in written]
+    return extern(
+        shapes,
+        input_tensors,
+        lambda ins, outs: body,
+        name,
+        [buffer.dtype for buffer in written],
+        given,
+        written,
+        **kwargs,
+    )
 
 
 def _check_tensors(name: str, inputs: Any) -> None:

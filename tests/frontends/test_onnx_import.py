@@ -204,6 +204,20 @@ def test_sizes_become_data_where_an_operation_reads_them() -> None:
 # Constants.
 
 
+def test_a_size_may_be_a_number_with_a_fraction_first() -> None:
+    """As the side of a square of 16 places."""
+    model = parse("""g (float[n, 16] x) => (float[n, 4, a] y) {
+        c = Constant <value = float {16.0}> () half = Constant <value = float {0.5}> ()
+        root = Pow (c, half) side = Cast <to = 7> (root)
+        one = Constant <value = int64[1] {1}> ()
+        r = Reshape (side, one) k = Neg (one) z = Constant <value = int64[1] {0}> ()
+        s = Concat <axis = 0> (z, r, k) y = Reshape (x, s) }""")
+    report = check_onnx(model)
+
+    assert not report.later
+    assert result_shapes(import_onnx(model)) == [("n", "4", "4")]
+
+
 def test_large_weights_are_views_of_the_file(tmp_path: Path) -> None:
     weight = random(64, 64)
     path = save_external(tmp_path, weight)

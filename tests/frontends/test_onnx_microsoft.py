@@ -32,6 +32,8 @@ def _lengths(*numbers: int) -> np.ndarray:
         ("QuickGelu", [_X], 1, {}),
         ("QuickGelu", [_X], 1, {"alpha": 1.0}),
         ("BiasGelu", [_X, _G], 1, {}),
+        ("CDist", [random(4, 3), random(5, 3) + 1], 1, {"metric": "euclidean"}),
+        ("CDist", [random(4, 3), random(5, 3) + 1], 1, {"metric": "sqeuclidean"}),
         ("FastGelu", [_X, _G], 1, {}),
         ("FastGelu", [_X], 1, {}),
         (
@@ -111,6 +113,12 @@ def test_it_agrees_with_onnxruntime(
             1,
             {},
         ),
+        (
+            "MultiHeadAttention",  # what is projected already has its bias
+            [_X, random(2, 2, 5, 4), random(2, 2, 5, 4) * 2, _BIAS],
+            1,
+            {},
+        ),
         ("MultiHeadAttention", [_X, _KEYS, _KEYS, None, _lengths(2, 4)], 1, {}),
         (
             "MultiHeadAttention",
@@ -141,6 +149,23 @@ def test_attention_agrees_with_onnxruntime(
     )
 
     assert_same_numbers(model, feeds)
+
+
+@pytest.mark.parametrize("length", [1, 3])
+@pytest.mark.parametrize("shape", [None, (2, "s", 8)])
+def test_queries_of_another_sequence_start_at_its_first_key(
+    length: int, shape: tuple[int | str, ...] | None
+) -> None:
+    """The last one sees all keys, whichever it is: so onnxruntime does it."""
+    model, feeds = node_model(
+        "com.microsoft::MultiHeadAttention",
+        [_X[:, :length], _KEYS, _KEYS],
+        num_heads=2,
+        unidirectional=1,
+    )
+    shapes = {} if shape is None else {"i0": shape}
+
+    assert_same_numbers(model, feeds, shapes=shapes)
 
 
 def test_packed_parts_are_what_they_are_apart() -> None:

@@ -9,9 +9,9 @@ from onnx import TensorProto, helper
 
 import relax_mlir
 from relax_mlir import reference
-from relax_mlir.errors import ModelError, UnsupportedError
+from relax_mlir.errors import ModelError, RunError, UnsupportedError
 from relax_mlir.frontends.onnx import import_onnx
-from tests.frontends.differential import assert_same_numbers, random
+from tests.frontends.differential import assert_same_numbers, expected, random
 from tests.frontends.single_node import node_model
 
 _X = random(9, 3)
@@ -91,6 +91,7 @@ def test_every_comparison_sends_a_row_to_its_side(mode: str) -> None:
         {"post_transform": "SOFTMAX", "base_values": [0.1, 0.2, 0.9]},
         {"post_transform": "SOFTMAX_ZERO"},
         _ONE_CLASS,
+        {**_ONE_CLASS, "post_transform": "LOGISTIC"},
         _SIGNED,
         {**_SIGNED, "post_transform": "LOGISTIC"},
     ],
@@ -101,6 +102,20 @@ def test_trees_that_say_classes(attrs: dict[str, Any]) -> None:
     )
 
     assert_same_numbers(model, feeds)
+
+
+def test_quantiles_of_two_classes_are_opposite() -> None:
+    """As in ONNX's definition; onnxruntime gives a number and nothing."""
+    attrs = _classifier(**_ONE_CLASS, class_weights=[0.1, 0.2, 0.3, 0.4])
+    attrs["post_transform"] = "PROBIT"
+    model, feeds = node_model("ai.onnx.ml::TreeEnsembleClassifier", [_X], 2, **attrs)
+
+    labels, scores = reference.run(import_onnx(model), *feeds.values())
+
+    wanted_labels, wanted = expected(model, feeds)
+    np.testing.assert_array_equal(labels, wanted_labels)
+    both = np.stack([-wanted[:, 0], wanted[:, 0]], 1)
+    np.testing.assert_allclose(scores, both, rtol=1e-5)  # of approximations
 
 
 @pytest.mark.slow  # two programs
@@ -328,6 +343,30 @@ def test_a_set_is_looked_up_in_a_tree() -> None:
 
 
 @pytest.mark.parametrize(
+    ("attrs", "names"),
+    [
+        ({"classlabels_int64s": [4, 2, 7]}, [4, 2, 7]),
+        ({"classlabels_strings": ["cat", "dog", "Maß"]}, ["cat", "dog", "Maß"]),
+    ],
+)
+def test_rows_become_dictionaries(attrs: dict[str, Any], names: list[Any]) -> None:
+    model, _ = node_model("ai.onnx.ml::ZipMap", [_X], **attrs)
+
+    (rows,) = relax_mlir.compile(model)(_X)
+
+    assert rows == [dict(zip(names, row, strict=True)) for row in _X.tolist()]
+
+
+def test_dictionaries_need_a_name_for_every_column() -> None:
+    model, _ = node_model("ai.onnx.ml::ZipMap", [_X], classlabels_int64s=[1])
+
+    with pytest.raises(
+        RunError, match=r"\(ai.onnx.ml::ZipMap\): .*\[n, 1\] .*got \[9, 3\]"
+    ):
+        relax_mlir.compile(model)(_X)
+
+
+@pytest.mark.parametrize(
     ("operator", "inputs", "attrs", "error", "message"),
     [
         (
@@ -359,13 +398,6 @@ def test_a_set_is_looked_up_in_a_tree() -> None:
             "4 leaves for 1073741824 targets",
         ),
         ("Scaler", [_X], {"scale": [1.0, 2.0]}, ModelError, "expected 1 or 3 numbers"),
-        (
-            "ZipMap",
-            [_X],
-            {"classlabels_int64s": [1]},
-            UnsupportedError,
-            "'zipmap': False",
-        ),
         (
             "LinearRegressor",
             [_X],

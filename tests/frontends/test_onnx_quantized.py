@@ -284,6 +284,25 @@ def test_floats_times_scaled_bytes_read_bytes(
     assert re.search(r"relax.matmul.*tensor<35x4xi8>\) -> tensor<3x4xf32>", str(module))
 
 
+@pytest.mark.parametrize("shape", [(20, 20), (300,)])
+def test_a_scale_may_add_axes(shape: tuple[int, ...]) -> None:
+    feeds = {
+        "w": _signed(*shape),
+        "k": np.full((1,) * (len(shape) + 1), 0.5, np.float32),
+        "x": _floats(3, shape[0]),
+    }
+    body = "c = Cast <to = 1> (w) s = Mul (c, k) "
+    body += "y = MatMul (x, s)" if len(shape) == 2 else "y = MatMul (s, x)"
+    feeds["x"] = feeds["x"] if len(shape) == 2 else _floats(300, 4)
+    model = model_with(body, feeds, ("w", "k"))
+
+    (actual,) = run_by_numpy(model, feeds)
+
+    (wanted,) = expected(model, {"x": feeds["x"]})
+    assert actual.shape == wanted.shape
+    np.testing.assert_allclose(actual, wanted, rtol=1e-5, atol=1e-3)  # other orders
+
+
 def test_sums_that_may_not_fit_stay_floats() -> None:
     """The products of 33,026 pairs of bytes are more than i32 holds."""
     feeds = {**_QPRODUCT, "a": _integers(1, 33026), "b": _signed(33026, 4)}
@@ -314,6 +333,7 @@ _SELF = {
         ("num_heads = 4", None),
         ("num_heads = 4, unidirectional = 1", None),
         ("num_heads = 2", np.array([3, 5], np.int32)),
+        ("num_heads = 2", np.array([3, 5, 1, 2], np.int32)),  # ends, then beginnings
         ("num_heads = 4", np.array([[1, 1, 0, 1, 1], [1, 0, 0, 1, 1]], np.int32)),
     ],
 )
@@ -421,6 +441,14 @@ _PAIR = {"x": _floats(3, 4), "s": _scales(5)}
             ),
             {"a": _floats(3, 40), "b": np.zeros((6, 2, 8), np.uint8), "s": _scales(18)},
             r"input 1: expected 6 rows of 3 blocks of 16 elements, got shape \[6, 2, 8\]",
+        ),
+        (
+            f"y = {_OTHERS}QAttention <num_heads = 5> (x, w, b, sx, sw)",
+            {
+                **{name: _SELF[name] for name in ("x", "w", "sx", "sw")},
+                "b": _SELF["b"],
+            },
+            "input 1: expected a multiple of 5 features, got 16",
         ),
     ],
 )

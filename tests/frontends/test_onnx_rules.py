@@ -4,7 +4,8 @@ import numpy as np
 import onnx
 import pytest
 
-from relax_mlir import reference
+import relax_mlir
+from relax_mlir import compile, reference
 from relax_mlir.dialects import tensors
 from relax_mlir.errors import ModelError
 from relax_mlir.frontends.onnx import import_onnx
@@ -33,6 +34,29 @@ _STATISTICS = {**_IMAGES, "m": random(4), "v": np.abs(random(4))}
     ("body", "opset", "feeds"),
     [
         ("y = Gemm (x, w)", 17, {"x": random(2, 3), "w": random(3, 4)}),
+        (
+            'y = ConvTranspose <auto_pad = "SAME_UPPER", output_shape = [5, 6]> (x, w)',
+            17,
+            {"x": random(1, 4, 4, 5), "w": random(4, 6, 3, 2)},
+        ),
+        ("y = Clip <min = -1.0> (x)", 10, _INFINITIES),
+        (
+            (
+                "s = Constant <value_floats = [0.5]> () y = Resize <"
+                'coordinate_transformation_mode = "half_pixel_symmetric", '
+                'nearest_mode = "floor"> (x, , s)'
+            ),
+            19,
+            {"x": np.arange(5, dtype=np.float32)},
+        ),
+        (
+            (
+                "z = Constant <value_ints = [1, 1, 1, 4]> () "
+                'y = Resize <mode = "linear", antialias = 1> (x, , , z)'
+            ),
+            19,
+            {"x": np.array([[[[0, 255, 3, 9, 250, 1, 77]]]], np.uint8)},
+        ),
         (
             "y = Gemm <alpha = 0.5, beta = 2.0, transA = 1, transB = 1> (x, w, c)",
             17,
@@ -274,6 +298,36 @@ def test_a_long_range_is_not_made_while_it_is_imported(kind: str) -> None:
     assert tensors.shape_of(module.func_op("main").type.results[0]) == (2**40,)
 
 
+def test_a_range_may_go_down_between_sizes() -> None:
+    """From n to -n: of its 2 n numbers none is there where n is 0."""
+    model = parse("""g (float[n] x) => (int64[m] y) {
+        k = Size (x) end = Neg (k) step = Constant <value = int64 {-1}> ()
+        y = Range (k, end, step) }""")
+    module = import_onnx(model)
+    compiled = relax_mlir.compile(module)
+
+    assert [
+        str(s) for s in tensors.shape_of(module.func_op("main").type.results[0])
+    ] == ["2*n"]
+    for length in (5, 1, 0):
+        (y,) = compiled(np.zeros(length, np.float32))
+        np.testing.assert_array_equal(y, np.arange(length, -length, -1))
+
+
+def test_the_last_row_meets_all_rows() -> None:
+    model = parse("""g (float[n, 3] x) => (float[n, 3] y) {
+        from = Constant <value = int64[1] {-1}> ()
+        to = Constant <value = int64[1] {9223372036854775807}> ()
+        axis = Constant <value = int64[1] {0}> ()
+        last = Slice (x, from, to, axis)
+        y = Sub (x, last) }""")
+    compiled = relax_mlir.compile(import_onnx(model))
+
+    for rows in (1, 4, 0):
+        x = random(rows, 3)
+        np.testing.assert_array_equal(compiled(x)[0], x - x[-1:])
+
+
 def test_a_range_needs_a_step() -> None:
     with pytest.raises(ModelError, match=r"`y` \(Range\): .* other than 0"):
         import_onnx(_range("float", 0.0, 1.0, 0.0))
@@ -304,3 +358,72 @@ def test_whole_channels_may_have_any_number_of_axes() -> None:
     (actual,) = reference.run(import_onnx(model), x)
 
     np.testing.assert_allclose(actual, x.mean((2, 3, 4, 5), keepdims=True), rtol=1e-5)
+
+
+@pytest.mark.parametrize("value", [2**63 - 1, 2**62 + 1, -(2**63)])
+@pytest.mark.parametrize("pads", [[1, 2], [-1, 1]])
+def test_what_is_padded_with_is_exact(value: int, pads: list[int]) -> None:
+    text = f"""g (int64[3] x) => (int64[n] y) {{
+        p = Constant <value_ints = {pads}> () v = Constant <value_int = {value}> ()
+        y = Pad (x, p, v) }}"""
+    model, feeds = parse(text, 19), {"x": np.array([7, -8, 9])}
+
+    (y,) = reference.run(import_onnx(model), feeds["x"])
+
+    (wanted,) = expected(model, feeds)
+    np.testing.assert_array_equal(y, wanted)
+
+
+def test_vectors_have_one_channel() -> None:
+    """Of which onnxruntime wants to be told."""
+    names = ("s", "b", "m", "v")
+    text = """g (float[5] x, float[1] s, float[1] b, float[1] m, float[1] v) =>
+        (float[5] y) { y = BatchNormalization (x, s, b, m, v) }"""
+    x = random(5)
+    numbers = dict(zip(names, (2, 3, 0.5, 4), strict=True))
+    feeds = {name: np.array([n], np.float32) for name, n in numbers.items()}
+
+    (y,) = reference.run(import_onnx(parse(text)), x, *feeds.values())
+
+    np.testing.assert_allclose(y, (x - 0.5) / 2 * 2 + 3, rtol=1e-5)  # epsilon
+
+
+@pytest.mark.slow  # compiles, the open ones when they run
+@pytest.mark.parametrize("opset", [18, 21])
+@pytest.mark.parametrize("channels", [4, "c"])
+def test_groups_or_channels_have_a_scale(opset: int, channels: int | str) -> None:
+    """Groups until opset 20."""
+    count = 2 if opset == 18 else 4
+    text = f"""g (float[2, {channels}, 3] x, float[{count}] s, float[{count}] b) =>
+        (float[2, {channels}, 3] y) {{
+        y = GroupNormalization <num_groups = 2> (x, s, b) }}"""
+    x, scale, bias = random(2, 4, 3), random(count), random(count) * 2
+
+    (y,) = compile(parse(text, opset))(x, scale, bias)
+
+    rows = x.reshape(2, 2, 6)
+    deviation = np.sqrt(rows.var(-1, keepdims=True) + 1e-5)
+    normal = ((rows - rows.mean(-1, keepdims=True)) / deviation).reshape(2, 4, 3)
+    wide = [np.repeat(v, 4 // count)[:, None] for v in (scale, bias)]
+    np.testing.assert_allclose(y, normal * wide[0] + wide[1], rtol=1e-5, atol=1e-5)
+
+
+def test_channels_without_a_number_for_each_are_refused() -> None:
+    text = """g (float[2, 4, 3] x, float[2] s) => (float[2, 4, 3] y) {
+        y = GroupNormalization <num_groups = 2> (x, s, s) }"""
+
+    with pytest.raises(ModelError, match=r"GroupNormalization"):
+        import_onnx(parse(text, 21))
+
+
+def test_constants_that_tell_sizes_may_be_long_or_short() -> None:
+    ones = ", ".join(["1"] * 300)
+    outputs = ", ".join(f"y{n}" for n in range(300))
+    text = f"""g (float[300] x) => (float[n] y0, float[n] y299) {{
+        s = Constant <value_ints = [{ones}]> () {outputs} = Split (x, s) }}"""
+    x = random(300)
+
+    first, last = reference.run(import_onnx(parse(text)), x)
+
+    assert first == x[0]
+    assert last == x[299]

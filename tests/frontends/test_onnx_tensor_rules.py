@@ -159,6 +159,10 @@ def test_old_slopes_are_for_channels(count: int) -> None:
     np.testing.assert_allclose(y, np.where(x < 0, x * slope[:, None], x))
 
 
+_FLAT = {"x": random(2, 3)}
+_PICTURES_EXPECTED = r"input 0: expected \[n, c, h, w\], got \[2, 3\]"
+
+
 @pytest.mark.parametrize(
     ("body", "opset", "feeds", "message"),
     [
@@ -205,6 +209,50 @@ def test_old_slopes_are_for_channels(count: int) -> None:
             17,
             _WORDS,
             "ngram_indexes: expected 2 of 0 or more, .*, got 1",
+        ),
+        (
+            'y = DepthToSpace <blocksize = 1, mode = "XYZ"> (x)',
+            13,
+            {"x": random(1, 1, 2, 2)},
+            "attribute `mode`: expected one of DCR, CRD, got 'XYZ'",
+        ),
+        ("y = DepthToSpace <blocksize = 2> (x)", 13, _FLAT, _PICTURES_EXPECTED),
+        ("y = SpaceToDepth <blocksize = 2> (x)", 13, _FLAT, _PICTURES_EXPECTED),
+        (
+            "y = DeformConv (x, x, x)",
+            19,
+            _FLAT,
+            r"input 1: expected \[m, c, kernel...\], got \[2, 3\]",
+        ),
+        (
+            "y = MaxUnpool <kernel_shape = [2]> (x, i)",
+            11,
+            {"x": random(2), "i": np.zeros(2, np.int64)},
+            r"input 0: expected \[n, c, windows...\], got \[2\]",
+        ),
+        (
+            "y = LpPool <kernel_shape = [2]> (x)",
+            18,
+            {"x": random(2)},
+            "expected rank 3 for this pool_size, got 1",
+        ),
+        (
+            'y = LpPool <kernel_shape = [2], auto_pad = "SAME_UPPER"> (x)',
+            18,
+            {"x": random(2)},
+            r"input 0: expected rank 3 for 1 spatial axes, got \[2\]",
+        ),
+        (
+            "y = GatherND (x, i)",
+            13,
+            {"x": random(2), "i": np.array(0)},
+            "indices must have rank over 0, got 0",
+        ),
+        (
+            "y = ScatterND (x, i, x)",
+            13,
+            {"x": random(2), "i": np.array(0)},
+            "indices must have rank over 0, got 0",
         ),
     ],
 )

@@ -13,6 +13,7 @@ from tests.frontends.single_node import node_model
 
 _WORDS = np.array([["an", "Über"], ["a b  c", ""]], object)
 _MORE = np.array(["x", "y"], object)
+_LINES = np.array(["ab c  déf", "", "a-b c"], object)
 
 
 def run(
@@ -143,6 +144,44 @@ def test_texts_are_split_at_blanks_or_at_a_delimiter() -> None:
     assert counts.tolist() == [3, 1]
 
 
+_PADDED = {"mark": 0, "mincharnum": 1, "pad_value": "#"}
+
+
+@pytest.mark.parametrize(
+    ("attrs", "wanted"),
+    [
+        (
+            {"separators": [" ", "-"]},
+            [["ab", "c", "déf"], ["#", "#", "#"], ["a", "b", "c"]],
+        ),
+        (
+            {"separators": [r"\s"], "mincharnum": 2},
+            [["ab", "déf"], ["#", "#"], ["a-b", "#"]],
+        ),
+        (
+            {"tokenexp": r"\w+", "mark": 1},
+            [
+                ["\x02", "ab", "c", "d", "f", "\x03"],
+                ["\x02", "\x03", *"####"],
+                ["\x02", "a", "b", "c", "\x03", "#"],
+            ],
+        ),
+        (
+            {"separators": [""]},
+            [[*"ab c  déf"], [*"#########"], [*"a-b c####"]],
+        ),
+        ({"tokenexp": "z", "mark": 1}, [[], [], []]),
+    ],
+)
+def test_texts_are_cut_into_tokens(
+    attrs: dict[str, Any], wanted: list[list[str]]
+) -> None:
+    """As by onnxruntime, whose patterns know letters of ASCII alone."""
+    made = run("com.microsoft::Tokenizer", [_LINES], **{**_PADDED, **attrs})
+
+    assert made[0].tolist() == wanted
+
+
 @pytest.mark.slow  # compiles
 def test_classes_have_names() -> None:
     labels, scores = run(
@@ -201,6 +240,18 @@ def test_numbers_come_out_of_text_into_compiled_code() -> None:
             "shapes that broadcast",
         ),
         ("Cast", [_MORE], {"to": TensorProto.INT64}, "expected numbers"),
+        (
+            "com.microsoft::Tokenizer",
+            [_MORE],
+            {**_PADDED, "separators": ["("]},
+            r"separators: pattern '\('",
+        ),
+        (
+            "com.microsoft::Tokenizer",
+            [_MORE],
+            {**_PADDED, "separators": [" "], "mincharnum": 0},
+            "mincharnum: expected 1 or more, got 0",
+        ),
         (
             "ai.onnx.ml::OneHotEncoder",
             [_MORE],

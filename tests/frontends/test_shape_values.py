@@ -8,7 +8,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from relax_mlir.dialects import dtypes, shapes
+from relax_mlir.dialects import constraints, dtypes, shapes
 from relax_mlir.frontends.onnx import shape_values
 from relax_mlir.frontends.onnx.shape_values import SizedValue
 
@@ -171,6 +171,14 @@ def test_shape_and_size_need_no_content() -> None:
     assert evaluated("Size", x) == [3 * N * M]
 
 
+def test_a_size_less_a_number_is_no_less_than_0_where_it_is_divided() -> None:
+    """As in the formula of how many windows fit."""
+    with constraints.collect() as assumed:
+        assert evaluated("Div", sizes(N - 5), sizes(2)) == [[shapes.floordiv(N - 5, 2)]]
+
+    assert list(map(str, assumed)) == ["n >= 5"]
+
+
 @pytest.mark.parametrize(
     ("op", "inputs"),
     [
@@ -178,7 +186,7 @@ def test_shape_and_size_need_no_content() -> None:
         ("Add", (sizes(2**63 - 1), sizes(1))),  # wraps around in int64
         ("Add", (sizes(2**31 - 1, dtype="int32"), sizes(1, dtype="int32"))),
         ("Div", (sizes(1), sizes(0))),  # left to the operator
-        ("Div", (sizes(N - 5), sizes(2))),  # may round either way
+        ("Div", (sizes(N - M), sizes(2))),  # may round either way
         ("Mod", (sizes(7), sizes(N - 5))),  # may take the sign of either
         ("Less", (sizes(N), sizes(M))),
         ("Equal", (sizes(N), sizes(4))),

@@ -21,7 +21,7 @@ from relax_mlir.tir.schedule import Schedule
 from relax_mlir.tir.schedule.testing import verify_trace_roundtrip
 from tests.schedule.evaluate import evaluate
 
-__all__ = ["check_same_results", "run"]
+__all__ = ["check_same_results", "check_schedule", "run", "script_lines"]
 
 
 def run(arguments: Sequence[str]) -> str:
@@ -37,9 +37,7 @@ def run(arguments: Sequence[str]) -> str:
         getattr(golden, options.steps)(schedule)
     except ScheduleError as error:
         return f"error: {error}\n"
-    schedule.mod.verify()
-    verify_trace_roundtrip(schedule, golden.before)
-    check_same_results(golden.before, schedule.mod["main"])
+    check_schedule(schedule, golden.before)
     if options.style == "mlir":
         return str(schedule.mod)
     if options.style == "trace":
@@ -54,6 +52,18 @@ def _load(file: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def check_schedule(schedule, before):
+    """What steps leave verifies, replays from its trace, and computes the same."""
+    schedule.mod.verify()
+    verify_trace_roundtrip(schedule, before)
+    check_same_results(before, schedule.mod["main"])
+
+
+def script_lines(schedule):
+    """The lines of the program, without what they are indented by."""
+    return [line.strip() for line in schedule.mod["main"].script().splitlines()]
 
 
 def check_same_results(before, after):

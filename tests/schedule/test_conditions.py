@@ -7,28 +7,18 @@ import pytest
 from relax_mlir.errors import ScheduleError
 from relax_mlir.script import tir as T  # noqa: N812  as scripts call it
 from relax_mlir.tir.schedule import Schedule
-from relax_mlir.tir.schedule.testing import verify_trace_roundtrip
-from tests.schedule.apply import check_same_results
-from tests.schedule.programs import matmul_relu, scale_shift, strided_sum
-from tests.schedule.test_block_rewrites import padded
-from tests.schedule.test_regions import (
+from tests.schedule.apply import check_schedule, script_lines
+from tests.schedule.programs import (
     corner,
     fused_rows,
     guarded,
+    matmul_relu,
     mirrored,
     neighbours,
+    padded,
+    scale_shift,
+    strided_sum,
 )
-
-
-def _check(schedule, original):
-    schedule.mod.verify()
-    verify_trace_roundtrip(schedule, original)
-    check_same_results(original, schedule.mod["main"])
-
-
-def _lines(schedule):
-    return [line.strip() for line in schedule.mod["main"].script().splitlines()]
-
 
 KEEPING = {
     "reverse_compute_at": (
@@ -56,16 +46,16 @@ def test_a_block_goes_on_leaving_out_elements(name):
     schedule = Schedule(guarded)
     step(schedule)
 
-    assert expected in _lines(schedule)
-    _check(schedule, guarded)
+    assert expected in script_lines(schedule)
+    check_schedule(schedule, guarded)
 
 
 def test_a_consumer_of_one_row_leaves_out_the_others():
     schedule = Schedule(corner)
     schedule.reverse_compute_inline("C")
 
-    assert "T.where(i < 1 and j < 2)" in _lines(schedule)
-    _check(schedule, corner)
+    assert "T.where(i < 1 and j < 2)" in script_lines(schedule)
+    check_schedule(schedule, corner)
 
 
 @T.prim_func
@@ -84,8 +74,8 @@ def test_a_loop_of_several_blocks_is_not_narrowed():
     schedule = Schedule(two_in_a_loop)
     schedule.decompose_padding("B", schedule.get_loops("B")[0])
 
-    assert "T.where(i < 6)" in _lines(schedule)
-    _check(schedule, two_in_a_loop)
+    assert "T.where(i < 6)" in script_lines(schedule)
+    check_schedule(schedule, two_in_a_loop)
 
 
 def _fused_and_inlined(schedule):
@@ -193,7 +183,7 @@ def test_what_would_change_results_is_refused(name):
     with pytest.raises(ScheduleError, match=message):
         attempt(schedule)
 
-    _check(schedule, program)
+    check_schedule(schedule, program)
 
 
 @T.prim_func
@@ -217,7 +207,7 @@ def test_loops_whose_steps_need_one_another_do_not_merge():
 
     merged = Schedule(scale_shift)
     merged.merge(merged.get_loops("B")[1], merged.get_loops("C")[1])
-    _check(merged, scale_shift)
+    check_schedule(merged, scale_shift)
 
 
 def test_the_root_stays_known_when_primitives_are_refused():
@@ -229,4 +219,4 @@ def test_the_root_stays_known_when_primitives_are_refused():
             schedule.reindex_cache_read("B", 0, "local", lambda i, j: (i,))
 
     assert len(schedule.get_child_blocks(root)) == 2
-    _check(schedule, scale_shift)
+    check_schedule(schedule, scale_shift)

@@ -7,16 +7,13 @@ import pytest
 from relax_mlir.errors import ScheduleError
 from relax_mlir.script import tir as T  # noqa: N812  as scripts call it
 from relax_mlir.tir.schedule import Schedule
-from relax_mlir.tir.schedule.testing import verify_trace_roundtrip
-from tests.schedule.apply import check_same_results
+from tests.schedule.apply import check_schedule
 
 
 def _factored(program, number, axis=0, block="B"):
     schedule = Schedule(program)
     schedule.rfactor(schedule.get_loops(block)[number], axis)
-    schedule.mod.verify()
-    verify_trace_roundtrip(schedule, program)
-    check_same_results(program, schedule.mod["main"])
+    check_schedule(schedule, program)
     return schedule
 
 

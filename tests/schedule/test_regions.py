@@ -7,52 +7,22 @@ import pytest
 from relax_mlir.errors import ScheduleError
 from relax_mlir.script import tir as T  # noqa: N812  as scripts call it
 from relax_mlir.tir.schedule import Schedule
-from relax_mlir.tir.schedule.testing import verify_trace_roundtrip
-from tests.schedule.apply import check_same_results
-
-
-def _check(schedule, original):
-    schedule.mod.verify()
-    verify_trace_roundtrip(schedule, original)
-    check_same_results(original, schedule.mod["main"])
-
-
-def _lines(schedule):
-    return [line.strip() for line in schedule.mod["main"].script().splitlines()]
-
-
-@T.prim_func
-def mirrored(A: T.Buffer((6, 5), "float32"), C: T.Buffer((5, 6), "float32")):
-    B = T.alloc_buffer((6, 5))
-    for i, j in T.grid(6, 5):
-        with T.block("B"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            B[5 - vi, 4 - vj] = A[vi, vj] * 2.0
-    for i, j in T.grid(5, 6):
-        with T.block("C"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            C[vi, vj] = B[vj, vi] + 1.0
+from tests.schedule.apply import check_schedule, script_lines
+from tests.schedule.programs import (
+    corner,
+    fused_rows,
+    guarded,
+    mirrored,
+    neighbours,
+)
 
 
 def test_a_producer_that_counts_backwards_moves():
     schedule = Schedule(mirrored)
     schedule.compute_at("B", schedule.get_loops("C")[0])
 
-    assert "vj = T.axis.spatial(5, 4 - i)" in _lines(schedule)
-    _check(schedule, mirrored)
-
-
-@T.prim_func
-def corner(A: T.Buffer((8, 9), "float32"), C: T.Buffer((1, 2), "float32")):
-    B = T.alloc_buffer((8, 9))
-    for i, j in T.grid(8, 9):
-        with T.block("B"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            B[vi, vj] = A[vi, vj] * 2.0
-    for i, j in T.grid(1, 2):
-        with T.block("C"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            C[vi, vj] = B[vi, vj] + 1.0
+    assert "vj = T.axis.spatial(5, 4 - i)" in script_lines(schedule)
+    check_schedule(schedule, mirrored)
 
 
 def test_a_consumer_of_a_corner_leaves_out_the_rest():
@@ -60,8 +30,8 @@ def test_a_consumer_of_a_corner_leaves_out_the_rest():
     outer, _ = schedule.split(schedule.get_loops("B")[1], [3, 3])
     schedule.reverse_compute_at("C", outer, preserve_unit_loops=True)
 
-    assert "T.where(i < 1 and j_0 * 3 + ax1 < 2)" in _lines(schedule)
-    _check(schedule, corner)
+    assert "T.where(i < 1 and j_0 * 3 + ax1 < 2)" in script_lines(schedule)
+    check_schedule(schedule, corner)
 
 
 @T.prim_func
@@ -81,54 +51,26 @@ def test_a_consumer_of_tiles_stays_in_its_bounds():
     schedule = Schedule(in_tiles)
     schedule.reverse_compute_inline("C")
 
-    assert "T.where(i * 4 + j < 11)" in _lines(schedule)
-    _check(schedule, in_tiles)
-
-
-@T.prim_func
-def fused_rows(A: T.Buffer((5, 7), "float32"), C: T.Buffer((4, 6), "float32")):
-    B = T.alloc_buffer((5, 7))
-    for f in range(35):
-        with T.block("B"):
-            vi = T.axis.spatial(5, f // 7)
-            vj = T.axis.spatial(7, f % 7)
-            B[vi, vj] = A[vi, vj] * 2.0
-    for i, j in T.grid(4, 6):
-        with T.block("C"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            C[vi, vj] = B[vi, vj] + 1.0
+    assert "T.where(i * 4 + j < 11)" in script_lines(schedule)
+    check_schedule(schedule, in_tiles)
 
 
 def test_what_a_fused_loop_leaves_out_has_one_end():
     schedule = Schedule(fused_rows)
     schedule.reverse_compute_inline("C")
 
-    assert "T.where(f < 27 and f % 7 < 6)" in _lines(schedule)
-    _check(schedule, fused_rows)
-
-
-@T.prim_func
-def guarded(A: T.Buffer((8,), "float32"), C: T.Buffer((5,), "float32")):
-    B = T.alloc_buffer((5,))
-    for i in range(8):
-        with T.block("B"):
-            vi = T.axis.spatial(8, i)
-            T.where(i < 5)
-            B[vi] = A[vi] * 2.0
-    for i in range(5):
-        with T.block("C"):
-            vi = T.axis.spatial(5, i)
-            C[vi] = T.if_then_else(vi < 3, B[vi] + 1.0, 0.0)
+    assert "T.where(f < 27 and f % 7 < 6)" in script_lines(schedule)
+    check_schedule(schedule, fused_rows)
 
 
 def test_a_predicate_that_says_enough_is_kept_alone():
     schedule = Schedule(guarded)
     schedule.reverse_compute_inline("C")
 
-    script = _lines(schedule)
+    script = script_lines(schedule)
     assert "T.where(i < 5)" in script
     assert not any("alloc_buffer" in line for line in script)
-    _check(schedule, guarded)
+    check_schedule(schedule, guarded)
 
 
 @T.prim_func
@@ -206,7 +148,7 @@ def test_copies_stand_between_who_writes_and_who_reads(apply):
     schedule = Schedule(rows_of_sums)
     apply(schedule)
 
-    _check(schedule, rows_of_sums)
+    check_schedule(schedule, rows_of_sums)
 
 
 @T.prim_func
@@ -254,7 +196,7 @@ def test_a_block_that_holds_whole_sums_runs_in_parallel():
     schedule = Schedule(tiles_of_sums)
     schedule.parallel(schedule.get_loops("tile")[0])
 
-    assert "for i in T.parallel(2):" in _lines(schedule)
+    assert "for i in T.parallel(2):" in script_lines(schedule)
     outputs = schedule.get_output_blocks("root")
     assert [schedule.get(b).name_hint for b in outputs] == ["tile", "B"]
 
@@ -286,21 +228,8 @@ def test_rings_hold_what_tiles_have_in_common(tile):
     schedule.compute_at("B", j_0)
     schedule.rolling_buffer("B", 0)
 
-    assert f"B = T.alloc_buffer(({2 * tile[0] + 2}, 13))" in _lines(schedule)
-    _check(schedule, windows)
-
-
-@T.prim_func
-def neighbours(A: T.Buffer((9,), "float32"), C: T.Buffer((8,), "float32")):
-    B = T.alloc_buffer((9,))
-    for i in range(9):
-        with T.block("B"):
-            vi = T.axis.spatial(9, i)
-            B[vi] = A[vi] * 2.0
-    for i in range(8):
-        with T.block("C"):
-            vi = T.axis.spatial(8, i)
-            C[vi] = B[vi] + B[vi + 1]
+    assert f"B = T.alloc_buffer(({2 * tile[0] + 2}, 13))" in script_lines(schedule)
+    check_schedule(schedule, windows)
 
 
 def test_only_serial_loops_turn_a_ring():
@@ -322,7 +251,7 @@ def test_copies_at_a_loop_hold_all_that_is_under_it(number):
     schedule.read_at(loop, "B", 0, "shared")
     schedule.write_at(loop, "C", 0, "local")
 
-    _check(schedule, rows_of_sums)
+    check_schedule(schedule, rows_of_sums)
 
 
 @T.prim_func

@@ -84,20 +84,25 @@ class _Source:
             target = f"{self.name(node.buffer)}[({places})]"
             self.put(depth, f"{target} = {self.term(node.value)}")
         elif isinstance(node, stmt.IfThenElse):
-            self.put(depth, f"if {self.term(node.condition)}:")
-            self.statement(node.then_case, depth + 1)
-            if node.else_case is not None:
-                self.put(depth, "else:")
-                self.statement(node.else_case, depth + 1)
+            self._choice(node, depth)
         elif isinstance(node, stmt.LetStmt):
             self.put(depth, f"{self.name(node.var)} = {self.term(node.value)}")
             self.statement(node.body, depth)
         elif isinstance(node, stmt.BlockRealize):
             self._block(node, depth)
+        elif isinstance(node, stmt.Evaluate):
+            self.put(depth, self.term(node.value))
         elif isinstance(node, stmt.AttrStmt):
             self.statement(node.body, depth)
         else:
             raise TypeError(f"no {type(node).__name__} here")
+
+    def _choice(self, node: stmt.IfThenElse, depth: int) -> None:
+        self.put(depth, f"if {self.term(node.condition)}:")
+        self.statement(node.then_case, depth + 1)
+        if node.else_case is not None:
+            self.put(depth, "else:")
+            self.statement(node.else_case, depth + 1)
 
     def _block(self, node: Any, depth: int) -> None:
         block = node.block

@@ -1,4 +1,4 @@
-"""Eight families of networks in tiny configurations with random weights."""
+"""Eleven families of networks in tiny configurations with random weights."""
 
 from __future__ import annotations
 
@@ -224,6 +224,73 @@ class _Tagger(nn.Module):
         return self.classify(self.lstm(self.embed(ids))[0])
 
 
+class _T5(nn.Module):
+    """Reads words, and writes others; places count by how far apart they are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        config = transformers.T5Config(
+            vocab_size=_WORDS,
+            d_model=_WIDE,
+            d_kv=_HEAD,
+            d_ff=2 * _WIDE,
+            num_layers=2,
+            num_heads=_HEADS,
+            decoder_start_token_id=0,
+        )
+        self.model = transformers.T5ForConditionalGeneration(config)
+
+    def forward(self, ids: Tensor, mask: Tensor, written: Tensor) -> Tensor:
+        return self.model(
+            input_ids=ids,
+            attention_mask=mask,
+            decoder_input_ids=written,
+            use_cache=False,
+        ).logits
+
+
+def _t5_inputs(batch: int, length: int, written: int) -> dict[str, Tensor]:
+    return {**_sentences(batch, length), "written": _ids(batch, written)}
+
+
+class _Wav2Vec2(nn.Module):
+    """Sound of any length, which convolutions make shorter."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        config = transformers.Wav2Vec2Config(
+            num_feat_extract_layers=3,
+            conv_dim=(16, 16, 16),
+            conv_stride=(5, 2, 2),
+            conv_kernel=(10, 3, 2),
+            num_conv_pos_embeddings=16,
+            num_conv_pos_embedding_groups=4,
+            **_TRANSFORMER,
+        )
+        self.model = transformers.Wav2Vec2Model(config)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.model(input_values=x).last_hidden_state
+
+
+class _Segformer(nn.Module):
+    """A class for every place of a picture, whose size the sequences follow."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        config = transformers.SegformerConfig(
+            hidden_sizes=[16, 32, 48, 64],
+            depths=[1, 1, 1, 1],
+            num_attention_heads=[1, 2, 3, 4],
+            decoder_hidden_size=32,
+            num_labels=5,
+        )
+        self.model = transformers.SegformerForSemanticSegmentation(config)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.model(pixel_values=x).logits
+
+
 _SENTENCES = {0: "batch", 1: "length"}
 _PICTURES = {0: "batch", 2: "height", 3: "width"}
 _PAST = {0: "batch", 2: "past"}
@@ -292,5 +359,30 @@ FAMILIES = (
         lambda batch, length: {"ids": _ids(batch, length)},
         ((2, 11), (1, 5), (3, 8)),
         {"ids": _SENTENCES},
+    ),
+    Family(
+        "t5",
+        _T5,
+        _t5_inputs,
+        ((2, 9, 4), (1, 5, 3), (3, 17, 6)),
+        {
+            "ids": _SENTENCES,
+            "mask": _SENTENCES,
+            "written": {0: "batch", 1: "written"},
+        },
+    ),
+    Family(
+        "wav2vec2",
+        _Wav2Vec2,
+        lambda batch, length: {"x": torch.randn(batch, length)},
+        ((2, 800), (1, 1234), (3, 501)),
+        {"x": _SENTENCES},
+    ),
+    Family(
+        "segformer",
+        _Segformer,
+        lambda *size: {"x": torch.randn(size[0], 3, *size[1:])},
+        ((2, 64, 64), (1, 64, 96), (3, 96, 32)),
+        {"x": _PICTURES},
     ),
 )

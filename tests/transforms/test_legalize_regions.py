@@ -43,6 +43,14 @@ def test_an_aligned_region_is_sampled_between_pixels(ratio: int) -> None:
 
 
 @pytest.mark.slow
+def test_the_largest_point_of_a_part_lies_between_pixels() -> None:
+    # The last of four points is a quarter, or half a pixel, before the end of a part.
+    found = _region("roi_align", [1, 1, 3, 5], sample_ratio=2, mode="max")
+
+    assert found.tolist() == [[16.75, 17.75], [28.75, 29.75]]
+
+
+@pytest.mark.slow
 def test_a_point_beyond_the_border_counts_as_zero() -> None:
     found = _region("roi_align", [-8, -8, -4, -4], sample_ratio=1, mode="max")
 

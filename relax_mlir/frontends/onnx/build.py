@@ -315,7 +315,8 @@ class GraphBuilder:
             inputs = {n: scope.values.get(n) for n in node.inputs}
             found = [n for n, value in inputs.items() if value is error.needed]
             first = node.inputs[0]
-            small = [n for n in _small(inputs) if n != first or not found]
+            small = [n for n, v in inputs.items() if v is not None and v.is_small]
+            small = [n for n in small if n != first or not found]
             if error.is_of_sizes:
                 self._stage.sized.update(found)
                 found = []
@@ -328,7 +329,8 @@ class GraphBuilder:
         stage = self._stage
         if not stage.nodes or not self._report.is_ok:
             return
-        stage.pull_in(self._order, lambda n: _is_sizes(scope.values.get(n)))
+        known = {n for n, v in scope.values.items() if v is not None and v.is_sizes}
+        stage.pull_in(self._order, known)
         made = {name for node in stage.nodes for name in node.outputs}
         outputs = [n for n in graph.outputs if n in made]
         self._staged(RUN_STAGE, stage, outputs, scope)
@@ -391,6 +393,8 @@ class GraphBuilder:
             if name not in node.bodies
         }
         count = len(node.outputs)
+        if node.op_type == "Cast" and _is_scalar(inputs[0]):
+            inputs = [self._folded(inputs[0])]  # to a size, as of an interpolation
         found = shape_values.evaluate(node.op_type, attrs, inputs, outputs=count)
         if found is not None:
             names = node.outputs
@@ -482,18 +486,9 @@ def _mlir_type(type_: InputType | None) -> ir.Type:
     return tensors.tensor_type(*type_)
 
 
-def _small(inputs: Mapping[str, GraphValue | None]) -> list[str]:
-    """Inputs that may well be sizes, axes or conditions; they may be known."""
-    return [
-        name
-        for name, value in inputs.items()
-        if value is not None and len(value.shape) < 2 and not value.dtype.is_float
-    ]
-
-
-def _is_sizes(value: GraphValue | None) -> bool:
-    """Whether a value is what sizes of inputs tell, which are known later on as well."""
-    return value is not None and value.content is not None and value.array is None
+def _is_scalar(value: GraphValue | None) -> bool:
+    """Whether a value is one number."""
+    return value is not None and all(size == 1 for size in value.shape)
 
 
 def _strings(names: "Mapping[str, Any] | Sequence[str]") -> ir.ArrayAttr:

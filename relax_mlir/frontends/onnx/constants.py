@@ -7,7 +7,6 @@ from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.hooks import OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.core import ShapeToTensorOp
 from relax_mlir.dialects.relax.movement import ReshapeOp
-from relax_mlir.frontends.onnx.movement import broadcast_to
 
 _INT64_MAX = 2**63 - 1
 _SCALARS = {"value_float": np.float32, "value_int": np.int64}
@@ -26,18 +25,6 @@ def constant(node: OnnxNode) -> np.ndarray:
         if name in node.attrs:
             return np.array(node.attrs[name], dtype)
     raise NotImplementedError(f"expected a tensor or numbers, got {list(node.attrs)}")
-
-
-@onnx_rule("ConstantOfShape", since=9)
-def constant_of_shape(node: OnnxNode) -> ir.Value:
-    """One value everywhere.
-
-    Source: ONNX ConstantOfShape-20.
-    """
-    value = np.asarray(node.attr("value", np.zeros(1, np.float32)))
-    if value.size != 1:
-        raise ValueError(f"expected one value, got {value.size}")
-    return broadcast_to(node, node.constant(value.reshape(())), node.dims(0))
 
 
 @onnx_rule("Shape", since=1)

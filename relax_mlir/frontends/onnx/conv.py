@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from mlir import ir
 
 from relax_mlir.dialects import shapes, tensors
-from relax_mlir.dialects.hooks import OnnxNode, onnx_rule
+from relax_mlir.dialects.hooks import NotKnownError, OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.arithmetic import AddOp
 from relax_mlir.dialects.relax.conv import Conv1dOp, Conv2dOp, Conv3dOp
 from relax_mlir.dialects.relax.conv_transpose import (
@@ -79,15 +79,19 @@ def _transposed_pads(
     strides: Sequence[int],
     dilations: Sequence[int],
 ) -> tuple[list[int], list[int]]:
-    """``pads`` and ``output_padding``, from ``output_shape`` or ``auto_pad`` if given."""
+    """``pads`` and ``output_padding``, from ``output_shape`` or ``auto_pad`` if given.
+
+    Raises:
+        NotKnownError: they depend on a symbolic size.
+    """
     rank = len(kernel)
     extra = list(node.attr("output_padding", [0] * rank))
     mode = node.attr("auto_pad", "NOTSET")
     sizes = tensors.shape_of(node.input(0))[2:]
-    if mode.startswith("SAME"):
-        asked = [dim * stride for dim, stride in zip(sizes, strides, strict=True)]
-    elif "output_shape" in node.attrs:
+    if "output_shape" in node.attrs:
         asked = list(node.attr("output_shape"))[-rank:]
+    elif mode.startswith("SAME"):
+        asked = [dim * stride for dim, stride in zip(sizes, strides, strict=True)]
     else:
         zeros = [0] * (2 * rank)
         return list(zeros if mode == "VALID" else node.attr("pads", zeros)), extra
@@ -103,8 +107,11 @@ def _transposed_pads(
         )
         total = whole - asked[axis]
         if not isinstance(total, int):
-            raise ValueError(
-                f"`auto_pad` of symbolic sizes {shapes.format_shape(sizes)}"
+            raise NotKnownError(
+                0,
+                "is padded by its result: expected known sizes, got "
+                f"{shapes.format_shape(sizes)}",
+                is_of_sizes=True,
             )
         less = max(0, total) // 2
         more = max(0, total) - less

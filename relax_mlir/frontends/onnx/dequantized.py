@@ -122,10 +122,12 @@ def _scaled(cast: ir.Value, scale: ir.Value) -> _Steps | None:
     if tensors.dtype_of(x).name not in _BYTES or tensors.dtype_of(scale) != _F32:
         return None
     sizes = tensors.shape_of(scale)
+    if len(sizes) > len(shape):  # the product has more axes than the bytes
+        return None
     if all(size == 1 for size in sizes):
         return _Steps(x, ReshapeOp(scale, shape=()).y, None, None)
     is_by_column = sizes[-1] == shape[-1] and all(size == 1 for size in sizes[:-1])
-    if not is_by_column or len(sizes) > len(shape):
+    if not is_by_column:
         return None
     return _Steps(x, ReshapeOp(scale, shape=sizes[-1:]).y, None, len(shape) - 1)
 

@@ -24,6 +24,7 @@ from relax_mlir.dialects.relax.bitwise import LeftShiftOp, RightShiftOp
 from relax_mlir.dialects.relax.compare import EqualOp, IsinfOp, LessOp
 from relax_mlir.dialects.relax.exponential import PowerOp
 
+_LARGEST = float(np.finfo(np.float32).max)
 _EXACT = 2**53  # the integers up to here are numbers in float64, as attributes are
 
 
@@ -62,11 +63,11 @@ def mean(node: OnnxNode) -> ir.Value:
 
 @onnx_rule("Clip", since=6)
 def clip_to_attributes(node: OnnxNode) -> ir.Value:
-    """Limits are attributes.
+    """Limits are attributes; by default the least and the largest number of f32.
 
     Source: ONNX Clip-6.
     """
-    low, high = node.attr("min", -math.inf), node.attr("max", math.inf)
+    low, high = node.attr("min", -_LARGEST), node.attr("max", _LARGEST)
     return ClipOp(node.input(0), min=low, max=high).y
 
 

@@ -210,19 +210,6 @@ def _default(node: OnnxNode, kind: np.dtype) -> np.ndarray:
     return np.array(node.attrs.get(f"default_{name}", usual))
 
 
-@onnx_rule("ai.onnx.ml::ZipMap", since=1)
-def zip_map(node: OnnxNode) -> ir.Value:
-    """Refused: no tensor.
-
-    Raises:
-        NotImplementedError: always.
-    """
-    raise NotImplementedError(
-        "a sequence of maps is no tensor. Hint: read the probabilities that it is made "
-        "of; skl2onnx leaves it out with options={'zipmap': False}"
-    )
-
-
 @onnx_rule("ai.onnx.ml::DictVectorizer", since=1)
 def dict_vectorizer(node: OnnxNode) -> ir.Value:
     """Refused: its input is no tensor.

@@ -17,7 +17,7 @@ import numpy as np
 from mlir import ir
 
 from relax_mlir.dialects import dtypes, shapes, tensors
-from relax_mlir.dialects.hooks import OnnxNode, onnx_rule
+from relax_mlir.dialects.hooks import NotKnownError, OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.arithmetic import (
     AddOp,
     DivideOp,
@@ -34,10 +34,9 @@ from relax_mlir.dialects.relax.joining import ConcatOp, StackOp
 from relax_mlir.dialects.relax.matmul import MatmulOp
 from relax_mlir.dialects.relax.movement import FlipOp, PermuteDimsOp, ReshapeOp
 from relax_mlir.dialects.relax.padding import PadOp
-from relax_mlir.dialects.relax.slicing import StridedSliceOp
 from relax_mlir.dialects.relax.trigonometry import CosOp, SinOp
 from relax_mlir.dialects.shapes import Dim
-from relax_mlir.frontends.onnx.slicing import crop
+from relax_mlir.frontends.onnx.slicing import crop, part
 
 _F64, _INT64 = dtypes.dtype("float64"), dtypes.dtype("int64")
 _MOST = 1 << 24  # numbers of a table that is made when the model is compiled
@@ -235,20 +234,25 @@ def _scaled(node: OnnxNode, x: ir.Value, factor: float) -> ir.Value:
 
 
 def _parts(x: ir.Value) -> _Complex:
-    """The parts that the last axis holds; those of f16 and bf16 in f32."""
+    """The parts that the last axis of input 0 holds; those of f16 and bf16 in f32.
+
+    Raises:
+        NotKnownError: only the running model tells how many there are.
+    """
     x = AstypeOp(x, dtype=wide_type(tensors.dtype_of(x))).y
     *outer, count = tensors.shape_of(x)
+    if not isinstance(count, int):
+        raise NotKnownError(
+            0,
+            f"expected 1 or 2 parts along the last axis, got {count}",
+            is_of_sizes=True,
+        )
     if count not in (1, 2):
         raise ValueError(f"expected 1 or 2 parts along the last axis, got {count}")
     if count == 1:
         return _Complex(ReshapeOp(x, shape=outer).y)
-
-    def part(number: int) -> ir.Value:
-        axis = len(outer)
-        cut = StridedSliceOp(x, axes=[axis], begin=[number], end=[number + 1]).y
-        return ReshapeOp(cut, shape=outer).y
-
-    return _Complex(part(0), part(1))
+    columns = (part(x, len(outer), number, number + 1) for number in range(2))
+    return _Complex(*(ReshapeOp(column, shape=outer).y for column in columns))
 
 
 def _joined(x: _Complex, like: ir.Value) -> ir.Value:

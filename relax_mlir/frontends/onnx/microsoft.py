@@ -18,17 +18,22 @@ from relax_mlir.dialects.relax.activation import (
 from relax_mlir.dialects.relax.arithmetic import AddOp, ClipOp, MultiplyOp, SubtractOp
 from relax_mlir.dialects.relax.cast import AstypeOp
 from relax_mlir.dialects.relax.compare import EqualOp
-from relax_mlir.dialects.relax.exponential import RsqrtOp
+from relax_mlir.dialects.relax.exponential import SqrtOp
 from relax_mlir.dialects.relax.indexing import TakeOp
 from relax_mlir.dialects.relax.layer_norm import LayerNormOp, RmsNormOp
 from relax_mlir.dialects.relax.matmul import MatmulOp
-from relax_mlir.dialects.relax.movement import BroadcastToOp, PermuteDimsOp
+from relax_mlir.dialects.relax.movement import (
+    BroadcastToOp,
+    PermuteDimsOp,
+    ReshapeOp,
+)
 from relax_mlir.dialects.relax.rectifier import LeakyreluOp, ReluOp
 from relax_mlir.dialects.relax.reduce import MeanOp, SumOp
 from relax_mlir.dialects.relax.slicing import StridedSliceOp
 from relax_mlir.dialects.relax.trigonometry import TanhOp
 from relax_mlir.frontends.onnx.node_form import check_form
-from relax_mlir.frontends.onnx.scores import number
+from relax_mlir.frontends.onnx.norm import inverse_root
+from relax_mlir.frontends.onnx.scores import number, one_of
 
 _F32, _INT32 = dtypes.dtype("float32"), dtypes.dtype("int32")
 _TINY = 1e-12  # epsilon, where the attribute is left out
@@ -52,6 +57,23 @@ def bias_gelu(node: OnnxNode) -> ir.Value:
     """
     check_form(node, 2)
     return GeluOp(AddOp(node.input(0), node.input(1)).z).y
+
+
+@onnx_rule("com.microsoft::CDist", since=1)
+def cdist(node: OnnxNode) -> ir.Value:
+    """How far every row [n, k] is from every other [m, k].
+
+    Source: onnxruntime, com.microsoft CDist-1.
+    """
+    check_form(node, 2, "metric")
+    metric = one_of(
+        "metric", node.attr("metric", "sqeuclidean"), ("euclidean", "sqeuclidean")
+    )
+    n, k = tensors.shape_of(node.input(0))
+    one = ReshapeOp(node.input(0), shape=(n, 1, k)).y
+    far = SubtractOp(one, node.input(1)).z
+    total = SumOp(MultiplyOp(far, far).z, axis=(2,), keepdims=False).y
+    return SqrtOp(total).y if metric == "euclidean" else total
 
 
 @onnx_rule("com.microsoft::FastGelu", since=1)
@@ -106,15 +128,8 @@ def _normalized(
     last = (len(tensors.shape_of(x)) - 1,)
     wide = AstypeOp(x, dtype=_F32).y
     mean = MeanOp(wide, axis=last, keepdims=True).y
-    return [y, mean, _inverse_root(node, SubtractOp(wide, mean).z, epsilon)]
-
-
-def _inverse_root(node: OnnxNode, x: ir.Value, epsilon: float) -> ir.Value:
-    """1 / sqrt(mean of squares + epsilon) along the last axis, in f32."""
-    last = (len(tensors.shape_of(x)) - 1,)
-    wide = AstypeOp(x, dtype=_F32).y
-    mean = MeanOp(MultiplyOp(wide, wide).z, axis=last, keepdims=True).y
-    return RsqrtOp(AddOp(mean, number(node, epsilon, mean)).z).y
+    centred = SubtractOp(wide, mean).z
+    return [y, mean, inverse_root(node, centred, last, epsilon)]
 
 
 @onnx_rule("com.microsoft::SkipSimplifiedLayerNormalization", since=1)
@@ -128,7 +143,8 @@ def skip_simplified_layer_normalization(node: OnnxNode) -> list[ir.Value | None]
     epsilon = node.attr("epsilon", _TINY)
     y = RmsNormOp(total, node.input(2), axes=(-1,), epsilon=epsilon).y
     is_wanted = any(node.wanted[2:3])
-    inverse = _inverse_root(node, total, epsilon) if is_wanted else None
+    last = (len(tensors.shape_of(total)) - 1,)
+    inverse = inverse_root(node, total, last, epsilon) if is_wanted else None
     return [y, None, inverse, total]
 
 
@@ -146,9 +162,7 @@ def simplified_layer_normalization(node: OnnxNode) -> list[ir.Value | None]:
     y = RmsNormOp(x, node.input(1), axes=axes, epsilon=epsilon).y
     if not any(node.wanted[1:]):
         return [y]
-    wide = AstypeOp(x, dtype=_F32).y
-    mean = MeanOp(MultiplyOp(wide, wide).z, axis=axes, keepdims=True).y
-    return [y, RsqrtOp(AddOp(mean, number(node, epsilon, mean)).z).y]
+    return [y, inverse_root(node, x, axes, epsilon)]
 
 
 @onnx_rule("com.microsoft::FusedMatMul", since=1)

@@ -22,9 +22,10 @@ from relax_mlir.dialects.relax.arithmetic import (
     MultiplyOp,
     SubtractOp,
 )
-from relax_mlir.dialects.relax.bitwise import LogicalAndOp
+from relax_mlir.dialects.relax.bitwise import LogicalAndOp, LogicalOrOp
 from relax_mlir.dialects.relax.cast import AstypeOp
 from relax_mlir.dialects.relax.compare import (
+    EqualOp,
     GreaterEqualOp,
     GreaterOp,
     LessEqualOp,
@@ -41,12 +42,14 @@ from relax_mlir.dialects.relax.movement import (
     ReshapeOp,
 )
 from relax_mlir.dialects.relax.norm import SoftmaxOp
-from relax_mlir.dialects.relax.slicing import StridedSliceOp
 from relax_mlir.dialects.relax.trigonometry import TanhOp
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.frontends.onnx.node_form import check_form
 from relax_mlir.frontends.onnx.rotary import rotated
 from relax_mlir.frontends.onnx.scores import number
+from relax_mlir.frontends.onnx.slicing import part
+
+__all__ = ["self_attention"]
 
 _INT64 = dtypes.dtype("int64")
 _FILTER = -10000.0  # added to the scores of what a mask hides
@@ -59,11 +62,6 @@ class _Heads:
     query: ir.Value
     key: ir.Value
     value: ir.Value
-
-
-def _part(x: ir.Value, axis: int, begin: Dim, end: Dim) -> ir.Value:
-    """The elements from ``begin`` up to ``end`` along an axis."""
-    return StridedSliceOp(x, axes=(axis,), begin=(begin,), end=(end,)).y
 
 
 def _split(x: ir.Value, heads: int, name: str) -> ir.Value:
@@ -154,11 +152,23 @@ def _lowest(like: ir.Value) -> float:
     return -1e30 if tensors.dtype_of(like).bits > 16 else -3e4
 
 
-def _causal(node: OnnxNode, length: Dim, total: Dim, like: ir.Value) -> ir.Value:
-    """Hides the keys behind each query, where the queries are the last of the keys."""
-    ends = AddOp(_places(length, (length, 1)), _size(node, total - length)).z
+def _causal(node: OnnxNode, heads: _Heads, new: Dim) -> ir.Value:
+    """Hides the keys behind each query; the last query sees all of them.
+
+    Args:
+        node: that makes constants.
+        heads: what attends to what.
+        new: how many keys there are beside those that are remembered, which the first
+            query stands behind.
+    """
+    length, total = tensors.shape_of(heads.query)[2], tensors.shape_of(heads.key)[2]
+    places = _places(length, (length, 1))
+    ends = AddOp(places, _size(node, total - new)).z
     is_seen = LessEqualOp(_places(total, (1, total)), ends).z
-    return _unless(node, is_seen, like, _lowest(like))
+    if new != length:  # else the last query stands at the last key
+        is_last = EqualOp(places, _size(node, length - 1)).z
+        is_seen = LogicalOrOp(is_seen, is_last).z
+    return _unless(node, is_seen, heads.query, _lowest(heads.query))
 
 
 def _size(node: OnnxNode, dim: Dim) -> ir.Value:
@@ -196,15 +206,15 @@ def _mask(node: OnnxNode, index: int, total: Dim, like: ir.Value) -> list[ir.Val
 def _is_within(mask: ir.Value, size: Dim, batch: Dim, total: Dim) -> ir.Value:
     """Whether a key is in front of the end, and behind the beginning if that is told."""
     mask, keys = AstypeOp(mask, dtype=_INT64).y, _places(total, (1, 1, 1, total))
-    ends = ReshapeOp(_part(mask, 0, 0, batch), shape=(batch, 1, 1, 1)).y
+    ends = ReshapeOp(part(mask, 0, 0, batch), shape=(batch, 1, 1, 1)).y
     is_before = LessOp(keys, ends).z
     if size == batch:
         return is_before
     if size != 2 * batch:
         raise ValueError(
-            f"a mask of rank 1: expected {batch} or twice that, got {size}"
+            f"a mask of rank 1: expected {batch} numbers or twice that, got {size}"
         )
-    starts = ReshapeOp(_part(mask, 0, batch, 2 * batch), shape=(batch, 1, 1, 1)).y
+    starts = ReshapeOp(part(mask, 0, batch, 2 * batch), shape=(batch, 1, 1, 1)).y
     return LogicalAndOp(is_before, GreaterEqualOp(keys, starts).z).z
 
 
@@ -230,29 +240,49 @@ def attention(node: OnnxNode) -> list[ir.Value | None]:
         "past_present_share_buffer",
         "rotary_embedding_dim",
     )
-    for name in ("do_rotary", "past_present_share_buffer"):
-        if node.attrs.get(name, 0):
-            raise NotImplementedError(f"attribute `{name}` is not supported")
-    count, x = node.attr("num_heads"), node.input(0)
-    product = MatmulOp(x, node.input(1)).z
+    product = MatmulOp(node.input(0), node.input(1)).z
     bias = node.optional(2)
     product = product if bias is None else AddOp(product, bias).z
+    return self_attention(node, product, past=4, mask=3, bias=5)
+
+
+def self_attention(
+    node: OnnxNode, product: ir.Value, *, past: int, mask: int, bias: int | None
+) -> list[ir.Value | None]:
+    """Attention of queries, keys and values that one product holds side by side.
+
+    Args:
+        node: with the attributes of com.microsoft Attention.
+        product: [batch, sequence, features].
+        past, mask, bias: places of these inputs; None where there is no such input.
+
+    Raises:
+        NotImplementedError: the node asks for what is not supported.
+        ValueError: the features do not fit the heads.
+    """
+    for name in ("do_rotary", "past_present_share_buffer"):
+        if node.attrs.get(name, 0):
+            raise NotImplementedError(
+                f"attribute `{name}` is not supported: expected 0, got 1"
+            )
+    count = node.attr("num_heads")
     parts = _thirds(node, product)
-    query, key, value = (_split(part, count, "input 0") for part in parts)
-    past, present = node.optional(4), None
-    if past is not None:
-        olds = [_nth(past, number) for number in range(2)]
+    query, key, value = (_split(x, count, "input 1") for x in parts)
+    remembered, present = node.optional(past), None
+    if remembered is not None:
+        olds = [_nth(remembered, number) for number in range(2)]
         key, value = (
             ConcatOp([old, new], axis=2).y
             for old, new in zip(olds, (key, value), strict=True)
         )
     if any(node.wanted[1:]):
         present = StackOp([key, value], axis=0).y
-    length, total = tensors.shape_of(query)[2], tensors.shape_of(key)[2]
-    hidden = [*_mask(node, 3, total, query), *_bias(node, 5)]
+    heads, length = _Heads(query, key, value), tensors.shape_of(query)[2]
+    hidden = _mask(node, mask, tensors.shape_of(key)[2], query)
+    hidden += [] if bias is None else _bias(node, bias)
     if node.attrs.get("unidirectional", 0):
-        hidden.append(_causal(node, length, total, query))
-    return [_attended(node, _Heads(query, key, value), hidden), present]
+        hidden.append(_causal(node, heads, length))
+    return [_attended(node, heads, hidden), present]
 
 
 def _thirds(node: OnnxNode, x: ir.Value) -> list[ir.Value]:
@@ -268,13 +298,13 @@ def _thirds(node: OnnxNode, x: ir.Value) -> list[ir.Value]:
     if len(sizes) != 3 or sum(sizes) != width or min(sizes) < 1:
         raise ValueError(f"qkv_hidden_sizes: expected 3 that make {width}, got {sizes}")
     ends = np.cumsum([0, *sizes]).tolist()
-    return [_part(x, last, begin, end) for begin, end in pairwise(ends)]
+    return [part(x, last, begin, end) for begin, end in pairwise(ends)]
 
 
 def _nth(x: ir.Value, place: int) -> ir.Value:
     """One of the slices along the first axis."""
     rest = tensors.shape_of(x)[1:]
-    return ReshapeOp(_part(x, 0, place, place + 1), shape=rest).y
+    return ReshapeOp(part(x, 0, place, place + 1), shape=rest).y
 
 
 @onnx_rule("com.microsoft::MultiHeadAttention", since=1)
@@ -288,23 +318,25 @@ def multi_head_attention(node: OnnxNode) -> list[ir.Value | None]:
         raise NotImplementedError("input 9, `cache_indirection`, is not supported")
     if any(node.wanted[3:]):
         raise NotImplementedError("output 3, the scores, is not supported")
-    heads = _given_heads(node, node.attr("num_heads"))
+    given = _given_heads(node, node.attr("num_heads"))
     key, value = (
         new
         if node.optional(index) is None
         else ConcatOp([node.input(index), new], axis=2).y
-        for index, new in ((6, heads.key), (7, heads.value))
+        for index, new in ((6, given.key), (7, given.value))
     )
-    length, total = tensors.shape_of(heads.query)[2], tensors.shape_of(key)[2]
+    heads, total = _Heads(given.query, key, value), tensors.shape_of(key)[2]
     hidden = [*_mask(node, 4, total, heads.query), *_bias(node, 5)]
     if node.attrs.get("unidirectional", 0):
-        hidden.append(_causal(node, length, total, heads.query))
-    y = _attended(node, _Heads(heads.query, key, value), hidden)
-    return [y, key, value]
+        hidden.append(_causal(node, heads, tensors.shape_of(given.key)[2]))
+    return [_attended(node, heads, hidden), key, value]
 
 
 def _given_heads(node: OnnxNode, count: int) -> _Heads:
-    """The operands by heads: apart, packed together, or split already; plus a bias."""
+    """The operands by heads: apart, packed together, or split already; plus a bias.
+
+    Keys that are split already were projected elsewhere, with their bias.
+    """
     query, key, value = node.input(0), node.optional(1), node.optional(2)
     if len(tensors.shape_of(query)) == 5:
         parts = _unpacked(query, 3)
@@ -319,7 +351,9 @@ def _given_heads(node: OnnxNode, count: int) -> _Heads:
         ]
     bias = node.optional(3)
     if bias is not None:
-        parts = _biased(parts, bias)
+        is_projected = key is not None and len(tensors.shape_of(key)) == 4
+        own = 1 if is_projected else 3
+        parts = [*_biased(parts[:own], bias), *parts[own:]]
     return _Heads(*parts)
 
 
@@ -332,18 +366,18 @@ def _unpacked(x: ir.Value, count: int) -> list[ir.Value]:
             f"{shapes.format_shape(shape)}"
         )
     batch, length, heads, _, size = shape
-    parts = (_part(x, 3, n, n + 1) for n in range(count))
-    flat = (ReshapeOp(part, shape=(batch, length, heads, size)).y for part in parts)
-    return [PermuteDimsOp(part, axes=(0, 2, 1, 3)).y for part in flat]
+    parts = (part(x, 3, n, n + 1) for n in range(count))
+    flat = (ReshapeOp(own, shape=(batch, length, heads, size)).y for own in parts)
+    return [PermuteDimsOp(own, axes=(0, 2, 1, 3)).y for own in flat]
 
 
 def _biased(parts: Sequence[ir.Value], bias: ir.Value) -> list[ir.Value]:
     """Every part plus its share of a bias, whose features are those of all parts."""
     made, begin = [], 0
-    for part in parts:
-        _, heads, _, size = tensors.shape_of(part)
-        own = _part(bias, 0, begin, begin + heads * size)
-        made.append(AddOp(part, ReshapeOp(own, shape=(1, heads, 1, size)).y).z)
+    for x in parts:
+        _, heads, _, size = tensors.shape_of(x)
+        own = part(bias, 0, begin, begin + heads * size)
+        made.append(AddOp(x, ReshapeOp(own, shape=(1, heads, 1, size)).y).z)
         begin = begin + heads * size
     return made
 
@@ -381,7 +415,7 @@ def group_query_attention(node: OnnxNode) -> list[ir.Value | None]:
     key = _remembered(node, 3, heads.key, before, total)
     value = _remembered(node, 4, heads.value, before, total)
     hidden = [_seen(node, heads.query, (before, ends), tensors.shape_of(key)[2])]
-    extra = [_part(x, 3, 0, tensors.shape_of(key)[2]) for x in _bias(node, 10)]
+    extra = [part(x, 3, 0, tensors.shape_of(key)[2]) for x in _bias(node, 10)]
     cap = node.attrs.get("softcap", 0.0)
     y = _attended(node, _Heads(heads.query, key, value), [*extra, *hidden], cap)
     return [y, key, value]
@@ -412,7 +446,7 @@ def _grouped_heads(node: OnnxNode) -> _Heads:
             )
         size = width // (count + 2 * shared)
         ends = [0, count * size, (count + shared) * size, width]
-        query, key, value = (_part(query, 2, a, b) for a, b in pairwise(ends))
+        query, key, value = (part(query, 2, a, b) for a, b in pairwise(ends))
     return _Heads(
         _split(query, count, "input 0"),
         _split(key, shared, "input 1"),

@@ -6,9 +6,12 @@ from mlir import ir
 
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.hooks import NotKnownError, OnnxNode, onnx_rule
-from relax_mlir.dialects.relax.movement import BroadcastToOp, PermuteDimsOp, ReshapeOp
+from relax_mlir.dialects.relax.movement import PermuteDimsOp, ReshapeOp
 from relax_mlir.dialects.relax.squeeze import squeezed_axes
-from relax_mlir.dialects.shapes import Dim
+from relax_mlir.frontends.onnx.node_form import input_shape
+from relax_mlir.frontends.onnx.scores import one_of
+
+_MODES = ("DCR", "CRD")  # whether the channels of a block or its pixels come first
 
 
 @onnx_rule("Identity", since=1)
@@ -100,9 +103,9 @@ def depth_to_space(node: OnnxNode) -> ir.Value:
     Source: ONNX DepthToSpace-13.
     """
     x, block = node.input(0), node.attr("blocksize")
-    n, c, h, w = tensors.shape_of(x)
+    n, c, h, w = input_shape(node, 0, "n", "c", "h", "w")
     depth = shapes.floordiv(c, block * block)
-    if node.attr("mode", "DCR") == "DCR":
+    if one_of("mode", node.attr("mode", "DCR"), _MODES) == "DCR":
         split, order = (n, block, block, depth, h, w), (0, 3, 4, 1, 5, 2)
     else:
         split, order = (n, depth, block, block, h, w), (0, 1, 4, 2, 5, 3)
@@ -117,15 +120,10 @@ def space_to_depth(node: OnnxNode) -> ir.Value:
     Source: ONNX SpaceToDepth-13.
     """
     x, block = node.input(0), node.attr("blocksize")
-    n, c, h, w = tensors.shape_of(x)
+    n, c, h, w = input_shape(node, 0, "n", "c", "h", "w")
     height, width = (shapes.floordiv(size, block) for size in (h, w))
     split = ReshapeOp(x, shape=(n, c, height, block, width, block)).y
-    is_block_first = node.attr("mode", "DCR") == "DCR"
+    is_block_first = one_of("mode", node.attr("mode", "DCR"), _MODES) == "DCR"
     order = (0, 3, 5, 1, 2, 4) if is_block_first else (0, 1, 3, 5, 2, 4)
     y = PermuteDimsOp(split, axes=order).y
     return ReshapeOp(y, shape=(n, c * block * block, height, width)).y
-
-
-def broadcast_to(node: OnnxNode, scalar: ir.Value, shape: Sequence[Dim]) -> ir.Value:
-    """One element everywhere."""
-    return BroadcastToOp(scalar, shape=shape).y

@@ -1,9 +1,33 @@
-"""The form of nodes of which the standard says nothing."""
+"""The form of nodes, where nobody has checked it before."""
 
+from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.hooks import OnnxNode
+from relax_mlir.dialects.shapes import Dim
 from relax_mlir.errors import near_misses
 
-__all__ = ["check_form"]
+__all__ = ["check_form", "input_shape"]
+
+
+def input_shape(node: OnnxNode, index: int, *axes: str) -> tuple[Dim, ...]:
+    """The shape of an input of known rank.
+
+    Args:
+        node: the node.
+        index: of the input.
+        *axes: what they are called; a last name that ends in ``...`` stands for one axis
+            or more.
+
+    Raises:
+        ValueError: it has another rank.
+    """
+    shape = tensors.shape_of(node.input(index))
+    is_open = axes[-1].endswith("...")
+    if len(shape) < len(axes) or (len(shape) > len(axes) and not is_open):
+        raise ValueError(
+            f"input {index}: expected [{', '.join(axes)}], got "
+            f"{shapes.format_shape(shape)}"
+        )
+    return shape
 
 
 def check_form(node: OnnxNode, most: int, *names: str) -> None:

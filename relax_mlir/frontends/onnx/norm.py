@@ -7,7 +7,7 @@ from mlir import ir
 
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.dtypes import dtype
-from relax_mlir.dialects.hooks import OnnxNode, onnx_rule
+from relax_mlir.dialects.hooks import NotKnownError, OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.arithmetic import AddOp, MultiplyOp, SubtractOp
 from relax_mlir.dialects.relax.batch_norm import BatchNormOp
 from relax_mlir.dialects.relax.cast import AstypeOp
@@ -17,6 +17,9 @@ from relax_mlir.dialects.relax.instance_norm import GroupNormOp, InstanceNormOp
 from relax_mlir.dialects.relax.layer_norm import LayerNormOp, RmsNormOp
 from relax_mlir.dialects.relax.movement import BroadcastToOp, ReshapeOp
 from relax_mlir.dialects.relax.reduce import MeanOp
+from relax_mlir.frontends.onnx.node_form import input_shape
+
+__all__ = ["inverse_root"]
 
 _F32 = dtype("float32")
 
@@ -25,12 +28,26 @@ _F32 = dtype("float32")
 def batch_normalization(node: OnnxNode) -> Sequence[ir.Value | None]:
     """Normalised by statistics that are inputs, or in training mode by those of the batch.
 
+    Without an axis for channels there is one.
+
     Source: ONNX BatchNormalization-15.
     """
     if node.attr("spatial", 1) != 1:
         raise NotImplementedError("statistics per element are not supported")
     inputs = [node.input(i) for i in range(5)]
     epsilon = node.attr("epsilon", 1e-5)
+    shape = tensors.shape_of(inputs[0])
+    if len(shape) != 1:
+        return _batch_normalized(node, inputs, epsilon)
+    inputs[0] = ReshapeOp(inputs[0], shape=(*shape, 1)).y
+    y, *statistics = _batch_normalized(node, inputs, epsilon)
+    return [ReshapeOp(y, shape=shape).y, *statistics]
+
+
+def _batch_normalized(
+    node: OnnxNode, inputs: Sequence[ir.Value], epsilon: float
+) -> list[ir.Value]:
+    """x of rank 2 or more normalised, and in training mode the new statistics."""
     if node.attr("training_mode", 0):
         return _train(node, inputs, epsilon)
     return [_normalized(inputs, epsilon)]
@@ -95,10 +112,17 @@ def _layer_statistics(
     """The mean and the inverse deviation in f32, which few models ask for."""
     wide = AstypeOp(x, dtype=_F32).y
     mean = MeanOp(wide, axis=axes, keepdims=True).y
-    centred = SubtractOp(wide, mean).z
-    variance = MeanOp(MultiplyOp(centred, centred).z, axis=axes, keepdims=True).y
+    return [mean, inverse_root(node, SubtractOp(wide, mean).z, axes, epsilon)]
+
+
+def inverse_root(
+    node: OnnxNode, x: ir.Value, axes: Sequence[int], epsilon: float
+) -> ir.Value:
+    """1 / sqrt(mean of squares + epsilon) along some axes, which stay, in f32."""
+    wide = AstypeOp(x, dtype=_F32).y
+    mean = MeanOp(MultiplyOp(wide, wide).z, axis=axes, keepdims=True).y
     shift = node.constant(np.array(epsilon, np.float32))
-    return [mean, RsqrtOp(AddOp(variance, shift).z).y]
+    return RsqrtOp(AddOp(mean, shift).z).y
 
 
 @onnx_rule("InstanceNormalization", since=6)
@@ -113,17 +137,53 @@ def instance_normalization(node: OnnxNode) -> ir.Value:
 
 
 @onnx_rule("GroupNormalization", since=18)
-def group_normalization(node: OnnxNode) -> ir.Value:
-    """Normalised over groups of channels; until opset 20 a scale may be for a group.
+def group_normalization_by_groups(node: OnnxNode) -> ir.Value:
+    """Normalised over groups of channels, with a scale and a bias for each group.
 
-    Source: ONNX GroupNormalization-21, and 18 for a scale per group.
+    A scale for each channel is taken, too: exporters write it.
+
+    Source: ONNX GroupNormalization-18.
     """
-    x, groups = node.input(0), node.attr("num_groups")
+    channels, groups = _known_channels(node), node.attr("num_groups")
+    numbers = (_per_channel(node, i, channels, groups) for i in (1, 2))
+    return _of_groups(node, *numbers)
+
+
+@onnx_rule("GroupNormalization", since=21)
+def group_normalization(node: OnnxNode) -> ir.Value:
+    """Normalised over groups of channels, with a scale and a bias for each channel.
+
+    Source: ONNX GroupNormalization-21.
+    """
+    (count,) = input_shape(node, 1, "c")
+    if not isinstance(count, int):  # or else it tells how many channels there are
+        _known_channels(node)
+    return _of_groups(node, node.input(1), node.input(2))
+
+
+def _known_channels(node: OnnxNode) -> int:
+    """How many channels there are.
+
+    Raises:
+        NotKnownError: only the running model tells.
+    """
+    channels = input_shape(node, 0, "n", "c...")[1]
+    if not isinstance(channels, int):
+        raise NotKnownError(
+            0, f"expected a known number of channels, got {channels}", is_of_sizes=True
+        )
+    return channels
+
+
+def _of_groups(node: OnnxNode, scale: ir.Value, bias: ir.Value) -> ir.Value:
+    """Normalised over groups of channels."""
+    x = node.input(0)
     image = range(2, _rank_of_images(x))
     return GroupNormOp(
         x,
-        *(_per_channel(node.input(i), x, groups) for i in (1, 2)),
-        num_groups=groups,
+        scale,
+        bias,
+        num_groups=node.attr("num_groups"),
         channel_axis=1,
         axes=image,
         epsilon=node.attr("epsilon", 1e-5),
@@ -142,10 +202,21 @@ def _rank_of_images(x: ir.Value) -> int:
     return len(shape)
 
 
-def _per_channel(numbers: ir.Value, x: ir.Value, groups: int) -> ir.Value:
-    """A number per group as one for each of its channels."""
-    given, channels = tensors.shape_of(numbers), tensors.shape_of(x)[1]
-    if given != (groups,) or channels == groups or not isinstance(channels, int):
+def _per_channel(node: OnnxNode, index: int, channels: int, groups: int) -> ir.Value:
+    """An input with a number per group as one for each of its channels.
+
+    Raises:
+        NotKnownError: only the running model tells what the numbers are for.
+    """
+    numbers = node.input(index)
+    given = tensors.shape_of(numbers)
+    if len(given) == 1 and not isinstance(given[0], int):
+        raise NotKnownError(
+            index,
+            f"expected {groups} or {channels} numbers, got {given[0]}",
+            is_of_sizes=True,
+        )
+    if given != (groups,) or channels == groups:
         return numbers
     column = ReshapeOp(numbers, shape=(groups, 1)).y
     repeated = BroadcastToOp(column, shape=(groups, channels // groups)).y

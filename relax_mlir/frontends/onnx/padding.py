@@ -1,11 +1,14 @@
 """Rules for padding: what negative pads take away is cropped first."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+import numpy as np
 from mlir import ir
 
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.hooks import OnnxNode, onnx_rule
+from relax_mlir.dialects.relax.arithmetic import AddOp, SubtractOp
 from relax_mlir.dialects.relax.padding import PadOp, pad_widths
 from relax_mlir.dialects.relax.slicing import known_ints, known_or_none
 from relax_mlir.dialects.shapes import Dim
@@ -47,7 +50,24 @@ def pad(node: OnnxNode) -> ir.Value:
     for position, axis in enumerate(axes):
         pads[axis], pads[rank + axis] = given[position], given[len(axes) + position]
     value = known_or_none(node, 2)
-    return _padded(node, pads, 0.0 if value is None else float(value[0]))
+    if value is None:
+        return _padded(node, pads, 0.0)
+    if value.size != 1:
+        raise ValueError(f"input 2: expected one number, got {value.size}")
+    number = value[0]
+    if value.dtype.kind not in "iu" or int(float(number)) == int(number):
+        return _padded(node, pads, float(number))
+    return _padded_exactly(node, pads, number)
+
+
+def _padded_exactly(node: OnnxNode, pads: Sequence[Dim], value: np.integer) -> ir.Value:
+    """Pad by an integer that no float64 is, which attributes are: around x - value by 0.
+
+    What wraps in the difference wraps back in the sum.
+    """
+    shift = node.constant(np.array(value))
+    x = SubtractOp(node.input(0), shift).z
+    return AddOp(_padded(replace(node, inputs=[x]), pads, 0.0), shift).z
 
 
 def _padded(node: OnnxNode, pads: Sequence[Dim], value: float) -> ir.Value:

@@ -1,4 +1,4 @@
-"""Rules for quantised numbers: to them, from them, and products of them."""
+"""Rules that quantise numbers, and back; what all rules on quantised ones share."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,26 +11,31 @@ from relax_mlir.dialects.dtypes import DType
 from relax_mlir.dialects.hooks import OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.arithmetic import (
     DivideOp,
+    MaximumOp,
+    MinimumOp,
     MultiplyOp,
     SubtractOp,
 )
 from relax_mlir.dialects.relax.cast import AstypeOp, onnx_type
+from relax_mlir.dialects.relax.compare import EqualOp, WhereOp
 from relax_mlir.dialects.relax.linear_quantization import (
     DequantizeLinearOp,
     QuantizeLinearOp,
 )
 from relax_mlir.dialects.relax.matmul import MatmulOp
 from relax_mlir.dialects.relax.movement import ReshapeOp
-from relax_mlir.dialects.relax.reduce import SumOp
+from relax_mlir.dialects.relax.reduce import MaxOp, MinOp, SumOp
 
 __all__ = [
     "as_f32",
     "as_i32",
     "columns",
+    "dynamically_quantized",
     "integer_product",
     "known_as_zero",
     "requantized",
     "rows",
+    "signed_weight",
     "sums",
     "zero_point",
 ]
@@ -150,29 +155,31 @@ def _zero(node: OnnxNode, type_: DType) -> ir.Value:
     return node.constant(np.zeros((), type_.numpy))
 
 
-@onnx_rule("MatMulInteger", since=10)
-def matmul_integer(node: OnnxNode) -> ir.Value:
-    """The product of the operands less their zero points, in integers.
+@onnx_rule("DynamicQuantizeLinear", since=11)
+def dynamic_quantize_linear(node: OnnxNode) -> list[ir.Value]:
+    """Bytes, by the least and the largest element.
 
-    Source: ONNX MatMulInteger-10.
+    Source: ONNX DynamicQuantizeLinear-11.
     """
-    a, b = node.input(0), node.input(1)
-    a_zero = rows(zero_point(node, 2), a)
-    return integer_product(node, a, b, a_zero, columns(zero_point(node, 3)))
+    return list(dynamically_quantized(node, node.input(0)))
 
 
-@onnx_rule("QLinearMatMul", since=10)
-def qlinear_matmul(node: OnnxNode) -> ir.Value:
-    """:func:`matmul_integer`, scaled and rounded to the type of the zero point.
+def dynamically_quantized(
+    node: OnnxNode, x: ir.Value
+) -> tuple[ir.Value, ir.Value, ir.Value]:
+    """``x`` as u8, its scale and its zero point, by its least and its largest element.
 
-    Source: ONNX QLinearMatMul-21.
+    The scale of zeros alone is 1 / 255.
+
+    Source: ONNX DynamicQuantizeLinear-11.
     """
-    a, b = node.input(0), node.input(3)
-    a_zero = rows(zero_point(node, 2), a)
-    product = integer_product(node, a, b, a_zero, columns(zero_point(node, 5)))
-    scales = rows(node.input(1), a), columns(node.input(4))
-    scale = MultiplyOp(*map(as_f32, scales)).z
-    return requantized(node, product, scale, node.input(6), node.input(7))
+    zero, one, steps = (node.constant(np.full((), v, np.float32)) for v in (0, 1, 255))
+    least, most = MinimumOp(MinOp(x).y, zero).z, MaximumOp(MaxOp(x).y, zero).z
+    span = SubtractOp(most, least).z
+    scale = DivideOp(WhereOp(EqualOp(span, zero).z, one, span).z, steps).z
+    byte = node.constant(np.zeros((), np.uint8))
+    shift = QuantizeLinearOp(SubtractOp(zero, least).z, scale, byte).y
+    return QuantizeLinearOp(x, scale, shift).y, scale, shift
 
 
 def zero_point(node: OnnxNode, index: int) -> ir.Value | None:

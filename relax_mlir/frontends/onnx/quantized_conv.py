@@ -47,7 +47,7 @@ def qlinear_conv(node: OnnxNode) -> ir.Value:
     Source: ONNX QLinearConv-10.
     """
     if node.attr("channels_last", 0):
-        raise NotImplementedError("channels last")
+        raise NotImplementedError("attribute `channels_last`: expected 0, got 1")
     x, weight = node.input(0), node.input(3)
     y = integer_conv(node, x, weight, zero_point(node, 2), zero_point(node, 5))
     bias = node.optional(8)

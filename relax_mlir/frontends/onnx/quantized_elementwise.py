@@ -39,7 +39,7 @@ def _rule_of(name: str, opset: int) -> OnnxRule:
 
     def rule(node: OnnxNode) -> ir.Value:
         if node.attr("channels_last", 0):
-            raise NotImplementedError("channels last")
+            raise NotImplementedError("attribute `channels_last`: expected 0, got 1")
         inner = find_onnx_rule(name, node.attr("opset", opset))
         if inner is None:
             raise NotImplementedError(f"operator `{name}`")

@@ -1,6 +1,6 @@
-"""Rules for products of quantised matrices that onnxruntime has beside the standard's.
+"""Rules for products of quantised matrices.
 
-Source: onnxruntime, docs/ContribOperators.md, domain com.microsoft.
+Source: for com.microsoft onnxruntime, docs/ContribOperators.md.
 """
 
 import numpy as np
@@ -10,29 +10,47 @@ from relax_mlir.dialects import dtypes, tensors
 from relax_mlir.dialects.hooks import OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.arithmetic import (
     AddOp,
-    DivideOp,
-    MaximumOp,
-    MinimumOp,
     MultiplyOp,
     SubtractOp,
 )
 from relax_mlir.dialects.relax.cast import AstypeOp
-from relax_mlir.dialects.relax.compare import EqualOp, WhereOp
-from relax_mlir.dialects.relax.linear_quantization import QuantizeLinearOp
 from relax_mlir.dialects.relax.matmul import DenseOp
 from relax_mlir.dialects.relax.movement import PermuteDimsOp, ReshapeOp
-from relax_mlir.dialects.relax.reduce import MaxOp, MinOp
 from relax_mlir.dialects.relax.slicing import StridedSliceOp
 from relax_mlir.frontends.onnx.quantization import (
     as_f32,
     columns,
+    dynamically_quantized,
     integer_product,
     requantized,
     rows,
     zero_point,
 )
 
-_U8 = dtypes.dtype("uint8")
+
+@onnx_rule("MatMulInteger", since=10)
+def matmul_integer(node: OnnxNode) -> ir.Value:
+    """The product of the operands less their zero points, in integers.
+
+    Source: ONNX MatMulInteger-10.
+    """
+    a, b = node.input(0), node.input(1)
+    a_zero = rows(zero_point(node, 2), a)
+    return integer_product(node, a, b, a_zero, columns(zero_point(node, 3)))
+
+
+@onnx_rule("QLinearMatMul", since=10)
+def qlinear_matmul(node: OnnxNode) -> ir.Value:
+    """:func:`matmul_integer`, scaled and rounded to the type of the zero point.
+
+    Source: ONNX QLinearMatMul-21.
+    """
+    a, b = node.input(0), node.input(3)
+    a_zero = rows(zero_point(node, 2), a)
+    product = integer_product(node, a, b, a_zero, columns(zero_point(node, 5)))
+    scales = rows(node.input(1), a), columns(node.input(4))
+    scale = MultiplyOp(*map(as_f32, scales)).z
+    return requantized(node, product, scale, node.input(6), node.input(7))
 
 
 @onnx_rule("com.microsoft::MatMulIntegerToFloat", since=1)
@@ -46,15 +64,6 @@ def matmul_integer_to_float(node: OnnxNode) -> ir.Value:
     product = integer_product(node, a, b, a_zero, columns(zero_point(node, 5)))
     scales = rows(node.input(2), a), columns(node.input(3))
     return _scaled(node, product, MultiplyOp(*scales).z, 6)
-
-
-@onnx_rule("DynamicQuantizeLinear", since=11)
-def dynamic_quantize_linear(node: OnnxNode) -> list[ir.Value]:
-    """Bytes, by the least and the largest element.
-
-    Source: ONNX DynamicQuantizeLinear-11.
-    """
-    return list(dynamically_quantized(node, node.input(0)))
 
 
 @onnx_rule("com.microsoft::DynamicQuantizeMatMul", since=1)
@@ -103,7 +112,9 @@ def matmul_bits(node: OnnxNode) -> ir.Value:
     if bits not in (2, 4, 8):
         raise NotImplementedError(f"bits: expected 2, 4 or 8, got {bits}")
     if node.optional(4) is not None:
-        raise NotImplementedError("a permutation of the groups (`g_idx`)")
+        raise NotImplementedError(
+            "input 4, `g_idx`: expected none, got a permutation of the groups"
+        )
     x = node.input(0)
     type_ = tensors.dtype_of(x)
     blocks = -(-depth // size)
@@ -150,24 +161,6 @@ def _unpacked(packed: np.ndarray, bits: int, shape: tuple[int, ...]) -> np.ndarr
     shifts = np.arange(0, 8, bits, dtype=np.uint8)
     parts = packed.reshape(-1, 1) >> shifts & np.uint8((1 << bits) - 1)
     return parts.reshape(shape).view(dtypes.dtype(f"uint{bits}").numpy)
-
-
-def dynamically_quantized(
-    node: OnnxNode, x: ir.Value
-) -> tuple[ir.Value, ir.Value, ir.Value]:
-    """``x`` as u8, its scale and its zero point, by its least and its largest element.
-
-    The scale of zeros alone is 1 / 255.
-
-    Source: ONNX DynamicQuantizeLinear-11.
-    """
-    zero, one, steps = (node.constant(np.full((), v, np.float32)) for v in (0, 1, 255))
-    least, most = MinimumOp(MinOp(x).y, zero).z, MaximumOp(MaxOp(x).y, zero).z
-    span = SubtractOp(most, least).z
-    scale = DivideOp(WhereOp(EqualOp(span, zero).z, one, span).z, steps).z
-    byte = node.constant(np.zeros((), np.uint8))
-    shift = QuantizeLinearOp(SubtractOp(zero, least).z, scale, byte).y
-    return QuantizeLinearOp(x, scale, shift).y, scale, shift
 
 
 def _turned(node: OnnxNode, index: int, flag: str) -> ir.Value:

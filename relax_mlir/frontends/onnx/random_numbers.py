@@ -17,11 +17,10 @@ from relax_mlir.dialects.hooks import OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.arithmetic import (
     AddOp,
     MultiplyOp,
-    ReciprocalOp,
     SubtractOp,
 )
 from relax_mlir.dialects.relax.cast import AstypeOp, onnx_type
-from relax_mlir.dialects.relax.compare import GreaterEqualOp, LessOp, WhereOp
+from relax_mlir.dialects.relax.compare import LessOp
 from relax_mlir.dialects.relax.creation import ArangeOp
 from relax_mlir.dialects.relax.exponential import LogOp, SqrtOp
 from relax_mlir.dialects.relax.movement import BroadcastToOp, ReshapeOp
@@ -30,7 +29,8 @@ from relax_mlir.dialects.relax.random_numbers import RandomUniformOp
 from relax_mlir.dialects.relax.sampling import MultinomialFromUniformOp
 from relax_mlir.dialects.relax.trigonometry import CosOp
 from relax_mlir.dialects.shapes import Dim
-from relax_mlir.frontends.onnx.movement import broadcast_to
+
+__all__ = ["uniform"]
 
 _F32 = dtypes.dtype("float32")
 
@@ -78,7 +78,7 @@ def bernoulli(node: OnnxNode) -> ir.Value:
     Source: ONNX Bernoulli-22.
     """
     x = node.input(0)
-    below = LessOp(_uniform(node, tensors.shape_of(x)), _wide(x)).z
+    below = LessOp(uniform(node, tensors.shape_of(x)), _wide(x)).z
     return AstypeOp(below, dtype=_type(node, tensors.dtype_of(x))).y
 
 
@@ -98,41 +98,11 @@ def multinomial(node: OnnxNode) -> ir.Value:
     rows = BroadcastToOp(column, shape=(batch, count)).y
     chosen = MultinomialFromUniformOp(
         SoftmaxOp(_wide(x), axis=1).y,
-        _uniform(node, (total, 1)),
+        uniform(node, (total, 1)),
         ReshapeOp(rows, shape=(total, 1)).y,
         dtype=_type(node, dtypes.dtype("int32")),
     ).y
     return ReshapeOp(chosen, shape=(batch, count)).y
-
-
-@onnx_rule("Dropout", since=1)
-def dropout(node: OnnxNode) -> Sequence[ir.Value | None]:
-    """The input; in training, without some elements, and the others larger instead.
-
-    Source: ONNX Dropout-22; before opset 12 there is no training, and before opset 10 the
-    mask has the type of the input.
-    """
-    x = node.input(0)
-    shape, type_ = tensors.shape_of(x), tensors.dtype_of(x)
-    is_training = node.optional(2) is not None and bool(node.known(2).item())
-    if is_training:
-        return _dropped(node, x)
-    if not any(node.wanted[1:]):
-        return [x]
-    kind = np.bool_ if node.opset >= 10 else type_.numpy
-    return [x, broadcast_to(node, node.constant(np.ones((), kind)), shape)]
-
-
-def _dropped(node: OnnxNode, x: ir.Value) -> list[ir.Value]:
-    shape, type_ = tensors.shape_of(x), tensors.dtype_of(x)
-    given = node.optional(1)
-    half = node.constant(np.array(0.5, np.float32))
-    ratio = ReshapeOp(half if given is None else _wide(given), shape=()).y
-    kept = GreaterEqualOp(_uniform(node, shape), ratio).z
-    one = node.constant(np.array(1, np.float32))
-    scale = AstypeOp(ReciprocalOp(SubtractOp(one, ratio).z).y, dtype=type_).y
-    zero = node.constant(np.zeros((), type_.numpy))
-    return [WhereOp(kept, MultiplyOp(x, scale).z, zero).z, kept]
 
 
 def _like(node: OnnxNode) -> tuple[tuple[Dim, ...], DType]:
@@ -149,7 +119,7 @@ def _wide(x: ir.Value) -> ir.Value:
     return AstypeOp(x, dtype=_F32).y
 
 
-def _uniform(node: OnnxNode, shape: Sequence[Dim], stream: int = 0) -> ir.Value:
+def uniform(node: OnnxNode, shape: Sequence[Dim], stream: int = 0) -> ir.Value:
     """Numbers from 0 to 1, by the seed of the node."""
     if "seed" in node.attrs:
         seed = int.from_bytes(struct.pack("<f", node.attr("seed")), "little")
@@ -160,7 +130,7 @@ def _uniform(node: OnnxNode, shape: Sequence[Dim], stream: int = 0) -> ir.Value:
 
 def _in_range(node: OnnxNode, shape: Sequence[Dim], type_: DType) -> ir.Value:
     low, high = node.attr("low", 0.0), node.attr("high", 1.0)
-    return _moved(node, _uniform(node, shape), low, high - low, type_)
+    return _moved(node, uniform(node, shape), low, high - low, type_)
 
 
 def _normal(node: OnnxNode, shape: Sequence[Dim], type_: DType) -> ir.Value:
@@ -168,7 +138,7 @@ def _normal(node: OnnxNode, shape: Sequence[Dim], type_: DType) -> ir.Value:
     one, circle, factor = (
         node.constant(np.array(v, np.float32)) for v in (1, 2 * math.pi, -2)
     )
-    first, second = (_uniform(node, shape, stream) for stream in (0, 1))
+    first, second = (uniform(node, shape, stream) for stream in (0, 1))
     logarithm = LogOp(SubtractOp(one, first).z).y
     radius = SqrtOp(MultiplyOp(logarithm, factor).z).y
     number = MultiplyOp(radius, CosOp(MultiplyOp(second, circle).z).y).z

@@ -32,9 +32,9 @@ from relax_mlir.dialects.relax.recurrent_cells import (
     RnnOp,
 )
 from relax_mlir.dialects.relax.recurrent_program import block_width
-from relax_mlir.dialects.relax.slicing import StridedSliceOp
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir.lanes import lanes_for
+from relax_mlir.frontends.onnx.slicing import part
 
 __all__ = ["Network", "dynamic_quantize_lstm", "gru", "lstm", "rnn"]
 
@@ -65,8 +65,8 @@ def gru(node: OnnxNode) -> Sequence[ir.Value | None]:
     if is_linear and biases is not None and outer is not None:
         hidden = 2 * network.size
         own, recurrent = _halves(biases, 3 * network.size)
-        inner = _slice(recurrent, 1, hidden, hidden + network.size)
-        ends = (_slice(outer, 1, 0, hidden), _slice(own, 1, hidden, 3 * network.size))
+        inner = part(recurrent, 1, hidden, hidden + network.size)
+        ends = (part(outer, 1, 0, hidden), part(own, 1, hidden, 3 * network.size))
         outer = ConcatOp(list(ends), axis=1).y
     operands = [network.project(outer), network.r, network.state(5), inner]
     return network.run(GruOp, operands, linear_before_reset=is_linear)
@@ -229,8 +229,8 @@ class Network:
         state = self.optional(index)
         if state is None:
             if isinstance(batch, int):
-                sizes = (self.directions, batch, self.size)
-                return self.node.constant(np.zeros(sizes, self.element.numpy))
+                zeros = np.zeros((self.directions, batch, self.size))
+                return self.node.constant(zeros.astype(self.element.numpy))
             return ZerosOp(shape=shape, dtype=self.element).y
         _shape(f"input {index}", state, 3)
         if self.is_batch_first:
@@ -269,7 +269,7 @@ class Network:
         halves = []
         for k, functions in enumerate((first, *others)):
             x, *rest = operands
-            own = (_slice(x, 2, k, k + 1), *(_slice(v, 0, k, k + 1) for v in rest))
+            own = (part(x, 2, k, k + 1), *(part(v, 0, k, k + 1) for v in rest))
             direction = "reverse" if k else "forward"
             half = op(*own, lengths, direction=direction, **attrs, **functions)
             halves.append(half.y)
@@ -382,11 +382,7 @@ def _sum_of_biases(network: Network) -> ir.Value | None:
 
 def _halves(biases: ir.Value, columns: int) -> tuple[ir.Value, ir.Value]:
     """The biases of what comes from outside, and of the state."""
-    return _slice(biases, 1, 0, columns), _slice(biases, 1, columns, 2 * columns)
-
-
-def _slice(value: ir.Value, axis: int, begin: int, end: int) -> ir.Value:
-    return StridedSliceOp(value, axes=(axis,), begin=(begin,), end=(end,)).y
+    return part(biases, 1, 0, columns), part(biases, 1, columns, 2 * columns)
 
 
 def _shape(name: str, value: ir.Value, rank: int) -> tuple[Dim, ...]:

@@ -11,7 +11,8 @@ import numpy as np
 from mlir import ir
 
 from relax_mlir.dialects import dtypes, shapes, tensors
-from relax_mlir.dialects.hooks import OnnxNode, onnx_rule
+from relax_mlir.dialects.hooks import NotKnownError, OnnxNode, onnx_rule
+from relax_mlir.dialects.relax.arithmetic import RoundOp
 from relax_mlir.dialects.relax.bitwise import LogicalAndOp
 from relax_mlir.dialects.relax.cast import AstypeOp
 from relax_mlir.dialects.relax.compare import GreaterEqualOp, WhereOp
@@ -146,7 +147,11 @@ def _scaled(dim: Dim, scale: float) -> Dim:
 def _sized(
     old: Sequence[Dim], new: Sequence[Dim], policy: str
 ) -> list[tuple[Dim, float]]:
-    """Sizes and scales; unless the policy is to stretch, all axes get one scale."""
+    """Sizes and scales; unless the policy is to stretch, all axes get one scale.
+
+    Raises:
+        NotKnownError: that needs numbers, and they are symbolic.
+    """
     if policy == "stretch":
         return [(size, 0.0) for size in new]
     pairs = [
@@ -155,7 +160,13 @@ def _sized(
         if isinstance(before, int) and isinstance(after, int)
     ]
     if len(pairs) != len(old):
-        raise NotImplementedError(f"`{policy}` of symbolic sizes is not supported")
+        index = 0 if all(isinstance(size, int) for size in new) else 3
+        raise NotKnownError(
+            index,
+            f"is resized by `{policy}`: expected known sizes, got "
+            f"{shapes.format_shape(old)} to {shapes.format_shape(new)}",
+            is_of_sizes=index == 0,
+        )
     if any(before < 1 for before, _ in pairs):
         raise ValueError(f"`{policy}`: expected sizes of 1 or more, got {list(old)}")
     ratios = [after / before for before, after in pairs]
@@ -166,7 +177,11 @@ def _sized(
 def _resized(
     node: OnnxNode, x: ir.Value, axes: Sequence[_Axis], attrs: dict[str, Any]
 ) -> ir.Value:
-    """``x`` with one axis after the other resized; numbers are weighted as floats."""
+    """``x`` with one axis after the other resized; integers are weighted as floats.
+
+    Back to integers they are rounded; those of plain ``linear`` are cut off, of which
+    the standard says nothing, as onnxruntime cuts them.
+    """
     old, dtype = tensors.shape_of(x), tensors.dtype_of(x)
     todo = [axis for axis in axes if axis.changes(old[axis.axis])]
     picks = attrs["mode"] == "nearest"
@@ -183,7 +198,8 @@ def _resized(
         else:
             x = ResampleOp(x, places, weights, axis=axis.axis).y
     if is_cast:
-        x = AstypeOp(x, dtype=dtype).y
+        is_cut_off = attrs["mode"] == "linear" and not attrs.get("antialias")
+        x = AstypeOp(x if is_cut_off else RoundOp(x).y, dtype=dtype).y
     return _filled(node, x, insides)
 
 
@@ -220,7 +236,7 @@ def _table(
     old, new = tensors.shape_of(x)[axis.axis], axis.size
     attrs = {**attrs, "scale": axis.scale, "roi": axis.roi}
     if attrs.get("antialias") and not axis.scale:
-        attrs["scale"] = _ratio(old, new)
+        attrs["scale"] = _ratio(node, old, new)
     if not isinstance(old, int) or not isinstance(new, int) or new > _MOST_ROWS:
         table = ResizeTableOp(x, axis=axis.axis, size=(new,), **attrs)
         return table.places, table.weights
@@ -228,9 +244,20 @@ def _table(
     return node.constant(places), node.constant(weights)
 
 
-def _ratio(old: Dim, new: Dim) -> float:
-    """``new / old``, or 0 if it is not known."""
+def _ratio(node: OnnxNode, old: Dim, new: Dim) -> float:
+    """``new / old``, which tells how long a filter is.
+
+    Raises:
+        NotKnownError: the sizes are symbolic, and no multiples.
+    """
     if isinstance(old, int) and isinstance(new, int):
-        return new / old
+        return new / max(old, 1)
     quotient, rest = shapes.divide(new, old)
-    return float(quotient) if isinstance(quotient, int) and rest == 0 else 0.0
+    if not isinstance(quotient, int) or rest != 0 or quotient < 1:
+        index = 0 if isinstance(new, int) else 3
+        raise NotKnownError(
+            index,
+            f"is resized with `antialias`: expected known sizes, got {old} to {new}",
+            is_of_sizes=index == 0,
+        )
+    return float(quotient)

@@ -9,17 +9,12 @@ from relax_mlir.dialects.relax.creation import ArangeOp
 from relax_mlir.dialects.relax.indexing import TakeOp
 from relax_mlir.dialects.relax.joining import ConcatOp, StackOp
 from relax_mlir.dialects.relax.movement import PermuteDimsOp, ReshapeOp
-from relax_mlir.dialects.relax.slicing import StridedSliceOp
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.frontends.onnx.node_form import check_form
 from relax_mlir.frontends.onnx.scores import number
+from relax_mlir.frontends.onnx.slicing import part
 
 __all__ = ["rotated"]
-
-
-def _part(x: ir.Value, begin: int, end: Dim, step: int = 1) -> ir.Value:
-    """Elements of the last axis of four."""
-    return StridedSliceOp(x, axes=(3,), begin=(begin,), end=(end,), strides=(step,)).y
 
 
 def rotated(
@@ -50,7 +45,7 @@ def rotated(
         if is_mixed
         else ((0, half), (half, 2 * half))
     )
-    a, b = (_part(x, *bounds) for bounds in ends)
+    a, b = (part(x, 3, *bounds) for bounds in ends)
     first = SubtractOp(MultiplyOp(a, c).z, MultiplyOp(b, s).z).z
     second = AddOp(MultiplyOp(a, s).z, MultiplyOp(b, c).z).z
     if is_mixed:
@@ -60,7 +55,7 @@ def rotated(
         y = ConcatOp([first, second], axis=3).y
     if 2 * half == size:
         return y
-    return ConcatOp([y, _part(x, 2 * half, size)], axis=3).y
+    return ConcatOp([y, part(x, 3, 2 * half, size)], axis=3).y
 
 
 @onnx_rule("com.microsoft::RotaryEmbedding", since=1)

@@ -363,13 +363,19 @@ def _less(a: Dim, b: Dim) -> bool:
 
 
 def _divided(a: Dim, b: Dim) -> Dim:
-    """Rounded towards zero; a number divided by zero is left to the operator."""
+    """Rounded towards zero; a number divided by zero is left to the operator.
+
+    A size less a number is assumed not to be negative: it says how many windows fit.
+    """
     if isinstance(a, int) and isinstance(b, int):
         if b == 0:
             raise _UnknownError
         return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-    if b == 0 or not (shapes.is_known_le(0, a) and shapes.is_known_le(0, b)):
+    least, _ = shapes.bounds(a)
+    is_size = least is not None and not shapes.is_known_le(a, -1)
+    if b == 0 or not (is_size and shapes.is_known_le(0, b)):
         raise _UnknownError
+    shapes.require_at_least(a, 0)
     shapes.require_at_least(b, 1)
     return shapes.floordiv(a, b)
 

@@ -10,6 +10,8 @@ from relax_mlir.dialects.relax.padding import PadOp, pad_widths
 from relax_mlir.dialects.relax.slicing import StridedSliceOp
 from relax_mlir.dialects.shapes import Dim, is_known_le
 
+__all__ = ["crop", "part"]
+
 
 @onnx_rule("Split", since=1)
 def split(node: OnnxNode) -> list[ir.Value]:
@@ -30,17 +32,23 @@ def split(node: OnnxNode) -> list[ir.Value]:
     results: list[ir.Value] = []
     for size in sizes:
         rest = rest - size
-        results.append(_part(x, axis, before, rest))
+        results.append(_left(x, axis, before, rest))
         before = before + size
     return results
 
 
-def _part(x: ir.Value, axis: int, before: Dim, after: Dim) -> ir.Value:
+def _left(x: ir.Value, axis: int, before: Dim, after: Dim) -> ir.Value:
     """What is left along one axis."""
     rank = len(tensors.shape_of(x))
     pads: list[Dim] = [0] * (2 * rank)
     pads[axis], pads[rank + axis] = -before, -after
     return crop(x, pads)
+
+
+def part(x: ir.Value, axis: int, begin: Dim, end: Dim, step: int = 1) -> ir.Value:
+    """Every ``step``-th element from ``begin`` up to ``end`` along one axis."""
+    bounds = {"begin": (begin,), "end": (end,), "strides": (step,)}
+    return StridedSliceOp(x, axes=(axis,), **bounds).y
 
 
 def crop(x: ir.Value, pads: Sequence[Dim]) -> ir.Value:

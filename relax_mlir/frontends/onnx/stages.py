@@ -8,7 +8,6 @@ compiles the model for the values and types that it is called with; see
 """
 
 from collections.abc import (
-    Callable,
     Container,
     Iterable,
     Mapping,
@@ -48,7 +47,7 @@ HOST_OPERATORS = frozenset(
         *("SequenceConstruct", "SequenceEmpty", "SequenceInsert", "SequenceErase"),
         *("SequenceAt", "SequenceLength", "SplitToSequence", "ConcatFromSequence"),
         *("Optional", "OptionalGetElement", "OptionalHasElement", "SequenceMap"),
-        "ImageDecoder",
+        *("ImageDecoder", "ai.onnx.ml::ZipMap"),
     )
 )
 # What takes text, or makes it, runs by itself, too.
@@ -62,7 +61,7 @@ TEXT_OPERATORS = frozenset(
         *("ai.onnx.ml::ArrayFeatureExtractor", "ai.onnx.ml::CategoryMapper"),
         *("ai.onnx.ml::LabelEncoder", "ai.onnx.ml::LinearClassifier"),
         *("ai.onnx.ml::OneHotEncoder", "ai.onnx.ml::SVMClassifier"),
-        "ai.onnx.ml::TreeEnsembleClassifier",
+        *("ai.onnx.ml::TreeEnsembleClassifier", "com.microsoft::Tokenizer"),
     )
 )
 _TEXT_ATTRIBUTES = frozenset(
@@ -125,16 +124,16 @@ class Stage:
         names = [n for node in self.nodes for n in (*node.inputs, *sorted(node.reads))]
         return [n for n in dict.fromkeys(names) if n and n not in made]
 
-    def pull_in(self, nodes: Sequence[Node], is_sizes: Callable[[str], bool]) -> None:
+    def pull_in(self, nodes: Sequence[Node], sizes: Container[str]) -> None:
         """Add those of all nodes that make sizes which the stage reads: it finds them too."""
         makers = {name: node for node in nodes for name in node.outputs}
-        waiting = [n for n in self.reads if n in makers and is_sizes(n)]
+        waiting = [n for n in self.reads if n in makers and n in sizes]
         pulled: dict[Node, None] = {}
         while waiting:
             node = makers[waiting.pop()]
             if node not in pulled:
                 pulled[node] = None
-                waiting += [n for n in node.reads if n in makers and is_sizes(n)]
+                waiting += [n for n in node.reads if n in makers and n in sizes]
         place = {node: i for i, node in enumerate(nodes)}
         self.nodes = sorted({*self.nodes, *pulled}, key=place.__getitem__)
 

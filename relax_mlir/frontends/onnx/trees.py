@@ -334,11 +334,10 @@ def _scores(node: OnnxNode, what: str, targets: int, how: str) -> ir.Value:
     x = matrix(node)
     kind = tensors.dtype_of(x).numpy
     listed = _listed(node, kind)
-    prefix = {"class": "class", "target": "target"}[what]
     owners = zip(
-        node.attr(f"{prefix}_treeids"), node.attr(f"{prefix}_nodeids"), strict=True
+        node.attr(f"{what}_treeids"), node.attr(f"{what}_nodeids"), strict=True
     )
-    ids, weights = node.attr(f"{prefix}_ids"), _floats(node, f"{prefix}_weights", kind)
+    ids, weights = node.attr(f"{what}_ids"), _floats(node, f"{what}_weights", kind)
     entries: list[tuple[int, int, float]] = []
     for key, target, weight in zip(owners, ids, weights, strict=True):
         if key not in listed.leaves:
@@ -395,7 +394,11 @@ def tree_ensemble_classifier(node: OnnxNode) -> Sequence[ir.Value]:
 def _binary(
     node: OnnxNode, score: ir.Value, labels: np.ndarray, transform: str
 ) -> list[ir.Value]:
-    """Labels and scores where one number [n, 1] tells two classes apart."""
+    """Labels and scores where one number [n, 1] tells two classes apart.
+
+    The first class has the opposite of the second's quantile, where onnxruntime leaves a
+    hole.
+    """
     weights = _floats(node, "class_weights", np.dtype(np.float32))
     is_probability = bool((weights >= 0).all())
     limit = number(node, 0.5 if is_probability else 0, score)
@@ -404,8 +407,7 @@ def _binary(
     pair = [node.constant(np.array(value, np.int64)) for value in (second, first)]
     label = WhereOp(is_second, *pair).z
     if transform == "PROBIT":
-        return [label, transformed(node, score, transform)]
-    scores = both(node, score, is_probability)
-    if is_probability or transform != "LOGISTIC":
-        return [label, scores]
-    return [label, transformed(node, scores, transform)]
+        return [label, both(node, transformed(node, score, transform), False)]
+    if transform == "LOGISTIC":
+        return [label, transformed(node, both(node, score, False), transform)]
+    return [label, both(node, score, is_probability)]

@@ -44,6 +44,16 @@ class GraphValue(SizedValue):
     value: ir.Value | None = None
     array: np.ndarray | None = None
 
+    @property
+    def is_small(self) -> bool:
+        """Whether it may well be sizes, axes or a condition."""
+        return len(self.shape) < 2 and not self.dtype.is_float
+
+    @property
+    def is_sizes(self) -> bool:
+        """Whether sizes of inputs tell it, which are known later on as well."""
+        return self.content is not None and self.array is None
+
 
 def computed(name: str, value: ir.Value) -> GraphValue:
     """What an operation or a parameter gives.

@@ -79,10 +79,9 @@ def _scale_weights(op: MultiplyOp) -> ir.Value | None:
         owner = conv.owner
         if not isinstance(owner, ConvOp) or not _is_constant(owner.weight):
             continue
-        if (
-            tensors.dtype_of(conv).bits < 32
-        ):  # rounding the weights once more would show
-            continue
+        element = tensors.dtype_of(conv)
+        if element.bits < 32 or tensors.dtype_of(owner.weight) != element:
+            continue  # the weights have no room: they would be rounded once more
         if not _is_constant(factor) or not _is_read_once(conv):
             continue
         shape = _channel_shape(factor, owner)

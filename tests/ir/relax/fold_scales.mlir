@@ -241,3 +241,18 @@ func.func @read_twice(%x: tensor<1x3x5x5xf32>) -> (tensor<1x7x5x5xf32>, tensor<1
   %1 = "relax.add"(%0, %b) : (tensor<1x7x5x5xf32>, tensor<7x1x1xf32>) -> tensor<1x7x5x5xf32>
   return %0, %1 : tensor<1x7x5x5xf32>, tensor<1x7x5x5xf32>
 }
+
+// -----
+
+// Bytes have no room for the product: the sums are multiplied, which are wide.
+// CHECK-LABEL: func.func @bytes
+// CHECK:         %[[Y:.*]] = "relax.nn_conv2d"(%arg0, %{{.*}}) {{.*}} : (tensor<1x3x5x5xui8>, tensor<7x3x1x1xi8>)
+// CHECK:         %[[R:.*]] = "relax.multiply"(%[[Y]], %{{.*}})
+// CHECK:         return %[[R]]
+func.func @bytes(%x: tensor<1x3x5x5xui8>) -> tensor<1x7x5x5xi32> {
+  %w = "relax.constant"() {value = #relax.const<"w">} : () -> tensor<7x3x1x1xi8>
+  %y = "relax.nn_conv2d"(%x, %w) {strides = array<i64: 1, 1>, padding = array<i64: 0, 0, 0, 0>, dilation = array<i64: 1, 1>, groups = 1 : i64, data_layout = "NCHW", kernel_layout = "OIHW", out_layout = unit, out_dtype = i32} : (tensor<1x3x5x5xui8>, tensor<7x3x1x1xi8>) -> tensor<1x7x5x5xi32>
+  %c = "relax.constant"() {value = #relax.const<"c">} : () -> tensor<7x1x1xi32>
+  %0 = "relax.multiply"(%y, %c) : (tensor<1x7x5x5xi32>, tensor<7x1x1xi32>) -> tensor<1x7x5x5xi32>
+  return %0 : tensor<1x7x5x5xi32>
+}

@@ -47,8 +47,6 @@ def _end(count: te.Tensor) -> te.Tensor:
     return te.compute((2,), lambda i: Select(i.equal(0), count[0], three), name="end")
 
 
-_SHARED = ("pooled_size", "spatial_scale", "layout")
-
 _FIELDS = ("score_index", "id_index", "score_threshold")
 _SUPPRESSION = (
     *("max_output_size", "iou_threshold", "force_suppress", "top_k", "coord_start"),
@@ -63,8 +61,4 @@ RULES: Mapping[str, LegalizeFunc] = {
     "vision.non_max_suppression": _regions(
         "non_max_suppression", *_FIELDS, *_SUPPRESSION
     ),
-    "vision.roi_align": _regions(
-        "roi_align", *_SHARED, "mode", "sample_ratio", "aligned"
-    ),
-    "vision.roi_pool": _regions("roi_pool", *_SHARED),
 }

@@ -1,4 +1,4 @@
-"""Rules for sequences in tensors: reversed, and written into caches."""
+"""The rule for rows that are written into caches."""
 
 import numpy as np
 from mlir import ir
@@ -7,23 +7,6 @@ from relax_mlir.dialects import tensors
 from relax_mlir.dialects.hooks import OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.cache_update import CacheUpdateOp
 from relax_mlir.dialects.relax.movement import BroadcastToOp
-from relax_mlir.dialects.relax.reverse_sequence import ReverseSequenceOp
-
-
-@onnx_rule("ReverseSequence", since=10)
-def reverse_sequence(node: OnnxNode) -> ir.Value:
-    """Sequences backwards, each up to a length of its own.
-
-    Source: ONNX ReverseSequence-10.
-    """
-    axes = node.attr("time_axis", 0), node.attr("batch_axis", 1)
-    if sorted(axes) != [0, 1]:
-        raise ValueError(
-            f"time_axis and batch_axis: expected 0 and 1, or 1 and 0, got {axes}"
-        )
-    return ReverseSequenceOp(
-        node.input(0), node.input(1), seq_axis=axes[0], batch_axis=axes[1]
-    ).y
 
 
 @onnx_rule("TensorScatter", since=24)

@@ -1,4 +1,4 @@
-"""Rules that read pictures at places which are data."""
+"""The rule that reads pictures and volumes at places which are data."""
 
 from mlir import ir
 

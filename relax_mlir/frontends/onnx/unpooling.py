@@ -1,0 +1,63 @@
+"""The rule that puts maxima of windows back where they were."""
+
+from collections.abc import Sequence
+
+from mlir import ir
+
+from relax_mlir.dialects import dtypes, shapes, tensors
+from relax_mlir.dialects.hooks import OnnxNode, onnx_rule
+from relax_mlir.dialects.relax.cast import AstypeOp
+from relax_mlir.dialects.relax.creation import ZerosOp
+from relax_mlir.dialects.relax.movement import ReshapeOp
+from relax_mlir.dialects.relax.padding import PadOp
+from relax_mlir.dialects.relax.scatter import ScatterElementsOp
+from relax_mlir.dialects.shapes import Dim
+from relax_mlir.frontends.onnx.node_form import input_shape
+
+_INT64 = dtypes.dtype("int64")
+
+
+@onnx_rule("MaxUnpool", since=9)
+def max_unpool(node: OnnxNode) -> ir.Value:
+    """Maxima of windows where they were, and zeros elsewhere.
+
+    Source: ONNX MaxUnpool-22. Places are in the tensor that the windows tell; a larger
+    ``output_shape`` adds zeros.
+    """
+    x, places = node.input(0), AstypeOp(node.input(1), dtype=_INT64).y
+    shape = input_shape(node, 0, "n", "c", "windows...")
+    whole = _unpooled(node, shape)
+    count = (shapes.product(shape),)
+    zeros = ZerosOp(shape=(shapes.product(whole),), dtype=tensors.dtype_of(x)).y
+    flat = ScatterElementsOp(
+        zeros, ReshapeOp(places, shape=count).y, ReshapeOp(x, shape=count).y, axis=0
+    ).y
+    y = ReshapeOp(flat, shape=whole).y
+    if node.optional(2) is None:
+        return y
+    wanted = node.dims(2)
+    if len(wanted) != len(shape):
+        raise ValueError(
+            f"output_shape: expected {len(shape)} sizes, got {len(wanted)}"
+        )
+    widths = [w for old, new in zip(whole, wanted, strict=True) for w in (0, new - old)]
+    return PadOp(y, pad_width=widths).y
+
+
+def _unpooled(node: OnnxNode, shape: Sequence[Dim]) -> list[Dim]:
+    """The shape that was pooled, of the smallest sizes that fit."""
+    batch, channels, *sizes = shape
+    kernel = node.attr("kernel_shape")
+    rank = len(sizes)
+    strides = node.attr("strides", [1] * rank)
+    pads = node.attr("pads", [0] * (2 * rank))
+    if not len(kernel) == len(strides) == len(pads) // 2 == rank:
+        raise ValueError(
+            f"expected kernel_shape, strides and pads for {rank} axes, got "
+            f"{kernel}, {strides} and {pads}"
+        )
+    found = [
+        (size - 1) * strides[a] - pads[a] - pads[rank + a] + kernel[a]
+        for a, size in enumerate(sizes)
+    ]
+    return [batch, channels, *found]
