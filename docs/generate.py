@@ -12,6 +12,7 @@ from onnx import defs
 from relax_mlir.dialects.hooks import find_onnx_rule, onnx_operators
 from relax_mlir.dialects.relax import relax_ops
 from relax_mlir.dialects.relax.core import RelaxOperation
+from relax_mlir.frontends.onnx.functions import BODIES
 from relax_mlir.frontends.onnx.stages import HOST_OPERATORS, TEXT_OPERATORS
 from tests.onnx_suite.kinds import KINDS
 from tests.onnx_suite.suite import SuiteTest, expected_failures, suite_tests
@@ -41,7 +42,7 @@ for one model.
 
 Not covered: {uncovered}.
 
-Of other domains there are rules for:
+Of other domains there are:
 
 {domains}
 
@@ -116,7 +117,8 @@ def _runs_by_itself(name: str) -> bool:
 def _domains() -> Iterator[str]:
     """A line for each domain beside ai.onnx."""
     found: dict[str, list[str]] = {}
-    for name in (*onnx_operators(), *HOST_OPERATORS, *TEXT_OPERATORS):
+    known = (*onnx_operators(), *BODIES, *HOST_OPERATORS, *TEXT_OPERATORS)
+    for name in known:
         domain, _, operator = name.rpartition("::")
         found.setdefault(domain, []).append(f"`{operator}`")
     for domain in sorted(filter(None, found)):

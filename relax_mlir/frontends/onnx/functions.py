@@ -1,6 +1,6 @@
 """Bodies of functions: the model's own, and those the standard gives its operators."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,10 +15,16 @@ from relax_mlir.frontends.onnx.graph import (
     plain_domain,
     read_function,
 )
+from relax_mlir.frontends.onnx.quantized_lstm import quantized_lstm_body
 from relax_mlir.frontends.onnx.schemas import find_schema
 from relax_mlir.frontends.onnx.shape_values import SizedValue
 
-__all__ = ["Function", "Functions"]
+__all__ = ["BODIES", "Function", "Functions"]
+
+# Operators of others that are nodes of the standard, by what writes these for a node.
+BODIES: Mapping[
+    str, Callable[[onnx.NodeProto, Iterable[onnx.AttributeProto]], onnx.FunctionProto]
+] = {"com.microsoft::DynamicQuantizeLSTM": quantized_lstm_body}
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +81,8 @@ class Functions:
         """Whether a body may be found once the types of the inputs are known."""
         if (node.op_type, _overload(node.proto)) in self._protos:
             return True
+        if node.op_type in BODIES:
+            return True
         schema = find_schema(node.op_type, opset)
         if schema is None:
             return False
@@ -91,7 +99,7 @@ class Functions:
         inputs: Sequence[SizedValue | None],
         attributes: Iterable[onnx.AttributeProto],
     ) -> Function | None:
-        """What the standard says the node computes, in terms of other operators.
+        """What the standard, or we, say the node computes, in terms of other operators.
 
         Args:
             node: whose operator is looked up.
@@ -99,6 +107,8 @@ class Functions:
             inputs: which its body may depend on.
             attributes: of the node; references to a function's are resolved.
         """
+        if node.op_type in BODIES:
+            return _function(BODIES[node.op_type](node.proto, attributes), {})
         schema = find_schema(node.op_type, opset)
         if schema is None:
             return None

@@ -14,7 +14,7 @@ from mlir import ir
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.dtypes import DType, dtype
 from relax_mlir.dialects.hooks import OnnxNode, onnx_rule
-from relax_mlir.dialects.relax.arithmetic import AddOp, MultiplyOp, SubtractOp
+from relax_mlir.dialects.relax.arithmetic import AddOp
 from relax_mlir.dialects.relax.cast import AstypeOp
 from relax_mlir.dialects.relax.cell_functions import CELL_FUNCTIONS
 from relax_mlir.dialects.relax.core import TupleGetItemOp
@@ -36,7 +36,7 @@ from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir.lanes import lanes_for
 from relax_mlir.frontends.onnx.slicing import part
 
-__all__ = ["Network", "dynamic_quantize_lstm", "gru", "lstm", "rnn"]
+__all__ = ["Network", "gru", "lstm", "rnn"]
 
 _DIRECTIONS = {"forward": 1, "reverse": 1, "bidirectional": 2}
 
@@ -79,39 +79,6 @@ def lstm(node: OnnxNode) -> Sequence[ir.Value | None]:
     Source: ONNX LSTM-22, and 1-14, which lack types and the layout.
     """
     return _lstm(node, Network.of(node, 4, ("Sigmoid", "Tanh", "Tanh")))
-
-
-@onnx_rule("com.microsoft::DynamicQuantizeLSTM", since=1)
-def dynamic_quantize_lstm(node: OnnxNode) -> Sequence[ir.Value | None]:
-    """Long short-term memory whose weights are integers, [d, i, 4 h] and [d, h, 4 h].
-
-    They are turned into floats before the model runs. The definition also rounds x and
-    each state to 8 bits; they are not rounded here, so results are closer to those of the
-    network that was quantised.
-    """
-    type_ = wide_type(tensors.dtype_of(node.input(0)))
-    weights = [_dequantized(node, i, 8 + 2 * (i - 1), type_) for i in (1, 2)]
-    names = ("Sigmoid", "Tanh", "Tanh")
-    return _lstm(node, Network.turned(node, 4, names, *weights))
-
-
-def _dequantized(node: OnnxNode, index: int, scale: int, type_: DType) -> ir.Value:
-    """Integer weights as floats: the scale and zero point follow at input ``scale``."""
-    w = node.input(index)
-    directions, _, columns = _shape(f"input {index}", w, 3)
-
-    def parameter(number: int) -> ir.Value:
-        """A number for each direction, or for each of its columns."""
-        value = node.input(number)
-        shape = tensors.shape_of(value)
-        if len(shape) == 1:
-            return ReshapeOp(value, shape=(directions, 1, 1)).y
-        check_shape(f"input {number}", shape, (directions, columns))
-        return ReshapeOp(value, shape=(directions, 1, columns)).y
-
-    point = _cast(parameter(scale + 1), type_)
-    shifted = SubtractOp(_cast(w, type_), point).z
-    return MultiplyOp(shifted, _cast(parameter(scale), type_)).z
 
 
 def _lstm(node: OnnxNode, network: "Network") -> Sequence[ir.Value | None]:
