@@ -80,13 +80,9 @@ class StagedModel(CompiledModel):
             raise TypeError(
                 f"`main`: expected {len(self.signature.inputs)} inputs, got {len(arrays)}"
             )
-        given = [
-            to_value(_argument(a, p))
-            for a, p in zip(arrays, self.signature.inputs, strict=True)
-        ]
         token = STAGE_OPTIONS.set(self.options)
         try:
-            return self._outputs(given, out)
+            return self._outputs(arrays, out)
         except OutOfMemoryError:
             raise
         except MemoryError as error:
@@ -95,8 +91,12 @@ class StagedModel(CompiledModel):
             STAGE_OPTIONS.reset(token)
 
     def _outputs(
-        self, given: Sequence[Any], out: Sequence[Any] | None
+        self, arrays: Sequence[Any], out: Sequence[Any] | None
     ) -> tuple[Any, ...]:
+        given = [
+            to_value(_argument(a, p))
+            for a, p in zip(arrays, self.signature.inputs, strict=True)
+        ]
         made = self._main(*given)
         several = made if len(self.signature.outputs) > 1 else [made]
         if out is not None:
