@@ -12,9 +12,9 @@ from onnx import helper, numpy_helper
 
 from relax_mlir.dialects.relax.cell_functions import CELL_FUNCTIONS
 
-__all__ = ["OPSET", "quantized_lstm_body"]
+__all__ = ["quantized_lstm_body"]
 
-OPSET = 21
+_OPSET = 21
 _INPUTS = (
     *("X", "W", "R", "B", "lengths", "initial_h", "initial_c", "P"),
     *("W_scale", "W_zero", "R_scale", "R_zero"),
@@ -64,7 +64,7 @@ def quantized_lstm_body(
         list(_INPUTS),
         ["Y", "Y_h", "Y_c"],
         nodes.made,
-        [helper.make_opsetid("", OPSET)],
+        [helper.make_opsetid("", _OPSET)],
     )
 
 

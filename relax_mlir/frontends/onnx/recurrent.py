@@ -78,10 +78,7 @@ def lstm(node: OnnxNode) -> Sequence[ir.Value | None]:
 
     Source: ONNX LSTM-22, and 1-14, which lack types and the layout.
     """
-    return _lstm(node, Network.of(node, 4, ("Sigmoid", "Tanh", "Tanh")))
-
-
-def _lstm(node: OnnxNode, network: "Network") -> Sequence[ir.Value | None]:
+    network = Network.of(node, 4, ("Sigmoid", "Tanh", "Tanh"))
     peepholes = network.optional(7)
     if peepholes is None:
         peepholes = network.zeros(0)
@@ -125,34 +122,15 @@ class Network:
         directions, inputs = _sizes(node, size)
         for name, value, last in (("W", w, inputs), ("R", r, size)):
             check_shape(name, _shape(name, value, 3), (directions, gates * size, last))
-        type_ = wide_type(tensors.dtype_of(node.input(0)))
-        turned = [PermuteDimsOp(_cast(v, type_), axes=(0, 2, 1)).y for v in (w, r)]
-        return Network.turned(node, gates, functions, *turned)
-
-    @staticmethod
-    def turned(
-        node: OnnxNode,
-        gates: int,
-        functions: tuple[str, ...],
-        w: ir.Value,
-        r: ir.Value,
-    ) -> "Network":
-        """The network of a node with the weights [d, i, gates h] and [d, h, gates h].
-
-        Raises:
-            ValueError: they do not fit each other.
-        """
-        size = _shape("R", r, 3)[1]
-        directions, inputs = _sizes(node, size)
-        for name, value, rows in (("W", w, inputs), ("R", r, size)):
-            check_shape(name, _shape(name, value, 3), (directions, rows, gates * size))
         if not isinstance(size, int):
             raise ValueError(f"R: expected a known number of units, got `{size}`")
-        side_by_side = PermuteDimsOp(w, axes=(1, 0, 2)).y
+        element = wide_type(tensors.dtype_of(node.input(0)))
+        side_by_side = PermuteDimsOp(_cast(w, element), axes=(2, 0, 1)).y
         flat = ReshapeOp(side_by_side, shape=(inputs, directions * gates * size)).y
-        type_, direction = tensors.dtype_of(w), node.attr("direction", "forward")
-        packed = _packed(r, gates, size, block_width(size, lanes_for(type_)))
-        return Network(node, gates, functions, type_, flat, packed, size, direction)
+        turned = PermuteDimsOp(_cast(r, element), axes=(0, 2, 1)).y
+        packed = _packed(turned, gates, size, block_width(size, lanes_for(element)))
+        direction = node.attr("direction", "forward")
+        return Network(node, gates, functions, element, flat, packed, size, direction)
 
     @property
     def directions(self) -> int:
