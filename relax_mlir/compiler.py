@@ -42,7 +42,7 @@ from relax_mlir.targets import (
     plain_stages,
     stages,
 )
-from relax_mlir.units import Unit, split
+from relax_mlir.units import CompiledUnit, Unit, kernel_calls, split
 from relax_mlir.value_check import ValueCheck, fitting_inputs
 
 __all__ = ["compile", "level_of", "lower", "run", "target_of"]
@@ -246,11 +246,18 @@ def compile(
     signature = _signature(module)
     units = split(module)
     rest = [s for s in todo if s not in whole]
-    code = _compile_units(units, rest, machine, _cache(cache), progress)
+    built = _compile_units(units, rest, machine, _cache(cache), progress)
     if dump is not None:
         _dump_rest(module, rest, Path(dump), len(whole))
-    made_for = Machine.of(machine.triple, machine.cpu, machine.features)
-    return Executable(code, signature, module.constants, made_for, threads=threads)
+    rules = {n: b.rule for u, b in zip(units, built, strict=True) for n in u.programs}
+    return Executable(
+        [unit.code for unit in built],
+        signature,
+        module.constants,
+        Machine.of(machine.triple, machine.cpu, machine.features),
+        threads=threads,
+        kernels=kernel_calls(module, rules),
+    )
 
 
 def _counters(stage: Stage, progress: Progress | None) -> list[Instrument]:
@@ -315,20 +322,21 @@ def _compile_units(
     target: Target,
     cache: ObjectCache | None,
     progress: Progress | None,
-) -> list[bytes]:
-    def build(unit: Unit) -> bytes:
+) -> list[CompiledUnit]:
+    def build(unit: Unit) -> CompiledUnit:
         key = _cache_key(unit, rest, target)
-        found = cache.load(key) if cache else None
-        if found is None:
-            found = _compile_unit(unit, rest, target)
-            if cache:
-                cache.store(key, found)
-        return found
+        kept = cache.load(key) if cache else None
+        if kept is not None:
+            return CompiledUnit.unpacked(kept)
+        made = _compile_unit(unit, rest, target)
+        if cache:
+            cache.store(key, made.packed())
+        return made
 
     with ThreadPoolExecutor(max_workers=cpu_runtime.cpu_count()) as pool:
-        found: list[bytes] = []
-        for code in pool.map(build, units):
-            found.append(code)
+        found: list[CompiledUnit] = []
+        for unit in pool.map(build, units):
+            found.append(unit)
             if progress is not None:
                 progress("kernels", len(found), len(units))
         return found
@@ -356,10 +364,19 @@ def _versions() -> str:
     return digest.hexdigest()
 
 
-def _compile_unit(unit: Unit, rest: Sequence[Stage], target: Target) -> bytes:
+def _compile_unit(unit: Unit, rest: Sequence[Stage], target: Target) -> CompiledUnit:
     module = IRModule.parse(unit.text)
+    rule = ""
     for stage in rest:
+        rule = rule or _rule_of(module)  # from `loops` on, which is never the last
         _run_stage(module, stage)
-    return objects.compile_object(
+    code = objects.compile_object(
         module.mlir, triple=target.triple, cpu=target.cpu, features=target.features
     )
+    return CompiledUnit(code, rule)
+
+
+def _rule_of(module: IRModule) -> str:
+    """The rule that wrote the loops of a module's kernel; empty if there are none."""
+    rules = (f.attributes for f in module.func_ops() if "tir.rule" in f.attributes)
+    return next((ir.StringAttr(found["tir.rule"]).value for found in rules), "")

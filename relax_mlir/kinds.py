@@ -1,5 +1,6 @@
 """What kind of tensor program a function is, read from its blocks."""
 
+import math
 from enum import IntEnum
 
 from mlir import ir
@@ -8,7 +9,7 @@ from mlir.dialects import func
 from relax_mlir.dialects.tir import BlockOp
 from relax_mlir.indexing import Linear, linear_in
 
-__all__ = ["Kind", "kind_of", "writes_in_parts"]
+__all__ = ["Kind", "contraction_operations", "kind_of", "writes_in_parts"]
 
 
 class Kind(IntEnum):
@@ -60,6 +61,20 @@ def writes_in_parts(function: func.FuncOp) -> bool:
     blocks = [o for o in function.entry_block.operations if isinstance(o, BlockOp)]
     is_map = not any("R" in b.kinds.value for b in blocks)
     return is_map and all(map(_stores_plainly, blocks)) and not _is_chain(blocks)
+
+
+def contraction_operations(function: func.FuncOp) -> int:
+    """Multiplications and additions of a program's contractions; 0 if a size is open."""
+    sums = [
+        block
+        for block in function.entry_block.operations
+        if isinstance(block, BlockOp) and "R" in block.kinds.value
+    ]
+    found = [b for b in sums if _stores_plainly(b) and _is_contraction(b)]
+    extents = [list(ir.DenseI64ArrayAttr(b.static_extents)) for b in found]
+    if any(min(sizes) < 0 for sizes in extents):
+        return 0
+    return sum(2 * math.prod(sizes) for sizes in extents)
 
 
 def _has_other_statements(function: func.FuncOp) -> bool:

@@ -1,24 +1,58 @@
 """What is compiled by itself: every kernel, and main with declarations of them."""
 
 import hashlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from mlir import ir
 from mlir.dialects import func
 
 from relax_mlir.errors import IRError
+from relax_mlir.kinds import contraction_operations
 from relax_mlir.module import IRModule
 from relax_mlir.rewriting import walk
+from relax_mlir.runtime.profile import KernelCall
 
-__all__ = ["Unit", "split"]
+__all__ = ["CompiledUnit", "Unit", "kernel_calls", "split"]
 
 
 @dataclass(frozen=True)
 class Unit:
-    """A module of its own: one kernel, or main with the declarations it needs."""
+    """A module of its own: one kernel, or main with the declarations it needs.
+
+    Attributes:
+        text: of the module.
+        symbol: what it defines.
+        programs: names of the tensor programs that it is made of, equal but for them.
+    """
 
     text: str
     symbol: str
+    programs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class CompiledUnit:
+    """Machine code of a unit.
+
+    Attributes:
+        code: an object file.
+        rule: the schedule rule that wrote its loops; empty for main.
+    """
+
+    code: bytes
+    rule: str
+
+    def packed(self) -> bytes:
+        """As a cache keeps it."""
+        return self.rule.encode() + b"\n" + self.code
+
+    @staticmethod
+    def unpacked(data: bytes) -> "CompiledUnit":
+        """What :meth:`packed` made."""
+        rule, _, code = data.partition(b"\n")
+        return CompiledUnit(code, rule.decode())
 
 
 def split(module: IRModule) -> list[Unit]:
@@ -27,7 +61,7 @@ def split(module: IRModule) -> list[Unit]:
     Raises:
         IRError: ``main`` calls what is no kernel.
     """
-    units: dict[str, Unit] = {}
+    texts: dict[str, str] = {}
     renamed: dict[str, str] = {}
     copy = module.clone()
     for function in copy.func_ops():
@@ -36,9 +70,49 @@ def split(module: IRModule) -> list[Unit]:
             text = _text_as(function, "k")
             symbol = f"k_{hashlib.sha256(text.encode()).hexdigest()[:32]}"
             renamed[name] = symbol
-            units[symbol] = Unit(_text_as(function, symbol), symbol)
-    main = _main_text(copy, renamed)
-    return [*units.values(), Unit(main, "main")]
+            texts[symbol] = _text_as(function, symbol)
+    programs: dict[str, list[str]] = {symbol: [] for symbol in texts}
+    for name, symbol in renamed.items():
+        programs[symbol].append(name)
+    units = [Unit(text, s, tuple(programs[s])) for s, text in texts.items()]
+    return [*units, Unit(_main_text(copy, renamed), "main")]
+
+
+def kernel_calls(module: IRModule, rules: Mapping[str, str]) -> list[KernelCall]:
+    """The kernels that ``main`` calls, in order.
+
+    The nodes of a call are those that the program was fused from, the last one last. Of
+    a program that several places call, which was made of the first, it is the last alone.
+
+    Args:
+        rules: the schedule rule of every program, by its name.
+    """
+    calls = [c for c in walk(module.func_op("main")) if c.operation.name == "func.call"]
+    counts = Counter(map(_callee, calls))
+    programs = {f.name.value: f for f in module.func_ops() if f.name.value in counts}
+    operations = {n: contraction_operations(f) for n, f in programs.items()}
+    made: list[KernelCall] = []
+    for call in calls:
+        name = _callee(call)
+        fused = walk(programs[name]) if counts[name] == 1 else []
+        last = _node_names([call])
+        nodes = [n for n in _node_names(fused) if n not in last]
+        made.append(KernelCall(name, rules[name], (*nodes, *last), operations[name]))
+    return made
+
+
+def _node_names(operations: Iterable[ir.OpView]) -> list[str]:
+    """The nodes that operations were made of, each once."""
+    return list(dict.fromkeys(n for op in operations for n in _names_in(op.location)))
+
+
+def _names_in(location: ir.Location) -> Iterator[str]:
+    """The nodes that a location tells: a name around that of an operator."""
+    if location.is_a_fused():
+        for part in location.locations:
+            yield from _names_in(part)
+    elif location.is_a_name() and location.child_loc.is_a_name():
+        yield location.name_str
 
 
 def _text_as(function: func.FuncOp, name: str) -> str:

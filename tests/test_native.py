@@ -18,7 +18,7 @@ from relax_mlir.runtime import cpu, objects
 # main: y[i] = exp(x[i]) for i < sizes[0], in tiles of 16 on the pool. shapes: a size
 # derived from the symbol, which nothing but the arena uses.
 EXP = """
-llvm.func @relax_rt1_parallel_for(!llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr, i64, i64, i64)
+llvm.func @relax_rt2_parallel_for(!llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr, i64, i64, i64)
 llvm.func @expf(f32) -> f32
 llvm.func internal @kernel(
     %buffers: !llvm.ptr, %sizes: !llvm.ptr, %scratch: !llvm.ptr, %begin: i64, %end: i64) {
@@ -49,7 +49,7 @@ llvm.func @main(
   %tiles = llvm.load %sizes : !llvm.ptr -> i64
   %grain = llvm.mlir.constant(16 : i64) : i64
   %scratch = llvm.mlir.constant(4 : i64) : i64
-  llvm.call @relax_rt1_parallel_for(
+  llvm.call @relax_rt2_parallel_for(
       %context, %kernel, %buffers, %sizes, %tiles, %grain, %scratch)
     : (!llvm.ptr, !llvm.ptr, !llvm.ptr, !llvm.ptr, i64, i64, i64) -> ()
   %ok = llvm.mlir.constant(0 : i32) : i32
@@ -68,13 +68,13 @@ llvm.func @main_shapes(%sizes: !llvm.ptr) {
 # main: the status of the packed function `test_native.callee`, called with no tensors.
 CALL_PACKED = """
 llvm.mlir.global internal constant @name("test_native.callee\\00")
-llvm.func @relax_rt1_call_packed(!llvm.ptr, i32, !llvm.ptr) -> i32
+llvm.func @relax_rt2_call_packed(!llvm.ptr, i32, !llvm.ptr) -> i32
 llvm.func @main(
     %buffers: !llvm.ptr, %sizes: !llvm.ptr, %arena: !llvm.ptr, %context: !llvm.ptr) -> i32 {
   %name = llvm.mlir.addressof @name : !llvm.ptr
   %none = llvm.mlir.constant(0 : i32) : i32
   %null = llvm.mlir.zero : !llvm.ptr
-  %status = llvm.call @relax_rt1_call_packed(%name, %none, %null)
+  %status = llvm.call @relax_rt2_call_packed(%name, %none, %null)
     : (!llvm.ptr, i32, !llvm.ptr) -> i32
   llvm.return %status : i32
 }

@@ -23,6 +23,7 @@ from relax_mlir.dialects.dtypes import dtype
 from relax_mlir.errors import ModelError
 from relax_mlir.files import whole_file
 from relax_mlir.runtime.machine import Machine
+from relax_mlir.runtime.profile import KernelCall
 
 __all__ = [
     "Contents",
@@ -35,7 +36,7 @@ __all__ = [
     "write_archive",
 ]
 
-_FORMAT = 2
+_FORMAT = 3
 _MANIFEST = "manifest.json"
 _DATE = (1980, 1, 1, 0, 0, 0)  # the same model makes the same file
 
@@ -50,6 +51,7 @@ class Contents:
         machine: what the code is for.
         constants: the weights by key.
         threads: how many may work on one call.
+        kernels: that ``main`` calls, in order.
     """
 
     code: tuple[bytes, ...]
@@ -57,6 +59,7 @@ class Contents:
     machine: Machine
     constants: Mapping[str, np.ndarray]
     threads: int
+    kernels: tuple[KernelCall, ...] = ()
 
 
 def write_archive(path: str | os.PathLike[str], contents: Contents) -> None:
@@ -82,6 +85,7 @@ def _write(file: Path | IO[bytes], contents: Contents) -> None:
         "signature": contents.signature,
         "machine": asdict(contents.machine),
         "threads": contents.threads,
+        "kernels": [asdict(kernel) for kernel in contents.kernels],
         "objects": len(contents.code),
         "constants": {
             k: [a.dtype.name, list(a.shape)] for k, a in contents.constants.items()
@@ -171,6 +175,7 @@ def _contents(archive: zipfile.ZipFile) -> Contents:
         Machine(machine["triple"], machine["cpu"], tuple(machine["features"])),
         constants,
         manifest["threads"],
+        tuple(map(KernelCall.from_fields, manifest["kernels"])),
     )
 
 

@@ -79,7 +79,7 @@ def load_library() -> ctypes.CDLL:
 
 def cpu_count() -> int:
     """The processors that this process may use: its affinity and its cgroup's quota."""
-    return load_library().relax_rt1_cpu_count()
+    return load_library().relax_rt2_cpu_count()
 
 
 def make_executable(
@@ -95,6 +95,7 @@ def make_executable(
     constants: Sequence[int],
     threads: int,
     keep_alive: object,
+    profile: int = 0,
 ) -> tvm_ffi.Function:
     """Wrap a compiled program into a function of tensors.
 
@@ -124,6 +125,9 @@ def make_executable(
         constants: Addresses, in the order of the buffers.
         threads: How many may work on one call, the caller included.
         keep_alive: What owns the code and the constants; lives as long as the function.
+        profile: Address of a ``relax_rt2_profile`` of :mod:`relax_mlir.runtime.profile`,
+            in which a call notes how long its kernels took; 0 if nobody wants to know. A
+            function with one is called by one thread at a time.
 
     Raises:
         ValueError: A size is of no known kind, or a symbol is bound by no input.
@@ -141,6 +145,7 @@ def make_executable(
         constants,
         threads,
         _Owner(keep_alive),
+        profile,
     )
     function.release_gil = True  # the default, but for an environment variable
     return function

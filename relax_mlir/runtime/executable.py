@@ -1,6 +1,7 @@
 """A compiled model: its machine code, its weights, and what it takes and returns."""
 
 import os
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
@@ -15,6 +16,7 @@ from relax_mlir.runtime import cpu, objects, registry
 from relax_mlir.runtime.archive import Contents, opened, read_archive, write_archive
 from relax_mlir.runtime.machine import Machine
 from relax_mlir.runtime.ndarray import NDArray, as_numpy
+from relax_mlir.runtime.profile import KernelCall, Profile, Recorder
 from relax_mlir.runtime.signature import Parameter, Signature
 
 __all__ = ["CompiledModel", "Executable", "Parameter", "Signature", "load"]
@@ -74,6 +76,19 @@ class CompiledModel(ABC):
         """
 
     @abstractmethod
+    def profile(self, *arrays: Any, calls: int = 20, **named: Any) -> Profile:
+        """Run the model some times, and measure every kernel.
+
+        Args:
+            *arrays: inputs in order; or by name.
+            calls: how many are measured; one before them is not.
+
+        Raises:
+            TypeError, ValueError: as a call does; ``calls`` is no number of calls.
+            UnsupportedError: the model is compiled when it runs.
+        """
+
+    @abstractmethod
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write code and weights to one file, whole or not at all.
 
@@ -113,6 +128,7 @@ class Executable(CompiledModel):
         constants: the weights by key.
         machine: what the code is for.
         threads: how many may work on one call.
+        kernels: that ``main`` calls, in order.
 
     Raises:
         CompileError: the code cannot be loaded, or a weight is not there.
@@ -127,6 +143,7 @@ class Executable(CompiledModel):
         machine: Machine,
         *,
         threads: int = 1,
+        kernels: Sequence[KernelCall] = (),
     ) -> None:
         if not 1 <= threads <= _MAX_THREADS:
             raise ValueError(f"threads: expected 1 to {_MAX_THREADS}, got {threads}")
@@ -134,14 +151,18 @@ class Executable(CompiledModel):
         self.signature = signature
         self.machine = machine
         self.threads = threads
+        self.kernels = tuple(kernels)
         self.constants = _needed(constants, signature.constants)
         self._obstacle = machine.obstacle()
-        self._function = self._load() if self._obstacle is None else self._refuse
+        self._function = self._refuse
+        if self._obstacle is None:
+            self._loaded = objects.load_objects(self.code, ["main", "main_shapes"])
+            self._function = self._made(None)
 
-    def _load(self) -> tvm_ffi.Function:
-        library, address = objects.load_objects(self.code, ["main", "main_shapes"])
+    def _made(self, recorder: Recorder | None) -> tvm_ffi.Function:
+        library, address = self._loaded
         return make_function(
-            self.signature, self.constants, address, self.threads, library
+            self.signature, self.constants, address, self.threads, library, recorder
         )
 
     def _refuse(self, *arguments: object) -> Any:  # Any: never returns
@@ -195,13 +216,39 @@ class Executable(CompiledModel):
         ]
         self._function(*map(_through_numpy, arguments), *checked)
 
+    def profile(self, *arrays: Any, calls: int = 20, **named: Any) -> Profile:
+        if calls < 1:
+            raise ValueError(f"calls: expected 1 or more, got {calls}")
+        if self._obstacle is not None:
+            self._refuse()
+        if named:
+            arrays = self._in_order(arrays, named)
+        arguments = [_through_numpy(as_tensor(a)) for a in arrays]
+        recorder = Recorder(len(self.kernels))
+        function = self._made(recorder)
+        try:
+            function(*arguments)  # takes memory and starts threads
+            measured = [_measure(function, arguments, recorder) for _ in range(calls)]
+        except MemoryError as error:
+            raise OutOfMemoryError(str(error)) from error
+        except ValueError as error:
+            raise registry.with_near_misses(error) from None
+        durations, totals = zip(*measured, strict=True)
+        return Profile(self.kernels, np.array(durations), np.array(totals))
+
     def save(self, path: str | os.PathLike[str]) -> None:
         write_archive(path, self.contents())
 
     def contents(self) -> Contents:
         """What a file of it holds."""
-        fields = asdict(self.signature)
-        return Contents(self.code, fields, self.machine, self.constants, self.threads)
+        return Contents(
+            self.code,
+            asdict(self.signature),
+            self.machine,
+            self.constants,
+            self.threads,
+            self.kernels,
+        )
 
     @staticmethod
     def of_contents(
@@ -221,7 +268,18 @@ class Executable(CompiledModel):
             contents.constants,
             contents.machine,
             threads=contents.threads if threads is None else threads,
+            kernels=contents.kernels,
         )
+
+
+def _measure(
+    function: tvm_ffi.Function, arguments: Sequence[Any], recorder: Recorder
+) -> tuple[np.ndarray, int]:
+    """Call it: how long every kernel took, and all of it, in nanoseconds."""
+    start_ns = time.perf_counter_ns()
+    function(*arguments)
+    total_ns = time.perf_counter_ns() - start_ns
+    return recorder.durations_ns(), total_ns
 
 
 def _needed(
@@ -240,8 +298,9 @@ def make_function(
     address: Mapping[str, int],
     threads: int,
     library: object,
+    recorder: Recorder | None = None,
 ) -> tvm_ffi.Function:
-    """The function of tensors around loaded code."""
+    """The function of tensors around loaded code; ``recorder`` gets its durations."""
     arrays = [constants[k] for k in signature.constants]
     return cpu.make_executable(
         address["main"],
@@ -255,7 +314,8 @@ def make_function(
         signature.size(signature.arena),
         [a.ctypes.data for a in arrays],
         threads,
-        (library, arrays),
+        (library, arrays, recorder),
+        0 if recorder is None else recorder.address,
     )
 
 

@@ -16,6 +16,7 @@ from relax_mlir.tools.commands import (
     compile_model,
     doctor,
     import_model,
+    profile,
     run_model,
 )
 
@@ -47,6 +48,7 @@ COMMANDS: Mapping[str, _Command] = {
     "compile": compile_model,
     "run": run_model,
     "bench": bench,
+    "profile": profile,
     "doctor": doctor,
 }
 

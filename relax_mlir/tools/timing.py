@@ -67,12 +67,20 @@ def compare(
     )
 
 
-def time_calls(*calls: Callable[[], object], rounds: int = ROUNDS) -> np.ndarray:
-    """Seconds a call, [call, round]; every round measures all calls in turn."""
+def time_calls(
+    *calls: Callable[[], object], rounds: int = ROUNDS, pause_s: float = 0.0
+) -> np.ndarray:
+    """Seconds a call, [call, round]; every round measures all calls in turn.
+
+    Args:
+        rounds: how often.
+        pause_s: rest before each turn, for threads that spin after their last work.
+    """
     counts = [_count(call) for call in calls]
     times = np.zeros((len(calls), rounds))
     for number in range(rounds):
         for place, (call, count) in enumerate(zip(calls, counts, strict=True)):
+            time.sleep(pause_s)
             start = time.perf_counter()
             for _ in range(count):
                 call()

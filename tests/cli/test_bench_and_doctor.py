@@ -12,7 +12,7 @@ import pytest
 import relax_mlir
 from relax_mlir.runtime.cuda import device_names
 from relax_mlir.runtime.object_cache import ObjectCache, default_cache_dir
-from relax_mlir.tools.cli import main
+from relax_mlir.tools.cli import COMMANDS, main
 from relax_mlir.tools.timing import Spread, time_calls
 
 ROOT = Path(relax_mlir.__file__).parents[1]
@@ -173,7 +173,7 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
 
     printed = capsys.readouterr().out
-    for command in ("check", "import", "compile", "run", "bench", "doctor"):
+    for command in COMMANDS:
         assert f"\n    {command} " in printed
 
 

@@ -41,6 +41,6 @@ int main() {
   CHECK_EQUAL(quota("nonsense\n\n::\n"), 3);  // the last is the root of v2
 
   CHECK(relax_mlir::CpuCount() >= 1, "some processor runs this");
-  CHECK_EQUAL(relax_rt1_cpu_count(), relax_mlir::CpuCount());
+  CHECK_EQUAL(relax_rt2_cpu_count(), relax_mlir::CpuCount());
   fs::remove_all(root);
 }

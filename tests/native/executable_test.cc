@@ -31,11 +31,11 @@ int32_t AddFirst(void** buffers, const int64_t* sizes, void*, void*) {
 }
 
 // Binds as many symbols as the first input names, in order, unless told otherwise.
-ffi::Function Make(relax_rt1_main main, relax_rt1_shapes shapes, const ffi::Array<Spec>& inputs,
+ffi::Function Make(relax_rt2_main main, relax_rt2_shapes shapes, const ffi::Array<Spec>& inputs,
                    const ffi::Array<Spec>& outputs, const ffi::Array<ffi::String>& sizes,
                    const Pair& arena = Pair(kStatic, 0), const ffi::Array<int64_t>& constants = {},
                    ffi::Any keep_alive = nullptr, ffi::Array<int64_t> binders = {},
-                   const ffi::Array<int64_t>& checks = {}) {
+                   const ffi::Array<int64_t>& checks = {}, relax_rt2_profile* profile = nullptr) {
   if (binders.empty() && !inputs.empty()) {
     const ffi::Array<int64_t> dims = inputs[0].get<2>();
     for (int64_t d = 0; d < static_cast<int64_t>(dims.size()) / 2; ++d) {
@@ -48,7 +48,7 @@ ffi::Function Make(relax_rt1_main main, relax_rt1_shapes shapes, const ffi::Arra
   }
   return ffi::Function::GetGlobalRequired("relax_mlir.make_executable")(
              Address(main), Address(shapes), "main", inputs, outputs, sizes, binders, checks, arena,
-             constants, 1, keep_alive)
+             constants, 1, keep_alive, Address(profile))
       .cast<ffi::Function>();
 }
 
@@ -298,9 +298,9 @@ void TestErrorsWhenMaking() {
 void Explode(int64_t* sizes) { sizes[1] = sizes[0] == 1 ? -5 : int64_t{1} << 62; }
 int32_t Fail(void** buffers, const int64_t*, void*, void* context) {
   switch (*static_cast<int32_t*>(buffers[0])) {
-    case 0: return relax_rt1_call_packed("test.no_such_function", 0, nullptr);
+    case 0: return relax_rt2_call_packed("test.no_such_function", 0, nullptr);
     case 1: return -1;
-    case 2: static_cast<relax_rt1_context*>(context)->failure = kRelaxRt1OutOfMemory; return 0;
+    case 2: static_cast<relax_rt2_context*>(context)->failure = kRelaxRt2OutOfMemory; return 0;
     default: TVMFFIErrorSetRaisedFromCStr("IndexError", "out of range"); return 3;
   }
 }
@@ -354,6 +354,27 @@ void TestKeepsItsOwnerAlive() {
   CHECK(dead, "and then does not");
 }
 
+// Two kernels, the second without tiles.
+int32_t TwoKernels(void** buffers, const int64_t* sizes, void*, void* context) {
+  const auto nothing = [](void**, const int64_t*, void*, int64_t, int64_t) {};
+  relax_rt2_parallel_for(context, nothing, buffers, sizes, 1, 1, 0);
+  relax_rt2_parallel_for(context, nothing, buffers, sizes, 0, 1, 0);
+  return 0;
+}
+
+void TestProfileIsOfTheLastCall() {
+  int64_t durations_ns[] = {-1, -1, -1};
+  relax_rt2_profile profile{durations_ns, 3, 0};
+  const ffi::Function profiled =
+      Make(TwoKernels, nullptr, {}, {}, {}, Pair(kStatic, 0), {}, nullptr, {}, {}, &profile);
+  for (int i = 0; i < 2; ++i) {
+    profiled();
+    CHECK_EQUAL(profile.count, 2);
+    CHECK(durations_ns[0] >= 0 && durations_ns[1] >= 0, "both are measured");
+    CHECK_EQUAL(durations_ns[2], -1);
+  }
+}
+
 // Not a test: what a call costs, printed with `executable_test --time`.
 void Time() {
   std::vector<float> x{1};
@@ -386,4 +407,5 @@ int main(int argc, char** argv) {
   TestErrorsWhenMaking();
   TestFailuresOfThePrograms();
   TestKeepsItsOwnerAlive();
+  TestProfileIsOfTheLastCall();
 }

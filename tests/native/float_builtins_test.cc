@@ -6,11 +6,11 @@
 #include "abi.h"
 #include "check.h"
 
-RELAX_RT1_EXPORT _Float16 __truncsfbf2(float);
-RELAX_RT1_EXPORT _Float16 __truncdfbf2(double);
-RELAX_RT1_EXPORT _Float16 __truncsfhf2(float);
-RELAX_RT1_EXPORT _Float16 __truncdfhf2(double);
-RELAX_RT1_EXPORT float __extendhfsf2(_Float16);
+RELAX_RT2_EXPORT _Float16 __truncsfbf2(float);
+RELAX_RT2_EXPORT _Float16 __truncdfbf2(double);
+RELAX_RT2_EXPORT _Float16 __truncsfhf2(float);
+RELAX_RT2_EXPORT _Float16 __truncdfhf2(double);
+RELAX_RT2_EXPORT float __extendhfsf2(_Float16);
 
 uint32_t Bits(_Float16 value) {
   uint16_t bits;

@@ -40,10 +40,10 @@ void CheckEachOnce(std::vector<std::atomic<int>>* counters) {
 void RunCount(int threads, int64_t tiles, int64_t grain, Seen* seen) {
   std::vector<std::atomic<int>> counters(static_cast<size_t>(tiles));
   void* buffers[] = {counters.data(), seen};
-  relax_rt1_context context{threads, kRelaxRt1Ok};
-  relax_rt1_parallel_for(&context, Count, buffers, nullptr, tiles, grain, 0);
+  relax_rt2_context context{threads, kRelaxRt2Ok, nullptr};
+  relax_rt2_parallel_for(&context, Count, buffers, nullptr, tiles, grain, 0);
   CheckEachOnce(&counters);
-  CHECK_EQUAL(context.failure, kRelaxRt1Ok);
+  CHECK_EQUAL(context.failure, kRelaxRt2Ok);
 }
 
 void TestEveryTileRunsOnce() {
@@ -55,13 +55,13 @@ void TestEveryTileRunsOnce() {
         const int64_t longest = std::max<int64_t>(1, grain);
         const bool is_serial = threads <= 1 || tiles <= longest;
         if (is_serial) CHECK_EQUAL(seen.calls, 1);
-        if (!is_serial && relax_rt1_cpu_count() > 1) CHECK(seen.longest <= longest, "a piece");
+        if (!is_serial && relax_rt2_cpu_count() > 1) CHECK(seen.longest <= longest, "a piece");
       }
     }
   }
   Seen seen;
   void* buffers[] = {nullptr, &seen};
-  relax_rt1_parallel_for(nullptr, Count, buffers, nullptr, 0, 1, 0);
+  relax_rt2_parallel_for(nullptr, Count, buffers, nullptr, 0, 1, 0);
   CHECK_EQUAL(seen.calls, 0);  // no tiles, no call; and no context is one thread
 }
 
@@ -73,12 +73,12 @@ void Meet(void** buffers, const int64_t*, void*, int64_t, int64_t) {
 }
 
 void TestThreadsRunAtOnce() {
-  if (relax_rt1_cpu_count() < 2) return;
-  relax_rt1_context context{2, kRelaxRt1Ok};
+  if (relax_rt2_cpu_count() < 2) return;
+  relax_rt2_context context{2, kRelaxRt2Ok, nullptr};
   for (int i = 0; i < 50; ++i) {
     std::atomic<int> arrived{0};
     void* buffers[] = {&arrived};
-    relax_rt1_parallel_for(&context, Meet, buffers, nullptr, 2, 1, 0);
+    relax_rt2_parallel_for(&context, Meet, buffers, nullptr, 2, 1, 0);
     CHECK_EQUAL(arrived.load(), 2);
     // Long enough for the workers to fall asleep, now and then.
     if (i % 10 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -97,8 +97,8 @@ void Nested(void** buffers, const int64_t* sizes, void* scratch, int64_t begin, 
       ++*static_cast<std::atomic<int>*>(inner[0]);
     }
   };
-  relax_rt1_context context{4, kRelaxRt1Ok};
-  relax_rt1_parallel_for(&context, Inner::Tile, buffers, sizes, 10, 1, 8);
+  relax_rt2_context context{4, kRelaxRt2Ok, nullptr};
+  relax_rt2_parallel_for(&context, Inner::Tile, buffers, sizes, 10, 1, 8);
   CHECK_EQUAL(*own, begin);
   CHECK_EQUAL(end, begin + 1);
 }
@@ -106,9 +106,9 @@ void Nested(void** buffers, const int64_t* sizes, void* scratch, int64_t begin, 
 void TestNestedCallsRunInPlace() {
   std::atomic<int> calls{0};
   void* buffers[] = {&calls};
-  relax_rt1_context context{4, kRelaxRt1Ok};
-  relax_rt1_parallel_for(&context, Nested, buffers, nullptr, 20, 1, 1000);
-  if (relax_rt1_cpu_count() > 1) CHECK_EQUAL(calls.load(), 20);
+  relax_rt2_context context{4, kRelaxRt2Ok, nullptr};
+  relax_rt2_parallel_for(&context, Nested, buffers, nullptr, 20, 1, 1000);
+  if (relax_rt2_cpu_count() > 1) CHECK_EQUAL(calls.load(), 20);
 }
 
 void TestScratchIsKeptAndGrows() {
@@ -116,9 +116,9 @@ void TestScratchIsKeptAndGrows() {
   const auto note = [](void**, const int64_t*, void* scratch, int64_t, int64_t) {
     seen.push_back(scratch);
   };
-  relax_rt1_context context{1, kRelaxRt1Ok};
+  relax_rt2_context context{1, kRelaxRt2Ok, nullptr};
   for (const int64_t bytes : {0, 4096, 64, 4096}) {
-    relax_rt1_parallel_for(&context, note, nullptr, nullptr, 1, 1, bytes);
+    relax_rt2_parallel_for(&context, note, nullptr, nullptr, 1, 1, bytes);
   }
   CHECK(seen[0] == nullptr, "no scratch was asked for");
   CHECK(seen[1] != nullptr && seen[1] == seen[2] && seen[1] == seen[3], "reused");
@@ -130,15 +130,38 @@ void TestFailuresAreReported() {
     if (begin == 3) throw std::runtime_error("tile 3");
   };
   for (const int threads : {1, 4}) {
-    relax_rt1_context context{threads, kRelaxRt1Ok};
-    relax_rt1_parallel_for(&context, nothing, nullptr, nullptr, 8, 1, int64_t{1} << 60);
-    CHECK_EQUAL(context.failure, kRelaxRt1OutOfMemory);
+    relax_rt2_context context{threads, kRelaxRt2Ok, nullptr};
+    relax_rt2_parallel_for(&context, nothing, nullptr, nullptr, 8, 1, int64_t{1} << 60);
+    CHECK_EQUAL(context.failure, kRelaxRt2OutOfMemory);
   }
-  relax_rt1_context context{4, kRelaxRt1Ok};
-  relax_rt1_parallel_for(&context, raise, nullptr, nullptr, 8, 1, 0);
-  if (relax_rt1_cpu_count() > 1) CHECK_EQUAL(context.failure, kRelaxRt1Exception);
+  relax_rt2_context context{4, kRelaxRt2Ok, nullptr};
+  relax_rt2_parallel_for(&context, raise, nullptr, nullptr, 8, 1, 0);
+  if (relax_rt2_cpu_count() > 1) CHECK_EQUAL(context.failure, kRelaxRt2Exception);
   Seen seen;
   RunCount(4, 100, 1, &seen);  // and the pool still works
+}
+
+// Each call has its place in turn, without tiles too; a nested one, and one too many, have none.
+void TestProfile() {
+  for (const int threads : {1, 2}) {
+    int64_t durations_ns[] = {-1, -1, -1, -1};
+    relax_rt2_profile profile{durations_ns, 3, 0};
+    relax_rt2_context context{threads, kRelaxRt2Ok, &profile};
+    const auto rest = [](void** buffers, const int64_t*, void*, int64_t, int64_t) {
+      const auto nothing = [](void**, const int64_t*, void*, int64_t, int64_t) {};
+      relax_rt2_parallel_for(buffers[0], nothing, nullptr, nullptr, 4, 1, 0);
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    };
+    void* buffers[] = {&context};
+    for (const int64_t tiles : {2, 0, 1, 1}) {
+      relax_rt2_parallel_for(&context, rest, buffers, nullptr, tiles, 1, 0);
+    }
+    CHECK_EQUAL(profile.count, 4);
+    CHECK(durations_ns[0] >= 2'000'000, "two pieces took " << durations_ns[0] << " ns");
+    CHECK(durations_ns[1] >= 0 && durations_ns[1] < durations_ns[0], "nothing to do");
+    CHECK(durations_ns[2] >= 2'000'000, "one piece took " << durations_ns[2] << " ns");
+    CHECK_EQUAL(durations_ns[3], -1);  // beyond the capacity
+  }
 }
 
 void TestCallersAtOnce() {
@@ -177,6 +200,7 @@ int main() {
   TestNestedCallsRunInPlace();
   TestScratchIsKeptAndGrows();
   TestFailuresAreReported();
+  TestProfile();
   TestCallersAtOnce();
   TestForkedChild();
 }

@@ -35,7 +35,7 @@ from relax_mlir.schedules.pointers import (
 
 __all__ = ["LowerAbi"]
 
-_PARALLEL_FOR = "relax_rt1_parallel_for"
+_PARALLEL_FOR = "relax_rt2_parallel_for"
 _ALIGNMENT = 64  # bytes, of every buffer in a scratch or an arena
 
 

@@ -24,7 +24,7 @@ from relax_mlir.schedules.pointers import (
 
 __all__ = ["PackedCalls"]
 
-_CALL = "relax_rt1_call_packed"
+_CALL = "relax_rt2_call_packed"
 _WORDS = 6  # of 8 bytes in a DLTensor
 _CPU = 1  # DLPack's number of the device type
 _CODES = {"i": 0, "u": 1, "f": 2, "b": 6}  # of element types

@@ -12,12 +12,13 @@ import numpy as np
 from mlir import ir
 
 from relax_mlir.dialects import shapes, tensors
-from relax_mlir.errors import OutOfMemoryError
+from relax_mlir.errors import OutOfMemoryError, UnsupportedError
 from relax_mlir.module import IRModule
 from relax_mlir.relax.vm.executable import VMExecutable
 from relax_mlir.relax.vm.host_values import to_value
 from relax_mlir.runtime.executable import CompiledModel
 from relax_mlir.runtime.ndarray import NDArray, as_numpy
+from relax_mlir.runtime.profile import Profile
 from relax_mlir.runtime.signature import Parameter, Signature
 from relax_mlir.size_constraints import constraints_of
 from relax_mlir.targets import Target
@@ -121,6 +122,12 @@ class StagedModel(CompiledModel):
         pairs = zip(self.output_names, made, out, strict=True)
         for number, (name, value, array) in enumerate(pairs):
             _copy(value, array, f"`main`: output {number} `{name}`")
+
+    def profile(self, *arrays: Any, calls: int = 20, **named: Any) -> Profile:
+        raise UnsupportedError(
+            "`main`: parts of the model are compiled when it runs, and have no fixed order "
+            "of kernels to measure. Hint: `relax-mlir bench` measures the model as a whole."
+        )
 
     def save(self, path: str | os.PathLike[str]) -> None:
         from relax_mlir.relax.vm.archive import save

@@ -8,47 +8,56 @@
 #include <dlpack/dlpack.h>
 #include <stdint.h>
 
-#define RELAX_RT1_EXPORT extern "C" __attribute__((visibility("default")))
+#define RELAX_RT2_EXPORT extern "C" __attribute__((visibility("default")))
 
-// What one call of an executable knows about itself; compiled code passes it on.
-struct relax_rt1_context {
-  int32_t threads;  // the caller included; 0 and 1 mean: no other thread
-  int32_t failure;  // a relax_rt1_failure, written where no status can be returned
+// Where a call notes how long its kernels took, one after the other, as `main` calls them.
+struct relax_rt2_profile {
+  int64_t* durations_ns;  // of the first `capacity` kernels
+  int64_t capacity;
+  int64_t count;  // kernels that have run; may be more than `capacity`
 };
 
-enum relax_rt1_failure : int32_t {
-  kRelaxRt1Ok = 0,
-  kRelaxRt1OutOfMemory = 1,  // scratch memory
-  kRelaxRt1Exception = 2,    // a tile function threw
+// What one call of an executable knows about itself; compiled code passes it on.
+struct relax_rt2_context {
+  int32_t threads;             // the caller included; 0 and 1 mean: no other thread
+  int32_t failure;             // a relax_rt2_failure, written where no status can be returned
+  relax_rt2_profile* profile;  // NULL: nobody wants to know
+};
+
+enum relax_rt2_failure : int32_t {
+  kRelaxRt2Ok = 0,
+  kRelaxRt2OutOfMemory = 1,  // scratch memory
+  kRelaxRt2Exception = 2,    // a tile function threw
 };
 
 // A kernel over the independent tiles begin <= i < end. `scratch` is its own while it runs,
 // 64-byte aligned; NULL if the kernel asked for none.
-typedef void (*relax_rt1_tile)(void** buffers, const int64_t* sizes, void* scratch, int64_t begin,
+typedef void (*relax_rt2_tile)(void** buffers, const int64_t* sizes, void* scratch, int64_t begin,
                                int64_t end);
 
 // The compiled program. Nonzero: it failed, and the error has been raised in tvm-ffi.
-typedef int32_t (*relax_rt1_main)(void** buffers, const int64_t* sizes, void* arena, void* context);
+typedef int32_t (*relax_rt2_main)(void** buffers, const int64_t* sizes, void* arena, void* context);
 
 // Fills the sizes after the symbols, in place.
-typedef void (*relax_rt1_shapes)(int64_t* sizes);
+typedef void (*relax_rt2_shapes)(int64_t* sizes);
 
 // Runs `tile` over 0 <= i < tiles in pieces of `grain` tiles, on this thread and others of the
-// pool, and returns when all are done. `context` points to a relax_rt1_context; of a caller's own
-// struct only the first field is read, and the second is written only on failure.
+// pool, and returns when all are done. `context` points to a relax_rt2_context, or is NULL: one
+// thread. How long it took is noted in the context's profile, without tiles too; not of a call from
+// inside a tile, which is part of that tile's time.
 // Everything runs on this thread, in one piece, when one thread or one piece is all there is,
 // when the call comes from inside a tile, or when the pool works for another caller.
-RELAX_RT1_EXPORT void relax_rt1_parallel_for(void* context, relax_rt1_tile tile, void** buffers,
+RELAX_RT2_EXPORT void relax_rt2_parallel_for(void* context, relax_rt2_tile tile, void** buffers,
                                              const int64_t* sizes, int64_t tiles, int64_t grain,
                                              int64_t scratch_bytes);
 
 // Calls the tvm-ffi global function `name` with `count` tensors, strides included; 0, or -1 with
 // the error raised. The function must not keep the tensors: their memory is used again.
 // Attributes travel as one-element tensors (see the functions in sort.cc).
-RELAX_RT1_EXPORT int32_t relax_rt1_call_packed(const char* name, int32_t count,
+RELAX_RT2_EXPORT int32_t relax_rt2_call_packed(const char* name, int32_t count,
                                                DLTensor* arguments);
 
 // The processors that this process may keep busy: its affinity and its cgroup's quota.
-RELAX_RT1_EXPORT int32_t relax_rt1_cpu_count(void);
+RELAX_RT2_EXPORT int32_t relax_rt2_cpu_count(void);
 
 #endif  // RELAX_MLIR_RUNTIME_NATIVE_ABI_H_

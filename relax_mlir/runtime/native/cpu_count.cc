@@ -75,7 +75,7 @@ int CpuCount() {
 
 }  // namespace relax_mlir
 
-int32_t relax_rt1_cpu_count(void) {
+int32_t relax_rt2_cpu_count(void) {
   try {
     return relax_mlir::CpuCount();
   } catch (...) {  // no memory to read the limits

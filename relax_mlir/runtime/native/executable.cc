@@ -78,8 +78,8 @@ class Executable {
  public:
   using ParameterSpec = ffi::Tuple<ffi::String, ffi::String, ffi::Array<int64_t>>;
 
-  relax_rt1_main main = nullptr;
-  relax_rt1_shapes shapes = nullptr;
+  relax_rt2_main main = nullptr;
+  relax_rt2_shapes shapes = nullptr;
   std::string name;
   std::vector<Parameter> inputs;
   std::vector<Parameter> outputs;
@@ -90,6 +90,7 @@ class Executable {
   std::vector<void*> constants;
   int32_t threads = 1;
   ffi::Any keep_alive;
+  relax_rt2_profile* profile = nullptr;
   size_t symbol_count = 0;
 
   void Call(ffi::PackedArgs args, ffi::Any* result) {
@@ -384,14 +385,15 @@ class Executable {
     }
     ArenaList::Arena taken;
     if (bytes > 0) taken = TakeArena(bytes);
-    relax_rt1_context context{threads, kRelaxRt1Ok};
+    if (profile != nullptr) profile->count = 0;
+    relax_rt2_context context{threads, kRelaxRt2Ok, profile};
     const int32_t status = main(buffers, sizes, taken.memory.get(), &context);
     if (bytes > 0) arenas_.Give(std::move(taken));
     if (status != 0) ThrowRaised(status);
-    if (context.failure == kRelaxRt1OutOfMemory) {
+    if (context.failure == kRelaxRt2OutOfMemory) {
       RELAX_THROW(MemoryError) << Quote(name) << ": out of memory for the scratch of a kernel";
     }
-    if (context.failure != kRelaxRt1Ok) {
+    if (context.failure != kRelaxRt2Ok) {
       RELAX_THROW(RuntimeError) << Quote(name) << ": a kernel threw a C++ exception";
     }
   }
@@ -428,11 +430,11 @@ ffi::Function MakeExecutable(int64_t main, int64_t shapes, const ffi::String& na
                              const ffi::Array<int64_t>& checks,
                              const ffi::Tuple<int64_t, int64_t>& arena,
                              const ffi::Array<int64_t>& constants, int64_t threads,
-                             const ffi::Any& keep_alive) {
+                             const ffi::Any& keep_alive, int64_t profile) {
   auto executable = std::make_shared<Executable>();
   Executable& self = *executable;
-  self.main = reinterpret_cast<relax_rt1_main>(main);
-  self.shapes = reinterpret_cast<relax_rt1_shapes>(shapes);
+  self.main = reinterpret_cast<relax_rt2_main>(main);
+  self.shapes = reinterpret_cast<relax_rt2_shapes>(shapes);
   self.name = name;
   self.size_names.assign(sizes.begin(), sizes.end());
   self.symbol_count = binders.size() / 4;
@@ -453,6 +455,7 @@ ffi::Function MakeExecutable(int64_t main, int64_t shapes, const ffi::String& na
   }
   self.threads = static_cast<int32_t>(threads);
   self.keep_alive = keep_alive;
+  self.profile = reinterpret_cast<relax_rt2_profile*>(profile);
   return ffi::Function::FromPacked([executable](ffi::PackedArgs args, ffi::Any* result) {
     try {
       executable->Call(args, result);

@@ -59,12 +59,12 @@ Half Truncate(double value) {
 
 }  // namespace
 
-RELAX_RT1_EXPORT Half __truncsfbf2(float value) { return Truncate<7>(value); }
-RELAX_RT1_EXPORT Half __truncdfbf2(double value) { return Truncate<7>(value); }
-RELAX_RT1_EXPORT Half __truncsfhf2(float value) { return Truncate<10>(value); }
-RELAX_RT1_EXPORT Half __truncdfhf2(double value) { return Truncate<10>(value); }
+RELAX_RT2_EXPORT Half __truncsfbf2(float value) { return Truncate<7>(value); }
+RELAX_RT2_EXPORT Half __truncdfbf2(double value) { return Truncate<7>(value); }
+RELAX_RT2_EXPORT Half __truncsfhf2(float value) { return Truncate<10>(value); }
+RELAX_RT2_EXPORT Half __truncdfhf2(double value) { return Truncate<10>(value); }
 
-RELAX_RT1_EXPORT float __extendhfsf2(Half value) {
+RELAX_RT2_EXPORT float __extendhfsf2(Half value) {
   uint16_t bits;
   std::memcpy(&bits, &value, sizeof(bits));
   const uint32_t sign = static_cast<uint32_t>(bits >> 15) << 31;

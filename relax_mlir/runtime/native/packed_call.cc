@@ -44,7 +44,7 @@ void CallPacked(const char* name, int32_t count, DLTensor* arguments) {
 }  // namespace
 }  // namespace relax_mlir
 
-int32_t relax_rt1_call_packed(const char* name, int32_t count, DLTensor* arguments) {
+int32_t relax_rt2_call_packed(const char* name, int32_t count, DLTensor* arguments) {
   try {
     relax_mlir::CallPacked(name, count, arguments);
     return 0;

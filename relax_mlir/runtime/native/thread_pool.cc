@@ -84,14 +84,14 @@ thread_local Scratch scratch;
 thread_local size_t nesting = 0;  // tiles that this thread is inside of
 
 struct Job {
-  relax_rt1_tile tile;
+  relax_rt2_tile tile;
   void** buffers;
   const int64_t* sizes;
   int64_t tiles;
   int64_t grain;
   int64_t scratch_bytes;
   std::atomic<int64_t> next{0};
-  std::atomic<int32_t> failure{kRelaxRt1Ok};
+  std::atomic<int32_t> failure{kRelaxRt2Ok};
 
   void Run(int64_t begin, int64_t end, void* memory) { tile(buffers, sizes, memory, begin, end); }
 
@@ -102,9 +102,9 @@ struct Job {
     try {
       body(scratch.Get(level, scratch_bytes));
     } catch (const std::bad_alloc&) {
-      Fail(kRelaxRt1OutOfMemory);
+      Fail(kRelaxRt2OutOfMemory);
     } catch (...) {
-      Fail(kRelaxRt1Exception);
+      Fail(kRelaxRt2Exception);
     }
     nesting = level;
   }
@@ -250,15 +250,36 @@ Pool* GetPool() {
   return pool;
 }
 
+// Notes how long its scope took, if somebody wants to know.
+class Stopwatch {
+ public:
+  explicit Stopwatch(relax_rt2_profile* profile) : profile_(profile) {
+    if (profile_ != nullptr) start_ = std::chrono::steady_clock::now();
+  }
+  Stopwatch(const Stopwatch&) = delete;
+
+  ~Stopwatch() {
+    if (profile_ == nullptr) return;
+    const std::chrono::nanoseconds taken = std::chrono::steady_clock::now() - start_;
+    const int64_t place = profile_->count++;
+    if (place < profile_->capacity) profile_->durations_ns[place] = taken.count();
+  }
+
+ private:
+  relax_rt2_profile* const profile_;
+  std::chrono::steady_clock::time_point start_;
+};
+
 }  // namespace
 }  // namespace relax_mlir
 
-void relax_rt1_parallel_for(void* context, relax_rt1_tile tile, void** buffers,
+void relax_rt2_parallel_for(void* context, relax_rt2_tile tile, void** buffers,
                             const int64_t* sizes, int64_t tiles, int64_t grain,
                             int64_t scratch_bytes) {
   using namespace relax_mlir;
+  auto* call = static_cast<relax_rt2_context*>(context);
+  const Stopwatch stopwatch(call == nullptr || nesting > 0 ? nullptr : call->profile);
   if (tiles <= 0) return;
-  auto* call = static_cast<relax_rt1_context*>(context);
   const int threads = call == nullptr ? 1 : call->threads;
   grain = std::max<int64_t>(grain, 1);
   Job job{tile, buffers, sizes, tiles, grain, scratch_bytes};
@@ -271,5 +292,5 @@ void relax_rt1_parallel_for(void* context, relax_rt1_tile tile, void** buffers,
   }
   if (!ran) job.RunAll();
   const int32_t failure = job.failure.load(std::memory_order_relaxed);
-  if (failure != kRelaxRt1Ok && call != nullptr) call->failure = failure;
+  if (failure != kRelaxRt2Ok && call != nullptr) call->failure = failure;
 }

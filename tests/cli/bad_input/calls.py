@@ -25,6 +25,7 @@ COMMANDS = {
     "compile": ["compile", "-o", "{out}"],
     "run": ["run", "--random-inputs", "--output", "y={out}"],
     "bench": ["bench"],
+    "profile": ["profile"],
 }
 
 

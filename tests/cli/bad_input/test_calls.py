@@ -161,6 +161,7 @@ def test_run_refuses(
         ["run", "m.onnx", "--input", "x=a", "--input", "x=b"],
         ["run", "m.onnx", "--random-inputs", "--seed", "-1"],
         ["bench", "m.onnx", "--rounds", "0"],
+        ["profile", "m.onnx", "--calls", "0"],
         ["doctor", "--fix"],
     ],
     ids=" ".join,

@@ -109,7 +109,7 @@ def test_modules_that_are_no_models(
     call(*COMMANDS[command], tmp_path / "bad.mlir").failed(problem)
 
 
-@pytest.mark.parametrize("command", ["compile", "import", "run", "bench"])
+@pytest.mark.parametrize("command", ["compile", "import", "run", "bench", "profile"])
 def test_operators_without_a_rule(command: str, tmp_path: Path, call: Call) -> None:
     text = MODEL.replace("Relu", "Wobble")
     onnx.save(parser.parse_model(text), tmp_path / "m.onnx")

@@ -1,7 +1,7 @@
 // RUN: relax-opt %s -p schedule-lower-abi --split-input-file | filecheck %s
 
 // A kernel's entry counts tiles and bytes of scratch, and hands its tile function over.
-// CHECK:       func.func private @relax_rt1_parallel_for(!llvm.ptr, (!llvm.ptr, !llvm.ptr, !llvm.ptr, i64, i64) -> (), !llvm.ptr, !llvm.ptr, i64, i64, i64)
+// CHECK:       func.func private @relax_rt2_parallel_for(!llvm.ptr, (!llvm.ptr, !llvm.ptr, !llvm.ptr, i64, i64) -> (), !llvm.ptr, !llvm.ptr, i64, i64, i64)
 // CHECK-LABEL: func.func @kernel(
 // CHECK-SAME:    %[[BUFFERS:.*]]: !llvm.ptr, %[[SIZES:.*]]: !llvm.ptr, %[[CONTEXT:.*]]: !llvm.ptr) attributes {relax.entry}
 // CHECK:         llvm.getelementptr %[[SIZES]][0]
@@ -15,7 +15,7 @@
 // CHECK:         %[[GRAIN:.*]] = arith.constant 5 : i64
 // CHECK:         %[[T:.*]] = arith.index_cast %[[TILES]]
 // CHECK:         %[[B:.*]] = arith.index_cast %[[BYTES]]
-// CHECK:         call @relax_rt1_parallel_for(%[[CONTEXT]], %[[TILE]], %[[BUFFERS]], %[[SIZES]], %[[T]], %[[GRAIN]], %[[B]])
+// CHECK:         call @relax_rt2_parallel_for(%[[CONTEXT]], %[[TILE]], %[[BUFFERS]], %[[SIZES]], %[[T]], %[[GRAIN]], %[[B]])
 
 // The loops run from the first to the last tile that they are given, on pointers that do
 // not alias, each buffer of a tile in its own aligned place of the scratch.
@@ -61,7 +61,7 @@ func.func @kernel(%x: memref<?x3xf32> {tir.shape = #relax.shape<["s0", "3"]>}, %
 // -----
 
 // A kernel that is elsewhere is called by the same convention; the runtime is not needed.
-// CHECK-NOT:   relax_rt1_parallel_for
+// CHECK-NOT:   relax_rt2_parallel_for
 // CHECK:       func.func private @elsewhere(!llvm.ptr, !llvm.ptr, !llvm.ptr){{$}}
 
 // main fills the arrays anew for every call, in the order of its arguments.
@@ -110,7 +110,7 @@ func.func @main(%x: memref<?xf32> {relax.dtype = "float32", relax.input = "x", t
 // CHECK-LABEL: func.func @nothing(
 // CHECK:         %[[ZERO:.*]] = arith.constant 0 : index
 // CHECK:         %[[TILES:.*]] = arith.index_cast %[[ZERO]]
-// CHECK:         call @relax_rt1_parallel_for(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %[[TILES]],
+// CHECK:         call @relax_rt2_parallel_for(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %[[TILES]],
 // CHECK-LABEL: func.func private @nothing.body
 func.func @nothing(%x: memref<0xf32>, %o: memref<0xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64, tir.rule = "Rows"} {
   return
@@ -121,13 +121,13 @@ func.func @nothing(%x: memref<0xf32>, %o: memref<0xf32>) attributes {tir.prim_fu
 // A registered function gets DLPack tensors: address, device, rank and type, shape, strides; if it
 // fails, later ones are not called, and main returns its status.
 // CHECK-DAG: llvm.mlir.global internal constant @packed_name_0("env.f\00")
-// CHECK-DAG: func.func private @relax_rt1_call_packed(!llvm.ptr, i32, !llvm.ptr) -> i32
+// CHECK-DAG: func.func private @relax_rt2_call_packed(!llvm.ptr, i32, !llvm.ptr) -> i32
 // CHECK-LABEL: func.func @main(
 // CHECK:         llvm.alloca %{{.*}} x !llvm.ptr
 // CHECK:         llvm.alloca %{{.*}} x i64
 // CHECK:         %[[TENSORS:.*]] = llvm.alloca %{{.*}} x i64
 // CHECK:         %[[FIRST:.*]] = scf.if
-// CHECK:           call @relax_rt1_call_packed(%{{.*}}, %{{.*}}, %[[TENSORS]])
+// CHECK:           call @relax_rt2_call_packed(%{{.*}}, %{{.*}}, %[[TENSORS]])
 // CHECK:         arith.cmpi eq, %[[FIRST]]
 // CHECK:         %[[SECOND:.*]] = scf.if
 // CHECK:         return %[[SECOND]] : i32
@@ -144,7 +144,7 @@ func.func @main(%x: memref<?x3xi8> {relax.dtype = "uint8", relax.input = "x", ti
 
 // Calls with the same arguments may share the tuple of them.
 // CHECK-LABEL: func.func @main(
-// CHECK-COUNT-2: call @relax_rt1_call_packed
+// CHECK-COUNT-2: call @relax_rt2_call_packed
 // CHECK-NOT:     unrealized_conversion_cast
 func.func @main(%x: memref<3xi8> {relax.dtype = "uint8", relax.input = "x", tir.shape = #relax.shape<["3"]>}, %y: memref<3xi8> {relax.dtype = "uint8", relax.output = "y", tir.shape = #relax.shape<["3"]>}, %arena: memref<?xi8> {relax.arena}) attributes {relax.main} {
   %0 = builtin.unrealized_conversion_cast %x, %y : memref<3xi8>, memref<3xi8> to tuple<memref<3xi8>, memref<3xi8>>

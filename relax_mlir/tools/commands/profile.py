@@ -1,0 +1,128 @@
+"""Measure the kernels of a model, one by one, while all of it runs.
+
+All runs of a kernel are summed, the longest first; `--in-order` shows each run where it
+is. Times are medians of all calls. A kernel is a tensor program, under the name that it
+has in `relax-mlir compile --dump`; its rule decided how it became loops, and GFLOP/s
+are given of matrix products and convolutions of known sizes. What is no kernel is one
+line: calling them, functions that the model calls by name, inputs and outputs.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from relax_mlir.errors import RelaxError
+from relax_mlir.runtime.executable import CompiledModel
+from relax_mlir.runtime.profile import KernelTime, Profile
+from relax_mlir.tools.arguments import add_random_inputs, add_threads, by_name, count
+from relax_mlir.tools.arrays import gather
+from relax_mlir.tools.models import CallError, open_model
+from relax_mlir.tools.progress import shown_progress
+
+__all__ = ["add_arguments", "run"]
+
+_CALLS = 20
+_WIDTH = 160  # of a table that goes to a file or another program
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what it takes."""
+    parser.add_argument("model", help="a model: .onnx, .mlir or .rxm")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument(
+        "--in-order", action="store_true", help="every run of a kernel by itself"
+    )
+    parser.add_argument(
+        "--calls",
+        type=count,
+        default=_CALLS,
+        metavar="N",
+        help="how often the model is run",
+    )
+    add_threads(parser)
+    add_random_inputs(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Compile a model, run it and show its kernels."""
+    sizes = by_name("--size", arguments.sizes)
+    with shown_progress() as progress:
+        model = open_model(
+            arguments.model, threads=arguments.threads, progress=progress
+        )
+    inputs = gather(model.signature, {}, sizes=sizes, seed=arguments.seed)
+    profile = _profile(model, inputs, arguments.calls)
+    times = profile.by_call() if arguments.in_order else profile.by_kernel()
+    shapes = {n: a.shape for n, a in zip(model.input_names, inputs, strict=True)}
+    if arguments.json:
+        print(json.dumps(_fields(profile, times, shapes, arguments), indent=1))
+        return 0
+    told = ", ".join(f"{name} {list(shape)}" for name, shape in shapes.items())
+    print(f"{arguments.model}: {told}, threads: {arguments.threads}")
+    console = Console(
+        width=None if sys.stdout.isatty() else _WIDTH,
+        markup=False,
+        emoji=False,
+        highlight=False,
+    )
+    console.print(_table(profile, times))
+    return 0
+
+
+def _profile(model: CompiledModel, inputs: Sequence[np.ndarray], calls: int) -> Profile:
+    try:
+        return model.profile(*inputs, calls=calls)
+    except RelaxError:
+        raise
+    except (TypeError, ValueError) as error:
+        raise CallError(str(error)) from error
+
+
+def _fields(
+    profile: Profile,
+    times: Sequence[KernelTime],
+    shapes: Mapping[str, Sequence[int]],
+    arguments: argparse.Namespace,
+) -> dict[str, object]:
+    return {
+        "model": arguments.model,
+        "shapes": shapes,
+        "threads": arguments.threads,
+        "calls": arguments.calls,
+        "total_ms": profile.total_ms,
+        "rest_ms": profile.rest_ms,
+        "kernels": [asdict(time) for time in times],
+    }
+
+
+def _table(profile: Profile, times: Sequence[KernelTime]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for title in ("kernel", "rule"):
+        table.add_column(title, overflow="fold")
+    for title in ("runs", "ms", "share", "GFLOP/s"):
+        table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("nodes", overflow="fold")
+    for time in times:
+        table.add_row(*_row(time))
+    share = profile.rest_ms / profile.total_ms
+    table.add_row("main and rest", "", "", *_part(profile.rest_ms, share))
+    table.add_row("whole call", "", "", *_part(profile.total_ms, 1))
+    return table
+
+
+def _row(time: KernelTime) -> tuple[str, ...]:
+    rate = "" if time.rate_gflop_s is None else f"{time.rate_gflop_s:.1f}"
+    more = f" +{len(time.nodes) - 1}" if len(time.nodes) > 1 else ""
+    nodes = "".join(time.nodes[:1]) + more
+    part = _part(time.time_ms, time.share)
+    return (time.name, time.rule, str(time.runs), *part, rate, nodes)
+
+
+def _part(time_ms: float, share: float) -> tuple[str, str]:
+    return f"{time_ms:.4f}", f"{share:.1%}"
