@@ -12,10 +12,13 @@ from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.shapes import Dim, Expr
 
 __all__ = [
+    "Form",
     "Linear",
+    "Part",
     "buffer_sizes",
     "constant_of",
     "dims_in",
+    "form_in",
     "is_size_arithmetic",
     "linear_in",
 ]
@@ -53,6 +56,31 @@ class Linear:
         return Linear({}, 0).plus(self, factor)
 
 
+@dataclass(frozen=True)
+class Part:
+    """``axis // base``, or ``axis % base``: which block of an axis, or where in it.
+
+    Attributes:
+        axis: its number; base: how many points a block has.
+        is_inner: whether it is the place in the block.
+    """
+
+    axis: int
+    base: int
+    is_inner: bool
+
+    constant = 0
+    single_axis = None
+
+    @property
+    def coefficients(self) -> Mapping[int, int]:
+        """The axis, with no factor that would hold everywhere."""
+        return {self.axis: 0}
+
+
+Form = Linear | Part
+
+
 def constant_of(value: ir.Value) -> int | None:
     """The integer that ``value`` is a constant of, or None."""
     owner = value.owner
@@ -74,6 +102,21 @@ def linear_in(value: ir.Value, axes: Mapping[ir.Value, int]) -> Linear | None:
         return None
     lhs, rhs = (linear_in(operand, axes) for operand in owner.operands)
     return None if lhs is None or rhs is None else _COMBINE[owner.name](lhs, rhs)
+
+
+def form_in(value: ir.Value, axes: Mapping[ir.Value, int]) -> Form | None:
+    """``value`` as a linear form, or as a part of one axis; None if it is neither."""
+    owner = value.owner
+    if not isinstance(owner, ir.Block) and owner.name in _PARTS:
+        axis, base = owner.operands
+        size = constant_of(base)
+        if axis not in axes or size is None or size < 1:
+            return None
+        return Part(axes[axis], size, _PARTS[owner.name])
+    return linear_in(value, axes)
+
+
+_PARTS = {"arith.divui": False, "arith.remui": True}
 
 
 def _product(lhs: Linear, rhs: Linear) -> Linear | None:

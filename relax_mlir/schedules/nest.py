@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from mlir import ir
 from mlir.dialects import func
 
-from relax_mlir.indexing import Linear, buffer_sizes
-from relax_mlir.schedules.emit import Extent, add, index, multiply, op
+from relax_mlir.indexing import Form, Linear, Part, buffer_sizes
+from relax_mlir.schedules.emit import Extent, add, div, index, multiply, op, rem
 
 __all__ = [
     "Access",
@@ -30,7 +30,7 @@ class Access:
     """
 
     buffer: ir.Value
-    forms: tuple[Linear, ...]
+    forms: tuple[Form, ...]
 
     @property
     def axes(self) -> set[int]:
@@ -42,6 +42,8 @@ class Access:
 
         0 if the operand does not depend on the axis.
         """
+        if any(isinstance(f, Part) and f.axis == axis for f in self.forms):
+            return None
         strides, _ = self.buffer.type.get_strides_and_offset()
         total = 0
         for form, stride in zip(self.forms, strides, strict=True):
@@ -55,6 +57,10 @@ class Access:
         """Where the point of the domain is in the buffer."""
         where = []
         for form in self.forms:
+            if isinstance(form, Part):
+                take = rem if form.is_inner else div
+                where.append(index(take(points[form.axis], form.base)))
+                continue
             place: Extent = form.constant
             for axis, factor in form.coefficients.items():
                 place = add(multiply(points[axis], factor), place)
@@ -174,24 +180,32 @@ def _statement(
     )
 
 
-def _access(buffer: ir.Value, forms: Sequence[Linear]) -> Access:
+def _access(buffer: ir.Value, forms: Sequence[Form]) -> Access:
     """The access of the buffer behind a subview."""
     owner = buffer.owner
     if isinstance(owner, ir.Block) or owner.name != "memref.subview":
         return Access(buffer, tuple(forms))
     whole = [Linear({}, offset) for offset in owner.attributes["static_offsets"]]
     for position, form in zip(owner.attributes["tir.kept"], forms, strict=True):
+        assert isinstance(form, Linear)  # what is read by parts is read whole
         whole[position] = whole[position].plus(form)
     return Access(owner.operands[0], tuple(whole))
 
 
-def _form(expr: ir.AffineExpr) -> Linear:
+def _form(expr: ir.AffineExpr) -> Form:
+    if isinstance(expr, (ir.AffineFloorDivExpr, ir.AffineModExpr)):
+        is_inner = isinstance(expr, ir.AffineModExpr)
+        return Part(expr.lhs.position, expr.rhs.value, is_inner)
+    return _linear_form(expr)
+
+
+def _linear_form(expr: ir.AffineExpr) -> Linear:
     if isinstance(expr, ir.AffineDimExpr):
         return Linear({expr.position: 1})
     if isinstance(expr, ir.AffineConstantExpr):
         return Linear({}, expr.value)
     both = expr
-    lhs, rhs = _form(both.lhs), _form(both.rhs)
+    lhs, rhs = _linear_form(both.lhs), _linear_form(both.rhs)
     if isinstance(expr, ir.AffineMulExpr):
         return (
             lhs.scaled(rhs.constant)
@@ -202,7 +216,7 @@ def _form(expr: ir.AffineExpr) -> Linear:
 
 
 def _extent(
-    operands: Sequence[ir.Value], forms: Sequence[Sequence[Linear]], axis: int
+    operands: Sequence[ir.Value], forms: Sequence[Sequence[Form]], axis: int
 ) -> Extent:
     """The size of an axis, from an operand that it indexes alone."""
     for buffer, indices in zip(operands, forms, strict=True):

@@ -68,7 +68,11 @@ def stages(target: Target) -> tuple[Stage, ...]:
             "relax",
             "relax-normalize,relax-specialize-programs,relax-bind-sizes,relax-expand-conv-transpose,relax-simplify,relax-fold-constants,relax-fold-scales,relax-fold-constants,relax-split-pads,relax-simplify",
         ),
-        Stage("tir", "relax-legalize,tir-collapse-loops,relax-fuse-ops,tir-fuse"),
+        Stage(
+            "tir",
+            "relax-legalize,tir-collapse-loops,relax-fuse-ops,tir-fuse,tir-convert-layout,relax-legalize,tir-collapse-loops,"
+            f"tir-pack-constants{{vector-bits={target.vector_bits}}}",
+        ),
         Stage("planned", "relax-plan-memory,relax-lower-main"),
         Stage("linalg", "tir-lower-blocks,cse,tir-to-linalg"),
         Stage(

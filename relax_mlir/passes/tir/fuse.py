@@ -29,7 +29,7 @@ from relax_mlir.programs import argument_shape
 from relax_mlir.renaming import Renaming, by_symbol, dims_of, whole
 from relax_mlir.rewriting import Pass, clone, erase, has_uses, replace, walk
 
-__all__ = ["Fuse"]
+__all__ = ["Fuse", "drop_unused"]
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Fuse(Pass):
                     for call in calls:
                         _call_program(call, function, callee, sizes)
                 erase(function)
-        _drop_unused(module)
+        drop_unused(module)
 
     def _merge(
         self, primitive: func.FuncOp, programs: dict[str, func.FuncOp]
@@ -332,7 +332,7 @@ def _taken_apart(value: ir.Value) -> list[ir.Value]:
     return [tensor for part in parts for tensor in _taken_apart(part)]
 
 
-def _drop_unused(module: IRModule) -> None:
+def drop_unused(module: IRModule) -> None:
     """Erase tensor programs that nothing calls."""
     called = {
         op.attributes["callee"].value

@@ -7,7 +7,14 @@ from typing import TypeAlias
 from mlir import ir
 
 from relax_mlir.dialects.tir import AllocBufferOp, BlockOp
-from relax_mlir.indexing import Linear, buffer_sizes, is_size_arithmetic, linear_in
+from relax_mlir.indexing import (
+    Form,
+    Linear,
+    Part,
+    buffer_sizes,
+    form_in,
+    is_size_arithmetic,
+)
 from relax_mlir.module import IRModule
 from relax_mlir.rewriting import Pass, clone, erase, has_uses, replace
 
@@ -130,16 +137,16 @@ class _Region:
             ir.Value, int
         ] = {}  # loaded value -> region argument, outputs from -1 down
         written = [
-            (s.operands[1], [linear_in(i, self.axes) for i in list(s.operands)[2:]])
+            (s.operands[1], [form_in(i, self.axes) for i in list(s.operands)[2:]])
             for s in stores
         ]
-        seen: list[tuple[ir.Value, list[Linear | None]]] = []
+        seen: list[tuple[ir.Value, list[Form | None]]] = []
         for op in self.ops:
             if op.operation.name != "memref.load":
                 continue
             place = (
                 op.operands[0],
-                [linear_in(i, self.axes) for i in list(op.operands)[1:]],
+                [form_in(i, self.axes) for i in list(op.operands)[1:]],
             )
             if place in written:
                 sources[op.results[0]] = -1 - written.index(place)
@@ -210,7 +217,7 @@ class _Region:
 
     def _access(self, buffer: ir.Value, indices: Sequence[ir.Value]) -> _Access | None:
         """The buffer narrowed to what ``indices`` reach, or None if they are not linear."""
-        forms = [linear_in(i, self.axes) for i in indices]
+        forms = [form_in(i, self.axes) for i in indices]
         if any(f is None or any(c < 0 for c in f.coefficients.values()) for f in forms):
             return None
         if any(f.constant < 0 for f in forms):
@@ -221,29 +228,30 @@ class _Region:
             f.constant == 0 and f.coefficients and self._fills(box, size)
             for f, box, size in zip(forms, boxes, sizes, strict=True)
         )
+        if not whole and any(isinstance(f, Part) for f in forms):
+            return None
         kept = forms if whole else [f for f in forms if f.coefficients]
         value = buffer if whole else _subview(buffer, forms, boxes)
         return _Access(value, self._map(kept))
 
-    def _fills(self, box: Extent, size: Extent | None) -> bool:
+    def _fills(self, box: Extent | None, size: Extent | None) -> bool:
         """Whether the box is surely the whole axis of the buffer."""
         return size is not None and box == size
 
-    def _box(self, form: Linear) -> Extent:
-        """How many elements the form reaches, from its constant on."""
+    def _box(self, form: Form) -> Extent | None:
+        """How many elements the form reaches, from its constant on; None if unknown."""
+        if isinstance(form, Part):
+            extent = self.extents[form.axis]
+            if not isinstance(extent, int):
+                return None
+            return form.base if form.is_inner else -(-extent // form.base)
         size: Extent = 1 - sum(form.coefficients.values())
         for axis, factor in form.coefficients.items():
             size = _add(_multiply(self.extents[axis], factor), size)
         return size
 
-    def _map(self, forms: Sequence[Linear]) -> ir.AffineMap:
-        results = []
-        for form in forms:
-            expr = ir.AffineConstantExpr.get(0)
-            for axis, factor in sorted(form.coefficients.items()):
-                expr = expr + ir.AffineDimExpr.get(axis) * factor
-            results.append(expr)
-        return ir.AffineMap.get(len(self.extents), 0, results)
+    def _map(self, forms: Sequence[Form]) -> ir.AffineMap:
+        return ir.AffineMap.get(len(self.extents), 0, [_expression(f) for f in forms])
 
     def _shape_only(self, maps: Sequence[ir.AffineMap]) -> list[_Access]:
         """Operands that only give a size to axes that no other operand carries alone."""
@@ -296,6 +304,17 @@ class _Region:
         with point:
             for op in self.ops:
                 clone(op, mapping)
+
+
+def _expression(form: Form) -> ir.AffineExpr:
+    if isinstance(form, Part):
+        kind = ir.AffineModExpr if form.is_inner else ir.AffineFloorDivExpr
+        base = ir.AffineConstantExpr.get(form.base)
+        return kind.get(ir.AffineDimExpr.get(form.axis), base)
+    expr = ir.AffineConstantExpr.get(0)
+    for axis, factor in sorted(form.coefficients.items()):
+        expr = expr + ir.AffineDimExpr.get(axis) * factor
+    return expr
 
 
 def _erase_unused(block: ir.Block) -> None:

@@ -15,9 +15,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 from mlir import ir
 
+from relax_mlir.schedules.cpu.contraction_axes import merged
 from relax_mlir.schedules.cpu.contraction_loops import ContractionLoops
 from relax_mlir.schedules.cpu.contraction_plan import Factor, Plan
-from relax_mlir.schedules.cpu.panel import Columns, Tiling
+from relax_mlir.schedules.cpu.panel import Columns, Cut, Tiling
 from relax_mlir.schedules.emit import (
     Extent,
     add,
@@ -29,6 +30,7 @@ from relax_mlir.schedules.emit import (
     index,
     multiply,
     op,
+    unflatten,
     vector_type,
 )
 from relax_mlir.schedules.vectorize_body import load, store
@@ -40,12 +42,17 @@ _FLIP = 0x80  # the top bit: its change adds 128 to a byte, or takes it
 
 
 def has_bytes(plan: Plan) -> bool:
-    """Whether a contraction is of bytes, whose sums have a known number of terms."""
-    extents = [plan.anchor.extents[axis] for axis in plan.k]
+    """Whether a contraction is of bytes, whose sums have a known number of terms.
+
+    The terms of a row must lie side by side, so that four of them are one word.
+    """
+    extents = plan.anchor.extents
+    axes = merged(plan.k, extents, (plan.a,))
     return (
         all(map(_is_byte, (plan.rows_of, plan.columns_of)))
-        and all(isinstance(extent, int) for extent in extents)
-        and plan.a.stride_of(plan.k[-1]) == 1
+        and all(isinstance(extents[axis], int) for axis in plan.k)
+        and len(axes) == 1
+        and plan.a.stride_of(axes[0].number) == 1
     )
 
 
@@ -66,32 +73,35 @@ class ByteContractionLoops(ContractionLoops):
         is_signed = _is_signed(plan.rows_of), _is_signed(plan.columns_of)
         self.dot = _Dot(self.lanes, *is_signed)
 
-    def columns_from(self, points: Sequence[Extent], first: Extent) -> Columns:
-        return _ByteColumns(self.tiling, points, first, self.dot, self.start())
+    def columns_from(self, points: Mapping[int, Extent], cut: Cut) -> Columns:
+        return _ByteColumns(self.tiling, points, cut, self.dot, self.start())
+
+    def alloc_panel(self) -> ir.Value:
+        groups = ceil_div(self.tiling.depth, _GROUP)
+        width = _GROUP * self.lanes * self.tile.vectors
+        return alloc([multiply(groups, width)], self.plan.columns_of.element)
 
     def sums(
-        self,
-        points: Sequence[Extent],
-        rows: Sequence[Mapping[int, Extent]],
-        columns: Columns,
+        self, points: Mapping[int, Extent], count: int, columns: Columns
     ) -> list[ir.Value]:
         assert isinstance(columns, _ByteColumns)
-        width = self.tiling.vectors
+        width = columns.vectors
         starts, dot = columns.starts, self.dot
-        totals = (starts or [self.start()] * width) * len(rows)
+        totals = (starts or [self.start()] * width) * count
         totals += [] if starts else [dot.none()] * width
+        first = self.a.offset(points)
+        step = self.a.step(self.last.number)
+        rows = [add(first, multiply(step, i)) for i in range(count)]
 
-        def step(group: Extent, terms: int, sums: Sequence[ir.Value]) -> list[ir.Value]:
+        def take(group: Extent, terms: int, sums: Sequence[ir.Value]) -> list[ir.Value]:
             found = [columns.group(group, terms, q) for q in range(width)]
-            factors = [
-                self._row_bytes(points, row, multiply(group, _GROUP), terms)
-                for row in rows
-            ]
+            k = multiply(group, _GROUP)
+            factors = [self._row_bytes(add(row, k), terms) for row in rows]
             factors += [] if starts else [dot.one()]
             pairs = [(factor, column) for factor in factors for column in found]
             return [dot.add(t, *pair) for t, pair in zip(sums, pairs, strict=True)]
 
-        totals = _for_groups(self.tiling.depth, step, totals)
+        totals = _for_groups(self.tiling.depth, take, totals)
         if starts:
             return totals
         by_column = totals[-width:]
@@ -100,31 +110,28 @@ class ByteContractionLoops(ContractionLoops):
             for number, total in enumerate(totals[:-width])
         ]
 
-    def _row_bytes(
-        self, points: Sequence[Extent], row: Mapping[int, Extent], k: Extent, terms: int
-    ) -> ir.Value:
+    def _row_bytes(self, offset: Extent, terms: int) -> ir.Value:
         """Some neighbours of a row, and zeros if they are not four, in every lane."""
-        buffer, i32 = self.plan.a.buffer, self.plan.element
+        view, i32 = self.a.view, self.plan.element
+        byte = view.type.element_type
         if terms == _GROUP:
-            four = vector_type(_GROUP, buffer.type.element_type)
-            place = self.row_place(points, row, k)
-            found = op("vector.load", four, buffer, *place)
+            four = vector_type(_GROUP, byte)
+            found = op("vector.load", four, view, index(offset))
             together = op("vector.bitcast", vector_type(1, i32), found)
             first = ir.DenseI64ArrayAttr.get([0])
             word = op("vector.extract", i32, together, static_position=first)
             return self.dot.row(word)
         word = constant(0, i32)
         for term in range(terms):
-            place = self.row_place(points, row, add(k, term))
-            byte = op("memref.load", buffer.type.element_type, buffer, *place)
-            wide = op("arith.extui", i32, byte)
+            one = op("memref.load", byte, view, index(add(offset, term)))
+            wide = op("arith.extui", i32, one)
             placed = op("arith.shli", i32, wide, constant(8 * term, i32))
             word = op("arith.ori", i32, word, placed)
         return self.dot.row(word)
 
 
 class _ByteColumns(Columns):
-    """One tile's columns, four steps of the sum side by side.
+    """One panel's columns, four steps of the sum side by side.
 
     Attributes:
         starts: sums of no terms, if they are known: what the rows' flipped bits make of
@@ -134,41 +141,54 @@ class _ByteColumns(Columns):
     def __init__(
         self,
         tiling: Tiling,
-        points: Sequence[Extent],
-        first: Extent,
+        points: Mapping[int, Extent],
+        cut: Cut,
         dot: _Dot,
         start: ir.Value,
     ) -> None:
-        super().__init__(tiling, points, first)
+        super().__init__(tiling, points, cut)
         self._dot = dot
         self._start = start
         self._groups: ir.Value | None = None
-        self.starts = [] if dot.is_flipped else [start] * tiling.vectors
+        self.starts = [] if dot.is_flipped else [start] * cut.vectors
 
     def group(self, number: Extent, terms: int, q: int) -> ir.Value:
         """Vector ``q`` at ``terms`` steps of the sum; zeros for those that four lack."""
         if self._groups is not None:
             lanes = _GROUP * self.lanes
-            return load(self._groups, [index(number), index(q * lanes)], lanes, 1, None)
+            place = add(multiply(number, lanes * self.vectors), q * lanes)
+            return load(self._groups, [index(place)], lanes, 1, None)
         k = multiply(number, _GROUP)
-        found = [self._stored(index(add(k, term)), q) for term in range(terms)]
+        found = [self._stored(self._at_term(add(k, t)), q) for t in range(terms)]
         element = self.plan.columns_of.element
         zero = broadcast(constant(0, element), self.lanes)
         return _interleaved([*found, *[zero] * (_GROUP - terms)])
 
-    def pack(self) -> None:
-        """Copy the columns, and sum them up where that is needed."""
+    def _at_term(self, k: Extent) -> Extent:
+        """How far a step of the sum is, counted through all of its axes."""
+        axes = self.tiling.sum_axes
+        points = unflatten(index(k), [axis.extent for axis in axes])
+        total: Extent = 0
+        for axis, point in zip(axes, points, strict=True):
+            total = add(total, multiply(self.step(axis.number), point))
+        return total
+
+    def pack(self, panel: ir.Value) -> None:
+        """Copy the columns, and sum them up where that is needed.
+
+        Windows are found for one step after the other, and then put side by side in
+        place: four steps take as much memory as the group of them.
+        """
         if not self.plan.whole:
-            super().pack()  # windows are found for one step after the other
-        width, depth = self.tiling.vectors, self.tiling.depth
+            super().pack(panel)
+        width, depth = self.vectors, self.tiling.depth
         lanes = _GROUP * self.lanes
-        shape = [ceil_div(depth, _GROUP), width * lanes]
-        panel = alloc(shape, self.plan.columns_of.element)
 
         def step(group: Extent, terms: int, sums: Sequence[ir.Value]) -> list[ir.Value]:
             found = [self.group(group, terms, q) for q in range(width)]
             for q, value in enumerate(found):
-                store(value, panel, [index(group), index(q * lanes)], lanes, None)
+                place = add(multiply(group, lanes * width), q * lanes)
+                store(value, panel, [index(place)], lanes, None)
             pairs = zip(sums, found, strict=True) if sums else ()
             return [self._dot.add(t, self._dot.one(), column) for t, column in pairs]
 

@@ -1,18 +1,32 @@
-"""The loops of a contraction: panels of columns, tiles of rows in registers."""
+"""The loops of a contraction: blocks of rows, panels of columns, tiles in registers."""
+
+from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from mlir import ir
 
-from relax_mlir.schedules.cpu.contraction_plan import Map, Plan
-from relax_mlir.schedules.cpu.panel import Columns, Tiling
+from relax_mlir.schedules.cpu.contraction_axes import Axis, merged
+from relax_mlir.schedules.cpu.contraction_plan import Plan
+from relax_mlir.schedules.cpu.contraction_tile import (
+    Rows,
+    Tile,
+    choose_tile,
+    tile_of_width,
+)
+from relax_mlir.schedules.cpu.epilogue import Epilogue
+from relax_mlir.schedules.cpu.panel import Columns, Cut, Tiling
 from relax_mlir.schedules.emit import (
     Extent,
     add,
+    alloc,
     broadcast,
     ceil_div,
     for_loop,
     index,
+    maximum,
+    minimum,
     multiply,
     op,
     parallel_loop,
@@ -21,20 +35,36 @@ from relax_mlir.schedules.emit import (
     subtract,
     unflatten,
 )
+from relax_mlir.schedules.flat import Flat
 from relax_mlir.schedules.nest import point_count
-from relax_mlir.schedules.vectorize_body import BodyCloner, load, store
 
-__all__ = ["ContractionLoops", "placed"]
+__all__ = ["ContractionLoops"]
 
-# Rows x vectors of accumulators: with the vectors of one step and a broadcast they fill
-# the registers (32 of 512 bits, 16 of 256).
-_TILES = {512: ((8, 3), (14, 2), (6, 4)), 256: ((6, 2), (4, 3)), 128: ((8, 2), (6, 4))}
-_PACK_ROWS = 4  # tiles of rows from which on copying the columns pays
+_CACHE_BYTES = 1 << 19  # what a block of rows may take of the second-level cache
 _WORK = 1 << 18  # multiply-adds that are worth a thread's while
+_TILES = 16  # so many are enough to keep threads busy
+_UNROLL = 4  # steps of the sum in the body of its loop
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """How the work is cut into independent tiles.
+
+    Attributes:
+        units: rows come in units, that is tiles of rows, or rows that lie side by side.
+        per_block: units of one tile.
+        panels: panels of columns, the narrower last one counted too.
+        per_group: panels of one tile.
+    """
+
+    units: Extent
+    per_block: Extent
+    panels: Extent
+    per_group: int
 
 
 class ContractionLoops:
-    """Writes the loops of one contraction, step by step of its sum.
+    """Writes the loops of one contraction.
 
     Args:
         plan: the contraction.
@@ -44,171 +74,289 @@ class ContractionLoops:
     def __init__(self, plan: Plan, vector_bits: int) -> None:
         self.plan = plan
         self.lanes = vector_bits // plan.element.width
-        self.extents = plan.anchor.extents
-        self.rows = product([self.extents[i] for i in plan.m])
-        columns = product([self.extents[i] for i in plan.n])
-        depth = product([self.extents[i] for i in plan.k])
-        self.mr, vectors = _choose_tile(
-            self.rows, columns, self.lanes, _TILES[vector_bits]
-        )
-        self.tiling = Tiling(plan, self.lanes, vectors, columns, depth)
+        extents = plan.anchor.extents
+        self.outer = [Axis(i, extents[i]) for i in plan.outer]
+        self.epilogue = Epilogue(plan.anchor, plan.maps, plan.n, self.lanes)
+        by_row = [plan.a, *self.epilogue.accesses]
+        *self.leading, self.last = merged(plan.m, extents, by_row)
+        self.rows = product([extents[i] for i in plan.m])
+        self.columns = product([extents[i] for i in plan.n])
+        self.sum_axes = merged(plan.k, extents, (plan.a, plan.b))
+        self.tiling = Tiling(plan, self.lanes, self.columns, self.sum_axes)
+        self.tile = self._tile(vector_bits)
+
+    def _tile(self, vector_bits: int) -> Tile:
+        """The tile that is fastest, or that fits how the columns are stored."""
+        step = self.plan.a.stride_of(self.last.number)
+        bytes_ = None if step is None else step * self.plan.rows_of.element.width // 8
+        rows = Rows(_known(self.last.extent), bytes_)
+        vectors, rest = divmod(self.plan.block, self.lanes)
+        if vectors and not rest:
+            return tile_of_width(rows, vectors, vector_bits)
+        return choose_tile(rows, _known(self.columns), self.lanes, vector_bits)
+
+    # the grid
 
     def emit(self) -> None:
         """Write them at the insertion point."""
-        plan, tiling = self.plan, self.tiling
-        outer = [self.extents[i] for i in plan.outer]
-        grid = [*outer, ceil_div(tiling.columns, tiling.width)]
-        work = point_count([self.rows, tiling.depth]) * tiling.width
+        grid = self._grid()
+        blocks = (
+            ceil_div(grid.units, grid.per_block)
+            if isinstance(grid.per_block, int)
+            else 1
+        )
+        groups = ceil_div(grid.panels, grid.per_group)
+        extents = [*(axis.extent for axis in self.outer), blocks, groups]
 
         def tile(number: ir.Value) -> None:
-            *products, panel = unflatten(number, grid)
-            points: list[Extent] = [0] * len(plan.anchor.kinds)
-            for axis, point in zip(plan.outer, products, strict=True):
-                points[axis] = point
-            first = multiply(panel, tiling.width)
-            self._emit_panel(points, self.columns_from(points, first))
+            *outer, block, group = unflatten(number, extents)
+            points = {a.number: p for a, p in zip(self.outer, outer, strict=True)}
+            begin = multiply(block, grid.per_block)
+            end = minimum(add(begin, grid.per_block), grid.units)
+            first = multiply(group, grid.per_group)
+            last = minimum(add(first, grid.per_group), grid.panels)
+            self._emit_block(points, (begin, end), (first, last))
 
-        parallel_loop(product(grid), tile, grain=max(1, _WORK // max(1, work)))
+        parallel_loop(product(extents), tile, grain=self._grain(grid))
 
-    def columns_from(self, points: Sequence[Extent], first: Extent) -> Columns:
-        """The columns of one tile."""
-        return Columns(self.tiling, points, first)
+    def _grid(self) -> _Grid:
+        units: Extent = product([axis.extent for axis in self.leading])
+        rows_of_unit = self.last.extent
+        if not self.leading:
+            units, rows_of_unit = (
+                ceil_div(self.last.extent, self.tile.rows),
+                self.tile.rows,
+            )
+        panels = ceil_div(self.columns, self.tile.vectors * self.lanes)
+        if self.is_packed_here:
+            return _Grid(units, units, panels, 1)
+        bytes_of_row = (
+            point_count([self.tiling.depth]) * self.plan.rows_of.element.width // 8
+        )
+        unit_bytes = max(1, bytes_of_row * point_count([rows_of_unit]))
+        per_block = max(1, _CACHE_BYTES // unit_bytes)
+        if not isinstance(units, int) or not isinstance(panels, int):
+            return _Grid(units, per_block, panels, 1)
+        work = point_count([self.rows, self.tiling.depth, self.columns])
+        wanted = min(_TILES, max(1, work // _WORK))
+        per_block = max(1, min(per_block, units))
+        blocks = -(-units // per_block)
+        groups = min(panels, -(-wanted // blocks))
+        return _Grid(units, per_block, panels, -(-panels // groups))
 
-    def _emit_panel(self, points: Sequence[Extent], columns: Columns) -> None:
-        """One panel of columns against all rows."""
-        is_tall = isinstance(self.rows, int) and self.rows >= _PACK_ROWS * self.mr
-        if not self.plan.whole or is_tall:
-            columns.pack()
-        full = subtract(self.rows, rem(self.rows, self.mr))
+    def _grain(self, grid: _Grid) -> int:
+        rows = self.tile.rows if not self.leading else point_count([self.last.extent])
+        per_block = point_count([grid.per_block])
+        width = grid.per_group * self.tile.vectors * self.lanes
+        work = point_count([self.tiling.depth]) * rows * per_block * width
+        return max(1, _WORK // max(1, work))
 
-        def rows(m: ir.Value) -> tuple[()]:
-            self._emit_tile(m, self.mr, points, columns)
+    @property
+    def is_packed_here(self) -> bool:
+        """Whether the columns are copied into a panel when the kernel runs."""
+        if self.plan.block:
+            return self.plan.block != self.tile.vectors * self.lanes
+        is_tall = isinstance(self.rows, int) and self.rows >= 4 * self.tile.rows
+        return not self.plan.whole or is_tall
+
+    # blocks of rows, panels of columns
+
+    def _emit_block(
+        self,
+        points: Mapping[int, Extent],
+        units: tuple[Extent, Extent],
+        panels: tuple[Extent, Extent],
+    ) -> None:
+        """Some units of rows against some panels of columns."""
+        self.a = Flat.of(self.plan.a)
+        self.panel = self.alloc_panel() if self.is_packed_here else None
+        width = self.tile.vectors * self.lanes
+        first, last = panels
+
+        def emit(panel: ir.Value, count: Extent, vectors: int) -> tuple[()]:
+            cut = Cut(panel, vectors, self.tile.vectors, self.lanes, count)
+            self._emit_panel(points, units, self.columns_from(points, cut))
             return ()
 
-        for_loop(0, full, self.mr, rows)
-        if isinstance(self.rows, int):
-            if self.rows % self.mr:
-                self._emit_tile(index(full), self.rows % self.mr, points, columns)
+        if not isinstance(self.columns, int):
+
+            def clipped(panel: ir.Value) -> tuple[()]:
+                count = subtract(self.columns, multiply(panel, width))
+                return emit(panel, count, self.tile.vectors)
+
+            for_loop(first, last, 1, clipped)
             return
+        full, left = divmod(self.columns, width)
+        vectors = -(-left // self.lanes)
+        end = minimum(last, full)
+        for_loop(first, end, 1, lambda p: emit(p, width, self.tile.vectors))
+        if left:
+            begin = maximum(first, full)
+            for_loop(begin, last, 1, lambda p: emit(p, left, vectors))
 
-        self._emit_rest(full, points, columns)
+    def alloc_panel(self) -> ir.Value:
+        """Memory for the columns of one panel."""
+        size = Columns.panel_size(self.tiling, self.tile.vectors)
+        return alloc(size, self.plan.columns_of.element)
 
-    def _emit_rest(
-        self, begin: Extent, points: Sequence[Extent], columns: Columns
+    def _emit_panel(
+        self,
+        points: Mapping[int, Extent],
+        units: tuple[Extent, Extent],
+        columns: Columns,
     ) -> None:
-        """Rows that fill no tile, whose number is not known: in tiles half as high each.
+        """One panel of columns against some units of rows."""
+        if self.panel is not None:
+            columns.pack(self.panel)
+        begin, end = units
+        if self.leading:
+            for_loop(begin, end, 1, lambda unit: self._emit_unit(unit, points, columns))
+            return
+        height, extent = self.tile.rows, self.last.extent
+        if not isinstance(extent, int):
+            first, last = multiply(begin, height), multiply(end, height)
+            self._emit_rows(points, first, minimum(last, extent), columns)
+            return
+        full, left = divmod(extent, height)
 
-        Each tile reads all columns, which one row after the other would do too often.
+        def tile(unit: ir.Value, count: int) -> tuple[()]:
+            at = {**points, self.last.number: multiply(unit, height)}
+            self._emit_tile(at, count, columns)
+            return ()
+
+        for_loop(begin, minimum(end, full), 1, lambda unit: tile(unit, height))
+        if left:
+            for_loop(maximum(begin, full), end, 1, lambda unit: tile(unit, left))
+
+    def _emit_unit(
+        self, unit: ir.Value, points: Mapping[int, Extent], columns: Columns
+    ) -> tuple[()]:
+        """The rows along the last axis, at one point of those before it."""
+        where = unflatten(unit, [axis.extent for axis in self.leading])
+        at = dict(points)
+        for axis, point in zip(self.leading, where, strict=True):
+            at[axis.number] = point
+        self._emit_rows(at, 0, self.last.extent, columns)
+        return ()
+
+    def _emit_rows(
+        self,
+        points: Mapping[int, Extent],
+        begin: Extent,
+        end: Extent,
+        columns: Columns,
+    ) -> None:
+        """Rows from ``begin`` to ``end``, in tiles; those that are left in lower ones.
+
+        Each tile reads all columns, which one row after the other would do too often: if
+        it is not known how many rows are left, tiles are half as high each.
         """
-        left = rem(self.rows, self.mr)
-        height = 1 << max(0, (self.mr - 1).bit_length() - 1)
+        height = self.tile.rows
         while height:
-            end = add(begin, subtract(left, rem(left, height)))
+            left = rem(subtract(end, begin), height)
+            full = subtract(end, left)
 
-            def rows(m: ir.Value, height: int = height) -> tuple[()]:
-                self._emit_tile(m, height, points, columns)
+            def tile(m: ir.Value, height: int = height) -> tuple[()]:
+                self._emit_tile({**points, self.last.number: m}, height, columns)
                 return ()
 
-            for_loop(begin, end, height, rows)
-            begin, left, height = end, rem(left, height), height // 2
+            for_loop(begin, full, height, tile)
+            begin = full
+            if isinstance(left, int):
+                height = left
+            else:
+                height = 1 << (height - 1).bit_length() - 1 if height > 1 else 0
+
+    # tiles
+
+    def columns_from(self, points: Mapping[int, Extent], cut: Cut) -> Columns:
+        """The columns of one panel."""
+        return Columns(self.tiling, points, cut)
 
     def _emit_tile(
-        self, m: ir.Value, count: int, points: Sequence[Extent], columns: Columns
+        self, points: Mapping[int, Extent], count: int, columns: Columns
     ) -> None:
-        """One register tile: ``count`` rows from ``m`` on."""
-        rows = [self._row(add(m, i)) for i in range(count)]
-        sums = iter(self.sums(points, rows, columns))
-        for row in rows:
-            for q in range(self.tiling.vectors):
-                self._finish(next(sums), row, columns, q)
+        """One register tile: ``count`` rows from a point on."""
+        sums = iter(self.sums(points, count, columns))
+        for i in range(count):
+            row = {**points, self.last.number: add(points[self.last.number], i)}
+            for q in range(columns.vectors):
+                at = {**row, self.plan.n[-1]: columns.first_of(q)}
+                self.epilogue.store(next(sums), at, columns.masks[q])
 
     def sums(
-        self,
-        points: Sequence[Extent],
-        rows: Sequence[Mapping[int, Extent]],
-        columns: Columns,
+        self, points: Mapping[int, Extent], count: int, columns: Columns
     ) -> list[ir.Value]:
         """The vectors of sums of some rows, one row after the other."""
-        vectors = range(self.tiling.vectors)
+        start = self.a.offset(points)
+        step = self.a.step(self.last.number)
+        rows = [add(start, multiply(step, i)) for i in range(count)]
+        accumulators = [self.start()] * (count * columns.vectors)
+        return self._sum_nest(self.sum_axes, 0, 0, rows, columns, accumulators)
 
-        def step(k: ir.Value, *sums: ir.Value) -> list[ir.Value]:
-            found = [columns.at(k, q) for q in vectors]
-            following: list[ir.Value] = []
-            for row in rows:
-                factor = broadcast(self._row_element(points, row, k), self.lanes)
-                for q in vectors:
-                    total = sums[len(following)]
-                    following.append(_multiply_add(factor, found[q], total))
-            return following
+    def _sum_nest(
+        self,
+        axes: Sequence[Axis],
+        a: Extent,
+        b: Extent,
+        rows: Sequence[Extent],
+        columns: Columns,
+        sums: list[ir.Value],
+    ) -> list[ir.Value]:
+        """Loops over the axes of the sum; ``a`` and ``b`` are how far both operands are."""
+        axis, *inner = axes
+        a_step, b_step = self.a.step(axis.number), columns.step(axis.number)
 
-        accumulators = [self.start()] * (len(rows) * len(vectors))
-        return for_loop(0, self.tiling.depth, 1, step, accumulators)
+        def at(k: Extent, *carried: ir.Value) -> list[ir.Value]:
+            here = add(a, multiply(k, a_step)), add(b, multiply(k, b_step))
+            if inner:
+                return self._sum_nest(inner, *here, rows, columns, list(carried))
+            return self._step(*here, rows, columns, carried)
+
+        if inner or not isinstance(axis.extent, int):
+            return for_loop(0, axis.extent, 1, at, sums)
+        full = axis.extent - axis.extent % _UNROLL
+
+        def unrolled(k: ir.Value, *carried: ir.Value) -> list[ir.Value]:
+            values = list(carried)
+            for i in range(_UNROLL):
+                values = at(add(k, i), *values)
+            return values
+
+        sums = for_loop(0, full, _UNROLL, unrolled, sums)
+        for k in range(full, axis.extent):
+            sums = at(k, *sums)
+        return sums
+
+    def _step(
+        self,
+        a: Extent,
+        b: Extent,
+        rows: Sequence[Extent],
+        columns: Columns,
+        sums: Sequence[ir.Value],
+    ) -> list[ir.Value]:
+        """One step of the sum."""
+        found = [columns.at(b, q) for q in range(columns.vectors)]
+        following: list[ir.Value] = []
+        for row in rows:
+            factor = broadcast(self._row_element(add(row, a)), self.lanes)
+            for column in found:
+                total = sums[len(following)]
+                following.append(_multiply_add(factor, column, total))
+        return following
+
+    def _row_element(self, offset: Extent) -> ir.Value:
+        factor = self.plan.rows_of
+        found = op("memref.load", factor.element, self.a.view, index(offset))
+        if factor.extend is None:
+            return found
+        return op(factor.extend, self.plan.element, found)
 
     def start(self) -> ir.Value:
         """A vector of empty sums."""
         start = op("arith.constant", self.plan.element, value=self.plan.anchor.start)
         return broadcast(start, self.lanes)
-
-    def _row(self, m: Extent) -> dict[int, Extent]:
-        """The index along each of the rows' axes of row ``m``."""
-        points = unflatten(index(m), [self.extents[i] for i in self.plan.m])
-        return dict(zip(self.plan.m, points, strict=True))
-
-    def row_place(
-        self, points: Sequence[Extent], row: Mapping[int, Extent], k: Extent
-    ) -> list[ir.Value]:
-        """Where the rows' operand holds what step ``k`` of the sum takes of a row."""
-        *leading, last = self.plan.k
-        where = placed(points, {**row, **dict.fromkeys(leading, 0), last: k})
-        return self.plan.a.indices(where)
-
-    def _row_element(
-        self, points: Sequence[Extent], row: Mapping[int, Extent], k: ir.Value
-    ) -> ir.Value:
-        factor = self.plan.rows_of
-        place = self.row_place(points, row, k)
-        found = op("memref.load", factor.element, factor.access.buffer, *place)
-        if factor.extend is None:
-            return found
-        return op(factor.extend, self.plan.element, found)
-
-    def _finish(
-        self, value: ir.Value, row: Mapping[int, Extent], columns: Columns, q: int
-    ) -> None:
-        """Run the maps on one vector of results and store it."""
-        points = placed(columns.points_of(q), row)
-        mask = columns.masks[q]
-        out = self.plan.anchor.outputs[0]
-        produced = {out.buffer: value}
-        for following in self.plan.maps:
-            value = self._map(following, points, produced, mask)
-            out = following.output
-            produced[out.buffer] = value
-        store(value, out.buffer, out.indices(points), self.lanes, mask)
-
-    def _map(
-        self,
-        following: Map,
-        points: Sequence[Extent],
-        produced: Mapping[ir.Value, ir.Value],
-        mask: ir.Value | None,
-    ) -> ir.Value:
-        values: dict[ir.Value, ir.Value] = {}
-        body = following.statement.body
-        for argument, access in zip(body.arguments, following.inputs, strict=False):
-            if access.buffer in produced:
-                values[argument] = produced[access.buffer]
-                continue
-            is_row = any(axis in access.axes for axis in self.plan.n)
-            values[argument] = load(
-                access.buffer,
-                access.indices(points),
-                self.lanes,
-                int(is_row),
-                mask if is_row else None,
-            )
-        (result,) = BodyCloner(body, [], None, self.lanes).run(values)
-        return result
 
 
 def _multiply_add(x: ir.Value, y: ir.Value, total: ir.Value) -> ir.Value:
@@ -218,31 +366,5 @@ def _multiply_add(x: ir.Value, y: ir.Value, total: ir.Value) -> ir.Value:
     return op("arith.addi", total.type, op("arith.muli", total.type, x, y), total)
 
 
-def _choose_tile(
-    rows: Extent, columns: Extent, lanes: int, tiles: Sequence[tuple[int, int]]
-) -> tuple[int, int]:
-    """Rows and vectors of the tile that computes the least that is thrown away."""
-    if rows == 1:
-        return 1, min(16, -(-columns // lanes)) if isinstance(columns, int) else 4
-    if not isinstance(columns, int):
-        return tiles[0]
-
-    def cost(tile: tuple[int, int]) -> float:
-        mr, vectors = tile
-        width = vectors * lanes
-        padded = -(-columns // width) * width
-        used_rows = 1.0
-        if isinstance(rows, int) and rows:
-            used_rows = -(-rows // mr) * mr / rows
-        # A small tile reads more per multiply-add.
-        return padded * (1 + 0.25 * (used_rows - 1)) * (1 + 0.3 / mr + 0.1 / vectors)
-
-    mr, vectors = min(tiles, key=cost)
-    while vectors > 1 and columns <= (vectors - 1) * lanes:
-        vectors -= 1
-    return (min(mr, rows) if isinstance(rows, int) else mr), vectors
-
-
-def placed(points: Sequence[Extent], at: Mapping[int, Extent]) -> list[Extent]:
-    """An index per axis, those of ``at`` in place of the ones in ``points``."""
-    return [at.get(axis, point) for axis, point in enumerate(points)]
+def _known(extent: Extent) -> int | None:
+    return extent if isinstance(extent, int) else None

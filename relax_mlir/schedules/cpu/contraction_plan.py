@@ -1,23 +1,15 @@
 """Which kernels are contractions: sums of products, and maps of them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from mlir import ir
 
-from relax_mlir.indexing import Linear, buffer_sizes
+from relax_mlir.indexing import Form, Part
+from relax_mlir.schedules.cpu.epilogue import Map, is_flat, maps_after
 from relax_mlir.schedules.nest import Access, Kernel, Statement
 
-__all__ = ["Factor", "Map", "Plan", "plan_contraction"]
-
-
-@dataclass(frozen=True)
-class Map:
-    """A statement that runs on each result of the sum, its accesses in the sum's axes."""
-
-    statement: Statement
-    inputs: tuple[Access, ...]
-    output: Access
+__all__ = ["Factor", "Plan", "plan_contraction"]
 
 
 @dataclass(frozen=True)
@@ -48,6 +40,7 @@ class Plan:
         rows_of, columns_of: the operand of the rows, and that of the columns.
         outer: axes of separate products; m, n, k: rows, columns, and what is summed.
         whole: whether the columns lie side by side in ``b`` too.
+        block: columns that lie side by side in blocks of the whole sum; 0 for none.
     """
 
     anchor: Statement
@@ -58,6 +51,7 @@ class Plan:
     n: tuple[int, ...]
     k: tuple[int, ...]
     whole: bool
+    block: int = 0
     maps: tuple[Map, ...] = ()
 
     @property
@@ -85,7 +79,10 @@ def plan_contraction(kernel: Kernel) -> Plan | None:
     if factors is None or anchor.start is None or len(anchor.outputs) != 1:
         return None
     plan = _classify(anchor, *factors) or _classify(anchor, *reversed(factors))
-    return None if plan is None else _with_maps(plan, rest, kernel)
+    if plan is None:
+        return None
+    maps = maps_after(anchor, plan.n, rest, kernel)
+    return None if maps is None else replace(plan, maps=maps)
 
 
 _EXTENSIONS = ("arith.extsi", "arith.extui", "arith.sitofp", "arith.uitofp")
@@ -131,10 +128,10 @@ def _classify(anchor: Statement, left: Factor, right: Factor) -> Plan | None:
     columns = _column_axes(anchor, spatial, a, b)
     rest = [axis for axis in spatial if axis not in columns]
     rows = [axis for axis in rest if axis in a.axes and axis not in b.axes]
-    summed = [i for i, kind in enumerate(anchor.kinds) if kind == "R"]
+    summed = _walked_by(a, [i for i, kind in enumerate(anchor.kinds) if kind == "R"])
     # Without rows every column is read once: a panel would cost more than it saves, as in
     # a depthwise convolution.
-    if not columns or not rows or not _sums_flat(anchor, a, summed):
+    if not columns or not rows or not all(axis in a.axes for axis in summed):
         return None
     return Plan(
         anchor,
@@ -144,8 +141,16 @@ def _classify(anchor: Statement, left: Factor, right: Factor) -> Plan | None:
         m=tuple(rows),
         n=tuple(columns),
         k=tuple(summed),
-        whole=_is_flat(b, columns, anchor),
+        whole=is_flat(b, columns, anchor),
+        block=_block_of(b, columns),
     )
+
+
+def _block_of(access: Access, columns: Sequence[int]) -> int:
+    """How many columns a block has, if the last dimension is the place in one."""
+    last = access.forms[-1]
+    is_blocked = isinstance(last, Part) and last.is_inner and [last.axis] == columns
+    return last.base if isinstance(last, Part) and is_blocked else 0
 
 
 def _column_axes(
@@ -156,110 +161,23 @@ def _column_axes(
     found: list[int] = []
     for axis in reversed(spatial):
         group = [axis, *found]
-        is_flat = _is_flat(out, group, anchor) if found else out.stride_of(axis) == 1
-        if axis in a.axes or axis not in b.axes or not is_flat:
+        fits = is_flat(out, group, anchor) if found else out.stride_of(axis) == 1
+        if axis in a.axes or axis not in b.axes or not fits:
             break
         found = group
     return found
 
 
-def _axes_by_stride(form: Linear) -> list[int]:
+def _axes_by_stride(form: Form) -> list[int]:
     """The axes of an index, the one that steps farthest first."""
     return sorted(form.coefficients, key=lambda axis: -form.coefficients[axis])
 
 
-def _sums_flat(anchor: Statement, a: Access, summed: Sequence[int]) -> bool:
-    """Whether one index can run through the whole sum in ``a``."""
-    if not all(axis in a.axes for axis in summed):
-        return False
-    return len(summed) == 1 or _is_flat(a, summed, anchor)
-
-
-def _is_flat(access: Access, group: Sequence[int], statement: Statement) -> bool:
-    """Whether the axes of ``group`` are the last dimensions, whole and in order."""
-    forms = access.forms[-len(group) :]
-    sizes = buffer_sizes(access.buffer)[-len(group) :]
-    if [f.single_axis for f in forms] != list(group):
-        return False
-    return all(
-        size is not None and size == statement.extents[axis]
-        for size, axis in list(zip(sizes, group, strict=True))[1:]
-    )
-
-
-def _with_maps(
-    plan: Plan, statements: Sequence[Statement], kernel: Kernel
-) -> Plan | None:
-    """The plan with the statements after the sum, if they run on its tiles."""
-    produced = {plan.anchor.outputs[0].buffer: plan.anchor.outputs[0]}
-    maps: list[Map] = []
-    for statement in statements:
-        following = _map(plan, statement, produced)
-        if following is None:
-            return None
-        maps.append(following)
-        produced[following.output.buffer] = following.output
-    outputs = (plan.anchor.outputs[0], *(m.output for m in maps))
-    *inner, last = (output.buffer in kernel.temporaries for output in outputs)
-    if last or not all(inner):
-        return None
-    return replace(plan, maps=tuple(maps))
-
-
-_LOOKS_AT_POINTS = frozenset({"memref.load", "scf.if", "linalg.index"})
-
-
-def _map(
-    plan: Plan, statement: Statement, produced: Mapping[ir.Value, Access]
-) -> Map | None:
-    """A statement as a map: it reads the tile in place, and others flat or not at all."""
-    if statement.is_reduction or len(statement.outputs) != 1:
-        return None
-    if any(o.operation.name in _LOOKS_AT_POINTS for o in statement.body.operations):
-        return None
-    axes = _axis_map(statement, produced)
-    if axes is None:
-        return None
-    *inputs, output = (_renamed(access, axes) for access in statement.accesses)
-    if not all(
-        access.buffer in produced or _reads_flat(plan, access)
-        for access in (*inputs, output)
-    ):
-        return None
-    return Map(statement, tuple(inputs), output)
-
-
-def _axis_map(
-    statement: Statement, produced: Mapping[ir.Value, Access]
-) -> dict[int, Linear] | None:
-    """What every axis of a map is in the anchor's axes, from how it reads the tile."""
-    axes: dict[int, Linear] = {}
-    for access in statement.inputs:
-        if access.buffer not in produced:
-            continue
-        for ours, theirs in zip(
-            access.forms, produced[access.buffer].forms, strict=True
-        ):
-            if ours.coefficients or theirs.coefficients:
-                if ours.single_axis is None or theirs.constant:
-                    return None
-                if axes.setdefault(ours.single_axis, theirs) != theirs:
-                    return None
-    return axes if len(axes) == len(statement.kinds) else None
-
-
-def _renamed(access: Access, axes: Mapping[int, Linear]) -> Access:
-    """An access in the anchor's axes."""
-    forms = []
-    for form in access.forms:
-        total = Linear({}, form.constant)
-        for axis, factor in form.coefficients.items():
-            total = total.plus(axes[axis], factor)
-        forms.append(total)
-    return Access(access.buffer, tuple(forms))
-
-
-def _reads_flat(plan: Plan, access: Access) -> bool:
-    """Whether the columns of a tile are side by side in an operand, or all one element."""
-    depends = any(axis in access.axes for axis in plan.n)
-    return not depends or _is_flat(access, plan.n, plan.anchor)
+def _walked_by(access: Access, axes: Sequence[int]) -> list[int]:
+    """Some axes in the order in which an operand steps farthest first."""
+    dimensions = {
+        axis: number
+        for number, form in enumerate(access.forms)
+        for axis in form.coefficients
+    }
+    return sorted(axes, key=lambda axis: dimensions.get(axis, -1))

@@ -1,16 +1,17 @@
 """The columns of a contraction's tile, as vectors: read in place, or packed in a panel."""
 
-from collections.abc import Callable, Sequence
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from mlir import ir
 
-from relax_mlir.indexing import buffer_sizes
+from relax_mlir.schedules.cpu.contraction_axes import Axis
 from relax_mlir.schedules.cpu.contraction_plan import Plan
 from relax_mlir.schedules.emit import (
     Extent,
     add,
-    alloc,
     broadcast,
     constant,
     for_loop,
@@ -19,16 +20,14 @@ from relax_mlir.schedules.emit import (
     multiply,
     op,
     product,
-    reinterpret,
     rem,
-    row_major_strides,
     subtract,
-    unflatten,
     vector_type,
 )
+from relax_mlir.schedules.flat import Flat
 from relax_mlir.schedules.vectorize_body import load, store
 
-__all__ = ["Columns", "Tiling"]
+__all__ = ["Columns", "Cut", "Tiling"]
 
 _AT_MOST = 7  # of arith.cmpi's predicates: unsigned <=
 
@@ -39,20 +38,40 @@ class Tiling:
 
     Attributes:
         plan: the contraction; lanes: of one vector.
-        vectors: how many of them a tile is wide.
-        columns: how many there are; depth: steps of the sum.
+        columns: how many there are.
+        sum_axes: the axes of the sum, as they are walked.
     """
 
     plan: Plan
     lanes: int
-    vectors: int
     columns: Extent
-    depth: Extent
+    sum_axes: Sequence[Axis]
 
     @property
-    def width(self) -> int:
-        """Columns of a tile."""
-        return self.lanes * self.vectors
+    def depth(self) -> Extent:
+        """Steps of the sum."""
+        return product([axis.extent for axis in self.sum_axes])
+
+
+@dataclass(frozen=True)
+class Cut:
+    """One panel of columns.
+
+    Attributes:
+        panel: its number; vectors: how many it is wide.
+        full: how many panels are wide that are not the last.
+        lanes: of a vector; count: columns that exist.
+    """
+
+    panel: Extent
+    vectors: int
+    full: int
+    lanes: int
+    count: Extent
+
+    def column(self, q: int) -> Extent:
+        """The number of the first column of vector ``q``."""
+        return add(multiply(self.panel, self.full * self.lanes), q * self.lanes)
 
 
 @dataclass(frozen=True)
@@ -70,103 +89,123 @@ class _Scattered:
 
 
 class Columns:
-    """One tile's columns, from ``first`` on.
+    """One panel's columns.
 
     Args:
-        tiling: how wide it is.
-        points: an index per axis, of which those of the outer axes count.
-        first: the number of its first column.
+        tiling: how they are cut; cut: this panel.
+        points: where on the outer axes.
 
     Attributes:
         masks: which columns of each vector exist; None where all surely do.
     """
 
-    def __init__(self, tiling: Tiling, points: Sequence[Extent], first: Extent) -> None:
+    def __init__(self, tiling: Tiling, points: Mapping[int, Extent], cut: Cut) -> None:
         self.tiling, self.plan, self.lanes = tiling, tiling.plan, tiling.lanes
+        self.cut, self.vectors = cut, cut.vectors
         self.extents = self.plan.anchor.extents
-        self.points = list(points)
-        self.first = first
-        self.masks = self._masks()
-        self.panel: ir.Value | None = None
+        self.outer = dict(points)
+        self.masks = [self._mask(q) for q in range(cut.vectors)]
+        self._flat = Flat.of(self.plan.b)
+        self._panel: ir.Value | None = None
+        self._steps: Mapping[int, Extent] = self._flat.steps
 
-    def _masks(self) -> list[ir.Value | None]:
-        columns, vectors = self.tiling.columns, self.tiling.vectors
-        if isinstance(columns, int) and columns % self.tiling.width == 0:
-            return [None] * vectors
+    @property
+    def width(self) -> int:
+        """Columns of the panel."""
+        return self.lanes * self.vectors
+
+    def _mask(self, q: int) -> ir.Value | None:
+        count = self.cut.count
+        if isinstance(count, int) and count >= (q + 1) * self.lanes:
+            return None
         type_ = vector_type(self.lanes, ir.IntegerType.get_signless(1))
-        left = subtract(columns, self.first)
-        return [
-            op("vector.create_mask", type_, index(subtract(left, q * self.lanes)))
-            for q in range(vectors)
-        ]
+        return op("vector.create_mask", type_, index(subtract(count, q * self.lanes)))
 
-    def points_of(self, q: int) -> list[Extent]:
-        """An index per axis, at the first column of vector ``q``."""
-        # The last axis counts through the whole group.
-        *leading, last = self.plan.n
-        points = list(self.points)
-        for axis in leading:
-            points[axis] = 0
-        points[last] = add(self.first, q * self.lanes)
-        return points
+    def first_of(self, q: int) -> Extent:
+        """The number of the first column of vector ``q``."""
+        return self.cut.column(q)
 
-    def at(self, k: ir.Value, q: int) -> ir.Value:
-        """Vector ``q`` at step ``k`` of the sum, in the type of the sum."""
-        found, extend = self._stored(k, q), self.plan.columns_of.extend
+    def step(self, axis: int) -> Extent:
+        """How far :meth:`at` goes from one step along an axis of the sum to the next."""
+        return self._steps.get(axis, 0)
+
+    def at(self, offset: Extent, q: int) -> ir.Value:
+        """Vector ``q`` at a step of the sum, in the type of the sum."""
+        found, extend = self._stored(offset, q), self.plan.columns_of.extend
         if extend is None:
             return found
         return op(extend, vector_type(self.lanes, self.plan.element), found)
 
-    def _stored(self, k: ir.Value, q: int) -> ir.Value:
-        """Vector ``q`` at step ``k`` of the sum as it is in memory."""
-        if self.panel is not None:
-            where = [k, index(q * self.lanes)]
-            return load(self.panel, where, self.lanes, 1, None)
-        steps = unflatten(k, [self.extents[axis] for axis in self.plan.k])
-        for axis, point in zip(self.plan.k, steps, strict=True):
-            self.points[axis] = point
-        return self._read(q)
+    def _stored(self, offset: Extent, q: int) -> ir.Value:
+        """Vector ``q`` at a step of the sum as it is in memory."""
+        if self._panel is not None:
+            where = [index(add(offset, q * self.lanes))]
+            return load(self._panel, where, self.lanes, 1, None)
+        where = [index(add(self._place(q), offset))]
+        mask = None if self.plan.block else self.masks[q]
+        return load(self._flat.view, where, self.lanes, 1, mask)
 
-    def _read(self, q: int) -> ir.Value:
-        b = self.plan.b
-        where = b.indices(self.points_of(q))
-        return load(b.buffer, where, self.lanes, 1, self.masks[q])
+    def _place(self, q: int) -> Extent:
+        """Where vector ``q`` is at the first step of the sum, if it lies side by side."""
+        last = self.plan.n[-1]
+        if self.plan.block:
+            start = multiply(self.cut.panel, self._flat.blocks[last])
+            return add(add(self._flat.offset(self.outer), start), q * self.lanes)
+        return self._flat.offset({**self.outer, last: self.first_of(q)})
 
     # packing
 
-    def pack(self) -> None:
-        """Copy the columns: step ``k`` of the sum reads ``panel[k, :]``."""
-        vectors = range(self.tiling.vectors)
-        element = self.plan.columns_of.element
-        self.panel = alloc([self.tiling.depth, self.tiling.width], element)
+    @staticmethod
+    def panel_size(tiling: Tiling, vectors: int) -> list[Extent]:
+        """The size of the memory that :meth:`pack` takes for so wide a panel."""
+        return [multiply(tiling.depth, tiling.lanes * vectors)]
+
+    def pack(self, panel: ir.Value) -> None:
+        """Copy the columns into ``panel``, one step of the sum after the other."""
+        vectors = range(self.vectors)
         if self.plan.whole:
-            self._pack_nest(self.plan.k, 0, lambda: [self._read(q) for q in vectors])
-            return
-        flat = _flat_view(self.plan.b.buffer)
-        places = [self._scattered(q) for q in vectors]
-        self._pack_nest(self.plan.k, 0, lambda: [self._gather(flat, p) for p in places])
+            self._pack_nest(panel, lambda at: [self._stored(at, q) for q in vectors])
+        else:
+            places = [self._scattered(q) for q in vectors]
+            self._pack_nest(panel, lambda at: [self._gather(at, p) for p in places])
+        self._panel = panel
+        self._steps = self._panel_steps()
+
+    def _panel_steps(self) -> dict[int, Extent]:
+        steps: dict[int, Extent] = {}
+        step: Extent = self.width
+        for axis in reversed(self.tiling.sum_axes):
+            steps[axis.number] = step
+            step = multiply(step, axis.extent)
+        return steps
 
     def _pack_nest(
-        self, axes: Sequence[int], row: Extent, read: Callable[[], list[ir.Value]]
+        self, panel: ir.Value, read: Callable[[Extent], list[ir.Value]]
     ) -> None:
-        """Loop over the reduce axes; ``row`` counts the steps of the sum."""
-        if not axes:
-            for q, value in enumerate(read()):
-                where = [index(row), index(q * self.lanes)]
-                store(value, self.panel, where, self.lanes, None)
-            return
-        axis, *inner = axes
+        """Loop over the axes of the sum; ``read`` gives vectors from an offset."""
+        steps = self._panel_steps()
 
-        def body(i: ir.Value) -> tuple[()]:
-            self.points[axis] = i
-            self._pack_nest(inner, add(multiply(row, self.extents[axis]), i), read)
+        def nest(axes: Sequence[Axis], source: Extent, target: Extent) -> tuple[()]:
+            if not axes:
+                for q, value in enumerate(read(source)):
+                    where = [index(add(target, q * self.lanes))]
+                    store(value, panel, where, self.lanes, None)
+                return ()
+            axis, *inner = axes
+
+            def body(k: ir.Value) -> tuple[()]:
+                here = add(source, multiply(k, self.step(axis.number)))
+                there = add(target, multiply(k, steps[axis.number]))
+                return nest(inner, here, there)
+
+            for_loop(0, axis.extent, 1, body)
             return ()
 
-        for_loop(0, self.extents[axis], 1, body)
+        nest(self.tiling.sum_axes, 0, 0)
 
     def _scattered(self, q: int) -> _Scattered:
         """Where the columns of vector ``q`` lie, when they are not side by side."""
-        first = add(self.first, q * self.lanes)
+        first = self.first_of(q)
         type_ = vector_type(self.lanes, ir.IndexType.get())
         base, steps = broadcast(index(first), self.lanes), op("vector.step", type_)
         columns = op("arith.addi", type_, base, steps)
@@ -180,18 +219,14 @@ class Columns:
     def _offsets(self, columns: ir.Value) -> ir.Value:
         """How far columns lie from the first of all, in elements."""
         type_ = columns.type
-        strides = row_major_strides(_sizes(self.plan.b.buffer))
         total = broadcast(index(0), self.lanes)
         for axis in reversed(self.plan.n):
             extent = broadcast(index(self.extents[axis]), self.lanes)
             point = op("arith.remui", type_, columns, extent)
             columns = op("arith.divui", type_, columns, extent)
-            for form, stride in zip(self.plan.b.forms, strides, strict=True):
-                factor = form.coefficients.get(axis, 0)
-                if factor:
-                    step = broadcast(index(multiply(stride, factor)), self.lanes)
-                    far = op("arith.muli", type_, point, step)
-                    total = op("arith.addi", type_, total, far)
+            step = broadcast(index(self._flat.step(axis)), self.lanes)
+            far = op("arith.muli", type_, point, step)
+            total = op("arith.addi", type_, total, far)
         return total
 
     def _is_run(self, first: Extent) -> ir.Value | None:
@@ -204,8 +239,9 @@ class Columns:
         exists = _at_most(add(first, self.lanes), self.tiling.columns)
         return op("arith.andi", fits.type, fits, exists)
 
-    def _gather(self, flat: ir.Value, vector: _Scattered) -> ir.Value:
-        base, element = self._step_offset(), self.plan.columns_of.element
+    def _gather(self, offset: Extent, vector: _Scattered) -> ir.Value:
+        flat, element = self._flat.view, self.plan.columns_of.element
+        base = add(self._flat.offset(self.outer), offset)
         type_ = vector_type(self.lanes, element)
 
         def gather() -> ir.Value:
@@ -225,41 +261,8 @@ class Columns:
             gather,
         )
 
-    def _step_offset(self) -> Extent:
-        """Where column 0 of the present step of the sum lies, in elements."""
-        points = list(self.points)
-        for axis in self.plan.n:
-            points[axis] = 0
-        base: Extent = 0
-        strides = row_major_strides(_sizes(self.plan.b.buffer))
-        for form, stride in zip(self.plan.b.forms, strides, strict=True):
-            place: Extent = form.constant
-            for axis, factor in form.coefficients.items():
-                place = add(place, multiply(points[axis], factor))
-            base = add(base, multiply(place, stride))
-        return base
-
 
 def _at_most(lhs: Extent, rhs: Extent) -> ir.Value:
     i1, i64 = (ir.IntegerType.get_signless(bits) for bits in (1, 64))
     predicate = ir.IntegerAttr.get(i64, _AT_MOST)
     return op("arith.cmpi", i1, index(lhs), index(rhs), predicate=predicate)
-
-
-def _sizes(buffer: ir.Value) -> list[Extent]:
-    known = buffer_sizes(buffer)
-    return [
-        size
-        if size is not None
-        else op("memref.dim", ir.IndexType.get(), buffer, index(i))
-        for i, size in enumerate(known)
-    ]
-
-
-def _flat_view(buffer: ir.Value) -> ir.Value:
-    """A row-major buffer as one dimension."""
-    total = product(_sizes(buffer))
-    dynamic = ir.ShapedType.get_dynamic_size()
-    size = total if isinstance(total, int) else dynamic
-    type_ = ir.MemRefType.get([size], buffer.type.element_type)
-    return reinterpret(buffer, type_, [total])

@@ -138,9 +138,29 @@ class _RowEmitter:
 
 
 def _shared_depth(kernel: Kernel, vector_bits: int) -> int:
-    """How many leading axes all statements share, so that a tile is one point of them."""
+    """How many leading axes all statements share, so that a tile is one point of them.
+
+    What computes less than the rest, such as the one division of a row's sum, is
+    vectorised along the rows where several make a tile; where that would be all of them,
+    it is scalar, so that every row is a tile.
+    """
+    depth = _depth(
+        kernel, [_leading_spatial(s, vector_bits) for s in kernel.statements]
+    )
+    if any(e != 1 for e in kernel.statements[0].extents[:depth]):
+        return depth
+    counts = [point_count(s.extents) for s in kernel.statements]
+    limits = [
+        _leading_spatial(s, vector_bits) if count == max(counts) else _spatial(s)
+        for s, count in zip(kernel.statements, counts, strict=True)
+    ]
+    return _depth(kernel, limits)
+
+
+def _depth(kernel: Kernel, limits: Sequence[int]) -> int:
+    """The most that the limits of all statements and the buffers between them allow."""
     first = kernel.statements[0]
-    depth = min(_leading_spatial(s, vector_bits) for s in kernel.statements)
+    depth = min(limits)
     for s in kernel.statements:
         while depth and not all(
             a == b
@@ -157,11 +177,15 @@ def _shared_depth(kernel: Kernel, vector_bits: int) -> int:
     return depth
 
 
+def _spatial(statement: Statement) -> int:
+    """How many axes there are before those of a sum."""
+    return len(statement.kinds.rstrip("R"))
+
+
 def _leading_spatial(statement: Statement, vector_bits: int) -> int:
     """Leading spatial axes, without the one that is to be vectorised."""
     axis = _vector_axis(statement, vector_bits)
-    limit = len(statement.kinds.rstrip("R")) if axis is None else axis
-    return min(limit, len(statement.kinds.rstrip("R")))
+    return _spatial(statement) if axis is None else min(axis, _spatial(statement))
 
 
 def _is_row(access: Access, depth: int) -> bool:

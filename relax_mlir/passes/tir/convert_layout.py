@@ -1,0 +1,323 @@
+"""``tir-convert-layout``: pictures keep their channels side by side where that pays."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from mlir import ir
+from mlir.dialects import func
+
+from relax_mlir.dialects import tensors
+from relax_mlir.dialects.relax.core import CallTirOp, ConstantOp
+from relax_mlir.dialects.relax.movement import PermuteDimsOp, ReshapeOp
+from relax_mlir.graphs import constant, graph_functions
+from relax_mlir.module import IRModule
+from relax_mlir.objects.name_supply import UniqueNameSupply
+from relax_mlir.passes.tir.channel_costs import Costs, costs_of
+from relax_mlir.passes.tir.fuse import drop_unused
+from relax_mlir.passes.tir.permute_buffers import (
+    Order,
+    may_permute,
+    permute_buffers,
+    permuted,
+)
+from relax_mlir.rewriting import Pass, erase_dead
+
+__all__ = ["ConvertLayout"]
+
+_SWEEPS = 8  # over all tensors, until no label changes
+_UNKNOWN = 56  # stands for a size that only the run knows
+_PACK = "builtin.unrealized_conversion_cast"
+_CALLS = ("relax.call_tir", _PACK, "relax.constant")
+
+
+@dataclass(frozen=True)
+class ConvertLayout(Pass):
+    """Reorder tensors so that channels come last where programs run faster for it.
+
+    A convolution whose channels lie side by side is a product of matrices that reads and
+    writes vectors of channels; depthwise ones and poolings run on such vectors, too.
+    Every tensor between programs gets a label, so that what the programs cost by the
+    labels of what they read and write is as little as changes of single labels make it.
+    Any program can work on buffers in any order; what must see the old one, as results
+    of the model and reshapes do, gets it from a transpose.
+    """
+
+    def run(self, module: IRModule) -> None:
+        programs = {
+            f.name.value: f
+            for f in module.func_ops()
+            if "tir.prim_func" in f.attributes and not f.is_external
+        }
+        conversion = _Conversion(module, programs)
+        for function in graph_functions(module):
+            if "relax.primitive" not in function.attributes:
+                conversion.run(function)
+        if conversion.made:
+            drop_unused(module)
+
+
+@dataclass
+class _Call:
+    """A call of a program, and the tensors it reads and writes, the result last."""
+
+    op: CallTirOp
+    costs: Costs
+    values: Sequence[ir.Value]
+
+
+class _Graph:
+    """The calls of a function whose programs can work in any order.
+
+    Attributes:
+        calls: by operation.
+        touching: by tensor, the calls that write or read it.
+    """
+
+    def __init__(
+        self, function: func.FuncOp, programs: Mapping[str, func.FuncOp]
+    ) -> None:
+        costs: dict[str, Costs | None] = {}
+        self.calls: dict[ir.OpView, _Call] = {}
+        self.touching: dict[ir.Value, list[_Call]] = {}
+        for op in function.entry_block.operations:
+            if not isinstance(op, CallTirOp):
+                continue
+            name = op.attributes["callee"].value
+            if name not in costs:
+                costs[name] = _costs(programs.get(name))
+            found = costs[name]
+            values = (*tensors.elements(op.args), op.result)
+            if found is None or not any(map(_is_picture, values)):
+                continue
+            self.calls[op] = _Call(op, found, values)
+            for value in dict.fromkeys(values):
+                self.touching.setdefault(value, []).append(self.calls[op])
+
+    def pictures(self) -> list[ir.Value]:
+        """The tensors that may be in another order."""
+        return [c.values[-1] for c in self.calls.values() if _is_picture(c.values[-1])]
+
+    def other_readers(self, value: ir.Value) -> list[ir.OpView]:
+        """What reads a value and wants the old order."""
+        return [op for op in _readers(value) if op not in self.calls]
+
+
+def _costs(program: func.FuncOp | None) -> Costs | None:
+    if program is None or program.attributes["tir.num_outputs"].value != 1:
+        return None
+    return costs_of(program) if may_permute(program) else None
+
+
+def _is_picture(value: ir.Value) -> bool:
+    return isinstance(value.type, ir.RankedTensorType) and value.type.rank > 2
+
+
+def _is_constant(value: ir.Value) -> bool:
+    return isinstance(value.owner, ConstantOp)
+
+
+def _readers(value: ir.Value) -> list[ir.OpView]:
+    """What reads a value, the packing of arguments looked through."""
+    found: list[ir.OpView] = []
+    for use in value.uses:
+        owner = use.owner
+        if owner.operation.name == _PACK:
+            found += _readers(owner.operation.results[0])
+        else:
+            found.append(owner)
+    return found
+
+
+class _Labels:
+    """Which tensors of a function have their channels last.
+
+    Attributes:
+        last: those that have.
+    """
+
+    def __init__(self, graph: _Graph) -> None:
+        self._graph = graph
+        self._values = graph.pictures()
+        self._copies = {v: self._cost_of_copy(v) for v in self._values}
+        self.last: set[ir.Value] = set(self._values)
+        for _ in range(_SWEEPS):
+            if not [v for v in self._values if self._improve(v)]:
+                return
+
+    def _cost_of_copy(self, value: ir.Value) -> float:
+        """What it costs that something reads the value in the old order."""
+        if _is_same_in_memory(value) or not self._graph.other_readers(value):
+            return 0.0
+        shape = tensors.shape_of(value)
+        return math.prod(s if isinstance(s, int) else _UNKNOWN for s in shape)
+
+    def _improve(self, value: ir.Value) -> bool:
+        """Change a label if that makes the whole cheaper."""
+        before = self._cost(value)
+        self.last ^= {value}
+        if self._cost(value) < before:
+            return True
+        self.last ^= {value}
+        return False
+
+    def _cost(self, value: ir.Value) -> float:
+        total = self._copies[value] if value in self.last else 0.0
+        for call in self._graph.touching[value]:
+            total += call.costs.of(self.of_call(call))
+        return total
+
+    def of_call(self, call: _Call) -> tuple[bool, ...]:
+        """The labels of what a call reads and writes; constants follow the result."""
+        *inputs, out = call.values
+        is_last = out in self.last
+        follow = call.costs.main if call.costs.kind == "map" and is_last else ()
+        return (
+            *(
+                value in self.last or (number in follow and _is_constant(value))
+                for number, value in enumerate(inputs)
+            ),
+            is_last,
+        )
+
+
+def _channels_last(value: ir.Value) -> Order:
+    rank = ir.RankedTensorType(value.type).rank
+    return (0, *range(2, rank), 1)
+
+
+def _is_same_in_memory(value: ir.Value) -> bool:
+    """Whether the order of the axes does not matter: there is but one beside the batch."""
+    _, channels, *sizes = tensors.shape_of(value)
+    return channels == 1 or all(size == 1 for size in sizes)
+
+
+@dataclass
+class _Conversion:
+    """Rewrites the calls of functions.
+
+    Attributes:
+        programs: by name.
+        made: names of programs by that of the original, and the labels of its buffers.
+    """
+
+    module: IRModule
+    programs: Mapping[str, func.FuncOp]
+    made: dict[tuple[str, tuple[bool, ...]], str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._names = UniqueNameSupply()
+        for function in self.module.func_ops():
+            self._names.reserve_name(function.name.value, add_prefix=False)
+
+    def run(self, function: func.FuncOp) -> None:
+        """Rewrite one function."""
+        graph = _Graph(function, self.programs)
+        labels = _Labels(graph)
+        new: dict[ir.Value, ir.Value] = {}
+        for call in graph.calls.values():
+            found = labels.of_call(call)
+            if any(found):
+                others = graph.other_readers(call.values[-1])
+                with ir.InsertionPoint(call.op), call.op.location:
+                    self._convert(call, found, others, new)
+        if new:
+            erase_dead(function.entry_block, lambda op: op.name in _CALLS)
+
+    def _convert(
+        self,
+        call: _Call,
+        labels: tuple[bool, ...],
+        others: Sequence[ir.OpView],
+        new: dict[ir.Value, ir.Value],
+    ) -> None:
+        """Call a program on tensors in another order.
+
+        Args:
+            labels: of what the call reads and writes; others: read its result as it was.
+            new: what tensors became; it learns what the result becomes.
+        """
+        *inputs, out = call.values
+        given = [
+            self._operand(value, new) if label else value
+            for value, label in zip(inputs, labels, strict=False)
+        ]
+        is_last = labels[-1]
+        made = CallTirOp(
+            given,
+            callee=self._program(call, labels),
+            sizes=call.op.attributes["sizes"],
+            results=[_type_in(out, _channels_last(out)) if is_last else out.type],
+        )
+        if not is_last:
+            out.replace_all_uses_with(made.result)
+            return
+        new[out] = made.result
+        if others:
+            back = _in_old_order(made.result, out)
+            for reader in others:
+                _replace_operand(reader, out, back)
+
+    def _operand(self, value: ir.Value, new: dict[ir.Value, ir.Value]) -> ir.Value:
+        if value not in new:
+            source = value.owner
+            assert isinstance(source, ConstantOp)
+            array = source.array(self.module.constants)
+            key = f"{source.key or 'constant'}.channels_last"
+            turned = array.transpose(_channels_last(value))
+            new[value] = constant(self.module, turned, key)
+        return new[value]
+
+    def _program(self, call: _Call, labels: tuple[bool, ...]) -> str:
+        """The program that takes buffers in such orders."""
+        name = call.op.attributes["callee"].value
+        if (name, labels) not in self.made:
+            orders = {
+                number: _channels_last(value)
+                for number, value in enumerate(call.values)
+                if labels[number]
+            }
+            self.made[name, labels] = self._copy(name, orders)
+        return self.made[name, labels]
+
+    def _copy(self, name: str, orders: Mapping[int, Order]) -> str:
+        original = self.programs[name]
+        with ir.InsertionPoint(original), original.location:
+            copy = original.operation.clone().opview
+            fresh = self._names.fresh_name(name)
+            copy.attributes["sym_name"] = ir.StringAttr.get(fresh)
+            permute_buffers(copy, orders)
+        return fresh
+
+
+def _type_in(value: ir.Value, order: Order) -> ir.RankedTensorType:
+    shape = permuted(tensors.shape_of(value), order)
+    return tensors.tensor_type(shape, tensors.dtype_of(value))
+
+
+def _in_old_order(value: ir.Value, old: ir.Value) -> ir.Value:
+    """A tensor that has its channels last, as it was before."""
+    if _is_same_in_memory(old):
+        return ReshapeOp(value, shape=tensors.shape_of(old)).y
+    rank = len(tensors.shape_of(old))
+    return PermuteDimsOp(value, axes=(0, rank - 1, *range(1, rank - 1))).y
+
+
+def _replace_operand(reader: ir.OpView, old: ir.Value, new: ir.Value) -> None:
+    """Let an operation, or what packs its operands, read another value."""
+    for number, operand in enumerate(reader.operation.operands):
+        if operand == old:
+            reader.operation.operands[number] = new
+        elif old in _packed(operand):
+            parts = [new if v == old else v for v in _packed(operand)]
+            with ir.InsertionPoint(reader), reader.location:
+                reader.operation.operands[number] = tensors.pack(parts)
+
+
+def _packed(value: ir.Value) -> list[ir.Value]:
+    """What a tuple was packed from; nothing if ``value`` is no such tuple."""
+    owner = value.owner
+    is_pack = not isinstance(owner, ir.Block) and owner.name == _PACK
+    return tensors.elements(value) if is_pack else []

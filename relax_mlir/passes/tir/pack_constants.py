@@ -1,0 +1,339 @@
+"""``tir-pack-constants``: weights lie in memory as the loops read them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from mlir import ir
+from mlir.dialects import func
+
+from relax_mlir.dialects import tensors
+from relax_mlir.dialects.relax.core import CallTirOp, ConstantOp
+from relax_mlir.dialects.tir import BlockOp, Index
+from relax_mlir.graphs import constant, graph_functions, operations_of
+from relax_mlir.indexing import Linear, linear_in
+from relax_mlir.module import IRModule
+from relax_mlir.objects.name_supply import UniqueNameSupply
+from relax_mlir.passes.tir.fuse import drop_unused
+from relax_mlir.passes.tir.permute_buffers import may_permute
+from relax_mlir.rewriting import Pass, erase
+from relax_mlir.schedules.cpu.contraction_tile import Rows, choose_tile
+
+__all__ = ["PackConstants"]
+
+
+@dataclass(frozen=True)
+class PackConstants(Pass):
+    """Store the constant operand of a contraction in blocks of columns.
+
+    A block has as many columns as the rule ``Contraction`` takes at once. It holds them
+    for each step of the sum, in the order in which the other operand is read, so that a
+    loop reads it from the first byte to the last. The last block is filled up with zeros.
+    Where each column has a sum of its own, as in depthwise convolutions, there are no
+    blocks: the columns lie side by side.
+
+    Args:
+        vector_bits: width of the machine's vectors.
+    """
+
+    vector_bits: int = 256
+
+    def run(self, module: IRModule) -> None:
+        programs = {
+            f.name.value: f
+            for f in module.func_ops()
+            if "tir.prim_func" in f.attributes and not f.is_external
+        }
+        packing = _Packing(module, programs, self.vector_bits)
+        for function in graph_functions(module):
+            if "relax.primitive" not in function.attributes:
+                for op in operations_of(function):
+                    if isinstance(op, CallTirOp):
+                        packing.call(op)
+        if packing.made:
+            drop_unused(module)
+
+
+@dataclass(frozen=True)
+class _Packed:
+    """How one argument of a program is packed.
+
+    Attributes:
+        number: of the argument; shape: of its buffer.
+        forms: its indices, in the axes of the sum.
+        axes: the axes of the packed array in order, the columns' last.
+        extents: of all axes of the sum.
+        width: columns of a block; 0 if all are side by side.
+    """
+
+    number: int
+    shape: Sequence[int]
+    forms: Sequence[Linear]
+    axes: Sequence[int]
+    extents: Sequence[int]
+    width: int
+
+    def array(self, source: np.ndarray) -> np.ndarray:
+        """The packed array: outer axes, blocks, steps of the sum, columns of a block."""
+        strides = dict.fromkeys(self.axes, 0)
+        for form, stride in zip(self.forms, source.strides, strict=True):
+            for axis, factor in form.coefficients.items():
+                strides[axis] += factor * stride
+        sizes = [self.extents[axis] for axis in self.axes]
+        steps = [strides[axis] for axis in self.axes]
+        view = np.lib.stride_tricks.as_strided(source, sizes, steps, writeable=False)
+        if not self.width:
+            return np.ascontiguousarray(view)
+        *inner, columns = sizes
+        blocks = -(-columns // self.width)
+        packed = np.zeros((blocks, *inner, self.width), source.dtype)
+        for block in range(blocks):
+            part = view[..., block * self.width : (block + 1) * self.width]
+            packed[block, ..., : part.shape[-1]] = part
+        return packed
+
+
+class _Packing:
+    """Packs the constants that programs are called with.
+
+    Attributes:
+        made: names of the programs that take them so, by the original's; None for those
+            that have nothing to pack.
+    """
+
+    def __init__(
+        self, module: IRModule, programs: Mapping[str, func.FuncOp], bits: int
+    ) -> None:
+        self._module, self._programs, self._bits = module, programs, bits
+        self._names = UniqueNameSupply()
+        for function in module.func_ops():
+            self._names.reserve_name(function.name.value, add_prefix=False)
+        self._found: dict[str, _Packed | None] = {}
+        self._constants: dict[tuple[ir.Value, str], ir.Value] = {}
+        self.made: dict[str, str] = {}
+
+    def call(self, op: CallTirOp) -> None:
+        """Let a call pass a packed constant, if its program has a place for one."""
+        name = op.attributes["callee"].value
+        if name not in self._found:
+            program = self._programs.get(name)
+            self._found[name] = (
+                None if program is None else _packed(program, self._bits)
+            )
+        found = self._found[name]
+        values = tensors.elements(op.args)
+        if found is None or found.number >= len(values):
+            return
+        weight = values[found.number]
+        if not isinstance(weight.owner, ConstantOp):
+            return
+        with ir.InsertionPoint(op), op.location:
+            values[found.number] = self._constant(weight, weight.owner, found)
+            op.operation.operands[0] = tensors.pack(values)
+        op.attributes["callee"] = ir.FlatSymbolRefAttr.get(self._program(name, found))
+
+    def _constant(
+        self, value: ir.Value, source: ConstantOp, packed: _Packed
+    ) -> ir.Value:
+        how = f"{packed.forms}{packed.axes}{packed.extents}{packed.width}"
+        if (value, how) not in self._constants:
+            array = packed.array(source.array(self._module.constants))
+            key = f"{source.key or 'constant'}.packed"
+            with ir.InsertionPoint(source), source.location:
+                self._constants[value, how] = constant(self._module, array, key)
+        return self._constants[value, how]
+
+    def _program(self, name: str, packed: _Packed) -> str:
+        if name not in self.made:
+            original = self._programs[name]
+            with ir.InsertionPoint(original), original.location:
+                copy = original.operation.clone().opview
+                self.made[name] = self._names.fresh_name(name)
+                copy.attributes["sym_name"] = ir.StringAttr.get(self.made[name])
+                _rewrite(copy, packed)
+        return self.made[name]
+
+
+def _packed(program: func.FuncOp, vector_bits: int) -> _Packed | None:
+    """What a program reads that can be packed: the columns of its only contraction."""
+    blocks = [o for o in program.entry_block.operations if isinstance(o, BlockOp)]
+    sums = [b for b in blocks if "R" in b.kinds.value]
+    if len(sums) != 1 or not may_permute(program):
+        return None
+    block = sums[0]
+    extents = list(block.static_extents)
+    axes = {a: i for i, a in enumerate(block.body.blocks[0].arguments)}
+    factors = _factors(block)
+    if factors is None:
+        return None
+    store = _store_of(block)
+    written = [linear_in(i, axes) for i in list(store.operands)[2:]]
+    if not written or written[-1] is None or written[-1].single_axis is None:
+        return None
+    column = written[-1].single_axis
+    reads = [_Read.of(load, axes) for load in factors]
+    for weight, other in (reads, reads[::-1]):
+        if weight is None or other is None:
+            continue
+        found = _plan(weight, other, column, block.kinds.value, extents, vector_bits)
+        if found is not None:
+            return found
+    return None
+
+
+@dataclass(frozen=True)
+class _Read:
+    """What a block loads: the buffer, and its indices in the axes of the block."""
+
+    buffer: ir.Value
+    forms: Sequence[Linear]
+
+    @staticmethod
+    def of(load: ir.OpView, axes: Mapping[ir.Value, int]) -> _Read | None:
+        """A load, if its indices are linear."""
+        found = [linear_in(i, axes) for i in list(load.operands)[1:]]
+        known = [f for f in found if f is not None]
+        return _Read(load.operands[0], known) if len(known) == len(found) else None
+
+    @property
+    def shape(self) -> list[int]:
+        return list(ir.MemRefType(self.buffer.type).shape)
+
+    @property
+    def element(self) -> Any:  # Any: the stubs know no widths of types
+        return ir.MemRefType(self.buffer.type).element_type
+
+    def depends_on(self, axis: int) -> bool:
+        return any(axis in form.coefficients for form in self.forms)
+
+    def stride_bytes(self, axis: int) -> int | None:
+        """From one element along an axis to the next; None if it is not known."""
+        total, stride = 0, self.element.width // 8
+        for form, size in zip(self.forms[::-1], self.shape[::-1], strict=True):
+            factor = form.coefficients.get(axis, 0)
+            if factor and stride < 0:
+                return None
+            total += factor * stride
+            stride = stride * size if size >= 0 and stride >= 0 else -1
+        return total
+
+
+def _factors(block: BlockOp) -> list[ir.OpView] | None:
+    """The two loads whose products a block sums up."""
+    total = _store_of(block).operands[0].owner
+    if isinstance(total, ir.Block) or total.name not in ("arith.addf", "arith.addi"):
+        return None
+    for term in total.operands:
+        product = term.owner
+        if isinstance(product, ir.Block) or product.name not in (
+            "arith.mulf",
+            "arith.muli",
+        ):
+            continue
+        loads = [v.owner for v in product.operands]
+        if all(not isinstance(o, ir.Block) and o.name == "memref.load" for o in loads):
+            return [o.opview for o in loads]
+    return None
+
+
+def _store_of(block: BlockOp) -> ir.OpView:
+    """What the body of a block stores."""
+    *_, store = (
+        o for o in block.body.blocks[0].operations if o.operation.name == "memref.store"
+    )
+    return store
+
+
+def _plan(
+    weight: _Read,
+    other: _Read,
+    column: int,
+    kinds: str,
+    extents: Sequence[int],
+    vector_bits: int,
+) -> _Packed | None:
+    """How a weight is packed, if it may be."""
+    used = {axis for form in weight.forms for axis in form.coefficients}
+    is_plain = all(
+        f.constant == 0 and min(f.coefficients.values(), default=0) >= 0
+        for f in weight.forms
+    )
+    is_argument = isinstance(weight.buffer.owner, ir.Block)
+    if not is_argument or not is_plain or min(weight.shape) < 0:
+        return None
+    if column not in used or any(extents[axis] < 0 for axis in used):
+        return None
+    if any(kinds[axis] == "S" and axis != column for axis in used):
+        return None  # a product for each point of it: there are not many columns
+    order = {axis: n for n, f in enumerate(other.forms) for axis in f.coefficients}
+    summed = sorted(used - {column}, key=lambda axis: order.get(axis, -1))
+    axes = (*summed, column)
+    lanes = vector_bits // weight.element.width
+    width = 0
+    if not other.depends_on(column):
+        if extents[column] * 2 < lanes or lanes > vector_bits // 32:
+            return None
+        rows = _rows(other, used, kinds, extents)
+        width = choose_tile(rows, extents[column], lanes, vector_bits).vectors * lanes
+    elif weight.stride_bytes(column) == weight.element.width // 8:
+        return None
+    number = ir.BlockArgument(weight.buffer).arg_number
+    return _Packed(number, weight.shape, weight.forms, axes, extents, width)
+
+
+def _rows(
+    read: _Read, used: Container[int], kinds: str, extents: Sequence[int]
+) -> Rows:
+    """The rows that lie side by side, at least."""
+    axes = [
+        axis
+        for form in read.forms
+        for axis in form.coefficients
+        if kinds[axis] == "S" and axis not in used and extents[axis] != 1
+    ]
+    if not axes:
+        return Rows(1)
+    step = read.stride_bytes(axes[-1])
+    sizes = [extents[axis] for axis in axes]
+    if min(sizes) < 0:
+        return Rows(None, step)
+    are_windows = any(
+        sum(extents[axis] != 1 for axis in form.coefficients) > 1
+        or max(form.coefficients.values(), default=1) > 1
+        for form in read.forms
+    )
+    return Rows(sizes[-1] if are_windows else math.prod(sizes), step)
+
+
+def _rewrite(program: func.FuncOp, packed: _Packed) -> None:
+    """Let a program read the packed array."""
+    argument = program.arguments[packed.number]
+    for use in list(argument.uses):
+        load = use.owner
+        variables = list(load.operation.block.arguments)
+        with ir.InsertionPoint(load), load.location:
+            where = [variables[axis] for axis in packed.axes]
+            if packed.width:
+                at = Index(where.pop())
+                block, place = at // packed.width, at % packed.width
+                where = [Index.value_of(block), *where, Index.value_of(place)]
+            made = ir.Operation.create(
+                "memref.load",
+                results=[load.results[0].type],
+                operands=[argument, *where],
+            )
+        load.results[0].replace_all_uses_with(made.results[0])
+        erase(load)
+    old = ir.MemRefType(argument.type)
+    shape = [packed.extents[axis] for axis in packed.axes]
+    if packed.width:
+        shape = [-(-shape[-1] // packed.width), *shape[:-1], packed.width]
+    argument.set_type(ir.MemRefType.get(shape, old.element_type))
+    inputs = [a.type for a in program.arguments]
+    program.attributes["function_type"] = ir.TypeAttr.get(
+        ir.FunctionType.get(inputs, [])
+    )

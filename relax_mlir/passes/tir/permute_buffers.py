@@ -1,0 +1,147 @@
+"""Tensor programs on buffers whose dimensions are in another order."""
+
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+from mlir import ir
+from mlir.dialects import func
+
+from relax_mlir.dialects import tensors
+from relax_mlir.dialects.tir import AllocBufferOp, BlockOp
+from relax_mlir.programs import argument_shape
+from relax_mlir.rewriting import replace, walk
+
+__all__ = ["Order", "may_permute", "permute_buffers", "permuted"]
+
+T = TypeVar("T")
+Order = tuple[int, ...]  # which of the old dimensions each new one is
+
+_FIRST_INDEX = {"memref.load": 1, "memref.store": 2}
+
+
+def permuted(items: Sequence[T], order: Order) -> list[T]:
+    """Items of the old dimensions, by the new ones."""
+    return [items[old] for old in order]
+
+
+def may_permute(function: func.FuncOp) -> bool:
+    """Whether all that a program does with its buffers is to read and write elements."""
+    buffers = [a for a in function.arguments if isinstance(a.type, ir.MemRefType)]
+    buffers += [op.buffer for op in walk(function) if isinstance(op, AllocBufferOp)]
+    users = [use.owner.operation.name for buffer in buffers for use in buffer.uses]
+    return all(name in _FIRST_INDEX for name in users)
+
+
+def permute_buffers(function: func.FuncOp, orders: Mapping[int, Order]) -> None:
+    """Reorder the dimensions of some buffers that a program takes.
+
+    Buffers inside it that have the shape of its result are reordered as that is, and
+    blocks run over their axes in the order in which they then write.
+
+    Args:
+        orders: by number of the argument.
+    """
+    result = _result_number(function)
+    if result in orders:
+        shape = argument_shape(function, result)
+        for op in list(function.entry_block.operations):
+            if isinstance(op, AllocBufferOp) and _shape_of(op) == shape:
+                _permute_alloc(op, orders[result])
+    for number, order in orders.items():
+        _permute_argument(function, number, order)
+    inputs = [a.type for a in function.arguments]
+    type_ = ir.FunctionType.get(inputs, [])
+    function.attributes["function_type"] = ir.TypeAttr.get(type_)
+    for op in list(function.entry_block.operations):
+        if isinstance(op, BlockOp):
+            _order_axes(op)
+
+
+def _result_number(function: func.FuncOp) -> int:
+    buffers = [a for a in function.arguments if isinstance(a.type, ir.MemRefType)]
+    return len(buffers) - 1
+
+
+def _shape_of(alloc: AllocBufferOp) -> tuple[object, ...]:
+    return tuple(tensors.python_value(alloc.attributes["shape"]))
+
+
+def _permute_argument(function: func.FuncOp, number: int, order: Order) -> None:
+    argument = function.arguments[number]
+    _permute_accesses(argument, order)
+    if "arg_attrs" in function.attributes:
+        attrs = [ir.DictAttr(a) for a in function.attributes["arg_attrs"]]
+        fields = {named.name: named.attr for named in attrs[number]}
+        if "tir.shape" in fields:
+            shape = tensors.python_value(fields["tir.shape"])
+            fields["tir.shape"] = tensors.shape_attr(permuted(shape, order))
+            attrs[number] = ir.DictAttr.get(fields)
+            function.attributes["arg_attrs"] = ir.ArrayAttr.get(attrs)
+    argument.set_type(_permuted_type(argument.type, order))
+
+
+def _permuted_type(type_: ir.Type, order: Order) -> ir.MemRefType:
+    old = ir.MemRefType(type_)
+    return ir.MemRefType.get(permuted(list(old.shape), order), old.element_type)
+
+
+def _permute_alloc(op: AllocBufferOp, order: Order) -> None:
+    _permute_accesses(op.buffer, order)
+    shape = _shape_of(op)
+    dynamic = iter(list(op.sizes))
+    sizes = [None if isinstance(d, int) else next(dynamic) for d in shape]
+    with ir.InsertionPoint(op), op.location:
+        made = ir.Operation.create(
+            op.operation.name,
+            results=[_permuted_type(op.buffer.type, order)],
+            operands=[s for s in permuted(sizes, order) if s is not None],
+            attributes={
+                **{named: op.attributes[named] for named in op.attributes},
+                "shape": tensors.shape_attr(permuted(shape, order)),
+            },
+        )
+    replace(op, made.results[0])
+
+
+def _permute_accesses(buffer: ir.Value, order: Order) -> None:
+    for use in list(buffer.uses):
+        access = use.owner.operation
+        first = _FIRST_INDEX[access.name]
+        indices = list(access.operands)[first:]
+        for place, value in enumerate(permuted(indices, order)):
+            access.operands[first + place] = value
+
+
+def _order_axes(op: BlockOp) -> None:
+    """Let a block run over its spatial axes in the order in which it writes."""
+    stores = [o for o in walk(op) if o.operation.name == "memref.store"]
+    arguments = list(op.body.blocks[0].arguments)
+    written = [v for v in list(stores[-1].operands)[2:] if v in arguments]
+    first = [arguments.index(v) for v in dict.fromkeys(written)]
+    spatial = [i for i, kind in enumerate(op.kinds.value) if kind == "S"]
+    first = [i for i in first if i in spatial]
+    order = [*first, *(i for i in range(len(arguments)) if i not in first)]
+    if sorted(first) != spatial or order == list(range(len(order))):
+        return
+    static, kinds = list(op.static_extents), op.kinds.value
+    dynamic = iter(list(op.extents))
+    sizes = [next(dynamic) if e < 0 else None for e in static]
+    given = [s for s in permuted(sizes, tuple(order)) if s is not None]
+    for place, value in enumerate(given):
+        op.operation.operands[place] = value
+    op.attributes["static_extents"] = ir.DenseI64ArrayAttr.get(
+        permuted(static, tuple(order))
+    )
+    op.attributes["kinds"] = ir.StringAttr.get("".join(kinds[i] for i in order))
+    for region in op.regions:
+        for block in region.blocks:
+            _permute_arguments(block, order)
+
+
+def _permute_arguments(block: ir.Block, order: Sequence[int]) -> None:
+    old = list(block.arguments)
+    for number in order:
+        new = block.add_argument(old[number].type, ir.Location.unknown())
+        old[number].replace_all_uses_with(new)
+    for _ in old:
+        block.erase_argument(0)

@@ -1,0 +1,91 @@
+"""How many rows and columns of a contraction stay in registers."""
+
+from dataclasses import dataclass
+
+__all__ = ["Rows", "Tile", "choose_tile", "tile_of_width"]
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Rows, and vectors of columns, whose sums stay in registers."""
+
+    rows: int
+    vectors: int
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows that tiles are cut from.
+
+    Attributes:
+        count: how many lie side by side; None if that is not known.
+        stride_bytes: from one to the next where they are read; None if it is not known.
+    """
+
+    count: int | None
+    stride_bytes: int | None = None
+
+    @property
+    def most(self) -> int:
+        """How many a tile may have: rows a page apart share the same few cache lines."""
+        is_page = self.stride_bytes is not None and self.stride_bytes % _PAGE == 0
+        return _WAYS if is_page and self.stride_bytes else _MOST_ROWS
+
+
+_PAGE = 4096  # bytes of a way of the first-level cache
+_WAYS = 8  # of it, which eight rows leave room in for the columns
+_MOST_ROWS = 28
+_MOST_VECTORS = 6
+_REGISTERS = {512: 32, 256: 16, 128: 32}
+
+
+def choose_tile(rows: Rows, columns: int | None, lanes: int, vector_bits: int) -> Tile:
+    """The tile that takes the least time by a model of it.
+
+    Args:
+        columns: how many; None if that is not known.
+    """
+    if rows.count == 1:
+        most = 4 if columns is None else -(-columns // lanes)
+        return Tile(1, min(16, max(1, most)))
+    vectors = None if columns is None else max(1, -(-columns // lanes))
+    tiles = [
+        tile_of_width(rows, width, vector_bits)
+        for width in range(1, min(_MOST_VECTORS, vectors or _MOST_VECTORS) + 1)
+    ]
+    return min(tiles, key=lambda tile: _cost(tile, rows, vectors))
+
+
+def tile_of_width(rows: Rows, vectors: int, vector_bits: int) -> Tile:
+    """The tile for panels that are so many vectors wide."""
+    if rows.count == 1:
+        return Tile(1, vectors)
+    # Beside the sums, the columns of one step and one number of a row.
+    free = _REGISTERS[vector_bits] - vectors - 1
+    most = max(1, min(free // vectors, rows.most, rows.count or _MOST_ROWS))
+    tiles = [Tile(count, vectors) for count in range(1, most + 1)]
+    return min(tiles, key=lambda tile: _cost(tile, rows, vectors))
+
+
+def _cost(tile: Tile, rows: Rows, vectors: int | None) -> float:
+    """Slots of a multiply-add that one step takes for a row and vector of columns."""
+    height, width = rows.count or 64 * tile.rows, vectors or 16 * tile.vectors
+    full, left = divmod(height, tile.rows)
+    wide, rest = divmod(width, tile.vectors)
+    total = 0.0
+    for count, times in ((tile.rows, full), (left, 1)):
+        for many, panels in ((tile.vectors, wide), (rest, 1)):
+            total += times * panels * _slots(count, many)
+    return total / (height * width)
+
+
+def _slots(rows: int, vectors: int) -> float:
+    """Slots of a tile's step; two multiply-adds and two loads start in each cycle."""
+    if not rows or not vectors:
+        return 0.0
+    busy = max(rows * vectors, rows + vectors, _LATENCY)
+    return busy + _PER_ROW * rows + _PER_COLUMN * vectors
+
+
+_LATENCY = 8.0  # of a multiply-add, in slots: so many must not wait for each other
+_PER_ROW, _PER_COLUMN = 0.05, 0.2  # loads out of the first, and the second cache
