@@ -3,6 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 BUILD := build
 TORCH := .venv-torch/bin
+BENCH := .venv-bench/bin
 
 .DEFAULT_GOAL := help
 .PHONY: help env run test pytest bench fuzz mutants native onnx-suite zoo torch-exports lint format irdl golden docs clean
@@ -27,9 +28,14 @@ test: lint native  ## Everything that CI checks; ten minutes on two cores
 pytest: native  ## The Python tests, without those that take long
 	$(BIN)/pytest -n auto
 
-bench: env  ## Every model and every way to call one, against onnxruntime
-	$(BIN)/python -m benchmarks.models
-	$(BIN)/python -m benchmarks.calls
+bench: $(BENCH)/.installed  ## Models, products, calls, threads, starts and memory against rivals; half an hour
+	$(BENCH)/python -m benchmarks --page docs/benchmarks.md
+
+$(BENCH)/.installed: pyproject.toml requirements.lock
+	test -x $(BENCH)/python || $(PYTHON) -m venv .venv-bench
+	$(BENCH)/pip install -q -c requirements.lock cmake ninja scikit-build-core apache-tvm-ffi
+	$(BENCH)/pip install -q -c requirements.lock --no-build-isolation -e '.[test,native,bench]'
+	touch $@
 
 onnx-suite: env  ## Run ONNX's backend tests and print how many pass
 	$(BIN)/python -m tests.onnx_suite
@@ -39,7 +45,7 @@ zoo: env  ## Run trained networks out of packages against onnxruntime and known 
 
 torch-exports: $(TORCH)/.installed  ## Export networks of torch, compare with torch; gigabytes
 	OMP_NUM_THREADS=1 $(TORCH)/python -m tests.torch_exports
-	$(TORCH)/pytest --run-slow tests/frontends/test_torch*.py
+	$(TORCH)/pytest --run-slow tests/frontends/test_torch*.py tests/benchmarks/test_onnx_to_torch.py
 
 $(TORCH)/.installed: pyproject.toml requirements.lock
 	test -x $(TORCH)/python || $(PYTHON) -m venv .venv-torch

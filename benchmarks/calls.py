@@ -1,8 +1,4 @@
-"""What a call costs beside the work: a model of four additions, called in every way.
-
-``python -m benchmarks.calls``. Microseconds a call, the median of rounds with the 10th and
-90th percentile; onnxruntime's in the same process, where it is installed.
-"""
+"""What a call costs beside the work: a few numbers, in every way of calling."""
 
 from collections.abc import Callable
 
@@ -10,46 +6,97 @@ import numpy as np
 import onnx
 import tvm_ffi
 from onnx import parser
-from rich.console import Console
-from rich.table import Table
 
 import relax_mlir
+from benchmarks import child
+from benchmarks.report import Report
 from relax_mlir.tools.timing import Spread, onnxruntime_call, time_calls
 
-_MODEL = """
+__all__ = ["call_times", "calls_report"]
+
+_ONE = """
+<ir_version: 8, opset_import: ["" : 17]>
+g (float[4] x) => (float[4] z) { z = Neg (x) }
+"""
+_TWO = """
 <ir_version: 8, opset_import: ["" : 17]>
 g (float[4] x, float[4] y) => (float[4] z) { z = Add (x, y) }
 """
 
 
-def main() -> None:
-    """Measure and print the table."""
-    calls = _calls(parser.parse_model(_MODEL))
-    table = Table("call", "median us", "p10", "p90")
-    for name, times in zip(calls, time_calls(*calls.values()), strict=True):
+def calls_report(rounds: int) -> Report:
+    """Measure, in a process of its own."""
+    found = child.call(call_times, rounds)
+    rows = [(name, *(f"{t:.2f}" for t in times)) for name, times in found.items()]
+    note = (
+        "Microseconds of a call that computes four numbers. To be reached: 1 with one "
+        "input and one output that are prepared."
+    )
+    columns = ("call", "median us", "p10", "p90")
+    return Report("Calls", note, columns, rows, found)
+
+
+def call_times(rounds: int) -> dict[str, list[float]]:
+    """Median, 10th and 90th percentile of every way, in microseconds."""
+    calls = {**_of_one(parser.parse_model(_ONE)), **_of_two(parser.parse_model(_TWO))}
+    found: dict[str, list[float]] = {}
+    for name, times in zip(
+        calls, time_calls(*calls.values(), rounds=rounds), strict=True
+    ):
         spread = Spread.of(1e6 * times)
-        shown = (spread.median, spread.p10, spread.p90)
-        table.add_row(name, *(f"{t:.2f}" for t in shown))
-    Console().print(table)
+        found[name] = [spread.median, spread.p10, spread.p90]
+    return found
 
 
-def _calls(model: onnx.ModelProto) -> dict[str, Callable[[], object]]:
-    exe = relax_mlir.compile(relax_mlir.import_onnx(model))
+def _of_one(model: onnx.ModelProto) -> dict[str, Callable[[], object]]:
+    """One input and one output."""
+    main = relax_mlir.compile(model.SerializeToString())["main"]
+    x, z = (tvm_ffi.from_dlpack(np.ones(4, np.float32)) for _ in range(2))
+    calls: dict[str, Callable[[], object]] = {
+        "main(input, output)": lambda: main(x, z),
+    }
+    bound = _bound(model)
+    if bound is not None:
+        calls["onnxruntime, input and output bound"] = bound
+    return calls
+
+
+def _bound(model: onnx.ModelProto) -> Callable[[], object] | None:
+    """onnxruntime on arrays that are prepared; None where it is not installed."""
+    try:
+        import onnxruntime
+    except ImportError:
+        return None
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+    binding, z = session.io_binding(), np.ones(4, np.float32)
+    binding.bind_cpu_input("x", np.ones(4, np.float32))
+    binding.bind_output("z", "cpu", 0, np.float32, z.shape, z.ctypes.data)
+
+    def call() -> np.ndarray:
+        session.run_with_iobinding(binding)
+        return z
+
+    return call
+
+
+def _of_two(model: onnx.ModelProto) -> dict[str, Callable[[], object]]:
+    """Two inputs and one output."""
+    exe = relax_mlir.compile(model.SerializeToString())
     x, y, z = (np.ones(4, np.float32) for _ in range(3))
     tensors = [tvm_ffi.from_dlpack(a) for a in (x, y, z)]
     main = exe["main"]
     calls: dict[str, Callable[[], object]] = {
-        "main(tensors), outputs given": lambda: main(*tensors),
-        "main(tensors)": lambda: main(*tensors[:2]),
-        "exe(arrays, out=)": lambda: exe(x, y, out=[z]),
-        "exe(arrays)": lambda: exe(x, y),
-        "exe(named arrays)": lambda: exe(x=x, y=y),
+        "main(two inputs, output)": lambda: main(*tensors),
+        "main(two inputs)": lambda: main(*tensors[:2]),
+        "exe(two arrays, out=)": lambda: exe(x, y, out=[z]),
+        "exe(two arrays)": lambda: exe(x, y),
+        "exe(two named arrays)": lambda: exe(x=x, y=y),
     }
     theirs = onnxruntime_call(model.SerializeToString(), threads=1)
     if theirs is not None:
-        calls["onnxruntime, run(arrays)"] = lambda: theirs({"x": x, "y": y})
+        calls["onnxruntime, run(two arrays)"] = lambda: theirs({"x": x, "y": y})
     return calls
-
-
-if __name__ == "__main__":
-    main()

@@ -1,179 +1,143 @@
-"""Whole models against onnxruntime: one table.
+"""Whole models: ours against every rival, and the means against what they are to be."""
 
-``python -m benchmarks.models [NAME ...] [--threads N] [--json]``. Each model is compiled
-twice, cold and with the cache of the first time, each in a process of its own, whose peak
-memory is that of the cold one, Python included. Latencies are medians of interleaved
-rounds in another process, so that both runtimes see the same machine; the spread is the
-10th to the 90th percentile of the ratio of rounds. onnxruntime runs with its default
-optimisations and as many threads.
-"""
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-import argparse
-import json
-import os
-import resource
-import subprocess
-import sys
-import tempfile
-import time
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+from benchmarks.latency import Found, latencies, measure
+from benchmarks.networks import NETWORKS, PRODUCTS, network
+from benchmarks.report import Report
+from benchmarks.rivals import BF16, OURS
+from benchmarks.rivals.ours import has_precisions
 
-import numpy as np
-from rich.console import Console
-from rich.table import Table
+__all__ = ["lines", "means", "models_report", "products_report"]
 
-Row = dict[str, float | str]
-
-
-def main() -> None:
-    """Measure the models named on the command line, or all, and print the table."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("names", nargs="*")
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--step", choices=_STEPS, help=argparse.SUPPRESS)
-    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.step:
-        step = _STEPS[options.step]
-        print(json.dumps(step(options.names[0], options.folder, options.threads)))
-        return
-    rows = [_measure(name, options.threads) for name in options.names or _all_names()]
-    if options.json:
-        print(json.dumps(rows, indent=1))
-    else:
-        Console(width=140).print(_table(rows))
-
-
-def _all_names() -> list[str]:
-    from models import zoo
-
-    return [e.name for e in zoo.ENTRIES]
-
-
-def _measure(name: str, threads: int) -> Row:
-    """Everything about one model; with ``error`` where a step failed."""
-    with tempfile.TemporaryDirectory() as folder:
-        row: Row = {"model": name}
-        for step, prefix in (
-            ("write", ""),
-            ("compile", "cold_"),
-            ("compile", "warm_"),
-            ("time", ""),
-        ):
-            found = _in_child(step, name, folder, threads)
-            row |= {prefix + key: value for key, value in found.items()}
-            if prefix + "error" in row and "ratio" not in row:
-                break
-    return row
-
-
-def _in_child(step: str, name: str, folder: str, threads: int) -> Row:
-    """One step in a new process, so that memory and caches are its own."""
-    command = [sys.executable, "-m", "benchmarks.models", name, "--step", step]
-    done = subprocess.run(
-        [*command, "--folder", folder, "--threads", str(threads)],
-        capture_output=True,
-        text=True,
-        env=dict(os.environ, OMP_NUM_THREADS=str(threads)),
-        check=False,
-    )
-    if done.returncode:
-        lines = done.stderr.strip().splitlines()
-        return {"error": lines[-1] if lines else "failed"}
-    return json.loads(done.stdout.splitlines()[-1])
-
-
-def _write(name: str, folder: Path, threads: int) -> Row:
-    """Put the model and its inputs into files."""
-    from models import zoo
-
-    entry = zoo.entry(name)
-    if not isinstance(entry, zoo.Entry):
-        raise SystemExit(f"`{name}` is not made on the spot: expected one that is")
-    path = folder / "model.onnx"
-    path.write_bytes(entry.build().SerializeToString())
-    arrays: dict[str, Any] = dict(
-        entry.inputs()
-    )  # Any: savez has options beside arrays
-    np.savez(folder / "inputs.npz", **arrays)
-    return {"size_mb": path.stat().st_size / 1e6, "tolerance": entry.tolerance}
-
-
-def _compile(name: str, folder: Path, threads: int) -> Row:
-    """Compile it, and say how long that took and what memory the process had at most."""
-    import relax_mlir
-
-    start = time.perf_counter()
-    relax_mlir.compile(folder / "model.onnx", cache=folder / "cache", threads=threads)
-    taken_s = time.perf_counter() - start
-    peak_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return {"s": taken_s, "peak_mb": peak_kb * 1024 / 1e6}
-
-
-def _time(name: str, folder: Path, threads: int) -> Row:
-    """Compare answers and latencies."""
-    import relax_mlir
-    from relax_mlir.tools.timing import compare, onnxruntime_call
-
-    path = folder / "model.onnx"
-    model = relax_mlir.compile(path, cache=folder / "cache", threads=threads)
-    theirs = onnxruntime_call(path, threads)
-    if theirs is None:
-        raise SystemExit("onnxruntime is not installed")
-    inputs = dict(np.load(folder / "inputs.npz"))
-    arrays = [inputs[n] for n in model.input_names]
-    compared = compare(lambda: model(*arrays), lambda: theirs(inputs))
-    return {
-        "ours_ms": compared.ours_ms.median,
-        "onnxruntime_ms": compared.theirs_ms.median,
-        "ratio": compared.ratio.median,
-        "ratio_p10": compared.ratio.p10,
-        "ratio_p90": compared.ratio.p90,
-        "error": compared.error,
-    }
-
-
-_STEPS: dict[str, Callable[[str, Path, int], Row]] = {
-    "write": _write,
-    "compile": _compile,
-    "time": _time,
+# The mean speed-up over a rival that is to be reached, and that of every single model.
+_TARGETS: dict[tuple[str, str], tuple[float, float | None]] = {
+    ("onnxruntime", "f32"): (1.3, 1.0),
+    ("openvino", "f32"): (1.2, None),
+    ("inductor", "f32"): (1.2, None),
+    ("openvino", "bf16"): (1.0, None),
 }
+_SHARE = 0.9  # of the peak, for products
+
+_COLUMNS = (
+    *("model", "runtime", "ms", "share of peak"),
+    *("ours is faster by", "p10-p90", "error"),
+)
+_NOTE = (
+    "Medians of rounds in which all take turns. The share is of the multiply-adds that "
+    "a loop of nothing else does in the same round ({peak:.0f} GFLOP/s at the median). "
+    "The error is relative to the largest output, against onnxruntime without "
+    "optimisations. {count} a call."
+)
 
 
-def _table(rows: list[Row]) -> Table:
-    table = Table(
-        "model",
-        "MB",
-        "cold s",
-        "warm s",
-        "peak MB",
-        "ours ms",
-        "onnxruntime ms",
-        "ratio",
-        "error",
+def models_report(
+    names: Sequence[str], runtimes: Sequence[str], threads: int, rounds: int
+) -> tuple[Report, Report]:
+    """Measure networks; all lines, and the means over them.
+
+    Args:
+        names: of networks; all if empty.
+        runtimes: rivals, without ours.
+        threads: how many each may use.
+        rounds: how often each is measured.
+    """
+    networks = [network(n) for n in names] if names else NETWORKS
+    found: list[Found] = []
+    for one in networks:
+        found.append(_measured(one.name, "f32", runtimes, threads, rounds))
+        if one.bf16 and has_precisions():
+            found.append(_measured(one.name, "bf16", runtimes, threads, rounds))
+    return lines("Whole models", found, threads), means(found)
+
+
+def products_report(runtimes: Sequence[str], threads: int, rounds: int) -> Report:
+    """Measure products of matrices; arguments as there."""
+    found = [_measured(n, "f32", runtimes, threads, rounds) for n in PRODUCTS]
+    report = lines("Products by a constant matrix", found, threads)
+    note = f"{report.note} To be reached: {_SHARE:.0%} of the peak."
+    return replace(report, note=note)
+
+
+def _measured(
+    name: str, precision: str, runtimes: Sequence[str], threads: int, rounds: int
+) -> Found:
+    asked = [r for r in (OURS, *runtimes) if precision == "f32" or r in BF16]
+    options = (precision, threads, rounds)
+    return measure(latencies, name, asked, *options, threads=threads)
+
+
+def lines(title: str, found: Sequence[Found], threads: int) -> Report:
+    """A line for every network and runtime."""
+    rows = [row for one in found for row in _rows(one)]
+    peaks = sorted(one["peak_gflop_s"] for one in found if "peak_gflop_s" in one)
+    peak = peaks[len(peaks) // 2] if peaks else math.nan
+    count = "One thread" if threads == 1 else f"{threads} threads"
+    return Report(
+        title, _NOTE.format(peak=peak, count=count), _COLUMNS, rows, list(found), 2
     )
-    for row in rows:
-        if "ratio" not in row:
-            problem = next(v for k, v in row.items() if k.endswith("error"))
-            table.add_row(str(row["model"]), *[""] * 7, f"[red]{problem}[/]")
+
+
+def _rows(found: Found) -> Iterator[tuple[str, ...]]:
+    """A line for every runtime, also for one that did not run."""
+    name = found["model"] + (" bf16" if found.get("precision") == "bf16" else "")
+    if "problem" in found:
+        yield (name, "", *[""] * 4, found["problem"])
+    for runtime, figures in found["runtimes"].items():
+        if "problem" in figures:
+            yield (name, runtime, *[""] * 4, figures["problem"])
             continue
-        spread = f"{row['ratio']:.2f} ({row['ratio_p10']:.2f}-{row['ratio_p90']:.2f})"
-        table.add_row(
-            str(row["model"]),
-            f"{row['size_mb']:.0f}",
-            f"{row['cold_s']:.2f}",
-            f"{row['warm_s']:.2f}",
-            f"{row['cold_peak_mb']:.0f}",
-            f"{row['ours_ms']:.3f}",
-            f"{row['onnxruntime_ms']:.3f}",
-            spread,
-            f"{row['error']:.1e}",
+        faster, spread = "", ""
+        if "speedup" in figures:
+            median, p10, p90 = figures["speedup"]
+            faster, spread = f"{median:.2f}", f"{p10:.2f}-{p90:.2f}"
+        wrong = "" if figures["is_right"] else " wrong"
+        share = f"{figures['share_of_peak']:.1%}"
+        error = f"{figures['error']:.0e}{wrong}"
+        yield name, runtime, f"{figures['ms']:.4g}", share, faster, spread, error
+
+
+def means(found: Sequence[Found]) -> Report:
+    """Geometric means of speed-ups over the networks that count."""
+    rows, values = [], []
+    for (rival, precision), (target, least) in _TARGETS.items():
+        counted = [one for one in found if _counts(one, precision)]
+        ratios = {one["model"]: r for one in counted if (r := _ratio(one, rival))}
+        if not ratios:
+            continue
+        mean = math.exp(sum(map(math.log, ratios.values())) / len(ratios))
+        worst = min(ratios, key=lambda name: ratios[name])
+        aim = f"{target}" + (f", each {least}" if least else "")
+        is_whole = len(ratios) == len(counted)
+        reached = is_whole and mean >= target and ratios[worst] >= (least or 0)
+        rows.append(
+            (
+                f"{rival} {precision}",
+                f"{len(ratios)} of {len(counted)}",
+                f"{mean:.2f}",
+                aim,
+                "yes" if reached else "no",
+                f"{worst} {ratios[worst]:.2f}",
+            )
         )
-    return table
+        values.append({"rival": rival, "precision": precision, "mean": mean} | ratios)
+    note = (
+        "Geometric means of how many times faster ours is, over the models that count "
+        "and that both compute right."
+    )
+    columns = ("against", "models", "mean", "to be reached", "reached", "worst model")
+    return Report("Means", note, columns, rows, values)
 
 
-if __name__ == "__main__":
-    main()
+def _counts(found: Found, precision: str) -> bool:
+    return found.get("precision", "f32") == precision and network(found["model"]).counts
+
+
+def _ratio(found: Found, rival: str) -> float | None:
+    """How many times faster ours is; None where one of both is absent or wrong."""
+    pair = [found["runtimes"].get(r, {}) for r in (OURS, rival)]
+    if not all(figures.get("is_right") for figures in pair):
+        return None
+    return pair[1]["speedup"][0]

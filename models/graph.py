@@ -1,6 +1,6 @@
 """An ONNX graph under construction, its weights drawn from one seeded stream."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx
@@ -72,14 +72,30 @@ class Graph:
 
     def node(self, op: str, *inputs: str, path: str = "", **attributes: object) -> str:
         """Add a node with one output below `path`, and return that output's name."""
+        return self._add(op, inputs, 1, path, attributes)[0]
+
+    def split(self, x: str, sizes: list[int], path: str) -> list[str]:
+        """Add a Split of the last dimension into parts of `sizes`."""
+        inputs = (x, self.constant(sizes))
+        return self._add("Split", inputs, len(sizes), path, {"axis": -1})
+
+    def _add(
+        self,
+        op: str,
+        inputs: Sequence[str],
+        count: int,
+        path: str,
+        attributes: Mapping[str, object],
+    ) -> list[str]:
+        """Add a node with `count` outputs, and return their names."""
         name = f"{path}/{op}" if path else f"{op}_{len(self._nodes)}"
-        output = f"{name}_output_0"
-        node = helper.make_node(op, inputs, [output], name)
+        outputs = [f"{name}_output_{number}" for number in range(count)]
+        node = helper.make_node(op, inputs, outputs, name)
         node.attribute.extend(
             helper.make_attribute(*pair) for pair in sorted(attributes.items())
         )
         self._nodes.append(node)
-        return output
+        return outputs
 
     def conv(
         self,

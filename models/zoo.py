@@ -14,7 +14,9 @@ import onnx
 from models import (
     bert,
     fashion_mlp,
+    gpt2,
     light,
+    lstm,
     magika,
     minilm,
     mlp,
@@ -23,6 +25,7 @@ from models import (
     ppocr,
     resnet50,
     squeezenet,
+    unet,
 )
 from models.packaged import FetchError, Packaged, fetch
 
@@ -47,6 +50,24 @@ class Entry:
 
 _tiny_bert = partial(bert.build, 2, 64, 4, 1000)
 _tiny_bert_inputs = partial(bert.inputs, batch=2, seq=16, vocab=1000)
+
+_GPT2_CALLS = {"prefill": (128, 0), "decode": (1, 128)}  # tokens read, and before
+_TINY_GPT2_CALLS = {"tiny_prefill": (16, 0), "tiny_decode": (1, 16)}
+
+
+def _gpt2_entries(
+    calls: dict[str, tuple[int, int]], **sizes: int
+) -> tuple["Entry", ...]:
+    return tuple(
+        Entry(
+            f"gpt2_{name}",
+            partial(gpt2.build, tokens, past, **sizes),
+            partial(gpt2.inputs, tokens=tokens, past=past, **sizes),
+            gpt2.tolerance,
+        )
+        for name, (tokens, past) in calls.items()
+    )
+
 
 ENTRIES = (
     Entry("fashion_mlp", fashion_mlp.build, fashion_mlp.inputs, fashion_mlp.tolerance),
@@ -74,6 +95,11 @@ ENTRIES = (
     ),
     Entry("minilm", minilm.build, minilm.inputs, minilm.tolerance),
     Entry("bert_base", bert.build, bert.inputs, bert.tolerance),
+    *_gpt2_entries(_TINY_GPT2_CALLS, layers=2, hidden=64, heads=4, vocab=1000),
+    *_gpt2_entries(_GPT2_CALLS),
+    Entry("lstm", lstm.build, lstm.inputs, lstm.tolerance),
+    Entry("gru", partial(lstm.build, "GRU"), lstm.inputs, lstm.tolerance),
+    Entry("unet", unet.build, unet.inputs, unet.tolerance),
     *(
         Entry(
             f"light_{name}",

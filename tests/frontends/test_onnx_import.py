@@ -19,7 +19,16 @@ from relax_mlir.size_constraints import constraints_of
 from tests.frontends.differential import assert_same_numbers, parse, random
 
 # Imported, and run by numpy and onnxruntime, in less than 0.25 s each.
-QUICK = {"fashion_mlp", "mlp_b1", "bert_tiny", "bert_tiny_decomposed"}
+QUICK = {
+    "fashion_mlp",
+    "mlp_b1",
+    "bert_tiny",
+    "bert_tiny_decomposed",
+    "gpt2_tiny_prefill",
+    "gpt2_tiny_decode",
+    "lstm",
+    "gru",
+}
 
 
 def operations(module: IRModule) -> list[str]:

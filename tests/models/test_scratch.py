@@ -9,7 +9,13 @@ import relax_mlir
 from models import zoo
 from relax_mlir.rewriting import walk
 
-_QUICK = {"squeezenet", "bert_tiny", "bert_tiny_decomposed", "mlp_b64"}
+_QUICK = {
+    "squeezenet",
+    "bert_tiny",
+    "bert_tiny_decomposed",
+    "gpt2_tiny_decode",
+    "mlp_b64",
+}
 _ENTRIES = [
     pytest.param(e, id=e.name, marks=[] if e.name in _QUICK else [pytest.mark.slow])
     for e in zoo.ENTRIES

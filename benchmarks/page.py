@@ -1,0 +1,61 @@
+"""The results of a run as a page of the documentation."""
+
+import platform
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+
+from benchmarks import child
+from benchmarks.report import Report
+from benchmarks.rivals import F32, OURS
+from relax_mlir.compiler import target_of
+
+__all__ = ["write_page"]
+
+
+def write_page(
+    path: Path, reports: Sequence[Report], rivals: Sequence[str], command: str
+) -> None:
+    """Write what was found, on what machine, against what, and by which command."""
+    sections = "\n".join(report.markdown() for report in reports)
+    path.write_text(f"{_head(rivals, command)}\n{sections}", encoding="utf-8")
+
+
+def _head(rivals: Sequence[str], command: str) -> str:
+    target = target_of("cpu")
+    versions = ", ".join(f"{name} {_version(name)}" for name in (OURS, *rivals))
+    return f"""# Benchmarks
+
+The last run of `make bench`, which writes this page; `python -m benchmarks --help` has its options. Absolute times say little
+of other machines: what counts are ratios to rivals that were measured in turn with ours, and shares of the peak.
+
+| | |
+|---|---|
+| command | `{command}` |
+| date | {datetime.now(timezone.utc):%Y-%m-%d} |
+| processor | {_processor()}, `{target.cpu}` to LLVM, {target.vector_bits} bits a vector, {len(child.usable_cpus())} usable |
+| versions | Python {platform.python_version()}, {versions} |
+"""
+
+
+def _version(runtime: str) -> str:
+    """What is installed; asked in another process, for not all bear each other."""
+    try:
+        return child.call(version_of, runtime)
+    except child.ChildError:
+        return "(not installed)"
+
+
+def version_of(runtime: str) -> str:
+    """The version of a runtime."""
+    return F32[runtime].version()
+
+
+def _processor() -> str:
+    """Its name, as the kernel has it."""
+    listing = Path("/proc/cpuinfo")
+    if listing.exists():
+        for line in listing.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()

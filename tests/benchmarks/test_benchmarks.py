@@ -1,0 +1,262 @@
+"""The command measures, says what went wrong, and writes its page."""
+
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from benchmarks import __main__ as command
+from benchmarks import child, latency, models
+from benchmarks.networks import NETWORKS, PRODUCTS, network, product_sizes
+from benchmarks.peak import FmaPeak
+from benchmarks.report import Report
+from benchmarks.rivals import F32, Call, Case
+from relax_mlir.tools.timing import time_calls
+
+onnxruntime = pytest.importorskip("onnxruntime")
+
+
+class Absent:
+    """A runtime that is not installed."""
+
+    def version(self) -> str:
+        raise ImportError("No module named 'absent'")
+
+    def prepare(self, case: Case, threads: int) -> Call:
+        raise ImportError("No module named 'absent'")
+
+
+class Wrong:
+    """A runtime that computes zeros."""
+
+    def version(self) -> str:
+        return "0"
+
+    def prepare(self, case: Case, threads: int) -> Call:
+        return lambda: [np.zeros_like(array) for array in case.outputs]
+
+
+# Functions for processes of their own.
+
+
+def die(name: str, runtimes: list[str], threads: int) -> latency.Found:
+    """A measurement at which one runtime ends the process."""
+    for runtime in runtimes:
+        child.announce(runtime)
+        if runtime == "deadly":
+            raise SystemExit("killed by a fault")
+    return {"model": name, "runtimes": {r: {"ms": 1.0} for r in runtimes}}
+
+
+def processors() -> int:
+    return len(child.usable_cpus())
+
+
+def can_import(name: str) -> bool:
+    try:
+        __import__(name)
+    except ImportError:
+        return False
+    return True
+
+
+def grow(size_mb: int) -> float:
+    return child.peak_rss_mb() + 0 * len(bytearray(size_mb * 1_000_000))
+
+
+def found(name: str, speedup: float, *, is_right: bool = True) -> latency.Found:
+    """What a measurement of a network says, cut down."""
+    theirs = {"is_right": is_right, "speedup": [speedup] * 3}
+    runtimes = {"relax_mlir": {"is_right": True}, "onnxruntime": theirs}
+    return {"model": name, "precision": "f32", "runtimes": runtimes}
+
+
+def means_of(lines: Sequence[latency.Found]) -> dict[str, tuple[str, ...]]:
+    return {row[0]: row[1:] for row in models.means(lines).rows}
+
+
+@pytest.mark.slow
+def test_quick_run_measures_and_writes_the_page(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "page.md"
+
+    command.main(
+        ["mlp_b1", "--quick", "--rivals=onnxruntime", "--json", f"--page={page}"]
+    )
+
+    (lines,) = json.loads(capsys.readouterr().out)["Whole models"]
+    ours, theirs = (lines["runtimes"][r] for r in ("relax_mlir", "onnxruntime"))
+    assert list(lines["runtimes"]) == ["relax_mlir", "onnxruntime"]
+    assert lines["gflop"] == pytest.approx(2 * (784 * 128 + 128 * 10) / 1e9)
+    assert 0 < ours["share_of_peak"] < 1
+    assert ours["is_right"]
+    assert theirs["error"] < 1e-5  # sums in another order
+    median, p10, p90 = theirs["speedup"]
+    assert p10 <= median <= p90
+    text = page.read_text()
+    assert "| mlp_b1 | onnxruntime |" in text
+    assert f"onnxruntime {onnxruntime.__version__}" in text
+    assert "python -m benchmarks mlp_b1 --quick" in text
+
+
+@pytest.mark.slow
+def test_absent_and_wrong_runtimes_have_lines_that_say_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    runtimes = {"relax_mlir": F32["relax_mlir"], "absent": Absent(), "wrong": Wrong()}
+    monkeypatch.setattr(latency, "F32", runtimes)
+
+    lines = latency.latencies("mlp_b1", list(runtimes), "f32", 1, 2)
+
+    assert lines["runtimes"]["relax_mlir"]["is_right"]
+    assert lines["runtimes"]["wrong"]["error"] == 1
+    assert not lines["runtimes"]["wrong"]["is_right"]
+    assert lines["runtimes"]["absent"] == {
+        "problem": "not installed: No module named 'absent'"
+    }
+    cells = [row[-1] for row in models.lines("title", [lines], 1).rows]
+    assert cells[1].startswith("not installed")
+    assert cells[2] == "1e+00 wrong"
+
+
+@pytest.mark.slow
+def test_a_runtime_that_ends_the_process_is_named_and_left_out() -> None:
+    lines = latency.measure(die, "mlp_b1", ["a", "deadly", "b"], 1, threads=1)
+
+    assert lines["runtimes"] == {
+        "a": {"ms": 1.0},
+        "deadly": {"problem": "killed by a fault"},
+        "b": {"ms": 1.0},
+    }
+
+
+@pytest.mark.slow
+def test_a_process_gets_as_many_processors_as_threads() -> None:
+    assert child.call(processors, threads=1) == 1
+
+
+@pytest.mark.slow
+def test_a_package_can_be_hidden() -> None:
+    assert child.call(can_import, "xmlrpc.client")
+    assert not child.call(can_import, "xmlrpc.client", hidden=["xmlrpc"])
+
+
+@pytest.mark.slow
+def test_memory_is_that_of_the_process_and_not_of_its_parent() -> None:
+    ballast = np.ones(
+        100_000_000, np.uint8
+    )  # what a count that goes on would start with
+
+    before = child.call(grow, 0)
+
+    assert child.peak_rss_mb() > ballast.nbytes / 1e6
+    assert before < child.peak_rss_mb() - 50
+
+
+def test_means_are_over_models_that_count_and_are_right() -> None:
+    lines = [
+        found("mlp_b1", 2.0),
+        found("vgg19", 0.5),
+        found("alexnet", 100.0),
+        found("unet", 100.0, is_right=False),
+    ]
+
+    (mean,) = means_of(lines).values()
+
+    assert mean == ("2 of 3", "1.00", "1.3, each 1.0", "no", "vgg19 0.50")
+
+
+@pytest.mark.parametrize(
+    ("speedups", "reached"),
+    [((2.0, 1.1), "yes"), ((2.0, 0.99), "no"), ((1.2, 1.2), "no")],
+)
+def test_both_the_mean_and_every_model_have_to_be_faster(
+    speedups: tuple[float, float], reached: str
+) -> None:
+    first, second = speedups
+
+    row = means_of([found("mlp_b1", first), found("vgg19", second)])["onnxruntime f32"]
+
+    assert row[3] == reached
+
+
+def test_the_peak_is_that_of_vectors() -> None:
+    peak = FmaPeak()
+    peak()
+
+    one, two = (FmaPeak(threads).flops for threads in (1, 2))
+
+    assert two == 2 * one == 2 * peak.flops
+    np.testing.assert_allclose(peak.rates(np.array([0.5])), 2 * one)
+
+
+def test_the_loop_of_the_peak_is_not_optimised_away() -> None:
+    few, many = (FmaPeak().run(count) for count in (1, 1001))
+
+    assert many > few  # every step adds to every sum
+
+
+def test_names_of_products_say_their_sizes() -> None:
+    model = network(PRODUCTS[-1]).entry.build()
+
+    assert product_sizes(PRODUCTS[-1]) == (128, 3072, 768)
+    (weight,) = model.graph.initializer
+    assert tuple(weight.dims) == (3072, 768)
+    with pytest.raises(KeyError):
+        network("gemm_3")
+
+
+def test_networks_have_names_of_their_own() -> None:
+    assert len({n.name for n in NETWORKS}) == len(NETWORKS)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["resnet51"], "no network `resnet51`"),
+        (["--rivals=tvm"], "`tvm`: expected some of onnxruntime, openvino, inductor"),
+        (["--threads=0"], "argument --threads"),
+    ],
+)
+def test_wrong_arguments_are_named(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        command.main(arguments)
+
+    assert message in capsys.readouterr().err
+
+
+def test_a_report_reads_the_same_shown_and_written() -> None:
+    rows = [("a|b", "1.5"), ("[c]", "2")]
+    report = Report("Title", "A note.", ("name", "number"), rows, [])
+    console = Console(width=60)
+
+    with console.capture() as shown:
+        console.print(report.table())
+
+    assert "a|b" in shown.get()
+    assert "[c]" in shown.get()
+    assert report.markdown().splitlines() == [
+        "## Title",
+        "",
+        "A note.",
+        "",
+        "| name | number |",
+        "| --- | ---: |",
+        "| a\\|b | 1.5 |",
+        "| [c] | 2 |",
+    ]
+
+
+def test_a_rest_before_a_turn_is_not_in_its_time() -> None:
+    begin = time.perf_counter()
+    times = time_calls(lambda: time.sleep(0.02), rounds=1, pause_s=0.1)
+
+    assert time.perf_counter() - begin > 0.1
+    assert times.max() < 0.1
