@@ -47,7 +47,8 @@ class Builder:
 
     Args:
         name: symbol of the function.
-        operands: the operator's values; ``legalize`` names its inputs by them.
+        operands: the operator's values; ``legalize`` names its inputs by them. None for
+            a program that is no operator's.
         types: their types with the symbols to use inside the program.
         results: the result types, likewise.
         names: what the symbols of the operator's attributes are called in the program;
@@ -89,7 +90,7 @@ class Builder:
             zip(self.symbols, map(Index, arguments[first_symbol:]), strict=True)
         )
         self._destinations = arguments[len(shaped) : first_symbol]
-        self._by_value = list(zip(operands, self.inputs, strict=True))
+        self._by_value = list(zip(operands, self.inputs, strict=bool(operands)))
         self._numbers = {
             value: Number(number, tensors.dtype_of(value))
             for value, number in (numbers or {}).items()

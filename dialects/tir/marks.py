@@ -20,6 +20,7 @@ __all__ = [
     "MATCH",
     "NAME",
     "ORDER",
+    "PAD",
     "PARAM",
     "POINTEE",
     "RETURN_TYPE",
@@ -58,4 +59,5 @@ ALLOCATE = "tir.allocate"  # a buffer of which a script knows the pointer alone
 CONTENTS = "tir.contents"  # of a buffer: its elements, from the first one on
 IMPLICIT = "tir.implicit"  # a tir.decl_buffer that no statement of a script makes
 POINTEE = "tir.pointee"  # of a pointer: what it points to, and in which memory
+PAD = "tir.pad"  # of a block that pads a buffer: what it puts before, by dimension
 SUBROUTINE = "tir.subroutine"  # a tir.call of a function of the module

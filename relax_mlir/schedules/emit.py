@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from mlir import ir
 
 __all__ = [
+    "UNROLLED",
     "add",
     "alloc",
     "broadcast",
@@ -15,21 +16,28 @@ __all__ = [
     "if_else",
     "index",
     "is_parallel_loop",
+    "less",
     "maximum",
     "minimum",
     "multiply",
     "op",
     "parallel_loop",
+    "prefetch",
     "product",
     "reinterpret",
     "rem",
     "row_major_strides",
     "subtract",
     "unflatten",
+    "unrolled_loop",
     "vector_type",
 ]
 
 Extent = int | ir.Value
+
+UNROLLED = 4  # steps of a sum in the body of its loop
+
+_LESS = 6  # of arith.cmpi's predicates: unsigned <
 
 
 def op(
@@ -169,6 +177,37 @@ def for_loop(
     return list(loop.results)
 
 
+def unrolled_loop(
+    extent: Extent,
+    step: Callable[[Extent, Sequence[ir.Value]], list[ir.Value]],
+    carried: list[ir.Value],
+    turn_begins: Callable[[ir.Value], None] = lambda turn: None,
+) -> list[ir.Value]:
+    """Take ``step(i, carried)`` for all i below ``extent``, `UNROLLED` of them a turn.
+
+    Where ``extent`` is not known, each turn takes one.
+
+    Args:
+        turn_begins: is called once a turn with the first i of it, where that is unrolled.
+    """
+    times = UNROLLED
+    if not isinstance(extent, int):
+        return for_loop(0, extent, 1, lambda i, *values: step(i, values), carried)
+    full = extent - extent % times
+
+    def turn(i: ir.Value, *values: ir.Value) -> list[ir.Value]:
+        turn_begins(i)
+        found = list(values)
+        for n in range(times):
+            found = step(add(i, n), found)
+        return found
+
+    carried = for_loop(0, full, times, turn, carried)
+    for i in range(full, extent):
+        carried = step(i, carried)
+    return carried
+
+
 def _create_loop(
     begin: ir.Value,
     end: ir.Value,
@@ -190,6 +229,13 @@ def _create_loop(
         following = body(*block.arguments)
         ir.Operation.create("scf.yield", operands=list(following or ()))
     return loop
+
+
+def less(lhs: Extent, rhs: Extent) -> ir.Value:
+    """Whether lhs < rhs, of sizes."""
+    i1, i64 = (ir.IntegerType.get_signless(bits) for bits in (1, 64))
+    predicate = ir.IntegerAttr.get(i64, _LESS)
+    return op("arith.cmpi", i1, index(lhs), index(rhs), predicate=predicate)
 
 
 def if_else(
@@ -230,6 +276,23 @@ def parallel_loop(
 def is_parallel_loop(operation: ir.OpView) -> bool:
     """Whether :func:`parallel_loop` made it."""
     return operation.operation.name == "scf.for" and "tir.grain" in operation.attributes
+
+
+def prefetch(view: ir.Value, offset: Extent) -> None:
+    """Bring a line of a buffer of one dimension nearer, to the second cache.
+
+    An offset beyond the buffer does no harm.
+    """
+    hint = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), 2)
+    op(
+        "memref.prefetch",
+        None,
+        view,
+        index(offset),
+        isWrite=ir.BoolAttr.get(False),
+        isDataCache=ir.BoolAttr.get(True),
+        localityHint=hint,
+    )
 
 
 def alloc(shape: Sequence[Extent], element: ir.Type) -> ir.Value:

@@ -71,6 +71,8 @@ def stages(target: Target) -> tuple[Stage, ...]:
         Stage(
             "tir",
             "relax-legalize,tir-collapse-loops,relax-fuse-ops,tir-fuse,tir-convert-layout,relax-legalize,tir-collapse-loops,"
+            f"tir-use-winograd{{vector-bits={target.vector_bits}}},"
+            "tir-fuse-pads,"
             f"tir-pack-constants{{vector-bits={target.vector_bits}}}",
         ),
         Stage("planned", "relax-plan-memory,relax-lower-main"),

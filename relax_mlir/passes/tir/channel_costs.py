@@ -20,7 +20,9 @@ __all__ = ["Costs", "costs_of"]
 _UNKNOWN = 56  # stands for a size that only the run knows
 
 # Cycles of one thread, by and large: what matters is that they are in one unit.
-_PER_ELEMENT_IN_OTHER_ORDER = 1.0  # a copy that goes across the rows of one side
+_PER_ELEMENT = 1.0  # of a copy that goes across the rows of one side
+_READ_ACROSS = 0.3  # rows of a product, an element, where pixels lie side by side
+_FEW_CHANNELS = 16  # fewer take less, in proportion
 _PER_PRODUCT = 1 / 32  # two multiply-adds of sixteen lanes
 _WINDOWS_COPIED = 0.15  # of the products' time: windows become columns of a panel
 _GATHERED = 5.0  # columns that do not lie side by side
@@ -33,36 +35,42 @@ class Costs:
 
     Attributes:
         kind: ``conv``, ``window``, ``map`` or ``other``.
-        work: products of its sums; elements: of each buffer, the result last.
-        main: which inputs are read as the result is written, axis by axis, or by a window.
+        elements: of each buffer, the result last.
+        along: inputs that are read element by element as the result is written.
+        pictures: inputs whose windows, or points, are summed up.
+        work: products of the sum; across: what it costs to read pictures as they were.
     """
 
     kind: str
-    work: float
     elements: Sequence[float]
-    main: frozenset[int]
+    along: frozenset[int] = frozenset()
+    pictures: frozenset[int] = frozenset()
+    work: float = 0.0
+    across: float = 0.0
+
+    @property
+    def beside(self) -> frozenset[int]:
+        """Inputs that are read beside a sum, which must have the label of the result."""
+        return self.along if self.pictures else frozenset()
 
     def of(self, labels: Sequence[bool]) -> float:
         """Cycles more than with the best labels."""
         *inputs, out = labels
-        if self.kind == "conv":
-            return self._conv(any(inputs[i] for i in self.main), out)
-        if self.kind == "window":
-            return self._window(any(inputs[i] for i in self.main), out)
-        if self.kind == "map":
-            return _PER_ELEMENT_IN_OTHER_ORDER * sum(
-                self.elements[i] for i in self.main if inputs[i] != out
-            )
-        return _PER_ELEMENT_IN_OTHER_ORDER * sum(
-            count for count, label in zip(self.elements, labels, strict=True) if label
-        )
+        if self.kind == "other":
+            pairs = zip(self.elements, labels, strict=True)
+            return _PER_ELEMENT * sum(count for count, label in pairs if label)
+        apart = [self.elements[i] for i in self.along if inputs[i] != out]
+        total = _PER_ELEMENT * sum(apart)
+        if self.pictures:
+            read = any(inputs[i] for i in self.pictures)
+            sum_of = self._conv if self.kind == "conv" else self._window
+            total += sum_of(read, out)
+        return total
 
     def _conv(self, read: bool, out: bool) -> float:
-        products = self.work * _PER_PRODUCT
         if out:
-            read_apart = sum(self.elements[i] for i in self.main)
-            return 0.0 if read else _PER_ELEMENT_IN_OTHER_ORDER * read_apart
-        return products * (_GATHERED if read else _WINDOWS_COPIED)
+            return 0.0 if read else self.across
+        return self.work * _PER_PRODUCT * (_GATHERED if read else _WINDOWS_COPIED)
 
     def _window(self, read: bool, out: bool) -> float:
         if read != out:
@@ -76,36 +84,64 @@ def costs_of(function: func.FuncOp) -> Costs:
     elements = [_count(ir.MemRefType(b.type).shape) for b in buffers]
     kind = kind_of(function)
     if kind is Kind.OPAQUE or not may_permute(function):
-        return Costs("other", 0.0, elements, frozenset())
+        return Costs("other", elements)
     blocks = [o for o in function.entry_block.operations if isinstance(o, BlockOp)]
     sums = [b for b in blocks if "R" in b.kinds.value]
-    if not sums:
-        main = _read_like_result(buffers)
-        return Costs("map", 0.0, elements, main)
-    if kind is Kind.REDUCTION:
-        return Costs("map", 0.0, elements, frozenset())
-    reads = _Sum(sums[0])
-    pictures = reads.pictures()
-    main = frozenset(i for i, b in enumerate(buffers[:-1]) if b in pictures)
-    if not main or not reads.is_of_pictures:
-        return Costs("other", 0.0, elements, frozenset())
-    kind_of_sum = "window" if reads.keeps_channels(pictures) else "conv"
-    work = _count(sums[0].static_extents)
-    return Costs(kind_of_sum, work, elements, main)
+    maps = [b for b in blocks if b not in sums]
+    along = _read_along(maps, buffers)
+    if not sums or kind is Kind.REDUCTION:
+        return Costs("map", elements, along)
+    found = _Sum(sums[0])
+    read = found.pictures()
+    pictures = frozenset(i for i, b in enumerate(buffers[:-1]) if b in read)
+    if not pictures or not found.is_of_pictures:
+        return Costs("other", elements)
+    sizes = [(elements[i], ir.MemRefType(buffers[i].type).shape[1]) for i in pictures]
+    return Costs(
+        "window" if found.keeps_channels(read) else "conv",
+        elements,
+        along,
+        pictures,
+        work=_count(sums[0].static_extents),
+        across=sum(n * _READ_ACROSS * _share(channels) for n, channels in sizes),
+    )
 
 
 def _count(sizes: Iterable[int]) -> float:
     return math.prod(float(s) if s >= 0 else _UNKNOWN for s in sizes)
 
 
-def _read_like_result(buffers: Sequence[ir.Value]) -> frozenset[int]:
-    """Inputs of as many dimensions as the result, unless they hold a number a channel."""
-    out = ir.MemRefType(buffers[-1].type)
-    shapes = [list(ir.MemRefType(b.type).shape) for b in buffers[:-1]]
+def _share(channels: int) -> float:
+    return min(1.0, channels / _FEW_CHANNELS) if channels >= 0 else 1.0
+
+
+def _read_along(maps: Iterable[BlockOp], buffers: Sequence[ir.Value]) -> frozenset[int]:
+    """Inputs that maps read along each dimension as they write along it."""
+    read: set[ir.Value] = set()
+    across: set[ir.Value] = set()
+    for block in maps:
+        axes = {a: i for i, a in enumerate(block.body.blocks[0].arguments)}
+        operations = list(walk(block))
+        stores = [o for o in operations if o.operation.name == "memref.store"]
+        out = [linear_in(i, axes) for i in list(stores[-1].operands)[2:]]
+        for load in operations:
+            if load.operation.name == "memref.load":
+                where = [linear_in(i, axes) for i in list(load.operands)[1:]]
+                (read if _goes_along(where, out) else across).add(load.operands[0])
     return frozenset(
-        i
-        for i, shape in enumerate(shapes)
-        if len(shape) == out.rank and sum(size != 1 for size in shape) > 1
+        number
+        for number, buffer in enumerate(buffers[:-1])
+        if buffer in read - across
+        and sum(size != 1 for size in ir.MemRefType(buffer.type).shape) > 1
+    )
+
+
+def _goes_along(read: Sequence[Linear | None], out: Sequence[Linear | None]) -> bool:
+    return len(read) == len(out) and all(
+        here is not None
+        and there is not None
+        and here.coefficients.keys() <= there.coefficients.keys()
+        for here, there in zip(read, out, strict=True)
     )
 
 

@@ -12,7 +12,7 @@ from mlir.dialects import func
 from relax_mlir.dialects import tensors
 from relax_mlir.dialects.relax.core import CallTirOp, ConstantOp
 from relax_mlir.dialects.relax.movement import PermuteDimsOp, ReshapeOp
-from relax_mlir.graphs import constant, graph_functions
+from relax_mlir.graphs import constant, graph_functions, users_of
 from relax_mlir.module import IRModule
 from relax_mlir.objects.name_supply import UniqueNameSupply
 from relax_mlir.passes.tir.channel_costs import Costs, costs_of
@@ -31,6 +31,8 @@ _SWEEPS = 8  # over all tensors, until no label changes
 _UNKNOWN = 56  # stands for a size that only the run knows
 _PACK = "builtin.unrealized_conversion_cast"
 _CALLS = ("relax.call_tir", _PACK, "relax.constant")
+
+_Made = dict[tuple[ir.Value, bool], ir.Value]  # by the old tensor and a label
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,7 @@ class _Graph:
 
     def other_readers(self, value: ir.Value) -> list[ir.OpView]:
         """What reads a value and wants the old order."""
-        return [op for op in _readers(value) if op not in self.calls]
+        return [op for op in users_of(value) if op not in self.calls]
 
 
 def _costs(program: func.FuncOp | None) -> Costs | None:
@@ -119,18 +121,6 @@ def _is_constant(value: ir.Value) -> bool:
     return isinstance(value.owner, ConstantOp)
 
 
-def _readers(value: ir.Value) -> list[ir.OpView]:
-    """What reads a value, the packing of arguments looked through."""
-    found: list[ir.OpView] = []
-    for use in value.uses:
-        owner = use.owner
-        if owner.operation.name == _PACK:
-            found += _readers(owner.operation.results[0])
-        else:
-            found.append(owner)
-    return found
-
-
 class _Labels:
     """Which tensors of a function have their channels last.
 
@@ -140,11 +130,17 @@ class _Labels:
 
     def __init__(self, graph: _Graph) -> None:
         self._graph = graph
-        self._values = graph.pictures()
-        self._copies = {v: self._cost_of_copy(v) for v in self._values}
-        self.last: set[ir.Value] = set(self._values)
+        values = graph.pictures()
+        self._copies = {v: self._cost_of_copy(v) for v in values}
+        groups = _groups(values, graph)
+        self.last: set[ir.Value] = set()
+        for group in groups:
+            calls = [c for v in group for c in graph.touching[v]]
+            if any(c.costs.pictures for c in calls):
+                self.last.update(group)
         for _ in range(_SWEEPS):
-            if not [v for v in self._values if self._improve(v)]:
+            wholes = [g for g in groups if len(g) > 1]
+            if not [g for g in (*wholes, *([v] for v in values)) if self._improve(g)]:
                 return
 
     def _cost_of_copy(self, value: ir.Value) -> float:
@@ -154,33 +150,59 @@ class _Labels:
         shape = tensors.shape_of(value)
         return math.prod(s if isinstance(s, int) else _UNKNOWN for s in shape)
 
-    def _improve(self, value: ir.Value) -> bool:
-        """Change a label if that makes the whole cheaper."""
-        before = self._cost(value)
-        self.last ^= {value}
-        if self._cost(value) < before:
+    def _improve(self, values: Sequence[ir.Value]) -> bool:
+        """Change labels if that makes the whole cheaper."""
+        before = self._cost(values)
+        self.last.symmetric_difference_update(values)
+        if self._cost(values) < before:
             return True
-        self.last ^= {value}
+        self.last.symmetric_difference_update(values)
         return False
 
-    def _cost(self, value: ir.Value) -> float:
-        total = self._copies[value] if value in self.last else 0.0
-        for call in self._graph.touching[value]:
-            total += call.costs.of(self.of_call(call))
-        return total
+    def _cost(self, values: Sequence[ir.Value]) -> float:
+        """What the programs cost that touch some tensors, and the copies of these."""
+        calls = {id(c): c for v in values for c in self._graph.touching[v]}
+        copies = sum(self._copies[v] for v in values if v in self.last)
+        return copies + sum(map(self._cost_of_call, calls.values()))
+
+    def _cost_of_call(self, call: _Call) -> float:
+        own = tuple(value in self.last for value in call.values)
+        known = [_is_constant(value) for value in call.values]
+        labels = self.of_call(call)
+        given = (n if k else o for n, o, k in zip(labels, own, known, strict=True))
+        return call.costs.of(tuple(given))
 
     def of_call(self, call: _Call) -> tuple[bool, ...]:
-        """The labels of what a call reads and writes; constants follow the result."""
+        """The labels of what a call reads and writes.
+
+        Constants follow the result, and so does what is read beside a sum.
+        """
         *inputs, out = call.values
         is_last = out in self.last
-        follow = call.costs.main if call.costs.kind == "map" and is_last else ()
+        follow = call.costs.along if is_last else ()
         return (
             *(
-                value in self.last or (number in follow and _is_constant(value))
+                is_last
+                if number in call.costs.beside
+                else value in self.last or (number in follow and _is_constant(value))
                 for number, value in enumerate(inputs)
             ),
             is_last,
         )
+
+
+def _groups(values: Sequence[ir.Value], graph: _Graph) -> list[list[ir.Value]]:
+    """Tensors that maps read and write element by element, which go together."""
+    group_of: dict[ir.Value, list[ir.Value]] = {v: [v] for v in values}
+    for call in graph.calls.values():
+        joined = [call.values[i] for i in call.costs.along]
+        for value in joined:
+            one, other = group_of.get(value), group_of.get(call.values[-1])
+            if one is None or other is None or one is other:
+                continue
+            one.extend(other)
+            group_of.update(dict.fromkeys(other, one))
+    return list({id(g): g for g in group_of.values()}.values())
 
 
 def _channels_last(value: ir.Value) -> Order:
@@ -216,10 +238,10 @@ class _Conversion:
         """Rewrite one function."""
         graph = _Graph(function, self.programs)
         labels = _Labels(graph)
-        new: dict[ir.Value, ir.Value] = {}
+        new: _Made = {}
         for call in graph.calls.values():
             found = labels.of_call(call)
-            if any(found):
+            if any(found) or not labels.last.isdisjoint(call.values):
                 others = graph.other_readers(call.values[-1])
                 with ir.InsertionPoint(call.op), call.op.location:
                     self._convert(call, found, others, new)
@@ -231,7 +253,7 @@ class _Conversion:
         call: _Call,
         labels: tuple[bool, ...],
         others: Sequence[ir.OpView],
-        new: dict[ir.Value, ir.Value],
+        new: _Made,
     ) -> None:
         """Call a program on tensors in another order.
 
@@ -241,7 +263,7 @@ class _Conversion:
         """
         *inputs, out = call.values
         given = [
-            self._operand(value, new) if label else value
+            self._operand(value, label, new)
             for value, label in zip(inputs, labels, strict=False)
         ]
         is_last = labels[-1]
@@ -251,28 +273,40 @@ class _Conversion:
             sizes=call.op.attributes["sizes"],
             results=[_type_in(out, _channels_last(out)) if is_last else out.type],
         )
+        new[out, is_last] = made.result
         if not is_last:
             out.replace_all_uses_with(made.result)
-            return
-        new[out] = made.result
-        if others:
-            back = _in_old_order(made.result, out)
+        elif others:
+            new[out, False] = back = _in_old_order(made.result, out)
             for reader in others:
                 _replace_operand(reader, out, back)
 
-    def _operand(self, value: ir.Value, new: dict[ir.Value, ir.Value]) -> ir.Value:
-        if value not in new:
-            source = value.owner
-            assert isinstance(source, ConstantOp)
-            array = source.array(self.module.constants)
+    def _operand(self, value: ir.Value, is_last: bool, new: _Made) -> ir.Value:
+        """A tensor with its channels where a label says; it is turned if need be."""
+        if (value, is_last) not in new:
+            if is_last:
+                new[value, True] = self._turned(value, new.get((value, False), value))
+            elif (value, True) in new:
+                new[value, False] = _in_old_order(new[value, True], value)
+        return new.get((value, is_last), value)
+
+    def _turned(self, value: ir.Value, made: ir.Value) -> ir.Value:
+        """A tensor, of which ``made`` is what it became, with its channels last."""
+        order, source = _channels_last(value), value.owner
+        if isinstance(source, ConstantOp):
+            turned = source.array(self.module.constants).transpose(order)
             key = f"{source.key or 'constant'}.channels_last"
-            turned = array.transpose(_channels_last(value))
-            new[value] = constant(self.module, turned, key)
-        return new[value]
+            return constant(self.module, turned, key)
+        if _is_same_in_memory(value):
+            shape = permuted(tensors.shape_of(value), order)
+            return ReshapeOp(made, shape=shape).y
+        return PermuteDimsOp(made, axes=order).y
 
     def _program(self, call: _Call, labels: tuple[bool, ...]) -> str:
         """The program that takes buffers in such orders."""
         name = call.op.attributes["callee"].value
+        if not any(labels):
+            return name
         if (name, labels) not in self.made:
             orders = {
                 number: _channels_last(value)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from mlir import ir
@@ -13,14 +12,15 @@ from mlir.dialects import func
 
 from relax_mlir.dialects import tensors
 from relax_mlir.dialects.relax.core import CallTirOp, ConstantOp
-from relax_mlir.dialects.tir import BlockOp, Index
+from relax_mlir.dialects.tir import Index
 from relax_mlir.graphs import constant, graph_functions, operations_of
-from relax_mlir.indexing import Linear, linear_in
+from relax_mlir.indexing import Linear
 from relax_mlir.module import IRModule
 from relax_mlir.objects.name_supply import UniqueNameSupply
 from relax_mlir.passes.tir.fuse import drop_unused
-from relax_mlir.passes.tir.permute_buffers import may_permute
-from relax_mlir.rewriting import Pass, erase
+from relax_mlir.passes.tir.permute_buffers import may_permute, set_argument_type
+from relax_mlir.passes.tir.sums import Read, SumOfProducts, sum_of_products
+from relax_mlir.rewriting import Pass, erase, erase_dead
 from relax_mlir.schedules.cpu.contraction_tile import Rows, choose_tile
 
 __all__ = ["PackConstants"]
@@ -54,8 +54,13 @@ class PackConstants(Pass):
                 for op in operations_of(function):
                     if isinstance(op, CallTirOp):
                         packing.call(op)
+                if packing.made:
+                    erase_dead(function.entry_block, lambda op: op.name in _UNREAD)
         if packing.made:
             drop_unused(module)
+
+
+_UNREAD = ("builtin.unrealized_conversion_cast", "relax.constant")
 
 
 @dataclass(frozen=True)
@@ -160,140 +165,57 @@ class _Packing:
 
 def _packed(program: func.FuncOp, vector_bits: int) -> _Packed | None:
     """What a program reads that can be packed: the columns of its only contraction."""
-    blocks = [o for o in program.entry_block.operations if isinstance(o, BlockOp)]
-    sums = [b for b in blocks if "R" in b.kinds.value]
-    if len(sums) != 1 or not may_permute(program):
+    found = sum_of_products(program) if may_permute(program) else None
+    if found is None:
         return None
-    block = sums[0]
-    extents = list(block.static_extents)
-    axes = {a: i for i, a in enumerate(block.body.blocks[0].arguments)}
-    factors = _factors(block)
-    if factors is None:
-        return None
-    store = _store_of(block)
-    written = [linear_in(i, axes) for i in list(store.operands)[2:]]
-    if not written or written[-1] is None or written[-1].single_axis is None:
-        return None
-    column = written[-1].single_axis
-    reads = [_Read.of(load, axes) for load in factors]
-    for weight, other in (reads, reads[::-1]):
-        if weight is None or other is None:
-            continue
-        found = _plan(weight, other, column, block.kinds.value, extents, vector_bits)
-        if found is not None:
-            return found
+    for weight, other in (found.factors, found.factors[::-1]):
+        packed = _plan(found, weight, other, vector_bits)
+        if packed is not None:
+            return packed
     return None
-
-
-@dataclass(frozen=True)
-class _Read:
-    """What a block loads: the buffer, and its indices in the axes of the block."""
-
-    buffer: ir.Value
-    forms: Sequence[Linear]
-
-    @staticmethod
-    def of(load: ir.OpView, axes: Mapping[ir.Value, int]) -> _Read | None:
-        """A load, if its indices are linear."""
-        found = [linear_in(i, axes) for i in list(load.operands)[1:]]
-        known = [f for f in found if f is not None]
-        return _Read(load.operands[0], known) if len(known) == len(found) else None
-
-    @property
-    def shape(self) -> list[int]:
-        return list(ir.MemRefType(self.buffer.type).shape)
-
-    @property
-    def element(self) -> Any:  # Any: the stubs know no widths of types
-        return ir.MemRefType(self.buffer.type).element_type
-
-    def depends_on(self, axis: int) -> bool:
-        return any(axis in form.coefficients for form in self.forms)
-
-    def stride_bytes(self, axis: int) -> int | None:
-        """From one element along an axis to the next; None if it is not known."""
-        total, stride = 0, self.element.width // 8
-        for form, size in zip(self.forms[::-1], self.shape[::-1], strict=True):
-            factor = form.coefficients.get(axis, 0)
-            if factor and stride < 0:
-                return None
-            total += factor * stride
-            stride = stride * size if size >= 0 and stride >= 0 else -1
-        return total
-
-
-def _factors(block: BlockOp) -> list[ir.OpView] | None:
-    """The two loads whose products a block sums up."""
-    total = _store_of(block).operands[0].owner
-    if isinstance(total, ir.Block) or total.name not in ("arith.addf", "arith.addi"):
-        return None
-    for term in total.operands:
-        product = term.owner
-        if isinstance(product, ir.Block) or product.name not in (
-            "arith.mulf",
-            "arith.muli",
-        ):
-            continue
-        loads = [v.owner for v in product.operands]
-        if all(not isinstance(o, ir.Block) and o.name == "memref.load" for o in loads):
-            return [o.opview for o in loads]
-    return None
-
-
-def _store_of(block: BlockOp) -> ir.OpView:
-    """What the body of a block stores."""
-    *_, store = (
-        o for o in block.body.blocks[0].operations if o.operation.name == "memref.store"
-    )
-    return store
 
 
 def _plan(
-    weight: _Read,
-    other: _Read,
-    column: int,
-    kinds: str,
-    extents: Sequence[int],
-    vector_bits: int,
+    total: SumOfProducts, weight: Read, other: Read, vector_bits: int
 ) -> _Packed | None:
     """How a weight is packed, if it may be."""
-    used = {axis for form in weight.forms for axis in form.coefficients}
+    column, extents, used = total.column, total.extents, weight.axes
     is_plain = all(
         f.constant == 0 and min(f.coefficients.values(), default=0) >= 0
         for f in weight.forms
     )
     is_argument = isinstance(weight.buffer.owner, ir.Block)
-    if not is_argument or not is_plain or min(weight.shape) < 0:
+    is_read_once = len(list(weight.buffer.uses)) == 1
+    if not is_argument or not is_read_once or not is_plain or min(weight.shape) < 0:
         return None
     if column not in used or any(extents[axis] < 0 for axis in used):
         return None
-    if any(kinds[axis] == "S" and axis != column for axis in used):
+    if any(total.kinds[axis] == "S" and axis != column for axis in used):
         return None  # a product for each point of it: there are not many columns
     order = {axis: n for n, f in enumerate(other.forms) for axis in f.coefficients}
     summed = sorted(used - {column}, key=lambda axis: order.get(axis, -1))
-    axes = (*summed, column)
     lanes = vector_bits // weight.element.width
     width = 0
-    if not other.depends_on(column):
+    if column not in other.axes:
         if extents[column] * 2 < lanes or lanes > vector_bits // 32:
             return None
-        rows = _rows(other, used, kinds, extents)
+        rows = _rows(total, other, used)
         width = choose_tile(rows, extents[column], lanes, vector_bits).vectors * lanes
     elif weight.stride_bytes(column) == weight.element.width // 8:
         return None
     number = ir.BlockArgument(weight.buffer).arg_number
+    axes = (*summed, column)
     return _Packed(number, weight.shape, weight.forms, axes, extents, width)
 
 
-def _rows(
-    read: _Read, used: Container[int], kinds: str, extents: Sequence[int]
-) -> Rows:
+def _rows(total: SumOfProducts, read: Read, used: Container[int]) -> Rows:
     """The rows that lie side by side, at least."""
+    extents = total.extents
     axes = [
         axis
         for form in read.forms
         for axis in form.coefficients
-        if kinds[axis] == "S" and axis not in used and extents[axis] != 1
+        if total.kinds[axis] == "S" and axis not in used and extents[axis] != 1
     ]
     if not axes:
         return Rows(1)
@@ -332,8 +254,5 @@ def _rewrite(program: func.FuncOp, packed: _Packed) -> None:
     shape = [packed.extents[axis] for axis in packed.axes]
     if packed.width:
         shape = [-(-shape[-1] // packed.width), *shape[:-1], packed.width]
-    argument.set_type(ir.MemRefType.get(shape, old.element_type))
-    inputs = [a.type for a in program.arguments]
-    program.attributes["function_type"] = ir.TypeAttr.get(
-        ir.FunctionType.get(inputs, [])
-    )
+    type_ = ir.MemRefType.get(shape, old.element_type)
+    set_argument_type(program, packed.number, type_, shape)

@@ -7,11 +7,13 @@ from mlir import ir
 from mlir.dialects import func
 
 from relax_mlir.dialects import tensors
+from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import AllocBufferOp, BlockOp
+from relax_mlir.indexing import Linear, linear_in
 from relax_mlir.programs import argument_shape
 from relax_mlir.rewriting import replace, walk
 
-__all__ = ["Order", "may_permute", "permute_buffers", "permuted"]
+__all__ = ["Order", "may_permute", "permute_buffers", "permuted", "set_argument_type"]
 
 T = TypeVar("T")
 Order = tuple[int, ...]  # which of the old dimensions each new one is
@@ -49,9 +51,6 @@ def permute_buffers(function: func.FuncOp, orders: Mapping[int, Order]) -> None:
                 _permute_alloc(op, orders[result])
     for number, order in orders.items():
         _permute_argument(function, number, order)
-    inputs = [a.type for a in function.arguments]
-    type_ = ir.FunctionType.get(inputs, [])
-    function.attributes["function_type"] = ir.TypeAttr.get(type_)
     for op in list(function.entry_block.operations):
         if isinstance(op, BlockOp):
             _order_axes(op)
@@ -69,15 +68,29 @@ def _shape_of(alloc: AllocBufferOp) -> tuple[object, ...]:
 def _permute_argument(function: func.FuncOp, number: int, order: Order) -> None:
     argument = function.arguments[number]
     _permute_accesses(argument, order)
+    shape = permuted(argument_shape(function, number), order)
+    set_argument_type(function, number, _permuted_type(argument.type, order), shape)
+
+
+def set_argument_type(
+    function: func.FuncOp, number: int, type_: ir.MemRefType, shape: Sequence[Dim]
+) -> None:
+    """Let a program take another buffer.
+
+    Args:
+        shape: of the buffer; where it has dimensions that are not in the type.
+    """
+    function.arguments[number].set_type(type_)
     if "arg_attrs" in function.attributes:
         attrs = [ir.DictAttr(a) for a in function.attributes["arg_attrs"]]
         fields = {named.name: named.attr for named in attrs[number]}
         if "tir.shape" in fields:
-            shape = tensors.python_value(fields["tir.shape"])
-            fields["tir.shape"] = tensors.shape_attr(permuted(shape, order))
+            fields["tir.shape"] = tensors.shape_attr(shape)
             attrs[number] = ir.DictAttr.get(fields)
             function.attributes["arg_attrs"] = ir.ArrayAttr.get(attrs)
-    argument.set_type(_permuted_type(argument.type, order))
+    inputs = [a.type for a in function.arguments]
+    whole = ir.FunctionType.get(inputs, [])
+    function.attributes["function_type"] = ir.TypeAttr.get(whole)
 
 
 def _permuted_type(type_: ir.Type, order: Order) -> ir.MemRefType:
@@ -115,12 +128,11 @@ def _permute_accesses(buffer: ir.Value, order: Order) -> None:
 def _order_axes(op: BlockOp) -> None:
     """Let a block run over its spatial axes in the order in which it writes."""
     stores = [o for o in walk(op) if o.operation.name == "memref.store"]
-    arguments = list(op.body.blocks[0].arguments)
-    written = [v for v in list(stores[-1].operands)[2:] if v in arguments]
-    first = [arguments.index(v) for v in dict.fromkeys(written)]
+    axes = {a: i for i, a in enumerate(op.body.blocks[0].arguments)}
+    written = [linear_in(v, axes) for v in list(stores[-1].operands)[2:]]
+    first = [axis for form in written if form for axis in _by_step(form)]
     spatial = [i for i, kind in enumerate(op.kinds.value) if kind == "S"]
-    first = [i for i in first if i in spatial]
-    order = [*first, *(i for i in range(len(arguments)) if i not in first)]
+    order = [*first, *(i for i in axes.values() if i not in first)]
     if sorted(first) != spatial or order == list(range(len(order))):
         return
     static, kinds = list(op.static_extents), op.kinds.value
@@ -136,6 +148,11 @@ def _order_axes(op: BlockOp) -> None:
     for region in op.regions:
         for block in region.blocks:
             _permute_arguments(block, order)
+
+
+def _by_step(form: Linear) -> list[int]:
+    """The axes of an index, the one that steps farthest first."""
+    return sorted(form.coefficients, key=lambda axis: -form.coefficients[axis])
 
 
 def _permute_arguments(block: ir.Block, order: Sequence[int]) -> None:

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from mlir import ir
 
-from relax_mlir.dialects.tir import AllocBufferOp, BlockOp
+from relax_mlir.dialects.tir import AllocBufferOp, BlockOp, marks
 from relax_mlir.indexing import (
     Form,
     Linear,
@@ -88,7 +88,9 @@ def _convert_block(op: BlockOp) -> None:
     if op.has_init:
         _Region(op.init.blocks[0], extents, kinds, only=spatial).emit()
     if 0 not in extents:
-        _Region(op.body.blocks[0], extents, kinds, only=list(range(len(kinds)))).emit()
+        body = _Region(op.body.blocks[0], extents, kinds, range(len(kinds)))
+        body.kept = {n: op.attributes[n] for n in op.attributes if n == marks.PAD}
+        body.emit()
 
 
 @dataclass
@@ -120,6 +122,7 @@ class _Region:
         self.extents = [extents[i] for i in only]
         self.axes = {block.arguments[axis]: i for i, axis in enumerate(only)}
         self.ops = [op for op in block.operations if op.operation.name != "gpu.yield"]
+        self.kept: dict[str, ir.Attribute] = {}  # attributes that the operation gets
 
     def emit(self) -> None:
         stores = [op for op in self.ops if op.operation.name == "memref.store"]
@@ -183,6 +186,7 @@ class _Region:
                 "operandSegmentSizes": ir.DenseI32ArrayAttr.get(
                     [len(inputs), len(outputs)]
                 ),
+                **self.kept,
             },
             regions=1,
         )
@@ -236,7 +240,7 @@ class _Region:
 
     def _fills(self, box: Extent | None, size: Extent | None) -> bool:
         """Whether the box is surely the whole axis of the buffer."""
-        return size is not None and box == size
+        return box is not None and size is not None and box == size
 
     def _box(self, form: Form) -> Extent | None:
         """How many elements the form reaches, from its constant on; None if unknown."""

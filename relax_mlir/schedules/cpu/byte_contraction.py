@@ -82,7 +82,11 @@ class ByteContractionLoops(ContractionLoops):
         return alloc([multiply(groups, width)], self.plan.columns_of.element)
 
     def sums(
-        self, points: Mapping[int, Extent], count: int, columns: Columns
+        self,
+        points: Mapping[int, Extent],
+        count: int,
+        columns: Columns,
+        number: Extent,
     ) -> list[ir.Value]:
         assert isinstance(columns, _ByteColumns)
         width = columns.vectors

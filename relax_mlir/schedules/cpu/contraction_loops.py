@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from mlir import ir
 
+from relax_mlir.schedules.cpu.ahead import Ahead
 from relax_mlir.schedules.cpu.contraction_axes import Axis, merged
 from relax_mlir.schedules.cpu.contraction_plan import Plan
 from relax_mlir.schedules.cpu.contraction_tile import (
@@ -23,6 +24,7 @@ from relax_mlir.schedules.emit import (
     alloc,
     broadcast,
     ceil_div,
+    div,
     for_loop,
     index,
     maximum,
@@ -34,6 +36,7 @@ from relax_mlir.schedules.emit import (
     rem,
     subtract,
     unflatten,
+    unrolled_loop,
 )
 from relax_mlir.schedules.flat import Flat
 from relax_mlir.schedules.nest import point_count
@@ -41,9 +44,10 @@ from relax_mlir.schedules.nest import point_count
 __all__ = ["ContractionLoops"]
 
 _CACHE_BYTES = 1 << 19  # what a block of rows may take of the second-level cache
+_NEAR_BYTES = 1 << 18  # of columns that stay in the second-level cache
+_MOST_TILES = 128  # of rows; with more of them, bringing columns nearer does not show
 _WORK = 1 << 18  # multiply-adds that are worth a thread's while
 _TILES = 16  # so many are enough to keep threads busy
-_UNROLL = 4  # steps of the sum in the body of its loop
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,33 @@ class _Grid:
     per_block: Extent
     panels: Extent
     per_group: int
+
+
+@dataclass(frozen=True)
+class _Place:
+    """How far a sum is.
+
+    Attributes:
+        a, b: what that is in the operands, in elements; k: in steps.
+    """
+
+    a: Extent = 0
+    b: Extent = 0
+    k: Extent = 0
+
+
+@dataclass(frozen=True)
+class _Sums:
+    """The sums of one tile.
+
+    Attributes:
+        rows: where its rows begin; columns: its columns.
+        turn_begins: what is done beside, every few steps.
+    """
+
+    rows: Sequence[Extent]
+    columns: Columns
+    turn_begins: Callable[[Extent], None]
 
 
 class ContractionLoops:
@@ -99,12 +130,9 @@ class ContractionLoops:
 
     def emit(self) -> None:
         """Write them at the insertion point."""
-        grid = self._grid()
-        blocks = (
-            ceil_div(grid.units, grid.per_block)
-            if isinstance(grid.per_block, int)
-            else 1
-        )
+        self.grid = grid = self._grid()
+        is_cut = isinstance(grid.per_block, int)
+        blocks = ceil_div(grid.units, grid.per_block) if is_cut else 1
         groups = ceil_div(grid.panels, grid.per_group)
         extents = [*(axis.extent for axis in self.outer), blocks, groups]
 
@@ -169,6 +197,7 @@ class ContractionLoops:
     ) -> None:
         """Some units of rows against some panels of columns."""
         self.a = Flat.of(self.plan.a)
+        self.first_unit = units[0]
         self.panel = self.alloc_panel() if self.is_packed_here else None
         width = self.tile.vectors * self.lanes
         first, last = panels
@@ -221,7 +250,7 @@ class ContractionLoops:
 
         def tile(unit: ir.Value, count: int) -> tuple[()]:
             at = {**points, self.last.number: multiply(unit, height)}
-            self._emit_tile(at, count, columns)
+            self._emit_tile(at, count, columns, subtract(unit, begin))
             return ()
 
         for_loop(begin, minimum(end, full), 1, lambda unit: tile(unit, height))
@@ -236,7 +265,7 @@ class ContractionLoops:
         at = dict(points)
         for axis, point in zip(self.leading, where, strict=True):
             at[axis.number] = point
-        self._emit_rows(at, 0, self.last.extent, columns)
+        self._emit_rows(at, 0, self.last.extent, columns, unit)
         return ()
 
     def _emit_rows(
@@ -245,6 +274,7 @@ class ContractionLoops:
         begin: Extent,
         end: Extent,
         columns: Columns,
+        unit: Extent | None = None,
     ) -> None:
         """Rows from ``begin`` to ``end``, in tiles; those that are left in lower ones.
 
@@ -252,12 +282,18 @@ class ContractionLoops:
         it is not known how many rows are left, tiles are half as high each.
         """
         height = self.tile.rows
+        number: Extent = 0
+        if unit is not None and isinstance(self.last.extent, int):
+            per_unit = -(-self.last.extent // height)
+            number = multiply(subtract(unit, self.first_unit), per_unit)
         while height:
             left = rem(subtract(end, begin), height)
             full = subtract(end, left)
 
             def tile(m: ir.Value, height: int = height) -> tuple[()]:
-                self._emit_tile({**points, self.last.number: m}, height, columns)
+                at = {**points, self.last.number: m}
+                order = add(number, div(m, self.tile.rows))
+                self._emit_tile(at, height, columns, order)
                 return ()
 
             for_loop(begin, full, height, tile)
@@ -274,10 +310,18 @@ class ContractionLoops:
         return Columns(self.tiling, points, cut)
 
     def _emit_tile(
-        self, points: Mapping[int, Extent], count: int, columns: Columns
+        self,
+        points: Mapping[int, Extent],
+        count: int,
+        columns: Columns,
+        number: Extent,
     ) -> None:
-        """One register tile: ``count`` rows from a point on."""
-        sums = iter(self.sums(points, count, columns))
+        """One register tile: ``count`` rows from a point on.
+
+        Args:
+            number: counts the tiles that work with these columns.
+        """
+        sums = iter(self.sums(points, count, columns, number))
         for i in range(count):
             row = {**points, self.last.number: add(points[self.last.number], i)}
             for q in range(columns.vectors):
@@ -285,62 +329,80 @@ class ContractionLoops:
                 self.epilogue.store(next(sums), at, columns.masks[q])
 
     def sums(
-        self, points: Mapping[int, Extent], count: int, columns: Columns
+        self,
+        points: Mapping[int, Extent],
+        count: int,
+        columns: Columns,
+        number: Extent,
     ) -> list[ir.Value]:
         """The vectors of sums of some rows, one row after the other."""
         start = self.a.offset(points)
         step = self.a.step(self.last.number)
         rows = [add(start, multiply(step, i)) for i in range(count)]
+        tile = _Sums(rows, columns, self._ahead(columns, number))
         accumulators = [self.start()] * (count * columns.vectors)
-        return self._sum_nest(self.sum_axes, 0, 0, rows, columns, accumulators)
+        return self._sum_nest(self.sum_axes, _Place(), tile, accumulators)
+
+    def _ahead(self, columns: Columns, number: Extent) -> Callable[[Extent], None]:
+        """Brings the next panel nearer, if it is packed and does not stay near anyway."""
+        size, depth = self.tiling.panel_elements, self.tiling.depth
+        panels, tiles = self.grid.panels, self._tiles_of_panel()
+        known = isinstance(size, int) and isinstance(depth, int)
+        if not known or not isinstance(panels, int) or tiles is None:
+            return lambda step: None
+        is_near = size * panels * columns.element_bytes <= _NEAR_BYTES
+        if is_near or not self.plan.block or tiles > _MOST_TILES:
+            return lambda step: None
+        ahead = Ahead(columns.source, size, self.tile.vectors, tiles)
+        return ahead.begin(columns.following(size), number)
+
+    def _tiles_of_panel(self) -> int | None:
+        """How many tiles of rows a panel of columns meets; None if it is not known."""
+        per_unit = 1
+        if self.leading:
+            if not isinstance(self.last.extent, int):
+                return None
+            per_unit = -(-self.last.extent // self.tile.rows)
+        per_block = self.grid.per_block
+        return per_unit * per_block if isinstance(per_block, int) else None
 
     def _sum_nest(
         self,
         axes: Sequence[Axis],
-        a: Extent,
-        b: Extent,
-        rows: Sequence[Extent],
-        columns: Columns,
+        place: _Place,
+        tile: _Sums,
         sums: list[ir.Value],
     ) -> list[ir.Value]:
-        """Loops over the axes of the sum; ``a`` and ``b`` are how far both operands are."""
+        """Loops over the axes of the sum."""
         axis, *inner = axes
-        a_step, b_step = self.a.step(axis.number), columns.step(axis.number)
+        a_step, b_step = self.a.step(axis.number), tile.columns.step(axis.number)
+        k_outer = multiply(place.k, axis.extent)
 
-        def at(k: Extent, *carried: ir.Value) -> list[ir.Value]:
-            here = add(a, multiply(k, a_step)), add(b, multiply(k, b_step))
+        def at(k: Extent, carried: Sequence[ir.Value]) -> list[ir.Value]:
+            here = _Place(
+                add(place.a, multiply(k, a_step)),
+                add(place.b, multiply(k, b_step)),
+                add(k_outer, k),
+            )
             if inner:
-                return self._sum_nest(inner, *here, rows, columns, list(carried))
-            return self._step(*here, rows, columns, carried)
+                return self._sum_nest(inner, here, tile, list(carried))
+            return self._step(here, tile, carried)
 
-        if inner or not isinstance(axis.extent, int):
-            return for_loop(0, axis.extent, 1, at, sums)
-        full = axis.extent - axis.extent % _UNROLL
-
-        def unrolled(k: ir.Value, *carried: ir.Value) -> list[ir.Value]:
-            values = list(carried)
-            for i in range(_UNROLL):
-                values = at(add(k, i), *values)
-            return values
-
-        sums = for_loop(0, full, _UNROLL, unrolled, sums)
-        for k in range(full, axis.extent):
-            sums = at(k, *sums)
-        return sums
+        if inner:
+            return for_loop(0, axis.extent, 1, lambda k, *sums: at(k, sums), sums)
+        return unrolled_loop(
+            axis.extent, at, sums, lambda k: tile.turn_begins(add(k_outer, k))
+        )
 
     def _step(
-        self,
-        a: Extent,
-        b: Extent,
-        rows: Sequence[Extent],
-        columns: Columns,
-        sums: Sequence[ir.Value],
+        self, place: _Place, tile: _Sums, sums: Sequence[ir.Value]
     ) -> list[ir.Value]:
         """One step of the sum."""
-        found = [columns.at(b, q) for q in range(columns.vectors)]
+        columns = tile.columns
+        found = [columns.at(place.b, q) for q in range(columns.vectors)]
         following: list[ir.Value] = []
-        for row in rows:
-            factor = broadcast(self._row_element(add(row, a)), self.lanes)
+        for row in tile.rows:
+            factor = broadcast(self._row_element(add(row, place.a)), self.lanes)
             for column in found:
                 total = sums[len(following)]
                 following.append(_multiply_add(factor, column, total))

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-__all__ = ["Rows", "Tile", "choose_tile", "tile_of_width"]
+__all__ = ["Rows", "Tile", "choose_tile", "tile_of_width", "time_per_product"]
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def choose_tile(rows: Rows, columns: int | None, lanes: int, vector_bits: int) -
         tile_of_width(rows, width, vector_bits)
         for width in range(1, min(_MOST_VECTORS, vectors or _MOST_VECTORS) + 1)
     ]
-    return min(tiles, key=lambda tile: _cost(tile, rows, vectors))
+    return min(tiles, key=lambda tile: time_per_product(tile, rows, vectors))
 
 
 def tile_of_width(rows: Rows, vectors: int, vector_bits: int) -> Tile:
@@ -64,11 +64,15 @@ def tile_of_width(rows: Rows, vectors: int, vector_bits: int) -> Tile:
     free = _REGISTERS[vector_bits] - vectors - 1
     most = max(1, min(free // vectors, rows.most, rows.count or _MOST_ROWS))
     tiles = [Tile(count, vectors) for count in range(1, most + 1)]
-    return min(tiles, key=lambda tile: _cost(tile, rows, vectors))
+    return min(tiles, key=lambda tile: time_per_product(tile, rows, vectors))
 
 
-def _cost(tile: Tile, rows: Rows, vectors: int | None) -> float:
-    """Slots of a multiply-add that one step takes for a row and vector of columns."""
+def time_per_product(tile: Tile, rows: Rows, vectors: int | None) -> float:
+    """How long a product of a row and a vector of columns takes, 1 at the machine's peak.
+
+    Args:
+        vectors: of all columns; None if that is not known.
+    """
     height, width = rows.count or 64 * tile.rows, vectors or 16 * tile.vectors
     full, left = divmod(height, tile.rows)
     wide, rest = divmod(width, tile.vectors)

@@ -52,6 +52,11 @@ class Tiling:
         """Steps of the sum."""
         return product([axis.extent for axis in self.sum_axes])
 
+    @property
+    def panel_elements(self) -> Extent:
+        """Elements of a block of columns, where they are stored in such."""
+        return multiply(self.depth, self.plan.block)
+
 
 @dataclass(frozen=True)
 class Cut:
@@ -144,6 +149,20 @@ class Columns:
         where = [index(add(self._place(q), offset))]
         mask = None if self.plan.block else self.masks[q]
         return load(self._flat.view, where, self.lanes, 1, mask)
+
+    @property
+    def source(self) -> ir.Value:
+        """The buffer of all columns, of one dimension."""
+        return self._flat.view
+
+    @property
+    def element_bytes(self) -> int:
+        """Of the buffer."""
+        return self.plan.columns_of.element.width // 8
+
+    def following(self, size: int) -> Extent:
+        """Where the next block of columns is in the buffer, if they are stored in such."""
+        return add(self._place(0), size)
 
     def _place(self, q: int) -> Extent:
         """Where vector ``q`` is at the first step of the sum, if it lies side by side."""

@@ -10,12 +10,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product as all_points
 
 from mlir import ir
 
+from relax_mlir.indexing import Form, Linear
 from relax_mlir.schedules.cpu.contraction_axes import Axis
 from relax_mlir.schedules.cpu.epilogue import Epilogue, Map, maps_after
+from relax_mlir.schedules.cpu.padding import Padding, split_padding
 from relax_mlir.schedules.emit import (
     Extent,
     add,
@@ -38,9 +41,9 @@ from relax_mlir.schedules.nest import Access, Kernel, Statement, point_count
 from relax_mlir.schedules.rule import VectorUnit
 from relax_mlir.schedules.vectorize_body import BodyCloner, load
 
-__all__ = ["Windows"]
+__all__ = ["MOST_TAPS", "Windows"]
 
-_MOST_TAPS = 64  # of a window, which are written out
+MOST_TAPS = 64  # of a window, which are written out
 _MOST_RESULTS = 14  # of a tile
 _TILE_WORK = 1 << 17  # points of windows that are worth a thread's while
 _TILES = 16  # so many are enough to keep threads busy
@@ -72,7 +75,7 @@ class _Plan:
     Attributes:
         anchor: the statement that sums; maps: what follows.
         outer: axes before the rows of pictures; column: along a row; channel: the last.
-        taps: the axes of a window.
+        taps: the axes of a window; padding: of what it reads, if it is padded.
     """
 
     anchor: Statement
@@ -81,17 +84,15 @@ class _Plan:
     column: int
     channel: int
     taps: tuple[int, ...]
+    padding: Padding | None
 
 
 def _plan(kernel: Kernel) -> _Plan | None:
     """The plan of a kernel; None if it is no sum over windows."""
-    if kernel.has_loops or not kernel.statements:
+    padding, statements = split_padding(kernel)
+    if kernel.has_loops or not statements or not _is_small_sum(statements[0]):
         return None
-    anchor, *rest = kernel.statements
-    if not anchor.is_reduction or anchor.start is None or len(anchor.outputs) != 1:
-        return None
-    if any(o.operation.name in _LOOKS_AT_POINTS for o in anchor.body.operations):
-        return None
+    anchor, *rest = statements
     (out,) = anchor.outputs
     axes = [form.single_axis for form in out.forms if form.coefficients]
     spatial = [axis for axis in axes if axis is not None]
@@ -99,23 +100,29 @@ def _plan(kernel: Kernel) -> _Plan | None:
         return None
     *outer, column, channel = spatial
     taps = [i for i, kind in enumerate(anchor.kinds) if kind == "R"]
-    counts = [anchor.extents[axis] for axis in taps]
-    if not all(isinstance(c, int) for c in counts):
-        return None
-    if not 1 < math.prod(c for c in counts if isinstance(c, int)) <= _MOST_TAPS:
-        return None
-    if out.stride_of(channel) != 1 or not all(
+    are_vectors = out.stride_of(channel) == 1 and all(
         access.stride_of(channel) in (0, 1) for access in anchor.inputs
-    ):
-        return None
-    if not any(_slides(access, column, taps) for access in anchor.inputs):
-        return None
-    if not all(_is_plain(a) for a in (*anchor.inputs, out)):
+    )
+    slides = any(_slides(access, column, taps) for access in anchor.inputs)
+    if not are_vectors or not slides or not all(map(_is_plain, anchor.accesses)):
         return None
     maps = maps_after(anchor, (channel,), rest, kernel)
     if maps is None:
         return None
-    return _Plan(anchor, maps, tuple(outer), column, channel, tuple(taps))
+    return _Plan(anchor, maps, tuple(outer), column, channel, tuple(taps), padding)
+
+
+def _is_small_sum(statement: Statement) -> bool:
+    """Whether it combines a few points, which its body reads in place."""
+    if not statement.is_reduction or statement.start is None:
+        return False
+    if any(o.operation.name in _LOOKS_AT_POINTS for o in statement.body.operations):
+        return False
+    pairs = zip(statement.kinds, statement.extents, strict=True)
+    counts = [extent for kind, extent in pairs if kind == "R"]
+    known = [count for count in counts if isinstance(count, int)]
+    is_known = len(known) == len(counts) and len(statement.outputs) == 1
+    return is_known and 1 < math.prod(known) <= MOST_TAPS
 
 
 def _slides(access: Access, column: int, taps: Sequence[int]) -> bool:
@@ -125,7 +132,7 @@ def _slides(access: Access, column: int, taps: Sequence[int]) -> bool:
 
 def _is_plain(access: Access) -> bool:
     """Whether its places along all axes are known sums."""
-    return all(None not in (access.stride_of(axis),) for axis in access.axes)
+    return all(access.stride_of(axis) is not None for axis in access.axes)
 
 
 class _WindowLoops:
@@ -161,7 +168,7 @@ class _WindowLoops:
 
     def _emit_rows(self, begin: Extent, end: Extent) -> None:
         """Some rows of results: one vector of channels after the other, all rows of it."""
-        self.inputs = [Flat.of(access) for access in self.plan.anchor.inputs]
+        self.inputs = [_Input.of(a, self.plan.padding) for a in self.plan.anchor.inputs]
         channels, lanes = self.extents[self.plan.channel], self.lanes
         full = subtract(channels, rem(channels, lanes))
 
@@ -181,23 +188,56 @@ class _WindowLoops:
     def _emit_row(
         self, row: ir.Value, channel: Mapping[int, Extent], mask: ir.Value | None
     ) -> tuple[()]:
-        """The results along a row."""
+        """The results along a row; tiles that see an end of it are written out."""
         where = unflatten(row, [self.extents[axis] for axis in self.plan.outer])
         at = {**dict(zip(self.plan.outer, where, strict=True)), **channel}
-        begin: Extent = 0
-        width, extent = self.width, self.column.extent
-        while width:
-            left = rem(subtract(extent, begin), width)
-            full = subtract(extent, left)
+        number, width, extent = self.column.number, self.width, self.column.extent
 
-            def tile(first: ir.Value, width: int = width) -> tuple[()]:
-                self._emit_tile({**at, self.column.number: first}, width, mask)
-                return ()
+        def tile(first: Extent, count: int) -> tuple[()]:
+            self._emit_tile({**at, number: first}, count, mask)
+            return ()
 
-            for_loop(begin, full, width, tile)
-            begin = full
-            width = left if isinstance(left, int) else width // 2
+        if not isinstance(extent, int):
+            begin: Extent = 0
+            while width:
+                full = subtract(extent, rem(subtract(extent, begin), width))
+                for_loop(begin, full, width, partial(tile, count=width))
+                begin, width = full, width // 2
+            return ()
+        tiles = [
+            (first, min(width, extent - first)) for first in range(0, extent, width)
+        ]
+        inside = [t for t in tiles if t[1] == width and not self._sees_end(*t)]
+        begin, end = (
+            (inside[0][0], inside[-1][0] + width) if inside else (extent, extent)
+        )
+        for first, count in tiles:
+            if first == begin:
+                for_loop(begin, end, width, partial(tile, count=width))
+            elif not begin < first < end:
+                tile(first, count)
         return ()
+
+    def _sees_end(self, first: int, count: int) -> bool:
+        """Whether windows of neighbouring results reach out of a padded picture's row."""
+        padding = self.plan.padding
+        if padding is None:
+            return False
+        for read in self.inputs:
+            for dimension, form in enumerate(read.access.forms):
+                factor = form.coefficients.get(self.plan.column, 0)
+                if read.padding is None or not factor:
+                    continue
+                reach = sum(
+                    step * (_number(self.extents[axis]) - 1)
+                    for axis, step in form.coefficients.items()
+                    if axis in self.plan.taps
+                )
+                least = form.constant + factor * first
+                most = least + factor * (count - 1) + reach
+                if padding.may_be_outside(dimension, least, most):
+                    return True
+        return False
 
     def _emit_tile(
         self, at: Mapping[int, Extent], width: int, mask: ir.Value | None
@@ -225,29 +265,134 @@ class _WindowLoops:
             self.epilogue.store(value, {**at, self.column.number: column}, mask)
 
 
+@dataclass(frozen=True)
+class _Input:
+    """An operand: where it is read, and what it is padded with, if it is.
+
+    Attributes:
+        access: in the padded buffer; flat: in the one that is there.
+    """
+
+    access: Access
+    flat: Flat
+    padding: Padding | None
+
+    @staticmethod
+    def of(access: Access, padding: Padding | None) -> _Input:
+        """An operand; ``padding`` counts if it is of its buffer."""
+        if padding is None or access.buffer != padding.buffer:
+            return _Input(access, Flat.of(access), None)
+        pairs = zip(access.forms, padding.before, strict=True)
+        shifted = [form.plus(Linear({}, -before)) for form, before in pairs]
+        return _Input(access, Flat.of(Access(padding.source, tuple(shifted))), padding)
+
+
 class _Reads:
     """What the windows of a tile read, each vector once."""
 
     def __init__(
         self, loops: _WindowLoops, at: Mapping[int, Extent], mask: ir.Value | None
     ) -> None:
-        self._loops, self._mask = loops, mask
-        self._starts = [flat.offset(at) for flat in loops.inputs]
-        self._found: dict[tuple[int, int], ir.Value] = {}
+        self._loops, self._at, self._mask = loops, at, mask
+        self._starts = [i.flat.offset(at) for i in loops.inputs]
+        self._found: dict[tuple[int, ...], ir.Value] = {}
+        self._inside: dict[tuple[int, int], ir.Value | None] = {}
 
     def vector(self, number: int, result: int, tap: Sequence[int]) -> ir.Value:
         """An operand at one point of the window of a result."""
-        loops, flat = self._loops, self._loops.inputs[number]
-        offset = multiply(flat.step(loops.plan.column), result)
-        for axis, place in zip(loops.plan.taps, tap, strict=True):
-            offset = add(offset, multiply(flat.step(axis), place))
-        key = number, _number(offset)
+        loops, read = self._loops, self._loops.inputs[number]
+        steps = {loops.plan.column: result}
+        steps |= zip(loops.plan.taps, tap, strict=True)
+        moved = [_moved(form, steps) for form in read.access.forms]
+        key = (number, *moved)
         if key not in self._found:
-            where = [index(add(self._starts[number], offset))]
-            is_vector = flat.step(loops.plan.channel) != 0
-            mask = self._mask if is_vector else None
-            self._found[key] = load(flat.view, where, loops.lanes, int(is_vector), mask)
+            self._found[key] = self._load(number, steps, moved)
         return self._found[key]
+
+    def _load(
+        self, number: int, steps: Mapping[int, int], moved: Sequence[int]
+    ) -> ir.Value:
+        read = self._loops.inputs[number]
+        offset = self._starts[number]
+        for axis, step in steps.items():
+            offset = add(offset, multiply(read.flat.step(axis), step))
+        lanes, where = self._loops.lanes, [index(offset)]
+        if read.flat.step(self._loops.plan.channel) == 0:
+            return load(read.flat.view, where, lanes, 0, None)
+        if read.padding is None:
+            return load(read.flat.view, where, lanes, 1, self._mask)
+        return self._load_padded(read, read.padding, where, moved)
+
+    def _load_padded(
+        self,
+        read: _Input,
+        padding: Padding,
+        where: Sequence[ir.Value],
+        moved: Sequence[int],
+    ) -> ir.Value:
+        lanes, element = self._loops.lanes, read.flat.view.type.element_type
+        fill = broadcast(op("arith.constant", element, value=padding.fill), lanes)
+        mask = self._mask
+        for dimension, step in enumerate(moved):
+            place = self._place(read.access.forms[dimension], step)
+            if isinstance(place, int):
+                if padding.may_be_outside(dimension, place, place):
+                    return fill
+                continue
+            inside = self._is_inside(read, padding, dimension, step, place)
+            if inside is not None:
+                mask = (
+                    inside
+                    if mask is None
+                    else op("arith.andi", mask.type, mask, inside)
+                )
+        if mask is None:
+            return load(read.flat.view, where, lanes, 1, None)
+        type_ = vector_type(lanes, element)
+        return op("vector.maskedload", type_, read.flat.view, *where, mask, fill)
+
+    def _place(self, form: Form, step: int) -> Extent:
+        """Where in a dimension of the padded buffer a window is, ``step`` from its first."""
+        place: Extent = form.constant + step
+        for axis, factor in form.coefficients.items():
+            if axis in self._at:
+                place = add(place, multiply(self._at[axis], factor))
+        return place
+
+    def _is_inside(
+        self,
+        read: _Input,
+        padding: Padding,
+        dimension: int,
+        step: int,
+        place: Extent,
+    ) -> ir.Value | None:
+        """Whether a place is inside, in all lanes; None if it surely is."""
+        key = dimension, step
+        if key not in self._inside:
+            plan, form = self._loops.plan, read.access.forms[dimension]
+            most = form.constant + step
+            for axis, factor in form.coefficients.items():
+                if axis in self._at:
+                    most += factor * (_number(self._loops.extents[axis]) - 1)
+            least = form.constant + step
+            is_column = (
+                plan.column in form.coefficients
+            )  # its ends have tiles of their own
+            is_sure = is_column or plan.channel in form.coefficients
+            is_sure |= not padding.may_be_outside(dimension, least, most)
+            inside = None if is_sure else padding.is_inside(dimension, place)
+            self._inside[key] = (
+                None if inside is None else broadcast(inside, self._loops.lanes)
+            )
+        return self._inside[key]
+
+
+def _moved(form: Form, steps: Mapping[int, int]) -> int:
+    """How far an index is moved by some steps along axes."""
+    return sum(
+        factor * steps.get(axis, 0) for axis, factor in form.coefficients.items()
+    )
 
 
 def _tile_width(extent: Extent) -> int:

@@ -34,7 +34,7 @@ func.func @relu(%x: memref<7x3xf32>, %o: memref<7x3xf32>) attributes {tir.prim_f
 // CHECK-LABEL: func.func @bytes
 // CHECK-SAME:    tir.rule = "Contraction"
 // CHECK:         scf.for {{.*}} iter_args
-// CHECK:           memref.load {{.*}} : memref<16x8xi8>
+// CHECK:           memref.load {{.*}} : memref<128xi8>
 // CHECK-NEXT:      arith.extui {{.*}} : i8 to i32
 // CHECK:           arith.muli {{.*}} vector<16xi32>
 // CHECK-NEXT:      arith.addi {{.*}} vector<16xi32>
@@ -45,7 +45,7 @@ func.func @relu(%x: memref<7x3xf32>, %o: memref<7x3xf32>) attributes {tir.prim_f
 // DOTS:          scf.for {{.*}} iter_args
 // DOTS:            vector.shuffle {{.*}} vector<16xi8>
 // DOTS:            %[[COLUMNS:.+]] = vector.shuffle {{.*}} vector<32xi8>
-// DOTS:            vector.load %arg0{{.*}} : memref<16x8xi8>, vector<4xi8>
+// DOTS:            vector.load {{.*}} : memref<128xi8>, vector<4xi8>
 // DOTS:            %[[ROW:.+]] = vector.bitcast {{.*}} vector<16xi32> to vector<64xi8>
 // DOTS:            llvm.call_intrinsic "llvm.x86.avx512.vpdpbusd.512"(%{{.*}}, %[[ROW]], %[[COLUMNS]])
 // DOTS:            scf.yield
@@ -109,6 +109,43 @@ func.func @dense(%x: memref<16x8xf32>, %w: memref<8x32xf32>, %o: memref<16x32xf3
     memref.store %m, %o[%i, %j] : memref<16x32xf32>
     gpu.yield
   }) {name = "relu", kinds = "SS", static_extents = array<i64: 16, 32>, operandSegmentSizes = array<i32: 0, 0>} : () -> ()
+  return
+}
+
+// -----
+
+// Columns that are stored in blocks as wide as a tile are read where they are, whole vectors of them:
+// what fills up the last block is there, too. Nothing is copied; only the result has a mask.
+// CHECK-LABEL: func.func @blocks
+// CHECK-SAME:    tir.rule = "Contraction"
+// CHECK-NOT:     memref.alloc
+// CHECK-COUNT-3: vector.load {{.*}} : memref<480xf32>, vector<16xf32>
+// CHECK:         vector.fma
+// CHECK-NOT:     vector.maskedload
+// CHECK:         vector.maskedstore %arg2
+// CHECK:         return
+// NARROW-LABEL: func.func @blocks
+// NARROW-NOT:     memref.alloc
+// NARROW-COUNT-12: vector.load {{.*}} : memref<480xf32>, vector<4xf32>
+func.func @blocks(%x: memref<64x5xf32>, %w: memref<2x5x48xf32>, %o: memref<64x70xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
+  "tir.block"() ({
+  ^bb0(%i: index, %j: index, %k: index):
+    %z = arith.constant 0.0 : f32
+    memref.store %z, %o[%i, %j] : memref<64x70xf32>
+    gpu.yield
+  }, {
+  ^bb0(%i: index, %j: index, %k: index):
+    %c48 = arith.constant 48 : index
+    %q = arith.divui %j, %c48 : index
+    %r = arith.remui %j, %c48 : index
+    %a = memref.load %x[%i, %k] : memref<64x5xf32>
+    %b = memref.load %w[%q, %k, %r] : memref<2x5x48xf32>
+    %p = arith.mulf %a, %b : f32
+    %s = memref.load %o[%i, %j] : memref<64x70xf32>
+    %n = arith.addf %s, %p : f32
+    memref.store %n, %o[%i, %j] : memref<64x70xf32>
+    gpu.yield
+  }) {name = "matmul", kinds = "SSR", static_extents = array<i64: 64, 70, 5>, operandSegmentSizes = array<i32: 0, 0>} : () -> ()
   return
 }
 

@@ -77,13 +77,12 @@ func.func @concat(%x: memref<2x3xf32>, %y: memref<2x5xf32>, %o: memref<2x8xf32>)
 
 // -----
 
-// A reshape divides its index: the load stays in the body, at computed indices.
+// A reshape divides its index: which block of the axis, and where in it, can be said of an operand.
+// CHECK:       #[[PARTS:.*]] = affine_map<(d0) -> (d0 floordiv 3, d0 mod 3)>
 // CHECK-LABEL: func.func @reshape
-// CHECK:         linalg.generic {{.*}} outs(%arg1
-// CHECK:           %[[I:.*]] = linalg.index 0
-// CHECK:           %[[Q:.*]] = arith.divui %[[I]]
-// CHECK:           %[[R:.*]] = arith.remui %[[I]]
-// CHECK:           memref.load %arg0[%[[Q]], %[[R]]]
+// CHECK:         linalg.generic {indexing_maps = [#[[PARTS]], #{{.*}}]{{.*}} ins(%arg0 {{.*}} outs(%arg1
+// CHECK-NEXT:    ^bb0(%[[IN:.*]]: f32, %{{.*}}: f32):
+// CHECK-NEXT:      linalg.yield %[[IN]]
 func.func @reshape(%x: memref<2x3xf32>, %o: memref<6xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
   "tir.block"() ({}, {
   ^bb0(%i: index):
@@ -94,6 +93,88 @@ func.func @reshape(%x: memref<2x3xf32>, %o: memref<6xf32>) attributes {tir.prim_
     memref.store %a, %o[%i] : memref<6xf32>
     gpu.yield
   }) {name = "reshape", kinds = "S", static_extents = array<i64: 6>, operandSegmentSizes = array<i32: 0, 0>} : () -> ()
+  return
+}
+
+// -----
+
+// The last block need not be full, as of weights that zeros fill up.
+// CHECK-LABEL: func.func @filled_up
+// CHECK:         linalg.generic {{.*}} ins(%arg0 : memref<2x4xf32>)
+// CHECK-NOT:     memref.load
+func.func @filled_up(%x: memref<2x4xf32>, %o: memref<6xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
+  "tir.block"() ({}, {
+  ^bb0(%i: index):
+    %c4 = arith.constant 4 : index
+    %q = arith.divui %i, %c4 : index
+    %r = arith.remui %i, %c4 : index
+    %a = memref.load %x[%q, %r] : memref<2x4xf32>
+    memref.store %a, %o[%i] : memref<6xf32>
+    gpu.yield
+  }) {name = "unpack", kinds = "S", static_extents = array<i64: 6>, operandSegmentSizes = array<i32: 0, 0>} : () -> ()
+  return
+}
+
+// -----
+
+// Blocks that are not all of a buffer, and those of a sum, stay in the body, at computed indices.
+// CHECK-LABEL: func.func @some_blocks
+// CHECK:         linalg.generic {{.*}} outs(%arg1
+// CHECK:           %[[I:.*]] = linalg.index 0
+// CHECK:           %[[Q:.*]] = arith.divui %[[I]]
+// CHECK:           %[[R:.*]] = arith.remui %[[I]]
+// CHECK:           memref.load %arg0[%[[Q]], %[[R]]]
+// CHECK-LABEL: func.func @shifted
+// CHECK:         linalg.generic {{.*}} outs(%arg1
+// CHECK:           %[[J:.*]] = arith.addi
+// CHECK:           arith.divui %[[J]]
+// CHECK:           memref.load %arg0
+func.func @some_blocks(%x: memref<3x3xf32>, %o: memref<6xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
+  "tir.block"() ({}, {
+  ^bb0(%i: index):
+    %c3 = arith.constant 3 : index
+    %q = arith.divui %i, %c3 : index
+    %r = arith.remui %i, %c3 : index
+    %a = memref.load %x[%q, %r] : memref<3x3xf32>
+    memref.store %a, %o[%i] : memref<6xf32>
+    gpu.yield
+  }) {name = "first", kinds = "S", static_extents = array<i64: 6>, operandSegmentSizes = array<i32: 0, 0>} : () -> ()
+  return
+}
+func.func @shifted(%x: memref<3x3xf32>, %o: memref<6xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
+  "tir.block"() ({}, {
+  ^bb0(%i: index):
+    %c1 = arith.constant 1 : index
+    %c3 = arith.constant 3 : index
+    %j = arith.addi %i, %c1 : index
+    %q = arith.divui %j, %c3 : index
+    %r = arith.remui %j, %c3 : index
+    %a = memref.load %x[%q, %r] : memref<3x3xf32>
+    memref.store %a, %o[%i] : memref<6xf32>
+    gpu.yield
+  }) {name = "shifted", kinds = "S", static_extents = array<i64: 6>, operandSegmentSizes = array<i32: 0, 0>} : () -> ()
+  return
+}
+
+// -----
+
+// Nor is it known how many blocks an open axis has.
+// CHECK-LABEL: func.func @open_blocks
+// CHECK:         linalg.generic {{.*}} outs(%arg1
+// CHECK:           arith.divui
+// CHECK:           memref.load %arg0
+func.func @open_blocks(%x: memref<?x3xf32> {tir.shape = #relax.shape<["s0", "3"]>}, %o: memref<?xf32> {tir.shape = #relax.shape<["3*s0"]>}, %s: index {tir.symbol = "s0"}) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
+  %k3 = arith.constant 3 : index
+  %n = arith.muli %s, %k3 : index
+  "tir.block"(%n) ({}, {
+  ^bb0(%i: index):
+    %c3 = arith.constant 3 : index
+    %q = arith.divui %i, %c3 : index
+    %r = arith.remui %i, %c3 : index
+    %a = memref.load %x[%q, %r] : memref<?x3xf32>
+    memref.store %a, %o[%i] : memref<?xf32>
+    gpu.yield
+  }) {name = "flat", kinds = "S", static_extents = array<i64: -1>, operandSegmentSizes = array<i32: 1, 0>} : (index) -> ()
   return
 }
 

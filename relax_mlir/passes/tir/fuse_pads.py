@@ -1,0 +1,272 @@
+"""``tir-fuse-pads``: windows read what is outside of a picture without a padded copy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects import func
+
+from relax_mlir.dialects import tensors
+from relax_mlir.dialects.relax.core import CallTirOp
+from relax_mlir.dialects.tir import AllocBufferOp, BlockOp, marks
+from relax_mlir.graphs import graph_functions, operations_of, users_of
+from relax_mlir.indexing import Linear, constant_of, linear_in
+from relax_mlir.module import IRModule
+from relax_mlir.objects.name_supply import UniqueNameSupply
+from relax_mlir.passes.tir.fuse import drop_unused
+from relax_mlir.passes.tir.permute_buffers import may_permute, set_argument_type
+from relax_mlir.passes.tir.sums import sum_of_products
+from relax_mlir.rewriting import Pass, clone, erase_dead
+from relax_mlir.schedules.cpu.windows import MOST_TAPS
+
+__all__ = ["FusePads"]
+
+
+@dataclass(frozen=True)
+class FusePads(Pass):
+    """Write a pad into the programs that read its result, where these have a use for it.
+
+    They are the sums over windows that leave channels apart, and those of
+    ``tir-use-winograd``: their schedules tell what is outside from what is inside by the
+    place. For others a copy is better, whose windows are plain reads.
+    """
+
+    def run(self, module: IRModule) -> None:
+        programs = {
+            f.name.value: f
+            for f in module.func_ops()
+            if "tir.prim_func" in f.attributes and not f.is_external
+        }
+        fusion = _Fusion(module, programs)
+        for function in graph_functions(module):
+            if "relax.primitive" not in function.attributes:
+                for op in operations_of(function):
+                    if isinstance(op, CallTirOp):
+                        fusion.reader(op)
+                if fusion.made:
+                    erase_dead(function.entry_block, lambda op: op.name in _CALLS)
+        if fusion.made:
+            drop_unused(module)
+
+
+_CALLS = ("relax.call_tir", "builtin.unrealized_conversion_cast")
+
+
+class _Fusion:
+    """Fuses pads into the calls that read them.
+
+    Attributes:
+        made: names of programs by those of the reader and of the pad.
+    """
+
+    def __init__(self, module: IRModule, programs: Mapping[str, func.FuncOp]) -> None:
+        self._module, self._programs = module, programs
+        self._names = UniqueNameSupply()
+        for function in module.func_ops():
+            self._names.reserve_name(function.name.value, add_prefix=False)
+        self._pads: dict[str, _Pad | None] = {}
+        self._takers: dict[str, _Taker | None] = {}
+        self.made: dict[tuple[str, str], str] = {}
+
+    def reader(self, op: CallTirOp) -> None:
+        """Let a call read the picture itself, if what it reads is the result of a pad."""
+        name = op.attributes["callee"].value
+        taker = self._taker(name)
+        values = tensors.elements(op.args)
+        if taker is None or taker.number >= len(values):
+            return
+        call = values[taker.number].owner
+        if not isinstance(call, CallTirOp):
+            return
+        pad_name = call.attributes["callee"].value
+        pad = self._pad(pad_name)
+        if pad is None or not self._all_take(call, pad):
+            return
+        (values[taker.number],) = tensors.elements(call.args)
+        with ir.InsertionPoint(op), op.location:
+            op.operation.operands[0] = tensors.pack(values)
+        fused = self._program(name, taker.number, pad_name, pad)
+        op.attributes["callee"] = ir.FlatSymbolRefAttr.get(fused)
+
+    def _all_take(self, call: CallTirOp, pad: _Pad) -> bool:
+        """Whether nobody needs the padded copy."""
+        for reader in users_of(call.result):
+            if not isinstance(reader, CallTirOp):
+                return False
+            taker = self._taker(reader.attributes["callee"].value)
+            if taker is None or (taker.wants_zeros and pad.fill != 0):
+                return False
+            read = [v == call.result for v in tensors.elements(reader.args)]
+            if sum(read) != 1 or not read[taker.number]:
+                return False
+        return True
+
+    def _pad(self, name: str) -> _Pad | None:
+        if name not in self._pads:
+            program = self._programs.get(name)
+            self._pads[name] = None if program is None else _padding(program)
+        return self._pads[name]
+
+    def _taker(self, name: str) -> _Taker | None:
+        if name not in self._takers:
+            program = self._programs.get(name)
+            self._takers[name] = None if program is None else _picture(program)
+        return self._takers[name]
+
+    def _program(self, name: str, number: int, pad: str, how: _Pad) -> str:
+        if (name, pad) not in self.made:
+            original = self._programs[name]
+            with ir.InsertionPoint(original), original.location:
+                copy = original.operation.clone().opview
+                fresh = self._names.fresh_name(name)
+                copy.attributes["sym_name"] = ir.StringAttr.get(fresh)
+                _write_in(copy, number, self._programs[pad], how.before)
+            self.made[name, pad] = fresh
+        return self.made[name, pad]
+
+
+@dataclass(frozen=True)
+class _Pad:
+    """What a program puts before its input along each dimension, and which number."""
+
+    before: Sequence[int]
+    fill: float
+
+
+@dataclass(frozen=True)
+class _Taker:
+    """The argument whose pad a program takes, and whether it must be of zeros."""
+
+    number: int
+    wants_zeros: bool
+
+
+def _picture(program: func.FuncOp) -> _Taker | None:
+    """The picture whose pad a program takes; None if it takes none."""
+    if not may_permute(program):
+        return None
+    if "tir.winograd" in program.attributes:
+        ranks = [ir.MemRefType(a.type).rank for a in program.arguments]
+        return _Taker(ranks.index(4), wants_zeros=True)
+    total = sum_of_products(program)
+    if total is None or total.column is None:
+        return None
+    pairs = zip(total.kinds, total.extents, strict=True)
+    if math.prod(extent for kind, extent in pairs if kind == "R") > MOST_TAPS:
+        return None
+    for read in total.factors:
+        is_argument = isinstance(read.buffer.owner, ir.Block)
+        slides = any(len(form.coefficients) > 1 for form in read.forms)
+        is_apart = all(total.column in other.axes for other in total.factors)
+        is_known = min(read.shape) >= 0 and min(total.extents) >= 0
+        if is_argument and slides and is_apart and is_known:
+            return _Taker(ir.BlockArgument(read.buffer).arg_number, wants_zeros=False)
+    return None
+
+
+def _padding(program: func.FuncOp) -> _Pad | None:
+    """How a program pads its input, if that is all it does."""
+    blocks = [o for o in program.entry_block.operations if isinstance(o, BlockOp)]
+    if len(blocks) != 1 or len(program.arguments) != 2 or not may_permute(program):
+        return None
+    block = blocks[0].body.blocks[0]
+    axes = {a: i for i, a in enumerate(block.arguments)}
+    stores = [o for o in block.operations if o.operation.name == "memref.store"]
+    if blocks[0].has_init or "R" in blocks[0].kinds.value or len(stores) != 1:
+        return None
+    places = [linear_in(i, axes) for i in list(stores[0].operands)[2:]]
+    branch = stores[0].operands[0].owner
+    if isinstance(branch, ir.Block) or branch.name != "scf.if":
+        return None
+    if [f.single_axis if f else None for f in places] != list(range(len(axes))):
+        return None
+    inside, outside = (list(region.blocks[0].operations) for region in branch.regions)
+    read = inside[-1].operands[0].owner
+    fill = outside[-1].operands[0].owner
+    if isinstance(read, ir.Block) or read.name != "memref.load":
+        return None
+    if isinstance(fill, ir.Block) or fill.name != "arith.constant":
+        return None
+    forms = [linear_in(i, axes) for i in list(read.operands)[1:]]
+    known = [f for f in forms if f is not None]
+    is_shifted = len(known) == len(axes) and all(
+        f.coefficients == {axis: 1} and f.constant <= 0 for axis, f in enumerate(known)
+    )
+    sizes = list(ir.MemRefType(read.operands[0].type).shape)
+    if not is_shifted or min(sizes) < 0:
+        return None
+    conditions = _conditions(branch.operands[0], axes)
+    if conditions is None or not all(_is_bound(c, known, sizes) for c in conditions):
+        return None
+    before = [-form.constant for form in known]
+    return _Pad(before, float(fill.attributes["value"].value))
+
+
+_Condition = tuple[int, Linear, int]  # a predicate of arith.cmpi, and what it compares
+_AT_LEAST, _LESS = 5, 2  # signed
+
+
+def _conditions(
+    value: ir.Value, axes: Mapping[ir.Value, int]
+) -> list[_Condition] | None:
+    """The comparisons that must all hold; None if it is not as plain as that."""
+    owner = value.owner
+    if isinstance(owner, ir.Block):
+        return None
+    if owner.name == "arith.andi":
+        both = [_conditions(operand, axes) for operand in owner.operands]
+        known = [c for c in both if c is not None]
+        return [*known[0], *known[1]] if len(known) == 2 else None
+    if owner.name != "arith.cmpi":
+        return None
+    form, bound = linear_in(owner.operands[0], axes), constant_of(owner.operands[1])
+    if form is None or bound is None:
+        return None
+    return [(owner.attributes["predicate"].value, form, bound)]
+
+
+def _is_bound(
+    condition: _Condition, forms: Sequence[Linear], sizes: Sequence[int]
+) -> bool:
+    """Whether a condition only says that an index is inside."""
+    predicate, form, bound = condition
+    if form not in forms:
+        return False
+    size = sizes[forms.index(form)]
+    return (predicate, bound) in ((_AT_LEAST, 0), (_LESS, size))
+
+
+def _write_in(
+    program: func.FuncOp, number: int, pad: func.FuncOp, before: Sequence[int]
+) -> None:
+    """Let a program pad an argument by itself."""
+    argument = program.arguments[number]
+    padded = ir.MemRefType(argument.type)
+    source, target = pad.arguments
+    with ir.InsertionPoint.at_block_begin(program.entry_block), pad.location:
+        buffer = ir.Operation.create(
+            AllocBufferOp.OPERATION_NAME,
+            results=[padded],
+            attributes={"shape": tensors.shape_attr(list(padded.shape))},
+        ).results[0]
+        argument.replace_all_uses_with(buffer)
+        mapping = {source: argument, target: buffer}
+        for op in list(pad.entry_block.operations)[:-1]:
+            clone(op, mapping)
+            if isinstance(op, BlockOp):
+                copied = list(program.entry_block.operations)
+                (made,) = (
+                    o for o in copied if isinstance(o, BlockOp) and _writes(o, buffer)
+                )
+                made.attributes[marks.PAD] = ir.DenseI64ArrayAttr.get(list(before))
+    type_ = ir.MemRefType(source.type)
+    set_argument_type(program, number, type_, list(type_.shape))
+
+
+def _writes(block: BlockOp, buffer: ir.Value) -> bool:
+    operations = block.body.blocks[0].operations
+    stores = [o for o in operations if o.operation.name == "memref.store"]
+    return any(store.operands[1] == buffer for store in stores)

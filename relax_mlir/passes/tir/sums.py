@@ -1,0 +1,131 @@
+"""Sums of products in tensor programs, read back from their blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mlir import ir
+from mlir.dialects import func
+
+from relax_mlir.dialects.tir import BlockOp
+from relax_mlir.indexing import Linear, linear_in
+
+__all__ = ["Read", "SumOfProducts", "sum_of_products"]
+
+
+@dataclass(frozen=True)
+class Read:
+    """What a block loads: the buffer, and its indices in the axes of the block."""
+
+    buffer: ir.Value
+    forms: Sequence[Linear]
+
+    @property
+    def shape(self) -> list[int]:
+        """The sizes of the buffer; negative ones are not known."""
+        return list(ir.MemRefType(self.buffer.type).shape)
+
+    @property
+    def element(self) -> Any:  # Any: the stubs know no widths of types
+        """The type of an element."""
+        return ir.MemRefType(self.buffer.type).element_type
+
+    @property
+    def axes(self) -> set[int]:
+        """The axes that some index depends on."""
+        return {axis for form in self.forms for axis in form.coefficients}
+
+    def stride_bytes(self, axis: int) -> int | None:
+        """From one element along an axis to the next; None if it is not known."""
+        total, stride = 0, self.element.width // 8
+        for form, size in zip(self.forms[::-1], self.shape[::-1], strict=True):
+            factor = form.coefficients.get(axis, 0)
+            if factor and stride < 0:
+                return None
+            total += factor * stride
+            stride = stride * size if size >= 0 and stride >= 0 else -1
+        return total
+
+
+@dataclass(frozen=True)
+class SumOfProducts:
+    """The one sum of a program, if it is of products of two buffers' elements.
+
+    Attributes:
+        block: that sums.
+        written: the buffer of the result; places: its indices.
+        factors: what is multiplied.
+    """
+
+    block: BlockOp
+    written: ir.Value
+    places: Sequence[Linear]
+    factors: tuple[Read, Read]
+
+    @property
+    def kinds(self) -> str:
+        """A letter per axis."""
+        return self.block.kinds.value
+
+    @property
+    def extents(self) -> list[int]:
+        """Sizes of the axes; negative ones are not known."""
+        return list(self.block.static_extents)
+
+    @property
+    def column(self) -> int | None:
+        """The axis along which results lie side by side, if it is one."""
+        return self.places[-1].single_axis if self.places else None
+
+
+def sum_of_products(program: func.FuncOp) -> SumOfProducts | None:
+    """The sum of a program; None if there are others, or it is none of products."""
+    blocks = [o for o in program.entry_block.operations if isinstance(o, BlockOp)]
+    sums = [b for b in blocks if "R" in b.kinds.value]
+    if len(sums) != 1 or not sums[0].has_init or sums[0].bindings:
+        return None
+    body = sums[0].body.blocks[0]
+    stores = [o for o in body.operations if o.operation.name == "memref.store"]
+    if len(stores) != 1:
+        return None
+    axes = {a: i for i, a in enumerate(body.arguments)}
+    loads = _factors(stores[0])
+    places = _forms(list(stores[0].operands)[2:], axes)
+    if loads is None or places is None:
+        return None
+    forms = [_forms(list(load.operands)[1:], axes) for load in loads]
+    first, second = (
+        Read(load.operands[0], form) if form is not None else None
+        for load, form in zip(loads, forms, strict=True)
+    )
+    if first is None or second is None:
+        return None
+    return SumOfProducts(sums[0], stores[0].operands[1], places, (first, second))
+
+
+def _factors(store: ir.OpView) -> list[ir.OpView] | None:
+    """The two loads whose product is added to what is stored."""
+    total = store.operands[0].owner
+    if isinstance(total, ir.Block) or total.name not in ("arith.addf", "arith.addi"):
+        return None
+    for term in total.operands:
+        product = term.owner
+        if isinstance(product, ir.Block) or product.name not in _PRODUCTS:
+            continue
+        loads = [v.owner for v in product.operands]
+        if all(not isinstance(o, ir.Block) and o.name == "memref.load" for o in loads):
+            return [o.opview for o in loads]
+    return None
+
+
+_PRODUCTS = ("arith.mulf", "arith.muli")
+
+
+def _forms(
+    indices: Sequence[ir.Value], axes: Mapping[ir.Value, int]
+) -> list[Linear] | None:
+    found = [linear_in(i, axes) for i in indices]
+    known = [f for f in found if f is not None]
+    return known if len(known) == len(found) else None

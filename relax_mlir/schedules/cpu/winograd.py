@@ -1,0 +1,424 @@
+"""Winograd: the three sums of ``tir-use-winograd``, block by block of tiles in cache.
+
+A block is some rows of tiles. Their numbers at the points go to scratch memory for all
+input channels; then, for some panels of output channels after the others, come the
+products, summed up in registers, and the results, on which the maps run before they are
+stored. How many tiles, and how many panels at once, is a matter of what passes through
+the caches: the transformed kernel does once for each block, the scratch memory once for
+each group of panels if it is too large for the second cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+
+from relax_mlir.rewriting import walk
+from relax_mlir.schedules.cpu.ahead import Ahead
+from relax_mlir.schedules.cpu.contraction_tile import (
+    Rows,
+    tile_of_width,
+    time_per_product,
+)
+from relax_mlir.schedules.cpu.epilogue import Epilogue, Map, maps_after
+from relax_mlir.schedules.cpu.padding import Padding, split_padding
+from relax_mlir.schedules.emit import (
+    Extent,
+    add,
+    alloc,
+    broadcast,
+    constant,
+    div,
+    for_loop,
+    index,
+    minimum,
+    multiply,
+    op,
+    parallel_loop,
+    subtract,
+    unflatten,
+    unrolled_loop,
+)
+from relax_mlir.schedules.flat import flat_view
+from relax_mlir.schedules.nest import Kernel, Statement
+from relax_mlir.schedules.rule import VectorUnit
+from relax_mlir.schedules.vectorize_body import load, store
+from relax_mlir.schedules.winograd import (
+    READ,
+    WRITTEN,
+    transform_input,
+    transform_output,
+)
+
+__all__ = ["Winograd"]
+
+_POINTS = READ * READ
+_CACHE_BYTES = 600 << 10  # of the second-level cache, for scratch memory
+_BYTES_A_CYCLE = 8  # from the third cache
+_PRODUCTS_A_CYCLE = 32
+_LEAST_TILES = 4  # so many, however few rows of tiles there are
+_PITCH = 16  # elements between points, beside what they hold: no two share cache lines
+
+
+@dataclass(frozen=True)
+class Winograd:
+    """Convolutions by F(4x4, 3x3), as ``tir-use-winograd`` writes them."""
+
+    unit: VectorUnit
+
+    def matches(self, kernel: Kernel) -> bool:
+        """Whether the pass wrote the kernel, and what follows are maps."""
+        return _plan(kernel) is not None
+
+    def emit(self, kernel: Kernel) -> None:
+        """Write the loops at the insertion point."""
+        plan = _plan(kernel)
+        if plan is None:
+            raise ValueError("the kernel is none of `tir-use-winograd`")
+        _WinogradLoops(plan, self.unit.bits // 32).emit()
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """How a kernel is a convolution by tiles.
+
+    Attributes:
+        data: what is read, padded or not; kernel: the buffer of the transformed kernel.
+        tiles: down and across.
+        width: output channels of a block of the kernel.
+        anchor: the sum that gives the results; maps: what follows.
+        axes: of the anchor: image, row, column, output channel.
+    """
+
+    data: Padding
+    kernel: ir.Value
+    tiles: tuple[int, int]
+    width: int
+    anchor: Statement
+    maps: tuple[Map, ...]
+    axes: tuple[int, int, int, int]
+
+    @property
+    def result(self) -> list[int]:
+        """Images, rows, columns, channels."""
+        return [_number(self.anchor.extents[axis]) for axis in self.axes]
+
+
+def _plan(kernel: Kernel) -> _Plan | None:
+    if "tir.winograd" not in kernel.function.attributes or kernel.has_loops:
+        return None
+    padding, statements = split_padding(kernel)
+    to_points, products, anchor, *rest = statements
+    axes = [form.single_axis for form in anchor.outputs[0].forms]
+    image, row, column, out = (_number(axis) for axis in axes)
+    maps = maps_after(anchor, (out,), rest, kernel)
+    if maps is None:
+        return None
+    arguments = list(kernel.function.arguments)
+    (weights,) = (a.buffer for a in products.inputs if a.buffer in arguments)
+    loads = (o for o in walk(to_points.op) if o.operation.name == "memref.load")
+    inside = [load.operands[0] for load in loads]
+    read = [*(a.buffer for a in to_points.inputs), *inside]
+    known = arguments if padding is None else [padding.buffer]
+    (data,) = {b for b in read if b in known and ir.MemRefType(b.type).rank == 4}
+    if padding is None:
+        zero = ir.FloatAttr.get(ir.F32Type.get(), 0.0)
+        padding = Padding(data, data, [0] * 4, zero)
+    shape = ir.MemRefType(to_points.outputs[0].buffer.type).shape
+    width = ir.MemRefType(weights.type).shape[-1]
+    tiles = shape[3], shape[4]
+    axes = image, row, column, out
+    return _Plan(padding, weights, tiles, width, anchor, maps, axes)
+
+
+class _WinogradLoops:
+    """Writes the loops of one convolution."""
+
+    def __init__(self, plan: _Plan, lanes: int) -> None:
+        self.plan, self.lanes = plan, lanes
+        self.images, self.rows, self.columns, self.out = plan.result
+        _, self.read_rows, self.read_columns, self.channels = plan.data.sizes
+        self.down, self.across = plan.tiles
+        out = plan.anchor.outputs[0].buffer
+        self.written = Padding(out, out, [0] * 4, plan.data.fill)
+        self.vectors = plan.width // lanes
+        self.panels = -(-self.out // plan.width)
+        choices = [
+            (rows, columns, at_once)
+            for rows in _divisors(self.down)
+            for columns in _divisors(self.across)
+            for at_once in (1, self.panels)
+            if rows == 1 or columns == self.across
+        ]
+        best = min(choices, key=lambda choice: self._cycles(*choice))
+        self.block_rows, self.block_columns, self.at_once = best
+        self.tiles = self.block_rows * self.block_columns
+        self.tile = tile_of_width(Rows(self.tiles), self.vectors, 32 * lanes)
+        self.epilogue = Epilogue(plan.anchor, plan.maps, plan.axes[-1:], lanes)
+        # Elements from one tile to the next, and from one point to the next.
+        self.product_row = self.at_once * plan.width
+        self.value_step = self.tiles * self.channels + _PITCH
+        self.product_step = self.tiles * self.product_row + _PITCH
+
+    def _cycles(self, rows: int, columns: int, at_once: int) -> float:
+        """About how long it takes in blocks of so many tiles, and panels, at once."""
+        tiles = rows * columns
+        values = 4 * _POINTS * tiles * self.channels
+        products = 4 * _POINTS * tiles * at_once * self.plan.width
+        passing = weights = 4 * _POINTS * self.channels * self.out
+        if values + products > _CACHE_BYTES:
+            turns = -(-self.panels // at_once)
+            passing += values * (1 + turns) + 2 * products * turns
+        elif values + products + weights <= _CACHE_BYTES * 3 // 2:
+            passing //= 4
+        tile = tile_of_width(Rows(tiles), self.vectors, 32 * self.lanes)
+        work = _POINTS * tiles * self.channels * self.out / _PRODUCTS_A_CYCLE
+        work *= time_per_product(tile, Rows(tiles), self.vectors)
+        blocks = self.down * self.across // tiles
+        return (passing / _BYTES_A_CYCLE + work) * blocks
+
+    def emit(self) -> None:
+        """Write them at the insertion point."""
+        down = self.down // self.block_rows
+        across = self.across // self.block_columns
+        blocks = self.images * down * across
+        groups = min(self.panels, -(-_LEAST_TILES // blocks))
+        per_group = -(-self.panels // groups)
+        groups = -(-self.panels // per_group)
+
+        def tile(number: ir.Value) -> None:
+            grid = [self.images, down, across, groups]
+            image, row, column, group = unflatten(number, grid)
+            f32 = self.plan.anchor.outputs[0].buffer.type.element_type
+            read = self.plan.data.source, self.plan.kernel
+            self.data, self.kernel = map(flat_view, read)
+            self.values = alloc([_POINTS * self.value_step], f32)
+            self.products = alloc([_POINTS * self.product_step], f32)
+            self.image = image
+            self.first_row = multiply(row, self.block_rows)
+            self.first_column = multiply(column, self.block_columns)
+            self._to_points()
+            first = multiply(group, per_group)
+            last = minimum(add(first, per_group), self.panels)
+
+            def panels(begin: ir.Value) -> tuple[()]:
+                self._emit_panels(begin, minimum(add(begin, self.at_once), last))
+                return ()
+
+            for_loop(first, last, self.at_once, panels)
+
+        parallel_loop(blocks * groups, tile)
+
+    def _for_tiles(self, body: Callable[[ir.Value, ir.Value], None]) -> None:
+        """Loops over the rows of tiles of a block, and over the tiles of a row."""
+
+        def row(i: ir.Value) -> tuple[()]:
+            def column(j: ir.Value) -> tuple[()]:
+                body(i, j)
+                return ()
+
+            for_loop(0, self.block_columns, 1, column)
+            return ()
+
+        for_loop(0, self.block_rows, 1, row)
+
+    # numbers at the points
+
+    def _corner(self, i: ir.Value, j: ir.Value) -> tuple[Extent, Extent]:
+        """Row and column of a tile's first result, which are those of what it reads."""
+        row, column = add(self.first_row, i), add(self.first_column, j)
+        return multiply(row, WRITTEN), multiply(column, WRITTEN)
+
+    def _to_points(self) -> None:
+        def tile(i: ir.Value, j: ir.Value) -> None:
+            row, column = self._corner(i, j)
+            _, up, left, _ = self.plan.data.before
+            pixel = add(multiply(self.image, self.read_rows), subtract(row, up))
+            pixel = add(multiply(pixel, self.read_columns), subtract(column, left))
+            source = multiply(pixel, self.channels)
+            target = multiply(add(multiply(i, self.block_columns), j), self.channels)
+            masks = self._masks(row, column, self.plan.data, READ)
+
+            def channels(c: ir.Value) -> tuple[()]:
+                self._tile_to_points(add(source, c), add(target, c), masks)
+                return ()
+
+            for_loop(0, self.channels, self.lanes, channels)
+
+        self._for_tiles(tile)
+
+    def _tile_to_points(
+        self, source: Extent, target: Extent, masks: Sequence[Sequence[ir.Value | None]]
+    ) -> None:
+        """A vector of channels of one tile."""
+        down = [
+            transform_input(
+                [self._read(source, i, j, masks[i][j]) for i in range(READ)]
+            )
+            for j in range(READ)
+        ]
+        for i in range(READ):
+            row = transform_input([column[i] for column in down])
+            for j, value in enumerate(row):
+                where = add(target, (i * READ + j) * self.value_step)
+                store(value, self.values, [index(where)], self.lanes, None)
+
+    def _read(self, source: Extent, i: int, j: int, mask: ir.Value | None) -> ir.Value:
+        offset = (i * self.read_columns + j) * self.channels
+        return load(self.data, [index(add(source, offset))], self.lanes, 1, mask)
+
+    def _masks(
+        self, row: Extent, column: Extent, picture: Padding, count: int
+    ) -> list[list[ir.Value | None]]:
+        """Masks of a tile's points: none of a point's lanes exist if it is outside.
+
+        Args:
+            picture: what is read or written; count: points of the tile, each way.
+        """
+        tiles, places = (self.down, self.across), (row, column)
+        inside: list[list[ir.Value | None]] = [[], []]
+        for found, dimension, place, many in zip(
+            inside, (1, 2), places, tiles, strict=True
+        ):
+            for i in range(count):
+                last = (many - 1) * WRITTEN + i
+                is_sure = not picture.may_be_outside(dimension, i, last)
+                at = add(place, i)
+                found.append(None if is_sure else picture.is_inside(dimension, at))
+        return [[self._both(a, b) for b in inside[1]] for a in inside[0]]
+
+    def _both(self, a: ir.Value | None, b: ir.Value | None) -> ir.Value | None:
+        known = [c for c in (a, b) if c is not None]
+        if not known:
+            return None
+        both = known[0] if len(known) == 1 else op("arith.andi", a.type, a, b)
+        return broadcast(both, self.lanes)
+
+    # products
+
+    def _emit_panels(self, begin: ir.Value, end: Extent) -> None:
+        """Some panels of output channels."""
+
+        def point(number: ir.Value) -> tuple[()]:
+            def panel(p: ir.Value) -> tuple[()]:
+                return self._multiply(number, p, multiply(subtract(p, begin), width))
+
+            for_loop(begin, end, 1, panel)
+            return ()
+
+        width = self.plan.width
+        for_loop(0, _POINTS, 1, point)
+        self._from_points(begin, end)
+
+    def _multiply(self, point: ir.Value, panel: ir.Value, column: Extent) -> tuple[()]:
+        """The products of all tiles at one point, which go to a column of the scratch."""
+        block = add(multiply(point, self.panels), panel)
+        weights = multiply(block, self.channels * self.plan.width)
+        values = multiply(point, self.value_step)
+        target = add(multiply(point, self.product_step), column)
+        height = self.tile.rows
+
+        # What comes next is the next panel of the point, or the panel at the next point.
+        size = self.channels * self.plan.width
+        following = add(weights, size if self.at_once > 1 else size * self.panels)
+        ahead = Ahead(self.kernel, size, self.vectors, -(-self.tiles // height))
+
+        def tile(first: Extent, count: int) -> tuple[()]:
+            row = add(values, multiply(first, self.channels))
+            begin = ahead.begin(following, div(first, height))
+            sums = iter(self._sums(row, count, weights, begin))
+            for i in range(count):
+                at = add(target, multiply(add(first, i), self.product_row))
+                for q in range(self.vectors):
+                    where = [index(add(at, q * self.lanes))]
+                    store(next(sums), self.products, where, self.lanes, None)
+            return ()
+
+        full = self.tiles - self.tiles % height
+        for_loop(0, full, height, lambda first: tile(first, height))
+        if self.tiles % height:
+            tile(full, self.tiles % height)
+        return ()
+
+    def _sums(
+        self,
+        row: Extent,
+        count: int,
+        weights: Extent,
+        turn_begins: Callable[[ir.Value], None],
+    ) -> list[ir.Value]:
+        """The sums of ``count`` tiles over the input channels, for the panel."""
+        element = self.values.type.element_type
+        zero = broadcast(constant(0, element), self.lanes)
+
+        def step(c: Extent, sums: Sequence[ir.Value]) -> list[ir.Value]:
+            found = [
+                self._weight(add(weights, multiply(c, self.plan.width)), q)
+                for q in range(self.vectors)
+            ]
+            following: list[ir.Value] = []
+            for i in range(count):
+                where = index(add(add(row, i * self.channels), c))
+                number = op("memref.load", element, self.values, where)
+                factor = broadcast(number, self.lanes)
+                for column in found:
+                    total = sums[len(following)]
+                    made = op("vector.fma", total.type, factor, column, total)
+                    following.append(made)
+            return following
+
+        sums = [zero] * (count * self.vectors)
+        return unrolled_loop(self.channels, step, sums, turn_begins)
+
+    def _weight(self, offset: Extent, q: int) -> ir.Value:
+        where = [index(add(offset, q * self.lanes))]
+        return load(self.kernel, where, self.lanes, 1, None)
+
+    # results
+
+    def _from_points(self, begin: ir.Value, end: Extent) -> None:
+        image_axis, row_axis, column_axis, channel_axis = self.plan.axes
+        first = multiply(begin, self.plan.width)
+        channels = subtract(minimum(multiply(end, self.plan.width), self.out), first)
+
+        def tile(i: ir.Value, j: ir.Value) -> None:
+            row, column = self._corner(i, j)
+            source = multiply(add(multiply(i, self.block_columns), j), self.product_row)
+            masks = self._masks(row, column, self.written, WRITTEN)
+
+            def vector(lane: ir.Value) -> tuple[()]:
+                at = {image_axis: self.image, channel_axis: add(first, lane)}
+                for a, results in enumerate(self._tile_from_points(add(source, lane))):
+                    for b, value in enumerate(results):
+                        here = {row_axis: add(row, a), column_axis: add(column, b)}
+                        self.epilogue.store(value, {**at, **here}, masks[a][b])
+                return ()
+
+            for_loop(0, channels, self.lanes, vector)
+
+        self._for_tiles(tile)
+
+    def _tile_from_points(self, source: Extent) -> list[list[ir.Value]]:
+        """A vector of output channels of one tile: rows of results."""
+
+        def product(i: int, j: int) -> ir.Value:
+            where = add(source, (i * READ + j) * self.product_step)
+            return load(self.products, [index(where)], self.lanes, 1, None)
+
+        down = [
+            transform_output([product(i, j) for i in range(READ)]) for j in range(READ)
+        ]
+        return [
+            transform_output([column[a] for column in down]) for a in range(WRITTEN)
+        ]
+
+
+def _divisors(number: int) -> list[int]:
+    return [n for n in range(1, number + 1) if number % n == 0]
+
+
+def _number(extent: Extent | None) -> int:
+    assert isinstance(extent, int)
+    return extent
