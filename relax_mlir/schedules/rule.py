@@ -5,7 +5,9 @@ from typing import Protocol
 
 from relax_mlir.schedules.nest import Kernel
 
-__all__ = ["Rule", "VectorUnit"]
+__all__ = ["BYTES_A_DOT", "Rule", "VectorUnit"]
+
+BYTES_A_DOT = 4  # products that are summed at once
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,7 @@ def stages(target: Target) -> tuple[Stage, ...]:
             "relax-legalize,tir-collapse-loops,relax-fuse-ops,tir-fuse,tir-convert-layout,relax-legalize,tir-collapse-loops,"
             f"tir-use-winograd{{vector-bits={target.vector_bits}}},"
             "tir-fuse-pads,"
-            f"tir-pack-constants{{vector-bits={target.vector_bits}}}",
+            f"tir-pack-constants{{{vectors}}}",
         ),
         Stage("planned", "relax-plan-memory,relax-lower-main"),
         Stage("linalg", "tir-lower-blocks,cse,tir-to-linalg"),

@@ -22,6 +22,7 @@ from relax_mlir.passes.tir.permute_buffers import may_permute, set_argument_type
 from relax_mlir.passes.tir.sums import Read, SumOfProducts, sum_of_products
 from relax_mlir.rewriting import Pass, erase, erase_dead
 from relax_mlir.schedules.cpu.contraction_tile import Rows, choose_tile
+from relax_mlir.schedules.rule import BYTES_A_DOT, VectorUnit
 
 __all__ = ["PackConstants"]
 
@@ -34,13 +35,16 @@ class PackConstants(Pass):
     for each step of the sum, in the order in which the other operand is read, so that a
     loop reads it from the first byte to the last. The last block is filled up with zeros.
     Where each column has a sum of its own, as in depthwise convolutions, there are no
-    blocks: the columns lie side by side.
+    blocks: the columns lie side by side. Where one instruction sums four products of
+    bytes, four steps of the sum of each column are neighbours.
 
     Args:
         vector_bits: width of the machine's vectors.
+        byte_dots: whether it has such an instruction.
     """
 
     vector_bits: int = 256
+    byte_dots: bool = False
 
     def run(self, module: IRModule) -> None:
         programs = {
@@ -48,7 +52,8 @@ class PackConstants(Pass):
             for f in module.func_ops()
             if "tir.prim_func" in f.attributes and not f.is_external
         }
-        packing = _Packing(module, programs, self.vector_bits)
+        unit = VectorUnit(self.vector_bits, self.byte_dots)
+        packing = _Packing(module, programs, unit)
         for function in graph_functions(module):
             if "relax.primitive" not in function.attributes:
                 for op in operations_of(function):
@@ -73,6 +78,7 @@ class _Packed:
         axes: the axes of the packed array in order, the columns' last.
         extents: of all axes of the sum.
         width: columns of a block; 0 if all are side by side.
+        group: steps of the sum that are neighbours, in blocks.
     """
 
     number: int
@@ -81,6 +87,30 @@ class _Packed:
     axes: Sequence[int]
     extents: Sequence[int]
     width: int
+    group: int = 1
+
+    @property
+    def packed_shape(self) -> list[int]:
+        """Sizes of the packed array."""
+        *summed, columns = (self.extents[axis] for axis in self.axes)
+        if not self.width:
+            return [*summed, columns]
+        blocks = -(-columns // self.width)
+        if self.group == 1:
+            return [blocks, *summed, self.width]
+        groups = -(-summed[-1] // self.group)
+        return [blocks, *summed[:-1], groups, self.width, self.group]
+
+    def indices(self, at: Sequence[ir.Value]) -> list[ir.Value]:
+        """Where an element is, from its place along the axes of the sum."""
+        *summed, column = (Index(at[axis]) for axis in self.axes)
+        if not self.width:
+            return [index.value for index in (*summed, column)]
+        place = [column // self.width, *summed, column % self.width]
+        if self.group > 1:
+            last = summed[-1]
+            place = [*place[:-2], last // self.group, place[-1], last % self.group]
+        return [Index.value_of(index) for index in place]
 
     def array(self, source: np.ndarray) -> np.ndarray:
         """The packed array: outer axes, blocks, steps of the sum, columns of a block."""
@@ -95,11 +125,17 @@ class _Packed:
             return np.ascontiguousarray(view)
         *inner, columns = sizes
         blocks = -(-columns // self.width)
-        packed = np.zeros((blocks, *inner, self.width), source.dtype)
+        more = -inner[-1] % self.group if inner else 0
+        filled = [*inner[:-1], inner[-1] + more, self.width] if inner else [self.width]
+        packed = np.zeros((blocks, *filled), source.dtype)
         for block in range(blocks):
             part = view[..., block * self.width : (block + 1) * self.width]
-            packed[block, ..., : part.shape[-1]] = part
-        return packed
+            there = packed[block][..., : inner[-1], :] if more else packed[block]
+            there[..., : part.shape[-1]] = part
+        if self.group == 1:
+            return packed
+        apart = packed.reshape(*packed.shape[:-2], -1, self.group, self.width)
+        return np.ascontiguousarray(apart.swapaxes(-1, -2))
 
 
 class _Packing:
@@ -111,9 +147,9 @@ class _Packing:
     """
 
     def __init__(
-        self, module: IRModule, programs: Mapping[str, func.FuncOp], bits: int
+        self, module: IRModule, programs: Mapping[str, func.FuncOp], unit: VectorUnit
     ) -> None:
-        self._module, self._programs, self._bits = module, programs, bits
+        self._module, self._programs, self._unit = module, programs, unit
         self._names = UniqueNameSupply()
         for function in module.func_ops():
             self._names.reserve_name(function.name.value, add_prefix=False)
@@ -127,7 +163,7 @@ class _Packing:
         if name not in self._found:
             program = self._programs.get(name)
             self._found[name] = (
-                None if program is None else _packed(program, self._bits)
+                None if program is None else _packed(program, self._unit)
             )
         found = self._found[name]
         values = tensors.elements(op.args)
@@ -163,20 +199,20 @@ class _Packing:
         return self.made[name]
 
 
-def _packed(program: func.FuncOp, vector_bits: int) -> _Packed | None:
+def _packed(program: func.FuncOp, unit: VectorUnit) -> _Packed | None:
     """What a program reads that can be packed: the columns of its only contraction."""
     found = sum_of_products(program) if may_permute(program) else None
     if found is None:
         return None
     for weight, other in (found.factors, found.factors[::-1]):
-        packed = _plan(found, weight, other, vector_bits)
+        packed = _plan(found, weight, other, unit)
         if packed is not None:
             return packed
     return None
 
 
 def _plan(
-    total: SumOfProducts, weight: Read, other: Read, vector_bits: int
+    total: SumOfProducts, weight: Read, other: Read, unit: VectorUnit
 ) -> _Packed | None:
     """How a weight is packed, if it may be."""
     column, extents, used = total.column, total.extents, weight.axes
@@ -194,18 +230,26 @@ def _plan(
         return None  # a product for each point of it: there are not many columns
     order = {axis: n for n, f in enumerate(other.forms) for axis in f.coefficients}
     summed = sorted(used - {column}, key=lambda axis: order.get(axis, -1))
-    lanes = vector_bits // weight.element.width
-    width = 0
+    width, group = 0, 1
     if column not in other.axes:
-        if extents[column] * 2 < lanes or lanes > vector_bits // 32:
+        group = _group(weight, other, summed, unit)
+        lanes = unit.bits // (weight.element.width * group)
+        if extents[column] * 2 < lanes or lanes > unit.bits // 32:
             return None
         rows = _rows(total, other, used)
-        width = choose_tile(rows, extents[column], lanes, vector_bits).vectors * lanes
+        width = choose_tile(rows, extents[column], lanes, unit.bits).vectors * lanes
     elif weight.stride_bytes(column) == weight.element.width // 8:
         return None
     number = ir.BlockArgument(weight.buffer).arg_number
     axes = (*summed, column)
-    return _Packed(number, weight.shape, weight.forms, axes, extents, width)
+    return _Packed(number, weight.shape, weight.forms, axes, extents, width, group)
+
+
+def _group(weight: Read, other: Read, summed: Sequence[int], unit: VectorUnit) -> int:
+    """How many steps of the sum one instruction takes."""
+    are_bytes = all(r.extend and str(r.element) == "i8" for r in (weight, other))
+    is_run = bool(summed) and other.stride_bytes(summed[-1]) == 1
+    return BYTES_A_DOT if unit.byte_dots and are_bytes and is_run else 1
 
 
 def _rows(total: SumOfProducts, read: Read, used: Container[int]) -> Rows:
@@ -238,11 +282,7 @@ def _rewrite(program: func.FuncOp, packed: _Packed) -> None:
         load = use.owner
         variables = list(load.operation.block.arguments)
         with ir.InsertionPoint(load), load.location:
-            where = [variables[axis] for axis in packed.axes]
-            if packed.width:
-                at = Index(where.pop())
-                block, place = at // packed.width, at % packed.width
-                where = [Index.value_of(block), *where, Index.value_of(place)]
+            where = packed.indices(variables)
             made = ir.Operation.create(
                 "memref.load",
                 results=[load.results[0].type],
@@ -251,8 +291,6 @@ def _rewrite(program: func.FuncOp, packed: _Packed) -> None:
         load.results[0].replace_all_uses_with(made.results[0])
         erase(load)
     old = ir.MemRefType(argument.type)
-    shape = [packed.extents[axis] for axis in packed.axes]
-    if packed.width:
-        shape = [-(-shape[-1] // packed.width), *shape[:-1], packed.width]
+    shape = packed.packed_shape
     type_ = ir.MemRefType.get(shape, old.element_type)
     set_argument_type(program, packed.number, type_, shape)

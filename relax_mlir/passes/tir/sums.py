@@ -17,10 +17,16 @@ __all__ = ["Read", "SumOfProducts", "sum_of_products"]
 
 @dataclass(frozen=True)
 class Read:
-    """What a block loads: the buffer, and its indices in the axes of the block."""
+    """What a block loads.
+
+    Attributes:
+        buffer: that it reads; forms: its indices in the axes of the block.
+        extend: the operation that widens an element to the type of the sum, if one does.
+    """
 
     buffer: ir.Value
     forms: Sequence[Linear]
+    extend: str | None = None
 
     @property
     def shape(self) -> list[int]:
@@ -91,36 +97,41 @@ def sum_of_products(program: func.FuncOp) -> SumOfProducts | None:
     if len(stores) != 1:
         return None
     axes = {a: i for i, a in enumerate(body.arguments)}
-    loads = _factors(stores[0])
+    factors = _factors(stores[0])
     places = _forms(list(stores[0].operands)[2:], axes)
-    if loads is None or places is None:
+    if factors is None or places is None:
         return None
-    forms = [_forms(list(load.operands)[1:], axes) for load in loads]
-    first, second = (
-        Read(load.operands[0], form) if form is not None else None
-        for load, form in zip(loads, forms, strict=True)
-    )
+    first, second = (_read(value, axes) for value in factors)
     if first is None or second is None:
         return None
     return SumOfProducts(sums[0], stores[0].operands[1], places, (first, second))
 
 
-def _factors(store: ir.OpView) -> list[ir.OpView] | None:
-    """The two loads whose product is added to what is stored."""
+def _factors(store: ir.OpView) -> list[ir.Value] | None:
+    """The two values whose product is added to what is stored."""
     total = store.operands[0].owner
     if isinstance(total, ir.Block) or total.name not in ("arith.addf", "arith.addi"):
         return None
     for term in total.operands:
         product = term.owner
-        if isinstance(product, ir.Block) or product.name not in _PRODUCTS:
-            continue
-        loads = [v.owner for v in product.operands]
-        if all(not isinstance(o, ir.Block) and o.name == "memref.load" for o in loads):
-            return [o.opview for o in loads]
+        if not isinstance(product, ir.Block) and product.name in _PRODUCTS:
+            return list(product.operands)
     return None
 
 
 _PRODUCTS = ("arith.mulf", "arith.muli")
+_EXTENSIONS = ("arith.extsi", "arith.extui")
+
+
+def _read(value: ir.Value, axes: Mapping[ir.Value, int]) -> Read | None:
+    """A factor, if it is loaded, and perhaps widened."""
+    extend, owner = None, value.owner
+    if not isinstance(owner, ir.Block) and owner.name in _EXTENSIONS:
+        extend, owner = owner.name, owner.operands[0].owner
+    if isinstance(owner, ir.Block) or owner.name != "memref.load":
+        return None
+    forms = _forms(list(owner.operands)[1:], axes)
+    return None if forms is None else Read(owner.operands[0], forms, extend)
 
 
 def _forms(

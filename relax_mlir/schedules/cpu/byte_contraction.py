@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from mlir import ir
 
-from relax_mlir.schedules.cpu.contraction_axes import merged
+from relax_mlir.schedules.cpu.contraction_axes import Axis, merged
 from relax_mlir.schedules.cpu.contraction_loops import ContractionLoops
 from relax_mlir.schedules.cpu.contraction_plan import Factor, Plan
 from relax_mlir.schedules.cpu.panel import Columns, Cut, Tiling
@@ -33,27 +33,41 @@ from relax_mlir.schedules.emit import (
     unflatten,
     vector_type,
 )
+from relax_mlir.schedules.rule import BYTES_A_DOT
 from relax_mlir.schedules.vectorize_body import load, store
 
 __all__ = ["ByteContractionLoops", "has_bytes"]
 
-_GROUP = 4  # products that are summed at once
 _FLIP = 0x80  # the top bit: its change adds 128 to a byte, or takes it
 
 
 def has_bytes(plan: Plan) -> bool:
     """Whether a contraction is of bytes, whose sums have a known number of terms.
 
-    The terms of a row must lie side by side, so that four of them are one word.
+    The terms of a row must lie side by side, so that four of them are one word; all of
+    them, if the columns are not packed yet.
     """
     extents = plan.anchor.extents
-    axes = merged(plan.k, extents, (plan.a,))
+    axes = _sum_axes(plan)
     return (
         all(map(_is_byte, (plan.rows_of, plan.columns_of)))
         and all(isinstance(extents[axis], int) for axis in plan.k)
-        and len(axes) == 1
-        and plan.a.stride_of(axes[0].number) == 1
+        and (len(axes) == 1 or plan.group == BYTES_A_DOT)
+        and plan.a.stride_of(axes[-1].number) == 1
     )
+
+
+def _sum_axes(plan: Plan) -> list[Axis]:
+    """The axes of a sum as rows are walked along; groups of terms do not cross the last."""
+    extents = plan.anchor.extents
+    axes = merged(plan.k, extents, (plan.a,))
+    innermost = extents[plan.k[-1]]
+    is_whole = isinstance(innermost, int) and innermost % BYTES_A_DOT == 0
+    if plan.group == 1 or is_whole or len(plan.k) == 1:
+        return axes
+    *outer, last = plan.k
+    before = [a for a in merged(outer, extents, (plan.a,)) if a.extent != 1]
+    return [*before, Axis(last, innermost)]
 
 
 def _is_byte(factor: Factor) -> bool:
@@ -74,11 +88,12 @@ class ByteContractionLoops(ContractionLoops):
         self.dot = _Dot(self.lanes, *is_signed)
 
     def columns_from(self, points: Mapping[int, Extent], cut: Cut) -> Columns:
-        return _ByteColumns(self.tiling, points, cut, self.dot, self.start())
+        kind = _ByteColumns if self.plan.group == 1 else _PackedBytes
+        return kind(self.tiling, points, cut, self.dot, self.start())
 
     def alloc_panel(self) -> ir.Value:
-        groups = ceil_div(self.tiling.depth, _GROUP)
-        width = _GROUP * self.lanes * self.tile.vectors
+        groups = ceil_div(self.tiling.depth, BYTES_A_DOT)
+        width = BYTES_A_DOT * self.lanes * self.tile.vectors
         return alloc([multiply(groups, width)], self.plan.columns_of.element)
 
     def sums(
@@ -97,15 +112,42 @@ class ByteContractionLoops(ContractionLoops):
         step = self.a.step(self.last.number)
         rows = [add(first, multiply(step, i)) for i in range(count)]
 
-        def take(group: Extent, terms: int, sums: Sequence[ir.Value]) -> list[ir.Value]:
-            found = [columns.group(group, terms, q) for q in range(width)]
-            k = multiply(group, _GROUP)
-            factors = [self._row_bytes(add(row, k), terms) for row in rows]
-            factors += [] if starts else [dot.one()]
-            pairs = [(factor, column) for factor in factors for column in found]
-            return [dot.add(t, *pair) for t, pair in zip(sums, pairs, strict=True)]
+        *outer, last = _sum_axes(self.plan)
+        depth = _number(last.extent)
+        groups = -(-depth // BYTES_A_DOT)
 
-        totals = _for_groups(self.tiling.depth, take, totals)
+        def take(
+            offset: Extent, first_group: Extent, sums: list[ir.Value]
+        ) -> list[ir.Value]:
+            def step(
+                group: Extent, terms: int, sums: Sequence[ir.Value]
+            ) -> list[ir.Value]:
+                number = add(first_group, group)
+                found = [columns.group(number, terms, q) for q in range(width)]
+                k = add(offset, multiply(group, BYTES_A_DOT))
+                factors = [self._row_bytes(add(row, k), terms) for row in rows]
+                factors += [] if starts else [dot.one()]
+                pairs = [(factor, column) for factor in factors for column in found]
+                return [dot.add(t, *pair) for t, pair in zip(sums, pairs, strict=True)]
+
+            return _for_groups(depth, step, sums)
+
+        def nest(
+            axes: Sequence[Axis], offset: Extent, number: Extent, sums: list[ir.Value]
+        ) -> list[ir.Value]:
+            if not axes:
+                return take(offset, multiply(number, groups), sums)
+            axis, *inner = axes
+            a_step = self.a.step(axis.number)
+
+            def body(k: ir.Value, *carried: ir.Value) -> list[ir.Value]:
+                here = add(offset, multiply(k, a_step))
+                count = add(multiply(number, axis.extent), k)
+                return nest(inner, here, count, list(carried))
+
+            return for_loop(0, axis.extent, 1, body, sums)
+
+        totals = nest(outer, 0, 0, totals)
         if starts:
             return totals
         by_column = totals[-width:]
@@ -118,8 +160,8 @@ class ByteContractionLoops(ContractionLoops):
         """Some neighbours of a row, and zeros if they are not four, in every lane."""
         view, i32 = self.a.view, self.plan.element
         byte = view.type.element_type
-        if terms == _GROUP:
-            four = vector_type(_GROUP, byte)
+        if terms == BYTES_A_DOT:
+            four = vector_type(BYTES_A_DOT, byte)
             found = op("vector.load", four, view, index(offset))
             together = op("vector.bitcast", vector_type(1, i32), found)
             first = ir.DenseI64ArrayAttr.get([0])
@@ -159,14 +201,14 @@ class _ByteColumns(Columns):
     def group(self, number: Extent, terms: int, q: int) -> ir.Value:
         """Vector ``q`` at ``terms`` steps of the sum; zeros for those that four lack."""
         if self._groups is not None:
-            lanes = _GROUP * self.lanes
+            lanes = BYTES_A_DOT * self.lanes
             place = add(multiply(number, lanes * self.vectors), q * lanes)
             return load(self._groups, [index(place)], lanes, 1, None)
-        k = multiply(number, _GROUP)
+        k = multiply(number, BYTES_A_DOT)
         found = [self._stored(self._at_term(add(k, t)), q) for t in range(terms)]
         element = self.plan.columns_of.element
         zero = broadcast(constant(0, element), self.lanes)
-        return _interleaved([*found, *[zero] * (_GROUP - terms)])
+        return _interleaved([*found, *[zero] * (BYTES_A_DOT - terms)])
 
     def _at_term(self, k: Extent) -> Extent:
         """How far a step of the sum is, counted through all of its axes."""
@@ -186,7 +228,7 @@ class _ByteColumns(Columns):
         if not self.plan.whole:
             super().pack(panel)
         width, depth = self.vectors, self.tiling.depth
-        lanes = _GROUP * self.lanes
+        lanes = BYTES_A_DOT * self.lanes
 
         def step(group: Extent, terms: int, sums: Sequence[ir.Value]) -> list[ir.Value]:
             found = [self.group(group, terms, q) for q in range(width)]
@@ -204,15 +246,36 @@ class _ByteColumns(Columns):
         ]
 
 
+class _PackedBytes(_ByteColumns):
+    """One panel's columns, which `tir-pack-constants` has stored in groups of steps."""
+
+    def group(self, number: Extent, terms: int, q: int) -> ir.Value:
+        lanes = BYTES_A_DOT * self.lanes
+        offset = add(multiply(number, lanes * self.vectors_of_block), q * lanes)
+        start = multiply(self.cut.panel, self._flat.blocks[self.plan.n[-1]])
+        place = add(add(self._flat.offset(self.outer), start), offset)
+        return load(self._flat.view, [index(place)], lanes, 1, None)
+
+    @property
+    def vectors_of_block(self) -> int:
+        """How many a block has; the last panel may use fewer."""
+        return self.plan.block // self.lanes
+
+
+def _number(extent: Extent) -> int:
+    assert isinstance(extent, int)
+    return extent
+
+
 def _for_groups(
     depth: int,
     step: Callable[[Extent, int, Sequence[ir.Value]], list[ir.Value]],
     carried: list[ir.Value],
 ) -> list[ir.Value]:
     """Take ``step`` for all groups of four terms of a sum, and for those that are left."""
-    groups, left = divmod(depth, _GROUP)
+    groups, left = divmod(depth, BYTES_A_DOT)
     carried = for_loop(
-        0, groups, 1, lambda group, *sums: step(group, _GROUP, sums), carried
+        0, groups, 1, lambda group, *sums: step(group, BYTES_A_DOT, sums), carried
     )
     return step(groups, left, carried) if left else carried
 
@@ -272,7 +335,9 @@ class _Dot:
         """Four bytes of a row in every lane, as the instruction takes them."""
         spread = broadcast(word, self._lanes)
         if self.is_flipped:
-            flips = constant(int.from_bytes([_FLIP] * _GROUP, "big") - 2**32, word.type)
+            flips = constant(
+                int.from_bytes([_FLIP] * BYTES_A_DOT, "big") - 2**32, word.type
+            )
             spread = op(
                 "arith.xori", spread.type, spread, broadcast(flips, self._lanes)
             )
@@ -281,7 +346,7 @@ class _Dot:
     def one(self) -> ir.Value:
         """A row that sums the columns up."""
         i8 = ir.IntegerType.get_signless(8)
-        return broadcast(constant(1, i8), _GROUP * self._lanes)
+        return broadcast(constant(1, i8), BYTES_A_DOT * self._lanes)
 
     def none(self) -> ir.Value:
         """Sums of nothing."""
@@ -299,4 +364,4 @@ class _Dot:
     @property
     def _bytes(self) -> ir.VectorType:
         i8 = ir.IntegerType.get_signless(8)
-        return vector_type(_GROUP * self._lanes, i8)
+        return vector_type(BYTES_A_DOT * self._lanes, i8)

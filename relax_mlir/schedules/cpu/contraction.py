@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from relax_mlir.schedules.cpu.byte_contraction import ByteContractionLoops, has_bytes
 from relax_mlir.schedules.cpu.contraction_loops import ContractionLoops
-from relax_mlir.schedules.cpu.contraction_plan import plan_contraction
+from relax_mlir.schedules.cpu.contraction_plan import Plan, plan_contraction
 from relax_mlir.schedules.nest import Kernel
 from relax_mlir.schedules.rule import VectorUnit
 
@@ -33,14 +33,17 @@ class Contraction:
 
     def matches(self, kernel: Kernel) -> bool:
         """Whether the kernel is one contraction, and maps of its result."""
-        return plan_contraction(kernel) is not None
+        plan = plan_contraction(kernel)
+        return plan is not None and (plan.group == 1 or self._takes_bytes(plan))
+
+    def _takes_bytes(self, plan: Plan) -> bool:
+        return self.unit.byte_dots and has_bytes(plan)
 
     def emit(self, kernel: Kernel) -> None:
         """Write the loops at the insertion point."""
         plan = plan_contraction(kernel)
         if plan is None:
             raise ValueError("the kernel is no contraction")
-        loops = ContractionLoops
-        if self.unit.byte_dots and has_bytes(plan):
-            loops = ByteContractionLoops
+        takes_bytes = self._takes_bytes(plan)
+        loops = ByteContractionLoops if takes_bytes else ContractionLoops
         loops(plan, self.unit.bits).emit()

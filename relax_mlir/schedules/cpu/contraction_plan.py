@@ -41,6 +41,7 @@ class Plan:
         outer: axes of separate products; m, n, k: rows, columns, and what is summed.
         whole: whether the columns lie side by side in ``b`` too.
         block: columns that lie side by side in blocks of the whole sum; 0 for none.
+        group: steps of the sum that are neighbours in a block, for each column.
     """
 
     anchor: Statement
@@ -52,6 +53,7 @@ class Plan:
     k: tuple[int, ...]
     whole: bool
     block: int = 0
+    group: int = 1
     maps: tuple[Map, ...] = ()
 
     @property
@@ -143,14 +145,20 @@ def _classify(anchor: Statement, left: Factor, right: Factor) -> Plan | None:
         k=tuple(summed),
         whole=is_flat(b, columns, anchor),
         block=_block_of(b, columns),
+        group=_group_of(b, summed),
     )
 
 
 def _block_of(access: Access, columns: Sequence[int]) -> int:
-    """How many columns a block has, if the last dimension is the place in one."""
-    last = access.forms[-1]
-    is_blocked = isinstance(last, Part) and last.is_inner and [last.axis] == columns
-    return last.base if isinstance(last, Part) and is_blocked else 0
+    """How many columns a block has; 0 if the operand is not stored in blocks."""
+    parts = [f for f in access.forms if isinstance(f, Part) and f.is_inner]
+    return next((f.base for f in parts if [f.axis] == list(columns)), 0)
+
+
+def _group_of(access: Access, summed: Sequence[int]) -> int:
+    """How many steps of the sum are neighbours in a block."""
+    parts = [f for f in access.forms if isinstance(f, Part) and f.is_inner]
+    return next((f.base for f in parts if f.axis in summed), 1)
 
 
 def _column_axes(
