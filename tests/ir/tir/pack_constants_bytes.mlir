@@ -5,7 +5,7 @@
 // zeros fill up the last four, and the block of columns.
 // CHECK-LABEL: func.func @bytes
 // CHECK:         tensor<1x3x32x4xi8>
-// CHECK-LABEL: func.func @matmul_1(%arg0: memref<40x10xi8>, %arg1: memref<1x3x32x4xi8>
+// CHECK-LABEL: func.func @matmul_1({{.*}}, %arg1: memref<1x3x32x4xi8>
 // CHECK:         ^bb0(%[[I:.+]]: index, %[[J:.+]]: index, %[[K:.+]]: index):
 // CHECK-DAG:     %[[BLOCK:.+]] = arith.divui %[[J]], %c32
 // CHECK-DAG:     %[[COLUMN:.+]] = arith.remui %[[J]], %c32
