@@ -167,19 +167,33 @@ class StepWriter:
         full, rest = divmod(self.size, self.width)
 
         def every_gate(number: Index) -> list[Scalar]:
-            gate = number + gates.start
+            gate = self._there_and_back(number, len(gates)) + gates.start
 
             def block(n: Index | int, width: int = self.width) -> list[Scalar]:
                 self._sum(source, gate, n, width, at_once * self.lanes, start)
                 return []
 
+            def whole(n: Index) -> list[Scalar]:
+                return block(self._there_and_back(n, full))
+
             if full:
-                self.b.loop(full, [], block)
+                self.b.loop(full, [], whole)
             if rest:
                 block(full, rest)
             return []
 
         self.b.loop(len(gates), [], every_gate)
+
+    def _there_and_back(self, number: Index, count: int) -> Index:
+        """``number`` below ``count``, counted backwards in every second step.
+
+        What a step read last of the weights is still near when the next one begins.
+        """
+        step = self._run.step
+        if isinstance(step, int):
+            return number
+        back = step % 2
+        return number + back * (count - 1 - number * 2)
 
     def _parts(
         self, gate: Index | int, block: Index | int, begin: Index | int, width: int

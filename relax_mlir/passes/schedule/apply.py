@@ -11,6 +11,7 @@ from relax_mlir.rewriting import Pass, erase, has_uses
 from relax_mlir.schedules.cpu.contraction import Contraction
 from relax_mlir.schedules.cpu.fallback import Fallback
 from relax_mlir.schedules.cpu.rows import Rows
+from relax_mlir.schedules.cpu.turned import Turned
 from relax_mlir.schedules.cpu.windows import Windows
 from relax_mlir.schedules.cpu.winograd import Winograd
 from relax_mlir.schedules.emit import is_parallel_loop
@@ -20,7 +21,14 @@ from relax_mlir.schedules.rule import Rule, VectorUnit
 __all__ = ["Apply"]
 
 # Most specific first; the last takes anything.
-_RULES: tuple[type[Rule], ...] = (Winograd, Contraction, Windows, Rows, Fallback)
+_RULES: tuple[type[Rule], ...] = (
+    Winograd,
+    Contraction,
+    Windows,
+    Turned,
+    Rows,
+    Fallback,
+)
 
 
 @dataclass(frozen=True)
