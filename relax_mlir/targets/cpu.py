@@ -70,7 +70,7 @@ def stages(target: Target) -> tuple[Stage, ...]:
         ),
         Stage(
             "tir",
-            "relax-legalize,tir-collapse-loops,relax-fuse-ops,tir-fuse,tir-convert-layout,relax-legalize,tir-collapse-loops,"
+            "relax-legalize,tir-collapse-loops,relax-fuse-ops,tir-fuse,tir-fuse-transposes,tir-convert-layout,relax-legalize,tir-collapse-loops,"
             f"tir-use-winograd{{vector-bits={target.vector_bits}}},"
             "tir-fuse-pads,"
             f"tir-pack-constants{{{vectors}}}",

@@ -12,25 +12,23 @@ from mlir.dialects import func
 from relax_mlir.dialects import tensors
 from relax_mlir.dialects.relax.core import CallTirOp, ConstantOp
 from relax_mlir.dialects.relax.movement import PermuteDimsOp, ReshapeOp
-from relax_mlir.graphs import constant, graph_functions, users_of
+from relax_mlir.graphs import constant, users_of
 from relax_mlir.module import IRModule
-from relax_mlir.objects.name_supply import UniqueNameSupply
 from relax_mlir.passes.tir.channel_costs import Costs, costs_of
-from relax_mlir.passes.tir.fuse import drop_unused
 from relax_mlir.passes.tir.permute_buffers import (
     Order,
     may_permute,
     permute_buffers,
     permuted,
 )
-from relax_mlir.rewriting import Pass, erase_dead
+from relax_mlir.passes.tir.program_copies import ProgramCopies
+from relax_mlir.rewriting import Pass
 
 __all__ = ["ConvertLayout"]
 
 _SWEEPS = 8  # over all tensors, until no label changes
 _UNKNOWN = 56  # stands for a size that only the run knows
 _PACK = "builtin.unrealized_conversion_cast"
-_CALLS = ("relax.call_tir", _PACK, "relax.constant")
 
 _Made = dict[tuple[ir.Value, bool], ir.Value]  # by the old tensor and a label
 
@@ -48,17 +46,11 @@ class ConvertLayout(Pass):
     """
 
     def run(self, module: IRModule) -> None:
-        programs = {
-            f.name.value: f
-            for f in module.func_ops()
-            if "tir.prim_func" in f.attributes and not f.is_external
-        }
-        conversion = _Conversion(module, programs)
-        for function in graph_functions(module):
-            if "relax.primitive" not in function.attributes:
-                conversion.run(function)
-        if conversion.made:
-            drop_unused(module)
+        copies = ProgramCopies(module)
+        conversion = _Conversion(module, copies)
+        for function in copies.functions():
+            conversion.run(function)
+        copies.drop_unread()
 
 
 @dataclass
@@ -221,22 +213,17 @@ class _Conversion:
     """Rewrites the calls of functions.
 
     Attributes:
-        programs: by name.
-        made: names of programs by that of the original, and the labels of its buffers.
+        copies: of programs.
+        made: their names by that of the original, and the labels of its buffers.
     """
 
     module: IRModule
-    programs: Mapping[str, func.FuncOp]
+    copies: ProgramCopies
     made: dict[tuple[str, tuple[bool, ...]], str] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self._names = UniqueNameSupply()
-        for function in self.module.func_ops():
-            self._names.reserve_name(function.name.value, add_prefix=False)
 
     def run(self, function: func.FuncOp) -> None:
         """Rewrite one function."""
-        graph = _Graph(function, self.programs)
+        graph = _Graph(function, self.copies.programs)
         labels = _Labels(graph)
         new: _Made = {}
         for call in graph.calls.values():
@@ -245,8 +232,6 @@ class _Conversion:
                 others = graph.other_readers(call.values[-1])
                 with ir.InsertionPoint(call.op), call.op.location:
                     self._convert(call, found, others, new)
-        if new:
-            erase_dead(function.entry_block, lambda op: op.name in _CALLS)
 
     def _convert(
         self,
@@ -313,17 +298,10 @@ class _Conversion:
                 for number, value in enumerate(call.values)
                 if labels[number]
             }
-            self.made[name, labels] = self._copy(name, orders)
-        return self.made[name, labels]
-
-    def _copy(self, name: str, orders: Mapping[int, Order]) -> str:
-        original = self.programs[name]
-        with ir.InsertionPoint(original), original.location:
-            copy = original.operation.clone().opview
-            fresh = self._names.fresh_name(name)
-            copy.attributes["sym_name"] = ir.StringAttr.get(fresh)
+            copy = self.copies.copy(name)
             permute_buffers(copy, orders)
-        return fresh
+            self.made[name, labels] = ir.StringAttr(copy.attributes["sym_name"]).value
+        return self.made[name, labels]
 
 
 def _type_in(value: ir.Value, order: Order) -> ir.RankedTensorType:

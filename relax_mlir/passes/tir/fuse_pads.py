@@ -12,14 +12,13 @@ from mlir.dialects import func
 from relax_mlir.dialects import tensors
 from relax_mlir.dialects.relax.core import CallTirOp
 from relax_mlir.dialects.tir import AllocBufferOp, BlockOp, marks
-from relax_mlir.graphs import graph_functions, operations_of, users_of
+from relax_mlir.graphs import users_of
 from relax_mlir.indexing import Linear, constant_of, linear_in
 from relax_mlir.module import IRModule
-from relax_mlir.objects.name_supply import UniqueNameSupply
-from relax_mlir.passes.tir.fuse import drop_unused
 from relax_mlir.passes.tir.permute_buffers import may_permute, set_argument_type
+from relax_mlir.passes.tir.program_copies import ProgramCopies
 from relax_mlir.passes.tir.sums import sum_of_products
-from relax_mlir.rewriting import Pass, clone, erase_dead
+from relax_mlir.rewriting import Pass, clone
 from relax_mlir.schedules.cpu.windows import MOST_TAPS
 
 __all__ = ["FusePads"]
@@ -35,41 +34,24 @@ class FusePads(Pass):
     """
 
     def run(self, module: IRModule) -> None:
-        programs = {
-            f.name.value: f
-            for f in module.func_ops()
-            if "tir.prim_func" in f.attributes and not f.is_external
-        }
-        fusion = _Fusion(module, programs)
-        for function in graph_functions(module):
-            if "relax.primitive" not in function.attributes:
-                for op in operations_of(function):
-                    if isinstance(op, CallTirOp):
-                        fusion.reader(op)
-                if fusion.made:
-                    erase_dead(function.entry_block, lambda op: op.name in _CALLS)
-        if fusion.made:
-            drop_unused(module)
-
-
-_CALLS = ("relax.call_tir", "builtin.unrealized_conversion_cast")
+        fusion = _Fusion(ProgramCopies(module))
+        for call in fusion.copies.calls():
+            fusion.reader(call)
+        fusion.copies.drop_unread()
 
 
 class _Fusion:
     """Fuses pads into the calls that read them.
 
     Attributes:
-        made: names of programs by those of the reader and of the pad.
+        copies: of programs.
     """
 
-    def __init__(self, module: IRModule, programs: Mapping[str, func.FuncOp]) -> None:
-        self._module, self._programs = module, programs
-        self._names = UniqueNameSupply()
-        for function in module.func_ops():
-            self._names.reserve_name(function.name.value, add_prefix=False)
+    def __init__(self, copies: ProgramCopies) -> None:
+        self.copies = copies
         self._pads: dict[str, _Pad | None] = {}
         self._takers: dict[str, _Taker | None] = {}
-        self.made: dict[tuple[str, str], str] = {}
+        self._made: dict[tuple[str, str], str] = {}
 
     def reader(self, op: CallTirOp) -> None:
         """Let a call read the picture itself, if what it reads is the result of a pad."""
@@ -106,26 +88,23 @@ class _Fusion:
 
     def _pad(self, name: str) -> _Pad | None:
         if name not in self._pads:
-            program = self._programs.get(name)
+            program = self.copies.programs.get(name)
             self._pads[name] = None if program is None else _padding(program)
         return self._pads[name]
 
     def _taker(self, name: str) -> _Taker | None:
         if name not in self._takers:
-            program = self._programs.get(name)
+            program = self.copies.programs.get(name)
             self._takers[name] = None if program is None else _picture(program)
         return self._takers[name]
 
     def _program(self, name: str, number: int, pad: str, how: _Pad) -> str:
-        if (name, pad) not in self.made:
-            original = self._programs[name]
-            with ir.InsertionPoint(original), original.location:
-                copy = original.operation.clone().opview
-                fresh = self._names.fresh_name(name)
-                copy.attributes["sym_name"] = ir.StringAttr.get(fresh)
-                _write_in(copy, number, self._programs[pad], how.before)
-            self.made[name, pad] = fresh
-        return self.made[name, pad]
+        if (name, pad) not in self._made:
+            copy = self.copies.copy(name)
+            _write_in(copy, number, self.copies.programs[pad], how.before)
+            fresh = ir.StringAttr(copy.attributes["sym_name"])
+            self._made[name, pad] = fresh.value
+        return self._made[name, pad]
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,14 +13,13 @@ from mlir.dialects import func
 from relax_mlir.dialects import tensors
 from relax_mlir.dialects.relax.core import CallTirOp, ConstantOp
 from relax_mlir.dialects.tir import Index
-from relax_mlir.graphs import constant, graph_functions, operations_of
+from relax_mlir.graphs import constant
 from relax_mlir.indexing import Linear
 from relax_mlir.module import IRModule
-from relax_mlir.objects.name_supply import UniqueNameSupply
-from relax_mlir.passes.tir.fuse import drop_unused
 from relax_mlir.passes.tir.permute_buffers import may_permute, set_argument_type
+from relax_mlir.passes.tir.program_copies import ProgramCopies
 from relax_mlir.passes.tir.sums import Read, SumOfProducts, sum_of_products
-from relax_mlir.rewriting import Pass, erase, erase_dead
+from relax_mlir.rewriting import Pass, erase
 from relax_mlir.schedules.cpu.contraction_tile import Rows, choose_tile
 from relax_mlir.schedules.rule import BYTES_A_DOT, VectorUnit
 
@@ -47,25 +46,11 @@ class PackConstants(Pass):
     byte_dots: bool = False
 
     def run(self, module: IRModule) -> None:
-        programs = {
-            f.name.value: f
-            for f in module.func_ops()
-            if "tir.prim_func" in f.attributes and not f.is_external
-        }
         unit = VectorUnit(self.vector_bits, self.byte_dots)
-        packing = _Packing(module, programs, unit)
-        for function in graph_functions(module):
-            if "relax.primitive" not in function.attributes:
-                for op in operations_of(function):
-                    if isinstance(op, CallTirOp):
-                        packing.call(op)
-                if packing.made:
-                    erase_dead(function.entry_block, lambda op: op.name in _UNREAD)
-        if packing.made:
-            drop_unused(module)
-
-
-_UNREAD = ("builtin.unrealized_conversion_cast", "relax.constant")
+        packing = _Packing(module, ProgramCopies(module), unit)
+        for call in packing.copies.calls():
+            packing.call(call)
+        packing.copies.drop_unread()
 
 
 @dataclass(frozen=True)
@@ -142,26 +127,23 @@ class _Packing:
     """Packs the constants that programs are called with.
 
     Attributes:
-        made: names of the programs that take them so, by the original's; None for those
-            that have nothing to pack.
+        copies: of programs.
     """
 
     def __init__(
-        self, module: IRModule, programs: Mapping[str, func.FuncOp], unit: VectorUnit
+        self, module: IRModule, copies: ProgramCopies, unit: VectorUnit
     ) -> None:
-        self._module, self._programs, self._unit = module, programs, unit
-        self._names = UniqueNameSupply()
-        for function in module.func_ops():
-            self._names.reserve_name(function.name.value, add_prefix=False)
+        self.copies = copies
+        self._module, self._unit = module, unit
         self._found: dict[str, _Packed | None] = {}
         self._constants: dict[tuple[ir.Value, str], ir.Value] = {}
-        self.made: dict[str, str] = {}
+        self._made: dict[str, str] = {}
 
     def call(self, op: CallTirOp) -> None:
         """Let a call pass a packed constant, if its program has a place for one."""
         name = op.attributes["callee"].value
         if name not in self._found:
-            program = self._programs.get(name)
+            program = self.copies.programs.get(name)
             self._found[name] = (
                 None if program is None else _packed(program, self._unit)
             )
@@ -189,14 +171,11 @@ class _Packing:
         return self._constants[value, how]
 
     def _program(self, name: str, packed: _Packed) -> str:
-        if name not in self.made:
-            original = self._programs[name]
-            with ir.InsertionPoint(original), original.location:
-                copy = original.operation.clone().opview
-                self.made[name] = self._names.fresh_name(name)
-                copy.attributes["sym_name"] = ir.StringAttr.get(self.made[name])
-                _rewrite(copy, packed)
-        return self.made[name]
+        if name not in self._made:
+            copy = self.copies.copy(name)
+            _rewrite(copy, packed)
+            self._made[name] = ir.StringAttr(copy.attributes["sym_name"]).value
+        return self._made[name]
 
 
 def _packed(program: func.FuncOp, unit: VectorUnit) -> _Packed | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,14 +12,13 @@ from relax_mlir.dialects import dtypes, tensors
 from relax_mlir.dialects.relax.core import CallTirOp, ConstantOp
 from relax_mlir.dialects.relax.padding import read_padded
 from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
-from relax_mlir.graphs import constant, graph_functions, operations_of
+from relax_mlir.graphs import constant
 from relax_mlir.indexing import Linear
 from relax_mlir.module import IRModule
-from relax_mlir.objects.name_supply import UniqueNameSupply
-from relax_mlir.passes.tir.fuse import drop_unused
 from relax_mlir.passes.tir.permute_buffers import may_permute
+from relax_mlir.passes.tir.program_copies import ProgramCopies
 from relax_mlir.passes.tir.sums import Read, SumOfProducts, sum_of_products
-from relax_mlir.rewriting import Pass, clone, erase_dead
+from relax_mlir.rewriting import Pass, clone
 from relax_mlir.schedules.cpu.contraction_tile import Rows, choose_tile
 from relax_mlir.schedules.winograd import (
     KERNEL,
@@ -39,7 +37,6 @@ _PER_BYTE = 1 / 8  # of weights that come from the third cache or beyond
 _PER_TRANSFORM = 110  # of a tile's vector of channels
 _GAIN = 0.8  # of the time, from which on it is worth its rounding
 
-_UNREAD = ("builtin.unrealized_conversion_cast", "relax.constant")
 _F32 = dtypes.dtype("float32")
 
 
@@ -58,21 +55,11 @@ class UseWinograd(Pass):
     vector_bits: int = 256
 
     def run(self, module: IRModule) -> None:
-        programs = {
-            f.name.value: f
-            for f in module.func_ops()
-            if "tir.prim_func" in f.attributes and not f.is_external
-        }
-        rewriting = _Rewriting(module, programs, self.vector_bits)
-        for function in graph_functions(module):
-            if "relax.primitive" not in function.attributes:
-                for op in operations_of(function):
-                    if isinstance(op, CallTirOp):
-                        rewriting.call(op)
-                if rewriting.made:
-                    erase_dead(function.entry_block, lambda op: op.name in _UNREAD)
-        if rewriting.made:
-            drop_unused(module)
+        copies = ProgramCopies(module)
+        rewriting = _Rewriting(module, copies, self.vector_bits)
+        for call in copies.calls():
+            rewriting.call(call)
+        copies.drop_unread()
 
 
 @dataclass(frozen=True)
@@ -207,29 +194,22 @@ def _tap(form: Linear, point: int | None) -> int | None:
 
 
 class _Rewriting:
-    """Rewrites the calls of convolutions.
-
-    Attributes:
-        made: names of programs by that of the original.
-    """
+    """Rewrites the calls of convolutions."""
 
     def __init__(
-        self, module: IRModule, programs: Mapping[str, func.FuncOp], vector_bits: int
+        self, module: IRModule, copies: ProgramCopies, vector_bits: int
     ) -> None:
-        self._module, self._programs, self._bits = module, programs, vector_bits
-        self._names = UniqueNameSupply()
-        for function in module.func_ops():
-            self._names.reserve_name(function.name.value, add_prefix=False)
+        self._module, self._copies, self._bits = module, copies, vector_bits
         self._found: dict[str, _Convolution | None] = {}
         self._constants: dict[tuple[ir.Value, int], ir.Value] = {}
         self._matrices_of: dict[ir.Block, list[ir.Value]] = {}
-        self.made: dict[str, str] = {}
+        self._made: dict[str, str] = {}
 
     def call(self, op: CallTirOp) -> None:
         """Let a call take the faster way, if its program has one and its kernel is known."""
         name = op.attributes["callee"].value
         if name not in self._found:
-            program = self._programs.get(name)
+            program = self._copies.programs.get(name)
             self._found[name] = (
                 None if program is None else _convolution(program, self._bits)
             )
@@ -244,10 +224,10 @@ class _Rewriting:
             values[found.kernel] = self._transformed(kernel, kernel.owner, found)
             values += self._matrices(op)
             op.operation.operands[0] = tensors.pack(values)
-            if name not in self.made:
-                self.made[name] = self._names.fresh_name(f"{name}_winograd")
-                _write(self._programs[name], found, self.made[name])
-        op.attributes["callee"] = ir.FlatSymbolRefAttr.get(self.made[name])
+            if name not in self._made:
+                self._made[name] = self._copies.fresh_name(f"{name}_winograd")
+                _write(self._copies.programs[name], found, self._made[name])
+        op.attributes["callee"] = ir.FlatSymbolRefAttr.get(self._made[name])
 
     def _matrices(self, call: CallTirOp) -> list[ir.Value]:
         """The constants that programs take beside the kernel, once a function."""

@@ -1,0 +1,159 @@
+"""``tir-fuse-transposes``: programs read, or write, what a transpose would copy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects import func
+
+from relax_mlir.dialects import tensors
+from relax_mlir.dialects.relax.core import CallTirOp
+from relax_mlir.dialects.tir import BlockOp
+from relax_mlir.graphs import users_of
+from relax_mlir.indexing import linear_in
+from relax_mlir.module import IRModule
+from relax_mlir.passes.tir.permute_buffers import Order, may_permute, permute_buffers
+from relax_mlir.passes.tir.program_copies import ProgramCopies
+from relax_mlir.rewriting import Pass
+
+__all__ = ["FuseTransposes"]
+
+
+@dataclass(frozen=True)
+class FuseTransposes(Pass):
+    """Drop transposes that leave the last dimension where it is.
+
+    What lies side by side stays side by side, so a program can as well write its result
+    in the order after the transpose, if nothing else reads it, or read its operand in the
+    order before it: only the order of indices changes.
+    """
+
+    def run(self, module: IRModule) -> None:
+        fusion = _Fusion(ProgramCopies(module))
+        for call in fusion.copies.calls():
+            fusion.transpose(call)
+        fusion.copies.drop_unread()
+
+
+class _Fusion:
+    """Fuses transposes into the calls before or after them.
+
+    Attributes:
+        copies: of programs.
+    """
+
+    def __init__(self, copies: ProgramCopies) -> None:
+        self.copies = copies
+        self._orders: dict[str, Order | None] = {}
+        self._permuted: dict[tuple[str, int, Order], str] = {}
+
+    def transpose(self, call: CallTirOp) -> None:
+        """Drop a call, if it only transposes, and those beside it can do without."""
+        order = self._order(call)
+        if order is None:
+            return
+        (source,) = tensors.elements(call.args)
+        producer, is_alone = source.owner, list(users_of(source)) == [call]
+        may_write = isinstance(producer, CallTirOp) and self._may_change(producer)
+        if may_write and is_alone:
+            self._write_in_order(producer, call, order)
+            return
+        readers = list(users_of(call.result))
+        if all(isinstance(r, CallTirOp) and self._may_read(r, call) for r in readers):
+            for reader in readers:
+                self._read_in_order(reader, call, source, order)
+
+    def _order(self, call: CallTirOp) -> Order | None:
+        name = call.attributes["callee"].value
+        if name not in self._orders:
+            program = self.copies.called(call)
+            self._orders[name] = None if program is None else _order_of(program)
+        return self._orders[name]
+
+    def _may_change(self, call: CallTirOp) -> bool:
+        program = self.copies.called(call)
+        if program is None or not may_permute(program):
+            return False
+        return program.attributes["tir.num_outputs"].value == 1
+
+    def _may_read(self, reader: CallTirOp, call: CallTirOp) -> bool:
+        given = [value == call.result for value in tensors.elements(reader.args)]
+        return sum(given) == 1 and self._may_change(reader)
+
+    def _write_in_order(
+        self, producer: CallTirOp, call: CallTirOp, order: Order
+    ) -> None:
+        given = tensors.elements(producer.args)
+        with ir.InsertionPoint(producer), producer.location:
+            made = CallTirOp(
+                given,
+                callee=self._version(producer, len(given), order),
+                sizes=producer.attributes["sizes"],
+                results=[call.result.type],
+            )
+        call.result.replace_all_uses_with(made.result)
+
+    def _read_in_order(
+        self, reader: CallTirOp, call: CallTirOp, source: ir.Value, order: Order
+    ) -> None:
+        given = tensors.elements(reader.args)
+        number = given.index(call.result)
+        given[number] = source
+        inverse = tuple(order.index(dimension) for dimension in range(len(order)))
+        with ir.InsertionPoint(reader), reader.location:
+            made = CallTirOp(
+                given,
+                callee=self._version(reader, number, inverse),
+                sizes=reader.attributes["sizes"],
+                results=[reader.result.type],
+            )
+        reader.result.replace_all_uses_with(made.result)
+
+    def _version(self, call: CallTirOp, number: int, order: Order) -> str:
+        """The program of a call, with the dimensions of a buffer in another order."""
+        key = call.attributes["callee"].value, number, order
+        if key not in self._permuted:
+            copy = self.copies.copy(key[0])
+            permute_buffers(copy, {number: order})
+            name = ir.StringAttr(copy.attributes["sym_name"]).value
+            self._permuted[key] = name
+            self.copies.programs[name] = copy  # another transpose may follow
+        return self._permuted[key]
+
+
+def _order_of(program: func.FuncOp) -> Order | None:
+    """Which dimension of its input each of the result is, if a program only transposes.
+
+    None if it does more, or moves the last dimension.
+    """
+    blocks = [o for o in program.entry_block.operations if isinstance(o, BlockOp)]
+    buffers = [a for a in program.arguments if isinstance(a.type, ir.MemRefType)]
+    if len(blocks) != 1 or len(buffers) != 2 or blocks[0].has_init:
+        return None
+    body = blocks[0].body.blocks[0]
+    axes = {a: i for i, a in enumerate(body.arguments)}
+    stores = [o for o in body.operations if o.operation.name == "memref.store"]
+    if len(stores) != 1 or "R" in blocks[0].kinds.value or not may_permute(program):
+        return None
+    load = stores[0].operands[0].owner
+    if isinstance(load, ir.Block) or load.name != "memref.load":
+        return None
+    written = _single_axes(list(stores[0].operands)[2:], axes)
+    read = _single_axes(list(load.operands)[1:], axes)
+    if written is None or read is None or sorted(written) != sorted(read):
+        return None
+    if len(set(read)) != len(read) or read[-1] != written[-1]:
+        return None
+    order = tuple(read.index(axis) for axis in written)
+    return None if order == tuple(range(len(order))) else order
+
+
+def _single_axes(
+    indices: Sequence[ir.Value], axes: dict[ir.Value, int]
+) -> list[int] | None:
+    forms = [linear_in(index, axes) for index in indices]
+    found = [form.single_axis for form in forms if form is not None]
+    known = [axis for axis in found if axis is not None]
+    return known if len(known) == len(indices) else None

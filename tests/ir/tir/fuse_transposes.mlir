@@ -1,0 +1,58 @@
+// RUN: relax-opt %s -p relax-legalize,tir-fuse-transposes --split-input-file | filecheck %s
+
+// The product reads its operand in the order before the transpose.
+// CHECK-LABEL: func.func @read(
+// CHECK-NOT:     callee = @transpose
+// CHECK:         "relax.call_tir"(%{{.+}}) {callee = @matmul_1, {{.*}} (tuple<tensor<2x7x3x4xf32>, tensor<2x3x4x5xf32>>)
+// CHECK-LABEL: func.func @matmul_1(%arg0: memref<2x7x3x4xf32>, %arg1: memref<2x3x4x5xf32>, %arg2: memref<2x3x7x5xf32>)
+// CHECK:         ^bb0(%[[N:.+]]: index, %[[H:.+]]: index, %[[I:.+]]: index, %[[J:.+]]: index, %[[K:.+]]: index):
+// CHECK:         memref.load %arg0[%[[N]], %[[I]], %[[H]], %[[K]]]
+func.func @read(%x: tensor<2x7x3x4xf32>, %y: tensor<2x3x4x5xf32>) -> tensor<2x3x7x5xf32> {
+  %0 = "relax.permute_dims"(%x) {axes = array<i64: 0, 2, 1, 3>} : (tensor<2x7x3x4xf32>) -> tensor<2x3x7x4xf32>
+  %1 = "relax.matmul"(%0, %y) {out_dtype} : (tensor<2x3x7x4xf32>, tensor<2x3x4x5xf32>) -> tensor<2x3x7x5xf32>
+  return %1 : tensor<2x3x7x5xf32>
+}
+
+// -----
+
+// It writes its result in the order after the transpose, whoever reads that.
+// CHECK-LABEL: func.func @write(
+// CHECK:         %[[Y:.+]] = "relax.call_tir"(%{{.+}}) {callee = @matmul_1, {{.*}} -> tensor<2x7x3x5xf32>
+// CHECK-NEXT:    relax.reshape
+// CHECK-LABEL: func.func @matmul_1(%arg0: memref<2x3x7x4xf32>, %arg1: memref<2x3x4x5xf32>, %arg2: memref<2x7x3x5xf32>)
+// CHECK-NOT:   @transpose
+func.func @write(%x: tensor<2x3x7x4xf32>, %y: tensor<2x3x4x5xf32>) -> tensor<14x15xf32> {
+  %0 = "relax.matmul"(%x, %y) {out_dtype} : (tensor<2x3x7x4xf32>, tensor<2x3x4x5xf32>) -> tensor<2x3x7x5xf32>
+  %1 = "relax.permute_dims"(%0) {axes = array<i64: 0, 2, 1, 3>} : (tensor<2x3x7x5xf32>) -> tensor<2x7x3x5xf32>
+  %2 = "relax.reshape"(%1) {shape = #relax.shape<["14", "15"]>} : (tensor<2x7x3x5xf32>) -> tensor<14x15xf32>
+  return %2 : tensor<14x15xf32>
+}
+
+// -----
+
+// One that moves the last dimension is a copy worth its while; so is one that the model returns.
+// CHECK-LABEL: func.func @stays(
+// CHECK:         callee = @transpose,
+// CHECK:         callee = @transpose1,
+// CHECK:         callee = @matmul,
+func.func @stays(%x: tensor<3x5x4xf32>, %y: tensor<3x5x2xf32>) -> (tensor<5x3x4xf32>, tensor<3x4x2xf32>) {
+  %0 = "relax.permute_dims"(%x) {axes = array<i64: 1, 0, 2>} : (tensor<3x5x4xf32>) -> tensor<5x3x4xf32>
+  %1 = "relax.permute_dims"(%x) {axes = array<i64: 0, 2, 1>} : (tensor<3x5x4xf32>) -> tensor<3x4x5xf32>
+  %2 = "relax.matmul"(%1, %y) {out_dtype} : (tensor<3x4x5xf32>, tensor<3x5x2xf32>) -> tensor<3x4x2xf32>
+  return %0, %2 : tensor<5x3x4xf32>, tensor<3x4x2xf32>
+}
+
+// -----
+
+// Between two maps it is gone, too, and open sizes are no obstacle.
+// CHECK-LABEL: func.func @maps(
+// CHECK-NOT:     callee = @transpose
+// CHECK:         callee = @tir_exp_1
+// CHECK:         callee = @tir_tanh,
+// CHECK-LABEL: func.func @tir_exp_1(%arg0: memref<?x?x8xf32> {tir.shape = #relax.shape<["s0", "s1", "8"]>}, %arg1: memref<?x?x8xf32> {tir.shape = #relax.shape<["s1", "s0", "8"]>}
+func.func @maps(%x: tensor<?x?x8xf32, #relax.shape<["n", "m", "8"]>>) -> tensor<?x?x8xf32, #relax.shape<["m", "n", "8"]>> {
+  %0 = "relax.exp"(%x) : (tensor<?x?x8xf32, #relax.shape<["n", "m", "8"]>>) -> tensor<?x?x8xf32, #relax.shape<["n", "m", "8"]>>
+  %1 = "relax.permute_dims"(%0) {axes = array<i64: 1, 0, 2>} : (tensor<?x?x8xf32, #relax.shape<["n", "m", "8"]>>) -> tensor<?x?x8xf32, #relax.shape<["m", "n", "8"]>>
+  %2 = "relax.tanh"(%1) : (tensor<?x?x8xf32, #relax.shape<["m", "n", "8"]>>) -> tensor<?x?x8xf32, #relax.shape<["m", "n", "8"]>>
+  return %2 : tensor<?x?x8xf32, #relax.shape<["m", "n", "8"]>>
+}
