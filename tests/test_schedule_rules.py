@@ -99,3 +99,23 @@ def test_every_number_of_rows_is_multiplied() -> None:
     for rows in range(20):
         x = rng.standard_normal((rows, 5)).astype(np.float32)
         np.testing.assert_allclose(model(x, w)[0], x @ w, rtol=0, atol=1e-5)
+
+
+def test_sums_of_an_open_number_of_terms_are_packed() -> None:
+    """Columns that do not lie side by side are copied into panels of a size to be seen."""
+    model = compile(
+        IRModule.parse("""
+        func.func @main(%x: tensor<?x?xf32, #relax.shape<["n", "k"]>>, %w: tensor<?x?xf32, #relax.shape<["m", "k"]>>)
+            -> tensor<?x?xf32, #relax.shape<["n", "m"]>> {
+          %t = "relax.permute_dims"(%w) {axes = array<i64: 1, 0>} : (tensor<?x?xf32, #relax.shape<["m", "k"]>>)
+            -> tensor<?x?xf32, #relax.shape<["k", "m"]>>
+          %y = "relax.matmul"(%x, %t) {out_dtype} : (tensor<?x?xf32, #relax.shape<["n", "k"]>>,
+            tensor<?x?xf32, #relax.shape<["k", "m"]>>) -> tensor<?x?xf32, #relax.shape<["n", "m"]>>
+          return %y : tensor<?x?xf32, #relax.shape<["n", "m"]>>
+        }""")
+    )
+    rng = np.random.default_rng(0)
+    for n, k, m in ((1, 1, 1), (40, 7, 50), (3, 33, 16), (9, 64, 17)):
+        x = rng.standard_normal((n, k)).astype(np.float32)
+        w = rng.standard_normal((m, k)).astype(np.float32)
+        np.testing.assert_allclose(model(x, w)[0], x @ w.T, rtol=0, atol=1e-4)

@@ -16,6 +16,7 @@ from relax_mlir.indexing import linear_in
 from relax_mlir.module import IRModule
 from relax_mlir.passes.tir.permute_buffers import Order, may_permute, permute_buffers
 from relax_mlir.passes.tir.program_copies import ProgramCopies
+from relax_mlir.passes.tir.sums import sum_of_products
 from relax_mlir.rewriting import Pass
 
 __all__ = ["FuseTransposes"]
@@ -23,11 +24,13 @@ __all__ = ["FuseTransposes"]
 
 @dataclass(frozen=True)
 class FuseTransposes(Pass):
-    """Drop transposes that leave the last dimension where it is.
+    """Drop transposes that programs can do without.
 
-    What lies side by side stays side by side, so a program can as well write its result
-    in the order after the transpose, if nothing else reads it, or read its operand in the
-    order before it: only the order of indices changes.
+    Where the last dimension stays, what lies side by side stays side by side, so a program
+    can as well write its result in the order after the transpose, if nothing else reads
+    it, or read its operand in the order before it: only the order of indices changes. A
+    contraction whose columns are transposed reads them so, too: it copies them into
+    panels anyway.
     """
 
     def run(self, module: IRModule) -> None:
@@ -57,11 +60,13 @@ class _Fusion:
         (source,) = tensors.elements(call.args)
         producer, is_alone = source.owner, list(users_of(source)) == [call]
         may_write = isinstance(producer, CallTirOp) and self._may_change(producer)
-        if may_write and is_alone:
+        if may_write and is_alone and _keeps_last(order):
             self._write_in_order(producer, call, order)
             return
         readers = list(users_of(call.result))
-        if all(isinstance(r, CallTirOp) and self._may_read(r, call) for r in readers):
+        if all(
+            isinstance(r, CallTirOp) and self._may_read(r, call, order) for r in readers
+        ):
             for reader in readers:
                 self._read_in_order(reader, call, source, order)
 
@@ -78,9 +83,14 @@ class _Fusion:
             return False
         return program.attributes["tir.num_outputs"].value == 1
 
-    def _may_read(self, reader: CallTirOp, call: CallTirOp) -> bool:
+    def _may_read(self, reader: CallTirOp, call: CallTirOp, order: Order) -> bool:
         given = [value == call.result for value in tensors.elements(reader.args)]
-        return sum(given) == 1 and self._may_change(reader)
+        if sum(given) != 1 or not self._may_change(reader):
+            return False
+        program = self.copies.called(reader)
+        assert program is not None
+        number = given.index(True)
+        return _keeps_last(order) or _packs_columns(program, number, order)
 
     def _write_in_order(
         self, producer: CallTirOp, call: CallTirOp, order: Order
@@ -123,11 +133,31 @@ class _Fusion:
         return self._permuted[key]
 
 
-def _order_of(program: func.FuncOp) -> Order | None:
-    """Which dimension of its input each of the result is, if a program only transposes.
+def _keeps_last(order: Order) -> bool:
+    """Whether the last dimension stays in place."""
+    return order[-1] == len(order) - 1
 
-    None if it does more, or moves the last dimension.
+
+def _packs_columns(program: func.FuncOp, number: int, order: Order) -> bool:
+    """Whether an argument holds the columns of a contraction, their terms side by side.
+
+    Args:
+        order: which dimension, before a transpose, each of the argument is.
     """
+    total = sum_of_products(program)
+    if total is None or total.column is None:
+        return False
+    argument = program.arguments[number]
+    read, other = sorted(total.factors, key=lambda f: f.buffer != argument)
+    if read.buffer != argument or other.buffer == argument:
+        return False
+    side_by_side = read.forms[order.index(len(order) - 1)].single_axis
+    is_term = side_by_side is not None and total.kinds[side_by_side] == "R"
+    return is_term and total.column in read.axes and total.column not in other.axes
+
+
+def _order_of(program: func.FuncOp) -> Order | None:
+    """Which dimension of its input each of the result is, if a program only transposes."""
     blocks = [o for o in program.entry_block.operations if isinstance(o, BlockOp)]
     buffers = [a for a in program.arguments if isinstance(a.type, ir.MemRefType)]
     if len(blocks) != 1 or len(buffers) != 2 or blocks[0].has_init:
@@ -144,7 +174,7 @@ def _order_of(program: func.FuncOp) -> Order | None:
     read = _single_axes(list(load.operands)[1:], axes)
     if written is None or read is None or sorted(written) != sorted(read):
         return None
-    if len(set(read)) != len(read) or read[-1] != written[-1]:
+    if len(set(read)) != len(read):
         return None
     order = tuple(read.index(axis) for axis in written)
     return None if order == tuple(range(len(order))) else order

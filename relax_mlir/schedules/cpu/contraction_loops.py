@@ -38,7 +38,7 @@ from relax_mlir.schedules.emit import (
     unflatten,
     unrolled_loop,
 )
-from relax_mlir.schedules.flat import Flat
+from relax_mlir.schedules.flat import Flat, flat_view
 from relax_mlir.schedules.nest import point_count
 
 __all__ = ["ContractionLoops"]
@@ -113,7 +113,8 @@ class ContractionLoops:
         self.rows = product([extents[i] for i in plan.m])
         self.columns = product([extents[i] for i in plan.n])
         self.sum_axes = merged(plan.k, extents, (plan.a, plan.b))
-        self.tiling = Tiling(plan, self.lanes, self.columns, self.sum_axes)
+        depth = product([axis.extent for axis in self.sum_axes])
+        self.tiling = Tiling(plan, self.lanes, self.columns, self.sum_axes, depth)
         self.tile = self._tile(vector_bits)
 
     def _tile(self, vector_bits: int) -> Tile:
@@ -225,8 +226,9 @@ class ContractionLoops:
 
     def alloc_panel(self) -> ir.Value:
         """Memory for the columns of one panel."""
-        size = Columns.panel_size(self.tiling, self.tile.vectors)
-        return alloc(size, self.plan.columns_of.element)
+        # Its sizes are known before the loop over tiles, of which each has its own.
+        shape = Columns.panel_shape(self.tiling, self.tile.vectors)
+        return flat_view(alloc(shape, self.plan.columns_of.element))
 
     def _emit_panel(
         self,

@@ -17,14 +17,15 @@ from relax_mlir.schedules.emit import (
     for_loop,
     if_else,
     index,
+    minimum,
     multiply,
     op,
-    product,
     rem,
     subtract,
     vector_type,
 )
 from relax_mlir.schedules.flat import Flat
+from relax_mlir.schedules.squares import turn
 from relax_mlir.schedules.vectorize_body import load, store
 
 __all__ = ["Columns", "Cut", "Tiling"]
@@ -39,18 +40,14 @@ class Tiling:
     Attributes:
         plan: the contraction; lanes: of one vector.
         columns: how many there are.
-        sum_axes: the axes of the sum, as they are walked.
+        sum_axes: the axes of the sum, as they are walked; depth: steps of all.
     """
 
     plan: Plan
     lanes: int
     columns: Extent
     sum_axes: Sequence[Axis]
-
-    @property
-    def depth(self) -> Extent:
-        """Steps of the sum."""
-        return product([axis.extent for axis in self.sum_axes])
+    depth: Extent
 
     @property
     def panel_elements(self) -> Extent:
@@ -175,20 +172,89 @@ class Columns:
     # packing
 
     @staticmethod
-    def panel_size(tiling: Tiling, vectors: int) -> list[Extent]:
-        """The size of the memory that :meth:`pack` takes for so wide a panel."""
-        return [multiply(tiling.depth, tiling.lanes * vectors)]
+    def panel_shape(tiling: Tiling, vectors: int) -> list[Extent]:
+        """The shape of the memory that :meth:`pack` takes for so wide a panel."""
+        return [tiling.depth, tiling.lanes * vectors]
 
     def pack(self, panel: ir.Value) -> None:
         """Copy the columns into ``panel``, one step of the sum after the other."""
         vectors = range(self.vectors)
         if self.plan.whole:
             self._pack_nest(panel, lambda at: [self._stored(at, q) for q in vectors])
+        elif self._may_turn:
+            self._pack_turned(panel)
         else:
             places = [self._scattered(q) for q in vectors]
             self._pack_nest(panel, lambda at: [self._gather(at, p) for p in places])
         self._panel = panel
         self._steps = self._panel_steps()
+
+    @property
+    def _may_turn(self) -> bool:
+        """Whether what a column sums up lies side by side, rather than the columns."""
+        last = self.tiling.sum_axes[-1]
+        is_run = self.plan.b.stride_of(last.number) == 1
+        is_long = isinstance(last.extent, int) and last.extent >= self.lanes // 2
+        width = self.plan.columns_of.element.width
+        return is_run and is_long and len(self.plan.n) == 1 and width >= 32
+
+    def _pack_turned(self, panel: ir.Value) -> None:
+        """Copy squares: a vector of terms for each of some columns, turned in registers."""
+        *outer, last = self.tiling.sum_axes
+        steps, lanes = self._panel_steps(), self.lanes
+        starts = [
+            [self._flat.offset(self._column_at(q, lane)) for lane in range(lanes)]
+            for q in range(self.vectors)
+        ]
+        assert isinstance(last.extent, int)
+        full = last.extent - last.extent % lanes
+
+        def square(source: Extent, target: Extent, count: int) -> tuple[()]:
+            mask = None
+            if count < lanes:
+                type_ = vector_type(lanes, ir.IntegerType.get_signless(1))
+                mask = op("vector.create_mask", type_, index(count))
+            for q, places in enumerate(starts):
+                rows = [
+                    load(self._flat.view, [index(add(p, source))], lanes, 1, mask)
+                    for p in places
+                ]
+                for k, value in enumerate(turn(rows)[:count]):
+                    offset = multiply(steps[last.number], k)
+                    where = add(add(target, offset), q * lanes)
+                    store(value, panel, [index(where)], lanes, None)
+            return ()
+
+        def nest(axes: Sequence[Axis], source: Extent, target: Extent) -> tuple[()]:
+            if axes:
+                axis, *inner = axes
+
+                def body(k: ir.Value) -> tuple[()]:
+                    here = add(source, multiply(k, self.step(axis.number)))
+                    there = add(target, multiply(k, steps[axis.number]))
+                    return nest(inner, here, there)
+
+                for_loop(0, axis.extent, 1, body)
+                return ()
+
+            def whole(k: ir.Value) -> tuple[()]:
+                there = add(target, multiply(k, steps[last.number]))
+                return square(add(source, k), there, lanes)
+
+            for_loop(0, full, lanes, whole)
+            if full < last.extent:
+                there = add(target, multiply(steps[last.number], full))
+                square(add(source, full), there, last.extent - full)
+            return ()
+
+        nest(outer, 0, 0)
+
+    def _column_at(self, q: int, lane: int) -> dict[int, Extent]:
+        """The point of a column; of the last one for those that do not exist."""
+        column = add(self.first_of(q), lane)
+        if self.masks[q] is not None:
+            column = minimum(column, subtract(self.tiling.columns, 1))
+        return {**self.outer, self.plan.n[-1]: column}
 
     def _panel_steps(self) -> dict[int, Extent]:
         steps: dict[int, Extent] = {}

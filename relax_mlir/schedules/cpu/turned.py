@@ -32,6 +32,7 @@ from relax_mlir.schedules.emit import (
 )
 from relax_mlir.schedules.nest import Access, Kernel, Statement, point_count
 from relax_mlir.schedules.rule import VectorUnit
+from relax_mlir.schedules.squares import turn
 from relax_mlir.schedules.vectorize_body import BodyCloner, load, store
 
 __all__ = ["Turned"]
@@ -211,7 +212,7 @@ class _TurnedLoops:
             points = self._points(at, self.plan.row, i)
             mask = across.masked(along.has(i))
             rows[i] = load(access.buffer, access.indices(points), self.lanes, 1, mask)
-        return _turn(rows)
+        return turn(rows)
 
     def _points(self, at: Mapping[int, Extent], axis: int, step: int) -> list[Extent]:
         where = {**at, axis: add(at[axis], step)}
@@ -256,28 +257,3 @@ class _Side:
             if self.mask is None
             else op("arith.andi", every.type, every, self.mask)
         )
-
-
-def _turn(rows: Sequence[ir.Value]) -> list[ir.Value]:
-    """A square of vectors, its columns as vectors.
-
-    In each step neighbours 1, 2, 4, ... apart exchange halves of their runs of as many
-    elements.
-    """
-    found, distance = list(rows), 1
-    count = len(found)
-    while distance < count:
-        upper = [j if not j & distance else count + j - distance for j in range(count)]
-        lower = [j + distance if not j & distance else count + j for j in range(count)]
-        for i in range(count):
-            if not i & distance:
-                pair = found[i], found[i + distance]
-                found[i] = _shuffled(*pair, upper)
-                found[i + distance] = _shuffled(*pair, lower)
-        distance *= 2
-    return found
-
-
-def _shuffled(first: ir.Value, second: ir.Value, order: Sequence[int]) -> ir.Value:
-    mask = ir.DenseI64ArrayAttr.get(list(order))
-    return op("vector.shuffle", first.type, first, second, mask=mask)

@@ -56,3 +56,18 @@ func.func @maps(%x: tensor<?x?x8xf32, #relax.shape<["n", "m", "8"]>>) -> tensor<
   %2 = "relax.tanh"(%1) : (tensor<?x?x8xf32, #relax.shape<["m", "n", "8"]>>) -> tensor<?x?x8xf32, #relax.shape<["m", "n", "8"]>>
   return %2 : tensor<?x?x8xf32, #relax.shape<["m", "n", "8"]>>
 }
+
+// -----
+
+// The columns of a product are copied into panels anyway, so they are read as they lie.
+// CHECK-LABEL: func.func @columns(
+// CHECK-NOT:     callee = @transpose
+// CHECK:         callee = @matmul_1
+// CHECK-LABEL: func.func @matmul_1(%arg0: memref<6x4xf32>, %arg1: memref<5x4xf32>, %arg2: memref<6x5xf32>)
+// CHECK:         ^bb0(%[[I:.+]]: index, %[[J:.+]]: index, %[[K:.+]]: index):
+// CHECK:         memref.load %arg1[%[[J]], %[[K]]]
+func.func @columns(%x: tensor<6x4xf32>, %y: tensor<5x4xf32>) -> tensor<6x5xf32> {
+  %0 = "relax.permute_dims"(%y) {axes = array<i64: 1, 0>} : (tensor<5x4xf32>) -> tensor<4x5xf32>
+  %1 = "relax.matmul"(%x, %0) {out_dtype} : (tensor<6x4xf32>, tensor<4x5xf32>) -> tensor<6x5xf32>
+  return %1 : tensor<6x5xf32>
+}
