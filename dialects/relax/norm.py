@@ -81,7 +81,10 @@ class SoftmaxOp(AxisOp, name="nn_softmax", onnx=("Softmax", 13)):
         wide = wide_type(x.dtype)
         top = b.reduce("max", x, axes, fn=b.wide, dtype=wide, name="max")
         e = b.map(
-            lambda v, m: b.math("exp", b.wide(v) - m), x, top, dtype=wide, name="exp"
+            lambda v, m: b.exp_not_positive(b.wide(v) - m),
+            *(x, top),
+            dtype=wide,
+            name="exp",
         )
         total = b.reduce("add", e, axes, name="sum")
         factor = b.map(lambda s: 1.0 / s, total, name="reciprocal")
@@ -111,7 +114,7 @@ class LogSoftmaxOp(AxisOp, name="nn_log_softmax", onnx=("LogSoftmax", 13)):
             "add",
             [x, top],
             axes,
-            fn=lambda v, m: b.math("exp", b.wide(v) - m),
+            fn=lambda v, m: b.exp_not_positive(b.wide(v) - m),
             dtype=wide,
             name="sum",
         )

@@ -367,6 +367,13 @@ class Builder:
         wide = function(f"math.{name}", *map(Builder.wide, operands))
         return cast(wide, type_)
 
+    @staticmethod
+    def exp_not_positive(operand: Scalar) -> Scalar:
+        """e to a power that is at most 0; subnormal results may be 0, which is faster."""
+        result = function("math.exp", operand)
+        result.value.owner.attributes[marks.NOT_POSITIVE] = ir.UnitAttr.get()
+        return result
+
     def loop(
         self,
         extent: "Index | int",

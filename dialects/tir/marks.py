@@ -19,6 +19,7 @@ __all__ = [
     "LOOP_NAMES",
     "MATCH",
     "NAME",
+    "NOT_POSITIVE",
     "ORDER",
     "PAD",
     "PARAM",
@@ -60,4 +61,5 @@ CONTENTS = "tir.contents"  # of a buffer: its elements, from the first one on
 IMPLICIT = "tir.implicit"  # a tir.decl_buffer that no statement of a script makes
 POINTEE = "tir.pointee"  # of a pointer: what it points to, and in which memory
 PAD = "tir.pad"  # of a block that pads a buffer: what it puts before, by dimension
+NOT_POSITIVE = "tir.not_positive"  # a math.exp of what is; its least results may be 0
 SUBROUTINE = "tir.subroutine"  # a tir.call of a function of the module

@@ -66,7 +66,7 @@ def stages(target: Target) -> tuple[Stage, ...]:
     return (
         Stage(
             "relax",
-            "relax-normalize,relax-specialize-programs,relax-bind-sizes,relax-expand-conv-transpose,relax-simplify,relax-fold-constants,relax-fold-scales,relax-fold-constants,relax-split-pads,relax-simplify",
+            "relax-normalize,relax-specialize-programs,relax-bind-sizes,relax-expand-conv-transpose,relax-simplify,relax-fold-constants,relax-fold-scales,relax-fold-constants,relax-split-pads,relax-simplify,relax-fuse-gelu",
         ),
         Stage(
             "tir",

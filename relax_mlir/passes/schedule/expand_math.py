@@ -5,7 +5,9 @@ from dataclasses import dataclass
 
 from mlir import ir
 
+from relax_mlir.dialects.tir import marks
 from relax_mlir.module import IRModule
+from relax_mlir.passes.schedule.activations import expand_activations
 from relax_mlir.rewriting import Pass, replace, walk
 from relax_mlir.schedules import vector_math
 from relax_mlir.schedules.emit import op as emit
@@ -44,9 +46,11 @@ class ExpandMath(Pass):
     """Write mathematical functions on f32 vectors as polynomials.
 
     Without it each lane would be a call of the scalar function in libm. The error
-    bounds stand at the functions in :mod:`relax_mlir.schedules.vector_math`.
+    bounds stand at the functions in :mod:`relax_mlir.schedules.vector_math`. Expressions
+    that are a sigmoid, silu or gelu become one polynomial, which no cancellation harms,
+    of scalars as well.
 
-    Left to libm are scalars, vectors of other elements or not of one dimension, and
+    Left to libm are other scalars, vectors of other elements or not of one dimension, and
     ``math.atan2``, ``cbrt``, ``erfc`` and ``sincos``. Integer exponents are taken of
     scalars too: MLIR 22 does not lower ``math.ipowi`` at all, and ``math.fpowi`` only of
     scalars, to a function that libm does not have. So are conversions of floats of 8 bits
@@ -54,6 +58,7 @@ class ExpandMath(Pass):
     """
 
     def run(self, module: IRModule) -> None:
+        expand_activations(module.mlir.operation, _is_f32)
         for op in list(walk(module.mlir.operation)):
             expand = _expansion_of(op)
             if expand is not None:
@@ -79,7 +84,11 @@ def _expansion_of(op: ir.OpView) -> Callable[..., ir.Value] | None:
     is_f32 = isinstance(element, ir.F32Type)
     if name == "math.fpowi":
         return vector_math.fpowi if is_f32 else _float_power
-    return _EXPANSIONS.get(name) if is_f32 and is_vector else None
+    if not (is_f32 and is_vector):
+        return None
+    if marks.NOT_POSITIVE in op.operation.attributes:
+        return vector_math.exp_not_positive
+    return _EXPANSIONS.get(name)
 
 
 def _conversion_of(op: ir.OpView) -> Callable[..., ir.Value] | None:
@@ -116,6 +125,12 @@ def _like(x: ir.Value, element: ir.Type) -> ir.Type:
 
 def _is_plain_vector(type_: ir.Type) -> bool:
     return isinstance(type_, ir.VectorType) and type_.rank == 1 and not type_.scalable
+
+
+def _is_f32(type_: ir.Type) -> bool:
+    """Whether it is f32, or a vector of it that is expanded."""
+    is_vector = _is_plain_vector(type_) and isinstance(_element(type_), ir.F32Type)
+    return is_vector or isinstance(type_, ir.F32Type)
 
 
 def _float_power(x: ir.Value, exponent: ir.Value) -> ir.Value:

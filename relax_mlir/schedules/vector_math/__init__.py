@@ -5,12 +5,18 @@ One emitter serves AVX-512, AVX2 and NEON, with any number of lanes. All functio
 but slower than libm.
 """
 
+from relax_mlir.schedules.vector_math.activation import (
+    gelu,
+    gelu_tanh,
+    sigmoid,
+    silu,
+)
 from relax_mlir.schedules.vector_math.error_function import erf
 from relax_mlir.schedules.vector_math.exponential import (
     cosh,
     exp,
     exp2,
-    exp_fast,
+    exp_not_positive,
     expm1,
     sinh,
     tanh,
@@ -46,10 +52,12 @@ __all__ = [
     "erf",
     "exp",
     "exp2",
-    "exp_fast",
+    "exp_not_positive",
     "expm1",
     "extend_narrow",
     "fpowi",
+    "gelu",
+    "gelu_tanh",
     "ipowi",
     "is_narrow",
     "log",
@@ -58,6 +66,8 @@ __all__ = [
     "log10",
     "pow",
     "rsqrt",
+    "sigmoid",
+    "silu",
     "sin",
     "sinh",
     "tan",

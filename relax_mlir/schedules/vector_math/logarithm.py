@@ -69,6 +69,9 @@ _LOG10 = (
     ),
 )
 
+# atanh(r) = r + r**3 * p(r*r) for |r| <= 1/4, Taylor's series, relative error 2**-27.7.
+_ATANH = (1 / 3, 1 / 5, 1 / 7, 1 / 9, 1 / 11)
+
 
 def split(x: Lanes) -> tuple[Lanes, Lanes]:
     """The integer e and m in [sqrt(1/2), sqrt(2)) with x = m * 2**e, for finite x > 0."""
@@ -126,14 +129,16 @@ def log10(x: Lanes) -> Lanes:
     return _with_specials(x, fma(whole, _LOG10_2[0], part))
 
 
-def _log1p(x: Lanes) -> Lanes:
-    """log(1 + x) for finite x > -1."""
+def _log1p(x: Lanes, is_doubled: Lanes | None = None) -> Lanes:
+    """log(1 + x) for finite x > -1, and ln 2 more where it is doubled."""
     u = x + 1.0
     exponent = (u.bits() - _SQRT_HALF_BITS) >> 23
     power = exponent << 23
     scale = (power.like(_ONE_BITS) - power).floats()
     f = fma(x, scale, scale - 1.0)
     f = select(x < 2.0**30, f, (u.bits() - power).floats() - 1.0)
+    if is_doubled is not None:
+        exponent = exponent + select(is_doubled, exponent.like(1), 0)
     return _log_of(exponent, f)
 
 
@@ -152,14 +157,13 @@ def log1p(x: Lanes) -> Lanes:
 def asinh(x: Lanes) -> Lanes:
     """The inverse of sinh.
 
-    Error: 2.05 ulp.
+    Error: 1.88 ulp.
     """
     a = abs(x)
     square = a * a
     exact = a + square / (sqrt(square + 1.0) + 1.0)
     is_large = a > 2.0**20
-    result = _log1p(select(is_large, a, exact))
-    result = result + select(is_large, a.like(_LN_2), 0.0)
+    result = _log1p(select(is_large, a, exact), is_large)
     result = select(a < math.inf, result, a)
     return select(a < 2.0**-12, x, result.flip(x.sign()))
 
@@ -168,12 +172,11 @@ def asinh(x: Lanes) -> Lanes:
 def acosh(x: Lanes) -> Lanes:
     """The inverse of cosh.
 
-    Error: 2.05 ulp. NaN for x < 1.
+    Error: 2.03 ulp. NaN for x < 1.
     """
     t = x - 1.0
     is_large = x > 2.0**20
-    result = _log1p(select(is_large, x, t + sqrt(fma(t, t, t + t))))
-    result = result + select(is_large, x.like(_LN_2), 0.0)
+    result = _log1p(select(is_large, x, t + sqrt(fma(t, t, t + t))), is_large)
     return select(x >= 1.0, select(x < math.inf, result, x), math.nan)
 
 
@@ -181,9 +184,11 @@ def acosh(x: Lanes) -> Lanes:
 def atanh(x: Lanes) -> Lanes:
     """The inverse of tanh.
 
-    Error: 2.18 ulp. NaN for |x| > 1, infinity at +-1.
+    Error: 1.75 ulp. NaN for |x| > 1, infinity at +-1.
     """
     a = abs(x)
     result = _log1p((a + a) / (1.0 - a)) * 0.5
     result = select(a < 1.0, result, select(a.equal(1.0), a.like(math.inf), math.nan))
-    return select(a < 2.0**-12, x, result.flip(x.sign()))
+    square = x * x
+    near = fma(square * x, horner(square, _ATANH), x)
+    return select(a < 0.25, near, result.flip(x.sign()))

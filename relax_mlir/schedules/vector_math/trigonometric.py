@@ -74,8 +74,14 @@ def _pick_word(first: Lanes, start: int) -> Lanes:
     return picked
 
 
-def _reduce_any(a: Lanes, step: float, ahead: bool) -> tuple[Lanes, Lanes]:
-    """What :func:`_reduce` says for a >= 2**16, NaN for infinity."""
+def _reduce_any(a: Lanes, step: float, ahead: bool) -> tuple[Lanes, Lanes, Lanes]:
+    """n and r as :func:`_reduce` has them, for a >= 2**16, and what r lost.
+
+    Args:
+        a: Infinity gives NaN.
+        step: pi, or pi / 2, of which r is the rest.
+        ahead: As there.
+    """
     phase = _phase(a)
     if step < 3.0:
         phase = phase << 1
@@ -83,36 +89,59 @@ def _reduce_any(a: Lanes, step: float, ahead: bool) -> tuple[Lanes, Lanes]:
         phase = phase + (1 << 62)
     odd = (phase + (1 << 62)).shift_down(63)
     rest = (phase - (odd << 63)).to_f64() * (step * 2.0**-63)
-    return odd.to_i32(), rest.to_f32() + (a - a)
+    r = rest.to_f32()
+    return odd.to_i32(), r + (a - a), (rest - r.to_f64()).to_f32()
 
 
-def _reduce(a: Lanes, step: float, ahead: bool = False) -> tuple[Lanes, Lanes]:
-    """n (at least its lowest bit) and r with a = n * step + r, |r| <= step / 2.
+def _reduce(a: Lanes, ahead: bool = False) -> tuple[Lanes, Lanes]:
+    """n (at least its lowest bit) and r with a = n * pi + r, |r| <= pi / 2.
 
     Args:
         a: Not negative.
-        step: pi, or pi / 2.
-        ahead: Use the multiples of the step less a half: a = (n - 1/2) * step + r.
+        ahead: Use the multiples of pi less a half: a = (n - 1/2) * pi + r.
     """
-    fold = round(math.pi / step)
-    turns = (
-        fma(a, fold / math.pi, 0.5) + _ROUND
-        if ahead
-        else fma(a, fold / math.pi, _ROUND)
-    )
+    fold = 1 / math.pi
+    turns = fma(a, fold, 0.5) + _ROUND if ahead else fma(a, fold, _ROUND)
     n = turns - _ROUND
     n = n - 0.5 if ahead else n
     r = a
     for part in _PI:
-        r = fma(n, -part / fold, r)
+        r = fma(n, -part, r)
     is_large = a >= _LARGE
 
     def mend() -> tuple[Lanes, Lanes]:
-        odd, rest = _reduce_any(a, step, ahead)
+        odd, rest, _ = _reduce_any(a, math.pi, ahead)
         return select(is_large, odd, turns.bits()), select(is_large, rest, r)
 
     odd, r = if_any(is_large, mend, (turns.bits(), r))
     return odd, r
+
+
+def _reduce_exactly(a: Lanes) -> tuple[Lanes, Lanes, Lanes]:
+    """n (at least its lowest bit), r and what r lost: a = n * pi / 2 + r + low, a >= 0."""
+    turns = fma(a, 2 / math.pi, _ROUND)
+    n = turns - _ROUND
+    high, middle, low = (-part / 2 for part in _PI)
+    exact = fma(n, high, a)
+    product = n * middle
+    total = exact + product
+    added = total - exact
+    lost = (exact - (total - added)) + (product - added)
+    lost = fma(n, low, lost + fma(n, middle, -product))
+    r = total + lost
+    lost = (total - r) + lost
+    is_large = a >= _LARGE
+
+    def mend() -> tuple[Lanes, Lanes, Lanes]:
+        odd, rest, rest_lost = _reduce_any(a, math.pi / 2, False)
+        return (
+            select(is_large, odd, turns.bits()),
+            select(is_large, rest, r),
+            select(is_large, rest_lost, lost),
+        )
+
+    odd, r, lost = if_any(is_large, mend, (turns.bits(), r, lost))
+    return odd, r, lost
 
 
 def _sine(r: Lanes) -> Lanes:
@@ -128,7 +157,7 @@ def sin(x: Lanes) -> Lanes:
 
     Error: 1.54 ulp.
     """
-    n, r = _reduce(abs(x), math.pi)
+    n, r = _reduce(abs(x))
     return _sine(r).flip((n << 31) ^ x.sign())
 
 
@@ -138,7 +167,7 @@ def cos(x: Lanes) -> Lanes:
 
     Error: 1.67 ulp; cos(0) is 1.
     """
-    n, r = _reduce(abs(x), math.pi, ahead=True)
+    n, r = _reduce(abs(x), ahead=True)
     return _sine(r).flip(n << 31)
 
 
@@ -146,10 +175,15 @@ def cos(x: Lanes) -> Lanes:
 def tan(x: Lanes) -> Lanes:
     """The tangent.
 
-    Error: 3.0 ulp.
+    Error: 1.45 ulp.
     """
-    n, r = _reduce(abs(x), math.pi / 2)
+    n, r, lost = _reduce_exactly(abs(x))
     square = r * r
-    tangent = fma(square * r, horner(square, _TAN), r)
+    more = square * r * horner(square, _TAN)
+    tangent = r + more
+    # The derivative is 1 + tan**2; what the sum lost is added.
+    low = fma(lost, fma(tangent, tangent, 1.0), (r - tangent) + more)
+    reciprocal = -1.0 / tangent
+    reciprocal = fma(reciprocal, reciprocal * low, reciprocal)
     is_odd = (n & 1).equal(1)
-    return select(is_odd, -1.0 / tangent, tangent).flip(x.sign())
+    return select(is_odd, reciprocal, tangent + low).flip(x.sign())

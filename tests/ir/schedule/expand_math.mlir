@@ -136,3 +136,15 @@ func.func @wide(%x: f4E2M1FN) -> f64 {
   %r = arith.extf %x : f4E2M1FN to f64
   return %r : f64
 }
+
+// -----
+
+// A softmax marks its exponential: without the case of what is above 0 one power of two is enough.
+// CHECK-LABEL: func.func @exp_not_positive
+// CHECK-COUNT-1: arith.shli
+// CHECK-NOT:     arith.shli
+// CHECK:         return
+func.func @exp_not_positive(%x: vector<16xf32>) -> vector<16xf32> {
+  %r = math.exp %x {tir.not_positive} : vector<16xf32>
+  return %r : vector<16xf32>
+}
