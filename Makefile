@@ -6,7 +6,7 @@ TORCH := .venv-torch/bin
 BENCH := .venv-bench/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help env run test pytest bench fuzz mutants native onnx-suite zoo torch-exports lint format irdl golden docs clean
+.PHONY: help env run test pytest bench fuzz mutants native sanitize onnx-suite zoo torch-exports lint format irdl golden docs clean
 
 help:  ## This list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -22,7 +22,7 @@ $(BIN)/.installed: pyproject.toml requirements.lock
 run: env  ## Compile and run the example model
 	$(BIN)/python -m examples.classify_fashion
 
-test: lint native  ## Everything that CI checks; ten minutes on two cores
+test: lint native sanitize  ## Everything that CI checks; ten minutes on two cores
 	$(BIN)/pytest -n auto --run-slow
 
 pytest: native  ## The Python tests, without those that take long
@@ -58,6 +58,16 @@ fuzz: env  ## Damage 2,000 models and see each computed or refused
 
 mutants: env  ## Plant wrong lines in every pass and see tests fail
 	$(BIN)/python -m tests.mutants
+
+sanitize: env  ## Run the native unit tests under sanitizers: threads; addresses and undefined behaviour
+	for kind in thread address,undefined; do \
+	  $(BIN)/cmake -S . -B $(BUILD)/$$kind -G Ninja --log-level=WARNING \
+	    -DRELAX_MLIR_SANITIZE=$$kind \
+	    -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja \
+	    -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python && \
+	  $(BIN)/cmake --build $(BUILD)/$$kind && \
+	  $(BIN)/ctest --test-dir $(BUILD)/$$kind --output-on-failure --no-tests=error || exit 1; \
+	done
 
 native: env  ## Build the native runtime and run its unit tests
 	$(BIN)/cmake -S . -B $(BUILD) -G Ninja --log-level=WARNING \

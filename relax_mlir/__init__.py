@@ -15,6 +15,7 @@ from relax_mlir.errors import RelaxError
 from relax_mlir.frontends.onnx import check_onnx, import_onnx
 from relax_mlir.module import IRModule
 from relax_mlir.pipeline import opt
+from relax_mlir.runtime.cpu import get_max_threads, set_max_threads
 from relax_mlir.runtime.executable import CompiledModel, Executable, load
 
 __all__ = [
@@ -24,12 +25,14 @@ __all__ = [
     "RelaxError",
     "check_onnx",
     "compile",
+    "get_max_threads",
     "import_onnx",
     "load",
     "lower",
     "opt",
     "reference",
     "run",
+    "set_max_threads",
 ]
 
 # TVM's names are found here as well, as modules (`relax_mlir.ir`) and as attributes.

@@ -333,7 +333,7 @@ def _compile_units(
             cache.store(key, made.packed())
         return made
 
-    with ThreadPoolExecutor(max_workers=cpu_runtime.cpu_count()) as pool:
+    with ThreadPoolExecutor(max_workers=cpu_runtime.get_max_threads()) as pool:
         found: list[CompiledUnit] = []
         for unit in pool.map(build, units):
             found.append(unit)

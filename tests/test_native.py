@@ -111,6 +111,13 @@ llvm.func @main(
 N = (cpu.SYMBOL, 0)
 
 
+# The same, and each thread asks for more scratch than there are addresses.
+VAST_EXP = EXP.replace(
+    "%scratch = llvm.mlir.constant(4 : i64)",
+    f"%scratch = llvm.mlir.constant({1 << 60} : i64)",
+)
+
+
 def load(source: str, *symbols: str) -> tuple[tvm_ffi.Module, dict[str, int]]:
     triple, processor, features = objects.host_cpu()
     with ir.Context(), ir.Location.unknown():
@@ -120,8 +127,8 @@ def load(source: str, *symbols: str) -> tuple[tvm_ffi.Module, dict[str, int]]:
     return objects.load_objects([data], symbols)
 
 
-def make_exp(threads: int = 1) -> tvm_ffi.Function:
-    library, address = load(EXP, "main", "main_shapes")
+def make_exp(threads: int = 1, source: str = EXP) -> tvm_ffi.Function:
+    library, address = load(source, "main", "main_shapes")
     return cpu.make_executable(
         address["main"],
         address["main_shapes"],
@@ -161,6 +168,16 @@ def test_compiled_program_runs_on_any_number_of_threads(n: int, threads: int) ->
 
     # expf of libm is within 1 ulp.
     np.testing.assert_allclose(np.from_dlpack(y), np.exp(x), rtol=2e-7)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_kernel_without_memory_for_its_scratch_is_an_error(threads: int) -> None:
+    x = np.zeros(1000, np.float32)
+
+    with pytest.raises(
+        MemoryError, match="`main`: out of memory for the scratch of a kernel"
+    ):
+        make_exp(threads, VAST_EXP)(x)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,10 +28,13 @@ __all__ = [
     "Parameter",
     "Size",
     "array_of",
+    "check_threads",
     "cpu_count",
+    "get_max_threads",
     "library_path",
     "load_library",
     "make_executable",
+    "set_max_threads",
     "tensor_of",
 ]
 
@@ -40,6 +44,8 @@ STATIC, SYMBOL, DERIVED = 0, 1, 2
 
 # Relations of two sizes.
 EQUAL, AT_LEAST = 0, 1
+
+_THREADS_LIMIT = 1024
 
 Size = tuple[int, int]
 """A kind and its value."""
@@ -80,6 +86,45 @@ def load_library() -> ctypes.CDLL:
 def cpu_count() -> int:
     """The processors that this process may use: its affinity and its cgroup's quota."""
     return load_library().relax_rt2_cpu_count()
+
+
+def check_threads(count: int, what: str = "threads") -> int:
+    """A number of threads.
+
+    Raises:
+        TypeError: it is no integer.
+        ValueError: it is too small, or too large.
+    """
+    number = operator.index(count)
+    if not 1 <= number <= _THREADS_LIMIT:
+        raise ValueError(f"{what}: expected 1 to {_THREADS_LIMIT}, got {number}")
+    return number
+
+
+def get_max_threads() -> int:
+    """How many threads this package keeps busy at once in this process, all calls together.
+
+    Unless it was set, the processors that the process may use: its affinity and its cgroup's
+    quota, as they were when it was first asked for.
+    """
+    return load_library().relax_rt2_max_threads()
+
+
+def set_max_threads(count: int | None) -> None:
+    """Set how many threads this package keeps busy at once, all calls together.
+
+    Whoever calls a model works on it, however many callers there are; other threads join
+    only as far as ``count`` allows. The ``threads`` of a model limit one call, this limits
+    the process; kernels that are running finish as they began.
+
+    Args:
+        count: may be more than there are processors; None for as many as there are now.
+
+    Raises:
+        ValueError: it is not a number of threads.
+    """
+    chosen = 0 if count is None else check_threads(count, "max_threads")
+    load_library().relax_rt2_set_max_threads(chosen)
 
 
 def make_executable(
@@ -123,7 +168,8 @@ def make_executable(
             size, ``EQUAL`` or ``AT_LEAST``, kind and value of another size.
         arena: The size of the program's scratch memory, in bytes.
         constants: Addresses, in the order of the buffers.
-        threads: How many may work on one call, the caller included.
+        threads: How many may work on one call, the caller included, as far as
+            :func:`get_max_threads` and other callers allow.
         keep_alive: What owns the code and the constants; lives as long as the function.
         profile: Address of a ``relax_rt2_profile`` of :mod:`relax_mlir.runtime.profile`,
             in which a call notes how long its kernels took; 0 if nobody wants to know. A

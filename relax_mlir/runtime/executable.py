@@ -21,8 +21,6 @@ from relax_mlir.runtime.signature import Parameter, Signature
 
 __all__ = ["CompiledModel", "Executable", "Parameter", "Signature", "load"]
 
-_MAX_THREADS = 1024
-
 
 class CompiledModel(ABC):
     """A compiled model: call it with arrays.
@@ -145,12 +143,10 @@ class Executable(CompiledModel):
         threads: int = 1,
         kernels: Sequence[KernelCall] = (),
     ) -> None:
-        if not 1 <= threads <= _MAX_THREADS:
-            raise ValueError(f"threads: expected 1 to {_MAX_THREADS}, got {threads}")
+        self.threads = cpu.check_threads(threads)
         self.code = tuple(code)
         self.signature = signature
         self.machine = machine
-        self.threads = threads
         self.kernels = tuple(kernels)
         self.constants = _needed(constants, signature.constants)
         self._obstacle = machine.obstacle()

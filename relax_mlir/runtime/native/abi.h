@@ -46,7 +46,8 @@ typedef void (*relax_rt2_shapes)(int64_t* sizes);
 // thread. How long it took is noted in the context's profile, without tiles too; not of a call from
 // inside a tile, which is part of that tile's time.
 // Everything runs on this thread, in one piece, when one thread or one piece is all there is,
-// when the call comes from inside a tile, or when the pool works for another caller.
+// when the call comes from inside a tile, or when the pool works for another caller. Nothing runs
+// after a kernel of the same call has failed.
 RELAX_RT2_EXPORT void relax_rt2_parallel_for(void* context, relax_rt2_tile tile, void** buffers,
                                              const int64_t* sizes, int64_t tiles, int64_t grain,
                                              int64_t scratch_bytes);
@@ -59,5 +60,14 @@ RELAX_RT2_EXPORT int32_t relax_rt2_call_packed(const char* name, int32_t count,
 
 // The processors that this process may keep busy: its affinity and its cgroup's quota.
 RELAX_RT2_EXPORT int32_t relax_rt2_cpu_count(void);
+
+// How many threads of the pool and callers of executables may work in this process at once; all
+// callers do, if there are more. Until it is set, the processors that the process may keep busy
+// when it is first asked for.
+RELAX_RT2_EXPORT int32_t relax_rt2_max_threads(void);
+
+// From the next kernels on; more than there are processors is possible. Not positive: as if it
+// had never been set.
+RELAX_RT2_EXPORT void relax_rt2_set_max_threads(int32_t count);
 
 #endif  // RELAX_MLIR_RUNTIME_NATIVE_ABI_H_

@@ -10,6 +10,7 @@
 
 #ifdef __linux__
 #include <sched.h>
+#include <unistd.h>
 #endif
 
 namespace relax_mlir {
@@ -38,7 +39,8 @@ int DirectoryQuota(const std::string& directory, bool v2) {
 int AffinityCount() {
 #ifdef __linux__
   cpu_set_t set;  // machines with more than 1024 processors make the call fail
-  if (sched_getaffinity(0, sizeof(set), &set) == 0) return CPU_COUNT(&set);
+  // Of the first thread, not of this one, which may be bound to one processor.
+  if (sched_getaffinity(getpid(), sizeof(set), &set) == 0) return CPU_COUNT(&set);
 #endif
   return static_cast<int>(std::thread::hardware_concurrency());
 }

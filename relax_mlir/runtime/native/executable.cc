@@ -19,6 +19,7 @@
 #include "arena_list.h"
 #include "errors.h"
 #include "tensors.h"
+#include "thread_pool.h"
 
 namespace relax_mlir {
 namespace {
@@ -387,7 +388,7 @@ class Executable {
     if (bytes > 0) taken = TakeArena(bytes);
     if (profile != nullptr) profile->count = 0;
     relax_rt2_context context{threads, kRelaxRt2Ok, profile};
-    const int32_t status = main(buffers, sizes, taken.memory.get(), &context);
+    const int32_t status = CallMain(buffers, sizes, taken.memory.get(), &context);
     if (bytes > 0) arenas_.Give(std::move(taken));
     if (status != 0) ThrowRaised(status);
     if (context.failure == kRelaxRt2OutOfMemory) {
@@ -396,6 +397,12 @@ class Executable {
     if (context.failure != kRelaxRt2Ok) {
       RELAX_THROW(RuntimeError) << Quote(name) << ": a kernel threw a C++ exception";
     }
+  }
+
+  int32_t CallMain(void** buffers, const int64_t* sizes, void* memory,
+                   relax_rt2_context* context) const {
+    const RunningCall running;
+    return main(buffers, sizes, memory, context);
   }
 
   ArenaList::Arena TakeArena(int64_t bytes) {

@@ -4,6 +4,11 @@
 // those that have joined. The caller works too, then withdraws the tickets that are left, so that
 // it waits for nobody who has not started. Workers spin for a moment between jobs, because the
 // kernels of a model follow each other within microseconds, and then sleep.
+//
+// How many join is decided for each job: no more than the call wants, and so many that they and
+// all threads that are in calls of executables keep within the limit of the process.
+#include "thread_pool.h"
+
 #include <pthread.h>
 
 #include <algorithm>
@@ -20,6 +25,11 @@
 
 #include "abi.h"
 #include "cpu_count.h"
+
+#ifdef __linux__
+#include <sched.h>
+#include <unistd.h>
+#endif
 
 namespace relax_mlir {
 namespace {
@@ -83,6 +93,29 @@ class Scratch {
 thread_local Scratch scratch;
 thread_local size_t nesting = 0;  // tiles that this thread is inside of
 
+thread_local int open_calls = 0;        // of executables, by this thread
+std::atomic<int32_t> running_calls{0};  // threads with open calls
+
+std::atomic<int32_t> chosen_threads{0};  // 0: nobody chose
+std::atomic<int32_t> processors{0};      // 0: not counted yet
+
+int32_t MaxThreads() {
+  const int32_t chosen = chosen_threads.load(std::memory_order_relaxed);
+  if (chosen > 0) return chosen;
+  int32_t counted = processors.load(std::memory_order_relaxed);
+  if (counted == 0) {
+    counted = relax_rt2_cpu_count();
+    processors.store(counted, std::memory_order_relaxed);
+  }
+  return counted;
+}
+
+// The threads that this one may have with it.
+int32_t SpareThreads() {
+  const int32_t own = open_calls > 0 ? 1 : 0;
+  return MaxThreads() - 1 - (running_calls.load(std::memory_order_relaxed) - own);
+}
+
 struct Job {
   relax_rt2_tile tile;
   void** buffers;
@@ -129,11 +162,10 @@ struct Job {
 
 class Pool {
  public:
-  // False: the pool works for someone else.
-  bool TryRun(Job* job, int threads) {
+  // On this thread and `wanted` others, or as many as there can be. False: the pool works for
+  // someone else.
+  bool TryRun(Job* job, int64_t wanted) {
     if (busy_.exchange(true, std::memory_order_acquire)) return false;
-    const int64_t pieces = (job->tiles - 1) / job->grain + 1;
-    const int64_t wanted = std::min<int64_t>({threads, cpu_count_, pieces}) - 1;
     StartWorkers(static_cast<size_t>(wanted));
     const uint64_t tickets = std::min<uint64_t>(wanted, workers_.size());
     job_ = job;
@@ -181,7 +213,19 @@ class Pool {
     caller_waits_.store(false);
   }
 
+  // The name for debuggers and `top`; the processors because a thread inherits those of the
+  // caller that starts it, which may be bound to one.
+  static void SetUpWorker() {
+#ifdef __linux__
+    pthread_setname_np(pthread_self(), "relax_mlir");
+    cpu_set_t set;
+    if (sched_getaffinity(getpid(), sizeof(set), &set) != 0) return;
+    sched_setaffinity(0, sizeof(set), &set);
+#endif
+  }
+
   [[noreturn]] void Work() {
+    SetUpWorker();
     uint64_t last = 0;  // a worker joins a job once
     const auto is_new = [&] {
       const uint64_t state = state_.load();
@@ -222,7 +266,6 @@ class Pool {
   uint64_t generation_ = 0;
   Job* job_ = nullptr;
   std::vector<std::thread> workers_;
-  const int cpu_count_ = CpuCount();
   std::mutex mutex_;
   std::condition_variable wake_;
   std::condition_variable done_;
@@ -234,17 +277,19 @@ class Pool {
 std::atomic<Pool*> the_pool{nullptr};
 
 // A forked child has the memory of the pool but none of its threads, and perhaps a locked mutex:
-// it leaves the pool behind and makes its own.
+// it leaves the pool behind and makes its own. Nor has it the other callers.
 void AbandonPool() {
   the_pool.store(nullptr);
   nesting = 0;
+  running_calls.store(open_calls > 0 ? 1 : 0);
+  processors.store(0);
 }
+
+[[maybe_unused]] const int registered = pthread_atfork(nullptr, nullptr, AbandonPool);
 
 Pool* GetPool() {
   Pool* pool = the_pool.load(std::memory_order_acquire);
   if (pool != nullptr) return pool;
-  static const int registered = pthread_atfork(nullptr, nullptr, AbandonPool);
-  static_cast<void>(registered);
   auto fresh = std::make_unique<Pool>();
   if (the_pool.compare_exchange_strong(pool, fresh.get())) return fresh.release();
   return pool;
@@ -271,7 +316,23 @@ class Stopwatch {
 };
 
 }  // namespace
+
+RunningCall::RunningCall() {
+  if (open_calls++ == 0) running_calls.fetch_add(1, std::memory_order_relaxed);
+}
+
+RunningCall::~RunningCall() {
+  if (--open_calls == 0) running_calls.fetch_sub(1, std::memory_order_relaxed);
+}
+
 }  // namespace relax_mlir
+
+int32_t relax_rt2_max_threads(void) { return relax_mlir::MaxThreads(); }
+
+void relax_rt2_set_max_threads(int32_t count) {
+  relax_mlir::chosen_threads.store(std::max(count, 0), std::memory_order_relaxed);
+  relax_mlir::processors.store(0, std::memory_order_relaxed);
+}
 
 void relax_rt2_parallel_for(void* context, relax_rt2_tile tile, void** buffers,
                             const int64_t* sizes, int64_t tiles, int64_t grain,
@@ -280,13 +341,17 @@ void relax_rt2_parallel_for(void* context, relax_rt2_tile tile, void** buffers,
   auto* call = static_cast<relax_rt2_context*>(context);
   const Stopwatch stopwatch(call == nullptr || nesting > 0 ? nullptr : call->profile);
   if (tiles <= 0) return;
+  // What a failed kernel should have written may be indices that the next would follow.
+  if (nesting == 0 && call != nullptr && call->failure != kRelaxRt2Ok) return;
   const int threads = call == nullptr ? 1 : call->threads;
   grain = std::max<int64_t>(grain, 1);
   Job job{tile, buffers, sizes, tiles, grain, scratch_bytes};
   bool ran = false;
   if (threads > 1 && tiles > grain && nesting == 0) {
+    const int64_t others =
+        std::min<int64_t>({threads - 1, SpareThreads(), (tiles - 1) / grain});
     try {
-      ran = GetPool()->TryRun(&job, threads);
+      ran = others > 0 && GetPool()->TryRun(&job, others);
     } catch (const std::bad_alloc&) {  // no pool: this thread does the work
     }
   }
