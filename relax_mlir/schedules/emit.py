@@ -27,6 +27,7 @@ __all__ = [
     "reinterpret",
     "rem",
     "row_major_strides",
+    "static",
     "subtract",
     "unflatten",
     "unrolled_loop",
@@ -59,6 +60,12 @@ def index(value: Extent) -> ir.Value:
         return value
     type_ = ir.IndexType.get()
     return op("arith.constant", type_, value=ir.IntegerAttr.get(type_, value))
+
+
+def static(extent: Extent | None) -> int:
+    """A size that the caller knows to be static."""
+    assert isinstance(extent, int)
+    return extent
 
 
 def constant(value: float, type_: ir.Type) -> ir.Value:

@@ -20,6 +20,9 @@ __all__ = [
 ]
 
 
+_LOOKS_AT_POINTS = frozenset({"linalg.index", "memref.load", "scf.if"})
+
+
 @dataclass(frozen=True)
 class Access:
     """One operand of a statement.
@@ -92,6 +95,11 @@ class Statement:
     @property
     def is_reduction(self) -> bool:
         return "R" in self.kinds
+
+    @property
+    def looks_at_points(self) -> bool:
+        """Whether what the body does depends on where it is, beyond what it is given."""
+        return any(o.operation.name in _LOOKS_AT_POINTS for o in self.body.operations)
 
     @property
     def accesses(self) -> tuple[Access, ...]:
@@ -252,7 +260,7 @@ def collapse_axes(statement: Statement) -> Statement:
     The outer axis gets size 1 and the inner one the product: an index past the end of the
     last dimension of a row-major buffer is the next row.
     """
-    if any(o.operation.name in _LOOKS_AT_POINTS for o in statement.body.operations):
+    if statement.looks_at_points:
         return statement
     extents = list(statement.extents)
     for axis in range(len(extents) - 1):
@@ -263,9 +271,6 @@ def collapse_axes(statement: Statement) -> Statement:
             extents[axis + 1] = multiply(extents[axis], extents[axis + 1])
             extents[axis] = 1
     return replace(statement, extents=tuple(extents))
-
-
-_LOOKS_AT_POINTS = frozenset({"linalg.index", "memref.load", "scf.if"})
 
 
 def _walks_as_one(access: Access, axis: int, extents: Sequence[Extent]) -> bool:

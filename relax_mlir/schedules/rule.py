@@ -1,11 +1,12 @@
 """What a schedule rule is."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 from relax_mlir.schedules.nest import Kernel
 
-__all__ = ["BYTES_A_DOT", "Rule", "VectorUnit"]
+__all__ = ["BYTES_A_DOT", "PlannedRule", "Rule", "VectorUnit"]
 
 BYTES_A_DOT = 4  # products that are summed at once
 
@@ -48,3 +49,37 @@ class Rule(Protocol):
             PassError: from ``schedule-apply``, if it made another number of such loops.
         """
         ...
+
+
+P = TypeVar("P")
+
+
+@dataclass(frozen=True)
+class PlannedRule(ABC, Generic[P]):
+    """A rule that takes the kernels that it has a plan for.
+
+    Attributes:
+        unit: the machine's vectors.
+    """
+
+    unit: VectorUnit
+
+    @abstractmethod
+    def plan(self, kernel: Kernel) -> P | None:
+        """How the rule writes a kernel; None if it does not take it. Changes nothing."""
+
+    @abstractmethod
+    def write(self, plan: P) -> None:
+        """Write the loops at the insertion point, as :meth:`Rule.emit` says."""
+
+    def matches(self, kernel: Kernel) -> bool:
+        """Whether there is a plan."""
+        return self.plan(kernel) is not None
+
+    def emit(self, kernel: Kernel) -> None:
+        """Write the loops as planned."""
+        plan = self.plan(kernel)
+        if plan is None:
+            name = kernel.function.name.value
+            raise ValueError(f"`{type(self).__name__}` does not take `{name}`")
+        self.write(plan)

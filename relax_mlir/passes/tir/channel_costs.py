@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import func
 
+from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import BlockOp
 from relax_mlir.indexing import Linear, linear_in
 from relax_mlir.kinds import Kind, kind_of
 from relax_mlir.passes.tir.permute_buffers import may_permute
 from relax_mlir.rewriting import walk
 
-__all__ = ["Costs", "costs_of"]
+__all__ = ["Costs", "costs_of", "count_of"]
 
 _UNKNOWN = 56  # stands for a size that only the run knows
 
@@ -81,7 +82,7 @@ class Costs:
 def costs_of(function: func.FuncOp) -> Costs:
     """The costs of one program, read from its blocks."""
     buffers = [a for a in function.arguments if isinstance(a.type, ir.MemRefType)]
-    elements = [_count(ir.MemRefType(b.type).shape) for b in buffers]
+    elements = [count_of(ir.MemRefType(b.type).shape) for b in buffers]
     kind = kind_of(function)
     if kind is Kind.OPAQUE or not may_permute(function):
         return Costs("other", elements)
@@ -102,13 +103,15 @@ def costs_of(function: func.FuncOp) -> Costs:
         elements,
         along,
         pictures,
-        work=_count(sums[0].static_extents),
+        work=count_of(sums[0].static_extents),
         across=sum(n * _READ_ACROSS * _share(channels) for n, channels in sizes),
     )
 
 
-def _count(sizes: Iterable[int]) -> float:
-    return math.prod(float(s) if s >= 0 else _UNKNOWN for s in sizes)
+def count_of(sizes: Iterable[Dim]) -> float:
+    """How many elements there are, or points; a guess where a size is open."""
+    known = (float(s) if isinstance(s, int) and s >= 0 else _UNKNOWN for s in sizes)
+    return math.prod(known)
 
 
 def _share(channels: int) -> float:

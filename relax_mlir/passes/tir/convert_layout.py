@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -14,7 +13,7 @@ from relax_mlir.dialects.relax.core import CallTirOp, ConstantOp
 from relax_mlir.dialects.relax.movement import PermuteDimsOp, ReshapeOp
 from relax_mlir.graphs import constant, users_of
 from relax_mlir.module import IRModule
-from relax_mlir.passes.tir.channel_costs import Costs, costs_of
+from relax_mlir.passes.tir.channel_costs import Costs, costs_of, count_of
 from relax_mlir.passes.tir.permute_buffers import (
     Order,
     may_permute,
@@ -27,7 +26,6 @@ from relax_mlir.rewriting import Pass
 __all__ = ["ConvertLayout"]
 
 _SWEEPS = 8  # over all tensors, until no label changes
-_UNKNOWN = 56  # stands for a size that only the run knows
 _PACK = "builtin.unrealized_conversion_cast"
 
 _Made = dict[tuple[ir.Value, bool], ir.Value]  # by the old tensor and a label
@@ -139,8 +137,7 @@ class _Labels:
         """What it costs that something reads the value in the old order."""
         if _is_same_in_memory(value) or not self._graph.other_readers(value):
             return 0.0
-        shape = tensors.shape_of(value)
-        return math.prod(s if isinstance(s, int) else _UNKNOWN for s in shape)
+        return count_of(tensors.shape_of(value))
 
     def _improve(self, values: Sequence[ir.Value]) -> bool:
         """Change labels if that makes the whole cheaper."""

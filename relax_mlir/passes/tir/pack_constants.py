@@ -16,6 +16,7 @@ from relax_mlir.dialects.tir import Index
 from relax_mlir.graphs import constant
 from relax_mlir.indexing import Linear
 from relax_mlir.module import IRModule
+from relax_mlir.passes.tir.column_blocks import in_blocks
 from relax_mlir.passes.tir.permute_buffers import may_permute, set_argument_type
 from relax_mlir.passes.tir.program_copies import ProgramCopies
 from relax_mlir.passes.tir.sums import Read, SumOfProducts, sum_of_products
@@ -108,15 +109,10 @@ class _Packed:
         view = np.lib.stride_tricks.as_strided(source, sizes, steps, writeable=False)
         if not self.width:
             return np.ascontiguousarray(view)
-        *inner, columns = sizes
-        blocks = -(-columns // self.width)
-        more = -inner[-1] % self.group if inner else 0
-        filled = [*inner[:-1], inner[-1] + more, self.width] if inner else [self.width]
-        packed = np.zeros((blocks, *filled), source.dtype)
-        for block in range(blocks):
-            part = view[..., block * self.width : (block + 1) * self.width]
-            there = packed[block][..., : inner[-1], :] if more else packed[block]
-            there[..., : part.shape[-1]] = part
+        if self.group > 1:
+            more = -view.shape[-2] % self.group
+            view = np.pad(view, [*[(0, 0)] * (view.ndim - 2), (0, more), (0, 0)])
+        packed = in_blocks(view, self.width)
         if self.group == 1:
             return packed
         apart = packed.reshape(*packed.shape[:-2], -1, self.group, self.width)

@@ -15,6 +15,7 @@ from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
 from relax_mlir.graphs import constant
 from relax_mlir.indexing import Linear
 from relax_mlir.module import IRModule
+from relax_mlir.passes.tir.column_blocks import in_blocks
 from relax_mlir.passes.tir.permute_buffers import may_permute
 from relax_mlir.passes.tir.program_copies import ProgramCopies
 from relax_mlir.passes.tir.sums import Read, SumOfProducts, sum_of_products
@@ -110,14 +111,9 @@ class _Convolution:
         forms = self.total.factors[0].forms  # see _convolution: the kernel comes first
         where = {next(iter(f.coefficients)): d for d, f in enumerate(forms)}
         order = [where[axis] for axis in self.kernel_axes]
-        at_points = transformed_kernel(kernel.transpose(order))
-        channels, out = at_points.shape[2:]
-        blocks = -(-out // self.width)
-        packed = np.zeros((READ, READ, blocks, channels, self.width), np.float32)
-        for block in range(blocks):
-            part = at_points[..., block * self.width : (block + 1) * self.width]
-            packed[:, :, block, :, : part.shape[-1]] = part
-        return packed
+        at_points = transformed_kernel(kernel.transpose(order)).astype(np.float32)
+        blocks = in_blocks(at_points, self.width)
+        return np.ascontiguousarray(np.moveaxis(blocks, 0, 2))
 
 
 def _convolution(program: func.FuncOp, vector_bits: int) -> _Convolution | None:

@@ -30,6 +30,7 @@ from relax_mlir.schedules.emit import (
     index,
     multiply,
     op,
+    static,
     unflatten,
     vector_type,
 )
@@ -113,7 +114,7 @@ class ByteContractionLoops(ContractionLoops):
         rows = [add(first, multiply(step, i)) for i in range(count)]
 
         *outer, last = _sum_axes(self.plan)
-        depth = _number(last.extent)
+        depth = static(last.extent)
         groups = -(-depth // BYTES_A_DOT)
 
         def take(
@@ -251,20 +252,10 @@ class _PackedBytes(_ByteColumns):
 
     def group(self, number: Extent, terms: int, q: int) -> ir.Value:
         lanes = BYTES_A_DOT * self.lanes
-        offset = add(multiply(number, lanes * self.vectors_of_block), q * lanes)
-        start = multiply(self.cut.panel, self._flat.blocks[self.plan.n[-1]])
-        place = add(add(self._flat.offset(self.outer), start), offset)
-        return load(self._flat.view, [index(place)], lanes, 1, None)
-
-    @property
-    def vectors_of_block(self) -> int:
-        """How many a block has; the last panel may use fewer."""
-        return self.plan.block // self.lanes
-
-
-def _number(extent: Extent) -> int:
-    assert isinstance(extent, int)
-    return extent
+        # The last panel may use fewer vectors than a block has.
+        offset = add(multiply(number, lanes * self.cut.full), q * lanes)
+        where = [index(add(self._place(0), offset))]
+        return load(self._flat.view, where, lanes, 1, None)
 
 
 def _for_groups(

@@ -11,39 +11,31 @@ Source: Goto and van de Geijn, Anatomy of High-Performance Matrix Multiplication
 TOMS 34(3), 2008.
 """
 
-from dataclasses import dataclass
-
 from relax_mlir.schedules.cpu.byte_contraction import ByteContractionLoops, has_bytes
 from relax_mlir.schedules.cpu.contraction_loops import ContractionLoops
 from relax_mlir.schedules.cpu.contraction_plan import Plan, plan_contraction
 from relax_mlir.schedules.nest import Kernel
-from relax_mlir.schedules.rule import VectorUnit
+from relax_mlir.schedules.rule import PlannedRule
 
 __all__ = ["Contraction"]
 
 
-@dataclass(frozen=True)
-class Contraction:
+class Contraction(PlannedRule[Plan]):
     """Register tiles of multiply-adds over packed columns; f32, f64, integers in i32.
 
     Products of bytes are summed by four where the machine can.
     """
 
-    unit: VectorUnit
-
-    def matches(self, kernel: Kernel) -> bool:
-        """Whether the kernel is one contraction, and maps of its result."""
+    def plan(self, kernel: Kernel) -> Plan | None:
+        """One contraction, and maps of its result."""
         plan = plan_contraction(kernel)
-        return plan is not None and (plan.group == 1 or self._takes_bytes(plan))
+        is_taken = plan is not None and (plan.group == 1 or self._takes_bytes(plan))
+        return plan if is_taken else None
 
-    def _takes_bytes(self, plan: Plan) -> bool:
-        return self.unit.byte_dots and has_bytes(plan)
-
-    def emit(self, kernel: Kernel) -> None:
-        """Write the loops at the insertion point."""
-        plan = plan_contraction(kernel)
-        if plan is None:
-            raise ValueError("the kernel is no contraction")
+    def write(self, plan: Plan) -> None:
         takes_bytes = self._takes_bytes(plan)
         loops = ByteContractionLoops if takes_bytes else ContractionLoops
         loops(plan, self.unit.bits).emit()
+
+    def _takes_bytes(self, plan: Plan) -> bool:
+        return self.unit.byte_dots and has_bytes(plan)

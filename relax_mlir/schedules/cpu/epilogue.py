@@ -14,8 +14,6 @@ from relax_mlir.schedules.vectorize_body import BodyCloner, load, store
 
 __all__ = ["Epilogue", "Map", "is_flat", "maps_after"]
 
-_LOOKS_AT_POINTS = frozenset({"memref.load", "scf.if", "linalg.index"})
-
 
 @dataclass(frozen=True)
 class Map:
@@ -119,7 +117,7 @@ def _as_map(
     """A statement as a map: it reads the tile in place, and others flat or not at all."""
     if statement.is_reduction or len(statement.outputs) != 1:
         return None
-    if any(o.operation.name in _LOOKS_AT_POINTS for o in statement.body.operations):
+    if statement.looks_at_points:
         return None
     forms = [form for access in statement.accesses for form in access.forms]
     axes = _axis_map(statement, produced)

@@ -180,12 +180,12 @@ class Columns:
         """Copy the columns into ``panel``, one step of the sum after the other."""
         vectors = range(self.vectors)
         if self.plan.whole:
-            self._pack_nest(panel, lambda at: [self._stored(at, q) for q in vectors])
+            self._pack_steps(panel, lambda at: [self._stored(at, q) for q in vectors])
         elif self._may_turn:
             self._pack_turned(panel)
         else:
             places = [self._scattered(q) for q in vectors]
-            self._pack_nest(panel, lambda at: [self._gather(at, p) for p in places])
+            self._pack_steps(panel, lambda at: [self._gather(at, p) for p in places])
         self._panel = panel
         self._steps = self._panel_steps()
 
@@ -225,18 +225,7 @@ class Columns:
                     store(value, panel, [index(where)], lanes, None)
             return ()
 
-        def nest(axes: Sequence[Axis], source: Extent, target: Extent) -> tuple[()]:
-            if axes:
-                axis, *inner = axes
-
-                def body(k: ir.Value) -> tuple[()]:
-                    here = add(source, multiply(k, self.step(axis.number)))
-                    there = add(target, multiply(k, steps[axis.number]))
-                    return nest(inner, here, there)
-
-                for_loop(0, axis.extent, 1, body)
-                return ()
-
+        def run(source: Extent, target: Extent) -> None:
             def whole(k: ir.Value) -> tuple[()]:
                 there = add(target, multiply(k, steps[last.number]))
                 return square(add(source, k), there, lanes)
@@ -245,9 +234,8 @@ class Columns:
             if full < last.extent:
                 there = add(target, multiply(steps[last.number], full))
                 square(add(source, full), there, last.extent - full)
-            return ()
 
-        nest(outer, 0, 0)
+        self._for_steps(outer, run)
 
     def _column_at(self, q: int, lane: int) -> dict[int, Extent]:
         """The point of a column; of the last one for those that do not exist."""
@@ -264,29 +252,39 @@ class Columns:
             step = multiply(step, axis.extent)
         return steps
 
-    def _pack_nest(
+    def _pack_steps(
         self, panel: ir.Value, read: Callable[[Extent], list[ir.Value]]
     ) -> None:
-        """Loop over the axes of the sum; ``read`` gives vectors from an offset."""
+        """Copy one step after the other; ``read`` gives its vectors from an offset."""
+
+        def step(source: Extent, target: Extent) -> None:
+            for q, value in enumerate(read(source)):
+                where = [index(add(target, q * self.lanes))]
+                store(value, panel, where, self.lanes, None)
+
+        self._for_steps(self.tiling.sum_axes, step)
+
+    def _for_steps(
+        self, axes: Sequence[Axis], body: Callable[[Extent, Extent], None]
+    ) -> None:
+        """Loops over axes of the sum; ``body`` gets offsets in the buffer and the panel."""
         steps = self._panel_steps()
 
         def nest(axes: Sequence[Axis], source: Extent, target: Extent) -> tuple[()]:
             if not axes:
-                for q, value in enumerate(read(source)):
-                    where = [index(add(target, q * self.lanes))]
-                    store(value, panel, where, self.lanes, None)
+                body(source, target)
                 return ()
             axis, *inner = axes
 
-            def body(k: ir.Value) -> tuple[()]:
+            def at(k: ir.Value) -> tuple[()]:
                 here = add(source, multiply(k, self.step(axis.number)))
                 there = add(target, multiply(k, steps[axis.number]))
                 return nest(inner, here, there)
 
-            for_loop(0, axis.extent, 1, body)
+            for_loop(0, axis.extent, 1, at)
             return ()
 
-        nest(self.tiling.sum_axes, 0, 0)
+        nest(axes, 0, 0)
 
     def _scattered(self, q: int) -> _Scattered:
         """Where the columns of vector ``q`` lie, when they are not side by side."""

@@ -31,7 +31,7 @@ from relax_mlir.schedules.emit import (
     vector_type,
 )
 from relax_mlir.schedules.nest import Access, Kernel, Statement, point_count
-from relax_mlir.schedules.rule import VectorUnit
+from relax_mlir.schedules.rule import PlannedRule
 from relax_mlir.schedules.squares import turn
 from relax_mlir.schedules.vectorize_body import BodyCloner, load, store
 
@@ -39,24 +39,16 @@ __all__ = ["Turned"]
 
 _LEAST = 4  # points along either side of a tile that are worth it
 _TILE_WORK = 1 << 14  # points that are worth a thread's while
-_LOOKS_AT_POINTS = frozenset({"memref.load", "scf.if", "linalg.index"})
 
 
-@dataclass(frozen=True)
-class Turned:
+class Turned(PlannedRule["_Plan"]):
     """Square tiles, turned in registers."""
 
-    unit: VectorUnit
+    def plan(self, kernel: Kernel) -> _Plan | None:
+        """One map that reads across what it writes."""
+        return _plan(kernel)
 
-    def matches(self, kernel: Kernel) -> bool:
-        """Whether the kernel is one map that reads across what it writes."""
-        return _plan(kernel) is not None
-
-    def emit(self, kernel: Kernel) -> None:
-        """Write the loops at the insertion point."""
-        plan = _plan(kernel)
-        if plan is None:
-            raise ValueError("the kernel reads nothing across")
+    def write(self, plan: _Plan) -> None:
         _TurnedLoops(plan, self.unit.bits).emit()
 
 
@@ -83,10 +75,9 @@ def _plan(kernel: Kernel) -> _Plan | None:
     if kernel.has_loops or len(kernel.statements) != 1 or kernel.temporaries:
         return None
     (statement,) = kernel.statements
-    body = statement.body.operations
     if statement.is_reduction or len(statement.outputs) != 1:
         return None
-    if any(o.operation.name in _LOOKS_AT_POINTS for o in body):
+    if statement.looks_at_points:
         return None
     widths = {a.buffer.type.element_type.width for a in statement.accesses}
     if len(widths) != 1 or min(widths) < 32:

@@ -32,13 +32,14 @@ from relax_mlir.schedules.emit import (
     parallel_loop,
     product,
     rem,
+    static,
     subtract,
     unflatten,
     vector_type,
 )
 from relax_mlir.schedules.flat import Flat
 from relax_mlir.schedules.nest import Access, Kernel, Statement, point_count
-from relax_mlir.schedules.rule import VectorUnit
+from relax_mlir.schedules.rule import PlannedRule
 from relax_mlir.schedules.vectorize_body import BodyCloner, load
 
 __all__ = ["MOST_TAPS", "Windows"]
@@ -47,24 +48,16 @@ MOST_TAPS = 64  # of a window, which are written out
 _MOST_RESULTS = 14  # of a tile
 _TILE_WORK = 1 << 17  # points of windows that are worth a thread's while
 _TILES = 16  # so many are enough to keep threads busy
-_LOOKS_AT_POINTS = frozenset({"memref.load", "scf.if", "linalg.index"})
 
 
-@dataclass(frozen=True)
-class Windows:
+class Windows(PlannedRule["_Plan"]):
     """Tiles of neighbouring results, each a vector of channels."""
 
-    unit: VectorUnit
+    def plan(self, kernel: Kernel) -> _Plan | None:
+        """A sum over small windows, and maps of its result."""
+        return _plan(kernel)
 
-    def matches(self, kernel: Kernel) -> bool:
-        """Whether the kernel is a sum over small windows, and maps of its result."""
-        return _plan(kernel) is not None
-
-    def emit(self, kernel: Kernel) -> None:
-        """Write the loops at the insertion point."""
-        plan = _plan(kernel)
-        if plan is None:
-            raise ValueError("the kernel is no sum over windows")
+    def write(self, plan: _Plan) -> None:
         _WindowLoops(plan, self.unit.bits).emit()
 
 
@@ -116,7 +109,7 @@ def _is_small_sum(statement: Statement) -> bool:
     """Whether it combines a few points, which its body reads in place."""
     if not statement.is_reduction or statement.start is None:
         return False
-    if any(o.operation.name in _LOOKS_AT_POINTS for o in statement.body.operations):
+    if statement.looks_at_points:
         return False
     pairs = zip(statement.kinds, statement.extents, strict=True)
     counts = [extent for kind, extent in pairs if kind == "R"]
@@ -229,7 +222,7 @@ class _WindowLoops:
                 if read.padding is None or not factor:
                     continue
                 reach = sum(
-                    step * (_number(self.extents[axis]) - 1)
+                    step * (static(self.extents[axis]) - 1)
                     for axis, step in form.coefficients.items()
                     if axis in self.plan.taps
                 )
@@ -249,7 +242,7 @@ class _WindowLoops:
         sums = [broadcast(start, self.lanes)] * width
         arguments: list[ir.Value] = list(statement.body.arguments)
         *inputs, total = arguments
-        counts = [range(_number(self.extents[axis])) for axis in self.plan.taps]
+        counts = [range(static(self.extents[axis])) for axis in self.plan.taps]
         for tap in all_points(*counts):
             for i in range(width):
                 values = {
@@ -374,7 +367,7 @@ class _Reads:
             most = form.constant + step
             for axis, factor in form.coefficients.items():
                 if axis in self._at:
-                    most += factor * (_number(self._loops.extents[axis]) - 1)
+                    most += factor * (static(self._loops.extents[axis]) - 1)
             least = form.constant + step
             is_column = (
                 plan.column in form.coefficients
@@ -403,8 +396,3 @@ def _tile_width(extent: Extent) -> int:
         return max(1, extent)
     widths = range(_MOST_RESULTS, _MOST_RESULTS // 2, -1)
     return min(widths, key=lambda w: (-(-extent // w) * (w + 2), -w))
-
-
-def _number(extent: Extent) -> int:
-    assert isinstance(extent, int)
-    return extent

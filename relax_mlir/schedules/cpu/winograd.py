@@ -37,13 +37,14 @@ from relax_mlir.schedules.emit import (
     multiply,
     op,
     parallel_loop,
+    static,
     subtract,
     unflatten,
     unrolled_loop,
 )
 from relax_mlir.schedules.flat import flat_view
 from relax_mlir.schedules.nest import Kernel, Statement
-from relax_mlir.schedules.rule import VectorUnit
+from relax_mlir.schedules.rule import PlannedRule
 from relax_mlir.schedules.vectorize_body import load, store
 from relax_mlir.schedules.winograd import (
     READ,
@@ -62,21 +63,14 @@ _LEAST_TILES = 4  # so many, however few rows of tiles there are
 _PITCH = 16  # elements between points, beside what they hold: no two share cache lines
 
 
-@dataclass(frozen=True)
-class Winograd:
+class Winograd(PlannedRule["_Plan"]):
     """Convolutions by F(4x4, 3x3), as ``tir-use-winograd`` writes them."""
 
-    unit: VectorUnit
+    def plan(self, kernel: Kernel) -> _Plan | None:
+        """What the pass wrote, and maps of its result."""
+        return _plan(kernel)
 
-    def matches(self, kernel: Kernel) -> bool:
-        """Whether the pass wrote the kernel, and what follows are maps."""
-        return _plan(kernel) is not None
-
-    def emit(self, kernel: Kernel) -> None:
-        """Write the loops at the insertion point."""
-        plan = _plan(kernel)
-        if plan is None:
-            raise ValueError("the kernel is none of `tir-use-winograd`")
+    def write(self, plan: _Plan) -> None:
         _WinogradLoops(plan, self.unit.bits // 32).emit()
 
 
@@ -103,7 +97,7 @@ class _Plan:
     @property
     def result(self) -> list[int]:
         """Images, rows, columns, channels."""
-        return [_number(self.anchor.extents[axis]) for axis in self.axes]
+        return [static(self.anchor.extents[axis]) for axis in self.axes]
 
 
 def _plan(kernel: Kernel) -> _Plan | None:
@@ -112,7 +106,7 @@ def _plan(kernel: Kernel) -> _Plan | None:
     padding, statements = split_padding(kernel)
     to_points, products, anchor, *rest = statements
     axes = [form.single_axis for form in anchor.outputs[0].forms]
-    image, row, column, out = (_number(axis) for axis in axes)
+    image, row, column, out = (static(axis) for axis in axes)
     maps = maps_after(anchor, (out,), rest, kernel)
     if maps is None:
         return None
@@ -417,8 +411,3 @@ class _WinogradLoops:
 
 def _divisors(number: int) -> list[int]:
     return [n for n in range(1, number + 1) if number % n == 0]
-
-
-def _number(extent: Extent | None) -> int:
-    assert isinstance(extent, int)
-    return extent
