@@ -53,8 +53,9 @@ $(TORCH)/.installed: pyproject.toml requirements.lock
 	$(TORCH)/pip install -q -c requirements.lock --no-build-isolation -e '.[test,native,torch-test]'
 	touch $@
 
-fuzz: env  ## Damage 2,000 models and see each computed or refused
+fuzz: native  ## Damage 2,000 models and see each computed or refused; draw new cases of tests
 	$(BIN)/python -m tests.frontends.fuzz
+	$(BIN)/pytest -n auto --run-slow -m hypothesis --hypothesis-profile=search
 
 mutants: env  ## Plant wrong lines in every pass and see tests fail
 	$(BIN)/python -m tests.mutants

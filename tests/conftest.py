@@ -9,7 +9,6 @@ printed on failure can be pasted into a shell.
 import contextlib
 import ctypes
 import io
-import os
 import re
 import runpy
 import shlex
@@ -39,10 +38,10 @@ _CHECK = re.compile(
 )
 _OTHER_MARKS = {"COM", "NOTE", "RUN", "TODO"}
 
-# No deadline: a busy machine is not a bug.
-hypothesis.settings.register_profile("local", deadline=None)
-hypothesis.settings.register_profile("ci", deadline=None, derandomize=True)
-hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
+# No deadline: a busy machine is not a bug. `make fuzz` searches.
+hypothesis.settings.register_profile("repeat", deadline=None, derandomize=True)
+hypothesis.settings.register_profile("search", deadline=None)
+hypothesis.settings.load_profile("repeat")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

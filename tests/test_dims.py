@@ -17,8 +17,8 @@ from relax_mlir.dialects.shapes import Dim, parse, symbol
 Tree: TypeAlias = "int | str | tuple[str, Tree, Tree]"
 Values: TypeAlias = dict[str, int]
 
-few = settings(derandomize=True, deadline=None, max_examples=60)
-many = settings(derandomize=True, deadline=None, max_examples=200)
+few = settings(max_examples=60)
+many = settings(max_examples=200)
 
 NAMES = ("n", "m", "k")
 OPERATORS: Mapping[str, tuple[Callable[[Dim, Dim], Dim], Callable[[int, int], int]]] = {

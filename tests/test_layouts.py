@@ -16,11 +16,10 @@ from relax_mlir.targets import Target
 from relax_mlir.testing import assert_same_numbers
 from tests.frontends.differential import parse
 
-_TOLERANCE = 2e-5  # of the largest number; f32, sums of a few hundred in another order
+# Of the largest number, or of 1: f32, sums of a few hundred in another order.
+_TOLERANCE = 2e-5
 
-_few = settings(
-    max_examples=4, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
-)
+_few = settings(max_examples=4, suppress_health_check=[HealthCheck.too_slow])
 _many = settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow])
 
 Shape = tuple[int, ...]
@@ -106,8 +105,11 @@ class Network:
         expected = reference.run(module, *arrays)
         for name, mine, theirs in zip(outputs, actual, expected, strict=True):
             assert mine.shape == self.shapes[name]
+            # Numbers on the way are about 1; a result may be what little is left of them.
+            left = min(1.0, float(np.abs(theirs).max(initial=0)))
+            tolerance = _TOLERANCE / max(left, 1e-3)
             assert_same_numbers(
-                mine, theirs, tolerance=_TOLERANCE, where=self.text(outputs)
+                mine, theirs, tolerance=tolerance, where=self.text(outputs)
             )
 
 
@@ -286,7 +288,8 @@ def softmax(net: Network, x: str) -> str:
 def normalise(net: Network, x: str) -> str:
     channels = net.shapes[x][1]
     given = net.weight(channels), net.weight(channels)
-    return net.add(net.shapes[x], "InstanceNormalization", x, *given)
+    # A small epsilon makes much of the rounding of what should be equal numbers.
+    return net.add(net.shapes[x], "InstanceNormalization", x, *given, epsilon=0.5)
 
 
 def scale_by_average(net: Network, x: str) -> str:

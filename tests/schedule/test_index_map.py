@@ -95,7 +95,7 @@ def test_padding_has_no_place_in_an_inverse():
 _FACTORS = st.lists(st.sampled_from([1, 2, 3, 4]), min_size=1, max_size=3)
 
 
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=25)
 @given(factors=_FACTORS, order=st.permutations(range(3)), size=st.integers(1, 20))
 def test_inverses_undo_maps(factors, order, size):
     def split(i):

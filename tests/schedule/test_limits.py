@@ -51,7 +51,7 @@ _TEXTS = st.builds(
 _POINTS = list(itertools.product(range(0, 8, 3), range(0, 16, 5)))
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40)
 @given(text=_TEXTS)
 def test_simplified_expressions_have_the_same_values(text):
     dim = parse(text)
@@ -62,7 +62,7 @@ def test_simplified_expressions_have_the_same_values(text):
         assert evaluate(dim, values) == evaluate(short, values)
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40)
 @given(text=_TEXTS)
 def test_intervals_hold_all_values(text):
     dim = parse(text)

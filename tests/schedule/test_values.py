@@ -198,7 +198,7 @@ _FACTORS = st.sampled_from([1, 2, 3, 4, 7])
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60)
 @given(
     steps=st.lists(
         st.tuples(

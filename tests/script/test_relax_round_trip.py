@@ -191,7 +191,7 @@ def _check(module: IRModule) -> None:
     assert parsed.script(show_meta=True) == text
 
 
-@settings(max_examples=3, deadline=None, derandomize=True)
+@settings(max_examples=3)
 @given(modules())
 def test_a_few_printed_modules_parse_back(module: IRModule) -> None:
     _check(module)

@@ -143,14 +143,14 @@ def check(program: PrimFunc) -> None:
     assert again.script() == text
 
 
-@settings(max_examples=3, deadline=None)
+@settings(max_examples=3)
 @given(programs())
 def test_a_few_printed_programs_parse_back(program: PrimFunc) -> None:
     check(program)
 
 
 @pytest.mark.slow
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(programs())
 def test_printed_programs_parse_back(program: PrimFunc) -> None:
     check(program)
