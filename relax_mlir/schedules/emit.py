@@ -36,7 +36,7 @@ __all__ = [
 
 Extent = int | ir.Value
 
-UNROLLED = 4  # steps of a sum in the body of its loop
+UNROLLED = 2  # steps of a sum in the body of its loop
 
 _LESS = 6  # of arith.cmpi's predicates: unsigned <
 
