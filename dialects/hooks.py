@@ -265,6 +265,12 @@ def find_onnx_rule(name: str, opset: int) -> OnnxRule | None:
     return versions[known[index - 1]] if index else None
 
 
+def rule_modules() -> set[str]:
+    """The modules that define how operators are imported."""
+    rules = (rule for versions in _RULES.values() for rule in versions.values())
+    return {getattr(rule, "__self__", rule).__module__ for rule in rules}
+
+
 def onnx_operators() -> dict[str, tuple[int, ...]]:
     """Every operator with a rule, and the opsets at which its rules start."""
     return {name: tuple(sorted(versions)) for name, versions in sorted(_RULES.items())}

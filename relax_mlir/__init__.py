@@ -6,25 +6,33 @@ use; see :mod:`relax_mlir.tvm`.
 
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from relax_mlir import reference
+if TYPE_CHECKING:
+    from relax_mlir import reference
+    from relax_mlir.compiler import lower, run
+    from relax_mlir.explanation import Explanation, explain
+    from relax_mlir.frontends.onnx import check_onnx, import_onnx
+    from relax_mlir.module import IRModule
+    from relax_mlir.pipeline import opt
+    from relax_mlir.tuning import tune
+    from relax_mlir.tuning_database import TuningDatabase
+
 from relax_mlir.compilation import compile
-from relax_mlir.compiler import lower, run
 from relax_mlir.errors import RelaxError
-from relax_mlir.frontends.onnx import check_onnx, import_onnx
-from relax_mlir.module import IRModule
-from relax_mlir.pipeline import opt
 from relax_mlir.runtime.cpu import get_max_threads, set_max_threads
 from relax_mlir.runtime.executable import CompiledModel, Executable, load
 
 __all__ = [
     "CompiledModel",
     "Executable",
+    "Explanation",
     "IRModule",
     "RelaxError",
+    "TuningDatabase",
     "check_onnx",
     "compile",
+    "explain",
     "get_max_threads",
     "import_onnx",
     "load",
@@ -33,7 +41,23 @@ __all__ = [
     "reference",
     "run",
     "set_max_threads",
+    "tune",
 ]
+
+# What compiles, and where it is: who runs compiled models alone does not wait for it.
+_COMPILING = {
+    "Explanation": "explanation",
+    "IRModule": "module",
+    "TuningDatabase": "tuning_database",
+    "check_onnx": "frontends.onnx",
+    "explain": "explanation",
+    "import_onnx": "frontends.onnx",
+    "lower": "compiler",
+    "op": "relax.user_operators",
+    "opt": "pipeline",
+    "run": "compiler",
+    "tune": "tuning",
+}
 
 # TVM's names are found here as well, as modules (`relax_mlir.ir`) and as attributes.
 __path__.append(str(Path(__file__).parent / "tvm"))
@@ -41,8 +65,10 @@ __path__.append(str(Path(__file__).parent / "tvm"))
 
 def __getattr__(name: str) -> Any:  # Any: modules, classes and functions
     """A package of ours that is loaded when it is first used, or one of TVM's names."""
-    if name == "op":  # who compiles models alone does not wait for what it needs
-        return import_module("relax_mlir.relax.user_operators").op
+    if name in _COMPILING:
+        found = getattr(import_module(f"relax_mlir.{_COMPILING[name]}"), name)
+        globals()[name] = found
+        return found
     if name.startswith("_"):
         raise AttributeError(f"module `relax_mlir` has no attribute `{name}`")
     try:

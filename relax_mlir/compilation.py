@@ -1,24 +1,20 @@
-"""``relax_mlir.compile``: whatever can be compiled, in the form that it allows."""
+"""``relax_mlir.compile``: what was compiled before is loaded, the rest is compiled."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from mlir import ir
-
-from relax_mlir import compiler
-from relax_mlir.frontends.onnx import import_onnx
-from relax_mlir.module import IRModule
-from relax_mlir.objects.function import BaseFunc
-from relax_mlir.passes.relax.normalize import is_script
-from relax_mlir.pipeline import Progress
-from relax_mlir.targets import Target
+from relax_mlir.model_cache import CachedModel
+from relax_mlir.runtime.executable import CompiledModel, Executable
+from relax_mlir.runtime.object_cache import default_cache_dir
 
 if TYPE_CHECKING:
-    from relax_mlir.runtime.executable import CompiledModel
+    import numpy as np
+
+    from relax_mlir.pipeline import Progress
 
 __all__ = ["compile"]
 
@@ -29,8 +25,10 @@ def compile(
     *,
     relax_pipeline: Any = "default",
     tir_pipeline: Any = "default",
+    precision: str = "f32",
     threads: int = 1,
     cache: bool | str | os.PathLike[str] = True,
+    tuning: str | os.PathLike[str] | None = None,
     dump: str | os.PathLike[str] | None = None,
     verify: str | None = None,
     inputs: Sequence[np.ndarray] | None = None,
@@ -44,8 +42,14 @@ def compile(
         target: ``cpu`` is this machine, ``cpu:znver3`` another; TVM's ``llvm``, or a
             :class:`Target`, say the same.
         relax_pipeline, tir_pipeline: as for :func:`relax_mlir.relax.build`.
+        precision: in which matrix products and convolutions are computed: ``f32``;
+            ``bf16``, whose factors are rounded to 8 bits where the machine multiplies
+            such numbers faster, else weights alone; ``f16``, weights rounded to 11 bits.
+            Sums and all else are f32.
         threads: how many may work on one call.
         cache: keep compiled kernels on disk; True for the user's cache folder.
+        tuning: the database of :func:`relax_mlir.tune`; its kernels are written as it
+            says.
         dump: a folder that gets the module after every stage, numbered; a model in
             pieces has a folder for each.
         verify: ``each-pass`` runs the module after every pass and compares.
@@ -65,29 +69,44 @@ def compile(
     Raises:
         RelaxError: it cannot be compiled.
     """
-    if isinstance(mod, BaseFunc):
-        mod = IRModule({mod.name: mod})
-    elif not isinstance(mod, IRModule):
-        mod = import_onnx(mod)  # what of it is compiled only when it runs is found here
-    chosen = target if isinstance(target, Target) else str(target)
-    options = {"target": chosen, "threads": threads, "cache": cache}
-    whole = {"dump": dump, "verify": verify, "inputs": inputs, "progress": progress}
-    if _is_written_by_hand(mod):
-        # Loaded here: who compiles models alone does not wait for it.
-        from relax_mlir.relax.vm import compile_any
+    options: dict[str, Any] = {
+        "target": target,
+        "precision": precision,
+        "threads": threads,
+        "cache": cache,
+        "tuning": tuning,
+    }
+    shown = {"dump": dump, "verify": verify, "inputs": inputs}
+    pipelines = {"relax_pipeline": relax_pipeline, "tir_pipeline": tir_pipeline}
+    is_usual = all(v is None for v in shown.values())
+    is_usual = is_usual and set(map(str, pipelines.values())) == {"default"}
+    place = _place(mod, options) if is_usual else None
+    found = None if place is None else place.load(threads)
+    if found is not None:
+        return found
+    # Loaded here: who runs what was compiled before does not wait for it.
+    from relax_mlir.any_compilation import compile_whatever
 
-        pipelines = {"relax_pipeline": relax_pipeline, "tir_pipeline": tir_pipeline}
-        return compile_any(mod, options, **pipelines, **whole)
-    return compiler.compile(mod, **options, **whole)
+    made = compile_whatever(mod, options, pipelines, {**shown, "progress": progress})
+    if place is not None and isinstance(made, Executable):
+        place.store(made)
+    return made
 
 
-def _is_written_by_hand(mod: IRModule) -> bool:
-    """Whether a module may hold more than a model: functions, programs, objects."""
-    functions = [f for f in mod.func_ops() if not f.is_external]
-    if compiler.level_of(mod) is not None:
-        return all("tir.prim_func" in f.attributes for f in functions)
-    return (
-        is_script(mod)
-        or [f.name.value for f in functions] != ["main"]
-        or any(not isinstance(t, ir.RankedTensorType) for t in functions[0].type.inputs)
-    )
+def _place(mod: Any, options: Mapping[str, Any]) -> CachedModel | None:
+    """Where a model is kept, if it is a file, or the bytes of one."""
+    cache, tuning = options["cache"], options["tuning"]
+    if cache is False or not isinstance(mod, (str, os.PathLike, bytes)):
+        return None
+    target = options["target"]
+    decisive = {
+        "target": (str(target), target, getattr(target, "features", "")),
+        "precision": options["precision"],
+    }
+    if tuning is not None:
+        try:
+            decisive["tuning"] = Path(tuning).read_bytes()
+        except OSError:
+            return None  # whoever reads it next says what is wrong
+    folder = default_cache_dir() if cache is True else Path(cache)
+    return CachedModel.of(mod, folder, decisive)

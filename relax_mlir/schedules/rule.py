@@ -1,14 +1,22 @@
 """What a schedule rule is."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
-from relax_mlir.schedules.nest import Kernel
+from mlir import ir
 
-__all__ = ["BYTES_A_DOT", "PlannedRule", "Rule", "VectorUnit"]
+from relax_mlir.schedules.configuration import Configuration
+from relax_mlir.schedules.nest import Kernel, Statement
 
-BYTES_A_DOT = 4  # products that are summed at once
+__all__ = [
+    "Refusal",
+    "Rule",
+    "VectorUnit",
+    "check_one_output",
+    "check_statements",
+]
 
 
 @dataclass(frozen=True)
@@ -19,44 +27,72 @@ class VectorUnit:
         bits: their width.
         byte_dots: whether one instruction sums four products of bytes a lane, as
             AVX-512 VNNI and AVX-VNNI do.
+        bf16_dots: whether one sums two products of bf16, and gains by it.
     """
 
     bits: int = 256
     byte_dots: bool = False
+    bf16_dots: bool = False
+
+    def terms_of_dot(self, *factors: tuple[ir.Type, str | None]) -> int:
+        """How many products of two factors an instruction sums in a lane, 1 or more.
+
+        Args:
+            factors: their types, and the operations that widen them.
+        """
+        given = {(str(element), extend) for element, extend in factors}
+        if self.byte_dots and given <= {("i8", "arith.extsi"), ("i8", "arith.extui")}:
+            return 4
+        return 2 if self.bf16_dots and given == {("bf16", "arith.extf")} else 1
 
 
-class Rule(Protocol):
-    """How kernels of one class become loops; its class is called with a vector unit.
+class Refusal(Exception):  # noqa: N818  nothing is wrong: the next rule is asked
+    """A rule does not take a kernel.
 
-    ``schedule-apply`` asks its rules in an order, most specific first, and the first that
-    matches writes the loops. The statements of the kernel are erased afterwards.
+    Args:
+        reason: a clause about the kernel, such as "it writes two buffers".
     """
 
-    def __init__(self, unit: VectorUnit) -> None:
-        """A rule for machines with such vectors."""
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
 
-    def matches(self, kernel: Kernel) -> bool:
-        """Whether the rule takes a kernel; changes nothing."""
-        ...
 
-    def emit(self, kernel: Kernel) -> None:
-        """Write the loops of a kernel that it takes, at the insertion point.
+def check_statements(kernel: Kernel) -> None:
+    """Refuse a kernel that is not all linalg statements.
 
-        It calls :func:`relax_mlir.schedules.emit.parallel_loop` exactly once, outside of
-        other loops: its iterations, the tiles, are what threads share.
+    Raises:
+        Refusal: it has none, or loops beside them.
+    """
+    if kernel.has_loops:
+        raise Refusal("it has loops that are no linalg statements")
+    if not kernel.statements:
+        raise Refusal("it has no statements")
 
-        Raises:
-            PassError: from ``schedule-apply``, if it made another number of such loops.
-        """
-        ...
+
+def check_one_output(statement: Statement) -> None:
+    """Refuse a statement that writes several buffers.
+
+    Raises:
+        Refusal: it does.
+    """
+    if len(statement.outputs) != 1:
+        raise Refusal(f"it writes {len(statement.outputs)} buffers at once")
 
 
 P = TypeVar("P")
 
 
 @dataclass(frozen=True)
-class PlannedRule(ABC, Generic[P]):
-    """A rule that takes the kernels that it has a plan for.
+class Rule(ABC, Generic[P]):
+    """How kernels of one class become loops.
+
+    ``schedule-apply`` asks its rules for a plan in an order, most specific first, and the
+    first that has one writes the loops. The statements of the kernel are erased
+    afterwards.
+
+    A rule that can write a kernel in several ways lists them as :meth:`configurations`,
+    and has a field ``configuration``: the one to write, or None for the first.
 
     Attributes:
         unit: the machine's vectors.
@@ -65,21 +101,27 @@ class PlannedRule(ABC, Generic[P]):
     unit: VectorUnit
 
     @abstractmethod
-    def plan(self, kernel: Kernel) -> P | None:
-        """How the rule writes a kernel; None if it does not take it. Changes nothing."""
+    def plan(self, kernel: Kernel) -> P:
+        """How the rule writes a kernel. Changes nothing.
+
+        Raises:
+            Refusal: it does not take the kernel.
+        """
+
+    def configurations(self, plan: P) -> Sequence[Configuration]:
+        """The ways in which it can write a kernel, its own choice first.
+
+        The others are what tuning tries, the more promising ones first.
+        """
+        return ()
 
     @abstractmethod
     def write(self, plan: P) -> None:
-        """Write the loops at the insertion point, as :meth:`Rule.emit` says."""
+        """Write the loops at the insertion point.
 
-    def matches(self, kernel: Kernel) -> bool:
-        """Whether there is a plan."""
-        return self.plan(kernel) is not None
+        It calls :func:`relax_mlir.schedules.emit.parallel_loop` exactly once, outside of
+        other loops: its iterations, the tiles, are what threads share.
 
-    def emit(self, kernel: Kernel) -> None:
-        """Write the loops as planned."""
-        plan = self.plan(kernel)
-        if plan is None:
-            name = kernel.function.name.value
-            raise ValueError(f"`{type(self).__name__}` does not take `{name}`")
-        self.write(plan)
+        Raises:
+            PassError: from ``schedule-apply``, if it made another number of such loops.
+        """

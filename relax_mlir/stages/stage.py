@@ -328,8 +328,7 @@ def _parameter_shapes(module: IRModule) -> list[list[str]]:
 
 def _code(module: IRModule, places: Sequence[int], options: StageOptions) -> _Code:
     """The module, compiled."""
-    target, threads, cache = options.target, options.threads, options.cache
-    made = compile(module, target, threads=threads, cache=cache)
+    made = compile(module, **vars(options))
     if not isinstance(made, Executable):
         return _Code(made["main"], None, places)
     is_one = len(made.output_names) == 1

@@ -2,6 +2,7 @@
 
 from relax_mlir.targets.target import (
     LEVELS,
+    PRECISIONS,
     Stage,
     Target,
     TargetError,
@@ -12,6 +13,7 @@ from relax_mlir.targets.target import (
 
 __all__ = [
     "LEVELS",
+    "PRECISIONS",
     "Stage",
     "Target",
     "TargetError",

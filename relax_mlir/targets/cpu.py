@@ -11,7 +11,8 @@ def target(model: str, host: Host) -> Target:
     if model:
         triple, cpu, features = _triple_of(model, triple), model, ""
     bits = _vector_bits(triple, cpu, features)
-    return Target("cpu", triple, cpu, features, bits, _byte_dots(cpu, features, bits))
+    dots = _byte_dots(cpu, features, bits), _bf16_dots(cpu, features, bits)
+    return Target("cpu", triple, cpu, features, bits, *dots)
 
 
 def _triple_of(model: str, host: str) -> str:
@@ -58,20 +59,39 @@ def _byte_dots(cpu: str, features: str, bits: int) -> bool:
     return cpu.startswith(_VNNI_CPUS)
 
 
-def stages(target: Target) -> tuple[Stage, ...]:
+_BF16_CPUS = ("znver4", "znver5")
+
+
+def _bf16_dots(cpu: str, features: str, bits: int) -> bool:
+    """Whether it has AVX-512 BF16 at twice the rate of f32.
+
+    Intel's machines have it at half of that rate, beside AMX.
+    """
+    has_it = not features or "+avx512bf16" in features.split(",")
+    return bits == 512 and has_it and cpu.startswith(_BF16_CPUS)
+
+
+def stages(target: Target, precision: str = "f32") -> tuple[Stage, ...]:
     """The CPU pipeline, in reading order; each line is valid input to ``relax-opt -p``."""
-    vectors = f"vector-bits={target.vector_bits}"
+    vectors = floats = f"vector-bits={target.vector_bits}"
     if target.byte_dots:
         vectors += " byte-dots=true"
+    dots = "{bf16-dots=true}" if target.bf16_dots else ""
+    if target.bf16_dots:
+        vectors += " bf16-dots=true"
+        floats += " bf16-dots=true"
     return (
         Stage(
             "relax",
-            "relax-normalize,relax-specialize-programs,relax-bind-sizes,relax-expand-conv-transpose,relax-simplify,relax-fold-constants,relax-fold-scales,relax-fold-constants,relax-split-pads,relax-simplify,relax-fuse-gelu",
+            "relax-normalize,relax-specialize-programs,relax-bind-sizes,relax-expand-conv-transpose,relax-simplify,relax-fold-constants,relax-fold-scales,relax-fold-constants,relax-split-pads,relax-simplify,relax-fuse-gelu"
+            + _narrowing(target, precision),
         ),
         Stage(
             "tir",
-            "relax-legalize,tir-collapse-loops,relax-fuse-ops,tir-fuse,tir-fuse-transposes,tir-convert-layout,relax-legalize,tir-collapse-loops,"
-            f"tir-use-winograd{{vector-bits={target.vector_bits}}},"
+            "relax-legalize,tir-collapse-loops,relax-fuse-ops,tir-fuse,tir-fuse-transposes,"
+            f"tir-fuse-attention{dots},"
+            "tir-convert-layout,relax-legalize,tir-collapse-loops,"
+            f"tir-use-winograd{{{floats}}},"
             "tir-fuse-pads,"
             f"tir-pack-constants{{{vectors}}}",
         ),
@@ -83,6 +103,16 @@ def stages(target: Target) -> tuple[Stage, ...]:
         ),
         Stage("llvm", f"schedule-expand-math,schedule-lower-abi,{_TO_LLVM}"),
     )
+
+
+def _narrowing(target: Target, precision: str) -> str:
+    """The passes that round factors of products, if that is asked for."""
+    if precision == "f32":
+        return ""
+    to = {"bf16": "bfloat16", "f16": "float16"}[precision]
+    has_dots = precision == "bf16" and target.bf16_dots
+    rest = "" if has_dots else " weights-only=true"
+    return f",relax-narrow-products{{to={to}{rest}}},relax-fold-constants"
 
 
 def plain_stages(target: Target) -> tuple[Stage, ...]:

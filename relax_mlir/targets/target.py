@@ -9,6 +9,7 @@ from relax_mlir.errors import RelaxError, near_misses
 
 __all__ = [
     "LEVELS",
+    "PRECISIONS",
     "Stage",
     "Target",
     "TargetError",
@@ -47,6 +48,7 @@ class Target:
         triple, cpu, features: LLVM's names for it.
         vector_bits: width of its vectors.
         byte_dots: whether it sums four products of bytes at once.
+        bf16_dots: whether it sums two products of bf16 at once, and gains by it.
     """
 
     kind: str
@@ -55,6 +57,7 @@ class Target:
     features: str = field(repr=False)
     vector_bits: int
     byte_dots: bool = False
+    bf16_dots: bool = False
 
     def __str__(self) -> str:
         return f"{self.kind}:{self.cpu}"
@@ -114,9 +117,24 @@ def _own_spelling(text: str) -> str:
     return ":".join(["cpu", *models])
 
 
-def stages(target: Target) -> tuple[Stage, ...]:
-    """The pipeline of a target, in reading order."""
-    return _module(target).stages(target)
+PRECISIONS = ("f32", "bf16", "f16")
+
+
+def stages(target: Target, precision: str = "f32") -> tuple[Stage, ...]:
+    """The pipeline of a target, in reading order.
+
+    Args:
+        precision: in which products are computed: ``f32``, ``bf16`` or ``f16``.
+
+    Raises:
+        TargetError: there is no such precision.
+    """
+    if precision not in PRECISIONS:
+        raise TargetError(
+            f"unknown precision `{precision}`: expected one of "
+            f"{', '.join(PRECISIONS)}.{near_misses(precision, PRECISIONS)}"
+        )
+    return _module(target).stages(target, precision)
 
 
 def plain_stages(target: Target) -> tuple[Stage, ...]:

@@ -5,12 +5,15 @@ from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 from relax_mlir.errors import RelaxError
+from relax_mlir.targets import PRECISIONS
 
 __all__ = [
     "UsageError",
+    "add_precision",
     "add_random_inputs",
     "add_shapes",
     "add_threads",
+    "add_tuning",
     "by_name",
     "count",
     "pair",
@@ -49,6 +52,24 @@ def add_threads(parser: argparse.ArgumentParser, default: int | None = 1) -> Non
         default=default,
         metavar="N",
         help="how many may work on one call",
+    )
+
+
+def add_precision(parser: argparse.ArgumentParser) -> None:
+    """Add ``--precision``."""
+    parser.add_argument(
+        "--precision",
+        choices=PRECISIONS,
+        help="in which matrix products and convolutions are computed: f32 if not given",
+    )
+
+
+def add_tuning(parser: argparse.ArgumentParser) -> None:
+    """Add ``--tuning``."""
+    parser.add_argument(
+        "--tuning",
+        metavar="DB.json",
+        help="write kernels as `relax-mlir tune` found to be fastest",
     )
 
 

@@ -15,9 +15,11 @@ from relax_mlir.tools.commands import (
     check,
     compile_model,
     doctor,
+    explain,
     import_model,
     profile,
     run_model,
+    tune,
 )
 
 __all__ = ["main"]
@@ -49,6 +51,8 @@ COMMANDS: Mapping[str, _Command] = {
     "run": run_model,
     "bench": bench,
     "profile": profile,
+    "explain": explain,
+    "tune": tune,
     "doctor": doctor,
 }
 

@@ -49,6 +49,8 @@ def open_model(
     threads: int | None,
     progress: Progress,
     cache: bool | str | os.PathLike[str] = True,
+    precision: str | None = None,
+    tuning: str | None = None,
 ) -> CompiledModel:
     """Make a model run, whatever it is: .onnx, .mlir or .rxm.
 
@@ -58,15 +60,24 @@ def open_model(
             or 1.
         progress: is told of every stage of a compilation.
         cache: keep compiled kernels on disk; True for the user's cache folder.
+        precision: in which products are computed; f32 if it is None.
+        tuning: the database to compile with.
 
     Raises:
         RelaxError: it cannot be read, compiled or loaded.
         OSError: the file cannot be read.
     """
     if Path(path).suffix == ".rxm":
+        for option, value in (("precision", precision), ("tuning", tuning)):
+            if value is not None:
+                raise ModelError(
+                    f"{path}: compiled already: `--{option}` is for .onnx and .mlir"
+                )
         return _checked(path, load(path, threads=threads))
     module = read_module(path, {}, progress)
-    options = {"threads": threads or 1, "cache": cache, "progress": progress}
+    options: dict[str, Any] = {"threads": threads or 1, "cache": cache}
+    options |= {"precision": precision or "f32", "tuning": tuning}
+    options["progress"] = progress
     return compiled(path, module, **options)
 
 

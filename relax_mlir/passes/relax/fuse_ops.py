@@ -6,13 +6,13 @@ from mlir import ir
 from mlir.dialects import func
 
 from relax_mlir.dialects import shapes, tensors
-from relax_mlir.dialects.relax import graph
+from relax_mlir.graphs import outline_calls
 from relax_mlir.kinds import Kind, kind_of, writes_in_parts
 from relax_mlir.module import IRModule
 from relax_mlir.pass_context import PassContext
 from relax_mlir.passes.relax.fuse_dataflow import fuse_by_post_dominators
 from relax_mlir.passes.relax.legalize import SymbolTable
-from relax_mlir.rewriting import Pass, erase_dead, replace
+from relax_mlir.rewriting import Pass, erase_dead
 
 __all__ = ["FuseOps"]
 
@@ -76,7 +76,9 @@ class FuseOps(Pass):
                 continue
             for group in _Grouping(function, kinds, parts, self.max_ops).groups():
                 if len(group.calls) > 1:
-                    _outline(module, table, group)
+                    names = [c.attributes["callee"].value for c in group.calls]
+                    name = table.unique("_".join(["fused", *names])[:80])
+                    outline_calls(module, group.calls, name)
             erase_dead(function.entry_block, lambda op: op.name in _CALLS)
 
 
@@ -194,38 +196,3 @@ def _readers(value: ir.Value) -> list[ir.OpView]:
         else:
             readers.append(owner)
     return readers
-
-
-def _outline(module: IRModule, table: SymbolTable, group: _Group) -> None:
-    """Move the calls into a private function, called where the last one stood."""
-    last = group.calls[-1]
-    inside = {c.results[0] for c in group.calls}
-    inputs: list[ir.Value] = []
-    for call in group.calls:
-        for value in tensors.elements(call.operands[0]):
-            if value not in inside and value not in inputs:
-                inputs.append(value)
-    names = [c.attributes["callee"].value for c in group.calls]
-    name = table.unique("_".join(["fused", *names])[:80])
-    signature = ir.FunctionType.get([v.type for v in inputs], [last.results[0].type])
-    with ir.InsertionPoint.at_block_begin(module.mlir.body), last.location:
-        function = func.FuncOp(name, signature, visibility="private")
-        function.attributes["relax.primitive"] = ir.UnitAttr.get()
-        block = function.add_entry_block()
-        mapping = dict(zip(inputs, block.arguments, strict=True))
-        with ir.InsertionPoint(block):
-            for call in group.calls:
-                _clone_call(call, mapping)
-            func.ReturnOp([mapping[last.results[0]]])
-    with ir.InsertionPoint(last), last.location:
-        call = graph.CallOp(inputs, callee=name, results=[last.results[0].type])
-    replace(last, call.result)
-
-
-def _clone_call(call: ir.OpView, mapping: dict[ir.Value, ir.Value]) -> None:
-    with call.location:
-        arguments = [mapping[v] for v in tensors.elements(call.operands[0])]
-        copy = call.operation.clone()
-        copy.operands[0] = tensors.pack(arguments)
-        copy.move_after(copy.operands[0].owner)
-    mapping[call.results[0]] = copy.results[0]

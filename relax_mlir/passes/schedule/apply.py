@@ -1,6 +1,7 @@
 """``schedule-apply``: every kernel gets its loops from the first rule that takes it."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from mlir import ir
 from mlir.dialects import func
@@ -8,6 +9,8 @@ from mlir.dialects import func
 from relax_mlir.errors import PassError, near_misses
 from relax_mlir.module import IRModule
 from relax_mlir.rewriting import Pass, erase, has_uses
+from relax_mlir.schedules.choice import Choice, choose, chosen_by_text
+from relax_mlir.schedules.cpu.attention import Attention
 from relax_mlir.schedules.cpu.contraction import Contraction
 from relax_mlir.schedules.cpu.fallback import Fallback
 from relax_mlir.schedules.cpu.rows import Rows
@@ -16,13 +19,16 @@ from relax_mlir.schedules.cpu.windows import Windows
 from relax_mlir.schedules.cpu.winograd import Winograd
 from relax_mlir.schedules.emit import is_parallel_loop
 from relax_mlir.schedules.nest import Kernel, read_kernel
-from relax_mlir.schedules.rule import Rule, VectorUnit
+from relax_mlir.schedules.rule import Refusal, Rule, VectorUnit
 
-__all__ = ["Apply"]
+__all__ = ["CONFIGURATION", "Apply"]
+
+CONFIGURATION = "tir.config"  # of a kernel: how to write it, as text
 
 # Most specific first; the last takes anything.
-_RULES: tuple[type[Rule], ...] = (
+_RULES: tuple[type[Rule[Any]], ...] = (
     Winograd,
+    Attention,
     Contraction,
     Windows,
     Turned,
@@ -35,12 +41,18 @@ _RULES: tuple[type[Rule], ...] = (
 class Apply(Pass):
     """Turn linalg kernels into loops, each by the first schedule rule that takes it.
 
-    ``only`` names the one rule to use, such as ``Fallback``; it must take every kernel.
-    ``byte-dots`` says that the machine sums four products of bytes at once.
+    A kernel with the attribute ``tir.config`` is written as that says, such as
+    ``"Contraction{rows=6, vectors=4}"``; what it leaves open, the rule chooses.
+
+    ``only`` names the one rule to use, such as ``Fallback``, whatever the attribute says;
+    it must take every kernel.
+    ``byte-dots`` and ``bf16-dots`` say that the machine sums several products of such
+    numbers at once.
     """
 
     vector_bits: int = 256
     byte_dots: bool = False
+    bf16_dots: bool = False
     only: str = ""
 
     def run(self, module: IRModule) -> None:
@@ -61,28 +73,44 @@ class Apply(Pass):
         terminator = list(function.regions[0].blocks[0].operations)[-1]
         with ir.InsertionPoint(terminator), function.location:
             kernel = read_kernel(function)
-            rules = [r for r in _RULES if self.only in ("", r.__name__)]
-            unit = VectorUnit(self.vector_bits, self.byte_dots)
-            fitting = (rule(unit) for rule in rules)
-            rule = next((r for r in fitting if r.matches(kernel)), None)
-            if rule is None:
-                raise PassError(
-                    f"`{function.name.value}`: `{self.only}` does not take it"
-                )
-            rule.emit(kernel)
-        _check_loops(kernel, rule)
-        function.attributes["tir.rule"] = ir.StringAttr.get(type(rule).__name__)
-        if not isinstance(rule, Fallback):
+            choice = self.choose(kernel)
+            choice.write()
+        _check_loops(kernel, choice.name)
+        function.attributes["tir.rule"] = ir.StringAttr.get(choice.name)
+        if not isinstance(choice.rule, Fallback):
             _erase_statements(kernel)
 
+    def choose(self, kernel: Kernel) -> Choice:
+        """The rule that writes a kernel, at the insertion point, and how.
 
-def _check_loops(kernel: Kernel, rule: Rule) -> None:
+        Raises:
+            PassError: the rule that is asked for does not take the kernel, or has no such
+                configuration.
+        """
+        unit = VectorUnit(self.vector_bits, self.byte_dots, self.bf16_dots)
+        attributes = kernel.function.attributes
+        rules = [rule(unit) for rule in _RULES if self.only in ("", rule.__name__)]
+        where = f"kernel `{kernel.function.name.value}`"
+        try:
+            if self.only or CONFIGURATION not in attributes:
+                return choose(kernel, rules)
+            text = ir.StringAttr(attributes[CONFIGURATION]).value
+            return chosen_by_text(text, kernel, rules)
+        except Refusal as refusal:
+            raise PassError(
+                f"{where}: `{self.only}` does not take it: {refusal.reason}"
+            ) from None
+        except ValueError as error:
+            raise PassError(f"{where}: attribute `{CONFIGURATION}`: {error}") from error
+
+
+def _check_loops(kernel: Kernel, rule: str) -> None:
     """Refuse what threads could not share."""
     loops = [o for o in kernel.block.operations if is_parallel_loop(o)]
     if len(loops) != 1:
         raise PassError(
             f"kernel `{kernel.function.name.value}`: expected one loop over tiles from "
-            f"rule `{type(rule).__name__}`, got {len(loops)}. Its `emit` must call "
+            f"rule `{rule}`, got {len(loops)}. Its `write` must call "
             "`parallel_loop` once, outside of other loops."
         )
 

@@ -29,7 +29,7 @@ from relax_mlir.programs import argument_shape
 from relax_mlir.renaming import Renaming, by_symbol, dims_of, whole
 from relax_mlir.rewriting import Pass, clone, erase, has_uses, replace, walk
 
-__all__ = ["Fuse", "drop_unused"]
+__all__ = ["Fuse", "drop_unused", "fuse_primitives", "merge_in_order"]
 
 
 @dataclass(frozen=True)
@@ -56,22 +56,7 @@ class Fuse(Pass):
     def run(self, module: IRModule) -> None:
         if self.before is not None:
             self.before(module)
-        programs = {f.name.value: f for f in module.func_ops()}
-        callers: dict[str, list[ir.OpView]] = {}
-        for op in walk(module.mlir.operation):
-            if isinstance(op, graph.CallOp):
-                callers.setdefault(op.attributes["callee"].value, []).append(op)
-        merged: dict[str, str] = {}
-        for function in module.func_ops():
-            if "relax.primitive" in function.attributes:
-                calls = callers.get(function.name.value, [])
-                if calls:
-                    fused, sizes = self._merge(function, programs)
-                    callee = _first_equal(fused, function, merged)
-                    for call in calls:
-                        _call_program(call, function, callee, sizes)
-                erase(function)
-        drop_unused(module)
+        fuse_primitives(module, self._merge)
 
     def _merge(
         self, primitive: func.FuncOp, programs: dict[str, func.FuncOp]
@@ -93,6 +78,46 @@ class Fuse(Pass):
 
 
 _OLD = ".old"
+
+# Makes one program of a primitive function, and of the programs by name that it calls; it
+# gives the values of the program's symbols, too.
+_Merge = Callable[[func.FuncOp, dict[str, func.FuncOp]], tuple[func.FuncOp, list[Dim]]]
+
+
+def fuse_primitives(module: IRModule, merge: _Merge) -> None:
+    """Replace primitive functions by programs; equal ones become one."""
+    programs = {f.name.value: f for f in module.func_ops()}
+    callers: dict[str, list[ir.OpView]] = {}
+    for op in walk(module.mlir.operation):
+        if isinstance(op, graph.CallOp):
+            callers.setdefault(op.attributes["callee"].value, []).append(op)
+    merged: dict[str, str] = {}
+    for function in module.func_ops():
+        if "relax.primitive" in function.attributes:
+            calls = callers.get(function.name.value, [])
+            if calls:
+                fused, sizes = merge(function, programs)
+                callee = _first_equal(fused, function, merged)
+                for call in calls:
+                    _call_program(call, function, callee, sizes)
+            erase(function)
+    drop_unused(module)
+
+
+def merge_in_order(
+    primitive: func.FuncOp, programs: dict[str, func.FuncOp]
+) -> tuple[func.FuncOp, list[Dim]]:
+    """One program with the blocks of all that a primitive function calls, as they are.
+
+    Args:
+        programs: by name.
+
+    Returns:
+        The program, and the values of its symbols.
+    """
+    merger = _Merger(primitive, programs)
+    return merger.merge(), merger.sizes
+
 
 # What tells programs their sizes, beside tensors.
 _SIZES = (graph.ShapeExprOp, graph.PrimValueOp)

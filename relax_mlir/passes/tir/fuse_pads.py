@@ -19,7 +19,7 @@ from relax_mlir.passes.tir.permute_buffers import may_permute, set_argument_type
 from relax_mlir.passes.tir.program_copies import ProgramCopies
 from relax_mlir.passes.tir.sums import sum_of_products
 from relax_mlir.rewriting import Pass, clone
-from relax_mlir.schedules.cpu.windows import MOST_TAPS
+from relax_mlir.schedules.cpu.windows_plan import MOST_TAPS
 
 __all__ = ["FusePads"]
 

@@ -22,7 +22,7 @@ from relax_mlir.passes.tir.program_copies import ProgramCopies
 from relax_mlir.passes.tir.sums import Read, SumOfProducts, sum_of_products
 from relax_mlir.rewriting import Pass, erase
 from relax_mlir.schedules.cpu.contraction_tile import Rows, choose_tile
-from relax_mlir.schedules.rule import BYTES_A_DOT, VectorUnit
+from relax_mlir.schedules.rule import VectorUnit
 
 __all__ = ["PackConstants"]
 
@@ -35,19 +35,19 @@ class PackConstants(Pass):
     for each step of the sum, in the order in which the other operand is read, so that a
     loop reads it from the first byte to the last. The last block is filled up with zeros.
     Where each column has a sum of its own, as in depthwise convolutions, there are no
-    blocks: the columns lie side by side. Where one instruction sums four products of
-    bytes, four steps of the sum of each column are neighbours.
+    blocks: the columns lie side by side. Where one instruction sums several products of
+    narrow numbers, as many steps of the sum of each column are neighbours.
 
     Args:
-        vector_bits: width of the machine's vectors.
-        byte_dots: whether it has such an instruction.
+        vector_bits, byte_dots, bf16_dots: of the machine; see :class:`VectorUnit`.
     """
 
     vector_bits: int = 256
     byte_dots: bool = False
+    bf16_dots: bool = False
 
     def run(self, module: IRModule) -> None:
-        unit = VectorUnit(self.vector_bits, self.byte_dots)
+        unit = VectorUnit(self.vector_bits, self.byte_dots, self.bf16_dots)
         packing = _Packing(module, ProgramCopies(module), unit)
         for call in packing.copies.calls():
             packing.call(call)
@@ -174,6 +174,9 @@ class _Packing:
         return self._made[name]
 
 
+_EXTF = "arith.extf"  # costs little, where other conversions are not worth packing for
+
+
 def _packed(program: func.FuncOp, unit: VectorUnit) -> _Packed | None:
     """What a program reads that can be packed: the columns of its only contraction."""
     found = sum_of_products(program) if may_permute(program) else None
@@ -208,8 +211,10 @@ def _plan(
     width, group = 0, 1
     if column not in other.axes:
         group = _group(weight, other, summed, unit)
-        lanes = unit.bits // (weight.element.width * group)
-        if extents[column] * 2 < lanes or lanes > unit.bits // 32:
+        sum_bits = ir.MemRefType(total.written.type).element_type.width
+        lanes = unit.bits // sum_bits
+        is_word = weight.element.width * group == sum_bits
+        if extents[column] * 2 < lanes or not (is_word or weight.extend == _EXTF):
             return None
         rows = _rows(total, other, used)
         width = choose_tile(rows, extents[column], lanes, unit.bits).vectors * lanes
@@ -222,9 +227,9 @@ def _plan(
 
 def _group(weight: Read, other: Read, summed: Sequence[int], unit: VectorUnit) -> int:
     """How many steps of the sum one instruction takes."""
-    are_bytes = all(r.extend and str(r.element) == "i8" for r in (weight, other))
-    is_run = bool(summed) and other.stride_bytes(summed[-1]) == 1
-    return BYTES_A_DOT if unit.byte_dots and are_bytes and is_run else 1
+    is_run = bool(summed) and other.stride_bytes(summed[-1]) == other.element.width // 8
+    terms = unit.terms_of_dot(*((r.element, r.extend) for r in (weight, other)))
+    return terms if is_run else 1
 
 
 def _rows(total: SumOfProducts, read: Read, used: Container[int]) -> Rows:

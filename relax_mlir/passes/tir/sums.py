@@ -120,7 +120,7 @@ def _factors(store: ir.OpView) -> list[ir.Value] | None:
 
 
 _PRODUCTS = ("arith.mulf", "arith.muli")
-_EXTENSIONS = ("arith.extsi", "arith.extui")
+_EXTENSIONS = ("arith.extf", "arith.extsi", "arith.extui")
 
 
 def _read(value: ir.Value, axes: Mapping[ir.Value, int]) -> Read | None:

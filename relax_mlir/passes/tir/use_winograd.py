@@ -21,6 +21,7 @@ from relax_mlir.passes.tir.program_copies import ProgramCopies
 from relax_mlir.passes.tir.sums import Read, SumOfProducts, sum_of_products
 from relax_mlir.rewriting import Pass, clone
 from relax_mlir.schedules.cpu.contraction_tile import Rows, choose_tile
+from relax_mlir.schedules.rule import VectorUnit
 from relax_mlir.schedules.winograd import (
     KERNEL,
     READ,
@@ -50,14 +51,16 @@ class UseWinograd(Pass):
     the second of them reads it; ``schedules/winograd.py`` tells the method and its error.
 
     Args:
-        vector_bits: width of the machine's vectors.
+        vector_bits, bf16_dots: of the machine; see :class:`VectorUnit`.
     """
 
     vector_bits: int = 256
+    bf16_dots: bool = False
 
     def run(self, module: IRModule) -> None:
         copies = ProgramCopies(module)
-        rewriting = _Rewriting(module, copies, self.vector_bits)
+        unit = VectorUnit(self.vector_bits, bf16_dots=self.bf16_dots)
+        rewriting = _Rewriting(module, copies, unit)
         for call in copies.calls():
             rewriting.call(call)
         copies.drop_unread()
@@ -75,6 +78,7 @@ class _Convolution:
         padded: sizes of the data: batch, rows, columns, channels.
         result: sizes of the result, likewise.
         width: columns of a block of transformed kernels.
+        terms: products that an instruction sums in a lane, if it is computed plainly.
     """
 
     total: SumOfProducts
@@ -84,6 +88,7 @@ class _Convolution:
     padded: tuple[int, int, int, int]
     result: tuple[int, int, int, int]
     width: int
+    terms: int = 1
 
     @property
     def tiles(self) -> tuple[int, int]:
@@ -100,6 +105,7 @@ class _Convolution:
         tiles = n * down * across
         plain = n * rows * columns * KERNEL**2 * channels * out * _PER_PRODUCT
         plain += KERNEL**2 * channels * out * 4 * _PER_BYTE
+        plain /= self.terms
         products = READ**2 * tiles * channels * out * _PER_PRODUCT
         weights = READ**2 * channels * out * 4 * _PER_BYTE
         lanes = 16
@@ -116,30 +122,30 @@ class _Convolution:
         return np.ascontiguousarray(np.moveaxis(blocks, 0, 2))
 
 
-def _convolution(program: func.FuncOp, vector_bits: int) -> _Convolution | None:
+def _convolution(program: func.FuncOp, unit: VectorUnit) -> _Convolution | None:
     """The convolution of a program, if tiles fit it and are faster."""
     found = sum_of_products(program) if may_permute(program) else None
     if found is None or program.attributes["tir.num_outputs"].value != 1:
         return None
     for kernel, data in (found.factors, found.factors[::-1]):
         total = SumOfProducts(found.block, found.written, found.places, (kernel, data))
-        fitting = _fitting(total, kernel, data, vector_bits)
+        fitting = _fitting(total, kernel, data, unit)
         if fitting is not None and fitting.is_faster:
             return fitting
     return None
 
 
 def _fitting(
-    total: SumOfProducts, kernel: Read, data: Read, vector_bits: int
+    total: SumOfProducts, kernel: Read, data: Read, unit: VectorUnit
 ) -> _Convolution | None:
     axes = _axes(total, kernel, data)
-    if axes is None or str(kernel.element) != "f32":
+    if axes is None or str(ir.MemRefType(total.written.type).element_type) != "f32":
         return None
     if any(isinstance(r.buffer.owner, ir.OpView) for r in (kernel, data)):
         return None
     n, row, column, out = (form.single_axis for form in total.places)
     down, across, channel = axes
-    extents, lanes = total.extents, vector_bits // 32
+    extents, lanes = total.extents, unit.bits // 32
     sizes = [extents[a] for a in (n, row, column, out)]
     kernel_axes = (down, across, channel, out)
     is_small = extents[down] == extents[across] == KERNEL
@@ -148,7 +154,7 @@ def _fitting(
     if extents[channel] % lanes or extents[out] % lanes:
         return None
     tiles = -(-sizes[1] // WRITTEN) * -(-sizes[2] // WRITTEN)
-    vectors = choose_tile(Rows(tiles), extents[out], lanes, vector_bits).vectors
+    vectors = choose_tile(Rows(tiles), extents[out], lanes, unit.bits).vectors
     return _Convolution(
         total,
         data=ir.BlockArgument(data.buffer).arg_number,
@@ -157,6 +163,7 @@ def _fitting(
         padded=tuple(data.shape),
         result=tuple(sizes),
         width=vectors * lanes,
+        terms=unit.terms_of_dot(*((r.element, r.extend) for r in (kernel, data))),
     )
 
 
@@ -193,9 +200,9 @@ class _Rewriting:
     """Rewrites the calls of convolutions."""
 
     def __init__(
-        self, module: IRModule, copies: ProgramCopies, vector_bits: int
+        self, module: IRModule, copies: ProgramCopies, unit: VectorUnit
     ) -> None:
-        self._module, self._copies, self._bits = module, copies, vector_bits
+        self._module, self._copies, self._unit = module, copies, unit
         self._found: dict[str, _Convolution | None] = {}
         self._constants: dict[tuple[ir.Value, int], ir.Value] = {}
         self._matrices_of: dict[ir.Block, list[ir.Value]] = {}
@@ -207,7 +214,7 @@ class _Rewriting:
         if name not in self._found:
             program = self._copies.programs.get(name)
             self._found[name] = (
-                None if program is None else _convolution(program, self._bits)
+                None if program is None else _convolution(program, self._unit)
             )
         found = self._found[name]
         values = tensors.elements(op.args)
@@ -320,8 +327,8 @@ class _Program:
             row = tile_row * WRITTEN + r
             column = tile_column * WRITTEN + s
             where = (image, row, column, channel)
-            number = read_padded(b, x, where, beyond, b.constant(0, _F32))
-            return matrix[i, r] * matrix[j, s] * number
+            number = read_padded(b, x, where, beyond, b.constant(0, x.dtype))
+            return matrix[i, r] * matrix[j, s] * b.cast(number, _F32)
 
         shape = (READ, READ, n, down, across, channels)
         taps = (READ, READ)

@@ -74,6 +74,12 @@ from relax_mlir.relax.transform.lower_alloc_tensor import LowerAllocTensor
 from relax_mlir.relax.transform.merge_composite_functions import (
     MergeCompositeFunctions,
 )
+from relax_mlir.relax.transform.meta_schedule_apply_database import (
+    MetaScheduleApplyDatabase,
+)
+from relax_mlir.relax.transform.meta_schedule_tune_tir import (
+    MetaScheduleTuneTir as MetaScheduleTuneTIR,
+)
 from relax_mlir.relax.transform.optimize_layout_transform import (
     OptimizeLayoutTransform,
 )
@@ -149,6 +155,8 @@ __all__ = [
     "LiftTransformParams",
     "LowerAllocTensor",
     "MergeCompositeFunctions",
+    "MetaScheduleApplyDatabase",
+    "MetaScheduleTuneTIR",
     "Normalize",
     "NormalizeGlobalVar",
     "OptimizeLayoutTransform",

@@ -57,6 +57,7 @@ def save(
         model = {
             "signature": asdict(executable.signature),
             "target": _fields(options.target),
+            "precision": options.precision,
             "threads": options.threads,
         }
         executable = executable.executable
@@ -164,5 +165,5 @@ def load(
     count = model["threads"] if threads is None else threads
     target = model["target"]
     target = target if isinstance(target, str) else Target(**target)
-    options = StageOptions(target, count)
+    options = StageOptions(target, model.get("precision", "f32"), count)
     return StagedModel(executable, Signature.from_fields(model["signature"]), options)

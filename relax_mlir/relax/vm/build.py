@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ from relax_mlir.relax.vm.staged_model import (
 from relax_mlir.runtime.executable import CompiledModel, Executable
 from relax_mlir.targets import Target as TargetMachine
 
-__all__ = ["build", "build_any", "compile_any"]
+__all__ = ["build", "build_any", "compile_any", "native_entries"]
 
 
 def build(
@@ -108,8 +109,8 @@ def compile_any(
     signature = staged_signature(mod) if entries == ["main"] else None
     if signature is None:
         return made
-    chosen = StageOptions(options["target"], options["threads"], options["cache"])
-    return StagedModel(made, signature, chosen)
+    kept = {f.name: options[f.name] for f in fields(StageOptions) if f.name in options}
+    return StagedModel(made, signature, StageOptions(**kept))
 
 
 def build_any(
@@ -235,6 +236,13 @@ def _with_entry(mod: IRModule, name: str) -> IRModule:
                 op.attributes["sym_visibility"] = ir.StringAttr.get("private")
         erase_unreachable(made, ("main",))
     return made
+
+
+def native_entries(mod: IRModule) -> list[IRModule]:
+    """A copy for each public function that is all machine code, in which it is ``main``."""
+    native = Native(mod)
+    entries = [op.name.value for op in mod.func_ops() if _is_entry(op)]
+    return [_with_entry(mod, name) for name in entries if native.takes(name)]
 
 
 def _named(pipeline: Any) -> Any:  # Any: a name, a pass, or nothing

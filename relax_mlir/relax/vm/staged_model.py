@@ -31,6 +31,7 @@ class StageOptions:
     """How stages are compiled; see :func:`relax_mlir.compile`."""
 
     target: str | Target = "cpu"
+    precision: str = "f32"
     threads: int = 1
     cache: bool | str | os.PathLike[str] = True
 

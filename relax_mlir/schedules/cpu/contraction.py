@@ -11,31 +11,61 @@ Source: Goto and van de Geijn, Anatomy of High-Performance Matrix Multiplication
 TOMS 34(3), 2008.
 """
 
-from relax_mlir.schedules.cpu.byte_contraction import ByteContractionLoops, has_bytes
-from relax_mlir.schedules.cpu.contraction_loops import ContractionLoops
+from dataclasses import dataclass
+
+from relax_mlir.schedules.cpu.contraction_loops import BLOCKS_KB, ContractionLoops
 from relax_mlir.schedules.cpu.contraction_plan import Plan, plan_contraction
+from relax_mlir.schedules.cpu.contraction_tile import ContractionConfiguration
+from relax_mlir.schedules.cpu.dot_contraction import DotContractionLoops, terms_of_dot
 from relax_mlir.schedules.nest import Kernel
-from relax_mlir.schedules.rule import PlannedRule
+from relax_mlir.schedules.rule import Refusal, Rule
 
 __all__ = ["Contraction"]
 
+_TILES_A_BLOCK = 4  # that are tried before a block of another size is
 
-class Contraction(PlannedRule[Plan]):
+
+@dataclass(frozen=True)
+class Contraction(Rule[Plan]):
     """Register tiles of multiply-adds over packed columns; f32, f64, integers in i32.
 
-    Products of bytes are summed by four where the machine can.
+    Products of bytes are summed by four, of bf16 by two, where the machine can.
     """
 
-    def plan(self, kernel: Kernel) -> Plan | None:
+    configuration: ContractionConfiguration | None = None
+
+    def plan(self, kernel: Kernel) -> Plan:
         """One contraction, and maps of its result."""
         plan = plan_contraction(kernel)
-        is_taken = plan is not None and (plan.group == 1 or self._takes_bytes(plan))
-        return plan if is_taken else None
+        if plan.group not in (1, terms_of_dot(plan, self.unit)):
+            raise Refusal(
+                f"its weight is packed for sums of {plan.group} products a lane"
+            )
+        return plan
+
+    def configurations(self, plan: Plan) -> list[ContractionConfiguration]:
+        """Tiles that registers hold the sums of, and blocks of several sizes.
+
+        Where the columns are stored in blocks, tiles are as wide as those.
+        """
+        loops = self._loops(plan)
+        tiles = [loops.tile, *loops.other_tiles(self.unit.bits)]
+        blocks_kb = BLOCKS_KB if loops.is_blocked else BLOCKS_KB[:1]
+        ranked = [
+            (rank + _TILES_A_BLOCK * place, tile, block_kb)
+            for rank, tile in enumerate(tiles)
+            for place, block_kb in enumerate(blocks_kb)
+        ]
+        ranked.sort(key=lambda found: found[0])
+        return [
+            ContractionConfiguration(tile.rows, tile.vectors, block_kb)
+            for _, tile, block_kb in ranked
+        ]
 
     def write(self, plan: Plan) -> None:
-        takes_bytes = self._takes_bytes(plan)
-        loops = ByteContractionLoops if takes_bytes else ContractionLoops
-        loops(plan, self.unit.bits).emit()
+        self._loops(plan).emit()
 
-    def _takes_bytes(self, plan: Plan) -> bool:
-        return self.unit.byte_dots and has_bytes(plan)
+    def _loops(self, plan: Plan) -> ContractionLoops:
+        has_dots = terms_of_dot(plan, self.unit) > 1
+        loops = DotContractionLoops if has_dots else ContractionLoops
+        return loops(plan, self.unit.bits, self.configuration)

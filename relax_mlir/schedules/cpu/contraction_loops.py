@@ -11,9 +11,11 @@ from relax_mlir.schedules.cpu.ahead import Ahead
 from relax_mlir.schedules.cpu.contraction_axes import Axis, merged
 from relax_mlir.schedules.cpu.contraction_plan import Plan
 from relax_mlir.schedules.cpu.contraction_tile import (
+    ContractionConfiguration,
     Rows,
     Tile,
     choose_tile,
+    fitting_tiles,
     tile_of_width,
 )
 from relax_mlir.schedules.cpu.epilogue import Epilogue
@@ -41,9 +43,9 @@ from relax_mlir.schedules.emit import (
 from relax_mlir.schedules.flat import Flat, flat_view
 from relax_mlir.schedules.nest import point_count
 
-__all__ = ["ContractionLoops"]
+__all__ = ["BLOCKS_KB", "ContractionLoops"]
 
-_CACHE_BYTES = 1 << 19  # what a block of rows may take of the second-level cache
+BLOCKS_KB = 512, 256, 128, 1024  # that rows may take of the second-level cache
 _NEAR_BYTES = 1 << 18  # of columns that stay in the second-level cache
 _MOST_TILES = 128  # of rows; with more of them, bringing columns nearer does not show
 _WORK = 1 << 18  # multiply-adds that are worth a thread's while
@@ -100,9 +102,15 @@ class ContractionLoops:
     Args:
         plan: the contraction.
         vector_bits: width of the machine's vectors.
+        configuration: how to write them; by a model if it is None.
     """
 
-    def __init__(self, plan: Plan, vector_bits: int) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        vector_bits: int,
+        configuration: ContractionConfiguration | None = None,
+    ) -> None:
         self.plan = plan
         self.lanes = vector_bits // plan.element.width
         extents = plan.anchor.extents
@@ -115,17 +123,49 @@ class ContractionLoops:
         self.sum_axes = merged(plan.k, extents, (plan.a, plan.b))
         depth = product([axis.extent for axis in self.sum_axes])
         self.tiling = Tiling(plan, self.lanes, self.columns, self.sum_axes, depth)
-        self.tile = self._tile(vector_bits)
+        self.block_kb, self.tile = BLOCKS_KB[0], self._tile(vector_bits)
+        if configuration is not None:
+            self.block_kb = configuration.block_kb
+            self.tile = Tile(configuration.rows, configuration.vectors)
 
     def _tile(self, vector_bits: int) -> Tile:
         """The tile that is fastest, or that fits how the columns are stored."""
-        step = self.plan.a.stride_of(self.last.number)
-        bytes_ = None if step is None else step * self.plan.rows_of.element.width // 8
-        rows = Rows(_known(self.last.extent), bytes_)
-        vectors, rest = divmod(self.plan.block, self.lanes)
-        if vectors and not rest:
-            return tile_of_width(rows, vectors, vector_bits)
+        rows, width = self.rows_of_tiles(), self.stored_vectors
+        if width:
+            return tile_of_width(rows, width, vector_bits)
         return choose_tile(rows, _known(self.columns), self.lanes, vector_bits)
+
+    @property
+    def stored_vectors(self) -> int:
+        """Vectors of the blocks in which the columns are stored; 0 if they are in none."""
+        vectors, rest = divmod(self.plan.block, self.lanes)
+        return 0 if rest else vectors
+
+    def rows_of_tiles(self) -> Rows:
+        """The rows that tiles are cut from."""
+        step = self.row_step()
+        bytes_ = None if step is None else step * self.plan.rows_of.element.width // 8
+        return Rows(_known(self.last.extent), bytes_)
+
+    def other_tiles(self, vector_bits: int) -> list[Tile]:
+        """The tiles that may take the place of this one, the most promising first."""
+        columns, width = _known(self.columns), self.stored_vectors
+        vectors = None if columns is None else max(1, -(-columns // self.lanes))
+        tiles = fitting_tiles(self.rows_of_tiles(), vectors, width, vector_bits)
+        return [tile for tile in tiles if tile != self.tile]
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether it matters how much of the cache a block of rows may take."""
+        bytes_ = point_count([self.rows]) * self._bytes_of_row()
+        return not self.is_packed_here and bytes_ > min(BLOCKS_KB) << 10
+
+    def _bytes_of_row(self) -> int:
+        return point_count([self.tiling.depth]) * self.plan.rows_of.element.width // 8
+
+    def row_step(self) -> int | None:
+        """Elements from a row to the next where rows are read; None if not known."""
+        return self.plan.a.stride_of(self.last.number)
 
     # the grid
 
@@ -159,11 +199,8 @@ class ContractionLoops:
         panels = ceil_div(self.columns, self.tile.vectors * self.lanes)
         if self.is_packed_here:
             return _Grid(units, units, panels, 1)
-        bytes_of_row = (
-            point_count([self.tiling.depth]) * self.plan.rows_of.element.width // 8
-        )
-        unit_bytes = max(1, bytes_of_row * point_count([rows_of_unit]))
-        per_block = max(1, _CACHE_BYTES // unit_bytes)
+        unit_bytes = max(1, self._bytes_of_row() * point_count([rows_of_unit]))
+        per_block = max(1, (self.block_kb << 10) // unit_bytes)
         if not isinstance(units, int) or not isinstance(panels, int):
             return _Grid(units, per_block, panels, 1)
         work = point_count([self.rows, self.tiling.depth, self.columns])
@@ -199,13 +236,28 @@ class ContractionLoops:
         """Some units of rows against some panels of columns."""
         self.a = Flat.of(self.plan.a)
         self.first_unit = units[0]
-        self.panel = self.alloc_panel() if self.is_packed_here else None
+        memory = self.alloc_panel() if self.is_packed_here else None
+
+        def panel(columns: Columns) -> None:
+            if memory is not None:
+                columns.pack(memory)
+            self._emit_panel(points, units, columns)
+
+        self.for_panels(points, panels, panel)
+
+    def for_panels(
+        self,
+        points: Mapping[int, Extent],
+        panels: tuple[Extent, Extent],
+        body: Callable[[Columns], None],
+    ) -> None:
+        """A loop over some panels of columns, of which the last may be narrower."""
         width = self.tile.vectors * self.lanes
         first, last = panels
 
         def emit(panel: ir.Value, count: Extent, vectors: int) -> tuple[()]:
             cut = Cut(panel, vectors, self.tile.vectors, self.lanes, count)
-            self._emit_panel(points, units, self.columns_from(points, cut))
+            body(self.columns_from(points, cut))
             return ()
 
         if not isinstance(self.columns, int):
@@ -237,8 +289,6 @@ class ContractionLoops:
         columns: Columns,
     ) -> None:
         """One panel of columns against some units of rows."""
-        if self.panel is not None:
-            columns.pack(self.panel)
         begin, end = units
         if self.leading:
             for_loop(begin, end, 1, lambda unit: self._emit_unit(unit, points, columns))
@@ -347,13 +397,15 @@ class ContractionLoops:
 
     def _ahead(self, columns: Columns, number: Extent) -> Callable[[Extent], None]:
         """Brings the next panel nearer, if it is packed and does not stay near anyway."""
+        if not self.plan.block:
+            return lambda step: None
         size, depth = self.tiling.panel_elements, self.tiling.depth
         panels, tiles = self.grid.panels, self._tiles_of_panel()
         known = isinstance(size, int) and isinstance(depth, int)
         if not known or not isinstance(panels, int) or tiles is None:
             return lambda step: None
         is_near = size * panels * columns.element_bytes <= _NEAR_BYTES
-        if is_near or not self.plan.block or tiles > _MOST_TILES:
+        if is_near or tiles > _MOST_TILES:
             return lambda step: None
         ahead = Ahead(columns.source, size, self.tile.vectors, tiles)
         return ahead.begin(columns.following(size), number)

@@ -8,8 +8,13 @@ from mlir import ir
 from relax_mlir.indexing import Form, Part
 from relax_mlir.schedules.cpu.epilogue import Map, is_flat, maps_after
 from relax_mlir.schedules.nest import Access, Kernel, Statement
+from relax_mlir.schedules.rule import (
+    Refusal,
+    check_one_output,
+    check_statements,
+)
 
-__all__ = ["Factor", "Plan", "plan_contraction"]
+__all__ = ["Factor", "Plan", "plan_contraction", "plan_sum"]
 
 
 @dataclass(frozen=True)
@@ -72,41 +77,55 @@ class Plan:
         return self.anchor.outputs[0].buffer.type.element_type
 
 
-def plan_contraction(kernel: Kernel) -> Plan | None:
-    """The plan of a kernel; None if it is no contraction in f32, f64 or i32."""
-    if kernel.has_loops or not kernel.statements:
-        return None
+def plan_contraction(kernel: Kernel) -> Plan:
+    """The plan of a kernel.
+
+    Raises:
+        Refusal: it is no contraction in f32, f64 or i32.
+    """
+    check_statements(kernel)
     anchor, *rest = kernel.statements
+    plan = plan_sum(anchor)
+    return replace(plan, maps=maps_after(anchor, plan.n, rest, kernel))
+
+
+def plan_sum(anchor: Statement) -> Plan:
+    """The plan of one statement, without what follows it.
+
+    Raises:
+        Refusal: it is no sum of products in f32, f64 or i32.
+    """
     factors = _factors(anchor)
-    if factors is None or anchor.start is None or len(anchor.outputs) != 1:
-        return None
-    plan = _classify(anchor, *factors) or _classify(anchor, *reversed(factors))
-    if plan is None:
-        return None
-    maps = maps_after(anchor, plan.n, rest, kernel)
-    return None if maps is None else replace(plan, maps=maps)
+    if anchor.start is None:
+        raise Refusal("its sum does not start from a constant")
+    check_one_output(anchor)
+    return _classify(anchor, factors)
 
 
-_EXTENSIONS = ("arith.extsi", "arith.extui", "arith.sitofp", "arith.uitofp")
+_EXTENSIONS = (
+    *("arith.extsi", "arith.extui", "arith.sitofp", "arith.uitofp"),
+    "arith.extf",
+)
 _SUMS = {"arith.addf": "arith.mulf", "arith.addi": "arith.muli"}
 
 
-def _factors(anchor: Statement) -> tuple[Factor, Factor] | None:
+def _factors(anchor: Statement) -> tuple[Factor, Factor]:
     """The two reads whose products are summed."""
-    if not anchor.is_reduction:
-        return None
     total = anchor.yielded[0].owner
-    if isinstance(total, ir.Block) or total.name not in _SUMS:
-        return None
+    is_sum = anchor.is_reduction and not isinstance(total, ir.Block)
+    if not is_sum or total.name not in _SUMS:
+        raise Refusal("its first statement is no sum")
     out = list(anchor.body.arguments)[-1]
     terms = [v for v in total.operands if v != out]
-    if len(terms) != 1 or isinstance(terms[0].owner, ir.Block):
-        return None
-    product = terms[0].owner
-    if product.name != _SUMS[total.name] or str(out.type) not in ("f32", "f64", "i32"):
-        return None
-    first, second = (_factor(anchor, v) for v in product.operands)
-    return None if first is None or second is None else (first, second)
+    is_term = len(terms) == 1 and not isinstance(terms[0].owner, ir.Block)
+    if not is_term or terms[0].owner.name != _SUMS[total.name]:
+        raise Refusal("what it sums are no products")
+    if str(out.type) not in ("f32", "f64", "i32"):
+        raise Refusal(f"its sum is of {out.type}, not of f32, f64 or i32")
+    first, second = (_factor(anchor, v) for v in terms[0].owner.operands)
+    if first is None or second is None:
+        raise Refusal("a factor of its products is computed, not read")
+    return first, second
 
 
 def _factor(anchor: Statement, value: ir.Value) -> Factor | None:
@@ -120,21 +139,37 @@ def _factor(anchor: Statement, value: ir.Value) -> Factor | None:
     return Factor(anchor.inputs[inputs.index(value)], extend)
 
 
-def _classify(anchor: Statement, left: Factor, right: Factor) -> Plan | None:
-    """Sort the axes, if the columns come from ``right``."""
-    a, b = left.access, right.access
+def _classify(anchor: Statement, factors: tuple[Factor, Factor]) -> Plan:
+    """Sort the axes: the columns come from one of the factors."""
     out = anchor.outputs[0]
     spatial = [axis for form in out.forms for axis in _axes_by_stride(form)]
     if len(spatial) != len(set(spatial)) or len(spatial) != anchor.kinds.count("S"):
-        return None
-    columns = _column_axes(anchor, spatial, a, b)
+        raise Refusal("its result is not indexed by each spatial axis once")
+    for left, right in (factors, factors[::-1]):
+        columns = _column_axes(anchor, spatial, left.access, right.access)
+        if columns:
+            return _with_columns(anchor, left, right, spatial, columns)
+    raise Refusal("neither factor alone has the columns, the last axis of the result")
+
+
+def _with_columns(
+    anchor: Statement,
+    left: Factor,
+    right: Factor,
+    spatial: Sequence[int],
+    columns: Sequence[int],
+) -> Plan:
+    """The plan, if the columns come from ``right``."""
+    a, b = left.access, right.access
     rest = [axis for axis in spatial if axis not in columns]
     rows = [axis for axis in rest if axis in a.axes and axis not in b.axes]
     summed = _walked_by(a, [i for i, kind in enumerate(anchor.kinds) if kind == "R"])
     # Without rows every column is read once: a panel would cost more than it saves, as in
     # a depthwise convolution.
-    if not columns or not rows or not all(axis in a.axes for axis in summed):
-        return None
+    if not rows:
+        raise Refusal("it has no rows, which the factor without columns would have")
+    if not all(axis in a.axes for axis in summed):
+        raise Refusal("an axis of the sum is not one of both factors")
     return Plan(
         anchor,
         left,

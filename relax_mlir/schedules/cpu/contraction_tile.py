@@ -2,7 +2,17 @@
 
 from dataclasses import dataclass
 
-__all__ = ["Rows", "Tile", "choose_tile", "tile_of_width", "time_per_product"]
+from relax_mlir.schedules.configuration import Configuration
+
+__all__ = [
+    "ContractionConfiguration",
+    "Rows",
+    "Tile",
+    "choose_tile",
+    "fitting_tiles",
+    "tile_of_width",
+    "time_per_product",
+]
 
 
 @dataclass(frozen=True)
@@ -11,6 +21,21 @@ class Tile:
 
     rows: int
     vectors: int
+
+
+@dataclass(frozen=True)
+class ContractionConfiguration(Configuration):
+    """How a contraction is written.
+
+    Attributes:
+        rows, vectors: of a tile in registers.
+        block_kb: what a block of rows may take of the second-level cache, in KiB.
+    """
+
+    rule = "Contraction"
+    rows: int
+    vectors: int
+    block_kb: int
 
 
 @dataclass(frozen=True)
@@ -36,6 +61,7 @@ _PAGE = 4096  # bytes of a way of the first-level cache
 _WAYS = 8  # of it, which eight rows leave room in for the columns
 _MOST_ROWS = 28
 _MOST_VECTORS = 6
+_MOST_OF_ONE_ROW = 16
 _REGISTERS = {512: 32, 256: 16, 128: 32}
 
 
@@ -47,7 +73,7 @@ def choose_tile(rows: Rows, columns: int | None, lanes: int, vector_bits: int) -
     """
     if rows.count == 1:
         most = 4 if columns is None else -(-columns // lanes)
-        return Tile(1, min(16, max(1, most)))
+        return Tile(1, min(_MOST_OF_ONE_ROW, max(1, most)))
     vectors = None if columns is None else max(1, -(-columns // lanes))
     tiles = [
         tile_of_width(rows, width, vector_bits)
@@ -60,11 +86,35 @@ def tile_of_width(rows: Rows, vectors: int, vector_bits: int) -> Tile:
     """The tile for panels that are so many vectors wide."""
     if rows.count == 1:
         return Tile(1, vectors)
-    # Beside the sums, the columns of one step and one number of a row.
-    free = _REGISTERS[vector_bits] - vectors - 1
-    most = max(1, min(free // vectors, rows.most, rows.count or _MOST_ROWS))
+    most = min(_most_rows(rows, vectors, vector_bits), rows.most)
     tiles = [Tile(count, vectors) for count in range(1, most + 1)]
     return min(tiles, key=lambda tile: time_per_product(tile, rows, vectors))
+
+
+def fitting_tiles(
+    rows: Rows, vectors: int | None, width: int, vector_bits: int
+) -> list[Tile]:
+    """All tiles whose sums stay in registers, the fastest by the model first.
+
+    Args:
+        vectors: of all columns; None if that is not known.
+        width: vectors that a tile must have; 0 for any number.
+    """
+    limit = _MOST_OF_ONE_ROW if rows.count == 1 else _MOST_VECTORS
+    widths = [width] if width else range(1, min(limit, vectors or limit) + 1)
+    tiles = [
+        Tile(count, many)
+        for many in widths
+        for count in range(1, _most_rows(rows, many, vector_bits) + 1)
+    ]
+    return sorted(tiles, key=lambda tile: time_per_product(tile, rows, vectors))
+
+
+def _most_rows(rows: Rows, vectors: int, vector_bits: int) -> int:
+    """How many rows registers hold the sums of."""
+    # Beside the sums, the columns of one step and one number of a row.
+    free = _REGISTERS[vector_bits] - vectors - 1
+    return max(1, min(free // vectors, rows.count or _MOST_ROWS, _MOST_ROWS))
 
 
 def time_per_product(tile: Tile, rows: Rows, vectors: int | None) -> float:

@@ -10,9 +10,10 @@ from mlir import ir
 from relax_mlir.indexing import Linear, Part, buffer_sizes
 from relax_mlir.schedules.emit import Extent
 from relax_mlir.schedules.nest import Access, Kernel, Statement
-from relax_mlir.schedules.vectorize_body import BodyCloner, load, store
+from relax_mlir.schedules.rule import Refusal, check_one_output
+from relax_mlir.schedules.vectorize_body import BodyCloner, Relocate, load, store
 
-__all__ = ["Epilogue", "Map", "is_flat", "maps_after"]
+__all__ = ["Epilogue", "Map", "is_flat", "map_after", "maps_after"]
 
 
 @dataclass(frozen=True)
@@ -31,12 +32,14 @@ class Epilogue:
     Attributes:
         anchor: the statement that sums; maps: what follows.
         columns: the axes that lie side by side in the result; lanes: of a vector.
+        relocate: replaces a buffer and the indices in it by what stands in for them.
     """
 
     anchor: Statement
     maps: Sequence[Map]
     columns: Sequence[int]
     lanes: int
+    relocate: Relocate = lambda buffer, where: (buffer, where)
 
     @property
     def accesses(self) -> list[Access]:
@@ -61,7 +64,8 @@ class Epilogue:
             value = self._map(following, points, produced, mask)
             out = following.output
             produced[out.buffer] = value
-        store(value, out.buffer, out.indices(points), self.lanes, mask)
+        buffer, where = self.relocate(out.buffer, out.indices(points))
+        store(value, buffer, where, self.lanes, mask)
 
     def _map(
         self,
@@ -77,12 +81,9 @@ class Epilogue:
                 values[argument] = produced[access.buffer]
                 continue
             is_row = any(axis in access.axes for axis in self.columns)
+            buffer, where = self.relocate(access.buffer, access.indices(points))
             values[argument] = load(
-                access.buffer,
-                access.indices(points),
-                self.lanes,
-                int(is_row),
-                mask if is_row else None,
+                buffer, where, self.lanes, int(is_row), mask if is_row else None
             )
         (result,) = BodyCloner(body, [], None, self.lanes).run(values)
         return result
@@ -93,42 +94,54 @@ def maps_after(
     columns: Sequence[int],
     statements: Sequence[Statement],
     kernel: Kernel,
-) -> tuple[Map, ...] | None:
-    """The statements after a sum as maps; None if one is none."""
+) -> tuple[Map, ...]:
+    """The statements after a sum as maps.
+
+    Raises:
+        Refusal: one is none, or more than the last result is kept.
+    """
     produced = {anchor.outputs[0].buffer: anchor.outputs[0]}
     maps: list[Map] = []
     for statement in statements:
-        following = _as_map(anchor, columns, statement, produced)
-        if following is None:
-            return None
+        following = map_after(anchor, columns, statement, produced)
         maps.append(following)
         produced[following.output.buffer] = following.output
     outputs = (anchor.outputs[0], *(m.output for m in maps))
     *inner, last = (output.buffer in kernel.temporaries for output in outputs)
-    return None if last or not all(inner) else tuple(maps)
+    if last or not all(inner):
+        raise Refusal("a result is kept beside that of the last statement")
+    return tuple(maps)
 
 
-def _as_map(
+def map_after(
     anchor: Statement,
     columns: Sequence[int],
     statement: Statement,
     produced: Mapping[ir.Value, Access],
-) -> Map | None:
-    """A statement as a map: it reads the tile in place, and others flat or not at all."""
-    if statement.is_reduction or len(statement.outputs) != 1:
-        return None
+) -> Map:
+    """A statement as a map: it reads the tile in place, and others flat or not at all.
+
+    Args:
+        produced: what it may read of the sum and the maps before it, in the sum's axes.
+
+    Raises:
+        Refusal: it is none.
+    """
+    if statement.is_reduction:
+        raise Refusal("a sum follows the first")
+    check_one_output(statement)
     if statement.looks_at_points:
-        return None
+        raise Refusal("what follows the sum depends on where it is")
     forms = [form for access in statement.accesses for form in access.forms]
     axes = _axis_map(statement, produced)
     if axes is None or any(isinstance(form, Part) for form in forms):
-        return None
+        raise Refusal("what follows the sum does not read its results in place")
     *inputs, output = (_renamed(access, axes) for access in statement.accesses)
     if not all(
         access.buffer in produced or _reads_flat(anchor, columns, access)
         for access in (*inputs, output)
     ):
-        return None
+        raise Refusal("the columns do not lie side by side in what follows the sum")
     return Map(statement, tuple(inputs), output)
 
 

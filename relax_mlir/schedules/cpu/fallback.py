@@ -1,7 +1,6 @@
 """Fallback: scalar loops as they stand; takes any kernel."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from mlir import ir
 
@@ -9,27 +8,24 @@ from relax_mlir.indexing import constant_of
 from relax_mlir.rewriting import erase
 from relax_mlir.schedules.emit import parallel_loop
 from relax_mlir.schedules.nest import Kernel
-from relax_mlir.schedules.rule import VectorUnit
+from relax_mlir.schedules.rule import Rule
 
 __all__ = ["Fallback"]
 
 
-@dataclass(frozen=True)
-class Fallback:
+class Fallback(Rule[Kernel]):
     """The kernel as it stands, as a single tile; linalg operations become scalar loops.
 
     Where all of it is one loop that a schedule made parallel, each step is a tile.
     """
 
-    unit: VectorUnit
+    def plan(self, kernel: Kernel) -> Kernel:
+        """Any kernel."""
+        return kernel
 
-    def matches(self, kernel: Kernel) -> bool:
-        """Always."""
-        return True
-
-    def emit(self, kernel: Kernel) -> None:
+    def write(self, plan: Kernel) -> None:
         """Move all operations into the loop over tiles, but for sizes."""
-        operations = _movable(list(kernel.block.operations)[:-1])
+        operations = _movable(list(plan.block.operations)[:-1])
         loop = _parallel_loop(operations)
         if loop is not None:
             _emit_steps(loop, [o for o in operations if o != loop])

@@ -96,19 +96,28 @@ class Columns:
     Args:
         tiling: how they are cut; cut: this panel.
         points: where on the outer axes.
+        terms: steps of the sum that :meth:`pack_turned` puts side by side.
 
     Attributes:
         masks: which columns of each vector exist; None where all surely do.
     """
 
-    def __init__(self, tiling: Tiling, points: Mapping[int, Extent], cut: Cut) -> None:
+    def __init__(
+        self,
+        tiling: Tiling,
+        points: Mapping[int, Extent],
+        cut: Cut,
+        terms: int = 1,
+    ) -> None:
         self.tiling, self.plan, self.lanes = tiling, tiling.plan, tiling.lanes
+        self._terms = terms
         self.cut, self.vectors = cut, cut.vectors
         self.extents = self.plan.anchor.extents
         self.outer = dict(points)
         self.masks = [self._mask(q) for q in range(cut.vectors)]
         self._flat = Flat.of(self.plan.b)
         self._panel: ir.Value | None = None
+        self._begin: Extent = 0
         self._steps: Mapping[int, Extent] = self._flat.steps
 
     @property
@@ -141,7 +150,7 @@ class Columns:
     def _stored(self, offset: Extent, q: int) -> ir.Value:
         """Vector ``q`` at a step of the sum as it is in memory."""
         if self._panel is not None:
-            where = [index(add(offset, q * self.lanes))]
+            where = [index(add(add(self._begin, offset), q * self.lanes))]
             return load(self._panel, where, self.lanes, 1, None)
         where = [index(add(self._place(q), offset))]
         mask = None if self.plan.block else self.masks[q]
@@ -176,34 +185,54 @@ class Columns:
         """The shape of the memory that :meth:`pack` takes for so wide a panel."""
         return [tiling.depth, tiling.lanes * vectors]
 
-    def pack(self, panel: ir.Value) -> None:
-        """Copy the columns into ``panel``, one step of the sum after the other."""
+    def pack(self, panel: ir.Value, begin: Extent = 0) -> None:
+        """Copy the columns into ``panel``, one step of the sum after the other.
+
+        Args:
+            begin: where in it they begin.
+        """
         vectors = range(self.vectors)
+        self._begin = begin
         if self.plan.whole:
             self._pack_steps(panel, lambda at: [self._stored(at, q) for q in vectors])
-        elif self._may_turn:
-            self._pack_turned(panel)
+        elif self.may_turn:
+            self.pack_turned(panel)
         else:
             places = [self._scattered(q) for q in vectors]
             self._pack_steps(panel, lambda at: [self._gather(at, p) for p in places])
-        self._panel = panel
+        self._read_steps(panel, begin)
+
+    def read_packed(self, panel: ir.Value, begin: Extent) -> None:
+        """Read the columns from where :meth:`pack` has copied them."""
+        self._read_steps(panel, begin)
+
+    def _read_steps(self, panel: ir.Value, begin: Extent) -> None:
+        self._panel, self._begin = panel, begin
         self._steps = self._panel_steps()
 
     @property
-    def _may_turn(self) -> bool:
+    def may_turn(self) -> bool:
         """Whether what a column sums up lies side by side, rather than the columns."""
         last = self.tiling.sum_axes[-1]
         is_run = self.plan.b.stride_of(last.number) == 1
-        is_long = isinstance(last.extent, int) and last.extent >= self.lanes // 2
-        width = self.plan.columns_of.element.width
+        is_long = (
+            isinstance(last.extent, int)
+            and last.extent >= self._terms * self.lanes // 2
+            and last.extent % self._terms == 0
+        )
+        width = self.plan.columns_of.element.width * self._terms
         return is_run and is_long and len(self.plan.n) == 1 and width >= 32
 
-    def _pack_turned(self, panel: ir.Value) -> None:
-        """Copy squares: a vector of terms for each of some columns, turned in registers."""
+    def pack_turned(self, panel: ir.Value) -> None:
+        """Copy squares: a vector of words for each of some columns, turned in registers.
+
+        A word is one term of the sum, or some that are to be neighbours.
+        """
         *outer, last = self.tiling.sum_axes
-        steps, lanes = self._panel_steps(), self.lanes
+        steps, terms = self._panel_steps(), self._terms
+        lanes = terms * self.lanes  # of terms
         starts = [
-            [self._flat.offset(self._column_at(q, lane)) for lane in range(lanes)]
+            [self._flat.offset(self._column_at(q, lane)) for lane in range(self.lanes)]
             for q in range(self.vectors)
         ]
         assert isinstance(last.extent, int)
@@ -219,9 +248,13 @@ class Columns:
                     load(self._flat.view, [index(add(p, source))], lanes, 1, mask)
                     for p in places
                 ]
-                for k, value in enumerate(turn(rows)[:count]):
-                    offset = multiply(steps[last.number], k)
+                words = turn([self._as_words(row) for row in rows])
+                for k, word in enumerate(words[: count // terms]):
+                    offset = multiply(steps[last.number], k * terms)
                     where = add(add(target, offset), q * lanes)
+                    value = word
+                    if terms > 1:
+                        value = op("vector.bitcast", rows[0].type, word)
                     store(value, panel, [index(where)], lanes, None)
             return ()
 
@@ -236,6 +269,14 @@ class Columns:
                 square(add(source, full), there, last.extent - full)
 
         self._for_steps(outer, run)
+
+    def _as_words(self, row: ir.Value) -> ir.Value:
+        """Terms of a row, some as one integer."""
+        if self._terms == 1:
+            return row
+        bits = self._terms * self.plan.columns_of.element.width
+        word = ir.IntegerType.get_signless(bits)
+        return op("vector.bitcast", vector_type(self.lanes, word), row)
 
     def _column_at(self, q: int, lane: int) -> dict[int, Extent]:
         """The point of a column; of the last one for those that do not exist."""
@@ -284,7 +325,7 @@ class Columns:
             for_loop(0, axis.extent, 1, at)
             return ()
 
-        nest(axes, 0, 0)
+        nest(axes, 0, self._begin)
 
     def _scattered(self, q: int) -> _Scattered:
         """Where the columns of vector ``q`` lie, when they are not side by side."""

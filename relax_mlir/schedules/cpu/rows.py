@@ -7,12 +7,13 @@ buffers between the statements are one row long.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mlir import ir
 
-from relax_mlir.rewriting import erase
-from relax_mlir.schedules.cpu.statement_loops import StatementLoops
+from relax_mlir.schedules.configuration import Configuration
+from relax_mlir.schedules.cpu.statement_loops import emit_statement
+from relax_mlir.schedules.cpu.vector_axis import vector_axis
 from relax_mlir.schedules.emit import (
     Extent,
     add,
@@ -31,49 +32,75 @@ from relax_mlir.schedules.nest import (
     collapse_axes,
     point_count,
 )
-from relax_mlir.schedules.rule import VectorUnit
-from relax_mlir.schedules.vectorize_body import NotVectorizableError
+from relax_mlir.schedules.rule import Rule, check_statements
 
 __all__ = ["Rows"]
 
-_CHUNK = 4096  # points of a flat loop that are worth one tile
+_CHUNKS = 4096, 1024, 16384, 65536  # points of a flat loop that are one tile
+_VECTORS = 1, 2, 4  # that are computed at once
 _TILE_WORK = 16384  # points per thread below which forking costs more than it gains
 
 
 @dataclass(frozen=True)
-class Rows:
-    """Row by row, vectorised; takes any kernel of linalg statements.
+class RowsConfiguration(Configuration):
+    """How a kernel is written row by row.
 
     Attributes:
-        unit: the machine's vectors.
+        vectors: that are computed at once.
+        chunk: points of a tile, of a kernel that is one row; 0 if there are several.
     """
 
-    unit: VectorUnit
+    rule = "Rows"
+    vectors: int
+    chunk: int
 
-    def matches(self, kernel: Kernel) -> bool:
-        """Whether every block became a linalg statement."""
-        return not kernel.has_loops and bool(kernel.statements)
 
-    def emit(self, kernel: Kernel) -> None:
-        """Write the loops at the insertion point."""
-        _RowEmitter(kernel, self.unit.bits).emit()
+@dataclass(frozen=True)
+class Rows(Rule[Kernel]):
+    """Row by row, vectorised; takes any kernel of linalg statements."""
+
+    configuration: RowsConfiguration | None = None
+
+    def plan(self, kernel: Kernel) -> Kernel:
+        """A kernel of which every block became a linalg statement."""
+        check_statements(kernel)
+        return kernel
+
+    def configurations(self, plan: Kernel) -> list[RowsConfiguration]:
+        """One to four vectors at once, and tiles of several lengths."""
+        is_one = _RowEmitter(plan, self.unit.bits, None).chunked_axis() is not None
+        return [
+            RowsConfiguration(vectors, chunk)
+            for chunk in (_CHUNKS if is_one else (0,))
+            for vectors in _VECTORS
+        ]
+
+    def write(self, plan: Kernel) -> None:
+        _RowEmitter(plan, self.unit.bits, self.configuration).emit()
 
 
 class _RowEmitter:
-    def __init__(self, kernel: Kernel, vector_bits: int) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        vector_bits: int,
+        configuration: RowsConfiguration | None,
+    ) -> None:
         if len(kernel.statements) == 1:
-            kernel.statements[0] = collapse_axes(kernel.statements[0])
+            kernel = replace(kernel, statements=[collapse_axes(kernel.statements[0])])
         self.kernel = kernel
         self.vector_bits = vector_bits
+        self.made = configuration or RowsConfiguration(_VECTORS[0], _CHUNKS[0])
         self.depth = _shared_depth(kernel, vector_bits)
         self.scratch: dict[ir.Value, ir.Value] = {}
 
     def emit(self) -> None:
         first = self.kernel.statements[0]
-        rows = list(first.extents[: self.depth])
-        is_flat = all(isinstance(r, int) and r == 1 for r in rows)
-        if is_flat and len(self.kernel.statements) == 1 and self._emit_chunks(first):
+        axis = self.chunked_axis()
+        if axis is not None:
+            self._emit_chunks(first, axis)
             return
+        rows = list(first.extents[: self.depth])
         work = sum(point_count(s.extents[self.depth :]) for s in self.kernel.statements)
 
         def tile(number: ir.Value) -> None:
@@ -84,24 +111,30 @@ class _RowEmitter:
 
         parallel_loop(product(rows), tile, grain=max(1, _TILE_WORK // max(1, work)))
 
-    def _emit_chunks(self, statement: Statement) -> bool:
-        """Cut the vector axis of a flat statement into tiles; False if it has none."""
-        axis = _vector_axis(statement, self.vector_bits)
-        if axis is None or statement.kinds[axis] != "S" or axis != self.depth:
-            return False
-        extent = statement.extents[axis]
+    def chunked_axis(self) -> int | None:
+        """The vector axis of a kernel that is one row of one statement, if it has one."""
+        statement, *others = self.kernel.statements
+        rows = statement.extents[: self.depth]
+        if others or not all(isinstance(r, int) and r == 1 for r in rows):
+            return None
+        axis = vector_axis(statement, self.vector_bits)
+        is_last = axis == self.depth and statement.kinds[axis] == "S"
+        return axis if is_last else None
+
+    def _emit_chunks(self, statement: Statement, axis: int) -> None:
+        """Cut the vector axis into tiles."""
+        extent, chunk = statement.extents[axis], self.made.chunk
 
         def tile(number: ir.Value) -> None:
-            begin = multiply(number, _CHUNK)
-            end = minimum(add(begin, _CHUNK), extent)
+            begin = multiply(number, chunk)
+            end = minimum(add(begin, chunk), extent)
             self._alloc_scratch()
             rows: list[Extent] = [0] * self.depth
             self._emit_statement(statement, rows, {axis: (begin, end)})
 
         per_point = point_count(statement.extents[axis + 1 :])
-        grain = max(1, _TILE_WORK // (_CHUNK * max(1, per_point)))
-        parallel_loop(ceil_div(extent, _CHUNK), tile, grain=grain)
-        return True
+        grain = max(1, _TILE_WORK // (chunk * max(1, per_point)))
+        parallel_loop(ceil_div(extent, chunk), tile, grain=grain)
 
     def _alloc_scratch(self) -> None:
         self.scratch = {}
@@ -125,16 +158,8 @@ class _RowEmitter:
         rows: Sequence[Extent],
         limits: "dict[int, tuple[Extent, Extent]] | None" = None,
     ) -> None:
-        loops = StatementLoops(statement, rows, self._relocate, limits or {})
-        axis = _vector_axis(statement, self.vector_bits)
-        if axis is not None and axis >= self.depth:
-            before = list(ir.InsertionPoint.current.block.operations)
-            try:
-                loops.emit(axis, _lanes(statement, self.vector_bits))
-                return
-            except NotVectorizableError:
-                _erase_after(before)
-        loops.emit(None, 1)
+        places = rows, self._relocate, self.vector_bits, limits
+        emit_statement(statement, *places, vectors=self.made.vectors)
 
 
 def _shared_depth(kernel: Kernel, vector_bits: int) -> int:
@@ -184,7 +209,7 @@ def _spatial(statement: Statement) -> int:
 
 def _leading_spatial(statement: Statement, vector_bits: int) -> int:
     """Leading spatial axes, without the one that is to be vectorised."""
-    axis = _vector_axis(statement, vector_bits)
+    axis = vector_axis(statement, vector_bits)
     return _spatial(statement) if axis is None else min(axis, _spatial(statement))
 
 
@@ -203,47 +228,3 @@ def _reads_temporary_in_body(statement: Statement, kernel: Kernel) -> bool:
         o.operation.name == "memref.load" and o.operands[0] in kernel.temporaries
         for o in statement.body.operations
     )
-
-
-def _vector_axis(statement: Statement, vector_bits: int) -> int | None:
-    """The axis along which vectors cost least; None if scalars do."""
-    lanes = _lanes(statement, vector_bits)
-    best, best_cost = None, float(lanes * len(statement.accesses))
-    for axis in range(len(statement.kinds)):
-        cost = _vector_cost(statement, axis, lanes)
-        if cost is not None and cost <= best_cost:
-            best, best_cost = axis, cost
-    return best
-
-
-def _lanes(statement: Statement, vector_bits: int) -> int:
-    """How many points fit a vector, by the widest type that is read or written."""
-    types = [a.buffer.type.element_type for a in statement.accesses]
-    return vector_bits // max([32, *(t.width for t in types)])
-
-
-def _vector_cost(statement: Statement, axis: int, lanes: int) -> float | None:
-    """Rough cost of one vector of points along ``axis``, in plain loads.
-
-    None where it cannot be: results must lie side by side, or be one per vector.
-    """
-    out = [a.stride_of(axis) for a in statement.outputs]
-    if out != ([1] if statement.kinds[axis] == "S" else [0]) * len(out):
-        return None
-    cost = 0.1 if statement.kinds[axis] == "R" else 0.0  # lanes combine at the end
-    for access in statement.accesses:
-        cost += _STRIDE_COSTS.get(access.stride_of(axis), 0.9 * lanes)
-    extent = statement.extents[axis]
-    if isinstance(extent, int):
-        cost *= -(-extent // lanes) * lanes / max(1, extent)
-    return cost
-
-
-_STRIDE_COSTS = {0: 0.3, 1: 1.0, 2: 3.0}
-
-
-def _erase_after(before: Sequence[ir.OpView]) -> None:
-    """Undo what was written to the current block since ``before`` was taken."""
-    block = ir.InsertionPoint.current.block
-    for operation in reversed(list(block.operations)[len(before) :]):
-        erase(operation)

@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 
 from mlir import ir
 
-from relax_mlir.rewriting import has_uses
+from relax_mlir.rewriting import erase, has_uses
 from relax_mlir.schedules.combination import Combination, combination
+from relax_mlir.schedules.cpu.vector_axis import lanes_of, vector_axis
 from relax_mlir.schedules.emit import (
     Extent,
     add,
@@ -28,7 +29,42 @@ from relax_mlir.schedules.vectorize_body import (
     store,
 )
 
-__all__ = ["StatementLoops"]
+__all__ = ["StatementLoops", "emit_statement"]
+
+
+def emit_statement(
+    statement: Statement,
+    rows: Sequence[Extent],
+    relocate: Relocate,
+    vector_bits: int,
+    limits: Mapping[int, tuple[Extent, Extent]] | None = None,
+    *,
+    vectors: int = 1,
+) -> None:
+    """Write a statement's inner axes at the insertion point, in vectors if it can be.
+
+    Args:
+        rows, relocate, limits: as :class:`StatementLoops` takes them.
+        vector_bits: width of the machine's vectors.
+        vectors: how many of them are computed at once.
+    """
+    loops = StatementLoops(statement, rows, relocate, limits or {})
+    axis = vector_axis(statement, vector_bits)
+    if axis is not None and axis >= len(rows):
+        before = list(ir.InsertionPoint.current.block.operations)
+        try:
+            loops.emit(axis, vectors * lanes_of(statement, vector_bits))
+            return
+        except NotVectorizableError:
+            _erase_after(before)
+    loops.emit(None, 1)
+
+
+def _erase_after(before: Sequence[ir.OpView]) -> None:
+    """Undo what was written to the current block since ``before`` was taken."""
+    block = ir.InsertionPoint.current.block
+    for operation in reversed(list(block.operations)[len(before) :]):
+        erase(operation)
 
 
 class StatementLoops:

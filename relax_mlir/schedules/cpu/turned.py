@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from mlir import ir
 
+from relax_mlir.schedules.configuration import Configuration
 from relax_mlir.schedules.emit import (
     Extent,
     add,
@@ -31,7 +32,12 @@ from relax_mlir.schedules.emit import (
     vector_type,
 )
 from relax_mlir.schedules.nest import Access, Kernel, Statement, point_count
-from relax_mlir.schedules.rule import PlannedRule
+from relax_mlir.schedules.rule import (
+    Refusal,
+    Rule,
+    check_one_output,
+    check_statements,
+)
 from relax_mlir.schedules.squares import turn
 from relax_mlir.schedules.vectorize_body import BodyCloner, load, store
 
@@ -41,15 +47,39 @@ _LEAST = 4  # points along either side of a tile that are worth it
 _TILE_WORK = 1 << 14  # points that are worth a thread's while
 
 
-class Turned(PlannedRule["_Plan"]):
+@dataclass(frozen=True)
+class TurnedConfiguration(Configuration):
+    """How a kernel reads across what it writes.
+
+    Attributes:
+        tile: points along either side.
+    """
+
+    rule = "Turned"
+    tile: int
+
+
+@dataclass(frozen=True)
+class Turned(Rule["_Plan"]):
     """Square tiles, turned in registers."""
 
-    def plan(self, kernel: Kernel) -> _Plan | None:
+    configuration: TurnedConfiguration | None = None
+
+    def plan(self, kernel: Kernel) -> _Plan:
         """One map that reads across what it writes."""
         return _plan(kernel)
 
+    def configurations(self, plan: _Plan) -> list[TurnedConfiguration]:
+        """Tiles as wide as a vector, and narrower ones."""
+        sides = [_lanes(plan, self.unit.bits)]
+        while sides[-1] > _LEAST:
+            sides.append(sides[-1] // 2)
+        return [TurnedConfiguration(side) for side in sides]
+
     def write(self, plan: _Plan) -> None:
-        _TurnedLoops(plan, self.unit.bits).emit()
+        made = self.configuration
+        tile = _lanes(plan, self.unit.bits) if made is None else made.tile
+        _TurnedLoops(plan, tile).emit()
 
 
 @dataclass(frozen=True)
@@ -71,46 +101,58 @@ class _Plan:
         return access.stride_of(self.row) not in (0, 1)
 
 
-def _plan(kernel: Kernel) -> _Plan | None:
-    if kernel.has_loops or len(kernel.statements) != 1 or kernel.temporaries:
-        return None
+def _plan(kernel: Kernel) -> _Plan:
+    check_statements(kernel)
+    if len(kernel.statements) != 1 or kernel.temporaries:
+        raise Refusal("it has more than one statement")
     (statement,) = kernel.statements
-    if statement.is_reduction or len(statement.outputs) != 1:
-        return None
+    if statement.is_reduction:
+        raise Refusal("its statement is a sum")
+    check_one_output(statement)
     if statement.looks_at_points:
-        return None
+        raise Refusal("what it computes depends on where it is")
     widths = {a.buffer.type.element_type.width for a in statement.accesses}
     if len(widths) != 1 or min(widths) < 32:
-        return None
+        raise Refusal("its elements are not all of one width of 32 bits or more")
+    row, column = _sides(statement)
+    if not all(_is_long(statement.extents[axis]) for axis in (row, column)):
+        raise Refusal(f"a side of its tiles would have less than {_LEAST} points")
+    return _Plan(statement, row, column)
+
+
+def _sides(statement: Statement) -> tuple[int, int]:
+    """The axis along which neighbours are written, and that along which they are read."""
     (out,) = statement.outputs
     axes = range(len(statement.kinds))
     rows = [axis for axis in axes if out.stride_of(axis) == 1]
     if len(rows) != 1:
-        return None
+        raise Refusal("it does not write neighbours along one axis")
     (row,) = rows
     turned = [a for a in statement.inputs if a.stride_of(row) not in (0, 1)]
+    if not turned:
+        raise Refusal("it reads neighbours along the axis where it writes them")
     columns = {next((x for x in axes if a.stride_of(x) == 1), None) for a in turned}
-    if len(columns) != 1 or None in columns:
-        return None
     column = columns.pop()
-    assert column is not None
-    sides = (statement.extents[axis] for axis in (row, column))
-    if column not in out.axes or not all(map(_is_long, sides)):
-        return None
-    return _Plan(statement, row, column)
+    if columns or column is None or column not in out.axes:
+        raise Refusal("it does not read neighbours along one other axis")
+    return row, column
 
 
 def _is_long(extent: Extent) -> bool:
     return not isinstance(extent, int) or extent >= _LEAST
 
 
-class _TurnedLoops:
-    """Writes the loops of one map."""
+def _lanes(plan: _Plan, vector_bits: int) -> int:
+    """Elements of a vector."""
+    return vector_bits // plan.statement.outputs[0].buffer.type.element_type.width
 
-    def __init__(self, plan: _Plan, vector_bits: int) -> None:
+
+class _TurnedLoops:
+    """Writes the loops of one map, in tiles of so many points along either side."""
+
+    def __init__(self, plan: _Plan, lanes: int) -> None:
         self.plan, self.statement = plan, plan.statement
-        element = self.statement.outputs[0].buffer.type.element_type
-        self.lanes = vector_bits // element.width
+        self.lanes = lanes
         extents = self.statement.extents
         self.rows, self.columns = extents[plan.row], extents[plan.column]
         self.others = [

@@ -7,7 +7,6 @@ so that what they read is read once.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -16,9 +15,11 @@ from itertools import product as all_points
 from mlir import ir
 
 from relax_mlir.indexing import Form, Linear
+from relax_mlir.schedules.configuration import Configuration
 from relax_mlir.schedules.cpu.contraction_axes import Axis
-from relax_mlir.schedules.cpu.epilogue import Epilogue, Map, maps_after
-from relax_mlir.schedules.cpu.padding import Padding, split_padding
+from relax_mlir.schedules.cpu.epilogue import Epilogue
+from relax_mlir.schedules.cpu.padding import Padding
+from relax_mlir.schedules.cpu.windows_plan import WindowsPlan, plan_windows
 from relax_mlir.schedules.emit import (
     Extent,
     add,
@@ -38,100 +39,60 @@ from relax_mlir.schedules.emit import (
     vector_type,
 )
 from relax_mlir.schedules.flat import Flat
-from relax_mlir.schedules.nest import Access, Kernel, Statement, point_count
-from relax_mlir.schedules.rule import PlannedRule
+from relax_mlir.schedules.nest import Access, Kernel, point_count
+from relax_mlir.schedules.rule import (
+    Rule,
+)
 from relax_mlir.schedules.vectorize_body import BodyCloner, load
 
-__all__ = ["MOST_TAPS", "Windows"]
+__all__ = ["Windows", "WindowsConfiguration"]
 
-MOST_TAPS = 64  # of a window, which are written out
 _MOST_RESULTS = 14  # of a tile
 _TILE_WORK = 1 << 17  # points of windows that are worth a thread's while
 _TILES = 16  # so many are enough to keep threads busy
 
 
-class Windows(PlannedRule["_Plan"]):
-    """Tiles of neighbouring results, each a vector of channels."""
+@dataclass(frozen=True)
+class WindowsConfiguration(Configuration):
+    """How a sum over windows is written.
 
-    def plan(self, kernel: Kernel) -> _Plan | None:
-        """A sum over small windows, and maps of its result."""
-        return _plan(kernel)
+    Attributes:
+        width: neighbouring results of a tile.
+    """
 
-    def write(self, plan: _Plan) -> None:
-        _WindowLoops(plan, self.unit.bits).emit()
+    rule = "Windows"
+    width: int
 
 
 @dataclass(frozen=True)
-class _Plan:
-    """How a kernel is a sum over windows.
+class Windows(Rule[WindowsPlan]):
+    """Tiles of neighbouring results, each a vector of channels."""
 
-    Attributes:
-        anchor: the statement that sums; maps: what follows.
-        outer: axes before the rows of pictures; column: along a row; channel: the last.
-        taps: the axes of a window; padding: of what it reads, if it is padded.
-    """
+    configuration: WindowsConfiguration | None = None
 
-    anchor: Statement
-    maps: tuple[Map, ...]
-    outer: tuple[int, ...]
-    column: int
-    channel: int
-    taps: tuple[int, ...]
-    padding: Padding | None
+    def plan(self, kernel: Kernel) -> WindowsPlan:
+        """A sum over small windows, and maps of its result."""
+        return plan_windows(kernel)
 
+    def configurations(self, plan: WindowsPlan) -> list[WindowsConfiguration]:
+        """Tiles of all widths, those that are nearly as wide as the default first."""
+        extent = plan.anchor.extents[plan.column]
+        default = _tile_width(extent)
+        most = min(_MOST_RESULTS, extent) if isinstance(extent, int) else _MOST_RESULTS
+        widths = sorted(range(1, max(1, most) + 1), key=lambda w: abs(w - default))
+        return [WindowsConfiguration(width) for width in widths]
 
-def _plan(kernel: Kernel) -> _Plan | None:
-    """The plan of a kernel; None if it is no sum over windows."""
-    padding, statements = split_padding(kernel)
-    if kernel.has_loops or not statements or not _is_small_sum(statements[0]):
-        return None
-    anchor, *rest = statements
-    (out,) = anchor.outputs
-    axes = [form.single_axis for form in out.forms if form.coefficients]
-    spatial = [axis for axis in axes if axis is not None]
-    if len(spatial) != anchor.kinds.count("S") or len(spatial) < 2:
-        return None
-    *outer, column, channel = spatial
-    taps = [i for i, kind in enumerate(anchor.kinds) if kind == "R"]
-    are_vectors = out.stride_of(channel) == 1 and all(
-        access.stride_of(channel) in (0, 1) for access in anchor.inputs
-    )
-    slides = any(_slides(access, column, taps) for access in anchor.inputs)
-    if not are_vectors or not slides or not all(map(_is_plain, anchor.accesses)):
-        return None
-    maps = maps_after(anchor, (channel,), rest, kernel)
-    if maps is None:
-        return None
-    return _Plan(anchor, maps, tuple(outer), column, channel, tuple(taps), padding)
-
-
-def _is_small_sum(statement: Statement) -> bool:
-    """Whether it combines a few points, which its body reads in place."""
-    if not statement.is_reduction or statement.start is None:
-        return False
-    if statement.looks_at_points:
-        return False
-    pairs = zip(statement.kinds, statement.extents, strict=True)
-    counts = [extent for kind, extent in pairs if kind == "R"]
-    known = [count for count in counts if isinstance(count, int)]
-    is_known = len(known) == len(counts) and len(statement.outputs) == 1
-    return is_known and 1 < math.prod(known) <= MOST_TAPS
-
-
-def _slides(access: Access, column: int, taps: Sequence[int]) -> bool:
-    """Whether a window of an operand moves along the row."""
-    return access.stride_of(column) not in (0, None) and bool(access.axes & set(taps))
-
-
-def _is_plain(access: Access) -> bool:
-    """Whether its places along all axes are known sums."""
-    return all(access.stride_of(axis) is not None for axis in access.axes)
+    def write(self, plan: WindowsPlan) -> None:
+        made = self.configuration
+        extent = plan.anchor.extents[plan.column]
+        width = _tile_width(extent) if made is None else made.width
+        _WindowLoops(plan, self.unit.bits, width).emit()
 
 
 class _WindowLoops:
     """Writes the loops of one sum over windows."""
 
-    def __init__(self, plan: _Plan, vector_bits: int) -> None:
+    def __init__(self, plan: WindowsPlan, vector_bits: int, width: int) -> None:
         self.plan = plan
         self.extents = plan.anchor.extents
         element = plan.anchor.outputs[0].buffer.type.element_type
@@ -140,7 +101,7 @@ class _WindowLoops:
         self.lanes = vector_bits // max([32, *widths])
         self.epilogue = Epilogue(plan.anchor, plan.maps, (plan.channel,), self.lanes)
         self.column = Axis(plan.column, self.extents[plan.column])
-        self.width = _tile_width(self.column.extent)
+        self.width = width
 
     def emit(self) -> None:
         """Write them at the insertion point."""

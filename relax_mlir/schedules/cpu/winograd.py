@@ -15,15 +15,16 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from relax_mlir.rewriting import walk
+from relax_mlir.schedules.configuration import Configuration
 from relax_mlir.schedules.cpu.ahead import Ahead
 from relax_mlir.schedules.cpu.contraction_tile import (
     Rows,
     tile_of_width,
     time_per_product,
 )
-from relax_mlir.schedules.cpu.epilogue import Epilogue, Map, maps_after
-from relax_mlir.schedules.cpu.padding import Padding, split_padding
+from relax_mlir.schedules.cpu.epilogue import Epilogue
+from relax_mlir.schedules.cpu.padding import Padding
+from relax_mlir.schedules.cpu.winograd_plan import WinogradPlan, plan_winograd
 from relax_mlir.schedules.emit import (
     Extent,
     add,
@@ -37,14 +38,14 @@ from relax_mlir.schedules.emit import (
     multiply,
     op,
     parallel_loop,
-    static,
     subtract,
     unflatten,
     unrolled_loop,
+    vector_type,
 )
 from relax_mlir.schedules.flat import flat_view
-from relax_mlir.schedules.nest import Kernel, Statement
-from relax_mlir.schedules.rule import PlannedRule
+from relax_mlir.schedules.nest import Kernel
+from relax_mlir.schedules.rule import Rule
 from relax_mlir.schedules.vectorize_body import load, store
 from relax_mlir.schedules.winograd import (
     READ,
@@ -53,7 +54,7 @@ from relax_mlir.schedules.winograd import (
     transform_output,
 )
 
-__all__ = ["Winograd"]
+__all__ = ["Winograd", "WinogradConfiguration"]
 
 _POINTS = READ * READ
 _CACHE_BYTES = 600 << 10  # of the second-level cache, for scratch memory
@@ -63,74 +64,48 @@ _LEAST_TILES = 4  # so many, however few rows of tiles there are
 _PITCH = 16  # elements between points, beside what they hold: no two share cache lines
 
 
-class Winograd(PlannedRule["_Plan"]):
-    """Convolutions by F(4x4, 3x3), as ``tir-use-winograd`` writes them."""
+@dataclass(frozen=True)
+class WinogradConfiguration(Configuration):
+    """How a convolution by tiles is written.
 
-    def plan(self, kernel: Kernel) -> _Plan | None:
-        """What the pass wrote, and maps of its result."""
-        return _plan(kernel)
+    Attributes:
+        rows, columns: tiles of a block, down and across.
+        panels: of output channels that are summed before their results are written.
+    """
 
-    def write(self, plan: _Plan) -> None:
-        _WinogradLoops(plan, self.unit.bits // 32).emit()
+    rule = "Winograd"
+    rows: int
+    columns: int
+    panels: int
 
 
 @dataclass(frozen=True)
-class _Plan:
-    """How a kernel is a convolution by tiles.
+class Winograd(Rule[WinogradPlan]):
+    """Convolutions by F(4x4, 3x3), as ``tir-use-winograd`` writes them."""
 
-    Attributes:
-        data: what is read, padded or not; kernel: the buffer of the transformed kernel.
-        tiles: down and across.
-        width: output channels of a block of the kernel.
-        anchor: the sum that gives the results; maps: what follows.
-        axes: of the anchor: image, row, column, output channel.
-    """
+    configuration: WinogradConfiguration | None = None
 
-    data: Padding
-    kernel: ir.Value
-    tiles: tuple[int, int]
-    width: int
-    anchor: Statement
-    maps: tuple[Map, ...]
-    axes: tuple[int, int, int, int]
+    def plan(self, kernel: Kernel) -> WinogradPlan:
+        """What the pass wrote, and maps of its result."""
+        return plan_winograd(kernel)
 
-    @property
-    def result(self) -> list[int]:
-        """Images, rows, columns, channels."""
-        return [static(self.anchor.extents[axis]) for axis in self.axes]
+    def configurations(self, plan: WinogradPlan) -> list[WinogradConfiguration]:
+        """Blocks of all tiles, of whole rows of them, or of part of a row."""
+        return _WinogradLoops(plan, self.unit.bits // 32, None).configurations()
 
-
-def _plan(kernel: Kernel) -> _Plan | None:
-    if "tir.winograd" not in kernel.function.attributes or kernel.has_loops:
-        return None
-    padding, statements = split_padding(kernel)
-    to_points, products, anchor, *rest = statements
-    axes = [form.single_axis for form in anchor.outputs[0].forms]
-    image, row, column, out = (static(axis) for axis in axes)
-    maps = maps_after(anchor, (out,), rest, kernel)
-    if maps is None:
-        return None
-    arguments = list(kernel.function.arguments)
-    (weights,) = (a.buffer for a in products.inputs if a.buffer in arguments)
-    loads = (o for o in walk(to_points.op) if o.operation.name == "memref.load")
-    inside = [load.operands[0] for load in loads]
-    read = [*(a.buffer for a in to_points.inputs), *inside]
-    known = arguments if padding is None else [padding.buffer]
-    (data,) = {b for b in read if b in known and ir.MemRefType(b.type).rank == 4}
-    if padding is None:
-        zero = ir.FloatAttr.get(ir.F32Type.get(), 0.0)
-        padding = Padding(data, data, [0] * 4, zero)
-    shape = ir.MemRefType(to_points.outputs[0].buffer.type).shape
-    width = ir.MemRefType(weights.type).shape[-1]
-    tiles = shape[3], shape[4]
-    axes = image, row, column, out
-    return _Plan(padding, weights, tiles, width, anchor, maps, axes)
+    def write(self, plan: WinogradPlan) -> None:
+        _WinogradLoops(plan, self.unit.bits // 32, self.configuration).emit()
 
 
 class _WinogradLoops:
     """Writes the loops of one convolution."""
 
-    def __init__(self, plan: _Plan, lanes: int) -> None:
+    def __init__(
+        self,
+        plan: WinogradPlan,
+        lanes: int,
+        configuration: WinogradConfiguration | None,
+    ) -> None:
         self.plan, self.lanes = plan, lanes
         self.images, self.rows, self.columns, self.out = plan.result
         _, self.read_rows, self.read_columns, self.channels = plan.data.sizes
@@ -139,15 +114,9 @@ class _WinogradLoops:
         self.written = Padding(out, out, [0] * 4, plan.data.fill)
         self.vectors = plan.width // lanes
         self.panels = -(-self.out // plan.width)
-        choices = [
-            (rows, columns, at_once)
-            for rows in _divisors(self.down)
-            for columns in _divisors(self.across)
-            for at_once in (1, self.panels)
-            if rows == 1 or columns == self.across
-        ]
-        best = min(choices, key=lambda choice: self._cycles(*choice))
-        self.block_rows, self.block_columns, self.at_once = best
+        made = configuration or self.configurations()[0]
+        self.block_rows, self.block_columns = made.rows, made.columns
+        self.at_once = made.panels
         self.tiles = self.block_rows * self.block_columns
         self.tile = tile_of_width(Rows(self.tiles), self.vectors, 32 * lanes)
         self.epilogue = Epilogue(plan.anchor, plan.maps, plan.axes[-1:], lanes)
@@ -156,9 +125,20 @@ class _WinogradLoops:
         self.value_step = self.tiles * self.channels + _PITCH
         self.product_step = self.tiles * self.product_row + _PITCH
 
-    def _cycles(self, rows: int, columns: int, at_once: int) -> float:
+    def configurations(self) -> list[WinogradConfiguration]:
+        """Those that cut the picture into equal blocks, the fastest by the model first."""
+        choices = [
+            WinogradConfiguration(rows, columns, at_once)
+            for rows in _divisors(self.down)
+            for columns in _divisors(self.across)
+            for at_once in (1, self.panels)
+            if rows == 1 or columns == self.across
+        ]
+        return sorted(choices, key=self._cycles)
+
+    def _cycles(self, made: WinogradConfiguration) -> float:
         """About how long it takes in blocks of so many tiles, and panels, at once."""
-        tiles = rows * columns
+        tiles, at_once = made.rows * made.columns, made.panels
         values = 4 * _POINTS * tiles * self.channels
         products = 4 * _POINTS * tiles * at_once * self.plan.width
         passing = weights = 4 * _POINTS * self.channels * self.out
@@ -261,7 +241,9 @@ class _WinogradLoops:
 
     def _read(self, source: Extent, i: int, j: int, mask: ir.Value | None) -> ir.Value:
         offset = (i * self.read_columns + j) * self.channels
-        return load(self.data, [index(add(source, offset))], self.lanes, 1, mask)
+        found = load(self.data, [index(add(source, offset))], self.lanes, 1, mask)
+        wide = vector_type(self.lanes, self.values.type.element_type)
+        return found if found.type == wide else op("arith.extf", wide, found)
 
     def _masks(
         self, row: Extent, column: Extent, picture: Padding, count: int

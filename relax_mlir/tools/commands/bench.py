@@ -15,7 +15,13 @@ from pathlib import Path
 import numpy as np
 
 from relax_mlir.runtime.executable import CompiledModel
-from relax_mlir.tools.arguments import add_random_inputs, add_threads, by_name, count
+from relax_mlir.tools.arguments import (
+    add_precision,
+    add_random_inputs,
+    add_threads,
+    by_name,
+    count,
+)
 from relax_mlir.tools.arrays import gather
 from relax_mlir.tools.models import call, open_model
 from relax_mlir.tools.progress import shown_progress
@@ -36,6 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", help="a model: .onnx, .mlir or .rxm")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--rounds", type=count, default=ROUNDS, metavar="N")
+    add_precision(parser)
     add_threads(parser)
     add_random_inputs(parser)
 
@@ -68,7 +75,11 @@ def run(arguments: argparse.Namespace) -> int:
     start = time.perf_counter()
     with shown_progress() as progress:
         model = open_model(
-            arguments.model, threads=arguments.threads, progress=progress, cache=False
+            arguments.model,
+            precision=arguments.precision,
+            threads=arguments.threads,
+            progress=progress,
+            cache=False,
         )
     ready_s = time.perf_counter() - start
     inputs = gather(model.signature, {}, sizes=sizes, seed=arguments.seed)

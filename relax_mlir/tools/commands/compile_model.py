@@ -6,7 +6,13 @@ from pathlib import Path
 
 from relax_mlir.compiler import target_of
 from relax_mlir.files import check_writable
-from relax_mlir.tools.arguments import add_shapes, add_threads, by_name
+from relax_mlir.tools.arguments import (
+    add_precision,
+    add_shapes,
+    add_threads,
+    add_tuning,
+    by_name,
+)
 from relax_mlir.tools.models import compiled, read_module
 from relax_mlir.tools.progress import shown_progress
 
@@ -21,7 +27,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--target", default="cpu", help="`cpu` for this machine, or such as cpu:znver3")
     add("--dump", metavar="DIR", help="write the module there after every stage")
     add("--no-cache", action="store_true", help="compile everything, and keep nothing")
+    add_precision(parser)
     add_threads(parser)
+    add_tuning(parser)
     add_shapes(parser)
 
 
@@ -36,8 +44,10 @@ def run(arguments: argparse.Namespace) -> int:
             arguments.model,
             read_module(arguments.model, shapes, progress),
             target=target,
+            precision=arguments.precision or "f32",
             threads=arguments.threads,
             cache=not arguments.no_cache,
+            tuning=arguments.tuning,
             dump=arguments.dump,
             progress=progress,
         )

@@ -171,13 +171,17 @@ def _cache() -> str:
     cache = ObjectCache(folder)
     size = cache.size()
     used, limit = (b / 1e6 for b in (size.size_bytes, cache.limit_bytes))
-    return f"{folder}, {size.kernels} kernels, {used:.1f} MB of at most {limit:.1f} MB"
+    return (
+        f"{folder}, {size.kernels} kernels, {size.models} models, {used:.1f} MB of at "
+        f"most {limit:.1f} MB"
+    )
 
 
 def _clear_cache() -> int:
     folder = default_cache_dir()
     removed = ObjectCache(folder).clear()
     print(
-        f"{folder}: removed {removed.kernels} kernels, {removed.size_bytes / 1e6:.1f} MB"
+        f"{folder}: removed {removed.kernels} kernels and {removed.models} models, "
+        f"{removed.size_bytes / 1e6:.1f} MB"
     )
     return 0

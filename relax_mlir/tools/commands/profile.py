@@ -20,7 +20,14 @@ from rich.table import Table
 from relax_mlir.errors import RelaxError
 from relax_mlir.runtime.executable import CompiledModel
 from relax_mlir.runtime.profile import KernelTime, Profile
-from relax_mlir.tools.arguments import add_random_inputs, add_threads, by_name, count
+from relax_mlir.tools.arguments import (
+    add_precision,
+    add_random_inputs,
+    add_threads,
+    add_tuning,
+    by_name,
+    count,
+)
 from relax_mlir.tools.arrays import gather
 from relax_mlir.tools.models import CallError, open_model
 from relax_mlir.tools.progress import shown_progress
@@ -45,7 +52,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="how often the model is run",
     )
+    add_precision(parser)
     add_threads(parser)
+    add_tuning(parser)
     add_random_inputs(parser)
 
 
@@ -54,7 +63,11 @@ def run(arguments: argparse.Namespace) -> int:
     sizes = by_name("--size", arguments.sizes)
     with shown_progress() as progress:
         model = open_model(
-            arguments.model, threads=arguments.threads, progress=progress
+            arguments.model,
+            precision=arguments.precision,
+            threads=arguments.threads,
+            progress=progress,
+            tuning=arguments.tuning,
         )
     inputs = gather(model.signature, {}, sizes=sizes, seed=arguments.seed)
     profile = _profile(model, inputs, arguments.calls)

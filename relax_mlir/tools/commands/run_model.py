@@ -9,6 +9,7 @@ import numpy as np
 from relax_mlir.errors import near_misses
 from relax_mlir.tools.arguments import (
     UsageError,
+    add_precision,
     add_random_inputs,
     add_threads,
     by_name,
@@ -54,6 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR | NAME=FILE.npy",
         help="a folder for all outputs, or a file for one",
     )
+    add_precision(parser)
     add_threads(parser, default=None)
     add_random_inputs(parser)
 
@@ -66,7 +68,10 @@ def run(arguments: argparse.Namespace) -> int:
     sizes = by_name("--size", arguments.sizes)
     with shown_progress() as progress:
         model = open_model(
-            arguments.model, threads=arguments.threads, progress=progress
+            arguments.model,
+            precision=arguments.precision,
+            threads=arguments.threads,
+            progress=progress,
         )
     files = _destinations(arguments.outputs, model.output_names)
     inputs = gather(

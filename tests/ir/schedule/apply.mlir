@@ -42,13 +42,11 @@ func.func @relu(%x: memref<7x3xf32>, %o: memref<7x3xf32>) attributes {tir.prim_f
 // Where the machine can, four products are summed at once: four bytes of a row in every
 // lane, times four rows of columns side by side.
 // DOTS-LABEL:  func.func @bytes
-// DOTS:          scf.for {{.*}} iter_args
 // DOTS:            vector.shuffle {{.*}} vector<16xi8>
 // DOTS:            %[[COLUMNS:.+]] = vector.shuffle {{.*}} vector<32xi8>
 // DOTS:            vector.load {{.*}} : memref<128xi8>, vector<4xi8>
 // DOTS:            %[[ROW:.+]] = vector.bitcast {{.*}} vector<16xi32> to vector<64xi8>
 // DOTS:            llvm.call_intrinsic "llvm.x86.avx512.vpdpbusd.512"(%{{.*}}, %[[ROW]], %[[COLUMNS]])
-// DOTS:            scf.yield
 func.func @bytes(%x: memref<16x8xi8>, %w: memref<8x32xi8>, %o: memref<16x32xi32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
   "tir.block"() ({
   ^bb0(%i: index, %j: index, %k: index):

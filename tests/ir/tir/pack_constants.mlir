@@ -123,9 +123,9 @@ func.func @rows_together(%x: tensor<7x2x5xf32>) -> tensor<7x2x70xf32> {
 
 // -----
 
-// No loops sum numbers of 16 bits in vectors: they stay.
+// Numbers of 16 bits are widened as they are read; a block has as many columns as vectors of sums have.
 // CHECK-LABEL: func.func @halves
-// CHECK:         callee = @matmul, {{.*}} tensor<5x70xf16>>
+// CHECK:         callee = @matmul_1, {{.*}} tensor<2x5x48xf16>>
 func.func @halves(%x: tensor<64x5xf16>) -> tensor<64x70xf16> {
   %w = "relax.constant"() {value = dense<0.5> : tensor<5x70xf16>} : () -> tensor<5x70xf16>
   %0 = "relax.matmul"(%x, %w) {out_dtype} : (tensor<64x5xf16>, tensor<5x70xf16>) -> tensor<64x70xf16>

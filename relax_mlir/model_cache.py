@@ -1,0 +1,111 @@
+"""Whole compiled models on disk: a file that was compiled before is only loaded.
+
+Kernels are kept one by one as well (:mod:`relax_mlir.runtime.object_cache`), but to find
+out which ones a model needs takes all passes of its graph. Nothing here loads MLIR.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from relax_mlir.errors import RelaxError
+from relax_mlir.runtime import objects
+from relax_mlir.runtime.executable import Executable, load
+from relax_mlir.runtime.object_cache import ObjectCache
+from relax_mlir.source_digest import source_digest
+
+__all__ = ["CachedModel"]
+
+_CHUNK_BYTES = 1 << 22
+# A field of tensors whose numbers are in other files, which may change by themselves.
+_ELSEWHERE = b"location"
+_RULES = "relax_mlir.dialects.hooks"
+_USERS = "relax_mlir.relax.user_operators"  # makes rules of what others write
+
+
+@dataclass(frozen=True)
+class CachedModel:
+    """The place of one compiled model in a cache.
+
+    Attributes:
+        cache: that it is in; key: by which it is found there.
+    """
+
+    cache: ObjectCache
+    key: str
+
+    @staticmethod
+    def of(
+        source: str | os.PathLike[str] | bytes,
+        folder: Path,
+        options: Mapping[str, Any],  # Any: what repr tells all of
+    ) -> CachedModel | None:
+        """Where a model would be; None if more decides about it than can be told.
+
+        Args:
+            source: the ONNX file, or its bytes.
+            folder: of the cache.
+            options: how it is compiled.
+        """
+        if _has_foreign_rules():
+            return None
+        digest = hashlib.sha256()
+        try:
+            is_whole = _hash(source, digest)
+        except OSError:
+            return None  # whoever reads it next says what is wrong
+        if not is_whole:
+            return None
+        given = (options, objects.host_cpu(), source_digest(("tools",), ("onnx",)))
+        digest.update(repr(given).encode())
+        return CachedModel(ObjectCache(folder), digest.hexdigest())
+
+    def load(self, threads: int) -> Executable | None:
+        """The model, if it is there, undamaged, and for this machine."""
+        path = self.cache.model_path(self.key)
+        if not path.is_file():
+            return None
+        try:
+            found = load(path, threads=threads)
+        except RelaxError:
+            return None
+        with suppress(OSError):  # somebody else's folder may be read too
+            os.utime(path)
+        return found if isinstance(found, Executable) else None
+
+    def store(self, model: Executable) -> None:
+        """Keep a model."""
+        size_bytes = sum(a.nbytes for a in model.constants.values())
+        size_bytes += sum(map(len, model.code))
+        self.cache.store_model(self.key, size_bytes, model.save)
+
+
+def _hash(source: str | os.PathLike[str] | bytes, digest: Any) -> bool:
+    """Hash a file; whether it has all of the model."""
+    if isinstance(source, bytes):
+        digest.update(source)
+        return _ELSEWHERE not in source
+    before = b""
+    with open(source, "rb") as file:
+        while chunk := file.read(_CHUNK_BYTES):
+            digest.update(chunk)
+            if _ELSEWHERE in before + chunk:
+                return False
+            before = chunk[-len(_ELSEWHERE) :]
+    return True
+
+
+def _has_foreign_rules() -> bool:
+    """Whether somebody has told the importer how to read operators of their own."""
+    hooks = sys.modules.get(_RULES)
+    if hooks is None:
+        return False
+    modules = hooks.rule_modules()
+    return _USERS in modules or any(not m.startswith("relax_mlir.") for m in modules)

@@ -1,0 +1,32 @@
+"""Attention: two products and what lies between them, a block of rows at a time.
+
+Scores of a block of queries against all keys go to scratch memory that stays in cache,
+where a softmax, or whatever follows on rows, works on them; the product with the values
+reads them there. So scores never travel to memory, of which they would take the square of
+a sequence's length.
+
+Source: Rabe and Staats, Self-attention Does Not Need O(n^2) Memory, 2021, for blocks of
+queries; all keys of a block are in cache here, so that nothing is rescaled.
+"""
+
+from relax_mlir.schedules.cpu.attention_loops import AttentionLoops
+from relax_mlir.schedules.cpu.attention_plan import AttentionPlan, plan_attention
+from relax_mlir.schedules.cpu.dot_contraction import terms_of_dot
+from relax_mlir.schedules.nest import Kernel
+from relax_mlir.schedules.rule import Refusal, Rule
+
+__all__ = ["Attention"]
+
+
+class Attention(Rule[AttentionPlan]):
+    """Scores of a block of rows in cache, between two products; f32 and f64."""
+
+    def plan(self, kernel: Kernel) -> AttentionPlan:
+        """Two products, with statements of rows of the first between them."""
+        plan = plan_attention(kernel)
+        if any(terms_of_dot(p, self.unit) > 1 for p in (plan.scores, plan.values)):
+            raise Refusal("its products are of narrow numbers, which dots sum faster")
+        return plan
+
+    def write(self, plan: AttentionPlan) -> None:
+        AttentionLoops(plan, self.unit.bits).emit()

@@ -1,0 +1,299 @@
+"""Contractions whose products are summed several a lane, by one instruction.
+
+A step of the sum takes some of its terms at once (:mod:`relax_mlir.schedules.cpu.dots`). So
+a panel holds as many steps of a column side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from mlir import ir
+
+from relax_mlir.schedules.cpu.contraction_axes import Axis, merged
+from relax_mlir.schedules.cpu.contraction_loops import ContractionLoops
+from relax_mlir.schedules.cpu.contraction_plan import Plan
+from relax_mlir.schedules.cpu.contraction_tile import ContractionConfiguration
+from relax_mlir.schedules.cpu.dots import ByteDot, Dot, HalfDot, interleaved
+from relax_mlir.schedules.cpu.panel import Columns, Cut, Tiling
+from relax_mlir.schedules.emit import (
+    Extent,
+    add,
+    alloc,
+    broadcast,
+    ceil_div,
+    constant,
+    for_loop,
+    index,
+    multiply,
+    op,
+    static,
+    unflatten,
+    unrolled_loop,
+    vector_type,
+)
+from relax_mlir.schedules.rule import VectorUnit
+from relax_mlir.schedules.vectorize_body import load, store
+
+__all__ = ["DotContractionLoops", "terms_of_dot"]
+
+
+def terms_of_dot(plan: Plan, unit: VectorUnit) -> int:
+    """How many terms of a contraction's sums an instruction takes; 1 if there is none.
+
+    The terms of a row must lie side by side, so that some of them are one word; all of
+    them, if the columns are not packed yet. Their number must be known.
+    """
+    factors = plan.rows_of, plan.columns_of
+    terms = unit.terms_of_dot(*((f.element, f.extend) for f in factors))
+    extents = plan.anchor.extents
+    if terms == 1 or not all(isinstance(extents[axis], int) for axis in plan.k):
+        return 1
+    axes = _sum_axes(plan, terms)
+    is_one_run = len(axes) == 1 or plan.group == terms
+    return terms if is_one_run and plan.a.stride_of(axes[-1].number) == 1 else 1
+
+
+def _sum_axes(plan: Plan, terms: int) -> list[Axis]:
+    """The axes of a sum as rows are walked along; groups of terms do not cross the last."""
+    extents = plan.anchor.extents
+    axes = merged(plan.k, extents, (plan.a,))
+    innermost = extents[plan.k[-1]]
+    is_whole = isinstance(innermost, int) and innermost % terms == 0
+    if plan.group == 1 or is_whole or len(plan.k) == 1:
+        return axes
+    *outer, last = plan.k
+    before = [a for a in merged(outer, extents, (plan.a,)) if a.extent != 1]
+    return [*before, Axis(last, innermost)]
+
+
+class DotContractionLoops(ContractionLoops):
+    """Writes the loops of a contraction that has such an instruction."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        vector_bits: int,
+        configuration: ContractionConfiguration | None = None,
+    ) -> None:
+        super().__init__(plan, vector_bits, configuration)
+        factors = plan.rows_of, plan.columns_of
+        is_half = isinstance(plan.element, ir.FloatType)
+        self.dot = (
+            HalfDot(self.lanes, plan.rows_of.element)
+            if is_half
+            else ByteDot(self.lanes, *factors)
+        )
+
+    def columns_from(self, points: Mapping[int, Extent], cut: Cut) -> Columns:
+        kind = _DotColumns if self.plan.group == 1 else _PackedDotColumns
+        return kind(self.tiling, points, cut, self.dot, self.start())
+
+    def alloc_panel(self) -> ir.Value:
+        terms = self.dot.terms
+        groups = ceil_div(self.tiling.depth, terms)
+        width = terms * self.lanes * self.tile.vectors
+        return alloc([multiply(groups, width)], self.plan.columns_of.element)
+
+    def sums(
+        self,
+        points: Mapping[int, Extent],
+        count: int,
+        columns: Columns,
+        number: Extent,
+    ) -> list[ir.Value]:
+        assert isinstance(columns, _DotColumns)
+        width = columns.vectors
+        starts, dot = columns.starts, self.dot
+        totals = (starts or [self.start()] * width) * count
+        totals += [] if starts else [self.none()] * width
+        first = self.a.offset(points)
+        step = self.a.step(self.last.number)
+        rows = [add(first, multiply(step, i)) for i in range(count)]
+
+        *outer, last = _sum_axes(self.plan, dot.terms)
+        depth = static(last.extent)
+        groups = -(-depth // dot.terms)
+        turn_begins = self._ahead(columns, number)
+
+        def take(
+            offset: Extent, first_group: Extent, sums: list[ir.Value]
+        ) -> list[ir.Value]:
+            def step(
+                group: Extent, terms: int, sums: Sequence[ir.Value]
+            ) -> list[ir.Value]:
+                number = add(first_group, group)
+                found = [columns.group(number, terms, q) for q in range(width)]
+                k = add(offset, multiply(group, dot.terms))
+                factors = [self._row(add(row, k), terms) for row in rows]
+                factors += [] if starts else [dot.one()]
+                pairs = [(factor, column) for factor in factors for column in found]
+                return [dot.add(t, *pair) for t, pair in zip(sums, pairs, strict=True)]
+
+            return _for_groups(
+                depth,
+                dot.terms,
+                step,
+                sums,
+                lambda group: turn_begins(add(first_group, group)),
+            )
+
+        def nest(
+            axes: Sequence[Axis], offset: Extent, number: Extent, sums: list[ir.Value]
+        ) -> list[ir.Value]:
+            if not axes:
+                return take(offset, multiply(number, groups), sums)
+            axis, *inner = axes
+            a_step = self.a.step(axis.number)
+
+            def body(k: ir.Value, *carried: ir.Value) -> list[ir.Value]:
+                here = add(offset, multiply(k, a_step))
+                count = add(multiply(number, axis.extent), k)
+                return nest(inner, here, count, list(carried))
+
+            return for_loop(0, axis.extent, 1, body, sums)
+
+        totals = nest(outer, 0, 0, totals)
+        if starts:
+            return totals
+        by_column = totals[-width:]
+        return [
+            dot.corrected(total, by_column[number % width])
+            for number, total in enumerate(totals[:-width])
+        ]
+
+    def none(self) -> ir.Value:
+        """Sums of nothing."""
+        return broadcast(constant(0, self.plan.element), self.lanes)
+
+    def _row(self, offset: Extent, terms: int) -> ir.Value:
+        """Some neighbours of a row, and zeros if they do not fill a word, in every lane."""
+        view, word = self.a.view, ir.IntegerType.get_signless(32)
+        element = self.dot.element
+        if terms == self.dot.terms:
+            found = op("vector.load", vector_type(terms, element), view, index(offset))
+            together = op("vector.bitcast", vector_type(1, word), found)
+            first = ir.DenseI64ArrayAttr.get([0])
+            return self.dot.row(
+                op("vector.extract", word, together, static_position=first)
+            )
+        total = constant(0, word)
+        narrow = ir.IntegerType.get_signless(element.width)
+        for term in range(terms):
+            one = op("memref.load", element, view, index(add(offset, term)))
+            bits = one if element == narrow else op("arith.bitcast", narrow, one)
+            wide = op("arith.extui", word, bits)
+            placed = op("arith.shli", word, wide, constant(element.width * term, word))
+            total = op("arith.ori", word, total, placed)
+        return self.dot.row(total)
+
+
+class _DotColumns(Columns):
+    """One panel's columns, some steps of the sum side by side.
+
+    Attributes:
+        starts: sums of no terms, if they are known: what the rows' flipped bits make of
+            the columns.
+    """
+
+    def __init__(
+        self,
+        tiling: Tiling,
+        points: Mapping[int, Extent],
+        cut: Cut,
+        dot: Dot,
+        start: ir.Value,
+    ) -> None:
+        super().__init__(tiling, points, cut, dot.terms)
+        self._dot = dot
+        self._start = start
+        self._groups: ir.Value | None = None
+        self.starts = [] if dot.is_flipped else [start] * cut.vectors
+
+    def group(self, number: Extent, terms: int, q: int) -> ir.Value:
+        """Vector ``q`` at ``terms`` steps of the sum; zeros for those that are missing."""
+        if self._groups is not None:
+            lanes = self._dot.terms * self.lanes
+            place = add(multiply(number, lanes * self.vectors), q * lanes)
+            where = [index(add(self._begin, place))]
+            return load(self._groups, where, lanes, 1, None)
+        k = multiply(number, self._dot.terms)
+        found = [self._stored(self._at_term(add(k, t)), q) for t in range(terms)]
+        zero = broadcast(constant(0, self._dot.element), self.lanes)
+        return interleaved([*found, *[zero] * (self._dot.terms - terms)])
+
+    def _at_term(self, k: Extent) -> Extent:
+        """How far a step of the sum is, counted through all of its axes."""
+        axes = self.tiling.sum_axes
+        points = unflatten(index(k), [axis.extent for axis in axes])
+        total: Extent = 0
+        for axis, point in zip(axes, points, strict=True):
+            total = add(total, multiply(self.step(axis.number), point))
+        return total
+
+    def pack(self, panel: ir.Value, begin: Extent = 0) -> None:
+        """Copy the columns, and sum them up where that is needed.
+
+        Windows are found for one step after the other, and then put side by side in
+        place: some steps take as much memory as the group of them.
+        """
+        are_together, self._begin = self.may_turn, begin
+        if are_together:
+            self.pack_turned(panel)
+            self._groups = panel
+        elif not self.plan.whole:
+            super().pack(panel, begin)
+        if not are_together or not self.starts:
+            self._group_up(panel, are_together)
+        self.read_packed(panel, begin)
+
+    def read_packed(self, panel: ir.Value, begin: Extent) -> None:
+        """Read the columns from where :meth:`pack` has copied them."""
+        self._groups, self._begin = panel, begin
+
+    def _group_up(self, panel: ir.Value, are_together: bool) -> None:
+        """Put steps side by side, if they are not, and sum the columns up."""
+        width, depth, terms = self.vectors, self.tiling.depth, self._dot.terms
+        lanes, dot = terms * self.lanes, self._dot
+
+        def step(group: Extent, count: int, sums: Sequence[ir.Value]) -> list[ir.Value]:
+            found = [self.group(group, count, q) for q in range(width)]
+            for q, value in enumerate(() if are_together else found):
+                place = add(multiply(group, lanes * width), q * lanes)
+                store(value, panel, [index(add(self._begin, place))], lanes, None)
+            pairs = zip(sums, found, strict=True) if sums else ()
+            return [dot.add(t, dot.one(), column) for t, column in pairs]
+
+        counted = (
+            []
+            if self.starts
+            else [broadcast(constant(0, self.plan.element), self.lanes)] * width
+        )
+        sums = _for_groups(static(depth), terms, step, counted)
+        self.starts = self.starts or [dot.corrected(self._start, c) for c in sums]
+
+
+class _PackedDotColumns(_DotColumns):
+    """One panel's columns, which `tir-pack-constants` has stored in groups of steps."""
+
+    def group(self, number: Extent, terms: int, q: int) -> ir.Value:
+        lanes = self._dot.terms * self.lanes
+        # The last panel may use fewer vectors than a block has.
+        offset = add(multiply(number, lanes * self.cut.full), q * lanes)
+        where = [index(add(self._place(0), offset))]
+        return load(self._flat.view, where, lanes, 1, None)
+
+
+def _for_groups(
+    depth: int,
+    terms: int,
+    step: Callable[[Extent, int, Sequence[ir.Value]], list[ir.Value]],
+    carried: list[ir.Value],
+    turn_begins: Callable[[ir.Value], None] = lambda group: None,
+) -> list[ir.Value]:
+    """Take ``step`` for all groups of terms of a sum, and for those that are left."""
+    groups, left = divmod(depth, terms)
+    carried = unrolled_loop(
+        groups, lambda group, sums: step(group, terms, sums), carried, turn_begins
+    )
+    return step(groups, left, carried) if left else carried

@@ -1,0 +1,77 @@
+// RUN: relax-opt %s -p relax-legalize,relax-fuse-ops,tir-fuse,tir-fuse-attention --split-input-file | filecheck %s
+// RUN: relax-opt %s -p relax-legalize,relax-fuse-ops,tir-fuse,tir-fuse-attention,tir-to-linalg,schedule-apply{vector-bits=512} --split-input-file | filecheck %s --check-prefix=LOOPS
+
+// Products, the map after the first, and the softmax are one program, in which they stand as they were.
+// LOOPS-LABEL: func.func @fused_fused_matmul_multiply_softmax_matmul1
+// LOOPS-SAME:    tir.rule = "Attention"
+// CHECK-LABEL: func.func @fused_fused_matmul_multiply_softmax_matmul1(%arg0: memref<2x3x7x4xf32>, %arg1: memref<2x3x4x5xf32>, %arg2: memref<f32>, %arg3: memref<2x3x5x6xf32>, %arg4: memref<2x3x7x6xf32>)
+// CHECK:         name = "matmul",
+// CHECK:         name = "multiply",
+// CHECK:         name = "max",
+// CHECK:         name = "exp",
+// CHECK:         name = "sum",
+// CHECK:         name = "scale",
+// CHECK:         name = "matmul",
+// CHECK-LABEL: func.func @attention(
+// CHECK-COUNT-1: relax.call_tir
+// CHECK-NOT:     relax.call_tir
+// CHECK:         return
+func.func @attention(%q: tensor<2x3x7x4xf32>, %k: tensor<2x3x4x5xf32>, %c: tensor<f32>, %v: tensor<2x3x5x6xf32>) -> tensor<2x3x7x6xf32> {
+  %0 = "relax.matmul"(%q, %k) {out_dtype} : (tensor<2x3x7x4xf32>, tensor<2x3x4x5xf32>) -> tensor<2x3x7x5xf32>
+  %1 = "relax.multiply"(%0, %c) : (tensor<2x3x7x5xf32>, tensor<f32>) -> tensor<2x3x7x5xf32>
+  %2 = "relax.nn_softmax"(%1) {axis = -1 : i64} : (tensor<2x3x7x5xf32>) -> tensor<2x3x7x5xf32>
+  %3 = "relax.matmul"(%2, %v) {out_dtype} : (tensor<2x3x7x5xf32>, tensor<2x3x5x6xf32>) -> tensor<2x3x7x6xf32>
+  return %3 : tensor<2x3x7x6xf32>
+}
+
+// -----
+
+// A product is the end of one attention or the beginning of another.
+// CHECK-LABEL: func.func @twice(
+// CHECK-COUNT-3: relax.call_tir
+// CHECK-NOT:     relax.call_tir
+// LOOPS-LABEL: func.func @fused_matmul_softmax_matmul
+// LOOPS-SAME:    tir.rule = "Attention"
+// LOOPS-NOT:     tir.rule = "Attention"
+// LOOPS-LABEL: func.func @twice(
+func.func @twice(%q: tensor<3x7x4xf32>, %k: tensor<3x4x5xf32>, %v: tensor<3x5x5xf32>) -> tensor<3x7x5xf32> {
+  %0 = "relax.matmul"(%q, %k) {out_dtype} : (tensor<3x7x4xf32>, tensor<3x4x5xf32>) -> tensor<3x7x5xf32>
+  %1 = "relax.nn_softmax"(%0) {axis = -1 : i64} : (tensor<3x7x5xf32>) -> tensor<3x7x5xf32>
+  %2 = "relax.matmul"(%1, %v) {out_dtype} : (tensor<3x7x5xf32>, tensor<3x5x5xf32>) -> tensor<3x7x5xf32>
+  %3 = "relax.nn_softmax"(%2) {axis = -1 : i64} : (tensor<3x7x5xf32>) -> tensor<3x7x5xf32>
+  %4 = "relax.matmul"(%3, %v) {out_dtype} : (tensor<3x7x5xf32>, tensor<3x5x5xf32>) -> tensor<3x7x5xf32>
+  return %4 : tensor<3x7x5xf32>
+}
+
+// -----
+
+// Open sizes are no obstacle, and two that are equal share a program.
+// CHECK-LABEL: func.func @fused_matmul_softmax_matmul1{{.*}}(%arg0: memref<?x?x4xf32>
+// CHECK-NOT:   func.func @fused_matmul
+// CHECK-LABEL: func.func @open(
+// CHECK:         callee = @[[NAME:.+]], sizes = #relax.shape<["h", "s", "t"]>
+// CHECK:         callee = @[[NAME]], sizes = #relax.shape<["h", "s", "t"]>
+// LOOPS-LABEL: func.func @fused_matmul_softmax_matmul1
+// LOOPS-SAME:    tir.rule = "Attention"
+func.func @open(%q: tensor<?x?x4xf32, #relax.shape<["h", "s", "4"]>>, %k: tensor<?x4x?xf32, #relax.shape<["h", "4", "t"]>>, %v: tensor<?x?x4xf32, #relax.shape<["h", "t", "4"]>>) -> tensor<?x?x4xf32, #relax.shape<["h", "s", "4"]>> {
+  %0 = "relax.matmul"(%q, %k) {out_dtype} : (tensor<?x?x4xf32, #relax.shape<["h", "s", "4"]>>, tensor<?x4x?xf32, #relax.shape<["h", "4", "t"]>>) -> tensor<?x?x?xf32, #relax.shape<["h", "s", "t"]>>
+  %1 = "relax.nn_softmax"(%0) {axis = -1 : i64} : (tensor<?x?x?xf32, #relax.shape<["h", "s", "t"]>>) -> tensor<?x?x?xf32, #relax.shape<["h", "s", "t"]>>
+  %2 = "relax.matmul"(%1, %v) {out_dtype} : (tensor<?x?x?xf32, #relax.shape<["h", "s", "t"]>>, tensor<?x?x4xf32, #relax.shape<["h", "t", "4"]>>) -> tensor<?x?x4xf32, #relax.shape<["h", "s", "4"]>>
+  %3 = "relax.matmul"(%2, %k) {out_dtype} : (tensor<?x?x4xf32, #relax.shape<["h", "s", "4"]>>, tensor<?x4x?xf32, #relax.shape<["h", "4", "t"]>>) -> tensor<?x?x?xf32, #relax.shape<["h", "s", "t"]>>
+  %4 = "relax.nn_softmax"(%3) {axis = -1 : i64} : (tensor<?x?x?xf32, #relax.shape<["h", "s", "t"]>>) -> tensor<?x?x?xf32, #relax.shape<["h", "s", "t"]>>
+  %5 = "relax.matmul"(%4, %v) {out_dtype} : (tensor<?x?x?xf32, #relax.shape<["h", "s", "t"]>>, tensor<?x?x4xf32, #relax.shape<["h", "t", "4"]>>) -> tensor<?x?x4xf32, #relax.shape<["h", "s", "4"]>>
+  return %5 : tensor<?x?x4xf32, #relax.shape<["h", "s", "4"]>>
+}
+
+// -----
+
+// Two rows are more than one, and there may be 512 products in all of a score.
+// CHECK-LABEL: func.func @smaller(
+// CHECK-COUNT-1: relax.call_tir
+// CHECK-NOT:     relax.call_tir
+func.func @smaller(%q: tensor<2x400xf32>, %k: tensor<400x5xf32>, %v: tensor<5x112xf32>) -> tensor<2x112xf32> {
+  %0 = "relax.matmul"(%q, %k) {out_dtype} : (tensor<2x400xf32>, tensor<400x5xf32>) -> tensor<2x5xf32>
+  %1 = "relax.nn_softmax"(%0) {axis = -1 : i64} : (tensor<2x5xf32>) -> tensor<2x5xf32>
+  %2 = "relax.matmul"(%1, %v) {out_dtype} : (tensor<2x5xf32>, tensor<5x112xf32>) -> tensor<2x112xf32>
+  return %2 : tensor<2x112xf32>
+}

@@ -1,0 +1,28 @@
+// RUN: relax-opt %s -p "relax-legalize,relax-fuse-ops,tir-fuse,tir-use-winograd{vector-bits=512 bf16-dots=true}" --split-input-file | filecheck %s
+// RUN: relax-opt %s -p relax-legalize,relax-fuse-ops,tir-fuse,tir-use-winograd{vector-bits=512} --split-input-file | filecheck %s --check-prefix=WIDE
+
+// Pictures of bf16 are widened as tiles are read; the kernel at the points is f32.
+// CHECK-LABEL: func.func @large
+// CHECK-LABEL: func.func @conv2d_winograd(
+// CHECK-SAME:    memref<1x66x66x64xbf16>, %{{.+}}: memref<6x6x{{.+}}x64x{{.+}}xf32>
+// CHECK:         arith.extf {{.*}} : bf16 to f32
+// CHECK:         name = "to_points"
+// WIDE-LABEL:  func.func @large
+func.func @large(%x: tensor<1x66x66x64xbf16>) -> tensor<1x64x64x64xf32> {
+  %w = "relax.constant"() {value = dense<0.5> : tensor<3x3x64x64xbf16>} : () -> tensor<3x3x64x64xbf16>
+  %0 = "relax.nn_conv2d"(%x, %w) {strides = array<i64: 1, 1>, padding = array<i64: 0, 0, 0, 0>, dilation = array<i64: 1, 1>, groups = 1 : i64, data_layout = "NHWC", kernel_layout = "HWIO", out_layout = "NHWC", out_dtype = f32} : (tensor<1x66x66x64xbf16>, tensor<3x3x64x64xbf16>) -> tensor<1x64x64x64xf32>
+  return %0 : tensor<1x64x64x64xf32>
+}
+
+// -----
+
+// Where two products are summed at once, small pictures are better off without.
+// CHECK-LABEL: func.func @small
+// CHECK-NOT:     winograd
+// WIDE-LABEL:  func.func @small
+// WIDE:          callee = @conv2d_winograd
+func.func @small(%x: tensor<1x16x16x64xbf16>) -> tensor<1x14x14x64xf32> {
+  %w = "relax.constant"() {value = dense<0.5> : tensor<3x3x64x64xbf16>} : () -> tensor<3x3x64x64xbf16>
+  %0 = "relax.nn_conv2d"(%x, %w) {strides = array<i64: 1, 1>, padding = array<i64: 0, 0, 0, 0>, dilation = array<i64: 1, 1>, groups = 1 : i64, data_layout = "NHWC", kernel_layout = "HWIO", out_layout = "NHWC", out_dtype = f32} : (tensor<1x16x16x64xbf16>, tensor<3x3x64x64xbf16>) -> tensor<1x14x14x64xf32>
+  return %0 : tensor<1x14x14x64xf32>
+}

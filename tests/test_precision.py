@@ -1,0 +1,238 @@
+"""``compile(..., precision=...)``: products of bf16, weights of f16, sums of f32."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from relax_mlir import compile, import_onnx, load, lower
+from relax_mlir.compiler import target_of
+from relax_mlir.errors import RelaxError
+from relax_mlir.module import IRModule
+from relax_mlir.relax.vm import StagedModel
+from relax_mlir.runtime.executable import Executable
+from relax_mlir.targets import Target
+from tests.frontends.differential import parse
+
+_HOST = target_of("cpu")
+_BF16 = ml_dtypes.bfloat16
+
+needs_dots = pytest.mark.skipif(not _HOST.bf16_dots, reason="no dots of bf16")
+_few = settings(max_examples=8)
+
+
+def drawn(*shape: int, seed: int = 0) -> np.ndarray:
+    rng = np.random.default_rng((seed, *shape))
+    return rng.standard_normal(shape).astype(np.float32)
+
+
+def rounded(array: np.ndarray, kind: str = "bf16") -> np.ndarray:
+    narrow = {"bf16": _BF16, "f16": np.float16}[kind]
+    return array.astype(narrow).astype(np.float32)
+
+
+def product(m: int, k: int, n: int, w: np.ndarray | None = None) -> IRModule:
+    text = f"g (float[{m}, {k}] x, float[{k}, {n}] w) => (float[{m}, {n}] y) {{ y = MatMul (x, w) }}"
+    return import_onnx(parse(text, opset=17), values={} if w is None else {"w": w})
+
+
+def assert_close(actual: np.ndarray, expected: np.ndarray) -> None:
+    """Sums of the same products in another order, in f32."""
+    scale = max(1.0, float(np.abs(expected).max(initial=0)))
+    np.testing.assert_allclose(actual, expected, atol=1e-5 * scale, rtol=0)
+
+
+SHAPES = [
+    pytest.param(40, 64, 48, id="tiles"),
+    pytest.param(1, 33, 70, id="one row, an odd number of terms"),
+    pytest.param(5, 17, 9, id="columns that fill no vector"),
+    pytest.param(67, 130, 130, id="copied columns"),
+]
+
+
+@needs_dots
+@pytest.mark.parametrize(("m", "k", "n"), SHAPES)
+@pytest.mark.parametrize("is_constant", [True, False])
+def test_factors_are_rounded_once_and_sums_are_exact(
+    m: int, k: int, n: int, is_constant: bool
+) -> None:
+    x, w = drawn(m, k), drawn(k, n)
+    module = product(m, k, n, w if is_constant else None)
+
+    made = compile(module, precision="bf16", cache=False)
+    (y,) = made(*([x] if is_constant else [x, w]))
+
+    assert_close(y, rounded(x) @ rounded(w))
+
+
+@pytest.mark.slow
+@needs_dots
+@settings(max_examples=60)
+@given(st.tuples(*[st.integers(1, 80)] * 3), st.booleans(), st.sampled_from([(), (3,)]))
+def test_many_products(
+    sizes: tuple[int, int, int], is_turned: bool, batch: tuple[int, ...]
+) -> None:
+    m, k, n = sizes
+    k += 15  # shorter sums are not rounded
+    given_ = (*batch, n, k) if is_turned else (*batch, k, n)
+    order = [*range(len(batch)), len(batch) + 1, len(batch)]
+    turn = f"t = Transpose <perm = {order}> (w)" if is_turned else "t = Identity (w)"
+    text = f"""g (float{[*batch, m, k]} x, float{list(given_)} w)
+        => (float{[*batch, m, n]} y) {{ {turn}
+        y = MatMul (x, t) }}"""
+    x, w = drawn(*batch, m, k), drawn(*given_)
+
+    (y,) = compile(import_onnx(parse(text, opset=17)), precision="bf16", cache=False)(
+        x, w
+    )
+
+    columns = rounded(w).transpose(order) if is_turned else rounded(w)
+    assert_close(y, rounded(x) @ columns)
+
+
+@pytest.mark.slow
+@needs_dots
+@_few
+@given(
+    st.integers(1, 40),
+    st.integers(16, 40),
+    st.sampled_from([1, 3]),
+    st.integers(1, 2),
+    st.integers(5, 20),
+)
+def test_convolutions(
+    out: int, channels: int, size: int, stride: int, side: int
+) -> None:
+    pad = size // 2
+    text = f"""g (float[1, {channels}, {side}, {side}] x, float[{out}, {channels}, {size}, {size}] w)
+        => (float[a, b, c, d] y) {{
+        r = Relu (x)
+        y = Conv <pads = [{pad}, {pad}, {pad}, {pad}], strides = [{stride}, {stride}]> (r, w) }}"""
+    x, w = drawn(1, channels, side, side), drawn(out, channels, size, size)
+    module = import_onnx(parse(text, opset=17), values={"w": w})
+
+    (y,) = compile(module, precision="bf16", cache=False)(x)
+
+    assert_close(y, convolved(rounded(np.maximum(x, 0)), rounded(w), stride))
+
+
+@needs_dots
+def test_convolutions_at_points_read_and_write_narrow_numbers() -> None:
+    text = """g (float[1, 32, 64, 64] x) => (float[a, b, c, d] y) {
+        r = Relu (x)
+        s = Conv <pads = [1, 1, 1, 1]> (r, w)
+        t = Relu (s)
+        y = Conv <pads = [1, 1, 1, 1]> (t, w) }"""
+    text = text.replace("x) =>", "x, float[32, 32, 3, 3] w) =>")
+    x, w = drawn(1, 32, 64, 64), drawn(32, 32, 3, 3) / 17
+    module = import_onnx(parse(text, opset=17), values={"w": w})
+
+    made = compile(module, precision="bf16", cache=False)
+    (y,) = made(x)
+
+    assert isinstance(made, Executable)
+    assert "Winograd" in [k.rule for k in made.kernels]
+    first = rounded(np.maximum(convolved(rounded(np.maximum(x, 0)), rounded(w)), 0))
+    scale = float(np.abs(y).max())
+    # Numbers between two roundings may go either way.
+    expected = convolved(first, rounded(w))
+    np.testing.assert_allclose(y, expected, atol=4e-3 * scale, rtol=0)
+    assert float(np.abs(y - expected).mean()) < 1e-4 * scale
+
+
+def convolved(x: np.ndarray, w: np.ndarray, stride: int = 1) -> np.ndarray:
+    """Of kernels that are padded so that the size stays."""
+    pad = w.shape[-1] // 2
+    wide = np.pad(x, ((0, 0), (0, 0), (pad, pad), (pad, pad)))
+    windows = np.lib.stride_tricks.sliding_window_view(wide, w.shape[2:], (2, 3))
+    windows = windows[:, :, ::stride, ::stride]
+    return np.einsum("nchwij,ocij->nohw", windows, w)
+
+
+def test_weights_of_f16_are_multiplied_in_f32() -> None:
+    x, w = drawn(6, 70), drawn(70, 50)
+
+    (y,) = compile(product(6, 70, 50, w), precision="f16", cache=False)(x)
+
+    assert_close(y, x @ rounded(w, "f16"))
+
+
+def test_a_machine_without_dots_rounds_weights_alone() -> None:
+    x, w = drawn(6, 70), drawn(70, 50)
+    target = replace(_HOST, bf16_dots=False)
+
+    (y,) = compile(product(6, 70, 50, w), target, precision="bf16", cache=False)(x)
+
+    assert_close(y, x @ rounded(w))
+
+
+@needs_dots
+def test_special_numbers_pass() -> None:
+    x, w = drawn(4, 32), drawn(32, 20)
+    x[0, 3], x[1, 5], x[2, 7] = np.nan, np.inf, 3e38
+
+    (y,) = compile(product(4, 32, 20, w), precision="bf16", cache=False)(x)
+
+    with np.errstate(invalid="ignore", over="ignore"):
+        expected = rounded(x) @ rounded(w)
+    np.testing.assert_array_equal(np.isnan(y), np.isnan(expected))
+    np.testing.assert_array_equal(np.isinf(y), np.isinf(expected))
+    assert_close(y[3], expected[3])
+
+
+def test_f32_is_the_default_and_changes_nothing() -> None:
+    module = product(8, 64, 48)
+    assert str(lower(module)) == str(lower(module, precision="f32"))
+    assert "bf16" not in str(lower(module, to="tir"))
+
+
+@pytest.mark.parametrize(
+    ("target", "dots"),
+    [("cpu:znver5", True), ("cpu:znver3", False), ("cpu:neoverse-v1", False)],
+)
+def test_machines(target: str, dots: bool) -> None:
+    made = target_of(target)
+    assert isinstance(made, Target)
+    assert made.bf16_dots == dots
+    text = str(lower(product(32, 64, 48), target=made, precision="bf16"))
+    assert ("dpbf16ps" in text) == dots
+
+
+def test_unknown_precision_is_refused() -> None:
+    with pytest.raises(
+        RelaxError, match="unknown precision `bf32`: expected one of f32"
+    ):
+        compile(product(2, 16, 3), precision="bf32")
+
+
+def test_saved_models_keep_it(tmp_path: Path) -> None:
+    x, w = drawn(6, 70), drawn(70, 50)
+    made = compile(product(6, 70, 50, w), precision="f16", cache=False)
+    made.save(tmp_path / "model.rxm")
+
+    (y,) = load(tmp_path / "model.rxm")(x)
+
+    np.testing.assert_array_equal(y, made(x)[0])
+    plain = compile(product(6, 70, 50, w), cache=False)
+    plain.save(tmp_path / "plain.rxm")
+    sizes = [(tmp_path / n).stat().st_size for n in ("model.rxm", "plain.rxm")]
+    assert sizes[1] - sizes[0] > 70 * 50
+
+
+def test_stages_compiled_later_have_it() -> None:
+    w = drawn(20, 30)
+    text = """g (float[n, 20] x, int64[2] s, float[20, 30] w) => (float[a, b] y) {
+        r = Reshape (x, s)
+        y = MatMul (r, w) }"""
+    module = import_onnx(parse(text, opset=17), values={"w": w})
+    x = drawn(4, 20)
+
+    made = compile(module, precision="f16", cache=False)
+    (y,) = made(x, np.array([4, 20]))
+
+    assert isinstance(made, StagedModel)
+    assert_close(y, x @ rounded(w, "f16"))

@@ -1,0 +1,57 @@
+"""The sums of a register tile stay in registers, on every machine we generate code for."""
+
+import re
+
+import pytest
+
+from relax_mlir import IRModule, lower
+from relax_mlir.compiler import target_of
+from relax_mlir.runtime import objects
+
+
+def product(element: str) -> IRModule:
+    return IRModule.parse(
+        f"""func.func @main(%x: tensor<128x512x{element}>, %y: tensor<512x512x{element}>)
+            -> tensor<128x512xf32> {{
+          %0 = "relax.matmul"(%x, %y) {{out_dtype = f32}}
+            : (tensor<128x512x{element}>, tensor<512x512x{element}>) -> tensor<128x512xf32>
+          return %0 : tensor<128x512xf32>
+        }}"""
+    )
+
+
+@pytest.mark.parametrize(
+    ("machine", "element"),
+    [
+        ("znver5", "f32"),
+        ("znver5", "bf16"),
+        ("znver4", "bf16"),
+        ("sapphirerapids", "f32"),
+        ("icelake-server", "f32"),
+        ("znver3", "f32"),
+        ("haswell", "f32"),
+        ("neoverse-v1", "f32"),
+    ],
+)
+def test_no_sum_goes_to_memory_and_back(machine: str, element: str) -> None:
+    target = target_of(f"cpu:{machine}")
+    module = lower(product(element), target=target)
+
+    text = objects.assembly(
+        module.mlir,
+        triple=target.triple,
+        cpu=target.cpu,
+        features=target.features,
+    )
+
+    vectors = r"%[yz]mm\d+" if target.triple.startswith("x86") else r"\bq\d+"
+    stack = r"%rsp|%rbp" if target.triple.startswith("x86") else r"\bsp\b"
+    moves = [
+        line
+        for line in text.splitlines()
+        if re.search(vectors, line) and re.search(stack, line)
+    ]
+    sums = len(re.findall(r"fmadd|fmla|dpbf16ps", text))
+    assert sums > 30
+    # Those of panels that are copied are not in the loops of the sums.
+    assert len(moves) < sums / 5, f"{len(moves)} moves beside {sums} multiply-adds"
