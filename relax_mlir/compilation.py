@@ -89,7 +89,10 @@ def compile(
 
     made = compile_whatever(mod, options, pipelines, {**shown, "progress": progress})
     if place is not None and isinstance(made, Executable):
-        place.store(made)
+        again = _place(mod, options)
+        # The file may have changed between the two readings of it.
+        if again is not None and again.key == place.key:
+            place.store(made)
     return made
 
 

@@ -25,7 +25,7 @@ __all__ = ["CachedModel"]
 
 _CHUNK_BYTES = 1 << 22
 # A field of tensors whose numbers are in other files, which may change by themselves.
-_ELSEWHERE = b"location"
+_ELSEWHERE = b"\n\x08location"  # the key of an entry, as protobuf writes it
 _RULES = "relax_mlir.dialects.hooks"
 _USERS = "relax_mlir.relax.user_operators"  # makes rules of what others write
 
@@ -57,13 +57,10 @@ class CachedModel:
         if _has_foreign_rules():
             return None
         digest = hashlib.sha256()
-        try:
-            is_whole = _hash(source, digest)
-        except OSError:
-            return None  # whoever reads it next says what is wrong
-        if not is_whole:
+        if not _hash(source, digest):
             return None
-        given = (options, objects.host_cpu(), source_digest(("tools",), ("onnx",)))
+        sources = source_digest(("tools",), ("onnx", "numpy", "ml_dtypes"))
+        given = (options, objects.host_cpu(), sources)
         digest.update(repr(given).encode())
         return CachedModel(ObjectCache(folder), digest.hexdigest())
 
@@ -88,17 +85,22 @@ class CachedModel:
 
 
 def _hash(source: str | os.PathLike[str] | bytes, digest: Any) -> bool:
-    """Hash a file; whether it has all of the model."""
+    """Hash a file; whether it can be read, and has all of the model."""
     if isinstance(source, bytes):
         digest.update(source)
         return _ELSEWHERE not in source
-    before = b""
-    with open(source, "rb") as file:
-        while chunk := file.read(_CHUNK_BYTES):
-            digest.update(chunk)
-            if _ELSEWHERE in before + chunk:
-                return False
-            before = chunk[-len(_ELSEWHERE) :]
+    try:
+        if not os.path.isfile(source):  # a pipe may never end
+            return False
+        before = b""
+        with open(source, "rb") as file:
+            while chunk := file.read(_CHUNK_BYTES):
+                digest.update(chunk)
+                if _ELSEWHERE in before + chunk:
+                    return False
+                before = chunk[-len(_ELSEWHERE) :]
+    except (OSError, ValueError):
+        return False  # whoever reads it next says what is wrong
     return True
 
 

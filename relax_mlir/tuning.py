@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -86,26 +87,37 @@ def tune(
         raise TuningError(
             f"expected 1 or more trials and rounds, got {trials}, {rounds}"
         )
+    if total_trials is not None and total_trials < 0:
+        raise TuningError(f"total_trials: expected 0 or more, got {total_trials}")
     module = model if isinstance(model, IRModule) else import_onnx(model)
     lowered = to_kernels(module, machine, precision)
     rest = remaining(lowered, stages(machine, precision))
     if not rest or rest[0].level != "linalg":
         raise TuningError("module: expected one whose kernels have not been lowered")
-    kept = TuningDatabase(Path(database))
-    if kept.path.exists():
-        kept = TuningDatabase.read(database)
+    kept = _kept(database)
     tuner = _Tuner(machine, rest, check_threads(threads), rounds, object_cache(cache))
     tasks = tuning_tasks(lowered, sizes or {})
     records: list[TuningRecord] = []
     for number, task in enumerate(tasks):
         left = trials if total_trials is None else total_trials - _used(records)
         record = tuner.record(task, min(trials, left))
-        records += [] if record is None else [record]
+        if record is not None:
+            records.append(record)
+            # Others may tune other models at the same time.
+            kept = _kept(database).with_records([record])
+            kept.write()
         if progress is not None:
             progress("tune", number + 1, len(tasks))
-    made = kept.with_records(records)
-    made.write()
-    return made
+    if not records:
+        kept.write()
+    return replace(kept, found=tuple(records))
+
+
+def _kept(path: str | os.PathLike[str]) -> TuningDatabase:
+    """What a file holds, if it is there."""
+    return (
+        TuningDatabase.read(path) if Path(path).exists() else TuningDatabase(Path(path))
+    )
 
 
 def _used(records: Sequence[TuningRecord]) -> int:
@@ -190,7 +202,7 @@ def _right_ones(
     expected: list[np.ndarray] = []
     for number, call in enumerate(calls):
         for array in outputs:
-            array.view(np.uint8)[...] = 0
+            array[...] = 0
         call()
         if not number:
             expected = [array.copy() for array in outputs]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
@@ -40,7 +41,8 @@ class TuningRecord:
         name: of the first program that was such a kernel.
         configuration: the fastest, as text; empty if that is the default.
         default: the configuration that was compared with it.
-        time_us, default_time_us: of one run, medians of the same rounds.
+        time_us: of one run, that of the default times the median of ratios to it.
+        default_time_us: of one run of the default, the median.
         trials: configurations that were measured, the default among them.
     """
 
@@ -71,9 +73,19 @@ class TuningRecord:
                 f"expected the fields {', '.join(kinds)}, got {', '.join(found) or 'none'}"
             )
         for name, kind in kinds.items():
-            if not isinstance(found[name], kind):
-                raise ValueError(f"`{name}`: got {found[name]!r}")
+            is_right = isinstance(found[name], kind) and found[name] is not True
+            if not is_right or found[name] is False:
+                raise ValueError(
+                    f"`{name}`: expected {_named(kind)}, got {found[name]!r}"
+                )
+        for name in ("time_us", "default_time_us"):
+            if not 0 < found[name] < math.inf:
+                raise ValueError(f"`{name}`: expected a time, got {found[name]!r}")
         return TuningRecord(**found)
+
+
+def _named(kind: Any) -> str:  # Any: types
+    return {str: "text", int: "an integer"}.get(kind, "a number")
 
 
 _KINDS: Mapping[str, Any] = {"str": str, "int": int, "float": (int, float)}
@@ -86,10 +98,12 @@ class TuningDatabase:
     Attributes:
         path: of the file.
         records: by kernel and target.
+        found: those that tuning has just added.
     """
 
     path: Path
     records: Mapping[tuple[str, str], TuningRecord] = field(default_factory=dict)
+    found: tuple[TuningRecord, ...] = ()
 
     @staticmethod
     def read(path: str | os.PathLike[str]) -> TuningDatabase:
@@ -109,7 +123,7 @@ class TuningDatabase:
                     f"expected version {_VERSION}, got {found.get('version')!r}"
                 )
             records = [_record(n, r) for n, r in enumerate(_listed(found))]
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise TuningError(
                 f"{os.fspath(path)}: not a tuning database, or damaged: {error}"
             ) from error

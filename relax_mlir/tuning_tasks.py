@@ -117,12 +117,11 @@ def _task(
     unit: Unit,
     known: Mapping[ir.Value, int],
 ) -> TuningTask | None:
-    values = [
-        _index(v, known) for v in call.operands if isinstance(v.type, ir.IndexType)
-    ]
+    sizes = [v for v in call.operands if isinstance(v.type, ir.IndexType)]
     try:
+        values = [_index(v, known) for v in sizes]
         buffers = _buffers(function, values)
-    except ValueError:  # vectors, and numbers that are no sizes
+    except (AttributeError, KeyError, ValueError):  # vectors, what are no sizes
         return None
     outputs = ir.IntegerAttr(function.attributes["tir.num_outputs"]).value
     names = {op.operation.name for op in walk(function)}

@@ -202,6 +202,23 @@ def test_no_numbers_stay_in_their_rows(number: float) -> None:
     np.testing.assert_allclose(y, wanted, rtol=1e-5, atol=1e-5)
 
 
+def test_large_scores_that_are_normalised_do_not_overflow() -> None:
+    text = """g (float[1, 4, 16] q, float[1, 16, 8] k, float[1, 8, 16] v)
+        => (float[1, 4, 16] y) {
+        s = MatMul (q, k)
+        p = LpNormalization <axis = -1, p = 1> (s)
+        y = MatMul (p, v) }"""
+    sizes = ((1, 4, 16), (1, 16, 8), (1, 8, 16))
+    q, k, v = (
+        np.full(s, x, np.float32)
+        for s, x in zip(sizes, (3e14, 3e14, 1e10), strict=True)
+    )
+
+    (y,) = built(import_onnx(parse(text, opset=17)))(q, k, v)
+
+    np.testing.assert_allclose(y, np.full((1, 4, 16), 1e10), rtol=1e-5)
+
+
 @pytest.mark.slow
 def test_results_do_not_depend_on_threads() -> None:
     shape = Sizes(1, 3, 300, 300, 16, 16)

@@ -46,6 +46,11 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     return found
 
 
+def product(first: float) -> float:
+    """The first number of the second row."""
+    return 8 * first + sum((9 + i) * (3 * i + 2) for i in range(7))
+
+
 def run(model: relax_mlir.CompiledModel) -> np.ndarray:
     (y,) = model(np.arange(16, dtype=np.float32).reshape(2, 8))
     return y
@@ -110,9 +115,7 @@ def test_weights_in_other_files_are_read_each_time(
             size_threshold=0,
         )
         made = relax_mlir.compile(tmp_path / "model.onnx", cache=tmp_path)
-        assert run(made)[1, 0] == 8 * first + sum(
-            (9 + i) * (3 * i + 2) for i in range(7)
-        )
+        assert run(made)[1, 0] == product(first)
 
     assert len(compiled) == 2
 
@@ -160,6 +163,42 @@ def test_rules_of_others_decide_too(
     relax_mlir.compile(path, cache=tmp_path)
 
     assert len(compiled) == 2
+
+
+def test_a_file_that_changes_meanwhile_is_not_kept(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, real = path.read_bytes(), any_compilation.compile_whatever
+
+    def changed(mod: object, *args: object) -> object:
+        path.write_bytes(model(first=100.0).SerializeToString())
+        return real(mod, *args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(any_compilation, "compile_whatever", changed)
+    relax_mlir.compile(path, cache=tmp_path)
+
+    assert not list(tmp_path.glob("*.rxm"))
+    monkeypatch.setattr(any_compilation, "compile_whatever", real)
+    path.write_bytes(first)
+    assert run(relax_mlir.compile(path, cache=tmp_path))[1, 0] == product(1)
+
+
+def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+
+    with pytest.raises(relax_mlir.RelaxError, match="not a regular file"):
+        relax_mlir.compile(tmp_path / "pipe", cache=tmp_path)
+    with pytest.raises(relax_mlir.RelaxError, match="cannot be read"):
+        relax_mlir.compile("a\0b", cache=tmp_path)
+
+
+def test_a_name_is_no_other_file(tmp_path: Path, compiled: list[object]) -> None:
+    made = parse("g (float[2] x) => (float[2] y) { y = Relu (x) }", opset=17)
+    made.graph.node[0].name = "head/location"
+    for _ in range(2):
+        relax_mlir.compile(made.SerializeToString(), cache=tmp_path)
+
+    assert len(compiled) == 1
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:

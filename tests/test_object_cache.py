@@ -111,6 +111,18 @@ def test_small_kernels_are_looked_through_now_and_then(tmp_path: Path) -> None:
     assert cache.size().size_bytes <= 2400
 
 
+def test_models_go_too(tmp_path: Path) -> None:
+    def write(path: Path) -> None:
+        path.write_bytes(b"x" * 4000)
+
+    cache = ObjectCache(tmp_path, 1 << 20)
+    for number in range(600):
+        cache.store_model(key(number), 4000, write)
+
+    assert cache.size().models > 0
+    assert cache.size().size_bytes <= (1 << 20) + 256 * 4000
+
+
 def test_what_is_not_ours_stays(tmp_path: Path) -> None:
     fill(tmp_path, 3)
     for name in ("mine.o", f"{key(7)}.obj", f"{key(8)}.o.bak"):

@@ -170,6 +170,25 @@ def test_a_machine_without_dots_rounds_weights_alone() -> None:
     assert_close(y, x @ rounded(w))
 
 
+def test_weights_that_f16_cannot_hold_stay_wide() -> None:
+    w = np.eye(16, dtype=np.float32)
+    w[0, 0] = 1e5
+
+    made = compile(product(2, 16, 16, w), precision="f16", cache=False)
+    (y,) = made(np.repeat(np.array([[1.0], [0.0]], np.float32), 16, axis=1))
+
+    np.testing.assert_array_equal(y[:, 0], [1e5, 0])
+
+
+@needs_dots
+def test_dots_take_subnormal_numbers_as_zero() -> None:
+    x, w = np.full((4, 32), 1e-39, np.float32), np.ones((32, 20), np.float32)
+
+    (y,) = compile(product(4, 32, 20, w), precision="bf16", cache=False)(x)
+
+    np.testing.assert_array_equal(y, np.zeros_like(y))
+
+
 @needs_dots
 def test_special_numbers_pass() -> None:
     x, w = drawn(4, 32), drawn(32, 20)

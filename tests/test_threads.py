@@ -116,6 +116,18 @@ CASES = {
         "g (float[300, 257] x) => (float[300, 257] y) { y = Softmax (x) }",
         [("float32", (300, 257))],
     ),
+    "attention": Case(
+        """g (float[4, 70, 32] q, float[4, 32, 96] k, float[4, 96, 32] v)
+            => (float[4, 70, 32] y) {
+            s = MatMul (q, k)
+            p = Softmax (s)
+            y = MatMul (p, v) }""",
+        [
+            ("float32", (4, 70, 32)),
+            ("float32", (4, 32, 96)),
+            ("float32", (4, 96, 32)),
+        ],
+    ),
     "sums of columns": Case(
         "g (float[64, 30, 57] x) => (float[64, 1, 57] y) { y = ReduceSum (x, axes) }",
         [("float32", (64, 30, 57))],

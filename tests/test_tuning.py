@@ -192,6 +192,7 @@ def test_new_records_replace_old_ones_of_their_kernels(tmp_path: Path) -> None:
     [
         ("", "not a tuning database, or damaged"),
         ("\x00", "not a tuning database"),
+        ("[" * 200_000, "not a tuning database"),
         ("[]", "expected the format `relax_mlir tuning`"),
         ('{"format": "relax_mlir tuning", "version": 2}', "expected version 1, got 2"),
         ('{"format": "relax_mlir tuning", "version": 1}', "expected a list"),
@@ -210,8 +211,10 @@ def test_what_is_no_database_is_refused(
 @pytest.mark.parametrize(
     ("field", "value", "message"),
     [
-        ("trials", "3", "record 0: `trials`: got '3'"),
-        ("time_us", None, "record 0: `time_us`: got None"),
+        ("trials", "3", "record 0: `trials`: expected an integer, got '3'"),
+        ("time_us", None, "record 0: `time_us`: expected a number, got None"),
+        ("trials", True, "record 0: `trials`: expected an integer, got True"),
+        ("time_us", 0, "record 0: `time_us`: expected a time, got 0"),
         ("more", 1, "record 0: expected the fields kernel, target, name"),
     ],
 )
@@ -265,6 +268,26 @@ def test_what_cannot_be_tuned(tmp_path: Path) -> None:
     with pytest.raises(TuningError, match="expected one whose kernels"):
         relax_mlir.tune(loops, **options)
     assert not (tmp_path / "db.json").exists()
+
+
+def test_kernels_of_one_number_are_tuned(tmp_path: Path, objects: Path) -> None:
+    text = """func.func @main(%x: tensor<64x64xf32>) -> tensor<f32> {
+      %y = "relax.sum"(%x) {axis = array<i64: 0, 1>, keepdims = false}
+        : (tensor<64x64xf32>) -> tensor<f32>
+      return %y : tensor<f32>
+    }"""
+    path = tmp_path / "db.json"
+
+    found = relax_mlir.tune(
+        IRModule.parse(text), database=path, rounds=1, cache=objects
+    )
+
+    assert [r.name for r in found.found] == ["sum"]
+
+
+def test_trials_of_all_are_no_less_than_none(tmp_path: Path) -> None:
+    with pytest.raises(TuningError, match="total_trials: expected 0 or more, got -1"):
+        relax_mlir.tune(softmax(), database=tmp_path / "db.json", total_trials=-1)
 
 
 def test_kernels_get_the_sizes_that_main_computes() -> None:

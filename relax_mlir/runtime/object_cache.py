@@ -71,8 +71,8 @@ class ObjectCache:
         folder: where the entries are; made when the first is stored.
         limit_bytes: what they may take; :func:`cache_limit_bytes` by default. When they
             take more, those that were not used for the longest time go, a quarter at once.
-            One store in 256 looks, and each of a kernel that is larger than that part of
-            the limit: reading a folder of 40,000 takes a tenth of a second and more.
+            One store in 256 looks, and each of what is larger than that part of the
+            limit: reading a folder of 40,000 takes a tenth of a second and more.
     """
 
     def __init__(self, folder: Path, limit_bytes: int | None = None) -> None:
@@ -101,8 +101,7 @@ class ObjectCache:
                 path.write_bytes(_header(key, body) + body)
         except OSError:
             return
-        if key.endswith("00") or len(body) > self.limit_bytes >> 8:
-            self._trim()
+        self._trim_now_and_then(key, len(body))
 
     def model_path(self, key: str) -> Path:
         """Where a compiled model is, if there is one."""
@@ -123,8 +122,7 @@ class ObjectCache:
             write(self.model_path(key))
         except OSError:
             return
-        if size_bytes > self.limit_bytes >> 8:
-            self._trim()
+        self._trim_now_and_then(key, size_bytes)
 
     def size(self) -> CacheSize:
         """What is in the folder."""
@@ -140,6 +138,10 @@ class ObjectCache:
         for entry in entries:
             Path(entry.path).unlink(missing_ok=True)
         return _size(entries)
+
+    def _trim_now_and_then(self, key: str, size_bytes: int) -> None:
+        if key.endswith("00") or size_bytes > self.limit_bytes >> 8:
+            self._trim()
 
     def _trim(self) -> None:
         """Remove the entries that were not used for the longest time, if it is too much."""

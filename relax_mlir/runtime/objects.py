@@ -270,7 +270,7 @@ def _emit(code: object, kind: int, target: _Target, passes: str) -> bytes:
         if failed:
             raise CompileError(text)
         _check_intrinsics(code, target[0])
-        _set_tuning(code, target[1])
+        _set_scheduling_model(code, target[1])
         options = llvm.LLVMCreatePassBuilderOptions()
         cleanup.callback(llvm.LLVMDisposePassBuilderOptions, options)
         if error := llvm.LLVMRunPasses(code, passes.encode(), machine, options):
@@ -298,18 +298,18 @@ def _check_intrinsics(code: object, triple: str) -> None:
 
 
 # With LLVM's own models of these, register tiles that fill the vector registers are
-# scheduled so that sums are moved to memory and back: docs/decisions/0019-tuning-model.md.
-_TUNED_AS = {"znver4": "generic", "znver5": "generic"}
+# scheduled so that sums are moved to memory and back: docs/decisions/0019-scheduling-model.md.
+_SCHEDULED_AS = {"znver4": "generic", "znver5": "generic"}
 
 
-def _set_tuning(code: object, cpu: str) -> None:
+def _set_scheduling_model(code: object, cpu: str) -> None:
     """Let instructions be put in order by the model of a machine that suits tiles."""
-    if cpu not in _TUNED_AS:
+    if cpu not in _SCHEDULED_AS:
         return
     for function in _functions(code):
         if llvm_c.llvm().LLVMCountBasicBlocks(function):
             llvm_c.llvm().LLVMAddTargetDependentFunctionAttr(
-                function, b"tune-cpu", _TUNED_AS[cpu].encode()
+                function, b"tune-cpu", _SCHEDULED_AS[cpu].encode()
             )
 
 

@@ -74,24 +74,25 @@ def open_model(
                     f"{path}: compiled already: `--{option}` is for .onnx and .mlir"
                 )
         return _checked(path, load(path, threads=threads))
-    module = read_module(path, {}, progress)
+    is_module = Path(path).suffix == ".mlir"
+    source = read_module(path, {}, progress) if is_module else path
     options: dict[str, Any] = {"threads": threads or 1, "cache": cache}
     options |= {"precision": precision or "f32", "tuning": tuning}
     options["progress"] = progress
-    return compiled(path, module, **options)
+    return compiled(path, source, **options)
 
 
 def compiled(
     path: str,
-    module: IRModule,
+    source: IRModule | str,
     **options: Any,  # Any: those of relax_mlir.compile
 ) -> CompiledModel:
-    """Compile what :func:`read_module` read.
+    """Compile what :func:`read_module` read, or an ONNX file.
 
     Raises:
         RelaxError: it cannot be compiled, or is no model.
     """
-    return _checked(path, compile(module, **options))
+    return _checked(path, compile(source, **options))
 
 
 def _checked(path: str, made: object) -> CompiledModel:

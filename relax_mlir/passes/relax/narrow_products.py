@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
 from mlir import ir
 from mlir.dialects import func
 
@@ -52,8 +53,8 @@ class NarrowProducts(Pass):
     still gets all of it, so that errors do not add up along the sums that run past the
     layers. Normalisations, softmax and other functions are computed in f32 as before.
 
-    In bf16, a rounded number is off by at most 1/512 of itself; in f16 by 1/4096, if its
-    size is between 6e-5 and 65504.
+    In bf16, a rounded number is off by at most 1/256 of itself; in f16 by 1/2048, if its
+    size is between 6e-5 and 65504. A constant with numbers beyond that stays f32.
 
     Args:
         to: ``bfloat16`` or ``float16``.
@@ -71,7 +72,7 @@ class NarrowProducts(Pass):
                 f"{near_misses(self.to, _TYPES)}"
             )
         for function in graph_functions(module):
-            _Narrowing(function, dtype(self.to), self.weights_only).run()
+            _Narrowing(module, function, dtype(self.to), self.weights_only).run()
 
 
 _TYPES = ("bfloat16", "float16")
@@ -80,7 +81,10 @@ _TYPES = ("bfloat16", "float16")
 class _Narrowing:
     """Rounds the factors of one function's products."""
 
-    def __init__(self, function: func.FuncOp, to: DType, weights_only: bool) -> None:
+    def __init__(
+        self, module: IRModule, function: func.FuncOp, to: DType, weights_only: bool
+    ) -> None:
+        self._constants = module.constants
         self._function, self._to, self._weights_only = function, to, weights_only
         self._narrow: dict[ir.Value, AstypeOp] = {}
 
@@ -105,11 +109,13 @@ class _Narrowing:
 
     def _takes(self, value: ir.Value) -> bool:
         """Whether a factor is rounded."""
-        return self._is_constant(value) or not self._weights_only
-
-    def _is_constant(self, value: ir.Value) -> bool:
-        is_block = isinstance(value.owner, ir.Block)
-        return not is_block and isinstance(value.owner.opview, ConstantOp)
+        owner = None if isinstance(value.owner, ir.Block) else value.owner.opview
+        if not isinstance(owner, ConstantOp):
+            return not self._weights_only
+        array = owner.array(self._constants)
+        with np.errstate(over="ignore"):
+            narrow = array.astype(self._to.numpy)
+        return bool((np.isfinite(narrow) == np.isfinite(array)).all())
 
     def _rounded(self, value: ir.Value, reader: ir.OpView) -> ir.Value:
         """A value in 16 bits, from behind where it is computed."""

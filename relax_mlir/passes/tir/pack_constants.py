@@ -158,7 +158,9 @@ class _Packing:
     def _constant(
         self, value: ir.Value, source: ConstantOp, packed: _Packed
     ) -> ir.Value:
-        how = f"{packed.forms}{packed.axes}{packed.extents}{packed.width}"
+        how = (
+            f"{packed.forms}{packed.axes}{packed.extents}{packed.width}x{packed.group}"
+        )
         if (value, how) not in self._constants:
             array = packed.array(source.array(self._module.constants))
             key = f"{source.key or 'constant'}.packed"

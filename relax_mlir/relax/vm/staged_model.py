@@ -34,6 +34,7 @@ class StageOptions:
     precision: str = "f32"
     threads: int = 1
     cache: bool | str | os.PathLike[str] = True
+    tuning: str | os.PathLike[str] | None = None
 
 
 _DEFAULT = StageOptions()

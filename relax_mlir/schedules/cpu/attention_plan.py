@@ -232,7 +232,8 @@ def _with_late_factor(plan: AttentionPlan) -> AttentionPlan:
 
     Sums of values are fewer than keys, and a sum times a number is the sum of what is
     multiplied by it, but for rounding: once instead of once a key. There must be keys: of
-    none, the factor may be infinite, which times an empty sum is no number.
+    none, the factor may be infinite, which times an empty sum is no number. And what is
+    multiplied must be at most 1, as in a softmax: sums of larger numbers could overflow.
     """
     if not isinstance(plan.keys, int):
         return plan
@@ -243,7 +244,7 @@ def _with_late_factor(plan: AttentionPlan) -> AttentionPlan:
     number = _scaled(last, plan.depth)
     if number is None or last.outputs[0].buffer != plan.values.a.buffer:
         return plan
-    if last.inputs[number].buffer not in plan.temporaries:
+    if not _is_at_most_one(last.inputs[number].buffer, rows):
         return plan
     read = [a.buffer for m in plan.values.maps for a in m.inputs]
     if last.outputs[0].buffer in read:
@@ -261,6 +262,35 @@ def _with_late_factor(plan: AttentionPlan) -> AttentionPlan:
         maps=(scale, *plan.values.maps),
     )
     return replace(plan, rows=tuple(rows), values=values)
+
+
+def _is_at_most_one(buffer: ir.Value, rows: Sequence[Statement]) -> bool:
+    """Whether statements make it exponentials of rows less their greatest numbers."""
+    made = _maker(buffer, rows)
+    if made is None:
+        return False
+    power = made.yielded[0].owner
+    if isinstance(power, ir.Block) or power.name != "math.exp":
+        return False
+    less = power.operands[0].owner
+    if isinstance(less, ir.Block) or less.name != "arith.subf":
+        return False
+    inputs = list(made.body.arguments)[: len(made.inputs)]
+    whole, top = less.operands
+    if whole not in inputs or top not in inputs:
+        return False
+    row = made.inputs[inputs.index(whole)].buffer
+    greatest = _maker(made.inputs[inputs.index(top)].buffer, rows)
+    if greatest is None or [a.buffer for a in greatest.inputs] != [row]:
+        return False
+    kinds = ("arith.maximumf", "arith.maxnumf")
+    total = greatest.yielded[0].owner
+    return not isinstance(total, ir.Block) and total.name in kinds
+
+
+def _maker(buffer: ir.Value, rows: Sequence[Statement]) -> Statement | None:
+    """The statement that writes a buffer."""
+    return next((s for s in rows if s.outputs[0].buffer == buffer), None)
 
 
 def _scaled(statement: Statement, depth: int) -> int | None:

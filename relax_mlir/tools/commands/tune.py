@@ -84,7 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
         emoji=False,
         highlight=False,
     )
-    records = sorted(found.records.values(), key=lambda r: -r.default_time_us)
+    records = sorted(found.found, key=lambda r: -r.default_time_us)
     console.print(_table(records))
     return 0
 
