@@ -71,7 +71,7 @@ def test_factors_are_rounded_once_and_sums_are_exact(
 
 @pytest.mark.slow
 @needs_dots
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(st.tuples(*[st.integers(1, 80)] * 3), st.booleans(), st.sampled_from([(), (3,)]))
 def test_many_products(
     sizes: tuple[int, int, int], is_turned: bool, batch: tuple[int, ...]
