@@ -12,6 +12,7 @@ __all__ = [
     "add_precision",
     "add_random_inputs",
     "add_shapes",
+    "add_sizes",
     "add_threads",
     "add_tuning",
     "by_name",
@@ -75,6 +76,14 @@ def add_tuning(parser: argparse.ArgumentParser) -> None:
 
 def add_random_inputs(parser: argparse.ArgumentParser) -> None:
     """Add ``--size`` and ``--seed``."""
+    add_sizes(parser, "an open size of random inputs: n=4; 1 if not given")
+    parser.add_argument(
+        "--seed", type=_seed, default=0, metavar="N", help="of random inputs"
+    )
+
+
+def add_sizes(parser: argparse.ArgumentParser, meaning: str) -> None:
+    """Add ``--size``."""
     parser.add_argument(
         "--size",
         dest="sizes",
@@ -82,10 +91,7 @@ def add_random_inputs(parser: argparse.ArgumentParser) -> None:
         default=[],
         type=size,
         metavar="NAME=N",
-        help="an open size of random inputs: n=4; 1 if not given",
-    )
-    parser.add_argument(
-        "--seed", type=_seed, default=0, metavar="N", help="of random inputs"
+        help=meaning,
     )
 
 

@@ -7,13 +7,13 @@ a panel holds as many steps of a column side by side.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 
 from mlir import ir
 
 from relax_mlir.schedules.cpu.contraction_axes import Axis, merged
 from relax_mlir.schedules.cpu.contraction_loops import ContractionLoops
 from relax_mlir.schedules.cpu.contraction_plan import Plan
-from relax_mlir.schedules.cpu.contraction_tile import ContractionConfiguration
 from relax_mlir.schedules.cpu.dots import ByteDot, Dot, HalfDot, interleaved
 from relax_mlir.schedules.cpu.panel import Columns, Cut, Tiling
 from relax_mlir.schedules.emit import (
@@ -70,20 +70,13 @@ def _sum_axes(plan: Plan, terms: int) -> list[Axis]:
 class DotContractionLoops(ContractionLoops):
     """Writes the loops of a contraction that has such an instruction."""
 
-    def __init__(
-        self,
-        plan: Plan,
-        vector_bits: int,
-        configuration: ContractionConfiguration | None = None,
-    ) -> None:
-        super().__init__(plan, vector_bits, configuration)
-        factors = plan.rows_of, plan.columns_of
-        is_half = isinstance(plan.element, ir.FloatType)
-        self.dot = (
-            HalfDot(self.lanes, plan.rows_of.element)
-            if is_half
-            else ByteDot(self.lanes, *factors)
-        )
+    @cached_property
+    def dot(self) -> Dot:
+        """The instruction."""
+        rows_of, columns_of = self.plan.rows_of, self.plan.columns_of
+        if isinstance(self.plan.element, ir.FloatType):
+            return HalfDot(self.lanes, rows_of.element)
+        return ByteDot(self.lanes, rows_of, columns_of)
 
     def columns_from(self, points: Mapping[int, Extent], cut: Cut) -> Columns:
         kind = _DotColumns if self.plan.group == 1 else _PackedDotColumns
@@ -106,7 +99,7 @@ class DotContractionLoops(ContractionLoops):
         width = columns.vectors
         starts, dot = columns.starts, self.dot
         totals = (starts or [self.start()] * width) * count
-        totals += [] if starts else [self.none()] * width
+        totals += [] if starts else [_nothing(self.tiling)] * width
         first = self.a.offset(points)
         step = self.a.step(self.last.number)
         rows = [add(first, multiply(step, i)) for i in range(count)]
@@ -161,10 +154,6 @@ class DotContractionLoops(ContractionLoops):
             dot.corrected(total, by_column[number % width])
             for number, total in enumerate(totals[:-width])
         ]
-
-    def none(self) -> ir.Value:
-        """Sums of nothing."""
-        return broadcast(constant(0, self.plan.element), self.lanes)
 
     def _row(self, offset: Extent, terms: int) -> ir.Value:
         """Some neighbours of a row, and zeros if they do not fill a word, in every lane."""
@@ -264,11 +253,7 @@ class _DotColumns(Columns):
             pairs = zip(sums, found, strict=True) if sums else ()
             return [dot.add(t, dot.one(), column) for t, column in pairs]
 
-        counted = (
-            []
-            if self.starts
-            else [broadcast(constant(0, self.plan.element), self.lanes)] * width
-        )
+        counted = [] if self.starts else [_nothing(self.tiling)] * width
         sums = _for_groups(static(depth), terms, step, counted)
         self.starts = self.starts or [dot.corrected(self._start, c) for c in sums]
 
@@ -282,6 +267,11 @@ class _PackedDotColumns(_DotColumns):
         offset = add(multiply(number, lanes * self.cut.full), q * lanes)
         where = [index(add(self._place(0), offset))]
         return load(self._flat.view, where, lanes, 1, None)
+
+
+def _nothing(tiling: Tiling) -> ir.Value:
+    """A vector of sums of nothing."""
+    return broadcast(constant(0, tiling.plan.element), tiling.lanes)
 
 
 def _for_groups(

@@ -185,7 +185,7 @@ def _final_block(
         name: dims.symbol(name)
         for name in (indices.symbol(loop_var(o)) for o in loops[:shared])
     }
-    place = _behind(loops[shared])
+    place = ir.InsertionPoint.after(loops[shared])
     for old in (o for o in kept if o not in loops[:shared]):
         low, extent = loop_bounds(indices, old)
         with place:
@@ -227,12 +227,6 @@ def _loops_of(
     """The loops that a condition depends on."""
     names = {indices.symbol(loop_var(loop)) for loop in loops}
     return names & set(symbols_of(condition.slack))
-
-
-def _behind(op: ir.Operation) -> ir.InsertionPoint:
-    """Where new operations stand right behind one."""
-    listed = [o.operation for o in op.block.operations]
-    return ir.InsertionPoint(listed[listed.index(op) + 1])
 
 
 def _fill_final(

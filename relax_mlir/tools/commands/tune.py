@@ -17,10 +17,10 @@ from relax_mlir.files import check_writable
 from relax_mlir.tools.arguments import (
     add_precision,
     add_shapes,
+    add_sizes,
     add_threads,
     by_name,
     count,
-    size,
 )
 from relax_mlir.tools.models import read_module
 from relax_mlir.tools.progress import shown_progress
@@ -49,15 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="configurations of a kernel that are measured, its default among them",
     )
-    add(
-        "--size",
-        dest="sizes",
-        action="append",
-        default=[],
-        type=size,
-        metavar="NAME=N",
-        help="an open size: n=4; 64 if not given",
-    )
+    add_sizes(parser, "an open size: n=4; 64 if not given")
     add_precision(parser)
     add_threads(parser)
     add_shapes(parser)
