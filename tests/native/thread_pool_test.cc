@@ -9,11 +9,14 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <numeric>
 #include <set>
 #include <stdexcept>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "abi.h"
 #include "check.h"
@@ -95,6 +98,43 @@ void TestThreadsRunAtOnce() {
     // Long enough for the workers to fall asleep, now and then.
     if (i % 10 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
+}
+
+// Notes which tiles each of two threads runs, in order, once both are there.
+struct Walks {
+  std::mutex mutex;
+  std::vector<std::pair<std::thread::id, int64_t>> tiles;
+  std::atomic<int> arrived{0};
+};
+
+void NoteTile(void** buffers, const int64_t*, void*, int64_t begin, int64_t) {
+  auto* walks = static_cast<Walks*>(buffers[0]);
+  {
+    std::lock_guard<std::mutex> lock(walks->mutex);
+    walks->tiles.emplace_back(std::this_thread::get_id(), begin);
+  }
+  ++walks->arrived;
+  while (walks->arrived < 2) std::this_thread::yield();
+}
+
+void TestEachThreadHasTilesInARow() {
+  relax_rt2_set_max_threads(2);
+  Walks walks;
+  relax_rt2_context context{2, kRelaxRt2Ok, nullptr};
+  void* buffers[] = {&walks};
+  relax_rt2_parallel_for(&context, NoteTile, buffers, nullptr, 11, 1, 0);
+  std::map<std::thread::id, std::vector<int64_t>> by_thread;
+  for (const auto& [thread, tile] : walks.tiles) by_thread[thread].push_back(tile);
+  CHECK_EQUAL(by_thread.size(), size_t{2});
+  for (const auto& [thread, tiles] : by_thread) {
+    const bool is_caller = thread == std::this_thread::get_id();
+    CHECK_EQUAL(tiles[0], is_caller ? 0 : 5);  // 11 tiles: 0 to 4, and 5 to 10
+    const auto is_own = [&](int64_t tile) { return (tile < 5) == is_caller; };
+    const auto end = std::find_if_not(tiles.begin(), tiles.end(), is_own);
+    CHECK(std::is_sorted(tiles.begin(), end), "its share out of order");
+    CHECK(std::none_of(end, tiles.end(), is_own), "its share after that of the other");
+  }
+  relax_rt2_set_max_threads(0);
 }
 
 // How many threads are in tiles at once.
@@ -426,6 +466,7 @@ int main(int argc, char** argv) {
   alarm(60);  // a deadlock fails instead of hanging
   TestEveryTileRunsOnce();
   TestThreadsRunAtOnce();
+  TestEachThreadHasTilesInARow();
   TestMostThreadsOfTheProcess();
   TestCallersShareTheThreads();
   TestNestedCallsRunInPlace();

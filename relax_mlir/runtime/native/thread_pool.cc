@@ -7,11 +7,16 @@
 //
 // How many join is decided for each job: no more than the call wants, and so many that they and
 // all threads that are in calls of executables keep within the limit of the process.
+//
+// Each that may join has a share of the tiles, which it works through in order: what lies behind
+// the weights of one tile are those of the next, which kernels bring nearer meanwhile. Who has
+// finished its share helps with the others, piece by piece.
 #include "thread_pool.h"
 
 #include <pthread.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -36,6 +41,7 @@ namespace {
 
 constexpr auto kSpinTime = std::chrono::microseconds(30);
 constexpr size_t kAlignment = 64;
+constexpr int64_t kMaxShares = 64;  // more threads than that share shares
 
 inline void Pause() {
 #if defined(__x86_64__)
@@ -116,6 +122,12 @@ int32_t SpareThreads() {
   return MaxThreads() - 1 - (running_calls.load(std::memory_order_relaxed) - own);
 }
 
+// Some tiles in a row; on a cache line of its own.
+struct alignas(kAlignment) Share {
+  std::atomic<int64_t> next{0};
+  int64_t end = 0;
+};
+
 struct Job {
   relax_rt2_tile tile;
   void** buffers;
@@ -123,8 +135,9 @@ struct Job {
   int64_t tiles;
   int64_t grain;
   int64_t scratch_bytes;
-  std::atomic<int64_t> next{0};
   std::atomic<int32_t> failure{kRelaxRt2Ok};
+  Share* shares = nullptr;
+  int64_t share_count = 0;
 
   void Run(int64_t begin, int64_t end, void* memory) { tile(buffers, sizes, memory, begin, end); }
 
@@ -144,17 +157,35 @@ struct Job {
 
   void Fail(int32_t reason) {
     failure.store(reason, std::memory_order_relaxed);
-    next.store(tiles, std::memory_order_relaxed);
+    for (int64_t s = 0; s < share_count; ++s) {
+      shares[s].next.store(shares[s].end, std::memory_order_relaxed);
+    }
+  }
+
+  // Equal numbers of pieces.
+  void Divide(Share* into, int64_t count) {
+    shares = into;
+    share_count = count;
+    const int64_t pieces = (tiles + grain - 1) / grain;
+    for (int64_t s = 0; s < share_count; ++s) {
+      shares[s].next.store(pieces * s / share_count * grain, std::memory_order_relaxed);
+      shares[s].end = std::min(pieces * (s + 1) / share_count * grain, tiles);
+    }
   }
 
   void RunAll() {
     Enter([this](void* memory) { Run(0, tiles, memory); });
   }
 
-  void RunPieces() {
-    Enter([this](void* memory) {
-      for (int64_t begin; (begin = next.fetch_add(grain, std::memory_order_relaxed)) < tiles;) {
-        Run(begin, std::min(begin + grain, tiles), memory);
+  // The pieces of one share, then those that are left of others.
+  void RunPieces(int64_t own) {
+    Enter([this, own](void* memory) {
+      for (int64_t i = 0; i < share_count; ++i) {
+        Share& share = shares[(own + i) % share_count];
+        for (int64_t begin;
+             (begin = share.next.fetch_add(grain, std::memory_order_relaxed)) < share.end;) {
+          Run(begin, std::min(begin + grain, share.end), memory);
+        }
       }
     });
   }
@@ -168,11 +199,12 @@ class Pool {
     if (busy_.exchange(true, std::memory_order_acquire)) return false;
     StartWorkers(static_cast<size_t>(wanted));
     const uint64_t tickets = std::min<uint64_t>(wanted, workers_.size());
+    job->Divide(shares_.data(), std::min(static_cast<int64_t>(tickets) + 1, kMaxShares));
     job_ = job;
     // Sequentially consistent, as in Sleep: either we see the sleeper or it sees the tickets.
     state_.store(++generation_ << 32 | tickets << 16);
     Wake(tickets);
-    job->RunPieces();
+    job->RunPieces(0);
     state_.fetch_and(~(kJoined << 16));  // withdraw the tickets
     AwaitWorkers();
     busy_.store(false, std::memory_order_release);
@@ -184,7 +216,8 @@ class Pool {
   static constexpr uint64_t kJoined = 0xffff;
 
   static uint64_t Generation(uint64_t state) { return state >> 32; }
-  static bool HasTickets(uint64_t state) { return (state >> 16 & kJoined) != 0; }
+  static int64_t Tickets(uint64_t state) { return static_cast<int64_t>(state >> 16 & kJoined); }
+  static bool HasTickets(uint64_t state) { return Tickets(state) != 0; }
 
   void StartWorkers(size_t count) {
     try {
@@ -237,7 +270,7 @@ class Pool {
       while (HasTickets(state) && Generation(state) != last) {
         if (!state_.compare_exchange_weak(state, state - (1 << 16) + 1)) continue;
         last = Generation(state);
-        job_->RunPieces();
+        job_->RunPieces(Tickets(state));
         Leave();
         break;
       }
@@ -265,6 +298,7 @@ class Pool {
   alignas(64) std::atomic<uint64_t> state_{0};
   uint64_t generation_ = 0;
   Job* job_ = nullptr;
+  std::array<Share, kMaxShares> shares_;  // of the job
   std::vector<std::thread> workers_;
   std::mutex mutex_;
   std::condition_variable wake_;

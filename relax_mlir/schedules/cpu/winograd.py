@@ -34,6 +34,7 @@ from relax_mlir.schedules.emit import (
     div,
     for_loop,
     index,
+    less,
     minimum,
     multiply,
     op,
@@ -279,7 +280,12 @@ class _WinogradLoops:
 
         def point(number: ir.Value) -> tuple[()]:
             def panel(p: ir.Value) -> tuple[()]:
-                return self._multiply(number, p, multiply(subtract(p, begin), width))
+                # What comes next is the next panel, or the first at the next point.
+                beside, first = add(p, 1), add(begin, self.panels)
+                are_more = less(beside, end)
+                following = op("arith.select", p.type, are_more, beside, first)
+                column = multiply(subtract(p, begin), width)
+                return self._multiply(number, p, following, column)
 
             for_loop(begin, end, 1, panel)
             return ()
@@ -288,22 +294,26 @@ class _WinogradLoops:
         for_loop(0, _POINTS, 1, point)
         self._from_points(begin, end)
 
-    def _multiply(self, point: ir.Value, panel: ir.Value, column: Extent) -> tuple[()]:
-        """The products of all tiles at one point, which go to a column of the scratch."""
-        block = add(multiply(point, self.panels), panel)
-        weights = multiply(block, self.channels * self.plan.width)
+    def _multiply(
+        self, point: ir.Value, panel: ir.Value, following: ir.Value, column: Extent
+    ) -> tuple[()]:
+        """The products of all tiles at one point, which go to a column of the scratch.
+
+        Args:
+            following: the panel that comes next; beyond the last one, at the next point.
+        """
+        size = self.channels * self.plan.width
+        block = multiply(point, self.panels)
+        weights, ahead_of = (multiply(add(block, p), size) for p in (panel, following))
         values = multiply(point, self.value_step)
         target = add(multiply(point, self.product_step), column)
         height = self.tile.rows
 
-        # What comes next is the next panel of the point, or the panel at the next point.
-        size = self.channels * self.plan.width
-        following = add(weights, size if self.at_once > 1 else size * self.panels)
         ahead = Ahead(self.kernel, size, self.vectors, -(-self.tiles // height))
 
         def tile(first: Extent, count: int) -> tuple[()]:
             row = add(values, multiply(first, self.channels))
-            begin = ahead.begin(following, div(first, height))
+            begin = ahead.begin(ahead_of, div(first, height))
             sums = iter(self._sums(row, count, weights, begin))
             for i in range(count):
                 at = add(target, multiply(add(first, i), self.product_row))
