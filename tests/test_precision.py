@@ -255,3 +255,17 @@ def test_stages_compiled_later_have_it() -> None:
 
     assert isinstance(made, StagedModel)
     assert_close(y, x @ rounded(w, "f16"))
+
+
+def test_sums_of_f64_go_without_dots(tmp_path: Path) -> None:
+    text = """func.func @main(%x: tensor<40x64xbf16>, %w: tensor<64x50xbf16>) -> tensor<40x50xf64> {
+        %y = "relax.matmul"(%x, %w) {out_dtype = f64} : (tensor<40x64xbf16>, tensor<64x50xbf16>) -> tensor<40x50xf64>
+        return %y : tensor<40x50xf64> }"""
+    (tmp_path / "product.mlir").write_text(text)
+    x, w = drawn(40, 64).astype(_BF16), drawn(64, 50).astype(_BF16)
+    module = IRModule.load(tmp_path / "product.mlir")
+
+    for target in (_HOST, replace(_HOST, vector_bits=512, tiles=True)):
+        (y,) = compile(module, target=target, cache=False)(x, w)
+        exact = x.astype(np.float64) @ w.astype(np.float64)
+        np.testing.assert_allclose(y, exact, atol=1e-12)

@@ -13,7 +13,17 @@ from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import buffer_type
 from relax_mlir.module import IRModule
 
-__all__ = ["arena_argument", "array_argument", "derived_sizes", "sign", "size_argument"]
+__all__ = [
+    "PLAN_ATTRIBUTES",
+    "arena_argument",
+    "array_argument",
+    "derived_sizes",
+    "sign",
+    "size_argument",
+]
+
+# The size of the arena, and what it is measured by; the second is there for known sizes.
+PLAN_ATTRIBUTES = ("relax.arena_bytes", "relax.live_bytes", "relax.unshared_bytes")
 
 Argument = tuple[ir.Type, ir.DictAttr]
 """The type of an argument, and what it is."""

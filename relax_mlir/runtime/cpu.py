@@ -34,6 +34,7 @@ __all__ = [
     "library_path",
     "load_library",
     "make_executable",
+    "request_tiles",
     "set_max_threads",
     "tensor_of",
 ]
@@ -86,6 +87,14 @@ def load_library() -> ctypes.CDLL:
 def cpu_count() -> int:
     """The processors that this process may use: its affinity and its cgroup's quota."""
     return load_library().relax_rt2_cpu_count()
+
+
+def request_tiles() -> bool:
+    """Ask the system for leave to use the registers of AMX; whether it is given.
+
+    It is given to the process for good, so that asking again changes nothing.
+    """
+    return bool(load_library().relax_rt2_request_tiles())
 
 
 def check_threads(count: int, what: str = "threads") -> int:

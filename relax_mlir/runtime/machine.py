@@ -64,6 +64,12 @@ class Machine:
         missing = [f for f in self.features if f in absent]
         if not missing:
             return None
+        if objects.refused_features().issuperset(missing):
+            return (
+                f"compiled for {self.cpu}, and the system does not let this process use "
+                f"{', '.join(missing)}. Linux refuses it to a process that has small "
+                "stacks for signals, and before version 5.16"
+            )
         more = ", ..." if len(missing) > _SHOWN else ""
         names = ", ".join(missing[:_SHOWN])
         return (

@@ -36,6 +36,7 @@ __all__ = [
     "compile_object",
     "host_cpu",
     "load_objects",
+    "refused_features",
 ]
 
 _ASSEMBLY, _OBJECT = 0, 1  # LLVMCodeGenFileType
@@ -110,7 +111,30 @@ def assembly(
 
 @functools.cache
 def host_cpu() -> tuple[str, str, str]:
-    """The triple, processor name and signed features of this machine."""
+    """The triple, processor name and signed features of this machine.
+
+    What its system refuses this process, it is without.
+    """
+    triple, name, features = _system_cpu()
+    refused = refused_features()
+    signed = [f"-{f[1:]}" if f[1:] in refused else f for f in features.split(",")]
+    return triple, name, ",".join(signed)
+
+
+@functools.cache
+def refused_features() -> frozenset[str]:
+    """What the processor has, and the system does not let this process use.
+
+    That is AMX, for which a process must ask before it runs the first instruction.
+    """
+    _, _, features = _system_cpu()
+    tiles = {f[1:] for f in features.split(",") if f.startswith("+amx-")}
+    is_refused = bool(tiles) and not cpu_runtime.request_tiles()
+    return frozenset(tiles if is_refused else ())
+
+
+def _system_cpu() -> tuple[str, str, str]:
+    """As LLVM tells it."""
     llvm = llvm_c.llvm()
     names = (
         "LLVMGetDefaultTargetTriple",

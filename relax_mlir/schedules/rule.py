@@ -28,22 +28,44 @@ class VectorUnit:
         byte_dots: whether one instruction sums four products of bytes a lane, as
             AVX-512 VNNI and AVX-VNNI do.
         bf16_dots: whether one sums two products of bf16, and gains by it.
+        tiles: whether one multiplies matrices of bytes or of bf16, as AMX does.
     """
 
     bits: int = 256
     byte_dots: bool = False
     bf16_dots: bool = False
+    tiles: bool = False
 
-    def terms_of_dot(self, *factors: tuple[ir.Type, str | None]) -> int:
+    def terms_of_dot(self, total: ir.Type, *factors: tuple[ir.Type, str | None]) -> int:
         """How many products of two factors an instruction sums in a lane, 1 or more.
 
         Args:
+            total: the type of the sum.
             factors: their types, and the operations that widen them.
         """
-        given = {(str(element), extend) for element, extend in factors}
-        if self.byte_dots and given <= {("i8", "arith.extsi"), ("i8", "arith.extui")}:
-            return 4
-        return 2 if self.bf16_dots and given == {("bf16", "arith.extf")} else 1
+        terms = _terms_of_word(total, factors)
+        return terms if {4: self.byte_dots, 2: self.bf16_dots}.get(terms) else 1
+
+    def terms_of_tile(
+        self, total: ir.Type, *factors: tuple[ir.Type, str | None]
+    ) -> int:
+        """How many of two factors make a word of a tile's row; 1 without such tiles."""
+        return _terms_of_word(total, factors) if self.tiles else 1
+
+    def rate(self, total: ir.Type, *factors: tuple[ir.Type, str | None]) -> int:
+        """How often as many of two factors it multiplies as of f32, in the same time."""
+        terms = self.terms_of_tile(total, *factors)
+        return 8 * terms if terms > 1 else self.terms_of_dot(total, *factors)
+
+
+def _terms_of_word(
+    total: ir.Type, factors: Sequence[tuple[ir.Type, str | None]]
+) -> int:
+    """How many of two factors fill the 32 bits of a sum; 1 if they are none of a kind."""
+    given = {(str(element), extend) for element, extend in factors}
+    if str(total) == "i32" and given <= {("i8", "arith.extsi"), ("i8", "arith.extui")}:
+        return 4
+    return 2 if str(total) == "f32" and given == {("bf16", "arith.extf")} else 1
 
 
 class Refusal(Exception):  # noqa: N818  nothing is wrong: the next rule is asked
@@ -121,6 +143,10 @@ class Rule(ABC, Generic[P]):
 
         It calls :func:`relax_mlir.schedules.emit.parallel_loop` exactly once, outside of
         other loops: its iterations, the tiles, are what threads share.
+
+        The result may lie where an argument does that is read for the same element of it
+        alone (``tir-mark-in-place``): each element of a result is written once, and what
+        is read for it is read before.
 
         Raises:
             PassError: from ``schedule-apply``, if it made another number of such loops.

@@ -11,8 +11,16 @@ def target(model: str, host: Host) -> Target:
     if model:
         triple, cpu, features = _triple_of(model, triple), model, ""
     bits = _vector_bits(triple, cpu, features)
-    dots = _byte_dots(cpu, features, bits), _bf16_dots(cpu, features, bits)
-    return Target("cpu", triple, cpu, features, bits, *dots)
+    return Target(
+        "cpu",
+        triple,
+        cpu,
+        features,
+        bits,
+        byte_dots=_byte_dots(cpu, features, bits),
+        bf16_dots=_bf16_dots(cpu, features, bits),
+        tiles=_tiles(cpu, features, bits),
+    )
 
 
 def _triple_of(model: str, host: str) -> str:
@@ -23,14 +31,10 @@ def _triple_of(model: str, host: str) -> str:
     return host if host.startswith("x86_64") else "x86_64-unknown-linux-gnu"
 
 
+_AMX_CPUS = "sapphirerapids", "emeraldrapids", "graniterapids", "diamondrapids"
 _AVX512_CPUS = (
-    "skylake-avx512",
-    "icelake",
-    "sapphirerapids",
-    "emeraldrapids",
-    "znver4",
-    "znver5",
-    "x86-64-v4",
+    *("skylake-avx512", "icelake", "znver4", "znver5", "x86-64-v4"),
+    *_AMX_CPUS,
 )
 
 
@@ -45,7 +49,7 @@ def _vector_bits(triple: str, cpu: str, features: str) -> int:
 
 _VNNI_CPUS = (
     *("cascadelake", "cooperlake", "icelake", "rocketlake", "tigerlake"),
-    *("sapphirerapids", "emeraldrapids", "graniterapids", "diamondrapids"),
+    *_AMX_CPUS,
     *("alderlake", "raptorlake", "meteorlake", "arrowlake", "lunarlake", "pantherlake"),
     *("sierraforest", "grandridge", "clearwaterforest", "znver4", "znver5"),
 )
@@ -71,15 +75,23 @@ def _bf16_dots(cpu: str, features: str, bits: int) -> bool:
     return bits == 512 and has_it and cpu.startswith(_BF16_CPUS)
 
 
+_TILE_FEATURES = {"+amx-tile", "+amx-bf16", "+amx-int8"}
+
+
+def _tiles(cpu: str, features: str, bits: int) -> bool:
+    """Whether it has AMX, beside vectors as wide as a row of a tile."""
+    has_it = _TILE_FEATURES.issubset(features.split(","))
+    return bits == 512 and (has_it if features else cpu.startswith(_AMX_CPUS))
+
+
 def stages(target: Target, precision: str = "f32") -> tuple[Stage, ...]:
     """The CPU pipeline, in reading order; each line is valid input to ``relax-opt -p``."""
-    vectors = floats = f"vector-bits={target.vector_bits}"
-    if target.byte_dots:
-        vectors += " byte-dots=true"
-    dots = "{bf16-dots=true}" if target.bf16_dots else ""
-    if target.bf16_dots:
-        vectors += " bf16-dots=true"
-        floats += " bf16-dots=true"
+    bits = [f"vector-bits={target.vector_bits}"]
+    dots = ["byte-dots=true"] if target.byte_dots else []
+    halves = ["bf16-dots=true"] if target.bf16_dots else []
+    halves += ["tiles=true"] if target.tiles else []
+    vectors, floats = " ".join(bits + dots + halves), " ".join(bits + halves)
+    narrow = f"{{{' '.join(halves)}}}" if halves else ""
     return (
         Stage(
             "relax",
@@ -89,11 +101,11 @@ def stages(target: Target, precision: str = "f32") -> tuple[Stage, ...]:
         Stage(
             "tir",
             "relax-legalize,tir-collapse-loops,relax-fuse-ops,tir-fuse,tir-fuse-transposes,"
-            f"tir-fuse-attention{dots},"
+            f"tir-fuse-attention{narrow},"
             "tir-convert-layout,relax-legalize,tir-collapse-loops,"
             f"tir-use-winograd{{{floats}}},"
             "tir-fuse-pads,"
-            f"tir-pack-constants{{{vectors}}}",
+            f"tir-pack-constants{{{vectors}}},tir-mark-in-place",
         ),
         Stage("planned", "relax-plan-memory,relax-lower-main"),
         Stage("linalg", "tir-lower-blocks,cse,tir-to-linalg"),
@@ -101,7 +113,10 @@ def stages(target: Target, precision: str = "f32") -> tuple[Stage, ...]:
             "loops",
             f"schedule-apply{{{vectors}}},convert-linalg-to-loops,lower-affine",
         ),
-        Stage("llvm", f"schedule-expand-math,schedule-lower-abi,{_TO_LLVM}"),
+        Stage(
+            "llvm",
+            f"schedule-expand-math,schedule-lower-abi,{_to_llvm(target)}",
+        ),
     )
 
 
@@ -110,8 +125,8 @@ def _narrowing(target: Target, precision: str) -> str:
     if precision == "f32":
         return ""
     to = {"bf16": "bfloat16", "f16": "float16"}[precision]
-    has_dots = precision == "bf16" and target.bf16_dots
-    rest = "" if has_dots else " weights-only=true"
+    is_faster = precision == "bf16" and (target.bf16_dots or target.tiles)
+    rest = "" if is_faster else " weights-only=true"
     return f",relax-narrow-products{{to={to}{rest}}},relax-fold-constants"
 
 
@@ -126,21 +141,26 @@ def plain_stages(target: Target) -> tuple[Stage, ...]:
     return tuple(Stage(s.level, plain.get(s.level, s.pipeline)) for s in stages(target))
 
 
-_TO_LLVM = ",".join(
-    (
-        "convert-vector-to-scf",
-        "expand-strided-metadata",
-        "lower-affine",
-        "convert-scf-to-cf",
-        "convert-math-to-llvm",
-        "convert-math-to-libm",
-        "convert-vector-to-llvm",
-        "finalize-memref-to-llvm",
-        "convert-arith-to-llvm",
-        "convert-index-to-llvm",
-        "convert-cf-to-llvm",
-        "convert-func-to-llvm{use-bare-ptr-memref-call-conv=true}",
-        "reconcile-unrealized-casts",
-        "cse",
+def _to_llvm(target: Target) -> str:
+    """Upstream's passes from loops to the LLVM dialect."""
+    # Tiles are carried by branches, which only a conversion of both at once can take.
+    tiles = ["convert-to-llvm{filter-dialects=amx,cf,memref,arith,index}"]
+    return ",".join(
+        (
+            "convert-vector-to-scf",
+            "expand-strided-metadata",
+            "lower-affine",
+            "convert-scf-to-cf",
+            "convert-math-to-llvm",
+            "convert-math-to-libm",
+            "convert-vector-to-llvm",
+            *(tiles if target.tiles else []),
+            "finalize-memref-to-llvm",
+            "convert-arith-to-llvm",
+            "convert-index-to-llvm",
+            "convert-cf-to-llvm",
+            "convert-func-to-llvm{use-bare-ptr-memref-call-conv=true}",
+            "reconcile-unrealized-casts",
+            "cse",
+        )
     )
-)

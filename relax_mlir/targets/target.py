@@ -49,6 +49,7 @@ class Target:
         vector_bits: width of its vectors.
         byte_dots: whether it sums four products of bytes at once.
         bf16_dots: whether it sums two products of bf16 at once, and gains by it.
+        tiles: whether it multiplies matrices of bytes or of bf16 at once.
     """
 
     kind: str
@@ -58,6 +59,7 @@ class Target:
     vector_bits: int
     byte_dots: bool = False
     bf16_dots: bool = False
+    tiles: bool = False
 
     def __str__(self) -> str:
         return f"{self.kind}:{self.cpu}"
@@ -82,7 +84,7 @@ LEVELS: dict[str, frozenset[str]] = {
     "linalg": _ANYWHERE
     | {"linalg", "vector", "memref", "arith", "math", "scf", "llvm", "tir.call_packed"},
     "loops": _ANYWHERE
-    | {"scf", "vector", "memref", "arith", "math", "llvm", "tir.call_packed"},
+    | {"scf", "vector", "memref", "arith", "math", "amx", "llvm", "tir.call_packed"},
     "llvm": frozenset({"builtin", "llvm"}),
 }
 

@@ -12,6 +12,7 @@ from relax_mlir.dialects.tir import CallPackedOp, Index, buffer_type, emit_dim
 from relax_mlir.errors import PassError
 from relax_mlir.module import IRModule
 from relax_mlir.passes.main_signature import (
+    PLAN_ATTRIBUTES,
     arena_argument,
     array_argument,
     derived_sizes,
@@ -72,8 +73,9 @@ class _MainLowering:
         types, attrs = self._signature(constants)
         main = func.FuncOp("main", ir.FunctionType.get(types, []))
         main.attributes["relax.main"] = ir.UnitAttr.get()
-        for name in ("relax.arena_bytes", "relax.unshared_bytes"):
-            main.attributes[name] = self.function.attributes[name]
+        for name in PLAN_ATTRIBUTES:
+            if name in self.function.attributes:
+                main.attributes[name] = self.function.attributes[name]
         main.attributes["arg_attrs"] = ir.ArrayAttr.get(attrs)
         block = main.add_entry_block()
         arguments = list(block.arguments)

@@ -47,12 +47,13 @@ class Apply(Pass):
     ``only`` names the one rule to use, such as ``Fallback``, whatever the attribute says;
     it must take every kernel.
     ``byte-dots`` and ``bf16-dots`` say that the machine sums several products of such
-    numbers at once.
+    numbers at once, ``tiles`` that it multiplies matrices of both.
     """
 
     vector_bits: int = 256
     byte_dots: bool = False
     bf16_dots: bool = False
+    tiles: bool = False
     only: str = ""
 
     def run(self, module: IRModule) -> None:
@@ -87,7 +88,7 @@ class Apply(Pass):
             PassError: the rule that is asked for does not take the kernel, or has no such
                 configuration.
         """
-        unit = VectorUnit(self.vector_bits, self.byte_dots, self.bf16_dots)
+        unit = VectorUnit(self.vector_bits, self.byte_dots, self.bf16_dots, self.tiles)
         attributes = kernel.function.attributes
         rules = [rule(unit) for rule in _RULES if self.only in ("", rule.__name__)]
         where = f"kernel `{kernel.function.name.value}`"

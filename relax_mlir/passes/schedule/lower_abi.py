@@ -8,7 +8,7 @@ from mlir.dialects import func
 
 from relax_mlir.dialects import tensors
 from relax_mlir.dialects.shapes import Dim
-from relax_mlir.dialects.tir import CallPackedOp, Index, emit_dim
+from relax_mlir.dialects.tir import CallPackedOp, Index, emit_dim, marks
 from relax_mlir.errors import PassError
 from relax_mlir.module import IRModule
 from relax_mlir.passes.schedule.packed_calls import PackedCalls
@@ -44,7 +44,7 @@ class LowerAbi(Pass):
     """Give kernels and main the C calling convention of the native runtime.
 
     A kernel ``k`` becomes three functions: ``k_body`` with the loops, on pointers that
-    do not alias; ``k_tile(buffers, sizes, scratch, begin, end)``, which the runtime
+    do not alias, but for a result and what it may overwrite; ``k_tile(buffers, sizes, scratch, begin, end)``, which the runtime
     calls for a range of tiles; and ``k(buffers, sizes, context)``, which hands the tiles
     to the runtime. ``main(buffers, sizes, arena, context)`` calls kernels that way.
     """
@@ -189,8 +189,12 @@ class _KernelLowering:
         )
         no_alias = ir.DictAttr.get({"llvm.noalias": ir.UnitAttr.get()})
         empty = ir.DictAttr.get({})
+        shared = self._shared_buffers()
         body.attributes["arg_attrs"] = ir.ArrayAttr.get(
-            [no_alias if isinstance(t, ir.MemRefType) else empty for t in inputs]
+            [
+                no_alias if isinstance(t, ir.MemRefType) and n not in shared else empty
+                for n, t in enumerate(inputs)
+            ]
         )
         block = body.add_entry_block()
         arguments = list(block.arguments)
@@ -207,6 +211,13 @@ class _KernelLowering:
         loop.operands[1] = end
         with ir.InsertionPoint(loop):
             _place_scratch(loop, arguments[-3])
+
+    def _shared_buffers(self) -> set[int]:
+        """The buffers that may lie in the same memory: the result, and what it overwrites."""
+        if marks.IN_PLACE not in self.function.attributes:
+            return set()
+        overwritten = self.function.attributes[marks.IN_PLACE]
+        return {*overwritten, len(self.memrefs) - 1}
 
     def _make_tile(self) -> None:
         p, i64 = pointer_type(), _i64()

@@ -37,13 +37,14 @@ class FuseAttention(Pass):
     time, and where the machine sums products of bf16 faster than the rule does.
 
     Args:
-        bf16_dots: of the machine; see :class:`VectorUnit`.
+        bf16_dots, tiles: of the machine; see :class:`VectorUnit`.
     """
 
     bf16_dots: bool = False
+    tiles: bool = False
 
     def run(self, module: IRModule) -> None:
-        chains = _Chains(module, VectorUnit(bf16_dots=self.bf16_dots))
+        chains = _Chains(module, VectorUnit(bf16_dots=self.bf16_dots, tiles=self.tiles))
         found = [chain for call in chains.copies.calls() if (chain := chains.to(call))]
         for chain in found:
             names = [c.attributes["callee"].value for c in chain]

@@ -16,6 +16,7 @@ from relax_mlir.module import IRModule
 from relax_mlir.objects.names import is_prim_func
 from relax_mlir.objects.program_arguments import text_of
 from relax_mlir.passes.main_signature import (
+    PLAN_ATTRIBUTES,
     Argument,
     arena_argument,
     array_argument,
@@ -134,7 +135,7 @@ def _write_main(module: IRModule, program: func.FuncOp) -> None:
     with ir.InsertionPoint.at_block_begin(module.mlir.body):
         main = func.FuncOp("main", ir.FunctionType.get(types, []))
         main.attributes["relax.main"] = ir.UnitAttr.get()
-        for name in ("relax.arena_bytes", "relax.unshared_bytes"):
+        for name in PLAN_ATTRIBUTES:
             main.attributes[name] = ir.StringAttr.get("0")
         main.attributes["arg_attrs"] = ir.ArrayAttr.get([a for _, a in arguments])
         _write_call(main.add_entry_block(), program, parameters, symbols)

@@ -21,6 +21,7 @@ from relax_mlir.passes.tir.permute_buffers import may_permute, set_argument_type
 from relax_mlir.passes.tir.program_copies import ProgramCopies
 from relax_mlir.passes.tir.sums import Read, SumOfProducts, sum_of_products
 from relax_mlir.rewriting import Pass, erase
+from relax_mlir.schedules.cpu.amx import block_columns, step_of_run, takes_rows
 from relax_mlir.schedules.cpu.contraction_tile import Rows, choose_tile
 from relax_mlir.schedules.rule import VectorUnit
 
@@ -36,18 +37,20 @@ class PackConstants(Pass):
     loop reads it from the first byte to the last. The last block is filled up with zeros.
     Where each column has a sum of its own, as in depthwise convolutions, there are no
     blocks: the columns lie side by side. Where one instruction sums several products of
-    narrow numbers, as many steps of the sum of each column are neighbours.
+    narrow numbers, or multiplies matrices of them, as many steps of the sum of each column
+    are neighbours.
 
     Args:
-        vector_bits, byte_dots, bf16_dots: of the machine; see :class:`VectorUnit`.
+        vector_bits, byte_dots, bf16_dots, tiles: of the machine; see :class:`VectorUnit`.
     """
 
     vector_bits: int = 256
     byte_dots: bool = False
     bf16_dots: bool = False
+    tiles: bool = False
 
     def run(self, module: IRModule) -> None:
-        unit = VectorUnit(self.vector_bits, self.byte_dots, self.bf16_dots)
+        unit = VectorUnit(self.vector_bits, self.byte_dots, self.bf16_dots, self.tiles)
         packing = _Packing(module, ProgramCopies(module), unit)
         for call in packing.copies.calls():
             packing.call(call)
@@ -212,14 +215,19 @@ def _plan(
     summed = sorted(used - {column}, key=lambda axis: order.get(axis, -1))
     width, group = 0, 1
     if column not in other.axes:
-        group = _group(weight, other, summed, unit)
-        sum_bits = ir.MemRefType(total.written.type).element_type.width
+        tiled = _group_of_tiles(total, weight, other, summed, unit)
+        group = max(tiled, _group(total, weight, other, summed, unit))
+        sum_bits = _sum_type(total).width
         lanes = unit.bits // sum_bits
         is_word = weight.element.width * group == sum_bits
         if extents[column] * 2 < lanes or not (is_word or weight.extend == _EXTF):
             return None
-        rows = _rows(total, other, used)
-        width = choose_tile(rows, extents[column], lanes, unit.bits).vectors * lanes
+        if tiled > 1:
+            width = block_columns(extents[column])
+        else:
+            rows = _rows(total, other, used)
+            tile = choose_tile(rows, extents[column], lanes, unit.bits)
+            width = tile.vectors * lanes
     elif weight.stride_bytes(column) == weight.element.width // 8:
         return None
     number = ir.BlockArgument(weight.buffer).arg_number
@@ -227,22 +235,61 @@ def _plan(
     return _Packed(number, weight.shape, weight.forms, axes, extents, width, group)
 
 
-def _group(weight: Read, other: Read, summed: Sequence[int], unit: VectorUnit) -> int:
+def _group(
+    total: SumOfProducts,
+    weight: Read,
+    other: Read,
+    summed: Sequence[int],
+    unit: VectorUnit,
+) -> int:
     """How many steps of the sum one instruction takes."""
-    is_run = bool(summed) and other.stride_bytes(summed[-1]) == other.element.width // 8
-    terms = unit.terms_of_dot(*((r.element, r.extend) for r in (weight, other)))
-    return terms if is_run else 1
+    terms = unit.terms_of_dot(_sum_type(total), *_types(weight, other))
+    return terms if _is_run(other, summed) else 1
+
+
+def _sum_type(total: SumOfProducts) -> ir.Type:
+    return ir.MemRefType(total.written.type).element_type
+
+
+def _types(*factors: Read) -> list[tuple[ir.Type, str | None]]:
+    return [(factor.element, factor.extend) for factor in factors]
+
+
+def _is_run(read: Read, summed: Sequence[int]) -> bool:
+    """Whether the terms of a sum lie side by side in an operand."""
+    width = read.element.width // 8
+    return bool(summed) and read.stride_bytes(summed[-1]) == width
+
+
+def _group_of_tiles(
+    total: SumOfProducts,
+    weight: Read,
+    other: Read,
+    summed: Sequence[int],
+    unit: VectorUnit,
+) -> int:
+    """How many steps of the sum make a word of a tile; 1 if it is not computed in tiles."""
+    terms = unit.terms_of_tile(_sum_type(total), *_types(weight, other))
+    extents = total.extents
+    is_fitting = _is_run(other, summed) and step_of_run(extents[summed[-1]], terms)
+    rows = [extents[axis] for axis in _row_axes(total, other, weight.axes)]
+    is_tall = min(rows, default=1) < 0 or takes_rows(math.prod(rows))
+    return terms if is_fitting and is_tall else 1
+
+
+def _row_axes(total: SumOfProducts, read: Read, used: Container[int]) -> list[int]:
+    """The axes of rows, in the order of an operand; none of one point."""
+    return [
+        axis
+        for form in read.forms
+        for axis in form.coefficients
+        if total.kinds[axis] == "S" and axis not in used and total.extents[axis] != 1
+    ]
 
 
 def _rows(total: SumOfProducts, read: Read, used: Container[int]) -> Rows:
     """The rows that lie side by side, at least."""
-    extents = total.extents
-    axes = [
-        axis
-        for form in read.forms
-        for axis in form.coefficients
-        if total.kinds[axis] == "S" and axis not in used and extents[axis] != 1
-    ]
+    extents, axes = total.extents, _row_axes(total, read, used)
     if not axes:
         return Rows(1)
     step = read.stride_bytes(axes[-1])

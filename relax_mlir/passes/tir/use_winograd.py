@@ -51,15 +51,16 @@ class UseWinograd(Pass):
     the second of them reads it; ``schedules/winograd.py`` tells the method and its error.
 
     Args:
-        vector_bits, bf16_dots: of the machine; see :class:`VectorUnit`.
+        vector_bits, bf16_dots, tiles: of the machine; see :class:`VectorUnit`.
     """
 
     vector_bits: int = 256
     bf16_dots: bool = False
+    tiles: bool = False
 
     def run(self, module: IRModule) -> None:
         copies = ProgramCopies(module)
-        unit = VectorUnit(self.vector_bits, bf16_dots=self.bf16_dots)
+        unit = VectorUnit(self.vector_bits, bf16_dots=self.bf16_dots, tiles=self.tiles)
         rewriting = _Rewriting(module, copies, unit)
         for call in copies.calls():
             rewriting.call(call)
@@ -78,7 +79,8 @@ class _Convolution:
         padded: sizes of the data: batch, rows, columns, channels.
         result: sizes of the result, likewise.
         width: columns of a block of transformed kernels.
-        terms: products that an instruction sums in a lane, if it is computed plainly.
+        rate: how often as many products as of f32 are taken at a time, if it is
+            computed plainly.
     """
 
     total: SumOfProducts
@@ -88,7 +90,7 @@ class _Convolution:
     padded: tuple[int, int, int, int]
     result: tuple[int, int, int, int]
     width: int
-    terms: int = 1
+    rate: int = 1
 
     @property
     def tiles(self) -> tuple[int, int]:
@@ -105,7 +107,7 @@ class _Convolution:
         tiles = n * down * across
         plain = n * rows * columns * KERNEL**2 * channels * out * _PER_PRODUCT
         plain += KERNEL**2 * channels * out * 4 * _PER_BYTE
-        plain /= self.terms
+        plain /= self.rate
         products = READ**2 * tiles * channels * out * _PER_PRODUCT
         weights = READ**2 * channels * out * 4 * _PER_BYTE
         lanes = 16
@@ -139,7 +141,8 @@ def _fitting(
     total: SumOfProducts, kernel: Read, data: Read, unit: VectorUnit
 ) -> _Convolution | None:
     axes = _axes(total, kernel, data)
-    if axes is None or str(ir.MemRefType(total.written.type).element_type) != "f32":
+    element = ir.MemRefType(total.written.type).element_type
+    if axes is None or str(element) != "f32":
         return None
     if any(isinstance(r.buffer.owner, ir.OpView) for r in (kernel, data)):
         return None
@@ -163,7 +166,7 @@ def _fitting(
         padded=tuple(data.shape),
         result=tuple(sizes),
         width=vectors * lanes,
-        terms=unit.terms_of_dot(*((r.element, r.extend) for r in (kernel, data))),
+        rate=unit.rate(element, *((r.element, r.extend) for r in (kernel, data))),
     )
 
 

@@ -61,6 +61,14 @@ RELAX_RT2_EXPORT int32_t relax_rt2_call_packed(const char* name, int32_t count,
 // The processors that this process may keep busy: its affinity and its cgroup's quota.
 RELAX_RT2_EXPORT int32_t relax_rt2_cpu_count(void);
 
+// Asks the system for leave to use the registers of AMX, for this process and all its threads; 1 if
+// it is given, 0 if not. Linux kills who uses them without, and gives it for good. It refuses where
+// a stack for signals, of any thread, is too small for them (ENOSPC), where the processor has none
+// (EOPNOTSUPP), and before version 5.16 (EINVAL). From then on, smaller stacks for signals cannot
+// be set (ENOMEM).
+// Source: Linux, Documentation/arch/x86/xstate.rst and arch/x86/kernel/fpu/xstate.c.
+RELAX_RT2_EXPORT int32_t relax_rt2_request_tiles(void);
+
 // How many threads of the pool and callers of executables may work in this process at once; all
 // callers do, if there are more. Until it is set, the processors that the process may keep busy
 // when it is first asked for.

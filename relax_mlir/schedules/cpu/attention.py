@@ -9,6 +9,7 @@ Source: Rabe and Staats, Self-attention Does Not Need O(n^2) Memory, 2021, for b
 queries; all keys of a block are in cache here, so that nothing is rescaled.
 """
 
+from relax_mlir.schedules.cpu.amx_contraction import step_of_tiles
 from relax_mlir.schedules.cpu.attention_loops import AttentionLoops
 from relax_mlir.schedules.cpu.attention_plan import AttentionPlan, plan_attention
 from relax_mlir.schedules.cpu.dot_contraction import terms_of_dot
@@ -24,8 +25,11 @@ class Attention(Rule[AttentionPlan]):
     def plan(self, kernel: Kernel) -> AttentionPlan:
         """Two products, with statements of rows of the first between them."""
         plan = plan_attention(kernel)
-        if any(terms_of_dot(p, self.unit) > 1 for p in (plan.scores, plan.values)):
-            raise Refusal("its products are of narrow numbers, which dots sum faster")
+        products = plan.scores, plan.values
+        if any(terms_of_dot(p, self.unit) > 1 for p in products) or any(
+            step_of_tiles(p, self.unit) for p in products
+        ):
+            raise Refusal("its products are of narrow numbers, which are faster apart")
         return plan
 
     def write(self, plan: AttentionPlan) -> None:

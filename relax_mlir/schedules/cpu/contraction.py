@@ -13,6 +13,7 @@ TOMS 34(3), 2008.
 
 from dataclasses import dataclass
 
+from relax_mlir.schedules.cpu.amx_contraction import AmxContractionLoops, step_of_tiles
 from relax_mlir.schedules.cpu.contraction_loops import BLOCKS_KB, ContractionLoops
 from relax_mlir.schedules.cpu.contraction_plan import Plan, plan_contraction
 from relax_mlir.schedules.cpu.contraction_tile import ContractionConfiguration
@@ -29,7 +30,8 @@ _TILES_A_BLOCK = 4  # that are tried before a block of another size is
 class Contraction(Rule[Plan]):
     """Register tiles of multiply-adds over packed columns; f32, f64, integers in i32.
 
-    Products of bytes are summed by four, of bf16 by two, where the machine can.
+    Products of bytes are summed by four, of bf16 by two, or in tiles, where the machine
+    can.
     """
 
     configuration: ContractionConfiguration | None = None
@@ -37,7 +39,8 @@ class Contraction(Rule[Plan]):
     def plan(self, kernel: Kernel) -> Plan:
         """One contraction, and maps of its result."""
         plan = plan_contraction(kernel)
-        if plan.group not in (1, terms_of_dot(plan, self.unit)):
+        is_fitting = plan.group in (1, terms_of_dot(plan, self.unit))
+        if not is_fitting and not step_of_tiles(plan, self.unit):
             raise Refusal(
                 f"its weight is packed for sums of {plan.group} products a lane"
             )
@@ -66,6 +69,9 @@ class Contraction(Rule[Plan]):
         self._loops(plan).emit()
 
     def _loops(self, plan: Plan) -> ContractionLoops:
+        step = step_of_tiles(plan, self.unit)
+        if step:
+            return AmxContractionLoops(plan, step, self.configuration)
         has_dots = terms_of_dot(plan, self.unit) > 1
         loops = DotContractionLoops if has_dots else ContractionLoops
         return loops(plan, self.unit.bits, self.configuration)

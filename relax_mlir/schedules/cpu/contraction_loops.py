@@ -48,8 +48,7 @@ __all__ = ["BLOCKS_KB", "ContractionLoops"]
 BLOCKS_KB = 512, 256, 128, 1024  # that rows may take of the second-level cache
 _NEAR_BYTES = 1 << 18  # of columns that stay in the second-level cache
 _MOST_TILES = 128  # of rows; with more of them, bringing columns nearer does not show
-_WORK = 1 << 18  # multiply-adds that are worth a thread's while
-_TILES = 16  # so many are enough to keep threads busy
+_TILES = 64  # so many are enough to keep threads busy
 
 
 @dataclass(frozen=True)
@@ -103,7 +102,12 @@ class ContractionLoops:
         plan: the contraction.
         vector_bits: width of the machine's vectors.
         configuration: how to write them; by a model if it is None.
+
+    Attributes:
+        work: multiply-adds that are worth a thread's while.
     """
+
+    work = 1 << 18
 
     def __init__(
         self,
@@ -204,7 +208,7 @@ class ContractionLoops:
         if not isinstance(units, int) or not isinstance(panels, int):
             return _Grid(units, per_block, panels, 1)
         work = point_count([self.rows, self.tiling.depth, self.columns])
-        wanted = min(_TILES, max(1, work // _WORK))
+        wanted = min(_TILES, max(1, work // self.work))
         per_block = max(1, min(per_block, units))
         blocks = -(-units // per_block)
         groups = min(panels, -(-wanted // blocks))
@@ -215,7 +219,7 @@ class ContractionLoops:
         per_block = point_count([grid.per_block])
         width = grid.per_group * self.tile.vectors * self.lanes
         work = point_count([self.tiling.depth]) * rows * per_block * width
-        return max(1, _WORK // max(1, work))
+        return max(1, self.work // max(1, work))
 
     @property
     def is_packed_here(self) -> bool:

@@ -7,6 +7,7 @@ a panel holds as many steps of a column side by side.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 from mlir import ir
@@ -35,7 +36,7 @@ from relax_mlir.schedules.emit import (
 from relax_mlir.schedules.rule import VectorUnit
 from relax_mlir.schedules.vectorize_body import load, store
 
-__all__ = ["DotContractionLoops", "terms_of_dot"]
+__all__ = ["DotColumns", "DotContractionLoops", "runs_of_sum", "terms_of_dot"]
 
 
 def terms_of_dot(plan: Plan, unit: VectorUnit) -> int:
@@ -45,16 +46,16 @@ def terms_of_dot(plan: Plan, unit: VectorUnit) -> int:
     them, if the columns are not packed yet. Their number must be known.
     """
     factors = plan.rows_of, plan.columns_of
-    terms = unit.terms_of_dot(*((f.element, f.extend) for f in factors))
+    terms = unit.terms_of_dot(plan.element, *((f.element, f.extend) for f in factors))
     extents = plan.anchor.extents
     if terms == 1 or not all(isinstance(extents[axis], int) for axis in plan.k):
         return 1
-    axes = _sum_axes(plan, terms)
+    axes = runs_of_sum(plan, terms)
     is_one_run = len(axes) == 1 or plan.group == terms
     return terms if is_one_run and plan.a.stride_of(axes[-1].number) == 1 else 1
 
 
-def _sum_axes(plan: Plan, terms: int) -> list[Axis]:
+def runs_of_sum(plan: Plan, terms: int) -> list[Axis]:
     """The axes of a sum as rows are walked along; groups of terms do not cross the last."""
     extents = plan.anchor.extents
     axes = merged(plan.k, extents, (plan.a,))
@@ -79,7 +80,7 @@ class DotContractionLoops(ContractionLoops):
         return ByteDot(self.lanes, rows_of, columns_of)
 
     def columns_from(self, points: Mapping[int, Extent], cut: Cut) -> Columns:
-        kind = _DotColumns if self.plan.group == 1 else _PackedDotColumns
+        kind = DotColumns if self.plan.group == 1 else _PackedDotColumns
         return kind(self.tiling, points, cut, self.dot, self.start())
 
     def alloc_panel(self) -> ir.Value:
@@ -95,7 +96,7 @@ class DotContractionLoops(ContractionLoops):
         columns: Columns,
         number: Extent,
     ) -> list[ir.Value]:
-        assert isinstance(columns, _DotColumns)
+        assert isinstance(columns, DotColumns)
         width = columns.vectors
         starts, dot = columns.starts, self.dot
         totals = (starts or [self.start()] * width) * count
@@ -104,7 +105,7 @@ class DotContractionLoops(ContractionLoops):
         step = self.a.step(self.last.number)
         rows = [add(first, multiply(step, i)) for i in range(count)]
 
-        *outer, last = _sum_axes(self.plan, dot.terms)
+        *outer, last = runs_of_sum(self.plan, dot.terms)
         depth = static(last.extent)
         groups = -(-depth // dot.terms)
         turn_begins = self._ahead(columns, number)
@@ -177,12 +178,32 @@ class DotContractionLoops(ContractionLoops):
         return self.dot.row(total)
 
 
-class _DotColumns(Columns):
+@dataclass(frozen=True)
+class _Groups:
+    """Steps of the sum that lie side by side in memory, for vectors of columns.
+
+    Attributes:
+        view: a buffer of one dimension; begin: where the first group is.
+        step: elements from a group to the next; width: those of a vector.
+    """
+
+    view: ir.Value
+    begin: Extent
+    step: int
+    width: int
+
+    def place(self, number: Extent, q: int) -> Extent:
+        """Where vector ``q`` of a group is."""
+        return add(self.begin, add(multiply(number, self.step), q * self.width))
+
+
+class DotColumns(Columns):
     """One panel's columns, some steps of the sum side by side.
 
     Attributes:
         starts: sums of no terms, if they are known: what the rows' flipped bits make of
             the columns.
+        groups: where the columns are read; None if they are not packed.
     """
 
     def __init__(
@@ -196,16 +217,15 @@ class _DotColumns(Columns):
         super().__init__(tiling, points, cut, dot.terms)
         self._dot = dot
         self._start = start
-        self._groups: ir.Value | None = None
+        self.groups: _Groups | None = None
         self.starts = [] if dot.is_flipped else [start] * cut.vectors
 
     def group(self, number: Extent, terms: int, q: int) -> ir.Value:
         """Vector ``q`` at ``terms`` steps of the sum; zeros for those that are missing."""
-        if self._groups is not None:
-            lanes = self._dot.terms * self.lanes
-            place = add(multiply(number, lanes * self.vectors), q * lanes)
-            where = [index(add(self._begin, place))]
-            return load(self._groups, where, lanes, 1, None)
+        groups = self.groups
+        if groups is not None:
+            where = [index(groups.place(number, q))]
+            return load(groups.view, where, groups.width, 1, None)
         k = multiply(number, self._dot.terms)
         found = [self._stored(self._at_term(add(k, t)), q) for t in range(terms)]
         zero = broadcast(constant(0, self._dot.element), self.lanes)
@@ -229,7 +249,7 @@ class _DotColumns(Columns):
         are_together, self._begin = self.may_turn, begin
         if are_together:
             self.pack_turned(panel)
-            self._groups = panel
+            self.read_packed(panel, begin)
         elif not self.plan.whole:
             super().pack(panel, begin)
         if not are_together or not self.starts:
@@ -238,18 +258,22 @@ class _DotColumns(Columns):
 
     def read_packed(self, panel: ir.Value, begin: Extent) -> None:
         """Read the columns from where :meth:`pack` has copied them."""
-        self._groups, self._begin = panel, begin
+        self.groups = self._packed_in(panel, begin)
+
+    def _packed_in(self, panel: ir.Value, begin: Extent) -> _Groups:
+        width = self._dot.terms * self.lanes
+        return _Groups(panel, begin, width * self.vectors, width)
 
     def _group_up(self, panel: ir.Value, are_together: bool) -> None:
         """Put steps side by side, if they are not, and sum the columns up."""
         width, depth, terms = self.vectors, self.tiling.depth, self._dot.terms
-        lanes, dot = terms * self.lanes, self._dot
+        dot, target = self._dot, self._packed_in(panel, self._begin)
 
         def step(group: Extent, count: int, sums: Sequence[ir.Value]) -> list[ir.Value]:
             found = [self.group(group, count, q) for q in range(width)]
             for q, value in enumerate(() if are_together else found):
-                place = add(multiply(group, lanes * width), q * lanes)
-                store(value, panel, [index(add(self._begin, place))], lanes, None)
+                where = [index(target.place(group, q))]
+                store(value, panel, where, target.width, None)
             pairs = zip(sums, found, strict=True) if sums else ()
             return [dot.add(t, dot.one(), column) for t, column in pairs]
 
@@ -258,15 +282,21 @@ class _DotColumns(Columns):
         self.starts = self.starts or [dot.corrected(self._start, c) for c in sums]
 
 
-class _PackedDotColumns(_DotColumns):
+class _PackedDotColumns(DotColumns):
     """One panel's columns, which `tir-pack-constants` has stored in groups of steps."""
 
-    def group(self, number: Extent, terms: int, q: int) -> ir.Value:
-        lanes = self._dot.terms * self.lanes
+    def __init__(
+        self,
+        tiling: Tiling,
+        points: Mapping[int, Extent],
+        cut: Cut,
+        dot: Dot,
+        start: ir.Value,
+    ) -> None:
+        super().__init__(tiling, points, cut, dot, start)
+        width = dot.terms * self.lanes
         # The last panel may use fewer vectors than a block has.
-        offset = add(multiply(number, lanes * self.cut.full), q * lanes)
-        where = [index(add(self._place(0), offset))]
-        return load(self._flat.view, where, lanes, 1, None)
+        self.groups = _Groups(self._flat.view, self._place(0), width * cut.full, width)
 
 
 def _nothing(tiling: Tiling) -> ir.Value:

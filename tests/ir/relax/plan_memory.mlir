@@ -2,7 +2,7 @@
 
 // The third tensor takes the place of the first, which is dead by then.
 // CHECK-LABEL: func.func @main
-// CHECK-SAME:    relax.arena_bytes = "128"
+// CHECK-SAME:    relax.arena_bytes = "128", relax.live_bytes = "128"
 // CHECK-SAME:    relax.unshared_bytes = "192"
 // CHECK:         callee = @tir_exp, relax.offsets = ["[[FIRST:[0-9]+]]"]
 // CHECK:         callee = @tir_tanh, relax.offsets = ["{{[0-9]+}}"]
@@ -20,7 +20,7 @@ func.func @main(%x: tensor<16xf32>) -> tensor<16xf32> {
 
 // Symbolic sizes: equal ones share a slot, the arena's size is an expression.
 // CHECK-LABEL: func.func @main
-// CHECK-SAME:    relax.arena_bytes = "128*n"
+// CHECK-SAME:    relax.arena_bytes = "128*n", relax.unshared_bytes
 // CHECK:         relax.offsets = ["0"]
 // CHECK:         relax.offsets = ["64*n"]
 // CHECK:         relax.offsets = ["0"]
@@ -107,5 +107,57 @@ func.func @main(%x: tensor<1x1x8xf32>) -> tensor<1x1x4xi64> {
   return %2 : tensor<1x1x4xi64>
 }
 func.func @pool(%x: memref<1x1x8xf32>, %y: memref<1x1x4xf32>, %i: memref<1x1x4xi64>) attributes {tir.prim_func, tir.num_outputs = 2 : i64} {
+  return
+}
+
+// -----
+
+// A result takes the place of an argument that nobody reads later.
+// CHECK-LABEL: func.func @main
+// CHECK-SAME:    relax.arena_bytes = "128", relax.live_bytes = "128"
+// CHECK-SAME:    relax.unshared_bytes = "192"
+// CHECK:         callee = @first, relax.offsets = ["[[FIRST:[0-9]+]]"]
+// CHECK:         callee = @second, relax.offsets = ["[[SECOND:[0-9]+]]"]
+// CHECK:         callee = @sum, relax.offsets = ["[[SECOND]]"]
+// CHECK:         callee = @sum, sizes
+func.func @main(%x: tensor<16xf32>) -> tensor<16xf32> {
+  %0 = builtin.unrealized_conversion_cast %x : tensor<16xf32> to tuple<tensor<16xf32>>
+  %1 = "relax.call_tir"(%0) {callee = @first, sizes = #relax.shape<[]>} : (tuple<tensor<16xf32>>) -> tensor<16xf32>
+  %2 = builtin.unrealized_conversion_cast %1 : tensor<16xf32> to tuple<tensor<16xf32>>
+  %3 = "relax.call_tir"(%2) {callee = @second, sizes = #relax.shape<[]>} : (tuple<tensor<16xf32>>) -> tensor<16xf32>
+  %4 = builtin.unrealized_conversion_cast %3, %1 : tensor<16xf32>, tensor<16xf32> to tuple<tensor<16xf32>, tensor<16xf32>>
+  %5 = "relax.call_tir"(%4) {callee = @sum, sizes = #relax.shape<[]>} : (tuple<tensor<16xf32>, tensor<16xf32>>) -> tensor<16xf32>
+  %6 = builtin.unrealized_conversion_cast %5, %1 : tensor<16xf32>, tensor<16xf32> to tuple<tensor<16xf32>, tensor<16xf32>>
+  %7 = "relax.call_tir"(%6) {callee = @sum, sizes = #relax.shape<[]>} : (tuple<tensor<16xf32>, tensor<16xf32>>) -> tensor<16xf32>
+  return %7 : tensor<16xf32>
+}
+func.func @first(%x: memref<16xf32>, %y: memref<16xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
+  return
+}
+func.func @second(%x: memref<16xf32>, %y: memref<16xf32>) attributes {tir.in_place = array<i64: 0>, tir.prim_func, tir.num_outputs = 1 : i64} {
+  return
+}
+func.func @sum(%x: memref<16xf32>, %r: memref<16xf32>, %y: memref<16xf32>) attributes {tir.in_place = array<i64: 0>, tir.prim_func, tir.num_outputs = 1 : i64} {
+  return
+}
+
+// -----
+
+// Not where the same memory is another argument too, or was given by the caller.
+// CHECK-LABEL: func.func @main
+// CHECK-SAME:    relax.arena_bytes = "128"
+// CHECK:         callee = @sum, relax.offsets = ["[[FIRST:[0-9]+]]"]
+// CHECK-NOT:     relax.offsets = ["[[FIRST]]"]
+// CHECK:         callee = @sum, sizes
+func.func @main(%x: tensor<16xf32>) -> tensor<16xf32> {
+  %0 = builtin.unrealized_conversion_cast %x, %x : tensor<16xf32>, tensor<16xf32> to tuple<tensor<16xf32>, tensor<16xf32>>
+  %1 = "relax.call_tir"(%0) {callee = @sum, sizes = #relax.shape<[]>} : (tuple<tensor<16xf32>, tensor<16xf32>>) -> tensor<16xf32>
+  %2 = builtin.unrealized_conversion_cast %1, %1 : tensor<16xf32>, tensor<16xf32> to tuple<tensor<16xf32>, tensor<16xf32>>
+  %3 = "relax.call_tir"(%2) {callee = @sum, sizes = #relax.shape<[]>} : (tuple<tensor<16xf32>, tensor<16xf32>>) -> tensor<16xf32>
+  %4 = builtin.unrealized_conversion_cast %3, %x : tensor<16xf32>, tensor<16xf32> to tuple<tensor<16xf32>, tensor<16xf32>>
+  %5 = "relax.call_tir"(%4) {callee = @sum, sizes = #relax.shape<[]>} : (tuple<tensor<16xf32>, tensor<16xf32>>) -> tensor<16xf32>
+  return %5 : tensor<16xf32>
+}
+func.func @sum(%x: memref<16xf32>, %r: memref<16xf32>, %y: memref<16xf32>) attributes {tir.in_place = array<i64: 0>, tir.prim_func, tir.num_outputs = 1 : i64} {
   return
 }

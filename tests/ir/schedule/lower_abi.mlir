@@ -60,6 +60,24 @@ func.func @kernel(%x: memref<?x3xf32> {tir.shape = #relax.shape<["s0", "3"]>}, %
 
 // -----
 
+// A result and the argument that it may overwrite are not said to lie apart.
+// CHECK-LABEL: func.func private @sum.body(
+// CHECK-SAME:    %arg0: memref<1xf32> {llvm.noalias}, %arg1: memref<1xf32>, %arg2: memref<1xf32>, %arg3: memref<1xi8> {llvm.noalias}, %arg4
+func.func @sum(%x: memref<3xf32> {tir.shape = #relax.shape<["3"]>}, %r: memref<3xf32> {tir.shape = #relax.shape<["3"]>}, %o: memref<3xf32> {tir.shape = #relax.shape<["3"]>}) attributes {tir.in_place = array<i64: 1>, tir.prim_func, tir.num_outputs = 1 : i64} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c3 = arith.constant 3 : index
+  scf.for %t = %c0 to %c3 step %c1 {
+    %v = memref.load %x[%t] : memref<3xf32>
+    %w = memref.load %r[%t] : memref<3xf32>
+    %s = arith.addf %v, %w : f32
+    memref.store %s, %o[%t] : memref<3xf32>
+  } {tir.grain = 5 : i64}
+  return
+}
+
+// -----
+
 // A kernel that is elsewhere is called by the same convention; the runtime is not needed.
 // CHECK-NOT:   relax_rt2_parallel_for
 // CHECK:       func.func private @elsewhere(!llvm.ptr, !llvm.ptr, !llvm.ptr){{$}}

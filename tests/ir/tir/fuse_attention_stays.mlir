@@ -1,5 +1,6 @@
 // RUN: relax-opt %s -p relax-legalize,relax-fuse-ops,tir-fuse,tir-fuse-attention --split-input-file | filecheck %s
 // RUN: relax-opt %s -p relax-legalize,relax-fuse-ops,tir-fuse,tir-fuse-attention{bf16-dots=true} --split-input-file | filecheck %s --check-prefix=DOTS
+// RUN: relax-opt %s -p relax-legalize,relax-fuse-ops,tir-fuse,tir-fuse-attention{tiles=true} --split-input-file | filecheck %s --check-prefix=TILES
 
 // Weights that are returned must be written, so nothing is fused.
 // CHECK-LABEL: func.func @returned(
@@ -100,4 +101,16 @@ func.func @narrow(%q: tensor<7x4xbf16>, %k: tensor<4x6xbf16>, %v: tensor<6x8xbf1
   %1 = "relax.nn_softmax"(%0) {axis = -1 : i64} : (tensor<7x6xbf16>) -> tensor<7x6xbf16>
   %2 = "relax.matmul"(%1, %v) {out_dtype} : (tensor<7x6xbf16>, tensor<6x8xbf16>) -> tensor<7x8xbf16>
   return %2 : tensor<7x8xbf16>
+}
+
+// -----
+
+// So do those that it multiplies in tiles.
+// TILES-LABEL: func.func @heads(
+// TILES-COUNT-3: relax.call_tir
+func.func @heads(%q: tensor<7x32xbf16>, %k: tensor<32x16xbf16>, %v: tensor<16x32xbf16>) -> tensor<7x32xbf16> {
+  %0 = "relax.matmul"(%q, %k) {out_dtype} : (tensor<7x32xbf16>, tensor<32x16xbf16>) -> tensor<7x16xbf16>
+  %1 = "relax.nn_softmax"(%0) {axis = -1 : i64} : (tensor<7x16xbf16>) -> tensor<7x16xbf16>
+  %2 = "relax.matmul"(%1, %v) {out_dtype} : (tensor<7x16xbf16>, tensor<16x32xbf16>) -> tensor<7x32xbf16>
+  return %2 : tensor<7x32xbf16>
 }

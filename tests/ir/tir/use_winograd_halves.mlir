@@ -1,5 +1,6 @@
 // RUN: relax-opt %s -p "relax-legalize,relax-fuse-ops,tir-fuse,tir-use-winograd{vector-bits=512 bf16-dots=true}" --split-input-file | filecheck %s
 // RUN: relax-opt %s -p relax-legalize,relax-fuse-ops,tir-fuse,tir-use-winograd{vector-bits=512} --split-input-file | filecheck %s --check-prefix=WIDE
+// RUN: relax-opt %s -p "relax-legalize,relax-fuse-ops,tir-fuse,tir-use-winograd{vector-bits=512 tiles=true}" --split-input-file | filecheck %s --check-prefix=TILES
 
 // Pictures of bf16 are widened as tiles are read; the kernel at the points is f32.
 // CHECK-LABEL: func.func @large
@@ -8,6 +9,9 @@
 // CHECK:         arith.extf {{.*}} : bf16 to f32
 // CHECK:         name = "to_points"
 // WIDE-LABEL:  func.func @large
+// Where tiles of bf16 are multiplied, no picture is large enough.
+// TILES-LABEL: func.func @large
+// TILES-NOT:     winograd
 func.func @large(%x: tensor<1x66x66x64xbf16>) -> tensor<1x64x64x64xf32> {
   %w = "relax.constant"() {value = dense<0.5> : tensor<3x3x64x64xbf16>} : () -> tensor<3x3x64x64xbf16>
   %0 = "relax.nn_conv2d"(%x, %w) {strides = array<i64: 1, 1>, padding = array<i64: 0, 0, 0, 0>, dilation = array<i64: 1, 1>, groups = 1 : i64, data_layout = "NHWC", kernel_layout = "HWIO", out_layout = "NHWC", out_dtype = f32} : (tensor<1x66x66x64xbf16>, tensor<3x3x64x64xbf16>) -> tensor<1x64x64x64xf32>

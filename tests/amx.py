@@ -1,0 +1,294 @@
+"""AMX by its definition: what its operations do to tiles, as loops over buffers; products.
+
+So code with tiles runs on machines that have none. A tile becomes a buffer; the product of
+two writes the sums' buffer in place, for nothing else reads that. Numbers below 2^-126 are
+taken as zero, and none are made, as the manual has it; the two products of a pair of bf16 go
+to sums of their own, which are added up at the end.
+
+Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, TDPBF16PS and
+TDPBSSD, "Operation".
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import ml_dtypes
+import numpy as np
+from mlir import ir
+
+from relax_mlir import IRModule, compile, import_onnx, lower
+from relax_mlir.compiler import target_of
+from relax_mlir.rewriting import erase, walk
+from relax_mlir.schedules.emit import (
+    add,
+    alloc,
+    constant,
+    for_loop,
+    index,
+    multiply,
+    op,
+)
+from relax_mlir.targets import Target
+from tests.frontends.differential import parse
+
+__all__ = [
+    "BYTES",
+    "TARGET",
+    "assert_close",
+    "count_tiles",
+    "drawn",
+    "drawn_bytes",
+    "product",
+    "product_of_bytes",
+    "rounded",
+    "run_with_tiles",
+    "without_tiles",
+]
+
+BYTES = {"uint8": np.uint8, "int8": np.int8}
+
+
+def _target() -> Target:
+    """This machine, as if it had tiles and vectors of 512 bits."""
+    host = target_of("cpu")
+    dots = host.byte_dots and host.vector_bits == 512
+    return replace(host, vector_bits=512, byte_dots=dots, bf16_dots=False, tiles=True)
+
+
+TARGET = _target()
+
+
+def count_tiles(module: IRModule) -> int:
+    """How many products of tiles a module has."""
+    names = [o.operation.name for o in walk(module.mlir.operation)]
+    return sum(name.startswith("amx.tile_mul") for name in names)
+
+
+def run_with_tiles(
+    module: IRModule,
+    *arrays: np.ndarray,
+    precision: str = "f32",
+    threads: int = 1,
+    target: Target = TARGET,
+) -> tuple[np.ndarray, ...]:
+    """Compile a module for a machine with tiles, and run it on this one.
+
+    Raises:
+        AssertionError: nothing is computed in tiles.
+    """
+    loops = lower(module, to="loops", target=target, precision=precision)
+    assert count_tiles(loops), "nothing is computed in tiles"
+    without_tiles(loops)
+    made = compile(loops, target=target, threads=threads, cache=False)
+    return made(*arrays)
+
+
+def without_tiles(module: IRModule) -> None:
+    """Replace tiles by buffers, and what is done to them by loops."""
+    with module.context, ir.Location.unknown():
+        operations = list(walk(module.mlir.operation))
+        for operation in operations:
+            if operation.operation.name == "scf.for":
+                _carry_buffers(operation)
+        for operation in operations:
+            name = operation.operation.name
+            if name.startswith("amx."):
+                with ir.InsertionPoint(operation):
+                    made = _MEANINGS[name](operation)
+                if made is not None:
+                    operation.operation.results[0].replace_all_uses_with(made)
+        for operation in reversed(operations):
+            if operation.operation.name.startswith("amx."):
+                erase(operation)
+
+
+_TILE = re.compile(r"!amx\.tile<(\d+)x(\d+)x(\w+)>")
+
+
+def _shape(type_: ir.Type) -> tuple[int, int, ir.Type]:
+    found = _TILE.fullmatch(str(type_))
+    assert found is not None
+    rows, columns, element = found.groups()
+    return int(rows), int(columns), ir.Type.parse(element)
+
+
+def _carry_buffers(loop: ir.OpView) -> None:
+    """Let a loop carry the buffers of tiles."""
+    block = loop.operation.regions[0].blocks[0]
+    for value in [*block.arguments, *loop.operation.results]:
+        if _TILE.fullmatch(str(value.type)):
+            rows, columns, element = _shape(value.type)
+            value.set_type(ir.MemRefType.get([rows, columns], element))
+
+
+def _each(extents: Sequence[int], body: Callable[[Sequence[ir.Value]], None]) -> None:
+    """Loops over all points of some extents."""
+
+    def nest(extents: Sequence[int], points: list[ir.Value]) -> tuple[()]:
+        if not extents:
+            body(points)
+        else:
+            inner = extents[1:]
+            for_loop(0, extents[0], 1, lambda i: nest(inner, [*points, i]))
+        return ()
+
+    nest(extents, [])
+
+
+def _read(buffer: ir.Value, *where: ir.Value) -> ir.Value:
+    return op("memref.load", ir.MemRefType(buffer.type).element_type, buffer, *where)
+
+
+def _write(value: ir.Value, buffer: ir.Value, *where: ir.Value) -> None:
+    op("memref.store", None, value, buffer, *where)
+
+
+def _zero(operation: ir.OpView) -> ir.Value:
+    rows, columns, element = _shape(operation.operation.results[0].type)
+    tile = alloc([rows, columns], element)
+    _each((rows, columns), lambda at: _write(constant(0, element), tile, *at))
+    return tile
+
+
+def _load(operation: ir.OpView) -> ir.Value:
+    view, offset, stride = operation.operation.operands
+    rows, columns, element = _shape(operation.operation.results[0].type)
+    tile = alloc([rows, columns], element)
+
+    def copy(at: Sequence[ir.Value]) -> None:
+        row, column = at
+        place = add(add(offset, multiply(row, stride)), column)
+        _write(_read(view, index(place)), tile, *at)
+
+    _each((rows, columns), copy)
+    return tile
+
+
+def _store(operation: ir.OpView) -> None:
+    buffer, *where, tile = operation.operation.operands
+    rows, columns = ir.MemRefType(tile.type).shape
+
+    def copy(at: Sequence[ir.Value]) -> None:
+        there = [index(add(a, b)) for a, b in zip(where, at, strict=True)]
+        _write(_read(tile, *at), buffer, *there)
+
+    _each((rows, columns), copy)
+
+
+def _flushed(x: ir.Value) -> ir.Value:
+    """Zero of the same sign for a number below 2^-126."""
+    i1, i64 = (ir.IntegerType.get_signless(bits) for bits in (1, 64))
+    size = op("math.absf", x.type, x)
+    less = ir.IntegerAttr.get(i64, 4)
+    is_tiny = op("arith.cmpf", i1, size, constant(2.0**-126, x.type), predicate=less)
+    zero = op("math.copysign", x.type, constant(0, x.type), x)
+    return op("arith.select", x.type, is_tiny, zero, x)
+
+
+def _multiply_floats(operation: ir.OpView) -> ir.Value:
+    a, b, c = operation.operation.operands
+    rows, columns = ir.MemRefType(c.type).shape
+    f32 = ir.F32Type.get()
+    pairs = ir.MemRefType(b.type).shape[0]
+
+    def wide(buffer: ir.Value, *where: ir.Value) -> ir.Value:
+        return _flushed(op("arith.extf", f32, _read(buffer, *where)))
+
+    def point(at: Sequence[ir.Value]) -> None:
+        m, n = at
+
+        def step(k: ir.Value, *sums: ir.Value) -> list[ir.Value]:
+            following = []
+            for place, total in enumerate(sums):
+                x = wide(a, m, index(add(multiply(k, 2), place)))
+                y = wide(b, k, index(add(multiply(n, 2), place)))
+                following.append(_flushed(op("math.fma", f32, x, y, total)))
+            return following
+
+        first, second = for_loop(0, pairs, 1, step, [constant(0, f32)] * 2)
+        both = _flushed(op("arith.addf", f32, first, second))
+        before = _flushed(_read(c, m, n))
+        _write(_flushed(op("arith.addf", f32, before, both)), c, m, n)
+
+    _each((rows, columns), point)
+    return c
+
+
+def _multiply_integers(operation: ir.OpView) -> ir.Value:
+    a, b, c = operation.operation.operands
+    rows, columns = ir.MemRefType(c.type).shape
+    i32 = ir.IntegerType.get_signless(32)
+    extensions = [
+        "arith.extui" if flag in operation.operation.attributes else "arith.extsi"
+        for flag in ("isZextLhs", "isZextRhs")
+    ]
+
+    def point(at: Sequence[ir.Value]) -> None:
+        m, n = at
+
+        def step(k: ir.Value, total: ir.Value) -> list[ir.Value]:
+            for place in range(4):
+                x = _read(a, m, index(add(multiply(k, 4), place)))
+                y = _read(b, k, index(add(multiply(n, 4), place)))
+                factors = [
+                    op(name, i32, v) for name, v in zip(extensions, (x, y), strict=True)
+                ]
+                total = op("arith.addi", i32, total, op("arith.muli", i32, *factors))
+            return [total]
+
+        groups = ir.MemRefType(b.type).shape[0]
+        (total,) = for_loop(0, groups, 1, step, [_read(c, m, n)])
+        _write(total, c, m, n)
+
+    _each((rows, columns), point)
+    return c
+
+
+_MEANINGS: dict[str, Callable[[ir.OpView], ir.Value | None]] = {
+    "amx.tile_zero": _zero,
+    "amx.tile_load": _load,
+    "amx.tile_store": _store,
+    "amx.tile_mulf": _multiply_floats,
+    "amx.tile_muli": _multiply_integers,
+}
+
+
+# products, and what they are of
+
+
+def drawn(*shape: int, seed: int = 0) -> np.ndarray:
+    rng = np.random.default_rng((seed, *shape))
+    return rng.standard_normal(shape).astype(np.float32)
+
+
+def rounded(array: np.ndarray) -> np.ndarray:
+    return array.astype(ml_dtypes.bfloat16).astype(np.float32)
+
+
+def drawn_bytes(kind: str, *shape: int) -> np.ndarray:
+    """Bytes of all values, the extremes among them."""
+    limits = np.iinfo(BYTES[kind])
+    rng = np.random.default_rng(shape)
+    values = rng.integers(limits.min, limits.max, shape, BYTES[kind], endpoint=True)
+    values[0], values[-1] = limits.min, limits.max
+    return values
+
+
+def assert_close(actual: np.ndarray, expected: np.ndarray) -> None:
+    """Sums of the same products in another order, in f32."""
+    scale = max(1.0, float(np.abs(expected).max(initial=0)))
+    np.testing.assert_allclose(actual, expected, atol=1e-5 * scale, rtol=0)
+
+
+def product(
+    m: int | str, k: int | str, n: int, w: np.ndarray | None = None
+) -> IRModule:
+    text = f"g (float[{m}, {k}] x, float[{k}, {n}] w) => (float[{m}, {n}] y) {{ y = MatMul (x, w) }}"
+    return import_onnx(parse(text, opset=17), values={} if w is None else {"w": w})
+
+
+def product_of_bytes(m: int, k: int, n: int, a: str, b: str) -> IRModule:
+    text = f"""g ({a}[{m}, {k}] a, {b}[{k}, {n}] b) => (int32[{m}, {n}] y) {{
+        y = MatMulInteger (a, b) }}"""
+    return import_onnx(parse(text, opset=17))
