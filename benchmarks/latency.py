@@ -29,7 +29,9 @@ Found = dict[str, Any]
 
 _PEAK = "peak"
 _PAUSE_S = 0.02  # longer than idle threads of any runtime spin
-_TOLERANCES = {"f32": None, "bf16": 5e-2}  # None: that of the network
+# None: that of the network. Weights are random, so what bf16 rounds grows from layer to
+# layer, with all who round: to a tenth of the result's scale in the U-Net.
+_TOLERANCES = {"f32": None, "bf16": 2e-1}
 
 
 def measure(

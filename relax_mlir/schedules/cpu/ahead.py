@@ -16,7 +16,7 @@ _LINE_BYTES = 64
 
 @dataclass(frozen=True)
 class Ahead:
-    """Spreads the lines of the next panel of columns over the tiles of the present one.
+    """Spreads the lines of what comes next over the tiles of the present panel of columns.
 
     Hardware follows a stream to the end of its page, and a panel is many pages; without
     this, what is not in the second cache comes at a fraction of the third one's speed.
@@ -36,7 +36,8 @@ class Ahead:
         """What one tile does at each turn of its sum.
 
         Args:
-            following: the offset of the next panel; tile: the number of this tile.
+            following: the offset of what comes next, such as the next panel.
+            tile: the number of this tile.
         """
         element_bytes = self.view.type.element_type.width // 8
         line = _LINE_BYTES // element_bytes

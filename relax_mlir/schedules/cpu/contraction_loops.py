@@ -47,6 +47,7 @@ __all__ = ["BLOCKS_KB", "ContractionLoops"]
 
 BLOCKS_KB = 512, 256, 128, 1024  # that rows may take of the second-level cache
 _NEAR_BYTES = 1 << 18  # of columns that stay in the second-level cache
+_STREAM_BYTES = 1 << 16  # how far ahead columns are brought that are read once
 _MOST_TILES = 128  # of rows; with more of them, bringing columns nearer does not show
 _TILES = 64  # so many are enough to keep threads busy
 
@@ -400,7 +401,10 @@ class ContractionLoops:
         return self._sum_nest(self.sum_axes, _Place(), tile, accumulators)
 
     def _ahead(self, columns: Columns, number: Extent) -> Callable[[Extent], None]:
-        """Brings the next panel nearer, if it is packed and does not stay near anyway."""
+        """Brings what comes next nearer, if it is packed and does not stay near anyway.
+
+        That is the next panel, or, where a panel is read once, what lies a bit ahead.
+        """
         if not self.plan.block:
             return lambda step: None
         size, depth = self.tiling.panel_elements, self.tiling.depth
@@ -412,7 +416,10 @@ class ContractionLoops:
         if is_near or tiles > _MOST_TILES:
             return lambda step: None
         ahead = Ahead(columns.source, size, self.tile.vectors, tiles)
-        return ahead.begin(columns.following(size), number)
+        distance = size
+        if tiles == 1:
+            distance = min(size, _STREAM_BYTES // columns.element_bytes)
+        return ahead.begin(columns.following(distance), number)
 
     def _tiles_of_panel(self) -> int | None:
         """How many tiles of rows a panel of columns meets; None if it is not known."""

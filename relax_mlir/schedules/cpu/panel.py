@@ -166,9 +166,9 @@ class Columns:
         """Of the buffer."""
         return self.plan.columns_of.element.width // 8
 
-    def following(self, size: int) -> Extent:
-        """Where the next block of columns is in the buffer, if they are stored in such."""
-        return add(self._place(0), size)
+    def following(self, distance: int) -> Extent:
+        """What lies some elements behind the first, if columns are stored in blocks."""
+        return add(self._place(0), distance)
 
     def _place(self, q: int) -> Extent:
         """Where vector ``q`` is at the first step of the sum, if it lies side by side."""

@@ -1,0 +1,47 @@
+"""Packed columns are brought nearer before they are needed: the next panel, or a stream."""
+
+import re
+
+import numpy as np
+import pytest
+
+import relax_mlir
+from tests.frontends.differential import parse
+
+_STREAM = (1 << 16) // 4  # elements
+
+
+def _loops(rows: int, columns: int) -> str:
+    """The loops of a product with a constant, for vectors of 16."""
+    text = f"""g (float[{rows},768] x, float[768,{columns}] w) => (float[{rows},{columns}] y) {{
+        y = MatMul (x, w)
+    }}"""
+    weight = np.zeros((768, columns), np.float32)
+    module = relax_mlir.import_onnx(parse(text, opset=19), values={"w": weight})
+    return str(relax_mlir.lower(module, to="loops", target="cpu:x86-64-v4"))
+
+
+def _width(loops: str) -> int:
+    """Columns of a panel."""
+    (found,) = re.findall(r"%arg1: memref<\d+x768x(\d+)xf32>", loops)
+    return int(found)
+
+
+@pytest.mark.parametrize("rows", [1, 26])
+def test_what_comes_next_is_a_panel_or_a_bit_of_a_stream_ahead(rows: int) -> None:
+    loops = _loops(rows, 4096)
+    assert "memref.prefetch" in loops
+    width = _width(loops)
+    panel = 768 * width
+    begins = re.findall(rf"%(\d+) = arith.muli %\w+, %c{panel} : index", loops)
+    ahead = {
+        int(distance)
+        for begin in begins
+        for distance in re.findall(rf"arith.addi %{begin}, %c(\d+) : index", loops)
+    }
+    within = {d for d in ahead if d < width}  # vectors of the first step
+    assert ahead - within == {_STREAM if rows == 1 else panel}
+
+
+def test_what_stays_near_is_not_brought() -> None:
+    assert "memref.prefetch" not in _loops(1, 64)
