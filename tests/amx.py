@@ -1,4 +1,4 @@
-"""AMX by its definition: what its operations do to tiles, as loops over buffers; products.
+"""AMX by its definition: what its operations do to tiles, as loops over buffers; bytes.
 
 So code with tiles runs on machines that have none. A tile becomes a buffer; the product of
 two writes the sums' buffer in place, for nothing else reads that. Numbers below 2^-126 are
@@ -13,7 +13,6 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-import ml_dtypes
 import numpy as np
 from mlir import ir
 
@@ -35,13 +34,9 @@ from tests.frontends.differential import parse
 __all__ = [
     "BYTES",
     "TARGET",
-    "assert_close",
     "count_tiles",
-    "drawn",
     "drawn_bytes",
-    "product",
     "product_of_bytes",
-    "rounded",
     "run_with_tiles",
     "without_tiles",
 ]
@@ -254,16 +249,7 @@ _MEANINGS: dict[str, Callable[[ir.OpView], ir.Value | None]] = {
 }
 
 
-# products, and what they are of
-
-
-def drawn(*shape: int, seed: int = 0) -> np.ndarray:
-    rng = np.random.default_rng((seed, *shape))
-    return rng.standard_normal(shape).astype(np.float32)
-
-
-def rounded(array: np.ndarray) -> np.ndarray:
-    return array.astype(ml_dtypes.bfloat16).astype(np.float32)
+# products of bytes
 
 
 def drawn_bytes(kind: str, *shape: int) -> np.ndarray:
@@ -273,19 +259,6 @@ def drawn_bytes(kind: str, *shape: int) -> np.ndarray:
     values = rng.integers(limits.min, limits.max, shape, BYTES[kind], endpoint=True)
     values[0], values[-1] = limits.min, limits.max
     return values
-
-
-def assert_close(actual: np.ndarray, expected: np.ndarray) -> None:
-    """Sums of the same products in another order, in f32."""
-    scale = max(1.0, float(np.abs(expected).max(initial=0)))
-    np.testing.assert_allclose(actual, expected, atol=1e-5 * scale, rtol=0)
-
-
-def product(
-    m: int | str, k: int | str, n: int, w: np.ndarray | None = None
-) -> IRModule:
-    text = f"g (float[{m}, {k}] x, float[{k}, {n}] w) => (float[{m}, {n}] y) {{ y = MatMul (x, w) }}"
-    return import_onnx(parse(text, opset=17), values={} if w is None else {"w": w})
 
 
 def product_of_bytes(m: int, k: int, n: int, a: str, b: str) -> IRModule:

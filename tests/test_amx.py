@@ -11,16 +11,13 @@ from relax_mlir.passes.schedule.apply import CONFIGURATION
 from tests.amx import (
     BYTES,
     TARGET,
-    assert_close,
     count_tiles,
-    drawn,
     drawn_bytes,
-    product,
     product_of_bytes,
-    rounded,
     run_with_tiles,
 )
 from tests.frontends.differential import parse
+from tests.products import assert_close, convolved, drawn, product, rounded
 
 pytestmark = pytest.mark.slow  # each compiles models
 
@@ -81,18 +78,21 @@ def convolution(
     return text, drawn(out, channels, size, size)
 
 
-def convolved(x: np.ndarray, w: np.ndarray, stride: int = 1) -> np.ndarray:
-    """Of kernels that are padded so that the size stays."""
-    pad = w.shape[-1] // 2
-    wide = np.pad(x, ((0, 0), (0, 0), (pad, pad), (pad, pad)))
-    windows = np.lib.stride_tricks.sliding_window_view(wide, w.shape[2:], (2, 3))
-    windows = windows[:, :, ::stride, ::stride]
-    return np.einsum("nchwij,ocij->nohw", windows, w)
-
-
 def positive(x: np.ndarray) -> np.ndarray:
     """What the kernel meets: channels first."""
     return rounded(np.maximum(x, 0)).transpose(0, 3, 1, 2)
+
+
+def check_convolution(
+    channels: int, out: int, side: int, size: int, stride: int
+) -> None:
+    text, w = convolution(channels, out, side, size, stride)
+    x = drawn(1, side, side, channels)
+    module = import_onnx(parse(text, opset=17), values={"w": w})
+
+    (y,) = run_with_tiles(module, x, precision="bf16")
+
+    assert_close(y, convolved(positive(x), rounded(w), stride))
 
 
 @pytest.mark.parametrize(
@@ -108,13 +108,7 @@ def positive(x: np.ndarray) -> np.ndarray:
 def test_convolutions(
     channels: int, out: int, side: int, size: int, stride: int
 ) -> None:
-    text, w = convolution(channels, out, side, size, stride)
-    x = drawn(1, side, side, channels)
-    module = import_onnx(parse(text, opset=17), values={"w": w})
-
-    (y,) = run_with_tiles(module, x, precision="bf16")
-
-    assert_close(y, convolved(positive(x), rounded(w), stride))
+    check_convolution(channels, out, side, size, stride)
 
 
 @pytest.mark.parametrize("sides", [(7, 7), (16, 16), (20, 37)])
@@ -211,13 +205,7 @@ def test_many_products(
 def test_many_convolutions(
     out: int, channels: int, size: int, stride: int, side: int
 ) -> None:
-    text, w = convolution(channels, out, side, size, stride)
-    x = drawn(1, side, side, channels)
-    module = import_onnx(parse(text, opset=17), values={"w": w})
-
-    (y,) = run_with_tiles(module, x, precision="bf16")
-
-    assert_close(y, convolved(positive(x), rounded(w), stride))
+    check_convolution(channels, out, side, size, stride)
 
 
 def test_subnormal_numbers_are_zero() -> None:

@@ -21,14 +21,11 @@ from relax_mlir.runtime.machine import Machine
 from relax_mlir.targets import parse_target
 from tests.amx import (
     BYTES,
-    assert_close,
-    drawn,
     drawn_bytes,
-    product,
     product_of_bytes,
-    rounded,
     run_with_tiles,
 )
+from tests.products import assert_close, drawn, product, rounded
 
 _HOST = target_of("cpu")
 

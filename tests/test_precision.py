@@ -17,33 +17,13 @@ from relax_mlir.relax.vm import StagedModel
 from relax_mlir.runtime.executable import Executable
 from relax_mlir.targets import Target
 from tests.frontends.differential import parse
+from tests.products import assert_close, convolved, drawn, product, rounded
 
 _HOST = target_of("cpu")
 _BF16 = ml_dtypes.bfloat16
 
 needs_dots = pytest.mark.skipif(not _HOST.bf16_dots, reason="no dots of bf16")
 _few = settings(max_examples=8)
-
-
-def drawn(*shape: int, seed: int = 0) -> np.ndarray:
-    rng = np.random.default_rng((seed, *shape))
-    return rng.standard_normal(shape).astype(np.float32)
-
-
-def rounded(array: np.ndarray, kind: str = "bf16") -> np.ndarray:
-    narrow = {"bf16": _BF16, "f16": np.float16}[kind]
-    return array.astype(narrow).astype(np.float32)
-
-
-def product(m: int, k: int, n: int, w: np.ndarray | None = None) -> IRModule:
-    text = f"g (float[{m}, {k}] x, float[{k}, {n}] w) => (float[{m}, {n}] y) {{ y = MatMul (x, w) }}"
-    return import_onnx(parse(text, opset=17), values={} if w is None else {"w": w})
-
-
-def assert_close(actual: np.ndarray, expected: np.ndarray) -> None:
-    """Sums of the same products in another order, in f32."""
-    scale = max(1.0, float(np.abs(expected).max(initial=0)))
-    np.testing.assert_allclose(actual, expected, atol=1e-5 * scale, rtol=0)
 
 
 SHAPES = [
@@ -142,15 +122,6 @@ def test_convolutions_at_points_read_and_write_narrow_numbers() -> None:
     expected = convolved(first, rounded(w))
     np.testing.assert_allclose(y, expected, atol=4e-3 * scale, rtol=0)
     assert float(np.abs(y - expected).mean()) < 1e-4 * scale
-
-
-def convolved(x: np.ndarray, w: np.ndarray, stride: int = 1) -> np.ndarray:
-    """Of kernels that are padded so that the size stays."""
-    pad = w.shape[-1] // 2
-    wide = np.pad(x, ((0, 0), (0, 0), (pad, pad), (pad, pad)))
-    windows = np.lib.stride_tricks.sliding_window_view(wide, w.shape[2:], (2, 3))
-    windows = windows[:, :, ::stride, ::stride]
-    return np.einsum("nchwij,ocij->nohw", windows, w)
 
 
 def test_weights_of_f16_are_multiplied_in_f32() -> None:

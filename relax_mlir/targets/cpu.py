@@ -86,12 +86,13 @@ def _tiles(cpu: str, features: str, bits: int) -> bool:
 
 def stages(target: Target, precision: str = "f32") -> tuple[Stage, ...]:
     """The CPU pipeline, in reading order; each line is valid input to ``relax-opt -p``."""
-    bits = [f"vector-bits={target.vector_bits}"]
-    dots = ["byte-dots=true"] if target.byte_dots else []
-    halves = ["bf16-dots=true"] if target.bf16_dots else []
-    halves += ["tiles=true"] if target.tiles else []
-    vectors, floats = " ".join(bits + dots + halves), " ".join(bits + halves)
-    narrow = f"{{{' '.join(halves)}}}" if halves else ""
+    flags = {
+        "byte-dots": target.byte_dots,
+        "bf16-dots": target.bf16_dots,
+        "tiles": target.tiles,
+    }
+    has = [f" {name}=true" for name, is_there in flags.items() if is_there]
+    unit = f"{{vector-bits={target.vector_bits}{''.join(has)}}}"
     return (
         Stage(
             "relax",
@@ -101,17 +102,17 @@ def stages(target: Target, precision: str = "f32") -> tuple[Stage, ...]:
         Stage(
             "tir",
             "relax-legalize,tir-collapse-loops,relax-fuse-ops,tir-fuse,tir-fuse-transposes,"
-            f"tir-fuse-attention{narrow},"
+            f"tir-fuse-attention{unit},"
             "tir-convert-layout,relax-legalize,tir-collapse-loops,"
-            f"tir-use-winograd{{{floats}}},"
+            f"tir-use-winograd{unit},"
             "tir-fuse-pads,"
-            f"tir-pack-constants{{{vectors}}},tir-mark-in-place",
+            f"tir-pack-constants{unit},tir-mark-in-place",
         ),
         Stage("planned", "relax-plan-memory,relax-lower-main"),
         Stage("linalg", "tir-lower-blocks,cse,tir-to-linalg"),
         Stage(
             "loops",
-            f"schedule-apply{{{vectors}}},convert-linalg-to-loops,lower-affine",
+            f"schedule-apply{unit},convert-linalg-to-loops,lower-affine",
         ),
         Stage(
             "llvm",

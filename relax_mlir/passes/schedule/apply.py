@@ -8,7 +8,8 @@ from mlir.dialects import func
 
 from relax_mlir.errors import PassError, near_misses
 from relax_mlir.module import IRModule
-from relax_mlir.rewriting import Pass, erase, has_uses
+from relax_mlir.passes.unit_pass import UnitPass
+from relax_mlir.rewriting import erase, has_uses
 from relax_mlir.schedules.choice import Choice, choose, chosen_by_text
 from relax_mlir.schedules.cpu.attention import Attention
 from relax_mlir.schedules.cpu.contraction import Contraction
@@ -19,7 +20,7 @@ from relax_mlir.schedules.cpu.windows import Windows
 from relax_mlir.schedules.cpu.winograd import Winograd
 from relax_mlir.schedules.emit import is_parallel_loop
 from relax_mlir.schedules.nest import Kernel, read_kernel
-from relax_mlir.schedules.rule import Refusal, Rule, VectorUnit
+from relax_mlir.schedules.rule import Refusal, Rule
 
 __all__ = ["CONFIGURATION", "Apply"]
 
@@ -38,7 +39,7 @@ _RULES: tuple[type[Rule[Any]], ...] = (
 
 
 @dataclass(frozen=True)
-class Apply(Pass):
+class Apply(UnitPass):
     """Turn linalg kernels into loops, each by the first schedule rule that takes it.
 
     A kernel with the attribute ``tir.config`` is written as that says, such as
@@ -46,14 +47,8 @@ class Apply(Pass):
 
     ``only`` names the one rule to use, such as ``Fallback``, whatever the attribute says;
     it must take every kernel.
-    ``byte-dots`` and ``bf16-dots`` say that the machine sums several products of such
-    numbers at once, ``tiles`` that it multiplies matrices of both.
     """
 
-    vector_bits: int = 256
-    byte_dots: bool = False
-    bf16_dots: bool = False
-    tiles: bool = False
     only: str = ""
 
     def run(self, module: IRModule) -> None:
@@ -88,9 +83,8 @@ class Apply(Pass):
             PassError: the rule that is asked for does not take the kernel, or has no such
                 configuration.
         """
-        unit = VectorUnit(self.vector_bits, self.byte_dots, self.bf16_dots, self.tiles)
         attributes = kernel.function.attributes
-        rules = [rule(unit) for rule in _RULES if self.only in ("", rule.__name__)]
+        rules = [rule(self.unit) for rule in _RULES if self.only in ("", rule.__name__)]
         where = f"kernel `{kernel.function.name.value}`"
         try:
             if self.only or CONFIGURATION not in attributes:

@@ -16,7 +16,8 @@ from relax_mlir.passes.tir.fuse import fuse_primitives, merge_in_order
 from relax_mlir.passes.tir.program_copies import ProgramCopies
 from relax_mlir.passes.tir.sums import sum_of_products
 from relax_mlir.passes.tir.to_linalg import ToLinalg
-from relax_mlir.rewriting import Pass, erase
+from relax_mlir.passes.unit_pass import UnitPass
+from relax_mlir.rewriting import erase
 from relax_mlir.schedules.cpu.attention import Attention
 from relax_mlir.schedules.nest import point_count, read_kernel
 from relax_mlir.schedules.rule import Refusal, VectorUnit
@@ -27,7 +28,7 @@ _MOST_PRODUCTS = 512  # of a score; computing more hides bringing it from memory
 
 
 @dataclass(frozen=True)
-class FuseAttention(Pass):
+class FuseAttention(UnitPass):
     """Merge the products of an attention, and what lies between them, into one program.
 
     The blocks follow each other as they are, for the rule ``Attention``, which takes a
@@ -35,16 +36,10 @@ class FuseAttention(Pass):
     does what others read, too. Where it would not pay nothing changes either: for products
     with constants, which are packed ahead, for heads so large that products take all the
     time, and where the machine sums products of bf16 faster than the rule does.
-
-    Args:
-        bf16_dots, tiles: of the machine; see :class:`VectorUnit`.
     """
 
-    bf16_dots: bool = False
-    tiles: bool = False
-
     def run(self, module: IRModule) -> None:
-        chains = _Chains(module, VectorUnit(bf16_dots=self.bf16_dots, tiles=self.tiles))
+        chains = _Chains(module, self.unit)
         found = [chain for call in chains.copies.calls() if (chain := chains.to(call))]
         for chain in found:
             names = [c.attributes["callee"].value for c in chain]

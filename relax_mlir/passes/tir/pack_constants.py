@@ -20,7 +20,8 @@ from relax_mlir.passes.tir.column_blocks import in_blocks
 from relax_mlir.passes.tir.permute_buffers import may_permute, set_argument_type
 from relax_mlir.passes.tir.program_copies import ProgramCopies
 from relax_mlir.passes.tir.sums import Read, SumOfProducts, sum_of_products
-from relax_mlir.rewriting import Pass, erase
+from relax_mlir.passes.unit_pass import UnitPass
+from relax_mlir.rewriting import erase
 from relax_mlir.schedules.cpu.amx import block_columns, step_of_run, takes_rows
 from relax_mlir.schedules.cpu.contraction_tile import Rows, choose_tile
 from relax_mlir.schedules.rule import VectorUnit
@@ -29,7 +30,7 @@ __all__ = ["PackConstants"]
 
 
 @dataclass(frozen=True)
-class PackConstants(Pass):
+class PackConstants(UnitPass):
     """Store the constant operand of a contraction in blocks of columns.
 
     A block has as many columns as the rule ``Contraction`` takes at once. It holds them
@@ -39,19 +40,10 @@ class PackConstants(Pass):
     blocks: the columns lie side by side. Where one instruction sums several products of
     narrow numbers, or multiplies matrices of them, as many steps of the sum of each column
     are neighbours.
-
-    Args:
-        vector_bits, byte_dots, bf16_dots, tiles: of the machine; see :class:`VectorUnit`.
     """
 
-    vector_bits: int = 256
-    byte_dots: bool = False
-    bf16_dots: bool = False
-    tiles: bool = False
-
     def run(self, module: IRModule) -> None:
-        unit = VectorUnit(self.vector_bits, self.byte_dots, self.bf16_dots, self.tiles)
-        packing = _Packing(module, ProgramCopies(module), unit)
+        packing = _Packing(module, ProgramCopies(module), self.unit)
         for call in packing.copies.calls():
             packing.call(call)
         packing.copies.drop_unread()
@@ -215,14 +207,19 @@ def _plan(
     summed = sorted(used - {column}, key=lambda axis: order.get(axis, -1))
     width, group = 0, 1
     if column not in other.axes:
-        tiled = _group_of_tiles(total, weight, other, summed, unit)
-        group = max(tiled, _group(total, weight, other, summed, unit))
-        sum_bits = _sum_type(total).width
+        sum_type = ir.MemRefType(total.written.type).element_type
+        types = sum_type, *((r.element, r.extend) for r in (weight, other))
+        is_run = _is_run(other, summed)
+        words = unit.terms_of_tile(*types)
+        is_tiled = is_run and _suits_tiles(total, weight, other, summed, words)
+        if is_run:
+            group = words if is_tiled else unit.terms_of_dot(*types)
+        sum_bits = sum_type.width
         lanes = unit.bits // sum_bits
         is_word = weight.element.width * group == sum_bits
         if extents[column] * 2 < lanes or not (is_word or weight.extend == _EXTF):
             return None
-        if tiled > 1:
+        if is_tiled:
             width = block_columns(extents[column])
         else:
             rows = _rows(total, other, used)
@@ -235,46 +232,19 @@ def _plan(
     return _Packed(number, weight.shape, weight.forms, axes, extents, width, group)
 
 
-def _group(
-    total: SumOfProducts,
-    weight: Read,
-    other: Read,
-    summed: Sequence[int],
-    unit: VectorUnit,
-) -> int:
-    """How many steps of the sum one instruction takes."""
-    terms = unit.terms_of_dot(_sum_type(total), *_types(weight, other))
-    return terms if _is_run(other, summed) else 1
-
-
-def _sum_type(total: SumOfProducts) -> ir.Type:
-    return ir.MemRefType(total.written.type).element_type
-
-
-def _types(*factors: Read) -> list[tuple[ir.Type, str | None]]:
-    return [(factor.element, factor.extend) for factor in factors]
-
-
 def _is_run(read: Read, summed: Sequence[int]) -> bool:
     """Whether the terms of a sum lie side by side in an operand."""
     width = read.element.width // 8
     return bool(summed) and read.stride_bytes(summed[-1]) == width
 
 
-def _group_of_tiles(
-    total: SumOfProducts,
-    weight: Read,
-    other: Read,
-    summed: Sequence[int],
-    unit: VectorUnit,
-) -> int:
-    """How many steps of the sum make a word of a tile; 1 if it is not computed in tiles."""
-    terms = unit.terms_of_tile(_sum_type(total), *_types(weight, other))
-    extents = total.extents
-    is_fitting = _is_run(other, summed) and step_of_run(extents[summed[-1]], terms)
-    rows = [extents[axis] for axis in _row_axes(total, other, weight.axes)]
+def _suits_tiles(
+    total: SumOfProducts, weight: Read, other: Read, summed: Sequence[int], terms: int
+) -> bool:
+    """Whether tiles pay that hold so many steps of a sum in a word; they need two."""
+    rows = [total.extents[axis] for axis in _row_axes(total, other, weight.axes)]
     is_tall = min(rows, default=1) < 0 or takes_rows(math.prod(rows))
-    return terms if is_fitting and is_tall else 1
+    return terms > 1 and is_tall and step_of_run(total.extents[summed[-1]], terms) > 0
 
 
 def _row_axes(total: SumOfProducts, read: Read, used: Container[int]) -> list[int]:

@@ -19,7 +19,8 @@ from relax_mlir.passes.tir.column_blocks import in_blocks
 from relax_mlir.passes.tir.permute_buffers import may_permute
 from relax_mlir.passes.tir.program_copies import ProgramCopies
 from relax_mlir.passes.tir.sums import Read, SumOfProducts, sum_of_products
-from relax_mlir.rewriting import Pass, clone
+from relax_mlir.passes.unit_pass import UnitPass
+from relax_mlir.rewriting import clone
 from relax_mlir.schedules.cpu.contraction_tile import Rows, choose_tile
 from relax_mlir.schedules.rule import VectorUnit
 from relax_mlir.schedules.winograd import (
@@ -43,25 +44,17 @@ _F32 = dtypes.dtype("float32")
 
 
 @dataclass(frozen=True)
-class UseWinograd(Pass):
+class UseWinograd(UnitPass):
     """Compute convolutions with fewer multiplications where that is faster.
 
     For convolutions of f32 by 3x3 kernels that are constant, with stride 1, whose channels
     come last and fill vectors. The program becomes three sums, and the kernel is stored as
     the second of them reads it; ``schedules/winograd.py`` tells the method and its error.
-
-    Args:
-        vector_bits, bf16_dots, tiles: of the machine; see :class:`VectorUnit`.
     """
-
-    vector_bits: int = 256
-    bf16_dots: bool = False
-    tiles: bool = False
 
     def run(self, module: IRModule) -> None:
         copies = ProgramCopies(module)
-        unit = VectorUnit(self.vector_bits, bf16_dots=self.bf16_dots, tiles=self.tiles)
-        rewriting = _Rewriting(module, copies, unit)
+        rewriting = _Rewriting(module, copies, self.unit)
         for call in copies.calls():
             rewriting.call(call)
         copies.drop_unread()

@@ -19,6 +19,7 @@ from relax_mlir.schedules.cpu.contraction_tile import ContractionConfiguration, 
 from relax_mlir.schedules.cpu.dot_contraction import (
     DotColumns,
     DotContractionLoops,
+    for_runs,
     runs_of_sum,
 )
 from relax_mlir.schedules.cpu.dots import Dot
@@ -304,29 +305,21 @@ class AmxContractionLoops(DotContractionLoops):
                 ]
             return following
 
-        def nest(
-            axes: Sequence[Axis], offset: Extent, number: Extent, sums: list[ir.Value]
+        def multiply_run(
+            offset: Extent, run_number: Extent, sums: list[ir.Value]
         ) -> list[ir.Value]:
-            if not axes:
-                first = multiply(number, run_groups)
+            first = multiply(run_number, run_groups)
 
-                def at(k: ir.Value, *carried: ir.Value) -> list[ir.Value]:
-                    group = add(first, multiply(k, step // terms))
-                    return multiply_step(add(offset, multiply(k, step)), group, carried)
+            def at(k: ir.Value, *carried: ir.Value) -> list[ir.Value]:
+                group = add(first, multiply(k, step // terms))
+                return multiply_step(add(offset, multiply(k, step)), group, carried)
 
-                return for_loop(0, static(run.extent) // step, 1, at, sums)
-            axis, *inner = axes
-
-            def body(k: ir.Value, *carried: ir.Value) -> list[ir.Value]:
-                here = add(offset, multiply(k, rows.steps(axis.number)))
-                count = add(multiply(number, axis.extent), k)
-                return nest(inner, here, count, list(carried))
-
-            return for_loop(0, axis.extent, 1, body, sums)
+            return for_loop(0, static(run.extent) // step, 1, at, sums)
 
         sum_type = amx.tile_type(height, amx.COLUMNS, plan.element)
         where = [(row, q) for row in places for q in range(columns.vectors)]
-        sums = nest(outer, 0, 0, [amx.zero_tile(sum_type) for _ in where])
+        zeros = [amx.zero_tile(sum_type) for _ in where]
+        sums = for_runs(outer, rows.steps, multiply_run, zeros)
         for tile, (row, q) in zip(sums, where, strict=True):
             amx.store_tile(tile, self._sums, (row, q * self.lanes))
 

@@ -36,7 +36,13 @@ from relax_mlir.schedules.emit import (
 from relax_mlir.schedules.rule import VectorUnit
 from relax_mlir.schedules.vectorize_body import load, store
 
-__all__ = ["DotColumns", "DotContractionLoops", "runs_of_sum", "terms_of_dot"]
+__all__ = [
+    "DotColumns",
+    "DotContractionLoops",
+    "for_runs",
+    "runs_of_sum",
+    "terms_of_dot",
+]
 
 
 def terms_of_dot(plan: Plan, unit: VectorUnit) -> int:
@@ -68,6 +74,33 @@ def runs_of_sum(plan: Plan, terms: int) -> list[Axis]:
     return [*before, Axis(last, innermost)]
 
 
+def for_runs(
+    axes: Sequence[Axis],
+    step_of: Callable[[int], Extent],
+    body: Callable[[Extent, Extent, list[ir.Value]], list[ir.Value]],
+    sums: list[ir.Value],
+    offset: Extent = 0,
+    number: Extent = 0,
+) -> list[ir.Value]:
+    """Loops over the axes of a sum before the last, around a run of terms.
+
+    Args:
+        step_of: elements between neighbours of a row along an axis.
+        body: what is done with a run: where its terms begin in a row, its number, and the
+            sums so far; the sums after it.
+    """
+    if not axes:
+        return body(offset, number, sums)
+    axis, *inner = axes
+
+    def at(k: ir.Value, *carried: ir.Value) -> list[ir.Value]:
+        here = add(offset, multiply(k, step_of(axis.number)))
+        count = add(multiply(number, axis.extent), k)
+        return for_runs(inner, step_of, body, list(carried), here, count)
+
+    return for_loop(0, axis.extent, 1, at, sums)
+
+
 class DotContractionLoops(ContractionLoops):
     """Writes the loops of a contraction that has such an instruction."""
 
@@ -80,8 +113,7 @@ class DotContractionLoops(ContractionLoops):
         return ByteDot(self.lanes, rows_of, columns_of)
 
     def columns_from(self, points: Mapping[int, Extent], cut: Cut) -> Columns:
-        kind = DotColumns if self.plan.group == 1 else _PackedDotColumns
-        return kind(self.tiling, points, cut, self.dot, self.start())
+        return DotColumns(self.tiling, points, cut, self.dot, self.start())
 
     def alloc_panel(self) -> ir.Value:
         terms = self.dot.terms
@@ -132,22 +164,12 @@ class DotContractionLoops(ContractionLoops):
                 lambda group: turn_begins(add(first_group, group)),
             )
 
-        def nest(
-            axes: Sequence[Axis], offset: Extent, number: Extent, sums: list[ir.Value]
-        ) -> list[ir.Value]:
-            if not axes:
-                return take(offset, multiply(number, groups), sums)
-            axis, *inner = axes
-            a_step = self.a.step(axis.number)
-
-            def body(k: ir.Value, *carried: ir.Value) -> list[ir.Value]:
-                here = add(offset, multiply(k, a_step))
-                count = add(multiply(number, axis.extent), k)
-                return nest(inner, here, count, list(carried))
-
-            return for_loop(0, axis.extent, 1, body, sums)
-
-        totals = nest(outer, 0, 0, totals)
+        totals = for_runs(
+            outer,
+            self.a.step,
+            lambda offset, run, sums: take(offset, multiply(run, groups), sums),
+            totals,
+        )
         if starts:
             return totals
         by_column = totals[-width:]
@@ -217,8 +239,14 @@ class DotColumns(Columns):
         super().__init__(tiling, points, cut, dot.terms)
         self._dot = dot
         self._start = start
-        self.groups: _Groups | None = None
+        self.groups = None if self.plan.group == 1 else self._stored_groups(cut)
         self.starts = [] if dot.is_flipped else [start] * cut.vectors
+
+    def _stored_groups(self, cut: Cut) -> _Groups:
+        """As `tir-pack-constants` has stored them."""
+        width = self._dot.terms * self.lanes
+        # The last panel may use fewer vectors than a block has.
+        return _Groups(self._flat.view, self._place(0), width * cut.full, width)
 
     def group(self, number: Extent, terms: int, q: int) -> ir.Value:
         """Vector ``q`` at ``terms`` steps of the sum; zeros for those that are missing."""
@@ -280,23 +308,6 @@ class DotColumns(Columns):
         counted = [] if self.starts else [_nothing(self.tiling)] * width
         sums = _for_groups(static(depth), terms, step, counted)
         self.starts = self.starts or [dot.corrected(self._start, c) for c in sums]
-
-
-class _PackedDotColumns(DotColumns):
-    """One panel's columns, which `tir-pack-constants` has stored in groups of steps."""
-
-    def __init__(
-        self,
-        tiling: Tiling,
-        points: Mapping[int, Extent],
-        cut: Cut,
-        dot: Dot,
-        start: ir.Value,
-    ) -> None:
-        super().__init__(tiling, points, cut, dot, start)
-        width = dot.terms * self.lanes
-        # The last panel may use fewer vectors than a block has.
-        self.groups = _Groups(self._flat.view, self._place(0), width * cut.full, width)
 
 
 def _nothing(tiling: Tiling) -> ir.Value:
