@@ -44,7 +44,7 @@ def compile_whatever(
         from relax_mlir.relax.vm import compile_any
 
         return compile_any(mod, options, **pipelines, **whole)
-    return compiler.compile(mod, **options, **whole)
+    return compiler.compile_model(mod, **options, **whole)
 
 
 def _is_written_by_hand(mod: IRModule) -> bool:

@@ -39,8 +39,9 @@ def compile(
     Args:
         mod: a module, one function of Relax or tensor program, or an ONNX model as
             :func:`relax_mlir.import_onnx` takes it.
-        target: ``cpu`` is this machine, ``cpu:znver3`` another; TVM's ``llvm``, or a
-            :class:`Target`, say the same.
+        target: ``cpu`` is this machine, ``cpu:znver3`` another, ``cuda:sm_90`` an NVIDIA
+            GPU, ``cuda`` that of this machine; TVM's ``llvm``, or a :class:`Target`, say
+            the same.
         relax_pipeline, tir_pipeline: as for :func:`relax_mlir.relax.build`.
         precision: in which matrix products and convolutions are computed: ``f32``;
             ``bf16``, whose factors are rounded to 8 bits where the machine multiplies
@@ -59,8 +60,9 @@ def compile(
 
     Returns:
         Of a model, what can be called with arrays: machine code as a whole
-        (:class:`relax_mlir.runtime.executable.Executable`), or compiled further when it
-        runs (:class:`relax_mlir.relax.vm.StagedModel`). Any module whose only public
+        (:class:`relax_mlir.runtime.executable.Executable`, of GPUs
+        :class:`relax_mlir.runtime.cuda.executable.CudaExecutable`), or compiled further
+        when it runs (:class:`relax_mlir.relax.vm.StagedModel`). Any module whose only public
         function is ``main``, all of it machine code, is such a model. For tensor programs
         alone, what writes into the arrays it is called with
         (:class:`relax_mlir.relax.vm.KernelModule`); else an executable of which functions

@@ -7,7 +7,9 @@ import re
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from mlir import ir
@@ -23,17 +25,21 @@ from relax_mlir.errors import (
     near_misses,
 )
 from relax_mlir.frontends.onnx import import_onnx
+from relax_mlir.launch_plan import main_plan, program_code, unpacked
 from relax_mlir.module import IRModule
 from relax_mlir.passes.relax.normalize import is_script
-from relax_mlir.passes.schedule.apply import CONFIGURATION
+from relax_mlir.passes.schedule.rules import CONFIGURATION
 from relax_mlir.pipeline import Instrument, PassCounter, Pipeline, Progress
 from relax_mlir.rewriting import walk
 from relax_mlir.runtime import cpu as cpu_runtime
 from relax_mlir.runtime import objects
+from relax_mlir.runtime.cuda.archive import Contents
+from relax_mlir.runtime.cuda.executable import CudaExecutable
 from relax_mlir.runtime.executable import Executable, Signature
 from relax_mlir.runtime.jit import run_lowered
 from relax_mlir.runtime.machine import Machine
 from relax_mlir.runtime.object_cache import ObjectCache, default_cache_dir
+from relax_mlir.runtime.profile import KernelCall
 from relax_mlir.source_digest import source_digest
 from relax_mlir.targets import (
     LEVELS,
@@ -51,6 +57,7 @@ from relax_mlir.value_check import ValueCheck, fitting_inputs
 __all__ = [
     "TUNING",
     "compile",
+    "compile_model",
     "compile_units",
     "level_of",
     "lower",
@@ -72,6 +79,8 @@ def target_of(text: str | Target) -> Target:
         TargetError: there is none.
     """
     target = parse_target(text, objects.host_cpu)
+    if target.kind != "cpu":
+        return target
     try:
         objects.check_target(target.triple, target.cpu, target.features, 2)
     except ValueError as error:
@@ -170,11 +179,15 @@ def level_of(module: IRModule) -> str | None:
         is_grouped = any("relax.primitive" in f.attributes for f in module.func_ops())
         is_called = "relax.call_tir" in names and not is_grouped
         is_called = is_called and not is_script(module)
-        return "tir" if is_called and not _misplaced(module, "tir") else None
+        return "tir" if is_called and not _misplaced(module, LEVELS["tir"]) else None
     if any(n.startswith("tir.") and n != "tir.call_packed" for n in names):
         return "planned"
     if "linalg" in dialects:
         return "linalg"
+    if "gpu.binary" in names:
+        return "ptx"
+    if "gpu.module" in names:
+        return "llvm"
     if any(map(_has_no_rule, module.func_ops())):
         return "planned"  # plain loops, which no schedule has seen
     has_casts = "builtin.unrealized_conversion_cast" in names
@@ -210,17 +223,17 @@ def run_stage(
         VerificationError: an operation is left that has no place at its level.
     """
     Pipeline.parse(stage.pipeline).run(module, instruments=instruments)
-    misplaced = _misplaced(module, stage.level)
+    allowed = LEVELS[stage.level] | stage.also
+    misplaced = _misplaced(module, allowed)
     if misplaced:
         first = misplaced[0]
         raise VerificationError(
             f"{first.location}: `{first.operation.name}` is left after the stage "
-            f"`{stage.level}`, where only {', '.join(sorted(LEVELS[stage.level]))} may stand"
+            f"`{stage.level}`, where only {', '.join(sorted(allowed))} may stand"
         )
 
 
-def _misplaced(module: IRModule, level: str) -> list[ir.OpView]:
-    allowed = LEVELS[level]
+def _misplaced(module: IRModule, allowed: frozenset[str]) -> list[ir.OpView]:
     return [
         op
         for op in walk(module.mlir.operation)
@@ -233,6 +246,29 @@ def compile(
     model: "IRModule | str | os.PathLike[str] | bytes",
     *,
     target: str | Target = "cpu",
+    threads: int = 1,
+    **options: Any,  # Any: those of compile_model
+) -> Executable:
+    """Compile a model to machine code of a CPU; see :func:`compile_model`.
+
+    Raises:
+        UnsupportedError: the target is no CPU.
+    """
+    machine = target_of(target)
+    if machine.kind != "cpu":
+        raise UnsupportedError(
+            f"target `{target}`: code for a CPU is needed here. Hint: for GPUs, models "
+            "are compiled whose only public function is `main`, all of it machine code"
+        )
+    made = compile_model(model, target=machine, threads=threads, **options)
+    assert isinstance(made, Executable)
+    return made
+
+
+def compile_model(
+    model: "IRModule | str | os.PathLike[str] | bytes",
+    *,
+    target: str | Target = "cpu",
     precision: str = "f32",
     threads: int = 1,
     cache: bool | str | os.PathLike[str] = True,
@@ -241,14 +277,14 @@ def compile(
     verify: str | None = None,
     inputs: Sequence[np.ndarray] | None = None,
     progress: Progress | None = None,
-) -> Executable:
+) -> Executable | CudaExecutable:
     """Compile a model to machine code.
 
     Args:
         model: a module, or an ONNX model as :func:`relax_mlir.import_onnx` takes it.
         target: ``cpu`` for this machine.
         precision: as for :func:`relax_mlir.compile`.
-        threads: how many may work on one call.
+        threads: how many may work on one call; of no meaning on a GPU.
         cache: keep compiled kernels on disk; True for the user's cache folder.
         tuning: the database of :func:`relax_mlir.tune`; its kernels are written as it
             says.
@@ -269,7 +305,7 @@ def compile(
     machine = target_of(target)
     todo = remaining(module, stages(machine, precision))
     if verify is not None:
-        _verify_passes(module, todo, verify, inputs)
+        _verify_passes(module, machine, todo, verify, inputs)
     whole = [s for s in todo if s.level in ("relax", "tir", "planned")]
     for number, stage in enumerate(whole):
         run_stage(module, stage, _counters(stage, progress))
@@ -279,19 +315,47 @@ def compile(
     if database is not None:
         database.apply(module, machine)
     units = split(module)
+    if machine.kind == "cuda":
+        units = [unit for unit in units if unit.programs]  # `main` becomes a plan
     rest = [s for s in todo if s not in whole]
     with _told_of(database):
         built = compile_units(units, rest, machine, object_cache(cache), progress)
     if dump is not None:
         _dump_rest(module, rest, Path(dump), len(whole))
     rules = {n: b.rule for u, b in zip(units, built, strict=True) for n in u.programs}
+    kernels = kernel_calls(module, rules)
+    if machine.kind == "cuda":
+        contents = _contents(module, units, built, signature, machine, kernels)
+        return CudaExecutable(contents)
     return Executable(
         [unit.code for unit in built],
         signature,
         module.constants,
         Machine.of(machine.triple, machine.cpu, machine.features),
         threads=threads,
-        kernels=kernel_calls(module, rules),
+        kernels=kernels,
+    )
+
+
+def _contents(
+    module: IRModule,
+    units: Sequence[Unit],
+    built: Sequence[CompiledUnit],
+    signature: Signature,
+    machine: Target,
+    kernels: Sequence[KernelCall],
+) -> Contents:
+    """A model for a GPU, as its file holds it."""
+    read = [unpacked(unit.code) for unit in built]
+    programs = [program for program, _ in read]
+    constants = {k: np.asarray(module.constants[k]) for k in signature.constants}
+    return Contents(
+        tuple(ptx for _, ptx in read),
+        main_plan(module, units, programs),
+        asdict(signature),
+        machine.cpu,
+        constants,
+        tuple(kernels),
     )
 
 
@@ -329,6 +393,7 @@ def _counters(stage: Stage, progress: Progress | None) -> list[Instrument]:
 
 def _verify_passes(
     module: IRModule,
+    machine: Target,
     todo: Sequence[Stage],
     verify: str,
     inputs: Sequence[np.ndarray] | None,
@@ -336,6 +401,10 @@ def _verify_passes(
     """Take a copy through all passes and compare its values after each."""
     if verify != "each-pass":
         raise RelaxError(f"unknown `verify`: expected `each-pass`, got `{verify}`")
+    if machine.kind != "cpu":
+        raise UnsupportedError(
+            f"`verify`: expected a target that runs here after every pass, got `{machine}`"
+        )
     if inputs is None:
         inputs = fitting_inputs(module)
     expected = _run_plainly(module, *inputs)
@@ -433,6 +502,8 @@ def _compile_unit(unit: Unit, rest: Sequence[Stage], target: Target) -> Compiled
     for stage in rest:
         rule = rule or _rule_of(module)  # from `loops` on, which is never the last
         run_stage(module, stage)
+    if target.kind == "cuda":
+        return CompiledUnit(program_code(module), rule)
     code = objects.compile_object(
         module.mlir, triple=target.triple, cpu=target.cpu, features=target.features
     )

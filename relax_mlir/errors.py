@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 __all__ = [
     "CompileError",
+    "DeviceError",
     "IRError",
     "ModelError",
     "OperatorError",
@@ -103,6 +104,10 @@ class RunError(RelaxError, ValueError, RuntimeError):
 
 class OutOfMemoryError(RunError, MemoryError):
     """A program needs more memory than there is."""
+
+
+class DeviceError(RelaxError, RuntimeError):
+    """A GPU is not there, or its driver refuses what it is asked for."""
 
 
 class CompileError(RelaxError, RuntimeError):

@@ -13,6 +13,7 @@ from relax_mlir.errors import RelaxError, UnsupportedError, VerificationError
 from relax_mlir.frontends.onnx import import_onnx
 from relax_mlir.module import IRModule
 from relax_mlir.passes.schedule.apply import Apply
+from relax_mlir.passes.schedule.apply_gpu import ApplyGpu
 from relax_mlir.pipeline import Pipeline
 from relax_mlir.pipeline.pipeline import OurPass
 from relax_mlir.schedules.choice import Choice, Refused
@@ -182,7 +183,7 @@ def rule_choice(text: str, rest: Sequence[Stage]) -> RuleChoice:
             for e in Pipeline.parse(stage.pipeline).elements
             if isinstance(e, OurPass)
         )
-        scheduler = next((p for p in found if isinstance(p, Apply)), None)
+        scheduler = next((p for p in found if isinstance(p, (Apply, ApplyGpu))), None)
         if scheduler is not None:
             break
         run_stage(module, stage)

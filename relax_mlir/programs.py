@@ -12,7 +12,7 @@ from relax_mlir.dialects.tir import AllocBufferOp, BlockOp, marks
 from relax_mlir.errors import IRError
 from relax_mlir.indexing import Linear, linear_in
 
-__all__ = ["argument_shape", "check_program"]
+__all__ = ["argument_shape", "argument_symbols", "check_program"]
 
 _ACCESSES = {"memref.load": 1, "memref.store": 2}  # operands before the indices
 
@@ -240,3 +240,16 @@ def _range(form: Linear, extents: Sequence[int]) -> tuple[int, int]:
     ends = [factor * (extents[axis] - 1) for axis, factor in form.coefficients.items()]
     low = form.constant + sum(min(end, 0) for end in ends)
     return low, form.constant + sum(max(end, 0) for end in ends)
+
+
+def argument_symbols(function: func.FuncOp) -> dict[ir.Value, str]:
+    """The sizes among the arguments of a program, by name."""
+    if "arg_attrs" not in function.attributes:
+        return {}
+    described = [ir.DictAttr(a) for a in ir.ArrayAttr(function.attributes["arg_attrs"])]
+    arguments = function.entry_block.arguments
+    return {
+        argument: ir.StringAttr(attrs[marks.SYMBOL]).value
+        for argument, attrs in zip(arguments, described, strict=True)
+        if marks.SYMBOL in attrs
+    }

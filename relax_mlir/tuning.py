@@ -16,7 +16,7 @@ from relax_mlir.errors import TuningError
 from relax_mlir.explanation import rule_choice, to_kernels
 from relax_mlir.frontends.onnx import import_onnx
 from relax_mlir.module import IRModule
-from relax_mlir.passes.schedule.apply import CONFIGURATION
+from relax_mlir.passes.schedule.rules import CONFIGURATION
 from relax_mlir.pipeline import Progress
 from relax_mlir.runtime.cpu import check_threads
 from relax_mlir.runtime.kernel_call import LoadedKernel

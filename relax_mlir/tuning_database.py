@@ -16,7 +16,7 @@ from mlir import ir
 from relax_mlir.errors import TuningError
 from relax_mlir.files import whole_file
 from relax_mlir.module import IRModule
-from relax_mlir.passes.schedule.apply import CONFIGURATION
+from relax_mlir.passes.schedule.rules import CONFIGURATION
 from relax_mlir.targets import Target
 from relax_mlir.units import kernel_hash
 

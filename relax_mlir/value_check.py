@@ -13,6 +13,7 @@ from relax_mlir.errors import RelaxError, VerificationError
 from relax_mlir.module import IRModule
 from relax_mlir.passes.relax.bind_sizes import BindSizes
 from relax_mlir.pipeline import Instrument, Step
+from relax_mlir.runtime.elements import random_elements
 from relax_mlir.size_constraints import constraints_of
 
 __all__ = [
@@ -148,6 +149,4 @@ def random_array(
     rng: np.random.Generator, shape: Sequence[int], dtype: DType
 ) -> np.ndarray:
     """Normal floats, or integers that are 0 or 1: indices of anything."""
-    if dtype.is_float:
-        return rng.standard_normal(shape).astype(dtype.numpy)
-    return rng.integers(0, 2, shape).astype(dtype.numpy)
+    return random_elements(rng, shape, dtype.name)

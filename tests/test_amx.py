@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from mlir import ir
 
 from relax_mlir import IRModule, import_onnx, lower
-from relax_mlir.passes.schedule.apply import CONFIGURATION
+from relax_mlir.passes.schedule.rules import CONFIGURATION
 from tests.amx import (
     BYTES,
     TARGET,

@@ -13,7 +13,7 @@ from onnx import numpy_helper, parser
 from relax_mlir import IRModule, compile, import_onnx, lower
 from relax_mlir.compiler import target_of
 from relax_mlir.explanation import rule_choice
-from relax_mlir.passes.schedule.apply import CONFIGURATION
+from relax_mlir.passes.schedule.rules import CONFIGURATION
 from relax_mlir.schedules.configuration import (
     find_configuration,
     parse_configuration,

@@ -43,7 +43,6 @@ def test_the_rest_is_tuned(tmp_path: object) -> None:
     relax.transform.MetaScheduleApplyDatabase(tmp_path)(tune(legal))
 
 
-@pytest.mark.xfail(strict=True, reason="issue 6: default schedules of GPUs")
 def test_rules_schedule_all_programs() -> None:
     rules = tvm.dlight.gpu
     schedule = tvm.dlight.ApplyDefaultSchedule(rules.GEMV(), rules.Fallback())

@@ -39,6 +39,7 @@ SAME = {
     "runtime:ShapeTuple": "ffi:Shape",
     "runtime:Tensor": "nd:NDArray",
     "runtime.vm:VirtualMachine": "relax:VirtualMachine",
+    "s_tir.dlight:ApplyDefaultSchedule": "dlight:ApplyDefaultSchedule",
     "s_tir:Schedule": "tir:Schedule",
     "s_tir.schedule.trace:Trace": "tir.schedule:Trace",
     "script.ir_builder.relax:emit": "script.relax:emit",

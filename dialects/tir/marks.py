@@ -7,6 +7,7 @@ say how a loop runs; passes may drop the others.
 __all__ = [
     "ALLOCATE",
     "ANNOTATIONS",
+    "AXIS",
     "AXIS_DTYPES",
     "AXIS_NAMES",
     "AXIS_STARTS",
@@ -37,6 +38,7 @@ __all__ = [
 
 KIND = "tir.kind"  # of a loop: serial, parallel, vectorized, unrolled, thread_binding
 THREAD = "tir.thread"  # of a loop: the thread axis that it is bound to
+AXIS = "tir.axis"  # of a loop over an axis of a block: S, whose points are independent, or R
 NAME = "tir.name"  # of a loop's variable, of a buffer, of a function of a script
 DTYPE = "tir.dtype"  # element type of a value where its MLIR type does not tell it
 SIZE_DTYPE = (

@@ -19,6 +19,15 @@ import ml_dtypes
 import numpy as np
 import tvm_ffi
 
+from relax_mlir.runtime.signature import (
+    AT_LEAST,
+    DERIVED,
+    EQUAL,
+    STATIC,
+    SYMBOL,
+    Size,
+)
+
 __all__ = [
     "AT_LEAST",
     "DERIVED",
@@ -39,17 +48,7 @@ __all__ = [
     "tensor_of",
 ]
 
-# Kinds of sizes: the value itself, the number of a symbol, or an index into the sizes
-# that the shape function fills.
-STATIC, SYMBOL, DERIVED = 0, 1, 2
-
-# Relations of two sizes.
-EQUAL, AT_LEAST = 0, 1
-
 _THREADS_LIMIT = 1024
-
-Size = tuple[int, int]
-"""A kind and its value."""
 
 Parameter = tuple[str, str, Sequence[int]]
 """Name, element type (``float32``, ``bfloat16``, ``bool``, ...) and the dimensions: a

@@ -1,15 +1,36 @@
-"""What a compiled model takes and returns."""
+"""What a compiled model takes and returns.
+
+Imports nothing that compiles: files of models for GPUs carry this module.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from relax_mlir.dialects import shapes
+from relax_mlir.dialects import dims, symbols
 from relax_mlir.dialects.constraints import Constraint
 from relax_mlir.errors import CompileError
-from relax_mlir.runtime import cpu
 
-__all__ = ["Parameter", "Signature"]
+__all__ = [
+    "AT_LEAST",
+    "DERIVED",
+    "EQUAL",
+    "STATIC",
+    "SYMBOL",
+    "Parameter",
+    "Signature",
+    "Size",
+]
+
+Size = tuple[int, int]
+"""A kind and its value."""
+
+# Kinds of sizes: the value itself, the number of a symbol, or an index into the sizes
+# that the shape function fills.
+STATIC, SYMBOL, DERIVED = 0, 1, 2
+
+# Relations of two sizes.
+EQUAL, AT_LEAST = 0, 1
 
 
 @dataclass(frozen=True)
@@ -70,14 +91,14 @@ class Signature:
         lists = {name: tuple(fields[name]) for name in names}
         return Signature(**roles, **lists, arena=fields["arena"])
 
-    def size(self, text: str) -> tuple[int, int]:
+    def size(self, text: str) -> Size:
         """How the native runtime finds a size: constant, symbol or derived."""
-        dim = shapes.parse(text)
+        dim = symbols.parse(text)
         if isinstance(dim, int):
-            return cpu.STATIC, dim
+            return STATIC, dim
         if text in self.symbols:
-            return cpu.SYMBOL, self.symbols.index(text)
-        return cpu.DERIVED, len(self.symbols) + self.derived.index(text)
+            return SYMBOL, self.symbols.index(text)
+        return DERIVED, len(self.symbols) + self.derived.index(text)
 
     def native(
         self, parameters: Sequence[Parameter]
@@ -114,7 +135,7 @@ class Signature:
         numbers: list[int] = []
         for text in self.constraints:
             found = Constraint.parse(text)
-            relation = cpu.EQUAL if found.relation == "==" else cpu.AT_LEAST
+            relation = EQUAL if found.relation == "==" else AT_LEAST
             lhs, rhs = self.size(str(found.lhs)), self.size(str(found.rhs))
             numbers += [*lhs, relation, *rhs]
         return numbers
@@ -122,11 +143,11 @@ class Signature:
 
 def _linear(text: str) -> list[tuple[str, int, int]]:
     """``(n, 2, 1)`` of ``2*n + 1``; nothing of any other form."""
-    dim = shapes.parse(text)
-    names = shapes.symbols_of(dim)
+    dim = symbols.parse(text)
+    names = symbols.symbols_of(dim)
     if len(names) != 1:
         return []
-    factor, offset = shapes.divide(dim, shapes.symbol(names[0]))
+    factor, offset = dims.divide(dim, dims.symbol(names[0]))
     if not isinstance(factor, int) or not isinstance(offset, int) or factor < 1:
         return []
     return [(names[0], factor, offset)]

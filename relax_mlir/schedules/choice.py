@@ -16,7 +16,7 @@ from relax_mlir.schedules.configuration import (
     parse_configuration,
 )
 from relax_mlir.schedules.nest import Kernel
-from relax_mlir.schedules.rule import Refusal, Rule
+from relax_mlir.schedules.rule import AnyRule, Refusal
 
 __all__ = ["Choice", "Refused", "choose", "chosen_by_text"]
 
@@ -42,7 +42,7 @@ class Choice:
         refused: the rules that were asked before.
     """
 
-    rule: Rule[Any]  # Any: only the rule knows what its plan is
+    rule: AnyRule[Any]  # Any: only the rule knows what its plan is
     plan: Any
     refused: tuple[Refused, ...] = ()
 
@@ -74,7 +74,7 @@ class Choice:
         return replace(self, rule=rule)
 
 
-def choose(kernel: Kernel, rules: Sequence[Rule[Any]]) -> Choice:
+def choose(kernel: Kernel, rules: Sequence[AnyRule[Any]]) -> Choice:
     """The first rule that takes a kernel.
 
     Raises:
@@ -89,14 +89,14 @@ def choose(kernel: Kernel, rules: Sequence[Rule[Any]]) -> Choice:
     raise Refusal(refused[-1].reason)
 
 
-def _ask(rule: Rule[Any], kernel: Kernel) -> Choice | Refused:
+def _ask(rule: AnyRule[Any], kernel: Kernel) -> Choice | Refused:
     try:
         return Choice(rule, rule.plan(kernel))
     except Refusal as refusal:
         return Refused(type(rule).__name__, refusal.reason)
 
 
-def chosen_by_text(text: str, kernel: Kernel, rules: Sequence[Rule[Any]]) -> Choice:
+def chosen_by_text(text: str, kernel: Kernel, rules: Sequence[AnyRule[Any]]) -> Choice:
     """What a text such as ``Contraction{rows=6}`` chooses for a kernel.
 
     Raises:

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 from mlir import ir
 
+from relax_mlir.schedules.emit import op
+
 __all__ = ["Combination", "combination"]
 
 _INFINITY = float("inf")
@@ -42,6 +44,18 @@ class Combination:
     name: str
     kind: str
     identity: float
+
+    def lanes_of(self, vector: ir.Value) -> ir.Value:
+        """The lanes of a vector as one element, in any order."""
+        element = vector.type.element_type
+        attributes = {"kind": ir.Attribute.parse(f"#vector.kind<{self.kind}>")}
+        if isinstance(element, ir.FloatType):
+            attributes["fastmath"] = ir.Attribute.parse("#arith.fastmath<reassoc>")
+        return op("vector.reduction", element, vector, **attributes)
+
+    def of_two(self, lhs: ir.Value, rhs: ir.Value) -> ir.Value:
+        """Two elements as one."""
+        return op(self.name, lhs.type, lhs, rhs)
 
 
 def combination(argument: ir.Value, result: ir.Value) -> Combination | None:

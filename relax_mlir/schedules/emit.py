@@ -12,14 +12,17 @@ __all__ = [
     "ceil_div",
     "constant",
     "div",
+    "element_of",
     "for_loop",
     "if_else",
     "index",
+    "is_one",
     "is_parallel_loop",
     "less",
     "maximum",
     "minimum",
     "multiply",
+    "multiply_add",
     "op",
     "parallel_loop",
     "prefetch",
@@ -60,6 +63,11 @@ def index(value: Extent) -> ir.Value:
         return value
     type_ = ir.IndexType.get()
     return op("arith.constant", type_, value=ir.IntegerAttr.get(type_, value))
+
+
+def is_one(extent: Extent) -> bool:
+    """Whether a size is known to be 1."""
+    return isinstance(extent, int) and extent == 1
 
 
 def static(extent: Extent | None) -> int:
@@ -159,9 +167,21 @@ def vector_type(lanes: int, element: ir.Type) -> ir.VectorType:
     return ir.VectorType.get([lanes], element)
 
 
+def element_of(type_: ir.Type) -> ir.Type:
+    """The type of a vector's elements; of a scalar, itself."""
+    return type_.element_type if isinstance(type_, ir.VectorType) else type_
+
+
 def broadcast(value: ir.Value, lanes: int) -> ir.Value:
     """A scalar in every lane."""
     return op("vector.broadcast", vector_type(lanes, value.type), value)
+
+
+def multiply_add(x: ir.Value, y: ir.Value, total: ir.Value) -> ir.Value:
+    """x * y + total, of vectors; of floats rounded once."""
+    if isinstance(total.type.element_type, ir.FloatType):
+        return op("vector.fma", total.type, x, y, total)
+    return op("arith.addi", total.type, op("arith.muli", total.type, x, y), total)
 
 
 def for_loop(

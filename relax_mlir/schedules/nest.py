@@ -14,9 +14,11 @@ __all__ = [
     "Access",
     "Kernel",
     "Statement",
+    "beyond_sizes",
     "collapse_axes",
     "point_count",
     "read_kernel",
+    "statement_of",
 ]
 
 
@@ -107,6 +109,12 @@ class Statement:
         return (*self.inputs, *self.outputs)
 
     @property
+    def read_within(self) -> set[ir.Value]:
+        """The buffers that the body reads by itself, where it computes."""
+        loads = (o for o in self.body.operations if o.operation.name == "memref.load")
+        return {o.operands[0] for o in loads}
+
+    @property
     def yielded(self) -> list[ir.Value]:
         """The values that the body stores."""
         return list(list(self.body.operations)[-1].operands)
@@ -131,6 +139,11 @@ class Kernel:
     def block(self) -> ir.Block:
         return self.function.regions[0].blocks[0]
 
+    @property
+    def written(self) -> set[ir.Value]:
+        """The buffers that some statement writes: what others may read only afterwards."""
+        return {access.buffer for s in self.statements for access in s.outputs}
+
 
 def read_kernel(function: func.FuncOp) -> Kernel:
     """Read the statements of a function at the linalg level."""
@@ -143,13 +156,25 @@ def read_kernel(function: func.FuncOp) -> Kernel:
             if start is not None:
                 starts[list(operation.operands)[-1]] = (operation, start)
                 continue
-            kernel.statements.append(_statement(operation, starts))
+            kernel.statements.append(statement_of(operation, starts))
         elif name == "memref.alloc":
             kernel.temporaries.append(operation.results[0])
         elif name == "scf.for":
             kernel.has_loops = True
     kernel.has_loops |= bool(starts)
     return kernel
+
+
+def beyond_sizes(operations: Sequence[ir.OpView]) -> list[ir.OpView]:
+    """All operations but those that compute sizes; numbers of buffers are no sizes."""
+    found: list[ir.OpView] = []
+    computed: set[ir.Value] = set()
+    for operation in operations:
+        is_size = operation.operation.name.startswith("arith.")
+        if not is_size or not computed.isdisjoint(operation.operation.operands):
+            found.append(operation)
+            computed.update(operation.operation.results)
+    return found
 
 
 def _constant_fill(op: ir.OpView) -> ir.Attribute | None:
@@ -168,9 +193,14 @@ def _is_shape_only(buffer: ir.Value) -> bool:
     return not isinstance(owner, ir.Block) and "tir.shape_only" in owner.attributes
 
 
-def _statement(
+def statement_of(
     op: ir.OpView, starts: dict[ir.Value, tuple[ir.OpView, ir.Attribute]]
 ) -> Statement:
+    """A ``linalg.generic`` as a statement.
+
+    Args:
+        starts: constants that buffers hold before, and what stores them; takes what it uses.
+    """
     maps = [a.value for a in op.attributes["indexing_maps"]]
     kinds = "".join(
         "R" if "reduction" in str(k) else "S" for k in op.attributes["iterator_types"]

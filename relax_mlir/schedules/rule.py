@@ -11,6 +11,7 @@ from relax_mlir.schedules.configuration import Configuration
 from relax_mlir.schedules.nest import Kernel, Statement
 
 __all__ = [
+    "AnyRule",
     "Refusal",
     "Rule",
     "VectorUnit",
@@ -105,22 +106,15 @@ def check_one_output(statement: Statement) -> None:
 P = TypeVar("P")
 
 
-@dataclass(frozen=True)
-class Rule(ABC, Generic[P]):
-    """How kernels of one class become loops.
+class AnyRule(ABC, Generic[P]):
+    """How kernels of one class are written for a kind of machine.
 
-    ``schedule-apply`` asks its rules for a plan in an order, most specific first, and the
-    first that has one writes the loops. The statements of the kernel are erased
-    afterwards.
+    Rules are asked for a plan in an order, most specific first, and the first that has
+    one writes the kernel. Its statements are erased afterwards.
 
     A rule that can write a kernel in several ways lists them as :meth:`configurations`,
     and has a field ``configuration``: the one to write, or None for the first.
-
-    Attributes:
-        unit: the machine's vectors.
     """
-
-    unit: VectorUnit
 
     @abstractmethod
     def plan(self, kernel: Kernel) -> P:
@@ -136,6 +130,21 @@ class Rule(ABC, Generic[P]):
         The others are what tuning tries, the more promising ones first.
         """
         return ()
+
+    @abstractmethod
+    def write(self, plan: P) -> None:
+        """Write the kernel at the insertion point."""
+
+
+@dataclass(frozen=True)
+class Rule(AnyRule[P]):
+    """How kernels of one class become loops for a CPU, by ``schedule-apply``.
+
+    Attributes:
+        unit: the machine's vectors.
+    """
+
+    unit: VectorUnit
 
     @abstractmethod
     def write(self, plan: P) -> None:

@@ -1,6 +1,13 @@
 """CPUs: any that LLVM knows, vectorised to their width."""
 
-from relax_mlir.targets.target import Host, Stage, Target
+from relax_mlir.targets.target import (
+    GRAPH_PASSES,
+    PROGRAM_PASSES,
+    Host,
+    Stage,
+    Target,
+    TargetError,
+)
 
 __all__ = ["plain_stages", "stages", "target"]
 
@@ -94,15 +101,10 @@ def stages(target: Target, precision: str = "f32") -> tuple[Stage, ...]:
     has = [f" {name}=true" for name, is_there in flags.items() if is_there]
     unit = f"{{vector-bits={target.vector_bits}{''.join(has)}}}"
     return (
-        Stage(
-            "relax",
-            "relax-normalize,relax-specialize-programs,relax-bind-sizes,relax-expand-conv-transpose,relax-simplify,relax-fold-constants,relax-fold-scales,relax-fold-constants,relax-split-pads,relax-simplify,relax-fuse-gelu"
-            + _narrowing(target, precision),
-        ),
+        Stage("relax", GRAPH_PASSES + _narrowing(target, precision)),
         Stage(
             "tir",
-            "relax-legalize,tir-collapse-loops,relax-fuse-ops,tir-fuse,tir-fuse-transposes,"
-            f"tir-fuse-attention{unit},"
+            f"{PROGRAM_PASSES},tir-fuse-attention{unit},"
             "tir-convert-layout,relax-legalize,tir-collapse-loops,"
             f"tir-use-winograd{unit},"
             "tir-fuse-pads,"
@@ -125,6 +127,8 @@ def _narrowing(target: Target, precision: str) -> str:
     """The passes that round factors of products, if that is asked for."""
     if precision == "f32":
         return ""
+    if precision == "tf32":
+        raise TargetError("precision `tf32`: expected a GPU as target, got a CPU")
     to = {"bf16": "bfloat16", "f16": "float16"}[precision]
     is_faster = precision == "bf16" and (target.bf16_dots or target.tiles)
     rest = "" if is_faster else " weights-only=true"

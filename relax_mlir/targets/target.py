@@ -8,8 +8,10 @@ from typing import Any
 from relax_mlir.errors import RelaxError, near_misses
 
 __all__ = [
+    "GRAPH_PASSES",
     "LEVELS",
     "PRECISIONS",
+    "PROGRAM_PASSES",
     "Stage",
     "Target",
     "TargetError",
@@ -33,10 +35,12 @@ class Stage:
     Attributes:
         level: the level that holds after it.
         pipeline: valid input to ``relax-opt -p``.
+        also: dialects and operations that may stand there beside those of the level.
     """
 
     level: str
     pipeline: str
+    also: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -46,20 +50,22 @@ class Target:
     Attributes:
         kind: the module of :mod:`relax_mlir.targets` that knows it, such as ``cpu``.
         triple, cpu, features: LLVM's names for it.
-        vector_bits: width of its vectors.
+        vector_bits: width of a CPU's vectors; 0 of others.
         byte_dots: whether it sums four products of bytes at once.
         bf16_dots: whether it sums two products of bf16 at once, and gains by it.
         tiles: whether it multiplies matrices of bytes or of bf16 at once.
+        sm: compute capability of an NVIDIA GPU, such as 90; 0 of others.
     """
 
     kind: str
     triple: str
     cpu: str
     features: str = field(repr=False)
-    vector_bits: int
+    vector_bits: int = 0
     byte_dots: bool = False
     bf16_dots: bool = False
     tiles: bool = False
+    sm: int = field(default=0, repr=False)  # the name tells it
 
     def __str__(self) -> str:
         return f"{self.kind}:{self.cpu}"
@@ -86,13 +92,15 @@ LEVELS: dict[str, frozenset[str]] = {
     "loops": _ANYWHERE
     | {"scf", "vector", "memref", "arith", "math", "amx", "llvm", "tir.call_packed"},
     "llvm": frozenset({"builtin", "llvm"}),
+    "ptx": _ANYWHERE | {"arith", "memref", "gpu"},
 }
 
 
 def parse_target(text: "str | Target", host: Callable[[], Host]) -> Target:
     """The target called ``text``: ``cpu`` is this machine, ``cpu:znver3`` another.
 
-    TVM's ``llvm`` and ``llvm -mcpu=znver3`` say the same.
+    TVM's ``llvm`` and ``llvm -mcpu=znver3`` say the same. ``cuda`` is the first GPU of this
+    machine, ``cuda:sm_90``, or ``cuda -arch=sm_90``, any of that kind.
 
     Args:
         host: tells triple, CPU and features of this machine.
@@ -112,21 +120,40 @@ def parse_target(text: "str | Target", host: Callable[[], Host]) -> Target:
 
 def _own_spelling(text: str) -> str:
     """``cpu:znver3`` for TVM's ``llvm -mcpu=znver3``."""
-    kind, *options = text.split()
-    if kind not in ("llvm", "c"):
+    kind, *options = text.split() or [""]
+    if kind not in _TVM_KINDS:
         return text
-    models = [o.removeprefix("-mcpu=") for o in options if o.startswith("-mcpu=")]
-    return ":".join(["cpu", *models])
+    ours, option = _TVM_KINDS[kind]
+    models = [o.removeprefix(option) for o in options if o.startswith(option)]
+    return ":".join([ours, *models])
 
 
-PRECISIONS = ("f32", "bf16", "f16")
+_TVM_KINDS = {
+    "llvm": ("cpu", "-mcpu="),
+    "c": ("cpu", "-mcpu="),
+    "cuda": ("cuda", "-arch="),
+    "nvptx": ("cuda", "-mcpu="),
+}
+
+
+# What all targets do to graphs, before and after they become tensor programs.
+GRAPH_PASSES = (
+    "relax-normalize,relax-specialize-programs,relax-bind-sizes,"
+    "relax-expand-conv-transpose,relax-simplify,relax-fold-constants,relax-fold-scales,"
+    "relax-fold-constants,relax-split-pads,relax-simplify,relax-fuse-gelu"
+)
+PROGRAM_PASSES = (
+    "relax-legalize,tir-collapse-loops,relax-fuse-ops,tir-fuse,tir-fuse-transposes"
+)
+PRECISIONS = ("f32", "tf32", "bf16", "f16")
 
 
 def stages(target: Target, precision: str = "f32") -> tuple[Stage, ...]:
     """The pipeline of a target, in reading order.
 
     Args:
-        precision: in which products are computed: ``f32``, ``bf16`` or ``f16``.
+        precision: in which products are computed: ``f32``, ``bf16`` or ``f16``; on GPUs
+            ``tf32``, too.
 
     Raises:
         TargetError: there is no such precision.
@@ -148,4 +175,4 @@ def _module(target: Target) -> Any:  # Any: a module with these functions
     return importlib.import_module(f"relax_mlir.targets.{target.kind}")
 
 
-_KINDS = ("cpu",)
+_KINDS = ("cpu", "cuda")

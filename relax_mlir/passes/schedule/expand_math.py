@@ -55,19 +55,25 @@ class ExpandMath(Pass):
     scalars too: MLIR 22 does not lower ``math.ipowi`` at all, and ``math.fpowi`` only of
     scalars, to a function that libm does not have. So are conversions of floats of 8 bits
     and less, of which LLVM knows nothing.
+
+    Args:
+        polynomials: false leaves the other functions to the library of the machine.
     """
 
+    polynomials: bool = True
+
     def run(self, module: IRModule) -> None:
-        expand_activations(module.mlir.operation, _is_f32)
+        if self.polynomials:
+            expand_activations(module.mlir.operation, _is_f32)
         for op in list(walk(module.mlir.operation)):
-            expand = _expansion_of(op)
+            expand = _expansion_of(op, self.polynomials)
             if expand is not None:
                 with ir.InsertionPoint(op), op.location:
                     replacement = expand(*op.operands)
                 replace(op, replacement)
 
 
-def _expansion_of(op: ir.OpView) -> Callable[..., ir.Value] | None:
+def _expansion_of(op: ir.OpView, polynomials: bool) -> Callable[..., ir.Value] | None:
     name = op.operation.name
     if name in ("arith.extf", "arith.truncf"):
         return _conversion_of(op)
@@ -84,7 +90,7 @@ def _expansion_of(op: ir.OpView) -> Callable[..., ir.Value] | None:
     is_f32 = isinstance(element, ir.F32Type)
     if name == "math.fpowi":
         return vector_math.fpowi if is_f32 else _float_power
-    if not (is_f32 and is_vector):
+    if not (is_f32 and is_vector and polynomials):
         return None
     if marks.NOT_POSITIVE in op.operation.attributes:
         return vector_math.exp_not_positive

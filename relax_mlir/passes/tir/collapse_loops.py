@@ -14,7 +14,6 @@ from relax_mlir.indexing import constant_of
 from relax_mlir.module import IRModule
 from relax_mlir.passes.tir.intrinsics import expand_intrinsics, is_expandable
 from relax_mlir.passes.tir.nests import (
-    argument_symbols,
     create_grid,
     erase_unused,
     is_pure,
@@ -22,6 +21,7 @@ from relax_mlir.passes.tir.nests import (
     rematerialize,
     size_of,
 )
+from relax_mlir.programs import argument_symbols
 from relax_mlir.rewriting import Pass, replace, walk
 
 __all__ = ["CollapseLoops"]

@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 
 from mlir import ir
-from mlir.dialects import func
+from mlir.dialects import func, gpu
 
 from relax_mlir.dialects import dtypes, tensors
 from relax_mlir.dialects.tir import (
@@ -41,20 +41,40 @@ class LowerBlocks(Pass):
     not hold. Loops bound to threads run one step after the other. A second shape for the
     memory of a buffer is a view of it; vectors become MLIR's, and calls of C functions
     calls of functions that the module declares.
+
+    Args:
+        threads: whether programs with loops bound to threads keep what a GPU runs: those
+            loops, buffers that a thread has for itself or shares with those of its block,
+            barriers, and blocks whose sums threads share.
     """
+
+    threads: bool = False
 
     def run(self, module: IRModule) -> None:
         for function in module.func_ops():
             is_program = "tir.prim_func" in function.attributes
             if is_program and not function.is_external and is_scheduled(function):
-                _Lowering(module, function).run()
+                keeps = self.threads and any(map(_is_bound, walk(function)))
+                _Lowering(module, function, keeps).run()
+
+
+def _is_bound(op: ir.OpView | ir.Operation) -> bool:
+    """Whether it is a loop whose steps threads run."""
+    return op.operation.name == "scf.for" and marks.THREAD in op.attributes
 
 
 class _Lowering:
-    """Lowers one program."""
+    """Lowers one program.
 
-    def __init__(self, module: IRModule, function: func.FuncOp) -> None:
+    Args:
+        keeps_threads: whether it is for a machine that has them.
+    """
+
+    def __init__(
+        self, module: IRModule, function: func.FuncOp, keeps_threads: bool
+    ) -> None:
         self._module, self._function = module, function
+        self._keeps_threads = keeps_threads
         self._entry = function.entry_block
 
     def run(self) -> None:
@@ -92,6 +112,11 @@ class _Lowering:
         with ir.InsertionPoint(first), op.location:
             mapping: dict[ir.Value, ir.Value] = {}
             sizes = [rematerialize(v, mapping) for v in op.operation.operands]
+            space = self._space_of(op) if self._keeps_threads else None
+            if space is not None:
+                made = _alloc_in(space, ir.MemRefType(op.buffer.type), sizes)
+                replace(op, made)
+                return
             made = ir.Operation.create(
                 AllocBufferOp.OPERATION_NAME,
                 results=[_in_plain_memory(ir.MemRefType(op.buffer.type))],
@@ -103,10 +128,22 @@ class _Lowering:
         replace(op, made.results[0])
         _spread_type(made.results[0])
 
+    def _space_of(self, op: AllocBufferOp) -> str | None:
+        """The memory of a GPU that a buffer lies in; None if all of it sees the buffer."""
+        memory = ir.MemRefType(op.buffer.type).memory_space
+        scope = "global" if memory is None else ir.StringAttr(memory).value
+        if scope not in _SPACES:
+            raise PassError(
+                f"`{self._function.name.value}`: {op.location}: memory `{scope}` is not "
+                f"known: expected one of {', '.join(f'`{name}`' for name in _SPACES)}"
+            )
+        return _SPACES[scope]
+
     def _lower(self, op: ir.OpView) -> None:
         name = op.operation.name
         if isinstance(op, BlockOp):
-            _inline(op)
+            if not (self._keeps_threads and _is_shared_sum(op)):
+                _inline(op)
         elif name == "tir.let":
             replace(op, op.operands[0])
         elif name in ("tir.evaluate", "tir.assert"):
@@ -119,6 +156,9 @@ class _Lowering:
     def _lower_call(self, op: ir.OpView) -> None:
         callee = ir.StringAttr(op.attributes["callee"]).value
         if callee in _WITHOUT_EFFECT and not any(map(has_uses, op.operation.results)):
+            if callee == "tvm_storage_sync" and self._keeps_threads:
+                with ir.InsertionPoint(op), op.location:
+                    gpu.BarrierOp()
             _erase_call(op)
             return
         raise PassError(
@@ -131,6 +171,58 @@ class _Lowering:
 _WITHOUT_EFFECT = frozenset(
     {"assume", "ignore_loop_partition", "tvm_storage_sync", "undef"}
 )
+
+
+# Which memory of a GPU a scope is.
+_SPACES = {
+    "global": None,
+    "local": "private",
+    "shared": "workgroup",
+    "shared.dyn": "workgroup",
+    "warp": "workgroup",
+}
+
+
+def _alloc_in(space: str, type_: ir.MemRefType, sizes: list[ir.Value]) -> ir.Value:
+    memory = ir.Attribute.parse(f"#gpu.address_space<{space}>")
+    shape = list(type_.shape)
+    made = ir.MemRefType.get(shape, type_.element_type, type_.layout, memory)
+    segments = ir.DenseI32ArrayAttr.get([len(sizes), 0])
+    return ir.Operation.create(
+        "memref.alloc",
+        results=[made],
+        operands=sizes,
+        attributes={"operandSegmentSizes": segments},
+    ).results[0]
+
+
+def _is_shared_sum(op: BlockOp) -> bool:
+    """Whether the threads of a block of threads share the reduce axes of a block.
+
+    Raises:
+        PassError: several blocks of threads do.
+    """
+    bindings = zip(op.kinds.value, op.bindings, strict=False)
+    axes = {a for kind, v in bindings if kind == "R" for a in _threads_of(v)}
+    if any(axis.startswith("blockIdx") for axis in axes):
+        raise PassError(
+            f"block `{op.name.value}`: {op.location}: a reduce axis depends on a loop "
+            "bound to `blockIdx`: expected threads of one block to share a sum"
+        )
+    return any(axis.startswith("threadIdx") for axis in axes)
+
+
+def _threads_of(value: ir.Value) -> set[str]:
+    """The axes of threads along which a value differs."""
+    owner = value.owner
+    if not isinstance(owner, ir.Block):
+        return {axis for operand in owner.operands for axis in _threads_of(operand)}
+    holder = owner.owner.opview
+    if isinstance(holder, BlockOp):
+        return _threads_of(holder.bindings[ir.BlockArgument(value).arg_number])
+    if not _is_bound(holder):
+        return set()
+    return {ir.StringAttr(holder.attributes[marks.THREAD]).value}
 
 
 def _inline_attr(op: AttrOp) -> None:

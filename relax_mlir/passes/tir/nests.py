@@ -15,7 +15,6 @@ from relax_mlir.indexing import constant_of
 from relax_mlir.rewriting import clone, erase, has_uses, walk
 
 __all__ = [
-    "argument_symbols",
     "create_grid",
     "create_loop",
     "erase_unused",
@@ -41,19 +40,6 @@ _SIZES: Mapping[str, Callable[[Dim, Dim], Dim]] = {
 def is_pure(op: ir.OpView) -> bool:
     """Whether an operation only computes its results, from its operands alone."""
     return op.operation.name.startswith(_PURE)
-
-
-def argument_symbols(function: func.FuncOp) -> dict[ir.Value, str]:
-    """The sizes among the arguments of a program, by name."""
-    if "arg_attrs" not in function.attributes:
-        return {}
-    described = [ir.DictAttr(a) for a in ir.ArrayAttr(function.attributes["arg_attrs"])]
-    arguments = function.entry_block.arguments
-    return {
-        argument: ir.StringAttr(attrs[marks.SYMBOL]).value
-        for argument, attrs in zip(arguments, described, strict=True)
-        if marks.SYMBOL in attrs
-    }
 
 
 def size_of(value: ir.Value, symbols: Mapping[ir.Value, str]) -> Dim | None:

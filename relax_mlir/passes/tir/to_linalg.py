@@ -295,7 +295,10 @@ class _Region:
                 loop = ir.Operation.create(
                     "scf.for",
                     operands=[zero, end, one],
-                    attributes={"tir.kind": ir.StringAttr.get("serial")},
+                    attributes={
+                        marks.KIND: ir.StringAttr.get("serial"),
+                        marks.AXIS: ir.StringAttr.get(self.kinds[axis]),
+                    },
                     regions=1,
                 )
                 block = ir.Block.create_at_start(

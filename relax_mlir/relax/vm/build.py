@@ -104,7 +104,7 @@ def compile_any(
     entries = [op.name.value for op in mod.func_ops() if _is_entry(op)]
     is_model = not entries or (entries == ["main"] and Native(mod).takes("main"))
     if is_model:
-        return compiler.compile(mod, **options, **whole)
+        return compiler.compile_model(mod, **options, **whole)
     made = _Build(mod, options, whole).run()
     signature = staged_signature(mod) if entries == ["main"] else None
     if signature is None:

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 
 from mlir import ir
 
-from relax_mlir.schedules.cpu.contraction_plan import Factor
+from relax_mlir.schedules.contraction_plan import Factor
 from relax_mlir.schedules.emit import Extent, index, op
 
 __all__ = [

@@ -12,9 +12,9 @@ from functools import cached_property
 
 from mlir import ir
 
+from relax_mlir.schedules.contraction_axes import Axis
+from relax_mlir.schedules.contraction_plan import Plan
 from relax_mlir.schedules.cpu import amx
-from relax_mlir.schedules.cpu.contraction_axes import Axis
-from relax_mlir.schedules.cpu.contraction_plan import Plan
 from relax_mlir.schedules.cpu.contraction_tile import ContractionConfiguration, Tile
 from relax_mlir.schedules.cpu.dot_contraction import (
     DotColumns,

@@ -8,11 +8,10 @@ from functools import partial
 
 from mlir import ir
 
+from relax_mlir.schedules.contraction_plan import Plan
 from relax_mlir.schedules.cpu.attention_plan import AttentionPlan
 from relax_mlir.schedules.cpu.contraction_loops import ContractionLoops
-from relax_mlir.schedules.cpu.contraction_plan import Plan
 from relax_mlir.schedules.cpu.panel import Columns
-from relax_mlir.schedules.cpu.statement_loops import emit_statement
 from relax_mlir.schedules.emit import (
     Extent,
     add,
@@ -30,6 +29,7 @@ from relax_mlir.schedules.emit import (
 )
 from relax_mlir.schedules.flat import Flat, flat_view
 from relax_mlir.schedules.nest import Access, Statement, point_count
+from relax_mlir.schedules.statement_loops import emit_statement
 
 __all__ = ["AttentionLoops"]
 

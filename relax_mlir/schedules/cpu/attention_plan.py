@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from mlir import ir
 
 from relax_mlir.indexing import Form, Linear, buffer_sizes
-from relax_mlir.schedules.cpu.contraction_plan import Plan, plan_sum
-from relax_mlir.schedules.cpu.epilogue import Map, map_after, maps_after
+from relax_mlir.schedules.contraction_plan import Plan, plan_sum
 from relax_mlir.schedules.emit import Extent
+from relax_mlir.schedules.epilogue import Map, map_after, maps_after
 from relax_mlir.schedules.nest import Access, Kernel, Statement
 from relax_mlir.schedules.rule import Refusal, check_one_output, check_statements
 

@@ -13,9 +13,9 @@ TOMS 34(3), 2008.
 
 from dataclasses import dataclass
 
+from relax_mlir.schedules.contraction_plan import Plan, plan_contraction
 from relax_mlir.schedules.cpu.amx_contraction import AmxContractionLoops, step_of_tiles
 from relax_mlir.schedules.cpu.contraction_loops import BLOCKS_KB, ContractionLoops
-from relax_mlir.schedules.cpu.contraction_plan import Plan, plan_contraction
 from relax_mlir.schedules.cpu.contraction_tile import ContractionConfiguration
 from relax_mlir.schedules.cpu.dot_contraction import DotContractionLoops, terms_of_dot
 from relax_mlir.schedules.nest import Kernel

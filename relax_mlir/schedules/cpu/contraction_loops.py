@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from mlir import ir
 
+from relax_mlir.schedules.contraction_axes import Axis, merged
+from relax_mlir.schedules.contraction_plan import Plan
 from relax_mlir.schedules.cpu.ahead import Ahead
-from relax_mlir.schedules.cpu.contraction_axes import Axis, merged
-from relax_mlir.schedules.cpu.contraction_plan import Plan
 from relax_mlir.schedules.cpu.contraction_tile import (
     ContractionConfiguration,
     Rows,
@@ -18,7 +18,6 @@ from relax_mlir.schedules.cpu.contraction_tile import (
     fitting_tiles,
     tile_of_width,
 )
-from relax_mlir.schedules.cpu.epilogue import Epilogue
 from relax_mlir.schedules.cpu.panel import Columns, Cut, Tiling
 from relax_mlir.schedules.emit import (
     Extent,
@@ -32,6 +31,7 @@ from relax_mlir.schedules.emit import (
     maximum,
     minimum,
     multiply,
+    multiply_add,
     op,
     parallel_loop,
     product,
@@ -40,6 +40,7 @@ from relax_mlir.schedules.emit import (
     unflatten,
     unrolled_loop,
 )
+from relax_mlir.schedules.epilogue import Epilogue
 from relax_mlir.schedules.flat import Flat, flat_view
 from relax_mlir.schedules.nest import point_count
 
@@ -470,7 +471,7 @@ class ContractionLoops:
             factor = broadcast(self._row_element(add(row, place.a)), self.lanes)
             for column in found:
                 total = sums[len(following)]
-                following.append(_multiply_add(factor, column, total))
+                following.append(multiply_add(factor, column, total))
         return following
 
     def _row_element(self, offset: Extent) -> ir.Value:
@@ -484,13 +485,6 @@ class ContractionLoops:
         """A vector of empty sums."""
         start = op("arith.constant", self.plan.element, value=self.plan.anchor.start)
         return broadcast(start, self.lanes)
-
-
-def _multiply_add(x: ir.Value, y: ir.Value, total: ir.Value) -> ir.Value:
-    """x * y + total, of floats rounded once."""
-    if isinstance(total.type.element_type, ir.FloatType):
-        return op("vector.fma", total.type, x, y, total)
-    return op("arith.addi", total.type, op("arith.muli", total.type, x, y), total)
 
 
 def _known(extent: Extent) -> int | None:

@@ -12,9 +12,9 @@ from functools import cached_property
 
 from mlir import ir
 
-from relax_mlir.schedules.cpu.contraction_axes import Axis, merged
+from relax_mlir.schedules.contraction_axes import Axis, merged
+from relax_mlir.schedules.contraction_plan import Plan
 from relax_mlir.schedules.cpu.contraction_loops import ContractionLoops
-from relax_mlir.schedules.cpu.contraction_plan import Plan
 from relax_mlir.schedules.cpu.dots import ByteDot, Dot, HalfDot, interleaved
 from relax_mlir.schedules.cpu.panel import Columns, Cut, Tiling
 from relax_mlir.schedules.emit import (

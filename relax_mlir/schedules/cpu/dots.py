@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from mlir import ir
 
-from relax_mlir.schedules.cpu.contraction_plan import Factor
+from relax_mlir.schedules.contraction_plan import Factor
 from relax_mlir.schedules.emit import broadcast, constant, op, vector_type
 
 __all__ = ["ByteDot", "Dot", "HalfDot", "interleaved"]

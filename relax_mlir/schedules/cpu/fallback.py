@@ -7,7 +7,7 @@ from mlir import ir
 from relax_mlir.indexing import constant_of
 from relax_mlir.rewriting import erase
 from relax_mlir.schedules.emit import parallel_loop
-from relax_mlir.schedules.nest import Kernel
+from relax_mlir.schedules.nest import Kernel, beyond_sizes
 from relax_mlir.schedules.rule import Rule
 
 __all__ = ["Fallback"]
@@ -25,7 +25,7 @@ class Fallback(Rule[Kernel]):
 
     def write(self, plan: Kernel) -> None:
         """Move all operations into the loop over tiles, but for sizes."""
-        operations = _movable(list(plan.block.operations)[:-1])
+        operations = beyond_sizes(list(plan.block.operations)[:-1])
         loop = _parallel_loop(operations)
         if loop is not None:
             _emit_steps(loop, [o for o in operations if o != loop])
@@ -37,18 +37,6 @@ class Fallback(Rule[Kernel]):
                 inside.append(operation)
 
         parallel_loop(1, tile)
-
-
-def _movable(operations: Sequence[ir.OpView]) -> list[ir.OpView]:
-    """All operations but those that compute sizes; numbers of buffers are no sizes."""
-    moved: list[ir.OpView] = []
-    computed: set[ir.Value] = set()
-    for op in operations:
-        is_size = op.operation.name.startswith("arith.")
-        if not is_size or not computed.isdisjoint(op.operation.operands):
-            moved.append(op)
-            computed.update(op.operation.results)
-    return moved
 
 
 def _parallel_loop(operations: Sequence[ir.OpView]) -> ir.OpView | None:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from relax_mlir.schedules.cpu.contraction_axes import Axis
-from relax_mlir.schedules.cpu.contraction_plan import Plan
+from relax_mlir.schedules.contraction_axes import Axis
+from relax_mlir.schedules.contraction_plan import Plan
 from relax_mlir.schedules.emit import (
     Extent,
     add,

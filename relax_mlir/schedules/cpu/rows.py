@@ -12,8 +12,6 @@ from dataclasses import dataclass, replace
 from mlir import ir
 
 from relax_mlir.schedules.configuration import Configuration
-from relax_mlir.schedules.cpu.statement_loops import emit_statement
-from relax_mlir.schedules.cpu.vector_axis import vector_axis
 from relax_mlir.schedules.emit import (
     Extent,
     add,
@@ -33,6 +31,8 @@ from relax_mlir.schedules.nest import (
     point_count,
 )
 from relax_mlir.schedules.rule import Rule, check_statements
+from relax_mlir.schedules.statement_loops import emit_statement
+from relax_mlir.schedules.vector_axis import vector_axis
 
 __all__ = ["Rows"]
 

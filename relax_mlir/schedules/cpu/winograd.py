@@ -22,7 +22,6 @@ from relax_mlir.schedules.cpu.contraction_tile import (
     tile_of_width,
     time_per_product,
 )
-from relax_mlir.schedules.cpu.epilogue import Epilogue
 from relax_mlir.schedules.cpu.padding import Padding
 from relax_mlir.schedules.cpu.winograd_plan import WinogradPlan, plan_winograd
 from relax_mlir.schedules.emit import (
@@ -44,6 +43,7 @@ from relax_mlir.schedules.emit import (
     unrolled_loop,
     vector_type,
 )
+from relax_mlir.schedules.epilogue import Epilogue
 from relax_mlir.schedules.flat import flat_view
 from relax_mlir.schedules.nest import Kernel
 from relax_mlir.schedules.rule import Rule

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from mlir import ir
 
 from relax_mlir.rewriting import walk
-from relax_mlir.schedules.cpu.epilogue import Map, maps_after
 from relax_mlir.schedules.cpu.padding import Padding, split_padding
 from relax_mlir.schedules.emit import static
+from relax_mlir.schedules.epilogue import Map, maps_after
 from relax_mlir.schedules.nest import Kernel, Statement
 from relax_mlir.schedules.rule import Refusal, check_statements
 

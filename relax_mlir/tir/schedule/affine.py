@@ -142,7 +142,7 @@ def is_affine(
         used += digits
         sources.append({d.source for d in digits})
     for predicate in predicates:
-        loops = {name for name in symbols_of(predicate) if name in extents}
+        loops = {n for n in symbols_of(predicate) if extents.get(n, 1) != 1}
         if not any(loops <= one for one in sources):
             return False
     return _are_disjoint(used)

@@ -185,12 +185,16 @@ def set_scope(
         old = ir.MemRefType(buffer.type)
         space = None if scope == "global" else ir.StringAttr.get(scope)
         type_ = ir.MemRefType.get(old.shape, old.element_type, memory_space=space)
+        attributes = edit.attributes_of(buffer.owner.operation)
+        if marks.NAME in attributes:
+            name = f"{accesses.buffer_name(buffer)}_{scope.replace('.', '_')}"
+            attributes[marks.NAME] = ir.StringAttr.get(name)
         with edit.point_before(buffer.owner.operation):
             made = ir.Operation.create(
                 "tir.alloc_buffer",
                 results=[type_],
                 operands=list(buffer.owner.operands),
-                attributes=edit.attributes_of(buffer.owner.operation),
+                attributes=attributes,
             )
         old_op = buffer.owner.operation
         edit.replace_buffer(buffer, made.results[0])

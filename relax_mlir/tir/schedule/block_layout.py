@@ -148,6 +148,8 @@ def _replace(
     left_out = axis_conditions(block, indices, _WHERE)
     if made:
         block.move_before(edit.terminator(tree.body(made[-1])))
+    elif loops:
+        block.move_before(top)
     new = with_axes(
         state,
         block,

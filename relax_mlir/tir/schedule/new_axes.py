@@ -8,7 +8,7 @@ from mlir import ir
 
 from relax_mlir.dialects import dims
 from relax_mlir.dialects.dims import Dim
-from relax_mlir.dialects.symbols import substitute
+from relax_mlir.dialects.symbols import substitute, symbols_of
 from relax_mlir.tir.schedule import edit, tree
 from relax_mlir.tir.schedule.edit import Axis
 from relax_mlir.tir.schedule.indices import Indices, simplify
@@ -101,6 +101,14 @@ def simplify_accesses(root: ir.Operation) -> None:
         for number in range(first, len(op.operands)):
             dim = indices.of(op.operands[number])
             short = simplify(dim, limits)
-            if short != dim:
+            if short != dim or _is_roundabout(op.operands[number], dim):
                 with edit.point_before(op):
                     op.operands[number] = indices.emit(short)
+
+
+def _is_roundabout(value: ir.Value, dim: Dim) -> bool:
+    """Whether a value that is a variable or a number is computed all the same."""
+    owner = value.owner
+    if isinstance(owner, ir.Block) or owner.name == "arith.constant":
+        return False
+    return isinstance(dim, int) or any(dims.symbol(n) == dim for n in symbols_of(dim))

@@ -199,7 +199,8 @@ def _final_block(
         place = edit.point_before(edit.terminator(tree.body(made)))
     axes = axes_of(block, indices)
     low, extent = loop_bounds(indices, loop)
-    factor = Axis("R", extent, f"v{tree.loop_name(loop)}", start=low)
+    dtype = tree.string_attr(loop, "tir.dtype", "int32")
+    factor = Axis("R", extent, f"v{tree.loop_name(loop)}", dtype, low)
     bound = [copies[indices.symbol(loop_var(loop))]]
     bound += [substitute(values[n], copies) for n in spatial]
     with place:

@@ -6,7 +6,10 @@ from pathlib import Path
 
 from relax_mlir.compiler import target_of
 from relax_mlir.files import check_writable
+from relax_mlir.runtime.cuda.executable import CudaExecutable
+from relax_mlir.runtime.cuda.trial import with_check
 from relax_mlir.tools.arguments import (
+    UsageError,
     add_precision,
     add_shapes,
     add_threads,
@@ -15,8 +18,12 @@ from relax_mlir.tools.arguments import (
 )
 from relax_mlir.tools.models import compiled, read_module
 from relax_mlir.tools.progress import shown_progress
+from relax_mlir.value_check import fitting_inputs
 
 __all__ = ["add_arguments", "run"]
+
+# Largest differences from a CPU's f32, relative to the scale of an output.
+_TOLERANCES = {"f32": 1e-4, "bf16": 3e-2, "f16": 5e-3}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,7 +31,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("model", help="an ONNX model, or a module (.mlir)")
     add("-o", dest="output", metavar="OUT.rxm", required=True, help="where it goes")
-    add("--target", default="cpu", help="`cpu` for this machine, or such as cpu:znver3")
+    add(
+        "--target",
+        default="cpu",
+        help="`cpu` for this machine, or such as cpu:znver3, cuda:sm_90",
+    )
+    add(
+        "--check",
+        action="store_true",
+        help="of models for GPUs: keep in the file what this machine's CPU computes from "
+        "random inputs, which `python OUT.rxm` compares with",
+    )
     add("--dump", metavar="DIR", help="write the module there after every stage")
     add("--no-cache", action="store_true", help="compile everything, and keep nothing")
     add_precision(parser)
@@ -37,12 +54,15 @@ def run(arguments: argparse.Namespace) -> int:
     """Compile a model and save it."""
     check_writable(arguments.output)
     target = target_of(arguments.target)
+    if arguments.check and target.kind == "cpu":
+        raise UsageError("`--check` is for models that run on a GPU")
     start = time.perf_counter()
     with shown_progress() as progress:
         shapes = by_name("--shape", arguments.shapes)
+        module = read_module(arguments.model, shapes, progress)
         model = compiled(
             arguments.model,
-            read_module(arguments.model, shapes, progress),
+            module,
             target=target,
             precision=arguments.precision or "f32",
             threads=arguments.threads,
@@ -51,6 +71,10 @@ def run(arguments: argparse.Namespace) -> int:
             dump=arguments.dump,
             progress=progress,
         )
+        if arguments.check and isinstance(model, CudaExecutable):
+            tolerance = _TOLERANCES[arguments.precision or "f32"]
+            on_cpu = compiled(arguments.model, module, progress=progress)
+            model = with_check(model, on_cpu, fitting_inputs(module), tolerance)
     time_s = time.perf_counter() - start
     model.save(arguments.output)
     size_mb = Path(arguments.output).stat().st_size / 1e6

@@ -14,8 +14,11 @@ from pathlib import Path
 import numpy as np
 
 from relax_mlir.compiler import compile, target_of
+from relax_mlir.errors import DeviceError
 from relax_mlir.module import IRModule
-from relax_mlir.runtime import cpu, cuda, llvm_c, objects
+from relax_mlir.runtime import cpu, llvm_c, objects
+from relax_mlir.runtime.cuda.devices import device
+from relax_mlir.runtime.cuda.driver import driver
 from relax_mlir.runtime.machine import Machine
 from relax_mlir.runtime.object_cache import ObjectCache, default_cache_dir
 
@@ -102,7 +105,7 @@ def _checks() -> Iterator[_Check]:
     yield _Check("usable processors", lambda: str(cpu.cpu_count()))
     yield _Check("compile and run", _smoke)
     yield _Check("cache", _cache, _CACHE_ADVICE)
-    yield _Check("cuda", lambda: ", ".join(cuda.device_names()) or "none")
+    yield _Check("cuda", _cuda)
 
 
 def _version(package: str) -> str:
@@ -150,6 +153,23 @@ def _vectors() -> str:
 def _native_runtime() -> str:
     cpu.load_library()
     return cpu.library_path()
+
+
+def _cuda() -> str:
+    """The driver and the GPUs; a machine without them is not broken."""
+    try:
+        version = driver().version
+        gpus = [device(number) for number in range(driver().device_count())]
+        found = [
+            f"GPU {gpu.ordinal}: {gpu.name}, sm_{gpu.compute_capability}, "
+            f"{gpu.memory_bytes / 1e9:.1f} GB"
+            for gpu in gpus
+        ]
+    except DeviceError as error:
+        return f"none: {str(error).partition(' Hint:')[0].rstrip('.')}"
+    return "; ".join(
+        [f"driver of CUDA {version[0]}.{version[1]}", *(found or ["no GPU"])]
+    )
 
 
 def _smoke() -> str:

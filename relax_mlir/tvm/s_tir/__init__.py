@@ -3,6 +3,7 @@
 import sys
 from importlib import import_module
 
+from relax_mlir import dlight
 from relax_mlir.objects.stmt import MatchBufferRegion
 from relax_mlir.objects.stmt_functor import renew_defs
 from relax_mlir.tir import BijectiveLayout as SBijectiveLayout
@@ -20,6 +21,7 @@ __all__ = [
     "SBlockRealize",
     "SLayout",
     "TensorIntrin",
+    "dlight",
     "renew_defs",
     "sbijective_layout",
     "schedule",
@@ -29,6 +31,7 @@ __all__ += schedule.__all__
 
 # `from relax_mlir.s_tir.schedule.trace import Trace` has to find the same classes.
 sys.modules[f"{__name__}.schedule"] = schedule
+sys.modules[f"{__name__}.dlight"] = dlight
 for _name in (
     *("analysis", "block_scope", "instruction", "schedule", "state", "testing"),
     "trace",

@@ -1,4 +1,5 @@
 // RUN: relax-opt %s -p relax-legalize,relax-fuse-ops,tir-fuse,tir-fuse-attention --split-input-file | filecheck %s
+// RUN: relax-opt %s -p "relax-legalize,relax-fuse-ops,tir-fuse,tir-fuse-attention{vector-bits=512 byte-dots=true}" --split-input-file | filecheck %s
 // RUN: relax-opt %s -p relax-legalize,relax-fuse-ops,tir-fuse,tir-fuse-attention,tir-to-linalg,schedule-apply{vector-bits=512} --split-input-file | filecheck %s --check-prefix=LOOPS
 
 // Products, the map after the first, and the softmax are one program, in which they stand as they were.

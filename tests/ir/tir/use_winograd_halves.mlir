@@ -1,5 +1,6 @@
 // RUN: relax-opt %s -p "relax-legalize,relax-fuse-ops,tir-fuse,tir-use-winograd{vector-bits=512 bf16-dots=true}" --split-input-file | filecheck %s
 // RUN: relax-opt %s -p relax-legalize,relax-fuse-ops,tir-fuse,tir-use-winograd{vector-bits=512} --split-input-file | filecheck %s --check-prefix=WIDE
+// RUN: relax-opt %s -p "relax-legalize,relax-fuse-ops,tir-fuse,tir-use-winograd{vector-bits=512 byte-dots=true}" --split-input-file | filecheck %s --check-prefix=WIDE
 // RUN: relax-opt %s -p "relax-legalize,relax-fuse-ops,tir-fuse,tir-use-winograd{vector-bits=512 tiles=true}" --split-input-file | filecheck %s --check-prefix=TILES
 
 // Pictures of bf16 are widened as tiles are read; the kernel at the points is f32.

@@ -19,7 +19,7 @@ def before(A: T.Buffer((6, 10), "float32"), C: T.Buffer((6, 10), "float32")):
             C[vi, vj] = B[vi, vj] + 1.0
 
 
-# CHECK:      B = T.alloc_buffer((6, 10), scope="shared")
+# CHECK:      B_shared = T.alloc_buffer((6, 10), scope="shared")
 def steps(sch):
     sch.set_scope("B", 0, "shared")
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from mlir import ir
 
 from relax_mlir.indexing import Form, Part
-from relax_mlir.schedules.cpu.epilogue import Map, is_flat, maps_after
+from relax_mlir.schedules.epilogue import Map, is_flat, maps_after
 from relax_mlir.schedules.nest import Access, Kernel, Statement
 from relax_mlir.schedules.rule import (
     Refusal,

@@ -6,12 +6,12 @@ from mlir import ir
 
 from relax_mlir.rewriting import erase, has_uses
 from relax_mlir.schedules.combination import Combination, combination
-from relax_mlir.schedules.cpu.vector_axis import lanes_of, vector_axis
 from relax_mlir.schedules.emit import (
     Extent,
     add,
     broadcast,
     constant,
+    element_of,
     for_loop,
     index,
     minimum,
@@ -21,6 +21,7 @@ from relax_mlir.schedules.emit import (
     vector_type,
 )
 from relax_mlir.schedules.nest import Access, Statement
+from relax_mlir.schedules.vector_axis import lanes_of, vector_axis
 from relax_mlir.schedules.vectorize_body import (
     BodyCloner,
     NotVectorizableError,
@@ -29,7 +30,7 @@ from relax_mlir.schedules.vectorize_body import (
     store,
 )
 
-__all__ = ["StatementLoops", "emit_statement"]
+__all__ = ["StatementLoops", "combinations_of", "emit_statement"]
 
 
 def emit_statement(
@@ -44,11 +45,13 @@ def emit_statement(
     """Write a statement's inner axes at the insertion point, in vectors if it can be.
 
     Args:
-        rows, relocate, limits: as :class:`StatementLoops` takes them.
+        rows: the point of the outer axes.
+        relocate, limits: as :class:`StatementLoops` takes them.
         vector_bits: width of the machine's vectors.
         vectors: how many of them are computed at once.
     """
-    loops = StatementLoops(statement, rows, relocate, limits or {})
+    points = dict(enumerate(rows))
+    loops = StatementLoops(statement, points, relocate, limits or {})
     axis = vector_axis(statement, vector_bits)
     if axis is not None and axis >= len(rows):
         before = list(ir.InsertionPoint.current.block.operations)
@@ -58,6 +61,15 @@ def emit_statement(
         except NotVectorizableError:
             _erase_after(before)
     loops.emit(None, 1)
+
+
+def combinations_of(statement: Statement) -> list[Combination] | None:
+    """How the terms of each sum combine; None where the order may matter."""
+    arguments = list(statement.body.arguments)[len(statement.inputs) :]
+    pairs = zip(arguments, statement.yielded, strict=True)
+    found = [combination(argument, value) for argument, value in pairs]
+    ways = [way for way in found if way is not None]
+    return ways if len(ways) == len(found) else None
 
 
 def _erase_after(before: Sequence[ir.OpView]) -> None:
@@ -72,7 +84,7 @@ class StatementLoops:
 
     Args:
         statement: what to write.
-        rows: the point of the outer axes.
+        points: where it is along the outer axes, which are given.
         relocate: replaces a buffer and the indices in it by what stands in for them.
         limits: begin and end of axes that are not walked whole.
     """
@@ -80,14 +92,15 @@ class StatementLoops:
     def __init__(
         self,
         statement: Statement,
-        rows: Sequence[Extent],
+        points: Mapping[int, Extent],
         relocate: Relocate,
         limits: Mapping[int, tuple[Extent, Extent]],
     ) -> None:
         self.statement = statement
         self.relocate, self.limits = relocate, limits
-        self.points: list[Extent] = [*rows, *[0] * (len(statement.kinds) - len(rows))]
-        self.inner = range(len(rows), len(statement.kinds))
+        axes = range(len(statement.kinds))
+        self.points: list[Extent] = [points.get(axis, 0) for axis in axes]
+        self.inner = [axis for axis in axes if axis not in points]
 
     def _place(self, access: Access) -> tuple[ir.Value, list[ir.Value]]:
         """The buffer of an access and where in it the point lies."""
@@ -109,6 +122,48 @@ class StatementLoops:
         if axis is not None and kinds[axis] == "S":
             spatial.append(axis)
         self._spatial_loops(spatial)
+
+    def emit_point(self, axis: int | None, lanes: int) -> None:
+        """Write ``lanes`` neighbours along ``axis``, from the point on.
+
+        All spatial axes are given.
+
+        Raises:
+            NotVectorizableError: as :meth:`emit`.
+        """
+        self.axis, self.lanes = axis, lanes
+        self._point(lanes, None)
+
+    def emit_update(
+        self, axis: int | None, lanes: int, carried: Sequence[ir.Value]
+    ) -> list[ir.Value]:
+        """One step of a reduction; all axes are given.
+
+        Args:
+            carried: of each output, what it comes to before; in vectors for several lanes.
+
+        Raises:
+            NotVectorizableError: as :meth:`emit`.
+        """
+        self.axis, self.lanes = axis, lanes
+        return self._update(lanes, None, list(carried))
+
+    def emit_total(
+        self,
+        axis: int | None,
+        lanes: int,
+        totals: Sequence[ir.Value],
+        how: Sequence[Combination],
+    ) -> None:
+        """Store what all steps of a reduction come to, with what it starts from.
+
+        Args:
+            axis, lanes: neighbouring results that the totals are of, as vectors.
+        """
+        self.axis, self.lanes = axis, lanes
+        pairs = enumerate(zip(totals, how, strict=True))
+        values = [self._from_start(total, n, way) for n, (total, way) in pairs]
+        self._store(values, lanes, None)
 
     def _spatial_loops(self, axes: list[int]) -> None:
         if not axes:
@@ -266,17 +321,18 @@ class StatementLoops:
     def _across(self, value: ir.Value, output: int) -> ir.Value:
         """Combine the lanes, and what the reduction starts from."""
         how = self._combination(output)
-        element = value.type.element_type
-        attributes = {"kind": ir.Attribute.parse(f"#vector.kind<{how.kind}>")}
-        if isinstance(element, ir.FloatType):
-            attributes["fastmath"] = ir.Attribute.parse("#arith.fastmath<reassoc>")
-        total = op("vector.reduction", element, value, **attributes)
-        if self.statement.start is not None:
-            start = op("arith.constant", element, value=self.statement.start)
-        else:
+        return self._from_start(how.lanes_of(value), output, how)
+
+    def _from_start(self, total: ir.Value, output: int, how: Combination) -> ir.Value:
+        """A total, and what the reduction starts from."""
+        if self.statement.start is None:
             buffer, where = self._place(self.statement.outputs[output])
-            start = op("memref.load", element, buffer, *where)
-        return op(how.name, element, start, total)
+            lanes = self.lanes if isinstance(total.type, ir.VectorType) else 1
+            return how.of_two(load(buffer, where, lanes, 1, None), total)
+        element = element_of(total.type)
+        start = op("arith.constant", element, value=self.statement.start)
+        is_vector = isinstance(total.type, ir.VectorType)
+        return how.of_two(broadcast(start, self.lanes) if is_vector else start, total)
 
     def _clone(
         self, lanes: int, mask: ir.Value | None, outputs: dict[ir.Value, ir.Value]

@@ -1,0 +1,26 @@
+"""What rules are made of, by TVM's name: ``tvm.dlight.base``."""
+
+from relax_mlir.dlight.blocks import (
+    BlockInfo,
+    IterInfo,
+    SBlockInfo,
+    detect_dominant_read,
+    is_broadcast_epilogue,
+    normalize_prim_func,
+)
+from relax_mlir.dlight.default_schedule import ApplyDefaultSchedule
+from relax_mlir.dlight.inlining import try_inline, try_inline_contiguous_spatial
+from relax_mlir.dlight.rule import ScheduleRule
+
+__all__ = [
+    "ApplyDefaultSchedule",
+    "BlockInfo",
+    "IterInfo",
+    "SBlockInfo",
+    "ScheduleRule",
+    "detect_dominant_read",
+    "is_broadcast_epilogue",
+    "normalize_prim_func",
+    "try_inline",
+    "try_inline_contiguous_spatial",
+]

@@ -1,0 +1,6 @@
+"""Rules for CPUs: ``tvm.dlight.cpu``."""
+
+from relax_mlir.dlight.cpu.gemv import GEMV
+from relax_mlir.dlight.cpu.reduction import Reduction
+
+__all__ = ["GEMV", "Reduction"]

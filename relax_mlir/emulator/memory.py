@@ -1,0 +1,265 @@
+"""Memory that emulated threads read and write, and what they must not do to it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from relax_mlir.errors import RelaxError
+
+__all__ = ["Buffer", "EmulationError", "Lanes", "Memory", "poison"]
+
+
+class EmulationError(RelaxError):
+    """An emulated kernel does what it must not: races, or leaves its memory."""
+
+
+@dataclass
+class Lanes:
+    """The threads that are emulated at once: all of some blocks, block by block.
+
+    Attributes:
+        blocks: numbers of the blocks; threads: how many each has.
+        epochs: by block, how many barriers its threads have passed.
+    """
+
+    blocks: np.ndarray
+    threads: int
+
+    def __post_init__(self) -> None:
+        self.count = len(self.blocks) * self.threads
+        self.numbers = np.arange(self.count)
+        self.thread = self.numbers % self.threads
+        self.place = self.numbers // self.threads  # of the block among these
+        self.block = self.blocks[self.place]
+        self.epochs = np.zeros(len(self.blocks), np.int64)
+
+    @property
+    def global_numbers(self) -> np.ndarray:
+        """A number for every thread of the grid."""
+        return self.block * self.threads + self.thread
+
+
+class Memory:
+    """Elements of one type in a row.
+
+    Args:
+        array: of one dimension.
+        size: elements that one instance has; all of them if there is one.
+        instance: by lane, which instance it sees; None if there is one.
+        is_shared: whether threads of a block exchange values through it.
+    """
+
+    def __init__(
+        self,
+        array: np.ndarray,
+        size: int | None = None,
+        instance: np.ndarray | None = None,
+        is_shared: bool = False,
+    ) -> None:
+        self.array = array
+        self.size = len(array) if size is None else size
+        self._base = None if instance is None else instance * self.size
+        self._races = _Races(len(array)) if is_shared else None
+        self._writers: np.ndarray | None = None
+
+    def forget_writers(self) -> None:
+        """A new launch begins."""
+        self._writers = None
+
+    def places(
+        self, offsets: np.ndarray, count: int, mask: np.ndarray | None, lanes: Lanes
+    ) -> np.ndarray:
+        """Where ``count`` neighbours from some offsets on are in the array.
+
+        Raises:
+            EmulationError: a lane that is active leaves the memory.
+        """
+        if count != 1:
+            offsets = offsets[:, None] + np.arange(count)
+        outside = (offsets < 0) | (offsets >= self.size)
+        if mask is not None:
+            active = (
+                mask
+                if offsets.ndim == 1
+                else mask.reshape(-1, *[1] * (offsets.ndim - 1))
+            )
+            outside = outside & active
+            offsets = np.where(active, offsets, 0)
+        if outside.any():
+            where = np.argwhere(np.broadcast_to(outside, outside.shape))[0]
+            lane = int(where[0]) if outside.shape[0] > 1 else 0
+            wrong = int(offsets[tuple(where)])
+            raise EmulationError(
+                f"block {lanes.block[lane]}, thread {lanes.thread[lane]}: element {wrong} "
+                f"of a buffer of {self.size}"
+            )
+        if self._base is not None:
+            base = self._base if offsets.ndim == 1 else self._base[:, None]
+            offsets = offsets + base
+        return offsets
+
+    def read(
+        self, places: np.ndarray, mask: np.ndarray | None, lanes: Lanes
+    ) -> np.ndarray:
+        """The elements at some places."""
+        if self._races is not None:
+            self._races.read(places, mask, lanes)
+        elif self._base is None and self._writers is not None:
+            self._check_readers(places, mask, lanes)
+        return self.array[places]
+
+    def _check_readers(
+        self, places: np.ndarray, mask: np.ndarray | None, lanes: Lanes
+    ) -> None:
+        """Refuse that a thread reads what another one of the launch has written."""
+        assert self._writers is not None
+        readers = lanes.global_numbers.reshape(-1, *[1] * (places.ndim - 1))
+        writers = self._writers[places]
+        wrong = (writers >= 0) & (writers != readers)
+        if mask is not None:
+            wrong &= mask.reshape(readers.shape)
+        if wrong.any():
+            where = np.argwhere(wrong)[0]
+            place = int(np.broadcast_to(places, wrong.shape)[tuple(where)])
+            raise EmulationError(
+                f"a thread reads element {place} of a buffer, which another one of the "
+                "launch has written"
+            )
+
+    def write(
+        self,
+        places: np.ndarray,
+        values: np.ndarray,
+        mask: np.ndarray | None,
+        lanes: Lanes,
+    ) -> None:
+        """Write elements at some places."""
+        shape = (lanes.count, *places.shape[1:])
+        places, values = (np.broadcast_to(a, shape) for a in (places, values))
+        writers = lanes.global_numbers.reshape(-1, *[1] * (places.ndim - 1))
+        writers = np.broadcast_to(writers, shape)
+        if mask is not None:
+            places, values, writers = places[mask], values[mask], writers[mask]
+        if self._races is not None:
+            self._races.write(places, mask, lanes)
+        elif self._base is None:
+            self._check_writers(places, writers)
+        self.array[places] = values
+
+    def _check_writers(self, places: np.ndarray, writers: np.ndarray) -> None:
+        """Refuse that two threads of a launch write one element."""
+        if self._writers is None:
+            self._writers = np.full(len(self.array), -1, np.int64)
+        before = self._writers[places]
+        self._writers[places] = writers
+        wrong = (before >= 0) & (before != writers)
+        wrong |= self._writers[places] != writers
+        if wrong.any():
+            place = int(places[wrong][0])
+            raise EmulationError(f"two threads write element {place} of a buffer")
+
+
+class _Races:
+    """Who has read and written each element since the last barrier."""
+
+    def __init__(self, count: int) -> None:
+        self._writer = np.full(count, -1, np.int64)
+        self._written = np.full(count, -1, np.int64)  # at which epoch
+        self._first, self._last = (np.full(count, -1, np.int64) for _ in range(2))
+        self._read = np.full(count, -1, np.int64)
+
+    def read(self, places: np.ndarray, mask: np.ndarray | None, lanes: Lanes) -> None:
+        places, numbers, epochs = _spread(places, mask, lanes)
+        self._check(places, numbers, epochs, "reads what another has just written")
+        is_old = self._read[places] != epochs
+        self._first[places[is_old]], self._last[places[is_old]] = 1 << 62, -1
+        np.minimum.at(self._first, places, numbers)
+        np.maximum.at(self._last, places, numbers)
+        self._read[places] = epochs
+
+    def write(self, places: np.ndarray, mask: np.ndarray | None, lanes: Lanes) -> None:
+        numbers, epochs = lanes.numbers, lanes.epochs[lanes.place]
+        if mask is not None:
+            numbers, epochs = numbers[mask], epochs[mask]
+        shape = (-1, *[1] * (places.ndim - 1))
+        numbers = np.broadcast_to(numbers.reshape(shape), places.shape).reshape(-1)
+        epochs = np.broadcast_to(epochs.reshape(shape), places.shape).reshape(-1)
+        places = places.reshape(-1)
+        self._check(places, numbers, epochs, "writes what another has just written")
+        others = (self._first[places] != numbers) | (self._last[places] != numbers)
+        _refuse(
+            (self._read[places] == epochs) & others,
+            numbers,
+            "writes what another has just read",
+        )
+        self._writer[places], self._written[places] = numbers, epochs
+        _refuse(self._writer[places] != numbers, numbers, "writes what another writes")
+
+    def _check(
+        self, places: np.ndarray, numbers: np.ndarray, epochs: np.ndarray, what: str
+    ) -> None:
+        is_new = self._written[places] == epochs
+        _refuse(is_new & (self._writer[places] != numbers), numbers, what)
+
+
+def _spread(
+    places: np.ndarray, mask: np.ndarray | None, lanes: Lanes
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Every place that is touched, by whom, and at which epoch of its block."""
+    shape = (lanes.count, *places.shape[1:])
+    column = (-1, *[1] * (places.ndim - 1))
+    places = np.broadcast_to(places, shape)
+    numbers = np.broadcast_to(lanes.numbers.reshape(column), shape)
+    epochs = np.broadcast_to(lanes.epochs[lanes.place].reshape(column), shape)
+    if mask is not None:
+        places, numbers, epochs = places[mask], numbers[mask], epochs[mask]
+    return places.reshape(-1), numbers.reshape(-1), epochs.reshape(-1)
+
+
+def _refuse(wrong: np.ndarray, numbers: np.ndarray, what: str) -> None:
+    if wrong.any():
+        raise EmulationError(
+            f"race: thread {int(numbers[wrong][0])} of these blocks {what}, with no "
+            "barrier between"
+        )
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A view of a memory: what a memref is.
+
+    Attributes:
+        offset, sizes, strides: in elements, by lane where they differ.
+    """
+
+    memory: Memory
+    offset: np.ndarray
+    sizes: tuple[np.ndarray | int, ...]
+    strides: tuple[np.ndarray | int, ...]
+
+    @staticmethod
+    def of(memory: Memory, shape: Sequence[int]) -> Buffer:
+        """Row-major."""
+        strides = [1] * len(shape)
+        for axis in range(len(shape) - 2, -1, -1):
+            strides[axis] = strides[axis + 1] * shape[axis + 1]
+        return Buffer(memory, np.zeros(1, np.int64), tuple(shape), tuple(strides))
+
+    def at(self, indices: Sequence[np.ndarray | int]) -> np.ndarray:
+        """The offset of an element."""
+        total = self.offset
+        for index, stride in zip(indices, self.strides, strict=True):
+            total = total + index * stride
+        return total
+
+
+def poison(count: int, dtype: np.dtype) -> np.ndarray:
+    """Memory that nobody has written: numbers that show."""
+    array = np.full(count * dtype.itemsize, 0xAB, np.uint8)
+    if dtype == np.bool_:
+        return np.ones(count, bool)
+    made = array.view(dtype)
+    return np.full(count, np.nan, dtype) if dtype.kind in "fV" else made

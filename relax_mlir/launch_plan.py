@@ -1,0 +1,379 @@
+"""From lowered modules to what the runtime of GPUs reads: launches as plain data."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from mlir import ir
+from mlir.dialects import func
+from mlir.dialects.gpu import ObjectAttr  # pyright: ignore[reportAttributeAccessIssue]
+
+from relax_mlir.dialects import dims, tensors
+from relax_mlir.dialects.dims import Dim
+from relax_mlir.dialects.tir import CallPackedOp
+from relax_mlir.errors import CompileError, PassError
+from relax_mlir.module import IRModule
+from relax_mlir.programs import argument_shape, argument_symbols
+from relax_mlir.runtime.cuda.plan import (
+    Argument,
+    Call,
+    Copy,
+    Expression,
+    HostArray,
+    HostCall,
+    Launch,
+    Plan,
+    Pointer,
+    Program,
+)
+from relax_mlir.units import Unit
+
+__all__ = ["main_plan", "program_code", "unpacked"]
+
+_SEPARATOR = b"\n"
+
+
+def program_code(module: IRModule) -> bytes:
+    """What a unit at the level ``ptx`` is to the runtime: its launches, and its PTX.
+
+    Raises:
+        PassError: the program computes sizes, or buffers, in a way that has no place in a
+            plan.
+        CompileError: the module holds no program, or more than one.
+    """
+    programs = [f for f in module.func_ops() if "tir.prim_func" in f.attributes]
+    if len(programs) != 1:
+        raise CompileError(f"expected one tensor program, got {len(programs)}")
+    ptx = [
+        bytes(ObjectAttr(op.objects[0]).object).rstrip(b"\0")
+        for op in module.mlir.body.operations
+        if op.operation.name == "gpu.binary"
+    ]
+    if len(ptx) > 1:
+        raise CompileError(f"expected kernels in one module, got {len(ptx)}")
+    program = _ProgramReader(programs[0]).program()
+    return json.dumps(program.fields()).encode() + _SEPARATOR + b"".join(ptx)
+
+
+def unpacked(code: bytes) -> tuple[Program, bytes]:
+    """The program and the PTX that :func:`program_code` put together."""
+    fields, _, ptx = code.partition(_SEPARATOR)
+    return Program.from_fields(json.loads(fields)), ptx
+
+
+def main_plan(
+    module: IRModule, units: Sequence[Unit], programs: Sequence[Program]
+) -> Plan:
+    """What ``main`` does, at the level ``planned``.
+
+    Args:
+        units: the programs that it calls; programs: what they are compiled to.
+
+    Raises:
+        PassError: ``main`` has operations that have no place in a plan.
+    """
+    numbers = {name: n for n, unit in enumerate(units) for name in unit.programs}
+    reader = _MainReader(module.func_op("main"), numbers)
+    return Plan(tuple(programs), tuple(reader.steps()))
+
+
+def _text(dim: Dim) -> Expression:
+    return dim if isinstance(dim, int) else str(dim)
+
+
+class _Reader:
+    """Reads the values of a function: sizes, and pointers into its memory."""
+
+    def __init__(self, function: func.FuncOp) -> None:
+        self._function = function
+        self._sizes: dict[ir.Value, Dim] = {}
+        self._pointers: dict[ir.Value, tuple[str, int, Dim]] = {}
+        self._shapes: dict[ir.Value, tuple[Dim, ...]] = {}
+        symbols = argument_symbols(function)
+        self.size_names = tuple(symbols.values())
+        self._sizes.update((v, dims.symbol(name)) for v, name in symbols.items())
+
+    def size(self, value: ir.Value) -> Dim:
+        """What an integer is, in terms of the function's sizes.
+
+        Raises:
+            PassError: it is computed from something else.
+        """
+        if value not in self._sizes:
+            if isinstance(value.owner, ir.Block):
+                raise PassError(
+                    f"{self._function.location}: an argument is no size and no buffer"
+                )
+            self._sizes[value] = self._computed(value.owner)
+        return self._sizes[value]
+
+    def _computed(self, operation: ir.OpView) -> Dim:
+        if operation.name == "arith.constant":
+            return ir.IntegerAttr(operation.attributes["value"]).value
+        compute = _ARITHMETIC.get(operation.name)
+        if compute is None:
+            raise PassError(
+                f"{operation.location}: `{operation.name}` has no place in sizes of a plan"
+            )
+        return compute(*map(self.size, operation.operands))
+
+    def shape(self, value: ir.Value) -> tuple[Dim, ...]:
+        """The dimensions of a buffer."""
+        if value not in self._shapes:
+            type_ = ir.MemRefType(value.type)
+            if isinstance(value.owner, ir.Block):
+                number = ir.BlockArgument(value).arg_number
+                self._shapes[value] = tuple(argument_shape(self._function, number))
+            elif value.owner.name == "memref.cast":
+                self._shapes[value] = self.shape(value.owner.operands[0])
+            else:
+                given = map(self.size, _size_operands(value.owner))
+                self._shapes[value] = tuple(
+                    n if n >= 0 else next(given) for n in type_.shape
+                )
+        return self._shapes[value]
+
+    def size_bytes(self, value: ir.Value) -> Dim:
+        """Of all elements of a buffer."""
+        return math.prod(self.shape(value), start=_item_bytes(value))
+
+    def pointer(self, value: ir.Value) -> Pointer:
+        """Where a buffer begins.
+
+        Raises:
+            PassError: it is a view of a kind that has no place in a plan.
+        """
+        base, number, offset = self._place(value)
+        return Pointer(base, number, _text(offset))
+
+    def _place(self, value: ir.Value) -> tuple[str, int, Dim]:
+        if value in self._pointers:
+            return self._pointers[value]
+        if isinstance(value.owner, ir.Block):
+            raise PassError(f"{self._function.location}: an argument has no role")
+        operation = value.owner
+        offset: Dim
+        if operation.name == "memref.cast":
+            offset = 0
+        elif operation.name == "memref.view":
+            offset = self.size(operation.operands[1])
+        elif operation.name == "memref.reinterpret_cast":
+            (static,) = ir.DenseI64ArrayAttr(operation.attributes["static_offsets"])
+            is_dynamic = static == ir.ShapedType.get_dynamic_stride_or_offset()
+            offset = self.size(operation.operands[1]) if is_dynamic else static
+            offset = offset * _item_bytes(value)
+        else:
+            raise PassError(
+                f"{operation.location}: `{operation.name}` has no place in a plan"
+            )
+        base, number, start = self._place(operation.operands[0])
+        self._pointers[value] = (base, number, start + offset)
+        return self._pointers[value]
+
+
+_ARITHMETIC: dict[str, Callable[..., Dim]] = {
+    "arith.addi": lambda a, b: a + b,
+    "arith.subi": lambda a, b: a - b,
+    "arith.muli": lambda a, b: a * b,
+    "arith.divui": dims.floordiv,
+    "arith.divsi": dims.floordiv,  # sizes are not negative
+    "arith.floordivsi": dims.floordiv,
+    "arith.ceildivui": dims.ceildiv,
+    "arith.ceildivsi": dims.ceildiv,
+    "arith.remui": dims.mod,
+    "arith.remsi": dims.mod,
+    "arith.minsi": dims.minimum,
+    "arith.minui": dims.minimum,
+    "arith.maxsi": dims.maximum,
+    "arith.maxui": dims.maximum,
+    "arith.index_cast": lambda a: a,
+    "arith.index_castui": lambda a: a,
+    "arith.trunci": lambda a: a,
+    "arith.extsi": lambda a: a,
+    "arith.extui": lambda a: a,
+}
+
+
+def _size_operands(operation: ir.OpView) -> list[ir.Value]:
+    """The operands that give the dimensions of a new buffer, or of a view."""
+    operands = list(operation.operands)
+    if operation.name == "memref.alloc":
+        return operands
+    if operation.name == "memref.view":
+        return operands[2:]
+    if operation.name == "memref.reinterpret_cast":
+        _, offsets, sizes, _ = ir.DenseI32ArrayAttr(
+            operation.attributes["operandSegmentSizes"]
+        )
+        return operands[1 + offsets : 1 + offsets + sizes]
+    raise PassError(f"{operation.location}: `{operation.name}` has no place in a plan")
+
+
+def _item_bytes(value: ir.Value) -> int:
+    element: Any = ir.MemRefType(value.type).element_type  # Any: has a width
+    if isinstance(element, ir.VectorType):
+        (lanes,) = element.shape
+        inner: Any = element.element_type
+        return lanes * -(-inner.width // 8)
+    return -(-element.width // 8)
+
+
+class _ProgramReader(_Reader):
+    """Reads a program: buffers of its own, and launches."""
+
+    def __init__(self, function: func.FuncOp) -> None:
+        super().__init__(function)
+        buffers = [v for v in function.arguments if _is_buffer(v)]
+        for number, value in enumerate(buffers):
+            self._pointers[value] = ("argument", number, 0)
+        self._scratch: list[Expression] = []
+        self._launches: list[Launch] = []
+
+    def program(self) -> Program:
+        """All of it.
+
+        Raises:
+            PassError: an operation has no place in a plan.
+        """
+        for operation in self._function.entry_block.operations:
+            name = operation.operation.name
+            if name == "memref.alloc":
+                value = operation.operation.results[0]
+                self._pointers[value] = ("scratch", len(self._scratch), 0)
+                self._scratch.append(_text(self.size_bytes(value)))
+            elif name == "gpu.launch_func":
+                self._launches.append(self._launch(operation))
+            elif not _is_read_by_users(operation):
+                raise PassError(
+                    f"{operation.location}: `{name}` has no place between launches"
+                )
+        return Program(self.size_names, tuple(self._scratch), tuple(self._launches))
+
+    def _launch(self, operation: ir.OpView) -> Launch:
+        groups = _groups(operation)
+        shared = groups["dynamicSharedMemorySize"]
+        kernel = ir.SymbolRefAttr(operation.attributes["kernel"]).value[-1]
+        axes = ("X", "Y", "Z")
+        return Launch(
+            kernel,
+            tuple(_text(self.size(groups[f"gridSize{a}"][0])) for a in axes),
+            tuple(_text(self.size(groups[f"blockSize{a}"][0])) for a in axes),
+            _text(self.size(shared[0])) if shared else 0,
+            tuple(map(self._argument, groups["kernelOperands"])),
+        )
+
+    def _argument(self, value: ir.Value) -> Argument:
+        return self.pointer(value) if _is_buffer(value) else _text(self.size(value))
+
+
+# The operands of `gpu.launch_func`, as its definition has them.
+_LAUNCH_GROUPS = (
+    "asyncDependencies",
+    *(f"{what}Size{axis}" for what in ("grid", "block", "cluster") for axis in "XYZ"),
+    "dynamicSharedMemorySize",
+    "kernelOperands",
+    "asyncObject",
+)
+
+
+def _groups(operation: ir.OpView) -> dict[str, list[ir.Value]]:
+    segments = ir.DenseI32ArrayAttr(operation.attributes["operandSegmentSizes"])
+    operands = iter(operation.operation.operands)
+    groups = {
+        name: [next(operands) for _ in range(count)]
+        for name, count in zip(_LAUNCH_GROUPS, segments, strict=True)
+    }
+    if any(groups[f"clusterSize{axis}"] for axis in "XYZ"):
+        raise PassError(
+            f"{operation.location}: a launch of clusters: expected their size as an "
+            "attribute of the kernel"
+        )
+    return groups
+
+
+def _is_buffer(value: ir.Value) -> bool:
+    return isinstance(value.type, ir.MemRefType)
+
+
+def _is_read_by_users(operation: ir.OpView) -> bool:
+    """Whether an operation does nothing but make values."""
+    name = operation.operation.name
+    makes_view = name in ("memref.view", "memref.cast", "memref.reinterpret_cast")
+    return (
+        makes_view
+        or name.startswith("arith.")
+        or name in ("func.return", "builtin.unrealized_conversion_cast")
+    )
+
+
+class _MainReader(_Reader):
+    """Reads ``main``: calls of programs, copies, calls of functions on the host."""
+
+    def __init__(self, function: func.FuncOp, programs: dict[str, int]) -> None:
+        super().__init__(function)
+        self._programs = programs
+        counts = dict.fromkeys(("input", "output", "constant", "arena"), 0)
+        for value, attributes in zip(
+            function.arguments, function.attributes["arg_attrs"], strict=True
+        ):
+            for role, count in counts.items():
+                if f"relax.{role}" in attributes:
+                    self._pointers[value] = (role, count, 0)
+                    counts[role] += 1
+
+    def steps(self) -> list[Any]:  # Any: steps of plans
+        """All of it, in order.
+
+        Raises:
+            PassError: an operation has no place in a plan.
+        """
+        found: list[Any] = []
+        calls = 0
+        for operation in self._function.entry_block.operations:
+            name = operation.operation.name
+            if name == "func.call":
+                found.append(self._call(operation, calls))
+                calls += 1
+            elif name == "memref.copy":
+                found.append(self._copy(operation))
+            elif isinstance(operation, CallPackedOp):
+                found.append(self._host_call(operation))
+            elif not _is_read_by_users(operation):
+                raise PassError(
+                    f"{operation.location}: `{name}` has no place in a `main` that runs "
+                    "on a GPU"
+                )
+        return found
+
+    def _call(self, call: ir.OpView, number: int) -> Call:
+        callee = ir.FlatSymbolRefAttr(call.attributes["callee"]).value
+        operands = list(call.operation.operands)
+        return Call(
+            self._programs[callee],
+            number,
+            tuple(self.pointer(v) for v in operands if _is_buffer(v)),
+            tuple(_text(self.size(v)) for v in operands if not _is_buffer(v)),
+        )
+
+    def _copy(self, copy: ir.OpView) -> Copy:
+        source, target = copy.operation.operands
+        for buffer in (source, target):
+            type_ = ir.MemRefType(buffer.type)
+            if type_.affine_map != ir.AffineMap.get_identity(type_.rank, type_.context):
+                raise PassError(
+                    f"{copy.location}: a copy of `{type_}`: expected a buffer without gaps"
+                )
+        size_bytes = _text(self.size_bytes(source))
+        return Copy(self.pointer(source), self.pointer(target), size_bytes)
+
+    def _host_call(self, call: CallPackedOp) -> HostCall:
+        texts = ir.ArrayAttr(call.attributes["tir.dtypes"])
+        names = [ir.StringAttr(text).value for text in texts]
+        arrays = [
+            HostArray(self.pointer(v), name, tuple(map(_text, self.shape(v))))
+            for v, name in zip(tensors.elements(call.args), names, strict=True)
+        ]
+        return HostCall(ir.StringAttr(call.callee).value, tuple(arrays))

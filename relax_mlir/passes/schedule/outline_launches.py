@@ -1,0 +1,323 @@
+"""``schedule-outline-launches``: what a launch does becomes a function of a GPU module."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects import func, gpu
+
+from relax_mlir.dialects.shapes import Dim
+from relax_mlir.dialects.tir import Index, emit_dim, marks
+from relax_mlir.errors import PassError
+from relax_mlir.module import IRModule
+from relax_mlir.programs import argument_shape, argument_symbols
+from relax_mlir.rewriting import Pass, clone, erase, walk
+from relax_mlir.schedules.emit import index, op, reinterpret
+
+__all__ = ["OutlineLaunches"]
+
+_SHARED = "#gpu.address_space<workgroup>"
+_ALIGNMENT = 1024  # bytes, of shared memory: what copies of tiles ask for
+
+
+@dataclass(frozen=True)
+class OutlineLaunches(Pass):
+    """Give every program with launches a module of kernels that take pointers and sizes.
+
+    Launch ``n`` of a program ``k`` becomes the kernel ``k_n`` of the module ``k_gpu``. Its
+    arguments are a pointer for each buffer that it reads or writes, and the sizes that it
+    needs; everything else that the launch found around it is computed again inside. What
+    stays in the program tells how many blocks there are, and what they get.
+
+    Buffers of a block become parts of one dynamic shared memory.
+    """
+
+    def run(self, module: IRModule) -> None:
+        for function in module.func_ops():
+            launches = (
+                [o for o in function.entry_block.operations if _is_launch(o)]
+                if not function.is_external
+                else []
+            )
+            if launches:
+                module.mlir.operation.attributes["gpu.container_module"] = (
+                    ir.UnitAttr.get()
+                )
+                _outline(module, function, launches)
+
+
+def _is_launch(operation: ir.OpView) -> bool:
+    return operation.operation.name == "gpu.launch"
+
+
+def _outline(
+    module: IRModule, function: func.FuncOp, launches: Sequence[ir.OpView]
+) -> None:
+    name = function.name.value
+    with ir.InsertionPoint.at_block_begin(module.mlir.body), function.location:
+        kernels = gpu.GPUModuleOp(f"{name}_gpu")
+        body = kernels.bodyRegion.blocks.append()
+        if any(_shared_buffers(launch) for launch in launches):
+            with ir.InsertionPoint(body):
+                _declare_shared_memory()
+    for number, launch in enumerate(launches):
+        kernel = _Kernel(function, launch, f"{name}_{number}")
+        with ir.InsertionPoint(body), launch.location:
+            kernel.write()
+        with ir.InsertionPoint(launch), launch.location:
+            kernel.write_launch(f"{name}_gpu")
+        erase(launch)
+
+
+def _declare_shared_memory() -> None:
+    """Memory whose size the launch tells: external, so that it lies behind all other."""
+    type_ = _shared_type(0)
+    op(
+        "memref.global",
+        None,
+        sym_name=ir.StringAttr.get("shared"),
+        type=ir.TypeAttr.get(type_),
+        alignment=ir.IntegerAttr.get(ir.IntegerType.get_signless(64), _ALIGNMENT),
+    )
+
+
+def _shared_type(size_bytes: int) -> ir.MemRefType:
+    byte, space = ir.IntegerType.get_signless(8), ir.Attribute.parse(_SHARED)
+    return ir.MemRefType.get([size_bytes], byte, memory_space=space)
+
+
+def _shared_buffers(launch: ir.OpView) -> list[ir.OpView]:
+    """The buffers of a block.
+
+    Raises:
+        PassError: one is not at the top of the launch, where its size would not count.
+    """
+    for operation in walk(launch):
+        is_nested = operation.operation.parent != launch.operation
+        if operation.operation.name == "memref.alloc" and is_nested:
+            raise PassError(
+                f"{operation.location}: `memref.alloc` inside of a branch or loop of a "
+                "launch: expected at its top"
+            )
+    return [
+        o
+        for o in launch.regions[0].blocks[0].operations
+        if o.operation.name == "memref.alloc"
+    ]
+
+
+class _Kernel:
+    """One launch, as a function of its own."""
+
+    def __init__(self, function: func.FuncOp, launch: ir.OpView, name: str) -> None:
+        self._function, self._launch, self._name = function, launch, name
+        self._symbols = argument_symbols(function)
+        self._values: dict[ir.Value, ir.Value] = {}
+        self._shared = _shared_arguments(function)
+        self._inside = {o.operation for o in walk(launch)}
+        self._roots, self._sizes = self._needed()
+        self._shared_bytes = 0
+
+    def _needed(self) -> tuple[list[ir.Value], list[ir.Value]]:
+        """The buffers and the sizes that the launch is computed from."""
+        roots: dict[ir.Value, None] = {}
+        seen: set[ir.Value] = set()
+        todo = [v for o in walk(self._launch) for v in o.operation.operands]
+        while todo:
+            value = todo.pop()
+            if value in seen:
+                continue
+            seen.add(value)
+            if _is_root(value):
+                roots[value] = None
+                todo += (
+                    [] if isinstance(value.owner, ir.Block) else value.owner.operands
+                )
+            elif (
+                not isinstance(value.owner, ir.Block)
+                and value.owner not in self._inside
+            ):
+                todo += value.owner.operands
+        arguments = list(self._function.arguments)
+        order = {v: n for n, v in enumerate(arguments)}
+        ordered = sorted(roots, key=lambda v: order.get(v, len(order)))
+        return ordered, [a for a in arguments if a in self._symbols]
+
+    def write(self) -> None:
+        """The kernel, at the insertion point."""
+        flat = [ir.MemRefType.get([1], r.type.element_type) for r in self._roots]
+        types = [*flat, *(s.type for s in self._sizes)]
+        threads = [_constant(v) for v in list(self._launch.operands)[3:6]]
+        made = gpu.GPUFuncOp(
+            ir.FunctionType.get(types, []),
+            self._name,
+            kernel=True,
+            known_block_size=threads,
+            arg_attrs=[self._attributes(r) for r in self._roots]
+            + [{} for _ in self._sizes],
+        )
+        entry = made.add_entry_block()
+        bases = list(entry.arguments)
+        self._values.update(zip(self._sizes, bases[len(self._roots) :], strict=True))
+        source = self._launch.regions[0].blocks[0]
+        with ir.InsertionPoint(entry):
+            for root, base in zip(self._roots, bases, strict=False):
+                self._values[root] = self._view(root, base)
+            self._write_ids(source)
+            self._place_shared()
+            for operation in list(source.operations)[:-1]:
+                if operation.operation.name != "memref.alloc":
+                    self._rematerialize(operation)
+                    clone(operation, self._values)
+            op("gpu.return", None)
+
+    def _attributes(self, root: ir.Value) -> dict[str, ir.Attribute]:
+        """What the kernel may take for granted of a buffer."""
+        users = (use.owner for use in _uses(root))
+        is_read_only = not any(_writes(u) for u in users if u in self._inside)
+        found: dict[str, ir.Attribute] = {}
+        if root not in self._shared:
+            found["llvm.noalias"] = ir.UnitAttr.get()
+        if is_read_only:
+            found["llvm.readonly"] = ir.UnitAttr.get()
+        return found
+
+    def _view(self, root: ir.Value, base: ir.Value) -> ir.Value:
+        """A pointer as the buffer that it is in the program."""
+        type_ = ir.MemRefType(root.type)
+        if isinstance(root.owner, ir.Block):
+            shape = argument_shape(self._function, ir.BlockArgument(root).arg_number)
+            named = {n: Index(self._values[v]) for v, n in self._symbols.items()}
+            sizes = [_extent(d, named) for d in shape]
+        else:
+            given = iter([self._value(v) for v in root.owner.operands])
+            sizes = [n if n >= 0 else next(given) for n in type_.shape]
+        return reinterpret(base, type_, sizes)
+
+    def _write_ids(self, source: ir.Block) -> None:
+        """The numbers of block and thread, and how many there are."""
+        makers = ("block_id", "thread_id", "grid_dim", "block_dim")
+        for place, argument in enumerate(source.arguments):
+            if len(list(argument.uses)):
+                axis = ir.Attribute.parse(f"#gpu<dim {'xyz'[place % 3]}>")
+                name = f"gpu.{makers[place // 3]}"
+                made = op(name, ir.IndexType.get(), dimension=axis)
+                self._values[argument] = made
+
+    def _place_shared(self) -> None:
+        buffers = _shared_buffers(self._launch)
+        if not buffers:
+            return
+        whole = ir.Operation.create(
+            "memref.get_global",
+            results=[_shared_type(0)],
+            attributes={"name": ir.FlatSymbolRefAttr.get("shared")},
+        ).results[0]
+        offsets, total = [], 0
+        for buffer in buffers:
+            type_ = buffer.results[0].type
+            size = -(-type_.element_type.width // 8)
+            for extent in type_.shape:
+                size *= extent
+            offsets.append(total)
+            total += -(-size // 128) * 128
+        self._shared_bytes = total
+        memory = reinterpret(whole, _shared_type(total), [total])
+        for buffer, offset in zip(buffers, offsets, strict=True):
+            result = buffer.results[0]
+            self._values[result] = op("memref.view", result.type, memory, index(offset))
+
+    def _value(self, value: ir.Value) -> ir.Value:
+        """A value from around the launch, inside of the kernel."""
+        if value not in self._values:
+            clone(self._rematerialized(value.owner), self._values)
+        return self._values[value]
+
+    def _rematerialized(self, operation: ir.Operation) -> ir.OpView:
+        for operand in operation.operands:
+            self._value(operand)
+        return operation.opview
+
+    def _rematerialize(self, operation: ir.OpView) -> None:
+        """Compute what an operation reads from around the launch."""
+        everything = [operation, *walk(operation)]
+        inside = {o.operation for o in everything}
+        for inner in everything:
+            for value in inner.operation.operands:
+                is_argument = isinstance(value.owner, ir.Block)
+                if value in self._values or (is_argument and not _is_root(value)):
+                    continue
+                if not is_argument and value.owner in inside:
+                    continue
+                self._value(value)
+
+    def write_launch(self, module: str) -> None:
+        """``gpu.launch_func`` in the place of the launch."""
+        grid, block = (list(self._launch.operands)[n : n + 3] for n in (0, 3))
+        bases = [
+            reinterpret(r, ir.MemRefType.get([1], r.type.element_type), [1])
+            for r in self._roots
+        ]
+        i32 = ir.IntegerType.get_signless(32)
+        shared = op(
+            "arith.constant", i32, value=ir.IntegerAttr.get(i32, self._shared_bytes)
+        )
+        gpu.LaunchFuncOp(
+            [module, self._name],
+            tuple(grid),
+            tuple(block),
+            [*bases, *self._sizes],
+            dynamic_shared_memory_size=shared,
+        )
+
+
+def _shared_arguments(function: func.FuncOp) -> set[ir.Value]:
+    """The buffers that may lie in the same memory: the result, and what it overwrites."""
+    if marks.IN_PLACE not in function.attributes:
+        return set()
+    buffers = [a for a in function.arguments if isinstance(a.type, ir.MemRefType)]
+    numbers = ir.DenseI64ArrayAttr(function.attributes[marks.IN_PLACE])
+    return {*(function.arguments[n] for n in numbers), buffers[-1]}
+
+
+def _extent(dim: Dim, named: dict[str, Index]) -> int | ir.Value:
+    size = emit_dim(dim, named)
+    return size.value if isinstance(size, Index) else size
+
+
+def _is_root(value: ir.Value) -> bool:
+    """Whether a buffer is an argument, or memory of the program's own."""
+    if not isinstance(value.type, ir.MemRefType):
+        return False
+    is_argument = isinstance(value.owner, ir.Block)
+    if is_argument:
+        return isinstance(value.owner.owner.opview, func.FuncOp)
+    is_launched = isinstance(value.owner.parent.opview, gpu.LaunchOp)
+    return value.owner.name == "memref.alloc" and not is_launched
+
+
+def _constant(value: ir.Value) -> int:
+    return ir.IntegerAttr(value.owner.attributes["value"]).value
+
+
+def _uses(buffer: ir.Value) -> list[ir.OpOperand]:
+    """All uses of a buffer, and of views of it."""
+    found = list(buffer.uses)
+    for use in list(found):
+        for result in use.owner.results:
+            if isinstance(result.type, ir.MemRefType):
+                found += _uses(result)
+    return found
+
+
+_READS = frozenset(
+    {"memref.load", "vector.load", "vector.maskedload", "vector.gather", "memref.dim"}
+)
+
+
+def _writes(operation: ir.Operation) -> bool:
+    """Whether an operation may write a buffer that it gets."""
+    makes_view = any(isinstance(r.type, ir.MemRefType) for r in operation.results)
+    return operation.name not in _READS and not makes_view

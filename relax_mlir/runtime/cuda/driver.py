@@ -1,0 +1,212 @@
+"""NVIDIA's driver, ``libcuda.so.1``, called through ctypes: every call is checked.
+
+Source: CUDA driver API; the names, numbers and structures below are its own.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from ctypes import (
+    POINTER,
+    byref,
+    c_char_p,
+    c_float,
+    c_int,
+    c_size_t,
+    c_uint,
+    c_uint64,
+    c_void_p,
+)
+from typing import Any
+
+from relax_mlir.errors import DeviceError, OutOfMemoryError
+
+__all__ = ["LIBRARY", "Copy2D", "Driver", "driver"]
+
+LIBRARY = "libcuda.so.1"
+
+# Attributes of devices, and of functions.
+COMPUTE_CAPABILITY = (75, 76)
+SHARED_BYTES_OPT_IN = 97
+MAX_DYNAMIC_SHARED_BYTES = 8
+
+_OUT_OF_MEMORY = 2
+_LOG_BYTES = 8192
+_ERROR_LOG, _ERROR_LOG_BYTES = 5, 6  # options of loading a module
+
+_HANDLE = POINTER(c_void_p)
+_ADDRESS = c_uint64
+
+_ARGUMENTS: dict[str, tuple[Any, ...]] = {  # Any: types of ctypes
+    "cuInit": (c_uint,),
+    "cuDriverGetVersion": (POINTER(c_int),),
+    "cuDeviceGetCount": (POINTER(c_int),),
+    "cuDeviceGet": (POINTER(c_int), c_int),
+    "cuDeviceGetName": (c_char_p, c_int, c_int),
+    "cuDeviceGetAttribute": (POINTER(c_int), c_int, c_int),
+    "cuDeviceTotalMem_v2": (POINTER(c_size_t), c_int),
+    "cuDevicePrimaryCtxRetain": (_HANDLE, c_int),
+    "cuCtxPushCurrent_v2": (c_void_p,),
+    "cuCtxPopCurrent_v2": (_HANDLE,),
+    "cuModuleLoadDataEx": (_HANDLE, c_char_p, c_uint, POINTER(c_int), _HANDLE),
+    "cuModuleUnload": (c_void_p,),
+    "cuModuleGetFunction": (_HANDLE, c_void_p, c_char_p),
+    "cuFuncSetAttribute": (c_void_p, c_int, c_int),
+    "cuMemAlloc_v2": (POINTER(_ADDRESS), c_size_t),
+    "cuMemFree_v2": (_ADDRESS,),
+    "cuMemcpyHtoDAsync_v2": (_ADDRESS, c_void_p, c_size_t, c_void_p),
+    "cuMemcpyDtoHAsync_v2": (c_void_p, _ADDRESS, c_size_t, c_void_p),
+    "cuMemcpyDtoDAsync_v2": (_ADDRESS, _ADDRESS, c_size_t, c_void_p),
+    "cuMemcpy2DAsync_v2": (c_void_p, c_void_p),
+    "cuMemsetD8Async": (_ADDRESS, ctypes.c_ubyte, c_size_t, c_void_p),
+    "cuLaunchKernel": (c_void_p, *[c_uint] * 7, c_void_p, c_void_p, c_void_p),
+    "cuStreamCreate": (_HANDLE, c_uint),
+    "cuStreamDestroy_v2": (c_void_p,),
+    "cuStreamSynchronize": (c_void_p,),
+    "cuStreamWaitEvent": (c_void_p, c_void_p, c_uint),
+    "cuStreamBeginCapture_v2": (c_void_p, c_int),
+    "cuStreamEndCapture": (c_void_p, _HANDLE),
+    "cuGraphInstantiateWithFlags": (_HANDLE, c_void_p, c_uint64),
+    "cuGraphLaunch": (c_void_p, c_void_p),
+    "cuGraphDestroy": (c_void_p,),
+    "cuGraphExecDestroy": (c_void_p,),
+    "cuEventCreate": (_HANDLE, c_uint),
+    "cuEventDestroy_v2": (c_void_p,),
+    "cuEventRecord": (c_void_p, c_void_p),
+    "cuEventSynchronize": (c_void_p,),
+    "cuEventElapsedTime": (POINTER(c_float), c_void_p, c_void_p),
+    "cuTensorMapEncodeTiled": (
+        *(c_void_p, c_int, c_uint, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p),
+        *[c_int] * 4,
+    ),
+    "cuGetErrorName": (c_int, POINTER(c_char_p)),
+    "cuGetErrorString": (c_int, POINTER(c_char_p)),
+}
+
+
+class Copy2D(ctypes.Structure):
+    """``CUDA_MEMCPY2D``: rows of bytes from device to device."""
+
+    _fields_ = (
+        ("src_x_bytes", c_size_t),
+        ("src_y", c_size_t),
+        ("src_memory", c_int),
+        ("src_host", c_void_p),
+        ("src_device", _ADDRESS),
+        ("src_array", c_void_p),
+        ("src_pitch_bytes", c_size_t),
+        ("dst_x_bytes", c_size_t),
+        ("dst_y", c_size_t),
+        ("dst_memory", c_int),
+        ("dst_host", c_void_p),
+        ("dst_device", _ADDRESS),
+        ("dst_array", c_void_p),
+        ("dst_pitch_bytes", c_size_t),
+        ("width_bytes", c_size_t),
+        ("height", c_size_t),
+    )
+
+
+class Driver:
+    """The driver, started.
+
+    Args:
+        path: of the library.
+
+    Raises:
+        DeviceError: there is none, it is too old, or does not start.
+    """
+
+    def __init__(self, path: str) -> None:
+        try:
+            self.library = ctypes.CDLL(path)
+        except OSError as error:
+            raise DeviceError(
+                f"NVIDIA's driver (`{path}`) cannot be loaded: {error}. Hint: models for "
+                "`cuda` run on machines with an NVIDIA GPU and its driver; `relax-mlir "
+                "doctor` tells what is there"
+            ) from error
+        for name, types in _ARGUMENTS.items():
+            try:
+                function = getattr(self.library, name)
+            except AttributeError:
+                raise DeviceError(
+                    f"NVIDIA's driver (`{path}`) has no `{name}`: expected that of CUDA "
+                    "12.0 or later"
+                ) from None
+            function.argtypes, function.restype = types, c_int
+        self.call("cuInit", 0, what="NVIDIA's driver does not start")
+
+    def call(self, name: str, *arguments: Any, what: str) -> None:  # Any: C values
+        """Call a function.
+
+        Args:
+            what: is wrong if it fails: how the message begins.
+
+        Raises:
+            OutOfMemoryError: the device has no memory left.
+            DeviceError: it fails otherwise.
+        """
+        status = getattr(self.library, name)(*arguments)
+        if status:
+            raise self.error(status, f"{what}: {name}")
+
+    def error(self, status: int, what: str) -> Exception:
+        """What a status means, in the driver's own words."""
+        texts: list[str] = []
+        for name in ("cuGetErrorName", "cuGetErrorString"):
+            text = c_char_p()
+            getattr(self.library, name)(status, byref(text))
+            texts.append((text.value or b"?").decode(errors="replace"))
+        kind = OutOfMemoryError if status == _OUT_OF_MEMORY else DeviceError
+        return kind(f"{what}: {texts[0]} ({status}): {texts[1]}")
+
+    def handle(self, name: str, *arguments: Any, what: str) -> int:  # Any: C values
+        """What a function puts where its first argument points.
+
+        Raises:
+            OutOfMemoryError, DeviceError: as :meth:`call`.
+        """
+        made = _ARGUMENTS[name][0]._type_()
+        self.call(name, byref(made), *arguments, what=what)
+        return made.value or 0
+
+    def load_module(self, ptx: bytes, what: str) -> int:
+        """Compile PTX for the current device.
+
+        Raises:
+            DeviceError: it cannot; the message has what the driver's compiler says.
+        """
+        log = ctypes.create_string_buffer(_LOG_BYTES)
+        options = (c_int * 2)(_ERROR_LOG, _ERROR_LOG_BYTES)
+        values = (c_void_p * 2)(ctypes.addressof(log), _LOG_BYTES)
+        try:
+            return self.handle("cuModuleLoadDataEx", ptx, 2, options, values, what=what)
+        except DeviceError as error:
+            text = log.value.decode(errors="replace").strip()
+            raise DeviceError(f"{error}\n{text}" if text else str(error)) from None
+
+    @property
+    def version(self) -> tuple[int, int]:
+        """Of CUDA, that the driver knows."""
+        found = self.handle("cuDriverGetVersion", what="the driver has no version")
+        return found // 1000, found % 1000 // 10
+
+    def device_count(self) -> int:
+        """How many GPUs there are."""
+        return self.handle("cuDeviceGetCount", what="GPUs cannot be counted")
+
+
+@functools.cache
+def _opened(path: str) -> Driver:
+    return Driver(path)
+
+
+def driver() -> Driver:
+    """The driver of this machine, loaded when it is first asked for.
+
+    Raises:
+        DeviceError: there is none.
+    """
+    return _opened(LIBRARY)

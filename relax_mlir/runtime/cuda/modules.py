@@ -1,0 +1,98 @@
+"""PTX, compiled by the driver for the very device, and the kernels in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from relax_mlir.errors import DeviceError, RelaxError
+from relax_mlir.runtime.cuda.devices import Device
+from relax_mlir.runtime.cuda.driver import MAX_DYNAMIC_SHARED_BYTES
+from relax_mlir.runtime.cuda.plan import Started
+
+__all__ = ["Kernels"]
+
+_THREADS = 8  # that compile at once, in the driver
+_FREE_SHARED_BYTES = 48 << 10  # dynamic shared memory that nobody has to ask for
+
+
+class Kernels:
+    """The kernels of a model on a device, found when they are first asked for.
+
+    The device is current when it is used.
+
+    Args:
+        ptx: of every program.
+        names: of the kernels as the model calls them, in the order of its calls.
+
+    Raises:
+        DeviceError: the driver does not take the PTX.
+    """
+
+    def __init__(
+        self, device: Device, ptx: Sequence[bytes], names: Sequence[str]
+    ) -> None:
+        self._device, self._names = device, names
+        self._functions: dict[tuple[int, str], int] = {}
+        self._shared_bytes: dict[int, int] = {}
+        self._modules: list[int] = []
+        with ThreadPoolExecutor(_THREADS) as pool:  # the driver compiles on each
+            loading = [pool.submit(self._load, n, text) for n, text in enumerate(ptx)]
+        try:
+            for module in loading:
+                self._modules.append(module.result())
+        except RelaxError:
+            done = (m for m in loading if m.exception() is None)
+            self._modules = [module.result() for module in done]
+            self.close()
+            raise
+
+    def _load(self, number: int, text: bytes) -> int:
+        what = f"`main`: PTX {number} is refused"
+        with self._device.current():
+            return self._device.driver.load_module(text, what)
+
+    def describe(self, step: Started) -> str:
+        """A launch, for errors."""
+        launch = step.launch
+        grid, block = ("x".join(map(str, n)) for n in (launch.grid, launch.block))
+        return (
+            f"`main`: kernel `{self._names[step.kernel]}` (`{launch.kernel}`), {grid} "
+            f"blocks of {block} threads, {launch.shared_bytes} bytes of shared memory"
+        )
+
+    def function(self, step: Started, what: str) -> int:
+        """The driver's handle of the kernel of a launch, which may start it.
+
+        Args:
+            what: it is, for errors.
+
+        Raises:
+            DeviceError: there is no such kernel, or not so much shared memory.
+        """
+        name, driver = step.launch.kernel, self._device.driver
+        key = (step.program, name)
+        if key not in self._functions:
+            module = self._modules[step.program]
+            self._functions[key] = driver.handle(
+                "cuModuleGetFunction", module, name.encode(), what=what
+            )
+        function = self._functions[key]
+        shared = step.launch.shared_bytes
+        if shared > self._shared_bytes.get(function, _FREE_SHARED_BYTES):
+            if shared > self._device.shared_bytes:
+                raise DeviceError(
+                    f"{what}: a block of GPU {self._device.ordinal} may have "
+                    f"{self._device.shared_bytes}"
+                )
+            asked = (function, MAX_DYNAMIC_SHARED_BYTES, shared)
+            driver.call("cuFuncSetAttribute", *asked, what=what)
+            self._shared_bytes[function] = shared
+        return function
+
+    def close(self) -> None:
+        """Give the modules back."""
+        for module in self._modules:
+            what = "a module cannot be given back"
+            self._device.driver.call("cuModuleUnload", module, what=what)
+        self._modules.clear()

@@ -1,0 +1,429 @@
+"""What ``main`` of a compiled model does on a GPU: which kernels it starts, on what.
+
+A plan is plain data, JSON on disk. What depends on the sizes of a call is a text such as
+``4*ceildiv(n, 2)``, as signatures spell sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+from relax_mlir.dialects import symbols
+
+__all__ = [
+    "Argument",
+    "Call",
+    "Copy",
+    "Expression",
+    "HostArray",
+    "HostCall",
+    "KnownPlan",
+    "Launch",
+    "Plan",
+    "Pointer",
+    "Program",
+    "Started",
+    "TensorMap",
+    "evaluate",
+]
+
+Expression: TypeAlias = Any  # Any: int or str; int where sizes are known
+
+_Json: TypeAlias = Any  # Any: what JSON holds
+_Sizes: TypeAlias = Mapping[str, int]
+
+
+def evaluate(expression: Expression, sizes: _Sizes) -> int:
+    """The number that an expression is when sizes have these values.
+
+    Raises:
+        ValueError: it is none, names an unknown size, or divides by zero.
+    """
+    if isinstance(expression, int):
+        return expression
+    return symbols.evaluate(symbols.parse(expression), sizes)
+
+
+def _all(expressions: Sequence[Expression], sizes: _Sizes) -> tuple[int, ...]:
+    return tuple(evaluate(e, sizes) for e in expressions)
+
+
+@dataclass(frozen=True)
+class Pointer:
+    """An address on the device.
+
+    Attributes:
+        base: what it points into: ``input``, ``output``, ``constant`` or ``arena`` in
+            ``main``; ``argument`` or ``scratch``, memory of its own, in a program;
+            ``workspace``, the scratch of all programs, when sizes are known.
+        number: which of them.
+        offset_bytes: from there.
+    """
+
+    base: str
+    number: int
+    offset_bytes: Expression = 0
+
+    def fields(self) -> _Json:
+        """As JSON holds it."""
+        return ["pointer", self.base, self.number, self.offset_bytes]
+
+    @staticmethod
+    def from_fields(fields: _Json) -> Pointer:
+        """What :meth:`fields` made."""
+        _, base, number, offset = fields
+        return Pointer(base, number, offset)
+
+    def at(self, sizes: _Sizes) -> Pointer:
+        """It, when sizes are known."""
+        return replace(self, offset_bytes=evaluate(self.offset_bytes, sizes))
+
+    def moved(self, by_bytes: int) -> Pointer:
+        """Another address in the same memory; offsets are known."""
+        return replace(self, offset_bytes=self.offset_bytes + by_bytes)
+
+
+@dataclass(frozen=True)
+class TensorMap:
+    """A descriptor of a tensor in memory, which a kernel gets by value: 128 bytes.
+
+    Attributes:
+        pointer: to the first element.
+        element: the driver's name of its type, such as ``FLOAT16``.
+        sizes: innermost first.
+        strides_bytes: of all dimensions but the innermost.
+        box: elements that one copy takes of each dimension.
+        swizzle: ``NONE``, ``32B``, ``64B`` or ``128B``.
+    """
+
+    pointer: Pointer
+    element: str
+    sizes: tuple[Expression, ...]
+    strides_bytes: tuple[Expression, ...]
+    box: tuple[int, ...]
+    swizzle: str = "NONE"
+
+    def fields(self) -> _Json:
+        """As JSON holds it."""
+        return [
+            "tensor_map",
+            self.pointer.fields(),
+            self.element,
+            list(self.sizes),
+            list(self.strides_bytes),
+            list(self.box),
+            self.swizzle,
+        ]
+
+    @staticmethod
+    def from_fields(fields: _Json) -> TensorMap:
+        """What :meth:`fields` made."""
+        _, pointer, element, sizes, strides, box, swizzle = fields
+        where = Pointer.from_fields(pointer)
+        return TensorMap(
+            where, element, tuple(sizes), tuple(strides), tuple(box), swizzle
+        )
+
+    def at(self, sizes: _Sizes) -> TensorMap:
+        """It, when sizes are known."""
+        return replace(
+            self,
+            pointer=self.pointer.at(sizes),
+            sizes=_all(self.sizes, sizes),
+            strides_bytes=_all(self.strides_bytes, sizes),
+        )
+
+
+Argument: TypeAlias = Any  # Any: Pointer | TensorMap | Expression, a 64-bit number
+
+
+def _argument_fields(argument: Argument) -> _Json:
+    is_memory = isinstance(argument, Pointer | TensorMap)
+    return argument.fields() if is_memory else ["number", argument]
+
+
+def _argument(fields: _Json) -> Argument:
+    if fields[0] == "number":
+        return fields[1]
+    return (Pointer if fields[0] == "pointer" else TensorMap).from_fields(fields)
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A grid of a kernel.
+
+    Attributes:
+        kernel: its name in the program's PTX.
+        grid: numbers of blocks; block: of threads.
+        shared_bytes: dynamic shared memory of a block.
+        arguments: what the kernel gets.
+    """
+
+    kernel: str
+    grid: tuple[Expression, ...]
+    block: tuple[Expression, ...]
+    shared_bytes: Expression
+    arguments: tuple[Argument, ...]
+
+    def fields(self) -> _Json:
+        """As JSON holds it."""
+        arguments = [_argument_fields(a) for a in self.arguments]
+        return [
+            self.kernel,
+            list(self.grid),
+            list(self.block),
+            self.shared_bytes,
+            arguments,
+        ]
+
+    @staticmethod
+    def from_fields(fields: _Json) -> Launch:
+        """What :meth:`fields` made."""
+        kernel, grid, block, shared, arguments = fields
+        made = tuple(map(_argument, arguments))
+        return Launch(kernel, tuple(grid), tuple(block), shared, made)
+
+    def at(self, sizes: _Sizes) -> Launch:
+        """It, when sizes are known."""
+        return Launch(
+            self.kernel,
+            _all(self.grid, sizes),
+            _all(self.block, sizes),
+            evaluate(self.shared_bytes, sizes),
+            tuple(
+                a.at(sizes)
+                if isinstance(a, Pointer | TensorMap)
+                else evaluate(a, sizes)
+                for a in self.arguments
+            ),
+        )
+
+
+@dataclass(frozen=True)
+class Program:
+    """A tensor program: launches, one after the other.
+
+    Attributes:
+        sizes: names of the sizes that it gets.
+        scratch: bytes of each buffer of its own.
+    """
+
+    sizes: tuple[str, ...]
+    scratch: tuple[Expression, ...]
+    launches: tuple[Launch, ...]
+
+    def fields(self) -> _Json:
+        """As JSON holds it."""
+        launches = [launch.fields() for launch in self.launches]
+        return [list(self.sizes), list(self.scratch), launches]
+
+    @staticmethod
+    def from_fields(fields: _Json) -> Program:
+        """What :meth:`fields` made."""
+        sizes, scratch, launches = fields
+        made = tuple(map(Launch.from_fields, launches))
+        return Program(tuple(sizes), tuple(scratch), made)
+
+
+@dataclass(frozen=True)
+class Call:
+    """``main`` runs a program.
+
+    Attributes:
+        program: its number; kernel: which of the kernels that the model names.
+        pointers: its buffers; sizes: its sizes.
+    """
+
+    program: int
+    kernel: int
+    pointers: tuple[Pointer, ...]
+    sizes: tuple[Expression, ...]
+
+    def fields(self) -> _Json:
+        """As JSON holds it."""
+        pointers = [p.fields() for p in self.pointers]
+        return ["call", self.program, self.kernel, pointers, list(self.sizes)]
+
+
+@dataclass(frozen=True)
+class Copy:
+    """``main`` copies bytes."""
+
+    source: Pointer
+    target: Pointer
+    size_bytes: Expression
+
+    def fields(self) -> _Json:
+        """As JSON holds it."""
+        return ["copy", self.source.fields(), self.target.fields(), self.size_bytes]
+
+    def at(self, sizes: _Sizes) -> Copy:
+        """It, when sizes are known."""
+        size_bytes = evaluate(self.size_bytes, sizes)
+        return Copy(self.source.at(sizes), self.target.at(sizes), size_bytes)
+
+
+@dataclass(frozen=True)
+class HostArray:
+    """An argument of a function on the host."""
+
+    pointer: Pointer
+    dtype: str
+    shape: tuple[Expression, ...]
+
+    def fields(self) -> _Json:
+        """As JSON holds it."""
+        return [self.pointer.fields(), self.dtype, list(self.shape)]
+
+    @staticmethod
+    def from_fields(fields: _Json) -> HostArray:
+        """What :meth:`fields` made."""
+        pointer, dtype, shape = fields
+        return HostArray(Pointer.from_fields(pointer), dtype, tuple(shape))
+
+    def at(self, sizes: _Sizes) -> HostArray:
+        """It, when sizes are known."""
+        return HostArray(self.pointer.at(sizes), self.dtype, _all(self.shape, sizes))
+
+
+@dataclass(frozen=True)
+class HostCall:
+    """``main`` calls a function by name, which gets copies in the host's memory."""
+
+    function: str
+    arrays: tuple[HostArray, ...]
+
+    def fields(self) -> _Json:
+        """As JSON holds it."""
+        return ["host", self.function, [a.fields() for a in self.arrays]]
+
+    def at(self, sizes: _Sizes) -> HostCall:
+        """It, when sizes are known."""
+        return HostCall(self.function, tuple(a.at(sizes) for a in self.arrays))
+
+
+Step: TypeAlias = Call | Copy | HostCall
+
+
+def _step(fields: _Json) -> Step:
+    kind, *rest = fields
+    if kind == "call":
+        program, kernel, pointers, sizes = rest
+        made = tuple(map(Pointer.from_fields, pointers))
+        return Call(program, kernel, made, tuple(sizes))
+    if kind == "copy":
+        source, target, size_bytes = rest
+        ends = Pointer.from_fields(source), Pointer.from_fields(target)
+        return Copy(*ends, size_bytes)
+    if kind == "host":
+        function, arrays = rest
+        return HostCall(function, tuple(map(HostArray.from_fields, arrays)))
+    raise ValueError(f"unknown step `{kind}` of a plan")
+
+
+@dataclass(frozen=True)
+class Started:
+    """A launch of a call, when sizes are known.
+
+    Attributes:
+        program: in whose PTX the kernel is; kernel: of those that the model names.
+    """
+
+    program: int
+    kernel: int
+    launch: Launch
+
+
+@dataclass(frozen=True)
+class KnownPlan:
+    """What one call does, when sizes are known.
+
+    Attributes:
+        steps: launches, copies and calls of functions, in order.
+        workspace_bytes: scratch memory of all programs, which use it in turn.
+    """
+
+    steps: tuple[Started | Copy | HostCall, ...]
+    workspace_bytes: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What ``main`` does.
+
+    Attributes:
+        programs: that it runs; steps: in order.
+    """
+
+    programs: tuple[Program, ...]
+    steps: tuple[Step, ...]
+
+    def fields(self) -> _Json:
+        """As JSON holds it."""
+        programs = [program.fields() for program in self.programs]
+        return {"programs": programs, "steps": [step.fields() for step in self.steps]}
+
+    @staticmethod
+    def from_fields(fields: _Json) -> Plan:
+        """What :meth:`fields` made.
+
+        Raises:
+            ValueError: a step is of no known kind.
+        """
+        programs = tuple(map(Program.from_fields, fields["programs"]))
+        return Plan(programs, tuple(map(_step, fields["steps"])))
+
+    @property
+    def calls_host(self) -> bool:
+        """Whether functions on the host take part."""
+        return any(isinstance(step, HostCall) for step in self.steps)
+
+    def at(self, sizes: _Sizes) -> KnownPlan:
+        """What a call with these sizes does.
+
+        Raises:
+            ValueError: an expression of sizes makes no sense.
+        """
+        steps: list[Started | Copy | HostCall] = []
+        workspace_bytes = 0
+        for step in self.steps:
+            if not isinstance(step, Call):
+                steps.append(step.at(sizes))
+                continue
+            started, scratch_bytes = self._started(step, sizes)
+            steps += started
+            workspace_bytes = max(workspace_bytes, scratch_bytes)
+        return KnownPlan(tuple(steps), workspace_bytes)
+
+    def _started(self, call: Call, sizes: _Sizes) -> tuple[list[Started], int]:
+        """The launches of a call, and the scratch memory that they share."""
+        program = self.programs[call.program]
+        own = dict(zip(program.sizes, _all(call.sizes, sizes), strict=True))
+        given = [pointer.at(sizes) for pointer in call.pointers]
+        scratch: list[Pointer] = []
+        total = 0
+        for size_bytes in _all(program.scratch, own):
+            scratch.append(Pointer("workspace", 0, total))
+            total += -(-size_bytes // _ALIGNMENT) * _ALIGNMENT
+        memory = {"argument": given, "scratch": scratch}
+
+        def placed(argument: Argument) -> Argument:
+            if isinstance(argument, TensorMap):
+                return replace(argument, pointer=placed(argument.pointer))
+            if isinstance(argument, Pointer):
+                base = memory[argument.base][argument.number]
+                return base.moved(argument.offset_bytes)
+            return argument
+
+        started = []
+        for launch in program.launches:
+            known = launch.at(own)
+            arguments = tuple(map(placed, known.arguments))
+            made = replace(known, arguments=arguments)
+            started.append(Started(call.program, call.kernel, made))
+        return started, total
+
+
+_ALIGNMENT = 256  # bytes, of scratch memory: what the driver gives

@@ -1,0 +1,124 @@
+"""Element types of arrays by name, on machines that may lack ml_dtypes.
+
+Imports nothing that compiles: files of models for GPUs carry this module.
+"""
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+
+try:
+    import ml_dtypes
+except ImportError:  # a machine that only runs models may have numpy alone
+    ml_dtypes = None
+
+__all__ = [
+    "as_floats",
+    "dlpack_type",
+    "element_name",
+    "element_type",
+    "random_elements",
+]
+
+_PLAIN = frozenset(
+    [
+        "bool",
+        "float16",
+        "float32",
+        "float64",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "uint8",
+        "uint16",
+        "uint32",
+        "uint64",
+    ]
+)
+_OTHER = re.compile(r"u?int[24]|bfloat16|float([468])_[a-z0-9]+")
+
+# DLPack's numbers of kinds of elements.
+_CODES = {"int": 0, "uint": 1, "float": 2, "bfloat": 4, "bool": 6}
+_CODES |= {
+    f"float8_{kind}": 7 + number
+    for number, kind in enumerate(
+        [
+            "e3m4",
+            "e4m3",
+            "e4m3b11fnuz",
+            "e4m3fn",
+            "e4m3fnuz",
+            "e5m2",
+            "e5m2fnuz",
+            "e8m0fnu",
+        ]
+    )
+}
+_NAMES = {code: name for name, code in _CODES.items()}
+
+
+@lru_cache(maxsize=64)
+def element_type(name: str) -> np.dtype:
+    """The numpy type of elements called ``name``; without ml_dtypes, of the same bytes.
+
+    Raises:
+        ValueError: there is none.
+    """
+    if name in _PLAIN:
+        return np.dtype(name)
+    if not _OTHER.fullmatch(name):
+        raise ValueError(f"unknown element type `{name}`")
+    if ml_dtypes is None:
+        return np.dtype(np.uint16 if name == "bfloat16" else np.uint8)
+    found = getattr(ml_dtypes, name, None)
+    if found is None:
+        raise ValueError(f"unknown element type `{name}`")
+    return np.dtype(found)
+
+
+def dlpack_type(name: str) -> tuple[int, int]:
+    """DLPack's code and bits of an element type.
+
+    Raises:
+        BufferError: DLPack does not know it.
+    """
+    kind = name if name in _CODES else name.rstrip("0123456789")
+    if kind not in _CODES:
+        raise BufferError(f"element type `{name}` has no number in DLPack")
+    return _CODES[kind], 8 * element_type(name).itemsize
+
+
+def element_name(code: int, bits: int) -> str:
+    """The name of DLPack's element type; a description of one that has none here."""
+    kind = _NAMES.get(code, f"type {code} of ")
+    return kind if kind == "bool" or "_" in kind else f"{kind}{bits}"
+
+
+def random_elements(
+    rng: np.random.Generator, shape: Sequence[int], name: str
+) -> np.ndarray:
+    """Normal floats, or integers that are 0 or 1: indices of anything.
+
+    Raises:
+        ValueError: the type needs ml_dtypes.
+    """
+    kind = element_type(name)
+    if "float" not in name:
+        return rng.integers(0, 2, shape).astype(kind)
+    values = rng.standard_normal(shape)
+    if kind.kind != "u":
+        return values.astype(kind)
+    if name != "bfloat16":
+        raise ValueError(f"element type `{name}` needs the package ml_dtypes")
+    bits = values.astype(np.float32).view(np.uint32)
+    return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)  # to nearest
+
+
+def as_floats(array: np.ndarray, name: str) -> np.ndarray:
+    """Elements as numbers that numpy computes with, where ml_dtypes is not there."""
+    if name == "bfloat16" and array.dtype == np.uint16:
+        return (array.astype(np.uint32) << 16).view(np.float32)
+    return array.astype(np.float64)

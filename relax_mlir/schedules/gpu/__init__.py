@@ -1,0 +1,1 @@
+"""Schedule rules for NVIDIA GPUs: kernels as grids of blocks of threads."""

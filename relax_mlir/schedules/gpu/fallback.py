@@ -1,0 +1,109 @@
+"""Fallback: a thread for each result, scalar loops; takes any kernel."""
+
+from collections.abc import Sequence
+
+from mlir import ir
+
+from relax_mlir.dialects.tir import marks
+from relax_mlir.indexing import constant_of
+from relax_mlir.rewriting import clone, erase
+from relax_mlir.schedules.emit import Extent, index
+from relax_mlir.schedules.gpu.grid import for_each_point
+from relax_mlir.schedules.gpu.launch import launch
+from relax_mlir.schedules.gpu.rule import GpuRule
+from relax_mlir.schedules.nest import Kernel, Statement, beyond_sizes, statement_of
+from relax_mlir.schedules.statement_loops import StatementLoops
+
+__all__ = ["Fallback"]
+
+
+class Fallback(GpuRule[Kernel]):
+    """Every statement is a launch of its own, of a thread for each of its results.
+
+    So is every nest of loops, of a thread for each point of its spatial axes. What else
+    there is runs on one thread, as it stands.
+    """
+
+    def plan(self, kernel: Kernel) -> Kernel:
+        """Any kernel."""
+        return kernel
+
+    def write(self, plan: Kernel) -> None:
+        if plan.statements and not plan.has_loops:
+            for statement in plan.statements:
+                _write_statement(statement)
+            return
+        others: list[ir.OpView] = []
+        for operation in beyond_sizes(list(plan.block.operations)[:-1]):
+            name = operation.operation.name
+            if name == "linalg.generic" or _is_spatial(operation):
+                _write_serially(others)
+                if name == "linalg.generic":
+                    _write_statement(statement_of(operation, {}))
+                else:
+                    _write_nest(operation)
+                others = []
+            elif not name.startswith("memref.") or name in _CODE:
+                others.append(operation)
+        _write_serially(others)
+
+
+_CODE = frozenset({"memref.load", "memref.store", "memref.copy"})
+
+
+def _write_statement(statement: Statement) -> None:
+    """A thread for each point of the spatial axes."""
+    axes = [axis for axis, kind in enumerate(statement.kinds) if kind == "S"]
+
+    def point(where: list[Extent]) -> None:
+        points = dict(zip(axes, where, strict=True))
+        StatementLoops(statement, points, lambda b, i: (b, i), {}).emit_point(None, 1)
+
+    for_each_point([statement.extents[axis] for axis in axes], point)
+
+
+def _is_spatial(operation: ir.OpView) -> bool:
+    """Whether it is a loop over an axis whose points are independent."""
+    attributes = operation.operation.attributes
+    is_axis = operation.operation.name == "scf.for" and marks.AXIS in attributes
+    return is_axis and ir.StringAttr(attributes[marks.AXIS]).value == "S"
+
+
+def _write_nest(outermost: ir.OpView) -> None:
+    """A thread for each point of the spatial loops around a body."""
+    loops = [outermost]
+    body = outermost.operation.regions[0].blocks[0]
+    while True:
+        *operations, _ = body.operations
+        inner = [o for o in operations if o.operation.name != "arith.constant"]
+        if len(inner) != 1 or not _is_spatial(inner[0]):
+            break
+        loops.append(inner[0])
+        body = inner[0].operation.regions[0].blocks[0]
+    ends = [loop.operands[1] for loop in loops]
+    extents: list[Extent] = [constant_of(end) or end for end in ends]
+
+    def point(where: list[Extent]) -> None:
+        mapping = {
+            loop.operation.regions[0].blocks[0].arguments[0]: index(at)
+            for loop, at in zip(loops, where, strict=True)
+        }
+        *operations, _ = body.operations
+        for operation in operations:
+            clone(operation, mapping)
+
+    for_each_point(extents, point)
+    erase(outermost)
+
+
+def _write_serially(operations: Sequence[ir.OpView]) -> None:
+    """Some operations, on one thread."""
+    if not operations:
+        return
+
+    def thread(_: ir.Value, __: ir.Value) -> None:
+        inside = ir.InsertionPoint.current.block
+        for operation in operations:
+            inside.append(operation)
+
+    launch(1, 1, thread)

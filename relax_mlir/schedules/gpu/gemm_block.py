@@ -1,0 +1,326 @@
+"""What kernels of contractions share: a block for each tile of the result.
+
+Slices of both operands, a few steps of the sum at a time, go through shared memory; the
+next ones are read from memory while the threads multiply the present ones. Operands are
+read by their indices, so that convolutions are products of windows.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+
+from relax_mlir.indexing import Part
+from relax_mlir.schedules.contraction_axes import Axis, merged
+from relax_mlir.schedules.contraction_plan import Plan, plan_contraction
+from relax_mlir.schedules.emit import (
+    Extent,
+    add,
+    ceil_div,
+    for_loop,
+    multiply,
+    op,
+    product,
+    rem,
+    unflatten,
+)
+from relax_mlir.schedules.epilogue import Epilogue
+from relax_mlir.schedules.flat import Flat
+from relax_mlir.schedules.gpu.gemm_tile import Operand, Side
+from relax_mlir.schedules.gpu.launch import alloc_shared, barrier, if_less, launch
+from relax_mlir.schedules.nest import Kernel, point_count
+from relax_mlir.schedules.rule import Refusal
+
+__all__ = ["Cut", "GemmBlock", "most_busy", "plan_gemm"]
+
+_FEW_BLOCKS = 128  # that leave processors without work
+_STAGES = 4  # slices that are on their way, or multiplied
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How a contraction is cut.
+
+    Attributes:
+        rows, columns: of a block's tile; depth: steps of the sum of a slice.
+        threads: of a block.
+    """
+
+    rows: int
+    columns: int
+    depth: int
+    threads: int
+
+
+def plan_gemm(kernel: Kernel) -> Plan:
+    """The plan of a contraction whose operands are read by linear indices.
+
+    Raises:
+        Refusal: it is none.
+    """
+    plan = plan_contraction(kernel)
+    if any(isinstance(form, Part) for form in (*plan.a.forms, *plan.b.forms)):
+        raise Refusal("an operand is read by parts of an axis")
+    return plan
+
+
+def most_busy(plan: Plan, cuts: Sequence[Cut]) -> int:
+    """The first of some cuts, the largest first, that gives all processors work."""
+    extents = plan.anchor.extents
+    rows, columns, outer = (
+        point_count([extents[axis] for axis in axes])
+        for axes in (plan.m, plan.n, plan.outer)
+    )
+    for number, cut in enumerate(cuts):
+        if outer * -(-rows // cut.rows) * -(-columns // cut.columns) >= _FEW_BLOCKS:
+            return number
+    return len(cuts) - 1
+
+
+class GemmBlock(ABC):
+    """Writes a contraction.
+
+    Args:
+        plan: the contraction; cut: how it is cut.
+        lanes: neighbouring columns that a thread has the sums of.
+    """
+
+    def __init__(self, plan: Plan, cut: Cut, lanes: int) -> None:
+        self.plan, self.cut = plan, cut
+        extents = plan.anchor.extents
+        self._outer = [Axis(i, extents[i]) for i in plan.outer]
+        by_row = [plan.a, *Epilogue(plan.anchor, plan.maps, plan.n, 1).accesses]
+        self._rows = Side(merged(plan.m, extents, by_row))
+        self._columns = Side(merged(plan.n, extents, [plan.b]))
+        self._summed = Side(merged(plan.k, extents, [plan.a, plan.b]))
+        width = self._columns.extent
+        is_even = isinstance(width, int) and width % lanes == 0
+        self._epilogue = Epilogue(
+            plan.anchor, plan.maps, plan.n, lanes if is_even else 1
+        )
+        self._lanes = lanes
+
+    # what kernels differ in
+
+    copies = False  # whether slices lie as 16 bytes of memory do
+
+    @property
+    @abstractmethod
+    def element(self) -> ir.Type:
+        """The type of slices."""
+
+    @abstractmethod
+    def slice_shape(self, operand: Operand) -> list[int]:
+        """Of an operand's slice in shared memory."""
+
+    @abstractmethod
+    def place(
+        self, operand: Operand, half: Extent, point: Extent, step: Extent
+    ) -> list[ir.Value]:
+        """Where in an operand's slice a point of the tile, and a step of the sum, are.
+
+        Args:
+            half: which of its slices.
+        """
+
+    def put(
+        self,
+        operand: Operand,
+        value: ir.Value,
+        memory: ir.Value,
+        half: Extent,
+        point: Extent,
+        step: Extent,
+    ) -> None:
+        """Write an element, or neighbours, of an operand to its slice."""
+        is_vector = isinstance(value.type, ir.VectorType)
+        name = "vector.store" if is_vector else "memref.store"
+        op(name, None, value, memory, *self.place(operand, half, point, step))
+
+    @abstractmethod
+    def starts(self) -> list[ir.Value]:
+        """The sums of a thread, in front of all products."""
+
+    @abstractmethod
+    def multiply(
+        self,
+        operands: Sequence[Operand],
+        slices: Sequence[ir.Value],
+        half: Extent,
+        sums: list[ir.Value],
+        thread: ir.Value,
+    ) -> list[ir.Value]:
+        """The sums of a thread after a slice."""
+
+    @abstractmethod
+    def results(
+        self, sums: Sequence[ir.Value], thread: ir.Value
+    ) -> list[tuple[Extent, list[tuple[Extent, ir.Value]]]]:
+        """Where in the tile the sums of a thread are: by row, columns and vectors there."""
+
+    # the kernel
+
+    def write(self) -> None:
+        """A block for each tile of the result; neighbours share columns."""
+        cut, outer = self.cut, [axis.extent for axis in self._outer]
+        tiles = [
+            *outer,
+            ceil_div(self._columns.extent, cut.columns),
+            ceil_div(self._rows.extent, cut.rows),
+        ]
+
+        def thread(block: ir.Value, number: ir.Value) -> None:
+            *where, column, row = unflatten(block, tiles)
+            points = {a.number: p for a, p in zip(self._outer, where, strict=True)}
+            firsts = multiply(row, cut.rows), multiply(column, cut.columns)
+            self._finish(points, firsts, number, self._sums(points, firsts, number))
+
+        launch(product(tiles), cut.threads, thread)
+
+    def _sums(
+        self,
+        outer: Mapping[int, Extent],
+        firsts: tuple[Extent, Extent],
+        thread: ir.Value,
+    ) -> list[ir.Value]:
+        """The sums of a thread of the tile from a row and a column on."""
+        cut = self.cut
+        sides = (
+            (self.plan.rows_of, self._rows, cut.rows),
+            (self.plan.columns_of, self._columns, cut.columns),
+        )
+        operands = [
+            Operand(
+                factor,
+                Flat.of(factor.access),
+                side,
+                self._summed,
+                size,
+                cut.depth,
+                self.element,
+                cut.threads,
+            )
+            for factor, side, size in sides
+        ]
+        are_copied = self.copies and all(o.is_copied for o in operands)
+        write = self._copied_sums if are_copied else self._staged_sums
+        return write(operands, outer, firsts, thread)
+
+    def _slices(self, operands: Sequence[Operand], count: int) -> list[ir.Value]:
+        shapes = [[count, *self.slice_shape(o)] for o in operands]
+        return [alloc_shared(shape, self.element) for shape in shapes]
+
+    def _turns(self) -> Extent:
+        return ceil_div(self._summed.extent, self.cut.depth)
+
+    def _staged_sums(
+        self,
+        operands: Sequence[Operand],
+        outer: Mapping[int, Extent],
+        firsts: tuple[Extent, Extent],
+        thread: ir.Value,
+    ) -> list[ir.Value]:
+        """What is read ahead waits in registers; two slices take turns."""
+        cut, slices = self.cut, self._slices(operands, 2)
+
+        def read(step: Extent) -> list[list[ir.Value]]:
+            return [
+                o.read(outer, first, step, thread)
+                for o, first in zip(operands, firsts, strict=True)
+            ]
+
+        def write(pieces: Sequence[Sequence[ir.Value]], half: Extent) -> None:
+            for operand, found, memory in zip(operands, pieces, slices, strict=True):
+                for value, (point, step) in operand.pieces(found, thread):
+                    self.put(operand, value, memory, half, point, step)
+
+        def turn(number: ir.Value, *before: ir.Value) -> list[ir.Value]:
+            following = read(multiply(add(number, 1), cut.depth))
+            half = rem(number, 2)
+            after = self.multiply(operands, slices, half, list(before), thread)
+            write(following, rem(add(number, 1), 2))
+            barrier()
+            return after
+
+        write(read(0), 0)
+        barrier()
+        return for_loop(0, self._turns(), 1, turn, self.starts())
+
+    def _copied_sums(
+        self,
+        operands: Sequence[Operand],
+        outer: Mapping[int, Extent],
+        firsts: tuple[Extent, Extent],
+        thread: ir.Value,
+    ) -> list[ir.Value]:
+        """Slices are on their way to shared memory while others are multiplied."""
+        cut, slices = self.cut, self._slices(operands, _STAGES)
+
+        def copy(number: Extent) -> None:
+            stage = rem(number, _STAGES)
+            for operand, first, memory in zip(operands, firsts, slices, strict=True):
+
+                def place(
+                    point: Extent, step: Extent, operand: Operand = operand
+                ) -> list[ir.Value]:
+                    return self.place(operand, stage, point, step)
+
+                step = multiply(number, cut.depth)
+                operand.copy(outer, first, step, thread, place, memory)
+            op("nvvm.cp.async.commit.group", None)
+
+        def turn(number: ir.Value, *before: ir.Value) -> list[ir.Value]:
+            # All but the last slices on their way have arrived, those of all threads.
+            i32 = ir.IntegerType.get_signless(32)
+            op("nvvm.cp.async.wait.group", None, n=ir.IntegerAttr.get(i32, _STAGES - 2))
+            barrier()
+            copy(add(number, _STAGES - 1))
+            stage = rem(number, _STAGES)
+            return self.multiply(operands, slices, stage, list(before), thread)
+
+        for number in range(_STAGES - 1):
+            copy(number)
+        return for_loop(0, self._turns(), 1, turn, self.starts())
+
+    def _finish(
+        self,
+        outer: Mapping[int, Extent],
+        firsts: tuple[Extent, Extent],
+        thread: ir.Value,
+        sums: Sequence[ir.Value],
+    ) -> None:
+        """Write the sums of a thread, through the maps that follow."""
+        first_row, first_column = firsts
+        for place, found in self.results(sums, thread):
+            row = add(first_row, place)
+
+            def write_row(
+                row: Extent = row,
+                found: Sequence[tuple[Extent, ir.Value]] = found,
+            ) -> None:
+                at = {**outer, **self._rows.points(row)}
+                for column, value in found:
+                    self._finish_vector(at, add(first_column, column), value)
+
+            if_less(row, self._rows.extent, write_row)
+
+    def _finish_vector(
+        self, at: Mapping[int, Extent], column: Extent, value: ir.Value
+    ) -> None:
+        """Write neighbouring results; one by one where some may lie outside."""
+        axis, lanes = self.plan.n[-1], self._epilogue.lanes
+        for lane in range(0, self._lanes, lanes):
+            place = add(column, lane)
+            part = value
+            if lanes == 1:
+                where = ir.DenseI64ArrayAttr.get([lane])
+                element = self.plan.element
+                part = op("vector.extract", element, value, static_position=where)
+
+            def store(part: ir.Value = part, place: Extent = place) -> None:
+                self._epilogue.store(part, {**at, axis: place}, None)
+
+            if_less(place, self._columns.extent, store)

@@ -1,0 +1,153 @@
+"""NVIDIA GPUs: kernels as PTX, which the driver compiles for the very device."""
+
+from relax_mlir.errors import near_misses
+from relax_mlir.runtime import cuda
+from relax_mlir.targets.target import (
+    GRAPH_PASSES,
+    PROGRAM_PASSES,
+    Host,
+    Stage,
+    Target,
+    TargetError,
+)
+
+__all__ = ["plain_stages", "stages", "target"]
+
+# Compute capabilities, and what LLVM calls them: with all that the device has.
+_MODELS = {"sm_80": "sm_80", "sm_86": "sm_86", "sm_89": "sm_89", "sm_90": "sm_90a"}
+_PTX = "+ptx80"  # of CUDA 12.0, which has all that is used
+
+
+def target(model: str, host: Host) -> Target:
+    """The GPU called ``model``, such as ``sm_90``; that of this machine if it is empty.
+
+    Raises:
+        TargetError: there is no such GPU, or this machine has none.
+    """
+    known = {**_MODELS, "sm_90a": "sm_90a"}
+    if not model:
+        model = _of_this_machine()
+    if model not in known:
+        raise TargetError(
+            f"unknown target `cuda:{model}`: expected one of "
+            f"{', '.join(f'`cuda:{name}`' for name in _MODELS)}.{near_misses(model, known)}"
+        )
+    sm = int(model.removeprefix("sm_").rstrip("a"))
+    return Target("cuda", "nvptx64-nvidia-cuda", known[model], _PTX, sm=sm)
+
+
+def _of_this_machine() -> str:
+    """The nearest of the known GPUs that code for runs on the first device.
+
+    Raises:
+        TargetError: there is no device.
+    """
+    found = cuda.compute_capability()
+    if found is None:
+        raise TargetError(
+            "target `cuda`: this machine has no NVIDIA GPU, or no driver for it. Hint: "
+            "name the GPU to compile for, such as `cuda:sm_90`; `relax-mlir doctor` tells "
+            "what is there"
+        )
+    numbers = {model: int(model.removeprefix("sm_")) for model in _MODELS}
+    # Code with all that one device has (`sm_90a`) runs on no other.
+    fitting = [
+        model
+        for model, number in numbers.items()
+        if number == found or (number < found and _MODELS[model] == model)
+    ]
+    if not fitting:
+        raise TargetError(
+            f"target `cuda`: expected a GPU of compute capability 8.0 or more, got "
+            f"{found // 10}.{found % 10}"
+        )
+    return fitting[-1]
+
+
+def stages(target: Target, precision: str = "f32") -> tuple[Stage, ...]:
+    """The pipeline for GPUs; each line is valid input to ``relax-opt -p``."""
+    return (
+        Stage("relax", GRAPH_PASSES + _narrowing(precision)),
+        Stage(
+            "tir",
+            f"{PROGRAM_PASSES},tir-convert-layout,relax-legalize,tir-collapse-loops,"
+            "tir-mark-in-place",
+        ),
+        *_to_ptx(target, " tf32=true" if precision == "tf32" else ""),
+    )
+
+
+def _narrowing(precision: str) -> str:
+    """The passes that round factors of products, for the tensor cores."""
+    if precision in ("f32", "tf32"):
+        return ""  # whole in memory; rounded when they are read
+    to = {"bf16": "bfloat16", "f16": "float16"}[precision]
+    return f",relax-narrow-products{{to={to}}},relax-fold-constants"
+
+
+def plain_stages(target: Target) -> tuple[Stage, ...]:
+    """The shortest way that a module can run."""
+    return (Stage("tir", "relax-legalize"), *_to_ptx(target, " only=Fallback", ""))
+
+
+def _to_ptx(
+    target: Target, rules: str, blocks: str = "{threads=true}"
+) -> tuple[Stage, ...]:
+    """The stages below graphs.
+
+    Args:
+        rules: options of ``schedule-apply-gpu``; blocks: of ``tir-lower-blocks``.
+    """
+    launches = frozenset({"gpu", "nvgpu", "nvvm"})
+    return (
+        Stage("planned", "relax-plan-memory,relax-lower-main"),
+        Stage(
+            "linalg",
+            f"tir-lower-blocks{blocks},cse,tir-to-linalg",
+            frozenset({"gpu", "tir.block"}),
+        ),
+        Stage(
+            "loops",
+            f"schedule-apply-gpu{{sm={target.sm}{rules}}},schedule-align-vectors",
+            launches,
+        ),
+        Stage(
+            "llvm",
+            f"schedule-outline-launches,{_TO_LLVM}",
+            launches | {"func", "arith", "memref", "tir.call_packed"},
+        ),
+        Stage(
+            "ptx",
+            f"nvvm-attach-target{{chip={target.cpu} features={target.features} O=3}},"
+            "gpu-module-to-binary{format=isa}",
+            frozenset({"tir.call_packed"}),
+        ),
+    )
+
+
+_KERNELS_TO_LLVM = ",".join(
+    (
+        "convert-gpu-to-nvvm{index-bitwidth=64 use-bare-ptr-memref-call-conv=true}",
+        # What of these the first one leaves.
+        "convert-vector-to-llvm{reassociate-fp-reductions=true}",
+        "convert-math-to-llvm",
+        "convert-arith-to-llvm",
+        "canonicalize",
+        "cse",
+        "reconcile-unrealized-casts",
+    )
+)
+# Upstream's passes from launches to the LLVM and NVVM dialects.
+_TO_LLVM = ",".join(
+    (
+        "schedule-expand-math{polynomials=false}",
+        "gpu.module(convert-nvgpu-to-nvvm)",
+        "convert-scf-to-cf",
+        "convert-nvvm-to-llvm",
+        "expand-strided-metadata",
+        "lower-affine",
+        "canonicalize",
+        "cse",
+        f"gpu.module({_KERNELS_TO_LLVM})",
+    )
+)

@@ -1,0 +1,62 @@
+"""A stub of NVIDIA's driver, in this process, for tests of the runtime of GPUs."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import relax_mlir
+from relax_mlir.module import IRModule
+from relax_mlir.runtime.cuda import driver
+from relax_mlir.runtime.cuda.executable import CudaExecutable
+from tests.gpu.example import TEXT
+from tests.gpu.stub import TARGET, Emulation, Stub, build
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if shutil.which("cc") is None:
+        pytest.skip("no C compiler (`cc`) for the stub driver")
+    return build(tmp_path_factory.mktemp("driver"))
+
+
+@pytest.fixture(scope="session")
+def _loaded(library: Path) -> Stub:
+    return Stub(library)
+
+
+@pytest.fixture
+def stub(
+    library: Path, _loaded: Stub, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Stub]:
+    """The stub in the driver's place; what its kernels raise fails the test."""
+    _loaded.reset()
+    monkeypatch.setattr(driver, "LIBRARY", str(library))
+    yield _loaded
+    if _loaded.errors:
+        raise _loaded.errors[0]
+
+
+@pytest.fixture
+def emulation(stub: Stub) -> Emulation:
+    """The emulator, which does what kernels do."""
+    made = Emulation()
+    stub.on_launch(made.run)
+    return made
+
+
+@pytest.fixture(scope="session")
+def compiled_example(tmp_path_factory: pytest.TempPathFactory) -> CudaExecutable:
+    """The model of `tests.gpu.example`."""
+    cache = tmp_path_factory.mktemp("cache")
+    made = relax_mlir.compile(IRModule.parse(TEXT), target=TARGET, cache=cache)
+    assert isinstance(made, CudaExecutable)
+    return made
+
+
+@pytest.fixture
+def model(compiled_example: CudaExecutable, emulation: Emulation) -> CudaExecutable:
+    """The same, not yet loaded."""
+    emulation.learn(compiled_example, IRModule.parse(TEXT))
+    return CudaExecutable(compiled_example.contents)

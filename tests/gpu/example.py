@@ -1,0 +1,68 @@
+"""A small model of several kernels, and what it computes."""
+
+import numpy as np
+
+from relax_mlir.runtime.cuda.arrays import DeviceArray
+from relax_mlir.runtime.cuda.devices import device
+
+_N = '#relax.shape<["n", "8"]>'
+TEXT = f"""
+func.func @main(%x: tensor<?x8xf32, {_N}>, %w: tensor<8x8xf32>) -> tensor<?x8xf32, {_N}> {{
+  %y = "relax.matmul"(%x, %w) {{out_dtype = f32}}
+    : (tensor<?x8xf32, {_N}>, tensor<8x8xf32>) -> tensor<?x8xf32, {_N}>
+  %z = "relax.nn_softmax"(%y) {{axis = -1 : i64}}
+    : (tensor<?x8xf32, {_N}>) -> tensor<?x8xf32, {_N}>
+  %u = "relax.matmul"(%z, %w) {{out_dtype = f32}}
+    : (tensor<?x8xf32, {_N}>, tensor<8x8xf32>) -> tensor<?x8xf32, {_N}>
+  return %u : tensor<?x8xf32, {_N}>
+}}
+"""
+
+
+def expected(x: np.ndarray, w: np.ndarray) -> np.ndarray:
+    y = np.exp(x.astype(np.float64) @ w)
+    return y / y.sum(-1, keepdims=True) @ w
+
+
+def inputs(n: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(n)
+    x, w = rng.standard_normal((n, 8)), rng.standard_normal((8, 8))
+    return x.astype(np.float32), w.astype(np.float32)
+
+
+def on_gpu(*arrays: np.ndarray) -> list[DeviceArray]:
+    return [DeviceArray.of(array, device(0)) for array in arrays]
+
+
+class Interface:
+    """What cupy and numba have."""
+
+    def __init__(self, array: DeviceArray, **changed: object) -> None:
+        self._array = array
+        self.__cuda_array_interface__ = {
+            **array.__cuda_array_interface__,
+            "stream": None,
+            **changed,
+        }
+
+
+class Dlpack:
+    """What torch and jax have; notes for which streams it was asked."""
+
+    def __init__(self, array: DeviceArray) -> None:
+        self._array = array
+        self.streams: list[int | None] = []
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._array.__dlpack_device__()
+
+    def __dlpack__(self, stream: int | None = None) -> object:
+        self.streams.append(stream)
+        return self._array.__dlpack__(stream=stream)
+
+
+class Stream:
+    """What `torch.cuda.current_stream()` gives."""
+
+    def __init__(self, handle: int) -> None:
+        self.cuda_stream = handle

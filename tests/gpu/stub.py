@@ -1,0 +1,144 @@
+"""The stub driver of tests, and kernels that the emulator runs on its memory."""
+
+import ctypes
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from relax_mlir.compiler import lower, remaining, run_stage, target_of
+from relax_mlir.emulator.host import emulate_launch
+from relax_mlir.module import IRModule
+from relax_mlir.runtime.cuda.executable import CudaExecutable
+from relax_mlir.runtime.cuda.plan import Launch, Pointer
+from relax_mlir.targets import stages
+from relax_mlir.units import Unit, split
+
+TARGET = "cuda:sm_90"
+
+_Launched = ctypes.CFUNCTYPE(
+    None,
+    ctypes.c_char_p,
+    ctypes.POINTER(ctypes.c_uint),
+    ctypes.POINTER(ctypes.c_uint),
+    ctypes.c_uint,
+    ctypes.POINTER(ctypes.c_void_p),
+)
+
+
+def build(folder: Path) -> Path:
+    """Compile the stub; it is called as the driver is."""
+    library = folder / "libcuda.so.1"
+    source = Path(__file__).with_name("stub_driver.c")
+    flags = [
+        "-std=c11",
+        "-D_POSIX_C_SOURCE=200809L",
+        "-O1",
+        "-pthread",
+        "-fPIC",
+        "-shared",
+    ]
+    subprocess.run(["cc", *flags, "-o", str(library), str(source)], check=True)
+    return library
+
+
+class Stub:
+    """What tests tell the stub, and ask it."""
+
+    def __init__(self, library: Path) -> None:
+        self._library = ctypes.CDLL(str(library))
+        self._library.stub_memory.argtypes = (ctypes.c_size_t,)
+        self._library.stub_used.restype = ctypes.c_size_t
+        self._callback: object = None
+        self.errors: list[BaseException] = []
+        self.launched: list[str] = []
+
+    def reset(self) -> None:
+        self._library.stub_reset()
+        self.errors.clear()
+        self.launched.clear()
+
+    def count(self, function: str) -> int:
+        return self._library.stub_count(function.encode())
+
+    def fail(self, function: str, error: int, nth: int = 1) -> None:
+        self._library.stub_fail(function.encode(), nth, error)
+
+    def device(self, count: int = 1, sm: int = 90) -> None:
+        self._library.stub_device(count, sm)
+
+    @property
+    def used_bytes(self) -> int:
+        return self._library.stub_used()
+
+    def limit(self, size_bytes: int) -> None:
+        self._library.stub_memory(size_bytes)
+
+    def on_launch(
+        self, function: Callable[[str, tuple[int, ...], list[int]], None]
+    ) -> None:
+        """Let a function stand for kernels: name, grid, and addresses of parameters."""
+
+        # ctypes' own types; Any is what a checker knows of them
+        def call(name, grid, block, shared, parameters) -> None:  # pyright: ignore[reportMissingParameterType]
+            try:
+                self.launched.append(name.decode())
+                function(name.decode(), tuple(grid[:3]), parameters)
+            except BaseException as error:  # no exception crosses C
+                self.errors.append(error)
+
+        self._callback = _Launched(call)
+        self._library.stub_on_launch(self._callback)
+
+
+class Emulation:
+    """Kernels of compiled models, run thread by thread on the stub's memory."""
+
+    def __init__(self) -> None:
+        self._kernels: dict[str, tuple[Launch, int, str, str]] = {}
+        self._modules: dict[str, IRModule] = {}
+
+    def learn(self, model: CudaExecutable, source: IRModule) -> None:
+        """Know the kernels of a model, and what they were made of."""
+        planned = lower(source, target=TARGET, to="planned")
+        units: list[Unit] = [unit for unit in split(planned) if unit.programs]
+        programs = model.contents.plan.programs
+        for unit, program in zip(units, programs, strict=True):
+            for number, launch in enumerate(program.launches):
+                self._kernels[launch.kernel] = (launch, number, unit.symbol, unit.text)
+
+    def run(self, name: str, grid: tuple[int, ...], parameters: list[int]) -> None:
+        """Do what a kernel does."""
+        launch, number, symbol, text = self._kernels[name]
+        addresses: dict[tuple[str, int], int] = {}
+        sizes: dict[str, int] = {}
+        for place, argument in enumerate(launch.arguments):
+            value = ctypes.c_uint64.from_address(parameters[place]).value
+            if isinstance(argument, Pointer):
+                assert argument.offset_bytes == 0
+                addresses[argument.base, argument.number] = value
+            elif isinstance(argument, str):
+                sizes[argument] = value
+
+        def memory(role: str, number: int, size_bytes: int) -> np.ndarray | None:
+            address = addresses.get((role, number))
+            if address is None:
+                return None
+            assert address % 16 == 0
+            memory_type = ctypes.c_uint8 * size_bytes
+            return np.ctypeslib.as_array(memory_type.from_address(address))
+
+        emulate_launch(
+            self._at_loops(symbol, text), symbol, number, grid, sizes, memory
+        )
+
+    def _at_loops(self, symbol: str, text: str) -> IRModule:
+        if symbol not in self._modules:
+            module = IRModule.parse(text)
+            for stage in remaining(module, stages(target_of(TARGET))):
+                run_stage(module, stage)
+                if stage.level == "loops":
+                    break
+            self._modules[symbol] = module
+        return self._modules[symbol]

@@ -1,0 +1,128 @@
+"""CUDA's assembler takes what we write, and finds no reason to spill registers.
+
+It is in the extra ``cuda-tools``; without it these tests are skipped.
+"""
+
+import re
+import shutil
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from mlir import ir
+from mlir.dialects.gpu import ObjectAttr  # pyright: ignore[reportAttributeAccessIssue]
+
+from relax_mlir import IRModule, import_onnx, lower
+from relax_mlir.dialects.relax import relax_ops
+from relax_mlir.passes.schedule.rules import CONFIGURATION
+from relax_mlir.testing import case_module
+from tests.frontends.differential import parse
+from tests.gpu.test_gemm import layer
+
+_TARGET = "cuda:sm_90"
+
+
+def tool(name: str) -> str:
+    """Where a program of CUDA's is; skips the test if it is nowhere."""
+    found = shutil.which(name)
+    for package in ("nvidia-cuda-nvcc", "nvidia-cuda-cuobjdump"):
+        try:
+            files = metadata.files(package) or []
+        except metadata.PackageNotFoundError:
+            continue
+        paths = [str(f.locate()) for f in files if Path(f).name == name]
+        found = found or next(iter(paths), None)
+    if found is None:
+        pytest.skip(f"no `{name}`: pip install relax_mlir[cuda-tools]")
+    return found
+
+
+def assembled(module: IRModule, folder: Path) -> Iterator[tuple[str, str, Path]]:
+    """What the assembler says of each program: its name, the text, and the machine code."""
+    ptxas = tool("ptxas")
+    for operation in module.mlir.body.operations:
+        if operation.operation.name != "gpu.binary":
+            continue
+        name = ir.StringAttr(operation.attributes["sym_name"]).value
+        (made,) = ir.ArrayAttr(operation.attributes["objects"])
+        code = bytes(ObjectAttr(made).object)
+        ptx, cubin = folder / f"{name}.ptx", folder / f"{name}.cubin"
+        ptx.write_bytes(code.rstrip(b"\0"))
+        command = [ptxas, "-arch=sm_90a", "-v", str(ptx), "-o", str(cubin)]
+        made = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert made.returncode == 0, made.stderr
+        yield name, made.stderr, cubin
+
+
+def product_of(module: IRModule, folder: Path) -> tuple[str, Path]:
+    """What the assembler says of the one product of a module, and its machine code."""
+    made = [
+        (said, code)
+        for name, said, code in assembled(module, folder)
+        if "matmul" in name
+    ]
+    (product,) = made
+    return product
+
+
+def scheduled(precision: str, config: str) -> IRModule:
+    module = layer(1024, 1024, 1024, is_turned=False)
+    linalg = lower(module, target=_TARGET, to="linalg", precision=precision)
+    for function in linalg.func_ops():
+        if "matmul" in function.name.value:
+            with linalg.context:
+                function.attributes[CONFIGURATION] = ir.StringAttr.get(config)
+    return lower(linalg, target=_TARGET, to="ptx")
+
+
+@pytest.mark.parametrize(
+    ("precision", "config", "most_registers"),
+    [
+        ("f16", "GemmMmaSync{rows=128}", 128),
+        ("bf16", "GemmMmaSync{rows=128}", 128),
+        ("f16", "GemmMmaSync{rows=64}", 80),
+        ("f32", "GemmSimt{rows=128}", 128),
+        ("f32", "GemmSimt{rows=64}", 64),
+    ],
+)
+def test_sums_stay_in_registers(
+    precision: str, config: str, most_registers: int, tmp_path: Path
+) -> None:
+    text, _ = product_of(scheduled(precision, config), tmp_path)
+    assert "0 bytes spill stores, 0 bytes spill loads" in text
+    (registers,) = re.findall(r"Used (\d+) registers", text)
+    assert int(registers) <= most_registers
+
+
+@pytest.mark.parametrize("length", [4096, 32768, 65536])
+def test_rows_are_kept_where_they_fit(length: int, tmp_path: Path) -> None:
+    text = f"g (float[2, {length}] x) => (float[2, {length}] y) {{ y = Softmax (x) }}"
+    module = lower(import_onnx(parse(text, opset=17)), target=_TARGET, to="ptx")
+    for _, said, _ in assembled(module, tmp_path):
+        assert "0 bytes spill stores" in said
+
+
+def test_products_are_on_tensor_cores(tmp_path: Path) -> None:
+    cuobjdump = tool("cuobjdump")
+    module = scheduled("f16", "GemmMmaSync{rows=128}")
+    _, cubin = product_of(module, tmp_path)
+    command = [cuobjdump, "-sass", str(cubin)]
+    text = subprocess.run(command, capture_output=True, text=True, check=True)
+    code = re.findall(r"/\*[0-9a-f]{4,}\*/\s+(?:@\S+ )?([A-Z0-9_.]+)", text.stdout)
+    found = Counter(code)
+    assert found["HMMA.16816.F32"] == 32
+    assert found["LDSM.16.M88.4"] + found["LDSM.16.MT88.4"] == 12
+    assert found["LDGSTS.E.BYPASS.128"] == 16
+    assert not {"LDL", "STL"} & set(found)
+
+
+@pytest.mark.slow
+def test_all_operators_are_taken(tmp_path: Path) -> None:
+    for op in relax_ops():
+        for case in op.cases[:1] if hasattr(op, "legalize") else ():
+            module = lower(case_module(op, case), target=_TARGET, to="ptx")
+            for _ in assembled(module, tmp_path):
+                pass

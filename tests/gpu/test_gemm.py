@@ -1,0 +1,186 @@
+"""Products on a GPU, in every way in which rules write them."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mlir import ir
+
+from relax_mlir import IRModule, import_onnx, lower
+from relax_mlir.compiler import target_of
+from relax_mlir.emulator import emulate
+from relax_mlir.passes.schedule.rules import CONFIGURATION
+from tests.frontends.differential import parse
+from tests.products import convolved, drawn, rounded
+
+_TARGET = target_of("cuda:sm_90")
+_BOUNDS = {"tf32": 1e-3}  # of the largest result, where factors are rounded when read
+
+
+def layer(m: int | str, k: int, n: int, *, is_turned: bool) -> IRModule:
+    """A product, a bias and a ReLU; of a matrix that lies along the sum if it is turned."""
+    w, turn = (
+        (f"{n}, {k}", "Transpose <perm = [1, 0]>")
+        if is_turned
+        else (
+            f"{k}, {n}",
+            "Identity",
+        )
+    )
+    text = f"""g (float[{m}, {k}] x, float[{w}] w, float[{n}] b) => (float[{m}, {n}] y) {{
+        t = {turn} (w)
+        p = MatMul (x, t)
+        q = Add (p, b)
+        y = Relu (q) }}"""
+    return import_onnx(parse(text, opset=17))
+
+
+def run(
+    module: IRModule, *arrays: np.ndarray, precision: str = "f32", config: str = ""
+) -> tuple[np.ndarray, set[str]]:
+    """What threads compute, and the rules that wrote them."""
+    linalg = lower(module, target=_TARGET, to="linalg", precision=precision)
+    if config:
+        (product,) = (f for f in linalg.func_ops() if "matmul" in f.name.value)
+        with linalg.context:
+            product.attributes[CONFIGURATION] = ir.StringAttr.get(config)
+    loops = lower(linalg, target=_TARGET, to="loops", precision=precision)
+    (y,) = emulate(loops, *arrays)
+    attributes = (f.attributes for f in loops.func_ops())
+    rules = {ir.StringAttr(a["tir.rule"]).value for a in attributes if "tir.rule" in a}
+    return y, rules
+
+
+def check(
+    sizes: tuple[int, int, int],
+    is_turned: bool,
+    precision: str,
+    config: str = "",
+    rule: str = "",
+) -> None:
+    m, k, n = sizes
+    x, w, b = drawn(m, k), drawn(*((n, k) if is_turned else (k, n))), drawn(n)
+    module = layer(m, k, n, is_turned=is_turned)
+
+    y, rules = run(module, x, w, b, precision=precision, config=config)
+
+    assert rule in {"", *rules}
+    if precision not in ("f32", "tf32"):
+        x, w = rounded(x, precision), rounded(w, precision)
+    products = x.astype(np.float64) @ (w.T if is_turned else w)
+    expected = np.maximum(products + b, 0)
+    bound = _BOUNDS.get(precision, 1e-5) * max(1.0, float(expected.max()))
+    np.testing.assert_allclose(y, expected, atol=bound, rtol=0)
+
+
+@pytest.mark.parametrize("is_turned", [False, True])
+@pytest.mark.parametrize("sizes", [(150, 72, 136), (131, 33, 127), (40, 16, 50)])
+@pytest.mark.parametrize("rows", [128, 64, 32])
+@pytest.mark.parametrize(
+    ("precision", "rule"),
+    [
+        ("f32", "GemmSimt"),
+        ("tf32", "GemmMmaSync"),
+        ("f16", "GemmMmaSync"),
+        ("bf16", "GemmMmaSync"),
+    ],
+)
+def test_every_configuration(
+    precision: str, rule: str, rows: int, sizes: tuple[int, int, int], is_turned: bool
+) -> None:
+    check(sizes, is_turned, precision, f"{rule}{{rows={rows}}}", rule)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.tuples(st.integers(1, 150), st.integers(1, 90), st.integers(1, 150)),
+    st.booleans(),
+    st.sampled_from(["f32", "tf32", "f16", "bf16"]),
+)
+def test_many_sizes(
+    sizes: tuple[int, int, int], is_turned: bool, precision: str
+) -> None:
+    m, k, n = sizes
+    if k < 16:
+        precision = "f32"  # shorter sums are not rounded
+    check((m, k, n), is_turned, precision)
+
+
+@pytest.mark.parametrize("rows", [1, 7, 40])
+@pytest.mark.parametrize("precision", ["f32", "f16"])
+def test_an_open_number_of_rows(rows: int, precision: str) -> None:
+    x, w, b = drawn(rows, 48), drawn(48, 40), drawn(40)
+
+    y, _ = run(layer("n", 48, 40, is_turned=False), x, w, b, precision=precision)
+
+    if precision != "f32":
+        x, w = rounded(x, precision), rounded(w, precision)
+    np.testing.assert_allclose(y, np.maximum(x @ w + b, 0), atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("is_turned", [False, True])
+@pytest.mark.parametrize(
+    "sizes", [(1, 300, 200), (3, 1000, 96), (1, 64, 4), (4, 40, 7)]
+)
+def test_few_rows_read_the_matrix_once(
+    sizes: tuple[int, int, int], is_turned: bool
+) -> None:
+    check(sizes, is_turned, "f32", rule="Gemv")
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize(
+    ("precision", "size", "groups"),
+    [
+        *(("f32", 1, 1), ("f32", 3, 1), ("f32", 3, 2)),
+        *(("bf16", 1, 1), ("bf16", 3, 1), ("f16", 9, 1), ("tf32", 5, 1)),
+    ],
+)
+def test_convolutions(precision: str, stride: int, size: int, groups: int) -> None:
+    channels, out, pad = 16, 20, size // 2
+    text = f"""g (float[2, {channels}, 11, 13] x,
+            float[{out}, {channels // groups}, {size}, {size}] w) => (float[a, b, c, d] y) {{
+        p = Conv <pads = [{pad}, {pad}, {pad}, {pad}], strides = [{stride}, {stride}],
+            group = {groups}> (x, w)
+        y = Relu (p) }}"""
+    x, w = drawn(2, channels, 11, 13), drawn(out, channels // groups, size, size)
+
+    y, _ = run(import_onnx(parse(text, opset=17)), x, w, precision=precision)
+
+    if precision not in ("f32", "tf32"):
+        x, w = rounded(x, precision), rounded(w, precision)
+    parts = zip(np.split(x, groups, 1), np.split(w, groups), strict=True)
+    sums = np.concatenate([convolved(a, b, stride) for a, b in parts], axis=1)
+    bound = _BOUNDS.get(precision, 1e-5) * float(np.abs(sums).max())
+    np.testing.assert_allclose(y, np.maximum(sums, 0), atol=bound, rtol=0)
+
+
+@pytest.mark.parametrize("precision", ["f16", "tf32"])
+@pytest.mark.parametrize("width", [4, 8])
+def test_windows_begin_anywhere(precision: str, width: int) -> None:
+    """Runs of a window lie side by side, but at no multiple of 16 bytes."""
+    text = f"""g (float[2, 16, 64] x, float[32, 16, {width}] w) => (float[a, b, c] y) {{
+        y = Conv (x, w) }}"""
+    x, w = drawn(2, 16, 64), drawn(32, 16, width)
+
+    y, _ = run(import_onnx(parse(text, opset=17)), x, w, precision=precision)
+
+    if precision == "f16":
+        x, w = rounded(x, "f16"), rounded(w, "f16")
+    windows = np.lib.stride_tricks.sliding_window_view(x, width, axis=2)
+    expected = np.einsum("ncwk,ock->now", windows, w)
+    bound = _BOUNDS.get(precision, 1e-5) * float(np.abs(expected).max())
+    np.testing.assert_allclose(y, expected, atol=bound, rtol=0)
+
+
+def test_batches_and_special_numbers() -> None:
+    text = """g (float[3, 20, 24] x, float[3, 24, 18] w) => (float[3, 20, 18] y) {
+        y = MatMul (x, w) }"""
+    x, w = drawn(3, 20, 24), drawn(3, 24, 18)
+    x[0, 1, 2], x[1, 3, 4], w[2, 5, 6] = np.nan, np.inf, -np.inf
+
+    y, _ = run(import_onnx(parse(text, opset=17)), x, w)
+
+    with np.errstate(invalid="ignore"):
+        expected = x @ w
+    np.testing.assert_allclose(y, expected, atol=1e-4, rtol=0)

@@ -1,0 +1,141 @@
+"""Whole models on a GPU, and every kernel of the networks at its full size."""
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from mlir import ir
+
+import relax_mlir
+from benchmarks.networks import network
+from models import bert, gpt2, lstm, mlp, unet
+from relax_mlir import IRModule, lower
+from relax_mlir.emulator import emulate, emulate_kernel
+from relax_mlir.emulator.memory import poison
+from relax_mlir.testing import assert_same_numbers
+from relax_mlir.tuning_tasks import TuningTask, tuning_tasks
+
+_TARGET = "cuda:sm_90"
+_BLOCKS = 3  # of a grid that are emulated, beside its first and last
+_RNG = np.random.default_rng(0)
+
+
+def floats(*shape: int) -> np.ndarray:
+    return _RNG.standard_normal(shape).astype(np.float32)
+
+
+def rules_of(module: IRModule) -> Counter[str]:
+    attributes = (f.attributes for f in module.func_ops())
+    found = (a["tir.rule"] for a in attributes if "tir.rule" in a)
+    return Counter(ir.StringAttr(rule).value for rule in found)
+
+
+_SMALL: dict[str, Any] = {"layers": 2, "hidden": 64, "heads": 4, "vocab": 100}
+_IDS, _MASK = _RNG.integers(0, 100, (2, 24)), np.ones((2, 24), np.int64)
+_MASK[1, 20:] = 0
+
+_MODELS = {
+    "mlp": (mlp.build(4), [floats(4, 784)]),
+    "bert": (
+        bert.build(**_SMALL, seq=24, batch=2),
+        [_IDS, _MASK, np.zeros_like(_IDS)],
+    ),
+    "bert, open sizes": (bert.build(**_SMALL), [_IDS, _MASK, np.zeros_like(_IDS)]),
+    "gpt2": (gpt2.build(16, **_SMALL), [_IDS[:1, :16]]),
+    "gpt2, a token": (
+        gpt2.build(1, 15, **_SMALL),
+        [_IDS[:1, :1], *(floats(1, 4, 15, 16) for _ in range(4))],
+    ),
+    "lstm": (lstm.build(seq=6, width=16, hidden=24), [floats(6, 1, 16)]),
+    "gru": (lstm.build("GRU", seq=6, width=16, hidden=24), [floats(6, 1, 16)]),
+    "unet": (unet.build(width=4, size=16), [floats(1, 3, 16, 16)]),
+}
+
+
+@pytest.mark.parametrize("name", _MODELS)
+@pytest.mark.parametrize("precision", ["f32", "f16"])
+def test_models(name: str, precision: str) -> None:
+    model, inputs = _MODELS[name]
+    module = relax_mlir.import_onnx(model)
+    loops = lower(module, target=_TARGET, to="loops", precision=precision)
+
+    actual = emulate(loops, *inputs)
+
+    expected = relax_mlir.compile(module)(*inputs)
+    for ours, theirs in zip(actual, expected, strict=True):
+        tolerance = 2e-5 if precision == "f32" else 2e-2
+        assert_same_numbers(ours, theirs, tolerance=tolerance)
+
+
+# Networks, and how many of their kernels run as scalar loops.
+_NETWORKS = {
+    "resnet50": 0,
+    "densenet121": 0,
+    "vgg19": 0,
+    "squeezenet": 0,
+    "shufflenet": 0,
+    "inception_v1": 0,
+    "alexnet": 0,
+    "mobilenet_v2": 0,
+    "unet": 0,
+    "bert_base": 0,
+    "gpt2_prefill": 0,
+    "gpt2_decode": 0,
+    "lstm": 1,
+    "gru": 1,
+}
+
+
+@pytest.mark.parametrize("name", _NETWORKS)
+def test_few_kernels_fall_back(name: str) -> None:
+    module = relax_mlir.import_onnx(network(name).entry.build())
+    loops = lower(module, target=_TARGET, to="loops")
+    assert rules_of(loops)["Fallback"] == _NETWORKS[name]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [n for n, plain in _NETWORKS.items() if not plain])
+def test_kernels_at_full_size(name: str) -> None:
+    module = relax_mlir.import_onnx(network(name).entry.build())
+    planned = lower(module, target=_TARGET, to="planned")
+    for task in tuning_tasks(planned, {}):
+        check_blocks(task)
+
+
+def check_blocks(task: TuningTask) -> None:
+    """Some blocks of a kernel against what the CPU computes."""
+    name = task.name
+    symbol = task.unit.symbol
+    loops = lower(IRModule.parse(task.unit.text), target=_TARGET, to="loops")
+    body = loops.func_op(symbol).entry_block
+    launches = [o for o in body.operations if o.operation.name == "gpu.launch"]
+    expected = task.arrays()
+    relax_mlir.compile(IRModule.parse(task.unit.text))[symbol](*expected)
+    inputs = task.arrays()[: -task.outputs]
+    outputs = [
+        poison(a.size, a.dtype).reshape(a.shape) for a in expected[-task.outputs :]
+    ]
+    blank = [a.copy() for a in outputs]
+
+    is_whole = len(launches) > 1
+    most = None if is_whole else _BLOCKS
+    emulate_kernel(loops, symbol, [*inputs, *outputs], task.sizes, most_blocks=most)
+
+    for ours, theirs, before in zip(
+        outputs, expected[-task.outputs :], blank, strict=True
+    ):
+        written = _bytes(ours) != _bytes(before)
+        where = written.any(axis=1)
+        assert where.all() if is_whole else where.any(), name
+        assert_same_numbers(
+            ours.reshape(-1)[where],
+            theirs.reshape(-1)[where],
+            tolerance=2e-5,
+            where=name,
+        )
+
+
+def _bytes(array: np.ndarray) -> np.ndarray:
+    """By element."""
+    return array.reshape(-1).view(np.uint8).reshape(array.size, -1)

@@ -1,0 +1,38 @@
+"""Every operator's cases on a GPU: values thread by thread in the emulator, and PTX."""
+
+import numpy as np
+import pytest
+
+from relax_mlir import lower, reference
+from relax_mlir.dialects.hooks import Case
+from relax_mlir.dialects.relax import relax_ops
+from relax_mlir.dialects.relax.core import RelaxOperation
+from relax_mlir.emulator import emulate
+from relax_mlir.testing import assert_same_numbers, case_module, flat_inputs
+
+_TARGET = "cuda:sm_90"
+
+_EVERY_CASE = [
+    pytest.param(op, case, id=f"{op.OPERATION_NAME}-{case}")
+    for op in relax_ops()
+    if hasattr(op, "legalize")
+    for case in op.cases
+]
+
+
+@pytest.mark.parametrize(("op", "case"), _EVERY_CASE)
+def test_threads_compute_the_reference(op: type[RelaxOperation], case: Case) -> None:
+    module = case_module(op, case)
+    inputs = flat_inputs(case.random_inputs(seed=0))
+    expected = reference.run(module, *inputs)
+    loops = lower(module, target=_TARGET, to="loops")
+
+    actual = emulate(loops, *inputs)
+
+    for number, (ours, theirs) in enumerate(zip(actual, expected, strict=True)):
+        assert_same_numbers(
+            ours, np.asarray(theirs), tolerance=op.tolerance, where=f"result {number}"
+        )
+    assert "gpu.binary" in str(lower(loops, target=_TARGET, to="ptx")) or not any(
+        "gpu.launch" in str(function) for function in loops.func_ops()
+    )

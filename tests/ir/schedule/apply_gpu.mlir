@@ -1,0 +1,161 @@
+// RUN: relax-opt %s -p relax-legalize,relax-fuse-ops,tir-fuse,tir-to-linalg,schedule-apply-gpu{sm=90} --split-input-file | filecheck %s
+// RUN: relax-opt %s -p "relax-legalize,relax-fuse-ops,tir-fuse,tir-to-linalg,schedule-apply-gpu{sm=90 tf32=true}" --split-input-file | filecheck %s --check-prefix=TF32
+// RUN: relax-opt %s -p "relax-legalize,relax-fuse-ops,tir-fuse,tir-to-linalg,schedule-apply-gpu{sm=90 only=Fallback}" --split-input-file | filecheck %s --check-prefix=ONLY
+
+// Four neighbours a thread; the last block has threads without work.
+// CHECK-LABEL: func.func @{{.*}}exp
+// CHECK-SAME:    tir.rule = "Elementwise"
+// CHECK:         gpu.launch blocks(%[[B:[a-z0-9]+]],{{.*}}) threads(%[[T:[a-z0-9]*]],
+// CHECK:           %[[N:.*]] = arith.constant 256
+// CHECK:           %[[F:.*]] = arith.muli %[[B]], %[[N]]
+// CHECK:           %[[P:.*]] = arith.addi %[[F]], %[[T]]
+// CHECK:           %[[E:.*]] = arith.constant 300
+// CHECK:           arith.cmpi ult, %[[P]], %[[E]]
+// CHECK:           vector.load %arg0{{.*}} vector<4xf32>
+// CHECK:           math.exp {{.*}} : vector<4xf32>
+// CHECK:           vector.store {{.*}} vector<4xf32>
+// ONLY-LABEL:  func.func @{{.*}}exp
+// ONLY-SAME:     tir.rule = "Fallback"
+// ONLY:          memref.load %arg0
+// ONLY-NEXT:     math.exp {{.*}} : f32
+// ONLY-NEXT:     memref.store
+func.func @main(%x: tensor<24x50xf32>) -> tensor<24x50xf32> {
+  %y = "relax.exp"(%x) : (tensor<24x50xf32>) -> tensor<24x50xf32>
+  return %y : tensor<24x50xf32>
+}
+
+// -----
+
+// A block has a row; each thread keeps its part of it, and its warp's part goes through
+// shared memory.
+// CHECK-LABEL: func.func @softmax
+// CHECK-SAME:    tir.rule = "RowReduction"
+// CHECK:         gpu.launch
+// CHECK:           memref.alloca() {alignment = 16 : i64} : memref<16xf32>
+// CHECK:           vector.load %arg0{{.*}} vector<4xf32>
+// CHECK:           arith.maximumf
+// CHECK:           vector.reduction <maximumf>
+// CHECK-COUNT-5:   gpu.shuffle xor
+// CHECK:           memref.alloc() : memref<8xf32, #gpu.address_space<workgroup>>
+// CHECK:           gpu.barrier
+// CHECK-COUNT-3:   gpu.shuffle xor
+// CHECK:           math.exp
+// CHECK:           vector.reduction <add>
+// CHECK:           gpu.barrier
+// CHECK:           vector.store
+// CHECK-NOT:     gpu.launch
+// Without the rule there is a launch for each of its statements.
+// ONLY-LABEL:  func.func @softmax
+// ONLY-COUNT-4:  gpu.launch
+func.func @main(%x: tensor<8x4096xf32>) -> tensor<8x4096xf32> {
+  %y = "relax.nn_softmax"(%x) {axis = -1 : i64} : (tensor<8x4096xf32>) -> tensor<8x4096xf32>
+  return %y : tensor<8x4096xf32>
+}
+
+// -----
+
+// Two slices of each operand in shared memory; a thread has eight rows by eight columns, and
+// what follows the product is computed on them.
+// CHECK-LABEL: func.func @{{.*}}matmul
+// CHECK-SAME:    tir.rule = "GemmSimt"
+// TF32-LABEL:  func.func @{{.*}}matmul
+// TF32-SAME:     tir.rule = "GemmMmaSync"
+// TF32:          nvvm.convert.float.to.tf32
+// TF32:          nvvm.mma.sync
+// CHECK:         memref.alloc() : memref<2x8x132xf32, #gpu.address_space<workgroup>>
+// CHECK:         memref.alloc() : memref<2x8x132xf32, #gpu.address_space<workgroup>>
+// CHECK:         gpu.barrier
+// CHECK:         scf.for {{.*}} iter_args
+// CHECK:           vector.load {{.*}} : memref<{{.*}}xf32>, vector<4xf32>
+// CHECK-COUNT-128: vector.fma
+// CHECK:           gpu.barrier
+// CHECK-NEXT:      scf.yield
+// CHECK:         arith.select {{.*}} vector<4xf32>
+// CHECK:         vector.store
+// CHECK-NOT:     gpu.launch
+func.func @main(%x: tensor<2048x256xf32>, %w: tensor<256x2048xf32>) -> tensor<2048x2048xf32> {
+  %p = "relax.matmul"(%x, %w) {out_dtype} : (tensor<2048x256xf32>, tensor<256x2048xf32>) -> tensor<2048x2048xf32>
+  %y = "relax.nn_relu"(%p) : (tensor<2048x2048xf32>) -> tensor<2048x2048xf32>
+  return %y : tensor<2048x2048xf32>
+}
+
+// -----
+
+// Factors of f16 meet on tensor cores: a warp has 64 rows by 32 columns. Three slices are on
+// their way while one is multiplied.
+// CHECK-LABEL: func.func @{{.*}}matmul
+// CHECK-SAME:    tir.rule = "GemmMmaSync"
+// CHECK:         memref.alloc() : memref<4x128x40xf16, #gpu.address_space<workgroup>>
+// CHECK:         memref.alloc() : memref<4x32x136xf16, #gpu.address_space<workgroup>>
+// CHECK:         nvgpu.device_async_copy %{{.*}}, 8, %{{.*}} {bypassL1}
+// CHECK-COUNT-3: nvvm.cp.async.commit.group
+// CHECK:         scf.for
+// CHECK:         nvvm.cp.async.wait.group 2
+// CHECK-NEXT:    gpu.barrier
+// CHECK:         nvvm.cp.async.commit.group
+// CHECK:         nvgpu.ldmatrix {{.*}} {numTiles = 4 : i32, transpose = false}
+// CHECK:         nvgpu.ldmatrix {{.*}} {numTiles = 4 : i32, transpose = true}
+// CHECK-COUNT-32: nvvm.mma.sync
+// CHECK:         scf.yield
+func.func @main(%x: tensor<2048x256xf16>, %w: tensor<256x2048xf16>) -> tensor<2048x2048xf32> {
+  %p = "relax.matmul"(%x, %w) {out_dtype = f32} : (tensor<2048x256xf16>, tensor<256x2048xf16>) -> tensor<2048x2048xf32>
+  return %p : tensor<2048x2048xf32>
+}
+
+// -----
+
+// One row times a matrix whose columns lie side by side: threads share the terms.
+// CHECK-LABEL: func.func @matmul
+// CHECK-SAME:    tir.rule = "Gemv"
+// CHECK:         scf.for {{.*}} iter_args({{.*}}) -> (vector<4xf32>)
+// CHECK-COUNT-8: gpu.shuffle xor
+// CHECK:         gpu.barrier
+// ONLY-LABEL:  func.func @matmul
+// ONLY-SAME:     tir.rule = "Fallback"
+func.func @main(%x: tensor<1x1024xf32>, %w: tensor<1024x768xf32>) -> tensor<1x768xf32> {
+  %p = "relax.matmul"(%x, %w) {out_dtype} : (tensor<1x1024xf32>, tensor<1024x768xf32>) -> tensor<1x768xf32>
+  return %p : tensor<1x768xf32>
+}
+
+// -----
+
+// A pooling window is a sum whose terms lie apart: a thread for each result.
+// CHECK-LABEL: func.func @{{.*}}pool
+// CHECK-SAME:    tir.rule = "ColReduction"
+// CHECK:         scf.for
+// CHECK:           scf.for
+// CHECK:         memref.store
+func.func @main(%x: tensor<1x64x64x64xf32>) -> tensor<1x64x32x32xf32> {
+  %y = "relax.nn_max_pool2d"(%x) {ceil_mode = false, count_include_pad = false, dilation = array<i64: 1, 1>, layout = "NCHW", out_layout, padding = array<i64: 0, 0, 0, 0>, pool_size = array<i64: 2, 2>, strides = array<i64: 2, 2>} : (tensor<1x64x64x64xf32>) -> tensor<1x64x32x32xf32>
+  return %y : tensor<1x64x32x32xf32>
+}
+
+// -----
+
+// The parts of a concatenation are blocks of one launch.
+// CHECK-LABEL: func.func @concat
+// CHECK-SAME:    tir.rule = "Parts"
+// CHECK:         gpu.launch blocks(%[[B:[a-z0-9]+]],
+// CHECK:           arith.cmpi ult, %[[B]], %c1
+// CHECK:           vector.store
+// CHECK:         } else {
+// CHECK:           arith.subi %[[B]]
+// CHECK-NOT:     gpu.launch
+func.func @main(%x: tensor<4x8xf32>, %y: tensor<4x16xf32>) -> tensor<4x24xf32> {
+  %t = builtin.unrealized_conversion_cast %x, %y : tensor<4x8xf32>, tensor<4x16xf32> to tuple<tensor<4x8xf32>, tensor<4x16xf32>>
+  %z = "relax.concat"(%t) {axis = 1 : i64} : (tuple<tensor<4x8xf32>, tensor<4x16xf32>>) -> tensor<4x24xf32>
+  return %z : tensor<4x24xf32>
+}
+
+// -----
+
+// The outer axis of a running sum is a thread's; along it each goes alone.
+// CHECK-LABEL: func.func @cumsum
+// CHECK-SAME:    tir.rule = "Fallback"
+// CHECK:         gpu.launch
+// CHECK:           arith.cmpi ult
+// CHECK:           scf.for
+func.func @main(%x: tensor<300x7xf32>) -> tensor<300x7xf32> {
+  %y = "relax.cumsum"(%x) {axis = 1 : i64, dtype, exclusive = false} : (tensor<300x7xf32>) -> tensor<300x7xf32>
+  return %y : tensor<300x7xf32>
+}
