@@ -12,6 +12,7 @@ from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.shapes import Dim, Expr
 
 __all__ = [
+    "SIZE_ARITHMETIC",
     "Form",
     "Linear",
     "Part",
@@ -195,7 +196,9 @@ def _dims(
         if constant is not None:
             dims[result] = constant
         elif all(v in dims for v in op.operands):
-            dims[result] = _DIMS[op.operation.name](*(dims[v] for v in op.operands))
+            dims[result] = SIZE_ARITHMETIC[op.operation.name](
+                *(dims[v] for v in op.operands)
+            )
     return dims
 
 
@@ -203,14 +206,28 @@ def is_size_arithmetic(op: ir.OpView) -> bool:
     """Whether ``op`` computes a size from others."""
     if len(op.results) != 1 or not isinstance(op.results[0].type, ir.IndexType):
         return False
-    return op.operation.name in _DIMS or constant_of(op.results[0]) is not None
+    return (
+        op.operation.name in SIZE_ARITHMETIC or constant_of(op.results[0]) is not None
+    )
 
 
-_DIMS: Mapping[str, Callable[[Dim, Dim], Dim]] = {
+# By the names of operations: sizes of sizes, which are not negative.
+SIZE_ARITHMETIC: Mapping[str, Callable[..., Dim]] = {
     "arith.addi": lambda lhs, rhs: lhs + rhs,
     "arith.subi": lambda lhs, rhs: lhs - rhs,
     "arith.muli": lambda lhs, rhs: lhs * rhs,
-    "arith.floordivsi": lambda lhs, rhs: shapes.floordiv(lhs, rhs),
-    "arith.minsi": lambda lhs, rhs: shapes.minimum(lhs, rhs),
-    "arith.maxsi": lambda lhs, rhs: shapes.maximum(lhs, rhs),
+    **dict.fromkeys(
+        ("arith.divui", "arith.divsi", "arith.floordivsi"), shapes.floordiv
+    ),
+    **dict.fromkeys(("arith.ceildivui", "arith.ceildivsi"), shapes.ceildiv),
+    **dict.fromkeys(("arith.remui", "arith.remsi"), shapes.mod),
+    **dict.fromkeys(("arith.minui", "arith.minsi"), shapes.minimum),
+    **dict.fromkeys(("arith.maxui", "arith.maxsi"), shapes.maximum),
+    **dict.fromkeys(
+        (
+            *("arith.index_cast", "arith.index_castui", "arith.trunci"),
+            *("arith.extsi", "arith.extui"),
+        ),
+        lambda size: size,
+    ),
 }

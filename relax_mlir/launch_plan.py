@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from mlir import ir
@@ -15,6 +15,7 @@ from relax_mlir.dialects import dims, tensors
 from relax_mlir.dialects.dims import Dim
 from relax_mlir.dialects.tir import CallPackedOp
 from relax_mlir.errors import CompileError, PassError
+from relax_mlir.indexing import SIZE_ARITHMETIC
 from relax_mlir.module import IRModule
 from relax_mlir.programs import argument_shape, argument_symbols
 from relax_mlir.runtime.cuda.plan import (
@@ -113,7 +114,7 @@ class _Reader:
     def _computed(self, operation: ir.OpView) -> Dim:
         if operation.name == "arith.constant":
             return ir.IntegerAttr(operation.attributes["value"]).value
-        compute = _ARITHMETIC.get(operation.name)
+        compute = SIZE_ARITHMETIC.get(operation.name)
         if compute is None:
             raise PassError(
                 f"{operation.location}: `{operation.name}` has no place in sizes of a plan"
@@ -172,29 +173,6 @@ class _Reader:
         base, number, start = self._place(operation.operands[0])
         self._pointers[value] = (base, number, start + offset)
         return self._pointers[value]
-
-
-_ARITHMETIC: dict[str, Callable[..., Dim]] = {
-    "arith.addi": lambda a, b: a + b,
-    "arith.subi": lambda a, b: a - b,
-    "arith.muli": lambda a, b: a * b,
-    "arith.divui": dims.floordiv,
-    "arith.divsi": dims.floordiv,  # sizes are not negative
-    "arith.floordivsi": dims.floordiv,
-    "arith.ceildivui": dims.ceildiv,
-    "arith.ceildivsi": dims.ceildiv,
-    "arith.remui": dims.mod,
-    "arith.remsi": dims.mod,
-    "arith.minsi": dims.minimum,
-    "arith.minui": dims.minimum,
-    "arith.maxsi": dims.maximum,
-    "arith.maxui": dims.maximum,
-    "arith.index_cast": lambda a: a,
-    "arith.index_castui": lambda a: a,
-    "arith.trunci": lambda a: a,
-    "arith.extsi": lambda a: a,
-    "arith.extui": lambda a: a,
-}
 
 
 def _size_operands(operation: ir.OpView) -> list[ir.Value]:

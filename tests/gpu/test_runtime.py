@@ -250,3 +250,14 @@ def test_kernels_are_measured(model: CudaExecutable) -> None:
     assert profile.durations_ns.shape == (3, 3)
     assert (profile.durations_ns > 0).all()
     assert (profile.totals_ns >= profile.durations_ns.sum(axis=1)).all()
+
+
+def test_elements_that_no_kernel_reads_are_refused(
+    model: CudaExecutable, stub: Stub
+) -> None:
+    swapped = np.zeros(3, np.dtype(np.float32).newbyteorder())
+    with pytest.raises(TypeError, match="native byte order"):
+        DeviceArray.of(swapped, device())
+    with pytest.raises(ValueError, match="unknown element type"):
+        DeviceArray.of(np.array(["a"], object), device())
+    assert stub.used_bytes == 0

@@ -282,3 +282,13 @@ def test_whole_models_compute_what_they_do_on_the_cpu(
     for _ in range(2):  # as launches, and as a graph
         for ours, theirs in zip(made(*arrays), expected, strict=True):
             assert_same_numbers(ours, theirs, tolerance=2e-5)
+
+
+def test_a_program_of_nothing_has_no_kernels(compiled: Compile, stub: Stub) -> None:
+    text = "g (float[0, 8] x) => (float[0, 8] y) { y = Softmax (x) }"
+    model = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : 17]> {text}')
+
+    (y,) = compiled(relax_mlir.import_onnx(model))(np.zeros((0, 8), np.float32))
+
+    assert y.shape == (0, 8)
+    assert stub.count("cuLaunchKernel") == 0

@@ -179,7 +179,6 @@ _SPACES = {
     "local": "private",
     "shared": "workgroup",
     "shared.dyn": "workgroup",
-    "warp": "workgroup",
 }
 
 

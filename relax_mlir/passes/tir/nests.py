@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mlir import ir
@@ -11,7 +11,7 @@ from mlir.dialects import func
 from relax_mlir.dialects import shapes
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import AllocBufferOp, BlockOp, marks
-from relax_mlir.indexing import constant_of
+from relax_mlir.indexing import SIZE_ARITHMETIC, constant_of
 from relax_mlir.rewriting import clone, erase, has_uses, walk
 
 __all__ = [
@@ -26,15 +26,6 @@ __all__ = [
 ]
 
 _PURE = ("arith.", "math.")
-_SIZES: Mapping[str, Callable[[Dim, Dim], Dim]] = {
-    "arith.addi": lambda lhs, rhs: lhs + rhs,
-    "arith.subi": lambda lhs, rhs: lhs - rhs,
-    "arith.muli": lambda lhs, rhs: lhs * rhs,
-    "arith.floordivsi": shapes.floordiv,
-    "arith.remui": shapes.mod,
-    "arith.minsi": shapes.minimum,
-    "arith.maxsi": shapes.maximum,
-}
 
 
 def is_pure(op: ir.OpView) -> bool:
@@ -50,11 +41,10 @@ def size_of(value: ir.Value, symbols: Mapping[ir.Value, str]) -> Dim | None:
     if known is not None:
         return known
     owner = value.owner
-    if isinstance(owner, ir.Block) or owner.name not in _SIZES:
+    if isinstance(owner, ir.Block) or owner.name not in SIZE_ARITHMETIC:
         return None
-    sides = [size_of(operand, symbols) for operand in owner.operands]
-    lhs, rhs = sides
-    return None if lhs is None or rhs is None else _SIZES[owner.name](lhs, rhs)
+    sizes = [size_of(operand, symbols) for operand in owner.operands]
+    return None if None in sizes else SIZE_ARITHMETIC[owner.name](*sizes)
 
 
 def rematerialize(value: ir.Value, mapping: dict[ir.Value, ir.Value]) -> ir.Value:

@@ -213,7 +213,14 @@ class DeviceArray:
 
     @staticmethod
     def of(array: np.ndarray, device: Device) -> DeviceArray:
-        """A copy of an array on a GPU."""
+        """A copy of an array on a GPU.
+
+        Raises:
+            TypeError: its elements are in another byte order.
+            ValueError: they are no numbers.
+        """
+        _check_byte_order(array.dtype)
+        element_type(array.dtype.name)
         source = np.ascontiguousarray(array)
         made = DeviceArray(Memory(device, source.nbytes), array.shape, array.dtype.name)
         if source.nbytes:
@@ -386,16 +393,32 @@ def _of_dlpack(array: Any, stream: int) -> View:
 
 def _of_interface(array: Any, device: Device, stream: int) -> View:
     fields = array.__cuda_array_interface__
+    if fields.get("mask") is not None:
+        raise TypeError("expected an array without a mask")
     if fields.get("stream"):
         wait(device, _own_number(fields["stream"]), stream)
     dtype, shape = np.dtype(fields["typestr"]), tuple(fields["shape"])
+    _check_byte_order(dtype)
     given = fields.get("strides")
+    if given is not None and any(n % dtype.itemsize for n in given):
+        raise ValueError(f"expected strides of whole elements, got {given} bytes")
     strides = (
         row_major(shape) if given is None else (n // dtype.itemsize for n in given)
     )
     address, is_read_only = fields["data"]
     where = device.ordinal
     return View(address, dtype.name, shape, tuple(strides), where, array, is_read_only)
+
+
+def _check_byte_order(dtype: np.dtype) -> None:
+    """Refuse elements that no machine here reads.
+
+    Raises:
+        TypeError: they are not in the byte order of this machine.
+    """
+    if not dtype.isnative:
+        order = f"expected elements in native byte order, got `{dtype.str}`"
+        raise TypeError(f"{order}. Hint: `array.astype({dtype.name!r})`.")
 
 
 def host_view(array: Any) -> View:  # Any: whatever numpy takes
@@ -405,9 +428,7 @@ def host_view(array: Any) -> View:  # Any: whatever numpy takes
         TypeError: its elements are not in the byte order of this machine.
     """
     found = array if isinstance(array, np.ndarray) else _of_host(array)
-    if not found.dtype.isnative:
-        order = f"expected elements in native byte order, got `{found.dtype.str}`"
-        raise TypeError(f"{order}. Hint: `array.astype({found.dtype.name!r})`.")
+    _check_byte_order(found.dtype)
     if any(step % found.itemsize for step in found.strides):
         found = found.copy()
     strides = tuple(step // found.itemsize for step in found.strides)

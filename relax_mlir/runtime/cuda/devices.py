@@ -180,7 +180,8 @@ class Pool:
 
     def clear(self) -> bool:
         """Give all back; whether there was any."""
-        found = [memory for idle in self._idle.values() for memory in idle]
+        # Arrays may be given back meanwhile, by other threads.
+        found = [memory for idle in list(self._idle.values()) for memory in idle]
         self._idle.clear()
         for memory in found:
             memory.free()

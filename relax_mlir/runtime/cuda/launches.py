@@ -275,7 +275,7 @@ class Launches:
         try:
             for step in self._steps:
                 self._do(step, stream)
-        except RelaxError:
+        except BaseException:  # a stream that goes on capturing is of no use
             with suppress(RelaxError):  # the first error is the one to tell
                 ending(what=what)
             raise

@@ -35,15 +35,17 @@ class Kernels:
         self._device, self._names = device, names
         self._functions: dict[tuple[int, str], int] = {}
         self._shared_bytes: dict[int, int] = {}
-        self._modules: list[int] = []
+        self._modules: dict[int, int] = {}  # by the program
+        # A program that has nothing to do has no kernels.
+        texts = {n: text for n, text in enumerate(ptx) if text}
         with ThreadPoolExecutor(_THREADS) as pool:  # the driver compiles on each
-            loading = [pool.submit(self._load, n, text) for n, text in enumerate(ptx)]
+            loading = {n: pool.submit(self._load, n, text) for n, text in texts.items()}
         try:
-            for module in loading:
-                self._modules.append(module.result())
+            for number, module in loading.items():
+                self._modules[number] = module.result()
         except RelaxError:
-            done = (m for m in loading if m.exception() is None)
-            self._modules = [module.result() for module in done]
+            done = {n: m for n, m in loading.items() if m.exception() is None}
+            self._modules = {n: module.result() for n, module in done.items()}
             self.close()
             raise
 
@@ -92,7 +94,7 @@ class Kernels:
 
     def close(self) -> None:
         """Give the modules back."""
-        for module in self._modules:
+        for module in self._modules.values():
             what = "a module cannot be given back"
             self._device.driver.call("cuModuleUnload", module, what=what)
         self._modules.clear()

@@ -217,7 +217,8 @@ class Session:
         If it is out of memory, what calls of its sizes share is given back.
         """
         driver, what = self.device.driver, "`main`: a stream cannot wait"
-        if self._last_stream not in (None, stream):
+        # The number of a stream tells little: it may be another's that is gone.
+        if self._last_stream is not None:
             driver.call("cuStreamWaitEvent", stream, self._event, 0, what=what)
         try:
             yield

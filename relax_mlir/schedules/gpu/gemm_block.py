@@ -10,10 +10,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from mlir import ir
 
 from relax_mlir.indexing import Part
+from relax_mlir.schedules.configuration import Configuration
 from relax_mlir.schedules.contraction_axes import Axis, merged
 from relax_mlir.schedules.contraction_plan import Plan, plan_contraction
 from relax_mlir.schedules.emit import (
@@ -34,7 +36,7 @@ from relax_mlir.schedules.gpu.launch import alloc_shared, barrier, if_less, laun
 from relax_mlir.schedules.nest import Kernel, point_count
 from relax_mlir.schedules.rule import Refusal
 
-__all__ = ["Cut", "GemmBlock", "most_busy", "plan_gemm"]
+__all__ = ["Cut", "CutConfiguration", "GemmBlock", "plan_gemm", "ranked"]
 
 _FEW_BLOCKS = 128  # that leave processors without work
 _STAGES = 4  # slices that are on their way, or multiplied
@@ -67,17 +69,31 @@ def plan_gemm(kernel: Kernel) -> Plan:
     return plan
 
 
-def most_busy(plan: Plan, cuts: Sequence[Cut]) -> int:
-    """The first of some cuts, the largest first, that gives all processors work."""
+class CutConfiguration(Configuration):
+    """How a kernel of a contraction is written."""
+
+    @property
+    @abstractmethod
+    def cut(self) -> Cut:
+        """What is common to all of them."""
+
+
+C = TypeVar("C", bound=CutConfiguration)
+
+
+def ranked(plan: Plan, known: Sequence[C]) -> list[C]:
+    """Configurations, the largest first, that with the first that busies all processors."""
     extents = plan.anchor.extents
     rows, columns, outer = (
         point_count([extents[axis] for axis in axes])
         for axes in (plan.m, plan.n, plan.outer)
     )
-    for number, cut in enumerate(cuts):
-        if outer * -(-rows // cut.rows) * -(-columns // cut.columns) >= _FEW_BLOCKS:
-            return number
-    return len(cuts) - 1
+    best = known[-1]
+    for found in reversed(known):
+        down, across = -(-rows // found.cut.rows), -(-columns // found.cut.columns)
+        if outer * down * across >= _FEW_BLOCKS:
+            best = found
+    return [best, *(other for other in known if other != best)]
 
 
 class GemmBlock(ABC):

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 
 from mlir import ir
 
-from relax_mlir.schedules.configuration import Configuration
 from relax_mlir.schedules.contraction_plan import Plan
 from relax_mlir.schedules.emit import (
     Extent,
@@ -23,7 +22,13 @@ from relax_mlir.schedules.emit import (
     rem,
     vector_type,
 )
-from relax_mlir.schedules.gpu.gemm_block import Cut, GemmBlock, most_busy, plan_gemm
+from relax_mlir.schedules.gpu.gemm_block import (
+    Cut,
+    CutConfiguration,
+    GemmBlock,
+    plan_gemm,
+    ranked,
+)
 from relax_mlir.schedules.gpu.gemm_tile import Operand
 from relax_mlir.schedules.gpu.launch import WARP
 from relax_mlir.schedules.gpu.mma import (
@@ -44,7 +49,7 @@ _FEWEST = 8  # rows, columns, terms: fewer leave most of a fragment empty
 
 
 @dataclass(frozen=True)
-class GemmMmaConfiguration(Configuration):
+class GemmMmaConfiguration(CutConfiguration):
     """How a contraction is cut.
 
     Attributes:
@@ -61,7 +66,6 @@ class GemmMmaConfiguration(Configuration):
 
     @property
     def cut(self) -> Cut:
-        """What is common to all kernels of contractions."""
         warps = self.rows // self.warp_rows * (self.columns // self.warp_columns)
         return Cut(self.rows, self.columns, self.depth, WARP * warps)
 
@@ -100,8 +104,7 @@ class GemmMmaSync(GpuRule[Plan]):
         # Slices of as many bytes, so that what is read ahead has as many registers.
         halves = plan.rows_of.element.width // 16
         known = [replace(c, depth=c.depth // halves) for c in _CONFIGURATIONS]
-        best = known[most_busy(plan, [c.cut for c in known])]
-        return [best, *(c for c in known if c != best)]
+        return ranked(plan, known)
 
     def write(self, plan: Plan) -> None:
         _GemmMmaBlock(plan, self.configuration or self.configurations(plan)[0]).write()

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from relax_mlir.schedules.configuration import Configuration
 from relax_mlir.schedules.contraction_plan import Plan
 from relax_mlir.schedules.emit import (
     Extent,
@@ -24,7 +23,13 @@ from relax_mlir.schedules.emit import (
     rem,
     vector_type,
 )
-from relax_mlir.schedules.gpu.gemm_block import Cut, GemmBlock, most_busy, plan_gemm
+from relax_mlir.schedules.gpu.gemm_block import (
+    Cut,
+    CutConfiguration,
+    GemmBlock,
+    plan_gemm,
+    ranked,
+)
 from relax_mlir.schedules.gpu.gemm_tile import Operand
 from relax_mlir.schedules.gpu.rule import GpuRule
 from relax_mlir.schedules.nest import Kernel
@@ -36,7 +41,7 @@ _PAD = 4  # elements behind a row of a slice, so that threads meet different ban
 
 
 @dataclass(frozen=True)
-class GemmSimtConfiguration(Configuration):
+class GemmSimtConfiguration(CutConfiguration):
     """How a contraction is cut.
 
     Attributes:
@@ -53,7 +58,6 @@ class GemmSimtConfiguration(Configuration):
 
     @property
     def cut(self) -> Cut:
-        """What is common to all kernels of contractions."""
         across = self.columns // self.thread_columns
         threads = self.rows // self.thread_rows * across
         return Cut(self.rows, self.columns, self.depth, threads)
@@ -78,8 +82,7 @@ class GemmSimt(GpuRule[Plan]):
 
     def configurations(self, plan: Plan) -> list[GemmSimtConfiguration]:
         """The largest tiles that give all processors work, then the others."""
-        best = _CONFIGURATIONS[most_busy(plan, [c.cut for c in _CONFIGURATIONS])]
-        return [best, *(c for c in _CONFIGURATIONS if c != best)]
+        return ranked(plan, _CONFIGURATIONS)
 
     def write(self, plan: Plan) -> None:
         _GemmSimtBlock(plan, self.configuration or self.configurations(plan)[0]).write()
