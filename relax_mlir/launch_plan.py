@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -29,6 +30,7 @@ from relax_mlir.runtime.cuda.plan import (
     Plan,
     Pointer,
     Program,
+    TensorMap,
 )
 from relax_mlir.units import Unit
 
@@ -244,7 +246,45 @@ class _ProgramReader(_Reader):
         )
 
     def _argument(self, value: ir.Value) -> Argument:
-        return self.pointer(value) if _is_buffer(value) else _text(self.size(value))
+        if _is_buffer(value):
+            return self.pointer(value)
+        owner = value.owner
+        if not isinstance(owner, ir.Block) and owner.name == _CAST:
+            return self._tensor_map(owner.operands[0].owner)
+        return _text(self.size(value))
+
+    def _tensor_map(self, operation: ir.OpView) -> TensorMap:
+        """What a descriptor tells, the innermost dimension first.
+
+        Raises:
+            PassError: it is of a kind that has no place in a plan.
+        """
+        if operation.name != _DESCRIPTOR:
+            raise PassError(
+                f"{operation.location}: `{operation.name}` has no place in a plan"
+            )
+        tensor, *box = operation.operands
+        whole = tensor.owner.operands[0]  # before its rank was hidden
+        type_ = ir.MemRefType(whole.type)
+        strides, _ = type_.get_strides_and_offset()
+        item_bytes = _item_bytes(whole)
+        text = str(operation.results[0].type)
+        found = re.search(
+            r"swizzle = swizzle_(\w+), .*oob = zero, interleave = none", text
+        )
+        element = _ELEMENTS.get(str(type_.element_type))
+        if element is None or found is None:
+            raise PassError(f"{operation.location}: `{text}` has no place in a plan")
+        return TensorMap(
+            self.pointer(whole),
+            element,
+            tuple(map(_text, reversed(self.shape(whole)))),
+            tuple(stride * item_bytes for stride in reversed(strides[:-1])),
+            tuple(
+                ir.IntegerAttr(b.owner.attributes["value"]).value for b in reversed(box)
+            ),
+            found[1].upper(),
+        )
 
 
 # The operands of `gpu.launch_func`, as its definition has them.
@@ -272,6 +312,13 @@ def _groups(operation: ir.OpView) -> dict[str, list[ir.Value]]:
     return groups
 
 
+_CAST = "builtin.unrealized_conversion_cast"
+_DESCRIPTOR = "nvgpu.tma.create.descriptor"
+
+# What the driver calls types of elements.
+_ELEMENTS = {"f16": "FLOAT16", "bf16": "BFLOAT16", "f32": "FLOAT32"}
+
+
 def _is_buffer(value: ir.Value) -> bool:
     return isinstance(value.type, ir.MemRefType)
 
@@ -283,7 +330,7 @@ def _is_read_by_users(operation: ir.OpView) -> bool:
     return (
         makes_view
         or name.startswith("arith.")
-        or name in ("func.return", "builtin.unrealized_conversion_cast")
+        or name in ("func.return", _CAST, _DESCRIPTOR)
     )
 
 

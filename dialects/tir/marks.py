@@ -12,6 +12,7 @@ __all__ = [
     "AXIS_NAMES",
     "AXIS_STARTS",
     "BUFFER",
+    "BY_VALUE",
     "CONTENTS",
     "DTYPE",
     "HANDLE",
@@ -64,6 +65,7 @@ CONTENTS = "tir.contents"  # of a buffer: its elements, from the first one on
 IMPLICIT = "tir.implicit"  # a tir.decl_buffer that no statement of a script makes
 POINTEE = "tir.pointee"  # of a pointer: what it points to, and in which memory
 PAD = "tir.pad"  # of a block that pads a buffer: what it puts before, by dimension
+BY_VALUE = "tir.by_value"  # of a kernel: arguments that are descriptors of tensors
 IN_PLACE = "tir.in_place"  # of a program: arguments whose memory its result may take
 NOT_POSITIVE = "tir.not_positive"  # a math.exp of what is; its least results may be 0
 SUBROUTINE = "tir.subroutine"  # a tir.call of a function of the module

@@ -16,10 +16,11 @@ from relax_mlir.emulator.interpreter import (
     Interpreter,
     Value,
     decode,
-    finish,
 )
-from relax_mlir.emulator.memory import Buffer, EmulationError, Lanes, Memory, poison
+from relax_mlir.emulator.lanes import WARPGROUP, Lanes, Team
+from relax_mlir.emulator.memory import Buffer, EmulationError, Memory, poison
 from relax_mlir.emulator.operations import numpy_type
+from relax_mlir.emulator.turns import finish
 from relax_mlir.errors import RelaxError
 from relax_mlir.module import IRModule
 from relax_mlir.programs import argument_shape, argument_symbols
@@ -164,13 +165,12 @@ def emulate_launch(
             shape = [shapes.evaluate(dim, sizes) for dim in dims]
             slots[slot] = _given(memory, "argument", buffers, shape, type_)
             buffers += 1
-        machine = Interpreter(
-            slots, Lanes(np.zeros(1, np.int64), 1), _OneLaunch(module, number, grid)
-        )
+        host = _OneLaunch(module, number, grid)
+        machine = host.machine(slots)
         scratch = 0
         for instruction in block.instructions:
             if instruction.name != "memref.alloc":
-                finish([machine.run(Block((), [instruction]), None)])
+                host.run(machine, Block((), [instruction]))
                 continue
             type_ = instruction.operation.operation.results[0].type
             given = iter([int(slots[n][0]) for n in instruction.operands])
@@ -208,8 +208,16 @@ class _Host:
         slots: list[Value] = [None] * count
         for slot, argument in zip(block.arguments, arguments, strict=True):
             slots[slot] = argument
-        machine = Interpreter(slots, Lanes(np.zeros(1, np.int64), 1), self)
-        finish([machine.run(block, None)])
+        self.run(self.machine(slots), block)
+
+    def machine(self, slots: list[Value]) -> Interpreter:
+        """What runs on the host: one thread."""
+        team = Team(np.zeros(1, np.int64), 1, self._rng)
+        return Interpreter(slots, Lanes(team), self)
+
+    def run(self, machine: Interpreter, block: Block) -> None:
+        """Run a block on the host."""
+        finish([machine.run(block, None)], machine.lanes.team)
 
     def launch(
         self,
@@ -220,19 +228,25 @@ class _Host:
     ) -> None:
         """Run a grid, some blocks at a time."""
         count = int(np.prod(threads))
-        at_once = max(1, _LANES // count)
+        takes_turns = any(i.name == "nvgpu.mbarrier.create" for i in body.instructions)
+        at_once = 1 if takes_turns else max(1, _LANES // count)
+        part = WARPGROUP if takes_turns else count
         for buffer in slots:
             if isinstance(buffer, Buffer):
                 buffer.memory.forget_writers()
         blocks = self._blocks(int(np.prod(grid)))
         for first in range(0, len(blocks), at_once):
-            lanes = Lanes(blocks[first : first + at_once], count)
-            own = list(slots)
-            ids = [*_places(lanes.block, grid), *_places(lanes.thread, threads)]
-            ids += [np.array([n]) for n in (*grid, *threads)]
-            for slot, value in zip(body.arguments, ids, strict=False):
-                own[slot] = value
-            finish([Interpreter(own, lanes, self).run(body, None)])
+            team = Team(blocks[first : first + at_once], count, self._rng)
+            runs = []
+            for thread in range(0, count, part):
+                lanes = Lanes(team, thread, part)
+                own = list(slots)
+                ids = [*_places(lanes.block, grid), *_places(lanes.thread, threads)]
+                ids += [np.array([n]) for n in (*grid, *threads)]
+                for slot, value in zip(body.arguments, ids, strict=False):
+                    own[slot] = value
+                runs.append(Interpreter(own, lanes, self).run(body, None))
+            finish(runs, team)
 
     def _blocks(self, total: int) -> np.ndarray:
         """The numbers of the blocks that are run."""

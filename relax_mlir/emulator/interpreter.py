@@ -9,12 +9,17 @@ from typing import Any
 import numpy as np
 from mlir import ir
 
+from relax_mlir.emulator.accesses import ACCESS_EFFECTS
+from relax_mlir.emulator.barriers import BARRIER_CONTROL, BARRIER_EFFECTS
 from relax_mlir.emulator.copies import COPY_EFFECTS, Copy
-from relax_mlir.emulator.memory import Buffer, EmulationError, Lanes, Memory, poison
-from relax_mlir.emulator.operations import PURE, bit_mask, numpy_type
+from relax_mlir.emulator.lanes import Lanes
+from relax_mlir.emulator.memory import Buffer, EmulationError
+from relax_mlir.emulator.operations import PURE
+from relax_mlir.emulator.tensor_maps import TENSOR_MAP_EFFECTS
+from relax_mlir.emulator.warpgroups import WARPGROUP_EFFECTS, Groups
 from relax_mlir.emulator.warps import WARP_EFFECTS
 
-__all__ = ["Block", "Instruction", "Interpreter", "Value", "decode", "finish"]
+__all__ = ["Block", "Instruction", "Interpreter", "Value", "decode"]
 
 Value = Any  # an array of numbers by lane, or a Buffer
 Mask = np.ndarray | None
@@ -99,6 +104,7 @@ class Interpreter:
     def __init__(self, slots: list[Value], lanes: Lanes, host: Any) -> None:
         self.slots, self.lanes, self.host = slots, lanes, host
         self.copies: list[list[Copy]] = [[]]  # on their way, by group; the last is open
+        self.products = Groups()
 
     def run(self, block: Block, mask: Mask) -> Generator[bool, None, list[Value]]:
         """Run a block; what it yields.
@@ -146,6 +152,17 @@ class Interpreter:
         first = active[0]
         return int(first) if (active == first).all() else None
 
+    def same(self, value: np.ndarray, mask: Mask) -> int:
+        """The number that a value is in all active lanes.
+
+        Raises:
+            EmulationError: they differ.
+        """
+        found = self.uniform(value, mask)
+        if found is None:
+            raise EmulationError("expected one number for all threads")
+        return found
+
 
 class _PlacedError(EmulationError):
     """An error that tells its operation already."""
@@ -158,20 +175,6 @@ def _placed(error: EmulationError, instruction: Instruction) -> EmulationError:
     return _PlacedError(f"{text}: {error}")
 
 
-def finish(runs: Sequence[Generator[bool, None, list[Value]]]) -> None:
-    """Run threads until all have ended.
-
-    Raises:
-        EmulationError: those that are left wait for each other.
-    """
-    live = list(runs)
-    while live:
-        turns = [next(run, None) for run in live]  # None: it has ended
-        if not any(turn is None or turn for turn in turns):
-            raise EmulationError("deadlock: all threads that are left wait")
-        live = [run for run, turn in zip(live, turns, strict=True) if turn is not None]
-
-
 # control
 
 
@@ -179,6 +182,8 @@ def _merged(mask: Mask, new: Value, old: Value) -> Value:
     """New values for active lanes."""
     if mask is None or isinstance(new, Buffer):
         return new
+    if isinstance(new, list):
+        raise EmulationError("fragments of some threads of a warpgroup")
     which = mask.reshape(-1, *[1] * (new.ndim - 1))
     return np.where(which, new, old)
 
@@ -265,232 +270,12 @@ def _while(
         machine.slots[slot] = value
 
 
-def _barrier(
-    machine: Interpreter, instruction: Instruction, mask: Mask
-) -> Iterator[bool]:
-    lanes = machine.lanes
-    waiting = np.ones(len(lanes.blocks), bool)
-    if mask is not None:
-        by_block = np.broadcast_to(mask, lanes.count).reshape(-1, lanes.threads)
-        waiting = by_block.any(axis=1)
-        if (by_block.all(axis=1) != waiting).any():
-            raise EmulationError("some threads of a block do not come to the barrier")
-    lanes.epochs[waiting] += 1
-    return
-    yield  # makes this a generator
-
-
 _CONTROL: dict[str, Callable[..., Iterator[bool]]] = {
     "scf.for": _for,
     "scf.if": _if,
     "scf.while": _while,
-    "gpu.barrier": _barrier,
+    **BARRIER_CONTROL,
 }
-
-
-# memory
-
-
-def _load(
-    machine: Interpreter, instruction: Instruction, mask: Mask
-) -> list[np.ndarray]:
-    buffer, *indices = machine.operands(instruction)
-    assert isinstance(buffer, Buffer)
-    return [_read(machine, buffer, buffer.at(indices), instruction, mask)]
-
-
-def _width(type_: ir.Type) -> int:
-    if not isinstance(type_, ir.VectorType):
-        return 1
-    if len(type_.shape) != 1:
-        raise EmulationError("vectors of memory have one dimension")
-    return type_.shape[0]
-
-
-def _read(
-    machine: Interpreter,
-    buffer: Buffer,
-    offsets: np.ndarray,
-    instruction: Instruction,
-    mask: Mask,
-) -> np.ndarray:
-    type_ = instruction.operation.operation.results[0].type
-    count = _width(type_)
-    places = buffer.memory.places(offsets, count, mask, machine.lanes)
-    found = buffer.memory.read(places, mask, machine.lanes)
-    bits = bit_mask(type_)
-    if bits is not None:
-        found = found & bits
-    return (
-        found
-        if not isinstance(type_, ir.VectorType) or count > 1
-        else found.reshape(-1, 1)
-    )
-
-
-def _store(machine: Interpreter, instruction: Instruction, mask: Mask) -> None:
-    value, buffer, *indices = machine.operands(instruction)
-    assert isinstance(buffer, Buffer)
-    _write(machine, value, buffer, buffer.at(indices), instruction, mask)
-
-
-def _write(
-    machine: Interpreter,
-    value: np.ndarray,
-    buffer: Buffer,
-    offsets: np.ndarray,
-    instruction: Instruction,
-    mask: Mask,
-) -> None:
-    count = _width(instruction.operation.operation.operands[0].type)
-    if value.ndim == 2 and count == 1:
-        value = value[:, 0]
-    places = buffer.memory.places(offsets, count, mask, machine.lanes)
-    buffer.memory.write(places, value, mask, machine.lanes)
-
-
-def _lane_mask(lanes: np.ndarray, mask: Mask) -> np.ndarray:
-    return lanes if mask is None else lanes & mask[:, None]
-
-
-def _masked_load(
-    machine: Interpreter, instruction: Instruction, mask: Mask
-) -> list[np.ndarray]:
-    buffer, *indices, which, other = machine.operands(instruction)
-    offsets = buffer.at(indices)[:, None] + np.arange(which.shape[1])
-    return [_read_some(machine, buffer, offsets, _lane_mask(which, mask), other)]
-
-
-def _gather(
-    machine: Interpreter, instruction: Instruction, mask: Mask
-) -> list[np.ndarray]:
-    buffer, *indices, steps, which, other = machine.operands(instruction)
-    offsets = buffer.at(indices)[:, None] + steps
-    return [_read_some(machine, buffer, offsets, _lane_mask(which, mask), other)]
-
-
-def _read_some(
-    machine: Interpreter,
-    buffer: Buffer,
-    offsets: np.ndarray,
-    which: np.ndarray,
-    other: np.ndarray,
-) -> np.ndarray:
-    """Elements where ``which`` says so, column by column."""
-    shape = (machine.lanes.count, offsets.shape[1])
-    which, offsets = np.broadcast_to(which, shape), np.broadcast_to(offsets, shape)
-    made = np.array(np.broadcast_to(other, shape))
-    for column in range(shape[1]):
-        active = which[:, column]
-        if active.any():
-            places = buffer.memory.places(offsets[:, column], 1, active, machine.lanes)
-            found = buffer.memory.read(places, active, machine.lanes)
-            made[active, column] = found[active]
-    return made
-
-
-def _masked_store(machine: Interpreter, instruction: Instruction, mask: Mask) -> None:
-    buffer, *indices, which, value = machine.operands(instruction)
-    shape = (machine.lanes.count, which.shape[1])
-    offsets = np.broadcast_to(buffer.at(indices)[:, None] + np.arange(shape[1]), shape)
-    which = np.broadcast_to(_lane_mask(which, mask), shape)
-    value = np.broadcast_to(value, shape)
-    for column in range(shape[1]):
-        active = which[:, column]
-        if active.any():
-            places = buffer.memory.places(offsets[:, column], 1, active, machine.lanes)
-            buffer.memory.write(places, value[:, column], active, machine.lanes)
-
-
-def _allocate(
-    machine: Interpreter, instruction: Instruction, mask: Mask
-) -> list[Buffer]:
-    type_ = ir.MemRefType(instruction.operation.operation.results[0].type)
-    given = iter(machine.operands(instruction))
-    shape = [n if n >= 0 else _same(machine, next(given), mask) for n in type_.shape]
-    size, lanes = int(np.prod(shape)), machine.lanes
-    is_shared = "workgroup" in str(type_.memory_space)
-    is_private = not is_shared and instruction.name == "memref.alloca"
-    count = len(lanes.blocks) if is_shared else lanes.count if is_private else 1
-    array = poison(size * count, numpy_type(type_.element_type))
-    instance = lanes.place if is_shared else lanes.numbers if is_private else None
-    memory = Memory(array, size, instance, is_shared)
-    return [Buffer.of(memory, shape)]
-
-
-def _same(machine: Interpreter, value: np.ndarray, mask: Mask) -> int:
-    found = machine.uniform(value, mask)
-    if found is None:
-        raise EmulationError("expected one size for all threads")
-    return found
-
-
-def _mixed(static: Sequence[int], dynamic: Iterator[np.ndarray]) -> _Extents:
-    mark = ir.ShapedType.get_dynamic_stride_or_offset()
-    return [next(dynamic) if n in (mark, -1 << 63) else n for n in static]
-
-
-def _static(instruction: Instruction, name: str) -> list[int]:
-    return list(ir.DenseI64ArrayAttr(instruction.operation.attributes[name]))
-
-
-_Extents = list[np.ndarray | int]
-
-
-def _layout(
-    machine: Interpreter, instruction: Instruction
-) -> tuple[Buffer, _Extents, _Extents, _Extents]:
-    """A buffer, and the offsets, sizes and strides of a view of it."""
-    buffer, *given = machine.operands(instruction)
-    dynamic = iter(given)
-    offsets, sizes, strides = (
-        _mixed(_static(instruction, f"static_{name}"), dynamic)
-        for name in ("offsets", "sizes", "strides")
-    )
-    return buffer, offsets, sizes, strides
-
-
-def _reinterpret(
-    machine: Interpreter, instruction: Instruction, mask: Mask
-) -> list[Buffer]:
-    buffer, (offset,), sizes, strides = _layout(machine, instruction)
-    start = np.zeros(1, np.int64) + offset
-    return [
-        Buffer(buffer.memory, buffer.offset * 0 + start, tuple(sizes), tuple(strides))
-    ]
-
-
-def _subview(
-    machine: Interpreter, instruction: Instruction, mask: Mask
-) -> list[Buffer]:
-    buffer, offsets, sizes, strides = _layout(machine, instruction)
-    start = buffer.at(offsets)
-    steps = [a * b for a, b in zip(strides, buffer.strides, strict=True)]
-    type_ = ir.MemRefType(instruction.operation.operation.results[0].type)
-    kept = range(len(steps))
-    if "tir.kept" in instruction.operation.attributes:
-        kept = _static(instruction, "tir.kept")
-    elif len(type_.shape) != len(steps):
-        kept = [n for n in kept if sizes[n] != 1]
-    return [
-        Buffer(
-            buffer.memory,
-            start,
-            tuple(sizes[n] for n in kept),
-            tuple(steps[n] for n in kept),
-        )
-    ]
-
-
-def _dim(
-    machine: Interpreter, instruction: Instruction, mask: Mask
-) -> list[np.ndarray]:
-    buffer, number = machine.operands(instruction)
-    return [np.zeros(1, np.int64) + buffer.sizes[_same(machine, number, mask)]]
-
-
-def _pass_on(machine: Interpreter, instruction: Instruction, mask: Mask) -> list[Value]:
-    return [machine.operands(instruction)[0]]
 
 
 # the host
@@ -502,53 +287,18 @@ def _call(machine: Interpreter, instruction: Instruction, mask: Mask) -> None:
 
 
 def _launch(machine: Interpreter, instruction: Instruction, mask: Mask) -> None:
-    sizes = [_same(machine, v, mask) for v in machine.operands(instruction)[:6]]
+    sizes = [machine.same(v, mask) for v in machine.operands(instruction)[:6]]
     (body,) = instruction.blocks
     machine.host.launch(body, machine.slots, sizes[:3], sizes[3:])
 
 
-def _view(machine: Interpreter, instruction: Instruction, mask: Mask) -> list[Buffer]:
-    """Some bytes as elements of another type."""
-    source, offset, *given = machine.operands(instruction)
-    type_ = ir.MemRefType(instruction.operation.operation.results[0].type)
-    sizes = iter(given)
-    shape = [n if n >= 0 else _same(machine, next(sizes), mask) for n in type_.shape]
-    begin, dtype = _same(machine, offset, mask), numpy_type(type_.element_type)
-    end = begin + int(np.prod(shape)) * dtype.itemsize
-    if end > source.memory.size:
-        raise EmulationError(f"bytes {begin} to {end} of {source.memory.size}")
-    return [Buffer.of(Memory(source.memory.array[begin:end].view(dtype)), shape)]
-
-
-def _copy(machine: Interpreter, instruction: Instruction, mask: Mask) -> None:
-    source, target = (_places_of(b) for b in machine.operands(instruction))
-    arrays = [b.memory.array for b in machine.operands(instruction)]
-    arrays[1][target] = arrays[0][source]
-
-
-def _places_of(buffer: Buffer) -> np.ndarray:
-    """Where all elements of a buffer of the host are."""
-    return buffer.at(list(np.indices([int(n) for n in buffer.sizes])))
-
-
 _EFFECTS: dict[str, Callable[..., Sequence[Value] | None]] = {
+    **ACCESS_EFFECTS,
+    **BARRIER_EFFECTS,
     **COPY_EFFECTS,
+    **TENSOR_MAP_EFFECTS,
+    **WARPGROUP_EFFECTS,
     **WARP_EFFECTS,
     "func.call": _call,
     "gpu.launch": _launch,
-    "memref.view": _view,
-    "memref.copy": _copy,
-    "memref.load": _load,
-    "vector.load": _load,
-    "memref.store": _store,
-    "vector.store": _store,
-    "vector.maskedload": _masked_load,
-    "vector.maskedstore": _masked_store,
-    "vector.gather": _gather,
-    "memref.alloc": _allocate,
-    "memref.alloca": _allocate,
-    "memref.reinterpret_cast": _reinterpret,
-    "memref.subview": _subview,
-    "memref.dim": _dim,
-    "memref.cast": _pass_on,
 }

@@ -7,39 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from relax_mlir.emulator.lanes import Lanes, happened_before
 from relax_mlir.errors import RelaxError
 
-__all__ = ["Buffer", "EmulationError", "Lanes", "Memory", "poison"]
+__all__ = ["Buffer", "EmulationError", "Memory", "poison"]
 
 
 class EmulationError(RelaxError):
     """An emulated kernel does what it must not: races, or leaves its memory."""
-
-
-@dataclass
-class Lanes:
-    """The threads that are emulated at once: all of some blocks, block by block.
-
-    Attributes:
-        blocks: numbers of the blocks; threads: how many each has.
-        epochs: by block, how many barriers its threads have passed.
-    """
-
-    blocks: np.ndarray
-    threads: int
-
-    def __post_init__(self) -> None:
-        self.count = len(self.blocks) * self.threads
-        self.numbers = np.arange(self.count)
-        self.thread = self.numbers % self.threads
-        self.place = self.numbers // self.threads  # of the block among these
-        self.block = self.blocks[self.place]
-        self.epochs = np.zeros(len(self.blocks), np.int64)
-
-    @property
-    def global_numbers(self) -> np.ndarray:
-        """A number for every thread of the grid."""
-        return self.block * self.threads + self.thread
 
 
 class Memory:
@@ -50,6 +25,7 @@ class Memory:
         size: elements that one instance has; all of them if there is one.
         instance: by lane, which instance it sees; None if there is one.
         is_shared: whether threads of a block exchange values through it.
+        address: where it begins in the block's memory, in bytes, if it is shared.
     """
 
     def __init__(
@@ -58,8 +34,9 @@ class Memory:
         size: int | None = None,
         instance: np.ndarray | None = None,
         is_shared: bool = False,
+        address: int = 0,
     ) -> None:
-        self.array = array
+        self.array, self.address, self.is_shared = array, address, is_shared
         self.size = len(array) if size is None else size
         self._base = None if instance is None else instance * self.size
         self._races = _Races(len(array)) if is_shared else None
@@ -111,6 +88,16 @@ class Memory:
             self._check_readers(places, mask, lanes)
         return self.array[places]
 
+    def read_as_nobody(self, places: np.ndarray) -> np.ndarray:
+        """What the copy engine reads.
+
+        Raises:
+            EmulationError: a thread of the launch has written there.
+        """
+        if self._writers is not None and (self._writers[places] >= 0).any():
+            raise EmulationError("a copy reads what the launch has written")
+        return self.array[places]
+
     def _check_readers(
         self, places: np.ndarray, mask: np.ndarray | None, lanes: Lanes
     ) -> None:
@@ -141,13 +128,12 @@ class Memory:
         places, values = (np.broadcast_to(a, shape) for a in (places, values))
         writers = lanes.global_numbers.reshape(-1, *[1] * (places.ndim - 1))
         writers = np.broadcast_to(writers, shape)
-        if mask is not None:
-            places, values, writers = places[mask], values[mask], writers[mask]
+        active = slice(None) if mask is None else mask
         if self._races is not None:
             self._races.write(places, mask, lanes)
         elif self._base is None:
-            self._check_writers(places, writers)
-        self.array[places] = values
+            self._check_writers(places[active], writers[active])
+        self.array[places[active]] = values[active]
 
     def _check_writers(self, places: np.ndarray, writers: np.ndarray) -> None:
         """Refuse that two threads of a launch write one element."""
@@ -163,60 +149,64 @@ class Memory:
 
 
 class _Races:
-    """Who has read and written each element since the last barrier."""
+    """Who has read and written each element, and when."""
 
     def __init__(self, count: int) -> None:
-        self._writer = np.full(count, -1, np.int64)
-        self._written = np.full(count, -1, np.int64)  # at which epoch
+        self._writer, self._written = (np.full(count, -1, np.int64) for _ in range(2))
+        # The first and the last of those who read while nobody waited, by number.
         self._first, self._last = (np.full(count, -1, np.int64) for _ in range(2))
         self._read = np.full(count, -1, np.int64)
 
     def read(self, places: np.ndarray, mask: np.ndarray | None, lanes: Lanes) -> None:
-        places, numbers, epochs = _spread(places, mask, lanes)
-        self._check(places, numbers, epochs, "reads what another has just written")
-        is_old = self._read[places] != epochs
+        places, who, now = _spread(places, mask, lanes)
+        self._check(places, who, now, "reads what another has just written")
+        is_old = self._is_read_before(places, who, now)
         self._first[places[is_old]], self._last[places[is_old]] = 1 << 62, -1
-        np.minimum.at(self._first, places, numbers)
-        np.maximum.at(self._last, places, numbers)
-        self._read[places] = epochs
+        np.minimum.at(self._first, places, who)
+        np.maximum.at(self._last, places, who)
+        self._read[places] = now
 
     def write(self, places: np.ndarray, mask: np.ndarray | None, lanes: Lanes) -> None:
-        numbers, epochs = lanes.numbers, lanes.epochs[lanes.place]
-        if mask is not None:
-            numbers, epochs = numbers[mask], epochs[mask]
-        shape = (-1, *[1] * (places.ndim - 1))
-        numbers = np.broadcast_to(numbers.reshape(shape), places.shape).reshape(-1)
-        epochs = np.broadcast_to(epochs.reshape(shape), places.shape).reshape(-1)
-        places = places.reshape(-1)
-        self._check(places, numbers, epochs, "writes what another has just written")
-        others = (self._first[places] != numbers) | (self._last[places] != numbers)
+        places, who, now = _spread(places, mask, lanes)
+        self._check(places, who, now, "writes what another has just written")
+        others = (self._first[places] != who) | (self._last[places] != who)
         _refuse(
-            (self._read[places] == epochs) & others,
-            numbers,
+            others & ~self._is_read_before(places, who, now),
+            who,
             "writes what another has just read",
         )
-        self._writer[places], self._written[places] = numbers, epochs
-        _refuse(self._writer[places] != numbers, numbers, "writes what another writes")
+        self._writer[places], self._written[places] = who, now
+        _refuse(self._writer[places] != who, who, "writes what another writes")
+
+    def _is_read_before(
+        self, places: np.ndarray, who: np.ndarray, now: np.ndarray
+    ) -> np.ndarray:
+        read = self._read[places]
+        return happened_before(read, self._first[places], now, who) & happened_before(
+            read, self._last[places], now, who
+        )
 
     def _check(
-        self, places: np.ndarray, numbers: np.ndarray, epochs: np.ndarray, what: str
+        self, places: np.ndarray, who: np.ndarray, now: np.ndarray, what: str
     ) -> None:
-        is_new = self._written[places] == epochs
-        _refuse(is_new & (self._writer[places] != numbers), numbers, what)
+        writer, written = self._writer[places], self._written[places]
+        is_new = (writer != who) & ~happened_before(written, writer, now, who)
+        _refuse(is_new, who, what)
 
 
 def _spread(
     places: np.ndarray, mask: np.ndarray | None, lanes: Lanes
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Every place that is touched, by whom, and at which epoch of its block."""
+    """Every place that is touched, by whom, and when."""
     shape = (lanes.count, *places.shape[1:])
     column = (-1, *[1] * (places.ndim - 1))
     places = np.broadcast_to(places, shape)
-    numbers = np.broadcast_to(lanes.numbers.reshape(column), shape)
-    epochs = np.broadcast_to(lanes.epochs[lanes.place].reshape(column), shape)
+    who, now = (
+        np.broadcast_to(a.reshape(column), shape) for a in (lanes.identity, lanes.now)
+    )
     if mask is not None:
-        places, numbers, epochs = places[mask], numbers[mask], epochs[mask]
-    return places.reshape(-1), numbers.reshape(-1), epochs.reshape(-1)
+        places, who, now = places[mask], who[mask], now[mask]
+    return places.reshape(-1), who.reshape(-1), now.reshape(-1)
 
 
 def _refuse(wrong: np.ndarray, numbers: np.ndarray, what: str) -> None:

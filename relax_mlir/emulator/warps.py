@@ -12,6 +12,7 @@ import ml_dtypes
 import numpy as np
 from mlir import ir
 
+from relax_mlir.emulator.barriers import refuse_partial_warps
 from relax_mlir.emulator.memory import EmulationError
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def _load_matrices(
     attributes = instruction.operation.attributes
     count = ir.IntegerAttr(attributes["numTiles"]).value
     offsets = np.broadcast_to(buffer.at(indices), machine.lanes.count)
-    _refuse_partial_warps(machine, mask)
+    refuse_partial_warps(machine.lanes, mask)
     if (offsets % 8).any():
         raise EmulationError(
             "a row of a matrix does not begin at a multiple of 16 bytes"
@@ -77,20 +78,11 @@ def _load_matrices(
     return [found.reshape(-1, count, 2)]
 
 
-def _refuse_partial_warps(machine: Interpreter, mask: np.ndarray | None) -> None:
-    if machine.lanes.threads % 32:
-        raise EmulationError("expected whole warps")
-    if mask is not None:
-        by_warp = np.broadcast_to(mask, machine.lanes.count).reshape(-1, 32)
-        if (by_warp.any(axis=1) != by_warp.all(axis=1)).any():
-            raise EmulationError("some threads of a warp do not take part")
-
-
 def _multiply_matrices(
     machine: Interpreter, instruction: Instruction, mask: np.ndarray | None
 ) -> list[list[np.ndarray]]:
     """``nvvm.mma.sync`` of 16 rows by 8 columns: 16 steps of f16 or bf16, 8 of TF32."""
-    _refuse_partial_warps(machine, mask)
+    refuse_partial_warps(machine.lanes, mask)
     kind = str(instruction.operation.attributes["multiplicandAPtxType"])
     dtype = next(d for name, d in _FACTORS.items() if f"<{name}>" in kind)
     count = machine.lanes.count

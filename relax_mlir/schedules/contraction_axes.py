@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from relax_mlir.schedules.emit import Extent, multiply
+from relax_mlir.schedules.emit import Extent, product
 from relax_mlir.schedules.nest import Access
 
-__all__ = ["Axis", "merged"]
+__all__ = ["Axis", "groups", "merged"]
 
 
 @dataclass(frozen=True)
@@ -28,23 +28,35 @@ def merged(
 
     Axes of one point are left out, unless no other is there.
     """
-    found: list[Axis] = []
+    return [
+        Axis(group[-1], product([extents[n] for n in group]))
+        for group in groups(axes, extents, accesses)
+    ]
+
+
+def groups(
+    axes: Sequence[int], extents: Sequence[Extent], accesses: Sequence[Access]
+) -> list[list[int]]:
+    """The numbers of those that :func:`merged` makes one, outermost first."""
+    found: list[list[int]] = []
     for number in axes:
-        axis = Axis(number, extents[number])
-        if axis.extent == 1 and len(axes) > 1:
+        if extents[number] == 1 and len(axes) > 1:
             continue
-        if found and _walk_as_one(found[-1], axis, accesses):
-            outer = found.pop()
-            axis = Axis(number, multiply(outer.extent, axis.extent))
-        found.append(axis)
-    return found or [Axis(axes[-1], 1)]
+        if found and _walk_as_one(found[-1][-1], number, extents[number], accesses):
+            found[-1].append(number)
+        else:
+            found.append([number])
+    return found or [[axes[-1]]]
 
 
-def _walk_as_one(outer: Axis, inner: Axis, accesses: Sequence[Access]) -> bool:
-    if not isinstance(inner.extent, int):
+def _walk_as_one(
+    outer: int, inner: int, extent: Extent, accesses: Sequence[Access]
+) -> bool:
+    """Whether an axis goes on where ``inner``, of so many points, ends."""
+    if not isinstance(extent, int):
         return False
     for access in accesses:
-        far, near = (access.stride_of(axis.number) for axis in (outer, inner))
-        if far is None or near is None or far != near * inner.extent:
+        far, near = (access.stride_of(axis) for axis in (outer, inner))
+        if far is None or near is None or far != near * extent:
             return False
     return True

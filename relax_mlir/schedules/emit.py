@@ -31,6 +31,7 @@ __all__ = [
     "rem",
     "row_major_strides",
     "static",
+    "strided_view",
     "subtract",
     "unflatten",
     "unrolled_loop",
@@ -345,9 +346,35 @@ def reinterpret(
     buffer: ir.Value, type_: ir.MemRefType, sizes: Sequence[Extent]
 ) -> ir.Value:
     """A row-major buffer seen in another shape."""
-    strides = row_major_strides(sizes)
-    known, _ = type_.get_strides_and_offset()
+    return _reinterpret(buffer, type_, 0, sizes, row_major_strides(sizes))
+
+
+def strided_view(
+    buffer: ir.Value, sizes: Sequence[Extent], strides: Sequence[int], offset: Extent
+) -> ir.Value:
+    """What of a buffer's memory begins at an offset, and steps so far along each axis."""
     mark = ir.ShapedType.get_dynamic_stride_or_offset()
+    begin = offset if isinstance(offset, int) else mark
+    dynamic = ir.ShapedType.get_dynamic_size()
+    type_ = ir.MemRefType.get(
+        [n if isinstance(n, int) else dynamic for n in sizes],
+        buffer.type.element_type,
+        ir.StridedLayoutAttr.get(begin, list(strides)),
+        buffer.type.memory_space,
+    )
+    return _reinterpret(buffer, type_, offset, sizes, strides)
+
+
+def _reinterpret(
+    buffer: ir.Value,
+    type_: ir.MemRefType,
+    offset: Extent,
+    sizes: Sequence[Extent],
+    strides: Sequence[Extent],
+) -> ir.Value:
+    known, begin = type_.get_strides_and_offset()
+    mark = ir.ShapedType.get_dynamic_stride_or_offset()
+    dynamic_offsets = [index(offset)] if begin == mark else []
     dynamic_sizes = [index(s) for s, n in zip(sizes, type_.shape, strict=True) if n < 0]
     dynamic_strides = [
         index(s) for s, n in zip(strides, known, strict=True) if n == mark
@@ -356,12 +383,13 @@ def reinterpret(
         "memref.reinterpret_cast",
         type_,
         buffer,
+        *dynamic_offsets,
         *dynamic_sizes,
         *dynamic_strides,
-        static_offsets=ir.DenseI64ArrayAttr.get([0]),
+        static_offsets=ir.DenseI64ArrayAttr.get([begin]),
         static_sizes=ir.DenseI64ArrayAttr.get(list(type_.shape)),
         static_strides=ir.DenseI64ArrayAttr.get(list(known)),
         operandSegmentSizes=ir.DenseI32ArrayAttr.get(
-            [1, 0, len(dynamic_sizes), len(dynamic_strides)]
+            [1, len(dynamic_offsets), len(dynamic_sizes), len(dynamic_strides)]
         ),
     )

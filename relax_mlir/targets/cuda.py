@@ -120,7 +120,7 @@ def _to_ptx(
             "ptx",
             f"nvvm-attach-target{{chip={target.cpu} features={target.features} O=3}},"
             "gpu-module-to-binary{format=isa}",
-            frozenset({"tir.call_packed"}),
+            frozenset({"nvgpu.tma.create.descriptor", "tir.call_packed"}),
         ),
     )
 
@@ -149,5 +149,6 @@ _TO_LLVM = ",".join(
         "canonicalize",
         "cse",
         f"gpu.module({_KERNELS_TO_LLVM})",
+        "schedule-pass-descriptors",
     )
 )

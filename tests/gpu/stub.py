@@ -11,7 +11,7 @@ from relax_mlir.compiler import lower, remaining, run_stage, target_of
 from relax_mlir.emulator.host import emulate_launch
 from relax_mlir.module import IRModule
 from relax_mlir.runtime.cuda.executable import CudaExecutable
-from relax_mlir.runtime.cuda.plan import Launch, Pointer
+from relax_mlir.runtime.cuda.plan import Launch, Pointer, TensorMap
 from relax_mlir.targets import stages
 from relax_mlir.units import Unit, split
 
@@ -114,7 +114,10 @@ class Emulation:
         addresses: dict[tuple[str, int], int] = {}
         sizes: dict[str, int] = {}
         for place, argument in enumerate(launch.arguments):
+            # Of a descriptor too: the stub begins it with the tensor's address.
             value = ctypes.c_uint64.from_address(parameters[place]).value
+            if isinstance(argument, TensorMap):
+                argument = argument.pointer
             if isinstance(argument, Pointer):
                 assert argument.offset_bytes == 0
                 addresses[argument.base, argument.number] = value

@@ -84,6 +84,11 @@ def scheduled(precision: str, config: str) -> IRModule:
         ("f16", "GemmMmaSync{rows=128}", 128),
         ("bf16", "GemmMmaSync{rows=128}", 128),
         ("f16", "GemmMmaSync{rows=64}", 80),
+        ("f16", "GemmWgmma{rows=128,columns=256}", 168),
+        ("bf16", "GemmWgmma{rows=128,columns=256}", 168),
+        ("bf16", "GemmWgmma{rows=128,columns=128}", 168),
+        ("f16", "GemmWgmma{rows=64,columns=128}", 128),
+        ("f16", "GemmWgmma{rows=64,columns=64}", 80),
         ("f32", "GemmSimt{rows=128}", 128),
         ("f32", "GemmSimt{rows=64}", 64),
     ],
@@ -105,18 +110,36 @@ def test_rows_are_kept_where_they_fit(length: int, tmp_path: Path) -> None:
         assert "0 bytes spill stores" in said
 
 
-def test_products_are_on_tensor_cores(tmp_path: Path) -> None:
-    cuobjdump = tool("cuobjdump")
-    module = scheduled("f16", "GemmMmaSync{rows=128}")
-    _, cubin = product_of(module, tmp_path)
-    command = [cuobjdump, "-sass", str(cubin)]
+def instructions(cubin: Path) -> Counter[str]:
+    """How often each instruction is in machine code."""
+    command = [tool("cuobjdump"), "-sass", str(cubin)]
     text = subprocess.run(command, capture_output=True, text=True, check=True)
-    code = re.findall(r"/\*[0-9a-f]{4,}\*/\s+(?:@\S+ )?([A-Z0-9_.]+)", text.stdout)
-    found = Counter(code)
+    return Counter(
+        re.findall(r"/\*[0-9a-f]{4,}\*/\s+(?:@\S+ )?([A-Z0-9_.x]+)", text.stdout)
+    )
+
+
+def test_products_are_on_tensor_cores(tmp_path: Path) -> None:
+    _, cubin = product_of(scheduled("f16", "GemmMmaSync{rows=128}"), tmp_path)
+    found = instructions(cubin)
     assert found["HMMA.16816.F32"] == 32
     assert found["LDSM.16.M88.4"] + found["LDSM.16.MT88.4"] == 12
     assert found["LDGSTS.E.BYPASS.128"] == 16
     assert not {"LDL", "STL"} & set(found)
+
+
+def test_warpgroups_multiply_what_the_copy_engine_brings(tmp_path: Path) -> None:
+    module = scheduled("bf16", "GemmWgmma{rows=128,columns=256}")
+    said, cubin = product_of(module, tmp_path)
+    found = instructions(cubin)
+    # Two slices a turn of the loop, of four instructions each: nothing between them moves
+    # sums, and nothing makes one wait for another.
+    assert found["HGMMA.64x256x16.F32.BF16"] == 8
+    assert found["UTMALDG.2D"] == 10
+    assert found["USETMAXREG.DEALLOC.CTAPOOL"] == 1
+    assert found["STG.E.128"] == 32
+    assert not {"LDL", "STL"} & set(found)
+    assert "serialized" not in said
 
 
 @pytest.mark.slow

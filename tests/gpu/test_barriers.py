@@ -9,11 +9,13 @@ from mlir import ir
 from relax_mlir import IRModule, import_onnx, lower
 from relax_mlir.emulator import EmulationError, emulate
 from relax_mlir.rewriting import erase, walk
+from relax_mlir.schedules.emit import index
+from relax_mlir.schedules.gpu import gemm_wgmma
 from tests.frontends.differential import parse
 from tests.gpu.test_gemm import layer
 from tests.products import drawn
 
-_TARGET = "cuda:sm_90"
+_TARGET = "cuda:sm_80"
 
 
 def softmax() -> IRModule:
@@ -66,6 +68,86 @@ def test_no_barrier_can_be_missing(name: str) -> None:
         mutant = loops.clone()
         erase(list(operations(mutant, "gpu.barrier"))[number])
         assert not is_right(mutant, inputs, expected), f"barrier {number}"
+
+
+Product = tuple[IRModule, list[np.ndarray], np.ndarray]
+
+
+@pytest.fixture
+def product(monkeypatch: pytest.MonkeyPatch) -> Product:
+    """One by warpgroups, of more slices than memory has, and of more tiles than blocks.
+
+    The module at `loops`, its inputs, and what it makes of them.
+    """
+    small = gemm_wgmma.GemmWgmmaConfiguration(128, 64, 64, stages=2, blocks=2)
+    monkeypatch.setattr(gemm_wgmma, "_CONFIGURATIONS", (small,))
+    module = layer(300, 272, 136, is_turned=False)
+    loops = lower(module, target="cuda:sm_90", to="loops", precision="f16")
+    inputs = sides(module)
+    (expected,) = emulate(loops, *inputs)
+    return loops, inputs, expected
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "gpu.barrier",
+        "nvgpu.mbarrier.arrive",
+        "nvgpu.mbarrier.arrive.expect_tx",
+        "nvgpu.mbarrier.init",
+        "nvgpu.mbarrier.try_wait.parity",
+        "nvgpu.tma.async.load",
+        "nvvm.bar.warp.sync",
+        "nvvm.wgmma.commit.group.sync.aligned",
+        "nvvm.wgmma.fence.aligned",
+        "nvvm.wgmma.wait.group.sync.aligned",
+    ],
+)
+def test_warpgroups_need_all_that_they_wait_for(product: Product, name: str) -> None:
+    loops, inputs, expected = product
+    count = len(list(operations(loops, name)))
+    assert count > 0
+    for number in range(count):
+        mutant = loops.clone()
+        erase(list(operations(mutant, name))[number])
+        assert not is_right(mutant, inputs, expected), f"{name} {number}"
+
+
+def raised(operation: ir.OpView, name: str) -> None:
+    """Add one to an attribute."""
+    attribute = ir.IntegerAttr(operation.operation.attributes[name])
+    more = ir.IntegerAttr.get(attribute.type, attribute.value + 1)
+    operation.operation.attributes[name] = more
+
+
+def test_slices_are_released_when_they_are_multiplied(product: Product) -> None:
+    loops, inputs, expected = product
+    name = "nvvm.wgmma.wait.group.sync.aligned"
+
+    for number in range(len(list(operations(loops, name)))):
+        mutant = loops.clone()
+        with mutant.context:
+            raised(list(operations(mutant, name))[number], "group")
+        assert not is_right(mutant, inputs, expected), f"wait {number}"
+
+
+@pytest.mark.parametrize("operand", ["bytes", "arrivals"])
+def test_barriers_count_what_comes(product: Product, operand: str) -> None:
+    loops, inputs, expected = product
+    name = {
+        "bytes": "nvgpu.mbarrier.arrive.expect_tx",
+        "arrivals": "nvgpu.mbarrier.init",
+    }
+
+    for number in range(len(list(operations(loops, name[operand])))):
+        for more in (-1, 1):
+            mutant = loops.clone()
+            changed = list(operations(mutant, name[operand]))[number]
+            constant = changed.operation.operands[1].owner
+            with mutant.context, changed.location, ir.InsertionPoint(changed):
+                value = ir.IntegerAttr(constant.attributes["value"]).value + more
+                changed.operation.operands[1] = index(value)
+            assert not is_right(mutant, inputs, expected), f"{operand} {number} {more}"
 
 
 def test_copies_must_be_waited_for() -> None:

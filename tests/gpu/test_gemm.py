@@ -10,6 +10,7 @@ from relax_mlir import IRModule, import_onnx, lower
 from relax_mlir.compiler import target_of
 from relax_mlir.emulator import emulate
 from relax_mlir.passes.schedule.rules import CONFIGURATION
+from relax_mlir.schedules.gpu import gemm_wgmma
 from tests.frontends.differential import parse
 from tests.products import convolved, drawn, rounded
 
@@ -89,6 +90,61 @@ def test_every_configuration(
     precision: str, rule: str, rows: int, sizes: tuple[int, int, int], is_turned: bool
 ) -> None:
     check(sizes, is_turned, precision, f"{rule}{{rows={rows}}}", rule)
+
+
+@pytest.mark.parametrize("is_turned", [False, True])
+@pytest.mark.parametrize(
+    ("sizes", "tile"),
+    [
+        ((300, 200, 264), "rows=128,columns=256"),
+        ((131, 72, 128), "rows=128,columns=128"),
+        ((1100, 64, 72), "rows=128,columns=128"),
+        ((200, 136, 136), "rows=64,columns=128"),
+        ((129, 520, 200), "rows=64,columns=64"),
+        ((64, 16, 64), "rows=64,columns=64"),
+    ],
+)
+@pytest.mark.parametrize("precision", ["f16", "bf16", "tf32"])
+def test_products_of_warpgroups(
+    precision: str, sizes: tuple[int, int, int], tile: str, is_turned: bool
+) -> None:
+    m, k, n = sizes
+    if precision == "tf32":
+        is_turned = True
+    check((m, k, n), is_turned, precision, f"GemmWgmma{{{tile}}}", "GemmWgmma")
+
+
+@pytest.mark.parametrize("blocks", [1, 3])
+def test_blocks_have_several_tiles_in_bands(
+    blocks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows of tiles that fill no band, and fewer slices than a tile has."""
+    small = gemm_wgmma.GemmWgmmaConfiguration(64, 64, 64, stages=2, blocks=blocks)
+    monkeypatch.setattr(gemm_wgmma, "_CONFIGURATIONS", (small,))
+    check((64 * 9, 272, 64 * 3), False, "f16", rule="GemmWgmma")
+
+
+@pytest.mark.parametrize("rows", [1, 70, 300])
+def test_warpgroups_take_an_open_number_of_rows(rows: int) -> None:
+    x, w, b = (rounded(a, "f16") for a in (drawn(rows, 48), drawn(48, 72), drawn(72)))
+
+    y, rules = run(layer("n", 48, 72, is_turned=False), x, w, b, precision="f16")
+
+    assert "GemmWgmma" in rules
+    np.testing.assert_allclose(y, np.maximum(x @ w + b, 0), atol=1e-4, rtol=0)
+
+
+def test_warpgroups_take_batches_and_turned_rows() -> None:
+    """Rows of ``x`` lie across the sum, and ``w`` is the same for all of some axes."""
+    text = """g (float[2, 3, 40, 128] x, float[3, 40, 64] w) => (float[2, 3, 128, 64] y) {
+        t = Transpose <perm = [0, 1, 3, 2]> (x)
+        y = MatMul (t, w) }"""
+    x, w = (rounded(a, "bf16") for a in (drawn(2, 3, 40, 128), drawn(3, 40, 64)))
+
+    y, rules = run(import_onnx(parse(text, opset=17)), x, w, precision="bf16")
+
+    assert "GemmWgmma" in rules
+    np.testing.assert_allclose(y, x.swapaxes(2, 3) @ w, atol=1e-4, rtol=0)
 
 
 @settings(max_examples=40, deadline=None)

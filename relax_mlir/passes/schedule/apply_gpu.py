@@ -19,6 +19,7 @@ from relax_mlir.schedules.gpu.elementwise import Elementwise
 from relax_mlir.schedules.gpu.fallback import Fallback
 from relax_mlir.schedules.gpu.gemm_mma import GemmMmaSync
 from relax_mlir.schedules.gpu.gemm_simt import GemmSimt
+from relax_mlir.schedules.gpu.gemm_wgmma import GemmWgmma
 from relax_mlir.schedules.gpu.gemv import Gemv
 from relax_mlir.schedules.gpu.parts import Parts
 from relax_mlir.schedules.gpu.row_reduction import RowReduction
@@ -33,6 +34,7 @@ __all__ = ["ApplyGpu"]
 _RULES: tuple[type[GpuRule[Any]], ...] = (
     Bound,
     Gemv,
+    GemmWgmma,
     GemmMmaSync,
     GemmSimt,
     RowReduction,

@@ -20,6 +20,7 @@ __all__ = ["OutlineLaunches"]
 
 _SHARED = "#gpu.address_space<workgroup>"
 _ALIGNMENT = 1024  # bytes, of shared memory: what copies of tiles ask for
+_BUFFER_ALIGNMENT = 128  # bytes, of its parts that ask for nothing
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,8 @@ class OutlineLaunches(Pass):
     needs; everything else that the launch found around it is computed again inside. What
     stays in the program tells how many blocks there are, and what they get.
 
-    Buffers of a block become parts of one dynamic shared memory.
+    Buffers of a block become parts of one dynamic shared memory. Descriptors of tensors,
+    which are made beside the launch, are passed by value.
     """
 
     def run(self, module: IRModule) -> None:
@@ -108,6 +110,12 @@ def _shared_buffers(launch: ir.OpView) -> list[ir.OpView]:
     ]
 
 
+def _alignment(buffer: ir.OpView) -> int:
+    if "alignment" not in buffer.operation.attributes:
+        return _BUFFER_ALIGNMENT
+    return ir.IntegerAttr(buffer.operation.attributes["alignment"]).value
+
+
 class _Kernel:
     """One launch, as a function of its own."""
 
@@ -132,9 +140,9 @@ class _Kernel:
             seen.add(value)
             if _is_root(value):
                 roots[value] = None
-                todo += (
-                    [] if isinstance(value.owner, ir.Block) else value.owner.operands
-                )
+                is_sized = not isinstance(value.owner, ir.Block)
+                is_sized = is_sized and not _is_descriptor(value)
+                todo += value.owner.operands if is_sized else []
             elif (
                 not isinstance(value.owner, ir.Block)
                 and value.owner not in self._inside
@@ -147,8 +155,7 @@ class _Kernel:
 
     def write(self) -> None:
         """The kernel, at the insertion point."""
-        flat = [ir.MemRefType.get([1], r.type.element_type) for r in self._roots]
-        types = [*flat, *(s.type for s in self._sizes)]
+        types = [*map(_argument_type, self._roots), *(s.type for s in self._sizes)]
         threads = [_constant(v) for v in list(self._launch.operands)[3:6]]
         made = gpu.GPUFuncOp(
             ir.FunctionType.get(types, []),
@@ -158,6 +165,9 @@ class _Kernel:
             arg_attrs=[self._attributes(r) for r in self._roots]
             + [{} for _ in self._sizes],
         )
+        by_value = [n for n, root in enumerate(self._roots) if _is_descriptor(root)]
+        if by_value:
+            made.attributes[marks.BY_VALUE] = ir.DenseI64ArrayAttr.get(by_value)
         entry = made.add_entry_block()
         bases = list(entry.arguments)
         self._values.update(zip(self._sizes, bases[len(self._roots) :], strict=True))
@@ -175,6 +185,8 @@ class _Kernel:
 
     def _attributes(self, root: ir.Value) -> dict[str, ir.Attribute]:
         """What the kernel may take for granted of a buffer."""
+        if _is_descriptor(root):
+            return {}
         users = (use.owner for use in _uses(root))
         is_read_only = not any(_writes(u) for u in users if u in self._inside)
         found: dict[str, ir.Attribute] = {}
@@ -185,7 +197,9 @@ class _Kernel:
         return found
 
     def _view(self, root: ir.Value, base: ir.Value) -> ir.Value:
-        """A pointer as the buffer that it is in the program."""
+        """A pointer as the buffer, or the descriptor, that it is in the program."""
+        if _is_descriptor(root):
+            return op("builtin.unrealized_conversion_cast", root.type, base)
         type_ = ir.MemRefType(root.type)
         if isinstance(root.owner, ir.Block):
             shape = argument_shape(self._function, ir.BlockArgument(root).arg_number)
@@ -221,8 +235,9 @@ class _Kernel:
             size = -(-type_.element_type.width // 8)
             for extent in type_.shape:
                 size *= extent
+            total = -(-total // _alignment(buffer)) * _alignment(buffer)
             offsets.append(total)
-            total += -(-size // 128) * 128
+            total += -(-size // _BUFFER_ALIGNMENT) * _BUFFER_ALIGNMENT
         self._shared_bytes = total
         memory = reinterpret(whole, _shared_type(total), [total])
         for buffer, offset in zip(buffers, offsets, strict=True):
@@ -257,7 +272,9 @@ class _Kernel:
         """``gpu.launch_func`` in the place of the launch."""
         grid, block = (list(self._launch.operands)[n : n + 3] for n in (0, 3))
         bases = [
-            reinterpret(r, ir.MemRefType.get([1], r.type.element_type), [1])
+            op("builtin.unrealized_conversion_cast", _argument_type(r), r)
+            if _is_descriptor(r)
+            else reinterpret(r, _argument_type(r), [1])
             for r in self._roots
         ]
         i32 = ir.IntegerType.get_signless(32)
@@ -287,8 +304,25 @@ def _extent(dim: Dim, named: dict[str, Index]) -> int | ir.Value:
     return size.value if isinstance(size, Index) else size
 
 
+def _argument_type(root: ir.Value) -> ir.Type:
+    """What a kernel gets of a buffer, or of a descriptor."""
+    if _is_descriptor(root):
+        return ir.Type.parse("!llvm.ptr")
+    return ir.MemRefType.get([1], root.type.element_type)
+
+
+def _is_descriptor(value: ir.Value) -> bool:
+    """Whether a value tells the copy engine about a tensor."""
+    owner = value.owner
+    return (
+        not isinstance(owner, ir.Block) and owner.name == "nvgpu.tma.create.descriptor"
+    )
+
+
 def _is_root(value: ir.Value) -> bool:
-    """Whether a buffer is an argument, or memory of the program's own."""
+    """Whether a value is an argument, memory of the program's own, or a descriptor."""
+    if _is_descriptor(value):
+        return True
     if not isinstance(value.type, ir.MemRefType):
         return False
     is_argument = isinstance(value.owner, ir.Block)

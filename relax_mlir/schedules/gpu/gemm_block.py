@@ -1,4 +1,4 @@
-"""What kernels of contractions share: a block for each tile of the result.
+"""Kernels of contractions with a block for each tile of the result.
 
 Slices of both operands, a few steps of the sum at a time, go through shared memory; the
 next ones are read from memory while the threads multiply the present ones. Operands are
@@ -7,17 +7,11 @@ read by their indices, so that convolutions are products of windows.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TypeVar
 
 from mlir import ir
 
-from relax_mlir.indexing import Part
-from relax_mlir.schedules.configuration import Configuration
-from relax_mlir.schedules.contraction_axes import Axis, merged
-from relax_mlir.schedules.contraction_plan import Plan, plan_contraction
 from relax_mlir.schedules.emit import (
     Extent,
     add,
@@ -29,95 +23,28 @@ from relax_mlir.schedules.emit import (
     rem,
     unflatten,
 )
-from relax_mlir.schedules.epilogue import Epilogue
 from relax_mlir.schedules.flat import Flat
-from relax_mlir.schedules.gpu.gemm_tile import Operand, Side
-from relax_mlir.schedules.gpu.launch import alloc_shared, barrier, if_less, launch
-from relax_mlir.schedules.nest import Kernel, point_count
-from relax_mlir.schedules.rule import Refusal
+from relax_mlir.schedules.gpu.gemm_kernel import GemmKernel
+from relax_mlir.schedules.gpu.gemm_tile import Operand
+from relax_mlir.schedules.gpu.launch import (
+    alloc_shared,
+    barrier,
+    if_less,
+    launch,
+)
 
-__all__ = ["Cut", "CutConfiguration", "GemmBlock", "plan_gemm", "ranked"]
+__all__ = ["GemmBlock"]
 
-_FEW_BLOCKS = 128  # that leave processors without work
 _STAGES = 4  # slices that are on their way, or multiplied
 
 
-@dataclass(frozen=True)
-class Cut:
-    """How a contraction is cut.
-
-    Attributes:
-        rows, columns: of a block's tile; depth: steps of the sum of a slice.
-        threads: of a block.
-    """
-
-    rows: int
-    columns: int
-    depth: int
-    threads: int
-
-
-def plan_gemm(kernel: Kernel) -> Plan:
-    """The plan of a contraction whose operands are read by linear indices.
-
-    Raises:
-        Refusal: it is none.
-    """
-    plan = plan_contraction(kernel)
-    if any(isinstance(form, Part) for form in (*plan.a.forms, *plan.b.forms)):
-        raise Refusal("an operand is read by parts of an axis")
-    return plan
-
-
-class CutConfiguration(Configuration):
-    """How a kernel of a contraction is written."""
-
-    @property
-    @abstractmethod
-    def cut(self) -> Cut:
-        """What is common to all of them."""
-
-
-C = TypeVar("C", bound=CutConfiguration)
-
-
-def ranked(plan: Plan, known: Sequence[C]) -> list[C]:
-    """Configurations, the largest first, that with the first that busies all processors."""
-    extents = plan.anchor.extents
-    rows, columns, outer = (
-        point_count([extents[axis] for axis in axes])
-        for axes in (plan.m, plan.n, plan.outer)
-    )
-    best = known[-1]
-    for found in reversed(known):
-        down, across = -(-rows // found.cut.rows), -(-columns // found.cut.columns)
-        if outer * down * across >= _FEW_BLOCKS:
-            best = found
-    return [best, *(other for other in known if other != best)]
-
-
-class GemmBlock(ABC):
-    """Writes a contraction.
+class GemmBlock(GemmKernel):
+    """Writes a contraction whose threads bring slices of the operands themselves.
 
     Args:
         plan: the contraction; cut: how it is cut.
         lanes: neighbouring columns that a thread has the sums of.
     """
-
-    def __init__(self, plan: Plan, cut: Cut, lanes: int) -> None:
-        self.plan, self.cut = plan, cut
-        extents = plan.anchor.extents
-        self._outer = [Axis(i, extents[i]) for i in plan.outer]
-        by_row = [plan.a, *Epilogue(plan.anchor, plan.maps, plan.n, 1).accesses]
-        self._rows = Side(merged(plan.m, extents, by_row))
-        self._columns = Side(merged(plan.n, extents, [plan.b]))
-        self._summed = Side(merged(plan.k, extents, [plan.a, plan.b]))
-        width = self._columns.extent
-        is_even = isinstance(width, int) and width % lanes == 0
-        self._epilogue = Epilogue(
-            plan.anchor, plan.maps, plan.n, lanes if is_even else 1
-        )
-        self._lanes = lanes
 
     # what kernels differ in
 
@@ -181,12 +108,7 @@ class GemmBlock(ABC):
 
     def write(self) -> None:
         """A block for each tile of the result; neighbours share columns."""
-        cut, outer = self.cut, [axis.extent for axis in self._outer]
-        tiles = [
-            *outer,
-            ceil_div(self._columns.extent, cut.columns),
-            ceil_div(self._rows.extent, cut.rows),
-        ]
+        cut, tiles = self.cut, self.tiles
 
         def thread(block: ir.Value, number: ir.Value) -> None:
             *where, column, row = unflatten(block, tiles)
@@ -322,21 +244,3 @@ class GemmBlock(ABC):
                     self._finish_vector(at, add(first_column, column), value)
 
             if_less(row, self._rows.extent, write_row)
-
-    def _finish_vector(
-        self, at: Mapping[int, Extent], column: Extent, value: ir.Value
-    ) -> None:
-        """Write neighbouring results; one by one where some may lie outside."""
-        axis, lanes = self.plan.n[-1], self._epilogue.lanes
-        for lane in range(0, self._lanes, lanes):
-            place = add(column, lane)
-            part = value
-            if lanes == 1:
-                where = ir.DenseI64ArrayAttr.get([lane])
-                element = self.plan.element
-                part = op("vector.extract", element, value, static_position=where)
-
-            def store(part: ir.Value = part, place: Extent = place) -> None:
-                self._epilogue.store(part, {**at, axis: place}, None)
-
-            if_less(place, self._columns.extent, store)

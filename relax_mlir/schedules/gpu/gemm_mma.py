@@ -22,10 +22,11 @@ from relax_mlir.schedules.emit import (
     rem,
     vector_type,
 )
-from relax_mlir.schedules.gpu.gemm_block import (
+from relax_mlir.schedules.gpu.gemm_block import GemmBlock
+from relax_mlir.schedules.gpu.gemm_kernel import (
     Cut,
     CutConfiguration,
-    GemmBlock,
+    check_factors,
     plan_gemm,
     ranked,
 )
@@ -89,10 +90,7 @@ class GemmMmaSync(GpuRule[Plan]):
     def plan(self, kernel: Kernel) -> Plan:
         """One contraction, and maps of its result."""
         plan = plan_gemm(kernel)
-        types = {str(f.element) for f in (plan.rows_of, plan.columns_of)}
-        known = ({"f16"}, {"bf16"}, *([{"f32"}] if self.gpu.tf32 else []))
-        if str(plan.element) != "f32" or types not in known:
-            raise Refusal("its factors are no pairs of f16 or of bf16 summed in f32")
+        check_factors(plan, ["f16", "bf16", *(["f32"] if self.gpu.tf32 else [])])
         extents = plan.anchor.extents
         for axes, what in ((plan.m, "rows"), (plan.n, "columns"), (plan.k, "terms")):
             if point_count([extents[axis] for axis in axes]) < _FEWEST:

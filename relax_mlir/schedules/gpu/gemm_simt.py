@@ -23,10 +23,10 @@ from relax_mlir.schedules.emit import (
     rem,
     vector_type,
 )
-from relax_mlir.schedules.gpu.gemm_block import (
+from relax_mlir.schedules.gpu.gemm_block import GemmBlock
+from relax_mlir.schedules.gpu.gemm_kernel import (
     Cut,
     CutConfiguration,
-    GemmBlock,
     plan_gemm,
     ranked,
 )

@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 from mlir import ir
 from mlir.dialects import gpu
 
-from relax_mlir.schedules.emit import Extent, index, less, op
+from relax_mlir.schedules.emit import Extent, constant, index, less, op
 
 __all__ = [
     "ACCESS_BYTES",
+    "SHARED",
     "WARP",
     "alloc_private",
     "alloc_shared",
@@ -18,13 +19,16 @@ __all__ = [
     "if_less",
     "launch",
     "launch_grid",
+    "meet_warp",
+    "shared_type",
     "shuffle_xor",
+    "uniform",
 ]
 
 WARP = 32  # threads that run in step
 ACCESS_BYTES = 16  # that a thread reads or writes at once, at the most
 
-_SHARED = "#gpu.address_space<workgroup>"
+SHARED = "#gpu.address_space<workgroup>"  # where a block's memory is
 
 
 def launch(
@@ -69,12 +73,29 @@ def barrier() -> None:
     op("gpu.barrier", None)
 
 
-def alloc_shared(shape: Sequence[int], element: ir.Type) -> ir.Value:
-    """Memory that the threads of a block share, at the top of a launch."""
-    space = ir.Attribute.parse(_SHARED)
-    type_ = ir.MemRefType.get(list(shape), element, memory_space=space)
+def shared_type(shape: Sequence[int], element: ir.Type) -> ir.MemRefType:
+    """Of buffers in the memory that the threads of a block share."""
+    space = ir.Attribute.parse(SHARED)
+    return ir.MemRefType.get(list(shape), element, memory_space=space)
+
+
+def alloc_shared(
+    shape: Sequence[int], element: ir.Type, alignment: int | None = None
+) -> ir.Value:
+    """Memory that the threads of a block share, at the top of a launch.
+
+    Args:
+        alignment: of its first byte, if 128 are not enough.
+    """
+    i64 = ir.IntegerType.get_signless(64)
+    aligned = (
+        {} if alignment is None else {"alignment": ir.IntegerAttr.get(i64, alignment)}
+    )
     return op(
-        "memref.alloc", type_, operandSegmentSizes=ir.DenseI32ArrayAttr.get([0, 0])
+        "memref.alloc",
+        shared_type(shape, element),
+        operandSegmentSizes=ir.DenseI32ArrayAttr.get([0, 0]),
+        **aligned,
     )
 
 
@@ -112,15 +133,37 @@ def if_less(
                 ir.Operation.create("scf.yield")
 
 
+def meet_warp() -> None:
+    """All threads of a warp wait here for each other, and see what others have written."""
+    i32 = ir.IntegerType.get_signless(32)
+    op("nvvm.bar.warp.sync", None, constant(_ALL_THREADS, i32))
+
+
+_ALL_THREADS = -1  # of a warp: a bit for each
+
+
+def uniform(number: ir.Value) -> ir.Value:
+    """A number that all threads of a warp have, such that the compiler knows it."""
+    i32, i1 = (ir.IntegerType.get_signless(bits) for bits in (32, 1))
+    made = ir.Operation.create(
+        "gpu.shuffle",
+        results=[i32, i1],
+        operands=[
+            op("arith.index_cast", i32, number),
+            constant(0, i32),
+            constant(WARP, i32),
+        ],
+        attributes={"mode": ir.Attribute.parse("#gpu<shuffle_mode idx>")},
+    )
+    return op("arith.index_cast", ir.IndexType.get(), made.results[0])
+
+
 def shuffle_xor(value: ir.Value, distance: int) -> ir.Value:
     """The value of the thread of the warp whose number differs by ``distance``, bit by bit."""
     if value.type.width < _SHUFFLED_BITS:
         return _shuffle_narrow(value, distance)
     i32, i1 = (ir.IntegerType.get_signless(bits) for bits in (_SHUFFLED_BITS, 1))
-    numbers = [
-        op("arith.constant", i32, value=ir.IntegerAttr.get(i32, n))
-        for n in (distance, WARP)
-    ]
+    numbers = [constant(n, i32) for n in (distance, WARP)]
     mode = ir.Attribute.parse("#gpu<shuffle_mode xor>")
     made = ir.Operation.create(
         "gpu.shuffle",

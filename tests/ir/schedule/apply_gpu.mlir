@@ -1,6 +1,6 @@
-// RUN: relax-opt %s -p relax-legalize,relax-fuse-ops,tir-fuse,tir-to-linalg,schedule-apply-gpu{sm=90} --split-input-file | filecheck %s
-// RUN: relax-opt %s -p "relax-legalize,relax-fuse-ops,tir-fuse,tir-to-linalg,schedule-apply-gpu{sm=90 tf32=true}" --split-input-file | filecheck %s --check-prefix=TF32
-// RUN: relax-opt %s -p "relax-legalize,relax-fuse-ops,tir-fuse,tir-to-linalg,schedule-apply-gpu{sm=90 only=Fallback}" --split-input-file | filecheck %s --check-prefix=ONLY
+// RUN: relax-opt %s -p relax-legalize,relax-fuse-ops,tir-fuse,tir-to-linalg,schedule-apply-gpu{sm=80} --split-input-file | filecheck %s
+// RUN: relax-opt %s -p "relax-legalize,relax-fuse-ops,tir-fuse,tir-to-linalg,schedule-apply-gpu{sm=80 tf32=true}" --split-input-file | filecheck %s --check-prefix=TF32
+// RUN: relax-opt %s -p "relax-legalize,relax-fuse-ops,tir-fuse,tir-to-linalg,schedule-apply-gpu{sm=80 only=Fallback}" --split-input-file | filecheck %s --check-prefix=ONLY
 
 // Four neighbours a thread; the last block has threads without work.
 // CHECK-LABEL: func.func @{{.*}}exp

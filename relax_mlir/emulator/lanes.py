@@ -1,0 +1,107 @@
+"""Threads that are emulated, and what those of a block share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any, TypeVar
+
+import numpy as np
+
+__all__ = ["WARP", "WARPGROUP", "Lanes", "Team", "happened_before"]
+
+WARP, WARPGROUP = 32, 128  # threads
+
+T = TypeVar("T")
+
+
+class Team:
+    """All threads of some blocks, which are emulated at once.
+
+    Args:
+        blocks: their numbers; threads: how many each has.
+        rng: chance, where the order of things is open.
+
+    Attributes:
+        epochs: by block, how many barriers its threads have passed.
+        waiting: threads at a barrier, of a block whose threads take turns.
+        landing: what goes on by itself: copies of which nobody knows when they arrive.
+    """
+
+    def __init__(
+        self, blocks: np.ndarray, threads: int, rng: np.random.Generator
+    ) -> None:
+        self.blocks, self.threads, self.rng = blocks, threads, rng
+        self.epochs = np.zeros(len(blocks), np.int64)
+        self.waiting = 0
+        self.landing: list[Callable[[], None]] = []
+        self._made: dict[Hashable, Any] = {}
+
+    def once(self, what: Hashable, make: Callable[[], T]) -> T:
+        """What threads of a block share: the first one that asks makes it."""
+        if what not in self._made:
+            self._made[what] = make()
+        return self._made[what]
+
+    def made(self, kind: type[T]) -> list[T]:
+        """Everything of a kind that :meth:`once` has made."""
+        return [made for made in self._made.values() if isinstance(made, kind)]
+
+    def land_one(self) -> bool:
+        """Let something that goes on by itself be done; whether there was anything."""
+        if not self.landing:
+            return False
+        self.landing.pop(int(self.rng.integers(len(self.landing))))()
+        return True
+
+
+class Lanes:
+    """Threads that are emulated in step: of each block of a team, some in a row.
+
+    Args:
+        team: all threads of these blocks; first, threads: which of each block, all by
+            default.
+
+    Attributes:
+        count: of them; numbers: of each among them.
+        thread: of each in its block; place: of its block among the team's; block: which
+            that is.
+        identity: a number of each among all threads of the team.
+        steps: how often each has met its warp.
+    """
+
+    def __init__(self, team: Team, first: int = 0, threads: int | None = None) -> None:
+        self.team, self.first = team, first
+        self.threads = team.threads if threads is None else threads
+        self.count = len(team.blocks) * self.threads
+        self.numbers = np.arange(self.count)
+        self.thread = first + self.numbers % self.threads
+        self.place = self.numbers // self.threads
+        self.block = team.blocks[self.place]
+        self.identity = self.place * team.threads + self.thread
+        self.steps = np.zeros(self.count, np.int64)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all threads of the blocks are there."""
+        return self.threads == self.team.threads
+
+    @property
+    def global_numbers(self) -> np.ndarray:
+        """A number for every thread of the grid."""
+        return self.block * self.team.threads + self.thread
+
+    @property
+    def now(self) -> np.ndarray:
+        """By thread, what it has waited for: barriers of its block, then of its warp."""
+        return self.team.epochs[self.place] << _STEP_BITS | self.steps
+
+
+_STEP_BITS = 32
+
+
+def happened_before(
+    then: np.ndarray, who: np.ndarray, now: np.ndarray, me: np.ndarray
+) -> np.ndarray:
+    """Whether what threads ``who`` did at ``then`` is over for threads ``me`` at ``now``."""
+    has_met_block = now >> _STEP_BITS > then >> _STEP_BITS
+    return has_met_block | ((who // WARP == me // WARP) & (now > then))

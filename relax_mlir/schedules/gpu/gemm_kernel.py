@@ -1,0 +1,166 @@
+"""What all kernels of contractions share: their axes, and what happens to the sums.
+
+A block has a tile of the result at a time. Operands are read by their indices, so that
+convolutions are products of windows.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from mlir import ir
+
+from relax_mlir.indexing import Part
+from relax_mlir.schedules.configuration import Configuration
+from relax_mlir.schedules.contraction_axes import Axis, merged
+from relax_mlir.schedules.contraction_plan import Plan, plan_contraction
+from relax_mlir.schedules.emit import Extent, add, ceil_div, op
+from relax_mlir.schedules.epilogue import Epilogue
+from relax_mlir.schedules.gpu.gemm_tile import Side
+from relax_mlir.schedules.gpu.launch import if_less
+from relax_mlir.schedules.nest import Access, Kernel, point_count
+from relax_mlir.schedules.rule import Refusal
+
+__all__ = [
+    "Cut",
+    "CutConfiguration",
+    "GemmKernel",
+    "accesses_by_row",
+    "check_factors",
+    "plan_gemm",
+    "ranked",
+]
+
+_FEW_BLOCKS = 128  # that leave processors without work
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How a contraction is cut.
+
+    Attributes:
+        rows, columns: of a block's tile; depth: steps of the sum of a slice.
+        threads: of a block.
+    """
+
+    rows: int
+    columns: int
+    depth: int
+    threads: int
+
+
+def plan_gemm(kernel: Kernel) -> Plan:
+    """The plan of a contraction whose operands are read by linear indices.
+
+    Raises:
+        Refusal: it is none.
+    """
+    plan = plan_contraction(kernel)
+    if any(isinstance(form, Part) for form in (*plan.a.forms, *plan.b.forms)):
+        raise Refusal("an operand is read by parts of an axis")
+    return plan
+
+
+def check_factors(plan: Plan, elements: Sequence[str]) -> None:
+    """Refuse factors that tensor cores do not multiply.
+
+    Args:
+        elements: that they do.
+
+    Raises:
+        Refusal: both are not of one of these, or are not summed in f32.
+    """
+    types = {str(f.element) for f in (plan.rows_of, plan.columns_of)}
+    if str(plan.element) != "f32" or len(types) > 1 or not types <= {*elements}:
+        raise Refusal(
+            f"its factors are no pairs of {' or of '.join(elements)} summed in f32"
+        )
+
+
+class CutConfiguration(Configuration):
+    """How a kernel of a contraction is written."""
+
+    @property
+    @abstractmethod
+    def cut(self) -> Cut:
+        """What is common to all of them."""
+
+
+C = TypeVar("C", bound=CutConfiguration)
+
+
+def ranked(plan: Plan, known: Sequence[C]) -> list[C]:
+    """Configurations, the largest first, that with the first that busies all processors."""
+    extents = plan.anchor.extents
+    rows, columns, outer = (
+        point_count([extents[axis] for axis in axes])
+        for axes in (plan.m, plan.n, plan.outer)
+    )
+    best = known[-1]
+    for found in reversed(known):
+        down, across = -(-rows // found.cut.rows), -(-columns // found.cut.columns)
+        if outer * down * across >= _FEW_BLOCKS:
+            best = found
+    return [best, *(other for other in known if other != best)]
+
+
+def accesses_by_row(plan: Plan) -> list[Access]:
+    """What is read and written by the rows of a contraction."""
+    return [plan.a, *Epilogue(plan.anchor, plan.maps, plan.n, 1).accesses]
+
+
+class GemmKernel(ABC):
+    """Writes a contraction.
+
+    Args:
+        plan: the contraction; cut: how it is cut.
+        lanes: neighbouring columns that a thread has the sums of.
+    """
+
+    def __init__(self, plan: Plan, cut: Cut, lanes: int) -> None:
+        self.plan, self.cut = plan, cut
+        extents = plan.anchor.extents
+        self._outer = [Axis(i, extents[i]) for i in plan.outer]
+        self._rows = Side(merged(plan.m, extents, accesses_by_row(plan)))
+        self._columns = Side(merged(plan.n, extents, [plan.b]))
+        self._summed = Side(merged(plan.k, extents, [plan.a, plan.b]))
+        width = self._columns.extent
+        is_even = isinstance(width, int) and width % lanes == 0
+        self._epilogue = Epilogue(
+            plan.anchor, plan.maps, plan.n, lanes if is_even else 1
+        )
+        self._lanes = lanes
+
+    @abstractmethod
+    def write(self) -> None:
+        """Write the launches."""
+
+    @property
+    def tiles(self) -> list[Extent]:
+        """How many there are: along the axes of separate products, of columns, of rows."""
+        return [
+            *(axis.extent for axis in self._outer),
+            ceil_div(self._columns.extent, self.cut.columns),
+            ceil_div(self._rows.extent, self.cut.rows),
+        ]
+
+    def _finish_vector(
+        self, at: Mapping[int, Extent], column: Extent, value: ir.Value
+    ) -> None:
+        """Write neighbouring results; one by one where some may lie outside."""
+        axis, lanes = self.plan.n[-1], self._epilogue.lanes
+        for lane in range(0, self._lanes, lanes):
+            place = add(column, lane)
+            part = value
+            if lanes == 1:
+                where = ir.DenseI64ArrayAttr.get([lane])
+                element = self.plan.element
+                part = op("vector.extract", element, value, static_position=where)
+
+            def store(part: ir.Value = part, place: Extent = place) -> None:
+                self._epilogue.store(part, {**at, axis: place}, None)
+
+            if_less(place, self._columns.extent, store)

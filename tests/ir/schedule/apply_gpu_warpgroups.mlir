@@ -1,0 +1,70 @@
+// RUN: relax-opt %s -p "relax-legalize,relax-fuse-ops,tir-fuse,tir-to-linalg,schedule-apply-gpu{sm=90}" --split-input-file | filecheck %s
+// RUN: relax-opt %s -p "relax-legalize,relax-fuse-ops,tir-fuse,tir-to-linalg,schedule-apply-gpu{sm=89}" --split-input-file | filecheck %s --check-prefix=ADA
+// RUN: relax-opt %s -p "relax-legalize,relax-fuse-ops,tir-fuse,tir-to-linalg,schedule-apply-gpu{sm=90},schedule-align-vectors,schedule-outline-launches,gpu.module(convert-nvgpu-to-nvvm),convert-scf-to-cf,convert-nvvm-to-llvm,expand-strided-metadata,lower-affine,canonicalize,cse,gpu.module(convert-gpu-to-nvvm{index-bitwidth=64 use-bare-ptr-memref-call-conv=true},convert-vector-to-llvm,canonicalize,cse,reconcile-unrealized-casts),schedule-pass-descriptors,nvvm-attach-target{chip=sm_90a features=+ptx80 O=3},gpu-module-to-binary{format=isa}" --split-input-file | filecheck %s --check-prefix=PTX
+
+// One thread of 384 copies slices of both operands, four of which are on their way; the
+// other 256 multiply them, each half 64 rows by 256 columns. As many blocks as the device
+// runs at once walk the tiles.
+// CHECK-LABEL: func.func @{{.*}}matmul
+// CHECK-SAME:    tir.rule = "GemmWgmma"
+// CHECK:         %[[X:.*]] = nvgpu.tma.create.descriptor {{.*}} memref<*xf16> -> <tensor = memref<128x64xf16, #gpu.address_space<workgroup>>, swizzle = swizzle_128b
+// CHECK:         %[[W:.*]] = nvgpu.tma.create.descriptor {{.*}} memref<*xf16> -> <tensor = memref<64x64xf16, #gpu.address_space<workgroup>>, swizzle = swizzle_128b
+// CHECK:         %[[BLOCKS:.*]] = arith.constant 132 : index
+// CHECK:         gpu.launch blocks({{.*}}) in (%{{.*}} = %[[BLOCKS]]
+// CHECK:           memref.alloc() {alignment = 1024 : i64} : memref<4x1x128x64xf16, #gpu.address_space<workgroup>>
+// CHECK:           memref.alloc() {alignment = 1024 : i64} : memref<4x4x64x64xf16, #gpu.address_space<workgroup>>
+// CHECK:           %[[FULL:.*]] = nvgpu.mbarrier.create
+// CHECK:           %[[EMPTY:.*]] = nvgpu.mbarrier.create
+// CHECK-COUNT-8:   nvgpu.mbarrier.init
+// CHECK:           nvvm.fence.mbarrier.init
+// CHECK:           gpu.barrier
+// The thread that copies: a slice of 48 KB a turn.
+// CHECK:           nvvm.setmaxregister decrease 40
+// CHECK:           nvgpu.mbarrier.try_wait.parity %[[EMPTY]]
+// CHECK:           %[[BYTES:.*]] = arith.constant 49152 : index
+// CHECK:           nvgpu.mbarrier.arrive.expect_tx %[[FULL]][{{.*}}], %[[BYTES]]
+// CHECK:           nvgpu.tma.async.load %[[X]]
+// CHECK-COUNT-4:   nvgpu.tma.async.load %[[W]]
+// Those that multiply.
+// CHECK:           nvvm.setmaxregister increase 232
+// CHECK:           nvgpu.mbarrier.try_wait.parity %[[FULL]]
+// CHECK:           nvvm.wgmma.fence.aligned
+// CHECK-COUNT-4:   nvvm.wgmma.mma_async {{.*}} <m = 64, n = 256, k = 16>, D[<f32>, <one>, <wrapped>], A[<f16>, <one>, <row>], B[<f16>, <one>, <row>]
+// CHECK:           nvvm.wgmma.commit.group.sync.aligned
+// CHECK:           nvvm.wgmma.wait.group.sync.aligned 1
+// CHECK:           nvgpu.mbarrier.arrive %[[EMPTY]]
+// CHECK:           nvvm.wgmma.wait.group.sync.aligned 0
+// What follows, on eight neighbours of a row.
+// CHECK:           nvvm.bar.warp.sync
+// CHECK:           arith.addf {{.*}} : vector<8xf32>
+// CHECK:           vector.store {{.*}} vector<8xf16>
+// ADA-LABEL:  func.func @{{.*}}matmul
+// ADA-SAME:     tir.rule = "GemmMmaSync"
+// ADA-NOT:      wgmma
+// PTX:         .target sm_90a
+// PTX:         .extern .shared .align 1024 .b8 shared[];
+// PTX:         .param .align 64 .b8 {{.*}}[128]
+// PTX:         .maxntid 384, 1, 1
+// PTX-DAG:     setmaxnreg.dec.sync.aligned.u32
+// PTX-DAG:     mbarrier.arrive.expect_tx
+// PTX-DAG:     cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes
+// PTX-DAG:     setmaxnreg.inc.sync.aligned.u32
+// PTX-DAG:     wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16
+// PTX-NOT:     .local
+func.func @main(%x: tensor<2048x512xf16>, %w: tensor<512x4096xf16>, %b: tensor<4096xf32>) -> tensor<2048x4096xf16> {
+  %p = "relax.matmul"(%x, %w) {out_dtype = f32} : (tensor<2048x512xf16>, tensor<512x4096xf16>) -> tensor<2048x4096xf32>
+  %q = "relax.add"(%p, %b) : (tensor<2048x4096xf32>, tensor<4096xf32>) -> tensor<2048x4096xf32>
+  %y = "relax.astype"(%q) {dtype = f16} : (tensor<2048x4096xf32>) -> tensor<2048x4096xf16>
+  return %y : tensor<2048x4096xf16>
+}
+
+// -----
+
+// Rows of 66 bytes begin at no multiples of 16: threads read them themselves.
+// CHECK-LABEL: func.func @{{.*}}matmul
+// CHECK-SAME:    tir.rule = "GemmMmaSync"
+// CHECK-NOT:     nvgpu.tma
+func.func @main(%x: tensor<128x33xf16>, %w: tensor<33x128xf16>) -> tensor<128x128xf32> {
+  %p = "relax.matmul"(%x, %w) {out_dtype = f32} : (tensor<128x33xf16>, tensor<33x128xf16>) -> tensor<128x128xf32>
+  return %p : tensor<128x128xf32>
+}
