@@ -40,7 +40,7 @@ class Memory:
         self.size = len(array) if size is None else size
         self._base = None if instance is None else instance * self.size
         self._races = _Races(len(array)) if is_shared else None
-        self._writers: np.ndarray | None = None
+        self._writers: _Writers | None = None
 
     def forget_writers(self) -> None:
         """A new launch begins."""
@@ -85,7 +85,7 @@ class Memory:
         if self._races is not None:
             self._races.read(places, mask, lanes)
         elif self._base is None and self._writers is not None:
-            self._check_readers(places, mask, lanes)
+            self._writers.read(places, mask, lanes)
         return self.array[places]
 
     def read_as_nobody(self, places: np.ndarray) -> np.ndarray:
@@ -94,27 +94,9 @@ class Memory:
         Raises:
             EmulationError: a thread of the launch has written there.
         """
-        if self._writers is not None and (self._writers[places] >= 0).any():
+        if self._writers is not None and (self._writers.writer[places] >= 0).any():
             raise EmulationError("a copy reads what the launch has written")
         return self.array[places]
-
-    def _check_readers(
-        self, places: np.ndarray, mask: np.ndarray | None, lanes: Lanes
-    ) -> None:
-        """Refuse that a thread reads what another one of the launch has written."""
-        assert self._writers is not None
-        readers = lanes.global_numbers.reshape(-1, *[1] * (places.ndim - 1))
-        writers = self._writers[places]
-        wrong = (writers >= 0) & (writers != readers)
-        if mask is not None:
-            wrong &= mask.reshape(readers.shape)
-        if wrong.any():
-            where = np.argwhere(wrong)[0]
-            place = int(np.broadcast_to(places, wrong.shape)[tuple(where)])
-            raise EmulationError(
-                f"a thread reads element {place} of a buffer, which another one of the "
-                "launch has written"
-            )
 
     def write(
         self,
@@ -126,26 +108,50 @@ class Memory:
         """Write elements at some places."""
         shape = (lanes.count, *places.shape[1:])
         places, values = (np.broadcast_to(a, shape) for a in (places, values))
-        writers = lanes.global_numbers.reshape(-1, *[1] * (places.ndim - 1))
-        writers = np.broadcast_to(writers, shape)
-        active = slice(None) if mask is None else mask
         if self._races is not None:
             self._races.write(places, mask, lanes)
         elif self._base is None:
-            self._check_writers(places[active], writers[active])
+            if self._writers is None:
+                self._writers = _Writers(len(self.array))
+            self._writers.write(places, mask, lanes)
+        active = slice(None) if mask is None else mask
         self.array[places[active]] = values[active]
 
-    def _check_writers(self, places: np.ndarray, writers: np.ndarray) -> None:
-        """Refuse that two threads of a launch write one element."""
-        if self._writers is None:
-            self._writers = np.full(len(self.array), -1, np.int64)
-        before = self._writers[places]
-        self._writers[places] = writers
-        wrong = (before >= 0) & (before != writers)
-        wrong |= self._writers[places] != writers
+
+class _Writers:
+    """Which thread of a launch has written each element, and when."""
+
+    def __init__(self, count: int) -> None:
+        self.writer = np.full(count, -1, np.int64)
+        self._written = np.full(count, -1, np.int64)
+
+    def read(self, places: np.ndarray, mask: np.ndarray | None, lanes: Lanes) -> None:
+        """Refuse what another thread has written, but for one of the block before a barrier."""
+        places, who, now = _spread(places, mask, lanes, lanes.global_numbers)
+        wrong = self._conflicts(places, who, now, lanes)
+        if wrong.any():
+            raise EmulationError(
+                f"a thread reads element {int(places[wrong][0])} of a buffer, which another "
+                "one of the launch has written"
+            )
+
+    def write(self, places: np.ndarray, mask: np.ndarray | None, lanes: Lanes) -> None:
+        """Refuse what another thread has written, or writes, likewise."""
+        places, who, now = _spread(places, mask, lanes, lanes.global_numbers)
+        wrong = self._conflicts(places, who, now, lanes)
+        self.writer[places], self._written[places] = who, now
+        wrong |= self.writer[places] != who
         if wrong.any():
             place = int(places[wrong][0])
             raise EmulationError(f"two threads write element {place} of a buffer")
+
+    def _conflicts(
+        self, places: np.ndarray, who: np.ndarray, now: np.ndarray, lanes: Lanes
+    ) -> np.ndarray:
+        writer, threads = self.writer[places], lanes.team.threads
+        is_past = writer // threads == who // threads
+        is_past &= happened_before(self._written[places], writer, now, who)
+        return (writer >= 0) & (writer != who) & ~is_past
 
 
 class _Races:
@@ -158,7 +164,7 @@ class _Races:
         self._read = np.full(count, -1, np.int64)
 
     def read(self, places: np.ndarray, mask: np.ndarray | None, lanes: Lanes) -> None:
-        places, who, now = _spread(places, mask, lanes)
+        places, who, now = _spread(places, mask, lanes, lanes.identity)
         self._check(places, who, now, "reads what another has just written")
         is_old = self._is_read_before(places, who, now)
         self._first[places[is_old]], self._last[places[is_old]] = 1 << 62, -1
@@ -167,7 +173,7 @@ class _Races:
         self._read[places] = now
 
     def write(self, places: np.ndarray, mask: np.ndarray | None, lanes: Lanes) -> None:
-        places, who, now = _spread(places, mask, lanes)
+        places, who, now = _spread(places, mask, lanes, lanes.identity)
         self._check(places, who, now, "writes what another has just written")
         others = (self._first[places] != who) | (self._last[places] != who)
         _refuse(
@@ -195,15 +201,17 @@ class _Races:
 
 
 def _spread(
-    places: np.ndarray, mask: np.ndarray | None, lanes: Lanes
+    places: np.ndarray, mask: np.ndarray | None, lanes: Lanes, numbers: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Every place that is touched, by whom, and when."""
+    """Every place that is touched, by whom, and when.
+
+    Args:
+        numbers: of the threads.
+    """
     shape = (lanes.count, *places.shape[1:])
     column = (-1, *[1] * (places.ndim - 1))
     places = np.broadcast_to(places, shape)
-    who, now = (
-        np.broadcast_to(a.reshape(column), shape) for a in (lanes.identity, lanes.now)
-    )
+    who, now = (np.broadcast_to(a.reshape(column), shape) for a in (numbers, lanes.now))
     if mask is not None:
         places, who, now = places[mask], who[mask], now[mask]
     return places.reshape(-1), who.reshape(-1), now.reshape(-1)

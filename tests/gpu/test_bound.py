@@ -36,6 +36,13 @@ def _softmax(x: np.ndarray) -> np.ndarray:
     return e / e.sum(1, keepdims=True)
 
 
+def _turned_in_place(x: np.ndarray) -> np.ndarray:
+    made = x.copy()
+    for k in range(x.shape[1]):
+        made[:, k] = made[:, x.shape[1] - 1 - k] + 1
+    return made
+
+
 _BLOCKS_OF_SIX = np.arange(12).reshape(2, 6)[:, ::-1].reshape(-1)
 
 # The program, shapes of what it is given, and what it computes.
@@ -66,6 +73,21 @@ _CASES = {
     "uneven_axes": (programs.uneven_axes, [(4, 6)], lambda a: [a.sum(1)]),
     "rows_twice": (programs.rows_twice, [(3, 4, 20)], lambda a: [a.sum(2)]),
     "register_tiles": (programs.register_tiles, [(6, 8)], lambda a: [3 * a]),
+    "through_memory": (
+        programs.through_memory,
+        [(4, 8)],
+        lambda a: [a + 1, a[:, ::-1] + 1],
+    ),
+    "kept_in_memory": (
+        programs.kept_in_memory,
+        [(4, 32)],
+        lambda a: [_turned_in_place(a.reshape(-1, 4)).reshape(-1)],
+    ),
+    "beside_blocks": (
+        programs.beside_blocks,
+        [(8,)],
+        lambda a: [2 * a[:1], 2 * a[0] + a],
+    ),
     "kept_between_turns": (
         programs.kept_between_turns,
         [(8, 4)],
@@ -119,6 +141,16 @@ def test_buffers_are_as_large_as_what_is_touched() -> None:
     assert "memref.alloca() : memref<1x1xf32>" in text
 
 
+def test_threads_wait_for_values_that_pass_through_memory() -> None:
+    """And not for those that they have written themselves."""
+    for program, outputs, count in (
+        (programs.through_memory, 2, 1),
+        (programs.kept_in_memory, 1, 0),
+    ):
+        module = lower(called(program, outputs), target="cuda:sm_90", to="loops")
+        assert str(module).count("gpu.barrier") == count
+
+
 def test_what_turns_leave_to_later_ones_is_kept() -> None:
     """`L[k + 1]` is read as `L[k]` by the next turn: the loop does not shrink it."""
     module = lower(called(programs.kept_between_turns), target="cuda:sm_90", to="loops")
@@ -136,6 +168,7 @@ def test_what_turns_leave_to_later_ones_is_kept() -> None:
             "a reduce axis depends on a loop bound to `blockIdx`",
         ),
         (programs.grid_in_turns, "stands in one that runs step by step"),
+        (programs.between_blocks, "blocks of a launch pass values to each other"),
         (programs.no_start, "it has no start value"),
         (programs.two_values, "expected each result combined with one value"),
         (programs.uneven_turns, "does not turn as often for all of them"),

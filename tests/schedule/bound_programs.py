@@ -6,11 +6,14 @@ from relax_mlir.script import tir as T  # noqa: N812  as scripts call it
 
 __all__ = [
     "argmax",
+    "beside_blocks",
+    "between_blocks",
     "foreign_memory",
     "grid3",
     "grid_in_turns",
     "in_a_condition",
     "kept_between_turns",
+    "kept_in_memory",
     "no_start",
     "outside_of_threads",
     "register_tiles",
@@ -20,6 +23,7 @@ __all__ = [
     "sum_over_blocks",
     "symbolic",
     "synchronized",
+    "through_memory",
     "tiled",
     "too_many",
     "two_launches",
@@ -372,3 +376,51 @@ def foreign_memory(A: T.Buffer((8,), "float32")):
     for i in T.thread_binding(8, thread="threadIdx.x"):
         S[i] = 0.0
         A[i] = S[i]
+
+
+@T.prim_func
+def through_memory(
+    A: T.Buffer((4, 8), "float32"),
+    B: T.Buffer((4, 8), "float32"),
+    C: T.Buffer((4, 8), "float32"),
+):
+    for i in T.thread_binding(4, thread="blockIdx.x"):
+        for j in T.thread_binding(8, thread="threadIdx.x"):
+            B[i, j] = A[i, j] + 1.0
+        for j in T.thread_binding(8, thread="threadIdx.x"):
+            C[i, j] = B[i, 7 - j]
+
+
+@T.prim_func
+def kept_in_memory(A: T.Buffer((4, 32), "float32"), B: T.Buffer((128,), "float32")):
+    for i in T.thread_binding(4, thread="blockIdx.x"):
+        for j in T.thread_binding(8, thread="threadIdx.x"):
+            for k in range(4):
+                B[i * 32 + j * 4 + k] = A[i, j * 4 + k]
+            for k in range(4):
+                B[i * 32 + j * 4 + k] = B[i * 32 + j * 4 + 3 - k] + 1.0
+
+
+@T.prim_func
+def between_blocks(
+    A: T.Buffer((4,), "float32"),
+    B: T.Buffer((4,), "float32"),
+    C: T.Buffer((4,), "float32"),
+):
+    for i in T.thread_binding(4, thread="blockIdx.x"):
+        B[i] = A[i]
+        C[i] = B[3 - i]
+
+
+@T.prim_func
+def beside_blocks(
+    A: T.Buffer((8,), "float32"),
+    B: T.Buffer((1,), "float32"),
+    C: T.Buffer((8,), "float32"),
+):
+    L = T.alloc_buffer((1,), scope="local")
+    L[0] = A[0] * 2.0
+    B[0] = L[0]
+    for i in T.thread_binding(4, thread="blockIdx.x"):
+        for j in T.thread_binding(2, thread="threadIdx.x"):
+            C[i * 2 + j] = L[0] + A[i * 2 + j]

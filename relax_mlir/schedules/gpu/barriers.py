@@ -12,8 +12,9 @@ from relax_mlir.errors import PassError
 from relax_mlir.indexing import constant_of
 from relax_mlir.rewriting import erase, walk
 from relax_mlir.schedules.emit import constant, op
+from relax_mlir.schedules.gpu.exchanges import exchanged_buffers
+from relax_mlir.schedules.gpu.index_sums import STORES
 from relax_mlir.schedules.gpu.thread_memory import (
-    STORES,
     is_apart,
     is_shared,
     root_of,
@@ -23,7 +24,7 @@ __all__ = ["place_barriers"]
 
 
 def place_barriers(launch: ir.Block) -> None:
-    """Let the threads of a block wait wherever shared memory passes from one to another.
+    """Let the threads of a block wait wherever memory passes values from one to another.
 
     That is between two statements of which one writes a buffer that the other reads or
     writes, whatever the elements, also where they are statements of two turns of a loop.
@@ -31,15 +32,16 @@ def place_barriers(launch: ir.Block) -> None:
     come by.
 
     Raises:
-        PassError: a loop with a barrier may not turn as often for all threads.
+        PassError: a loop with a barrier may not turn as often for all threads, or values
+            pass between blocks.
     """
-    _Plan().visit(launch, _Touched())
+    _Plan(exchanged_buffers(launch)).visit(launch, _Touched())
     _share_conditions(launch)
 
 
 @dataclass
 class _Touched:
-    """Shared buffers that were read and written since the last barrier."""
+    """Buffers that threads share, which were read and written since the last barrier."""
 
     reads: set[ir.Value] = field(default_factory=set)
     writes: set[ir.Value] = field(default_factory=set)
@@ -62,7 +64,14 @@ class _Touched:
 
 
 class _Plan:
-    """Walks statements in order."""
+    """Walks statements in order.
+
+    Args:
+        exchanged: buffers of the device through which threads of a block pass values.
+    """
+
+    def __init__(self, exchanged: frozenset[ir.Value]) -> None:
+        self._exchanged = exchanged
 
     def visit(self, block: ir.Block, before: _Touched) -> _Touched:
         """Put barriers into a block; what is touched behind it.
@@ -80,14 +89,14 @@ class _Plan:
             if name in ("scf.for", "scf.if"):
                 touched, own, run = _passed(touched, own, run), _Touched(), []
                 whole = _Touched()
-                _note(operation, whole)
+                self._note(operation, whole)
                 if touched.conflicts(whole):
                     _wait_before(operation)
                     touched = _Touched()
                 touched = self._inside(operation, touched)
                 continue
             run.append(operation)
-            _note(operation, own)
+            self._note(operation, own)
             if name == "scf.while" and own.writes:
                 raise _uneven(operation)
             if name in STORES:
@@ -105,10 +114,38 @@ class _Plan:
             return first
         (block,) = blocks
         behind = self.visit(block, before)
-        if _meets(block, behind, _stored_apart(operation)):
+        if self._meets(block, behind, _stored_apart(operation)):
             _wait_before(list(block.operations)[-1])
             behind = _Touched()
         return behind if _turns(operation) else behind.join(before)
+
+    def _note(self, operation: ir.OpView, touched: _Touched) -> None:
+        """Note what an operation, and what is inside of it, reads and writes."""
+        for inner in (operation, *walk(operation)):
+            for place, value in enumerate(inner.operation.operands):
+                if not isinstance(value.type, ir.MemRefType):
+                    continue
+                root = root_of(value)
+                if is_shared(root) or root in self._exchanged:
+                    is_target = STORES.get(inner.operation.name) == place
+                    (touched.writes if is_target else touched.reads).add(root)
+
+    def _meets(
+        self, block: ir.Block, before: _Touched, apart: frozenset[ir.Value]
+    ) -> bool:
+        """Whether what a turn of a loop touches before its first barrier must wait."""
+        first = _Touched()
+        for operation in block.operations:
+            if _holds_barrier(operation):
+                if operation.operation.name == "gpu.barrier":
+                    return before.conflicts(first, apart)
+                for region in operation.operation.regions:
+                    for inner in region.blocks:
+                        if self._meets(inner, before, apart):
+                            return True
+                continue
+            self._note(operation, first)
+        return before.conflicts(first, apart)
 
 
 def _passed(touched: _Touched, own: _Touched, run: Sequence[ir.OpView]) -> _Touched:
@@ -124,18 +161,6 @@ def _wait_before(operation: ir.OpView) -> None:
         gpu.BarrierOp()
 
 
-def _note(operation: ir.OpView, touched: _Touched) -> None:
-    """Note what an operation, and what is inside of it, reads and writes."""
-    for inner in (operation, *walk(operation)):
-        for place, value in enumerate(inner.operation.operands):
-            if not isinstance(value.type, ir.MemRefType):
-                continue
-            root = root_of(value)
-            if is_shared(root):
-                is_target = STORES.get(inner.operation.name) == place
-                (touched.writes if is_target else touched.reads).add(root)
-
-
 def _stored_apart(loop: ir.OpView) -> frozenset[ir.Value]:
     """The shared buffers that one statement stores to, each turn at other elements."""
     stores: dict[ir.Value, list[ir.OpView]] = {}
@@ -145,22 +170,6 @@ def _stored_apart(loop: ir.OpView) -> frozenset[ir.Value]:
             stores.setdefault(root_of(operation.operands[place]), []).append(operation)
     found = (b for b, s in stores.items() if len(s) == 1 and is_apart(s[0], loop))
     return frozenset(found)
-
-
-def _meets(block: ir.Block, before: _Touched, apart: frozenset[ir.Value]) -> bool:
-    """Whether what a turn of a loop touches before its first barrier must wait."""
-    first = _Touched()
-    for operation in block.operations:
-        if _holds_barrier(operation):
-            if operation.operation.name == "gpu.barrier":
-                return before.conflicts(first, apart)
-            for region in operation.operation.regions:
-                for inner in region.blocks:
-                    if _meets(inner, before, apart):
-                        return True
-            continue
-        _note(operation, first)
-    return before.conflicts(first, apart)
 
 
 def _turns(loop: ir.OpView) -> bool:

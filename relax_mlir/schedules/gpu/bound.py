@@ -12,14 +12,15 @@ from relax_mlir.dialects.tir import BlockOp, marks
 from relax_mlir.errors import PassError
 from relax_mlir.indexing import constant_of
 from relax_mlir.rewriting import clone, erase, replace, walk
-from relax_mlir.schedules.emit import Extent, less, maximum, op
+from relax_mlir.schedules.emit import Extent, less, maximum, op, static
 from relax_mlir.schedules.gpu.barriers import place_barriers
+from relax_mlir.schedules.gpu.index_sums import STORES
 from relax_mlir.schedules.gpu.launch import launch_grid
 from relax_mlir.schedules.gpu.rule import GpuRule
 from relax_mlir.schedules.gpu.thread_memory import (
-    STORES,
     is_of_threads,
     is_private,
+    is_shared,
     place_buffers,
     root_of,
 )
@@ -108,7 +109,7 @@ class _Nest:
 
     where: str
     operations: list[ir.OpView]
-    sums: list[tuple[BlockOp, Mapping[str, int]]] = field(default_factory=list)
+    sums: list[tuple[BlockOp, Mapping[str, Extent]]] = field(default_factory=list)
 
     def write(self) -> None:
         """The launch, at the insertion point."""
@@ -131,8 +132,10 @@ class _Nest:
             self._spread(self.operations, ids, most, {})
 
         inside = launch_grid(grid, threads, body)
-        for block, extents in self.sums:
-            write_sum(block, Threads(ids, most, extents), inside)
+        for block, around in self.sums:
+            extents = {a: static(around[a]) for a in _THREADS if a in around}
+            threads = Threads(ids, most, extents, frozenset(around))
+            write_sum(block, threads, inside)
         place_barriers(inside)
         place_buffers(inside)
         _fuse_products(inside)
@@ -204,13 +207,13 @@ class _Nest:
         operations: Sequence[ir.OpView],
         ids: Mapping[str, ir.Value],
         most: Mapping[str, Extent],
-        around: Mapping[str, int],
+        around: Mapping[str, Extent],
     ) -> None:
         """Let each thread run its step of the loops that are bound.
 
         Args:
             ids: the number of the thread along each axis; most: how many there are.
-            around: steps of the loops over threads that stand around the operations.
+            around: steps of the bound loops that stand around the operations.
         """
         for operation in operations:
             if isinstance(operation, BlockOp):
@@ -223,10 +226,8 @@ class _Nest:
             is_bound = axis in ids
             self._check_place(operation)
             inner = around
-            if is_bound and axis in _THREADS:
-                extent = self._extent(operation)
-                assert isinstance(extent, int)
-                inner = {**around, axis: extent}
+            if is_bound:
+                inner = {**around, axis: self._extent(operation)}
             for region in operation.operation.regions:
                 for block in region.blocks:
                     self._spread(list(block.operations), ids, most, inner)
@@ -247,12 +248,13 @@ def _let_one_store(
     store: ir.OpView,
     ids: Mapping[str, ir.Value],
     most: Mapping[str, Extent],
-    around: Mapping[str, int],
+    around: Mapping[str, Extent],
 ) -> None:
-    """Let the first thread store what no loop over threads asks others to."""
-    if is_private(root_of(store.operands[STORES[store.operation.name]])):
+    """Let the first thread store what no loop asks others to; each block, what is its own."""
+    root = root_of(store.operands[STORES[store.operation.name]])
+    if is_private(root):
         return
-    for axis in _THREADS:
+    for axis in _THREADS if is_shared(root) else (*_BLOCKS, *_THREADS):
         if axis not in around and most[axis] != 1:
             with ir.InsertionPoint(store), store.location:
                 guard = _guard(less(ids[axis], 1))

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from mlir import ir
 
 from relax_mlir.errors import PassError
-from relax_mlir.indexing import constant_of
 from relax_mlir.rewriting import erase, walk
-from relax_mlir.schedules.emit import Extent, add, index, multiply, op
+from relax_mlir.schedules.emit import index, op
 from relax_mlir.schedules.gpu.combinations import reaches
+from relax_mlir.schedules.gpu.index_sums import (
+    ACCESSES,
+    STORES,
+    Access,
+    Sum,
+    access_at,
+    emit_sum,
+    key_of,
+    range_of,
+    range_of_counter,
+    span,
+)
 from relax_mlir.schedules.gpu.launch import alloc_shared
 
 __all__ = [
-    "STORES",
     "is_apart",
     "is_of_threads",
     "is_private",
@@ -24,9 +33,6 @@ __all__ = [
     "place_buffers",
     "root_of",
 ]
-
-# Operations that write a buffer: which operand that is.
-STORES = {"memref.store": 1, "vector.store": 1}
 
 
 def root_of(buffer: ir.Value) -> ir.Value:
@@ -76,11 +82,11 @@ def place_buffers(launch: ir.Block) -> None:
             if isinstance(root.owner, ir.Block) or not is_of_threads(root):
                 continue
             found.setdefault(root, []).append((operation, place))
-            if value != root or operation.operation.name not in _ACCESSES:
+            if value != root or operation.operation.name not in ACCESSES:
                 views.add(root)
     for buffer, uses in found.items():
         if buffer.owner.operation.block != launch:
-            accesses = [] if buffer in views else [_access(*use) for use in uses]
+            accesses = [] if buffer in views else [access_at(*use) for use in uses]
             _place(launch, buffer, accesses)
 
 
@@ -90,73 +96,13 @@ def _everything(block: ir.Block) -> Iterator[ir.OpView]:
         yield from walk(operation)
 
 
-# Operations that take indices behind a buffer, and how wide they are.
-_ACCESSES = frozenset({"memref.load", "memref.store", "vector.load", "vector.store"})
-
-
-@dataclass(frozen=True)
-class _Sum:
-    """A number as a constant and multiples of values."""
-
-    terms: dict[ir.Value, int]
-    constant: int = 0
-
-    def plus(self, other: _Sum, factor: int = 1) -> _Sum:
-        total = dict(self.terms)
-        for value, times in other.terms.items():
-            total[value] = total.get(value, 0) + factor * times
-        kept = {value: times for value, times in total.items() if times}
-        return _Sum(kept, self.constant + factor * other.constant)
-
-
-def _sum_of(value: ir.Value) -> _Sum:
-    """A value taken apart; what is no sum is a term."""
-    known = constant_of(value)
-    if known is not None:
-        return _Sum({}, known)
-    owner = value.owner
-    name = None if isinstance(owner, ir.Block) else owner.name
-    if name in ("arith.addi", "arith.subi", "arith.muli"):
-        lhs, rhs = map(_sum_of, owner.operands)
-        if name != "arith.muli":
-            return lhs.plus(rhs, 1 if name == "arith.addi" else -1)
-        if lhs.terms and rhs.terms:
-            return _Sum({value: 1})
-        one, times = (lhs, rhs.constant) if not rhs.terms else (rhs, lhs.constant)
-        return _Sum({}).plus(one, times)
-    return _Sum({value: 1})
-
-
-@dataclass(frozen=True)
-class _Access:
-    """A use of a buffer.
-
-    Attributes:
-        operation: it; first: which operand is its first index.
-        sums: its indices; lanes: elements that it touches along the last dimension.
-    """
-
-    operation: ir.OpView
-    first: int
-    sums: tuple[_Sum, ...]
-    lanes: int
-
-
-def _access(operation: ir.OpView, place: int) -> _Access:
-    operands = list(operation.operation.operands)
-    touched = operation.results[0].type if len(operation.results) else operands[0].type
-    lanes = touched.shape[0] if isinstance(touched, ir.VectorType) else 1
-    sums = tuple(map(_sum_of, operands[place + 1 :]))
-    return _Access(operation, place + 1, sums, lanes)
-
-
 def is_apart(store: ir.OpView, loop: ir.OpView) -> bool:
     """Whether turns of a loop store to different elements, whatever threads do so."""
-    access = _access(store, STORES[store.operation.name])
+    access = access_at(store, STORES[store.operation.name])
     type_ = ir.MemRefType(store.operands[access.first - 1].type)
     if access.lanes != 1 or any(size < 0 for size in type_.shape):
         return False
-    total = _Sum({})
+    total = Sum({})
     for size, place in zip(type_.shape, access.sums, strict=True):
         total = place.plus(total, size)
     counter = loop.regions[0].blocks[0].arguments[0]
@@ -167,7 +113,7 @@ def is_apart(store: ir.OpView, loop: ir.OpView) -> bool:
     ]
     extent = 1
     for step, value in sorted(moving, key=lambda term: term[0]):
-        turns = _range_of(value)
+        turns = range_of(value)
         if step < extent or turns is None:
             return False
         extent += step * (turns[1] - turns[0])
@@ -185,7 +131,7 @@ def _counts_around(value: ir.Value, loop: ir.OpView) -> bool:
     return False
 
 
-def _place(launch: ir.Block, buffer: ir.Value, accesses: Sequence[_Access]) -> None:
+def _place(launch: ir.Block, buffer: ir.Value, accesses: Sequence[Access]) -> None:
     type_ = ir.MemRefType(buffer.type)
     sizes = list(type_.shape)
     for dimension in range(len(sizes) if accesses else 0):
@@ -226,15 +172,15 @@ def _spread_memory(operation: ir.OpView) -> None:
             result.set_type(type_)
 
 
-def _shrink(buffer: ir.Value, accesses: Sequence[_Access], dimension: int) -> int:
+def _shrink(buffer: ir.Value, accesses: Sequence[Access], dimension: int) -> int:
     """Let a dimension begin where all accesses to it begin; its size then."""
     shape = ir.MemRefType(buffer.type).shape
     size, is_last = shape[dimension], dimension == len(shape) - 1
     sums = [a.sums[dimension] for a in accesses]
     lanes = [a.lanes if is_last else 1 for a in accesses]
-    shared = {_key(v): (v, times) for v, times in sums[0].terms.items()}
+    shared = {key_of(v): (v, times) for v, times in sums[0].terms.items()}
     for total in sums[1:]:
-        keys = {_key(v): times for v, times in total.terms.items()}
+        keys = {key_of(v): times for v, times in total.terms.items()}
         shared = {k: e for k, e in shared.items() if keys.get(k) == e[1]}
     ids = {
         k: e
@@ -247,7 +193,7 @@ def _shrink(buffer: ir.Value, accesses: Sequence[_Access], dimension: int) -> in
     while True:
         fixed = {*ids, *(key for key, _, _ in counters)}
         rests = [_without(total, fixed) for total in sums]
-        extents = _span(rests, lanes)
+        extents = span(rests, lanes)
         if extents is None:
             return size
         low, extent = extents
@@ -260,18 +206,9 @@ def _shrink(buffer: ir.Value, accesses: Sequence[_Access], dimension: int) -> in
     for access, rest in zip(accesses, rests, strict=True):
         operation = access.operation
         with ir.InsertionPoint(operation), operation.location:
-            place = _emit(rest.plus(_Sum({}, low), -1))
+            place = emit_sum(rest.plus(Sum({}, low), -1))
             operation.operation.operands[access.first + dimension] = index(place)
     return extent
-
-
-def _key(value: ir.Value) -> Any:  # Any: nested tuples
-    """What two values have in common that are computed alike."""
-    owner = value.owner
-    if isinstance(owner, ir.Block) or not owner.name.startswith("arith."):
-        return value
-    known = constant_of(value)
-    return (owner.name, known, *map(_key, owner.operands))
 
 
 def _is_of_ids(value: ir.Value, *, is_private: bool) -> bool:
@@ -293,19 +230,9 @@ def _is_counter(value: ir.Value) -> bool:
     return isinstance(owner, ir.Block) and owner.owner.operation.name == "scf.for"
 
 
-def _without(total: _Sum, keys: set[Any]) -> _Sum:
-    kept = {v: times for v, times in total.terms.items() if _key(v) not in keys}
-    return _Sum(kept, total.constant)
-
-
-def _span(sums: Sequence[_Sum], lanes: Sequence[int]) -> tuple[int, int] | None:
-    """Where accesses begin, and how many elements lie between their ends."""
-    ranges = [_range(total) for total in sums]
-    known = [r for r in ranges if r is not None]
-    if len(known) < len(ranges):
-        return None
-    low = min(begin for begin, _ in known)
-    return low, max(e + n for (_, e), n in zip(known, lanes, strict=True)) - low
+def _without(total: Sum, keys: set[Any]) -> Sum:  # Any: of key_of
+    kept = {v: times for v, times in total.terms.items() if key_of(v) not in keys}
+    return Sum(kept, total.constant)
 
 
 def _is_apart(counters: Sequence[tuple[ir.Value, int]], extent: int) -> bool:
@@ -318,12 +245,12 @@ def _is_apart(counters: Sequence[tuple[ir.Value, int]], extent: int) -> bool:
     for value, step in reversed(counters):
         if known is None or step < known:
             return False
-        turns = _range_of_counter(value)
+        turns = range_of_counter(value)
         known = None if turns is None else known + step * (turns[1] - turns[0])
     return True
 
 
-def _begin_anew(counters: Sequence[tuple[ir.Value, int]], first: _Access) -> bool:
+def _begin_anew(counters: Sequence[tuple[ir.Value, int]], first: Access) -> bool:
     """Whether turns of loops that a buffer is not indexed by write it before they read.
 
     Args:
@@ -348,66 +275,3 @@ def _begin_anew(counters: Sequence[tuple[ir.Value, int]], first: _Access) -> boo
         return True
     is_store = first.operation.operation.name in STORES
     return is_store and not any(reaches(c, others) for c in conditions)
-
-
-def _emit(total: _Sum) -> Extent:
-    place: Extent = 0
-    for value, times in total.terms.items():
-        place = add(place, multiply(value, times))
-    return add(place, total.constant)
-
-
-_Range = tuple[int, int] | None
-
-
-def _range(total: _Sum) -> _Range:
-    """The least and the greatest number that a sum may be; None if that is not known."""
-    low = high = total.constant
-    for value, times in total.terms.items():
-        known = _range_of(value)
-        if known is None:
-            return None
-        ends = [times * end for end in known]
-        low, high = low + min(ends), high + max(ends)
-    return low, high
-
-
-def _range_of(value: ir.Value) -> _Range:
-    owner = value.owner
-    if isinstance(owner, ir.Block):
-        return _range_of_counter(value)
-    if owner.name not in _DIVIDED:
-        return None
-    divisor = constant_of(owner.operands[1])
-    whole = _range(_sum_of(owner.operands[0]))
-    if divisor is None or divisor < 1 or whole is None or whole[0] < 0:
-        return None
-    if _DIVIDED[owner.name]:
-        return whole[0] // divisor, whole[1] // divisor
-    is_same = whole[0] // divisor == whole[1] // divisor
-    low, high = (end % divisor for end in whole)
-    return (low, high) if is_same else (0, divisor - 1)
-
-
-# Of what is not negative: whether it is the quotient.
-_DIVIDED = {
-    **dict.fromkeys(("arith.divsi", "arith.divui", "arith.floordivsi"), True),
-    **dict.fromkeys(("arith.remsi", "arith.remui"), False),
-}
-
-
-def _range_of_counter(value: ir.Value) -> _Range:
-    """Of the variable of a loop, or of the number of a block or a thread."""
-    holder = value.owner.owner
-    number = ir.BlockArgument(value).arg_number
-    if holder.operation.name == "gpu.launch":
-        if number >= 6:
-            return None
-        count = constant_of(holder.operation.operands[number])
-        return None if count is None else (0, max(count, 1) - 1)
-    if holder.operation.name != "scf.for" or number != 0:
-        return None
-    begin, end = (constant_of(v) for v in list(holder.operation.operands)[:2])
-    if begin is None or end is None:
-        return None
-    return begin, max(begin, end - 1)

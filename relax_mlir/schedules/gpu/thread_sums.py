@@ -16,7 +16,11 @@ from relax_mlir.rewriting import clone, erase
 from relax_mlir.schedules.emit import Extent, add, index, less, multiply, op, static
 from relax_mlir.schedules.gpu.combinations import reaches, read_combination
 from relax_mlir.schedules.gpu.launch import alloc_shared, if_less
-from relax_mlir.schedules.gpu.thread_memory import is_private, root_of
+from relax_mlir.schedules.gpu.thread_memory import (
+    is_private,
+    is_shared,
+    root_of,
+)
 
 __all__ = ["Threads", "write_sum"]
 
@@ -28,11 +32,13 @@ class Threads:
     Attributes:
         ids: the number of the thread along each axis; most: how many there are.
         extents: how many of them the loops around the block let run.
+        around: the axes of all loops around it that are bound, to threads or to blocks.
     """
 
     ids: Mapping[str, ir.Value]
     most: Mapping[str, Extent]
     extents: Mapping[str, int]
+    around: frozenset[str]
 
 
 def write_sum(block: BlockOp, threads: Threads, launch: ir.Block) -> None:
@@ -242,11 +248,15 @@ class _Sum:
                 _store(value, number, 0)
 
     def _first_of_unasked(self) -> list[ir.Value]:
-        """Whether a thread is the first along axes that no loop around the block has."""
+        """Whether a thread is the first along axes that no loop around the block has.
+
+        Of memory that each block has for itself, each block stores its own.
+        """
         ids, most = self._threads.ids, self._threads.most
-        unasked = [a for a in ids if a not in self._threads.extents]
-        axes = [a for a in unasked if a.startswith("threadIdx") and most[a] != 1]
-        return [less(ids[a], 1) for a in axes]
+        unasked = [a for a in ids if a not in self._threads.around and most[a] != 1]
+        if is_shared(root_of(self._sum.buffers[0])):
+            unasked = [a for a in unasked if a.startswith("threadIdx")]
+        return [less(ids[a], 1) for a in unasked]
 
     def _where_reduced(self, write: Callable[[], None]) -> None:
         """Write something for the threads that the loops around the block let run."""
