@@ -169,6 +169,7 @@ def test_what_turns_leave_to_later_ones_is_kept() -> None:
         ),
         (programs.grid_in_turns, "stands in one that runs step by step"),
         (programs.between_blocks, "blocks of a launch pass values to each other"),
+        (programs.synchronized_globally, "all threads of a launch cannot wait"),
         (programs.no_start, "it has no start value"),
         (programs.two_values, "expected each result combined with one value"),
         (programs.uneven_turns, "does not turn as often for all of them"),

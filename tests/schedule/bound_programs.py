@@ -23,6 +23,7 @@ __all__ = [
     "sum_over_blocks",
     "symbolic",
     "synchronized",
+    "synchronized_globally",
     "through_memory",
     "tiled",
     "too_many",
@@ -226,6 +227,13 @@ def synchronized(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
         S[i] = A[i]
         T.tvm_storage_sync("shared")
         B[i] = S[7 - i]
+
+
+@T.prim_func
+def synchronized_globally(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+    for i in T.thread_binding(8, thread="blockIdx.x"):
+        T.tvm_storage_sync("global")
+        B[i] = A[7 - i]
 
 
 @T.prim_func

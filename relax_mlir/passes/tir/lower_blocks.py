@@ -157,8 +157,7 @@ class _Lowering:
         callee = ir.StringAttr(op.attributes["callee"]).value
         if callee in _WITHOUT_EFFECT and not any(map(has_uses, op.operation.results)):
             if callee == "tvm_storage_sync" and self._keeps_threads:
-                with ir.InsertionPoint(op), op.location:
-                    gpu.BarrierOp()
+                self._write_barrier(op)
             _erase_call(op)
             return
         raise PassError(
@@ -166,6 +165,19 @@ class _Lowering:
             "for a CPU: expected arithmetic, loads and stores. Call foreign functions from "
             "the graph, by `R.call_dps_packed`"
         )
+
+    def _write_barrier(self, call: ir.OpView) -> None:
+        scopes = [
+            ir.StringAttr(a).value for a in ir.ArrayAttr(call.attributes["literals"])
+        ]
+        if "global" in scopes:
+            raise PassError(
+                f"`{self._function.name.value}`: {call.location}: all threads of a launch "
+                'cannot wait for each other: expected `T.tvm_storage_sync("shared")`, or '
+                "what comes later in loops bound to threads of their own"
+            )
+        with ir.InsertionPoint(call), call.location:
+            gpu.BarrierOp()
 
 
 _WITHOUT_EFFECT = frozenset(

@@ -214,11 +214,34 @@ def _uneven(loop: ir.OpView) -> PassError:
 
 def _differs(value: ir.Value) -> bool:
     """Whether a value may not be the same for all threads of a block."""
-    owner = value.owner
-    if isinstance(owner, ir.Block):
-        is_launch = owner.owner.operation.name == "gpu.launch"
-        return is_launch and ir.BlockArgument(value).arg_number in (3, 4, 5)
-    return owner.name == "memref.load" or any(map(_differs, owner.operands))
+    seen: set[ir.Value] = set()
+    todo = [value]
+    while todo:
+        current = todo.pop()
+        if current in seen:
+            continue
+        seen.add(current)
+        owner = current.owner
+        if not isinstance(owner, ir.Block):
+            if owner.name == "memref.load":
+                return True
+            todo += [*owner.operands, *_yielded(owner)]
+            continue
+        holder = owner.owner.operation
+        number = ir.BlockArgument(current).arg_number
+        if holder.name == "gpu.launch" and number in (3, 4, 5):
+            return True
+        if holder.name not in ("gpu.launch", "func.func"):
+            todo += [*holder.operands, *_yielded(holder)]
+    return False
+
+
+def _yielded(operation: ir.Operation) -> list[ir.Value]:
+    """What the regions of an operation end with."""
+    ends = (
+        b.operations[len(b.operations) - 1] for r in operation.regions for b in r.blocks
+    )
+    return [value for end in ends for value in end.operation.operands]
 
 
 def _open(choice: ir.OpView) -> None:
