@@ -46,7 +46,9 @@ def compile(
         precision: in which matrix products and convolutions are computed: ``f32``;
             ``bf16``, whose factors are rounded to 8 bits where the machine multiplies
             such numbers faster, else weights alone; ``f16``, weights rounded to 11 bits.
-            Sums and all else are f32.
+            On GPUs both round both factors; ``tf32`` rounds factors to 11 bits when they
+            are read, ``f8`` those of products with weights to 4 bits, with steps by row
+            and by column. Sums and all else are f32.
         threads: how many may work on one call.
         cache: keep compiled kernels on disk; True for the user's cache folder.
         tuning: the database of :func:`relax_mlir.tune`; its kernels are written as it

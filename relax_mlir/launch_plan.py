@@ -316,7 +316,12 @@ _CAST = "builtin.unrealized_conversion_cast"
 _DESCRIPTOR = "nvgpu.tma.create.descriptor"
 
 # What the driver calls types of elements.
-_ELEMENTS = {"f16": "FLOAT16", "bf16": "BFLOAT16", "f32": "FLOAT32"}
+_ELEMENTS = {
+    "f16": "FLOAT16",
+    "bf16": "BFLOAT16",
+    "f32": "FLOAT32",
+    "f8E4M3FN": "UINT8",
+}
 
 
 def _is_buffer(value: ir.Value) -> bool:

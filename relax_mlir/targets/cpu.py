@@ -127,8 +127,10 @@ def _narrowing(target: Target, precision: str) -> str:
     """The passes that round factors of products, if that is asked for."""
     if precision == "f32":
         return ""
-    if precision == "tf32":
-        raise TargetError("precision `tf32`: expected a GPU as target, got a CPU")
+    if precision in ("tf32", "f8"):
+        raise TargetError(
+            f"precision `{precision}`: expected a GPU as target, got a CPU"
+        )
     to = {"bf16": "bfloat16", "f16": "float16"}[precision]
     is_faster = precision == "bf16" and (target.bf16_dots or target.tiles)
     rest = "" if is_faster else " weights-only=true"

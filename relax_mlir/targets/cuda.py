@@ -67,7 +67,7 @@ def _of_this_machine() -> str:
 def stages(target: Target, precision: str = "f32") -> tuple[Stage, ...]:
     """The pipeline for GPUs; each line is valid input to ``relax-opt -p``."""
     return (
-        Stage("relax", GRAPH_PASSES + _narrowing(precision)),
+        Stage("relax", GRAPH_PASSES + _narrowing(target, precision)),
         Stage(
             "tir",
             f"{PROGRAM_PASSES},tir-convert-layout,relax-legalize,tir-collapse-loops,"
@@ -77,12 +77,27 @@ def stages(target: Target, precision: str = "f32") -> tuple[Stage, ...]:
     )
 
 
-def _narrowing(precision: str) -> str:
-    """The passes that round factors of products, for the tensor cores."""
+def _narrowing(target: Target, precision: str) -> str:
+    """The passes that round factors of products, for the tensor cores.
+
+    Raises:
+        TargetError: the device's have no such numbers.
+    """
     if precision in ("f32", "tf32"):
         return ""  # whole in memory; rounded when they are read
-    to = {"bf16": "bfloat16", "f16": "float16"}[precision]
-    return f",relax-narrow-products{{to={to}}},relax-fold-constants"
+    quantize = ""
+    if precision == "f8":
+        if target.sm < _LEAST_SM_OF_F8:
+            raise TargetError(
+                f"precision `f8`: expected `cuda:sm_{_LEAST_SM_OF_F8}`, got "
+                f"`cuda:sm_{target.sm}`"
+            )
+        quantize = ",relax-quantize-products"
+    to = "bfloat16" if precision == "bf16" else "float16"
+    return f"{quantize},relax-narrow-products{{to={to}}},relax-fold-constants"
+
+
+_LEAST_SM_OF_F8 = 90  # whose tensor cores multiply numbers of 8 bits
 
 
 def plain_stages(target: Target) -> tuple[Stage, ...]:

@@ -145,7 +145,7 @@ GRAPH_PASSES = (
 PROGRAM_PASSES = (
     "relax-legalize,tir-collapse-loops,relax-fuse-ops,tir-fuse,tir-fuse-transposes"
 )
-PRECISIONS = ("f32", "tf32", "bf16", "f16")
+PRECISIONS = ("f32", "tf32", "bf16", "f16", "f8")
 
 
 def stages(target: Target, precision: str = "f32") -> tuple[Stage, ...]:
@@ -153,7 +153,7 @@ def stages(target: Target, precision: str = "f32") -> tuple[Stage, ...]:
 
     Args:
         precision: in which products are computed: ``f32``, ``bf16`` or ``f16``; on GPUs
-            ``tf32``, too.
+            ``tf32`` and ``f8``, too.
 
     Raises:
         TargetError: there is no such precision.

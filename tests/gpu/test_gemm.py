@@ -5,12 +5,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mlir import ir
+from onnx import numpy_helper
 
 from relax_mlir import IRModule, import_onnx, lower
 from relax_mlir.compiler import target_of
 from relax_mlir.emulator import emulate
 from relax_mlir.passes.schedule.rules import CONFIGURATION
 from relax_mlir.schedules.gpu import gemm_wgmma
+from relax_mlir.targets.target import TargetError
 from tests.frontends.differential import parse
 from tests.products import convolved, drawn, rounded
 
@@ -145,6 +147,40 @@ def test_warpgroups_take_batches_and_turned_rows() -> None:
 
     assert "GemmWgmma" in rules
     np.testing.assert_allclose(y, x.swapaxes(2, 3) @ w, atol=1e-4, rtol=0)
+
+
+def weighted(x: np.ndarray, w: np.ndarray) -> IRModule:
+    """``x @ w + 1`` of known weights."""
+    text = f"""g (float[{x.shape[0]}, {x.shape[1]}] x, float[{w.shape[0]}, {w.shape[1]}] w)
+        => (float[{x.shape[0]}, {w.shape[1]}] y) {{
+        one = Constant <value_float = 1.0> ()
+        p = MatMul (x, w)
+        y = Add (p, one) }}"""
+    model = parse(text, opset=17)
+    model.graph.initializer.append(numpy_helper.from_array(w, "w"))
+    return import_onnx(model)
+
+
+@pytest.mark.parametrize(("rows", "rule"), [(70, "GemmWgmma"), (5, "GemmSimt")])
+def test_factors_of_eight_bits(rows: int, rule: str) -> None:
+    x, w = drawn(rows, 272), drawn(272, 96)
+    x[3], x[4], w[:, 7] = 0, x[4] * 1e4, 0
+
+    y, rules = run(weighted(x, w), x, precision="f8")
+
+    assert rule in rules
+    expected = x.astype(np.float64) @ w + 1
+    # Each factor is off by at most 1/16: a bound; and what is to be expected.
+    assert (np.abs(y - expected) <= 0.13 * (np.abs(x) @ np.abs(w)) + 1e-6).all()
+    error = np.linalg.norm(y - expected, axis=1) / np.linalg.norm(expected, axis=1)
+    assert error.max() < 5e-2
+    np.testing.assert_array_equal(y[3], 1)
+    np.testing.assert_array_equal(y[:, 7], 1)
+
+
+def test_other_devices_have_no_eight_bits() -> None:
+    with pytest.raises(TargetError, match=r"expected `cuda:sm_90`, got `cuda:sm_80`"):
+        lower(layer(64, 64, 64, is_turned=False), target="cuda:sm_80", precision="f8")
 
 
 @settings(max_examples=40, deadline=None)

@@ -71,6 +71,8 @@ _PROCESSORS = 132  # of an H100 or H200
 _BAND = 8  # rows of tiles that blocks walk through together, column by column
 _FEWEST = 64  # rows, columns: fewer leave most of a tile empty
 _HOPPER = 90
+_TURNED_BITS = 16  # of numbers that instructions take across the sum too
+_KINDS = {"f32": "tf32", "f8E4M3FN": "e4m3"}  # as instructions call types of factors
 _LANES = 8  # neighbours of a row that a thread writes at once
 _PATCH = 64  # columns that a warp writes at a time
 _MANY_TILES = 4  # in a row, of which the last may be nearly empty
@@ -116,7 +118,7 @@ _CONFIGURATIONS = (
 
 @dataclass(frozen=True)
 class GemmWgmma(GpuRule[Plan]):
-    """Contractions of f16 or of bf16, summed in f32, on Hopper's tensor cores.
+    """Contractions of f16, bf16 or f8E4M3FN, summed in f32, on Hopper's tensor cores.
 
     Of f32 too, cut to 11 bits, if TF32 is allowed. Operands begin, and walk, in multiples of
     16 bytes.
@@ -129,7 +131,8 @@ class GemmWgmma(GpuRule[Plan]):
         if self.gpu.sm != _HOPPER:
             raise Refusal("the device is not of compute capability 9.0")
         plan = plan_gemm(kernel)
-        check_factors(plan, ["f16", "bf16", *(["f32"] if self.gpu.tf32 else [])])
+        wide = ["f32"] if self.gpu.tf32 else []
+        check_factors(plan, ["f16", "bf16", "f8E4M3FN", *wide])
         extents = plan.anchor.extents
         for axes, what in ((plan.m, "rows"), (plan.n, "columns")):
             if point_count([extents[axis] for axis in axes]) < _FEWEST:
@@ -148,8 +151,10 @@ class GemmWgmma(GpuRule[Plan]):
         for factor, side in ((plan.rows_of, rows), (plan.columns_of, columns)):
             last = Axis(side[-1], extents[side[-1]])
             boxes = boxes_of(factor, separate, last, summed, _FEWEST)
-            if isinstance(factor.element, ir.F32Type) and not boxes.is_along_sum:
-                raise Refusal("a factor of f32 does not lie along the sum")
+            if factor.element.width != _TURNED_BITS and not boxes.is_along_sum:
+                raise Refusal(
+                    f"a factor of {factor.element} does not lie along the sum"
+                )
         return plan
 
     def configurations(self, plan: Plan) -> list[GemmWgmmaConfiguration]:
@@ -186,8 +191,8 @@ class _GemmWgmmaKernel(GemmKernel):
             boxes_of(factor, self._outer, side.axes[0], self._summed.axes, size)
             for factor, side, size in sides
         ]
-        is_wide = isinstance(plan.rows_of.element, ir.F32Type)
-        self._kind = "tf32" if is_wide else str(plan.rows_of.element)
+        element = str(plan.rows_of.element)
+        self._kind = _KINDS.get(element, element)
         self._products = Products(made.columns)
         self._steps = ceil_div(self._summed.extent, made.depth)
 
