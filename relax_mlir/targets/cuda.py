@@ -66,12 +66,13 @@ def _of_this_machine() -> str:
 
 def stages(target: Target, precision: str = "f32") -> tuple[Stage, ...]:
     """The pipeline for GPUs; each line is valid input to ``relax-opt -p``."""
+    turned = "{tf32=true}" if precision == "tf32" else ""
     return (
         Stage("relax", GRAPH_PASSES + _narrowing(target, precision)),
         Stage(
             "tir",
             f"{PROGRAM_PASSES},tir-convert-layout,relax-legalize,tir-collapse-loops,"
-            "tir-mark-in-place",
+            f"tir-turn-constants{turned},tir-mark-in-place",
         ),
         *_to_ptx(target, " tf32=true" if precision == "tf32" else ""),
     )

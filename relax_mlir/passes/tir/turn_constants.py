@@ -1,0 +1,68 @@
+"""``tir-turn-constants``: weights lie along the sums that GPUs compute of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mlir import ir
+
+from relax_mlir.module import IRModule
+from relax_mlir.passes.tir.packed_constants import (
+    Packed,
+    Packing,
+    may_pack,
+    summed_axes,
+)
+from relax_mlir.passes.tir.sums import Read, SumOfProducts
+from relax_mlir.rewriting import Pass
+
+__all__ = ["TurnConstants"]
+
+_TENSOR_CORE_BITS = (
+    16  # of factors that tensor cores read both along a sum and across it
+)
+
+
+@dataclass(frozen=True)
+class TurnConstants(Pass):
+    """Store the constant operand of a contraction column by column.
+
+    The terms of a column lie in the order in which the other operand is read, so that
+    threads, or the copy engine, bring neighbours of both. What lies so already, or has its
+    columns side by side for each step of one axis, stays as it is.
+
+    Args:
+        tf32: whether factors of f32 are multiplied by tensor cores, which read them along
+            the sum alone.
+    """
+
+    tf32: bool = False
+
+    def run(self, module: IRModule) -> None:
+        Packing(module, self._choose).run()
+
+    def _choose(self, total: SumOfProducts, weight: Read, other: Read) -> Packed | None:
+        if not may_pack(total, weight):
+            return None
+        column, extents = total.column, total.extents
+        assert column is not None  # of what may be packed
+        if column in other.axes:
+            return None  # each column has a sum of its own
+        summed = summed_axes(total, weight, other)
+        axes = [column, *summed]
+        width = weight.element.width // 8
+        strides = [weight.stride_bytes(axis) for axis in axes]
+        is_across = (
+            strides[0] == width and len([a for a in summed if extents[a] > 1]) < 2
+        )
+        may_stay = not self.tf32 or weight.element.width <= _TENSOR_CORE_BITS
+        if is_across and may_stay:
+            return None
+        wanted = [width]
+        for axis in reversed(axes[1:]):
+            wanted.insert(0, wanted[0] * extents[axis])
+        pairs = zip(axes, strides, wanted, strict=True)
+        if all(extents[axis] == 1 or is_ == should for axis, is_, should in pairs):
+            return None
+        number = ir.BlockArgument(weight.buffer).arg_number
+        return Packed(number, weight.shape, weight.forms, axes, extents, 0)

@@ -1,0 +1,41 @@
+// RUN: relax-opt %s -p relax-legalize,relax-fuse-ops,tir-fuse,tir-turn-constants --split-input-file | filecheck %s
+// RUN: relax-opt %s -p relax-legalize,relax-fuse-ops,tir-fuse,tir-turn-constants{tf32=true} --split-input-file | filecheck %s --check-prefix=TF32
+
+// Columns side by side may stay, unless tensor cores read numbers of 32 bits.
+// CHECK-LABEL: func.func @across
+// CHECK:         callee = @matmul, {{.*}} tensor<32x64xf32>>
+// TF32-LABEL:  func.func @across
+// TF32:          callee = @matmul_1, {{.*}} tensor<64x32xf32>>
+// TF32-LABEL:  func.func @matmul_1(%arg0: memref<8x32xf32>, %arg1: memref<64x32xf32>
+// TF32:          ^bb0(%[[I:.+]]: index, %[[J:.+]]: index, %[[K:.+]]: index):
+// TF32:          memref.load %arg1[%[[J]], %[[K]]]
+func.func @across(%x: tensor<8x32xf32>) -> tensor<8x64xf32> {
+  %w = "relax.constant"() {value = dense<0.5> : tensor<32x64xf32>} : () -> tensor<32x64xf32>
+  %0 = "relax.matmul"(%x, %w) {out_dtype} : (tensor<8x32xf32>, tensor<32x64xf32>) -> tensor<8x64xf32>
+  return %0 : tensor<8x64xf32>
+}
+
+// -----
+
+// A window is walked as the image lies: by its rows, its columns, its channels.
+// CHECK-LABEL: func.func @windows
+// CHECK:         "relax.constant"() {{.*}} tensor<16x3x3x8xf32>
+// CHECK-LABEL: func.func @{{.*}}conv2d{{.*}}, %arg1: memref<16x3x3x8xf32>
+func.func @windows(%x: tensor<1x10x10x8xf32>) -> tensor<1x8x8x16xf32> {
+  %w = "relax.constant"() {value = dense<0.5> : tensor<16x8x3x3xf32>} : () -> tensor<16x8x3x3xf32>
+  %0 = "relax.nn_conv2d"(%x, %w) {data_layout = "NHWC", kernel_layout = "OIHW", out_layout = "NHWC", dilation = array<i64: 1, 1>, groups = 1 : i64, padding = array<i64: 0, 0, 0, 0>, strides = array<i64: 1, 1>, out_dtype} : (tensor<1x10x10x8xf32>, tensor<16x8x3x3xf32>) -> tensor<1x8x8x16xf32>
+  return %0 : tensor<1x8x8x16xf32>
+}
+
+// -----
+
+// What lies so already, and what a run gives, is where it is.
+// CHECK-LABEL: func.func @along
+// CHECK:         callee = @dense, {{.*}} tensor<64x32xf32>>
+// TF32-LABEL:  func.func @along
+// TF32:          callee = @dense, {{.*}} tensor<64x32xf32>>
+func.func @along(%x: tensor<8x32xf32>) -> tensor<8x64xf32> {
+  %w = "relax.constant"() {value = dense<0.5> : tensor<64x32xf32>} : () -> tensor<64x32xf32>
+  %0 = "relax.nn_dense"(%x, %w) {out_dtype} : (tensor<8x32xf32>, tensor<64x32xf32>) -> tensor<8x64xf32>
+  return %0 : tensor<8x64xf32>
+}
