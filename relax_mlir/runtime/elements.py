@@ -86,7 +86,8 @@ def dlpack_type(name: str) -> tuple[int, int]:
         BufferError: DLPack does not know it.
     """
     kind = name if name in _CODES else name.rstrip("0123456789")
-    if kind not in _CODES:
+    # There, numbers of less than a byte are packed; here each has a byte of its own.
+    if kind not in _CODES or name.endswith(("int2", "int4")):
         raise BufferError(f"element type `{name}` has no number in DLPack")
     return _CODES[kind], 8 * element_type(name).itemsize
 

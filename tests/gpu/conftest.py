@@ -9,7 +9,9 @@ import pytest
 import relax_mlir
 from relax_mlir.module import IRModule
 from relax_mlir.runtime.cuda import driver
+from relax_mlir.runtime.cuda.devices import device
 from relax_mlir.runtime.cuda.executable import CudaExecutable
+from relax_mlir.runtime.cuda.memory import sweep
 from tests.gpu.example import TEXT
 from tests.gpu.stub import TARGET, Emulation, Stub, build
 
@@ -31,8 +33,10 @@ def stub(
     library: Path, _loaded: Stub, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Stub]:
     """The stub in the driver's place; what its kernels raise fails the test."""
-    _loaded.reset()
     monkeypatch.setattr(driver, "LIBRARY", str(library))
+    _loaded.reset()
+    sweep(device(0))  # what earlier tests have left in its queues is done
+    _loaded.reset()
     yield _loaded
     if _loaded.errors:
         raise _loaded.errors[0]

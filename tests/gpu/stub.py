@@ -33,7 +33,7 @@ def build(folder: Path) -> Path:
     source = Path(__file__).with_name("stub_driver.c")
     flags = [
         "-std=c11",
-        "-D_POSIX_C_SOURCE=200809L",
+        "-D_XOPEN_SOURCE=700",
         "-O1",
         "-pthread",
         "-fPIC",
@@ -67,6 +67,29 @@ class Stub:
 
     def device(self, count: int = 1, sm: int = 90) -> None:
         self._library.stub_device(count, sm)
+
+    def eager(self) -> None:
+        """Do work as soon as it is in a queue."""
+        self._library.stub_eager(1)
+
+    def run(self, stream: int) -> None:
+        """Do what is in the queue of a stream, now."""
+        assert self._library.stub_run(ctypes.c_void_p(stream)) == 0
+
+    def run_all(self) -> None:
+        """Do what is in all queues, now."""
+        self._library.stub_run_all()
+
+    def free_at_once(self) -> None:
+        """Give memory back without waiting for queued work, as the driver may.
+
+        Work, or a kernel, that is touched too late is a stray.
+        """
+        self._library.stub_free_waits(0)
+
+    @property
+    def strays(self) -> int:
+        return self._library.stub_strays()
 
     @property
     def used_bytes(self) -> int:

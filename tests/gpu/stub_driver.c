@@ -1,8 +1,12 @@
 // A look-alike of NVIDIA's driver (libcuda.so.1) for machines without a GPU.
 //
 // The host's memory is the device's. A launch is told to a function that the test registers,
-// which may compute what the kernel does; kernels are known from the text of their PTX. Work on
-// a stream is done at once. Calls are counted, and can be made to fail.
+// which may compute what the kernel does; kernels are known from the text of their PTX. Calls
+// are counted, and can be made to fail.
+//
+// Work waits in the queue of its stream for as long as it may: until somebody waits for the
+// stream or for an event behind it, or the test says so. What nobody waits for is not done, and
+// what is changed too early is read too late.
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -20,6 +24,7 @@ enum {
   kInvalidPtx = 218,
   kInvalidHandle = 400,
   kNotFound = 500,
+  kNotReady = 600,
   kLaunchFailed = 719,
   kCaptureUnsupported = 900,
 };
@@ -30,16 +35,24 @@ typedef void (*Launched)(const char* kernel, const unsigned* grid, const unsigne
                          unsigned shared_bytes, void** parameters);
 
 #define MOST 64
+static const int kMaxPitch = 2147483647;
 static Launched on_launch;
 static struct { const char* name; int count; } counts[MOST];
 static struct { char name[64]; int countdown; CUresult error; } failures[MOST];
 static int failure_count;
 static size_t memory_bytes = (size_t)1 << 30, used_bytes;
 static int devices = 1, capability = 90;
+static int is_eager, free_waits = 1, strays;
 
 void stub_on_launch(Launched function) { on_launch = function; }
 void stub_memory(size_t bytes) { memory_bytes = bytes; }
 size_t stub_used(void) { return used_bytes; }
+// Whether work is done as soon as it is in a queue.
+void stub_eager(int eager) { is_eager = eager; }
+// Whether memory that is given back is used by queued work first: the driver only may wait.
+void stub_free_waits(int waits) { free_waits = waits; }
+// How often work has touched memory, or a kernel, that had been given back.
+int stub_strays(void) { return strays; }
 void stub_device(int count, int sm) { devices = count; capability = sm; }
 
 int stub_count(const char* name) {
@@ -55,22 +68,13 @@ void stub_fail(const char* name, int nth, int error) {
   failures[failure_count++].error = error;
 }
 
-void stub_reset(void) {
-  memset(counts, 0, sizeof counts);
-  failure_count = 0;
-  on_launch = NULL;
-  memory_bytes = (size_t)1 << 30;
-  devices = 1;
-  capability = 90;
-}
-
 static pthread_mutex_t counting = PTHREAD_MUTEX_INITIALIZER;
 
 static CUresult enter(const char* name) {
   CUresult error = 0;
   pthread_mutex_lock(&counting);
   int i = 0;
-  while (i < MOST - 1 && counts[i].name && strcmp(counts[i].name, name)) ++i;
+  while (i < MOST - 1 && counts[i].name && counts[i].name != name) ++i;
   counts[i].name = name;
   ++counts[i].count;
   for (i = 0; i < failure_count; ++i)
@@ -101,6 +105,7 @@ static const struct { CUresult error; const char *name, *text; } kErrors[] = {
     {kInvalidPtx, "CUDA_ERROR_INVALID_PTX", "a PTX JIT compilation failed"},
     {kInvalidHandle, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
     {kNotFound, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
+    {kNotReady, "CUDA_ERROR_NOT_READY", "device not ready"},
     {kLaunchFailed, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
     {kCaptureUnsupported, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
      "operation not permitted when stream is capturing"},
@@ -143,6 +148,7 @@ CUresult cuDeviceGetAttribute(int* value, int attribute, int device) {
   switch (attribute) {
     case 75: *value = capability / 10; return 0;
     case 76: *value = capability % 10; return 0;
+    case 11: *value = kMaxPitch; return 0;
     case 97: *value = 232448; return 0;
     default: return kInvalidValue;
   }
@@ -151,6 +157,13 @@ CUresult cuDeviceGetAttribute(int* value, int attribute, int device) {
 CUresult cuDeviceTotalMem_v2(size_t* bytes, int device) {
   ENTER("cuDeviceTotalMem_v2");
   (void)device;
+  *bytes = memory_bytes;
+  return 0;
+}
+
+CUresult cuMemGetInfo_v2(size_t* left, size_t* bytes) {
+  ENTER_CONTEXT("cuMemGetInfo_v2");
+  *left = memory_bytes > used_bytes ? memory_bytes - used_bytes : 0;
   *bytes = memory_bytes;
   return 0;
 }
@@ -176,6 +189,8 @@ CUresult cuCtxPopCurrent_v2(void** context) {
   return 0;
 }
 
+#include "stub_queues.h"
+
 // Memory
 
 #define HEADER_BYTES 256  // in front of what is given: how much it is
@@ -195,88 +210,100 @@ CUresult cuMemAlloc_v2(CUdeviceptr* address, size_t bytes) {
 
 CUresult cuMemFree_v2(CUdeviceptr address) {
   ENTER_CONTEXT("cuMemFree_v2");
+  lock();
+  if (free_waits && !depth) run_all();
   char* made = (char*)address - HEADER_BYTES;
-  used_bytes -= *(size_t*)made;
-  free(made);
-  return 0;
+  size_t bytes = *(size_t*)made;
+  used_bytes -= bytes;
+  if (free_waits && !depth) return free(made), unlock(0);
+  if (!free_waits) memset((char*)address, 0xDD, bytes);
+  Gone* g = malloc(sizeof(Gone));
+  *g = (Gone){address, bytes, gone};
+  gone = g;
+  return unlock(0);
 }
 
-// Streams: a number, and what is being captured
-
-enum Kind { kKernel, kCopy };
-
-typedef struct Function Function;
-
-typedef struct Node {
-  enum Kind kind;
-  Function* function;
-  unsigned grid[3], block[3], shared_bytes;
-  char* values;  // of the parameters
-  CUdeviceptr to, from;
-  size_t bytes;
-  struct Node* next;
-} Node;
-
-typedef struct { Node *first, *last; } Graph;
-typedef struct { Graph* captured; } Stream;
-
-static CUresult check_stream(void* stream) {
-  return stream && ((Stream*)stream)->captured ? kCaptureUnsupported : 0;
-}
-
-static void append(Graph* graph, Node* node) {
-  if (graph->last) graph->last->next = node; else graph->first = node;
-  graph->last = node;
+void stub_reset(void) {
+  on_launch = NULL;  // what is still in queues is of a test that is over
+  stub_run_all();
+  memset(counts, 0, sizeof counts);
+  failure_count = 0;
+  memory_bytes = (size_t)1 << 30;
+  devices = 1;
+  capability = 90;
+  is_eager = strays = 0;
+  free_waits = 1;
+  for (Gone* g = gone; g; g = gone) {
+    gone = g->next;
+    free((char*)g->address - HEADER_BYTES);
+    free(g);
+  }
 }
 
 CUresult cuStreamCreate(void** stream, unsigned flags) {
   ENTER_CONTEXT("cuStreamCreate");
   (void)flags;
-  *stream = calloc(1, sizeof(Stream));
-  return 0;
+  lock();
+  *stream = new_stream();
+  return unlock(0);
 }
 
-CUresult cuStreamDestroy_v2(void* stream) {
+// What is in its queue is done all the same, some time; its handle is none any more.
+CUresult cuStreamDestroy_v2(void* handle) {
   ENTER_CONTEXT("cuStreamDestroy_v2");
-  free(stream);
+  lock();
+  Stream* stream = found(handle);
+  if (!stream || stream == &legacy || stream == per_thread) return unlock(kInvalidHandle);
+  stream->is_gone = 1;
+  return unlock(0);
+}
+
+CUresult cuStreamSynchronize(void* handle) {
+  ENTER_CONTEXT("cuStreamSynchronize");
+  lock();
+  Stream* stream = found(handle);
+  if (!stream) return unlock(kInvalidHandle);
+  if (stream->captured) return unlock(kCaptureUnsupported);
+  run_stream(stream, NULL);
+  return unlock(0);
+}
+
+CUresult cuStreamIsCapturing(void* handle, int* status) {
+  ENTER_CONTEXT("cuStreamIsCapturing");
+  Stream* stream = found(handle);
+  if (!stream) return kInvalidHandle;
+  *status = stream->captured != NULL;
   return 0;
 }
 
-CUresult cuStreamSynchronize(void* stream) {
-  ENTER_CONTEXT("cuStreamSynchronize");
-  return check_stream(stream);
+CUresult cuStreamWaitEvent(void* stream, void* handle, unsigned flags) {
+  ENTER_CONTEXT("cuStreamWaitEvent");
+  Event* event = handle;
+  if (!event || flags) return kInvalidHandle;
+  lock();
+  if (!event->place) return unlock(found(stream) ? 0 : kInvalidHandle);
+  return unlock(put(stream, (Node){.kind = kWait, .place = event->place}));
 }
 
-CUresult cuStreamWaitEvent(void* stream, void* event, unsigned flags) {
-  ENTER_CONTEXT("cuStreamWaitEvent");
-  (void)stream, (void)flags;
-  return event ? 0 : kInvalidHandle;
+static CUresult put_copy(CUdeviceptr to, CUdeviceptr from, size_t bytes, void* stream,
+                         int is_graph_node) {
+  return put(stream, (Node){.kind = kCopy, .to = to, .from = from, .bytes = bytes, .rows = 1,
+                            .is_graph_node = is_graph_node});
 }
 
 CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void* from, size_t bytes, void* stream) {
   ENTER_CONTEXT("cuMemcpyHtoDAsync_v2");
-  if (check_stream(stream)) return kCaptureUnsupported;
-  memcpy((void*)to, from, bytes);
-  return 0;
+  return put_copy(to, (CUdeviceptr)from, bytes, stream, 0);
 }
 
 CUresult cuMemcpyDtoHAsync_v2(void* to, CUdeviceptr from, size_t bytes, void* stream) {
   ENTER_CONTEXT("cuMemcpyDtoHAsync_v2");
-  if (check_stream(stream)) return kCaptureUnsupported;
-  memcpy(to, (void*)from, bytes);
-  return 0;
+  return put_copy((CUdeviceptr)to, from, bytes, stream, 0);
 }
 
 CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, void* stream) {
   ENTER_CONTEXT("cuMemcpyDtoDAsync_v2");
-  if (check_stream(stream)) {
-    Node* node = calloc(1, sizeof(Node));
-    *node = (Node){.kind = kCopy, .to = to, .from = from, .bytes = bytes};
-    append(((Stream*)stream)->captured, node);
-    return 0;
-  }
-  memmove((void*)to, (void*)from, bytes);
-  return 0;
+  return put_copy(to, from, bytes, stream, 1);
 }
 
 typedef struct {
@@ -296,31 +323,24 @@ typedef struct {
 
 CUresult cuMemcpy2DAsync_v2(const Copy2D* copy, void* stream) {
   ENTER_CONTEXT("cuMemcpy2DAsync_v2");
-  if (check_stream(stream)) return kCaptureUnsupported;
+  const size_t most = (size_t)kMaxPitch;
   if (copy->src_memory != 2 || copy->dst_memory != 2) return kInvalidValue;
   if (copy->src_pitch < copy->width || copy->dst_pitch < copy->width) return kInvalidValue;
-  for (size_t row = 0; row < copy->height; ++row)
-    memcpy((char*)copy->dst_device + row * copy->dst_pitch,
-           (char*)copy->src_device + row * copy->src_pitch, copy->width);
-  return 0;
+  if (copy->src_pitch > most || copy->dst_pitch > most) return kInvalidValue;
+  Node node = {.kind = kCopy, .to = copy->dst_device, .from = copy->src_device,
+               .bytes = copy->width, .rows = copy->height, .to_pitch = copy->dst_pitch,
+               .from_pitch = copy->src_pitch};
+  return put(stream, node);
 }
 
 CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t bytes, void* stream) {
   ENTER_CONTEXT("cuMemsetD8Async");
-  if (check_stream(stream)) return kCaptureUnsupported;
-  memset((void*)to, value, bytes);
-  return 0;
+  return put(stream, (Node){.kind = kSet, .to = to, .bytes = bytes, .value = value});
 }
 
 // Kernels
 
-#define MOST_PARAMETERS 64
-
-struct Function {
-  char* name;
-  int count, dynamic_bytes;
-  size_t sizes[MOST_PARAMETERS];
-};
+static Function* functions;
 
 CUresult cuModuleLoadDataEx(void** module, const char* text, unsigned count, int* options,
                             void** values) {
@@ -333,6 +353,8 @@ CUresult cuModuleLoadDataEx(void** module, const char* text, unsigned count, int
 
 CUresult cuModuleUnload(void* module) {
   ENTER_CONTEXT("cuModuleUnload");
+  for (Function* function = functions; function; function = function->next)
+    if (function->module == module) function->is_gone = 1;
   free(module);
   return 0;
 }
@@ -354,6 +376,9 @@ CUresult cuModuleGetFunction(void** function, void* module, const char* name) {
   if (!text) return kNotFound;
   Function* made = calloc(1, sizeof(Function));
   made->name = strdup(name);
+  made->module = module;
+  made->next = functions;
+  functions = made;
   const char* end = strstr(text, "\n)");
   while (end && (text = strstr(text, ".param ")) && text < end) {
     made->sizes[made->count++] = parameter_bytes(text);
@@ -370,32 +395,22 @@ CUresult cuFuncSetAttribute(void* function, int attribute, int value) {
   return 0;
 }
 
-static void run(Function* function, const unsigned* grid, const unsigned* block, unsigned shared,
-                void** parameters) {
-  if (on_launch) on_launch(function->name, grid, block, shared, parameters);
-}
-
 CUresult cuLaunchKernel(void* handle, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
                         unsigned by, unsigned bz, unsigned shared, void* stream,
                         void** parameters, void** extra) {
   ENTER_CONTEXT("cuLaunchKernel");
   Function* function = handle;
-  const unsigned grid[3] = {gx, gy, gz}, block[3] = {bx, by, bz};
   int allowed = function->dynamic_bytes > 49152 ? function->dynamic_bytes : 49152;
   if (!gx || !gy || !gz || !bx || !by || !bz || bx * by * bz > 1024 || extra) return kInvalidValue;
   if (shared > (unsigned)allowed) return kInvalidValue;
-  if (!check_stream(stream)) return run(function, grid, block, shared, parameters), 0;
-  Node* node = calloc(1, sizeof(Node));
-  *node = (Node){.kind = kKernel, .function = function, .shared_bytes = shared};
-  memcpy(node->grid, grid, sizeof grid);
-  memcpy(node->block, block, sizeof block);
   size_t total = 0;
   for (int i = 0; i < function->count; ++i) total += function->sizes[i];
-  char* place = node->values = malloc(total + 1);
+  char *values = malloc(total + 1), *place = values;
   for (int i = 0; i < function->count; place += function->sizes[i++])
     memcpy(place, parameters[i], function->sizes[i]);
-  append(((Stream*)stream)->captured, node);
-  return 0;
+  return put(stream, (Node){.kind = kKernel, .function = function, .grid = {gx, gy, gz},
+                            .block = {bx, by, bz}, .shared_bytes = shared, .values = values,
+                            .is_graph_node = 1});
 }
 
 CUresult cuTensorMapEncodeTiled(char* map, int element, unsigned rank, void* address,
@@ -403,107 +418,129 @@ CUresult cuTensorMapEncodeTiled(char* map, int element, unsigned rank, void* add
                                 const uint32_t* box, const uint32_t* steps, int interleave,
                                 int swizzle, int promotion, int fill) {
   ENTER("cuTensorMapEncodeTiled");
-  (void)promotion, (void)fill;
+  static const uint64_t element_bytes[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4};
   if ((uintptr_t)map % 64 || (uintptr_t)address % 16 || rank < 1 || rank > 5) return kInvalidValue;
+  if (element < 0 || element > 12 || interleave || fill) return kInvalidValue;
+  if (swizzle < 0 || swizzle > 3 || promotion < 0 || promotion > 3) return kInvalidValue;
+  const uint64_t inner = box[0] * element_bytes[element];
+  if (inner % 16 || (swizzle && inner > (uint64_t)16 << swizzle)) return kInvalidValue;
   for (unsigned i = 0; i < rank; ++i) {
-    if (!sizes[i] || !box[i] || box[i] > 256 || steps[i] != 1) return kInvalidValue;
-    if (i + 1 < rank && strides[i] % 16) return kInvalidValue;
+    if (!sizes[i] || sizes[i] > (uint64_t)1 << 32) return kInvalidValue;
+    if (!box[i] || box[i] > 256 || !steps[i] || steps[i] > 8) return kInvalidValue;
+    if (i + 1 < rank && (strides[i] % 16 || strides[i] >> 40)) return kInvalidValue;
   }
   const uint64_t words[4] = {(uint64_t)address, (uint64_t)element, rank, (uint64_t)swizzle};
   memset(map, 0, 128);
   memcpy(map, words, sizeof words);
   memcpy(map + sizeof words, sizes, rank * sizeof *sizes);
-  return interleave ? kInvalidValue : 0;
+  return 0;
 }
 
 // Graphs
 
-CUresult cuStreamBeginCapture_v2(void* stream, int mode) {
+CUresult cuStreamBeginCapture_v2(void* handle, int mode) {
   ENTER_CONTEXT("cuStreamBeginCapture_v2");
   (void)mode;
-  if (!stream || ((Stream*)stream)->captured) return kCaptureUnsupported;
-  ((Stream*)stream)->captured = calloc(1, sizeof(Graph));
-  return 0;
+  lock();
+  Stream* stream = found(handle);
+  if (!stream || stream == &legacy || stream->captured) return unlock(kCaptureUnsupported);
+  stream->captured = calloc(1, sizeof(Graph));
+  stream->captured->users = 1;
+  return unlock(0);
 }
 
-CUresult cuStreamEndCapture(void* stream, void** graph) {
+CUresult cuStreamEndCapture(void* handle, void** graph) {
   ENTER_CONTEXT("cuStreamEndCapture");
-  Graph* captured = ((Stream*)stream)->captured;
-  ((Stream*)stream)->captured = NULL;
-  if (!graph) return kInvalidValue;
-  *graph = captured;
-  return 0;
+  lock();
+  Stream* stream = found(handle);
+  if (!stream || !stream->captured || !graph) return unlock(kInvalidValue);
+  *graph = stream->captured;
+  stream->captured = NULL;
+  return unlock(0);
 }
 
 CUresult cuGraphInstantiateWithFlags(void** made, void* graph, uint64_t flags) {
   ENTER_CONTEXT("cuGraphInstantiateWithFlags");
   if (flags) return kInvalidValue;
-  Graph* copy = malloc(sizeof(Graph));
-  *copy = *(Graph*)graph;
-  *made = copy;
-  return 0;
+  lock();
+  ++((Graph*)graph)->users;
+  *made = graph;
+  return unlock(0);
 }
 
 CUresult cuGraphLaunch(void* graph, void* stream) {
   ENTER_CONTEXT("cuGraphLaunch");
-  if (check_stream(stream)) return kCaptureUnsupported;
-  for (Node* node = ((Graph*)graph)->first; node; node = node->next) {
-    if (node->kind == kCopy) {
-      memmove((void*)node->to, (void*)node->from, node->bytes);
-      continue;
-    }
-    void* parameters[MOST_PARAMETERS];
-    char* place = node->values;
-    for (int i = 0; i < node->function->count; place += node->function->sizes[i++])
-      parameters[i] = place;
-    run(node->function, node->grid, node->block, node->shared_bytes, parameters);
-  }
-  return 0;
+  return put(stream, (Node){.kind = kGraph, .graph = graph});
 }
 
 CUresult cuGraphDestroy(void* graph) {
   ENTER_CONTEXT("cuGraphDestroy");
-  free(graph);
-  return 0;
+  lock();
+  release_graph(graph);
+  return unlock(0);
 }
 
+// What has been launched is done all the same.
 CUresult cuGraphExecDestroy(void* graph) {
   ENTER_CONTEXT("cuGraphExecDestroy");
-  free(graph);
-  return 0;
+  lock();
+  release_graph(graph);
+  return unlock(0);
 }
 
 // Events
 
 CUresult cuEventCreate(void** event, unsigned flags) {
   ENTER_CONTEXT("cuEventCreate");
-  (void)flags;
-  *event = calloc(1, sizeof(double));
+  if (flags & ~2u) return kInvalidValue;
+  Event* made = calloc(1, sizeof(Event));
+  made->is_timed = !flags;
+  *event = made;
   return 0;
 }
 
-CUresult cuEventDestroy_v2(void* event) {
+CUresult cuEventDestroy_v2(void* handle) {
   ENTER_CONTEXT("cuEventDestroy_v2");
+  Event* event = handle;
+  lock();
+  release_place(event->place);
   free(event);
-  return 0;
+  return unlock(0);
 }
 
-CUresult cuEventRecord(void* event, void* stream) {
+CUresult cuEventRecord(void* handle, void* stream) {
   ENTER_CONTEXT("cuEventRecord");
-  if (check_stream(stream)) return kCaptureUnsupported;
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  *(double*)event = 1e3 * (double)now.tv_sec + 1e-6 * (double)now.tv_nsec;
-  return 0;
+  Event* event = handle;
+  lock();
+  Place* place = calloc(1, sizeof(Place));
+  place->stream = found(stream);
+  place->users = 1;
+  CUresult status = put(stream, (Node){.kind = kRecord, .place = place});
+  if (status) return free(place), unlock(status);
+  release_place(event->place);
+  event->place = place;
+  return unlock(0);
 }
 
-CUresult cuEventSynchronize(void* event) {
+CUresult cuEventSynchronize(void* handle) {
   ENTER_CONTEXT("cuEventSynchronize");
-  return event ? 0 : kInvalidHandle;
+  Place* place = ((Event*)handle)->place;
+  lock();
+  if (place && !place->is_past) run_stream(place->stream, place);
+  return unlock(0);
+}
+
+CUresult cuEventQuery(void* handle) {
+  ENTER_CONTEXT("cuEventQuery");
+  Place* place = ((Event*)handle)->place;
+  return place && !place->is_past ? kNotReady : 0;
 }
 
 CUresult cuEventElapsedTime(float* time_ms, void* first, void* then) {
   ENTER("cuEventElapsedTime");
-  *time_ms = (float)(*(double*)then - *(double*)first);
+  Event *begin = first, *end = then;
+  if (!begin->is_timed || !end->is_timed || !begin->place || !end->place) return kInvalidHandle;
+  if (!begin->place->is_past || !end->place->is_past) return kNotReady;
+  *time_ms = (float)(end->place->time_ms - begin->place->time_ms);
   return 0;
 }

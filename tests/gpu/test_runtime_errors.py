@@ -96,6 +96,17 @@ def test_the_first_error_is_told(model: CudaExecutable, stub: Stub) -> None:
         model(*inputs(3))
 
 
+@pytest.mark.parametrize("then", ["cuModuleUnload", "cuStreamDestroy_v2"])
+def test_the_first_error_of_loading_is_told(
+    then: str, model: CudaExecutable, stub: Stub
+) -> None:
+    stub.fail("cuModuleLoadDataEx", 719)
+    stub.fail(then, 1)
+
+    with pytest.raises(DeviceError, match=r"PTX \d is refused"):
+        model(*inputs(3))
+
+
 def test_a_graph_that_cannot_be_launched_is_an_error(
     model: CudaExecutable, stub: Stub
 ) -> None:

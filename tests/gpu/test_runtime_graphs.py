@@ -60,3 +60,18 @@ def test_a_capture_that_fails_ends(model: CudaExecutable, stub: Stub) -> None:
 
     (y,) = model(x, w)
     np.testing.assert_allclose(y, expected(x, w), rtol=1e-5, atol=1e-6)
+
+
+def test_graphs_that_are_used_are_kept(model: CudaExecutable, stub: Stub) -> None:
+    x, w = inputs(6)
+    weights, often, *others = on_gpu(w, *[x] * 12)
+    targets = on_gpu(x)
+
+    for given in others:
+        for _ in range(2):
+            model(given, weights, out=targets)
+            model(often, weights, out=targets)
+
+    # Each becomes one, and is given back when eight others have been used since.
+    assert stub.count("cuGraphInstantiateWithFlags") == len(others) + 1
+    assert stub.count("cuGraphExecDestroy") == len(others) + 1 - 8

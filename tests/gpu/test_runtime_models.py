@@ -11,7 +11,7 @@ import pytest
 
 import relax_mlir
 from models import bert, lstm, unet
-from relax_mlir.errors import CompileError, UnsupportedError
+from relax_mlir.errors import CompileError, DeviceError, UnsupportedError
 from relax_mlir.module import IRModule
 from relax_mlir.runtime import elements
 from relax_mlir.runtime.cuda.arrays import DeviceArray
@@ -180,6 +180,30 @@ def test_functions_on_the_host_get_copies(compiled: Compile, stub: Stub) -> None
         np.testing.assert_allclose(y.numpy(), np.exp(np.exp(x) - 1), rtol=1e-5)
 
     assert stub.count("cuGraphLaunch") == 0
+
+
+def test_a_function_on_the_host_does_not_call_its_own_model(compiled: Compile) -> None:
+    x = random(4, 3)
+    made = compiled(IRModule.parse(_CALLS_HOST))
+    other = made.on(0)
+    told: list[str] = []
+
+    def shifted(given: NDArray, y: NDArray) -> None:
+        if not told:
+            for call in (made, made.profile):
+                with pytest.raises(
+                    DeviceError, match=r"calls it again.*`model\.on\(0\)`"
+                ) as error:
+                    call(x)
+                told.append(str(error.value))
+            other(x)
+        y[...] = given.numpy() - 1
+
+    register_func("test_cuda.shifted", shifted, override=True)
+    (y,) = made(x)
+
+    np.testing.assert_allclose(y, np.exp(np.exp(x) - 1), rtol=1e-5)
+    assert len(told) == 2
 
 
 def test_what_a_function_on_the_host_raises_arrives(compiled: Compile) -> None:

@@ -24,6 +24,7 @@ from relax_mlir.runtime.cuda.plan import (
     TensorMap,
     evaluate,
 )
+from relax_mlir.runtime.cuda.tensor_maps import TensorMaps
 from relax_mlir.runtime.profile import KernelCall
 from tests.gpu.stub import Stub
 
@@ -53,7 +54,8 @@ _SIGNATURE = {
 
 def launch(**changed: object) -> Launch:
     tensor = TensorMap(
-        Pointer("argument", 0, "32*s"), "FLOAT32", (8, "s"), (32,), (8, 16), "128B"
+        Pointer("argument", 0, "32*ceildiv(s, 2)"),
+        *("FLOAT32", (8, "s//2"), (32,), (8, 16), "128B"),
     )
     fields = {
         "kernel": "k_0",
@@ -81,16 +83,17 @@ def test_a_kernel_gets_pointers_descriptors_and_numbers(stub: Stub) -> None:
         pointer = ctypes.c_uint64.from_address(parameters[0]).value
         words = (ctypes.c_uint64 * 6).from_address(parameters[1])
         number = ctypes.c_int64.from_address(parameters[2]).value
-        seen.append((name, grid, pointer, list(words), number, parameters[1] % 64))
+        seen.append((name, grid, pointer, list(words), number))
 
     stub.on_launch(kernel)
     x = DeviceArray.of(np.zeros((6, 8), np.float32), device(0))
 
     (y,) = model(launch())(x)
+    stub.run_all()
 
-    shape, float32, swizzle = [8, 6], 7, 3
-    words = [x.address + 32 * 6, float32, 2, swizzle, *shape]
-    assert seen == [("k_0", (2, 1, 1), y.address, words, -4, 0)]
+    shape, float32, swizzle = [8, 3], 7, 3
+    words = [x.address + 32 * 3, float32, 2, swizzle, *shape]
+    assert seen == [("k_0", (2, 1, 1), y.address, words, -4)]
 
 
 def test_descriptors_are_in_graphs_and_follow_the_arrays(stub: Stub) -> None:
@@ -107,21 +110,111 @@ def test_descriptors_are_in_graphs_and_follow_the_arrays(stub: Stub) -> None:
 
     for x in (first, first, then, first):
         made(x, out=[out])
+    stub.run_all()
 
-    places = [x.address + 32 * 6 for x in (first, first, then, first) for _ in range(2)]
+    places = [x.address + 32 * 3 for x in (first, first, then, first) for _ in range(2)]
     assert addresses == places
     assert stub.count("cuGraphLaunch") == 2
-    assert stub.count("cuTensorMapEncodeTiled") == 2 * 2
+    assert stub.count("cuTensorMapEncodeTiled") == 2  # one for every address
 
 
-def test_a_tensor_that_cannot_be_described_is_told(stub: Stub) -> None:
-    tensor = TensorMap(Pointer("argument", 0), "FLOAT32", (8, "s"), (24,), (8, 16))
-    arguments = (Pointer("argument", 1), tensor, 0)
+def maps(element: str = "FLOAT16", **changed: object) -> TensorMap:
+    fields = {
+        "sizes": (64, 6),
+        "strides_bytes": (128,),
+        "box": (64, 8),
+        "swizzle": "128B",
+        **changed,
+    }
+    fields.setdefault("pointer", Pointer("argument", 0))
+    return TensorMap(element=element, **fields)
 
-    with pytest.raises(
-        DeviceError, match=r"of FLOAT32: sizes \(8, 6\), strides \(24,\) bytes.*_VALUE"
-    ):
-        model(launch(arguments=arguments))(np.zeros((6, 8), np.float32))
+
+@pytest.mark.parametrize(
+    ("tensor", "problem"),
+    [
+        (maps(strides_bytes=(136,)), "strides that are multiples of 16 bytes"),
+        (maps(strides_bytes=(1 << 40,)), "strides from 0 to below 1099511627776 bytes"),
+        (maps(box=(8, 257)), "a box of 1 to 256 in every dimension"),
+        (maps(box=(8, 0)), "a box of 1 to 256 in every dimension"),
+        (maps(box=(4, 8)), "rows of the box of a multiple of 16 bytes, got 8"),
+        (maps(box=(128, 8)), "rows of the box up to the swizzle's 128 bytes, got 256"),
+        (maps(swizzle="32B"), "rows of the box up to the swizzle's 32 bytes, got 128"),
+        (maps(sizes=(64, 0)), "sizes from 1 to 4294967296"),
+        (maps(pointer=Pointer("argument", 0, 8)), "an address at a multiple of 16"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_tensor_that_cannot_be_described_is_told(
+    tensor: TensorMap, problem: str, stub: Stub
+) -> None:
+    made = TensorMaps(device(0).driver)
+    address = 0x1000 + tensor.pointer.offset_bytes
+
+    with pytest.raises(DeviceError, match=f"no descriptor for .*: expected {problem}"):
+        made.at(tensor, address)
+
+    assert stub.count("cuTensorMapEncodeTiled") == 0  # the driver only says: invalid
+
+
+@pytest.mark.parametrize("rank", range(1, 6))
+@pytest.mark.parametrize(
+    ("element", "number", "item_bytes"),
+    [
+        ("UINT8", 0, 1),  # 8-bit floats, too
+        ("FLOAT16", 6, 2),
+        ("BFLOAT16", 9, 2),
+        ("FLOAT32", 7, 4),
+        ("TFLOAT32", 11, 4),
+    ],
+)
+@pytest.mark.parametrize(
+    ("swizzle", "row_bytes"), [("NONE", 256), ("32B", 32), ("64B", 64), ("128B", 128)]
+)
+def test_tensors_of_all_kinds_have_descriptors(
+    swizzle: str,
+    row_bytes: int,
+    element: str,
+    number: int,
+    item_bytes: int,
+    rank: int,
+    stub: Stub,
+) -> None:
+    sizes = (512 // item_bytes, 3, 5, 7, 2)[:rank]
+    strides = (512, 512 * 3, 512 * 15, 512 * 105)[: rank - 1]
+    box = (row_bytes // item_bytes, 2, 1, 3, 1)[:rank]
+    tensor = TensorMap(Pointer("argument", 0), element, sizes, strides, box, swizzle)
+
+    made = TensorMaps(device(0).driver).at(tensor, 0x7000)
+
+    words = np.frombuffer(made, np.uint64)
+    kinds = ["NONE", "32B", "64B", "128B"]
+    assert list(words[:4]) == [0x7000, number, rank, kinds.index(swizzle)]
+    assert tuple(words[4 : 4 + rank]) == sizes
+
+
+def test_descriptors_are_made_once_and_not_kept_for_ever(
+    stub: Stub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("relax_mlir.runtime.cuda.tensor_maps._KEPT", 3)
+    made = TensorMaps(device(0).driver)
+
+    for address in (16, 32, 48, 16, 32, 48, 64, 48, 16):
+        made.at(maps(), address)
+    made.at(maps(box=(64, 4)), 16)
+
+    assert stub.count("cuTensorMapEncodeTiled") == 3 + 1 + 1 + 1
+
+
+def test_a_descriptor_follows_sizes(stub: Stub) -> None:
+    tensor = maps(
+        sizes=(8, "s", 2), strides_bytes=("32*s", "16*s"), box=(8, 2, 1), swizzle="NONE"
+    )
+
+    known = tensor.at({"s": 3})
+
+    assert (known.sizes, known.strides_bytes) == ((8, 3, 2), (96, 48))
+    assert TensorMap.from_fields(json.loads(json.dumps(tensor.fields()))) == tensor
 
 
 def test_much_shared_memory_is_asked_for_once(stub: Stub) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import zipfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -26,7 +27,10 @@ from relax_mlir.runtime.container import (
     write_members,
 )
 from relax_mlir.runtime.cuda.plan import Plan
+from relax_mlir.runtime.cuda.plan_checks import check_plan
 from relax_mlir.runtime.profile import KernelCall
+from relax_mlir.runtime.signature import Signature
+from relax_mlir.runtime.sizes import SizeBinder
 
 __all__ = ["MANIFEST", "Check", "Contents", "read_archive", "write_archive"]
 
@@ -34,6 +38,7 @@ MANIFEST = "cuda.json"  # a member that only such files have
 
 _FORMAT = 1
 _PTX = "kernels/{}.ptx"
+_CHIP = re.compile("sm_[0-9]{2,3}a?")
 
 # What runs a model, and needs nothing but the standard library and numpy.
 _SOURCES = (
@@ -51,14 +56,18 @@ _SOURCES = (
     "relax_mlir.runtime.cuda.__main__",
     "relax_mlir.runtime.cuda.archive",
     "relax_mlir.runtime.cuda.arrays",
+    "relax_mlir.runtime.cuda.calls",
     "relax_mlir.runtime.cuda.copies",
     "relax_mlir.runtime.cuda.devices",
+    "relax_mlir.runtime.cuda.dlpack",
     "relax_mlir.runtime.cuda.driver",
     "relax_mlir.runtime.cuda.executable",
     "relax_mlir.runtime.cuda.launches",
     "relax_mlir.runtime.cuda.loading",
+    "relax_mlir.runtime.cuda.memory",
     "relax_mlir.runtime.cuda.modules",
     "relax_mlir.runtime.cuda.plan",
+    "relax_mlir.runtime.cuda.plan_checks",
     "relax_mlir.runtime.cuda.session",
     "relax_mlir.runtime.cuda.tensor_maps",
     "relax_mlir.runtime.cuda.trial",
@@ -180,12 +189,28 @@ def read_archive(path: str | os.PathLike[str]) -> Contents:
             count = len(signature["outputs"])
             outputs = tuple(arrays.pop(_check_name(n)) for n in range(count))
             check = Check(seed, sizes, tolerance, outputs)
-        return Contents(
-            ptx,
-            Plan.from_fields(manifest["plan"]),
-            signature,
-            manifest["chip"],
-            arrays,
-            tuple(map(KernelCall.from_fields, manifest["kernels"])),
-            check,
-        )
+        plan = Plan.from_fields(manifest["plan"])
+        kernels = tuple(map(KernelCall.from_fields, manifest["kernels"]))
+        found = Contents(ptx, plan, signature, manifest["chip"], arrays, kernels, check)
+        _check(found)
+        return found
+
+
+def _check(contents: Contents) -> None:
+    """Refuse what no compiler has made.
+
+    Raises:
+        ValueError: a part is not what it must be, or does not fit another.
+    """
+    if not _CHIP.fullmatch(contents.chip):
+        raise ValueError(f"code for {contents.chip!r}")
+    signature = Signature.from_fields(contents.signature)
+    SizeBinder(signature)
+    counts = {
+        "input": len(signature.inputs),
+        "output": len(signature.outputs),
+        "constant": len(signature.constants),
+        "arena": 1,
+    }
+    kernels = len(contents.kernels)
+    check_plan(contents.plan, contents.ptx, counts, signature.symbols, kernels)

@@ -1,23 +1,22 @@
 """Arrays in the memory of a GPU: ours, and those of other libraries, without copies.
 
-Source: DLPack 0.x (``DLManagedTensor``, the Python specification) and the CUDA array
-interface, version 3.
+Source: DLPack 0.x (the Python specification) and the CUDA array interface, version 3.
 """
 
 from __future__ import annotations
 
-import ctypes
 import math
 from collections.abc import Sequence
-from ctypes import POINTER, c_int64, c_void_p
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from relax_mlir.runtime.cuda.devices import Device, Memory, Pool
-from relax_mlir.runtime.elements import dlpack_type, element_name, element_type
+from relax_mlir.runtime.cuda.devices import Device, Event
+from relax_mlir.runtime.cuda.dlpack import CUDA, CUDA_MANAGED, Borrowed, Bytes, capsule
+from relax_mlir.runtime.cuda.memory import Memory, Pool, free_after
+from relax_mlir.runtime.elements import element_type
 
 __all__ = [
     "ALIGNMENT",
@@ -27,57 +26,15 @@ __all__ = [
     "host_view",
     "meet",
     "row_major",
-    "wait",
+    "stream_number",
 ]
 
 ALIGNMENT = 16  # bytes: what kernels expect of every pointer
 
-_CUDA, _CUDA_MANAGED = 2, 13  # DLPack's kinds of devices
-_LEGACY_STREAM = 1  # as DLPack and the array interface number it
-
-
-class _DLTensor(ctypes.Structure):
-    _fields_ = (
-        ("data", c_void_p),
-        ("device_type", ctypes.c_int32),
-        ("device_id", ctypes.c_int32),
-        ("ndim", ctypes.c_int32),
-        ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8),
-        ("lanes", ctypes.c_uint16),
-        ("shape", POINTER(c_int64)),
-        ("strides", POINTER(c_int64)),
-        ("byte_offset", ctypes.c_uint64),
-    )
-
-
-class _DLManagedTensor(ctypes.Structure):
-    pass
-
-
-_Deleter = ctypes.CFUNCTYPE(None, POINTER(_DLManagedTensor))
-_DLManagedTensor._fields_ = [
-    ("tensor", _DLTensor),
-    ("context", c_void_p),
-    ("deleter", _Deleter),
-]
-
-# By address rather than as objects: the destructor of a capsule must not revive it.
-_is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, c_void_p, ctypes.c_char_p)(
-    ("PyCapsule_IsValid", ctypes.pythonapi)
-)
-_pointer_in = ctypes.PYFUNCTYPE(c_void_p, c_void_p, ctypes.c_char_p)(
-    ("PyCapsule_GetPointer", ctypes.pythonapi)
-)
-_rename = ctypes.PYFUNCTYPE(ctypes.c_int, c_void_p, ctypes.c_char_p)(
-    ("PyCapsule_SetName", ctypes.pythonapi)
-)
-_Destructor = ctypes.PYFUNCTYPE(None, c_void_p)
-_new_capsule = ctypes.PYFUNCTYPE(
-    ctypes.py_object, c_void_p, ctypes.c_char_p, _Destructor
-)(("PyCapsule_New", ctypes.pythonapi))
-
-_FRESH, _USED = b"dltensor", b"used_dltensor"
+# The stream that all libraries share; the driver calls it 0 as well. 2 is one of the calling
+# thread's own, others are handles: DLPack, the array interface and the driver agree.
+_LEGACY_STREAM = 1
+_MOST_WORK = 10_000  # of finding out whether arrays share memory
 
 
 @dataclass(frozen=True)
@@ -132,31 +89,23 @@ def row_major(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def meet(a: View, b: View) -> bool:
-    """Whether two arrays have a byte in common."""
+    """Whether two arrays have a byte in common; where that is hard to tell, they may."""
     if (a.ordinal is None) != (b.ordinal is None):
         return False
     if a.is_plain and b.is_plain:  # the usual case
         ends = a.address + a.size_bytes, b.address + b.size_bytes
         return max(a.address, b.address) < min(ends)
-    return np.shares_memory(_shadow(a), _shadow(b))
+    try:
+        # numpy's types know only 0 and -1 of a number.
+        limit: Any = _MOST_WORK
+        return np.shares_memory(_bytes(a), _bytes(b), max_work=limit)
+    except np.exceptions.TooHardError:
+        return True
 
 
-class _Shadow:
-    """What numpy makes an array of that nobody may read."""
-
-    def __init__(self, view: View) -> None:
-        self.__array_interface__ = {
-            "data": (view.address or 1, True),
-            "shape": (*view.shape, view.item_bytes),
-            "strides": (*(n * view.item_bytes for n in view.strides), 1),
-            "typestr": "|u1",
-            "version": 3,
-        }
-
-
-def _shadow(view: View) -> np.ndarray:
+def _bytes(view: View) -> np.ndarray:
     """An array that lies as a view does, even where the host has no memory."""
-    return np.asarray(_Shadow(view))
+    return np.asarray(Bytes(view.address, view.shape, view.strides, view.item_bytes))
 
 
 class DeviceArray:
@@ -164,13 +113,11 @@ class DeviceArray:
 
     Other libraries take it without a copy, by DLPack (``torch.from_dlpack(array)``) or the
     CUDA array interface; ``numpy()`` gives a copy. A call that made it may still be
-    running on its stream.
+    running.
 
     Attributes:
         shape, dtype: ``dtype`` by name.
         address: of the first element.
-        view: it, as the runtime sees it.
-        stream: the driver's handle of the stream that writes it.
 
     Args:
         pool: that gets the memory when nobody holds the array, and nobody else has seen it.
@@ -181,25 +128,50 @@ class DeviceArray:
         memory: Memory,
         shape: Sequence[int],
         dtype: str,
-        stream: int = 0,
         pool: Pool | None = None,
     ) -> None:
         self.memory, self.shape, self.dtype = memory, tuple(shape), dtype
-        self.address, self.stream = memory.address, stream
+        self.address = memory.address
         self._pool = pool
-        strides, ordinal = row_major(self.shape), memory.device.ordinal
-        # Without an owner: who has the view has the array.
-        self.view = View(self.address, dtype, self.shape, strides, ordinal, None)
+        self._writer: int | None = None
+        self._uses: dict[int, Event] = {}  # behind the last of every model
 
     def __del__(self) -> None:
         pool = getattr(self, "_pool", None)
         if pool is not None:
-            pool.give(self.memory, self.stream)
+            pool.give(self.memory, self._uses.values())
+        elif getattr(self, "_uses", None):
+            free_after(self.memory, self._uses.values())
 
-    def used_on(self, stream: int | None) -> None:
-        """Note that work elsewhere than on its stream may use it, of which nobody tells."""
-        if stream != self.stream:
-            self._pool = None
+    def note_use(self, user: int, event: Event, *, is_written: bool = False) -> None:
+        """Note that a call reads it, or writes to it.
+
+        Args:
+            user: number of a model, whose calls come one after the other.
+            event: behind the call.
+        """
+        if is_written:  # the call has waited for all others
+            self._uses.clear()
+            self._writer = user
+        self._uses[user] = event
+
+    def let_wait(
+        self, stream: int, *, is_written: bool = False, user: int | None = None
+    ) -> None:
+        """Let a stream wait until it can be read there, or written to.
+
+        Args:
+            user: number of the model that is to use it, whose calls have waited anyway.
+        """
+        for other, event in self._uses.items():
+            if other != user and (is_written or other == self._writer):
+                event.let_wait(stream)
+
+    @cached_property
+    def view(self) -> View:
+        """It, as the runtime sees it; without an owner, who has the view has the array."""
+        strides, where = row_major(self.shape), self.device.ordinal
+        return View(self.address, self.dtype, self.shape, strides, where, None)
 
     @property
     def device(self) -> Device:
@@ -225,10 +197,10 @@ class DeviceArray:
         made = DeviceArray(Memory(device, source.nbytes), array.shape, array.dtype.name)
         if source.nbytes:
             driver, what = device.driver, "an array cannot be copied"
-            copy = (made.address, source.ctypes.data, source.nbytes, made.stream)
+            copy = (made.address, source.ctypes.data, source.nbytes, 0)
             with device.current():
                 driver.call("cuMemcpyHtoDAsync_v2", *copy, what=what)
-                driver.call("cuStreamSynchronize", made.stream, what=what)
+                driver.call("cuStreamSynchronize", 0, what=what)
         return made
 
     def numpy(self) -> np.ndarray:
@@ -236,10 +208,11 @@ class DeviceArray:
         array = np.empty(self.shape, element_type(self.dtype))
         driver, what = self.device.driver, "an array cannot be read"
         if array.nbytes:
-            copy = (array.ctypes.data, self.address, array.nbytes, self.stream)
+            copy = (array.ctypes.data, self.address, array.nbytes, 0)
             with self.device.current():
+                self.let_wait(0)
                 driver.call("cuMemcpyDtoHAsync_v2", *copy, what=what)
-                driver.call("cuStreamSynchronize", self.stream, what=what)
+                driver.call("cuStreamSynchronize", 0, what=what)
         return array
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
@@ -250,125 +223,95 @@ class DeviceArray:
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:  # Any: as it is specified
-        self.used_on(None)
         typestr = element_type(self.dtype).str
         if typestr[1] == "V":
             raise AttributeError(f"element type `{self.dtype}` needs DLPack")
+        self._pool = None  # from now on others use it, of which nobody tells
+        with self.device.current():
+            self.let_wait(0)
         return {
             "shape": self.shape,
             "typestr": typestr,
             "data": (self.address, False),
             "strides": None,
             "version": 3,
-            "stream": self.stream or _LEGACY_STREAM,
+            "stream": _LEGACY_STREAM,
         }
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return _CUDA, self.device.ordinal
+        return CUDA, self.device.ordinal
 
-    def __dlpack__(self, *, stream: int | None = None, **options: Any) -> Any:
+    def __dlpack__(self, **options: Any) -> Any:  # Any: as it is specified
         """A capsule for another library.
 
         Args:
-            stream: on which it will be used; -1 if nobody has to wait.
-            **options: what newer libraries ask for, ``max_version``, ``dl_device`` and
-                ``copy``, is what they get only if nothing has to be done for it.
+            **options: ``stream``, on which it will be used, -1 if nobody has to wait. What
+                newer libraries ask for, ``max_version``, ``dl_device`` and ``copy``, is
+                what they get only if nothing has to be done for it.
+
+        Raises:
+            BufferError: it would have to be copied, or DLPack has no such elements.
+            ValueError: there is no such stream.
         """
+        # Newer libraries tell all that they know: one without a stream is on the host.
+        if "copy" in options and "stream" not in options:
+            raise BufferError(
+                "an array on a GPU is none on the host. Hint: `array.numpy()` is a copy."
+            )
         if options.get("copy") or options.get("dl_device") not in (
             None,
             self.__dlpack_device__(),
         ):
             raise BufferError("an array on a GPU is exported where it is, uncopied")
-        self.used_on(None)
+        stream = options.get("stream")
+        view = self.view
+        place = (self.shape, view.strides, self.address, self.device.ordinal)
+        made = capsule(self, self.dtype, *place)
+        self._pool = None
         if stream != -1:
-            wait(self.device, self.stream, _own_number(stream))
-        return _capsule(self)
+            with self.device.current():
+                self.let_wait(0 if stream is None else stream_number(stream))
+        return made
 
 
-def _own_number(stream: int | None) -> int:
-    """The driver's handle of a stream, as DLPack and the array interface number it."""
-    return 0 if stream in (None, 0, _LEGACY_STREAM) else stream
+def stream_number(stream: int) -> int:
+    """The number of a stream, which the driver and libraries have in common.
 
-
-def wait(device: Device, first: int, then: int) -> None:
-    """Let work on one stream wait for what has been put on another so far."""
-    if first == then:
-        return
-    driver, what = device.driver, "a stream cannot wait for another"
-    event = device.make("cuEventCreate", what)
-    with device.current():
-        try:
-            driver.call("cuEventRecord", event, first, what=what)
-            driver.call("cuStreamWaitEvent", then, event, 0, what=what)
-        finally:
-            driver.call("cuEventDestroy_v2", event, what=what)
-
-
-# What other libraries hold, by the address of its structure.
-_exported: dict[int, tuple[object, ...]] = {}
-
-
-@_Deleter
-def _release(managed: Any) -> None:  # Any: a pointer of ctypes
-    _exported.pop(ctypes.addressof(managed.contents), None)
-
-
-@_Destructor
-def _drop(capsule: int) -> None:
-    """Nobody has taken what is in a capsule."""
-    if _is_valid(capsule, _FRESH):
-        _exported.pop(_pointer_in(capsule, _FRESH), None)
-
-
-def _capsule(array: DeviceArray) -> Any:  # Any: a capsule
-    code, bits = dlpack_type(array.dtype)
-    numbers = c_int64 * max(1, len(array.shape))
-    shape, strides = numbers(*array.shape), numbers(*row_major(array.shape))
-    managed = _DLManagedTensor()
-    managed.tensor = _DLTensor(
-        *(array.address, _CUDA, array.device.ordinal, len(array.shape)),
-        *(code, bits, 1, shape, strides, 0),
-    )
-    managed.deleter = _release
-    address = ctypes.addressof(managed)
-    _exported[address] = (managed, array, shape, strides)
-    return _new_capsule(address, _FRESH, _drop)
-
-
-class _Borrowed:
-    """What is in somebody else's capsule, given back when it is dropped."""
-
-    def __init__(self, capsule: Any) -> None:  # Any: a capsule
-        address = id(capsule)
-        self.managed = ctypes.cast(
-            _pointer_in(address, _FRESH), POINTER(_DLManagedTensor)
+    Raises:
+        ValueError: it is 0, which those leave undefined, or negative.
+    """
+    if stream < _LEGACY_STREAM:
+        raise ValueError(
+            f"`stream`: expected 1, the stream that all share, 2, one of the thread's own, "
+            f"or the driver's handle, got {stream}"
         )
-        _rename(address, _USED)
-
-    def __del__(self) -> None:
-        deleter = self.managed.contents.deleter
-        if deleter:
-            deleter(self.managed)
+    return stream
 
 
 def device_view(
-    array: Any, device: Device, stream: int
-) -> View | None:  # Any: whatever it may be
+    array: Any,  # Any: whatever it may be
+    device: Device,
+    stream: int,
+    *,
+    is_written: bool = False,
+    user: int | None = None,
+) -> View | None:
     """An array on a GPU as it is; None of what is elsewhere, or is no array.
 
     Args:
         device: that it is on, if it does not tell.
         stream: on which it will be used; work that writes it is waited for there.
+        is_written: whether it will be written to; work that reads it is waited for, too.
+        user: number of the model that is to use it, whose calls wait for each other.
     """
     if isinstance(array, DeviceArray):
-        wait(array.device, array.stream, stream)
-        array.used_on(stream)
+        array.let_wait(stream, is_written=is_written, user=user)
         return array.view
     if isinstance(array, np.ndarray):
         return None
     if hasattr(array, "__dlpack_device__"):
         kind, _ = array.__dlpack_device__()
-        if int(kind) in (_CUDA, _CUDA_MANAGED):
+        if int(kind) in (CUDA, CUDA_MANAGED):
             return _of_dlpack(array, stream)
         return None
     if hasattr(array, "__cuda_array_interface__"):
@@ -377,26 +320,19 @@ def device_view(
 
 
 def _of_dlpack(array: Any, stream: int) -> View:
-    owner = _Borrowed(array.__dlpack__(stream=stream or _LEGACY_STREAM))
-    tensor = owner.managed.contents.tensor
-    shape = tuple(tensor.shape[: tensor.ndim])
-    strides = tuple(tensor.strides[: tensor.ndim]) if tensor.strides else None
-    return View(
-        (tensor.data or 0) + tensor.byte_offset,
-        element_name(tensor.code, tensor.bits),
-        shape,
-        row_major(shape) if strides is None else strides,
-        tensor.device_id,
-        owner,
-    )
+    found = Borrowed(array.__dlpack__(stream=stream or _LEGACY_STREAM))
+    strides = row_major(found.shape) if found.strides is None else found.strides
+    where = found.ordinal
+    return View(found.address, found.dtype, found.shape, strides, where, found)
 
 
 def _of_interface(array: Any, device: Device, stream: int) -> View:
     fields = array.__cuda_array_interface__
     if fields.get("mask") is not None:
         raise TypeError("expected an array without a mask")
-    if fields.get("stream"):
-        wait(device, _own_number(fields["stream"]), stream)
+    writing = fields.get("stream")
+    if writing is not None and stream_number(writing) != stream:
+        Event(device, stream_number(writing)).let_wait(stream)
     dtype, shape = np.dtype(fields["typestr"]), tuple(fields["shape"])
     _check_byte_order(dtype)
     given = fields.get("strides")

@@ -1,25 +1,27 @@
-"""GPUs: what there is, and memory, streams and events of one."""
+"""GPUs: what there is, and streams and events of one."""
 
 from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+import weakref
+from collections import deque
+from ctypes import byref, c_void_p
+from typing import Any, Protocol
 
 from relax_mlir.errors import DeviceError
 from relax_mlir.runtime.cuda.driver import (
     COMPUTE_CAPABILITY,
+    MAX_PITCH_BYTES,
     SHARED_BYTES_OPT_IN,
     Driver,
     driver,
 )
 
 __all__ = [
+    "TIMED",
     "Device",
-    "Memory",
-    "Pool",
-    "Reservation",
+    "Event",
     "compute_capability",
     "device",
     "device_names",
@@ -43,8 +45,22 @@ def compute_capability(ordinal: int = 0) -> int | None:
         return None
 
 
+class Holder(Protocol):
+    """Who holds memory that can be had when it is short."""
+
+    def give_back_idle(self) -> bool:
+        """Give back what no call uses; whether there was any."""
+        ...
+
+
 class Device:
     """A GPU, in its primary context, which other libraries of the process use as well.
+
+    Attributes:
+        idle_events: the driver's handles.
+        holders: of memory, who are asked before there is none left, by number.
+        taken: the bytes of all memory, and what for, by address.
+        leaving: memory that goes back to the driver, and the calls that still use it.
 
     Args:
         ordinal: its number.
@@ -60,6 +76,10 @@ class Device:
                 f"GPU {ordinal} is not there: this machine has {count or 'none'}"
             )
         self.driver, self.ordinal = driver, ordinal
+        self.idle_events: list[int] = []
+        self.holders: dict[int, weakref.ref[Holder]] = {}
+        self.taken: dict[int, tuple[int, str]] = {}
+        self.leaving: deque[tuple[Any, tuple[Event, ...]]] = deque()
         what = f"GPU {ordinal} cannot be used"
         self._handle = driver.handle("cuDeviceGet", ordinal, what=what)
 
@@ -96,124 +116,116 @@ class Device:
         )
 
     @functools.cached_property
-    def _context(self) -> int:
-        what = f"GPU {self.ordinal} cannot be used"
-        return self.driver.handle("cuDevicePrimaryCtxRetain", self._handle, what=what)
+    def max_pitch_bytes(self) -> int:
+        """The largest distance of rows that a copy of many takes."""
+        return self.attribute(MAX_PITCH_BYTES)
 
-    @contextmanager
-    def current(self) -> Iterator[None]:
-        """Make it the device that calls of this thread are about."""
+    @functools.cached_property
+    def _current(self) -> _Current:
         what = f"GPU {self.ordinal} cannot be used"
-        self.driver.call("cuCtxPushCurrent_v2", self._context, what=what)
-        try:
-            yield
-        finally:
-            self.driver.handle("cuCtxPopCurrent_v2", what=what)
+        context = self.driver.handle(
+            "cuDevicePrimaryCtxRetain", self._handle, what=what
+        )
+        return _Current(self.driver, context, what)
 
-    def make(self, function: str, what: str) -> int:
+    def current(self) -> _Current:
+        """Make it the device that calls of this thread are about, in a ``with``."""
+        return self._current
+
+    def make(self, function: str, what: str, flags: int | None = None) -> int:
         """A stream or an event: what a function without arguments but flags makes."""
+        given = _FLAGS[function] if flags is None else flags
         with self.current():
-            return self.driver.handle(function, _FLAGS[function], what=what)
+            return self.driver.handle(function, given, what=what)
+
+    def is_capturing(self, stream: int, what: str) -> bool:
+        """Whether the work of a stream becomes a graph instead of being done."""
+        captured = ctypes.c_int()
+        self.driver.call("cuStreamIsCapturing", stream, byref(captured), what=what)
+        return bool(captured.value)
+
+    def left_bytes(self) -> int:
+        """The memory that nobody has taken, of any program."""
+        what = f"GPU {self.ordinal} does not tell its memory"
+        whole = ctypes.c_size_t()
+        return self.driver.handle("cuMemGetInfo_v2", byref(whole), what=what)
 
 
-# Streams that do not wait for others; events.
-_FLAGS = {"cuStreamCreate": 1, "cuEventCreate": 0}
+# Streams that do not wait for others; events that measure no times.
+_FLAGS = {"cuStreamCreate": 1, "cuEventCreate": 2}
+TIMED = 0  # flags of events that do
 
 
-class Memory:
-    """Bytes of a device, for as long as the object lives.
+class _Current:
+    """A context that is pushed and popped; without state of its own, for all threads."""
 
-    Args:
-        size_bytes: of 0 none are taken.
-        where: they are needed, for errors; use: what for.
+    def __init__(self, driver: Driver, context: int, what: str) -> None:
+        self._driver, self._context, self._what = driver, c_void_p(context), what
+        self._push = driver.library.cuCtxPushCurrent_v2
+        self._pop = driver.library.cuCtxPopCurrent_v2
+        self._popped = byref(c_void_p())
 
-    Raises:
-        OutOfMemoryError: there are not so many.
-    """
-
-    def __init__(
-        self, device: Device, size_bytes: int, where: str = "`main`", use: str = ""
-    ) -> None:
-        self.device, self.size_bytes = device, size_bytes
-        self.address = 0
-        if size_bytes:
-            problem = f"{where}: out of memory for {size_bytes} bytes"
-            problem += f" of {use}" if use else ""
-            with device.current():
-                self.address = device.driver.handle(
-                    "cuMemAlloc_v2", size_bytes, what=problem
-                )
-
-    def free(self) -> None:
-        """Give it back; the driver waits for work that uses it."""
-        address, self.address = self.address, 0
-        if address:
-            with suppress(DeviceError), self.device.current():
-                self.device.driver.call("cuMemFree_v2", address, what="free")
-
-    def __del__(self) -> None:
-        if getattr(self, "address", 0):
-            self.free()
-
-
-class Pool:
-    """Memory of arrays that nobody holds any more, for new ones of the same size.
-
-    The driver waits for the whole device when memory is given back. Memory from here is
-    used again on the stream where its array was written, behind all work on it.
-    """
-
-    def __init__(self) -> None:
-        self._idle: dict[tuple[int, int], list[Memory]] = {}
-        self._is_open = True
-
-    def take(self, size_bytes: int, stream: int) -> Memory | None:
-        """Memory of a size, last used on a stream, if there is some."""
-        idle = self._idle.get((size_bytes, stream))
-        return idle.pop() if idle else None
-
-    def give(self, memory: Memory, stream: int) -> None:
-        """Keep memory that all work on a stream is done with when that gets to it."""
-        idle = self._idle.setdefault((memory.size_bytes, stream), [])
-        if self._is_open and memory.address and len(idle) < _KEPT:
-            idle.append(memory)
-
-    def clear(self) -> bool:
-        """Give all back; whether there was any."""
-        # Arrays may be given back meanwhile, by other threads.
-        found = [memory for idle in list(self._idle.values()) for memory in idle]
-        self._idle.clear()
-        for memory in found:
-            memory.free()
-        return bool(found)
-
-    def close(self) -> None:
-        """Give all back, and keep nothing from now on."""
-        self._is_open = False
-        self.clear()
-
-
-_KEPT = 4  # pieces of memory of one size
-
-
-class Reservation:
-    """Memory that is given back if not all of it can be had: use it in a ``with``."""
-
-    def __init__(self) -> None:
-        self._taken: list[Memory] = []
-
-    def take(self, memory: Memory) -> Memory:
-        """Note some memory."""
-        self._taken.append(memory)
-        return memory
-
-    def __enter__(self) -> Reservation:  # noqa: PYI034  Self is newer than Python 3.10
-        return self
+    def __enter__(self) -> None:
+        status = self._push(self._context)
+        if status:
+            raise self._driver.error(status, f"{self._what}: cuCtxPushCurrent_v2")
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
-        if kind is not None:  # the error would keep the memory alive
-            for memory in self._taken:
-                memory.free()
+        status = self._pop(self._popped)
+        if status:
+            raise self._driver.error(status, f"{self._what}: cuCtxPopCurrent_v2")
+
+
+class Event:
+    """A place in a stream, behind all work that has been put there so far.
+
+    It says more than the stream: that may be gone, and its number another stream's; or
+    be a number that means another stream in every thread.
+
+    Args:
+        stream: of a device that is current.
+
+    Raises:
+        DeviceError: it is no stream.
+    """
+
+    __slots__ = ("_device", "_handle", "_is_past")
+
+    def __init__(self, device: Device, stream: int) -> None:
+        what = "`main`: a stream cannot be waited for"
+        self._device, self._is_past = device, False
+        try:
+            self._handle = device.idle_events.pop()
+        except IndexError:
+            self._handle = device.make("cuEventCreate", what)
+        device.driver.call("cuEventRecord", self._handle, stream, what=what)
+
+    def __del__(self) -> None:
+        handle = getattr(self, "_handle", None)
+        if handle is not None:  # whoever waits for it waits for what it has been
+            self._device.idle_events.append(handle)
+
+    def let_wait(self, stream: int) -> None:
+        """Let a stream wait until the work is done."""
+        if not self._is_past:
+            what = "`main`: a stream cannot wait"
+            self._device.driver.call(
+                "cuStreamWaitEvent", stream, self._handle, 0, what=what
+            )
+
+    def is_past(self) -> bool:
+        """Whether the work is done."""
+        if not self._is_past:
+            what = "`main`: a call cannot be waited for"
+            self._is_past = self._device.driver.has_passed(self._handle, what)
+        return self._is_past
+
+    def wait(self) -> None:
+        """Wait until the work is done."""
+        if not self._is_past:
+            what = "`main`: a call cannot be waited for"
+            self._device.driver.call("cuEventSynchronize", self._handle, what=what)
+            self._is_past = True
 
 
 @functools.cache

@@ -28,10 +28,12 @@ LIBRARY = "libcuda.so.1"
 
 # Attributes of devices, and of functions.
 COMPUTE_CAPABILITY = (75, 76)
+MAX_PITCH_BYTES = 11
 SHARED_BYTES_OPT_IN = 97
 MAX_DYNAMIC_SHARED_BYTES = 8
 
 _OUT_OF_MEMORY = 2
+_NOT_READY = 600
 _LOG_BYTES = 8192
 _ERROR_LOG, _ERROR_LOG_BYTES = 5, 6  # options of loading a module
 
@@ -55,6 +57,7 @@ _ARGUMENTS: dict[str, tuple[Any, ...]] = {  # Any: types of ctypes
     "cuFuncSetAttribute": (c_void_p, c_int, c_int),
     "cuMemAlloc_v2": (POINTER(_ADDRESS), c_size_t),
     "cuMemFree_v2": (_ADDRESS,),
+    "cuMemGetInfo_v2": (POINTER(c_size_t), POINTER(c_size_t)),
     "cuMemcpyHtoDAsync_v2": (_ADDRESS, c_void_p, c_size_t, c_void_p),
     "cuMemcpyDtoHAsync_v2": (c_void_p, _ADDRESS, c_size_t, c_void_p),
     "cuMemcpyDtoDAsync_v2": (_ADDRESS, _ADDRESS, c_size_t, c_void_p),
@@ -64,6 +67,7 @@ _ARGUMENTS: dict[str, tuple[Any, ...]] = {  # Any: types of ctypes
     "cuStreamCreate": (_HANDLE, c_uint),
     "cuStreamDestroy_v2": (c_void_p,),
     "cuStreamSynchronize": (c_void_p,),
+    "cuStreamIsCapturing": (c_void_p, POINTER(c_int)),
     "cuStreamWaitEvent": (c_void_p, c_void_p, c_uint),
     "cuStreamBeginCapture_v2": (c_void_p, c_int),
     "cuStreamEndCapture": (c_void_p, _HANDLE),
@@ -74,6 +78,7 @@ _ARGUMENTS: dict[str, tuple[Any, ...]] = {  # Any: types of ctypes
     "cuEventCreate": (_HANDLE, c_uint),
     "cuEventDestroy_v2": (c_void_p,),
     "cuEventRecord": (c_void_p, c_void_p),
+    "cuEventQuery": (c_void_p,),
     "cuEventSynchronize": (c_void_p,),
     "cuEventElapsedTime": (POINTER(c_float), c_void_p, c_void_p),
     "cuTensorMapEncodeTiled": (
@@ -127,6 +132,7 @@ class Driver:
                 "`cuda` run on machines with an NVIDIA GPU and its driver; `relax-mlir "
                 "doctor` tells what is there"
             ) from error
+        self._functions: dict[str, Any] = {}  # Any: of ctypes
         for name, types in _ARGUMENTS.items():
             try:
                 function = getattr(self.library, name)
@@ -136,6 +142,7 @@ class Driver:
                     "12.0 or later"
                 ) from None
             function.argtypes, function.restype = types, c_int
+            self._functions[name] = function
         self.call("cuInit", 0, what="NVIDIA's driver does not start")
 
     def call(self, name: str, *arguments: Any, what: str) -> None:  # Any: C values
@@ -148,7 +155,7 @@ class Driver:
             OutOfMemoryError: the device has no memory left.
             DeviceError: it fails otherwise.
         """
-        status = getattr(self.library, name)(*arguments)
+        status = self._functions[name](*arguments)
         if status:
             raise self.error(status, f"{what}: {name}")
 
@@ -171,6 +178,17 @@ class Driver:
         made = _ARGUMENTS[name][0]._type_()
         self.call(name, byref(made), *arguments, what=what)
         return made.value or 0
+
+    def has_passed(self, event: int, what: str) -> bool:
+        """Whether the work in front of an event is done.
+
+        Raises:
+            DeviceError: some of it has failed.
+        """
+        status = self.library.cuEventQuery(event)
+        if status not in (0, _NOT_READY):
+            raise self.error(status, f"{what}: cuEventQuery")
+        return status == 0
 
     def load_module(self, ptx: bytes, what: str) -> int:
         """Compile PTX for the current device.

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import functools
+import math
 import os
-import threading
 import weakref
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,9 +20,11 @@ from relax_mlir.runtime.cuda.arrays import (
     device_view,
     host_view,
     meet,
+    stream_number,
 )
+from relax_mlir.runtime.cuda.calls import Call, Output, Turn
 from relax_mlir.runtime.cuda.copies import copy_in, copy_out
-from relax_mlir.runtime.cuda.devices import Device, Reservation, device
+from relax_mlir.runtime.cuda.devices import Device, Event, device
 from relax_mlir.runtime.cuda.session import Prepared, Session
 from relax_mlir.runtime.elements import element_type
 from relax_mlir.runtime.profile import Profile
@@ -33,28 +34,6 @@ from relax_mlir.runtime.sizes import SizeBinder
 __all__ = ["CudaExecutable"]
 
 _SHOWN = 8  # kernels
-
-
-@dataclass
-class _Output:
-    """Where an output is written, and where it goes.
-
-    Attributes:
-        address: that kernels write to.
-        result: what the caller gets.
-        copied: what it is copied to afterwards, if kernels cannot write there.
-    """
-
-    address: int
-    result: Any  # Any: whatever the caller gave
-    copied: View | None = None
-
-    def finish(self, device: Device, stream: int) -> None:
-        """Bring it where it goes, when kernels have been put on a stream."""
-        if self.copied is not None:
-            copy_out(device, self.address, self.copied, stream)
-        if isinstance(self.result, DeviceArray):
-            self.result.stream = stream
 
 
 class CudaExecutable(CompiledModel):
@@ -86,7 +65,7 @@ class CudaExecutable(CompiledModel):
         if missing:
             raise CompileError(f"the module's constants lack `{missing[0]}`")
         self._binder = SizeBinder(self.signature)
-        self._lock = threading.Lock()
+        self._turn = Turn()
         self._session: Session | None = None
 
     @property
@@ -140,28 +119,70 @@ class CudaExecutable(CompiledModel):
         if out is not None:
             self._check_count(out)
         self._check_inputs(len(arrays))
-        with self._lock, self._device.current():
+        with self._turn, self._device.current():
             session = self._ready()
-            chosen = _handle(stream)
-            inputs = self._views(arrays, chosen)
-            targets = self._targets(out, chosen)
-            on_host = all(v.ordinal is None for v in (*inputs, *(targets or ())))
+            chosen = 0 if stream is None else self._handle(stream)
+            inputs = self._views(arrays, chosen, session.number)
+            targets = None
+            if out is not None:
+                targets = self._targets(out, chosen, session.number)
+            given = inputs if targets is None else inputs + targets
+            on_host = {view.ordinal for view in given} <= {None}
             place = session.stream if on_host else chosen
             prepared = self._prepare(session, inputs)
-            self._check_targets(targets, prepared)
-            with session.call(prepared, place), Reservation() as reservation:
-                given = None if out is None else zip(out, targets or (), strict=True)
-                outputs = self._outputs(session, prepared, given, place, reservation)
-                addresses = self._placed(prepared, inputs, targets, place)
-                if not on_host and any(v.ordinal is None for v in inputs):
-                    self._finish(place)  # the caller may change what is copied
-                bases = prepared.bases(addresses, [o.address for o in outputs])
-                prepared.launches.run(bases, place, graph)
-                if on_host:
-                    self._finish(place)
-                for output in outputs:
-                    output.finish(self._device, place)
-            return tuple(output.result for output in outputs)
+            self._check_targets(targets or (), prepared)
+            call = Call(prepared, place, inputs, targets, on_host)
+            outputs, event = self._run(session, call, out, graph)
+            for array in arrays:
+                if isinstance(array, DeviceArray):
+                    array.note_use(session.number, event)
+            for output in outputs:
+                if isinstance(output.result, DeviceArray):
+                    output.result.note_use(session.number, event, is_written=True)
+            return tuple([output.result for output in outputs])
+
+    def _run(
+        self,
+        session: Session,
+        call: Call,
+        out: Sequence[Any] | None,  # Any: whatever the caller gave
+        graph: bool,
+    ) -> tuple[list[Output], Event]:
+        """Put a call on its stream: its outputs, and the place behind it."""
+        stream = call.stream
+        session.begin(call.prepared, stream)
+        try:
+            outputs = self._outputs(session, call, out)
+            written = [output.address for output in outputs]
+            bases = call.prepared.bases(self._placed(call), written)
+            call.prepared.launches.run(bases, stream, graph)
+            if call.on_host:
+                self._finish(stream)
+            for output in outputs:
+                if output.copied is not None:
+                    copy_out(self._device, output.address, output.copied, stream)
+            return outputs, session.end(stream, call.borrowed)
+        except BaseException as error:
+            session.abandon(stream, error, call.borrowed)
+            call.give_back()
+            raise
+
+    def _handle(self, stream: Any) -> int:  # Any: of torch, cupy, ...
+        """The driver's handle of a stream that a call may use.
+
+        Raises:
+            TypeError: it is no stream.
+            ValueError: it is no stream's number.
+            DeviceError: its work becomes a graph of somebody else's, which would use
+                memory of the model whenever it is launched.
+        """
+        handle, what = _handle(stream), "`main`: its stream cannot be used"
+        if handle and self._device.is_capturing(handle, what):
+            raise DeviceError(
+                f"{what}: it is being captured into a graph. Hint: call the model "
+                "outside; its calls become graphs by themselves."
+            )
+        return handle
 
     @functools.cached_property
     def _device(self) -> Device:
@@ -192,6 +213,7 @@ class CudaExecutable(CompiledModel):
                 [kernel.name for kernel in self.kernels],
                 [np.ascontiguousarray(constants[k]) for k in self.signature.constants],
                 _host_function,
+                self._turn.lock,
             )
             ending = weakref.finalize(self, _close, self._device, self._session)
             ending.atexit = False  # the driver takes all back by itself
@@ -205,56 +227,47 @@ class CudaExecutable(CompiledModel):
                 f"got {count}"
             )
 
-    def _views(self, arrays: Sequence[Any], stream: int) -> list[View]:
+    def _views(self, arrays: Sequence[Any], stream: int, user: int) -> list[View]:
         views: list[View] = []
-        for number, (array, parameter) in enumerate(
-            zip(arrays, self.signature.inputs, strict=True)
-        ):
-            where = f"`main`: argument {number} `{parameter.name}`"
-            view = device_view(array, self._device, stream) or host_view(array)
-            self._check_view(view, parameter, where)
+        for number, array in enumerate(arrays):
+            view = device_view(array, self._device, stream, user=user)
+            view = host_view(array) if view is None else view
+            parameter = self.signature.inputs[number]
+            if view.dtype != parameter.dtype or view.ordinal != self.ordinal:
+                self._check_view(view, parameter, "argument", number)
             views.append(view)
         return views
 
-    def _targets(self, out: Sequence[Any] | None, stream: int) -> list[View] | None:
+    def _targets(self, out: Sequence[Any], stream: int, user: int) -> list[View]:
         """The arrays to write to, after a look whether they can be."""
-        if out is None:
-            return None
         views: list[View] = []
-        for number, (array, parameter) in enumerate(
-            zip(out, self.signature.outputs, strict=True)
-        ):
-            where = f"`main`: output {number} `{parameter.name}`"
-            view = device_view(array, self._device, stream)
+        for number, array in enumerate(out):
+            parameter = self.signature.outputs[number]
+            view = device_view(array, self._device, stream, is_written=True, user=user)
             if view is None:
-                if not isinstance(array, np.ndarray):
-                    raise TypeError(
-                        f"{where}: expected an array, got {type(array).__name__}"
-                    )
-                view = host_view(array)
-                if view.owner is not array:
-                    raise ValueError(
-                        f"{where}: expected strides of whole elements, got "
-                        f"{array.strides} bytes"
-                    )
-            self._check_view(view, parameter, where)
+                view = _host_target(array, _where("output", number, parameter))
+            self._check_view(view, parameter, "output", number)
             if view.is_read_only:
+                where = _where("output", number, parameter)
                 raise ValueError(
                     f"{where}: expected an array to write to, got a read-only one"
                 )
             views.append(view)
         return views
 
-    def _check_view(self, view: View, parameter: Parameter, where: str) -> None:
-        if view.ordinal not in (None, self.ordinal):
+    def _check_view(
+        self, view: View, parameter: Parameter, role: str, number: int
+    ) -> None:
+        if view.ordinal is not None and view.ordinal != self.ordinal:
             raise TypeError(
-                f"{where}: expected an array on GPU {self.ordinal}, got one on GPU "
-                f"{view.ordinal}"
+                f"{_where(role, number, parameter)}: expected an array on GPU "
+                f"{self.ordinal}, got one on GPU {view.ordinal}"
             )
         # Without ml_dtypes, types that numpy has not are numbers of as many bits.
         if view.dtype != parameter.dtype and view.dtype != _stored(parameter.dtype):
             raise TypeError(
-                f"{where}: expected element type {parameter.dtype}, got {view.dtype}"
+                f"{_where(role, number, parameter)}: expected element type "
+                f"{parameter.dtype}, got {view.dtype}"
             )
 
     def _prepare(self, session: Session, inputs: Sequence[View]) -> Prepared:
@@ -265,71 +278,90 @@ class CudaExecutable(CompiledModel):
         sizes = self._binder.bind(shapes)
         output_shapes = self._binder.output_shapes(sizes)
         arena_bytes = self._binder.arena_bytes(sizes)
-        return session.prepare(shapes, sizes, output_shapes, arena_bytes)
+        held_bytes = {
+            "input": [view.size_bytes for view in inputs],
+            "output": [
+                math.prod(shape) * element_type(parameter.dtype).itemsize
+                for shape, parameter in zip(
+                    output_shapes, self.signature.outputs, strict=True
+                )
+            ],
+            "arena": [arena_bytes],
+        }
+        return session.prepare(shapes, sizes, output_shapes, held_bytes)
 
-    def _check_targets(self, targets: list[View] | None, prepared: Prepared) -> None:
-        for number, target in enumerate(targets or ()):
+    def _check_targets(self, targets: Sequence[View], prepared: Prepared) -> None:
+        for number, target in enumerate(targets):
             if target.shape != prepared.output_shapes[number]:  # it says what is wrong
                 self._binder.check_output(number, target.shape, prepared.sizes)
-            name = self.signature.outputs[number].name
-            where = f"`main`: output {number} `{name}`"
             for other in range(number):
-                if meet(target, (targets or [])[other]):
+                if meet(target, targets[other]):
+                    where = _where("output", number, self.signature.outputs[number])
                     raise ValueError(f"{where}: shares memory with output {other}")
 
     def _outputs(
         self,
         session: Session,
-        prepared: Prepared,
-        given: Iterable[tuple[Any, View]] | None,  # Any: whatever the caller gave
-        stream: int,
-        reservation: Reservation,
-    ) -> list[_Output]:
-        made: list[_Output] = []
-        targets = None if given is None else list(given)
-        for number, (parameter, shape) in enumerate(
-            zip(self.signature.outputs, prepared.output_shapes, strict=True)
-        ):
-            where = f"`main`: output `{parameter.name}`"
-            if targets is not None:
-                result, view = targets[number]
-                if view.ordinal is not None and view.is_plain:
-                    made.append(_Output(view.address, result))
-                    continue
-            elif stream == session.stream:  # of calls with arrays of the host
+        call: Call,
+        out: Sequence[Any] | None,  # Any: whatever the caller gave
+    ) -> list[Output]:
+        if call.targets is not None and out is not None:
+            return [
+                Output(view.address, result)
+                if view.ordinal is not None and view.is_plain
+                else self._copied(call.prepared, number, result, view)
+                for number, (result, view) in enumerate(
+                    zip(out, call.targets, strict=True)
+                )
+            ]
+        made: list[Output] = []
+        for number, shape in enumerate(call.prepared.output_shapes):
+            parameter = self.signature.outputs[number]
+            if call.on_host:
                 result = np.empty(shape, element_type(parameter.dtype))
                 view = host_view(result)
-            else:
-                result = session.new_array(shape, parameter.dtype, stream, where)
-                reservation.take(result.memory)
-                made.append(_Output(result.address, result))
+                made.append(self._copied(call.prepared, number, result, view))
                 continue
-            address = prepared.staging("output", number, view.size_bytes, where)
-            made.append(_Output(address, result, view))
+            where = f"`main`: output `{parameter.name}`"
+            result = session.new_array(shape, parameter.dtype, call.stream, where)
+            call.taken.append(result.memory)
+            made.append(Output(result.address, result))
         return made
 
-    def _placed(
+    def _copied(
         self,
         prepared: Prepared,
-        inputs: Sequence[View],
-        targets: list[View] | None,
-        stream: int,
-    ) -> list[int]:
+        number: int,
+        result: Any,  # Any: whatever the caller gave
+        view: View,
+    ) -> Output:
+        """An output that kernels cannot write where it goes."""
+        where = f"`main`: output `{self.signature.outputs[number].name}`"
+        address = prepared.staging("output", number, view.size_bytes, where)
+        return Output(address, result, view)
+
+    def _placed(self, call: Call) -> list[int]:
         """Where kernels find the inputs: in memory of ours if they cannot be used as is.
 
         An input that shares memory with an output is such, too: the program may write early.
         """
         found: list[int] = []
-        for number, view in enumerate(inputs):
+        for number, view in enumerate(call.inputs):
             is_ready = view.ordinal is not None and view.is_plain
-            if is_ready and not any(meet(view, target) for target in targets or ()):
-                found.append(view.address)
-                continue
-            where = f"`main`: argument {number} `{self.signature.inputs[number].name}`"
-            address = prepared.staging("input", number, view.size_bytes, where)
-            copy_in(self._device, view, address, stream)
-            found.append(address)
+            for target in call.targets or ():
+                is_ready = is_ready and not meet(view, target)
+            found.append(view.address if is_ready else self._staged(call, number, view))
         return found
+
+    def _staged(self, call: Call, number: int, view: View) -> int:
+        """Where a copy of an input is."""
+        where = _where("argument", number, self.signature.inputs[number])
+        address = call.prepared.staging("input", number, view.size_bytes, where)
+        kept = copy_in(
+            self._device, view, address, call.stream, is_waited_for=call.on_host
+        )
+        call.borrowed.append(kept)
+        return address
 
     def _finish(self, stream: int) -> None:
         names = [f"`{name}`" for name in dict.fromkeys(k.name for k in self.kernels)]
@@ -343,20 +375,26 @@ class CudaExecutable(CompiledModel):
         if named:
             arrays = self._in_order(arrays, named)
         self._check_inputs(len(arrays))
-        with self._lock, self._device.current(), Reservation() as reservation:
+        with self._turn, self._device.current():
             session = self._ready()
             stream = session.stream
-            inputs = self._views(arrays, stream)
+            inputs = self._views(arrays, stream, session.number)
             prepared = self._prepare(session, inputs)
-            with session.call(prepared, stream):
-                outputs = self._outputs(session, prepared, None, stream, reservation)
-                addresses = self._placed(prepared, inputs, None, stream)
+            call = Call(prepared, stream, inputs, None, on_host=True)
+            session.begin(prepared, stream)
+            try:
+                outputs = self._outputs(session, call, None)
+                addresses = self._placed(call)
                 bases = prepared.bases(addresses, [o.address for o in outputs])
                 prepared.launches.run(bases, stream, False)
                 measured = [
                     prepared.launches.measure(bases, stream, len(self.kernels))
                     for _ in range(calls)
                 ]
+            except BaseException as error:
+                session.abandon(stream, error, call.borrowed)
+                raise
+            session.end(stream, call.borrowed)
         durations, totals = zip(*measured, strict=True)
         shape = (calls, len(self.kernels))
         times = np.array(durations, np.int64).reshape(shape)
@@ -364,6 +402,27 @@ class CudaExecutable(CompiledModel):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         write_archive(path, self.contents)
+
+
+def _where(role: str, number: int, parameter: Parameter) -> str:
+    return f"`main`: {role} {number} `{parameter.name}`"
+
+
+def _host_target(array: Any, where: str) -> View:  # Any: whatever the caller gave
+    """An array of numpy to write to.
+
+    Raises:
+        TypeError: it is none.
+        ValueError: it lies so that it cannot be written to.
+    """
+    if not isinstance(array, np.ndarray):
+        raise TypeError(f"{where}: expected an array, got {type(array).__name__}")
+    view = host_view(array)
+    if view.owner is not array:
+        raise ValueError(
+            f"{where}: expected strides of whole elements, got {array.strides} bytes"
+        )
+    return view
 
 
 @functools.lru_cache(maxsize=64)
@@ -377,17 +436,18 @@ def _handle(stream: Any) -> int:  # Any: of torch, cupy, ...
 
     Raises:
         TypeError: it is no stream.
+        ValueError: it is no stream's number.
     """
     for name in ("cuda_stream", "ptr"):
         stream = getattr(stream, name, stream)
-    if stream is None:
+    if stream is None or stream == 0:
         return 0
     if not isinstance(stream, int):
         raise TypeError(
             "`stream`: expected the driver's handle, or an object with `cuda_stream` or "
             f"`ptr`, got {type(stream).__name__}"
         )
-    return stream
+    return stream_number(stream)
 
 
 def _host_function(name: str) -> Callable[..., object]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ctypes
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from ctypes import c_uint64, c_void_p
 from dataclasses import dataclass
 from functools import partial
@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from relax_mlir.errors import DeviceError, RelaxError
-from relax_mlir.runtime.cuda.devices import Device
+from relax_mlir.runtime.cuda.devices import TIMED, Device
 from relax_mlir.runtime.cuda.modules import Kernels
 from relax_mlir.runtime.cuda.plan import (
     Copy,
@@ -24,7 +24,7 @@ from relax_mlir.runtime.cuda.plan import (
     Started,
     TensorMap,
 )
-from relax_mlir.runtime.cuda.tensor_maps import encode, map_memory
+from relax_mlir.runtime.cuda.tensor_maps import TensorMaps
 from relax_mlir.runtime.elements import element_type
 
 __all__ = ["Bases", "Launches"]
@@ -64,6 +64,16 @@ class _Word:
     pointer: Pointer
 
 
+@dataclass
+class _Map:
+    """A descriptor that a kernel gets, and what it describes."""
+
+    parameters: Any  # Any: an array of ctypes
+    place: int
+    tensor: TensorMap
+    memory: Any = None  # Any: an array of ctypes
+
+
 class Launches:
     """What a call does whose sizes are known, again and again.
 
@@ -93,13 +103,15 @@ class Launches:
         self._values = (c_uint64 * max(1, count))()
         self._used = 0
         self._words: list[_Word] = []
-        self._maps: list[tuple[Any, TensorMap]] = []
+        self._maps: list[_Map] = []
+        self._descriptors = TensorMaps(device.driver)
         self._steps = [
             self._prepared(step, kernels) if isinstance(step, Started) else step
             for step in plan.steps
             if not isinstance(step, Started) or all(step.launch.grid)
         ]
-        self._can_be_graph = not any(isinstance(s, HostCall) for s in plan.steps)
+        calls_host = any(isinstance(step, HostCall) for step in plan.steps)
+        self._can_be_graph = len(self._steps) > 1 and not calls_host
 
     def _prepared(self, step: Started, kernels: Kernels) -> _Launch:
         launch = step.launch
@@ -107,7 +119,10 @@ class Launches:
         function = kernels.function(step, what)
         parameters = (c_void_p * max(1, len(launch.arguments)))()
         for number, argument in enumerate(launch.arguments):
-            parameters[number] = self._place(argument)
+            if isinstance(argument, TensorMap):
+                self._maps.append(_Map(parameters, number, argument))
+            else:
+                parameters[number] = self._place(argument)
         # Converted once: what has no declared types is passed as it is.
         plain = self._device.driver.library["cuLaunchKernel"]
         numbers = (*launch.grid, *launch.block, launch.shared_bytes)
@@ -118,10 +133,6 @@ class Launches:
 
     def _place(self, argument: Any) -> int:  # Any: of a launch
         """Where the driver finds an argument's value."""
-        if isinstance(argument, TensorMap):
-            memory = map_memory()
-            self._maps.append((memory, argument))
-            return ctypes.addressof(memory)
         place = self._used
         self._used += 1
         if isinstance(argument, Pointer):
@@ -141,27 +152,32 @@ class Launches:
             DeviceError: the driver refuses something; the message names the kernel.
         """
         addresses = (*bases["input"], *bases["output"])
-        if use_graph and self._can_be_graph and len(self._steps) > 1:
-            graph = self._graphs.get(addresses)
-            if graph == 0:
-                self._point(bases, addresses)
-                graph = self._captured()
-            self._keep(addresses, graph or 0)
-            if graph:
-                what = "`main`: its graph cannot be launched"
-                self._device.driver.call("cuGraphLaunch", graph, stream, what=what)
-                return
+        graph = self._graph(bases, addresses) if use_graph else 0
+        if graph:
+            what = "`main`: its graph cannot be launched"
+            self._device.driver.call("cuGraphLaunch", graph, stream, what=what)
+            return
         self._point(bases, addresses)
         for step in self._steps:
             self._do(step, stream)
 
-    def _keep(self, addresses: Addresses, graph: int) -> None:
-        """Keep a graph, and not more than some."""
-        self._graphs[addresses] = graph
+    def _graph(self, bases: Bases, addresses: Addresses) -> int:
+        """The graph of arrays at some addresses; 0 if they have not been there before."""
+        graph = self._graphs.get(addresses)
+        if graph:
+            self._graphs.move_to_end(addresses)
+            return graph
+        if not self._can_be_graph:
+            return 0
+        if graph == 0:
+            self._point(bases, addresses)
+            graph = self._captured()
+        self._graphs[addresses] = graph or 0
         self._graphs.move_to_end(addresses)
         if len(self._graphs) > _KEPT_GRAPHS:
             _, oldest = self._graphs.popitem(last=False)
             self._destroy(oldest)
+        return graph or 0
 
     def _destroy(self, graph: int) -> None:
         if graph:
@@ -176,22 +192,19 @@ class Launches:
         """
         driver = self._device.driver
         what = "`main`: kernels cannot be measured"
-        events = [
-            self._device.make("cuEventCreate", what) for _ in range(2 * kernels + 2)
-        ]
-
-        def record(number: int) -> None:
-            driver.call("cuEventRecord", events[number], stream, what=what)
-
-        def between(first: int, then: int) -> int:
-            time_ms = driver.handle(
-                "cuEventElapsedTime", events[first], events[then], what=what
-            )
-            return round(time_ms * 1e6)
-
         self._point(bases, (*bases["input"], *bases["output"]))
         seen: set[int] = set()
-        try:
+        with self._timed_events(2 * kernels + 2, what) as events:
+
+            def record(number: int) -> None:
+                driver.call("cuEventRecord", events[number], stream, what=what)
+
+            def between(first: int, then: int) -> int:
+                ends = events[first], events[then]
+                return round(
+                    1e6 * driver.handle("cuEventElapsedTime", *ends, what=what)
+                )
+
             record(2 * kernels)
             for step in self._steps:
                 if not isinstance(step, _Launch):
@@ -208,9 +221,17 @@ class Launches:
                 between(2 * n, 2 * n + 1) if n in seen else 0 for n in range(kernels)
             ]
             return times, between(2 * kernels, 2 * kernels + 1)
-        finally:
-            for event in events:
-                driver.call("cuEventDestroy_v2", event, what=what)
+
+    @contextmanager
+    def _timed_events(self, count: int, what: str) -> Iterator[list[int]]:
+        """Events that measure times, destroyed at the end."""
+        events: list[int] = []
+        with ExitStack() as given_back:
+            for _ in range(count):
+                events.append(self._device.make("cuEventCreate", what, TIMED))
+                destroy = self._device.driver.call
+                given_back.callback(destroy, "cuEventDestroy_v2", events[-1], what=what)
+            yield events
 
     def _point(self, bases: Bases, addresses: Addresses) -> None:
         """Let the kernels' pointers point where the arrays are."""
@@ -219,10 +240,10 @@ class Launches:
         self._bases, self._addresses = bases, None
         for word in self._words:
             self._values[word.place] = self._address(word.pointer)
-        for memory, argument in self._maps:
-            encode(
-                self._device.driver, memory, argument, self._address(argument.pointer)
-            )
+        for given in self._maps:
+            tensor = given.tensor
+            given.memory = self._descriptors.at(tensor, self._address(tensor.pointer))
+            given.parameters[given.place] = ctypes.addressof(given.memory)
         self._addresses = addresses
 
     def _address(self, pointer: Pointer) -> int:
@@ -288,10 +309,10 @@ class Launches:
 
     def close(self) -> None:
         """Give graphs and the stream of captures back."""
-        for graph in self._graphs.values():
-            self._destroy(graph)
-        self._graphs.clear()
-        if self._capturing:
-            what = "a stream cannot be given back"
-            self._device.driver.call("cuStreamDestroy_v2", self._capturing, what=what)
-            self._capturing = 0
+        with ExitStack() as given_back:
+            if self._capturing:
+                what, destroy = "a stream cannot be given back", "cuStreamDestroy_v2"
+                call = self._device.driver.call
+                given_back.callback(call, destroy, self._capturing, what=what)
+            for graph in self._graphs.values():
+                given_back.callback(self._destroy, graph)

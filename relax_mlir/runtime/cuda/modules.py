@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 
 from relax_mlir.errors import DeviceError, RelaxError
 from relax_mlir.runtime.cuda.devices import Device
@@ -46,7 +47,8 @@ class Kernels:
         except RelaxError:
             done = {n: m for n, m in loading.items() if m.exception() is None}
             self._modules = {n: module.result() for n, module in done.items()}
-            self.close()
+            with suppress(RelaxError):  # the first error is the one to tell
+                self.close()
             raise
 
     def _load(self, number: int, text: bytes) -> int:
@@ -94,7 +96,8 @@ class Kernels:
 
     def close(self) -> None:
         """Give the modules back."""
-        for module in self._modules.values():
-            what = "a module cannot be given back"
-            self._device.driver.call("cuModuleUnload", module, what=what)
-        self._modules.clear()
+        with ExitStack() as given_back:
+            for module in self._modules.values():
+                what = "a module cannot be given back"
+                unload = self._device.driver.call
+                given_back.callback(unload, "cuModuleUnload", module, what=what)

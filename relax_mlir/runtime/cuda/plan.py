@@ -91,7 +91,8 @@ class TensorMap:
 
     Attributes:
         pointer: to the first element.
-        element: the driver's name of its type, such as ``FLOAT16``.
+        element: the driver's name of its type, such as ``FLOAT16``, ``BFLOAT16``,
+            ``FLOAT32`` or ``TFLOAT32``; ``UINT8`` of 8-bit floats, for which it has none.
         sizes: innermost first.
         strides_bytes: of all dimensions but the innermost.
         box: elements that one copy takes of each dimension.
@@ -384,7 +385,7 @@ class Plan:
         """What a call with these sizes does.
 
         Raises:
-            ValueError: an expression of sizes makes no sense.
+            ValueError: an expression of sizes makes no sense, or a size is negative.
         """
         steps: list[Started | Copy | HostCall] = []
         workspace_bytes = 0
@@ -405,6 +406,8 @@ class Plan:
         scratch: list[Pointer] = []
         total = 0
         for size_bytes in _all(program.scratch, own):
+            if size_bytes < 0:
+                raise ValueError(f"`main`: scratch memory of {size_bytes} bytes")
             scratch.append(Pointer("workspace", 0, total))
             total += -(-size_bytes // _ALIGNMENT) * _ALIGNMENT
         memory = {"argument": given, "scratch": scratch}

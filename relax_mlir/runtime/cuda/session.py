@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+import weakref
+from collections import OrderedDict, deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from itertools import count
+from threading import RLock
 
 import numpy as np
 
-from relax_mlir.errors import OutOfMemoryError, RelaxError
+from relax_mlir.errors import DeviceError, ModelError, OutOfMemoryError
 from relax_mlir.runtime.cuda.arrays import DeviceArray
-from relax_mlir.runtime.cuda.devices import Device, Memory, Pool, Reservation
+from relax_mlir.runtime.cuda.devices import Device, Event
 from relax_mlir.runtime.cuda.launches import Bases, Launches
+from relax_mlir.runtime.cuda.memory import Memory, Pool, Reservation, sweep
 from relax_mlir.runtime.cuda.modules import Kernels
 from relax_mlir.runtime.cuda.plan import Plan
+from relax_mlir.runtime.cuda.plan_checks import check_bounds
 from relax_mlir.runtime.elements import element_type
 
 __all__ = ["Prepared", "Session"]
 
 _KEPT_SIZES = 8
+_KEPT_SHARE = 8  # of the device's memory, one part of so many: idle memory of outputs
+_MOST_BORROWED = 256  # calls whose arrays are kept until they are done
 _WEIGHT_ALIGNMENT = 256  # bytes
+_numbers = count()
 
 
 class Prepared:
@@ -28,11 +36,12 @@ class Prepared:
 
     Args:
         sizes: by name; output_shapes: that follow from them.
-        arena_bytes: of intermediate results.
+        held_bytes: of every input and output, and of intermediate results.
         reservation: gets the memory that is taken.
 
     Raises:
         OutOfMemoryError: there is not enough memory.
+        ModelError: the plan reaches outside of its memory.
         DeviceError: a kernel cannot be prepared.
     """
 
@@ -41,17 +50,23 @@ class Prepared:
         session: Session,
         sizes: Mapping[str, int],
         output_shapes: Sequence[tuple[int, ...]],
-        arena_bytes: int,
+        held_bytes: Mapping[str, Sequence[int]],
         reservation: Reservation,
     ) -> None:
         self.sizes, self.output_shapes = sizes, output_shapes
         self._session = session
         device = session.device
         known = session.plan.at(sizes)
+        held = {"constant": session.weight_bytes, "workspace": [known.workspace_bytes]}
+        try:
+            check_bounds(known, {**held_bytes, **held})
+        except ValueError as error:
+            raise ModelError(f"`main`: its plan leaves its memory: {error}") from error
         results = "intermediate results"
         take = reservation.take
-        self._arena = take(session.allocate(arena_bytes, use=results))
-        self._workspace = take(session.allocate(known.workspace_bytes, use=results))
+        (arena_bytes,) = held_bytes["arena"]
+        self._arena = take(Memory(device, arena_bytes, use=results))
+        self._workspace = take(Memory(device, known.workspace_bytes, use=results))
         self._staging: dict[tuple[str, int], Memory] = {}
         self.launches = Launches(device, known, session.kernels, session.host)
 
@@ -69,30 +84,35 @@ class Prepared:
         """Memory that stands for an argument which kernels cannot use where it is."""
         key = (role, number)
         if key not in self._staging:
-            self._staging[key] = self._session.allocate(size_bytes, where)
+            device, use = self._session.device, "copies of arguments"
+            self._staging[key] = Memory(device, size_bytes, where, use)
         return self._staging[key].address
 
     def close(self) -> None:
-        """Give everything back; the driver waits for work that uses it."""
-        self.launches.close()
-        for memory in (self._arena, self._workspace, *self._staging.values()):
-            memory.free()
+        """Give everything back; no call that uses it is under way."""
+        with ExitStack() as given_back:
+            for memory in (self._arena, self._workspace, *self._staging.values()):
+                given_back.callback(memory.free)
+            given_back.callback(self.launches.close)
 
 
 class Session:
     """A model on a device.
 
-    One thread at a time uses it, with the device current.
+    One thread at a time uses it, with the device current. Calls come one after the other
+    on the device as well, whatever their streams: all use the same memory.
 
     Attributes:
-        weights: their addresses.
+        weights: their addresses; weight_bytes: of each.
         stream: for calls with arrays of the host.
+        number: no other session has it.
 
     Args:
         ptx: of every program of the plan.
         names: of the kernels, as the model calls them.
         constants: the weights, in order.
         host: finds functions by name.
+        lock: is held by who uses it.
 
     Raises:
         OutOfMemoryError: the weights need more memory than there is.
@@ -107,31 +127,47 @@ class Session:
         names: Sequence[str],
         constants: Sequence[np.ndarray],
         host: Callable[[str], Callable[..., object]],
+        lock: RLock,
     ) -> None:
         self.device, self.plan, self.host = device, plan, host
+        self.number, self._lock = next(_numbers), lock
         self._prepared: OrderedDict[tuple[tuple[int, ...], ...], Prepared] = (
             OrderedDict()
         )
-        self._last_stream: int | None = None
-        self._pool = Pool()
-        with ExitStack() as taken:
-            self.stream = self._made("cuStreamCreate", "cuStreamDestroy_v2", taken)
-            self._event = self._made("cuEventCreate", "cuEventDestroy_v2", taken)
-            self.weights = self._uploaded(constants, taken)
-            self.kernels = Kernels(device, ptx, names)
-            taken.callback(self.kernels.close)
-            self._taken = taken.pop_all()
+        self._running: Prepared | None = None
+        self._last: Event | None = None
+        # What calls use that others may take back, behind the call that does.
+        self._borrowed: deque[tuple[Event, object]] = deque()
+        self._pool = Pool(device.memory_bytes // _KEPT_SHARE)
+        self._taken = ExitStack()
+        self._taken.callback(self._pool.close)
+        try:
+            self._load(ptx, names, constants)
+        except BaseException:
+            with suppress(DeviceError):  # the first error is the one to tell
+                self._taken.close()
+            raise
+        device.holders[self.number] = weakref.ref(self)
 
-    def _made(self, make: str, destroy: str, taken: ExitStack) -> int:
-        """A stream or an event, which is destroyed in the end."""
-        made = self.device.make(make, "`main`: it cannot be prepared")
+    def _load(
+        self,
+        ptx: Sequence[bytes],
+        names: Sequence[str],
+        constants: Sequence[np.ndarray],
+    ) -> None:
+        """Take what all calls share; what has been taken is noted."""
+        driver, taken = self.device.driver, self._taken
+        self.stream = self.device.make(
+            "cuStreamCreate", "`main`: it cannot be prepared"
+        )
         what = "`main`: it cannot be given back"
-        taken.callback(self.device.driver.call, destroy, made, what=what)
-        return made
+        taken.callback(driver.call, "cuStreamDestroy_v2", self.stream, what=what)
+        self.weight_bytes = [array.nbytes for array in constants]
+        self.weights = self._uploaded(constants)
+        self.kernels = Kernels(self.device, ptx, names)
+        taken.callback(self.kernels.close)
 
-    def _uploaded(
-        self, constants: Sequence[np.ndarray], taken: ExitStack
-    ) -> tuple[int, ...]:
+    def _uploaded(self, constants: Sequence[np.ndarray]) -> tuple[int, ...]:
         """Addresses of the weights, in one piece of memory, each aligned."""
         offsets: list[int] = []
         total = 0
@@ -139,7 +175,7 @@ class Session:
             offsets.append(total)
             total += -(-array.nbytes // _WEIGHT_ALIGNMENT) * _WEIGHT_ALIGNMENT
         memory = Memory(self.device, total, use="weights")
-        taken.callback(memory.free)
+        self._taken.callback(memory.free)
         addresses = tuple(memory.address + offset for offset in offsets)
         driver, what = self.device.driver, "`main`: weights cannot be copied"
         for array, address in zip(constants, addresses, strict=True):
@@ -149,32 +185,24 @@ class Session:
         driver.call("cuStreamSynchronize", self.stream, what=what)
         return addresses
 
-    def allocate(self, size_bytes: int, where: str = "`main`", use: str = "") -> Memory:
-        """Memory; if there is none left, idle memory of outputs is given back first.
-
-        Raises:
-            OutOfMemoryError: there is not so much.
-        """
-        try:
-            return Memory(self.device, size_bytes, where, use)
-        except OutOfMemoryError:
-            if not self._pool.clear():
-                raise
-        return Memory(self.device, size_bytes, where, use)
-
     def new_array(
         self, shape: Sequence[int], dtype: str, stream: int, where: str
     ) -> DeviceArray:
-        """An array for an output, whose elements are not set.
+        """An array for an output of a call on a stream, whose elements are not set.
 
         Raises:
             OutOfMemoryError: there is no memory for it.
         """
         size_bytes = math.prod(shape) * element_type(dtype).itemsize
-        memory = self._pool.take(size_bytes, stream)
-        if memory is None:
-            memory = self.allocate(size_bytes, where)
-        return DeviceArray(memory, shape, dtype, stream, self._pool)
+        found = self._pool.take(size_bytes)
+        if found is None:
+            memory = Memory(self.device, size_bytes, where, "outputs")
+        else:
+            memory, uses = found
+            for event in uses:
+                if event is not self._last:
+                    event.let_wait(stream)
+        return DeviceArray(memory, shape, dtype, self._pool)
 
     def known(self, shapes: tuple[tuple[int, ...], ...]) -> Prepared | None:
         """What an earlier call with inputs of these shapes has prepared."""
@@ -188,7 +216,7 @@ class Session:
         shapes: tuple[tuple[int, ...], ...],
         sizes: Mapping[str, int],
         output_shapes: Sequence[tuple[int, ...]],
-        arena_bytes: int,
+        held_bytes: Mapping[str, Sequence[int]],
     ) -> Prepared:
         """Prepare calls with inputs of these shapes; those of long ago are forgotten.
 
@@ -196,7 +224,7 @@ class Session:
             OutOfMemoryError, DeviceError: as :class:`Prepared`; nothing is taken then.
         """
         with Reservation() as reservation:
-            made = Prepared(self, sizes, output_shapes, arena_bytes, reservation)
+            made = Prepared(self, sizes, output_shapes, held_bytes, reservation)
         self._prepared[shapes] = made
         if len(self._prepared) > _KEPT_SIZES:
             _, oldest = self._prepared.popitem(last=False)
@@ -206,43 +234,81 @@ class Session:
 
     def _settle(self) -> None:
         """Wait for the last call, and so for all."""
-        if self._last_stream is not None:
-            what = "`main`: a call cannot be waited for"
-            self.device.driver.call("cuEventSynchronize", self._event, what=what)
+        if self._last is not None:
+            self._last.wait()
 
-    @contextmanager
-    def call(self, prepared: Prepared, stream: int) -> Iterator[None]:
-        """A call on a stream, which waits for the one before: both use the same memory.
+    def begin(self, prepared: Prepared, stream: int) -> None:
+        """Begin a call on a stream, which waits for the one before."""
+        self._running = prepared
+        if self._last is not None:
+            self._last.let_wait(stream)
+
+    def end(self, stream: int, borrowed: Sequence[object]) -> Event:
+        """End a call, whose work is on its stream: the place behind it.
+
+        Args:
+            borrowed: what must live until then.
+        """
+        self._running = None
+        self._last = Event(self.device, stream)
+        waiting = self._borrowed
+        if len(waiting) >= _MOST_BORROWED:
+            waiting[0][0].wait()
+        while waiting and waiting[0][0].is_past():
+            waiting.popleft()
+        if borrowed:
+            waiting.append((self._last, borrowed))
+        if self.device.leaving:
+            sweep(self.device)
+        return self._last
+
+    def abandon(
+        self, stream: int, error: BaseException, borrowed: Sequence[object]
+    ) -> None:
+        """End a call that has failed half way.
 
         If it is out of memory, what calls of its sizes share is given back.
         """
-        driver, what = self.device.driver, "`main`: a stream cannot wait"
-        # The number of a stream tells little: it may be another's that is gone.
-        if self._last_stream is not None:
-            driver.call("cuStreamWaitEvent", stream, self._event, 0, what=what)
-        try:
-            yield
-        except BaseException as error:
-            with suppress(RelaxError):  # the first error is the one to tell
-                self._note(stream)
-            if isinstance(error, OutOfMemoryError):
-                kept = [(k, p) for k, p in self._prepared.items() if p is not prepared]
-                self._prepared = OrderedDict(kept)
-                prepared.close()
-            raise
-        self._note(stream)
+        prepared = self._running
+        with suppress(DeviceError):  # the first error is the one to tell
+            self.end(stream, borrowed)
+            self._settle()  # what it has taken is given back now
+        if isinstance(error, OutOfMemoryError):
+            kept = [(k, p) for k, p in self._prepared.items() if p is not prepared]
+            dropped = [p for p in self._prepared.values() if p is prepared]
+            self._prepared = OrderedDict(kept)
+            with suppress(DeviceError):
+                self._close_all(dropped)
 
-    def _note(self, stream: int) -> None:
-        """Note where a stream is when a call is on it."""
-        self._last_stream = stream
-        what = "`main`: a stream cannot be waited for"
-        self.device.driver.call("cuEventRecord", self._event, stream, what=what)
+    def _close_all(self, dropped: Sequence[Prepared]) -> None:
+        with ExitStack() as given_back:
+            for prepared in dropped:
+                given_back.callback(prepared.close)
+            given_back.callback(self._settle)
+
+    def give_back_idle(self) -> bool:
+        """Give back idle memory of outputs, and what calls of other sizes share.
+
+        Returns:
+            Whether there was any; not if another thread is in a call.
+        """
+        if not self._lock.acquire(blocking=False):
+            return self._pool.clear()
+        try:
+            had_idle = self._pool.clear()
+            kept = [(k, p) for k, p in self._prepared.items() if p is self._running]
+            dropped = [p for p in self._prepared.values() if p is not self._running]
+            self._prepared = OrderedDict(kept)
+            self._close_all(dropped)
+            return had_idle or bool(dropped)
+        finally:
+            self._lock.release()
 
     def close(self) -> None:
-        """Give everything back, when the last call is done."""
-        self._settle()
-        for prepared in self._prepared.values():
-            prepared.close()
+        """Give everything back, when the last call is done; once."""
+        prepared = list(self._prepared.values())
         self._prepared.clear()
-        self._pool.close()
-        self._taken.close()
+        self.device.holders.pop(self.number, None)
+        with self._taken, ExitStack() as given_back:
+            given_back.callback(sweep, self.device)
+            given_back.callback(self._close_all, prepared)

@@ -1,11 +1,14 @@
 """Descriptors of tensors that the copy engine of a GPU reads, as kernels get them.
 
-Source: CUDA driver API, ``cuTensorMapEncodeTiled``.
+What is read outside of a tensor is zero. Reads take lines of 128 bytes to the L2 cache.
+
+Source: CUDA driver API, ``cuTensorMapEncodeTiled``, and what it requires.
 """
 
 from __future__ import annotations
 
 import ctypes
+from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,41 +16,122 @@ from relax_mlir.errors import DeviceError
 from relax_mlir.runtime.cuda.driver import Driver
 from relax_mlir.runtime.cuda.plan import TensorMap
 
-__all__ = ["encode", "map_memory"]
+__all__ = ["ELEMENT_BYTES", "SWIZZLE_BYTES", "TensorMaps"]
 
 _MAP_BYTES, _ALIGNMENT = 128, 64
+_KEPT = 256  # descriptors
 
-# The driver's numbers.
-_ELEMENTS = ("UINT8", "UINT16", "UINT32", "INT32", "UINT64", "INT64")
-_ELEMENTS += ("FLOAT16", "FLOAT32", "FLOAT64", "BFLOAT16", "FLOAT32_FTZ", "TFLOAT32")
-_SWIZZLES = ("NONE", "32B", "64B", "128B")
+# In the order of the driver's numbers. 8-bit floats are ``UINT8`` to it.
+ELEMENT_BYTES = {
+    "UINT8": 1,
+    "UINT16": 2,
+    "UINT32": 4,
+    "INT32": 4,
+    "UINT64": 8,
+    "INT64": 8,
+    "FLOAT16": 2,
+    "FLOAT32": 4,
+    "FLOAT64": 8,
+    "BFLOAT16": 2,
+    "FLOAT32_FTZ": 4,
+    "TFLOAT32": 4,
+}
+SWIZZLE_BYTES = {"NONE": 0, "32B": 32, "64B": 64, "128B": 128}
 _NO_INTERLEAVE, _PROMOTE_TO_128B, _FILL_WITH_ZEROS = 0, 2, 0
 
+_MOST_DIMENSIONS, _MOST_IN_BOX = 5, 256
+_MOST_ELEMENTS, _MOST_STRIDE_BYTES = 1 << 32, 1 << 40
+_GRANULE_BYTES = 16  # of addresses, strides and rows of a box
 
-def map_memory() -> Any:  # Any: an array of ctypes
-    """Memory for a descriptor, aligned as it must be; it lives as long as the object."""
+
+class TensorMaps:
+    """Descriptors by what they are made from: a tensor whose sizes are known, an address.
+
+    One thread at a time uses it.
+    """
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._made: OrderedDict[tuple[TensorMap, int], Any] = OrderedDict()
+
+    def at(self, tensor: TensorMap, address: int) -> Any:  # Any: an array of ctypes
+        """The descriptor of a tensor that is at an address; aligned as it must be.
+
+        Raises:
+            DeviceError: the tensor cannot be described; the message tells why.
+        """
+        key = tensor, address
+        found = self._made.get(key)
+        if found is None:
+            found = self._made[key] = _map_memory()
+            try:
+                _encode(self._driver, found, tensor, address)
+            except DeviceError:
+                del self._made[key]
+                raise
+            if len(self._made) > _KEPT:
+                self._made.popitem(last=False)
+        self._made.move_to_end(key)
+        return found
+
+
+def _map_memory() -> Any:  # Any: an array of ctypes
+    """Memory for a descriptor; it lives as long as the object."""
     whole = (ctypes.c_char * (_MAP_BYTES + _ALIGNMENT))()
     begin = -ctypes.addressof(whole) % _ALIGNMENT
     return (ctypes.c_char * _MAP_BYTES).from_buffer(whole, begin)
 
 
-def encode(driver: Driver, memory: Any, tensor: TensorMap, address: int) -> None:
-    """Write the descriptor of a tensor whose sizes are known and which is at an address.
+def _problem(tensor: TensorMap, address: int) -> str | None:
+    """What the driver would refuse, which says no more than that a value is invalid."""
+    item_bytes = ELEMENT_BYTES.get(tensor.element)
+    span_bytes = SWIZZLE_BYTES.get(tensor.swizzle)
+    if item_bytes is None or span_bytes is None:
+        return "unknown element type or swizzle"
+    row_bytes = tensor.box[0] * item_bytes
+    strides = tensor.strides_bytes
+    checks = {
+        f"at most {_MOST_DIMENSIONS} dimensions": len(tensor.sizes) <= _MOST_DIMENSIONS,
+        f"an address at a multiple of {_GRANULE_BYTES}, got {address:#x}": (
+            address % _GRANULE_BYTES == 0
+        ),
+        f"sizes from 1 to {_MOST_ELEMENTS}": all(
+            1 <= n <= _MOST_ELEMENTS for n in tensor.sizes
+        ),
+        f"strides that are multiples of {_GRANULE_BYTES} bytes": not any(
+            n % _GRANULE_BYTES for n in strides
+        ),
+        f"strides from 0 to below {_MOST_STRIDE_BYTES} bytes": all(
+            0 <= n < _MOST_STRIDE_BYTES for n in strides
+        ),
+        f"a box of 1 to {_MOST_IN_BOX} in every dimension": all(
+            1 <= n <= _MOST_IN_BOX for n in tensor.box
+        ),
+        f"rows of the box of a multiple of {_GRANULE_BYTES} bytes, got {row_bytes}": (
+            row_bytes % _GRANULE_BYTES == 0
+        ),
+        f"rows of the box up to the swizzle's {span_bytes} bytes, got {row_bytes}": (
+            span_bytes == 0 or row_bytes <= span_bytes
+        ),
+    }
+    return next(
+        (f"expected {text}" for text, is_met in checks.items() if not is_met), None
+    )
 
-    Raises:
-        DeviceError: the tensor cannot be described; the message tells it.
-    """
+
+def _encode(driver: Driver, memory: Any, tensor: TensorMap, address: int) -> None:
     what = (
         f"`main`: no descriptor for a tensor of {tensor.element}: sizes {tensor.sizes}, "
         f"strides {tensor.strides_bytes} bytes, box {tensor.box}, swizzle {tensor.swizzle}"
     )
-    if tensor.element not in _ELEMENTS or tensor.swizzle not in _SWIZZLES:
-        raise DeviceError(f"{what}: unknown element type or swizzle")
+    problem = _problem(tensor, address)
+    if problem is not None:
+        raise DeviceError(f"{what}: {problem}")
     rank = len(tensor.sizes)
     driver.call(
         "cuTensorMapEncodeTiled",
         ctypes.addressof(memory),
-        _ELEMENTS.index(tensor.element),
+        list(ELEMENT_BYTES).index(tensor.element),
         rank,
         address,
         _numbers(ctypes.c_uint64, tensor.sizes),
@@ -55,7 +139,7 @@ def encode(driver: Driver, memory: Any, tensor: TensorMap, address: int) -> None
         _numbers(ctypes.c_uint32, tensor.box),
         _numbers(ctypes.c_uint32, (1,) * rank),
         _NO_INTERLEAVE,
-        _SWIZZLES.index(tensor.swizzle),
+        list(SWIZZLE_BYTES).index(tensor.swizzle),
         _PROMOTE_TO_128B,
         _FILL_WITH_ZEROS,
         what=what,

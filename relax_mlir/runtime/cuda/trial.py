@@ -20,7 +20,7 @@ from relax_mlir.errors import RelaxError
 from relax_mlir.runtime.compiled_model import CompiledModel
 from relax_mlir.runtime.cuda.archive import Check
 from relax_mlir.runtime.cuda.arrays import DeviceArray
-from relax_mlir.runtime.cuda.devices import Device, device
+from relax_mlir.runtime.cuda.devices import TIMED, Device, device
 from relax_mlir.runtime.cuda.executable import CudaExecutable
 from relax_mlir.runtime.cuda.loading import load
 from relax_mlir.runtime.elements import as_floats, element_type, random_elements
@@ -181,7 +181,7 @@ def _times_ms(gpu: Device, call: Callable[[], object], calls: int) -> list[float
     """How long calls take on the device, after two that are not measured."""
     what = "events cannot be used"
     driver = gpu.driver
-    events = [gpu.make("cuEventCreate", what) for _ in range(2)]
+    events = [gpu.make("cuEventCreate", what, TIMED) for _ in range(2)]
     times: list[float] = []
     for number in range(calls + 2):
         with gpu.current():

@@ -1,0 +1,286 @@
+"""What must hold of plans, which come from files: when they are read, and before a call.
+
+A plan that a file is damaged in, or made up, must not start a kernel on memory that is
+not the model's. What the kernels do there is their own: PTX is code.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from relax_mlir.dialects import symbols
+from relax_mlir.runtime.cuda.plan import (
+    Argument,
+    Call,
+    Copy,
+    Expression,
+    HostArray,
+    HostCall,
+    KnownPlan,
+    Launch,
+    Plan,
+    Pointer,
+    Program,
+    Started,
+    TensorMap,
+)
+from relax_mlir.runtime.cuda.tensor_maps import ELEMENT_BYTES, SWIZZLE_BYTES
+from relax_mlir.runtime.elements import element_type
+
+__all__ = ["check_bounds", "check_plan"]
+
+_ENTRY = re.compile(rb"\.entry\s+([\w$]+)\s*\(([^)]*)\)")
+_PARAMETER = re.compile(
+    rb"\.param\s[^,\[]*?\.[busf](8|16|32|64)\b[^,\[]*(?:\[(\d{1,9})\])?"
+)
+_WORD_BYTES, _MAP_BYTES = 8, 128  # of arguments
+_NAME = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]{0,1023}")  # of a kernel in PTX
+_LIMIT = 1 << 62  # bytes, and any number
+_RANKS = range(1, 6)  # of tensors with descriptors
+
+_Counts = Mapping[str, int]
+
+
+def check_plan(
+    plan: Plan,
+    ptx: Sequence[bytes],
+    counts: _Counts,
+    names: Collection[str],
+    kernels: int,
+) -> None:
+    """Refuse a plan that no compiler has made.
+
+    Args:
+        ptx: of every program.
+        counts: of inputs, outputs, constants and arenas.
+        names: of the sizes; kernels: how many the model names.
+
+    Raises:
+        ValueError: a number, name or type in it is not what it must be.
+    """
+    if len(ptx) != len(plan.programs):
+        raise ValueError(f"{len(plan.programs)} programs, code of {len(ptx)}")
+    for number, program in enumerate(plan.programs):
+        where = f"program {number}"
+        _check_program(program, where)
+        _check_parameters(program, ptx[number], where)
+    for number, step in enumerate(plan.steps):
+        where = f"step {number}"
+        if isinstance(step, Call):
+            _check_index(step.program, len(plan.programs), f"{where}: program")
+            _check_index(step.kernel, kernels, f"{where}: kernel")
+            _check_call(step, plan.programs[step.program], where)
+            _check_all(step.sizes, names, where)
+            pointers: Sequence[Pointer] = step.pointers
+        elif isinstance(step, Copy):
+            _check_expression(step.size_bytes, names, where)
+            pointers = (step.source, step.target)
+        else:
+            pointers = _host_pointers(step, names, where)
+        for pointer in pointers:
+            _check_pointer(pointer, counts, names, where)
+
+
+def _check_call(call: Call, program: Program, where: str) -> None:
+    if len(call.sizes) != len(program.sizes):
+        raise ValueError(
+            f"{where}: expected {len(program.sizes)} sizes, got {len(call.sizes)}"
+        )
+    for pointer in _pointers(program):
+        if pointer.base == "argument":
+            _check_index(pointer.number, len(call.pointers), f"{where}: argument")
+
+
+def _pointers(program: Program) -> list[Pointer]:
+    arguments = [a for launch in program.launches for a in launch.arguments]
+    maps = [a.pointer for a in arguments if isinstance(a, TensorMap)]
+    return [*maps, *(a for a in arguments if isinstance(a, Pointer))]
+
+
+def _host_pointers(call: HostCall, names: Collection[str], where: str) -> list[Pointer]:
+    _text(call.function, where)
+    for array in call.arrays:
+        element_type(_text(array.dtype, where))
+        _check_all(array.shape, names, where)
+    return [array.pointer for array in call.arrays]
+
+
+def _check_program(program: Program, where: str) -> None:
+    names = [_text(name, where) for name in program.sizes]
+    _check_all(program.scratch, names, where)
+    counts = {"argument": _LIMIT, "scratch": len(program.scratch)}
+    for launch in program.launches:
+        _check_launch(launch, counts, names, where)
+
+
+def _check_parameters(program: Program, ptx: bytes, where: str) -> None:
+    """Refuse launches with other arguments than kernels read: that ends the process."""
+    found = {name.decode(): text for name, text in _ENTRY.findall(ptx)}
+    for launch in program.launches:
+        if launch.kernel not in found:
+            raise ValueError(f"{where}: there is no kernel `{launch.kernel}`")
+        reads = [
+            int(bits) // 8 * int(count or 1)
+            for bits, count in _PARAMETER.findall(found[launch.kernel])
+        ]
+        gets = [
+            _MAP_BYTES if isinstance(argument, TensorMap) else _WORD_BYTES
+            for argument in launch.arguments
+        ]
+        fits = [n <= given for n, given in zip(reads, gets, strict=False)]
+        if len(reads) != len(gets) or not all(fits):
+            raise ValueError(
+                f"{where}: kernel `{launch.kernel}` reads arguments of {reads} bytes, "
+                f"gets {gets}"
+            )
+
+
+def _check_launch(
+    launch: Launch, counts: _Counts, names: Collection[str], where: str
+) -> None:
+    if not _NAME.fullmatch(_text(launch.kernel, where)):
+        raise ValueError(f"{where}: {launch.kernel!r} is no name of a kernel")
+    if len(launch.grid) != 3 or len(launch.block) != 3:
+        raise ValueError(f"{where}: expected three numbers of blocks, and of threads")
+    _check_all((*launch.grid, *launch.block, launch.shared_bytes), names, where)
+    for argument in launch.arguments:
+        _check_argument(argument, counts, names, where)
+
+
+def _check_argument(
+    argument: Argument, counts: _Counts, names: Collection[str], where: str
+) -> None:
+    if isinstance(argument, TensorMap):
+        _check_map(argument, names, where)
+        argument = argument.pointer
+    if isinstance(argument, Pointer):
+        _check_pointer(argument, counts, names, where)
+    else:
+        _check_expression(argument, names, where)
+
+
+def _check_map(tensor: TensorMap, names: Collection[str], where: str) -> None:
+    rank = len(tensor.sizes)
+    fits = (len(tensor.strides_bytes), len(tensor.box)) == (rank - 1, rank)
+    if rank not in _RANKS or not fits:
+        raise ValueError(
+            f"{where}: a descriptor of {rank} sizes, {len(tensor.strides_bytes)} strides "
+            f"and a box of {len(tensor.box)}"
+        )
+    if tensor.element not in ELEMENT_BYTES or tensor.swizzle not in SWIZZLE_BYTES:
+        kind = f"`{tensor.element}`, swizzle `{tensor.swizzle}`"
+        raise ValueError(f"{where}: a descriptor of unknown elements: {kind}")
+    _check_all((*tensor.sizes, *tensor.strides_bytes), names, where)
+    _check_all(tensor.box, (), where)
+
+
+def _check_pointer(
+    pointer: Pointer, counts: _Counts, names: Collection[str], where: str
+) -> None:
+    if pointer.base not in counts:
+        known = ", ".join(counts)
+        raise ValueError(f"{where}: expected memory of {known}, got {pointer.base!r}")
+    _check_index(pointer.number, counts[pointer.base], f"{where}: {pointer.base}")
+    _check_expression(pointer.offset_bytes, names, where)
+
+
+def _check_index(number: Any, count: int, where: str) -> None:  # Any: JSON
+    if type(number) is not int or not 0 <= number < count:
+        raise ValueError(f"{where} {number!r}: there are {count}")
+
+
+def _check_all(
+    expressions: Sequence[Expression], names: Collection[str], where: str
+) -> None:
+    for expression in expressions:
+        _check_expression(expression, names, where)
+
+
+def _check_expression(
+    expression: Expression, names: Collection[str], where: str
+) -> None:
+    if type(expression) is int:
+        if abs(expression) >= _LIMIT:
+            raise ValueError(f"{where}: {expression} is too large")
+        return
+    unknown = set(symbols.symbols_of(symbols.parse(_text(expression, where))))
+    unknown.difference_update(names)
+    if unknown:
+        raise ValueError(f"{where}: `{expression}`: unknown size `{min(unknown)}`")
+
+
+def _text(value: Any, where: str) -> str:  # Any: JSON
+    if not isinstance(value, str):
+        raise ValueError(f"{where}: expected a text, got {value!r}")
+    return value
+
+
+def check_bounds(plan: KnownPlan, held_bytes: Mapping[str, Sequence[int]]) -> None:
+    """Refuse what a call would do outside of its memory.
+
+    Args:
+        held_bytes: of every input, output, constant, the arena and the workspace.
+
+    Raises:
+        ValueError: a step begins or ends outside.
+    """
+    for number, step in enumerate(plan.steps):
+        where = f"step {number}"
+        if isinstance(step, Started):
+            _check_sizes(step.launch, where)
+            for argument in step.launch.arguments:
+                if isinstance(argument, TensorMap):
+                    _check_span(
+                        argument.pointer, _map_bytes(argument), held_bytes, where
+                    )
+                elif isinstance(argument, Pointer):
+                    _check_span(argument, 0, held_bytes, where)
+        elif isinstance(step, Copy):
+            for pointer in (step.source, step.target):
+                _check_span(pointer, step.size_bytes, held_bytes, where)
+        else:
+            for array in step.arrays:
+                _check_span(array.pointer, _array_bytes(array), held_bytes, where)
+
+
+def _check_sizes(launch: Launch, where: str) -> None:
+    numbers = (*launch.grid, *launch.block, launch.shared_bytes)
+    if min(numbers) < 0:
+        raise ValueError(
+            f"{where}: kernel `{launch.kernel}` has a size of {min(numbers)}"
+        )
+
+
+def _map_bytes(tensor: TensorMap) -> int:
+    """The bytes from the first element of a tensor to the end of the last."""
+    if min((*tensor.sizes, *tensor.strides_bytes)) < 0:
+        return -1
+    if not all(tensor.sizes):
+        return 0
+    item_bytes = ELEMENT_BYTES[tensor.element]
+    outer = zip(tensor.sizes[1:], tensor.strides_bytes, strict=True)
+    return tensor.sizes[0] * item_bytes + sum((n - 1) * step for n, step in outer)
+
+
+def _array_bytes(array: HostArray) -> int:
+    if min(array.shape, default=0) < 0:
+        return -1
+    return math.prod(array.shape) * element_type(array.dtype).itemsize
+
+
+def _check_span(
+    pointer: Pointer,
+    size_bytes: int,
+    held_bytes: Mapping[str, Sequence[int]],
+    where: str,
+) -> None:
+    held = held_bytes[pointer.base][pointer.number]
+    offset = pointer.offset_bytes
+    if offset < 0 or size_bytes < 0 or offset + size_bytes > held:
+        raise ValueError(
+            f"{where}: {size_bytes} bytes at {offset} of {pointer.base} {pointer.number}, "
+            f"which has {held}"
+        )
