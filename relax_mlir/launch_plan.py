@@ -14,7 +14,7 @@ from mlir.dialects.gpu import ObjectAttr  # pyright: ignore[reportAttributeAcces
 
 from relax_mlir.dialects import dims, tensors
 from relax_mlir.dialects.dims import Dim
-from relax_mlir.dialects.tir import CallPackedOp
+from relax_mlir.dialects.tir import CallPackedOp, marks
 from relax_mlir.errors import CompileError, PassError
 from relax_mlir.indexing import SIZE_ARITHMETIC
 from relax_mlir.module import IRModule
@@ -275,6 +275,9 @@ class _ProgramReader(_Reader):
         element = _ELEMENTS.get(str(type_.element_type))
         if element is None or found is None:
             raise PassError(f"{operation.location}: `{text}` has no place in a plan")
+        steps: tuple[int, ...] = ()
+        if marks.STEPS in operation.attributes:
+            steps = tuple(ir.DenseI64ArrayAttr(operation.attributes[marks.STEPS]))
         return TensorMap(
             self.pointer(whole),
             element,
@@ -284,6 +287,7 @@ class _ProgramReader(_Reader):
                 ir.IntegerAttr(b.owner.attributes["value"]).value for b in reversed(box)
             ),
             found[1].upper(),
+            steps[::-1],
         )
 
 

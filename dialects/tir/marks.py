@@ -30,6 +30,7 @@ __all__ = [
     "RETURN_TYPE",
     "ROOT",
     "SIZE_DTYPE",
+    "STEPS",
     "SUBROUTINE",
     "SYMBOL",
     "THREAD",
@@ -65,6 +66,7 @@ CONTENTS = "tir.contents"  # of a buffer: its elements, from the first one on
 IMPLICIT = "tir.implicit"  # a tir.decl_buffer that no statement of a script makes
 POINTEE = "tir.pointee"  # of a pointer: what it points to, and in which memory
 PAD = "tir.pad"  # of a block that pads a buffer: what it puts before, by dimension
+STEPS = "tir.steps"  # of a descriptor: of which elements a box takes each so many-th
 BY_VALUE = "tir.by_value"  # of a kernel: arguments that are descriptors of tensors
 IN_PLACE = "tir.in_place"  # of a program: arguments whose memory its result may take
 NOT_POSITIVE = "tir.not_positive"  # a math.exp of what is; its least results may be 0

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from mlir import ir
 
+from relax_mlir.dialects.tir import marks
 from relax_mlir.emulator.barriers import barrier_at
 from relax_mlir.emulator.lanes import Team
 from relax_mlir.emulator.memory import Buffer, EmulationError, Memory, poison
@@ -71,12 +73,13 @@ class _TensorMap:
     """A tensor, and the box of it that one copy brings.
 
     Attributes:
-        sizes, box: outermost first.
+        sizes, box: outermost first; steps: of which elements it takes each so many-th.
     """
 
     buffer: Buffer
     sizes: tuple[int, ...]
     box: tuple[int, ...]
+    steps: tuple[int, ...]
     is_swizzled: bool
 
 
@@ -92,7 +95,11 @@ def _create(
         tuple(machine.same(np.atleast_1d(n), mask) for n in numbers)
         for numbers in (buffer.sizes, box)
     )
-    made = _TensorMap(buffer, sizes, extents, swizzle == "swizzle_128b")
+    attributes = instruction.operation.attributes
+    steps = (1,) * len(extents)
+    if marks.STEPS in attributes:
+        steps = tuple(ir.DenseI64ArrayAttr(attributes[marks.STEPS]))
+    made = _TensorMap(buffer, sizes, extents, steps, swizzle == "swizzle_128b")
     size = buffer.memory.array.itemsize
     *strides, inner = buffer.strides
     far = [buffer.offset, *strides]
@@ -101,7 +108,8 @@ def _create(
             f"a tensor that begins at element {buffer.offset[0]}, of strides "
             f"{buffer.strides}: expected multiples of 16 bytes, and 1"
         )
-    if max(made.box) > 256 or made.box[-1] * size % 16:
+    spans = [(n - 1) * step + 1 for n, step in zip(made.box, steps, strict=True)]
+    if max(spans) > 256 or steps[-1] != 1 or made.box[-1] * size % 16:
         raise EmulationError(f"a box of {made.box}: expected 16 bytes, at most 256")
     if made.is_swizzled and made.box[-1] * size > SWIZZLE_BYTES:
         raise EmulationError(f"rows of {made.box[-1] * size} bytes cannot be swizzled")
@@ -149,7 +157,10 @@ def _box(map_: _TensorMap, first: list[int]) -> np.ndarray:
     Args:
         first: where it begins, outermost first.
     """
-    axes = [np.arange(n) + at for n, at in zip(map_.box, first, strict=True)]
+    axes = [
+        np.arange(n) * step + at
+        for n, step, at in zip(map_.box, map_.steps, first, strict=True)
+    ]
     grid = np.meshgrid(*axes, indexing="ij", sparse=True)
     inside = np.ones(map_.box, bool)
     for place, size in zip(grid, map_.sizes, strict=True):

@@ -1,6 +1,6 @@
 """Axes of a contraction that are walked as one."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 from relax_mlir.schedules.emit import Extent, product
@@ -35,14 +35,23 @@ def merged(
 
 
 def groups(
-    axes: Sequence[int], extents: Sequence[Extent], accesses: Sequence[Access]
+    axes: Sequence[int],
+    extents: Sequence[Extent],
+    accesses: Sequence[Access],
+    apart: Container[int] = (),
 ) -> list[list[int]]:
-    """The numbers of those that :func:`merged` makes one, outermost first."""
+    """The numbers of those that :func:`merged` makes one, outermost first.
+
+    Args:
+        apart: axes that stay alone.
+    """
     found: list[list[int]] = []
     for number in axes:
         if extents[number] == 1 and len(axes) > 1:
             continue
-        if found and _walk_as_one(found[-1][-1], number, extents[number], accesses):
+        before = found[-1][-1] if found else number
+        is_free = number not in apart and before not in apart and before != number
+        if is_free and _walk_as_one(before, number, extents[number], accesses):
             found[-1].append(number)
         else:
             found.append([number])

@@ -1,5 +1,6 @@
 """A stub of NVIDIA's driver, in this process, for tests of the runtime of GPUs."""
 
+import gc
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,7 +36,8 @@ def stub(
     """The stub in the driver's place; what its kernels raise fails the test."""
     monkeypatch.setattr(driver, "LIBRARY", str(library))
     _loaded.reset()
-    sweep(device(0))  # what earlier tests have left in its queues is done
+    gc.collect()  # models of earlier tests, and
+    sweep(device(0))  # what they have left in its queues
     _loaded.reset()
     yield _loaded
     if _loaded.errors:

@@ -1,5 +1,6 @@
 """Products on a GPU, in every way in which rules write them."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -245,6 +246,58 @@ def test_convolutions(precision: str, stride: int, size: int, groups: int) -> No
     sums = np.concatenate([convolved(a, b, stride) for a, b in parts], axis=1)
     bound = _BOUNDS.get(precision, 1e-5) * float(np.abs(sums).max())
     np.testing.assert_allclose(y, np.maximum(sums, 0), atol=bound, rtol=0)
+
+
+def windows(
+    image: tuple[int, ...], weights: tuple[int, ...], stride: int, kind: str
+) -> IRModule:
+    """A convolution of images, and by weights, whose channels come last."""
+    out = [
+        image[0],
+        *((n - k) // stride + 1 for n, k in zip(image[1:3], weights[1:3], strict=True)),
+        weights[0],
+    ]
+    x, w, y = ("x".join(map(str, shape)) for shape in (image, weights, out))
+    types = f"tensor<{x}x{kind}>, tensor<{w}x{kind}>", f"tensor<{y}xf32>"
+    return IRModule.parse(f"""
+    func.func @main(%x: tensor<{x}x{kind}>, %w: tensor<{w}x{kind}>) -> {types[1]} {{
+      %p = "relax.nn_conv2d"(%x, %w) {{
+        data_layout = "NHWC", kernel_layout = "OHWI", out_layout = "NHWC",
+        dilation = array<i64: 1, 1>, groups = 1 : i64, padding = array<i64: 0, 0, 0, 0>,
+        strides = array<i64: {stride}, {stride}>, out_dtype = f32
+      }} : ({types[0]}) -> {types[1]}
+      %y = "relax.nn_relu"(%p) : ({types[1]}) -> {types[1]}
+      return %y : {types[1]}
+    }}""")
+
+
+@pytest.mark.parametrize(
+    ("image", "size", "stride"),
+    [((14, 14), 3, 1), ((9, 13), 3, 2), ((28, 28), 1, 2), ((8, 8), 5, 1)],
+)
+@pytest.mark.parametrize("kind", ["f16", "bf16", "f32"])
+def test_windows_by_warpgroups(
+    kind: str, image: tuple[int, int], size: int, stride: int
+) -> None:
+    """A tile is a box of images, rows and columns; the copy engine steps over points."""
+    numbers = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32}[kind]
+    x, w = (
+        drawn(3, *image, 64).astype(numbers),
+        drawn(72, size, size, 64).astype(numbers),
+    )
+    pad = size // 2
+    wide = np.pad(x, ((0, 0), (pad, pad), (pad, pad), (0, 0)))
+
+    precision = "tf32" if kind == "f32" else "f32"
+    module = windows(wide.shape, w.shape, stride, kind)
+    y, rules = run(module, wide, w, precision=precision)
+
+    assert rules == {"GemmWgmma"}
+    images, weights = (a.astype(np.float64).transpose(0, 3, 1, 2) for a in (x, w))
+    sums = convolved(images, weights, stride)
+    bound = (1e-3 if kind == "f32" else 1e-5) * float(np.abs(sums).max())
+    expected = np.maximum(sums.transpose(0, 2, 3, 1), 0)
+    np.testing.assert_allclose(y, expected, atol=bound, rtol=0)
 
 
 @pytest.mark.parametrize("precision", ["f16", "tf32"])

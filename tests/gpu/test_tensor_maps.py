@@ -69,15 +69,18 @@ module attributes {{gpu.container_module}} {{
 """
 
 
-def test_descriptors_are_read_from_a_program() -> None:
+@pytest.mark.parametrize("steps", [(), (1, 2)])
+def test_descriptors_are_read_from_a_program(steps: tuple[int, ...]) -> None:
     text = _DESCRIPTOR.format(element="bf16", fill="zero")
+    if steps:  # the outermost first
+        text = text.replace("%c64] :", "%c64] {tir.steps = array<i64: 2, 1>} :")
 
     program, _ = unpacked(program_code(IRModule.parse(text)))
 
     ((found,),) = (launch.arguments for launch in program.launches)
-    assert found == TensorMap(
-        Pointer("argument", 0), "BFLOAT16", (64, 64), (128,), (64, 64), "128B"
-    )
+    whole = ((64, 64), (128,), (64, 64))
+    assert found == TensorMap(Pointer("argument", 0), "BFLOAT16", *whole, "128B", steps)
+    assert TensorMap.from_fields(found.fields()) == found
 
 
 @pytest.mark.parametrize(("element", "fill"), [("i16", "zero"), ("f16", "nan")])

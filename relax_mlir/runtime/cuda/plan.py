@@ -97,6 +97,8 @@ class TensorMap:
         strides_bytes: of all dimensions but the innermost.
         box: elements that one copy takes of each dimension.
         swizzle: ``NONE``, ``32B``, ``64B`` or ``128B``.
+        steps: of each dimension a box takes each so many-th element; all if there are
+            none.
     """
 
     pointer: Pointer
@@ -105,6 +107,7 @@ class TensorMap:
     strides_bytes: tuple[Expression, ...]
     box: tuple[int, ...]
     swizzle: str = "NONE"
+    steps: tuple[int, ...] = ()
 
     def fields(self) -> _Json:
         """As JSON holds it."""
@@ -116,15 +119,17 @@ class TensorMap:
             list(self.strides_bytes),
             list(self.box),
             self.swizzle,
+            list(self.steps),
         ]
 
     @staticmethod
     def from_fields(fields: _Json) -> TensorMap:
         """What :meth:`fields` made."""
-        _, pointer, element, sizes, strides, box, swizzle = fields
+        _, pointer, element, sizes, strides, box, swizzle, steps = fields
         where = Pointer.from_fields(pointer)
+        lengths, far = tuple(sizes), tuple(strides)
         return TensorMap(
-            where, element, tuple(sizes), tuple(strides), tuple(box), swizzle
+            where, element, lengths, far, tuple(box), swizzle, tuple(steps)
         )
 
     def at(self, sizes: _Sizes) -> TensorMap:

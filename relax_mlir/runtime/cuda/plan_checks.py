@@ -165,16 +165,17 @@ def _check_argument(
 def _check_map(tensor: TensorMap, names: Collection[str], where: str) -> None:
     rank = len(tensor.sizes)
     fits = (len(tensor.strides_bytes), len(tensor.box)) == (rank - 1, rank)
+    fits = fits and len(tensor.steps) in (0, rank)
     if rank not in _RANKS or not fits:
         raise ValueError(
             f"{where}: a descriptor of {rank} sizes, {len(tensor.strides_bytes)} strides "
-            f"and a box of {len(tensor.box)}"
+            f"and a box of {len(tensor.box)}, {len(tensor.steps)} steps"
         )
     if tensor.element not in ELEMENT_BYTES or tensor.swizzle not in SWIZZLE_BYTES:
         kind = f"`{tensor.element}`, swizzle `{tensor.swizzle}`"
         raise ValueError(f"{where}: a descriptor of unknown elements: {kind}")
     _check_all((*tensor.sizes, *tensor.strides_bytes), names, where)
-    _check_all(tensor.box, (), where)
+    _check_all((*tensor.box, *tensor.steps), (), where)
 
 
 def _check_pointer(

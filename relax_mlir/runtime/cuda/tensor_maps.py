@@ -39,7 +39,7 @@ ELEMENT_BYTES = {
 SWIZZLE_BYTES = {"NONE": 0, "32B": 32, "64B": 64, "128B": 128}
 _NO_INTERLEAVE, _PROMOTE_TO_128B, _FILL_WITH_ZEROS = 0, 2, 0
 
-_MOST_DIMENSIONS, _MOST_IN_BOX = 5, 256
+_MOST_DIMENSIONS, _MOST_IN_BOX, _MOST_STEP = 5, 256, 8
 _MOST_ELEMENTS, _MOST_STRIDE_BYTES = 1 << 32, 1 << 40
 _GRANULE_BYTES = 16  # of addresses, strides and rows of a box
 
@@ -105,8 +105,12 @@ def _problem(tensor: TensorMap, address: int) -> str | None:
             0 <= n < _MOST_STRIDE_BYTES for n in strides
         ),
         f"a box of 1 to {_MOST_IN_BOX} in every dimension": all(
-            1 <= n <= _MOST_IN_BOX for n in tensor.box
+            1 <= n <= _MOST_IN_BOX for n in _spans(tensor)
         ),
+        f"steps from 1 to {_MOST_STEP}, and 1 of the innermost dimension": all(
+            1 <= n <= _MOST_STEP for n in tensor.steps
+        )
+        and (*tensor.steps, 1)[0] == 1,
         f"rows of the box of a multiple of {_GRANULE_BYTES} bytes, got {row_bytes}": (
             row_bytes % _GRANULE_BYTES == 0
         ),
@@ -119,10 +123,20 @@ def _problem(tensor: TensorMap, address: int) -> str | None:
     )
 
 
+def _steps(tensor: TensorMap) -> tuple[int, ...]:
+    return tensor.steps or (1,) * len(tensor.box)
+
+
+def _spans(tensor: TensorMap) -> list[int]:
+    """What a box spans, from its first element to its last."""
+    return [(n - 1) * s + 1 for n, s in zip(tensor.box, _steps(tensor), strict=True)]
+
+
 def _encode(driver: Driver, memory: Any, tensor: TensorMap, address: int) -> None:
     what = (
         f"`main`: no descriptor for a tensor of {tensor.element}: sizes {tensor.sizes}, "
-        f"strides {tensor.strides_bytes} bytes, box {tensor.box}, swizzle {tensor.swizzle}"
+        f"strides {tensor.strides_bytes} bytes, box {tensor.box}, steps {_steps(tensor)}, "
+        f"swizzle {tensor.swizzle}"
     )
     problem = _problem(tensor, address)
     if problem is not None:
@@ -136,8 +150,8 @@ def _encode(driver: Driver, memory: Any, tensor: TensorMap, address: int) -> Non
         address,
         _numbers(ctypes.c_uint64, tensor.sizes),
         _numbers(ctypes.c_uint64, tensor.strides_bytes),
-        _numbers(ctypes.c_uint32, tensor.box),
-        _numbers(ctypes.c_uint32, (1,) * rank),
+        _numbers(ctypes.c_uint32, _spans(tensor)),
+        _numbers(ctypes.c_uint32, _steps(tensor)),
         _NO_INTERLEAVE,
         list(SWIZZLE_BYTES).index(tensor.swizzle),
         _PROMOTE_TO_128B,

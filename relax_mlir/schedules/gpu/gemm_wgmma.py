@@ -10,12 +10,13 @@ Source: NVIDIA, CUTLASS, "Efficient GEMM in CUDA": warp-specialized persistent k
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mlir import ir
 
-from relax_mlir.schedules.contraction_axes import Axis, groups, merged
+from relax_mlir.schedules.contraction_axes import Axis, groups
 from relax_mlir.schedules.contraction_plan import Plan
 from relax_mlir.schedules.emit import (
     Extent,
@@ -29,6 +30,7 @@ from relax_mlir.schedules.emit import (
     op,
     product,
     rem,
+    static,
     subtract,
     unflatten,
     vector_type,
@@ -54,7 +56,12 @@ from relax_mlir.schedules.gpu.launch import (
 )
 from relax_mlir.schedules.gpu.pipeline import Barriers, Turn
 from relax_mlir.schedules.gpu.rule import GpuRule
-from relax_mlir.schedules.gpu.tensor_boxes import ROW_BYTES, boxes_of
+from relax_mlir.schedules.gpu.tensor_boxes import (
+    ROW_BYTES,
+    Boxes,
+    boxes_of,
+    window_axes,
+)
 from relax_mlir.schedules.gpu.wgmma import (
     ROWS,
     WARPGROUP,
@@ -62,7 +69,7 @@ from relax_mlir.schedules.gpu.wgmma import (
     Products,
     take_registers,
 )
-from relax_mlir.schedules.nest import Kernel, point_count
+from relax_mlir.schedules.nest import Access, Kernel, point_count
 from relax_mlir.schedules.rule import Refusal
 
 __all__ = ["GemmWgmma"]
@@ -75,7 +82,7 @@ _TURNED_BITS = 16  # of numbers that instructions take across the sum too
 _KINDS = {"f32": "tf32", "f8E4M3FN": "e4m3"}  # as instructions call types of factors
 _LANES = 8  # neighbours of a row that a thread writes at once
 _PATCH = 64  # columns that a warp writes at a time
-_MANY_TILES = 4  # in a row, of which the last may be nearly empty
+_LEAST_USE = 0.7  # share of a tile's places that are rows, where these are several axes
 _FEW_REGISTERS, _MANY_REGISTERS = 40, 232  # of a thread that copies, that multiplies
 
 
@@ -139,22 +146,7 @@ class GemmWgmma(GpuRule[Plan]):
                 raise Refusal(f"it has fewer than {_FEWEST} {what}")
         if not all(isinstance(extents[axis], int) for axis in plan.k):
             raise Refusal("the number of terms is not known")
-        *further, rows = groups(plan.m, extents, accesses_by_row(plan))
-        *more, columns = groups(plan.n, extents, [plan.b])
-        if more:
-            raise Refusal("its columns are more than one axis")
-        if further and not _fills_tiles([extents[axis] for axis in rows]):
-            raise Refusal("its rows are more than one axis, of which the last is short")
-        summed = merged(plan.k, extents, [plan.a, plan.b])
-        outer = [*plan.outer, *(axis for group in further for axis in group)]
-        separate = [Axis(axis, extents[axis]) for axis in outer]
-        for factor, side in ((plan.rows_of, rows), (plan.columns_of, columns)):
-            last = Axis(side[-1], extents[side[-1]])
-            boxes = boxes_of(factor, separate, last, summed, _FEWEST)
-            if factor.element.width != _TURNED_BITS and not boxes.is_along_sum:
-                raise Refusal(
-                    f"a factor of {factor.element} does not lie along the sum"
-                )
+        _Operands.of(plan, _FEWEST, _FEWEST, _sketch)
         return plan
 
     def configurations(self, plan: Plan) -> list[GemmWgmmaConfiguration]:
@@ -167,34 +159,24 @@ class GemmWgmma(GpuRule[Plan]):
         _GemmWgmmaKernel(plan, made).write()
 
 
-def _fills_tiles(extents: Sequence[Extent]) -> bool:
-    """Whether tiles that begin anew at each end of an axis are hardly ever half empty."""
-    count = point_count(extents)
-    is_known = all(isinstance(extent, int) for extent in extents)
-    return is_known and (count % _FEWEST == 0 or count >= _MANY_TILES * _FEWEST)
-
-
 class _GemmWgmmaKernel(GemmKernel):
     """The first warpgroup copies; each of the others multiplies 64 rows."""
 
     def __init__(self, plan: Plan, made: GemmWgmmaConfiguration) -> None:
         super().__init__(plan, made.cut, _LANES)
         self._made = made
-        *further, last = self._rows.axes
-        self._outer += further  # a box has one axis of rows
-        self._rows = Side([last])
-        sides = (
-            (plan.rows_of, self._rows, made.rows),
-            (plan.columns_of, self._columns, made.columns),
-        )
-        self._operands = [
-            boxes_of(factor, self._outer, side.axes[0], self._summed.axes, size)
-            for factor, side, size in sides
-        ]
+        found = _Operands.of(plan, made.rows, made.columns)
+        self._operands, self._row_tile = (found.rows, found.columns), found.row_tile
+        self._summed = found.summed
         element = str(plan.rows_of.element)
         self._kind = _KINDS.get(element, element)
         self._products = Products(made.columns)
         self._steps = ceil_div(self._summed.extent, made.depth)
+
+    @property
+    def tiles(self) -> list[Extent]:
+        *outer, across, _ = super().tiles
+        return [*outer, across, self._row_tile.count]
 
     def write(self) -> None:
         """As many blocks as the device runs at once, each with some tiles."""
@@ -247,8 +229,8 @@ class _GemmWgmmaKernel(GemmKernel):
             count = _MANY_REGISTERS if is_more else _FEW_REGISTERS
             take_registers(count, is_more=is_more)
 
-    def _tile(self, number: ir.Value) -> tuple[dict[int, Extent], Extent, Extent]:
-        """Where a tile is: along the axes of separate products, its first row and column.
+    def _tile(self, number: ir.Value) -> dict[int, Extent]:
+        """The first point of a tile, along all axes but those of the sum.
 
         Tiles are walked in bands of some rows, so that blocks that run at the same time
         read the same slices.
@@ -263,26 +245,25 @@ class _GemmWgmmaKernel(GemmKernel):
         if isinstance(down, int) and down % _BAND == 0:
             height = _BAND
         row, column = add(first, rem(inside, height)), div(inside, height)
-        made = self._made
-        return points, multiply(row, made.rows), multiply(column, made.columns)
+        points[self.plan.n[-1]] = multiply(column, self._made.columns)
+        return {**points, **self._row_tile.first(row)}
 
     def _bring(self, maps: Sequence[ir.Value], walk: _Walk, ring: _Ring) -> None:
         """What the thread that copies does."""
         made = self._made
-        bytes_ = sum(operand.slice_bytes for operand in self._operands)
+        bytes_ = sum(operand.copied_bytes for operand in self._operands)
 
         def tile(number: ir.Value, *carried: ir.Value) -> list[ir.Value]:
-            outer, *firsts = self._tile(number)
+            first = self._tile(number)
 
             def step(k: ir.Value, *carried: ir.Value) -> list[ir.Value]:
                 turn = Turn(*carried)
                 ring.empty.wait(turn.stage, turn.other_parity())
                 ring.full.expect(turn.stage, bytes_)
-                at = {**outer, **self._summed.points(multiply(k, made.depth))}
-                for operand, map_, first, slices in zip(
-                    self._operands, maps, firsts, ring.slices, strict=True
+                point = {**first, **self._summed.points(multiply(k, made.depth))}
+                for operand, map_, slices in zip(
+                    self._operands, maps, ring.slices, strict=True
                 ):
-                    point = {**at, operand.side: first}
                     operand.copy(map_, point, slices, turn.stage, ring.full)
                 return turn.following(made.stages).values
 
@@ -352,31 +333,191 @@ class _GemmWgmmaKernel(GemmKernel):
 
         Warps exchange them by shared memory, so that each thread has neighbours.
         """
-        outer, first_row, first_column = self._tile(number)
+        first, column_axis = self._tile(number), self.plan.n[-1]
         warp, lane = div(thread, WARP), rem(thread, WARP)
-        first_row = add(first_row, multiply(warp, _WARP_ROWS))
+        first_row = multiply(warp, _WARP_ROWS)
         per_patch = _PATCH // 2  # sums of a thread
         for patch in range(self._made.columns // _PATCH):
             own = sums[patch * per_patch : (patch + 1) * per_patch]
             meet_warp()
             patches.write(warp, lane, own)
             meet_warp()
-            begin = add(first_column, patch * _PATCH)
+            begin = add(first[column_axis], patch * _PATCH)
 
             def write_rows(
                 turn: ir.Value, *_: ir.Value, begin: Extent = begin
             ) -> list[ir.Value]:
                 place, column, value = patches.read(warp, lane, turn)
-                row = add(first_row, place)
 
-                def write() -> None:
-                    at = {**outer, **self._rows.points(row)}
+                def write(row: Mapping[int, Extent]) -> None:
+                    at = {**first, **row}
                     self._finish_vector(at, add(begin, column), value)
 
-                if_less(row, self._rows.extent, write)
+                self._row_tile.visit(add(first_row, place), first, write)
                 return []
 
             for_loop(0, _WARP_ROWS * _PATCH // _LANES // WARP, 1, write_rows)
+
+
+@dataclass(frozen=True)
+class _RowTile:
+    """Rows of a tile, which is a box of the axes of rows.
+
+    Attributes:
+        axes: outermost first; sizes: of the box; places: that a tile has.
+    """
+
+    axes: Sequence[Axis]
+    sizes: Sequence[int]
+    places: int
+
+    @property
+    def _counts(self) -> list[Extent]:
+        pairs = zip(self.axes, self.sizes, strict=True)
+        return [ceil_div(axis.extent, size) for axis, size in pairs]
+
+    @property
+    def count(self) -> Extent:
+        """How many tiles have all rows."""
+        return product(self._counts)
+
+    @property
+    def taken(self) -> dict[int, int]:
+        """The size of the box, by axis."""
+        return {a.number: size for a, size in zip(self.axes, self.sizes, strict=True)}
+
+    def first(self, number: Extent) -> dict[int, Extent]:
+        """The first row of a tile."""
+        where = unflatten(index(number), self._counts)
+        return {
+            axis.number: multiply(place, size)
+            for axis, place, size in zip(self.axes, where, self.sizes, strict=True)
+        }
+
+    def visit(
+        self,
+        place: Extent,
+        first: Mapping[int, Extent],
+        body: Callable[[Mapping[int, Extent]], None],
+    ) -> None:
+        """``body(row)`` for a place in a tile, if there is a row."""
+        inside = (
+            [place] if len(self.sizes) == 1 else unflatten(index(place), self.sizes)
+        )
+        row = {
+            axis.number: add(first[axis.number], at)
+            for axis, at in zip(self.axes, inside, strict=True)
+        }
+
+        def test(axes: Sequence[Axis]) -> None:
+            if not axes:
+                body(row)
+                return
+            axis, *others = axes
+            if_less(row[axis.number], axis.extent, lambda: test(others))
+
+        if math.prod(self.sizes) == self.places:
+            test(self.axes)
+        else:
+            # Past the end of the box, the outermost place is past its size.
+            if_less(inside[0], self.sizes[0], lambda: test(self.axes))
+
+
+def _row_tile(axes: Sequence[Axis], rows: int) -> _RowTile:
+    """The box of up to so many rows that has the fewest places where no row is.
+
+    Raises:
+        Refusal: it has too many of these.
+    """
+    if len(axes) == 1:
+        return _RowTile(axes, [rows], rows)
+    extents = [a.extent if isinstance(a.extent, int) else rows for a in axes]
+    # Of those that are as good, what lies nearest together.
+    sizes = max(_sizes(extents, rows), key=lambda s: (_use(s, extents, rows), s[::-1]))
+    if _use(sizes, extents, rows) < _LEAST_USE:
+        raise Refusal("its rows are several axes, of which no box fills a tile")
+    return _RowTile(axes, sizes, rows)
+
+
+def _sizes(extents: Sequence[int], rows: int) -> Iterator[tuple[int, ...]]:
+    """Boxes of up to so many rows."""
+    *outer, last = extents
+    for size in range(1, min(last, rows) + 1):
+        if not outer:
+            yield (size,)
+            continue
+        for others in _sizes(outer, rows // size):
+            yield (*others, size)
+
+
+def _use(sizes: Sequence[int], extents: Sequence[int], rows: int) -> float:
+    """The share of places of tiles where a row is."""
+    places = rows * math.prod(-(-e // s) for e, s in zip(extents, sizes, strict=True))
+    return math.prod(extents) / places
+
+
+def _sketch(extents: Sequence[Extent]) -> Extent:
+    """The points of some axes, without writing anything: one stands for what is not known."""
+    unknown = [extent for extent in extents if not isinstance(extent, int)]
+    return unknown[0] if unknown else product(extents)
+
+
+@dataclass(frozen=True)
+class _Operands:
+    """Both operands of a contraction, as the copy engine reads them."""
+
+    rows: Boxes
+    columns: Boxes
+    row_tile: _RowTile
+    summed: Side
+
+    @staticmethod
+    def of(
+        plan: Plan,
+        rows: int,
+        columns: int,
+        extent_of: Callable[[Sequence[Extent]], Extent] = product,
+    ) -> _Operands:
+        """In slices of so many rows and columns.
+
+        Args:
+            extent_of: how many points axes have that are walked as one.
+
+        Raises:
+            Refusal: it cannot.
+        """
+        extents = plan.anchor.extents
+        apart = window_axes(plan.a) | window_axes(plan.b)
+
+        def axes_of(numbers: Sequence[int], accesses: Sequence[Access]) -> list[Axis]:
+            found = groups(numbers, extents, accesses, apart)
+            return [Axis(g[-1], extent_of([extents[n] for n in g])) for g in found]
+
+        down = axes_of(plan.m, accesses_by_row(plan))
+        across = axes_of(plan.n, [plan.b])
+        summed = axes_of(plan.k, [plan.a, plan.b])
+        if len(across) > 1:
+            raise Refusal("its columns are more than one axis")
+        wide = ROW_BYTES * 8 // plan.rows_of.element.width
+        *_, last = summed
+        if len(summed) > 1 and static(last.extent) % wide:
+            raise Refusal("a slice crosses the end of an axis of the sum")
+        row_tile = _row_tile(down, rows)
+        axes = [*(Axis(n, extents[n]) for n in plan.outer), *down, *across, *summed]
+        column_tile = {across[0].number: columns}
+        found = [
+            boxes_of(factor, axes, tile, last.number, places)
+            for factor, tile, places in (
+                (plan.rows_of, row_tile.taken, rows),
+                (plan.columns_of, column_tile, columns),
+            )
+        ]
+        for factor, boxes in zip((plan.rows_of, plan.columns_of), found, strict=True):
+            if factor.element.width != _TURNED_BITS and not boxes.is_along_sum:
+                raise Refusal(
+                    f"a factor of {factor.element} does not lie along the sum"
+                )
+        return _Operands(*found, row_tile, Side(summed))
 
 
 @dataclass(frozen=True)

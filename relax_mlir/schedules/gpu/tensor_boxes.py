@@ -1,7 +1,8 @@
 """Operands that the copy engine of a GPU brings to shared memory, box by box.
 
-Source: CUDA driver API, ``cuTensorMapEncodeTiled``: tensors of at most 5 dimensions; all but
-the innermost begin at multiples of 16 bytes.
+Source: CUDA driver API, ``cuTensorMapEncodeTiled``: tensors of at most 5 dimensions, each of
+which begins at multiples of 16 bytes, and of the elements of the next inner one; of every
+dimension a box may take each second element, or each third, up to the eighth.
 """
 
 from __future__ import annotations
@@ -9,9 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from mlir import ir
 
+from relax_mlir.dialects.tir import marks
+from relax_mlir.indexing import Part
 from relax_mlir.schedules.contraction_axes import Axis
 from relax_mlir.schedules.contraction_plan import Factor
 from relax_mlir.schedules.emit import (
@@ -25,13 +29,36 @@ from relax_mlir.schedules.emit import (
 )
 from relax_mlir.schedules.gpu.launch import ACCESS_BYTES, alloc_shared, shared_type
 from relax_mlir.schedules.gpu.pipeline import Barriers
+from relax_mlir.schedules.nest import Access
 from relax_mlir.schedules.rule import Refusal
 
-__all__ = ["ROW_BYTES", "Boxes", "boxes_of"]
+__all__ = ["ROW_BYTES", "Boxes", "boxes_of", "window_axes"]
 
 ROW_BYTES = 128  # of the innermost dimension of a box, as products on Hopper read it
-_MOST_DIMENSIONS = 5
+_MOST_DIMENSIONS, _MOST_IN_BOX, _MOST_STEP = 5, 256, 8
 _ALIGNMENT = 1024  # bytes, of slices whose pieces change places
+
+
+@dataclass(frozen=True)
+class _Dimension:
+    """A dimension of an operand, for the copy engine.
+
+    Attributes:
+        extent: how many there are; stride: elements between neighbours.
+        terms: where a point is along it: a factor for each axis; constant: and this.
+    """
+
+    extent: Extent
+    stride: int
+    terms: Mapping[int, int]
+    constant: int = 0
+
+    def place(self, point: Mapping[int, Extent]) -> Extent:
+        """Where a point is; axes that are missing are 0."""
+        total: Extent = self.constant
+        for axis, factor in self.terms.items():
+            total = add(total, multiply(point.get(axis, 0), factor))
+        return total
 
 
 @dataclass(frozen=True)
@@ -40,63 +67,63 @@ class Boxes:
 
     Attributes:
         factor: how it is read.
-        dimensions: outermost first; strides: of each, in elements.
-        box: elements of each that one copy brings.
-        side: the axis of its rows or columns; size: of these in a slice.
+        dimensions: outermost first.
+        box: elements of each that one copy brings; steps: of which it takes each so
+            many-th.
+        run: the axis of which a slice has several boxes; count: how many.
+        is_along_sum: whether steps of the sum are its innermost dimension.
+        places: rows or columns that a slice has room for.
     """
 
     factor: Factor
-    dimensions: tuple[Axis, ...]
-    strides: tuple[int, ...]
+    dimensions: tuple[_Dimension, ...]
     box: tuple[int, ...]
-    side: int
-    size: int
+    steps: tuple[int, ...]
+    run: int
+    count: int
+    is_along_sum: bool
+    places: int
 
     @property
-    def is_along_sum(self) -> bool:
-        """Whether steps of the sum are its innermost dimension."""
-        return self.dimensions[-1].number != self.side
+    def _element(self) -> ir.Type:
+        return self.factor.element
 
     @property
-    def count(self) -> int:
-        """How many boxes a slice has: runs of rows or columns."""
-        return self.size // self._run
-
-    @property
-    def _run(self) -> int:
-        return self.box[-2 if self.is_along_sum else -1]
+    def _rows(self) -> int:
+        """Rows of 128 bytes that a slice has room for."""
+        return self.places if self.is_along_sum else self.count * self.box[-2]
 
     @property
     def slice_bytes(self) -> int:
         """Of shared memory."""
-        return math.prod(self.box) * self.count * self.factor.element.width // 8
-
-    def alloc(self, stages: int) -> ir.Value:
-        """Shared memory for some slices, one behind the other."""
-        shape = [stages, self.count, *self.box[-2:]]
-        return alloc_shared(shape, self.factor.element, _ALIGNMENT)
+        return self._rows * ROW_BYTES
 
     @property
-    def _type(self) -> ir.Type:
-        """Of descriptors."""
-        box = shared_type(self.box, self.factor.element)
-        return ir.Type.parse(
-            f"!nvgpu.tensormap.descriptor<tensor = {box}, swizzle = swizzle_128b, "
-            "l2promo = l2promo_128b, oob = zero, interleave = none>"
-        )
+    def copied_bytes(self) -> int:
+        """That come for a slice."""
+        return math.prod(self.box) * self.count * self._element.width // 8
+
+    def alloc(self, stages: int) -> ir.Value:
+        """Shared memory for some slices, one behind the other, by rows of 128 bytes."""
+        shape = [stages, self._rows, self.box[-1]]
+        return alloc_shared(shape, self._element, _ALIGNMENT)
 
     def describe(self) -> ir.Value:
         """The descriptor, beside the launch."""
-        buffer, element = self.factor.access.buffer, self.factor.element
-        offset = _offset(self.factor)
-        assert offset is not None
-        extents = [axis.extent for axis in self.dimensions]
-        whole = strided_view(buffer, extents, self.strides, offset)
-        unranked = ir.UnrankedMemRefType.get(element, None)
-        cast = op("memref.cast", unranked, whole)
-        return op(
-            "nvgpu.tma.create.descriptor", self._type, cast, *map(index, self.box)
+        buffer = self.factor.access.buffer
+        extents = [d.extent for d in self.dimensions]
+        whole = strided_view(buffer, extents, [d.stride for d in self.dimensions], 0)
+        cast = op("memref.cast", ir.UnrankedMemRefType.get(self._element, None), whole)
+        box = shared_type(self.box, self._element)
+        type_ = ir.Type.parse(
+            f"!nvgpu.tensormap.descriptor<tensor = {box}, swizzle = swizzle_128b, "
+            "l2promo = l2promo_128b, oob = zero, interleave = none>"
         )
+        marked = {}
+        if any(step != 1 for step in self.steps):
+            marked[marks.STEPS] = ir.DenseI64ArrayAttr.get(self.steps)
+        operands = cast, *map(index, self.box)
+        return op("nvgpu.tma.create.descriptor", type_, *operands, **marked)
 
     def copy(
         self,
@@ -113,15 +140,15 @@ class Boxes:
             stage: which of ``slices``, and which barrier is told when it has come.
         """
         strides, elements = row_major_strides(self.box), math.prod(self.box)
+        begin = multiply(stage, self._rows * self.box[-1])
         for number in range(self.count):
-            at = {**point, self.side: add(point[self.side], number * self._run)}
-            offset = multiply(add(multiply(stage, self.count), number), elements)
-            where = [index(at[axis.number]) for axis in reversed(self.dimensions)]
+            at = {**point, self.run: add(point[self.run], number * self.box[-1])}
+            where = [index(d.place(at)) for d in reversed(self.dimensions)]
             sizes = [1, 1, 1, len(where), 1, 0, 0]
             op(
                 "nvgpu.tma.async.load",
                 None,
-                strided_view(slices, self.box, strides, offset),
+                strided_view(slices, self.box, strides, add(begin, number * elements)),
                 barriers.group,
                 descriptor,
                 *where,
@@ -130,55 +157,101 @@ class Boxes:
             )
 
 
+def window_axes(access: Access) -> set[int]:
+    """The axes that share an index of an operand with others, or step over elements.
+
+    The others count on from one dimension to the next as one.
+    """
+    return {
+        axis
+        for form in access.forms
+        if not isinstance(form, Part)
+        for axis in form.coefficients
+        if form.single_axis is None or form.constant or form.coefficients[axis] != 1
+    }
+
+
 def boxes_of(
     factor: Factor,
-    outer: Sequence[Axis],
-    side: Axis,
-    summed: Sequence[Axis],
-    size: int,
+    axes: Sequence[Axis],
+    tile: Mapping[int, int],
+    last: int,
+    places: int,
 ) -> Boxes:
-    """An operand in boxes, of which some have ``size`` points of its side.
+    """An operand in boxes.
 
     Args:
-        outer: axes of separate products; side: its rows or columns; summed: the sum.
+        axes: those of the contraction that the operand may depend on.
+        tile: points of rows or columns in a slice, by axis, outermost first.
+        last: the innermost axis of the sum.
+        places: rows or columns that a slice has room for.
 
     Raises:
         Refusal: the copy engine cannot read it so.
     """
-    access, bytes_ = factor.access, factor.element.width // 8
+    bytes_ = factor.element.width // 8
     wide, unit = ROW_BYTES // bytes_, ACCESS_BYTES // bytes_
-    own = [a for a in outer if a.number in access.axes and a.extent != 1]
-    *others, last = [*own, *summed]
-    *far, step, across = (access.stride_of(a.number) for a in (*others, last, side))
-    if any(n is None or n % unit for n in (*far, _offset(factor))):
-        raise Refusal("an operand begins at no multiples of 16 bytes")
-    if len(others) + 2 > _MOST_DIMENSIONS:
-        raise Refusal("an operand has more than 5 dimensions")
-    if any(not isinstance(a.extent, int) or a.extent % wide for a in summed[1:]):
-        raise Refusal("a slice crosses the end of an axis of the sum")
-    if step == 1 and across is not None and across % unit == 0:
-        inner, strides, box = [side, last], [*far, across, 1], [size, wide]
-    elif across == 1 and step is not None and step % unit == 0:
-        inner, strides, box = [last, side], [*far, step, 1], [wide, wide]
-    else:
+    dimensions = _dimensions(factor.access, axes)
+    *outer, inner = dimensions
+    if inner.stride != 1 or any(d.stride % unit for d in outer):
         raise Refusal("an operand's rows do not begin at multiples of 16 bytes")
-    return Boxes(
-        factor,
-        (*others, *inner),
-        tuple(n for n in strides if n is not None),
-        (*[1] * len(others), *box),
-        side.number,
-        size,
-    )
+    if len(dimensions) > _MOST_DIMENSIONS:
+        raise Refusal("an operand has more than 5 dimensions")
+    for far, near in pairwise(dimensions):
+        size = near.extent if isinstance(near.extent, int) else 1
+        if far.stride % near.stride or far.stride < near.stride * size:
+            raise Refusal("an operand's dimensions do not lie in one another")
+    is_along_sum = last in inner.terms
+    if not is_along_sum and not (len(tile) == 1 and inner.terms.keys() == tile.keys()):
+        raise Refusal("neither a sum nor its columns lie side by side in an operand")
+    (*_, run) = tile
+    count = 1
+    taken = {**tile, last: wide}
+    order = [*tile, last]
+    if not is_along_sum:
+        taken[run], count, order = wide, places // wide, [last, run]
+    box, steps = zip(*(_part(d, taken) for d in dimensions), strict=True)
+    seen = [axis for d in dimensions for axis in d.terms if taken.get(axis, 1) > 1]
+    if seen != [axis for axis in order if taken[axis] > 1]:
+        raise Refusal("an operand's rows lie in another order than those of the result")
+    return Boxes(factor, dimensions, box, steps, run, count, is_along_sum, places)
 
 
-def _offset(factor: Factor) -> int | None:
-    """Where the first element is; None where that is not constant."""
-    access = factor.access
+def _part(dimension: _Dimension, taken: Mapping[int, int]) -> tuple[int, int]:
+    """Elements of a dimension that a box has, and of which it takes each so many-th."""
+    some = [axis for axis in dimension.terms if taken.get(axis, 1) > 1]
+    if not some:
+        return 1, 1
+    count, step = taken[some[0]], dimension.terms[some[0]]
+    if len(some) > 1 or step > _MOST_STEP or (count - 1) * step >= _MOST_IN_BOX:
+        raise Refusal("an operand's windows do not fit a box")
+    is_shared = len(dimension.terms) > 1
+    if dimension.stride == 1 and (step != 1 or is_shared):
+        raise Refusal("windows lie along the rows of an operand")
+    return count, step
+
+
+def _dimensions(access: Access, axes: Sequence[Axis]) -> tuple[_Dimension, ...]:
+    """The dimensions of an operand, the one that steps farthest first.
+
+    An axis that stands for several is one; windows are over those of the buffer.
+    """
+    windows = window_axes(access)
+    found = []
+    for axis in axes:
+        if axis.number in access.axes and axis.number not in windows:
+            stride = access.stride_of(axis.number)
+            if stride is None:
+                raise Refusal("an operand's strides are not known")
+            if axis.extent != 1:
+                found.append(_Dimension(axis.extent, stride, {axis.number: 1}))
+    sizes = ir.MemRefType(access.buffer.type).shape
     strides, _ = access.buffer.type.get_strides_and_offset()
-    total = 0
-    for form, stride in zip(access.forms, strides, strict=True):
-        if form.constant and stride < 0:
-            return None
-        total += form.constant * stride
-    return total
+    for form, size, stride in zip(access.forms, sizes, strides, strict=True):
+        terms = form.coefficients
+        is_window = bool(windows & terms.keys())
+        if (is_window or form.constant) and min(size, stride, *terms.values(), 1) < 1:
+            raise Refusal("an operand's strides are not known")
+        if is_window or form.constant:
+            found.append(_Dimension(size, stride, terms, form.constant))
+    return tuple(sorted(found, key=lambda d: -d.stride))

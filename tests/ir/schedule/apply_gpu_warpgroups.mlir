@@ -11,8 +11,8 @@
 // CHECK:         %[[W:.*]] = nvgpu.tma.create.descriptor {{.*}} memref<*xf16> -> <tensor = memref<64x64xf16, #gpu.address_space<workgroup>>, swizzle = swizzle_128b
 // CHECK:         %[[BLOCKS:.*]] = arith.constant 132 : index
 // CHECK:         gpu.launch blocks({{.*}}) in (%{{.*}} = %[[BLOCKS]]
-// CHECK:           memref.alloc() {alignment = 1024 : i64} : memref<4x1x128x64xf16, #gpu.address_space<workgroup>>
-// CHECK:           memref.alloc() {alignment = 1024 : i64} : memref<4x4x64x64xf16, #gpu.address_space<workgroup>>
+// CHECK:           memref.alloc() {alignment = 1024 : i64} : memref<4x128x64xf16, #gpu.address_space<workgroup>>
+// CHECK:           memref.alloc() {alignment = 1024 : i64} : memref<4x256x64xf16, #gpu.address_space<workgroup>>
 // CHECK:           %[[FULL:.*]] = nvgpu.mbarrier.create
 // CHECK:           %[[EMPTY:.*]] = nvgpu.mbarrier.create
 // CHECK-COUNT-8:   nvgpu.mbarrier.init
@@ -67,4 +67,19 @@ func.func @main(%x: tensor<2048x512xf16>, %w: tensor<512x4096xf16>, %b: tensor<4
 func.func @main(%x: tensor<128x33xf16>, %w: tensor<33x128xf16>) -> tensor<128x128xf32> {
   %p = "relax.matmul"(%x, %w) {out_dtype = f32} : (tensor<128x33xf16>, tensor<33x128xf16>) -> tensor<128x128xf32>
   return %p : tensor<128x128xf32>
+}
+
+// -----
+
+// Windows: a box of 2 images, 8 rows and 8 columns, of which it takes every other one, and
+// of 64 channels; the weights lie along the sum.
+// CHECK-LABEL: func.func @{{.*}}conv2d
+// CHECK-SAME:    tir.rule = "GemmWgmma"
+// CHECK:         memref.reinterpret_cast %arg0 to offset: [0], sizes: [32, 17, 17, 64], strides: [18496, 1088, 64, 1]
+// CHECK:         nvgpu.tma.create.descriptor {{.*}} {tir.steps = array<i64: 1, 2, 2, 1>} : memref<*xf16> -> <tensor = memref<2x8x8x64xf16
+// CHECK:         nvgpu.tma.create.descriptor {{.*}} -> <tensor = memref<128x1x1x64xf16
+// CHECK:         nvgpu.tma.async.load {{.*}}[{{[^,]*, [^,]*, [^,]*, [^,]*}}]
+func.func @main(%x: tensor<32x17x17x64xf16>, %w: tensor<1024x3x3x64xf16>) -> tensor<32x8x8x1024xf32> {
+  %y = "relax.nn_conv2d"(%x, %w) {data_layout = "NHWC", kernel_layout = "OHWI", out_layout = "NHWC", dilation = array<i64: 1, 1>, groups = 1 : i64, padding = array<i64: 0, 0, 0, 0>, strides = array<i64: 2, 2>, out_dtype = f32} : (tensor<32x17x17x64xf16>, tensor<1024x3x3x64xf16>) -> tensor<32x8x8x1024xf32>
+  return %y : tensor<32x8x8x1024xf32>
 }
