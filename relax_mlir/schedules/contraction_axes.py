@@ -22,15 +22,21 @@ class Axis:
 
 
 def merged(
-    axes: Sequence[int], extents: Sequence[Extent], accesses: Sequence[Access]
+    axes: Sequence[int],
+    extents: Sequence[Extent],
+    accesses: Sequence[Access],
+    apart: Container[int] = (),
 ) -> list[Axis]:
     """Some axes, outermost first, neighbours as one where all accesses allow it.
 
     Axes of one point are left out, unless no other is there.
+
+    Args:
+        apart: axes that stay alone.
     """
     return [
         Axis(group[-1], product([extents[n] for n in group]))
-        for group in groups(axes, extents, accesses)
+        for group in groups(axes, extents, accesses, apart)
     ]
 
 
@@ -40,11 +46,7 @@ def groups(
     accesses: Sequence[Access],
     apart: Container[int] = (),
 ) -> list[list[int]]:
-    """The numbers of those that :func:`merged` makes one, outermost first.
-
-    Args:
-        apart: axes that stay alone.
-    """
+    """The numbers of those that :func:`merged` makes one, outermost first."""
     found: list[list[int]] = []
     for number in axes:
         if extents[number] == 1 and len(axes) > 1:

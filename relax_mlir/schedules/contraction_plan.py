@@ -25,10 +25,18 @@ class Factor:
         access: where it is read.
         extend: the operation that widens an element to the type of the sum; None if it
             is of that type.
+        edges: the dimensions of its buffer whose indices may be outside, where zeros are.
     """
 
     access: Access
     extend: str | None = None
+    edges: frozenset[int] = frozenset()
+
+    @property
+    def edge_axes(self) -> set[int]:
+        """The axes along which it may be read outside."""
+        forms = self.access.forms
+        return {axis for d in self.edges for axis in forms[d].coefficients}
 
     @property
     def element(self) -> ir.Type:

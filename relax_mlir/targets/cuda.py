@@ -72,7 +72,8 @@ def stages(target: Target, precision: str = "f32") -> tuple[Stage, ...]:
         Stage(
             "tir",
             f"{PROGRAM_PASSES},tir-convert-layout,relax-legalize,tir-collapse-loops,"
-            f"tir-turn-constants{turned},tir-mark-in-place",
+            f"tir-fuse-pads{{products=true}},tir-turn-constants{turned},"
+            "tir-mark-in-place",
         ),
         *_to_ptx(target, " tf32=true" if precision == "tf32" else ""),
     )

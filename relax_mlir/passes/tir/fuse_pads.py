@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from mlir import ir
@@ -30,11 +30,19 @@ class FusePads(Pass):
 
     They are the sums over windows that leave channels apart, and those of
     ``tir-use-winograd``: their schedules tell what is outside from what is inside by the
-    place. For others a copy is better, whose windows are plain reads.
+    place. For others a copy is better, whose windows are plain reads; not so on GPUs, where
+    the copy engine brings zeros from outside, and threads have a test to spare.
+
+    Args:
+        products: whether the programs are those of GPUs: sums over windows of all
+            channels, and no others.
     """
 
+    products: bool = False
+
     def run(self, module: IRModule) -> None:
-        fusion = _Fusion(ProgramCopies(module))
+        takes = _multiplied if self.products else _picture
+        fusion = _Fusion(ProgramCopies(module), takes)
         for call in fusion.copies.calls():
             fusion.reader(call)
         fusion.copies.drop_unread()
@@ -43,12 +51,17 @@ class FusePads(Pass):
 class _Fusion:
     """Fuses pads into the calls that read them.
 
+    Args:
+        takes: which pad a program takes.
+
     Attributes:
         copies: of programs.
     """
 
-    def __init__(self, copies: ProgramCopies) -> None:
-        self.copies = copies
+    def __init__(
+        self, copies: ProgramCopies, takes: Callable[[func.FuncOp], _Taker | None]
+    ) -> None:
+        self.copies, self._takes = copies, takes
         self._pads: dict[str, _Pad | None] = {}
         self._takers: dict[str, _Taker | None] = {}
         self._made: dict[tuple[str, str], str] = {}
@@ -95,7 +108,7 @@ class _Fusion:
     def _taker(self, name: str) -> _Taker | None:
         if name not in self._takers:
             program = self.copies.programs.get(name)
-            self._takers[name] = None if program is None else _picture(program)
+            self._takers[name] = None if program is None else self._takes(program)
         return self._takers[name]
 
     def _program(self, name: str, number: int, pad: str, how: _Pad) -> str:
@@ -143,6 +156,22 @@ def _picture(program: func.FuncOp) -> _Taker | None:
         is_known = min(read.shape) >= 0 and min(total.extents) >= 0
         if is_argument and slides and is_apart and is_known:
             return _Taker(ir.BlockArgument(read.buffer).arg_number, wants_zeros=False)
+    return None
+
+
+def _multiplied(program: func.FuncOp) -> _Taker | None:
+    """The picture of a product on a GPU; None if it is none."""
+    total = sum_of_products(program) if may_permute(program) else None
+    if total is None or total.column is None:
+        return None
+    for read, other in (total.factors, total.factors[::-1]):
+        is_argument = isinstance(read.buffer.owner, ir.Block)
+        slides = any(len(form.coefficients) > 1 for form in read.forms)
+        is_known = min(read.shape, default=0) >= 0 and min(total.extents) >= 0
+        has_columns = total.column in other.axes and total.column not in read.axes
+        if is_argument and slides and is_known and has_columns:
+            number = ir.BlockArgument(read.buffer).arg_number
+            return _Taker(number, wants_zeros=True)
     return None
 
 

@@ -17,7 +17,6 @@ from mlir import ir
 from relax_mlir.indexing import Form, Linear
 from relax_mlir.schedules.configuration import Configuration
 from relax_mlir.schedules.contraction_axes import Axis
-from relax_mlir.schedules.cpu.padding import Padding
 from relax_mlir.schedules.cpu.windows_plan import WindowsPlan, plan_windows
 from relax_mlir.schedules.emit import (
     Extent,
@@ -40,6 +39,7 @@ from relax_mlir.schedules.emit import (
 from relax_mlir.schedules.epilogue import Epilogue
 from relax_mlir.schedules.flat import Flat
 from relax_mlir.schedules.nest import Access, Kernel, point_count
+from relax_mlir.schedules.padding import Padding
 from relax_mlir.schedules.rule import (
     Rule,
 )

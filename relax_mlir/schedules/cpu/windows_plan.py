@@ -4,9 +4,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from relax_mlir.schedules.cpu.padding import Padding, split_padding
 from relax_mlir.schedules.epilogue import Map, maps_after
 from relax_mlir.schedules.nest import Access, Kernel, Statement
+from relax_mlir.schedules.padding import Padding, split_padding
 from relax_mlir.schedules.rule import Refusal, check_one_output, check_statements
 
 __all__ = ["MOST_TAPS", "WindowsPlan", "plan_windows"]

@@ -22,7 +22,6 @@ from relax_mlir.schedules.cpu.contraction_tile import (
     tile_of_width,
     time_per_product,
 )
-from relax_mlir.schedules.cpu.padding import Padding
 from relax_mlir.schedules.cpu.winograd_plan import WinogradPlan, plan_winograd
 from relax_mlir.schedules.emit import (
     Extent,
@@ -46,6 +45,7 @@ from relax_mlir.schedules.emit import (
 from relax_mlir.schedules.epilogue import Epilogue
 from relax_mlir.schedules.flat import flat_view
 from relax_mlir.schedules.nest import Kernel
+from relax_mlir.schedules.padding import Padding
 from relax_mlir.schedules.rule import Rule
 from relax_mlir.schedules.vectorize_body import load, store
 from relax_mlir.schedules.winograd import (

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from mlir import ir
 
 from relax_mlir.rewriting import walk
-from relax_mlir.schedules.cpu.padding import Padding, split_padding
 from relax_mlir.schedules.emit import static
 from relax_mlir.schedules.epilogue import Map, maps_after
 from relax_mlir.schedules.nest import Kernel, Statement
+from relax_mlir.schedules.padding import Padding, split_padding
 from relax_mlir.schedules.rule import Refusal, check_statements
 
 __all__ = ["WinogradPlan", "plan_winograd"]

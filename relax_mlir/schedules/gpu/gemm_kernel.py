@@ -8,20 +8,21 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from mlir import ir
 
-from relax_mlir.indexing import Part
+from relax_mlir.indexing import Linear, Part
 from relax_mlir.schedules.configuration import Configuration
 from relax_mlir.schedules.contraction_axes import Axis, merged
-from relax_mlir.schedules.contraction_plan import Plan, plan_contraction
-from relax_mlir.schedules.emit import Extent, add, ceil_div, op
+from relax_mlir.schedules.contraction_plan import Factor, Plan, plan_contraction
+from relax_mlir.schedules.emit import Extent, add, ceil_div, op, static
 from relax_mlir.schedules.epilogue import Epilogue
 from relax_mlir.schedules.gpu.gemm_tile import Side
 from relax_mlir.schedules.gpu.launch import if_less
 from relax_mlir.schedules.nest import Access, Kernel, point_count
+from relax_mlir.schedules.padding import Padding, split_padding
 from relax_mlir.schedules.rule import Refusal
 
 __all__ = [
@@ -58,10 +59,34 @@ def plan_gemm(kernel: Kernel) -> Plan:
     Raises:
         Refusal: it is none.
     """
-    plan = plan_contraction(kernel)
+    padding, statements = split_padding(kernel)
+    plan = plan_contraction(replace(kernel, statements=statements))
     if any(isinstance(form, Part) for form in (*plan.a.forms, *plan.b.forms)):
         raise Refusal("an operand is read by parts of an axis")
-    return plan
+    if padding is None:
+        return plan
+    if padding.buffer != plan.a.buffer or float(padding.fill.value) != 0:
+        raise Refusal("what it pads are no rows, or it pads with other numbers than 0")
+    return replace(plan, rows_of=_padded(plan, padding))
+
+
+def _padded(plan: Plan, padding: Padding) -> Factor:
+    """The rows' operand, read where it is, and as zeros where it is not."""
+    forms, edges = [], set()
+    extents = plan.anchor.extents
+    for dimension, form in enumerate(plan.a.forms):
+        assert isinstance(form, Linear)  # plan_gemm has checked it
+        shifted = Linear(form.coefficients, form.constant - padding.before[dimension])
+        ends = [n * (static(extents[a]) - 1) for a, n in form.coefficients.items()]
+        least, most = (
+            shifted.constant + sum(choose(0, end) for end in ends)
+            for choose in (min, max)
+        )
+        if least < 0 or most >= padding.sizes[dimension]:
+            edges.add(dimension)
+        forms.append(shifted)
+    access = Access(padding.source, tuple(forms))
+    return Factor(access, plan.rows_of.extend, frozenset(edges))
 
 
 def check_factors(plan: Plan, elements: Sequence[str]) -> None:
@@ -124,9 +149,10 @@ class GemmKernel(ABC):
         self.plan, self.cut = plan, cut
         extents = plan.anchor.extents
         self._outer = [Axis(i, extents[i]) for i in plan.outer]
-        self._rows = Side(merged(plan.m, extents, accesses_by_row(plan)))
+        edge = plan.rows_of.edge_axes  # whose places are looked at one by one
+        self._rows = Side(merged(plan.m, extents, accesses_by_row(plan), edge))
         self._columns = Side(merged(plan.n, extents, [plan.b]))
-        self._summed = Side(merged(plan.k, extents, [plan.a, plan.b]))
+        self._summed = Side(merged(plan.k, extents, [plan.a, plan.b], edge))
         width = self._columns.extent
         is_even = isinstance(width, int) and width % lanes == 0
         self._epilogue = Epilogue(

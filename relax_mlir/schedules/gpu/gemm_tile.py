@@ -22,6 +22,7 @@ from relax_mlir.schedules.emit import (
     op,
     product,
     rem,
+    subtract,
     unflatten,
     vector_type,
 )
@@ -94,10 +95,14 @@ class Operand:
         return 1
 
     def _is_along_sum(self, count: int) -> bool:
-        return self.summed.walks_in(self.flat, count)
+        return self._may_run(self.summed) and self.summed.walks_in(self.flat, count)
 
     def _is_along_side(self, count: int) -> bool:
-        return self.side.walks_in(self.flat, count)
+        return self._may_run(self.side) and self.side.walks_in(self.flat, count)
+
+    def _may_run(self, side: Side) -> bool:
+        """Whether neighbours are all inside of the operand, or all outside."""
+        return side.axes[-1].number not in self.factor.edge_axes
 
     @property
     def is_along_sum(self) -> bool:
@@ -158,18 +163,38 @@ class Operand:
             zero = constant(0, element)
             return broadcast(zero, run) if run > 1 else zero
 
-        return if_else(self._is_there(point, step), type_, inside, outside)
+        is_there = self._is_there(outer, point, step)
+        return if_else(is_there, type_, inside, outside)
+
+    def _where(
+        self, outer: Mapping[int, Extent], point: Extent, step: Extent
+    ) -> dict[int, Extent]:
+        return {**outer, **self.side.points(point), **self.summed.points(step)}
 
     def _offset(
         self, outer: Mapping[int, Extent], point: Extent, step: Extent
     ) -> ir.Value:
-        where = {**outer, **self.side.points(point), **self.summed.points(step)}
-        return index(self.flat.offset(where))
+        return index(self.flat.offset(self._where(outer, point, step)))
 
-    def _is_there(self, point: Extent, step: Extent) -> ir.Value:
+    def _is_there(
+        self, outer: Mapping[int, Extent], point: Extent, step: Extent
+    ) -> ir.Value:
         """Whether a place of a tile is one of the operand."""
-        tests = less(point, self.side.extent), less(step, self.summed.extent)
-        return op("arith.andi", ir.IntegerType.get_signless(1), *tests)
+        tests = [less(point, self.side.extent), less(step, self.summed.extent)]
+        access = self.factor.access
+        sizes = ir.MemRefType(access.buffer.type).shape
+        where = self._where(outer, point, step)
+        for dimension in sorted(self.factor.edges):
+            form = access.forms[dimension]
+            place: Extent = 0
+            for axis, times in form.coefficients.items():
+                place = add(place, multiply(where.get(axis, 0), times))
+            # What is before the first wraps around to what is far beyond the last.
+            tests.append(less(subtract(place, -form.constant), sizes[dimension]))
+        first, *others = tests
+        for test in others:
+            first = op("arith.andi", ir.IntegerType.get_signless(1), first, test)
+        return first
 
     @property
     def is_copied(self) -> bool:
@@ -204,7 +229,7 @@ class Operand:
         count = ir.IntegerAttr.get(ir.IndexType.get(), self.run)
         for row, k in self.places(thread):
             point, at = add(first, row), add(step, k)
-            is_there = self._is_there(point, at)
+            is_there = self._is_there(outer, point, at)
             offset = self._offset(outer, point, at)
             source, elements = (
                 op("arith.select", ir.IndexType.get(), is_there, index(n), index(0))

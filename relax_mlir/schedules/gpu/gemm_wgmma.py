@@ -487,7 +487,7 @@ class _Operands:
             Refusal: it cannot.
         """
         extents = plan.anchor.extents
-        apart = window_axes(plan.a) | window_axes(plan.b)
+        apart = window_axes(plan.rows_of) | window_axes(plan.columns_of)
 
         def axes_of(numbers: Sequence[int], accesses: Sequence[Access]) -> list[Axis]:
             found = groups(numbers, extents, accesses, apart)

@@ -29,7 +29,6 @@ from relax_mlir.schedules.emit import (
 )
 from relax_mlir.schedules.gpu.launch import ACCESS_BYTES, alloc_shared, shared_type
 from relax_mlir.schedules.gpu.pipeline import Barriers
-from relax_mlir.schedules.nest import Access
 from relax_mlir.schedules.rule import Refusal
 
 __all__ = ["ROW_BYTES", "Boxes", "boxes_of", "window_axes"]
@@ -157,14 +156,14 @@ class Boxes:
             )
 
 
-def window_axes(access: Access) -> set[int]:
+def window_axes(factor: Factor) -> set[int]:
     """The axes that share an index of an operand with others, or step over elements.
 
-    The others count on from one dimension to the next as one.
+    Or that may be outside. The others count on from one dimension to the next as one.
     """
-    return {
+    return factor.edge_axes | {
         axis
-        for form in access.forms
+        for form in factor.access.forms
         if not isinstance(form, Part)
         for axis in form.coefficients
         if form.single_axis is None or form.constant or form.coefficients[axis] != 1
@@ -191,7 +190,7 @@ def boxes_of(
     """
     bytes_ = factor.element.width // 8
     wide, unit = ROW_BYTES // bytes_, ACCESS_BYTES // bytes_
-    dimensions = _dimensions(factor.access, axes)
+    dimensions = _dimensions(factor, axes)
     *outer, inner = dimensions
     if inner.stride != 1 or any(d.stride % unit for d in outer):
         raise Refusal("an operand's rows do not begin at multiples of 16 bytes")
@@ -231,12 +230,12 @@ def _part(dimension: _Dimension, taken: Mapping[int, int]) -> tuple[int, int]:
     return count, step
 
 
-def _dimensions(access: Access, axes: Sequence[Axis]) -> tuple[_Dimension, ...]:
+def _dimensions(factor: Factor, axes: Sequence[Axis]) -> tuple[_Dimension, ...]:
     """The dimensions of an operand, the one that steps farthest first.
 
     An axis that stands for several is one; windows are over those of the buffer.
     """
-    windows = window_axes(access)
+    windows, access = window_axes(factor), factor.access
     found = []
     for axis in axes:
         if axis.number in access.axes and axis.number not in windows:
