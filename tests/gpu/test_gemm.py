@@ -97,6 +97,38 @@ def test_every_configuration(
 
 @pytest.mark.parametrize("is_turned", [False, True])
 @pytest.mark.parametrize(
+    ("precision", "sizes", "rule"),
+    [
+        ("f32", (40, 1050, 36), "GemmSimt"),
+        ("f16", (70, 2104, 64), "GemmWgmma"),
+        ("bf16", (40, 1043, 72), "GemmMmaSync"),
+        ("f16", (20, 1040, 64), "GemmMmaSync"),
+    ],
+)
+def test_blocks_share_the_terms_of_few_tiles(
+    precision: str, sizes: tuple[int, int, int], rule: str, is_turned: bool
+) -> None:
+    m, k, n = sizes
+    module = layer(m, k, n, is_turned=is_turned)
+    loops = lower(module, target=_TARGET, to="loops", precision=precision)
+    (product,) = (f for f in loops.func_ops() if "matmul" in f.name.value)
+
+    assert str(product).count("gpu.launch") == 2
+    check(sizes, is_turned, precision, rule=rule)
+
+
+def test_batches_share_terms() -> None:
+    text = """g (float[3, 20, 1040] x, float[3, 1040, 24] w) => (float[3, 20, 24] y) {
+        y = MatMul (x, w) }"""
+    x, w = drawn(3, 20, 1040), drawn(3, 1040, 24)
+
+    y, _ = run(import_onnx(parse(text, opset=17)), x, w)
+
+    np.testing.assert_allclose(y, x @ w, atol=1e-3, rtol=0)
+
+
+@pytest.mark.parametrize("is_turned", [False, True])
+@pytest.mark.parametrize(
     ("sizes", "tile"),
     [
         ((300, 200, 264), "rows=128,columns=256"),

@@ -15,7 +15,6 @@ from mlir import ir
 from relax_mlir.schedules.emit import (
     Extent,
     add,
-    ceil_div,
     for_loop,
     multiply,
     op,
@@ -25,6 +24,7 @@ from relax_mlir.schedules.emit import (
 )
 from relax_mlir.schedules.flat import Flat
 from relax_mlir.schedules.gpu.gemm_kernel import GemmKernel
+from relax_mlir.schedules.gpu.gemm_parts import PART
 from relax_mlir.schedules.gpu.gemm_tile import Operand
 from relax_mlir.schedules.gpu.launch import (
     alloc_shared,
@@ -106,13 +106,14 @@ class GemmBlock(GemmKernel):
 
     # the kernel
 
-    def write(self) -> None:
+    def _write_tiles(self) -> None:
         """A block for each tile of the result; neighbours share columns."""
-        cut, tiles = self.cut, self.tiles
+        cut, tiles = self.cut, [self.cut.parts, *self.tiles]
 
         def thread(block: ir.Value, number: ir.Value) -> None:
-            *where, column, row = unflatten(block, tiles)
+            part, *where, column, row = unflatten(block, tiles)
             points = {a.number: p for a, p in zip(self._outer, where, strict=True)}
+            points[PART] = part
             firsts = multiply(row, cut.rows), multiply(column, cut.columns)
             self._finish(points, firsts, number, self._sums(points, firsts, number))
 
@@ -151,9 +152,6 @@ class GemmBlock(GemmKernel):
         shapes = [[count, *self.slice_shape(o)] for o in operands]
         return [alloc_shared(shape, self.element) for shape in shapes]
 
-    def _turns(self) -> Extent:
-        return ceil_div(self._summed.extent, self.cut.depth)
-
     def _staged_sums(
         self,
         operands: Sequence[Operand],
@@ -162,9 +160,11 @@ class GemmBlock(GemmKernel):
         thread: ir.Value,
     ) -> list[ir.Value]:
         """What is read ahead waits in registers; two slices take turns."""
-        cut, slices = self.cut, self._slices(operands, 2)
+        slices = self._slices(operands, 2)
+        begin, turns = self._share(outer)
 
-        def read(step: Extent) -> list[list[ir.Value]]:
+        def read(number: Extent) -> list[list[ir.Value]]:
+            step = multiply(add(begin, number), self.cut.depth)
             return [
                 o.read(outer, first, step, thread)
                 for o, first in zip(operands, firsts, strict=True)
@@ -176,7 +176,7 @@ class GemmBlock(GemmKernel):
                     self.put(operand, value, memory, half, point, step)
 
         def turn(number: ir.Value, *before: ir.Value) -> list[ir.Value]:
-            following = read(multiply(add(number, 1), cut.depth))
+            following = read(add(number, 1))
             half = rem(number, 2)
             after = self.multiply(operands, slices, half, list(before), thread)
             write(following, rem(add(number, 1), 2))
@@ -185,7 +185,7 @@ class GemmBlock(GemmKernel):
 
         write(read(0), 0)
         barrier()
-        return for_loop(0, self._turns(), 1, turn, self.starts())
+        return for_loop(0, turns, 1, turn, self.starts())
 
     def _copied_sums(
         self,
@@ -195,7 +195,8 @@ class GemmBlock(GemmKernel):
         thread: ir.Value,
     ) -> list[ir.Value]:
         """Slices are on their way to shared memory while others are multiplied."""
-        cut, slices = self.cut, self._slices(operands, _STAGES)
+        slices = self._slices(operands, _STAGES)
+        begin, turns = self._share(outer)
 
         def copy(number: Extent) -> None:
             stage = rem(number, _STAGES)
@@ -206,7 +207,7 @@ class GemmBlock(GemmKernel):
                 ) -> list[ir.Value]:
                     return self.place(operand, stage, point, step)
 
-                step = multiply(number, cut.depth)
+                step = multiply(add(begin, number), self.cut.depth)
                 operand.copy(outer, first, step, thread, place, memory)
             op("nvvm.cp.async.commit.group", None)
 
@@ -221,7 +222,7 @@ class GemmBlock(GemmKernel):
 
         for number in range(_STAGES - 1):
             copy(number)
-        return for_loop(0, self._turns(), 1, turn, self.starts())
+        return for_loop(0, turns, 1, turn, self.starts())
 
     def _finish(
         self,

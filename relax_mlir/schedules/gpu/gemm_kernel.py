@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from mlir import ir
@@ -17,8 +17,18 @@ from relax_mlir.indexing import Linear, Part
 from relax_mlir.schedules.configuration import Configuration
 from relax_mlir.schedules.contraction_axes import Axis, merged
 from relax_mlir.schedules.contraction_plan import Factor, Plan, plan_contraction
-from relax_mlir.schedules.emit import Extent, add, ceil_div, op, static
+from relax_mlir.schedules.emit import (
+    Extent,
+    add,
+    ceil_div,
+    minimum,
+    multiply,
+    op,
+    static,
+    subtract,
+)
 from relax_mlir.schedules.epilogue import Epilogue
+from relax_mlir.schedules.gpu.gemm_parts import PART, PartialSums, part_count
 from relax_mlir.schedules.gpu.gemm_tile import Side
 from relax_mlir.schedules.gpu.launch import if_less
 from relax_mlir.schedules.nest import Access, Kernel, point_count
@@ -45,12 +55,14 @@ class Cut:
     Attributes:
         rows, columns: of a block's tile; depth: steps of the sum of a slice.
         threads: of a block.
+        parts: of the sum, which blocks share.
     """
 
     rows: int
     columns: int
     depth: int
     threads: int
+    parts: int = 1
 
 
 def plan_gemm(kernel: Kernel) -> Plan:
@@ -105,8 +117,15 @@ def check_factors(plan: Plan, elements: Sequence[str]) -> None:
         )
 
 
+@dataclass(frozen=True)
 class CutConfiguration(Configuration):
-    """How a kernel of a contraction is written."""
+    """How a kernel of a contraction is written.
+
+    Attributes:
+        parts: of the sum, which blocks share.
+    """
+
+    parts: int = field(default=1, kw_only=True)
 
     @property
     @abstractmethod
@@ -118,18 +137,30 @@ C = TypeVar("C", bound=CutConfiguration)
 
 
 def ranked(plan: Plan, known: Sequence[C]) -> list[C]:
-    """Configurations, the largest first, that with the first that busies all processors."""
+    """Configurations, the largest first, that with the first that busies all processors.
+
+    Where none does, blocks share the terms of tiles.
+    """
     extents = plan.anchor.extents
     rows, columns, outer = (
         point_count([extents[axis] for axis in axes])
         for axes in (plan.m, plan.n, plan.outer)
     )
-    best = known[-1]
-    for found in reversed(known):
-        down, across = -(-rows // found.cut.rows), -(-columns // found.cut.columns)
-        if outer * down * across >= _FEW_BLOCKS:
-            best = found
-    return [best, *(other for other in known if other != best)]
+    terms = [extents[axis] for axis in plan.k]
+    are_known = all(isinstance(extent, int) for extent in terms)
+
+    def tiles(made: C) -> int:
+        down, across = -(-rows // made.cut.rows), -(-columns // made.cut.columns)
+        return outer * down * across
+
+    best = next((c for c in known if tiles(c) >= _FEW_BLOCKS), known[-1])
+    others = [other for other in known if other != best]
+    if are_known:
+        turns = -(-point_count(terms) // best.cut.depth)
+        parts = part_count(plan, tiles(best), turns)
+        if parts > 1:
+            return [replace(best, parts=parts), best, *others]
+    return [best, *others]
 
 
 def accesses_by_row(plan: Plan) -> list[Access]:
@@ -155,14 +186,40 @@ class GemmKernel(ABC):
         self._summed = Side(merged(plan.k, extents, [plan.a, plan.b], edge))
         width = self._columns.extent
         is_even = isinstance(width, int) and width % lanes == 0
-        self._epilogue = Epilogue(
+        self._epilogue: Epilogue | PartialSums = Epilogue(
             plan.anchor, plan.maps, plan.n, lanes if is_even else 1
         )
         self._lanes = lanes
 
-    @abstractmethod
     def write(self) -> None:
         """Write the launches."""
+        if self.cut.parts == 1:
+            self._write_tiles()
+            return
+        axes, lanes = [*self._outer, *self._row_axes], self._epilogue.lanes
+        (columns,) = self._columns.axes
+        sums = PartialSums(self.plan, axes, columns, self.cut.parts, lanes)
+        self._epilogue = sums
+        self._write_tiles()
+        sums.add_up()
+
+    @abstractmethod
+    def _write_tiles(self) -> None:
+        """Launch what computes all tiles, or all parts of all tiles."""
+
+    @property
+    def _row_axes(self) -> Sequence[Axis]:
+        """The axes of rows, as points of results name them."""
+        return self._rows.axes
+
+    def _share(self, at: Mapping[int, Extent]) -> tuple[Extent, Extent]:
+        """The first slice of a part of the sum, and how many it has."""
+        turns = ceil_div(self._summed.extent, self.cut.depth)
+        if self.cut.parts == 1:
+            return 0, turns
+        per_part = ceil_div(turns, self.cut.parts)
+        first = multiply(at[PART], per_part)
+        return first, minimum(subtract(turns, first), per_part)
 
     @property
     def tiles(self) -> list[Extent]:

@@ -68,7 +68,8 @@ class GemmMmaConfiguration(CutConfiguration):
     @property
     def cut(self) -> Cut:
         warps = self.rows // self.warp_rows * (self.columns // self.warp_columns)
-        return Cut(self.rows, self.columns, self.depth, WARP * warps)
+        threads = WARP * warps
+        return Cut(self.rows, self.columns, self.depth, threads, self.parts)
 
 
 _CONFIGURATIONS = (

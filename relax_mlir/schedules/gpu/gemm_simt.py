@@ -60,7 +60,7 @@ class GemmSimtConfiguration(CutConfiguration):
     def cut(self) -> Cut:
         across = self.columns // self.thread_columns
         threads = self.rows // self.thread_rows * across
-        return Cut(self.rows, self.columns, self.depth, threads)
+        return Cut(self.rows, self.columns, self.depth, threads, self.parts)
 
 
 _CONFIGURATIONS = (

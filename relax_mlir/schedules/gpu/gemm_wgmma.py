@@ -44,6 +44,7 @@ from relax_mlir.schedules.gpu.gemm_kernel import (
     plan_gemm,
     ranked,
 )
+from relax_mlir.schedules.gpu.gemm_parts import PART
 from relax_mlir.schedules.gpu.gemm_tile import Side
 from relax_mlir.schedules.gpu.launch import (
     WARP,
@@ -76,7 +77,7 @@ __all__ = ["GemmWgmma"]
 
 _PROCESSORS = 132  # of an H100 or H200
 _BAND = 8  # rows of tiles that blocks walk through together, column by column
-_FEWEST = 64  # rows, columns: fewer leave most of a tile empty
+_FEWEST = 33  # rows, columns: fewer leave half of a tile empty
 _HOPPER = 90
 _TURNED_BITS = 16  # of numbers that instructions take across the sum too
 _KINDS = {"f32": "tf32", "f8E4M3FN": "e4m3"}  # as instructions call types of factors
@@ -110,9 +111,8 @@ class GemmWgmmaConfiguration(CutConfiguration):
 
     @property
     def cut(self) -> Cut:
-        return Cut(
-            self.rows, self.columns, self.depth, WARPGROUP * (1 + self.warpgroups)
-        )
+        threads = WARPGROUP * (1 + self.warpgroups)
+        return Cut(self.rows, self.columns, self.depth, threads, self.parts)
 
 
 _CONFIGURATIONS = (
@@ -146,7 +146,7 @@ class GemmWgmma(GpuRule[Plan]):
                 raise Refusal(f"it has fewer than {_FEWEST} {what}")
         if not all(isinstance(extents[axis], int) for axis in plan.k):
             raise Refusal("the number of terms is not known")
-        _Operands.of(plan, _FEWEST, _FEWEST, _sketch)
+        _Operands.of(plan, ROWS, ROWS, _sketch)
         return plan
 
     def configurations(self, plan: Plan) -> list[GemmWgmmaConfiguration]:
@@ -171,17 +171,20 @@ class _GemmWgmmaKernel(GemmKernel):
         element = str(plan.rows_of.element)
         self._kind = _KINDS.get(element, element)
         self._products = Products(made.columns)
-        self._steps = ceil_div(self._summed.extent, made.depth)
 
     @property
     def tiles(self) -> list[Extent]:
         *outer, across, _ = super().tiles
         return [*outer, across, self._row_tile.count]
 
-    def write(self) -> None:
+    @property
+    def _row_axes(self) -> Sequence[Axis]:
+        return self._row_tile.axes
+
+    def _write_tiles(self) -> None:
         """As many blocks as the device runs at once, each with some tiles."""
         maps = [operand.describe() for operand in self._operands]
-        tiles = product(self.tiles)
+        tiles = product([self.cut.parts, *self.tiles])
         blocks = minimum(tiles, self._made.blocks)
 
         def thread(block: ir.Value, number: ir.Value) -> None:
@@ -236,8 +239,10 @@ class _GemmWgmmaKernel(GemmKernel):
         read the same slices.
         """
         *outer, across, down = self.tiles
-        *where, place = unflatten(number, [*outer, multiply(across, down)])
+        in_all = [self.cut.parts, *outer, multiply(across, down)]
+        part, *where, place = unflatten(number, in_all)
         points = {a.number: p for a, p in zip(self._outer, where, strict=True)}
+        points[PART] = part
         in_band = multiply(across, _BAND)
         first = multiply(div(place, in_band), _BAND)
         inside = rem(place, in_band)
@@ -255,19 +260,21 @@ class _GemmWgmmaKernel(GemmKernel):
 
         def tile(number: ir.Value, *carried: ir.Value) -> list[ir.Value]:
             first = self._tile(number)
+            begin, turns = self._share(first)
 
             def step(k: ir.Value, *carried: ir.Value) -> list[ir.Value]:
                 turn = Turn(*carried)
                 ring.empty.wait(turn.stage, turn.other_parity())
                 ring.full.expect(turn.stage, bytes_)
-                point = {**first, **self._summed.points(multiply(k, made.depth))}
+                terms = multiply(add(begin, k), made.depth)
+                point = {**first, **self._summed.points(terms)}
                 for operand, map_, slices in zip(
                     self._operands, maps, ring.slices, strict=True
                 ):
                     operand.copy(map_, point, slices, turn.stage, ring.full)
                 return turn.following(made.stages).values
 
-            return for_loop(0, self._steps, 1, step, carried)
+            return for_loop(0, turns, 1, step, carried)
 
         walk.write(tile, Turn.first().values)
 
@@ -314,7 +321,8 @@ class _GemmWgmmaKernel(GemmKernel):
 
         def tile(number: ir.Value, *carried: ir.Value) -> list[ir.Value]:
             zeros = products.zeros()
-            *values, sums = for_loop(0, self._steps, 1, step, [*carried, zeros])
+            _, turns = self._share(self._tile(number))
+            *values, sums = for_loop(0, turns, 1, step, [*carried, zeros])
             products.wait(0)
             release(Turn(*values).preceding(made.stages))
             self._finish(number, products.numbers(sums), thread, patches)
