@@ -9,7 +9,13 @@ from mlir.dialects import func
 from relax_mlir.dialects.tir import BlockOp
 from relax_mlir.indexing import Linear, linear_in
 
-__all__ = ["Kind", "contraction_operations", "kind_of", "writes_in_parts"]
+__all__ = [
+    "Kind",
+    "contraction_operations",
+    "kind_of",
+    "product_of",
+    "writes_in_parts",
+]
 
 
 class Kind(IntEnum):
@@ -63,14 +69,57 @@ def writes_in_parts(function: func.FuncOp) -> bool:
     return is_map and all(map(_stores_plainly, blocks)) and not _is_chain(blocks)
 
 
-def contraction_operations(function: func.FuncOp) -> int:
-    """Multiplications and additions of a program's contractions; 0 if a size is open."""
+def _contractions(function: func.FuncOp) -> list[BlockOp]:
     sums = [
         block
         for block in function.entry_block.operations
         if isinstance(block, BlockOp) and "R" in block.kinds.value
     ]
-    found = [b for b in sums if _stores_plainly(b) and _is_contraction(b)]
+    return [b for b in sums if _stores_plainly(b) and _is_contraction(b)]
+
+
+def product_of(function: func.FuncOp) -> tuple[int, int, int, int, str] | None:
+    """What the one contraction of a program multiplies; None of others and open sizes.
+
+    Returns:
+        How many separate products, the rows, columns and terms of each, and the element
+        type of the factors.
+    """
+    found = _contractions(function)
+    if len(found) != 1:
+        return None
+    (block,) = found
+    extents, axes = list(ir.DenseI64ArrayAttr(block.static_extents)), _axes(block)
+    written = _buffers(block, "memref.store")
+    loads = _operations(block, "memref.load")
+    reads = [o for o in loads if o.operands[0] not in written]
+    if len(reads) != 2 or min(extents) < 0:
+        return None
+    first, second = (
+        {a for i in list(o.operands)[1:] for a in _axes_in(i, axes)} for o in reads
+    )
+    sizes = {"outer": 1, "rows": 1, "columns": 1, "terms": 1}
+    for axis, (kind, extent) in enumerate(zip(block.kinds.value, extents, strict=True)):
+        if kind == "R":
+            role = "terms"
+        elif axis in first and axis in second:
+            role = "outer"
+        else:
+            role = "rows" if axis in first else "columns"
+        sizes[role] *= extent
+    element = str(ir.MemRefType(reads[0].operands[0].type).element_type)
+    outer, rows, columns, terms = sizes.values()
+    return outer, rows, columns, terms, element
+
+
+def _axes_in(index: ir.Value, axes: dict[ir.Value, int]) -> set[int]:
+    form = linear_in(index, axes)
+    return set() if form is None else set(form.coefficients)
+
+
+def contraction_operations(function: func.FuncOp) -> int:
+    """Multiplications and additions of a program's contractions; 0 if a size is open."""
+    found = _contractions(function)
     extents = [list(ir.DenseI64ArrayAttr(b.static_extents)) for b in found]
     if any(min(sizes) < 0 for sizes in extents):
         return 0

@@ -1,15 +1,17 @@
 """What is compiled by itself: every kernel, and main with declarations of them."""
 
 import hashlib
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from mlir import ir
 from mlir.dialects import func
 
 from relax_mlir.errors import IRError
-from relax_mlir.kinds import contraction_operations
+from relax_mlir.kinds import contraction_operations, product_of
 from relax_mlir.module import IRModule
 from relax_mlir.rewriting import walk
 from relax_mlir.runtime.profile import KernelCall
@@ -98,14 +100,35 @@ def kernel_calls(module: IRModule, rules: Mapping[str, str]) -> list[KernelCall]
     counts = Counter(map(_callee, calls))
     programs = {f.name.value: f for f in module.func_ops() if f.name.value in counts}
     operations = {n: contraction_operations(f) for n, f in programs.items()}
+    products = {n: product_of(f) for n, f in programs.items()}
     made: list[KernelCall] = []
     for call in calls:
         name = _callee(call)
         fused = walk(programs[name]) if counts[name] == 1 else []
         last = _node_names([call])
         nodes = [n for n in _node_names(fused) if n not in last]
-        made.append(KernelCall(name, rules[name], (*nodes, *last), operations[name]))
+        made.append(
+            KernelCall(
+                name,
+                rules[name],
+                (*nodes, *last),
+                operations[name],
+                _moved_bytes(programs[name]),
+                products[name],
+            )
+        )
     return made
+
+
+def _moved_bytes(program: func.FuncOp) -> int:
+    """Of all buffers that a program is given; 0 if a size is open."""
+    types = [t for t in program.type.inputs if isinstance(t, ir.MemRefType)]
+    counts = [math.prod(t.shape) if min(t.shape, default=1) >= 0 else -1 for t in types]
+    if min(counts, default=-1) < 0:
+        return 0
+    elements: list[Any] = [t.element_type for t in types]  # Any: they have a width
+    pairs = zip(counts, elements, strict=True)
+    return sum(count * -(-element.width // 8) for count, element in pairs)
 
 
 def _node_names(operations: Iterable[ir.OpView]) -> list[str]:

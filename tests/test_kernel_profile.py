@@ -205,16 +205,34 @@ def test_a_model_in_stages_is_refused() -> None:
 def test_medians_shares_and_the_rest() -> None:
     kernels = (
         KernelCall("short", "Rows", ("a",)),
-        KernelCall("long", "Contraction", ("b",), operations=600_000),
+        KernelCall("long", "Contraction", ("b",), 600_000, moved_bytes=3_000_000),
         KernelCall("short", "Rows", ("c",)),
     )
     durations_ns = np.array([[1, 6, 1], [2, 7, 4], [2, 6, 2]]) * 1_000_000
     profile = Profile(kernels, durations_ns, np.array([10, 20, 11]) * 1_000_000)
 
     assert profile.by_kernel() == (
-        KernelTime("long", "Contraction", ("b",), 1, 6, 6 / 11, 0.1),
+        KernelTime("long", "Contraction", ("b",), 1, 6, 6 / 11, 0.1, 0.5),
         KernelTime("short", "Rows", ("a", "c"), 2, 4, 4 / 11, None),
     )
     assert [time.time_ms for time in profile.by_call()] == [2, 6, 2]
     assert (profile.total_ms, profile.rest_ms) == (11, 2)
     assert repr(profile) == "<Profile of 3 kernels, 3 calls, 11 ms>"
+
+
+def test_products_are_told_by_their_sizes() -> None:
+    text = """
+        <ir_version: 10, opset_import: ["" : 21]>
+        g (float[2, 3, 5, 40] x, float[3, 40, 6] w, float[1, 4, 9, 9] i, float[8, 4, 3, 3] f)
+            => (float[2, 3, 5, 6] y, float[1, 8, 7, 7] z) {
+            y = MatMul (x, w)
+            z = Conv (i, f)
+        }
+    """
+    kernels = compiler.compile(read(text), cache=False).kernels
+
+    found = {k.product: k for k in kernels if k.product is not None}
+    assert found.keys() == {(3, 10, 6, 40, "f32"), (1, 49, 8, 36, "f32")}
+    product = found[3, 10, 6, 40, "f32"]
+    assert product.operations == 2 * 3 * 10 * 6 * 40
+    assert product.moved_bytes == 4 * (2 * 3 * 5 * 40 + 3 * 40 * 6 + 2 * 3 * 5 * 6)

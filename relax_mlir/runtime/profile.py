@@ -22,17 +22,28 @@ class KernelCall:
         nodes: of the model that it computes, as far as they are known by name.
         operations: multiplications and additions, if it is a contraction of known sizes;
             else 0.
+        moved_bytes: of its arguments, each once, if their sizes are known; else 0.
+        product: if it is one contraction of known sizes: how many separate products, the
+            rows, columns and terms of each, and the element type of its factors.
     """
 
     name: str
     rule: str
     nodes: tuple[str, ...] = ()
     operations: int = 0
+    moved_bytes: int = 0
+    product: tuple[int, int, int, int, str] | None = None
 
     @staticmethod
     def from_fields(fields: Mapping[str, Any]) -> "KernelCall":  # Any: JSON
         """What ``asdict`` made of one, when JSON has turned tuples into lists."""
-        return KernelCall(**{**fields, "nodes": tuple(fields["nodes"])})
+        product = fields.get("product")
+        given = {
+            **fields,
+            "nodes": tuple(fields["nodes"]),
+            "product": None if product is None else tuple(product),
+        }
+        return KernelCall(**given)
 
 
 @dataclass(frozen=True)
@@ -48,6 +59,8 @@ class KernelTime:
         share: of the median time of the whole call, from 0 to 1.
         rate_gflop_s: of contractions whose sizes are known, else None; an operation is a
             multiplication or an addition, of integers as well.
+        rate_gb_s: of arguments whose sizes are known, each read or written once; else
+            None.
     """
 
     name: str
@@ -57,6 +70,7 @@ class KernelTime:
     time_ms: float
     share: float
     rate_gflop_s: float | None
+    rate_gb_s: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +119,7 @@ class Profile:
         kernels = [self.kernels[place] for place in places]
         time_ms = _median_ms(self.durations_ns[:, places].sum(axis=1))
         operations = sum(kernel.operations for kernel in kernels)
-        is_known = operations > 0 and time_ms > 0
+        moved_bytes = sum(kernel.moved_bytes for kernel in kernels)
         nodes = dict.fromkeys(node for kernel in kernels for node in kernel.nodes)
         return KernelTime(
             kernels[0].name,
@@ -114,8 +128,14 @@ class Profile:
             len(places),
             time_ms,
             time_ms / self.total_ms,
-            operations / time_ms / 1e6 if is_known else None,
+            _rate(operations, time_ms),
+            _rate(moved_bytes, time_ms),
         )
+
+
+def _rate(count: int, time_ms: float) -> float | None:
+    """In 10^9 a second; None of nothing."""
+    return count / time_ms / 1e6 if count > 0 and time_ms > 0 else None
 
 
 def _median_ms(times_ns: np.ndarray) -> float:

@@ -8,7 +8,8 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
-from typing import Any
+from types import ModuleType, SimpleNamespace
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from relax_mlir.runtime.cuda.executable import CudaExecutable
 from relax_mlir.runtime.cuda.trial import main as try_file
 from relax_mlir.tools.cli import main
 from relax_mlir.units import CompiledUnit, Unit
+from tests.frontends.differential import parse
 from tests.gpu.stub import TARGET, Emulation, Stub
 
 _TYPE = 'tensor<?x8xf32, #relax.shape<["n", "8"]>>'
@@ -187,6 +189,77 @@ def test_right_values_end_with_0(
     )
     names = [k.name for k in relax_mlir.load(file).kernels]
     assert all(re.search(rf" us .*1x {name} \(", shown) for name in names)
+    assert re.search(r"copies within the GPU, read and write: \d+ GB/s", shown)
+
+
+class FakeTorch(ModuleType):
+    """As much of PyTorch as a comparison of products needs."""
+
+    __version__ = "0.0"
+    float32 = "float32"
+
+    class Matrix:
+        def __init__(self, *shape: int) -> None:
+            self.shape = shape
+
+        def to(self, kind: str) -> "FakeTorch.Matrix":
+            assert kind == "float32"
+            return self
+
+        def __matmul__(self, other: "FakeTorch.Matrix") -> None:
+            FakeTorch.multiplied.append((self.shape, other.shape))
+
+    class Event:
+        def __init__(self, enable_timing: bool) -> None:
+            assert enable_timing
+
+        def record(self) -> None: ...
+
+        def synchronize(self) -> None: ...
+
+        def elapsed_time(self, end: "FakeTorch.Event") -> float:
+            return 0.5
+
+    multiplied: ClassVar[list[tuple[tuple[int, ...], ...]]] = []
+
+    def __init__(self, has_gpu: bool) -> None:
+        super().__init__("torch")
+        self.cuda = SimpleNamespace(Event=self.Event, is_available=lambda: has_gpu)
+        self.backends = SimpleNamespace(cuda=SimpleNamespace(matmul=SimpleNamespace()))
+
+    def randn(self, *shape: int, device: str) -> "FakeTorch.Matrix":
+        assert device == "cuda"
+        return self.Matrix(*shape)
+
+
+def test_products_are_compared_with_pytorch(
+    emulation: Emulation,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    module = relax_mlir.import_onnx(
+        parse(
+            "g (float[3, 5] x, float[5, 7] w) => (float[3, 7] y) { y = MatMul (x, w) }"
+        )
+    )
+    model = relax_mlir.compile(module, target=TARGET, cache=False)
+    assert isinstance(model, CudaExecutable)
+    emulation.learn(model, module)
+    file = tmp_path / "product.rxm"
+    model.save(file)
+
+    monkeypatch.setitem(sys.modules, "torch", FakeTorch(has_gpu=True))
+    assert try_file(["trial", str(file), "--calls", "1"]) == 0
+    assert " 500.0 us torch 1 x [3, 5] @ [5, 7] of f32" in capsys.readouterr().out
+    assert {*FakeTorch.multiplied} == {((1, 3, 5), (1, 5, 7))}
+
+    monkeypatch.setitem(sys.modules, "torch", FakeTorch(has_gpu=False))
+    assert try_file(["trial", str(file), "--calls", "1"]) == 0
+    assert "PyTorch 0.0 has no GPU to compare products with" in capsys.readouterr().out
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert try_file(["trial", str(file), "--calls", "1"]) == 0
+    assert "no PyTorch to compare products with" in capsys.readouterr().out
 
 
 def test_inputs_of_a_users_sizes_are_not_compared_with_the_cpu(

@@ -7,11 +7,13 @@ them. Times are medians, by events of the device.
 from __future__ import annotations
 
 import argparse
+import importlib
 import sys
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from statistics import median
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +26,7 @@ from relax_mlir.runtime.cuda.devices import TIMED, Device, device
 from relax_mlir.runtime.cuda.executable import CudaExecutable
 from relax_mlir.runtime.cuda.loading import load
 from relax_mlir.runtime.elements import as_floats, element_type, random_elements
-from relax_mlir.runtime.profile import Profile
+from relax_mlir.runtime.profile import KernelCall, Profile
 from relax_mlir.runtime.signature import Signature
 from relax_mlir.runtime.sizes import SizeBinder
 
@@ -32,6 +34,7 @@ __all__ = ["main", "random_inputs", "with_check"]
 
 _POISON = 0xFF  # every byte: NaN, or -1
 _SEED = 0
+_COPIED_BYTES = 1 << 28
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -83,7 +86,10 @@ def _try(model: CudaExecutable, sizes: Mapping[str, int], seed: int, calls: int)
     for name, graph in (("one by one", False), ("as a graph", True)):
         times = _times_ms(gpu, lambda graph=graph: call(graph), calls)
         print(f"a call, kernels {name}: {1e3 * median(times):.1f} us")
-    _print_kernels(model.profile(*inputs, calls=calls))
+    copies_gb_s = _copy_rate_gb_s(gpu, calls)
+    print(f"copies within the GPU, read and write: {copies_gb_s:.0f} GB/s")
+    _print_kernels(model.profile(*inputs, calls=calls), copies_gb_s)
+    _print_rivals(model.contents.kernels, calls)
     return 0 if is_right else 1
 
 
@@ -177,6 +183,20 @@ def _error(actual: np.ndarray, expected: np.ndarray) -> float:
     return worst if worst == worst else float("inf")
 
 
+def _copy_rate_gb_s(gpu: Device, calls: int) -> float:
+    """What copies of large memory reach, as a yardstick for kernels that only move."""
+    size = min(_COPIED_BYTES, gpu.memory_bytes // 16)
+    source, target = (DeviceArray.of(np.zeros(size, np.uint8), gpu) for _ in range(2))
+    what = "memory cannot be copied"
+
+    def copy() -> None:
+        ends = target.address, source.address
+        with gpu.current():
+            gpu.driver.call("cuMemcpyDtoDAsync_v2", *ends, size, 0, what=what)
+
+    return 2 * size / median(_times_ms(gpu, copy, calls)) / 1e6
+
+
 def _times_ms(gpu: Device, call: Callable[[], object], calls: int) -> list[float]:
     """How long calls take on the device, after two that are not measured."""
     what = "events cannot be used"
@@ -199,11 +219,66 @@ def _times_ms(gpu: Device, call: Callable[[], object], calls: int) -> list[float
     return times
 
 
-def _print_kernels(profile: Profile) -> None:
+def _print_kernels(profile: Profile, copies_gb_s: float) -> None:
     for time in profile.by_kernel():
-        rate = time.rate_gflop_s
-        speed = "" if rate is None else f", {rate / 1e3:.2f} TFLOP/s"
+        speed = ""
+        if time.rate_gflop_s is not None:
+            speed += f", {time.rate_gflop_s / 1e3:.2f} TFLOP/s"
+        if time.rate_gb_s is not None:
+            share = time.rate_gb_s / copies_gb_s
+            speed += f", {time.rate_gb_s:.0f} GB/s ({share:.0%} of copies)"
         print(
             f"{1e3 * time.time_ms:10.1f} us {time.share:6.1%} {time.runs:4}x "
             f"{time.name} ({time.rule}){speed}"
         )
+
+
+def _print_rivals(kernels: Sequence[KernelCall], calls: int) -> None:
+    """How long PyTorch's products of the same sizes take, which are cuBLAS's; if it is there."""
+    products = dict.fromkeys(k.product for k in kernels if k.product is not None)
+    if not products:
+        return
+    try:
+        torch = importlib.import_module("torch")
+    except ImportError:
+        print("no PyTorch to compare products with")
+        return
+    if not torch.cuda.is_available():
+        print(f"PyTorch {torch.__version__} has no GPU to compare products with")
+        return
+    torch.backends.cuda.matmul.allow_tf32 = False
+    for product in products:
+        outer, rows, columns, terms, element = product
+        kind = getattr(torch, _TORCH_TYPES.get(element, ""), None)
+        if kind is None:
+            continue
+        a, b = (
+            torch.randn(outer, *shape, device="cuda").to(kind)
+            for shape in ((rows, terms), (terms, columns))
+        )
+        time_ms = median(_torch_times_ms(torch, lambda a=a, b=b: a @ b, calls))
+        rate = 2 * outer * rows * columns * terms / time_ms / 1e9
+        print(
+            f"{1e3 * time_ms:10.1f} us torch {outer} x [{rows}, {terms}] @ "
+            f"[{terms}, {columns}] of {element}, {rate:.2f} TFLOP/s"
+        )
+
+
+_TORCH_TYPES = {"f16": "float16", "bf16": "bfloat16", "f32": "float32"}
+
+
+def _torch_times_ms(
+    torch: Any,  # Any: the module
+    call: Callable[[], object],
+    calls: int,
+) -> list[float]:
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    times: list[float] = []
+    for number in range(calls + 2):
+        begin.record()
+        call()
+        end.record()
+        end.synchronize()
+        if number >= 2:
+            times.append(begin.elapsed_time(end))
+    return times
