@@ -35,6 +35,7 @@ from relax_mlir.dialects.relax.recurrent_program import (
     block_width,
     write_steps,
 )
+from relax_mlir.dialects.relax.recurrent_threads import ThreadStepWriter
 from relax_mlir.dialects.tir import Buffer, Builder, Scalar
 from relax_mlir.dialects.tir.lanes import lanes_for
 
@@ -77,7 +78,8 @@ class RecurrentOp(Relax.Operation):
     ) -> list[Buffer]:
         """The program, whose steps ``write_step`` writes."""
         x, r, *_, lengths = b.inputs
-        writer = StepWriter(b, x, r, states)
+        kind = ThreadStepWriter if b.has_threads else StepWriter
+        writer = kind(b, x, r, states)
         return write_steps(b, writer, lengths, self.direction.value, write_step)
 
 

@@ -48,11 +48,25 @@ class Lanes:
 
     def load(self, buffer: Buffer) -> Scalar:
         """Their elements in a buffer of a vector per row."""
-        return load_lanes(buffer, (self.row, self.first), self.count)
+        return self.read(buffer, (self.row, self.first))
 
     def store(self, buffer: Buffer, value: Scalar) -> None:
         """Write their elements."""
-        store_lanes(buffer, value, (self.row, self.first), self.count)
+        self.write(buffer, (self.row, self.first), value)
+
+    def read(self, buffer: Buffer, where: Sequence[Index | int]) -> Scalar:
+        """As many elements, from a place on."""
+        return load_lanes(buffer, where, self.count)
+
+    def write(
+        self, buffer: Buffer, where: Sequence[Index | int], value: Scalar
+    ) -> None:
+        """Write as many elements, from a place on."""
+        store_lanes(buffer, value, where, self.count)
+
+    def number(self, value: Scalar) -> Scalar:
+        """The same number for all of them."""
+        return splat(value)
 
 
 Start = Callable[[Lanes], Scalar]
@@ -115,16 +129,19 @@ class StepWriter:
         spare: as large as a state, for what a step needs.
     """
 
+    rows, memory = _MOST_ROWS, None  # of the states; the memory that they are in
+    steps_differ = True  # whether rows may have fewer steps than there are
+
     def __init__(
         self, b: Builder, x: Buffer, r: Buffer, given: Sequence[Buffer]
     ) -> None:
         self.b, self.x, self.r, self.given = b, x, r, given
         gates, _, self.size, self.width = (_known(dim) for dim in r.shape[1:])
         self.lanes = lanes_for(x.dtype)
-        shape = (_MOST_ROWS, self.size)
-        self.states = [b.alloc(shape, x.dtype) for _ in given]
-        self.spare = b.alloc(shape, x.dtype)
-        self._sums = b.alloc((_MOST_ROWS, gates * self.size), x.dtype)
+        shape = (self.rows, self.size)
+        self.states = [b.alloc(shape, x.dtype, self.memory) for _ in given]
+        self.spare = b.alloc(shape, x.dtype, self.memory)
+        self._sums = b.alloc((self.rows, gates * self.size), x.dtype, self.memory)
         self._run = Run(0, 0, 1, 1)
 
     @property
@@ -139,7 +156,7 @@ class StepWriter:
         def copy(lanes: Lanes) -> None:
             for given, state in zip(self.given, self.states, strict=True):
                 where = (run.direction, lanes.row + run.first, lanes.first)
-                lanes.store(state, load_lanes(given, where, lanes.count))
+                lanes.store(state, lanes.read(given, where))
 
         self.each(copy)
 
@@ -252,12 +269,12 @@ class StepWriter:
         run = self._run
         row = run.row(columns.row)
         where = (run.place(columns.row), row, run.direction, columns.first)
-        return load_lanes(self.x, where, columns.count)
+        return columns.read(self.x, where)
 
     def parameter(self, buffer: Buffer, lanes: Lanes, offset: int = 0) -> Scalar:
         """What a vector for each direction has for some units."""
         where = (self._run.direction, lanes.first + offset)
-        return load_lanes(buffer, where, lanes.count)
+        return lanes.read(buffer, where)
 
     def gate(self, number: int, units: Lanes) -> Scalar:
         """The sums of one gate."""
@@ -307,14 +324,14 @@ class StepWriter:
         """Write zeros for a step."""
 
         def write(units: Lanes) -> None:
-            self._give(y, units, step, splat(self.b.constant(0, y.dtype)))
+            self._give(y, units, step, units.number(self.b.constant(0, y.dtype)))
 
         self.each(write, idle=idle)
 
     def _give(self, y: Buffer, units: Lanes, place: Index | int, value: Scalar) -> None:
         run = self._run
         where = (place, run.direction, units.row + run.first, units.first)
-        store_lanes(y, value, where, units.count)
+        units.write(y, where, value)
 
     def finish(self, state: Buffer, last: Buffer) -> None:
         """Write the last state."""
@@ -322,7 +339,7 @@ class StepWriter:
 
         def write(units: Lanes) -> None:
             where = (run.direction, units.row + run.first, units.first)
-            store_lanes(last, units.load(state), where, units.count)
+            units.write(last, where, units.load(state))
 
         self.each(write)
 
@@ -347,6 +364,13 @@ def write_steps(
     results = [b.alloc(*result) if is_wanted else None for result, is_wanted in wanted]
     loops = _TimeLoops(b, writer, lengths, direction, write_step, results)
     batch, directions = writer.x.shape[1], _known(writer.x.shape[2])
+
+    def sequence(number: Index) -> None:
+        loops.write(Run(number % directions, number // directions, 1, 1))
+
+    if b.has_threads:
+        b.blocks(b.dim(batch * directions), sequence)
+        return [result or writer.x for result in results]
     rows = _rows(batch, writer.weights_bytes)
 
     def tile(number: Index) -> None:
@@ -427,7 +451,7 @@ class _TimeLoops:
 
         b.loop(steps, [], step)
         writer.go_on(run)
-        if y is not None and self._has_lengths:
+        if y is not None and self._has_lengths and writer.steps_differ:
             b.loop(time - steps, [], nothing)
         for state, buffer in zip(writer.states, last, strict=True):
             if buffer is not None:
@@ -439,7 +463,7 @@ class _TimeLoops:
 
     def _most_steps(self, run: Run, time: Index | int) -> Index | int:
         """How many steps the longest sequence has."""
-        if not self._has_lengths:
+        if not self._has_lengths or not self.writer.steps_differ:
             return time
         own = [self._length(run.row(row), time) for row in range(run.rows)]
         return reduce(Index.maximum, own)

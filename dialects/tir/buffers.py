@@ -18,11 +18,18 @@ from relax_mlir.dialects.tir.scalars import (
 __all__ = ["Buffer", "Number", "buffer_type"]
 
 
-def buffer_type(shape: Sequence[Dim], dtype: DType) -> ir.MemRefType:
-    """The row-major memref that holds a tensor."""
+def buffer_type(
+    shape: Sequence[Dim], dtype: DType, memory: str | None = None
+) -> ir.MemRefType:
+    """The row-major memref that holds a tensor.
+
+    Args:
+        memory: of a GPU that it lies in, such as ``shared``.
+    """
     dynamic = ir.ShapedType.get_dynamic_size()
     sizes = [dim if isinstance(dim, int) else dynamic for dim in shape]
-    return ir.MemRefType.get(sizes, dtype.buffer_type)
+    space = None if memory is None else ir.StringAttr.get(memory)
+    return ir.MemRefType.get(sizes, dtype.buffer_type, memory_space=space)
 
 
 class Buffer:

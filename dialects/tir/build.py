@@ -23,6 +23,7 @@ from relax_mlir.dialects.tir.scalars import (
     bitcast,
     cast,
     constant,
+    emit,
     emit_dim,
     function,
     select,
@@ -55,6 +56,7 @@ class Builder:
             left out, that is read off the types of the operands.
         wanted: which results the program computes; left out, all.
         numbers: operands of rank 0 that are no inputs, since their values are known.
+        threads: whether the machine has threads that share memory: a GPU.
     """
 
     def __init__(
@@ -66,7 +68,10 @@ class Builder:
         names: Mapping[str, Dim] | None = None,
         wanted: Sequence[bool] | None = None,
         numbers: Mapping[ir.Value, float] | None = None,
+        *,
+        threads: bool = False,
     ) -> None:
+        self.has_threads = threads
         self.results = [(tensors.shape_of(t), tensors.dtype_of(t)) for t in results]
         self.wanted = tuple(wanted or [True] * len(results))
         written = list(compress(self.results, self.wanted))
@@ -160,13 +165,19 @@ class Builder:
             self._names = shapes.bind_shape(theirs, ours)
         return shapes.substitute(dim, self._names)
 
-    def alloc(self, shape: Sequence[Dim], dtype: DType) -> Buffer:
-        """A new buffer of the program."""
+    def alloc(
+        self, shape: Sequence[Dim], dtype: DType, memory: str | None = None
+    ) -> Buffer:
+        """A new buffer of the program.
+
+        Args:
+            memory: of a GPU that it lies in: ``shared`` by the threads of a block.
+        """
         sizes = [Index.value_of(self.dim(d)) for d in shape if not isinstance(d, int)]
         with ir.InsertionPoint(self._block):
             op = ir.Operation.create(
                 AllocBufferOp.OPERATION_NAME,
-                results=[buffer_type(shape, dtype)],
+                results=[buffer_type(shape, dtype, memory)],
                 operands=sizes,
                 attributes={"shape": tensors.shape_attr(shape), **_marks(dtype)},
             )
@@ -411,15 +422,56 @@ class Builder:
         They are all of the program, beside its buffers, of which each step has its own.
         """
         with ir.InsertionPoint(self._block):
-            bounds = [Index.value_of(i) for i in (0, count, 1)]
-            kind = {marks.KIND: ir.StringAttr.get("parallel")}
-            op = ir.Operation.create(
-                "scf.for", operands=bounds, attributes=kind, regions=1
-            )
+            self._marked_loop(count, body, {marks.KIND: "parallel"})
+
+    def blocks(self, count: "Index | int", body: Callable[[Index], None]) -> None:
+        """As :meth:`tiles`, of which each has a block of threads of a GPU."""
+        with ir.InsertionPoint(self._block):
+            self.bound("blockIdx.x", count, body)
+
+    def bound(
+        self, axis: str, count: "Index | int", body: Callable[[Index], None]
+    ) -> None:
+        """Steps that do not depend on each other, each of another thread of a GPU.
+
+        Args:
+            axis: of threads, such as ``threadIdx.x``.
+        """
+        self._marked_loop(
+            count, body, {marks.KIND: "thread_binding", marks.THREAD: axis}
+        )
+
+    def _marked_loop(
+        self,
+        count: "Index | int",
+        body: Callable[[Index], None],
+        marked: Mapping[str, str],
+    ) -> None:
+        op = ir.Operation.create(
+            "scf.for",
+            operands=[Index.value_of(i) for i in (0, count, 1)],
+            attributes={name: ir.StringAttr.get(v) for name, v in marked.items()},
+            regions=1,
+        )
         location = [ir.Location.current]
         block = ir.Block.create_at_start(op.regions[0], [ir.IndexType.get()], location)
         with ir.InsertionPoint(block):
             body(Index(block.arguments[0]))
+            ir.Operation.create("scf.yield")
+
+    def only_if(self, count: Index, body: Callable[[], None]) -> None:
+        """``body()`` where a number is not 0; it may store."""
+        bit, i64 = (ir.IntegerType.get_signless(bits) for bits in (1, 64))
+        is_any = emit(
+            "arith.cmpi",
+            bit,
+            count.value,
+            Index.value_of(0),
+            predicate=ir.IntegerAttr.get(i64, _NOT_EQUAL),
+        )
+        op = ir.Operation.create("scf.if", operands=[is_any], regions=2)
+        with ir.InsertionPoint(ir.Block.create_at_start(op.regions[0], [])):
+            body()
             ir.Operation.create("scf.yield")
 
     def guarded(
@@ -480,3 +532,4 @@ def _symbols_of(all_shapes: Sequence[Sequence[Dim]]) -> list[str]:
 
 
 _F32 = DType("float32", "f", 32)
+_NOT_EQUAL = 1  # of arith.cmpi's predicates

@@ -104,7 +104,7 @@ def stages(target: Target, precision: str = "f32") -> tuple[Stage, ...]:
         Stage("relax", GRAPH_PASSES + _narrowing(target, precision)),
         Stage(
             "tir",
-            f"{PROGRAM_PASSES},tir-fuse-attention{unit},"
+            f"relax-legalize,{PROGRAM_PASSES},tir-fuse-attention{unit},"
             "tir-convert-layout,relax-legalize,tir-collapse-loops,"
             f"tir-use-winograd{unit},"
             "tir-fuse-pads,"

@@ -71,7 +71,8 @@ def stages(target: Target, precision: str = "f32") -> tuple[Stage, ...]:
         Stage("relax", GRAPH_PASSES + _narrowing(target, precision)),
         Stage(
             "tir",
-            f"{PROGRAM_PASSES},tir-convert-layout,relax-legalize,tir-collapse-loops,"
+            f"relax-legalize{{threads=true}},{PROGRAM_PASSES},"
+            "tir-convert-layout,relax-legalize{threads=true},tir-collapse-loops,"
             f"tir-fuse-pads{{products=true}},tir-turn-constants{turned},"
             "tir-mark-in-place",
         ),

@@ -142,9 +142,7 @@ GRAPH_PASSES = (
     "relax-expand-conv-transpose,relax-simplify,relax-fold-constants,relax-fold-scales,"
     "relax-fold-constants,relax-split-pads,relax-simplify,relax-fuse-gelu"
 )
-PROGRAM_PASSES = (
-    "relax-legalize,tir-collapse-loops,relax-fuse-ops,tir-fuse,tir-fuse-transposes"
-)
+PROGRAM_PASSES = "tir-collapse-loops,relax-fuse-ops,tir-fuse,tir-fuse-transposes"
 PRECISIONS = ("f32", "tf32", "bf16", "f16", "f8")
 
 

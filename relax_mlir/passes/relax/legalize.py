@@ -59,6 +59,8 @@ def emit_program(
     op: RelaxOperation,
     name: str,
     numbers: Mapping[ir.Value, float] = types.MappingProxyType({}),
+    *,
+    threads: bool = False,
 ) -> tuple[func.FuncOp, tuple[Dim, ...]]:
     """Write the tensor program of ``op`` at the insertion point.
 
@@ -69,6 +71,7 @@ def emit_program(
         op: the operation.
         name: of the program.
         numbers: operands that the program does not read: they stand in it.
+        threads: whether it may be written for threads of a GPU.
 
     Returns:
         The function, and the value of each symbol in terms of the caller's.
@@ -83,6 +86,7 @@ def emit_program(
         renaming.symbols or None,
         _wanted(op),
         numbers,
+        threads=threads,
     )
     function = builder.finish(op.legalize(builder))
     return function, tuple(renaming.sizes(builder.symbols))
@@ -170,6 +174,7 @@ class Legalize(Pass):
     Args:
         keep_views: leave every reshape, which the memory plan turns into a view.
         inline_scalars: write the numbers that a binary operation takes into its program.
+        threads: write programs whose steps follow each other for threads of a GPU.
         skip_ops: operators that stay, by Relax's names.
         before: is called first, and may replace what it wants to.
     """
@@ -177,6 +182,7 @@ class Legalize(Pass):
     known_as = "LegalizeOps"
     keep_views: bool = True
     inline_scalars: bool = False
+    threads: bool = False
     skip_ops: tuple[str, ...] = ()
     before: Callable[[IRModule], None] | None = field(
         default=None, repr=False, metadata={"text": False}
@@ -185,7 +191,8 @@ class Legalize(Pass):
     def run(self, module: IRModule) -> None:
         if self.before is not None:
             self.before(module)
-        legalizer = _Legalizer(module, is_script=not self.keep_views)
+        is_script = not self.keep_views
+        legalizer = _Legalizer(module, is_script=is_script, threads=self.threads)
         for function in graph_functions(module):
             if "relax.primitive" in function.attributes:
                 continue
@@ -245,11 +252,12 @@ class _Legalizer:
         module: the module.
         is_script: whether programs look as those of scripts do: private, and said not
             to have buffers that overlap.
+        threads: as for the pass.
     """
 
-    def __init__(self, module: IRModule, *, is_script: bool) -> None:
+    def __init__(self, module: IRModule, *, is_script: bool, threads: bool) -> None:
         self.module = module
-        self.is_script = is_script
+        self.is_script, self._threads = is_script, threads
         self._table = SymbolTable(module)
         self._programs: dict[tuple[str, ...], tuple[str, tuple[str, ...]]] = {}
 
@@ -275,7 +283,7 @@ class _Legalizer:
         callee = self._table.unique(op.program_name())
         with ir.InsertionPoint(self.module.mlir.body), op.location:
             try:
-                function, _ = emit_program(op, callee, numbers)
+                function, _ = emit_program(op, callee, numbers, threads=self._threads)
             except ValueError as error:
                 raise PassError(
                     f"{place_of(op)}: `{op.OPERATION_NAME}`: {error}"

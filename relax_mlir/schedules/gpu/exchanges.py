@@ -99,7 +99,39 @@ def _are_apart(accesses: Sequence[Access], ids: Sequence[ir.Value]) -> bool:
         return all(_depends(accesses[0], number) for number in ids)
     dimensions = range(len(accesses[0].sums))
     told = {n for d in dimensions for n in _told_apart(accesses, d, ids)}
+    told.update(number for number in ids if _is_told_by_division(accesses, number))
     return told.issuperset(ids)
+
+
+def _is_told_by_division(accesses: Sequence[Access], number: ir.Value) -> bool:
+    """Whether two indices of all accesses are the quotient and the rest of a number."""
+    divisors: dict[str, set[int]] = {"div": set(), "rem": set()}
+    for same in zip(*(access.sums for access in accesses), strict=True):
+        parts = {_division(total, number) for total in same}
+        part = parts.pop()
+        if part is not None and not parts:
+            divisors[part[0]].add(part[1])
+    return not divisors["div"].isdisjoint(divisors["rem"])
+
+
+def _division(total: Sum, number: ir.Value) -> tuple[str, int] | None:
+    """Whether an index is a quotient or a rest of a number, and by what it is divided."""
+    if len(total.terms) != 1 or total.constant:
+        return None
+    ((value, times),) = total.terms.items()
+    owner = value.owner
+    if times != 1 or isinstance(owner, ir.Block) or owner.name not in _DIVISIONS:
+        return None
+    divisor = constant_of(owner.operands[1])
+    if owner.operands[0] != number or divisor is None or divisor < 1:
+        return None
+    return _DIVISIONS[owner.name], divisor
+
+
+_DIVISIONS = {
+    **dict.fromkeys(("arith.divsi", "arith.divui", "arith.floordivsi"), "div"),
+    **dict.fromkeys(("arith.remsi", "arith.remui"), "rem"),
+}
 
 
 def _depends(access: Access, number: ir.Value) -> bool:
