@@ -21,7 +21,7 @@ from relax_mlir.pipeline import Pipeline
 from relax_mlir.runtime.executable import Executable
 from relax_mlir.schedules.cpu.attention import Attention
 from relax_mlir.schedules.nest import read_kernel
-from relax_mlir.schedules.rule import Refusal, VectorUnit
+from relax_mlir.schedules.rule import AnyRule, Refusal, VectorUnit
 from relax_mlir.testing import case_module
 from tests.frontends.differential import parse
 
@@ -259,8 +259,12 @@ def test_the_operator_of_attention_is_one_kernel(causal_mask: str) -> None:
     np.testing.assert_allclose(made(*inputs)[0], wanted, rtol=1e-5, atol=1e-5)
 
 
-def refusal(body: str, queries: int = 7) -> str:
-    """Why the rule does not take the one program that all nodes of a graph become."""
+def refusal(
+    body: str,
+    queries: int = 7,
+    rule: AnyRule[Any] = Attention(VectorUnit(512)),  # noqa: B008  it is frozen
+) -> str:
+    """Why a rule does not take the one program that all nodes of a graph become."""
     text = f"""g (float[3, {queries}, 4] q, float[3, 4, 5] k, float[3, 5, 6] v,
                float[3, {queries}, {queries}] u) => (y) {{ {body} }}"""
     module = lower(import_onnx(parse(text)), to="relax")
@@ -274,7 +278,7 @@ def refusal(body: str, queries: int = 7) -> str:
         program = next(f for f in module.func_ops() if f.name.value == "all")
         end = list(program.entry_block.operations)[-1]
         with ir.InsertionPoint(end), pytest.raises(Refusal) as refused:
-            Attention(VectorUnit(512)).plan(read_kernel(program))
+            rule.plan(read_kernel(program))
     return refused.value.reason
 
 

@@ -18,6 +18,7 @@ __all__ = [
     "index",
     "is_one",
     "is_parallel_loop",
+    "lane_of",
     "less",
     "maximum",
     "minimum",
@@ -176,6 +177,12 @@ def element_of(type_: ir.Type) -> ir.Type:
 def broadcast(value: ir.Value, lanes: int) -> ir.Value:
     """A scalar in every lane."""
     return op("vector.broadcast", vector_type(lanes, value.type), value)
+
+
+def lane_of(vector: ir.Value, number: int) -> ir.Value:
+    """One lane of a vector."""
+    where = ir.DenseI64ArrayAttr.get([number])
+    return op("vector.extract", element_of(vector.type), vector, static_position=where)
 
 
 def multiply_add(x: ir.Value, y: ir.Value, total: ir.Value) -> ir.Value:

@@ -66,17 +66,19 @@ def _of_this_machine() -> str:
 
 def stages(target: Target, precision: str = "f32") -> tuple[Stage, ...]:
     """The pipeline for GPUs; each line is valid input to ``relax-opt -p``."""
-    turned = "{tf32=true}" if precision == "tf32" else ""
+    tf32 = " tf32=true" if precision == "tf32" else ""
+    turned = "{tf32=true}" if tf32 else ""
     return (
         Stage("relax", GRAPH_PASSES + _narrowing(target, precision)),
         Stage(
             "tir",
             f"relax-legalize{{threads=true}},{PROGRAM_PASSES},"
+            f"tir-fuse-attention{{sm={target.sm}{tf32}}},"
             "tir-convert-layout,relax-legalize{threads=true},tir-collapse-loops,"
             f"tir-fuse-pads{{products=true}},tir-turn-constants{turned},"
             "tir-mark-in-place",
         ),
-        *_to_ptx(target, " tf32=true" if precision == "tf32" else ""),
+        *_to_ptx(target, tf32),
     )
 
 
@@ -159,6 +161,7 @@ _KERNELS_TO_LLVM = ",".join(
 _TO_LLVM = ",".join(
     (
         "schedule-expand-math{polynomials=false}",
+        "schedule-approximate-math",
         "gpu.module(convert-nvgpu-to-nvvm)",
         "convert-scf-to-cf",
         "convert-nvvm-to-llvm",

@@ -40,7 +40,9 @@ def tool(name: str) -> str:
     return found
 
 
-def assembled(module: IRModule, folder: Path) -> Iterator[tuple[str, str, Path]]:
+def assembled(
+    module: IRModule, folder: Path, machine: str = "sm_90a"
+) -> Iterator[tuple[str, str, Path]]:
     """What the assembler says of each program: its name, the text, and the machine code."""
     ptxas = tool("ptxas")
     for operation in module.mlir.body.operations:
@@ -51,7 +53,7 @@ def assembled(module: IRModule, folder: Path) -> Iterator[tuple[str, str, Path]]
         code = bytes(ObjectAttr(made).object)
         ptx, cubin = folder / f"{name}.ptx", folder / f"{name}.cubin"
         ptx.write_bytes(code.rstrip(b"\0"))
-        command = [ptxas, "-arch=sm_90a", "-v", str(ptx), "-o", str(cubin)]
+        command = [ptxas, f"-arch={machine}", "-v", str(ptx), "-o", str(cubin)]
         made = subprocess.run(command, capture_output=True, text=True, check=False)
         assert made.returncode == 0, made.stderr
         yield name, made.stderr, cubin
@@ -137,7 +139,7 @@ def test_warpgroups_multiply_what_the_copy_engine_brings(tmp_path: Path) -> None
     assert found["HGMMA.64x256x16.F32.BF16"] == 8
     assert found["UTMALDG.2D"] == 10
     assert found["USETMAXREG.DEALLOC.CTAPOOL"] == 1
-    assert found["STG.E.128"] == 32
+    assert {name for name in found if name.startswith("STG")} == {"STG.E.128"}
     assert not {"LDL", "STL"} & set(found)
     assert "serialized" not in said
 

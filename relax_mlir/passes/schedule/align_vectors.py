@@ -1,15 +1,14 @@
 """``schedule-align-vectors``: how far the vectors that kernels read and write are aligned."""
 
 import math
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from mlir import ir
 
-from relax_mlir.indexing import constant_of
 from relax_mlir.module import IRModule
 from relax_mlir.rewriting import Pass, walk
 from relax_mlir.schedules.gpu.launch import ACCESS_BYTES
+from relax_mlir.schedules.multiples import multiple_of
 
 __all__ = ["AlignVectors"]
 
@@ -43,39 +42,9 @@ def _alignment(operation: ir.OpView) -> int:
         _known(offset), ACCESS_BYTES // math.gcd(element_bytes, ACCESS_BYTES)
     )
     for index, stride in zip(indices, strides, strict=True):
-        known = math.gcd(known, _multiple(index) * _known(stride))
+        known = math.gcd(known, multiple_of(index) * _known(stride))
     return math.gcd(known * element_bytes, ACCESS_BYTES)
 
 
 def _known(stride: int) -> int:
     return 1 if stride == ir.ShapedType.get_dynamic_stride_or_offset() else stride
-
-
-def _multiple(value: ir.Value) -> int:
-    """A number that an index is surely a multiple of; 0 if it is 0."""
-    constant = constant_of(value)
-    if constant is not None:
-        return abs(constant)
-    if isinstance(value.owner, ir.Block):
-        return _multiple_of_argument(ir.BlockArgument(value))
-    combine = _COMBINATIONS.get(value.owner.name)
-    return 1 if combine is None else combine(*map(_multiple, value.owner.operands))
-
-
-def _multiple_of_argument(argument: ir.BlockArgument) -> int:
-    loop = argument.owner.owner
-    if loop.operation.name != "scf.for" or argument.arg_number:
-        return 1
-    begin, _, step = list(loop.operands)[:3]
-    return math.gcd(_multiple(begin), _multiple(step))
-
-
-# By the multiples of the operands; that of a constant is its size.
-_COMBINATIONS: Mapping[str, Callable[[int, int], int]] = {
-    "arith.addi": math.gcd,
-    "arith.subi": math.gcd,
-    "arith.muli": lambda lhs, rhs: lhs * rhs,
-    "arith.remui": math.gcd,
-    "arith.minsi": math.gcd,
-    "arith.maxsi": math.gcd,
-}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import TypeGuard
 
@@ -18,13 +19,13 @@ from relax_mlir.passes.tir.sums import sum_of_products
 from relax_mlir.passes.tir.to_linalg import ToLinalg
 from relax_mlir.passes.unit_pass import UnitPass
 from relax_mlir.rewriting import erase
-from relax_mlir.schedules.cpu.attention import Attention
-from relax_mlir.schedules.nest import point_count, read_kernel
-from relax_mlir.schedules.rule import Refusal, VectorUnit
+from relax_mlir.schedules.cpu.attention import Attention as CpuAttention
+from relax_mlir.schedules.gpu.attention import Attention as GpuAttention
+from relax_mlir.schedules.gpu.rule import Gpu
+from relax_mlir.schedules.nest import read_kernel
+from relax_mlir.schedules.rule import Refusal
 
 __all__ = ["FuseAttention"]
-
-_MOST_PRODUCTS = 512  # of a score; computing more hides bringing it from memory
 
 
 @dataclass(frozen=True)
@@ -33,13 +34,22 @@ class FuseAttention(UnitPass):
 
     The blocks follow each other as they are, for the rule ``Attention``, which takes a
     few rows of scores through all of them. What it would not take stays apart, and so
-    does what others read, too. Where it would not pay nothing changes either: for products
-    with constants, which are packed ahead, for heads so large that products take all the
-    time, and where the machine sums products of bf16 faster than the rule does.
+    does what others read, too. Where it would not pay nothing changes either: on a CPU for
+    products with constants, which are packed ahead, for heads so large that products take
+    all the time, and where the machine sums products of bf16 faster than the rule does.
+
+    Args:
+        sm: compute capability of the GPU whose rule is asked; 0 for a CPU.
+        tf32: whether that may round factors in f32 to 11 bits.
     """
 
+    sm: int = 0
+    tf32: bool = False
+
     def run(self, module: IRModule) -> None:
-        chains = _Chains(module, self.unit)
+        gpu = Gpu(self.sm, self.tf32)
+        rule = GpuAttention(gpu) if self.sm else CpuAttention(self.unit)
+        chains = _Chains(module, rule)
         found = [chain for call in chains.copies.calls() if (chain := chains.to(call))]
         for chain in found:
             names = [c.attributes["callee"].value for c in chain]
@@ -54,17 +64,17 @@ class _Chains:
     """Finds calls that may become one, in order.
 
     Args:
-        module: where they stand; unit: the vectors of the machine.
+        module: where they stand; rule: what takes them.
 
     Attributes:
         copies: the programs of the module.
     """
 
-    def __init__(self, module: IRModule, unit: VectorUnit) -> None:
-        self._module, self._unit = module, unit
+    def __init__(self, module: IRModule, rule: CpuAttention | GpuAttention) -> None:
+        self._module, self._rule = module, rule
         self.copies = ProgramCopies(module)
         self._products: dict[str, bool] = {}
-        self._columns: dict[str, tuple[int, ...]] = {}
+        self._answers: dict[tuple[str, frozenset[int]], bool] = {}
         self._used: set[CallTirOp] = set()
 
     def to(self, last: CallTirOp) -> list[CallTirOp] | None:
@@ -112,35 +122,33 @@ class _Chains:
         trial = self._module.alone()
         with ir.InsertionPoint(trial.mlir.body):
             primitive, inputs = function_of_calls(chain, "attention")
-            key = str(primitive)
-            if key not in self._columns:
+            constants = frozenset(
+                number
+                for number, value in enumerate(inputs)
+                if isinstance(value.owner, ConstantOp)
+            )
+            key = str(primitive), constants
+            if key not in self._answers:
                 merge_in_order(primitive, self.copies.programs)
                 erase(primitive)
-                self._columns[key] = _columns_of(trial, self._unit)
-        columns = self._columns[key]
-        # Constants are packed when the model is compiled, for products of their own.
-        return bool(columns) and not any(
-            isinstance(inputs[number].owner, ConstantOp) for number in columns
-        )
+                self._answers[key] = _pays(trial, self._rule, constants)
+        return self._answers[key]
 
 
-def _columns_of(trial: IRModule, unit: VectorUnit) -> tuple[int, ...]:
-    """Which arguments of the one program of a module are keys and values.
+def _pays(
+    trial: IRModule, rule: CpuAttention | GpuAttention, constants: AbstractSet[int]
+) -> bool:
+    """Whether a rule takes the one program of a module, and gains by it.
 
-    None, if the rule does not take it or does not pay.
+    Args:
+        constants: the numbers of its arguments that are constants.
     """
     ToLinalg().run(trial)
     (program,) = trial.func_ops()
     terminator = list(program.entry_block.operations)[-1]
     with ir.InsertionPoint(terminator):
         try:
-            plan = Attention(unit).plan(read_kernel(program))
+            plan = rule.plan(read_kernel(program))
         except Refusal:
-            return ()
-    scores, values = plan.scores.anchor.extents, plan.values.anchor.extents
-    sizes = [scores[axis] for axis in plan.scores.k]
-    columns = [values[axis] for axis in plan.values.n]
-    if point_count(sizes) + point_count(columns) > _MOST_PRODUCTS:
-        return ()
-    read = (plan.scores.b.buffer, plan.values.b.buffer)
-    return tuple(ir.BlockArgument(buffer).arg_number for buffer in read)
+            return False
+    return rule.pays(plan, {program.arguments[number] for number in constants})

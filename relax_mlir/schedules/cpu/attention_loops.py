@@ -8,8 +8,8 @@ from functools import partial
 
 from mlir import ir
 
+from relax_mlir.schedules.attention_plan import AttentionPlan
 from relax_mlir.schedules.contraction_plan import Plan
-from relax_mlir.schedules.cpu.attention_plan import AttentionPlan
 from relax_mlir.schedules.cpu.contraction_loops import ContractionLoops
 from relax_mlir.schedules.cpu.panel import Columns
 from relax_mlir.schedules.emit import (

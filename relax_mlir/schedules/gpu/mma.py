@@ -16,7 +16,16 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from relax_mlir.schedules.emit import Extent, add, div, index, multiply, op, rem
+from relax_mlir.schedules.emit import (
+    Extent,
+    add,
+    div,
+    index,
+    lane_of,
+    multiply,
+    op,
+    rem,
+)
 
 __all__ = [
     "COLUMNS",
@@ -77,6 +86,23 @@ class Fragments(ABC):
         self, slice_: Slice, lane: Extent, column: Extent, step: Extent
     ) -> list[list[ir.Value]]:
         """The registers of twice 8 columns."""
+
+    @abstractmethod
+    def rows_of_sums(
+        self, pieces: Sequence[tuple[ir.Value, ir.Value]]
+    ) -> list[ir.Value]:
+        """The registers of 16 rows whose steps are the columns of products before.
+
+        Args:
+            pieces: as many as have the steps, each of 8 columns: two neighbours of a row,
+                and those of the eighth row after.
+        """
+
+    def columns_for_sums(
+        self, slice_: Slice, lane: Extent, column: Extent, step: Extent
+    ) -> list[list[ir.Value]]:
+        """:meth:`columns`, with steps in the order that :meth:`rows_of_sums` has."""
+        return self.columns(slice_, lane, column, step)
 
     def multiply(
         self,
@@ -143,6 +169,14 @@ class HalfFragments(Fragments):
         found = self._load(slice_, add(column, n), add(step, k))
         return [found[:2], found[2:]]
 
+    def rows_of_sums(
+        self, pieces: Sequence[tuple[ir.Value, ir.Value]]
+    ) -> list[ir.Value]:
+        element = ir.F16Type.get() if self.element == "f16" else ir.BF16Type.get()
+        pair = ir.VectorType.get([2], element)
+        narrow = [op("arith.truncf", pair, p) for piece in pieces for p in piece]
+        return [self._register(p) for p in narrow]
+
     def _load(self, slice_: Slice, place: Extent, step: Extent) -> list[ir.Value]:
         """Four matrices; each thread tells where one row of one of them begins."""
         element = slice_.memory.type.element_type
@@ -157,7 +191,11 @@ class HalfFragments(Fragments):
         pair = ir.VectorType.get([2], element)
         places = (ir.DenseI64ArrayAttr.get([n]) for n in range(4))
         pairs = [op("vector.extract", pair, made, static_position=p) for p in places]
-        return pairs if self.element == "f16" else [_word(p) for p in pairs]
+        return [self._register(p) for p in pairs]
+
+    def _register(self, pair: ir.Value) -> ir.Value:
+        """Two elements as the instruction takes them."""
+        return pair if self.element == "f16" else _word(pair)
 
 
 def _word(pair: ir.Value) -> ir.Value:
@@ -188,22 +226,46 @@ class Tf32Fragments(Fragments):
     def columns(
         self, slice_: Slice, lane: Extent, column: Extent, step: Extent
     ) -> list[list[ir.Value]]:
-        n, k = div(lane, 4), rem(lane, 4)
+        return self._columns(slice_, lane, column, add(step, rem(lane, 4)), 4)
+
+    def rows_of_sums(
+        self, pieces: Sequence[tuple[ir.Value, ir.Value]]
+    ) -> list[ir.Value]:
+        # A thread has two neighbours where the instruction wants steps that are four apart:
+        # those of the sum are taken in another order.
+        (piece,) = pieces
+        return [_rounded(lane_of(pair, n)) for n in range(2) for pair in piece]
+
+    def columns_for_sums(
+        self, slice_: Slice, lane: Extent, column: Extent, step: Extent
+    ) -> list[list[ir.Value]]:
+        first = add(step, multiply(rem(lane, 4), 2))
+        return self._columns(slice_, lane, column, first, 1)
+
+    def _columns(
+        self, slice_: Slice, lane: Extent, column: Extent, step: Extent, apart: int
+    ) -> list[list[ir.Value]]:
+        """The registers of twice 8 columns, of two steps each."""
+        n = div(lane, 4)
         return [
             [
-                self._load(slice_, add(add(column, n), on), add(add(step, k), down))
-                for down in (0, 4)
+                self._load(slice_, add(add(column, n), on), add(step, down))
+                for down in (0, apart)
             ]
             for on in (0, COLUMNS)
         ]
 
     def _load(self, slice_: Slice, place: Extent, step: Extent) -> ir.Value:
-        found = op(
-            "memref.load", ir.F32Type.get(), slice_.memory, *slice_.at(place, step)
+        return _rounded(
+            op("memref.load", ir.F32Type.get(), slice_.memory, *slice_.at(place, step))
         )
-        return op(
-            "nvvm.convert.float.to.tf32",
-            ir.IntegerType.get_signless(32),
-            found,
-            rnd=ir.Attribute.parse("#nvvm.fp_rnd_mode<rna>"),
-        )
+
+
+def _rounded(number: ir.Value) -> ir.Value:
+    """An f32 with 11 bits, as the instruction takes it."""
+    return op(
+        "nvvm.convert.float.to.tf32",
+        ir.IntegerType.get_signless(32),
+        number,
+        rnd=ir.Attribute.parse("#nvvm.fp_rnd_mode<rna>"),
+    )

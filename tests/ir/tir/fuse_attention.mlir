@@ -1,6 +1,8 @@
 // RUN: relax-opt %s -p relax-legalize,relax-fuse-ops,tir-fuse,tir-fuse-attention --split-input-file | filecheck %s
 // RUN: relax-opt %s -p "relax-legalize,relax-fuse-ops,tir-fuse,tir-fuse-attention{vector-bits=512 byte-dots=true}" --split-input-file | filecheck %s
 // RUN: relax-opt %s -p relax-legalize,relax-fuse-ops,tir-fuse,tir-fuse-attention,tir-to-linalg,schedule-apply{vector-bits=512} --split-input-file | filecheck %s --check-prefix=LOOPS
+// RUN: relax-opt %s -p "relax-legalize,relax-fuse-ops,tir-fuse,tir-fuse-attention{sm=90},tir-to-linalg,schedule-apply-gpu{sm=90}" --split-input-file | filecheck %s --check-prefix=LOOPS
+// RUN: relax-opt %s -p "relax-legalize,relax-fuse-ops,tir-fuse,tir-fuse-attention{sm=90 tf32=true}" --split-input-file | filecheck %s --check-prefix=GPU
 
 // Products, the map after the first, and the softmax are one program, in which they stand as they were.
 // LOOPS-LABEL: func.func @fused_fused_matmul_multiply_softmax_matmul1
@@ -75,4 +77,37 @@ func.func @smaller(%q: tensor<2x400xf32>, %k: tensor<400x5xf32>, %v: tensor<5x11
   %1 = "relax.nn_softmax"(%0) {axis = -1 : i64} : (tensor<2x5xf32>) -> tensor<2x5xf32>
   %2 = "relax.matmul"(%1, %v) {out_dtype} : (tensor<2x5xf32>, tensor<5x112xf32>) -> tensor<2x112xf32>
   return %2 : tensor<2x112xf32>
+}
+
+// -----
+
+// On a GPU constants are no obstacle, and heads may be large.
+// CHECK-LABEL: func.func @constant(
+// CHECK-COUNT-3: relax.call_tir
+// GPU-LABEL: func.func @constant(
+// GPU-COUNT-1: relax.call_tir
+// GPU-NOT:     relax.call_tir
+// GPU:         return
+func.func @constant(%q: tensor<9x512xf32>, %k: tensor<512x2xf32>) -> tensor<9x2xf32> {
+  %v = "relax.constant"() {value = dense<[[1.0, 2.0], [3.0, 4.0]]> : tensor<2x2xf32>} : () -> tensor<2x2xf32>
+  %0 = "relax.matmul"(%q, %k) {out_dtype} : (tensor<9x512xf32>, tensor<512x2xf32>) -> tensor<9x2xf32>
+  %1 = "relax.nn_softmax"(%0) {axis = -1 : i64} : (tensor<9x2xf32>) -> tensor<9x2xf32>
+  %2 = "relax.matmul"(%1, %v) {out_dtype} : (tensor<9x2xf32>, tensor<2x2xf32>) -> tensor<9x2xf32>
+  return %2 : tensor<9x2xf32>
+}
+
+// -----
+
+// It needs a softmax there, whose parts can be put together; on a CPU any rows will do.
+// CHECK-LABEL: func.func @normalised(
+// CHECK-COUNT-1: relax.call_tir
+// CHECK-NOT:     relax.call_tir
+// CHECK:         return
+// GPU-LABEL: func.func @normalised(
+// GPU-COUNT-3: relax.call_tir
+func.func @normalised(%q: tensor<9x4xf32>, %k: tensor<4x5xf32>, %v: tensor<5x6xf32>) -> tensor<9x6xf32> {
+  %0 = "relax.matmul"(%q, %k) {out_dtype} : (tensor<9x4xf32>, tensor<4x5xf32>) -> tensor<9x5xf32>
+  %1 = "relax.nn_log_softmax"(%0) {axis = -1 : i64} : (tensor<9x5xf32>) -> tensor<9x5xf32>
+  %2 = "relax.matmul"(%1, %v) {out_dtype} : (tensor<9x5xf32>, tensor<5x6xf32>) -> tensor<9x6xf32>
+  return %2 : tensor<9x6xf32>
 }

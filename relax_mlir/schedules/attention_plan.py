@@ -14,7 +14,13 @@ from relax_mlir.schedules.epilogue import Map, map_after, maps_after
 from relax_mlir.schedules.nest import Access, Kernel, Statement
 from relax_mlir.schedules.rule import Refusal, check_one_output, check_statements
 
-__all__ = ["AttentionPlan", "plan_attention"]
+__all__ = [
+    "AttentionPlan",
+    "exponentials_of",
+    "maker_of",
+    "plan_attention",
+    "with_late_factor",
+]
 
 
 @dataclass(frozen=True)
@@ -25,7 +31,8 @@ class AttentionPlan:
     then what a row has, which are keys or one number.
 
     Attributes:
-        scores: the first product, and maps of it; its columns are the keys.
+        scores: the first product, and maps of it; its columns are the keys. Of its rows
+            the last axis counts them; others are heads that share keys.
         result: where these are written, in the axes of the product.
         rows: the statements that follow on a row of scores.
         values: the second product, that of the rows and the values, and maps of it.
@@ -85,14 +92,12 @@ def plan_attention(kernel: Kernel) -> AttentionPlan:
     _check_scores(scores, result)
     axes = _leading_axes(result, len(result.forms) - 1)
     extents = tuple(1 if axis is None else first.extents[axis] for axis in axes)
-    if extents[-1] == 1:
-        raise Refusal("it has one row, for which keys are not worth copying")
     plan = AttentionPlan(scores, result, rows, values, extents)
     _check_operands(plan, kernel)
     for statement in rows:
         _check_row(plan, statement, kernel)
     _check_values(plan, kernel)
-    return _with_late_factor(plan)
+    return plan
 
 
 def _second_product(statements: Sequence[Statement]) -> int:
@@ -134,12 +139,12 @@ def _leading_maps(
 def _check_scores(scores: Plan, result: Access) -> None:
     """Refuse scores that are not written head by head, row by row."""
     *_, row, key = (form.single_axis for form in result.forms)
-    if (row,) != scores.m or (key,) != scores.n:
+    *shared, last = scores.m
+    if row != last or (key,) != scores.n:
         raise Refusal("its scores are not written row by row, keys side by side")
-    heads = _leading_axes(result, len(result.forms) - 2)
-    if any(
-        axis not in heads and scores.anchor.extents[axis] != 1 for axis in scores.outer
-    ):
+    heads, extents = _leading_axes(result, len(result.forms) - 2), scores.anchor.extents
+    others = (axis for axis in (*scores.outer, *shared) if extents[axis] != 1)
+    if any(axis not in heads for axis in others):
         raise Refusal("its scores have axes that are no heads")
 
 
@@ -178,10 +183,11 @@ def _check_values(plan: AttentionPlan, kernel: Kernel) -> None:
     values, axes = plan.values, plan.value_axes
     extents = values.anchor.extents
     key = values.a.forms[-1].single_axis
-    is_whole = values.m == (axes[-1],) and values.k == (key,)
+    *shared, last = values.m
+    is_whole = last == axes[-1] and values.k == (key,)
     if len(axes) != plan.depth or len(values.a.forms) != plan.depth + 1 or not is_whole:
         raise Refusal("its second product is not one of whole rows of scores")
-    if any(axis not in axes and extents[axis] != 1 for axis in values.outer):
+    if any(a not in axes and extents[a] != 1 for a in (*values.outer, *shared)):
         raise Refusal("its values have axes that are no heads")
     sizes = [1 if axis is None else extents[axis] for axis in axes]
     if (*sizes, extents[values.k[0]]) != (*plan.extents, plan.keys):
@@ -227,7 +233,7 @@ def _leading_axes(access: Access, depth: int) -> list[int | None]:
     return found
 
 
-def _with_late_factor(plan: AttentionPlan) -> AttentionPlan:
+def with_late_factor(plan: AttentionPlan) -> AttentionPlan:
     """The plan with a factor of whole rows put off until after the second product.
 
     Sums of values are fewer than keys, and a sum times a number is the sum of what is
@@ -244,7 +250,7 @@ def _with_late_factor(plan: AttentionPlan) -> AttentionPlan:
     number = _scaled(last, plan.depth)
     if number is None or last.outputs[0].buffer != plan.values.a.buffer:
         return plan
-    if not _is_at_most_one(last.inputs[number].buffer, rows):
+    if exponentials_of(last.inputs[number].buffer, rows) is None:
         return plan
     read = [a.buffer for m in plan.values.maps for a in m.inputs]
     if last.outputs[0].buffer in read:
@@ -264,31 +270,46 @@ def _with_late_factor(plan: AttentionPlan) -> AttentionPlan:
     return replace(plan, rows=tuple(rows), values=values)
 
 
-def _is_at_most_one(buffer: ir.Value, rows: Sequence[Statement]) -> bool:
-    """Whether statements make it exponentials of rows less their greatest numbers."""
-    made = _maker(buffer, rows)
+def exponentials_of(
+    buffer: ir.Value, rows: Sequence[Statement]
+) -> tuple[Statement, Statement] | None:
+    """What makes a buffer exponentials of rows less their greatest numbers.
+
+    Returns:
+        The statement of the exponentials, and that of the greatest numbers; None if it
+        is anything else, and may be larger than 1.
+    """
+    made = maker_of(buffer, rows)
     if made is None:
-        return False
+        return None
     power = made.yielded[0].owner
     if isinstance(power, ir.Block) or power.name != "math.exp":
-        return False
+        return None
     less = power.operands[0].owner
     if isinstance(less, ir.Block) or less.name != "arith.subf":
-        return False
+        return None
     inputs = list(made.body.arguments)[: len(made.inputs)]
-    whole, top = less.operands
+    whole, top = map(_before_extension, less.operands)
     if whole not in inputs or top not in inputs:
-        return False
+        return None
     row = made.inputs[inputs.index(whole)].buffer
-    greatest = _maker(made.inputs[inputs.index(top)].buffer, rows)
+    greatest = maker_of(made.inputs[inputs.index(top)].buffer, rows)
     if greatest is None or [a.buffer for a in greatest.inputs] != [row]:
-        return False
+        return None
     kinds = ("arith.maximumf", "arith.maxnumf")
     total = greatest.yielded[0].owner
-    return not isinstance(total, ir.Block) and total.name in kinds
+    is_greatest = not isinstance(total, ir.Block) and total.name in kinds
+    return (made, greatest) if is_greatest else None
 
 
-def _maker(buffer: ir.Value, rows: Sequence[Statement]) -> Statement | None:
+def _before_extension(value: ir.Value) -> ir.Value:
+    """What a value is, in a narrower type if it was widened."""
+    owner = value.owner
+    is_wide = not isinstance(owner, ir.Block) and owner.name == "arith.extf"
+    return owner.operands[0] if is_wide else value
+
+
+def maker_of(buffer: ir.Value, rows: Sequence[Statement]) -> Statement | None:
     """The statement that writes a buffer."""
     return next((s for s in rows if s.outputs[0].buffer == buffer), None)
 
