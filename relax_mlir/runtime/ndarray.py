@@ -43,7 +43,12 @@ class Device:
     @property
     def exist(self) -> bool:
         """Whether this machine has it."""
-        return self.type == "cpu" and self.index == 0
+        if self.type == "cpu":
+            return self.index == 0
+        # The driver is looked for when somebody asks.
+        from relax_mlir.runtime.cuda.devices import compute_capability
+
+        return compute_capability(self.index) is not None
 
     def sync(self, stream: object = None) -> None:
         """Wait until it has done what it was told."""
@@ -200,6 +205,11 @@ def array(arr: Any, device: Any = None, mem_scope: object = None) -> NDArray:
         CompileError: this machine has no such device.
     """
     where = device if isinstance(device, Device) else cpu()
+    if where.type != "cpu":
+        raise CompileError(
+            f"device `{where}`: arrays of `nd` are in the host's memory. Hint: models for "
+            "GPUs take them, and copy them; `relax_mlir.runtime.cuda` has arrays there"
+        )
     if not where.exist:
         raise CompileError(
             f"device `{where}`: expected a device of this machine, got none"

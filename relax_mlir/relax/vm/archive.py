@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from relax_mlir.errors import UnsupportedError
 from relax_mlir.files import whole_file
 from relax_mlir.relax.vm.executable import Code, HostCode, VMExecutable
 from relax_mlir.relax.vm.kernels import Kernel, KernelModule
@@ -29,6 +30,7 @@ from relax_mlir.runtime.archive import (
     read_member,
     unpack,
 )
+from relax_mlir.runtime.cuda.executable import CudaExecutable
 from relax_mlir.runtime.executable import Executable
 from relax_mlir.runtime.machine import Machine
 from relax_mlir.runtime.signature import Signature
@@ -47,6 +49,7 @@ def save(
 
     Raises:
         OSError: it cannot be written.
+        UnsupportedError: a function is compiled for a GPU.
     """
     are_kernels = isinstance(executable, KernelModule)
     model = None
@@ -62,6 +65,12 @@ def save(
         }
         executable = executable.executable
     host = executable.host
+    for name, code in executable.codes.items():
+        if isinstance(code.executable, CudaExecutable):
+            raise UnsupportedError(
+                f"`{name}` is compiled for a GPU, and cannot be written with other "
+                "functions. Hint: a model whose only public function is `main` has `save`"
+            )
     manifest = {
         "format": _FORMAT,
         "are_kernels": are_kernels,

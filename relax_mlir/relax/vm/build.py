@@ -11,7 +11,7 @@ from typing import Any
 from mlir import ir
 
 from relax_mlir import compiler
-from relax_mlir.errors import RelaxError
+from relax_mlir.errors import RelaxError, UnsupportedError
 from relax_mlir.module import IRModule
 from relax_mlir.objects import names
 from relax_mlir.objects.expr import GlobalVar
@@ -33,7 +33,7 @@ from relax_mlir.relax.vm.staged_model import (
     StageOptions,
     staged_signature,
 )
-from relax_mlir.runtime.executable import CompiledModel, Executable
+from relax_mlir.runtime.compiled_model import CompiledModel
 from relax_mlir.targets import Target as TargetMachine
 
 __all__ = ["build", "build_any", "compile_any", "native_entries"]
@@ -187,6 +187,12 @@ class _Build:
         entries = [op.name.value for op in self._mod.func_ops() if _is_entry(op)]
         codes = {n: self._code(n) for n in entries if self._native.takes(n)}
         hosted = [n for n in entries if n not in codes]
+        if hosted and compiler.target_of(self._options["target"]).kind != "cpu":
+            raise UnsupportedError(
+                f"target `{self._options['target']}`: parts of `{hosted[0]}` run in Python, "
+                "or are compiled when it runs: expected a CPU. Hint: functions that are "
+                "all machine code, of known shapes, run on GPUs"
+            )
         program = write_host(self._mod, hosted, self._native)
         host = HostCode(
             program.text,
@@ -213,11 +219,11 @@ class _Build:
         called = [p.name_hint for p in function.params]
         return Code(code, called, nest_of(function.ret_struct_info))
 
-    def _compiled(self, mod: IRModule, name: str) -> Executable:
+    def _compiled(self, mod: IRModule, name: str) -> CompiledModel:
         shown = dict(self._shown)
         if "dump" in shown:
             shown["dump"] = Path(shown["dump"]) / name
-        return compiler.compile(mod, **self._options, **shown)
+        return compiler.compile_model(mod, **self._options, **shown)
 
 
 def _with_entry(mod: IRModule, name: str) -> IRModule:

@@ -6,13 +6,13 @@ import itertools
 import linecache
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from relax_mlir.errors import near_misses
+from relax_mlir.errors import CompileError, near_misses
 from relax_mlir.objects.struct_info import (
     StructInfo,
     TupleStructInfo,
@@ -20,8 +20,9 @@ from relax_mlir.objects.struct_info import (
 from relax_mlir.relax.vm import host_values
 from relax_mlir.relax.vm.host_values import to_value
 from relax_mlir.relax.vm.kernels import Kernel
-from relax_mlir.runtime.executable import Executable
-from relax_mlir.runtime.ndarray import NDArray, shared
+from relax_mlir.runtime.compiled_model import CompiledModel
+from relax_mlir.runtime.cuda.executable import CudaExecutable
+from relax_mlir.runtime.ndarray import Device, NDArray, shared
 
 __all__ = ["Code", "HostCode", "VMExecutable", "VMFunction", "in_order", "nest_of"]
 
@@ -58,17 +59,33 @@ class Code:
         nest: how what it gives is nested; the code gives it flat.
     """
 
-    executable: Executable
+    executable: CompiledModel
     params: Sequence[str]
     nest: Nest
 
     @staticmethod
-    def of(executable: Executable) -> Code:
+    def of(executable: CompiledModel) -> Code:
         """A compiled model, of which nobody knows how its results were nested."""
         count = len(executable.output_names)
         return Code(
             executable, executable.input_names, [None] * count if count > 1 else None
         )
+
+    def on(self, device: Device) -> Code:
+        """It, where it runs on a device.
+
+        Raises:
+            CompileError: it is compiled for another kind of device.
+        """
+        kind = "cuda" if isinstance(self.executable, CudaExecutable) else "cpu"
+        if kind != device.type:
+            raise CompileError(
+                f"device `{device}`: what runs there is compiled for `{kind}`. Hint: "
+                f'`build(mod, target="{device.type}")`'
+            )
+        if not isinstance(self.executable, CudaExecutable):
+            return self
+        return replace(self, executable=self.executable.on(device.index))
 
     def __call__(self, *args: Any) -> Any:
         """Call it with tensors, or tuples of them."""
@@ -243,6 +260,15 @@ class VMExecutable:
     def shown(self) -> Mapping[str, Sequence[str]]:
         """Of the host's functions, which are public, and their parameters."""
         return self._shown
+
+    def on(self, device: Device) -> VMExecutable:
+        """The same functions, where they run on a device.
+
+        Raises:
+            CompileError: one is compiled for another kind of device.
+        """
+        moved = {name: code.on(device) for name, code in self._codes.items()}
+        return VMExecutable(moved, self._host, self._shown, self._script)
 
     def export_library(self, path: str | os.PathLike[str], **options: Any) -> None:
         """Write all of it to a file, which :func:`relax_mlir.load` reads.

@@ -10,7 +10,7 @@ from relax_mlir.relax.vm.executable import Code, VMExecutable, in_order
 from relax_mlir.relax.vm.host_values import to_value
 from relax_mlir.relax.vm.staged_model import StagedModel
 from relax_mlir.relax.vm.timing import Timing, time_calls
-from relax_mlir.runtime.executable import Executable
+from relax_mlir.runtime.compiled_model import CompiledModel
 from relax_mlir.runtime.ndarray import Device, cpu
 from relax_mlir.runtime.ndarray import device as as_device
 
@@ -36,7 +36,7 @@ class VirtualMachine:
         memory_cfg: object = None,
         profile: bool = False,
     ) -> None:
-        if isinstance(rt_mod, Executable):
+        if isinstance(rt_mod, CompiledModel):
             rt_mod = VMExecutable({"main": Code.of(rt_mod)})
         if isinstance(rt_mod, StagedModel):
             rt_mod = rt_mod.executable
@@ -45,9 +45,8 @@ class VirtualMachine:
                 "`VirtualMachine`: expected what `relax.build` made, got "
                 f"{type(rt_mod).__name__}"
             )
-        self.module = rt_mod
         self.device = device or cpu()
-        _check_is_here(self.device)
+        self.module = rt_mod.on(_first_of(self.device))
         self._inputs: dict[str, tuple[Any, ...]] = {}
         self._outputs: dict[str, Any] = {}
         self._saved: dict[str, Callable[..., Any]] = {}
@@ -147,10 +146,16 @@ class VirtualMachine:
         return time_calls(function, number, repeat)
 
 
-def _check_is_here(where: Device | Sequence[Device] | str) -> None:
-    first = where if isinstance(where, (Device, str)) else where[0]
-    if not as_device(first).exist:
+def _first_of(where: Device | Sequence[Device] | str) -> Device:
+    """The device, or the first of several.
+
+    Raises:
+        CompileError: this machine has no such device.
+    """
+    first = as_device(where if isinstance(where, (Device, str)) else where[0])
+    if not first.exist:
         raise CompileError(
             f"`VirtualMachine`: device `{first}`: expected a device of this machine, "
             "such as `cpu()`"
         )
+    return first
