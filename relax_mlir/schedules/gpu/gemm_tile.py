@@ -28,6 +28,7 @@ from relax_mlir.schedules.emit import (
 )
 from relax_mlir.schedules.flat import Flat
 from relax_mlir.schedules.gpu.launch import ACCESS_BYTES
+from relax_mlir.schedules.multiples import multiple_of
 
 __all__ = ["Operand", "Side"]
 
@@ -207,9 +208,8 @@ class Operand:
         side = self.summed if self.is_along_sum else self.side
         walked = side.axes[-1].number  # in runs, which begin at multiples of them
         places = [n for axis, n in self.flat.steps.items() if axis != walked]
-        return is_whole and all(
-            isinstance(n, int) and n % run == 0 for n in (*places, self.flat.constant)
-        )
+        numbers = (*places, self.flat.constant)
+        return is_whole and all(multiple_of(n) % run == 0 for n in numbers)
 
     def copy(
         self,
