@@ -1,5 +1,8 @@
 """Products on a GPU, in every way in which rules write them."""
 
+from collections.abc import Callable
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -10,7 +13,7 @@ from onnx import numpy_helper
 
 from relax_mlir import IRModule, import_onnx, lower
 from relax_mlir.compiler import target_of
-from relax_mlir.emulator import emulate
+from relax_mlir.emulator import emulate, emulate_kernel
 from relax_mlir.passes.schedule.rules import CONFIGURATION
 from relax_mlir.schedules.gpu import gemm_wgmma
 from relax_mlir.targets.target import TargetError
@@ -229,6 +232,104 @@ def test_many_sizes(
     if k < 16:
         precision = "f32"  # shorter sums are not rounded
     check((m, k, n), is_turned, precision)
+
+
+_EINSUMS = {
+    "an axis between terms and columns": (
+        "bhqk,bkhd->bhqd",
+        (2, 3, 64, 64),
+        (2, 64, 3, 64),
+    ),
+    "both factors lie across the sum": ("khq,khd->hqd", (200, 3, 264), (200, 3, 80)),
+    "columns of two axes": ("oc,hcw->ohw", (40, 1040), (4, 1040, 12)),
+    "columns of one point": ("oc,chw->ohw", (64, 1040), (1040, 72, 1)),
+    "columns of one point in between": ("oc,hwc->ohw", (200, 1040), (40, 1, 1040)),
+}
+
+
+@pytest.mark.parametrize("name", _EINSUMS)
+@pytest.mark.parametrize("precision", ["f32", "tf32", "f16"])
+def test_axes_in_many_orders(precision: str, name: str) -> None:
+    equation, *shapes = _EINSUMS[name]
+    kind, narrow = ("float16", np.float16) if precision == "f16" else ("float", None)
+    x, w = (drawn(*shape).astype(narrow or np.float32) for shape in shapes)
+    given, out = equation.split("->")
+    sizes = dict(zip(given.replace(",", ""), (*x.shape, *w.shape), strict=True))
+    types = (", ".join(map(str, s)) for s in (*shapes, [sizes[a] for a in out]))
+    a, b, y = types
+    text = f"""g ({kind}[{a}] x, {kind}[{b}] w) => ({kind}[{y}] y) {{
+        y = Einsum <equation = "{equation}"> (x, w) }}"""
+
+    module = import_onnx(parse(text, opset=17))
+    found, rules = run(module, x, w, precision="tf32" if precision == "tf32" else "f32")
+
+    is_one = name != "columns of two axes"  # which the copy engine does not read
+    assert precision != "f16" or ("GemmWgmma" if is_one else "GemmMmaSync") in rules
+    expected = np.einsum(equation, x.astype(np.float64), w.astype(np.float64))
+    share = {"f32": 1e-5, "tf32": 1e-3, "f16": 2e-3}[precision]
+    bound = share * float(np.abs(expected).max())
+    np.testing.assert_allclose(found, expected, atol=bound, rtol=0)
+
+
+_PROGRAM = """
+func.func @k(%x: memref<{x}xf16>, %w: memref<{w}xf16>, %y: memref<64x64xf32>)
+    attributes {{tir.prim_func, tir.num_outputs = 1 : i64}} {{
+  "tir.block"() ({{
+  ^bb0(%i: index, %j: index, %k: index):
+    %zero = arith.constant 0.0 : f32
+    memref.store %zero, %y[%i, %j] : memref<64x64xf32>
+    gpu.yield
+  }}, {{
+  ^bb0(%i: index, %j: index, %k: index):
+    {terms}
+    %a = memref.load %x[{at_x}] : memref<{x}xf16>
+    %b = memref.load %w[{at_w}] : memref<{w}xf16>
+    %c = arith.extf %a : f16 to f32
+    %d = arith.extf %b : f16 to f32
+    %p = arith.mulf %c, %d : f32
+    %old = memref.load %y[%i, %j] : memref<64x64xf32>
+    %new = arith.addf %old, %p : f32
+    memref.store %new, %y[%i, %j] : memref<64x64xf32>
+    gpu.yield
+  }}) {{name = "sum", kinds = "SSR", static_extents = array<i64: 64, 64, 24>,
+       operandSegmentSizes = array<i32: 0, 0>}} : () -> ()
+  return
+}}"""
+
+
+@pytest.mark.parametrize(
+    ("terms", "x", "w", "at_x", "at_w", "take"),
+    [
+        (
+            "%c16 = arith.constant 16 : index\n %t = arith.addi %k, %c16 : index",
+            *("64x64", "64x64", "%i, %t", "%t, %j"),
+            lambda x, w: (x[:, 16:40], w[16:40]),
+        ),
+        (
+            "%c2 = arith.constant 2 : index\n %t = arith.muli %k, %c2 : index",
+            *("64x64", "64x64", "%t, %i", "%t, %j"),
+            lambda x, w: (x[:48:2].T, w[:48:2]),
+        ),
+    ],
+)
+def test_sums_over_a_part_of_a_buffer_end_with_it(
+    terms: str, x: str, w: str, at_x: str, at_w: str, take: Callable[..., Any]
+) -> None:
+    text = _PROGRAM.format(terms=terms, x=x, w=w, at_x=at_x, at_w=at_w)
+    loops = lower(IRModule.parse(text), target=_TARGET, to="loops")
+    a, b = (drawn(64, 64).astype(np.float16) for _ in range(2))
+    y = np.zeros((64, 64), np.float32)
+
+    emulate_kernel(loops, "k", [a, b, y])
+
+    rows, columns = take(a.astype(np.float64), b.astype(np.float64))
+    np.testing.assert_allclose(y, rows @ columns, atol=1e-4, rtol=0)
+
+
+def test_an_open_number_of_rows_is_not_summed_in_parts() -> None:
+    loops = lower(layer("n", 4096, 64, is_turned=False), target=_TARGET, to="loops")
+    (product,) = (f for f in loops.func_ops() if "matmul" in f.name.value)
+    assert str(product).count("gpu.launch") == 1
 
 
 @pytest.mark.parametrize("rows", [1, 7, 40])

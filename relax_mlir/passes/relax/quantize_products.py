@@ -22,7 +22,7 @@ __all__ = ["QuantizeProducts"]
 _F32, _F8 = dtype("float32"), dtype("float8_e4m3fn")
 _LARGEST = 448.0  # number of that type
 _LEAST_STEP = 1e-30  # of a row of zeros; far from where a quotient is rounded to 0
-_LEAST_TERMS = 16  # of a sum; shorter ones cost what they save
+_GROUP = 16  # terms that are read at once: products of other numbers of them gain nothing
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,8 @@ class QuantizeProducts(Pass):
     the sums are multiplied by both. The steps of weights are known; those of activations
     are computed row by row. Products of two activations stay as they are.
 
-    A number is off by at most 1/16 of itself, or by 1/1000000 of the largest of its row.
+    A number is off by at most 1/16 of itself, or by 1/450000 of the largest of its row. A
+    row with an infinite number becomes one of NaNs.
     """
 
     def run(self, module: IRModule) -> None:
@@ -69,7 +70,8 @@ class _Quantizer:
         if array.ndim != 2 or not np.isfinite(array).all():
             return None
         turned = array.T if isinstance(op, MatmulOp) else array
-        return turned if turned.shape[1] >= _LEAST_TERMS else None
+        terms = turned.shape[1]
+        return turned if terms and terms % _GROUP == 0 else None
 
     def _rewrite(self, op: MatmulOp | DenseOp, weights: np.ndarray) -> None:
         with ir.InsertionPoint(op), op.location:

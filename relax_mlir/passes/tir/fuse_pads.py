@@ -17,7 +17,7 @@ from relax_mlir.indexing import Linear, constant_of, linear_in
 from relax_mlir.module import IRModule
 from relax_mlir.passes.tir.permute_buffers import may_permute, set_argument_type
 from relax_mlir.passes.tir.program_copies import ProgramCopies
-from relax_mlir.passes.tir.sums import sum_of_products
+from relax_mlir.passes.tir.sums import Read, sum_of_products
 from relax_mlir.rewriting import Pass, clone
 from relax_mlir.schedules.cpu.windows_plan import MOST_TAPS
 
@@ -154,7 +154,7 @@ def _picture(program: func.FuncOp) -> _Taker | None:
         slides = any(len(form.coefficients) > 1 for form in read.forms)
         is_apart = all(total.column in other.axes for other in total.factors)
         is_known = min(read.shape) >= 0 and min(total.extents) >= 0
-        if is_argument and slides and is_apart and is_known:
+        if is_argument and slides and is_apart and is_known and _is_read_once(read):
             return _Taker(ir.BlockArgument(read.buffer).arg_number, wants_zeros=False)
     return None
 
@@ -169,10 +169,16 @@ def _multiplied(program: func.FuncOp) -> _Taker | None:
         slides = any(len(form.coefficients) > 1 for form in read.forms)
         is_known = min(read.shape, default=0) >= 0 and min(total.extents) >= 0
         has_columns = total.column in other.axes and total.column not in read.axes
-        if is_argument and slides and is_known and has_columns:
+        is_free = is_argument and slides and _is_read_once(read)
+        if is_free and is_known and has_columns:
             number = ir.BlockArgument(read.buffer).arg_number
             return _Taker(number, wants_zeros=True)
     return None
+
+
+def _is_read_once(read: Read) -> bool:
+    """Whether nothing else in a program reads a buffer, which would be the padded one."""
+    return len(list(read.buffer.uses)) == 1
 
 
 def _padding(program: func.FuncOp) -> _Pad | None:

@@ -32,7 +32,8 @@ class Packed:
     Attributes:
         number: of the argument; shape: of its buffer.
         forms: its indices, in the axes of the sum.
-        axes: the axes of the packed array in order, the columns' last.
+        axes: the axes of the packed array in order; the columns' last, if they are in
+            blocks.
         extents: of all axes of the sum.
         width: columns of a block; 0 if all are side by side.
         group: steps of the sum that are neighbours, in blocks.
@@ -49,9 +50,10 @@ class Packed:
     @property
     def packed_shape(self) -> list[int]:
         """Sizes of the packed array."""
-        *summed, columns = (self.extents[axis] for axis in self.axes)
+        sizes = [self.extents[axis] for axis in self.axes]
         if not self.width:
-            return [*summed, columns]
+            return sizes
+        *summed, columns = sizes
         blocks = -(-columns // self.width)
         if self.group == 1:
             return [blocks, *summed, self.width]
@@ -60,9 +62,9 @@ class Packed:
 
     def indices(self, at: Sequence[ir.Value]) -> list[ir.Value]:
         """Where an element is, from its place along the axes of the sum."""
-        *summed, column = (Index(at[axis]) for axis in self.axes)
         if not self.width:
-            return [index.value for index in (*summed, column)]
+            return [at[axis] for axis in self.axes]
+        *summed, column = (Index(at[axis]) for axis in self.axes)
         place = [column // self.width, *summed, column % self.width]
         if self.group > 1:
             last = summed[-1]

@@ -30,7 +30,7 @@ from relax_mlir.schedules.emit import (
 from relax_mlir.schedules.epilogue import Epilogue
 from relax_mlir.schedules.gpu.gemm_parts import PART, PartialSums, part_count
 from relax_mlir.schedules.gpu.gemm_tile import Side
-from relax_mlir.schedules.gpu.launch import if_less
+from relax_mlir.schedules.gpu.launch import PROCESSORS, if_less
 from relax_mlir.schedules.nest import Access, Kernel, point_count
 from relax_mlir.schedules.padding import Padding, split_padding
 from relax_mlir.schedules.rule import Refusal
@@ -45,7 +45,7 @@ __all__ = [
     "ranked",
 ]
 
-_FEW_BLOCKS = 128  # that leave processors without work
+_FEW_BLOCKS = PROCESSORS * 31 // 32  # fewer leave processors without work
 
 
 @dataclass(frozen=True)
@@ -75,10 +75,17 @@ def plan_gemm(kernel: Kernel) -> Plan:
     plan = plan_contraction(replace(kernel, statements=statements))
     if any(isinstance(form, Part) for form in (*plan.a.forms, *plan.b.forms)):
         raise Refusal("an operand is read by parts of an axis")
+    extents = plan.anchor.extents
+    columns = tuple(axis for axis in plan.n if extents[axis] != 1) or plan.n[-1:]
+    plan = replace(plan, n=columns)
     if padding is None:
         return plan
-    if padding.buffer != plan.a.buffer or float(padding.fill.value) != 0:
-        raise Refusal("what it pads are no rows, or it pads with other numbers than 0")
+    others = [plan.b, *(access for m in plan.maps for access in m.inputs)]
+    is_read_once = all(access.buffer != padding.buffer for access in others)
+    if padding.buffer != plan.a.buffer or not is_read_once:
+        raise Refusal("what it pads are no rows, or not these alone")
+    if float(padding.fill.value) != 0:
+        raise Refusal("it pads with other numbers than 0")
     return replace(plan, rows_of=_padded(plan, padding))
 
 
@@ -147,7 +154,8 @@ def ranked(plan: Plan, known: Sequence[C]) -> list[C]:
         for axes in (plan.m, plan.n, plan.outer)
     )
     terms = [extents[axis] for axis in plan.k]
-    are_known = all(isinstance(extent, int) for extent in terms)
+    # Memory for all parts of an open number of rows might be more than there is.
+    are_known = all(isinstance(e, int) for e in extents)
 
     def tiles(made: C) -> int:
         down, across = -(-rows // made.cut.rows), -(-columns // made.cut.columns)
@@ -197,7 +205,7 @@ class GemmKernel(ABC):
             self._write_tiles()
             return
         axes, lanes = [*self._outer, *self._row_axes], self._epilogue.lanes
-        (columns,) = self._columns.axes
+        columns = Axis(self.plan.n[-1], self._columns.extent)  # as points name them
         sums = PartialSums(self.plan, axes, columns, self.cut.parts, lanes)
         self._epilogue = sums
         self._write_tiles()

@@ -21,13 +21,13 @@ from relax_mlir.schedules.emit import (
 )
 from relax_mlir.schedules.epilogue import Epilogue
 from relax_mlir.schedules.gpu.grid import for_each_point
+from relax_mlir.schedules.gpu.launch import PROCESSORS
 from relax_mlir.schedules.nest import point_count
 
 __all__ = ["PART", "PartialSums", "part_count"]
 
 PART = -1  # the axis of the parts, beside those of the contraction
 _LANES = 4  # neighbours that a thread adds up
-_BLOCKS = 132  # that run at once, on an H100 or H200
 _FEWEST_TURNS = 4  # of a part: fewer do not fill the slices that are on their way
 _MOST_PARTS = 16
 
@@ -44,7 +44,7 @@ def part_count(plan: Plan, tiles: int, turns: Extent) -> int:
     starts_at_zero = float(plan.anchor.start.value) == 0
     if not isinstance(turns, int) or not is_even or not starts_at_zero:
         return 1
-    wanted = min(_BLOCKS // max(1, tiles), turns // _FEWEST_TURNS, _MOST_PARTS)
+    wanted = min(PROCESSORS // max(1, tiles), turns // _FEWEST_TURNS, _MOST_PARTS)
     if wanted < 2:
         return 1
     per_part = -(-turns // wanted)

@@ -47,6 +47,7 @@ from relax_mlir.schedules.gpu.gemm_kernel import (
 from relax_mlir.schedules.gpu.gemm_parts import PART
 from relax_mlir.schedules.gpu.gemm_tile import Side
 from relax_mlir.schedules.gpu.launch import (
+    PROCESSORS,
     WARP,
     alloc_shared,
     barrier,
@@ -75,7 +76,6 @@ from relax_mlir.schedules.rule import Refusal
 
 __all__ = ["GemmWgmma"]
 
-_PROCESSORS = 132  # of an H100 or H200
 _BAND = 8  # rows of tiles that blocks walk through together, column by column
 _FEWEST = 33  # rows, columns: fewer leave half of a tile empty
 _HOPPER = 90
@@ -84,7 +84,8 @@ _KINDS = {"f32": "tf32", "f8E4M3FN": "e4m3"}  # as instructions call types of fa
 _LANES = 8  # neighbours of a row that a thread writes at once
 _PATCH = 64  # columns that a warp writes at a time
 _LEAST_USE = 0.7  # share of a tile's places that are rows, where these are several axes
-_FEW_REGISTERS, _MANY_REGISTERS = 40, 232  # of a thread that copies, that multiplies
+_SHARING = 2  # warpgroups that multiply, which get the registers of one that copies
+_FEW_REGISTERS, _MANY_REGISTERS = 40, 232  # of a thread then
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,7 @@ class GemmWgmmaConfiguration(CutConfiguration):
     columns: int
     depth: int
     stages: int
-    blocks: int = _PROCESSORS
+    blocks: int = PROCESSORS
 
     @property
     def warpgroups(self) -> int:
@@ -228,7 +229,7 @@ class _GemmWgmmaKernel(GemmKernel):
 
     def _take_registers(self, *, is_more: bool) -> None:
         """With three warpgroups, those of one that copies go to those that multiply."""
-        if self._made.warpgroups > 1:
+        if self._made.warpgroups == _SHARING:
             count = _MANY_REGISTERS if is_more else _FEW_REGISTERS
             take_registers(count, is_more=is_more)
 
@@ -508,7 +509,8 @@ class _Operands:
             raise Refusal("its columns are more than one axis")
         wide = ROW_BYTES * 8 // plan.rows_of.element.width
         *_, last = summed
-        if len(summed) > 1 and static(last.extent) % wide:
+        is_counted_on = len(summed) == 1 and last.number not in apart
+        if static(last.extent) % wide and not is_counted_on:
             raise Refusal("a slice crosses the end of an axis of the sum")
         row_tile = _row_tile(down, rows)
         axes = [*(Axis(n, extents[n]) for n in plan.outer), *down, *across, *summed]

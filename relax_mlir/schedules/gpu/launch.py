@@ -11,6 +11,7 @@ from relax_mlir.schedules.emit import Extent, constant, index, less, op
 
 __all__ = [
     "ACCESS_BYTES",
+    "PROCESSORS",
     "SHARED",
     "WARP",
     "alloc_private",
@@ -26,6 +27,7 @@ __all__ = [
 ]
 
 WARP = 32  # threads that run in step
+PROCESSORS = 132  # that run blocks at the same time, of an H100 or H200
 ACCESS_BYTES = 16  # that a thread reads or writes at once, at the most
 
 SHARED = "#gpu.address_space<workgroup>"  # where a block's memory is

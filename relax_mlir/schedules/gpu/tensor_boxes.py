@@ -90,7 +90,9 @@ class Boxes:
     @property
     def _rows(self) -> int:
         """Rows of 128 bytes that a slice has room for."""
-        return self.places if self.is_along_sum else self.count * self.box[-2]
+        if self.is_along_sum:
+            return self.places
+        return self.count * math.prod(self.box[:-1])
 
     @property
     def slice_bytes(self) -> int:
