@@ -81,6 +81,21 @@ irdl.dialect @tir {
     irdl.results(result: %result)
     irdl.attributes {"name" = %attr_name}
   }
+  irdl.operation @library_product {
+    %lhs = irdl.base "!builtin.memref"
+    %rhs = irdl.base "!builtin.memref"
+    %result = irdl.base "!builtin.memref"
+    %sizes = irdl.is index
+    %leading = irdl.is index
+    %steps = irdl.is index
+    %bias = irdl.base "!builtin.memref"
+    %attr_turned = irdl.base "#builtin.array"
+    %attr_tf32 = irdl.any
+    %attr_activation = irdl.base "#builtin.string"
+    %attr_operandSegmentSizes = irdl.any
+    irdl.operands(lhs: %lhs, rhs: %rhs, result: %result, sizes: variadic %sizes, leading: variadic %leading, steps: variadic %steps, bias: variadic %bias)
+    irdl.attributes {"turned" = %attr_turned, "tf32" = %attr_tf32, "activation" = %attr_activation, "operandSegmentSizes" = %attr_operandSegmentSizes}
+  }
   irdl.operation @ramp {
     %base = irdl.base "!builtin.integer"
     %stride = irdl.base "!builtin.integer"

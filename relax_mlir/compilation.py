@@ -26,6 +26,7 @@ def compile(
     relax_pipeline: Any = "default",
     tir_pipeline: Any = "default",
     precision: str = "f32",
+    library: str = "never",
     threads: int = 1,
     cache: bool | str | os.PathLike[str] = True,
     tuning: str | os.PathLike[str] | None = None,
@@ -49,6 +50,9 @@ def compile(
             On GPUs both round both factors; ``tf32`` rounds factors to 11 bits when they
             are read, ``f8`` those of products with weights to 4 bits, with steps by row
             and by column. Sums and all else are f32.
+        library: on GPUs, whether NVIDIA's cuBLASLt computes matrix products: ``never``,
+            ``auto`` (where it is expected to be faster) or ``always`` (where it can). It
+            is needed where the model runs: ``pip install nvidia-cublas``.
         threads: how many may work on one call.
         cache: keep compiled kernels on disk; True for the user's cache folder.
         tuning: the database of :func:`relax_mlir.tune`; its kernels are written as it
@@ -76,6 +80,7 @@ def compile(
     options: dict[str, Any] = {
         "target": target,
         "precision": precision,
+        "library": library,
         "threads": threads,
         "cache": cache,
         "tuning": tuning,
@@ -109,6 +114,7 @@ def _place(mod: Any, options: Mapping[str, Any]) -> CachedModel | None:
     decisive = {
         "target": (str(target), target, getattr(target, "features", "")),
         "precision": options["precision"],
+        "library": options["library"],
     }
     if tuning is not None:
         try:

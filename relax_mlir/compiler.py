@@ -93,13 +93,14 @@ def lower(
     *,
     target: str | Target = "cpu",
     precision: str = "f32",
+    library: str = "never",
     to: str = "llvm",
     instruments: Sequence[Instrument] = (),
 ) -> IRModule:
     """Take a module down to a level, from whatever level it is at.
 
     Args:
-        precision: as for :func:`compile`.
+        precision, library: as for :func:`compile`.
         to: ``relax``, ``tir``, ``planned``, ``linalg``, ``loops`` or ``llvm``.
         instruments: who is told of every pass.
 
@@ -113,7 +114,7 @@ def lower(
             f"unknown level `{to}`: expected one of {', '.join(LEVELS)}.{near_misses(to, LEVELS)}"
         )
     lowered = module.clone()
-    for stage in remaining(lowered, stages(target_of(target), precision)):
+    for stage in remaining(lowered, stages(target_of(target), precision, library)):
         if list(LEVELS).index(stage.level) > list(LEVELS).index(to):
             break
         run_stage(lowered, stage, instruments)
@@ -180,7 +181,7 @@ def level_of(module: IRModule) -> str | None:
         is_called = "relax.call_tir" in names and not is_grouped
         is_called = is_called and not is_script(module)
         return "tir" if is_called and not _misplaced(module, LEVELS["tir"]) else None
-    if any(n.startswith("tir.") and n != "tir.call_packed" for n in names):
+    if any(n.startswith("tir.") and n not in _ANYWHERE for n in names):
         return "planned"
     if "linalg" in dialects:
         return "linalg"
@@ -192,6 +193,10 @@ def level_of(module: IRModule) -> str | None:
         return "planned"  # plain loops, which no schedule has seen
     has_casts = "builtin.unrealized_conversion_cast" in names
     return "llvm" if dialects <= {"builtin", "llvm"} and not has_casts else "loops"
+
+
+# Operations of tir that stay until the end.
+_ANYWHERE = frozenset({"tir.call_packed", "tir.library_product"})
 
 
 def _has_no_rule(function: func.FuncOp) -> bool:
@@ -270,6 +275,7 @@ def compile_model(
     *,
     target: str | Target = "cpu",
     precision: str = "f32",
+    library: str = "never",
     threads: int = 1,
     cache: bool | str | os.PathLike[str] = True,
     tuning: str | os.PathLike[str] | None = None,
@@ -283,7 +289,7 @@ def compile_model(
     Args:
         model: a module, or an ONNX model as :func:`relax_mlir.import_onnx` takes it.
         target: ``cpu`` for this machine.
-        precision: as for :func:`relax_mlir.compile`.
+        precision, library: as for :func:`relax_mlir.compile`.
         threads: how many may work on one call; of no meaning on a GPU.
         cache: keep compiled kernels on disk; True for the user's cache folder.
         tuning: the database of :func:`relax_mlir.tune`; its kernels are written as it
@@ -303,7 +309,7 @@ def compile_model(
     module = model.clone() if isinstance(model, IRModule) else import_onnx(model)
     database = tuning_of(module, tuning)
     machine = target_of(target)
-    todo = remaining(module, stages(machine, precision))
+    todo = remaining(module, stages(machine, precision, library))
     if verify is not None:
         _verify_passes(module, machine, todo, verify, inputs)
     whole = [s for s in todo if s.level in ("relax", "tir", "planned")]
@@ -349,13 +355,15 @@ def _contents(
     read = [unpacked(unit.code) for unit in built]
     programs = [program for program, _ in read]
     constants = {k: np.asarray(module.constants[k]) for k in signature.constants}
+    plan, named = main_plan(module, units, programs, kernels)
+    without_code = len(plan.programs) - len(programs)
     return Contents(
-        tuple(ptx for _, ptx in read),
-        main_plan(module, units, programs),
+        (*(ptx for _, ptx in read), *[b""] * without_code),
+        plan,
         asdict(signature),
         machine.cpu,
         constants,
-        tuple(kernels),
+        named,
     )
 
 

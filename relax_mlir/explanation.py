@@ -104,6 +104,7 @@ def explain(
     *,
     target: str | Target = "cpu",
     precision: str = "f32",
+    library: str = "never",
     tuning: str | os.PathLike[str] | None = None,
 ) -> Explanation:
     """Tell which schedule rule writes each kernel of a model, and why others do not.
@@ -112,7 +113,7 @@ def explain(
 
     Args:
         model: a module, or an ONNX model as :func:`relax_mlir.import_onnx` takes it.
-        target, precision: as for :func:`relax_mlir.compile`.
+        target, precision, library: as for :func:`relax_mlir.compile`.
         tuning: the database that it would be compiled with.
 
     Raises:
@@ -124,7 +125,7 @@ def explain(
     lowered = to_kernels(module, machine, precision)
     if database is not None:
         database.apply(lowered, machine)
-    rest = remaining(lowered, stages(machine, precision))
+    rest = remaining(lowered, stages(machine, precision, library))
     choices = {
         name: rule_choice(unit.text, rest)
         for unit in split(lowered)

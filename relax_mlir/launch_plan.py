@@ -14,11 +14,12 @@ from mlir.dialects.gpu import ObjectAttr  # pyright: ignore[reportAttributeAcces
 
 from relax_mlir.dialects import dims, tensors
 from relax_mlir.dialects.dims import Dim
-from relax_mlir.dialects.tir import CallPackedOp, marks
+from relax_mlir.dialects.tir import CallPackedOp, LibraryProductOp, marks
 from relax_mlir.errors import CompileError, PassError
 from relax_mlir.indexing import SIZE_ARITHMETIC
 from relax_mlir.module import IRModule
 from relax_mlir.programs import argument_shape, argument_symbols
+from relax_mlir.runtime.cuda.library_function import LibraryFunction
 from relax_mlir.runtime.cuda.plan import (
     Argument,
     Call,
@@ -32,6 +33,9 @@ from relax_mlir.runtime.cuda.plan import (
     Program,
     TensorMap,
 )
+from relax_mlir.runtime.cuda.products import Matrix, Product
+from relax_mlir.runtime.profile import KernelCall
+from relax_mlir.runtime.registry import get_global_func
 from relax_mlir.units import Unit
 
 __all__ = ["main_plan", "program_code", "unpacked"]
@@ -68,19 +72,28 @@ def unpacked(code: bytes) -> tuple[Program, bytes]:
 
 
 def main_plan(
-    module: IRModule, units: Sequence[Unit], programs: Sequence[Program]
-) -> Plan:
+    module: IRModule,
+    units: Sequence[Unit],
+    programs: Sequence[Program],
+    kernels: Sequence[KernelCall],
+) -> tuple[Plan, tuple[KernelCall, ...]]:
     """What ``main`` does, at the level ``planned``.
 
     Args:
         units: the programs that it calls; programs: what they are compiled to.
+        kernels: that it calls, in order.
+
+    Returns:
+        The plan, and the kernels with products among them that ``main`` calls by name;
+        their programs are the last ones.
 
     Raises:
         PassError: ``main`` has operations that have no place in a plan.
     """
     numbers = {name: n for n, unit in enumerate(units) for name in unit.programs}
-    reader = _MainReader(module.func_op("main"), numbers)
-    return Plan(tuple(programs), tuple(reader.steps()))
+    reader = _MainReader(module.func_op("main"), numbers, len(programs), kernels)
+    steps = reader.steps()
+    return Plan((*programs, *reader.products), tuple(steps)), tuple(reader.kernels)
 
 
 def _text(dim: Dim) -> Expression:
@@ -210,7 +223,7 @@ class _ProgramReader(_Reader):
         for number, value in enumerate(buffers):
             self._pointers[value] = ("argument", number, 0)
         self._scratch: list[Expression] = []
-        self._launches: list[Launch] = []
+        self._launches: list[Launch | Product] = []
 
     def program(self) -> Program:
         """All of it.
@@ -226,6 +239,8 @@ class _ProgramReader(_Reader):
                 self._scratch.append(_text(self.size_bytes(value)))
             elif name == "gpu.launch_func":
                 self._launches.append(self._launch(operation))
+            elif isinstance(operation, LibraryProductOp):
+                self._launches.append(self._product(operation))
             elif not _is_read_by_users(operation):
                 raise PassError(
                     f"{operation.location}: `{name}` has no place between launches"
@@ -243,6 +258,34 @@ class _ProgramReader(_Reader):
             tuple(_text(self.size(groups[f"blockSize{a}"][0])) for a in axes),
             _text(self.size(shared[0])) if shared else 0,
             tuple(map(self._argument, groups["kernelOperands"])),
+        )
+
+    def _product(self, operation: LibraryProductOp) -> Product:
+        turned = [ir.BoolAttr(flag).value for flag in operation.turned]
+        lhs, rhs, result = (
+            Matrix(
+                self.pointer(buffer),
+                str(ir.MemRefType(buffer.type).element_type),
+                _text(self.size(leading)),
+                _text(self.size(step)),
+                is_turned,
+            )
+            for buffer, leading, step, is_turned in zip(
+                (operation.lhs, operation.rhs, operation.result),
+                operation.leading,
+                operation.steps,
+                (*turned, False),
+                strict=True,
+            )
+        )
+        return Product(
+            tuple(_text(self.size(size)) for size in operation.sizes),
+            lhs,
+            rhs,
+            result,
+            next(map(self.pointer, operation.bias), None),
+            ir.BoolAttr(operation.tf32).value,
+            ir.StringAttr(operation.activation).value,
         )
 
     def _argument(self, value: ir.Value) -> Argument:
@@ -346,9 +389,18 @@ def _is_read_by_users(operation: ir.OpView) -> bool:
 class _MainReader(_Reader):
     """Reads ``main``: calls of programs, copies, calls of functions on the host."""
 
-    def __init__(self, function: func.FuncOp, programs: dict[str, int]) -> None:
+    def __init__(
+        self,
+        function: func.FuncOp,
+        programs: dict[str, int],
+        count: int,
+        kernels: Sequence[KernelCall],
+    ) -> None:
         super().__init__(function)
-        self._programs = programs
+        self._programs, self._count = programs, count
+        self._left = iter(kernels)
+        self.kernels: list[KernelCall] = []
+        self.products: list[Program] = []
         counts = dict.fromkeys(("input", "output", "constant", "arena"), 0)
         for value, attributes in zip(
             function.arguments, function.attributes["arg_attrs"], strict=True
@@ -365,16 +417,14 @@ class _MainReader(_Reader):
             PassError: an operation has no place in a plan.
         """
         found: list[Any] = []
-        calls = 0
         for operation in self._function.entry_block.operations:
             name = operation.operation.name
             if name == "func.call":
-                found.append(self._call(operation, calls))
-                calls += 1
+                found.append(self._call(operation))
             elif name == "memref.copy":
                 found.append(self._copy(operation))
             elif isinstance(operation, CallPackedOp):
-                found.append(self._host_call(operation))
+                found.append(self._packed(operation))
             elif not _is_read_by_users(operation):
                 raise PassError(
                     f"{operation.location}: `{name}` has no place in a `main` that runs "
@@ -382,12 +432,13 @@ class _MainReader(_Reader):
                 )
         return found
 
-    def _call(self, call: ir.OpView, number: int) -> Call:
+    def _call(self, call: ir.OpView) -> Call:
         callee = ir.FlatSymbolRefAttr(call.attributes["callee"]).value
         operands = list(call.operation.operands)
+        self.kernels.append(next(self._left))
         return Call(
             self._programs[callee],
-            number,
+            len(self.kernels) - 1,
             tuple(self.pointer(v) for v in operands if _is_buffer(v)),
             tuple(_text(self.size(v)) for v in operands if not _is_buffer(v)),
         )
@@ -402,6 +453,57 @@ class _MainReader(_Reader):
                 )
         size_bytes = _text(self.size_bytes(source))
         return Copy(self.pointer(source), self.pointer(target), size_bytes)
+
+    def _packed(self, call: CallPackedOp) -> HostCall | Call:
+        """A function on the host, or a product that a library computes on the GPU."""
+        name = ir.StringAttr(call.callee).value
+        function = get_global_func(name, allow_missing=True)
+        if isinstance(function, LibraryFunction):
+            return self._product(function, call)
+        return self._host_call(call)
+
+    def _product(self, function: LibraryFunction, call: CallPackedOp) -> Call:
+        """A program of its own, of the sizes that ``main`` has."""
+        *buffers, result = tensors.elements(call.args)
+        lhs, rhs = buffers[function.lhs], buffers[function.rhs]
+        *outer, terms = self.shape(lhs)
+        columns = self.shape(result)[-1]
+        sizes = (1, math.prod(outer), columns, terms)
+        if not isinstance(terms, int) or terms == 0:
+            raise PassError(
+                f"{call.location}: `{function.name}`: a product by cuBLAS: expected a known "
+                f"number of terms, got `{terms}`"
+            )
+        first, second, written = (
+            Matrix(
+                Pointer("argument", number),
+                str(ir.MemRefType(buffer.type).element_type),
+                _text(self.shape(buffer)[-1]),
+                0,
+                is_turned,
+            )
+            for number, buffer, is_turned in (
+                (function.lhs, lhs, False),
+                (function.rhs, rhs, function.is_turned),
+                (len(buffers), result, False),
+            )
+        )
+        product = Product(
+            tuple(map(_text, sizes)),
+            first,
+            second,
+            written,
+            None if function.bias is None else Pointer("argument", function.bias),
+            activation=function.activation,
+        )
+        self.products.append(Program(self.size_names, (), (product,)))
+        self.kernels.append(KernelCall(function.name, "Library"))
+        return Call(
+            self._count + len(self.products) - 1,
+            len(self.kernels) - 1,
+            tuple(map(self.pointer, (*buffers, result))),
+            self.size_names,
+        )
 
     def _host_call(self, call: CallPackedOp) -> HostCall:
         texts = ir.ArrayAttr(call.attributes["tir.dtypes"])

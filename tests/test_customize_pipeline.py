@@ -28,13 +28,17 @@ def exported() -> tvm.IRModule:
     return mod
 
 
-@pytest.mark.xfail(strict=True, reason="issue 6: cuBLAS patterns and their codegen")
 def test_a_layer_is_given_to_cublas() -> None:
+    assert tvm.get_global_func("relax.ext.cublas", True)
     name = "cublas.matmul_transposed_bias_relu"
     patterns = [relax.backend.get_pattern(name)]
     fuse = relax.transform.FuseOpsByPattern(patterns, annotate_codegen=True)
     mod = relax.transform.RunCodegen()(fuse(exported()))
-    assert "call_dps_packed" in mod.script()
+    called = "fused_relax_permute_dims_relax_matmul_relax_add_relax_nn_relu_cublas"
+    text = mod.script()
+    assert f'I.module_attrs({{"external_mods": [["{called}"]]}})' in text
+    assert f'R.call_dps_packed("{called}", (fc1_weight, x, fc1_bias), ' in text
+    assert text.count("R.matmul(") == 1  # of the second layer
 
 
 def test_the_rest_is_tuned(tmp_path: object) -> None:

@@ -17,6 +17,7 @@ __all__ = [
     "DeclBufferOp",
     "EvaluateOp",
     "LetOp",
+    "LibraryProductOp",
     "RampOp",
     "Tir",
     "UndefinedOp",
@@ -94,6 +95,36 @@ class CallPackedOp(Tir.Operation, name="call_packed"):
 
     args: Operand[ir.TupleType]
     callee: ir.StringAttr
+
+
+class LibraryProductOp(Tir.Operation, name="library_product"):
+    """Products of matrices that a library of the device computes, between its launches.
+
+    ``result[b, i, j]`` is the sum over ``p`` of ``lhs[b, i, p] * rhs[b, p, j]``, then
+    ``bias[j]`` is added, if there is one, then the activation is applied. Sums are f32, or
+    f64 of such factors; the result is rounded once. No result lies in an operand.
+
+    Attributes:
+        sizes: how many products, rows, columns, and terms of a sum.
+        leading: elements between rows in memory; of ``lhs``, ``rhs`` and the result.
+        steps: elements between the matrices of two products, likewise; 0 if they are one.
+        bias: one number per column, of the type of the result, or nothing.
+        turned: whether ``lhs`` and ``rhs`` lie in memory with rows and columns exchanged;
+            their leading numbers are those of the rows that lie there.
+        tf32: whether factors in f32 may be rounded to 11 bits.
+        activation: ``none``, or ``relu``, the larger one of a number and 0.
+    """
+
+    lhs: Operand[ir.MemRefType]
+    rhs: Operand[ir.MemRefType]
+    result: Operand[ir.MemRefType]
+    sizes: Sequence[Operand[ir.IndexType]]
+    leading: Sequence[Operand[ir.IndexType]]
+    steps: Sequence[Operand[ir.IndexType]]
+    bias: Sequence[Operand[ir.MemRefType]]
+    turned: ir.ArrayAttr
+    tf32: ir.BoolAttr
+    activation: ir.StringAttr
 
 
 class LetOp(Tir.Operation, name="let"):

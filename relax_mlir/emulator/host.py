@@ -11,6 +11,7 @@ from mlir import ir
 
 from relax_mlir.dialects import shapes
 from relax_mlir.dialects.dtypes import dtype
+from relax_mlir.dialects.tir import LibraryProductOp
 from relax_mlir.emulator.interpreter import (
     Block,
     Interpreter,
@@ -20,6 +21,7 @@ from relax_mlir.emulator.interpreter import (
 from relax_mlir.emulator.lanes import WARPGROUP, Lanes, Team
 from relax_mlir.emulator.memory import Buffer, EmulationError, Memory, poison
 from relax_mlir.emulator.operations import numpy_type
+from relax_mlir.emulator.products import multiply
 from relax_mlir.emulator.turns import finish
 from relax_mlir.errors import RelaxError
 from relax_mlir.module import IRModule
@@ -248,6 +250,10 @@ class _Host:
                 runs.append(Interpreter(own, lanes, self).run(body, None))
             finish(runs, team)
 
+    def multiply(self, operation: LibraryProductOp, operands: Sequence[Value]) -> None:
+        """Compute a product in a library's place."""
+        multiply(operation, *operands)
+
     def _blocks(self, total: int) -> np.ndarray:
         """The numbers of the blocks that are run."""
         most = self._most_blocks
@@ -268,7 +274,7 @@ def _places(numbers: np.ndarray, extents: Sequence[int]) -> list[np.ndarray]:
 
 
 class _OneLaunch(_Host):
-    """Runs one launch of a program, and passes over the others."""
+    """Runs one launch of a program, and passes over all others."""
 
     def __init__(self, module: IRModule, number: int, grid: Sequence[int]) -> None:
         super().__init__(module)
@@ -287,3 +293,6 @@ class _OneLaunch(_Host):
         if tuple(grid) != self._grid:
             raise EmulationError(f"expected a grid of {tuple(grid)}, got {self._grid}")
         super().launch(body, slots, grid, threads)
+
+    def multiply(self, operation: LibraryProductOp, operands: Sequence[Value]) -> None:
+        """Nothing: it is no launch."""

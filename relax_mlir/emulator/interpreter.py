@@ -292,6 +292,12 @@ def _launch(machine: Interpreter, instruction: Instruction, mask: Mask) -> None:
     machine.host.launch(body, machine.slots, sizes[:3], sizes[3:])
 
 
+def _library_product(
+    machine: Interpreter, instruction: Instruction, mask: Mask
+) -> None:
+    machine.host.multiply(instruction.operation, machine.operands(instruction))
+
+
 _EFFECTS: dict[str, Callable[..., Sequence[Value] | None]] = {
     **ACCESS_EFFECTS,
     **BARRIER_EFFECTS,
@@ -301,4 +307,5 @@ _EFFECTS: dict[str, Callable[..., Sequence[Value] | None]] = {
     **WARP_EFFECTS,
     "func.call": _call,
     "gpu.launch": _launch,
+    "tir.library_product": _library_product,
 }

@@ -18,7 +18,7 @@ from relax_mlir.emulator.memory import EmulationError
 if TYPE_CHECKING:
     from relax_mlir.emulator.interpreter import Instruction, Interpreter
 
-__all__ = ["WARP_EFFECTS"]
+__all__ = ["WARP_EFFECTS", "tf32_bits"]
 
 
 def _shuffle(
@@ -119,11 +119,14 @@ _FACTORS = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "tf32": np.float32}
 def _round_to_tf32(
     machine: Interpreter, instruction: Instruction, mask: np.ndarray | None
 ) -> list[np.ndarray]:
-    """To 11 bits, away from zero where two are as near, as bits."""
-    (value,) = machine.operands(instruction)
+    return [tf32_bits(value) for value in machine.operands(instruction)]
+
+
+def tf32_bits(value: np.ndarray) -> np.ndarray:
+    """Numbers rounded to 11 bits, away from zero where two are as near, as bits."""
     bits = np.ascontiguousarray(value).view(np.int32)
     rounded = (bits + 0x1000) & ~0x1FFF
-    return [np.where(np.isfinite(value), rounded, bits)]
+    return np.where(np.isfinite(value), rounded, bits)
 
 
 def _extract_value(

@@ -2,6 +2,7 @@
 
 from relax_mlir.targets.target import (
     LEVELS,
+    LIBRARY_POLICIES,
     PRECISIONS,
     Stage,
     Target,
@@ -13,6 +14,7 @@ from relax_mlir.targets.target import (
 
 __all__ = [
     "LEVELS",
+    "LIBRARY_POLICIES",
     "PRECISIONS",
     "Stage",
     "Target",

@@ -91,8 +91,12 @@ def _tiles(cpu: str, features: str, bits: int) -> bool:
     return bits == 512 and (has_it if features else cpu.startswith(_AMX_CPUS))
 
 
-def stages(target: Target, precision: str = "f32") -> tuple[Stage, ...]:
+def stages(
+    target: Target, precision: str = "f32", library: str = "never"
+) -> tuple[Stage, ...]:
     """The CPU pipeline, in reading order; each line is valid input to ``relax-opt -p``."""
+    if library != "never":
+        raise TargetError(f"library `{library}`: expected a GPU as target, got a CPU")
     flags = {
         "byte-dots": target.byte_dots,
         "bf16-dots": target.bf16_dots,

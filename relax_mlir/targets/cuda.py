@@ -64,10 +64,13 @@ def _of_this_machine() -> str:
     return fitting[-1]
 
 
-def stages(target: Target, precision: str = "f32") -> tuple[Stage, ...]:
+def stages(
+    target: Target, precision: str = "f32", library: str = "never"
+) -> tuple[Stage, ...]:
     """The pipeline for GPUs; each line is valid input to ``relax-opt -p``."""
     tf32 = " tf32=true" if precision == "tf32" else ""
     turned = "{tf32=true}" if tf32 else ""
+    libraries = "" if library == "never" else f" library={library}"
     return (
         Stage("relax", GRAPH_PASSES + _narrowing(target, precision)),
         Stage(
@@ -78,7 +81,7 @@ def stages(target: Target, precision: str = "f32") -> tuple[Stage, ...]:
             f"tir-fuse-pads{{products=true}},tir-turn-constants{turned},"
             "tir-mark-in-place",
         ),
-        *_to_ptx(target, tf32),
+        *_to_ptx(target, tf32 + libraries),
     )
 
 
@@ -118,7 +121,7 @@ def _to_ptx(
     Args:
         rules: options of ``schedule-apply-gpu``; blocks: of ``tir-lower-blocks``.
     """
-    launches = frozenset({"gpu", "nvgpu", "nvvm"})
+    launches = frozenset({"gpu", "nvgpu", "nvvm", "tir.library_product"})
     return (
         Stage("planned", "relax-plan-memory,relax-lower-main"),
         Stage(
@@ -140,7 +143,13 @@ def _to_ptx(
             "ptx",
             f"nvvm-attach-target{{chip={target.cpu} features={target.features} O=3}},"
             "gpu-module-to-binary{format=isa}",
-            frozenset({"nvgpu.tma.create.descriptor", "tir.call_packed"}),
+            frozenset(
+                {
+                    "nvgpu.tma.create.descriptor",
+                    "tir.call_packed",
+                    "tir.library_product",
+                }
+            ),
         ),
     )
 

@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from relax_mlir.errors import RelaxError, near_misses
+from relax_mlir.schedules.gpu.rule import LIBRARY_POLICIES
 
 __all__ = [
     "GRAPH_PASSES",
     "LEVELS",
+    "LIBRARY_POLICIES",
     "PRECISIONS",
     "PROGRAM_PASSES",
     "Stage",
@@ -146,22 +148,31 @@ PROGRAM_PASSES = "tir-collapse-loops,relax-fuse-ops,tir-fuse,tir-fuse-transposes
 PRECISIONS = ("f32", "tf32", "bf16", "f16", "f8")
 
 
-def stages(target: Target, precision: str = "f32") -> tuple[Stage, ...]:
+def stages(
+    target: Target, precision: str = "f32", library: str = "never"
+) -> tuple[Stage, ...]:
     """The pipeline of a target, in reading order.
 
     Args:
         precision: in which products are computed: ``f32``, ``bf16`` or ``f16``; on GPUs
             ``tf32`` and ``f8``, too.
+        library: whether NVIDIA's libraries compute products: ``never``, ``auto`` or
+            ``always``.
 
     Raises:
-        TargetError: there is no such precision.
+        TargetError: there is no such precision or policy, or the target has no such
+            libraries.
     """
-    if precision not in PRECISIONS:
-        raise TargetError(
-            f"unknown precision `{precision}`: expected one of "
-            f"{', '.join(PRECISIONS)}.{near_misses(precision, PRECISIONS)}"
-        )
-    return _module(target).stages(target, precision)
+    for option, value, known in (
+        ("precision", precision, PRECISIONS),
+        ("library", library, LIBRARY_POLICIES),
+    ):
+        if value not in known:
+            raise TargetError(
+                f"unknown {option} `{value}`: expected one of {', '.join(known)}."
+                f"{near_misses(value, known)}"
+            )
+    return _module(target).stages(target, precision, library)
 
 
 def plain_stages(target: Target) -> tuple[Stage, ...]:

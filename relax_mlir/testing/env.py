@@ -2,9 +2,11 @@
 
 from importlib.util import find_spec
 
-from relax_mlir.runtime.cuda import device_names
+from relax_mlir.errors import DeviceError
+from relax_mlir.runtime.cuda import cublaslt, device_names
+from relax_mlir.runtime.cuda.devices import device
 
-__all__ = ["has_cuda", "has_gpu", "has_llvm", "has_multi_gpu"]
+__all__ = ["has_cublas", "has_cuda", "has_gpu", "has_llvm", "has_multi_gpu"]
 
 
 def has_llvm() -> bool:
@@ -15,6 +17,15 @@ def has_llvm() -> bool:
 def has_cuda() -> bool:
     """Whether there is an NVIDIA device, and a target of the name."""
     return has_multi_gpu(1)
+
+
+def has_cublas() -> bool:
+    """Whether there is an NVIDIA device, and the library that multiplies matrices."""
+    try:
+        cublaslt.library(device())
+    except DeviceError:
+        return False
+    return has_cuda()
 
 
 def has_gpu() -> bool:

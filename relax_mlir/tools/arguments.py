@@ -5,10 +5,11 @@ from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 from relax_mlir.errors import RelaxError
-from relax_mlir.targets import PRECISIONS
+from relax_mlir.targets import LIBRARY_POLICIES, PRECISIONS
 
 __all__ = [
     "UsageError",
+    "add_library",
     "add_precision",
     "add_random_inputs",
     "add_shapes",
@@ -62,6 +63,16 @@ def add_precision(parser: argparse.ArgumentParser) -> None:
         "--precision",
         choices=PRECISIONS,
         help="in which matrix products and convolutions are computed: f32 if not given",
+    )
+
+
+def add_library(parser: argparse.ArgumentParser) -> None:
+    """Add ``--library``."""
+    parser.add_argument(
+        "--library",
+        choices=LIBRARY_POLICIES,
+        default="never",
+        help="on GPUs, whether cuBLASLt computes matrix products: never if not given",
     )
 
 

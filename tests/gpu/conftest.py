@@ -9,12 +9,12 @@ import pytest
 
 import relax_mlir
 from relax_mlir.module import IRModule
-from relax_mlir.runtime.cuda import driver
+from relax_mlir.runtime.cuda import cublaslt, driver
 from relax_mlir.runtime.cuda.devices import device
 from relax_mlir.runtime.cuda.executable import CudaExecutable
 from relax_mlir.runtime.cuda.memory import sweep
 from tests.gpu.example import TEXT
-from tests.gpu.stub import TARGET, Emulation, Stub, build
+from tests.gpu.stub import TARGET, Emulation, Stub, build, build_cublaslt
 
 
 @pytest.fixture(scope="session")
@@ -42,6 +42,20 @@ def stub(
     yield _loaded
     if _loaded.errors:
         raise _loaded.errors[0]
+
+
+@pytest.fixture(scope="session")
+def cublaslt_library(library: Path) -> Path:
+    return build_cublaslt(library)
+
+
+@pytest.fixture
+def products(
+    stub: Stub, cublaslt_library: Path, monkeypatch: pytest.MonkeyPatch
+) -> Stub:
+    """The stub, with one of cuBLASLt beside it."""
+    monkeypatch.setattr(cublaslt, "LIBRARIES", {13: str(cublaslt_library)})
+    return stub
 
 
 @pytest.fixture

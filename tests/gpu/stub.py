@@ -29,17 +29,19 @@ _Launched = ctypes.CFUNCTYPE(
 
 def build(folder: Path) -> Path:
     """Compile the stub; it is called as the driver is."""
-    library = folder / "libcuda.so.1"
-    source = Path(__file__).with_name("stub_driver.c")
-    flags = [
-        "-std=c11",
-        "-D_XOPEN_SOURCE=700",
-        "-O1",
-        "-pthread",
-        "-fPIC",
-        "-shared",
-    ]
-    subprocess.run(["cc", *flags, "-o", str(library), str(source)], check=True)
+    return _compiled("stub_driver.c", folder / "libcuda.so.1", "-pthread")
+
+
+def build_cublaslt(driver: Path) -> Path:
+    """Compile the stub of cuBLASLt, beside that of the driver."""
+    library = driver.with_name("libstub_cublaslt.so")
+    return _compiled("stub_cublaslt.c", library, str(driver), "-lm")
+
+
+def _compiled(source: str, library: Path, *linked: str) -> Path:
+    flags = ["-std=c11", "-D_XOPEN_SOURCE=700", "-O1", "-fPIC", "-shared"]
+    files = ["-o", str(library), str(Path(__file__).with_name(source))]
+    subprocess.run(["cc", *flags, *files, *linked], check=True)
     return library
 
 
@@ -121,14 +123,27 @@ class Emulation:
     def __init__(self) -> None:
         self._kernels: dict[str, tuple[Launch, int, str, str]] = {}
         self._modules: dict[str, IRModule] = {}
+        self._policies: tuple[str, str] = ("f32", "never")
 
-    def learn(self, model: CudaExecutable, source: IRModule) -> None:
-        """Know the kernels of a model, and what they were made of."""
-        planned = lower(source, target=TARGET, to="planned")
+    def learn(
+        self,
+        model: CudaExecutable,
+        source: IRModule,
+        precision: str = "f32",
+        library: str = "never",
+    ) -> None:
+        """Know the kernels of a model, and what they were made of.
+
+        Args:
+            precision, library: that it was compiled with.
+        """
+        self._policies = precision, library
+        planned = lower(source, target=TARGET, to="planned", precision=precision)
         units: list[Unit] = [unit for unit in split(planned) if unit.programs]
         programs = model.contents.plan.programs
         for unit, program in zip(units, programs, strict=True):
-            for number, launch in enumerate(program.launches):
+            launches = [n for n in program.launches if isinstance(n, Launch)]
+            for number, launch in enumerate(launches):
                 self._kernels[launch.kernel] = (launch, number, unit.symbol, unit.text)
 
     def run(self, name: str, grid: tuple[int, ...], parameters: list[int]) -> None:
@@ -162,7 +177,7 @@ class Emulation:
     def _at_loops(self, symbol: str, text: str) -> IRModule:
         if symbol not in self._modules:
             module = IRModule.parse(text)
-            for stage in remaining(module, stages(target_of(TARGET))):
+            for stage in remaining(module, stages(target_of(TARGET), *self._policies)):
                 run_stage(module, stage)
                 if stage.level == "loops":
                     break

@@ -85,6 +85,10 @@ static CUresult enter(const char* name) {
 
 static _Thread_local int contexts;  // that are current, one above the other
 
+// For other libraries.
+int stub_enter(const char* name) { return enter(name); }
+int stub_has_context(void) { return contexts > 0; }
+
 #define ENTER(name)                     \
   do {                                  \
     CUresult injected = enter(name);    \

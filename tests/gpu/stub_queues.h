@@ -5,7 +5,7 @@
 
 // Streams: queues of work, or of what is being captured
 
-enum Kind { kKernel, kCopy, kSet, kGraph, kRecord, kWait };
+enum Kind { kKernel, kCopy, kSet, kGraph, kRecord, kWait, kWork };
 
 typedef struct Function Function;
 typedef struct Node Node;
@@ -35,6 +35,7 @@ struct Node {
   Function* function;
   unsigned grid[3], block[3], shared_bytes;
   char* values;  // of the parameters
+  void (*work)(void*);  // of another library, on values of its own
   CUdeviceptr to, from;
   size_t bytes, rows, to_pitch, from_pitch;
   unsigned char value;
@@ -138,6 +139,7 @@ static void run_node(Node* node) {
       node->place->is_past = 1;
       node->place->time_ms = now_ms();
       break;
+    case kWork: node->work(node->values); break;
     case kWait:
       if (!node->place->is_past) run_stream(node->place->stream, node->place);
       break;
@@ -206,6 +208,15 @@ static CUresult put(void* handle, Node node) {
   if (is_eager && !stream->captured) run_stream(stream, NULL);
   return unlock(0);
 }
+
+// For other libraries: work on a copy of some data, in the queue of a stream.
+int stub_put(void* stream, void (*work)(void*), const void* data, size_t bytes) {
+  char* values = malloc(bytes);
+  memcpy(values, data, bytes);
+  return put(stream, (Node){.kind = kWork, .work = work, .values = values, .is_graph_node = 1});
+}
+
+void stub_touch(CUdeviceptr address) { touch(address); }
 
 // Does what is in the queue of a stream, now.
 int stub_run(void* handle) {

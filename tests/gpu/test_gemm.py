@@ -241,9 +241,9 @@ _EINSUMS = {
         (2, 64, 3, 64),
     ),
     "both factors lie across the sum": ("khq,khd->hqd", (200, 3, 264), (200, 3, 80)),
-    "columns of two axes": ("oc,hcw->ohw", (40, 1040), (4, 1040, 12)),
-    "columns of one point": ("oc,chw->ohw", (64, 1040), (1040, 72, 1)),
-    "columns of one point in between": ("oc,hwc->ohw", (200, 1040), (40, 1, 1040)),
+    "columns of two axes": ("oc,hcw->ohw", (40, 528), (4, 528, 12)),
+    "columns of one point": ("oc,chw->ohw", (64, 528), (528, 72, 1)),
+    "columns of one point in between": ("oc,hwc->ohw", (200, 528), (40, 1, 528)),
 }
 
 

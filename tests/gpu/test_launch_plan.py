@@ -6,6 +6,7 @@ from relax_mlir.errors import CompileError, PassError
 from relax_mlir.launch_plan import main_plan, program_code, unpacked
 from relax_mlir.module import IRModule
 from relax_mlir.runtime.cuda.plan import Call, Copy, Launch, Pointer
+from relax_mlir.runtime.profile import KernelCall
 from relax_mlir.units import Unit
 
 _NO_KERNELS = """
@@ -126,7 +127,9 @@ def test_main_is_read() -> None:
         """)
     )
 
-    plan = main_plan(module, [Unit("", "k_1", ("other",)), Unit("", "k_2", ("k",))], [])
+    units = [Unit("", "k_1", ("other",)), Unit("", "k_2", ("k",))]
+    kernels = [KernelCall("k", "ByHand")] * 2
+    plan, named = main_plan(module, units, [], kernels)
 
     x, y, w = (Pointer(role, 0) for role in ("input", "output", "constant"))
     v = Pointer("arena", 0, "4*n")
@@ -135,6 +138,7 @@ def test_main_is_read() -> None:
         Call(1, 1, (v, w), (4,)),
         Copy(v, y, "4*n"),
     )
+    assert list(named) == kernels
 
 
 def test_a_copy_of_parts_is_refused() -> None:
@@ -146,4 +150,4 @@ def test_a_copy_of_parts_is_refused() -> None:
     module = IRModule.parse(_MAIN.format(text))
 
     with pytest.raises(PassError, match=r"expected a buffer without gaps"):
-        main_plan(module, [], [])
+        main_plan(module, [], [], [])

@@ -283,6 +283,7 @@ def test_programs_use_one_workspace_in_turn() -> None:
     assert known.workspace_bytes == 1024
     (started,) = known.steps
     assert isinstance(started, Started)
+    assert isinstance(started.launch, Launch)
     assert started.launch.arguments == (Pointer("workspace", 0, 256 + 1600),)
 
 

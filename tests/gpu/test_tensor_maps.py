@@ -9,7 +9,7 @@ from relax_mlir.errors import PassError
 from relax_mlir.launch_plan import program_code, unpacked
 from relax_mlir.module import IRModule
 from relax_mlir.runtime.cuda.executable import CudaExecutable
-from relax_mlir.runtime.cuda.plan import Pointer, TensorMap
+from relax_mlir.runtime.cuda.plan import Launch, Pointer, TensorMap
 from tests.frontends.differential import parse
 from tests.gpu.stub import TARGET, Emulation, Stub
 from tests.products import drawn
@@ -33,6 +33,7 @@ def test_a_model_describes_its_operands(stub: Stub, emulation: Emulation) -> Non
 
     assert stub.count("cuTensorMapEncodeTiled") == 2 * 3
     (launch,) = model.contents.plan.programs[0].launches
+    assert isinstance(launch, Launch)
     maps = [a for a in launch.arguments if isinstance(a, TensorMap)]
     pointers = [a for a in launch.arguments if isinstance(a, Pointer)]
     assert sorted(m.pointer.number for m in maps) == [0, 1]
@@ -77,7 +78,9 @@ def test_descriptors_are_read_from_a_program(steps: tuple[int, ...]) -> None:
 
     program, _ = unpacked(program_code(IRModule.parse(text)))
 
-    ((found,),) = (launch.arguments for launch in program.launches)
+    (launch,) = program.launches
+    assert isinstance(launch, Launch)
+    (found,) = launch.arguments
     whole = ((64, 64), (128,), (64, 64))
     assert found == TensorMap(Pointer("argument", 0), "BFLOAT16", *whole, "128B", steps)
     assert TensorMap.from_fields(found.fields()) == found

@@ -57,7 +57,7 @@ def test_functions_on_a_gpu_are_not_saved_together(
 
 
 @R.function(pure=False)
-def printed(x: R.Tensor((3,), "float32")):
+def printed(x: R.Tensor((3,), "float32")):  # pyright: ignore[reportInvalidTypeForm]
     R.print(x, format="{}")
     return x
 

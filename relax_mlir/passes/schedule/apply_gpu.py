@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from relax_mlir.errors import PassError, near_misses
 from relax_mlir.module import IRModule
 from relax_mlir.passes.schedule.rules import (
     check_rule_name,
@@ -22,9 +23,10 @@ from relax_mlir.schedules.gpu.gemm_mma import GemmMmaSync
 from relax_mlir.schedules.gpu.gemm_simt import GemmSimt
 from relax_mlir.schedules.gpu.gemm_wgmma import GemmWgmma
 from relax_mlir.schedules.gpu.gemv import Gemv
+from relax_mlir.schedules.gpu.library import Library
 from relax_mlir.schedules.gpu.parts import Parts
 from relax_mlir.schedules.gpu.row_reduction import RowReduction
-from relax_mlir.schedules.gpu.rule import Gpu, GpuRule
+from relax_mlir.schedules.gpu.rule import LIBRARY_POLICIES, Gpu, GpuRule
 from relax_mlir.schedules.gpu.statements import Statements
 from relax_mlir.schedules.gpu.transpose import Transpose
 from relax_mlir.schedules.nest import Kernel
@@ -35,6 +37,7 @@ __all__ = ["ApplyGpu"]
 _RULES: tuple[type[GpuRule[Any]], ...] = (
     Bound,
     Attention,
+    Library,
     Gemv,
     GemmWgmma,
     GemmMmaSync,
@@ -59,16 +62,25 @@ class ApplyGpu(Pass):
     Args:
         sm: compute capability of the GPU, such as 90.
         tf32: whether factors of products in f32 may be rounded to 11 bits.
+        library: whether cuBLASLt computes products: ``never``, ``auto`` (where it is
+            expected to be faster) or ``always`` (where it can).
         only: the one rule to use, such as ``Fallback``, whatever the attribute says; it
             must take every kernel.
     """
 
     sm: int = 80
     tf32: bool = False
+    library: str = "never"
     only: str = ""
 
     def run(self, module: IRModule) -> None:
         check_rule_name(self.only, _RULES)
+        if self.library not in LIBRARY_POLICIES:
+            raise PassError(
+                f"unknown policy `{self.library}` of libraries: expected one of "
+                f"{', '.join(LIBRARY_POLICIES)}."
+                f"{near_misses(self.library, LIBRARY_POLICIES)}"
+            )
         for function in unscheduled(module):
             kernel, _ = write_kernel(function, self.choose)
             erase_statements(kernel)
@@ -80,6 +92,5 @@ class ApplyGpu(Pass):
             PassError: the rule that is asked for does not take the kernel, or has no such
                 configuration.
         """
-        return choose_rule(
-            kernel, [rule(Gpu(self.sm, self.tf32)) for rule in _RULES], self.only
-        )
+        gpu = Gpu(self.sm, self.tf32, self.library)
+        return choose_rule(kernel, [rule(gpu) for rule in _RULES], self.only)

@@ -9,21 +9,24 @@ from contextlib import ExitStack, contextmanager, suppress
 from ctypes import c_uint64, c_void_p
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
 from relax_mlir.errors import DeviceError, RelaxError
 from relax_mlir.runtime.cuda.devices import TIMED, Device
 from relax_mlir.runtime.cuda.modules import Kernels
+from relax_mlir.runtime.cuda.multiplier import Multiplier, PreparedProduct
 from relax_mlir.runtime.cuda.plan import (
     Copy,
     HostCall,
     KnownPlan,
+    Launch,
     Pointer,
     Started,
     TensorMap,
 )
+from relax_mlir.runtime.cuda.products import Product
 from relax_mlir.runtime.cuda.tensor_maps import TensorMaps
 from relax_mlir.runtime.elements import element_type
 
@@ -38,6 +41,7 @@ _WRITTEN = ("output", "arena")  # what functions on the host may write to
 _RELAXED = 2  # capture: memory may be given back meanwhile, by whoever collects garbage
 
 Addresses: TypeAlias = tuple[int, ...]
+_Thing = TypeVar("_Thing")
 
 
 @dataclass
@@ -82,7 +86,7 @@ class Launches:
     Args:
         plan: the steps.
         kernels: loaded.
-        host: finds functions by name.
+        host: finds functions by name; multiplier: has a library that computes products.
     """
 
     def __init__(
@@ -91,32 +95,43 @@ class Launches:
         plan: KnownPlan,
         kernels: Kernels,
         host: Callable[[str], Callable[..., object]],
+        multiplier: Callable[[], Multiplier],
     ) -> None:
-        self._device, self._host = device, host
-        self._capturing = 0
+        self._device, self._host, self._multiplier = device, host, multiplier
+        self._capturing: list[int] = []  # streams: one, from the first graph on
         self._bases: Bases = {}
         self._addresses: Addresses | None = None
         # Of arrays at some addresses; 0 where they have been seen once.
         self._graphs: OrderedDict[Addresses, int] = OrderedDict()
-        started = [s for s in plan.steps if isinstance(s, Started)]
-        count = sum(len(s.launch.arguments) for s in started)
+        launches = [s.launch for s in plan.steps if isinstance(s, Started)]
+        count = sum(len(n.arguments) for n in launches if isinstance(n, Launch))
         self._values = (c_uint64 * max(1, count))()
         self._used = 0
         self._words: list[_Word] = []
         self._maps: list[_Map] = []
         self._descriptors = TensorMaps(device.driver)
-        self._steps = [
-            self._prepared(step, kernels) if isinstance(step, Started) else step
-            for step in plan.steps
-            if not isinstance(step, Started) or all(step.launch.grid)
-        ]
+        self._products: list[PreparedProduct] = []
+        try:
+            self._steps = [
+                self._prepared(step, kernels) if isinstance(step, Started) else step
+                for step in plan.steps
+                if not isinstance(step, Started) or not step.launch.is_empty
+            ]
+        except BaseException:
+            self._close_products()
+            raise
         calls_host = any(isinstance(step, HostCall) for step in plan.steps)
         self._can_be_graph = len(self._steps) > 1 and not calls_host
 
-    def _prepared(self, step: Started, kernels: Kernels) -> _Launch:
+    def _prepared(self, step: Started, kernels: Kernels) -> _Launch | PreparedProduct:
         launch = step.launch
-        what = kernels.describe(step)
-        function = kernels.function(step, what)
+        if isinstance(launch, Product):
+            what = kernels.name(step)
+            made = PreparedProduct(self._multiplier(), launch, what, step.kernel)
+            self._products.append(made)
+            return made
+        what = kernels.describe(step, launch)
+        function = kernels.function(step, launch, what)
         parameters = (c_void_p * max(1, len(launch.arguments)))()
         for number, argument in enumerate(launch.arguments):
             if isinstance(argument, TensorMap):
@@ -207,7 +222,7 @@ class Launches:
 
             record(2 * kernels)
             for step in self._steps:
-                if not isinstance(step, _Launch):
+                if not isinstance(step, _Launch | PreparedProduct):
                     self._do(step, stream)
                     continue
                 if step.kernel not in seen:
@@ -244,17 +259,23 @@ class Launches:
             tensor = given.tensor
             given.memory = self._descriptors.at(tensor, self._address(tensor.pointer))
             given.parameters[given.place] = ctypes.addressof(given.memory)
+        for product in self._products:
+            product.point(self._address)
         self._addresses = addresses
 
     def _address(self, pointer: Pointer) -> int:
         return self._bases[pointer.base][pointer.number] + pointer.offset_bytes
 
-    def _do(self, step: _Launch | Copy | HostCall, stream: int) -> None:
+    def _do(
+        self, step: _Launch | PreparedProduct | Copy | HostCall, stream: int
+    ) -> None:
         driver = self._device.driver
         if isinstance(step, _Launch):
             status = step.start(c_void_p(stream), step.parameters, None)
             if status:
                 raise driver.error(status, f"{step.what}: cuLaunchKernel")
+        elif isinstance(step, PreparedProduct):
+            step.start(stream)
         elif isinstance(step, Copy):
             if step.size_bytes:
                 ends = self._address(step.target), self._address(step.source)
@@ -288,8 +309,8 @@ class Launches:
         driver = self._device.driver
         what = "`main`: its kernels cannot become a graph"
         if not self._capturing:
-            self._capturing = self._device.make("cuStreamCreate", what)
-        stream = self._capturing
+            self._capturing.append(self._device.make("cuStreamCreate", what))
+        (stream,) = self._capturing
         driver.call("cuStreamBeginCapture_v2", stream, _RELAXED, what=what)
         graph = c_void_p()
         ending = partial(driver.call, "cuStreamEndCapture", stream, ctypes.byref(graph))
@@ -307,12 +328,31 @@ class Launches:
             if graph:
                 driver.call("cuGraphDestroy", graph, what=what)
 
-    def close(self) -> None:
-        """Give graphs and the stream of captures back."""
+    def _close_products(self) -> None:
         with ExitStack() as given_back:
-            if self._capturing:
+            for product in _taken(self._products):
+                given_back.callback(product.close)
+
+    def close(self) -> None:
+        """Give graphs, the streams of captures and what products need back.
+
+        Two threads may do so at once, as whoever collects garbage does: each thing is
+        given back by one of them.
+        """
+        with ExitStack() as given_back:
+            given_back.callback(self._close_products)
+            for stream in _taken(self._capturing):
                 what, destroy = "a stream cannot be given back", "cuStreamDestroy_v2"
                 call = self._device.driver.call
-                given_back.callback(call, destroy, self._capturing, what=what)
-            for graph in self._graphs.values():
-                given_back.callback(self._destroy, graph)
+                given_back.callback(call, destroy, stream, what=what)
+            with suppress(KeyError):  # it is empty
+                while True:
+                    _, graph = self._graphs.popitem()
+                    given_back.callback(self._destroy, graph)
+
+
+def _taken(things: list[_Thing]) -> Iterator[_Thing]:
+    """What is in a list, taken out of it."""
+    with suppress(IndexError):  # it is empty
+        while True:
+            yield things.pop()

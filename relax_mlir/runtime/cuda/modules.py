@@ -9,7 +9,7 @@ from contextlib import ExitStack, suppress
 from relax_mlir.errors import DeviceError, RelaxError
 from relax_mlir.runtime.cuda.devices import Device
 from relax_mlir.runtime.cuda.driver import MAX_DYNAMIC_SHARED_BYTES
-from relax_mlir.runtime.cuda.plan import Started
+from relax_mlir.runtime.cuda.plan import Launch, Started
 
 __all__ = ["Kernels"]
 
@@ -56,16 +56,19 @@ class Kernels:
         with self._device.current():
             return self._device.driver.load_module(text, what)
 
-    def describe(self, step: Started) -> str:
+    def name(self, step: Started) -> str:
+        """The kernel that a launch is of, for errors."""
+        return f"`main`: kernel `{self._names[step.kernel]}`"
+
+    def describe(self, step: Started, launch: Launch) -> str:
         """A launch, for errors."""
-        launch = step.launch
         grid, block = ("x".join(map(str, n)) for n in (launch.grid, launch.block))
         return (
-            f"`main`: kernel `{self._names[step.kernel]}` (`{launch.kernel}`), {grid} "
+            f"{self.name(step)} (`{launch.kernel}`), {grid} "
             f"blocks of {block} threads, {launch.shared_bytes} bytes of shared memory"
         )
 
-    def function(self, step: Started, what: str) -> int:
+    def function(self, step: Started, launch: Launch, what: str) -> int:
         """The driver's handle of the kernel of a launch, which may start it.
 
         Args:
@@ -74,7 +77,7 @@ class Kernels:
         Raises:
             DeviceError: there is no such kernel, or not so much shared memory.
         """
-        name, driver = step.launch.kernel, self._device.driver
+        name, driver = launch.kernel, self._device.driver
         key = (step.program, name)
         if key not in self._functions:
             module = self._modules[step.program]
@@ -82,7 +85,7 @@ class Kernels:
                 "cuModuleGetFunction", module, name.encode(), what=what
             )
         function = self._functions[key]
-        shared = step.launch.shared_bytes
+        shared = launch.shared_bytes
         if shared > self._shared_bytes.get(function, _FREE_SHARED_BYTES):
             if shared > self._device.shared_bytes:
                 raise DeviceError(

@@ -6,11 +6,18 @@ A plan is plain data, JSON on disk. What depends on the sizes of a call is a tex
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from relax_mlir.dialects import symbols
+from relax_mlir.runtime.cuda.pointers import (
+    Expression,
+    Json,
+    Pointer,
+    Sizes,
+    evaluate,
+    evaluate_all,
+)
+from relax_mlir.runtime.cuda.products import Product
 
 __all__ = [
     "Argument",
@@ -28,61 +35,6 @@ __all__ = [
     "TensorMap",
     "evaluate",
 ]
-
-Expression: TypeAlias = Any  # Any: int or str; int where sizes are known
-
-_Json: TypeAlias = Any  # Any: what JSON holds
-_Sizes: TypeAlias = Mapping[str, int]
-
-
-def evaluate(expression: Expression, sizes: _Sizes) -> int:
-    """The number that an expression is when sizes have these values.
-
-    Raises:
-        ValueError: it is none, names an unknown size, or divides by zero.
-    """
-    if isinstance(expression, int):
-        return expression
-    return symbols.evaluate(symbols.parse(expression), sizes)
-
-
-def _all(expressions: Sequence[Expression], sizes: _Sizes) -> tuple[int, ...]:
-    return tuple(evaluate(e, sizes) for e in expressions)
-
-
-@dataclass(frozen=True)
-class Pointer:
-    """An address on the device.
-
-    Attributes:
-        base: what it points into: ``input``, ``output``, ``constant`` or ``arena`` in
-            ``main``; ``argument`` or ``scratch``, memory of its own, in a program;
-            ``workspace``, the scratch of all programs, when sizes are known.
-        number: which of them.
-        offset_bytes: from there.
-    """
-
-    base: str
-    number: int
-    offset_bytes: Expression = 0
-
-    def fields(self) -> _Json:
-        """As JSON holds it."""
-        return ["pointer", self.base, self.number, self.offset_bytes]
-
-    @staticmethod
-    def from_fields(fields: _Json) -> Pointer:
-        """What :meth:`fields` made."""
-        _, base, number, offset = fields
-        return Pointer(base, number, offset)
-
-    def at(self, sizes: _Sizes) -> Pointer:
-        """It, when sizes are known."""
-        return replace(self, offset_bytes=evaluate(self.offset_bytes, sizes))
-
-    def moved(self, by_bytes: int) -> Pointer:
-        """Another address in the same memory; offsets are known."""
-        return replace(self, offset_bytes=self.offset_bytes + by_bytes)
 
 
 @dataclass(frozen=True)
@@ -109,7 +61,7 @@ class TensorMap:
     swizzle: str = "NONE"
     steps: tuple[int, ...] = ()
 
-    def fields(self) -> _Json:
+    def fields(self) -> Json:
         """As JSON holds it."""
         return [
             "tensor_map",
@@ -123,7 +75,7 @@ class TensorMap:
         ]
 
     @staticmethod
-    def from_fields(fields: _Json) -> TensorMap:
+    def from_fields(fields: Json) -> TensorMap:
         """What :meth:`fields` made."""
         _, pointer, element, sizes, strides, box, swizzle, steps = fields
         where = Pointer.from_fields(pointer)
@@ -132,25 +84,25 @@ class TensorMap:
             where, element, lengths, far, tuple(box), swizzle, tuple(steps)
         )
 
-    def at(self, sizes: _Sizes) -> TensorMap:
+    def at(self, sizes: Sizes) -> TensorMap:
         """It, when sizes are known."""
         return replace(
             self,
             pointer=self.pointer.at(sizes),
-            sizes=_all(self.sizes, sizes),
-            strides_bytes=_all(self.strides_bytes, sizes),
+            sizes=evaluate_all(self.sizes, sizes),
+            strides_bytes=evaluate_all(self.strides_bytes, sizes),
         )
 
 
 Argument: TypeAlias = Any  # Any: Pointer | TensorMap | Expression, a 64-bit number
 
 
-def _argument_fields(argument: Argument) -> _Json:
+def _argument_fields(argument: Argument) -> Json:
     is_memory = isinstance(argument, Pointer | TensorMap)
     return argument.fields() if is_memory else ["number", argument]
 
 
-def _argument(fields: _Json) -> Argument:
+def _argument(fields: Json) -> Argument:
     if fields[0] == "number":
         return fields[1]
     return (Pointer if fields[0] == "pointer" else TensorMap).from_fields(fields)
@@ -173,7 +125,7 @@ class Launch:
     shared_bytes: Expression
     arguments: tuple[Argument, ...]
 
-    def fields(self) -> _Json:
+    def fields(self) -> Json:
         """As JSON holds it."""
         arguments = [_argument_fields(a) for a in self.arguments]
         return [
@@ -185,18 +137,18 @@ class Launch:
         ]
 
     @staticmethod
-    def from_fields(fields: _Json) -> Launch:
+    def from_fields(fields: Json) -> Launch:
         """What :meth:`fields` made."""
         kernel, grid, block, shared, arguments = fields
         made = tuple(map(_argument, arguments))
         return Launch(kernel, tuple(grid), tuple(block), shared, made)
 
-    def at(self, sizes: _Sizes) -> Launch:
+    def at(self, sizes: Sizes) -> Launch:
         """It, when sizes are known."""
         return Launch(
             self.kernel,
-            _all(self.grid, sizes),
-            _all(self.block, sizes),
+            evaluate_all(self.grid, sizes),
+            evaluate_all(self.block, sizes),
             evaluate(self.shared_bytes, sizes),
             tuple(
                 a.at(sizes)
@@ -206,10 +158,20 @@ class Launch:
             ),
         )
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether there are no blocks, when sizes are known."""
+        return not all(self.grid)
+
+
+def _launch(fields: Json) -> Launch | Product:
+    kind = Product if isinstance(fields, dict) else Launch
+    return kind.from_fields(fields)
+
 
 @dataclass(frozen=True)
 class Program:
-    """A tensor program: launches, one after the other.
+    """A tensor program: launches, and products of a library, one after the other.
 
     Attributes:
         sizes: names of the sizes that it gets.
@@ -218,18 +180,18 @@ class Program:
 
     sizes: tuple[str, ...]
     scratch: tuple[Expression, ...]
-    launches: tuple[Launch, ...]
+    launches: tuple[Launch | Product, ...]
 
-    def fields(self) -> _Json:
+    def fields(self) -> Json:
         """As JSON holds it."""
         launches = [launch.fields() for launch in self.launches]
         return [list(self.sizes), list(self.scratch), launches]
 
     @staticmethod
-    def from_fields(fields: _Json) -> Program:
+    def from_fields(fields: Json) -> Program:
         """What :meth:`fields` made."""
         sizes, scratch, launches = fields
-        made = tuple(map(Launch.from_fields, launches))
+        made = tuple(map(_launch, launches))
         return Program(tuple(sizes), tuple(scratch), made)
 
 
@@ -247,7 +209,7 @@ class Call:
     pointers: tuple[Pointer, ...]
     sizes: tuple[Expression, ...]
 
-    def fields(self) -> _Json:
+    def fields(self) -> Json:
         """As JSON holds it."""
         pointers = [p.fields() for p in self.pointers]
         return ["call", self.program, self.kernel, pointers, list(self.sizes)]
@@ -261,11 +223,11 @@ class Copy:
     target: Pointer
     size_bytes: Expression
 
-    def fields(self) -> _Json:
+    def fields(self) -> Json:
         """As JSON holds it."""
         return ["copy", self.source.fields(), self.target.fields(), self.size_bytes]
 
-    def at(self, sizes: _Sizes) -> Copy:
+    def at(self, sizes: Sizes) -> Copy:
         """It, when sizes are known."""
         size_bytes = evaluate(self.size_bytes, sizes)
         return Copy(self.source.at(sizes), self.target.at(sizes), size_bytes)
@@ -279,19 +241,21 @@ class HostArray:
     dtype: str
     shape: tuple[Expression, ...]
 
-    def fields(self) -> _Json:
+    def fields(self) -> Json:
         """As JSON holds it."""
         return [self.pointer.fields(), self.dtype, list(self.shape)]
 
     @staticmethod
-    def from_fields(fields: _Json) -> HostArray:
+    def from_fields(fields: Json) -> HostArray:
         """What :meth:`fields` made."""
         pointer, dtype, shape = fields
         return HostArray(Pointer.from_fields(pointer), dtype, tuple(shape))
 
-    def at(self, sizes: _Sizes) -> HostArray:
+    def at(self, sizes: Sizes) -> HostArray:
         """It, when sizes are known."""
-        return HostArray(self.pointer.at(sizes), self.dtype, _all(self.shape, sizes))
+        return HostArray(
+            self.pointer.at(sizes), self.dtype, evaluate_all(self.shape, sizes)
+        )
 
 
 @dataclass(frozen=True)
@@ -301,11 +265,11 @@ class HostCall:
     function: str
     arrays: tuple[HostArray, ...]
 
-    def fields(self) -> _Json:
+    def fields(self) -> Json:
         """As JSON holds it."""
         return ["host", self.function, [a.fields() for a in self.arrays]]
 
-    def at(self, sizes: _Sizes) -> HostCall:
+    def at(self, sizes: Sizes) -> HostCall:
         """It, when sizes are known."""
         return HostCall(self.function, tuple(a.at(sizes) for a in self.arrays))
 
@@ -313,7 +277,7 @@ class HostCall:
 Step: TypeAlias = Call | Copy | HostCall
 
 
-def _step(fields: _Json) -> Step:
+def _step(fields: Json) -> Step:
     kind, *rest = fields
     if kind == "call":
         program, kernel, pointers, sizes = rest
@@ -339,7 +303,7 @@ class Started:
 
     program: int
     kernel: int
-    launch: Launch
+    launch: Launch | Product
 
 
 @dataclass(frozen=True)
@@ -366,13 +330,13 @@ class Plan:
     programs: tuple[Program, ...]
     steps: tuple[Step, ...]
 
-    def fields(self) -> _Json:
+    def fields(self) -> Json:
         """As JSON holds it."""
         programs = [program.fields() for program in self.programs]
         return {"programs": programs, "steps": [step.fields() for step in self.steps]}
 
     @staticmethod
-    def from_fields(fields: _Json) -> Plan:
+    def from_fields(fields: Json) -> Plan:
         """What :meth:`fields` made.
 
         Raises:
@@ -386,7 +350,7 @@ class Plan:
         """Whether functions on the host take part."""
         return any(isinstance(step, HostCall) for step in self.steps)
 
-    def at(self, sizes: _Sizes) -> KnownPlan:
+    def at(self, sizes: Sizes) -> KnownPlan:
         """What a call with these sizes does.
 
         Raises:
@@ -403,14 +367,14 @@ class Plan:
             workspace_bytes = max(workspace_bytes, scratch_bytes)
         return KnownPlan(tuple(steps), workspace_bytes)
 
-    def _started(self, call: Call, sizes: _Sizes) -> tuple[list[Started], int]:
+    def _started(self, call: Call, sizes: Sizes) -> tuple[list[Started], int]:
         """The launches of a call, and the scratch memory that they share."""
         program = self.programs[call.program]
-        own = dict(zip(program.sizes, _all(call.sizes, sizes), strict=True))
+        own = dict(zip(program.sizes, evaluate_all(call.sizes, sizes), strict=True))
         given = [pointer.at(sizes) for pointer in call.pointers]
         scratch: list[Pointer] = []
         total = 0
-        for size_bytes in _all(program.scratch, own):
+        for size_bytes in evaluate_all(program.scratch, own):
             if size_bytes < 0:
                 raise ValueError(f"`main`: scratch memory of {size_bytes} bytes")
             scratch.append(Pointer("workspace", 0, total))
@@ -428,8 +392,11 @@ class Plan:
         started = []
         for launch in program.launches:
             known = launch.at(own)
-            arguments = tuple(map(placed, known.arguments))
-            made = replace(known, arguments=arguments)
+            if isinstance(known, Product):
+                made = known.placed(placed)
+            else:
+                arguments = tuple(map(placed, known.arguments))
+                made = replace(known, arguments=arguments)
             started.append(Started(call.program, call.kernel, made))
         return started, total
 

@@ -27,6 +27,7 @@ from relax_mlir.runtime.cuda.plan import (
     Started,
     TensorMap,
 )
+from relax_mlir.runtime.cuda.products import ACTIVATIONS, ITEM_BYTES, Matrix, Product
 from relax_mlir.runtime.cuda.tensor_maps import ELEMENT_BYTES, SWIZZLE_BYTES
 from relax_mlir.runtime.elements import element_type
 
@@ -95,9 +96,15 @@ def _check_call(call: Call, program: Program, where: str) -> None:
 
 
 def _pointers(program: Program) -> list[Pointer]:
-    arguments = [a for launch in program.launches for a in launch.arguments]
+    arguments = [a for launch in _launches(program) for a in launch.arguments]
     maps = [a.pointer for a in arguments if isinstance(a, TensorMap)]
-    return [*maps, *(a for a in arguments if isinstance(a, Pointer))]
+    products = [p for p in program.launches if isinstance(p, Product)]
+    of_products = [pointer for product in products for pointer in product.pointers]
+    return [*maps, *(a for a in arguments if isinstance(a, Pointer)), *of_products]
+
+
+def _launches(program: Program) -> list[Launch]:
+    return [launch for launch in program.launches if isinstance(launch, Launch)]
 
 
 def _host_pointers(call: HostCall, names: Collection[str], where: str) -> list[Pointer]:
@@ -113,13 +120,16 @@ def _check_program(program: Program, where: str) -> None:
     _check_all(program.scratch, names, where)
     counts = {"argument": _LIMIT, "scratch": len(program.scratch)}
     for launch in program.launches:
-        _check_launch(launch, counts, names, where)
+        if isinstance(launch, Product):
+            _check_product(launch, counts, names, where)
+        else:
+            _check_launch(launch, counts, names, where)
 
 
 def _check_parameters(program: Program, ptx: bytes, where: str) -> None:
     """Refuse launches with other arguments than kernels read: that ends the process."""
     found = {name.decode(): text for name, text in _ENTRY.findall(ptx)}
-    for launch in program.launches:
+    for launch in _launches(program):
         if launch.kernel not in found:
             raise ValueError(f"{where}: there is no kernel `{launch.kernel}`")
         reads = [
@@ -148,6 +158,31 @@ def _check_launch(
     _check_all((*launch.grid, *launch.block, launch.shared_bytes), names, where)
     for argument in launch.arguments:
         _check_argument(argument, counts, names, where)
+
+
+def _check_product(
+    product: Product, counts: _Counts, names: Collection[str], where: str
+) -> None:
+    if len(product.sizes) != 4:
+        raise ValueError(f"{where}: a product of {len(product.sizes)} sizes")
+    _check_all(product.sizes, names, where)
+    if product.activation not in ACTIVATIONS or type(product.tf32) is not bool:
+        how = f"tf32 {product.tf32!r}, activation {product.activation!r}"
+        raise ValueError(f"{where}: a product of an unknown kind: {how}")
+    for matrix in (product.lhs, product.rhs, product.result):
+        _check_matrix(matrix, names, where)
+    if product.lhs.element != product.rhs.element or product.result.is_turned:
+        raise ValueError(f"{where}: a product of matrices that do not fit")
+    for pointer in product.pointers:
+        _check_pointer(pointer, counts, names, where)
+
+
+def _check_matrix(matrix: Matrix, names: Collection[str], where: str) -> None:
+    element, is_turned = matrix.element, matrix.is_turned
+    if _text(element, where) not in ITEM_BYTES or type(is_turned) is not bool:
+        kind = f"`{element}`, turned {is_turned!r}"
+        raise ValueError(f"{where}: a matrix of an unknown kind: {kind}")
+    _check_all((matrix.leading, matrix.step), names, where)
 
 
 def _check_argument(
@@ -231,20 +266,49 @@ def check_bounds(plan: KnownPlan, held_bytes: Mapping[str, Sequence[int]]) -> No
     for number, step in enumerate(plan.steps):
         where = f"step {number}"
         if isinstance(step, Started):
-            _check_sizes(step.launch, where)
-            for argument in step.launch.arguments:
-                if isinstance(argument, TensorMap):
-                    _check_span(
-                        argument.pointer, _map_bytes(argument), held_bytes, where
-                    )
-                elif isinstance(argument, Pointer):
-                    _check_span(argument, 0, held_bytes, where)
+            _check_started(step.launch, held_bytes, where)
         elif isinstance(step, Copy):
             for pointer in (step.source, step.target):
                 _check_span(pointer, step.size_bytes, held_bytes, where)
         else:
             for array in step.arrays:
                 _check_span(array.pointer, _array_bytes(array), held_bytes, where)
+
+
+def _check_started(
+    launch: Launch | Product, held_bytes: Mapping[str, Sequence[int]], where: str
+) -> None:
+    if isinstance(launch, Product):
+        _check_spans(launch, held_bytes, where)
+        return
+    _check_sizes(launch, where)
+    for argument in launch.arguments:
+        if isinstance(argument, TensorMap):
+            _check_span(argument.pointer, _map_bytes(argument), held_bytes, where)
+        elif isinstance(argument, Pointer):
+            _check_span(argument, 0, held_bytes, where)
+
+
+def _check_spans(
+    product: Product, held_bytes: Mapping[str, Sequence[int]], where: str
+) -> None:
+    """Refuse matrices that reach outside of their memory, or have no place in it."""
+    batch, rows, columns, terms = product.sizes
+    numbers = [*product.sizes]
+    for matrix in (product.lhs, product.rhs, product.result):
+        numbers += matrix.leading, matrix.step
+    if min(numbers) < 0 or (not product.is_empty and not terms):
+        raise ValueError(f"{where}: a product of {batch}x{rows}x{columns}x{terms}")
+    if product.is_empty:
+        return
+    shapes = (rows, terms), (terms, columns), (rows, columns)
+    matrices = product.lhs, product.rhs, product.result
+    for matrix, shape in zip(matrices, shapes, strict=True):
+        _, width, leading = matrix.lying(*shape)
+        if leading < width:
+            raise ValueError(f"{where}: rows of {width} elements, {leading} apart")
+    for pointer, size_bytes in product.spans():
+        _check_span(pointer, size_bytes, held_bytes, where)
 
 
 def _check_sizes(launch: Launch, where: str) -> None:

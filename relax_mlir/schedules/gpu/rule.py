@@ -6,7 +6,9 @@ from typing import TypeVar
 
 from relax_mlir.schedules.rule import AnyRule
 
-__all__ = ["Gpu", "GpuRule"]
+__all__ = ["LIBRARY_POLICIES", "Gpu", "GpuRule"]
+
+LIBRARY_POLICIES = ("never", "auto", "always")
 
 P = TypeVar("P")
 
@@ -18,10 +20,13 @@ class Gpu:
     Attributes:
         sm: its compute capability, such as 90.
         tf32: whether factors in f32 may be rounded to 11 bits.
+        library: whether NVIDIA's libraries compute products: ``never``, ``auto`` (where
+            they are expected to be faster) or ``always`` (where they can).
     """
 
     sm: int = 80
     tf32: bool = False
+    library: str = "never"
 
 
 @dataclass(frozen=True)

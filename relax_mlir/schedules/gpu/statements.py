@@ -10,6 +10,7 @@ from relax_mlir.schedules.gpu.elementwise import Elementwise
 from relax_mlir.schedules.gpu.gemm_mma import GemmMmaSync
 from relax_mlir.schedules.gpu.gemm_simt import GemmSimt
 from relax_mlir.schedules.gpu.gemv import Gemv
+from relax_mlir.schedules.gpu.library import Library
 from relax_mlir.schedules.gpu.row_reduction import RowReduction
 from relax_mlir.schedules.gpu.rule import GpuRule
 from relax_mlir.schedules.gpu.transpose import Transpose
@@ -19,6 +20,7 @@ from relax_mlir.schedules.rule import Refusal, check_statements
 __all__ = ["Statements"]
 
 _RULES = (
+    Library,
     Gemv,
     GemmMmaSync,
     GemmSimt,

@@ -10,6 +10,7 @@ from relax_mlir.runtime.cuda.executable import CudaExecutable
 from relax_mlir.runtime.cuda.trial import with_check
 from relax_mlir.tools.arguments import (
     UsageError,
+    add_library,
     add_precision,
     add_shapes,
     add_threads,
@@ -45,6 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--dump", metavar="DIR", help="write the module there after every stage")
     add("--no-cache", action="store_true", help="compile everything, and keep nothing")
     add_precision(parser)
+    add_library(parser)
     add_threads(parser)
     add_tuning(parser)
     add_shapes(parser)
@@ -65,6 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
             module,
             target=target,
             precision=arguments.precision or "f32",
+            library=arguments.library,
             threads=arguments.threads,
             cache=not arguments.no_cache,
             tuning=arguments.tuning,

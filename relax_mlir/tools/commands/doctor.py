@@ -17,6 +17,7 @@ from relax_mlir.compiler import compile, target_of
 from relax_mlir.errors import DeviceError
 from relax_mlir.module import IRModule
 from relax_mlir.runtime import cpu, llvm_c, objects
+from relax_mlir.runtime.cuda import cublaslt
 from relax_mlir.runtime.cuda.devices import device
 from relax_mlir.runtime.cuda.driver import driver
 from relax_mlir.runtime.machine import Machine
@@ -105,6 +106,7 @@ def _checks() -> Iterator[_Check]:
     yield _Check("usable processors", lambda: str(cpu.cpu_count()))
     yield _Check("compile and run", _smoke)
     yield _Check("cache", _cache, _CACHE_ADVICE)
+    yield _Check("cublaslt (optional)", _cublaslt)
     yield _Check("cuda", _cuda)
 
 
@@ -166,10 +168,23 @@ def _cuda() -> str:
             for gpu in gpus
         ]
     except DeviceError as error:
-        return f"none: {str(error).partition(' Hint:')[0].rstrip('.')}"
+        return _none(error)
     return "; ".join(
         [f"driver of CUDA {version[0]}.{version[1]}", *(found or ["no GPU"])]
     )
+
+
+def _cublaslt() -> str:
+    """The library that models call which were compiled so."""
+    try:
+        found = cublaslt.library(device())
+    except DeviceError as error:
+        return _none(error)
+    return f"{found.version}, {found.path}"
+
+
+def _none(error: DeviceError) -> str:
+    return f"none: {str(error).partition(' Hint:')[0].rstrip('.')}"
 
 
 def _smoke() -> str:

@@ -12,6 +12,7 @@ from dataclasses import asdict
 
 from relax_mlir.explanation import KernelExplanation, explain
 from relax_mlir.tools.arguments import (
+    add_library,
     add_precision,
     add_shapes,
     add_tuning,
@@ -31,6 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--all", action="store_true", help="list the configurations of every kernel")
     add("--json", action="store_true", help="print JSON")
     add_precision(parser)
+    add_library(parser)
     add_tuning(parser)
     add_shapes(parser)
 
@@ -44,6 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
         module,
         target=arguments.target,
         precision=arguments.precision or "f32",
+        library=arguments.library,
         tuning=arguments.tuning,
     )
     if arguments.json:

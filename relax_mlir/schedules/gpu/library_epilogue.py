@@ -1,0 +1,159 @@
+"""What libraries do to products: a bias, and a ReLU, read from the maps that follow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects import func
+
+from relax_mlir.dialects.tir import marks
+from relax_mlir.schedules.contraction_plan import Plan
+from relax_mlir.schedules.epilogue import Map, is_flat
+from relax_mlir.schedules.nest import Access
+from relax_mlir.schedules.rule import Refusal
+
+__all__ = ["LibraryEpilogue", "read_epilogue"]
+
+_OLT, _OLE, _OGT, _OGE = 4, 5, 2, 3  # of arith.cmpf's predicates
+
+
+@dataclass(frozen=True)
+class LibraryEpilogue:
+    """What is done to the results of a product, in this order.
+
+    Attributes:
+        bias: what is added, one number for each column.
+        activation: ``none`` or ``relu``.
+    """
+
+    bias: Access | None = None
+    activation: str = "none"
+
+
+def read_epilogue(plan: Plan, function: func.FuncOp) -> LibraryEpilogue:
+    """What the maps of a contraction are, if a library does that.
+
+    Results that are rounded on the way to the type that is stored are rounded at the end
+    alone.
+
+    Raises:
+        Refusal: they are something else.
+    """
+    reader = _Reader(plan)
+    for following in plan.maps:
+        reader.read(following)
+    found = reader.found
+    if found.bias is not None and _is_overwritten(found.bias.buffer, function):
+        raise Refusal("its bias may lie where its result does")
+    return found
+
+
+def _is_overwritten(buffer: ir.Value, function: func.FuncOp) -> bool:
+    """Whether the result of a function may take the memory of an argument."""
+    if marks.IN_PLACE not in function.attributes:
+        return False
+    numbers = ir.DenseI64ArrayAttr(function.attributes[marks.IN_PLACE])
+    return buffer in [function.arguments[number] for number in numbers]
+
+
+class _Reader:
+    """Follows the results of a product through maps."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self.found = LibraryEpilogue()
+        self._buffer = plan.anchor.outputs[0].buffer  # that has the results so far
+        self._results: set[ir.Value] = set()  # that are them so far, in a map
+        self._biases: dict[ir.Value, Access] = {}
+        last = plan.maps[-1].output if plan.maps else plan.anchor.outputs[0]
+        self._stored = last.buffer.type.element_type
+
+    def read(self, following: Map) -> None:
+        """Note what a map does.
+
+        Raises:
+            Refusal: a library does not do it.
+        """
+        body = following.statement.body
+        self._results, self._biases = set(), {}
+        for value, access in zip(body.arguments, following.inputs, strict=False):
+            if access.buffer == self._buffer:
+                self._results.add(value)
+            elif self._is_bias(access):
+                self._biases[value] = access
+        for operation in list(body.operations)[:-1]:
+            self._take(operation)
+        if following.statement.yielded[0] not in self._results:
+            raise Refusal(_OTHER)
+        self._buffer = following.output.buffer
+
+    def _is_bias(self, access: Access) -> bool:
+        columns = self._plan.n
+        is_row = access.axes == set(columns)
+        is_stored = access.buffer.type.element_type == self._stored
+        return is_row and is_stored and is_flat(access, columns, self._plan.anchor)
+
+    def _take(self, operation: ir.OpView) -> None:
+        name, operands = operation.operation.name, list(operation.operation.operands)
+        if name in ("arith.constant", "arith.cmpf"):
+            return  # looked at where they are used
+        (result,) = operation.operation.results
+        if name in ("arith.truncf", "arith.extf"):
+            is_stored = self._stored in (result.type, operands[0].type)
+            if operands[0] in self._biases:
+                self._biases[result] = self._biases[operands[0]]
+                return
+            if operands[0] in self._results and is_stored:
+                self._results.add(result)
+                return
+        if name == "arith.addf" and self._take_bias(operands):
+            self._results = {result}
+            return
+        if _relu_of(operation) in self._results:
+            self._results = {result}
+            self.found = LibraryEpilogue(self.found.bias, "relu")
+            return
+        raise Refusal(_OTHER)
+
+    def _take_bias(self, operands: list[ir.Value]) -> bool:
+        """Whether these are the results so far, and a bias that may be added now."""
+        for value, bias in (operands, operands[::-1]):
+            if value in self._results and bias in self._biases:
+                if self.found != LibraryEpilogue():
+                    return False
+                self.found = LibraryEpilogue(self._biases[bias])
+                return True
+        return False
+
+
+_OTHER = "what follows its sum is more than a bias and a ReLU"
+
+
+def _relu_of(operation: ir.OpView) -> ir.Value | None:
+    """What an operation gives the larger of, that and 0; None if it does something else."""
+    operands = list(operation.operation.operands)
+    if operation.operation.name in ("arith.maximumf", "arith.maxnumf"):
+        values = [v for v in operands if not _is_zero(v)]
+        return values[0] if len(values) == 1 else None
+    if operation.operation.name != "arith.select":
+        return None
+    condition, chosen, other = operands
+    compared = condition.owner
+    if isinstance(compared, ir.Block) or compared.name != "arith.cmpf":
+        return None
+    value, zero = compared.operands
+    predicate = ir.IntegerAttr(compared.attributes["predicate"]).value
+    if predicate in (_OLT, _OLE):
+        chosen, other = other, chosen
+    elif predicate not in (_OGT, _OGE):
+        return None
+    is_relu = chosen == value and _is_zero(zero) and _is_zero(other)
+    return value if is_relu else None
+
+
+def _is_zero(value: ir.Value) -> bool:
+    owner = value.owner
+    if isinstance(owner, ir.Block) or owner.name != "arith.constant":
+        return False
+    return ir.FloatAttr(owner.attributes["value"]).value == 0
