@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from relax_mlir.model_cache import CachedModel
-from relax_mlir.runtime.executable import CompiledModel, Executable
+from relax_mlir.runtime.compiled_model import CompiledModel
 from relax_mlir.runtime.object_cache import default_cache_dir
 
 if TYPE_CHECKING:
@@ -97,12 +97,21 @@ def compile(
     from relax_mlir.any_compilation import compile_whatever
 
     made = compile_whatever(mod, options, pipelines, {**shown, "progress": progress})
-    if place is not None and isinstance(made, Executable):
+    if place is not None and isinstance(made, CompiledModel):
         again = _place(mod, options)
         # The file may have changed between the two readings of it.
         if again is not None and again.key == place.key:
             place.store(made)
     return made
+
+
+def _gpu(target: Any) -> int | None:  # Any: a target, or its name
+    """What GPU of this machine decides about code for a target."""
+    if str(target).startswith(("cpu", "llvm")):
+        return None
+    from relax_mlir.runtime.cuda.devices import compute_capability
+
+    return compute_capability()
 
 
 def _place(mod: Any, options: Mapping[str, Any]) -> CachedModel | None:
@@ -112,7 +121,7 @@ def _place(mod: Any, options: Mapping[str, Any]) -> CachedModel | None:
         return None
     target = options["target"]
     decisive = {
-        "target": (str(target), target, getattr(target, "features", "")),
+        "target": (str(target), target, getattr(target, "features", ""), _gpu(target)),
         "precision": options["precision"],
         "library": options["library"],
     }

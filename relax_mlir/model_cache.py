@@ -17,7 +17,8 @@ from typing import Any
 
 from relax_mlir.errors import RelaxError
 from relax_mlir.runtime import objects
-from relax_mlir.runtime.executable import Executable, load
+from relax_mlir.runtime.compiled_model import CompiledModel
+from relax_mlir.runtime.executable import load
 from relax_mlir.runtime.object_cache import ObjectCache
 from relax_mlir.source_digest import source_digest
 
@@ -64,8 +65,11 @@ class CachedModel:
         digest.update(repr(given).encode())
         return CachedModel(ObjectCache(folder), digest.hexdigest())
 
-    def load(self, threads: int) -> Executable | None:
-        """The model, if it is there, undamaged, and for this machine."""
+    def load(self, threads: int) -> CompiledModel | None:
+        """The model, if it is there, undamaged, and for this machine.
+
+        One for a GPU looks for it when it is called.
+        """
         path = self.cache.model_path(self.key)
         if not path.is_file():
             return None
@@ -75,13 +79,13 @@ class CachedModel:
             return None
         with suppress(OSError):  # somebody else's folder may be read too
             os.utime(path)
-        return found if isinstance(found, Executable) else None
+        is_whole = isinstance(found, CompiledModel) and found.size_bytes is not None
+        return found if is_whole else None
 
-    def store(self, model: Executable) -> None:
-        """Keep a model."""
-        size_bytes = sum(a.nbytes for a in model.constants.values())
-        size_bytes += sum(map(len, model.code))
-        self.cache.store_model(self.key, size_bytes, model.save)
+    def store(self, model: CompiledModel) -> None:
+        """Keep a model, if it is machine code as a whole."""
+        if model.size_bytes is not None:
+            self.cache.store_model(self.key, model.size_bytes, model.save)
 
 
 def _hash(source: str | os.PathLike[str] | bytes, digest: Any) -> bool:

@@ -13,6 +13,9 @@ import pytest
 import relax_mlir
 from relax_mlir import any_compilation
 from relax_mlir.dialects import hooks
+from relax_mlir.runtime import cuda
+from relax_mlir.runtime.cuda import devices
+from relax_mlir.runtime.cuda.executable import CudaExecutable
 from relax_mlir.runtime.object_cache import ObjectCache
 from tests.frontends.differential import parse
 
@@ -75,6 +78,36 @@ def test_bytes_of_the_same_model_find_it(
     relax_mlir.compile(path.read_bytes(), cache=tmp_path)
 
     assert len(compiled) == 1
+
+
+def test_models_for_gpus_are_kept_as_well(
+    path: Path, tmp_path: Path, compiled: list[object]
+) -> None:
+    first, second = (
+        relax_mlir.compile(path, target="cuda:sm_90", cache=tmp_path) for _ in range(2)
+    )
+
+    assert len(compiled) == 1
+    assert isinstance(first, CudaExecutable)
+    assert isinstance(second, CudaExecutable)
+    assert first.contents.ptx == second.contents.ptx
+    assert first.size_bytes == second.size_bytes
+
+
+def test_the_gpu_of_this_machine_decides_about_its_code(
+    path: Path,
+    tmp_path: Path,
+    compiled: list[object],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for chip in (80, 90):
+        for module in (cuda, devices):
+            monkeypatch.setattr(module, "compute_capability", lambda chip=chip: chip)
+        made = relax_mlir.compile(path, target="cuda", cache=tmp_path)
+        assert isinstance(made, CudaExecutable)
+        assert made.target == f"cuda:sm_{chip}"
+
+    assert len(compiled) == 2
 
 
 @pytest.mark.parametrize(

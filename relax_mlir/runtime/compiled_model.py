@@ -35,6 +35,11 @@ class CompiledModel(ABC):
         """Names of the outputs, in order."""
         return tuple(p.name for p in self.signature.outputs)
 
+    @property
+    def size_bytes(self) -> int | None:
+        """Of code and weights; None if some of the code is made when it runs."""
+        return None
+
     @abstractmethod
     def __getitem__(self, name: str) -> Callable[..., Any]:
         """The function ``main``, as code that is compiled to call it does.

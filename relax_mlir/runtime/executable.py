@@ -65,6 +65,12 @@ class Executable(CompiledModel):
             self._loaded = objects.load_objects(self.code, ["main", "main_shapes"])
             self._function = self._made(None)
 
+    @property
+    def size_bytes(self) -> int:
+        """Of code and weights."""
+        weights = sum(array.nbytes for array in self.constants.values())
+        return weights + sum(map(len, self.code))
+
     def _made(self, recorder: Recorder | None) -> tvm_ffi.Function:
         library, address = self._loaded
         return make_function(

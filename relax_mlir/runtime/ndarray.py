@@ -12,9 +12,22 @@ import numpy as np
 
 from relax_mlir.errors import CompileError, near_misses
 
-__all__ = ["Device", "NDArray", "array", "convert", "cpu", "cuda", "device", "empty"]
+__all__ = [
+    "Device",
+    "NDArray",
+    "array",
+    "as_numpy",
+    "convert",
+    "cpu",
+    "cuda",
+    "device",
+    "empty",
+    "is_on_gpu",
+    "shared",
+]
 
 _KINDS = {"cpu": 1, "cuda": 2}
+_MANAGED = 13  # DLPack's number of memory that a GPU of NVIDIA and the host share
 _OTHER_NAMES = {"llvm": "cpu", "c": "cpu", "gpu": "cuda", "nvptx": "cuda"}
 
 
@@ -51,7 +64,15 @@ class Device:
         return compute_capability(self.index) is not None
 
     def sync(self, stream: object = None) -> None:
-        """Wait until it has done what it was told."""
+        """Wait until it has done what it was told.
+
+        Raises:
+            DeviceError: this machine has no such GPU, or what it was told fails.
+        """
+        if self.type == "cuda":
+            from relax_mlir.runtime.cuda.devices import device
+
+            device(self.index).wait()
 
     def __str__(self) -> str:
         return f"{self.type}({self.index})"
@@ -113,7 +134,7 @@ class NDArray:
     @property
     def ndim(self) -> int:
         """Its rank."""
-        return self._data.ndim
+        return len(self.shape)
 
     @property
     def ctx(self) -> Device:
@@ -124,11 +145,18 @@ class NDArray:
         """The elements as a numpy array of their own."""
         return self._data.copy()
 
-    asnumpy = numpy
+    def asnumpy(self) -> np.ndarray:
+        """An older name of ``numpy``."""
+        return self.numpy()
+
+    def on_host(self) -> np.ndarray:
+        """The elements where numpy finds them: shared, or a copy to read only."""
+        return self._data
 
     def shares_memory(self, other: NDArray) -> bool:
         """Whether some of its elements may lie where some of another array do."""
-        return np.may_share_memory(self._data, other._data)
+        is_here = other.device.type == "cpu"
+        return is_here and np.may_share_memory(self._data, other._data)
 
     def copyfrom(self, source: Any) -> NDArray:
         """Overwrite all elements.
@@ -148,7 +176,7 @@ class NDArray:
         """Copy to another array, or to a device as a new one."""
         if isinstance(target, NDArray):
             return target.copyfrom(self)
-        return NDArray(self._data.copy(), device(target))
+        return array(self, device(target))
 
     def to(self, target: Any) -> NDArray:
         """The array on a device."""
@@ -189,7 +217,7 @@ def _name(dtype: np.dtype) -> str:
 def as_numpy(source: Any) -> np.ndarray:
     """The elements of anything that is an array, shared where possible."""
     if isinstance(source, NDArray):
-        return source._data
+        return source.on_host()
     if isinstance(source, np.ndarray):
         return source
     if hasattr(source, "__dlpack__"):
@@ -204,20 +232,35 @@ def array(arr: Any, device: Any = None, mem_scope: object = None) -> NDArray:
         TypeError: it is no array of numbers.
         CompileError: this machine has no such device.
     """
-    where = device if isinstance(device, Device) else cpu()
-    if where.type != "cpu":
-        raise CompileError(
-            f"device `{where}`: arrays of `nd` are in the host's memory. Hint: models for "
-            "GPUs take them, and copy them; `relax_mlir.runtime.cuda` has arrays there"
-        )
-    if not where.exist:
-        raise CompileError(
-            f"device `{where}`: expected a device of this machine, got none"
-        )
+    where = _present(device)
     copied = np.array(as_numpy(arr))
     if copied.dtype.kind not in "biufcV":
         raise TypeError(f"`array`: expected numbers, got {arr!r:.60}")
-    return NDArray(np.ascontiguousarray(copied).reshape(copied.shape), where)
+    dense = np.ascontiguousarray(copied).reshape(copied.shape)
+    return (
+        NDArray(dense, where) if where.type == "cpu" else _gpu().uploaded(dense, where)
+    )
+
+
+def _present(where: Any) -> Device:  # Any: a device, or nothing
+    """A device that this machine has; the CPU if none is named.
+
+    Raises:
+        CompileError: it has no such one.
+    """
+    found = where if isinstance(where, Device) else cpu()
+    if not found.exist:
+        raise CompileError(
+            f"device `{found}`: expected a device of this machine, got none"
+        )
+    return found
+
+
+def _gpu() -> Any:  # Any: a module
+    """What has arrays on GPUs, loaded when there is one to be had."""
+    from relax_mlir.runtime import gpu_array
+
+    return gpu_array
 
 
 def empty(
@@ -226,15 +269,36 @@ def empty(
     device: Any = None,
     mem_scope: object = None,
 ) -> NDArray:
-    """An array whose elements are not set."""
-    name = str(dtype)
+    """An array whose elements are not set.
+
+    Raises:
+        CompileError: this machine has no such device.
+    """
+    name, sizes = str(dtype), tuple(map(int, shape))
     kind = getattr(ml_dtypes, name, None) or name
-    return NDArray(np.empty(tuple(map(int, shape)), kind), device or cpu())
+    where = _present(device)
+    if where.type != "cpu":
+        return _gpu().empty(sizes, np.dtype(kind).name, where)
+    return NDArray(np.empty(sizes, kind), where)
 
 
 def shared(source: Any) -> NDArray:
-    """An array that shares its elements with whatever has DLPack."""
-    return source if isinstance(source, NDArray) else NDArray(as_numpy(source))
+    """An array that shares its elements with whatever has DLPack.
+
+    What lies on a GPU in another way than row after row is copied there.
+    """
+    if isinstance(source, NDArray):
+        return source
+    if is_on_gpu(source):
+        return _gpu().shared(source)
+    return NDArray(as_numpy(source))
+
+
+def is_on_gpu(source: Any) -> bool:
+    """Whether an array is in the memory of a GPU of NVIDIA."""
+    if isinstance(source, np.ndarray) or not hasattr(source, "__dlpack_device__"):
+        return False
+    return int(source.__dlpack_device__()[0]) in (_KINDS["cuda"], _MANAGED)
 
 
 def convert(value: Any) -> Any:

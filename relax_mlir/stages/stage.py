@@ -29,9 +29,13 @@ from relax_mlir.errors import RelaxError
 from relax_mlir.frontends.onnx import import_onnx
 from relax_mlir.frontends.onnx.stages import CONSTANT, RUN_STAGE, SIZED, STATIC
 from relax_mlir.module import IRModule
-from relax_mlir.relax.vm.staged_model import STAGE_OPTIONS, StageOptions
+from relax_mlir.relax.vm.devices import code_on
+from relax_mlir.relax.vm.executable import Code, VMExecutable
+from relax_mlir.relax.vm.stage_options import STAGE_OPTIONS, StageOptions
+from relax_mlir.relax.vm.staged_model import StagedModel
+from relax_mlir.runtime.cuda.executable import CudaExecutable
 from relax_mlir.runtime.executable import Executable
-from relax_mlir.runtime.ndarray import NDArray, as_numpy, empty, shared
+from relax_mlir.runtime.ndarray import NDArray, as_numpy, cuda, empty, shared
 from relax_mlir.runtime.registry import register_func
 from relax_mlir.size_constraints import constraints_of
 from relax_mlir.stages.recent import ByModel, Recent
@@ -328,9 +332,14 @@ def _parameter_shapes(module: IRModule) -> list[list[str]]:
 
 def _code(module: IRModule, places: Sequence[int], options: StageOptions) -> _Code:
     """The module, compiled."""
-    made = compile(module, **vars(options))
+    made = compile(module, **options.compilation)
+    if isinstance(made, CudaExecutable):
+        return _Code(Code.of(code_on(made, cuda(options.ordinal))), None, places)
     if not isinstance(made, Executable):
-        return _Code(made["main"], None, places)
+        whole = made.executable if isinstance(made, StagedModel) else made
+        assert isinstance(whole, VMExecutable)
+        whole = whole.on(cuda(options.ordinal)) if options.ordinal else whole
+        return _Code(whole["main"], None, places)
     is_one = len(made.output_names) == 1
 
     def call(*args: Any) -> Any:  # Any: arrays

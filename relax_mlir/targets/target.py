@@ -17,6 +17,7 @@ __all__ = [
     "Stage",
     "Target",
     "TargetError",
+    "kind_of",
     "parse_target",
     "plain_stages",
     "stages",
@@ -118,6 +119,13 @@ def parse_target(text: "str | Target", host: Callable[[], Host]) -> Target:
             f"unknown target `{text}`: expected {' or '.join(_KINDS)}.{near_misses(kind, _KINDS)}"
         )
     return importlib.import_module(f"relax_mlir.targets.{kind}").target(model, host())
+
+
+def kind_of(target: "str | Target") -> str:
+    """The kind of machine of a target, such as ``cpu``, without asking what there is."""
+    if isinstance(target, Target):
+        return target.kind
+    return _own_spelling(str(target)).partition(":")[0]
 
 
 def _own_spelling(text: str) -> str:

@@ -61,7 +61,7 @@ def products(
 @pytest.fixture
 def emulation(stub: Stub) -> Emulation:
     """The emulator, which does what kernels do."""
-    made = Emulation()
+    made = Emulation(stub)
     stub.on_launch(made.run)
     return made
 

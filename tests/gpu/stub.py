@@ -1,15 +1,20 @@
 """The stub driver of tests, and kernels that the emulator runs on its memory."""
 
 import ctypes
+import hashlib
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any, TypeAlias
 
 import numpy as np
+import pytest
 
+from relax_mlir import compiler
 from relax_mlir.compiler import lower, remaining, run_stage, target_of
 from relax_mlir.emulator.host import emulate_launch
 from relax_mlir.module import IRModule
+from relax_mlir.runtime.cuda.archive import Contents
 from relax_mlir.runtime.cuda.executable import CudaExecutable
 from relax_mlir.runtime.cuda.plan import Launch, Pointer, TensorMap
 from relax_mlir.targets import stages
@@ -19,6 +24,7 @@ TARGET = "cuda:sm_90"
 
 _Launched = ctypes.CFUNCTYPE(
     None,
+    ctypes.c_char_p,
     ctypes.c_char_p,
     ctypes.POINTER(ctypes.c_uint),
     ctypes.POINTER(ctypes.c_uint),
@@ -53,6 +59,7 @@ class Stub:
         self._library.stub_memory.argtypes = (ctypes.c_size_t,)
         self._library.stub_used.restype = ctypes.c_size_t
         self._callback: object = None
+        self.text = b""  # of the program whose kernel runs
         self.errors: list[BaseException] = []
         self.launched: list[str] = []
 
@@ -106,8 +113,9 @@ class Stub:
         """Let a function stand for kernels: name, grid, and addresses of parameters."""
 
         # ctypes' own types; Any is what a checker knows of them
-        def call(name, grid, block, shared, parameters) -> None:  # pyright: ignore[reportMissingParameterType]
+        def call(text, name, grid, block, shared, parameters) -> None:  # pyright: ignore[reportMissingParameterType]
             try:
+                self.text = text
                 self.launched.append(name.decode())
                 function(name.decode(), tuple(grid[:3]), parameters)
             except BaseException as error:  # no exception crosses C
@@ -117,11 +125,16 @@ class Stub:
         self._library.stub_on_launch(self._callback)
 
 
+_Key: TypeAlias = tuple[str, str]
+
+
 class Emulation:
     """Kernels of compiled models, run thread by thread on the stub's memory."""
 
-    def __init__(self) -> None:
-        self._kernels: dict[str, tuple[Launch, int, str, str]] = {}
+    def __init__(self, stub: Stub) -> None:
+        self._stub = stub
+        # By the text of a program, and the name of a kernel in it.
+        self._kernels: dict[_Key, tuple[Launch, int, Unit]] = {}
         self._modules: dict[str, IRModule] = {}
         self._policies: tuple[str, str] = ("f32", "never")
 
@@ -139,16 +152,31 @@ class Emulation:
         """
         self._policies = precision, library
         planned = lower(source, target=TARGET, to="planned", precision=precision)
-        units: list[Unit] = [unit for unit in split(planned) if unit.programs]
-        programs = model.contents.plan.programs
-        for unit, program in zip(units, programs, strict=True):
+        units = [unit for unit in split(planned) if unit.programs]
+        self._learn(model.contents, units)
+
+    def learn_all(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Know the kernels of all models that are compiled from now on."""
+        make = compiler._contents
+
+        def contents(module: IRModule, units: Sequence[Unit], *rest: Any) -> Contents:
+            made = make(module, units, *rest)
+            self._learn(made, units)
+            return made
+
+        monkeypatch.setattr(compiler, "_contents", contents)
+
+    def _learn(self, contents: Contents, units: Sequence[Unit]) -> None:
+        programs = contents.plan.programs[: len(units)]
+        texts = contents.ptx[: len(units)]
+        for unit, program, text in zip(units, programs, texts, strict=True):
             launches = [n for n in program.launches if isinstance(n, Launch)]
             for number, launch in enumerate(launches):
-                self._kernels[launch.kernel] = (launch, number, unit.symbol, unit.text)
+                self._kernels[_digest(text), launch.kernel] = launch, number, unit
 
     def run(self, name: str, grid: tuple[int, ...], parameters: list[int]) -> None:
         """Do what a kernel does."""
-        launch, number, symbol, text = self._kernels[name]
+        launch, number, unit = self._kernels[_digest(self._stub.text), name]
         addresses: dict[tuple[str, int], int] = {}
         sizes: dict[str, int] = {}
         for place, argument in enumerate(launch.arguments):
@@ -170,16 +198,19 @@ class Emulation:
             memory_type = ctypes.c_uint8 * size_bytes
             return np.ctypeslib.as_array(memory_type.from_address(address))
 
-        emulate_launch(
-            self._at_loops(symbol, text), symbol, number, grid, sizes, memory
-        )
+        module = self._at_loops(unit.text)
+        emulate_launch(module, unit.symbol, number, grid, sizes, memory)
 
-    def _at_loops(self, symbol: str, text: str) -> IRModule:
-        if symbol not in self._modules:
+    def _at_loops(self, text: str) -> IRModule:
+        if text not in self._modules:
             module = IRModule.parse(text)
             for stage in remaining(module, stages(target_of(TARGET), *self._policies)):
                 run_stage(module, stage)
                 if stage.level == "loops":
                     break
-            self._modules[symbol] = module
-        return self._modules[symbol]
+            self._modules[text] = module
+        return self._modules[text]
+
+
+def _digest(ptx: bytes) -> str:
+    return hashlib.sha256(ptx.rstrip(b"\0")).hexdigest()

@@ -31,8 +31,8 @@ enum {
 
 // What tests see
 
-typedef void (*Launched)(const char* kernel, const unsigned* grid, const unsigned* block,
-                         unsigned shared_bytes, void** parameters);
+typedef void (*Launched)(const char* text, const char* kernel, const unsigned* grid,
+                         const unsigned* block, unsigned shared_bytes, void** parameters);
 
 #define MOST 64
 static const int kMaxPitch = 2147483647;
@@ -270,6 +270,12 @@ CUresult cuStreamSynchronize(void* handle) {
   if (stream->captured) return unlock(kCaptureUnsupported);
   run_stream(stream, NULL);
   return unlock(0);
+}
+
+CUresult cuCtxSynchronize(void) {
+  ENTER_CONTEXT("cuCtxSynchronize");
+  stub_run_all();
+  return 0;
 }
 
 CUresult cuStreamIsCapturing(void* handle, int* status) {

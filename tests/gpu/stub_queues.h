@@ -116,7 +116,8 @@ static void run_kernel(Node* node) {
     if (function->sizes[i] == 8) touch(*(CUdeviceptr*)place);
   }
   if (on_launch)
-    on_launch(function->name, node->grid, node->block, node->shared_bytes, parameters);
+    on_launch(function->module, function->name, node->grid, node->block, node->shared_bytes,
+              parameters);
 }
 
 static void run_node(Node* node) {

@@ -13,10 +13,10 @@ def test_a_second_call_becomes_a_graph(model: CudaExecutable, stub: Stub) -> Non
     x, w = inputs(6)
     arrays, (target,) = on_gpu(x, w), on_gpu(np.zeros((6, 8), np.float32))
 
-    def call(**options: bool) -> list[int]:
+    def call(*, graph: bool = True) -> list[int]:
         names = ("cuLaunchKernel", "cuStreamBeginCapture_v2", "cuGraphLaunch")
         before = [stub.count(name) for name in names]
-        model(*arrays, out=[target], **options)
+        model(*arrays, out=[target], graph=graph)
         np.testing.assert_allclose(target.numpy(), expected(x, w), rtol=1e-5)
         return [stub.count(n) - b for n, b in zip(names, before, strict=True)]
 

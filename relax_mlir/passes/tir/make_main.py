@@ -42,9 +42,12 @@ class MakeMain(Pass):
 
     Args:
         program: its name.
+        integers: whether it reads from memory the integers, too, that are no sizes of
+            buffers: what starts kernels on a GPU knows none.
     """
 
     program: str
+    integers: bool = False
 
     def run(self, module: IRModule) -> None:
         programs = {f.name.value: f for f in module.func_ops() if is_prim_func(f)}
@@ -61,8 +64,47 @@ class MakeMain(Pass):
             function.attributes["sym_name"] = ir.StringAttr.get("main.program")
         function.attributes["sym_visibility"] = ir.StringAttr.get("private")
         with function.location:
+            if self.integers:
+                _integers_in_memory(function)
             _numbers_in_memory(function)
             _write_main(module, function)
+
+
+def _integers_in_memory(function: func.FuncOp) -> None:
+    """Let a program read integers from memory that are no sizes.
+
+    Raises:
+        PassError: one says how often a loop runs that is around all else.
+    """
+    attributes, entry = function.attributes, function.entry_block
+    arguments = list(entry.arguments)
+    buffers = [n for n, a in enumerate(arguments) if isinstance(a.type, ir.MemRefType)]
+    dims = [dim for n in buffers for dim in argument_shape(function, n)]
+    sizes = {s for d in dims if not isinstance(d, int) for s in shapes.symbols_of(d)}
+    described = list(attributes.get("arg_attrs", ()))
+    for number, argument in enumerate(arguments):
+        own = _described(function, number)
+        symbol = text_of(own, marks.SYMBOL, "")
+        if marks.PARAM not in own or not symbol or symbol in sizes:
+            continue
+        element = dtypes.dtype(text_of(own, marks.DTYPE, "int64")).buffer_type
+        readers = [(use.owner, use.operand_number) for use in argument.uses]
+        if any(reader.operation.block == entry for reader, _ in readers):
+            name = text_of(own, "relax.name", symbol)
+            raise PassError(
+                f"{argument.location}: `{name}` says how often a loop runs: expected a "
+                "constant, or a size of a buffer, where threads of a GPU share its steps"
+            )
+        argument.set_type(element)
+        for reader, place in readers:
+            with ir.InsertionPoint(reader), reader.location:
+                index = op("arith.index_cast", ir.IndexType.get(), argument)
+                reader.operands[place] = index
+        kept = {a.name: a.attr for a in own if a.name != marks.SYMBOL}
+        described[number] = ir.DictAttr.get(kept)
+    attributes["arg_attrs"] = ir.ArrayAttr.get(described)
+    types = [argument.type for argument in entry.arguments]
+    attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(types, []))
 
 
 def _numbers_in_memory(function: func.FuncOp) -> None:

@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from relax_mlir.errors import UnsupportedError
 from relax_mlir.files import whole_file
 from relax_mlir.relax.vm.executable import Code, HostCode, VMExecutable
 from relax_mlir.relax.vm.kernels import Kernel, KernelModule
-from relax_mlir.relax.vm.staged_model import StagedModel, StageOptions
+from relax_mlir.relax.vm.stage_options import StageOptions
+from relax_mlir.relax.vm.staged_model import StagedModel
 from relax_mlir.runtime.archive import (
     Contents,
     add_member,
@@ -30,6 +30,8 @@ from relax_mlir.runtime.archive import (
     read_member,
     unpack,
 )
+from relax_mlir.runtime.compiled_model import CompiledModel
+from relax_mlir.runtime.cuda import archive as cuda_archive
 from relax_mlir.runtime.cuda.executable import CudaExecutable
 from relax_mlir.runtime.executable import Executable
 from relax_mlir.runtime.machine import Machine
@@ -38,7 +40,7 @@ from relax_mlir.targets import Target
 
 __all__ = ["load", "save"]
 
-_FORMAT = 3
+_FORMAT = 4
 _MANIFEST = "vm.json"
 
 
@@ -49,32 +51,23 @@ def save(
 
     Raises:
         OSError: it cannot be written.
-        UnsupportedError: a function is compiled for a GPU.
     """
     are_kernels = isinstance(executable, KernelModule)
-    model = None
+    signature = None
     if isinstance(executable, KernelModule):
         executable = VMExecutable({}, HostCode(programs=executable.kernels))
     elif isinstance(executable, StagedModel):
-        options = executable.options
-        model = {
-            "signature": asdict(executable.signature),
-            "target": _fields(options.target),
-            "precision": options.precision,
-            "threads": options.threads,
-        }
+        signature = asdict(executable.signature)
         executable = executable.executable
-    host = executable.host
-    for name, code in executable.codes.items():
-        if isinstance(code.executable, CudaExecutable):
-            raise UnsupportedError(
-                f"`{name}` is compiled for a GPU, and cannot be written with other "
-                "functions. Hint: a model whose only public function is `main` has `save`"
-            )
+    host, options = executable.host, executable.options
     manifest = {
         "format": _FORMAT,
         "are_kernels": are_kernels,
-        "model": model,
+        "signature": signature,
+        "target": _fields(options.target),
+        "precision": options.precision,
+        "library": options.library,
+        "threads": options.threads,
         "codes": {n: [list(c.params), c.nest] for n, c in executable.codes.items()},
         "segments": {n: [list(c.params), c.nest] for n, c in host.segments.items()},
         "programs": {
@@ -98,8 +91,28 @@ def save(
     ):
         add_member(archive, _MANIFEST, json.dumps(manifest).encode())
         for name, code in members.items():
-            add_member(archive, name, pack(code.contents()))
+            add_member(archive, name, _packed(code))
         add_member(archive, "constants", pack(_of_constants(host.constants)))
+
+
+def _packed(code: CompiledModel) -> bytes:
+    """Machine code as a member of a file."""
+    if isinstance(code, CudaExecutable):
+        return cuda_archive.pack(code.contents)
+    assert isinstance(code, Executable)
+    return pack(code.contents())
+
+
+def _unpacked(data: bytes, path: str, threads: int | None) -> CompiledModel:
+    """What :func:`_packed` made.
+
+    Raises:
+        ValueError: it is damaged, or of another version.
+        CompileError: it is for another machine, or cannot be loaded.
+    """
+    if cuda_archive.is_packed(data):
+        return CudaExecutable(cuda_archive.unpack(data))
+    return Executable.of_contents(unpack(data), path, threads)
 
 
 def _fields(target: str | Target) -> str | Mapping[str, Any]:
@@ -137,16 +150,13 @@ def load(
             )
         if manifest.pop("digest") != _digest(manifest):
             raise ValueError("the code is not what was written")
-        contents = {
-            (kind, name): unpack(read_member(archive, f"{kind}/{name}"))
+        members = {
+            (kind, name): read_member(archive, f"{kind}/{name}")
             for kind in ("codes", "segments", "programs")
             for name in manifest[kind]
         }
         constants = unpack(read_member(archive, "constants")).constants
-    loaded = {
-        key: Executable.of_contents(value, str(path), threads)
-        for key, value in contents.items()
-    }
+        loaded = {k: _unpacked(m, str(path), threads) for k, m in members.items()}
 
     def codes(kind: str) -> dict[str, Code]:
         return {
@@ -167,12 +177,14 @@ def load(
         return KernelModule(programs)
     host = HostCode(manifest["text"], codes("segments"), programs, constants)
     shown, script = manifest["shown"], manifest["script"]
-    executable = VMExecutable(codes("codes"), host, shown, script)
-    model = manifest["model"]
-    if model is None:
+    target = manifest["target"]
+    options = StageOptions(
+        target=target if isinstance(target, str) else Target(**target),
+        precision=manifest["precision"],
+        library=manifest["library"],
+        threads=manifest["threads"] if threads is None else threads,
+    )
+    executable = VMExecutable(codes("codes"), host, shown, script, options)
+    if manifest["signature"] is None:
         return executable
-    count = model["threads"] if threads is None else threads
-    target = model["target"]
-    target = target if isinstance(target, str) else Target(**target)
-    options = StageOptions(target, model.get("precision", "f32"), count)
-    return StagedModel(executable, Signature.from_fields(model["signature"]), options)
+    return StagedModel(executable, Signature.from_fields(manifest["signature"]))

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from mlir import ir
 
 from relax_mlir import compiler
-from relax_mlir.errors import RelaxError, UnsupportedError
+from relax_mlir.errors import RelaxError
 from relax_mlir.module import IRModule
 from relax_mlir.objects import names
 from relax_mlir.objects.expr import GlobalVar
@@ -28,11 +27,8 @@ from relax_mlir.relax.vm.executable import (
 from relax_mlir.relax.vm.host_writer import write_host
 from relax_mlir.relax.vm.kernels import KernelModule, compile_kernel, compile_kernels
 from relax_mlir.relax.vm.native import Native
-from relax_mlir.relax.vm.staged_model import (
-    StagedModel,
-    StageOptions,
-    staged_signature,
-)
+from relax_mlir.relax.vm.stage_options import StageOptions
+from relax_mlir.relax.vm.staged_model import StagedModel, staged_signature
 from relax_mlir.runtime.compiled_model import CompiledModel
 from relax_mlir.targets import Target as TargetMachine
 
@@ -109,8 +105,7 @@ def compile_any(
     signature = staged_signature(mod) if entries == ["main"] else None
     if signature is None:
         return made
-    kept = {f.name: options[f.name] for f in fields(StageOptions) if f.name in options}
-    return StagedModel(made, signature, StageOptions(**kept))
+    return StagedModel(made, signature)
 
 
 def build_any(
@@ -187,12 +182,6 @@ class _Build:
         entries = [op.name.value for op in self._mod.func_ops() if _is_entry(op)]
         codes = {n: self._code(n) for n in entries if self._native.takes(n)}
         hosted = [n for n in entries if n not in codes]
-        if hosted and compiler.target_of(self._options["target"]).kind != "cpu":
-            raise UnsupportedError(
-                f"target `{self._options['target']}`: parts of `{hosted[0]}` run in Python, "
-                "or are compiled when it runs: expected a CPU. Hint: functions that are "
-                "all machine code, of known shapes, run on GPUs"
-            )
         program = write_host(self._mod, hosted, self._native)
         host = HostCode(
             program.text,
@@ -204,7 +193,8 @@ class _Build:
             program.constants,
         )
         shown = {n: [p.name_hint for p in self._mod[n].params] for n in hosted}
-        return VMExecutable(codes, host, shown, self._mod.script())
+        options = StageOptions.of(self._options)
+        return VMExecutable(codes, host, shown, self._mod.script(), options)
 
     def _code(self, name: str) -> Code:
         function = self._mod[name]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from relax_mlir.errors import RunError, near_misses
-from relax_mlir.runtime.ndarray import NDArray, shared
+from relax_mlir.runtime.ndarray import NDArray, as_numpy, shared
 from relax_mlir.runtime.registry import (
     from_ffi,
     function_names,
@@ -68,12 +68,12 @@ class RowCache:
 
 def cache_create(first: NDArray, room: Sequence[int], rows: int) -> RowCache:
     """A cache with room for rows of a shape."""
-    return RowCache(np.from_dlpack(first), room, rows)
+    return RowCache(as_numpy(first), room, rows)
 
 
 def cache_append(cache: RowCache, added: NDArray) -> RowCache:
     """The cache, with more rows."""
-    cache.append(np.from_dlpack(added))
+    cache.append(as_numpy(added))
     return cache
 
 

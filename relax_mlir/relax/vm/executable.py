@@ -12,17 +12,21 @@ from typing import Any
 
 import numpy as np
 
-from relax_mlir.errors import CompileError, near_misses
+from relax_mlir.errors import near_misses
 from relax_mlir.objects.struct_info import (
     StructInfo,
     TupleStructInfo,
 )
 from relax_mlir.relax.vm import host_values
+from relax_mlir.relax.vm.devices import check_device, code_on
 from relax_mlir.relax.vm.host_values import to_value
 from relax_mlir.relax.vm.kernels import Kernel
+from relax_mlir.relax.vm.stage_options import StageOptions
 from relax_mlir.runtime.compiled_model import CompiledModel
 from relax_mlir.runtime.cuda.executable import CudaExecutable
+from relax_mlir.runtime.gpu_array import GPUArray
 from relax_mlir.runtime.ndarray import Device, NDArray, shared
+from relax_mlir.targets import kind_of
 
 __all__ = ["Code", "HostCode", "VMExecutable", "VMFunction", "in_order", "nest_of"]
 
@@ -77,21 +81,18 @@ class Code:
         Raises:
             CompileError: it is compiled for another kind of device.
         """
-        kind = "cuda" if isinstance(self.executable, CudaExecutable) else "cpu"
-        if kind != device.type:
-            raise CompileError(
-                f"device `{device}`: what runs there is compiled for `{kind}`. Hint: "
-                f'`build(mod, target="{device.type}")`'
-            )
-        if not isinstance(self.executable, CudaExecutable):
-            return self
-        return replace(self, executable=self.executable.on(device.index))
+        return replace(self, executable=code_on(self.executable, device))
 
     def __call__(self, *args: Any) -> Any:
-        """Call it with tensors, or tuples of them."""
+        """Call it with tensors, or tuples of them; what a GPU makes stays there."""
         for name, value in zip(self.params, args, strict=False):
             _check_is_tensor(name, value)
-        outputs = self.executable(*_flattened(args))
+        given = _flattened(args)
+        if isinstance(self.executable, CudaExecutable):
+            taken = [a.data if isinstance(a, GPUArray) else a for a in given]
+            outputs = self.executable(*taken, stay=True)
+        else:
+            outputs = self.executable(*given)
         return _nested(self.nest, iter([shared(o) for o in outputs]))
 
 
@@ -153,6 +154,16 @@ class HostCode:
             for name, array in self.constants.items()
         }
 
+    def on(self, device: Device) -> HostCode:
+        """It, where its machine code runs on a device.
+
+        Raises:
+            CompileError: some is compiled for another kind of device.
+        """
+        segments = {name: code.on(device) for name, code in self.segments.items()}
+        programs = {name: kernel.on(device) for name, kernel in self.programs.items()}
+        return HostCode(self.text, segments, programs, self.constants)
+
     def functions(self) -> dict[str, Callable[..., Any]]:
         """The functions, ready to be called with values."""
         names: dict[str, Any] = {"rt": host_values, **self.segments, **self.programs}
@@ -173,6 +184,7 @@ class VMExecutable:
         host: the others.
         shown: of the host's functions, which are public, and their parameters.
         script: what was compiled.
+        options: how what is compiled when it runs is compiled.
     """
 
     def __init__(
@@ -181,10 +193,12 @@ class VMExecutable:
         host: HostCode | None = None,
         shown: Mapping[str, Sequence[str]] | None = None,
         script: str = "",
+        options: StageOptions | None = None,
     ) -> None:
         host, shown = host or HostCode(), shown or {}
         self._codes, self._host, self._script = dict(codes), host, script
         self._shown = dict(shown)
+        self.options = options or StageOptions()
         self._functions = {
             name: VMFunction(code.params, code, str(code.executable.signature))
             for name, code in codes.items()
@@ -192,7 +206,8 @@ class VMExecutable:
         running = host.functions() if shown else {}
         for name, params in shown.items():
             described = f"({', '.join(params)}), Python"
-            self._functions[name] = VMFunction(params, running[name], described)
+            call = self.options.during(running[name])
+            self._functions[name] = VMFunction(params, call, described)
 
     def __repr__(self) -> str:
         functions = ", ".join(self.stats().splitlines()) or "no function"
@@ -268,7 +283,11 @@ class VMExecutable:
             CompileError: one is compiled for another kind of device.
         """
         moved = {name: code.on(device) for name, code in self._codes.items()}
-        return VMExecutable(moved, self._host, self._shown, self._script)
+        options = replace(self.options, ordinal=device.index)
+        if self._shown:
+            check_device(device, kind_of(options.target))
+        host = self._host.on(device)
+        return VMExecutable(moved, host, self._shown, self._script, options)
 
     def export_library(self, path: str | os.PathLike[str], **options: Any) -> None:
         """Write all of it to a file, which :func:`relax_mlir.load` reads.

@@ -22,7 +22,7 @@ from relax_mlir.relax.vm.builtins import (
     unique,
 )
 from relax_mlir.runtime import registry
-from relax_mlir.runtime.ndarray import NDArray, empty, shared
+from relax_mlir.runtime.ndarray import NDArray, as_numpy, empty, shared
 
 __all__ = ["Shape", "empty", "nonzero", "python_function", "to_value", "unique"]
 
@@ -285,7 +285,7 @@ def tensor_in(
     """
     kind = np.dtype(empty((), dtype).numpy().dtype)
     end = offset + math.prod(shape) * kind.itemsize
-    memory = np.from_dlpack(storage)  # functions of the registry give `NDArray`s
+    memory = as_numpy(storage)  # functions of the registry give `NDArray`s
     if end > memory.nbytes:
         raise RunError(
             f"tensor of {math.prod(shape)} elements of {dtype} at byte {offset}: expected "
@@ -300,7 +300,7 @@ def view(tensor: NDArray, shape: Any, dtype: Any, offset: Any) -> NDArray:
     Raises:
         RunError: it does not fit.
     """
-    array = np.from_dlpack(tensor)
+    array = as_numpy(tensor)
     start = offset if isinstance(offset, int) else 0
     sizes = list(shape) if isinstance(shape, Shape) or shape else list(tensor.shape)
     data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
@@ -323,7 +323,7 @@ def shape_i(tensor: NDArray, axis: int) -> int:
 
 def stride_i(tensor: NDArray, axis: int) -> int:
     """How many elements apart neighbours along an axis are."""
-    array = np.from_dlpack(tensor)
+    array = as_numpy(tensor)
     return array.strides[_axis(tensor, axis)] // array.itemsize
 
 

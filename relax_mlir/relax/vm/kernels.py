@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,10 +18,16 @@ from relax_mlir.objects.prim_func import PrimFunc
 from relax_mlir.objects.stmt import AssertStmt
 from relax_mlir.pipeline import Pipeline
 from relax_mlir.relax.vm import host_values
+from relax_mlir.relax.vm.devices import code_on
 from relax_mlir.relax.vm.prim_code import prim_code
 from relax_mlir.relax.vm.timing import Timing, time_calls
 from relax_mlir.rewriting import erase, walk
-from relax_mlir.runtime.executable import Executable
+from relax_mlir.runtime import ndarray
+from relax_mlir.runtime.compiled_model import CompiledModel
+from relax_mlir.runtime.cuda.executable import CudaExecutable
+from relax_mlir.runtime.gpu_array import GPUArray, borrowed, uploaded
+from relax_mlir.runtime.ndarray import Device, NDArray, is_on_gpu, shared
+from relax_mlir.targets import kind_of
 
 __all__ = ["Kernel", "KernelModule", "compile_kernel", "compile_kernels"]
 
@@ -29,6 +35,9 @@ __all__ = ["Kernel", "KernelModule", "compile_kernel", "compile_kernels"]
 @dataclass(frozen=True)
 class Kernel:
     """One tensor program: called with its parameters, it writes those that it writes.
+
+    One for a GPU takes arrays on the host as well: they are copied there, and what it
+    writes is copied back. A call returns when its work is on the stream that all share.
 
     Attributes:
         name: of the program.
@@ -39,9 +48,17 @@ class Kernel:
     """
 
     name: str
-    code: Executable
+    code: CompiledModel
     written: tuple[int, ...]
     asserted: tuple[tuple[str, str], ...] = ()
+
+    def on(self, device: Device) -> Kernel:
+        """It, where it runs on a device.
+
+        Raises:
+            CompileError: it is compiled for another kind of device.
+        """
+        return replace(self, code=code_on(self.code, device))
 
     def __call__(self, *args: Any) -> None:
         """Run it.
@@ -65,28 +82,60 @@ class Kernel:
             np.array(value, p.dtype) if isinstance(value, (int, float)) else value
             for value, p in zip(args, parameters, strict=True)
         ]
+        known = list(map(_array, arrays))
         for number in self.written:
-            self._check_written(number, arrays)
+            self._check_written(number, arrays, known)
         for condition, message in self.asserted:
             if not eval(condition, {"args": args, "rt": host_values}):
                 raise AssertionError(f"`{self.name}`: {message}")
-        self.code(*arrays)
+        if isinstance(self.code, CudaExecutable):
+            self._run_on_gpu(self.code, arrays, known)
+        else:
+            self.code(*arrays)
 
-    def _check_written(self, number: int, arrays: Sequence[Any]) -> None:
+    def _run_on_gpu(
+        self,
+        code: CudaExecutable,
+        arrays: Sequence[Any],
+        known: Sequence[NDArray | None],
+    ) -> None:
+        """Run it on copies of what is on the host."""
+        where = ndarray.cuda(code.ordinal)
+        pairs = zip(arrays, known, strict=True)
+        given = [value if own is None else own for value, own in pairs]
+        for number in self.written:
+            own = known[number]
+            if own is not None and not isinstance(own, GPUArray):
+                given[number] = uploaded(own.on_host(), where)
+        taken = [a.data if isinstance(a, GPUArray) else a for a in given]
+        code(*taken, stay=True, written=self.written)
+        for number in self.written:
+            own, made = known[number], given[number]
+            if own is not None and own is not made:
+                own.copyfrom(made)
+
+    def _check_written(
+        self, number: int, arrays: Sequence[Any], known: Sequence[NDArray | None]
+    ) -> None:
         name = self.code.signature.inputs[number].name
         where = f"`{self.name}`: argument {number} `{name}`"
-        array = _memory(arrays[number])
-        if array is None:
+        own = known[number]
+        if own is None and not is_on_gpu(arrays[number]):
             kind = type(arrays[number]).__name__
             raise TypeError(f"{where}: expected an array to write to, got {kind}")
-        if not (array.flags.writeable and array.flags.c_contiguous):
+        told = "one on a GPU that lies otherwise"
+        is_fit = own is not None
+        if own is not None and not isinstance(own, GPUArray):
+            array = own.on_host()
+            is_fit = array.flags.writeable and array.flags.c_contiguous
+            told = f"strides {array.strides} of shape {array.shape}"
+        if own is None or not is_fit:
             raise RunError(
                 f"{where}: expected an array to write to, row after row in memory, got "
-                f"strides {array.strides} of shape {array.shape}"
+                f"{told}"
             )
-        for other, value in enumerate(arrays):
-            shares = other != number and _share(array, _memory(value))
-            if shares:
+        for other, value in enumerate(known):
+            if other != number and value is not None and own.shares_memory(value):
                 raise RunError(
                     f"{where}: expected memory of its own, got that of argument {other}"
                 )
@@ -98,14 +147,12 @@ class Kernel:
         return time_calls(self, number, repeat)
 
 
-def _memory(value: Any) -> np.ndarray | None:
-    if isinstance(value, np.ndarray):
-        return value
-    return np.from_dlpack(value) if hasattr(value, "__dlpack__") else None
-
-
-def _share(a: np.ndarray, b: np.ndarray | None) -> bool:
-    return b is not None and np.may_share_memory(a, b)
+def _array(value: Any) -> NDArray | None:
+    """An argument as an array that shares its memory; None if there is no such."""
+    if not isinstance(value, NDArray) and is_on_gpu(value):
+        return borrowed(value)
+    is_array = isinstance(value, np.ndarray) or hasattr(value, "__dlpack__")
+    return shared(value) if is_array else None
 
 
 class KernelModule:
@@ -230,10 +277,13 @@ def compile_kernel(module: IRModule, name: str, options: Mapping[str, Any]) -> K
     for function in alone.func_ops():
         if not names.is_prim_func(function):  # graphs may not be ready to be compiled
             erase(function)
-    Pipeline.parse(f"tir-collapse-loops,tir-make-main{{program={name}}}").run(alone)
+    # What starts kernels of a GPU is given sizes, and no other numbers.
+    is_gpu = kind_of(options.get("target", "cpu")) != "cpu"
+    how = f"program={name} integers={str(is_gpu).lower()}"
+    Pipeline.parse(f"tir-collapse-loops,tir-make-main{{{how}}}").run(alone)
     with alone.context:
         written = _written(alone)
-    code = compiler.compile(alone, **options)
+    code = compiler.compile_model(alone, **options)
     return Kernel(name, code, written, asserted)
 
 

@@ -36,10 +36,10 @@ class VirtualMachine:
         memory_cfg: object = None,
         profile: bool = False,
     ) -> None:
-        if isinstance(rt_mod, CompiledModel):
-            rt_mod = VMExecutable({"main": Code.of(rt_mod)})
         if isinstance(rt_mod, StagedModel):
             rt_mod = rt_mod.executable
+        if isinstance(rt_mod, CompiledModel):
+            rt_mod = VMExecutable({"main": Code.of(rt_mod)})
         if not isinstance(rt_mod, VMExecutable):
             raise TypeError(
                 "`VirtualMachine`: expected what `relax.build` made, got "

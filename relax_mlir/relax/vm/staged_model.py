@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,29 +15,13 @@ from relax_mlir.module import IRModule
 from relax_mlir.relax.vm.executable import VMExecutable
 from relax_mlir.relax.vm.host_values import to_value
 from relax_mlir.runtime.executable import CompiledModel
-from relax_mlir.runtime.ndarray import NDArray, as_numpy
+from relax_mlir.runtime.gpu_array import GPUArray, borrowed, uploaded
+from relax_mlir.runtime.ndarray import NDArray, as_numpy, is_on_gpu
 from relax_mlir.runtime.profile import Profile
 from relax_mlir.runtime.signature import Parameter, Signature
 from relax_mlir.size_constraints import constraints_of
-from relax_mlir.targets import Target
 
-__all__ = ["STAGE_OPTIONS", "StageOptions", "StagedModel", "staged_signature"]
-
-
-@dataclass(frozen=True)
-class StageOptions:
-    """How stages are compiled; see :func:`relax_mlir.compile`."""
-
-    target: str | Target = "cpu"
-    precision: str = "f32"
-    threads: int = 1
-    cache: bool | str | os.PathLike[str] = True
-    tuning: str | os.PathLike[str] | None = None
-
-
-_DEFAULT = StageOptions()
-STAGE_OPTIONS: ContextVar[StageOptions] = ContextVar("STAGE_OPTIONS", default=_DEFAULT)
-"""Those of the model that runs."""
+__all__ = ["StagedModel", "staged_signature"]
 
 
 class StagedModel(CompiledModel):
@@ -51,18 +33,13 @@ class StagedModel(CompiledModel):
     Args:
         executable: its function ``main``, and what that calls.
         signature: what it takes and returns; of outputs, what is known before it runs.
-        options: how stages are compiled.
     """
 
-    def __init__(
-        self, executable: VMExecutable, signature: Signature, options: StageOptions
-    ) -> None:
+    def __init__(self, executable: VMExecutable, signature: Signature) -> None:
         self.executable = executable
         self.signature = signature
-        self.options = options
-        self.threads = options.threads
+        self.threads = executable.options.threads
         self._main = executable.function("main").call
-        self._constants = set(map(id, executable.host.tensors.values()))
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
         """The function ``main``: arrays in, one array or a list of several out.
@@ -83,15 +60,12 @@ class StagedModel(CompiledModel):
             raise TypeError(
                 f"`main`: expected {len(self.signature.inputs)} inputs, got {len(arrays)}"
             )
-        token = STAGE_OPTIONS.set(self.options)
         try:
             return self._outputs(arrays, out)
         except OutOfMemoryError:
             raise
         except MemoryError as error:
             raise OutOfMemoryError(str(error)) from error
-        finally:
-            STAGE_OPTIONS.reset(token)
 
     def _outputs(
         self, arrays: Sequence[Any], out: Sequence[Any] | None
@@ -105,19 +79,7 @@ class StagedModel(CompiledModel):
         if out is not None:
             self._write(several, out)
             return tuple(out)
-        arrays_in = [as_numpy(a) for a in _arrays_in(given)]
-        return tuple(self._result(value, arrays_in) for value in several)
-
-    def _result(self, value: Any, given: Sequence[np.ndarray]) -> Any:
-        """An output as the caller may keep and change it; not an input, nor a constant."""
-        if isinstance(value, list):
-            return [self._result(part, given) for part in value]
-        if not isinstance(value, NDArray):
-            return value
-        array = value.numpy()
-        is_ours = id(value) not in self._constants
-        is_new = is_ours and not any(np.may_share_memory(array, a) for a in given)
-        return array if is_new else array.copy()
+        return tuple(_Results(_arrays_in(given)).result(value) for value in several)
 
     def _write(self, made: Sequence[Any], out: Sequence[Any]) -> None:
         self._check_count(out)
@@ -135,6 +97,32 @@ class StagedModel(CompiledModel):
         from relax_mlir.relax.vm.archive import save
 
         save(path, self)
+
+
+class _Results:
+    """Outputs as a caller may keep and change them, on the GPU if an input is there.
+
+    Args:
+        given: the inputs.
+    """
+
+    def __init__(self, given: Sequence[NDArray]) -> None:
+        self._theirs = [a for a in given if isinstance(a, GPUArray)]
+        self._device = self._theirs[0].device if self._theirs else None
+
+    def result(self, value: Any) -> Any:  # Any: of a program
+        """An output, in memory that no input and no other output has."""
+        if isinstance(value, list):
+            return list(map(self.result, value))
+        if not isinstance(value, NDArray):
+            return value
+        if self._device is None or as_numpy(value).dtype.kind in "OSU":
+            return value.numpy()
+        made = value if isinstance(value, GPUArray) else None
+        if made is None or any(map(made.shares_memory, self._theirs)):
+            made = uploaded(as_numpy(value), self._device)
+        self._theirs.append(made)
+        return made.data
 
 
 def _argument(value: Any, parameter: Parameter) -> Any:  # Any: whatever has DLPack
@@ -158,20 +146,22 @@ def _arrays_in(values: Sequence[Any]) -> list[NDArray]:
     return found
 
 
-def _copy(value: Any, array: Any, where: str) -> None:
+def _copy(value: Any, array: Any, where: str) -> None:  # Any: of callers
     """Write an output to an array of the caller."""
-    if not isinstance(array, np.ndarray):
+    if not (isinstance(array, np.ndarray) or is_on_gpu(array)):
         raise TypeError(f"{where}: expected an array, got {type(array).__name__}")
     if not isinstance(value, NDArray):
         raise TypeError(f"{where}: is no tensor, and cannot be written to an array")
-    made = value.numpy()
-    if array.dtype != made.dtype:
-        raise TypeError(f"{where}: expected dtype {made.dtype}, got {array.dtype}")
-    if array.shape != made.shape:
-        raise ValueError(f"{where}: expected shape {made.shape}, got {array.shape}")
-    if not array.flags.writeable:
+    target = NDArray(array) if isinstance(array, np.ndarray) else borrowed(array)
+    if target is None:
+        raise ValueError(f"{where}: expected an array that lies row after row")
+    if target.dtype != value.dtype:
+        raise TypeError(f"{where}: expected dtype {value.dtype}, got {target.dtype}")
+    if target.shape != value.shape:
+        raise ValueError(f"{where}: expected shape {value.shape}, got {target.shape}")
+    if isinstance(array, np.ndarray) and not array.flags.writeable:
         raise ValueError(f"{where}: expected an array to write to, got a read-only one")
-    array[...] = made
+    target.copyfrom(value)
 
 
 def staged_signature(module: IRModule) -> Signature | None:

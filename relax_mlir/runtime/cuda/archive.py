@@ -8,6 +8,7 @@ there are only Python, numpy and the driver.
 from __future__ import annotations
 
 import importlib.util
+import io
 import os
 import re
 import zipfile
@@ -32,7 +33,16 @@ from relax_mlir.runtime.profile import KernelCall
 from relax_mlir.runtime.signature import Signature
 from relax_mlir.runtime.sizes import SizeBinder
 
-__all__ = ["MANIFEST", "Check", "Contents", "read_archive", "write_archive"]
+__all__ = [
+    "MANIFEST",
+    "Check",
+    "Contents",
+    "is_packed",
+    "pack",
+    "read_archive",
+    "unpack",
+    "write_archive",
+]
 
 MANIFEST = "cuda.json"  # a member that only such files have
 
@@ -131,6 +141,24 @@ def write_archive(path: str | os.PathLike[str], contents: Contents) -> None:
     Raises:
         OSError: it cannot be written.
     """
+    with (
+        whole_file(path) as file,
+        zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive,
+    ):
+        _write(archive, contents)
+        for name, source in _sources().items():
+            add_member(archive, name, source)
+
+
+def pack(contents: Contents) -> bytes:
+    """The same for a part of another file, without the runtime."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        _write(archive, contents)
+    return file.getvalue()
+
+
+def _write(archive: zipfile.ZipFile, contents: Contents) -> None:
     check = contents.check
     manifest: dict[str, Any] = {  # Any: JSON
         "format": _FORMAT,
@@ -146,13 +174,7 @@ def write_archive(path: str | os.PathLike[str], contents: Contents) -> None:
         manifest["check"] = [check.seed, dict(check.sizes), check.tolerance]
         arrays |= {_check_name(n): a for n, a in enumerate(check.outputs)}
     ptx = {_PTX.format(n): text for n, text in enumerate(contents.ptx)}
-    with (
-        whole_file(path) as file,
-        zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive,
-    ):
-        write_members(archive, MANIFEST, manifest, ptx, arrays)
-        for name, source in _sources().items():
-            add_member(archive, name, source)
+    write_members(archive, MANIFEST, manifest, ptx, arrays)
 
 
 def _check_name(number: int) -> str:
@@ -185,19 +207,39 @@ def read_archive(path: str | os.PathLike[str]) -> Contents:
         ModelError: there is no such file, it is damaged, or of another version.
     """
     with opened(path) as archive:
-        manifest, ptx = read_manifest(archive, MANIFEST, _FORMAT, _PTX)
-        arrays = read_constants(archive, manifest)
-        signature, check = manifest["signature"], None
-        if manifest["check"] is not None:
-            seed, sizes, tolerance = manifest["check"]
-            count = len(signature["outputs"])
-            outputs = tuple(arrays.pop(_check_name(n)) for n in range(count))
-            check = Check(seed, sizes, tolerance, outputs)
-        plan = Plan.from_fields(manifest["plan"])
-        kernels = tuple(map(KernelCall.from_fields, manifest["kernels"]))
-        found = Contents(ptx, plan, signature, manifest["chip"], arrays, kernels, check)
-        _check(found)
-        return found
+        return _read(archive)
+
+
+def is_packed(data: bytes) -> bool:
+    """Whether bytes are what :func:`pack` makes."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        return MANIFEST in archive.namelist()
+
+
+def unpack(data: bytes) -> Contents:
+    """What :func:`pack` made.
+
+    Raises:
+        ValueError: it is damaged, or of another version.
+    """
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        return _read(archive)
+
+
+def _read(archive: zipfile.ZipFile) -> Contents:
+    manifest, ptx = read_manifest(archive, MANIFEST, _FORMAT, _PTX)
+    arrays = read_constants(archive, manifest)
+    signature, check = manifest["signature"], None
+    if manifest["check"] is not None:
+        seed, sizes, tolerance = manifest["check"]
+        count = len(signature["outputs"])
+        outputs = tuple(arrays.pop(_check_name(n)) for n in range(count))
+        check = Check(seed, sizes, tolerance, outputs)
+    plan = Plan.from_fields(manifest["plan"])
+    kernels = tuple(map(KernelCall.from_fields, manifest["kernels"]))
+    found = Contents(ptx, plan, signature, manifest["chip"], arrays, kernels, check)
+    _check(found)
+    return found
 
 
 def _check(contents: Contents) -> None:

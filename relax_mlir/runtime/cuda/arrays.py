@@ -193,14 +193,8 @@ class DeviceArray:
         """
         _check_byte_order(array.dtype)
         element_type(array.dtype.name)
-        source = np.ascontiguousarray(array)
-        made = DeviceArray(Memory(device, source.nbytes), array.shape, array.dtype.name)
-        if source.nbytes:
-            driver, what = device.driver, "an array cannot be copied"
-            copy = (made.address, source.ctypes.data, source.nbytes, 0)
-            with device.current():
-                driver.call("cuMemcpyHtoDAsync_v2", *copy, what=what)
-                driver.call("cuStreamSynchronize", 0, what=what)
+        made = DeviceArray(Memory(device, array.nbytes), array.shape, array.dtype.name)
+        made.write(array)
         return made
 
     def numpy(self) -> np.ndarray:
@@ -214,6 +208,21 @@ class DeviceArray:
                 driver.call("cuMemcpyDtoHAsync_v2", *copy, what=what)
                 driver.call("cuStreamSynchronize", 0, what=what)
         return array
+
+    def write(self, array: np.ndarray) -> None:
+        """Overwrite all elements, when what uses them is done.
+
+        Args:
+            array: of the same shape and element type.
+        """
+        source = np.ascontiguousarray(array)
+        driver, what = self.device.driver, "an array cannot be written to"
+        if source.nbytes:
+            copy = (self.address, source.ctypes.data, source.nbytes, 0)
+            with self.device.current():
+                self.let_wait(0, is_written=True)
+                driver.call("cuMemcpyHtoDAsync_v2", *copy, what=what)
+                driver.call("cuStreamSynchronize", 0, what=what)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
         if copy is False:

@@ -138,6 +138,16 @@ class Device:
         with self.current():
             return self.driver.handle(function, given, what=what)
 
+    def wait(self) -> None:
+        """Wait until all is done that it was told.
+
+        Raises:
+            DeviceError: some of it fails.
+        """
+        with self.current():
+            what = f"GPU {self.ordinal} fails"
+            self.driver.call("cuCtxSynchronize", what=what)
+
     def is_capturing(self, stream: int, what: str) -> bool:
         """Whether the work of a stream becomes a graph instead of being done."""
         captured = ctypes.c_int()

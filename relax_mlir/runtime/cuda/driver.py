@@ -51,6 +51,7 @@ _ARGUMENTS: dict[str, tuple[Any, ...]] = {  # Any: types of ctypes
     "cuDevicePrimaryCtxRetain": (_HANDLE, c_int),
     "cuCtxPushCurrent_v2": (c_void_p,),
     "cuCtxPopCurrent_v2": (_HANDLE,),
+    "cuCtxSynchronize": (),
     "cuModuleLoadDataEx": (_HANDLE, c_char_p, c_uint, POINTER(c_int), _HANDLE),
     "cuModuleUnload": (c_void_p,),
     "cuModuleGetFunction": (_HANDLE, c_void_p, c_char_p),

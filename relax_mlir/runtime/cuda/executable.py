@@ -6,7 +6,7 @@ import functools
 import math
 import os
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -73,6 +73,12 @@ class CudaExecutable(CompiledModel):
         """What it is compiled for, such as ``cuda:sm_90``."""
         return f"cuda:{self.contents.chip.rstrip('a')}"
 
+    @property
+    def size_bytes(self) -> int:
+        """Of code and weights."""
+        weights = sum(array.nbytes for array in self.contents.constants.values())
+        return weights + sum(map(len, self.contents.ptx))
+
     def on(self, ordinal: int) -> CudaExecutable:
         """The same model on another GPU of this machine."""
         return CudaExecutable(self.contents, ordinal)
@@ -93,6 +99,8 @@ class CudaExecutable(CompiledModel):
         out: Sequence[Any] | None = None,
         stream: Any = None,  # Any: of torch, cupy, ...
         graph: bool = True,
+        stay: bool = False,
+        written: Collection[int] = (),
         **named: Any,
     ) -> tuple[Any, ...]:
         """Run the model.
@@ -104,6 +112,9 @@ class CudaExecutable(CompiledModel):
                 an object with ``cuda_stream`` or ``ptr``; by default the stream that all
                 libraries share, 0.
             graph: whether calls with arrays at the same addresses become one launch.
+            stay: whether outputs stay on the GPU although all inputs are on the host.
+            written: numbers of inputs that a tensor program writes to; those are on the
+                GPU, row after row.
 
         Returns:
             The outputs.
@@ -122,20 +133,21 @@ class CudaExecutable(CompiledModel):
         with self._turn, self._device.current():
             session = self._ready()
             chosen = 0 if stream is None else self._handle(stream)
-            inputs = self._views(arrays, chosen, session.number)
+            inputs = self._views(arrays, chosen, session.number, written)
             targets = None
             if out is not None:
                 targets = self._targets(out, chosen, session.number)
             given = inputs if targets is None else inputs + targets
-            on_host = {view.ordinal for view in given} <= {None}
+            on_host = not stay and {view.ordinal for view in given} <= {None}
             place = session.stream if on_host else chosen
             prepared = self._prepare(session, inputs)
             self._check_targets(targets or (), prepared)
             call = Call(prepared, place, inputs, targets, on_host)
             outputs, event = self._run(session, call, out, graph)
-            for array in arrays:
+            for number, array in enumerate(arrays):
                 if isinstance(array, DeviceArray):
-                    array.note_use(session.number, event)
+                    is_written = number in written
+                    array.note_use(session.number, event, is_written=is_written)
             for output in outputs:
                 if isinstance(output.result, DeviceArray):
                     output.result.note_use(session.number, event, is_written=True)
@@ -227,10 +239,19 @@ class CudaExecutable(CompiledModel):
                 f"got {count}"
             )
 
-    def _views(self, arrays: Sequence[Any], stream: int, user: int) -> list[View]:
+    def _views(
+        self,
+        arrays: Sequence[Any],
+        stream: int,
+        user: int,
+        written: Collection[int] = (),
+    ) -> list[View]:
         views: list[View] = []
         for number, array in enumerate(arrays):
-            view = device_view(array, self._device, stream, user=user)
+            is_written = number in written
+            view = device_view(
+                array, self._device, stream, is_written=is_written, user=user
+            )
             view = host_view(array) if view is None else view
             parameter = self.signature.inputs[number]
             if view.dtype != parameter.dtype or view.ordinal != self.ordinal:

@@ -1,4 +1,5 @@
 // RUN: relax-opt %s -p "tir-make-main{program=scale}" | filecheck %s
+// RUN: relax-opt %s -p "tir-make-main{program=scale integers=true}" | filecheck %s --check-prefix=GPU
 
 // What is called with arrays takes the parameters in the order of the script: here the
 // destination, a number, a size, a source. The number is read from memory.
@@ -18,6 +19,16 @@
 // CHECK-SAME:    %[[PLACE:[a-z0-9]+]]: memref<f32>
 // CHECK:         memref.load %[[PLACE]][] : memref<f32>
 // CHECK-NOT:   func.func @other
+
+// What starts kernels of a GPU gives them sizes alone: they read all other numbers themselves.
+// GPU-LABEL: func.func @main(
+// GPU-SAME:    %[[COUNT:[a-z0-9]+]]: memref<i32>
+// GPU-NOT:     memref.load
+// GPU:         call @scale(%[[COUNT]], %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}})
+// GPU-LABEL: func.func private @scale(
+// GPU-SAME:    %[[PLACE:[a-z0-9]+]]: memref<i32>
+// GPU:         "tir.block"
+// GPU:           memref.load %[[PLACE]][] : memref<i32>
 func.func @scale(%x: memref<?xf32> {relax.name = "x", tir.shape = #relax.shape<["n"]>}, %y: memref<?xf32> {relax.name = "y", tir.shape = #relax.shape<["n"]>}, %n: index {relax.name = "n", tir.symbol = "n"}, %count: index {relax.name = "count", tir.dtype = "int32", tir.param, tir.symbol = "count"}, %factor: f32 {relax.name = "factor", tir.param}) attributes {tir.num_outputs = 1 : i64, tir.order = array<i64: 1, 4, 3, 0>, tir.prim_func} {
   "tir.block"(%n) ({
   }, {
