@@ -309,8 +309,7 @@ class _ProgramReader(_Reader):
         tensor, *box = operation.operands
         whole = tensor.owner.operands[0]  # before its rank was hidden
         type_ = ir.MemRefType(whole.type)
-        strides, _ = type_.get_strides_and_offset()
-        item_bytes = _item_bytes(whole)
+        strides, item_bytes = self._strides(whole), _item_bytes(whole)
         text = str(operation.results[0].type)
         found = re.search(
             r"swizzle = swizzle_(\w+), .*oob = zero, interleave = none", text
@@ -325,13 +324,21 @@ class _ProgramReader(_Reader):
             self.pointer(whole),
             element,
             tuple(map(_text, reversed(self.shape(whole)))),
-            tuple(stride * item_bytes for stride in reversed(strides[:-1])),
+            tuple(_text(stride * item_bytes) for stride in reversed(strides[:-1])),
             tuple(
                 ir.IntegerAttr(b.owner.attributes["value"]).value for b in reversed(box)
             ),
             found[1].upper(),
             steps[::-1],
         )
+
+    def _strides(self, view: ir.Value) -> list[Dim]:
+        """Elements between neighbours along each dimension of a view."""
+        known, _ = ir.MemRefType(view.type).get_strides_and_offset()
+        mark = ir.ShapedType.get_dynamic_stride_or_offset()
+        count = known.count(mark)
+        given = map(self.size, list(view.owner.operands)[-count:] if count else ())
+        return [next(given) if stride == mark else stride for stride in known]
 
 
 # The operands of `gpu.launch_func`, as its definition has them.

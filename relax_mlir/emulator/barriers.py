@@ -1,17 +1,18 @@
 """Where threads wait: for those of their block, of their warp, and for copies.
 
-Source: NVIDIA, PTX ISA, "mbarrier": arrivals and bytes that are awaited end a phase.
+Source: NVIDIA, PTX ISA, "mbarrier": arrivals and bytes that are awaited end a phase;
+"barrier": threads that have come, whether they wait or not, open it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from relax_mlir.emulator.lanes import WARP, Lanes
+from relax_mlir.emulator.lanes import WARP, Lanes, Team
 from relax_mlir.emulator.memory import EmulationError
 from relax_mlir.emulator.turns import until
 
@@ -24,6 +25,7 @@ __all__ = [
     "Barrier",
     "barrier_at",
     "refuse_partial_warps",
+    "refuse_unfinished",
 ]
 
 Mask = np.ndarray | None
@@ -49,6 +51,83 @@ def _barrier(
         team.waiting = 0
         team.epochs += 1
     yield from until(lambda: team.epochs[0] != before)
+
+
+@dataclass
+class _Named:
+    """A barrier by number, at which some of a block's threads meet.
+
+    Attributes:
+        threads: that end a phase; arrived: the first of each group that came in this one.
+        phase: how many have ended.
+    """
+
+    threads: int
+    arrived: list[int] = field(default_factory=list)
+    phase: int = 0
+
+    def arrive(self, lanes: Lanes) -> int:
+        """Some threads come; the phase that they come in.
+
+        Raises:
+            EmulationError: they have come before in this phase, or too many come.
+        """
+        if lanes.first in self.arrived:
+            raise EmulationError("threads come to a barrier twice before it opens")
+        self.arrived.append(lanes.first)
+        count = len(self.arrived) * lanes.threads
+        if count > self.threads:
+            raise EmulationError(f"{count} threads come to a barrier of {self.threads}")
+        phase = self.phase
+        if count == self.threads:
+            self.phase, self.arrived = phase + 1, []
+        return phase
+
+
+def _come(
+    machine: Interpreter, instruction: Instruction, mask: Mask
+) -> tuple[_Named, int]:
+    """Let threads come to the barrier of an instruction; that, and in which phase.
+
+    Raises:
+        EmulationError: some of them do not come, or others come to another barrier.
+    """
+    lanes = machine.lanes
+    number, threads = (machine.same(v, mask) for v in machine.operands(instruction))
+    if not 0 < number < _BARRIERS:
+        raise EmulationError(f"barrier {number}: expected 1 to {_BARRIERS - 1}")
+    if mask is not None or len(lanes.team.blocks) > 1:
+        raise EmulationError("expected all threads of a warpgroup")
+    made = lanes.team.once((_Named, number), lambda: _Named(threads))
+    if made.threads != threads:
+        raise EmulationError(f"barrier {number} has {made.threads} threads elsewhere")
+    return made, made.arrive(lanes)
+
+
+_BARRIERS = 16  # of a block; the first is that of all its threads
+
+
+def _arrive_at(machine: Interpreter, instruction: Instruction, mask: Mask) -> None:
+    """``nvvm.barrier.arrive``."""
+    _come(machine, instruction, mask)
+
+
+def _meet_at(
+    machine: Interpreter, instruction: Instruction, mask: Mask
+) -> Iterator[bool]:
+    """``nvvm.barrier`` of some threads."""
+    barrier, phase = _come(machine, instruction, mask)
+    yield from until(lambda: barrier.phase > phase)
+
+
+def refuse_unfinished(team: Team) -> None:
+    """Refuse that threads end while others are awaited at a barrier.
+
+    Raises:
+        EmulationError: they do.
+    """
+    if any(barrier.arrived for barrier in team.made(_Named)):
+        raise EmulationError("threads have come to a barrier that never opens")
 
 
 def _meet_warp(machine: Interpreter, instruction: Instruction, mask: Mask) -> None:
@@ -181,6 +260,7 @@ def _wait(machine: Interpreter, instruction: Instruction, mask: Mask) -> Iterato
 
 BARRIER_CONTROL: Mapping[str, Callable[..., Iterator[bool]]] = {
     "gpu.barrier": _barrier,
+    "nvvm.barrier": _meet_at,
     "nvgpu.mbarrier.try_wait.parity": _wait,
 }
 BARRIER_EFFECTS: Mapping[str, Callable[..., Any]] = {
@@ -189,4 +269,5 @@ BARRIER_EFFECTS: Mapping[str, Callable[..., Any]] = {
     "nvgpu.mbarrier.arrive": _arrive,
     "nvgpu.mbarrier.arrive.expect_tx": _expect,
     "nvvm.bar.warp.sync": _meet_warp,
+    "nvvm.barrier.arrive": _arrive_at,
 }

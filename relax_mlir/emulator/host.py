@@ -12,6 +12,7 @@ from mlir import ir
 from relax_mlir.dialects import shapes
 from relax_mlir.dialects.dtypes import dtype
 from relax_mlir.dialects.tir import LibraryProductOp
+from relax_mlir.emulator.barriers import refuse_unfinished
 from relax_mlir.emulator.interpreter import (
     Block,
     Interpreter,
@@ -36,13 +37,16 @@ DeviceBytes = Callable[[str, int, int], np.ndarray | None]
 own), number and size in bytes; None if the launch does not get it."""
 
 
-def emulate(module: IRModule, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+def emulate(
+    module: IRModule, *arrays: np.ndarray, seed: int = 0
+) -> tuple[np.ndarray, ...]:
     """Run a module, lowered for a GPU to the level ``loops``, thread by thread.
 
     Memory that nobody has written holds NaNs or other numbers that show.
 
     Args:
         *arrays: the inputs of ``main``.
+        seed: of the chance by which threads get on, and copies arrive.
 
     Returns:
         The outputs.
@@ -65,7 +69,7 @@ def emulate(module: IRModule, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
     arena = poison(_size(signature["arena"], sizes), np.dtype(np.int8))
     inputs = [np.asarray(a, order="C") for a in arrays]
     with np.errstate(all="ignore"), module.context:
-        host = _Host(module)
+        host = _Host(module, seed=seed)
         types = module.func_op("main").type.inputs
         arrays = (*inputs, *outputs, *weights, arena)
         buffers = [_buffer(a, t) for a, t in zip(arrays, types, strict=False)]
@@ -241,7 +245,7 @@ class _Host:
             team = Team(blocks[first : first + at_once], count, self._rng)
             runs = []
             for thread in range(0, count, part):
-                lanes = Lanes(team, thread, part)
+                lanes = Lanes(team, thread, min(part, count - thread))
                 own = list(slots)
                 ids = [*_places(lanes.block, grid), *_places(lanes.thread, threads)]
                 ids += [np.array([n]) for n in (*grid, *threads)]
@@ -249,6 +253,7 @@ class _Host:
                     own[slot] = value
                 runs.append(Interpreter(own, lanes, self).run(body, None))
             finish(runs, team)
+            refuse_unfinished(team)
 
     def multiply(self, operation: LibraryProductOp, operands: Sequence[Value]) -> None:
         """Compute a product in a library's place."""

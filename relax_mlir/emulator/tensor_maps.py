@@ -5,7 +5,7 @@ Source: NVIDIA, PTX ISA, cp.async.bulk.tensor; CUDA driver API, ``cuTensorMapEnc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -91,6 +91,8 @@ def _create(
     swizzle = text.partition("swizzle = ")[2].partition(",")[0]
     if swizzle not in ("none", "swizzle_none", "swizzle_128b"):
         raise EmulationError(f"the emulator does not know {swizzle}")
+    if "oob = zero, interleave = none" not in text:
+        raise EmulationError(f"the emulator does not know {text}")
     sizes, extents = (
         tuple(machine.same(np.atleast_1d(n), mask) for n in numbers)
         for numbers in (buffer.sizes, box)
@@ -108,6 +110,7 @@ def _create(
             f"a tensor that begins at element {buffer.offset[0]}, of strides "
             f"{buffer.strides}: expected multiples of 16 bytes, and 1"
         )
+    _check_numbers(made, [int(np.asarray(n).flat[0]) * size for n in strides])
     spans = [(n - 1) * step + 1 for n, step in zip(made.box, steps, strict=True)]
     if max(spans) > 256 or steps[-1] != 1 or made.box[-1] * size % 16:
         raise EmulationError(f"a box of {made.box}: expected 16 bytes, at most 256")
@@ -116,12 +119,32 @@ def _create(
     return [made]
 
 
+_MOST_STEP = 8
+_MOST_ELEMENTS, _MOST_STRIDE_BYTES = 1 << 32, 1 << 40
+
+
+def _check_numbers(made: _TensorMap, strides_bytes: Sequence[int]) -> None:
+    """Refuse what the driver does not describe, and MLIR does not know.
+
+    Raises:
+        EmulationError: it does not.
+    """
+    if not all(0 <= n <= _MOST_ELEMENTS for n in made.sizes):
+        raise EmulationError(f"a tensor of sizes {made.sizes}: expected up to 2**32")
+    if not all(0 <= n < _MOST_STRIDE_BYTES for n in strides_bytes):
+        raise EmulationError(f"strides of {strides_bytes} bytes: expected below 2**40")
+    if not all(1 <= n <= _MOST_STEP for n in made.steps):
+        raise EmulationError(f"a box by steps of {made.steps}: expected 1 to 8")
+
+
 def _load(machine: Interpreter, instruction: Instruction, mask: Mask) -> None:
     """A box on its way; what lies outside of the tensor is 0."""
     target, group, map_, *where, number = machine.operands(instruction)
     lanes = machine.lanes
     if mask is None or int(mask.sum()) != 1:
         raise EmulationError("expected one thread to copy")
+    if not all(map_.sizes):
+        raise EmulationError("a copy from an empty tensor, which has no descriptor")
     first = [machine.same(n, mask) for n in where]
     values = _box(map_, first[::-1])
     bytes_ = np.ascontiguousarray(values).reshape(-1).view(np.uint8)

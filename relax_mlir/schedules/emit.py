@@ -357,16 +357,16 @@ def reinterpret(
 
 
 def strided_view(
-    buffer: ir.Value, sizes: Sequence[Extent], strides: Sequence[int], offset: Extent
+    buffer: ir.Value, sizes: Sequence[Extent], strides: Sequence[Extent], offset: Extent
 ) -> ir.Value:
     """What of a buffer's memory begins at an offset, and steps so far along each axis."""
     mark = ir.ShapedType.get_dynamic_stride_or_offset()
-    begin = offset if isinstance(offset, int) else mark
+    begin, *known = (n if isinstance(n, int) else mark for n in (offset, *strides))
     dynamic = ir.ShapedType.get_dynamic_size()
     type_ = ir.MemRefType.get(
         [n if isinstance(n, int) else dynamic for n in sizes],
         buffer.type.element_type,
-        ir.StridedLayoutAttr.get(begin, list(strides)),
+        ir.StridedLayoutAttr.get(begin, known),
         buffer.type.memory_space,
     )
     return _reinterpret(buffer, type_, offset, sizes, strides)

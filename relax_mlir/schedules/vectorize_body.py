@@ -136,12 +136,17 @@ class BodyCloner:
         }
 
     def run(self, arguments: Mapping[ir.Value, ir.Value]) -> list[ir.Value]:
-        """Clone the body; the values that it yields."""
+        """Clone the body; the values that it yields.
+
+        Args:
+            arguments: what its arguments are, and other values of it that are known.
+        """
         self.values.update(arguments)
         for operation in self.body.operations:
             if operation.operation.name == "linalg.yield":
                 return [self._get(v) for v in operation.operands]
-            self._clone(operation)
+            if operation.results[0] not in arguments:
+                self._clone(operation)
         raise ValueError("body has no terminator")
 
     def _get(self, value: ir.Value) -> ir.Value:
@@ -174,6 +179,12 @@ class BodyCloner:
                 for v in operands
             ]
             type_ = vector_type(self.lanes, type_)
+        self.values[operation.results[0]] = self.create(operation, type_, operands)
+
+    def create(
+        self, operation: ir.OpView, type_: ir.Type, operands: Sequence[ir.Value]
+    ) -> ir.Value:
+        """An operation of the body on other operands, which may be vectors."""
         attributes = {a: operation.attributes[a] for a in operation.attributes}
         created = ir.Operation.create(
             operation.operation.name,
@@ -181,7 +192,7 @@ class BodyCloner:
             operands=operands,
             attributes=attributes,
         )
-        self.values[operation.results[0]] = created.results[0]
+        return created.results[0]
 
     def _lanes_of(self, original: ir.Value, scalar: ir.Value) -> ir.Value:
         """An index used as a number: all its lanes, if they differ."""

@@ -71,13 +71,13 @@ def stages(
     tf32 = " tf32=true" if precision == "tf32" else ""
     turned = "{tf32=true}" if tf32 else ""
     libraries = "" if library == "never" else f" library={library}"
+    legalize = "relax-legalize{threads=true inline-scalars=true}"
     return (
         Stage("relax", GRAPH_PASSES + _narrowing(target, precision)),
         Stage(
             "tir",
-            f"relax-legalize{{threads=true}},{PROGRAM_PASSES},"
-            f"tir-fuse-attention{{sm={target.sm}{tf32}}},"
-            "tir-convert-layout,relax-legalize{threads=true},tir-collapse-loops,"
+            f"{legalize},{PROGRAM_PASSES},tir-fuse-attention{{sm={target.sm}{tf32}}},"
+            f"tir-convert-layout,{legalize},tir-collapse-loops,"
             f"tir-fuse-pads{{products=true}},tir-turn-constants{turned},"
             "tir-mark-in-place",
         ),

@@ -1,7 +1,5 @@
 """Attention on a GPU: sizes, masks, types, and what is no number."""
 
-import re
-import subprocess
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +14,7 @@ from onnx import ModelProto
 
 from models import bert, gpt2
 from relax_mlir import IRModule, compile, import_onnx, lower, reference
+from relax_mlir.compiler import target_of
 from relax_mlir.dialects.hooks import Case
 from relax_mlir.dialects.relax.attention import AttentionBiasOp, AttentionOp
 from relax_mlir.emulator import emulate
@@ -26,20 +25,22 @@ from relax_mlir.schedules.gpu.rule import Gpu
 from relax_mlir.testing import case_module
 from tests.frontends.differential import parse
 from tests.gpu.stub import TARGET, Emulation
-from tests.gpu.test_assembly import assembled, tool
+from tests.gpu.test_assembly import assembled, instructions
 from tests.gpu.test_barriers import is_right, operations
-from tests.gpu.test_gemm import run
+from tests.gpu.test_gemm import run as run_on
 from tests.gpu.test_models import rules_of
 from tests.products import rounded
 from tests.test_attention import Sizes, drawn, expected, refusal
 
-_TARGET = "cuda:sm_90"
+_TARGET = target_of(
+    "cuda:sm_80"
+)  # on Hopper, warpgroups take the most: test_attention_wgmma.py
 # Of the largest result. Factors of products are rounded: when they are read, or before.
-_BOUNDS = {"f32": 1e-5, "tf32": 1e-3, "f16": 2e-3, "bf16": 1e-2}
+BOUNDS = {"f32": 1e-5, "tf32": 1e-3, "f16": 2e-3, "bf16": 1e-2}
 
 _SMALL: dict[str, Any] = {"layers": 2, "hidden": 64, "heads": 4, "vocab": 100}
 
-_MASKS = {
+MASKS = {
     "none": ("", "s"),
     "add": ("b = Add (s, m)", "b"),
     "key": (
@@ -50,6 +51,13 @@ _MASKS = {
     "where": ("t = Cast <to = 9> (m) b = Where (t, low, s)", "b"),
     "cap": ("a = Tanh (s) b = Mul (a, cap)", "b"),
 }
+
+
+def run(
+    module: IRModule, *arrays: np.ndarray, precision: str = "f32", config: str = ""
+) -> tuple[np.ndarray, set[str]]:
+    """What threads compute, and the rules that wrote them."""
+    return run_on(module, *arrays, precision=precision, config=config, target=_TARGET)
 
 
 def model(sizes: Sizes, mask: str, names: tuple[str, str] | None = None) -> IRModule:
@@ -68,7 +76,7 @@ def model(sizes: Sizes, mask: str, names: tuple[str, str] | None = None) -> IRMo
             (queries, sizes.values),
         )
     )
-    given, name = _MASKS[mask]
+    given, name = MASKS[mask]
     shape = f"{keys}, {queries}" if mask == "turned" else f"{queries}, {keys}"
     heads, turned = (
         ("0, 2, 1, 3", "0, 2, 3, 1")
@@ -124,17 +132,17 @@ def check(sizes: Sizes, mask: str, precision: str) -> None:
     assert "Attention" in rules
     assert not rules & {"GemmMmaSync", "GemmSimt", "GemmWgmma", "RowReduction"}
     right = wanted(sizes, mask, arrays)
-    bound = _BOUNDS[precision] * float(np.abs(right).max())
+    bound = BOUNDS[precision] * float(np.abs(right).max())
     np.testing.assert_allclose(y, right, atol=bound, rtol=0)
 
 
-@pytest.mark.parametrize("mask", _MASKS)
-@pytest.mark.parametrize("precision", _BOUNDS)
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("precision", BOUNDS)
 def test_masks(precision: str, mask: str) -> None:
     check(Sizes(2, 2, 70, 75, 32, 48), mask, precision)
 
 
-@pytest.mark.parametrize("precision", _BOUNDS)
+@pytest.mark.parametrize("precision", BOUNDS)
 @pytest.mark.parametrize("tokens", [1, 7, 64, 65, 200])
 def test_numbers_of_tokens(tokens: int, precision: str) -> None:
     """Those of keys that are few are not rounded, and one is no softmax."""
@@ -145,11 +153,11 @@ def test_numbers_of_tokens(tokens: int, precision: str) -> None:
 
     assert ("Attention" in rules) == (precision in ("f32", "tf32") or tokens > 7)
     right = wanted(sizes, "add", arrays)
-    bound = _BOUNDS[precision] * float(np.abs(right).max())
+    bound = BOUNDS[precision] * float(np.abs(right).max())
     np.testing.assert_allclose(y, right, atol=bound, rtol=0)
 
 
-@pytest.mark.parametrize("precision", _BOUNDS)
+@pytest.mark.parametrize("precision", BOUNDS)
 @pytest.mark.parametrize(
     ("depth", "values"), [(32, 32), (80, 80), (128, 64), (20, 12), (64, 256)]
 )
@@ -158,7 +166,7 @@ def test_sizes_of_heads(depth: int, values: int, precision: str) -> None:
 
 
 @pytest.mark.parametrize("rows", [128, 64, 32, 16])
-@pytest.mark.parametrize("precision", _BOUNDS)
+@pytest.mark.parametrize("precision", BOUNDS)
 def test_every_configuration(precision: str, rows: int) -> None:
     sizes = Sizes(1, 1, 150, 140, 32, 32)
     arrays = prepared(sizes, "add", precision)
@@ -172,7 +180,7 @@ def test_every_configuration(precision: str, rows: int) -> None:
     )
 
     right = wanted(sizes, "add", arrays)
-    bound = _BOUNDS[precision] * float(np.abs(right).max())
+    bound = BOUNDS[precision] * float(np.abs(right).max())
     np.testing.assert_allclose(y, right, atol=bound, rtol=0)
 
 
@@ -190,19 +198,19 @@ sizes = st.builds(
 
 @pytest.mark.slow
 @settings(max_examples=100, deadline=None)
-@given(sizes, st.sampled_from(list(_MASKS)), st.sampled_from(list(_BOUNDS)))
+@given(sizes, st.sampled_from(list(MASKS)), st.sampled_from(list(BOUNDS)))
 def test_many_sizes(sizes: Sizes, mask: str, precision: str) -> None:
     arrays = prepared(sizes, mask, precision)
 
     y, _ = run(model(sizes, mask), *arrays, precision=precision)
 
     right = wanted(sizes, mask, arrays)
-    bound = _BOUNDS[precision] * float(np.abs(right).max())
+    bound = BOUNDS[precision] * float(np.abs(right).max())
     np.testing.assert_allclose(y, right, atol=bound, rtol=0)
 
 
 @pytest.mark.parametrize("queries", [3, 40])
-@pytest.mark.parametrize("precision", _BOUNDS)
+@pytest.mark.parametrize("precision", BOUNDS)
 def test_large_scores(precision: str, queries: int) -> None:
     """All of 50, and one of 51: a tile after the first has the greatest."""
     sizes = Sizes(1, 1, queries, 100, 32, 16)
@@ -213,7 +221,7 @@ def test_large_scores(precision: str, queries: int) -> None:
     y, _ = run(model(sizes, "none"), q, k, v, m, precision=precision)
 
     right = wanted(sizes, "none", [q, k, v, m])
-    np.testing.assert_allclose(y, right, atol=_BOUNDS[precision], rtol=0)
+    np.testing.assert_allclose(y, right, atol=BOUNDS[precision], rtol=0)
 
 
 @pytest.mark.parametrize("queries", [6, 40])
@@ -231,7 +239,7 @@ def test_rows_without_keys_are_no_numbers(precision: str, queries: int) -> None:
     assert "Attention" in rules or precision == "f16"
     assert np.isnan(y[:, :, 1]).all()
     right = wanted(sizes, "add", arrays)
-    np.testing.assert_allclose(y, right, atol=_BOUNDS[precision], rtol=0)
+    np.testing.assert_allclose(y, right, atol=BOUNDS[precision], rtol=0)
 
 
 @pytest.mark.parametrize("queries", [6, 40])
@@ -260,7 +268,7 @@ def test_open_sizes(queries: int, keys: int, precision: str) -> None:
     assert "Attention" in rules
     if keys:
         right = wanted(sizes, "add", arrays)
-        np.testing.assert_allclose(y, right, atol=_BOUNDS[precision], rtol=0)
+        np.testing.assert_allclose(y, right, atol=BOUNDS[precision], rtol=0)
     else:
         np.testing.assert_array_equal(y, np.zeros(y.shape))  # sums of nothing
 
@@ -289,10 +297,10 @@ def test_heads_that_share_keys(queries: int, precision: str) -> None:
 
     y, rules = run(import_onnx(parse(text, opset=17)), q, k, v, precision=precision)
 
-    assert ("Attention" in rules) == (queries > 1 or precision == "f32")
+    assert "Attention" in rules
     e = np.exp(q.astype(np.float64) @ k.swapaxes(3, 4) - 30)
     right = e / e.sum(-1, keepdims=True) @ v
-    np.testing.assert_allclose(y, right, atol=_BOUNDS[precision] * 3, rtol=0)
+    np.testing.assert_allclose(y, right, atol=BOUNDS[precision] * 3, rtol=0)
 
 
 @pytest.mark.parametrize("keys", [70, 150, 1000])
@@ -377,23 +385,20 @@ def code_of(module: IRModule, folder: Path, machine: str) -> Counter[str]:
     """The instructions of the one program of a module, which spills no registers."""
     ((_, said, cubin),) = assembled(module, folder, machine)
     assert "0 bytes spill stores, 0 bytes spill loads" in said
-    command = [tool("cuobjdump"), "-sass", str(cubin)]
-    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    return Counter(re.findall(r"/\*[0-9a-f]{4,}\*/\s+(?:@\S+ )?([A-Z0-9_.]+)", text))
+    assert "serialized" not in said
+    return instructions(cubin)
 
 
-@pytest.mark.parametrize("machine", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("causal_mask", ["TopLeft", None])
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("size", [64, 80, 128])
 def test_scores_stay_in_registers(
-    size: int, dtype: str, causal_mask: str | None, machine: str, tmp_path: Path
+    size: int, dtype: str, causal_mask: str | None, tmp_path: Path
 ) -> None:
     case = Case(*[(8, 1024, 16, size, dtype)] * 3, causal_mask=causal_mask)
-    target = f"cuda:{machine.removesuffix('a')}"
-    module = lower(case_module(AttentionOp, case), target=target, to="ptx")
+    module = lower(case_module(AttentionOp, case), target=_TARGET, to="ptx")
 
-    code = code_of(module, tmp_path, machine)
+    code = code_of(module, tmp_path, "sm_80")
 
     suffix = ".BF16" if dtype == "bfloat16" else ""
     assert code[f"HMMA.16816.F32{suffix}"] == size

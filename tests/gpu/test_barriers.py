@@ -16,6 +16,7 @@ from tests.gpu.test_gemm import layer
 from tests.products import drawn
 
 _TARGET = "cuda:sm_80"
+_ORDERS = 4  # in one, what is missing may not be missed
 
 
 def softmax() -> IRModule:
@@ -48,11 +49,12 @@ def operations(module: IRModule, name: str) -> Iterator[ir.OpView]:
 
 
 def is_right(module: IRModule, inputs: list[np.ndarray], expected: np.ndarray) -> bool:
+    """Whether a module is, in whichever order threads get on."""
     try:
-        (y,) = emulate(module, *inputs)
+        results = [emulate(module, *inputs, seed=seed) for seed in range(_ORDERS)]
     except EmulationError:
         return False
-    return np.array_equal(y, expected)
+    return all(np.array_equal(y, expected) for (y,) in results)
 
 
 @pytest.mark.parametrize("name", _KERNELS)

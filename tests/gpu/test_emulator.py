@@ -131,3 +131,108 @@ def test_an_unknown_operation_is_named() -> None:
         EmulationError, match=r"atomic_rmw.*does not know this operation"
     ):
         run(body)
+
+
+_DESCRIBED = """
+func.func @k(%x: memref<{shape}xf16>) {{
+  %cast = memref.cast %x : memref<{shape}xf16> to memref<*xf16>
+  {box}
+  %d = nvgpu.tma.create.descriptor %cast box[{names}] {{{attributes}}} : memref<*xf16>
+    -> !nvgpu.tensormap.descriptor<tensor = memref<{tile}xf16, 3>, swizzle = swizzle_128b,
+       l2promo = none, oob = {outside}, interleave = none>
+  return
+}}"""
+
+
+def describe(
+    shape: tuple[int, ...], box: tuple[int, ...], outside: str, attributes: str
+) -> None:
+    text = _DESCRIBED.format(
+        shape="x".join(map(str, shape)),
+        tile="x".join(map(str, box)),
+        box="\n  ".join(
+            f"%b{i} = arith.constant {n} : index" for i, n in enumerate(box)
+        ),
+        names=", ".join(f"%b{i}" for i in range(len(box))),
+        outside=outside,
+        attributes=attributes,
+    )
+    emulate_kernel(IRModule.parse(text), "k", [np.zeros(shape, np.float16)])
+
+
+def test_tensors_are_described() -> None:
+    describe((4, 64), (2, 64), "zero", "")
+    describe((4, 4, 64), (1, 2, 64), "zero", "tir.steps = array<i64: 1, 2, 1>")
+
+
+@pytest.mark.parametrize(
+    ("shape", "box", "outside", "attributes", "reason"),
+    [
+        ((4, 60), (2, 64), "zero", "", "expected multiples of 16 bytes"),
+        ((9, 64), (2, 64), "zero", "tir.steps = array<i64: 9, 1>", "expected 1 to 8"),
+        ((999, 64), (200, 64), "zero", "tir.steps = array<i64: 2, 1>", "at most 256"),
+        ((4, 64), (2, 64), "nan", "", "does not know"),
+    ],
+)
+def test_what_the_driver_does_not_describe(
+    shape: tuple[int, ...],
+    box: tuple[int, ...],
+    outside: str,
+    attributes: str,
+    reason: str,
+) -> None:
+    with pytest.raises(EmulationError, match=reason):
+        describe(shape, box, outside, attributes)
+
+
+_WARPGROUPS = """
+func.func @k(%x: memref<256xf32>) {{
+  %c1 = arith.constant 1 : index
+  %c256 = arith.constant 256 : index
+  gpu.launch blocks(%b, %by, %bz) in (%nb = %c1, %nby = %c1, %nbz = %c1)
+             threads(%t, %ty, %tz) in (%nt = %c256, %nty = %c1, %ntz = %c1) {{
+    %half = arith.constant 128 : index
+    %barriers = nvgpu.mbarrier.create -> !nvgpu.mbarrier.group<memorySpace = 3>
+    %zero = arith.constant 0 : i32
+    %one = arith.constant 1 : i32
+    %count = arith.constant 256 : i32
+    %fewer = arith.constant 128 : i32
+    %warp = arith.divui %t, %half : index
+    %same = arith.index_cast %warp : index to i32
+    %width = arith.constant 32 : i32
+    %whole, %valid = gpu.shuffle idx %same, %zero, %width : i32
+    %is_first = arith.cmpi eq, %whole, %zero : i32
+    scf.if %is_first {{ {first} }} else {{ {second} }}
+    gpu.terminator
+  }}
+  return
+}}"""
+
+_MEET = "nvvm.barrier id = %one number_of_threads = %count"
+_COME = "nvvm.barrier.arrive id = %one number_of_threads = %count"
+
+
+def meet(first: str, second: str) -> None:
+    text = _WARPGROUPS.format(first=first, second=second)
+    emulate_kernel(IRModule.parse(text), "k", [np.zeros(256, np.float32)])
+
+
+def test_warpgroups_meet_at_a_barrier_by_number() -> None:
+    meet(_COME, _MEET)
+    meet(_MEET, _MEET)
+    meet(f"{_MEET} {_MEET}", f"{_MEET} {_COME}")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "reason"),
+    [
+        (_MEET, "", "deadlock"),
+        (_COME, "", "a barrier that never opens"),
+        (f"{_COME} {_COME}", "", "twice before it opens"),
+        (_MEET.replace("%one", "%zero"), "", "barrier 0"),
+        (_COME, _MEET.replace("%count", "%fewer"), "threads elsewhere"),
+    ],
+)
+def test_barriers_by_number_open(first: str, second: str, reason: str) -> None:
+    with pytest.raises(EmulationError, match=reason):
+        meet(first, second)

@@ -16,7 +16,7 @@ from relax_mlir.compiler import target_of
 from relax_mlir.emulator import emulate, emulate_kernel
 from relax_mlir.passes.schedule.rules import CONFIGURATION
 from relax_mlir.schedules.gpu import gemm_wgmma
-from relax_mlir.targets.target import TargetError
+from relax_mlir.targets.target import Target, TargetError
 from tests.frontends.differential import parse
 from tests.products import convolved, drawn, rounded
 
@@ -43,15 +43,19 @@ def layer(m: int | str, k: int, n: int, *, is_turned: bool) -> IRModule:
 
 
 def run(
-    module: IRModule, *arrays: np.ndarray, precision: str = "f32", config: str = ""
+    module: IRModule,
+    *arrays: np.ndarray,
+    precision: str = "f32",
+    config: str = "",
+    target: Target = _TARGET,
 ) -> tuple[np.ndarray, set[str]]:
     """What threads compute, and the rules that wrote them."""
-    linalg = lower(module, target=_TARGET, to="linalg", precision=precision)
+    linalg = lower(module, target=target, to="linalg", precision=precision)
     if config:
         (product,) = (f for f in linalg.func_ops() if "matmul" in f.name.value)
         with linalg.context:
             product.attributes[CONFIGURATION] = ir.StringAttr.get(config)
-    loops = lower(linalg, target=_TARGET, to="loops", precision=precision)
+    loops = lower(linalg, target=target, to="loops", precision=precision)
     (y,) = emulate(loops, *arrays)
     attributes = (f.attributes for f in loops.func_ops())
     rules = {ir.StringAttr(a["tir.rule"]).value for a in attributes if "tir.rule" in a}
@@ -481,12 +485,16 @@ def test_open_batches_are_copied_where_they_begin_at_16_bytes() -> None:
     module = import_onnx(parse(text, opset=17))
     x, w = (rounded(a, "f16") for a in (drawn(3, 21, 64), drawn(3, 64, 40)))
 
-    y, rules = run(module, x, w, precision="f16")
-
-    loops = lower(module, target=_TARGET, to="loops", precision="f16")
-    assert "GemmMmaSync" in rules
-    assert "nvgpu.device_async_copy" in str(loops)
-    np.testing.assert_allclose(y, x @ w, atol=1e-4, rtol=0)
+    for sm, rule, copy in (
+        (80, "GemmMmaSync", "nvgpu.device_async_copy"),
+        (90, "GemmWgmma", "nvgpu.tma.async.load"),
+    ):
+        target = target_of(f"cuda:sm_{sm}")
+        y, rules = run(module, x, w, precision="f16", target=target)
+        loops = lower(module, target=target, to="loops", precision="f16")
+        assert rule in rules
+        assert copy in str(loops)
+        np.testing.assert_allclose(y, x @ w, atol=1e-4, rtol=0)
 
 
 def test_batches_and_special_numbers() -> None:

@@ -140,7 +140,7 @@ def maps(element: str = "FLOAT16", **changed: object) -> TensorMap:
         (maps(box=(4, 8)), "rows of the box of a multiple of 16 bytes, got 8"),
         (maps(box=(128, 8)), "rows of the box up to the swizzle's 128 bytes, got 256"),
         (maps(swizzle="32B"), "rows of the box up to the swizzle's 32 bytes, got 128"),
-        (maps(sizes=(64, 0)), "sizes from 1 to 4294967296"),
+        (maps(sizes=(64, 1 + (1 << 32))), "sizes from 1 to 4294967296"),
         (maps(box=(64, 100), steps=(1, 3)), "a box of 1 to 256 in every dimension"),
         (maps(steps=(1, 9)), "steps from 1 to 8, and 1 of the innermost dimension"),
         (maps(steps=(2, 1)), "steps from 1 to 8, and 1 of the innermost dimension"),
@@ -158,6 +158,13 @@ def test_a_tensor_that_cannot_be_described_is_told(
         made.at(tensor, address)
 
     assert stub.count("cuTensorMapEncodeTiled") == 0  # the driver only says: invalid
+
+
+def test_an_empty_tensor_has_no_description(stub: Stub) -> None:
+    found = TensorMaps(device(0).driver).at(maps(sizes=(64, 0)), 0)
+
+    assert bytes(found) == bytes(128)
+    assert stub.count("cuTensorMapEncodeTiled") == 0
 
 
 @pytest.mark.parametrize("rank", range(1, 6))

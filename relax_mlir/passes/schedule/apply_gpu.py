@@ -15,6 +15,7 @@ from relax_mlir.passes.schedule.rules import (
 from relax_mlir.rewriting import Pass
 from relax_mlir.schedules.choice import Choice
 from relax_mlir.schedules.gpu.attention import Attention
+from relax_mlir.schedules.gpu.attention_wgmma import AttentionWgmma
 from relax_mlir.schedules.gpu.bound import Bound
 from relax_mlir.schedules.gpu.col_reduction import ColReduction
 from relax_mlir.schedules.gpu.elementwise import Elementwise
@@ -36,6 +37,7 @@ __all__ = ["ApplyGpu"]
 # Most specific first; the last takes anything.
 _RULES: tuple[type[GpuRule[Any]], ...] = (
     Bound,
+    AttentionWgmma,
     Attention,
     Library,
     Gemv,

@@ -14,7 +14,13 @@ from relax_mlir.dialects.tir import BlockOp
 from relax_mlir.graphs import users_of
 from relax_mlir.indexing import linear_in
 from relax_mlir.module import IRModule
-from relax_mlir.passes.tir.permute_buffers import Order, may_permute, permute_buffers
+from relax_mlir.passes.tir.permute_buffers import (
+    Order,
+    inverse,
+    may_permute,
+    permute_buffers,
+    permuted,
+)
 from relax_mlir.passes.tir.program_copies import ProgramCopies
 from relax_mlir.passes.tir.sums import sum_of_products
 from relax_mlir.rewriting import Pass
@@ -30,7 +36,7 @@ class FuseTransposes(Pass):
     can as well write its result in the order after the transpose, if nothing else reads
     it, or read its operand in the order before it: only the order of indices changes. A
     contraction whose columns are transposed reads them so, too: it copies them into
-    panels anyway.
+    panels anyway. A map that transposes for such contractions alone does not, for them.
     """
 
     def run(self, module: IRModule) -> None:
@@ -49,13 +55,17 @@ class _Fusion:
 
     def __init__(self, copies: ProgramCopies) -> None:
         self.copies = copies
-        self._orders: dict[str, Order | None] = {}
+        self._turns: dict[str, _Turn | None] = {}
         self._permuted: dict[tuple[str, int, Order], str] = {}
 
     def transpose(self, call: CallTirOp) -> None:
         """Drop a call, if it only transposes, and those beside it can do without."""
-        order = self._order(call)
-        if order is None:
+        turn = self._turn(call)
+        if turn is None:
+            return
+        order = turn.order
+        if not turn.is_copy:
+            self._write_as_read(call, order)
             return
         (source,) = tensors.elements(call.args)
         producer, is_alone = source.owner, list(users_of(source)) == [call]
@@ -63,19 +73,39 @@ class _Fusion:
         if may_write and is_alone and _keeps_last(order):
             self._write_in_order(producer, call, order)
             return
-        readers = list(users_of(call.result))
-        if all(
-            isinstance(r, CallTirOp) and self._may_read(r, call, order) for r in readers
-        ):
-            for reader in readers:
-                self._read_in_order(reader, call, source, order)
+        for reader in self._readers(call, order):
+            self._read_in_order(reader, call, source, order)
 
-    def _order(self, call: CallTirOp) -> Order | None:
+    def _turn(self, call: CallTirOp) -> _Turn | None:
         name = call.attributes["callee"].value
-        if name not in self._orders:
+        if name not in self._turns:
             program = self.copies.called(call)
-            self._orders[name] = None if program is None else _order_of(program)
-        return self._orders[name]
+            self._turns[name] = None if program is None else _turn_of(program)
+        return self._turns[name]
+
+    def _readers(self, call: CallTirOp, order: Order) -> list[CallTirOp]:
+        """What reads a result, if all of it may as well read what is not transposed."""
+        readers = list(users_of(call.result))
+        found = [r for r in readers if isinstance(r, CallTirOp)]
+        may = all(self._may_read(reader, call, order) for reader in found)
+        return found if may and len(found) == len(readers) else []
+
+    def _write_as_read(self, call: CallTirOp, order: Order) -> None:
+        """Let a map keep the order of what it reads, if that changes what lies last."""
+        readers = [] if _keeps_last(order) else self._readers(call, order)
+        if not readers:
+            return
+        given, before = tensors.elements(call.args), inverse(order)
+        shape = permuted(tensors.shape_of(call.result), before)
+        with ir.InsertionPoint(call), call.location:
+            made = CallTirOp(
+                given,
+                callee=self._version(call, len(given), before),
+                sizes=call.attributes["sizes"],
+                results=[tensors.tensor_type(shape, tensors.dtype_of(call.result))],
+            )
+        for reader in readers:
+            self._read_in_order(reader, call, made.result, order)
 
     def _may_change(self, call: CallTirOp) -> bool:
         program = self.copies.called(call)
@@ -111,11 +141,10 @@ class _Fusion:
         given = tensors.elements(reader.args)
         number = given.index(call.result)
         given[number] = source
-        inverse = tuple(order.index(dimension) for dimension in range(len(order)))
         with ir.InsertionPoint(reader), reader.location:
             made = CallTirOp(
                 given,
-                callee=self._version(reader, number, inverse),
+                callee=self._version(reader, number, inverse(order)),
                 sizes=reader.attributes["sizes"],
                 results=[reader.result.type],
             )
@@ -156,8 +185,21 @@ def _packs_columns(program: func.FuncOp, number: int, order: Order) -> bool:
     return is_term and total.column in read.axes and total.column not in other.axes
 
 
-def _order_of(program: func.FuncOp) -> Order | None:
-    """Which dimension of its input each of the result is, if a program only transposes."""
+@dataclass(frozen=True)
+class _Turn:
+    """What a program of one input does that transposes it.
+
+    Attributes:
+        order: which dimension of the input each of the result is.
+        is_copy: whether that is all; else elements are mapped on their way.
+    """
+
+    order: Order
+    is_copy: bool
+
+
+def _turn_of(program: func.FuncOp) -> _Turn | None:
+    """How a program transposes what it reads; None if it does not, or does more."""
     blocks = [o for o in program.entry_block.operations if isinstance(o, BlockOp)]
     buffers = [a for a in program.arguments if isinstance(a.type, ir.MemRefType)]
     if len(blocks) != 1 or len(buffers) != 2 or blocks[0].has_init:
@@ -167,9 +209,10 @@ def _order_of(program: func.FuncOp) -> Order | None:
     stores = [o for o in body.operations if o.operation.name == "memref.store"]
     if len(stores) != 1 or "R" in blocks[0].kinds.value or not may_permute(program):
         return None
-    load = stores[0].operands[0].owner
-    if isinstance(load, ir.Block) or load.name != "memref.load":
+    loads = [o.operation for o in body.operations if o.operation.name == "memref.load"]
+    if len(loads) != 1:
         return None
+    (load,) = loads
     written = _single_axes(list(stores[0].operands)[2:], axes)
     read = _single_axes(list(load.operands)[1:], axes)
     if written is None or read is None or sorted(written) != sorted(read):
@@ -177,7 +220,8 @@ def _order_of(program: func.FuncOp) -> Order | None:
     if len(set(read)) != len(read):
         return None
     order = tuple(read.index(axis) for axis in written)
-    return None if order == tuple(range(len(order))) else order
+    is_copy = stores[0].operands[0] == load.results[0]
+    return None if order == tuple(range(len(order))) else _Turn(order, is_copy)
 
 
 def _single_axes(

@@ -13,7 +13,14 @@ from relax_mlir.indexing import Linear, linear_in
 from relax_mlir.programs import argument_shape
 from relax_mlir.rewriting import replace, walk
 
-__all__ = ["Order", "may_permute", "permute_buffers", "permuted", "set_argument_type"]
+__all__ = [
+    "Order",
+    "inverse",
+    "may_permute",
+    "permute_buffers",
+    "permuted",
+    "set_argument_type",
+]
 
 T = TypeVar("T")
 Order = tuple[int, ...]  # which of the old dimensions each new one is
@@ -24,6 +31,11 @@ _FIRST_INDEX = {"memref.load": 1, "memref.store": 2}
 def permuted(items: Sequence[T], order: Order) -> list[T]:
     """Items of the old dimensions, by the new ones."""
     return [items[old] for old in order]
+
+
+def inverse(order: Order) -> Order:
+    """Which of the new dimensions each old one is."""
+    return tuple(map(order.index, range(len(order))))
 
 
 def may_permute(function: func.FuncOp) -> bool:

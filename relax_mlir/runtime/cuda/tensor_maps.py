@@ -57,6 +57,8 @@ class TensorMaps:
     def at(self, tensor: TensorMap, address: int) -> Any:  # Any: an array of ctypes
         """The descriptor of a tensor that is at an address; aligned as it must be.
 
+        Of an empty tensor, which the driver does not describe, and no kernel reads: zeros.
+
         Raises:
             DeviceError: the tensor cannot be described; the message tells why.
         """
@@ -65,7 +67,8 @@ class TensorMaps:
         if found is None:
             found = self._made[key] = _map_memory()
             try:
-                _encode(self._driver, found, tensor, address)
+                if all(tensor.sizes):
+                    _encode(self._driver, found, tensor, address)
             except DeviceError:
                 del self._made[key]
                 raise

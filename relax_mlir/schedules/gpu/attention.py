@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
 from mlir import ir
 
@@ -24,7 +26,7 @@ from relax_mlir.schedules.gpu.rule import GpuRule
 from relax_mlir.schedules.nest import Kernel, point_count
 from relax_mlir.schedules.rule import Refusal
 
-__all__ = ["Attention"]
+__all__ = ["Attention", "largest_for_all_processors", "sizes_of_heads"]
 
 _MOST_DECODED = 7  # rows of a head; more are worth sharing what is read of keys
 _FEWEST_ROWS = 5  # of a block, most of whose rows would be empty
@@ -87,7 +89,7 @@ class Attention(GpuRule[SoftmaxPlan]):
             raise Refusal("its factors are not all of f16, of bf16 or of f32")
         if any(isinstance(form, Part) for f in factors for form in f.access.forms):
             raise Refusal("a factor is read by parts of an axis")
-        _, width = _sizes(plan)
+        _, width = sizes_of_heads(plan)
         if _is_decoded(plan):
             return plan
         rows = plan.attention.extents[-1]
@@ -107,14 +109,7 @@ class Attention(GpuRule[SoftmaxPlan]):
         """The largest blocks that give all processors work, then the others."""
         if _is_decoded(plan):
             return []
-        known = self._fitting(plan)
-        *heads, rows = (point_count([e]) for e in plan.attention.extents)
-        best = known[-1]
-        for found in reversed(known):
-            blocks = point_count(heads) * -(-rows // found.rows)
-            if blocks >= _FEW_BLOCKS:
-                best = found
-        return [best, *(other for other in known if other != best)]
+        return largest_for_all_processors(plan, self._fitting(plan))
 
     def _fitting(self, plan: SoftmaxPlan) -> list[AttentionConfiguration]:
         """The ways that registers and shared memory are enough for.
@@ -152,7 +147,7 @@ class Attention(GpuRule[SoftmaxPlan]):
         return all(size % (run * threads) == 0 for size in tiles)
 
     def _products(self, plan: SoftmaxPlan, made: AttentionConfiguration) -> Products:
-        sizes = made.warp_rows, made.keys, *_sizes(plan)
+        sizes = made.warp_rows, made.keys, *sizes_of_heads(plan)
         element = _element(plan)
         if not isinstance(element, ir.F32Type):
             return MmaProducts(HalfFragments(element), *sizes)
@@ -185,7 +180,32 @@ def _element(plan: SoftmaxPlan) -> ir.Type:
     return plan.attention.scores.rows_of.element
 
 
-def _sizes(plan: SoftmaxPlan) -> tuple[int, int]:
+class _Cut(Protocol):
+    """How attention is cut: rows of a block."""
+
+    @property
+    def rows(self) -> int: ...
+
+
+C = TypeVar("C", bound=_Cut)
+
+
+def largest_for_all_processors(plan: SoftmaxPlan, known: Sequence[C]) -> list[C]:
+    """The first way whose blocks give all processors work, then the others.
+
+    If none does, the first one of the smallest blocks.
+
+    Args:
+        known: one or more, those of the largest blocks first.
+    """
+    *heads, rows = (point_count([e]) for e in plan.attention.extents)
+    count = point_count(heads)
+    enough = [c for c in known if count * -(-rows // c.rows) >= _FEW_BLOCKS]
+    best = enough[0] if enough else min(known, key=lambda c: c.rows)
+    return [best, *(other for other in known if other != best)]
+
+
+def sizes_of_heads(plan: SoftmaxPlan) -> tuple[int, int]:
     """Terms of a score, and columns of values.
 
     Raises:

@@ -338,9 +338,11 @@ class AttentionDecode:
         ]
         way = self._plan.greatest
         greatest = [of_thread(row, way) for row in known]
-        weights, after = weighed(known, greatest, state, way, is_exact=True)
-        sums = []
-        for row, totals in zip(weights, after.sums, strict=True):
+        found = weighed(
+            known, greatest, state, way, scale=self._plan.scale or 1, is_exact=True
+        )
+        after, sums = found.state(state.sums), []
+        for row, totals in zip(found.weights, after.sums, strict=True):
             for weight, pieces in zip(row, values, strict=True):
                 factor = broadcast(weight, self._values.lanes)
                 totals = [

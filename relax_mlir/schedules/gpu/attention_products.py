@@ -30,7 +30,7 @@ from relax_mlir.schedules.gpu.gemm_tile import Operand
 from relax_mlir.schedules.gpu.launch import WARP, alloc_shared, meet_warp
 from relax_mlir.schedules.gpu.mma import COLUMNS, ROWS, Fragments, Slice
 
-__all__ = ["MmaProducts", "Products", "SimtProducts", "Tile", "by_rows"]
+__all__ = ["Layout", "MmaProducts", "Products", "SimtProducts", "Tile", "by_rows"]
 
 # By row of a thread, its columns: vectors of neighbours.
 Tile = list[list[ir.Value]]
@@ -40,8 +40,8 @@ V = TypeVar("V")
 _SHARING = 4  # threads that have columns of a row
 
 
-class Products(ABC):
-    """How a block multiplies.
+class Layout:
+    """Which scores, and which columns of values, a thread has.
 
     Args:
         warp_rows: of a warp; a multiple of 16.
@@ -52,7 +52,6 @@ class Products(ABC):
 
     score_lanes = 2  # neighbouring keys that a thread has
     value_lanes = 2  # neighbouring columns of values that it has
-    pad: int  # elements behind a row of shared memory: threads meet different banks
 
     def __init__(self, warp_rows: int, keys: int, depth: int, width: int) -> None:
         self.warp_rows, self.keys = warp_rows, keys
@@ -62,11 +61,6 @@ class Products(ABC):
     def rows(self) -> int:
         """How many rows a thread has columns of."""
         return self.warp_rows // 8
-
-    @property
-    @abstractmethod
-    def registers(self) -> int:
-        """How many a thread needs for sums of values, scores, weights and factors."""
 
     def row(self, thread: ir.Value, number: int) -> Extent:
         """A row of a thread, in the block."""
@@ -81,6 +75,42 @@ class Products(ABC):
     def pieces(self, columns: int, lanes: int) -> int:
         """How many times a thread has neighbours."""
         return columns // (_SHARING * lanes)
+
+    def tile(self, sums: Sequence[Sequence[ir.Value]]) -> Tile:
+        """The sums of tensor cores by row.
+
+        Args:
+            sums: four for each 16 rows and 8 columns: two neighbours of a row, and two of
+                the eighth row after.
+        """
+        type_ = vector_type(2, ir.F32Type.get())
+        return [
+            [
+                op("vector.from_elements", type_, *group[2 * half : 2 * half + 2])
+                for group in groups
+            ]
+            for groups in by_rows(sums, self.rows // 2)
+            for half in range(2)
+        ]
+
+    def sums(self, tile: Tile) -> list[list[ir.Value]]:
+        """What :meth:`tile` made of them."""
+        return [
+            [lane_of(pair, n) for pair in pairs for n in range(2)]
+            for y in range(0, self.rows, 2)
+            for pairs in zip(tile[y], tile[y + 1], strict=True)
+        ]
+
+
+class Products(Layout, ABC):
+    """How the warps of a block multiply, each its own rows."""
+
+    pad: int  # elements behind a row of shared memory: threads meet different banks
+
+    @property
+    @abstractmethod
+    def registers(self) -> int:
+        """How many a thread needs for sums of values, scores, weights and factors."""
 
     @abstractmethod
     def is_turned(self, operand: Operand, *, is_of_scores: bool) -> bool:
@@ -166,7 +196,7 @@ class MmaProducts(Products):
                 for fragment in of.columns(keys, number, n, k)
             ]
             sums = self._products(rows, columns, sums)
-        return self._tile(sums)
+        return self.tile(sums)
 
     def _products(
         self,
@@ -186,7 +216,7 @@ class MmaProducts(Products):
         self, weights: Tile, values: Slice, sums: Tile, thread: ir.Value
     ) -> Tile:
         of, number = self.fragments, rem(thread, WARP)
-        totals = self._sums(sums)
+        totals = self.sums(sums)
         for k in range(0, self.keys, of.steps):
             taken = range(k // COLUMNS, (k + of.steps) // COLUMNS)
             rows = [
@@ -202,27 +232,7 @@ class MmaProducts(Products):
                 for fragment in of.columns_for_sums(values, number, n, k)
             ]
             totals = self._products(rows, columns, totals)
-        return self._tile(totals)
-
-    def _tile(self, sums: Sequence[Sequence[ir.Value]]) -> Tile:
-        """The sums of the instruction by row."""
-        type_ = vector_type(2, ir.F32Type.get())
-        return [
-            [
-                op("vector.from_elements", type_, *group[2 * half : 2 * half + 2])
-                for group in groups
-            ]
-            for groups in by_rows(sums, self.rows // 2)
-            for half in range(2)
-        ]
-
-    def _sums(self, tile: Tile) -> list[list[ir.Value]]:
-        """What :meth:`_tile` made of them."""
-        return [
-            [lane_of(pair, n) for pair in pairs for n in range(2)]
-            for y in range(0, self.rows, 2)
-            for pairs in zip(tile[y], tile[y + 1], strict=True)
-        ]
+        return self.tile(totals)
 
 
 class SimtProducts(Products):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from mlir import ir
 
@@ -16,6 +16,7 @@ from relax_mlir.schedules.gpu.launch import shuffle_xor
 __all__ = [
     "SUM",
     "RowState",
+    "Weighed",
     "number_or_zero",
     "of_all_threads",
     "of_thread",
@@ -52,42 +53,62 @@ class RowState:
         return RowState(tops, totals, by_rows(sums, rows))
 
 
+@dataclass(frozen=True)
+class Weighed:
+    """The exponentials of some scores, and what a thread knows of its rows with them.
+
+    Attributes:
+        weights: the exponentials; scales: by row, what was added before is worth now.
+        tops, totals: as those of :class:`RowState`.
+    """
+
+    weights: Tile
+    scales: Sequence[ir.Value]
+    tops: Sequence[ir.Value]
+    totals: Sequence[ir.Value]
+
+    def state(self, sums: Tile) -> RowState:
+        """With the values that were added before, scaled; nothing is added to them."""
+        scaled = []
+        for row, scale in zip(sums, self.scales, strict=True):
+            factor = broadcast(scale, row[0].type.shape[0])
+            scaled.append([op("arith.mulf", v.type, v, factor) for v in row])
+        return RowState(self.tops, self.totals, scaled)
+
+
 def weighed(
     scores: Tile,
     greatest: Sequence[ir.Value],
-    state: RowState,
+    before: RowState,
     way: Combination,
     *,
+    scale: float,
     is_exact: bool,
-) -> tuple[Tile, RowState]:
-    """The exponentials of what scores are less than the greatest so far.
+) -> Weighed:
+    """The exponentials of what scores, times ``scale``, are less than the greatest so far.
 
     Args:
         greatest: of the scores of each row.
+        before: what the thread knew, of which sums of values are not looked at.
         way: how two scores become the greater one.
         is_exact: whether the difference is rounded before it is scaled to a power of two,
             which keeps small ones whole; else both are one operation.
-
-    Returns:
-        The exponentials, and what a thread knows with them: sums of values are scaled, but
-        nothing is added to them.
     """
     weights: Tile = []
-    rows: list[tuple[ir.Value, ir.Value, list[ir.Value]]] = []
-    for row, own, before, total, sums in zip(
-        scores, greatest, state.tops, state.totals, state.sums, strict=True
+    rows: list[tuple[ir.Value, ir.Value, ir.Value]] = []
+    for row, own, known, total in zip(
+        scores, greatest, before.tops, before.totals, strict=True
     ):
-        top = way.of_two(before, own)
+        if scale != 1:
+            own = op("arith.mulf", own.type, own, constant(scale, own.type))
+        top = way.of_two(known, own)
         base = number_or_zero(top)
-        weights.append([power(v, base, is_exact=is_exact) for v in row])
-        scale = power(before, base, is_exact=is_exact)
-        total = op("arith.mulf", total.type, total, scale)
-        total = SUM.of_two(total, of_thread(weights[-1], SUM))
-        lanes = sums[0].type.shape[0]
-        factor = broadcast(scale, lanes)
-        rows.append((top, total, [op("arith.mulf", v.type, v, factor) for v in sums]))
-    tops, totals, scaled = zip(*rows, strict=True)
-    return weights, replace(state, tops=tops, totals=totals, sums=list(scaled))
+        weights.append([power(v, base, scale=scale, is_exact=is_exact) for v in row])
+        worth = power(known, base, is_exact=is_exact)
+        total = op("arith.mulf", total.type, total, worth)
+        rows.append((worth, top, SUM.of_two(total, of_thread(weights[-1], SUM))))
+    scales, tops, totals = zip(*rows, strict=True)
+    return Weighed(weights, scales, tops, totals)
 
 
 def number_or_zero(top: ir.Value) -> ir.Value:
@@ -99,14 +120,16 @@ def number_or_zero(top: ir.Value) -> ir.Value:
     return op("arith.select", top.type, is_none, zero, top)
 
 
-def power(number: ir.Value, base: ir.Value, *, is_exact: bool) -> ir.Value:
-    """e to the power of ``number - base``.
+def power(
+    number: ir.Value, base: ir.Value, *, scale: float = 1, is_exact: bool
+) -> ir.Value:
+    """e to the power of ``scale * number - base``.
 
     Args:
         number: may be a vector.
         is_exact: as :func:`weighed` takes it.
     """
-    factor = constant(math.log2(math.e), base.type)
+    of_two = math.log2(math.e)
     lanes = number.type.shape[0] if isinstance(number.type, ir.VectorType) else 1
 
     def spread(value: ir.Value) -> ir.Value:
@@ -114,11 +137,17 @@ def power(number: ir.Value, base: ir.Value, *, is_exact: bool) -> ir.Value:
 
     type_ = number.type
     if is_exact:
-        less = op("arith.subf", type_, number, spread(base))
-        exponent = op("arith.mulf", type_, less, spread(factor))
+        if scale == 1:
+            less = op("arith.subf", type_, number, spread(base))
+        else:
+            negative = spread(op("arith.negf", base.type, base))
+            factor = spread(constant(scale, base.type))
+            less = op("math.fma", type_, number, factor, negative)
+        exponent = op("arith.mulf", type_, less, spread(constant(of_two, base.type)))
     else:
-        shift = op("arith.negf", base.type, op("arith.mulf", base.type, base, factor))
-        exponent = op("math.fma", type_, number, spread(factor), spread(shift))
+        shift = op("arith.mulf", base.type, base, constant(-of_two, base.type))
+        factor = spread(constant(scale * of_two, base.type))
+        exponent = op("math.fma", type_, number, factor, spread(shift))
     fast = ir.Attribute.parse("#arith.fastmath<afn>")
     return op("math.exp2", type_, exponent, fastmath=fast)
 

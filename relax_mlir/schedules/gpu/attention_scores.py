@@ -6,9 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from mlir import ir
 
+from relax_mlir.schedules.constants import number_of
 from relax_mlir.schedules.emit import (
     Extent,
     broadcast,
+    constant,
     element_of,
     index,
     op,
@@ -40,6 +42,7 @@ class ScoreMaps:
         rows: Sequence[Extent],
     ) -> None:
         self._plan, self._heads, self._rows = plan, heads, rows
+        self._cloner = BodyCloner if plan.is_exact else _RoughCloner
         self._outer = of_product
         self._of_rows = [
             {
@@ -95,7 +98,7 @@ class ScoreMaps:
     def run(
         self, scores: Tile, keys: Sequence[Extent], lanes: int, *, are_seen: bool
     ) -> Tile:
-        """The numbers that the softmax gets, in f32.
+        """The numbers that the softmax gets, in f32; where it scales them, before that.
 
         Args:
             scores: the products of each row with some keys, in vectors if there are several
@@ -115,6 +118,8 @@ class ScoreMaps:
             for key in keys
         ]
         sight = self._plan.sight
+        if self._plan.scale is not None and (sight is None or are_seen):
+            return scores  # nothing else is done with them
         seen = sight.score if sight is not None and are_seen else None
         return [
             [
@@ -139,8 +144,15 @@ class ScoreMaps:
         Args:
             seen: the number that the last map gives, if that is known.
         """
-        produced = {self._plan.attention.scores.anchor.outputs[0].buffer: score}
-        for following in self._plan.maps:
+        plan = self._plan
+        produced, maps = (
+            {plan.attention.scores.anchor.outputs[0].buffer: score},
+            plan.maps,
+        )
+        if plan.scale is not None and plan.sight is not None:
+            produced[maps[-1].inputs[0].buffer] = score
+            known, maps = {**known, plan.sight.score: score}, maps[-1:]
+        for following in maps:
             body, values = following.statement.body, dict(known)
             for argument, access in zip(body.arguments, following.inputs, strict=False):
                 if access.buffer in produced:
@@ -148,12 +160,46 @@ class ScoreMaps:
                 elif argument not in values:
                     values[argument] = self._load(following, access, place, lanes)
             points = [index(p) for p in self._points(following, place)]
-            cloner = BodyCloner(body, points, self._axes(following)[1], lanes)
+            cloner = self._cloner(body, points, self._axes(following)[1], lanes)
             (value,) = cloner.run(values)
             if seen is not None:
                 value = cloner.values.get(seen, value)
             produced[following.statement.outputs[0].buffer] = value
         return _wide(produced[self._plan.scores], lanes)
+
+
+class _RoughCloner(BodyCloner):
+    """Multiplies instead of dividing, and lets a product and a sum be one operation."""
+
+    def create(
+        self, operation: ir.OpView, type_: ir.Type, operands: Sequence[ir.Value]
+    ) -> ir.Value:
+        name = operation.operation.name
+        divisor = number_of(operation.operands[1]) if name == "arith.divf" else None
+        if divisor and _is_normal(1 / divisor):
+            element, lanes = element_of(type_), self.lanes
+            factor = constant(1 / divisor, element)
+            if isinstance(type_, ir.VectorType):
+                factor = broadcast(factor, lanes)
+            return op("arith.mulf", type_, operands[0], factor, fastmath=_contract())
+        made = super().create(operation, type_, operands)
+        if name in _CONTRACTED and isinstance(element_of(type_), ir.F32Type):
+            made.owner.attributes["fastmath"] = _contract()
+        return made
+
+
+_CONTRACTED = ("arith.addf", "arith.mulf", "arith.subf")
+
+
+def _contract() -> ir.Attribute:
+    return ir.Attribute.parse("#arith.fastmath<contract>")
+
+
+def _is_normal(number: float) -> bool:
+    return _LEAST_NORMAL <= abs(number) < 1 / _LEAST_NORMAL
+
+
+_LEAST_NORMAL = 2.0**-14  # of f16, which scores may have
 
 
 def _wide(value: ir.Value, lanes: int) -> ir.Value:

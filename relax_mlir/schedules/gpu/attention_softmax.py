@@ -22,6 +22,7 @@ from relax_mlir.schedules.attention_plan import (
     plan_attention,
 )
 from relax_mlir.schedules.combination import Combination
+from relax_mlir.schedules.constants import number_of
 from relax_mlir.schedules.emit import is_one
 from relax_mlir.schedules.nest import Access, Kernel, Statement
 from relax_mlir.schedules.rule import Refusal
@@ -82,6 +83,8 @@ class SoftmaxPlan:
         factor: what weights are scaled by before the product with the values, if they are.
         greatest: how two scores become the greater one.
         sight: which keys a row sees, if its maps tell.
+        scale: what scores are multiplied by, if all that maps do is this, and to hide those
+            that ``sight`` does: more than 0, so that the greatest one stays it.
     """
 
     attention: AttentionPlan
@@ -93,6 +96,12 @@ class SoftmaxPlan:
     factor: Factor | None
     greatest: Combination
     sight: Sight | None
+    scale: float | None
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether factors are of f32, so that all else is computed to as many bits."""
+        return isinstance(self.attention.scores.rows_of.element, ir.F32Type)
 
 
 def plan_softmax(kernel: Kernel) -> SoftmaxPlan:
@@ -120,6 +129,7 @@ def plan_softmax(kernel: Kernel) -> SoftmaxPlan:
     )
     is_last = (before[-1].outputs[0] if before else attention.result).buffer == scores
     numbers = tuple(s for s in rows if s not in (*wholes, top, total))
+    sight = _sight(before, depth)
     plan = SoftmaxPlan(
         attention=attention,
         maps=maps,
@@ -129,7 +139,8 @@ def plan_softmax(kernel: Kernel) -> SoftmaxPlan:
         numbers=numbers,
         factor=factor,
         greatest=greatest,
-        sight=_sight(before, depth),
+        sight=sight,
+        scale=_scale(attention.scores.anchor, maps, sight),
     )
     if not is_last or any(s.is_reduction for s in numbers):
         raise Refusal("a softmax is not all that its rows need")
@@ -316,6 +327,46 @@ def _sight(before: Sequence[Statement], depth: int) -> Sight | None:
     if apart.coefficients != {depth - 1: -1, depth: 1}:
         return None
     return Sight(_AT_MOST[predicate] - apart.constant, score)
+
+
+def _scale(
+    product: Statement, maps: Sequence[ScoreMap], sight: Sight | None
+) -> float | None:
+    """What maps multiply scores by, if they do no more but to hide some."""
+    scale, before = 1.0, product
+    for position, following in enumerate(maps):
+        statement = following.statement
+        score, first = statement.body.arguments[0], following.inputs[0]
+        if first.buffer != before.outputs[0].buffer:
+            return None
+        is_last = position == len(maps) - 1
+        value = sight.score if sight and is_last else statement.yielded[0]
+        while value != score:
+            made = value.owner
+            if isinstance(made, ir.Block) or made.name not in _SCALES:
+                return None
+            value, factor = _scaled_by(made)
+            if factor is None:
+                return None
+            scale *= factor
+        before = statement
+    is_normal = _LEAST_SCALE < scale < 1 / _LEAST_SCALE
+    return scale if is_normal else None
+
+
+_SCALES = ("arith.mulf", "arith.divf")
+_LEAST_SCALE = 2.0**-100  # with the logarithm of e, far from what f32 cannot hold
+
+
+def _scaled_by(product: ir.Operation) -> tuple[ir.Value, float | None]:
+    """What is multiplied, or divided, and by which number."""
+    value, other = product.operands
+    if product.name == "arith.mulf" and number_of(other) is None:
+        value, other = other, value
+    factor = number_of(other)
+    if product.name == "arith.divf" and factor:
+        factor = 1 / factor
+    return value, factor
 
 
 def _is_least(operation: ir.Operation) -> bool:

@@ -34,6 +34,7 @@ __all__ = [
     "HalfFragments",
     "Slice",
     "Tf32Fragments",
+    "word",
 ]
 
 ROWS, COLUMNS = 16, 8
@@ -195,15 +196,17 @@ class HalfFragments(Fragments):
 
     def _register(self, pair: ir.Value) -> ir.Value:
         """Two elements as the instruction takes them."""
-        return pair if self.element == "f16" else _word(pair)
+        return pair if self.element == "f16" else word(pair)
 
 
-def _word(pair: ir.Value) -> ir.Value:
-    """Two bf16 as the instruction takes them."""
-    word = ir.IntegerType.get_signless(32)
-    whole = op("vector.bitcast", ir.VectorType.get([1], word), pair)
+def word(pair: ir.Value) -> ir.Value:
+    """Two numbers of 16 bits as one of 32, if they are not yet."""
+    i32 = ir.IntegerType.get_signless(32)
+    if pair.type == i32:
+        return pair
+    whole = op("vector.bitcast", ir.VectorType.get([1], i32), pair)
     first = ir.DenseI64ArrayAttr.get([0])
-    return op("vector.extract", word, whole, static_position=first)
+    return op("vector.extract", i32, whole, static_position=first)
 
 
 class Tf32Fragments(Fragments):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, starmap
 
 from mlir import ir
 
@@ -27,8 +27,10 @@ from relax_mlir.schedules.emit import (
     row_major_strides,
     strided_view,
 )
+from relax_mlir.schedules.flat import sizes_of
 from relax_mlir.schedules.gpu.launch import ACCESS_BYTES, alloc_shared, shared_type
 from relax_mlir.schedules.gpu.pipeline import Barriers
+from relax_mlir.schedules.multiples import multiple_of
 from relax_mlir.schedules.rule import Refusal
 
 __all__ = ["ROW_BYTES", "Boxes", "boxes_of", "window_axes"]
@@ -44,15 +46,17 @@ class _Dimension:
 
     Attributes:
         extent: how many there are; stride: elements between neighbours.
+        place: which of the buffer's dimensions it is; that of several, the innermost.
         terms: where a point is along it: a factor for each axis; constant: and this.
     """
 
     extent: Extent
-    stride: int
+    stride: Extent
+    place: int
     terms: Mapping[int, int]
     constant: int = 0
 
-    def place(self, point: Mapping[int, Extent]) -> Extent:
+    def at(self, point: Mapping[int, Extent]) -> Extent:
         """Where a point is; axes that are missing are 0."""
         total: Extent = self.constant
         for axis, factor in self.terms.items():
@@ -133,18 +137,20 @@ class Boxes:
         slices: ir.Value,
         stage: Extent,
         barriers: Barriers,
+        told: Extent | None = None,
     ) -> None:
         """Begin to bring a slice, by one thread; what lies outside of the operand is 0.
 
         Args:
             point: where it begins.
-            stage: which of ``slices``, and which barrier is told when it has come.
+            stage: which of ``slices``.
+            told: which barrier is told when it has come, if its number is another.
         """
         strides, elements = row_major_strides(self.box), math.prod(self.box)
         begin = multiply(stage, self._rows * self.box[-1])
         for number in range(self.count):
             at = {**point, self.run: add(point[self.run], number * self.box[-1])}
-            where = [index(d.place(at)) for d in reversed(self.dimensions)]
+            where = [index(d.at(at)) for d in reversed(self.dimensions)]
             sizes = [1, 1, 1, len(where), 1, 0, 0]
             op(
                 "nvgpu.tma.async.load",
@@ -153,7 +159,7 @@ class Boxes:
                 barriers.group,
                 descriptor,
                 *where,
-                index(stage),
+                index(stage if told is None else told),
                 operandSegmentSizes=ir.DenseI32ArrayAttr.get(sizes),
             )
 
@@ -194,14 +200,12 @@ def boxes_of(
     wide, unit = ROW_BYTES // bytes_, ACCESS_BYTES // bytes_
     dimensions = _dimensions(factor, axes)
     *outer, inner = dimensions
-    if inner.stride != 1 or any(d.stride % unit for d in outer):
+    if inner.stride != 1 or any(multiple_of(d.stride) % unit for d in outer):
         raise Refusal("an operand's rows do not begin at multiples of 16 bytes")
     if len(dimensions) > _MOST_DIMENSIONS:
         raise Refusal("an operand has more than 5 dimensions")
-    for far, near in pairwise(dimensions):
-        size = near.extent if isinstance(near.extent, int) else 1
-        if far.stride % near.stride or far.stride < near.stride * size:
-            raise Refusal("an operand's dimensions do not lie in one another")
+    if not all(starmap(_lies_in, pairwise(dimensions))):
+        raise Refusal("an operand's dimensions do not lie in one another")
     is_along_sum = last in inner.terms
     if not is_along_sum and not (len(tile) == 1 and inner.terms.keys() == tile.keys()):
         raise Refusal("neither a sum nor its columns lie side by side in an operand")
@@ -216,6 +220,15 @@ def boxes_of(
     if seen != [axis for axis in order if taken[axis] > 1]:
         raise Refusal("an operand's rows lie in another order than those of the result")
     return Boxes(factor, dimensions, box, steps, run, count, is_along_sum, places)
+
+
+def _lies_in(far: _Dimension, near: _Dimension) -> bool:
+    """Whether a dimension steps over wholes of the next one, which buffers have in order."""
+    if not isinstance(near.stride, int):
+        return True
+    size = near.extent if isinstance(near.extent, int) else 1
+    is_far = not isinstance(far.stride, int) or far.stride >= near.stride * size
+    return is_far and multiple_of(far.stride) % near.stride == 0
 
 
 def _part(dimension: _Dimension, taken: Mapping[int, int]) -> tuple[int, int]:
@@ -236,23 +249,25 @@ def _dimensions(factor: Factor, axes: Sequence[Axis]) -> tuple[_Dimension, ...]:
     """The dimensions of an operand, the one that steps farthest first.
 
     An axis that stands for several is one; windows are over those of the buffer.
+
+    Raises:
+        Refusal: it is read by parts of an axis, or windows of it step backwards.
     """
     windows, access = window_axes(factor), factor.access
+    if any(isinstance(form, Part) for form in access.forms):
+        raise Refusal("an operand is read by parts of an axis")
+    extents = {axis.number: axis.extent for axis in axes}
+    sizes = sizes_of(access.buffer)
     found = []
-    for axis in axes:
-        if axis.number in access.axes and axis.number not in windows:
-            stride = access.stride_of(axis.number)
-            if stride is None:
-                raise Refusal("an operand's strides are not known")
-            if axis.extent != 1:
-                found.append(_Dimension(axis.extent, stride, {axis.number: 1}))
-    sizes = ir.MemRefType(access.buffer.type).shape
-    strides, _ = access.buffer.type.get_strides_and_offset()
-    for form, size, stride in zip(access.forms, sizes, strides, strict=True):
+    for place, (form, size, stride) in enumerate(
+        zip(access.forms, sizes, row_major_strides(sizes), strict=True)
+    ):
         terms = form.coefficients
-        is_window = bool(windows & terms.keys())
-        if (is_window or form.constant) and min(size, stride, *terms.values(), 1) < 1:
-            raise Refusal("an operand's strides are not known")
-        if is_window or form.constant:
-            found.append(_Dimension(size, stride, terms, form.constant))
-    return tuple(sorted(found, key=lambda d: -d.stride))
+        if form.constant or windows & terms.keys():
+            if min(terms.values(), default=1) < 1:
+                raise Refusal("an operand's windows step backwards")
+            found.append(_Dimension(size, stride, place, terms, form.constant))
+        elif any(extents.get(axis, 1) != 1 for axis in terms):
+            (axis,) = terms
+            found.append(_Dimension(extents[axis], stride, place, {axis: 1}))
+    return tuple(found)

@@ -1,4 +1,5 @@
 // RUN: relax-opt %s -p relax-legalize,tir-fuse-transposes --split-input-file | filecheck %s
+// RUN: relax-opt %s -p relax-legalize,relax-fuse-ops,tir-fuse,tir-fuse-transposes --split-input-file | filecheck %s --check-prefix=FUSED
 
 // The product reads its operand in the order before the transpose.
 // CHECK-LABEL: func.func @read(
@@ -70,4 +71,27 @@ func.func @columns(%x: tensor<6x4xf32>, %y: tensor<5x4xf32>) -> tensor<6x5xf32> 
   %0 = "relax.permute_dims"(%y) {axes = array<i64: 1, 0>} : (tensor<5x4xf32>) -> tensor<4x5xf32>
   %1 = "relax.matmul"(%x, %0) {out_dtype} : (tensor<6x4xf32>, tensor<4x5xf32>) -> tensor<6x5xf32>
   return %1 : tensor<6x5xf32>
+}
+
+// -----
+
+// A map on the way to such columns keeps the order of what it reads; one that a model returns, or
+// that does not move the last dimension, stays as it is.
+// FUSED-LABEL: func.func @fused_cast_transpose1_1(%arg0: memref<5x4xf32>, %arg1: memref<5x4xf16>)
+// FUSED:         ^bb0(%[[I:.+]]: index, %[[J:.+]]: index):
+// FUSED:         memref.load %arg0[%[[I]], %[[J]]]
+// FUSED:         memref.store %{{.+}}, %arg1[%[[I]], %[[J]]]
+// FUSED-LABEL: func.func @mapped(
+// FUSED:         %[[W:.+]] = "relax.call_tir"(%{{.+}}) {callee = @fused_cast_transpose1_1, {{.*}} -> tensor<5x4xf16>
+// FUSED-NEXT:    unrealized_conversion_cast %{{.+}}, %[[W]] :
+// FUSED-NEXT:    callee = @matmul_1
+// FUSED:         callee = @fused_cast_transpose1, {{.*}} -> tensor<4x5xf16>
+// FUSED-LABEL: func.func @matmul_1(%arg0: memref<6x4xf16>, %arg1: memref<5x4xf16>, %arg2: memref<6x5xf32>)
+func.func @mapped(%x: tensor<6x4xf16>, %y: tensor<5x4xf32>, %z: tensor<5x4xf32>) -> (tensor<6x5xf32>, tensor<4x5xf16>) {
+  %0 = "relax.astype"(%y) {dtype = f16} : (tensor<5x4xf32>) -> tensor<5x4xf16>
+  %1 = "relax.permute_dims"(%0) {axes = array<i64: 1, 0>} : (tensor<5x4xf16>) -> tensor<4x5xf16>
+  %2 = "relax.matmul"(%x, %1) {out_dtype = f32} : (tensor<6x4xf16>, tensor<4x5xf16>) -> tensor<6x5xf32>
+  %3 = "relax.astype"(%z) {dtype = f16} : (tensor<5x4xf32>) -> tensor<5x4xf16>
+  %4 = "relax.permute_dims"(%3) {axes = array<i64: 1, 0>} : (tensor<5x4xf16>) -> tensor<4x5xf16>
+  return %2, %4 : tensor<6x5xf32>, tensor<4x5xf16>
 }

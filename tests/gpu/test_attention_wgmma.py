@@ -1,0 +1,373 @@
+"""Attention by warpgroups: sizes, masks, types, and what they wait for."""
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mlir import ir
+
+from models import bert, gpt2
+from relax_mlir import IRModule, compile, import_onnx, lower, reference
+from relax_mlir.dialects.hooks import Case
+from relax_mlir.dialects.relax.attention import AttentionBiasOp, AttentionOp
+from relax_mlir.emulator import emulate
+from relax_mlir.rewriting import erase
+from relax_mlir.runtime.cuda.executable import CudaExecutable
+from relax_mlir.schedules.gpu import attention_wgmma
+from relax_mlir.schedules.gpu.attention_warpgroups import AttentionWgmmaConfiguration
+from relax_mlir.schedules.gpu.attention_wgmma import AttentionWgmma
+from relax_mlir.schedules.gpu.rule import Gpu
+from relax_mlir.schedules.nest import read_kernel
+from relax_mlir.schedules.rule import Refusal
+from relax_mlir.testing import case_module
+from tests.frontends.differential import parse
+from tests.gpu.stub import TARGET, Emulation
+from tests.gpu.test_attention import BOUNDS, MASKS, code_of, model, prepared, wanted
+from tests.gpu.test_barriers import is_right, operations, raised
+from tests.gpu.test_gemm import run
+from tests.gpu.test_models import rules_of
+from tests.products import rounded
+from tests.test_attention import Sizes
+
+_TARGET = "cuda:sm_90"
+_TYPES = ("f16", "bf16")
+
+
+def check(sizes: Sizes, mask: str, precision: str, config: str = "") -> None:
+    arrays = prepared(sizes, mask, precision)
+
+    y, rules = run(model(sizes, mask), *arrays, precision=precision, config=config)
+
+    assert "AttentionWgmma" in rules
+    right = wanted(sizes, mask, arrays)
+    bound = BOUNDS[precision] * float(np.abs(right).max())
+    np.testing.assert_allclose(y, right, atol=bound, rtol=0)
+
+
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("precision", _TYPES)
+def test_masks(precision: str, mask: str) -> None:
+    check(Sizes(2, 2, 70, 75, 32, 48), mask, precision)
+
+
+@pytest.mark.parametrize("precision", _TYPES)
+@pytest.mark.parametrize("tokens", [33, 64, 65, 127, 128, 300])
+def test_numbers_of_tokens(tokens: int, precision: str) -> None:
+    sizes = Sizes(1, 2, tokens, tokens, 64, 64, is_turned=True)
+    check(sizes, "add", precision)
+    check(replace(sizes, keys=17, is_turned=False), "none", precision)
+
+
+@pytest.mark.parametrize("precision", _TYPES)
+@pytest.mark.parametrize(
+    ("depth", "values"),
+    [(32, 32), (80, 80), (128, 128), (128, 64), (16, 24), (64, 256), (256, 256)],
+)
+def test_sizes_of_heads(depth: int, values: int, precision: str) -> None:
+    check(Sizes(1, 2, 70, 130, depth, values), "none", precision)
+
+
+@pytest.mark.parametrize("keys", [128, 64])
+@pytest.mark.parametrize("rows", [128, 64])
+@pytest.mark.parametrize("precision", _TYPES)
+def test_every_configuration(precision: str, rows: int, keys: int) -> None:
+    config = f"AttentionWgmma{{rows={rows},keys={keys},stages=2}}"
+    check(Sizes(1, 1, 150, 340, 32, 32), "add", precision, config)
+
+
+sizes = st.builds(
+    Sizes,
+    st.integers(1, 2),
+    st.integers(1, 3),
+    st.sampled_from([33, 63, 64, 130, 150, 257]),
+    st.sampled_from([17, 40, 64, 129, 300]),  # fewer factors are not rounded
+    st.sampled_from([16, 64, 72, 128]),
+    st.sampled_from([8, 16, 64, 80, 128]),
+    st.booleans(),
+)
+
+
+@pytest.mark.slow
+@settings(max_examples=100, deadline=None)
+@given(sizes, st.sampled_from(list(MASKS)), st.sampled_from(_TYPES))
+def test_many_sizes(sizes: Sizes, mask: str, precision: str) -> None:
+    check(sizes, mask, precision)
+
+
+@pytest.mark.parametrize("precision", _TYPES)
+def test_large_scores(precision: str) -> None:
+    """All of 50, and one of 51: a tile after the first has the greatest."""
+    sizes = Sizes(1, 1, 40, 200, 32, 16)
+    q, k, v, m = prepared(sizes, "none", precision)
+    q[...], k[...] = 2.5, 1.25
+    k[..., 190, :] = 1.28125
+
+    y, rules = run(model(sizes, "none"), q, k, v, m, precision=precision)
+
+    assert "AttentionWgmma" in rules
+    right = wanted(sizes, "none", [q, k, v, m])
+    np.testing.assert_allclose(y, right, atol=BOUNDS[precision], rtol=0)
+
+
+def test_rows_without_keys_are_no_numbers() -> None:
+    """A row whose keys are all masked has no maximum to subtract."""
+    sizes = Sizes(1, 2, 70, 150, 32, 16)
+    arrays = prepared(sizes, "add", "f16")
+    arrays[3][0, 0, 1] = -np.inf
+    arrays[3][0, 0, 3, ::2] = -np.inf
+    arrays[3][0, 0, 4, :130] = -np.inf  # whole tiles
+
+    y, rules = run(model(sizes, "add"), *arrays, precision="f16")
+
+    assert "AttentionWgmma" in rules
+    assert np.isnan(y[:, :, 1]).all()
+    right = wanted(sizes, "add", arrays)
+    np.testing.assert_allclose(y, right, atol=BOUNDS["f16"], rtol=0)
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf])
+def test_no_numbers_stay_in_their_rows(number: float) -> None:
+    sizes = Sizes(1, 2, 70, 150, 32, 16)
+    arrays = prepared(sizes, "none", "f16")
+    arrays[0][0, 1, 2, 3] = number
+    arrays[2][0, 0, 7, 1] = number
+
+    y, rules = run(model(sizes, "none"), *arrays, precision="f16")
+
+    assert "AttentionWgmma" in rules
+    right = wanted(sizes, "none", arrays)
+    assert np.isnan(right).any()
+    np.testing.assert_allclose(y, right, atol=BOUNDS["f16"], rtol=BOUNDS["f16"])
+
+
+@pytest.mark.parametrize(("queries", "keys"), [(1, 1), (40, 3), (70, 130), (70, 0)])
+def test_open_sizes(queries: int, keys: int) -> None:
+    """Heads side by side: how far tokens are apart is known."""
+    sizes = Sizes(1, 2, queries, keys, 32, 16, is_turned=True)
+    arrays = prepared(sizes, "add", "f16")
+
+    y, rules = run(model(sizes, "add", ("s", "t")), *arrays, precision="f16")
+
+    assert "AttentionWgmma" in rules
+    if keys:
+        right = wanted(sizes, "add", arrays)
+        np.testing.assert_allclose(y, right, atol=BOUNDS["f16"], rtol=0)
+    else:
+        np.testing.assert_array_equal(y, np.zeros(y.shape))  # sums of nothing
+
+
+def test_descriptors_have_the_sizes_that_a_call_has(emulation: Emulation) -> None:
+    """On a device that the emulator stands in for; nothing is told of empty tensors."""
+    names, sizes = ("s", "t"), Sizes(2, 2, 1, 1, 32, 16, is_turned=True)
+    module = model(sizes, "add", names)
+    made = compile(module, target=TARGET, precision="f16", cache=False)
+    assert isinstance(made, CudaExecutable)
+    emulation.learn(made, module, precision="f16")
+
+    for queries, keys in ((70, 130), (33, 40), (5, 0), (0, 5)):
+        now = replace(sizes, queries=queries, keys=keys)
+        arrays = prepared(now, "add", "f16")
+        (y,) = made(*arrays)
+        right = np.zeros(y.shape)
+        if queries and keys:
+            right = wanted(now, "add", arrays)
+        np.testing.assert_allclose(y, right, atol=BOUNDS["f16"], rtol=0)
+
+
+@pytest.mark.parametrize("precision", _TYPES)
+def test_heads_that_share_keys(precision: str) -> None:
+    """Each of two groups of three, as a model with fewer heads of keys has them."""
+    text = """g (float[2, 2, 3, 40, 32] q, float[2, 2, 1, 70, 32] k,
+               float[2, 2, 1, 70, 24] v) => (float[a, b, c, d, e] y) {
+        t = Transpose <perm = [0, 1, 2, 4, 3]> (k)
+        s = MatMul (q, t) w = Softmax (s) y = MatMul (w, v) }"""
+    shapes = (2, 2, 3, 40, 32), (2, 2, 1, 70, 32), (2, 2, 1, 70, 24)
+    rng = np.random.default_rng(0)
+    q, k, v = (
+        rounded(rng.standard_normal(shape).astype(np.float32), precision)
+        for shape in shapes
+    )
+
+    y, rules = run(import_onnx(parse(text, opset=17)), q, k, v, precision=precision)
+
+    assert "AttentionWgmma" in rules
+    e = np.exp(q.astype(np.float64) @ k.swapaxes(3, 4) - 30)
+    right = e / e.sum(-1, keepdims=True) @ v
+    np.testing.assert_allclose(y, right, atol=BOUNDS[precision] * 3, rtol=0)
+
+
+def causal(queries: int, keys: int, causal_mask: str | None, dtype: str) -> Case:
+    shapes = [(1, n, 2, 32, dtype) for n in (queries, keys, keys)]
+    return Case(*shapes, causal_mask=causal_mask)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("causal_mask", ["TopLeft", "BottomRight", None])
+@pytest.mark.parametrize(("queries", "keys"), [(130, 150), (300, 300), (90, 70)])
+def test_the_operator_of_attention(
+    queries: int, keys: int, causal_mask: str | None, dtype: str
+) -> None:
+    """Of more keys than queries, of as many, and of fewer: then some rows see none."""
+    case = causal(queries, keys, causal_mask, dtype)
+    module, inputs = case_module(AttentionOp, case), case.random_inputs(seed=0)
+    loops = lower(module, target=_TARGET, to="loops")
+
+    (y,) = emulate(loops, *inputs)
+
+    assert rules_of(loops) == {"AttentionWgmma": 1}
+    with np.errstate(invalid="ignore"):
+        (right,) = reference.run(module, *inputs)
+    bound = {"float16": 2e-3, "bfloat16": 1e-2}[dtype]
+    ours, theirs = (a.astype(np.float64) for a in (y, right))
+    np.testing.assert_allclose(ours, theirs, atol=bound * 3, rtol=0)
+
+
+def test_the_operator_with_a_bias() -> None:
+    shapes = (1, 40, 2, 32, "float16"), (1, 70, 2, 32, "float16")
+    case = Case(
+        *shapes,
+        (1, 70, 2, 16, "float16"),
+        (1, 2, 40, 70, "float16"),
+        causal_mask="TopLeft",
+    )
+    module, inputs = case_module(AttentionBiasOp, case), case.random_inputs(seed=0)
+    loops = lower(module, target=_TARGET, to="loops")
+
+    (y,) = emulate(loops, *inputs)
+
+    assert rules_of(loops) == {"AttentionWgmma": 1}
+    (right,) = reference.run(module, *inputs)
+    ours, theirs = (a.astype(np.float64) for a in (y, right))
+    np.testing.assert_allclose(ours, theirs, atol=6e-3, rtol=0)
+
+
+_SMALL: dict[str, Any] = {"layers": 2, "hidden": 64, "heads": 4, "vocab": 100}
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        bert.build(**_SMALL),
+        bert.build(**_SMALL, seq=40, batch=2),
+        gpt2.build(40, **_SMALL),
+    ],
+    ids=["bert, open sizes", "bert", "gpt2"],
+)
+def test_models_have_it(made: Any) -> None:
+    loops = lower(import_onnx(made), target=_TARGET, to="loops", precision="f16")
+    assert rules_of(loops)["AttentionWgmma"] == 1
+
+
+Attended = tuple[IRModule, list[np.ndarray], np.ndarray]
+
+
+@pytest.fixture
+def attended(monkeypatch: pytest.MonkeyPatch) -> Attended:
+    """One of two warpgroups, of tiles of keys that all rows see, and that some do.
+
+    The module at `loops`, its inputs, and what it makes of them.
+    """
+    small = AttentionWgmmaConfiguration(128, keys=32, stages=2)
+    monkeypatch.setattr(attention_wgmma, "_CONFIGURATIONS", (small,))
+    case = Case(*[(1, 200, 1, 32, "float16")] * 3, causal_mask="TopLeft")
+    module, inputs = case_module(AttentionOp, case), case.random_inputs(seed=0)
+    loops = lower(module, target=_TARGET, to="loops")
+    (expected,) = emulate(loops, *inputs)
+    assert is_right(loops, inputs, expected)
+    return loops, inputs, expected
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "gpu.barrier",
+        "nvgpu.mbarrier.arrive",
+        "nvgpu.mbarrier.arrive.expect_tx",
+        "nvgpu.mbarrier.init",
+        "nvgpu.mbarrier.try_wait.parity",
+        "nvgpu.tma.async.load",
+        "nvvm.barrier",
+        "nvvm.barrier.arrive",
+        "nvvm.wgmma.commit.group.sync.aligned",
+        "nvvm.wgmma.fence.aligned",
+        "nvvm.wgmma.wait.group.sync.aligned",
+    ],
+)
+def test_warpgroups_need_all_that_they_wait_for(attended: Attended, name: str) -> None:
+    loops, inputs, expected = attended
+    count = len(list(operations(loops, name)))
+    assert count > 0
+    for number in range(count):
+        mutant = loops.clone()
+        erase(list(operations(mutant, name))[number])
+        assert not is_right(mutant, inputs, expected), f"{name} {number}"
+
+
+def test_what_is_multiplied_is_not_overwritten(attended: Attended) -> None:
+    loops, inputs, expected = attended
+    name = "nvvm.wgmma.wait.group.sync.aligned"
+
+    for number in range(len(list(operations(loops, name)))):
+        mutant = loops.clone()
+        with mutant.context:
+            raised(list(operations(mutant, name))[number], "group")
+        assert not is_right(mutant, inputs, expected), f"wait {number}"
+
+
+@pytest.mark.parametrize(
+    ("sizes", "precision", "sm", "reason"),
+    [
+        (Sizes(1, 2, 64, 64, 32, 32), "f16", 80, "is not of compute capability 9.0"),
+        (Sizes(1, 2, 64, 64, 32, 32), "f32", 90, "its factors are of f32"),
+        (Sizes(1, 2, 32, 64, 32, 32), "f16", 90, "it has fewer than 33 rows"),
+        (Sizes(1, 2, 64, 64, 36, 32), "f16", 90, "16 bytes"),
+    ],
+)
+def test_what_others_take(sizes: Sizes, precision: str, sm: int, reason: str) -> None:
+    given = model(sizes, "none")
+    linalg = lower(given, target=_TARGET, to="linalg", precision=precision)
+    (kernel,) = (f for f in linalg.func_ops() if "softmax" in f.name.value)
+    end = list(kernel.entry_block.operations)[-1]
+    refused = pytest.raises(Refusal, match=reason)
+    with linalg.context, kernel.location, ir.InsertionPoint(end), refused:
+        AttentionWgmma(Gpu(sm)).plan(read_kernel(kernel))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize(
+    ("size", "causal_mask"),
+    [
+        (64, None),
+        (64, "TopLeft"),
+        (80, None),
+        (128, None),
+        (128, "TopLeft"),
+        (256, None),
+    ],
+)
+def test_sums_stay_in_registers(
+    size: int, dtype: str, causal_mask: str | None, tmp_path: Path
+) -> None:
+    case = Case(*[(8, 1024, 16, size, dtype)] * 3, causal_mask=causal_mask)
+    module = lower(case_module(AttentionOp, case), target=_TARGET, to="ptx")
+
+    code = code_of(module, tmp_path, "sm_90a")
+
+    # The first tile, those that all rows see, and others; values come a tile later.
+    tiles, keys = 2 if causal_mask is None else 3, 64 if size == 256 else 128
+    products = {name: n for name, n in code.items() if name.startswith("HGMMA")}
+    right: Counter[str] = Counter()
+    suffix = ".BF16" if dtype == "bfloat16" else ""
+    right[f"HGMMA.64x{keys}x16.F32{suffix}"] += tiles * size // 16
+    right[f"HGMMA.64x{size}x16.F32{suffix}"] += tiles * keys // 16
+    assert products == right
+    # Of a thread's scores, and of two rows' scales; a score is scaled with its exponent.
+    assert code["MUFU.EX2"] == tiles * (keys // 2 + 2)
+    assert code["FMUL"] < (tiles - 1) * size + 16
+    assert code["USETMAXREG.DEALLOC.CTAPOOL"] == 1
+    assert not {"LDL", "STL", "STS", "LDS"} & set(code)
