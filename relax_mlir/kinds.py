@@ -62,6 +62,19 @@ def kind_of(function: func.FuncOp) -> Kind:
     return Kind.REDUCTION if is_plain else Kind.OUT_FUSABLE
 
 
+def ends_in_map(function: func.FuncOp) -> bool:
+    """Whether a program writes its one result by a map, after sums, as a softmax does."""
+    blocks = [o for o in function.entry_block.operations if isinstance(o, BlockOp)]
+    if not any("R" in b.kinds.value for b in blocks) or _has_other_statements(function):
+        return False
+    (*before, last), count = blocks, function.attributes["tir.num_outputs"].value
+    if count != 1 or "R" in last.kinds.value or not _is_chain([last]):
+        return False
+    result = [a for a in function.arguments if isinstance(a.type, ir.MemRefType)][-1]
+    is_result = _buffers(last, "memref.store") == {result}
+    return is_result and not any(result in _buffers(b, "memref.store") for b in before)
+
+
 def writes_in_parts(function: func.FuncOp) -> bool:
     """Whether a tensor program without sums writes its result elsewhere than at the axes."""
     blocks = [o for o in function.entry_block.operations if isinstance(o, BlockOp)]

@@ -46,7 +46,8 @@ def test_factors_are_rounded_once_and_sums_are_exact(
     made = compile(module, precision="bf16", cache=False)
     (y,) = made(*([x] if is_constant else [x, w]))
 
-    assert_close(y, rounded(x) @ rounded(w))
+    is_rounded = is_constant or m > 4  # of what is computed, numbers are read as often
+    assert_close(y, rounded(x) @ rounded(w) if is_rounded else x @ w)
 
 
 @pytest.mark.slow
@@ -57,7 +58,7 @@ def test_many_products(
     sizes: tuple[int, int, int], is_turned: bool, batch: tuple[int, ...]
 ) -> None:
     m, k, n = sizes
-    k += 15  # shorter sums are not rounded
+    m, k = m + 4, k + 15  # fewer rows, and shorter sums, are not rounded
     given_ = (*batch, n, k) if is_turned else (*batch, k, n)
     order = [*range(len(batch)), len(batch) + 1, len(batch)]
     turn = f"t = Transpose <perm = {order}> (w)" if is_turned else "t = Identity (w)"

@@ -11,7 +11,7 @@ __all__ = ["Gelu", "Notation", "find_gelu"]
 # Powers of some values -> the coefficient of their product.
 _Polynomial = Mapping[tuple[int, ...], float]
 
-_TOLERANCE = 2.0**-22  # of constants, which models hold in f32
+_TOLERANCE = 2.0**-22  # of coefficients, whose constants models hold in f32
 _STEPS = 4  # from the error function to the product that is gelu
 _DEPTH = 8  # of an expression that is read as a polynomial
 _SLOPE = math.sqrt(2 / math.pi)
@@ -28,6 +28,7 @@ class Notation:
     Attributes:
         number: The number that every element of a value is, or None.
         add, multiply, divide, power: Names of operations.
+        tolerance: Of coefficients, which constants of few bits miss.
     """
 
     number: Callable[[ir.Value], float | None]
@@ -35,6 +36,7 @@ class Notation:
     multiply: str
     divide: str
     power: str
+    tolerance: float = _TOLERANCE
 
 
 @dataclass(frozen=True)
@@ -63,11 +65,15 @@ def find_gelu(op: ir.OpView, is_tanh: bool, notation: Notation) -> Gelu | None:
     inside = _TANH if is_tanh else _ERF
     path = list(_followers(op, notation))
     for x in _factors(path, notation):
-        if not _is_close(_read(op.operands[0], (x,), notation), inside):
+        given = _read(op.operands[0], (x,), notation)
+        if not _is_close(given, inside, notation.tolerance):
             continue
         for last in path:
             read = _read(last.results[0], (x, op.results[0]), notation)
-            if _is_close(read, _HALVES) and last.results[0].type == x.type:
+            if (
+                _is_close(read, _HALVES, notation.tolerance)
+                and last.results[0].type == x.type
+            ):
                 return Gelu(last, x, is_tanh)
     return None
 
@@ -95,11 +101,13 @@ def _factors(path: Sequence[ir.OpView], notation: Notation) -> Iterator[ir.Value
                 yield from owner.operands
 
 
-def _is_close(actual: _Polynomial | None, expected: _Polynomial) -> bool:
+def _is_close(
+    actual: _Polynomial | None, expected: _Polynomial, tolerance: float
+) -> bool:
     if actual is None or actual.keys() != expected.keys():
         return False
     return all(
-        math.isclose(actual[powers], expected[powers], rel_tol=_TOLERANCE)
+        math.isclose(actual[powers], expected[powers], rel_tol=tolerance)
         for powers in expected
     )
 

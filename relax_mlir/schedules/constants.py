@@ -31,6 +31,7 @@ def number_of(value: ir.Value) -> float | None:
 
 _COMPUTED: Mapping[str, Callable[..., float]] = {
     "arith.divf": lambda lhs, rhs: lhs / rhs,
+    "arith.extf": lambda number: number,
     "arith.mulf": lambda lhs, rhs: lhs * rhs,
     "math.sqrt": math.sqrt,
 }

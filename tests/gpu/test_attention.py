@@ -145,13 +145,14 @@ def test_masks(precision: str, mask: str) -> None:
 @pytest.mark.parametrize("precision", BOUNDS)
 @pytest.mark.parametrize("tokens", [1, 7, 64, 65, 200])
 def test_numbers_of_tokens(tokens: int, precision: str) -> None:
-    """Those of keys that are few are not rounded, and one is no softmax."""
+    """Those of keys that are few are not rounded, nor are rows that are fewer."""
     sizes = Sizes(1, 2, tokens, max(tokens, 2), 64, 64, is_turned=True)
     arrays = prepared(sizes, "add", precision)
 
     y, rules = run(model(sizes, "add"), *arrays, precision=precision)
 
-    assert ("Attention" in rules) == (precision in ("f32", "tf32") or tokens > 7)
+    is_rounded_in_part = precision in ("f16", "bf16") and tokens == 7
+    assert ("Attention" in rules) != is_rounded_in_part
     right = wanted(sizes, "add", arrays)
     bound = BOUNDS[precision] * float(np.abs(right).max())
     np.testing.assert_allclose(y, right, atol=bound, rtol=0)

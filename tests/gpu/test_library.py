@@ -98,7 +98,7 @@ def test_a_layer_is_one_call(
     np.testing.assert_allclose(
         y, emulated(module, x, w, b, precision=precision), rtol=1e-4, atol=1e-4
     )
-    if precision in ("f16", "bf16"):
+    if precision in ("f16", "bf16") and m != 1:  # of one row they are read as often
         x, w = rounded(x, precision), rounded(w, precision)
     expected = np.maximum(x.astype(np.float64) @ (w.T if is_turned else w) + b, 0)
     bound = _BOUNDS.get(precision, 1e-5) * max(1.0, float(expected.max()))

@@ -10,6 +10,7 @@ from mlir import ir
 import relax_mlir
 from benchmarks.networks import network
 from models import bert, gpt2, lstm, mlp, unet
+from models.half import half
 from relax_mlir import IRModule, lower
 from relax_mlir.emulator import emulate, emulate_kernel
 from relax_mlir.emulator.memory import poison
@@ -66,6 +67,31 @@ def test_models(name: str, precision: str) -> None:
     for ours, theirs in zip(actual, expected, strict=True):
         tolerance = 2e-5 if precision == "f32" else 2e-2
         assert_same_numbers(ours, theirs, tolerance=tolerance)
+
+
+@pytest.mark.parametrize(
+    ("name", "rules"),
+    [
+        ("bert, open sizes", {"AttentionWgmma": 1}),
+        ("gpt2", {"Attention": 1}),
+        ("gpt2, a token", {"Attention": 1}),
+        ("unet", {}),
+    ],
+)
+def test_models_of_16_bits(name: str, rules: dict[str, int]) -> None:
+    """What is between products is in f32, though models say that it is rounded."""
+    model, inputs = _MODELS[name]
+    narrow = [a.astype(np.float16) if a.dtype == np.float32 else a for a in inputs]
+    loops = lower(relax_mlir.import_onnx(half(model)), target=_TARGET, to="loops")
+
+    actual = emulate(loops, *narrow)
+
+    expected = relax_mlir.compile(relax_mlir.import_onnx(model))(*inputs)
+    for ours, theirs in zip(actual, expected, strict=True):
+        assert ours.dtype == np.float16
+        assert_same_numbers(ours.astype(np.float32), theirs, tolerance=2e-2)
+    found = rules_of(loops)
+    assert {rule: found[rule] for rule in rules} == rules
 
 
 # Networks, and how many of their kernels run as scalar loops.

@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from mlir import ir
 
 from relax_mlir.dialects import tensors
+from relax_mlir.dialects.dtypes import DType, dtype
 from relax_mlir.dialects.relax.arithmetic import AddOp, DivideOp, MultiplyOp, SubtractOp
 from relax_mlir.dialects.relax.batch_norm import BatchNormOp
+from relax_mlir.dialects.relax.cast import AstypeOp
 from relax_mlir.dialects.relax.conv import ConvOp
 from relax_mlir.dialects.relax.core import ConstantOp, TupleGetItemOp
 from relax_mlir.dialects.relax.exponential import SqrtOp
@@ -18,6 +20,7 @@ from relax_mlir.rewriting import Pass, erase_dead, pattern, rewrite_greedily
 
 __all__ = ["FoldScales"]
 
+_F32 = dtype("float32")
 _MOST_OPERATIONS = 64  # between a scale and the constants that it is made of
 
 
@@ -25,7 +28,8 @@ _MOST_OPERATIONS = 64  # between a scale and the constants that it is made of
 class FoldScales(Pass):
     """Move scales and shifts by constants into the weights of the convolution before.
 
-    Batch normalisation becomes a scale and a shift. After a convolution, scales move in
+    Batch normalisation becomes a scale and a shift, in f32 for numbers of fewer bits, as
+    they follow sums that are so. After a convolution, scales move in
     front of shifts and into the weights, and shifts join; elsewhere the order of sums and
     products stays, because it may be there for its rounding. What is left to compute is on
     constants, for ``relax-fold-constants``.
@@ -50,18 +54,31 @@ def _expand_batch_norm(op: TupleGetItemOp) -> ir.Value | None:
     known = (norm.gamma, norm.beta, norm.moving_mean, norm.moving_var)
     if attrs["training"] or not all(_is_constant(v) for v in known):
         return None
-    dtype = tensors.dtype_of(norm.moving_var)
-    if dtype != tensors.dtype_of(norm.data) or dtype.bits < 32:
+    kind = tensors.dtype_of(norm.moving_var)
+    if kind != tensors.dtype_of(norm.data):
         return None
-    epsilon = ConstantOp.scalar(attrs["epsilon"], dtype)
-    root = SqrtOp(AddOp(norm.moving_var, epsilon).z).y
-    one = ConstantOp.scalar(1.0, dtype)
-    factor = DivideOp(norm.gamma if attrs["scale"] else one, root).z
-    scaled = MultiplyOp(norm.data, _at_channels(factor, norm)).z
-    shift = MultiplyOp(norm.moving_mean, factor).z
-    if not attrs["center"]:
-        return SubtractOp(scaled, _at_channels(shift, norm)).z
-    return AddOp(scaled, _at_channels(SubtractOp(norm.beta, shift).z, norm)).z
+    wide = kind if kind.bits >= _F32.bits else _F32
+    gamma, beta, mean, variance = (_widened(v, wide) for v in known)
+    root = SqrtOp(AddOp(variance, ConstantOp.scalar(attrs["epsilon"], wide)).z).y
+    factor = DivideOp(gamma if attrs["scale"] else ConstantOp.scalar(1.0, wide), root).z
+    scaled = MultiplyOp(_widened(norm.data, wide), _at_channels(factor, norm)).z
+    shift = MultiplyOp(mean, factor).z
+    if attrs["center"]:
+        made = AddOp(scaled, _at_channels(SubtractOp(beta, shift).z, norm)).z
+    else:
+        made = SubtractOp(scaled, _at_channels(shift, norm)).z
+    return made if wide == kind else AstypeOp(made, dtype=kind).y
+
+
+def _widened(value: ir.Value, to: DType) -> ir.Value:
+    """A value in a type of more bits: sums of products as they are before they are rounded."""
+    if tensors.dtype_of(value) == to:
+        return value
+    owner = value.owner
+    if isinstance(owner, ConvOp) and _is_read_once(value):
+        attrs = {**owner.python_attrs(), "out_dtype": to}
+        return type(owner)(owner.data, owner.weight, **attrs).y
+    return AstypeOp(value, dtype=to).y
 
 
 def _at_channels(numbers: ir.Value, norm: BatchNormOp) -> ir.Value:

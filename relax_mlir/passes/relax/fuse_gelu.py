@@ -17,12 +17,17 @@ from relax_mlir.rewriting import Pass, erase_dead, replace, walk
 
 __all__ = ["FuseGelu"]
 
-_F32 = dtype("float32")
+# Twice what rounding a constant of a type may miss, as two of them make a coefficient.
+_TOLERANCES = {
+    dtype("float32"): 2.0**-22,
+    dtype("float16"): 2.0**-9,
+    dtype("bfloat16"): 2.0**-6,
+}
 
 
 @dataclass(frozen=True)
 class FuseGelu(Pass):
-    """Make one operation of gelu that a model writes out, in f32.
+    """Make one operation of gelu that a model writes out, in f32 or fewer bits.
 
     Exporters know gelu as five nodes around an error function, or as eight around a
     hyperbolic tangent, from before it was an operator. Computed one after another they
@@ -30,12 +35,14 @@ class FuseGelu(Pass):
     """
 
     def run(self, module: IRModule) -> None:
-        notation = Notation(
-            lambda v: _number(v, module.constants),
-            *("relax.add", "relax.multiply", "relax.divide", "relax.power"),
-        )
+        names = ("relax.add", "relax.multiply", "relax.divide", "relax.power")
+        notations = {
+            kind: Notation(lambda v: _number(v, module.constants), *names, tolerance)
+            for kind, tolerance in _TOLERANCES.items()
+        }
         blocks = []
         for op in [op for op in walk(module.mlir.operation) if _is_function(op)]:
+            notation = notations[tensors.dtype_of(op.results[0])]
             found = find_gelu(op, op.operation.name == "relax.tanh", notation)
             if found is None:
                 continue
@@ -49,7 +56,7 @@ class FuseGelu(Pass):
 
 def _is_function(op: ir.OpView) -> bool:
     is_named = op.operation.name in ("relax.erf", "relax.tanh")
-    return is_named and tensors.dtype_of(op.results[0]) == _F32
+    return is_named and tensors.dtype_of(op.results[0]) in _TOLERANCES
 
 
 def _number(value: ir.Value, constants: Mapping[str, np.ndarray]) -> float | None:

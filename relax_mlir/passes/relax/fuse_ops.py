@@ -7,7 +7,7 @@ from mlir.dialects import func
 
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.graphs import outline_calls
-from relax_mlir.kinds import Kind, kind_of, writes_in_parts
+from relax_mlir.kinds import Kind, ends_in_map, kind_of, writes_in_parts
 from relax_mlir.module import IRModule
 from relax_mlir.pass_context import PassContext
 from relax_mlir.passes.relax.fuse_dataflow import fuse_by_post_dominators
@@ -32,7 +32,7 @@ class FuseOps(Pass):
     """Group calls of tensor programs into functions that become one kernel each.
 
     First, every contraction takes the maps after it, as long as they keep its shape and
-    end in one value. Then maps join the map, or the reduction, that reads them; a result
+    end in one value; so does what sums and ends in a map itself, as a softmax. Then maps join the map, or the reduction, that reads them; a result
     written in parts, as by a concatenation, is joined by elementwise maps alone. A value
     that is read outside its group stays a value, so nothing is computed twice.
 
@@ -69,12 +69,13 @@ class FuseOps(Pass):
         ]
         kinds = {f.name.value: kind_of(f) for f in programs}
         parts = frozenset(f.name.value for f in programs if writes_in_parts(f))
+        rows = frozenset(f.name.value for f in programs if ends_in_map(f))
         table = SymbolTable(module)
         for function in module.func_ops():
             is_program = "tir.prim_func" in function.attributes or function.is_external
             if is_program or "relax.primitive" in function.attributes:
                 continue
-            for group in _Grouping(function, kinds, parts, self.max_ops).groups():
+            for group in _Grouping(function, kinds, parts, rows, self.max_ops).groups():
                 if len(group.calls) > 1:
                     names = [c.attributes["callee"].value for c in group.calls]
                     name = table.unique("_".join(["fused", *names])[:80])
@@ -88,6 +89,7 @@ class _Grouping:
     Args:
         kinds: by name of the tensor program.
         parts: names of programs that write their result in parts.
+        rows: of programs that sum, and write their result by a map.
         limit: calls in one group.
     """
 
@@ -96,6 +98,7 @@ class _Grouping:
         function: func.FuncOp,
         kinds: dict[str, Kind],
         parts: frozenset[str],
+        rows: frozenset[str],
         limit: int,
     ) -> None:
         block = function.entry_block
@@ -104,14 +107,17 @@ class _Grouping:
         ]
         self.order = {call: number for number, call in enumerate(self.calls)}
         self.kinds = kinds
-        self.parts = parts
+        self.parts, self.rows = parts, rows
         self.limit = limit
         self.group_of: dict[ir.OpView, _Group] = {}
 
     def groups(self) -> list[_Group]:
         """All groups, single calls too."""
-        anchors = [c for c in self.calls if self._kind(c) is Kind.OUT_FUSABLE]
-        found = [self._with_epilogue(anchor) for anchor in anchors]
+        products = [c for c in self.calls if self._kind(c) is Kind.OUT_FUSABLE]
+        rows = [c for c in self.calls if c.attributes["callee"].value in self.rows]
+        found = [
+            self._with_epilogue(anchor) for anchor in dict.fromkeys(products + rows)
+        ]
         for call in reversed(self.calls):
             if call not in self.group_of:
                 found += self._join_reader(call)
@@ -121,8 +127,8 @@ class _Grouping:
         return self.kinds.get(call.attributes["callee"].value, Kind.OPAQUE)
 
     def _with_epilogue(self, anchor: ir.OpView) -> _Group:
-        """A contraction and the maps that follow it."""
-        group = _Group([anchor], Kind.OUT_FUSABLE)
+        """A contraction, or what ends in a map, and the maps that follow it."""
+        group = _Group([anchor], self._kind(anchor))
         self.group_of[anchor] = group
         last = anchor
         while True:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from itertools import compress
 from typing import Any
 
+import numpy as np
 from mlir import ir
 from mlir.dialects import func
 
@@ -198,7 +199,7 @@ class Legalize(Pass):
                 continue
             for op in operations_of(function):
                 if self._has_program(op):
-                    numbers = self._numbers(op)
+                    numbers = self._numbers(op, module.constants)
                     legalizer.legalize(op.operation.opview, numbers)
         if legalizer.is_script:
             for function in graph_functions(module):
@@ -214,11 +215,13 @@ class Legalize(Pass):
             return False
         return not self.keep_views or op.OPERATION_NAME not in _VIEWS
 
-    def _numbers(self, op: RelaxOperation) -> dict[ir.Value, float]:
+    def _numbers(
+        self, op: RelaxOperation, constants: Mapping[str, np.ndarray]
+    ) -> dict[ir.Value, float]:
         """The operands that are numbers, if the program may hold them."""
         if not self.inline_scalars or not isinstance(op, BinaryOp):
             return {}
-        found = {o: _number(o) for o in op.operands}
+        found = {o: _number(o, constants) for o in op.operands}
         known = {o: n for o, n in found.items() if n is not None}
         return known if len(known) < len(found) else {}
 
@@ -230,15 +233,16 @@ def _has_known_sizes(op: ir.OpView) -> bool:
     return all(t.has_static_shape or t.encoding is not None for t in ranked)
 
 
-def _number(value: ir.Value) -> float | None:
+def _number(value: ir.Value, constants: Mapping[str, np.ndarray]) -> float | None:
     """The number that a constant of rank 0 holds; None for other values."""
     owner = value.owner
     if isinstance(owner, ir.Block) or not isinstance(owner.opview, ConstantOp):
         return None
     type_ = ir.RankedTensorType(value.type)
-    if type_.rank or owner.opview.key is not None:
+    is_there = owner.opview.key is None or owner.opview.key in constants
+    if type_.rank or not is_there:
         return None
-    return owner.opview.array({}).item()
+    return owner.opview.array(constants).item()
 
 
 def _is_unused_number(op: ir.Operation) -> bool:

@@ -42,6 +42,7 @@ _MOVERS = (
     *(ConcatOp, PadOp, MaxPool1dOp, MaxPool2dOp, MaxPool3dOp),
 )
 _F32 = dtype("float32")
+_FEW_ROWS = 4  # that share what is read of computed columns
 _LEAST_TERMS = 16  # of a sum; rounding the factors of shorter ones costs what it saves
 
 
@@ -54,7 +55,8 @@ class NarrowProducts(Pass):
     layers. Normalisations, softmax and other functions are computed in f32 as before.
 
     In bf16, a rounded number is off by at most 1/256 of itself; in f16 by 1/2048, if its
-    size is between 6e-5 and 65504. A constant with numbers beyond that stays f32.
+    size is between 6e-5 and 65504. A constant with numbers beyond that stays f32, and so do
+    products of a few rows with what is computed, whose numbers are read about once.
 
     Args:
         to: ``bfloat16`` or ``float16``.
@@ -180,7 +182,26 @@ def _gains(op: ir.OpView) -> bool:
     if any(tensors.dtype_of(v) != _F32 for v in values):
         return False
     terms = _terms(op)
-    return not isinstance(terms, int) or terms >= _LEAST_TERMS
+    is_long = not isinstance(terms, int) or terms >= _LEAST_TERMS
+    return is_long and not _reads_once(op)
+
+
+def _reads_once(op: ir.OpView) -> bool:
+    """Whether a product reads numbers that are computed, and uses each a few times.
+
+    It takes as long as reading them does, of which rounding them would be another one: so
+    do queries of one token with the keys of all before.
+    """
+    factors = list(op.operation.operands)
+    if not isinstance(op, MatmulOp) or any(map(_is_constant, factors)):
+        return False
+    rows = [1, *tensors.shape_of(factors[0])][-2]
+    return isinstance(rows, int) and rows <= _FEW_ROWS
+
+
+def _is_constant(value: ir.Value) -> bool:
+    owner = value.owner
+    return not isinstance(owner, ir.Block) and isinstance(owner.opview, ConstantOp)
 
 
 def _terms(op: ir.OpView) -> Dim:

@@ -1,11 +1,14 @@
 """``relax-simplify``: drop what computes nothing new."""
 
+import math
 from dataclasses import dataclass
 
 from mlir import ir
 
+from relax_mlir.dialects import tensors
 from relax_mlir.dialects.relax.core import RelaxOperation
 from relax_mlir.dialects.relax.movement import PermuteDimsOp, ReshapeOp
+from relax_mlir.dialects.relax.slicing import StridedSliceOp
 from relax_mlir.module import IRModule
 from relax_mlir.rewriting import Pass, erase_dead, pattern, replace, rewrite_greedily
 
@@ -49,11 +52,46 @@ def _join_transposes(op: PermuteDimsOp) -> ir.Value | None:
     return PermuteDimsOp(inner.x, axes=[inner.order[axis] for axis in op.order]).y
 
 
+@pattern
+def _reshape_before_slices(op: ReshapeOp) -> ir.Value | None:
+    """reshape(strided_slice(x)) slices x in the new shape, if x is cut into several.
+
+    What reads a slice may then be computed with it, as what reads a reshape may not.
+    """
+    inner = op.x.owner
+    if not isinstance(inner, StridedSliceOp) or len(list(inner.x.uses)) < 2:
+        return None
+    whole, part, shape = map(tensors.shape_of, (inner.x, inner.y, op.y))
+    cut = [a for a, (n, m) in enumerate(zip(whole, part, strict=True)) if n != m]
+    given = inner.python_attrs()
+    if len(cut) != 1 or any(step != 1 for step in given["strides"] or ()):
+        return None
+    (axis,) = cut
+    behind = len(part) - axis - 1
+    split = shape[axis : len(shape) - behind]
+    if not split or (*shape[:axis], part[axis], *shape[axis + len(split) :]) != part:
+        return None
+    axes = [a % len(part) for a in given["axes"]]
+    sizes = whole[axis], part[axis], given["begin"][axes.index(axis)], *split
+    if not all(isinstance(size, int) for size in sizes):
+        return None
+    size, _, begin, count, *rest = sizes
+    step, begin = math.prod(rest), max(begin + size if begin < 0 else begin, 0)
+    if begin % step or size % step:
+        return None
+    wide = (*shape[:axis], size // step, *shape[axis + 1 :])
+    reshaped, first = ReshapeOp(inner.x, shape=wide).y, begin // step
+    return StridedSliceOp(
+        reshaped, axes=(axis,), begin=(first,), end=(first + count,), strides=None
+    ).y
+
+
 _PATTERNS = (
     _drop_identity_reshape,
     _join_reshapes,
     _drop_identity_transpose,
     _join_transposes,
+    _reshape_before_slices,
 )
 
 

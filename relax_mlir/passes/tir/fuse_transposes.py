@@ -23,6 +23,7 @@ from relax_mlir.passes.tir.permute_buffers import (
 )
 from relax_mlir.passes.tir.program_copies import ProgramCopies
 from relax_mlir.passes.tir.sums import sum_of_products
+from relax_mlir.programs import argument_shape
 from relax_mlir.rewriting import Pass
 
 __all__ = ["FuseTransposes"]
@@ -220,6 +221,9 @@ def _turn_of(program: func.FuncOp) -> _Turn | None:
     if len(set(read)) != len(read):
         return None
     order = tuple(read.index(axis) for axis in written)
+    before, after = (argument_shape(program, number) for number in range(2))
+    if permuted(before, order) != list(after):
+        return None  # it takes a part
     is_copy = stores[0].operands[0] == load.results[0]
     return None if order == tuple(range(len(order))) else _Turn(order, is_copy)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mlir import ir
@@ -29,7 +31,8 @@ class TurnConstants(Pass):
 
     The terms of a column lie in the order in which the other operand is read, so that
     threads, or the copy engine, bring neighbours of both. What lies so already, or has its
-    columns side by side for each step of one axis, stays as it is.
+    columns side by side for each step of one axis, stays as it is, unless those steps
+    begin anywhere and columns would at multiples of 16 bytes.
 
     Args:
         tf32: whether factors of f32 are multiplied by tensor cores, which read them along
@@ -55,7 +58,8 @@ class TurnConstants(Pass):
         is_across = (
             strides[0] == width and len([a for a in summed if extents[a] > 1]) < 2
         )
-        may_stay = not self.tf32 or weight.element.width <= _TENSOR_CORE_BITS
+        is_read = not self.tf32 or weight.element.width <= _TENSOR_CORE_BITS
+        may_stay = is_read and not _begin_better(weight, summed, extents)
         if is_across and may_stay:
             return None
         wanted = [width]
@@ -66,3 +70,14 @@ class TurnConstants(Pass):
             return None
         number = ir.BlockArgument(weight.buffer).arg_number
         return Packed(number, weight.shape, weight.forms, axes, extents, 0)
+
+
+_ACCESS_BYTES = 16  # that a thread, or the copy engine, reads at once
+
+
+def _begin_better(weight: Read, summed: Sequence[int], extents: Sequence[int]) -> bool:
+    """Whether columns would begin at multiples of what is read at once, and rows do not."""
+    steps = [weight.stride_bytes(axis) for axis in summed if extents[axis] > 1]
+    column_bytes = math.prod(extents[a] for a in summed) * weight.element.width // 8
+    are_rows_apart = any(step is None or step % _ACCESS_BYTES for step in steps)
+    return are_rows_apart and column_bytes % _ACCESS_BYTES == 0

@@ -169,12 +169,17 @@ class ScoreMaps:
 
 
 class _RoughCloner(BodyCloner):
-    """Multiplies instead of dividing, and lets a product and a sum be one operation."""
+    """Multiplies instead of dividing, and lets a product and a sum be one operation.
+
+    Numbers are not rounded to fewer bits on the way.
+    """
 
     def create(
         self, operation: ir.OpView, type_: ir.Type, operands: Sequence[ir.Value]
     ) -> ir.Value:
         name = operation.operation.name
+        if name == "arith.extf":
+            return _widened(operands[0], type_)
         divisor = number_of(operation.operands[1]) if name == "arith.divf" else None
         if divisor and _is_normal(1 / divisor):
             element, lanes = element_of(type_), self.lanes
@@ -209,4 +214,13 @@ def _wide(value: ir.Value, lanes: int) -> ir.Value:
     f32 = ir.F32Type.get()
     if element_of(value.type) == f32:
         return value
-    return op("arith.extf", vector_type(lanes, f32) if lanes > 1 else f32, value)
+    return _widened(value, vector_type(lanes, f32) if lanes > 1 else f32)
+
+
+def _widened(value: ir.Value, type_: ir.Type) -> ir.Value:
+    """A number in more bits: as it was before it was rounded."""
+    made = value.owner
+    is_rounded = not isinstance(made, ir.Block) and made.name == "arith.truncf"
+    if is_rounded and made.operands[0].type == type_:
+        return made.operands[0]
+    return op("arith.extf", type_, value)

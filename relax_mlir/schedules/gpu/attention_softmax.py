@@ -140,7 +140,7 @@ def plan_softmax(kernel: Kernel) -> SoftmaxPlan:
         factor=factor,
         greatest=greatest,
         sight=sight,
-        scale=_scale(attention.scores.anchor, maps, sight),
+        scale=_scale(attention, maps, sight),
     )
     if not is_last or any(s.is_reduction for s in numbers):
         raise Refusal("a softmax is not all that its rows need")
@@ -330,10 +330,14 @@ def _sight(before: Sequence[Statement], depth: int) -> Sight | None:
 
 
 def _scale(
-    product: Statement, maps: Sequence[ScoreMap], sight: Sight | None
+    attention: AttentionPlan, maps: Sequence[ScoreMap], sight: Sight | None
 ) -> float | None:
-    """What maps multiply scores by, if they do no more but to hide some."""
-    scale, before = 1.0, product
+    """What maps multiply scores by, if they do no more but to hide some.
+
+    Rounding to as many bits as factors have is nothing.
+    """
+    scale, before = 1.0, attention.scores.anchor
+    is_exact = isinstance(attention.scores.rows_of.element, ir.F32Type)
     for position, following in enumerate(maps):
         statement = following.statement
         score, first = statement.body.arguments[0], following.inputs[0]
@@ -343,7 +347,12 @@ def _scale(
         value = sight.score if sight and is_last else statement.yielded[0]
         while value != score:
             made = value.owner
-            if isinstance(made, ir.Block) or made.name not in _SCALES:
+            if isinstance(made, ir.Block):
+                return None
+            if made.name in _ROUNDING and not is_exact:
+                (value,) = made.operands
+                continue
+            if made.name not in _SCALES:
                 return None
             value, factor = _scaled_by(made)
             if factor is None:

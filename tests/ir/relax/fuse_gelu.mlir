@@ -141,3 +141,35 @@ func.func @double(%x: tensor<5xf64>) -> tensor<5xf64> {
   %4 = "relax.multiply"(%3, %half) : (tensor<5xf64>, tensor<f64>) -> tensor<5xf64>
   return %4 : tensor<5xf64>
 }
+
+// -----
+
+// In f16 and bf16 constants miss what they are by as much as they are rounded.
+// CHECK-LABEL: func.func @half
+// CHECK:         %[[Y:.+]] = "relax.nn_gelu"(%arg0) : (tensor<5xf16>) -> tensor<5xf16>
+// CHECK:         %[[Z:.+]] = "relax.nn_gelu_tanh"(%arg1) : (tensor<5xbf16>) -> tensor<5xbf16>
+// CHECK:         return %[[Y]], %[[Z]]
+func.func @half(%x: tensor<5xf16>, %z: tensor<5xbf16>) -> (tensor<5xf16>, tensor<5xbf16>) {
+  %root = "relax.constant"() {value = dense<1.414> : tensor<f16>} : () -> tensor<f16>
+  %one = "relax.constant"() {value = dense<1.0> : tensor<f16>} : () -> tensor<f16>
+  %half = "relax.constant"() {value = dense<0.5> : tensor<f16>} : () -> tensor<f16>
+  %0 = "relax.divide"(%x, %root) : (tensor<5xf16>, tensor<f16>) -> tensor<5xf16>
+  %1 = "relax.erf"(%0) : (tensor<5xf16>) -> tensor<5xf16>
+  %2 = "relax.add"(%1, %one) : (tensor<5xf16>, tensor<f16>) -> tensor<5xf16>
+  %3 = "relax.multiply"(%x, %2) : (tensor<5xf16>, tensor<5xf16>) -> tensor<5xf16>
+  %4 = "relax.multiply"(%3, %half) : (tensor<5xf16>, tensor<f16>) -> tensor<5xf16>
+  %slope = "relax.constant"() {value = dense<0.7969> : tensor<bf16>} : () -> tensor<bf16>
+  %cube = "relax.constant"() {value = dense<0.04468> : tensor<bf16>} : () -> tensor<bf16>
+  %oneb = "relax.constant"() {value = dense<1.0> : tensor<bf16>} : () -> tensor<bf16>
+  %halfb = "relax.constant"() {value = dense<0.5> : tensor<bf16>} : () -> tensor<bf16>
+  %5 = "relax.multiply"(%z, %z) : (tensor<5xbf16>, tensor<5xbf16>) -> tensor<5xbf16>
+  %6 = "relax.multiply"(%5, %z) : (tensor<5xbf16>, tensor<5xbf16>) -> tensor<5xbf16>
+  %7 = "relax.multiply"(%6, %cube) : (tensor<5xbf16>, tensor<bf16>) -> tensor<5xbf16>
+  %8 = "relax.add"(%z, %7) : (tensor<5xbf16>, tensor<5xbf16>) -> tensor<5xbf16>
+  %9 = "relax.multiply"(%8, %slope) : (tensor<5xbf16>, tensor<bf16>) -> tensor<5xbf16>
+  %10 = "relax.tanh"(%9) : (tensor<5xbf16>) -> tensor<5xbf16>
+  %11 = "relax.add"(%10, %oneb) : (tensor<5xbf16>, tensor<bf16>) -> tensor<5xbf16>
+  %12 = "relax.multiply"(%z, %11) : (tensor<5xbf16>, tensor<5xbf16>) -> tensor<5xbf16>
+  %13 = "relax.multiply"(%12, %halfb) : (tensor<5xbf16>, tensor<bf16>) -> tensor<5xbf16>
+  return %4, %13 : tensor<5xf16>, tensor<5xbf16>
+}

@@ -199,3 +199,21 @@ func.func @main(%x: tensor<7x3xf32>) -> tensor<7xf32> {
   %1 = "relax.mean"(%0) {axis = array<i64: 1>, keepdims = false} : (tensor<7x3xf32>) -> tensor<7xf32>
   return %1 : tensor<7xf32>
 }
+
+// -----
+
+// What sums rows and ends in a map takes the maps after it; what ends in a sum does not.
+// CHECK-LABEL: func.func private @fused_softmax_multiply
+// CHECK:         callee = @softmax
+// CHECK:         callee = @multiply
+// CHECK-LABEL: func.func @main
+// CHECK:    "relax.call"(%{{.*}}) {callee = @fused_softmax_multiply
+// CHECK:    callee = @sum
+// CHECK:    callee = @tir_exp
+func.func @main(%x: tensor<4x8xf32>, %y: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4xf32>) {
+  %0 = "relax.nn_softmax"(%x) {axis = -1 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %1 = "relax.multiply"(%0, %y) : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %2 = "relax.sum"(%y) {axis = array<i64: 1>, keepdims = false} : (tensor<4x8xf32>) -> tensor<4xf32>
+  %3 = "relax.exp"(%2) : (tensor<4xf32>) -> tensor<4xf32>
+  return %1, %3 : tensor<4x8xf32>, tensor<4xf32>
+}

@@ -133,3 +133,27 @@ func.func @packed(%x: tensor<2xf32>) -> tensor<2xf32> {
   %4 = "relax.add"(%1, %2) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
   return %4 : tensor<2xf32>
 }
+
+// -----
+
+// What is cut into parts is reshaped once, where parts are whole in the new shape: the last
+// one is not, and of one part alone the other way is as good.
+// CHECK-LABEL: func.func @cut
+// CHECK-DAG:     %[[X:.+]] = "relax.reshape"(%arg0) {shape = #relax.shape<["n", "9", "4"]>}
+// CHECK-DAG:     "relax.strided_slice"(%[[X]]) {{.*}}axes = array<i64: 1>, begin = #relax.shape<["0"]>, end = #relax.shape<["3"]>
+// CHECK-DAG:     "relax.strided_slice"(%[[X]]) {{.*}}axes = array<i64: 1>, begin = #relax.shape<["6"]>, end = #relax.shape<["9"]>
+// CHECK-DAG:     %[[Y:.+]] = "relax.strided_slice"(%arg0) {{.*}}begin = #relax.shape<["5"]>
+// CHECK-DAG:     "relax.reshape"(%[[Y]]) {shape = #relax.shape<["n", "3", "4"]>}
+// CHECK-DAG:     %[[Z:.+]] = "relax.strided_slice"(%arg1)
+// CHECK-DAG:     "relax.reshape"(%[[Z]])
+func.func @cut(%x: tensor<?x36xf32, #relax.shape<["n", "36"]>>, %z: tensor<36xf32>) -> (tensor<?x3x4xf32, #relax.shape<["n", "3", "4"]>>, tensor<?x3x4xf32, #relax.shape<["n", "3", "4"]>>, tensor<?x3x4xf32, #relax.shape<["n", "3", "4"]>>, tensor<3x4xf32>) {
+  %0 = "relax.strided_slice"(%x) {axes = array<i64: 0, 1>, begin = #relax.shape<["0", "0"]>, end = #relax.shape<["n", "12"]>, strides, assume_inbound = false} : (tensor<?x36xf32, #relax.shape<["n", "36"]>>) -> tensor<?x12xf32, #relax.shape<["n", "12"]>>
+  %1 = "relax.strided_slice"(%x) {axes = array<i64: 1>, begin = #relax.shape<["-12"]>, end = #relax.shape<["36"]>, strides, assume_inbound = false} : (tensor<?x36xf32, #relax.shape<["n", "36"]>>) -> tensor<?x12xf32, #relax.shape<["n", "12"]>>
+  %2 = "relax.strided_slice"(%x) {axes = array<i64: 1>, begin = #relax.shape<["5"]>, end = #relax.shape<["17"]>, strides, assume_inbound = false} : (tensor<?x36xf32, #relax.shape<["n", "36"]>>) -> tensor<?x12xf32, #relax.shape<["n", "12"]>>
+  %3 = "relax.reshape"(%0) {shape = #relax.shape<["n", "3", "4"]>} : (tensor<?x12xf32, #relax.shape<["n", "12"]>>) -> tensor<?x3x4xf32, #relax.shape<["n", "3", "4"]>>
+  %4 = "relax.reshape"(%1) {shape = #relax.shape<["n", "3", "4"]>} : (tensor<?x12xf32, #relax.shape<["n", "12"]>>) -> tensor<?x3x4xf32, #relax.shape<["n", "3", "4"]>>
+  %5 = "relax.reshape"(%2) {shape = #relax.shape<["n", "3", "4"]>} : (tensor<?x12xf32, #relax.shape<["n", "12"]>>) -> tensor<?x3x4xf32, #relax.shape<["n", "3", "4"]>>
+  %6 = "relax.strided_slice"(%z) {axes = array<i64: 0>, begin = #relax.shape<["12"]>, end = #relax.shape<["24"]>, strides, assume_inbound = false} : (tensor<36xf32>) -> tensor<12xf32>
+  %7 = "relax.reshape"(%6) {shape = #relax.shape<["3", "4"]>} : (tensor<12xf32>) -> tensor<3x4xf32>
+  return %3, %4, %5, %7 : tensor<?x3x4xf32, #relax.shape<["n", "3", "4"]>>, tensor<?x3x4xf32, #relax.shape<["n", "3", "4"]>>, tensor<?x3x4xf32, #relax.shape<["n", "3", "4"]>>, tensor<3x4xf32>
+}

@@ -95,3 +95,16 @@ func.func @mapped(%x: tensor<6x4xf16>, %y: tensor<5x4xf32>, %z: tensor<5x4xf32>)
   %4 = "relax.permute_dims"(%3) {axes = array<i64: 1, 0>} : (tensor<5x4xf16>) -> tensor<4x5xf16>
   return %2, %4 : tensor<6x5xf32>, tensor<4x5xf16>
 }
+
+// -----
+
+// What also takes a part of its operand is no transpose, though it begins with the first element.
+// FUSED-LABEL: func.func @part(
+// FUSED:         callee = @fused_strided_slice_transpose, {{.*}} -> tensor<3x2x4xf32>
+// FUSED:         callee = @matmul,
+func.func @part(%x: tensor<2x9x4xf32>, %y: tensor<3x4x5xf32>) -> tensor<3x2x5xf32> {
+  %0 = "relax.strided_slice"(%x) {axes = array<i64: 1>, begin = #relax.shape<["0"]>, end = #relax.shape<["3"]>, strides, assume_inbound = false} : (tensor<2x9x4xf32>) -> tensor<2x3x4xf32>
+  %1 = "relax.permute_dims"(%0) {axes = array<i64: 1, 0, 2>} : (tensor<2x3x4xf32>) -> tensor<3x2x4xf32>
+  %2 = "relax.matmul"(%1, %y) {out_dtype} : (tensor<3x2x4xf32>, tensor<3x4x5xf32>) -> tensor<3x2x5xf32>
+  return %2 : tensor<3x2x5xf32>
+}

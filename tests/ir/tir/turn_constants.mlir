@@ -39,3 +39,17 @@ func.func @along(%x: tensor<8x32xf32>) -> tensor<8x64xf32> {
   %0 = "relax.nn_dense"(%x, %w) {out_dtype} : (tensor<8x32xf32>, tensor<64x32xf32>) -> tensor<8x64xf32>
   return %0 : tensor<8x64xf32>
 }
+
+// -----
+
+// Rows of 67 numbers begin anywhere: columns of 32 do not, but those of 30 would.
+// CHECK-LABEL: func.func @anywhere
+// CHECK:         "relax.constant"() {{.*}} tensor<67x32xf32>
+// CHECK:         "relax.constant"() {{.*}} tensor<30x67xf32>
+func.func @anywhere(%x: tensor<8x32xf32>, %y: tensor<8x30xf32>) -> (tensor<8x67xf32>, tensor<8x67xf32>) {
+  %w = "relax.constant"() {value = dense<0.5> : tensor<32x67xf32>} : () -> tensor<32x67xf32>
+  %v = "relax.constant"() {value = dense<0.5> : tensor<30x67xf32>} : () -> tensor<30x67xf32>
+  %0 = "relax.matmul"(%x, %w) {out_dtype} : (tensor<8x32xf32>, tensor<32x67xf32>) -> tensor<8x67xf32>
+  %1 = "relax.matmul"(%y, %v) {out_dtype} : (tensor<8x30xf32>, tensor<30x67xf32>) -> tensor<8x67xf32>
+  return %0, %1 : tensor<8x67xf32>, tensor<8x67xf32>
+}
