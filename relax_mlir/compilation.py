@@ -50,9 +50,10 @@ def compile(
             On GPUs both round both factors; ``tf32`` rounds factors to 11 bits when they
             are read, ``f8`` those of products with weights to 4 bits, with steps by row
             and by column. Sums and all else are f32.
-        library: on GPUs, whether NVIDIA's cuBLASLt computes matrix products: ``never``,
-            ``auto`` (where it is expected to be faster) or ``always`` (where it can). It
-            is needed where the model runs: ``pip install nvidia-cublas``.
+        library: on GPUs, whether NVIDIA's cuBLASLt computes matrix products, and cuDNN
+            convolutions: ``never``, ``auto`` (where they are expected to be faster) or
+            ``always`` (where they can). They are needed where the model runs:
+            ``pip install nvidia-cublas nvidia-cudnn-cu13``.
         threads: how many may work on one call.
         cache: keep compiled kernels on disk; True for the user's cache folder.
         tuning: the database of :func:`relax_mlir.tune`; its kernels are written as it

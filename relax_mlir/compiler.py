@@ -196,7 +196,9 @@ def level_of(module: IRModule) -> str | None:
 
 
 # Operations of tir that stay until the end.
-_ANYWHERE = frozenset({"tir.call_packed", "tir.library_product"})
+_ANYWHERE = frozenset(
+    {"tir.call_packed", "tir.library_convolution", "tir.library_product"}
+)
 
 
 def _has_no_rule(function: func.FuncOp) -> bool:
@@ -262,8 +264,7 @@ def compile(
     machine = target_of(target)
     if machine.kind != "cpu":
         raise UnsupportedError(
-            f"target `{target}`: code for a CPU is needed here. Hint: for GPUs, models "
-            "are compiled whose only public function is `main`, all of it machine code"
+            f"target `{target}`: code for a CPU is needed here. Hint: `relax_mlir.compile`"
         )
     made = compile_model(model, target=machine, threads=threads, **options)
     assert isinstance(made, Executable)

@@ -11,6 +11,7 @@ from relax_mlir.indexing import Linear, linear_in
 
 __all__ = [
     "Kind",
+    "contraction_of",
     "contraction_operations",
     "kind_of",
     "product_of",
@@ -98,16 +99,11 @@ def product_of(function: func.FuncOp) -> tuple[int, int, int, int, str] | None:
         How many separate products, the rows, columns and terms of each, and the element
         type of the factors.
     """
-    found = _contractions(function)
-    if len(found) != 1:
+    found = contraction_of(function)
+    if found is None:
         return None
-    (block,) = found
+    block, reads = found
     extents, axes = list(ir.DenseI64ArrayAttr(block.static_extents)), _axes(block)
-    written = _buffers(block, "memref.store")
-    loads = _operations(block, "memref.load")
-    reads = [o for o in loads if o.operands[0] not in written]
-    if len(reads) != 2 or min(extents) < 0:
-        return None
     first, second = (
         {a for i in list(o.operands)[1:] for a in _axes_in(i, axes)} for o in reads
     )
@@ -123,6 +119,26 @@ def product_of(function: func.FuncOp) -> tuple[int, int, int, int, str] | None:
     element = str(ir.MemRefType(reads[0].operands[0].type).element_type)
     outer, rows, columns, terms = sizes.values()
     return outer, rows, columns, terms, element
+
+
+def contraction_of(
+    function: func.FuncOp,
+) -> tuple[BlockOp, tuple[ir.OpView, ir.OpView]] | None:
+    """The one contraction of a program, and where it reads its factors.
+
+    Returns:
+        None of others and open sizes.
+    """
+    found = _contractions(function)
+    if len(found) != 1:
+        return None
+    (block,) = found
+    written = _buffers(block, "memref.store")
+    loads = _operations(block, "memref.load")
+    reads = [o for o in loads if o.operands[0] not in written]
+    if len(reads) != 2 or min(ir.DenseI64ArrayAttr(block.static_extents)) < 0:
+        return None
+    return block, (reads[0], reads[1])
 
 
 def _axes_in(index: ir.Value, axes: dict[ir.Value, int]) -> set[int]:

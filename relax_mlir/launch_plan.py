@@ -14,12 +14,21 @@ from mlir.dialects.gpu import ObjectAttr  # pyright: ignore[reportAttributeAcces
 
 from relax_mlir.dialects import dims, tensors
 from relax_mlir.dialects.dims import Dim
-from relax_mlir.dialects.tir import CallPackedOp, LibraryProductOp, marks
+from relax_mlir.dialects.tir import (
+    CallPackedOp,
+    LibraryConvolutionOp,
+    LibraryProductOp,
+    marks,
+)
 from relax_mlir.errors import CompileError, PassError
 from relax_mlir.indexing import SIZE_ARITHMETIC
 from relax_mlir.module import IRModule
 from relax_mlir.programs import argument_shape, argument_symbols
-from relax_mlir.runtime.cuda.library_function import LibraryFunction
+from relax_mlir.runtime.cuda.convolutions import Convolution
+from relax_mlir.runtime.cuda.library_function import (
+    LibraryConvolutionFunction,
+    LibraryFunction,
+)
 from relax_mlir.runtime.cuda.plan import (
     Argument,
     Call,
@@ -28,6 +37,7 @@ from relax_mlir.runtime.cuda.plan import (
     HostArray,
     HostCall,
     Launch,
+    LibraryCall,
     Plan,
     Pointer,
     Program,
@@ -93,7 +103,7 @@ def main_plan(
     numbers = {name: n for n, unit in enumerate(units) for name in unit.programs}
     reader = _MainReader(module.func_op("main"), numbers, len(programs), kernels)
     steps = reader.steps()
-    return Plan((*programs, *reader.products), tuple(steps)), tuple(reader.kernels)
+    return Plan((*programs, *reader.library_calls), tuple(steps)), tuple(reader.kernels)
 
 
 def _text(dim: Dim) -> Expression:
@@ -223,7 +233,7 @@ class _ProgramReader(_Reader):
         for number, value in enumerate(buffers):
             self._pointers[value] = ("argument", number, 0)
         self._scratch: list[Expression] = []
-        self._launches: list[Launch | Product] = []
+        self._launches: list[Launch | LibraryCall] = []
 
     def program(self) -> Program:
         """All of it.
@@ -241,6 +251,8 @@ class _ProgramReader(_Reader):
                 self._launches.append(self._launch(operation))
             elif isinstance(operation, LibraryProductOp):
                 self._launches.append(self._product(operation))
+            elif isinstance(operation, LibraryConvolutionOp):
+                self._launches.append(self._convolution(operation))
             elif not _is_read_by_users(operation):
                 raise PassError(
                     f"{operation.location}: `{name}` has no place between launches"
@@ -284,6 +296,20 @@ class _ProgramReader(_Reader):
             rhs,
             result,
             next(map(self.pointer, operation.bias), None),
+            ir.BoolAttr(operation.tf32).value,
+            ir.StringAttr(operation.activation).value,
+        )
+
+    def _convolution(self, operation: LibraryConvolutionOp) -> Convolution:
+        return Convolution(
+            operation.shape,
+            _text(self.size(operation.batch)),
+            str(ir.MemRefType(operation.result.type).element_type),
+            self.pointer(operation.picture),
+            self.pointer(operation.weights),
+            self.pointer(operation.result),
+            next(map(self.pointer, operation.bias), None),
+            next(map(self.pointer, operation.residual), None),
             ir.BoolAttr(operation.tf32).value,
             ir.StringAttr(operation.activation).value,
         )
@@ -407,7 +433,7 @@ class _MainReader(_Reader):
         self._programs, self._count = programs, count
         self._left = iter(kernels)
         self.kernels: list[KernelCall] = []
-        self.products: list[Program] = []
+        self.library_calls: list[Program] = []
         counts = dict.fromkeys(("input", "output", "constant", "arena"), 0)
         for value, attributes in zip(
             function.arguments, function.attributes["arg_attrs"], strict=True
@@ -462,15 +488,46 @@ class _MainReader(_Reader):
         return Copy(self.pointer(source), self.pointer(target), size_bytes)
 
     def _packed(self, call: CallPackedOp) -> HostCall | Call:
-        """A function on the host, or a product that a library computes on the GPU."""
+        """A function on the host, or what a library computes on the GPU."""
         name = ir.StringAttr(call.callee).value
         function = get_global_func(name, allow_missing=True)
         if isinstance(function, LibraryFunction):
-            return self._product(function, call)
+            return self._library_call(
+                function.name, self._product(function, call), call
+            )
+        if isinstance(function, LibraryConvolutionFunction):
+            made = self._convolution(function, call)
+            return self._library_call(function.name, made, call)
         return self._host_call(call)
 
-    def _product(self, function: LibraryFunction, call: CallPackedOp) -> Call:
+    def _library_call(self, name: str, made: LibraryCall, call: CallPackedOp) -> Call:
         """A program of its own, of the sizes that ``main`` has."""
+        rule = "Library" if isinstance(made, Product) else "LibraryConvolution"
+        self.library_calls.append(Program(self.size_names, (), (made,)))
+        self.kernels.append(KernelCall(name, rule))
+        return Call(
+            self._count + len(self.library_calls) - 1,
+            len(self.kernels) - 1,
+            tuple(map(self.pointer, tensors.elements(call.args))),
+            self.size_names,
+        )
+
+    def _convolution(
+        self, function: LibraryConvolutionFunction, call: CallPackedOp
+    ) -> Convolution:
+        *buffers, result = tensors.elements(call.args)
+        return Convolution(
+            function.shape,
+            _text(self.shape(result)[0]),
+            str(ir.MemRefType(result.type).element_type),
+            Pointer("argument", function.picture),
+            Pointer("argument", function.weights),
+            Pointer("argument", len(buffers)),
+            None if function.bias is None else Pointer("argument", function.bias),
+            activation=function.activation,
+        )
+
+    def _product(self, function: LibraryFunction, call: CallPackedOp) -> Product:
         *buffers, result = tensors.elements(call.args)
         lhs, rhs = buffers[function.lhs], buffers[function.rhs]
         *outer, terms = self.shape(lhs)
@@ -495,21 +552,13 @@ class _MainReader(_Reader):
                 (len(buffers), result, False),
             )
         )
-        product = Product(
+        return Product(
             tuple(map(_text, sizes)),
             first,
             second,
             written,
             None if function.bias is None else Pointer("argument", function.bias),
             activation=function.activation,
-        )
-        self.products.append(Program(self.size_names, (), (product,)))
-        self.kernels.append(KernelCall(function.name, "Library"))
-        return Call(
-            self._count + len(self.products) - 1,
-            len(self.kernels) - 1,
-            tuple(map(self.pointer, (*buffers, result))),
-            self.size_names,
         )
 
     def _host_call(self, call: CallPackedOp) -> HostCall:

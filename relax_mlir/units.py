@@ -15,6 +15,7 @@ from relax_mlir.kinds import contraction_operations, product_of
 from relax_mlir.module import IRModule
 from relax_mlir.rewriting import walk
 from relax_mlir.runtime.profile import KernelCall
+from relax_mlir.schedules.convolution_blocks import convolution_of
 
 __all__ = ["CompiledUnit", "Unit", "kernel_calls", "kernel_hash", "split"]
 
@@ -101,6 +102,7 @@ def kernel_calls(module: IRModule, rules: Mapping[str, str]) -> list[KernelCall]
     programs = {f.name.value: f for f in module.func_ops() if f.name.value in counts}
     operations = {n: contraction_operations(f) for n, f in programs.items()}
     products = {n: product_of(f) for n, f in programs.items()}
+    convolutions = {n: convolution_of(f) for n, f in programs.items()}
     made: list[KernelCall] = []
     for call in calls:
         name = _callee(call)
@@ -115,6 +117,7 @@ def kernel_calls(module: IRModule, rules: Mapping[str, str]) -> list[KernelCall]
                 operations[name],
                 _moved_bytes(programs[name]),
                 products[name],
+                convolutions[name],
             )
         )
     return made

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from mlir import ir
 
+from relax_mlir.dialects.convolution_shapes import ConvolutionShape
 from relax_mlir.dialects.ext import Attr, Dialect, Operand, Operation, Region, Result
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "DeclBufferOp",
     "EvaluateOp",
     "LetOp",
+    "LibraryConvolutionOp",
     "LibraryProductOp",
     "RampOp",
     "Tir",
@@ -95,6 +97,77 @@ class CallPackedOp(Tir.Operation, name="call_packed"):
 
     args: Operand[ir.TupleType]
     callee: ir.StringAttr
+
+
+class LibraryConvolutionOp(Tir.Operation, name="library_convolution"):
+    """A convolution that a library of the device computes, between its launches.
+
+    What :class:`ConvolutionShape` says of ``batch`` pictures; then the bias is added, if
+    there is one, then the residual, then the activation is applied. Sums are f32, or f64
+    of such factors; all buffers are of one element type, and the result is rounded once.
+    The result lies in no operand, or all of it where the residual does.
+
+    Attributes:
+        counts: channels, filters, and groups of them.
+        picture_sizes, window_sizes, result_sizes, steps, dilations, pads, picture_strides,
+            result_strides, channels_last: as :class:`ConvolutionShape` has them.
+        tf32: whether factors in f32 may be rounded to 11 bits.
+        activation: ``none``, or ``relu``, the larger one of a number and 0.
+    """
+
+    picture: Operand[ir.MemRefType]
+    weights: Operand[ir.MemRefType]
+    result: Operand[ir.MemRefType]
+    batch: Operand[ir.IndexType]
+    bias: Sequence[Operand[ir.MemRefType]]
+    residual: Sequence[Operand[ir.MemRefType]]
+    counts: ir.DenseI64ArrayAttr
+    picture_sizes: ir.DenseI64ArrayAttr
+    window_sizes: ir.DenseI64ArrayAttr
+    result_sizes: ir.DenseI64ArrayAttr
+    steps: ir.DenseI64ArrayAttr
+    dilations: ir.DenseI64ArrayAttr
+    pads: ir.DenseI64ArrayAttr
+    picture_strides: ir.DenseI64ArrayAttr
+    result_strides: ir.DenseI64ArrayAttr
+    channels_last: ir.BoolAttr
+    tf32: ir.BoolAttr
+    activation: ir.StringAttr
+
+    @staticmethod
+    def shape_attributes(shape: ConvolutionShape) -> dict[str, ir.Attribute]:
+        """The attributes that tell a shape."""
+        counts = (shape.channels, shape.filters, shape.groups)
+        numbers = {
+            "counts": counts,
+            **{n: getattr(shape, f) for n, f in _SHAPE.items()},
+        }
+        return {
+            **{
+                name: ir.DenseI64ArrayAttr.get(given) for name, given in numbers.items()
+            },
+            "channels_last": ir.BoolAttr.get(shape.channels_last),
+        }
+
+    @property
+    def shape(self) -> ConvolutionShape:
+        """What it computes."""
+        numbers = {field: tuple(self.attributes[n]) for n, field in _SHAPE.items()}
+        channels_last = ir.BoolAttr(self.channels_last).value
+        return ConvolutionShape(*self.counts, **numbers, channels_last=channels_last)
+
+
+# Fields of shapes, by the names of attributes.
+_SHAPE = {
+    "picture_sizes": "picture",
+    "window_sizes": "window",
+    "result_sizes": "result",
+    "steps": "steps",
+    "dilations": "dilations",
+    "pads": "pads",
+    "picture_strides": "picture_strides",
+    "result_strides": "result_strides",
+}
 
 
 class LibraryProductOp(Tir.Operation, name="library_product"):

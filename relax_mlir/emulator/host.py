@@ -11,8 +11,9 @@ from mlir import ir
 
 from relax_mlir.dialects import shapes
 from relax_mlir.dialects.dtypes import dtype
-from relax_mlir.dialects.tir import LibraryProductOp
+from relax_mlir.dialects.tir import LibraryConvolutionOp, LibraryProductOp
 from relax_mlir.emulator.barriers import refuse_unfinished
+from relax_mlir.emulator.convolutions import convolve
 from relax_mlir.emulator.interpreter import (
     Block,
     Interpreter,
@@ -259,6 +260,12 @@ class _Host:
         """Compute a product in a library's place."""
         multiply(operation, *operands)
 
+    def convolve(
+        self, operation: LibraryConvolutionOp, operands: Sequence[Value]
+    ) -> None:
+        """Compute a convolution in a library's place."""
+        convolve(operation, *operands)
+
     def _blocks(self, total: int) -> np.ndarray:
         """The numbers of the blocks that are run."""
         most = self._most_blocks
@@ -300,4 +307,9 @@ class _OneLaunch(_Host):
         super().launch(body, slots, grid, threads)
 
     def multiply(self, operation: LibraryProductOp, operands: Sequence[Value]) -> None:
+        """Nothing: it is no launch."""
+
+    def convolve(
+        self, operation: LibraryConvolutionOp, operands: Sequence[Value]
+    ) -> None:
         """Nothing: it is no launch."""

@@ -298,6 +298,12 @@ def _library_product(
     machine.host.multiply(instruction.operation, machine.operands(instruction))
 
 
+def _library_convolution(
+    machine: Interpreter, instruction: Instruction, mask: Mask
+) -> None:
+    machine.host.convolve(instruction.operation, machine.operands(instruction))
+
+
 _EFFECTS: dict[str, Callable[..., Sequence[Value] | None]] = {
     **ACCESS_EFFECTS,
     **BARRIER_EFFECTS,
@@ -307,5 +313,6 @@ _EFFECTS: dict[str, Callable[..., Sequence[Value] | None]] = {
     **WARP_EFFECTS,
     "func.call": _call,
     "gpu.launch": _launch,
+    "tir.library_convolution": _library_convolution,
     "tir.library_product": _library_product,
 }

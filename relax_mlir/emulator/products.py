@@ -8,7 +8,8 @@ import numpy as np
 from mlir import ir
 
 from relax_mlir.dialects.tir import LibraryProductOp
-from relax_mlir.emulator.memory import Buffer, EmulationError
+from relax_mlir.emulator.library_memory import check_apart, check_inside
+from relax_mlir.emulator.memory import Buffer
 from relax_mlir.emulator.operations import numpy_type
 from relax_mlir.emulator.warps import tf32_bits
 
@@ -39,7 +40,7 @@ def multiply(
     ]
     biases = [buffer for buffer in rest[10:] if isinstance(buffer, Buffer)]
     added = [_places(buffer, (1, 1, columns), 0, 0, False) for buffer in biases]
-    _check_apart(
+    check_apart(
         (result, places[2]),
         [(lhs, places[0]), (rhs, places[1]), *zip(biases, added, strict=True)],
     )
@@ -70,26 +71,4 @@ def _places(
     batch, rows, columns = np.indices(shape)
     if is_turned:
         rows, columns = columns, rows
-    places = int(buffer.offset[0]) + batch * step + rows * leading + columns
-    if places.size and (places.min() < 0 or places.max() >= buffer.memory.size):
-        wrong = int(places.min() if places.min() < 0 else places.max())
-        raise EmulationError(f"element {wrong} of a buffer of {buffer.memory.size}")
-    return places
-
-
-def _check_apart(
-    result: tuple[Buffer, np.ndarray], read: Sequence[tuple[Buffer, np.ndarray]]
-) -> None:
-    """Refuse results that lie on each other, or on what is read."""
-    buffer, places = result
-    if len(np.unique(places)) != places.size:
-        raise EmulationError("two results lie at one place")
-    for other, where in read:
-        addresses = (_addresses(buffer, places), _addresses(other, where))
-        if np.intersect1d(*addresses).size:
-            raise EmulationError("a result lies in an operand")
-
-
-def _addresses(buffer: Buffer, places: np.ndarray) -> np.ndarray:
-    array = buffer.memory.array
-    return array.ctypes.data + places.ravel() * array.itemsize
+    return check_inside(buffer, batch * step + rows * leading + columns)

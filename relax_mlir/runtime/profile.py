@@ -1,12 +1,14 @@
 """How long the kernels of a model take, one by one, while all of it runs."""
 
 import ctypes
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from relax_mlir.dialects.convolution_shapes import ConvolutionShape
 from relax_mlir.errors import CompileError
 
 __all__ = ["KernelCall", "KernelTime", "Profile", "Recorder"]
@@ -25,6 +27,8 @@ class KernelCall:
         moved_bytes: of its arguments, each once, if their sizes are known; else 0.
         product: if it is one contraction of known sizes: how many separate products, the
             rows, columns and terms of each, and the element type of its factors.
+        convolution: if it is one of known sizes: how many pictures, what is computed of
+            each, and the element type of its factors.
     """
 
     name: str
@@ -33,15 +37,23 @@ class KernelCall:
     operations: int = 0
     moved_bytes: int = 0
     product: tuple[int, int, int, int, str] | None = None
+    convolution: tuple[int, ConvolutionShape, str] | None = None
 
     @staticmethod
     def from_fields(fields: Mapping[str, Any]) -> "KernelCall":  # Any: JSON
         """What ``asdict`` made of one, when JSON has turned tuples into lists."""
-        product = fields.get("product")
+        product, convolution = fields.get("product"), fields.get("convolution")
+        if convolution is not None:
+            pictures, parts, element = convolution
+            shape = [
+                parts[field.name] for field in dataclasses.fields(ConvolutionShape)
+            ]
+            convolution = pictures, ConvolutionShape.from_fields(shape), element
         given = {
             **fields,
             "nodes": tuple(fields["nodes"]),
             "product": None if product is None else tuple(product),
+            "convolution": convolution,
         }
         return KernelCall(**given)
 

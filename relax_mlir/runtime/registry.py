@@ -37,6 +37,7 @@ _CFunction = type(ctypes.CDLL(None).abs).__base__ or object
 # Modules that register functions of ours; loaded when the first of them is called.
 _MODULES = {
     "relax.ext.cublas": "relax_mlir.relax.backend.cuda.cublas",
+    "relax.ext.cudnn": "relax_mlir.relax.backend.cuda.cudnn",
     "relax_mlir.run_node": "relax_mlir.stages",
     "relax_mlir.run_stage": "relax_mlir.stages",
 }

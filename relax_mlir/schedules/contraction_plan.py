@@ -14,7 +14,7 @@ from relax_mlir.schedules.rule import (
     check_statements,
 )
 
-__all__ = ["Factor", "Plan", "plan_contraction", "plan_sum"]
+__all__ = ["Factor", "Plan", "factors_of", "plan_contraction", "plan_sum"]
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def plan_sum(anchor: Statement) -> Plan:
     Raises:
         Refusal: it is no sum of products in f32, f64 or i32.
     """
-    factors = _factors(anchor)
+    factors = factors_of(anchor)
     if anchor.start is None:
         raise Refusal("its sum does not start from a constant")
     check_one_output(anchor)
@@ -117,8 +117,12 @@ _EXTENSIONS = (
 _SUMS = {"arith.addf": "arith.mulf", "arith.addi": "arith.muli"}
 
 
-def _factors(anchor: Statement) -> tuple[Factor, Factor]:
-    """The two reads whose products are summed."""
+def factors_of(anchor: Statement) -> tuple[Factor, Factor]:
+    """The two reads whose products a statement sums.
+
+    Raises:
+        Refusal: it is no such sum in f32, f64 or i32.
+    """
     total = anchor.yielded[0].owner
     is_sum = anchor.is_reduction and not isinstance(total, ir.Block)
     if not is_sum or total.name not in _SUMS:

@@ -17,10 +17,11 @@ from relax_mlir.schedules.emit import (
     product,
     reinterpret,
     row_major_strides,
+    strided_view,
 )
 from relax_mlir.schedules.nest import Access
 
-__all__ = ["Flat", "flat_view", "sizes_of"]
+__all__ = ["Flat", "flat_view", "sizes_of", "view_from"]
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,11 @@ class Flat:
                 steps[axis] = add(steps[axis], step) if axis in steps else step
         return Flat(flat_view(access.buffer), steps, blocks, constant)
 
+    @property
+    def begin(self) -> ir.Value:
+        """The view from the element on that is read where all axes are 0."""
+        return view_from(self.view, self.constant)
+
     def step(self, axis: int) -> Extent:
         """Elements between neighbours along an axis; 0 if all are one."""
         return self.steps.get(axis, 0)
@@ -87,3 +93,8 @@ def flat_view(buffer: ir.Value) -> ir.Value:
     size = total if isinstance(total, int) else dynamic
     type_ = ir.MemRefType.get([size], buffer.type.element_type)
     return reinterpret(buffer, type_, [total])
+
+
+def view_from(view: ir.Value, offset: Extent) -> ir.Value:
+    """A view of one dimension from some element on."""
+    return view if offset == 0 else strided_view(view, [1], [1], offset)

@@ -121,7 +121,8 @@ def _to_ptx(
     Args:
         rules: options of ``schedule-apply-gpu``; blocks: of ``tir-lower-blocks``.
     """
-    launches = frozenset({"gpu", "nvgpu", "nvvm", "tir.library_product"})
+    libraries = frozenset({"tir.library_convolution", "tir.library_product"})
+    launches = libraries | {"gpu", "nvgpu", "nvvm"}
     return (
         Stage("planned", "relax-plan-memory,relax-lower-main"),
         Stage(
@@ -143,13 +144,7 @@ def _to_ptx(
             "ptx",
             f"nvvm-attach-target{{chip={target.cpu} features={target.features} O=3}},"
             "gpu-module-to-binary{format=isa}",
-            frozenset(
-                {
-                    "nvgpu.tma.create.descriptor",
-                    "tir.call_packed",
-                    "tir.library_product",
-                }
-            ),
+            libraries | {"nvgpu.tma.create.descriptor", "tir.call_packed"},
         ),
     )
 

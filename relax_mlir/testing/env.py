@@ -1,12 +1,20 @@
 """What programs can be compiled for and run on here, asked by TVM's names."""
 
+from collections.abc import Callable
 from importlib.util import find_spec
 
 from relax_mlir.errors import DeviceError
-from relax_mlir.runtime.cuda import cublaslt, device_names
-from relax_mlir.runtime.cuda.devices import device
+from relax_mlir.runtime.cuda import cublaslt, cudnn, device_names
+from relax_mlir.runtime.cuda.devices import Device, device
 
-__all__ = ["has_cublas", "has_cuda", "has_gpu", "has_llvm", "has_multi_gpu"]
+__all__ = [
+    "has_cublas",
+    "has_cuda",
+    "has_cudnn",
+    "has_gpu",
+    "has_llvm",
+    "has_multi_gpu",
+]
 
 
 def has_llvm() -> bool:
@@ -21,8 +29,17 @@ def has_cuda() -> bool:
 
 def has_cublas() -> bool:
     """Whether there is an NVIDIA device, and the library that multiplies matrices."""
+    return _has(cublaslt.library)
+
+
+def has_cudnn() -> bool:
+    """Whether there is an NVIDIA device, and the library that convolves."""
+    return _has(cudnn.library)
+
+
+def _has(library: Callable[[Device], object]) -> bool:
     try:
-        cublaslt.library(device())
+        library(device())
     except DeviceError:
         return False
     return has_cuda()

@@ -72,7 +72,8 @@ def add_library(parser: argparse.ArgumentParser) -> None:
         "--library",
         choices=LIBRARY_POLICIES,
         default="never",
-        help="on GPUs, whether cuBLASLt computes matrix products: never if not given",
+        help="on GPUs, whether cuBLASLt computes matrix products, and cuDNN convolutions: "
+        "never if not given",
     )
 
 

@@ -9,12 +9,12 @@ import pytest
 
 import relax_mlir
 from relax_mlir.module import IRModule
-from relax_mlir.runtime.cuda import cublaslt, driver
+from relax_mlir.runtime.cuda import cublaslt, cudnn, driver
 from relax_mlir.runtime.cuda.devices import device
 from relax_mlir.runtime.cuda.executable import CudaExecutable
 from relax_mlir.runtime.cuda.memory import sweep
 from tests.gpu.example import TEXT
-from tests.gpu.stub import TARGET, Emulation, Stub, build, build_cublaslt
+from tests.gpu.stub import TARGET, Emulation, Stub, build, build_library
 
 
 @pytest.fixture(scope="session")
@@ -46,7 +46,12 @@ def stub(
 
 @pytest.fixture(scope="session")
 def cublaslt_library(library: Path) -> Path:
-    return build_cublaslt(library)
+    return build_library("cublaslt", library)
+
+
+@pytest.fixture(scope="session")
+def cudnn_library(library: Path) -> Path:
+    return build_library("cudnn", library)
 
 
 @pytest.fixture
@@ -56,6 +61,15 @@ def products(
     """The stub, with one of cuBLASLt beside it."""
     monkeypatch.setattr(cublaslt, "LIBRARIES", {13: str(cublaslt_library)})
     return stub
+
+
+@pytest.fixture
+def convolutions(
+    products: Stub, cudnn_library: Path, monkeypatch: pytest.MonkeyPatch
+) -> Stub:
+    """The stub, with those of cuBLASLt and cuDNN beside it."""
+    monkeypatch.setattr(cudnn, "LIBRARIES", {13: str(cudnn_library)})
+    return products
 
 
 @pytest.fixture

@@ -38,10 +38,10 @@ def build(folder: Path) -> Path:
     return _compiled("stub_driver.c", folder / "libcuda.so.1", "-pthread")
 
 
-def build_cublaslt(driver: Path) -> Path:
-    """Compile the stub of cuBLASLt, beside that of the driver."""
-    library = driver.with_name("libstub_cublaslt.so")
-    return _compiled("stub_cublaslt.c", library, str(driver), "-lm")
+def build_library(name: str, driver: Path) -> Path:
+    """Compile the stub of a library, such as ``cublaslt``, beside that of the driver."""
+    library = driver.with_name(f"libstub_{name}.so")
+    return _compiled(f"stub_{name}.c", library, str(driver), "-lm")
 
 
 def _compiled(source: str, library: Path, *linked: str) -> Path:

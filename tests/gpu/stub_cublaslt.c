@@ -2,19 +2,10 @@
 //
 // It checks what it gets as the library documents, and computes products one by one in the
 // queues of the driver's streams. What it has chosen for one product is good for no other.
-#include <math.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-// Of the stub driver.
-int stub_enter(const char* name);
-int stub_has_context(void);
-int stub_put(void* stream, void (*work)(void*), const void* data, size_t bytes);
-void stub_touch(uint64_t address);
-
-enum { kNotInitialized = 1, kInvalidValue = 7, kNotSupported = 15 };
 enum { kF32 = 0, kF64 = 1, kF16 = 2, kBf16 = 14 };
+enum { kNotInitialized = 1, kInvalidValue = 7, kNotSupported = 15 };
+#include "stub_library.h"
+
 enum { kComputeF32 = 68, kComputeF64 = 70, kComputeTf32 = 77 };
 enum { kRelu = 2, kBias = 4 };
 
@@ -25,22 +16,6 @@ typedef struct { uint64_t key, alignment[4], workspace, unused[2]; } Algorithm;
 typedef struct { Algorithm algorithm; size_t workspace; int state; float waves; int reserved[4]; } Result;
 
 static int is_handle;  // its address is the handle
-
-static int item_bytes(int type) {
-  switch (type) {
-    case kF32: return 4;
-    case kF64: return 8;
-    case kF16: case kBf16: return 2;
-    default: return 0;
-  }
-}
-
-#define ENTER(name)                           \
-  do {                                        \
-    int injected = stub_enter(name);          \
-    if (injected) return injected;            \
-    if (!stub_has_context()) return kNotInitialized; \
-  } while (0)
 
 int cublasLtCreate(void** handle) {
   ENTER("cublasLtCreate");
@@ -181,64 +156,8 @@ int cublasLtMatmulAlgoGetHeuristic(void* handle, Operation* how, Layout* a, Layo
   return 0;
 }
 
-static double half(uint16_t bits) {
-  int exponent = bits >> 10 & 31, fraction = bits & 1023;
-  double value = exponent == 31 ? (fraction ? NAN : INFINITY)
-                 : exponent     ? ldexp(fraction + 1024, exponent - 25)
-                                : ldexp(fraction, -24);
-  return bits >> 15 ? -value : value;
-}
-
-static uint16_t to_half(float value) {
-  uint16_t sign = signbit(value) ? 0x8000 : 0;
-  float size = fabsf(value);
-  if (isnan(value)) return 0x7e00;
-  if (size >= 65520) return sign | 0x7c00;
-  int exponent = size < 6.103515625e-05f ? -14 : ilogbf(size);
-  double steps = nearbyint(ldexp(size, 10 - exponent));  // to even
-  return sign + (uint16_t)(steps + (size < 6.103515625e-05f ? 0 : (exponent + 14) * 1024));
-}
-
-static double load(const char* from, int type, int64_t place) {
-  uint32_t bits;
-  float value;
-  switch (type) {
-    case kF64: return ((const double*)from)[place];
-    case kF16: return half(((const uint16_t*)from)[place]);
-    case kBf16:
-      bits = (uint32_t)((const uint16_t*)from)[place] << 16;
-      memcpy(&value, &bits, 4);
-      return value;
-    default: return ((const float*)from)[place];
-  }
-}
-
-static void store(char* to, int type, int64_t place, double value) {
-  float number = (float)value;
-  uint32_t bits;
-  switch (type) {
-    case kF64: ((double*)to)[place] = value; return;
-    case kF16: ((uint16_t*)to)[place] = to_half(number); return;
-    case kBf16:
-      memcpy(&bits, &number, 4);
-      ((uint16_t*)to)[place] = (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-      return;
-    default: ((float*)to)[place] = number;
-  }
-}
-
 static double factor(const char* from, const Layout* layout, int turn, int64_t row, int64_t column) {
   return load(from, layout->type, turn ? column + row * layout->leading : row + column * layout->leading);
-}
-
-// To 11 bits, as TF32 is.
-static double rounded(double value) {
-  float number = (float)value;
-  uint32_t bits;
-  memcpy(&bits, &number, 4);
-  bits = (bits + 0x1000) & ~0x1fffu;
-  memcpy(&number, &bits, 4);
-  return number;
 }
 
 static void multiply(void* data) {

@@ -34,7 +34,7 @@ enum {
 typedef void (*Launched)(const char* text, const char* kernel, const unsigned* grid,
                          const unsigned* block, unsigned shared_bytes, void** parameters);
 
-#define MOST 64
+#define MOST 128
 static const int kMaxPitch = 2147483647;
 static Launched on_launch;
 static struct { const char* name; int count; } counts[MOST];

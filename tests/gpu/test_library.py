@@ -17,7 +17,7 @@ from relax_mlir.emulator.host import emulate_kernel
 from relax_mlir.emulator.memory import EmulationError
 from relax_mlir.errors import DeviceError, ModelError, PassError
 from relax_mlir.launch_plan import program_code, unpacked
-from relax_mlir.runtime.cuda import cublaslt
+from relax_mlir.runtime.cuda import cublaslt, shared_libraries
 from relax_mlir.runtime.cuda.archive import Contents
 from relax_mlir.runtime.cuda.arrays import DeviceArray
 from relax_mlir.runtime.cuda.devices import device
@@ -480,7 +480,7 @@ def test_packages_of_pip_are_looked_through(
         return {"nvidia-cublas": [File()]}[package]
 
     monkeypatch.setattr(cublaslt, "LIBRARIES", {13: File.name})
-    monkeypatch.setattr(cublaslt.metadata, "files", files)
+    monkeypatch.setattr(shared_libraries.metadata, "files", files)
 
     assert cublaslt.library(device(0)).path == str(cublaslt_library)
     assert cublaslt.library(device(0)).version == "13.1.0"

@@ -25,6 +25,7 @@ from relax_mlir.schedules.gpu.gemm_simt import GemmSimt
 from relax_mlir.schedules.gpu.gemm_wgmma import GemmWgmma
 from relax_mlir.schedules.gpu.gemv import Gemv
 from relax_mlir.schedules.gpu.library import Library
+from relax_mlir.schedules.gpu.library_convolution import LibraryConvolution
 from relax_mlir.schedules.gpu.parts import Parts
 from relax_mlir.schedules.gpu.row_reduction import RowReduction
 from relax_mlir.schedules.gpu.rule import LIBRARY_POLICIES, Gpu, GpuRule
@@ -40,6 +41,7 @@ _RULES: tuple[type[GpuRule[Any]], ...] = (
     AttentionWgmma,
     Attention,
     Library,
+    LibraryConvolution,
     Gemv,
     GemmWgmma,
     GemmMmaSync,
@@ -64,8 +66,8 @@ class ApplyGpu(Pass):
     Args:
         sm: compute capability of the GPU, such as 90.
         tf32: whether factors of products in f32 may be rounded to 11 bits.
-        library: whether cuBLASLt computes products: ``never``, ``auto`` (where it is
-            expected to be faster) or ``always`` (where it can).
+        library: whether cuBLASLt computes products, and cuDNN convolutions: ``never``,
+            ``auto`` (where they are expected to be faster) or ``always`` (where they can).
         only: the one rule to use, such as ``Fallback``, whatever the attribute says; it
             must take every kernel.
     """

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import os
-from collections.abc import Iterator, Sequence
 from ctypes import (
     POINTER,
     byref,
@@ -20,11 +18,10 @@ from ctypes import (
     c_uint64,
     c_void_p,
 )
-from importlib import metadata
 from typing import Any
 
-from relax_mlir.errors import DeviceError
 from relax_mlir.runtime.cuda.devices import Device
+from relax_mlir.runtime.cuda.shared_libraries import SharedLibrary, dotted, find
 
 __all__ = ["LIBRARIES", "Algorithm", "CublasLt", "handle", "library"]
 
@@ -80,7 +77,7 @@ class Algorithm(ctypes.Structure):
     )
 
 
-class CublasLt:
+class CublasLt(SharedLibrary):
     """The library.
 
     Args:
@@ -90,51 +87,18 @@ class CublasLt:
         DeviceError: it lacks a function.
     """
 
+    name, needs = "cuBLASLt", "that of CUDA 12.0 or later"
+    arguments = _ARGUMENTS
+
     def __init__(self, loaded: ctypes.CDLL, path: str) -> None:
-        self.path = path
-        self._functions: dict[str, Any] = {}  # Any: of ctypes
-        for name, types in _ARGUMENTS.items():
-            self._functions[name] = self._function(loaded, name, types, c_int)
-        get_version = self._function(loaded, "cublasLtGetVersion", (), c_size_t)
-        self.version = _dotted(get_version())
-        self._name = self._function(loaded, "cublasLtGetStatusName", (c_int,), c_char_p)
+        super().__init__(loaded, path)
+        get_version = self.function("cublasLtGetVersion", (), c_size_t)
+        self.version = dotted(get_version())
+        self._text = self.function("cublasLtGetStatusName", (c_int,), c_char_p)
 
-    def _function(
-        self, loaded: ctypes.CDLL, name: str, arguments: Sequence[Any], result: Any
-    ) -> Any:  # Any: of ctypes
-        try:
-            function = getattr(loaded, name)
-        except AttributeError:
-            raise DeviceError(
-                f"cuBLASLt (`{self.path}`) has no `{name}`: expected that of CUDA 12.0 "
-                "or later"
-            ) from None
-        function.argtypes, function.restype = arguments, result
-        return function
-
-    def call(self, name: str, *arguments: Any, what: str) -> None:  # Any: C values
-        """Call a function.
-
-        Args:
-            what: is wrong if it fails: how the message begins.
-
-        Raises:
-            DeviceError: it fails.
-        """
-        status = self._functions[name](*arguments)
-        if status:
-            text = (self._name(status) or b"?").decode(errors="replace")
-            raise DeviceError(f"{what}: {name}: {text} ({status})")
-
-    def make(self, name: str, *arguments: Any, what: str) -> int:  # Any: C values
-        """What a function puts where its first argument points.
-
-        Raises:
-            DeviceError: it fails.
-        """
-        made = c_void_p()
-        self.call(name, byref(made), *arguments, what=what)
-        return made.value or 0
+    def describe(self, status: int) -> str:
+        text = (self._text(status) or b"?").decode(errors="replace")
+        return f"{text} ({status})"
 
     def set(self, kind: str, made: int, attribute: int, value: Any, what: str) -> None:
         """Set an attribute of a descriptor to a value of ctypes.
@@ -147,54 +111,20 @@ class CublasLt:
         self.call(name, made, attribute, byref(value), size_bytes, what=what)
 
 
-def _dotted(version: int) -> str:
-    """``13.1.0`` of 130100."""
-    return f"{version // 10000}.{version // 100 % 100}.{version % 100}"
-
-
-def library(device: Device) -> CublasLt:
+def library(device: Device, major: int | None = None) -> CublasLt:
     """The library: that which the process has, a package of pip, or the system's.
 
     One that is newer than the driver is passed over.
+
+    Args:
+        major: the version of CUDA that it is to be of, the first part; any if not given.
 
     Raises:
         DeviceError: there is none.
     """
     most, _ = device.driver.version
-    majors = [major for major in LIBRARIES if major <= most]
-    problem = f"the driver is of CUDA {most}"
-    for place in _places(majors):
-        found = _attempt(*place)
-        if isinstance(found, CublasLt):
-            return found
-        problem = found
-    packages = " or ".join(f"`pip install {p}`" for p in _PACKAGES.values())
-    raise DeviceError(
-        "cuBLASLt, which models call that were compiled so, cannot be loaded: "
-        f'{problem}. Hint: {packages}, or compile the model with `library="never"`'
-    )
-
-
-def _places(majors: Sequence[int]) -> Iterator[tuple[str, int]]:
-    """Where the library may be, and flags of the loader, in the order to look."""
-    names = [LIBRARIES[major] for major in majors]
-    yield from ((name, os.RTLD_NOLOAD) for name in names)
-    for major in majors:
-        try:
-            files = metadata.files(_PACKAGES[major]) or ()
-        except metadata.PackageNotFoundError:
-            continue
-        name = os.path.basename(LIBRARIES[major])
-        yield from ((str(f.locate()), 0) for f in files if f.name == name)
-    yield from ((name, 0) for name in names)
-
-
-def _attempt(path: str, flags: int) -> CublasLt | str:
-    """The library, or why it cannot be loaded."""
-    try:
-        return _opened(path, flags)
-    except OSError as error:
-        return str(error)
+    wanted = {n: name for n, name in LIBRARIES.items() if major in (None, n)}
+    return find(CublasLt.name, wanted, _PACKAGES, most, _opened)
 
 
 @functools.cache

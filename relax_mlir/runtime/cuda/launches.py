@@ -14,14 +14,17 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 
 from relax_mlir.errors import DeviceError, RelaxError
+from relax_mlir.runtime.cuda.convolver import PreparedConvolution
 from relax_mlir.runtime.cuda.devices import TIMED, Device
+from relax_mlir.runtime.cuda.libraries import Libraries
 from relax_mlir.runtime.cuda.modules import Kernels
-from relax_mlir.runtime.cuda.multiplier import Multiplier, PreparedProduct
+from relax_mlir.runtime.cuda.multiplier import PreparedProduct
 from relax_mlir.runtime.cuda.plan import (
     Copy,
     HostCall,
     KnownPlan,
     Launch,
+    LibraryCall,
     Pointer,
     Started,
     TensorMap,
@@ -42,6 +45,7 @@ _RELAXED = 2  # capture: memory may be given back meanwhile, by whoever collects
 
 Addresses: TypeAlias = tuple[int, ...]
 _Thing = TypeVar("_Thing")
+_Prepared: TypeAlias = PreparedProduct | PreparedConvolution
 
 
 @dataclass
@@ -86,7 +90,7 @@ class Launches:
     Args:
         plan: the steps.
         kernels: loaded.
-        host: finds functions by name; multiplier: has a library that computes products.
+        host: finds functions by name; libraries: compute products and convolutions.
     """
 
     def __init__(
@@ -95,9 +99,9 @@ class Launches:
         plan: KnownPlan,
         kernels: Kernels,
         host: Callable[[str], Callable[..., object]],
-        multiplier: Callable[[], Multiplier],
+        libraries: Libraries,
     ) -> None:
-        self._device, self._host, self._multiplier = device, host, multiplier
+        self._device, self._host, self._libraries = device, host, libraries
         self._capturing: list[int] = []  # streams: one, from the first graph on
         self._bases: Bases = {}
         self._addresses: Addresses | None = None
@@ -110,7 +114,7 @@ class Launches:
         self._words: list[_Word] = []
         self._maps: list[_Map] = []
         self._descriptors = TensorMaps(device.driver)
-        self._products: list[PreparedProduct] = []
+        self._library_calls: list[_Prepared] = []
         try:
             self._steps = [
                 self._prepared(step, kernels) if isinstance(step, Started) else step
@@ -118,17 +122,16 @@ class Launches:
                 if not isinstance(step, Started) or not step.launch.is_empty
             ]
         except BaseException:
-            self._close_products()
+            self._close_library_calls()
             raise
         calls_host = any(isinstance(step, HostCall) for step in plan.steps)
         self._can_be_graph = len(self._steps) > 1 and not calls_host
 
-    def _prepared(self, step: Started, kernels: Kernels) -> _Launch | PreparedProduct:
+    def _prepared(self, step: Started, kernels: Kernels) -> _Launch | _Prepared:
         launch = step.launch
-        if isinstance(launch, Product):
-            what = kernels.name(step)
-            made = PreparedProduct(self._multiplier(), launch, what, step.kernel)
-            self._products.append(made)
+        if not isinstance(launch, Launch):
+            made = self._prepared_call(launch, kernels.name(step), step.kernel)
+            self._library_calls.append(made)
             return made
         what = kernels.describe(step, launch)
         function = kernels.function(step, launch, what)
@@ -145,6 +148,12 @@ class Launches:
             raise DeviceError(f"{what}: a launch has at most {_LARGEST} of each")
         start = partial(plain, c_void_p(function), *map(ctypes.c_uint, numbers))
         return _Launch(start, parameters, what, step.kernel)
+
+    def _prepared_call(self, call: LibraryCall, what: str, kernel: int) -> _Prepared:
+        """What a library computes, described to it."""
+        if isinstance(call, Product):
+            return PreparedProduct(self._libraries.multiplier(), call, what, kernel)
+        return PreparedConvolution(self._libraries.convolver(), call, what, kernel)
 
     def _place(self, argument: Any) -> int:  # Any: of a launch
         """Where the driver finds an argument's value."""
@@ -222,7 +231,7 @@ class Launches:
 
             record(2 * kernels)
             for step in self._steps:
-                if not isinstance(step, _Launch | PreparedProduct):
+                if isinstance(step, Copy | HostCall):
                     self._do(step, stream)
                     continue
                 if step.kernel not in seen:
@@ -259,22 +268,20 @@ class Launches:
             tensor = given.tensor
             given.memory = self._descriptors.at(tensor, self._address(tensor.pointer))
             given.parameters[given.place] = ctypes.addressof(given.memory)
-        for product in self._products:
-            product.point(self._address)
+        for call in self._library_calls:
+            call.point(self._address)
         self._addresses = addresses
 
     def _address(self, pointer: Pointer) -> int:
         return self._bases[pointer.base][pointer.number] + pointer.offset_bytes
 
-    def _do(
-        self, step: _Launch | PreparedProduct | Copy | HostCall, stream: int
-    ) -> None:
+    def _do(self, step: _Launch | _Prepared | Copy | HostCall, stream: int) -> None:
         driver = self._device.driver
         if isinstance(step, _Launch):
             status = step.start(c_void_p(stream), step.parameters, None)
             if status:
                 raise driver.error(status, f"{step.what}: cuLaunchKernel")
-        elif isinstance(step, PreparedProduct):
+        elif isinstance(step, _Prepared):
             step.start(stream)
         elif isinstance(step, Copy):
             if step.size_bytes:
@@ -328,19 +335,19 @@ class Launches:
             if graph:
                 driver.call("cuGraphDestroy", graph, what=what)
 
-    def _close_products(self) -> None:
+    def _close_library_calls(self) -> None:
         with ExitStack() as given_back:
-            for product in _taken(self._products):
-                given_back.callback(product.close)
+            for call in _taken(self._library_calls):
+                given_back.callback(call.close)
 
     def close(self) -> None:
-        """Give graphs, the streams of captures and what products need back.
+        """Give graphs, the streams of captures and what library calls need back.
 
         Two threads may do so at once, as whoever collects garbage does: each thing is
         given back by one of them.
         """
         with ExitStack() as given_back:
-            given_back.callback(self._close_products)
+            given_back.callback(self._close_library_calls)
             for stream in _taken(self._capturing):
                 what, destroy = "a stream cannot be given back", "cuStreamDestroy_v2"
                 call = self._device.driver.call

@@ -19,7 +19,7 @@ from relax_mlir.runtime.cuda import cublaslt
 from relax_mlir.runtime.cuda.arrays import ALIGNMENT
 from relax_mlir.runtime.cuda.cublaslt import Algorithm, CublasLt
 from relax_mlir.runtime.cuda.devices import Device
-from relax_mlir.runtime.cuda.memory import Memory
+from relax_mlir.runtime.cuda.growing_memory import GrowingMemory
 from relax_mlir.runtime.cuda.pointers import Pointer
 from relax_mlir.runtime.cuda.products import ITEM_BYTES, Matrix, Product
 
@@ -35,21 +35,20 @@ class Multiplier:
 
     They come one after the other, and use the same workspace.
 
+    Args:
+        workspace: of all libraries.
+
     Raises:
         DeviceError: the library is not there, or does not start.
         OutOfMemoryError: there is no memory for its workspace.
     """
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: Device, workspace: GrowingMemory) -> None:
         self.library = cublaslt.library(device)
         self.handle = cublaslt.handle(self.library, device)
         # Source: cuBLAS, cublasSetWorkspace(), recommended sizes.
         size_bytes = (32 if device.compute_capability >= _HOPPER else 4) << 20
-        self.workspace = Memory(device, size_bytes, use="workspace of cuBLASLt")
-
-    def close(self) -> None:
-        """Give the workspace back."""
-        self.workspace.free()
+        self.workspace = workspace.at_least(size_bytes)
 
 
 class PreparedProduct:

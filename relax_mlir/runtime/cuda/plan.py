@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
+from relax_mlir.runtime.cuda.convolutions import Convolution
 from relax_mlir.runtime.cuda.pointers import (
     Expression,
     Json,
@@ -28,6 +29,7 @@ __all__ = [
     "HostCall",
     "KnownPlan",
     "Launch",
+    "LibraryCall",
     "Plan",
     "Pointer",
     "Program",
@@ -164,14 +166,20 @@ class Launch:
         return not all(self.grid)
 
 
-def _launch(fields: Json) -> Launch | Product:
-    kind = Product if isinstance(fields, dict) else Launch
+LibraryCall: TypeAlias = Product | Convolution
+"""What a library computes, between launches."""
+
+
+def _launch(fields: Json) -> Launch | LibraryCall:
+    if not isinstance(fields, dict):
+        return Launch.from_fields(fields)
+    kind = Convolution if "convolution" in fields else Product
     return kind.from_fields(fields)
 
 
 @dataclass(frozen=True)
 class Program:
-    """A tensor program: launches, and products of a library, one after the other.
+    """A tensor program: launches, and calls of libraries, one after the other.
 
     Attributes:
         sizes: names of the sizes that it gets.
@@ -180,7 +188,7 @@ class Program:
 
     sizes: tuple[str, ...]
     scratch: tuple[Expression, ...]
-    launches: tuple[Launch | Product, ...]
+    launches: tuple[Launch | LibraryCall, ...]
 
     def fields(self) -> Json:
         """As JSON holds it."""
@@ -303,7 +311,7 @@ class Started:
 
     program: int
     kernel: int
-    launch: Launch | Product
+    launch: Launch | LibraryCall
 
 
 @dataclass(frozen=True)
@@ -392,11 +400,11 @@ class Plan:
         started = []
         for launch in program.launches:
             known = launch.at(own)
-            if isinstance(known, Product):
-                made = known.placed(placed)
-            else:
+            if isinstance(known, Launch):
                 arguments = tuple(map(placed, known.arguments))
                 made = replace(known, arguments=arguments)
+            else:
+                made = known.placed(placed)
             started.append(Started(call.program, call.kernel, made))
         return started, total
 

@@ -12,6 +12,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from relax_mlir.dialects import symbols
+from relax_mlir.runtime.cuda.arrays import ALIGNMENT
+from relax_mlir.runtime.cuda.convolutions import Convolution
 from relax_mlir.runtime.cuda.plan import (
     Argument,
     Call,
@@ -21,6 +23,7 @@ from relax_mlir.runtime.cuda.plan import (
     HostCall,
     KnownPlan,
     Launch,
+    LibraryCall,
     Plan,
     Pointer,
     Program,
@@ -98,9 +101,9 @@ def _check_call(call: Call, program: Program, where: str) -> None:
 def _pointers(program: Program) -> list[Pointer]:
     arguments = [a for launch in _launches(program) for a in launch.arguments]
     maps = [a.pointer for a in arguments if isinstance(a, TensorMap)]
-    products = [p for p in program.launches if isinstance(p, Product)]
-    of_products = [pointer for product in products for pointer in product.pointers]
-    return [*maps, *(a for a in arguments if isinstance(a, Pointer)), *of_products]
+    calls = [call for call in program.launches if not isinstance(call, Launch)]
+    of_calls = [pointer for call in calls for pointer in call.pointers]
+    return [*maps, *(a for a in arguments if isinstance(a, Pointer)), *of_calls]
 
 
 def _launches(program: Program) -> list[Launch]:
@@ -120,10 +123,10 @@ def _check_program(program: Program, where: str) -> None:
     _check_all(program.scratch, names, where)
     counts = {"argument": _LIMIT, "scratch": len(program.scratch)}
     for launch in program.launches:
-        if isinstance(launch, Product):
-            _check_product(launch, counts, names, where)
-        else:
+        if isinstance(launch, Launch):
             _check_launch(launch, counts, names, where)
+        else:
+            _check_library_call(launch, counts, names, where)
 
 
 def _check_parameters(program: Program, ptx: bytes, where: str) -> None:
@@ -160,21 +163,42 @@ def _check_launch(
         _check_argument(argument, counts, names, where)
 
 
-def _check_product(
-    product: Product, counts: _Counts, names: Collection[str], where: str
+def _check_library_call(
+    call: LibraryCall, counts: _Counts, names: Collection[str], where: str
 ) -> None:
+    what = "product" if isinstance(call, Product) else "convolution"
+    if call.activation not in ACTIVATIONS or type(call.tf32) is not bool:
+        how = f"tf32 {call.tf32!r}, activation {call.activation!r}"
+        raise ValueError(f"{where}: a {what} of an unknown kind: {how}")
+    if isinstance(call, Product):
+        _check_product(call, names, where)
+    else:
+        _check_convolution(call, names, where)
+    for pointer in call.pointers:
+        _check_pointer(pointer, counts, names, where)
+
+
+def _check_convolution(
+    convolution: Convolution, names: Collection[str], where: str
+) -> None:
+    element = _text(convolution.element, where)
+    if element not in ITEM_BYTES:
+        raise ValueError(f"{where}: a convolution of unknown elements: `{element}`")
+    _check_expression(convolution.batch, names, where)
+    try:
+        convolution.shape.check()
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from error
+
+
+def _check_product(product: Product, names: Collection[str], where: str) -> None:
     if len(product.sizes) != 4:
         raise ValueError(f"{where}: a product of {len(product.sizes)} sizes")
     _check_all(product.sizes, names, where)
-    if product.activation not in ACTIVATIONS or type(product.tf32) is not bool:
-        how = f"tf32 {product.tf32!r}, activation {product.activation!r}"
-        raise ValueError(f"{where}: a product of an unknown kind: {how}")
     for matrix in (product.lhs, product.rhs, product.result):
         _check_matrix(matrix, names, where)
     if product.lhs.element != product.rhs.element or product.result.is_turned:
         raise ValueError(f"{where}: a product of matrices that do not fit")
-    for pointer in product.pointers:
-        _check_pointer(pointer, counts, names, where)
 
 
 def _check_matrix(matrix: Matrix, names: Collection[str], where: str) -> None:
@@ -276,10 +300,12 @@ def check_bounds(plan: KnownPlan, held_bytes: Mapping[str, Sequence[int]]) -> No
 
 
 def _check_started(
-    launch: Launch | Product, held_bytes: Mapping[str, Sequence[int]], where: str
+    launch: Launch | LibraryCall, held_bytes: Mapping[str, Sequence[int]], where: str
 ) -> None:
-    if isinstance(launch, Product):
-        _check_spans(launch, held_bytes, where)
+    if not isinstance(launch, Launch):
+        _check_library_sizes(launch, where)
+        for pointer, size_bytes in [] if launch.is_empty else launch.spans():
+            _check_span(pointer, size_bytes, held_bytes, where)
         return
     _check_sizes(launch, where)
     for argument in launch.arguments:
@@ -289,10 +315,23 @@ def _check_started(
             _check_span(argument, 0, held_bytes, where)
 
 
-def _check_spans(
-    product: Product, held_bytes: Mapping[str, Sequence[int]], where: str
-) -> None:
-    """Refuse matrices that reach outside of their memory, or have no place in it."""
+def _check_library_sizes(call: LibraryCall, where: str) -> None:
+    """Refuse what there cannot be: numbers of pictures or of rows, or places of either."""
+    if isinstance(call, Product):
+        _check_matrices(call, where)
+        return
+    if call.batch < 0:
+        raise ValueError(f"{where}: a convolution of {call.batch} pictures")
+    for pointer in call.pointers:
+        if pointer.offset_bytes % ALIGNMENT:
+            raise ValueError(
+                f"{where}: a convolution has an operand at {pointer.offset_bytes}: "
+                f"expected a multiple of {ALIGNMENT}"
+            )
+
+
+def _check_matrices(product: Product, where: str) -> None:
+    """Refuse matrices that have no place in memory."""
     batch, rows, columns, terms = product.sizes
     numbers = [*product.sizes]
     for matrix in (product.lhs, product.rhs, product.result):
@@ -307,8 +346,6 @@ def _check_spans(
         _, width, leading = matrix.lying(*shape)
         if leading < width:
             raise ValueError(f"{where}: rows of {width} elements, {leading} apart")
-    for pointer, size_bytes in product.spans():
-        _check_span(pointer, size_bytes, held_bytes, where)
 
 
 def _check_sizes(launch: Launch, where: str) -> None:

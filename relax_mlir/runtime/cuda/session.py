@@ -16,9 +16,9 @@ from relax_mlir.errors import DeviceError, ModelError, OutOfMemoryError
 from relax_mlir.runtime.cuda.arrays import DeviceArray
 from relax_mlir.runtime.cuda.devices import Device, Event
 from relax_mlir.runtime.cuda.launches import Bases, Launches
+from relax_mlir.runtime.cuda.libraries import Libraries
 from relax_mlir.runtime.cuda.memory import Memory, Pool, Reservation, sweep
 from relax_mlir.runtime.cuda.modules import Kernels
-from relax_mlir.runtime.cuda.multiplier import Multiplier
 from relax_mlir.runtime.cuda.plan import Plan
 from relax_mlir.runtime.cuda.plan_checks import check_bounds
 from relax_mlir.runtime.elements import element_type
@@ -69,7 +69,7 @@ class Prepared:
         self._arena = take(Memory(device, arena_bytes, use=results))
         self._workspace = take(Memory(device, known.workspace_bytes, use=results))
         self._staging: dict[tuple[str, int], Memory] = {}
-        own = session.kernels, session.host, session.multiplier
+        own = session.kernels, session.host, session.libraries
         self.launches = Launches(device, known, *own)
 
     def bases(self, inputs: Sequence[int], outputs: Sequence[int]) -> Bases:
@@ -107,6 +107,7 @@ class Session:
     Attributes:
         weights: their addresses; weight_bytes: of each.
         stream: for calls with arrays of the host.
+        libraries: that its plan calls.
         number: no other session has it.
 
     Args:
@@ -137,13 +138,14 @@ class Session:
             OrderedDict()
         )
         self._running: Prepared | None = None
-        self._multiplier: Multiplier | None = None
         self._last: Event | None = None
         # What calls use that others may take back, behind the call that does.
         self._borrowed: deque[tuple[Event, object]] = deque()
         self._pool = Pool(device.memory_bytes // _KEPT_SHARE)
         self._taken = ExitStack()
         self._taken.callback(self._pool.close)
+        self.libraries = Libraries(device)
+        self._taken.callback(self.libraries.close)
         try:
             self._load(ptx, names, constants)
         except BaseException:
@@ -169,18 +171,6 @@ class Session:
         self.weights = self._uploaded(constants)
         self.kernels = Kernels(self.device, ptx, names)
         taken.callback(self.kernels.close)
-
-    def multiplier(self) -> Multiplier:
-        """The library that computes products, found when there is one to compute.
-
-        Raises:
-            DeviceError: it is not there.
-            OutOfMemoryError: it needs more memory than there is.
-        """
-        if self._multiplier is None:
-            self._multiplier = Multiplier(self.device)
-            self._taken.callback(self._multiplier.close)
-        return self._multiplier
 
     def _uploaded(self, constants: Sequence[np.ndarray]) -> tuple[int, ...]:
         """Addresses of the weights, in one piece of memory, each aligned."""

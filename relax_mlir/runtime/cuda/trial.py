@@ -11,6 +11,7 @@ import importlib
 import sys
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from statistics import median
 from typing import Any
@@ -25,6 +26,7 @@ from relax_mlir.runtime.cuda.arrays import DeviceArray
 from relax_mlir.runtime.cuda.devices import TIMED, Device, device
 from relax_mlir.runtime.cuda.executable import CudaExecutable
 from relax_mlir.runtime.cuda.loading import load
+from relax_mlir.runtime.cuda.rivals import Rivals
 from relax_mlir.runtime.elements import as_floats, element_type, random_elements
 from relax_mlir.runtime.profile import KernelCall, Profile
 from relax_mlir.runtime.signature import Signature
@@ -88,8 +90,9 @@ def _try(model: CudaExecutable, sizes: Mapping[str, int], seed: int, calls: int)
         print(f"a call, kernels {name}: {1e3 * median(times):.1f} us")
     copies_gb_s = _copy_rate_gb_s(gpu, calls)
     print(f"copies within the GPU, read and write: {copies_gb_s:.0f} GB/s")
-    _print_kernels(model.profile(*inputs, calls=calls), copies_gb_s)
-    _print_rivals(model.contents.kernels, calls)
+    profile = model.profile(*inputs, calls=calls)
+    _print_kernels(profile, copies_gb_s, _rivals_of(gpu, profile.kernels, calls))
+    _print_torch(model.contents.kernels, calls)
     return 0 if is_right else 1
 
 
@@ -219,7 +222,25 @@ def _times_ms(gpu: Device, call: Callable[[], object], calls: int) -> list[float
     return times
 
 
-def _print_kernels(profile: Profile, copies_gb_s: float) -> None:
+def _rivals_of(
+    gpu: Device, kernels: Sequence[KernelCall], calls: int
+) -> dict[str, tuple[str, float]]:
+    """What NVIDIA's libraries take for what kernels do, by name; in milliseconds."""
+    found: dict[str, tuple[str, float]] = {}
+    with closing(Rivals(gpu)) as rivals:
+        for kernel in {kernel.name: kernel for kernel in kernels}.values():
+            rival = rivals.of(kernel)
+            if rival is not None:
+                time_ms = median(_times_ms(gpu, rival.start, calls))
+                found[kernel.name] = rival.name, time_ms
+    for problem in rivals.missing:
+        print(f"not compared: {problem}")
+    return found
+
+
+def _print_kernels(
+    profile: Profile, copies_gb_s: float, rivals: Mapping[str, tuple[str, float]]
+) -> None:
     for time in profile.by_kernel():
         speed = ""
         if time.rate_gflop_s is not None:
@@ -227,13 +248,16 @@ def _print_kernels(profile: Profile, copies_gb_s: float) -> None:
         if time.rate_gb_s is not None:
             share = time.rate_gb_s / copies_gb_s
             speed += f", {time.rate_gb_s:.0f} GB/s ({share:.0%} of copies)"
+        if time.name in rivals:
+            name, rival_ms = rivals[time.name]
+            speed += f", {time.runs * rival_ms / time.time_ms:.2f} of {name}"
         print(
             f"{1e3 * time.time_ms:10.1f} us {time.share:6.1%} {time.runs:4}x "
             f"{time.name} ({time.rule}){speed}"
         )
 
 
-def _print_rivals(kernels: Sequence[KernelCall], calls: int) -> None:
+def _print_torch(kernels: Sequence[KernelCall], calls: int) -> None:
     """How long PyTorch's products of the same sizes take, which are cuBLAS's; if it is there."""
     products = dict.fromkeys(k.product for k in kernels if k.product is not None)
     if not products:

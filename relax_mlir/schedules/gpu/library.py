@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from mlir import ir
 
@@ -12,17 +13,18 @@ from relax_mlir.indexing import Part
 from relax_mlir.schedules.choice import Choice, choose
 from relax_mlir.schedules.contraction_axes import Axis, groups, merged
 from relax_mlir.schedules.contraction_plan import Plan
-from relax_mlir.schedules.emit import Extent, index, strided_view
+from relax_mlir.schedules.emit import Extent, index
+from relax_mlir.schedules.epilogue import is_flat
 from relax_mlir.schedules.flat import Flat
 from relax_mlir.schedules.gpu.elementwise import Elementwise
 from relax_mlir.schedules.gpu.fallback import Fallback
 from relax_mlir.schedules.gpu.gemm_kernel import plan_gemm
 from relax_mlir.schedules.gpu.library_epilogue import LibraryEpilogue, read_epilogue
 from relax_mlir.schedules.gpu.rule import Gpu, GpuRule
-from relax_mlir.schedules.nest import Access, Kernel, point_count
+from relax_mlir.schedules.nest import Access, Kernel, Statement, point_count
 from relax_mlir.schedules.rule import Refusal
 
-__all__ = ["Library", "LibraryPlan"]
+__all__ = ["Library", "LibraryPlan", "check_gain", "launches_of"]
 
 # By the type of the factors: what the result may be of.
 # Source: cuBLAS, cublasLtMatmul(), its table of types.
@@ -78,10 +80,13 @@ class Library(GpuRule[LibraryPlan]):
         plan = plan_gemm(kernel)
         _check_product(plan)
         if self.gpu.library == "auto":
-            _check_gain(plan, self.gpu)
+            check_gain(self.gpu, plan.anchor.extents, plan.m, (plan.a, plan.b))
         try:
-            epilogue = read_epilogue(plan, kernel.function)
-            result = plan.maps[-1].output if plan.maps else plan.anchor.outputs[0]
+            total = plan.anchor.outputs[0]
+            epilogue = read_epilogue(
+                plan.maps, total, kernel.function, partial(_is_bias, plan)
+            )
+            result = plan.maps[-1].output if plan.maps else total
             axes = _axes_of(plan, result)
         except Refusal:
             if self.gpu.library == "auto" or not plan.maps:
@@ -93,17 +98,24 @@ class Library(GpuRule[LibraryPlan]):
         """The sum alone, and a launch for each statement that follows."""
         result = plan.anchor.outputs[0]
         axes = _axes_of(plan, result)
-        rules = Elementwise(self.gpu), Fallback(self.gpu)
-        rest = [
-            choose(replace(kernel, statements=[statement], temporaries=[]), rules)
-            for statement in kernel.statements[1:]
-        ]
-        return LibraryPlan(plan, axes, LibraryEpilogue(), result, tuple(rest))
+        rest = launches_of(kernel, kernel.statements[1:], self.gpu)
+        return LibraryPlan(plan, axes, LibraryEpilogue(), result, rest)
 
     def write(self, plan: LibraryPlan) -> None:
         _write(plan, self.gpu.tf32)
         for choice in plan.rest:
             choice.write()
+
+
+def launches_of(
+    kernel: Kernel, statements: Sequence[Statement], gpu: Gpu
+) -> tuple[Choice, ...]:
+    """A launch for each of some statements, which map what a library has written."""
+    rules = Elementwise(gpu), Fallback(gpu)
+    return tuple(
+        choose(replace(kernel, statements=[statement], temporaries=[]), rules)
+        for statement in statements
+    )
 
 
 # When `auto` gains. A product of so many terms takes some microseconds, beside which one
@@ -114,23 +126,34 @@ _LEAST_TERMS = 1 << 26
 _LEAST_ROWS = 16
 
 
-def _check_gain(plan: Plan, gpu: Gpu) -> None:
-    """Refuse products that a library is not expected to compute faster.
+def check_gain(
+    gpu: Gpu,
+    extents: Sequence[Extent],
+    rows: Sequence[int],
+    factors: Sequence[Access],
+    *,
+    has_rows: bool = True,
+) -> None:
+    """Refuse sums of products that a library is not expected to compute faster.
+
+    Args:
+        extents: of all axes; rows: those that the result has of the first factor alone.
+        factors: what is multiplied.
+        has_rows: whether neighbours along rows of both are what threads multiply at once.
 
     Raises:
         Refusal: it is one.
     """
-    extents = plan.anchor.extents
-    if point_count([extents[axis] for axis in plan.m]) < _LEAST_ROWS:
+    if point_count([extents[axis] for axis in rows]) < _LEAST_ROWS:
         raise Refusal("it has few rows, so memory is what it waits for")
     if point_count(extents) < _LEAST_TERMS:
         raise Refusal("it is too small to be worth a call of a library")
-    element = plan.rows_of.element
+    element = factors[0].buffer.type.element_type
     has_tensor_cores = element.width == 16 or (str(element) == "f32" and gpu.tf32)
-    is_aligned = all(
+    is_aligned = has_rows and all(
         stride is not None and stride * element.width % (8 * _ROW_BYTES) == 0
-        for access in (plan.a, plan.b)
-        for stride in map(access.stride_of, (*plan.m, *plan.n, *plan.k))
+        for access in factors
+        for stride in map(access.stride_of, range(len(extents)))
         if stride != 1
     )
     if gpu.sm >= _HOPPER and has_tensor_cores and is_aligned:
@@ -156,6 +179,11 @@ def _check_product(plan: Plan) -> None:
     extents = plan.anchor.extents
     if not all(isinstance(extents[axis], int) and extents[axis] for axis in plan.k):
         raise Refusal("its sum is of an open number of terms, or of none")
+
+
+def _is_bias(plan: Plan, access: Access) -> bool:
+    """Whether an operand has one number for each column, side by side."""
+    return access.axes == set(plan.n) and is_flat(access, plan.n, plan.anchor)
 
 
 def _axes_of(plan: Plan, result: Access) -> _Axes:
@@ -244,9 +272,9 @@ def _write(plan: LibraryPlan, tf32: bool) -> None:
     sizes = [axis.extent for axis in (*(batch or [Axis(0, 1)]), rows, columns, summed)]
     bias = [] if plan.epilogue.bias is None else [Flat.of(plan.epilogue.bias)]
     grouped = [
-        *([_begin(f)] for f in flat),
+        *([f.begin] for f in flat),
         *(list(map(index, numbers)) for numbers in (sizes, leading, steps)),
-        list(map(_begin, bias)),
+        [f.begin for f in bias],
     ]
     is_f32 = str(product.rows_of.element) == "f32"
     ir.Operation.create(
@@ -259,9 +287,3 @@ def _write(plan: LibraryPlan, tf32: bool) -> None:
             "operandSegmentSizes": ir.DenseI32ArrayAttr.get(list(map(len, grouped))),
         },
     )
-
-
-def _begin(flat: Flat) -> ir.Value:
-    """A buffer from the first element on that is read."""
-    offset: Extent = flat.constant
-    return flat.view if offset == 0 else strided_view(flat.view, [1], [1], offset)

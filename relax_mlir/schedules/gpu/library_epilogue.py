@@ -1,15 +1,15 @@
-"""What libraries do to products: a bias, and a ReLU, read from the maps that follow."""
+"""What libraries do to sums: add a bias or a residual, a ReLU; read from maps that follow."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from mlir import ir
 from mlir.dialects import func
 
 from relax_mlir.dialects.tir import marks
-from relax_mlir.schedules.contraction_plan import Plan
-from relax_mlir.schedules.epilogue import Map, is_flat
+from relax_mlir.schedules.epilogue import Map
 from relax_mlir.schedules.nest import Access
 from relax_mlir.schedules.rule import Refusal
 
@@ -20,28 +20,40 @@ _OLT, _OLE, _OGT, _OGE = 4, 5, 2, 3  # of arith.cmpf's predicates
 
 @dataclass(frozen=True)
 class LibraryEpilogue:
-    """What is done to the results of a product, in this order.
+    """What is done to the results of a sum, in this order.
 
     Attributes:
-        bias: what is added, one number for each column.
+        bias: what is added, one number for each column, or channel.
+        residual: what is added, one number for each result.
         activation: ``none`` or ``relu``.
     """
 
     bias: Access | None = None
+    residual: Access | None = None
     activation: str = "none"
 
 
-def read_epilogue(plan: Plan, function: func.FuncOp) -> LibraryEpilogue:
-    """What the maps of a contraction are, if a library does that.
+def read_epilogue(
+    maps: Sequence[Map],
+    result: Access,
+    function: func.FuncOp,
+    is_bias: Callable[[Access], bool],
+    is_residual: Callable[[Access], bool] = lambda _: False,
+) -> LibraryEpilogue:
+    """What the maps of a sum are, if a library does that.
 
     Results that are rounded on the way to the type that is stored are rounded at the end
     alone.
 
+    Args:
+        result: where the sum would be written.
+        is_bias, is_residual: whether operands of the stored type are read so.
+
     Raises:
         Refusal: they are something else.
     """
-    reader = _Reader(plan)
-    for following in plan.maps:
+    reader = _Reader(maps, result, is_bias, is_residual)
+    for following in maps:
         reader.read(following)
     found = reader.found
     if found.bias is not None and _is_overwritten(found.bias.buffer, function):
@@ -58,15 +70,22 @@ def _is_overwritten(buffer: ir.Value, function: func.FuncOp) -> bool:
 
 
 class _Reader:
-    """Follows the results of a product through maps."""
+    """Follows the results of a sum through maps."""
 
-    def __init__(self, plan: Plan) -> None:
-        self._plan = plan
+    def __init__(
+        self,
+        maps: Sequence[Map],
+        result: Access,
+        is_bias: Callable[[Access], bool],
+        is_residual: Callable[[Access], bool],
+    ) -> None:
+        self._kinds = {"bias": is_bias, "residual": is_residual}
         self.found = LibraryEpilogue()
-        self._buffer = plan.anchor.outputs[0].buffer  # that has the results so far
+        self._buffer = result.buffer  # that has the results so far
         self._results: set[ir.Value] = set()  # that are them so far, in a map
-        self._biases: dict[ir.Value, Access] = {}
-        last = plan.maps[-1].output if plan.maps else plan.anchor.outputs[0]
+        # What may be added to them, in a map: how, and where it is read.
+        self._added: dict[ir.Value, tuple[str, Access]] = {}
+        last = maps[-1].output if maps else result
         self._stored = last.buffer.type.element_type
 
     def read(self, following: Map) -> None:
@@ -76,23 +95,18 @@ class _Reader:
             Refusal: a library does not do it.
         """
         body = following.statement.body
-        self._results, self._biases = set(), {}
+        self._results, self._added = set(), {}
         for value, access in zip(body.arguments, following.inputs, strict=False):
             if access.buffer == self._buffer:
                 self._results.add(value)
-            elif self._is_bias(access):
-                self._biases[value] = access
+            elif access.buffer.type.element_type == self._stored:
+                fits = [kind for kind, fit in self._kinds.items() if fit(access)]
+                self._added.update((value, (kind, access)) for kind in fits[:1])
         for operation in list(body.operations)[:-1]:
             self._take(operation)
         if following.statement.yielded[0] not in self._results:
             raise Refusal(_OTHER)
         self._buffer = following.output.buffer
-
-    def _is_bias(self, access: Access) -> bool:
-        columns = self._plan.n
-        is_row = access.axes == set(columns)
-        is_stored = access.buffer.type.element_type == self._stored
-        return is_row and is_stored and is_flat(access, columns, self._plan.anchor)
 
     def _take(self, operation: ir.OpView) -> None:
         name, operands = operation.operation.name, list(operation.operation.operands)
@@ -101,33 +115,34 @@ class _Reader:
         (result,) = operation.operation.results
         if name in ("arith.truncf", "arith.extf"):
             is_stored = self._stored in (result.type, operands[0].type)
-            if operands[0] in self._biases:
-                self._biases[result] = self._biases[operands[0]]
+            if operands[0] in self._added:
+                self._added[result] = self._added[operands[0]]
                 return
             if operands[0] in self._results and is_stored:
                 self._results.add(result)
                 return
-        if name == "arith.addf" and self._take_bias(operands):
+        if name == "arith.addf" and self._take_sum(operands):
             self._results = {result}
             return
         if _relu_of(operation) in self._results:
             self._results = {result}
-            self.found = LibraryEpilogue(self.found.bias, "relu")
+            self.found = replace(self.found, activation="relu")
             return
         raise Refusal(_OTHER)
 
-    def _take_bias(self, operands: list[ir.Value]) -> bool:
-        """Whether these are the results so far, and a bias that may be added now."""
-        for value, bias in (operands, operands[::-1]):
-            if value in self._results and bias in self._biases:
-                if self.found != LibraryEpilogue():
-                    return False
-                self.found = LibraryEpilogue(self._biases[bias])
+    def _take_sum(self, operands: list[ir.Value]) -> bool:
+        """Whether these are the results so far, and what may be added to them now."""
+        for value, other in (operands, operands[::-1]):
+            if value not in self._results or other not in self._added:
+                continue
+            kind, access = self._added[other]
+            if getattr(self.found, kind) is None and self.found.activation == "none":
+                self.found = replace(self.found, **{kind: access})
                 return True
         return False
 
 
-_OTHER = "what follows its sum is more than a bias and a ReLU"
+_OTHER = "what follows its sum is more than a library does"
 
 
 def _relu_of(operation: ir.OpView) -> ir.Value | None:

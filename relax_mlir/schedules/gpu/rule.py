@@ -20,8 +20,8 @@ class Gpu:
     Attributes:
         sm: its compute capability, such as 90.
         tf32: whether factors in f32 may be rounded to 11 bits.
-        library: whether NVIDIA's libraries compute products: ``never``, ``auto`` (where
-            they are expected to be faster) or ``always`` (where they can).
+        library: whether NVIDIA's libraries compute products and convolutions: ``never``,
+            ``auto`` (where they are expected to be faster) or ``always`` (where they can).
     """
 
     sm: int = 80

@@ -11,6 +11,7 @@ from relax_mlir.schedules.gpu.gemm_mma import GemmMmaSync
 from relax_mlir.schedules.gpu.gemm_simt import GemmSimt
 from relax_mlir.schedules.gpu.gemv import Gemv
 from relax_mlir.schedules.gpu.library import Library
+from relax_mlir.schedules.gpu.library_convolution import LibraryConvolution
 from relax_mlir.schedules.gpu.row_reduction import RowReduction
 from relax_mlir.schedules.gpu.rule import GpuRule
 from relax_mlir.schedules.gpu.transpose import Transpose
@@ -21,6 +22,7 @@ __all__ = ["Statements"]
 
 _RULES = (
     Library,
+    LibraryConvolution,
     Gemv,
     GemmMmaSync,
     GemmSimt,

@@ -17,9 +17,10 @@ from relax_mlir.compiler import compile, target_of
 from relax_mlir.errors import DeviceError
 from relax_mlir.module import IRModule
 from relax_mlir.runtime import cpu, llvm_c, objects
-from relax_mlir.runtime.cuda import cublaslt
-from relax_mlir.runtime.cuda.devices import device
+from relax_mlir.runtime.cuda import cublaslt, cudnn
+from relax_mlir.runtime.cuda.devices import Device, device
 from relax_mlir.runtime.cuda.driver import driver
+from relax_mlir.runtime.cuda.shared_libraries import SharedLibrary
 from relax_mlir.runtime.machine import Machine
 from relax_mlir.runtime.object_cache import ObjectCache, default_cache_dir
 
@@ -106,7 +107,8 @@ def _checks() -> Iterator[_Check]:
     yield _Check("usable processors", lambda: str(cpu.cpu_count()))
     yield _Check("compile and run", _smoke)
     yield _Check("cache", _cache, _CACHE_ADVICE)
-    yield _Check("cublaslt (optional)", _cublaslt)
+    yield _Check("cublaslt (optional)", lambda: _library(cublaslt.library))
+    yield _Check("cudnn (optional)", lambda: _library(cudnn.library))
     yield _Check("cuda", _cuda)
 
 
@@ -174,10 +176,10 @@ def _cuda() -> str:
     )
 
 
-def _cublaslt() -> str:
-    """The library that models call which were compiled so."""
+def _library(find: Callable[[Device], SharedLibrary]) -> str:
+    """A library that models call which were compiled so."""
     try:
-        found = cublaslt.library(device())
+        found = find(device())
     except DeviceError as error:
         return _none(error)
     return f"{found.version}, {found.path}"

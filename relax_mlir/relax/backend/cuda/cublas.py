@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from relax_mlir.errors import PassError
-from relax_mlir.objects.expr import Call, Constant, Expr, Op
+from relax_mlir.objects.expr import Constant
 from relax_mlir.objects.function import Function
+from relax_mlir.relax.backend.cuda.matches import Match
 from relax_mlir.relax.backend.pattern_registry import register_patterns
 from relax_mlir.relax.dpl.shorthand import is_op, wildcard
 from relax_mlir.relax.dpl.structure import DFPattern
@@ -76,40 +76,17 @@ def cublas_compiler(
     Raises:
         PassError: a constant stands in one of them.
     """
-    return [_compiled(function) for function in functions]
+    return [_compiled(Match.of(function)) for function in functions]
 
 
-def _compiled(function: Function) -> LibraryFunction:
-    name = str(function.attrs["global_symbol"])
-    inner, call = (b.value for b in function.body.blocks[0].bindings[:2])
-    assert isinstance(inner, Function)
-    assert isinstance(call, Call)
-    places: dict[Expr, int] = {p: n for n, p in enumerate(function.params)}
-    numbers: dict[Expr, int] = {
-        param: places[argument]
-        for param, argument in zip(inner.params, call.args, strict=True)
-    }
-    calls = [b.value for block in inner.body.blocks for b in block.bindings]
-    called = {
-        c.op.name: c.args for c in calls if isinstance(c, Call) and isinstance(c.op, Op)
-    }
-
-    def number(expr: Expr) -> int:
-        if expr not in numbers:
-            raise PassError(
-                f"`{name}`: expected arguments alone, got a constant. Hint: "
-                "`FuseOpsByPattern(..., bind_constants=False)`"
-            )
-        return numbers[expr]
-
-    lhs, rhs = called["relax.matmul"]
-    turned = called.get("relax.permute_dims")
-    added = called.get("relax.add")
+def _compiled(match: Match) -> LibraryFunction:
+    lhs, rhs = match.calls["relax.matmul"].args
+    turned = match.calls.get("relax.permute_dims")
     return LibraryFunction(
-        name,
-        number(lhs),
-        number(rhs if turned is None else turned[0]),
+        match.name,
+        match.number(lhs),
+        match.number(rhs if turned is None else turned.args[0]),
         is_turned=turned is not None,
-        bias=None if added is None else number(added[1]),
-        activation="relu" if "relax.nn.relu" in called else "none",
+        bias=match.bias,
+        activation=match.activation,
     )

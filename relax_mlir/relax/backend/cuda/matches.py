@@ -1,0 +1,70 @@
+"""What patterns of libraries have matched: the operators, and which arguments they read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from relax_mlir.errors import PassError
+from relax_mlir.objects.expr import Call, Expr, Op
+from relax_mlir.objects.function import Function
+
+__all__ = ["Match"]
+
+
+@dataclass(frozen=True)
+class Match:
+    """A function that a pattern has matched.
+
+    Attributes:
+        name: by which it is called.
+        calls: of operators within, by their names.
+        numbers: those of the arguments, by what stands for them within.
+    """
+
+    name: str
+    calls: Mapping[str, Call]
+    numbers: Mapping[Expr, int]
+
+    @staticmethod
+    def of(function: Function) -> Match:
+        """What ``FuseOpsByPattern(..., annotate_codegen=True)`` has made."""
+        inner, call = (b.value for b in function.body.blocks[0].bindings[:2])
+        assert isinstance(inner, Function)
+        assert isinstance(call, Call)
+        places: dict[Expr, int] = {p: n for n, p in enumerate(function.params)}
+        numbers: dict[Expr, int] = {
+            param: places[argument]
+            for param, argument in zip(inner.params, call.args, strict=True)
+        }
+        values = [b.value for block in inner.body.blocks for b in block.bindings]
+        calls = {
+            value.op.name: value
+            for value in values
+            if isinstance(value, Call) and isinstance(value.op, Op)
+        }
+        return Match(str(function.attrs["global_symbol"]), calls, numbers)
+
+    def number(self, expr: Expr) -> int:
+        """Which argument is read.
+
+        Raises:
+            PassError: it is a constant.
+        """
+        if expr not in self.numbers:
+            raise PassError(
+                f"`{self.name}`: expected arguments alone, got a constant. Hint: "
+                "`FuseOpsByPattern(..., bind_constants=False)`"
+            )
+        return self.numbers[expr]
+
+    @property
+    def bias(self) -> int | None:
+        """Which argument is added, if one is."""
+        added = self.calls.get("relax.add")
+        return None if added is None else self.number(added.args[1])
+
+    @property
+    def activation(self) -> str:
+        """``none`` or ``relu``."""
+        return "relu" if "relax.nn.relu" in self.calls else "none"

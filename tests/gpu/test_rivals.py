@@ -1,0 +1,145 @@
+"""Kernels next to what NVIDIA's libraries take for the same, when a file runs as a program."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import relax_mlir
+from relax_mlir import IRModule, import_onnx
+from relax_mlir.dialects.convolution_shapes import ConvolutionShape
+from relax_mlir.runtime.cuda import cublaslt, cudnn
+from relax_mlir.runtime.cuda.devices import device
+from relax_mlir.runtime.cuda.executable import CudaExecutable
+from relax_mlir.runtime.cuda.rivals import Rivals
+from relax_mlir.runtime.cuda.trial import main as try_file
+from relax_mlir.runtime.profile import KernelCall
+from tests.frontends.differential import parse
+from tests.gpu.stub import TARGET, Emulation, Stub
+from tests.products import drawn
+
+
+def network() -> IRModule:
+    """A convolution that pads, and a product."""
+    text = """g (float[2, 4, 6, 6] x, float[8, 4, 3, 3] w, float[288, 10] v)
+        => (float[2, 10] y) {
+        c = Conv <pads = [1, 1, 1, 1]> (x, w)
+        r = Relu (c)
+        f = Flatten (r)
+        y = MatMul (f, v) }"""
+    weights = {"w": drawn(8, 4, 3, 3), "v": drawn(288, 10)}
+    return import_onnx(parse(text, opset=17), values=weights)
+
+
+def compiled(module: IRModule, library: str = "never") -> CudaExecutable:
+    made = relax_mlir.compile(module, target=TARGET, cache=False, library=library)
+    assert isinstance(made, CudaExecutable)
+    return made
+
+
+@pytest.fixture
+def file(emulation: Emulation, tmp_path: Path) -> Path:
+    module = network()
+    model = compiled(module)
+    emulation.learn(model, module)
+    model.save(tmp_path / "model.rxm")
+    return tmp_path / "model.rxm"
+
+
+def test_kernels_tell_what_they_are_of_a_library(
+    convolutions: Stub, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert try_file(["trial", str(file), "--calls", "3"]) == 0
+
+    shown = capsys.readouterr().out
+    assert re.search(r"conv2d.*TFLOP/s.*, \d+\.\d\d of cuDNN\n", shown)
+    assert re.search(r"matmul.*TFLOP/s.*, \d+\.\d\d of cuBLASLt\n", shown)
+    assert convolutions.count("cudnnBackendExecute") == 5
+    assert convolutions.count("cublasLtMatmul") == 5
+    assert "not compared" not in shown
+
+
+def test_without_the_libraries_the_reason_is_told(
+    stub: Stub,
+    file: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cublaslt, "LIBRARIES", {13: "libno_such_library.so.13"})
+    monkeypatch.setattr(cudnn, "LIBRARIES", {13: "libno_such_library.so.9"})
+
+    assert try_file(["trial", str(file), "--calls", "1"]) == 0
+
+    shown = capsys.readouterr().out
+    assert "not compared: cuDNN, which models call" in shown
+    assert "not compared: cuBLASLt, which models call" in shown
+    assert " of cuDNN\n" not in shown
+
+
+def test_calls_of_libraries_are_not_compared_with_themselves(
+    convolutions: Stub,
+) -> None:
+    model = compiled(network(), library="always")
+    rivals = Rivals(device(0))
+
+    assert {k.rule for k in model.kernels} >= {"Library", "LibraryConvolution"}
+    assert [rivals.of(kernel) for kernel in model.kernels] == [None] * len(
+        model.kernels
+    )
+
+
+@pytest.mark.parametrize("element", ["f16", "bf16", "f32", "f64"])
+@pytest.mark.parametrize("rule", ["GemmSimt", "GemmWgmma"])
+def test_elements_of_all_types(element: str, rule: str, convolutions: Stub) -> None:
+    shape = ConvolutionShape(
+        *(4, 6, 1),
+        *((5, 5), (3, 3), (3, 3)),
+        *((1, 1), (1, 1), (0, 0)),
+        *((100, 25, 5, 1), (54, 9, 3, 1)),
+        channels_last=False,
+    )
+    kernels = (
+        KernelCall("product", rule, product=(2, 8, 16, 24, element)),
+        KernelCall("convolution", rule, convolution=(2, shape, element)),
+    )
+    rivals = Rivals(device(0))
+
+    found = [rivals.of(kernel) for kernel in kernels]
+
+    assert [rival and rival.name for rival in found] == ["cuBLASLt", "cuDNN"]
+    for rival in found:
+        assert rival is not None
+        rival.start()
+    assert convolutions.count("cudnnBackendExecute") == 1
+    assert convolutions.count("cublasLtMatmul") == 1
+    rivals.close()
+    assert rivals.missing == []
+
+
+def test_what_a_kernel_convolves_is_in_its_file(file: Path) -> None:
+    """Its pads are a kernel of their own here, so pictures are larger than the model's."""
+    pad, convolution, *_ = relax_mlir.load(file).kernels
+
+    assert pad.convolution is None
+    assert convolution.convolution is not None
+    pictures, shape, element = convolution.convolution
+    assert (pictures, element) == (2, "f32")
+    assert (shape.channels, shape.filters, shape.groups) == (4, 8, 1)
+    assert (shape.picture, shape.result, shape.pads) == ((8, 8), (6, 6), (0, 0))
+    shape.check()
+    assert all(k.convolution is None for k in relax_mlir.load(file).kernels[2:])
+
+
+def test_pads_of_a_kernel_are_those_of_what_it_convolves() -> None:
+    """The second layer of two, whose pictures are ours."""
+    text = """g (float[2, 4, 6, 6] x, float[8, 4, 3, 3] w, float[8, 8, 3, 3] v)
+        => (float[2, 8, 6, 6] y) {
+        c = Conv <pads = [1, 1, 1, 1]> (x, w)
+        r = Relu (c)
+        y = Conv <pads = [1, 1, 1, 1]> (r, v) }"""
+    weights = {"w": drawn(8, 4, 3, 3), "v": drawn(8, 8, 3, 3)}
+    model = compiled(import_onnx(parse(text, opset=17), values=weights))
+
+    found = [k.convolution for k in model.kernels if k.convolution is not None]
+
+    assert [shape.pads for _, shape, _ in found][-1] == (1, 1)
