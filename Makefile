@@ -6,7 +6,7 @@ TORCH := .venv-torch/bin
 BENCH := .venv-bench/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help env run test pytest bench fuzz mutants native sanitize onnx-suite zoo torch-exports lint format irdl golden docs clean
+.PHONY: help env run test pytest bench bench-gpu fuzz mutants native sanitize onnx-suite zoo torch-exports lint format irdl golden docs clean
 
 help:  ## This list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -30,6 +30,9 @@ pytest: native  ## The Python tests, without those that take long
 
 bench: $(BENCH)/.installed  ## Models, products, calls, threads, starts and memory against rivals; half an hour
 	$(BENCH)/python -m benchmarks --page docs/benchmarks.md
+
+bench-gpu: env  ## Compile what is measured on an NVIDIA GPU, for benchmarks/gpu/measure.py
+	$(BIN)/python -m benchmarks.gpu build/gpu
 
 $(BENCH)/.installed: pyproject.toml requirements.lock
 	test -x $(BENCH)/python || $(PYTHON) -m venv .venv-bench
