@@ -108,10 +108,11 @@ def compile(
 
 def _gpu(target: Any) -> int | None:  # Any: a target, or its name
     """What GPU of this machine decides about code for a target."""
-    if str(target).startswith(("cpu", "llvm")):
-        return None
     from relax_mlir.runtime.cuda.devices import compute_capability
+    from relax_mlir.targets import kind_of
 
+    if kind_of(target) == "cpu":
+        return None
     return compute_capability()
 
 

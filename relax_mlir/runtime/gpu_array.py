@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from relax_mlir.runtime import ndarray
+from relax_mlir.errors import OutOfMemoryError
 from relax_mlir.runtime.cuda import devices
-from relax_mlir.runtime.cuda.arrays import DeviceArray, View, device_view, meet
+from relax_mlir.runtime.cuda.arrays import (
+    COPIED,
+    DeviceArray,
+    View,
+    device_view,
+    meet,
+    unwrapped,
+)
 from relax_mlir.runtime.cuda.copies import copy_in
 from relax_mlir.runtime.cuda.memory import Memory
 from relax_mlir.runtime.elements import element_type
-from relax_mlir.runtime.ndarray import Device, NDArray, as_numpy
+from relax_mlir.runtime.ndarray import Device, NDArray, as_numpy, is_on_gpu
+from relax_mlir.runtime.ndarray import shared as shared_anywhere
 
-__all__ = ["GPUArray", "borrowed", "empty", "shared", "uploaded"]
+__all__ = ["GPUArray", "borrowed", "described", "empty", "shared", "uploaded"]
+
+_DEVICE_ORDINAL = 9  # the driver's number of what it tells about an address
+_MOST_BYTES = 2**63 - 1  # that a number of the driver's can say
 
 
 class GPUArray(NDArray):
@@ -33,6 +45,10 @@ class GPUArray(NDArray):
         self.device = Device("cuda", data.device.ordinal)
 
     @property
+    def __relax_array__(self) -> DeviceArray:
+        return self.data
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """Its sizes."""
         return self.data.shape
@@ -41,6 +57,11 @@ class GPUArray(NDArray):
     def dtype(self) -> str:
         """The name of its element type."""
         return self.data.dtype
+
+    @property
+    def element_type(self) -> np.dtype:
+        """Its element type."""
+        return element_type(self.dtype)
 
     def numpy(self) -> np.ndarray:
         """A copy in the host's memory, when what writes it is done."""
@@ -60,15 +81,31 @@ class GPUArray(NDArray):
         """Overwrite all elements.
 
         Raises:
-            ValueError: another shape.
+            ValueError: another shape; or it is a copy of somebody else's array, who would
+                not see it.
         """
-        new = as_numpy(source)
+        new = (
+            shared_anywhere(source) if is_on_gpu(source) else NDArray(as_numpy(source))
+        )
         if new.shape != self.shape:
             raise ValueError(
                 f"expected an array of shape {self.shape}, got {new.shape}"
             )
-        self.data.write(new.astype(element_type(self.dtype)))
+        is_same = (new.device, new.dtype) == (self.device, self.dtype)
+        if isinstance(new, GPUArray) and is_same and not self.shares_memory(new):
+            self.data.copy_from(new.data)
+        else:
+            self.data.write(new.on_host().astype(self.element_type))
         return self
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether it is a copy of somebody else's array, who would not see a change."""
+        return self.data.is_read_only
+
+    def copied(self) -> NDArray:
+        """An array of its own with the same elements, on the same device."""
+        return empty(self.shape, self.dtype, self.device).copyfrom(self)
 
     def __getitem__(self, index: Any) -> Any:  # Any: numpy's own
         return self.on_host()[index]
@@ -107,20 +144,39 @@ def uploaded(array: np.ndarray, where: Device) -> GPUArray:
 
 
 def empty(shape: Sequence[int], dtype: str, where: Device) -> GPUArray:
-    """An array whose elements are not set; raises as :func:`uploaded`."""
-    size_bytes = int(np.prod(shape, dtype=np.int64)) * element_type(dtype).itemsize
-    memory = Memory(devices.device(where.index), size_bytes, "`empty`", "arrays")
-    return GPUArray(DeviceArray(memory, shape, dtype))
+    """An array whose elements are not set.
+
+    Raises:
+        ValueError: a size is negative, or there is no such element type.
+        DeviceError, OutOfMemoryError: there is no such GPU, or no memory for it.
+    """
+    if any(size < 0 for size in shape):
+        raise ValueError(f"`empty`: expected sizes of 0 or more, got {tuple(shape)}")
+    device = devices.device(where.index)
+    return GPUArray(DeviceArray(_memory(shape, dtype, device), shape, dtype))
+
+
+def _memory(shape: Sequence[int], dtype: str, device: devices.Device) -> Memory:
+    size_bytes = math.prod(shape) * element_type(dtype).itemsize
+    if size_bytes > _MOST_BYTES:
+        raise OutOfMemoryError(
+            f"`empty`: out of memory for {size_bytes} bytes of arrays"
+        )
+    return Memory(device, size_bytes, "`empty`", "arrays")
 
 
 def shared(source: Any) -> GPUArray:  # Any: whatever is on a GPU
-    """An array of somebody else: uncopied, if it lies row after row."""
+    """An array of somebody else: uncopied, or a copy to read only; see `borrowed`."""
     found = borrowed(source)
     return _copied(source) if found is None else found
 
 
 def borrowed(source: Any) -> GPUArray | None:  # Any: as above
-    """An array of somebody else, uncopied; None if it does not lie row after row."""
+    """An array of somebody else, uncopied.
+
+    None if it does not lie row after row from a multiple of 16 bytes on, or is read-only.
+    """
+    source = unwrapped(source)
     if isinstance(source, DeviceArray):
         return GPUArray(source)
     view = _view(source)
@@ -129,25 +185,46 @@ def borrowed(source: Any) -> GPUArray | None:  # Any: as above
     return GPUArray(DeviceArray(_Lent(view), view.shape, view.dtype))
 
 
+def described(source: Any) -> str:  # Any: as above
+    """How an array lies, for errors."""
+    source = unwrapped(source)
+    if isinstance(source, DeviceArray) and source.is_read_only:
+        return COPIED
+    return str(_view(source))
+
+
 def _view(source: Any) -> View:  # Any: as above
-    _, ordinal = source.__dlpack_device__()
-    device = devices.device(int(ordinal))
+    device = devices.device(_ordinal(source))
     with device.current():
         view = device_view(source, device, 0)
     assert view is not None
     return view
 
 
+def _ordinal(source: Any) -> int:  # Any: as above
+    """The number of the GPU that an array is on."""
+    if hasattr(source, "__dlpack_device__"):
+        return int(source.__dlpack_device__()[1])
+    address, _ = source.__cuda_array_interface__["data"]
+    if not address:  # of an array without elements
+        return 0
+    first, what = devices.device(0), "an array on a GPU cannot be used"
+    with first.current():
+        return first.driver.handle(
+            "cuPointerGetAttribute", _DEVICE_ORDINAL, address, what=what
+        )
+
+
 def _copied(source: Any) -> GPUArray:  # Any: as above
     view = _view(source)
     assert view.ordinal is not None
-    made = empty(view.shape, view.dtype, ndarray.cuda(view.ordinal))
-    device = made.data.device
+    device = devices.device(view.ordinal)
+    memory = _memory(view.shape, view.dtype, device)
     with device.current():
-        copy_in(device, view, made.data.address, 0, is_waited_for=True)
+        copy_in(device, view, memory.address, 0, is_waited_for=True)
         what = "an array cannot be copied"
         device.driver.call("cuStreamSynchronize", 0, what=what)
-    return made
+    return GPUArray(DeviceArray(memory, view.shape, view.dtype, is_read_only=True))
 
 
 class _Lent(Memory):

@@ -122,6 +122,11 @@ class NDArray:
         self.device = where or cpu()
 
     @property
+    def __relax_array__(self) -> Any:  # Any: of numpy, or of a GPU
+        """What it has; see :func:`relax_mlir.runtime.cuda.arrays.unwrapped`."""
+        return self._data
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """Its sizes."""
         return self._data.shape
@@ -130,6 +135,11 @@ class NDArray:
     def dtype(self) -> str:
         """The name of its element type."""
         return _name(self._data.dtype)
+
+    @property
+    def element_type(self) -> np.dtype:
+        """Its element type; types compare faster than their names."""
+        return self._data.dtype
 
     @property
     def ndim(self) -> int:
@@ -171,6 +181,15 @@ class NDArray:
             )
         self._data[...] = new.astype(self._data.dtype)
         return self
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether it must not be written to."""
+        return not self._data.flags.writeable
+
+    def copied(self) -> NDArray:
+        """An array of its own with the same elements, on the same device."""
+        return NDArray(self._data.copy(), self.device)
 
     def copyto(self, target: Any, mem_scope: object = None) -> NDArray:
         """Copy to another array, or to a device as a new one."""
@@ -215,11 +234,16 @@ def _name(dtype: np.dtype) -> str:
 
 
 def as_numpy(source: Any) -> np.ndarray:
-    """The elements of anything that is an array, shared where possible."""
+    """The elements of anything that is an array, shared where possible.
+
+    Those on a GPU are copied, to read only.
+    """
     if isinstance(source, NDArray):
         return source.on_host()
     if isinstance(source, np.ndarray):
         return source
+    if is_on_gpu(source):
+        return shared(source).on_host()
     if hasattr(source, "__dlpack__"):
         return np.from_dlpack(source)
     return np.asarray(source)
@@ -230,9 +254,12 @@ def array(arr: Any, device: Any = None, mem_scope: object = None) -> NDArray:
 
     Raises:
         TypeError: it is no array of numbers.
+        ValueError: there is no such kind of device.
         CompileError: this machine has no such device.
     """
     where = _present(device)
+    if isinstance(arr, NDArray) and where == arr.device != cpu():
+        return arr.copied()
     copied = np.array(as_numpy(arr))
     if copied.dtype.kind not in "biufcV":
         raise TypeError(f"`array`: expected numbers, got {arr!r:.60}")
@@ -246,9 +273,10 @@ def _present(where: Any) -> Device:  # Any: a device, or nothing
     """A device that this machine has; the CPU if none is named.
 
     Raises:
+        ValueError: there is no such kind of device.
         CompileError: it has no such one.
     """
-    found = where if isinstance(where, Device) else cpu()
+    found = cpu() if where is None else device(where)
     if not found.exist:
         raise CompileError(
             f"device `{found}`: expected a device of this machine, got none"
@@ -257,7 +285,7 @@ def _present(where: Any) -> Device:  # Any: a device, or nothing
 
 
 def _gpu() -> Any:  # Any: a module
-    """What has arrays on GPUs, loaded when there is one to be had."""
+    """What has arrays on GPUs, which itself loads this module."""
     from relax_mlir.runtime import gpu_array
 
     return gpu_array
@@ -272,6 +300,7 @@ def empty(
     """An array whose elements are not set.
 
     Raises:
+        ValueError: a size is negative, or there is no such kind of device.
         CompileError: this machine has no such device.
     """
     name, sizes = str(dtype), tuple(map(int, shape))
@@ -283,9 +312,10 @@ def empty(
 
 
 def shared(source: Any) -> NDArray:
-    """An array that shares its elements with whatever has DLPack.
+    """An array that shares its elements with whatever has DLPack, or is on a GPU.
 
-    What lies on a GPU in another way than row after row is copied there.
+    What lies on a GPU in another way than row after row from a multiple of 16 bytes on is
+    copied there, to read only.
     """
     if isinstance(source, NDArray):
         return source
@@ -296,13 +326,16 @@ def shared(source: Any) -> NDArray:
 
 def is_on_gpu(source: Any) -> bool:
     """Whether an array is in the memory of a GPU of NVIDIA."""
-    if isinstance(source, np.ndarray) or not hasattr(source, "__dlpack_device__"):
+    if isinstance(source, np.ndarray):
         return False
-    return int(source.__dlpack_device__()[0]) in (_KINDS["cuda"], _MANAGED)
+    if hasattr(source, "__dlpack_device__"):
+        return int(source.__dlpack_device__()[0]) in (_KINDS["cuda"], _MANAGED)
+    return hasattr(source, "__cuda_array_interface__")
 
 
 def convert(value: Any) -> Any:
     """A value as functions of a program give it: arrays as :class:`NDArray`, deeply."""
     if isinstance(value, (list, tuple)):
         return [convert(part) for part in value]
-    return shared(value) if hasattr(value, "__dlpack__") else value
+    is_array = hasattr(value, "__dlpack__") or is_on_gpu(value)
+    return shared(value) if is_array else value

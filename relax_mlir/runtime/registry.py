@@ -17,7 +17,7 @@ import tvm_ffi
 
 from relax_mlir.errors import near_misses
 from relax_mlir.runtime.cpu import array_of, load_library, tensor_of
-from relax_mlir.runtime.ndarray import NDArray, as_numpy, shared
+from relax_mlir.runtime.ndarray import NDArray, as_numpy, is_on_gpu, shared
 
 __all__ = [
     "from_ffi",
@@ -117,21 +117,31 @@ def _wrapped(function: Any) -> Callable[..., Any]:
 def from_ffi(value: Any) -> Any:
     """A value that crosses tvm-ffi as Python functions get it."""
     if isinstance(value, tvm_ffi.Tensor):
-        return shared(array_of(value))
+        return shared(value if is_on_gpu(value) else array_of(value))
     return value
 
 
-def to_ffi(value: Any) -> Any:
-    """A Python value as tvm-ffi takes it: arrays as tensors, on the same memory."""
+def to_ffi(value: Any, *, is_device_kept: bool = False) -> Any:
+    """A Python value as tvm-ffi takes it: arrays as tensors, on the same memory.
+
+    Args:
+        is_device_kept: whether arrays on a GPU become tensors there, which a function can
+            write to; else they are copied to the host, to be read.
+    """
+    if is_device_kept and isinstance(value, NDArray) and is_on_gpu(value):
+        return tvm_ffi.from_dlpack(value)
     if isinstance(value, (NDArray, np.ndarray)):
         array = as_numpy(value)
         # What numpy does not export: types of ml_dtypes, and memory to read only.
         is_ours = array.dtype.kind == "V" or not array.flags.writeable
         return tensor_of(array) if is_ours else tvm_ffi.from_dlpack(value)
     if isinstance(value, (tuple, list)):
-        return type(value)(map(to_ffi, value))
+        return type(value)(to_ffi(v, is_device_kept=is_device_kept) for v in value)
     if isinstance(value, dict):
-        return {key: to_ffi(part) for key, part in value.items()}
+        return {
+            key: to_ffi(part, is_device_kept=is_device_kept)
+            for key, part in value.items()
+        }
     if callable(value):
         return _wrapped(value)
     return value
@@ -141,7 +151,8 @@ def get_global_func(name: str, allow_missing: bool = False) -> Any:
     """The function registered under a name, for calls from Python.
 
     What was registered from Python is called as it is: any object goes in and comes out.
-    Other functions take and give :class:`NDArray` for tensors.
+    Other functions take and give :class:`NDArray` for tensors, where these are; those of
+    the native runtime get copies of what is on a GPU.
 
     Args:
         name: its name.
@@ -162,19 +173,25 @@ def get_global_func(name: str, allow_missing: bool = False) -> Any:
         raise ValueError(unknown_function(name))
     made, function = _PYTHON.get(name, (None, None))
     is_ours = made is not None and made.same_as(found)
-    return python_caller(function if is_ours else found)
+    is_native = name.startswith(_NATIVE)
+    return python_caller(function if is_ours else found, is_device_kept=not is_native)
 
 
-def python_caller(function: Any) -> Callable[..., Any]:
-    """A function for calls from Python: of tvm-ffi, of C, or of Python as it is."""
+def python_caller(function: Any, *, is_device_kept: bool = True) -> Callable[..., Any]:
+    """A function for calls from Python: of tvm-ffi, of C, or of Python as it is.
+
+    Args:
+        is_device_kept: whether one of tvm-ffi gets arrays on a GPU there.
+    """
     if isinstance(function, _CFunction):
         function = _c_function(function)
     if not isinstance(function, tvm_ffi.Function):
         return function
 
     def call(*args: Any) -> Any:
+        given = [to_ffi(arg, is_device_kept=is_device_kept) for arg in args]
         try:
-            return from_ffi(function(*map(to_ffi, args)))
+            return from_ffi(function(*given))
         except RuntimeError as error:
             if "std::bad_alloc" in str(error):  # tvm-ffi knows no other name for it
                 raise MemoryError("out of memory") from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
@@ -28,7 +29,8 @@ class Recent(Generic[Key, Value]):
     def __init__(self, count: int) -> None:
         self._count = count
         self._values: OrderedDict[Key, Value] = OrderedDict()
-        self._lock = threading.Lock()
+        # Models may go, and their values with them, wherever garbage is collected.
+        self._lock = threading.RLock()
         self._making = threading.Lock()
 
     def get(self, key: Key) -> Value | None:
@@ -47,6 +49,13 @@ class Recent(Generic[Key, Value]):
                 self._values.popitem(last=False)
         return value
 
+    def drop(self, is_gone: Callable[[Key], bool]) -> None:
+        """Keep the values of some keys no longer."""
+        with self._lock:
+            keys = [key for key in self._values if is_gone(key)]
+            dropped = [self._values.pop(key) for key in keys]
+        del dropped  # now, when no thread has to wait for what goes with them
+
     def get_or_make(self, key: Key, make: Callable[[], Value]) -> Value:
         """The value; one thread makes it where it is not there, which must not take long."""
         found = self.get(key)
@@ -61,21 +70,36 @@ class Recent(Generic[Key, Value]):
 class ByModel(Generic[Value]):
     """What is made of the bytes of models, which are constants of modules.
 
+    It is kept for as long as the module's array is.
+
     Args:
         make: makes it of a model.
     """
 
     def __init__(self, make: Callable[[onnx.ModelProto], Value]) -> None:
         self._make = make
-        self._made: Recent[tuple[int, int], tuple[np.ndarray, Value]] = Recent(256)
+        self._made: Recent[tuple[int, int], tuple[object, Value]] = Recent(256)
 
     def of(self, model: NDArray) -> Value:
         """What was made of the model, or is made now."""
         data = as_numpy(model)
         key = (data.ctypes.data, data.nbytes)
 
-        def make() -> tuple[np.ndarray, Value]:
-            return data, self._make(onnx.ModelProto.FromString(data.tobytes()))
+        def make() -> tuple[object, Value]:
+            made = self._make(onnx.ModelProto.FromString(data.tobytes()))
+            return self._noted(data, key), made
 
-        # The array is kept, so no other takes its place in memory.
         return self._made.get_or_make(key, make)[1]
+
+    def _noted(self, data: np.ndarray, key: tuple[int, int]) -> object:
+        """What has to be kept so that nothing else takes the array's place in memory.
+
+        That is nothing where numpy has taken the memory, and tells when it gives it back.
+        """
+        owner = data
+        while isinstance(owner.base, np.ndarray):
+            owner = owner.base
+        if owner.base is not None:
+            return data
+        weakref.finalize(owner, self._made.drop, key.__eq__).atexit = False
+        return None

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+import weakref
 from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
@@ -165,7 +166,7 @@ class _Code:
 
 def is_tensor(value: object) -> bool:
     """Whether a value is a tensor of numbers, not a sequence, a text, or nothing."""
-    return isinstance(value, NDArray) and as_numpy(value).dtype.kind not in "OSU"
+    return isinstance(value, NDArray) and value.element_type.kind not in "OSU"
 
 
 def is_text(value: object) -> bool:
@@ -175,10 +176,9 @@ def is_text(value: object) -> bool:
 
 def _type_key(value: object) -> tuple[np.dtype, int] | None:
     """What of a tensor has to be known to compile; None of what is none."""
-    if not isinstance(value, NDArray):
+    if not isinstance(value, NDArray) or not is_tensor(value):
         return None
-    array = as_numpy(value)  # whose types compare faster than their names
-    return None if array.dtype.kind in "OSU" else (array.dtype, array.ndim)
+    return value.element_type, value.ndim
 
 
 def _is_integer(array: np.ndarray) -> bool:
@@ -189,7 +189,7 @@ def _is_integer(array: np.ndarray) -> bool:
 _stages = ByModel(Stage)
 
 
-# Programs of all kinds, by the kind's key and by what they are compiled for.
+# Programs of all kinds that are there, by the kind's key and what they are compiled for.
 _programs: Recent[tuple[int, tuple[int | str, ...]], _Code] = Recent(_MAX_PROGRAMS)
 _keys = itertools.count()
 
@@ -224,14 +224,12 @@ class _Kind:
         self._model.CopyFrom(stage.model)
         self._count = len(stage.open)
         given = dict(zip(stage.names, args, strict=True))
-        arrays = {n: as_numpy(a) for n, a in given.items() if is_tensor(a)}
         for value in self._model.graph.input:
             value.type.CopyFrom(type_proto(given[value.name]))
         named = [stage.names[n] for n in (*stage.constant, *stage.static)]
+        arrays = {name: as_numpy(given[name]) for name in named}
         self._open = [
-            (name, arrays[name].ndim)
-            for name in (stage.names[n] for n in stage.open)
-            if name in arrays
+            (stage.names[n], args[n].ndim) for n in stage.open if is_tensor(args[n])
         ]
         numbers = [
             stage.names[n] for n in stage.static if _is_integer(arrays[stage.names[n]])
@@ -242,7 +240,9 @@ class _Kind:
         sized = [name in stage.sized for name, ndim in self._open for _ in range(ndim)]
         self._numbered = [place for place, is_sized in enumerate(sized) if is_sized]
         self._calls: Recent[Profile, _Calls] = Recent(_MAX_KINDS)
-        self._key = next(_keys)
+        self._key = number = next(_keys)
+        ending = weakref.finalize(self, _programs.drop, lambda key: key[0] == number)
+        ending.atexit = False
         self._lock = threading.Lock()
 
     def code(self, profile: Profile) -> _Code:
@@ -311,12 +311,11 @@ class _Kind:
 
 def type_proto(value: object) -> onnx.TypeProto:
     """The type of a tensor; of what is none, a sequence of unknown elements."""
-    if not is_tensor(value):
+    if not (isinstance(value, NDArray) and is_tensor(value)):
         sequence = onnx.TypeProto.Sequence(elem_type=onnx.TypeProto())
         return onnx.TypeProto(sequence_type=sequence)
-    array = as_numpy(value)
-    element = helper.np_dtype_to_tensor_dtype(array.dtype)
-    return helper.make_tensor_type_proto(element, array.shape)
+    element = helper.np_dtype_to_tensor_dtype(value.element_type)
+    return helper.make_tensor_type_proto(element, value.shape)
 
 
 def _parameter_shapes(module: IRModule) -> list[list[str]]:

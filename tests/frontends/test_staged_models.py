@@ -1,12 +1,16 @@
 """Models with stages are called, saved and run by commands as any model is."""
 
+import gc
+import linecache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import pytest
 
-from relax_mlir import compile, load
+import relax_mlir as tvm
+from relax_mlir import compile, load, relax
 from relax_mlir.errors import ModelError, RunError
 from relax_mlir.relax.vm import StagedModel
 from relax_mlir.tools.cli import main
@@ -115,6 +119,62 @@ def test_a_file_of_it_is_the_same_model(model: StagedModel, tmp_path: Path) -> N
     assert repr(loaded) == repr(model)
     assert (model.threads, loaded.threads) == (1, 2)
     np.testing.assert_array_equal(loaded(X, ROWS)[0], model(X, ROWS)[0])
+
+
+@pytest.mark.parametrize("kind", ["made", "loaded"])
+def test_machines_share_constants_and_code(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str
+) -> None:
+    made: list[object] = []
+
+    def noted(*args: Any, **options: Any) -> object:  # Any: those of compile
+        made.append(args)
+        return compile(*args, **options)
+
+    monkeypatch.setattr("relax_mlir.stages.stage.compile", noted)
+    model = compile(parse(_TEXT, opset=18), cache=False)
+    if kind == "loaded":
+        model.save(tmp_path / "m.rxm")
+        model = load(tmp_path / "m.rxm")
+    machines = [relax.VirtualMachine(model, tvm.cpu()) for _ in range(3)]
+
+    for machine in machines:
+        y = machine["main"](X, ROWS)[0]
+        np.testing.assert_array_equal(y.numpy(), X.sum(1, keepdims=True))
+
+    assert len(made) == 1
+    tensors = [m.module.host.tensors for m in machines]
+    for name, tensor in tensors[0].items():
+        assert all(t[name].shares_memory(tensor) for t in tensors)
+
+
+def test_code_that_is_gone_leaves_no_lines() -> None:
+    before = set(linecache.cache)
+    model = compile(parse(_TEXT, opset=18), cache=False)
+    assert isinstance(model, StagedModel)
+    added = set(linecache.cache) - before
+    assert any(name.startswith("<host") for name in added)
+
+    del model
+    while gc.collect():
+        pass
+
+    assert not {n for n in set(linecache.cache) - before if n.startswith("<host")}
+
+
+@pytest.mark.parametrize("is_on_host", [True, False])
+def test_outputs_may_take_the_place_of_inputs(is_on_host: bool) -> None:
+    text = """g (float[n, 4] x, int64[k] axes) => (float[b, c] z, float[n, 4] same) {
+        t = ReduceSum <keepdims = 1> (x, axes)
+        z = Add (x, t)
+        same = Identity (x) }"""
+    x, same = X.copy(), np.empty_like(X)
+    given = x if is_on_host else tvm.nd.from_dlpack(x)
+
+    compile(parse(text, opset=18))(x, ROWS, out=[given, same])
+
+    np.testing.assert_array_equal(same, X)
+    np.testing.assert_array_equal(x, X + X.sum(1, keepdims=True))
 
 
 @pytest.mark.slow

@@ -36,7 +36,8 @@ def stub(
     """The stub in the driver's place; what its kernels raise fails the test."""
     monkeypatch.setattr(driver, "LIBRARY", str(library))
     _loaded.reset()
-    gc.collect()  # models of earlier tests, and
+    gc.collect()  # models of earlier tests,
+    gc.collect()  # those that they had inside, and
     sweep(device(0))  # what they have left in its queues
     _loaded.reset()
     yield _loaded

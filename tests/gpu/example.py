@@ -37,6 +37,15 @@ def on_gpu(*arrays: np.ndarray) -> list[DeviceArray]:
     return [DeviceArray.of(array, device(0)) for array in arrays]
 
 
+def shifted(array: np.ndarray) -> DeviceArray:
+    """An array that does not begin at a multiple of 16 bytes."""
+    flat = np.concatenate([np.zeros(1, array.dtype), array.ravel()])
+    base = DeviceArray.of(flat, device(0))
+    made = DeviceArray(base.memory, array.shape, array.dtype.name)
+    made.address = base.address + array.itemsize
+    return made
+
+
 class Interface:
     """What cupy and numba have."""
 

@@ -77,6 +77,10 @@ class Stub:
     def device(self, count: int = 1, sm: int = 90) -> None:
         self._library.stub_device(count, sm)
 
+    def pointer_device(self, ordinal: int) -> None:
+        """The GPU that all addresses are on, if somebody asks."""
+        self._library.stub_pointer_device(ordinal)
+
     def eager(self) -> None:
         """Do work as soon as it is in a queue."""
         self._library.stub_eager(1)

@@ -212,6 +212,18 @@ CUresult cuMemAlloc_v2(CUdeviceptr* address, size_t bytes) {
   return 0;
 }
 
+static int pointer_device;
+
+// Of what GPU all addresses are.
+void stub_pointer_device(int device) { pointer_device = device; }
+
+CUresult cuPointerGetAttribute(void* data, int attribute, CUdeviceptr address) {
+  ENTER_CONTEXT("cuPointerGetAttribute");
+  if (attribute != 9 || !address) return kInvalidValue;
+  *(int*)data = pointer_device;
+  return 0;
+}
+
 CUresult cuMemFree_v2(CUdeviceptr address) {
   ENTER_CONTEXT("cuMemFree_v2");
   lock();
@@ -234,6 +246,7 @@ void stub_reset(void) {
   failure_count = 0;
   memory_bytes = (size_t)1 << 30;
   devices = 1;
+  pointer_device = 0;
   capability = 90;
   is_eager = strays = 0;
   free_waits = 1;

@@ -16,7 +16,6 @@ from relax_mlir import IRModule, compile, import_onnx, lower, reference
 from relax_mlir.dialects.hooks import Case
 from relax_mlir.dialects.relax.attention import AttentionBiasOp, AttentionOp
 from relax_mlir.emulator import emulate
-from relax_mlir.rewriting import erase
 from relax_mlir.runtime.cuda.executable import CudaExecutable
 from relax_mlir.schedules.gpu import attention_wgmma
 from relax_mlir.schedules.gpu.attention_warpgroups import AttentionWgmmaConfiguration
@@ -28,7 +27,11 @@ from relax_mlir.testing import case_module
 from tests.frontends.differential import parse
 from tests.gpu.stub import TARGET, Emulation
 from tests.gpu.test_attention import BOUNDS, MASKS, code_of, model, prepared, wanted
-from tests.gpu.test_barriers import is_right, operations, raised
+from tests.gpu.test_barriers import (
+    check_all_needed,
+    check_all_waits_needed,
+    is_right,
+)
 from tests.gpu.test_gemm import run
 from tests.gpu.test_models import rules_of
 from tests.products import rounded
@@ -299,24 +302,11 @@ def attended(monkeypatch: pytest.MonkeyPatch) -> Attended:
     ],
 )
 def test_warpgroups_need_all_that_they_wait_for(attended: Attended, name: str) -> None:
-    loops, inputs, expected = attended
-    count = len(list(operations(loops, name)))
-    assert count > 0
-    for number in range(count):
-        mutant = loops.clone()
-        erase(list(operations(mutant, name))[number])
-        assert not is_right(mutant, inputs, expected), f"{name} {number}"
+    check_all_needed(*attended, name)
 
 
 def test_what_is_multiplied_is_not_overwritten(attended: Attended) -> None:
-    loops, inputs, expected = attended
-    name = "nvvm.wgmma.wait.group.sync.aligned"
-
-    for number in range(len(list(operations(loops, name)))):
-        mutant = loops.clone()
-        with mutant.context:
-            raised(list(operations(mutant, name))[number], "group")
-        assert not is_right(mutant, inputs, expected), f"wait {number}"
+    check_all_waits_needed(*attended)
 
 
 @pytest.mark.parametrize(

@@ -57,19 +57,38 @@ def is_right(module: IRModule, inputs: list[np.ndarray], expected: np.ndarray) -
     return all(np.array_equal(y, expected) for (y,) in results)
 
 
+def check_all_needed(
+    module: IRModule, inputs: list[np.ndarray], expected: np.ndarray, name: str
+) -> None:
+    """Without any operation of a name, the module is not right."""
+    count = len(list(operations(module, name)))
+    assert count > 0
+    for number in range(count):
+        mutant = module.clone()
+        erase(list(operations(mutant, name))[number])
+        assert not is_right(mutant, inputs, expected), f"{name} {number}"
+
+
+def check_all_waits_needed(
+    module: IRModule, inputs: list[np.ndarray], expected: np.ndarray
+) -> None:
+    """Where one more product may be open when a warpgroup goes on, it is not right."""
+    name = "nvvm.wgmma.wait.group.sync.aligned"
+    for number in range(len(list(operations(module, name)))):
+        mutant = module.clone()
+        with mutant.context:
+            raised(list(operations(mutant, name))[number], "group")
+        assert not is_right(mutant, inputs, expected), f"wait {number}"
+
+
 @pytest.mark.parametrize("name", _KERNELS)
 def test_no_barrier_can_be_missing(name: str) -> None:
     module, precision = _KERNELS[name]
     loops = lower(module, target=_TARGET, to="loops", precision=precision)
     inputs = sides(module)
     (expected,) = emulate(loops, *inputs)
-    count = len(list(operations(loops, "gpu.barrier")))
 
-    assert count > 0
-    for number in range(count):
-        mutant = loops.clone()
-        erase(list(operations(mutant, "gpu.barrier"))[number])
-        assert not is_right(mutant, inputs, expected), f"barrier {number}"
+    check_all_needed(loops, inputs, expected, "gpu.barrier")
 
 
 Product = tuple[IRModule, list[np.ndarray], np.ndarray]
@@ -106,13 +125,7 @@ def product(monkeypatch: pytest.MonkeyPatch) -> Product:
     ],
 )
 def test_warpgroups_need_all_that_they_wait_for(product: Product, name: str) -> None:
-    loops, inputs, expected = product
-    count = len(list(operations(loops, name)))
-    assert count > 0
-    for number in range(count):
-        mutant = loops.clone()
-        erase(list(operations(mutant, name))[number])
-        assert not is_right(mutant, inputs, expected), f"{name} {number}"
+    check_all_needed(*product, name)
 
 
 def raised(operation: ir.OpView, name: str) -> None:
@@ -123,14 +136,7 @@ def raised(operation: ir.OpView, name: str) -> None:
 
 
 def test_slices_are_released_when_they_are_multiplied(product: Product) -> None:
-    loops, inputs, expected = product
-    name = "nvvm.wgmma.wait.group.sync.aligned"
-
-    for number in range(len(list(operations(loops, name)))):
-        mutant = loops.clone()
-        with mutant.context:
-            raised(list(operations(mutant, name))[number], "group")
-        assert not is_right(mutant, inputs, expected), f"wait {number}"
+    check_all_waits_needed(*product)
 
 
 @pytest.mark.parametrize("operand", ["bytes", "arrivals"])

@@ -14,7 +14,7 @@ from relax_mlir.runtime.cuda.arrays import DeviceArray
 from relax_mlir.runtime.cuda.devices import device
 from relax_mlir.runtime.gpu_array import GPUArray
 from relax_mlir.script import tir as T  # noqa: N812  as scripts call it
-from tests.gpu.example import Dlpack
+from tests.gpu.example import Dlpack, put, shifted
 from tests.gpu.stub import TARGET, Emulation, Stub
 
 # ruff: noqa: N803, N806  scripts are no plain Python
@@ -139,7 +139,19 @@ def test_a_program_that_a_rule_has_scheduled(
     made["main"](*given, z)
 
     np.testing.assert_allclose(z.numpy(), x @ y, rtol=1e-4, atol=1e-4)
-    assert made.time_evaluator("main", tvm.cuda(), number=1)(*given, z).mean > 0
+
+
+def test_calls_are_timed_until_they_are_done(kernel: KernelModule, stub: Stub) -> None:
+    given = tvm.nd.array(X, tvm.cuda(0))
+    made = tvm.nd.empty((4, 3), "float32", tvm.cuda(0))
+
+    timing = kernel.time_evaluator("scale", tvm.cuda(0), number=5, repeat=2)(
+        given, 2.0, 1, made
+    )
+
+    assert len(stub.launched) == 11  # one comes before
+    assert len(timing.results) == 2
+    assert timing.min > 0
 
 
 def test_programs_are_written_to_a_file(kernel: KernelModule, tmp_path: Path) -> None:
@@ -161,9 +173,82 @@ def first(A: T.Buffer((8,), "float32"), n: T.int32, B: T.Buffer((8,), "float32")
             B[vi] = A[vi]
 
 
-def test_a_number_of_steps_is_a_size_of_a_buffer() -> None:
-    with pytest.raises(PassError, match="`n` says how often a loop runs"):
-        tvm.compile(first, target=TARGET, cache=False)
+@T.prim_func
+def first_half(A: T.Buffer((8,), "float32"), n: T.int32, B: T.Buffer((8,), "float32")):
+    for i in range(n // 2):
+        with T.block("first"):
+            vi = T.axis.spatial(8, i)
+            B[vi] = A[vi]
+
+
+@pytest.mark.parametrize("program", [first, first_half])
+def test_a_number_of_steps_is_a_size_of_a_buffer(program: object) -> None:
+    with pytest.raises(PassError, match=r"`first.*`: `n` says how often a loop runs"):
+        tvm.compile(program, target=TARGET, cache=False)
+
+
+@T.prim_func
+def one(A: T.Buffer((8,), "float32"), n: T.int32, B: T.Buffer((8,), "float32")):
+    B[0] = A[0] + T.cast(n, "float32")
+
+
+@T.prim_func
+def if_big(A: T.Buffer((8,), "float32"), n: T.int64, B: T.Buffer((8,), "float32")):
+    if n > T.int64(3):
+        for i in range(8):
+            with T.block("copied"):
+                vi = T.axis.spatial(8, i)
+                B[vi] = A[vi]
+
+
+@T.prim_func
+def chosen(A: T.Buffer((8,), "float32"), b: T.bool, B: T.Buffer((8,), "float32")):
+    for i in range(8):
+        with T.block("chosen"):
+            vi = T.axis.spatial(8, i)
+            B[vi] = T.if_then_else(b, A[vi], T.float32(-1))
+
+
+_A, _NONE = np.arange(8, dtype="float32"), np.zeros(8, "float32")
+
+
+@pytest.mark.parametrize("target", ["llvm", TARGET])
+@pytest.mark.parametrize(
+    ("program", "number", "right"),
+    [
+        (one, 5, np.r_[np.float32(5), _NONE[1:]]),
+        (if_big, 4, _A),
+        (if_big, 3, _NONE),
+        (chosen, True, _A),
+        (chosen, False, _NONE - 1),
+    ],
+)
+def test_numbers_are_read_around_all_loops(
+    emulation: Emulation,
+    monkeypatch: pytest.MonkeyPatch,
+    target: str,
+    program: object,
+    number: int,
+    right: np.ndarray,
+) -> None:
+    emulation.learn_all(monkeypatch)
+    y = _NONE.copy()
+
+    tvm.compile(program, target=target, cache=False)(_A, number, y)
+
+    np.testing.assert_array_equal(y, right)
+
+
+def test_numbers_that_do_not_fit(kernel: KernelModule) -> None:
+    y = np.zeros((4, 3), "float32")
+
+    with pytest.raises(TypeError, match=r"`count`: expected a whole number, got 2.7"):
+        kernel(X, 2.0, 2.7, y)
+    with pytest.raises(
+        ValueError, match="`count`: expected a number of int32, got 1099"
+    ):
+        kernel(X, 2.0, 2**40, y)
+    assert not y.any()
 
 
 # Arrays.
@@ -214,8 +299,21 @@ def test_arrays_share_memory_with_those_of_others(stub: Stub) -> None:
     array[0] = 5
     np.testing.assert_array_equal(theirs.numpy()[0], [5, 5, 5])
     used = stub.used_bytes
-    del array, theirs
+    del theirs
+    assert stub.used_bytes == used
+    np.testing.assert_array_equal(array[0], [5, 5, 5])
+    del array
     assert stub.used_bytes < used
+
+
+def test_copies_are_made_before_others_go_on(stub: Stub) -> None:
+    theirs, stream = shifted(X), device(0).make("cuStreamCreate", "test")
+
+    array = tvm.nd.from_dlpack(Dlpack(theirs))
+    put(np.zeros_like(X), theirs, stream)
+    stub.run(stream)
+
+    np.testing.assert_array_equal(array.numpy(), X)
 
 
 def test_devices_are_waited_for(stub: Stub) -> None:

@@ -1,5 +1,6 @@
 """Models parts of which are compiled, or decided, when they run, on GPUs."""
 
+import gc
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ from relax_mlir.errors import CompileError
 from relax_mlir.relax.vm import StagedModel
 from relax_mlir.runtime.cuda.arrays import DeviceArray
 from relax_mlir.runtime.cuda.devices import device
+from relax_mlir.runtime.cuda.memory import sweep
 from tests.frontends.differential import parse
+from tests.gpu.example import Dlpack, Interface, shifted
 from tests.gpu.stub import TARGET, Emulation, Stub
 
 # What is kept is known when it is there; so is the axis of the sum.
@@ -52,11 +55,12 @@ AXES = np.array([1])
 
 
 def check(found: np.ndarray, right: np.ndarray) -> None:
+    assert right.size  # or nothing is compared
     np.testing.assert_allclose(found, right, rtol=1e-5, atol=1e-6)
 
 
 def test_arrays_of_the_host_go_in_and_come_out(model: StagedModel, stub: Stub) -> None:
-    for rows in (7, 9, 12, 7):  # the third is for all that follow
+    for rows in (9, 10, 12, 9):  # the third is for all that follow
         x = drawn(rows)
 
         results = model(x, AXES)
@@ -71,7 +75,7 @@ def test_arrays_of_the_host_go_in_and_come_out(model: StagedModel, stub: Stub) -
 
 
 def test_arrays_of_the_gpu_stay_there(model: StagedModel) -> None:
-    x = drawn(7)
+    x = drawn(9)
     given = DeviceArray.of(x, device(0))
 
     y, z = model(given, AXES)
@@ -82,8 +86,23 @@ def test_arrays_of_the_gpu_stay_there(model: StagedModel) -> None:
         check(result.numpy(), right)
 
 
+def test_arrays_with_the_array_interface(model: StagedModel) -> None:
+    x = drawn(9)
+    right = expected(x)
+    y, z = (DeviceArray.of(np.zeros_like(array), device(0)) for array in right)
+
+    model(
+        Interface.of(DeviceArray.of(x, device(0))),
+        AXES,
+        out=[Interface.of(y), Interface.of(z)],
+    )
+
+    check(y.numpy(), right[0])
+    check(z.numpy(), right[1])
+
+
 def test_results_go_to_arrays_of_the_caller(model: StagedModel) -> None:
-    x = drawn(7)
+    x = drawn(9)
     right = expected(x)
     y = DeviceArray.of(np.zeros_like(right[0]), device(0))
     z = np.zeros_like(right[1])
@@ -96,6 +115,102 @@ def test_results_go_to_arrays_of_the_caller(model: StagedModel) -> None:
     wrong = DeviceArray.of(np.zeros((3, 4), np.float32), device(0))
     with pytest.raises(ValueError, match="output 0 `y`: expected shape"):
         model(x, AXES, out=[wrong, z])
+
+
+def test_outputs_are_written_to_all_or_none(model: StagedModel) -> None:
+    x = drawn(9)
+    y, z = expected(x)
+    host, there = np.zeros_like(y), DeviceArray.of(np.zeros_like(y), device(0))
+
+    for out in (host, there, tvm.nd.array(host), tvm.nd.array(host, tvm.cuda(0))):
+        with pytest.raises(ValueError, match="output 1 `z`: expected shape"):
+            model(x, AXES, out=[out, np.zeros((9, 9), np.float32)])
+        assert not np.asarray(out).any()
+        result = np.zeros_like(z)
+        model(x, AXES, out=[out, result])
+        check(np.asarray(out), y)
+        check(result, z)
+
+
+def test_outputs_share_no_memory_with_each_other(model: StagedModel) -> None:
+    x = drawn(9)
+    y, z = expected(x)
+    memory = np.zeros_like(y)
+
+    with pytest.raises(ValueError, match="output 1 `z`: shares memory with output 0"):
+        model(x, AXES, out=[memory, memory.reshape(-1)[: len(z)].reshape(-1, 1)])
+
+    assert not memory.any()
+    unfit = Dlpack(shifted(memory))
+    with pytest.raises(ValueError, match=r"16 bytes on, got one of .* at address 0x"):
+        model(x, AXES, out=[unfit, np.zeros_like(z)])
+
+
+_SWAP = """g (float[n] x, float[n] y) => (float[n] a, float[n] b, int64 k) {
+    a = Identity (y)
+    b = Identity (x)
+    s = SequenceConstruct (x, y)
+    k = SequenceLength (s) }"""
+
+
+@pytest.mark.parametrize("is_on_gpu", [False, True], ids=["host", "gpu"])
+def test_outputs_may_take_the_place_of_inputs(
+    emulation: Emulation, stub: Stub, is_on_gpu: bool
+) -> None:
+    first, second = np.arange(3, dtype=np.float32), np.ones(3, np.float32)
+    x, y = first.copy(), second.copy()
+    if is_on_gpu:
+        x, y = (DeviceArray.of(array, device(0)) for array in (x, y))
+
+    made(_SWAP)(x, y, out=[x, y, np.zeros((), np.int64)])
+
+    np.testing.assert_array_equal(np.asarray(x), second)
+    np.testing.assert_array_equal(np.asarray(y), first)
+
+
+_SUM = """g (float[n, 4] x, int64[k] axes) => (float[b, c] z) {
+    t = Exp (x)
+    z = ReduceSum <keepdims = 1> (t, axes) }"""
+
+
+def test_what_is_on_the_gpu_stays_there(
+    emulation: Emulation, monkeypatch: pytest.MonkeyPatch, stub: Stub
+) -> None:
+    emulation.learn_all(monkeypatch)
+    model = made(_SUM)
+    x = drawn(9)
+    given = DeviceArray.of(x, device(0))
+    out = DeviceArray.of(np.zeros((9, 1), np.float32), device(0))
+    names = ("cuMemcpyDtoHAsync_v2", "cuMemcpyHtoDAsync_v2")
+    counts = [stub.count(name) for name in names]
+
+    (z,) = model(given, AXES)  # compiles, too
+    model(given, AXES, out=[out])
+
+    assert [stub.count(name) for name in names] == counts
+    for result in (z, out):
+        check(result.numpy(), np.exp(x).sum(1, keepdims=True))
+
+
+def test_a_model_that_is_dropped_gives_back_its_memory(
+    emulation: Emulation, monkeypatch: pytest.MonkeyPatch, stub: Stub, tmp_path: Path
+) -> None:
+    emulation.learn_all(monkeypatch)
+    used_bytes = stub.used_bytes
+
+    for name in ("made", "loaded"):
+        model = made(_TEXT)
+        if name == "loaded":
+            model.save(tmp_path / "m.rxm")
+            model = load(tmp_path / "m.rxm")
+        for rows in (9, 10, 12):
+            model(drawn(rows), AXES)
+        assert stub.used_bytes > used_bytes
+        del model
+        while gc.collect():  # what a stage is compiled to may have stages
+            pass
+        sweep(device(0), is_waiting=True)
+        assert stub.used_bytes == used_bytes, name
 
 
 _SAME = """g (float[n] x, bool c) => (float[n] y, float[n] t, int64 k) {
@@ -161,13 +276,13 @@ def test_a_file_of_it_is_the_same_model(
 
     assert repr(loaded) == repr(model)
     assert loaded.executable.options.target == TARGET
-    x = drawn(7)
+    x = drawn(9)
     for result, right in zip(loaded(x, AXES), expected(x), strict=True):
         check(result, right)
 
 
 def test_stages_are_compiled_as_the_model_is(
-    monkeypatch: pytest.MonkeyPatch, emulation: Emulation
+    monkeypatch: pytest.MonkeyPatch, emulation: Emulation, tmp_path: Path
 ) -> None:
     asked: list[dict[str, object]] = []
     plain = compile
@@ -180,11 +295,14 @@ def test_stages_are_compiled_as_the_model_is(
     monkeypatch.setattr("relax_mlir.stages.stage.compile", noted)
     model = made(_TEXT, precision="f16", library="auto")
     machine = relax.VirtualMachine(model, tvm.device("cuda", 0))
+    model.save(tmp_path / "m.rxm")
+    calls = (model, machine["main"], load(tmp_path / "m.rxm"))
 
-    model(drawn(7), AXES)
-    machine["main"](drawn(7), AXES)
+    for rows, call in zip((9, 10, 12), calls, strict=True):
+        before = len(asked)
+        call(drawn(rows), AXES)
+        assert len(asked) > before
 
-    assert asked
     wanted = {"target": TARGET, "precision": "f16", "library": "auto"}
     assert all(wanted.items() <= options.items() for options in asked)
 
@@ -195,7 +313,7 @@ def test_another_gpu_is_used_as_a_whole(
     emulation.learn_all(monkeypatch)
     stub.device(count=2)
     machine = relax.VirtualMachine(made(_TEXT), tvm.device("cuda", 1))
-    x = drawn(7)
+    x = drawn(9)
 
     y, z = machine["main"](x, AXES)
 
@@ -204,6 +322,28 @@ def test_another_gpu_is_used_as_a_whole(
         check(result.numpy(), right)
 
 
+def test_models_move_to_another_gpu(model: StagedModel, stub: Stub) -> None:
+    stub.device(count=2)
+    x = drawn(9)
+
+    (y, z) = model.on(1)(DeviceArray.of(x, device(1)), AXES)
+
+    for result, right in zip((y, z), expected(x), strict=True):
+        assert result.device is device(1)
+        check(result.numpy(), right)
+    on_cpu = compile(parse(_TEXT, opset=18), cache=False)
+    assert isinstance(on_cpu, StagedModel)
+    with pytest.raises(CompileError, match="expected `cpu`, for which"):
+        on_cpu.on(1)
+
+
+def test_streams_and_graphs_are_for_whole_models(model: StagedModel) -> None:
+    with pytest.raises(TypeError, match="`stream` is for models that are one piece"):
+        model(drawn(9), AXES, stream=1)
+
+
 def test_the_other_device_is_refused() -> None:
-    with pytest.raises(CompileError, match="what runs there is compiled for `cuda`"):
+    with pytest.raises(
+        CompileError, match=r"expected `cuda`, for which .* `cuda\(0\)`"
+    ):
         relax.VirtualMachine(made(_TEXT), tvm.cpu())

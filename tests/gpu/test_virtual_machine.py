@@ -53,10 +53,12 @@ def test_a_function_runs_on_the_gpu(emulation: Emulation, stub: Stub) -> None:
 
 def test_the_other_device_is_refused(emulation: Emulation) -> None:
     made = built(emulation)
-    with pytest.raises(CompileError, match="what runs there is compiled for `cuda`"):
+    with pytest.raises(
+        CompileError, match=r"expected `cuda`, for which .* `cuda\(0\)`"
+    ):
         relax.VirtualMachine(made, tvm.cpu())
     other = tvm.compile(exported(), target="llvm", cache=False)
-    with pytest.raises(CompileError, match="what runs there is compiled for `cpu`"):
+    with pytest.raises(CompileError, match=r"expected `cpu`, for which .* `cpu\(0\)`"):
         relax.VirtualMachine(other, tvm.device("cuda", 0))
 
 
@@ -153,3 +155,21 @@ def test_python_runs_around_machine_code(
     assert len(_SEEN) == 4
     np.testing.assert_allclose(_SEEN[-1], np.exp(x * x), rtol=1e-5)
     assert len(set(stub.launched)) == 3  # of them `doubled` and what is around
+
+
+def test_all_of_it_runs_on_another_gpu(
+    emulation: Emulation, monkeypatch: pytest.MonkeyPatch, stub: Stub
+) -> None:
+    emulation.learn_all(monkeypatch)
+    stub.device(count=2)
+    made = tvm.compile(Mixed, target=TARGET, cache=False)
+    machine = relax.VirtualMachine(made, tvm.cuda(1))
+    (x,) = drawn((9,))
+    z = np.exp(x * x) + x
+
+    for given in (x, tvm.nd.array(x, tvm.cuda(1))):
+        found = machine["main"](given, tvm.nd.array(np.array(True)))
+        np.testing.assert_allclose(found.numpy(), 2 * z[z > 0], rtol=1e-5)
+        found = machine["main"](given, np.array(False))
+        assert found.device == tvm.cuda(1)
+        np.testing.assert_allclose(found.numpy(), -z, rtol=1e-5)

@@ -1,11 +1,13 @@
 """Functions that are no machine code: what runs around it, and what it is called with."""
 
+import platform
+
 import numpy as np
 import pytest
 
 import relax_mlir as tvm
 from relax_mlir import relax
-from relax_mlir.errors import RunError, UnsupportedError
+from relax_mlir.errors import CompileError, RunError, UnsupportedError
 from relax_mlir.relax.vm import VirtualMachine, VMExecutable, build
 from relax_mlir.script import ir as I
 from relax_mlir.script import relax as R
@@ -433,6 +435,27 @@ def test_all_of_it_is_written_to_a_file(tmp_path) -> None:
     text = path.read_bytes()
     path.write_bytes(text.replace(b"main_segment_0(x)", b"main_segment_0(y)"))
     with pytest.raises(tvm.RelaxError, match="damaged"):
+        tvm.load(path)
+
+
+def test_a_file_for_another_machine_is_not_damaged(tmp_path) -> None:
+    @I.ir_module
+    class Module:
+        @R.function
+        def plain(x: R.Tensor((2,), "float32")):
+            return R.exp(x)
+
+        @R.function
+        def other(x: R.Tensor((2,), "float32")):
+            return R.negative(x)
+
+    path = tmp_path / "module.rxm"
+    is_arm = platform.machine() in ("arm64", "aarch64")
+    build(Module, target="cpu:znver3" if is_arm else "cpu:apple-m1").export_library(
+        path
+    )
+
+    with pytest.raises(CompileError, match=r"compiled for .*, this machine is"):
         tvm.load(path)
 
 

@@ -65,13 +65,16 @@ class MakeMain(Pass):
         function.attributes["sym_visibility"] = ir.StringAttr.get("private")
         with function.location:
             if self.integers:
-                _integers_in_memory(function)
+                _integers_in_memory(function, self.program)
             _numbers_in_memory(function)
             _write_main(module, function)
 
 
-def _integers_in_memory(function: func.FuncOp) -> None:
+def _integers_in_memory(function: func.FuncOp, program: str) -> None:
     """Let a program read integers from memory that are no sizes.
+
+    Args:
+        program: what it is called.
 
     Raises:
         PassError: one says how often a loop runs that is around all else.
@@ -89,11 +92,11 @@ def _integers_in_memory(function: func.FuncOp) -> None:
             continue
         element = dtypes.dtype(text_of(own, marks.DTYPE, "int64")).buffer_type
         readers = [(use.owner, use.operand_number) for use in argument.uses]
-        if any(reader.operation.block == entry for reader, _ in readers):
+        if _bounds_loop(argument, entry):
             name = text_of(own, "relax.name", symbol)
             raise PassError(
-                f"{argument.location}: `{name}` says how often a loop runs: expected a "
-                "constant, or a size of a buffer, where threads of a GPU share its steps"
+                f"`{program}`: `{name}` says how often a loop runs: expected a constant, or "
+                "a size of a buffer, where threads of a GPU share its steps"
             )
         argument.set_type(element)
         for reader, place in readers:
@@ -107,6 +110,16 @@ def _integers_in_memory(function: func.FuncOp) -> None:
     attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(types, []))
 
 
+def _bounds_loop(value: ir.Value, entry: ir.Block) -> bool:
+    """Whether a value says how often a loop of a block runs, or what does so is of it."""
+    readers = [use.owner.operation for use in value.uses]
+    return any(
+        reader.name == "scf.for" or any(_bounds_loop(r, entry) for r in reader.results)
+        for reader in readers
+        if reader.block == entry
+    )
+
+
 def _numbers_in_memory(function: func.FuncOp) -> None:
     """Let a program read from memory the numbers that are no sizes."""
     arguments = list(function.entry_block.arguments)
@@ -117,11 +130,15 @@ def _numbers_in_memory(function: func.FuncOp) -> None:
     ]
     for argument in (arguments[n] for n in numbers):
         element = argument.type
+        stored = dtypes.from_mlir(element).buffer_type  # a truth has a byte
         readers = [(use.owner, use.operand_number) for use in argument.uses]
-        argument.set_type(ir.MemRefType.get([], element))
+        argument.set_type(ir.MemRefType.get([], stored))
         for reader, place in readers:
             with ir.InsertionPoint(reader), reader.location:
-                reader.operands[place] = op("memref.load", element, argument)
+                value = op("memref.load", stored, argument)
+                if stored != element:
+                    value = op("arith.trunci", element, value)
+                reader.operands[place] = value
     if numbers:
         _reorder(
             function,

@@ -103,16 +103,28 @@ def _packed(code: CompiledModel) -> bytes:
     return pack(code.contents())
 
 
-def _unpacked(data: bytes, path: str, threads: int | None) -> CompiledModel:
-    """What :func:`_packed` made.
+def _unpacked(data: bytes) -> Contents | cuda_archive.Contents:
+    """What :func:`_packed` packed.
 
     Raises:
         ValueError: it is damaged, or of another version.
-        CompileError: it is for another machine, or cannot be loaded.
     """
     if cuda_archive.is_packed(data):
-        return CudaExecutable(cuda_archive.unpack(data))
-    return Executable.of_contents(unpack(data), path, threads)
+        return cuda_archive.unpack(data)
+    return unpack(data)
+
+
+def _loaded(
+    contents: Contents | cuda_archive.Contents, path: str, threads: int | None
+) -> CompiledModel:
+    """Machine code, ready to be called.
+
+    Raises:
+        CompileError: it is for another machine, or cannot be loaded.
+    """
+    if isinstance(contents, cuda_archive.Contents):
+        return CudaExecutable(contents)
+    return Executable.of_contents(contents, path, threads)
 
 
 def _fields(target: str | Target) -> str | Mapping[str, Any]:
@@ -150,13 +162,13 @@ def load(
             )
         if manifest.pop("digest") != _digest(manifest):
             raise ValueError("the code is not what was written")
-        members = {
-            (kind, name): read_member(archive, f"{kind}/{name}")
+        contents = {
+            (kind, name): _unpacked(read_member(archive, f"{kind}/{name}"))
             for kind in ("codes", "segments", "programs")
             for name in manifest[kind]
         }
         constants = unpack(read_member(archive, "constants")).constants
-        loaded = {k: _unpacked(m, str(path), threads) for k, m in members.items()}
+    loaded = {k: _loaded(c, str(path), threads) for k, c in contents.items()}
 
     def codes(kind: str) -> dict[str, Code]:
         return {

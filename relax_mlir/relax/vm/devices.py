@@ -31,6 +31,6 @@ def check_device(device: Device, kind: str) -> None:
     """
     if kind != device.type:
         raise CompileError(
-            f"device `{device}`: what runs there is compiled for `{kind}`. Hint: "
-            f'`build(mod, target="{device.type}")`'
+            f"device `{device}`: expected `{kind}`, for which the code is compiled. Hint: "
+            f'pass `{kind}(0)`, or `build(mod, target="{device.type}")`.'
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import linecache
 import os
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -24,7 +25,6 @@ from relax_mlir.relax.vm.kernels import Kernel
 from relax_mlir.relax.vm.stage_options import StageOptions
 from relax_mlir.runtime.compiled_model import CompiledModel
 from relax_mlir.runtime.cuda.executable import CudaExecutable
-from relax_mlir.runtime.gpu_array import GPUArray
 from relax_mlir.runtime.ndarray import Device, NDArray, shared
 from relax_mlir.targets import kind_of
 
@@ -81,7 +81,8 @@ class Code:
         Raises:
             CompileError: it is compiled for another kind of device.
         """
-        return replace(self, executable=code_on(self.executable, device))
+        moved = code_on(self.executable, device)
+        return self if moved is self.executable else replace(self, executable=moved)
 
     def __call__(self, *args: Any) -> Any:
         """Call it with tensors, or tuples of them; what a GPU makes stays there."""
@@ -89,8 +90,7 @@ class Code:
             _check_is_tensor(name, value)
         given = _flattened(args)
         if isinstance(self.executable, CudaExecutable):
-            taken = [a.data if isinstance(a, GPUArray) else a for a in given]
-            outputs = self.executable(*taken, stay=True)
+            outputs = self.executable(*given, stay=True)
         else:
             outputs = self.executable(*given)
         return _nested(self.nest, iter([shared(o) for o in outputs]))
@@ -155,14 +155,17 @@ class HostCode:
         }
 
     def on(self, device: Device) -> HostCode:
-        """It, where its machine code runs on a device.
+        """It, where its machine code runs on a device, with the same constants.
 
         Raises:
             CompileError: some is compiled for another kind of device.
         """
         segments = {name: code.on(device) for name, code in self.segments.items()}
         programs = {name: kernel.on(device) for name, kernel in self.programs.items()}
-        return HostCode(self.text, segments, programs, self.constants)
+        if _are_same(segments, self.segments) and _are_same(programs, self.programs):
+            return self
+        constants = {name: tensor.on_host() for name, tensor in self.tensors.items()}
+        return HostCode(self.text, segments, programs, constants)
 
     def functions(self) -> dict[str, Callable[..., Any]]:
         """The functions, ready to be called with values."""
@@ -173,7 +176,15 @@ class HostCode:
         lines = self.text.splitlines(keepends=True)
         linecache.cache[file] = (len(self.text), None, lines, file)
         exec(compile(self.text, file, "exec"), names)
-        return {n[2:]: f for n, f in names.items() if n.startswith("f_")}
+        made = {n[2:]: f for n, f in names.items() if n.startswith("f_")}
+        for function in [*made.values()][:1]:  # they know, and so keep, each other
+            weakref.finalize(function, linecache.cache.pop, file, None)
+        return made
+
+
+def _are_same(made: Mapping[str, object], known: Mapping[str, object]) -> bool:
+    """Whether two mappings of the same names have the very same values."""
+    return all(made[name] is value for name, value in known.items())
 
 
 class VMExecutable:
@@ -277,7 +288,7 @@ class VMExecutable:
         return self._shown
 
     def on(self, device: Device) -> VMExecutable:
-        """The same functions, where they run on a device.
+        """The same functions, where they run on a device; itself if that is there.
 
         Raises:
             CompileError: one is compiled for another kind of device.
@@ -287,6 +298,9 @@ class VMExecutable:
         if self._shown:
             check_device(device, kind_of(options.target))
         host = self._host.on(device)
+        is_here = options == self.options and host is self._host
+        if is_here and _are_same(moved, self._codes):
+            return self
         return VMExecutable(moved, host, self._shown, self._script, options)
 
     def export_library(self, path: str | os.PathLike[str], **options: Any) -> None:

@@ -22,7 +22,8 @@ from relax_mlir.relax.vm.builtins import (
     unique,
 )
 from relax_mlir.runtime import registry
-from relax_mlir.runtime.ndarray import NDArray, as_numpy, empty, shared
+from relax_mlir.runtime.cuda.arrays import row_major
+from relax_mlir.runtime.ndarray import NDArray, as_numpy, empty, is_on_gpu, shared
 
 __all__ = ["Shape", "empty", "nonzero", "python_function", "to_value", "unique"]
 
@@ -37,7 +38,7 @@ def to_value(value: Any) -> Any:
         return [to_value(v) for v in value]
     if isinstance(value, np.generic) and not isinstance(value, np.ndarray):
         return value.item()
-    if hasattr(value, "__dlpack__"):
+    if hasattr(value, "__dlpack__") or is_on_gpu(value):
         return shared(value)
     return _called(value) if callable(value) else value
 
@@ -120,7 +121,9 @@ def check_size(value: int, expected: int, stated: str, where: str) -> None:
 
 
 def _kind(value: Any) -> str:
-    names = {NDArray: "a tensor", list: "a tuple", Shape: "a shape"}
+    if isinstance(value, NDArray):
+        return "a tensor"
+    names = {list: "a tuple", Shape: "a shape"}
     return names.get(type(value), f"`{type(value).__name__}`")
 
 
@@ -201,7 +204,7 @@ def call_destinations(
 def _apart(value: Any, written: Sequence[NDArray]) -> Any:
     """An argument; a copy if it lies where one of these does."""
     if isinstance(value, NDArray) and any(map(value.shares_memory, written)):
-        return shared(value.numpy())
+        return value.copied()
     return value
 
 
@@ -323,8 +326,11 @@ def shape_i(tensor: NDArray, axis: int) -> int:
 
 def stride_i(tensor: NDArray, axis: int) -> int:
     """How many elements apart neighbours along an axis are."""
+    place = _axis(tensor, axis)
+    if is_on_gpu(tensor):
+        return row_major(tensor.shape)[place]
     array = as_numpy(tensor)
-    return array.strides[_axis(tensor, axis)] // array.itemsize
+    return array.strides[place] // array.itemsize
 
 
 def byte_offset(tensor: NDArray) -> int:

@@ -25,7 +25,7 @@ from relax_mlir.rewriting import erase, walk
 from relax_mlir.runtime import ndarray
 from relax_mlir.runtime.compiled_model import CompiledModel
 from relax_mlir.runtime.cuda.executable import CudaExecutable
-from relax_mlir.runtime.gpu_array import GPUArray, borrowed, uploaded
+from relax_mlir.runtime.gpu_array import GPUArray, borrowed, described, uploaded
 from relax_mlir.runtime.ndarray import Device, NDArray, is_on_gpu, shared
 from relax_mlir.targets import kind_of
 
@@ -58,7 +58,8 @@ class Kernel:
         Raises:
             CompileError: it is compiled for another kind of device.
         """
-        return replace(self, code=code_on(self.code, device))
+        code = code_on(self.code, device)
+        return self if code is self.code else replace(self, code=code)
 
     def __call__(self, *args: Any) -> None:
         """Run it.
@@ -67,8 +68,8 @@ class Kernel:
             *args: arrays, numpy's or any with DLPack, and numbers.
 
         Raises:
-            TypeError, ValueError: an argument does not fit its parameter, cannot be
-                written to, or shares memory with another.
+            TypeError, ValueError: an argument does not fit its parameter.
+            RunError: an argument cannot be written to, or shares memory with another.
             AssertionError: what the program asserts first of all does not hold.
         """
         parameters = self.code.signature.inputs
@@ -79,8 +80,8 @@ class Kernel:
                 f"{len(args)}"
             )
         arrays = [
-            np.array(value, p.dtype) if isinstance(value, (int, float)) else value
-            for value, p in zip(args, parameters, strict=True)
+            self._number(number, value) if isinstance(value, (int, float)) else value
+            for number, value in enumerate(args)
         ]
         known = list(map(_array, arrays))
         for number in self.written:
@@ -92,6 +93,18 @@ class Kernel:
             self._run_on_gpu(self.code, arrays, known)
         else:
             self.code(*arrays)
+
+    def _number(self, number: int, value: float) -> np.ndarray:
+        """A number as an argument."""
+        parameter = self.code.signature.inputs[number]
+        where = f"`{self.name}`: argument {number} `{parameter.name}`"
+        if isinstance(value, float) and "int" in parameter.dtype:
+            raise TypeError(f"{where}: expected a whole number, got {value}")
+        try:
+            return np.array(value, parameter.dtype)
+        except OverflowError:
+            expected = f"expected a number of {parameter.dtype}"
+            raise ValueError(f"{where}: {expected}, got {value}") from None
 
     def _run_on_gpu(
         self,
@@ -107,8 +120,7 @@ class Kernel:
             own = known[number]
             if own is not None and not isinstance(own, GPUArray):
                 given[number] = uploaded(own.on_host(), where)
-        taken = [a.data if isinstance(a, GPUArray) else a for a in given]
-        code(*taken, stay=True, written=self.written)
+        code(*given, stay=True, written=self.written)
         for number in self.written:
             own, made = known[number], given[number]
             if own is not None and own is not made:
@@ -123,16 +135,22 @@ class Kernel:
         if own is None and not is_on_gpu(arrays[number]):
             kind = type(arrays[number]).__name__
             raise TypeError(f"{where}: expected an array to write to, got {kind}")
-        told = "one on a GPU that lies otherwise"
-        is_fit = own is not None
-        if own is not None and not isinstance(own, GPUArray):
+        told, is_fit = "", False
+        if isinstance(own, GPUArray):
+            if not isinstance(self.code, CudaExecutable):  # it would write to a copy
+                raise RunError(
+                    f"{where}: expected an array on the CPU to write to, where the program "
+                    f"runs, got one on {own.device}. Hint: `array.copyto(cpu())`."
+                )
+            is_fit = not own.is_read_only
+        elif own is not None:
             array = own.on_host()
-            is_fit = array.flags.writeable and array.flags.c_contiguous
+            is_fit = array.flags.c_contiguous and not own.is_read_only
             told = f"strides {array.strides} of shape {array.shape}"
         if own is None or not is_fit:
             raise RunError(
-                f"{where}: expected an array to write to, row after row in memory, got "
-                f"{told}"
+                f"{where}: expected an array to write to, row after row in memory, on a GPU "
+                f"from a multiple of 16 bytes on, got {told or described(arrays[number])}"
             )
         for other, value in enumerate(known):
             if other != number and value is not None and own.shares_memory(value):
@@ -143,8 +161,18 @@ class Kernel:
     def time_evaluator(
         self, dev: object = None, number: int = 10, repeat: int = 1, **options: Any
     ) -> Callable[..., Timing]:
-        """A function that calls the program often and tells how long it takes."""
-        return time_calls(self, number, repeat)
+        """A function that calls the program often and tells how long it takes.
+
+        Args:
+            dev: without effect: it runs on the device that it is compiled for.
+            number: calls per repetition.
+            repeat: how many repetitions.
+            options: how TVM measures; without effect here.
+        """
+        code = self.code
+        is_gpu = isinstance(code, CudaExecutable)
+        where = ndarray.cuda(code.ordinal) if is_gpu else ndarray.cpu()
+        return time_calls(self, where, number, repeat)
 
 
 def _array(value: Any) -> NDArray | None:
@@ -239,7 +267,7 @@ class KernelModule:
         repeat: int = 1,
         **options: Any,
     ) -> Callable[..., Timing]:
-        """A function that calls a program often and tells how long it takes."""
+        """A function that calls a program often; see :meth:`Kernel.time_evaluator`."""
         return self[func_name].time_evaluator(dev, number, repeat)
 
     def __repr__(self) -> str:

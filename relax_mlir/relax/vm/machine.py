@@ -138,12 +138,13 @@ class VirtualMachine:
         Args:
             func_name: a function of the module, or ``invoke_stateful``, which then takes
                 the function's name.
+            dev: without effect: it runs where the machine does.
             number: calls per repetition.
             repeat: how many repetitions.
         """
         is_own = func_name == "invoke_stateful"
         function = self.invoke_stateful if is_own else self[func_name]
-        return time_calls(function, number, repeat)
+        return time_calls(function, _first_of(self.device), number, repeat)
 
 
 def _first_of(where: Device | Sequence[Device] | str) -> Device:

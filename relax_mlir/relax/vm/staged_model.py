@@ -15,8 +15,8 @@ from relax_mlir.module import IRModule
 from relax_mlir.relax.vm.executable import VMExecutable
 from relax_mlir.relax.vm.host_values import to_value
 from relax_mlir.runtime.executable import CompiledModel
-from relax_mlir.runtime.gpu_array import GPUArray, borrowed, uploaded
-from relax_mlir.runtime.ndarray import NDArray, as_numpy, is_on_gpu
+from relax_mlir.runtime.gpu_array import GPUArray, borrowed, described
+from relax_mlir.runtime.ndarray import NDArray, cuda, empty, is_on_gpu, shared
 from relax_mlir.runtime.profile import Profile
 from relax_mlir.runtime.signature import Parameter, Signature
 from relax_mlir.size_constraints import constraints_of
@@ -54,6 +54,14 @@ class StagedModel(CompiledModel):
     def __call__(
         self, *arrays: Any, out: Sequence[Any] | None = None, **named: Any
     ) -> tuple[Any, ...]:
+        for name in {"stream", "graph"}.intersection(named).difference(
+            self.input_names
+        ):
+            raise TypeError(
+                f"`main`: `{name}` is for models that are one piece of machine code: parts "
+                "of this one are compiled when it runs, and use the stream that all "
+                "libraries share"
+            )
         if named:
             arrays = self._in_order(arrays, named)
         if len(arrays) != len(self.signature.inputs):
@@ -82,10 +90,30 @@ class StagedModel(CompiledModel):
         return tuple(_Results(_arrays_in(given)).result(value) for value in several)
 
     def _write(self, made: Sequence[Any], out: Sequence[Any]) -> None:
+        """Write outputs to arrays of the caller, or to none of them."""
         self._check_count(out)
-        pairs = zip(self.output_names, made, out, strict=True)
-        for number, (name, value, array) in enumerate(pairs):
-            _copy(value, array, f"`main`: output {number} `{name}`")
+        targets: list[NDArray] = []
+        for number, (name, value, array) in enumerate(
+            zip(self.output_names, made, out, strict=True)
+        ):
+            where = f"`main`: output {number} `{name}`"
+            target = _target(value, array, where)
+            for other, earlier in enumerate(targets):
+                if target.shares_memory(earlier):
+                    raise ValueError(f"{where}: shares memory with output {other}")
+            targets.append(target)
+        # An output may be an input, into which another one is to be written.
+        values = [v.copied() if any(map(v.shares_memory, targets)) else v for v in made]
+        for target, value in zip(targets, values, strict=True):
+            target.copyfrom(value)
+
+    def on(self, ordinal: int) -> StagedModel:
+        """The same model on another GPU of this machine.
+
+        Raises:
+            CompileError: it is compiled for the CPU.
+        """
+        return StagedModel(self.executable.on(cuda(ordinal)), self.signature)
 
     def profile(self, *arrays: Any, calls: int = 20, **named: Any) -> Profile:
         raise UnsupportedError(
@@ -116,18 +144,21 @@ class _Results:
             return list(map(self.result, value))
         if not isinstance(value, NDArray):
             return value
-        if self._device is None or as_numpy(value).dtype.kind in "OSU":
+        if self._device is None or value.element_type.kind in "OSU":
             return value.numpy()
-        made = value if isinstance(value, GPUArray) else None
-        if made is None or any(map(made.shares_memory, self._theirs)):
-            made = uploaded(as_numpy(value), self._device)
+        made = value if value.device == self._device else None
+        if made is None or any(map(value.shares_memory, self._theirs)):
+            made = empty(value.shape, value.dtype, self._device).copyfrom(value)
+        assert isinstance(made, GPUArray)
         self._theirs.append(made)
         return made.data
 
 
-def _argument(value: Any, parameter: Parameter) -> Any:  # Any: whatever has DLPack
+def _argument(value: Any, parameter: Parameter) -> Any:  # Any: whatever is an array
     """An input as an array; of an input that is no tensor, lists and nothing stay."""
-    if hasattr(value, "__dlpack__") or (not parameter.dtype and value is None):
+    if hasattr(value, "__dlpack__") or is_on_gpu(value):
+        return value
+    if not parameter.dtype and value is None:
         return value
     is_sequence = isinstance(value, (list, tuple)) and not parameter.dtype
     if is_sequence and not any(isinstance(part, str) for part in value):
@@ -146,22 +177,29 @@ def _arrays_in(values: Sequence[Any]) -> list[NDArray]:
     return found
 
 
-def _copy(value: Any, array: Any, where: str) -> None:  # Any: of callers
-    """Write an output to an array of the caller."""
-    if not (isinstance(array, np.ndarray) or is_on_gpu(array)):
+def _target(value: Any, array: Any, where: str) -> NDArray:  # Any: of callers
+    """An array of the caller that an output can be written to.
+
+    Raises:
+        TypeError, ValueError: it cannot.
+    """
+    if not (isinstance(array, (np.ndarray, NDArray)) or is_on_gpu(array)):
         raise TypeError(f"{where}: expected an array, got {type(array).__name__}")
     if not isinstance(value, NDArray):
         raise TypeError(f"{where}: is no tensor, and cannot be written to an array")
-    target = NDArray(array) if isinstance(array, np.ndarray) else borrowed(array)
+    target = borrowed(array) if is_on_gpu(array) else shared(array)
     if target is None:
-        raise ValueError(f"{where}: expected an array that lies row after row")
+        raise ValueError(
+            f"{where}: expected an array to write to, row after row from a multiple of 16 "
+            f"bytes on, got {described(array)}"
+        )
     if target.dtype != value.dtype:
         raise TypeError(f"{where}: expected dtype {value.dtype}, got {target.dtype}")
     if target.shape != value.shape:
         raise ValueError(f"{where}: expected shape {value.shape}, got {target.shape}")
-    if isinstance(array, np.ndarray) and not array.flags.writeable:
+    if target.is_read_only:
         raise ValueError(f"{where}: expected an array to write to, got a read-only one")
-    target.copyfrom(value)
+    return target
 
 
 def staged_signature(module: IRModule) -> Signature | None:

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from relax_mlir.runtime.ndarray import Device
+
 __all__ = ["Timing", "time_calls"]
 
 
@@ -49,22 +51,28 @@ class Timing:
 
 
 def time_calls(
-    function: Callable[..., Any], number: int, repeat: int
+    function: Callable[..., Any], device: Device, number: int, repeat: int
 ) -> Callable[..., Timing]:
     """A function that calls ``function`` and tells how long it takes.
 
+    Calls for a GPU return when their work is queued, so every repetition ends when the
+    device is done.
+
     Args:
+        device: where it runs.
         number: calls per repetition.
         repeat: how many repetitions.
     """
 
     def evaluate(*args: Any) -> Timing:
         function(*args)  # what is loaded on the first call is not counted
+        device.sync()
         results = []
         for _ in range(repeat):
             start = time.perf_counter()
             for _ in range(number):
                 function(*args)
+            device.sync()
             results.append((time.perf_counter() - start) / number)
         return Timing(results)
 

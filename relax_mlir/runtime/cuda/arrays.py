@@ -6,6 +6,7 @@ Source: DLPack 0.x (the Python specification) and the CUDA array interface, vers
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,11 +16,12 @@ import numpy as np
 
 from relax_mlir.runtime.cuda.devices import Device, Event
 from relax_mlir.runtime.cuda.dlpack import CUDA, CUDA_MANAGED, Borrowed, Bytes, capsule
-from relax_mlir.runtime.cuda.memory import Memory, Pool, free_after
+from relax_mlir.runtime.cuda.memory import Memory, Pool, are_past, free_after
 from relax_mlir.runtime.elements import element_type
 
 __all__ = [
     "ALIGNMENT",
+    "COPIED",
     "DeviceArray",
     "View",
     "device_view",
@@ -27,13 +29,18 @@ __all__ = [
     "meet",
     "row_major",
     "stream_number",
+    "unwrapped",
 ]
 
 ALIGNMENT = 16  # bytes: what kernels expect of every pointer
 
+# What a read-only array is, for errors.
+COPIED = "a copy of one that does not lie row after row from a multiple of 16 bytes on"
+
 # The stream that all libraries share; the driver calls it 0 as well. 2 is one of the calling
 # thread's own, others are handles: DLPack, the array interface and the driver agree.
 _LEGACY_STREAM = 1
+_COPIER = -1  # the number of copies between arrays: no model has it
 _MOST_WORK = 10_000  # of finding out whether arrays share memory
 
 
@@ -79,6 +86,26 @@ class View:
         )
         return is_dense and self.address % ALIGNMENT == 0
 
+    def check_writable(self, where: str) -> None:
+        """Refuse what kernels cannot write to where it is.
+
+        Raises:
+            ValueError: it is such.
+        """
+        if self.ordinal is None or not self.is_plain or self.is_read_only:
+            raise ValueError(
+                f"{where}: expected an array on the GPU to write to, row after row from a "
+                f"multiple of 16 bytes on, got {self}"
+            )
+
+    def __str__(self) -> str:
+        """How it lies, for errors."""
+        kind = "a read-only one" if self.is_read_only else "one"
+        if self.ordinal is None:
+            return f"{kind} on the host"
+        place = f"address {self.address:#x} of GPU {self.ordinal}"
+        return f"{kind} of shape {self.shape} with strides {self.strides} at {place}"
+
 
 def row_major(shape: Sequence[int]) -> tuple[int, ...]:
     """The strides of an array without gaps, in elements."""
@@ -118,6 +145,8 @@ class DeviceArray:
     Attributes:
         shape, dtype: ``dtype`` by name.
         address: of the first element.
+        is_read_only: whether it is a copy of another array, whose owner would not see what
+            is written to it.
 
     Args:
         pool: that gets the memory when nobody holds the array, and nobody else has seen it.
@@ -129,12 +158,16 @@ class DeviceArray:
         shape: Sequence[int],
         dtype: str,
         pool: Pool | None = None,
+        *,
+        is_read_only: bool = False,
     ) -> None:
         self.memory, self.shape, self.dtype = memory, tuple(shape), dtype
         self.address = memory.address
+        self.is_read_only = is_read_only
         self._pool = pool
         self._writer: int | None = None
         self._uses: dict[int, Event] = {}  # behind the last of every model
+        self._noting = threading.Lock()  # of several models in threads
 
     def __del__(self) -> None:
         pool = getattr(self, "_pool", None)
@@ -150,10 +183,17 @@ class DeviceArray:
             user: number of a model, whose calls come one after the other.
             event: behind the call.
         """
-        if is_written:  # the call has waited for all others
-            self._uses.clear()
-            self._writer = user
-        self._uses[user] = event
+        is_new = not is_written and user not in self._uses
+        known = self._uses.copy() if is_new else {}
+        past = {other: last for other, last in known.items() if are_past([last])}
+        with self._noting:
+            for other, last in past.items():  # of models that may be gone
+                if self._uses.get(other) is last:
+                    del self._uses[other]
+            if is_written:  # the call has waited for all others
+                self._uses.clear()
+                self._writer = user
+            self._uses[user] = event
 
     def let_wait(
         self, stream: int, *, is_written: bool = False, user: int | None = None
@@ -163,7 +203,7 @@ class DeviceArray:
         Args:
             user: number of the model that is to use it, whose calls have waited anyway.
         """
-        for other, event in self._uses.items():
+        for other, event in self._uses.copy().items():  # threads may note more
             if other != user and (is_written or other == self._writer):
                 event.let_wait(stream)
 
@@ -171,7 +211,15 @@ class DeviceArray:
     def view(self) -> View:
         """It, as the runtime sees it; without an owner, who has the view has the array."""
         strides, where = row_major(self.shape), self.device.ordinal
-        return View(self.address, self.dtype, self.shape, strides, where, None)
+        return View(
+            self.address,
+            self.dtype,
+            self.shape,
+            strides,
+            where,
+            None,
+            self.is_read_only,
+        )
 
     @property
     def device(self) -> Device:
@@ -214,7 +262,11 @@ class DeviceArray:
 
         Args:
             array: of the same shape and element type.
+
+        Raises:
+            ValueError: it is read-only.
         """
+        self._check_writable()
         source = np.ascontiguousarray(array)
         driver, what = self.device.driver, "an array cannot be written to"
         if source.nbytes:
@@ -223,6 +275,32 @@ class DeviceArray:
                 self.let_wait(0, is_written=True)
                 driver.call("cuMemcpyHtoDAsync_v2", *copy, what=what)
                 driver.call("cuStreamSynchronize", 0, what=what)
+
+    def copy_from(self, other: DeviceArray) -> None:
+        """Overwrite all elements on the GPU; the host does not wait.
+
+        Args:
+            other: of the same shape, element type and GPU, in other memory.
+
+        Raises:
+            ValueError: it is read-only.
+        """
+        self._check_writable()
+        if not self.view.size_bytes:
+            return
+        copy = (self.address, other.address, self.view.size_bytes, 0)
+        what = "an array cannot be copied on the device"
+        with self.device.current():
+            other.let_wait(0)
+            self.let_wait(0, is_written=True)
+            self.device.driver.call("cuMemcpyDtoDAsync_v2", *copy, what=what)
+            event = Event(self.device, 0)
+            other.note_use(_COPIER, event)
+            self.note_use(_COPIER, event, is_written=True)
+
+    def _check_writable(self) -> None:
+        if self.is_read_only:
+            raise ValueError(f"expected an array to write to, got {COPIED}")
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
         if copy is False:
@@ -241,7 +319,7 @@ class DeviceArray:
         return {
             "shape": self.shape,
             "typestr": typestr,
-            "data": (self.address, False),
+            "data": (self.address, self.is_read_only),
             "strides": None,
             "version": 3,
             "stream": _LEGACY_STREAM,
@@ -259,9 +337,12 @@ class DeviceArray:
                 what they get only if nothing has to be done for it.
 
         Raises:
-            BufferError: it would have to be copied, or DLPack has no such elements.
+            BufferError: it would have to be copied, is read-only, or DLPack has no such
+                elements.
             ValueError: there is no such stream.
         """
+        if self.is_read_only:  # which DLPack cannot say
+            raise BufferError(f"expected an array that may be written to, got {COPIED}")
         # Newer libraries tell all that they know: one without a stream is on the host.
         if "copy" in options and "stream" not in options:
             raise BufferError(
@@ -281,6 +362,14 @@ class DeviceArray:
             with self.device.current():
                 self.let_wait(0 if stream is None else stream_number(stream))
         return made
+
+
+def unwrapped(array: Any) -> Any:  # Any: whatever it may be
+    """The array of numpy, or of this module, that an ``NDArray`` has; others as they are.
+
+    Found by a name: files of models carry no such class.
+    """
+    return getattr(array, "__relax_array__", array)
 
 
 def stream_number(stream: int) -> int:

@@ -21,6 +21,7 @@ from relax_mlir.runtime.cuda.arrays import (
     host_view,
     meet,
     stream_number,
+    unwrapped,
 )
 from relax_mlir.runtime.cuda.calls import Call, Output, Turn
 from relax_mlir.runtime.cuda.copies import copy_in, copy_out
@@ -113,45 +114,45 @@ class CudaExecutable(CompiledModel):
                 libraries share, 0.
             graph: whether calls with arrays at the same addresses become one launch.
             stay: whether outputs stay on the GPU although all inputs are on the host.
-            written: numbers of inputs that a tensor program writes to; those are on the
-                GPU, row after row.
+            written: numbers of inputs that a tensor program writes to; on the GPU, row
+                after row from a multiple of 16 bytes on.
 
         Returns:
             The outputs.
 
         Raises:
             TypeError: a wrong number of inputs, name, element type or device.
-            ValueError: a wrong rank or size; the message names input and dimension.
+            ValueError: a wrong rank or size, or an array that cannot be written to.
             OutOfMemoryError: the GPU has not enough memory; nothing is taken then.
             DeviceError: there is no such GPU, or its driver refuses something.
         """
         if named:
             arrays = self._in_order(arrays, named)
+        self._check_inputs(len(arrays))
+        arrays, given = tuple(map(unwrapped, arrays)), out
         if out is not None:
             self._check_count(out)
-        self._check_inputs(len(arrays))
+            out = list(map(unwrapped, out))
         with self._turn, self._device.current():
             session = self._ready()
             chosen = 0 if stream is None else self._handle(stream)
-            inputs = self._views(arrays, chosen, session.number, written)
-            targets = None
-            if out is not None:
-                targets = self._targets(out, chosen, session.number)
-            given = inputs if targets is None else inputs + targets
-            on_host = not stay and {view.ordinal for view in given} <= {None}
+            number = session.number
+            inputs = self._views(arrays, chosen, number, written)
+            targets = None if out is None else self._targets(out, chosen, number)
+            seen = inputs if targets is None else inputs + targets
+            on_host = not stay and {view.ordinal for view in seen} <= {None}
             place = session.stream if on_host else chosen
             prepared = self._prepare(session, inputs)
             self._check_targets(targets or (), prepared)
             call = Call(prepared, place, inputs, targets, on_host)
             outputs, event = self._run(session, call, out, graph)
-            for number, array in enumerate(arrays):
+            for argument, array in enumerate(arrays):
                 if isinstance(array, DeviceArray):
-                    is_written = number in written
-                    array.note_use(session.number, event, is_written=is_written)
+                    array.note_use(number, event, is_written=argument in written)
             for output in outputs:
                 if isinstance(output.result, DeviceArray):
-                    output.result.note_use(session.number, event, is_written=True)
-            return tuple([output.result for output in outputs])
+                    output.result.note_use(number, event, is_written=True)
+        return tuple([o.result for o in outputs] if given is None else given)
 
     def _run(
         self,
@@ -256,6 +257,8 @@ class CudaExecutable(CompiledModel):
             parameter = self.signature.inputs[number]
             if view.dtype != parameter.dtype or view.ordinal != self.ordinal:
                 self._check_view(view, parameter, "argument", number)
+            if is_written:
+                view.check_writable(_where("argument", number, parameter))
             views.append(view)
         return views
 
@@ -396,6 +399,7 @@ class CudaExecutable(CompiledModel):
         if named:
             arrays = self._in_order(arrays, named)
         self._check_inputs(len(arrays))
+        arrays = tuple(map(unwrapped, arrays))
         with self._turn, self._device.current():
             session = self._ready()
             stream = session.stream

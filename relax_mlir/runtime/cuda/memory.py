@@ -11,7 +11,7 @@ from typing import TypeAlias
 from relax_mlir.errors import DeviceError, OutOfMemoryError
 from relax_mlir.runtime.cuda.devices import Device, Event
 
-__all__ = ["Memory", "Pool", "Reservation", "free_after", "sweep"]
+__all__ = ["Memory", "Pool", "Reservation", "are_past", "free_after", "sweep"]
 
 
 class Memory:
@@ -182,7 +182,7 @@ def sweep(device: Device, *, is_waiting: bool = False) -> bool:
             memory, uses = leaving.popleft()
             if is_waiting:
                 _wait_for(uses)
-            if is_waiting or _are_past(uses):
+            if is_waiting or are_past(uses):
                 memory.free()
                 was_any = True
             else:
@@ -190,7 +190,8 @@ def sweep(device: Device, *, is_waiting: bool = False) -> bool:
     return was_any
 
 
-def _are_past(uses: Iterable[Event]) -> bool:
+def are_past(uses: Iterable[Event]) -> bool:
+    """Whether nobody has to wait for any of these any more."""
     try:
         return all(event.is_past() for event in uses)
     except DeviceError:  # a call that has failed is over as well
