@@ -13,6 +13,7 @@ __all__ = [
     "Kind",
     "contraction_of",
     "contraction_operations",
+    "ends_in_map",
     "kind_of",
     "product_of",
     "writes_in_parts",
@@ -39,8 +40,9 @@ def kind_of(function: func.FuncOp) -> Kind:
 
     Blocks without reduce axes are elementwise, broadcast or injective, by how they read.
     One block with reduce axes, perhaps with injective ones before it and broadcasts of
-    its result, but not of its input, after it, is a reduction if it reads every element once; it is out-fusable
-    if it sums products of two buffers (a contraction) or reads windows that overlap.
+    its result, but not of its input, after it, is a reduction if it reads every element
+    once; it is out-fusable if it sums products of two buffers (a contraction) or reads
+    windows that overlap.
     Anything else is opaque, and so is what has several results.
     """
     blocks = [o for o in function.entry_block.operations if isinstance(o, BlockOp)]

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-__all__ = ["Gelu", "Notation", "find_gelu"]
+__all__ = ["EXACT", "Gelu", "Notation", "find_gelu"]
 
 # Powers of some values -> the coefficient of their product.
 _Polynomial = Mapping[tuple[int, ...], float]
 
-_TOLERANCE = 2.0**-22  # of coefficients, whose constants models hold in f32
+EXACT = 2.0**-22  # tolerance of coefficients, whose constants models hold in f32
 _STEPS = 4  # from the error function to the product that is gelu
 _DEPTH = 8  # of an expression that is read as a polynomial
 _SLOPE = math.sqrt(2 / math.pi)
@@ -28,7 +28,7 @@ class Notation:
     Attributes:
         number: The number that every element of a value is, or None.
         add, multiply, divide, power: Names of operations.
-        tolerance: Of coefficients, which constants of few bits miss.
+        tolerance: Of the function's coefficients, which constants of few bits miss.
     """
 
     number: Callable[[ir.Value], float | None]
@@ -36,7 +36,7 @@ class Notation:
     multiply: str
     divide: str
     power: str
-    tolerance: float = _TOLERANCE
+    tolerance: float = EXACT
 
 
 @dataclass(frozen=True)
@@ -70,10 +70,7 @@ def find_gelu(op: ir.OpView, is_tanh: bool, notation: Notation) -> Gelu | None:
             continue
         for last in path:
             read = _read(last.results[0], (x, op.results[0]), notation)
-            if (
-                _is_close(read, _HALVES, notation.tolerance)
-                and last.results[0].type == x.type
-            ):
+            if _is_close(read, _HALVES, EXACT) and last.results[0].type == x.type:
                 return Gelu(last, x, is_tanh)
     return None
 

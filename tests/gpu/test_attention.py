@@ -243,6 +243,42 @@ def test_rows_without_keys_are_no_numbers(precision: str, queries: int) -> None:
     np.testing.assert_allclose(y, right, atol=BOUNDS[precision], rtol=0)
 
 
+# What models add to hide a key: then a row's greatest score may be that.
+HIDING = [-1e4, -1e9, float(np.finfo(np.float32).min)]
+
+
+def hidden(number: float, precision: str) -> tuple[Sizes, list[np.ndarray]]:
+    """Keys hidden from the first on, for more than a tile of them; all of one row."""
+    sizes = Sizes(1, 2, 70, 300, 32, 16)
+    arrays = prepared(sizes, "add", precision)
+    arrays[3][...] = 0
+    arrays[3][..., :200] = number
+    arrays[3][0, 0, 1] = number
+    return sizes, arrays
+
+
+@pytest.mark.parametrize("number", HIDING)
+@pytest.mark.parametrize("precision", ["f32", "tf32", "f16", "bf16"])
+def test_keys_hidden_by_large_numbers(precision: str, number: float) -> None:
+    sizes, arrays = hidden(number, precision)
+
+    y, rules = run(model(sizes, "add"), *arrays, precision=precision)
+
+    assert "Attention" in rules
+    check_hidden(y, sizes, arrays, BOUNDS[precision])
+
+
+def check_hidden(
+    y: np.ndarray, sizes: Sizes, arrays: list[np.ndarray], bound: float
+) -> None:
+    """Rows that see keys are as without the others; one that sees none is some mean."""
+    right = wanted(sizes, "add", arrays)
+    seen = np.delete(np.arange(sizes.queries), 1)
+    np.testing.assert_allclose(y[:, :, seen], right[:, :, seen], atol=bound, rtol=0)
+    least, most = (f(arrays[2], axis=2) for f in (np.min, np.max))
+    assert ((least <= y[:, :, 1]) & (y[:, :, 1] <= most)).all()
+
+
 @pytest.mark.parametrize("queries", [6, 40])
 @pytest.mark.parametrize("number", [np.nan, np.inf])
 def test_no_numbers_stay_in_their_rows(number: float, queries: int) -> None:

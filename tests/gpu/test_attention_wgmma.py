@@ -26,7 +26,17 @@ from relax_mlir.schedules.rule import Refusal
 from relax_mlir.testing import case_module
 from tests.frontends.differential import parse
 from tests.gpu.stub import TARGET, Emulation
-from tests.gpu.test_attention import BOUNDS, MASKS, code_of, model, prepared, wanted
+from tests.gpu.test_attention import (
+    BOUNDS,
+    HIDING,
+    MASKS,
+    check_hidden,
+    code_of,
+    hidden,
+    model,
+    prepared,
+    wanted,
+)
 from tests.gpu.test_barriers import (
     check_all_needed,
     check_all_waits_needed,
@@ -131,6 +141,47 @@ def test_rows_without_keys_are_no_numbers() -> None:
     assert np.isnan(y[:, :, 1]).all()
     right = wanted(sizes, "add", arrays)
     np.testing.assert_allclose(y, right, atol=BOUNDS["f16"], rtol=0)
+
+
+@pytest.mark.parametrize("number", HIDING)
+@pytest.mark.parametrize("precision", _TYPES)
+def test_keys_hidden_by_large_numbers(precision: str, number: float) -> None:
+    sizes, arrays = hidden(number, precision)
+
+    y, rules = run(model(sizes, "add"), *arrays, precision=precision)
+
+    assert "AttentionWgmma" in rules
+    check_hidden(y, sizes, arrays, BOUNDS[precision])
+
+
+_SCALES = {
+    "less than 0": ("s = Mul (p, a)", -0.5),
+    "twice less than 0": ("t = Mul (p, a) s = Mul (t, a)", 0.25),
+    "divided": ("s = Div (p, a)", -2.0),
+    "another's number first": ("t = Add (m, p) s = Mul (t, a)", None),
+}
+
+
+@pytest.mark.parametrize("name", _SCALES)
+def test_scales(name: str) -> None:
+    """The greatest score stays that only where it is multiplied by more than 0."""
+    text, scale = _SCALES[name]
+    sizes = Sizes(1, 2, 70, 150, 32, 16)
+    q, k, v, m = prepared(sizes, "none", "f16")
+    given = f"""g (float[1, 2, 70, 32] q, float[1, 2, 150, 32] k, float[1, 2, 150, 16] v,
+            float[1, 1, 70, 150] m) => (float[a, b, c, d] y) <float a = {{-0.5}}> {{
+        r = Transpose <perm = [0, 1, 3, 2]> (k)
+        p = MatMul (q, r) {text} w = Softmax <axis = -1> (s) y = MatMul (w, v) }}"""
+    module = import_onnx(parse(given, opset=17))
+
+    y, rules = run(module, q, k, v, m, precision="f16")
+
+    assert "AttentionWgmma" in rules
+    products = q.astype(np.float64) @ k.swapaxes(2, 3)
+    scores = -0.5 * (m + products) if scale is None else scale * products
+    e = np.exp(scores - scores.max(-1, keepdims=True))
+    right = e / e.sum(-1, keepdims=True) @ v
+    np.testing.assert_allclose(y, right, atol=BOUNDS["f16"] * 3, rtol=0)
 
 
 @pytest.mark.parametrize("number", [np.nan, np.inf])

@@ -61,7 +61,9 @@ def _expand_batch_norm(op: TupleGetItemOp) -> ir.Value | None:
     gamma, beta, mean, variance = (_widened(v, wide) for v in known)
     root = SqrtOp(AddOp(variance, ConstantOp.scalar(attrs["epsilon"], wide)).z).y
     factor = DivideOp(gamma if attrs["scale"] else ConstantOp.scalar(1.0, wide), root).z
-    scaled = MultiplyOp(_widened(norm.data, wide), _at_channels(factor, norm)).z
+    is_alone = len(list(norm.operation.results[0].uses)) == 1
+    data = _widened(norm.data, wide, is_alone=is_alone)
+    scaled = MultiplyOp(data, _at_channels(factor, norm)).z
     shift = MultiplyOp(mean, factor).z
     if attrs["center"]:
         made = AddOp(scaled, _at_channels(SubtractOp(beta, shift).z, norm)).z
@@ -70,12 +72,16 @@ def _expand_batch_norm(op: TupleGetItemOp) -> ir.Value | None:
     return made if wide == kind else AstypeOp(made, dtype=kind).y
 
 
-def _widened(value: ir.Value, to: DType) -> ir.Value:
-    """A value in a type of more bits: sums of products as they are before they are rounded."""
+def _widened(value: ir.Value, to: DType, *, is_alone: bool = True) -> ir.Value:
+    """A value in a type of more bits: sums of products as they are before they are rounded.
+
+    Args:
+        is_alone: whether what reads it goes.
+    """
     if tensors.dtype_of(value) == to:
         return value
     owner = value.owner
-    if isinstance(owner, ConvOp) and _is_read_once(value):
+    if isinstance(owner, ConvOp) and is_alone and _is_read_once(value):
         attrs = {**owner.python_attrs(), "out_dtype": to}
         return type(owner)(owner.data, owner.weight, **attrs).y
     return AstypeOp(value, dtype=to).y

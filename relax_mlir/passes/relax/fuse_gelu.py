@@ -12,16 +12,16 @@ from relax_mlir.dialects.relax.activation import GeluOp, GeluTanhOp
 from relax_mlir.dialects.relax.core import ConstantOp
 from relax_mlir.module import IRModule
 from relax_mlir.passes.relax.simplify import is_pure
-from relax_mlir.passes.written_gelu import Notation, find_gelu
+from relax_mlir.passes.written_gelu import EXACT, Notation, find_gelu
 from relax_mlir.rewriting import Pass, erase_dead, replace, walk
 
 __all__ = ["FuseGelu"]
 
-# Twice what rounding a constant of a type may miss, as two of them make a coefficient.
+# Of a coefficient that two constants make, each of them rounded.
 _TOLERANCES = {
-    dtype("float32"): 2.0**-22,
-    dtype("float16"): 2.0**-9,
-    dtype("bfloat16"): 2.0**-6,
+    dtype("float32"): EXACT,
+    dtype("float16"): 2.0**-10,
+    dtype("bfloat16"): 2.0**-7,
 }
 
 

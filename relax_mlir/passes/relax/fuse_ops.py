@@ -32,9 +32,10 @@ class FuseOps(Pass):
     """Group calls of tensor programs into functions that become one kernel each.
 
     First, every contraction takes the maps after it, as long as they keep its shape and
-    end in one value; so does what sums and ends in a map itself, as a softmax. Then maps join the map, or the reduction, that reads them; a result
-    written in parts, as by a concatenation, is joined by elementwise maps alone. A value
-    that is read outside its group stays a value, so nothing is computed twice.
+    end in one value; so does what sums and then maps, as a softmax. Then maps join the
+    map, or the reduction, that reads them; a result written in parts, as by a
+    concatenation, is joined by elementwise maps alone. A value that is read outside its
+    group stays a value, so nothing is computed twice.
 
     Args:
         max_ops: calls in one group.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -195,8 +196,11 @@ def _reads_once(op: ir.OpView) -> bool:
     factors = list(op.operation.operands)
     if not isinstance(op, MatmulOp) or any(map(_is_constant, factors)):
         return False
-    rows = [1, *tensors.shape_of(factors[0])][-2]
-    return isinstance(rows, int) and rows <= _FEW_ROWS
+    x, y = (tensors.shape_of(factor) for factor in factors)
+    batches = zip(x[-3::-1], (*y[-3::-1], *(1,) * len(x)), strict=False)
+    shared = [n for n, m in batches if m == 1]  # that read the same columns
+    reads = math.prod([*x[-2:-1], *shared])
+    return len(y) > 1 and isinstance(reads, int) and reads <= _FEW_ROWS
 
 
 def _is_constant(value: ir.Value) -> bool:

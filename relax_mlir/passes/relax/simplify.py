@@ -75,9 +75,9 @@ def _reshape_before_slices(op: ReshapeOp) -> ir.Value | None:
     sizes = whole[axis], part[axis], given["begin"][axes.index(axis)], *split
     if not all(isinstance(size, int) for size in sizes):
         return None
-    size, _, begin, count, *rest = sizes
+    size, taken, begin, count, *rest = sizes
     step, begin = math.prod(rest), max(begin + size if begin < 0 else begin, 0)
-    if begin % step or size % step:
+    if not taken or count * step != taken or begin % step or size % step:
         return None
     wide = (*shape[:axis], size // step, *shape[axis + 1 :])
     reshaped, first = ReshapeOp(inner.x, shape=wide).y, begin // step

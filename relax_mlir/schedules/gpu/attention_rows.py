@@ -92,7 +92,8 @@ def weighed(
         before: what the thread knew, of which sums of values are not looked at.
         way: how two scores become the greater one.
         is_exact: whether the difference is rounded before it is scaled to a power of two,
-            which keeps small ones whole; else both are one operation.
+            which keeps small ones whole, whatever they are of; else both are one operation,
+            which is off by as much as the greatest score, scaled, is rounded.
     """
     weights: Tile = []
     rows: list[tuple[ir.Value, ir.Value, ir.Value]] = []

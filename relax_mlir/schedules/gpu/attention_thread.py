@@ -211,7 +211,9 @@ class AttentionThread:
         """The weights of a tile of scores, and what it knows of its rows with them."""
         plan, way = self._plan, self._plan.greatest
         greatest = [of_all_threads(of_thread(row, way), way) for row in mapped]
-        scale, is_exact = plan.scale or 1, plan.is_exact
+        scale = plan.scale or 1
+        # A map may add what hides scores: then the greatest is too large to be scaled apart.
+        is_exact = plan.is_exact or plan.scale is None
         return weighed(mapped, greatest, before, way, scale=scale, is_exact=is_exact)
 
     def write(self, results: Results, found: RowState) -> None:

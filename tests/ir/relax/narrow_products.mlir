@@ -83,16 +83,18 @@ func.func @pictures(%x: tensor<1x16x8x8xf32>, %y: tensor<1x16x4x4xf32>, %w: tens
 // -----
 
 // One row and computed columns: each of these is read once, as by rounding it. Weights are
-// rounded beforehand, and more rows read them again.
+// rounded beforehand, and more rows, or rows of many batches, read them again.
 // CHECK-LABEL: func.func @one_row
 // CHECK:         "relax.matmul"(%arg0, %arg1) {out_dtype
 // CHECK-SAME:      (tensor<2x1x32xf32>, tensor<2x32x48xf32>) -> tensor<2x1x48xf32>
 // CHECK:         "relax.matmul"({{.*}}) {out_dtype = f32} : (tensor<2x1x48xbf16>, tensor<48x16xbf16>)
 // CHECK:         "relax.matmul"({{.*}}) {out_dtype = f32} : (tensor<2x5x32xbf16>, tensor<2x32x48xbf16>)
-func.func @one_row(%q: tensor<2x1x32xf32>, %k: tensor<2x32x48xf32>, %r: tensor<2x5x32xf32>) -> (tensor<2x1x16xf32>, tensor<2x5x48xf32>) {
+// CHECK:         "relax.matmul"({{.*}}) {out_dtype = f32} : (tensor<9x1x32xbf16>, tensor<32x48xbf16>)
+func.func @one_row(%q: tensor<2x1x32xf32>, %k: tensor<2x32x48xf32>, %r: tensor<2x5x32xf32>, %s: tensor<9x1x32xf32>, %t: tensor<32x48xf32>) -> (tensor<2x1x16xf32>, tensor<2x5x48xf32>, tensor<9x1x48xf32>) {
   %w = "relax.constant"() {value = dense<1.0> : tensor<48x16xf32>} : () -> tensor<48x16xf32>
   %0 = "relax.matmul"(%q, %k) {out_dtype} : (tensor<2x1x32xf32>, tensor<2x32x48xf32>) -> tensor<2x1x48xf32>
   %1 = "relax.matmul"(%0, %w) {out_dtype} : (tensor<2x1x48xf32>, tensor<48x16xf32>) -> tensor<2x1x16xf32>
   %2 = "relax.matmul"(%r, %k) {out_dtype} : (tensor<2x5x32xf32>, tensor<2x32x48xf32>) -> tensor<2x5x48xf32>
-  return %1, %2 : tensor<2x1x16xf32>, tensor<2x5x48xf32>
+  %3 = "relax.matmul"(%s, %t) {out_dtype} : (tensor<9x1x32xf32>, tensor<32x48xf32>) -> tensor<9x1x48xf32>
+  return %1, %2, %3 : tensor<2x1x16xf32>, tensor<2x5x48xf32>, tensor<9x1x48xf32>
 }

@@ -157,3 +157,23 @@ func.func @cut(%x: tensor<?x36xf32, #relax.shape<["n", "36"]>>, %z: tensor<36xf3
   %7 = "relax.reshape"(%6) {shape = #relax.shape<["3", "4"]>} : (tensor<12xf32>) -> tensor<3x4xf32>
   return %3, %4, %5, %7 : tensor<?x3x4xf32, #relax.shape<["n", "3", "4"]>>, tensor<?x3x4xf32, #relax.shape<["n", "3", "4"]>>, tensor<?x3x4xf32, #relax.shape<["n", "3", "4"]>>, tensor<3x4xf32>
 }
+
+// -----
+
+// Parts of nothing, steps over elements, and rests of another size stay behind the slice.
+// CHECK-LABEL: func.func @not_whole
+// CHECK:         %[[A:.+]] = "relax.strided_slice"(%arg0) {{.*}}end = #relax.shape<["0"]>
+// CHECK:         "relax.reshape"(%[[A]]) {shape = #relax.shape<["2", "4", "0"]>}
+// CHECK:         %[[B:.+]] = "relax.strided_slice"(%arg0) {{.*}}strides = array<i64: 2>
+// CHECK:         "relax.reshape"(%[[B]]) {shape = #relax.shape<["2", "3", "6"]>}
+// CHECK:         %[[C:.+]] = "relax.strided_slice"(%arg0) {{.*}}end = #relax.shape<["35"]>
+// CHECK:         "relax.reshape"(%[[C]]) {shape = #relax.shape<["2", "5", "7"]>}
+func.func @not_whole(%x: tensor<2x36xf32>) -> (tensor<2x4x0xf32>, tensor<2x3x6xf32>, tensor<2x5x7xf32>) {
+  %0 = "relax.strided_slice"(%x) {axes = array<i64: 1>, begin = #relax.shape<["0"]>, end = #relax.shape<["0"]>, strides, assume_inbound = false} : (tensor<2x36xf32>) -> tensor<2x0xf32>
+  %1 = "relax.reshape"(%0) {shape = #relax.shape<["2", "4", "0"]>} : (tensor<2x0xf32>) -> tensor<2x4x0xf32>
+  %2 = "relax.strided_slice"(%x) {axes = array<i64: 1>, begin = #relax.shape<["0"]>, end = #relax.shape<["36"]>, strides = array<i64: 2>, assume_inbound = false} : (tensor<2x36xf32>) -> tensor<2x18xf32>
+  %3 = "relax.reshape"(%2) {shape = #relax.shape<["2", "3", "6"]>} : (tensor<2x18xf32>) -> tensor<2x3x6xf32>
+  %4 = "relax.strided_slice"(%x) {axes = array<i64: 1>, begin = #relax.shape<["0"]>, end = #relax.shape<["35"]>, strides, assume_inbound = false} : (tensor<2x36xf32>) -> tensor<2x35xf32>
+  %5 = "relax.reshape"(%4) {shape = #relax.shape<["2", "5", "7"]>} : (tensor<2x35xf32>) -> tensor<2x5x7xf32>
+  return %1, %3, %5 : tensor<2x4x0xf32>, tensor<2x3x6xf32>, tensor<2x5x7xf32>
+}
