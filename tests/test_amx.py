@@ -165,7 +165,7 @@ def test_threads_change_nothing() -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(
-    st.tuples(st.integers(4, 70), st.integers(2, 20), st.integers(1, 70)),
+    st.tuples(st.integers(5, 70), st.integers(2, 20), st.integers(1, 70)),
     st.booleans(),
     st.booleans(),
     st.sampled_from([(), (3,)]),
