@@ -147,7 +147,7 @@ _SIMPLE: Mapping[str, str] = {
     "size": "size_of",
     "tensor_to_shape": "tensor_to_shape",
     "shape_to_tensor": "shape_to_tensor",
-    "builtin.alloc_tensor": "empty",
+    "builtin.alloc_tensor": "alloc_tensor",
     "memory.alloc_storage": "alloc_storage",
     "memory.alloc_tensor": "tensor_in",
     "memory.view": "view",

@@ -274,6 +274,13 @@ def alloc_vm_storage(
     return np.empty(count * empty((), dtype).numpy().itemsize, np.uint8)
 
 
+def alloc_tensor(
+    shape: Sequence[int], dtype: str, device: int, scope: str = "global"
+) -> NDArray:
+    """A tensor of the host whose elements are not set."""
+    return empty(shape, dtype)
+
+
 def tensor_in(
     storage: np.ndarray | NDArray,
     offset: int,
