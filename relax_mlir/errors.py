@@ -25,6 +25,7 @@ __all__ = [
     "UnsupportedError",
     "VerificationError",
     "near_misses",
+    "without_hint",
 ]
 
 
@@ -120,3 +121,8 @@ def near_misses(name: str, known: Iterable[str]) -> str:
     return (
         f" Did you mean {' or '.join(f'`{word}`' for word in close)}?" if close else ""
     )
+
+
+def without_hint(error: Exception) -> str:
+    """What is wrong, without what to do about it: for a place in another sentence."""
+    return str(error).partition(" Hint:")[0].rstrip(".")

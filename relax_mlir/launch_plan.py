@@ -492,13 +492,12 @@ class _MainReader(_Reader):
         name = ir.StringAttr(call.callee).value
         function = get_global_func(name, allow_missing=True)
         if isinstance(function, LibraryFunction):
-            return self._library_call(
-                function.name, self._product(function, call), call
-            )
-        if isinstance(function, LibraryConvolutionFunction):
+            made = self._product(function, call)
+        elif isinstance(function, LibraryConvolutionFunction):
             made = self._convolution(function, call)
-            return self._library_call(function.name, made, call)
-        return self._host_call(call)
+        else:
+            return self._host_call(call)
+        return self._library_call(function.name, made, call)
 
     def _library_call(self, name: str, made: LibraryCall, call: CallPackedOp) -> Call:
         """A program of its own, of the sizes that ``main`` has."""

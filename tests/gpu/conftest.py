@@ -95,3 +95,13 @@ def model(compiled_example: CudaExecutable, emulation: Emulation) -> CudaExecuta
     """The same, not yet loaded."""
     emulation.learn(compiled_example, IRModule.parse(TEXT))
     return CudaExecutable(compiled_example.contents)
+
+
+@pytest.fixture
+def poor(tmp_path: Path) -> Path:
+    """Where modules stand that a machine with only Python and numpy has not."""
+    for name in ("mlir", "tvm_ffi", "tvm_ffi_orcjit", "ml_dtypes", "onnx", "rich"):
+        (tmp_path / "poor" / name).mkdir(parents=True)
+        module = tmp_path / "poor" / name / "__init__.py"
+        module.write_text(f"raise ImportError('no module `{name}` here')\n")
+    return tmp_path / "poor"

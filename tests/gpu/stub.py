@@ -81,10 +81,6 @@ class Stub:
         """The GPU that all addresses are on, if somebody asks."""
         self._library.stub_pointer_device(ordinal)
 
-    def eager(self) -> None:
-        """Do work as soon as it is in a queue."""
-        self._library.stub_eager(1)
-
     def run(self, stream: int) -> None:
         """Do what is in the queue of a stream, now."""
         assert self._library.stub_run(ctypes.c_void_p(stream)) == 0

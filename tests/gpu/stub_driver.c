@@ -42,13 +42,11 @@ static struct { char name[64]; int countdown; CUresult error; } failures[MOST];
 static int failure_count;
 static size_t memory_bytes = (size_t)1 << 30, used_bytes;
 static int devices = 1, capability = 90;
-static int is_eager, free_waits = 1, strays;
+static int free_waits = 1, strays;
 
 void stub_on_launch(Launched function) { on_launch = function; }
 void stub_memory(size_t bytes) { memory_bytes = bytes; }
 size_t stub_used(void) { return used_bytes; }
-// Whether work is done as soon as it is in a queue.
-void stub_eager(int eager) { is_eager = eager; }
 // Whether memory that is given back is used by queued work first: the driver only may wait.
 void stub_free_waits(int waits) { free_waits = waits; }
 // How often work has touched memory, or a kernel, that had been given back.
@@ -248,7 +246,7 @@ void stub_reset(void) {
   devices = 1;
   pointer_device = 0;
   capability = 90;
-  is_eager = strays = 0;
+  strays = 0;
   free_waits = 1;
   for (Gone* g = gone; g; g = gone) {
     gone = g->next;

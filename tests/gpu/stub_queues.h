@@ -206,7 +206,6 @@ static CUresult put(void* handle, Node node) {
   if (stream->captured) first = &stream->captured->first, last = &stream->captured->last;
   if (*last) (*last)->next = made; else *first = made;
   *last = made;
-  if (is_eager && !stream->captured) run_stream(stream, NULL);
   return unlock(0);
 }
 

@@ -8,7 +8,7 @@ import pytest
 import relax_mlir as tvm
 from relax_mlir import IRModule, relax
 from relax_mlir.runtime.cuda.convolutions import Convolution
-from relax_mlir.runtime.cuda.executable import CudaExecutable
+from tests.gpu.library_calls import calls_of
 from tests.gpu.stub import Stub
 from tests.gpu.test_cublas_patterns import compiled, dispatched
 from tests.products import drawn
@@ -64,11 +64,6 @@ def arrays(data: str, kernel: str, tail: str, pictures: int = 2) -> list[np.ndar
     return [drawn(*shape) for shape in shapes[: 3 if tail else 2]]
 
 
-def convolutions_of(model: CudaExecutable) -> list[Convolution]:
-    launches = [n for p in model.contents.plan.programs for n in p.launches]
-    return [launch for launch in launches if isinstance(launch, Convolution)]
-
-
 @pytest.mark.parametrize("layouts", _LAYOUTS)
 @pytest.mark.parametrize("tail", _TAILS)
 def test_layers_are_convolutions_of_the_plan(
@@ -83,7 +78,7 @@ def test_layers_are_convolutions_of_the_plan(
 
     (expected,) = tvm.compile(module, target="cpu", cache=False)(*given)
     np.testing.assert_allclose(y, expected, atol=1e-4, rtol=1e-5)
-    (found,) = convolutions_of(model)
+    (found,) = calls_of(model, Convolution)
     assert (found.bias is not None, found.activation) == (
         bool(tail),
         "relu" if tail.endswith("relu") else "none",

@@ -21,7 +21,8 @@ from relax_mlir.script import relax as R  # noqa: N812  as scripts call it
 from relax_mlir.script import tir as T  # noqa: N812  as scripts call it
 from tests.gpu.example import Dlpack, Interface, expected, inputs, shifted
 from tests.gpu.stub import TARGET, Emulation, Stub
-from tests.gpu.test_kernel_modules import X, scale
+from tests.gpu.test_kernel_modules import X
+from tests.vm.test_kernels import scale
 
 # ruff: noqa: N803, N805, N806, RET504  scripts are no plain Python
 # pyright: reportInvalidTypeForm=false, reportGeneralTypeIssues=false

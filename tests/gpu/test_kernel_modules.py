@@ -16,21 +16,10 @@ from relax_mlir.runtime.gpu_array import GPUArray
 from relax_mlir.script import tir as T  # noqa: N812  as scripts call it
 from tests.gpu.example import Dlpack, put, shifted
 from tests.gpu.stub import TARGET, Emulation, Stub
+from tests.vm.test_kernels import scale
 
-# ruff: noqa: N803, N806  scripts are no plain Python
+# ruff: noqa: N803  scripts are no plain Python
 # pyright: reportInvalidTypeForm=false, reportGeneralTypeIssues=false
-
-
-@T.prim_func
-def scale(
-    x: T.handle, factor: T.float32, count: T.int32, y: T.Buffer((4, 3), "float32")
-):
-    n = T.int64()
-    X = T.match_buffer(x, (n, 3), "float32")
-    for i, j in T.grid(n, 3):
-        with T.block("scale"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            y[vi, vj] = X[vi, vj] * factor + T.cast(count, "float32")
 
 
 @T.prim_func

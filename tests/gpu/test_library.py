@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 import relax_mlir
-from relax_mlir import IRModule, import_onnx, lower
-from relax_mlir.emulator import emulate
+from relax_mlir import IRModule, lower
 from relax_mlir.emulator.host import emulate_kernel
 from relax_mlir.emulator.memory import EmulationError
 from relax_mlir.errors import DeviceError, ModelError, PassError
@@ -28,7 +27,14 @@ from relax_mlir.runtime.cuda.products import Matrix, Product
 from relax_mlir.targets import TargetError
 from relax_mlir.testing import env
 from relax_mlir.tools.cli import main
-from tests.frontends.differential import parse
+from tests.gpu.library_calls import (
+    calls_of,
+    compiled,
+    emulated,
+    onnx,
+    rules_of,
+    told_by_doctor,
+)
 from tests.gpu.stub import TARGET, Emulation, Stub
 from tests.gpu.test_gemm import layer
 from tests.products import drawn, rounded
@@ -36,36 +42,8 @@ from tests.products import drawn, rounded
 _BOUNDS = {"tf32": 1e-3}  # of the largest result, where factors are rounded when read
 
 
-def onnx(text: str) -> IRModule:
-    return import_onnx(parse(text, opset=17))
-
-
-def compiled(
-    module: IRModule, library: str = "always", precision: str = "f32"
-) -> CudaExecutable:
-    options = {"precision": precision, "library": library, "cache": False}
-    made = relax_mlir.compile(module, target=TARGET, **options)
-    assert isinstance(made, CudaExecutable)
-    return made
-
-
-def emulated(
-    module: IRModule, *arrays: np.ndarray, precision: str = "f32"
-) -> np.ndarray:
-    loops = lower(
-        module, target=TARGET, to="loops", precision=precision, library="always"
-    )
-    (y,) = emulate(loops, *arrays)
-    return y
-
-
 def products_of(model: CudaExecutable) -> list[Product]:
-    launches = [n for p in model.contents.plan.programs for n in p.launches]
-    return [launch for launch in launches if isinstance(launch, Product)]
-
-
-def rules_of(model: CudaExecutable) -> list[str]:
-    return [kernel.rule for kernel in model.kernels]
+    return calls_of(model, Product)
 
 
 @pytest.mark.parametrize("is_turned", [False, True])
@@ -392,7 +370,7 @@ def test_each_device_has_its_own(products: Stub) -> None:
         results[0], np.maximum(arrays[0] @ arrays[1], 0), atol=1e-4
     )
     devices = device(0), device(1)
-    handles = {cublaslt.handle(cublaslt.library(gpu), gpu) for gpu in devices}
+    handles = {shared_libraries.handle(cublaslt.library(gpu), gpu) for gpu in devices}
     assert all(handles)
 
 
@@ -487,10 +465,8 @@ def test_packages_of_pip_are_looked_through(
 
 
 def test_a_file_runs_where_the_compiler_is_not(
-    library: Path, cublaslt_library: Path, tmp_path: Path
+    library: Path, cublaslt_library: Path, poor: Path, tmp_path: Path
 ) -> None:
-    for name in ("mlir", "tvm_ffi", "ml_dtypes", "onnx"):
-        (tmp_path / f"{name}.py").write_text("raise ImportError")
     model = compiled(product(20, 16, 20))
     path = tmp_path / "model.rxm"
     model.save(path)
@@ -507,16 +483,15 @@ x, w = np.ones((20, 16), np.float32), np.ones((16, 20), np.float32)
 assert (y == 16).all()
 assert cublaslt.__file__.startswith({str(path)!r})
 """
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    environment = {**os.environ, "PYTHONPATH": str(poor)}
     subprocess.run([sys.executable, "-c", code], check=True, env=environment)
 
 
 def test_the_doctor_finds_it(
     products: Stub, cublaslt_library: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["doctor"]) == 0
+    line = told_by_doctor("cublaslt", capsys)
 
-    (line,) = (n for n in capsys.readouterr().out.splitlines() if "cublaslt" in n)
     assert line.startswith("ok")
     assert line.endswith(f"13.1.0, {cublaslt_library}")
     assert env.has_cublas()
@@ -527,9 +502,8 @@ def test_the_doctor_says_that_it_is_not_there(
 ) -> None:
     monkeypatch.setattr(cublaslt, "LIBRARIES", {13: "libno_such_library.so.13"})
 
-    assert main(["doctor"]) == 0
+    line = told_by_doctor("cublaslt", capsys)
 
-    (line,) = (n for n in capsys.readouterr().out.splitlines() if "cublaslt" in n)
     assert "none: cuBLASLt, which models call" in line
     assert "libno_such_library" in line
     assert not env.has_cublas()

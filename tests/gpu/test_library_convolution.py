@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 
 import relax_mlir
-from relax_mlir import IRModule, import_onnx, lower, reference
+from relax_mlir import IRModule, reference
 from relax_mlir.dialects.convolution_shapes import ConvolutionShape
 from relax_mlir.dialects.tir import LibraryConvolutionOp
-from relax_mlir.emulator import emulate
 from relax_mlir.emulator.host import emulate_kernel
 from relax_mlir.emulator.memory import EmulationError
 from relax_mlir.errors import DeviceError, IRError, ModelError
@@ -28,9 +27,16 @@ from relax_mlir.runtime.cuda.libraries import Libraries
 from relax_mlir.runtime.cuda.plan import Call, Launch, Plan
 from relax_mlir.runtime.cuda.pointers import Pointer
 from relax_mlir.runtime.cuda.products import Product
+from relax_mlir.runtime.cuda.shared_libraries import handle
 from relax_mlir.testing import env
-from relax_mlir.tools.cli import main
-from tests.frontends.differential import parse
+from tests.gpu.library_calls import (
+    calls_of,
+    compiled,
+    emulated,
+    onnx,
+    rules_of,
+    told_by_doctor,
+)
 from tests.gpu.stub import TARGET, Emulation, Stub
 from tests.products import drawn
 
@@ -38,36 +44,8 @@ _EXECUTE = "cudnnBackendExecute"
 _FIRST_PLAN = 16  # of the descriptors of a layer in f32, which are finished one by one
 
 
-def onnx(text: str, **values: np.ndarray) -> IRModule:
-    return import_onnx(parse(text, opset=17), values=values)
-
-
-def compiled(
-    module: IRModule, library: str = "always", precision: str = "f32"
-) -> CudaExecutable:
-    options = {"precision": precision, "library": library, "cache": False}
-    made = relax_mlir.compile(module, target=TARGET, **options)
-    assert isinstance(made, CudaExecutable)
-    return made
-
-
-def emulated(
-    module: IRModule, *arrays: np.ndarray, precision: str = "f32"
-) -> np.ndarray:
-    loops = lower(
-        module, target=TARGET, to="loops", precision=precision, library="always"
-    )
-    (y,) = emulate(loops, *arrays)
-    return y
-
-
 def convolutions_of(model: CudaExecutable) -> list[Convolution]:
-    launches = [n for p in model.contents.plan.programs for n in p.launches]
-    return [launch for launch in launches if isinstance(launch, Convolution)]
-
-
-def rules_of(model: CudaExecutable) -> list[str]:
-    return [kernel.rule for kernel in model.kernels]
+    return calls_of(model, Convolution)
 
 
 def assert_computes(
@@ -495,7 +473,7 @@ def test_each_device_has_its_own(convolutions: Stub) -> None:
         results[0], reference.run(module, *arrays)[0], atol=1e-4, rtol=0
     )
     devices = device(0), device(1)
-    handles = {cudnn.handle(cudnn.library(gpu), gpu) for gpu in devices}
+    handles = {handle(cudnn.library(gpu), gpu) for gpu in devices}
     assert len(handles) == 2
 
 
@@ -582,10 +560,12 @@ def test_cublaslt_is_looked_for_before_the_library_needs_it(
 
 
 def test_a_file_runs_where_the_compiler_is_not(
-    library: Path, cublaslt_library: Path, cudnn_library: Path, tmp_path: Path
+    library: Path,
+    cublaslt_library: Path,
+    cudnn_library: Path,
+    poor: Path,
+    tmp_path: Path,
 ) -> None:
-    for name in ("mlir", "tvm_ffi", "ml_dtypes", "onnx"):
-        (tmp_path / f"{name}.py").write_text("raise ImportError")
     module, _ = convolution("plain", "y = Relu (c)")
     path = tmp_path / "model.rxm"
     compiled(module).save(path)
@@ -603,16 +583,15 @@ x, w, b = (np.ones(n, np.float32) for n in ((2, 8, 9, 9), (12, 8, 3, 3), (12,)))
 assert (y == 73).all()
 assert cudnn.__file__.startswith({str(path)!r})
 """
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    environment = {**os.environ, "PYTHONPATH": str(poor)}
     subprocess.run([sys.executable, "-c", code], check=True, env=environment)
 
 
 def test_the_doctor_finds_it(
     convolutions: Stub, cudnn_library: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["doctor"]) == 0
+    line = told_by_doctor("cudnn", capsys)
 
-    (line,) = (n for n in capsys.readouterr().out.splitlines() if "cudnn" in n)
     assert line.startswith("ok")
     assert line.endswith(f"9.28.0, {cudnn_library}")
     assert env.has_cudnn()
@@ -623,9 +602,8 @@ def test_the_doctor_says_that_it_is_not_there(
 ) -> None:
     monkeypatch.setattr(cudnn, "LIBRARIES", {13: "libno_such_library.so.9"})
 
-    assert main(["doctor"]) == 0
+    line = told_by_doctor("cudnn", capsys)
 
-    (line,) = (n for n in capsys.readouterr().out.splitlines() if "cudnn" in n)
     assert "none: cuDNN, which models call" in line
     assert "libno_such_library" in line
     assert not env.has_cudnn()

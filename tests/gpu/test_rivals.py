@@ -6,16 +6,15 @@ from pathlib import Path
 import pytest
 
 import relax_mlir
-from relax_mlir import IRModule, import_onnx
+from relax_mlir import IRModule
 from relax_mlir.dialects.convolution_shapes import ConvolutionShape
 from relax_mlir.runtime.cuda import cublaslt, cudnn
 from relax_mlir.runtime.cuda.devices import device
-from relax_mlir.runtime.cuda.executable import CudaExecutable
 from relax_mlir.runtime.cuda.rivals import Rivals
 from relax_mlir.runtime.cuda.trial import main as try_file
 from relax_mlir.runtime.profile import KernelCall
-from tests.frontends.differential import parse
-from tests.gpu.stub import TARGET, Emulation, Stub
+from tests.gpu.library_calls import compiled, onnx
+from tests.gpu.stub import Emulation, Stub
 from tests.products import drawn
 
 
@@ -28,19 +27,13 @@ def network() -> IRModule:
         f = Flatten (r)
         y = MatMul (f, v) }"""
     weights = {"w": drawn(8, 4, 3, 3), "v": drawn(288, 10)}
-    return import_onnx(parse(text, opset=17), values=weights)
-
-
-def compiled(module: IRModule, library: str = "never") -> CudaExecutable:
-    made = relax_mlir.compile(module, target=TARGET, cache=False, library=library)
-    assert isinstance(made, CudaExecutable)
-    return made
+    return onnx(text, **weights)
 
 
 @pytest.fixture
 def file(emulation: Emulation, tmp_path: Path) -> Path:
     module = network()
-    model = compiled(module)
+    model = compiled(module, library="never")
     emulation.learn(model, module)
     model.save(tmp_path / "model.rxm")
     return tmp_path / "model.rxm"
@@ -79,7 +72,7 @@ def test_without_the_libraries_the_reason_is_told(
 def test_calls_of_libraries_are_not_compared_with_themselves(
     convolutions: Stub,
 ) -> None:
-    model = compiled(network(), library="always")
+    model = compiled(network())
     rivals = Rivals(device(0))
 
     assert {k.rule for k in model.kernels} >= {"Library", "LibraryConvolution"}
@@ -138,7 +131,7 @@ def test_pads_of_a_kernel_are_those_of_what_it_convolves() -> None:
         r = Relu (c)
         y = Conv <pads = [1, 1, 1, 1]> (r, v) }"""
     weights = {"w": drawn(8, 4, 3, 3), "v": drawn(8, 8, 3, 3)}
-    model = compiled(import_onnx(parse(text, opset=17), values=weights))
+    model = compiled(onnx(text, **weights), library="never")
 
     found = [k.convolution for k in model.kernels if k.convolution is not None]
 

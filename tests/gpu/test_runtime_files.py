@@ -140,16 +140,6 @@ def run(
     return subprocess.run(command, capture_output=True, text=True, env=environment)
 
 
-@pytest.fixture
-def poor(tmp_path: Path) -> Path:
-    """Where modules stand that a machine with only Python and numpy has not."""
-    for name in ("mlir", "tvm_ffi", "tvm_ffi_orcjit", "ml_dtypes", "onnx", "rich"):
-        (tmp_path / "poor" / name).mkdir(parents=True)
-        module = tmp_path / "poor" / name / "__init__.py"
-        module.write_text(f"raise ImportError('no module `{name}` here')\n")
-    return tmp_path / "poor"
-
-
 def test_a_file_runs_with_python_and_numpy_alone(
     library: Path, poor: Path, tmp_path: Path
 ) -> None:

@@ -23,13 +23,13 @@ from relax_mlir.runtime.cuda.devices import Device
 from relax_mlir.runtime.cuda.growing_memory import GrowingMemory
 from relax_mlir.runtime.cuda.pointers import Pointer
 from relax_mlir.runtime.cuda.products import ITEM_BYTES
+from relax_mlir.runtime.cuda.shared_libraries import handle
 
 __all__ = ["Convolver", "PreparedConvolution"]
 
 _MOST_WORKSPACE_BYTES = 256 << 20
-_PICTURE, _WEIGHTS, _RESULT, _RESIDUAL, _BIAS, _BETWEEN = range(
-    1, 7
-)  # tensors' numbers
+# The numbers of tensors; of those between operations, the first.
+_PICTURE, _WEIGHTS, _RESULT, _RESIDUAL, _BIAS, _BETWEEN = range(1, 7)
 
 
 class Convolver:
@@ -44,7 +44,7 @@ class Convolver:
 
     def __init__(self, device: Device, workspace: GrowingMemory) -> None:
         self.library = cudnn.library(device)
-        self.handle = cudnn.handle(self.library, device)
+        self.handle = handle(self.library, device)
         self.workspace = workspace
         self.zeros = GrowingMemory(device, "biases of cuDNN", is_zero=True)
 

@@ -23,7 +23,7 @@ from typing import Any
 from relax_mlir.runtime.cuda.devices import Device
 from relax_mlir.runtime.cuda.shared_libraries import SharedLibrary, dotted, find
 
-__all__ = ["LIBRARIES", "Algorithm", "CublasLt", "handle", "library"]
+__all__ = ["LIBRARIES", "Algorithm", "CublasLt", "library"]
 
 # By the version of CUDA that each needs of the driver, the newest first.
 LIBRARIES = {13: "libcublasLt.so.13", 12: "libcublasLt.so.12"}
@@ -42,7 +42,7 @@ ALIGNMENTS = (5, 6, 7, 8)  # bytes, of A, B, C and D
 # cublasLtReductionScheme_t: sums of parts of a sum are not rounded to the result's type.
 REDUCED_IN_COMPUTE_TYPE = 2
 # cublasLtEpilogue_t.
-EPILOGUE_DEFAULT, EPILOGUE_RELU, EPILOGUE_BIAS = 1, 2, 4
+EPILOGUE_RELU, EPILOGUE_BIAS = 2, 4
 
 _HANDLE = POINTER(c_void_p)
 _ATTRIBUTE = (c_void_p, c_int, c_void_p, c_size_t)
@@ -88,7 +88,7 @@ class CublasLt(SharedLibrary):
     """
 
     name, needs = "cuBLASLt", "that of CUDA 12.0 or later"
-    arguments = _ARGUMENTS
+    arguments, starts = _ARGUMENTS, "cublasLtCreate"
 
     def __init__(self, loaded: ctypes.CDLL, path: str) -> None:
         super().__init__(loaded, path)
@@ -130,14 +130,3 @@ def library(device: Device, major: int | None = None) -> CublasLt:
 @functools.cache
 def _opened(path: str, flags: int) -> CublasLt:
     return CublasLt(ctypes.CDLL(path, ctypes.DEFAULT_MODE | flags), path)
-
-
-@functools.cache
-def handle(library: CublasLt, device: Device) -> int:
-    """The library's handle for a device, which is current; the process keeps it.
-
-    Raises:
-        DeviceError: the library does not start.
-    """
-    what = f"cuBLASLt (`{library.path}`) does not start on GPU {device.ordinal}"
-    return library.make("cublasLtCreate", what=what)

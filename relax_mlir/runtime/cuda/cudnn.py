@@ -32,7 +32,7 @@ from relax_mlir.runtime.cuda import cublaslt
 from relax_mlir.runtime.cuda.devices import Device
 from relax_mlir.runtime.cuda.shared_libraries import SharedLibrary, dotted, find
 
-__all__ = ["LIBRARIES", "Attribute", "Cudnn", "Descriptors", "handle", "library"]
+__all__ = ["LIBRARIES", "Attribute", "Cudnn", "Descriptors", "library"]
 
 # By the version of CUDA that each needs of the driver, the newest first.
 LIBRARIES = {13: "libcudnn.so.9", 12: "libcudnn.so.9"}
@@ -153,7 +153,7 @@ class Cudnn(SharedLibrary):
     """
 
     name, needs = "cuDNN", f"that of version {_MAJOR}"
-    arguments = _ARGUMENTS
+    arguments, starts = _ARGUMENTS, "cudnnCreate"
 
     def __init__(self, loaded: ctypes.CDLL, path: str) -> None:
         super().__init__(loaded, path)
@@ -270,14 +270,3 @@ def library(device: Device) -> Cudnn:
 @functools.cache
 def _opened(path: str, flags: int) -> Cudnn:
     return Cudnn(ctypes.CDLL(path, ctypes.DEFAULT_MODE | flags), path)
-
-
-@functools.cache
-def handle(library: Cudnn, device: Device) -> int:
-    """The library's handle for a device, which is current; the process keeps it.
-
-    Raises:
-        DeviceError: the library does not start.
-    """
-    what = f"cuDNN (`{library.path}`) does not start on GPU {device.ordinal}"
-    return library.make("cudnnCreate", what=what)

@@ -14,22 +14,18 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 
 from relax_mlir.errors import DeviceError, RelaxError
-from relax_mlir.runtime.cuda.convolver import PreparedConvolution
 from relax_mlir.runtime.cuda.devices import TIMED, Device
-from relax_mlir.runtime.cuda.libraries import Libraries
+from relax_mlir.runtime.cuda.libraries import Libraries, PreparedCall
 from relax_mlir.runtime.cuda.modules import Kernels
-from relax_mlir.runtime.cuda.multiplier import PreparedProduct
 from relax_mlir.runtime.cuda.plan import (
     Copy,
     HostCall,
     KnownPlan,
     Launch,
-    LibraryCall,
     Pointer,
     Started,
     TensorMap,
 )
-from relax_mlir.runtime.cuda.products import Product
 from relax_mlir.runtime.cuda.tensor_maps import TensorMaps
 from relax_mlir.runtime.elements import element_type
 
@@ -45,7 +41,6 @@ _RELAXED = 2  # capture: memory may be given back meanwhile, by whoever collects
 
 Addresses: TypeAlias = tuple[int, ...]
 _Thing = TypeVar("_Thing")
-_Prepared: TypeAlias = PreparedProduct | PreparedConvolution
 
 
 @dataclass
@@ -114,7 +109,7 @@ class Launches:
         self._words: list[_Word] = []
         self._maps: list[_Map] = []
         self._descriptors = TensorMaps(device.driver)
-        self._library_calls: list[_Prepared] = []
+        self._library_calls: list[PreparedCall] = []
         try:
             self._steps = [
                 self._prepared(step, kernels) if isinstance(step, Started) else step
@@ -127,10 +122,11 @@ class Launches:
         calls_host = any(isinstance(step, HostCall) for step in plan.steps)
         self._can_be_graph = len(self._steps) > 1 and not calls_host
 
-    def _prepared(self, step: Started, kernels: Kernels) -> _Launch | _Prepared:
+    def _prepared(self, step: Started, kernels: Kernels) -> _Launch | PreparedCall:
         launch = step.launch
         if not isinstance(launch, Launch):
-            made = self._prepared_call(launch, kernels.name(step), step.kernel)
+            what = kernels.name(step)
+            made = self._libraries.prepared(launch, what, step.kernel)
             self._library_calls.append(made)
             return made
         what = kernels.describe(step, launch)
@@ -148,12 +144,6 @@ class Launches:
             raise DeviceError(f"{what}: a launch has at most {_LARGEST} of each")
         start = partial(plain, c_void_p(function), *map(ctypes.c_uint, numbers))
         return _Launch(start, parameters, what, step.kernel)
-
-    def _prepared_call(self, call: LibraryCall, what: str, kernel: int) -> _Prepared:
-        """What a library computes, described to it."""
-        if isinstance(call, Product):
-            return PreparedProduct(self._libraries.multiplier(), call, what, kernel)
-        return PreparedConvolution(self._libraries.convolver(), call, what, kernel)
 
     def _place(self, argument: Any) -> int:  # Any: of a launch
         """Where the driver finds an argument's value."""
@@ -275,13 +265,13 @@ class Launches:
     def _address(self, pointer: Pointer) -> int:
         return self._bases[pointer.base][pointer.number] + pointer.offset_bytes
 
-    def _do(self, step: _Launch | _Prepared | Copy | HostCall, stream: int) -> None:
+    def _do(self, step: _Launch | PreparedCall | Copy | HostCall, stream: int) -> None:
         driver = self._device.driver
         if isinstance(step, _Launch):
             status = step.start(c_void_p(stream), step.parameters, None)
             if status:
                 raise driver.error(status, f"{step.what}: cuLaunchKernel")
-        elif isinstance(step, _Prepared):
+        elif isinstance(step, PreparedCall):
             step.start(stream)
         elif isinstance(step, Copy):
             if step.size_bytes:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from typing import TypeAlias
 
-from relax_mlir.runtime.cuda.convolver import Convolver
+from relax_mlir.runtime.cuda.convolver import Convolver, PreparedConvolution
 from relax_mlir.runtime.cuda.devices import Device
 from relax_mlir.runtime.cuda.growing_memory import GrowingMemory
-from relax_mlir.runtime.cuda.multiplier import Multiplier
+from relax_mlir.runtime.cuda.multiplier import Multiplier, PreparedProduct
+from relax_mlir.runtime.cuda.plan import LibraryCall
+from relax_mlir.runtime.cuda.products import Product
 
-__all__ = ["Libraries"]
+__all__ = ["Libraries", "PreparedCall"]
+
+PreparedCall: TypeAlias = PreparedProduct | PreparedConvolution
 
 
 class Libraries:
@@ -44,6 +49,21 @@ class Libraries:
         if self._convolver is None:
             self._convolver = Convolver(self._device, self._workspace)
         return self._convolver
+
+    def prepared(self, call: LibraryCall, what: str, kernel: int) -> PreparedCall:
+        """What a library computes, described to it.
+
+        Args:
+            call: when sizes are known, and is not empty.
+            what: it is, for errors; kernel: which of those that the model names.
+
+        Raises:
+            DeviceError: the library is not there, or does not compute it.
+            OutOfMemoryError: it needs more memory than there is.
+        """
+        if isinstance(call, Product):
+            return PreparedProduct(self.multiplier(), call, what, kernel)
+        return PreparedConvolution(self.convolver(), call, what, kernel)
 
     def close(self) -> None:
         """Give their memory back."""

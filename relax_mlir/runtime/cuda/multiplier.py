@@ -22,6 +22,7 @@ from relax_mlir.runtime.cuda.devices import Device
 from relax_mlir.runtime.cuda.growing_memory import GrowingMemory
 from relax_mlir.runtime.cuda.pointers import Pointer
 from relax_mlir.runtime.cuda.products import ITEM_BYTES, Matrix, Product
+from relax_mlir.runtime.cuda.shared_libraries import handle
 
 __all__ = ["Multiplier", "PreparedProduct"]
 
@@ -45,7 +46,7 @@ class Multiplier:
 
     def __init__(self, device: Device, workspace: GrowingMemory) -> None:
         self.library = cublaslt.library(device)
-        self.handle = cublaslt.handle(self.library, device)
+        self.handle = handle(self.library, device)
         # Source: cuBLAS, cublasSetWorkspace(), recommended sizes.
         size_bytes = (32 if device.compute_capability >= _HOPPER else 4) << 20
         self.workspace = workspace.at_least(size_bytes)
@@ -82,15 +83,15 @@ class PreparedProduct:
             raise
 
     def _describe(self) -> None:
-        product, lib = self._product, self._library
+        product = self._product
         batch, rows, columns, terms = product.sizes
         if batch > _MOST_PRODUCTS:
             raise DeviceError(f"{self._what}: a batch has at most {_MOST_PRODUCTS}")
         types = cublaslt.TYPES
         compute = cublaslt.COMPUTE_TF32 if product.tf32 else cublaslt.COMPUTE_F32
+        scale = types["f32"]
         if product.lhs.element == "f64":
-            compute = cublaslt.COMPUTE_F64
-        scale = types["f64" if product.lhs.element == "f64" else "f32"]
+            compute, scale = cublaslt.COMPUTE_F64, types["f64"]
         self._operation = self._make("MatmulDesc", compute, scale)
         epilogue = cublaslt.EPILOGUE_RELU if product.activation == "relu" else 0
         if product.bias is not None:
@@ -108,7 +109,7 @@ class PreparedProduct:
             self._layout(matrix, shape, batch)
             for matrix, shape in zip(matrices, shapes, strict=True)
         ]
-        self._algorithm = self._found(matrices, batch, lib)
+        self._algorithm = self._found(matrices, batch)
 
     def _make(self, kind: str, *arguments: Any) -> int:  # Any: C values
         """A descriptor, destroyed at the end."""
@@ -138,11 +139,9 @@ class PreparedProduct:
                 self._library.set(kind, made, attribute, value, what=self._what)
         return made
 
-    def _found(
-        self, matrices: Sequence[Matrix], batch: int, library: CublasLt
-    ) -> Algorithm:
+    def _found(self, matrices: Sequence[Matrix], batch: int) -> Algorithm:
         """The algorithm that the library expects to be the fastest."""
-        kind, what = "MatmulPreference", self._what
+        library, kind, what = self._library, "MatmulPreference", self._what
         preference = library.make(f"cublasLt{kind}Create", what=what)
         try:
             most = ctypes.c_uint64(self._multiplier.workspace.size_bytes)

@@ -11,13 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from relax_mlir.dialects.convolution_shapes import ConvolutionShape
-from relax_mlir.errors import DeviceError
+from relax_mlir.errors import DeviceError, without_hint
 from relax_mlir.runtime.cuda.arrays import DeviceArray
 from relax_mlir.runtime.cuda.convolutions import Convolution
-from relax_mlir.runtime.cuda.convolver import PreparedConvolution
 from relax_mlir.runtime.cuda.devices import Device
-from relax_mlir.runtime.cuda.libraries import Libraries
-from relax_mlir.runtime.cuda.multiplier import PreparedProduct
+from relax_mlir.runtime.cuda.libraries import Libraries, PreparedCall
+from relax_mlir.runtime.cuda.plan import LibraryCall
 from relax_mlir.runtime.cuda.pointers import Pointer
 from relax_mlir.runtime.cuda.products import ITEM_BYTES, Matrix, Product
 from relax_mlir.runtime.elements import random_elements
@@ -55,7 +54,7 @@ class Rivals:
     def __init__(self, gpu: Device) -> None:
         self._gpu, self._libraries = gpu, Libraries(gpu)
         self._rng = np.random.default_rng(0)
-        self._taken: list[PreparedProduct | PreparedConvolution] = []
+        self._taken: list[PreparedCall] = []
         self.missing: list[str] = []
 
     def of(self, kernel: KernelCall) -> Rival | None:
@@ -75,16 +74,14 @@ class Rivals:
             return self._rival("cuBLASLt", made, kernel.name)
         return None
 
-    def _rival(
-        self, name: str, made: Product | Convolution | None, kernel: str
-    ) -> Rival | None:
+    def _rival(self, name: str, made: LibraryCall | None, kernel: str) -> Rival | None:
         if made is None or made.is_empty:
             return None
         with self._gpu.current():
             try:
-                prepared = self._prepared(made, kernel)
+                prepared = self._libraries.prepared(made, kernel, 0)
             except DeviceError as error:
-                problem = str(error).partition(" Hint:")[0]
+                problem = without_hint(error)
                 self.missing += [] if problem in self.missing else [problem]
                 return None
             self._taken.append(prepared)
@@ -101,13 +98,6 @@ class Rivals:
 
         return Rival(name, start, arrays)
 
-    def _prepared(
-        self, made: Product | Convolution, kernel: str
-    ) -> PreparedProduct | PreparedConvolution:
-        if isinstance(made, Product):
-            return PreparedProduct(self._libraries.multiplier(), made, kernel, 0)
-        return PreparedConvolution(self._libraries.convolver(), made, kernel, 0)
-
     def close(self) -> None:
         """Give everything back, when the device is done with it."""
         with self._gpu.current():
@@ -116,11 +106,11 @@ class Rivals:
             self._libraries.close()
 
 
-def _element(made: Product | Convolution) -> str:
+def _element(made: LibraryCall) -> str:
     return made.lhs.element if isinstance(made, Product) else made.element
 
 
-def _counts(made: Product | Convolution) -> Sequence[int]:
+def _counts(made: LibraryCall) -> Sequence[int]:
     """How many elements operands and the result have."""
     size_bytes = ITEM_BYTES[_element(made)]
     return [count // size_bytes for _, count in made.spans()]

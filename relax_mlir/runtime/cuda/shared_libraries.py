@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,9 +11,10 @@ from ctypes import byref, c_int, c_void_p
 from importlib import metadata
 from typing import Any, ClassVar, TypeVar
 
-from relax_mlir.errors import DeviceError
+from relax_mlir.errors import DeviceError, without_hint
+from relax_mlir.runtime.cuda.devices import Device
 
-__all__ = ["SharedLibrary", "dotted", "find"]
+__all__ = ["SharedLibrary", "dotted", "find", "handle"]
 
 
 class SharedLibrary(ABC):
@@ -22,6 +24,7 @@ class SharedLibrary(ABC):
         path: what it was loaded as; version: its own, as ``13.1.0``.
         name: what NVIDIA calls it; needs: the version that has all of its functions.
         arguments: the types of its functions' arguments, by name.
+        starts: the function that makes a handle for the device that is current.
 
     Args:
         loaded: the library.
@@ -34,6 +37,7 @@ class SharedLibrary(ABC):
     name: ClassVar[str]
     needs: ClassVar[str]
     arguments: ClassVar[Mapping[str, Sequence[Any]]]  # Any: types of ctypes
+    starts: ClassVar[str]
 
     def __init__(self, loaded: ctypes.CDLL, path: str) -> None:
         self.path, self._loaded = path, loaded
@@ -85,6 +89,17 @@ class SharedLibrary(ABC):
         return made.value or 0
 
 
+@functools.cache
+def handle(library: SharedLibrary, device: Device) -> int:
+    """The library's handle for a device, which is current; the process keeps it.
+
+    Raises:
+        DeviceError: the library does not start.
+    """
+    what = f"{library.name} (`{library.path}`) does not start on GPU {device.ordinal}"
+    return library.make(library.starts, what=what)
+
+
 def dotted(version: int) -> str:
     """``13.1.0`` of 130100, as NVIDIA's libraries number their versions."""
     return f"{version // 10000}.{version // 100 % 100}.{version % 100}"
@@ -131,7 +146,7 @@ def _attempt(opened: Callable[[str, int], L], path: str, flags: int) -> L | str:
     try:
         return opened(path, flags)
     except (OSError, DeviceError) as error:
-        return str(error).partition(" Hint:")[0].rstrip(".")
+        return without_hint(error)
 
 
 def _places(

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from relax_mlir.compiler import compile, target_of
-from relax_mlir.errors import DeviceError
+from relax_mlir.errors import DeviceError, without_hint
 from relax_mlir.module import IRModule
 from relax_mlir.runtime import cpu, llvm_c, objects
 from relax_mlir.runtime.cuda import cublaslt, cudnn
@@ -170,7 +170,7 @@ def _cuda() -> str:
             for gpu in gpus
         ]
     except DeviceError as error:
-        return _none(error)
+        return f"none: {without_hint(error)}"
     return "; ".join(
         [f"driver of CUDA {version[0]}.{version[1]}", *(found or ["no GPU"])]
     )
@@ -181,12 +181,8 @@ def _library(find: Callable[[Device], SharedLibrary]) -> str:
     try:
         found = find(device())
     except DeviceError as error:
-        return _none(error)
+        return f"none: {without_hint(error)}"
     return f"{found.version}, {found.path}"
-
-
-def _none(error: DeviceError) -> str:
-    return f"none: {str(error).partition(' Hint:')[0].rstrip('.')}"
 
 
 def _smoke() -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from relax_mlir.objects.expr import Constant
 from relax_mlir.objects.function import Function
-from relax_mlir.relax.backend.cuda.matches import Match
+from relax_mlir.relax.backend.cuda.matches import Match, sizes_of, tensors_in
 from relax_mlir.relax.backend.pattern_registry import register_patterns
 from relax_mlir.relax.dpl.shorthand import is_op, wildcard
 from relax_mlir.relax.dpl.structure import DFPattern
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = ["cublas_compiler"]
 
-_TYPES = ("float16", "bfloat16", "float32", "float64")
 _TAILS = ("", "_bias", "_bias_relu")
 
 
@@ -42,24 +41,18 @@ def _patterns() -> Iterator[tuple[Any, ...]]:  # Any: fields of patterns
 
 def _is_taken(context: PatternCheckContext) -> bool:
     """Whether cuBLAS multiplies numbers of these types, by one matrix."""
-    found: dict[str, Any] = {  # Any: of tensors, which all operands are
-        name: e.struct_info for name, e in context.annotated_expr.items()
-    }
+    found = tensors_in(context)
+    if found is None:
+        return False
     lhs, rhs, root = found["lhs"], found["rhs"], found["root"]
-    dtypes = {info.dtype for info in found.values()}
-    is_product = lhs.ndim >= 2 and rhs.ndim == 2 and len(dtypes) == 1
-    if not is_product or not dtypes.issubset(_TYPES):
+    if lhs.ndim < 2 or rhs.ndim != 2:
         return False
     sizes = [found[name].shape for name in ("turned", "bias") if name in found]
     if any(shape is None for shape in (root.shape, rhs.shape, *sizes)):
         return False
-    if "turned" in found and _sizes(found["turned"]) != _sizes(rhs)[::-1]:
+    if "turned" in found and sizes_of(found["turned"]) != sizes_of(rhs)[::-1]:
         return False  # neither rows nor columns are exchanged
-    return "bias" not in found or _sizes(found["bias"]) == _sizes(root)[-1:]
-
-
-def _sizes(info: Any) -> list[str]:  # Any: of a tensor
-    return [str(size) for size in info.shape]
+    return "bias" not in found or sizes_of(found["bias"]) == sizes_of(root)[-1:]
 
 
 register_patterns(list(_patterns()))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from relax_mlir.dialects.convolution_shapes import ConvolutionShape, packed_strides
 from relax_mlir.objects.expr import Call, Constant
 from relax_mlir.objects.function import Function
-from relax_mlir.relax.backend.cuda.matches import Match
+from relax_mlir.relax.backend.cuda.matches import Match, sizes_of, tensors_in
 from relax_mlir.relax.backend.pattern_registry import register_patterns
 from relax_mlir.relax.dpl.shorthand import is_op, wildcard
 from relax_mlir.relax.dpl.structure import DFPattern
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["cudnn_compiler"]
 
-_TYPES = ("float16", "bfloat16", "float32", "float64")
 _LAYOUTS = (("NHWC", "OHWI"), ("NCHW", "OIHW"))
 _CONVOLUTION = "relax.nn.conv2d"
 
@@ -41,13 +40,8 @@ def _patterns() -> Iterator[tuple[Any, ...]]:  # Any: fields of patterns
 
 def _is_taken(context: PatternCheckContext) -> bool:
     """Whether cuDNN convolves numbers of these types, in this order, of such sizes."""
-    found: dict[str, Any] = {  # Any: of tensors, which all operands are
-        name: e.struct_info for name, e in context.annotated_expr.items()
-    }
-    dtypes = {info.dtype for info in found.values()}
-    if len(dtypes) != 1 or not dtypes.issubset(_TYPES):
-        return False
-    if any(info.shape is None for info in found.values()):
+    found = tensors_in(context)
+    if found is None or any(info.shape is None for info in found.values()):
         return False
     call = context.annotated_expr["root"]
     assert isinstance(call, Call)
@@ -55,14 +49,10 @@ def _is_taken(context: PatternCheckContext) -> bool:
     if shape is None or "bias" not in found:
         return shape is not None
     around = [] if call.attrs["data_layout"] == "NHWC" else ["1", "1"]
-    bias = _sizes(found["bias"])
+    bias = sizes_of(found["bias"])
     while len(bias) > 1 + len(around) and bias[0] == "1":
         bias = bias[1:]
     return bias == [str(shape.filters), *around]
-
-
-def _sizes(info: Any) -> list[str]:  # Any: of a tensor
-    return [str(size) for size in info.shape]
 
 
 def _shape(call: Call) -> ConvolutionShape | None:
@@ -73,7 +63,7 @@ def _shape(call: Call) -> ConvolutionShape | None:
     is_known = (layout, attrs["kernel_layout"]) in _LAYOUTS
     if not is_known or attrs["out_layout"] != layout or padding[:2] != padding[2:]:
         return None
-    data, weight, result = (_sizes(expr.struct_info) for expr in (*call.args, call))
+    data, weight, result = (sizes_of(expr.struct_info) for expr in (*call.args, call))
     if not all(size.isdigit() for size in (*data[1:], *weight, *result[1:])):
         return None
     is_last = layout == "NHWC"

@@ -4,12 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from relax_mlir.errors import PassError
 from relax_mlir.objects.expr import Call, Expr, Op
 from relax_mlir.objects.function import Function
 
-__all__ = ["Match"]
+if TYPE_CHECKING:
+    from relax_mlir.relax.transform.fusion_pattern import PatternCheckContext
+
+__all__ = ["Match", "sizes_of", "tensors_in"]
+
+_TYPES = ("float16", "bfloat16", "float32", "float64")
+
+
+def tensors_in(context: PatternCheckContext) -> dict[str, Any] | None:
+    """Types of the tensors that a pattern may match, by name; Any: all are of tensors.
+
+    None if they are not of one element type that NVIDIA's libraries compute with.
+    """
+    found: dict[str, Any] = {
+        name: expr.struct_info for name, expr in context.annotated_expr.items()
+    }
+    dtypes = {info.dtype for info in found.values()}
+    return found if len(dtypes) == 1 and dtypes.issubset(_TYPES) else None
+
+
+def sizes_of(info: Any) -> list[str]:  # Any: of a tensor
+    """Its sizes as text, which tells equal ones."""
+    return [str(size) for size in info.shape]
 
 
 @dataclass(frozen=True)

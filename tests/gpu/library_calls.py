@@ -1,0 +1,57 @@
+"""Models that call NVIDIA's libraries: compiled, emulated, and what they call."""
+
+from typing import TypeVar
+
+import numpy as np
+import pytest
+
+import relax_mlir
+from relax_mlir import IRModule, import_onnx, lower
+from relax_mlir.emulator import emulate
+from relax_mlir.runtime.cuda.executable import CudaExecutable
+from relax_mlir.runtime.cuda.plan import LibraryCall
+from relax_mlir.tools.cli import main
+from tests.frontends.differential import parse
+from tests.gpu.stub import TARGET
+
+Kind = TypeVar("Kind", bound=LibraryCall)
+
+
+def onnx(text: str, **values: np.ndarray) -> IRModule:
+    return import_onnx(parse(text, opset=17), values=values)
+
+
+def compiled(
+    module: IRModule, library: str = "always", precision: str = "f32"
+) -> CudaExecutable:
+    options = {"precision": precision, "library": library, "cache": False}
+    made = relax_mlir.compile(module, target=TARGET, **options)
+    assert isinstance(made, CudaExecutable)
+    return made
+
+
+def emulated(
+    module: IRModule, *arrays: np.ndarray, precision: str = "f32"
+) -> np.ndarray:
+    loops = lower(
+        module, target=TARGET, to="loops", precision=precision, library="always"
+    )
+    (y,) = emulate(loops, *arrays)
+    return y
+
+
+def calls_of(model: CudaExecutable, kind: type[Kind]) -> list[Kind]:
+    """The products, or the convolutions, of its plan."""
+    launches = [n for p in model.contents.plan.programs for n in p.launches]
+    return [launch for launch in launches if isinstance(launch, kind)]
+
+
+def rules_of(model: CudaExecutable) -> list[str]:
+    return [kernel.rule for kernel in model.kernels]
+
+
+def told_by_doctor(library: str, capsys: pytest.CaptureFixture[str]) -> str:
+    """What `relax-mlir doctor` says of a library; it is well without."""
+    assert main(["doctor"]) == 0
+    (line,) = (n for n in capsys.readouterr().out.splitlines() if library in n)
+    return line
