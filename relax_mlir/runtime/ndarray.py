@@ -22,6 +22,7 @@ __all__ = [
     "cuda",
     "device",
     "empty",
+    "is_array",
     "is_on_gpu",
     "shared",
 ]
@@ -333,9 +334,13 @@ def is_on_gpu(source: Any) -> bool:
     return hasattr(source, "__cuda_array_interface__")
 
 
+def is_array(value: Any) -> bool:  # Any: whatever it may be
+    """Whether something is an array that :func:`shared` takes."""
+    return hasattr(value, "__dlpack__") or is_on_gpu(value)
+
+
 def convert(value: Any) -> Any:
     """A value as functions of a program give it: arrays as :class:`NDArray`, deeply."""
     if isinstance(value, (list, tuple)):
         return [convert(part) for part in value]
-    is_array = hasattr(value, "__dlpack__") or is_on_gpu(value)
-    return shared(value) if is_array else value
+    return shared(value) if is_array(value) else value

@@ -15,7 +15,7 @@ import threading
 import weakref
 from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 import onnx
@@ -164,7 +164,7 @@ class _Code:
         return [empty(shape, "uint8")] if self.places else []
 
 
-def is_tensor(value: object) -> bool:
+def is_tensor(value: object) -> TypeGuard[NDArray]:
     """Whether a value is a tensor of numbers, not a sequence, a text, or nothing."""
     return isinstance(value, NDArray) and value.element_type.kind not in "OSU"
 
@@ -176,9 +176,7 @@ def is_text(value: object) -> bool:
 
 def _type_key(value: object) -> tuple[np.dtype, int] | None:
     """What of a tensor has to be known to compile; None of what is none."""
-    if not isinstance(value, NDArray) or not is_tensor(value):
-        return None
-    return value.element_type, value.ndim
+    return (value.element_type, value.ndim) if is_tensor(value) else None
 
 
 def _is_integer(array: np.ndarray) -> bool:
@@ -311,7 +309,7 @@ class _Kind:
 
 def type_proto(value: object) -> onnx.TypeProto:
     """The type of a tensor; of what is none, a sequence of unknown elements."""
-    if not (isinstance(value, NDArray) and is_tensor(value)):
+    if not is_tensor(value):
         sequence = onnx.TypeProto.Sequence(elem_type=onnx.TypeProto())
         return onnx.TypeProto(sequence_type=sequence)
     element = helper.np_dtype_to_tensor_dtype(value.element_type)

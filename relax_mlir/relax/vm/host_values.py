@@ -23,7 +23,14 @@ from relax_mlir.relax.vm.builtins import (
 )
 from relax_mlir.runtime import registry
 from relax_mlir.runtime.cuda.arrays import row_major
-from relax_mlir.runtime.ndarray import NDArray, as_numpy, empty, is_on_gpu, shared
+from relax_mlir.runtime.ndarray import (
+    NDArray,
+    as_numpy,
+    empty,
+    is_array,
+    is_on_gpu,
+    shared,
+)
 
 __all__ = ["Shape", "empty", "nonzero", "python_function", "to_value", "unique"]
 
@@ -38,7 +45,7 @@ def to_value(value: Any) -> Any:
         return [to_value(v) for v in value]
     if isinstance(value, np.generic) and not isinstance(value, np.ndarray):
         return value.item()
-    if hasattr(value, "__dlpack__") or is_on_gpu(value):
+    if is_array(value):
         return shared(value)
     return _called(value) if callable(value) else value
 

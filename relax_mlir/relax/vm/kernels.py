@@ -26,7 +26,7 @@ from relax_mlir.runtime import ndarray
 from relax_mlir.runtime.compiled_model import CompiledModel
 from relax_mlir.runtime.cuda.executable import CudaExecutable
 from relax_mlir.runtime.gpu_array import GPUArray, borrowed, described, uploaded
-from relax_mlir.runtime.ndarray import Device, NDArray, is_on_gpu, shared
+from relax_mlir.runtime.ndarray import Device, NDArray, is_array, is_on_gpu, shared
 from relax_mlir.targets import kind_of
 
 __all__ = ["Kernel", "KernelModule", "compile_kernel", "compile_kernels"]
@@ -179,8 +179,7 @@ def _array(value: Any) -> NDArray | None:
     """An argument as an array that shares its memory; None if there is no such."""
     if not isinstance(value, NDArray) and is_on_gpu(value):
         return borrowed(value)
-    is_array = isinstance(value, np.ndarray) or hasattr(value, "__dlpack__")
-    return shared(value) if is_array else None
+    return shared(value) if is_array(value) else None
 
 
 class KernelModule:

@@ -16,7 +16,14 @@ from relax_mlir.relax.vm.executable import VMExecutable
 from relax_mlir.relax.vm.host_values import to_value
 from relax_mlir.runtime.executable import CompiledModel
 from relax_mlir.runtime.gpu_array import GPUArray, borrowed, described
-from relax_mlir.runtime.ndarray import NDArray, cuda, empty, is_on_gpu, shared
+from relax_mlir.runtime.ndarray import (
+    NDArray,
+    cuda,
+    empty,
+    is_array,
+    is_on_gpu,
+    shared,
+)
 from relax_mlir.runtime.profile import Profile
 from relax_mlir.runtime.signature import Parameter, Signature
 from relax_mlir.size_constraints import constraints_of
@@ -156,7 +163,7 @@ class _Results:
 
 def _argument(value: Any, parameter: Parameter) -> Any:  # Any: whatever is an array
     """An input as an array; of an input that is no tensor, lists and nothing stay."""
-    if hasattr(value, "__dlpack__") or is_on_gpu(value):
+    if is_array(value):
         return value
     if not parameter.dtype and value is None:
         return value
