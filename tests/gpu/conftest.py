@@ -81,6 +81,13 @@ def emulation(stub: Stub) -> Emulation:
     return made
 
 
+@pytest.fixture
+def learning(emulation: Emulation, monkeypatch: pytest.MonkeyPatch) -> Emulation:
+    """The same, which knows the kernels of all models that the test compiles."""
+    emulation.learn_all(monkeypatch)
+    return emulation
+
+
 @pytest.fixture(scope="session")
 def compiled_example(tmp_path_factory: pytest.TempPathFactory) -> CudaExecutable:
     """The model of `tests.gpu.example`."""

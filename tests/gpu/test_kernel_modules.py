@@ -33,18 +33,15 @@ def add_up(A: T.Buffer((8, 16), "float32"), B: T.Buffer((8,), "float32")):
 X = np.arange(12, dtype="float32").reshape(4, 3)
 
 
-def compiled(
-    program: object, emulation: Emulation, monkeypatch: pytest.MonkeyPatch
-) -> KernelModule:
-    emulation.learn_all(monkeypatch)
+def compiled(program: object) -> KernelModule:
     made = tvm.compile(program, target=TARGET, cache=False)
     assert isinstance(made, KernelModule)
     return made
 
 
 @pytest.fixture
-def kernel(emulation: Emulation, monkeypatch: pytest.MonkeyPatch) -> KernelModule:
-    return compiled(scale, emulation, monkeypatch)
+def kernel(learning: Emulation) -> KernelModule:
+    return compiled(scale)
 
 
 def test_arrays_of_the_host_are_copied_there_and_back(
@@ -95,10 +92,8 @@ def test_what_is_written_must_be_memory_of_its_own(kernel: KernelModule) -> None
     np.testing.assert_array_equal(array.numpy(), X)
 
 
-def test_programs_that_are_bound_to_threads(
-    emulation: Emulation, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made = compiled(add_up, emulation, monkeypatch)
+def test_programs_that_are_bound_to_threads(learning: Emulation) -> None:
+    made = compiled(add_up)
     a = np.arange(128, dtype="float32").reshape(8, 16)
     b = tvm.nd.array(np.ones(8, "float32"), tvm.cuda(0))
 
@@ -107,9 +102,7 @@ def test_programs_that_are_bound_to_threads(
     np.testing.assert_array_equal(b.numpy(), a.sum(1) + 1)
 
 
-def test_a_program_that_a_rule_has_scheduled(
-    emulation: Emulation, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_program_that_a_rule_has_scheduled(learning: Emulation) -> None:
     a = te.placeholder((32, 48), name="a")
     b = te.placeholder((48, 64), name="b")
     k = te.reduce_axis((0, 48), name="k")
@@ -118,7 +111,6 @@ def test_a_program_that_a_rule_has_scheduled(
     module = tvm.IRModule({"main": program})
     with tvm.target.Target("nvidia/geforce-rtx-3070"):
         module = dl.ApplyDefaultSchedule(dl.gpu.Matmul())(module)
-    emulation.learn_all(monkeypatch)
     made = tvm.build(module, target="cuda")
     rng = np.random.default_rng(0)
     x, y = (rng.standard_normal(s).astype("float32") for s in ((32, 48), (48, 64)))
@@ -213,14 +205,13 @@ _A, _NONE = np.arange(8, dtype="float32"), np.zeros(8, "float32")
     ],
 )
 def test_numbers_are_read_around_all_loops(
-    emulation: Emulation,
+    learning: Emulation,
     monkeypatch: pytest.MonkeyPatch,
     target: str,
     program: object,
     number: int,
     right: np.ndarray,
 ) -> None:
-    emulation.learn_all(monkeypatch)
     y = _NONE.copy()
 
     tvm.compile(program, target=target, cache=False)(_A, number, y)

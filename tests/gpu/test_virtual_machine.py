@@ -134,9 +134,8 @@ def _positive(array: tvm.nd.NDArray) -> tvm.nd.NDArray:
 
 
 def test_python_runs_around_machine_code(
-    emulation: Emulation, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, stub: Stub
+    learning: Emulation, tmp_path: Path, stub: Stub
 ) -> None:
-    emulation.learn_all(monkeypatch)
     path = tmp_path / "mixed.so"
     made = tvm.compile(Mixed, target=TARGET, cache=False)
     assert isinstance(made, VMExecutable)
@@ -157,10 +156,7 @@ def test_python_runs_around_machine_code(
     assert len(set(stub.launched)) == 3  # of them `doubled` and what is around
 
 
-def test_all_of_it_runs_on_another_gpu(
-    emulation: Emulation, monkeypatch: pytest.MonkeyPatch, stub: Stub
-) -> None:
-    emulation.learn_all(monkeypatch)
+def test_all_of_it_runs_on_another_gpu(learning: Emulation, stub: Stub) -> None:
     stub.device(count=2)
     made = tvm.compile(Mixed, target=TARGET, cache=False)
     machine = relax.VirtualMachine(made, tvm.cuda(1))
