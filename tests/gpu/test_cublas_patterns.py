@@ -9,6 +9,7 @@ from relax_mlir.errors import PassError
 from relax_mlir.relax.frontend import nn
 from relax_mlir.runtime.cuda.executable import CudaExecutable
 from relax_mlir.runtime.cuda.products import Product
+from tests.gpu.library_calls import rules_of
 from tests.gpu.stub import TARGET, Stub
 from tests.products import drawn
 from tests.test_customize_pipeline import exported
@@ -63,7 +64,7 @@ def test_layers_are_products_of_the_plan(
     assert not model.contents.plan.calls_host
     found = [n for p in model.contents.plan.programs for n in p.launches]
     assert all(isinstance(launch, Product) for launch in found)
-    assert [kernel.rule for kernel in model.kernels] == ["Library", "Library"]
+    assert rules_of(model) == ["Library", "Library"]
     assert model.kernels[0].name.endswith("relax_nn_relu_cublas")
     assert products.count("cublasLtMatmul") == 2
     times = model.profile(x, w, b, v).durations_ns
@@ -75,7 +76,7 @@ def test_kernels_before_and_behind_stay_in_order(products: Stub) -> None:
     name = "cublas.matmul_transposed_bias_relu"
     model = compiled(dispatched(layers(3, 24), name))
 
-    rules = [kernel.rule for kernel in model.kernels]
+    rules = rules_of(model)
     assert rules[0] == "Library"
     assert "Library" not in rules[1:]
     programs = [step.program for step in model.contents.plan.steps]  # pyright: ignore[reportAttributeAccessIssue]
@@ -104,6 +105,26 @@ def test_elsewhere_the_call_says_what_is_missing() -> None:
         r"for a GPU",
     ):
         model(drawn(3, 24), drawn(16, 24), drawn(16), drawn(10, 16))
+
+
+def test_a_bias_may_stand_in_front(products: Stub) -> None:
+    shapes = {"x": (3, 4), "w": (4, 5), "b": (5,)}
+    x, w, b = (
+        relax.Var(name, relax.TensorStructInfo(shape, "float32"))
+        for name, shape in shapes.items()
+    )
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x, w, b]):
+        with builder.dataflow():
+            y = builder.emit_output(relax.op.add(b, relax.op.matmul(x, w)))
+        builder.emit_func_output(y)
+    model = compiled(dispatched(builder.get()))
+    arrays = [drawn(*shape) for shape in shapes.values()]
+
+    (result,) = model(*arrays)
+
+    assert rules_of(model) == ["Library"]
+    np.testing.assert_allclose(result, arrays[0] @ arrays[1] + arrays[2], rtol=1e-5)
 
 
 def test_constants_become_arguments_first() -> None:

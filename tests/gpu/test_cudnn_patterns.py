@@ -8,7 +8,7 @@ import pytest
 import relax_mlir as tvm
 from relax_mlir import IRModule, relax
 from relax_mlir.runtime.cuda.convolutions import Convolution
-from tests.gpu.library_calls import calls_of
+from tests.gpu.library_calls import calls_of, rules_of
 from tests.gpu.stub import Stub
 from tests.gpu.test_cublas_patterns import compiled, dispatched
 from tests.products import drawn
@@ -28,6 +28,7 @@ def layer(
     tail: str = "_bias_relu",
     dtype: str = "float32",
     pictures: int | str = 2,
+    is_bias_first: bool = False,
     **attrs: Any,  # of the operator
 ) -> IRModule:
     """A convolution of 4 channels by 6 filters."""
@@ -47,7 +48,8 @@ def layer(
             layouts = {"data_layout": data, "kernel_layout": kernel}
             y = builder.emit(relax.op.nn.conv2d(x, w, **layouts, **attrs))
             if b:
-                y = builder.emit(relax.op.add(y, b[0]))
+                added = (b[0], y) if is_bias_first else (y, b[0])
+                y = builder.emit(relax.op.add(*added))
             if tail.endswith("relu"):
                 y = builder.emit(relax.op.nn.relu(y))
             y = builder.emit_output(y)
@@ -83,9 +85,21 @@ def test_layers_are_convolutions_of_the_plan(
         bool(tail),
         "relu" if tail.endswith("relu") else "none",
     )
-    assert [kernel.rule for kernel in model.kernels] == ["LibraryConvolution"]
+    assert rules_of(model) == ["LibraryConvolution"]
     assert model.kernels[0].name.endswith("_cudnn")
     assert convolutions.count("cudnnBackendExecute") == 1
+
+
+def test_a_bias_may_stand_in_front(convolutions: Stub) -> None:
+    module = layer("NHWC", "OHWI", is_bias_first=True)
+    model = compiled(dispatched(module, "cudnn"))
+    given = arrays("NHWC", "OHWI", "_bias_relu")
+
+    (y,) = model(*given)
+
+    assert rules_of(model) == ["LibraryConvolution"]
+    (expected,) = tvm.compile(module, target="cpu", cache=False)(*given)
+    np.testing.assert_allclose(y, expected, atol=1e-4, rtol=1e-5)
 
 
 def test_an_open_number_of_pictures(convolutions: Stub) -> None:

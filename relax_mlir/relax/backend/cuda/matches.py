@@ -83,9 +83,12 @@ class Match:
 
     @property
     def bias(self) -> int | None:
-        """Which argument is added, if one is."""
+        """Which argument is added, if one is; patterns match sums in either order."""
         added = self.calls.get("relax.add")
-        return None if added is None else self.number(added.args[1])
+        if added is None:
+            return None
+        first, second = added.args
+        return self.number(first if first in self.numbers else second)
 
     @property
     def activation(self) -> str:
