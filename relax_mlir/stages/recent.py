@@ -52,8 +52,9 @@ class Recent(Generic[Key, Value]):
     def drop(self, is_gone: Callable[[Key], bool]) -> None:
         """Keep the values of some keys no longer."""
         with self._lock:
-            keys = [key for key in self._values if is_gone(key)]
-            dropped = [self._values.pop(key) for key in keys]
+            # Meanwhile garbage may be collected, and more be dropped.
+            keys = [key for key in list(self._values) if is_gone(key)]
+            dropped = [self._values.pop(key, None) for key in keys]
         del dropped  # now, when no thread has to wait for what goes with them
 
     def get_or_make(self, key: Key, make: Callable[[], Value]) -> Value:

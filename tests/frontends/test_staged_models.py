@@ -13,6 +13,7 @@ import relax_mlir as tvm
 from relax_mlir import compile, load, relax
 from relax_mlir.errors import ModelError, RunError
 from relax_mlir.relax.vm import StagedModel
+from relax_mlir.stages.recent import Recent
 from relax_mlir.tools.cli import main
 from tests.frontends.differential import parse
 
@@ -160,6 +161,21 @@ def test_code_that_is_gone_leaves_no_lines() -> None:
         pass
 
     assert not {n for n in set(linecache.cache) - before if n.startswith("<host")}
+
+
+def test_models_may_go_while_others_are_looked_for() -> None:
+    """Garbage is collected wherever it is: then one model goes while another one does."""
+    recent: Recent[int, str] = Recent(8)
+    for number in range(4):
+        recent.set(number, "")
+
+    def is_gone(key: int) -> bool:
+        recent.drop(lambda other: other in (2, 3))
+        return key in (0, 3)
+
+    recent.drop(is_gone)
+
+    assert [n for n in range(4) if recent.get(n) is not None] == [1]
 
 
 @pytest.mark.parametrize("is_on_host", [True, False])
