@@ -19,10 +19,14 @@ def number_of(value: ir.Value) -> float | None:
         attribute = made.attributes["value"]
         return attribute.value if isinstance(attribute, ir.FloatAttr) else None
     compute = _COMPUTED.get(made.name)
-    given = [number_of(operand) for operand in made.operands]
-    numbers = [number for number in given if number is not None]
-    if compute is None or len(numbers) < len(given):
+    if compute is None:
         return None
+    numbers = []
+    for operand in made.operands:
+        number = number_of(operand)
+        if number is None:
+            return None
+        numbers.append(number)
     try:
         return compute(*numbers)
     except (ArithmeticError, ValueError):  # as of a root of less than 0

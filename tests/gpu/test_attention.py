@@ -340,6 +340,17 @@ def test_heads_that_share_keys(queries: int, precision: str) -> None:
     np.testing.assert_allclose(y, right, atol=BOUNDS[precision] * 3, rtol=0)
 
 
+def test_squares_of_squares_are_looked_at_once() -> None:
+    """Whether they are numbers, by which scores would be scaled; not each in two ways."""
+    squares = " ".join(f"s{n + 1} = Mul (s{n}, s{n})" for n in range(40))
+    text = f"""g (float[8, 32] q, float[32, 16] k, float[16, 8] v) => (float[8, 8] y) {{
+        s0 = MatMul (q, k) {squares} w = Softmax (s40) y = MatMul (w, v) }}"""
+
+    loops = lower(import_onnx(parse(text, opset=17)), target=_TARGET, to="loops")
+
+    assert rules_of(loops) == {"Attention": 1}
+
+
 @pytest.mark.parametrize("keys", [70, 150, 1000])
 @pytest.mark.parametrize("queries", [1, 3, 7])
 def test_few_queries_share_the_work_on_keys(queries: int, keys: int) -> None:

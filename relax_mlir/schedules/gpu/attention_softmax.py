@@ -304,10 +304,10 @@ def _sight(before: Sequence[Statement], depth: int) -> Sight | None:
     if isinstance(chosen, ir.Block) or chosen.name != "arith.select":
         return None
     score = chosen.operands[1]
-    condition, other = (chosen.operands[n].owner for n in (0, 2))
+    condition = chosen.operands[0].owner
     if isinstance(condition, ir.Block) or condition.name != "arith.cmpi":
         return None
-    if isinstance(other, ir.Block) or not _is_least(other):
+    if number_of(chosen.operands[2]) != -math.inf:
         return None
     lhs, rhs = condition.operands
     predicate = _PREDICATES[ir.IntegerAttr(condition.attributes["predicate"]).value]
@@ -321,9 +321,8 @@ def _sight(before: Sequence[Statement], depth: int) -> Sight | None:
     forms = linear_in(lhs, axes), linear_in(rhs, axes)
     if predicate not in _AT_MOST or forms[0] is None or forms[1] is None:
         return None
-    apart = forms[0].plus(
-        forms[1], -1
-    )  # the key's number less the row's, and a constant
+    # The key's number less the row's, and a constant.
+    apart = forms[0].plus(forms[1], -1)
     if apart.coefficients != {depth - 1: -1, depth: 1}:
         return None
     return Sight(_AT_MOST[predicate] - apart.constant, score)
@@ -376,11 +375,3 @@ def _scaled_by(product: ir.Operation) -> tuple[ir.Value, float | None]:
     if product.name == "arith.divf" and factor:
         factor = 1 / factor
     return value, factor
-
-
-def _is_least(operation: ir.Operation) -> bool:
-    """Whether an operation is the constant -inf."""
-    if operation.name != "arith.constant":
-        return False
-    value = operation.attributes["value"]
-    return isinstance(value, ir.FloatAttr) and value.value == -math.inf

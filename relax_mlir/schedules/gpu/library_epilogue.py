@@ -9,6 +9,7 @@ from mlir import ir
 from mlir.dialects import func
 
 from relax_mlir.dialects.tir import marks
+from relax_mlir.schedules.constants import number_of
 from relax_mlir.schedules.epilogue import Map
 from relax_mlir.schedules.nest import Access
 from relax_mlir.schedules.rule import Refusal
@@ -149,7 +150,7 @@ def _relu_of(operation: ir.OpView) -> ir.Value | None:
     """What an operation gives the larger of, that and 0; None if it does something else."""
     operands = list(operation.operation.operands)
     if operation.operation.name in ("arith.maximumf", "arith.maxnumf"):
-        values = [v for v in operands if not _is_zero(v)]
+        values = [v for v in operands if number_of(v) != 0]
         return values[0] if len(values) == 1 else None
     if operation.operation.name != "arith.select":
         return None
@@ -163,12 +164,5 @@ def _relu_of(operation: ir.OpView) -> ir.Value | None:
         chosen, other = other, chosen
     elif predicate not in (_OGT, _OGE):
         return None
-    is_relu = chosen == value and _is_zero(zero) and _is_zero(other)
+    is_relu = chosen == value and number_of(zero) == 0 and number_of(other) == 0
     return value if is_relu else None
-
-
-def _is_zero(value: ir.Value) -> bool:
-    owner = value.owner
-    if isinstance(owner, ir.Block) or owner.name != "arith.constant":
-        return False
-    return ir.FloatAttr(owner.attributes["value"]).value == 0
