@@ -244,8 +244,7 @@ def with_late_factor(plan: AttentionPlan) -> AttentionPlan:
     if not isinstance(plan.keys, int):
         return plan
     *rows, last = plan.rows or (None,)
-    start = plan.values.anchor.start
-    if last is None or start is None or ir.FloatAttr(start).value != 0.0:
+    if last is None or not plan.values.anchor.starts_from_zero:
         return plan
     number = _scaled(last, plan.depth)
     if number is None or last.outputs[0].buffer != plan.values.a.buffer:

@@ -99,6 +99,11 @@ class Statement:
         return "R" in self.kinds
 
     @property
+    def starts_from_zero(self) -> bool:
+        """Whether the output holds 0 before, as that of a plain sum."""
+        return self.start is not None and float(self.start.value) == 0
+
+    @property
     def looks_at_points(self) -> bool:
         """Whether what the body does depends on where it is, beyond what it is given."""
         return any(o.operation.name in _LOOKS_AT_POINTS for o in self.body.operations)

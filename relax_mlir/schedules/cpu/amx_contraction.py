@@ -66,14 +66,8 @@ def step_of_tiles(plan: Plan, unit: VectorUnit) -> int:
     if not amx.takes_rows(product([extents[axis] for axis in plan.m])):
         return 0
     *_, run = runs_of_sum(plan, terms)
-    is_run = plan.a.stride_of(run.number) == 1 and _starts_from_zero(plan)
+    is_run = plan.a.stride_of(run.number) == 1 and plan.anchor.starts_from_zero
     return amx.step_of_run(run.extent, terms) if is_run else 0
-
-
-def _starts_from_zero(plan: Plan) -> bool:
-    start = plan.anchor.start
-    is_float = isinstance(plan.element, ir.FloatType)
-    return (ir.FloatAttr if is_float else ir.IntegerAttr)(start).value == 0
 
 
 @dataclass(frozen=True)

@@ -193,9 +193,9 @@ def _sum_of_exponentials(
 
 def _is_plain_sum(statement: Statement) -> bool:
     """Whether a statement sums what it reads, from 0."""
-    made, start = statement.yielded[0].owner, statement.start
+    made = statement.yielded[0].owner
     is_sum = not isinstance(made, ir.Block) and made.name == "arith.addf"
-    is_sum = is_sum and start is not None and ir.FloatAttr(start).value == 0.0
+    is_sum = is_sum and statement.starts_from_zero
     return is_sum and statement.is_reduction and _is_plain(statement)
 
 

@@ -60,8 +60,7 @@ class AttentionWgmma(GpuRule[SoftmaxPlan]):
             raise Refusal("its factors are of f32")
         if isinstance(rows, int) and rows < _FEWEST_ROWS:
             raise Refusal(f"it has fewer than {_FEWEST_ROWS} rows")
-        start = scores.anchor.start
-        if start is None or ir.FloatAttr(start).value != 0.0:
+        if not scores.anchor.starts_from_zero:
             raise Refusal("its scores do not begin with 0")
         self._fitting(plan)
         return plan

@@ -41,8 +41,7 @@ def part_count(plan: Plan, tiles: int, turns: Extent) -> int:
     columns = [plan.anchor.extents[axis] for axis in plan.n]
     is_even = all(isinstance(n, int) for n in columns)
     is_even = is_even and point_count(columns) % _LANES == 0
-    starts_at_zero = float(plan.anchor.start.value) == 0
-    if not isinstance(turns, int) or not is_even or not starts_at_zero:
+    if not isinstance(turns, int) or not is_even or not plan.anchor.starts_from_zero:
         return 1
     wanted = min(PROCESSORS // max(1, tiles), turns // _FEWEST_TURNS, _MOST_PARTS)
     if wanted < 2:

@@ -12,7 +12,7 @@ from relax_mlir.dialects.tir import LibraryProductOp
 from relax_mlir.indexing import Part
 from relax_mlir.schedules.choice import Choice, choose
 from relax_mlir.schedules.contraction_axes import Axis, groups, merged
-from relax_mlir.schedules.contraction_plan import Plan
+from relax_mlir.schedules.contraction_plan import Factor, Plan
 from relax_mlir.schedules.emit import Extent, index
 from relax_mlir.schedules.epilogue import is_flat
 from relax_mlir.schedules.flat import Flat
@@ -24,7 +24,7 @@ from relax_mlir.schedules.gpu.rule import Gpu, GpuRule
 from relax_mlir.schedules.nest import Access, Kernel, Statement, point_count
 from relax_mlir.schedules.rule import Refusal
 
-__all__ = ["Library", "LibraryPlan", "check_gain", "launches_of"]
+__all__ = ["Library", "LibraryPlan", "check_gain", "check_types", "launches_of"]
 
 # By the type of the factors: what the result may be of.
 # Source: cuBLAS, cublasLtMatmul(), its table of types.
@@ -167,18 +167,30 @@ def _check_product(plan: Plan) -> None:
         Refusal: it is one.
     """
     factors = plan.rows_of, plan.columns_of
-    elements = {str(factor.element) for factor in factors}
-    element = str(factors[0].element)
-    total = "f64" if element == "f64" else "f32"
     if any(factor.edges for factor in factors):
         raise Refusal("zeros lie around an operand, which a library does not add")
-    if len(elements) > 1 or element not in _RESULTS or str(plan.element) != total:
-        raise Refusal("a library has no product of its factors' types")
-    if ir.FloatAttr(plan.anchor.start).value:
-        raise Refusal("its sum does not start from 0")
+    check_types(plan.anchor, factors, "product")
     extents = plan.anchor.extents
     if not all(isinstance(extents[axis], int) and extents[axis] for axis in plan.k):
         raise Refusal("its sum is of an open number of terms, or of none")
+
+
+def check_types(anchor: Statement, factors: Sequence[Factor], what: str) -> None:
+    """Refuse sums of products of types that a library has not, or that begin with others.
+
+    Args:
+        anchor: the sum; what: the library calls it.
+
+    Raises:
+        Refusal: it is one.
+    """
+    element, *others = {str(factor.element) for factor in factors}
+    total = str(anchor.outputs[0].buffer.type.element_type)
+    is_known = not others and element in _RESULTS
+    if not is_known or total != ("f64" if element == "f64" else "f32"):
+        raise Refusal(f"a library has no {what} of its factors' types")
+    if not anchor.starts_from_zero:
+        raise Refusal("its sum does not start from 0")
 
 
 def _is_bias(plan: Plan, access: Access) -> bool:

@@ -20,7 +20,7 @@ from relax_mlir.schedules.convolution_plan import (
 from relax_mlir.schedules.emit import Extent, index, static
 from relax_mlir.schedules.epilogue import Map, maps_after
 from relax_mlir.schedules.flat import flat_view, view_from
-from relax_mlir.schedules.gpu.library import check_gain, launches_of
+from relax_mlir.schedules.gpu.library import check_gain, check_types, launches_of
 from relax_mlir.schedules.gpu.library_epilogue import LibraryEpilogue, read_epilogue
 from relax_mlir.schedules.gpu.rule import GpuRule
 from relax_mlir.schedules.nest import Access, Kernel, Statement
@@ -29,7 +29,6 @@ from relax_mlir.schedules.rule import Refusal, check_one_output, check_statement
 
 __all__ = ["ConvolutionPlan", "LibraryConvolution"]
 
-_ELEMENTS = ("f16", "bf16", "f32", "f64")
 _ALIGNMENT = 16  # bytes, at multiples of which all operands begin
 
 
@@ -120,13 +119,7 @@ def _sum_of(
     anchor, *rest = statements
     factors = factors_of(anchor)
     check_one_output(anchor)
-    elements = {str(factor.element) for factor in factors}
-    (element, *others) = sorted(elements)
-    total = str(anchor.outputs[0].buffer.type.element_type)
-    if others or element not in _ELEMENTS or total != _sum_type(element):
-        raise Refusal("a library has no convolution of its factors' types")
-    if anchor.start is None or ir.FloatAttr(anchor.start).value:
-        raise Refusal("its sum does not start from 0")
+    check_types(anchor, factors, "convolution")
     first, second = (factor.access for factor in factors)
     if padding is None:
         return anchor, (first, second), rest
@@ -142,10 +135,6 @@ def _sum_of(
         for access in (first, second)
     )
     return anchor, (first, second), rest
-
-
-def _sum_type(element: str) -> str:
-    return "f64" if element == "f64" else "f32"
 
 
 def _moved(access: Access, buffer: ir.Value, shifts: Sequence[int]) -> Access:
