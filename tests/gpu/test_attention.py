@@ -32,9 +32,8 @@ from tests.gpu.test_models import rules_of
 from tests.products import rounded
 from tests.test_attention import Sizes, drawn, expected, refusal
 
-_TARGET = target_of(
-    "cuda:sm_80"
-)  # on Hopper, warpgroups take the most: test_attention_wgmma.py
+# On Hopper, warpgroups take the most: test_attention_wgmma.py.
+_TARGET = target_of("cuda:sm_80")
 # Of the largest result. Factors of products are rounded: when they are read, or before.
 BOUNDS = {"f32": 1e-5, "tf32": 1e-3, "f16": 2e-3, "bf16": 1e-2}
 
@@ -124,6 +123,15 @@ def prepared(sizes: Sizes, mask: str, precision: str) -> list[np.ndarray]:
     return [q, k, v, np.ascontiguousarray(m.swapaxes(2, 3)) if mask == "turned" else m]
 
 
+def check_numbers(
+    y: np.ndarray, sizes: Sizes, mask: str, arrays: list[np.ndarray], precision: str
+) -> None:
+    """A result is as near to the definition as its factors are rounded."""
+    right = wanted(sizes, mask, arrays)
+    bound = BOUNDS[precision] * float(np.abs(right).max())
+    np.testing.assert_allclose(y, right, atol=bound, rtol=0)
+
+
 def check(sizes: Sizes, mask: str, precision: str) -> None:
     arrays = prepared(sizes, mask, precision)
 
@@ -131,9 +139,7 @@ def check(sizes: Sizes, mask: str, precision: str) -> None:
 
     assert "Attention" in rules
     assert not rules & {"GemmMmaSync", "GemmSimt", "GemmWgmma", "RowReduction"}
-    right = wanted(sizes, mask, arrays)
-    bound = BOUNDS[precision] * float(np.abs(right).max())
-    np.testing.assert_allclose(y, right, atol=bound, rtol=0)
+    check_numbers(y, sizes, mask, arrays, precision)
 
 
 @pytest.mark.parametrize("mask", MASKS)
@@ -153,9 +159,7 @@ def test_numbers_of_tokens(tokens: int, precision: str) -> None:
 
     is_rounded_in_part = precision in ("f16", "bf16") and tokens == 7
     assert ("Attention" in rules) != is_rounded_in_part
-    right = wanted(sizes, "add", arrays)
-    bound = BOUNDS[precision] * float(np.abs(right).max())
-    np.testing.assert_allclose(y, right, atol=bound, rtol=0)
+    check_numbers(y, sizes, "add", arrays, precision)
 
 
 @pytest.mark.parametrize("precision", BOUNDS)
@@ -180,9 +184,7 @@ def test_every_configuration(precision: str, rows: int) -> None:
         config=config,
     )
 
-    right = wanted(sizes, "add", arrays)
-    bound = BOUNDS[precision] * float(np.abs(right).max())
-    np.testing.assert_allclose(y, right, atol=bound, rtol=0)
+    check_numbers(y, sizes, "add", arrays, precision)
 
 
 sizes = st.builds(
@@ -205,9 +207,7 @@ def test_many_sizes(sizes: Sizes, mask: str, precision: str) -> None:
 
     y, _ = run(model(sizes, mask), *arrays, precision=precision)
 
-    right = wanted(sizes, mask, arrays)
-    bound = BOUNDS[precision] * float(np.abs(right).max())
-    np.testing.assert_allclose(y, right, atol=bound, rtol=0)
+    check_numbers(y, sizes, mask, arrays, precision)
 
 
 @pytest.mark.parametrize("queries", [3, 40])

@@ -31,6 +31,7 @@ from tests.gpu.test_attention import (
     HIDING,
     MASKS,
     check_hidden,
+    check_numbers,
     code_of,
     hidden,
     model,
@@ -57,9 +58,7 @@ def check(sizes: Sizes, mask: str, precision: str, config: str = "") -> None:
     y, rules = run(model(sizes, mask), *arrays, precision=precision, config=config)
 
     assert "AttentionWgmma" in rules
-    right = wanted(sizes, mask, arrays)
-    bound = BOUNDS[precision] * float(np.abs(right).max())
-    np.testing.assert_allclose(y, right, atol=bound, rtol=0)
+    check_numbers(y, sizes, mask, arrays, precision)
 
 
 @pytest.mark.parametrize("mask", MASKS)

@@ -29,10 +29,10 @@ class FoldScales(Pass):
     """Move scales and shifts by constants into the weights of the convolution before.
 
     Batch normalisation becomes a scale and a shift, in f32 for numbers of fewer bits, as
-    they follow sums that are so. After a convolution, scales move in
-    front of shifts and into the weights, and shifts join; elsewhere the order of sums and
-    products stays, because it may be there for its rounding. What is left to compute is on
-    constants, for ``relax-fold-constants``.
+    they follow sums that are so. After a convolution, scales move in front of shifts and
+    into the weights, and shifts join; elsewhere the order of sums and products stays,
+    because it may be there for its rounding. What is left to compute is on constants, for
+    ``relax-fold-constants``.
     """
 
     def run(self, module: IRModule) -> None:
@@ -52,7 +52,7 @@ def _expand_batch_norm(op: TupleGetItemOp) -> ir.Value | None:
         return None
     attrs = norm.python_attrs()
     known = (norm.gamma, norm.beta, norm.moving_mean, norm.moving_var)
-    if attrs["training"] or not all(_is_constant(v) for v in known):
+    if attrs["training"] or not all(_is_of_constants(v) for v in known):
         return None
     kind = tensors.dtype_of(norm.moving_var)
     if kind != tensors.dtype_of(norm.data):
@@ -100,12 +100,12 @@ def _scale_weights(op: MultiplyOp) -> ir.Value | None:
     """conv(x, w) * c is conv(x, w * c) for one factor per output channel."""
     for conv, factor in ((op.x1, op.x2), (op.x2, op.x1)):
         owner = conv.owner
-        if not isinstance(owner, ConvOp) or not _is_constant(owner.weight):
+        if not isinstance(owner, ConvOp) or not _is_of_constants(owner.weight):
             continue
         element = tensors.dtype_of(conv)
         if element.bits < 32 or tensors.dtype_of(owner.weight) != element:
             continue  # the weights have no room: they would be rounded once more
-        if not _is_constant(factor) or not _is_read_once(conv):
+        if not _is_of_constants(factor) or not _is_read_once(conv):
             continue
         shape = _channel_shape(factor, owner)
         if shape is None:
@@ -135,7 +135,7 @@ def _scale_before_shift(op: MultiplyOp) -> ir.Value | None:
     """(y + a) * b is y * b + a * b for a convolution y, constants a, b."""
     for total, factor in ((op.x1, op.x2), (op.x2, op.x1)):
         shifted = _shifted(total)
-        if shifted is None or not _is_constant(factor):
+        if shifted is None or not _is_of_constants(factor):
             continue
         y, shift = shifted
         if y.type != op.z.type:
@@ -149,7 +149,7 @@ def _join_shifts(op: AddOp) -> ir.Value | None:
     """(y + a) + b is y + (a + b) for a convolution y, constants a, b."""
     for total, other in ((op.x1, op.x2), (op.x2, op.x1)):
         shifted = _shifted(total)
-        if shifted is not None and _is_constant(other):
+        if shifted is not None and _is_of_constants(other):
             y, shift = shifted
             if y.type != op.z.type:
                 return None
@@ -166,12 +166,12 @@ def _shifted(value: ir.Value) -> tuple[ir.Value, ir.Value] | None:
     if not isinstance(owner, AddOp) or not _is_read_once(value):
         return None
     for y, shift in ((owner.x1, owner.x2), (owner.x2, owner.x1)):
-        if isinstance(y.owner, ConvOp) and _is_constant(shift):
+        if isinstance(y.owner, ConvOp) and _is_of_constants(shift):
             return y, shift
     return None
 
 
-def _is_constant(value: ir.Value) -> bool:
+def _is_of_constants(value: ir.Value) -> bool:
     """Whether a value depends on constants alone, as far as one looks."""
     waiting, seen = [value], {value}
     while waiting:

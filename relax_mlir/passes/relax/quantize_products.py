@@ -22,9 +22,8 @@ __all__ = ["QuantizeProducts"]
 _F32, _F8 = dtype("float32"), dtype("float8_e4m3fn")
 _LARGEST = 448.0  # number of that type
 _LEAST_STEP = 1e-30  # of a row of zeros; far from where a quotient is rounded to 0
-_GROUP = (
-    16  # terms that are read at once: products of other numbers of them gain nothing
-)
+# Terms that are read at once: products of other numbers of them gain nothing.
+_GROUP = 16
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,26 @@ func.func @half(%data: tensor<2x8x5x5xf16>) -> tensor<2x3x5x5xf16> {
 
 // -----
 
+// A normalisation of which more is read stays, and with it the sums that it reads: they are
+// not computed once more.
+// CHECK-LABEL: func.func @half_read_twice
+// CHECK:         %[[Y:.+]] = "relax.nn_conv2d"(%arg0, %{{.+}}) {{.*}} -> tensor<2x3x5x5xf16>
+// CHECK:         relax.nn_batch_norm
+// CHECK-NOT:     relax.nn_conv2d
+// CHECK:         "relax.astype"(%[[Y]]) {dtype = f32}
+// CHECK:         return
+func.func @half_read_twice(%data: tensor<2x8x5x5xf16>) -> (tensor<2x3x5x5xf16>, tensor<3xf16>) {
+  %w = "relax.constant"() {value = #relax.const<"w">} : () -> tensor<3x8x1x1xf16>
+  %x = "relax.nn_conv2d"(%data, %w) {data_layout = "NCHW", kernel_layout = "OIHW", out_layout = "NCHW", dilation = array<i64: 1, 1>, groups = 1 : i64, padding = array<i64: 0, 0, 0, 0>, strides = array<i64: 1, 1>, out_dtype} : (tensor<2x8x5x5xf16>, tensor<3x8x1x1xf16>) -> tensor<2x3x5x5xf16>
+  %c = "relax.constant"() {value = #relax.const<"c">} : () -> tensor<3xf16>
+  %0 = "relax.nn_batch_norm"(%x, %c, %c, %c, %c) {axis = 1 : i64, center = true, epsilon = 1.0e-05 : f64, momentum = 0.1 : f64, scale = true, training = false} : (tensor<2x3x5x5xf16>, tensor<3xf16>, tensor<3xf16>, tensor<3xf16>, tensor<3xf16>) -> tuple<tensor<2x3x5x5xf16>, tensor<3xf16>, tensor<3xf16>>
+  %1 = "relax.tuple_get_item"(%0) {index = 0 : i64} : (tuple<tensor<2x3x5x5xf16>, tensor<3xf16>, tensor<3xf16>>) -> tensor<2x3x5x5xf16>
+  %2 = "relax.tuple_get_item"(%0) {index = 1 : i64} : (tuple<tensor<2x3x5x5xf16>, tensor<3xf16>, tensor<3xf16>>) -> tensor<3xf16>
+  return %1, %2 : tensor<2x3x5x5xf16>, tensor<3xf16>
+}
+
+// -----
+
 // In training the statistics are those of the batch.
 // CHECK-LABEL: func.func @training
 // CHECK:         relax.nn_batch_norm

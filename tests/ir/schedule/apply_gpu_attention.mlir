@@ -72,6 +72,24 @@ func.func @main(%q: tensor<2x50x32xf32>, %k: tensor<2x32x90xf32>, %m: tensor<50x
 
 // -----
 
+// Scores of f32 factors that a model rounds are rounded before their greatest is looked for.
+// CHECK-LABEL: func.func @{{.*}}_cast_cast1_softmax
+// CHECK-SAME:    tir.rule = "Attention"
+// CHECK:           scf.for
+// CHECK:             arith.truncf {{.*}} : vector<2xf32> to vector<2xf16>
+// CHECK:             arith.extf {{.*}} : vector<2xf16> to vector<2xf32>
+// CHECK:             arith.maximumf
+func.func @main(%q: tensor<2x50x32xf32>, %k: tensor<2x32x96xf32>, %v: tensor<2x96x32xf32>) -> tensor<2x50x32xf32> {
+  %0 = "relax.matmul"(%q, %k) {out_dtype} : (tensor<2x50x32xf32>, tensor<2x32x96xf32>) -> tensor<2x50x96xf32>
+  %1 = "relax.astype"(%0) {dtype = f16} : (tensor<2x50x96xf32>) -> tensor<2x50x96xf16>
+  %2 = "relax.astype"(%1) {dtype = f32} : (tensor<2x50x96xf16>) -> tensor<2x50x96xf32>
+  %3 = "relax.nn_softmax"(%2) {axis = -1 : i64} : (tensor<2x50x96xf32>) -> tensor<2x50x96xf32>
+  %4 = "relax.matmul"(%3, %v) {out_dtype} : (tensor<2x50x96xf32>, tensor<2x96x32xf32>) -> tensor<2x50x32xf32>
+  return %4 : tensor<2x50x32xf32>
+}
+
+// -----
+
 // A query sees the keys up to its own: tiles behind those of a block are left out, and only
 // the last ones of the others look at each score. Scores are scaled with their exponents.
 // CHECK-LABEL: func.func @attention

@@ -108,3 +108,16 @@ func.func @part(%x: tensor<2x9x4xf32>, %y: tensor<3x4x5xf32>) -> tensor<3x2x5xf3
   %2 = "relax.matmul"(%1, %y) {out_dtype} : (tensor<3x2x4xf32>, tensor<3x4x5xf32>) -> tensor<3x2x5xf32>
   return %2 : tensor<3x2x5xf32>
 }
+
+// -----
+
+// Nor is what reads it in both orders, though one of them is turned.
+// FUSED-LABEL: func.func @both_orders(
+// FUSED:         callee = @fused_transpose_add,
+// FUSED:         callee = @matmul,
+func.func @both_orders(%x: tensor<6x4xf32>, %y: tensor<4x4xf32>) -> tensor<6x4xf32> {
+  %0 = "relax.permute_dims"(%y) {axes = array<i64: 1, 0>} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %1 = "relax.add"(%0, %y) : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  %2 = "relax.matmul"(%x, %1) {out_dtype} : (tensor<6x4xf32>, tensor<4x4xf32>) -> tensor<6x4xf32>
+  return %2 : tensor<6x4xf32>
+}
