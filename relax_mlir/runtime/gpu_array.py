@@ -156,13 +156,16 @@ def empty(shape: Sequence[int], dtype: str, where: Device) -> GPUArray:
     return GPUArray(DeviceArray(_memory(shape, dtype, device), shape, dtype))
 
 
-def _memory(shape: Sequence[int], dtype: str, device: devices.Device) -> Memory:
+def _memory(
+    shape: Sequence[int], dtype: str, device: devices.Device, what: str = "`empty`"
+) -> Memory:
+    """Memory of a device for an array; ``what`` asks for it, for errors."""
     size_bytes = math.prod(shape) * element_type(dtype).itemsize
     if size_bytes > _MOST_BYTES:
         raise OutOfMemoryError(
-            f"`empty`: out of memory for {size_bytes} bytes of arrays"
+            f"{what}: out of memory for {size_bytes} bytes of arrays"
         )
-    return Memory(device, size_bytes, "`empty`", "arrays")
+    return Memory(device, size_bytes, what, "arrays")
 
 
 def shared(source: Any) -> GPUArray:  # Any: whatever is on a GPU
@@ -219,7 +222,7 @@ def _copied(source: Any) -> GPUArray:  # Any: as above
     view = _view(source)
     assert view.ordinal is not None
     device = devices.device(view.ordinal)
-    memory = _memory(view.shape, view.dtype, device)
+    memory = _memory(view.shape, view.dtype, device, "a copy of an array")
     with device.current():
         copy_in(device, view, memory.address, 0, is_waited_for=True)
         what = "an array cannot be copied"

@@ -44,9 +44,11 @@ class Recent(Generic[Key, Value]):
     def set(self, key: Key, value: Value) -> Value:
         """Keep a value."""
         with self._lock:
+            replaced = self._values.get(key)
             self._values[key] = value
-            if len(self._values) > self._count:
-                self._values.popitem(last=False)
+            is_full = len(self._values) > self._count
+            oldest = self._values.popitem(last=False) if is_full else None
+        del replaced, oldest  # now, when no thread has to wait for what goes with them
         return value
 
     def drop(self, is_gone: Callable[[Key], bool]) -> None:
@@ -55,7 +57,7 @@ class Recent(Generic[Key, Value]):
             # Meanwhile garbage may be collected, and more be dropped.
             keys = [key for key in list(self._values) if is_gone(key)]
             dropped = [self._values.pop(key, None) for key in keys]
-        del dropped  # now, when no thread has to wait for what goes with them
+        del dropped  # as above
 
     def get_or_make(self, key: Key, make: Callable[[], Value]) -> Value:
         """The value; one thread makes it where it is not there, which must not take long."""

@@ -92,7 +92,7 @@ def _integers_in_memory(function: func.FuncOp, program: str) -> None:
             continue
         element = dtypes.dtype(text_of(own, marks.DTYPE, "int64")).buffer_type
         readers = [(use.owner, use.operand_number) for use in argument.uses]
-        if _bounds_loop(argument, entry):
+        if _bounds_loop(argument, entry, set()):
             name = text_of(own, "relax.name", symbol)
             raise PassError(
                 f"`{program}`: `{name}` says how often a loop runs: expected a constant, or "
@@ -110,11 +110,19 @@ def _integers_in_memory(function: func.FuncOp, program: str) -> None:
     attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(types, []))
 
 
-def _bounds_loop(value: ir.Value, entry: ir.Block) -> bool:
-    """Whether a value says how often a loop of a block runs, or what does so is of it."""
+def _bounds_loop(value: ir.Value, entry: ir.Block, seen: set[ir.Value]) -> bool:
+    """Whether a value says how often a loop of a block runs, or what does so is of it.
+
+    Args:
+        seen: what has been asked of before; takes what is now.
+    """
+    if value in seen:
+        return False
+    seen.add(value)
     readers = [use.owner.operation for use in value.uses]
     return any(
-        reader.name == "scf.for" or any(_bounds_loop(r, entry) for r in reader.results)
+        reader.name == "scf.for"
+        or any(_bounds_loop(r, entry, seen) for r in reader.results)
         for reader in readers
         if reader.block == entry
     )
