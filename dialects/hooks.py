@@ -15,6 +15,7 @@ from relax_mlir.dialects.shapes import Dim
 __all__ = [
     "Case",
     "EdgeCase",
+    "LeftToBodyError",
     "NotKnownError",
     "OnnxNode",
     "OnnxRule",
@@ -110,6 +111,10 @@ class NotKnownError(ValueError):
         super().__init__(f"input {index} {expected}")
         self.index = index
         self.is_of_sizes = is_of_sizes
+
+
+class LeftToBodyError(Exception):
+    """A rule leaves a node to the function that the standard defines its operator by."""
 
 
 def _unknown(operand: int | ir.Value) -> np.ndarray | None:
@@ -237,7 +242,8 @@ def onnx_rule(name: str, *, since: int) -> Callable[[OnnxRule], OnnxRule]:
     A rule returns a value, or a list of them where the node has several outputs (None, or
     nothing, for those that ``wanted`` does not ask for). An array stands for a constant.
     It raises ``ValueError`` for a node that is wrong, ``NotImplementedError`` for one that
-    is not supported; the importer adds where that is.
+    is not supported; the importer adds where that is. ``LeftToBodyError`` leaves a node,
+    of which nothing is built yet, to the body that the standard gives for its operator.
 
     Args:
         name: the operator.

@@ -38,7 +38,8 @@ class Kind(IntEnum):
 def kind_of(function: func.FuncOp) -> Kind:
     """The kind of a tensor program.
 
-    Blocks without reduce axes are elementwise, broadcast or injective, by how they read.
+    Blocks without reduce axes are elementwise, broadcast or injective, by how they read;
+    injective, too, if a value depends on where it is.
     One block with reduce axes, perhaps with injective ones before it and broadcasts of
     its result, but not of its input, after it, is a reduction if it reads every element
     once; it is out-fusable if it sums products of two buffers (a contraction) or reads
@@ -54,7 +55,8 @@ def kind_of(function: func.FuncOp) -> Kind:
     if len(sums) > 1 or not all(map(_stores_plainly, blocks)):
         return Kind.OPAQUE
     if not sums:
-        return max(map(_read_kind, blocks)) if _is_chain(blocks) else Kind.INJECTIVE
+        is_plain = _is_chain(blocks) and not any(map(_looks_at_places, blocks))
+        return max(map(_read_kind, blocks)) if is_plain else Kind.INJECTIVE
     before, total, after = blocks[: sums[0]], blocks[sums[0]], blocks[sums[0] + 1 :]
     if any(_read_kind(b) > Kind.BROADCAST for b in after):
         return Kind.OPAQUE
@@ -206,6 +208,20 @@ def _read_kind(block: BlockOp) -> Kind:
         forms = [linear_in(i, axes) for i in list(load.operands)[1:]]
         kind = max(kind, _access_kind(forms, len(axes)))
     return kind
+
+
+def _looks_at_places(block: BlockOp) -> bool:
+    """Whether what it computes depends on where it is, beyond what it reads there."""
+    return any(map(_takes_place, block.body.blocks[0].operations))
+
+
+def _takes_place(operation: ir.OpView) -> bool:
+    """Whether an operation makes a value of an index, and no index or access."""
+    if operation.operation.name in ("memref.load", "memref.store"):
+        return False
+    is_of_index = any(isinstance(v.type, ir.IndexType) for v in operation.operands)
+    makes_index = any(isinstance(v.type, ir.IndexType) for v in operation.results)
+    return is_of_index and not makes_index
 
 
 def _reads_single_axes(block: BlockOp) -> bool:

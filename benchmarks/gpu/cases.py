@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 
 import onnx
-import onnx.parser
 from onnx import TensorProto, helper
 
 from models import bert, gpt2, resnet50
@@ -64,20 +63,6 @@ def _product(rows: int, terms: int, columns: int, element: int) -> onnx.ModelPro
     return _one_node("MatMul", element, shapes)
 
 
-def _attention(batch: int, heads: int, tokens: int, size: int) -> onnx.ModelProto:
-    """As exporters write it: a product, a scale, a softmax, a product."""
-    shape = (batch, heads, tokens, size)
-    text = f"""<ir_version: 10, opset_import: ["": {_OPSET}]>
-        attention (float{list(shape)} a, float{list(shape)} b, float{list(shape)} c)
-            => (float{list(shape)} y) <float scale = {{{size**-0.5}}}> {{
-            t = Transpose <perm = [0, 1, 3, 2]> (b)
-            p = MatMul (a, t)
-            s = Mul (p, scale)
-            w = Softmax <axis = -1> (s)
-            y = MatMul (w, c) }}"""
-    return half(onnx.parser.parse_model(text))
-
-
 def _square(size: int) -> Case:
     build = partial(_product, size, size, size, _BF16)
     return Case(f"gemm_bf16_{size}", build, "product", flops=2 * size**3, goal=0.9)
@@ -96,10 +81,16 @@ def _rows(name: str, kind: str, rows: int, columns: int) -> Case:
     return Case(name, build, name.partition("_")[0], moved_bytes=moved, goal=0.85)
 
 
-def _attended(batch: int, heads: int, tokens: int, size: int) -> Case:
-    build = partial(_attention, batch, heads, tokens, size)
-    flops = 4 * batch * heads * tokens * tokens * size
-    return Case(f"attention_f16_{size}", build, "attention", flops=flops, goal=0.6)
+def _attention(
+    name: str, tokens: int, size: int, heads: int, keys: int, *, is_causal: bool
+) -> Case:
+    """Attention of a batch of 4; ``keys``: heads of keys and values."""
+    shapes = [(4, count, tokens, size) for count in (heads, keys, keys, heads)]
+    build = partial(_one_node, "Attention", _F16, shapes, is_causal=int(is_causal))
+    rival = "causal_attention" if is_causal else "attention"
+    # Products of scores and of values; of a causal one, those of keys that are seen.
+    flops = 4 * 4 * heads * tokens * tokens * size // (2 if is_causal else 1)
+    return Case(name, build, rival, flops=flops, goal=0.6)
 
 
 def _of_16_bits(build: Callable[..., onnx.ModelProto], **sizes: int) -> onnx.ModelProto:
@@ -112,7 +103,9 @@ CASES = (
     _vector(8192),
     _rows("softmax_f32", "Softmax", 16384, 8192),
     _rows("layernorm_f32", "LayerNormalization", 16384, 8192),
-    _attended(4, 16, 4096, 128),
+    _attention("attention_f16", 4096, 128, 16, 16, is_causal=False),
+    _attention("attention_causal_f16", 4096, 128, 16, 16, is_causal=True),
+    _attention("attention_grouped_f16", 4096, 128, 32, 8, is_causal=True),
     Case("resnet50_1", partial(_of_16_bits, resnet50.build, batch=1), "network"),
     Case("resnet50_32", partial(_of_16_bits, resnet50.build, batch=32), "network"),
     Case(

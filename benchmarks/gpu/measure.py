@@ -16,6 +16,7 @@ import time
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from statistics import median, quantiles
@@ -234,9 +235,13 @@ def _product(torch: Any, case: Any, inputs: Inputs) -> Function:
     return lambda: torch.matmul(*inputs.values(), out=out)
 
 
-def _attention(torch: Any, case: Any, inputs: Inputs) -> Function:
+def _attention(
+    torch: Any, case: Any, inputs: Inputs, *, is_causal: bool = False
+) -> Function:
     attend = torch.nn.functional.scaled_dot_product_attention
-    return lambda: attend(*inputs.values())
+    query, key, value = inputs.values()
+    shared = {} if len(query[0]) == len(key[0]) else {"enable_gqa": True}
+    return lambda: attend(query, key, value, is_causal=is_causal, **shared)
 
 
 def _softmax(torch: Any, case: Any, inputs: Inputs) -> Function:
@@ -267,6 +272,7 @@ def _network(torch: Any, case: Any, inputs: Inputs) -> Function:
 _RIVALS: dict[str, Callable[[Any, Any, Inputs], Function]] = {
     "product": _product,
     "attention": _attention,
+    "causal_attention": partial(_attention, is_causal=True),
     "softmax": _softmax,
     "layernorm": _layer_norm,
     "network": _network,

@@ -8,7 +8,7 @@ from mlir.ir import FloatAttr, IntegerAttr, RankedTensorType, StringAttr
 
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.dtypes import DType
-from relax_mlir.dialects.ext import Operand, Result
+from relax_mlir.dialects.ext import Attr, Operand, Result
 from relax_mlir.dialects.hooks import Case
 from relax_mlir.dialects.relax.core import Relax
 from relax_mlir.dialects.relax.elementwise import (
@@ -16,6 +16,7 @@ from relax_mlir.dialects.relax.elementwise import (
     require,
     wide_type,
 )
+from relax_mlir.dialects.relax.number_attributes import NumbersOp
 from relax_mlir.dialects.relax.reduce import element_count
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
@@ -27,6 +28,54 @@ _CASES: tuple[dict[str, Any], ...] = (  # Any: see Case
     {"causal_mask": "TopLeft"},
     {"causal_mask": "BottomRight", "scale": 2.0},
 )
+
+
+class CausalMaskOp(NumbersOp, name="causal_mask"):
+    """Scores, and -inf for the keys that come after a query: y[.., i, j] where j > i + k.
+
+    Attributes:
+        k: how many keys come before that of the first query; may be symbolic.
+    Shapes:
+        x, y: [..., queries, keys]; a float type.
+    Source: ONNX Attention-23, ``is_causal``.
+    """
+
+    x: Operand[RankedTensorType]
+    y: Result[RankedTensorType]
+    k: Attr
+
+    argument_attributes = ("k",)
+    number_attributes = ("k",)
+    cases = (
+        Case((4, 5)),
+        Case((2, 3, 3), k=1),
+        Case((2, 5, 3), k=-2),
+        Case((2, 3, 1, 7), k=6),
+        Case((0, 4)),
+        Case((3, 3, "float16"), k=-1),
+    )
+
+    @staticmethod
+    def infer(x: RankedTensorType, k: Dim = 0) -> RankedTensorType:
+        require("f", x)
+        if x.rank < 2:
+            raise ValueError(f"expected rank 2 or more, got {x.rank}")
+        return x
+
+    @staticmethod
+    def reference(x: np.ndarray, k: int = 0) -> np.ndarray:
+        queries, keys = x.shape[-2:]
+        is_seen = np.arange(keys) <= np.arange(queries)[:, None] + k
+        return np.where(is_seen, x, x.dtype.type(-np.inf))
+
+    def legalize(self, b: Builder) -> Buffer:
+        x, reach = b.buffer(self.x), self.python_attrs()["k"]
+
+        def body(*axes: Index) -> Scalar:
+            is_seen = axes[-1] <= axes[-2] + b.dim(b.local(reach))
+            return b.select(is_seen, x[axes], b.constant(-np.inf, x.dtype))
+
+        return b.compute(x.shape, body, x.dtype, self.program_name())
 
 
 class AttentionBaseOp(Relax.Operation):

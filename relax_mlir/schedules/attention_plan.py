@@ -92,6 +92,7 @@ def plan_attention(kernel: Kernel) -> AttentionPlan:
     _check_scores(scores, result)
     axes = _leading_axes(result, len(result.forms) - 1)
     extents = tuple(1 if axis is None else first.extents[axis] for axis in axes)
+    values = _rows_last(values, len(extents))
     plan = AttentionPlan(scores, result, rows, values, extents)
     _check_operands(plan, kernel)
     for statement in rows:
@@ -134,6 +135,14 @@ def _leading_maps(
         maps.append(following)
         produced = following.output
     return tuple(maps), tuple(between[len(maps) :])
+
+
+def _rows_last(values: Plan, depth: int) -> Plan:
+    """The second product with its rows behind what shares values, however it is written."""
+    *_, row = _leading_axes(values.a, depth)
+    others = tuple(axis for axis in values.m if axis != row)
+    is_row = row is not None and len(others) < len(values.m)
+    return replace(values, m=(*others, row)) if is_row else values
 
 
 def _check_scores(scores: Plan, result: Access) -> None:

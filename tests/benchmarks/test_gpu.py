@@ -24,7 +24,9 @@ _BY_NAME = {case.name: case for case in CASES}
         ("gemv_f16_8192", {"Gemv"}),
         ("softmax_f32", {"RowReduction"}),
         ("layernorm_f32", {"RowReduction"}),
-        ("attention_f16_128", {"AttentionWgmma"}),
+        ("attention_f16", {"AttentionWgmma"}),
+        ("attention_causal_f16", {"AttentionWgmma"}),
+        ("attention_grouped_f16", {"AttentionWgmma"}),
     ],
 )
 def test_kernels_are_by_the_rule_that_is_measured(name: str, rules: set[str]) -> None:

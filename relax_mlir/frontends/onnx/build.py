@@ -1,6 +1,7 @@
 """From a checked graph to relax operations, node by node through the rules."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import zip_longest
 from typing import Any
@@ -12,9 +13,7 @@ from mlir.dialects import func
 from onnx.defs import onnx_opset_version
 
 from relax_mlir.dialects import tensors
-from relax_mlir.dialects.hooks import (
-    find_onnx_rule,
-)
+from relax_mlir.dialects.hooks import LeftToBodyError, find_onnx_rule
 from relax_mlir.frontends.onnx import shape_values, values
 from relax_mlir.frontends.onnx.attributes import attribute_value, resolved
 from relax_mlir.frontends.onnx.coverage import Coverage
@@ -404,7 +403,8 @@ class GraphBuilder:
             return [array]
         rule = find_onnx_rule(node.op_type, opset)
         if rule is not None:
-            return self._emitter.apply(rule, node, inputs, attrs, scope, wanted)
+            with suppress(LeftToBodyError):
+                return self._emitter.apply(rule, node, inputs, attrs, scope, wanted)
         function = self._functions.of_standard(node, opset, inputs, protos.values())
         if function is None:
             raise _NoRuleError

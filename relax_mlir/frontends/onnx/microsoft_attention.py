@@ -1,12 +1,7 @@
-"""Rules for the attention of com.microsoft, with what it remembers of former calls.
-
-Heads stand as [batch, heads, sequence, size]. What a query does not see is a number that
-is added to its scores, so that masks, causality and biases add up.
-"""
+"""Rules for the attention of com.microsoft, with what it remembers of former calls."""
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -16,10 +11,8 @@ from relax_mlir.dialects import dtypes, shapes, tensors
 from relax_mlir.dialects.hooks import OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.arithmetic import (
     AddOp,
-    DivideOp,
     MaximumOp,
     MinimumOp,
-    MultiplyOp,
     SubtractOp,
 )
 from relax_mlir.dialects.relax.bitwise import LogicalAndOp, LogicalOrOp
@@ -32,7 +25,6 @@ from relax_mlir.dialects.relax.compare import (
     LessOp,
     WhereOp,
 )
-from relax_mlir.dialects.relax.creation import ArangeOp
 from relax_mlir.dialects.relax.indexing import GatherElementsOp
 from relax_mlir.dialects.relax.joining import ConcatOp, StackOp
 from relax_mlir.dialects.relax.matmul import MatmulOp
@@ -41,9 +33,17 @@ from relax_mlir.dialects.relax.movement import (
     PermuteDimsOp,
     ReshapeOp,
 )
-from relax_mlir.dialects.relax.norm import SoftmaxOp
-from relax_mlir.dialects.relax.trigonometry import TanhOp
 from relax_mlir.dialects.shapes import Dim
+from relax_mlir.frontends.onnx.heads import (
+    Heads,
+    Scoring,
+    attended,
+    joined,
+    places,
+    size_of,
+    split,
+    unless,
+)
 from relax_mlir.frontends.onnx.node_form import check_form
 from relax_mlir.frontends.onnx.rotary import rotated
 from relax_mlir.frontends.onnx.scores import number
@@ -53,40 +53,6 @@ __all__ = ["self_attention"]
 
 _INT64 = dtypes.dtype("int64")
 _FILTER = -10000.0  # added to the scores of what a mask hides
-
-
-@dataclass(frozen=True)
-class _Heads:
-    """Queries, keys and values, each [batch, heads, sequence, size]."""
-
-    query: ir.Value
-    key: ir.Value
-    value: ir.Value
-
-
-def _split(x: ir.Value, heads: int, name: str) -> ir.Value:
-    """[batch, sequence, heads * size] by heads.
-
-    Raises:
-        ValueError: the rank is another, or the heads do not fit.
-    """
-    shape = tensors.shape_of(x)
-    if len(shape) != 3:
-        raise ValueError(f"{name}: expected rank 3, got {len(shape)}")
-    batch, length, width = shape
-    if not isinstance(width, int) or heads < 1 or width % heads:
-        raise ValueError(
-            f"{name}: expected a multiple of {heads} features, got {width}"
-        )
-    apart = ReshapeOp(x, shape=(batch, length, heads, width // heads)).y
-    return PermuteDimsOp(apart, axes=(0, 2, 1, 3)).y
-
-
-def _joined(x: ir.Value) -> ir.Value:
-    """Heads next to each other again."""
-    batch, heads, length, size = tensors.shape_of(x)
-    swapped = PermuteDimsOp(x, axes=(0, 2, 1, 3)).y
-    return ReshapeOp(swapped, shape=(batch, length, heads * size)).y
 
 
 def _scale(node: OnnxNode, size: Dim) -> float:
@@ -101,50 +67,16 @@ def _scale(node: OnnxNode, size: Dim) -> float:
     return given or 1 / math.sqrt(size)
 
 
-def _attended(
-    node: OnnxNode, heads: _Heads, hidden: Sequence[ir.Value], cap: float = 0.0
+def _mixed(
+    node: OnnxNode,
+    heads: Heads,
+    added: Sequence[ir.Value],
+    before: Dim | None = None,
+    cap: float = 0.0,
 ) -> ir.Value:
-    """softmax(query key^T * scale + hidden) value, heads joined.
-
-    A head of keys may serve several of queries, which are next to each other.
-
-    Args:
-        node: with the attribute ``scale``.
-        heads: what attends to what.
-        hidden: what is added to scores, broadcast to [batch, heads, s, t].
-        cap: scores s become cap * tanh(s / cap), unless it is 0.
-    """
-    batch, count, length, size = tensors.shape_of(heads.query)
-    _, shared, total, width = tensors.shape_of(heads.value)
-    assert isinstance(count, int)
-    assert isinstance(shared, int)
-    groups = (batch, shared, (count // shared) * length)
-    query = ReshapeOp(heads.query, shape=(*groups, size)).y
-    keys = PermuteDimsOp(heads.key, axes=(0, 1, 3, 2)).y
-    scaled = MultiplyOp(query, number(node, _scale(node, size), query)).z
-    scores = ReshapeOp(MatmulOp(scaled, keys).z, shape=(batch, count, length, total)).y
-    if cap:
-        limit = number(node, cap, scores)
-        scores = MultiplyOp(TanhOp(DivideOp(scores, limit).z).y, limit).z
-    for more in hidden:
-        scores = AddOp(scores, more).z
-    shares = ReshapeOp(SoftmaxOp(scores, axis=-1).y, shape=(*groups, total)).y
-    mixed = ReshapeOp(
-        MatmulOp(shares, heads.value).z, shape=(batch, count, length, width)
-    )
-    return _joined(mixed.y)
-
-
-def _places(length: Dim, shape: Sequence[Dim]) -> ir.Value:
-    """0, 1, 2 ... in the shape that broadcasts."""
-    return ReshapeOp(ArangeOp(start=0, end=length, dtype=_INT64).y, shape=shape).y
-
-
-def _unless(
-    node: OnnxNode, is_seen: ir.Value, like: ir.Value, hidden: float
-) -> ir.Value:
-    """0 where something is seen, else a number that hides it."""
-    return WhereOp(is_seen, number(node, 0, like), number(node, hidden, like)).z
+    """softmax(query key^T * scale + added) value, heads joined; see :class:`Scoring`."""
+    scale = _scale(node, tensors.shape_of(heads.query)[3])
+    return joined(attended(node, heads, Scoring(scale, cap, added, before)))
 
 
 def _lowest(like: ir.Value) -> float:
@@ -152,30 +84,45 @@ def _lowest(like: ir.Value) -> float:
     return -1e30 if tensors.dtype_of(like).bits > 16 else -3e4
 
 
-def _causal(node: OnnxNode, heads: _Heads, new: Dim) -> ir.Value:
-    """Hides the keys behind each query; the last query sees all of them.
+def _causal(
+    node: OnnxNode, heads: Heads, new: Dim
+) -> tuple[list[ir.Value], Dim | None]:
+    """What hides the keys behind each query; the last query sees all of them.
 
     Args:
         node: that makes constants.
         heads: what attends to what.
         new: how many keys there are beside those that are remembered, which the first
             query stands behind.
+
+    Returns:
+        What is added to scores, and how many keys come before that of the first query.
     """
     length, total = tensors.shape_of(heads.query)[2], tensors.shape_of(heads.key)[2]
-    places = _places(length, (length, 1))
-    ends = AddOp(places, _size(node, total - new)).z
-    is_seen = LessEqualOp(_places(total, (1, total)), ends).z
-    if new != length:  # else the last query stands at the last key
-        is_last = EqualOp(places, _size(node, length - 1)).z
-        is_seen = LogicalOrOp(is_seen, is_last).z
-    return _unless(node, is_seen, heads.query, _lowest(heads.query))
+    if new == length:  # the last query stands at the last key
+        return [], total - new
+    own = places(length, (length, 1))
+    ends = AddOp(own, size_of(node, total - new)).z
+    is_seen = LessEqualOp(places(total, (1, total)), ends).z
+    is_last = EqualOp(own, size_of(node, length - 1)).z
+    is_seen = LogicalOrOp(is_seen, is_last).z
+    return [unless(node, is_seen, heads.query, _lowest(heads.query))], None
 
 
-def _size(node: OnnxNode, dim: Dim) -> ir.Value:
-    """A size as an operand."""
-    if isinstance(dim, int):
-        return node.constant(np.array(dim, np.int64))
-    return ReshapeOp(ArangeOp(start=dim, end=dim + 1, dtype=_INT64).y, shape=()).y
+def _seen_before(
+    node: OnnxNode, heads: Heads, new: Dim, hidden: Sequence[ir.Value]
+) -> ir.Value:
+    """What heads attend to, where a query may see only keys in front of it.
+
+    Args:
+        node: with the attribute ``unidirectional``; the others are those of
+            :func:`_causal` and :func:`_mixed`.
+    """
+    later: list[ir.Value] = []
+    before: Dim | None = None
+    if node.attrs.get("unidirectional", 0):
+        later, before = _causal(node, heads, new)
+    return _mixed(node, heads, [*hidden, *later], before)
 
 
 def _mask(node: OnnxNode, index: int, total: Dim, like: ir.Value) -> list[ir.Value]:
@@ -200,12 +147,12 @@ def _mask(node: OnnxNode, index: int, total: Dim, like: ir.Value) -> list[ir.Val
         is_seen = GreaterOp(wide, number(node, 0, wide)).z
     else:
         raise ValueError(f"input {index}: expected rank 1, 2 or 3, got {len(shape)}")
-    return [_unless(node, is_seen, like, hidden)]
+    return [unless(node, is_seen, like, hidden)]
 
 
 def _is_within(mask: ir.Value, size: Dim, batch: Dim, total: Dim) -> ir.Value:
     """Whether a key is in front of the end, and behind the beginning if that is told."""
-    mask, keys = AstypeOp(mask, dtype=_INT64).y, _places(total, (1, 1, 1, total))
+    mask, keys = AstypeOp(mask, dtype=_INT64).y, places(total, (1, 1, 1, total))
     ends = ReshapeOp(part(mask, 0, 0, batch), shape=(batch, 1, 1, 1)).y
     is_before = LessOp(keys, ends).z
     if size == batch:
@@ -267,7 +214,7 @@ def self_attention(
             )
     count = node.attr("num_heads")
     parts = _thirds(node, product)
-    query, key, value = (_split(x, count, "input 1") for x in parts)
+    query, key, value = (split(x, count, "input 1") for x in parts)
     remembered, present = node.optional(past), None
     if remembered is not None:
         olds = [_nth(remembered, number) for number in range(2)]
@@ -277,12 +224,10 @@ def self_attention(
         )
     if any(node.wanted[1:]):
         present = StackOp([key, value], axis=0).y
-    heads, length = _Heads(query, key, value), tensors.shape_of(query)[2]
+    heads, length = Heads(query, key, value), tensors.shape_of(query)[2]
     hidden = _mask(node, mask, tensors.shape_of(key)[2], query)
     hidden += [] if bias is None else _bias(node, bias)
-    if node.attrs.get("unidirectional", 0):
-        hidden.append(_causal(node, heads, length))
-    return [_attended(node, heads, hidden), present]
+    return [_seen_before(node, heads, length, hidden), present]
 
 
 def _thirds(node: OnnxNode, x: ir.Value) -> list[ir.Value]:
@@ -325,14 +270,13 @@ def multi_head_attention(node: OnnxNode) -> list[ir.Value | None]:
         else ConcatOp([node.input(index), new], axis=2).y
         for index, new in ((6, given.key), (7, given.value))
     )
-    heads, total = _Heads(given.query, key, value), tensors.shape_of(key)[2]
+    heads, total = Heads(given.query, key, value), tensors.shape_of(key)[2]
     hidden = [*_mask(node, 4, total, heads.query), *_bias(node, 5)]
-    if node.attrs.get("unidirectional", 0):
-        hidden.append(_causal(node, heads, tensors.shape_of(given.key)[2]))
-    return [_attended(node, heads, hidden), key, value]
+    new = tensors.shape_of(given.key)[2]
+    return [_seen_before(node, heads, new, hidden), key, value]
 
 
-def _given_heads(node: OnnxNode, count: int) -> _Heads:
+def _given_heads(node: OnnxNode, count: int) -> Heads:
     """The operands by heads: apart, packed together, or split already; plus a bias.
 
     Keys that are split already were projected elsewhere, with their bias.
@@ -343,10 +287,10 @@ def _given_heads(node: OnnxNode, count: int) -> _Heads:
     elif key is None:
         raise ValueError("input 1 is missing, and input 0 holds no keys")
     elif value is None:
-        parts = [_split(query, count, "input 0"), *_unpacked(key, 2)]
+        parts = [split(query, count, "input 0"), *_unpacked(key, 2)]
     else:
         parts = [
-            x if len(tensors.shape_of(x)) == 4 else _split(x, count, f"input {index}")
+            x if len(tensors.shape_of(x)) == 4 else split(x, count, f"input {index}")
             for index, x in enumerate((query, key, value))
         ]
     bias = node.optional(3)
@@ -354,7 +298,7 @@ def _given_heads(node: OnnxNode, count: int) -> _Heads:
         is_projected = key is not None and len(tensors.shape_of(key)) == 4
         own = 1 if is_projected else 3
         parts = [*_biased(parts[:own], bias), *parts[own:]]
-    return _Heads(*parts)
+    return Heads(*parts)
 
 
 def _unpacked(x: ir.Value, count: int) -> list[ir.Value]:
@@ -407,7 +351,7 @@ def group_query_attention(node: OnnxNode) -> list[ir.Value | None]:
     batch, _, length, _ = tensors.shape_of(heads.query)
     total = _total(node, length)
     ends = ReshapeOp(AstypeOp(node.input(5), dtype=_INT64).y, shape=(batch,)).y
-    before = SubtractOp(ends, _size(node, length - 1)).z
+    before = SubtractOp(ends, size_of(node, length - 1)).z
     # Below 0 where the first call pads a shorter sequence.
     before = MaximumOp(before, node.constant(np.array(0, np.int64))).z
     if node.attrs.get("do_rotary", 0):
@@ -417,7 +361,7 @@ def group_query_attention(node: OnnxNode) -> list[ir.Value | None]:
     hidden = [_seen(node, heads.query, (before, ends), tensors.shape_of(key)[2])]
     extra = [part(x, 3, 0, tensors.shape_of(key)[2]) for x in _bias(node, 10)]
     cap = node.attrs.get("softcap", 0.0)
-    y = _attended(node, _Heads(heads.query, key, value), [*extra, *hidden], cap)
+    y = _mixed(node, Heads(heads.query, key, value), [*extra, *hidden], cap=cap)
     return [y, key, value]
 
 
@@ -430,7 +374,7 @@ def _total(node: OnnxNode, length: Dim) -> Dim:
     return shapes.maximum(tensors.shape_of(past)[2], total)
 
 
-def _grouped_heads(node: OnnxNode) -> _Heads:
+def _grouped_heads(node: OnnxNode) -> Heads:
     """The operands by heads, apart or packed next to each other."""
     count, shared = node.attr("num_heads"), node.attr("kv_num_heads")
     if shared < 1 or count % shared:
@@ -447,26 +391,26 @@ def _grouped_heads(node: OnnxNode) -> _Heads:
         size = width // (count + 2 * shared)
         ends = [0, count * size, (count + shared) * size, width]
         query, key, value = (part(query, 2, a, b) for a, b in pairwise(ends))
-    return _Heads(
-        _split(query, count, "input 0"),
-        _split(key, shared, "input 1"),
-        _split(value, shared, "input 2"),
+    return Heads(
+        split(query, count, "input 0"),
+        split(key, shared, "input 1"),
+        split(value, shared, "input 2"),
     )
 
 
-def _turned(node: OnnxNode, heads: _Heads, before: ir.Value) -> _Heads:
+def _turned(node: OnnxNode, heads: Heads, before: ir.Value) -> Heads:
     """Queries and keys turned by where they stand."""
     batch, _, length, _ = tensors.shape_of(heads.query)
-    places = node.optional(9)
-    if places is None:
+    own = node.optional(9)
+    if own is None:
         start = ReshapeOp(before, shape=(batch, 1)).y
-        places = AddOp(start, _places(length, (1, length))).z
+        own = AddOp(start, places(length, (1, length))).z
     is_mixed = bool(node.attrs.get("rotary_interleaved", 0))
     query, key = (
-        rotated(x, places, node.input(7), node.input(8), is_mixed)
+        rotated(x, own, node.input(7), node.input(8), is_mixed)
         for x in (heads.query, heads.key)
     )
-    return _Heads(query, key, heads.value)
+    return Heads(query, key, heads.value)
 
 
 def _remembered(
@@ -479,14 +423,14 @@ def _remembered(
         return new
     held = tensors.shape_of(past)[2]
     both = ConcatOp([past, new], axis=2).y
-    places = _places(total, (1, total))
+    every = places(total, (1, total))
     start = ReshapeOp(before, shape=(batch, 1)).y
-    moved = AddOp(SubtractOp(places, start).z, _size(node, held)).z
-    is_old = LessOp(places, start).z
-    end = AddOp(start, _size(node, length)).z
-    is_new = LessOp(places, end).z
+    moved = AddOp(SubtractOp(every, start).z, size_of(node, held)).z
+    is_old = LessOp(every, start).z
+    end = AddOp(start, size_of(node, length)).z
+    is_new = LessOp(every, end).z
     column = (batch, 1, total, 1)
-    source = ReshapeOp(WhereOp(is_old, places, moved).z, shape=column).y
+    source = ReshapeOp(WhereOp(is_old, every, moved).z, shape=column).y
     wide = BroadcastToOp(source, shape=(batch, heads, total, size)).y
     is_there = ReshapeOp(is_new, shape=column).y  # what is old is in front of the new
     gathered = GatherElementsOp(both, wide, axis=2).y
@@ -506,11 +450,11 @@ def _seen(
     """
     batch, _, length, _ = tensors.shape_of(query)
     start, last = (ReshapeOp(bound, shape=(batch, 1, 1, 1)).y for bound in bounds)
-    own = AddOp(start, _places(length, (1, 1, length, 1))).z
-    keys = _places(total, (1, 1, 1, total))
+    own = AddOp(start, places(length, (1, 1, length, 1))).z
+    keys = places(total, (1, 1, 1, total))
     is_seen = LessEqualOp(keys, MinimumOp(own, last).z).z
     window = node.attrs.get("local_window_size", -1)
     if window > 0:
         first = SubtractOp(own, node.constant(np.array(window, np.int64))).z
         is_seen = LogicalAndOp(is_seen, GreaterOp(keys, first).z).z
-    return _unless(node, is_seen, query, _lowest(query))
+    return unless(node, is_seen, query, _lowest(query))

@@ -1,14 +1,17 @@
 """``relax-simplify``: drop what computes nothing new."""
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from mlir import ir
 
-from relax_mlir.dialects import tensors
+from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.relax.core import RelaxOperation
 from relax_mlir.dialects.relax.movement import PermuteDimsOp, ReshapeOp
 from relax_mlir.dialects.relax.slicing import StridedSliceOp
+from relax_mlir.dialects.shapes import Dim
 from relax_mlir.module import IRModule
 from relax_mlir.rewriting import Pass, erase_dead, pattern, replace, rewrite_greedily
 
@@ -86,7 +89,82 @@ def _reshape_before_slices(op: ReshapeOp) -> ir.Value | None:
     ).y
 
 
+@pattern
+def _split_before_permuting(op: ReshapeOp) -> ir.Value | None:
+    """reshape(permute_dims(reshape(x))) that splits axes splits them first.
+
+    Two reshapes are one then, and what reads the result may read it permuted.
+    """
+    inner = op.x.owner
+    if not isinstance(inner, PermuteDimsOp) or not _is_only_use(op.x):
+        return None
+    if not isinstance(inner.x.owner, ReshapeOp):
+        return None
+    parts = _parts(tensors.shape_of(inner.y), tensors.shape_of(op.y))
+    if parts is None:
+        return None
+    order = list(inner.order)
+    split = dict(zip(order, parts, strict=True))
+    shape = [size for axis in sorted(split) for size in split[axis]]
+    reshaped = ReshapeOp(inner.x, shape=shape).y
+    return PermuteDimsOp(reshaped, axes=_order_of_parts(order, split)).y
+
+
+@pattern
+def _join_after_permuting(op: PermuteDimsOp) -> ir.Value | None:
+    """reshape(permute_dims(reshape(x))) that joined axes joins them last."""
+    inner = op.x.owner
+    if not isinstance(inner, ReshapeOp) or not _is_only_use(op.x):
+        return None
+    if not all(isinstance(u.owner.opview, ReshapeOp) for u in op.y.uses):
+        return None
+    parts = _parts(tensors.shape_of(inner.y), tensors.shape_of(inner.x))
+    if parts is None:
+        return None
+    order, joined = list(op.order), dict(enumerate(parts))
+    permuted = PermuteDimsOp(inner.x, axes=_order_of_parts(order, joined)).y
+    return ReshapeOp(permuted, shape=tensors.shape_of(op.y)).y
+
+
+def _is_only_use(value: ir.Value) -> bool:
+    return len(list(value.uses)) == 1
+
+
+def _parts(shape: Sequence[Dim], finer: Sequence[Dim]) -> list[list[Dim]] | None:
+    """The sizes of a finer shape that make up each of another; None if they do not."""
+    found: list[list[Dim]] = []
+    rest = list(finer)
+    for size in shape:
+        found.append([])
+        while shapes.product(found[-1]) != size:
+            if not rest:
+                return None
+            found[-1].append(rest.pop(0))
+    if not found or any(size != 1 for size in rest):
+        return None
+    found[-1] += rest
+    return found
+
+
+def _order_of_parts(
+    order: Sequence[int], parts: Mapping[int, Sequence[Dim]]
+) -> list[int]:
+    """How the parts of axes are permuted as the axes are.
+
+    Args:
+        order: of the axes; parts: the sizes that each is split into.
+    """
+    ends = list(accumulate(len(parts[axis]) for axis in sorted(parts)))
+    return [
+        place
+        for axis in order
+        for place in range(ends[axis] - len(parts[axis]), ends[axis])
+    ]
+
+
 _PATTERNS = (
+    _split_before_permuting,
+    _join_after_permuting,
     _drop_identity_reshape,
     _join_reshapes,
     _drop_identity_transpose,

@@ -10,6 +10,7 @@ queries; all keys of a block are in cache here, so that nothing is rescaled.
 """
 
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
 
 from mlir import ir
 
@@ -18,6 +19,7 @@ from relax_mlir.schedules.attention_plan import (
     plan_attention,
     with_late_factor,
 )
+from relax_mlir.schedules.contraction_plan import Plan
 from relax_mlir.schedules.cpu.amx_contraction import step_of_tiles
 from relax_mlir.schedules.cpu.attention_loops import AttentionLoops
 from relax_mlir.schedules.cpu.dot_contraction import terms_of_dot
@@ -37,10 +39,8 @@ class Attention(Rule[AttentionPlan]):
         plan = plan_attention(kernel)
         if plan.extents[-1] == 1:
             raise Refusal("it has one row, for which keys are not worth copying")
-        plan = with_late_factor(plan)
+        plan = _each_head_apart(with_late_factor(plan))
         products = plan.scores, plan.values
-        if any(len(p.m) > 1 for p in products):
-            raise Refusal("its heads share keys or values, of which each makes a copy")
         if any(terms_of_dot(p, self.unit) > 1 for p in products) or any(
             step_of_tiles(p, self.unit) for p in products
         ):
@@ -63,3 +63,15 @@ class Attention(Rule[AttentionPlan]):
 
     def write(self, plan: AttentionPlan) -> None:
         AttentionLoops(plan, self.unit.bits).emit()
+
+
+def _each_head_apart(plan: AttentionPlan) -> AttentionPlan:
+    """The plan where heads that share keys and values each have products of their own."""
+    return replace(
+        plan, scores=_rows_alone(plan.scores), values=_rows_alone(plan.values)
+    )
+
+
+def _rows_alone(product: Plan) -> Plan:
+    *shared, rows = product.m
+    return replace(product, outer=(*product.outer, *shared), m=(rows,))

@@ -130,6 +130,21 @@ func.func @main(%x: tensor<7x5xf32>, %v: tensor<5x1xf32>, %b: tensor<7x3xf32>, %
 
 // -----
 
+// Nor one that looks at where an element is; other maps take that.
+// CHECK-LABEL: func.func private @fused_causal_mask_tir_exp
+// CHECK-NOT:     func.func private
+// CHECK-LABEL: func.func @main
+// CHECK:         callee = @matmul
+// CHECK:         callee = @fused_causal_mask_tir_exp
+func.func @main(%x: tensor<7x5xf32>, %w: tensor<5x7xf32>) -> tensor<7x7xf32> {
+  %0 = "relax.matmul"(%x, %w) {out_dtype} : (tensor<7x5xf32>, tensor<5x7xf32>) -> tensor<7x7xf32>
+  %1 = "relax.causal_mask"(%0) {k = 0 : i64} : (tensor<7x7xf32>) -> tensor<7x7xf32>
+  %2 = "relax.exp"(%1) : (tensor<7x7xf32>) -> tensor<7x7xf32>
+  return %2 : tensor<7x7xf32>
+}
+
+// -----
+
 // A map that two maps read joins neither, for both would have to compute it.
 // CHECK-NOT:   func.func private
 // CHECK-LABEL: func.func @main

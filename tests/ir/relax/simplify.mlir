@@ -177,3 +177,63 @@ func.func @not_whole(%x: tensor<2x36xf32>) -> (tensor<2x4x0xf32>, tensor<2x3x6xf
   %5 = "relax.reshape"(%4) {shape = #relax.shape<["2", "5", "7"]>} : (tensor<2x35xf32>) -> tensor<2x5x7xf32>
   return %1, %3, %5 : tensor<2x4x0xf32>, tensor<2x3x6xf32>, tensor<2x5x7xf32>
 }
+
+// -----
+
+// Axes that are split behind a permutation are split in front of it, with what was split there
+// before; axes that are joined in front of one are joined behind it.
+// CHECK-LABEL: func.func @heads
+// CHECK:         %[[A:.+]] = "relax.reshape"(%arg0) {shape = #relax.shape<["2", "n", "3", "4", "5"]>}
+// CHECK:         %[[B:.+]] = "relax.permute_dims"(%[[A]]) {axes = array<i64: 0, 2, 3, 1, 4>}
+// CHECK:         %[[C:.+]] = "relax.exp"(%[[B]])
+// CHECK:         %[[D:.+]] = "relax.permute_dims"(%[[C]]) {axes = array<i64: 0, 3, 1, 2, 4>}
+// CHECK:         "relax.reshape"(%[[D]]) {shape = #relax.shape<["2", "n", "60"]>}
+func.func @heads(%x: tensor<2x?x60xf32, #relax.shape<["2", "n", "60"]>>) -> tensor<2x?x60xf32, #relax.shape<["2", "n", "60"]>> {
+  %0 = "relax.reshape"(%x) {shape = #relax.shape<["2", "n", "12", "5"]>} : (tensor<2x?x60xf32, #relax.shape<["2", "n", "60"]>>) -> tensor<2x?x12x5xf32, #relax.shape<["2", "n", "12", "5"]>>
+  %1 = "relax.permute_dims"(%0) {axes = array<i64: 0, 2, 1, 3>} : (tensor<2x?x12x5xf32, #relax.shape<["2", "n", "12", "5"]>>) -> tensor<2x12x?x5xf32, #relax.shape<["2", "12", "n", "5"]>>
+  %2 = "relax.reshape"(%1) {shape = #relax.shape<["2", "3", "4", "n", "5"]>} : (tensor<2x12x?x5xf32, #relax.shape<["2", "12", "n", "5"]>>) -> tensor<2x3x4x?x5xf32, #relax.shape<["2", "3", "4", "n", "5"]>>
+  %3 = "relax.exp"(%2) : (tensor<2x3x4x?x5xf32, #relax.shape<["2", "3", "4", "n", "5"]>>) -> tensor<2x3x4x?x5xf32, #relax.shape<["2", "3", "4", "n", "5"]>>
+  %4 = "relax.reshape"(%3) {shape = #relax.shape<["2", "12", "n", "5"]>} : (tensor<2x3x4x?x5xf32, #relax.shape<["2", "3", "4", "n", "5"]>>) -> tensor<2x12x?x5xf32, #relax.shape<["2", "12", "n", "5"]>>
+  %5 = "relax.permute_dims"(%4) {axes = array<i64: 0, 2, 1, 3>} : (tensor<2x12x?x5xf32, #relax.shape<["2", "12", "n", "5"]>>) -> tensor<2x?x12x5xf32, #relax.shape<["2", "n", "12", "5"]>>
+  %6 = "relax.reshape"(%5) {shape = #relax.shape<["2", "n", "60"]>} : (tensor<2x?x12x5xf32, #relax.shape<["2", "n", "12", "5"]>>) -> tensor<2x?x60xf32, #relax.shape<["2", "n", "60"]>>
+  return %6 : tensor<2x?x60xf32, #relax.shape<["2", "n", "60"]>>
+}
+
+// -----
+
+// Axes of one element go with their neighbours.
+// CHECK-LABEL: func.func @ones
+// CHECK:         %[[A:.+]] = "relax.reshape"(%arg0) {shape = #relax.shape<["1", "2", "1", "3", "1", "5"]>}
+// CHECK:         "relax.permute_dims"(%[[A]]) {axes = array<i64: 5, 0, 1, 2, 3, 4>}
+func.func @ones(%x: tensor<30xf32>) -> tensor<5x1x2x1x3x1xf32> {
+  %0 = "relax.reshape"(%x) {shape = #relax.shape<["2", "3", "5"]>} : (tensor<30xf32>) -> tensor<2x3x5xf32>
+  %1 = "relax.permute_dims"(%0) {axes = array<i64: 2, 0, 1>} : (tensor<2x3x5xf32>) -> tensor<5x2x3xf32>
+  %2 = "relax.reshape"(%1) {shape = #relax.shape<["5", "1", "2", "1", "3", "1"]>} : (tensor<5x2x3xf32>) -> tensor<5x1x2x1x3x1xf32>
+  return %2 : tensor<5x1x2x1x3x1xf32>
+}
+
+// -----
+
+// What joins behind a permutation, or splits in front of one, stays; so does what others read,
+// and a permutation of what is no reshape.
+// CHECK-LABEL: func.func @stays
+// CHECK:         %[[A:.+]] = "relax.reshape"(%arg0) {shape = #relax.shape<["2", "3", "5"]>}
+// CHECK:         %[[B:.+]] = "relax.permute_dims"(%[[A]])
+// CHECK:         %[[C:.+]] = "relax.reshape"(%[[B]]) {shape = #relax.shape<["5", "6"]>}
+// CHECK:         %[[D:.+]] = "relax.reshape"(%arg0) {shape = #relax.shape<["6", "5"]>}
+// CHECK:         %[[E:.+]] = "relax.permute_dims"(%[[D]])
+// CHECK:         %[[F:.+]] = "relax.reshape"(%[[E]]) {shape = #relax.shape<["5", "2", "3"]>}
+// CHECK:         %[[G:.+]] = "relax.permute_dims"(%arg1)
+// CHECK:         %[[H:.+]] = "relax.reshape"(%[[G]])
+// CHECK:         return %[[C]], %[[E]], %[[F]], %[[H]]
+func.func @stays(%x: tensor<30xf32>, %z: tensor<6x5xf32>) -> (tensor<5x6xf32>, tensor<5x6xf32>, tensor<5x2x3xf32>, tensor<5x2x3xf32>) {
+  %0 = "relax.reshape"(%x) {shape = #relax.shape<["2", "3", "5"]>} : (tensor<30xf32>) -> tensor<2x3x5xf32>
+  %1 = "relax.permute_dims"(%0) {axes = array<i64: 2, 0, 1>} : (tensor<2x3x5xf32>) -> tensor<5x2x3xf32>
+  %2 = "relax.reshape"(%1) {shape = #relax.shape<["5", "6"]>} : (tensor<5x2x3xf32>) -> tensor<5x6xf32>
+  %3 = "relax.reshape"(%x) {shape = #relax.shape<["6", "5"]>} : (tensor<30xf32>) -> tensor<6x5xf32>
+  %4 = "relax.permute_dims"(%3) {axes = array<i64: 1, 0>} : (tensor<6x5xf32>) -> tensor<5x6xf32>
+  %5 = "relax.reshape"(%4) {shape = #relax.shape<["5", "2", "3"]>} : (tensor<5x6xf32>) -> tensor<5x2x3xf32>
+  %6 = "relax.permute_dims"(%z) {axes = array<i64: 1, 0>} : (tensor<6x5xf32>) -> tensor<5x6xf32>
+  %7 = "relax.reshape"(%6) {shape = #relax.shape<["5", "2", "3"]>} : (tensor<5x6xf32>) -> tensor<5x2x3xf32>
+  return %2, %4, %5, %7 : tensor<5x6xf32>, tensor<5x6xf32>, tensor<5x2x3xf32>, tensor<5x2x3xf32>
+}

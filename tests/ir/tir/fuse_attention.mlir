@@ -111,3 +111,20 @@ func.func @normalised(%q: tensor<9x4xf32>, %k: tensor<4x5xf32>, %v: tensor<5x6xf
   %2 = "relax.matmul"(%1, %v) {out_dtype} : (tensor<9x5xf32>, tensor<5x6xf32>) -> tensor<9x6xf32>
   return %2 : tensor<9x6xf32>
 }
+
+// -----
+
+// Heads that share keys are one program, too, with a map that tells which keys a query sees.
+// CHECK-LABEL: func.func @shared(
+// CHECK-COUNT-1: relax.call_tir
+// CHECK-NOT:     relax.call_tir
+// LOOPS-LABEL: func.func @fused_
+// LOOPS-SAME:    tir.rule = "Attention"
+// LOOPS-LABEL: func.func @shared(
+func.func @shared(%q: tensor<2x2x4x7x8xf32>, %k: tensor<2x2x1x8x9xf32>, %v: tensor<2x2x1x9x8xf32>) -> tensor<2x2x4x7x8xf32> {
+  %0 = "relax.matmul"(%q, %k) {out_dtype} : (tensor<2x2x4x7x8xf32>, tensor<2x2x1x8x9xf32>) -> tensor<2x2x4x7x9xf32>
+  %1 = "relax.causal_mask"(%0) {k = 2 : i64} : (tensor<2x2x4x7x9xf32>) -> tensor<2x2x4x7x9xf32>
+  %2 = "relax.nn_softmax"(%1) {axis = -1 : i64} : (tensor<2x2x4x7x9xf32>) -> tensor<2x2x4x7x9xf32>
+  %3 = "relax.matmul"(%2, %v) {out_dtype} : (tensor<2x2x4x7x9xf32>, tensor<2x2x1x9x8xf32>) -> tensor<2x2x4x7x8xf32>
+  return %3 : tensor<2x2x4x7x8xf32>
+}

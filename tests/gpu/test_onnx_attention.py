@@ -1,0 +1,72 @@
+"""Attention of the standard on a GPU: one kernel, whatever heads, masks and memory there are."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from relax_mlir import import_onnx
+from relax_mlir.compiler import target_of
+from tests.frontends.test_onnx_attention import Form, wanted
+from tests.gpu.test_attention import BOUNDS
+from tests.gpu.test_gemm import run
+
+_KERNELS = {"Attention", "AttentionWgmma"}
+_WIDE: dict[str, Any] = {"depth": 32, "width": 32}
+_SHARED: dict[str, Any] = {"heads": 4, "shared": 2}
+_LONG: dict[str, Any] = {"queries": 70, "keys": 70, **_WIDE}
+_LATER: dict[str, Any] = {"queries": 9, "keys": 9, "past": 40, **_WIDE}
+_NEXT: dict[str, Any] = {"queries": 1, "keys": 1, "past": 40, **_WIDE}
+
+
+@pytest.mark.parametrize(
+    ("form", "attrs", "others"),
+    [
+        (Form(**_LONG), {"is_causal": 1}, set()),
+        (Form(**_LONG, is_flat=True), {"is_causal": 1, "softcap": 2.0}, set()),
+        (Form(**_LONG, **_SHARED), {"is_causal": 1}, set()),
+        (Form(**_LONG, **_SHARED, is_flat=True), {"is_causal": 1}, set()),
+        (Form(**_LONG, mask="bool", mask_shape=(2, 1, 1, 70)), {}, {"RowReduction"}),
+        (
+            Form(**_LONG, **_SHARED, mask="float", mask_shape=(70, 70)),
+            {"is_causal": 1},
+            {"RowReduction"},
+        ),
+        (Form(**_LATER), {"is_causal": 1}, {"Parts"}),
+        (Form(**_NEXT), {"is_causal": 1}, {"Parts"}),
+        (Form(**_NEXT, **_SHARED), {"is_causal": 1}, {"Parts"}),
+        (Form(**_LATER, names=("s", "p")), {"is_causal": 1}, set()),
+        (Form(**_LONG, lengths=(9, 64)), {"is_causal": 1}, {"RowReduction"}),
+    ],
+)
+@pytest.mark.parametrize("target", ["cuda:sm_80", "cuda:sm_90"])
+@pytest.mark.parametrize("precision", ["f32", "f16"])
+def test_it_is_one_kernel(
+    form: Form, attrs: dict[str, Any], others: set[str], target: str, precision: str
+) -> None:
+    model = form.model(**attrs)
+    arrays = list(form.arrays().values())
+
+    y, rules = run(
+        import_onnx(model), *arrays, precision=precision, target=target_of(target)
+    )
+
+    assert rules & _KERNELS
+    assert others <= rules
+    assert not any(rule.startswith("Gem") for rule in rules)
+    expected = wanted(model, form)[0]
+    bound = BOUNDS[precision] * np.abs(expected).max()
+    np.testing.assert_allclose(y, expected, rtol=0, atol=bound)
+
+
+def test_warpgroups_take_half_precision() -> None:
+    form = Form(**_LONG, **_SHARED, dtype=np.float16, is_flat=True)
+    model = form.model(is_causal=1)
+
+    y, rules = run(
+        import_onnx(model), *form.arrays().values(), target=target_of("cuda:sm_90")
+    )
+
+    assert rules == {"AttentionWgmma"}
+    expected = wanted(model, form)[0].astype("f4")
+    np.testing.assert_allclose(y.astype("f4"), expected, rtol=0, atol=4e-3)
