@@ -109,7 +109,8 @@ def stages(
         Stage(
             "tir",
             f"relax-legalize,{PROGRAM_PASSES},tir-fuse-attention{unit},"
-            "tir-convert-layout,relax-legalize,tir-collapse-loops,"
+            "tir-convert-layout,relax-legalize,tir-fuse-transposes{parts=true},"
+            "tir-collapse-loops,"
             f"tir-use-winograd{unit},"
             "tir-fuse-pads,"
             f"tir-pack-constants{unit},tir-mark-in-place",

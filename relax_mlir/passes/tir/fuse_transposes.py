@@ -10,6 +10,7 @@ from mlir.dialects import func
 
 from relax_mlir.dialects import tensors
 from relax_mlir.dialects.relax.core import CallTirOp
+from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import BlockOp
 from relax_mlir.graphs import users_of
 from relax_mlir.indexing import linear_in
@@ -20,9 +21,10 @@ from relax_mlir.passes.tir.permute_buffers import (
     may_permute,
     permute_buffers,
     permuted,
+    widen_argument,
 )
 from relax_mlir.passes.tir.program_copies import ProgramCopies
-from relax_mlir.passes.tir.sums import sum_of_products
+from relax_mlir.passes.tir.sums import sums_of_products
 from relax_mlir.programs import argument_shape
 from relax_mlir.rewriting import Pass
 
@@ -38,10 +40,16 @@ class FuseTransposes(Pass):
     it, or read its operand in the order before it: only the order of indices changes. A
     contraction whose columns are transposed reads them so, too: it copies them into
     panels anyway. A map that transposes for such contractions alone does not, for them.
+
+    Args:
+        parts: drop what copies a part of a tensor, too, perhaps transposed: programs read
+            it where it is. Once layouts are chosen, which a part would have to share.
     """
 
+    parts: bool = False
+
     def run(self, module: IRModule) -> None:
-        fusion = _Fusion(ProgramCopies(module))
+        fusion = _Fusion(ProgramCopies(module), takes_parts=self.parts)
         for call in fusion.copies.calls():
             fusion.transpose(call)
         fusion.copies.drop_unread()
@@ -50,14 +58,17 @@ class FuseTransposes(Pass):
 class _Fusion:
     """Fuses transposes into the calls before or after them.
 
+    Args:
+        takes_parts: whether parts of tensors are read where they are.
+
     Attributes:
         copies: of programs.
     """
 
-    def __init__(self, copies: ProgramCopies) -> None:
-        self.copies = copies
+    def __init__(self, copies: ProgramCopies, *, takes_parts: bool) -> None:
+        self.copies, self._takes_parts = copies, takes_parts
         self._turns: dict[str, _Turn | None] = {}
-        self._permuted: dict[tuple[str, int, Order], str] = {}
+        self._versions: dict[tuple[str, int, Order, _Part | None], str] = {}
 
     def transpose(self, call: CallTirOp) -> None:
         """Drop a call, if it only transposes, and those beside it can do without."""
@@ -65,6 +76,9 @@ class _Fusion:
         if turn is None:
             return
         order = turn.order
+        if turn.part is not None:
+            self._read_part(call, turn)
+            return
         if not turn.is_copy:
             self._write_as_read(call, order)
             return
@@ -81,8 +95,16 @@ class _Fusion:
         name = call.attributes["callee"].value
         if name not in self._turns:
             program = self.copies.called(call)
-            self._turns[name] = None if program is None else _turn_of(program)
+            turn = None if program is None else _turn_of(program)
+            is_part = turn is not None and turn.part is not None
+            self._turns[name] = turn if is_part == self._takes_parts else None
         return self._turns[name]
+
+    def _read_part(self, call: CallTirOp, turn: _Turn) -> None:
+        """Let all that reads a part read it where it is."""
+        (source,) = tensors.elements(call.args)
+        for reader in self._readers(call, turn.order):
+            self._read_in_order(reader, call, source, turn.order, turn.part)
 
     def _readers(self, call: CallTirOp, order: Order) -> list[CallTirOp]:
         """What reads a result, if all of it may as well read what is not transposed."""
@@ -137,7 +159,12 @@ class _Fusion:
         call.result.replace_all_uses_with(made.result)
 
     def _read_in_order(
-        self, reader: CallTirOp, call: CallTirOp, source: ir.Value, order: Order
+        self,
+        reader: CallTirOp,
+        call: CallTirOp,
+        source: ir.Value,
+        order: Order,
+        part: _Part | None = None,
     ) -> None:
         given = tensors.elements(reader.args)
         number = given.index(call.result)
@@ -145,22 +172,33 @@ class _Fusion:
         with ir.InsertionPoint(reader), reader.location:
             made = CallTirOp(
                 given,
-                callee=self._version(reader, number, inverse(order)),
+                callee=self._version(reader, number, inverse(order), part),
                 sizes=reader.attributes["sizes"],
                 results=[reader.result.type],
             )
         reader.result.replace_all_uses_with(made.result)
 
-    def _version(self, call: CallTirOp, number: int, order: Order) -> str:
-        """The program of a call, with the dimensions of a buffer in another order."""
-        key = call.attributes["callee"].value, number, order
-        if key not in self._permuted:
+    def _version(
+        self, call: CallTirOp, number: int, order: Order, part: _Part | None = None
+    ) -> str:
+        """The program of a call, with the dimensions of a buffer in another order.
+
+        Args:
+            part: which that buffer then is, of the one that is given.
+        """
+        key = call.attributes["callee"].value, number, order, part
+        if key not in self._versions:
             copy = self.copies.copy(key[0])
             permute_buffers(copy, {number: order})
+            if part is not None:
+                shape = list(argument_shape(copy, number))
+                for place, size in part.sizes:
+                    shape[place] = size
+                widen_argument(copy, number, part.begins, shape)
             name = ir.StringAttr(copy.attributes["sym_name"]).value
-            self._permuted[key] = name
+            self._versions[key] = name
             self.copies.programs[name] = copy  # another transpose may follow
-        return self._permuted[key]
+        return self._versions[key]
 
 
 def _keeps_last(order: Order) -> bool:
@@ -174,10 +212,16 @@ def _packs_columns(program: func.FuncOp, number: int, order: Order) -> bool:
     Args:
         order: which dimension, before a transpose, each of the argument is.
     """
-    total = sum_of_products(program)
-    if total is None or total.column is None:
-        return False
     argument = program.arguments[number]
+    blocks = {use.owner.operation.block for use in argument.uses}
+    totals = [
+        total
+        for total in sums_of_products(program)
+        if {total.block.body.blocks[0]} == blocks
+    ]
+    if len(totals) != 1 or totals[0].column is None:
+        return False
+    (total,) = totals
     read, other = sorted(total.factors, key=lambda f: f.buffer != argument)
     if read.buffer != argument or other.buffer == argument:
         return False
@@ -187,16 +231,31 @@ def _packs_columns(program: func.FuncOp, number: int, order: Order) -> bool:
 
 
 @dataclass(frozen=True)
+class _Part:
+    """Which part of a buffer is read.
+
+    Attributes:
+        begins: where it begins in each dimension.
+        sizes: those of the buffer that differ from the part's, by dimension.
+    """
+
+    begins: tuple[int, ...]
+    sizes: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
 class _Turn:
-    """What a program of one input does that transposes it.
+    """What a program of one input does that transposes it, or takes a part of it.
 
     Attributes:
         order: which dimension of the input each of the result is.
         is_copy: whether that is all; else elements are mapped on their way.
+        part: which part of the input it copies; None for all of it.
     """
 
     order: Order
     is_copy: bool
+    part: _Part | None = None
 
 
 def _turn_of(program: func.FuncOp) -> _Turn | None:
@@ -214,24 +273,45 @@ def _turn_of(program: func.FuncOp) -> _Turn | None:
     if len(loads) != 1:
         return None
     (load,) = loads
-    written = _single_axes(list(stores[0].operands)[2:], axes)
-    read = _single_axes(list(load.operands)[1:], axes)
-    if written is None or read is None or sorted(written) != sorted(read):
+    written = _axes_from(list(stores[0].operands)[2:], axes)
+    read = _axes_from(list(load.operands)[1:], axes)
+    if written is None or read is None or any(begin for _, begin in written):
         return None
-    if len(set(read)) != len(read):
+    results, sources = [axis for axis, _ in written], [axis for axis, _ in read]
+    if sorted(results) != sorted(sources) or len(set(sources)) != len(sources):
         return None
-    order = tuple(read.index(axis) for axis in written)
-    before, after = (argument_shape(program, number) for number in range(2))
-    if permuted(before, order) != list(after):
-        return None  # it takes a part
+    order = tuple(sources.index(axis) for axis in results)
     is_copy = stores[0].operands[0] == load.results[0]
+    before, after = (argument_shape(program, number) for number in range(2))
+    sizes = permuted(after, inverse(order))
+    begins = tuple(begin for _, begin in read)
+    if list(before) != sizes or any(begins):
+        part = _part(before, sizes, begins)
+        return _Turn(order, is_copy, part) if is_copy and part is not None else None
     return None if order == tuple(range(len(order))) else _Turn(order, is_copy)
 
 
-def _single_axes(
+def _part(
+    before: Sequence[Dim], sizes: Sequence[Dim], begins: tuple[int, ...]
+) -> _Part | None:
+    """The part of so many elements of a buffer; None if its sizes are not known."""
+    cut = [
+        (place, whole)
+        for place, (whole, size) in enumerate(zip(before, sizes, strict=True))
+        if whole != size
+    ]
+    known = tuple((place, whole) for place, whole in cut if isinstance(whole, int))
+    return _Part(begins, known) if len(known) == len(cut) else None
+
+
+def _axes_from(
     indices: Sequence[ir.Value], axes: dict[ir.Value, int]
-) -> list[int] | None:
-    forms = [linear_in(index, axes) for index in indices]
-    found = [form.single_axis for form in forms if form is not None]
-    known = [axis for axis in found if axis is not None]
-    return known if len(known) == len(indices) else None
+) -> list[tuple[int, int]] | None:
+    """The axis that each index is, and where it begins; None if one is anything else."""
+    found = []
+    for index in indices:
+        form = linear_in(index, axes)
+        if form is None or list(form.coefficients.values()) != [1] or form.constant < 0:
+            return None
+        found.append((next(iter(form.coefficients)), form.constant))
+    return found

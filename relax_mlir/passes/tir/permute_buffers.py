@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from mlir import ir
-from mlir.dialects import func
+from mlir.dialects import arith, func
 
 from relax_mlir.dialects import tensors
 from relax_mlir.dialects.shapes import Dim
@@ -20,6 +20,7 @@ __all__ = [
     "permute_buffers",
     "permuted",
     "set_argument_type",
+    "widen_argument",
 ]
 
 T = TypeVar("T")
@@ -82,6 +83,29 @@ def _permute_argument(function: func.FuncOp, number: int, order: Order) -> None:
     _permute_accesses(argument, order)
     shape = permuted(argument_shape(function, number), order)
     set_argument_type(function, number, _permuted_type(argument.type, order), shape)
+
+
+def widen_argument(
+    function: func.FuncOp, number: int, begins: Sequence[int], shape: Sequence[Dim]
+) -> None:
+    """Let a program read a part of a larger buffer where it reads one of that size.
+
+    Args:
+        begins: where the part begins in each dimension; shape: of the larger buffer.
+    """
+    buffer = function.arguments[number]
+    for use in list(buffer.uses):
+        access = use.owner.operation
+        first = _FIRST_INDEX[access.name]
+        for place, begin in enumerate(begins, first):
+            if begin:
+                with ir.InsertionPoint(access), access.location:
+                    offset = arith.constant(ir.IndexType.get(), begin)
+                    access.operands[place] = arith.addi(access.operands[place], offset)
+    dynamic = ir.ShapedType.get_dynamic_size()
+    sizes = [size if isinstance(size, int) else dynamic for size in shape]
+    type_ = ir.MemRefType.get(sizes, ir.MemRefType(buffer.type).element_type)
+    set_argument_type(function, number, type_, shape)
 
 
 def set_argument_type(

@@ -12,7 +12,7 @@ from mlir.dialects import func
 from relax_mlir.dialects.tir import BlockOp
 from relax_mlir.indexing import Linear, linear_in
 
-__all__ = ["Read", "SumOfProducts", "sum_of_products"]
+__all__ = ["Read", "SumOfProducts", "sum_of_products", "sums_of_products"]
 
 
 @dataclass(frozen=True)
@@ -90,9 +90,19 @@ def sum_of_products(program: func.FuncOp) -> SumOfProducts | None:
     """The sum of a program; None if there are others, or it is none of products."""
     blocks = [o for o in program.entry_block.operations if isinstance(o, BlockOp)]
     sums = [b for b in blocks if "R" in b.kinds.value]
-    if len(sums) != 1 or not sums[0].has_init or sums[0].bindings:
+    return _sum_of(sums[0]) if len(sums) == 1 else None
+
+
+def sums_of_products(program: func.FuncOp) -> list[SumOfProducts]:
+    """All sums of products of a program, in order."""
+    blocks = [o for o in program.entry_block.operations if isinstance(o, BlockOp)]
+    return [total for block in blocks if (total := _sum_of(block)) is not None]
+
+
+def _sum_of(block: BlockOp) -> SumOfProducts | None:
+    if "R" not in block.kinds.value or not block.has_init or block.bindings:
         return None
-    body = sums[0].body.blocks[0]
+    body = block.body.blocks[0]
     stores = [o for o in body.operations if o.operation.name == "memref.store"]
     if len(stores) != 1:
         return None
@@ -104,7 +114,7 @@ def sum_of_products(program: func.FuncOp) -> SumOfProducts | None:
     first, second = (_read(value, axes) for value in factors)
     if first is None or second is None:
         return None
-    return SumOfProducts(sums[0], stores[0].operands[1], places, (first, second))
+    return SumOfProducts(block, stores[0].operands[1], places, (first, second))
 
 
 def _factors(store: ir.OpView) -> list[ir.Value] | None:

@@ -1,0 +1,82 @@
+"""Parts of tensors that products and attention read where they are."""
+
+import numpy as np
+import pytest
+
+from relax_mlir import import_onnx, lower, reference
+from relax_mlir.compiler import target_of
+from tests.frontends.differential import parse
+from tests.gpu.test_attention import BOUNDS
+from tests.gpu.test_gemm import drawn, run
+
+_TARGETS = ("cuda:sm_80", "cuda:sm_90")
+
+
+def product(rows: int, begin: tuple[int, int], *, is_factor_cut: bool) -> str:
+    """Of a part of x, that begins somewhere, and of w, or of such a part of it."""
+    row, column = begin
+    y = f"float[{rows}, 80] y"
+    cut = f"""b = Constant <value_ints = [{row}, {column}]> ()
+              e = Constant <value_ints = [{row + rows}, {column + 64}]> ()
+              p = Slice (x, b, e)"""
+    if is_factor_cut:
+        cut += """ c = Constant <value_ints = [8]> () f = Constant <value_ints = [88]> ()
+                   a = Constant <value_ints = [1]> ()
+                   v = Slice (w, c, f, a) y = MatMul (p, v)"""
+    else:
+        cut += " v = Identity (w) y = MatMul (p, v)"
+    width = 96 if is_factor_cut else 80
+    return f"g (float[{rows + 9}, 90] x, float[64, {width}] w) => ({y}) {{ {cut} }}"
+
+
+@pytest.mark.parametrize("target", _TARGETS)
+@pytest.mark.parametrize("precision", BOUNDS)
+@pytest.mark.parametrize("begin", [(0, 0), (4, 8), (0, 16), (3, 5)])
+@pytest.mark.parametrize("rows", [1, 70, 130])
+def test_products(
+    rows: int, begin: tuple[int, int], precision: str, target: str
+) -> None:
+    for is_cut in (False, True):
+        module = import_onnx(parse(product(rows, begin, is_factor_cut=is_cut)))
+        x, w = drawn(rows + 9, 90), drawn(64, 96 if is_cut else 80)
+
+        y, _ = run(module, x, w, precision=precision, target=target_of(target))
+
+        (expected,) = reference.run(module, x, w)
+        bound = BOUNDS[precision] * np.abs(expected).max()
+        np.testing.assert_allclose(y, expected, rtol=0, atol=bound)
+        if precision in ("f32", "tf32"):  # others are rounded on their way
+            programs = lower(module, target=target, to="loops").func_ops()
+            assert not any("slice" in program.name.value for program in programs)
+
+
+def attention(tokens: int, heads: int, size: int, extra: int) -> str:
+    """Of queries, keys and values that lie side by side, behind some numbers more."""
+    width = heads * size
+    slices = " ".join(
+        f"""{n}b = Constant <value_ints = [{extra + i * width}]> ()
+            {n}e = Constant <value_ints = [{extra + (i + 1) * width}]> ()
+            {n}s = Slice (x, {n}b, {n}e, two)"""
+        for i, n in enumerate("qkv")
+    )
+    form = f"<q_num_heads = {heads}, kv_num_heads = {heads}, is_causal = 1>"
+    return f"""g (float[2, {tokens}, {extra + 3 * width}] x) => (float[2, {tokens}, {width}] y)
+        {{ two = Constant <value_ints = [2]> () {slices}
+           y = Attention {form} (qs, ks, vs) }}"""
+
+
+@pytest.mark.parametrize("target", _TARGETS)
+@pytest.mark.parametrize("precision", BOUNDS)
+@pytest.mark.parametrize("extra", [0, 8, 3])
+@pytest.mark.parametrize("tokens", [1, 5, 70])
+def test_attention(tokens: int, extra: int, precision: str, target: str) -> None:
+    module = import_onnx(parse(attention(tokens, 2, 32, extra), opset=23, ir=10))
+    x = drawn(2, tokens, extra + 192)
+
+    y, rules = run(module, x, precision=precision, target=target_of(target))
+
+    (expected,) = reference.run(module, x)
+    bound = BOUNDS[precision] * np.abs(expected).max()
+    np.testing.assert_allclose(y, expected, rtol=0, atol=bound)
+    if tokens == 70:
+        assert rules <= {"Attention", "AttentionWgmma", "Elementwise"}
