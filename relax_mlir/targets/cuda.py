@@ -15,6 +15,11 @@ __all__ = ["plain_stages", "stages", "target"]
 
 # Compute capabilities, and what LLVM calls them: with all that the device has.
 _MODELS = {"sm_80": "sm_80", "sm_86": "sm_86", "sm_89": "sm_89", "sm_90": "sm_90a"}
+# Products of fewer tiles of 128 x 128 than a device has processors are one, if they can be.
+_COMBINING = (
+    f",relax-combine-parallel-matmul{{max-elements={132 << 14}}},relax-fold-constants,"
+    "relax-simplify"
+)
 _PTX = "+ptx80"  # of CUDA 12.0, which has all that is used
 
 
@@ -73,7 +78,7 @@ def stages(
     libraries = "" if library == "never" else f" library={library}"
     legalize = "relax-legalize{threads=true inline-scalars=true}"
     return (
-        Stage("relax", GRAPH_PASSES + _narrowing(target, precision)),
+        Stage("relax", GRAPH_PASSES + _COMBINING + _narrowing(target, precision)),
         Stage(
             "tir",
             f"{legalize},{PROGRAM_PASSES},tir-fuse-attention{{sm={target.sm}{tf32}}},"

@@ -1,8 +1,11 @@
 """Parts of tensors that products and attention read where they are."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
 
+from models import bert
 from relax_mlir import import_onnx, lower, reference
 from relax_mlir.compiler import target_of
 from tests.frontends.differential import parse
@@ -80,3 +83,22 @@ def test_attention(tokens: int, extra: int, precision: str, target: str) -> None
     np.testing.assert_allclose(y, expected, rtol=0, atol=bound)
     if tokens == 70:
         assert rules <= {"Attention", "AttentionWgmma", "Elementwise"}
+
+
+def test_queries_keys_and_values_are_one_product() -> None:
+    """Which attention reads where they are; its values: test_models.py."""
+    model = bert.build(layers=2, hidden=64, heads=4, vocab=100, seq=24, batch=2)
+    planned = lower(import_onnx(model), target="cuda:sm_90", to="planned")
+
+    calls = [
+        op.attributes["callee"].value
+        for op in planned.func_op("main").entry_block.operations
+        if op.operation.name == "func.call"
+    ]
+
+    kinds = Counter(kind for name in calls for kind in _KINDS if kind in name)
+    assert kinds == {"softmax": 2, "layer_norm": 5, "matmul": 2 * 5}
+    assert len(calls) == 2 * (4 + 1 + 2) + 3
+
+
+_KINDS = ("softmax", "layer_norm", "matmul", "slice", "transpose", "concat")

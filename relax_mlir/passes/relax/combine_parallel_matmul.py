@@ -7,9 +7,10 @@ from typing import Any
 from mlir import ir
 from mlir.dialects import func
 
-from relax_mlir.dialects import tensors
-from relax_mlir.dialects.relax.core import TupleGetItemOp
+from relax_mlir.dialects import shapes, tensors
+from relax_mlir.dialects.relax.core import ConstantOp, TupleGetItemOp
 from relax_mlir.dialects.relax.matmul import MatmulOp
+from relax_mlir.dialects.relax.slicing import StridedSliceOp
 from relax_mlir.graphs import (
     block_number,
     blocks_of,
@@ -61,28 +62,48 @@ class CombineParallelMatmul(Pass):
     A bias, or an activation, that follows all products alike is applied to the whole.
 
     Args:
+        max_elements: of the result of a product that is combined, with constants alone,
+            and wherever it stands; its part is a slice then. For machines that such a
+            product leaves without work. 0 combines any, in dataflow blocks.
         check: whether to combine, from operand, weights, biases (none unless all products
             have one) and the values of the block's variables.
     """
 
+    max_elements: int = 0
     check: Check | None = field(default=None, metadata={"text": False})
 
     def run(self, module: IRModule) -> None:
         for function in graph_functions(module):
             for block in blocks_of(function):
-                for members in _parallel(block):
-                    branches = _branches(members)
-                    if self._takes(module, function, branches):
-                        _write(branches)
+                for members in _parallel(block, anywhere=self.max_elements > 0):
+                    small = [op for op in members if self._is_small(op)]
+                    branches = _branches(small if self.max_elements else members)
+                    if len(branches) > 1 and self._takes(module, function, branches):
+                        _write(branches, as_slices=self.max_elements > 0)
                 sort_block(block)
+
+    def _is_small(self, op: MatmulOp) -> bool:
+        """Whether a product with a constant has so few elements."""
+        count = shapes.product(tensors.shape_of(op.z))
+        is_known = isinstance(op.x2.owner, ConstantOp)
+        return is_known and isinstance(count, int) and count <= self.max_elements
 
     def _takes(
         self, module: IRModule, function: func.FuncOp, branches: Sequence[_Branch]
     ) -> bool:
+        if self.max_elements and not _adds_constants(branches):
+            return False
         derived = _derived([b.product.z for b in branches])
         if not derived.isdisjoint(_biases(branches)):
             return False
         return self.check is None or self.check(*_terms(module, function, branches))
+
+
+def _adds_constants(branches: Sequence[_Branch]) -> bool:
+    """Whether constants are added to all products, or nothing to any of them."""
+    biases = _biases(branches)
+    is_alike = bool(biases) or all(b.bias is None for b in branches)
+    return is_alike and all(isinstance(bias.owner, ConstantOp) for bias in biases)
 
 
 def _terms(
@@ -117,12 +138,16 @@ def _biases(branches: Sequence[_Branch]) -> list[ir.Value]:
     return known if fits and len({tensors.shape_of(v)[:-1] for v in known}) == 1 else []
 
 
-def _parallel(block: ir.Block) -> list[list[MatmulOp]]:
-    """Products that can be one: of one operand, with weights of equal rows."""
+def _parallel(block: ir.Block, *, anywhere: bool) -> list[list[MatmulOp]]:
+    """Products that can be one: of one operand, with weights of equal rows.
+
+    Args:
+        anywhere: also those that stand in no dataflow block.
+    """
     found: dict[object, list[MatmulOp]] = {}
     batches: dict[object, set[object]] = {}
     for op in block.operations:
-        if not isinstance(op, MatmulOp) or block_number(op) < 0:
+        if not isinstance(op, MatmulOp) or (block_number(op) < 0 and not anywhere):
             continue
         shape = tensors.shape_of(op.x2)
         if len(shape) < 2:
@@ -192,7 +217,7 @@ def _only_user(value: ir.Value) -> ir.OpView | None:
     return users[0] if len(users) == 1 else None
 
 
-def _write(branches: Sequence[_Branch]) -> None:
+def _write(branches: Sequence[_Branch], *, as_slices: bool) -> None:
     """The product of all, and its parts in place of the branches' ends."""
     products = [b.product for b in branches]
     biases = _biases(branches)
@@ -219,12 +244,15 @@ def _write(branches: Sequence[_Branch]) -> None:
         if is_active:
             operator = activations[0].operation.opview.script_name()
             whole = emit(place, operator, whole)
-        parts = _split(place, whole, weights)
+        parts = None if as_slices else _split(place, whole, weights)
     for number, (end, branch) in enumerate(zip(ends, branches, strict=True)):
         with ir.InsertionPoint(end), end.location:
-            item = TupleGetItemOp(parts, index=number)
-        copy_script_attributes(end, item)
-        end.operation.results[0].replace_all_uses_with(item.result)
+            if parts is None:
+                part = _slice(whole, weights, number)
+            else:
+                part = TupleGetItemOp(parts, index=number)
+        copy_script_attributes(end, part)
+        end.operation.results[0].replace_all_uses_with(part.operation.results[0])
         for op in (branch.activation, branch.bias, branch.product):
             if op is not None and not has_uses(op.operation.results[0]):
                 erase(op)
@@ -239,6 +267,14 @@ def _first(ends: Sequence[ir.OpView]) -> ir.OpView:
         for op in block.operations
         if any(result in results for result in op.operation.results)
     )
+
+
+def _slice(whole: ir.Value, weights: Sequence[ir.Value], number: int) -> StridedSliceOp:
+    """One of the parts of the product, whose widths are known."""
+    widths = [tensors.shape_of(weight)[-1] for weight in weights]
+    begin, end = sum(widths[:number]), sum(widths[: number + 1])
+    axis = ir.RankedTensorType(whole.type).rank - 1
+    return StridedSliceOp(whole, axes=(axis,), begin=(begin,), end=(end,), strides=None)
 
 
 def _split(place: ir.OpView, whole: ir.Value, weights: Sequence[ir.Value]) -> ir.Value:

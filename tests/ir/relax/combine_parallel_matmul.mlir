@@ -1,4 +1,5 @@
 // RUN: relax-opt %s -p relax-combine-parallel-matmul --split-input-file | filecheck %s
+// RUN: relax-opt %s -p relax-combine-parallel-matmul{max-elements=14} --split-input-file | filecheck %s --check-prefix=SMALL
 
 // Two products of one operand become one, biases and activations included.
 // CHECK-LABEL: func.func @main
@@ -67,4 +68,49 @@ func.func @main(%x: tensor<3x3xf32>, %w: tensor<3x3xf32>, %v: tensor<3x3xf32>, %
   %2 = "relax.matmul"(%x, %v) {out_dtype, relax.dataflow = 0 : i64, relax.name = "d"} : (tensor<3x3xf32>, tensor<3x3xf32>) -> tensor<3x3xf32>
   %3 = "relax.add"(%2, %1) {relax.dataflow = 0 : i64, relax.name = "e", relax.output} : (tensor<3x3xf32>, tensor<3x3xf32>) -> tensor<3x3xf32>
   return %3 : tensor<3x3xf32>
+}
+
+// -----
+
+// Small products with constants are one in any block, whose parts are slices; larger ones stay, and so do
+// those with what is computed, and those to which something else than constants, or nothing, is added.
+// CHECK-LABEL: func.func @small
+// CHECK-NOT:     relax.concat
+// SMALL-LABEL: func.func @small
+// SMALL:         %[[LARGE:.*]] = "relax.matmul"(%arg0, %{{.*}}) {{.*}} -> tensor<2x8xf32>
+// SMALL:         %[[W:.*]] = "relax.concat"(%{{.*}}) {axis = 1 : i64
+// SMALL:         %[[P:.*]] = "relax.matmul"(%arg0, %[[W]])
+// SMALL:         %[[B:.*]] = "relax.concat"(%{{.*}}) {axis = 0 : i64
+// SMALL:         %[[S:.*]] = "relax.add"(%[[P]], %[[B]])
+// SMALL:         %[[FIRST:.*]] = "relax.strided_slice"(%[[S]]) {{.*}}axes = array<i64: 1>, begin = #relax.shape<["0"]>, end = #relax.shape<["3"]>
+// SMALL:         %[[SECOND:.*]] = "relax.strided_slice"(%[[S]]) {{.*}}axes = array<i64: 1>, begin = #relax.shape<["3"]>, end = #relax.shape<["10"]>
+// SMALL:         return %[[FIRST]], %[[SECOND]], %[[LARGE]]
+func.func @small(%x: tensor<2x5xf32>) -> (tensor<2x3xf32>, tensor<2x7xf32>, tensor<2x8xf32>) {
+  %w = "relax.constant"() {value = dense<2.0> : tensor<5x3xf32>} : () -> tensor<5x3xf32>
+  %v = "relax.constant"() {value = dense<3.0> : tensor<5x7xf32>} : () -> tensor<5x7xf32>
+  %u = "relax.constant"() {value = dense<4.0> : tensor<5x8xf32>} : () -> tensor<5x8xf32>
+  %b = "relax.constant"() {value = dense<5.0> : tensor<3xf32>} : () -> tensor<3xf32>
+  %c = "relax.constant"() {value = dense<6.0> : tensor<7xf32>} : () -> tensor<7xf32>
+  %0 = "relax.matmul"(%x, %w) {out_dtype} : (tensor<2x5xf32>, tensor<5x3xf32>) -> tensor<2x3xf32>
+  %1 = "relax.matmul"(%x, %v) {out_dtype} : (tensor<2x5xf32>, tensor<5x7xf32>) -> tensor<2x7xf32>
+  %2 = "relax.matmul"(%x, %u) {out_dtype} : (tensor<2x5xf32>, tensor<5x8xf32>) -> tensor<2x8xf32>
+  %3 = "relax.add"(%0, %b) : (tensor<2x3xf32>, tensor<3xf32>) -> tensor<2x3xf32>
+  %4 = "relax.add"(%1, %c) : (tensor<2x7xf32>, tensor<7xf32>) -> tensor<2x7xf32>
+  return %3, %4, %2 : tensor<2x3xf32>, tensor<2x7xf32>, tensor<2x8xf32>
+}
+
+// -----
+
+// SMALL-LABEL: func.func @other
+// SMALL-NOT:     relax.concat
+func.func @other(%x: tensor<2x5xf32>, %y: tensor<5x3xf32>, %r: tensor<2x3xf32>, %o: tensor<?x5xf32, #relax.shape<["n", "5"]>>) -> (tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<?x3xf32, #relax.shape<["n", "3"]>>, tensor<?x3xf32, #relax.shape<["n", "3"]>>) {
+  %w = "relax.constant"() {value = dense<2.0> : tensor<5x3xf32>} : () -> tensor<5x3xf32>
+  %v = "relax.constant"() {value = dense<3.0> : tensor<5x3xf32>} : () -> tensor<5x3xf32>
+  %0 = "relax.matmul"(%x, %w) {out_dtype} : (tensor<2x5xf32>, tensor<5x3xf32>) -> tensor<2x3xf32>
+  %1 = "relax.matmul"(%x, %v) {out_dtype} : (tensor<2x5xf32>, tensor<5x3xf32>) -> tensor<2x3xf32>
+  %2 = "relax.matmul"(%x, %y) {out_dtype} : (tensor<2x5xf32>, tensor<5x3xf32>) -> tensor<2x3xf32>
+  %3 = "relax.add"(%0, %r) : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+  %4 = "relax.matmul"(%o, %w) {out_dtype} : (tensor<?x5xf32, #relax.shape<["n", "5"]>>, tensor<5x3xf32>) -> tensor<?x3xf32, #relax.shape<["n", "3"]>>
+  %5 = "relax.matmul"(%o, %v) {out_dtype} : (tensor<?x5xf32, #relax.shape<["n", "5"]>>, tensor<5x3xf32>) -> tensor<?x3xf32, #relax.shape<["n", "3"]>>
+  return %3, %1, %2, %4, %5 : tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<?x3xf32, #relax.shape<["n", "3"]>>, tensor<?x3xf32, #relax.shape<["n", "3"]>>
 }

@@ -1,5 +1,6 @@
 // RUN: relax-opt %s -p relax-legalize,tir-fuse-transposes --split-input-file | filecheck %s
 // RUN: relax-opt %s -p relax-legalize,relax-fuse-ops,tir-fuse,tir-fuse-transposes --split-input-file | filecheck %s --check-prefix=FUSED
+// RUN: relax-opt %s -p relax-legalize,relax-fuse-ops,tir-fuse,tir-fuse-transposes,tir-fuse-transposes{parts=true} --split-input-file | filecheck %s --check-prefix=PARTS
 
 // The product reads its operand in the order before the transpose.
 // CHECK-LABEL: func.func @read(
@@ -99,6 +100,13 @@ func.func @mapped(%x: tensor<6x4xf16>, %y: tensor<5x4xf32>, %z: tensor<5x4xf32>)
 // -----
 
 // What also takes a part of its operand is no transpose, though it begins with the first element.
+// Where parts are dropped, the product reads the part where it is, in the order that it has there.
+// PARTS-LABEL: func.func @part(
+// PARTS-NOT:     slice
+// PARTS:         callee = @matmul_1, {{.*}} (tuple<tensor<2x9x4xf32>, tensor<3x4x5xf32>>) -> tensor<3x2x5xf32>
+// PARTS-LABEL: func.func @matmul_1(%arg0: memref<2x9x4xf32>,
+// PARTS:         ^bb0(%[[H:.+]]: index, %[[I:.+]]: index, %[[J:.+]]: index, %[[K:.+]]: index):
+// PARTS:         memref.load %arg0[%[[I]], %[[H]], %[[K]]]
 // FUSED-LABEL: func.func @part(
 // FUSED:         callee = @fused_strided_slice_transpose, {{.*}} -> tensor<3x2x4xf32>
 // FUSED:         callee = @matmul,
@@ -120,4 +128,38 @@ func.func @both_orders(%x: tensor<6x4xf32>, %y: tensor<4x4xf32>) -> tensor<6x4xf
   %1 = "relax.add"(%0, %y) : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
   %2 = "relax.matmul"(%x, %1) {out_dtype} : (tensor<6x4xf32>, tensor<4x4xf32>) -> tensor<6x4xf32>
   return %2 : tensor<6x4xf32>
+}
+
+// -----
+
+// Parts begin anywhere; open sizes that are whole stay open. All that reads a part must take it so.
+// PARTS-LABEL: func.func @begins(
+// PARTS-NOT:     slice
+// PARTS:         callee = @matmul_1,
+// PARTS-LABEL: func.func @matmul_1(%arg0: memref<?x12xf32> {tir.shape = #relax.shape<["s0", "12"]>}, %arg1: memref<4x5xf32>
+// PARTS:         ^bb0(%[[I:.+]]: index, %[[J:.+]]: index, %[[K:.+]]: index):
+// PARTS:         %[[EIGHT:.+]] = arith.constant 8 : index
+// PARTS:         %[[AT:.+]] = arith.addi %[[K]], %[[EIGHT]]
+// PARTS:         memref.load %arg0[%[[I]], %[[AT]]]
+func.func @begins(%x: tensor<?x12xf32, #relax.shape<["n", "12"]>>, %y: tensor<4x5xf32>) -> tensor<?x5xf32, #relax.shape<["n", "5"]>> {
+  %0 = "relax.strided_slice"(%x) {axes = array<i64: 1>, begin = #relax.shape<["8"]>, end = #relax.shape<["12"]>, strides, assume_inbound = false} : (tensor<?x12xf32, #relax.shape<["n", "12"]>>) -> tensor<?x4xf32, #relax.shape<["n", "4"]>>
+  %1 = "relax.matmul"(%0, %y) {out_dtype} : (tensor<?x4xf32, #relax.shape<["n", "4"]>>, tensor<4x5xf32>) -> tensor<?x5xf32, #relax.shape<["n", "5"]>>
+  return %1 : tensor<?x5xf32, #relax.shape<["n", "5"]>>
+}
+
+// -----
+
+// A part that the model returns is copied, and so is every second element, or a part of what is open.
+// PARTS-LABEL: func.func @copied(
+// PARTS:         callee = @strided_slice,
+// PARTS:         callee = @strided_slice1,
+// PARTS:         callee = @strided_slice2,
+func.func @copied(%x: tensor<6x12xf32>, %z: tensor<?x4xf32, #relax.shape<["n", "4"]>>, %y: tensor<4x5xf32>) -> (tensor<6x4xf32>, tensor<6x5xf32>, tensor<6x5xf32>, tensor<3x5xf32>) {
+  %0 = "relax.strided_slice"(%x) {axes = array<i64: 1>, begin = #relax.shape<["8"]>, end = #relax.shape<["12"]>, strides, assume_inbound = false} : (tensor<6x12xf32>) -> tensor<6x4xf32>
+  %1 = "relax.matmul"(%0, %y) {out_dtype} : (tensor<6x4xf32>, tensor<4x5xf32>) -> tensor<6x5xf32>
+  %2 = "relax.strided_slice"(%x) {axes = array<i64: 1>, begin = #relax.shape<["0"]>, end = #relax.shape<["8"]>, strides = array<i64: 2>, assume_inbound = false} : (tensor<6x12xf32>) -> tensor<6x4xf32>
+  %3 = "relax.matmul"(%2, %y) {out_dtype} : (tensor<6x4xf32>, tensor<4x5xf32>) -> tensor<6x5xf32>
+  %4 = "relax.strided_slice"(%z) {axes = array<i64: 0>, begin = #relax.shape<["0"]>, end = #relax.shape<["3"]>, strides, assume_inbound = true} : (tensor<?x4xf32, #relax.shape<["n", "4"]>>) -> tensor<3x4xf32>
+  %5 = "relax.matmul"(%4, %y) {out_dtype} : (tensor<3x4xf32>, tensor<4x5xf32>) -> tensor<3x5xf32>
+  return %0, %1, %3, %5 : tensor<6x4xf32>, tensor<6x5xf32>, tensor<6x5xf32>, tensor<3x5xf32>
 }
