@@ -273,6 +273,14 @@ irdl.dialect @relax {
     irdl.results(y: %y)
     irdl.attributes {"round_mode" = %attr_round_mode, "saturate" = %attr_saturate}
   }
+  irdl.operation @causal_mask {
+    %x = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %attr_k = irdl.any
+    irdl.operands(x: %x)
+    irdl.results(y: %y)
+    irdl.attributes {"k" = %attr_k}
+  }
   irdl.operation @ccl_allgather {
     %x = irdl.base "!builtin.tensor"
     %y = irdl.base "!builtin.tensor"

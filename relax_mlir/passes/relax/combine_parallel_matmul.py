@@ -62,15 +62,15 @@ class CombineParallelMatmul(Pass):
     A bias, or an activation, that follows all products alike is applied to the whole.
 
     Args:
+        check: whether to combine, from operand, weights, biases (none unless all products
+            have one) and the values of the block's variables.
         max_elements: of the result of a product that is combined, with constants alone,
             and wherever it stands; its part is a slice then. For machines that such a
             product leaves without work. 0 combines any, in dataflow blocks.
-        check: whether to combine, from operand, weights, biases (none unless all products
-            have one) and the values of the block's variables.
     """
 
-    max_elements: int = 0
     check: Check | None = field(default=None, metadata={"text": False})
+    max_elements: int = 0
 
     def run(self, module: IRModule) -> None:
         for function in graph_functions(module):

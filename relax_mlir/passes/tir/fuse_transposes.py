@@ -273,6 +273,8 @@ def _turn_of(program: func.FuncOp) -> _Turn | None:
     if len(loads) != 1:
         return None
     (load,) = loads
+    if [load.operands[0], stores[0].operands[1]] != buffers:
+        return None
     written = _axes_from(list(stores[0].operands)[2:], axes)
     read = _axes_from(list(load.operands)[1:], axes)
     if written is None or read is None or any(begin for _, begin in written):
