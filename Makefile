@@ -6,7 +6,7 @@ TORCH := .venv-torch/bin
 BENCH := .venv-bench/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help env run test pytest bench bench-gpu fuzz mutants native sanitize onnx-suite zoo torch-exports lint format irdl golden docs clean
+.PHONY: help env run test pytest bench bench-gpu fuzz mutants native sanitize onnx-suite onnx-suite-gpu zoo torch-exports lint format irdl golden docs clean
 
 help:  ## This list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -42,6 +42,9 @@ $(BENCH)/.installed: pyproject.toml requirements.lock
 
 onnx-suite: env  ## Run ONNX's backend tests and print how many pass
 	$(BIN)/python -m tests.onnx_suite
+
+onnx-suite-gpu: env  ## Run them with kernels for GPUs, in the emulator; a quarter of an hour
+	$(BIN)/pytest -q -n auto --run-slow --whole-suite tests/gpu/test_onnx_suite.py
 
 zoo: env  ## Run trained networks out of packages against onnxruntime and known answers
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.zoo

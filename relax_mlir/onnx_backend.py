@@ -14,7 +14,9 @@ import onnx
 from onnx.backend.base import Backend, BackendRep, namedtupledict
 
 from relax_mlir.compilation import compile
+from relax_mlir.errors import near_misses
 from relax_mlir.frontends.onnx import import_onnx
+from relax_mlir.runtime.ndarray import device as nd_device
 
 __all__ = [
     "RelaxBackend",
@@ -26,18 +28,33 @@ __all__ = [
     "supports_device",
 ]
 
+_TARGETS = {"CPU": "cpu", "CUDA": "cuda"}
+
 
 class RelaxBackendRep(BackendRep):
     """A model that was compiled.
 
     Args:
         model: the message.
+        device: ``CPU`` or ``CUDA``.
         threads: how many may work on one call.
+
+    Raises:
+        RelaxError: it cannot be compiled.
+        ValueError: there is no such device.
     """
 
-    def __init__(self, model: onnx.ModelProto, threads: int = 1) -> None:
+    def __init__(
+        self, model: onnx.ModelProto, device: str = "CPU", threads: int = 1
+    ) -> None:
         self._outputs = [value.name for value in model.graph.output]
-        self._call = compile(import_onnx(model), threads=threads)
+        if device not in _TARGETS:
+            raise ValueError(
+                f"device `{device}`: expected {' or '.join(_TARGETS)}."
+                f"{near_misses(device, _TARGETS)}"
+            )
+        module = import_onnx(model)
+        self._call = compile(module, target=_TARGETS[device], threads=threads)
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Run it.
@@ -53,12 +70,12 @@ class RelaxBackendRep(BackendRep):
 
 
 class RelaxBackend(Backend):
-    """Compiles for this machine's CPU."""
+    """Compiles for this machine's CPU, or for its GPU of NVIDIA."""
 
     @classmethod
     def supports_device(cls, device: str) -> bool:
-        """Whether models can be compiled for a device."""
-        return device == "CPU"
+        """Whether models can be compiled for a device, and run there."""
+        return device in _TARGETS and nd_device(_TARGETS[device]).exist
 
     @classmethod
     def prepare(
@@ -69,7 +86,7 @@ class RelaxBackend(Backend):
         Raises:
             RelaxError: it cannot be compiled.
         """
-        return RelaxBackendRep(model, **kwargs)
+        return RelaxBackendRep(model, device, **kwargs)
 
     @classmethod
     def run_node(

@@ -46,6 +46,9 @@ hypothesis.settings.load_profile("repeat")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--run-slow", action="store_true", help="run tests marked slow")
+    parser.addoption(
+        "--whole-suite", action="store_true", help="all of ONNX's suite on GPUs"
+    )
 
 
 def pytest_collection_modifyitems(

@@ -46,15 +46,20 @@ class SuiteTest:
 
 
 @cache
-def suite_tests() -> Mapping[str, SuiteTest]:
-    """All tests for the CPU, by name."""
+def suite_tests(device: str = "cpu") -> Mapping[str, SuiteTest]:
+    """All tests for a device, by name.
+
+    Args:
+        device: ``cpu`` or ``cuda``, of which this machine has one now.
+    """
     found: dict[str, SuiteTest] = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # ONNX's own arithmetic overflows here
         cases = BackendTest(RelaxBackend, __name__).test_cases
     for name, case in cases.items():
-        for method in sorted(filter(_is_for_cpu, dir(case))):
-            short = method.removesuffix("_cpu")
+        methods = (name for name in dir(case) if name.startswith("test_"))
+        for method in sorted(m for m in methods if m.endswith(f"_{device}")):
+            short = method.removesuffix(f"_{device}")
             kind = kinds().get(short, CORE)
             run = _runner(case, method)
             found[short] = SuiteTest(short, _CATEGORIES[name], kind, run)
@@ -65,10 +70,6 @@ def expected_failures() -> dict[str, str]:
     """Why tests do not pass, by their names."""
     lines = FAILURES.read_text().splitlines()
     return dict(line.split("\t", 1) for line in lines)
-
-
-def _is_for_cpu(method: str) -> bool:
-    return method.startswith("test_") and method.endswith("_cpu")
 
 
 def _runner(case: type[unittest.TestCase], method: str) -> Callable[[], None]:
