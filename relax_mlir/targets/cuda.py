@@ -84,7 +84,7 @@ def stages(
             f"{legalize},{PROGRAM_PASSES},tir-fuse-attention{{sm={target.sm}{tf32}}},"
             f"tir-convert-layout,{legalize},tir-fuse-transposes{{parts=true}},"
             f"tir-collapse-loops,tir-fuse-pads{{products=true}},tir-turn-constants{turned},"
-            "tir-mark-in-place",
+            "tir-join-maps,tir-mark-in-place",
         ),
         *_to_ptx(target, tf32 + libraries),
     )

@@ -1,4 +1,4 @@
-"""Parts: statements that write different parts of a result, such as a concatenation."""
+"""Parts: statements that write different parts of a result, or several results."""
 
 from __future__ import annotations
 

@@ -1,0 +1,66 @@
+// RUN: relax-opt %s -p relax-legalize,relax-fuse-ops,tir-fuse,tir-join-maps --split-input-file | filecheck %s
+// RUN: relax-opt %s -p "relax-legalize,relax-fuse-ops,tir-fuse,tir-join-maps{max-elements=11}" --split-input-file | filecheck %s --check-prefix=SMALLER
+// RUN: relax-opt %s -p relax-legalize,relax-fuse-ops,tir-fuse,tir-join-maps,tir-lower-blocks,tir-to-linalg,schedule-apply-gpu{sm=90} --split-input-file | filecheck %s --check-prefix=LOOPS
+
+// Two maps of one value, and one of another, are one program with three results, and one launch.
+// CHECK-LABEL: func.func @joined(
+// CHECK:         %[[ALL:.+]] = "relax.call_tir"(%{{.+}}) {callee = @joined_tir_exp_tir_tanh_concatenate,
+// CHECK:         %[[A:.+]] = "relax.tuple_get_item"(%[[ALL]]) {index = 0 : i64}
+// CHECK:         %[[B:.+]] = "relax.tuple_get_item"(%[[ALL]]) {index = 1 : i64}
+// CHECK:         %[[C:.+]] = "relax.tuple_get_item"(%[[ALL]]) {index = 2 : i64}
+// CHECK-NOT:     relax.call_tir
+// CHECK:         return %[[A]], %[[B]], %[[C]]
+// CHECK-LABEL: func.func @joined_tir_exp_tir_tanh_concatenate(%arg0: memref<3x4xf32>, %arg1: memref<3x4xf32>, %arg2: memref<2x4xf32>, %arg3: memref<3x4xf32>, %arg4: memref<3x4xf32>, %arg5: memref<3x4xf32>, %arg6: memref<5x4xf32>) attributes {tir.num_outputs = 3 : i64, tir.prim_func}
+// CHECK:         memref.store %{{.*}}, %arg4
+// CHECK:         memref.store %{{.*}}, %arg5
+// CHECK:         memref.store %{{.*}}, %arg6
+// CHECK:         memref.store %{{.*}}, %arg6
+// SMALLER-LABEL: func.func @joined(
+// SMALLER-COUNT-3: relax.call_tir
+// LOOPS-LABEL: func.func @joined(
+// LOOPS-LABEL: func.func @joined_tir_exp_tir_tanh_concatenate
+// LOOPS-SAME:    tir.rule = "Parts"
+// LOOPS-COUNT-1: gpu.launch
+// LOOPS-NOT:     gpu.launch
+// LOOPS-LABEL: func.func @alike(
+func.func @joined(%x: tensor<3x4xf32>, %y: tensor<2x4xf32>) -> (tensor<3x4xf32>, tensor<3x4xf32>, tensor<5x4xf32>) {
+  %0 = "relax.exp"(%x) : (tensor<3x4xf32>) -> tensor<3x4xf32>
+  %1 = "relax.tanh"(%x) : (tensor<3x4xf32>) -> tensor<3x4xf32>
+  %2 = builtin.unrealized_conversion_cast %y, %x : tensor<2x4xf32>, tensor<3x4xf32> to tuple<tensor<2x4xf32>, tensor<3x4xf32>>
+  %3 = "relax.concat"(%2) {axis = 0 : i64} : (tuple<tensor<2x4xf32>, tensor<3x4xf32>>) -> tensor<5x4xf32>
+  return %0, %1, %3 : tensor<3x4xf32>, tensor<3x4xf32>, tensor<5x4xf32>
+}
+
+// -----
+
+// Two calls of one program write a result each.
+// CHECK-LABEL: func.func @alike(
+// CHECK-COUNT-1: relax.call_tir
+// CHECK-LABEL: func.func @joined_tir_exp_tir_exp(%arg0: memref<4xf32>, %arg1: memref<4xf32>, %arg2: memref<4xf32>, %arg3: memref<4xf32>)
+// CHECK:         memref.load %arg0
+// CHECK:         memref.store %{{.*}}, %arg2
+// CHECK:         memref.load %arg1
+// CHECK:         memref.store %{{.*}}, %arg3
+func.func @alike(%x: tensor<4xf32>, %y: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %0 = "relax.exp"(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  %1 = "relax.exp"(%y) : (tensor<4xf32>) -> tensor<4xf32>
+  return %0, %1 : tensor<4xf32>, tensor<4xf32>
+}
+
+// -----
+
+// A map that reads another one, a sum, a transpose and a map of an open size stay by themselves.
+// CHECK-LABEL: func.func @apart(
+// CHECK-NOT:     joined
+// CHECK:         return
+// CHECK-NOT:   func.func @joined
+// LOOPS-LABEL: func.func @apart(
+func.func @apart(%x: tensor<3x4xf32>, %z: tensor<?xf32, #relax.shape<["n"]>>) -> (tensor<3x4xf32>, tensor<4x3xf32>, tensor<4x3xf32>, tensor<3xf32>, tensor<?xf32, #relax.shape<["n"]>>, tensor<3x4xf32>) {
+  %0 = "relax.exp"(%x) : (tensor<3x4xf32>) -> tensor<3x4xf32>
+  %1 = "relax.permute_dims"(%0) {axes = array<i64: 1, 0>} : (tensor<3x4xf32>) -> tensor<4x3xf32>
+  %2 = "relax.permute_dims"(%x) {axes = array<i64: 1, 0>} : (tensor<3x4xf32>) -> tensor<4x3xf32>
+  %3 = "relax.sum"(%x) {axis = array<i64: 1>, keepdims = false} : (tensor<3x4xf32>) -> tensor<3xf32>
+  %4 = "relax.exp"(%z) : (tensor<?xf32, #relax.shape<["n"]>>) -> tensor<?xf32, #relax.shape<["n"]>>
+  %5 = "relax.tanh"(%x) : (tensor<3x4xf32>) -> tensor<3x4xf32>
+  return %0, %1, %2, %3, %4, %5 : tensor<3x4xf32>, tensor<4x3xf32>, tensor<4x3xf32>, tensor<3xf32>, tensor<?xf32, #relax.shape<["n"]>>, tensor<3x4xf32>
+}
