@@ -16,7 +16,7 @@ from onnx.backend.base import Backend, BackendRep, namedtupledict
 from relax_mlir.compilation import compile
 from relax_mlir.errors import near_misses
 from relax_mlir.frontends.onnx import import_onnx
-from relax_mlir.runtime.ndarray import device as nd_device
+from relax_mlir.runtime.ndarray import Device
 
 __all__ = [
     "RelaxBackend",
@@ -28,16 +28,14 @@ __all__ = [
     "supports_device",
 ]
 
-_TARGETS = {"CPU": "cpu", "CUDA": "cuda"}
-
 
 class RelaxBackendRep(BackendRep):
     """A model that was compiled.
 
     Args:
         model: the message.
-        device: ``CPU`` or ``CUDA``.
         threads: how many may work on one call.
+        device: ``CPU`` or ``CUDA``, the first of each.
 
     Raises:
         RelaxError: it cannot be compiled.
@@ -45,16 +43,11 @@ class RelaxBackendRep(BackendRep):
     """
 
     def __init__(
-        self, model: onnx.ModelProto, device: str = "CPU", threads: int = 1
+        self, model: onnx.ModelProto, threads: int = 1, device: str = "CPU"
     ) -> None:
         self._outputs = [value.name for value in model.graph.output]
-        if device not in _TARGETS:
-            raise ValueError(
-                f"device `{device}`: expected {' or '.join(_TARGETS)}."
-                f"{near_misses(device, _TARGETS)}"
-            )
-        module = import_onnx(model)
-        self._call = compile(module, target=_TARGETS[device], threads=threads)
+        where = _device(device)
+        self._call = compile(import_onnx(model), target=where.type, threads=threads)
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Run it.
@@ -75,7 +68,10 @@ class RelaxBackend(Backend):
     @classmethod
     def supports_device(cls, device: str) -> bool:
         """Whether models can be compiled for a device, and run there."""
-        return device in _TARGETS and nd_device(_TARGETS[device]).exist
+        try:
+            return _device(device).exist
+        except ValueError:
+            return False
 
     @classmethod
     def prepare(
@@ -86,7 +82,7 @@ class RelaxBackend(Backend):
         Raises:
             RelaxError: it cannot be compiled.
         """
-        return RelaxBackendRep(model, device, **kwargs)
+        return RelaxBackendRep(model, device=device, **kwargs)
 
     @classmethod
     def run_node(
@@ -110,6 +106,23 @@ class RelaxBackend(Backend):
         imports = [onnx.helper.make_opsetid(node.domain, opset)]
         model = onnx.helper.make_model(graph, opset_imports=imports)
         return cls.prepare(model, device, **kwargs).run(inputs)
+
+
+def _device(name: str) -> Device:
+    """A device by ONNX's name.
+
+    Raises:
+        ValueError: there is no such device.
+    """
+    kind = name.removesuffix(":0")
+    if kind not in _KINDS:
+        raise ValueError(
+            f"device `{name}`: expected {' or '.join(_KINDS)}.{near_misses(name, _KINDS)}"
+        )
+    return Device(kind.lower())
+
+
+_KINDS = ("CPU", "CUDA")
 
 
 def _array(value: Any) -> Any:

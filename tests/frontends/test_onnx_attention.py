@@ -14,6 +14,7 @@ from onnx.reference import ReferenceEvaluator
 from relax_mlir import IRModule, compile, import_onnx, lower, reference
 from relax_mlir.errors import ModelError
 from relax_mlir.runtime.executable import Executable
+from tests.frontends.differential import parse
 
 _HIDDEN = -np.inf
 
@@ -158,6 +159,8 @@ _SHARED: dict[str, Any] = {"heads": 4, "shared": 2}
         (Form(**_SHARED), {"is_causal": 1}),
         (Form(is_flat=True, **_SHARED), {"is_causal": 1, "softcap": 2.0}),
         (Form(heads=6, shared=1, keys=7), {}),
+        (Form(queries=1, keys=3, **_SHARED), {"is_causal": 1}),
+        (Form(queries=1, keys=3, is_flat=True, heads=3, shared=1), {"is_causal": 1}),
         (Form(mask="bool", mask_shape=(5, 5)), {}),
         (Form(mask="bool", mask_shape=(2, 4, 5, 5)), {"is_causal": 1}),
         (Form(mask="bool", mask_shape=(2, 1, 1, 5), **_SHARED), {}),
@@ -188,6 +191,7 @@ def test_it_is_what_the_standard_says(form: Form, attrs: dict[str, Any]) -> None
         Form(past=3, **_SHARED),
         Form(queries=1, keys=1, past=7, **_SHARED),
         Form(queries=1, keys=1, past=7, is_flat=True, **_SHARED),
+        Form(queries=1, keys=2, past=7, **_SHARED),
         Form(past=0),
         Form(past=3, mask="float", mask_shape=(5, 8)),
         Form(past=3, names=("s", "p")),
@@ -205,7 +209,7 @@ def test_many_forms(data: st.DataObject) -> None:
         return data.draw(st.sampled_from(choices))
 
     shared = one(1, 2, 3)
-    queries, past, is_padded = one(1, 2, 5), one(None, 0, 3), one(False, True)
+    queries, past, is_padded = one(1, 1, 2, 5), one(None, 0, 3), one(False, True)
     keys = one(queries, 4)
     total = keys + (past or 0)
     mask = one("", "bool", "float")
@@ -260,13 +264,36 @@ def test_the_rest_is_left_to_the_body(
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        """g (float[2, h, 3, 6] q, float[2, h, 5, 6] k, float[2, h, 5, 8] v)
+           => (float[2, h, 3, 8] y) { y = Attention (q, k, v) }""",
+        """g (float[2, 3, 24] q, float[2, 5, 24] k, float[2, 5, w] v)
+           => (float[2, 3, z] y)
+           { y = Attention <q_num_heads = 4, kv_num_heads = 4> (q, k, v) }""",
+    ],
+)
+def test_open_sizes_of_heads_are_left_to_it_as_well(text: str) -> None:
+    model = parse(text, opset=24, ir=11)
+    is_flat = "num_heads" in text
+    arrays = Form(queries=3, is_flat=is_flat).arrays()
+
+    (y,) = reference.run(import_onnx(model), *arrays.values())
+
+    expected = np.asarray(ReferenceEvaluator(model).run(None, arrays)[0])
+    np.testing.assert_allclose(y, expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(
     ("form", "message"),
     [
+        (Form(mask="bool", mask_shape=(5, 7)), "input 3: expected up to 5 keys, got 7"),
+        (Form(dtype=np.int32), "input 0: expected floats, got int32"),
         (Form(heads=3, shared=2), "multiples of 2, got 3"),
         (Form(is_flat=True, heads=4, shared=4), "`q_num_heads` is missing"),
     ],
 )
-def test_heads_that_do_not_fit_are_refused(form: Form, message: str) -> None:
+def test_what_does_not_fit_is_refused(form: Form, message: str) -> None:
     model = form.model()
     if form.is_flat:
         del model.graph.node[0].attribute[:]

@@ -86,16 +86,18 @@ def _check_form(node: OnnxNode) -> None:
     """
     _check_ranks(node)
     types = [tensors.dtype_of(node.input(index)) for index in range(3)]
-    mask, size = node.optional(3), tensors.shape_of(node.input(0))[-1]
+    if not types[0].is_float:
+        raise ValueError(f"input 0: expected floats, got {types[0]}")
+    mask = node.optional(3)
     is_other = any(
         (
             any(node.wanted[3:]),
             set(node.attrs) - set(_NAMES),
-            len(set(types)) > 1 or not types[0].is_float,
+            len(set(types)) > 1,
             node.attrs.get("softmax_precision") == _DOUBLE and types[0].bits < 64,
             mask is not None and not _is_known_mask(node, mask),
             node.optional(4) is not None and node.optional(6) is not None,
-            not isinstance(size, int),
+            not all(isinstance(size, int) for size in _sizes_of_heads(node)),
         )
     )
     if is_other:
@@ -131,9 +133,23 @@ def _check_ranks(node: OnnxNode) -> None:
         raise ValueError("inputs 4 and 5, past keys and values, go together")
 
 
+def _sizes_of_heads(node: OnnxNode) -> list[Dim]:
+    """The sizes that say how many heads there are, and how large those of queries are."""
+    query, key, value = (tensors.shape_of(node.input(index)) for index in range(3))
+    if len(query) == 3:
+        return [query[-1], key[-1], value[-1]]
+    return [query[-1], query[1], key[1], value[1]]
+
+
 def _is_known_mask(node: OnnxNode, mask: ir.Value) -> bool:
-    """Whether a mask is of numbers or of truth, and can be as long as there are keys."""
+    """Whether a mask is of numbers or of truth, and can be as long as there are keys.
+
+    Raises:
+        ValueError: it is longer.
+    """
     shape, total = tensors.shape_of(mask), _total(node)
+    if is_known_le(total + 1, shape[-1]):
+        raise ValueError(f"input 3: expected up to {total} keys, got {shape[-1]}")
     is_long = shape[-1] == total
     is_long |= node.opset >= 24 and is_known_le(shape[-1], total)
     return is_long and tensors.dtype_of(mask).kind in "bf"

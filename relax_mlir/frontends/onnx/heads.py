@@ -107,7 +107,7 @@ def attended(node: OnnxNode, heads: Heads, scoring: Scoring) -> ir.Value:
     wide = wide_type(type_)
     batch, count, length, _ = tensors.shape_of(heads.query)
     *_, width = tensors.shape_of(heads.value)
-    apart = _Apart.of(heads)
+    apart = _Apart.of(heads, is_masked=scoring.before is not None)
     key = apart.of_keys(heads.key)
     *rest, keys, features = range(len(tensors.shape_of(key)))
     turned = PermuteDimsOp(key, axes=(*rest, features, keys)).y
@@ -134,7 +134,8 @@ class _Apart:
 
     Attributes:
         shared: heads of keys; group: heads of queries for each.
-        is_one: whether there is one query; then those of a group are rows of a product.
+        is_one: whether there is one query, whose place is of no account; then those of a
+            group are rows of a product.
     """
 
     shared: int
@@ -142,7 +143,8 @@ class _Apart:
     is_one: bool
 
     @classmethod
-    def of(cls, heads: Heads) -> "_Apart":
+    def of(cls, heads: Heads, *, is_masked: bool) -> "_Apart":
+        """Of some heads, where keys are hidden by their places or not."""
         _, count, length, _ = tensors.shape_of(heads.query)
         shared = tensors.shape_of(heads.key)[1]
         if not isinstance(count, int) or not isinstance(shared, int):
@@ -153,7 +155,7 @@ class _Apart:
             raise ValueError(
                 f"expected heads of queries in multiples of {shared}, got {count}"
             )
-        return cls(shared, count // shared, length == 1)
+        return cls(shared, count // shared, length == 1 and not is_masked)
 
     def of_keys(self, x: ir.Value) -> ir.Value:
         """Keys or values beside their queries."""

@@ -34,10 +34,10 @@ def _drop_identity_reshape(op: ReshapeOp) -> ir.Value | None:
 @pattern
 def _join_reshapes(op: ReshapeOp) -> ir.Value | None:
     """reshape(reshape(x)) is one reshape."""
-    inner = op.x.owner
-    if not isinstance(inner, ReshapeOp):
+    inner, shape = op.x.owner, tensors.shape_of(op.y)
+    if not isinstance(inner, ReshapeOp) or 0 in shape:
         return None
-    return ReshapeOp(inner.x, shape=op.python_attrs()["shape"]).y
+    return ReshapeOp(inner.x, shape=shape).y
 
 
 @pattern
@@ -131,9 +131,14 @@ def _is_only_use(value: ir.Value) -> bool:
 
 
 def _parts(shape: Sequence[Dim], finer: Sequence[Dim]) -> list[list[Dim]] | None:
-    """The sizes of a finer shape that make up each of another; None if they do not."""
+    """The sizes of a finer shape that make up each of another; None if they do not.
+
+    Nor of nothing, which any sizes with a 0 make up.
+    """
     found: list[list[Dim]] = []
     rest = list(finer)
+    if 0 in rest:
+        return None
     for size in shape:
         found.append([])
         while shapes.product(found[-1]) != size:

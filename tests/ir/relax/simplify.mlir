@@ -237,3 +237,19 @@ func.func @stays(%x: tensor<30xf32>, %z: tensor<6x5xf32>) -> (tensor<5x6xf32>, t
   %7 = "relax.reshape"(%6) {shape = #relax.shape<["5", "2", "3"]>} : (tensor<5x6xf32>) -> tensor<5x2x3xf32>
   return %2, %4, %5, %7 : tensor<5x6xf32>, tensor<5x6xf32>, tensor<5x2x3xf32>, tensor<5x2x3xf32>
 }
+
+// -----
+
+// Sizes of nothing are as they are.
+// CHECK-LABEL: func.func @nothing
+// CHECK:         %[[A:.+]] = "relax.reshape"(%arg0) {shape = #relax.shape<["0", "0", "1"]>}
+// CHECK:         %[[B:.+]] = "relax.permute_dims"(%[[A]])
+// CHECK:         %[[D:.+]] = "relax.reshape"(%[[B]]) {shape = #relax.shape<["0", "0"]>}
+// CHECK:         return %[[D]]
+func.func @nothing(%x: tensor<0x0xf32>) -> tensor<0x0xf32> {
+  %0 = "relax.reshape"(%x) {shape = #relax.shape<["0", "0", "1"]>} : (tensor<0x0xf32>) -> tensor<0x0x1xf32>
+  %1 = "relax.permute_dims"(%0) {axes = array<i64: 2, 1, 0>} : (tensor<0x0x1xf32>) -> tensor<1x0x0xf32>
+  %2 = "relax.reshape"(%1) {shape = #relax.shape<["1", "0", "0"]>} : (tensor<1x0x0xf32>) -> tensor<1x0x0xf32>
+  %3 = "relax.reshape"(%2) {shape = #relax.shape<["0", "0"]>} : (tensor<1x0x0xf32>) -> tensor<0x0xf32>
+  return %3 : tensor<0x0xf32>
+}
