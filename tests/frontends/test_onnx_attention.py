@@ -202,7 +202,7 @@ def test_it_goes_on_from_what_is_remembered(form: Form) -> None:
     check(form, outputs=3, is_causal=1)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.data())
 def test_many_forms(data: st.DataObject) -> None:
     def one(*choices: Any) -> Any:

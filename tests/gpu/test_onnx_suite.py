@@ -9,7 +9,7 @@ from tests.frontends.differential import parse
 from tests.gpu.stub import Emulation, Stub
 from tests.onnx_suite.suite import expected_failures, suite_tests
 
-_EVERY = 16  # of which CI runs one; all take a quarter of an hour
+_EVERY = 64  # of which CI runs one; all take a quarter of an hour
 _PASS_HERE = {"test_attention_4d_causal_fp16"}  # but not on CPUs
 
 

@@ -34,7 +34,7 @@ def product(rows: int, begin: tuple[int, int], *, is_factor_cut: bool) -> str:
 
 @pytest.mark.parametrize("target", _TARGETS)
 @pytest.mark.parametrize("precision", BOUNDS)
-@pytest.mark.parametrize("begin", [(0, 0), (4, 8), (0, 16), (3, 5)])
+@pytest.mark.parametrize("begin", [(0, 16), (3, 5)])
 @pytest.mark.parametrize("rows", [1, 70, 130])
 def test_products(
     rows: int, begin: tuple[int, int], precision: str, target: str
