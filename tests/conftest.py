@@ -8,6 +8,7 @@ printed on failure can be pasted into a shell.
 
 import contextlib
 import ctypes
+import gc
 import io
 import re
 import runpy
@@ -58,6 +59,12 @@ def pytest_collection_modifyitems(
         _skip(items, "slow", "slow; run with --run-slow")
     if any("gpu" in item.keywords for item in items) and not _has_gpu():
         _skip(items, "gpu", "no NVIDIA device")
+
+
+def pytest_collection_finish() -> None:
+    """Spare collections of garbage, of which tests ask for many, what lives anyway."""
+    gc.collect()
+    gc.freeze()
 
 
 def _skip(items: list[pytest.Item], mark: str, reason: str) -> None:
