@@ -22,6 +22,7 @@ __all__ = [
     "erase",
     "erase_dead",
     "has_uses",
+    "is_read_once",
     "pattern",
     "replace",
     "rewrite_greedily",
@@ -185,6 +186,11 @@ def _substitute(op: ir.Operation, mapping: dict[ir.Value, ir.Value]) -> None:
 def has_uses(value: ir.Value) -> bool:
     """Whether any operation reads ``value``."""
     return next(iter(value.uses), None) is not None
+
+
+def is_read_once(value: ir.Value) -> bool:
+    """Whether one operand is ``value``, and no other."""
+    return len(list(value.uses)) == 1
 
 
 def erase_dead(block: ir.Block, is_pure: Callable[[ir.Operation], bool]) -> bool:

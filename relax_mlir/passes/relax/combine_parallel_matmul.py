@@ -76,14 +76,15 @@ class CombineParallelMatmul(Pass):
         for function in graph_functions(module):
             for block in blocks_of(function):
                 for members in _parallel(block, anywhere=self.max_elements > 0):
-                    small = [op for op in members if self._is_small(op)]
-                    branches = _branches(small if self.max_elements else members)
+                    branches = _branches(list(filter(self._may_combine, members)))
                     if len(branches) > 1 and self._takes(module, function, branches):
                         _write(branches, as_slices=self.max_elements > 0)
                 sort_block(block)
 
-    def _is_small(self, op: MatmulOp) -> bool:
-        """Whether a product with a constant has so few elements."""
+    def _may_combine(self, op: MatmulOp) -> bool:
+        """Whether a product is small enough, and with a constant, if it has to be."""
+        if not self.max_elements:
+            return True
         count = shapes.product(tensors.shape_of(op.z))
         is_known = isinstance(op.x2.owner, ConstantOp)
         return is_known and isinstance(count, int) and count <= self.max_elements

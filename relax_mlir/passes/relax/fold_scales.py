@@ -16,7 +16,13 @@ from relax_mlir.dialects.relax.movement import ReshapeOp
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.module import IRModule
 from relax_mlir.passes.relax.simplify import is_pure
-from relax_mlir.rewriting import Pass, erase_dead, pattern, rewrite_greedily
+from relax_mlir.rewriting import (
+    Pass,
+    erase_dead,
+    is_read_once,
+    pattern,
+    rewrite_greedily,
+)
 
 __all__ = ["FoldScales"]
 
@@ -61,7 +67,7 @@ def _expand_batch_norm(op: TupleGetItemOp) -> ir.Value | None:
     gamma, beta, mean, variance = (_widened(v, wide) for v in known)
     root = SqrtOp(AddOp(variance, ConstantOp.scalar(attrs["epsilon"], wide)).z).y
     factor = DivideOp(gamma if attrs["scale"] else ConstantOp.scalar(1.0, wide), root).z
-    is_alone = len(list(norm.operation.results[0].uses)) == 1
+    is_alone = is_read_once(norm.operation.results[0])
     data = _widened(norm.data, wide, is_alone=is_alone)
     scaled = MultiplyOp(data, _at_channels(factor, norm)).z
     shift = MultiplyOp(mean, factor).z
@@ -81,7 +87,7 @@ def _widened(value: ir.Value, to: DType, *, is_alone: bool = True) -> ir.Value:
     if tensors.dtype_of(value) == to:
         return value
     owner = value.owner
-    if isinstance(owner, ConvOp) and is_alone and _is_read_once(value):
+    if isinstance(owner, ConvOp) and is_alone and is_read_once(value):
         attrs = {**owner.python_attrs(), "out_dtype": to}
         return type(owner)(owner.data, owner.weight, **attrs).y
     return AstypeOp(value, dtype=to).y
@@ -105,7 +111,7 @@ def _scale_weights(op: MultiplyOp) -> ir.Value | None:
         element = tensors.dtype_of(conv)
         if element.bits < 32 or tensors.dtype_of(owner.weight) != element:
             continue  # the weights have no room: they would be rounded once more
-        if not _is_of_constants(factor) or not _is_read_once(conv):
+        if not _is_of_constants(factor) or not is_read_once(conv):
             continue
         shape = _channel_shape(factor, owner)
         if shape is None:
@@ -163,7 +169,7 @@ _PATTERNS = (_expand_batch_norm, _scale_weights, _scale_before_shift, _join_shif
 def _shifted(value: ir.Value) -> tuple[ir.Value, ir.Value] | None:
     """``y`` and the constant, if ``value`` is convolution + constant and read once."""
     owner = value.owner
-    if not isinstance(owner, AddOp) or not _is_read_once(value):
+    if not isinstance(owner, AddOp) or not is_read_once(value):
         return None
     for y, shift in ((owner.x1, owner.x2), (owner.x2, owner.x1)):
         if isinstance(y.owner, ConvOp) and _is_of_constants(shift):
@@ -186,7 +192,3 @@ def _is_of_constants(value: ir.Value) -> bool:
         if not operands or len(seen) > _MOST_OPERATIONS:
             return False
     return True
-
-
-def _is_read_once(value: ir.Value) -> bool:
-    return len(list(value.uses)) == 1

@@ -1,9 +1,9 @@
 """``relax-simplify``: drop what computes nothing new."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, chain
 
 from mlir import ir
 
@@ -13,7 +13,14 @@ from relax_mlir.dialects.relax.movement import PermuteDimsOp, ReshapeOp
 from relax_mlir.dialects.relax.slicing import StridedSliceOp
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.module import IRModule
-from relax_mlir.rewriting import Pass, erase_dead, pattern, replace, rewrite_greedily
+from relax_mlir.rewriting import (
+    Pass,
+    erase_dead,
+    is_read_once,
+    pattern,
+    replace,
+    rewrite_greedily,
+)
 
 __all__ = ["Simplify", "is_pure"]
 
@@ -96,7 +103,7 @@ def _split_before_permuting(op: ReshapeOp) -> ir.Value | None:
     Two reshapes are one then, and what reads the result may read it permuted.
     """
     inner = op.x.owner
-    if not isinstance(inner, PermuteDimsOp) or not _is_only_use(op.x):
+    if not isinstance(inner, PermuteDimsOp) or not is_read_once(op.x):
         return None
     if not isinstance(inner.x.owner, ReshapeOp):
         return None
@@ -104,9 +111,8 @@ def _split_before_permuting(op: ReshapeOp) -> ir.Value | None:
     if parts is None:
         return None
     order = list(inner.order)
-    split = dict(zip(order, parts, strict=True))
-    shape = [size for axis in sorted(split) for size in split[axis]]
-    reshaped = ReshapeOp(inner.x, shape=shape).y
+    split = [parts[order.index(axis)] for axis in range(len(order))]
+    reshaped = ReshapeOp(inner.x, shape=list(chain.from_iterable(split))).y
     return PermuteDimsOp(reshaped, axes=_order_of_parts(order, split)).y
 
 
@@ -114,20 +120,15 @@ def _split_before_permuting(op: ReshapeOp) -> ir.Value | None:
 def _join_after_permuting(op: PermuteDimsOp) -> ir.Value | None:
     """reshape(permute_dims(reshape(x))) that joined axes joins them last."""
     inner = op.x.owner
-    if not isinstance(inner, ReshapeOp) or not _is_only_use(op.x):
+    if not isinstance(inner, ReshapeOp) or not is_read_once(op.x):
         return None
     if not all(isinstance(u.owner.opview, ReshapeOp) for u in op.y.uses):
         return None
     parts = _parts(tensors.shape_of(inner.y), tensors.shape_of(inner.x))
     if parts is None:
         return None
-    order, joined = list(op.order), dict(enumerate(parts))
-    permuted = PermuteDimsOp(inner.x, axes=_order_of_parts(order, joined)).y
+    permuted = PermuteDimsOp(inner.x, axes=_order_of_parts(op.order, parts)).y
     return ReshapeOp(permuted, shape=tensors.shape_of(op.y)).y
-
-
-def _is_only_use(value: ir.Value) -> bool:
-    return len(list(value.uses)) == 1
 
 
 def _parts(shape: Sequence[Dim], finer: Sequence[Dim]) -> list[list[Dim]] | None:
@@ -151,20 +152,14 @@ def _parts(shape: Sequence[Dim], finer: Sequence[Dim]) -> list[list[Dim]] | None
     return found
 
 
-def _order_of_parts(
-    order: Sequence[int], parts: Mapping[int, Sequence[Dim]]
-) -> list[int]:
+def _order_of_parts(order: Sequence[int], parts: Sequence[Sequence[Dim]]) -> list[int]:
     """How the parts of axes are permuted as the axes are.
 
     Args:
         order: of the axes; parts: the sizes that each is split into.
     """
-    ends = list(accumulate(len(parts[axis]) for axis in sorted(parts)))
-    return [
-        place
-        for axis in order
-        for place in range(ends[axis] - len(parts[axis]), ends[axis])
-    ]
+    ends = [0, *accumulate(map(len, parts))]
+    return [place for axis in order for place in range(ends[axis], ends[axis + 1])]
 
 
 _PATTERNS = (

@@ -18,7 +18,7 @@ from relax_mlir.module import IRModule
 from relax_mlir.passes.tir.permute_buffers import may_permute, set_argument_type
 from relax_mlir.passes.tir.program_copies import ProgramCopies
 from relax_mlir.passes.tir.sums import Read, sum_of_products
-from relax_mlir.rewriting import Pass, clone
+from relax_mlir.rewriting import Pass, clone, is_read_once
 from relax_mlir.schedules.cpu.windows_plan import MOST_TAPS
 
 __all__ = ["FusePads"]
@@ -178,7 +178,7 @@ def _multiplied(program: func.FuncOp) -> _Taker | None:
 
 def _is_read_once(read: Read) -> bool:
     """Whether nothing else in a program reads a buffer, which would be the padded one."""
-    return len(list(read.buffer.uses)) == 1
+    return is_read_once(read.buffer)
 
 
 def _padding(program: func.FuncOp) -> _Pad | None:

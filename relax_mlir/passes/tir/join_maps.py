@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import chain, islice
 
@@ -15,6 +16,7 @@ from relax_mlir.dialects.relax.core import CallTirOp, TupleGetItemOp
 from relax_mlir.dialects.tir import BlockOp
 from relax_mlir.indexing import linear_in
 from relax_mlir.module import IRModule
+from relax_mlir.objects.attributes import to_attribute
 from relax_mlir.passes.tir.nests import is_scheduled
 from relax_mlir.passes.tir.permute_buffers import may_permute
 from relax_mlir.passes.tir.program_copies import ProgramCopies
@@ -43,18 +45,18 @@ class JoinMaps(Pass):
 
     def run(self, module: IRModule) -> None:
         copies = ProgramCopies(module)
+        maps = {name: p for name, p in copies.programs.items() if _is_map(p)}
         joined: dict[tuple[str, ...], str] = {}
         for function in copies.functions():
-            for calls in self._groups(copies, function):
-                programs = [p for call in calls if (p := copies.called(call))]
-                key = tuple(program.name.value for program in programs)
-                if key not in joined:
-                    joined[key] = _program_of(programs, copies)
-                _call(joined[key], calls)
+            for calls in self._groups(maps.keys(), function):
+                names = tuple(call.attributes["callee"].value for call in calls)
+                if names not in joined:
+                    joined[names] = _program_of([maps[n] for n in names], copies)
+                _call(joined[names], calls)
         copies.drop_unread()
 
     def _groups(
-        self, copies: ProgramCopies, function: func.FuncOp
+        self, maps: AbstractSet[str], function: func.FuncOp
     ) -> list[list[CallTirOp]]:
         """Calls that may be one, two or more each."""
         found: list[list[CallTirOp]] = []
@@ -62,9 +64,10 @@ class JoinMaps(Pass):
         derived: set[ir.Value] = set()
         for op in function.entry_block.operations:
             operation = op.operation
-            is_map = isinstance(op, CallTirOp) and self._is_small_map(copies, op)
+            is_map = isinstance(op, CallTirOp) and self._is_small_map(maps, op)
             reads = not derived.isdisjoint(operation.operands)
-            if reads or len(calls) == _MOST or not (is_map or _is_neutral(op)):
+            is_between = is_map or operation.name in _NEUTRAL
+            if reads or len(calls) == _MOST or not is_between:
                 found.append(calls)
                 calls, derived = [], set()
             if isinstance(op, CallTirOp) and is_map:
@@ -72,23 +75,24 @@ class JoinMaps(Pass):
                 derived.add(op.result)
         return [calls for calls in (*found, calls) if len(calls) > 1]
 
-    def _is_small_map(self, copies: ProgramCopies, call: CallTirOp) -> bool:
-        program, type_ = copies.called(call), call.result.type
-        if program is None or not isinstance(type_, ir.RankedTensorType):
+    def _is_small_map(self, maps: AbstractSet[str], call: CallTirOp) -> bool:
+        type_ = call.result.type
+        if call.attributes["callee"].value not in maps:
             return False
-        is_known = type_.has_static_shape and _is_map(program)
+        is_known = isinstance(type_, ir.RankedTensorType) and type_.has_static_shape
         return is_known and math.prod(type_.shape) <= self.max_elements
-
-
-def _is_neutral(op: ir.OpView) -> bool:
-    return op.operation.name in _NEUTRAL
 
 
 def _is_map(program: func.FuncOp) -> bool:
     """Whether all that a program does is to write each element of one result, of buffers."""
     arguments = list(program.entry_block.arguments)
     is_plain = all(isinstance(a.type, ir.MemRefType) for a in arguments)
-    if not is_plain or is_scheduled(program) or not may_permute(program):
+    if (
+        not arguments
+        or not is_plain
+        or is_scheduled(program)
+        or not may_permute(program)
+    ):
         return False
     *operations, _ = program.entry_block.operations
     blocks = [o for o in operations if isinstance(o, BlockOp)]
@@ -148,8 +152,7 @@ def _program_of(programs: Sequence[func.FuncOp], copies: ProgramCopies) -> str:
     with ir.InsertionPoint(first), first.location:
         made = func.FuncOp(name, ir.FunctionType.get(types, []))
         made.attributes["tir.prim_func"] = ir.UnitAttr.get()
-        i64 = ir.IntegerType.get_signless(64)
-        made.attributes["tir.num_outputs"] = ir.IntegerAttr.get(i64, len(results))
+        made.attributes["tir.num_outputs"] = to_attribute(len(results))
         block = made.add_entry_block()
         given = iter(block.arguments)
         of_inputs = [list(islice(given, len(own))) for own in inputs]

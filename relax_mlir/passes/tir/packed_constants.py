@@ -20,7 +20,7 @@ from relax_mlir.passes.tir.column_blocks import in_blocks
 from relax_mlir.passes.tir.permute_buffers import may_permute, set_argument_type
 from relax_mlir.passes.tir.program_copies import ProgramCopies
 from relax_mlir.passes.tir.sums import Read, SumOfProducts, sum_of_products
-from relax_mlir.rewriting import erase
+from relax_mlir.rewriting import erase, is_read_once
 
 __all__ = ["Packed", "Packing", "may_pack", "summed_axes"]
 
@@ -168,8 +168,8 @@ def may_pack(total: SumOfProducts, weight: Read) -> bool:
         for f in weight.forms
     )
     is_argument = isinstance(weight.buffer.owner, ir.Block)
-    is_read_once = len(list(weight.buffer.uses)) == 1
-    if not is_argument or not is_read_once or not is_plain or min(weight.shape) < 0:
+    is_known = is_plain and min(weight.shape) >= 0
+    if not is_argument or not is_read_once(weight.buffer) or not is_known:
         return False
     if column not in used or any(extents[axis] < 0 for axis in used):
         return False

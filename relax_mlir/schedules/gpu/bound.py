@@ -11,7 +11,7 @@ from mlir import ir
 from relax_mlir.dialects.tir import BlockOp, marks
 from relax_mlir.errors import PassError
 from relax_mlir.indexing import constant_of
-from relax_mlir.rewriting import clone, erase, replace, walk
+from relax_mlir.rewriting import clone, erase, is_read_once, replace, walk
 from relax_mlir.schedules.emit import Extent, less, maximum, op, static
 from relax_mlir.schedules.gpu.barriers import place_barriers
 from relax_mlir.schedules.gpu.index_sums import STORES
@@ -278,7 +278,7 @@ def _fuse_products(launch: ir.Block) -> None:
         for product, other in ((rhs, lhs), (lhs, rhs)):
             owner = product.owner
             is_product = not isinstance(owner, ir.Block) and owner.name == "arith.mulf"
-            if is_product and len(list(product.uses)) == 1:
+            if is_product and is_read_once(product):
                 with ir.InsertionPoint(operation), operation.location:
                     replace(
                         operation, op("math.fma", other.type, *owner.operands, other)
