@@ -380,7 +380,7 @@ CUresult cuModuleUnload(void* module) {
   return 0;
 }
 
-// The bytes of a parameter: `.param .u64 ...` or `.param .align 64 .b8 name[128]`.
+// The bytes of a parameter: `.param .u64 ...` or `.param .align 128 .b8 name[128]`.
 static size_t parameter_bytes(const char* text) {
   size_t length = strcspn(text, ",)");
   const char* bracket = memchr(text, '[', length);
@@ -440,7 +440,7 @@ CUresult cuTensorMapEncodeTiled(char* map, int element, unsigned rank, void* add
                                 int swizzle, int promotion, int fill) {
   ENTER("cuTensorMapEncodeTiled");
   static const uint64_t element_bytes[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4};
-  if ((uintptr_t)map % 64 || (uintptr_t)address % 16 || rank < 1 || rank > 5) return kInvalidValue;
+  if ((uintptr_t)map % 128 || (uintptr_t)address % 16 || rank < 1 || rank > 5) return kInvalidValue;
   if (element < 0 || element > 12 || interleave || fill) return kInvalidValue;
   if (swizzle < 0 || swizzle > 3 || promotion < 0 || promotion > 3) return kInvalidValue;
   const uint64_t inner = box[0] * element_bytes[element];

@@ -37,7 +37,7 @@ _PTX = b"""
 .version 8.0
 .visible .entry k_0(
 	.param .u64 k_0_param_0,
-	.param .align 64 .b8 k_0_param_1[128]
+	.param .align 128 .b8 k_0_param_1[128]
 )
 {
 }

@@ -34,7 +34,7 @@ _PTX = b"""
 .target sm_90a
 .visible .entry k_0(
 	.param .u64 .ptr .align 1 k_0_param_0,
-	.param .align 64 .b8 k_0_param_1[128],
+	.param .align 128 .b8 k_0_param_1[128],
 	.param .u64 k_0_param_2
 )
 {

@@ -10,7 +10,7 @@ from relax_mlir.rewriting import Pass, walk
 
 __all__ = ["PassDescriptors"]
 
-_BYTES, _ALIGNMENT = 128, 64  # of a descriptor
+_BYTES, _ALIGNMENT = 128, 128  # of a descriptor
 
 
 @dataclass(frozen=True)

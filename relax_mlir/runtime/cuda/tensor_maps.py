@@ -18,7 +18,7 @@ from relax_mlir.runtime.cuda.plan import TensorMap
 
 __all__ = ["ELEMENT_BYTES", "SWIZZLE_BYTES", "TensorMaps"]
 
-_MAP_BYTES, _ALIGNMENT = 128, 64
+_MAP_BYTES, _ALIGNMENT = 128, 128
 _KEPT = 256  # descriptors
 
 # In the order of the driver's numbers. 8-bit floats are ``UINT8`` to it.

@@ -43,7 +43,7 @@
 // ADA-NOT:      wgmma
 // PTX:         .target sm_90a
 // PTX:         .extern .shared .align 1024 .b8 shared[];
-// PTX:         .param .align 64 .b8 {{.*}}[128]
+// PTX:         .param .align 128 .b8 {{.*}}[128]
 // PTX:         .maxntid 384, 1, 1
 // PTX-DAG:     setmaxnreg.dec.sync.aligned.u32
 // PTX-DAG:     mbarrier.arrive.expect_tx

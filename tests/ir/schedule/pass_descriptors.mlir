@@ -3,7 +3,7 @@
 
 // A descriptor is made beside the launch, and lies in the kernel's parameters. Shared memory
 // is aligned as it asks.
-// CHECK:       llvm.func @k_0(%{{.*}}: !llvm.ptr {llvm.noalias}, %{{.*}}: !llvm.ptr {llvm.align = 64 : i64, llvm.byval = !llvm.array<128 x i8>, nvvm.grid_constant})
+// CHECK:       llvm.func @k_0(%{{.*}}: !llvm.ptr {llvm.noalias}, %{{.*}}: !llvm.ptr {llvm.align = 128 : i64, llvm.byval = !llvm.array<128 x i8>, nvvm.grid_constant})
 // CHECK-NOT:     tir.by_value
 // CHECK-LABEL: func.func @k
 // OUTLINED:      gpu.func @k_0(%{{.*}}: memref<1xf16> {llvm.noalias}, %[[P:.*]]: !llvm.ptr) kernel
