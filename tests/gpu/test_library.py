@@ -399,6 +399,24 @@ def test_everything_is_given_back(products: Stub) -> None:
         assert made == gone > 0
 
 
+def test_products_of_the_last_sizes_are_kept(products: Stub) -> None:
+    model = compiled(
+        onnx(
+            "g (float[n, 16] x, float[16, 20] w) => (float[n, 20] y) { y = MatMul(x, w) }"
+        )
+    )
+    w = drawn(16, 20)
+
+    for n in (*range(1, 13), *range(5, 13), 1):
+        x = drawn(n, 16)
+        np.testing.assert_allclose(model(x, w)[0], x @ w, rtol=1e-4, atol=1e-5)
+
+    made, gone = (
+        products.count(f"cublasLtMatmulDesc{what}") for what in ("Create", "Destroy")
+    )
+    assert (made, gone) == (13, 5)  # of 12 sizes, and of the first once more
+
+
 @pytest.mark.parametrize(
     "name", ["MatmulDescCreate", "MatmulAlgoGetHeuristic", "Matmul"]
 )

@@ -62,7 +62,10 @@ def test_a_capture_that_fails_ends(model: CudaExecutable, stub: Stub) -> None:
     np.testing.assert_allclose(y, expected(x, w), rtol=1e-5, atol=1e-6)
 
 
-def test_graphs_that_are_used_are_kept(model: CudaExecutable, stub: Stub) -> None:
+def test_graphs_that_are_used_are_kept(
+    model: CudaExecutable, stub: Stub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("relax_mlir.runtime.cuda.launches._KEPT_GRAPHS", 8)
     x, w = inputs(6)
     weights, often, *others = on_gpu(w, *[x] * 12)
     targets = on_gpu(x)

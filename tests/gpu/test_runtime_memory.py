@@ -9,9 +9,9 @@ import pytest
 
 from relax_mlir.errors import DeviceError, OutOfMemoryError
 from relax_mlir.module import IRModule
-from relax_mlir.runtime.cuda.devices import device
+from relax_mlir.runtime.cuda.devices import Event, device
 from relax_mlir.runtime.cuda.executable import CudaExecutable
-from relax_mlir.runtime.cuda.memory import Memory, Pool
+from relax_mlir.runtime.cuda.memory import Memory, Pool, Scratch, rounded, sweep
 from relax_mlir.runtime.cuda.plan import Plan
 from tests.gpu.example import TEXT, expected, inputs, on_gpu
 from tests.gpu.stub import Emulation, Stub
@@ -52,6 +52,71 @@ def test_sizes_of_long_ago_give_back_their_memory(
     assert stub.count("cuGraphLaunch") == 0  # none of them has come twice in between
 
 
+def test_sizes_that_grow_slowly_take_no_memory_each_time(
+    model: CudaExecutable, stub: Stub
+) -> None:
+    arrays = [on_gpu(*inputs(n)) for n in range(1000, 1060)]
+    for given in arrays[:10]:
+        model(*given)
+    taken = stub.count("cuMemAlloc_v2")
+
+    results = [model(*given)[0] for given in arrays[10:]]
+
+    # One for each result that is held, and twice more for all intermediate results.
+    assert stub.count("cuMemAlloc_v2") <= taken + len(results) + 4
+    for given, result in zip(arrays[10:], results, strict=True):
+        x, w = (array.numpy() for array in given)
+        np.testing.assert_allclose(result.numpy(), expected(x, w), rtol=1e-4, atol=1e-5)
+
+
+def test_scratch_memory_is_about_as_large_as_it_has_to_be(stub: Stub) -> None:
+    gpu = device(0)
+    scratch = Scratch(gpu, "tests")
+    sizes: list[int] = []
+    for size_bytes in (1000, 900, 1001, 100_000, 60_000, 50_000, 40_000, 0):
+        with gpu.current():
+            scratch.fit(size_bytes, None)
+        sizes.append(stub.used_bytes)
+
+    # The first time as asked for, then somewhat more; less when half of it would do.
+    assert sizes == [1000, 1000, 1024, 106_496, 106_496, 106_496, 40_960, 0]
+
+
+def test_scratch_memory_is_given_back_when_calls_are_done(stub: Stub) -> None:
+    gpu = device(0)
+    scratch = Scratch(gpu, "tests")
+    stub.free_at_once()
+    stream, ones = gpu.make("cuStreamCreate", "test"), np.ones(1, np.float32)
+    with gpu.current():
+        scratch.fit(4, None)
+        copy = scratch.address, ones.ctypes.data, ones.nbytes, stream
+        gpu.driver.call("cuMemcpyHtoDAsync_v2", *copy, what="test")
+        scratch.fit(4000, Event(gpu, stream))
+        before = stub.used_bytes
+        stub.run(stream)
+        sweep(gpu)
+
+    assert (before, stub.used_bytes) == (4 + 4096, 4096)
+    assert stub.strays == 0
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "most", "found"),
+    [
+        (0, None, 0),
+        (1, None, 512),
+        (8192, None, 8192),
+        (8193, None, 9216),
+        ((1 << 30) + 1, None, (1 << 30) + (1 << 27)),
+        ((1 << 30) + 1, 2 << 20, (1 << 30) + (2 << 20)),
+    ],
+)
+def test_sizes_are_rounded_by_an_eighth(
+    size_bytes: int, most: int | None, found: int
+) -> None:
+    assert rounded(size_bytes, most) == found
+
+
 def test_a_model_that_is_dropped_gives_back_all(
     compiled_example: CudaExecutable, emulation: Emulation, stub: Stub
 ) -> None:
@@ -87,7 +152,7 @@ def test_out_of_memory_says_how_much_and_keeps_nothing(
 
     with pytest.raises(
         OutOfMemoryError,
-        match=r"out of memory for 6400 bytes of intermediate results: .*; GPU 0 has 804 "
+        match=r"out of memory for 6656 bytes of intermediate results: .*; GPU 0 has 804 "
         r"of 844 bytes left, this process holds 40 bytes of arrays$",
     ):
         model(*inputs(100))
@@ -142,10 +207,10 @@ def test_an_output_that_does_not_fit_is_named(
     stub.limit(used + 95)
 
     with pytest.raises(
-        OutOfMemoryError, match="output `y0`: out of memory for 96 bytes"
+        OutOfMemoryError, match="output `y0`: out of memory for 512 bytes"
     ):
         model(*arrays)
-    held = sum(array.view.size_bytes for array in (*arrays, *kept))
+    held = sum(array.memory.size_bytes for array in (*arrays, *kept))
     assert stub.used_bytes == held  # all that calls of these sizes share is given back
 
 
@@ -203,10 +268,10 @@ def test_a_call_that_is_out_of_memory_leaves_none_taken(
         stub.fail("cuMemAlloc_v2", 2, nth=nth)
     used = stub.used_bytes
 
-    with pytest.raises(OutOfMemoryError, match="`y0`: out of memory for 6400 bytes"):
+    with pytest.raises(OutOfMemoryError, match="`y0`: out of memory for 6656 bytes"):
         model(*given)
 
-    idle = 96 + 2 * 96 + 64  # the output of the first call, and what its sizes share
+    idle = 512 + 2 * 96 + 64  # the output of the first call, and intermediate results
     assert stub.used_bytes == used - idle
 
 

@@ -288,7 +288,8 @@ def test_programs_use_one_workspace_in_turn() -> None:
     known = Plan((small, large), steps).at({"n": 200})
 
     assert known.workspace_bytes == 1024
-    (started,) = known.steps
+    (started,), nothing = known.steps
+    assert (known.open, nothing) == ((0, 1), ())
     assert isinstance(started, Started)
     assert isinstance(started.launch, Launch)
     assert started.launch.arguments == (Pointer("workspace", 0, 256 + 1600),)

@@ -66,6 +66,7 @@ _SOURCES = (
     "relax_mlir.runtime.container",
     "relax_mlir.runtime.cuda.__main__",
     "relax_mlir.runtime.cuda.archive",
+    "relax_mlir.runtime.cuda.arguments",
     "relax_mlir.runtime.cuda.arrays",
     "relax_mlir.runtime.cuda.calls",
     "relax_mlir.runtime.cuda.convolutions",

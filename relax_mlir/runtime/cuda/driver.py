@@ -207,6 +207,11 @@ class Driver:
             text = log.value.decode(errors="replace").strip()
             raise DeviceError(f"{error}\n{text}" if text else str(error)) from None
 
+    @functools.cached_property
+    def plain_launch(self) -> Any:  # Any: of ctypes
+        """``cuLaunchKernel``, which takes values of C as they are."""
+        return self.library["cuLaunchKernel"]
+
     @property
     def version(self) -> tuple[int, int]:
         """Of CUDA, that the driver knows."""

@@ -165,10 +165,12 @@ class CudaExecutable(CompiledModel):
         stream = call.stream
         session.begin(call.prepared, stream)
         try:
+            session.reserve()
             outputs = self._outputs(session, call, out)
             written = [output.address for output in outputs]
-            bases = call.prepared.bases(self._placed(call), written)
-            call.prepared.launches.run(bases, stream, graph)
+            bases = session.bases(self._placed(call), written)
+            plan = call.prepared.plan
+            session.launches.run(plan, bases, stream, use_graph=graph)
             if call.on_host:
                 self._finish(stream)
             for output in outputs:
@@ -408,12 +410,14 @@ class CudaExecutable(CompiledModel):
             call = Call(prepared, stream, inputs, None, on_host=True)
             session.begin(prepared, stream)
             try:
+                session.reserve()
                 outputs = self._outputs(session, call, None)
-                addresses = self._placed(call)
-                bases = prepared.bases(addresses, [o.address for o in outputs])
-                prepared.launches.run(bases, stream, False)
+                written = [output.address for output in outputs]
+                bases = session.bases(self._placed(call), written)
+                launches, plan = session.launches, prepared.plan
+                launches.run(plan, bases, stream, use_graph=False)
                 measured = [
-                    prepared.launches.measure(bases, stream, len(self.kernels))
+                    launches.measure(plan, bases, stream, len(self.kernels))
                     for _ in range(calls)
                 ]
             except BaseException as error:

@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import ctypes
-from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from ctypes import c_uint64, c_void_p
+from ctypes import c_void_p
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
 from relax_mlir.errors import DeviceError, RelaxError
+from relax_mlir.runtime.cuda.arguments import BASES, Arguments, Bases
 from relax_mlir.runtime.cuda.devices import TIMED, Device
 from relax_mlir.runtime.cuda.libraries import Libraries, PreparedCall
 from relax_mlir.runtime.cuda.modules import Kernels
 from relax_mlir.runtime.cuda.plan import (
     Copy,
+    Done,
     HostCall,
     KnownPlan,
     Launch,
+    LibraryCall,
+    Plan,
     Pointer,
     Started,
     TensorMap,
@@ -29,17 +34,15 @@ from relax_mlir.runtime.cuda.plan import (
 from relax_mlir.runtime.cuda.tensor_maps import TensorMaps
 from relax_mlir.runtime.elements import element_type
 
-__all__ = ["Bases", "Launches"]
+__all__ = ["Launches"]
 
-Bases: TypeAlias = Mapping[str, Sequence[int]]
-"""Addresses of ``input``, ``output``, ``constant``, ``arena`` and ``workspace``."""
-
-_KEPT_GRAPHS = 8
+_KEPT_GRAPHS = 32
+_KEPT_LIBRARY_CALLS = 8  # for each of the plan: of as many sizes
 _LARGEST = (1 << 31) - 1  # number of a launch
 _WRITTEN = ("output", "arena")  # what functions on the host may write to
 _RELAXED = 2  # capture: memory may be given back meanwhile, by whoever collects garbage
 
-Addresses: TypeAlias = tuple[int, ...]
+_Place: TypeAlias = tuple[tuple[int, ...], ...]  # sizes, and addresses of a call
 _Thing = TypeVar("_Thing")
 
 
@@ -50,21 +53,16 @@ class _Launch:
     Attributes:
         start: the driver's function with all but stream, parameters and options.
         parameters: addresses of what the kernel gets.
-        what: it is, for errors; kernel: which of those that the model names.
+        step: it is; launch: of it.
     """
 
     start: Callable[..., int]
     parameters: Any  # Any: an array of ctypes
-    what: str
-    kernel: int
+    step: Started
+    launch: Launch
 
 
-@dataclass
-class _Word:
-    """A pointer that kernels get, and what it points into."""
-
-    place: int
-    pointer: Pointer
+_Step: TypeAlias = _Launch | PreparedCall | Copy | HostCall
 
 
 @dataclass
@@ -78,135 +76,169 @@ class _Map:
 
 
 class Launches:
-    """What a call does whose sizes are known, again and again.
+    """What calls of a model do: laid out for the sizes and the arrays of one at a time.
 
-    One thread at a time uses it, with the device current.
+    What does not depend on sizes is laid out once. One thread at a time uses it, with the
+    device current.
 
     Args:
         plan: the steps.
         kernels: loaded.
         host: finds functions by name; libraries: compute products and convolutions.
+        settle: waits for all calls.
     """
 
     def __init__(
         self,
         device: Device,
-        plan: KnownPlan,
+        plan: Plan,
         kernels: Kernels,
         host: Callable[[str], Callable[..., object]],
         libraries: Libraries,
+        settle: Callable[[], None],
     ) -> None:
-        self._device, self._host, self._libraries = device, host, libraries
+        self._device, self._kernels, self._host = device, kernels, host
+        self._libraries, self._settle = libraries, settle
         self._capturing: list[int] = []  # streams: one, from the first graph on
+        # Of calls; 0 where they have been seen once.
+        self._graphs: OrderedDict[_Place, int] = OrderedDict()
         self._bases: Bases = {}
-        self._addresses: Addresses | None = None
-        # Of arrays at some addresses; 0 where they have been seen once.
-        self._graphs: OrderedDict[Addresses, int] = OrderedDict()
-        launches = [s.launch for s in plan.steps if isinstance(s, Started)]
-        count = sum(len(n.arguments) for n in launches if isinstance(n, Launch))
-        self._values = (c_uint64 * max(1, count))()
-        self._used = 0
-        self._words: list[_Word] = []
-        self._maps: list[_Map] = []
+        self._place: _Place | None = None  # for which all is laid out
         self._descriptors = TensorMaps(device.driver)
-        self._library_calls: list[PreparedCall] = []
-        try:
-            self._steps = [
-                self._prepared(step, kernels) if isinstance(step, Started) else step
-                for step in plan.steps
-                if not isinstance(step, Started) or not step.launch.is_empty
-            ]
-        except BaseException:
-            self._close_library_calls()
-            raise
-        calls_host = any(isinstance(step, HostCall) for step in plan.steps)
-        self._can_be_graph = len(self._steps) > 1 and not calls_host
+        self._arguments = Arguments(plan)
+        # By the step of the plan: what it does, laid out, and its descriptors.
+        self._done: list[Done | None] = [None] * len(plan.steps)
+        self._laid: list[list[_Step]] = [[] for _ in plan.steps]
+        self._maps: list[list[_Map]] = [[] for _ in plan.steps]
+        self._steps: list[_Step] = []
+        # By the step, and the place in its program.
+        self._library_calls: defaultdict[
+            tuple[int, int], OrderedDict[LibraryCall, PreparedCall]
+        ] = defaultdict(OrderedDict)
+        self._calls_host = plan.calls_host
 
-    def _prepared(self, step: Started, kernels: Kernels) -> _Launch | PreparedCall:
-        launch = step.launch
-        if not isinstance(launch, Launch):
-            what = kernels.name(step)
-            made = self._libraries.prepared(launch, what, step.kernel)
-            self._library_calls.append(made)
-            return made
-        what = kernels.describe(step, launch)
-        function = kernels.function(step, launch, what)
-        parameters = (c_void_p * max(1, len(launch.arguments)))()
-        for number, argument in enumerate(launch.arguments):
-            if isinstance(argument, TensorMap):
-                self._maps.append(_Map(parameters, number, argument))
-            else:
-                parameters[number] = self._place(argument)
-        # Converted once: what has no declared types is passed as it is.
-        plain = self._device.driver.library["cuLaunchKernel"]
-        numbers = (*launch.grid, *launch.block, launch.shared_bytes)
-        if max(numbers) > _LARGEST:
-            raise DeviceError(f"{what}: a launch has at most {_LARGEST} of each")
-        start = partial(plain, c_void_p(function), *map(ctypes.c_uint, numbers))
-        return _Launch(start, parameters, what, step.kernel)
-
-    def _place(self, argument: Any) -> int:  # Any: of a launch
-        """Where the driver finds an argument's value."""
-        place = self._used
-        self._used += 1
-        if isinstance(argument, Pointer):
-            self._words.append(_Word(place, argument))
-        else:
-            self._values[place] = argument % (1 << 64)
-        return ctypes.addressof(self._values) + 8 * place
-
-    def run(self, bases: Bases, stream: int, use_graph: bool) -> None:
+    def run(
+        self, plan: KnownPlan, bases: Bases, stream: int, *, use_graph: bool
+    ) -> None:
         """Put all steps on a stream.
 
         Args:
-            bases: where the arrays are. When they are where they were in an earlier call,
-                the steps become a graph, and this call and later ones one launch of it.
+            plan: for the sizes of the call.
+            bases: where the arrays are. When they are where they were in an earlier call
+                of these sizes, the steps become a graph, and this call and later ones one
+                launch of it.
 
         Raises:
             DeviceError: the driver refuses something; the message names the kernel.
+            OutOfMemoryError: a library needs more memory than there is.
         """
-        addresses = (*bases["input"], *bases["output"])
-        graph = self._graph(bases, addresses) if use_graph else 0
+        place = _place_of(plan, bases)
+        graph = self._graph(plan, bases, place) if use_graph else 0
         if graph:
             what = "`main`: its graph cannot be launched"
             self._device.driver.call("cuGraphLaunch", graph, stream, what=what)
             return
-        self._point(bases, addresses)
+        self._lay_out(plan, bases, place)
         for step in self._steps:
             self._do(step, stream)
 
-    def _graph(self, bases: Bases, addresses: Addresses) -> int:
-        """The graph of arrays at some addresses; 0 if they have not been there before."""
-        graph = self._graphs.get(addresses)
+    def _graph(self, plan: KnownPlan, bases: Bases, place: _Place) -> int:
+        """The graph of calls like this one; 0 if there has been none before."""
+        graph = self._graphs.get(place)
         if graph:
-            self._graphs.move_to_end(addresses)
+            self._graphs.move_to_end(place)
             return graph
-        if not self._can_be_graph:
+        if self._calls_host:
             return 0
         if graph == 0:
-            self._point(bases, addresses)
-            graph = self._captured()
-        self._graphs[addresses] = graph or 0
-        self._graphs.move_to_end(addresses)
+            self._lay_out(plan, bases, place)
+            graph = self._captured() if len(self._steps) > 1 else 0
+        self._graphs[place] = graph or 0
+        self._graphs.move_to_end(place)
         if len(self._graphs) > _KEPT_GRAPHS:
             _, oldest = self._graphs.popitem(last=False)
             self._destroy(oldest)
         return graph or 0
+
+    def _lay_out(self, plan: KnownPlan, bases: Bases, place: _Place) -> None:
+        """Let all steps be those of a call."""
+        if place == self._place:
+            return
+        self._place = None
+        self._bases = bases
+        is_changed = False
+        for number, done in enumerate(plan.steps):
+            if done is not self._done[number]:
+                self._done[number] = None  # if it fails
+                self._lay(number, done)
+                self._done[number] = done
+                is_changed = True
+        if is_changed:
+            self._steps = list(chain.from_iterable(self._laid))
+        self._point(bases)
+        self._place = place
+
+    def _lay(self, number: int, done: Done) -> None:
+        """Prepare what a step of the plan does."""
+        laid: list[_Step] = []
+        self._maps[number] = []
+        for place, step in enumerate(done):
+            if not isinstance(step, Started):
+                laid.append(step)
+            elif not step.launch.is_empty:
+                is_own = isinstance(step.launch, Launch)
+                made = self._launch if is_own else self._library_call
+                laid.append(made(number, place, step))
+        self._laid[number] = laid
+
+    def _library_call(self, number: int, place: int, step: Started) -> PreparedCall:
+        """What a library computes, described to it; that of a few sizes is kept."""
+        call, kept = step.launch, self._library_calls[number, place]
+        assert not isinstance(call, Launch)
+        if call not in kept:
+            if len(kept) >= _KEPT_LIBRARY_CALLS:
+                self._settle()
+                self.drop_graphs()  # they have parts of it
+                _, oldest = kept.popitem(last=False)
+                oldest.close()
+            what = self._kernels.name(step)
+            kept[call] = self._libraries.prepared(call, what, step.kernel)
+        kept.move_to_end(call)
+        return kept[call]
+
+    def _launch(self, number: int, place: int, step: Started) -> _Launch:
+        launch, slots = step.launch, self._arguments.slots(number, place)
+        assert isinstance(launch, Launch)
+        function = self._kernels.function(step, launch)
+        self._arguments.put(slots, launch.arguments, self._bases)
+        for argument, given in enumerate(launch.arguments):
+            if isinstance(given, TensorMap):
+                self._maps[number].append(_Map(slots.addresses, argument, given))
+        numbers = (*launch.grid, *launch.block, launch.shared_bytes)
+        if max(numbers) > _LARGEST:
+            what = self._kernels.describe(step, launch)
+            raise DeviceError(f"{what}: a launch has at most {_LARGEST} of each")
+        # Converted once: what has no declared types is passed as it is.
+        plain = self._device.driver.plain_launch
+        start = partial(plain, c_void_p(function), *map(ctypes.c_uint, numbers))
+        return _Launch(start, slots.addresses, step, launch)
 
     def _destroy(self, graph: int) -> None:
         if graph:
             what = "a graph cannot be given back"
             self._device.driver.call("cuGraphExecDestroy", graph, what=what)
 
-    def measure(self, bases: Bases, stream: int, kernels: int) -> tuple[list[int], int]:
+    def measure(
+        self, plan: KnownPlan, bases: Bases, stream: int, kernels: int
+    ) -> tuple[list[int], int]:
         """Run all steps one after the other: nanoseconds of every kernel, and of all.
 
         Args:
-            kernels: that the model names.
+            plan, bases: of the call; kernels: that the model names.
         """
         driver = self._device.driver
         what = "`main`: kernels cannot be measured"
-        self._point(bases, (*bases["input"], *bases["output"]))
+        self._lay_out(plan, bases, _place_of(plan, bases))
         seen: set[int] = set()
         with self._timed_events(2 * kernels + 2, what) as events:
 
@@ -224,11 +256,12 @@ class Launches:
                 if isinstance(step, Copy | HostCall):
                     self._do(step, stream)
                     continue
-                if step.kernel not in seen:
-                    record(2 * step.kernel)
-                    seen.add(step.kernel)
+                kernel = step.step.kernel if isinstance(step, _Launch) else step.kernel
+                if kernel not in seen:
+                    record(2 * kernel)
+                    seen.add(kernel)
                 self._do(step, stream)
-                record(2 * step.kernel + 1)  # the last one of a kernel stays
+                record(2 * kernel + 1)  # the last one of a kernel stays
             record(2 * kernels + 1)
             driver.call("cuEventSynchronize", events[-1], what=what)
             times = [
@@ -247,30 +280,27 @@ class Launches:
                 given_back.callback(destroy, "cuEventDestroy_v2", events[-1], what=what)
             yield events
 
-    def _point(self, bases: Bases, addresses: Addresses) -> None:
+    def _point(self, bases: Bases) -> None:
         """Let the kernels' pointers point where the arrays are."""
-        if addresses == self._addresses:
-            return
-        self._bases, self._addresses = bases, None
-        for word in self._words:
-            self._values[word.place] = self._address(word.pointer)
-        for given in self._maps:
+        self._arguments.point(bases)
+        for given in chain.from_iterable(self._maps):
             tensor = given.tensor
             given.memory = self._descriptors.at(tensor, self._address(tensor.pointer))
             given.parameters[given.place] = ctypes.addressof(given.memory)
-        for call in self._library_calls:
-            call.point(self._address)
-        self._addresses = addresses
+        for step in self._steps:
+            if isinstance(step, PreparedCall):
+                step.point(self._address)
 
     def _address(self, pointer: Pointer) -> int:
         return self._bases[pointer.base][pointer.number] + pointer.offset_bytes
 
-    def _do(self, step: _Launch | PreparedCall | Copy | HostCall, stream: int) -> None:
+    def _do(self, step: _Step, stream: int) -> None:
         driver = self._device.driver
         if isinstance(step, _Launch):
             status = step.start(c_void_p(stream), step.parameters, None)
             if status:
-                raise driver.error(status, f"{step.what}: cuLaunchKernel")
+                what = self._kernels.describe(step.step, step.launch)
+                raise driver.error(status, f"{what}: cuLaunchKernel")
         elif isinstance(step, PreparedCall):
             step.start(stream)
         elif isinstance(step, Copy):
@@ -327,8 +357,16 @@ class Launches:
 
     def _close_library_calls(self) -> None:
         with ExitStack() as given_back:
-            for call in _taken(self._library_calls):
+            for call in chain.from_iterable(
+                map(_values_taken, self._library_calls.values())
+            ):
                 given_back.callback(call.close)
+
+    def drop_graphs(self) -> None:
+        """Give back what graphs need; no call is under way."""
+        with ExitStack() as given_back:
+            for graph in _values_taken(self._graphs):
+                given_back.callback(self._destroy, graph)
 
     def close(self) -> None:
         """Give graphs, the streams of captures and what library calls need back.
@@ -338,18 +376,25 @@ class Launches:
         """
         with ExitStack() as given_back:
             given_back.callback(self._close_library_calls)
-            for stream in _taken(self._capturing):
-                what, destroy = "a stream cannot be given back", "cuStreamDestroy_v2"
-                call = self._device.driver.call
-                given_back.callback(call, destroy, stream, what=what)
-            with suppress(KeyError):  # it is empty
+            with suppress(IndexError):  # it is empty
                 while True:
-                    _, graph = self._graphs.popitem()
-                    given_back.callback(self._destroy, graph)
+                    what, destroy = (
+                        "a stream cannot be given back",
+                        "cuStreamDestroy_v2",
+                    )
+                    call, stream = self._device.driver.call, self._capturing.pop()
+                    given_back.callback(call, destroy, stream, what=what)
+            given_back.callback(self.drop_graphs)
 
 
-def _taken(things: list[_Thing]) -> Iterator[_Thing]:
-    """What is in a list, taken out of it."""
-    with suppress(IndexError):  # it is empty
+def _place_of(plan: KnownPlan, bases: Bases) -> _Place:
+    """What a graph is of: constants are always where they are."""
+    moving = (tuple(bases[base]) for base in BASES if base != "constant")
+    return (plan.sizes, *moving)
+
+
+def _values_taken(things: OrderedDict[Any, _Thing]) -> Iterator[_Thing]:
+    """What is in a mapping, taken out of it."""
+    with suppress(KeyError):  # it is empty
         while True:
-            yield things.pop()
+            yield things.popitem()[1]

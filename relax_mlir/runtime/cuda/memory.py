@@ -11,7 +11,7 @@ from typing import TypeAlias
 from relax_mlir.errors import DeviceError, OutOfMemoryError
 from relax_mlir.runtime.cuda.devices import Device, Event
 
-__all__ = ["Memory", "Pool", "Reservation", "are_past", "free_after", "sweep"]
+__all__ = ["Memory", "Pool", "Scratch", "are_past", "free_after", "rounded", "sweep"]
 
 
 class Memory:
@@ -209,21 +209,55 @@ def _free(dropped: Iterable[_Idle]) -> None:
         free_after(memory, uses)
 
 
-class Reservation:
-    """Memory that is given back if not all of it can be had: use it in a ``with``."""
+class Scratch:
+    """Memory that calls use in turn, about as much as the largest of some needs.
 
-    def __init__(self) -> None:
-        self._taken: list[Memory] = []
+    Args:
+        use: what for, for errors.
+    """
 
-    def take(self, memory: Memory) -> Memory:
-        """Note some memory."""
-        self._taken.append(memory)
-        return memory
+    def __init__(self, device: Device, use: str) -> None:
+        self._device, self._use = device, use
+        self._memory = Memory(device, 0)
 
-    def __enter__(self) -> Reservation:  # noqa: PYI034  Self is newer than Python 3.10
-        return self
+    @property
+    def address(self) -> int:
+        """Where it is; 0 if there is none."""
+        return self._memory.address
 
-    def __exit__(self, kind: object, error: object, trace: object) -> None:
-        if kind is not None:  # the error would keep the memory alive
-            for memory in self._taken:
-                memory.free()
+    def fit(self, size_bytes: int, last: Event | None) -> None:
+        """Have at least so many bytes, and not more than about twice as many.
+
+        Args:
+            last: behind all calls that use it.
+
+        Raises:
+            OutOfMemoryError: there are not so many; then it has none.
+        """
+        has_bytes = self._memory.size_bytes
+        if size_bytes <= has_bytes <= 2 * rounded(size_bytes):
+            return
+        self.free(last)
+        # What grows once will grow again.
+        taken_bytes = rounded(size_bytes) if has_bytes else size_bytes
+        self._memory = Memory(self._device, taken_bytes, use=self._use)
+
+    def free(self, last: Event | None) -> None:
+        """Give it back, when the last call is done."""
+        memory, self._memory = self._memory, Memory(self._device, 0)
+        if memory.address:
+            free_after(memory, () if last is None else (last,))
+
+
+def rounded(size_bytes: int, most: int | None = None) -> int:
+    """A size or somewhat more, an eighth at most, so that many sizes are one.
+
+    Args:
+        most: bytes that it may be more.
+    """
+    step = max(_GRANULE_BYTES, 1 << max(0, size_bytes.bit_length() - 4))
+    step = step if most is None else min(step, most)
+    return -(-size_bytes // step) * step
+
+
+_GRANULE_BYTES = 512  # that the driver gives at least

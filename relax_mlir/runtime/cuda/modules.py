@@ -68,11 +68,8 @@ class Kernels:
             f"blocks of {block} threads, {launch.shared_bytes} bytes of shared memory"
         )
 
-    def function(self, step: Started, launch: Launch, what: str) -> int:
+    def function(self, step: Started, launch: Launch) -> int:
         """The driver's handle of the kernel of a launch, which may start it.
-
-        Args:
-            what: it is, for errors.
 
         Raises:
             DeviceError: there is no such kernel, or not so much shared memory.
@@ -80,13 +77,14 @@ class Kernels:
         name, driver = launch.kernel, self._device.driver
         key = (step.program, name)
         if key not in self._functions:
-            module = self._modules[step.program]
+            module, what = self._modules[step.program], self.describe(step, launch)
             self._functions[key] = driver.handle(
                 "cuModuleGetFunction", module, name.encode(), what=what
             )
         function = self._functions[key]
         shared = launch.shared_bytes
         if shared > self._shared_bytes.get(function, _FREE_SHARED_BYTES):
+            what = self.describe(step, launch)
             if shared > self._device.shared_bytes:
                 raise DeviceError(
                     f"{what}: a block of GPU {self._device.ordinal} may have "

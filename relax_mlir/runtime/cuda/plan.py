@@ -6,7 +6,9 @@ A plan is plain data, JSON on disk. What depends on the sizes of a call is a tex
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, TypeAlias
 
 from relax_mlir.runtime.cuda.convolutions import Convolution
@@ -222,6 +224,11 @@ class Call:
         pointers = [p.fields() for p in self.pointers]
         return ["call", self.program, self.kernel, pointers, list(self.sizes)]
 
+    @property
+    def expressions(self) -> list[Expression]:
+        """All that may depend on the sizes of ``main``."""
+        return [*self.sizes, *(p.offset_bytes for p in self.pointers)]
+
 
 @dataclass(frozen=True)
 class Copy:
@@ -234,6 +241,11 @@ class Copy:
     def fields(self) -> Json:
         """As JSON holds it."""
         return ["copy", self.source.fields(), self.target.fields(), self.size_bytes]
+
+    @property
+    def expressions(self) -> list[Expression]:
+        """All that may depend on sizes."""
+        return [self.size_bytes, self.source.offset_bytes, self.target.offset_bytes]
 
     def at(self, sizes: Sizes) -> Copy:
         """It, when sizes are known."""
@@ -277,6 +289,11 @@ class HostCall:
         """As JSON holds it."""
         return ["host", self.function, [a.fields() for a in self.arrays]]
 
+    @property
+    def expressions(self) -> list[Expression]:
+        """All that may depend on sizes."""
+        return [n for a in self.arrays for n in (a.pointer.offset_bytes, *a.shape)]
+
     def at(self, sizes: Sizes) -> HostCall:
         """It, when sizes are known."""
         return HostCall(self.function, tuple(a.at(sizes) for a in self.arrays))
@@ -314,17 +331,59 @@ class Started:
     launch: Launch | LibraryCall
 
 
+Done: TypeAlias = tuple[Started | Copy | HostCall, ...]
+"""What a step does, when sizes are known."""
+
+
 @dataclass(frozen=True)
 class KnownPlan:
     """What one call does, when sizes are known.
 
     Attributes:
-        steps: launches, copies and calls of functions, in order.
+        sizes: their values.
+        steps: what each step of the plan does, in order.
+        open: numbers of those that depend on sizes; all others are the same objects
+            whatever the sizes are.
         workspace_bytes: scratch memory of all programs, which use it in turn.
     """
 
-    steps: tuple[Started | Copy | HostCall, ...]
+    sizes: tuple[int, ...]
+    steps: tuple[Done, ...]
+    open: tuple[int, ...]
     workspace_bytes: int
+
+
+@dataclass(frozen=True)
+class _KnownProgram:
+    """A program whose sizes are known.
+
+    Attributes:
+        launches: of it; scratch: where its own buffers begin; workspace_bytes: of all.
+    """
+
+    launches: tuple[Launch | LibraryCall, ...]
+    scratch: tuple[Pointer, ...]
+    workspace_bytes: int
+
+    @staticmethod
+    def of(program: Program, sizes: Sizes) -> _KnownProgram:
+        """A program when sizes are known.
+
+        Raises:
+            ValueError: an expression of sizes makes no sense, or a size is negative.
+        """
+        scratch: list[Pointer] = []
+        total = 0
+        for size_bytes in evaluate_all(program.scratch, sizes):
+            if size_bytes < 0:
+                raise ValueError(f"`main`: scratch memory of {size_bytes} bytes")
+            scratch.append(Pointer("workspace", 0, total))
+            total += -(-size_bytes // _ALIGNMENT) * _ALIGNMENT
+        launches = tuple(launch.at(sizes) for launch in program.launches)
+        return _KnownProgram(launches, tuple(scratch), total)
+
+
+_ALIGNMENT = 256  # bytes, of scratch memory: what the driver gives
 
 
 @dataclass(frozen=True)
@@ -364,49 +423,63 @@ class Plan:
         Raises:
             ValueError: an expression of sizes makes no sense, or a size is negative.
         """
-        steps: list[Started | Copy | HostCall] = []
-        workspace_bytes = 0
-        for step in self.steps:
+        return self._known(self._fixed, sizes, self._fixed.open)
+
+    @cached_property
+    def _fixed(self) -> KnownPlan:
+        """What does not depend on sizes; steps that do are empty."""
+        is_open = [
+            not all(isinstance(e, int) for e in step.expressions) for step in self.steps
+        ]
+        numbers = range(len(self.steps))
+        steps: tuple[Done, ...] = ((),) * len(self.steps)
+        nothing = KnownPlan((), steps, tuple(n for n in numbers if is_open[n]), 0)
+        return self._known(nothing, {}, [n for n in numbers if not is_open[n]])
+
+    def _known(
+        self, rest: KnownPlan, sizes: Sizes, numbers: Sequence[int]
+    ) -> KnownPlan:
+        """Some steps when sizes are known, and the rest as it is."""
+        steps, workspace_bytes = list(rest.steps), rest.workspace_bytes
+        programs: dict[tuple[int, tuple[int, ...]], _KnownProgram] = {}
+        for number in numbers:
+            step = self.steps[number]
             if not isinstance(step, Call):
-                steps.append(step.at(sizes))
+                steps[number] = (step.at(sizes),)
                 continue
-            started, scratch_bytes = self._started(step, sizes)
-            steps += started
-            workspace_bytes = max(workspace_bytes, scratch_bytes)
-        return KnownPlan(tuple(steps), workspace_bytes)
-
-    def _started(self, call: Call, sizes: Sizes) -> tuple[list[Started], int]:
-        """The launches of a call, and the scratch memory that they share."""
-        program = self.programs[call.program]
-        own = dict(zip(program.sizes, evaluate_all(call.sizes, sizes), strict=True))
-        given = [pointer.at(sizes) for pointer in call.pointers]
-        scratch: list[Pointer] = []
-        total = 0
-        for size_bytes in evaluate_all(program.scratch, own):
-            if size_bytes < 0:
-                raise ValueError(f"`main`: scratch memory of {size_bytes} bytes")
-            scratch.append(Pointer("workspace", 0, total))
-            total += -(-size_bytes // _ALIGNMENT) * _ALIGNMENT
-        memory = {"argument": given, "scratch": scratch}
-
-        def placed(argument: Argument) -> Argument:
-            if isinstance(argument, TensorMap):
-                return replace(argument, pointer=placed(argument.pointer))
-            if isinstance(argument, Pointer):
-                base = memory[argument.base][argument.number]
-                return base.moved(argument.offset_bytes)
-            return argument
-
-        started = []
-        for launch in program.launches:
-            known = launch.at(own)
-            if isinstance(known, Launch):
-                arguments = tuple(map(placed, known.arguments))
-                made = replace(known, arguments=arguments)
-            else:
-                made = known.placed(placed)
-            started.append(Started(call.program, call.kernel, made))
-        return started, total
+            values = evaluate_all(step.sizes, sizes)
+            program = programs.get((step.program, values))
+            if program is None:
+                whole = self.programs[step.program]
+                own = dict(zip(whole.sizes, values, strict=True))
+                program = _KnownProgram.of(whole, own)
+                programs[step.program, values] = program
+            steps[number] = _started(step, program, sizes)
+            workspace_bytes = max(workspace_bytes, program.workspace_bytes)
+        values = tuple(sizes.values())
+        return KnownPlan(values, tuple(steps), rest.open, workspace_bytes)
 
 
-_ALIGNMENT = 256  # bytes, of scratch memory: what the driver gives
+def _started(call: Call, program: _KnownProgram, sizes: Sizes) -> tuple[Started, ...]:
+    """The launches of a call."""
+    given = [pointer.at(sizes) for pointer in call.pointers]
+    memory = {"argument": given, "scratch": program.scratch}
+
+    def placed(argument: Argument) -> Argument:
+        if isinstance(argument, Pointer):
+            base = memory[argument.base][argument.number]
+            return base.moved(argument.offset_bytes)
+        if isinstance(argument, TensorMap):
+            return replace(argument, pointer=placed(argument.pointer))
+        return argument
+
+    return tuple(
+        Started(
+            call.program,
+            call.kernel,
+            replace(known, arguments=tuple(map(placed, known.arguments)))
+            if isinstance(known, Launch)
+            else known.placed(placed),
+        )
+        for known in program.launches
+    )

@@ -278,25 +278,30 @@ def _text(value: Any, where: str) -> str:  # Any: JSON
     return value
 
 
-def check_bounds(plan: KnownPlan, held_bytes: Mapping[str, Sequence[int]]) -> None:
+def check_bounds(
+    plan: KnownPlan, held_bytes: Mapping[str, Sequence[int]], steps: Sequence[int]
+) -> None:
     """Refuse what a call would do outside of its memory.
 
     Args:
         held_bytes: of every input, output, constant, the arena and the workspace.
+        steps: the numbers of those to look at.
 
     Raises:
         ValueError: a step begins or ends outside.
     """
-    for number, step in enumerate(plan.steps):
+    for number in steps:
         where = f"step {number}"
-        if isinstance(step, Started):
-            _check_started(step.launch, held_bytes, where)
-        elif isinstance(step, Copy):
-            for pointer in (step.source, step.target):
-                _check_span(pointer, step.size_bytes, held_bytes, where)
-        else:
-            for array in step.arrays:
-                _check_span(array.pointer, _array_bytes(array), held_bytes, where)
+        for done in plan.steps[number]:
+            if isinstance(done, Started):
+                _check_started(done.launch, held_bytes, where)
+            elif isinstance(done, Copy):
+                for pointer in (done.source, done.target):
+                    _check_span(pointer, done.size_bytes, held_bytes, where)
+            else:
+                for array in done.arrays:
+                    size_bytes = _array_bytes(array)
+                    _check_span(array.pointer, size_bytes, held_bytes, where)
 
 
 def _check_started(

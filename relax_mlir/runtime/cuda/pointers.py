@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from relax_mlir.dialects import symbols
@@ -59,8 +59,8 @@ class Pointer:
 
     def at(self, sizes: Sizes) -> Pointer:
         """It, when sizes are known."""
-        return replace(self, offset_bytes=evaluate(self.offset_bytes, sizes))
+        return Pointer(self.base, self.number, evaluate(self.offset_bytes, sizes))
 
     def moved(self, by_bytes: int) -> Pointer:
         """Another address in the same memory; offsets are known."""
-        return replace(self, offset_bytes=self.offset_bytes + by_bytes)
+        return Pointer(self.base, self.number, self.offset_bytes + by_bytes)

@@ -13,13 +13,14 @@ from threading import RLock
 import numpy as np
 
 from relax_mlir.errors import DeviceError, ModelError, OutOfMemoryError
+from relax_mlir.runtime.cuda.arguments import Bases
 from relax_mlir.runtime.cuda.arrays import DeviceArray
 from relax_mlir.runtime.cuda.devices import Device, Event
-from relax_mlir.runtime.cuda.launches import Bases, Launches
+from relax_mlir.runtime.cuda.launches import Launches
 from relax_mlir.runtime.cuda.libraries import Libraries
-from relax_mlir.runtime.cuda.memory import Memory, Pool, Reservation, sweep
+from relax_mlir.runtime.cuda.memory import Memory, Pool, Scratch, rounded, sweep
 from relax_mlir.runtime.cuda.modules import Kernels
-from relax_mlir.runtime.cuda.plan import Plan
+from relax_mlir.runtime.cuda.plan import KnownPlan, Plan
 from relax_mlir.runtime.cuda.plan_checks import check_bounds
 from relax_mlir.runtime.elements import element_type
 
@@ -29,73 +30,49 @@ _KEPT_SIZES = 8
 _KEPT_SHARE = 8  # of the device's memory, one part of so many: idle memory of outputs
 _MOST_BORROWED = 256  # calls whose arrays are kept until they are done
 _WEIGHT_ALIGNMENT = 256  # bytes
+_MOST_ROUNDED_BYTES = 2 << 20  # that an output has more than it needs
 _numbers = count()
 
 
 class Prepared:
-    """What calls with the same sizes share: launches, and memory.
+    """What calls with the same sizes share.
 
-    Args:
-        sizes: by name; output_shapes: that follow from them.
-        held_bytes: of every input and output, and of intermediate results.
-        reservation: gets the memory that is taken.
-
-    Raises:
-        OutOfMemoryError: there is not enough memory.
-        ModelError: the plan reaches outside of its memory.
-        DeviceError: a kernel cannot be prepared.
+    Attributes:
+        sizes: by name; output_shapes: that follow from them; plan: for them.
+        arena_bytes: of intermediate results.
     """
 
     def __init__(
         self,
-        session: Session,
+        device: Device,
         sizes: Mapping[str, int],
         output_shapes: Sequence[tuple[int, ...]],
-        held_bytes: Mapping[str, Sequence[int]],
-        reservation: Reservation,
+        plan: KnownPlan,
+        arena_bytes: int,
     ) -> None:
+        self._device = device
         self.sizes, self.output_shapes = sizes, output_shapes
-        self._session = session
-        device = session.device
-        known = session.plan.at(sizes)
-        held = {"constant": session.weight_bytes, "workspace": [known.workspace_bytes]}
-        try:
-            check_bounds(known, {**held_bytes, **held})
-        except ValueError as error:
-            raise ModelError(f"`main`: its plan leaves its memory: {error}") from error
-        results = "intermediate results"
-        take = reservation.take
-        (arena_bytes,) = held_bytes["arena"]
-        self._arena = take(Memory(device, arena_bytes, use=results))
-        self._workspace = take(Memory(device, known.workspace_bytes, use=results))
+        self.plan, self.arena_bytes = plan, arena_bytes
         self._staging: dict[tuple[str, int], Memory] = {}
-        own = session.kernels, session.host, session.libraries
-        self.launches = Launches(device, known, *own)
 
-    def bases(self, inputs: Sequence[int], outputs: Sequence[int]) -> Bases:
-        """Where everything is in a call whose arrays are at these addresses."""
-        return {
-            "input": inputs,
-            "output": outputs,
-            "constant": self._session.weights,
-            "arena": (self._arena.address,),
-            "workspace": (self._workspace.address,),
-        }
+    @property
+    def has_staging(self) -> bool:
+        """Whether some memory stands for arguments."""
+        return bool(self._staging)
 
     def staging(self, role: str, number: int, size_bytes: int, where: str) -> int:
         """Memory that stands for an argument which kernels cannot use where it is."""
         key = (role, number)
         if key not in self._staging:
-            device, use = self._session.device, "copies of arguments"
-            self._staging[key] = Memory(device, size_bytes, where, use)
+            use = "copies of arguments"
+            self._staging[key] = Memory(self._device, size_bytes, where, use)
         return self._staging[key].address
 
     def close(self) -> None:
         """Give everything back; no call that uses it is under way."""
         with ExitStack() as given_back:
-            for memory in (self._arena, self._workspace, *self._staging.values()):
+            for memory in self._staging.values():
                 given_back.callback(memory.free)
-            given_back.callback(self.launches.close)
 
 
 class Session:
@@ -105,9 +82,8 @@ class Session:
     on the device as well, whatever their streams: all use the same memory.
 
     Attributes:
-        weights: their addresses; weight_bytes: of each.
         stream: for calls with arrays of the host.
-        libraries: that its plan calls.
+        launches: what calls do.
         number: no other session has it.
 
     Args:
@@ -132,7 +108,7 @@ class Session:
         host: Callable[[str], Callable[..., object]],
         lock: RLock,
     ) -> None:
-        self.device, self.plan, self.host = device, plan, host
+        self.device, self._plan = device, plan
         self.number, self._lock = next(_numbers), lock
         self._prepared: OrderedDict[tuple[tuple[int, ...], ...], Prepared] = (
             OrderedDict()
@@ -144,10 +120,15 @@ class Session:
         self._pool = Pool(device.memory_bytes // _KEPT_SHARE)
         self._taken = ExitStack()
         self._taken.callback(self._pool.close)
-        self.libraries = Libraries(device)
-        self._taken.callback(self.libraries.close)
+        # Of intermediate results, and of programs' own buffers.
+        self._scratch = [Scratch(device, "intermediate results") for _ in range(2)]
+        self._held: Mapping[str, Sequence[int]] = {}  # by a call that has been checked
+        libraries = Libraries(device)
+        self._taken.callback(libraries.close)
         try:
             self._load(ptx, names, constants)
+            given = device, plan, self._kernels, host, libraries, self._settle
+            self.launches = Launches(*given)
         except BaseException:
             with suppress(DeviceError):  # the first error is the one to tell
                 self._taken.close()
@@ -167,10 +148,10 @@ class Session:
         )
         what = "`main`: it cannot be given back"
         taken.callback(driver.call, "cuStreamDestroy_v2", self.stream, what=what)
-        self.weight_bytes = [array.nbytes for array in constants]
-        self.weights = self._uploaded(constants)
-        self.kernels = Kernels(self.device, ptx, names)
-        taken.callback(self.kernels.close)
+        self._weight_bytes = [array.nbytes for array in constants]
+        self._weights = self._uploaded(constants)
+        self._kernels = Kernels(self.device, ptx, names)
+        taken.callback(self._kernels.close)
 
     def _uploaded(self, constants: Sequence[np.ndarray]) -> tuple[int, ...]:
         """Addresses of the weights, in one piece of memory, each aligned."""
@@ -199,6 +180,8 @@ class Session:
             OutOfMemoryError: there is no memory for it.
         """
         size_bytes = math.prod(shape) * element_type(dtype).itemsize
+        # Results that grow from call to call are of one size for many calls.
+        size_bytes = rounded(size_bytes, _MOST_ROUNDED_BYTES)
         found = self._pool.take(size_bytes)
         if found is None:
             memory = Memory(self.device, size_bytes, where, "outputs")
@@ -225,17 +208,69 @@ class Session:
     ) -> Prepared:
         """Prepare calls with inputs of these shapes; those of long ago are forgotten.
 
+        Args:
+            sizes: by name; output_shapes: that follow from them.
+            held_bytes: of every input and output, and of intermediate results.
+
         Raises:
-            OutOfMemoryError, DeviceError: as :class:`Prepared`; nothing is taken then.
+            ModelError: the plan reaches outside of its memory.
         """
-        with Reservation() as reservation:
-            made = Prepared(self, sizes, output_shapes, held_bytes, reservation)
+        plan = self._plan.at(sizes)
+        self._check(plan, held_bytes)
+        (arena_bytes,) = held_bytes["arena"]
+        made = Prepared(self.device, sizes, output_shapes, plan, arena_bytes)
         self._prepared[shapes] = made
         if len(self._prepared) > _KEPT_SIZES:
             _, oldest = self._prepared.popitem(last=False)
-            self._settle()
+            if oldest.has_staging:
+                self._settle()
             oldest.close()
         return made
+
+    def _check(self, plan: KnownPlan, held_bytes: Mapping[str, Sequence[int]]) -> None:
+        """Refuse a call that reaches outside of its memory.
+
+        Steps that do not depend on sizes stay where they are when there is more memory.
+        """
+        own = {"constant": self._weight_bytes, "workspace": [plan.workspace_bytes]}
+        held = {**held_bytes, **own}
+        is_less = not self._held or any(
+            has < had
+            for base, before in self._held.items()
+            for has, had in zip(held[base], before, strict=True)
+        )
+        steps = range(len(plan.steps)) if is_less else plan.open
+        try:
+            check_bounds(plan, held, steps)
+        except ValueError as error:
+            raise ModelError(f"`main`: its plan leaves its memory: {error}") from error
+        if is_less:
+            self._held = held
+
+    def reserve(self) -> None:
+        """Have memory for intermediate results of all sizes that are kept.
+
+        Raises:
+            OutOfMemoryError: there is not so much.
+        """
+        kept = self._prepared.values()
+        needs = (
+            max(n.arena_bytes for n in kept),
+            max(n.plan.workspace_bytes for n in kept),
+        )
+        for scratch, size_bytes in zip(self._scratch, needs, strict=True):
+            scratch.fit(size_bytes, self._last)
+
+    def bases(self, inputs: Sequence[int], outputs: Sequence[int]) -> Bases:
+        """Where everything is in a call whose arrays are at these addresses."""
+        arena, workspace = ((scratch.address,) for scratch in self._scratch)
+        return {
+            "input": inputs,
+            "output": outputs,
+            "constant": self._weights,
+            "arena": arena,
+            "workspace": workspace,
+        }
 
     def _settle(self) -> None:
         """Wait for the last call, and so for all."""
@@ -284,12 +319,17 @@ class Session:
             self._prepared = OrderedDict(kept)
             with suppress(DeviceError):
                 self._close_all(dropped)
+                self._free_scratch()
 
     def _close_all(self, dropped: Sequence[Prepared]) -> None:
         with ExitStack() as given_back:
             for prepared in dropped:
                 given_back.callback(prepared.close)
             given_back.callback(self._settle)
+
+    def _free_scratch(self) -> None:
+        for scratch in self._scratch:
+            scratch.free(self._last)
 
     def give_back_idle(self) -> bool:
         """Give back idle memory of outputs, and what calls of other sizes share.
@@ -305,6 +345,9 @@ class Session:
             dropped = [p for p in self._prepared.values() if p is not self._running]
             self._prepared = OrderedDict(kept)
             self._close_all(dropped)
+            if self._running is None:
+                self.launches.drop_graphs()
+                self._free_scratch()
             return had_idle or bool(dropped)
         finally:
             self._lock.release()
@@ -316,4 +359,6 @@ class Session:
         self.device.holders.pop(self.number, None)
         with self._taken, ExitStack() as given_back:
             given_back.callback(sweep, self.device)
+            given_back.callback(self._free_scratch)
+            given_back.callback(self.launches.close)
             given_back.callback(self._close_all, prepared)
