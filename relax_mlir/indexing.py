@@ -16,12 +16,14 @@ __all__ = [
     "Form",
     "Linear",
     "Part",
+    "Shifted",
     "buffer_sizes",
     "constant_of",
     "dims_in",
     "form_in",
     "is_size_arithmetic",
     "linear_in",
+    "shifted_in",
 ]
 
 
@@ -79,7 +81,31 @@ class Part:
         return {self.axis: 0}
 
 
-Form = Linear | Part
+@dataclass(frozen=True)
+class Shifted:
+    """A linear form behind a size that calls tell, such as that of what stands in front.
+
+    Attributes:
+        linear: without the size; by: the size.
+    """
+
+    linear: Linear
+    by: ir.Value
+
+    single_axis = None
+
+    @property
+    def coefficients(self) -> Mapping[int, int]:
+        """As those of the linear form."""
+        return self.linear.coefficients
+
+    @property
+    def constant(self) -> int:
+        """What is added, beside the size."""
+        return self.linear.constant
+
+
+Form = Linear | Part | Shifted
 
 
 def constant_of(value: ir.Value) -> int | None:
@@ -118,6 +144,36 @@ def form_in(value: ir.Value, axes: Mapping[ir.Value, int]) -> Form | None:
 
 
 _PARTS = {"arith.divui": False, "arith.remui": True}
+
+
+def shifted_in(value: ir.Value, axes: Mapping[ir.Value, int]) -> Shifted | None:
+    """``value`` as the sum of a linear form and a size of the function, or None."""
+    if _is_size(value):
+        return Shifted(Linear({}), value)
+    owner = value.owner
+    if isinstance(owner, ir.Block) or owner.name != "arith.addi":
+        return None
+    lhs, rhs = owner.operands
+    for moving, size in ((lhs, rhs), (rhs, lhs)):
+        linear = linear_in(moving, axes)
+        if linear is not None and _is_size(size):
+            return Shifted(linear, size)
+    return None
+
+
+def _is_size(value: ir.Value) -> bool:
+    """Whether a value is a size that a function gets, or computes of such first of all."""
+    owner = value.owner
+    if isinstance(owner, ir.Block):
+        argument = ir.BlockArgument(value)
+        function: Any = owner.owner  # Any: the stubs take it for an operation
+        attrs = function.attributes
+        known = list(attrs["arg_attrs"]) if "arg_attrs" in attrs else []
+        number = argument.arg_number
+        return number < len(known) and "tir.symbol" in known[number]
+    block = owner.opview.operation.block
+    is_outermost = isinstance(block.owner.opview, func.FuncOp)
+    return is_outermost and is_size_arithmetic(owner.opview)
 
 
 def _product(lhs: Linear, rhs: Linear) -> Linear | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from relax_mlir.indexing import Linear, Part, buffer_sizes
+from relax_mlir.indexing import Linear, buffer_sizes
 from relax_mlir.schedules.emit import Extent
 from relax_mlir.schedules.nest import Access, Kernel, Statement
 from relax_mlir.schedules.rule import Refusal, check_one_output
@@ -134,7 +134,7 @@ def map_after(
         raise Refusal("what follows the sum depends on where it is")
     forms = [form for access in statement.accesses for form in access.forms]
     axes = _axis_map(statement, produced)
-    if axes is None or any(isinstance(form, Part) for form in forms):
+    if axes is None or not all(isinstance(form, Linear) for form in forms):
         raise Refusal("what follows the sum does not read its results in place")
     *inputs, output = (_renamed(access, axes) for access in statement.accesses)
     if not all(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from relax_mlir.indexing import Part, buffer_sizes
+from relax_mlir.indexing import Part, Shifted, buffer_sizes
 from relax_mlir.schedules.emit import (
     Extent,
     add,
@@ -53,6 +53,8 @@ class Flat:
                     blocks[form.axis] = stride
                 continue
             constant = add(constant, multiply(stride, form.constant))
+            if isinstance(form, Shifted):
+                constant = add(constant, multiply(stride, form.by))
             for axis, factor in form.coefficients.items():
                 step = multiply(stride, factor)
                 steps[axis] = add(steps[axis], step) if axis in steps else step

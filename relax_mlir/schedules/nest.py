@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from mlir import ir
 from mlir.dialects import func
 
-from relax_mlir.indexing import Form, Linear, Part, buffer_sizes
+from relax_mlir.indexing import Form, Linear, Part, Shifted, buffer_sizes
 from relax_mlir.schedules.emit import Extent, add, div, index, multiply, op, rem
 
 __all__ = [
@@ -67,6 +67,8 @@ class Access:
                 where.append(index(take(points[form.axis], form.base)))
                 continue
             place: Extent = form.constant
+            if isinstance(form, Shifted):
+                place = add(form.by, place)
             for axis, factor in form.coefficients.items():
                 place = add(multiply(points[axis], factor), place)
             where.append(index(place))
@@ -228,11 +230,17 @@ def _access(buffer: ir.Value, forms: Sequence[Form]) -> Access:
     owner = buffer.owner
     if isinstance(owner, ir.Block) or owner.name != "memref.subview":
         return Access(buffer, tuple(forms))
-    whole = [Linear({}, offset) for offset in owner.attributes["static_offsets"]]
-    for position, form in zip(owner.attributes["tir.kept"], forms, strict=True):
+    buffer, *values = owner.operands
+    moved, kept = iter(values), list(owner.attributes["tir.kept"])
+    whole: list[Form] = []
+    for position, begin in enumerate(owner.attributes["static_offsets"]):
+        form = forms[kept.index(position)] if position in kept else Linear({})
         assert isinstance(form, Linear)  # what is read by parts is read whole
-        whole[position] = whole[position].plus(form)
-    return Access(owner.operands[0], tuple(whole))
+        is_open = begin == ir.ShapedType.get_dynamic_size()
+        whole.append(
+            Shifted(form, next(moved)) if is_open else form.plus(Linear({}, begin))
+        )
+    return Access(buffer, tuple(whole))
 
 
 def _form(expr: ir.AffineExpr) -> Form:
@@ -277,7 +285,9 @@ def _size_of(buffer: ir.Value, position: int) -> Extent:
         kept = list(owner.attributes["tir.kept"])[position]
         if static[kept] >= 0:
             return static[kept]
-        return list(owner.operands)[1 + sum(s < 0 for s in static[:kept])]
+        _, moved, *_ = owner.attributes["operandSegmentSizes"]
+        sizes = list(owner.operands)[1 + moved :]
+        return sizes[sum(s < 0 for s in static[:kept])]
     known = buffer_sizes(buffer)[position]
     if known is not None:
         return known

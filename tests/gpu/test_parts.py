@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from models import bert
-from relax_mlir import import_onnx, lower, reference
+from relax_mlir import compile, import_onnx, lower, reference
 from relax_mlir.compiler import target_of
 from tests.frontends.differential import parse
 from tests.gpu.test_attention import BOUNDS
@@ -102,3 +102,36 @@ def test_queries_keys_and_values_are_one_product() -> None:
 
 
 _KINDS = ("softmax", "layer_norm", "matmul", "slice", "transpose", "concat")
+
+
+_OPEN = {
+    0: ("n, 6", "m, 6", "5, 6"),
+    1: ("3, n, 8", "3, m, 8", "3, 1, 8"),
+    -1: ("4, n", "4, m", "4, 3"),
+}
+
+
+@pytest.mark.parametrize("target", [*_TARGETS, "cpu"])
+@pytest.mark.parametrize("element", ["float", "float16"])
+@pytest.mark.parametrize("sizes", [(1, 2), (0, 3), (17, 0), (64, 32)])
+@pytest.mark.parametrize("axis", _OPEN)
+def test_what_is_joined_behind_open_sizes(
+    axis: int, sizes: tuple[int, int], element: str, target: str
+) -> None:
+    named = dict(zip("nm", sizes, strict=True))
+    shapes = [shape.split(", ") for shape in _OPEN[axis]]
+    rank = ", ".join("abc"[: len(shapes[0])])
+    inputs = ", ".join(f"{element}[{s}] x{i}" for i, s in enumerate(_OPEN[axis]))
+    joined = f"y = Concat <axis = {axis}> (x0, x1, x2)"
+    text = f"g ({inputs}) => ({element}[{rank}] y) {{ {joined} }}"
+    module = import_onnx(parse(text))
+    dtype = np.float32 if element == "float" else np.float16
+    given = [drawn(*(int(named.get(d, d)) for d in s)).astype(dtype) for s in shapes]
+
+    if target == "cpu":
+        (y,) = compile(module, cache=False)(*given)
+    else:
+        y, rules = run(module, *given, target=target_of(target))
+        assert rules == {"Parts"}
+
+    np.testing.assert_array_equal(y, np.concatenate(given, axis))

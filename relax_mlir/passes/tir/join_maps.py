@@ -2,31 +2,39 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import chain, islice
+from typing import TypeAlias
 
 from mlir import ir
 from mlir.dialects import func
 
-from relax_mlir.dialects import tensors
+from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.relax.core import CallTirOp, TupleGetItemOp
+from relax_mlir.dialects.shapes import Dim
+from relax_mlir.dialects.symbols import substitute
 from relax_mlir.dialects.tir import BlockOp
-from relax_mlir.indexing import linear_in
+from relax_mlir.indexing import is_size_arithmetic, linear_in
 from relax_mlir.module import IRModule
 from relax_mlir.objects.attributes import to_attribute
+from relax_mlir.passes.main_signature import size_argument
 from relax_mlir.passes.tir.nests import is_scheduled
 from relax_mlir.passes.tir.permute_buffers import may_permute
 from relax_mlir.passes.tir.program_copies import ProgramCopies
+from relax_mlir.programs import argument_shape, argument_symbols
 from relax_mlir.rewriting import Pass, clone, erase, walk
+from relax_mlir.schedules.nest import point_count
 
 __all__ = ["JoinMaps"]
 
 _MOST = 8  # maps that are one; the time to compile a program grows with what it has
 # What may stand between calls that are joined: it computes nothing.
 _NEUTRAL = ("builtin.unrealized_conversion_cast", "relax.constant", "relax.reshape")
+
+_Numbers: TypeAlias = tuple[int, ...]  # of sizes
+_Key: TypeAlias = tuple[str, _Numbers]  # a program, and which sizes it gets
 
 
 @dataclass(frozen=True)
@@ -38,7 +46,8 @@ class JoinMaps(Pass):
     without work.
 
     Args:
-        max_elements: of a result; larger ones keep a device busy by themselves.
+        max_elements: of a result; larger ones keep a device busy by themselves. Sizes
+            that calls tell count as 64.
     """
 
     max_elements: int = 1 << 18
@@ -46,13 +55,14 @@ class JoinMaps(Pass):
     def run(self, module: IRModule) -> None:
         copies = ProgramCopies(module)
         maps = {name: p for name, p in copies.programs.items() if _is_map(p)}
-        joined: dict[tuple[str, ...], str] = {}
+        joined: dict[tuple[_Key, ...], str] = {}
         for function in copies.functions():
             for calls in self._groups(maps.keys(), function):
-                names = tuple(call.attributes["callee"].value for call in calls)
-                if names not in joined:
-                    joined[names] = _program_of([maps[n] for n in names], copies)
-                _call(joined[names], calls)
+                sizes, key = _shared_sizes(calls)
+                if key not in joined:
+                    programs = [(maps[name], numbers) for name, numbers in key]
+                    joined[key] = _program_of(programs, len(sizes), copies)
+                _call(joined[key], calls, sizes)
         copies.drop_unread()
 
     def _groups(
@@ -76,30 +86,44 @@ class JoinMaps(Pass):
         return [calls for calls in (*found, calls) if len(calls) > 1]
 
     def _is_small_map(self, maps: AbstractSet[str], call: CallTirOp) -> bool:
-        type_ = call.result.type
         if call.attributes["callee"].value not in maps:
             return False
-        is_known = isinstance(type_, ir.RankedTensorType) and type_.has_static_shape
-        return is_known and math.prod(type_.shape) <= self.max_elements
+        is_one = isinstance(call.result.type, ir.RankedTensorType)
+        return (
+            is_one and point_count(tensors.shape_of(call.result)) <= self.max_elements
+        )
+
+
+def _shared_sizes(calls: Sequence[CallTirOp]) -> tuple[list[Dim], tuple[_Key, ...]]:
+    """The sizes of some calls, each once; and their programs, with the numbers of theirs."""
+    numbers: dict[Dim, int] = {}
+    keys: list[_Key] = []
+    for call in calls:
+        sizes = tensors.python_value(call.attributes["sizes"])
+        own = tuple(numbers.setdefault(size, len(numbers)) for size in sizes)
+        keys.append((call.attributes["callee"].value, own))
+    return list(numbers), tuple(keys)
+
+
+def _buffers(program: func.FuncOp) -> list[ir.Value]:
+    """The buffers that a program gets; sizes come behind them."""
+    return [
+        a for a in program.entry_block.arguments if isinstance(a.type, ir.MemRefType)
+    ]
 
 
 def _is_map(program: func.FuncOp) -> bool:
     """Whether all that a program does is to write each element of one result, of buffers."""
-    arguments = list(program.entry_block.arguments)
-    is_plain = all(isinstance(a.type, ir.MemRefType) for a in arguments)
-    if (
-        not arguments
-        or not is_plain
-        or is_scheduled(program)
-        or not may_permute(program)
-    ):
+    buffers, count = _buffers(program), len(argument_symbols(program))
+    is_plain = len(buffers) + count == len(program.entry_block.arguments)
+    if not buffers or not is_plain or is_scheduled(program) or not may_permute(program):
         return False
     *operations, _ = program.entry_block.operations
-    blocks = [o for o in operations if isinstance(o, BlockOp)]
-    if len(blocks) < len(operations) or any("R" in b.kinds.value for b in blocks):
+    blocks = [o for o in operations if not is_size_arithmetic(o)]
+    if any(not isinstance(b, BlockOp) or "R" in b.kinds.value for b in blocks):
         return False
     written = [o for o in walk(program) if o.operation.name == "memref.store"]
-    uses = [use.owner.operation.name for use in arguments[-1].uses]
+    uses = [use.owner.operation.name for use in buffers[-1].uses]
     is_written_alone = set(uses) == {"memref.store"} and len(written) == len(uses)
     return is_written_alone and all(map(_runs_along, blocks))
 
@@ -123,7 +147,7 @@ def _runs_along(block: BlockOp) -> bool:
     return True
 
 
-def _call(name: str, calls: Sequence[CallTirOp]) -> None:
+def _call(name: str, calls: Sequence[CallTirOp], sizes: Sequence[Dim]) -> None:
     """Call one program where the last of some calls stood, in place of all."""
     given = [value for call in calls for value in tensors.elements(call.args)]
     types = [call.result.type for call in calls]
@@ -131,7 +155,7 @@ def _call(name: str, calls: Sequence[CallTirOp]) -> None:
         made = CallTirOp(
             given,
             callee=name,
-            sizes=tensors.shape_attr(()),
+            sizes=tensors.shape_attr(sizes),
             results=[ir.TupleType.get_tuple(types)],
         )
         for number, call in enumerate(calls):
@@ -141,28 +165,66 @@ def _call(name: str, calls: Sequence[CallTirOp]) -> None:
         erase(call)
 
 
-def _program_of(programs: Sequence[func.FuncOp], copies: ProgramCopies) -> str:
-    """A program that does what several do; its name."""
-    first = programs[0]
-    names = "_".join(program.name.value for program in programs)
+def _program_of(
+    programs: Sequence[tuple[func.FuncOp, _Numbers]], count: int, copies: ProgramCopies
+) -> str:
+    """A program that does what several do; its name.
+
+    Args:
+        programs: and which of the sizes each gets; count: how many sizes there are.
+    """
+    first, _ = programs[0]
+    names = "_".join(program.name.value for program, _ in programs)
     name = copies.fresh_name(f"joined_{names}"[:80])
-    inputs = [list(p.entry_block.arguments)[:-1] for p in programs]
-    results = [p.entry_block.arguments[-1] for p in programs]
+    inputs = [_buffers(program)[:-1] for program, _ in programs]
+    results = [_buffers(program)[-1] for program, _ in programs]
     types = [a.type for a in (*chain.from_iterable(inputs), *results)]
+    types += [ir.IndexType.get()] * count
     with ir.InsertionPoint(first), first.location:
         made = func.FuncOp(name, ir.FunctionType.get(types, []))
         made.attributes["tir.prim_func"] = ir.UnitAttr.get()
         made.attributes["tir.num_outputs"] = to_attribute(len(results))
+        if count:
+            made.attributes["arg_attrs"] = _argument_attributes(programs, count)
         block = made.add_entry_block()
         given = iter(block.arguments)
         of_inputs = [list(islice(given, len(own))) for own in inputs]
+        of_results, sizes = list(islice(given, len(results))), list(given)
+        parts = zip(programs, of_inputs, of_results, strict=True)
         with ir.InsertionPoint(block):
-            for program, own, result in zip(programs, of_inputs, given, strict=True):
-                mapping = dict(
-                    zip(program.entry_block.arguments, [*own, result], strict=True)
-                )
+            later: list[tuple[ir.OpView, dict[ir.Value, ir.Value]]] = []
+            for (program, numbers), own, result in parts:
+                theirs = [*own, result, *(sizes[number] for number in numbers)]
+                mapping = dict(zip(program.entry_block.arguments, theirs, strict=True))
                 *operations, _ = program.entry_block.operations
                 for operation in operations:
-                    clone(operation, mapping)
+                    if isinstance(operation, BlockOp):
+                        later.append((operation, mapping))
+                    else:
+                        clone(operation, mapping)
+            for operation, mapping in later:  # behind all sizes
+                clone(operation, mapping)
             func.ReturnOp([])
     return name
+
+
+def _argument_attributes(
+    programs: Sequence[tuple[func.FuncOp, _Numbers]], count: int
+) -> ir.ArrayAttr:
+    """What tells the shapes of buffers by the sizes of all."""
+    symbols = [f"s{number}" for number in range(count)]
+    inputs: list[ir.Attribute] = []
+    results: list[ir.Attribute] = []
+    for program, numbers in programs:
+        named = zip(argument_symbols(program).values(), numbers, strict=True)
+        renamed = {name: shapes.symbol(symbols[number]) for name, number in named}
+        *own, result = (
+            tensors.shape_attr(
+                [substitute(d, renamed) for d in argument_shape(program, n)]
+            )
+            for n in range(len(_buffers(program)))
+        )
+        inputs += own
+        results.append(result)
+    arrays = [ir.DictAttr.get({"tir.shape": shape}) for shape in (*inputs, *results)]
+    return ir.ArrayAttr.get([*arrays, *(size_argument(name)[1] for name in symbols)])

@@ -11,9 +11,11 @@ from relax_mlir.indexing import (
     Form,
     Linear,
     Part,
+    Shifted,
     buffer_sizes,
     form_in,
     is_size_arithmetic,
+    shifted_in,
 )
 from relax_mlir.module import IRModule
 from relax_mlir.rewriting import Pass, clone, erase, has_uses, replace
@@ -28,7 +30,7 @@ class ToLinalg(Pass):
     """Turn every block of a tensor program into linalg operations.
 
     linalg has no iteration domain of its own: an operand that a block reads in part, or
-    at an offset, is narrowed by a subview to the box that its indices reach, and an axis
+    at an offset, or writes behind something whose size calls tell, is narrowed by a subview to the box that its indices reach, and an axis
     that no operand carries alone gets an operand of that size whose elements are never
     read. Indices that are not linear stay as loads in the body; a block that stores at
     such an index becomes loops.
@@ -126,7 +128,7 @@ class _Region:
 
     def emit(self) -> None:
         stores = [op for op in self.ops if op.operation.name == "memref.store"]
-        outputs = [self._access(s.operands[1], list(s.operands)[2:]) for s in stores]
+        outputs = [self._written(s.operands[1], list(s.operands)[2:]) for s in stores]
         if any(o is None for o in outputs) or not stores:
             self._emit_loops()
             return
@@ -221,7 +223,21 @@ class _Region:
 
     def _access(self, buffer: ir.Value, indices: Sequence[ir.Value]) -> _Access | None:
         """The buffer narrowed to what ``indices`` reach, or None if they are not linear."""
+        return self._narrowed(buffer, [form_in(i, self.axes) for i in indices])
+
+    def _written(self, buffer: ir.Value, indices: Sequence[ir.Value]) -> _Access | None:
+        """The same of a result, which may lie behind what has a size of its own."""
         forms = [form_in(i, self.axes) for i in indices]
+        if "R" not in self.kinds:
+            forms = [
+                shifted_in(i, self.axes) if form is None else form
+                for i, form in zip(indices, forms, strict=True)
+            ]
+        return self._narrowed(buffer, forms)
+
+    def _narrowed(
+        self, buffer: ir.Value, forms: Sequence[Form | None]
+    ) -> _Access | None:
         if any(f is None or any(c < 0 for c in f.coefficients.values()) for f in forms):
             return None
         if any(f.constant < 0 for f in forms):
@@ -229,7 +245,10 @@ class _Region:
         sizes = buffer_sizes(buffer)
         boxes = [self._box(f) for f in forms]
         whole = all(
-            f.constant == 0 and f.coefficients and self._fills(box, size)
+            not isinstance(f, Shifted)
+            and f.constant == 0
+            and f.coefficients
+            and self._fills(box, size)
             for f, box, size in zip(forms, boxes, sizes, strict=True)
         )
         if not whole and any(isinstance(f, Part) for f in forms):
@@ -359,21 +378,23 @@ def _multiply(lhs: Extent, rhs: int) -> Extent:
 
 
 def _subview(
-    buffer: ir.Value, forms: Sequence[Linear], boxes: Sequence[Extent]
+    buffer: ir.Value, forms: Sequence[Linear | Shifted], boxes: Sequence[Extent]
 ) -> ir.Value:
     """The box of ``buffer`` that starts at the forms' constants; constant axes dropped."""
     source = ir.MemRefType(buffer.type)
     strides, dynamic_strides = _row_major_strides(source)
     dynamic = ir.ShapedType.get_dynamic_size()
-    offsets = [f.constant for f in forms]
+    begins = [_begin(f) for f in forms]
+    moved = [begin for begin in begins if isinstance(begin, ir.Value)]
+    offsets = [dynamic if isinstance(n, ir.Value) else n for n in begins]
     static_sizes = [b if isinstance(b, int) else dynamic for b in boxes]
     kept = [i for i, f in enumerate(forms) if f.coefficients]
-    offset: int = 0
-    for i, o in enumerate(offsets):
-        if o and dynamic_strides[i]:
-            offset = dynamic
-            break
-        offset += o * (0 if dynamic_strides[i] else strides[i])
+    is_known = [
+        n == 0 or (n != dynamic and not is_far)
+        for n, is_far in zip(offsets, dynamic_strides, strict=True)
+    ]
+    steps = (n * step for n, step in zip(offsets, strides, strict=True) if n)
+    offset = sum(steps) if all(is_known) else dynamic
     layout = ir.StridedLayoutAttr.get(
         offset, [dynamic if dynamic_strides[i] else strides[i] for i in kept]
     )
@@ -384,16 +405,23 @@ def _subview(
     op = ir.Operation.create(
         "memref.subview",
         results=[type_],
-        operands=[buffer, *sizes],
+        operands=[buffer, *moved, *sizes],
         attributes={
             "static_offsets": ir.DenseI64ArrayAttr.get(offsets),
             "static_sizes": ir.DenseI64ArrayAttr.get(static_sizes),
             "static_strides": ir.DenseI64ArrayAttr.get([1] * len(forms)),
-            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 0, len(sizes), 0]),
+            "operandSegmentSizes": ir.DenseI32ArrayAttr.get(
+                [1, len(moved), len(sizes), 0]
+            ),
             "tir.kept": ir.DenseI64ArrayAttr.get(kept),
         },
     )
     return op.results[0]
+
+
+def _begin(form: Linear | Shifted) -> Extent:
+    """Where the box of a form starts."""
+    return _add(form.by, form.constant) if isinstance(form, Shifted) else form.constant
 
 
 def _row_major_strides(type_: ir.MemRefType) -> tuple[list[int], list[bool]]:

@@ -9,7 +9,7 @@ from functools import partial
 from mlir import ir
 
 from relax_mlir.dialects.tir import LibraryProductOp
-from relax_mlir.indexing import Part
+from relax_mlir.indexing import Linear
 from relax_mlir.schedules.choice import Choice, choose
 from relax_mlir.schedules.contraction_axes import Axis, groups, merged
 from relax_mlir.schedules.contraction_plan import Factor, Plan
@@ -232,7 +232,7 @@ def _axes_of(plan: Plan, result: Access) -> _Axes:
 
 def _is_box(access: Access, extents: Sequence[Extent]) -> bool:
     """Whether an access reads the elements of a box, each once."""
-    if any(isinstance(form, Part) for form in access.forms):
+    if not all(isinstance(form, Linear) for form in access.forms):
         return False
     moving = [
         (axis, factor)

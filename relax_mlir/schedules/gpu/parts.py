@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
+from typing import TypeAlias
 
-from relax_mlir.indexing import Linear
+from mlir import ir
+
+from relax_mlir.dialects.dim_bounds import is_known_le
+from relax_mlir.dialects.shapes import Dim
+from relax_mlir.indexing import Form, Part, Shifted, dims_in
+from relax_mlir.schedules.emit import Extent
 from relax_mlir.schedules.gpu.grid import launch_grids
 from relax_mlir.schedules.gpu.points import (
     Points,
@@ -20,6 +26,8 @@ from relax_mlir.schedules.rule import Refusal, check_statements
 
 __all__ = ["Parts"]
 
+_Span: TypeAlias = tuple[Dim, Dim]
+
 
 class Parts(GpuRule[list[PointsPlan]]):
     """One launch, of which each statement has blocks of its own."""
@@ -29,8 +37,9 @@ class Parts(GpuRule[list[PointsPlan]]):
         check_statements(kernel)
         if len(kernel.statements) == 1:
             raise Refusal("it has one statement")
+        dims = dims_in(kernel.function)
         for pair in combinations(kernel.statements, 2):
-            if not _are_apart(*pair):
+            if not _are_apart(*pair, dims):
                 raise Refusal("its statements may write the same element")
         if any(s.is_reduction for s in kernel.statements):
             raise Refusal("it has a sum")
@@ -52,32 +61,50 @@ def _write(plans: Sequence[PointsPlan]) -> None:
     launch_grids([Points(plan).grid() for plan in plans])
 
 
-def _are_apart(one: Statement, other: Statement) -> bool:
+def _are_apart(one: Statement, other: Statement, dims: Mapping[ir.Value, Dim]) -> bool:
     """Whether two statements surely write different elements."""
     return all(
-        a.buffer != b.buffer or _are_disjoint(one, a, other, b)
+        a.buffer != b.buffer
+        or _are_disjoint(_spans(one, a, dims), _spans(other, b, dims))
         for a in one.outputs
         for b in other.outputs
     )
 
 
-def _are_disjoint(one: Statement, a: Access, other: Statement, b: Access) -> bool:
+def _are_disjoint(one: Sequence[_Span | None], other: Sequence[_Span | None]) -> bool:
     """Whether two accesses are to different ranges of some dimension."""
-    for form, theirs in zip(a.forms, b.forms, strict=True):
-        mine, others = _range(one, form), _range(other, theirs)
-        if mine and others and (mine[1] <= others[0] or others[1] <= mine[0]):
+    for mine, theirs in zip(one, other, strict=True):
+        if mine is None or theirs is None:
+            continue
+        if is_known_le(mine[1], theirs[0]) or is_known_le(theirs[1], mine[0]):
             return True
     return False
 
 
-def _range(statement: Statement, form: object) -> tuple[int, int] | None:
-    """The indices that a form reaches, from one to before another; None if not known."""
-    if not isinstance(form, Linear) or any(c < 0 for c in form.coefficients.values()):
+def _spans(
+    statement: Statement, access: Access, dims: Mapping[ir.Value, Dim]
+) -> list[_Span | None]:
+    """The indices of each dimension, from one to before another; None if not known."""
+    return [_span(form, statement.extents, dims) for form in access.forms]
+
+
+def _span(
+    form: Form, extents: Sequence[Extent], dims: Mapping[ir.Value, Dim]
+) -> _Span | None:
+    if isinstance(form, Part) or any(c < 0 for c in form.coefficients.values()):
         return None
-    end = form.constant + 1
+    begin = _dim(form.by, dims) if isinstance(form, Shifted) else 0
+    if begin is None:
+        return None
+    begin += form.constant
+    end = begin + 1
     for axis, factor in form.coefficients.items():
-        extent = statement.extents[axis]
-        if not isinstance(extent, int):
+        extent = _dim(extents[axis], dims)
+        if extent is None:
             return None
         end += factor * (extent - 1)
-    return form.constant, end
+    return begin, end
+
+
+def _dim(size: Extent, dims: Mapping[ir.Value, Dim]) -> Dim | None:
+    return size if isinstance(size, int) else dims.get(size)

@@ -15,7 +15,7 @@ from itertools import pairwise, starmap
 from mlir import ir
 
 from relax_mlir.dialects.tir import marks
-from relax_mlir.indexing import Part
+from relax_mlir.indexing import Linear, Part
 from relax_mlir.schedules.contraction_axes import Axis
 from relax_mlir.schedules.contraction_plan import Factor
 from relax_mlir.schedules.emit import (
@@ -254,7 +254,7 @@ def _dimensions(factor: Factor, axes: Sequence[Axis]) -> tuple[_Dimension, ...]:
         Refusal: it is read by parts of an axis, or windows of it step backwards.
     """
     windows, access = window_axes(factor), factor.access
-    if any(isinstance(form, Part) for form in access.forms):
+    if not all(isinstance(form, Linear) for form in access.forms):
         raise Refusal("an operand is read by parts of an axis")
     extents = {axis.number: axis.extent for axis in axes}
     sizes = sizes_of(access.buffer)

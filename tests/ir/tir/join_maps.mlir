@@ -49,18 +49,48 @@ func.func @alike(%x: tensor<4xf32>, %y: tensor<4xf32>) -> (tensor<4xf32>, tensor
 
 // -----
 
-// A map that reads another one, a sum, a transpose and a map of an open size stay by themselves.
+// A map that reads another one, a sum and a transpose stay by themselves.
 // CHECK-LABEL: func.func @apart(
 // CHECK-NOT:     joined
 // CHECK:         return
 // CHECK-NOT:   func.func @joined
 // LOOPS-LABEL: func.func @apart(
-func.func @apart(%x: tensor<3x4xf32>, %z: tensor<?xf32, #relax.shape<["n"]>>) -> (tensor<3x4xf32>, tensor<4x3xf32>, tensor<4x3xf32>, tensor<3xf32>, tensor<?xf32, #relax.shape<["n"]>>, tensor<3x4xf32>) {
+func.func @apart(%x: tensor<3x4xf32>) -> (tensor<3x4xf32>, tensor<4x3xf32>, tensor<4x3xf32>, tensor<3xf32>, tensor<3x4xf32>) {
   %0 = "relax.exp"(%x) : (tensor<3x4xf32>) -> tensor<3x4xf32>
   %1 = "relax.permute_dims"(%0) {axes = array<i64: 1, 0>} : (tensor<3x4xf32>) -> tensor<4x3xf32>
   %2 = "relax.permute_dims"(%x) {axes = array<i64: 1, 0>} : (tensor<3x4xf32>) -> tensor<4x3xf32>
   %3 = "relax.sum"(%x) {axis = array<i64: 1>, keepdims = false} : (tensor<3x4xf32>) -> tensor<3xf32>
+  %4 = "relax.tanh"(%x) : (tensor<3x4xf32>) -> tensor<3x4xf32>
+  return %0, %1, %2, %3, %4 : tensor<3x4xf32>, tensor<4x3xf32>, tensor<4x3xf32>, tensor<3xf32>, tensor<3x4xf32>
+}
+
+// -----
+
+// Two caches that grow by a step: what comes of them is as large as before, and one launch.
+// CHECK-LABEL: func.func @open(
+// CHECK:         "relax.call_tir"(%{{.+}}) {callee = @joined_concatenate_concatenate_tir_exp, sizes = #relax.shape<["past", "n"]>}
+// CHECK-LABEL: func.func @joined_concatenate_concatenate_tir_exp(
+// CHECK-SAME:    %arg0: memref<2x?x4xf32> {tir.shape = #relax.shape<["2", "s0", "4"]>}, %arg1: memref<2x1x4xf32> {tir.shape = #relax.shape<["2", "1", "4"]>},
+// CHECK-SAME:    %arg4: memref<?xf32> {tir.shape = #relax.shape<["s1"]>}, %arg5: memref<2x?x4xf32> {tir.shape = #relax.shape<["2", "s0 + 1", "4"]>},
+// CHECK-SAME:    %arg8: index {tir.symbol = "s0"}, %arg9: index {tir.symbol = "s1"}) attributes {tir.num_outputs = 3 : i64, tir.prim_func}
+// CHECK:         "tir.block"(%arg8)
+// CHECK:           memref.store %{{.*}}, %arg5
+// CHECK:           memref.store %{{.*}}, %arg5
+// CHECK:         "tir.block"(%arg8)
+// CHECK:           memref.store %{{.*}}, %arg6
+// CHECK:           memref.store %{{.*}}, %arg6
+// CHECK:         "tir.block"(%arg9)
+// CHECK:           memref.store %{{.*}}, %arg7
+// LOOPS-LABEL: func.func @open(
+// LOOPS-LABEL: func.func @joined_concatenate_concatenate_tir_exp(
+// LOOPS-SAME:    tir.rule = "Parts"
+// LOOPS-COUNT-1: gpu.launch
+// LOOPS-NOT:     gpu.launch
+func.func @open(%k: tensor<2x?x4xf32, #relax.shape<["2", "past", "4"]>>, %v: tensor<2x?x4xf32, #relax.shape<["2", "past", "4"]>>, %x: tensor<2x1x4xf32>, %z: tensor<?xf32, #relax.shape<["n"]>>) -> (tensor<2x?x4xf32, #relax.shape<["2", "past + 1", "4"]>>, tensor<2x?x4xf32, #relax.shape<["2", "past + 1", "4"]>>, tensor<?xf32, #relax.shape<["n"]>>) {
+  %0 = builtin.unrealized_conversion_cast %k, %x : tensor<2x?x4xf32, #relax.shape<["2", "past", "4"]>>, tensor<2x1x4xf32> to tuple<tensor<2x?x4xf32, #relax.shape<["2", "past", "4"]>>, tensor<2x1x4xf32>>
+  %1 = "relax.concat"(%0) {axis = 1 : i64} : (tuple<tensor<2x?x4xf32, #relax.shape<["2", "past", "4"]>>, tensor<2x1x4xf32>>) -> tensor<2x?x4xf32, #relax.shape<["2", "past + 1", "4"]>>
+  %2 = builtin.unrealized_conversion_cast %v, %x : tensor<2x?x4xf32, #relax.shape<["2", "past", "4"]>>, tensor<2x1x4xf32> to tuple<tensor<2x?x4xf32, #relax.shape<["2", "past", "4"]>>, tensor<2x1x4xf32>>
+  %3 = "relax.concat"(%2) {axis = 1 : i64} : (tuple<tensor<2x?x4xf32, #relax.shape<["2", "past", "4"]>>, tensor<2x1x4xf32>>) -> tensor<2x?x4xf32, #relax.shape<["2", "past + 1", "4"]>>
   %4 = "relax.exp"(%z) : (tensor<?xf32, #relax.shape<["n"]>>) -> tensor<?xf32, #relax.shape<["n"]>>
-  %5 = "relax.tanh"(%x) : (tensor<3x4xf32>) -> tensor<3x4xf32>
-  return %0, %1, %2, %3, %4, %5 : tensor<3x4xf32>, tensor<4x3xf32>, tensor<4x3xf32>, tensor<3xf32>, tensor<?xf32, #relax.shape<["n"]>>, tensor<3x4xf32>
+  return %1, %3, %4 : tensor<2x?x4xf32, #relax.shape<["2", "past + 1", "4"]>>, tensor<2x?x4xf32, #relax.shape<["2", "past + 1", "4"]>>, tensor<?xf32, #relax.shape<["n"]>>
 }

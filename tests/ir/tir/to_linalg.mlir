@@ -77,6 +77,46 @@ func.func @concat(%x: memref<2x3xf32>, %y: memref<2x5xf32>, %o: memref<2x8xf32>)
 
 // -----
 
+// Behind something whose size calls tell; a sum there stays loops.
+// CHECK-LABEL: func.func @open_concat
+// CHECK:         %[[BEGIN:.*]] = arith.addi %arg3, %{{.*}} : index
+// CHECK:         %[[LOW:.*]] = memref.subview %arg2[0, 0] [2, %arg3] [1, 1]
+// CHECK:         linalg.generic {{.*}} ins(%arg0 {{.*}} outs(%[[LOW]]
+// CHECK:         %[[HIGH:.*]] = memref.subview %arg2[0, %[[BEGIN]]] [2, 5] [1, 1] {{.*}} to memref<2x5xf32, strided<[?, 1], offset: ?>>
+// CHECK:         linalg.generic {{.*}} ins(%arg1 {{.*}} outs(%[[HIGH]]
+// CHECK:         scf.for
+func.func @open_concat(%x: memref<2x?xf32> {tir.shape = #relax.shape<["2", "s"]>}, %y: memref<2x5xf32>, %o: memref<2x?xf32> {tir.shape = #relax.shape<["2", "s + 7"]>}, %s: index {tir.symbol = "s"}) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
+  "tir.block"(%s) ({
+  }, {
+  ^bb0(%i: index, %j: index):
+    %0 = memref.load %x[%i, %j] : memref<2x?xf32>
+    memref.store %0, %o[%i, %j] : memref<2x?xf32>
+    gpu.yield
+  }) {kinds = "SS", name = "low", operandSegmentSizes = array<i32: 1, 0>, static_extents = array<i64: 2, -1>} : (index) -> ()
+  %c2 = arith.constant 2 : index
+  %behind = arith.addi %s, %c2 : index
+  "tir.block"() ({
+  }, {
+  ^bb0(%i: index, %j: index):
+    %0 = memref.load %y[%i, %j] : memref<2x5xf32>
+    %1 = arith.addi %behind, %j : index
+    memref.store %0, %o[%i, %1] : memref<2x?xf32>
+    gpu.yield
+  }) {kinds = "SS", name = "high", operandSegmentSizes = array<i32: 0, 0>, static_extents = array<i64: 2, 5>} : () -> ()
+  "tir.block"() ({
+  }, {
+  ^bb0(%i: index, %j: index):
+    %0 = memref.load %y[%i, %j] : memref<2x5xf32>
+    %1 = memref.load %o[%i, %s] : memref<2x?xf32>
+    %2 = arith.addf %0, %1 : f32
+    memref.store %2, %o[%i, %s] : memref<2x?xf32>
+    gpu.yield
+  }) {kinds = "SR", name = "total", operandSegmentSizes = array<i32: 0, 0>, static_extents = array<i64: 2, 5>} : () -> ()
+  return
+}
+
+// -----
+
 // A reshape divides its index: which block of the axis, and where in it, can be said of an operand.
 // CHECK:       #[[PARTS:.*]] = affine_map<(d0) -> (d0 floordiv 3, d0 mod 3)>
 // CHECK-LABEL: func.func @reshape
