@@ -120,9 +120,7 @@ def _measure(case: Any, path: Path, rounds: int) -> Measured:  # Any: a Case
     outputs = [_empty(torch, p) for p in model.signature.outputs]
     stream = torch.cuda.current_stream()
 
-    def ours() -> None:
-        model(*inputs.values(), out=outputs, stream=stream)
-
+    ours = model.captured(*inputs.values(), out=outputs, stream=stream)
     rival = _RIVALS[case.rival](torch, case, inputs)
     ours()
     expected = rival()
@@ -291,7 +289,7 @@ def _page(found: Sequence[Measured]) -> str:
 {torch.version.cuda}. Copies within the device, read and written: {copies:.0f} GB/s. Written by `benchmarks/gpu/measure.py`.
 
 The ratio is PyTorch's time to ours, in turns; of `gemv`, `softmax` and `layernorm` it is our rate to that of copies. Networks
-are of 16 bits, beside `torch.compile(mode="reduce-overhead")`. `host us` is what a call keeps Python.
+are of 16 bits, beside `torch.compile(mode="reduce-overhead")`. Ours are captured calls (`model.captured`); `host us` is what one keeps Python.
 
 {table}
 """

@@ -89,7 +89,7 @@ def _driver() -> Library:
         "CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES": driver._ERROR_LOG_BYTES,
         "CU_STREAM_NON_BLOCKING": devices._FLAGS["cuStreamCreate"],
         "CU_EVENT_DISABLE_TIMING": devices._FLAGS["cuEventCreate"],
-        "CU_EVENT_DEFAULT": devices.TIMED,
+        "CU_EVENT_DEFAULT": devices._TIMED,
         "CU_STREAM_CAPTURE_MODE_RELAXED": launches._RELAXED,
         "CU_MEMORYTYPE_DEVICE": copies._DEVICE_MEMORY,
         "sizeof(CUtensorMap)": tensor_maps._MAP_BYTES,
@@ -290,7 +290,7 @@ def _output(text: str, header: str, folder: Path) -> str:
     )
     if found.returncode:
         pytest.skip(
-            f"no `{header}`, or not all that it includes: {found.stderr.strip()}"
+            f"no `{header}`, or not all that it includes: {found.stderr.splitlines()[0]}"
         )
     subprocess.run([*command, str(source), "-o", str(program)], check=True)
     return subprocess.run([program], capture_output=True, text=True, check=True).stdout

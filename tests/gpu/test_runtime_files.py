@@ -157,6 +157,7 @@ def test_a_file_runs_with_python_and_numpy_alone(
     assert "random inputs, seed 0, n = 5" in done.stdout
     assert "ok    y0: differs from a second call by 0 of its scale" in done.stdout
     assert re.search(r"a call, kernels as a graph: \d+\.\d us", done.stdout)
+    assert re.search(r"a captured call: \d+\.\d us", done.stdout)
 
 
 def test_wrong_values_end_with_1(library: Path, poor: Path, file: Path) -> None:

@@ -69,6 +69,7 @@ _SOURCES = (
     "relax_mlir.runtime.cuda.arguments",
     "relax_mlir.runtime.cuda.arrays",
     "relax_mlir.runtime.cuda.calls",
+    "relax_mlir.runtime.cuda.captured",
     "relax_mlir.runtime.cuda.convolutions",
     "relax_mlir.runtime.cuda.convolver",
     "relax_mlir.runtime.cuda.copies",

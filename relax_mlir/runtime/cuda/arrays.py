@@ -10,6 +10,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ __all__ = [
     "COPIED",
     "DeviceArray",
     "View",
+    "are_apart",
     "device_view",
     "host_view",
     "meet",
@@ -130,6 +132,14 @@ def meet(a: View, b: View) -> bool:
         return True
 
 
+def are_apart(views: Sequence[View]) -> bool:
+    """Whether arrays surely have no byte in common, without a look at every pair."""
+    if not all(view.is_plain and view.ordinal is not None for view in views):
+        return False
+    spans = sorted((view.address, view.address + view.size_bytes) for view in views)
+    return all(end <= begin for (_, end), (begin, _) in pairwise(spans))
+
+
 def _bytes(view: View) -> np.ndarray:
     """An array that lies as a view does, even where the host has no memory."""
     return np.asarray(Bytes(view.address, view.shape, view.strides, view.item_bytes))
@@ -194,6 +204,10 @@ class DeviceArray:
                 self._uses.clear()
                 self._writer = user
             self._uses[user] = event
+
+    def is_noted(self, user: int, event: Event) -> bool:
+        """Whether this is the last use that is noted, and the only one."""
+        return self._uses.get(user) is event and len(self._uses) == 1
 
     def let_wait(
         self, stream: int, *, is_written: bool = False, user: int | None = None

@@ -6,6 +6,8 @@ import ctypes
 import functools
 import weakref
 from collections import deque
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from ctypes import byref, c_void_p
 from typing import Any, Protocol
 
@@ -19,12 +21,13 @@ from relax_mlir.runtime.cuda.driver import (
 )
 
 __all__ = [
-    "TIMED",
     "Device",
     "Event",
+    "RepeatedEvent",
     "compute_capability",
     "device",
     "device_names",
+    "timed_events",
 ]
 
 
@@ -163,7 +166,7 @@ class Device:
 
 # Streams that do not wait for others; events that measure no times.
 _FLAGS = {"cuStreamCreate": 1, "cuEventCreate": 2}
-TIMED = 0  # flags of events that do
+_TIMED = 0  # flags of events that do
 
 
 class _Current:
@@ -236,6 +239,49 @@ class Event:
             what = "`main`: a call cannot be waited for"
             self._device.driver.call("cuEventSynchronize", self._handle, what=what)
             self._is_past = True
+
+
+@contextmanager
+def timed_events(device: Device, count: int, what: str) -> Iterator[list[int]]:
+    """Events that measure times, destroyed at the end.
+
+    Args:
+        what: is wrong if it fails: how the message begins.
+    """
+    events: list[int] = []
+    with ExitStack() as given_back:
+        for _ in range(count):
+            events.append(device.make("cuEventCreate", what, _TIMED))
+            given_back.callback(_destroy, device, events[-1], what)
+        yield events
+
+
+def _destroy(device: Device, event: int, what: str) -> None:
+    with device.current():
+        device.driver.call("cuEventDestroy_v2", event, what=what)
+
+
+class RepeatedEvent(Event):
+    """A place in a stream that moves on: whoever waits waits for the last one."""
+
+    __slots__ = ()
+
+    def record(self, stream: int) -> None:
+        """Be behind all work that has been put there so far.
+
+        Raises:
+            DeviceError: it is no stream.
+        """
+        what = "`main`: a stream cannot be waited for"
+        self._device.driver.call("cuEventRecord", self._handle, stream, what=what)
+
+    def is_past(self) -> bool:
+        what = "`main`: a call cannot be waited for"
+        return self._device.driver.has_passed(self._handle, what)
+
+    def wait(self) -> None:
+        what = "`main`: a call cannot be waited for"
+        self._device.driver.call("cuEventSynchronize", self._handle, what=what)
 
 
 @functools.cache

@@ -17,6 +17,7 @@ from relax_mlir.runtime.cuda.archive import Contents, write_archive
 from relax_mlir.runtime.cuda.arrays import (
     DeviceArray,
     View,
+    are_apart,
     device_view,
     host_view,
     meet,
@@ -24,6 +25,7 @@ from relax_mlir.runtime.cuda.arrays import (
     unwrapped,
 )
 from relax_mlir.runtime.cuda.calls import Call, Output, Turn
+from relax_mlir.runtime.cuda.captured import CapturedCall
 from relax_mlir.runtime.cuda.copies import copy_in, copy_out
 from relax_mlir.runtime.cuda.devices import Device, Event, device
 from relax_mlir.runtime.cuda.session import Prepared, Session
@@ -154,6 +156,49 @@ class CudaExecutable(CompiledModel):
                     output.result.note_use(number, event, is_written=True)
         return tuple([o.result for o in outputs] if given is None else given)
 
+    def captured(
+        self,
+        *arrays: Any,  # Any: arrays on the GPU
+        out: Sequence[Any] | None = None,
+        stream: Any = None,  # Any: of torch, cupy, ...
+        **named: Any,
+    ) -> CapturedCall:
+        """Run the model, and capture the call: it is started again by what is returned.
+
+        To start it takes a few microseconds: nothing is looked at again but where other
+        calls have used the arrays.
+
+        Args:
+            *arrays: inputs in order; or by name. What is in them may change between
+                calls, not where they are.
+            out: arrays that every call writes the outputs to, instead of new ones.
+            stream: as of a call.
+
+        Raises:
+            TypeError, ValueError, OutOfMemoryError: as a call does; or an array is not
+                on the GPU, does not lie row after row from a multiple of 16 bytes on, or
+                is input and output.
+            DeviceError: as a call does; or functions on the host take part.
+        """
+        if named:
+            arrays = self._in_order(arrays, named)
+        outputs = self(*arrays, out=out, stream=stream, graph=False, stay=True)
+        if self.contents.plan.calls_host:
+            raise DeviceError(
+                "`main`: it calls functions on the host: it is no one launch"
+            )
+        given, results = (tuple(map(unwrapped, part)) for part in (arrays, outputs))
+        with self._turn, self._device.current():
+            session = self._ready()
+            chosen = 0 if stream is None else self._handle(stream)
+            inputs = self._views(given, chosen, session.number)
+            targets = self._targets(results, chosen, session.number)
+            prepared = self._prepare(session, inputs)
+        # It holds the model, whose memory it uses.
+        own = self, self._turn, session, prepared
+        every = (*given, *results), (*inputs, *targets)
+        return CapturedCall(*own, *every, outputs, chosen)
+
     def _run(
         self,
         session: Session,
@@ -176,7 +221,9 @@ class CudaExecutable(CompiledModel):
             for output in outputs:
                 if output.copied is not None:
                     copy_out(self._device, output.address, output.copied, stream)
-            return outputs, session.end(stream, call.borrowed)
+            event = Event(self._device, stream)
+            session.end(event, call.borrowed)
+            return outputs, event
         except BaseException as error:
             session.abandon(stream, error, call.borrowed)
             call.give_back()
@@ -317,10 +364,11 @@ class CudaExecutable(CompiledModel):
         return session.prepare(shapes, sizes, output_shapes, held_bytes)
 
     def _check_targets(self, targets: Sequence[View], prepared: Prepared) -> None:
+        are_all_apart = are_apart(targets)
         for number, target in enumerate(targets):
             if target.shape != prepared.output_shapes[number]:  # it says what is wrong
                 self._binder.check_output(number, target.shape, prepared.sizes)
-            for other in range(number):
+            for other in range(0 if are_all_apart else number):
                 if meet(target, targets[other]):
                     where = _where("output", number, self.signature.outputs[number])
                     raise ValueError(f"{where}: shares memory with output {other}")
@@ -372,9 +420,12 @@ class CudaExecutable(CompiledModel):
         An input that shares memory with an output is such, too: the program may write early.
         """
         found: list[int] = []
+        targets = call.targets or ()
+        if are_apart((*call.inputs, *targets)):
+            targets = ()
         for number, view in enumerate(call.inputs):
             is_ready = view.ordinal is not None and view.is_plain
-            for target in call.targets or ():
+            for target in targets:
                 is_ready = is_ready and not meet(view, target)
             found.append(view.address if is_ready else self._staged(call, number, view))
         return found
@@ -423,7 +474,7 @@ class CudaExecutable(CompiledModel):
             except BaseException as error:
                 session.abandon(stream, error, call.borrowed)
                 raise
-            session.end(stream, call.borrowed)
+            session.end(Event(self._device, stream), call.borrowed)
         durations, totals = zip(*measured, strict=True)
         shape = (calls, len(self.kernels))
         times = np.array(durations, np.int64).reshape(shape)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from ctypes import c_void_p
 from dataclasses import dataclass
 from functools import partial
@@ -16,7 +16,8 @@ import numpy as np
 
 from relax_mlir.errors import DeviceError, RelaxError
 from relax_mlir.runtime.cuda.arguments import BASES, Arguments, Bases
-from relax_mlir.runtime.cuda.devices import TIMED, Device
+from relax_mlir.runtime.cuda.devices import Device, timed_events
+from relax_mlir.runtime.cuda.driver import Driver
 from relax_mlir.runtime.cuda.libraries import Libraries, PreparedCall
 from relax_mlir.runtime.cuda.modules import Kernels
 from relax_mlir.runtime.cuda.plan import (
@@ -34,7 +35,7 @@ from relax_mlir.runtime.cuda.plan import (
 from relax_mlir.runtime.cuda.tensor_maps import TensorMaps
 from relax_mlir.runtime.elements import element_type
 
-__all__ = ["Launches"]
+__all__ = ["Graph", "Launches"]
 
 _KEPT_GRAPHS = 32
 _KEPT_LIBRARY_CALLS = 8  # for each of the plan: of as many sizes
@@ -66,6 +67,28 @@ _Step: TypeAlias = _Launch | PreparedCall | Copy | HostCall
 
 
 @dataclass
+class Graph:
+    """All steps of a call, for arrays at their addresses.
+
+    Attributes:
+        driver: that has it; handle: its own.
+        place: sizes and addresses; parts: of :class:`Launches`, when it was made.
+    """
+
+    driver: Driver
+    handle: int
+    place: _Place
+    parts: int
+
+    def destroy(self) -> None:
+        """Give it back; it is not under way."""
+        handle, self.handle = self.handle, 0
+        if handle:
+            what = "a graph cannot be given back"
+            self.driver.call("cuGraphExecDestroy", handle, what=what)
+
+
+@dataclass
 class _Map:
     """A descriptor that a kernel gets, and what it describes."""
 
@@ -80,6 +103,9 @@ class Launches:
 
     What does not depend on sizes is laid out once. One thread at a time uses it, with the
     device current.
+
+    Attributes:
+        parts: how often some has gone of what libraries have made for graphs.
 
     Args:
         plan: the steps.
@@ -100,8 +126,8 @@ class Launches:
         self._device, self._kernels, self._host = device, kernels, host
         self._libraries, self._settle = libraries, settle
         self._capturing: list[int] = []  # streams: one, from the first graph on
-        # Of calls; 0 where they have been seen once.
-        self._graphs: OrderedDict[_Place, int] = OrderedDict()
+        # Of calls; None of those that have been seen once.
+        self._graphs: OrderedDict[_Place, Graph | None] = OrderedDict()
         self._bases: Bases = {}
         self._place: _Place | None = None  # for which all is laid out
         self._descriptors = TensorMaps(device.driver)
@@ -115,6 +141,7 @@ class Launches:
         self._library_calls: defaultdict[
             tuple[int, int], OrderedDict[LibraryCall, PreparedCall]
         ] = defaultdict(OrderedDict)
+        self.parts = 0
         self._calls_host = plan.calls_host
 
     def run(
@@ -133,32 +160,58 @@ class Launches:
             OutOfMemoryError: a library needs more memory than there is.
         """
         place = _place_of(plan, bases)
-        graph = self._graph(plan, bases, place) if use_graph else 0
-        if graph:
-            what = "`main`: its graph cannot be launched"
-            self._device.driver.call("cuGraphLaunch", graph, stream, what=what)
+        graph = self._graph(plan, bases, place) if use_graph else None
+        if graph is not None:
+            self.start(graph, stream)
             return
         self._lay_out(plan, bases, place)
         for step in self._steps:
             self._do(step, stream)
 
-    def _graph(self, plan: KnownPlan, bases: Bases, place: _Place) -> int:
-        """The graph of calls like this one; 0 if there has been none before."""
-        graph = self._graphs.get(place)
-        if graph:
-            self._graphs.move_to_end(place)
-            return graph
+    def captured(self, plan: KnownPlan, bases: Bases, before: Graph | None) -> Graph:
+        """All steps as one graph, for whoever starts it; not more than one at a time does.
+
+        Args:
+            plan: for the sizes of the call; bases: where the arrays are.
+            before: the same, which is kept if it still fits.
+
+        Raises:
+            DeviceError: the driver refuses something; the message names the kernel.
+        """
+        place = _place_of(plan, bases)
+        if before is not None:
+            if before.place == place and before.parts == self.parts:
+                return before
+            self._settle()
+            before.destroy()
+        self._lay_out(plan, bases, place)
+        return self._captured()
+
+    def start(self, graph: Graph, stream: int) -> None:
+        """Put a graph on a stream.
+
+        Raises:
+            DeviceError: the driver refuses it.
+        """
+        what = "`main`: its graph cannot be launched"
+        self._device.driver.call("cuGraphLaunch", graph.handle, stream, what=what)
+
+    def _graph(self, plan: KnownPlan, bases: Bases, place: _Place) -> Graph | None:
+        """The graph of calls like this one, if there has been one before."""
         if self._calls_host:
-            return 0
-        if graph == 0:
+            return None
+        graph = self._graphs.get(place)
+        if graph is None and place in self._graphs:
             self._lay_out(plan, bases, place)
-            graph = self._captured() if len(self._steps) > 1 else 0
-        self._graphs[place] = graph or 0
+            if len(self._steps) > 1:
+                graph = self._captured()
+        self._graphs[place] = graph
         self._graphs.move_to_end(place)
         if len(self._graphs) > _KEPT_GRAPHS:
             _, oldest = self._graphs.popitem(last=False)
-            self._destroy(oldest)
-        return graph or 0
+            if oldest is not None:
+                oldest.destroy()
+        return graph
 
     def _lay_out(self, plan: KnownPlan, bases: Bases, place: _Place) -> None:
         """Let all steps be those of a call."""
@@ -199,6 +252,7 @@ class Launches:
             if len(kept) >= _KEPT_LIBRARY_CALLS:
                 self._settle()
                 self.drop_graphs()  # they have parts of it
+                self.parts += 1
                 _, oldest = kept.popitem(last=False)
                 oldest.close()
             what = self._kernels.name(step)
@@ -223,11 +277,6 @@ class Launches:
         start = partial(plain, c_void_p(function), *map(ctypes.c_uint, numbers))
         return _Launch(start, slots.addresses, step, launch)
 
-    def _destroy(self, graph: int) -> None:
-        if graph:
-            what = "a graph cannot be given back"
-            self._device.driver.call("cuGraphExecDestroy", graph, what=what)
-
     def measure(
         self, plan: KnownPlan, bases: Bases, stream: int, kernels: int
     ) -> tuple[list[int], int]:
@@ -240,7 +289,7 @@ class Launches:
         what = "`main`: kernels cannot be measured"
         self._lay_out(plan, bases, _place_of(plan, bases))
         seen: set[int] = set()
-        with self._timed_events(2 * kernels + 2, what) as events:
+        with timed_events(self._device, 2 * kernels + 2, what) as events:
 
             def record(number: int) -> None:
                 driver.call("cuEventRecord", events[number], stream, what=what)
@@ -268,17 +317,6 @@ class Launches:
                 between(2 * n, 2 * n + 1) if n in seen else 0 for n in range(kernels)
             ]
             return times, between(2 * kernels, 2 * kernels + 1)
-
-    @contextmanager
-    def _timed_events(self, count: int, what: str) -> Iterator[list[int]]:
-        """Events that measure times, destroyed at the end."""
-        events: list[int] = []
-        with ExitStack() as given_back:
-            for _ in range(count):
-                events.append(self._device.make("cuEventCreate", what, TIMED))
-                destroy = self._device.driver.call
-                given_back.callback(destroy, "cuEventDestroy_v2", events[-1], what=what)
-            yield events
 
     def _point(self, bases: Bases) -> None:
         """Let the kernels' pointers point where the arrays are."""
@@ -331,8 +369,9 @@ class Launches:
                 driver.call("cuMemcpyHtoDAsync_v2", *copy, what=what)
         driver.call("cuStreamSynchronize", stream, what=what)
 
-    def _captured(self) -> int:
-        """All steps as one graph, for the arrays that kernels' pointers point to."""
+    def _captured(self) -> Graph:
+        """All steps as one graph, for what they are laid out for."""
+        assert self._place is not None
         driver = self._device.driver
         what = "`main`: its kernels cannot become a graph"
         if not self._capturing:
@@ -350,7 +389,8 @@ class Launches:
             raise
         else:
             ending(what=what)
-            return driver.handle("cuGraphInstantiateWithFlags", graph, 0, what=what)
+            made = driver.handle("cuGraphInstantiateWithFlags", graph, 0, what=what)
+            return Graph(driver, made, self._place, self.parts)
         finally:
             if graph:
                 driver.call("cuGraphDestroy", graph, what=what)
@@ -366,7 +406,8 @@ class Launches:
         """Give back what graphs need; no call is under way."""
         with ExitStack() as given_back:
             for graph in _values_taken(self._graphs):
-                given_back.callback(self._destroy, graph)
+                if graph is not None:
+                    given_back.callback(graph.destroy)
 
     def close(self) -> None:
         """Give graphs, the streams of captures and what library calls need back.

@@ -170,6 +170,9 @@ def free_after(memory: Memory, uses: Iterable[Event]) -> None:
 def sweep(device: Device, *, is_waiting: bool = False) -> bool:
     """Give memory back whose calls are done by now; whether there was any.
 
+    It goes in the order in which it has left: what is behind calls that take longer waits
+    with them.
+
     Args:
         is_waiting: whether to wait for all of them.
     """
@@ -178,15 +181,15 @@ def sweep(device: Device, *, is_waiting: bool = False) -> bool:
         return False
     was_any = False
     with device.current(), suppress(IndexError):  # other threads do so, too
-        for _ in range(len(leaving)):
+        while leaving:
             memory, uses = leaving.popleft()
             if is_waiting:
                 _wait_for(uses)
-            if is_waiting or are_past(uses):
-                memory.free()
-                was_any = True
-            else:
-                leaving.append((memory, uses))
+            elif not are_past(uses):
+                leaving.appendleft((memory, uses))
+                break
+            memory.free()
+            was_any = True
     return was_any
 
 
@@ -225,22 +228,26 @@ class Scratch:
         """Where it is; 0 if there is none."""
         return self._memory.address
 
-    def fit(self, size_bytes: int, last: Event | None) -> None:
+    def fit(self, size_bytes: int, last: Event | None) -> bool:
         """Have at least so many bytes, and not more than about twice as many.
 
         Args:
             last: behind all calls that use it.
+
+        Returns:
+            Whether it was so; else it is elsewhere now.
 
         Raises:
             OutOfMemoryError: there are not so many; then it has none.
         """
         has_bytes = self._memory.size_bytes
         if size_bytes <= has_bytes <= 2 * rounded(size_bytes):
-            return
+            return True
         self.free(last)
         # What grows once will grow again.
         taken_bytes = rounded(size_bytes) if has_bytes else size_bytes
         self._memory = Memory(self._device, taken_bytes, use=self._use)
+        return False
 
     def free(self, last: Event | None) -> None:
         """Give it back, when the last call is done."""

@@ -162,6 +162,10 @@ class Launch:
             ),
         )
 
+    def given(self, arguments: tuple[Argument, ...]) -> Launch:
+        """It, with other arguments."""
+        return Launch(self.kernel, self.grid, self.block, self.shared_bytes, arguments)
+
     @property
     def is_empty(self) -> bool:
         """Whether there are no blocks, when sizes are known."""
@@ -477,7 +481,7 @@ def _started(call: Call, program: _KnownProgram, sizes: Sizes) -> tuple[Started,
         Started(
             call.program,
             call.kernel,
-            replace(known, arguments=tuple(map(placed, known.arguments)))
+            known.given(tuple(map(placed, known.arguments)))
             if isinstance(known, Launch)
             else known.placed(placed),
         )

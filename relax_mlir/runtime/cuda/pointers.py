@@ -59,8 +59,12 @@ class Pointer:
 
     def at(self, sizes: Sizes) -> Pointer:
         """It, when sizes are known."""
+        if isinstance(self.offset_bytes, int):
+            return self
         return Pointer(self.base, self.number, evaluate(self.offset_bytes, sizes))
 
     def moved(self, by_bytes: int) -> Pointer:
         """Another address in the same memory; offsets are known."""
+        if not by_bytes:
+            return self
         return Pointer(self.base, self.number, self.offset_bytes + by_bytes)

@@ -38,19 +38,20 @@ class Prepared:
     """What calls with the same sizes share.
 
     Attributes:
-        sizes: by name; output_shapes: that follow from them; plan: for them.
-        arena_bytes: of intermediate results.
+        shapes: of the inputs; sizes: by name, output_shapes: that follow from them.
+        plan: for them; arena_bytes: of intermediate results.
     """
 
     def __init__(
         self,
         device: Device,
+        shapes: tuple[tuple[int, ...], ...],
         sizes: Mapping[str, int],
         output_shapes: Sequence[tuple[int, ...]],
         plan: KnownPlan,
         arena_bytes: int,
     ) -> None:
-        self._device = device
+        self._device, self.shapes = device, shapes
         self.sizes, self.output_shapes = sizes, output_shapes
         self.plan, self.arena_bytes = plan, arena_bytes
         self._staging: dict[tuple[str, int], Memory] = {}
@@ -84,6 +85,7 @@ class Session:
     Attributes:
         stream: for calls with arrays of the host.
         launches: what calls do.
+        moves: how often intermediate results have gone elsewhere.
         number: no other session has it.
 
     Args:
@@ -122,6 +124,7 @@ class Session:
         self._taken.callback(self._pool.close)
         # Of intermediate results, and of programs' own buffers.
         self._scratch = [Scratch(device, "intermediate results") for _ in range(2)]
+        self.moves = 0
         self._held: Mapping[str, Sequence[int]] = {}  # by a call that has been checked
         libraries = Libraries(device)
         self._taken.callback(libraries.close)
@@ -218,14 +221,18 @@ class Session:
         plan = self._plan.at(sizes)
         self._check(plan, held_bytes)
         (arena_bytes,) = held_bytes["arena"]
-        made = Prepared(self.device, sizes, output_shapes, plan, arena_bytes)
-        self._prepared[shapes] = made
+        own = self.device, shapes, sizes, output_shapes, plan, arena_bytes
+        made = Prepared(*own)
+        self._add(made)
+        return made
+
+    def _add(self, prepared: Prepared) -> None:
+        self._prepared[prepared.shapes] = prepared
         if len(self._prepared) > _KEPT_SIZES:
             _, oldest = self._prepared.popitem(last=False)
             if oldest.has_staging:
                 self._settle()
             oldest.close()
-        return made
 
     def _check(self, plan: KnownPlan, held_bytes: Mapping[str, Sequence[int]]) -> None:
         """Refuse a call that reaches outside of its memory.
@@ -247,6 +254,16 @@ class Session:
         if is_less:
             self._held = held
 
+    def keep(self, prepared: Prepared) -> None:
+        """Count sizes among those that are kept, and have memory for them.
+
+        Raises:
+            OutOfMemoryError: there is not so much.
+        """
+        if self._prepared.get(prepared.shapes) is not prepared:
+            self._add(prepared)
+        self.reserve()
+
     def reserve(self) -> None:
         """Have memory for intermediate results of all sizes that are kept.
 
@@ -259,7 +276,8 @@ class Session:
             max(n.plan.workspace_bytes for n in kept),
         )
         for scratch, size_bytes in zip(self._scratch, needs, strict=True):
-            scratch.fit(size_bytes, self._last)
+            if not scratch.fit(size_bytes, self._last):
+                self.moves += 1
 
     def bases(self, inputs: Sequence[int], outputs: Sequence[int]) -> Bases:
         """Where everything is in a call whose arrays are at these addresses."""
@@ -283,24 +301,23 @@ class Session:
         if self._last is not None:
             self._last.let_wait(stream)
 
-    def end(self, stream: int, borrowed: Sequence[object]) -> Event:
-        """End a call, whose work is on its stream: the place behind it.
+    def end(self, event: Event, borrowed: Sequence[object]) -> None:
+        """End a call, whose work is on its stream.
 
         Args:
-            borrowed: what must live until then.
+            event: behind it; borrowed: what must live until then.
         """
         self._running = None
-        self._last = Event(self.device, stream)
+        self._last = event
         waiting = self._borrowed
         if len(waiting) >= _MOST_BORROWED:
             waiting[0][0].wait()
         while waiting and waiting[0][0].is_past():
             waiting.popleft()
         if borrowed:
-            waiting.append((self._last, borrowed))
+            waiting.append((event, borrowed))
         if self.device.leaving:
             sweep(self.device)
-        return self._last
 
     def abandon(
         self, stream: int, error: BaseException, borrowed: Sequence[object]
@@ -311,7 +328,7 @@ class Session:
         """
         prepared = self._running
         with suppress(DeviceError):  # the first error is the one to tell
-            self.end(stream, borrowed)
+            self.end(Event(self.device, stream), borrowed)
             self._settle()  # what it has taken is given back now
         if isinstance(error, OutOfMemoryError):
             kept = [(k, p) for k, p in self._prepared.items() if p is not prepared]
@@ -328,6 +345,7 @@ class Session:
             given_back.callback(self._settle)
 
     def _free_scratch(self) -> None:
+        self.moves += 1
         for scratch in self._scratch:
             scratch.free(self._last)
 

@@ -13,6 +13,7 @@ import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from statistics import median
 from typing import Any
 
@@ -23,7 +24,7 @@ from relax_mlir.errors import RelaxError
 from relax_mlir.runtime.compiled_model import CompiledModel
 from relax_mlir.runtime.cuda.archive import Check
 from relax_mlir.runtime.cuda.arrays import DeviceArray
-from relax_mlir.runtime.cuda.devices import TIMED, Device, device
+from relax_mlir.runtime.cuda.devices import Device, device, timed_events
 from relax_mlir.runtime.cuda.executable import CudaExecutable
 from relax_mlir.runtime.cuda.loading import load
 from relax_mlir.runtime.cuda.rivals import Rivals
@@ -82,12 +83,17 @@ def _try(model: CudaExecutable, sizes: Mapping[str, int], seed: int, calls: int)
     outputs = model(*inputs)
     on_device = [DeviceArray.of(array, gpu) for array in inputs]
     targets = [_poisoned(gpu, array) for array in outputs]
-    call = _caller(model, on_device, targets)
-    call(False)
+    call = partial(model, *on_device, out=targets)
+    call(graph=False)
     is_right = _compare(model.signature, targets, outputs, check)
-    for name, graph in (("one by one", False), ("as a graph", True)):
-        times = _times_ms(gpu, lambda graph=graph: call(graph), calls)
-        print(f"a call, kernels {name}: {1e3 * median(times):.1f} us")
+    ways: dict[str, Callable[[], object]] = {
+        "a call, kernels one by one": partial(call, graph=False),
+        "a call, kernels as a graph": call,
+    }
+    if not model.contents.plan.calls_host:
+        ways["a captured call"] = model.captured(*on_device, out=targets)
+    for name, way in ways.items():
+        print(f"{name}: {1e3 * median(_times_ms(gpu, way, calls)):.1f} us")
     copies_gb_s = _copy_rate_gb_s(gpu, calls)
     print(f"copies within the GPU, read and write: {copies_gb_s:.0f} GB/s")
     profile = model.profile(*inputs, calls=calls)
@@ -141,12 +147,6 @@ def with_check(
 def _poisoned(gpu: Device, like: np.ndarray) -> DeviceArray:
     poison = np.full(like.nbytes, _POISON, np.uint8).view(like.dtype)
     return DeviceArray.of(poison.reshape(like.shape), gpu)
-
-
-def _caller(
-    model: CudaExecutable, inputs: Sequence[DeviceArray], out: Sequence[DeviceArray]
-) -> Callable[[bool], object]:
-    return lambda graph: model(*inputs, out=out, graph=graph)
 
 
 def _compare(
@@ -204,21 +204,18 @@ def _times_ms(gpu: Device, call: Callable[[], object], calls: int) -> list[float
     """How long calls take on the device, after two that are not measured."""
     what = "events cannot be used"
     driver = gpu.driver
-    events = [gpu.make("cuEventCreate", what, TIMED) for _ in range(2)]
     times: list[float] = []
-    for number in range(calls + 2):
-        with gpu.current():
-            driver.call("cuEventRecord", events[0], 0, what=what)
-        call()
-        with gpu.current():
-            driver.call("cuEventRecord", events[1], 0, what=what)
-            driver.call("cuEventSynchronize", events[1], what=what)
-            time_ms = driver.handle("cuEventElapsedTime", *events, what=what)
-        if number >= 2:
-            times.append(time_ms)
-    with gpu.current():
-        for event in events:
-            driver.call("cuEventDestroy_v2", event, what=what)
+    with timed_events(gpu, 2, what) as events:
+        for number in range(calls + 2):
+            with gpu.current():
+                driver.call("cuEventRecord", events[0], 0, what=what)
+            call()
+            with gpu.current():
+                driver.call("cuEventRecord", events[1], 0, what=what)
+                driver.call("cuEventSynchronize", events[1], what=what)
+                time_ms = driver.handle("cuEventElapsedTime", *events, what=what)
+            if number >= 2:
+                times.append(time_ms)
     return times
 
 

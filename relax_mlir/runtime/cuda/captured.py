@@ -1,0 +1,125 @@
+"""A call with arrays that stay where they are: one launch, started again and again."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from relax_mlir.errors import DeviceError
+from relax_mlir.runtime.cuda.arrays import DeviceArray, View, are_apart, meet
+from relax_mlir.runtime.cuda.devices import Device, RepeatedEvent
+from relax_mlir.runtime.cuda.launches import Graph
+from relax_mlir.runtime.cuda.session import Prepared, Session
+
+if TYPE_CHECKING:
+    from relax_mlir.runtime.cuda.calls import Turn
+
+__all__ = ["CapturedCall"]
+
+
+class CapturedCall:
+    """A call of a model that needs no more than to be started.
+
+    Kernels read the inputs and write the outputs where they are; what is in them may
+    change from call to call. Calls of this process on arrays of ours wait for each other
+    on the GPU. Other libraries have to use the same stream, or to wait by themselves.
+
+    Attributes:
+        outputs: that a call writes to.
+
+    Args:
+        owner: what has to live as long: the model.
+        turn: of the model; session: of it; prepared: for the sizes.
+        arrays: inputs and outputs; views: of them; outputs: as the caller gave them.
+
+    Raises:
+        ValueError: an array cannot be used where it is.
+        DeviceError: the model cannot be one launch.
+    """
+
+    def __init__(
+        self,
+        owner: object,
+        turn: Turn,
+        session: Session,
+        prepared: Prepared,
+        arrays: Sequence[Any],  # Any: whatever has memory on a GPU
+        views: Sequence[View],
+        outputs: Sequence[Any],
+        stream: int,
+    ) -> None:
+        self.outputs = tuple(outputs)
+        self._turn, self._session, self._prepared = turn, session, prepared
+        self._stream, self._held = stream, (owner, views)
+        count = len(arrays) - len(outputs)
+        given, written = views[:count], views[count:]
+        for view in views:
+            if view.ordinal is None or not view.is_plain:
+                raise ValueError(
+                    "`main`: expected arrays on the GPU that lie row after row from a "
+                    f"multiple of 16 bytes on, got {view}"
+                )
+        if not are_apart(views) and any(meet(a, b) for a in given for b in written):
+            raise ValueError("`main`: an input shares memory with an output")
+        self._inputs, self._results = (
+            tuple(view.address for view in part) for part in (given, written)
+        )
+        self._arrays = [
+            (array, number >= count)
+            for number, array in enumerate(arrays)
+            if isinstance(array, DeviceArray)
+        ]
+        self._seen = 0, 0  # when the graph was the right one
+        device = session.device
+        with turn, device.current():
+            self._event = RepeatedEvent(device, stream)
+            self._graphs = [self._captured()]
+        ending = weakref.finalize(self, _destroy, device, self._graphs, self._event)
+        ending.atexit = False  # the driver takes all back by itself
+
+    def _captured(self, before: Graph | None = None) -> Graph:
+        """The graph for where intermediate results are now."""
+        session = self._session
+        session.keep(self._prepared)
+        bases = session.bases(self._inputs, self._results)
+        made = session.launches.captured(self._prepared.plan, bases, before)
+        self._seen = session.moves, session.launches.parts
+        return made
+
+    def __call__(self) -> tuple[Any, ...]:  # Any: as the caller gave them
+        """Start it.
+
+        Returns:
+            The outputs, which are written when the stream gets there.
+
+        Raises:
+            OutOfMemoryError: there is no memory left for intermediate results.
+            DeviceError: the driver refuses it.
+        """
+        session, stream, event = self._session, self._stream, self._event
+        number = session.number
+        with self._turn, session.device.current():
+            session.begin(self._prepared, stream)
+            try:
+                for array, is_written in self._arrays:
+                    if not array.is_noted(number, event):
+                        array.let_wait(stream, is_written=is_written, user=number)
+                        array.note_use(number, event, is_written=is_written)
+                if self._seen != (session.moves, session.launches.parts):
+                    self._graphs[0] = self._captured(self._graphs[0])
+                session.launches.start(self._graphs[0], stream)
+                event.record(stream)
+                session.end(event, ())
+            except BaseException as error:
+                session.abandon(stream, error, ())
+                raise
+        return self.outputs
+
+
+def _destroy(device: Device, graphs: list[Graph], event: RepeatedEvent) -> None:
+    with suppress(DeviceError), device.current():
+        event.wait()
+        for graph in graphs:
+            graph.destroy()
