@@ -244,11 +244,15 @@ def test_a_stream_that_is_captured_is_refused(
 ) -> None:
     gpu, stream = device(0), new_stream()
     arrays = on_gpu(*inputs(4))
+    step = model.captured(*arrays, stream=stream)
+    stub.run_all()
+    stub.launched.clear()
     with gpu.current():
         gpu.driver.call("cuStreamBeginCapture_v2", stream, 2, what="test")
 
-    with pytest.raises(DeviceError, match=r"being captured into a graph\. Hint"):
-        model(*arrays, stream=stream)
+    for call in (lambda: model(*arrays, stream=stream), step):
+        with pytest.raises(DeviceError, match=r"being captured into a graph\. Hint"):
+            call()
 
     with gpu.current():  # it can still be ended, and is empty
         graph = gpu.driver.handle(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
 from relax_mlir.errors import DeviceError
@@ -101,6 +101,7 @@ class CapturedCall:
         session, stream, event = self._session, self._stream, self._event
         number = session.number
         with self._turn, session.device.current():
+            session.device.check_stream(stream)
             session.begin(self._prepared, stream)
             try:
                 for array, is_written in self._arrays:
@@ -119,7 +120,7 @@ class CapturedCall:
 
 
 def _destroy(device: Device, graphs: list[Graph], event: RepeatedEvent) -> None:
-    with suppress(DeviceError), device.current():
-        event.wait()
+    with suppress(DeviceError), device.current(), ExitStack() as given_back:
         for graph in graphs:
-            graph.destroy()
+            given_back.callback(graph.destroy)
+        event.wait()

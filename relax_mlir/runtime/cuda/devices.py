@@ -151,11 +151,23 @@ class Device:
             what = f"GPU {self.ordinal} fails"
             self.driver.call("cuCtxSynchronize", what=what)
 
-    def is_capturing(self, stream: int, what: str) -> bool:
-        """Whether the work of a stream becomes a graph instead of being done."""
-        captured = ctypes.c_int()
+    def check_stream(self, stream: int) -> None:
+        """Refuse a stream whose work becomes a graph of somebody's instead of being done.
+
+        The graph would use memory of the model whenever it is launched.
+
+        Raises:
+            DeviceError: it is such, or none.
+        """
+        if not stream:  # of all libraries: nobody captures it
+            return
+        what, captured = "`main`: its stream cannot be used", ctypes.c_int()
         self.driver.call("cuStreamIsCapturing", stream, byref(captured), what=what)
-        return bool(captured.value)
+        if captured.value:
+            raise DeviceError(
+                f"{what}: it is being captured into a graph. Hint: call the model "
+                "outside; its calls become graphs by themselves."
+            )
 
     def left_bytes(self) -> int:
         """The memory that nobody has taken, of any program."""

@@ -235,15 +235,10 @@ class CudaExecutable(CompiledModel):
         Raises:
             TypeError: it is no stream.
             ValueError: it is no stream's number.
-            DeviceError: its work becomes a graph of somebody else's, which would use
-                memory of the model whenever it is launched.
+            DeviceError: its work is being captured.
         """
-        handle, what = _handle(stream), "`main`: its stream cannot be used"
-        if handle and self._device.is_capturing(handle, what):
-            raise DeviceError(
-                f"{what}: it is being captured into a graph. Hint: call the model "
-                "outside; its calls become graphs by themselves."
-            )
+        handle = _handle(stream)
+        self._device.check_stream(handle)
         return handle
 
     @functools.cached_property

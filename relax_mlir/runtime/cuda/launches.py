@@ -180,7 +180,8 @@ class Launches:
         """
         place = _place_of(plan, bases)
         if before is not None:
-            if before.place == place and before.parts == self.parts:
+            is_right = before.place == place and before.parts == self.parts
+            if is_right and before.handle:
                 return before
             self._settle()
             before.destroy()
