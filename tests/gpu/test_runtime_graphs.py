@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from relax_mlir.errors import DeviceError
+from relax_mlir.errors import DeviceError, OutOfMemoryError
 from relax_mlir.module import IRModule
 from relax_mlir.runtime.cuda.devices import device
 from relax_mlir.runtime.cuda.executable import CudaExecutable
@@ -196,3 +196,66 @@ def test_what_cannot_be_captured_is_refused(model: CudaExecutable, stub: Stub) -
         step()
     (y,) = step()
     np.testing.assert_allclose(y.numpy(), expected(x, w), rtol=1e-5)
+
+
+def test_captured_and_host_calls_of_the_same_sizes(
+    model: CudaExecutable, stub: Stub
+) -> None:
+    """What stands for arrays of the host is taken anew when it has been given back."""
+    x, w = inputs(6)
+    model(x, w)
+    step = model.captured(*on_gpu(x, w))
+    stub.free_at_once()
+    for turn in range(3):
+        for n in range(20, 30):
+            model(*inputs(n))
+        if turn == 1:
+            model(x, w)  # prepares these sizes anew
+        step()
+        for _ in range(2):
+            (y,) = model(x, w)
+            np.testing.assert_allclose(y, expected(x, w), rtol=1e-5, atol=1e-6)
+    assert stub.strays == 0
+
+
+@pytest.mark.parametrize(
+    "function",
+    ["cuMemAlloc_v2", "cuGraphInstantiateWithFlags", "cuStreamBeginCapture_v2"],
+)
+@pytest.mark.parametrize("error", [1, 2])
+def test_a_captured_call_that_fails_is_captured_anew(
+    error: int, function: str, model: CudaExecutable, stub: Stub
+) -> None:
+    x, w = inputs(6)
+    arrays = on_gpu(x, w)
+    step = model.captured(*arrays)
+    stub.free_at_once()
+    with device(0).current():
+        model._ready().give_back_idle()
+    for nth in (1, 2, 3):
+        stub.fail(function, error, nth=nth)
+
+    failures = 0
+    for _ in range(6):
+        try:
+            (y,) = step()
+        except (DeviceError, OutOfMemoryError):
+            failures += 1
+            continue
+        np.testing.assert_allclose(y.numpy(), expected(x, w), rtol=1e-5, atol=1e-6)
+    assert 1 <= failures <= 3
+    assert stub.strays == 0
+
+
+def test_nothing_is_run_when_a_capture_is_refused(
+    model: CudaExecutable, stub: Stub
+) -> None:
+    x, w = inputs(8)
+    given, weights = on_gpu(x, w)
+
+    for arrays, out in (((x, weights), None), ((given, weights), [given])):
+        with pytest.raises(ValueError, match="`main`: "):
+            model.captured(*arrays, out=out)
+
+    assert stub.count("cuLaunchKernel") == 0
+    np.testing.assert_array_equal(given.numpy(), x)

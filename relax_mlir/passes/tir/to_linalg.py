@@ -30,9 +30,9 @@ class ToLinalg(Pass):
     """Turn every block of a tensor program into linalg operations.
 
     linalg has no iteration domain of its own: an operand that a block reads in part, or
-    at an offset, or writes behind something whose size calls tell, is narrowed by a subview to the box that its indices reach, and an axis
-    that no operand carries alone gets an operand of that size whose elements are never
-    read. Indices that are not linear stay as loads in the body; a block that stores at
+    at an offset, is narrowed by a subview to the box that its indices reach; a result may
+    lie behind something whose size calls tell, too. An axis that no operand carries alone
+    gets an operand of that size whose elements are never read. Indices that are not linear stay as loads in the body; a block that stores at
     such an index becomes loops.
     """
 

@@ -193,8 +193,8 @@ class DeviceArray:
             user: number of a model, whose calls come one after the other.
             event: behind the call.
         """
-        is_new = not is_written and user not in self._uses
-        known = self._uses.copy() if is_new else {}
+        has_others = len(self._uses) > (user in self._uses)
+        known = self._uses.copy() if has_others and not is_written else {}
         past = {other: last for other, last in known.items() if are_past([last])}
         with self._noting:
             for other, last in past.items():  # of models that may be gone

@@ -16,7 +16,7 @@ from relax_mlir.runtime.cuda.session import Prepared, Session
 if TYPE_CHECKING:
     from relax_mlir.runtime.cuda.calls import Turn
 
-__all__ = ["CapturedCall"]
+__all__ = ["CapturedCall", "check_captured"]
 
 
 class CapturedCall:
@@ -30,63 +30,45 @@ class CapturedCall:
         outputs: that a call writes to.
 
     Args:
-        owner: what has to live as long: the model.
+        held: what has to live as long: the model, its stream, other libraries' arrays.
         turn: of the model; session: of it; prepared: for the sizes.
-        arrays: inputs and outputs; views: of them; outputs: as the caller gave them.
+        arrays: inputs and outputs, that :func:`check_captured` has seen; addresses: of
+            them; outputs: as the caller gave them.
 
     Raises:
-        ValueError: an array cannot be used where it is.
-        DeviceError: the model cannot be one launch.
+        OutOfMemoryError: there is no memory left for intermediate results.
+        DeviceError: the driver refuses it.
     """
 
     def __init__(
         self,
-        owner: object,
+        held: object,
         turn: Turn,
         session: Session,
         prepared: Prepared,
         arrays: Sequence[Any],  # Any: whatever has memory on a GPU
-        views: Sequence[View],
+        addresses: Sequence[int],
         outputs: Sequence[Any],
         stream: int,
     ) -> None:
         self.outputs = tuple(outputs)
+        self._held, self._stream = held, stream
         self._turn, self._session, self._prepared = turn, session, prepared
-        self._stream, self._held = stream, (owner, views)
         count = len(arrays) - len(outputs)
-        given, written = views[:count], views[count:]
-        for view in views:
-            if view.ordinal is None or not view.is_plain:
-                raise ValueError(
-                    "`main`: expected arrays on the GPU that lie row after row from a "
-                    f"multiple of 16 bytes on, got {view}"
-                )
-        if not are_apart(views) and any(meet(a, b) for a in given for b in written):
-            raise ValueError("`main`: an input shares memory with an output")
-        self._inputs, self._results = (
-            tuple(view.address for view in part) for part in (given, written)
-        )
+        self._inputs, self._results = addresses[:count], addresses[count:]
         self._arrays = [
             (array, number >= count)
             for number, array in enumerate(arrays)
             if isinstance(array, DeviceArray)
         ]
-        self._seen = 0, 0  # when the graph was the right one
+        self._graphs: list[Graph] = []  # one, from the first capture on
+        self._seen: tuple[int, int] | None = None  # when it was the right one
         device = session.device
-        with turn, device.current():
+        with device.current():
             self._event = RepeatedEvent(device, stream)
-            self._graphs = [self._captured()]
         ending = weakref.finalize(self, _destroy, device, self._graphs, self._event)
         ending.atexit = False  # the driver takes all back by itself
-
-    def _captured(self, before: Graph | None = None) -> Graph:
-        """The graph for where intermediate results are now."""
-        session = self._session
-        session.keep(self._prepared)
-        bases = session.bases(self._inputs, self._results)
-        made = session.launches.captured(self._prepared.plan, bases, before)
-        self._seen = session.moves, session.launches.parts
-        return made
+        self._run(is_started=False)
 
     def __call__(self) -> tuple[Any, ...]:  # Any: as the caller gave them
         """Start it.
@@ -96,8 +78,13 @@ class CapturedCall:
 
         Raises:
             OutOfMemoryError: there is no memory left for intermediate results.
-            DeviceError: the driver refuses it.
+            DeviceError: the driver refuses it, or the stream is being captured.
         """
+        self._run(is_started=True)
+        return self.outputs
+
+    def _run(self, *, is_started: bool) -> None:
+        """Have a graph that is right, and put it on the stream."""
         session, stream, event = self._session, self._stream, self._event
         number = session.number
         with self._turn, session.device.current():
@@ -109,14 +96,40 @@ class CapturedCall:
                         array.let_wait(stream, is_written=is_written, user=number)
                         array.note_use(number, event, is_written=is_written)
                 if self._seen != (session.moves, session.launches.parts):
-                    self._graphs[0] = self._captured(self._graphs[0])
-                session.launches.start(self._graphs[0], stream)
-                event.record(stream)
+                    self._capture()
+                if is_started:
+                    session.launches.start(self._graphs[0], stream)
+                event.record()
                 session.end(event, ())
             except BaseException as error:
                 session.abandon(stream, error, ())
                 raise
-        return self.outputs
+
+    def _capture(self) -> None:
+        """Have the graph for where intermediate results are now."""
+        session, before = self._session, next(iter(self._graphs), None)
+        session.keep(self._prepared)
+        bases = session.bases(self._inputs, self._results)
+        made = session.launches.captured(self._prepared.plan, bases, before)
+        self._graphs[:] = [made]
+        self._seen = session.moves, session.launches.parts
+
+
+def check_captured(inputs: Sequence[View], outputs: Sequence[View]) -> None:
+    """Refuse arrays that cannot be used where they are.
+
+    Raises:
+        ValueError: one is such.
+    """
+    views = (*inputs, *outputs)
+    for view in views:
+        if view.ordinal is None or not view.is_plain:
+            raise ValueError(
+                "`main`: expected arrays on the GPU that lie row after row from a multiple "
+                f"of 16 bytes on, got {view}"
+            )
+    if not are_apart(views) and any(meet(a, b) for a in inputs for b in outputs):
+        raise ValueError("`main`: an input shares memory with an output")
 
 
 def _destroy(device: Device, graphs: list[Graph], event: RepeatedEvent) -> None:

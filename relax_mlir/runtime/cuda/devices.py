@@ -245,6 +245,10 @@ class Event:
             self._is_past = self._device.driver.has_passed(self._handle, what)
         return self._is_past
 
+    def now(self) -> Event:
+        """One that stays behind the work that has been put there so far."""
+        return self
+
     def wait(self) -> None:
         """Wait until the work is done."""
         if not self._is_past:
@@ -276,16 +280,23 @@ def _destroy(device: Device, event: int, what: str) -> None:
 class RepeatedEvent(Event):
     """A place in a stream that moves on: whoever waits waits for the last one."""
 
-    __slots__ = ()
+    __slots__ = ("_stream",)
 
-    def record(self, stream: int) -> None:
+    def __init__(self, device: Device, stream: int) -> None:
+        super().__init__(device, stream)
+        self._stream = stream
+
+    def now(self) -> Event:
+        return Event(self._device, self._stream)
+
+    def record(self) -> None:
         """Be behind all work that has been put there so far.
 
         Raises:
             DeviceError: it is no stream.
         """
         what = "`main`: a stream cannot be waited for"
-        self._device.driver.call("cuEventRecord", self._handle, stream, what=what)
+        self._device.driver.call("cuEventRecord", self._handle, self._stream, what=what)
 
     def is_past(self) -> bool:
         what = "`main`: a call cannot be waited for"

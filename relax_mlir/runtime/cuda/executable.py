@@ -25,7 +25,7 @@ from relax_mlir.runtime.cuda.arrays import (
     unwrapped,
 )
 from relax_mlir.runtime.cuda.calls import Call, Output, Turn
-from relax_mlir.runtime.cuda.captured import CapturedCall
+from relax_mlir.runtime.cuda.captured import CapturedCall, check_captured
 from relax_mlir.runtime.cuda.copies import copy_in, copy_out
 from relax_mlir.runtime.cuda.devices import Device, Event, device
 from relax_mlir.runtime.cuda.session import Prepared, Session
@@ -182,22 +182,32 @@ class CudaExecutable(CompiledModel):
         """
         if named:
             arrays = self._in_order(arrays, named)
-        outputs = self(*arrays, out=out, stream=stream, graph=False, stay=True)
         if self.contents.plan.calls_host:
             raise DeviceError(
                 "`main`: it calls functions on the host: it is no one launch"
             )
-        given, results = (tuple(map(unwrapped, part)) for part in (arrays, outputs))
+        self._check_inputs(len(arrays))
+        given = tuple(map(unwrapped, arrays))
         with self._turn, self._device.current():
             session = self._ready()
+            number = session.number
             chosen = 0 if stream is None else self._handle(stream)
-            inputs = self._views(given, chosen, session.number)
-            targets = self._targets(results, chosen, session.number)
+            inputs = self._views(given, chosen, number)
+            if out is not None:
+                self._check_count(out)
+                results = tuple(map(unwrapped, out))
+                check_captured(inputs, self._targets(results, chosen, number))
+            else:
+                check_captured(inputs, ())
+        outputs = self(*arrays, out=out, stream=stream, graph=False, stay=True)
+        results = tuple(map(unwrapped, outputs))
+        with self._turn, self._device.current():
+            views = (*inputs, *self._targets(results, chosen, number))
             prepared = self._prepare(session, inputs)
-        # It holds the model, whose memory it uses.
-        own = self, self._turn, session, prepared
-        every = (*given, *results), (*inputs, *targets)
-        return CapturedCall(*own, *every, outputs, chosen)
+        held = self, stream, views  # what is in memory of other libraries
+        addresses = [view.address for view in views]
+        own = held, self._turn, session, prepared
+        return CapturedCall(*own, (*given, *results), addresses, outputs, chosen)
 
     def _run(
         self,

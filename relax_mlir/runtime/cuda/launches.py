@@ -81,7 +81,7 @@ class Graph:
     parts: int
 
     def destroy(self) -> None:
-        """Give it back; it is not under way."""
+        """Give it back."""
         handle, self.handle = self.handle, 0
         if handle:
             what = "a graph cannot be given back"
@@ -218,9 +218,9 @@ class Launches:
         """Let all steps be those of a call."""
         if place == self._place:
             return
+        is_changed = self._place is None  # or perhaps so, if laying out has failed
         self._place = None
         self._bases = bases
-        is_changed = False
         for number, done in enumerate(plan.steps):
             if done is not self._done[number]:
                 self._done[number] = None  # if it fails

@@ -11,7 +11,16 @@ from typing import TypeAlias
 from relax_mlir.errors import DeviceError, OutOfMemoryError
 from relax_mlir.runtime.cuda.devices import Device, Event
 
-__all__ = ["Memory", "Pool", "Scratch", "are_past", "free_after", "rounded", "sweep"]
+__all__ = [
+    "Memory",
+    "Pool",
+    "Scratch",
+    "are_past",
+    "free_after",
+    "rounded",
+    "sweep",
+    "take_rounded",
+]
 
 
 class Memory:
@@ -215,6 +224,9 @@ def _free(dropped: Iterable[_Idle]) -> None:
 class Scratch:
     """Memory that calls use in turn, about as much as the largest of some needs.
 
+    Attributes:
+        moves: how often it has gone elsewhere, or been given back.
+
     Args:
         use: what for, for errors.
     """
@@ -222,42 +234,63 @@ class Scratch:
     def __init__(self, device: Device, use: str) -> None:
         self._device, self._use = device, use
         self._memory = Memory(device, 0)
+        self.moves = 0
 
     @property
     def address(self) -> int:
         """Where it is; 0 if there is none."""
         return self._memory.address
 
-    def fit(self, size_bytes: int, last: Event | None) -> bool:
+    def fit(self, size_bytes: int, last: Event | None) -> None:
         """Have at least so many bytes, and not more than about twice as many.
 
         Args:
             last: behind all calls that use it.
-
-        Returns:
-            Whether it was so; else it is elsewhere now.
 
         Raises:
             OutOfMemoryError: there are not so many; then it has none.
         """
         has_bytes = self._memory.size_bytes
         if size_bytes <= has_bytes <= 2 * rounded(size_bytes):
-            return True
+            return
         self.free(last)
-        # What grows once will grow again.
-        taken_bytes = rounded(size_bytes) if has_bytes else size_bytes
-        self._memory = Memory(self._device, taken_bytes, use=self._use)
-        return False
+        if has_bytes:  # what grows once will grow again
+            self._memory = take_rounded(self._device, size_bytes, use=self._use)
+        else:
+            self._memory = Memory(self._device, size_bytes, use=self._use)
 
     def free(self, last: Event | None) -> None:
         """Give it back, when the last call is done."""
         memory, self._memory = self._memory, Memory(self._device, 0)
+        self.moves += 1
         if memory.address:
-            free_after(memory, () if last is None else (last,))
+            uses = [] if last is None or are_past([last]) else [last.now()]
+            free_after(memory, uses)
+
+
+def take_rounded(
+    device: Device,
+    size_bytes: int,
+    where: str = "`main`",
+    use: str = "",
+    most: int | None = None,
+) -> Memory:
+    """Memory of a rounded size, or of the very size if there is no more.
+
+    Args:
+        where, use: as of :class:`Memory`; most: as of :func:`rounded`.
+
+    Raises:
+        OutOfMemoryError: there is not so much.
+    """
+    try:
+        return Memory(device, rounded(size_bytes, most), where, use)
+    except OutOfMemoryError:
+        return Memory(device, size_bytes, where, use)
 
 
 def rounded(size_bytes: int, most: int | None = None) -> int:
-    """A size or somewhat more, an eighth at most, so that many sizes are one.
+    """A size or somewhat more, an eighth or 512 bytes, so that many sizes are one.
 
     Args:
         most: bytes that it may be more.

@@ -18,7 +18,14 @@ from relax_mlir.runtime.cuda.arrays import DeviceArray
 from relax_mlir.runtime.cuda.devices import Device, Event
 from relax_mlir.runtime.cuda.launches import Launches
 from relax_mlir.runtime.cuda.libraries import Libraries
-from relax_mlir.runtime.cuda.memory import Memory, Pool, Scratch, rounded, sweep
+from relax_mlir.runtime.cuda.memory import (
+    Memory,
+    Pool,
+    Scratch,
+    rounded,
+    sweep,
+    take_rounded,
+)
 from relax_mlir.runtime.cuda.modules import Kernels
 from relax_mlir.runtime.cuda.plan import KnownPlan, Plan
 from relax_mlir.runtime.cuda.plan_checks import check_bounds
@@ -71,8 +78,9 @@ class Prepared:
 
     def close(self) -> None:
         """Give everything back; no call that uses it is under way."""
+        staging, self._staging = self._staging, {}
         with ExitStack() as given_back:
-            for memory in self._staging.values():
+            for memory in staging.values():
                 given_back.callback(memory.free)
 
 
@@ -85,7 +93,6 @@ class Session:
     Attributes:
         stream: for calls with arrays of the host.
         launches: what calls do.
-        moves: how often intermediate results have gone elsewhere.
         number: no other session has it.
 
     Args:
@@ -124,7 +131,6 @@ class Session:
         self._taken.callback(self._pool.close)
         # Of intermediate results, and of programs' own buffers.
         self._scratch = [Scratch(device, "intermediate results") for _ in range(2)]
-        self.moves = 0
         self._held: Mapping[str, Sequence[int]] = {}  # by a call that has been checked
         libraries = Libraries(device)
         self._taken.callback(libraries.close)
@@ -184,10 +190,10 @@ class Session:
         """
         size_bytes = math.prod(shape) * element_type(dtype).itemsize
         # Results that grow from call to call are of one size for many calls.
-        size_bytes = rounded(size_bytes, _MOST_ROUNDED_BYTES)
-        found = self._pool.take(size_bytes)
+        found = self._pool.take(rounded(size_bytes, _MOST_ROUNDED_BYTES))
         if found is None:
-            memory = Memory(self.device, size_bytes, where, "outputs")
+            more = where, "outputs", _MOST_ROUNDED_BYTES
+            memory = take_rounded(self.device, size_bytes, *more)
         else:
             memory, uses = found
             for event in uses:
@@ -260,9 +266,15 @@ class Session:
         Raises:
             OutOfMemoryError: there is not so much.
         """
-        if self._prepared.get(prepared.shapes) is not prepared:
+        if prepared.shapes not in self._prepared:
             self._add(prepared)
+        self._prepared.move_to_end(prepared.shapes)
         self.reserve()
+
+    @property
+    def moves(self) -> int:
+        """How often intermediate results have gone elsewhere."""
+        return sum(scratch.moves for scratch in self._scratch)
 
     def reserve(self) -> None:
         """Have memory for intermediate results of all sizes that are kept.
@@ -276,8 +288,7 @@ class Session:
             max(n.plan.workspace_bytes for n in kept),
         )
         for scratch, size_bytes in zip(self._scratch, needs, strict=True):
-            if not scratch.fit(size_bytes, self._last):
-                self.moves += 1
+            scratch.fit(size_bytes, self._last)
 
     def bases(self, inputs: Sequence[int], outputs: Sequence[int]) -> Bases:
         """Where everything is in a call whose arrays are at these addresses."""
@@ -345,7 +356,6 @@ class Session:
             given_back.callback(self._settle)
 
     def _free_scratch(self) -> None:
-        self.moves += 1
         for scratch in self._scratch:
             scratch.free(self._last)
 
@@ -364,6 +374,7 @@ class Session:
             self._prepared = OrderedDict(kept)
             self._close_all(dropped)
             if self._running is None:
+                had_idle |= any(scratch.address for scratch in self._scratch)
                 self.launches.drop_graphs()
                 self._free_scratch()
             return had_idle or bool(dropped)
