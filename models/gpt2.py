@@ -15,7 +15,7 @@ _EPSILON = 1e-5
 
 def build(
     tokens: int = 128,
-    past: int = 0,
+    past: int | str = 0,
     *,
     layers: int = 12,
     hidden: int = 768,
@@ -29,11 +29,17 @@ def build(
 
     Args:
         tokens: read by this call.
-        past: read by earlier ones; 0 for a model without a cache among its inputs.
+        past: read by earlier ones; 0 for a model without a cache among its inputs. The name
+            of an open size for one whose cache grows, of calls of one token.
+
+    Raises:
+        ValueError: an open size, and several tokens.
 
     Source: Radford et al., Language Models are Unsupervised Multitask Learners, 2019;
     nodes as torch's exporter writes them, the head a transpose of the embeddings.
     """
+    if isinstance(past, str) and tokens > 1:
+        raise ValueError(f"past: expected a number for {tokens} tokens, got `{past}`")
     decoder = _Decoder(tokens, past, hidden, heads)
     g = decoder.g
     ids = g.input("input_ids", (1, tokens), np.int64)
@@ -47,9 +53,10 @@ def build(
     x = decoder.layer_norm(x, "ln_f")
     head = g.node("Transpose", words, path="lm_head", perm=[1, 0])
     g.output("logits", g.node("MatMul", x, head, path="lm_head"), (1, tokens, vocab))
+    after = f"{past} + {tokens}" if isinstance(past, str) else past + tokens
     for number, value in enumerate(presents):
         name = f"present_{'kv'[number % 2]}{number // 2}"
-        g.output(name, value, (1, heads, past + tokens, hidden // heads))
+        g.output(name, value, (1, heads, after, hidden // heads))
     return g.model()
 
 
@@ -76,19 +83,21 @@ def inputs(
 class _Decoder:
     """What all layers share: the graph, the sizes, the causal mask."""
 
-    def __init__(self, tokens: int, past: int, hidden: int, heads: int) -> None:
+    def __init__(self, tokens: int, past: int | str, hidden: int, heads: int) -> None:
         self.g = Graph("gpt2", opset=18)
         self.tokens = tokens
         self.past = past
         self.hidden = hidden
         self.heads = heads
-        self.mask = self._causal_mask() if tokens > 1 else ""
+        self.mask = ""
+        if tokens > 1 and not isinstance(past, str):
+            self.mask = self._causal_mask(past)
 
-    def _causal_mask(self) -> str:
+    def _causal_mask(self, past: int) -> str:
         """Minus infinity above the diagonal that starts after the cache, 0 below."""
-        g, shape = self.g, (self.tokens, self.past + self.tokens)
+        g, shape = self.g, (self.tokens, past + self.tokens)
         whole = g.weight("mask", np.full(shape, -np.inf, np.float32))
-        diagonal = g.constant(np.array(self.past + 1))
+        diagonal = g.constant(np.array(past + 1))
         return g.node("Trilu", whole, diagonal, path="mask", upper=1)
 
     def cache(self, layer: int) -> tuple[str, ...]:
@@ -100,9 +109,13 @@ class _Decoder:
         """Sum of word and position vectors."""
         g = self.g
         table = g.normal("wpe.weight", (_POSITIONS, self.hidden), 0.02)
-        places = np.arange(self.past, self.past + self.tokens)
+        if isinstance(self.past, str):
+            places = g.node("Shape", "past_k0", path="positions", start=2, end=3)
+        else:
+            known = np.arange(self.past, self.past + self.tokens)
+            places = g.weight("positions", known)
         word = g.node("Gather", words, ids, path="wte")
-        position = g.node("Gather", table, g.weight("positions", places), path="wpe")
+        position = g.node("Gather", table, places, path="wpe")
         return g.node("Add", word, position, path="embeddings")
 
     def layer(

@@ -10,7 +10,7 @@ import onnx.parser
 import pytest
 
 import relax_mlir
-from models import bert, lstm, unet
+from models import bert, gpt2, lstm, unet
 from relax_mlir.errors import CompileError, DeviceError, UnsupportedError
 from relax_mlir.module import IRModule
 from relax_mlir.runtime import elements
@@ -296,6 +296,28 @@ def test_whole_models_compute_what_they_do_on_the_cpu(
     for _ in range(2):  # as launches, and as a graph
         for ours, theirs in zip(made(*arrays), expected, strict=True):
             assert_same_numbers(ours, theirs, tolerance=2e-5)
+
+
+def test_a_cache_grows_from_call_to_call(compiled: Compile, stub: Stub) -> None:
+    small = {"layers": 2, "hidden": 64, "heads": 2, "vocab": 100}
+    module = relax_mlir.import_onnx(gpt2.build(1, "past", **small))
+    on_cpu, on_gpu = relax_mlir.compile(module, cache=False), compiled(module)
+    cache = [np.zeros((1, 2, 0, 32), np.float32)] * 4
+    there = [DeviceArray.of(array, device(0)) for array in cache]
+
+    for token in (5, 17, 99, 0, 42):
+        word = np.array([[token]])
+        expected, *cache = on_cpu(word, *cache)
+        logits, *there = on_gpu(DeviceArray.of(word, device(0)), *there)
+        found = [logits, *there]
+        for ours, theirs in zip(found, [expected, *cache], strict=True):
+            np.testing.assert_allclose(ours.numpy(), theirs, rtol=1e-4, atol=1e-4)
+
+    # Kernels that do not depend on the length, and one that joins both caches of a layer.
+    rules = [kernel.rule for kernel in on_gpu.kernels]
+    assert rules.count("Parts") == 2
+    assert "Fallback" not in rules
+    assert stub.count("cuGraphLaunch") == 0  # no two calls are alike
 
 
 def test_a_program_of_nothing_has_no_kernels(compiled: Compile, stub: Stub) -> None:
