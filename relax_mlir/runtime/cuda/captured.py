@@ -89,7 +89,7 @@ class CapturedCall:
         number = session.number
         with self._turn, session.device.current():
             session.device.check_stream(stream)
-            session.begin(self._prepared, stream)
+            session.begin(self._prepared, stream, event)
             try:
                 for array, is_written in self._arrays:
                     if not array.is_noted(number, event):

@@ -274,7 +274,8 @@ class Session:
     @property
     def moves(self) -> int:
         """How often intermediate results have gone elsewhere."""
-        return sum(scratch.moves for scratch in self._scratch)
+        arena, workspace = self._scratch
+        return arena.moves + workspace.moves
 
     def reserve(self) -> None:
         """Have memory for intermediate results of all sizes that are kept.
@@ -306,10 +307,16 @@ class Session:
         if self._last is not None:
             self._last.wait()
 
-    def begin(self, prepared: Prepared, stream: int) -> None:
-        """Begin a call on a stream, which waits for the one before."""
+    def begin(
+        self, prepared: Prepared, stream: int, behind: Event | None = None
+    ) -> None:
+        """Begin a call on a stream, which waits for the one before.
+
+        Args:
+            behind: an event that the stream need not wait for, as it is its own.
+        """
         self._running = prepared
-        if self._last is not None:
+        if self._last is not None and self._last is not behind:
             self._last.let_wait(stream)
 
     def end(self, event: Event, borrowed: Sequence[object]) -> None:
