@@ -1,6 +1,6 @@
 """Index expressions read back from the IR."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
@@ -146,9 +146,11 @@ def form_in(value: ir.Value, axes: Mapping[ir.Value, int]) -> Form | None:
 _PARTS = {"arith.divui": False, "arith.remui": True}
 
 
-def shifted_in(value: ir.Value, axes: Mapping[ir.Value, int]) -> Shifted | None:
-    """``value`` as the sum of a linear form and a size of the function, or None."""
-    if _is_size(value):
+def shifted_in(
+    value: ir.Value, axes: Mapping[ir.Value, int], sizes: Container[ir.Value]
+) -> Shifted | None:
+    """``value`` as the sum of a linear form and one of the sizes, or None."""
+    if value in sizes:
         return Shifted(Linear({}), value)
     owner = value.owner
     if isinstance(owner, ir.Block) or owner.name != "arith.addi":
@@ -156,24 +158,9 @@ def shifted_in(value: ir.Value, axes: Mapping[ir.Value, int]) -> Shifted | None:
     lhs, rhs = owner.operands
     for moving, size in ((lhs, rhs), (rhs, lhs)):
         linear = linear_in(moving, axes)
-        if linear is not None and _is_size(size):
+        if linear is not None and size in sizes:
             return Shifted(linear, size)
     return None
-
-
-def _is_size(value: ir.Value) -> bool:
-    """Whether a value is a size that a function gets, or computes of such first of all."""
-    owner = value.owner
-    if isinstance(owner, ir.Block):
-        argument = ir.BlockArgument(value)
-        function: Any = owner.owner  # Any: the stubs take it for an operation
-        attrs = function.attributes
-        known = list(attrs["arg_attrs"]) if "arg_attrs" in attrs else []
-        number = argument.arg_number
-        return number < len(known) and "tir.symbol" in known[number]
-    block = owner.opview.operation.block
-    is_outermost = isinstance(block.owner.opview, func.FuncOp)
-    return is_outermost and is_size_arithmetic(owner.opview)
 
 
 def _product(lhs: Linear, rhs: Linear) -> Linear | None:

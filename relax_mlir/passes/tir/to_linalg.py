@@ -1,6 +1,6 @@
 """``tir-to-linalg``: blocks of tensor programs become linalg operations on memrefs."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -13,6 +13,7 @@ from relax_mlir.indexing import (
     Part,
     Shifted,
     buffer_sizes,
+    dims_in,
     form_in,
     is_size_arithmetic,
     shifted_in,
@@ -32,16 +33,17 @@ class ToLinalg(Pass):
     linalg has no iteration domain of its own: an operand that a block reads in part, or
     at an offset, is narrowed by a subview to the box that its indices reach; a result may
     lie behind something whose size calls tell, too. An axis that no operand carries alone
-    gets an operand of that size whose elements are never read. Indices that are not linear stay as loads in the body; a block that stores at
-    such an index becomes loops.
+    gets an operand of that size whose elements are never read. Indices that are not linear
+    stay as loads in the body; a block that stores at such an index becomes loops.
     """
 
     def run(self, module: IRModule) -> None:
         for function in module.func_ops():
             if "tir.prim_func" in function.attributes and not function.is_external:
                 _hoist_sizes(function.regions[0].blocks[0])
+                sizes = dims_in(function)
                 for op in list(function.regions[0].blocks[0].operations):
-                    _convert(op)
+                    _convert(op, sizes)
 
 
 def _hoist_sizes(block: ir.Block) -> None:
@@ -57,22 +59,22 @@ def _hoist_sizes(block: ir.Block) -> None:
             op.operation.move_before(first.operation)
 
 
-def _convert(op: ir.OpView) -> None:
+def _convert(op: ir.OpView, sizes: Container[ir.Value]) -> None:
     if isinstance(op, AllocBufferOp):
         with ir.InsertionPoint(op), op.location:
-            sizes = list(op.operands)
+            dynamic = list(op.operands)
             alloc = ir.Operation.create(
                 "memref.alloc",
                 results=[_in_plain_memory(ir.MemRefType(op.buffer.type))],
-                operands=sizes,
+                operands=dynamic,
                 attributes={
-                    "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(sizes), 0])
+                    "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(dynamic), 0])
                 },
             )
         replace(op, alloc.results[0])
     elif isinstance(op, BlockOp) and not op.bindings:
         with ir.InsertionPoint(op), op.location:
-            _convert_block(op)
+            _convert_block(op, sizes)
         erase(op)
 
 
@@ -81,16 +83,16 @@ def _in_plain_memory(type_: ir.MemRefType) -> ir.MemRefType:
     return ir.MemRefType.get(list(type_.shape), type_.element_type, type_.layout)
 
 
-def _convert_block(op: BlockOp) -> None:
+def _convert_block(op: BlockOp, sizes: Container[ir.Value]) -> None:
     extents = op.axis_extents()
     kinds = op.kinds.value
     spatial = [i for i, kind in enumerate(kinds) if kind == "S"]
     if any(extents[i] == 0 for i in spatial):
         return
     if op.has_init:
-        _Region(op.init.blocks[0], extents, kinds, only=spatial).emit()
+        _Region(op.init.blocks[0], extents, kinds, spatial, sizes).emit()
     if 0 not in extents:
-        body = _Region(op.body.blocks[0], extents, kinds, range(len(kinds)))
+        body = _Region(op.body.blocks[0], extents, kinds, range(len(kinds)), sizes)
         body.kept = {n: op.attributes[n] for n in op.attributes if n == marks.PAD}
         body.emit()
 
@@ -110,6 +112,7 @@ class _Region:
         block: the region's block; its arguments are the axis variables.
         extents: size per axis; kinds: a letter per axis.
         only: the axes that the statement runs over.
+        sizes: values that are sizes of the program.
     """
 
     def __init__(
@@ -118,8 +121,10 @@ class _Region:
         extents: Sequence[Extent],
         kinds: str,
         only: Sequence[int],
+        sizes: Container[ir.Value],
     ) -> None:
         self.block = block
+        self.sizes = sizes
         self.kinds = [kinds[i] for i in only]
         self.extents = [extents[i] for i in only]
         self.axes = {block.arguments[axis]: i for i, axis in enumerate(only)}
@@ -230,7 +235,7 @@ class _Region:
         forms = [form_in(i, self.axes) for i in indices]
         if "R" not in self.kinds:
             forms = [
-                shifted_in(i, self.axes) if form is None else form
+                shifted_in(i, self.axes, self.sizes) if form is None else form
                 for i, form in zip(indices, forms, strict=True)
             ]
         return self._narrowed(buffer, forms)

@@ -193,16 +193,17 @@ class CudaExecutable(CompiledModel):
             number = session.number
             chosen = 0 if stream is None else self._handle(stream)
             inputs = self._views(given, chosen, number)
+            targets: list[View] = []
             if out is not None:
                 self._check_count(out)
-                results = tuple(map(unwrapped, out))
-                check_captured(inputs, self._targets(results, chosen, number))
-            else:
-                check_captured(inputs, ())
+                targets = self._targets(list(map(unwrapped, out)), chosen, number)
+            check_captured(inputs, targets)
         outputs = self(*arrays, out=out, stream=stream, graph=False, stay=True)
-        results = tuple(map(unwrapped, outputs))
+        results = list(map(unwrapped, outputs))
         with self._turn, self._device.current():
-            views = (*inputs, *self._targets(results, chosen, number))
+            if out is None:
+                targets = self._targets(results, chosen, number)
+            views = (*inputs, *targets)
             prepared = self._prepare(session, inputs)
         held = self, stream, views  # what is in memory of other libraries
         addresses = [view.address for view in views]

@@ -62,6 +62,11 @@ class _Launch:
     step: Started
     launch: Launch
 
+    @property
+    def kernel(self) -> int:
+        """Which of those that the model names."""
+        return self.step.kernel
+
 
 _Step: TypeAlias = _Launch | PreparedCall | Copy | HostCall
 
@@ -306,12 +311,11 @@ class Launches:
                 if isinstance(step, Copy | HostCall):
                     self._do(step, stream)
                     continue
-                kernel = step.step.kernel if isinstance(step, _Launch) else step.kernel
-                if kernel not in seen:
-                    record(2 * kernel)
-                    seen.add(kernel)
+                if step.kernel not in seen:
+                    record(2 * step.kernel)
+                    seen.add(step.kernel)
                 self._do(step, stream)
-                record(2 * kernel + 1)  # the last one of a kernel stays
+                record(2 * step.kernel + 1)  # the last one of a kernel stays
             record(2 * kernels + 1)
             driver.call("cuEventSynchronize", events[-1], what=what)
             times = [
@@ -396,13 +400,6 @@ class Launches:
             if graph:
                 driver.call("cuGraphDestroy", graph, what=what)
 
-    def _close_library_calls(self) -> None:
-        with ExitStack() as given_back:
-            for call in chain.from_iterable(
-                map(_values_taken, self._library_calls.values())
-            ):
-                given_back.callback(call.close)
-
     def drop_graphs(self) -> None:
         """Give back what graphs need; no call is under way."""
         with ExitStack() as given_back:
@@ -417,15 +414,13 @@ class Launches:
         given back by one of them.
         """
         with ExitStack() as given_back:
-            given_back.callback(self._close_library_calls)
-            with suppress(IndexError):  # it is empty
-                while True:
-                    what, destroy = (
-                        "a stream cannot be given back",
-                        "cuStreamDestroy_v2",
-                    )
-                    call, stream = self._device.driver.call, self._capturing.pop()
-                    given_back.callback(call, destroy, stream, what=what)
+            for kept in self._library_calls.values():
+                for prepared in _values_taken(kept):
+                    given_back.callback(prepared.close)
+            with suppress(IndexError):  # there is none
+                stream, what = self._capturing.pop(), "a stream cannot be given back"
+                call, destroy = self._device.driver.call, "cuStreamDestroy_v2"
+                given_back.callback(call, destroy, stream, what=what)
             given_back.callback(self.drop_graphs)
 
 
