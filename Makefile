@@ -43,7 +43,7 @@ $(BENCH)/.installed: pyproject.toml requirements.lock
 onnx-suite: env  ## Run ONNX's backend tests and print how many pass
 	$(BIN)/python -m tests.onnx_suite
 
-onnx-suite-gpu: env  ## Run them with kernels for GPUs, in the emulator; a quarter of an hour
+onnx-suite-gpu: env  ## Run them with kernels for GPUs, in the emulator; ten minutes
 	$(BIN)/pytest -q -n auto --run-slow --whole-suite tests/gpu/test_onnx_suite.py
 
 zoo: env  ## Run trained networks out of packages against onnxruntime and known answers

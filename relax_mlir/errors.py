@@ -11,6 +11,7 @@ from collections.abc import Iterable
 __all__ = [
     "CompileError",
     "DeviceError",
+    "EmulationError",
     "IRError",
     "ModelError",
     "OperatorError",
@@ -109,6 +110,10 @@ class OutOfMemoryError(RunError, MemoryError):
 
 class DeviceError(RelaxError, RuntimeError):
     """A GPU is not there, or its driver refuses what it is asked for."""
+
+
+class EmulationError(RelaxError):
+    """An emulated kernel does what it must not: races, or leaves its memory."""
 
 
 class CompileError(RelaxError, RuntimeError):

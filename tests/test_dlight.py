@@ -13,11 +13,11 @@ import relax_mlir as tvm
 from relax_mlir import IRModule, lower, relax, te, tir
 from relax_mlir import dlight as dl
 from relax_mlir.dlight.base import BlockInfo, normalize_prim_func, try_inline
-from relax_mlir.emulator import emulate
 from relax_mlir.relax import op
 from relax_mlir.relax.target import Target
 from relax_mlir.tir import PrimFunc, Schedule
 from relax_mlir.tvm.ir import assert_structural_equal
+from tests.gpu.emulated import emulated
 from tests.schedule import bound_programs, default_schedules
 from tests.test_customize_pipeline import exported
 
@@ -310,7 +310,7 @@ def _with_matmuls_slow(cases: Mapping[str, Case], kind: str = "") -> list[Any]:
 def test_threads_compute_what_the_program_says(case: Case) -> None:
     module = lower(_scheduled(case, _GPU), target="cuda:sm_90", to="loops")
 
-    (found,) = emulate(module, *case.arrays())
+    (found,) = emulated(module, *case.arrays(), target="cuda:sm_90")
 
     assert str(module).count('tir.rule = "Bound"') == str(module).count("tir.prim_func")
     _check(case, found)

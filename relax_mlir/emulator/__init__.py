@@ -1,6 +1,5 @@
-"""Runs the kernels of a GPU in numpy, thread by thread, on machines that have none."""
+"""Runs PTX in numpy, thread by thread: the very text that a driver would get."""
 
-from relax_mlir.emulator.host import emulate, emulate_kernel
-from relax_mlir.emulator.memory import EmulationError
+from relax_mlir.emulator.model import emulate
 
-__all__ = ["EmulationError", "emulate", "emulate_kernel"]
+__all__ = ["emulate"]

@@ -1,123 +1,82 @@
-"""Where threads wait: for those of their block, of their warp, and for copies.
+"""Instructions of PTX where threads wait for others, and for copies.
 
-Source: NVIDIA, PTX ISA, "mbarrier": arrivals and bytes that are awaited end a phase;
-"barrier": threads that have come, whether they wait or not, open it.
+Source: NVIDIA, PTX ISA: bar, barrier, mbarrier.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
-from relax_mlir.emulator.lanes import WARP, Lanes, Team
-from relax_mlir.emulator.memory import EmulationError
-from relax_mlir.emulator.turns import until
+from relax_mlir.emulator.lanes import WARP, Team
+from relax_mlir.emulator.machine import Effect, Machine, Mask, Wait
+from relax_mlir.emulator.memory import WINDOWS
+from relax_mlir.emulator.operands import Operand
+from relax_mlir.emulator.program import Instruction
+from relax_mlir.errors import EmulationError
 
-if TYPE_CHECKING:
-    from relax_mlir.emulator.interpreter import Instruction, Interpreter
+__all__ = ["WAITING", "barrier_at", "refuse_unfinished", "shared_address"]
 
-__all__ = [
-    "BARRIER_CONTROL",
-    "BARRIER_EFFECTS",
-    "Barrier",
-    "barrier_at",
-    "refuse_partial_warps",
-    "refuse_unfinished",
-]
-
-Mask = np.ndarray | None
+_WORD = np.dtype(np.uint32)
+_SPIN = 0.25  # chance that a thread that would wait is told to ask again
 
 
-def _barrier(
-    machine: Interpreter, instruction: Instruction, mask: Mask
-) -> Iterator[bool]:
-    lanes = machine.lanes
-    team = lanes.team
-    waiting = np.ones(len(team.blocks), bool)
-    if mask is not None:
-        by_block = np.broadcast_to(mask, lanes.count).reshape(-1, lanes.threads)
-        waiting = by_block.any(axis=1)
-        if (by_block.all(axis=1) != waiting).any():
-            raise EmulationError("some threads of a block do not come to the barrier")
-    if lanes.is_whole:
-        team.epochs[waiting] += 1
-        return
-    team.waiting += lanes.threads
-    before = int(team.epochs[0])
-    if team.waiting == team.threads:
-        team.waiting = 0
-        team.epochs += 1
-    yield from until(lambda: team.epochs[0] != before)
-
-
-@dataclass
-class _Named:
-    """A barrier by number, at which some of a block's threads meet.
+class _Numbered:
+    """A barrier by number, in each block of a team.
 
     Attributes:
-        threads: that end a phase; arrived: the first of each group that came in this one.
-        phase: how many have ended.
+        threads: that open it; arrived: how many have come, by block; phase: how often it
+            has opened.
     """
 
-    threads: int
-    arrived: list[int] = field(default_factory=list)
-    phase: int = 0
-
-    def arrive(self, lanes: Lanes) -> int:
-        """Some threads come; the phase that they come in.
-
-        Raises:
-            EmulationError: they have come before in this phase, or too many come.
-        """
-        if lanes.first in self.arrived:
-            raise EmulationError("threads come to a barrier twice before it opens")
-        self.arrived.append(lanes.first)
-        count = len(self.arrived) * lanes.threads
-        if count > self.threads:
-            raise EmulationError(f"{count} threads come to a barrier of {self.threads}")
-        phase = self.phase
-        if count == self.threads:
-            self.phase, self.arrived = phase + 1, []
-        return phase
+    def __init__(self, blocks: int, threads: int) -> None:
+        self.threads = threads
+        self.arrived, self.phase = (np.zeros(blocks, np.int64) for _ in range(2))
 
 
-def _come(
-    machine: Interpreter, instruction: Instruction, mask: Mask
-) -> tuple[_Named, int]:
-    """Let threads come to the barrier of an instruction; that, and in which phase.
-
-    Raises:
-        EmulationError: some of them do not come, or others come to another barrier.
-    """
+def _bar(machine: Machine, instruction: Instruction, mask: Mask) -> Wait | None:
+    """``bar.sync``, ``bar.arrive``, ``bar.warp.sync``."""
+    if "warp" in instruction.modifiers:
+        if machine.same(machine.read(instruction.operands[0], _WORD), mask) != _ALL:
+            raise EmulationError("expected a barrier of all threads of a warp")
+        machine.lanes.steps += 1 if mask is None else mask
+        return None
+    kind = "arrive" if "arrive" in instruction.modifiers else "sync"
+    number, *count = (
+        machine.same(machine.read(operand, _WORD), mask)
+        for operand in instruction.operands
+    )
     lanes = machine.lanes
-    number, threads = (machine.same(v, mask) for v in machine.operands(instruction))
-    if not 0 < number < _BARRIERS:
-        raise EmulationError(f"barrier {number}: expected 1 to {_BARRIERS - 1}")
-    if mask is not None or len(lanes.team.blocks) > 1:
-        raise EmulationError("expected all threads of a warpgroup")
-    made = lanes.team.once((_Named, number), lambda: _Named(threads))
-    if made.threads != threads:
-        raise EmulationError(f"barrier {number} has {made.threads} threads elsewhere")
-    return made, made.arrive(lanes)
+    team = lanes.team
+    threads = count[0] if count else team.threads
+    if threads % WARP and threads != team.threads:
+        raise EmulationError(f"expected whole warps, got {threads} threads")
+    if not 0 <= number < _BARRIERS:
+        raise EmulationError(f"barrier {number}: expected 0 to {_BARRIERS - 1}")
+    blocks = len(team.blocks)
+    barrier = team.once((_Numbered, number), lambda: _Numbered(blocks, threads))
+    if barrier.threads != threads:
+        raise EmulationError(
+            f"barrier {number} has {barrier.threads} threads elsewhere"
+        )
+    place = lanes.place if mask is None else lanes.place[mask]
+    barrier.arrived += np.bincount(place, minlength=blocks)
+    if (barrier.arrived > threads).any():
+        raise EmulationError(f"more than {threads} threads come to barrier {number}")
+    before = barrier.phase[lanes.place]
+    opens = barrier.arrived == threads
+    barrier.phase += opens
+    barrier.arrived[opens] = 0
+    if threads == team.threads:
+        team.epochs += opens
+    if kind == "arrive" or bool(opens[place].all()):
+        return None
+    return Wait(lambda: barrier.phase[lanes.place] > before)
 
 
-_BARRIERS = 16  # of a block; the first is that of all its threads
-
-
-def _arrive_at(machine: Interpreter, instruction: Instruction, mask: Mask) -> None:
-    """``nvvm.barrier.arrive``."""
-    _come(machine, instruction, mask)
-
-
-def _meet_at(
-    machine: Interpreter, instruction: Instruction, mask: Mask
-) -> Iterator[bool]:
-    """``nvvm.barrier`` of some threads."""
-    barrier, phase = _come(machine, instruction, mask)
-    yield from until(lambda: barrier.phase > phase)
+_ALL, _BARRIERS = 0xFFFFFFFF, 16
 
 
 def refuse_unfinished(team: Team) -> None:
@@ -126,32 +85,31 @@ def refuse_unfinished(team: Team) -> None:
     Raises:
         EmulationError: they do.
     """
-    if any(barrier.arrived for barrier in team.made(_Named)):
+    if any(barrier.arrived.any() for barrier in team.made(_Numbered)):
         raise EmulationError("threads have come to a barrier that never opens")
 
 
-def _meet_warp(machine: Interpreter, instruction: Instruction, mask: Mask) -> None:
-    """``nvvm.bar.warp.sync`` of all threads of a warp."""
-    lanes = machine.lanes
-    (members,) = machine.operands(instruction)
-    if machine.same(members, mask) != -1:
-        raise EmulationError("expected a barrier of all threads of a warp")
-    refuse_partial_warps(lanes, mask)
-    lanes.steps += 1 if mask is None else mask
+# Barriers in a block's memory
 
 
-def refuse_partial_warps(lanes: Lanes, mask: Mask) -> None:
-    """Refuse that some threads of a warp do not take part.
+def shared_address(machine: Machine, operand: Operand, space: str) -> np.ndarray:
+    """Addresses in a block's memory, generic or not."""
+    found = machine.addresses(operand)
+    return found if space else found - WINDOWS["shared"]
+
+
+def barrier_at(machine: Machine, address: int) -> Barrier:
+    """A barrier that has been made.
 
     Raises:
-        EmulationError: they do not.
+        EmulationError: it has not, or perhaps not yet.
     """
-    if lanes.threads % WARP:
-        raise EmulationError("expected whole warps")
-    if mask is not None:
-        by_warp = np.broadcast_to(mask, lanes.count).reshape(-1, WARP)
-        if (by_warp.any(axis=1) != by_warp.all(axis=1)).any():
-            raise EmulationError("some threads of a warp do not take part")
+    lanes = machine.lanes
+    found = _made(machine).get(address)
+    is_new = found is not None and found.made[1] == lanes.team.epochs[0]
+    if found is None or (is_new and found.made[0] != lanes.first):
+        raise EmulationError("race: the barrier is used before it is surely made")
+    return found
 
 
 @dataclass
@@ -196,78 +154,66 @@ class Barrier:
             self.left = self.arrivals
 
 
-def barrier_at(
-    machine: Interpreter, group: list[Barrier | None], number: int
-) -> Barrier:
-    """A barrier that has been made.
-
-    Raises:
-        EmulationError: it has not, or perhaps not yet.
-    """
-    found, lanes = group[number], machine.lanes
-    is_new = found is not None and found.made[1] == lanes.team.epochs[0]
-    if found is None or (is_new and found.made[0] != lanes.first):
-        raise EmulationError("race: the barrier is used before it is surely made")
-    return found
+class _AllBarriers(dict[int, Barrier]):
+    """Those of a block, by address."""
 
 
-def _create(
-    machine: Interpreter, instruction: Instruction, mask: Mask
-) -> list[list[Barrier | None]]:
-    text = str(instruction.operation.operation.results[0].type)
-    count = int(text.partition("num_barriers = ")[2].partition(">")[0] or 1)
-    return [machine.lanes.team.once(instruction.operation, lambda: [None] * count)]
+def _made(machine: Machine) -> dict[int, Barrier]:
+    return machine.lanes.team.once(_AllBarriers, _AllBarriers)
 
 
-def _initialize(machine: Interpreter, instruction: Instruction, mask: Mask) -> None:
-    group, arrivals, number, *_ = machine.operands(instruction)
-    lanes = machine.lanes
-    count = machine.same(arrivals, mask)
-    made = lanes.first, int(lanes.team.epochs[0])
-    group[machine.same(number, mask)] = Barrier(count, count, made)
+def _memory_barrier(
+    machine: Machine, instruction: Instruction, mask: Mask
+) -> Wait | None:
+    """``mbarrier``."""
+    kind, *modifiers = instruction.modifiers
+    if kind == "init":
+        return _make(machine, instruction, mask)
+    if kind == "try_wait" and "parity" in modifiers:
+        return _try_wait(machine, instruction, mask)
+    if kind == "arrive":
+        return _arrive(machine, instruction, mask)
+    raise EmulationError("the emulator does not know this instruction")
 
 
-def _at(machine: Interpreter, group: Any, number: np.ndarray, mask: Mask) -> Barrier:
-    return barrier_at(machine, group, machine.same(number, mask))
+def _make(machine: Machine, instruction: Instruction, mask: Mask) -> None:
+    place, count = instruction.operands
+    address = machine.same(shared_address(machine, place, instruction.space), mask)
+    arrivals = machine.same(machine.read(count, _WORD), mask)
+    if address % 8 or not 0 <= address <= machine.spaces.shared.size_bytes - 8:
+        raise EmulationError(f"no barrier can be at {address:#x} of a block's memory")
+    made = machine.lanes.first, int(machine.lanes.team.epochs[0])
+    _made(machine)[address] = Barrier(arrivals, arrivals, made)
 
 
-def _active(machine: Interpreter, mask: Mask) -> int:
-    return machine.lanes.count if mask is None else int(mask.sum())
+def _arrive(machine: Machine, instruction: Instruction, mask: Mask) -> None:
+    """Threads arrive: each once, or each telling of bytes that copies will bring."""
+    place, *more = instruction.operands[1:]
+    addresses = shared_address(machine, place, instruction.space)
+    barrier = barrier_at(machine, machine.same(addresses, mask))
+    threads = len(machine.active(mask))
+    if "expect_tx" in instruction.modifiers:
+        barrier.expect(machine.same(machine.read(more[0], _WORD), mask) * threads)
+    elif more:
+        threads *= machine.same(machine.read(more[0], _WORD), mask)
+    barrier.arrive(threads)
 
 
-def _arrive(
-    machine: Interpreter, instruction: Instruction, mask: Mask
-) -> list[np.ndarray]:
-    group, number = machine.operands(instruction)
-    _at(machine, group, number, mask).arrive(_active(machine, mask))
-    return [np.zeros(1, np.int64)]
+def _try_wait(machine: Machine, instruction: Instruction, mask: Mask) -> Wait | None:
+    """Until the phase of a parity has ended; it may also be told to ask again."""
+    target, place, parity = instruction.operands[:3]
+    addresses = shared_address(machine, place, instruction.space)
+    barrier = barrier_at(machine, machine.same(addresses, mask))
+    awaited = machine.same(machine.read(parity, _WORD), mask) & 1
+    is_over = barrier.phase % 2 != awaited
+    if is_over or machine.lanes.team.rng.random() < _SPIN:
+        machine.write(target, np.array([is_over]), mask)
+        return None
+    return Wait(lambda: barrier.phase % 2 != awaited, comes_again=True)
 
 
-def _expect(machine: Interpreter, instruction: Instruction, mask: Mask) -> None:
-    group, bytes_, number, *_ = machine.operands(instruction)
-    barrier, count = _at(machine, group, number, mask), _active(machine, mask)
-    barrier.expect(machine.same(bytes_, mask) * count)
-    barrier.arrive(count)
-
-
-def _wait(machine: Interpreter, instruction: Instruction, mask: Mask) -> Iterator[bool]:
-    """Until the phase of a parity has ended."""
-    group, parity, _, number = machine.operands(instruction)
-    barrier = _at(machine, group, number, mask)
-    awaited = machine.same(parity, mask)
-    yield from until(lambda: barrier.phase % 2 != awaited)
-
-
-BARRIER_CONTROL: Mapping[str, Callable[..., Iterator[bool]]] = {
-    "gpu.barrier": _barrier,
-    "nvvm.barrier": _meet_at,
-    "nvgpu.mbarrier.try_wait.parity": _wait,
-}
-BARRIER_EFFECTS: Mapping[str, Callable[..., Any]] = {
-    "nvgpu.mbarrier.create": _create,
-    "nvgpu.mbarrier.init": _initialize,
-    "nvgpu.mbarrier.arrive": _arrive,
-    "nvgpu.mbarrier.arrive.expect_tx": _expect,
-    "nvvm.bar.warp.sync": _meet_warp,
-    "nvvm.barrier.arrive": _arrive_at,
+WAITING: Mapping[str, Effect] = {
+    "bar": _bar,
+    "barrier": _bar,
+    "mbarrier": _memory_barrier,
 }

@@ -1,85 +1,205 @@
-"""Copies to shared memory that go on by themselves."""
+"""Instructions of PTX that copy to a block's memory while threads go on.
+
+Source: NVIDIA, PTX ISA: cp.async, cp.async.bulk.tensor.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
-from mlir import ir
 
-from relax_mlir.emulator.memory import EmulationError, Memory, poison
+from relax_mlir.emulator.barriers import barrier_at
+from relax_mlir.emulator.busy import Busy, busy, refuse_busy, swizzled
+from relax_mlir.emulator.descriptors import Descriptor
+from relax_mlir.emulator.machine import Effect, Machine, Mask
+from relax_mlir.emulator.memory import POISON
+from relax_mlir.emulator.operands import TensorAddress, unsigned
+from relax_mlir.emulator.program import Instruction
+from relax_mlir.errors import EmulationError
 
-if TYPE_CHECKING:
-    from relax_mlir.emulator.interpreter import Instruction, Interpreter
+__all__ = ["COPIES"]
 
-__all__ = ["COPY_EFFECTS", "Copy"]
+_WORD, _BYTE = np.dtype(np.uint32), np.dtype(np.uint8)
+
+
+@dataclass(frozen=True)
+class _Copy:
+    """A copy on its way.
+
+    Attributes:
+        addresses: in the block's memory; values: bytes of each lane; mask: who copies.
+        groups: of each lane, which of its groups it is in.
+    """
+
+    addresses: np.ndarray
+    values: np.ndarray
+    mask: np.ndarray
+    groups: np.ndarray
 
 
 @dataclass
-class Copy:
-    """A copy on its way: what will be written where, and by whom."""
+class _Copies:
+    """Copies of some threads.
 
-    memory: Memory
-    places: np.ndarray
-    values: np.ndarray
-    mask: np.ndarray | None
+    Attributes:
+        pending: on their way; commits: by thread, how many groups it has closed.
+    """
 
-
-def _copy_async(
-    machine: Interpreter, instruction: Instruction, mask: np.ndarray | None
-) -> list[None]:
-    """``nvgpu.device_async_copy``: until it is waited for, nobody knows what is there."""
-    attributes = instruction.operation.attributes
-    segments = list(ir.DenseI32ArrayAttr(attributes["operandSegmentSizes"]))
-    operands = iter(machine.operands(instruction))
-    target, to, source, from_, given = (
-        [next(operands) for _ in range(n)] for n in segments
-    )
-    count = ir.IntegerAttr(attributes["dstElements"]).value
-    lanes = machine.lanes
-    read = given[0] if given else np.array([count])
-    offsets = np.broadcast_to(source[0].at(from_), lanes.count)
-    some = np.broadcast_to(read > 0, lanes.count)
-    active = some if mask is None else some & mask
-    memory = source[0].memory
-    values = memory.read(memory.places(offsets, count, active, lanes), active, lanes)
-    values = np.where(np.arange(count) < read[:, None], values, values.dtype.type(0))
-    bytes_ = count * values.dtype.itemsize
-    where = np.broadcast_to(target[0].at(to), lanes.count)
-    if bytes_ not in (4, 8, 16) or (where % count).any() or (offsets % count).any():
-        raise EmulationError("expected 4, 8 or 16 bytes at multiples of them")
-    memory = target[0].memory
-    places = memory.places(where, count, mask, lanes)
-    memory.write(
-        places, poison(values.size, values.dtype).reshape(values.shape), mask, lanes
-    )
-    machine.copies[-1].append(Copy(memory, places, values, mask))
-    return [None]
+    pending: list[_Copy] = field(default_factory=list)
+    commits: np.ndarray = field(default_factory=lambda: np.zeros(1, np.int64))
 
 
-def _commit_copies(
-    machine: Interpreter, instruction: Instruction, mask: np.ndarray | None
-) -> None:
-    machine.copies.append([])
+def _copy(machine: Machine, instruction: Instruction, mask: Mask) -> None:
+    """``cp.async``: of each thread, of several threads as groups, and of boxes."""
+    kinds = instruction.modifiers[1]
+    if instruction.modifiers[0] != "async":
+        raise EmulationError("the emulator does not know this instruction")
+    if kinds in ("ca", "cg"):
+        _begin(machine, instruction, mask)
+    elif kinds == "commit_group":
+        copies = machine.state(_Copies)
+        copies.commits = copies.commits + (1 if mask is None else mask)
+    elif kinds in ("wait_group", "wait_all"):
+        _wait(machine, instruction, mask)
+    elif kinds == "bulk" and "tensor" in instruction.modifiers:
+        _copy_box(machine, instruction, mask)
+    else:
+        raise EmulationError("the emulator does not know this instruction")
 
 
-def _wait_for_copies(
-    machine: Interpreter, instruction: Instruction, mask: np.ndarray | None
-) -> None:
-    """``nvvm.cp.async.wait.group``: all groups but the last ``n`` have arrived."""
-    left = ir.IntegerAttr(instruction.operation.attributes["n"]).value
-    *groups, open_ = machine.copies
-    arrived = groups[: len(groups) - left] if left else groups
-    for group in arrived:
-        for copy in group:
-            copy.memory.write(copy.places, copy.values, copy.mask, machine.lanes)
-    machine.copies = [*groups[len(arrived) :], open_]
+def _begin(machine: Machine, instruction: Instruction, mask: Mask) -> None:
+    """A copy of each thread; bytes beyond those that it reads are 0."""
+    target, source, size, *given = instruction.operands
+    size_bytes = machine.same(machine.read(size, _WORD), None)
+    if size_bytes not in (4, 8, 16):
+        raise EmulationError("expected 4, 8 or 16 bytes")
+    lanes, spaces = machine.lanes, machine.spaces
+    addresses = machine.spread(machine.addresses(target))
+    sources = machine.spread(machine.addresses(source))
+    read = machine.read(given[0], _WORD) if given else np.array([size_bytes])
+    read = machine.spread(read)
+    active = np.ones(lanes.count, bool) if mask is None else np.array(mask)
+    values = np.zeros((lanes.count, size_bytes), np.uint8)
+    whole = active & (read >= size_bytes)
+    word = unsigned(4)
+    if whole.any():
+        found = spaces.load("global", sources, word, size_bytes // 4, whole)
+        values[whole] = found.view(np.uint8)[whole]
+    for number in range(size_bytes):  # of those that read a part
+        some = active & ~whole & (number < read)
+        if some.any():
+            found = spaces.load("global", sources + number, _BYTE, 1, some)
+            values[some, number] = found[some, 0]
+    if (sources[active] % size_bytes != 0).any():
+        raise EmulationError(f"a copy begins at no multiple of {size_bytes} bytes")
+    poison = np.full((lanes.count, size_bytes), POISON, np.uint8)
+    spaces.store("shared", addresses, poison.view(word), mask)
+    copies = machine.state(_Copies)
+    copies.pending.append(_Copy(addresses, values, active, copies.commits))
 
 
-COPY_EFFECTS: Mapping[str, Callable[..., Any]] = {
-    "nvgpu.device_async_copy": _copy_async,
-    "nvvm.cp.async.commit.group": _commit_copies,
-    "nvvm.cp.async.wait.group": _wait_for_copies,
+def _wait(machine: Machine, instruction: Instruction, mask: Mask) -> None:
+    """All groups of a thread but the last few have arrived."""
+    copies = machine.state(_Copies)
+    arrives = copies.commits + 1
+    if instruction.modifiers[1] == "wait_group":
+        left = machine.same(machine.read(instruction.operands[0], _WORD), None)
+        arrives = copies.commits - left
+    waiting: list[_Copy] = []
+    for copy in copies.pending:
+        lands = copy.mask & (copy.groups < arrives)
+        lands = lands if mask is None else lands & mask
+        if lands.any():
+            values = copy.values.view(np.uint32)
+            machine.spaces.store("shared", copy.addresses, values, lands)
+        others = copy.mask & ~lands
+        if others.any():
+            waiting.append(_Copy(copy.addresses, copy.values, others, copy.groups))
+    copies.pending = waiting
+
+
+_BOX = {
+    "async",
+    "bulk",
+    "tensor",
+    "shared::cluster",
+    "shared::cta",
+    "global",
+    "tile",
+    "mbarrier::complete_tx::bytes",
+    *(f"{rank}d" for rank in range(1, 6)),
 }
+
+
+def _copy_box(machine: Machine, instruction: Instruction, mask: Mask) -> None:
+    """A box on its way; what lies outside of the tensor is 0."""
+    if not _BOX.issuperset(instruction.modifiers):
+        raise EmulationError("the emulator does not know this instruction")
+    target, tensor, barrier = instruction.operands
+    assert isinstance(tensor, TensorAddress)
+    if len(machine.active(mask)) != 1:
+        raise EmulationError("expected one thread to copy")
+    team, shared = machine.lanes.team, machine.spaces.shared
+    map_ = machine.same(machine.read(tensor.map, np.dtype(np.int64)), mask)
+    descriptor = Descriptor.decoded(machine.spaces.tensor_map(map_))
+    first = [machine.same(machine.read(n, np.dtype("i4")), mask) for n in tensor.first]
+    if f"{len(first)}d" not in instruction.modifiers or len(first) != len(
+        descriptor.sizes
+    ):
+        raise EmulationError(f"a tensor of {len(descriptor.sizes)} dimensions")
+    bytes_ = _box(machine, descriptor, first)
+    begin = machine.same(machine.addresses(target), mask)
+    is_swizzled = descriptor.swizzle == _SWIZZLE_128B
+    if not is_swizzled and descriptor.swizzle:
+        raise EmulationError("the emulator does not know this swizzle")
+    if begin % (1024 if is_swizzled else 128):
+        raise EmulationError(f"a box begins at byte {begin} of the block's memory")
+    end = begin + len(bytes_)
+    if begin < 0 or end > shared.size_bytes:
+        raise EmulationError("a box leaves the block's memory")
+    places = np.arange(begin, end)
+    places = swizzled(places) if is_swizzled else places
+    refuse_busy(team, begin, end, is_written=True)
+    mine = Busy(begin, end, is_written=True)
+    busy(team).append(mine)
+    row = shared.rows[0]
+    row[places] = POISON
+    arrived = barrier_at(machine, machine.same(machine.addresses(barrier), mask))
+
+    def land() -> None:
+        row[places] = bytes_
+        busy(team).remove(mine)
+        arrived.bring(len(bytes_))
+
+    team.landing.append(land)
+
+
+_SWIZZLE_128B = 3
+
+
+def _box(machine: Machine, map_: Descriptor, first: list[int]) -> np.ndarray:
+    """The bytes of a box that begins somewhere, innermost first."""
+    if not all(map_.sizes):
+        raise EmulationError("a copy from an empty tensor, which has no descriptor")
+    strides = (map_.element_bytes, *map_.strides_bytes)
+    counts = [-(-n // s) for n, s in zip(map_.box, map_.steps, strict=True)]
+    inside = np.ones(counts[::-1], bool)
+    offsets = np.zeros(counts[::-1], np.int64)
+    rank = len(first)
+    for axis, count in enumerate(counts):
+        along = [1] * rank
+        along[rank - 1 - axis] = count
+        where = (first[axis] + np.arange(count) * map_.steps[axis]).reshape(along)
+        inside &= (where >= 0) & (where < map_.sizes[axis])
+        offsets = offsets + where * strides[axis]
+    places = map_.address + offsets[inside]
+    values = np.zeros((*inside.shape, map_.element_bytes), np.uint8)
+    if len(places):
+        first_place, size = int(places.min()), map_.element_bytes
+        values[inside] = machine.spaces.launch.copied(first_place, places, size)
+    return values.reshape(-1)
+
+
+COPIES: Mapping[str, Effect] = {"cp": _copy}

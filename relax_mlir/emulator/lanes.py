@@ -23,7 +23,6 @@ class Team:
 
     Attributes:
         epochs: by block, how many barriers its threads have passed.
-        waiting: threads at a barrier, of a block whose threads take turns.
         landing: what goes on by itself: copies of which nobody knows when they arrive.
     """
 
@@ -32,7 +31,6 @@ class Team:
     ) -> None:
         self.blocks, self.threads, self.rng = blocks, threads, rng
         self.epochs = np.zeros(len(blocks), np.int64)
-        self.waiting = 0
         self.landing: list[Callable[[], None]] = []
         self._made: dict[Hashable, Any] = {}
 
@@ -79,11 +77,6 @@ class Lanes:
         self.block = team.blocks[self.place]
         self.identity = self.place * team.threads + self.thread
         self.steps = np.zeros(self.count, np.int64)
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether all threads of the blocks are there."""
-        return self.threads == self.team.threads
 
     @property
     def global_numbers(self) -> np.ndarray:

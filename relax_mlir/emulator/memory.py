@@ -1,263 +1,362 @@
-"""Memory that emulated threads read and write, and what they must not do to it."""
+"""Memory that instructions of PTX name by address: of the GPU, of blocks, of threads.
+
+Source: NVIDIA, PTX ISA: state spaces, generic addressing, alignment of vectors.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from relax_mlir.emulator.lanes import Lanes, happened_before
-from relax_mlir.errors import RelaxError
+from relax_mlir.emulator.busy import refuse_busy
+from relax_mlir.emulator.lanes import Lanes, Team
+from relax_mlir.emulator.program import GLOBALS_ADDRESS, Kernel
+from relax_mlir.emulator.races import Races
+from relax_mlir.errors import EmulationError
 
-__all__ = ["Buffer", "EmulationError", "Memory", "poison"]
+__all__ = [
+    "POISON",
+    "WINDOWS",
+    "DeviceMemory",
+    "LaunchMemory",
+    "SharedMemory",
+    "Spaces",
+    "poison",
+]
 
+WINDOWS = {"global": 0, "shared": 1 << 60, "local": 1 << 61, "param": 1 << 62}
+"""Where spaces are among generic addresses."""
 
-class EmulationError(RelaxError):
-    """An emulated kernel does what it must not: races, or leaves its memory."""
+POISON = 0xAB
+"""Bytes that nobody has written."""
 
+_SPACES = {address >> 60: space for space, address in WINDOWS.items()}
+_GRANULE_BYTES, _ROOM_BYTES = (
+    256,
+    4096,
+)  # between arrays, so that no kernel reaches over
+_MAP_BYTES, _MAP_ALIGNMENT = 128, 64
 
-class Memory:
-    """Elements of one type in a row.
-
-    Args:
-        array: of one dimension.
-        size: elements that one instance has; all of them if there is one.
-        instance: by lane, which instance it sees; None if there is one.
-        is_shared: whether threads of a block exchange values through it.
-        address: where it begins in the block's memory, in bytes, if it is shared.
-    """
-
-    def __init__(
-        self,
-        array: np.ndarray,
-        size: int | None = None,
-        instance: np.ndarray | None = None,
-        is_shared: bool = False,
-        address: int = 0,
-    ) -> None:
-        self.array, self.address, self.is_shared = array, address, is_shared
-        self.size = len(array) if size is None else size
-        self._base = None if instance is None else instance * self.size
-        self._races = _Races(len(array)) if is_shared else None
-        self._writers: _Writers | None = None
-
-    def forget_writers(self) -> None:
-        """A new launch begins."""
-        self._writers = None
-
-    def places(
-        self, offsets: np.ndarray, count: int, mask: np.ndarray | None, lanes: Lanes
-    ) -> np.ndarray:
-        """Where ``count`` neighbours from some offsets on are in the array.
-
-        Raises:
-            EmulationError: a lane that is active leaves the memory.
-        """
-        if count != 1:
-            offsets = offsets[:, None] + np.arange(count)
-        outside = (offsets < 0) | (offsets >= self.size)
-        if mask is not None:
-            active = (
-                mask
-                if offsets.ndim == 1
-                else mask.reshape(-1, *[1] * (offsets.ndim - 1))
-            )
-            outside = outside & active
-            offsets = np.where(active, offsets, 0)
-        if outside.any():
-            where = np.argwhere(np.broadcast_to(outside, outside.shape))[0]
-            lane = int(where[0]) if outside.shape[0] > 1 else 0
-            wrong = int(offsets[tuple(where)])
-            raise EmulationError(
-                f"block {lanes.block[lane]}, thread {lanes.thread[lane]}: element {wrong} "
-                f"of a buffer of {self.size}"
-            )
-        if self._base is not None:
-            base = self._base if offsets.ndim == 1 else self._base[:, None]
-            offsets = offsets + base
-        return offsets
-
-    def read(
-        self, places: np.ndarray, mask: np.ndarray | None, lanes: Lanes
-    ) -> np.ndarray:
-        """The elements at some places."""
-        if self._races is not None:
-            self._races.read(places, mask, lanes)
-        elif self._base is None and self._writers is not None:
-            self._writers.read(places, mask, lanes)
-        return self.array[places]
-
-    def read_as_nobody(self, places: np.ndarray) -> np.ndarray:
-        """What the copy engine reads.
-
-        Raises:
-            EmulationError: a thread of the launch has written there.
-        """
-        if self._writers is not None and (self._writers.writer[places] >= 0).any():
-            raise EmulationError("a copy reads what the launch has written")
-        return self.array[places]
-
-    def write(
-        self,
-        places: np.ndarray,
-        values: np.ndarray,
-        mask: np.ndarray | None,
-        lanes: Lanes,
-    ) -> None:
-        """Write elements at some places."""
-        shape = (lanes.count, *places.shape[1:])
-        places, values = (np.broadcast_to(a, shape) for a in (places, values))
-        if self._races is not None:
-            self._races.write(places, mask, lanes)
-        elif self._base is None:
-            if self._writers is None:
-                self._writers = _Writers(len(self.array))
-            self._writers.write(places, mask, lanes)
-        active = slice(None) if mask is None else mask
-        self.array[places[active]] = values[active]
-
-
-class _Writers:
-    """Which thread of a launch has written each element, and when."""
-
-    def __init__(self, count: int) -> None:
-        self.writer = np.full(count, -1, np.int64)
-        self._written = np.full(count, -1, np.int64)
-
-    def read(self, places: np.ndarray, mask: np.ndarray | None, lanes: Lanes) -> None:
-        """Refuse what another thread has written, but for one of the block before a barrier."""
-        places, who, now = _spread(places, mask, lanes, lanes.global_numbers)
-        wrong = self._conflicts(places, who, now, lanes)
-        if wrong.any():
-            raise EmulationError(
-                f"a thread reads element {int(places[wrong][0])} of a buffer, which another "
-                "one of the launch has written"
-            )
-
-    def write(self, places: np.ndarray, mask: np.ndarray | None, lanes: Lanes) -> None:
-        """Refuse what another thread has written, or writes, likewise."""
-        places, who, now = _spread(places, mask, lanes, lanes.global_numbers)
-        wrong = self._conflicts(places, who, now, lanes)
-        self.writer[places], self._written[places] = who, now
-        wrong |= self.writer[places] != who
-        if wrong.any():
-            place = int(places[wrong][0])
-            raise EmulationError(f"two threads write element {place} of a buffer")
-
-    def _conflicts(
-        self, places: np.ndarray, who: np.ndarray, now: np.ndarray, lanes: Lanes
-    ) -> np.ndarray:
-        writer, threads = self.writer[places], lanes.team.threads
-        is_past = writer // threads == who // threads
-        is_past &= happened_before(self._written[places], writer, now, who)
-        return (writer >= 0) & (writer != who) & ~is_past
-
-
-class _Races:
-    """Who has read and written each element, and when."""
-
-    def __init__(self, count: int) -> None:
-        self._writer, self._written = (np.full(count, -1, np.int64) for _ in range(2))
-        # The first and the last of those who read while nobody waited, by number.
-        self._first, self._last = (np.full(count, -1, np.int64) for _ in range(2))
-        self._read = np.full(count, -1, np.int64)
-
-    def read(self, places: np.ndarray, mask: np.ndarray | None, lanes: Lanes) -> None:
-        places, who, now = _spread(places, mask, lanes, lanes.identity)
-        self._check(places, who, now, "reads what another has just written")
-        is_old = self._is_read_before(places, who, now)
-        self._first[places[is_old]], self._last[places[is_old]] = 1 << 62, -1
-        np.minimum.at(self._first, places, who)
-        np.maximum.at(self._last, places, who)
-        self._read[places] = now
-
-    def write(self, places: np.ndarray, mask: np.ndarray | None, lanes: Lanes) -> None:
-        places, who, now = _spread(places, mask, lanes, lanes.identity)
-        self._check(places, who, now, "writes what another has just written")
-        others = (self._first[places] != who) | (self._last[places] != who)
-        _refuse(
-            others & ~self._is_read_before(places, who, now),
-            who,
-            "writes what another has just read",
-        )
-        self._writer[places], self._written[places] = who, now
-        _refuse(self._writer[places] != who, who, "writes what another writes")
-
-    def _is_read_before(
-        self, places: np.ndarray, who: np.ndarray, now: np.ndarray
-    ) -> np.ndarray:
-        read = self._read[places]
-        return happened_before(read, self._first[places], now, who) & happened_before(
-            read, self._last[places], now, who
-        )
-
-    def _check(
-        self, places: np.ndarray, who: np.ndarray, now: np.ndarray, what: str
-    ) -> None:
-        writer, written = self._writer[places], self._written[places]
-        is_new = (writer != who) & ~happened_before(written, writer, now, who)
-        _refuse(is_new, who, what)
-
-
-def _spread(
-    places: np.ndarray, mask: np.ndarray | None, lanes: Lanes, numbers: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Every place that is touched, by whom, and when.
-
-    Args:
-        numbers: of the threads.
-    """
-    shape = (lanes.count, *places.shape[1:])
-    column = (-1, *[1] * (places.ndim - 1))
-    places = np.broadcast_to(places, shape)
-    who, now = (np.broadcast_to(a.reshape(column), shape) for a in (numbers, lanes.now))
-    if mask is not None:
-        places, who, now = places[mask], who[mask], now[mask]
-    return places.reshape(-1), who.reshape(-1), now.reshape(-1)
-
-
-def _refuse(wrong: np.ndarray, numbers: np.ndarray, what: str) -> None:
-    if wrong.any():
-        raise EmulationError(
-            f"race: thread {int(numbers[wrong][0])} of these blocks {what}, with no "
-            "barrier between"
-        )
-
-
-@dataclass(frozen=True)
-class Buffer:
-    """A view of a memory: what a memref is.
-
-    Attributes:
-        offset, sizes, strides: in elements, by lane where they differ.
-    """
-
-    memory: Memory
-    offset: np.ndarray
-    sizes: tuple[np.ndarray | int, ...]
-    strides: tuple[np.ndarray | int, ...]
-
-    @staticmethod
-    def of(memory: Memory, shape: Sequence[int]) -> Buffer:
-        """Row-major."""
-        strides = [1] * len(shape)
-        for axis in range(len(shape) - 2, -1, -1):
-            strides[axis] = strides[axis + 1] * shape[axis + 1]
-        return Buffer(memory, np.zeros(1, np.int64), tuple(shape), tuple(strides))
-
-    def at(self, indices: Sequence[np.ndarray | int]) -> np.ndarray:
-        """The offset of an element."""
-        total = self.offset
-        for index, stride in zip(indices, self.strides, strict=True):
-            total = total + index * stride
-        return total
+Mask = np.ndarray | None
+Found = tuple[int, np.ndarray]
 
 
 def poison(count: int, dtype: np.dtype) -> np.ndarray:
-    """Memory that nobody has written: numbers that show."""
-    array = np.full(count * dtype.itemsize, 0xAB, np.uint8)
+    """Elements that nobody has written: numbers that show."""
     if dtype == np.bool_:
         return np.ones(count, bool)
-    made = array.view(dtype)
-    return np.full(count, np.nan, dtype) if dtype.kind in "fV" else made
+    if dtype.kind in "fV":
+        return np.full(count, np.nan, dtype)
+    return np.full(count * dtype.itemsize, POISON, np.uint8).view(dtype)
+
+
+class DeviceMemory:
+    """Arrays in a GPU's memory, each at an address.
+
+    Args:
+        find: where the array around an address begins, and its bytes, of memory that is
+            not known yet; None if there is none.
+    """
+
+    def __init__(
+        self, find: Callable[[int], Found | None] = lambda address: None
+    ) -> None:
+        self._find, self._known = find, list[Found]()
+        self._next = 1 << 20
+
+    def place(self, array: np.ndarray) -> int:
+        """Give an array an address, at a multiple of 256; kernels write into the array."""
+        address = self._next
+        self.add(address, array.reshape(-1).view(np.uint8))
+        self._next += array.nbytes + _ROOM_BYTES
+        self._next += -self._next % _GRANULE_BYTES
+        return address
+
+    def add(self, address: int, bytes_: np.ndarray) -> None:
+        """Know of bytes at an address, a multiple of 16."""
+        assert address % 16 == 0
+        self._known.append((address, bytes_))
+
+    def around(self, address: int) -> Found:
+        """Where the bytes around an address begin, and they; none where nothing is."""
+        for number, (begin, bytes_) in enumerate(self._known):
+            if begin <= address < begin + len(bytes_):
+                # The next address is probably there too.
+                self._known.insert(0, self._known.pop(number))
+                return begin, bytes_
+        found = self._find(address)
+        if found is None:
+            return address, np.empty(0, np.uint8)
+        self.add(*found)
+        return found
+
+    def elements(self, address: int, dtype: np.dtype) -> np.ndarray:
+        """The elements from an address on, to the end of the array that is there."""
+        begin, bytes_ = self.around(address)
+        rest = bytes_[address - begin :]
+        return rest[: len(rest) // dtype.itemsize * dtype.itemsize].view(dtype)
+
+
+class LaunchMemory:
+    """A GPU's memory as a launch sees it, and what its threads do there.
+
+    Args:
+        variables: of the program; threads: of a block.
+    """
+
+    def __init__(
+        self, device: DeviceMemory, variables: np.ndarray, kernel: Kernel, threads: int
+    ) -> None:
+        self._device, self._variables = device, variables
+        self._granule_bytes, self._threads = kernel.granule_bytes, threads
+        self._races: dict[int, Races] = {}
+
+    def around(self, address: int) -> Found:
+        """Where the bytes around an address begin, and they; none where nothing is."""
+        if address >= GLOBALS_ADDRESS:
+            return GLOBALS_ADDRESS, self._variables
+        return self._device.around(address)
+
+    def races(self, begin: int, bytes_: np.ndarray) -> Races:
+        """Who reads and writes bytes that begin at an address."""
+        if begin not in self._races:
+            count = -(-len(bytes_) // self._granule_bytes)
+            self._races[begin] = Races(count, self._threads)
+        return self._races[begin]
+
+    def copied(self, address: int, places: np.ndarray, size_bytes: int) -> np.ndarray:
+        """What the copy engine reads at some addresses around another.
+
+        Raises:
+            EmulationError: nothing is there, or a thread of the launch has written it.
+        """
+        begin, bytes_ = self.around(address)
+        if int(places.max()) + size_bytes > begin + len(bytes_):
+            raise EmulationError("a box is outside of all arrays")
+        races = self.races(begin, bytes_)
+        for step in range(0, size_bytes, self._granule_bytes):
+            races.copy((places - begin + step) // self._granule_bytes)
+        return bytes_[(places - begin)[:, None] + np.arange(size_bytes)]
+
+
+class SharedMemory:
+    """What the threads of each block share."""
+
+    def __init__(self, team: Team, size_bytes: int, granule_bytes: int) -> None:
+        self.size_bytes = size_bytes
+        self.row_bytes = size_bytes + -size_bytes % 16
+        rows = (len(team.blocks), self.row_bytes)
+        self.rows = np.full(rows, POISON, np.uint8)
+        self.races = Races(self.rows.size // granule_bytes, team.threads)
+
+
+@dataclass
+class _Part:
+    """Where some threads find theirs.
+
+    Attributes:
+        which: of those that look for something; bytes: in which, and at which places.
+        races: of threads that see the same.
+    """
+
+    which: slice | np.ndarray
+    bytes: np.ndarray
+    places: np.ndarray
+    races: Races | None
+
+
+class Spaces:
+    """All memory that some threads see."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        lanes: Lanes,
+        launch: LaunchMemory,
+        shared: SharedMemory,
+        parameters: np.ndarray,
+    ) -> None:
+        self.launch, self.shared, self.parameters = launch, shared, parameters
+        self._lanes, self._granule_bytes = lanes, kernel.granule_bytes
+        self._local_bytes = kernel.local_bytes
+        row_bytes = kernel.local_bytes + -kernel.local_bytes % 16
+        self._local = np.full((lanes.count, row_bytes), POISON, np.uint8)
+
+    def load(
+        self, space: str, addresses: np.ndarray, dtype: np.dtype, count: int, mask: Mask
+    ) -> np.ndarray:
+        """Elements that are neighbours, as ``[lanes, count]`` or ``[1, count]``.
+
+        Raises:
+            EmulationError: a thread reads elsewhere, at no multiple of the size, or what
+                another may not have written yet.
+        """
+        size_bytes = dtype.itemsize * count
+        space, addresses = self._in_space(space, addresses, mask)
+        is_one = len(addresses) == 1 and self._is_one(space)
+        own, lanes = (addresses, None) if is_one else self._own(addresses, mask)
+        values = np.empty((len(own), count), dtype)
+        for part in self._parts(space, own, size_bytes, lanes, is_written=False):
+            if part.races is not None:
+                part.races.read(*self._touched(space, part, size_bytes, mask))
+            whole = part.bytes[: len(part.bytes) // size_bytes * size_bytes]
+            rows = whole.view(dtype).reshape(-1, count)
+            values[part.which] = rows[part.places // size_bytes]
+        if lanes is None:
+            return values
+        spread = np.zeros((self._lanes.count, count), dtype)
+        spread[lanes] = values
+        return spread
+
+    def store(
+        self, space: str, addresses: np.ndarray, values: np.ndarray, mask: Mask
+    ) -> None:
+        """Write elements that are neighbours, ``[lanes, count]`` or ``[1, count]``.
+
+        Raises:
+            EmulationError: a thread writes elsewhere, at no multiple of the size, or what
+                another reads or writes.
+        """
+        size_bytes = values.dtype.itemsize * values.shape[1]
+        space, addresses = self._in_space(space, addresses, mask)
+        if space in ("param", "const"):
+            raise EmulationError("a thread writes to what is constant")
+        own, lanes = self._own(addresses, mask)
+        if len(values) > 1 and lanes is not None:
+            values = values[lanes]
+        values = np.broadcast_to(values, (len(own), values.shape[1]))
+        for part in self._parts(space, own, size_bytes, lanes, is_written=True):
+            if part.races is not None:
+                part.races.write(*self._touched(space, part, size_bytes, mask))
+            whole = part.bytes[: len(part.bytes) // size_bytes * size_bytes]
+            rows = whole.view(values.dtype).reshape(-1, values.shape[1])
+            rows[part.places // size_bytes] = values[part.which]
+
+    def tensor_map(self, address: int) -> bytes:
+        """The descriptor at a generic address, among the parameters.
+
+        Raises:
+            EmulationError: there is none.
+        """
+        begin = address - WINDOWS["param"]
+        end = len(self.parameters) - _MAP_BYTES
+        if begin % _MAP_ALIGNMENT or not 0 <= begin <= end:
+            raise EmulationError("expected a descriptor among the parameters")
+        return bytes(self.parameters[begin : begin + _MAP_BYTES])
+
+    def _in_space(
+        self, space: str, addresses: np.ndarray, mask: Mask
+    ) -> tuple[str, np.ndarray]:
+        """The space that generic addresses are in, and where they are there."""
+        if space:
+            return space, addresses
+        active = addresses if len(addresses) == 1 or mask is None else addresses[mask]
+        tops = active >> 60
+        if (tops != tops[0]).any():
+            raise EmulationError("generic addresses of several spaces at once")
+        space = _SPACES.get(int(tops[0]), "")
+        if not space:
+            raise EmulationError(f"no memory is at {int(active[0]):#x}")
+        return space, addresses - WINDOWS[space]
+
+    def _is_one(self, space: str) -> bool:
+        """Whether all threads see the same at one address."""
+        if space == "shared":
+            return len(self._lanes.team.blocks) == 1
+        return space != "local"
+
+    def _own(
+        self, addresses: np.ndarray, mask: Mask
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        """The address of each active thread, and which those are; None if all."""
+        addresses = np.broadcast_to(addresses, self._lanes.count)
+        if mask is None:
+            return addresses, None
+        return addresses[mask], np.flatnonzero(mask)
+
+    def _touched(
+        self, space: str, part: _Part, size_bytes: int, mask: Mask
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The granules that are touched, by which threads, and when."""
+        lanes = self._lanes
+        threads = lanes.identity if space == "shared" else lanes.global_numbers
+        now = lanes.now
+        if mask is not None:
+            threads, now = threads[mask], now[mask]
+        if not isinstance(part.which, slice) and len(part.which) == len(threads):
+            threads, now = threads[part.which], now[part.which]
+        places = np.broadcast_to(part.places, len(threads))  # one that all look at
+        steps = np.arange(0, size_bytes, self._granule_bytes)
+        granules = (places[:, None] + steps) // self._granule_bytes
+        count = len(steps)
+        return granules.reshape(-1), np.repeat(threads, count), np.repeat(now, count)
+
+    def _parts(
+        self,
+        space: str,
+        own: np.ndarray,
+        size_bytes: int,
+        lanes: np.ndarray | None,
+        *,
+        is_written: bool,
+    ) -> Iterator[_Part]:
+        """Where threads find theirs."""
+        wrong = own % size_bytes != 0
+        if wrong.any():
+            self._refuse(wrong, own, lanes, f"at no multiple of {size_bytes} bytes")
+        if space in ("global", "const"):
+            yield from self._in_device(own, size_bytes, lanes)
+            return
+        limit, row_bytes, bytes_ = {
+            "shared": (
+                self.shared.size_bytes,
+                self.shared.row_bytes,
+                self.shared.rows,
+            ),
+            "local": (self._local_bytes, self._local.shape[1], self._local),
+            "param": (len(self.parameters), 0, self.parameters),
+        }[space]
+        wrong = (own < 0) | (own + size_bytes > limit)
+        if wrong.any():
+            what = f"outside of {limit} bytes of memory `{space}`"
+            self._refuse(wrong, own, lanes, what)
+        if space == "shared" and len(bytes_) == 1:
+            begin, end = int(own.min()), int(own.max()) + size_bytes
+            refuse_busy(self._lanes.team, begin, end, is_written=is_written)
+        elif space != "param":
+            rows = self._lanes.place if space == "shared" else self._lanes.numbers
+            own = own + (rows if lanes is None else rows[lanes]) * row_bytes
+        races = self.shared.races if space == "shared" else None
+        yield _Part(slice(None), bytes_.reshape(-1), own, races)
+
+    def _in_device(
+        self,
+        own: np.ndarray,
+        size_bytes: int,
+        lanes: np.ndarray | None,
+    ) -> Iterator[_Part]:
+        left = np.ones(len(own), bool)
+        while left.any():
+            first = int(left.argmax())
+            begin, bytes_ = self.launch.around(int(own[first]))
+            inside = left & (own >= begin) & (own + size_bytes <= begin + len(bytes_))
+            if not inside[first]:
+                self._refuse(left, own, lanes, "outside of all arrays")
+            races = self.launch.races(begin, bytes_)
+            if inside.all():
+                yield _Part(slice(None), bytes_, own - begin, races)
+                return
+            yield _Part(inside, bytes_, own[inside] - begin, races)
+            left &= ~inside
+
+    def _refuse(
+        self, wrong: np.ndarray, own: np.ndarray, lanes: np.ndarray | None, what: str
+    ) -> None:
+        number = int(wrong.argmax())
+        lane = number if lanes is None else int(lanes[number])
+        raise EmulationError(
+            f"block {self._lanes.block[lane]}, thread {self._lanes.thread[lane]}: address "
+            f"{int(own[number]):#x} is {what}"
+        )

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from typing import Any
 
 from relax_mlir.emulator.lanes import Team
-from relax_mlir.emulator.memory import EmulationError
+from relax_mlir.errors import EmulationError
 
-__all__ = ["Run", "finish", "until"]
+__all__ = ["DeadlockError", "Run", "finish"]
 
 Run = Generator[bool, None, list[Any]]
 """Threads at work: at each turn, whether they got on."""
 
+
+class DeadlockError(EmulationError):
+    """All threads that are left wait for each other."""
+
+
 _LANDING = 0.25  # chance by turn that something that goes on by itself is done
-
-
-def until(condition: Callable[[], bool]) -> Iterator[bool]:
-    """Wait for something that others do."""
-    if condition():
-        return
-    yield True
-    while not condition():
-        yield False
-    yield True
 
 
 def finish(runs: Sequence[Run], team: Team) -> None:
@@ -32,7 +27,7 @@ def finish(runs: Sequence[Run], team: Team) -> None:
     Who is first is chance, as it is on a device.
 
     Raises:
-        EmulationError: those that are left wait for each other.
+        DeadlockError: those that are left wait for each other.
     """
     live = list(runs)
     while live:
@@ -43,7 +38,7 @@ def finish(runs: Sequence[Run], team: Team) -> None:
                 live.remove(run)
             got_on |= turn is not False
         if not got_on and not team.land_one():
-            raise EmulationError("deadlock: all threads that are left wait")
+            raise DeadlockError("deadlock: all threads that are left wait")
         if got_on and team.rng.random() < _LANDING:
             team.land_one()
     while team.land_one():

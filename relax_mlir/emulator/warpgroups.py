@@ -1,296 +1,190 @@
-"""What four warps do together: products of matrices in a block's memory.
+"""Instructions of PTX that four warps do together: products of a block's memory.
 
-Source: NVIDIA, PTX ISA, wgmma.mma_async: layout of fragments, matrix descriptors.
+Source: NVIDIA, PTX ISA: wgmma.mma_async, its fragments and matrix descriptors.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
 import numpy as np
-from mlir import ir
 
+from relax_mlir.emulator.busy import Busy, busy, refuse_busy, swizzled
 from relax_mlir.emulator.lanes import WARP, WARPGROUP
-from relax_mlir.emulator.memory import EmulationError, Memory
-from relax_mlir.emulator.tensor_maps import Busy, busy, refuse_busy, swizzled
+from relax_mlir.emulator.machine import Effect, Machine, Mask
+from relax_mlir.emulator.operands import Group, Operand, Register, members
+from relax_mlir.emulator.program import Instruction
+from relax_mlir.emulator.warps import TF32_BITS, factors
+from relax_mlir.errors import EmulationError
 
-if TYPE_CHECKING:
-    from relax_mlir.emulator.interpreter import Instruction, Interpreter
-
-__all__ = ["WARPGROUP_EFFECTS", "Groups"]
-
-Mask = np.ndarray | None
+__all__ = ["WARPGROUP_EFFECTS"]
 
 _ROWS = 64  # of a product
+_SHAPE = re.compile(r"m64n(\d+)k(\d+)")
+_FACTORS = {
+    "f16": np.dtype(np.float16),
+    "bf16": np.dtype(ml_dtypes.bfloat16),
+    "tf32": np.dtype(np.float32),
+    "e4m3": np.dtype(ml_dtypes.float8_e4m3fn),
+    "e5m2": np.dtype(ml_dtypes.float8_e5m2),
+}
+_LONG, _FLOAT = np.dtype(np.uint64), np.dtype(np.float32)
 
 
 @dataclass
-class Groups:
-    """Products that are on their way, by group.
+class _Uses:
+    """What products that go on by themselves use.
+
+    Attributes:
+        matrices: in the block's memory; read, written: registers.
+    """
+
+    matrices: list[Busy] = field(default_factory=list)
+    read: set[int] = field(default_factory=set)
+    written: set[int] = field(default_factory=set)
+
+
+@dataclass
+class _Products:
+    """Products of a warpgroup that it has not waited for, by group.
 
     Attributes:
         open: of no group yet; is_fenced: whether registers may be given to products.
     """
 
-    closed: list[list[Callable[[], None]]] = field(default_factory=list)
-    open: list[Callable[[], None]] = field(default_factory=list)
+    closed: list[_Uses] = field(default_factory=list)
+    open: _Uses = field(default_factory=_Uses)
     is_fenced: bool = False
 
-
-_FACTORS: Mapping[str, Any] = {
-    "f16": np.float16,
-    "bf16": ml_dtypes.bfloat16,
-    "tf32": np.float32,
-    "e4m3": ml_dtypes.float8_e4m3fn,
-    "e5m2": ml_dtypes.float8_e5m2,
-}
+    def mark(self, machine: Machine) -> None:
+        """Tell which registers are in use."""
+        groups = [*self.closed, self.open]
+        machine.read_later = set().union(*(uses.read for uses in groups))
+        machine.written_later = set().union(*(uses.written for uses in groups))
 
 
-@dataclass(frozen=True)
-class _Matrix:
-    """A factor in a block's memory: where the elements of ``[place, step]`` are.
-
-    Attributes:
-        addresses: of elements; memory: that they are in.
-    """
-
-    addresses: np.ndarray
-    memory: Memory
-    dtype: Any
-
-    @property
-    def begin(self) -> int:
-        """The first address."""
-        return int(self.addresses.min())
-
-    @property
-    def end(self) -> int:
-        """Behind the last one."""
-        return int(self.addresses.max()) + np.dtype(self.dtype).itemsize
-
-    def values(self) -> np.ndarray:
-        """The elements."""
-        size = np.dtype(self.dtype).itemsize
-        bytes_ = self.memory.array.view(np.uint8)
-        where = (self.addresses - self.memory.address)[..., None] + np.arange(size)
-        found = np.ascontiguousarray(bytes_[where]).view(self.dtype)[..., 0]
-        if found.dtype == np.float32:  # as TF32: the lower bits are not read
-            found = (found.view(np.int32) & ~0x1FFF).view(np.float32)
-        return found.astype(np.float32)
-
-
-def _matrix(
-    machine: Interpreter,
-    descriptor: np.ndarray,
-    places: int,
-    steps: int,
-    kind: str,
-    *,
-    is_along_sum: bool,
-) -> _Matrix:
-    """What a descriptor tells."""
-    word = machine.same(descriptor, None)
-    begin, lead, stride = (((word >> at) & 0x3FFF) << 4 for at in (0, 16, 32))
-    if word >> 62 & 3 != 1:
-        raise EmulationError("expected a matrix whose rows of 128 bytes are swizzled")
-    size = np.dtype(_FACTORS[kind]).itemsize
-    place, step = np.arange(places)[:, None], np.arange(steps)[None]
-    if is_along_sum:
-        offsets = place // 8 * stride + place % 8 * 128 + step * size
-    else:
-        wide = 128 // size
-        offsets = place // wide * lead + step // 8 * stride
-        offsets = offsets + step % 8 * 128 + place % wide * size
-    addresses = swizzled(begin + offsets)
-    for memory in machine.lanes.team.made(Memory):
-        end = memory.address + memory.array.nbytes
-        if memory.address <= addresses.min() and addresses.max() + size <= end:
-            return _Matrix(addresses, memory, _FACTORS[kind])
-    raise EmulationError("a matrix is in no buffer of the block")
-
-
-def _multiply(
-    machine: Interpreter, instruction: Instruction, mask: Mask
-) -> list[list[np.ndarray]]:
-    """``nvvm.wgmma.mma_async``: done as late as it may be, when it is waited for."""
-    sums, *descriptors = machine.operands(instruction)
-    attributes = instruction.operation.attributes
-    _check_product(machine, mask)
-    kind = str(attributes["typeA"]).partition("<")[2].rstrip(">")
-    text = str(attributes["shape"])
-    columns, steps = (
-        int(text.partition(f"{n} = ")[2].split(",")[0].rstrip(">")) for n in "nk"
-    )
-    layouts = (str(attributes[f"layout{side}"]) for side in "AB")
-    along = [
-        word in layout for word, layout in zip(("row", "col"), layouts, strict=True)
-    ]
-    rows, across = (
-        _matrix(machine, descriptor, places, steps, kind, is_along_sum=is_along_sum)
-        for descriptor, places, is_along_sum in zip(
-            descriptors, (_ROWS, columns), along, strict=True
-        )
-    )
-    if "zero" in str(attributes["scaleD"]):
-        sums = [np.zeros(machine.lanes.count, np.float32)] * len(sums)
-    return [_later(machine, sums, [rows, across], rows.values, across)]
-
-
-def _check_group(machine: Interpreter, mask: Mask) -> None:
-    """Refuse less than a warpgroup."""
-    lanes = machine.lanes
+def _do(machine: Machine, instruction: Instruction, mask: Mask) -> None:
+    """``wgmma``: sums are made at once, and nobody may look at them before it waits."""
+    lanes, products = machine.lanes, machine.state(_Products)
     if lanes.count != WARPGROUP or lanes.first % WARPGROUP or mask is not None:
         raise EmulationError("expected all threads of a warpgroup")
-
-
-def _check_product(machine: Interpreter, mask: Mask) -> None:
-    """Refuse a product of less than a warpgroup, or of registers that are being written."""
-    _check_group(machine, mask)
-    if not machine.products.is_fenced:
+    kind = instruction.modifiers[0]
+    if kind == "fence":
+        products.is_fenced = True
+    elif kind == "commit_group":
+        products.closed.append(products.open)
+        products.open = _Uses()
+    elif kind == "wait_group":
+        left = machine.same(machine.read(instruction.operands[0], _LONG), None)
+        while len(products.closed) > left:
+            for matrix in products.closed.pop(0).matrices:
+                busy(lanes.team).remove(matrix)
+        products.mark(machine)
+        products.is_fenced = False
+    elif kind == "mma_async" and products.is_fenced:
+        _multiply(machine, instruction, products.open)
+        products.mark(machine)
+    elif kind == "mma_async":
         raise EmulationError("registers are given to a product without a fence")
+    else:
+        raise EmulationError("the emulator does not know this instruction")
 
 
-def _later(
-    machine: Interpreter,
-    sums: Sequence[np.ndarray],
-    matrices: Sequence[_Matrix],
-    rows: Callable[[], np.ndarray],
-    columns: _Matrix,
-) -> list[np.ndarray]:
-    """Begin a product; its results, which are no numbers until it is waited for.
-
-    Args:
-        matrices: what it reads of the block's memory; rows: gives the rows.
-    """
-    lanes, reads = machine.lanes, []
-    team = lanes.team
-    for factor in matrices:
-        refuse_busy(team, factor.begin, factor.end, is_written=False)
-        reads.append(Busy(factor.begin, factor.end, is_written=False))
-    busy(team).extend(reads)
-    results = [np.full(lanes.count, np.nan, np.float32) for _ in sums]
-
-    def multiply() -> None:
-        found = rows() @ columns.values().T
-        warp, lane = lanes.numbers // WARP, lanes.numbers % WARP
-        for number, (result, start) in enumerate(zip(results, sums, strict=True)):
-            n, part = divmod(number, 4)
-            row = 16 * warp + lane // 4 + 8 * (part // 2)
-            result[:] = start + found[row, 8 * n + 2 * (lane % 4) + part % 2]
-        for read in reads:
-            busy(team).remove(read)
-
-    machine.products.open.append(multiply)
-    return results
-
-
-# The product whose rows are in registers, for which NVVM has no operation.
-_OF_REGISTERS = re.compile(
-    r"\{ \.reg \.pred p; setp\.ne\.b32 p, 1, 0; "
-    r"wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k16\.f32\.(b?f16)\.\2 "
-    r"\{(.+?)\}, \{(.+?)\}, (\$\d+), p, 1, 1, ([01]); \}"
-)
+def _multiply(machine: Machine, instruction: Instruction, uses: _Uses) -> None:
+    shape = next(filter(None, map(_SHAPE.fullmatch, instruction.modifiers)))
+    columns, steps = int(shape[1]), int(shape[2])
+    sums_type, kind, other = instruction.modifiers[-3:]
+    if sums_type != "f32" or kind != other:
+        raise EmulationError("the emulator does not know this product")
+    sums, left, right, keeps, *numbers = instruction.operands
+    scales = [machine.same(machine.read(n, np.dtype("i4")), None) for n in numbers]
+    if scales[:2] != [1, 1]:
+        raise EmulationError("the emulator does not know products that are scaled")
+    turned = [*([0] * (2 - len(scales[2:]))), *scales[2:]]  # of each factor
+    if isinstance(left, Group):
+        rows = _of_registers(machine, left, kind)
+        uses.read |= _slots(left)
+    else:
+        rows, matrix = _of_memory(machine, left, _ROWS, steps, kind, turned[0])
+        uses.matrices.append(matrix)
+    across, matrix = _of_memory(machine, right, columns, steps, kind, turned[1])
+    uses.matrices.append(matrix)
+    product = rows @ across.T
+    old = machine.predicate(keeps)
+    own = _slots(sums)
+    machine.written_later = machine.written_later - own  # products of the same sums
+    numbers_ = machine.lanes.numbers
+    warp, lane = numbers_ // WARP, numbers_ % WARP
+    for number, register in enumerate(members(sums)):
+        n, part = divmod(number, 4)
+        row = 16 * warp + lane // 4 + 8 * (part // 2)
+        found = product[row, 8 * n + 2 * (lane % 4) + part % 2]
+        start = np.where(old, machine.read(register, _FLOAT), np.float32(0))
+        machine.write(register, start + found, None)
+    uses.written |= own
 
 
-def _assembly(
-    machine: Interpreter, instruction: Instruction, mask: Mask
-) -> list[list[np.ndarray]]:
-    """``llvm.inline_asm`` of a product whose rows are in registers."""
-    attributes = instruction.operation.attributes
-    text, constraints = (
-        ir.StringAttr(attributes[name]).value for name in ("asm_string", "constraints")
-    )
-    found = _OF_REGISTERS.fullmatch(text)
-    if found is None:
-        raise EmulationError("the emulator does not know this assembly")
-    columns, kind, is_turned = int(found[1]), found[2], found[6] == "1"
-    count = columns // 2
-    # Sums are results and, tied to them, the first operands; then come rows, and columns.
-    places = [f"${n}" for n in range(2 * count + 5)]
-    given = [*found[3].split(", "), *found[4].split(", "), found[5]]
-    tied = ["=f"] * count + [str(n) for n in range(count)] + ["r"] * 4 + ["l"]
-    if given != places[:count] + places[2 * count :] or constraints != ",".join(tied):
-        raise EmulationError("the operands of a product are in other places")
-    _check_product(machine, mask)
-    operands = machine.operands(instruction)
-    sums, words, descriptor = operands[:count], operands[count:-1], operands[-1]
-    across = _matrix(machine, descriptor, columns, 16, kind, is_along_sum=not is_turned)
-    rows = _rows(machine, words, _FACTORS[kind])
-    return [_later(machine, sums, [across], lambda: rows, across)]
+def _slots(registers: Operand) -> set[int]:
+    return {one.slot for one in members(registers) if isinstance(one, Register)}
 
 
-def _rows(machine: Interpreter, words: Sequence[np.ndarray], dtype: Any) -> np.ndarray:
+def _of_registers(machine: Machine, words: Operand, kind: str) -> np.ndarray:
     """64 rows of 16 steps, of which each thread has eight elements in four registers."""
-    lanes = machine.lanes
+    found = factors(machine, words, kind)
     made = np.empty((_ROWS, 16), np.float32)
-    warp, lane = lanes.numbers // WARP, lanes.numbers % WARP
-    for number, register in enumerate(words):
-        whole = np.ascontiguousarray(np.broadcast_to(register, lanes.count))
-        pairs = whole.view(dtype).reshape(-1, 2)
+    numbers = machine.lanes.numbers
+    warp, lane = numbers // WARP, numbers % WARP
+    for number, register in enumerate(found):
         for half in range(2):
             row = 16 * warp + lane // 4 + 8 * (number % 2)
             step = 8 * (number // 2) + 2 * (lane % 4) + half
-            made[row, step] = pairs[:, half].astype(np.float32)
+            made[row, step] = register[:, half]
     return made
 
 
-def _fence(machine: Interpreter, instruction: Instruction, mask: Mask) -> None:
-    machine.products.is_fenced = True
+def _of_memory(
+    machine: Machine,
+    descriptor: Operand,
+    places: int,
+    steps: int,
+    kind: str,
+    is_turned: int,
+) -> tuple[np.ndarray, Busy]:
+    """A matrix in the block's memory, ``[place, step]``, as its descriptor tells; and that.
+
+    Args:
+        is_turned: whether neighbours in memory are places, not steps.
+    """
+    word = machine.same(machine.read(descriptor, _LONG), None)
+    begin, lead, stride = (((word >> at) & 0x3FFF) << 4 for at in (0, 16, 32))
+    if word >> 62 & 3 != 1 or word >> 49 & 7:
+        raise EmulationError("expected a matrix whose rows of 128 bytes are swizzled")
+    dtype = _FACTORS[kind]
+    size = dtype.itemsize
+    place, step = np.arange(places)[:, None], np.arange(steps)[None]
+    if is_turned:
+        wide = 128 // size
+        offsets = place // wide * lead + step // 8 * stride
+        offsets = offsets + step % 8 * 128 + place % wide * size
+    else:
+        offsets = place // 8 * stride + place % 8 * 128 + step * size
+    addresses = swizzled(begin + offsets)
+    shared = machine.spaces.shared
+    first, end = int(addresses.min()), int(addresses.max()) + size
+    if end > shared.size_bytes:
+        raise EmulationError("a matrix is outside of the block's memory")
+    team = machine.lanes.team
+    refuse_busy(team, first, end, is_written=False)
+    read = Busy(first, end, is_written=False)
+    busy(team).append(read)
+    bytes_ = shared.rows[0][addresses[..., None] + np.arange(size)]
+    values = np.ascontiguousarray(bytes_).view(dtype)[..., 0]
+    if kind == "tf32":  # the lower bits are not read
+        values = (values.view(np.uint32) & TF32_BITS).view(np.float32)
+    return values.astype(np.float32), read
 
 
-def _commit(machine: Interpreter, instruction: Instruction, mask: Mask) -> None:
-    groups = machine.products
-    groups.closed.append(groups.open)
-    groups.open = []
-
-
-def _wait(machine: Interpreter, instruction: Instruction, mask: Mask) -> None:
-    """All groups but the last few are done."""
-    left = ir.IntegerAttr(instruction.operation.attributes["group"]).value
-    groups = machine.products
-    while len(groups.closed) > left:
-        for product in groups.closed.pop(0):
-            product()
-    groups.is_fenced = False
-
-
-def _undefined(
-    machine: Interpreter, instruction: Instruction, mask: Mask
-) -> list[list[np.ndarray]]:
-    """``llvm.mlir.undef`` of the sums of a thread."""
-    count = str(instruction.operation.operation.results[0].type).count("f32")
-    return [[np.full(machine.lanes.count, np.nan, np.float32) for _ in range(count)]]
-
-
-def _zeros(
-    machine: Interpreter, instruction: Instruction, mask: Mask
-) -> list[list[np.ndarray]]:
-    """``llvm.mlir.zero`` of the sums of a thread."""
-    count = str(instruction.operation.operation.results[0].type).count("f32")
-    return [[np.zeros(machine.lanes.count, np.float32) for _ in range(count)]]
-
-
-def _take_registers(machine: Interpreter, instruction: Instruction, mask: Mask) -> None:
-    """``nvvm.setmaxregister``, of all threads of a warpgroup."""
-    _check_group(machine, mask)
-
-
-def _nothing(machine: Interpreter, instruction: Instruction, mask: Mask) -> None:
-    """What changes no values here."""
-
-
-WARPGROUP_EFFECTS: Mapping[str, Callable[..., Any]] = {
-    "llvm.inline_asm": _assembly,
-    "llvm.mlir.undef": _undefined,
-    "llvm.mlir.zero": _zeros,
-    "nvvm.fence.mbarrier.init": _nothing,
-    "nvvm.setmaxregister": _take_registers,
-    "nvvm.wgmma.mma_async": _multiply,
-    "nvvm.wgmma.fence.aligned": _fence,
-    "nvvm.wgmma.commit.group.sync.aligned": _commit,
-    "nvvm.wgmma.wait.group.sync.aligned": _wait,
-}
+WARPGROUP_EFFECTS: Mapping[str, Effect] = {"wgmma": _do}

@@ -75,17 +75,10 @@ def convolutions(
 
 @pytest.fixture
 def emulation(stub: Stub) -> Emulation:
-    """The emulator, which does what kernels do."""
+    """The emulator, which runs the PTX that the stub gets."""
     made = Emulation(stub)
     stub.on_launch(made.run)
     return made
-
-
-@pytest.fixture
-def learning(emulation: Emulation, monkeypatch: pytest.MonkeyPatch) -> Emulation:
-    """The same, which knows the kernels of all models that the test compiles."""
-    emulation.learn_all(monkeypatch)
-    return emulation
 
 
 @pytest.fixture(scope="session")
@@ -100,7 +93,6 @@ def compiled_example(tmp_path_factory: pytest.TempPathFactory) -> CudaExecutable
 @pytest.fixture
 def model(compiled_example: CudaExecutable, emulation: Emulation) -> CudaExecutable:
     """The same, not yet loaded."""
-    emulation.learn(compiled_example, IRModule.parse(TEXT))
     return CudaExecutable(compiled_example.contents)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import relax_mlir
-from relax_mlir import IRModule, import_onnx, lower
+from relax_mlir import IRModule, import_onnx
 from relax_mlir.emulator import emulate
 from relax_mlir.runtime.cuda.executable import CudaExecutable
 from relax_mlir.runtime.cuda.plan import LibraryCall
@@ -33,10 +33,7 @@ def compiled(
 def emulated(
     module: IRModule, *arrays: np.ndarray, precision: str = "f32"
 ) -> np.ndarray:
-    loops = lower(
-        module, target=TARGET, to="loops", precision=precision, library="always"
-    )
-    (y,) = emulate(loops, *arrays)
+    (y,) = emulate(compiled(module, precision=precision), *arrays)
     return y
 
 

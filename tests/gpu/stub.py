@@ -1,24 +1,17 @@
 """The stub driver of tests, and kernels that the emulator runs on its memory."""
 
 import ctypes
-import hashlib
 import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
-import pytest
 
-from relax_mlir import compiler
-from relax_mlir.compiler import lower, remaining, run_stage, target_of
-from relax_mlir.emulator.host import emulate_launch
-from relax_mlir.module import IRModule
-from relax_mlir.runtime.cuda.archive import Contents
-from relax_mlir.runtime.cuda.executable import CudaExecutable
-from relax_mlir.runtime.cuda.plan import Launch, Pointer, TensorMap
-from relax_mlir.targets import stages
-from relax_mlir.units import Unit, split
+from relax_mlir.emulator.launch import launch
+from relax_mlir.emulator.memory import DeviceMemory
+from relax_mlir.emulator.program import Program
+from relax_mlir.emulator.text import parse
 
 TARGET = "cuda:sm_90"
 
@@ -51,6 +44,22 @@ def _compiled(source: str, library: Path, *linked: str) -> Path:
     return library
 
 
+class DriverLaunch(NamedTuple):
+    """A kernel that the driver starts.
+
+    Attributes:
+        text: of its module; grid, threads: along x, y and z.
+        parameters: where the values of its parameters are.
+    """
+
+    text: bytes
+    kernel: str
+    grid: tuple[int, ...]
+    threads: tuple[int, ...]
+    shared_bytes: int
+    parameters: Sequence[int]
+
+
 class Stub:
     """What tests tell the stub, and ask it."""
 
@@ -58,8 +67,8 @@ class Stub:
         self._library = ctypes.CDLL(str(library))
         self._library.stub_memory.argtypes = (ctypes.c_size_t,)
         self._library.stub_used.restype = ctypes.c_size_t
+        self._library.stub_memory_at.restype = ctypes.c_void_p
         self._callback: object = None
-        self.text = b""  # of the program whose kernel runs
         self.errors: list[BaseException] = []
         self.launched: list[str] = []
 
@@ -107,17 +116,28 @@ class Stub:
     def limit(self, size_bytes: int) -> None:
         self._library.stub_memory(size_bytes)
 
-    def on_launch(
-        self, function: Callable[[str, tuple[int, ...], list[int]], None]
-    ) -> None:
-        """Let a function stand for kernels: name, grid, and addresses of parameters."""
+    def memory_at(self, address: int) -> tuple[int, np.ndarray] | None:
+        """Where the memory around an address begins, and its bytes; None if there is none."""
+        size_bytes = ctypes.c_size_t()
+        begin = self._library.stub_memory_at(
+            ctypes.c_void_p(address), ctypes.byref(size_bytes)
+        )
+        if begin is None:
+            return None
+        memory_type = ctypes.c_uint8 * size_bytes.value
+        return begin, np.ctypeslib.as_array(memory_type.from_address(begin))
+
+    def on_launch(self, function: Callable[[DriverLaunch], None]) -> None:
+        """Let a function stand for kernels."""
 
         # ctypes' own types; Any is what a checker knows of them
         def call(text, name, grid, block, shared, parameters) -> None:  # pyright: ignore[reportMissingParameterType]
             try:
-                self.text = text
                 self.launched.append(name.decode())
-                function(name.decode(), tuple(grid[:3]), parameters)
+                extents = tuple(grid[:3]), tuple(block[:3])
+                function(
+                    DriverLaunch(text, name.decode(), *extents, shared, parameters)
+                )
             except BaseException as error:  # no exception crosses C
                 self.errors.append(error)
 
@@ -125,92 +145,30 @@ class Stub:
         self._library.stub_on_launch(self._callback)
 
 
-_Key: TypeAlias = tuple[str, str]
-
-
 class Emulation:
-    """Kernels of compiled models, run thread by thread on the stub's memory."""
+    """Kernels, run thread by thread on the stub's memory: the PTX that the driver got."""
 
     def __init__(self, stub: Stub) -> None:
         self._stub = stub
-        # By the text of a program, and the name of a kernel in it.
-        self._kernels: dict[_Key, tuple[Launch, int, Unit]] = {}
-        self._modules: dict[str, IRModule] = {}
-        self._policies: tuple[str, str] = ("f32", "never")
+        self._programs: dict[bytes, Program] = {}
 
-    def learn(
-        self,
-        model: CudaExecutable,
-        source: IRModule,
-        precision: str = "f32",
-        library: str = "never",
-    ) -> None:
-        """Know the kernels of a model, and what they were made of.
-
-        Args:
-            precision, library: that it was compiled with.
-        """
-        self._policies = precision, library
-        planned = lower(source, target=TARGET, to="planned", precision=precision)
-        units = [unit for unit in split(planned) if unit.programs]
-        self._learn(model.contents, units)
-
-    def learn_all(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Know the kernels of all models that are compiled from now on."""
-        make = compiler._contents
-
-        def contents(module: IRModule, units: Sequence[Unit], *rest: Any) -> Contents:
-            made = make(module, units, *rest)
-            self._learn(made, units)
-            return made
-
-        monkeypatch.setattr(compiler, "_contents", contents)
-
-    def _learn(self, contents: Contents, units: Sequence[Unit]) -> None:
-        programs = contents.plan.programs[: len(units)]
-        texts = contents.ptx[: len(units)]
-        for unit, program, text in zip(units, programs, texts, strict=True):
-            launches = [n for n in program.launches if isinstance(n, Launch)]
-            for number, launch in enumerate(launches):
-                self._kernels[_digest(text), launch.kernel] = launch, number, unit
-
-    def run(self, name: str, grid: tuple[int, ...], parameters: list[int]) -> None:
+    def run(self, started: DriverLaunch) -> None:
         """Do what a kernel does."""
-        launch, number, unit = self._kernels[_digest(self._stub.text), name]
-        addresses: dict[tuple[str, int], int] = {}
-        sizes: dict[str, int] = {}
-        for place, argument in enumerate(launch.arguments):
-            # Of a descriptor too: the stub begins it with the tensor's address.
-            value = ctypes.c_uint64.from_address(parameters[place]).value
-            if isinstance(argument, TensorMap):
-                argument = argument.pointer
-            if isinstance(argument, Pointer):
-                assert argument.offset_bytes == 0
-                addresses[argument.base, argument.number] = value
-            elif isinstance(argument, str):
-                sizes[argument] = value
-
-        def memory(role: str, number: int, size_bytes: int) -> np.ndarray | None:
-            address = addresses.get((role, number))
-            if address is None:
-                return None
-            assert address % 16 == 0
-            memory_type = ctypes.c_uint8 * size_bytes
-            return np.ctypeslib.as_array(memory_type.from_address(address))
-
-        module = self._at_loops(unit.text)
-        emulate_launch(module, unit.symbol, number, grid, sizes, memory)
-
-    def _at_loops(self, text: str) -> IRModule:
-        if text not in self._modules:
-            module = IRModule.parse(text)
-            for stage in remaining(module, stages(target_of(TARGET), *self._policies)):
-                run_stage(module, stage)
-                if stage.level == "loops":
-                    break
-            self._modules[text] = module
-        return self._modules[text]
-
-
-def _digest(ptx: bytes) -> str:
-    return hashlib.sha256(ptx.rstrip(b"\0")).hexdigest()
+        program = self._programs.get(started.text)
+        if program is None:
+            program = parse(started.text.decode())
+            self._programs[started.text] = program
+        kernel = program.kernels[started.kernel]
+        values = [
+            ctypes.string_at(started.parameters[number], size)
+            for number, (_, size) in enumerate(kernel.parameters)
+        ]
+        launch(
+            program,
+            started.kernel,
+            started.grid,
+            started.threads,
+            started.shared_bytes,
+            kernel.packed(values),
+            DeviceMemory(self._stub.memory_at),
+        )

@@ -195,7 +195,26 @@ CUresult cuCtxPopCurrent_v2(void** context) {
 
 // Memory
 
-#define HEADER_BYTES 256  // in front of what is given: how much it is
+#define HEADER_BYTES 256  // in front of what is given: how much it is, and what comes next
+
+typedef struct Given { size_t bytes; struct Given* next; } Given;
+static Given* given;
+
+// Where the memory around an address begins, and how much it is; NULL if there is none. What
+// was given back counts as long as queued work may use it.
+char* stub_memory_at(CUdeviceptr address, size_t* bytes) {
+  CUdeviceptr begin = NULL;
+  lock();
+  for (Given* g = given; g; g = g->next) {
+    CUdeviceptr own = (CUdeviceptr)g + HEADER_BYTES;
+    if (address >= own && address < own + g->bytes) begin = own, *bytes = g->bytes;
+  }
+  for (Gone* g = gone; g; g = g->next)
+    if (address >= g->address && address < g->address + g->bytes)
+      begin = g->address, *bytes = g->bytes;
+  unlock(0);
+  return (char*)begin;
+}
 
 CUresult cuMemAlloc_v2(CUdeviceptr* address, size_t bytes) {
   ENTER_CONTEXT("cuMemAlloc_v2");
@@ -203,8 +222,11 @@ CUresult cuMemAlloc_v2(CUdeviceptr* address, size_t bytes) {
   if (bytes > memory_bytes || used_bytes > memory_bytes - bytes) return kOutOfMemory;
   char* made = aligned_alloc(HEADER_BYTES, HEADER_BYTES + (bytes + 255) / 256 * 256);
   if (!made) return kOutOfMemory;
-  *(size_t*)made = bytes;
   used_bytes += bytes;
+  lock();
+  *(Given*)made = (Given){bytes, given};
+  given = (Given*)made;
+  unlock(0);
   memset(made + HEADER_BYTES, 0xCB, bytes);
   *address = (CUdeviceptr)(made + HEADER_BYTES);
   return 0;
@@ -227,8 +249,11 @@ CUresult cuMemFree_v2(CUdeviceptr address) {
   lock();
   if (free_waits && !depth) run_all();
   char* made = (char*)address - HEADER_BYTES;
-  size_t bytes = *(size_t*)made;
+  size_t bytes = ((Given*)made)->bytes;
   used_bytes -= bytes;
+  Given** place = &given;
+  while (*place != (Given*)made) place = &(*place)->next;
+  *place = (*place)->next;
   if (free_waits && !depth) return free(made), unlock(0);
   if (!free_waits) memset((char*)address, 0xDD, bytes);
   Gone* g = malloc(sizeof(Gone));
@@ -450,10 +475,17 @@ CUresult cuTensorMapEncodeTiled(char* map, int element, unsigned rank, void* add
     if (!box[i] || box[i] > 256 || !steps[i] || steps[i] > 8) return kInvalidValue;
     if (i + 1 < rank && (strides[i] % 16 || strides[i] >> 40)) return kInvalidValue;
   }
-  const uint64_t words[4] = {(uint64_t)address, (uint64_t)element, rank, (uint64_t)swizzle};
+  // As `relax_mlir.emulator.ptx.descriptors` reads it.
   memset(map, 0, 128);
-  memcpy(map, words, sizeof words);
-  memcpy(map + sizeof words, sizes, rank * sizeof *sizes);
+  memcpy(map, &address, 8);
+  map[8] = (char)element, map[9] = (char)rank, map[10] = (char)swizzle;
+  memcpy(map + 16, sizes, rank * 8);
+  memcpy(map + 56, strides, (rank - 1) * 8);
+  for (unsigned i = 0; i < rank; ++i) {
+    const uint16_t extent = (uint16_t)box[i];
+    memcpy(map + 88 + 2 * i, &extent, 2);
+    map[98 + i] = (char)steps[i];
+  }
   return 0;
 }
 

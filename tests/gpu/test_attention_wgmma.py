@@ -15,7 +15,6 @@ from models import bert, gpt2
 from relax_mlir import IRModule, compile, import_onnx, lower, reference
 from relax_mlir.dialects.hooks import Case
 from relax_mlir.dialects.relax.attention import AttentionBiasOp, AttentionOp
-from relax_mlir.emulator import emulate
 from relax_mlir.runtime.cuda.executable import CudaExecutable
 from relax_mlir.schedules.gpu import attention_wgmma
 from relax_mlir.schedules.gpu.attention_warpgroups import AttentionWgmmaConfiguration
@@ -25,6 +24,7 @@ from relax_mlir.schedules.nest import read_kernel
 from relax_mlir.schedules.rule import Refusal
 from relax_mlir.testing import case_module
 from tests.frontends.differential import parse
+from tests.gpu.emulated import emulated
 from tests.gpu.stub import TARGET, Emulation
 from tests.gpu.test_attention import (
     BOUNDS,
@@ -105,7 +105,7 @@ sizes = st.builds(
 
 
 @pytest.mark.slow
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(sizes, st.sampled_from(list(MASKS)), st.sampled_from(_TYPES))
 def test_many_sizes(sizes: Sizes, mask: str, precision: str) -> None:
     check(sizes, mask, precision)
@@ -220,7 +220,6 @@ def test_descriptors_have_the_sizes_that_a_call_has(emulation: Emulation) -> Non
     module = model(sizes, "add", names)
     made = compile(module, target=TARGET, precision="f16", cache=False)
     assert isinstance(made, CudaExecutable)
-    emulation.learn(made, module, precision="f16")
 
     for queries, keys in ((70, 130), (33, 40), (5, 0), (0, 5)):
         now = replace(sizes, queries=queries, keys=keys)
@@ -270,7 +269,7 @@ def test_the_operator_of_attention(
     module, inputs = case_module(AttentionOp, case), case.random_inputs(seed=0)
     loops = lower(module, target=_TARGET, to="loops")
 
-    (y,) = emulate(loops, *inputs)
+    (y,) = emulated(loops, *inputs, target=_TARGET)
 
     assert rules_of(loops) == {"AttentionWgmma": 1}
     with np.errstate(invalid="ignore"):
@@ -291,7 +290,7 @@ def test_the_operator_with_a_bias() -> None:
     module, inputs = case_module(AttentionBiasOp, case), case.random_inputs(seed=0)
     loops = lower(module, target=_TARGET, to="loops")
 
-    (y,) = emulate(loops, *inputs)
+    (y,) = emulated(loops, *inputs, target=_TARGET)
 
     assert rules_of(loops) == {"AttentionWgmma": 1}
     (right,) = reference.run(module, *inputs)
@@ -330,7 +329,7 @@ def attended(monkeypatch: pytest.MonkeyPatch) -> Attended:
     case = Case(*[(1, 200, 1, 32, "float16")] * 3, causal_mask="TopLeft")
     module, inputs = case_module(AttentionOp, case), case.random_inputs(seed=0)
     loops = lower(module, target=_TARGET, to="loops")
-    (expected,) = emulate(loops, *inputs)
+    (expected,) = emulated(loops, *inputs, target=_TARGET)
     assert is_right(loops, inputs, expected)
     return loops, inputs, expected
 

@@ -7,10 +7,10 @@ import pytest
 
 import relax_mlir
 from relax_mlir import lower
-from relax_mlir.emulator import emulate
 from relax_mlir.errors import PassError
 from relax_mlir.runtime.cuda.executable import CudaExecutable
 from relax_mlir.tir import PrimFunc
+from tests.gpu.emulated import emulated
 from tests.gpu.stub import TARGET, Emulation
 from tests.programs import called
 from tests.schedule import bound_programs as programs
@@ -28,7 +28,7 @@ def _launched(
     """What threads compute."""
     module = lower(called(program, outputs), target="cuda:sm_90", to="loops")
     assert 'tir.rule = "Bound"' in str(module)
-    return list(emulate(module, *arrays))
+    return list(emulated(module, *arrays, target=TARGET))
 
 
 def _softmax(x: np.ndarray) -> np.ndarray:
@@ -124,7 +124,6 @@ def test_the_runtime_launches_them(name: str, emulation: Emulation) -> None:
     module = called(program)
     model = relax_mlir.compile(module, target=TARGET, cache=False)
     assert isinstance(model, CudaExecutable)
-    emulation.learn(model, module)
     arrays = [_drawn(*shape) for shape in shapes]
 
     (found,) = model(*arrays)

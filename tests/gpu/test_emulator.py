@@ -1,226 +1,367 @@
 """The emulator tells what a kernel must not do."""
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
 import pytest
 
-from relax_mlir.emulator import EmulationError, emulate_kernel
-from relax_mlir.module import IRModule
+from relax_mlir.emulator.descriptors import Descriptor
+from relax_mlir.emulator.launch import launch
+from relax_mlir.emulator.memory import DeviceMemory
+from relax_mlir.emulator.text import parse
+from relax_mlir.errors import EmulationError
 
+# Thread t has %r1 = t, and %r3 = x[t]; %rd4 and %rd5 point to x[t] and y[t], %r5 to s[t],
+# and %r7 to s[last - t].
 _KERNEL = """
-#shared = #gpu.address_space<workgroup>
-func.func @k(%x: memref<64xf32>, %y: memref<64xf32>) {{
-  %c1 = arith.constant 1 : index
-  %c64 = arith.constant 64 : index
-  gpu.launch blocks(%b, %by, %bz) in (%nb = %c1, %nby = %c1, %nbz = %c1)
-             threads(%t, %ty, %tz) in (%nt = %c64, %nty = %c1, %ntz = %c1) {{
-    %zero = arith.constant 0 : index
-    %one = arith.constant 1 : index
-    %last = arith.constant 63 : index
-    %half = arith.constant 32 : index
-    %s = memref.alloc() : memref<64xf32, #shared>
-    %v = memref.load %x[%t] : memref<64xf32>
-    {body}
-    gpu.terminator
-  }}
-  return
-}}"""
+.version 8.0
+.target sm_90a
+.address_size 64
+{globals}
+.visible .entry k(
+	.param .u64 .ptr .align 1 k_param_0,
+	.param .u64 .ptr .align 1 k_param_1,
+	.param .align 128 .b8 k_param_2[128]
+)
+.maxntid 256, 1, 1
+{{
+	.reg .pred 	%p<4>;
+	.reg .b16 	%rs<4>;
+	.reg .b32 	%r<20>;
+	.reg .b64 	%rd<20>;
+	// demoted variable
+	.shared .align 16 .b8 s[1024];
+	ld.param.b64 	%rd1, [k_param_0];
+	cvta.to.global.u64 	%rd2, %rd1;
+	ld.param.b64 	%rd3, [k_param_1];
+	mov.u32 	%r1, %tid.x;
+	mov.u32 	%r8, %ntid.x;
+	sub.s32 	%r9, %r8, 1;
+	mul.wide.u32 	%rd6, %r1, 4;
+	add.s64 	%rd4, %rd2, %rd6;
+	add.s64 	%rd5, %rd3, %rd6;
+	ld.global.b32 	%r3, [%rd4];
+	mov.b32 	%r4, s;
+	shl.b32 	%r2, %r1, 2;
+	add.s32 	%r5, %r4, %r2;
+	sub.s32 	%r6, %r9, %r1;
+	shl.b32 	%r6, %r6, 2;
+	add.s32 	%r7, %r4, %r6;
+	{body}
+	ret;
+}}
+"""
 
-_TURNED = """memref.store %v, %s[%t] : memref<64xf32, #shared>
-    {barrier}
-    %other = arith.subi %last, %t : index
-    %w = memref.load %s[%other] : memref<64xf32, #shared>
-    memref.store %w, %y[%t] : memref<64xf32>"""
+_TURNED = """st.shared.b32 [%r5], %r3;
+	{barrier}
+	ld.shared.b32 %r10, [%r7];
+	st.global.b32 [%rd5], %r10;"""
 
 
-def run(body: str) -> tuple[np.ndarray, np.ndarray]:
-    x = np.arange(64, dtype=np.float32)
-    y = np.zeros(64, np.float32)
-    emulate_kernel(IRModule.parse(_KERNEL.format(body=body)), "k", [x, y])
+def run(
+    body: str,
+    threads: int = 64,
+    *,
+    globals_: str = "",
+    blocks: int = 1,
+    shared_bytes: int = 0,
+    map_: bytes = bytes(128),
+    seed: int = 0,
+) -> tuple[np.ndarray, np.ndarray]:
+    """What threads find in ``x``, and what they leave in ``y``."""
+    x, y = np.arange(threads, dtype=np.float32), np.zeros(threads, np.float32)
+    program = parse(_KERNEL.format(body=body, globals=globals_))
+    device = DeviceMemory()
+    addresses = [device.place(array).to_bytes(8, "little") for array in (x, y)]
+    parameters = program.kernels["k"].packed([*addresses, map_])
+    grid, extents = (blocks, 1, 1), (threads, 1, 1)
+    launch(program, "k", grid, extents, shared_bytes, parameters, device, seed=seed)
     return x, y
 
 
+def refused(reason: str, body: str, threads: int = 64, **given: object) -> None:
+    with pytest.raises(EmulationError, match=reason):
+        run(body, threads, **given)  # pyright: ignore[reportArgumentType]
+
+
 def test_threads_meet_at_a_barrier() -> None:
-    x, y = run(_TURNED.format(barrier="gpu.barrier"))
+    x, y = run(_TURNED.format(barrier="bar.sync 0;"))
     np.testing.assert_array_equal(y, x[::-1])
 
 
 def test_without_it_they_race() -> None:
-    with pytest.raises(EmulationError, match=r"race: thread .* reads what another has"):
-        run(_TURNED.format(barrier=""))
+    refused(r"race: thread .* reads what another has", _TURNED.format(barrier=""))
 
 
 def test_what_is_read_may_not_be_overwritten() -> None:
-    body = _TURNED.format(barrier="gpu.barrier")
-    body += "\n memref.store %w, %s[%t] : memref<64xf32, #shared>"
-    with pytest.raises(EmulationError, match="writes what another has just read"):
-        run(body)
+    body = _TURNED.format(barrier="bar.sync 0;") + "st.shared.b32 [%r5], %r10;"
+    refused("writes what another has read", body)
 
 
 def test_two_threads_may_not_write_one_element() -> None:
-    body = "memref.store %v, %s[%zero] : memref<64xf32, #shared>"
-    with pytest.raises(EmulationError, match="writes what another writes"):
-        run(body)
-    with pytest.raises(EmulationError, match="two threads write element 0"):
-        run("memref.store %v, %y[%zero] : memref<64xf32>")
+    refused("writes what another writes", "st.shared.b32 [s], %r3;")
+    body = "cvta.to.global.u64 %rd7, %rd3; st.global.b32 [%rd7], %r3;"
+    refused("writes what another writes", body)
 
 
 def test_threads_of_a_launch_exchange_nothing_through_memory() -> None:
-    body = """memref.store %v, %y[%t] : memref<64xf32>
-    %other = arith.subi %last, %t : index
-    %w = memref.load %y[%other] : memref<64xf32>
-    memref.store %w, %s[%t] : memref<64xf32, #shared>"""
-    with pytest.raises(EmulationError, match="which another one of the launch has"):
-        run(body)
+    body = """st.global.b32 [%rd5], %r3;
+    cvt.u64.u32 %rd7, %r6;
+    add.s64 %rd8, %rd3, %rd7;
+    {barrier} ld.global.b32 %r10, [%rd8];"""
+    refused("reads what another has written", body.format(barrier=""))
+    run(body.format(barrier="bar.sync 0;"))  # of one block, behind a barrier
+
+
+def test_blocks_do_not_wait_for_each_other() -> None:
+    body = """mov.u32 %r10, %ctaid.x; setp.ne.b32 %p1, %r10, 0; @%p1 bra $L1;
+    st.global.b32 [%rd5], %r3; bar.sync 0; bra $L2;
+    $L1: bar.sync 0; ld.global.b32 %r11, [%rd5]; $L2:"""
+    run(body)
+    refused("reads what another has written", body, blocks=2)
 
 
 def test_all_threads_must_come_to_a_barrier() -> None:
-    body = """%c = arith.cmpi ult, %t, %half : index
-    scf.if %c { gpu.barrier }"""
-    with pytest.raises(EmulationError, match="some threads of a block do not come"):
-        run(body)
+    body = "setp.lt.u32 %p1, %r1, 32; @!%p1 bra $L1; bar.sync 0; $L1:"
+    refused("deadlock", body)
 
 
-def test_a_buffer_has_an_end() -> None:
-    body = """%n = arith.addi %t, %one : index
-    memref.store %v, %y[%n] : memref<64xf32>"""
-    with pytest.raises(EmulationError, match="thread 63: element 64 of a buffer of 64"):
-        run(body)
+def test_warps_come_to_a_barrier_as_a_whole() -> None:
+    body = "setp.lt.u32 %p1, %r1, 40; @!%p1 bra $L1; bar.sync 0; $L1:"
+    refused("some threads of a warp do not come to `bar.sync 0`", body)
+
+
+def test_memory_has_an_end() -> None:
+    refused("thread 63: address 0x[0-9a-f]+ is outside", "st.global.b32 [%rd5+4], %r3;")
+    refused("outside of 1024 bytes of memory `shared`", "ld.shared.b32 %r10, [s+1024];")
+    refused("at no multiple of 4 bytes", "ld.shared.b32 %r10, [s+2];")
+    refused("no multiple of 16", "ld.global.v4.b32 {%r10,%r11,%r12,%r13}, [%rd4];")
+    refused("writes to what is constant", "st.const.b32 [%rd5], %r3;")
 
 
 def test_inactive_threads_may_be_anywhere() -> None:
-    body = """%n = arith.addi %t, %half : index
-    %c = arith.cmpi ule, %n, %last : index
-    scf.if %c { memref.store %v, %y[%n] : memref<64xf32> }"""
+    body = """setp.lt.u32 %p1, %r1, 32;
+    @%p1 st.global.b32 [%rd5+128], %r3;"""
     x, y = run(body)
     np.testing.assert_array_equal(y[32:], x[:32])
+    assert not y[:32].any()
 
 
-def test_shared_memory_begins_with_no_number() -> None:
-    body = """%w = memref.load %s[%t] : memref<64xf32, #shared>
-    memref.store %w, %y[%t] : memref<64xf32>"""
-    assert np.isnan(run(body)[1]).all()
+def test_memory_begins_with_no_number() -> None:
+    assert np.isfinite(run("st.global.b32 [%rd5], %r3;")[1]).all()
+    _, y = run("ld.shared.b32 %r10, [%r5]; st.global.b32 [%rd5], %r10;")
+    assert (y.view(np.uint32) == 0xABABABAB).all()
+    _, y = run("st.global.b32 [%rd5], %r19;")  # a register, too
+    assert (y.view(np.uint32) == 0xABABABAB).all()
 
 
 def test_a_shuffle_needs_its_partner() -> None:
-    shuffle = """%d = arith.constant 1 : i32
-    %w32 = arith.constant 32 : i32
-    %w, %ok = gpu.shuffle xor %v, %d, %w32 : f32
-    memref.store %w, %y[%t] : memref<64xf32>"""
-    x, y = run(shuffle)
+    shuffle = """{guard} shfl.sync.bfly.b32 %r10|%p2, %r3, 1, 31, -1;
+    st.global.b32 [%rd5], %r10;"""
+    x, y = run(shuffle.format(guard=""))
     np.testing.assert_array_equal(y, x.reshape(-1, 2)[:, ::-1].reshape(-1))
-    alone = "%c = arith.cmpi eq, %t, %zero : index\n scf.if %c {" + shuffle + "}"
-    with pytest.raises(EmulationError, match="a thread that does not take part"):
-        run(alone)
+    some = "setp.eq.u32 %p1, %r1, 0; " + shuffle.format(guard="@%p1")
+    refused("a thread that does not take part", some)
+    other = shuffle.format(guard="").replace("-1;", "1;")
+    refused("all threads of a warp", other)
+
+
+@pytest.mark.parametrize(
+    ("mode", "distance", "limits", "source"),
+    [
+        ("up", 3, 0, lambda lane: lane - 3 if lane >= 3 else lane),
+        ("down", 5, 31, lambda lane: lane + 5 if lane < 27 else lane),
+        ("idx", 2, 31, lambda lane: 2),
+        # Among eight neighbours.
+        ("idx", 2, 24 << 8 | 31, lambda lane: lane // 8 * 8 + 2),
+        ("down", 2, 24 << 8 | 31, lambda lane: lane + 2 if lane % 8 < 6 else lane),
+    ],
+)
+def test_shuffles(
+    mode: str, distance: int, limits: int, source: Callable[[int], int]
+) -> None:
+    shuffle = f"shfl.sync.{mode}.b32 %r10, %r3, {distance}, {limits}, -1;"
+    x, y = run(shuffle + "st.global.b32 [%rd5], %r10;")
+    from_ = [t // 32 * 32 + source(t % 32) for t in range(64)]
+    np.testing.assert_array_equal(y, x[from_])
 
 
 def test_loops_end_for_each_thread_by_itself() -> None:
-    body = """%start = arith.constant 0.0 : f32
-    %sum = scf.for %i = %zero to %t step %one iter_args(%a = %start) -> (f32) {
-      %w = memref.load %x[%i] : memref<64xf32>
-      %next = arith.addf %a, %w : f32
-      scf.yield %next : f32
-    }
-    memref.store %sum, %y[%t] : memref<64xf32>"""
+    body = """mov.b32 %r10, 0f00000000; mov.b32 %r11, 0; mov.b64 %rd7, %rd2;
+    $L1: setp.ge.u32 %p1, %r11, %r1; @%p1 bra $L2;
+    ld.global.b32 %r12, [%rd7]; add.rn.f32 %r10, %r10, %r12;
+    add.s32 %r11, %r11, 1; add.s64 %rd7, %rd7, 4; bra.uni $L1;
+    $L2: st.global.b32 [%rd5], %r10;"""
     x, y = run(body)
     np.testing.assert_array_equal(y, np.cumsum(x) - x)
 
 
-def test_an_unknown_operation_is_named() -> None:
-    body = """%a = memref.atomic_rmw addf %v, %y[%t] : (f32, memref<64xf32>) -> f32"""
-    with pytest.raises(
-        EmulationError, match=r"atomic_rmw.*does not know this operation"
+def test_unknown_instructions_are_named() -> None:
+    atom = "atom.global.add.f32 %r10, [%rd5], %r3"
+    refused(rf"kernel `k`: `{atom[:15]}.*does not know this instruction", atom + ";")
+    refused("does not know this form", "add.f128 %r10, %r3, %r3;")
+    refused("does not know this form", "mov.u32 %r10, %clock;")
+    refused("which nothing declares", "mov.u32 %r10, other;")
+    refused("no label `\\$L9`", "bra $L9;")
+
+
+def test_functions_stand_where_they_are_called() -> None:
+    doubled = """.func (.param .b32 func_retval0) doubled(.param .b32 doubled_param_0)
+    { .reg .b32 %r<4>; .reg .pred %p<2>;
+      ld.param.b32 %r1, [doubled_param_0];
+      setp.gt.f32 %p1, %r1, 0f41000000; @%p1 bra $L1;
+      add.rn.f32 %r2, %r1, %r1; st.param.b32 [func_retval0], %r2; ret;
+      $L1: st.param.b32 [func_retval0], %r1; ret; }"""
+    body = """{ // callseq 0, 0
+    .param .b32 param0; .param .b32 retval0;
+    st.param.b32 [param0], %r3;
+    call.uni (retval0), doubled, (param0);
+    ld.param.b32 %r10, [retval0]; }
+    st.global.b32 [%rd5], %r10;"""
+    x, y = run(body, globals_=doubled)
+    np.testing.assert_array_equal(y, np.where(x > 8, x, 2 * x))
+    again = doubled.replace("ret; }", "call.uni doubled, (doubled_param_0); ret; }")
+    refused("does not know the function `doubled`", body, globals_=again)
+    refused("does not know the function `other`", "call.uni other, ();")
+
+
+def test_tables_and_variables_of_threads() -> None:
+    table = ".global .align 4 .b8 table[8] = {0, 0, 128, 63, 0, 0, 0, 64};"
+    body = """.local .align 8 .b8 depot[8];
+    mov.b64 %rd7, table; and.b32 %r10, %r1, 1; mul.wide.u32 %rd8, %r10, 4;
+    add.s64 %rd9, %rd7, %rd8; ld.global.nc.b32 %r11, [%rd9];
+    mov.b64 %rd10, depot; cvta.local.u64 %rd11, %rd10; add.s64 %rd12, %rd11, %rd8;
+    st.b32 [%rd12], %r11; ld.local.b32 %r12, [depot]; ld.local.b32 %r13, [depot+4];
+    selp.b32 %r14, %r12, %r13, %p1; setp.eq.u32 %p1, %r10, 0;
+    selp.b32 %r14, %r12, %r13, %p1; st.global.b32 [%rd5], %r14;"""
+    _, y = run(body, globals_=table)
+    np.testing.assert_array_equal(y, np.tile([1, 2], 32))
+
+
+def test_generic_addresses_tell_their_space() -> None:
+    body = """cvt.u64.u32 %rd7, %r5; cvta.shared.u64 %rd8, %rd7; st.b32 [%rd8], %r3;
+    ld.b32 %r10, [%rd8]; cvta.to.shared.u64 %rd9, %rd8; cvt.u32.u64 %r11, %rd9;
+    ld.shared.b32 %r12, [%r11]; add.rn.f32 %r13, %r10, %r12; st.b32 [%rd5], %r13;"""
+    x, y = run(body)
+    np.testing.assert_array_equal(y, 2 * x)
+    mixed = body + "selp.b64 %rd8, %rd8, %rd5, %p1; ld.b32 %r14, [%rd8];"
+    first = "setp.eq.u32 %p1, %r1, 0; "
+    refused("of several spaces at once", first + mixed)
+
+
+def test_dynamic_memory_is_behind_what_is_static() -> None:
+    """As ptxas aligns it."""
+    body = """.shared .align 4 .b8 flag[4];
+    mov.b32 %r10, dynamic; cvt.rn.f32.u32 %r11, %r10; st.global.b32 [%rd5], %r11;"""
+    dynamic = ".extern .shared .align 1024 .b8 dynamic[];"
+    _, y = run(body, globals_=dynamic, shared_bytes=64)
+    np.testing.assert_array_equal(y, 2048)
+    full = "ld.shared.b32 %r10, [dynamic+64];"
+    refused("outside of 2112 bytes", body + full, globals_=dynamic, shared_bytes=64)
+    refused("232449 bytes of a block's memory", "", shared_bytes=232449 - 1024)
+
+
+def test_launches_must_fit() -> None:
+    refused("320 threads: expected up to 256", "", 320)
+    program = parse(_KERNEL.format(body="", globals=""))
+    with pytest.raises(EmulationError, match="no kernel `other`"):
+        launch(program, "other", (1, 1, 1), (1, 1, 1), 0, b"", DeviceMemory())
+    with pytest.raises(EmulationError, match="0 bytes of parameters: expected 256"):
+        launch(program, "k", (1, 1, 1), (1, 1, 1), 0, b"", DeviceMemory())
+
+
+# Copies that go on by themselves
+
+_COPIED = """cp.async.ca.shared.global [%r5], [%rd4], 4{read};
+    {commit} {wait} ld.shared.b32 %r10, [%r5]; st.global.b32 [%rd5], %r10;"""
+_COMMIT, _WAIT = "cp.async.commit_group;", "cp.async.wait_group 0;"
+
+
+def test_copies_arrive_when_they_are_waited_for() -> None:
+    x, y = run(_COPIED.format(read="", commit=_COMMIT, wait=_WAIT))
+    np.testing.assert_array_equal(y, x)
+    _, y = run(_COPIED.format(read="", commit="", wait="cp.async.wait_all;"))
+    np.testing.assert_array_equal(y, x)
+    _, y = run(_COPIED.format(read=", 0", commit=_COMMIT, wait=_WAIT))
+    assert not y.any()
+    for commit, wait in (
+        (_COMMIT, ""),
+        ("", _WAIT),
+        (_COMMIT, "cp.async.wait_group 1;"),
     ):
-        run(body)
+        _, y = run(_COPIED.format(read="", commit=commit, wait=wait))
+        assert (y.view(np.uint32) == 0xABABABAB).all()
 
 
-_DESCRIBED = """
-func.func @k(%x: memref<{shape}xf16>) {{
-  %cast = memref.cast %x : memref<{shape}xf16> to memref<*xf16>
-  {box}
-  %d = nvgpu.tma.create.descriptor %cast box[{names}] {{{attributes}}} : memref<*xf16>
-    -> !nvgpu.tensormap.descriptor<tensor = memref<{tile}xf16, 3>, swizzle = swizzle_128b,
-       l2promo = none, oob = {outside}, interleave = none>
-  return
-}}"""
+_BOX = """.shared .align 8 .b8 full[8]; .extern .shared .align 1024 .b8 dynamic[];
+    mov.b64 %rd7, k_param_2; cvta.param.u64 %rd8, %rd7; mov.b32 %r12, 0;
+    setp.ne.b32 %p1, %r1, 0; mov.b32 %r10, -1; mov.b32 %r11, 1;
+    @%p1 bra $L1; mbarrier.init.shared.b64 [full], 1;
+    $L1: {made} @%p1 bra $L2;
+    mbarrier.arrive.expect_tx.shared.b64 %rd9, [full], {bytes};
+    cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes
+        [s], [%rd8, {{%r10, %r11}}], [full];
+    $L2: {wait}
+    ld.shared.b32 %r13, [%r5]; st.global.b32 [%rd5], %r13;"""
+_UNTIL = """{ .reg .pred P1;
+    AGAIN: mbarrier.try_wait.parity.shared.b64 P1, [full], %r12, 999;
+    @P1 bra.uni DONE; bra.uni AGAIN; DONE: }"""
+_GIVEN = {"made": "bar.sync 0;", "bytes": "64", "wait": _UNTIL}
 
 
-def describe(
-    shape: tuple[int, ...], box: tuple[int, ...], outside: str, attributes: str
-) -> None:
-    text = _DESCRIBED.format(
-        shape="x".join(map(str, shape)),
-        tile="x".join(map(str, box)),
-        box="\n  ".join(
-            f"%b{i} = arith.constant {n} : index" for i, n in enumerate(box)
-        ),
-        names=", ".join(f"%b{i}" for i in range(len(box))),
-        outside=outside,
-        attributes=attributes,
-    )
-    emulate_kernel(IRModule.parse(text), "k", [np.zeros(shape, np.float16)])
+def boxed(changed: dict[str, str] | None = None, seed: int = 0) -> np.ndarray:
+    """Four rows of four from element -1 of row 1 on, of four rows of eight."""
+    tensor = Descriptor(1 << 20, 7, (8, 4), (32,), (4, 4), (1, 1), 0)
+    body = _BOX.format(**{**_GIVEN, **(changed or {})})
+    body = body.replace(".extern .shared .align 1024 .b8 dynamic[];", "")
+    _, y = run(body, 32, map_=tensor.encoded(), seed=seed)
+    return y
 
 
-def test_tensors_are_described() -> None:
-    describe((4, 64), (2, 64), "zero", "")
-    describe((4, 4, 64), (1, 2, 64), "zero", "tir.steps = array<i64: 1, 2, 1>")
+def test_boxes_of_tensors() -> None:
+    x = np.arange(32, dtype=np.float32).reshape(4, 8)
+    expected = np.zeros((4, 4), np.float32)
+    expected[:3, 1:] = x[1:, :3]
+    for seed in range(4):
+        np.testing.assert_array_equal(boxed(seed=seed)[:16], expected.reshape(-1))
 
 
 @pytest.mark.parametrize(
-    ("shape", "box", "outside", "attributes", "reason"),
+    ("changed", "reason"),
     [
-        ((4, 60), (2, 64), "zero", "", "expected multiples of 16 bytes"),
-        ((9, 64), (2, 64), "zero", "tir.steps = array<i64: 9, 1>", "expected 1 to 8"),
-        ((999, 64), (200, 64), "zero", "tir.steps = array<i64: 2, 1>", "at most 256"),
-        ((4, 64), (2, 64), "nan", "", "does not know"),
+        ({"wait": ""}, "race: a copy has not brought what is there"),
+        ({"bytes": "65"}, "deadlock"),
+        ({"wait": _UNTIL.replace("%r12", "%r11")}, "race: a copy has not brought"),
     ],
 )
-def test_what_the_driver_does_not_describe(
-    shape: tuple[int, ...],
-    box: tuple[int, ...],
-    outside: str,
-    attributes: str,
-    reason: str,
-) -> None:
+def test_boxes_must_be_waited_for(changed: dict[str, str], reason: str) -> None:
     with pytest.raises(EmulationError, match=reason):
-        describe(shape, box, outside, attributes)
+        boxed(changed)
 
 
-_WARPGROUPS = """
-func.func @k(%x: memref<256xf32>) {{
-  %c1 = arith.constant 1 : index
-  %c256 = arith.constant 256 : index
-  gpu.launch blocks(%b, %by, %bz) in (%nb = %c1, %nby = %c1, %nbz = %c1)
-             threads(%t, %ty, %tz) in (%nt = %c256, %nty = %c1, %ntz = %c1) {{
-    %half = arith.constant 128 : index
-    %barriers = nvgpu.mbarrier.create -> !nvgpu.mbarrier.group<memorySpace = 3>
-    %zero = arith.constant 0 : i32
-    %one = arith.constant 1 : i32
-    %count = arith.constant 256 : i32
-    %fewer = arith.constant 128 : i32
-    %warp = arith.divui %t, %half : index
-    %same = arith.index_cast %warp : index to i32
-    %width = arith.constant 32 : i32
-    %whole, %valid = gpu.shuffle idx %same, %zero, %width : i32
-    %is_first = arith.cmpi eq, %whole, %zero : i32
-    scf.if %is_first {{ {first} }} else {{ {second} }}
-    gpu.terminator
-  }}
-  return
-}}"""
+def test_what_is_no_descriptor() -> None:
+    refused(
+        "expected a descriptor", _BOX.format(**_GIVEN).replace("%rd8, {", "%rd1, {")
+    )
 
-_MEET = "nvvm.barrier id = %one number_of_threads = %count"
-_COME = "nvvm.barrier.arrive id = %one number_of_threads = %count"
+
+# Barriers by number
 
 
 def meet(first: str, second: str) -> None:
-    text = _WARPGROUPS.format(first=first, second=second)
-    emulate_kernel(IRModule.parse(text), "k", [np.zeros(256, np.float32)])
+    """Two warpgroups, each of which does something by itself."""
+    body = f"""setp.lt.u32 %p1, %r1, 128; @%p1 bra $L1; {second} bra $L2;
+    $L1: {first} $L2: wgmma.fence.sync.aligned;"""
+    run(body, 256)
+
+
+_MEET, _COME = "bar.sync 1, 256;", "bar.arrive 1, 256;"
 
 
 def test_warpgroups_meet_at_a_barrier_by_number() -> None:
     meet(_COME, _MEET)
     meet(_MEET, _MEET)
-    meet(f"{_MEET} {_MEET}", f"{_MEET} {_COME}")
+    meet(_MEET + _MEET, _MEET + _COME)
 
 
 @pytest.mark.parametrize(
@@ -228,11 +369,56 @@ def test_warpgroups_meet_at_a_barrier_by_number() -> None:
     [
         (_MEET, "", "deadlock"),
         (_COME, "", "a barrier that never opens"),
-        (f"{_COME} {_COME}", "", "twice before it opens"),
-        (_MEET.replace("%one", "%zero"), "", "barrier 0"),
-        (_COME, _MEET.replace("%count", "%fewer"), "threads elsewhere"),
+        (_MEET.replace("1,", "16,"), "", "barrier 16: expected 0 to 15"),
+        (_COME, _MEET.replace("256", "128"), "threads elsewhere"),
+        (_COME + _COME + _COME, "", "a barrier that never opens|more than 256"),
+        (_MEET.replace("256", "100"), "", "expected whole warps"),
     ],
 )
 def test_barriers_by_number_open(first: str, second: str, reason: str) -> None:
     with pytest.raises(EmulationError, match=reason):
         meet(first, second)
+
+
+# Products of warpgroups
+
+
+def multiplied(*parts: str) -> None:
+    """A product whose sums are in four registers, between other instructions."""
+    product = """wgmma.mma_async.sync.aligned.m64n8k8.f32.tf32.tf32
+        {%r10, %r11, %r12, %r13}, %rd7, %rd8, %p1, 1, 1;"""
+    first = """mov.b64 %rd7, 4611686293305294912; mov.b64 %rd8, %rd7;
+    setp.ne.b32 %p1, %r1, %r1;"""
+    body = " ".join(product if part == "product" else part for part in parts)
+    run(first + body, 128, shared_bytes=16384)
+
+
+_FENCE, _CLOSE = "wgmma.fence.sync.aligned;", "wgmma.commit_group.sync.aligned;"
+_DONE = "wgmma.wait_group.sync.aligned 0;"
+_USE = "add.rn.f32 %r14, %r10, %r10;"
+
+
+def test_products_are_waited_for() -> None:
+    multiplied(_FENCE, "product", "product", _CLOSE, _DONE, _USE)
+
+
+@pytest.mark.parametrize(
+    ("parts", "reason"),
+    [
+        (("product",), "without a fence"),
+        ((_FENCE, "product", _CLOSE, _USE), "has not brought what is read"),
+        ((_FENCE, "product", _DONE, _USE), "has not brought what is read"),
+        (
+            (_FENCE, "product", _CLOSE, _DONE.replace("0", "1"), _USE),
+            "has not brought what is read",
+        ),
+        ((_FENCE, "product", "mov.b32 %r11, 0;"), "still uses what is written"),
+        (
+            (_FENCE, "product", "st.shared.b32 [%r5+1024], %r3;"),
+            "still reads what is there",
+        ),
+    ],
+)
+def test_products_that_are_not(parts: Sequence[str], reason: str) -> None:
+    with pytest.raises(EmulationError, match=reason):
+        multiplied(*parts)

@@ -13,11 +13,11 @@ from onnx import numpy_helper
 
 from relax_mlir import IRModule, import_onnx, lower
 from relax_mlir.compiler import target_of
-from relax_mlir.emulator import emulate, emulate_kernel
 from relax_mlir.passes.schedule.rules import CONFIGURATION
 from relax_mlir.schedules.gpu import gemm_wgmma
 from relax_mlir.targets.target import Target, TargetError
 from tests.frontends.differential import parse
+from tests.gpu.emulated import emulated, emulated_program
 from tests.products import convolved, drawn, rounded
 
 _TARGET = target_of("cuda:sm_90")
@@ -56,7 +56,7 @@ def run(
         with linalg.context:
             product.attributes[CONFIGURATION] = ir.StringAttr.get(config)
     loops = lower(linalg, target=target, to="loops", precision=precision)
-    (y,) = emulate(loops, *arrays)
+    (y,) = emulated(loops, *arrays, target=target)
     attributes = (f.attributes for f in loops.func_ops())
     rules = {ir.StringAttr(a["tir.rule"]).value for a in attributes if "tir.rule" in a}
     return y, rules
@@ -322,9 +322,9 @@ def test_sums_over_a_part_of_a_buffer_end_with_it(
     text = _PROGRAM.format(terms=terms, x=x, w=w, at_x=at_x, at_w=at_w)
     loops = lower(IRModule.parse(text), target=_TARGET, to="loops")
     a, b = (drawn(64, 64).astype(np.float16) for _ in range(2))
-    y = np.zeros((64, 64), np.float32)
+    like = np.zeros((64, 64), np.float32)
 
-    emulate_kernel(loops, "k", [a, b, y])
+    (y,) = emulated_program(loops, [a, b], [like], target=_TARGET)
 
     rows, columns = take(a.astype(np.float64), b.astype(np.float64))
     np.testing.assert_allclose(y, rows @ columns, atol=1e-4, rtol=0)

@@ -103,7 +103,7 @@ def test_machines_of_the_cpu_write_to_no_copy(stub: Stub) -> None:
     np.testing.assert_array_equal(machine["main"](x, y).numpy(), [1, 2, 3, 4])
 
 
-def test_what_is_written_over_is_no_hidden_copy(learning: Emulation) -> None:
+def test_what_is_written_over_is_no_hidden_copy(emulation: Emulation) -> None:
     made = tvm.compile(InPlace, target=TARGET, cache=False)
     machine = relax.VirtualMachine(made, tvm.cuda(0))
     x, y = np.arange(4, dtype="float32"), np.ones(4, "float32")
@@ -122,7 +122,9 @@ def test_what_is_written_over_is_no_hidden_copy(learning: Emulation) -> None:
         kernel(X, 1.0, 0, Dlpack(shifted(X)))
 
 
-def test_programs_run_where_their_machine_does(learning: Emulation, stub: Stub) -> None:
+def test_programs_run_where_their_machine_does(
+    emulation: Emulation, stub: Stub
+) -> None:
     stub.device(count=2)
     made = tvm.compile(InPlace, target=TARGET, cache=False)
     x, y = (tvm.nd.array(np.arange(4, dtype="float32"), tvm.cuda(1)) for _ in range(2))
@@ -167,7 +169,7 @@ def test_tvm_ffi_functions_get_arrays_where_they_are(stub: Stub) -> None:
     np.testing.assert_array_equal(places.numpy(), [[1]])
 
 
-def test_what_a_program_writes_is_on_the_gpu(learning: Emulation) -> None:
+def test_what_a_program_writes_is_on_the_gpu(emulation: Emulation) -> None:
     code = code_of_scale()
     given = (X, np.float32(2), np.int32(1))
 
@@ -222,7 +224,7 @@ def test_arrays_that_a_program_reads_or_writes_are_waited_for(
     np.testing.assert_allclose(out.numpy(), expected(x, w), rtol=1e-5)
 
 
-def test_written_inputs_are_waited_for(learning: Emulation, stub: Stub) -> None:
+def test_written_inputs_are_waited_for(emulation: Emulation, stub: Stub) -> None:
     code = code_of_scale()
     streams = [device(0).make("cuStreamCreate", "test") for _ in range(2)]
     array, made, number = on_gpu(X), on_gpu(X), np.int32(1)
@@ -237,7 +239,7 @@ def test_written_inputs_are_waited_for(learning: Emulation, stub: Stub) -> None:
     np.testing.assert_array_equal(made.numpy(), 2 * (3 * X + 1) + 1)
 
 
-def test_readers_are_waited_for(learning: Emulation, stub: Stub) -> None:
+def test_readers_are_waited_for(emulation: Emulation, stub: Stub) -> None:
     code = code_of_scale()
     streams = [device(0).make("cuStreamCreate", "test") for _ in range(2)]
     array, made = on_gpu(X), on_gpu(X)
@@ -379,7 +381,7 @@ def test_negative_sizes(stub: Stub) -> None:
 # Arrays of which only the array interface is known.
 
 
-def test_arrays_with_the_array_interface(learning: Emulation, stub: Stub) -> None:
+def test_arrays_with_the_array_interface(emulation: Emulation, stub: Stub) -> None:
     kernel = tvm.compile(scale, target=TARGET, cache=False)
     given, made = DeviceArray.of(X, device(0)), DeviceArray.of(X - X, device(0))
 
@@ -423,7 +425,7 @@ def doubled(A: T.Buffer((8,), "bfloat16"), B: T.Buffer((8,), "bfloat16")):
             B[vi] = A[vi] + A[vi]
 
 
-def test_programs_take_narrow_floats(learning: Emulation) -> None:
+def test_programs_take_narrow_floats(emulation: Emulation) -> None:
     kernel = tvm.compile(doubled, target=TARGET, cache=False)
     x = np.arange(8).astype(ml_dtypes.bfloat16)
     x.flags.writeable = False
@@ -435,7 +437,7 @@ def test_programs_take_narrow_floats(learning: Emulation) -> None:
         y[:] = 0
 
 
-def test_machines_take_narrow_floats(learning: Emulation) -> None:
+def test_machines_take_narrow_floats(emulation: Emulation) -> None:
     @I.ir_module
     class Doubled:
         @R.function

@@ -40,7 +40,7 @@ def compiled(program: object) -> KernelModule:
 
 
 @pytest.fixture
-def kernel(learning: Emulation) -> KernelModule:
+def kernel(emulation: Emulation) -> KernelModule:
     return compiled(scale)
 
 
@@ -92,7 +92,7 @@ def test_what_is_written_must_be_memory_of_its_own(kernel: KernelModule) -> None
     np.testing.assert_array_equal(array.numpy(), X)
 
 
-def test_programs_that_are_bound_to_threads(learning: Emulation) -> None:
+def test_programs_that_are_bound_to_threads(emulation: Emulation) -> None:
     made = compiled(add_up)
     a = np.arange(128, dtype="float32").reshape(8, 16)
     b = tvm.nd.array(np.ones(8, "float32"), tvm.cuda(0))
@@ -102,7 +102,7 @@ def test_programs_that_are_bound_to_threads(learning: Emulation) -> None:
     np.testing.assert_array_equal(b.numpy(), a.sum(1) + 1)
 
 
-def test_a_program_that_a_rule_has_scheduled(learning: Emulation) -> None:
+def test_a_program_that_a_rule_has_scheduled(emulation: Emulation) -> None:
     a = te.placeholder((32, 48), name="a")
     b = te.placeholder((48, 64), name="b")
     k = te.reduce_axis((0, 48), name="k")
@@ -205,7 +205,7 @@ _A, _NONE = np.arange(8, dtype="float32"), np.zeros(8, "float32")
     ],
 )
 def test_numbers_are_read_around_all_loops(
-    learning: Emulation,
+    emulation: Emulation,
     monkeypatch: pytest.MonkeyPatch,
     target: str,
     program: object,

@@ -12,9 +12,7 @@ import pytest
 
 import relax_mlir
 from relax_mlir import IRModule, lower
-from relax_mlir.emulator.host import emulate_kernel
-from relax_mlir.emulator.memory import EmulationError
-from relax_mlir.errors import DeviceError, ModelError, PassError
+from relax_mlir.errors import DeviceError, EmulationError, ModelError, PassError
 from relax_mlir.launch_plan import program_code, unpacked
 from relax_mlir.runtime.cuda import cublaslt, shared_libraries
 from relax_mlir.runtime.cuda.archive import Contents
@@ -27,6 +25,7 @@ from relax_mlir.runtime.cuda.products import Matrix, Product
 from relax_mlir.targets import TargetError
 from relax_mlir.testing import env
 from relax_mlir.tools.cli import main
+from tests.gpu.emulated import emulated_program
 from tests.gpu.library_calls import (
     calls_of,
     compiled,
@@ -63,7 +62,6 @@ def test_a_layer_is_one_call(
 ) -> None:
     module = layer(m, k, n, is_turned=is_turned)
     model = compiled(module, precision=precision)
-    emulation.learn(model, module, precision=precision, library="always")
     rows = 9 if isinstance(m, str) else m
     x, w, b = drawn(rows, k), drawn(*((n, k) if is_turned else (k, n))), drawn(n)
 
@@ -188,7 +186,6 @@ def test_what_the_library_does_not_do_is_a_launch(
     small = _GELU.replace("300", "30").replace("512", "16").replace("520", "20")
     module = onnx(small)
     model = compiled(module)
-    emulation.learn(model, module, library="always")
     x, w, b = drawn(30, 16), drawn(16, 20), drawn(20)
 
     (y,) = model(x, w, b)
@@ -212,7 +209,6 @@ def test_a_residual_that_the_result_overwrites(
         y = Add (t, e) }"""
     )
     model = compiled(module)
-    emulation.learn(model, module, library="always")
     x, w, r = drawn(1, 24), drawn(24, 20), drawn(1, 20)
 
     (y,) = model(x, w, r)
@@ -228,9 +224,9 @@ def test_turned_operands_and_parts_of_buffers() -> None:
         IRModule.parse(text), "schedule-apply-gpu{sm=90 library=always}"
     )
     x, w = (a.astype(np.float16) for a in (drawn(3, 16, 30), drawn(22, 16)))
-    y = np.zeros((3, 30, 20), np.float16)
+    like = np.zeros((3, 30, 20), np.float16)
 
-    emulate_kernel(module, "turned", [x, w, y])
+    (y,) = emulated_program(module, [x, w], [like], target=TARGET)
     program, _ = unpacked(program_code(lower(module, target=TARGET, to="ptx")))
 
     expected = x.swapaxes(1, 2).astype(np.float64) @ w[2:].T.astype(np.float64)
@@ -350,7 +346,6 @@ def test_parts_of_rows(products: Stub, emulation: Emulation) -> None:
         y = MatMul (b, w) }"""
     )
     model = compiled(module)
-    emulation.learn(model, module, library="always")
     x, w = drawn(10, 21), drawn(7, 12)
 
     (y,) = model(x, w)
@@ -640,7 +635,7 @@ func.func @k(%x: memref<64xf32>, %y: memref<64xf32>)
 @pytest.mark.parametrize(
     ("rows", "result", "leading", "problem"),
     [
-        (9, "y", "c8", r"element 71 of a buffer of 64"),
+        (9, "y", "c8", r"element 71 of an array of 64"),
         (8, "x", "c8", r"a result lies in an operand"),
         (8, "y", "c1", r"two results lie at one place"),
     ],
@@ -649,10 +644,10 @@ def test_the_emulator_tells_what_a_product_must_not_do(
     rows: int, result: str, leading: str, problem: str
 ) -> None:
     text = _BY_HAND.format(rows=rows, result=result, leading=leading)
-    x, y = drawn(64), drawn(64)
+    module, x = IRModule.parse(text), drawn(64)
 
     with pytest.raises(EmulationError, match=problem):
-        emulate_kernel(IRModule.parse(text), "k", [x, y])
+        emulated_program(module, [x], [x], target=TARGET)
 
 
 def test_explanations_name_the_rule() -> None:

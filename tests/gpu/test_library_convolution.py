@@ -14,9 +14,7 @@ import relax_mlir
 from relax_mlir import IRModule, reference
 from relax_mlir.dialects.convolution_shapes import ConvolutionShape
 from relax_mlir.dialects.tir import LibraryConvolutionOp
-from relax_mlir.emulator.host import emulate_kernel
-from relax_mlir.emulator.memory import EmulationError
-from relax_mlir.errors import DeviceError, IRError, ModelError
+from relax_mlir.errors import DeviceError, EmulationError, IRError, ModelError
 from relax_mlir.runtime.cuda import cublaslt, cudnn
 from relax_mlir.runtime.cuda.archive import Contents
 from relax_mlir.runtime.cuda.arrays import DeviceArray
@@ -29,6 +27,7 @@ from relax_mlir.runtime.cuda.pointers import Pointer
 from relax_mlir.runtime.cuda.products import Product
 from relax_mlir.runtime.cuda.shared_libraries import handle
 from relax_mlir.testing import env
+from tests.gpu.emulated import emulated_program
 from tests.gpu.library_calls import (
     calls_of,
     compiled,
@@ -57,7 +56,6 @@ def assert_computes(
 ) -> CudaExecutable:
     """The stub and the emulator compute what the definitions say; the model."""
     model = compiled(module, precision=precision)
-    emulation.learn(model, module, precision=precision, library="always")
 
     (y,) = model(*arrays)
 
@@ -141,7 +139,6 @@ def test_numbers_of_other_types(
     kind = _TYPES[element]
     arrays = [array.astype(kind) for array in arrays]
     model = compiled(module)
-    emulation.learn(model, module, library="always")
 
     (y,) = model(*arrays)
 
@@ -277,7 +274,6 @@ def test_a_residual_network_is_that_of_the_cpu(
 ) -> None:
     module = residual_network()
     model = compiled(module)
-    emulation.learn(model, module, library="always")
     x = drawn(2, 3, 24, 24)
 
     (y,) = model(x)
@@ -297,7 +293,6 @@ def test_an_open_number_of_pictures(convolutions: Stub, emulation: Emulation) ->
     """It is described when it is known, and of no picture there is nothing to do."""
     module = residual_network("n")
     model = compiled(module)
-    emulation.learn(model, module, library="always")
     on_cpu = relax_mlir.compile(module, target="cpu", cache=False)
 
     for pictures in (1, 3, 1, 0):
@@ -416,7 +411,6 @@ def test_everything_is_given_back(convolutions: Stub, emulation: Emulation) -> N
     module = residual_network()
     before = convolutions.used_bytes
     model = compiled(module)
-    emulation.learn(model, module, library="always")
     model(drawn(2, 3, 24, 24))
     kinds = {type(n) for p in model.contents.plan.programs for n in p.launches}
     assert kinds >= {Convolution, Product}
@@ -444,7 +438,6 @@ def test_convolutions_are_in_graphs_and_follow_the_arrays(
         y = Add (d, r) }"""
     )
     model = compiled(module)
-    emulation.learn(model, module, library="always")
     gpu = device(0)
     shapes = (2, 4, 9, 9), (6, 4, 3, 3), (6,), (5, 6, 3, 3), (2, 5, 5, 5)
     sets = [[drawn(*shape, seed=seed) for shape in shapes] for seed in range(2)]
@@ -736,7 +729,7 @@ _GIVEN = {"pictures": 4, "result": "y", "bias": "x", "rows": 2}
 @pytest.mark.parametrize(
     ("changed", "problem"),
     [
-        ({"pictures": 5}, r"element 159 of a buffer of 128"),
+        ({"pictures": 5}, r"element 159 of an array of 128"),
         ({"result": "x"}, r"a result lies in an operand"),
         ({"bias": "y"}, r"a result lies in an operand"),
         ({"rows": 3}, r"results of \(3, 2\): expected \(2, 2\)"),
@@ -746,10 +739,10 @@ def test_the_emulator_tells_what_a_convolution_must_not_do(
     changed: dict[str, object], problem: str
 ) -> None:
     text = _BY_HAND.format(**{**_GIVEN, **changed})
-    x, y = drawn(128), drawn(128)
+    module, x = IRModule.parse(text), drawn(128)
 
     with pytest.raises(EmulationError, match=problem):
-        emulate_kernel(IRModule.parse(text), "k", [x, y])
+        emulated_program(module, [x], [x], target=TARGET)
 
 
 def test_the_operation_is_read_and_printed() -> None:

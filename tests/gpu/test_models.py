@@ -12,10 +12,10 @@ from benchmarks.networks import network
 from models import bert, gpt2, lstm, mlp, unet
 from models.half import half
 from relax_mlir import IRModule, lower
-from relax_mlir.emulator import emulate, emulate_kernel
 from relax_mlir.emulator.memory import poison
 from relax_mlir.testing import assert_same_numbers
 from relax_mlir.tuning_tasks import TuningTask, tuning_tasks
+from tests.gpu.emulated import emulated, emulated_program
 
 _TARGET = "cuda:sm_90"
 _BLOCKS = 3  # of a grid that are emulated, beside its first and last
@@ -61,7 +61,7 @@ def test_models(name: str, precision: str) -> None:
     module = relax_mlir.import_onnx(model)
     loops = lower(module, target=_TARGET, to="loops", precision=precision)
 
-    actual = emulate(loops, *inputs)
+    actual = emulated(loops, *inputs, target=_TARGET)
 
     expected = relax_mlir.compile(module)(*inputs)
     for ours, theirs in zip(actual, expected, strict=True):
@@ -84,7 +84,7 @@ def test_models_of_16_bits(name: str, rules: dict[str, int]) -> None:
     narrow = [a.astype(np.float16) if a.dtype == np.float32 else a for a in inputs]
     loops = lower(relax_mlir.import_onnx(half(model)), target=_TARGET, to="loops")
 
-    actual = emulate(loops, *narrow)
+    actual = emulated(loops, *narrow, target=_TARGET)
 
     expected = relax_mlir.compile(relax_mlir.import_onnx(model))(*inputs)
     for ours, theirs in zip(actual, expected, strict=True):
@@ -132,18 +132,16 @@ def check_blocks(task: TuningTask) -> None:
     expected = task.arrays()
     relax_mlir.compile(IRModule.parse(task.unit.text))[symbol](*expected)
     inputs = task.arrays()[: -task.outputs]
-    outputs = [
-        poison(a.size, a.dtype).reshape(a.shape) for a in expected[-task.outputs :]
-    ]
-    blank = [a.copy() for a in outputs]
+    like = expected[-task.outputs :]
+    blank = [poison(a.size, a.dtype).reshape(a.shape) for a in like]
 
     is_whole = len(launches) > 1
     most = None if is_whole else _BLOCKS
-    emulate_kernel(loops, symbol, [*inputs, *outputs], task.sizes, most_blocks=most)
+    outputs = emulated_program(
+        loops, inputs, like, task.sizes, target=_TARGET, most_blocks=most
+    )
 
-    for ours, theirs, before in zip(
-        outputs, expected[-task.outputs :], blank, strict=True
-    ):
+    for ours, theirs, before in zip(outputs, like, blank, strict=True):
         written = _bytes(ours) != _bytes(before)
         where = written.any(axis=1)
         assert where.all() if is_whole else where.any(), name

@@ -34,7 +34,7 @@ def _marked(name: str) -> object:
 @pytest.mark.slow
 def test_suite(
     suite_name: str,
-    learning: Emulation,
+    emulation: Emulation,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -34,7 +34,6 @@ def network() -> IRModule:
 def file(emulation: Emulation, tmp_path: Path) -> Path:
     module = network()
     model = compiled(module, library="never")
-    emulation.learn(model, module)
     model.save(tmp_path / "model.rxm")
     return tmp_path / "model.rxm"
 

@@ -61,7 +61,6 @@ def file(source: Path) -> Path:
 @pytest.fixture
 def known(file: Path, emulation: Emulation) -> Emulation:
     """The emulator, which knows the file's kernels."""
-    emulation.learn(relax_mlir.load(file), IRModule.parse(_TEXT))
     return emulation
 
 
@@ -236,7 +235,6 @@ def test_products_are_compared_with_pytorch(
     )
     model = relax_mlir.compile(module, target=TARGET, cache=False)
     assert isinstance(model, CudaExecutable)
-    emulation.learn(model, module)
     file = tmp_path / "product.rxm"
     model.save(file)
 

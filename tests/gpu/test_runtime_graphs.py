@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from relax_mlir.errors import DeviceError, OutOfMemoryError
-from relax_mlir.module import IRModule
 from relax_mlir.runtime.cuda.devices import device
 from relax_mlir.runtime.cuda.executable import CudaExecutable
-from tests.gpu.example import TEXT, expected, inputs, on_gpu, shifted
+from tests.gpu.example import expected, inputs, on_gpu, shifted
 from tests.gpu.stub import Emulation, Stub
 
 
@@ -137,7 +136,6 @@ def test_captured_and_other_calls_share_memory(model: CudaExecutable) -> None:
 def test_a_captured_call_waits_for_other_models(
     compiled_example: CudaExecutable, emulation: Emulation, stub: Stub
 ) -> None:
-    emulation.learn(compiled_example, IRModule.parse(TEXT))
     first, second = (CudaExecutable(compiled_example.contents) for _ in range(2))
     (x, w), gpu = inputs(6), device(0)
     given, weights, between, out = on_gpu(x, w, x * 0, x * 0)
@@ -159,7 +157,6 @@ def test_a_captured_call_waits_for_other_models(
 def test_a_captured_call_gives_all_back(
     compiled_example: CudaExecutable, emulation: Emulation, stub: Stub
 ) -> None:
-    emulation.learn(compiled_example, IRModule.parse(TEXT))
     model = CudaExecutable(compiled_example.contents)
     step = model.captured(*on_gpu(*inputs(6)))
     del model

@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 
 from relax_mlir.errors import DeviceError, OutOfMemoryError
-from relax_mlir.module import IRModule
 from relax_mlir.runtime.cuda.devices import Event, device
 from relax_mlir.runtime.cuda.executable import CudaExecutable
 from relax_mlir.runtime.cuda.memory import Memory, Pool, Scratch, rounded, sweep
 from relax_mlir.runtime.cuda.plan import Plan
-from tests.gpu.example import TEXT, expected, inputs, on_gpu
+from tests.gpu.example import expected, inputs, on_gpu
 from tests.gpu.stub import Emulation, Stub
 
 
@@ -120,7 +119,6 @@ def test_sizes_are_rounded_by_an_eighth(
 def test_a_model_that_is_dropped_gives_back_all(
     compiled_example: CudaExecutable, emulation: Emulation, stub: Stub
 ) -> None:
-    emulation.learn(compiled_example, IRModule.parse(TEXT))
     made = CudaExecutable(compiled_example.contents)
     for _ in range(3):
         made(*inputs(5))
@@ -163,7 +161,6 @@ def test_out_of_memory_says_how_much_and_keeps_nothing(
 def test_idle_memory_of_other_models_goes_before_memory_is_out(
     compiled_example: CudaExecutable, emulation: Emulation, stub: Stub
 ) -> None:
-    emulation.learn(compiled_example, IRModule.parse(TEXT))
     first, second = (CudaExecutable(compiled_example.contents) for _ in range(2))
     arrays = on_gpu(*inputs(300))
     stub.free_at_once()

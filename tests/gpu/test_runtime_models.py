@@ -32,7 +32,6 @@ def compiled(emulation: Emulation) -> Compile:
     def make(module: IRModule) -> CudaExecutable:
         made = relax_mlir.compile(module, target=TARGET, cache=False)
         assert isinstance(made, CudaExecutable)
-        emulation.learn(made, module)
         return made
 
     return make

@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pytest
 
+from relax_mlir.emulator.descriptors import Descriptor
 from relax_mlir.errors import DeviceError
 from relax_mlir.runtime.cuda.archive import Contents
 from relax_mlir.runtime.cuda.arrays import DeviceArray
@@ -26,7 +27,7 @@ from relax_mlir.runtime.cuda.plan import (
 )
 from relax_mlir.runtime.cuda.tensor_maps import TensorMaps
 from relax_mlir.runtime.profile import KernelCall
-from tests.gpu.stub import Stub
+from tests.gpu.stub import DriverLaunch, Stub
 
 # Only what the stub reads: names, and the sizes of parameters.
 _PTX = b"""
@@ -79,11 +80,12 @@ def model(*launches: Launch) -> CudaExecutable:
 def test_a_kernel_gets_pointers_descriptors_and_numbers(stub: Stub) -> None:
     seen: list[tuple[object, ...]] = []
 
-    def kernel(name: str, grid: tuple[int, ...], parameters: list[int]) -> None:
-        pointer = ctypes.c_uint64.from_address(parameters[0]).value
-        words = (ctypes.c_uint64 * 6).from_address(parameters[1])
-        number = ctypes.c_int64.from_address(parameters[2]).value
-        seen.append((name, grid, pointer, list(words), number))
+    def kernel(started: DriverLaunch) -> None:
+        at_pointer, at_map, at_number = started.parameters[:3]
+        pointer = ctypes.c_uint64.from_address(at_pointer).value
+        descriptor = Descriptor.decoded(ctypes.string_at(at_map, 128))
+        number = ctypes.c_int64.from_address(at_number).value
+        seen.append((started.kernel, started.grid, pointer, descriptor, number))
 
     stub.on_launch(kernel)
     x = DeviceArray.of(np.zeros((6, 8), np.float32), device(0))
@@ -91,16 +93,19 @@ def test_a_kernel_gets_pointers_descriptors_and_numbers(stub: Stub) -> None:
     (y,) = model(launch())(x)
     stub.run_all()
 
-    shape, float32, swizzle = [8, 3], 7, 3
-    words = [x.address + 32 * 3, float32, 2, swizzle, *shape]
-    assert seen == [("k_0", (2, 1, 1), y.address, words, -4)]
+    float32, swizzle = 7, 3
+    descriptor = Descriptor(
+        x.address + 32 * 3, float32, (8, 3), (32,), (8, 16), (1, 1), swizzle
+    )
+    assert seen == [("k_0", (2, 1, 1), y.address, descriptor, -4)]
 
 
 def test_descriptors_are_in_graphs_and_follow_the_arrays(stub: Stub) -> None:
     addresses: list[int] = []
 
-    def kernel(name: str, grid: tuple[int, ...], parameters: list[int]) -> None:
-        addresses.append(ctypes.c_uint64.from_address(parameters[1]).value)
+    def kernel(started: DriverLaunch) -> None:
+        at_map = started.parameters[1]
+        addresses.append(ctypes.c_uint64.from_address(at_map).value)
 
     stub.on_launch(kernel)
     made = model(launch(), launch())
@@ -197,10 +202,10 @@ def test_tensors_of_all_kinds_have_descriptors(
 
     made = TensorMaps(device(0).driver).at(tensor, 0x7000)
 
-    words = np.frombuffer(made, np.uint64)
-    kinds = ["NONE", "32B", "64B", "128B"]
-    assert list(words[:4]) == [0x7000, number, rank, kinds.index(swizzle)]
-    assert tuple(words[4 : 4 + rank]) == sizes
+    kind, steps = ["NONE", "32B", "64B", "128B"].index(swizzle), (1,) * rank
+    expected = Descriptor(0x7000, number, sizes, strides, box, steps, kind)
+    assert Descriptor.decoded(bytes(made)) == expected
+    assert expected.encoded() == bytes(made)
 
 
 def test_descriptors_are_made_once_and_not_kept_for_ever(

@@ -9,12 +9,10 @@ import numpy as np
 import pytest
 
 from relax_mlir.errors import DeviceError
-from relax_mlir.module import IRModule
 from relax_mlir.runtime.cuda.arrays import DeviceArray
 from relax_mlir.runtime.cuda.devices import device
 from relax_mlir.runtime.cuda.executable import CudaExecutable
 from tests.gpu.example import (
-    TEXT,
     Dlpack,
     Interface,
     expected,
@@ -37,7 +35,6 @@ def check(y: np.ndarray, x: np.ndarray, w: np.ndarray) -> None:
 @pytest.fixture
 def other(compiled_example: CudaExecutable, emulation: Emulation) -> CudaExecutable:
     """The same model as `model`, with memory of its own."""
-    emulation.learn(compiled_example, IRModule.parse(TEXT))
     return CudaExecutable(compiled_example.contents)
 
 
@@ -368,7 +365,6 @@ def test_memory_of_sizes_of_long_ago_is_not_taken_from_calls(
 def test_a_model_is_dropped_behind_its_calls(
     compiled_example: CudaExecutable, emulation: Emulation, stub: Stub
 ) -> None:
-    emulation.learn(compiled_example, IRModule.parse(TEXT))
     model = CudaExecutable(compiled_example.contents)
     arrays = on_gpu(*inputs(4))
     stub.free_at_once()

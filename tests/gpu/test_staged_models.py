@@ -35,7 +35,7 @@ def made(text: str, **options: Any) -> StagedModel:  # Any: those of compile
 
 
 @pytest.fixture
-def model(learning: Emulation) -> StagedModel:
+def model(emulation: Emulation) -> StagedModel:
     return made(_TEXT)
 
 
@@ -172,7 +172,7 @@ _SUM = """g (float[n, 4] x, int64[k] axes) => (float[b, c] z) {
     z = ReduceSum <keepdims = 1> (t, axes) }"""
 
 
-def test_what_is_on_the_gpu_stays_there(learning: Emulation, stub: Stub) -> None:
+def test_what_is_on_the_gpu_stays_there(emulation: Emulation, stub: Stub) -> None:
     model = made(_SUM)
     x = drawn(9)
     given = DeviceArray.of(x, device(0))
@@ -189,7 +189,7 @@ def test_what_is_on_the_gpu_stays_there(learning: Emulation, stub: Stub) -> None
 
 
 def test_a_model_that_is_dropped_gives_back_its_memory(
-    learning: Emulation, stub: Stub, tmp_path: Path
+    emulation: Emulation, stub: Stub, tmp_path: Path
 ) -> None:
     used_bytes = stub.used_bytes
 
@@ -238,7 +238,7 @@ _LOOP = """g (float[n] x, int64 count) => (float[n] y, float[k, n] all) {
             u = Exp (t) }> }"""
 
 
-def test_branches(learning: Emulation) -> None:
+def test_branches(emulation: Emulation) -> None:
     model = compile(parse(_BRANCHES, opset=18), target=TARGET, cache=False)
     x = drawn(3)
 
@@ -247,7 +247,7 @@ def test_branches(learning: Emulation) -> None:
         check(y, right)
 
 
-def test_loops(learning: Emulation, stub: Stub) -> None:
+def test_loops(emulation: Emulation, stub: Stub) -> None:
     model = made(_LOOP)
     x = drawn(1)[0]
 
@@ -273,7 +273,7 @@ def test_a_file_of_it_is_the_same_model(
 
 
 def test_stages_are_compiled_as_the_model_is(
-    monkeypatch: pytest.MonkeyPatch, learning: Emulation, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, emulation: Emulation, tmp_path: Path
 ) -> None:
     asked: list[dict[str, object]] = []
     plain = compile
@@ -297,7 +297,7 @@ def test_stages_are_compiled_as_the_model_is(
     assert all(wanted.items() <= options.items() for options in asked)
 
 
-def test_another_gpu_is_used_as_a_whole(stub: Stub, learning: Emulation) -> None:
+def test_another_gpu_is_used_as_a_whole(stub: Stub, emulation: Emulation) -> None:
     stub.device(count=2)
     machine = relax.VirtualMachine(made(_TEXT), tvm.device("cuda", 1))
     x = drawn(9)

@@ -23,7 +23,6 @@ def test_a_model_describes_its_operands(stub: Stub, emulation: Emulation) -> Non
     module = import_onnx(parse(_PRODUCT, opset=17))
     model = relax_mlir.compile(module, target=TARGET, cache=False)
     assert isinstance(model, CudaExecutable)
-    emulation.learn(model, module)
 
     for rows in (70, 3, 130):
         x, w = drawn(rows, 72).astype(np.float16), drawn(72, 80).astype(np.float16)

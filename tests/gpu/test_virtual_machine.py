@@ -8,7 +8,6 @@ import pytest
 import relax_mlir as tvm
 from relax_mlir import relax
 from relax_mlir.errors import CompileError
-from relax_mlir.relax.vm.build import native_entries
 from relax_mlir.relax.vm.executable import VMExecutable
 from relax_mlir.runtime.cuda.executable import CudaExecutable
 from relax_mlir.script import ir as I  # noqa: N812  as scripts call it
@@ -27,8 +26,6 @@ def built(emulation: Emulation) -> VMExecutable:
     assert isinstance(made, VMExecutable)
     code = made.codes["forward"].executable
     assert isinstance(code, CudaExecutable)
-    (source,) = native_entries(exported())
-    emulation.learn(code, source)
     return made
 
 
@@ -134,7 +131,7 @@ def _positive(array: tvm.nd.NDArray) -> tvm.nd.NDArray:
 
 
 def test_python_runs_around_machine_code(
-    learning: Emulation, tmp_path: Path, stub: Stub
+    emulation: Emulation, tmp_path: Path, stub: Stub
 ) -> None:
     path = tmp_path / "mixed.so"
     made = tvm.compile(Mixed, target=TARGET, cache=False)
@@ -156,7 +153,7 @@ def test_python_runs_around_machine_code(
     assert len(set(stub.launched)) == 3  # of them `doubled` and what is around
 
 
-def test_all_of_it_runs_on_another_gpu(learning: Emulation, stub: Stub) -> None:
+def test_all_of_it_runs_on_another_gpu(emulation: Emulation, stub: Stub) -> None:
     stub.device(count=2)
     made = tvm.compile(Mixed, target=TARGET, cache=False)
     machine = relax.VirtualMachine(made, tvm.cuda(1))

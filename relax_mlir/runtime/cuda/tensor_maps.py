@@ -16,7 +16,7 @@ from relax_mlir.errors import DeviceError
 from relax_mlir.runtime.cuda.driver import Driver
 from relax_mlir.runtime.cuda.plan import TensorMap
 
-__all__ = ["ELEMENT_BYTES", "SWIZZLE_BYTES", "TensorMaps"]
+__all__ = ["ELEMENT_BYTES", "SWIZZLE_BYTES", "TensorMaps", "problem_of", "spans"]
 
 _MAP_BYTES, _ALIGNMENT = 128, 128
 _KEPT = 256  # descriptors
@@ -85,8 +85,12 @@ def _map_memory() -> Any:  # Any: an array of ctypes
     return (ctypes.c_char * _MAP_BYTES).from_buffer(whole, begin)
 
 
-def _problem(tensor: TensorMap, address: int) -> str | None:
-    """What the driver would refuse, which says no more than that a value is invalid."""
+def problem_of(tensor: TensorMap, address: int) -> str | None:
+    """What the driver would refuse of a tensor at an address, and says no more of.
+
+    Returns:
+        What it expects; None if it would describe the tensor.
+    """
     item_bytes = ELEMENT_BYTES.get(tensor.element)
     span_bytes = SWIZZLE_BYTES.get(tensor.swizzle)
     if item_bytes is None or span_bytes is None:
@@ -108,7 +112,7 @@ def _problem(tensor: TensorMap, address: int) -> str | None:
             0 <= n < _MOST_STRIDE_BYTES for n in strides
         ),
         f"a box of 1 to {_MOST_IN_BOX} in every dimension": all(
-            1 <= n <= _MOST_IN_BOX for n in _spans(tensor)
+            1 <= n <= _MOST_IN_BOX for n in spans(tensor)
         ),
         f"steps from 1 to {_MOST_STEP}, and 1 of the innermost dimension": all(
             1 <= n <= _MOST_STEP for n in tensor.steps
@@ -130,7 +134,7 @@ def _steps(tensor: TensorMap) -> tuple[int, ...]:
     return tensor.steps or (1,) * len(tensor.box)
 
 
-def _spans(tensor: TensorMap) -> list[int]:
+def spans(tensor: TensorMap) -> list[int]:
     """What a box spans, from its first element to its last."""
     return [(n - 1) * s + 1 for n, s in zip(tensor.box, _steps(tensor), strict=True)]
 
@@ -141,7 +145,7 @@ def _encode(driver: Driver, memory: Any, tensor: TensorMap, address: int) -> Non
         f"strides {tensor.strides_bytes} bytes, box {tensor.box}, steps {_steps(tensor)}, "
         f"swizzle {tensor.swizzle}"
     )
-    problem = _problem(tensor, address)
+    problem = problem_of(tensor, address)
     if problem is not None:
         raise DeviceError(f"{what}: {problem}")
     rank = len(tensor.sizes)
@@ -153,7 +157,7 @@ def _encode(driver: Driver, memory: Any, tensor: TensorMap, address: int) -> Non
         address,
         _numbers(ctypes.c_uint64, tensor.sizes),
         _numbers(ctypes.c_uint64, tensor.strides_bytes),
-        _numbers(ctypes.c_uint32, _spans(tensor)),
+        _numbers(ctypes.c_uint32, spans(tensor)),
         _numbers(ctypes.c_uint32, _steps(tensor)),
         _NO_INTERLEAVE,
         list(SWIZZLE_BYTES).index(tensor.swizzle),

@@ -1,0 +1,480 @@
+"""Instructions of PTX that compute: integers, floats, bits, comparisons.
+
+Source: NVIDIA, PTX ISA: integer and floating point arithmetic, comparison and selection,
+logic and shifts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from relax_mlir.emulator.machine import Effect, Machine, Mask
+from relax_mlir.emulator.operands import DTYPES, PAIRS, Operand, unsigned
+from relax_mlir.emulator.program import Instruction
+from relax_mlir.errors import EmulationError
+
+__all__ = ["ARITHMETIC", "typed", "write_typed"]
+
+
+def typed(machine: Machine, operand: Operand, type_: str) -> np.ndarray:
+    """A value: ``[lanes]``, of types of two elements ``[lanes, 2]``."""
+    if type_ not in PAIRS:
+        return machine.read(operand, DTYPES[type_])
+    element = PAIRS[type_]
+    bits = machine.read(operand, unsigned(2 * element.itemsize))
+    return np.ascontiguousarray(bits).view(element).reshape(-1, 2)
+
+
+def write_typed(
+    machine: Machine, operand: Operand, values: np.ndarray, type_: str, mask: Mask
+) -> None:
+    """Give a register values that :func:`typed` would read."""
+    if type_ in PAIRS:
+        values = np.ascontiguousarray(values)
+        values = values.view(unsigned(2 * values.dtype.itemsize))[:, 0]
+    machine.write(operand, values, mask)
+
+
+def _flushed(values: np.ndarray) -> np.ndarray:
+    """Numbers, and zeros for those too small for all their bits."""
+    tiny = np.abs(values) < np.finfo(values.dtype).tiny
+    return np.where(tiny, np.copysign(values.dtype.type(0), values), values)
+
+
+def _of(function: Callable[..., np.ndarray]) -> Effect:
+    """The effect of an instruction that computes a value of its type from others."""
+
+    def effect(machine: Machine, instruction: Instruction, mask: Mask) -> None:
+        type_ = instruction.type
+        target, *operands = instruction.operands
+        values = [typed(machine, operand, type_) for operand in operands]
+        is_flushed = "ftz" in instruction.modifiers and type_ == "f32"
+        if is_flushed:
+            values = [_flushed(value) for value in values]
+        result = function(*values).astype(values[0].dtype, copy=False)
+        if "sat" in instruction.modifiers:
+            result = _saturated(result)
+        if "relu" in instruction.modifiers:
+            result = np.where(result > 0, result, result.dtype.type(0))
+        result = _flushed(result) if is_flushed else result
+        write_typed(machine, target, result, type_, mask)
+
+    return effect
+
+
+def _saturated(values: np.ndarray) -> np.ndarray:
+    """Between 0 and 1; 0 for what is no number."""
+    if values.dtype.kind in "iu":
+        raise EmulationError("the emulator does not know integers that saturate")
+    return np.nan_to_num(np.clip(values, 0, 1), nan=0).astype(values.dtype)
+
+
+# Integers
+
+
+def _divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    if a.dtype.kind not in "iu":
+        return a / b
+    nonzero = np.where(b == 0, b.dtype.type(1), b)
+    quotient = a // nonzero
+    if a.dtype.kind == "i":  # towards zero
+        quotient += (a % nonzero != 0) & ((a < 0) != (nonzero < 0))
+    return np.where(b == 0, ~a.dtype.type(0), quotient)
+
+
+def _remainder(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    nonzero = np.where(b == 0, b.dtype.type(1), b)
+    return np.where(b == 0, a, np.fmod(a, nonzero))
+
+
+def _product(machine: Machine, instruction: Instruction) -> tuple[np.ndarray, str]:
+    """The product of the first two operands, and its type."""
+    type_ = instruction.type
+    a, b = (typed(machine, o, type_) for o in instruction.operands[1:3])
+    if "wide" in instruction.modifiers:
+        wide = f"{type_[0]}{16 * a.dtype.itemsize}"
+        return a.astype(DTYPES[wide]) * b.astype(DTYPES[wide]), wide
+    if "hi" in instruction.modifiers:
+        return _high(a, b), type_
+    return a * b, type_
+
+
+def _high(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The upper half of a product."""
+    bits = 8 * a.dtype.itemsize
+    if bits < 64:
+        wide = np.dtype(f"{a.dtype.kind}{2 * a.dtype.itemsize}")
+        return (a.astype(wide) * b.astype(wide) >> bits).astype(a.dtype)
+    x, y = a.view(np.uint64), b.view(np.uint64)
+    low, half = np.uint64(0xFFFFFFFF), np.uint64(32)
+    cross = (x >> half) * (y & low) + ((x & low) * (y & low) >> half)
+    other = (x & low) * (y >> half) + (cross & low)
+    high = (x >> half) * (y >> half) + (cross >> half) + (other >> half)
+    if a.dtype.kind == "i":  # of two's complements
+        zero = np.uint64(0)
+        high = high - np.where(a < 0, y, zero) - np.where(b < 0, x, zero)
+    return high.view(a.dtype)
+
+
+def _multiply(machine: Machine, instruction: Instruction, mask: Mask) -> None:
+    if instruction.type[0] not in "su" or instruction.type in PAIRS:
+        _of(np.multiply)(machine, instruction, mask)
+        return
+    result, _ = _product(machine, instruction)
+    machine.write(instruction.operands[0], result, mask)
+
+
+def _multiply_add(machine: Machine, instruction: Instruction, mask: Mask) -> None:
+    if instruction.type[0] not in "su":
+        _of(_fused)(machine, instruction, mask)
+        return
+    result, type_ = _product(machine, instruction)
+    added = typed(machine, instruction.operands[3], type_)
+    _add_parts(machine, instruction, result, added, mask)
+
+
+def _add(machine: Machine, instruction: Instruction, mask: Mask) -> None:
+    if instruction.type[0] not in "su" or instruction.type in PAIRS:
+        _of(np.add)(machine, instruction, mask)
+        return
+    a, b = (typed(machine, o, instruction.type) for o in instruction.operands[1:])
+    _add_parts(machine, instruction, a, b, mask)
+
+
+@dataclass
+class _Carry:
+    """Of integers of several parts: whether one is to be added to the next."""
+
+    flag: np.ndarray = field(default_factory=lambda: np.zeros(1, bool))
+
+
+def _add_parts(
+    machine: Machine, instruction: Instruction, a: np.ndarray, b: np.ndarray, mask: Mask
+) -> None:
+    """A sum of integers, which may take a carry (``addc``), and leave one (``.cc``)."""
+    dtype = unsigned(a.dtype.itemsize)
+    total = (a + b).view(dtype)
+    carry = total < a.view(dtype)
+    if instruction.name in ("addc", "madc"):
+        before = total
+        total = before + machine.state(_Carry).flag.astype(dtype)
+        carry = carry | (total < before)
+    if "cc" in instruction.modifiers:
+        state = machine.state(_Carry)
+        state.flag = carry if mask is None else np.where(mask, carry, state.flag)
+    machine.write(instruction.operands[0], total.view(a.dtype), mask)
+
+
+# Floats
+
+
+def _fused(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+    """``a * b + c``, rounded once."""
+    if a.dtype != np.float64:  # whose products have few enough bits
+        wide = [x.astype(np.float64) for x in (a, b, c)]
+        return (wide[0] * wide[1] + wide[2]).astype(a.dtype)
+    # T. J. Dekker (1971): what products and sums lose, exactly.
+    product, lost = _exact_product(a, b)
+    total = product + c
+    part = total - product
+    lost_again = (product - (total - part)) + (c - part)
+    exact = total + (lost + lost_again)
+    return np.where(np.isfinite(exact), exact, a * b + c)
+
+
+def _exact_product(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    product = a * b
+    (a_high, a_low), (b_high, b_low) = _halves(a), _halves(b)
+    rest = ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + (
+        a_low * b_low
+    )
+    return product, rest
+
+
+def _halves(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Two numbers of half as many bits, whose sum it is."""
+    scaled = values * 134217729.0
+    high = scaled - (scaled - values)
+    return high, values - high
+
+
+def _extreme(ignoring: np.ufunc, propagating: np.ufunc, plain: np.ufunc) -> Effect:
+    """``min`` and ``max``: of numbers, what is none is ignored or wins."""
+
+    def effect(machine: Machine, instruction: Instruction, mask: Mask) -> None:
+        is_float = "f" in instruction.type
+        best = plain
+        if is_float:
+            best = propagating if "NaN" in instruction.modifiers else ignoring
+
+        def function(*values: np.ndarray) -> np.ndarray:
+            result = values[0]
+            for value in values[1:]:
+                result = best(result, value)
+            return result
+
+        _of(function)(machine, instruction, mask)
+
+    return effect
+
+
+def _copy_sign(machine: Machine, instruction: Instruction, mask: Mask) -> None:
+    """The sign of the first, on the second."""
+
+    def function(sign: np.ndarray, value: np.ndarray) -> np.ndarray:
+        return np.copysign(value, sign)
+
+    _of(function)(machine, instruction, mask)
+
+
+def _absolute(values: np.ndarray) -> np.ndarray:
+    return np.abs(values)
+
+
+_TESTS: Mapping[str, Callable[[np.ndarray], np.ndarray]] = {
+    "finite": np.isfinite,
+    "infinite": np.isinf,
+    "notanumber": np.isnan,
+    "number": lambda values: ~np.isnan(values),
+}
+
+
+def _test(machine: Machine, instruction: Instruction, mask: Mask) -> None:
+    test, type_ = instruction.modifiers
+    target, value = instruction.operands
+    machine.write(target, _TESTS[test](typed(machine, value, type_)), mask)
+
+
+# Bits
+
+
+def _bits(function: Callable[..., np.ndarray]) -> Effect:
+    def effect(machine: Machine, instruction: Instruction, mask: Mask) -> None:
+        target, *operands = instruction.operands
+        if instruction.type == "pred":
+            values = [machine.predicate(operand) for operand in operands]
+        else:
+            values = [typed(machine, operand, instruction.type) for operand in operands]
+        machine.write(target, function(*values), mask)
+
+    return effect
+
+
+def _shift(machine: Machine, instruction: Instruction, mask: Mask) -> None:
+    """``shl``, ``shr``: by more than there are bits, too."""
+    target, value, distance = instruction.operands
+    values = typed(machine, value, instruction.type)
+    far = machine.read(distance, np.dtype(np.uint32))
+    bits = 8 * values.dtype.itemsize
+    steps = np.minimum(far, bits - 1).astype(values.dtype)
+    shifted = values << steps if instruction.name == "shl" else values >> steps
+    if instruction.name == "shl" or values.dtype.kind == "u":
+        shifted = np.where(far >= bits, values.dtype.type(0), shifted)
+    machine.write(target, shifted, mask)
+
+
+_WORD, _LONG = np.dtype(np.uint32), np.dtype(np.uint64)
+
+
+def _words(machine: Machine, operands: tuple[Operand, ...]) -> list[np.ndarray]:
+    """Operands of 32 bits, as wider numbers."""
+    return [machine.read(operand, _WORD).astype(_LONG) for operand in operands]
+
+
+def _funnel_shift(machine: Machine, instruction: Instruction, mask: Mask) -> None:
+    direction, mode, _ = instruction.modifiers
+    target, *operands = instruction.operands
+    low, high, far = _words(machine, tuple(operands))
+    far = far & np.uint64(31) if mode == "wrap" else np.minimum(far, np.uint64(32))
+    both = high << np.uint64(32) | low
+    shifted = both >> far
+    if direction == "l":
+        shifted = both << far >> np.uint64(32)
+    machine.write(target, shifted.astype(_WORD), mask)
+
+
+def _mask_of(length: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """So many ones."""
+    bits = 8 * dtype.itemsize
+    one = dtype.type(1)
+    some = (one << np.minimum(length, bits - 1).astype(dtype)) - one
+    return np.where(length >= bits, ~dtype.type(0), some)
+
+
+def _field(
+    machine: Machine, operands: tuple[Operand, ...], dtype: np.dtype
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Where a field of bits begins, how many there are, and whether some are asked for."""
+    bits = 8 * dtype.itemsize
+    begin, length = (machine.read(o, _WORD) & np.uint32(255) for o in operands)
+    begin = np.minimum(begin, bits)
+    return begin, np.minimum(length, bits - begin), length > 0
+
+
+def _extract_bits(machine: Machine, instruction: Instruction, mask: Mask) -> None:
+    target, value, *field = instruction.operands
+    values = typed(machine, value, instruction.type)
+    dtype = unsigned(values.dtype.itemsize)
+    begin, length, is_any = _field(machine, tuple(field), dtype)
+    last = dtype.type(8 * dtype.itemsize - 1)
+    ones = _mask_of(length, dtype)
+    raw = values.view(dtype)
+    found = raw >> np.minimum(begin, last).astype(dtype) & ones
+    found = np.where(begin > last, dtype.type(0), found)
+    if values.dtype.kind == "i":
+        end = np.minimum(np.maximum(begin + length, 1) - 1, last).astype(dtype)
+        is_negative = (raw >> end & dtype.type(1)).astype(bool) & is_any
+        found = np.where(is_negative, found | ~ones, found)
+    machine.write(target, found, mask)
+
+
+def _insert_bits(machine: Machine, instruction: Instruction, mask: Mask) -> None:
+    """``bfi``: the lowest bits of the first, in the second."""
+    target, source, into, *field = instruction.operands
+    values, whole = (typed(machine, o, instruction.type) for o in (source, into))
+    begin, length, _ = _field(machine, tuple(field), values.dtype)
+    last = values.dtype.type(8 * values.dtype.itemsize - 1)
+    steps = np.minimum(begin, last).astype(values.dtype)
+    ones = np.where(begin > last, values.dtype.type(0), _mask_of(length, values.dtype))
+    made = (whole & ~(ones << steps)) | (values & ones) << steps
+    machine.write(target, made, mask)
+
+
+def _permute_bytes(machine: Machine, instruction: Instruction, mask: Mask) -> None:
+    """``prmt``: each byte is one of eight, or its sign alone."""
+    if instruction.type != "b32" or len(instruction.modifiers) > 1:
+        raise EmulationError("the emulator knows `prmt.b32` alone")
+    target, *operands = instruction.operands
+    low, high, choice = _words(machine, tuple(operands))
+    both = high << np.uint64(32) | low
+    made = np.zeros(1, np.uint64)
+    for place in range(0, 32, 8):
+        pick = choice >> np.uint64(place // 2)
+        byte = both >> (pick & np.uint64(7)) * np.uint64(8) & np.uint64(255)
+        sign = (byte >> np.uint64(7)) * np.uint64(255)
+        byte = np.where(pick & np.uint64(8), sign, byte)
+        made = made | byte << np.uint64(place)
+    machine.write(target, made.astype(_WORD), mask)
+
+
+def _any_logic(machine: Machine, instruction: Instruction, mask: Mask) -> None:
+    """``lop3``: a table of eight bits tells the result of three."""
+    target, *operands, table = instruction.operands
+    values = [machine.read(operand, _WORD) for operand in operands]
+    bits = machine.same(machine.read(table, _WORD), None)
+    made = np.zeros(1, np.uint32)
+    for place in range(8):
+        if bits >> place & 1:
+            flags = (place >> 2 & 1, place >> 1 & 1, place & 1)
+            each = [v if flag else ~v for v, flag in zip(values, flags, strict=True)]
+            made = made | (each[0] & each[1] & each[2])
+    machine.write(target, made, mask)
+
+
+def _count(machine: Machine, instruction: Instruction, mask: Mask) -> None:
+    """``popc``, ``clz``."""
+    target, value = instruction.operands
+    values = typed(machine, value, instruction.type)
+    if instruction.name == "popc":
+        found = np.bitwise_count(values)
+    else:
+        bits = 8 * values.dtype.itemsize
+        lengths = [bits - int(v).bit_length() for v in values]
+        found = np.array(lengths)
+    machine.write(target, found.astype(np.uint32), mask)
+
+
+# Comparison and selection
+
+_COMPARED = {
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+}
+_UNSIGNED_NAMES = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}
+
+
+def _comparison(test: str, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    if a.dtype.kind in "iu":
+        return _COMPARED[_UNSIGNED_NAMES.get(test, test)](a, b)
+    is_none = np.isnan(a) | np.isnan(b)
+    if test in ("num", "nan"):
+        return is_none if test == "nan" else ~is_none
+    if test in _COMPARED:
+        return _COMPARED[test](a, b) & ~is_none
+    return _COMPARED[test[:-1]](a, b) | is_none  # such as `ltu`
+
+
+_COMBINED = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}
+
+
+def _compare(machine: Machine, instruction: Instruction, mask: Mask) -> None:
+    target, *operands = instruction.operands
+    test, *more = instruction.modifiers[:-1]
+    type_ = instruction.type
+    a, b = (typed(machine, operand, type_) for operand in operands[:2])
+    found = _comparison(test, a, b)
+    if type_ in PAIRS:
+        machine.write_pair(target, found[:, 0], found[:, 1], mask)
+        return
+    opposite = ~found
+    for combined in more:
+        if combined in _COMBINED:
+            other = machine.predicate(operands[2])
+            found = _COMBINED[combined](found, other)
+            opposite = _COMBINED[combined](opposite, other)
+    machine.write_pair(target, found, opposite, mask)
+
+
+def _select(machine: Machine, instruction: Instruction, mask: Mask) -> None:
+    target, first, second, which = instruction.operands
+    a, b = (typed(machine, operand, instruction.type) for operand in (first, second))
+    machine.write(target, np.where(machine.predicate(which), a, b), mask)
+
+
+ARITHMETIC: Mapping[str, Effect] = {
+    "abs": _of(_absolute),
+    "add": _add,
+    "addc": _add,
+    "and": _bits(np.bitwise_and),
+    "bfe": _extract_bits,
+    "bfi": _insert_bits,
+    "clz": _count,
+    "copysign": _copy_sign,
+    "cos": _of(np.cos),
+    "div": _of(_divide),
+    "ex2": _of(np.exp2),
+    "fma": _of(_fused),
+    "lg2": _of(np.log2),
+    "lop3": _any_logic,
+    "mad": _multiply_add,
+    "madc": _multiply_add,
+    "max": _extreme(np.fmax, np.maximum, np.maximum),
+    "min": _extreme(np.fmin, np.minimum, np.minimum),
+    "mul": _multiply,
+    "neg": _of(np.negative),
+    "not": _bits(np.invert),
+    "or": _bits(np.bitwise_or),
+    "popc": _count,
+    "prmt": _permute_bytes,
+    "rcp": _of(np.reciprocal),
+    "rem": _of(_remainder),
+    "rsqrt": _of(lambda values: 1 / np.sqrt(values)),
+    "selp": _select,
+    "setp": _compare,
+    "shf": _funnel_shift,
+    "shl": _shift,
+    "shr": _shift,
+    "sin": _of(np.sin),
+    "sqrt": _of(np.sqrt),
+    "sub": _of(np.subtract),
+    "tanh": _of(np.tanh),
+    "testp": _test,
+    "xor": _bits(np.bitwise_xor),
+}

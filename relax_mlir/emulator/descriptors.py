@@ -1,0 +1,88 @@
+"""Descriptors of tensors, 128 bytes whose layout only the maker of a GPU knows: ours.
+
+Source: CUDA driver API, ``cuTensorMapEncodeTiled``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+__all__ = ["Descriptor"]
+
+_LAYOUT = np.dtype(
+    [
+        ("address", "<u8"),
+        ("element", "u1"),
+        ("rank", "u1"),
+        ("swizzle", "u1"),
+        ("unused", "u1", 5),
+        ("sizes", "<u8", 5),
+        ("strides", "<u8", 4),
+        ("box", "<u2", 5),
+        ("steps", "u1", 5),
+        ("rest", "u1", 25),
+    ]
+)
+_ELEMENT_BYTES = (1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4)  # by the driver's number
+
+
+@dataclass(frozen=True)
+class Descriptor:
+    """A tensor, and the box of it that one copy brings.
+
+    Attributes:
+        address: of its first element; element: the driver's number of the type.
+        sizes: innermost first; strides_bytes: of all dimensions but the innermost.
+        box: what a box spans; steps: of which elements it takes each so many-th.
+        swizzle: the driver's number; 0 is none, 3 that of 128 bytes.
+    """
+
+    address: int
+    element: int
+    sizes: tuple[int, ...]
+    strides_bytes: tuple[int, ...]
+    box: tuple[int, ...]
+    steps: tuple[int, ...]
+    swizzle: int
+
+    @property
+    def element_bytes(self) -> int:
+        """Of an element."""
+        return _ELEMENT_BYTES[self.element]
+
+    def encoded(self) -> bytes:
+        """As kernels get it."""
+        made = np.zeros((), _LAYOUT)
+        made["address"], made["element"] = self.address, self.element
+        made["rank"], made["swizzle"] = len(self.sizes), self.swizzle
+        for name, values in (
+            ("sizes", self.sizes),
+            ("strides", self.strides_bytes),
+            ("box", self.box),
+            ("steps", self.steps),
+        ):
+            made[name][: len(values)] = values
+        return made.tobytes()
+
+    @staticmethod
+    def decoded(bytes_: bytes) -> Descriptor:
+        """What :meth:`encoded` made."""
+        found = np.frombuffer(bytes_, _LAYOUT)[0]
+        rank = int(found["rank"])
+
+        def numbers(name: str, count: int) -> tuple[int, ...]:
+            values: Sequence[int] = found[name][:count].tolist()
+            return tuple(values)
+
+        return Descriptor(
+            int(found["address"]),
+            int(found["element"]),
+            numbers("sizes", rank),
+            numbers("strides", rank - 1),
+            numbers("box", rank),
+            numbers("steps", rank),
+            int(found["swizzle"]),
+        )

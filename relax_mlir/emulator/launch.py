@@ -1,0 +1,150 @@
+"""Runs a grid of a kernel that is PTX."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from relax_mlir.emulator.arithmetic import ARITHMETIC
+from relax_mlir.emulator.barriers import WAITING, refuse_unfinished
+from relax_mlir.emulator.conversions import CONVERSIONS
+from relax_mlir.emulator.copies import COPIES
+from relax_mlir.emulator.lanes import WARP, WARPGROUP, Lanes, Team
+from relax_mlir.emulator.machine import Effect, Machine
+from relax_mlir.emulator.memory import DeviceMemory, LaunchMemory, SharedMemory, Spaces
+from relax_mlir.emulator.moves import MOVES
+from relax_mlir.emulator.program import Kernel, Program
+from relax_mlir.emulator.turns import DeadlockError, finish
+from relax_mlir.emulator.warpgroups import WARPGROUP_EFFECTS
+from relax_mlir.emulator.warps import WARP_EFFECTS
+from relax_mlir.errors import EmulationError
+
+__all__ = ["launch"]
+
+_EFFECTS: Mapping[str, Effect] = {
+    **ARITHMETIC,
+    **CONVERSIONS,
+    **COPIES,
+    **MOVES,
+    **WAITING,
+    **WARPGROUP_EFFECTS,
+    **WARP_EFFECTS,
+}
+_LANES = 1 << 14  # that are emulated at once: so many fit caches
+_MOST_THREADS, _MOST_SHARED_BYTES = 1024, 232448
+_TAKES_TURNS = {"mbarrier", "wgmma"}
+
+
+def launch(
+    program: Program,
+    name: str,
+    grid: Sequence[int],
+    threads: Sequence[int],
+    shared_bytes: int,
+    parameters: bytes,
+    device: DeviceMemory,
+    *,
+    most_blocks: int | None = None,
+    seed: int = 0,
+) -> None:
+    """Run a kernel, thread by thread.
+
+    Args:
+        name: of the kernel; grid, threads: how many blocks, and threads of a block, along
+            x, y and z.
+        shared_bytes: dynamic memory of a block.
+        parameters: their bytes, as the kernel places them.
+        most_blocks: that are run: the first, the last, and others by chance; all by
+            default.
+        seed: of the chance by which threads get on, and copies arrive.
+
+    Raises:
+        EmulationError: the kernel does what it must not, or what is not known here; the
+            message tells the instruction.
+    """
+    kernel = program.kernels.get(name)
+    if kernel is None:
+        raise EmulationError(f"PTX has no kernel `{name}`")
+    count = int(np.prod(threads))
+    most = kernel.most_threads or _MOST_THREADS
+    if not 0 < count <= min(most, _MOST_THREADS):
+        raise EmulationError(f"kernel `{name}`: {count} threads: expected up to {most}")
+    shared_bytes += kernel.shared_bytes
+    if shared_bytes > _MOST_SHARED_BYTES:
+        raise EmulationError(
+            f"kernel `{name}`: {shared_bytes} bytes of a block's memory"
+        )
+    if len(parameters) != kernel.parameter_bytes:
+        raise EmulationError(
+            f"kernel `{name}`: {len(parameters)} bytes of parameters: expected "
+            f"{kernel.parameter_bytes}"
+        )
+    rng = np.random.default_rng(seed)
+    takes_turns = any(i.name in _TAKES_TURNS for i in kernel.code)
+    at_once = 1 if takes_turns else max(1, _LANES // count)
+    part = WARPGROUP if takes_turns else count
+    blocks = _blocks(int(np.prod(grid)), most_blocks, rng)
+    memory = LaunchMemory(device, program.variables, kernel, count)
+    values = np.frombuffer(parameters, np.uint8)
+    with np.errstate(all="ignore"):
+        for first in range(0, len(blocks), at_once):
+            team = Team(blocks[first : first + at_once], count, rng)
+            shared = SharedMemory(team, shared_bytes, kernel.granule_bytes)
+            machines = []
+            for thread in range(0, count, part):
+                lanes = Lanes(team, thread, min(part, count - thread))
+                spaces = Spaces(kernel, lanes, memory, shared, values)
+                machines.append(
+                    Machine(
+                        kernel,
+                        spaces,
+                        lanes,
+                        _special(lanes, grid, threads),
+                        _EFFECTS,
+                        takes_turns=takes_turns,
+                    )
+                )
+            _finish(kernel, machines, team)
+
+
+def _finish(kernel: Kernel, machines: Sequence[Machine], team: Team) -> None:
+    """Run all threads of a team to their end."""
+    try:
+        try:
+            finish([machine.run() for machine in machines], team)
+        except DeadlockError:
+            for machine in machines:
+                machine.refuse_parted()  # which tells more
+            raise
+        refuse_unfinished(team)
+    except EmulationError as error:
+        if "kernel `" in str(error):
+            raise
+        raise EmulationError(f"kernel `{kernel.name}`: {error}") from error
+
+
+def _blocks(total: int, most: int | None, rng: np.random.Generator) -> np.ndarray:
+    """The numbers of the blocks that are run."""
+    if most is None or total <= most:
+        return np.arange(total)
+    others = rng.choice(total, most, replace=False)
+    return np.unique([0, total - 1, *others])
+
+
+def _special(
+    lanes: Lanes, grid: Sequence[int], threads: Sequence[int]
+) -> dict[str, np.ndarray]:
+    """Where each thread is, and how many there are."""
+    thread, block = lanes.thread, lanes.block
+    made = {"%laneid": thread % WARP, "%warpid": thread // WARP}
+    for axis, count, blocks in zip("xyz", threads, grid, strict=True):
+        made[f"%tid.{axis}"], thread = thread % count, thread // count
+        made[f"%ctaid.{axis}"], block = block % blocks, block // blocks
+        made[f"%ntid.{axis}"] = np.array([count])
+        made[f"%nctaid.{axis}"] = np.array([blocks])
+    return {name: _short(values.astype(np.uint32)) for name, values in made.items()}
+
+
+def _short(values: np.ndarray) -> np.ndarray:
+    return values[:1] if (values == values[0]).all() else values

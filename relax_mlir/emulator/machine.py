@@ -1,0 +1,377 @@
+"""Threads of a kernel that go through PTX, in step as long as they agree where to go.
+
+Of those that do not, the ones that are furthest behind go first, so that they meet again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias, TypeVar
+
+import numpy as np
+
+from relax_mlir.emulator.lanes import WARP, Lanes
+from relax_mlir.emulator.memory import Spaces
+from relax_mlir.emulator.operands import (
+    Address,
+    Inverted,
+    Label,
+    Number,
+    Operand,
+    Pair,
+    Register,
+    Sink,
+    Special,
+    Variable,
+    unsigned,
+)
+from relax_mlir.emulator.program import Instruction, Kernel
+from relax_mlir.emulator.turns import Run
+from relax_mlir.errors import EmulationError
+
+__all__ = ["Effect", "Machine", "Mask", "Wait"]
+
+T = TypeVar("T")
+
+Mask = np.ndarray | None
+"""Which threads do something; all if it is None."""
+
+
+@dataclass(frozen=True)
+class Wait:
+    """What an instruction asks of threads that must wait.
+
+    Attributes:
+        condition: tells by thread, or of all, whether it may go on.
+        mask: who waits; all that do the instruction if it is None.
+        comes_again: whether they then do it again.
+    """
+
+    condition: Callable[[], np.ndarray | bool]
+    mask: Mask = None
+    comes_again: bool = False
+
+
+@dataclass
+class _Waiting:
+    """Threads that wait.
+
+    Attributes:
+        place: where they go on; mask: who they are.
+        condition: tells by thread, or of all, whether it may.
+    """
+
+    place: int
+    mask: Mask
+    condition: Callable[[], np.ndarray | bool]
+
+
+class Machine:
+    """Threads with their registers.
+
+    Args:
+        special: registers that the GPU sets, by name.
+        takes_turns: whether other machines run threads of the same block.
+        effects: what instructions do, by name.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        spaces: Spaces,
+        lanes: Lanes,
+        special: Mapping[str, np.ndarray],
+        effects: Mapping[str, Effect],
+        *,
+        takes_turns: bool,
+    ) -> None:
+        self.kernel, self.lanes, self.spaces = kernel, lanes, spaces
+        self.read_later: set[int] = set()  # registers that products use by themselves
+        self.written_later: set[int] = set()
+        self._effects, self._takes_turns = effects, takes_turns
+        self._registers: list[np.ndarray | None] = [None] * len(kernel.registers)
+        self._special = special
+        self._states: dict[type, object] = {}
+        self._fronts: dict[int, Mask] = {0: None}
+        self._parked: dict[int, np.ndarray] = {}  # short of threads of their warps
+        self._waiting: list[_Waiting] = []
+        warps = -(-lanes.threads // WARP)
+        self._warp = lanes.place * warps + (lanes.numbers % lanes.threads) // WARP
+        self._warp_sizes = np.bincount(self._warp)
+
+    def state(self, kind: type[T]) -> T:
+        """What instructions of a kind remember of these threads, empty at first."""
+        found = self._states.setdefault(kind, kind())
+        assert isinstance(found, kind)
+        return found
+
+    # Values
+
+    def read(self, operand: Operand, dtype: np.dtype) -> np.ndarray:
+        """A value of a type: of every thread, or one that all have."""
+        if isinstance(operand, Register):
+            if operand.slot in self.written_later:
+                raise EmulationError("race: a product has not brought what is read")
+            found = self._registers[operand.slot]
+            if found is None:
+                found = _undefined(operand.bits)
+        elif isinstance(operand, Number):
+            return operand.of(dtype)
+        elif isinstance(operand, Special):
+            found = self._special[operand.name]
+        elif isinstance(operand, Variable):
+            found = np.array([operand.address], np.uint64)
+        else:
+            raise EmulationError("expected a value")
+        if found.dtype.itemsize != dtype.itemsize:
+            found = found.astype(unsigned(dtype.itemsize))
+        return found.view(dtype)
+
+    def predicate(self, operand: Operand) -> np.ndarray:
+        """Whether something is so."""
+        if isinstance(operand, Inverted):
+            return ~self.predicate(operand.register)
+        if isinstance(operand, Number):
+            return np.array([operand.bits != 0])
+        assert isinstance(operand, Register)
+        found = self._registers[operand.slot]
+        return np.ones(1, bool) if found is None else found
+
+    def write(self, operand: Operand, values: np.ndarray, mask: Mask) -> None:
+        """Give a register values; wider ones than their type take the sign with them."""
+        if isinstance(operand, Sink):
+            return
+        if not isinstance(operand, Register):
+            raise EmulationError("expected a register")
+        if operand.slot in self.read_later or operand.slot in self.written_later:
+            raise EmulationError("race: a product still uses what is written")
+        if operand.bits > 1:
+            size = operand.bits // 8
+            if values.dtype.itemsize != size:
+                if values.dtype.kind not in "iu":
+                    values = values.view(unsigned(values.dtype.itemsize))
+                values = values.astype(unsigned(size))
+            values = values.view(unsigned(size))
+        if mask is not None:
+            old = self._registers[operand.slot]
+            if old is None:
+                old = _undefined(operand.bits)
+            values = np.where(mask, values, old)
+        self._registers[operand.slot] = values
+
+    def write_pair(
+        self, operand: Operand, first: np.ndarray, second: np.ndarray, mask: Mask
+    ) -> None:
+        """Give one or two registers values."""
+        if isinstance(operand, Pair):
+            self.write(operand.first, first, mask)
+            self.write(operand.second, second, mask)
+        else:
+            self.write(operand, first, mask)
+
+    def addresses(self, operand: Operand) -> np.ndarray:
+        """Where an address points to in its space."""
+        if not isinstance(operand, Address):
+            raise EmulationError("expected an address")
+        base = operand.base
+        size = base.bits // 8 if isinstance(base, Register) else 8
+        found = self.read(base, unsigned(size)).astype(np.int64)
+        return found + operand.offset_bytes if operand.offset_bytes else found
+
+    def spread(self, values: np.ndarray) -> np.ndarray:
+        """One value for every thread."""
+        whole = np.broadcast_to(values, (self.lanes.count, *values.shape[1:]))
+        return np.ascontiguousarray(whole)
+
+    def same(self, values: np.ndarray, mask: Mask) -> int:
+        """The value that all active threads have.
+
+        Raises:
+            EmulationError: they have several.
+        """
+        own = values if len(values) == 1 or mask is None else values[mask]
+        if (own != own[0]).any():
+            raise EmulationError("threads tell different values where one is expected")
+        return int(own[0])
+
+    def active(self, mask: Mask) -> np.ndarray:
+        """Numbers of the threads that do something."""
+        return self.lanes.numbers if mask is None else np.flatnonzero(mask)
+
+    # Control
+
+    def join(self, place: int, mask: Mask) -> None:
+        """Let threads go on somewhere, with those that are there."""
+        others = [
+            fronts.pop(place)
+            for fronts in (self._fronts, self._parked)
+            if place in fronts
+        ]
+        for other in others:
+            mask = None if mask is None or other is None else mask | other
+        self._fronts[place] = None if mask is None or mask.all() else mask
+
+    def run(self) -> Run:
+        """Run all threads to their end.
+
+        Raises:
+            EmulationError: they do what they must not.
+        """
+        while self._fronts or self._waiting:
+            got_on = self._wake()
+            while self._fronts:
+                got_on = True
+                place = min(self._fronts)
+                self._go(place, self._fronts.pop(place))
+                if self._takes_turns:
+                    yield True
+            if not got_on:
+                yield False
+        self.refuse_parted()
+        return []
+
+    def refuse_parted(self) -> None:
+        """Refuse that threads are left where they wait for others of their warps.
+
+        Raises:
+            EmulationError: they are.
+        """
+        if self._parked:
+            text = self.kernel.code[min(self._parked)].text
+            raise EmulationError(f"some threads of a warp do not come to `{text}`")
+
+    def _wake(self) -> bool:
+        """Let those go on that may; whether there are any."""
+        waiting, self._waiting = self._waiting, []
+        for one in waiting:
+            ready = one.condition()
+            if np.all(ready):
+                self.join(one.place, one.mask)
+            elif not np.any(ready):
+                self._waiting.append(one)
+            else:
+                mask = self.spread(np.ones(1, bool)) if one.mask is None else one.mask
+                if (mask & ready).any():
+                    self.join(one.place, mask & ready)
+                if (mask & ~ready).any():
+                    left = _Waiting(one.place, mask & ~ready, one.condition)
+                    self._waiting.append(left)
+        return bool(self._fronts)
+
+    def _go(self, place: int, mask: Mask) -> None:
+        """Let threads go on until they part, wait, or meet others."""
+        code = self.kernel.code
+        while place < len(code):
+            instruction = code[place]
+            name = instruction.name
+            if name in _COLLECTIVE:
+                mask = self._whole_groups(place, mask)
+                if mask is not None and not mask.any():
+                    return
+            active, rest = self._guarded(instruction, mask)
+            if name == "ret":
+                if rest is not None:
+                    self.join(place + 1, rest)
+                return
+            if name == "bra":
+                self._branch(instruction, place, active, rest)
+                return
+            if active is None or active.any():
+                wait = self._do(instruction, active)
+                if wait is not None:
+                    self._leave(wait, place, active, rest)
+                    return
+            place += 1
+            meets_others = place in self._fronts or place in self._parked
+            if meets_others or (self._takes_turns and name in _SEEN_BY_OTHERS):
+                self.join(place, mask)
+                return
+
+    def _do(self, instruction: Instruction, mask: Mask) -> Wait | None:
+        """What an instruction does.
+
+        Raises:
+            EmulationError: the threads must not do it, or it is not known here.
+        """
+        effect = self._effects.get(instruction.name)
+        try:
+            if effect is None:
+                raise EmulationError("the emulator does not know this instruction")
+            return effect(self, instruction, mask)
+        except EmulationError as error:
+            raise EmulationError(f"{self._at(instruction)}: {error}") from error
+        except (KeyError, ValueError, AssertionError) as error:
+            what = "the emulator does not know this form of an instruction"
+            raise EmulationError(f"{self._at(instruction)}: {what}") from error
+
+    def _at(self, instruction: Instruction) -> str:
+        return f"kernel `{self.kernel.name}`: `{instruction.text}`"
+
+    def _guarded(self, instruction: Instruction, mask: Mask) -> tuple[Mask, Mask]:
+        """Who does an instruction, and who passes it by: None if nobody."""
+        if instruction.guard is None:
+            return mask, None
+        does = self.predicate(instruction.guard)
+        active = does if mask is None else does & mask
+        rest = ~does if mask is None else ~does & mask
+        if not rest.any():
+            return mask, None
+        return self._wide(active), self._wide(rest)
+
+    def _wide(self, mask: np.ndarray) -> np.ndarray:
+        return np.broadcast_to(mask, self.lanes.count)
+
+    def _branch(
+        self, instruction: Instruction, place: int, active: Mask, rest: Mask
+    ) -> None:
+        (label,) = instruction.operands
+        assert isinstance(label, Label)
+        if rest is not None:
+            self.join(place + 1, rest)
+        if active is None or active.any():
+            self.join(label.target, active)
+
+    def _leave(self, wait: Wait, place: int, active: Mask, rest: Mask) -> None:
+        """Let some threads wait, and the others go on."""
+        if rest is not None:
+            self.join(place + 1, rest)
+        if wait.mask is not None:
+            others = ~wait.mask if active is None else active & ~wait.mask
+            if others.any():
+                self.join(place + 1, others)
+            active = wait.mask
+        goes_on = place if wait.comes_again else place + 1
+        self._waiting.append(_Waiting(goes_on, active, wait.condition))
+
+    def _whole_groups(self, place: int, mask: Mask) -> Mask:
+        """The threads whose warps, or warpgroups, are whole; the others are left there."""
+        if mask is None:
+            return None
+        if self.kernel.code[place].name in _OF_WARPGROUPS:
+            is_whole = np.zeros(self.lanes.count, bool)  # all of them would be None
+        else:
+            there = np.bincount(self._warp[mask], minlength=len(self._warp_sizes))
+            is_whole = (there == self._warp_sizes)[self._warp] & mask
+        short = mask & ~is_whole
+        if short.any():
+            self._parked[place] = short
+        return is_whole
+
+
+Effect: TypeAlias = Callable[[Machine, Instruction, Mask], Wait | None]
+"""What an instruction does for the threads that do it."""
+
+# What all threads of a warp, or of four, do together.
+_OF_WARPGROUPS = {"setmaxnreg", "wgmma"}
+_COLLECTIVE = {"bar", "barrier", "ldmatrix", "mma", "shfl", *_OF_WARPGROUPS}
+
+# Behind these, threads of other machines take their turns.
+_SEEN_BY_OTHERS = {"bar", "barrier", "cp", "mbarrier", "wgmma"}
+
+
+def _undefined(bits: int) -> np.ndarray:
+    """A register that nobody has written."""
+    if bits == 1:
+        return np.ones(1, bool)
+    return np.full(bits // 8, 0xAB, np.uint8).view(unsigned(bits // 8))

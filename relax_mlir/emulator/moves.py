@@ -1,0 +1,104 @@
+"""Instructions of PTX that move values: between registers, and to and from memory.
+
+Source: NVIDIA, PTX ISA: data movement and conversion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from relax_mlir.emulator.machine import Effect, Machine, Mask
+from relax_mlir.emulator.memory import WINDOWS
+from relax_mlir.emulator.operands import (
+    DTYPES,
+    Address,
+    Group,
+    Variable,
+    members,
+    unsigned,
+)
+from relax_mlir.emulator.program import Instruction
+from relax_mlir.errors import EmulationError
+
+__all__ = ["MOVES"]
+
+
+def _load(machine: Machine, instruction: Instruction, mask: Mask) -> None:
+    target, place = instruction.operands
+    dtype = DTYPES[instruction.type]
+    found = machine.spaces.load(
+        instruction.space,
+        machine.addresses(place),
+        dtype,
+        instruction.width,
+        mask,
+    )
+    for number, register in enumerate(members(target)):
+        machine.write(register, np.ascontiguousarray(found[:, number]), mask)
+
+
+def _store(machine: Machine, instruction: Instruction, mask: Mask) -> None:
+    place, source = instruction.operands
+    dtype = unsigned(DTYPES[instruction.type].itemsize)
+    values = [machine.read(register, dtype) for register in members(source)]
+    stacked = np.stack(np.broadcast_arrays(*values), axis=1)
+    addresses = machine.addresses(place)
+    machine.spaces.store(instruction.space, addresses, stacked, mask)
+
+
+def _move(machine: Machine, instruction: Instruction, mask: Mask) -> None:
+    """``mov``: a value, or several small ones that are a large one."""
+    target, source = instruction.operands
+    if instruction.type == "pred":
+        machine.write(target, machine.predicate(source), mask)
+        return
+    if isinstance(source, Address):
+        raise EmulationError("expected a value")
+    size = DTYPES[instruction.type].itemsize
+    if isinstance(source, Group):
+        part = unsigned(size // len(source.members))
+        values = [machine.read(member, part) for member in source.members]
+        stacked = np.stack(np.broadcast_arrays(*values), axis=1)
+        machine.write(target, stacked.view(unsigned(size))[:, 0], mask)
+        return
+    value = machine.read(source, unsigned(size))
+    if not isinstance(target, Group):
+        machine.write(target, value, mask)
+        return
+    part = unsigned(size // len(target.members))
+    split = np.ascontiguousarray(value).view(part).reshape(-1, len(target.members))
+    for number, member in enumerate(target.members):
+        machine.write(member, np.ascontiguousarray(split[:, number]), mask)
+
+
+def _convert_address(machine: Machine, instruction: Instruction, mask: Mask) -> None:
+    """``cvta``: a generic address of one in a space, or the other way."""
+    target, source = instruction.operands
+    size = DTYPES[instruction.type].itemsize
+    if isinstance(source, Variable) and source.space == "global":
+        value = np.array([source.address], np.int64)
+    else:
+        value = machine.read(source, unsigned(size)).astype(np.int64)
+    window = WINDOWS[instruction.space]
+    is_back = "to" in instruction.modifiers
+    value = value - window if is_back else value + window
+    machine.write(target, value.view(np.uint64), mask)
+
+
+def _nothing(machine: Machine, instruction: Instruction, mask: Mask) -> None:
+    """What changes no values: advice, and order where everything is in order."""
+
+
+MOVES: Mapping[str, Effect] = {
+    "cvta": _convert_address,
+    "fence": _nothing,
+    "ld": _load,
+    "membar": _nothing,
+    "mov": _move,
+    "prefetch": _nothing,
+    "prefetchu": _nothing,
+    "setmaxnreg": _nothing,
+    "st": _store,
+}

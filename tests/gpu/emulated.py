@@ -1,0 +1,76 @@
+"""What modules compute on a GPU that the emulator is: the PTX that they become."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+import relax_mlir
+from relax_mlir import IRModule, lower
+from relax_mlir.emulator import emulate
+from relax_mlir.launch_plan import program_code, unpacked
+from relax_mlir.runtime.cuda.archive import Contents
+from relax_mlir.runtime.cuda.executable import CudaExecutable
+from relax_mlir.runtime.cuda.plan import Call, Plan, Pointer
+from relax_mlir.runtime.profile import KernelCall
+from relax_mlir.targets import Target
+
+Compiled = str | Target
+
+
+def compiled(
+    module: IRModule, target: Compiled, *, precision: str = "f32"
+) -> CudaExecutable:
+    """A module at any level up to ``loops``."""
+    made = relax_mlir.compile(module, target=target, precision=precision, cache=False)
+    assert isinstance(made, CudaExecutable)
+    return made
+
+
+def emulated(
+    module: IRModule,
+    *arrays: np.ndarray,
+    target: Compiled,
+    precision: str = "f32",
+) -> tuple[np.ndarray, ...]:
+    """The outputs of a module."""
+    return emulate(compiled(module, target, precision=precision), *arrays)
+
+
+def emulated_program(
+    module: IRModule,
+    inputs: Sequence[np.ndarray],
+    outputs: Sequence[np.ndarray],
+    sizes: Sequence[int] = (),
+    *,
+    target: Compiled,
+    most_blocks: int | None = None,
+) -> tuple[np.ndarray, ...]:
+    """What the one tensor program of a module makes of memory that nobody has written.
+
+    Args:
+        outputs: arrays of their shapes and types; sizes: that it takes behind its buffers.
+        most_blocks: of a grid that are run.
+    """
+    program, ptx = unpacked(program_code(lower(module, target=target, to="ptx")))
+    pointers = [
+        *(Pointer("input", number) for number in range(len(inputs))),
+        *(Pointer("output", number) for number in range(len(outputs))),
+    ]
+    plan = Plan((program,), (Call(0, 0, tuple(pointers), tuple(sizes)),))
+    signature = {
+        "inputs": [_parameter(array) for array in inputs],
+        "outputs": [_parameter(array) for array in outputs],
+        "symbols": [],
+        "derived": [],
+        "constraints": [],
+        "arena": "0",
+        "constants": [],
+    }
+    kernels = (KernelCall("program", "ByHand"),)
+    contents = Contents((ptx,), plan, signature, "sm_90a", {}, kernels)
+    return emulate(CudaExecutable(contents), *inputs, most_blocks=most_blocks)
+
+
+def _parameter(array: np.ndarray) -> dict[str, object]:
+    shape = [str(extent) for extent in array.shape]
+    return {"name": "x", "dtype": array.dtype.name, "shape": shape}
