@@ -120,14 +120,14 @@ def multiply(lhs: Extent, rhs: Extent) -> Extent:
 
 def div(lhs: Extent, rhs: Extent) -> Extent:
     """lhs / rhs of sizes, rounded down."""
-    if isinstance(rhs, int) and rhs == 1:
+    if is_one(rhs):
         return lhs
     return _fold("arith.divui", lambda a, b: a // b, lhs, rhs)
 
 
 def rem(lhs: Extent, rhs: Extent) -> Extent:
     """The rest of lhs / rhs of sizes."""
-    if isinstance(rhs, int) and rhs == 1:
+    if is_one(rhs):
         return 0
     return _fold("arith.remui", lambda a, b: a % b, lhs, rhs)
 
@@ -146,12 +146,15 @@ def product(extents: Sequence[Extent]) -> Extent:
 
 
 def unflatten(number: ir.Value, extents: Sequence[Extent]) -> list[Extent]:
-    """The indices of point ``number`` of a row-major grid."""
-    points: list[Extent] = []
-    for extent in reversed(extents[1:]):
-        points.append(rem(number, extent))
-        number = index(div(number, extent))
-    return [number, *reversed(points)] if extents else []
+    """The indices of point ``number`` of a row-major grid; 0 along axes of size 1."""
+    wide = [axis for axis, extent in enumerate(extents) if not is_one(extent)]
+    points: list[Extent] = [0] * len(extents)
+    for axis in reversed(wide[1:]):
+        points[axis] = rem(number, extents[axis])
+        number = index(div(number, extents[axis]))
+    if wide:
+        points[wide[0]] = number
+    return points
 
 
 def minimum(lhs: Extent, rhs: Extent) -> Extent:

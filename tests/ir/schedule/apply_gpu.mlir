@@ -1,6 +1,7 @@
 // RUN: relax-opt %s -p relax-legalize,relax-fuse-ops,tir-fuse,tir-to-linalg,schedule-apply-gpu{sm=80} --split-input-file | filecheck %s
 // RUN: relax-opt %s -p "relax-legalize,relax-fuse-ops,tir-fuse,tir-to-linalg,schedule-apply-gpu{sm=80 tf32=true}" --split-input-file | filecheck %s --check-prefix=TF32
 // RUN: relax-opt %s -p "relax-legalize,relax-fuse-ops,tir-fuse,tir-to-linalg,schedule-apply-gpu{sm=80 only=Fallback}" --split-input-file | filecheck %s --check-prefix=ONLY
+// RUN: relax-opt %s -p "relax-legalize,relax-fuse-ops,tir-fuse,tir-to-linalg,schedule-apply-gpu{sm=80},schedule-align-vectors" --split-input-file | filecheck %s --check-prefix=ALIGNED
 
 // Four neighbours a thread; the last block has threads without work.
 // CHECK-LABEL: func.func @{{.*}}exp
@@ -14,6 +15,10 @@
 // CHECK:           vector.load %arg0{{.*}} vector<4xf32>
 // CHECK:           math.exp {{.*}} : vector<4xf32>
 // CHECK:           vector.store {{.*}} vector<4xf32>
+// Rows are no multiples of 16 bytes, but what they are joined to is.
+// ALIGNED-LABEL: func.func @{{.*}}exp
+// ALIGNED:         vector.load %arg0{{.*}} {alignment = 16 : i64} : memref<24x50xf32>
+// ALIGNED:         vector.store {{.*}} {alignment = 16 : i64} : memref<24x50xf32>
 // ONLY-LABEL:  func.func @{{.*}}exp
 // ONLY-SAME:     tir.rule = "Fallback"
 // ONLY:          memref.load %arg0
