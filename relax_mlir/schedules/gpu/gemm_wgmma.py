@@ -33,7 +33,6 @@ from relax_mlir.schedules.emit import (
     static,
     subtract,
     unflatten,
-    vector_type,
 )
 from relax_mlir.schedules.gpu.gemm_kernel import (
     Cut,
@@ -49,12 +48,17 @@ from relax_mlir.schedules.gpu.gemm_tile import Side
 from relax_mlir.schedules.gpu.launch import (
     PROCESSORS,
     WARP,
-    alloc_shared,
     barrier,
     if_less,
     launch,
     meet_warp,
     uniform,
+)
+from relax_mlir.schedules.gpu.patches import (
+    PATCH_COLUMNS,
+    PATCH_ROWS,
+    Patches,
+    neighbours,
 )
 from relax_mlir.schedules.gpu.pipeline import Barriers, Turn
 from relax_mlir.schedules.gpu.rule import GpuRule
@@ -81,8 +85,6 @@ _FEWEST = 33  # rows, columns: fewer leave half of a tile empty
 _HOPPER = 90
 _TURNED_BITS = 16  # of numbers that instructions take across the sum too
 _KINDS = {"f32": "tf32", "f8E4M3FN": "e4m3"}  # as instructions call types of factors
-_LANES = 8  # neighbours of a row that a thread writes at once
-_PATCH = 64  # columns that a warp writes at a time
 _LEAST_USE = 0.7  # share of a tile's places that are rows, where these are several axes
 _SHARING = 2  # warpgroups that multiply, which get the registers of one that copies
 _FEW_REGISTERS, _MANY_REGISTERS = 40, 232  # of a thread then
@@ -164,7 +166,7 @@ class _GemmWgmmaKernel(GemmKernel):
     """The first warpgroup copies; each of the others multiplies 64 rows."""
 
     def __init__(self, plan: Plan, made: GemmWgmmaConfiguration) -> None:
-        super().__init__(plan, made.cut, _LANES)
+        super().__init__(plan, made.cut, neighbours(plan, made.parts))
         self._made = made
         found = _Operands.of(plan, made.rows, made.columns)
         self._operands, self._row_tile = (found.rows, found.columns), found.row_tile
@@ -204,7 +206,7 @@ class _GemmWgmmaKernel(GemmKernel):
             Barriers.create(made.stages),
         )
         warps = made.warpgroups * WARPGROUP // WARP
-        patches = _Patches.create(warps, self.plan.element)
+        patches = Patches.create(warps, self.plan.element)
 
         def start() -> None:
             for number in range(made.stages):
@@ -285,7 +287,7 @@ class _GemmWgmmaKernel(GemmKernel):
         ring: _Ring,
         group: Extent,
         thread: Extent,
-        patches: _Patches,
+        patches: Patches,
     ) -> None:
         """What a warpgroup that multiplies does.
 
@@ -336,7 +338,7 @@ class _GemmWgmmaKernel(GemmKernel):
         number: ir.Value,
         sums: Sequence[ir.Value],
         thread: Extent,
-        patches: _Patches,
+        patches: Patches,
     ) -> None:
         """Write the sums of a thread, through the maps that follow.
 
@@ -344,19 +346,19 @@ class _GemmWgmmaKernel(GemmKernel):
         """
         first, column_axis = self._tile(number), self.plan.n[-1]
         warp, lane = div(thread, WARP), rem(thread, WARP)
-        first_row = multiply(warp, _WARP_ROWS)
-        per_patch = _PATCH // 2  # sums of a thread
-        for patch in range(self._made.columns // _PATCH):
+        first_row = multiply(warp, PATCH_ROWS)
+        per_patch = PATCH_ROWS * PATCH_COLUMNS // WARP  # sums of a thread
+        for patch in range(self._made.columns // PATCH_COLUMNS):
             own = sums[patch * per_patch : (patch + 1) * per_patch]
             meet_warp()
             patches.write(warp, lane, own)
             meet_warp()
-            begin = add(first[column_axis], patch * _PATCH)
+            begin = add(first[column_axis], patch * PATCH_COLUMNS)
 
             def write_rows(
                 turn: ir.Value, *_: ir.Value, begin: Extent = begin
             ) -> list[ir.Value]:
-                place, column, value = patches.read(warp, lane, turn)
+                place, column, value = patches.read(warp, lane, turn, self._lanes)
 
                 def write(row: Mapping[int, Extent]) -> None:
                     at = {**first, **row}
@@ -365,7 +367,7 @@ class _GemmWgmmaKernel(GemmKernel):
                 self._row_tile.visit(add(first_row, place), first, write)
                 return []
 
-            for_loop(0, _WARP_ROWS * _PATCH // _LANES // WARP, 1, write_rows)
+            for_loop(0, per_patch // self._lanes, 1, write_rows)
 
 
 @dataclass(frozen=True)
@@ -554,62 +556,3 @@ class _Walk:
     ) -> None:
         """``body(tile, *carried)`` for each."""
         for_loop(self.first, self.end, self.step, body, carried)
-
-
-_WARP_ROWS = 16  # of a product
-
-
-@dataclass(frozen=True)
-class _Patches:
-    """Sums on their way from the threads that have them to those that write them.
-
-    Each warp has 16 rows of 64 columns: ``[warp, row, half, piece, element]``, with pieces of
-    four columns, the halves of eight, in places such that threads meet different banks.
-    """
-
-    memory: ir.Value
-
-    @staticmethod
-    def create(warps: int, element: ir.Type) -> _Patches:
-        """Memory for some warps."""
-        shape = [warps, _WARP_ROWS, 2, _PATCH // _LANES, _LANES // 2]
-        return _Patches(alloc_shared(shape, element))
-
-    def write(self, warp: Extent, lane: Extent, sums: Sequence[ir.Value]) -> None:
-        """Write what a thread has: two neighbours of a row, and of the eighth row after."""
-        row, quarter = div(lane, 4), rem(lane, 4)
-        half, inner = div(quarter, 2), multiply(rem(quarter, 2), 2)
-        pair = vector_type(2, self.memory.type.element_type)
-        for eight in range(_PATCH // _LANES):
-            piece = self._piece(row, half, eight)
-            for lower in range(2):
-                first = 4 * eight + 2 * lower
-                value = op("vector.from_elements", pair, *sums[first : first + 2])
-                where = warp, add(row, 8 * lower), half, piece, inner
-                op("vector.store", None, value, self.memory, *map(index, where))
-
-    def read(
-        self, warp: Extent, lane: Extent, turn: Extent
-    ) -> tuple[Extent, Extent, ir.Value]:
-        """Eight neighbours: their row, their first column, and they."""
-        per_row = _PATCH // _LANES
-        row = add(multiply(turn, WARP // per_row), div(lane, per_row))
-        eight = rem(lane, per_row)
-        element = self.memory.type.element_type
-        halves = []
-        for half in range(2):
-            where = warp, row, half, self._piece(row, half, eight), 0
-            type_ = vector_type(_LANES // 2, element)
-            halves.append(op("vector.load", type_, self.memory, *map(index, where)))
-        order = ir.DenseI64ArrayAttr.get(list(range(_LANES)))
-        both = op("vector.shuffle", vector_type(_LANES, element), *halves, mask=order)
-        return row, multiply(eight, _LANES), both
-
-    def _piece(self, row: Extent, half: Extent, eight: Extent) -> Extent:
-        """Where in its row and half a piece is."""
-        turned = _xor(rem(row, 4), multiply(half, 4))
-        return _xor(eight, turned)
-
-
-def _xor(lhs: Extent, rhs: Extent) -> Extent:
-    return op("arith.xori", ir.IndexType.get(), index(lhs), index(rhs))
