@@ -113,7 +113,7 @@ class DeviceError(RelaxError, RuntimeError):
 
 
 class EmulationError(RelaxError):
-    """An emulated kernel does what it must not: races, or leaves its memory."""
+    """An emulated kernel does what it must not, such as a race, or what is not known."""
 
 
 class CompileError(RelaxError, RuntimeError):

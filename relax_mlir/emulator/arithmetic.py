@@ -14,9 +14,10 @@ import numpy as np
 from relax_mlir.emulator.machine import Effect, Machine, Mask
 from relax_mlir.emulator.operands import DTYPES, PAIRS, Operand, unsigned
 from relax_mlir.emulator.program import Instruction
+from relax_mlir.emulator.rounding import MODES, exact_product, exact_sum, rounded
 from relax_mlir.errors import EmulationError
 
-__all__ = ["ARITHMETIC", "typed", "write_typed"]
+__all__ = ["ARITHMETIC", "flushed", "typed", "write_typed"]
 
 
 def typed(machine: Machine, operand: Operand, type_: str) -> np.ndarray:
@@ -38,10 +39,42 @@ def write_typed(
     machine.write(operand, values, mask)
 
 
-def _flushed(values: np.ndarray) -> np.ndarray:
+def flushed(values: np.ndarray) -> np.ndarray:
     """Numbers, and zeros for those too small for all their bits."""
     tiny = np.abs(values) < np.finfo(values.dtype).tiny
     return np.where(tiny, np.copysign(values.dtype.type(0), values), values)
+
+
+def _flushes(instruction: Instruction) -> bool:
+    return "ftz" in instruction.modifiers and instruction.type in ("f16", "f32")
+
+
+def _mode(instruction: Instruction) -> str:
+    """How an instruction rounds."""
+    return next((m for m in instruction.modifiers if m in MODES), "rn")
+
+
+def _exact(*values: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """A sum, a difference or a product of doubles, and what it has lost."""
+    if name == "mul":
+        return exact_product(*values)
+    a, b = values
+    return exact_sum(a, -b if name == "sub" else b)
+
+
+def _rounded_as_asked(machine: Machine, instruction: Instruction, mask: Mask) -> None:
+    """``add``, ``sub`` and ``mul`` of floats."""
+    mode, name = _mode(instruction), instruction.name
+    if mode == "rn":
+        plain = {"add": np.add, "sub": np.subtract, "mul": np.multiply}
+        _of(plain[name])(machine, instruction, mask)
+        return
+
+    def function(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        wide = (x.astype(np.float64) for x in (a, b))
+        return rounded(*_exact(*wide, name=name), a.dtype, mode)
+
+    _of(function)(machine, instruction, mask)
 
 
 def _of(function: Callable[..., np.ndarray]) -> Effect:
@@ -51,16 +84,26 @@ def _of(function: Callable[..., np.ndarray]) -> Effect:
         type_ = instruction.type
         target, *operands = instruction.operands
         values = [typed(machine, operand, type_) for operand in operands]
-        is_flushed = "ftz" in instruction.modifiers and type_ == "f32"
-        if is_flushed:
-            values = [_flushed(value) for value in values]
+        if _flushes(instruction):
+            values = [flushed(value) for value in values]
         result = function(*values).astype(values[0].dtype, copy=False)
         if "sat" in instruction.modifiers:
             result = _saturated(result)
         if "relu" in instruction.modifiers:
-            result = np.where(result > 0, result, result.dtype.type(0))
-        result = _flushed(result) if is_flushed else result
+            result = np.where(result < 0, result.dtype.type(0), result)
+        result = flushed(result) if _flushes(instruction) else result
         write_typed(machine, target, result, type_, mask)
+
+    return effect
+
+
+def _nearest(function: Callable[..., np.ndarray]) -> Effect:
+    """The same, of one that is rounded to the nearest, or approximates."""
+
+    def effect(machine: Machine, instruction: Instruction, mask: Mask) -> None:
+        if _mode(instruction) != "rn":
+            raise EmulationError("the emulator does not know how this is rounded")
+        _of(function)(machine, instruction, mask)
 
     return effect
 
@@ -119,17 +162,24 @@ def _high(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return high.view(a.dtype)
 
 
+def _is_integer(instruction: Instruction) -> bool:
+    is_one = instruction.type[0] in "su" and instruction.type not in PAIRS
+    if is_one and "sat" in instruction.modifiers:
+        raise EmulationError("the emulator does not know integers that saturate")
+    return is_one
+
+
 def _multiply(machine: Machine, instruction: Instruction, mask: Mask) -> None:
-    if instruction.type[0] not in "su" or instruction.type in PAIRS:
-        _of(np.multiply)(machine, instruction, mask)
+    if not _is_integer(instruction):
+        _rounded_as_asked(machine, instruction, mask)
         return
     result, _ = _product(machine, instruction)
     machine.write(instruction.operands[0], result, mask)
 
 
 def _multiply_add(machine: Machine, instruction: Instruction, mask: Mask) -> None:
-    if instruction.type[0] not in "su":
-        _of(_fused)(machine, instruction, mask)
+    if not _is_integer(instruction):
+        _fuse(machine, instruction, mask)
         return
     result, type_ = _product(machine, instruction)
     added = typed(machine, instruction.operands[3], type_)
@@ -137,68 +187,87 @@ def _multiply_add(machine: Machine, instruction: Instruction, mask: Mask) -> Non
 
 
 def _add(machine: Machine, instruction: Instruction, mask: Mask) -> None:
-    if instruction.type[0] not in "su" or instruction.type in PAIRS:
-        _of(np.add)(machine, instruction, mask)
+    """``add`` and ``sub``, with or without a carry."""
+    if not _is_integer(instruction):
+        _rounded_as_asked(machine, instruction, mask)
         return
     a, b = (typed(machine, o, instruction.type) for o in instruction.operands[1:])
-    _add_parts(machine, instruction, a, b, mask)
+    if instruction.name in ("sub", "subc"):
+        _subtract_parts(machine, instruction, a, b, mask)
+    else:
+        _add_parts(machine, instruction, a, b, mask)
 
 
 @dataclass
 class _Carry:
-    """Of integers of several parts: whether one is to be added to the next."""
+    """Of integers of several parts: whether one is to be added, or borrowed."""
 
     flag: np.ndarray = field(default_factory=lambda: np.zeros(1, bool))
+
+    def keep(self, instruction: Instruction, carry: np.ndarray, mask: Mask) -> None:
+        """Remember it, if an instruction asks for that."""
+        if "cc" in instruction.modifiers:
+            self.flag = carry if mask is None else np.where(mask, carry, self.flag)
 
 
 def _add_parts(
     machine: Machine, instruction: Instruction, a: np.ndarray, b: np.ndarray, mask: Mask
 ) -> None:
     """A sum of integers, which may take a carry (``addc``), and leave one (``.cc``)."""
-    dtype = unsigned(a.dtype.itemsize)
+    dtype, state = unsigned(a.dtype.itemsize), machine.state(_Carry)
     total = (a + b).view(dtype)
     carry = total < a.view(dtype)
     if instruction.name in ("addc", "madc"):
         before = total
-        total = before + machine.state(_Carry).flag.astype(dtype)
+        total = before + state.flag.astype(dtype)
         carry = carry | (total < before)
-    if "cc" in instruction.modifiers:
-        state = machine.state(_Carry)
-        state.flag = carry if mask is None else np.where(mask, carry, state.flag)
+    state.keep(instruction, carry, mask)
     machine.write(instruction.operands[0], total.view(a.dtype), mask)
+
+
+def _subtract_parts(
+    machine: Machine, instruction: Instruction, a: np.ndarray, b: np.ndarray, mask: Mask
+) -> None:
+    """A difference of integers, which may borrow (``subc``), and be borrowed from."""
+    dtype, state = unsigned(a.dtype.itemsize), machine.state(_Carry)
+    x, y = a.view(dtype), b.view(dtype)
+    left, borrow = x - y, x < y
+    if instruction.name == "subc":
+        before = left
+        left = before - state.flag.astype(dtype)
+        borrow = borrow | (before < left)
+    state.keep(instruction, borrow, mask)
+    machine.write(instruction.operands[0], left.view(a.dtype), mask)
 
 
 # Floats
 
 
-def _fused(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+def _fuse(machine: Machine, instruction: Instruction, mask: Mask) -> None:
     """``a * b + c``, rounded once."""
-    if a.dtype != np.float64:  # whose products have few enough bits
+    mode = _mode(instruction)
+
+    def function(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
         wide = [x.astype(np.float64) for x in (a, b, c)]
-        return (wide[0] * wide[1] + wide[2]).astype(a.dtype)
-    # T. J. Dekker (1971): what products and sums lose, exactly.
-    product, lost = _exact_product(a, b)
-    total = product + c
-    part = total - product
-    lost_again = (product - (total - part)) + (c - part)
-    exact = total + (lost + lost_again)
-    return np.where(np.isfinite(exact), exact, a * b + c)
+        if a.dtype == np.float64:
+            return _fused(wide[0], wide[1], wide[2], mode)
+        product = wide[0] * wide[1]  # exact: narrow numbers have few enough bits
+        return rounded(*exact_sum(product, wide[2]), a.dtype, mode)
+
+    _of(function)(machine, instruction, mask)
 
 
-def _exact_product(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    product = a * b
-    (a_high, a_low), (b_high, b_low) = _halves(a), _halves(b)
-    rest = ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + (
-        a_low * b_low
-    )
-    return product, rest
-
-
-def _halves(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Two numbers of half as many bits, whose sum it is."""
-    scaled = values * 134217729.0
-    high = scaled - (scaled - values)
-    return high, values - high
+def _fused(a: np.ndarray, b: np.ndarray, c: np.ndarray, mode: str) -> np.ndarray:
+    """The same of doubles."""
+    product, lost = exact_product(a, b)
+    total, lost_too = exact_sum(product, c)
+    made, rest = exact_sum(total, lost + lost_too)
+    exact = rounded(made, rest, a.dtype, mode)
+    plain = np.where(np.isinf(c) & np.isfinite(a) & np.isfinite(b), c, a * b + c)
+    # A product that is too large may have a sum that is not.
+    half = 0.5 * a * (0.5 * b) + 0.25 * c
+    plain = np.where(np.isfinite(half) & ~np.isfinite(plain), 4 * half, plain)
+    return np.where(np.isfinite(exact), exact, plain)
 
 
 def _extreme(ignoring: np.ufunc, propagating: np.ufunc, plain: np.ufunc) -> Effect:
@@ -228,10 +297,6 @@ def _copy_sign(machine: Machine, instruction: Instruction, mask: Mask) -> None:
         return np.copysign(value, sign)
 
     _of(function)(machine, instruction, mask)
-
-
-def _absolute(values: np.ndarray) -> np.ndarray:
-    return np.abs(values)
 
 
 _TESTS: Mapping[str, Callable[[np.ndarray], np.ndarray]] = {
@@ -419,8 +484,12 @@ def _compare(machine: Machine, instruction: Instruction, mask: Mask) -> None:
     test, *more = instruction.modifiers[:-1]
     type_ = instruction.type
     a, b = (typed(machine, operand, type_) for operand in operands[:2])
+    if _flushes(instruction):
+        a, b = flushed(a), flushed(b)
     found = _comparison(test, a, b)
     if type_ in PAIRS:
+        if len(operands) > 2:
+            raise EmulationError("the emulator does not know this comparison")
         machine.write_pair(target, found[:, 0], found[:, 1], mask)
         return
     opposite = ~found
@@ -439,7 +508,7 @@ def _select(machine: Machine, instruction: Instruction, mask: Mask) -> None:
 
 
 ARITHMETIC: Mapping[str, Effect] = {
-    "abs": _of(_absolute),
+    "abs": _of(np.abs),
     "add": _add,
     "addc": _add,
     "and": _bits(np.bitwise_and),
@@ -447,11 +516,11 @@ ARITHMETIC: Mapping[str, Effect] = {
     "bfi": _insert_bits,
     "clz": _count,
     "copysign": _copy_sign,
-    "cos": _of(np.cos),
-    "div": _of(_divide),
-    "ex2": _of(np.exp2),
-    "fma": _of(_fused),
-    "lg2": _of(np.log2),
+    "cos": _nearest(np.cos),
+    "div": _nearest(_divide),
+    "ex2": _nearest(np.exp2),
+    "fma": _fuse,
+    "lg2": _nearest(np.log2),
     "lop3": _any_logic,
     "mad": _multiply_add,
     "madc": _multiply_add,
@@ -463,18 +532,19 @@ ARITHMETIC: Mapping[str, Effect] = {
     "or": _bits(np.bitwise_or),
     "popc": _count,
     "prmt": _permute_bytes,
-    "rcp": _of(np.reciprocal),
+    "rcp": _nearest(np.reciprocal),
     "rem": _of(_remainder),
-    "rsqrt": _of(lambda values: 1 / np.sqrt(values)),
+    "rsqrt": _nearest(lambda values: 1 / np.sqrt(values)),
     "selp": _select,
     "setp": _compare,
     "shf": _funnel_shift,
     "shl": _shift,
     "shr": _shift,
-    "sin": _of(np.sin),
-    "sqrt": _of(np.sqrt),
-    "sub": _of(np.subtract),
-    "tanh": _of(np.tanh),
+    "sin": _nearest(np.sin),
+    "sqrt": _nearest(np.sqrt),
+    "sub": _add,
+    "subc": _add,
+    "tanh": _nearest(np.tanh),
     "testp": _test,
     "xor": _bits(np.bitwise_xor),
 }

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from relax_mlir.emulator.lanes import WARP, Team
+from relax_mlir.emulator.lanes import WARP, Team, happened_before
 from relax_mlir.emulator.machine import Effect, Machine, Mask, Wait
 from relax_mlir.emulator.memory import WINDOWS
 from relax_mlir.emulator.operands import Operand
@@ -27,13 +27,42 @@ class _Numbered:
     """A barrier by number, in each block of a team.
 
     Attributes:
-        threads: that open it; arrived: how many have come, by block; phase: how often it
-            has opened.
+        threads: that open it.
+        arrived: how many have come, and waiting: of these, how many wait, by block.
+        came: which warps have come, ``[block, warp]``; phase: how often it has opened.
     """
 
-    def __init__(self, blocks: int, threads: int) -> None:
+    def __init__(self, team: Team, threads: int) -> None:
+        blocks = len(team.blocks)
         self.threads = threads
-        self.arrived, self.phase = (np.zeros(blocks, np.int64) for _ in range(2))
+        self.arrived, self.waiting = (np.zeros(blocks, np.int64) for _ in range(2))
+        self.came = np.zeros((blocks, team.padded_threads // WARP), bool)
+        self.phase = np.zeros(blocks, np.int64)
+
+    def arrive(self, machine: Machine, mask: Mask, *, is_waiting: bool) -> np.ndarray:
+        """Whole warps come; in which blocks it opens.
+
+        Raises:
+            EmulationError: some have come before in this phase, or too many come.
+        """
+        lanes = machine.lanes
+        active = slice(None) if mask is None else mask
+        place, warp = lanes.place[active], lanes.thread[active] // WARP
+        if self.came[place, warp].any():
+            raise EmulationError("threads come to a barrier twice before it opens")
+        self.came[place, warp] = True
+        count = np.bincount(place, minlength=len(self.arrived))
+        self.arrived += count
+        self.waiting += count if is_waiting else 0
+        if (self.arrived > self.threads).any():
+            raise EmulationError(f"more than {self.threads} threads come to a barrier")
+        opens = self.arrived == self.threads
+        self.phase += opens
+        # What the others have done is only over for those who wait.
+        lanes.team.epochs += opens & (self.waiting == lanes.team.threads)
+        self.arrived[opens] = self.waiting[opens] = 0
+        self.came[opens] = False
+        return opens
 
 
 def _bar(machine: Machine, instruction: Instruction, mask: Mask) -> Wait | None:
@@ -43,7 +72,6 @@ def _bar(machine: Machine, instruction: Instruction, mask: Mask) -> Wait | None:
             raise EmulationError("expected a barrier of all threads of a warp")
         machine.lanes.steps += 1 if mask is None else mask
         return None
-    kind = "arrive" if "arrive" in instruction.modifiers else "sync"
     number, *count = (
         machine.same(machine.read(operand, _WORD), mask)
         for operand in instruction.operands
@@ -55,23 +83,16 @@ def _bar(machine: Machine, instruction: Instruction, mask: Mask) -> Wait | None:
         raise EmulationError(f"expected whole warps, got {threads} threads")
     if not 0 <= number < _BARRIERS:
         raise EmulationError(f"barrier {number}: expected 0 to {_BARRIERS - 1}")
-    blocks = len(team.blocks)
-    barrier = team.once((_Numbered, number), lambda: _Numbered(blocks, threads))
+    barrier = team.once((_Numbered, number), lambda: _Numbered(team, threads))
     if barrier.threads != threads:
         raise EmulationError(
             f"barrier {number} has {barrier.threads} threads elsewhere"
         )
-    place = lanes.place if mask is None else lanes.place[mask]
-    barrier.arrived += np.bincount(place, minlength=blocks)
-    if (barrier.arrived > threads).any():
-        raise EmulationError(f"more than {threads} threads come to barrier {number}")
     before = barrier.phase[lanes.place]
-    opens = barrier.arrived == threads
-    barrier.phase += opens
-    barrier.arrived[opens] = 0
-    if threads == team.threads:
-        team.epochs += opens
-    if kind == "arrive" or bool(opens[place].all()):
+    is_waiting = "arrive" not in instruction.modifiers
+    opens = barrier.arrive(machine, mask, is_waiting=is_waiting)
+    place = lanes.place if mask is None else lanes.place[mask]
+    if not is_waiting or bool(opens[place].all()):
         return None
     return Wait(lambda: barrier.phase[lanes.place] > before)
 
@@ -98,18 +119,24 @@ def shared_address(machine: Machine, operand: Operand, space: str) -> np.ndarray
     return found if space else found - WINDOWS["shared"]
 
 
-def barrier_at(machine: Machine, address: int) -> Barrier:
+def barrier_at(machine: Machine, address: int, mask: Mask) -> Barrier:
     """A barrier that has been made.
 
     Raises:
         EmulationError: it has not, or perhaps not yet.
     """
-    lanes = machine.lanes
     found = _made(machine).get(address)
-    is_new = found is not None and found.made[1] == lanes.team.epochs[0]
-    if found is None or (is_new and found.made[0] != lanes.first):
+    if found is None or not _is_surely_made(machine, found, mask):
         raise EmulationError("race: the barrier is used before it is surely made")
     return found
+
+
+def _is_surely_made(machine: Machine, barrier: Barrier, mask: Mask) -> bool:
+    lanes = machine.lanes
+    active = slice(None) if mask is None else mask
+    who, then = (np.array([n]) for n in barrier.made)
+    me, now = lanes.identity[active], lanes.now[active]
+    return bool(((me == who) | happened_before(then, who, now, me)).all())
 
 
 @dataclass
@@ -118,7 +145,7 @@ class Barrier:
 
     Attributes:
         arrivals: that end a phase; left: of them, in this phase.
-        made: by which thread first, and at which epoch of the block.
+        made: by which thread, and when, as lanes tell.
         bytes_left: that copies have not brought; phase: how many have ended.
     """
 
@@ -180,9 +207,13 @@ def _make(machine: Machine, instruction: Instruction, mask: Mask) -> None:
     place, count = instruction.operands
     address = machine.same(shared_address(machine, place, instruction.space), mask)
     arrivals = machine.same(machine.read(count, _WORD), mask)
+    if not arrivals:
+        raise EmulationError("a barrier of no arrivals")
     if address % 8 or not 0 <= address <= machine.spaces.shared.size_bytes - 8:
         raise EmulationError(f"no barrier can be at {address:#x} of a block's memory")
-    made = machine.lanes.first, int(machine.lanes.team.epochs[0])
+    lanes, number = machine.lanes, int(machine.active(mask)[0])
+    made = int(lanes.identity[number]), int(lanes.now[number])
+    lanes.team.reserved.add(address)
     _made(machine)[address] = Barrier(arrivals, arrivals, made)
 
 
@@ -190,7 +221,7 @@ def _arrive(machine: Machine, instruction: Instruction, mask: Mask) -> None:
     """Threads arrive: each once, or each telling of bytes that copies will bring."""
     place, *more = instruction.operands[1:]
     addresses = shared_address(machine, place, instruction.space)
-    barrier = barrier_at(machine, machine.same(addresses, mask))
+    barrier = barrier_at(machine, machine.same(addresses, mask), mask)
     threads = len(machine.active(mask))
     if "expect_tx" in instruction.modifiers:
         barrier.expect(machine.same(machine.read(more[0], _WORD), mask) * threads)
@@ -203,7 +234,7 @@ def _try_wait(machine: Machine, instruction: Instruction, mask: Mask) -> Wait | 
     """Until the phase of a parity has ended; it may also be told to ask again."""
     target, place, parity = instruction.operands[:3]
     addresses = shared_address(machine, place, instruction.space)
-    barrier = barrier_at(machine, machine.same(addresses, mask))
+    barrier = barrier_at(machine, machine.same(addresses, mask), mask)
     awaited = machine.same(machine.read(parity, _WORD), mask) & 1
     is_over = barrier.phase % 2 != awaited
     if is_over or machine.lanes.team.rng.random() < _SPIN:

@@ -30,6 +30,9 @@ class Busy:
     is_written: bool
 
 
+_BARRIER_BYTES = 8
+
+
 class _AllBusy(list[Busy]):
     """Those of a team."""
 
@@ -39,14 +42,22 @@ def busy(team: Team) -> list[Busy]:
     return team.once(_AllBusy, _AllBusy)
 
 
-def refuse_busy(team: Team, begin: int, end: int, *, is_written: bool) -> None:
+def refuse_busy(
+    team: Team, first: np.ndarray, size_bytes: int, *, is_written: bool
+) -> None:
     """Refuse that bytes are read before they have come, or overwritten before they are read.
 
+    Args:
+        first: addresses of the first bytes; size_bytes: from each on.
+
     Raises:
-        EmulationError: they are.
+        EmulationError: they are, or a barrier is there.
     """
+    for barrier in team.reserved:
+        if ((first < barrier + _BARRIER_BYTES) & (first + size_bytes > barrier)).any():
+            raise EmulationError("a barrier is there")
     for other in busy(team):
-        if other.begin < end and begin < other.end:
+        if ((first < other.end) & (first + size_bytes > other.begin)).any():
             if other.is_written:
                 raise EmulationError("race: a copy has not brought what is there")
             if is_written:

@@ -9,10 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from relax_mlir.emulator.arithmetic import typed, write_typed
+from relax_mlir.emulator.arithmetic import flushed, typed, write_typed
 from relax_mlir.emulator.machine import Effect, Machine, Mask
 from relax_mlir.emulator.operands import DTYPES, PAIRS, Operand
 from relax_mlir.emulator.program import Instruction
+from relax_mlir.emulator.rounding import MODES, exact_sum, rounded
 from relax_mlir.errors import EmulationError
 
 __all__ = ["CONVERSIONS", "tf32_bits"]
@@ -23,22 +24,27 @@ _INTEGRAL: Mapping[str, Callable[[np.ndarray], np.ndarray]] = {
     "rmi": np.floor,
     "rpi": np.ceil,
 }
-_KNOWN = {*_INTEGRAL, "rn", "rna", "ftz", "sat", "satfinite", "relu"}
 
 
 def _convert(machine: Machine, instruction: Instruction, mask: Mask) -> None:
     *modes, to, from_ = instruction.modifiers
-    unknown = set(modes) - _KNOWN
-    if unknown:
-        raise EmulationError(f"the emulator does not know `.{unknown.pop()}`")
+    if (to == "tf32") != ("rna" in modes):
+        raise EmulationError("the emulator does not know this conversion")
+    if "satfinite" in modes and to not in _MOST:
+        raise EmulationError("the emulator does not know `.satfinite` of this type")
     target, *operands = instruction.operands
-    if to == "tf32":
-        result = tf32_bits(typed(machine, operands[0], from_))
-    elif to in PAIRS:
-        result = _pair(machine, operands, to, from_)
-        result = _limited(result, modes)
+    if to in PAIRS:
+        result = _limited(_pair(machine, operands, to, from_), modes)
     else:
-        result = _converted(typed(machine, operands[0], from_), DTYPES[to], modes)
+        value = typed(machine, operands[0], from_)
+        if "ftz" in modes and from_ == "f32":
+            value = flushed(value)
+        if to == "tf32":
+            result = tf32_bits(value)
+        else:
+            result = _converted(value, DTYPES[to], modes)
+        if "ftz" in modes and to == "f32":
+            result = flushed(result)
     write_typed(machine, target, result, to, mask)
 
 
@@ -46,22 +52,22 @@ def _pair(
     machine: Machine, operands: Sequence[Operand], to: str, from_: str
 ) -> np.ndarray:
     """Two numbers in a register: of two operands, the last of which is the lower one."""
-    dtype = PAIRS[to]
     if from_ in PAIRS:
-        return typed(machine, operands[0], from_).astype(np.float32).astype(dtype)
-    high, low = (typed(machine, operand, from_) for operand in operands)
-    both = np.stack(np.broadcast_arrays(low, high), axis=1)
-    if dtype.itemsize == 1:  # finite ones stay so
+        both = typed(machine, operands[0], from_).astype(np.float32)
+    else:
+        high, low = (typed(machine, operand, from_) for operand in operands)
+        both = np.stack(np.broadcast_arrays(low, high), axis=1)
+    if to in _MOST:  # finite ones stay so
         most = np.float32(_MOST[to])
         both = np.where(np.isnan(both), both, np.clip(both, -most, most))
-    return both.astype(dtype)
+    return both.astype(PAIRS[to])
 
 
 def tf32_bits(values: np.ndarray) -> np.ndarray:
     """Numbers rounded to 11 bits, away from zero where two are as near, as bits."""
     bits = np.ascontiguousarray(values).view(np.uint32)
-    rounded = bits + np.uint32(0x1000) & np.uint32(0xFFFFE000)
-    return np.where(np.isfinite(values), rounded, bits)
+    nearest = bits + np.uint32(0x1000) & np.uint32(0xFFFFE000)
+    return np.where(np.isfinite(values), nearest, bits)
 
 
 _MOST = {"e4m3x2": 448, "e5m2x2": 57344}
@@ -69,18 +75,34 @@ _MOST = {"e4m3x2": 448, "e5m2x2": 57344}
 
 def _converted(values: np.ndarray, to: np.dtype, modes: Sequence[str]) -> np.ndarray:
     is_float, becomes_float = values.dtype.kind not in "iu", to.kind not in "iu"
-    if not is_float:
-        if "sat" in modes and not becomes_float:
-            values = _clipped(values, to)
-        return values.astype(to)
-    rounding = [_INTEGRAL[mode] for mode in modes if mode in _INTEGRAL]
+    if not becomes_float:
+        if is_float:
+            return _integer(_whole(values, modes), to)
+        return (_clipped(values, to) if "sat" in modes else values).astype(to)
+    mode = next((mode for mode in modes if mode in MODES), "rn")
+    wide = _whole(values, modes) if is_float else values
+    exact, rest = _double(wide)
+    return _limited(rounded(exact, rest, to, mode), modes)
+
+
+def _whole(values: np.ndarray, modes: Sequence[str]) -> np.ndarray:
+    """Floats, without what is behind the point if a mode asks for that."""
     if values.dtype.itemsize == 2:
         values = values.astype(np.float32)
-    for function in rounding:
-        values = function(values)
-    if becomes_float:
-        return _limited(values.astype(to), modes)
-    return _integer(values, to)
+    for mode in modes:
+        if mode in _INTEGRAL:
+            values = _INTEGRAL[mode](values)
+    return values
+
+
+def _double(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers as doubles, and what those lose of long integers."""
+    near = values.astype(np.float64)
+    if values.dtype.kind not in "iu" or values.dtype.itemsize < 8:
+        return near, np.zeros(1)
+    high = (values >> 32).astype(np.float64) * 2.0**32
+    low = (values & np.array(0xFFFFFFFF, values.dtype)).astype(np.float64)
+    return exact_sum(high, low)
 
 
 def _limited(values: np.ndarray, modes: Sequence[str]) -> np.ndarray:
@@ -90,7 +112,7 @@ def _limited(values: np.ndarray, modes: Sequence[str]) -> np.ndarray:
         one = values.dtype.type(1)
         values = np.where(values > zero, np.where(values < one, values, one), zero)
     if "relu" in modes:
-        values = np.where(values > zero, values, zero)
+        values = np.where(values < zero, zero, values)
     return values
 
 
@@ -101,13 +123,21 @@ def _clipped(values: np.ndarray, to: np.dtype) -> np.ndarray:
 
 
 def _integer(values: np.ndarray, to: np.dtype) -> np.ndarray:
-    """Whole numbers as integers: the nearest that there is, and 0 of what is none."""
+    """Whole numbers as integers: the nearest that there is.
+
+    What is no number is 0, or of 64 bits on either side the first bit alone.
+    """
     limits = np.iinfo(to)
-    wide = np.nan_to_num(values.astype(np.float64), nan=0.0)
+    is_none = np.isnan(values)
+    wide = np.where(is_none, 0.0, values.astype(np.float64))
     is_large, is_small = wide >= float(limits.max), wide <= float(limits.min)
     made = np.where(is_large | is_small, 0.0, wide).astype(to)
     made = np.where(is_large, to.type(limits.max), made)
-    return np.where(is_small, to.type(limits.min), made)
+    made = np.where(is_small, to.type(limits.min), made)
+    if values.dtype.itemsize < 8 and to.itemsize < 8:
+        return made
+    first_bit = np.array([1 << limits.bits - 1], f"u{to.itemsize}").view(to)
+    return np.where(is_none, first_bit, made)
 
 
 CONVERSIONS: Mapping[str, Effect] = {"cvt": _convert}

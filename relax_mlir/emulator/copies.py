@@ -15,7 +15,7 @@ from relax_mlir.emulator.busy import Busy, busy, refuse_busy, swizzled
 from relax_mlir.emulator.descriptors import Descriptor
 from relax_mlir.emulator.machine import Effect, Machine, Mask
 from relax_mlir.emulator.memory import POISON
-from relax_mlir.emulator.operands import TensorAddress, unsigned
+from relax_mlir.emulator.operands import Register, TensorAddress, unsigned
 from relax_mlir.emulator.program import Instruction
 from relax_mlir.errors import EmulationError
 
@@ -72,6 +72,8 @@ def _copy(machine: Machine, instruction: Instruction, mask: Mask) -> None:
 def _begin(machine: Machine, instruction: Instruction, mask: Mask) -> None:
     """A copy of each thread; bytes beyond those that it reads are 0."""
     target, source, size, *given = instruction.operands
+    if any(isinstance(g, Register) and g.bits == 1 for g in given) or len(given) > 1:
+        raise EmulationError("the emulator does not know this form of an instruction")
     size_bytes = machine.same(machine.read(size, _WORD), None)
     if size_bytes not in (4, 8, 16):
         raise EmulationError("expected 4, 8 or 16 bytes")
@@ -161,12 +163,12 @@ def _copy_box(machine: Machine, instruction: Instruction, mask: Mask) -> None:
         raise EmulationError("a box leaves the block's memory")
     places = np.arange(begin, end)
     places = swizzled(places) if is_swizzled else places
-    refuse_busy(team, begin, end, is_written=True)
+    refuse_busy(team, np.array([begin]), end - begin, is_written=True)
     mine = Busy(begin, end, is_written=True)
     busy(team).append(mine)
     row = shared.rows[0]
     row[places] = POISON
-    arrived = barrier_at(machine, machine.same(machine.addresses(barrier), mask))
+    arrived = barrier_at(machine, machine.same(machine.addresses(barrier), mask), mask)
 
     def land() -> None:
         row[places] = bytes_

@@ -22,16 +22,20 @@ class Team:
         rng: chance, where the order of things is open.
 
     Attributes:
+        padded_threads: of a block, and those that its last warp lacks.
         epochs: by block, how many barriers its threads have passed.
         landing: what goes on by itself: copies of which nobody knows when they arrive.
+        reserved: addresses in a block's memory of barriers, of 8 bytes each.
     """
 
     def __init__(
         self, blocks: np.ndarray, threads: int, rng: np.random.Generator
     ) -> None:
         self.blocks, self.threads, self.rng = blocks, threads, rng
+        self.padded_threads = -(-threads // WARP) * WARP
         self.epochs = np.zeros(len(blocks), np.int64)
         self.landing: list[Callable[[], None]] = []
+        self.reserved: set[int] = set()
         self._made: dict[Hashable, Any] = {}
 
     def once(self, what: Hashable, make: Callable[[], T]) -> T:
@@ -75,13 +79,13 @@ class Lanes:
         self.thread = first + self.numbers % self.threads
         self.place = self.numbers // self.threads
         self.block = team.blocks[self.place]
-        self.identity = self.place * team.threads + self.thread
+        self.identity = self.place * team.padded_threads + self.thread
         self.steps = np.zeros(self.count, np.int64)
 
     @property
     def global_numbers(self) -> np.ndarray:
         """A number for every thread of the grid."""
-        return self.block * self.team.threads + self.thread
+        return self.block * self.team.padded_threads + self.thread
 
     @property
     def now(self) -> np.ndarray:

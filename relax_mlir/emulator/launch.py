@@ -8,6 +8,7 @@ import numpy as np
 
 from relax_mlir.emulator.arithmetic import ARITHMETIC
 from relax_mlir.emulator.barriers import WAITING, refuse_unfinished
+from relax_mlir.emulator.busy import busy
 from relax_mlir.emulator.conversions import CONVERSIONS
 from relax_mlir.emulator.copies import COPIES
 from relax_mlir.emulator.lanes import WARP, WARPGROUP, Lanes, Team
@@ -90,7 +91,7 @@ def launch(
     with np.errstate(all="ignore"):
         for first in range(0, len(blocks), at_once):
             team = Team(blocks[first : first + at_once], count, rng)
-            shared = SharedMemory(team, shared_bytes, kernel.granule_bytes)
+            shared = SharedMemory(team, shared_bytes, kernel)
             machines = []
             for thread in range(0, count, part):
                 lanes = Lanes(team, thread, min(part, count - thread))
@@ -118,6 +119,8 @@ def _finish(kernel: Kernel, machines: Sequence[Machine], team: Team) -> None:
                 machine.refuse_parted()  # which tells more
             raise
         refuse_unfinished(team)
+        if busy(team):
+            raise EmulationError("copies, or products, that nobody has waited for")
     except EmulationError as error:
         if "kernel `" in str(error):
             raise

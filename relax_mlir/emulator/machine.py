@@ -12,7 +12,7 @@ from typing import TypeAlias, TypeVar
 import numpy as np
 
 from relax_mlir.emulator.lanes import WARP, Lanes
-from relax_mlir.emulator.memory import Spaces
+from relax_mlir.emulator.memory import POISON, Spaces
 from relax_mlir.emulator.operands import (
     Address,
     Inverted,
@@ -44,12 +44,10 @@ class Wait:
 
     Attributes:
         condition: tells by thread, or of all, whether it may go on.
-        mask: who waits; all that do the instruction if it is None.
         comes_again: whether they then do it again.
     """
 
     condition: Callable[[], np.ndarray | bool]
-    mask: Mask = None
     comes_again: bool = False
 
 
@@ -87,7 +85,8 @@ class Machine:
         takes_turns: bool,
     ) -> None:
         self.kernel, self.lanes, self.spaces = kernel, lanes, spaces
-        self.read_later: set[int] = set()  # registers that products use by themselves
+        # Registers that products use by themselves.
+        self.read_later: set[int] = set()
         self.written_later: set[int] = set()
         self._effects, self._takes_turns = effects, takes_turns
         self._registers: list[np.ndarray | None] = [None] * len(kernel.registers)
@@ -134,9 +133,12 @@ class Machine:
             return ~self.predicate(operand.register)
         if isinstance(operand, Number):
             return np.array([operand.bits != 0])
-        assert isinstance(operand, Register)
-        found = self._registers[operand.slot]
-        return np.ones(1, bool) if found is None else found
+        found = None
+        if isinstance(operand, Register) and operand.bits == 1:
+            found = self._registers[operand.slot]
+        if found is None:
+            raise EmulationError("a condition that nobody has written")
+        return found
 
     def write(self, operand: Operand, values: np.ndarray, mask: Mask) -> None:
         """Give a register values; wider ones than their type take the sign with them."""
@@ -265,11 +267,12 @@ class Machine:
         while place < len(code):
             instruction = code[place]
             name = instruction.name
-            if name in _COLLECTIVE:
-                mask = self._whole_groups(place, mask)
-                if mask is not None and not mask.any():
-                    return
             active, rest = self._guarded(instruction, mask)
+            if name in _COLLECTIVE and active is not None:
+                mask = active = self._gathered(place, active, rest)
+                if not active.any():
+                    return
+                rest = None
             if name == "ret":
                 if rest is not None:
                     self.join(place + 1, rest)
@@ -301,7 +304,7 @@ class Machine:
             return effect(self, instruction, mask)
         except EmulationError as error:
             raise EmulationError(f"{self._at(instruction)}: {error}") from error
-        except (KeyError, ValueError, AssertionError) as error:
+        except (LookupError, ValueError, TypeError, AssertionError) as error:
             what = "the emulator does not know this form of an instruction"
             raise EmulationError(f"{self._at(instruction)}: {what}") from error
 
@@ -336,18 +339,16 @@ class Machine:
         """Let some threads wait, and the others go on."""
         if rest is not None:
             self.join(place + 1, rest)
-        if wait.mask is not None:
-            others = ~wait.mask if active is None else active & ~wait.mask
-            if others.any():
-                self.join(place + 1, others)
-            active = wait.mask
         goes_on = place if wait.comes_again else place + 1
         self._waiting.append(_Waiting(goes_on, active, wait.condition))
 
-    def _whole_groups(self, place: int, mask: Mask) -> Mask:
-        """The threads whose warps, or warpgroups, are whole; the others are left there."""
-        if mask is None:
-            return None
+    def _gathered(self, place: int, mask: np.ndarray, rest: Mask) -> np.ndarray:
+        """The threads whose warps, or warpgroups, do something together.
+
+        The others are left there; the rest, which does not do it, goes on.
+        """
+        if rest is not None:
+            self.join(place + 1, rest)
         if self.kernel.code[place].name in _OF_WARPGROUPS:
             is_whole = np.zeros(self.lanes.count, bool)  # all of them would be None
         else:
@@ -374,4 +375,4 @@ def _undefined(bits: int) -> np.ndarray:
     """A register that nobody has written."""
     if bits == 1:
         return np.ones(1, bool)
-    return np.full(bits // 8, 0xAB, np.uint8).view(unsigned(bits // 8))
+    return np.full(bits // 8, POISON, np.uint8).view(unsigned(bits // 8))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from relax_mlir.emulator.busy import refuse_busy
-from relax_mlir.emulator.lanes import Lanes, Team
+from relax_mlir.emulator.lanes import WARP, Lanes, Team
 from relax_mlir.emulator.program import GLOBALS_ADDRESS, Kernel
 from relax_mlir.emulator.races import Races
 from relax_mlir.errors import EmulationError
@@ -29,14 +29,12 @@ __all__ = [
 WINDOWS = {"global": 0, "shared": 1 << 60, "local": 1 << 61, "param": 1 << 62}
 """Where spaces are among generic addresses."""
 
-POISON = 0xAB
-"""Bytes that nobody has written."""
+POISON = 0xFF
+"""Bytes that nobody has written: floats that are no numbers, and integers of -1."""
 
-_SPACES = {address >> 60: space for space, address in WINDOWS.items()}
-_GRANULE_BYTES, _ROOM_BYTES = (
-    256,
-    4096,
-)  # between arrays, so that no kernel reaches over
+_SPACE_AT = {address >> 60: space for space, address in WINDOWS.items()}
+_ALIGNMENT = 256  # of arrays
+_ROOM_BYTES = 4096  # between them, so that no kernel reaches over
 _MAP_BYTES, _MAP_ALIGNMENT = 128, 64
 
 Mask = np.ndarray | None
@@ -44,11 +42,9 @@ Found = tuple[int, np.ndarray]
 
 
 def poison(count: int, dtype: np.dtype) -> np.ndarray:
-    """Elements that nobody has written: numbers that show."""
+    """Elements that nobody has written."""
     if dtype == np.bool_:
         return np.ones(count, bool)
-    if dtype.kind in "fV":
-        return np.full(count, np.nan, dtype)
     return np.full(count * dtype.itemsize, POISON, np.uint8).view(dtype)
 
 
@@ -71,7 +67,7 @@ class DeviceMemory:
         address = self._next
         self.add(address, array.reshape(-1).view(np.uint8))
         self._next += array.nbytes + _ROOM_BYTES
-        self._next += -self._next % _GRANULE_BYTES
+        self._next += -self._next % _ALIGNMENT
         return address
 
     def add(self, address: int, bytes_: np.ndarray) -> None:
@@ -110,7 +106,8 @@ class LaunchMemory:
         self, device: DeviceMemory, variables: np.ndarray, kernel: Kernel, threads: int
     ) -> None:
         self._device, self._variables = device, variables
-        self._granule_bytes, self._threads = kernel.granule_bytes, threads
+        self._granule_bytes = kernel.granule_bytes("global")
+        self._threads = -(-threads // WARP) * WARP
         self._races: dict[int, Races] = {}
 
     def around(self, address: int) -> Found:
@@ -137,19 +134,20 @@ class LaunchMemory:
             raise EmulationError("a box is outside of all arrays")
         races = self.races(begin, bytes_)
         for step in range(0, size_bytes, self._granule_bytes):
-            races.copy((places - begin + step) // self._granule_bytes)
+            races.read_as_constant((places - begin + step) // self._granule_bytes)
         return bytes_[(places - begin)[:, None] + np.arange(size_bytes)]
 
 
 class SharedMemory:
     """What the threads of each block share."""
 
-    def __init__(self, team: Team, size_bytes: int, granule_bytes: int) -> None:
+    def __init__(self, team: Team, size_bytes: int, kernel: Kernel) -> None:
         self.size_bytes = size_bytes
         self.row_bytes = size_bytes + -size_bytes % 16
         rows = (len(team.blocks), self.row_bytes)
         self.rows = np.full(rows, POISON, np.uint8)
-        self.races = Races(self.rows.size // granule_bytes, team.threads)
+        granules = self.rows.size // kernel.granule_bytes("shared")
+        self.races = Races(granules, team.padded_threads)
 
 
 @dataclass
@@ -179,15 +177,25 @@ class Spaces:
         parameters: np.ndarray,
     ) -> None:
         self.launch, self.shared, self.parameters = launch, shared, parameters
-        self._lanes, self._granule_bytes = lanes, kernel.granule_bytes
+        self._lanes, self._kernel = lanes, kernel
         self._local_bytes = kernel.local_bytes
         row_bytes = kernel.local_bytes + -kernel.local_bytes % 16
         self._local = np.full((lanes.count, row_bytes), POISON, np.uint8)
 
     def load(
-        self, space: str, addresses: np.ndarray, dtype: np.dtype, count: int, mask: Mask
+        self,
+        space: str,
+        addresses: np.ndarray,
+        dtype: np.dtype,
+        count: int,
+        mask: Mask,
+        *,
+        is_constant: bool = False,
     ) -> np.ndarray:
         """Elements that are neighbours, as ``[lanes, count]`` or ``[1, count]``.
+
+        Args:
+            is_constant: whether nobody may write them as long as the launch goes on.
 
         Raises:
             EmulationError: a thread reads elsewhere, at no multiple of the size, or what
@@ -200,7 +208,11 @@ class Spaces:
         values = np.empty((len(own), count), dtype)
         for part in self._parts(space, own, size_bytes, lanes, is_written=False):
             if part.races is not None:
-                part.races.read(*self._touched(space, part, size_bytes, mask))
+                granules, who, now = self._touched(space, part, size_bytes, mask)
+                if is_constant:
+                    part.races.read_as_constant(granules)
+                else:
+                    part.races.read(granules, who, now)
             whole = part.bytes[: len(part.bytes) // size_bytes * size_bytes]
             rows = whole.view(dtype).reshape(-1, count)
             values[part.which] = rows[part.places // size_bytes]
@@ -228,11 +240,27 @@ class Spaces:
             values = values[lanes]
         values = np.broadcast_to(values, (len(own), values.shape[1]))
         for part in self._parts(space, own, size_bytes, lanes, is_written=True):
+            if not part.bytes.flags.writeable:
+                raise EmulationError("a thread writes to a variable of the program")
             if part.races is not None:
                 part.races.write(*self._touched(space, part, size_bytes, mask))
             whole = part.bytes[: len(part.bytes) // size_bytes * size_bytes]
             rows = whole.view(values.dtype).reshape(-1, values.shape[1])
             rows[part.places // size_bytes] = values[part.which]
+
+    def refuse_written(self, addresses: np.ndarray, size_bytes: int) -> None:
+        """Refuse that products of all these threads read what one has just written.
+
+        Raises:
+            EmulationError: one has.
+        """
+        granule_bytes = self._kernel.granule_bytes("shared")
+        steps = np.arange(0, size_bytes, granule_bytes)
+        places = (addresses.reshape(-1, 1) + steps) // granule_bytes
+        places = np.unique(places)
+        lanes = self._lanes
+        who, now = (np.full(len(places), n[0]) for n in (lanes.identity, lanes.now))
+        self.shared.races.check_written(places, who, now)
 
     def tensor_map(self, address: int) -> bytes:
         """The descriptor at a generic address, among the parameters.
@@ -256,7 +284,7 @@ class Spaces:
         tops = active >> 60
         if (tops != tops[0]).any():
             raise EmulationError("generic addresses of several spaces at once")
-        space = _SPACES.get(int(tops[0]), "")
+        space = _SPACE_AT.get(int(tops[0]), "")
         if not space:
             raise EmulationError(f"no memory is at {int(active[0]):#x}")
         return space, addresses - WINDOWS[space]
@@ -288,8 +316,9 @@ class Spaces:
         if not isinstance(part.which, slice) and len(part.which) == len(threads):
             threads, now = threads[part.which], now[part.which]
         places = np.broadcast_to(part.places, len(threads))  # one that all look at
-        steps = np.arange(0, size_bytes, self._granule_bytes)
-        granules = (places[:, None] + steps) // self._granule_bytes
+        granule_bytes = self._kernel.granule_bytes(space)
+        steps = np.arange(0, size_bytes, granule_bytes)
+        granules = (places[:, None] + steps) // granule_bytes
         count = len(steps)
         return granules.reshape(-1), np.repeat(threads, count), np.repeat(now, count)
 
@@ -323,8 +352,7 @@ class Spaces:
             what = f"outside of {limit} bytes of memory `{space}`"
             self._refuse(wrong, own, lanes, what)
         if space == "shared" and len(bytes_) == 1:
-            begin, end = int(own.min()), int(own.max()) + size_bytes
-            refuse_busy(self._lanes.team, begin, end, is_written=is_written)
+            refuse_busy(self._lanes.team, own, size_bytes, is_written=is_written)
         elif space != "param":
             rows = self._lanes.place if space == "shared" else self._lanes.numbers
             own = own + (rows if lanes is None else rows[lanes]) * row_bytes

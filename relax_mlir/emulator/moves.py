@@ -15,7 +15,6 @@ from relax_mlir.emulator.operands import (
     DTYPES,
     Address,
     Group,
-    Variable,
     members,
     unsigned,
 )
@@ -34,8 +33,12 @@ def _load(machine: Machine, instruction: Instruction, mask: Mask) -> None:
         dtype,
         instruction.width,
         mask,
+        is_constant="nc" in instruction.modifiers,
     )
-    for number, register in enumerate(members(target)):
+    registers = members(target)
+    if len(registers) != instruction.width:
+        raise EmulationError(f"expected {instruction.width} registers")
+    for number, register in enumerate(registers):
         machine.write(register, np.ascontiguousarray(found[:, number]), mask)
 
 
@@ -43,6 +46,8 @@ def _store(machine: Machine, instruction: Instruction, mask: Mask) -> None:
     place, source = instruction.operands
     dtype = unsigned(DTYPES[instruction.type].itemsize)
     values = [machine.read(register, dtype) for register in members(source)]
+    if len(values) != instruction.width:
+        raise EmulationError(f"expected {instruction.width} values")
     stacked = np.stack(np.broadcast_arrays(*values), axis=1)
     addresses = machine.addresses(place)
     machine.spaces.store(instruction.space, addresses, stacked, mask)
@@ -77,10 +82,7 @@ def _convert_address(machine: Machine, instruction: Instruction, mask: Mask) -> 
     """``cvta``: a generic address of one in a space, or the other way."""
     target, source = instruction.operands
     size = DTYPES[instruction.type].itemsize
-    if isinstance(source, Variable) and source.space == "global":
-        value = np.array([source.address], np.int64)
-    else:
-        value = machine.read(source, unsigned(size)).astype(np.int64)
+    value = machine.read(source, unsigned(size)).astype(np.int64)
     window = WINDOWS[instruction.space]
     is_back = "to" in instruction.modifiers
     value = value - window if is_back else value + window
@@ -98,7 +100,6 @@ MOVES: Mapping[str, Effect] = {
     "membar": _nothing,
     "mov": _move,
     "prefetch": _nothing,
-    "prefetchu": _nothing,
     "setmaxnreg": _nothing,
     "st": _store,
 }

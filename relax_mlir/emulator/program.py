@@ -34,8 +34,8 @@ class Instruction:
 
     @property
     def type(self) -> str:
-        """The last modifier."""
-        return self.modifiers[-1]
+        """The last modifier; none if there is none."""
+        return self.modifiers[-1] if self.modifiers else ""
 
     @property
     def space(self) -> str:
@@ -49,11 +49,10 @@ class Instruction:
         found = map(_VECTOR.fullmatch, self.modifiers)
         return next((int(match[1]) for match in found if match), 1)
 
-    @property
-    def moved_bytes(self) -> int | None:
-        """Of a thread, to or from memory that others see; None if it moves none."""
-        is_seen = self.name in ("ld", "st") and self.space not in ("local", "param")
-        if is_seen and self.type in DTYPES:
+    def moved_bytes(self, space: str) -> int | None:
+        """Of a thread, to or from a space that others see; None if it moves none."""
+        is_there = self.name in ("ld", "st") and self.space in (space, "")
+        if is_there and self.type in DTYPES:
             return DTYPES[self.type].itemsize * self.width
         return _LEAST_COPY_BYTES if self.name == "cp" else None
 
@@ -87,11 +86,16 @@ class Kernel:
         """Of all parameters."""
         return max((begin + size for begin, size in self.parameters), default=0)
 
+    def granule_bytes(self, space: str) -> int:
+        """The smallest pieces of a space that it reads or writes, at multiples of them."""
+        if space not in self._granules:
+            moved = (instruction.moved_bytes(space) for instruction in self.code)
+            self._granules[space] = min([_MOST_MOVED_BYTES, *filter(None, moved)])
+        return self._granules[space]
+
     @cached_property
-    def granule_bytes(self) -> int:
-        """The smallest pieces of memory that it reads or writes, at multiples of them."""
-        moved = (instruction.moved_bytes for instruction in self.code)
-        return min([_MOST_MOVED_BYTES, *filter(None, moved)])
+    def _granules(self) -> dict[str, int]:
+        return {}
 
     def packed(self, values: Sequence[bytes]) -> bytes:
         """The bytes of all parameters, where the kernel has them."""

@@ -14,14 +14,14 @@ __all__ = ["Races"]
 
 _LATEST = 1 << 62
 _MOST_UNSEEN = 1 << 20  # reads
-_NOBODY = -1  # the copy engine, which is in no block
+_NOBODY = -1  # who is in no block: the copy engine, and caches that keep what they read
 
 
 class Races:
     """Accesses to memory that several threads see.
 
     Args:
-        count: of granules; threads: of a block.
+        count: of granules; threads: of a block, in whole warps.
     """
 
     def __init__(self, count: int, threads: int) -> None:
@@ -87,15 +87,25 @@ class Races:
         self._writer[places], self._written[places] = who + 1, now
         _refuse(self._writer[places] != who + 1, who, "writes what another writes")
 
-    def copy(self, places: np.ndarray) -> None:
-        """The copy engine reads granules.
+    def read_as_constant(self, places: np.ndarray) -> None:
+        """Granules are read that no thread of the launch may write, before or after.
 
         Raises:
-            EmulationError: a thread has written there.
+            EmulationError: one has written there.
         """
-        if self._writer[places].any():
-            raise EmulationError("race: a copy reads what the launch has written")
-        self._note_readers(places, np.full(len(places), _NOBODY))
+        self.read(
+            places, np.full(len(places), _NOBODY), np.zeros(len(places), np.int64)
+        )
+
+    def check_written(
+        self, places: np.ndarray, who: np.ndarray, now: np.ndarray
+    ) -> None:
+        """Refuse that threads read what others may not have written yet.
+
+        Raises:
+            EmulationError: they do.
+        """
+        self._check_written(places, who, now, "reads what another has written")
 
     def _note_readers(self, places: np.ndarray, who: np.ndarray) -> None:
         np.maximum.at(self._first, places, _LATEST - who)
@@ -133,6 +143,7 @@ class Races:
 
 def _refuse(wrong: np.ndarray, numbers: np.ndarray, what: str) -> None:
     if wrong.any():
-        raise EmulationError(
-            f"race: thread {int(numbers[wrong][0])} {what}, with no barrier between"
-        )
+        number = int(numbers[wrong][0])
+        if number == _NOBODY:
+            raise EmulationError("race: what is read as constant has been written")
+        raise EmulationError(f"race: thread {number} {what}, with no barrier between")

@@ -7,6 +7,7 @@ Source: NVIDIA, PTX ISA: syntax, state spaces, directives, call.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from relax_mlir.emulator.forms import check_form
 from relax_mlir.emulator.operands import (
     Address,
     Group,
@@ -33,20 +35,25 @@ from relax_mlir.errors import EmulationError
 
 __all__ = ["parse"]
 
-_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
+# What says where a line comes from counts as a comment.
+_COMMENT = re.compile(
+    r"/\*.*?\*/|//[^\n]*|^\s*\.(?:loc|file)\s[^\n]*", re.DOTALL | re.MULTILINE
+)
+_DIRECTIVES = re.compile(r"\s*(?:\.(?:version|target|address_size)[^\n]*\n?\s*|;\s*)*")
 _FUNCTION = re.compile(
-    r"\.(?P<kind>entry|func)\s+(?:\((?P<results>[^)]*)\)\s*)?(?P<name>[\w$]+)\s*"
-    r"\((?P<parameters>[^)]*)\)(?P<limits>[^{;]*)(?P<end>[{;])"
+    r"(?:\.(?:visible|weak|extern)\s+)?\.(?P<kind>entry|func)\s+(?:\((?P<results>[^)]*)\)\s*)?(?P<name>[\w$]+)\s*"
+    r"(?:\((?P<parameters>[^)]*)\))?(?P<limits>[^{;]*)(?P<end>[{;])"
 )
 _BRACE = re.compile(r"[{}]")
 _VARIABLE = re.compile(
     r"(?P<extern>\.extern\s+)?(?:\.(?:visible|weak)\s+)?\.(?P<space>shared|global|const|local)\s+"
     r"(?:\.align\s+(?P<alignment>\d+)\s+)?\.[a-z]+(?P<bits>\d+)\s+(?P<name>[\w$]+)"
-    r"(?:\[(?P<count>\d*)\])?(?:\s*=\s*\{(?P<values>[^}]*)\})?\s*"
+    r"(?P<counts>(?:\[\d*\])*)(?:\s*=\s*(?:\{(?P<values>[^}]*)\}|(?P<value>[^;{]+)))?\s*;"
 )
 _PARAMETER = re.compile(
     r"\.param\s+(?:\.align\s+(?P<alignment>\d+)\s+)?\.[a-z]+(?P<bits>\d+)\s+"
-    r"(?:\.ptr\s+(?:\.(?:global|shared|const|local)\s+)?(?:\.align\s+\d+\s+)?)?(?P<name>[\w$]+)(?:\[(?P<count>\d+)\])?"
+    r"(?:\.ptr\s+(?:\.(?:global|shared|const|local)\s+)?(?:\.align\s+\d+\s+)?)?"
+    r"(?P<name>[\w$]+)(?P<counts>(?:\[\d+\])?)"
 )
 _MOST_THREADS = re.compile(r"\.maxntid\s+([\d\s,]+)")
 _STATEMENT = re.compile(
@@ -129,9 +136,19 @@ def parse(text: str) -> Program:
     Raises:
         EmulationError: something in it is not known here.
     """
+    try:
+        return _program(text)
+    except (LookupError, ValueError, TypeError, AssertionError) as error:
+        raise EmulationError(f"PTX cannot be read: {error!r}") from error
+
+
+def _program(text: str) -> Program:
     functions, rest = _split(_COMMENT.sub("", text))
     outer, shared, dynamic = _Scope(), _Space("shared"), []
     variables = bytearray()
+    unknown = _DIRECTIVES.sub("", _VARIABLE.sub("", rest), count=1).strip()
+    if unknown:
+        raise EmulationError(f"the emulator does not know `{unknown.splitlines()[0]}`")
     for found in _VARIABLE.finditer(rest):
         if found["space"] != "shared":
             begin = _append(variables, found)
@@ -168,7 +185,7 @@ def _split(text: str) -> tuple[list[tuple[str, _Function]], str]:
         made = _Function(
             found["name"],
             results,
-            found["parameters"],
+            found["parameters"] or "",
             text[begin : place - 1],
             found["limits"],
         )
@@ -179,8 +196,8 @@ def _split(text: str) -> tuple[list[tuple[str, _Function]], str]:
 def _extent(found: re.Match[str]) -> tuple[int, int]:
     """Size and alignment of a variable or parameter, in bytes."""
     item = int(found["bits"]) // 8
-    size = item * int(found["count"] or 1)
-    return size, int(found["alignment"] or item)
+    counts = [int(count or 0) for count in re.findall(r"\[(\d*)\]", found["counts"])]
+    return math.prod(counts) * item, int(found["alignment"] or item)
 
 
 def _append(variables: bytearray, found: re.Match[str]) -> int:
@@ -188,7 +205,7 @@ def _append(variables: bytearray, found: re.Match[str]) -> int:
     size, alignment = _extent(found)
     variables.extend(bytes(-len(variables) % max(alignment, 16)))
     begin, item = len(variables), int(found["bits"]) // 8
-    for text in (found["values"] or "").split(","):
+    for text in (found["values"] or found["value"] or "").split(","):
         if text.strip():
             bits = _number(text.strip()).bits & ((1 << 8 * item) - 1)
             variables.extend(bits.to_bytes(item, "little"))
@@ -268,7 +285,7 @@ class _Assembler:
         if text.startswith(".reg"):
             self._declare(text, scope)
         elif text.startswith(".local"):
-            found = _VARIABLE.match(text)
+            found = _VARIABLE.match(text + ";")
             assert found is not None
             scope.names[found["name"]] = self._local.place(*_extent(found))
         elif text.startswith(".param"):
@@ -301,8 +318,16 @@ class _Assembler:
         if found["guard"]:
             guard = self._operand(found["guard"], scope)
             assert isinstance(guard, Register | Inverted)
+            assert isinstance(guard, Inverted) or guard.bits == 1
         words = _OPERAND.findall(found["rest"])
+        try:
+            check_form(name, modifiers)
+        except EmulationError as error:
+            where = f"kernel `{self.function.name}`: `{text}`"
+            raise EmulationError(f"{where}: {error}") from error
         if name == "call":
+            if guard is not None:
+                raise EmulationError("the emulator does not know calls of some threads")
             self._call(words, scope)
             return
         if name == "bra":
@@ -335,9 +360,10 @@ class _Assembler:
         if found is None or not isinstance(known, _Passed):
             return None
         begin, bits = int(found["offset"] or "0", 0), int(modifiers[-1][1:])
-        if begin not in known.parts:
-            known.parts[begin] = self._register(bits)
-        return known.parts[begin]
+        part = known.parts.setdefault(begin, self._register(bits))
+        if part.bits != bits or "{" in words[1 if name == "st" else 0]:
+            raise EmulationError("the emulator does not know parameters so taken apart")
+        return part
 
     def _call(self, words: Sequence[str], scope: _Scope) -> None:
         """A function in the place of its call; what it gets and gives are registers."""
@@ -379,6 +405,7 @@ class _Assembler:
         if text[0] == "!":
             register = self._operand(text[1:], scope)
             assert isinstance(register, Register)
+            assert register.bits == 1
             return Inverted(register)
         if "|" in text:
             first, _, second = text.partition("|")

@@ -24,22 +24,34 @@ _LANDING = 0.25  # chance by turn that something that goes on by itself is done
 def finish(runs: Sequence[Run], team: Team) -> None:
     """Run the threads of a team until all have ended.
 
-    Who is first is chance, as it is on a device.
+    Who is first, and who is fast, is chance, as it is on a device.
 
     Raises:
         DeadlockError: those that are left wait for each other.
     """
-    live = list(runs)
+    live = {run: int(team.rng.choice(_SPEEDS)) for run in runs}
     while live:
         got_on = False
-        for run in [live[n] for n in team.rng.permutation(len(live))]:
-            turn = next(run, None)
-            if turn is None:
-                live.remove(run)
-            got_on |= turn is not False
+        order = list(live)
+        for number in team.rng.permutation(len(order)):
+            run = order[number]
+            turns, is_over = _take_turns(run, live[run])
+            if is_over:
+                del live[run]
+            got_on |= is_over or turns > 0
         if not got_on and not team.land_one():
             raise DeadlockError("deadlock: all threads that are left wait")
         if got_on and team.rng.random() < _LANDING:
             team.land_one()
-    while team.land_one():
-        pass
+
+
+_SPEEDS = (1, 4, 32)  # turns in a row
+
+
+def _take_turns(run: Run, most: int) -> tuple[int, bool]:
+    """Let threads get on; how often they did, and whether they have ended."""
+    for number in range(most):
+        turn = next(run, None)
+        if not turn:
+            return number, turn is None
+    return most, False

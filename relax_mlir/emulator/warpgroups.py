@@ -84,11 +84,12 @@ def _do(machine: Machine, instruction: Instruction, mask: Mask) -> None:
                 busy(lanes.team).remove(matrix)
         products.mark(machine)
         products.is_fenced = False
-    elif kind == "mma_async" and products.is_fenced:
+    elif kind == "mma_async":
+        # What threads do to its registers behind the fence, assemblers put in front of one.
+        if not products.is_fenced:
+            raise EmulationError("products begin without a fence")
         _multiply(machine, instruction, products.open)
         products.mark(machine)
-    elif kind == "mma_async":
-        raise EmulationError("registers are given to a product without a fence")
     else:
         raise EmulationError("the emulator does not know this instruction")
 
@@ -104,9 +105,10 @@ def _multiply(machine: Machine, instruction: Instruction, uses: _Uses) -> None:
     if scales[:2] != [1, 1]:
         raise EmulationError("the emulator does not know products that are scaled")
     turned = [*([0] * (2 - len(scales[2:]))), *scales[2:]]  # of each factor
+    own = _slots(sums)
     if isinstance(left, Group):
-        rows = _of_registers(machine, left, kind)
         uses.read |= _slots(left)
+        rows = _of_registers(machine, left, kind)
     else:
         rows, matrix = _of_memory(machine, left, _ROWS, steps, kind, turned[0])
         uses.matrices.append(matrix)
@@ -114,7 +116,6 @@ def _multiply(machine: Machine, instruction: Instruction, uses: _Uses) -> None:
     uses.matrices.append(matrix)
     product = rows @ across.T
     old = machine.predicate(keeps)
-    own = _slots(sums)
     machine.written_later = machine.written_later - own  # products of the same sums
     numbers_ = machine.lanes.numbers
     warp, lane = numbers_ // WARP, numbers_ % WARP
@@ -177,7 +178,8 @@ def _of_memory(
     if end > shared.size_bytes:
         raise EmulationError("a matrix is outside of the block's memory")
     team = machine.lanes.team
-    refuse_busy(team, first, end, is_written=False)
+    refuse_busy(team, addresses.reshape(-1), size, is_written=False)
+    machine.spaces.refuse_written(addresses, size)
     read = Busy(first, end, is_written=False)
     busy(team).append(read)
     bytes_ = shared.rows[0][addresses[..., None] + np.arange(size)]

@@ -22,15 +22,19 @@ _ALL = 0xFFFFFFFF
 TF32_BITS = np.uint32(0xFFFFE000)  # of a number, that tensor cores read
 
 
+def _refuse_parts(machine: Machine) -> None:
+    if machine.lanes.threads % WARP:
+        raise EmulationError("expected whole warps")
+
+
 def _shuffle(machine: Machine, instruction: Instruction, mask: Mask) -> None:
     target, source, distance, limits, *members = instruction.operands
     lanes = machine.lanes
-    if lanes.threads % WARP:
-        raise EmulationError("a shuffle among threads that are no whole warps")
+    _refuse_parts(machine)
     if machine.same(machine.read(members[0], _WORD), mask) != _ALL:
         raise EmulationError("expected a shuffle of all threads of a warp")
     values = machine.spread(machine.read(source, _WORD))
-    far = machine.read(distance, _WORD).astype(np.int64)
+    far = machine.read(distance, _WORD).astype(np.int64) & 31
     word = machine.read(limits, _WORD).astype(np.int64)
     lane = lanes.numbers % WARP
     segment, clamp = word >> 8 & 31, word & 31
@@ -52,6 +56,7 @@ def _shuffle(machine: Machine, instruction: Instruction, mask: Mask) -> None:
 def _load_matrices(machine: Machine, instruction: Instruction, mask: Mask) -> None:
     """``ldmatrix``: lane ``8 * t + r`` tells where row ``r`` of matrix ``t`` begins."""
     target, place = instruction.operands
+    _refuse_parts(machine)
     registers = members(target)
     count = len(registers)
     addresses = machine.spread(machine.addresses(place))
@@ -82,6 +87,7 @@ def factors(machine: Machine, words: Operand, kind: str) -> np.ndarray:
 
 def _multiply_matrices(machine: Machine, instruction: Instruction, mask: Mask) -> None:
     """``mma.sync`` of 16 rows by 8 columns: 16 steps of f16 or bf16, 8 of TF32."""
+    _refuse_parts(machine)
     target, *groups = instruction.operands
     *known, _, kind, other, sums_type = instruction.modifiers
     shape = next(text for text in known if text.startswith("m16n8k"))

@@ -203,7 +203,7 @@ static Given* given;
 // Where the memory around an address begins, and how much it is; NULL if there is none. What
 // was given back counts as long as queued work may use it.
 char* stub_memory_at(CUdeviceptr address, size_t* bytes) {
-  CUdeviceptr begin = NULL;
+  CUdeviceptr begin = 0;
   lock();
   for (Given* g = given; g; g = g->next) {
     CUdeviceptr own = (CUdeviceptr)g + HEADER_BYTES;
@@ -475,7 +475,7 @@ CUresult cuTensorMapEncodeTiled(char* map, int element, unsigned rank, void* add
     if (!box[i] || box[i] > 256 || !steps[i] || steps[i] > 8) return kInvalidValue;
     if (i + 1 < rank && (strides[i] % 16 || strides[i] >> 40)) return kInvalidValue;
   }
-  // As `relax_mlir.emulator.ptx.descriptors` reads it.
+  // As `relax_mlir.emulator.descriptors` reads it.
   memset(map, 0, 128);
   memcpy(map, &address, 8);
   map[8] = (char)element, map[9] = (char)rank, map[10] = (char)swizzle;

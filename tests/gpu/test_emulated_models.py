@@ -93,7 +93,7 @@ def test_threads_take_turns_by_chance() -> None:
     ("right", "wrong", "reason"),
     [
         (b"ex2.approx", b"ex3.approx", "does not know this instruction"),
-        (b"st.global.v4.b32", b"st.global.v4.b33", "does not know this form"),
+        (b"st.global.v4.b32", b"st.global.v4.b33", "does not know `.b33` here"),
         (b"st.global", b"st.shared", "memory `shared`|at no multiple"),
     ],
 )

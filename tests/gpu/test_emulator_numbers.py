@@ -146,6 +146,13 @@ def test_sums_of_several_parts() -> None:
     np.testing.assert_array_equal(compute(scaled, a, b, result="u8"), expected)
 
 
+def test_differences_of_several_parts() -> None:
+    a, b = integers("u64"), integers("u64", seed=1)
+    text = """mov.b64 {{%w1, %w2}}, {0}; mov.b64 {{%w3, %w4}}, {1};
+    sub.cc.u32 %w5, %w1, %w3; subc.u32 %w6, %w2, %w4; mov.b64 {d}, {{%w5, %w6}};"""
+    np.testing.assert_array_equal(compute(text, a, b, result="u8"), a - b)
+
+
 @pytest.mark.parametrize("name", ["b16", "b32", "b64", "s16", "s32", "s64"])
 def test_shifts_by_any_distance(name: str) -> None:
     kind = name.replace("b", "u")
@@ -252,30 +259,67 @@ def floats(dtype: type, seed: int = 0, count: int = 120) -> np.ndarray:
         return rng.permutation(np.concatenate([hostile, drawn])).astype(dtype)
 
 
-@pytest.mark.parametrize("name", ["f16", "bf16", "f32", "f64"])
-def test_a_fused_product_and_sum_is_rounded_once(name: str) -> None:
+def _neighbours(value: Fraction, dtype: Any) -> tuple[Fraction, Fraction]:
+    """The largest number of a type that is not above, and the smallest not below."""
+    near = np.array([float(value)]).astype(dtype)[0]
+    while Fraction(float(near)) > value:
+        near = np.nextafter(near, dtype(-np.inf))
+    while Fraction(float(np.nextafter(near, dtype(np.inf)))) <= value:
+        near = np.nextafter(near, dtype(np.inf))
+    low = Fraction(float(near))
+    if low == value:
+        return low, low
+    return low, Fraction(float(np.nextafter(near, dtype(np.inf))))
+
+
+def _wanted(value: Fraction, dtype: Any, mode: str) -> set[Fraction]:
+    """What a number is rounded to; several where two are as near."""
+    low, high = _neighbours(value, dtype)
+    if mode == "rz":
+        mode = "rm" if value > 0 else "rp"
+    if mode == "rm":
+        return {low}
+    if mode == "rp":
+        return {high}
+    return {n for n in (low, high) if abs(n - value) == min(value - low, high - value)}
+
+
+@pytest.mark.parametrize(
+    ("name", "mode"),
+    [
+        *(("f32", mode) for mode in ("rn", "rz", "rm", "rp")),
+        *(("f64", mode) for mode in ("rn", "rz", "rm", "rp")),
+        *(("f16", "rn"), ("bf16", "rn")),
+    ],
+)
+@pytest.mark.parametrize("operation", ["add", "sub", "mul", "fma"])
+def test_numbers_are_rounded_once(operation: str, name: str, mode: str) -> None:
     dtype = DTYPES[name].type
     a, b = floats(dtype), floats(dtype, seed=1)
     with np.errstate(all="ignore"):
         c = (-(a * b)).astype(dtype)  # of which little is left
     c[::3] = floats(dtype, seed=2)[::3]
+    operands = "{0}, {1}, {2}" if operation == "fma" else "{0}, {1}"
 
-    found = compute(f"fma.rn.{name} {{d}}, {{0}}, {{1}}, {{2}};", a, b, c, result=dtype)
+    text = f"{operation}.{mode}.{name} {{d}}, {operands};"
+    found = compute(text, a, b, c, result=dtype)
 
-    for x, y, z, got in zip(a, b, c, found, strict=True):
-        numbers = [float(v) for v in (x, y, z)]
-        if not all(map(math.isfinite, numbers)):
+    limits = ml_dtypes.finfo(dtype)
+    for x, y, z, got in zip(*(v.astype(float) for v in (a, b, c, found)), strict=True):
+        if not all(map(math.isfinite, (x, y, z))):
             continue
-        exact = Fraction(numbers[0]) * Fraction(numbers[1]) + Fraction(numbers[2])
-        if abs(exact) > Fraction(float(ml_dtypes.finfo(dtype).max)):
+        x, y, z = map(Fraction, (x, y, z))
+        exact = {"add": x + y, "sub": x - y, "mul": x * y, "fma": x * y + z}[operation]
+        if not Fraction(float(limits.tiny)) <= abs(exact) < Fraction(float(limits.max)):
             continue
-        wanted = np.array([float(exact)]).astype(dtype)[0]
-        tiny = float(ml_dtypes.finfo(dtype).smallest_subnormal)
-        assert abs(float(got) - float(wanted)) <= max(
-            # A float of a fraction is rounded already: of narrow types then twice.
-            abs(float(wanted)) * float(ml_dtypes.finfo(dtype).eps) * (name != "f64"),
-            tiny,
-        ), (x, y, z)
+        assert Fraction(got) in _wanted(exact, dtype, mode), (x, y, z)
+
+
+def test_products_that_are_too_large_for_a_moment() -> None:
+    a, b = np.array([2.0, 1e200]), np.array([2.0**1023, 1e200])
+    c = np.array([-(2.0**1023), -np.inf])
+    found = compute("fma.rn.f64 {d}, {0}, {1}, {2};", a, b, c, result="f8")
+    np.testing.assert_array_equal(found, [2.0**1023, -np.inf])
 
 
 @pytest.mark.parametrize("name", ["f16", "bf16", "f32", "f64"])
@@ -339,7 +383,7 @@ def test_what_is_too_small_is_flushed() -> None:
 def test_integers_of_floats(
     mode: str, rounded: Callable[[float], int], to: str, name: str
 ) -> None:
-    """The nearest that there is; 0 of what is no number."""
+    """The nearest that there is; of what is no number 0, or the first bit alone."""
     values = floats(DTYPES[name].type)
     result = DTYPES[to] if DTYPES[to].itemsize > 1 else np.dtype(np.int16)
 
@@ -347,7 +391,8 @@ def test_integers_of_floats(
 
     limits = np.iinfo(DTYPES[to])
     for value, got in zip(values.astype(float).tolist(), found.tolist(), strict=True):
-        wanted = 0
+        is_long = "64" in to + name
+        wanted = wrapped(1 << limits.bits - 1, to) if is_long else 0
         if not math.isnan(value):
             whole = rounded(value) if math.isfinite(value) else value * math.inf
             wanted = int(min(max(whole, limits.min), limits.max))

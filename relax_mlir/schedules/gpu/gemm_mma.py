@@ -130,7 +130,7 @@ class _GemmMmaBlock(GemmBlock):
     def slice_shape(self, operand: Operand) -> list[int]:
         if operand.is_along_sum:
             return [operand.size, operand.depth + self._fragments.pad]
-        return [operand.depth, operand.size + self._fragments.pad]
+        return [operand.depth, operand.size + self._fragments.turned_pad]
 
     def place(
         self, operand: Operand, half: Extent, point: Extent, step: Extent

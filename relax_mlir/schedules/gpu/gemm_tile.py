@@ -32,6 +32,8 @@ from relax_mlir.schedules.multiples import multiple_of
 
 __all__ = ["Operand", "Side"]
 
+_AT_ONCE = 8  # accesses of 16 bytes to shared memory
+
 
 @dataclass(frozen=True)
 class Side:
@@ -121,15 +123,27 @@ class Operand:
             number = add(thread, first)
             if self.is_along_sum:
                 per_row = self.depth // run
-                found.append(
-                    (div(number, per_row), multiply(rem(number, per_row), run))
-                )
+                row = self._apart(div(number, per_row), per_row)
+                found.append((row, multiply(rem(number, per_row), run)))
             else:
                 per_step = self.size // run
                 found.append(
                     (multiply(rem(number, per_step), run), div(number, per_step))
                 )
         return found
+
+    def _apart(self, row: Extent, per_row: int) -> Extent:
+        """Another order of rows: those that eight threads write to shared memory at once.
+
+        Rows there have one access of 16 bytes behind them. So many rows apart as a row has
+        accesses, they begin at other banks than those that are written too.
+        """
+        is_whole = self.run * self.element.width == 8 * ACCESS_BYTES
+        if per_row >= _AT_ONCE or self.size % _AT_ONCE or not is_whole:
+            return row
+        rows, inside = _AT_ONCE // per_row, rem(row, _AT_ONCE)
+        turned = add(multiply(rem(inside, rows), per_row), div(inside, rows))
+        return add(multiply(div(row, _AT_ONCE), _AT_ONCE), turned)
 
     def read(
         self,

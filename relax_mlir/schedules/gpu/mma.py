@@ -64,12 +64,13 @@ class Fragments(ABC):
 
     Attributes:
         steps: of the sum in a fragment; pad: elements behind a row of a slice, so that
-            threads meet different banks.
+            threads meet different banks; turned_pad: behind one that goes across the sum.
         element: the type that the instruction calls the factors'.
     """
 
     steps: int
     pad: int
+    turned_pad: int
     element: str
 
     @abstractmethod
@@ -144,7 +145,7 @@ class HalfFragments(Fragments):
     """
 
     steps = 16
-    pad = 8
+    pad = turned_pad = 8
 
     def __init__(self, element: ir.Type) -> None:
         self.element = str(element)
@@ -213,7 +214,7 @@ class Tf32Fragments(Fragments):
     """Of f32, each element rounded to 11 bits when it is read."""
 
     steps = 8
-    pad = 4
+    pad, turned_pad = 4, 8
     element = "tf32"
 
     def rows(
