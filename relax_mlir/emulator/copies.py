@@ -115,7 +115,9 @@ def _wait(machine: Machine, instruction: Instruction, mask: Mask) -> None:
         lands = lands if mask is None else lands & mask
         if lands.any():
             values = copy.values.view(np.uint32)
-            machine.spaces.store("shared", copy.addresses, values, lands)
+            machine.spaces.store(
+                "shared", copy.addresses, values, lands, is_counted=False
+            )
         others = copy.mask & ~lands
         if others.any():
             waiting.append(_Copy(copy.addresses, copy.values, others, copy.groups))

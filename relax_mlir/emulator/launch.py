@@ -16,6 +16,7 @@ from relax_mlir.emulator.machine import Effect, Machine
 from relax_mlir.emulator.memory import DeviceMemory, LaunchMemory, SharedMemory, Spaces
 from relax_mlir.emulator.moves import MOVES
 from relax_mlir.emulator.program import Kernel, Program
+from relax_mlir.emulator.traffic import Traffic
 from relax_mlir.emulator.turns import DeadlockError, finish
 from relax_mlir.emulator.warpgroups import WARPGROUP_EFFECTS
 from relax_mlir.emulator.warps import WARP_EFFECTS
@@ -48,6 +49,7 @@ def launch(
     *,
     most_blocks: int | None = None,
     seed: int = 0,
+    traffic: Traffic | None = None,
 ) -> None:
     """Run a kernel, thread by thread.
 
@@ -59,6 +61,7 @@ def launch(
         most_blocks: that are run: the first, the last, and others by chance; all by
             default.
         seed: of the chance by which threads get on, and copies arrive.
+        traffic: counts accesses to memory.
 
     Raises:
         EmulationError: the kernel does what it must not, or what is not known here; the
@@ -95,7 +98,7 @@ def launch(
             machines = []
             for thread in range(0, count, part):
                 lanes = Lanes(team, thread, min(part, count - thread))
-                spaces = Spaces(kernel, lanes, memory, shared, values)
+                spaces = Spaces(kernel, lanes, memory, shared, values, traffic)
                 machines.append(
                     Machine(
                         kernel,

@@ -298,6 +298,7 @@ class Machine:
             EmulationError: the threads must not do it, or it is not known here.
         """
         effect = self._effects.get(instruction.name)
+        self.spaces.instruction = instruction
         try:
             if effect is None:
                 raise EmulationError("the emulator does not know this instruction")

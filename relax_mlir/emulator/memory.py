@@ -14,6 +14,7 @@ from relax_mlir.emulator.busy import refuse_busy
 from relax_mlir.emulator.lanes import WARP, Lanes, Team
 from relax_mlir.emulator.program import GLOBALS_ADDRESS, Kernel
 from relax_mlir.emulator.races import Races
+from relax_mlir.emulator.traffic import Traffic
 from relax_mlir.errors import EmulationError
 
 __all__ = [
@@ -166,7 +167,11 @@ class _Part:
 
 
 class Spaces:
-    """All memory that some threads see."""
+    """All memory that some threads see.
+
+    Attributes:
+        instruction: that they do now.
+    """
 
     def __init__(
         self,
@@ -175,7 +180,9 @@ class Spaces:
         launch: LaunchMemory,
         shared: SharedMemory,
         parameters: np.ndarray,
+        traffic: Traffic | None = None,
     ) -> None:
+        self._traffic, self.instruction = traffic, kernel.code[0]
         self.launch, self.shared, self.parameters = launch, shared, parameters
         self._lanes, self._kernel = lanes, kernel
         self._local_bytes = kernel.local_bytes
@@ -205,6 +212,7 @@ class Spaces:
         space, addresses = self._in_space(space, addresses, mask)
         is_one = len(addresses) == 1 and self._is_one(space)
         own, lanes = (addresses, None) if is_one else self._own(addresses, mask)
+        self._count(space, own, lanes, size_bytes)
         values = np.empty((len(own), count), dtype)
         for part in self._parts(space, own, size_bytes, lanes, is_written=False):
             if part.races is not None:
@@ -223,9 +231,18 @@ class Spaces:
         return spread
 
     def store(
-        self, space: str, addresses: np.ndarray, values: np.ndarray, mask: Mask
+        self,
+        space: str,
+        addresses: np.ndarray,
+        values: np.ndarray,
+        mask: Mask,
+        *,
+        is_counted: bool = True,
     ) -> None:
         """Write elements that are neighbours, ``[lanes, count]`` or ``[1, count]``.
+
+        Args:
+            is_counted: whether threads ask for it now.
 
         Raises:
             EmulationError: a thread writes elsewhere, at no multiple of the size, or what
@@ -236,6 +253,8 @@ class Spaces:
         if space in ("param", "const"):
             raise EmulationError("a thread writes to what is constant")
         own, lanes = self._own(addresses, mask)
+        if is_counted:
+            self._count(space, own, lanes, size_bytes)
         if len(values) > 1 and lanes is not None:
             values = values[lanes]
         values = np.broadcast_to(values, (len(own), values.shape[1]))
@@ -247,6 +266,20 @@ class Spaces:
             whole = part.bytes[: len(part.bytes) // size_bytes * size_bytes]
             rows = whole.view(values.dtype).reshape(-1, values.shape[1])
             rows[part.places // size_bytes] = values[part.which]
+
+    def _count(
+        self, space: str, own: np.ndarray, lanes: np.ndarray | None, size_bytes: int
+    ) -> None:
+        """Note what threads ask for, if somebody wants to know."""
+        if self._traffic is None or space not in ("global", "shared"):
+            return
+        numbers = self._lanes.identity
+        if len(own) == 1 and lanes is None:  # one that all look at
+            numbers = numbers[:1]
+        elif lanes is not None:
+            numbers = numbers[lanes]
+        name, instruction = self._kernel.name, self.instruction
+        self._traffic.note(name, instruction, space, own, numbers, size_bytes)
 
     def refuse_written(self, addresses: np.ndarray, size_bytes: int) -> None:
         """Refuse that products of all these threads read what one has just written.

@@ -12,6 +12,7 @@ from relax_mlir.emulator.library import Library
 from relax_mlir.emulator.memory import DeviceMemory, poison
 from relax_mlir.emulator.program import Program
 from relax_mlir.emulator.text import parse
+from relax_mlir.emulator.traffic import Traffic
 from relax_mlir.errors import EmulationError
 from relax_mlir.runtime.cuda.executable import CudaExecutable
 from relax_mlir.runtime.cuda.plan import (
@@ -45,6 +46,7 @@ def emulate(
     *arrays: np.ndarray,
     most_blocks: int | None = None,
     seed: int = 0,
+    traffic: Traffic | None = None,
 ) -> tuple[np.ndarray, ...]:
     """Run a compiled model: its plan, and the PTX of its kernels, thread by thread.
 
@@ -55,6 +57,7 @@ def emulate(
         most_blocks: of every grid that are run: the first, the last, and others by chance;
             all by default.
         seed: of the chance by which threads get on, and copies arrive.
+        traffic: counts accesses to memory.
 
     Returns:
         The outputs.
@@ -93,7 +96,7 @@ def emulate(
             "workspace": [_bytes(known.workspace_bytes)],
         }
     )
-    _Run(model.contents.ptx, memory, most_blocks, seed).all_of(known)
+    _Run(model.contents.ptx, memory, most_blocks, seed, traffic).all_of(known)
     return tuple(outputs)
 
 
@@ -135,10 +138,16 @@ class _Run:
     """A call that goes on."""
 
     def __init__(
-        self, ptx: Sequence[bytes], memory: _Memory, most_blocks: int | None, seed: int
+        self,
+        ptx: Sequence[bytes],
+        memory: _Memory,
+        most_blocks: int | None,
+        seed: int,
+        traffic: Traffic | None,
     ) -> None:
         self._ptx, self._memory = ptx, memory
         self._most_blocks, self._seed = most_blocks, seed
+        self._traffic = traffic
         self._library = Library(memory.device, memory.address)
         self._programs: dict[int, Program] = {}
 
@@ -198,6 +207,7 @@ class _Run:
             self._memory.device,
             most_blocks=self._most_blocks,
             seed=self._seed,
+            traffic=self._traffic,
         )
 
     def _value(self, argument: Pointer | TensorMap | int, size: int) -> bytes:

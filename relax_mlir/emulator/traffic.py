@@ -1,0 +1,121 @@
+"""Counts what threads of warps ask of memory at once, and the least that it could be.
+
+The memory of a GPU is read and written in sectors of 32 bytes; that of a block has 32 banks
+of words of four bytes, each of which gives one word at a time.
+
+Source: NVIDIA, CUDA C++ Programming Guide, "Global Memory", "Shared Memory"; accesses of 8
+and 16 bytes are those of a half and a quarter of a warp at a time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from relax_mlir.emulator.lanes import WARP
+from relax_mlir.emulator.program import Instruction
+
+__all__ = ["Accesses", "Traffic"]
+
+_SECTOR_BYTES, _WORD_BYTES, _BANKS = 32, 4, 32
+
+
+@dataclass
+class Accesses:
+    """What an instruction of a kernel asks for.
+
+    Attributes:
+        kernel: its name; space: ``global`` or ``shared``.
+        text: of the instruction; size_bytes: that each thread asks for.
+        parts: sectors that are touched, or turns that banks take.
+        least: what it would be, if the same bytes lay side by side.
+    """
+
+    kernel: str
+    space: str
+    text: str
+    size_bytes: int
+    parts: int = 0
+    least: int = 0
+
+    @property
+    def ratio(self) -> float:
+        """How many times the least it is."""
+        return self.parts / self.least if self.least else 1.0
+
+
+class Traffic:
+    """Accesses to memory, by instruction."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, str, int], Accesses] = {}
+
+    @property
+    def accesses(self) -> list[Accesses]:
+        """Those of every instruction, the most wasteful first."""
+        return sorted(self._found.values(), key=lambda a: a.least - a.parts)
+
+    def ratio(self, space: str, kernel: str | None = None) -> float:
+        """How many times the least accesses to a space are, of a kernel or of all."""
+        own = [
+            a
+            for a in self._found.values()
+            if a.space == space and kernel in (None, a.kernel)
+        ]
+        total = Accesses("", space, "", 0, sum(a.parts for a in own))
+        total.least = sum(a.least for a in own)
+        return total.ratio
+
+    def note(
+        self,
+        kernel: str,
+        instruction: Instruction,
+        space: str,
+        addresses: np.ndarray,
+        threads: np.ndarray,
+        size_bytes: int,
+    ) -> None:
+        """Count accesses.
+
+        Args:
+            addresses: of the threads that take part; threads: numbers of these, such that
+                those of a warp are neighbours.
+        """
+        key = kernel, space, id(instruction)
+        if key not in self._found:
+            text = instruction.text
+            self._found[key] = Accesses(kernel, space, text, size_bytes)
+        count = _sectors if space == "global" else _turns
+        parts, least = count(addresses, threads, size_bytes)
+        self._found[key].parts += parts
+        self._found[key].least += least
+
+
+def _sectors(
+    addresses: np.ndarray, threads: np.ndarray, size_bytes: int
+) -> tuple[int, int]:
+    """Sectors that warps touch, and the least."""
+    warps = threads // WARP
+    touched = np.unique(np.stack([warps, addresses // _SECTOR_BYTES]), axis=1)
+    places = np.unique(np.stack([warps, addresses]), axis=1)
+    bytes_ = np.bincount(places[0] - places[0].min()) * size_bytes
+    return touched.shape[1], int((-(-bytes_ // _SECTOR_BYTES)).sum())
+
+
+def _turns(
+    addresses: np.ndarray, threads: np.ndarray, size_bytes: int
+) -> tuple[int, int]:
+    """Turns that the banks take for warps, and the least."""
+    words = max(1, size_bytes // _WORD_BYTES)
+    at_once = WARP // words  # threads
+    groups = np.unique(threads // at_once, return_inverse=True)[1]
+    first = addresses // _WORD_BYTES
+    asked = first[:, None] + np.arange(words)
+    pairs = np.stack([np.repeat(groups, words), asked.reshape(-1)])
+    group, word = np.unique(pairs, axis=1)
+    count = int(groups.max()) + 1
+    by_bank = np.bincount(group * _BANKS + word % _BANKS, minlength=count * _BANKS)
+    by_bank = by_bank.reshape(count, _BANKS)
+    least = -(-by_bank.sum(axis=1) // _BANKS)
+    return int(by_bank.max(axis=1).sum()), int(least.sum())
