@@ -33,12 +33,10 @@ def test_what_comes_next_is_a_panel_or_a_bit_of_a_stream_ahead(rows: int) -> Non
     assert "memref.prefetch" in loops
     width = _width(loops)
     panel = 768 * width
-    begins = re.findall(rf"%(\d+) = arith.muli %\w+, %c{panel} : index", loops)
-    ahead = {
-        int(distance)
-        for begin in begins
-        for distance in re.findall(rf"arith.addi %{begin}, %c(\d+) : index", loops)
-    }
+    # Names are only known where they stand: one line behind the other.
+    begin = rf"%(\d+) = arith.muli %\w+, %c{panel} : index"
+    found = re.findall(rf"{begin}\n *%\d+ = arith.addi %\1, %c(\d+) : index", loops)
+    ahead = {int(distance) for _, distance in found}
     within = {d for d in ahead if d < width}  # vectors of the first step
     assert ahead - within == {_STREAM if rows == 1 else panel}
 
