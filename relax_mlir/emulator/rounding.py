@@ -50,6 +50,8 @@ def rounded(
     """
     if dtype == np.float64:
         return _directed(values, np.where(np.isfinite(values), rest, 0), mode)
+    if dtype == np.float32 and mode == "rn" and not _is_close(values, rest):
+        return values.astype(np.float32)
     odd = _to_odd(values, rest)
     if dtype == np.float32:
         made = odd.astype(np.float32)
@@ -62,6 +64,17 @@ def rounded(
     single = odd.astype(np.float32)
     left = odd - single.astype(np.float64)
     return _to_odd(single, left).astype(dtype)
+
+
+def _is_close(values: np.ndarray, rest: np.ndarray) -> bool:
+    """Whether the rest decides of some double which of two f32 is nearer."""
+    halfway = (values.view(np.uint64) & _LOWER_BITS) == _HALF
+    small = np.abs(values) < np.finfo(np.float32).tiny
+    return bool(((halfway | small) & (rest != 0)).any())
+
+
+# Of a double, those that f32 has not; and of these the first alone.
+_LOWER_BITS, _HALF = np.uint64((1 << 29) - 1), np.uint64(1 << 28)
 
 
 def _directed(values: np.ndarray, rest: np.ndarray, mode: str) -> np.ndarray:
