@@ -270,6 +270,7 @@ class _ProgramReader(_Reader):
             tuple(_text(self.size(groups[f"blockSize{a}"][0])) for a in axes),
             _text(self.size(shared[0])) if shared else 0,
             tuple(map(self._argument, groups["kernelOperands"])),
+            marks.WAITS in operation.attributes,
         )
 
     def _product(self, operation: LibraryProductOp) -> Product:

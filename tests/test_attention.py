@@ -167,7 +167,7 @@ sizes = st.builds(
 
 
 @pytest.mark.slow
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(
     sizes,
     st.sampled_from(list(_MASKS)),

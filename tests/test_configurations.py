@@ -23,7 +23,7 @@ from relax_mlir.schedules.cpu.windows import WindowsConfiguration
 from relax_mlir.targets import stages
 from relax_mlir.units import split
 
-_many = settings(max_examples=60)
+_many = settings(max_examples=30)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from tests.frontends.differential import parse
 _TOLERANCE = 2e-5
 
 _few = settings(max_examples=4, suppress_health_check=[HealthCheck.too_slow])
-_many = settings(max_examples=80, suppress_health_check=[HealthCheck.too_slow])
+_many = settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 
 Shape = tuple[int, ...]
 

@@ -7,6 +7,7 @@ say how a loop runs; passes may drop the others.
 __all__ = [
     "ALLOCATE",
     "ANNOTATIONS",
+    "AT_ONCE",
     "AXIS",
     "AXIS_DTYPES",
     "AXIS_NAMES",
@@ -35,6 +36,7 @@ __all__ = [
     "SYMBOL",
     "THREAD",
     "TOUCHED",
+    "WAITS",
     "WHERE",
 ]
 
@@ -47,6 +49,8 @@ SIZE_DTYPE = (
     "tir.size_dtype"  # type of the numbers in a buffer's shape; int32 if absent
 )
 ANNOTATIONS = "tir.annotations"  # of a loop or a block: a dictionary
+AT_ONCE = "tir.at_once"  # of a launch: blocks that a processor has registers for
+WAITS = "tir.waits"  # of a launch: its threads wait for the launch before
 WHERE = "tir.where"  # an scf.if that is the predicate of the block in it
 AXIS_NAMES = "tir.axis_names"  # of a block
 AXIS_DTYPES = "tir.axis_dtypes"  # of a block, where they are not all int32

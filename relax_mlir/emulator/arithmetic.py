@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from relax_mlir.emulator.machine import Effect, Machine, Mask
-from relax_mlir.emulator.operands import DTYPES, PAIRS, Operand, unsigned
+from relax_mlir.emulator.operands import DTYPES, PAIRS, WORD, Operand, unsigned
 from relax_mlir.emulator.program import Instruction
 from relax_mlir.emulator.rounding import MODES, exact_product, exact_sum, rounded
 from relax_mlir.errors import EmulationError
@@ -110,8 +110,6 @@ def _nearest(function: Callable[..., np.ndarray]) -> Effect:
 
 def _saturated(values: np.ndarray) -> np.ndarray:
     """Between 0 and 1; 0 for what is no number."""
-    if values.dtype.kind in "iu":
-        raise EmulationError("the emulator does not know integers that saturate")
     return np.nan_to_num(np.clip(values, 0, 1), nan=0).astype(values.dtype)
 
 
@@ -163,10 +161,7 @@ def _high(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _is_integer(instruction: Instruction) -> bool:
-    is_one = instruction.type[0] in "su" and instruction.type not in PAIRS
-    if is_one and "sat" in instruction.modifiers:
-        raise EmulationError("the emulator does not know integers that saturate")
-    return is_one
+    return instruction.type[0] in "su" and instruction.type not in PAIRS
 
 
 def _multiply(machine: Machine, instruction: Instruction, mask: Mask) -> None:
@@ -332,7 +327,7 @@ def _shift(machine: Machine, instruction: Instruction, mask: Mask) -> None:
     """``shl``, ``shr``: by more than there are bits, too."""
     target, value, distance = instruction.operands
     values = typed(machine, value, instruction.type)
-    far = machine.read(distance, np.dtype(np.uint32))
+    far = machine.read(distance, WORD)
     bits = 8 * values.dtype.itemsize
     steps = np.minimum(far, bits - 1).astype(values.dtype)
     shifted = values << steps if instruction.name == "shl" else values >> steps
@@ -341,12 +336,9 @@ def _shift(machine: Machine, instruction: Instruction, mask: Mask) -> None:
     machine.write(target, shifted, mask)
 
 
-_WORD, _LONG = np.dtype(np.uint32), np.dtype(np.uint64)
-
-
 def _words(machine: Machine, operands: tuple[Operand, ...]) -> list[np.ndarray]:
     """Operands of 32 bits, as wider numbers."""
-    return [machine.read(operand, _WORD).astype(_LONG) for operand in operands]
+    return [machine.read(operand, WORD).astype(np.uint64) for operand in operands]
 
 
 def _funnel_shift(machine: Machine, instruction: Instruction, mask: Mask) -> None:
@@ -358,7 +350,7 @@ def _funnel_shift(machine: Machine, instruction: Instruction, mask: Mask) -> Non
     shifted = both >> far
     if direction == "l":
         shifted = both << far >> np.uint64(32)
-    machine.write(target, shifted.astype(_WORD), mask)
+    machine.write(target, shifted.astype(WORD), mask)
 
 
 def _mask_of(length: np.ndarray, dtype: np.dtype) -> np.ndarray:
@@ -374,7 +366,7 @@ def _field(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Where a field of bits begins, how many there are, and whether some are asked for."""
     bits = 8 * dtype.itemsize
-    begin, length = (machine.read(o, _WORD) & np.uint32(255) for o in operands)
+    begin, length = (machine.read(o, WORD) & np.uint32(255) for o in operands)
     begin = np.minimum(begin, bits)
     return begin, np.minimum(length, bits - begin), length > 0
 
@@ -422,14 +414,14 @@ def _permute_bytes(machine: Machine, instruction: Instruction, mask: Mask) -> No
         sign = (byte >> np.uint64(7)) * np.uint64(255)
         byte = np.where(pick & np.uint64(8), sign, byte)
         made = made | byte << np.uint64(place)
-    machine.write(target, made.astype(_WORD), mask)
+    machine.write(target, made.astype(WORD), mask)
 
 
 def _any_logic(machine: Machine, instruction: Instruction, mask: Mask) -> None:
     """``lop3``: a table of eight bits tells the result of three."""
     target, *operands, table = instruction.operands
-    values = [machine.read(operand, _WORD) for operand in operands]
-    bits = machine.same(machine.read(table, _WORD), None)
+    values = [machine.read(operand, WORD) for operand in operands]
+    bits = machine.same(machine.read(table, WORD), None)
     made = np.zeros(1, np.uint32)
     for place in range(8):
         if bits >> place & 1:

@@ -6,20 +6,19 @@ Source: NVIDIA, PTX ISA: bar, barrier, mbarrier.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
+from relax_mlir.emulator.busy import Barrier, barriers
 from relax_mlir.emulator.lanes import WARP, Team, happened_before
 from relax_mlir.emulator.machine import Effect, Machine, Mask, Wait
 from relax_mlir.emulator.memory import WINDOWS
-from relax_mlir.emulator.operands import Operand
+from relax_mlir.emulator.operands import WORD, Operand
 from relax_mlir.emulator.program import Instruction
 from relax_mlir.errors import EmulationError
 
-__all__ = ["WAITING", "barrier_at", "refuse_unfinished", "shared_address"]
+__all__ = ["WAITING", "barrier_at", "refuse_unfinished"]
 
-_WORD = np.dtype(np.uint32)
 _SPIN = 0.25  # chance that a thread that would wait is told to ask again
 
 
@@ -68,12 +67,12 @@ class _Numbered:
 def _bar(machine: Machine, instruction: Instruction, mask: Mask) -> Wait | None:
     """``bar.sync``, ``bar.arrive``, ``bar.warp.sync``."""
     if "warp" in instruction.modifiers:
-        if machine.same(machine.read(instruction.operands[0], _WORD), mask) != _ALL:
+        if machine.same(machine.read(instruction.operands[0], WORD), mask) != _ALL:
             raise EmulationError("expected a barrier of all threads of a warp")
         machine.lanes.steps += 1 if mask is None else mask
         return None
     number, *count = (
-        machine.same(machine.read(operand, _WORD), mask)
+        machine.same(machine.read(operand, WORD), mask)
         for operand in instruction.operands
     )
     lanes = machine.lanes
@@ -113,7 +112,7 @@ def refuse_unfinished(team: Team) -> None:
 # Barriers in a block's memory
 
 
-def shared_address(machine: Machine, operand: Operand, space: str) -> np.ndarray:
+def _shared_address(machine: Machine, operand: Operand, space: str) -> np.ndarray:
     """Addresses in a block's memory, generic or not."""
     found = machine.addresses(operand)
     return found if space else found - WINDOWS["shared"]
@@ -125,7 +124,7 @@ def barrier_at(machine: Machine, address: int, mask: Mask) -> Barrier:
     Raises:
         EmulationError: it has not, or perhaps not yet.
     """
-    found = _made(machine).get(address)
+    found = barriers(machine.lanes.team).get(address)
     if found is None or not _is_surely_made(machine, found, mask):
         raise EmulationError("race: the barrier is used before it is surely made")
     return found
@@ -137,56 +136,6 @@ def _is_surely_made(machine: Machine, barrier: Barrier, mask: Mask) -> bool:
     who, then = (np.array([n]) for n in barrier.made)
     me, now = lanes.identity[active], lanes.now[active]
     return bool(((me == who) | happened_before(then, who, now, me)).all())
-
-
-@dataclass
-class Barrier:
-    """A barrier in a block's memory.
-
-    Attributes:
-        arrivals: that end a phase; left: of them, in this phase.
-        made: by which thread, and when, as lanes tell.
-        bytes_left: that copies have not brought; phase: how many have ended.
-    """
-
-    arrivals: int
-    left: int
-    made: tuple[int, int]
-    bytes_left: int = 0
-    phase: int = 0
-
-    def expect(self, bytes_: int) -> None:
-        """Let the phase not end before copies have brought so many bytes more."""
-        self.bytes_left += bytes_
-
-    def bring(self, bytes_: int) -> None:
-        """A copy has brought bytes."""
-        self.bytes_left -= bytes_
-        self._advance()
-
-    def arrive(self, count: int) -> None:
-        """Threads arrive.
-
-        Raises:
-            EmulationError: more than are awaited.
-        """
-        self.left -= count
-        if self.left < 0:
-            raise EmulationError(f"more threads than {self.arrivals} arrive")
-        self._advance()
-
-    def _advance(self) -> None:
-        if self.left == 0 and self.bytes_left == 0:
-            self.phase += 1
-            self.left = self.arrivals
-
-
-class _AllBarriers(dict[int, Barrier]):
-    """Those of a block, by address."""
-
-
-def _made(machine: Machine) -> dict[int, Barrier]:
-    return machine.lanes.team.once(_AllBarriers, _AllBarriers)
 
 
 def _memory_barrier(
@@ -205,37 +154,36 @@ def _memory_barrier(
 
 def _make(machine: Machine, instruction: Instruction, mask: Mask) -> None:
     place, count = instruction.operands
-    address = machine.same(shared_address(machine, place, instruction.space), mask)
-    arrivals = machine.same(machine.read(count, _WORD), mask)
+    address = machine.same(_shared_address(machine, place, instruction.space), mask)
+    arrivals = machine.same(machine.read(count, WORD), mask)
     if not arrivals:
         raise EmulationError("a barrier of no arrivals")
     if address % 8 or not 0 <= address <= machine.spaces.shared.size_bytes - 8:
         raise EmulationError(f"no barrier can be at {address:#x} of a block's memory")
     lanes, number = machine.lanes, int(machine.active(mask)[0])
     made = int(lanes.identity[number]), int(lanes.now[number])
-    lanes.team.reserved.add(address)
-    _made(machine)[address] = Barrier(arrivals, arrivals, made)
+    barriers(machine.lanes.team)[address] = Barrier(arrivals, arrivals, made)
 
 
 def _arrive(machine: Machine, instruction: Instruction, mask: Mask) -> None:
     """Threads arrive: each once, or each telling of bytes that copies will bring."""
     place, *more = instruction.operands[1:]
-    addresses = shared_address(machine, place, instruction.space)
+    addresses = _shared_address(machine, place, instruction.space)
     barrier = barrier_at(machine, machine.same(addresses, mask), mask)
     threads = len(machine.active(mask))
     if "expect_tx" in instruction.modifiers:
-        barrier.expect(machine.same(machine.read(more[0], _WORD), mask) * threads)
+        barrier.expect(machine.same(machine.read(more[0], WORD), mask) * threads)
     elif more:
-        threads *= machine.same(machine.read(more[0], _WORD), mask)
+        threads *= machine.same(machine.read(more[0], WORD), mask)
     barrier.arrive(threads)
 
 
 def _try_wait(machine: Machine, instruction: Instruction, mask: Mask) -> Wait | None:
     """Until the phase of a parity has ended; it may also be told to ask again."""
     target, place, parity = instruction.operands[:3]
-    addresses = shared_address(machine, place, instruction.space)
+    addresses = _shared_address(machine, place, instruction.space)
     barrier = barrier_at(machine, machine.same(addresses, mask), mask)
-    awaited = machine.same(machine.read(parity, _WORD), mask) & 1
+    awaited = machine.same(machine.read(parity, WORD), mask) & 1
     is_over = barrier.phase % 2 != awaited
     if is_over or machine.lanes.team.rng.random() < _SPIN:
         machine.write(target, np.array([is_over]), mask)

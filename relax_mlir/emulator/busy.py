@@ -1,4 +1,4 @@
-"""Bytes of a block's memory that something reads or writes while threads go on."""
+"""What a block's memory holds beside numbers: barriers, and what comes and goes by itself."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from relax_mlir.emulator.lanes import Team
 from relax_mlir.errors import EmulationError
 
-__all__ = ["Busy", "busy", "refuse_busy", "swizzled"]
+__all__ = ["Barrier", "Busy", "barriers", "busy", "refuse_busy", "swizzled"]
 
 
 def swizzled(addresses: np.ndarray) -> np.ndarray:
@@ -30,7 +30,58 @@ class Busy:
     is_written: bool
 
 
+@dataclass
+class Barrier:
+    """A barrier in a block's memory.
+
+    Attributes:
+        arrivals: that end a phase; left: of them, in this phase.
+        made: by which thread, and when, as lanes tell.
+        bytes_left: that copies have not brought; phase: how many have ended.
+    """
+
+    arrivals: int
+    left: int
+    made: tuple[int, int]
+    bytes_left: int = 0
+    phase: int = 0
+
+    def expect(self, bytes_: int) -> None:
+        """Let the phase not end before copies have brought so many bytes more."""
+        self.bytes_left += bytes_
+
+    def bring(self, bytes_: int) -> None:
+        """A copy has brought bytes."""
+        self.bytes_left -= bytes_
+        self._advance()
+
+    def arrive(self, count: int) -> None:
+        """Threads arrive.
+
+        Raises:
+            EmulationError: more than are awaited.
+        """
+        self.left -= count
+        if self.left < 0:
+            raise EmulationError(f"more threads than {self.arrivals} arrive")
+        self._advance()
+
+    def _advance(self) -> None:
+        if self.left == 0 and self.bytes_left == 0:
+            self.phase += 1
+            self.left = self.arrivals
+
+
 _BARRIER_BYTES = 8
+
+
+class _AllBarriers(dict[int, Barrier]):
+    """Those of a block, by address."""
+
+
+def barriers(team: Team) -> dict[int, Barrier]:
+    """Those in the memory of a block that is emulated alone."""
+    return team.once(_AllBarriers, _AllBarriers)
 
 
 class _AllBusy(list[Busy]):
@@ -53,7 +104,7 @@ def refuse_busy(
     Raises:
         EmulationError: they are, or a barrier is there.
     """
-    for barrier in team.reserved:
+    for barrier in barriers(team):
         if ((first < barrier + _BARRIER_BYTES) & (first + size_bytes > barrier)).any():
             raise EmulationError("a barrier is there")
     for other in busy(team):

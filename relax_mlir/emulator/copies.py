@@ -13,15 +13,16 @@ import numpy as np
 from relax_mlir.emulator.barriers import barrier_at
 from relax_mlir.emulator.busy import Busy, busy, refuse_busy, swizzled
 from relax_mlir.emulator.descriptors import Descriptor
+from relax_mlir.emulator.forms import BOX_COPY, BOX_PREFETCH
 from relax_mlir.emulator.machine import Effect, Machine, Mask
 from relax_mlir.emulator.memory import POISON
-from relax_mlir.emulator.operands import Register, TensorAddress, unsigned
+from relax_mlir.emulator.operands import WORD, Register, TensorAddress
 from relax_mlir.emulator.program import Instruction
 from relax_mlir.errors import EmulationError
 
 __all__ = ["COPIES"]
 
-_WORD, _BYTE = np.dtype(np.uint32), np.dtype(np.uint8)
+_BYTE = np.dtype(np.uint8)
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,8 @@ def _copy(machine: Machine, instruction: Instruction, mask: Mask) -> None:
         copies.commits = copies.commits + (1 if mask is None else mask)
     elif kinds in ("wait_group", "wait_all"):
         _wait(machine, instruction, mask)
+    elif "prefetch" in instruction.modifiers:
+        _ask_for_box(machine, instruction, mask)
     elif kinds == "bulk" and "tensor" in instruction.modifiers:
         _copy_box(machine, instruction, mask)
     else:
@@ -74,20 +77,19 @@ def _begin(machine: Machine, instruction: Instruction, mask: Mask) -> None:
     target, source, size, *given = instruction.operands
     if any(isinstance(g, Register) and g.bits == 1 for g in given) or len(given) > 1:
         raise EmulationError("the emulator does not know this form of an instruction")
-    size_bytes = machine.same(machine.read(size, _WORD), None)
+    size_bytes = machine.same(machine.read(size, WORD), None)
     if size_bytes not in (4, 8, 16):
         raise EmulationError("expected 4, 8 or 16 bytes")
     lanes, spaces = machine.lanes, machine.spaces
     addresses = machine.spread(machine.addresses(target))
     sources = machine.spread(machine.addresses(source))
-    read = machine.read(given[0], _WORD) if given else np.array([size_bytes])
+    read = machine.read(given[0], WORD) if given else np.array([size_bytes])
     read = machine.spread(read)
     active = np.ones(lanes.count, bool) if mask is None else np.array(mask)
     values = np.zeros((lanes.count, size_bytes), np.uint8)
     whole = active & (read >= size_bytes)
-    word = unsigned(4)
     if whole.any():
-        found = spaces.load("global", sources, word, size_bytes // 4, whole)
+        found = spaces.load("global", sources, WORD, size_bytes // 4, whole)
         values[whole] = found.view(np.uint8)[whole]
     for number in range(size_bytes):  # of those that read a part
         some = active & ~whole & (number < read)
@@ -97,7 +99,7 @@ def _begin(machine: Machine, instruction: Instruction, mask: Mask) -> None:
     if (sources[active] % size_bytes != 0).any():
         raise EmulationError(f"a copy begins at no multiple of {size_bytes} bytes")
     poison = np.full((lanes.count, size_bytes), POISON, np.uint8)
-    spaces.store("shared", addresses, poison.view(word), mask)
+    spaces.store("shared", addresses, poison.view(WORD), mask)
     copies = machine.state(_Copies)
     copies.pending.append(_Copy(addresses, values, active, copies.commits))
 
@@ -107,7 +109,7 @@ def _wait(machine: Machine, instruction: Instruction, mask: Mask) -> None:
     copies = machine.state(_Copies)
     arrives = copies.commits + 1
     if instruction.modifiers[1] == "wait_group":
-        left = machine.same(machine.read(instruction.operands[0], _WORD), None)
+        left = machine.same(machine.read(instruction.operands[0], WORD), None)
         arrives = copies.commits - left
     waiting: list[_Copy] = []
     for copy in copies.pending:
@@ -124,28 +126,19 @@ def _wait(machine: Machine, instruction: Instruction, mask: Mask) -> None:
     copies.pending = waiting
 
 
-_BOX = {
-    "async",
-    "bulk",
-    "tensor",
-    "shared::cluster",
-    "shared::cta",
-    "global",
-    "tile",
-    "mbarrier::complete_tx::bytes",
-    *(f"{rank}d" for rank in range(1, 6)),
-}
-
-
-def _copy_box(machine: Machine, instruction: Instruction, mask: Mask) -> None:
-    """A box on its way; what lies outside of the tensor is 0."""
-    if not _BOX.issuperset(instruction.modifiers):
+def _ask_for_box(machine: Machine, instruction: Instruction, mask: Mask) -> None:
+    """Advice, of a box that a copy might bring."""
+    if not BOX_PREFETCH.issuperset(instruction.modifiers):
         raise EmulationError("the emulator does not know this instruction")
-    target, tensor, barrier = instruction.operands
+    (tensor,) = instruction.operands
     assert isinstance(tensor, TensorAddress)
-    if len(machine.active(mask)) != 1:
-        raise EmulationError("expected one thread to copy")
-    team, shared = machine.lanes.team, machine.spaces.shared
+    _described(machine, instruction, tensor, mask)
+
+
+def _described(
+    machine: Machine, instruction: Instruction, tensor: TensorAddress, mask: Mask
+) -> tuple[Descriptor, list[int]]:
+    """What a descriptor says, and where a box begins."""
     map_ = machine.same(machine.read(tensor.map, np.dtype(np.int64)), mask)
     descriptor = Descriptor.decoded(machine.spaces.tensor_map(map_))
     first = [machine.same(machine.read(n, np.dtype("i4")), mask) for n in tensor.first]
@@ -153,10 +146,24 @@ def _copy_box(machine: Machine, instruction: Instruction, mask: Mask) -> None:
         descriptor.sizes
     ):
         raise EmulationError(f"a tensor of {len(descriptor.sizes)} dimensions")
+    return descriptor, first
+
+
+def _copy_box(machine: Machine, instruction: Instruction, mask: Mask) -> None:
+    """A box on its way; what lies outside of the tensor is 0."""
+    if not BOX_COPY.issuperset(instruction.modifiers):
+        raise EmulationError("the emulator does not know this instruction")
+    target, tensor, barrier = instruction.operands
+    assert isinstance(tensor, TensorAddress)
+    if len(machine.active(mask)) != 1:
+        raise EmulationError("expected one thread to copy")
+    team, shared = machine.lanes.team, machine.spaces.shared
+    descriptor, first = _described(machine, instruction, tensor, mask)
+    machine.spaces.refuse_early("global", np.array([descriptor.address]), mask)
     bytes_ = _box(machine, descriptor, first)
     begin = machine.same(machine.addresses(target), mask)
-    is_swizzled = descriptor.swizzle == _SWIZZLE_128B
-    if not is_swizzled and descriptor.swizzle:
+    is_swizzled = descriptor.swizzle_bytes > 0
+    if descriptor.swizzle_bytes not in (0, _ROW_BYTES):
         raise EmulationError("the emulator does not know this swizzle")
     if begin % (1024 if is_swizzled else 128):
         raise EmulationError(f"a box begins at byte {begin} of the block's memory")
@@ -180,7 +187,7 @@ def _copy_box(machine: Machine, instruction: Instruction, mask: Mask) -> None:
     team.landing.append(land)
 
 
-_SWIZZLE_128B = 3
+_ROW_BYTES = 128  # of which the emulator knows how they are swizzled
 
 
 def _box(machine: Machine, map_: Descriptor, first: list[int]) -> np.ndarray:

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Descriptor"]
+from relax_mlir.runtime.cuda.tensor_maps import ELEMENT_BYTES, SWIZZLE_BYTES
+
+__all__ = ["DESCRIPTOR_BYTES", "Descriptor"]
 
 _LAYOUT = np.dtype(
     [
@@ -26,7 +28,8 @@ _LAYOUT = np.dtype(
         ("rest", "u1", 25),
     ]
 )
-_ELEMENT_BYTES = (1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4)  # by the driver's number
+
+DESCRIPTOR_BYTES = _LAYOUT.itemsize
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,12 @@ class Descriptor:
     @property
     def element_bytes(self) -> int:
         """Of an element."""
-        return _ELEMENT_BYTES[self.element]
+        return list(ELEMENT_BYTES.values())[self.element]
+
+    @property
+    def swizzle_bytes(self) -> int:
+        """Of rows whose pieces change places; 0 of none."""
+        return list(SWIZZLE_BYTES.values())[self.swizzle]
 
     def encoded(self) -> bytes:
         """As kernels get it."""

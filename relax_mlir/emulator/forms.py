@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from relax_mlir.emulator.operands import DTYPES, PAIRS
 from relax_mlir.errors import EmulationError
 
-__all__ = ["check_form"]
+__all__ = ["BOX_COPY", "BOX_PREFETCH", "check_form"]
 
 _TYPES = {*DTYPES, *PAIRS, "pred"}
 _SPACES = {"global", "shared", "local", "param", "const"}
@@ -20,7 +20,18 @@ _COMPARED = {
     *("equ", "neu", "ltu", "leu", "gtu", "geu", "and", "or", "xor", "ftz"),
 }
 _VECTORS = {"v2", "v4", "v8"}
-_BOXES = {f"{rank}d" for rank in range(1, 6)}
+
+BOX_COPY = {
+    *("async", "bulk", "tensor", "shared::cluster", "shared::cta", "global", "tile"),
+    *("mbarrier::complete_tx::bytes", *(f"{rank}d" for rank in range(1, 6))),
+}
+"""What a copy of a box of a tensor may say."""
+
+BOX_PREFETCH = {
+    *("async", "bulk", "prefetch", "tensor", "L2", "global", "tile"),
+    *(f"{rank}d" for rank in range(1, 6)),
+}
+"""What asks for a box ahead."""
 
 _FORMS: dict[str, set[str]] = {
     "abs": _FLUSHED,
@@ -37,9 +48,9 @@ _FORMS: dict[str, set[str]] = {
     "copysign": set(),
     "cos": _APPROXIMATED,
     "cp": {
-        *("async", "ca", "cg", "shared", "shared::cta", "shared::cluster", "global"),
-        *("commit_group", "wait_group", "wait_all", "bulk", "tensor", "tile"),
-        *("mbarrier::complete_tx::bytes", *_BOXES),
+        *("ca", "cg", "shared", "commit_group", "wait_group", "wait_all"),
+        *BOX_COPY,
+        *BOX_PREFETCH,
     },
     "cvt": {
         *(*_ROUNDED, "rni", "rzi", "rmi", "rpi", "rna", "ftz", "sat", "satfinite"),
@@ -53,6 +64,7 @@ _FORMS: dict[str, set[str]] = {
         *("gpu", "sc", "shared::cta", "global"),
     },
     "fma": {*_ROUNDED, "ftz", "sat", "relu"},
+    "griddepcontrol": {"launch_dependents", "wait"},
     "ld": {"nc", *_SPACES, *_VECTORS},
     "ldmatrix": {"sync", "aligned", "m8n8", "x1", "x2", "x4", "trans", "shared"},
     "lg2": _APPROXIMATED,
@@ -115,3 +127,6 @@ def check_form(name: str, modifiers: Sequence[str]) -> None:
         is_shape = name == "wgmma" and _PRODUCT.fullmatch(modifier)
         if modifier not in known and modifier not in _TYPES and not is_shape:
             raise EmulationError(f"the emulator does not know `.{modifier}` here")
+    is_integer = bool(modifiers) and modifiers[-1][0] in "su"
+    if name != "cvt" and is_integer and "sat" in modifiers:
+        raise EmulationError("the emulator does not know integers that saturate")

@@ -25,7 +25,6 @@ class Team:
         padded_threads: of a block, and those that its last warp lacks.
         epochs: by block, how many barriers its threads have passed.
         landing: what goes on by itself: copies of which nobody knows when they arrive.
-        reserved: addresses in a block's memory of barriers, of 8 bytes each.
     """
 
     def __init__(
@@ -35,7 +34,6 @@ class Team:
         self.padded_threads = -(-threads // WARP) * WARP
         self.epochs = np.zeros(len(blocks), np.int64)
         self.landing: list[Callable[[], None]] = []
-        self.reserved: set[int] = set()
         self._made: dict[Hashable, Any] = {}
 
     def once(self, what: Hashable, make: Callable[[], T]) -> T:
@@ -60,8 +58,7 @@ class Lanes:
     """Threads that are emulated in step: of each block of a team, some in a row.
 
     Args:
-        team: all threads of these blocks; first, threads: which of each block, all by
-            default.
+        team: all threads of these blocks; first, threads: which of each block.
 
     Attributes:
         count: of them; numbers: of each among them.
@@ -69,11 +66,11 @@ class Lanes:
             that is.
         identity: a number of each among all threads of the team.
         steps: how often each has met its warp.
+        is_late: whether each begins when the launch before has ended, or has waited for it.
     """
 
-    def __init__(self, team: Team, first: int = 0, threads: int | None = None) -> None:
-        self.team, self.first = team, first
-        self.threads = team.threads if threads is None else threads
+    def __init__(self, team: Team, first: int, threads: int) -> None:
+        self.team, self.first, self.threads = team, first, threads
         self.count = len(team.blocks) * self.threads
         self.numbers = np.arange(self.count)
         self.thread = first + self.numbers % self.threads
@@ -81,6 +78,7 @@ class Lanes:
         self.block = team.blocks[self.place]
         self.identity = self.place * team.padded_threads + self.thread
         self.steps = np.zeros(self.count, np.int64)
+        self.is_late = np.ones(self.count, bool)
 
     @property
     def global_numbers(self) -> np.ndarray:

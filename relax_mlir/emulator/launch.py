@@ -50,6 +50,7 @@ def launch(
     most_blocks: int | None = None,
     seed: int = 0,
     traffic: Traffic | None = None,
+    is_early: bool = False,
 ) -> None:
     """Run a kernel, thread by thread.
 
@@ -62,6 +63,8 @@ def launch(
             default.
         seed: of the chance by which threads get on, and copies arrive.
         traffic: counts accesses to memory.
+        is_early: whether it may begin before the launch in front of it has ended: no thread
+            touches memory before it has waited for that, and all blocks wait.
 
     Raises:
         EmulationError: the kernel does what it must not, or what is not known here; the
@@ -89,7 +92,9 @@ def launch(
     at_once = 1 if takes_turns else max(1, _LANES // count)
     part = WARPGROUP if takes_turns else count
     blocks = _blocks(int(np.prod(grid)), most_blocks, rng)
-    memory = LaunchMemory(device, program.variables, kernel, count)
+    memory = LaunchMemory(
+        device, program.variables, kernel, count, parameters, is_early=is_early
+    )
     values = np.frombuffer(parameters, np.uint8)
     with np.errstate(all="ignore"):
         for first in range(0, len(blocks), at_once):
@@ -98,6 +103,7 @@ def launch(
             machines = []
             for thread in range(0, count, part):
                 lanes = Lanes(team, thread, min(part, count - thread))
+                lanes.is_late[:] = not is_early
                 spaces = Spaces(kernel, lanes, memory, shared, values, traffic)
                 machines.append(
                     Machine(
@@ -124,6 +130,11 @@ def _finish(kernel: Kernel, machines: Sequence[Machine], team: Team) -> None:
         refuse_unfinished(team)
         if busy(team):
             raise EmulationError("copies, or products, that nobody has waited for")
+        # Who waits for this launch must be sure of the one before.
+        if not all(machine.lanes.is_late.all() for machine in machines):
+            raise EmulationError(
+                "a thread has never waited for the launch before its own"
+            )
     except EmulationError as error:
         if "kernel `" in str(error):
             raise

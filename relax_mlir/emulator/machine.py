@@ -231,7 +231,6 @@ class Machine:
             if not got_on:
                 yield False
         self.refuse_parted()
-        return []
 
     def refuse_parted(self) -> None:
         """Refuse that threads are left where they wait for others of their warps.
@@ -297,12 +296,9 @@ class Machine:
         Raises:
             EmulationError: the threads must not do it, or it is not known here.
         """
-        effect = self._effects.get(instruction.name)
         self.spaces.instruction = instruction
         try:
-            if effect is None:
-                raise EmulationError("the emulator does not know this instruction")
-            return effect(self, instruction, mask)
+            return self._effects[instruction.name](self, instruction, mask)
         except EmulationError as error:
             raise EmulationError(f"{self._at(instruction)}: {error}") from error
         except (LookupError, ValueError, TypeError, AssertionError) as error:

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from relax_mlir.emulator.busy import refuse_busy
+from relax_mlir.emulator.descriptors import DESCRIPTOR_BYTES
 from relax_mlir.emulator.lanes import WARP, Lanes, Team
-from relax_mlir.emulator.program import GLOBALS_ADDRESS, Kernel
+from relax_mlir.emulator.program import GLOBALS_ADDRESS, Instruction, Kernel
 from relax_mlir.emulator.races import Races
 from relax_mlir.emulator.traffic import Traffic
 from relax_mlir.errors import EmulationError
@@ -36,7 +37,7 @@ POISON = 0xFF
 _SPACE_AT = {address >> 60: space for space, address in WINDOWS.items()}
 _ALIGNMENT = 256  # of arrays
 _ROOM_BYTES = 4096  # between them, so that no kernel reaches over
-_MAP_BYTES, _MAP_ALIGNMENT = 128, 64
+_MAP_ALIGNMENT = 64
 
 Mask = np.ndarray | None
 Found = tuple[int, np.ndarray]
@@ -100,14 +101,31 @@ class LaunchMemory:
     """A GPU's memory as a launch sees it, and what its threads do there.
 
     Args:
-        variables: of the program; threads: of a block.
+        variables: of the program; threads: of a block; parameters: their bytes.
+
+    Attributes:
+        is_early: whether it may begin before the launch in front of it has ended.
     """
 
     def __init__(
-        self, device: DeviceMemory, variables: np.ndarray, kernel: Kernel, threads: int
+        self,
+        device: DeviceMemory,
+        variables: np.ndarray,
+        kernel: Kernel,
+        threads: int,
+        parameters: bytes,
+        *,
+        is_early: bool,
     ) -> None:
         self._device, self._variables = device, variables
-        self._granule_bytes = kernel.granule_bytes("global")
+        self._written: set[int] | None = None
+        if kernel.stored is not None:
+            self._written = {
+                self.around(int.from_bytes(parameters[n : n + 8], "little"))[0]
+                for n in kernel.stored
+            }
+        self.is_early = is_early
+        self._granule_bytes = kernel.granule_bytes["global"]
         self._threads = -(-threads // WARP) * WARP
         self._races: dict[int, Races] = {}
 
@@ -117,11 +135,12 @@ class LaunchMemory:
             return GLOBALS_ADDRESS, self._variables
         return self._device.around(address)
 
-    def races(self, begin: int, bytes_: np.ndarray) -> Races:
-        """Who reads and writes bytes that begin at an address."""
+    def races(self, begin: int, bytes_: np.ndarray) -> Races | None:
+        """Who reads and writes bytes that begin at an address; None if nobody writes."""
+        if self._written is not None and begin not in self._written:
+            return None
         if begin not in self._races:
-            count = -(-len(bytes_) // self._granule_bytes)
-            self._races[begin] = Races(count, self._threads)
+            self._races[begin] = Races(len(bytes_), self._granule_bytes, self._threads)
         return self._races[begin]
 
     def copied(self, address: int, places: np.ndarray, size_bytes: int) -> np.ndarray:
@@ -133,10 +152,10 @@ class LaunchMemory:
         begin, bytes_ = self.around(address)
         if int(places.max()) + size_bytes > begin + len(bytes_):
             raise EmulationError("a box is outside of all arrays")
-        races = self.races(begin, bytes_)
-        for step in range(0, size_bytes, self._granule_bytes):
-            races.read_as_constant((places - begin + step) // self._granule_bytes)
-        return bytes_[(places - begin)[:, None] + np.arange(size_bytes)]
+        races, first = self.races(begin, bytes_), places - begin
+        if races is not None:
+            races.read_as_constant(races.granules(first, size_bytes).reshape(-1))
+        return bytes_[first[:, None] + np.arange(size_bytes)]
 
 
 class SharedMemory:
@@ -147,8 +166,8 @@ class SharedMemory:
         self.row_bytes = size_bytes + -size_bytes % 16
         rows = (len(team.blocks), self.row_bytes)
         self.rows = np.full(rows, POISON, np.uint8)
-        granules = self.rows.size // kernel.granule_bytes("shared")
-        self.races = Races(granules, team.padded_threads)
+        granule_bytes = kernel.granule_bytes["shared"]
+        self.races = Races(self.rows.size, granule_bytes, team.padded_threads)
 
 
 @dataclass
@@ -182,9 +201,10 @@ class Spaces:
         parameters: np.ndarray,
         traffic: Traffic | None = None,
     ) -> None:
-        self._traffic, self.instruction = traffic, kernel.code[0]
+        self._traffic = traffic
+        self.instruction: Instruction | None = None
         self.launch, self.shared, self.parameters = launch, shared, parameters
-        self._lanes, self._kernel = lanes, kernel
+        self._lanes, self._name = lanes, kernel.name
         self._local_bytes = kernel.local_bytes
         row_bytes = kernel.local_bytes + -kernel.local_bytes % 16
         self._local = np.full((lanes.count, row_bytes), POISON, np.uint8)
@@ -213,14 +233,15 @@ class Spaces:
         is_one = len(addresses) == 1 and self._is_one(space)
         own, lanes = (addresses, None) if is_one else self._own(addresses, mask)
         self._count(space, own, lanes, size_bytes)
+        self.refuse_early(space, addresses, mask, is_constant=is_constant)
         values = np.empty((len(own), count), dtype)
         for part in self._parts(space, own, size_bytes, lanes, is_written=False):
             if part.races is not None:
-                granules, who, now = self._touched(space, part, size_bytes, mask)
+                touched = self._touched(space, part, part.races, size_bytes, mask)
                 if is_constant:
-                    part.races.read_as_constant(granules)
+                    part.races.read_as_constant(touched[0])
                 else:
-                    part.races.read(granules, who, now)
+                    part.races.read(*touched)
             whole = part.bytes[: len(part.bytes) // size_bytes * size_bytes]
             rows = whole.view(dtype).reshape(-1, count)
             values[part.which] = rows[part.places // size_bytes]
@@ -252,6 +273,7 @@ class Spaces:
         space, addresses = self._in_space(space, addresses, mask)
         if space in ("param", "const"):
             raise EmulationError("a thread writes to what is constant")
+        self.refuse_early(space, addresses, mask)
         own, lanes = self._own(addresses, mask)
         if is_counted:
             self._count(space, own, lanes, size_bytes)
@@ -262,7 +284,10 @@ class Spaces:
             if not part.bytes.flags.writeable:
                 raise EmulationError("a thread writes to a variable of the program")
             if part.races is not None:
-                part.races.write(*self._touched(space, part, size_bytes, mask))
+                touched = self._touched(space, part, part.races, size_bytes, mask)
+                part.races.write(*touched)
+            elif space == "global":
+                raise EmulationError("a thread writes to an array of another parameter")
             whole = part.bytes[: len(part.bytes) // size_bytes * size_bytes]
             rows = whole.view(values.dtype).reshape(-1, values.shape[1])
             rows[part.places // size_bytes] = values[part.which]
@@ -271,15 +296,60 @@ class Spaces:
         self, space: str, own: np.ndarray, lanes: np.ndarray | None, size_bytes: int
     ) -> None:
         """Note what threads ask for, if somebody wants to know."""
-        if self._traffic is None or space not in ("global", "shared"):
+        instruction = self.instruction
+        if self._traffic is None or instruction is None:
+            return
+        if space not in ("global", "shared"):
             return
         numbers = self._lanes.identity
         if len(own) == 1 and lanes is None:  # one that all look at
             numbers = numbers[:1]
         elif lanes is not None:
             numbers = numbers[lanes]
-        name, instruction = self._kernel.name, self.instruction
-        self._traffic.note(name, instruction, space, own, numbers, size_bytes)
+        self._traffic.note(self._name, instruction, space, own, numbers, size_bytes)
+
+    def refuse_early(
+        self,
+        space: str,
+        addresses: np.ndarray,
+        mask: Mask,
+        *,
+        is_constant: bool = False,
+    ) -> None:
+        """Refuse to touch what the launch before may still read or write.
+
+        Variables of the program nobody writes.
+
+        Args:
+            is_constant: whether nobody may write it as long as this launch goes on.
+
+        Raises:
+            EmulationError: a thread has not waited for that, or the launch began earlier.
+        """
+        if space != "global" or not self.launch.is_early:
+            return
+        active = addresses if len(addresses) == 1 or mask is None else addresses[mask]
+        if (active >= GLOBALS_ADDRESS).all():
+            return
+        is_late = self._lanes.is_late
+        if not (is_late if mask is None else is_late[mask]).all():
+            raise EmulationError(
+                "race: a thread has not waited for the launch before its own"
+            )
+        if is_constant:
+            raise EmulationError(
+                "race: memory is not constant that the launch before may write"
+            )
+
+    def refuse_outside(self, addresses: np.ndarray, mask: Mask) -> None:
+        """Refuse addresses in a GPU's memory where nothing is.
+
+        Raises:
+            EmulationError: one is.
+        """
+        own, lanes = self._own(addresses, mask)
+        for _ in self._in_device(own, 1, lanes):
+            pass
 
     def refuse_written(self, addresses: np.ndarray, size_bytes: int) -> None:
         """Refuse that products of all these threads read what one has just written.
@@ -287,13 +357,10 @@ class Spaces:
         Raises:
             EmulationError: one has.
         """
-        granule_bytes = self._kernel.granule_bytes("shared")
-        steps = np.arange(0, size_bytes, granule_bytes)
-        places = (addresses.reshape(-1, 1) + steps) // granule_bytes
-        places = np.unique(places)
-        lanes = self._lanes
+        lanes, races = self._lanes, self.shared.races
+        places = np.unique(races.granules(addresses.reshape(-1), size_bytes))
         who, now = (np.full(len(places), n[0]) for n in (lanes.identity, lanes.now))
-        self.shared.races.check_written(places, who, now)
+        races.check_written(places, who, now)
 
     def tensor_map(self, address: int) -> bytes:
         """The descriptor at a generic address, among the parameters.
@@ -302,10 +369,10 @@ class Spaces:
             EmulationError: there is none.
         """
         begin = address - WINDOWS["param"]
-        end = len(self.parameters) - _MAP_BYTES
+        end = len(self.parameters) - DESCRIPTOR_BYTES
         if begin % _MAP_ALIGNMENT or not 0 <= begin <= end:
             raise EmulationError("expected a descriptor among the parameters")
-        return bytes(self.parameters[begin : begin + _MAP_BYTES])
+        return bytes(self.parameters[begin : begin + DESCRIPTOR_BYTES])
 
     def _in_space(
         self, space: str, addresses: np.ndarray, mask: Mask
@@ -338,7 +405,7 @@ class Spaces:
         return addresses[mask], np.flatnonzero(mask)
 
     def _touched(
-        self, space: str, part: _Part, size_bytes: int, mask: Mask
+        self, space: str, part: _Part, races: Races, size_bytes: int, mask: Mask
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The granules that are touched, by which threads, and when."""
         lanes = self._lanes
@@ -349,10 +416,8 @@ class Spaces:
         if not isinstance(part.which, slice) and len(part.which) == len(threads):
             threads, now = threads[part.which], now[part.which]
         places = np.broadcast_to(part.places, len(threads))  # one that all look at
-        granule_bytes = self._kernel.granule_bytes(space)
-        steps = np.arange(0, size_bytes, granule_bytes)
-        granules = (places[:, None] + steps) // granule_bytes
-        count = len(steps)
+        granules = races.granules(places, size_bytes)
+        count = granules.shape[1]
         return granules.reshape(-1), np.repeat(threads, count), np.repeat(now, count)
 
     def _parts(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from relax_mlir.emulator.descriptors import Descriptor
+from relax_mlir.emulator.descriptors import DESCRIPTOR_BYTES, Descriptor
 from relax_mlir.emulator.launch import launch
 from relax_mlir.emulator.library import Library
 from relax_mlir.emulator.memory import DeviceMemory, poison
@@ -31,6 +31,7 @@ from relax_mlir.runtime.cuda.tensor_maps import (
     SWIZZLE_BYTES,
     problem_of,
     spans,
+    steps_of,
 )
 from relax_mlir.runtime.elements import element_type
 from relax_mlir.runtime.ndarray import shared
@@ -208,6 +209,7 @@ class _Run:
             most_blocks=self._most_blocks,
             seed=self._seed,
             traffic=self._traffic,
+            is_early=started.waits,
         )
 
     def _value(self, argument: Pointer | TensorMap | int, size: int) -> bytes:
@@ -229,7 +231,7 @@ def _descriptor(tensor: TensorMap, address: int) -> bytes:
         EmulationError: a driver would not describe the tensor.
     """
     if not all(tensor.sizes):
-        return bytes(_DESCRIPTOR_BYTES)
+        return bytes(DESCRIPTOR_BYTES)
     problem = problem_of(tensor, address)
     if problem is not None:
         raise EmulationError(f"no descriptor for {tensor}: {problem}")
@@ -239,10 +241,7 @@ def _descriptor(tensor: TensorMap, address: int) -> bytes:
         tensor.sizes,
         tensor.strides_bytes,
         tuple(spans(tensor)),
-        tensor.steps or (1,) * len(tensor.box),
+        steps_of(tensor),
         list(SWIZZLE_BYTES).index(tensor.swizzle),
     )
     return made.encoded()
-
-
-_DESCRIPTOR_BYTES = 128

@@ -93,13 +93,26 @@ def _nothing(machine: Machine, instruction: Instruction, mask: Mask) -> None:
     """What changes no values: advice, and order where everything is in order."""
 
 
+def _prefetch(machine: Machine, instruction: Instruction, mask: Mask) -> None:
+    """Advice, which changes no values; but it is of memory that is there."""
+    if instruction.space == "global":
+        machine.spaces.refuse_outside(machine.addresses(instruction.operands[0]), mask)
+
+
+def _control_grids(machine: Machine, instruction: Instruction, mask: Mask) -> None:
+    """``griddepcontrol``: the launch before has ended; that the next may begin is no news."""
+    if "wait" in instruction.modifiers:
+        machine.lanes.is_late[slice(None) if mask is None else mask] = True
+
+
 MOVES: Mapping[str, Effect] = {
     "cvta": _convert_address,
     "fence": _nothing,
+    "griddepcontrol": _control_grids,
     "ld": _load,
     "membar": _nothing,
     "mov": _move,
-    "prefetch": _nothing,
+    "prefetch": _prefetch,
     "setmaxnreg": _nothing,
     "st": _store,
 }

@@ -12,6 +12,7 @@ import numpy as np
 __all__ = [
     "DTYPES",
     "PAIRS",
+    "WORD",
     "Address",
     "Group",
     "Inverted",
@@ -38,6 +39,8 @@ DTYPES = {
     "tf32": np.dtype("u4"),
 }
 """Types of PTX, by name."""
+
+WORD = DTYPES["u32"]
 
 PAIRS = {f"{name}x2": DTYPES[name] for name in ("f16", "bf16", "u16", "s16")} | {
     "e4m3x2": np.dtype(ml_dtypes.float8_e4m3fn),

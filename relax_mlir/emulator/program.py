@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from relax_mlir.emulator.operands import DTYPES, Inverted, Operand, Register
+from relax_mlir.emulator.stores import stored_parameters
 
 __all__ = ["GLOBALS_ADDRESS", "Instruction", "Kernel", "Program"]
 
@@ -86,16 +87,19 @@ class Kernel:
         """Of all parameters."""
         return max((begin + size for begin, size in self.parameters), default=0)
 
-    def granule_bytes(self, space: str) -> int:
-        """The smallest pieces of a space that it reads or writes, at multiples of them."""
-        if space not in self._granules:
-            moved = (instruction.moved_bytes(space) for instruction in self.code)
-            self._granules[space] = min([_MOST_MOVED_BYTES, *filter(None, moved)])
-        return self._granules[space]
+    @cached_property
+    def granule_bytes(self) -> Mapping[str, int]:
+        """By space, the smallest pieces that it reads or writes, at multiples of them."""
+        return {space: self._least_moved(space) for space in ("global", "shared")}
 
     @cached_property
-    def _granules(self) -> dict[str, int]:
-        return {}
+    def stored(self) -> frozenset[int] | None:
+        """Where parameters begin that point to what it may write; None if all may."""
+        return stored_parameters(self)
+
+    def _least_moved(self, space: str) -> int:
+        moved = (instruction.moved_bytes(space) for instruction in self.code)
+        return min([_MOST_MOVED_BYTES, *filter(None, moved)])
 
     def packed(self, values: Sequence[bytes]) -> bytes:
         """The bytes of all parameters, where the kernel has them."""

@@ -21,11 +21,13 @@ class Races:
     """Accesses to memory that several threads see.
 
     Args:
-        count: of granules; threads: of a block, in whole warps.
+        size_bytes: of the memory; granule_bytes: of a granule.
+        threads: of a block, in whole warps.
     """
 
-    def __init__(self, count: int, threads: int) -> None:
-        self._threads = threads
+    def __init__(self, size_bytes: int, granule_bytes: int, threads: int) -> None:
+        self._granule_bytes, self._threads = granule_bytes, threads
+        count = -(-size_bytes // granule_bytes)
         # Numbers from 1 on: memory of zeros takes no room before it is written.
         self._writer, self._written = (np.zeros(count, np.int64) for _ in range(2))
         # The first and the last of those who read while nobody waited, by number.
@@ -34,6 +36,11 @@ class Races:
         self._is_written = False
         self._unseen: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
         self._unseen_count = 0
+
+    def granules(self, first: np.ndarray, size_bytes: int) -> np.ndarray:
+        """Numbers of the granules that so many bytes from some places on are, a row each."""
+        steps = np.arange(0, size_bytes, self._granule_bytes)
+        return (first[:, None] + steps) // self._granule_bytes
 
     def read(self, places: np.ndarray, who: np.ndarray, now: np.ndarray) -> None:
         """Threads read granules.
@@ -62,7 +69,7 @@ class Races:
         self._unseen_count = 0
 
     def _note(self, places: np.ndarray, who: np.ndarray, now: np.ndarray) -> None:
-        self._check_written(places, who, now, "reads what another has written")
+        self.check_written(places, who, now)
         is_old = self._is_read_before(places, who, now)
         self._first[places[is_old]] = self._last[places[is_old]] = 0
         self._note_readers(places, who)
@@ -76,7 +83,7 @@ class Races:
         """
         self._see()
         self._is_written = True
-        self._check_written(places, who, now, "writes what another has written")
+        self.check_written(places, who, now, "writes what another has written")
         first, last = self._readers(places)
         others = (last >= 0) & ((first != who) | (last != who))
         _refuse(
@@ -96,16 +103,6 @@ class Races:
         self.read(
             places, np.full(len(places), _NOBODY), np.zeros(len(places), np.int64)
         )
-
-    def check_written(
-        self, places: np.ndarray, who: np.ndarray, now: np.ndarray
-    ) -> None:
-        """Refuse that threads read what others may not have written yet.
-
-        Raises:
-            EmulationError: they do.
-        """
-        self._check_written(places, who, now, "reads what another has written")
 
     def _note_readers(self, places: np.ndarray, who: np.ndarray) -> None:
         np.maximum.at(self._first, places, _LATEST - who)
@@ -133,9 +130,21 @@ class Races:
             read, last, now, who
         )
 
-    def _check_written(
-        self, places: np.ndarray, who: np.ndarray, now: np.ndarray, what: str
+    def check_written(
+        self,
+        places: np.ndarray,
+        who: np.ndarray,
+        now: np.ndarray,
+        what: str = "reads what another has written",
     ) -> None:
+        """Refuse that threads touch what others may not have written yet.
+
+        Args:
+            what: they do then.
+
+        Raises:
+            EmulationError: they do.
+        """
         writer = self._writer[places] - 1
         is_past = self._is_past(self._written[places], writer, now, who)
         _refuse((writer >= 0) & (writer != who) & ~is_past, who, what)

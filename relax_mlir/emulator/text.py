@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -385,10 +385,7 @@ class _Assembler:
         inner.labels[_END] = len(self.code)
 
     def _retarget(self, number: int, target: int) -> None:
-        old = self.code[number]
-        self.code[number] = Instruction(
-            old.name, old.modifiers, (Label(target),), old.guard, old.text
-        )
+        self.code[number] = replace(self.code[number], operands=(Label(target),))
 
     def _operand(self, text: str, scope: _Scope) -> Operand:
         """What a word means."""

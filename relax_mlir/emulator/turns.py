@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from typing import Any
 
 from relax_mlir.emulator.lanes import Team
 from relax_mlir.errors import EmulationError
 
 __all__ = ["DeadlockError", "Run", "finish"]
 
-Run = Generator[bool, None, list[Any]]
+Run = Generator[bool, None, None]
 """Threads at work: at each turn, whether they got on."""
 
 

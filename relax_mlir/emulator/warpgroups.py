@@ -9,7 +9,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-import ml_dtypes
 import numpy as np
 
 from relax_mlir.emulator.busy import Busy, busy, refuse_busy, swizzled
@@ -17,20 +16,13 @@ from relax_mlir.emulator.lanes import WARP, WARPGROUP
 from relax_mlir.emulator.machine import Effect, Machine, Mask
 from relax_mlir.emulator.operands import Group, Operand, Register, members
 from relax_mlir.emulator.program import Instruction
-from relax_mlir.emulator.warps import TF32_BITS, factors
+from relax_mlir.emulator.warps import element_bytes, elements, factors
 from relax_mlir.errors import EmulationError
 
 __all__ = ["WARPGROUP_EFFECTS"]
 
 _ROWS = 64  # of a product
 _SHAPE = re.compile(r"m64n(\d+)k(\d+)")
-_FACTORS = {
-    "f16": np.dtype(np.float16),
-    "bf16": np.dtype(ml_dtypes.bfloat16),
-    "tf32": np.dtype(np.float32),
-    "e4m3": np.dtype(ml_dtypes.float8_e4m3fn),
-    "e5m2": np.dtype(ml_dtypes.float8_e5m2),
-}
 _LONG, _FLOAT = np.dtype(np.uint64), np.dtype(np.float32)
 
 
@@ -163,8 +155,7 @@ def _of_memory(
     begin, lead, stride = (((word >> at) & 0x3FFF) << 4 for at in (0, 16, 32))
     if word >> 62 & 3 != 1 or word >> 49 & 7:
         raise EmulationError("expected a matrix whose rows of 128 bytes are swizzled")
-    dtype = _FACTORS[kind]
-    size = dtype.itemsize
+    size = element_bytes(kind)
     place, step = np.arange(places)[:, None], np.arange(steps)[None]
     if is_turned:
         wide = 128 // size
@@ -183,10 +174,7 @@ def _of_memory(
     read = Busy(first, end, is_written=False)
     busy(team).append(read)
     bytes_ = shared.rows[0][addresses[..., None] + np.arange(size)]
-    values = np.ascontiguousarray(bytes_).view(dtype)[..., 0]
-    if kind == "tf32":  # the lower bits are not read
-        values = (values.view(np.uint32) & TF32_BITS).view(np.float32)
-    return values.astype(np.float32), read
+    return elements(bytes_, kind)[..., 0], read
 
 
 WARPGROUP_EFFECTS: Mapping[str, Effect] = {"wgmma": _do}

@@ -11,15 +11,19 @@ import numpy as np
 
 from relax_mlir.emulator.lanes import WARP
 from relax_mlir.emulator.machine import Effect, Machine, Mask
-from relax_mlir.emulator.operands import DTYPES, Operand, members
+from relax_mlir.emulator.operands import DTYPES, PAIRS, WORD, Operand, members
 from relax_mlir.emulator.program import Instruction
 from relax_mlir.errors import EmulationError
 
-__all__ = ["TF32_BITS", "WARP_EFFECTS", "factors"]
+__all__ = ["WARP_EFFECTS", "element_bytes", "elements", "factors"]
 
-_WORD = np.dtype(np.uint32)
 _ALL = 0xFFFFFFFF
-TF32_BITS = np.uint32(0xFFFFE000)  # of a number, that tensor cores read
+_TF32_BITS = np.uint32(0xFFFFE000)  # of a number, that tensor cores read
+_FACTORS = {
+    **{name: DTYPES[name] for name in ("f16", "bf16")},
+    "tf32": DTYPES["f32"],
+    **{name: PAIRS[f"{name}x2"] for name in ("e4m3", "e5m2")},
+}
 
 
 def _refuse_parts(machine: Machine) -> None:
@@ -31,11 +35,11 @@ def _shuffle(machine: Machine, instruction: Instruction, mask: Mask) -> None:
     target, source, distance, limits, *members = instruction.operands
     lanes = machine.lanes
     _refuse_parts(machine)
-    if machine.same(machine.read(members[0], _WORD), mask) != _ALL:
+    if machine.same(machine.read(members[0], WORD), mask) != _ALL:
         raise EmulationError("expected a shuffle of all threads of a warp")
-    values = machine.spread(machine.read(source, _WORD))
-    far = machine.read(distance, _WORD).astype(np.int64) & 31
-    word = machine.read(limits, _WORD).astype(np.int64)
+    values = machine.spread(machine.read(source, WORD))
+    far = machine.read(distance, WORD).astype(np.int64) & 31
+    word = machine.read(limits, WORD).astype(np.int64)
     lane = lanes.numbers % WARP
     segment, clamp = word >> 8 & 31, word & 31
     last, first = lane & segment | clamp & ~segment, lane & segment
@@ -76,13 +80,21 @@ def _load_matrices(machine: Machine, instruction: Instruction, mask: Mask) -> No
 
 def factors(machine: Machine, words: Operand, kind: str) -> np.ndarray:
     """What registers hold for a product: ``[register, lane, part]``, as f32."""
-    raw = [machine.spread(machine.read(word, _WORD)) for word in members(words)]
-    stacked = np.stack(raw)
+    raw = [machine.spread(machine.read(word, WORD)) for word in members(words)]
+    return elements(np.stack(raw)[..., None], kind)
+
+
+def elements(raw: np.ndarray, kind: str) -> np.ndarray:
+    """Elements of factors as tensor cores read them, in f32, of bits ``[..., some]``."""
+    found = np.ascontiguousarray(raw).view(_FACTORS[kind])
     if kind == "tf32":  # the lower bits are not read
-        stacked = (stacked & TF32_BITS).view(np.float32)
-        return stacked[..., None]
-    parts = stacked.view(DTYPES[kind]).reshape(*stacked.shape, 2)
-    return parts.astype(np.float32)
+        found = (found.view(np.uint32) & _TF32_BITS).view(np.float32)
+    return found.astype(np.float32)
+
+
+def element_bytes(kind: str) -> int:
+    """Of a factor."""
+    return _FACTORS[kind].itemsize
 
 
 def _multiply_matrices(machine: Machine, instruction: Instruction, mask: Mask) -> None:

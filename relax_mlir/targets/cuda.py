@@ -113,6 +113,9 @@ def _narrowing(target: Target, precision: str) -> str:
 _LEAST_SM_OF_F8 = 90  # whose tensor cores multiply numbers of 8 bits
 
 
+_LEAST_SM_OF_OVERLAP = 90  # of kernels that begin before others have ended
+
+
 def plain_stages(target: Target) -> tuple[Stage, ...]:
     """The shortest way that a module can run."""
     return (Stage("tir", "relax-legalize"), *_to_ptx(target, " only=Fallback", ""))
@@ -128,6 +131,7 @@ def _to_ptx(
     """
     libraries = frozenset({"tir.library_convolution", "tir.library_product"})
     launches = libraries | {"gpu", "nvgpu", "nvvm"}
+    overlapping = "{overlap=true}" if target.sm >= _LEAST_SM_OF_OVERLAP else ""
     return (
         Stage("planned", "relax-plan-memory,relax-lower-main"),
         Stage(
@@ -142,7 +146,7 @@ def _to_ptx(
         ),
         Stage(
             "llvm",
-            f"schedule-outline-launches,{_TO_LLVM}",
+            f"schedule-outline-launches{overlapping},{_TO_LLVM}",
             launches | {"func", "arith", "memref", "tir.call_packed"},
         ),
         Stage(

@@ -18,10 +18,15 @@ Compiled = str | Target
 
 
 def compiled(
-    module: IRModule, target: Compiled, *, precision: str = "f32"
+    module: IRModule,
+    target: Compiled,
+    *,
+    precision: str = "f32",
+    library: str = "never",
 ) -> CudaExecutable:
     """A module at any level up to ``loops``."""
-    made = relax_mlir.compile(module, target=target, precision=precision, cache=False)
+    options = {"precision": precision, "library": library, "cache": False}
+    made = relax_mlir.compile(module, target=target, **options)
     assert isinstance(made, CudaExecutable)
     return made
 

@@ -85,6 +85,16 @@ class Stream:
         self.cuda_stream = handle
 
 
+class ProtocolStream:
+    """What cuda-bindings and cuda-core have."""
+
+    def __init__(self, handle: int) -> None:
+        self._handle = handle
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, self._handle
+
+
 def put(array: np.ndarray, target: DeviceArray, stream: int) -> None:
     """Write to an array behind what is on a stream, as another library does."""
     what, gpu = "test", device(0)

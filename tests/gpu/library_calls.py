@@ -5,13 +5,13 @@ from typing import TypeVar
 import numpy as np
 import pytest
 
-import relax_mlir
 from relax_mlir import IRModule, import_onnx
 from relax_mlir.emulator import emulate
 from relax_mlir.runtime.cuda.executable import CudaExecutable
 from relax_mlir.runtime.cuda.plan import LibraryCall
 from relax_mlir.tools.cli import main
 from tests.frontends.differential import parse
+from tests.gpu import emulated as emulated_models
 from tests.gpu.stub import TARGET
 
 Kind = TypeVar("Kind", bound=LibraryCall)
@@ -24,10 +24,9 @@ def onnx(text: str, **values: np.ndarray) -> IRModule:
 def compiled(
     module: IRModule, library: str = "always", precision: str = "f32"
 ) -> CudaExecutable:
-    options = {"precision": precision, "library": library, "cache": False}
-    made = relax_mlir.compile(module, target=TARGET, **options)
-    assert isinstance(made, CudaExecutable)
-    return made
+    return emulated_models.compiled(
+        module, TARGET, precision=precision, library=library
+    )
 
 
 def emulated(

@@ -86,6 +86,15 @@ class Stub:
     def device(self, count: int = 1, sm: int = 90) -> None:
         self._library.stub_device(count, sm)
 
+    @property
+    def overlapping(self) -> int:
+        """Kernels that may have begun before the one in front of them had ended."""
+        return self._library.stub_overlapping()
+
+    def driver_version(self, version: int) -> None:
+        """What the driver says it knows of CUDA: 12020 is 12.2."""
+        self._library.stub_driver_version(version)
+
     def pointer_device(self, ordinal: int) -> None:
         """The GPU that all addresses are on, if somebody asks."""
         self._library.stub_pointer_device(ordinal)

@@ -41,7 +41,7 @@ static struct { const char* name; int count; } counts[MOST];
 static struct { char name[64]; int countdown; CUresult error; } failures[MOST];
 static int failure_count;
 static size_t memory_bytes = (size_t)1 << 30, used_bytes;
-static int devices = 1, capability = 90;
+static int devices = 1, capability = 90, driver_version = 13000;
 static int free_waits = 1, strays;
 
 void stub_on_launch(Launched function) { on_launch = function; }
@@ -128,7 +128,12 @@ CUresult cuGetErrorString(CUresult error, const char** text) {
 // Devices
 
 CUresult cuInit(unsigned flags) { ENTER("cuInit"); return flags ? kInvalidValue : 0; }
-CUresult cuDriverGetVersion(int* version) { ENTER("cuDriverGetVersion"); *version = 13000; return 0; }
+CUresult cuDriverGetVersion(int* version) {
+  ENTER("cuDriverGetVersion");
+  *version = driver_version;
+  return 0;
+}
+
 CUresult cuDeviceGetCount(int* count) { ENTER("cuDeviceGetCount"); *count = devices; return 0; }
 
 CUresult cuDeviceGet(int* device, int ordinal) {
@@ -235,6 +240,7 @@ CUresult cuMemAlloc_v2(CUdeviceptr* address, size_t bytes) {
 static int pointer_device;
 
 // Of what GPU all addresses are.
+void stub_driver_version(int version) { driver_version = version; }
 void stub_pointer_device(int device) { pointer_device = device; }
 
 CUresult cuPointerGetAttribute(void* data, int attribute, CUdeviceptr address) {
@@ -262,7 +268,12 @@ CUresult cuMemFree_v2(CUdeviceptr address) {
   return unlock(0);
 }
 
+// Kernels that were told that they may begin before the one in front of them has ended.
+static int overlapping;
+int stub_overlapping(void) { return overlapping; }
+
 void stub_reset(void) {
+  overlapping = 0;
   on_launch = NULL;  // what is still in queues is of a test that is over
   stub_run_all();
   memset(counts, 0, sizeof counts);
@@ -271,6 +282,7 @@ void stub_reset(void) {
   devices = 1;
   pointer_device = 0;
   capability = 90;
+  driver_version = 13000;
   strays = 0;
   free_waits = 1;
   for (Gone* g = gone; g; g = gone) {
@@ -441,11 +453,48 @@ CUresult cuFuncSetAttribute(void* function, int attribute, int value) {
   return 0;
 }
 
-CUresult cuLaunchKernel(void* handle, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
-                        unsigned by, unsigned bz, unsigned shared, void* stream,
-                        void** parameters, void** extra) {
-  ENTER_CONTEXT("cuLaunchKernel");
+typedef struct { int id; int pad; uint64_t value[8]; } LaunchAttribute;
+typedef struct {
+  unsigned gx, gy, gz, bx, by, bz, shared;
+  void* stream;
+  const LaunchAttribute* attributes;
+  unsigned attribute_count;
+} LaunchConfig;
+
+// Whether a kernel waits for the one in front of it.
+static int waits(const Function* function) {
+  char head[512];
+  snprintf(head, sizeof head, ".entry %s(", function->name);
+  const char* text = strstr(function->module, head) + strlen(head);
+  const char *found = strstr(text, "griddepcontrol.wait"), *next = strstr(text, ".entry ");
+  return found && (!next || found < next);
+}
+
+// Whether a launch may begin early: it waits itself, as does the kernel in front of it.
+static int may_overlap(const LaunchConfig* config, const Function* function) {
+  lock();
+  Stream* stream = found(config->stream);
+  const Function* before = stream ? stream->latest : NULL;
+  if (stream && stream->captured) {
+    const Node* last = stream->captured->last;
+    before = last && last->kind == kKernel ? last->function : NULL;
+  }
+  unlock(0);
+  const LaunchAttribute* only = config->attributes;
+  return config->attribute_count == 1 && only->id == 6 && !only->pad && only->value[0] == 1 &&
+         waits(function) && before && waits(before);
+}
+
+CUresult cuLaunchKernelEx(const LaunchConfig* config, void* handle, void** parameters,
+                          void** extra) {
+  ENTER_CONTEXT("cuLaunchKernelEx");
   Function* function = handle;
+  const unsigned gx = config->gx, gy = config->gy, gz = config->gz, shared = config->shared;
+  const unsigned bx = config->bx, by = config->by, bz = config->bz;
+  if (config->attribute_count) {
+    if (!may_overlap(config, function)) return kInvalidValue;
+    ++overlapping;
+  }
   int allowed = function->dynamic_bytes > 49152 ? function->dynamic_bytes : 49152;
   if (!gx || !gy || !gz || !bx || !by || !bz || bx * by * bz > 1024 || extra) return kInvalidValue;
   if (shared > (unsigned)allowed) return kInvalidValue;
@@ -454,7 +503,7 @@ CUresult cuLaunchKernel(void* handle, unsigned gx, unsigned gy, unsigned gz, uns
   char *values = malloc(total + 1), *place = values;
   for (int i = 0; i < function->count; place += function->sizes[i++])
     memcpy(place, parameters[i], function->sizes[i]);
-  return put(stream, (Node){.kind = kKernel, .function = function, .grid = {gx, gy, gz},
+  return put(config->stream, (Node){.kind = kKernel, .function = function, .grid = {gx, gy, gz},
                             .block = {bx, by, bz}, .shared_bytes = shared, .values = values,
                             .is_graph_node = 1});
 }

@@ -13,6 +13,7 @@ typedef struct { Node *first, *last; int users; } Graph;
 
 typedef struct Stream {
   Node *first, *last;
+  Function* latest;  // kernel, if nothing is behind it
   Graph* captured;
   int is_gone, is_running;
   struct Stream* next;
@@ -202,6 +203,7 @@ static CUresult put(void* handle, Node node) {
   *made = node;
   if (made->graph) ++made->graph->users;
   if (made->place) ++made->place->users;
+  if (!stream->captured) stream->latest = made->kind == kKernel ? made->function : NULL;
   Node **first = &stream->first, **last = &stream->last;
   if (stream->captured) first = &stream->captured->first, last = &stream->captured->last;
   if (*last) (*last)->next = made; else *first = made;

@@ -105,7 +105,7 @@ sizes = st.builds(
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=24, deadline=None)
 @given(sizes, st.sampled_from(list(MASKS)), st.sampled_from(_TYPES))
 def test_many_sizes(sizes: Sizes, mask: str, precision: str) -> None:
     check(sizes, mask, precision)

@@ -478,3 +478,12 @@ def test_products_are_waited_for() -> None:
 def test_products_that_are_not(parts: Sequence[str], reason: str) -> None:
     with pytest.raises(EmulationError, match=reason):
         multiplied(*parts)
+
+
+def test_arrays_that_no_store_is_computed_from_are_not_written() -> None:
+    # x[t] by a pointer to y: an address that goes astray.
+    body = "sub.s64 %rd7, %rd3, %rd2;\n\tsub.s64 %rd8, %rd5, %rd7;\n\tst.global.b32 [%rd8], %r3;"
+    run(body)  # computed from both: both may be written
+
+    with pytest.raises(EmulationError, match="an array of another parameter"):
+        run("st.global.b32 [%rd5+-4352], %r3;", threads=64)

@@ -83,6 +83,9 @@ def _driver() -> Library:
         "CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES": (
             driver.MAX_DYNAMIC_SHARED_BYTES
         ),
+        "CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION": (
+            driver.OVERLAPS_THE_ONE_BEFORE
+        ),
         "CUDA_ERROR_OUT_OF_MEMORY": driver._OUT_OF_MEMORY,
         "CUDA_ERROR_NOT_READY": driver._NOT_READY,
         "CU_JIT_ERROR_LOG_BUFFER": driver._ERROR_LOG,
@@ -108,7 +111,14 @@ def _driver() -> Library:
         for part in ["XInBytes", "Y", "MemoryType", "Host", "Device", "Array", "Pitch"]
     ]
     rows = driver.Copy2D, [*ends, "WidthInBytes", "Height"]
-    return Library("cuda.h", driver._ARGUMENTS, numbers, {"CUDA_MEMCPY2D": rows})
+    sizes = [f"{of}Dim{axis}" for of in ("grid", "block") for axis in "XYZ"]
+    rest = ["sharedMemBytes", "hStream", "attrs", "numAttrs"]
+    layouts = {
+        "CUDA_MEMCPY2D": rows,
+        "CUlaunchConfig": (driver.LaunchConfig, [*sizes, *rest]),
+        "CUlaunchAttribute": (driver.LaunchAttribute, ["id", "pad", "value"]),
+    }
+    return Library("cuda.h", driver._ARGUMENTS, numbers, layouts)
 
 
 def _cublaslt() -> Library:

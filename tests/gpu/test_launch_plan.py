@@ -56,6 +56,7 @@ module attributes {gpu.container_module} {
     gpu.launch_func @k_gpu::@k_0 blocks in (%c, %d, %b) threads in (%c64, %c1, %c1)
       dynamic_shared_memory_size %bytes
       args(%q : memref<1xf32, strided<[1], offset: ?>>, %p : memref<1xf16>, %e : index)
+      {tir.waits}
     return
   }
 }
@@ -75,6 +76,7 @@ def test_sizes_and_pointers_are_read() -> None:
             (64, 1, 1),
             2048,
             (*pointers, "s - t"),
+            waits=True,
         ),
     )
 

@@ -1,12 +1,22 @@
 """Models on a GPU: calls, against a stub driver whose kernels the emulator runs."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
 from relax_mlir.runtime.cuda.arrays import DeviceArray
 from relax_mlir.runtime.cuda.devices import device
 from relax_mlir.runtime.cuda.executable import CudaExecutable
-from tests.gpu.example import Dlpack, Interface, Stream, expected, inputs, on_gpu
+from tests.gpu.example import (
+    Dlpack,
+    Interface,
+    ProtocolStream,
+    Stream,
+    expected,
+    inputs,
+    on_gpu,
+)
 from tests.gpu.stub import Stub
 
 
@@ -25,7 +35,7 @@ def test_an_empty_batch_launches_nothing(model: CudaExecutable, stub: Stub) -> N
     (y,) = model(x, w)
 
     assert y.shape == (0, 8)
-    assert stub.count("cuLaunchKernel") == 0
+    assert stub.count("cuLaunchKernelEx") == 0
 
 
 def test_arrays_on_the_gpu_stay_there(model: CudaExecutable, stub: Stub) -> None:
@@ -60,12 +70,15 @@ def test_arrays_of_other_libraries_are_not_copied(
     np.testing.assert_allclose(y.numpy(), expected(x, w), rtol=1e-5, atol=1e-6)
 
 
-def test_the_callers_stream_is_used(model: CudaExecutable, stub: Stub) -> None:
+@pytest.mark.parametrize("kind", [int, Stream, ProtocolStream])
+def test_the_callers_stream_is_used(
+    kind: Callable[[int], object], model: CudaExecutable, stub: Stub
+) -> None:
     arrays = [Dlpack(a) for a in on_gpu(*inputs(4))]
     handle = device(0).make("cuStreamCreate", "test")
     waits = stub.count("cuStreamSynchronize")
 
-    (y,) = model(*arrays, stream=Stream(handle))
+    (y,) = model(*arrays, stream=kind(handle))
 
     assert arrays[0].streams == [handle]
     assert stub.count("cuStreamSynchronize") == waits + 1  # for the weights alone

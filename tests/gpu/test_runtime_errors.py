@@ -68,7 +68,7 @@ def test_inputs_that_do_not_fit_are_named_as_on_the_cpu(
         ("cuStreamCreate", 1, "it cannot be prepared"),
         ("cuMemcpyHtoDAsync_v2", 1, "an input cannot be copied"),
         ("cuMemcpyDtoHAsync_v2", 1, "an output cannot be copied"),
-        ("cuLaunchKernel", 2, r"kernel `softmax` .*blocks of .*threads, "),
+        ("cuLaunchKernelEx", 2, r"kernel `softmax` .*blocks of .*threads, "),
         ("cuStreamSynchronize", 2, r"in one of its kernels \(`matmul`, `softmax`\)"),
         ("cuCtxPushCurrent_v2", 1, "GPU 0 cannot be used"),
         ("cuEventRecord", 1, "a stream cannot be waited for"),
@@ -89,7 +89,7 @@ def test_errors_have_the_drivers_words(
 
 
 def test_the_first_error_is_told(model: CudaExecutable, stub: Stub) -> None:
-    stub.fail("cuLaunchKernel", 719)
+    stub.fail("cuLaunchKernelEx", 719)
     stub.fail("cuEventRecord", 1)
 
     with pytest.raises(DeviceError, match="kernel `matmul`"):

@@ -18,7 +18,7 @@ def test_a_second_call_becomes_a_graph(model: CudaExecutable, stub: Stub) -> Non
     arrays, (target,) = on_gpu(x, w), on_gpu(np.zeros((6, 8), np.float32))
 
     def call(*, graph: bool = True) -> list[int]:
-        names = ("cuLaunchKernel", "cuStreamBeginCapture_v2", "cuGraphLaunch")
+        names = ("cuLaunchKernelEx", "cuStreamBeginCapture_v2", "cuGraphLaunch")
         before = [stub.count(name) for name in names]
         model(*arrays, out=[target], graph=graph)
         np.testing.assert_allclose(target.numpy(), expected(x, w), rtol=1e-5)
@@ -57,7 +57,7 @@ def test_numpy_arrays_use_a_graph_too(model: CudaExecutable, stub: Stub) -> None
 def test_a_capture_that_fails_ends(model: CudaExecutable, stub: Stub) -> None:
     x, w = inputs(5)
     model(x, w)
-    stub.fail("cuLaunchKernel", 1, nth=2)
+    stub.fail("cuLaunchKernelEx", 1, nth=2)
 
     with pytest.raises(DeviceError, match=r"kernel `softmax`.*INVALID_VALUE"):
         model(x, w)
@@ -89,7 +89,7 @@ def test_a_captured_call_is_one_launch(model: CudaExecutable, stub: Stub) -> Non
     given, weights, out = on_gpu(x, w, np.zeros((6, 8), np.float32))
     step = model.captured(given, weights, out=[out])
     np.testing.assert_allclose(out.numpy(), expected(x, w), rtol=1e-5)  # it has run
-    names = ("cuLaunchKernel", "cuGraphLaunch", "cuMemAlloc_v2", "cuEventCreate")
+    names = ("cuLaunchKernelEx", "cuGraphLaunch", "cuMemAlloc_v2", "cuEventCreate")
     before = [stub.count(name) for name in names]
 
     for array in (other[:6], x):
@@ -254,5 +254,5 @@ def test_nothing_is_run_when_a_capture_is_refused(
         with pytest.raises(ValueError, match="`main`: "):
             model.captured(*arrays, out=out)
 
-    assert stub.count("cuLaunchKernel") == 0
+    assert stub.count("cuLaunchKernelEx") == 0
     np.testing.assert_array_equal(given.numpy(), x)

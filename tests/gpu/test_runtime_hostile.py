@@ -53,7 +53,9 @@ _SIGNATURE = {
     "constants": ["w"],
 }
 _MAP = TensorMap(Pointer("argument", 0), "FLOAT32", (8, "s"), (32,), (8, 16), "32B")
-_LAUNCH = Launch("k_0", ("s", 1, 1), (32, 1, 1), 0, (Pointer("argument", 1), _MAP))
+_LAUNCH = Launch(
+    "k_0", ("s", 1, 1), (32, 1, 1), 0, (Pointer("argument", 1), _MAP), waits=False
+)
 _X, _Y = Pointer("input", 0), Pointer("output", 0)
 _CALL = Call(0, 0, (_X, _Y), ("n",))
 _HOST = HostCall("f", (HostArray(_Y, "float32", ("n", 8)),))
@@ -108,6 +110,8 @@ _REFUSED = {
     "reads arguments of [8, 128] bytes, gets [8, 8]": contents(
         (program(arguments=(Pointer("argument", 1), "s")),), _CALL
     ),
+    "program 0: kernel `k_0` waits: 1": contents((program(waits=1),), _CALL),
+    "program 0: kernel `k_0` does not wait": contents((program(waits=True),), _CALL),
     "program 0: there is no kernel `k_1`": contents((program(kernel="k_1"),), _CALL),
     "code for 'sm_x'": replace(_WHOLE, chip="sm_x"),
     "1 programs, code of 2": replace(_WHOLE, ptx=(_PTX, _PTX)),
@@ -161,7 +165,7 @@ def test_nothing_is_done_outside_of_the_memory_of_a_call(
         model(np.zeros((1, 8), np.float32))
 
     assert problem in str(caught.value)
-    assert stub.count("cuLaunchKernel") == 0
+    assert stub.count("cuLaunchKernelEx") == 0
 
 
 def test_a_program_whose_scratch_is_negative_is_refused(stub: Stub) -> None:

@@ -42,13 +42,12 @@ def test_sizes_of_long_ago_give_back_their_memory(
 
     for _ in range(3):
         for n in range(1, 13):
-            model(*inputs(n))
+            model(*inputs(n), graph=False)  # arrays may be where they were
             used.append(stub.used_bytes)
 
     # Of the last eight, whichever those before were.
     assert used[11] == used[23] == used[35]
     assert used[12] < used[11]
-    assert stub.count("cuGraphLaunch") == 0  # none of them has come twice in between
 
 
 def test_sizes_that_grow_slowly_take_no_memory_each_time(

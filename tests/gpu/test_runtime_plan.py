@@ -64,6 +64,7 @@ def launch(**changed: object) -> Launch:
         "block": (128, 1, 1),
         "shared_bytes": "1024*s",
         "arguments": (Pointer("argument", 1), tensor, "s - 10"),
+        "waits": False,
         **changed,
     }
     return Launch(**fields)

@@ -42,7 +42,7 @@ def test_a_function_runs_on_the_gpu(emulation: Emulation, stub: Stub) -> None:
 
     y = machine["forward"](tvm.nd.array(x, where), *weights)
 
-    assert stub.count("cuLaunchKernel") > 0
+    assert stub.count("cuLaunchKernelEx") > 0
     assert y.device == where
     expected = np.maximum(x @ w.T + b, 0) @ v.T
     np.testing.assert_allclose(y.numpy(), expected, rtol=1e-4, atol=1e-2)

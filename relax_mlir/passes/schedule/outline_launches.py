@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mlir import ir
-from mlir.dialects import func, gpu
+from mlir.dialects import func, gpu, nvvm
 
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import Index, emit_dim, marks
@@ -14,12 +14,20 @@ from relax_mlir.errors import PassError
 from relax_mlir.module import IRModule
 from relax_mlir.programs import argument_shape, argument_symbols
 from relax_mlir.rewriting import Pass, clone, erase, walk
-from relax_mlir.schedules.emit import index, op, reinterpret
+from relax_mlir.schedules.emit import (
+    Extent,
+    add,
+    index,
+    multiply,
+    op,
+    reinterpret,
+)
 
 __all__ = ["OutlineLaunches"]
 
 _SHARED = "#gpu.address_space<workgroup>"
 _ALIGNMENT = 1024  # bytes, of shared memory: what copies of tiles ask for
+_WAIT, _PREFETCH = "nvvm.griddepcontrol", "memref.prefetch"
 _BUFFER_ALIGNMENT = 128  # bytes, of its parts that ask for nothing
 
 
@@ -34,7 +42,16 @@ class OutlineLaunches(Pass):
 
     Buffers of a block become parts of one dynamic shared memory. Descriptors of tensors,
     which are made beside the launch, are passed by value.
+
+    Args:
+        overlap: kernels may begin before the one in front of them has ended: each lets the
+            next one begin, and waits, before it touches memory: where the launch says so
+            (``nvvm.griddepcontrol wait``), or first of all. Without ``overlap`` nothing
+            waits, and nothing is prefetched meanwhile. GPUs from compute capability 9.0 on
+            can.
     """
+
+    overlap: bool = False
 
     def run(self, module: IRModule) -> None:
         for function in module.func_ops():
@@ -47,7 +64,7 @@ class OutlineLaunches(Pass):
                 module.mlir.operation.attributes["gpu.container_module"] = (
                     ir.UnitAttr.get()
                 )
-                _outline(module, function, launches)
+                _outline(module, function, launches, is_overlapping=self.overlap)
 
 
 def _is_launch(operation: ir.OpView) -> bool:
@@ -55,7 +72,11 @@ def _is_launch(operation: ir.OpView) -> bool:
 
 
 def _outline(
-    module: IRModule, function: func.FuncOp, launches: Sequence[ir.OpView]
+    module: IRModule,
+    function: func.FuncOp,
+    launches: Sequence[ir.OpView],
+    *,
+    is_overlapping: bool,
 ) -> None:
     name = function.name.value
     with ir.InsertionPoint.at_block_begin(module.mlir.body), function.location:
@@ -65,7 +86,10 @@ def _outline(
             with ir.InsertionPoint(body):
                 _declare_shared_memory()
     for number, launch in enumerate(launches):
-        kernel = _Kernel(function, launch, f"{name}_{number}")
+        name_of_kernel = f"{name}_{number}"
+        kernel = _Kernel(
+            function, launch, name_of_kernel, is_overlapping=is_overlapping
+        )
         with ir.InsertionPoint(body), launch.location:
             kernel.write()
         with ir.InsertionPoint(launch), launch.location:
@@ -119,8 +143,16 @@ def _alignment(buffer: ir.OpView) -> int:
 class _Kernel:
     """One launch, as a function of its own."""
 
-    def __init__(self, function: func.FuncOp, launch: ir.OpView, name: str) -> None:
+    def __init__(
+        self,
+        function: func.FuncOp,
+        launch: ir.OpView,
+        name: str,
+        *,
+        is_overlapping: bool,
+    ) -> None:
         self._function, self._launch, self._name = function, launch, name
+        self._is_overlapping = is_overlapping
         self._symbols = argument_symbols(function)
         self._values: dict[ir.Value, ir.Value] = {}
         self._shared = _shared_arguments(function)
@@ -165,6 +197,8 @@ class _Kernel:
             arg_attrs=[self._attributes(r) for r in self._roots]
             + [{} for _ in self._sizes],
         )
+        if marks.AT_ONCE in self._launch.attributes:
+            made.attributes["nvvm.minctasm"] = self._launch.attributes[marks.AT_ONCE]
         by_value = [n for n, root in enumerate(self._roots) if _is_descriptor(root)]
         if by_value:
             made.attributes[marks.BY_VALUE] = ir.DenseI64ArrayAttr.get(by_value)
@@ -173,24 +207,66 @@ class _Kernel:
         self._values.update(zip(self._sizes, bases[len(self._roots) :], strict=True))
         source = self._launch.regions[0].blocks[0]
         with ir.InsertionPoint(entry):
+            if self._is_overlapping:
+                nvvm.griddepcontrol(nvvm.GridDepActionKind.launch_dependents)
             for root, base in zip(self._roots, bases, strict=False):
                 self._values[root] = self._view(root, base)
             self._write_ids(source)
+            operations = list(source.operations)[:-1]
+            waits = any(o.operation.name == _WAIT for o in operations)
+            if self._is_overlapping and not waits:
+                nvvm.griddepcontrol(nvvm.GridDepActionKind.wait)
             self._place_shared()
-            for operation in list(source.operations)[:-1]:
-                if operation.operation.name != "memref.alloc":
-                    self._rematerialize(operation)
-                    clone(operation, self._values)
+            for operation in operations:
+                self._write(operation)
             op("gpu.return", None)
 
+    def _write(self, operation: ir.OpView) -> None:
+        """An operation of the launch, at the insertion point."""
+        name = operation.operation.name
+        if name == "memref.alloc":
+            return
+        if name in (_WAIT, _PREFETCH) and not self._is_overlapping:
+            return
+        self._rematerialize(operation)
+        if name == _PREFETCH:
+            self._ask_ahead(operation)
+        else:
+            clone(operation, self._values)
+
+    def _ask_ahead(self, operation: ir.OpView) -> None:
+        """Let memory come to the cache that all threads share, while the kernel waits."""
+        buffer, *where = (self._values.get(v, v) for v in operation.operands)
+        type_ = ir.MemRefType(buffer.type)
+        place: Extent = where[0] if where else 0
+        for axis, number in enumerate(where[1:], 1):
+            size: Extent = type_.shape[axis]
+            if size < 0:
+                size = op("memref.dim", ir.IndexType.get(), buffer, index(axis))
+            place = add(multiply(place, size), number)
+        begin = op(
+            "memref.extract_aligned_pointer_as_index", ir.IndexType.get(), buffer
+        )
+        address = add(begin, multiply(place, -(-type_.element_type.width // 8)))
+        i64 = ir.IntegerType.get_signless(64)
+        number = op("arith.index_cast", i64, index(address))
+        pointer = op("llvm.inttoptr", ir.Type.parse("!llvm.ptr<1>"), number)
+        nvvm.prefetch(pointer, cache_level=nvvm.PrefetchCacheLevel.L2)
+
     def _attributes(self, root: ir.Value) -> dict[str, ir.Attribute]:
-        """What the kernel may take for granted of a buffer."""
+        """What the kernel may take for granted of a buffer.
+
+        What is read only, and nowhere else, is taken for constant as long as the kernel
+        runs. It is not if the one before may still write it: nobody is told then that it is
+        nowhere else, which loads need not know as long as what is written is nowhere else.
+        """
         if _is_descriptor(root):
             return {}
         users = (use.owner for use in _uses(root))
         is_read_only = not any(_writes(u) for u in users if u in self._inside)
         found: dict[str, ir.Attribute] = {}
-        if root not in self._shared:
+        may_change = is_read_only and self._is_overlapping
+        if root not in self._shared and not may_change:
             found["llvm.noalias"] = ir.UnitAttr.get()
         if is_read_only:
             found["llvm.readonly"] = ir.UnitAttr.get()
@@ -281,13 +357,15 @@ class _Kernel:
         shared = op(
             "arith.constant", i32, value=ir.IntegerAttr.get(i32, self._shared_bytes)
         )
-        gpu.LaunchFuncOp(
+        launch = gpu.LaunchFuncOp(
             [module, self._name],
             tuple(grid),
             tuple(block),
             [*bases, *self._sizes],
             dynamic_shared_memory_size=shared,
         )
+        if self._is_overlapping:
+            launch.attributes[marks.WAITS] = ir.UnitAttr.get()
 
 
 def _shared_arguments(function: func.FuncOp) -> set[ir.Value]:
@@ -347,7 +425,10 @@ def _uses(buffer: ir.Value) -> list[ir.OpOperand]:
 
 
 _READS = frozenset(
-    {"memref.load", "vector.load", "vector.maskedload", "vector.gather", "memref.dim"}
+    {
+        *("memref.load", "vector.load", "vector.maskedload", "vector.gather"),
+        *("memref.dim", _PREFETCH),
+    }
 )
 
 

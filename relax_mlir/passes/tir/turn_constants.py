@@ -17,6 +17,7 @@ from relax_mlir.passes.tir.packed_constants import (
 )
 from relax_mlir.passes.tir.sums import Read, SumOfProducts
 from relax_mlir.rewriting import Pass
+from relax_mlir.schedules.gpu.gemv import FEWEST_TERMS, MOST_ROWS
 
 __all__ = ["TurnConstants"]
 
@@ -32,7 +33,8 @@ class TurnConstants(Pass):
     The terms of a column lie in the order in which the other operand is read, so that
     threads, or the copy engine, bring neighbours of both. What lies so already, or has its
     columns side by side for each step of one axis, stays as it is, unless those steps
-    begin anywhere and columns would at multiples of 16 bytes.
+    begin anywhere and columns would at multiples of 16 bytes, or the other operand has so
+    few rows that each column is best a warp's own: all processors have some then.
 
     Args:
         tf32: whether factors of f32 are multiplied by tensor cores, which read them along
@@ -59,8 +61,8 @@ class TurnConstants(Pass):
             strides[0] == width and len([a for a in summed if extents[a] > 1]) < 2
         )
         is_read = not self.tf32 or weight.element.width <= _TENSOR_CORE_BITS
-        may_stay = is_read and not _begin_better(weight, summed, extents)
-        if is_across and may_stay:
+        is_better = _begin_better(weight, summed, extents) or _has_few_rows(total)
+        if is_across and is_read and not is_better:
             return None
         wanted = [width]
         for axis in reversed(axes[1:]):
@@ -81,3 +83,18 @@ def _begin_better(weight: Read, summed: Sequence[int], extents: Sequence[int]) -
     column_bytes = math.prod(extents[a] for a in summed) * weight.element.width // 8
     are_rows_apart = any(step is None or step % _ACCESS_BYTES for step in steps)
     return are_rows_apart and column_bytes % _ACCESS_BYTES == 0
+
+
+def _has_few_rows(total: SumOfProducts) -> bool:
+    """Whether it is a vector, or little more, times a matrix."""
+    axes = list(zip(total.kinds, total.extents, strict=True))
+    separate = [
+        e for n, (kind, e) in enumerate(axes) if kind == "S" and n != total.column
+    ]
+    terms = [extent for kind, extent in axes if kind == "R"]
+    is_known = min([*separate, *terms], default=0) >= 0
+    return (
+        is_known
+        and math.prod(separate) <= MOST_ROWS
+        and math.prod(terms) >= FEWEST_TERMS
+    )

@@ -46,7 +46,7 @@ __all__ = [
 
 MANIFEST = "cuda.json"  # a member that only such files have
 
-_FORMAT = 1
+_FORMAT = 2
 _PTX = "kernels/{}.ptx"
 _CHIP = re.compile("sm_[0-9]{2,3}a?")
 

@@ -22,7 +22,14 @@ from typing import Any
 
 from relax_mlir.errors import DeviceError, OutOfMemoryError
 
-__all__ = ["LIBRARY", "Copy2D", "Driver", "driver"]
+__all__ = [
+    "LIBRARY",
+    "Copy2D",
+    "Driver",
+    "LaunchAttribute",
+    "LaunchConfig",
+    "driver",
+]
 
 LIBRARY = "libcuda.so.1"
 
@@ -32,6 +39,9 @@ MAX_PITCH_BYTES = 11
 SHARED_BYTES_OPT_IN = 97
 MAX_DYNAMIC_SHARED_BYTES = 8
 
+OVERLAPS_THE_ONE_BEFORE = 6  # attribute of launches
+
+_OVERLAPS = (12, 3)  # version of CUDA
 _OUT_OF_MEMORY = 2
 _NOT_READY = 600
 _LOG_BYTES = 8192
@@ -65,7 +75,7 @@ _ARGUMENTS: dict[str, tuple[Any, ...]] = {  # Any: types of ctypes
     "cuMemcpyDtoDAsync_v2": (_ADDRESS, _ADDRESS, c_size_t, c_void_p),
     "cuMemcpy2DAsync_v2": (c_void_p, c_void_p),
     "cuMemsetD8Async": (_ADDRESS, ctypes.c_ubyte, c_size_t, c_void_p),
-    "cuLaunchKernel": (c_void_p, *[c_uint] * 7, c_void_p, c_void_p, c_void_p),
+    "cuLaunchKernelEx": (c_void_p, c_void_p, c_void_p, c_void_p),
     "cuStreamCreate": (_HANDLE, c_uint),
     "cuStreamDestroy_v2": (c_void_p,),
     "cuStreamSynchronize": (c_void_p,),
@@ -112,6 +122,33 @@ class Copy2D(ctypes.Structure):
         ("dst_pitch_bytes", c_size_t),
         ("width_bytes", c_size_t),
         ("height", c_size_t),
+    )
+
+
+class LaunchAttribute(ctypes.Structure):
+    """``CUlaunchAttribute``, of one number."""
+
+    _fields_ = (
+        ("id", c_int),
+        ("pad", c_int),
+        ("value", c_uint64 * 8),
+    )
+
+
+class LaunchConfig(ctypes.Structure):
+    """``CUlaunchConfig``: a grid, the stream that it is for, and how it is started."""
+
+    _fields_ = (
+        ("grid_x", c_uint),
+        ("grid_y", c_uint),
+        ("grid_z", c_uint),
+        ("block_x", c_uint),
+        ("block_y", c_uint),
+        ("block_z", c_uint),
+        ("shared_bytes", c_uint),
+        ("stream", c_void_p),
+        ("attributes", POINTER(LaunchAttribute)),
+        ("attribute_count", c_uint),
     )
 
 
@@ -209,8 +246,13 @@ class Driver:
 
     @functools.cached_property
     def plain_launch(self) -> Any:  # Any: of ctypes
-        """``cuLaunchKernel``, which takes values of C as they are."""
-        return self.library["cuLaunchKernel"]
+        """``cuLaunchKernelEx``, which takes values of C as they are."""
+        return self.library["cuLaunchKernelEx"]
+
+    @property
+    def overlaps(self) -> bool:
+        """Whether kernels may begin before others have ended, in graphs, too."""
+        return self.version >= _OVERLAPS
 
     @property
     def version(self) -> tuple[int, int]:

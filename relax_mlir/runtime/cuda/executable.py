@@ -112,8 +112,8 @@ class CudaExecutable(CompiledModel):
             *arrays: inputs in order; or by name.
             out: arrays to write the outputs to, instead of new ones.
             stream: where the work goes, if arrays are on the GPU: the driver's handle, or
-                an object with ``cuda_stream`` or ``ptr``; by default the stream that all
-                libraries share, 0.
+                an object with ``cuda_stream``, ``ptr`` or ``__cuda_stream__``; by default
+                the stream that all libraries share, 0.
             graph: whether calls with arrays at the same addresses become one launch.
             stay: whether outputs stay on the GPU although all inputs are on the host.
             written: numbers of inputs that a tensor program writes to; on the GPU, row
@@ -524,14 +524,16 @@ def _handle(stream: Any) -> int:  # Any: of torch, cupy, ...
         TypeError: it is no stream.
         ValueError: it is no stream's number.
     """
+    if hasattr(stream, "__cuda_stream__"):
+        _, stream = stream.__cuda_stream__()
     for name in ("cuda_stream", "ptr"):
         stream = getattr(stream, name, stream)
     if stream is None or stream == 0:
         return 0
     if not isinstance(stream, int):
         raise TypeError(
-            "`stream`: expected the driver's handle, or an object with `cuda_stream` or "
-            f"`ptr`, got {type(stream).__name__}"
+            "`stream`: expected the driver's handle, or an object with `cuda_stream`, "
+            f"`ptr` or `__cuda_stream__`, got {type(stream).__name__}"
         )
     return stream_number(stream)
 

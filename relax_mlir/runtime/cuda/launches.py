@@ -9,7 +9,7 @@ from contextlib import ExitStack, suppress
 from ctypes import c_void_p
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -17,7 +17,12 @@ import numpy as np
 from relax_mlir.errors import DeviceError, RelaxError
 from relax_mlir.runtime.cuda.arguments import BASES, Arguments, Bases
 from relax_mlir.runtime.cuda.devices import Device, timed_events
-from relax_mlir.runtime.cuda.driver import Driver
+from relax_mlir.runtime.cuda.driver import (
+    OVERLAPS_THE_ONE_BEFORE,
+    Driver,
+    LaunchAttribute,
+    LaunchConfig,
+)
 from relax_mlir.runtime.cuda.libraries import Libraries, PreparedCall
 from relax_mlir.runtime.cuda.modules import Kernels
 from relax_mlir.runtime.cuda.plan import (
@@ -43,6 +48,8 @@ _LARGEST = (1 << 31) - 1  # number of a launch
 _WRITTEN = ("output", "arena")  # what functions on the host may write to
 _RELAXED = 2  # capture: memory may be given back meanwhile, by whoever collects garbage
 
+_OVERLAPPING = LaunchAttribute(OVERLAPS_THE_ONE_BEFORE, 0, (1,))
+
 _Place: TypeAlias = tuple[tuple[int, ...], ...]  # sizes, and addresses of a call
 _Thing = TypeVar("_Thing")
 
@@ -52,15 +59,19 @@ class _Launch:
     """A launch that needs nothing but a stream.
 
     Attributes:
-        start: the driver's function with all but stream, parameters and options.
+        start: the driver's function with all but parameters and options.
+        config: that it is told, but for the stream.
         parameters: addresses of what the kernel gets.
         step: it is; launch: of it.
+        overlaps: whether it may begin before the launch in front of it has ended.
     """
 
     start: Callable[..., int]
+    config: LaunchConfig
     parameters: Any  # Any: an array of ctypes
     step: Started
     launch: Launch
+    overlaps: bool = False
 
     @property
     def kernel(self) -> int:
@@ -234,8 +245,20 @@ class Launches:
                 is_changed = True
         if is_changed:
             self._steps = list(chain.from_iterable(self._laid))
+            self._overlap()
         self._point(bases)
         self._place = place
+
+    def _overlap(self) -> None:
+        """Let kernels begin early that wait for the kernel before, which waits itself.
+
+        The first of a call does not: who knows what is in front of it.
+        """
+        is_known = self._device.driver.overlaps
+        for before, step in pairwise([None, *self._steps]):
+            if isinstance(step, _Launch):
+                is_behind = isinstance(before, _Launch) and before.launch.waits
+                step.overlaps = is_known and is_behind and step.launch.waits
 
     def _lay(self, number: int, done: Done) -> None:
         """Prepare what a step of the plan does."""
@@ -279,9 +302,10 @@ class Launches:
             what = self._kernels.describe(step, launch)
             raise DeviceError(f"{what}: a launch has at most {_LARGEST} of each")
         # Converted once: what has no declared types is passed as it is.
+        config = LaunchConfig(*numbers, None, ctypes.pointer(_OVERLAPPING))
         plain = self._device.driver.plain_launch
-        start = partial(plain, c_void_p(function), *map(ctypes.c_uint, numbers))
-        return _Launch(start, slots.addresses, step, launch)
+        start = partial(plain, ctypes.byref(config), c_void_p(function))
+        return _Launch(start, config, slots.addresses, step, launch)
 
     def measure(
         self, plan: KnownPlan, bases: Bases, stream: int, kernels: int
@@ -314,7 +338,7 @@ class Launches:
                 if step.kernel not in seen:
                     record(2 * step.kernel)
                     seen.add(step.kernel)
-                self._do(step, stream)
+                self._do(step, stream, is_alone=True)
                 record(2 * step.kernel + 1)  # the last one of a kernel stays
             record(2 * kernels + 1)
             driver.call("cuEventSynchronize", events[-1], what=what)
@@ -337,13 +361,21 @@ class Launches:
     def _address(self, pointer: Pointer) -> int:
         return self._bases[pointer.base][pointer.number] + pointer.offset_bytes
 
-    def _do(self, step: _Step, stream: int) -> None:
+    def _do(self, step: _Step, stream: int, *, is_alone: bool = False) -> None:
+        """Put a step on a stream.
+
+        Args:
+            is_alone: whether it begins when all before it has ended, at any rate.
+        """
         driver = self._device.driver
         if isinstance(step, _Launch):
-            status = step.start(c_void_p(stream), step.parameters, None)
+            config = step.config
+            config.stream = stream
+            config.attribute_count = int(step.overlaps and not is_alone)
+            status = step.start(step.parameters, None)
             if status:
                 what = self._kernels.describe(step.step, step.launch)
-                raise driver.error(status, f"{what}: cuLaunchKernel")
+                raise driver.error(status, f"{what}: cuLaunchKernelEx")
         elif isinstance(step, PreparedCall):
             step.start(stream)
         elif isinstance(step, Copy):

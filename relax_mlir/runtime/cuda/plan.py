@@ -121,6 +121,8 @@ class Launch:
         grid: numbers of blocks; block: of threads.
         shared_bytes: dynamic shared memory of a block.
         arguments: what the kernel gets.
+        waits: whether its threads wait for the launch before, which may still go on when
+            they begin.
     """
 
     kernel: str
@@ -128,6 +130,7 @@ class Launch:
     block: tuple[Expression, ...]
     shared_bytes: Expression
     arguments: tuple[Argument, ...]
+    waits: bool
 
     def fields(self) -> Json:
         """As JSON holds it."""
@@ -138,14 +141,15 @@ class Launch:
             list(self.block),
             self.shared_bytes,
             arguments,
+            self.waits,
         ]
 
     @staticmethod
     def from_fields(fields: Json) -> Launch:
         """What :meth:`fields` made."""
-        kernel, grid, block, shared, arguments = fields
+        kernel, grid, block, shared, arguments, waits = fields
         made = tuple(map(_argument, arguments))
-        return Launch(kernel, tuple(grid), tuple(block), shared, made)
+        return Launch(kernel, tuple(grid), tuple(block), shared, made, waits)
 
     def at(self, sizes: Sizes) -> Launch:
         """It, when sizes are known."""
@@ -160,11 +164,12 @@ class Launch:
                 else evaluate(a, sizes)
                 for a in self.arguments
             ),
+            self.waits,
         )
 
     def given(self, arguments: tuple[Argument, ...]) -> Launch:
         """It, with other arguments."""
-        return Launch(self.kernel, self.grid, self.block, self.shared_bytes, arguments)
+        return replace(self, arguments=arguments)
 
     @property
     def is_empty(self) -> bool:

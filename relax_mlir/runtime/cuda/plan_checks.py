@@ -37,6 +37,9 @@ from relax_mlir.runtime.elements import element_type
 __all__ = ["check_bounds", "check_plan"]
 
 _ENTRY = re.compile(rb"\.entry\s+([\w$]+)\s*\(([^)]*)\)")
+_WAITING = re.compile(  # those that wait for the launch before
+    rb"\.entry\s+([\w$]+)\s*\((?:(?!\.entry).)*?griddepcontrol\.wait;", re.DOTALL
+)
 _PARAMETER = re.compile(
     rb"\.param\s[^,\[]*?\.[busf](8|16|32|64)\b[^,\[]*(?:\[(\d{1,9})\])?"
 )
@@ -70,7 +73,7 @@ def check_plan(
     for number, program in enumerate(plan.programs):
         where = f"program {number}"
         _check_program(program, where)
-        _check_parameters(program, ptx[number], where)
+        _check_kernels(program, ptx[number], where)
     for number, step in enumerate(plan.steps):
         where = f"step {number}"
         if isinstance(step, Call):
@@ -129,12 +132,18 @@ def _check_program(program: Program, where: str) -> None:
             _check_library_call(launch, counts, names, where)
 
 
-def _check_parameters(program: Program, ptx: bytes, where: str) -> None:
-    """Refuse launches with other arguments than kernels read: that ends the process."""
+def _check_kernels(program: Program, ptx: bytes, where: str) -> None:
+    """Refuse launches with other arguments than kernels read: that ends the process.
+
+    And of kernels that begin too early, as they do not wait.
+    """
     found = {name.decode(): text for name, text in _ENTRY.findall(ptx)}
+    waiting = {name.decode() for name in _WAITING.findall(ptx)}
     for launch in _launches(program):
         if launch.kernel not in found:
             raise ValueError(f"{where}: there is no kernel `{launch.kernel}`")
+        if launch.waits and launch.kernel not in waiting:
+            raise ValueError(f"{where}: kernel `{launch.kernel}` does not wait")
         reads = [
             int(bits) // 8 * int(count or 1)
             for bits, count in _PARAMETER.findall(found[launch.kernel])
@@ -159,6 +168,8 @@ def _check_launch(
     if len(launch.grid) != 3 or len(launch.block) != 3:
         raise ValueError(f"{where}: expected three numbers of blocks, and of threads")
     _check_all((*launch.grid, *launch.block, launch.shared_bytes), names, where)
+    if type(launch.waits) is not bool:
+        raise ValueError(f"{where}: kernel `{launch.kernel}` waits: {launch.waits!r}")
     for argument in launch.arguments:
         _check_argument(argument, counts, names, where)
 

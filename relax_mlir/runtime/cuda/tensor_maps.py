@@ -16,7 +16,14 @@ from relax_mlir.errors import DeviceError
 from relax_mlir.runtime.cuda.driver import Driver
 from relax_mlir.runtime.cuda.plan import TensorMap
 
-__all__ = ["ELEMENT_BYTES", "SWIZZLE_BYTES", "TensorMaps", "problem_of", "spans"]
+__all__ = [
+    "ELEMENT_BYTES",
+    "SWIZZLE_BYTES",
+    "TensorMaps",
+    "problem_of",
+    "spans",
+    "steps_of",
+]
 
 _MAP_BYTES, _ALIGNMENT = 128, 128
 _KEPT = 256  # descriptors
@@ -130,19 +137,20 @@ def problem_of(tensor: TensorMap, address: int) -> str | None:
     )
 
 
-def _steps(tensor: TensorMap) -> tuple[int, ...]:
+def steps_of(tensor: TensorMap) -> tuple[int, ...]:
+    """Of each dimension a box takes each so many-th element."""
     return tensor.steps or (1,) * len(tensor.box)
 
 
 def spans(tensor: TensorMap) -> list[int]:
     """What a box spans, from its first element to its last."""
-    return [(n - 1) * s + 1 for n, s in zip(tensor.box, _steps(tensor), strict=True)]
+    return [(n - 1) * s + 1 for n, s in zip(tensor.box, steps_of(tensor), strict=True)]
 
 
 def _encode(driver: Driver, memory: Any, tensor: TensorMap, address: int) -> None:
     what = (
         f"`main`: no descriptor for a tensor of {tensor.element}: sizes {tensor.sizes}, "
-        f"strides {tensor.strides_bytes} bytes, box {tensor.box}, steps {_steps(tensor)}, "
+        f"strides {tensor.strides_bytes} bytes, box {tensor.box}, steps {steps_of(tensor)}, "
         f"swizzle {tensor.swizzle}"
     )
     problem = problem_of(tensor, address)
@@ -158,7 +166,7 @@ def _encode(driver: Driver, memory: Any, tensor: TensorMap, address: int) -> Non
         _numbers(ctypes.c_uint64, tensor.sizes),
         _numbers(ctypes.c_uint64, tensor.strides_bytes),
         _numbers(ctypes.c_uint32, spans(tensor)),
-        _numbers(ctypes.c_uint32, _steps(tensor)),
+        _numbers(ctypes.c_uint32, steps_of(tensor)),
         _NO_INTERLEAVE,
         list(SWIZZLE_BYTES).index(tensor.swizzle),
         _PROMOTE_TO_128B,

@@ -36,6 +36,9 @@ from relax_mlir.schedules.gpu.launch import (
 __all__ = ["GemmBlock"]
 
 _STAGES = 4  # slices that are on their way, or multiplied
+_MANY_SUMS = 64  # of a thread, which fit 128 registers with all else,
+_THREADS_AT_ONCE = 512  # of so many threads of a processor
+_WORD_BITS = 32
 
 
 class GemmBlock(GemmKernel):
@@ -117,7 +120,11 @@ class GemmBlock(GemmKernel):
             firsts = multiply(row, cut.rows), multiply(column, cut.columns)
             self._finish(points, firsts, number, self._sums(points, firsts, number))
 
-        launch(product(tiles), cut.threads, thread)
+        # Few sums need far fewer registers than that, and those of f64 more.
+        is_full = cut.rows * cut.columns == _MANY_SUMS * cut.threads
+        is_full = is_full and self.plan.element.width <= _WORD_BITS
+        at_once = _THREADS_AT_ONCE // cut.threads if is_full else 1
+        launch(product(tiles), cut.threads, thread, at_once)
 
     def _sums(
         self,

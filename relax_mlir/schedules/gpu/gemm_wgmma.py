@@ -10,8 +10,7 @@ Source: NVIDIA, CUTLASS, "Efficient GEMM in CUDA": warp-specialized persistent k
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from mlir import ir
@@ -21,10 +20,8 @@ from relax_mlir.schedules.contraction_plan import Plan
 from relax_mlir.schedules.emit import (
     Extent,
     add,
-    ceil_div,
     div,
     for_loop,
-    index,
     minimum,
     multiply,
     op,
@@ -53,6 +50,7 @@ from relax_mlir.schedules.gpu.launch import (
     launch,
     meet_warp,
     uniform,
+    wait_for_launch_before,
 )
 from relax_mlir.schedules.gpu.patches import (
     PATCH_COLUMNS,
@@ -61,6 +59,7 @@ from relax_mlir.schedules.gpu.patches import (
     neighbours,
 )
 from relax_mlir.schedules.gpu.pipeline import Barriers, Turn
+from relax_mlir.schedules.gpu.row_tiles import RowTile, row_tile
 from relax_mlir.schedules.gpu.rule import GpuRule
 from relax_mlir.schedules.gpu.tensor_boxes import (
     ROW_BYTES,
@@ -85,7 +84,8 @@ _FEWEST = 33  # rows, columns: fewer leave half of a tile empty
 _HOPPER = 90
 _TURNED_BITS = 16  # of numbers that instructions take across the sum too
 _KINDS = {"f32": "tf32", "f8E4M3FN": "e4m3"}  # as instructions call types of factors
-_LEAST_USE = 0.7  # share of a tile's places that are rows, where these are several axes
+_SHARING_BLOCKS = 8  # that ask for the same columns ahead, at the most
+_ASKED_SLICES = 16
 _SHARING = 2  # warpgroups that multiply, which get the registers of one that copies
 _FEW_REGISTERS, _MANY_REGISTERS = 40, 232  # of a thread then
 
@@ -214,7 +214,10 @@ class _GemmWgmmaKernel(GemmKernel):
                 ring.empty.start(number, made.warpgroups)
             op("nvvm.fence.mbarrier.init", None)
 
+            self._ask_ahead(maps, walk)
+
         if_less(thread, 1, start)
+        wait_for_launch_before()
         barrier()
         group = uniform(div(thread, WARPGROUP))
 
@@ -228,6 +231,22 @@ class _GemmWgmmaKernel(GemmKernel):
             self._multiply(walk, ring, subtract(group, 1), own, patches)
 
         if_less(group, 1, bring, consume)
+
+    def _ask_ahead(self, maps: Sequence[ir.Value], walk: _Walk) -> None:
+        """Ask for columns, which are weights more often than rows, if few need the same."""
+        down = self._row_tile.count
+        if not isinstance(down, int) or down > _SHARING_BLOCKS:
+            return
+        first = self._tile(walk.first)
+        begin, turns = self._share(first)
+
+        def step(k: ir.Value) -> tuple[()]:
+            terms = multiply(add(begin, k), self._made.depth)
+            point = {**first, **self._summed.points(terms)}
+            self._operands[1].ask_ahead(maps[1], point)
+            return ()
+
+        for_loop(0, minimum(turns, _ASKED_SLICES), 1, step)
 
     def _take_registers(self, *, is_more: bool) -> None:
         """With three warpgroups, those of one that copies go to those that multiply."""
@@ -370,103 +389,6 @@ class _GemmWgmmaKernel(GemmKernel):
             for_loop(0, per_patch // self._lanes, 1, write_rows)
 
 
-@dataclass(frozen=True)
-class _RowTile:
-    """Rows of a tile, which is a box of the axes of rows.
-
-    Attributes:
-        axes: outermost first; sizes: of the box; places: that a tile has.
-    """
-
-    axes: Sequence[Axis]
-    sizes: Sequence[int]
-    places: int
-
-    @property
-    def _counts(self) -> list[Extent]:
-        pairs = zip(self.axes, self.sizes, strict=True)
-        return [ceil_div(axis.extent, size) for axis, size in pairs]
-
-    @property
-    def count(self) -> Extent:
-        """How many tiles have all rows."""
-        return product(self._counts)
-
-    @property
-    def taken(self) -> dict[int, int]:
-        """The size of the box, by axis."""
-        return {a.number: size for a, size in zip(self.axes, self.sizes, strict=True)}
-
-    def first(self, number: Extent) -> dict[int, Extent]:
-        """The first row of a tile."""
-        where = unflatten(index(number), self._counts)
-        return {
-            axis.number: multiply(place, size)
-            for axis, place, size in zip(self.axes, where, self.sizes, strict=True)
-        }
-
-    def visit(
-        self,
-        place: Extent,
-        first: Mapping[int, Extent],
-        body: Callable[[Mapping[int, Extent]], None],
-    ) -> None:
-        """``body(row)`` for a place in a tile, if there is a row."""
-        inside = (
-            [place] if len(self.sizes) == 1 else unflatten(index(place), self.sizes)
-        )
-        row = {
-            axis.number: add(first[axis.number], at)
-            for axis, at in zip(self.axes, inside, strict=True)
-        }
-
-        def test(axes: Sequence[Axis]) -> None:
-            if not axes:
-                body(row)
-                return
-            axis, *others = axes
-            if_less(row[axis.number], axis.extent, lambda: test(others))
-
-        if math.prod(self.sizes) == self.places:
-            test(self.axes)
-        else:
-            # Past the end of the box, the outermost place is past its size.
-            if_less(inside[0], self.sizes[0], lambda: test(self.axes))
-
-
-def _row_tile(axes: Sequence[Axis], rows: int) -> _RowTile:
-    """The box of up to so many rows that has the fewest places where no row is.
-
-    Raises:
-        Refusal: it has too many of these.
-    """
-    if len(axes) == 1:
-        return _RowTile(axes, [rows], rows)
-    extents = [a.extent if isinstance(a.extent, int) else rows for a in axes]
-    # Of those that are as good, what lies nearest together.
-    sizes = max(_sizes(extents, rows), key=lambda s: (_use(s, extents, rows), s[::-1]))
-    if _use(sizes, extents, rows) < _LEAST_USE:
-        raise Refusal("its rows are several axes, of which no box fills a tile")
-    return _RowTile(axes, sizes, rows)
-
-
-def _sizes(extents: Sequence[int], rows: int) -> Iterator[tuple[int, ...]]:
-    """Boxes of up to so many rows."""
-    *outer, last = extents
-    for size in range(1, min(last, rows) + 1):
-        if not outer:
-            yield (size,)
-            continue
-        for others in _sizes(outer, rows // size):
-            yield (*others, size)
-
-
-def _use(sizes: Sequence[int], extents: Sequence[int], rows: int) -> float:
-    """The share of places of tiles where a row is."""
-    places = rows * math.prod(-(-e // s) for e, s in zip(extents, sizes, strict=True))
-    return math.prod(extents) / places
-
-
 def _sketch(extents: Sequence[Extent]) -> Extent:
     """The points of some axes, without writing anything: one stands for what is not known."""
     unknown = [extent for extent in extents if not isinstance(extent, int)]
@@ -479,7 +401,7 @@ class _Operands:
 
     rows: Boxes
     columns: Boxes
-    row_tile: _RowTile
+    row_tile: RowTile
     summed: Side
 
     @staticmethod
@@ -514,13 +436,13 @@ class _Operands:
         is_counted_on = len(summed) == 1 and last.number not in apart
         if static(last.extent) % wide and not is_counted_on:
             raise Refusal("a slice crosses the end of an axis of the sum")
-        row_tile = _row_tile(down, rows)
+        tile = row_tile(down, rows)
         axes = [*(Axis(n, extents[n]) for n in plan.outer), *down, *across, *summed]
         column_tile = {across[0].number: columns}
         found = [
             boxes_of(factor, axes, tile, last.number, places)
             for factor, tile, places in (
-                (plan.rows_of, row_tile.taken, rows),
+                (plan.rows_of, tile.taken, rows),
                 (plan.columns_of, column_tile, columns),
             )
         ]
@@ -529,7 +451,7 @@ class _Operands:
                 raise Refusal(
                     f"a factor of {factor.element} does not lie along the sum"
                 )
-        return _Operands(*found, row_tile, Side(summed))
+        return _Operands(*found, tile, Side(summed))
 
 
 @dataclass(frozen=True)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from relax_mlir.schedules.contraction_plan import plan_contraction
 from relax_mlir.schedules.gpu.col_reduction import ColReduction
+from relax_mlir.schedules.gpu.launch import WARP
 from relax_mlir.schedules.gpu.row_reduction import RowReduction
 from relax_mlir.schedules.gpu.rule import GpuRule
 from relax_mlir.schedules.nest import Kernel, point_count
 from relax_mlir.schedules.rule import Refusal
 
-__all__ = ["Gemv"]
+__all__ = ["FEWEST_TERMS", "MOST_ROWS", "Gemv"]
 
-_MOST_ROWS = 4  # that are worth reading the matrix as often
+MOST_ROWS = 4  # that are worth reading the matrix as often
+FEWEST_TERMS = WARP  # of sums along rows of the matrix that threads share
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,8 @@ class GemvPlan:
 class Gemv(GpuRule[GemvPlan]):
     """Products of few rows: sums of the matrix's rows where they lie side by side.
 
-    Else those of its columns, of which threads share the terms.
+    Else those of its columns, of which threads share the terms. What a thread reads of its
+    row it asks for before all else, so that the matrix comes while another kernel goes on.
     """
 
     def plan(self, kernel: Kernel) -> GemvPlan:
@@ -39,12 +42,15 @@ class Gemv(GpuRule[GemvPlan]):
         contraction = plan_contraction(kernel)
         extents = contraction.anchor.extents
         rows = [extents[axis] for axis in contraction.m]
-        if not all(isinstance(e, int) for e in rows) or point_count(rows) > _MOST_ROWS:
-            raise Refusal(f"it has more than {_MOST_ROWS} rows")
-        is_along_sum = contraction.b.stride_of(contraction.k[-1]) == 1
-        rule = (RowReduction if is_along_sum else ColReduction)(self.gpu)
-        plan = rule.plan(kernel)
-        return GemvPlan(lambda: rule.write(plan))
+        if not all(isinstance(e, int) for e in rows) or point_count(rows) > MOST_ROWS:
+            raise Refusal(f"it has more than {MOST_ROWS} rows")
+        if contraction.b.stride_of(contraction.k[-1]) != 1:
+            across = ColReduction(self.gpu)
+            points = across.plan(kernel)
+            return GemvPlan(lambda: across.write(points))
+        along = RowReduction(self.gpu)
+        plan = replace(along.plan(kernel), ahead=(contraction.b.buffer,))
+        return GemvPlan(lambda: along.write(plan))
 
     def write(self, plan: GemvPlan) -> None:
         plan.write()

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from mlir import ir
-from mlir.dialects import gpu
+from mlir.dialects import gpu, nvvm
 
+from relax_mlir.dialects.tir import marks
 from relax_mlir.schedules.emit import Extent, constant, index, less, op
 
 __all__ = [
@@ -21,9 +22,11 @@ __all__ = [
     "launch",
     "launch_grid",
     "meet_warp",
+    "prefetch",
     "shared_type",
     "shuffle_xor",
     "uniform",
+    "wait_for_launch_before",
 ]
 
 WARP = 32  # threads that run in step
@@ -34,7 +37,10 @@ SHARED = "#gpu.address_space<workgroup>"  # where a block's memory is
 
 
 def launch(
-    blocks: Extent, threads: int, body: Callable[[ir.Value, ir.Value], None]
+    blocks: Extent,
+    threads: int,
+    body: Callable[[ir.Value, ir.Value], None],
+    at_once: int = 1,
 ) -> None:
     """``gpu.launch`` of a grid of one dimension; ``body(block, thread)`` is what each does.
 
@@ -42,8 +48,12 @@ def launch(
 
     Args:
         blocks: how many; threads: of each.
+        at_once: blocks for which a processor has registers, at least.
     """
-    launch_grid([blocks], [threads], lambda b, t: body(b[0], t[0]))
+    block = launch_grid([blocks], [threads], lambda b, t: body(b[0], t[0]))
+    if at_once > 1:
+        i32 = ir.IntegerType.get_signless(32)
+        block.owner.attributes[marks.AT_ONCE] = ir.IntegerAttr.get(i32, at_once)
 
 
 def launch_grid(
@@ -142,6 +152,34 @@ def meet_warp() -> None:
 
 
 _ALL_THREADS = -1  # of a warp: a bit for each
+
+
+def prefetch(buffer: ir.Value, where: Sequence[ir.Value]) -> None:
+    """Let an element come to a cache, before :func:`wait_for_launch_before`."""
+    type_ = ir.MemRefType(buffer.type)
+    if type_.layout == _packed(type_.rank):
+        read, data = ir.BoolAttr.get(False), ir.BoolAttr.get(True)
+        i32 = ir.IntegerType.get_signless(32)
+        near = ir.IntegerAttr.get(i32, _NEAREST)
+        named = {"isWrite": read, "localityHint": near, "isDataCache": data}
+        op("memref.prefetch", None, buffer, *where, **named)
+
+
+def wait_for_launch_before() -> None:
+    """Wait until the launch in front of this one has ended, at the top of a launch.
+
+    What comes before must not touch memory but for asking for it. A launch that does not
+    say so waits first of all.
+    """
+    nvvm.griddepcontrol(nvvm.GridDepActionKind.wait)
+
+
+_NEAREST = 3  # of caches, as `memref.prefetch` counts
+
+
+def _packed(rank: int) -> ir.Attribute:
+    """The layout of a memref whose elements lie side by side."""
+    return ir.AffineMapAttr.get(ir.AffineMap.get_identity(rank))
 
 
 def uniform(number: ir.Value) -> ir.Value:

@@ -5,7 +5,7 @@ What lies between the statements stays with the thread: it becomes registers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from mlir import ir
@@ -22,14 +22,34 @@ from relax_mlir.schedules.emit import (
     multiply,
 )
 from relax_mlir.schedules.gpu.grid import Grid, launch_grids
-from relax_mlir.schedules.gpu.launch import ACCESS_BYTES, alloc_private, if_less
-from relax_mlir.schedules.nest import Access, Kernel, Statement, collapse_axes
+from relax_mlir.schedules.gpu.launch import (
+    ACCESS_BYTES,
+    PROCESSORS,
+    alloc_private,
+    if_less,
+)
+from relax_mlir.schedules.nest import (
+    Access,
+    Kernel,
+    Statement,
+    collapse_axes,
+    point_count,
+)
 from relax_mlir.schedules.rule import Refusal, check_statements
 from relax_mlir.schedules.statement_loops import StatementLoops
-from relax_mlir.schedules.vector_axis import lanes_of
 from relax_mlir.schedules.vectorize_body import NotVectorizableError
 
-__all__ = ["Points", "PointsPlan", "or_one_by_one", "plan_points", "write_points"]
+__all__ = [
+    "Points",
+    "PointsPlan",
+    "lanes_of",
+    "or_one_by_one",
+    "plan_points",
+    "write_points",
+]
+
+_LANES, _MOST_LANES = 4, 8  # neighbours of a thread: of few points, and of many
+_ENOUGH_THREADS = PROCESSORS * 1024  # for many neighbours of each
 
 
 @dataclass(frozen=True)
@@ -78,10 +98,34 @@ def plan_points(kernel: Kernel) -> PointsPlan:
     axis = _side_by_side(statements[-1], depth)
     if axis is None:
         raise Refusal("neighbours along no axis lie side by side in its results")
-    lanes = min(lanes_of(s, 8 * ACCESS_BYTES) for s in statements)
-    if any(a.stride_of(axis) not in (0, 1) for s in statements for a in s.accesses):
-        lanes = 1
+    lanes = _lanes(statements, extents, axis, kernel.temporaries)
     return PointsPlan(statements, tuple(kernel.temporaries), extents, axis, lanes)
+
+
+def lanes_of(accesses: Iterable[Access]) -> int:
+    """How many neighbours a thread reads, or writes, at once: 16 bytes of the widest."""
+    widths = [a.buffer.type.element_type.width for a in accesses]
+    return min(_MOST_LANES, 8 * ACCESS_BYTES // max([8, *widths]))
+
+
+def _lanes(
+    statements: Sequence[Statement],
+    extents: Sequence[Extent],
+    axis: int,
+    between: Collection[ir.Value],
+) -> int:
+    """How many neighbours along an axis a thread computes.
+
+    Args:
+        between: buffers that are no memory.
+    """
+    accesses = [a for s in statements for a in s.accesses]
+    if any(a.stride_of(axis) not in (0, 1) for a in accesses):
+        return 1
+    walked = [a for a in accesses if a.stride_of(axis) and a.buffer not in between]
+    lanes = lanes_of(walked)
+    is_much = point_count(extents) >= lanes * _ENOUGH_THREADS
+    return lanes if is_much else min(lanes, _LANES)
 
 
 def _is_own(access: Access, extents: Sequence[Extent]) -> bool:

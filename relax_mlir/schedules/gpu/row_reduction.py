@@ -9,13 +9,11 @@ row, of which each thread keeps what it has computed itself.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from mlir import ir
 
-from relax_mlir.indexing import buffer_sizes
 from relax_mlir.schedules.combination import Combination
 from relax_mlir.schedules.emit import (
     Extent,
@@ -26,7 +24,7 @@ from relax_mlir.schedules.emit import (
     div,
     for_loop,
     index,
-    is_one,
+    less,
     maximum,
     minimum,
     multiply,
@@ -37,50 +35,28 @@ from relax_mlir.schedules.emit import (
     unflatten,
 )
 from relax_mlir.schedules.gpu.launch import (
-    ACCESS_BYTES,
+    PROCESSORS,
     WARP,
     alloc_private,
     alloc_shared,
     barrier,
     if_less,
     launch,
+    prefetch,
     shuffle_xor,
+    wait_for_launch_before,
 )
 from relax_mlir.schedules.gpu.points import or_one_by_one
+from relax_mlir.schedules.gpu.row_plan import RowPlan, inner_axes, plan_rows
 from relax_mlir.schedules.gpu.rule import GpuRule
-from relax_mlir.schedules.nest import Access, Kernel, Statement, point_count
-from relax_mlir.schedules.rule import Refusal, check_statements
+from relax_mlir.schedules.nest import Kernel, Statement
 from relax_mlir.schedules.statement_loops import StatementLoops, combinations_of
-from relax_mlir.schedules.vector_axis import lanes_of
 
 __all__ = ["RowReduction"]
 
 _THREADS = 256  # of a block whose warps have a row each
-_MOST_THREADS = 1024  # that share a row
-_KEPT_WORDS = 32  # of registers, for what a thread keeps of a row
-_FEW_ROWS = 1024  # that are too few for a thread each
-_WARP_ROW = 1024  # elements; a longer row is worth several warps
-
-
-@dataclass(frozen=True)
-class RowPlan:
-    """How the statements of a kernel share a row.
-
-    Attributes:
-        statements: in order.
-        rows: extents of the axes that they share.
-        domain: extents of a row.
-        scalars: buffers between them of one element a row.
-        kept: those as long as a row, of which each thread keeps its own part.
-        lanes: neighbours that a thread takes at once.
-    """
-
-    statements: tuple[Statement, ...]
-    rows: tuple[Extent, ...]
-    domain: tuple[Extent, ...]
-    scalars: tuple[ir.Value, ...]
-    kept: tuple[ir.Value, ...]
-    lanes: int
+_ENOUGH_BLOCKS = PROCESSORS * 2
+_ASKED_TURNS = 4  # of a thread, ahead
 
 
 class RowReduction(GpuRule[RowPlan]):
@@ -88,174 +64,12 @@ class RowReduction(GpuRule[RowPlan]):
 
     def plan(self, kernel: Kernel) -> RowPlan:
         """Statements with the same outer axes, of which one sums up the rest."""
-        check_statements(kernel)
-        statements = tuple(kernel.statements)
-        total = next((s for s in statements if s.is_reduction), None)
-        if total is None:
-            raise Refusal("it has no sum")
-        depth = _depth(total)
-        rows = total.extents[:depth]
-        domain = tuple(total.extents[axis] for axis in _inner(total, depth))
-        if not domain:
-            raise Refusal("its sum has one term")
-        for statement in statements:
-            _check(statement, rows, domain, kernel)
-        scalars, kept = _sorted_temporaries(kernel, statements, depth)
-        _check_sizes(statements, rows, domain)
-        lanes = _lanes(statements, domain, depth)
-        if kept and _kept(domain, lanes, kept) is None:
-            raise Refusal("its rows are longer than what threads can keep of them")
-        return RowPlan(statements, rows, domain, scalars, kept, lanes)
+        return plan_rows(kernel)
 
     def write(self, plan: RowPlan) -> None:
         or_one_by_one(
             lambda: _Rows(plan).write(), lambda: _Rows(replace(plan, lanes=1)).write()
         )
-
-
-def _depth(total: Statement) -> int:
-    """How many axes tell the rows of a sum: those before it, without ones at the end."""
-    depth = len(total.kinds.rstrip("R"))
-    while depth and is_one(total.extents[depth - 1]):
-        depth -= 1
-    return depth
-
-
-def _inner(statement: Statement, depth: int) -> list[int]:
-    """The axes along a row, without those of one point."""
-    axes = range(depth, len(statement.kinds))
-    return [axis for axis in axes if not is_one(statement.extents[axis])]
-
-
-def _check(
-    statement: Statement,
-    rows: Sequence[Extent],
-    domain: Sequence[Extent],
-    kernel: Kernel,
-) -> None:
-    """Refuse what does not walk along rows.
-
-    Raises:
-        Refusal: it does not.
-    """
-    depth = len(rows)
-    inner = _inner(statement, depth)
-    kinds = {statement.kinds[axis] for axis in inner}
-    if statement.extents[:depth] != rows or "R" in statement.kinds[:depth]:
-        raise Refusal("its statements do not share the axes of rows")
-    is_whole = tuple(statement.extents[axis] for axis in inner) == domain
-    if inner and (not is_whole or len(kinds) > 1):
-        raise Refusal("its statements do not walk along the same rows")
-    if statement.is_reduction:
-        if not is_whole:
-            raise Refusal("its sums are not over the same rows")
-        if combinations_of(statement) is None:
-            raise Refusal("the order of its sum may matter")
-    results = kernel.written.difference(kernel.temporaries)
-    read = {access.buffer for access in statement.inputs}
-    if read & results or statement.read_within & kernel.written:
-        raise Refusal("a statement reads what others of its threads have written")
-
-
-def _check_sizes(
-    statements: Sequence[Statement], rows: Sequence[Extent], domain: Sequence[Extent]
-) -> None:
-    """Refuse what a thread for each row does better.
-
-    Raises:
-        Refusal: rows are short, or there are many whose neighbours lie side by side.
-    """
-    if point_count(domain) < WARP:
-        if point_count(rows) < _FEW_ROWS:
-            return
-        raise Refusal("its rows are shorter than a warp")
-    walked = [
-        access.stride_of(axis)
-        for s in statements
-        for axis in _inner(s, len(rows))[-1:]
-        for access in s.inputs
-    ]
-    if 1 not in walked:
-        raise Refusal("the neighbours along its rows lie apart")
-
-
-def _sorted_temporaries(
-    kernel: Kernel, statements: Sequence[Statement], depth: int
-) -> tuple[tuple[ir.Value, ...], tuple[ir.Value, ...]]:
-    """The buffers between statements: of one element a row, and as long as a row.
-
-    Raises:
-        Refusal: one is neither, or is not read where it was written.
-    """
-    scalars: list[ir.Value] = []
-    kept: list[ir.Value] = []
-    for buffer in kernel.temporaries:
-        accesses = [
-            (s, a) for s in statements for a in s.accesses if a.buffer == buffer
-        ]
-        if all(_is_at(s, a, depth, ()) for s, a in accesses):
-            scalars.append(buffer)
-        elif all(_is_at(s, a, depth, _inner(s, depth)) for s, a in accesses):
-            kept.append(buffer)
-        else:
-            raise Refusal("a statement reads what another place of the row computes")
-    return tuple(scalars), tuple(kept)
-
-
-def _is_at(
-    statement: Statement, access: Access, depth: int, inner: Sequence[int]
-) -> bool:
-    """Whether an access is to the element that the row and some axes tell, no other."""
-    rows = [axis for axis in range(depth) if not is_one(statement.extents[axis])]
-    sizes = buffer_sizes(access.buffer)
-    told = [
-        form.single_axis
-        for form, size in zip(access.forms, sizes, strict=True)
-        if size is None or not is_one(size)
-    ]
-    return told == [*rows, *inner]
-
-
-def _lanes(
-    statements: Sequence[Statement], domain: Sequence[Extent], depth: int
-) -> int:
-    """How many neighbours along the last axis a thread takes at once."""
-    length = domain[-1]
-    lanes = min(lanes_of(s, 8 * ACCESS_BYTES) for s in statements)
-    strides = {
-        access.stride_of(axis)
-        for s in statements
-        for axis in _inner(s, depth)[-1:]
-        for access in s.accesses
-    }
-    if not isinstance(length, int) or not strides <= {0, 1}:
-        return 1
-    return math.gcd(length, lanes)
-
-
-def _kept(
-    domain: Sequence[Extent], lanes: int, buffers: Sequence[ir.Value]
-) -> int | None:
-    """How many times a thread takes its neighbours of a row; None for too many."""
-    if not all(isinstance(e, int) for e in domain):
-        return None
-    threads = _threads(domain, lanes)
-    turns = -(-(math.prod(domain) // lanes) // threads)
-    words = sum(max(1, b.type.element_type.width // 32) for b in buffers)
-    # The more threads a block has, the fewer registers each of them.
-    most = _KEPT_WORDS * (1 if threads == _MOST_THREADS else 2)
-    return turns if turns * lanes * words <= most else None
-
-
-def _threads(domain: Sequence[Extent], lanes: int) -> int:
-    """How many threads share a row."""
-    if not all(isinstance(e, int) for e in domain):
-        return _THREADS
-    elements: int = math.prod(domain)
-    if elements <= _WARP_ROW:
-        return WARP
-    wanted = elements // (4 * lanes)
-    return max(WARP, min(_MOST_THREADS, 1 << (wanted - 1).bit_length()))
 
 
 @dataclass
@@ -265,43 +79,72 @@ class _Rows:
 
     def __post_init__(self) -> None:
         plan = self.plan
-        self.threads = _threads(plan.domain, plan.lanes)
+        self.threads = plan.threads
         self.depth = len(plan.rows)
         self.pieces = [*plan.domain[:-1], div(plan.domain[-1], plan.lanes)]
 
     def write(self) -> None:
         """A warp or a block for each row."""
         rows = product(self.plan.rows)
-        per_block = max(1, _THREADS // self.threads) if self.threads == WARP else 1
+        per_block = _THREADS // WARP if self.threads == WARP else 1
+        while (
+            per_block > 1
+            and isinstance(rows, int)
+            and rows < per_block * _ENOUGH_BLOCKS
+        ):
+            per_block //= 2
+
+        is_whole = per_block == 1 or (isinstance(rows, int) and rows % per_block == 0)
 
         def thread(block: ir.Value, number: ir.Value) -> None:
             row = add(multiply(block, per_block), div(number, self.threads))
             self.number = rem(number, self.threads)
-            self.thread = number
+            if self.plan.ahead:
+                self._ask_ahead(row if is_whole else minimum(row, subtract(rows, 1)))
 
             def write() -> None:
                 self._row(unflatten(index(row), self.plan.rows))
 
-            if per_block == 1 or (isinstance(rows, int) and rows % per_block == 0):
+            if is_whole:
                 write()
             else:
                 if_less(row, rows, write)
 
         launch(ceil_div(rows, per_block), per_block * self.threads, thread)
 
+    def _ask_ahead(self, row: Extent) -> None:
+        """Ask for what a thread reads of some buffers at its first turns; then wait."""
+        count = product(self.pieces)
+        if not isinstance(count, int):
+            return
+        self.row = dict(enumerate(unflatten(index(row), self.plan.rows)))
+        for turn in range(min(_ASKED_TURNS, ceil_div(count, self.threads))):
+            piece = add(self.number, turn * self.threads)
+            if (turn + 1) * self.threads > count:
+                piece = minimum(piece, count - 1)
+            for statement in self.plan.statements:
+                if not inner_axes(statement, self.depth):
+                    continue
+                for access in statement.inputs:
+                    if access.buffer in self.plan.ahead:
+                        points = self._loops(statement, piece, 0).points
+                        prefetch(access.buffer, access.indices(points))
+        wait_for_launch_before()
+
     def _row(self, where: Sequence[Extent]) -> None:
         """All statements, for one row."""
         self.row = dict(enumerate(where))
-        turns = _kept(self.plan.domain, self.plan.lanes, self.plan.kept) or 0
         for buffer in self.plan.scalars:
             self.registers[buffer] = alloc_private([1], buffer.type.element_type)
         for buffer in self.plan.kept:
+            turns = self.plan.turns
+            assert turns is not None  # of what may be kept
             shape = [turns * self.plan.lanes]
             self.registers[buffer] = alloc_private(shape, buffer.type.element_type)
         for statement in self.plan.statements:
             if statement.is_reduction:
                 self._reduce(statement)
-            elif _inner(statement, self.depth):
+            elif inner_axes(statement, self.depth):
                 self._map(statement)
             else:
                 self._write_scalar(statement)
@@ -315,12 +158,12 @@ class _Rows:
         if piece is not None:
             *outer, last = unflatten(index(piece), self.pieces)
             inner = [*outer, multiply(last, self.plan.lanes)]
-            points.update(zip(_inner(statement, self.depth), inner, strict=True))
+            points.update(zip(inner_axes(statement, self.depth), inner, strict=True))
         return StatementLoops(statement, points, self._relocate_at(turn), {})
 
     def _vector_axis(self, statement: Statement) -> int | None:
         """Along which a thread takes several neighbours."""
-        return _inner(statement, self.depth)[-1] if self.plan.lanes > 1 else None
+        return inner_axes(statement, self.depth)[-1] if self.plan.lanes > 1 else None
 
     def _relocate_at(
         self, turn: Extent
@@ -345,24 +188,33 @@ class _Rows:
     ) -> list[ir.Value]:
         """``body(turn, piece, carried)`` for all pieces of a row that a thread takes.
 
-        All turns are written out where a thread keeps numbers from one to the other.
+        All turns are written out where a thread keeps numbers from one to the other. Else
+        they are a loop, of a known number of turns if sizes are: it is unrolled then, and
+        a thread asks for much of its row before it waits.
         """
-        count, values = product(self.pieces), list(carried)
-        if not self.plan.kept:
+        count, threads = product(self.pieces), self.threads
+        if not isinstance(count, int):
             return for_loop(
                 self.number,
                 count,
-                self.threads,
+                threads,
                 lambda piece, *before: body(0, piece, before),
-                values,
+                carried,
             )
-        for turn in range(-(-int(count) // self.threads)):
-            piece = add(self.number, turn * self.threads)
-            is_whole = (turn + 1) * self.threads <= count
-            if is_whole:
-                values = list(body(turn, piece, values))
-            else:
-                values = self._where_there_is(piece, count, turn, body, values)
+        whole, rest = divmod(count, threads)
+        values = list(carried)
+        if self.plan.kept:
+            for turn in range(whole):
+                values = list(body(turn, add(self.number, turn * threads), values))
+        else:
+
+            def step(turn: ir.Value, *before: ir.Value) -> Sequence[ir.Value]:
+                return body(0, add(self.number, multiply(turn, threads)), before)
+
+            values = for_loop(0, whole, 1, step, values)
+        if rest:
+            piece = add(self.number, whole * threads)
+            values = self._where_there_is(piece, count, whole, body, values)
         return values
 
     def _where_there_is(
@@ -450,12 +302,21 @@ class _Rows:
 
         if_less(lane, 1, put)
         barrier()
-        mine = op("memref.load", element, parts, index(rem(lane, warps)))
-        return _in_warp(mine, way, warps)
+        width = 1 << (warps - 1).bit_length()
+        place = rem(lane, width)
+        mine = op("memref.load", element, parts, index(minimum(place, warps - 1)))
+        if width != warps:
+            none = constant(way.identity, element)
+            mine = op("arith.select", element, less(place, warps), mine, none)
+        return _in_warp(mine, way, width)
 
 
 def _in_warp(value: ir.Value, way: Combination, width: int) -> ir.Value:
-    """The parts of ``width`` neighbouring threads combined, in all of them."""
+    """The parts of ``width`` neighbouring threads combined, in all of them.
+
+    Args:
+        width: a power of two.
+    """
     distance = width // 2
     while distance:
         value = way.of_two(value, shuffle_xor(value, distance))

@@ -8,11 +8,12 @@ dimension a box may take each second element, or each third, up to the eighth.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, starmap
 
 from mlir import ir
+from mlir.dialects import nvvm
 
 from relax_mlir.dialects.tir import marks
 from relax_mlir.indexing import Linear, Part
@@ -148,9 +149,7 @@ class Boxes:
         """
         strides, elements = row_major_strides(self.box), math.prod(self.box)
         begin = multiply(stage, self._rows * self.box[-1])
-        for number in range(self.count):
-            at = {**point, self.run: add(point[self.run], number * self.box[-1])}
-            where = [index(d.at(at)) for d in reversed(self.dimensions)]
+        for number, where in enumerate(self._begins(point)):
             sizes = [1, 1, 1, len(where), 1, 0, 0]
             op(
                 "nvgpu.tma.async.load",
@@ -162,6 +161,24 @@ class Boxes:
                 index(stage if told is None else told),
                 operandSegmentSizes=ir.DenseI32ArrayAttr.get(sizes),
             )
+
+    def ask_ahead(self, descriptor: ir.Value, point: Mapping[int, Extent]) -> None:
+        """Let a slice come to a cache, before the launch waits for the one in front."""
+        i32 = ir.IntegerType.get_signless(32)
+        pointer = op(
+            "builtin.unrealized_conversion_cast",
+            ir.Type.parse("!llvm.ptr"),
+            descriptor,
+        )
+        for where in self._begins(point):
+            coordinates = [op("arith.index_cast", i32, place) for place in where]
+            nvvm.cp_async_bulk_tensor_prefetch(pointer, coordinates, [])
+
+    def _begins(self, point: Mapping[int, Extent]) -> Iterator[list[ir.Value]]:
+        """Where each box of a slice begins, innermost dimension first."""
+        for number in range(self.count):
+            at = {**point, self.run: add(point[self.run], number * self.box[-1])}
+            yield [index(d.at(at)) for d in reversed(self.dimensions)]
 
 
 def window_axes(factor: Factor) -> set[int]:

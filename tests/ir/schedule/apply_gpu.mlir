@@ -52,9 +52,59 @@ func.func @main(%x: tensor<24x50xf32>) -> tensor<24x50xf32> {
 // Without the rule there is a launch for each of its statements.
 // ONLY-LABEL:  func.func @softmax
 // ONLY-COUNT-4:  gpu.launch
-func.func @main(%x: tensor<8x4096xf32>) -> tensor<8x4096xf32> {
-  %y = "relax.nn_softmax"(%x) {axis = -1 : i64} : (tensor<8x4096xf32>) -> tensor<8x4096xf32>
-  return %y : tensor<8x4096xf32>
+func.func @main(%x: tensor<1024x4096xf32>) -> tensor<1024x4096xf32> {
+  %y = "relax.nn_softmax"(%x) {axis = -1 : i64} : (tensor<1024x4096xf32>) -> tensor<1024x4096xf32>
+  return %y : tensor<1024x4096xf32>
+}
+
+// -----
+
+// More threads share each of few rows: one takes all of its neighbours at once. Six warps
+// have parts, so that the others of eight count for nothing.
+// CHECK-LABEL: func.func @softmax
+// CHECK-SAME:    tir.rule = "RowReduction"
+// CHECK:         %[[THREADS:.+]] = arith.constant 192 : index
+// CHECK:         gpu.launch blocks{{.*}} threads({{.*}} = %[[THREADS]],
+// CHECK-NOT:       scf.for
+// CHECK:           vector.load %arg0{{.*}} vector<4xf32>
+// CHECK-COUNT-5:   gpu.shuffle xor
+// CHECK:           memref.alloc() : memref<6xf32, #gpu.address_space<workgroup>>
+// CHECK:           arith.select
+// CHECK-COUNT-3:   gpu.shuffle xor
+func.func @main(%x: tensor<8x768xf32>) -> tensor<8x768xf32> {
+  %y = "relax.nn_softmax"(%x) {axis = -1 : i64} : (tensor<8x768xf32>) -> tensor<8x768xf32>
+  return %y : tensor<8x768xf32>
+}
+
+// -----
+
+// Numbers of 16 bits are read 16 bytes at a time: those of rows, and those of many points.
+// CHECK-LABEL: func.func @sum
+// CHECK:         vector.load %arg0{{.*}} vector<8xf16>
+// CHECK-LABEL: func.func @tir_negative(
+// CHECK:         vector.load %arg0{{.*}} vector<8xf16>
+// CHECK-LABEL: func.func @tir_negative1(
+// CHECK:         vector.load %arg0{{.*}} vector<4xf16>
+func.func @main(%x: tensor<4x1024xf16>, %y: tensor<1024x2048xf16>, %z: tensor<64x64xf16>) -> (tensor<4xf16>, tensor<1024x2048xf16>, tensor<64x64xf16>) {
+  %0 = "relax.sum"(%x) {axis = array<i64: 1>, keepdims = false} : (tensor<4x1024xf16>) -> tensor<4xf16>
+  %1 = "relax.negative"(%y) : (tensor<1024x2048xf16>) -> tensor<1024x2048xf16>
+  %2 = "relax.negative"(%z) : (tensor<64x64xf16>) -> tensor<64x64xf16>
+  return %0, %1, %2 : tensor<4xf16>, tensor<1024x2048xf16>, tensor<64x64xf16>
+}
+
+// -----
+
+// A vector times a matrix: a thread asks for its part of a row of that before it waits for
+// the launch in front, and reads it behind that.
+// CHECK-LABEL: func.func @dense
+// CHECK-SAME:    tir.rule = "Gemv"
+// CHECK:         gpu.launch
+// CHECK:           memref.prefetch %arg1{{.*}} memref<96x768xf16>
+// CHECK:           nvvm.griddepcontrol wait
+// CHECK:           vector.load %arg1{{.*}} vector<8xf16>
+func.func @main(%x: tensor<1x768xf16>, %w: tensor<96x768xf16>) -> tensor<1x96xf32> {
+  %y = "relax.nn_dense"(%x, %w) {out_dtype = f32} : (tensor<1x768xf16>, tensor<96x768xf16>) -> tensor<1x96xf32>
+  return %y : tensor<1x96xf32>
 }
 
 // -----

@@ -1,6 +1,6 @@
 // RUN: relax-opt %s -p "relax-legalize,relax-fuse-ops,tir-fuse,tir-to-linalg,schedule-apply-gpu{sm=90}" --split-input-file | filecheck %s
 // RUN: relax-opt %s -p "relax-legalize,relax-fuse-ops,tir-fuse,tir-to-linalg,schedule-apply-gpu{sm=89}" --split-input-file | filecheck %s --check-prefix=ADA
-// RUN: relax-opt %s -p "relax-legalize,relax-fuse-ops,tir-fuse,tir-to-linalg,schedule-apply-gpu{sm=90},schedule-align-vectors,schedule-outline-launches,gpu.module(convert-nvgpu-to-nvvm),convert-scf-to-cf,convert-nvvm-to-llvm,expand-strided-metadata,lower-affine,canonicalize,cse,gpu.module(convert-gpu-to-nvvm{index-bitwidth=64 use-bare-ptr-memref-call-conv=true},convert-vector-to-llvm,canonicalize,cse,reconcile-unrealized-casts),schedule-pass-descriptors,nvvm-attach-target{chip=sm_90a features=+ptx80 O=3},gpu-module-to-binary{format=isa}" --split-input-file | filecheck %s --check-prefix=PTX
+// RUN: relax-opt %s -p "relax-legalize,relax-fuse-ops,tir-fuse,tir-to-linalg,schedule-apply-gpu{sm=90},schedule-align-vectors,schedule-outline-launches{overlap=true},gpu.module(convert-nvgpu-to-nvvm),convert-scf-to-cf,convert-nvvm-to-llvm,expand-strided-metadata,lower-affine,canonicalize,cse,gpu.module(convert-gpu-to-nvvm{index-bitwidth=64 use-bare-ptr-memref-call-conv=true},convert-vector-to-llvm,canonicalize,cse,reconcile-unrealized-casts),schedule-pass-descriptors,nvvm-attach-target{chip=sm_90a features=+ptx80 O=3},gpu-module-to-binary{format=isa}" --split-input-file | filecheck %s --check-prefix=PTX
 
 // One thread of 384 copies slices of both operands, four of which are on their way; the
 // other 256 multiply them, each half 64 rows by 256 columns. As many blocks as the device
@@ -17,7 +17,10 @@
 // CHECK:           %[[EMPTY:.*]] = nvgpu.mbarrier.create
 // CHECK-COUNT-8:   nvgpu.mbarrier.init
 // CHECK:           nvvm.fence.mbarrier.init
-// CHECK:           gpu.barrier
+// Sixteen tiles of rows need the same columns: they are not asked for ahead.
+// CHECK-NOT:       prefetch
+// CHECK:           nvvm.griddepcontrol wait
+// CHECK-NEXT:      gpu.barrier
 // The thread that copies: a slice of 48 KB a turn.
 // CHECK:           nvvm.setmaxregister decrease 40
 // CHECK:           nvgpu.mbarrier.try_wait.parity %[[EMPTY]]
@@ -82,4 +85,25 @@ func.func @main(%x: tensor<128x33xf16>, %w: tensor<33x128xf16>) -> tensor<128x12
 func.func @main(%x: tensor<32x17x17x64xf16>, %w: tensor<1024x3x3x64xf16>) -> tensor<32x8x8x1024xf32> {
   %y = "relax.nn_conv2d"(%x, %w) {data_layout = "NHWC", kernel_layout = "OHWI", out_layout = "NHWC", dilation = array<i64: 1, 1>, groups = 1 : i64, padding = array<i64: 0, 0, 0, 0>, strides = array<i64: 2, 2>, out_dtype = f32} : (tensor<32x17x17x64xf16>, tensor<1024x3x3x64xf16>) -> tensor<32x8x8x1024xf32>
   return %y : tensor<32x8x8x1024xf32>
+}
+
+// -----
+
+// Few blocks need the same columns, which may be weights: one thread asks for them before
+// the launch waits for the one in front of it.
+// CHECK-LABEL: func.func @matmul
+// CHECK:         %[[W:.*]] = nvgpu.tma.create.descriptor {{.*}} memref<64x64xf16
+// CHECK:         %[[W:.*]] = nvgpu.tma.create.descriptor {{.*}} memref<64x64xf16
+// CHECK:           nvvm.fence.mbarrier.init
+// CHECK:           scf.for
+// CHECK:             %[[MAP:.*]] = builtin.unrealized_conversion_cast %[[W]]
+// CHECK:             nvvm.cp.async.bulk.tensor.prefetch %[[MAP]], box[%{{.*}}, %{{.*}}]
+// CHECK:           nvvm.griddepcontrol wait
+// CHECK-NEXT:      gpu.barrier
+// PTX:         griddepcontrol.launch_dependents
+// PTX-DAG:     griddepcontrol.wait
+// PTX-DAG:     cp.async.bulk.prefetch.tensor.2d.L2.global.tile
+func.func @main(%x: tensor<64x512xf16>, %w: tensor<512x64xf16>) -> tensor<64x64xf32> {
+  %y = "relax.matmul"(%x, %w) {out_dtype = f32} : (tensor<64x512xf16>, tensor<512x64xf16>) -> tensor<64x64xf32>
+  return %y : tensor<64x64xf32>
 }

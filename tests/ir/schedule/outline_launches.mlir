@@ -1,11 +1,40 @@
 // RUN: relax-opt %s -p schedule-outline-launches | filecheck %s
 // RUN: relax-opt %s -p "schedule-outline-launches,convert-scf-to-cf,expand-strided-metadata,lower-affine,gpu.module(convert-gpu-to-nvvm{index-bitwidth=64 use-bare-ptr-memref-call-conv=true},reconcile-unrealized-casts),nvvm-attach-target{chip=sm_90a features=+ptx80},gpu-module-to-binary{format=isa}" | filecheck %s --check-prefix=PTX
 
+// RUN: relax-opt %s -p schedule-outline-launches{overlap=true} | filecheck %s --check-prefix=OVERLAP
+
+// A kernel that begins before the one in front of it has ended lets the next one do so,
+// and waits before it touches memory. What it reads is not constant meanwhile. What it asks
+// for ahead may come before.
+// OVERLAP-LABEL: gpu.module @k_gpu
+// OVERLAP:         gpu.func @k_0(%{{.*}}: memref<1xf32> {llvm.readonly}, %{{.*}}: memref<1xf32> {llvm.noalias}, %{{.*}}: index) kernel
+// OVERLAP-NEXT:      nvvm.griddepcontrol launch_dependents
+// OVERLAP-NOT:       {{load|store|get_global}}
+// OVERLAP:           nvvm.griddepcontrol wait
+// OVERLAP:           memref.get_global
+// OVERLAP:           memref.load
+// OVERLAP:         gpu.func @k_1(
+// OVERLAP:           nvvm.griddepcontrol launch_dependents
+// OVERLAP-NOT:       load
+// OVERLAP:           %[[PLACE:.*]] = arith.addi %{{.*}}, %[[COLUMN:.*]] : index
+// OVERLAP:           %[[BEGIN:.*]] = memref.extract_aligned_pointer_as_index
+// OVERLAP:           arith.muli %[[PLACE]]
+// OVERLAP:           %[[POINTER:.*]] = llvm.inttoptr
+// OVERLAP:           nvvm.prefetch level = L2, %[[POINTER]]
+// OVERLAP-NOT:       load
+// OVERLAP:           nvvm.griddepcontrol wait
+// OVERLAP:           memref.load
+// OVERLAP-LABEL: func.func @k
+// OVERLAP:         gpu.launch_func @k_gpu::@k_0 {{.*}} {tir.waits}
+// OVERLAP:         gpu.launch_func @k_gpu::@k_1 {{.*}} {tir.waits}
+
 // Memory that a block shares is external: its size is the launch's, and it lies behind
 // whatever else is there.
 // PTX: .extern .shared .align 1024 .b8 shared[];
 // PTX: .visible .entry k_0(
 // PTX: .maxntid 128, 1, 1
+// PTX: .visible .entry k_1(
+// PTX: .minnctapersm 2
 
 // CHECK-LABEL: gpu.module @k_gpu
 // CHECK:         memref.global @shared : memref<0xi8, #gpu.address_space<workgroup>> {alignment = 1024 : i64}
@@ -21,7 +50,8 @@
 // CHECK:           arith.muli %[[N]]
 // CHECK:           gpu.barrier
 // CHECK:           gpu.return
-// CHECK:         gpu.func @k_1(%{{.*}}: memref<1xf32> {llvm.noalias, llvm.readonly}, %{{.*}}: memref<1xf32> {llvm.noalias}
+// CHECK-NOT:     {{prefetch|griddepcontrol}}
+// CHECK:         gpu.func @k_1(%{{.*}}: memref<1xf32> {llvm.noalias, llvm.readonly}, %{{.*}}: memref<1xf32> {llvm.noalias}{{.*}} nvvm.minctasm = 2 : i32
 // CHECK-LABEL: func.func @k
 // CHECK-NOT:     gpu.launch blocks
 // CHECK:         %[[S:.*]] = arith.constant 640 : i32
@@ -48,9 +78,11 @@ func.func @k(%x: memref<?x4xf32>, %y: memref<?x4xf32>, %n: index) attributes {ti
   }
   gpu.launch blocks(%b, %by, %bz) in (%nb = %n, %nby = %c1, %nbz = %c1) threads(%t, %ty, %tz) in (%nt = %c1, %nty = %c1, %ntz = %c1) {
     %zero = arith.constant 0 : index
+    memref.prefetch %x[%b, %zero], read, locality<3>, data : memref<?x4xf32>
+    nvvm.griddepcontrol wait
     %v = memref.load %x[%b, %zero] : memref<?x4xf32>
     memref.store %v, %y[%b, %zero] : memref<?x4xf32>
     gpu.terminator
-  }
+  } {tir.at_once = 2 : i32}
   return
 }

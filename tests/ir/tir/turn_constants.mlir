@@ -53,3 +53,17 @@ func.func @anywhere(%x: tensor<8x32xf32>, %y: tensor<8x30xf32>) -> (tensor<8x67x
   %1 = "relax.matmul"(%y, %v) {out_dtype} : (tensor<8x30xf32>, tensor<30x67xf32>) -> tensor<8x67xf32>
   return %0, %1 : tensor<8x67xf32>, tensor<8x67xf32>
 }
+
+// -----
+
+// A vector times a matrix: each of its columns is a warp's own.
+// CHECK-LABEL: func.func @vector
+// CHECK:         "relax.constant"() {{.*}} tensor<64x32xf32>
+// CHECK:         "relax.constant"() {{.*}} tensor<31x64xf32>
+func.func @vector(%x: tensor<1x32xf32>, %y: tensor<1x31xf32>) -> (tensor<1x64xf32>, tensor<1x64xf32>) {
+  %w = "relax.constant"() {value = dense<0.5> : tensor<32x64xf32>} : () -> tensor<32x64xf32>
+  %v = "relax.constant"() {value = dense<0.5> : tensor<31x64xf32>} : () -> tensor<31x64xf32>
+  %0 = "relax.matmul"(%x, %w) {out_dtype} : (tensor<1x32xf32>, tensor<32x64xf32>) -> tensor<1x64xf32>
+  %1 = "relax.matmul"(%y, %v) {out_dtype} : (tensor<1x31xf32>, tensor<31x64xf32>) -> tensor<1x64xf32>
+  return %0, %1 : tensor<1x64xf32>, tensor<1x64xf32>
+}
