@@ -21,16 +21,15 @@ _COMPARED = {
 }
 _VECTORS = {"v2", "v4", "v8"}
 
-BOX_COPY = {
-    *("async", "bulk", "tensor", "shared::cluster", "shared::cta", "global", "tile"),
-    *("mbarrier::complete_tx::bytes", *(f"{rank}d" for rank in range(1, 6))),
-}
-"""What a copy of a box of a tensor may say."""
-
-BOX_PREFETCH = {
-    *("async", "bulk", "prefetch", "tensor", "L2", "global", "tile"),
+_BOX = {
+    *("async", "bulk", "tensor", "global", "tile"),
     *(f"{rank}d" for rank in range(1, 6)),
 }
+
+BOX_COPY = {*_BOX, "shared::cluster", "shared::cta", "mbarrier::complete_tx::bytes"}
+"""What a copy of a box of a tensor may say."""
+
+BOX_PREFETCH = {*_BOX, "prefetch", "L2"}
 """What asks for a box ahead."""
 
 _FORMS: dict[str, set[str]] = {

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-__all__ = ["WARP", "WARPGROUP", "Lanes", "Team", "happened_before"]
+__all__ = ["WARP", "WARPGROUP", "Lanes", "Team", "chosen", "happened_before"]
 
 WARP, WARPGROUP = 32, 128  # threads
 
@@ -59,6 +59,7 @@ class Lanes:
 
     Args:
         team: all threads of these blocks; first, threads: which of each block.
+        is_early: whether they may begin before the launch in front of theirs has ended.
 
     Attributes:
         count: of them; numbers: of each among them.
@@ -66,10 +67,10 @@ class Lanes:
             that is.
         identity: a number of each among all threads of the team.
         steps: how often each has met its warp.
-        is_late: whether each begins when the launch before has ended, or has waited for it.
+        is_late: whether the launch before has ended for each, as it knows.
     """
 
-    def __init__(self, team: Team, first: int, threads: int) -> None:
+    def __init__(self, team: Team, first: int, threads: int, *, is_early: bool) -> None:
         self.team, self.first, self.threads = team, first, threads
         self.count = len(team.blocks) * self.threads
         self.numbers = np.arange(self.count)
@@ -78,7 +79,7 @@ class Lanes:
         self.block = team.blocks[self.place]
         self.identity = self.place * team.padded_threads + self.thread
         self.steps = np.zeros(self.count, np.int64)
-        self.is_late = np.ones(self.count, bool)
+        self.is_late = np.full(self.count, not is_early)
 
     @property
     def global_numbers(self) -> np.ndarray:
@@ -92,6 +93,11 @@ class Lanes:
 
 
 _STEP_BITS = 32
+
+
+def chosen(values: np.ndarray, mask: np.ndarray | None) -> np.ndarray:
+    """Values of the threads that do something; the one that is for all."""
+    return values if len(values) == 1 or mask is None else values[mask]
 
 
 def happened_before(

@@ -102,8 +102,8 @@ def launch(
             shared = SharedMemory(team, shared_bytes, kernel)
             machines = []
             for thread in range(0, count, part):
-                lanes = Lanes(team, thread, min(part, count - thread))
-                lanes.is_late[:] = not is_early
+                own = min(part, count - thread)
+                lanes = Lanes(team, thread, own, is_early=is_early)
                 spaces = Spaces(kernel, lanes, memory, shared, values, traffic)
                 machines.append(
                     Machine(

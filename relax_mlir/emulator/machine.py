@@ -11,7 +11,7 @@ from typing import TypeAlias, TypeVar
 
 import numpy as np
 
-from relax_mlir.emulator.lanes import WARP, Lanes
+from relax_mlir.emulator.lanes import WARP, Lanes, chosen
 from relax_mlir.emulator.memory import POISON, Spaces
 from relax_mlir.emulator.operands import (
     Address,
@@ -192,7 +192,7 @@ class Machine:
         Raises:
             EmulationError: they have several.
         """
-        own = values if len(values) == 1 or mask is None else values[mask]
+        own = chosen(values, mask)
         if (own != own[0]).any():
             raise EmulationError("threads tell different values where one is expected")
         return int(own[0])

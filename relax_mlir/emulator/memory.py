@@ -12,7 +12,7 @@ import numpy as np
 
 from relax_mlir.emulator.busy import refuse_busy
 from relax_mlir.emulator.descriptors import DESCRIPTOR_BYTES
-from relax_mlir.emulator.lanes import WARP, Lanes, Team
+from relax_mlir.emulator.lanes import WARP, Lanes, Team, chosen
 from relax_mlir.emulator.program import GLOBALS_ADDRESS, Instruction, Kernel
 from relax_mlir.emulator.races import Races
 from relax_mlir.emulator.traffic import Traffic
@@ -199,7 +199,7 @@ class Spaces:
         launch: LaunchMemory,
         shared: SharedMemory,
         parameters: np.ndarray,
-        traffic: Traffic | None = None,
+        traffic: Traffic | None,
     ) -> None:
         self._traffic = traffic
         self.instruction: Instruction | None = None
@@ -328,18 +328,18 @@ class Spaces:
         """
         if space != "global" or not self.launch.is_early:
             return
-        active = addresses if len(addresses) == 1 or mask is None else addresses[mask]
-        if (active >= GLOBALS_ADDRESS).all():
+        is_late = chosen(self._lanes.is_late, mask).all()
+        if is_late and not is_constant:
             return
-        is_late = self._lanes.is_late
-        if not (is_late if mask is None else is_late[mask]).all():
+        if (chosen(addresses, mask) >= GLOBALS_ADDRESS).all():
+            return
+        if not is_late:
             raise EmulationError(
                 "race: a thread has not waited for the launch before its own"
             )
-        if is_constant:
-            raise EmulationError(
-                "race: memory is not constant that the launch before may write"
-            )
+        raise EmulationError(
+            "race: memory is not constant that the launch before may write"
+        )
 
     def refuse_outside(self, addresses: np.ndarray, mask: Mask) -> None:
         """Refuse addresses in a GPU's memory where nothing is.
@@ -380,7 +380,7 @@ class Spaces:
         """The space that generic addresses are in, and where they are there."""
         if space:
             return space, addresses
-        active = addresses if len(addresses) == 1 or mask is None else addresses[mask]
+        active = chosen(addresses, mask)
         tops = active >> 60
         if (tops != tops[0]).any():
             raise EmulationError("generic addresses of several spaces at once")

@@ -54,14 +54,12 @@ def _loaded(kernel: Kernel, instruction: Instruction) -> frozenset[int]:
     if instruction.name != "ld":
         return frozenset()
     place = instruction.operands[1]
-    if instruction.space != "param" or not isinstance(place, Address):
-        return frozenset({_ANY})
-    if not isinstance(place.base, Variable):
-        return frozenset({_ANY})
-    address = place.base.address + place.offset_bytes
-    return frozenset(
-        begin for begin, size in kernel.parameters if begin <= address < begin + size
-    )
+    if instruction.space == "param" and isinstance(place, Address):
+        base = place.base
+        if isinstance(base, Variable):
+            address = base.address + place.offset_bytes
+            return frozenset(b for b, n in kernel.parameters if b <= address < b + n)
+    return frozenset({_ANY})
 
 
 def _registers(operands: Sequence[Operand]) -> Iterator[Register]:

@@ -9,6 +9,7 @@ and 16 bytes are those of a half and a quarter of a warp at a time.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,7 +43,12 @@ class Accesses:
     @property
     def ratio(self) -> float:
         """How many times the least it is."""
-        return self.parts / self.least if self.least else 1.0
+        return _ratio([self])
+
+
+def _ratio(accesses: Collection[Accesses]) -> float:
+    least = sum(a.least for a in accesses)
+    return sum(a.parts for a in accesses) / least if least else 1.0
 
 
 class Traffic:
@@ -63,9 +69,7 @@ class Traffic:
             for a in self._found.values()
             if a.space == space and kernel in (None, a.kernel)
         ]
-        total = Accesses("", space, "", 0, sum(a.parts for a in own))
-        total.least = sum(a.least for a in own)
-        return total.ratio
+        return _ratio(own)
 
     def note(
         self,

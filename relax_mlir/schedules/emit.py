@@ -316,17 +316,17 @@ def is_parallel_loop(operation: ir.OpView) -> bool:
     return operation.operation.name == "scf.for" and "tir.grain" in operation.attributes
 
 
-def prefetch(view: ir.Value, offset: Extent) -> None:
-    """Bring a line of a buffer of one dimension nearer, to the second cache.
+def prefetch(buffer: ir.Value, *where: Extent) -> None:
+    """Bring the line of an element nearer, to the second cache.
 
-    An offset beyond the buffer does no harm.
+    A place beyond the buffer does no harm.
     """
     hint = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), 2)
     op(
         "memref.prefetch",
         None,
-        view,
-        index(offset),
+        buffer,
+        *map(index, where),
         isWrite=ir.BoolAttr.get(False),
         isDataCache=ir.BoolAttr.get(True),
         localityHint=hint,

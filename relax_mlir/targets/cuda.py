@@ -111,8 +111,6 @@ def _narrowing(target: Target, precision: str) -> str:
 
 
 _LEAST_SM_OF_F8 = 90  # whose tensor cores multiply numbers of 8 bits
-
-
 _LEAST_SM_OF_OVERLAP = 90  # of kernels that begin before others have ended
 
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-import relax_mlir
 from relax_mlir import IRModule
 from relax_mlir.emulator import emulate
 from relax_mlir.emulator.launch import launch
@@ -14,6 +13,7 @@ from relax_mlir.emulator.memory import DeviceMemory
 from relax_mlir.emulator.text import parse
 from relax_mlir.errors import EmulationError
 from relax_mlir.runtime.cuda.executable import CudaExecutable
+from tests.gpu.emulated import compiled
 from tests.gpu.example import TEXT, expected, inputs, on_gpu
 from tests.gpu.stub import Emulation, Stub
 from tests.gpu.test_gemm import layer
@@ -22,16 +22,10 @@ _WAIT = b"griddepcontrol.wait;"
 _ENTRIES = re.compile(rb"\.visible \.entry .*?\n}", re.DOTALL)
 
 
-def compiled(module: IRModule, target: str, precision: str = "f32") -> CudaExecutable:
-    options = {"target": target, "precision": precision, "cache": False}
-    made = relax_mlir.compile(module, **options)
-    assert isinstance(made, CudaExecutable)
-    return made
-
-
 @pytest.mark.parametrize("precision", ["f32", "f16"])
 def test_all_kernels_let_the_next_begin_and_wait(precision: str) -> None:
-    model = compiled(layer(128, 64, 128, is_turned=False), "cuda:sm_90", precision)
+    module = layer(128, 64, 128, is_turned=False)
+    model = compiled(module, "cuda:sm_90", precision=precision)
 
     kernels = [k for ptx in model.contents.ptx for k in _ENTRIES.findall(ptx)]
     assert kernels
@@ -167,11 +161,8 @@ def test_the_first_kernel_of_a_call_begins_when_all_has_ended(
     y = inputs(5)[1]
     expected_v = y - np.log(np.exp(y.astype(np.float64)).sum(-1, keepdims=True))
 
-    for rows, early in (
-        (3, 1),
-        (0, 0),
-        (3, 1),
-    ):  # without rows the first one is left out
+    # Without rows the first one is left out.
+    for rows, early in ((3, 1), (0, 0), (3, 1)):
         before = stub.overlapping
         u, v = model(np.ones((rows, 8), np.float32), y, graph=False)
         np.testing.assert_allclose(u, np.full((rows, 8), 0.125), rtol=1e-5)

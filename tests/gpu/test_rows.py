@@ -7,6 +7,7 @@ import pytest
 
 from relax_mlir import IRModule, reference, relax, te
 from relax_mlir.emulator import emulate
+from relax_mlir.runtime.cuda.executable import CudaExecutable
 from relax_mlir.testing import assert_same_numbers
 from tests.gpu.emulated import compiled
 
@@ -28,8 +29,8 @@ def program(
     return builder.get()
 
 
-def rules(module: IRModule) -> list[str]:
-    return [kernel.rule for kernel in compiled(module, _TARGET).kernels]
+def rules(model: CudaExecutable) -> list[str]:
+    return [kernel.rule for kernel in model.kernels]
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f16"])
@@ -76,11 +77,13 @@ def test_rows_that_are_gathered_are_kept_where_they_fit(length: int, rule: str) 
     x = rng.standard_normal(100).astype(np.float32)
     places = rng.integers(0, 100, (1, length)).astype(np.int32)
 
-    (y,) = emulate(compiled(module, _TARGET), x, places)
+    model = compiled(module, _TARGET)
+
+    (y,) = emulate(model, x, places)
 
     powers = np.exp(x[places].astype(np.float64))
     np.testing.assert_allclose(y, powers / powers.sum(), rtol=1e-4)
-    assert rules(module) == [rule]
+    assert rules(model) == [rule]
 
 
 def test_a_matrix_that_is_asked_for_may_be_read_again() -> None:
@@ -94,8 +97,9 @@ def test_a_matrix_that_is_asked_for_may_be_read_again() -> None:
     module = program(function, ((1, 64), "float32"), ((64, 64), "float32"))
     rng = np.random.default_rng(0)
     x, w = (rng.standard_normal((rows, 64)).astype(np.float32) for rows in (1, 64))
+    model = compiled(module, _TARGET)
 
-    (y,) = emulate(compiled(module, _TARGET), x, w)
+    (y,) = emulate(model, x, w)
 
     np.testing.assert_allclose(y, x @ w.T + np.diag(w), rtol=1e-4, atol=1e-4)
-    assert rules(module) == ["Gemv"]
+    assert rules(model) == ["Gemv"]

@@ -21,7 +21,9 @@ from relax_mlir.schedules.emit import (
     multiply,
     op,
     reinterpret,
+    row_major_strides,
 )
+from relax_mlir.schedules.flat import sizes_of
 
 __all__ = ["OutlineLaunches"]
 
@@ -238,12 +240,12 @@ class _Kernel:
         """Let memory come to the cache that all threads share, while the kernel waits."""
         buffer, *where = (self._values.get(v, v) for v in operation.operands)
         type_ = ir.MemRefType(buffer.type)
-        place: Extent = where[0] if where else 0
-        for axis, number in enumerate(where[1:], 1):
-            size: Extent = type_.shape[axis]
-            if size < 0:
-                size = op("memref.dim", ir.IndexType.get(), buffer, index(axis))
-            place = add(multiply(place, size), number)
+        if type_.affine_map != ir.AffineMap.get_identity(type_.rank):
+            return
+        strides = row_major_strides(sizes_of(buffer))
+        place: Extent = 0
+        for number, stride in zip(where, strides, strict=True):
+            place = add(place, multiply(number, stride))
         begin = op(
             "memref.extract_aligned_pointer_as_index", ir.IndexType.get(), buffer
         )

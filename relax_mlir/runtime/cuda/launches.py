@@ -140,6 +140,7 @@ class Launches:
         settle: Callable[[], None],
     ) -> None:
         self._device, self._kernels, self._host = device, kernels, host
+        self._may_overlap = device.driver.overlaps
         self._libraries, self._settle = libraries, settle
         self._capturing: list[int] = []  # streams: one, from the first graph on
         # Of calls; None of those that have been seen once.
@@ -254,11 +255,10 @@ class Launches:
 
         The first of a call does not: who knows what is in front of it.
         """
-        is_known = self._device.driver.overlaps
         for before, step in pairwise([None, *self._steps]):
             if isinstance(step, _Launch):
                 is_behind = isinstance(before, _Launch) and before.launch.waits
-                step.overlaps = is_known and is_behind and step.launch.waits
+                step.overlaps = self._may_overlap and is_behind and step.launch.waits
 
     def _lay(self, number: int, done: Done) -> None:
         """Prepare what a step of the plan does."""

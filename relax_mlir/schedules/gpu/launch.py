@@ -22,7 +22,6 @@ __all__ = [
     "launch",
     "launch_grid",
     "meet_warp",
-    "prefetch",
     "shared_type",
     "shuffle_xor",
     "uniform",
@@ -154,17 +153,6 @@ def meet_warp() -> None:
 _ALL_THREADS = -1  # of a warp: a bit for each
 
 
-def prefetch(buffer: ir.Value, where: Sequence[ir.Value]) -> None:
-    """Let an element come to a cache, before :func:`wait_for_launch_before`."""
-    type_ = ir.MemRefType(buffer.type)
-    if type_.layout == _packed(type_.rank):
-        read, data = ir.BoolAttr.get(False), ir.BoolAttr.get(True)
-        i32 = ir.IntegerType.get_signless(32)
-        near = ir.IntegerAttr.get(i32, _NEAREST)
-        named = {"isWrite": read, "localityHint": near, "isDataCache": data}
-        op("memref.prefetch", None, buffer, *where, **named)
-
-
 def wait_for_launch_before() -> None:
     """Wait until the launch in front of this one has ended, at the top of a launch.
 
@@ -172,14 +160,6 @@ def wait_for_launch_before() -> None:
     say so waits first of all.
     """
     nvvm.griddepcontrol(nvvm.GridDepActionKind.wait)
-
-
-_NEAREST = 3  # of caches, as `memref.prefetch` counts
-
-
-def _packed(rank: int) -> ir.Attribute:
-    """The layout of a memref whose elements lie side by side."""
-    return ir.AffineMapAttr.get(ir.AffineMap.get_identity(rank))
 
 
 def uniform(number: ir.Value) -> ir.Value:

@@ -42,7 +42,7 @@ from relax_mlir.schedules.vectorize_body import NotVectorizableError
 __all__ = [
     "Points",
     "PointsPlan",
-    "lanes_of",
+    "lanes_along",
     "or_one_by_one",
     "plan_points",
     "write_points",
@@ -102,10 +102,21 @@ def plan_points(kernel: Kernel) -> PointsPlan:
     return PointsPlan(statements, tuple(kernel.temporaries), extents, axis, lanes)
 
 
-def lanes_of(accesses: Iterable[Access]) -> int:
-    """How many neighbours a thread reads, or writes, at once: 16 bytes of the widest."""
-    widths = [a.buffer.type.element_type.width for a in accesses]
-    return min(_MOST_LANES, 8 * ACCESS_BYTES // max([8, *widths]))
+def lanes_along(
+    accesses: Iterable[tuple[Access, int]], between: Collection[ir.Value]
+) -> int:
+    """How many neighbours a thread reads, or writes, at once: 16 bytes of the widest.
+
+    Args:
+        accesses: with the axis along which neighbours are.
+        between: buffers that are no memory.
+    """
+    strides = [(access.buffer, access.stride_of(axis)) for access, axis in accesses]
+    if any(stride not in (0, 1) for _, stride in strides):
+        return 1
+    walked = [b for b, stride in strides if stride and b not in between]
+    widest = max([8, *(b.type.element_type.width for b in walked)])
+    return min(_MOST_LANES, 8 * ACCESS_BYTES // widest)
 
 
 def _lanes(
@@ -119,11 +130,7 @@ def _lanes(
     Args:
         between: buffers that are no memory.
     """
-    accesses = [a for s in statements for a in s.accesses]
-    if any(a.stride_of(axis) not in (0, 1) for a in accesses):
-        return 1
-    walked = [a for a in accesses if a.stride_of(axis) and a.buffer not in between]
-    lanes = lanes_of(walked)
+    lanes = lanes_along([(a, axis) for s in statements for a in s.accesses], between)
     is_much = point_count(extents) >= lanes * _ENOUGH_THREADS
     return lanes if is_much else min(lanes, _LANES)
 

@@ -11,7 +11,7 @@ from mlir import ir
 from relax_mlir.indexing import buffer_sizes
 from relax_mlir.schedules.emit import Extent, is_one
 from relax_mlir.schedules.gpu.launch import PROCESSORS, WARP
-from relax_mlir.schedules.gpu.points import lanes_of
+from relax_mlir.schedules.gpu.points import lanes_along
 from relax_mlir.schedules.nest import Access, Kernel, Statement, point_count
 from relax_mlir.schedules.rule import Refusal, check_statements
 from relax_mlir.schedules.statement_loops import combinations_of
@@ -230,12 +230,10 @@ def _lanes(
     """
     length = domain[-1]
     accesses = [
-        (access, access.stride_of(axis))
+        (access, axis)
         for s in statements
         for axis in inner_axes(s, depth)[-1:]
         for access in s.accesses
     ]
-    if not isinstance(length, int) or not {s for _, s in accesses} <= {0, 1}:
-        return 1
-    walked = [a for a, stride in accesses if stride and a.buffer not in between]
-    return math.gcd(length, lanes_of(walked))
+    lanes = lanes_along(accesses, between)
+    return math.gcd(length, lanes) if isinstance(length, int) else 1

@@ -29,6 +29,7 @@ from relax_mlir.schedules.emit import (
     minimum,
     multiply,
     op,
+    prefetch,
     product,
     rem,
     subtract,
@@ -42,7 +43,6 @@ from relax_mlir.schedules.gpu.launch import (
     barrier,
     if_less,
     launch,
-    prefetch,
     shuffle_xor,
     wait_for_launch_before,
 )
@@ -118,17 +118,19 @@ class _Rows:
         if not isinstance(count, int):
             return
         self.row = dict(enumerate(unflatten(index(row), self.plan.rows)))
+        asked = [
+            (statement, access)
+            for statement in self.plan.statements
+            for access in statement.inputs
+            if inner_axes(statement, self.depth) and access.buffer in self.plan.ahead
+        ]
         for turn in range(min(_ASKED_TURNS, ceil_div(count, self.threads))):
             piece = add(self.number, turn * self.threads)
             if (turn + 1) * self.threads > count:
                 piece = minimum(piece, count - 1)
-            for statement in self.plan.statements:
-                if not inner_axes(statement, self.depth):
-                    continue
-                for access in statement.inputs:
-                    if access.buffer in self.plan.ahead:
-                        points = self._loops(statement, piece, 0).points
-                        prefetch(access.buffer, access.indices(points))
+            for statement, access in asked:
+                points = self._loops(statement, piece, 0).points
+                prefetch(access.buffer, *access.indices(points))
         wait_for_launch_before()
 
     def _row(self, where: Sequence[Extent]) -> None:
