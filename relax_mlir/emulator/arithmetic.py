@@ -14,7 +14,13 @@ import numpy as np
 from relax_mlir.emulator.machine import Effect, Machine, Mask
 from relax_mlir.emulator.operands import DTYPES, PAIRS, WORD, Operand, unsigned
 from relax_mlir.emulator.program import Instruction
-from relax_mlir.emulator.rounding import MODES, exact_product, exact_sum, rounded
+from relax_mlir.emulator.rounding import (
+    MODES,
+    exact_product,
+    exact_sum,
+    rounded,
+    rounded_sum,
+)
 from relax_mlir.errors import EmulationError
 
 __all__ = ["ARITHMETIC", "flushed", "typed", "write_typed"]
@@ -247,7 +253,7 @@ def _fuse(machine: Machine, instruction: Instruction, mask: Mask) -> None:
         if a.dtype == np.float64:
             return _fused(wide[0], wide[1], wide[2], mode)
         product = wide[0] * wide[1]  # exact: narrow numbers have few enough bits
-        return rounded(*exact_sum(product, wide[2]), a.dtype, mode)
+        return rounded_sum(product, wide[2], a.dtype, mode)
 
     _of(function)(machine, instruction, mask)
 

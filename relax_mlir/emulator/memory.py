@@ -14,7 +14,7 @@ from relax_mlir.emulator.busy import refuse_busy
 from relax_mlir.emulator.descriptors import DESCRIPTOR_BYTES
 from relax_mlir.emulator.lanes import WARP, Lanes, Team, chosen
 from relax_mlir.emulator.program import GLOBALS_ADDRESS, Instruction, Kernel
-from relax_mlir.emulator.races import Races
+from relax_mlir.emulator.races import Races, Touched, between
 from relax_mlir.emulator.traffic import Traffic
 from relax_mlir.errors import EmulationError
 
@@ -154,7 +154,7 @@ class LaunchMemory:
             raise EmulationError("a box is outside of all arrays")
         races, first = self.races(begin, bytes_), places - begin
         if races is not None:
-            races.read_as_constant(races.granules(first, size_bytes).reshape(-1))
+            races.read(Touched.by_nobody(first, size_bytes))
         return bytes_[first[:, None] + np.arange(size_bytes)]
 
 
@@ -166,8 +166,12 @@ class SharedMemory:
         self.row_bytes = size_bytes + -size_bytes % 16
         rows = (len(team.blocks), self.row_bytes)
         self.rows = np.full(rows, POISON, np.uint8)
-        granule_bytes = kernel.granule_bytes["shared"]
-        self.races = Races(self.rows.size, granule_bytes, team.padded_threads)
+        self.races = Races(
+            self.rows.size,
+            kernel.granule_bytes["shared"],
+            team.padded_threads,
+            team.epochs,
+        )
 
 
 @dataclass
@@ -176,12 +180,15 @@ class _Part:
 
     Attributes:
         which: of those that look for something; bytes: in which, and at which places.
+        begin, end: of what each block sees, or all do, between which that is.
         races: of threads that see the same.
     """
 
     which: slice | np.ndarray
     bytes: np.ndarray
     places: np.ndarray
+    begin: int
+    end: int
     races: Races | None
 
 
@@ -237,14 +244,14 @@ class Spaces:
         values = np.empty((len(own), count), dtype)
         for part in self._parts(space, own, size_bytes, lanes, is_written=False):
             if part.races is not None:
-                touched = self._touched(space, part, part.races, size_bytes, mask)
-                if is_constant:
-                    part.races.read_as_constant(touched[0])
-                else:
-                    part.races.read(*touched)
+                part.races.read(
+                    Touched.by_nobody(part.places, size_bytes)
+                    if is_constant
+                    else self._touched(space, part, size_bytes, mask)
+                )
             whole = part.bytes[: len(part.bytes) // size_bytes * size_bytes]
             rows = whole.view(dtype).reshape(-1, count)
-            values[part.which] = rows[part.places // size_bytes]
+            values[part.which] = rows.take(part.places // size_bytes, axis=0)
         if lanes is None:
             return values
         spread = np.zeros((self._lanes.count, count), dtype)
@@ -284,13 +291,13 @@ class Spaces:
             if not part.bytes.flags.writeable:
                 raise EmulationError("a thread writes to a variable of the program")
             if part.races is not None:
-                touched = self._touched(space, part, part.races, size_bytes, mask)
-                part.races.write(*touched)
+                part.races.write(self._touched(space, part, size_bytes, mask))
             elif space == "global":
                 raise EmulationError("a thread writes to an array of another parameter")
             whole = part.bytes[: len(part.bytes) // size_bytes * size_bytes]
-            rows = whole.view(values.dtype).reshape(-1, values.shape[1])
-            rows[part.places // size_bytes] = values[part.which]
+            pieces = whole.view(f"V{size_bytes}")
+            given = np.ascontiguousarray(values[part.which])
+            pieces[part.places // size_bytes] = given.view(pieces.dtype)[:, 0]
 
     def _count(
         self, space: str, own: np.ndarray, lanes: np.ndarray | None, size_bytes: int
@@ -358,9 +365,10 @@ class Spaces:
             EmulationError: one has.
         """
         lanes, races = self._lanes, self.shared.races
-        places = np.unique(races.granules(addresses.reshape(-1), size_bytes))
-        who, now = (np.full(len(places), n[0]) for n in (lanes.identity, lanes.now))
-        races.check_written(places, who, now)
+        first = addresses.reshape(-1)
+        begin, end = between(first, size_bytes)
+        who, now = (np.full(len(first), n[0]) for n in (lanes.identity, lanes.now))
+        races.check_written(Touched(first, size_bytes, begin, end, who, now))
 
     def tensor_map(self, address: int) -> bytes:
         """The descriptor at a generic address, among the parameters.
@@ -404,10 +412,8 @@ class Spaces:
             return addresses, None
         return addresses[mask], np.flatnonzero(mask)
 
-    def _touched(
-        self, space: str, part: _Part, races: Races, size_bytes: int, mask: Mask
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The granules that are touched, by which threads, and when."""
+    def _touched(self, space: str, part: _Part, size_bytes: int, mask: Mask) -> Touched:
+        """What is touched, by which threads, and when."""
         lanes = self._lanes
         threads = lanes.identity if space == "shared" else lanes.global_numbers
         now = lanes.now
@@ -416,9 +422,7 @@ class Spaces:
         if not isinstance(part.which, slice) and len(part.which) == len(threads):
             threads, now = threads[part.which], now[part.which]
         places = np.broadcast_to(part.places, len(threads))  # one that all look at
-        granules = races.granules(places, size_bytes)
-        count = granules.shape[1]
-        return granules.reshape(-1), np.repeat(threads, count), np.repeat(now, count)
+        return Touched(places, size_bytes, part.begin, part.end, threads, now)
 
     def _parts(
         self,
@@ -430,8 +434,8 @@ class Spaces:
         is_written: bool,
     ) -> Iterator[_Part]:
         """Where threads find theirs."""
-        wrong = own % size_bytes != 0
-        if wrong.any():
+        if int(np.bitwise_or.reduce(own)) % size_bytes:  # a power of two
+            wrong = own % size_bytes != 0
             self._refuse(wrong, own, lanes, f"at no multiple of {size_bytes} bytes")
         if space in ("global", "const"):
             yield from self._in_device(own, size_bytes, lanes)
@@ -445,8 +449,9 @@ class Spaces:
             "local": (self._local_bytes, self._local.shape[1], self._local),
             "param": (len(self.parameters), 0, self.parameters),
         }[space]
-        wrong = (own < 0) | (own + size_bytes > limit)
-        if wrong.any():
+        begin, end = between(own, size_bytes)
+        if begin < 0 or end > limit:
+            wrong = (own < 0) | (own + size_bytes > limit)
             what = f"outside of {limit} bytes of memory `{space}`"
             self._refuse(wrong, own, lanes, what)
         if space == "shared" and len(bytes_) == 1:
@@ -455,7 +460,7 @@ class Spaces:
             rows = self._lanes.place if space == "shared" else self._lanes.numbers
             own = own + (rows if lanes is None else rows[lanes]) * row_bytes
         races = self.shared.races if space == "shared" else None
-        yield _Part(slice(None), bytes_.reshape(-1), own, races)
+        yield _Part(slice(None), bytes_.reshape(-1), own, begin, end, races)
 
     def _in_device(
         self,
@@ -470,11 +475,10 @@ class Spaces:
             inside = left & (own >= begin) & (own + size_bytes <= begin + len(bytes_))
             if not inside[first]:
                 self._refuse(left, own, lanes, "outside of all arrays")
+            which = slice(None) if inside.all() else inside
+            places = own[which] - begin
             races = self.launch.races(begin, bytes_)
-            if inside.all():
-                yield _Part(slice(None), bytes_, own - begin, races)
-                return
-            yield _Part(inside, bytes_, own[inside] - begin, races)
+            yield _Part(which, bytes_, places, *between(places, size_bytes), races)
             left &= ~inside
 
     def _refuse(

@@ -10,7 +10,7 @@ import numpy as np
 
 from relax_mlir.errors import EmulationError
 
-__all__ = ["MODES", "exact_product", "exact_sum", "rounded"]
+__all__ = ["MODES", "exact_product", "exact_sum", "rounded", "rounded_sum"]
 
 MODES = ("rn", "rz", "rm", "rp")
 """To the nearest, towards zero, down, up."""
@@ -50,7 +50,7 @@ def rounded(
     """
     if dtype == np.float64:
         return _directed(values, np.where(np.isfinite(values), rest, 0), mode)
-    if dtype == np.float32 and mode == "rn" and not _is_close(values, rest):
+    if dtype == np.float32 and mode == "rn" and not _is_close(values):
         return values.astype(np.float32)
     odd = _to_odd(values, rest)
     if dtype == np.float32:
@@ -66,11 +66,23 @@ def rounded(
     return _to_odd(single, left).astype(dtype)
 
 
-def _is_close(values: np.ndarray, rest: np.ndarray) -> bool:
-    """Whether the rest decides of some double which of two f32 is nearer."""
-    halfway = (values.view(np.uint64) & _LOWER_BITS) == _HALF
+def rounded_sum(
+    a: np.ndarray, b: np.ndarray, dtype: np.dtype, mode: str = "rn"
+) -> np.ndarray:
+    """The sum of doubles in a type, rounded once; errors as :func:`rounded`."""
+    if dtype == np.float32 and mode == "rn":
+        total = a + b
+        if not _is_close(total):
+            return total.astype(np.float32)
+    return rounded(*exact_sum(a, b), dtype, mode)
+
+
+def _is_close(values: np.ndarray) -> bool:
+    """Whether a rest may decide of some double which of two f32 is nearer."""
+    if ((values.view(np.uint64) & _LOWER_BITS) == _HALF).any():
+        return True
     small = np.abs(values) < np.finfo(np.float32).tiny
-    return bool(((halfway | small) & (rest != 0)).any())
+    return bool(values[small].any())
 
 
 # Of a double, those that f32 has not; and of these the first alone.
