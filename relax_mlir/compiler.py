@@ -51,11 +51,10 @@ from relax_mlir.targets import (
     stages,
 )
 from relax_mlir.tuning_database import TuningDatabase
-from relax_mlir.units import CompiledUnit, Unit, kernel_calls, split
+from relax_mlir.units import CompiledUnit, Unit, kernel_calls, rule_of, split
 from relax_mlir.value_check import ValueCheck, fitting_inputs
 
 __all__ = [
-    "TUNING",
     "compile",
     "compile_model",
     "compile_units",
@@ -66,10 +65,7 @@ __all__ = [
     "run",
     "run_stage",
     "target_of",
-    "tuning_of",
 ]
-
-TUNING = "relax.tuning"  # of a module: the file of the database to compile it with
 
 
 def target_of(text: str | Target) -> Target:
@@ -308,7 +304,7 @@ def compile_model(
         CompileError: code generation failed.
     """
     module = model.clone() if isinstance(model, IRModule) else import_onnx(model)
-    database = tuning_of(module, tuning)
+    database = TuningDatabase.of(module, tuning)
     machine = target_of(target)
     todo = remaining(module, stages(machine, precision, library))
     if verify is not None:
@@ -379,21 +375,6 @@ def _told_of(database: TuningDatabase | None) -> Iterator[None]:
         raise PassError(
             f"{error}. Hint: `{database.path}` may be older than the rules; tune again."
         ) from error
-
-
-def tuning_of(
-    module: IRModule, given: str | os.PathLike[str] | None = None
-) -> TuningDatabase | None:
-    """The database that a module is compiled with: the one given, or that it names.
-
-    Raises:
-        OSError: it cannot be read.
-        TuningError: it is damaged.
-    """
-    attributes = module.mlir.operation.attributes
-    if given is None and TUNING in attributes:
-        given = ir.StringAttr(attributes[TUNING]).value
-    return None if given is None else TuningDatabase.read(given)
 
 
 def _counters(stage: Stage, progress: Progress | None) -> list[Instrument]:
@@ -509,7 +490,7 @@ def _compile_unit(unit: Unit, rest: Sequence[Stage], target: Target) -> Compiled
     module = IRModule.parse(unit.text)
     rule = ""
     for stage in rest:
-        rule = rule or _rule_of(module)  # from `loops` on, which is never the last
+        rule = rule or rule_of(module)  # from `loops` on, which is never the last
         run_stage(module, stage)
     if target.kind == "cuda":
         return CompiledUnit(program_code(module), rule)
@@ -517,9 +498,3 @@ def _compile_unit(unit: Unit, rest: Sequence[Stage], target: Target) -> Compiled
         module.mlir, triple=target.triple, cpu=target.cpu, features=target.features
     )
     return CompiledUnit(code, rule)
-
-
-def _rule_of(module: IRModule) -> str:
-    """The rule that wrote the loops of a module's kernel; empty if there are none."""
-    rules = (f.attributes for f in module.func_ops() if "tir.rule" in f.attributes)
-    return next((ir.StringAttr(found["tir.rule"]).value for found in rules), "")

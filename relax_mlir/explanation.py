@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from relax_mlir.compiler import lower, remaining, run_stage, target_of, tuning_of
+from relax_mlir.compiler import lower, remaining, run_stage, target_of
 from relax_mlir.errors import RelaxError, UnsupportedError, VerificationError
 from relax_mlir.frontends.onnx import import_onnx
 from relax_mlir.module import IRModule
@@ -19,6 +19,7 @@ from relax_mlir.pipeline.pipeline import OurPass
 from relax_mlir.schedules.choice import Choice, Refused
 from relax_mlir.schedules.nest import read_kernel
 from relax_mlir.targets import Stage, Target, stages
+from relax_mlir.tuning_database import TuningDatabase
 from relax_mlir.units import kernel_calls, split
 
 __all__ = [
@@ -121,7 +122,7 @@ def explain(
     """
     module = model if isinstance(model, IRModule) else import_onnx(model)
     machine = target_of(target)
-    database = tuning_of(module, tuning)
+    database = TuningDatabase.of(module, tuning)
     lowered = to_kernels(module, machine, precision)
     if database is not None:
         database.apply(lowered, machine)

@@ -12,7 +12,7 @@ from mlir import ir
 from mlir.dialects import func
 from mlir.dialects.gpu import ObjectAttr  # pyright: ignore[reportAttributeAccessIssue]
 
-from relax_mlir.dialects import dims, tensors
+from relax_mlir.dialects import tensors
 from relax_mlir.dialects.dims import Dim
 from relax_mlir.dialects.tir import (
     CallPackedOp,
@@ -21,9 +21,8 @@ from relax_mlir.dialects.tir import (
     marks,
 )
 from relax_mlir.errors import CompileError, PassError
-from relax_mlir.indexing import SIZE_ARITHMETIC
 from relax_mlir.module import IRModule
-from relax_mlir.programs import argument_shape, argument_symbols
+from relax_mlir.plan_values import ValueReader, expression, item_bytes
 from relax_mlir.runtime.cuda.convolutions import Convolution
 from relax_mlir.runtime.cuda.library_function import (
     LibraryConvolutionFunction,
@@ -106,125 +105,7 @@ def main_plan(
     return Plan((*programs, *reader.library_calls), tuple(steps)), tuple(reader.kernels)
 
 
-def _text(dim: Dim) -> Expression:
-    return dim if isinstance(dim, int) else str(dim)
-
-
-class _Reader:
-    """Reads the values of a function: sizes, and pointers into its memory."""
-
-    def __init__(self, function: func.FuncOp) -> None:
-        self._function = function
-        self._sizes: dict[ir.Value, Dim] = {}
-        self._pointers: dict[ir.Value, tuple[str, int, Dim]] = {}
-        self._shapes: dict[ir.Value, tuple[Dim, ...]] = {}
-        symbols = argument_symbols(function)
-        self.size_names = tuple(symbols.values())
-        self._sizes.update((v, dims.symbol(name)) for v, name in symbols.items())
-
-    def size(self, value: ir.Value) -> Dim:
-        """What an integer is, in terms of the function's sizes.
-
-        Raises:
-            PassError: it is computed from something else.
-        """
-        if value not in self._sizes:
-            if isinstance(value.owner, ir.Block):
-                raise PassError(
-                    f"{self._function.location}: an argument is no size and no buffer"
-                )
-            self._sizes[value] = self._computed(value.owner)
-        return self._sizes[value]
-
-    def _computed(self, operation: ir.OpView) -> Dim:
-        if operation.name == "arith.constant":
-            return ir.IntegerAttr(operation.attributes["value"]).value
-        compute = SIZE_ARITHMETIC.get(operation.name)
-        if compute is None:
-            raise PassError(
-                f"{operation.location}: `{operation.name}` has no place in sizes of a plan"
-            )
-        return compute(*map(self.size, operation.operands))
-
-    def shape(self, value: ir.Value) -> tuple[Dim, ...]:
-        """The dimensions of a buffer."""
-        if value not in self._shapes:
-            type_ = ir.MemRefType(value.type)
-            if isinstance(value.owner, ir.Block):
-                number = ir.BlockArgument(value).arg_number
-                self._shapes[value] = tuple(argument_shape(self._function, number))
-            elif value.owner.name == "memref.cast":
-                self._shapes[value] = self.shape(value.owner.operands[0])
-            else:
-                given = map(self.size, _size_operands(value.owner))
-                self._shapes[value] = tuple(
-                    n if n >= 0 else next(given) for n in type_.shape
-                )
-        return self._shapes[value]
-
-    def size_bytes(self, value: ir.Value) -> Dim:
-        """Of all elements of a buffer."""
-        return math.prod(self.shape(value), start=_item_bytes(value))
-
-    def pointer(self, value: ir.Value) -> Pointer:
-        """Where a buffer begins.
-
-        Raises:
-            PassError: it is a view of a kind that has no place in a plan.
-        """
-        base, number, offset = self._place(value)
-        return Pointer(base, number, _text(offset))
-
-    def _place(self, value: ir.Value) -> tuple[str, int, Dim]:
-        if value in self._pointers:
-            return self._pointers[value]
-        if isinstance(value.owner, ir.Block):
-            raise PassError(f"{self._function.location}: an argument has no role")
-        operation = value.owner
-        offset: Dim
-        if operation.name == "memref.cast":
-            offset = 0
-        elif operation.name == "memref.view":
-            offset = self.size(operation.operands[1])
-        elif operation.name == "memref.reinterpret_cast":
-            (static,) = ir.DenseI64ArrayAttr(operation.attributes["static_offsets"])
-            is_dynamic = static == ir.ShapedType.get_dynamic_stride_or_offset()
-            offset = self.size(operation.operands[1]) if is_dynamic else static
-            offset = offset * _item_bytes(value)
-        else:
-            raise PassError(
-                f"{operation.location}: `{operation.name}` has no place in a plan"
-            )
-        base, number, start = self._place(operation.operands[0])
-        self._pointers[value] = (base, number, start + offset)
-        return self._pointers[value]
-
-
-def _size_operands(operation: ir.OpView) -> list[ir.Value]:
-    """The operands that give the dimensions of a new buffer, or of a view."""
-    operands = list(operation.operands)
-    if operation.name == "memref.alloc":
-        return operands
-    if operation.name == "memref.view":
-        return operands[2:]
-    if operation.name == "memref.reinterpret_cast":
-        _, offsets, sizes, _ = ir.DenseI32ArrayAttr(
-            operation.attributes["operandSegmentSizes"]
-        )
-        return operands[1 + offsets : 1 + offsets + sizes]
-    raise PassError(f"{operation.location}: `{operation.name}` has no place in a plan")
-
-
-def _item_bytes(value: ir.Value) -> int:
-    element: Any = ir.MemRefType(value.type).element_type  # Any: has a width
-    if isinstance(element, ir.VectorType):
-        (lanes,) = element.shape
-        inner: Any = element.element_type
-        return lanes * -(-inner.width // 8)
-    return -(-element.width // 8)
-
-
-class _ProgramReader(_Reader):
+class _ProgramReader(ValueReader):
     """Reads a program: buffers of its own, and launches."""
 
     def __init__(self, function: func.FuncOp) -> None:
@@ -246,7 +127,7 @@ class _ProgramReader(_Reader):
             if name == "memref.alloc":
                 value = operation.operation.results[0]
                 self._pointers[value] = ("scratch", len(self._scratch), 0)
-                self._scratch.append(_text(self.size_bytes(value)))
+                self._scratch.append(expression(self.size_bytes(value)))
             elif name == "gpu.launch_func":
                 self._launches.append(self._launch(operation))
             elif isinstance(operation, LibraryProductOp):
@@ -266,9 +147,9 @@ class _ProgramReader(_Reader):
         axes = ("X", "Y", "Z")
         return Launch(
             kernel,
-            tuple(_text(self.size(groups[f"gridSize{a}"][0])) for a in axes),
-            tuple(_text(self.size(groups[f"blockSize{a}"][0])) for a in axes),
-            _text(self.size(shared[0])) if shared else 0,
+            tuple(expression(self.size(groups[f"gridSize{a}"][0])) for a in axes),
+            tuple(expression(self.size(groups[f"blockSize{a}"][0])) for a in axes),
+            expression(self.size(shared[0])) if shared else 0,
             tuple(map(self._argument, groups["kernelOperands"])),
             marks.WAITS in operation.attributes,
         )
@@ -279,8 +160,8 @@ class _ProgramReader(_Reader):
             Matrix(
                 self.pointer(buffer),
                 str(ir.MemRefType(buffer.type).element_type),
-                _text(self.size(leading)),
-                _text(self.size(step)),
+                expression(self.size(leading)),
+                expression(self.size(step)),
                 is_turned,
             )
             for buffer, leading, step, is_turned in zip(
@@ -292,7 +173,7 @@ class _ProgramReader(_Reader):
             )
         )
         return Product(
-            tuple(_text(self.size(size)) for size in operation.sizes),
+            tuple(expression(self.size(size)) for size in operation.sizes),
             lhs,
             rhs,
             result,
@@ -304,7 +185,7 @@ class _ProgramReader(_Reader):
     def _convolution(self, operation: LibraryConvolutionOp) -> Convolution:
         return Convolution(
             operation.shape,
-            _text(self.size(operation.batch)),
+            expression(self.size(operation.batch)),
             str(ir.MemRefType(operation.result.type).element_type),
             self.pointer(operation.picture),
             self.pointer(operation.weights),
@@ -321,7 +202,7 @@ class _ProgramReader(_Reader):
         owner = value.owner
         if not isinstance(owner, ir.Block) and owner.name == _CAST:
             return self._tensor_map(owner.operands[0].owner)
-        return _text(self.size(value))
+        return expression(self.size(value))
 
     def _tensor_map(self, operation: ir.OpView) -> TensorMap:
         """What a descriptor tells, the innermost dimension first.
@@ -336,7 +217,7 @@ class _ProgramReader(_Reader):
         tensor, *box = operation.operands
         whole = tensor.owner.operands[0]  # before its rank was hidden
         type_ = ir.MemRefType(whole.type)
-        strides, item_bytes = self._strides(whole), _item_bytes(whole)
+        strides, step_bytes = self._strides(whole), item_bytes(whole)
         text = str(operation.results[0].type)
         found = re.search(
             r"swizzle = swizzle_(\w+), .*oob = zero, interleave = none", text
@@ -350,8 +231,8 @@ class _ProgramReader(_Reader):
         return TensorMap(
             self.pointer(whole),
             element,
-            tuple(map(_text, reversed(self.shape(whole)))),
-            tuple(_text(stride * item_bytes) for stride in reversed(strides[:-1])),
+            tuple(map(expression, reversed(self.shape(whole)))),
+            tuple(expression(stride * step_bytes) for stride in reversed(strides[:-1])),
             tuple(
                 ir.IntegerAttr(b.owner.attributes["value"]).value for b in reversed(box)
             ),
@@ -420,7 +301,7 @@ def _is_read_by_users(operation: ir.OpView) -> bool:
     )
 
 
-class _MainReader(_Reader):
+class _MainReader(ValueReader):
     """Reads ``main``: calls of programs, copies, calls of functions on the host."""
 
     def __init__(
@@ -474,7 +355,7 @@ class _MainReader(_Reader):
             self._programs[callee],
             len(self.kernels) - 1,
             tuple(self.pointer(v) for v in operands if _is_buffer(v)),
-            tuple(_text(self.size(v)) for v in operands if not _is_buffer(v)),
+            tuple(expression(self.size(v)) for v in operands if not _is_buffer(v)),
         )
 
     def _copy(self, copy: ir.OpView) -> Copy:
@@ -485,7 +366,7 @@ class _MainReader(_Reader):
                 raise PassError(
                     f"{copy.location}: a copy of `{type_}`: expected a buffer without gaps"
                 )
-        size_bytes = _text(self.size_bytes(source))
+        size_bytes = expression(self.size_bytes(source))
         return Copy(self.pointer(source), self.pointer(target), size_bytes)
 
     def _packed(self, call: CallPackedOp) -> HostCall | Call:
@@ -518,7 +399,7 @@ class _MainReader(_Reader):
         *buffers, result = tensors.elements(call.args)
         return Convolution(
             function.shape,
-            _text(self.shape(result)[0]),
+            expression(self.shape(result)[0]),
             str(ir.MemRefType(result.type).element_type),
             Pointer("argument", function.picture),
             Pointer("argument", function.weights),
@@ -542,7 +423,7 @@ class _MainReader(_Reader):
             Matrix(
                 Pointer("argument", number),
                 str(ir.MemRefType(buffer.type).element_type),
-                _text(self.shape(buffer)[-1]),
+                expression(self.shape(buffer)[-1]),
                 0,
                 is_turned,
             )
@@ -553,7 +434,7 @@ class _MainReader(_Reader):
             )
         )
         return Product(
-            tuple(map(_text, sizes)),
+            tuple(map(expression, sizes)),
             first,
             second,
             written,
@@ -565,7 +446,7 @@ class _MainReader(_Reader):
         texts = ir.ArrayAttr(call.attributes["tir.dtypes"])
         names = [ir.StringAttr(text).value for text in texts]
         arrays = [
-            HostArray(self.pointer(v), name, tuple(map(_text, self.shape(v))))
+            HostArray(self.pointer(v), name, tuple(map(expression, self.shape(v))))
             for v, name in zip(tensors.elements(call.args), names, strict=True)
         ]
         return HostCall(ir.StringAttr(call.callee).value, tuple(arrays))

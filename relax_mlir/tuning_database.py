@@ -20,7 +20,9 @@ from relax_mlir.passes.schedule.rules import CONFIGURATION
 from relax_mlir.targets import Target
 from relax_mlir.units import kernel_hash
 
-__all__ = ["TuningDatabase", "TuningRecord", "target_key"]
+__all__ = ["TUNING", "TuningDatabase", "TuningRecord", "target_key"]
+
+TUNING = "relax.tuning"  # of a module: the file of the database to compile it with
 
 _FORMAT = "relax_mlir tuning"
 _VERSION = 1
@@ -128,6 +130,21 @@ class TuningDatabase:
                 f"{os.fspath(path)}: not a tuning database, or damaged: {error}"
             ) from error
         return TuningDatabase(Path(path)).with_records(records)
+
+    @staticmethod
+    def of(
+        module: IRModule, given: str | os.PathLike[str] | None = None
+    ) -> TuningDatabase | None:
+        """The database that a module is compiled with: the one given, or that it names.
+
+        Raises:
+            OSError: it cannot be read.
+            TuningError: it is damaged.
+        """
+        attributes = module.mlir.operation.attributes
+        if given is None and TUNING in attributes:
+            given = ir.StringAttr(attributes[TUNING]).value
+        return None if given is None else TuningDatabase.read(given)
 
     def with_records(self, records: Iterable[TuningRecord]) -> TuningDatabase:
         """The same and more; new records take the place of old ones of their kernels."""

@@ -17,7 +17,7 @@ from relax_mlir.rewriting import walk
 from relax_mlir.runtime.profile import KernelCall
 from relax_mlir.schedules.convolution_blocks import convolution_of
 
-__all__ = ["CompiledUnit", "Unit", "kernel_calls", "kernel_hash", "split"]
+__all__ = ["CompiledUnit", "Unit", "kernel_calls", "kernel_hash", "rule_of", "split"]
 
 
 @dataclass(frozen=True)
@@ -180,3 +180,9 @@ def _main_text(module: IRModule, renamed: dict[str, str]) -> str:
 def _declaration(name: str, call: ir.OpView) -> str:
     types = ", ".join(str(v.type) for v in call.operands)
     return f"func.func private @{name}({types}) attributes {{tir.prim_func}}"
+
+
+def rule_of(module: IRModule) -> str:
+    """The rule that wrote the loops of a module's kernel; empty if there are none."""
+    rules = (f.attributes for f in module.func_ops() if "tir.rule" in f.attributes)
+    return next((ir.StringAttr(found["tir.rule"]).value for found in rules), "")

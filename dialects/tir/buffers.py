@@ -4,8 +4,10 @@ from collections.abc import Sequence
 
 from mlir import ir
 
+from relax_mlir.dialects import shapes
 from relax_mlir.dialects.dtypes import DType
 from relax_mlir.dialects.shapes import Dim
+from relax_mlir.dialects.tir import marks
 from relax_mlir.dialects.tir.scalars import (
     Index,
     Scalar,
@@ -15,7 +17,7 @@ from relax_mlir.dialects.tir.scalars import (
     to_memory,
 )
 
-__all__ = ["Buffer", "Number", "buffer_type"]
+__all__ = ["Buffer", "Number", "broadcast_axes", "buffer_type", "element_marks"]
 
 
 def buffer_type(
@@ -30,6 +32,13 @@ def buffer_type(
     sizes = [dim if isinstance(dim, int) else dynamic for dim in shape]
     space = None if memory is None else ir.StringAttr.get(memory)
     return ir.MemRefType.get(sizes, dtype.buffer_type, memory_space=space)
+
+
+def element_marks(dtype: DType) -> dict[str, ir.Attribute]:
+    """The element type of a buffer, where its memref does not tell it."""
+    if dtype.is_told_by_buffers:
+        return {}
+    return {marks.DTYPE: ir.StringAttr.get(dtype.name)}
 
 
 class Buffer:
@@ -68,3 +77,15 @@ class Number(Buffer):
 
     def __getitem__(self, indices: "Index | int | tuple[Index | int, ...]") -> Scalar:
         return constant(self.number, self.dtype)
+
+
+def broadcast_axes(
+    shape: Sequence[Dim], to: Sequence[Dim], axes: Sequence[Index]
+) -> "tuple[Index | int, ...]":
+    """Where an operand of ``shape`` is read for the point ``axes`` of ``to``."""
+    tail = axes[len(axes) - len(shape) :]
+    wide = to[len(to) - len(shape) :]
+    return tuple(
+        0 if dim != other and shapes.is_known_le(dim, 1) else axis
+        for dim, other, axis in zip(shape, wide, tail, strict=True)
+    )

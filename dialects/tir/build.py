@@ -6,7 +6,7 @@ the program's destinations.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import compress
+from itertools import chain, compress
 
 from mlir import ir
 from mlir.dialects import func
@@ -15,8 +15,15 @@ from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.dtypes import DType
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import marks
-from relax_mlir.dialects.tir.buffers import Buffer, Number, buffer_type
+from relax_mlir.dialects.tir.buffers import (
+    Buffer,
+    Number,
+    broadcast_axes,
+    buffer_type,
+    element_marks,
+)
 from relax_mlir.dialects.tir.ops import AllocBufferOp, BlockOp
+from relax_mlir.dialects.tir.reductions import REDUCTIONS, finite
 from relax_mlir.dialects.tir.scalars import (
     Index,
     Scalar,
@@ -32,15 +39,6 @@ from relax_mlir.dialects.tir.scalars import (
 __all__ = ["Builder"]
 
 Body = Callable[..., Scalar]
-
-# Start value and combination of every reduction; infinities become the type's limits.
-_REDUCTIONS: dict[str, tuple[float, Callable[[Scalar, Scalar], Scalar]]] = {
-    "add": (0.0, lambda a, x: a + x),
-    "mul": (1.0, lambda a, x: a * x),
-    "max": (-float("inf"), lambda a, x: a.maximum(x)),
-    "min": (float("inf"), lambda a, x: a.minimum(x)),
-    "or": (0.0, lambda a, x: a | x),
-}
 
 
 class Builder:
@@ -77,9 +75,9 @@ class Builder:
         written = list(compress(self.results, self.wanted))
         shaped = [(tensors.shape_of(t), tensors.dtype_of(t)) for t in types]
         named = tuple((names or {}).values())
-        self.symbols = _symbols_of(
-            [*(shape for shape, _ in (*shaped, *self.results)), named]
-        )
+        told = [*(shape for shape, _ in (*shaped, *self.results)), named]
+        found = chain.from_iterable(map(shapes.symbols_of, chain.from_iterable(told)))
+        self.symbols = list(dict.fromkeys(found))
         memrefs = [buffer_type(*s) for s in (*shaped, *written)]
         index = ir.IndexType.get()
         signature = ir.FunctionType.get([*memrefs, *[index] * len(self.symbols)], [])
@@ -110,7 +108,9 @@ class Builder:
         attributes = self.function.attributes
         attributes["tir.prim_func"] = ir.UnitAttr.get()
         attributes["tir.num_outputs"] = tensors.attr_of(outputs, ir.IntegerAttr)
-        described: list[dict[str, ir.Attribute]] = [_marks(t) for _, t in arguments]
+        described: list[dict[str, ir.Attribute]] = [
+            element_marks(t) for _, t in arguments
+        ]
         if self.symbols:
             for attrs, (shape, _) in zip(described, arguments, strict=True):
                 attrs["tir.shape"] = tensors.shape_attr(shape)
@@ -179,7 +179,7 @@ class Builder:
                 AllocBufferOp.OPERATION_NAME,
                 results=[buffer_type(shape, dtype, memory)],
                 operands=sizes,
-                attributes={"shape": tensors.shape_attr(shape), **_marks(dtype)},
+                attributes={"shape": tensors.shape_attr(shape), **element_marks(dtype)},
             )
         return Buffer(op.results[0], shape, dtype)
 
@@ -267,13 +267,13 @@ class Builder:
                 place=place,
             )
             return self.map(lambda v: cast(v, dtype), wide, dtype=dtype, name="round")
-        start, combine = _REDUCTIONS[kind]
+        start, combine = REDUCTIONS[kind]
         out = self.alloc(shape, dtype)
         spatial = shape if spatial is None else spatial
         rank = len(spatial)
 
         def init(*axes: Index) -> None:
-            out.store(constant(_finite(start, dtype), dtype), place(*axes[:rank]))
+            out.store(constant(finite(start, dtype), dtype), place(*axes[:rank]))
 
         def update(*axes: Index) -> None:
             value = body(*axes)
@@ -296,7 +296,7 @@ class Builder:
         shape = shapes.broadcast(*(b.shape for b in buffers))
 
         def body(*axes: Index) -> Scalar:
-            return fn(*(b[_broadcast_axes(b.shape, shape, axes)] for b in buffers))
+            return fn(*(b[broadcast_axes(b.shape, shape, axes)] for b in buffers))
 
         return self.compute(shape, body, dtype or buffers[0].dtype, name)
 
@@ -327,7 +327,7 @@ class Builder:
             place = dict(zip(axes, inner, strict=True))
             place |= {i: outer[i if keepdims else n] for n, i in enumerate(kept)}
             where = [place[i] for i in range(len(full))]
-            return fn(*(b[_broadcast_axes(b.shape, full, where)] for b in buffers))
+            return fn(*(b[broadcast_axes(b.shape, full, where)] for b in buffers))
 
         extents = [full[a] for a in axes]
         return self.reduce_over(
@@ -492,43 +492,6 @@ class Builder:
         with ir.InsertionPoint(other):
             ir.Operation.create("scf.yield", operands=[otherwise.value])
         return Scalar(op.results[0], value.dtype)
-
-
-def _marks(dtype: DType) -> dict[str, ir.Attribute]:
-    """The element type of a buffer, where its memref does not tell it."""
-    if dtype.is_told_by_buffers:
-        return {}
-    return {marks.DTYPE: ir.StringAttr.get(dtype.name)}
-
-
-def _finite(start: float, dtype: DType) -> float:
-    """The start value of a reduction in a type that has no infinities."""
-    if dtype.is_float or start in (0.0, 1.0):
-        return start
-    if dtype.kind in "ub":
-        return 0 if start < 0 else (1 << dtype.bits) - 1
-    return -(1 << (dtype.bits - 1)) if start < 0 else (1 << (dtype.bits - 1)) - 1
-
-
-def _broadcast_axes(
-    shape: Sequence[Dim], to: Sequence[Dim], axes: Sequence[Index]
-) -> "tuple[Index | int, ...]":
-    """Where an operand of ``shape`` is read for the point ``axes`` of ``to``."""
-    tail = axes[len(axes) - len(shape) :]
-    wide = to[len(to) - len(shape) :]
-    return tuple(
-        0 if dim != other and shapes.is_known_le(dim, 1) else axis
-        for dim, other, axis in zip(shape, wide, tail, strict=True)
-    )
-
-
-def _symbols_of(all_shapes: Sequence[Sequence[Dim]]) -> list[str]:
-    names: dict[str, None] = {}
-    for shape in all_shapes:
-        for dim in shape:
-            for name in () if isinstance(dim, int) else shapes.symbols_of(dim):
-                names[name] = None
-    return list(names)
 
 
 _F32 = DType("float32", "f", 32)

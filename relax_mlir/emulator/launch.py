@@ -8,6 +8,7 @@ import numpy as np
 
 from relax_mlir.emulator.arithmetic import ARITHMETIC
 from relax_mlir.emulator.barriers import WAITING, refuse_unfinished
+from relax_mlir.emulator.bits import BITS
 from relax_mlir.emulator.busy import busy
 from relax_mlir.emulator.conversions import CONVERSIONS
 from relax_mlir.emulator.copies import COPIES
@@ -26,6 +27,7 @@ __all__ = ["launch"]
 
 _EFFECTS: Mapping[str, Effect] = {
     **ARITHMETIC,
+    **BITS,
     **CONVERSIONS,
     **COPIES,
     **MOVES,

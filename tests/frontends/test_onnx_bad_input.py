@@ -38,7 +38,7 @@ def _drop_elements(model: onnx.ModelProto) -> None:
     del model.graph.initializer[0].float_data[2:]
 
 
-def _external(model: onnx.ModelProto, **entries: object) -> None:
+def external(model: onnx.ModelProto, **entries: object) -> None:
     tensor = model.graph.initializer[0]
     tensor.ClearField("float_data")
     tensor.data_location = TensorProto.EXTERNAL
@@ -197,7 +197,7 @@ BAD: dict[str, tuple[Damage, str]] = {
         "initializer `w`: sizes are negative",
     ),
     "external data without a file": (
-        lambda m: _external(m),
+        lambda m: external(m),
         "initializer `w`: external data file ``",
     ),
     "sequences": (
@@ -340,86 +340,6 @@ def test_every_cut_is_refused() -> None:
     for length in range(len(data)):
         with pytest.raises(ModelError):
             import_onnx(data[:length])
-
-
-# External data.
-
-
-def test_external_data_must_be_in_the_folder(tmp_path: Path) -> None:
-    folder = tmp_path / "model"
-    folder.mkdir()
-    secret = tmp_path / "secret.bin"
-    secret.write_bytes(bytes(16))
-    (folder / "link.bin").symlink_to(secret)
-    (folder / "loop.bin").symlink_to(folder / "loop.bin")
-    (folder / "folder.bin").mkdir()
-    (folder / "short.bin").write_bytes(bytes(15))
-    (folder / "empty.bin").write_bytes(b"")
-
-    cases = {
-        "../secret.bin": "is outside of the model's folder",
-        "link.bin": "is outside of the model's folder",
-        str(secret): "expected a path relative to the model",
-        "": "expected a path relative to the model",
-        "a\0b": "expected a path relative to the model",
-        "none.bin": "cannot be read: No such file",
-        "loop.bin": "cannot be read",
-        "folder.bin": "is not a regular file",
-        "short.bin": "lie outside of `short.bin`: expected bytes 0 to 16, got .* 15",
-        "empty.bin": "lie outside of `empty.bin`",
-    }
-    for location, message in cases.items():
-        model = good()
-        _external(model, location=location)
-        with pytest.raises(ModelError, match=f"initializer `w`: .*{message}"):
-            import_onnx(as_path(model, folder))
-
-
-@pytest.mark.parametrize(
-    ("entries", "message"),
-    [
-        ({"offset": -1}, "bad offset: expected a number of bytes, got '-1'"),
-        ({"offset": "x"}, "bad offset"),
-        ({"offset": 10**30}, "bad offset"),
-        ({"offset": 17}, "lie outside of `data.bin`: expected bytes 17 to 33"),
-        ({"offset": 10**18}, "lie outside of `data.bin`"),
-        ({"length": 15}, "wrong length: expected 16 bytes, got 15"),
-    ],
-)
-def test_external_data_must_be_in_the_file(
-    entries: dict[str, object], message: str, tmp_path: Path
-) -> None:
-    (tmp_path / "data.bin").write_bytes(bytes(32))
-    model = good()
-    _external(model, location="data.bin", **entries)
-
-    with pytest.raises(ModelError, match=message):
-        import_onnx(as_path(model, tmp_path))
-
-
-def test_external_data_need_a_path() -> None:
-    model = good()
-    _external(model, location="data.bin")
-
-    with pytest.raises(
-        ModelError, match=r"`data\.bin` cannot be found without .* Hint"
-    ):
-        import_onnx(model)
-
-
-def test_a_linked_model_brings_its_own_data(tmp_path: Path) -> None:
-    """As the caches of model hubs lay files out."""
-    blobs, snapshot = tmp_path / "blobs", tmp_path / "snapshot"
-    blobs.mkdir()
-    snapshot.mkdir()
-    (blobs / "d1").write_bytes(np.arange(4, dtype=np.float32).tobytes())
-    model = good()
-    _external(model, location="data.bin")
-    (blobs / "m1").write_bytes(model.SerializeToString())
-    (snapshot / "model.onnx").symlink_to(blobs / "m1")
-    (snapshot / "data.bin").symlink_to(blobs / "d1")
-
-    assert import_onnx(snapshot / "model.onnx").func_ops()
 
 
 # What is not covered is told at once.

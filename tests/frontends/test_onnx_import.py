@@ -1,8 +1,6 @@
 """Imported models compute what onnxruntime computes, and say where things came from."""
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
@@ -225,54 +223,6 @@ def test_a_size_may_be_a_number_with_a_fraction_first() -> None:
 
     assert not report.later
     assert result_shapes(import_onnx(model)) == [("n", "4", "4")]
-
-
-def test_large_weights_are_views_of_the_file(tmp_path: Path) -> None:
-    weight = random(64, 64)
-    path = save_external(tmp_path, weight)
-
-    module = import_onnx(path)
-
-    array = module.constants["w"]
-    assert isinstance(owner(array), np.memmap)
-    np.testing.assert_array_equal(array, weight)
-    assert not array.flags.writeable
-
-
-def test_an_external_file_may_hold_many_tensors_at_any_offset(tmp_path: Path) -> None:
-    weight = random(64, 64)
-    path = save_external(tmp_path, weight, offset=3)  # not aligned: copied
-
-    np.testing.assert_array_equal(import_onnx(path).constants["w"], weight)
-
-
-def save_external(folder: Path, weight: np.ndarray, offset: int = 64) -> Path:
-    model = parse("g (float[64, n] x) => (float[64, n] y) { y = MatMul (w, x) }")
-    data = b"\0" * offset + weight.tobytes() + b"\0" * 5
-    (folder / "weights.bin").write_bytes(data)
-    tensor = TensorProto(name="w", dims=weight.shape, data_type=TensorProto.FLOAT)
-    tensor.data_location = TensorProto.EXTERNAL
-    entries = {"location": "weights.bin", "offset": offset, "length": weight.nbytes}
-    for key, value in entries.items():
-        tensor.external_data.add(key=key, value=str(value))
-    model.graph.initializer.append(tensor)
-    path = folder / "model.onnx"
-    path.write_bytes(model.SerializeToString())
-    return path
-
-
-def owner(array: np.ndarray) -> Any:
-    """What holds the memory of an array."""
-    held: Any = array
-    while isinstance(held, np.ndarray) and not isinstance(held, np.memmap):
-        held = held.base
-    return held
-
-
-def test_raw_data_are_not_copied() -> None:
-    module = import_onnx(fashion_mlp.path())
-
-    assert isinstance(owner(module.constants["w0"]), bytes)
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,6 @@ from relax_mlir.dialects.hooks import Case
 from relax_mlir.dialects.relax.attention import AttentionBiasOp, AttentionOp
 from relax_mlir.rewriting import erase
 from relax_mlir.runtime.cuda.executable import CudaExecutable
-from relax_mlir.schedules.gpu.attention import Attention
-from relax_mlir.schedules.gpu.rule import Gpu
 from relax_mlir.testing import case_module
 from tests.frontends.differential import parse
 from tests.gpu.emulated import emulated
@@ -30,7 +28,7 @@ from tests.gpu.test_barriers import is_right, operations
 from tests.gpu.test_gemm import run as run_on
 from tests.gpu.test_models import rules_of
 from tests.products import rounded
-from tests.test_attention import Sizes, drawn, expected, refusal
+from tests.test_attention import Sizes, drawn, expected
 
 # On Hopper, warpgroups take the most: test_attention_wgmma.py.
 _TARGET = target_of("cuda:sm_80")
@@ -479,24 +477,3 @@ def test_no_barrier_can_be_missing(name: str) -> None:
         mutant = loops.clone()
         erase([o for wait in waits for o in operations(mutant, wait)][number])
         assert not is_right(mutant, inputs, right), f"barrier {number}"
-
-
-@pytest.mark.parametrize(
-    ("body", "reason"),
-    [
-        (
-            "s = MatMul (q, k) w = LpNormalization <p = 1> (s) y = MatMul (w, v)",
-            "its rows are no softmax",
-        ),
-        (
-            "s = MatMul (q, k) w = LogSoftmax (s) y = MatMul (w, v)",
-            "its rows are no softmax",
-        ),
-        (
-            "s = MatMul (q, k) w = Softmax (s) z = Mul (w, w) y = MatMul (z, v)",
-            "its weights are more than scaled exponentials",
-        ),
-    ],
-)
-def test_what_is_no_softmax_is_refused(body: str, reason: str) -> None:
-    assert refusal(body, rule=Attention(Gpu(90))) == reason

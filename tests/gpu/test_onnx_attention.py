@@ -7,9 +7,12 @@ import pytest
 
 from relax_mlir import import_onnx
 from relax_mlir.compiler import target_of
+from relax_mlir.schedules.gpu.attention import Attention
+from relax_mlir.schedules.gpu.rule import Gpu
 from tests.frontends.test_onnx_attention import Form, wanted
 from tests.gpu.test_attention import BOUNDS
 from tests.gpu.test_gemm import run
+from tests.test_attention import refusal
 
 _KERNELS = {"Attention", "AttentionWgmma"}
 _WIDE: dict[str, Any] = {"depth": 32, "width": 32}
@@ -70,3 +73,24 @@ def test_warpgroups_take_half_precision() -> None:
     assert rules == {"AttentionWgmma"}
     expected = wanted(model, form)[0].astype("f4")
     np.testing.assert_allclose(y.astype("f4"), expected, rtol=0, atol=4e-3)
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (
+            "s = MatMul (q, k) w = LpNormalization <p = 1> (s) y = MatMul (w, v)",
+            "its rows are no softmax",
+        ),
+        (
+            "s = MatMul (q, k) w = LogSoftmax (s) y = MatMul (w, v)",
+            "its rows are no softmax",
+        ),
+        (
+            "s = MatMul (q, k) w = Softmax (s) z = Mul (w, w) y = MatMul (z, v)",
+            "its weights are more than scaled exponentials",
+        ),
+    ],
+)
+def test_what_is_no_softmax_is_refused(body: str, reason: str) -> None:
+    assert refusal(body, rule=Attention(Gpu(90))) == reason

@@ -9,12 +9,11 @@ from typing import ClassVar
 
 from mlir import ir
 
-from relax_mlir.compiler import TUNING
 from relax_mlir.errors import PassError
 from relax_mlir.module import IRModule
 from relax_mlir.relax.transform.meta_schedule_tune_tir import DATABASE
 from relax_mlir.rewriting import Pass
-from relax_mlir.tuning_database import TuningDatabase
+from relax_mlir.tuning_database import TUNING, TuningDatabase
 
 __all__ = ["MetaScheduleApplyDatabase"]
 

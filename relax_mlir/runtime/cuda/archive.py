@@ -79,6 +79,7 @@ _SOURCES = (
     "relax_mlir.runtime.cuda.dlpack",
     "relax_mlir.runtime.cuda.driver",
     "relax_mlir.runtime.cuda.executable",
+    "relax_mlir.runtime.cuda.given",
     "relax_mlir.runtime.cuda.growing_memory",
     "relax_mlir.runtime.cuda.launches",
     "relax_mlir.runtime.cuda.libraries",

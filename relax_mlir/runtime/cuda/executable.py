@@ -18,7 +18,6 @@ from relax_mlir.runtime.cuda.arrays import (
     DeviceArray,
     View,
     are_apart,
-    device_view,
     host_view,
     meet,
     stream_number,
@@ -28,10 +27,11 @@ from relax_mlir.runtime.cuda.calls import Call, Output, Turn
 from relax_mlir.runtime.cuda.captured import CapturedCall, check_captured
 from relax_mlir.runtime.cuda.copies import copy_in, copy_out
 from relax_mlir.runtime.cuda.devices import Device, Event, device
+from relax_mlir.runtime.cuda.given import GivenArrays, place_of
 from relax_mlir.runtime.cuda.session import Prepared, Session
 from relax_mlir.runtime.elements import element_type
 from relax_mlir.runtime.profile import Profile
-from relax_mlir.runtime.signature import Parameter, Signature
+from relax_mlir.runtime.signature import Signature
 from relax_mlir.runtime.sizes import SizeBinder
 
 __all__ = ["CudaExecutable"]
@@ -68,6 +68,7 @@ class CudaExecutable(CompiledModel):
         if missing:
             raise CompileError(f"the module's constants lack `{missing[0]}`")
         self._binder = SizeBinder(self.signature)
+        self._given = GivenArrays(self.signature, ordinal)
         self._turn = Turn()
         self._session: Session | None = None
 
@@ -138,9 +139,11 @@ class CudaExecutable(CompiledModel):
         with self._turn, self._device.current():
             session = self._ready()
             chosen = 0 if stream is None else self._handle(stream)
-            number = session.number
-            inputs = self._views(arrays, chosen, number, written)
-            targets = None if out is None else self._targets(out, chosen, number)
+            gpu, number = self._device, session.number
+            inputs = self._given.inputs(arrays, gpu, chosen, number, written)
+            targets = None
+            if out is not None:
+                targets = self._given.outputs(out, gpu, chosen, number)
             seen = inputs if targets is None else inputs + targets
             on_host = not stay and {view.ordinal for view in seen} <= {None}
             place = session.stream if on_host else chosen
@@ -190,19 +193,20 @@ class CudaExecutable(CompiledModel):
         given = tuple(map(unwrapped, arrays))
         with self._turn, self._device.current():
             session = self._ready()
-            number = session.number
+            gpu, number = self._device, session.number
             chosen = 0 if stream is None else self._handle(stream)
-            inputs = self._views(given, chosen, number)
+            inputs = self._given.inputs(given, gpu, chosen, number)
             targets: list[View] = []
             if out is not None:
                 self._check_count(out)
-                targets = self._targets(list(map(unwrapped, out)), chosen, number)
+                wanted = list(map(unwrapped, out))
+                targets = self._given.outputs(wanted, gpu, chosen, number)
             check_captured(inputs, targets)
         outputs = self(*arrays, out=out, stream=stream, graph=False, stay=True)
         results = list(map(unwrapped, outputs))
         with self._turn, self._device.current():
             if out is None:
-                targets = self._targets(results, chosen, number)
+                targets = self._given.outputs(results, gpu, chosen, number)
             views = (*inputs, *targets)
             prepared = self._prepare(session, inputs)
         held = self, stream, views  # what is in memory of other libraries
@@ -295,60 +299,6 @@ class CudaExecutable(CompiledModel):
                 f"got {count}"
             )
 
-    def _views(
-        self,
-        arrays: Sequence[Any],
-        stream: int,
-        user: int,
-        written: Collection[int] = (),
-    ) -> list[View]:
-        views: list[View] = []
-        for number, array in enumerate(arrays):
-            is_written = number in written
-            view = device_view(
-                array, self._device, stream, is_written=is_written, user=user
-            )
-            view = host_view(array) if view is None else view
-            parameter = self.signature.inputs[number]
-            if view.dtype != parameter.dtype or view.ordinal != self.ordinal:
-                self._check_view(view, parameter, "argument", number)
-            if is_written:
-                view.check_writable(_where("argument", number, parameter))
-            views.append(view)
-        return views
-
-    def _targets(self, out: Sequence[Any], stream: int, user: int) -> list[View]:
-        """The arrays to write to, after a look whether they can be."""
-        views: list[View] = []
-        for number, array in enumerate(out):
-            parameter = self.signature.outputs[number]
-            view = device_view(array, self._device, stream, is_written=True, user=user)
-            if view is None:
-                view = _host_target(array, _where("output", number, parameter))
-            self._check_view(view, parameter, "output", number)
-            if view.is_read_only:
-                where = _where("output", number, parameter)
-                raise ValueError(
-                    f"{where}: expected an array to write to, got a read-only one"
-                )
-            views.append(view)
-        return views
-
-    def _check_view(
-        self, view: View, parameter: Parameter, role: str, number: int
-    ) -> None:
-        if view.ordinal is not None and view.ordinal != self.ordinal:
-            raise TypeError(
-                f"{_where(role, number, parameter)}: expected an array on GPU "
-                f"{self.ordinal}, got one on GPU {view.ordinal}"
-            )
-        # Without ml_dtypes, types that numpy has not are numbers of as many bits.
-        if view.dtype != parameter.dtype and view.dtype != _stored(parameter.dtype):
-            raise TypeError(
-                f"{_where(role, number, parameter)}: expected element type "
-                f"{parameter.dtype}, got {view.dtype}"
-            )
-
     def _prepare(self, session: Session, inputs: Sequence[View]) -> Prepared:
         shapes = tuple(view.shape for view in inputs)
         found = session.known(shapes)
@@ -376,7 +326,7 @@ class CudaExecutable(CompiledModel):
                 self._binder.check_output(number, target.shape, prepared.sizes)
             for other in range(0 if are_all_apart else number):
                 if meet(target, targets[other]):
-                    where = _where("output", number, self.signature.outputs[number])
+                    where = place_of("output", number, self.signature.outputs[number])
                     raise ValueError(f"{where}: shares memory with output {other}")
 
     def _outputs(
@@ -438,7 +388,7 @@ class CudaExecutable(CompiledModel):
 
     def _staged(self, call: Call, number: int, view: View) -> int:
         """Where a copy of an input is."""
-        where = _where("argument", number, self.signature.inputs[number])
+        where = place_of("argument", number, self.signature.inputs[number])
         address = call.prepared.staging("input", number, view.size_bytes, where)
         kept = copy_in(
             self._device, view, address, call.stream, is_waited_for=call.on_host
@@ -462,7 +412,8 @@ class CudaExecutable(CompiledModel):
         with self._turn, self._device.current():
             session = self._ready()
             stream = session.stream
-            inputs = self._views(arrays, stream, session.number)
+            own = self._device, stream, session.number
+            inputs = self._given.inputs(arrays, *own)
             prepared = self._prepare(session, inputs)
             call = Call(prepared, stream, inputs, None, on_host=True)
             session.begin(prepared, stream)
@@ -488,33 +439,6 @@ class CudaExecutable(CompiledModel):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         write_archive(path, self.contents)
-
-
-def _where(role: str, number: int, parameter: Parameter) -> str:
-    return f"`main`: {role} {number} `{parameter.name}`"
-
-
-def _host_target(array: Any, where: str) -> View:  # Any: whatever the caller gave
-    """An array of numpy to write to.
-
-    Raises:
-        TypeError: it is none.
-        ValueError: it lies so that it cannot be written to.
-    """
-    if not isinstance(array, np.ndarray):
-        raise TypeError(f"{where}: expected an array, got {type(array).__name__}")
-    view = host_view(array)
-    if view.owner is not array:
-        raise ValueError(
-            f"{where}: expected strides of whole elements, got {array.strides} bytes"
-        )
-    return view
-
-
-@functools.lru_cache(maxsize=64)
-def _stored(dtype: str) -> str:
-    """What numpy calls an element type here."""
-    return element_type(dtype).name
 
 
 def _handle(stream: Any) -> int:  # Any: of torch, cupy, ...

@@ -1,0 +1,139 @@
+"""Weights of ONNX models: views of files, of their own or not; what is refused."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import TensorProto
+
+from models import fashion_mlp
+from relax_mlir.errors import ModelError
+from relax_mlir.frontends.onnx import import_onnx
+from tests.frontends.differential import parse, random
+from tests.frontends.test_onnx_bad_input import as_path, external, good
+
+
+def test_large_weights_are_views_of_the_file(tmp_path: Path) -> None:
+    weight = random(64, 64)
+    path = save_external(tmp_path, weight)
+
+    module = import_onnx(path)
+
+    array = module.constants["w"]
+    assert isinstance(owner(array), np.memmap)
+    np.testing.assert_array_equal(array, weight)
+    assert not array.flags.writeable
+
+
+def test_an_external_file_may_hold_many_tensors_at_any_offset(tmp_path: Path) -> None:
+    weight = random(64, 64)
+    path = save_external(tmp_path, weight, offset=3)  # not aligned: copied
+
+    np.testing.assert_array_equal(import_onnx(path).constants["w"], weight)
+
+
+def save_external(folder: Path, weight: np.ndarray, offset: int = 64) -> Path:
+    model = parse("g (float[64, n] x) => (float[64, n] y) { y = MatMul (w, x) }")
+    data = b"\0" * offset + weight.tobytes() + b"\0" * 5
+    (folder / "weights.bin").write_bytes(data)
+    tensor = TensorProto(name="w", dims=weight.shape, data_type=TensorProto.FLOAT)
+    tensor.data_location = TensorProto.EXTERNAL
+    entries = {"location": "weights.bin", "offset": offset, "length": weight.nbytes}
+    for key, value in entries.items():
+        tensor.external_data.add(key=key, value=str(value))
+    model.graph.initializer.append(tensor)
+    path = folder / "model.onnx"
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+def owner(array: np.ndarray) -> Any:
+    """What holds the memory of an array."""
+    held: Any = array
+    while isinstance(held, np.ndarray) and not isinstance(held, np.memmap):
+        held = held.base
+    return held
+
+
+def test_raw_data_are_not_copied() -> None:
+    module = import_onnx(fashion_mlp.path())
+
+    assert isinstance(owner(module.constants["w0"]), bytes)
+
+
+def test_external_data_must_be_in_the_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    secret = tmp_path / "secret.bin"
+    secret.write_bytes(bytes(16))
+    (folder / "link.bin").symlink_to(secret)
+    (folder / "loop.bin").symlink_to(folder / "loop.bin")
+    (folder / "folder.bin").mkdir()
+    (folder / "short.bin").write_bytes(bytes(15))
+    (folder / "empty.bin").write_bytes(b"")
+
+    cases = {
+        "../secret.bin": "is outside of the model's folder",
+        "link.bin": "is outside of the model's folder",
+        str(secret): "expected a path relative to the model",
+        "": "expected a path relative to the model",
+        "a\0b": "expected a path relative to the model",
+        "none.bin": "cannot be read: No such file",
+        "loop.bin": "cannot be read",
+        "folder.bin": "is not a regular file",
+        "short.bin": "lie outside of `short.bin`: expected bytes 0 to 16, got .* 15",
+        "empty.bin": "lie outside of `empty.bin`",
+    }
+    for location, message in cases.items():
+        model = good()
+        external(model, location=location)
+        with pytest.raises(ModelError, match=f"initializer `w`: .*{message}"):
+            import_onnx(as_path(model, folder))
+
+
+@pytest.mark.parametrize(
+    ("entries", "message"),
+    [
+        ({"offset": -1}, "bad offset: expected a number of bytes, got '-1'"),
+        ({"offset": "x"}, "bad offset"),
+        ({"offset": 10**30}, "bad offset"),
+        ({"offset": 17}, "lie outside of `data.bin`: expected bytes 17 to 33"),
+        ({"offset": 10**18}, "lie outside of `data.bin`"),
+        ({"length": 15}, "wrong length: expected 16 bytes, got 15"),
+    ],
+)
+def test_external_data_must_be_in_the_file(
+    entries: dict[str, object], message: str, tmp_path: Path
+) -> None:
+    (tmp_path / "data.bin").write_bytes(bytes(32))
+    model = good()
+    external(model, location="data.bin", **entries)
+
+    with pytest.raises(ModelError, match=message):
+        import_onnx(as_path(model, tmp_path))
+
+
+def test_external_data_need_a_path() -> None:
+    model = good()
+    external(model, location="data.bin")
+
+    with pytest.raises(
+        ModelError, match=r"`data\.bin` cannot be found without .* Hint"
+    ):
+        import_onnx(model)
+
+
+def test_a_linked_model_brings_its_own_data(tmp_path: Path) -> None:
+    """As the caches of model hubs lay files out."""
+    blobs, snapshot = tmp_path / "blobs", tmp_path / "snapshot"
+    blobs.mkdir()
+    snapshot.mkdir()
+    (blobs / "d1").write_bytes(np.arange(4, dtype=np.float32).tobytes())
+    model = good()
+    external(model, location="data.bin")
+    (blobs / "m1").write_bytes(model.SerializeToString())
+    (snapshot / "model.onnx").symlink_to(blobs / "m1")
+    (snapshot / "data.bin").symlink_to(blobs / "d1")
+
+    assert import_onnx(snapshot / "model.onnx").func_ops()
