@@ -22,7 +22,7 @@ $(BIN)/.installed: pyproject.toml requirements.lock
 run: env  ## Compile and run the example model
 	$(BIN)/python -m examples.classify_fashion
 
-test: lint native sanitize  ## Everything that CI checks; ten minutes on two cores
+test: lint native sanitize  ## Everything that CI checks; 25 minutes on two cores
 	$(BIN)/pytest -n auto --run-slow
 
 pytest: native  ## The Python tests, without those that take long

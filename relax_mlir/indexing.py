@@ -177,7 +177,11 @@ _COMBINE = {
 
 
 def buffer_sizes(buffer: ir.Value) -> list[int | ir.Value | None]:
-    """Size per axis: an int, the value it was made from, or None where that is hidden."""
+    """Size per axis: an int, the value it was made from, or None where that is hidden.
+
+    Args:
+        buffer: an argument of a function, or allocated.
+    """
     owner = buffer.owner
     named: Iterator[ir.Value | None]
     if isinstance(owner, ir.Block):

@@ -126,6 +126,8 @@ def check_form(name: str, modifiers: Sequence[str]) -> None:
         is_shape = name == "wgmma" and _PRODUCT.fullmatch(modifier)
         if modifier not in known and modifier not in _TYPES and not is_shape:
             raise EmulationError(f"the emulator does not know `.{modifier}` here")
+    if "nc" in modifiers and "global" not in modifiers:
+        raise EmulationError("the emulator knows `.nc` of global memory alone")
     is_integer = bool(modifiers) and modifiers[-1][0] in "su"
     if name != "cvt" and is_integer and "sat" in modifiers:
         raise EmulationError("the emulator does not know integers that saturate")

@@ -17,7 +17,9 @@ from relax_mlir.errors import EmulationError
 __all__ = ["Races", "Touched", "between"]
 
 _LATEST = 1 << 62
-_MOST_PENDING = 1 << 20  # reads
+_MOST_PENDING = 1 << 20  # reads of threads
+_MOST_SPANS = 64
+_HELD = 64  # reads of threads that take as much memory as the rest of what is pending
 _NOBODY = -1  # who is in no block: the copy engine, and caches that keep what they read
 
 
@@ -95,7 +97,7 @@ class Races:
             self._check_written(places, who, now, "reads what another has written")
         self._reads.add(touched, self._latest)
         self._pending.append(touched)
-        self._pending_count += len(touched.first)
+        self._pending_count += len(touched.first) + _HELD
         if self._pending_count > _MOST_PENDING:
             self._note_reads()
 
@@ -197,8 +199,6 @@ class Races:
 class _Spans:
     """Where memory has been touched since a barrier."""
 
-    _MOST = 64
-
     def __init__(self) -> None:
         self._spans: set[tuple[int, int]] = set()
         self._latest = -1
@@ -207,8 +207,8 @@ class _Spans:
         """Know of more; latest: the epoch of the last who touches it."""
         self._spans.add((touched.begin, touched.end))
         self._latest = latest
-        if len(self._spans) > self._MOST:
-            self._spans = _joined(self._spans, self._MOST // 2)
+        if len(self._spans) > _MOST_SPANS:
+            self._spans = _joined(self._spans, _MOST_SPANS // 2)
 
     def forget(self, passed: int) -> bool:
         """Forget all that is earlier than an epoch; whether it is."""

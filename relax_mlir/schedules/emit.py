@@ -317,9 +317,9 @@ def is_parallel_loop(operation: ir.OpView) -> bool:
 
 
 def prefetch(buffer: ir.Value, *where: Extent) -> None:
-    """Bring the line of an element nearer, to the second cache.
+    """Bring the line of an element nearer: on CPUs and GPUs to the second cache.
 
-    A place beyond the buffer does no harm.
+    On CPUs a place beyond the buffer does no harm; on GPUs it must be inside.
     """
     hint = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), 2)
     op(

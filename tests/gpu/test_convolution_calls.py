@@ -91,9 +91,8 @@ def test_convolutions_are_in_graphs_and_follow_the_arrays(
         (expected,) = reference.run(module, *arrays)
         np.testing.assert_allclose(out.numpy(), expected, atol=1e-3, rtol=1e-4)
     assert convolutions.count("cuGraphLaunch") == 4
-    assert (
-        convolutions.count("cudnnBackendExecute") == 2 * 2 + 2 * 2
-    )  # as such, and captured
+    # As such, and captured.
+    assert convolutions.count("cudnnBackendExecute") == 2 * 2 + 2 * 2
 
 
 def test_each_device_has_its_own(convolutions: Stub) -> None:

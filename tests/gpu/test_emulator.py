@@ -222,6 +222,7 @@ def test_unknown_instructions_are_named() -> None:
     refused(rf"kernel `k`: `{atom[:15]}.*does not know this instruction", atom + ";")
     refused(r"`add.f128 .*does not know `\.f128` here", "add.f128 %r10, %r3, %r3;")
     refused(r"does not know `\.sat` here", "addc.sat.s32 %r10, %r3, %r3;")
+    refused(r"knows `\.nc` of global memory alone", "ld.shared.nc.b32 %r10, [%rd1];")
     refused("does not know this form", "mov.u32 %r10, %clock;")
     refused("which nothing declares", "mov.u32 %r10, other;")
     refused("no label `\\$L9`", "bra $L9;")

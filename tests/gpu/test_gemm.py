@@ -384,6 +384,24 @@ def test_convolutions(precision: str, stride: int, size: int, groups: int) -> No
     np.testing.assert_allclose(y, np.maximum(sums, 0), atol=bound, rtol=0)
 
 
+def test_open_batches_are_copied_where_they_begin_at_16_bytes() -> None:
+    text = """g (float[b, s, 64] x, float[b, 64, 40] w) => (float[b, s, 40] y) {
+        y = MatMul (x, w) }"""
+    module = import_onnx(parse(text, opset=17))
+    x, w = (rounded(a, "f16") for a in (drawn(3, 21, 64), drawn(3, 64, 40)))
+
+    for sm, rule, copy in (
+        (80, "GemmMmaSync", "nvgpu.device_async_copy"),
+        (90, "GemmWgmma", "nvgpu.tma.async.load"),
+    ):
+        target = target_of(f"cuda:sm_{sm}")
+        y, rules = run(module, x, w, precision="f16", target=target)
+        loops = lower(module, target=target, to="loops", precision="f16")
+        assert rule in rules
+        assert copy in str(loops)
+        np.testing.assert_allclose(y, x @ w, atol=1e-4, rtol=0)
+
+
 def test_batches_and_special_numbers() -> None:
     text = """g (float[3, 20, 24] x, float[3, 24, 18] w) => (float[3, 20, 18] y) {
         y = MatMul (x, w) }"""

@@ -6,17 +6,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from relax_mlir import IRModule
+from relax_mlir import IRModule, import_onnx
 from relax_mlir.emulator import emulate
 from relax_mlir.emulator.launch import launch
 from relax_mlir.emulator.memory import DeviceMemory
 from relax_mlir.emulator.text import parse
 from relax_mlir.errors import EmulationError
 from relax_mlir.runtime.cuda.executable import CudaExecutable
+from tests.frontends.differential import parse as parse_model
 from tests.gpu.emulated import compiled
 from tests.gpu.example import TEXT, expected, inputs, on_gpu
 from tests.gpu.stub import Emulation, Stub
 from tests.gpu.test_gemm import layer
+from tests.products import drawn
 
 _WAIT = b"griddepcontrol.wait;"
 _ENTRIES = re.compile(rb"\.visible \.entry .*?\n}", re.DOTALL)
@@ -168,3 +170,19 @@ def test_the_first_kernel_of_a_call_begins_when_all_has_ended(
         np.testing.assert_allclose(u, np.full((rows, 8), 0.125), rtol=1e-5)
         np.testing.assert_allclose(v, expected_v, rtol=1e-5, atol=1e-6)
         assert stub.overlapping - before == early
+
+
+@pytest.mark.parametrize(("heads", "rows"), [(8, 3), (3, 8)])
+def test_what_is_asked_for_ahead_is_what_is_read(heads: int, rows: int) -> None:
+    model = parse_model(
+        "g (float[h, 1, 64] x, float[h, n, 64] w) => (float[h, 1, n] y) "
+        "{ t = Transpose <perm = [0, 2, 1]> (w) y = MatMul (x, t) }"
+    )
+    made = compiled(import_onnx(model), "cuda:sm_90")
+    x, w = drawn(heads, 1, 64), drawn(heads, rows, 64)
+
+    (y,) = emulate(made, x, w)
+
+    np.testing.assert_allclose(y, x @ w.swapaxes(1, 2), atol=1e-5, rtol=1e-5)
+    assert [kernel.rule for kernel in made.kernels] == ["Gemv"]
+    assert any(b"prefetch.global.L2" in ptx for ptx in made.contents.ptx)

@@ -4,8 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from relax_mlir import IRModule, import_onnx, lower
-from relax_mlir.compiler import target_of
+from relax_mlir import IRModule, import_onnx
 from tests.frontends.differential import parse
 from tests.gpu.test_gemm import BOUNDS, run
 from tests.products import convolved, drawn, rounded
@@ -103,21 +102,3 @@ def test_windows_begin_anywhere(precision: str, width: int) -> None:
     expected = np.einsum("ncwk,ock->now", windows, w)
     bound = BOUNDS.get(precision, 1e-5) * float(np.abs(expected).max())
     np.testing.assert_allclose(y, expected, atol=bound, rtol=0)
-
-
-def test_open_batches_are_copied_where_they_begin_at_16_bytes() -> None:
-    text = """g (float[b, s, 64] x, float[b, 64, 40] w) => (float[b, s, 40] y) {
-        y = MatMul (x, w) }"""
-    module = import_onnx(parse(text, opset=17))
-    x, w = (rounded(a, "f16") for a in (drawn(3, 21, 64), drawn(3, 64, 40)))
-
-    for sm, rule, copy in (
-        (80, "GemmMmaSync", "nvgpu.device_async_copy"),
-        (90, "GemmWgmma", "nvgpu.tma.async.load"),
-    ):
-        target = target_of(f"cuda:sm_{sm}")
-        y, rules = run(module, x, w, precision="f16", target=target)
-        loops = lower(module, target=target, to="loops", precision="f16")
-        assert rule in rules
-        assert copy in str(loops)
-        np.testing.assert_allclose(y, x @ w, atol=1e-4, rtol=0)

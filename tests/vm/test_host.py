@@ -14,17 +14,6 @@ from relax_mlir.script import tir as T
 # ruff: noqa: N803, N805, N806, N812, RET504  scripts are no plain Python
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _functions() -> None:
-    @tvm.register_func("tests.vm.twice", override=True)
-    def twice(x: tvm.nd.NDArray) -> np.ndarray:
-        return 2 * x.numpy()
-
-    @tvm.register_func("tests.vm.at_most_one", override=True)
-    def at_most_one(x: tvm.nd.NDArray) -> np.ndarray:
-        return np.array(x.numpy().max() <= 1)
-
-
 def machine(module: tvm.IRModule) -> VirtualMachine:
     return VirtualMachine(build(module), tvm.cpu())
 

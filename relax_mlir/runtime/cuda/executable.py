@@ -412,8 +412,8 @@ class CudaExecutable(CompiledModel):
         with self._turn, self._device.current():
             session = self._ready()
             stream = session.stream
-            own = self._device, stream, session.number
-            inputs = self._given.inputs(arrays, *own)
+            gpu, number = self._device, session.number
+            inputs = self._given.inputs(arrays, gpu, stream, number)
             prepared = self._prepare(session, inputs)
             call = Call(prepared, stream, inputs, None, on_host=True)
             session.begin(prepared, stream)

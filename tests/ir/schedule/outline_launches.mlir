@@ -3,6 +3,20 @@
 
 // RUN: relax-opt %s -p schedule-outline-launches{overlap=true} | filecheck %s --check-prefix=OVERLAP
 
+// Sizes inside of a buffer may be open: a place is that of all rows before it.
+// OVERLAP-LABEL: gpu.module @open_gpu
+// OVERLAP:         %[[X:.*]] = memref.reinterpret_cast %{{.*}} to offset: [0], sizes: [2, %{{.*}}, 4]
+// OVERLAP:         %[[B:.*]] = gpu.block_id  x
+// OVERLAP:         %[[T:.*]] = gpu.thread_id  x
+// OVERLAP:         %[[ONE:.*]] = arith.constant 1 : index
+// OVERLAP-NEXT:    %[[ROWS:.*]] = memref.dim %[[X]], %[[ONE]]
+// OVERLAP:         %[[STEP:.*]] = arith.muli %[[ROWS]], %{{.*}}
+// OVERLAP-NEXT:    %[[FIRST:.*]] = arith.muli %[[B]], %[[STEP]]
+// OVERLAP:         %[[ROW:.*]] = arith.muli %[[T]], %{{.*}}
+// OVERLAP-NEXT:    arith.addi %[[FIRST]], %[[ROW]]
+// OVERLAP:         nvvm.prefetch
+// OVERLAP:         nvvm.griddepcontrol wait
+
 // A kernel that begins before the one in front of it has ended lets the next one do so,
 // and waits before it touches memory. What it reads is not constant meanwhile. What it asks
 // for ahead may come before.
@@ -84,5 +98,20 @@ func.func @k(%x: memref<?x4xf32>, %y: memref<?x4xf32>, %n: index) attributes {ti
     memref.store %v, %y[%b, %zero] : memref<?x4xf32>
     gpu.terminator
   } {tir.at_once = 2 : i32}
+  return
+}
+
+// CHECK-LABEL: func.func @open
+func.func @open(%x: memref<2x?x4xf32>, %y: memref<?x4xf32>, %m: index, %n: index) attributes {tir.prim_func, tir.num_outputs = 1 : i64, arg_attrs = [{tir.shape = #relax.shape<["2", "n", "4"]>}, {tir.shape = #relax.shape<["m", "4"]>}, {tir.symbol = "m"}, {tir.symbol = "n"}]} {
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  gpu.launch blocks(%b, %by, %bz) in (%nb = %c2, %nby = %c1, %nbz = %c1) threads(%t, %ty, %tz) in (%nt = %c1, %nty = %c1, %ntz = %c1) {
+    %zero = arith.constant 0 : index
+    memref.prefetch %x[%b, %t, %zero], read, locality<2>, data : memref<2x?x4xf32>
+    nvvm.griddepcontrol wait
+    %v = memref.load %x[%b, %t, %zero] : memref<2x?x4xf32>
+    memref.store %v, %y[%b, %zero] : memref<?x4xf32>
+    gpu.terminator
+  }
   return
 }
