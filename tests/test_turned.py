@@ -11,7 +11,7 @@ from relax_mlir.runtime.executable import Executable
 from tests.frontends.differential import parse
 
 _few = settings(max_examples=8)
-_many = settings(max_examples=200)
+_many = settings(max_examples=80)
 
 
 def compiled(text: str, bits: int = 0) -> Executable:

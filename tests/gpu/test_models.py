@@ -110,7 +110,9 @@ def test_no_kernel_falls_back(name: str) -> None:
 
 
 # Of ONNX's suite, which runs the whole of them: `make onnx-suite-gpu`.
-_WHOLE = {"densenet121", "vgg19", "squeezenet", "inception_v1", "alexnet"}
+_WHOLE = {
+    *("resnet50", "densenet121", "vgg19", "squeezenet", "inception_v1", "alexnet")
+}
 
 
 @pytest.mark.slow
