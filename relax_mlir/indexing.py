@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import repeat, takewhile
 from typing import Any
 
 from mlir import ir
@@ -176,18 +176,19 @@ _COMBINE = {
 }
 
 
-def buffer_sizes(buffer: ir.Value) -> list[int | ir.Value | None]:
-    """Size per axis: an int, the value it was made from, or None where that is hidden.
+_ALLOCATIONS = {"memref.alloc", "memref.alloca", "tir.alloc_buffer"}
 
-    Args:
-        buffer: an argument of a function, or allocated.
-    """
+
+def buffer_sizes(buffer: ir.Value) -> list[int | ir.Value | None]:
+    """Size per axis: an int, the value it was made from, or None where that is hidden."""
     owner = buffer.owner
     named: Iterator[ir.Value | None]
     if isinstance(owner, ir.Block):
         named = _argument_sizes(buffer)
-    else:
+    elif owner.operation.name in _ALLOCATIONS:
         named = iter(list(owner.operands))
+    else:
+        named = repeat(None)
     shape = ir.MemRefType(buffer.type).shape
     return [size if size >= 0 else next(named) for size in shape]
 

@@ -91,10 +91,7 @@ class Races:
         Raises:
             EmulationError: another may have written there just before, or after.
         """
-        self._forget()
-        if self._writes.meet(touched):
-            places, who, now = self._granules(touched)
-            self._check_written(places, who, now, "reads what another has written")
+        self.check_written(touched)
         self._reads.add(touched, self._latest)
         self._pending.append(touched)
         self._pending_count += len(touched.first) + _HELD

@@ -78,7 +78,7 @@ class Flat:
 
 
 def sizes_of(buffer: ir.Value) -> list[Extent]:
-    """The size of every dimension of an argument of a function, or of what is allocated."""
+    """The size of every dimension."""
     known = buffer_sizes(buffer)
     return [
         size

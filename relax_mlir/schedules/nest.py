@@ -8,7 +8,7 @@ from mlir import ir
 from mlir.dialects import func
 
 from relax_mlir.indexing import Form, Linear, Part, Shifted, buffer_sizes
-from relax_mlir.schedules.emit import Extent, add, div, index, multiply, op, rem
+from relax_mlir.schedules.emit import Extent, add, div, index, is_one, multiply, op, rem
 
 __all__ = [
     "Access",
@@ -41,6 +41,16 @@ class Access:
     def axes(self) -> set[int]:
         """The axes that some index depends on."""
         return {axis for form in self.forms for axis in form.coefficients}
+
+    @property
+    def told_axes(self) -> list[int | None]:
+        """By dimension of more than one element: the axis that alone tells the index."""
+        sizes = buffer_sizes(self.buffer)
+        return [
+            form.single_axis
+            for form, size in zip(self.forms, sizes, strict=True)
+            if size is None or not is_one(size)
+        ]
 
     def stride_of(self, axis: int) -> int | None:
         """Elements between neighbours along ``axis``; None where it is not constant.

@@ -1,5 +1,10 @@
 """A small model of several kernels, and what it computes."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 
 from relax_mlir.runtime.cuda.arrays import DeviceArray
@@ -111,3 +116,10 @@ def read(address: int, like: np.ndarray, stream: int) -> np.ndarray:
     with gpu.current():
         gpu.driver.call("cuMemcpyDtoHAsync_v2", *copy, what=what)
     return found
+
+
+def run_where_little_is(poor: Path, code: str, *arguments: str) -> None:
+    """Run a script with only Python and numpy, as of the fixture ``poor``."""
+    environment = {**os.environ, "PYTHONPATH": str(poor)}
+    command = [sys.executable, "-c", code, *arguments]
+    subprocess.run(command, check=True, env=environment)

@@ -38,11 +38,7 @@ from tests.gpu.test_attention import (
     prepared,
     wanted,
 )
-from tests.gpu.test_barriers import (
-    check_all_needed,
-    check_all_waits_needed,
-    is_right,
-)
+from tests.gpu.test_barriers import check_all_needed, check_all_waits_needed, is_right
 from tests.gpu.test_gemm import run
 from tests.gpu.test_models import rules_of
 from tests.products import rounded

@@ -1,8 +1,5 @@
 """Convolutions of a library as models run: graphs, devices, memory, and what goes wrong."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -18,11 +15,8 @@ from relax_mlir.runtime.cuda.libraries import Libraries
 from relax_mlir.runtime.cuda.products import Product
 from relax_mlir.runtime.cuda.shared_libraries import handle
 from relax_mlir.testing import env
-from tests.gpu.library_calls import (
-    compiled,
-    onnx,
-    told_by_doctor,
-)
+from tests.gpu.example import run_where_little_is
+from tests.gpu.library_calls import compiled, onnx, told_by_doctor
 from tests.gpu.stub import Emulation, Stub
 from tests.gpu.test_library_convolution import convolution, residual_network
 from tests.products import drawn
@@ -217,8 +211,7 @@ x, w, b = (np.ones(n, np.float32) for n in ((2, 8, 9, 9), (12, 8, 3, 3), (12,)))
 assert (y == 73).all()
 assert cudnn.__file__.startswith({str(path)!r})
 """
-    environment = {**os.environ, "PYTHONPATH": str(poor)}
-    subprocess.run([sys.executable, "-c", code], check=True, env=environment)
+    run_where_little_is(poor, code)
 
 
 def test_the_doctor_finds_it(

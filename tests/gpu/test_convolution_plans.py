@@ -17,9 +17,7 @@ from relax_mlir.runtime.cuda.executable import CudaExecutable
 from relax_mlir.runtime.cuda.plan import Plan
 from relax_mlir.runtime.cuda.pointers import Pointer
 from tests.gpu.emulated import emulated_program
-from tests.gpu.library_calls import (
-    compiled,
-)
+from tests.gpu.library_calls import compiled
 from tests.gpu.stub import TARGET, Stub
 from tests.gpu.test_library_convolution import convolution, convolutions_of
 from tests.products import drawn

@@ -17,13 +17,7 @@ from relax_mlir.runtime.cuda.products import Matrix, Product
 from relax_mlir.targets import TargetError
 from relax_mlir.tools.cli import main
 from tests.gpu.emulated import emulated_program
-from tests.gpu.library_calls import (
-    calls_of,
-    compiled,
-    emulated,
-    onnx,
-    rules_of,
-)
+from tests.gpu.library_calls import calls_of, compiled, emulated, onnx, rules_of
 from tests.gpu.stub import TARGET, Emulation, Stub
 from tests.gpu.test_gemm import layer
 from tests.products import drawn, rounded

@@ -1,8 +1,5 @@
 """Products of a library as models run: graphs, devices, memory, and what goes wrong."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,11 +10,8 @@ from relax_mlir.runtime.cuda import cublaslt, shared_libraries
 from relax_mlir.runtime.cuda.arrays import DeviceArray
 from relax_mlir.runtime.cuda.devices import device
 from relax_mlir.testing import env
-from tests.gpu.library_calls import (
-    compiled,
-    onnx,
-    told_by_doctor,
-)
+from tests.gpu.example import run_where_little_is
+from tests.gpu.library_calls import compiled, onnx, told_by_doctor
 from tests.gpu.stub import Emulation, Stub
 from tests.gpu.test_library import product
 from tests.products import drawn
@@ -235,8 +229,7 @@ x, w = np.ones((20, 16), np.float32), np.ones((16, 20), np.float32)
 assert (y == 16).all()
 assert cublaslt.__file__.startswith({str(path)!r})
 """
-    environment = {**os.environ, "PYTHONPATH": str(poor)}
-    subprocess.run([sys.executable, "-c", code], check=True, env=environment)
+    run_where_little_is(poor, code)
 
 
 def test_the_doctor_finds_it(

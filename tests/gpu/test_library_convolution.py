@@ -10,13 +10,7 @@ from relax_mlir.runtime.cuda.convolutions import Convolution
 from relax_mlir.runtime.cuda.executable import CudaExecutable
 from relax_mlir.runtime.cuda.plan import Call, Launch
 from relax_mlir.runtime.cuda.pointers import Pointer
-from tests.gpu.library_calls import (
-    calls_of,
-    compiled,
-    emulated,
-    onnx,
-    rules_of,
-)
+from tests.gpu.library_calls import calls_of, compiled, emulated, onnx, rules_of
 from tests.gpu.stub import TARGET, Emulation, Stub
 from tests.products import drawn
 

@@ -14,9 +14,7 @@ from relax_mlir.runtime.cuda.plan import Plan
 from relax_mlir.runtime.cuda.pointers import Pointer
 from relax_mlir.runtime.cuda.products import Matrix, Product
 from tests.gpu.emulated import emulated_program
-from tests.gpu.library_calls import (
-    compiled,
-)
+from tests.gpu.library_calls import compiled
 from tests.gpu.stub import TARGET, Stub
 from tests.gpu.test_library import product
 from tests.products import drawn

@@ -7,9 +7,9 @@ import pytest
 
 from relax_mlir import IRModule, reference, relax, te
 from relax_mlir.emulator import emulate
-from relax_mlir.runtime.cuda.executable import CudaExecutable
 from relax_mlir.testing import assert_same_numbers
 from tests.gpu.emulated import compiled
+from tests.gpu.library_calls import rules_of
 
 _TARGET = "cuda:sm_90"
 
@@ -27,10 +27,6 @@ def program(
         made = builder.emit(builder.call_te(function, *arguments))
         builder.emit_func_output(made)
     return builder.get()
-
-
-def rules(model: CudaExecutable) -> list[str]:
-    return [kernel.rule for kernel in model.kernels]
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f16"])
@@ -83,7 +79,7 @@ def test_rows_that_are_gathered_are_kept_where_they_fit(length: int, rule: str) 
 
     powers = np.exp(x[places].astype(np.float64))
     np.testing.assert_allclose(y, powers / powers.sum(), rtol=1e-4)
-    assert rules(model) == [rule]
+    assert rules_of(model) == [rule]
 
 
 def test_a_matrix_that_is_asked_for_may_be_read_again() -> None:
@@ -102,4 +98,4 @@ def test_a_matrix_that_is_asked_for_may_be_read_again() -> None:
     (y,) = emulate(model, x, w)
 
     np.testing.assert_allclose(y, x @ w.T + np.diag(w), rtol=1e-4, atol=1e-4)
-    assert rules(model) == ["Gemv"]
+    assert rules_of(model) == ["Gemv"]

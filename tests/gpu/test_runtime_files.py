@@ -24,6 +24,7 @@ from relax_mlir.runtime.cuda.trial import main as try_file
 from relax_mlir.tools.cli import main
 from relax_mlir.units import CompiledUnit, Unit
 from tests.frontends.differential import parse
+from tests.gpu.example import run_where_little_is
 from tests.gpu.stub import TARGET, Emulation, Stub
 
 _TYPE = 'tensor<?x8xf32, #relax.shape<["n", "8"]>>'
@@ -266,9 +267,8 @@ def test_modules_that_travel_import_nothing_else(file: Path, poor: Path) -> None
         f"import {name}" for name in archive._SOURCES if not name.endswith("__main__")
     )
     code += "\nassert relax_mlir.errors.__file__.startswith(sys.argv[1])"
-    environment = {**os.environ, "PYTHONPATH": str(poor)}
 
-    subprocess.run([sys.executable, "-c", code, str(file)], check=True, env=environment)
+    run_where_little_is(poor, code, str(file))
 
 
 def test_a_file_saves_itself_again(file: Path, poor: Path, tmp_path: Path) -> None:
@@ -278,10 +278,8 @@ def test_a_file_saves_itself_again(file: Path, poor: Path, tmp_path: Path) -> No
         "load(sys.argv[1]).save(sys.argv[2])\n"
     )
     again = tmp_path / "again.rxm"
-    environment = {**os.environ, "PYTHONPATH": str(poor)}
-    command = [sys.executable, "-c", code, str(file), str(again)]
 
-    subprocess.run(command, check=True, env=environment)
+    run_where_little_is(poor, code, str(file), str(again))
 
     assert again.read_bytes() == file.read_bytes()
 

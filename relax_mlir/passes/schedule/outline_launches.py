@@ -23,6 +23,7 @@ from relax_mlir.schedules.emit import (
     reinterpret,
     row_major_strides,
 )
+from relax_mlir.schedules.flat import sizes_of
 
 __all__ = ["OutlineLaunches"]
 
@@ -241,14 +242,9 @@ class _Kernel:
         type_ = ir.MemRefType(buffer.type)
         if type_.affine_map != ir.AffineMap.get_identity(type_.rank):
             return
-        sizes: list[Extent] = [
-            size
-            if size >= 0
-            else op("memref.dim", ir.IndexType.get(), buffer, index(axis))
-            for axis, size in enumerate(type_.shape)
-        ]
+        strides = row_major_strides(sizes_of(buffer))
         place: Extent = 0
-        for number, stride in zip(where, row_major_strides(sizes), strict=True):
+        for number, stride in zip(where, strides, strict=True):
             place = add(place, multiply(number, stride))
         begin = op(
             "memref.extract_aligned_pointer_as_index", ir.IndexType.get(), buffer

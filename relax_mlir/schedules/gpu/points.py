@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 
 from mlir import ir
 
-from relax_mlir.indexing import buffer_sizes
 from relax_mlir.rewriting import erase
 from relax_mlir.schedules.emit import (
     Extent,
@@ -138,13 +137,7 @@ def _lanes(
 def _is_own(access: Access, extents: Sequence[Extent]) -> bool:
     """Whether an access is to the element of the point itself."""
     axes = [n for n, extent in enumerate(extents) if not is_one(extent)]
-    sizes = buffer_sizes(access.buffer)
-    told = [
-        form.single_axis
-        for form, size in zip(access.forms, sizes, strict=True)
-        if size is None or not is_one(size)
-    ]
-    return told == axes
+    return access.told_axes == axes
 
 
 def _side_by_side(statement: Statement, depth: int) -> int | None:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 from mlir import ir
 
-from relax_mlir.indexing import buffer_sizes
 from relax_mlir.schedules.emit import Extent, is_one
 from relax_mlir.schedules.gpu.launch import PROCESSORS, WARP
 from relax_mlir.schedules.gpu.points import lanes_along
@@ -208,13 +207,7 @@ def _is_at(
 ) -> bool:
     """Whether an access is to the element that the row and some axes tell, no other."""
     rows = [axis for axis in range(depth) if not is_one(statement.extents[axis])]
-    sizes = buffer_sizes(access.buffer)
-    told = [
-        form.single_axis
-        for form, size in zip(access.forms, sizes, strict=True)
-        if size is None or not is_one(size)
-    ]
-    return told == [*rows, *inner]
+    return access.told_axes == [*rows, *inner]
 
 
 def _lanes(
