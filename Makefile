@@ -6,7 +6,7 @@ TORCH := .venv-torch/bin
 BENCH := .venv-bench/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help env run test pytest bench bench-gpu fuzz mutants native sanitize onnx-suite onnx-suite-gpu zoo torch-exports lint format irdl golden docs clean
+.PHONY: help env run test pytest bench bench-gpu fuzz guard mutants native sanitize onnx-suite onnx-suite-gpu zoo torch-exports lint format irdl golden docs clean
 
 help:  ## This list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -62,6 +62,11 @@ $(TORCH)/.installed: pyproject.toml requirements.lock
 fuzz: native  ## Damage 2,000 models and see each computed or refused; draw new cases of tests
 	$(BIN)/python -m tests.frontends.fuzz
 	$(BIN)/pytest -n auto --run-slow -m hypothesis --hypothesis-profile=search
+
+guard: native  ## Run operators, models and trained networks between guard pages
+	RELAX_MLIR_GUARD=1 $(BIN)/pytest -n auto --run-slow tests/test_guard.py tests/ops tests/models \
+	  tests/test_schedule_rules.py tests/test_configurations.py tests/test_attention.py tests/test_in_place.py
+	RELAX_MLIR_GUARD=1 OMP_NUM_THREADS=1 $(BIN)/python -m tests.zoo
 
 mutants: env  ## Plant wrong lines in every pass and see tests fail
 	$(BIN)/python -m tests.mutants

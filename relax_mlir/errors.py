@@ -15,6 +15,7 @@ __all__ = [
     "IRError",
     "ModelError",
     "OperatorError",
+    "OutOfBoundsError",
     "OutOfMemoryError",
     "PassError",
     "PipelineError",
@@ -106,6 +107,13 @@ class RunError(RelaxError, ValueError, RuntimeError):
 
 class OutOfMemoryError(RunError, MemoryError):
     """A program needs more memory than there is."""
+
+
+class OutOfBoundsError(RunError, IndexError):
+    """A compiled kernel accesses memory out of bounds, or reads what nothing wrote.
+
+    Found between guard pages (``RELAX_MLIR_GUARD=1``); it is a bug of this package.
+    """
 
 
 class DeviceError(RelaxError, RuntimeError):

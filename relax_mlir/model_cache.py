@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from relax_mlir.errors import RelaxError
-from relax_mlir.runtime import objects
+from relax_mlir.runtime import guard, objects
 from relax_mlir.runtime.compiled_model import CompiledModel
 from relax_mlir.runtime.executable import load
 from relax_mlir.runtime.object_cache import ObjectCache
@@ -61,7 +61,7 @@ class CachedModel:
         if not _hash(source, digest):
             return None
         sources = source_digest(("tools",), ("onnx", "numpy", "ml_dtypes"))
-        given = (options, objects.host_cpu(), sources)
+        given = (options, objects.host_cpu(), guard.is_requested(), sources)
         digest.update(repr(given).encode())
         return CachedModel(ObjectCache(folder), digest.hexdigest())
 

@@ -163,6 +163,11 @@ def _callee(call: ir.OpView) -> str:
 
 def _main_text(module: IRModule, renamed: dict[str, str]) -> str:
     declared: dict[str, str] = {}
+    outputs = {
+        f.name.value: f.attributes["tir.num_outputs"]
+        for f in module.func_ops()
+        if "tir.num_outputs" in f.attributes
+    }
     for op in walk(module.func_op("main")):
         if op.operation.name == "func.call":
             if _callee(op) not in renamed:
@@ -171,15 +176,16 @@ def _main_text(module: IRModule, renamed: dict[str, str]) -> str:
                     "program (`tir.prim_func`)"
                 )
             name = renamed[_callee(op)]
+            declared[name] = _declaration(name, op, outputs.get(name))
             op.attributes["callee"] = ir.FlatSymbolRefAttr.get(name, module.context)
-            declared[name] = _declaration(name, op)
     bodies = [_text(module.func_op(n)) for n in ("main", "main_shapes")]
     return "\n".join([*declared.values(), *bodies])
 
 
-def _declaration(name: str, call: ir.OpView) -> str:
+def _declaration(name: str, call: ir.OpView, outputs: ir.Attribute | None) -> str:
     types = ", ".join(str(v.type) for v in call.operands)
-    return f"func.func private @{name}({types}) attributes {{tir.prim_func}}"
+    known = "" if outputs is None else f", tir.num_outputs = {outputs}"
+    return f"func.func private @{name}({types}) attributes {{tir.prim_func{known}}}"
 
 
 def rule_of(module: IRModule) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 import tvm_ffi
 
 from relax_mlir.errors import CompileError, OutOfMemoryError
-from relax_mlir.runtime import cpu, objects, registry
+from relax_mlir.runtime import cpu, guard, objects, registry
 from relax_mlir.runtime.archive import Contents, opened, read_archive, write_archive
 from relax_mlir.runtime.compiled_model import CompiledModel
 from relax_mlir.runtime.machine import Machine
@@ -111,6 +111,8 @@ class Executable(CompiledModel):
             return self._function(*map(_through_numpy, arguments))
         except ValueError as error:
             raise registry.with_near_misses(error) from None
+        except RuntimeError as error:
+            raise guard.located(error, self.kernels) from None
 
     def _write(self, arguments: Sequence[Any], out: Sequence[Any]) -> None:
         """Call, and let the outputs be written to ``out``."""

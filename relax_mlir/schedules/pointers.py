@@ -8,6 +8,7 @@ __all__ = [
     "address_of_element",
     "alloca",
     "load_element",
+    "memref_of",
     "pointer_type",
     "store_element",
     "to_i64",
@@ -55,3 +56,24 @@ def to_index(value: ir.Value) -> ir.Value:
 def to_i64(value: Extent) -> ir.Value:
     """An index, or a number, as a 64-bit integer."""
     return op("arith.index_cast", ir.IntegerType.get_signless(64), index(value))
+
+
+def memref_of(pointer: ir.Value, type_: ir.MemRefType) -> ir.Value:
+    """A pointer as a memref of rank 1, through the struct that it lowers to."""
+    i64 = ir.IntegerType.get_signless(64)
+    struct = ir.Type.parse(
+        "!llvm.struct<(ptr, ptr, i64, array<1 x i64>, array<1 x i64>)>"
+    )
+    value = op("llvm.mlir.undef", struct)
+    zero = op("arith.constant", i64, value=ir.IntegerAttr.get(i64, 0))
+    one = op("arith.constant", i64, value=ir.IntegerAttr.get(i64, 1))
+    for part, position in (
+        (pointer, [0]),
+        (pointer, [1]),
+        (zero, [2]),
+        (one, [3, 0]),
+        (one, [4, 0]),
+    ):
+        where = ir.DenseI64ArrayAttr.get(position)
+        value = op("llvm.insertvalue", struct, value, part, position=where)
+    return op("builtin.unrealized_conversion_cast", type_, value)

@@ -1,5 +1,6 @@
 """CPUs: any that LLVM knows, vectorised to their width."""
 
+from relax_mlir.runtime import guard
 from relax_mlir.targets.target import (
     GRAPH_PASSES,
     PROGRAM_PASSES,
@@ -27,6 +28,7 @@ def target(model: str, host: Host) -> Target:
         byte_dots=_byte_dots(cpu, features, bits),
         bf16_dots=_bf16_dots(cpu, features, bits),
         tiles=_tiles(cpu, features, bits),
+        guard=guard.is_requested(),
     )
 
 
@@ -123,7 +125,7 @@ def stages(
         ),
         Stage(
             "llvm",
-            f"schedule-expand-math,schedule-lower-abi,{_to_llvm(target)}",
+            f"schedule-expand-math,schedule-lower-abi{_guard(target)},{_to_llvm(target)}",
         ),
     )
 
@@ -153,6 +155,11 @@ def plain_stages(target: Target) -> tuple[Stage, ...]:
     return tuple(Stage(s.level, plain.get(s.level, s.pipeline)) for s in stages(target))
 
 
+def _guard(target: Target) -> str:
+    """The option of passes that let kernels run between guard pages."""
+    return "{guard=true}" if target.guard else ""
+
+
 def _to_llvm(target: Target) -> str:
     """Upstream's passes from loops to the LLVM dialect."""
     # Tiles are carried by branches, which only a conversion of both at once can take.
@@ -174,5 +181,6 @@ def _to_llvm(target: Target) -> str:
             "convert-func-to-llvm{use-bare-ptr-memref-call-conv=true}",
             "reconcile-unrealized-casts",
             "cse",
+            *(["schedule-report-masked"] if target.guard else []),
         )
     )

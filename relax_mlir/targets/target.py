@@ -58,6 +58,8 @@ class Target:
         bf16_dots: whether it sums two products of bf16 at once, and gains by it.
         tiles: whether it multiplies matrices of bytes or of bf16 at once.
         sm: compute capability of an NVIDIA GPU, such as 90; 0 of others.
+        guard: whether kernels of a CPU run between guard pages, which finds what they
+            access out of bounds; for tests. Set by the environment's ``RELAX_MLIR_GUARD``.
     """
 
     kind: str
@@ -69,6 +71,7 @@ class Target:
     bf16_dots: bool = False
     tiles: bool = False
     sm: int = field(default=0, repr=False)  # the name tells it
+    guard: bool = field(default=False, repr=False)
 
     def __str__(self) -> str:
         return f"{self.kind}:{self.cpu}"

@@ -11,6 +11,7 @@ from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import CallPackedOp, Index, emit_dim, marks
 from relax_mlir.errors import PassError
 from relax_mlir.module import IRModule
+from relax_mlir.passes.schedule.guarded_calls import GuardedCalls, guard_scratch
 from relax_mlir.passes.schedule.packed_calls import PackedCalls
 from relax_mlir.rewriting import Pass, clone, erase
 from relax_mlir.schedules.emit import (
@@ -27,6 +28,7 @@ from relax_mlir.schedules.emit import (
 from relax_mlir.schedules.pointers import (
     alloca,
     load_element,
+    memref_of,
     pointer_type,
     store_element,
     to_i64,
@@ -47,21 +49,38 @@ class LowerAbi(Pass):
     do not alias, but for a result and what it may overwrite; ``k_tile(buffers, sizes, scratch, begin, end)``, which the runtime
     calls for a range of tiles; and ``k(buffers, sizes, context)``, which hands the tiles
     to the runtime. ``main(buffers, sizes, arena, context)`` calls kernels that way.
+
+    Attributes:
+        guard: let the runtime call kernels between guard pages, to find what they access
+            out of bounds.
     """
 
+    guard: bool = False
+
     def run(self, module: IRModule) -> None:
+        outputs = _output_counts(module)
         for function in module.func_ops():
             if "tir.prim_func" in function.attributes:
                 if function.is_external:
                     _declare_kernel(function)
                 else:
-                    _KernelLowering(function).run()
+                    _KernelLowering(function, self.guard).run()
             elif "relax.main" in function.attributes:
-                _lower_main(function, module.mlir.body)
+                guard = GuardedCalls(function, outputs) if self.guard else None
+                _lower_main(function, module.mlir.body, guard)
         functions = module.func_ops()
         is_declared = any(f.name.value == _PARALLEL_FOR for f in functions)
         if not is_declared and any("relax.entry" in f.attributes for f in functions):
             _declare_parallel_for(module)
+
+
+def _output_counts(module: IRModule) -> dict[str, int]:
+    """How many of its last buffers each kernel writes, as far as it is known."""
+    return {
+        f.name.value: f.attributes["tir.num_outputs"].value
+        for f in module.func_ops()
+        if "tir.num_outputs" in f.attributes
+    }
 
 
 def _i64() -> ir.Type:
@@ -88,8 +107,10 @@ def _declare_kernel(function: func.FuncOp) -> None:
 class _KernelLowering:
     """Splits one kernel into body, tile and entry."""
 
-    def __init__(self, function: func.FuncOp) -> None:
+    def __init__(self, function: func.FuncOp, guard: bool) -> None:
         self.function = function
+        self.guard = guard
+        self.top = function.operation.block
         self.name = function.name.value
         self.types = list(function.type.inputs)
         self.memrefs = [t for t in self.types if isinstance(t, ir.MemRefType)]
@@ -149,7 +170,7 @@ class _KernelLowering:
             for operation in self._prefix(loop):
                 clone(operation, mapping)
             tiles = mapping.get(loop.operands[1], loop.operands[1])
-            scratch = _scratch_layout(loop, mapping)[1]
+            scratch = 0 if self.guard else _scratch_layout(loop, mapping)[1]
             tile_type = ir.FunctionType.get([p, p, p, _i64(), _i64()], [])
             tile = op(
                 "func.constant",
@@ -209,6 +230,9 @@ class _KernelLowering:
         begin, end = arguments[-2:]
         loop.operands[0] = begin
         loop.operands[1] = end
+        if self.guard:
+            guard_scratch(loop, self.top)
+            return
         with ir.InsertionPoint(loop):
             _place_scratch(loop, arguments[-3])
 
@@ -228,12 +252,12 @@ class _KernelLowering:
         with ir.InsertionPoint(tile.entry_block):
             pointers = [_load_pointer(buffers, i) for i in range(len(self.memrefs))]
             arguments = [
-                _memref_of(pointer, ir.MemRefType.get([1], t.element_type))
+                memref_of(pointer, ir.MemRefType.get([1], t.element_type))
                 for pointer, t in zip(pointers, self.memrefs, strict=True)
             ]
             arguments += self._load_symbols(sizes)
             bytes_type = ir.MemRefType.get([1], ir.IntegerType.get_signless(8))
-            arguments.append(_memref_of(scratch, bytes_type))
+            arguments.append(memref_of(scratch, bytes_type))
             arguments += [to_index(begin), to_index(end)]
             func.CallOp([], f"{self.name}.body", arguments)
             func.ReturnOp([])
@@ -248,9 +272,7 @@ class _KernelLowering:
     ) -> dict[ir.Value, ir.Value]:
         symbols = self._load_symbols(sizes)
         bases = [
-            _memref_of(
-                _load_pointer(buffers, i), ir.MemRefType.get([1], t.element_type)
-            )
+            memref_of(_load_pointer(buffers, i), ir.MemRefType.get([1], t.element_type))
             for i, t in enumerate(self.memrefs)
         ]
         values = [*self._views(bases, symbols), *symbols]
@@ -316,7 +338,9 @@ def _place_scratch(loop: ir.OpView, scratch: ir.Value) -> None:
         erase(operation)
 
 
-def _lower_main(function: func.FuncOp, top: ir.Block) -> None:
+def _lower_main(
+    function: func.FuncOp, top: ir.Block, guard: GuardedCalls | None
+) -> None:
     """``i32 main(buffers, sizes, arena, context)``."""
     p, i32 = pointer_type(), ir.IntegerType.get_signless(32)
     old = function.entry_block
@@ -327,7 +351,7 @@ def _lower_main(function: func.FuncOp, top: ir.Block) -> None:
         *places, context = lowered.add_entry_block().arguments
         with ir.InsertionPoint(lowered.entry_block):
             values = _main_arguments(function, *places)
-            calls = _CallArrays(old, context)
+            calls = _CallArrays(old, context, guard)
             packed = PackedCalls(old)
         for argument, value in zip(old.arguments, values, strict=True):
             argument.replace_all_uses_with(value)
@@ -341,6 +365,8 @@ def _lower_main(function: func.FuncOp, top: ir.Block) -> None:
             func.ReturnOp([packed.status])
         if packed.is_used:
             packed.declare(top)
+        if guard is not None:
+            guard.declare(top)
     erase(function)
 
 
@@ -364,7 +390,7 @@ def _main_arguments(
             values.append(_arena(arena))
         else:
             flat = ir.MemRefType.get([1], argument.type.element_type)
-            base = _memref_of(_load_pointer(buffers, number), flat)
+            base = memref_of(_load_pointer(buffers, number), flat)
             shape = tensors.python_value(attr["tir.shape"])
             values.append(_view(base, argument.type, shape, named))
     return values
@@ -372,7 +398,7 @@ def _main_arguments(
 
 def _arena(pointer: ir.Value) -> ir.Value:
     byte = ir.IntegerType.get_signless(8)
-    base = _memref_of(pointer, ir.MemRefType.get([1], byte))
+    base = memref_of(pointer, ir.MemRefType.get([1], byte))
     dynamic = ir.MemRefType.get([ir.ShapedType.get_dynamic_size()], byte)
     return reinterpret(base, dynamic, [(1 << 62)])
 
@@ -380,12 +406,17 @@ def _arena(pointer: ir.Value) -> ir.Value:
 class _CallArrays:
     """Calls kernels with arrays of buffers and sizes, which all calls share."""
 
-    def __init__(self, block: ir.Block, context: ir.Value) -> None:
+    def __init__(
+        self, block: ir.Block, context: ir.Value, guard: GuardedCalls | None
+    ) -> None:
         calls = [o for o in block.operations if o.operation.name == "func.call"]
         counts = [[0, 0], *(_count_kinds(c) for c in calls)]
         self.context = context
         self.buffers = alloca(max(c[0] for c in counts), pointer_type())
         self.sizes = alloca(max(c[1] for c in counts), _i64())
+        self.guard = guard
+        if guard is not None:
+            guard.begin()
 
     def lower(self, call: ir.OpView) -> None:
         with ir.InsertionPoint(call), call.location:
@@ -402,7 +433,11 @@ class _CallArrays:
             for number, size in enumerate(sizes):
                 store_element(to_i64(size), self.sizes, number)
             callee = call.attributes["callee"].value
-            func.CallOp([], callee, [self.buffers, self.sizes, self.context])
+            arguments = [self.buffers, self.sizes, self.context]
+            if self.guard is None:
+                func.CallOp([], callee, arguments)
+            else:
+                self.guard.call(callee, buffers, arguments)
         erase(call)
 
 
@@ -413,23 +448,3 @@ def _count_kinds(call: ir.OpView) -> list[int]:
 
 def _load_pointer(buffers: ir.Value, number: int) -> ir.Value:
     return load_element(buffers, number, pointer_type())
-
-
-def _memref_of(pointer: ir.Value, type_: ir.MemRefType) -> ir.Value:
-    """A pointer as a memref of rank 1, through the struct that it lowers to."""
-    struct = ir.Type.parse(
-        "!llvm.struct<(ptr, ptr, i64, array<1 x i64>, array<1 x i64>)>"
-    )
-    value = op("llvm.mlir.undef", struct)
-    zero = op("arith.constant", _i64(), value=ir.IntegerAttr.get(_i64(), 0))
-    one = op("arith.constant", _i64(), value=ir.IntegerAttr.get(_i64(), 1))
-    for part, position in (
-        (pointer, [0]),
-        (pointer, [1]),
-        (zero, [2]),
-        (one, [3, 0]),
-        (one, [4, 0]),
-    ):
-        where = ir.DenseI64ArrayAttr.get(position)
-        value = op("llvm.insertvalue", struct, value, part, position=where)
-    return op("builtin.unrealized_conversion_cast", type_, value)

@@ -7,13 +7,12 @@ from relax_mlir.dialects import dtypes, tensors
 from relax_mlir.dialects.tir import CallPackedOp
 from relax_mlir.rewriting import erase, has_uses
 from relax_mlir.schedules.emit import (
-    Extent,
     constant,
     if_else,
-    index,
     op,
     row_major_strides,
 )
+from relax_mlir.schedules.flat import sizes_of
 from relax_mlir.schedules.pointers import (
     address_of_element,
     alloca,
@@ -73,7 +72,7 @@ class PackedCalls:
         address = op(
             "memref.extract_aligned_pointer_as_index", ir.IndexType.get(), buffer
         )
-        shape = _sizes_of(buffer)
+        shape = sizes_of(buffer)
         strides = row_major_strides(shape)
         for number, value in enumerate([*shape, *strides]):
             store_element(to_i64(value), self.sizes, used + number)
@@ -121,15 +120,6 @@ def _address(base: ir.Value, number: int) -> ir.Value:
     """Where a 64-bit number of an array is, as a number."""
     i64 = ir.IntegerType.get_signless(64)
     return op("llvm.ptrtoint", i64, address_of_element(base, number, i64))
-
-
-def _sizes_of(buffer: ir.Value) -> list[Extent]:
-    shape = ir.MemRefType(buffer.type).shape
-    dim = ir.IndexType.get()
-    return [
-        size if size >= 0 else op("memref.dim", dim, buffer, index(axis))
-        for axis, size in enumerate(shape)
-    ]
 
 
 def _type_word(name: str) -> int:

@@ -28,6 +28,7 @@ enum relax_rt2_failure : int32_t {
   kRelaxRt2Ok = 0,
   kRelaxRt2OutOfMemory = 1,  // scratch memory
   kRelaxRt2Exception = 2,    // a tile function threw
+  kRelaxRt2OutOfBounds = 3,  // a guarded kernel did what TakeGuardReport (guard.h) says
 };
 
 // A kernel over the independent tiles begin <= i < end. `scratch` is its own while it runs,
@@ -37,6 +38,9 @@ typedef void (*relax_rt2_tile)(void** buffers, const int64_t* sizes, void* scrat
 
 // The compiled program. Nonzero: it failed, and the error has been raised in tvm-ffi.
 typedef int32_t (*relax_rt2_main)(void** buffers, const int64_t* sizes, void* arena, void* context);
+
+// A kernel: hands its tiles to relax_rt2_parallel_for.
+typedef void (*relax_rt2_kernel)(void** buffers, const int64_t* sizes, void* context);
 
 // Fills the sizes after the symbols, in place.
 typedef void (*relax_rt2_shapes)(int64_t* sizes);
@@ -51,6 +55,26 @@ typedef void (*relax_rt2_shapes)(int64_t* sizes);
 RELAX_RT2_EXPORT void relax_rt2_parallel_for(void* context, relax_rt2_tile tile, void** buffers,
                                              const int64_t* sizes, int64_t tiles, int64_t grain,
                                              int64_t scratch_bytes);
+
+// A buffer of a guarded call.
+struct relax_rt2_guarded_buffer {
+  int64_t bytes;
+  int64_t kind;    // a relax_mlir::GuardKind
+  int64_t number;  // which input, output, constant or intermediate result it is
+};
+
+// Calls a kernel between guard pages, in code that was compiled with RELAX_MLIR_GUARD=1 (guard.h).
+// The last `outputs` of `count` buffers are written; `number` is that of the call in `main`.
+RELAX_RT2_EXPORT void relax_rt2_guarded_call(relax_rt2_kernel kernel, void** buffers,
+                                             const int64_t* sizes, void* context,
+                                             const relax_rt2_guarded_buffer* extents, int64_t count,
+                                             int64_t outputs, int64_t number);
+
+// Scratch buffer `number` of a tile of a guarded kernel, between guard pages; NULL: out of memory.
+RELAX_RT2_EXPORT void* relax_rt2_guarded_scratch(int64_t number, int64_t bytes);
+
+// Tells a guarded kernel's run which bytes a masked load or store would access without its mask.
+RELAX_RT2_EXPORT void relax_rt2_masked_access(const void* address, int64_t bytes);
 
 // Calls the tvm-ffi global function `name` with `count` tensors, strides included; 0, or -1 with
 // the error raised. The function must not keep the tensors: their memory is used again.

@@ -18,6 +18,7 @@
 #include "abi.h"
 #include "arena_list.h"
 #include "errors.h"
+#include "guard.h"
 #include "tensors.h"
 #include "thread_pool.h"
 
@@ -393,6 +394,9 @@ class Executable {
     if (status != 0) ThrowRaised(status);
     if (context.failure == kRelaxRt2OutOfMemory) {
       RELAX_THROW(MemoryError) << Quote(name) << ": out of memory for the scratch of a kernel";
+    }
+    if (context.failure == kRelaxRt2OutOfBounds) {
+      RELAX_THROW(RuntimeError) << Quote(name) << ": " << TakeGuardReport();
     }
     if (context.failure != kRelaxRt2Ok) {
       RELAX_THROW(RuntimeError) << Quote(name) << ": a kernel threw a C++ exception";

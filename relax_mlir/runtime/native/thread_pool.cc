@@ -24,12 +24,14 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <system_error>
 #include <thread>
 #include <vector>
 
 #include "abi.h"
 #include "cpu_count.h"
+#include "guard.h"
 
 #ifdef __linux__
 #include <sched.h>
@@ -138,14 +140,35 @@ struct Job {
   std::atomic<int32_t> failure{kRelaxRt2Ok};
   Share* shares = nullptr;
   int64_t share_count = 0;
+  GuardedRun* guard = GuardedRun::Current();  // of the thread that publishes the job
 
-  void Run(int64_t begin, int64_t end, void* memory) { tile(buffers, sizes, memory, begin, end); }
+  void Run(int64_t begin, int64_t end, void* memory) {
+    if (guard != nullptr) return RunGuarded(begin, end, memory);
+    tile(buffers, sizes, memory, begin, end);
+  }
+
+  void RunGuarded(int64_t begin, int64_t end, void* memory) {
+    struct Range {
+      Job* job;
+      void* memory;
+      int64_t begin;
+      int64_t end;
+      static void Call(void* range) {
+        auto* self = static_cast<Range*>(range);
+        Job* const job = self->job;
+        job->tile(job->buffers, job->sizes, self->memory, self->begin, self->end);
+      }
+    } range{this, memory, begin, end};
+    if (!guard->TryCall(Range::Call, &range)) Fail(kRelaxRt2OutOfBounds);
+  }
 
   // `body` with this thread's scratch; no exception leaves.
   template <typename Body>
   void Enter(const Body& body) noexcept {
     const size_t level = nesting++;
     try {
+      std::optional<GuardedThread> guarded;
+      if (guard != nullptr) guarded.emplace(guard);
       body(scratch.Get(level, scratch_bytes));
     } catch (const std::bad_alloc&) {
       Fail(kRelaxRt2OutOfMemory);
