@@ -1,0 +1,1 @@
+"""Differential fuzzing of Relax: random modules against the operators' definitions."""

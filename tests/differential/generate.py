@@ -1,0 +1,245 @@
+"""Draws random well-typed modules from the operators' own cases."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from relax_mlir import reference
+from relax_mlir.dialects.dtypes import from_numpy
+from relax_mlir.dialects.hooks import Case, EdgeCase
+from relax_mlir.dialects.relax.core import RelaxOperation
+from relax_mlir.errors import RelaxError
+from relax_mlir.testing import case_module
+from tests.differential.recipes import (
+    Group,
+    Input,
+    Recipe,
+    Step,
+    build,
+    difference,
+    operators,
+    with_noise,
+)
+
+__all__ = ["generate"]
+
+_MOST_STEPS = 12
+_MOST_ELEMENTS = 40_000  # of one value
+_LARGEST = 1e4  # of what operators read and give
+_NOISE = 1e-5  # relative to the scale of each result
+_MOST_NOISE = 1e-3  # what that may grow to
+# Of operators whose results depend on the machine, or that no definition can foresee.
+_LEFT_OUT = {"relax.random_uniform"}
+# Drawn as often as all others together: they make one value of parts of others.
+_MOVEMENT = (
+    *("relax.strided_slice", "relax.slice_scatter", "relax.concat", "relax.split"),
+    *("relax.scatter_elements", "relax.scatter_nd", "relax.take", "relax.gather_nd"),
+    *("relax.gather_elements", "relax.index_put", "relax.nn_pad", "relax.reshape"),
+    *("relax.permute_dims", "relax.broadcast_to", "relax.where", "relax.tile"),
+    *("relax.stack", "relax.flip", "relax.repeat", "relax.squeeze"),
+)
+
+
+def generate(rng: random.Random, wanted: str | None = None) -> Recipe:
+    """A module that computes finite numbers.
+
+    Args:
+        wanted: an operation that it begins with; drawn otherwise.
+    """
+    draft = _Draft(rng)
+    count = rng.randint(2, _MOST_STEPS)
+    for _ in range(20 * count):
+        if len(draft.steps) == count:
+            break
+        name = wanted if wanted and not draft.steps else _draw_operator(rng)
+        draft.try_step(operators()[name])
+    return draft.finish()
+
+
+def _draw_operator(rng: random.Random) -> str:
+    if rng.random() < 0.4:
+        return rng.choice(_MOVEMENT)
+    return rng.choice([n for n in operators() if n not in _LEFT_OUT])
+
+
+class _Draft:
+    """A module under construction, with the values of everything in it."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self.rng = rng
+        self.inputs: list[Input] = []
+        self.steps: list[Step] = []
+        # A value is an input, (0, number), or a result, (1, number).
+        self.values: list[tuple[int, int]] = []
+        self.arrays: dict[tuple[int, int], np.ndarray] = {}
+        # The same with rounding errors, far larger than real ones.
+        self.noisy: dict[tuple[int, int], np.ndarray] = {}
+        self.reads: list[tuple[Any, ...]] = []
+        self.result_count = 0
+
+    def try_step(self, op: type[RelaxOperation]) -> None:
+        """Add an operator with operands that are there, or new inputs, if it can be."""
+        case = self.rng.choice(op.cases)
+        seed = self.rng.getrandbits(32)
+        drawn = case.random_inputs(seed)
+        inputs, values = list(self.inputs), list(self.values)
+        added: list[tuple[int, int]] = []
+        operands = [
+            tuple(self._operand(case, a, added) for a in given)
+            if isinstance(given, list)
+            else self._operand(case, given, added)
+            for given in drawn
+        ]
+        results = self._results(op, case, operands)
+        if results is None:
+            self.inputs, self.values = inputs, values
+            for place in added:
+                del self.arrays[place], self.noisy[place]
+            return
+        self.reads.append(tuple(operands))
+        self.steps.append(Step(op.OPERATION_NAME, (), dict(case.attrs), len(results)))
+        for exact, noisy in results:
+            place = (1, self.result_count)
+            self.result_count += 1
+            self.values.append(place)
+            self.arrays[place], self.noisy[place] = exact, noisy
+
+    def _operand(
+        self, case: Case, drawn: np.ndarray, added: list[tuple[int, int]]
+    ) -> tuple[int, int]:
+        fitting = [p for p in self.values if self._fits(case, self.arrays[p], drawn)]
+        if fitting and self.rng.random() < 0.85:
+            # The newest most of all, so that operators follow each other.
+            return fitting[-1] if self.rng.random() < 0.5 else self.rng.choice(fitting)
+        place = (0, len(self.inputs))
+        is_constant = self.rng.random() < 0.25 and drawn.size > 0
+        self.inputs.append(Input(drawn, is_constant))
+        self.values.append(place)
+        self.arrays[place] = self.noisy[place] = drawn
+        added.append(place)
+        return place
+
+    @staticmethod
+    def _fits(case: Case, array: np.ndarray, drawn: np.ndarray) -> bool:
+        if array.shape != drawn.shape or array.dtype != drawn.dtype:
+            return False
+        if not array.size or array.dtype == np.bool_:
+            return True
+        wide = array.astype(np.float64)
+        if not np.isfinite(wide).all():
+            return isinstance(case, EdgeCase)
+        is_symmetric = case.low == -case.high
+        if is_symmetric and from_numpy(array.dtype).is_float:
+            return bool(np.abs(wide).max() <= _LARGEST)
+        return bool(wide.min() >= case.low and wide.max() <= case.high)
+
+    def _results(
+        self, op: type[RelaxOperation], case: Case, operands: Sequence[Any]
+    ) -> list[tuple[np.ndarray, np.ndarray]] | None:
+        """What the operator gives, exactly and with noise; None if it is not to be used."""
+        places = [p for o in operands for p in (o if isinstance(o[0], tuple) else (o,))]
+        module = case_module(op, case)
+        try:
+            exact, noisy = (
+                [np.asarray(r) for r in reference.run(module, *(of[p] for p in places))]
+                for of in (self.arrays, self.noisy)
+            )
+        except RelaxError:
+            return None
+        seed = self.rng.getrandbits(32)
+        noisy = [with_noise(r, _NOISE, np.random.default_rng(seed)) for r in noisy]
+        pairs = list(zip(exact, noisy, strict=True))
+        is_edge = isinstance(case, EdgeCase)
+        return pairs if all(_is_tame(e, n, is_edge) for e, n in pairs) else None
+
+    def finish(self) -> Recipe:
+        """The module: what nothing reads is returned."""
+        numbers = {p: p[1] + (len(self.inputs) if p[0] else 0) for p in self.values}
+        steps = [
+            replace(
+                step,
+                operands=tuple(
+                    tuple(numbers[p] for p in o)
+                    if isinstance(o[0], tuple)
+                    else numbers[o]
+                    for o in reads
+                ),
+            )
+            for step, reads in zip(self.steps, self.reads, strict=True)
+        ]
+        read = {v for s in steps for v in s.reads}
+        results = [numbers[p] for p in self.values if p[0]]
+        outputs = [v for v in results if v not in read or self.rng.random() < 0.15]
+        recipe = Recipe(tuple(self.inputs), tuple(steps), tuple(outputs))
+        recipe = replace(recipe, groups=tuple(self._groups(recipe)))
+        return self._with_symbols(recipe)
+
+    def _groups(self, recipe: Recipe) -> list[Group]:
+        groups: list[Group] = []
+        number = 0
+        while number < len(recipe.steps):
+            last = min(number + self.rng.randint(0, 3), len(recipe.steps) - 1)
+            kind = self.rng.choice(("", "", "", "call", "then", "else"))
+            group = Group(kind, number, last)
+            if kind and _has_one_result(recipe, group):
+                groups.append(group)
+            number = last + 1
+        return groups
+
+    def _with_symbols(self, recipe: Recipe) -> Recipe:
+        """The same with open sizes, where the operators allow it."""
+        sizes = sorted(
+            {n for i in recipe.inputs if not i.is_constant for n in i.array.shape}
+        )
+        if not sizes or self.rng.random() < 0.6:
+            return recipe
+        chosen = self.rng.sample(sizes, min(len(sizes), self.rng.randint(1, 2)))
+        inputs = [
+            given
+            if given.is_constant
+            else replace(
+                given,
+                symbols={
+                    axis: f"n{size}"
+                    for axis, size in enumerate(given.array.shape)
+                    if size in chosen and size > 0
+                },
+            )
+            for given in recipe.inputs
+        ]
+        opened = replace(recipe, inputs=tuple(inputs))
+        try:
+            build(opened)
+        except (RelaxError, ValueError, TypeError):
+            return recipe  # an attribute says the size, for instance
+        return opened
+
+
+def _is_tame(exact: np.ndarray, noisy: np.ndarray, is_edge: bool) -> bool:
+    """Whether a result is small, finite, and rounding errors change little of it."""
+    if exact.size > _MOST_ELEMENTS or exact.shape != noisy.shape:
+        return False
+    if not from_numpy(exact.dtype).is_float:
+        return np.array_equal(exact, noisy)
+    if not is_edge and not np.isfinite(exact.astype(np.float64)).all():
+        return False
+    finite = np.abs(exact[np.isfinite(exact)].astype(np.float64))
+    is_small = not finite.size or finite.max() <= _LARGEST
+    return is_small and difference(noisy, exact) <= _MOST_NOISE
+
+
+def _has_one_result(recipe: Recipe, group: Group) -> bool:
+    begin = recipe.first_result(group.first)
+    end = recipe.first_result(group.last + 1)
+    outside = {
+        v
+        for n, s in enumerate(recipe.steps)
+        if not group.first <= n <= group.last
+        for v in s.reads
+    }
+    return len({v for v in (*outside, *recipe.outputs) if begin <= v < end}) == 1

@@ -1,0 +1,467 @@
+"""Random modules as data: what is built, run, shrunk and kept as a test.
+
+A recipe is a list of inputs and a list of applications of operators in order. Values are
+numbered: the inputs, then the results of the steps. Groups of steps may stand in a
+private function, or in a branch.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from mlir import ir
+from mlir.dialects import func
+
+from relax_mlir import IRModule, reference
+from relax_mlir.dialects import shapes, tensors
+from relax_mlir.dialects.dtypes import DType, dtype, from_numpy
+from relax_mlir.dialects.relax import relax_ops
+from relax_mlir.dialects.relax.core import (
+    ConstantOp,
+    RelaxOperation,
+    TupleGetItemOp,
+)
+
+__all__ = [
+    "Group",
+    "Input",
+    "Recipe",
+    "Step",
+    "build",
+    "difference",
+    "evaluate",
+    "operators",
+    "rounding",
+    "with_noise",
+]
+
+
+@cache
+def operators() -> dict[str, type[RelaxOperation]]:
+    """All operators that have test cases, a definition and a tensor program, by name."""
+    return {
+        op.OPERATION_NAME: op
+        for op in relax_ops()
+        if op.cases and hasattr(op, "legalize") and hasattr(op, "reference")
+    }
+
+
+@dataclass(frozen=True)
+class Input:
+    """A parameter of ``main``, or a constant.
+
+    Attributes:
+        array: its value.
+        is_constant: whether it is a constant of the module.
+        symbols: names of open sizes by axis.
+    """
+
+    array: np.ndarray
+    is_constant: bool = False
+    symbols: Mapping[int, str] = dataclasses.field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One operator.
+
+    Attributes:
+        name: of the operation.
+        operands: numbers of values; a tuple of them for an operand that is a tuple.
+        attrs: attributes, as Python values.
+        results: how many values it gives; a tuple's elements count.
+    """
+
+    name: str
+    operands: tuple[int | tuple[int, ...], ...]
+    attrs: Mapping[str, Any]
+    results: int = 1
+
+    @property
+    def reads(self) -> list[int]:
+        """The values that it reads."""
+        return [v for o in self.operands for v in (o if isinstance(o, tuple) else (o,))]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Steps ``first`` to ``last`` that stand in a region of their own.
+
+    Attributes:
+        kind: ``call``, a private function; ``then`` or ``else``, a branch that is taken.
+    """
+
+    kind: str
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A module, with what it is run on.
+
+    Attributes:
+        outputs: numbers of the values that ``main`` returns.
+        groups: without overlap, in order; one value of each is read outside.
+    """
+
+    inputs: tuple[Input, ...]
+    steps: tuple[Step, ...]
+    outputs: tuple[int, ...]
+    groups: tuple[Group, ...] = ()
+
+    def first_result(self, step: int) -> int:
+        """The number of the first value that a step gives."""
+        return len(self.inputs) + sum(s.results for s in self.steps[:step])
+
+    def arrays(self) -> list[np.ndarray]:
+        """What ``main`` is called with: its parameters, then conditions of branches."""
+        given = [i.array for i in self.inputs if not i.is_constant]
+        return given + [np.array(g.kind == "then") for g in self.groups if _is_if(g)]
+
+    def to_json(self) -> str:
+        """The recipe as text, which :meth:`from_json` reads."""
+        return json.dumps(_encode(self), indent=1)
+
+    @staticmethod
+    def from_json(text: str) -> Recipe:
+        """The recipe that :meth:`to_json` wrote."""
+        return _decode(json.loads(text))
+
+
+def _is_if(group: Group) -> bool:
+    return group.kind != "call"
+
+
+# text
+
+_KINDS = {c.__name__: c for c in (Recipe, Input, Step, Group)}
+
+
+def _encode(value: Any) -> Any:
+    if isinstance(value, tuple(_KINDS.values())):
+        fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+        return {
+            "kind": type(value).__name__,
+            **{k: _encode(v) for k, v in fields.items()},
+        }
+    if isinstance(value, np.ndarray):
+        bits = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
+        return {
+            "array": bits.tobytes().hex(),
+            "dtype": value.dtype.name,
+            "shape": value.shape,
+        }
+    if isinstance(value, np.generic):
+        return {"scalar": value.item(), "dtype": value.dtype.name}
+    if isinstance(value, DType):
+        return {"type": value.name}
+    if isinstance(value, Mapping):
+        return {"map": [[k, _encode(v)] for k, v in value.items()]}
+    if isinstance(value, tuple):
+        return {"tuple": [_encode(v) for v in value]}
+    return [_encode(v) for v in value] if isinstance(value, list) else value
+
+
+def _decode(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_decode(v) for v in value]
+    if not isinstance(value, dict):
+        return value
+    if "kind" in value:
+        fields = {k: _decode(v) for k, v in value.items() if k != "kind"}
+        return _KINDS[value["kind"]](**fields)
+    if "array" in value:
+        bits = np.frombuffer(bytes.fromhex(value["array"]), np.uint8)
+        return bits.view(_numpy_type(value["dtype"])).reshape(value["shape"]).copy()
+    if "scalar" in value:
+        return _numpy_type(value["dtype"]).type(value["scalar"])
+    if "type" in value:
+        return dtype(value["type"])
+    if "map" in value:
+        return {k: _decode(v) for k, v in value["map"]}
+    return tuple(_decode(v) for v in value["tuple"])
+
+
+def _numpy_type(name: str) -> np.dtype[Any]:
+    return np.dtype(getattr(ml_dtypes, name, name))
+
+
+# modules
+
+
+def build(recipe: Recipe, *, flat: bool = False) -> IRModule:
+    """The module of a recipe.
+
+    Args:
+        flat: with all steps in ``main``, sizes that are numbers, and no constants, as
+            the operators' definitions take it.
+    """
+    module = IRModule.empty()
+    with module.context, ir.Location.unknown():
+        _Writer(module, recipe, flat).write()
+    module.verify()
+    return module
+
+
+class _Writer:
+    def __init__(self, module: IRModule, recipe: Recipe, flat: bool) -> None:
+        self.module, self.recipe, self.flat = module, recipe, flat
+        self.groups = {} if flat else {g.first: g for g in recipe.groups}
+        self.values: dict[int, ir.Value] = {}
+
+    def write(self) -> None:
+        recipe = self.recipe
+        given = [
+            (n, i)
+            for n, i in enumerate(recipe.inputs)
+            if self.flat or not i.is_constant
+        ]
+        types = [self._type(i) for _, i in given]
+        branches = [g for g in self.groups.values() if _is_if(g)]
+        condition = tensors.tensor_type((), dtype("bool"))
+        types += [condition] * len(branches)
+        with ir.InsertionPoint(self.module.mlir.body):
+            main = func.FuncOp("main", ir.FunctionType.get(types, []))
+        block = main.add_entry_block()
+        arguments = list(block.arguments)
+        self.values.update((n, a) for (n, _), a in zip(given, arguments, strict=False))
+        conditions = arguments[len(given) :]
+        self.conditions = dict(
+            zip([g.first for g in branches], conditions, strict=True)
+        )
+        with ir.InsertionPoint(block):
+            if not self.flat:
+                self._write_constants()
+            self._write_steps(0, len(recipe.steps))
+            results = [self.values[v] for v in recipe.outputs]
+            func.ReturnOp(results)
+        signature = ir.FunctionType.get(types, [r.type for r in results])
+        main.attributes["function_type"] = ir.TypeAttr.get(signature)
+
+    def _type(self, given: Input) -> ir.Type:
+        named = {} if self.flat else given.symbols
+        shape = [
+            shapes.symbol(named[axis]) if axis in named else size
+            for axis, size in enumerate(given.array.shape)
+        ]
+        return tensors.tensor_type(tuple(shape), from_numpy(given.array.dtype))
+
+    def _write_constants(self) -> None:
+        for number, given in enumerate(self.recipe.inputs):
+            if given.is_constant:
+                self.values[number] = self._constant(f"c{number}", given.array)
+
+    def _constant(self, key: str, array: np.ndarray) -> ir.Value:
+        self.module.constants[key] = array
+        type_ = tensors.tensor_type(array.shape, from_numpy(array.dtype))
+        value = ir.Attribute.parse(f'#relax.const<"{key}">')
+        made = ir.Operation.create("relax.constant", [type_], [], {"value": value})
+        return made.results[0]
+
+    def _write_steps(self, first: int, last: int) -> None:
+        number = first
+        while number < last:
+            group = self.groups.pop(number, None)
+            if group is None:
+                self._write_step(number)
+                number += 1
+            else:
+                self._write_group(group)
+                number = group.last + 1
+
+    def _write_step(self, number: int) -> None:
+        step = self.recipe.steps[number]
+        operands = [
+            [self.values[v] for v in o] if isinstance(o, tuple) else self.values[o]
+            for o in step.operands
+        ]
+        made = operators()[step.name](*operands, **step.attrs)
+        first = self.recipe.first_result(number)
+        self.values.update(enumerate(_flat_results(made), start=first))
+
+    def _write_group(self, group: Group) -> None:
+        shared = self._result_of(group)
+        if _is_if(group):
+            self.values[shared] = self._branch(group, shared)
+        else:
+            self.values[shared] = self._call(group, shared)
+
+    def _result_of(self, group: Group) -> int:
+        """The one value of a group that is read outside."""
+        begin = self.recipe.first_result(group.first)
+        end = self.recipe.first_result(group.last + 1)
+        (found,) = _read_outside(self.recipe, group, begin, end)
+        return found
+
+    def _call(self, group: Group, shared: int) -> ir.Value:
+        steps = self.recipe.steps[group.first : group.last + 1]
+        begin = self.recipe.first_result(group.first)
+        read = list(dict.fromkeys(v for s in steps for v in s.reads if v < begin))
+        outer = dict(self.values)
+        types = [outer[v].type for v in read]
+        name = f"f{group.first}"
+        with ir.InsertionPoint(self.module.mlir.body):
+            made = func.FuncOp(
+                name, ir.FunctionType.get(types, []), visibility="private"
+            )
+        block = made.add_entry_block()
+        self.values = dict(zip(read, block.arguments, strict=True))
+        with ir.InsertionPoint(block):
+            self._write_steps(group.first, group.last + 1)
+            result = self.values[shared]
+            func.ReturnOp([result])
+        signature = ir.FunctionType.get(types, [result.type])
+        made.attributes["function_type"] = ir.TypeAttr.get(signature)
+        self.values = outer
+        packed = ir.Operation.create(
+            "builtin.unrealized_conversion_cast",
+            [ir.TupleType.get_tuple(types)],
+            [outer[v] for v in read],
+        ).results[0]
+        callee = {"callee": ir.FlatSymbolRefAttr.get(name)}
+        return ir.Operation.create(
+            "relax.call", [result.type], [packed], callee
+        ).results[0]
+
+    def _branch(self, group: Group, shared: int) -> ir.Value:
+        outer = dict(self.values)
+        # The type of the result is known once the steps are written, somewhere.
+        taken = ir.Operation.create("scf.execute_region", regions=1)
+        block = taken.regions[0].blocks.append()
+        with ir.InsertionPoint(block):
+            self._write_steps(group.first, group.last + 1)
+            result = self.values[shared]
+            ir.Operation.create("gpu.yield", [], [result])
+        self.values = outer
+        type_ = result.type
+        made = ir.Operation.create(
+            "relax.if", [type_], [self.conditions[group.first]], regions=2
+        )
+        regions = list(made.regions)
+        chosen, other = regions if group.kind == "then" else reversed(regions)
+        block.append_to(chosen)
+        taken.erase()
+        with ir.InsertionPoint(other.blocks.append()):
+            ir.Operation.create("gpu.yield", [], [self._zeros(shared, type_)])
+        return made.results[0]
+
+    def _zeros(self, shared: int, type_: ir.RankedTensorType) -> ir.Value:
+        """What the branch that is not taken gives."""
+        shape = tensors.shape_of(type_)
+        zero = self._constant(
+            f"zero{shared}", np.zeros((), tensors.dtype_of(type_).numpy)
+        )
+        return operators()["relax.broadcast_to"](zero, shape=tuple(shape)).results[0]
+
+
+def _read_outside(recipe: Recipe, group: Group, begin: int, end: int) -> list[int]:
+    outside = [
+        v
+        for n, s in enumerate(recipe.steps)
+        if not group.first <= n <= group.last
+        for v in s.reads
+    ]
+    return sorted({v for v in (*outside, *recipe.outputs) if begin <= v < end})
+
+
+def _flat_results(op: RelaxOperation) -> list[ir.Value]:
+    flat: list[ir.Value] = []
+    for result in op.results:
+        count = result.type.num_types if isinstance(result.type, ir.TupleType) else 0
+        flat += [TupleGetItemOp(result, index=i).result for i in range(count)]
+        flat += [] if count else [result]
+    return flat
+
+
+# values
+
+
+def evaluate(
+    recipe: Recipe, noise: float = 0.0, seed: int = 0
+) -> dict[int, np.ndarray]:
+    """Every value of a recipe, by the operators' definitions.
+
+    Args:
+        noise: every float result is changed by as much: a multiple of the operator's
+            tolerance, or of one rounding if that is more, relative to its scale.
+        seed: of the noise.
+    """
+    rng = np.random.default_rng(seed)
+    module = build(recipe, flat=True)
+    values: dict[ir.Value, Any] = dict(
+        zip(
+            module.func_op("main").entry_block.arguments,
+            [i.array for i in recipe.inputs],
+            strict=True,
+        )
+    )
+    found = dict(enumerate(i.array for i in recipe.inputs))
+    number = len(recipe.inputs)
+    for op in module.func_op("main").entry_block.operations:
+        name = op.operation.name
+        if name == "func.return":
+            break
+        if name == "builtin.unrealized_conversion_cast":
+            results: Sequence[Any] = [[values[v] for v in op.operands]]
+        elif isinstance(op, ConstantOp):
+            results = [op.array(module.constants)]
+        elif isinstance(op, TupleGetItemOp):
+            index = op.python_attrs()["index"]
+            results = [values[op.operands[0]][index]]
+            found[number] = results[0]
+            number += 1
+        else:
+            results = reference.evaluate(op, [values[v] for v in op.operands], {})
+            results = [_noisy(r, noise * op.tolerance, noise, rng) for r in results]
+            for result in results:
+                if not isinstance(result, (list, tuple)):
+                    found[number] = np.asarray(result)
+                    number += 1
+        values.update(zip(op.results, results, strict=True))
+    return found
+
+
+def _noisy(value: Any, error: float, noise: float, rng: np.random.Generator) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [_noisy(v, error, noise, rng) for v in value]
+    array = np.asarray(value)
+    size = max(error, noise * rounding(array.dtype))
+    return with_noise(array, size, rng) if size else array
+
+
+def with_noise(array: np.ndarray, noise: float, rng: np.random.Generator) -> np.ndarray:
+    """An array of floats with an error of up to ``noise`` of its scale; others as they are."""
+    if not from_numpy(array.dtype).is_float or not array.size:
+        return array
+    wide = array.astype(np.float64)
+    finite = np.isfinite(wide)
+    size = noise * float(np.abs(wide[finite]).max()) if finite.any() else 0.0
+    return (wide + rng.uniform(-size, size, wide.shape)).astype(array.dtype)
+
+
+def rounding(type_: np.dtype[Any]) -> float:
+    """The relative error of one rounding to a float type; 0 of others."""
+    is_float = from_numpy(type_).is_float
+    return float(ml_dtypes.finfo(type_).eps) / 2 if is_float else 0.0
+
+
+def difference(ours: np.ndarray, theirs: np.ndarray) -> float:
+    """The largest difference relative to the scale; infinite where NaNs move."""
+    lhs, rhs = ours.astype(np.float64), theirs.astype(np.float64)
+    finite = np.isfinite(rhs)
+    if not np.array_equal(lhs[~finite], rhs[~finite], equal_nan=True):
+        return np.inf
+    if not np.isfinite(lhs[finite]).all():
+        return np.inf
+    if not finite.any():
+        return 0.0
+    scale = max(float(np.abs(rhs[finite]).max()), 1e-30)
+    return float(np.abs(lhs[finite] - rhs[finite]).max()) / scale
