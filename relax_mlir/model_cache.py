@@ -10,7 +10,6 @@ import hashlib
 import os
 import sys
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,8 @@ from typing import Any
 from relax_mlir.errors import RelaxError
 from relax_mlir.runtime import guard, objects
 from relax_mlir.runtime.compiled_model import CompiledModel
-from relax_mlir.runtime.executable import load
+from relax_mlir.runtime.executable import load_file
+from relax_mlir.runtime.model_file import ModelFile
 from relax_mlir.runtime.object_cache import ObjectCache
 from relax_mlir.source_digest import source_digest
 
@@ -70,22 +70,21 @@ class CachedModel:
 
         One for a GPU looks for it when it is called.
         """
-        path = self.cache.model_path(self.key)
-        if not path.is_file():
-            return None
-        try:
-            found = load(path, threads=threads)
-        except RelaxError:
-            return None
-        with suppress(OSError):  # somebody else's folder may be read too
-            os.utime(path)
+        with self.cache.open_model(self.key) as file:
+            if file is None:
+                return None
+            where = f"{self.cache.folder}: model {self.key}"
+            try:
+                found = load_file(ModelFile(where, file), threads)
+            except RelaxError:
+                return None
         is_whole = isinstance(found, CompiledModel) and found.size_bytes is not None
         return found if is_whole else None
 
     def store(self, model: CompiledModel) -> None:
         """Keep a model, if it is machine code as a whole."""
         if model.size_bytes is not None:
-            self.cache.store_model(self.key, model.size_bytes, model.save)
+            self.cache.store_model(self.key, model.size_bytes, model.write_to)
 
 
 def _hash(source: str | os.PathLike[str] | bytes, digest: Any) -> bool:

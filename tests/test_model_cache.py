@@ -1,6 +1,7 @@
 """A file that was compiled before is loaded, and only if nothing about it has changed."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -167,6 +168,32 @@ def test_a_damaged_entry_counts_as_absent(
     np.testing.assert_array_equal(
         run(relax_mlir.compile(path, cache=tmp_path)), expected
     )
+    assert len(compiled) == 2
+
+
+def test_the_entry_of_another_model_counts_as_absent(
+    path: Path, tmp_path: Path, compiled: list[object]
+) -> None:
+    relax_mlir.compile(path, cache=tmp_path)
+    (first,) = tmp_path.glob("*.rxm")
+    path.write_bytes(model(first=100.0).SerializeToString())
+    relax_mlir.compile(path, cache=tmp_path)
+    (second,) = set(tmp_path.glob("*.rxm")) - {first}
+    shutil.copy(first, second)
+
+    assert run(relax_mlir.compile(path, cache=tmp_path))[1, 0] == product(100.0)
+    assert len(compiled) == 3
+
+
+def test_a_saved_model_is_no_entry(
+    path: Path, tmp_path: Path, compiled: list[object]
+) -> None:
+    made = relax_mlir.compile(path, cache=tmp_path)
+    (entry,) = tmp_path.glob("*.rxm")
+    made.save(entry)
+    entry.chmod(0o600)
+    relax_mlir.compile(path, cache=tmp_path)
+
     assert len(compiled) == 2
 
 

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import pytest
@@ -44,7 +45,7 @@ def swap(path: Path) -> None:
         damaged(lambda data: data + b"x"),
         damaged(lambda data: data[:-1] + bytes([data[-1] ^ 1])),
         damaged(lambda data: b"\x7fELF" + data),
-        damaged(lambda data: data.replace(b"object 2", b"object 1")),
+        damaged(lambda data: data.replace(b"entry 3", b"entry 2")),
         swap,
     ],
 )
@@ -69,10 +70,13 @@ def key(number: int, end: str = "") -> str:
     return f"{number:0{64 - len(end)}x}{end}"
 
 
+BODY_BYTES = 1000 - 122  # of an entry whose key has 64 digits
+
+
 def fill(folder: Path, count: int) -> None:
     """Entries of 1,000 bytes, of which number 0 is the oldest."""
     for number in range(count):
-        ObjectCache(folder, 1 << 30).store(key(number), b"x" * 948)
+        ObjectCache(folder, 1 << 30).store(key(number), b"x" * BODY_BYTES)
         path = folder / f"{key(number)}.o"
         os.utime(path, (number, number))
         assert path.stat().st_size == 1000
@@ -87,7 +91,7 @@ def test_what_was_not_used_for_longest_goes_when_it_is_too_much(tmp_path: Path) 
     cache = ObjectCache(tmp_path, 8000)
     assert cache.load(key(1)) is not None  # now it was used last
 
-    cache.store(key(8), b"x" * 948)
+    cache.store(key(8), b"x" * BODY_BYTES)
 
     assert kept(tmp_path) == [1, 4, 5, 6, 7, 8]
     assert cache.size().size_bytes == 6000
@@ -96,7 +100,7 @@ def test_what_was_not_used_for_longest_goes_when_it_is_too_much(tmp_path: Path) 
 def test_nothing_goes_before_it_is_too_much(tmp_path: Path) -> None:
     fill(tmp_path, 7)
 
-    ObjectCache(tmp_path, 8000).store(key(8), b"x" * 948)
+    ObjectCache(tmp_path, 8000).store(key(8), b"x" * BODY_BYTES)
 
     assert kept(tmp_path) == [0, 1, 2, 3, 4, 5, 6, 8]
 
@@ -112,8 +116,8 @@ def test_small_kernels_are_looked_through_now_and_then(tmp_path: Path) -> None:
 
 
 def test_models_go_too(tmp_path: Path) -> None:
-    def write(path: Path) -> None:
-        path.write_bytes(b"x" * 4000)
+    def write(file: BinaryIO) -> None:
+        file.write(b"x" * 4000)
 
     cache = ObjectCache(tmp_path, 1 << 20)
     for number in range(600):

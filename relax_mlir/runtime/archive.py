@@ -5,12 +5,10 @@ import os
 import zipfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import IO, Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
-from relax_mlir.files import whole_file
 from relax_mlir.runtime.container import (
     add_member,
     opened,
@@ -18,6 +16,7 @@ from relax_mlir.runtime.container import (
     read_manifest,
     read_member,
     write_members,
+    writing,
 )
 from relax_mlir.runtime.machine import Machine
 from relax_mlir.runtime.profile import KernelCall
@@ -59,24 +58,27 @@ class Contents:
     kernels: tuple[KernelCall, ...] = ()
 
 
-def write_archive(path: str | os.PathLike[str], contents: Contents) -> None:
-    """Write a file, whole or not at all.
+def write_archive(
+    target: str | os.PathLike[str] | BinaryIO, contents: Contents
+) -> None:
+    """Write a file, whole or not at all; or to one that is open.
 
     Raises:
         OSError: it cannot be written.
     """
-    with whole_file(path) as file:
-        _write(file, contents)
+    with writing(target) as archive:
+        _write(archive, contents)
 
 
 def pack(contents: Contents) -> bytes:
     """What :func:`write_archive` writes."""
     file = io.BytesIO()
-    _write(file, contents)
+    with writing(file) as archive:
+        _write(archive, contents)
     return file.getvalue()
 
 
-def _write(file: Path | IO[bytes], contents: Contents) -> None:
+def _write(archive: zipfile.ZipFile, contents: Contents) -> None:
     manifest = {
         "format": _FORMAT,
         "signature": contents.signature,
@@ -86,8 +88,7 @@ def _write(file: Path | IO[bytes], contents: Contents) -> None:
         "objects": len(contents.code),
     }
     code = {_OBJECTS.format(n): data for n, data in enumerate(contents.code)}
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-        write_members(archive, _MANIFEST, manifest, code, contents.constants)
+    write_members(archive, _MANIFEST, manifest, code, contents.constants)
 
 
 def read_archive(path: str | os.PathLike[str]) -> Contents:

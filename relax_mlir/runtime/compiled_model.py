@@ -6,8 +6,9 @@ Imports nothing that compiles: files of models for GPUs carry this module.
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, BinaryIO
 
+from relax_mlir.errors import UnsupportedError
 from relax_mlir.runtime.profile import Profile
 from relax_mlir.runtime.signature import Signature
 
@@ -90,6 +91,18 @@ class CompiledModel(ABC):
         Raises:
             OSError: it cannot be written.
         """
+
+    def write_to(self, file: BinaryIO) -> None:
+        """Write what :meth:`save` writes to an open file, from its position on.
+
+        Raises:
+            OSError: it cannot be written.
+            UnsupportedError: some of the code is made when the model runs.
+        """
+        raise UnsupportedError(
+            "`main`: expected a model that is machine code as a whole to write to an open "
+            "file, got one that is compiled further when it runs"
+        )
 
     def _in_order(
         self, arrays: Sequence[Any], named: Mapping[str, Any]

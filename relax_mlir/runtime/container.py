@@ -13,14 +13,14 @@ import math
 import os
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
+from contextlib import ExitStack, contextmanager
+from typing import Any, BinaryIO
 
 import numpy as np
 
-from relax_mlir.errors import ModelError
+from relax_mlir.files import whole_file
 from relax_mlir.runtime.elements import element_type
+from relax_mlir.runtime.model_file import ModelFile, damage_named
 
 __all__ = [
     "add_member",
@@ -29,6 +29,7 @@ __all__ = [
     "read_manifest",
     "read_member",
     "write_members",
+    "writing",
 ]
 
 _DATE = (1980, 1, 1, 0, 0, 0)  # the same model makes the same file
@@ -103,25 +104,34 @@ def add_member(archive: zipfile.ZipFile, name: str, data: bytes | memoryview) ->
 
 
 @contextmanager
-def opened(path: str | os.PathLike[str]) -> Iterator[zipfile.ZipFile]:
-    """An archive to read from.
+def writing(target: str | os.PathLike[str] | BinaryIO) -> Iterator[zipfile.ZipFile]:
+    """An archive to write: to a path, whole or not at all; or to a file that is open.
 
     Raises:
-        ModelError: there is no such file, or what is read from it is damaged.
+        OSError: it cannot be written.
     """
-    if not Path(path).is_file():
-        problem = "not a regular file" if Path(path).exists() else "no such file"
-        raise ModelError(f"{path}: {problem}")
-    try:
-        with zipfile.ZipFile(path) as archive:
-            yield archive
-    except OSError as error:
-        raise ModelError(f"{path}: cannot be read: {error.strerror}") from error
-    except Exception as error:  # zipfile and JSON raise many kinds for damaged bytes
-        reason = str(error) or type(error).__name__
-        raise ModelError(
-            f"{path}: not a compiled model, or damaged: {reason}"
-        ) from error
+    with ExitStack() as stack:
+        if isinstance(target, (str, os.PathLike)):
+            target = stack.enter_context(
+                stack.enter_context(whole_file(target)).open("wb")
+            )
+        yield stack.enter_context(zipfile.ZipFile(target, "w", zipfile.ZIP_STORED))
+
+
+@contextmanager
+def opened(path: str | os.PathLike[str]) -> Iterator[zipfile.ZipFile]:
+    """An archive to read from: of an open file, or of one that has to be trusted first.
+
+    Raises:
+        ModelError: there is no such file, it is not trusted
+            (:meth:`~relax_mlir.runtime.model_file.ModelFile.open`), or what is read from it
+            is damaged.
+    """
+    with ExitStack() as stack:
+        if not isinstance(path, ModelFile):
+            path = stack.enter_context(ModelFile.open(path))
+        stack.enter_context(damage_named(str(path)))
+        yield stack.enter_context(zipfile.ZipFile(path.file))
 
 
 def read_member(archive: zipfile.ZipFile, name: str) -> bytes:

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from importlib import import_module
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import tvm_ffi
@@ -15,11 +15,20 @@ from relax_mlir.runtime import cpu, guard, objects, registry
 from relax_mlir.runtime.archive import Contents, opened, read_archive, write_archive
 from relax_mlir.runtime.compiled_model import CompiledModel
 from relax_mlir.runtime.machine import Machine
+from relax_mlir.runtime.model_file import ModelFile
 from relax_mlir.runtime.ndarray import NDArray, as_numpy
 from relax_mlir.runtime.profile import KernelCall, Profile, Recorder
 from relax_mlir.runtime.signature import Parameter, Signature
+from relax_mlir.runtime.signing import KeySource
 
-__all__ = ["CompiledModel", "Executable", "Parameter", "Signature", "load"]
+__all__ = [
+    "CompiledModel",
+    "Executable",
+    "Parameter",
+    "Signature",
+    "load",
+    "load_file",
+]
 
 
 class Executable(CompiledModel):
@@ -153,6 +162,9 @@ class Executable(CompiledModel):
     def save(self, path: str | os.PathLike[str]) -> None:
         write_archive(path, self.contents())
 
+    def write_to(self, file: BinaryIO) -> None:
+        write_archive(file, self.contents())
+
     def contents(self) -> Contents:
         """What a file of it holds."""
         return Contents(
@@ -282,24 +294,52 @@ _LOADERS = {
 }
 
 
-def load(path: str | os.PathLike[str], *, threads: int | None = None) -> Any:
+def load(
+    path: str | os.PathLike[str],
+    *,
+    threads: int | None = None,
+    trust: str | None = None,
+    public_key: KeySource | None = None,
+) -> Any:
     """Read what :meth:`Executable.save` wrote, or ``export_library``.
+
+    A file of a compiled model is a program: loading it may run code that it holds, and
+    calling the model does, with all that this process may do. Its checksums tell damage,
+    not forgery. So load only files whose maker you trust: of your own, or signed with a key
+    of somebody you trust (``relax-mlir sign``). ``relax-mlir inspect`` shows what is in a
+    file without running any of it.
 
     Args:
         path: of the file.
         threads: how many may work on one call; as many as when it was written. Models
             for GPUs have none.
+        trust: ``any`` loads any file; ``signed`` only one that is signed with
+            ``public_key``. By default as the environment variable ``RELAX_MLIR_TRUST``
+            says, else ``any``.
+        public_key: the Ed25519 key that has to have signed the file, whatever ``trust``
+            is: the path of a PEM file, or its bytes. By default, if only signed files are
+            trusted, the file that ``RELAX_MLIR_PUBLIC_KEY`` names. Needs ``pip install
+            relax_mlir[sign]``.
 
     Returns:
         What was written.
 
     Raises:
         ModelError: the file is damaged, or of another version.
+        SignatureError: it is not signed with the key, or was changed since; or there is no
+            key, or ``cryptography`` is missing.
         CompileError: its code is for another machine, or cannot be loaded.
+        ValueError: ``trust`` is something else.
     """
-    with opened(path) as archive:
+    with ModelFile.open(path, trust, public_key) as file:
+        return load_file(file, threads)
+
+
+def load_file(file: ModelFile, threads: int | None = None) -> Any:
+    """Read a file that is open, and trusted by whoever opened it; see :func:`load`."""
+    with opened(file) as archive:
         members = archive.namelist()
     for member, module in _LOADERS.items():
         if member in members:
-            return import_module(module).load(path, threads)
-    return Executable.of_contents(read_archive(path), str(path), threads)
+            return import_module(module).load(file, threads)
+    return Executable.of_contents(read_archive(file), str(file), threads)

@@ -12,6 +12,7 @@ import numpy as np
 
 from models.packaged import FetchError, fetch_member, user_cache_dir
 from models.png import read_colour
+from relax_mlir.runtime.private_folder import ForeignFolderError, PrivateFolder
 
 __all__ = ["PICTURES", "RATE_HZ", "photograph", "speech", "tone", "voice_channel"]
 
@@ -62,15 +63,23 @@ def _debian_member(package: str, member: str) -> bytes:
     Raises:
         FetchError: no network, or not Debian.
     """
-    path = user_cache_dir() / "debian" / package / Path(member).name
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tarfile.open(fileobj=io.BytesIO(_debian_files(package, path.parent))) as t:
+    folder, name = user_cache_dir() / "debian" / package, Path(member).name
+    kept = PrivateFolder(folder)
+    try:
+        kept.make()
+        if (found := kept.open(name)) is not None:
+            with found:
+                return found.read()
+        with tarfile.open(fileobj=io.BytesIO(_debian_files(package, folder))) as t:
             file = t.extractfile(f"./{member}")
             if file is None:
                 raise FetchError(f"{package}: expected `{member}` to be a file in it")
-            path.write_bytes(file.read())
-    return path.read_bytes()
+            data = file.read()
+        with kept.writing(name) as written:
+            written.write(data)
+    except ForeignFolderError as error:
+        raise FetchError(str(error)) from error
+    return data
 
 
 def _debian_files(package: str, folder: Path) -> bytes:

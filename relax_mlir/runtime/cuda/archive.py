@@ -14,18 +14,18 @@ import re
 import zipfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from relax_mlir.errors import ModelError
-from relax_mlir.files import whole_file
 from relax_mlir.runtime.container import (
     add_member,
     opened,
     read_constants,
     read_manifest,
     write_members,
+    writing,
 )
 from relax_mlir.runtime.cuda.plan import Plan
 from relax_mlir.runtime.cuda.plan_checks import check_plan
@@ -97,8 +97,10 @@ _SOURCES = (
     "relax_mlir.runtime.cuda.tensor_maps",
     "relax_mlir.runtime.cuda.trial",
     "relax_mlir.runtime.elements",
+    "relax_mlir.runtime.model_file",
     "relax_mlir.runtime.profile",
     "relax_mlir.runtime.signature",
+    "relax_mlir.runtime.signing",
     "relax_mlir.runtime.sizes",
 )
 # Packages that are more than their modules at home, and nothing more there.
@@ -146,16 +148,15 @@ class Contents:
     check: Check | None = field(default=None, compare=False)
 
 
-def write_archive(path: str | os.PathLike[str], contents: Contents) -> None:
-    """Write a file, whole or not at all.
+def write_archive(
+    target: str | os.PathLike[str] | BinaryIO, contents: Contents
+) -> None:
+    """Write a file, whole or not at all; or to one that is open.
 
     Raises:
         OSError: it cannot be written.
     """
-    with (
-        whole_file(path) as file,
-        zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive,
-    ):
+    with writing(target) as archive:
         _write(archive, contents)
         for name, source in _sources().items():
             add_member(archive, name, source)
@@ -164,7 +165,7 @@ def write_archive(path: str | os.PathLike[str], contents: Contents) -> None:
 def pack(contents: Contents) -> bytes:
     """The same for a part of another file, without the runtime."""
     file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+    with writing(file) as archive:
         _write(archive, contents)
     return file.getvalue()
 

@@ -7,7 +7,7 @@ import math
 import os
 import weakref
 from collections.abc import Callable, Collection, Sequence
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -439,6 +439,9 @@ class CudaExecutable(CompiledModel):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         write_archive(path, self.contents)
+
+    def write_to(self, file: BinaryIO) -> None:
+        write_archive(file, self.contents)
 
 
 def _handle(stream: Any) -> int:  # Any: of torch, cupy, ...

@@ -22,7 +22,7 @@ from relax_mlir.runtime.cuda.devices import Device, device
 from relax_mlir.runtime.cuda.driver import driver
 from relax_mlir.runtime.cuda.shared_libraries import SharedLibrary
 from relax_mlir.runtime.machine import Machine
-from relax_mlir.runtime.object_cache import ObjectCache, default_cache_dir
+from relax_mlir.runtime.object_cache import CacheSize, ObjectCache, default_cache_dir
 
 __all__ = ["add_arguments", "run"]
 
@@ -196,25 +196,26 @@ def _smoke() -> str:
 
 
 def _cache() -> str:
-    """The cache's folder, after a look whether it can be written."""
-    folder = default_cache_dir()
-    exists = next(p for p in (folder, *folder.parents) if p.exists())
-    if not exists.is_dir() or not os.access(exists, os.W_OK):
-        raise PermissionError(f"{folder}: cannot be written")
-    cache = ObjectCache(folder)
+    """The cache's folder, in which something was stored to see that it can be."""
+    cache = ObjectCache(default_cache_dir())
+    cache.check()
     size = cache.size()
     used, limit = (b / 1e6 for b in (size.size_bytes, cache.limit_bytes))
     return (
-        f"{folder}, {size.kernels} kernels, {size.models} models, {used:.1f} MB of at "
-        f"most {limit:.1f} MB"
+        f"{cache.folder}, {size.kernels} kernels, {size.models} models"
+        f"{_unfinished(size)}, {used:.1f} MB of at most {limit:.1f} MB"
     )
+
+
+def _unfinished(size: CacheSize) -> str:
+    return f", {size.leftovers} unfinished files" if size.leftovers else ""
 
 
 def _clear_cache() -> int:
     folder = default_cache_dir()
     removed = ObjectCache(folder).clear()
     print(
-        f"{folder}: removed {removed.kernels} kernels and {removed.models} models, "
-        f"{removed.size_bytes / 1e6:.1f} MB"
+        f"{folder}: removed {removed.kernels} kernels and {removed.models} models"
+        f"{_unfinished(removed)}, {removed.size_bytes / 1e6:.1f} MB"
     )
     return 0

@@ -1,0 +1,203 @@
+"""Files of compiled models on the way to being loaded: who may have made them.
+
+Loading a compiled model runs code of the file's maker. By default any file is loaded; with
+a public key, or with ``signed`` in the environment variable ``RELAX_MLIR_TRUST``, only one
+that was signed (:mod:`relax_mlir.runtime.signing`).
+
+Imports nothing that compiles: files of models for GPUs carry this module.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+import struct
+import zipfile
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import BinaryIO
+
+from relax_mlir.errors import ModelError, RelaxError, SignatureError
+from relax_mlir.runtime.signing import KeySource, find_end, verify
+
+__all__ = ["ModelFile", "check_layout", "damage_named", "trusted_key"]
+
+_TRUST_VARIABLE = "RELAX_MLIR_TRUST"
+_KEY_VARIABLE = "RELAX_MLIR_PUBLIC_KEY"
+_TRUST = ("any", "signed")
+_LOCAL = struct.Struct("<4s5H3L2H")  # local file header
+_HAS_DESCRIPTOR = 1 << 3  # sizes follow the data, of an archive that went to a pipe
+_DESCRIPTORS = (12, 16, 20, 24)  # bytes of a descriptor, by its version and signature
+_DIRECTORY_BYTES_AT = 12  # in the end of central directory record
+_ZIP64_BYTES = 56 + 20  # the record, and what locates it
+
+
+class ModelFile(os.PathLike[str]):
+    """An open file of a compiled model, which all loaders read: what was checked is loaded.
+
+    As a path it is that of the file.
+
+    Args:
+        path: of the file, for messages.
+        file: its bytes.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], file: BinaryIO) -> None:
+        self._path = os.fspath(path)
+        self.file = file
+
+    def __fspath__(self) -> str:
+        """Where it is."""
+        return self._path
+
+    def __str__(self) -> str:
+        """Where it is."""
+        return self._path
+
+    @staticmethod
+    @contextmanager
+    def open(
+        path: str | os.PathLike[str],
+        trust: str | None = None,
+        public_key: KeySource | None = None,
+    ) -> Iterator[ModelFile]:
+        """Open a file, and refuse it if it is not trusted.
+
+        A signed file is read into memory whole before it is checked, so nobody can change
+        it afterwards; it takes its size twice while it is loaded.
+
+        Args:
+            path: of the file.
+            trust: ``any`` or ``signed``; by default as ``RELAX_MLIR_TRUST`` says.
+            public_key: the key that has to have signed it.
+
+        Raises:
+            ModelError: there is no such file, or it cannot be read.
+            SignatureError: it is not signed as it has to be.
+        """
+        key = trusted_key(trust, public_key)
+        where = os.fspath(path)
+        with _regular_file(where) as opened:
+            file = opened if key is None else io.BytesIO(opened.read())
+            if key is not None:
+                _verify(file, key, where)
+            with damage_named(where), zipfile.ZipFile(file) as archive:
+                check_layout(file, archive)
+            yield ModelFile(where, file)
+
+
+def trusted_key(
+    trust: str | None = None, public_key: KeySource | None = None
+) -> KeySource | None:
+    """The key that has to have signed a file; None if any file is trusted.
+
+    Args:
+        trust: ``any`` or ``signed``; by default as ``RELAX_MLIR_TRUST`` says.
+        public_key: the key; by default the file that ``RELAX_MLIR_PUBLIC_KEY`` names.
+
+    Raises:
+        ValueError: ``trust`` is something else.
+        SignatureError: the variable is something else, or there is no key.
+    """
+    if trust is not None and trust not in _TRUST:
+        raise ValueError(f"trust: expected `any` or `signed`, got {trust!r}")
+    if public_key is not None:
+        return public_key
+    if trust is None:
+        trust = os.environ.get(_TRUST_VARIABLE, "") or "any"
+        if trust not in _TRUST:
+            raise SignatureError(
+                f"environment variable `{_TRUST_VARIABLE}`: expected `any` or `signed`, "
+                f"got `{trust}`"
+            )
+    if trust == "any":
+        return None
+    named = os.environ.get(_KEY_VARIABLE, "")
+    if not named:
+        raise SignatureError(
+            "only signed models are trusted: expected a public key. Hint: name its file in "
+            f"`public_key=`, `--public-key` or {_KEY_VARIABLE}"
+        )
+    return named
+
+
+@contextmanager
+def damage_named(where: str) -> Iterator[None]:
+    """Raise what reading a damaged file raises as an error that names the file.
+
+    Raises:
+        ModelError: the file cannot be read, or is damaged.
+    """
+    try:
+        yield
+    except RelaxError:
+        raise
+    except OSError as error:
+        raise ModelError(f"{where}: cannot be read: {error.strerror}") from error
+    except Exception as error:  # zipfile and JSON raise many kinds for damaged bytes
+        reason = str(error) or type(error).__name__
+        raise ModelError(
+            f"{where}: not a compiled model, or damaged: {reason}"
+        ) from error
+
+
+def check_layout(file: BinaryIO, archive: zipfile.ZipFile) -> None:
+    """Refuse an archive that holds more than its directory tells.
+
+    Such as two members of one name, of which readers take one or the other, or bytes
+    between members, in front of them or behind the end.
+
+    Raises:
+        ValueError: it does.
+    """
+    end = find_end(file)
+    members = sorted(archive.infolist(), key=lambda member: member.header_offset)
+    counts = Counter(member.filename for member in members)
+    for name, count in counts.items():
+        if count > 1:
+            raise ValueError(f"{count} members are called `{name}`")
+    place, gaps = 0, (0,)
+    for member in members:
+        if member.header_offset - place not in gaps:
+            raise ValueError(f"data in front of `{member.filename}` are of no member")
+        file.seek(member.header_offset)
+        *_, name_bytes, extra_bytes = _LOCAL.unpack(file.read(_LOCAL.size))
+        place = member.header_offset + _LOCAL.size + name_bytes + extra_bytes
+        place += member.compress_size
+        gaps = _DESCRIPTORS if member.flag_bits & _HAS_DESCRIPTOR else (0,)
+    if archive.start_dir - place not in gaps:
+        raise ValueError("data in front of the archive's directory are of no member")
+    file.seek(end + _DIRECTORY_BYTES_AT)
+    (directory_bytes,) = struct.unpack("<L", file.read(4))
+    if end - archive.start_dir - directory_bytes not in (0, _ZIP64_BYTES):
+        raise ValueError("data behind the archive's directory are of no member")
+
+
+def _verify(file: BinaryIO, key: KeySource, where: str) -> None:
+    try:
+        verify(file, key, where)
+    except SignatureError:
+        raise
+    except ValueError as error:
+        raise SignatureError(
+            f"{where}: not signed: {error}. Hint: `relax-mlir sign` makes a signature"
+        ) from error
+
+
+@contextmanager
+def _regular_file(path: str) -> Iterator[BinaryIO]:
+    try:
+        # Not blocking: a pipe may never be written to.
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except FileNotFoundError:
+        raise ModelError(f"{path}: no such file") from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ModelError(f"{path}: cannot be read: {reason}") from error
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise ModelError(f"{path}: not a regular file")
+    with os.fdopen(descriptor, "rb") as file:
+        yield file

@@ -1,0 +1,253 @@
+"""Directories that only this user can change: where caches keep what they trust.
+
+A file in such a directory may be machine code that is called without another look, so the
+directory and its files must belong to this user, and nobody else may write to them. All
+operations go through a descriptor of the directory that was checked, with names of files
+in it: no symbolic link is followed, and a path that changes meanwhile changes nothing.
+
+A file is written under a temporary name and then renamed, so a reader meets a whole file
+or none. The writer holds a lock on the temporary file, which the system takes away when
+the process ends, however it ends: a temporary file without a lock is a leftover, which
+anybody may remove.
+
+Source: rename(2), flock(2) and open(2) of Linux; on NFS, locks need version 4 or a lock
+daemon, without which nothing is written.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import re
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from relax_mlir.errors import RelaxError
+
+__all__ = ["FolderFile", "ForeignFolderError", "PrivateFolder"]
+
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+_TEMPORARY = re.compile(r"\.[0-9a-f]{16}\.tmp")
+_SYMLINK_ERRORS = (errno.ELOOP, errno.ENOTDIR, errno.EMLINK)
+
+
+class ForeignFolderError(RelaxError, PermissionError):
+    """A directory, or the one it would be made in, is not this user's alone to change."""
+
+
+class FolderFile(NamedTuple):
+    """A regular file of a directory.
+
+    Attributes:
+        modified_ns: time of the last modification.
+        size_bytes: of its content.
+        name: in the directory.
+    """
+
+    modified_ns: int
+    size_bytes: int
+    name: str
+
+
+class PrivateFolder:
+    """A directory of this user's, mode 0700, and files of mode 0600 in it.
+
+    Args:
+        path: of the directory. Links may lead to it, but it is none itself.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+
+    def make(self) -> None:
+        """Make the directory, and those it lies in, unless they are there.
+
+        Raises:
+            ForeignFolderError: see :meth:`descriptor`.
+            OSError: it cannot be made.
+        """
+        with self.descriptor(make=True):
+            pass
+
+    @contextmanager
+    def descriptor(self, *, make: bool = False) -> Iterator[int]:
+        """A descriptor of the directory, which was checked.
+
+        Args:
+            make: make the directory if it is not there.
+
+        Raises:
+            ForeignFolderError: it is a link, belongs to another user, or others may write
+                to it; or this is root, and it would be made in another user's directory.
+            OSError: there is no such directory, or it cannot be opened or made.
+        """
+        if make:
+            self._make()
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            folder = os.open(self.path, flags)
+        except OSError as error:
+            if error.errno in _SYMLINK_ERRORS and self.path.is_symlink():
+                raise ForeignFolderError(
+                    f"{self.path}: a symbolic link: expected a directory. "
+                    "Hint: name the directory that it leads to"
+                ) from error
+            raise
+        try:
+            self._check(os.fstat(folder))
+            yield folder
+        finally:
+            os.close(folder)
+
+    def open(self, name: str) -> BinaryIO | None:
+        """Open a file for reading; None if there is none that only this user can change.
+
+        Raises:
+            ForeignFolderError: see :meth:`descriptor`.
+            OSError: it cannot be opened.
+        """
+        try:
+            with self.descriptor() as folder:
+                file = os.open(name, _READ, dir_fd=folder)
+        except FileNotFoundError:
+            return None
+        status = os.fstat(file)
+        if not stat.S_ISREG(status.st_mode) or not _is_ours(status):
+            os.close(file)
+            return None
+        return os.fdopen(file, "rb")
+
+    @contextmanager
+    def writing(self, name: str) -> Iterator[BinaryIO]:
+        """A file to write and read, which takes the name ``name`` when all went well.
+
+        Data are not synchronised with the disk: after a loss of power the file may be damaged,
+        which a reader has to notice.
+
+        Raises:
+            ForeignFolderError: see :meth:`descriptor`.
+            OSError: it cannot be written; nothing is left of it then.
+        """
+        temporary = f".{secrets.token_hex(8)}.tmp"
+        with self.descriptor(make=True) as folder:
+            number = os.open(temporary, _CREATE, 0o600, dir_fd=folder)
+            with os.fdopen(number, "w+b") as file:
+                try:
+                    # Waits for one who looks whether this is a leftover, and removes it:
+                    # then the rename fails.
+                    fcntl.flock(number, fcntl.LOCK_EX)
+                    os.fchmod(number, 0o600)  # the umask may have taken more
+                    yield file
+                    file.flush()
+                    os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+                except BaseException:
+                    with suppress(OSError):
+                        os.unlink(temporary, dir_fd=folder)
+                    raise
+
+    def remove(self, name: str) -> None:
+        """Remove a file, unless it has gone already.
+
+        Raises:
+            ForeignFolderError: see :meth:`descriptor`.
+            OSError: it cannot be removed.
+        """
+        with self.descriptor() as folder, suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=folder)
+
+    def files(self) -> list[FolderFile]:
+        """The regular files, those aside that are being written; other processes may add some.
+
+        Raises:
+            ForeignFolderError: see :meth:`descriptor`.
+            OSError: the directory cannot be read.
+        """
+        with self.descriptor() as folder:
+            return list(_scan(folder, temporary=False))
+
+    def leftovers(self, *, remove: bool = False) -> list[FolderFile]:
+        """Temporary files of writers that were killed.
+
+        Args:
+            remove: remove them, too.
+
+        Raises:
+            ForeignFolderError: see :meth:`descriptor`.
+            OSError: the directory cannot be read.
+        """
+        with self.descriptor() as folder:
+            found = list(_scan(folder, temporary=True))
+            return [f for f in found if _is_abandoned(folder, f.name, remove)]
+
+    def _check(self, status: os.stat_result) -> None:
+        if status.st_uid != os.geteuid():
+            raise ForeignFolderError(
+                f"{self.path}: belongs to user {status.st_uid}: expected a directory of "
+                f"user {os.geteuid()}. Hint: name one in XDG_CACHE_HOME"
+            )
+        if status.st_mode & _OTHERS_WRITE:
+            mode = stat.S_IMODE(status.st_mode)
+            raise ForeignFolderError(
+                f"{self.path}: others may write to it: expected mode 700, got {mode:o}. "
+                "Hint: look what is in it, then `chmod 700`, or remove it"
+            )
+
+    def _make(self) -> None:
+        missing: list[Path] = []
+        path = Path(os.path.abspath(self.path))
+        while not os.path.lexists(path):
+            missing.append(path)
+            path = path.parent
+        if missing and os.geteuid() == 0 and (owner := path.stat().st_uid) != 0:
+            # As with `sudo`, which may leave HOME as it was: the user could neither use nor
+            # remove what root makes there, and could put another directory in its place.
+            raise ForeignFolderError(
+                f"{self.path}: would be made by root in {path}, which belongs to user "
+                f"{owner}. Hint: set HOME, or name a directory of root's in XDG_CACHE_HOME"
+            )
+        for folder in reversed(missing):
+            with suppress(FileExistsError):  # another process was faster
+                os.mkdir(folder, 0o700)
+
+
+_READ = (
+    os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+)  # a pipe may never end
+_CREATE = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def _is_ours(status: os.stat_result) -> bool:
+    return status.st_uid == os.geteuid() and not status.st_mode & _OTHERS_WRITE
+
+
+def _scan(folder: int, *, temporary: bool) -> Iterator[FolderFile]:
+    with os.scandir(folder) as found:
+        for file in found:
+            if bool(_TEMPORARY.fullmatch(file.name)) != temporary:
+                continue
+            with suppress(OSError):  # another process has removed it
+                status = file.stat(follow_symlinks=False)
+                if stat.S_ISREG(status.st_mode):
+                    yield FolderFile(status.st_mtime_ns, status.st_size, file.name)
+
+
+def _is_abandoned(folder: int, name: str, remove: bool) -> bool:
+    """Whether no process holds the lock of a temporary file."""
+    try:
+        file = os.open(name, _READ, dir_fd=folder)
+    except OSError:  # finished meanwhile
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if remove:
+            os.unlink(name, dir_fd=folder)
+    except OSError:  # somebody writes it, or another process removed it
+        return False
+    finally:
+        os.close(file)
+    return True
