@@ -20,9 +20,9 @@ from contextlib import contextmanager
 from typing import BinaryIO
 
 from relax_mlir.errors import ModelError, RelaxError, SignatureError
-from relax_mlir.runtime.signing import KeySource, find_end, verify
+from relax_mlir.runtime.signing import KeySource, find_end, verify, write_signed
 
-__all__ = ["ModelFile", "check_layout", "damage_named", "trusted_key"]
+__all__ = ["ModelFile", "check_layout", "damage_named", "sign", "trusted_key"]
 
 _TRUST_VARIABLE = "RELAX_MLIR_TRUST"
 _KEY_VARIABLE = "RELAX_MLIR_PUBLIC_KEY"
@@ -121,6 +121,30 @@ def trusted_key(
             f"`public_key=`, `--public-key` or {_KEY_VARIABLE}"
         )
     return named
+
+
+def sign(
+    path: str | os.PathLike[str],
+    private_key: KeySource,
+    output: str | os.PathLike[str] | None = None,
+) -> str:
+    """Sign the file of a compiled model; a signature that it has is replaced.
+
+    Args:
+        path: of the file.
+        private_key: Ed25519, in PEM without a passphrase: the path of a file, or its bytes.
+        output: where the signed file goes; by default it takes the place of the other.
+
+    Returns:
+        The public key in hexadecimal.
+
+    Raises:
+        ModelError: there is no such file, or it is damaged.
+        SignatureError: the key cannot be read, or ``cryptography`` is missing.
+        OSError: the output cannot be written.
+    """
+    with ModelFile.open(path, trust="any") as model:
+        return write_signed(model.file, private_key, path if output is None else output)
 
 
 @contextmanager

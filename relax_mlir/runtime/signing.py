@@ -12,7 +12,6 @@ directory record).
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import io
 import os
@@ -28,14 +27,14 @@ from relax_mlir.errors import SignatureError
 from relax_mlir.files import whole_file
 
 __all__ = [
+    "FileSignature",
     "KeySource",
-    "Signature",
     "find_end",
     "generate_keys",
-    "public_key_text",
+    "is_intact",
     "read_signature",
-    "sign_file",
     "verify",
+    "write_signed",
 ]
 
 KeySource = str | os.PathLike[str] | bytes
@@ -43,21 +42,19 @@ KeySource = str | os.PathLike[str] | bytes
 
 _CHUNK_BYTES = 1 << 20
 _CONTEXT = b"relax_mlir signed model 1\0"  # no other use of a key signs such a message
-_COMMENT = re.compile(
-    rb"relax_mlir signature 1\n([A-Za-z0-9+/]{43}=)\n([A-Za-z0-9+/]{86}==)\n"
-)
-_COMMENT_BYTES = 157
+_COMMENT = re.compile(rb"relax_mlir signature 1\n([0-9a-f]{64})\n([0-9a-f]{128})\n")
+_COMMENT_BYTES = 217
 _END = struct.Struct("<4s4H2LH")  # end of central directory record
 _END_MAGIC = b"PK\5\6"
 _COMMENT_LENGTH_BYTES = 2  # the last field of the record
 
 
 @dataclass(frozen=True)
-class Signature:
+class FileSignature:
     """A signature as it stands in a file; that it is valid is another question.
 
     Attributes:
-        public_key: base64 of the key that the file claims to be signed with.
+        public_key: in hexadecimal, the key that the file claims to be signed with.
         value: the signature of 64 bytes.
     """
 
@@ -89,7 +86,7 @@ def find_end(file: BinaryIO) -> int:
     raise ValueError("the end of the archive is missing, or other data follow it")
 
 
-def read_signature(file: BinaryIO) -> Signature | None:
+def read_signature(file: BinaryIO) -> FileSignature | None:
     """The signature of a file, or None.
 
     Raises:
@@ -99,7 +96,7 @@ def read_signature(file: BinaryIO) -> Signature | None:
     found = _COMMENT.fullmatch(file.read())
     if found is None:
         return None
-    return Signature(found[1].decode(), base64.b64decode(found[2]))
+    return FileSignature(found[1].decode(), bytes.fromhex(found[2].decode()))
 
 
 def verify(file: BinaryIO, public_key: KeySource, where: str) -> None:
@@ -121,42 +118,58 @@ def verify(file: BinaryIO, public_key: KeySource, where: str) -> None:
             f"{where}: not signed: expected a signature of the key {_text(key)}. "
             "Hint: `relax-mlir sign` makes one"
         )
-    try:
-        key.verify(signature.value, _message(file))
-    except _cryptography("exceptions").InvalidSignature:
+    is_valid = signature.public_key == _text(key)
+    if not (is_valid and _has_signed(key, signature, file)):
         raise SignatureError(
             f"{where}: the signature is invalid: expected one of the key {_text(key)}, got "
             f"one that claims the key {signature.public_key}; or the file was changed"
-        ) from None
+        )
 
 
-def sign_file(
-    path: str | os.PathLike[str],
-    private_key: KeySource,
-    output: str | os.PathLike[str],
+def is_intact(file: BinaryIO, signature: FileSignature) -> bool:
+    """Whether a file is what was signed with the key that it claims, whoever has that.
+
+    Raises:
+        SignatureError: ``cryptography`` is missing.
+    """
+    claimed = bytes.fromhex(signature.public_key)
+    key = _ed25519().Ed25519PublicKey.from_public_bytes(claimed)
+    return _has_signed(key, signature, file)
+
+
+def _has_signed(key: Any, signature: FileSignature, file: BinaryIO) -> bool:
+    """Whether a key has signed a file; Any: Ed25519PublicKey."""
+    try:
+        key.verify(signature.value, _message(file))
+    except _cryptography("exceptions").InvalidSignature:
+        return False
+    return True
+
+
+def write_signed(
+    file: BinaryIO, private_key: KeySource, output: str | os.PathLike[str]
 ) -> str:
-    """Sign a file, whole or not at all; a signature that it has is replaced.
+    """Write a file with a signature, whole or not at all; one that it has is replaced.
 
     Args:
         private_key: Ed25519, in PEM, without a passphrase.
-        output: the signed file, which may be ``path``.
+        output: where it goes, which may be where ``file`` is.
 
     Returns:
-        The public key in base64.
+        The public key in hexadecimal.
 
     Raises:
         SignatureError: the key cannot be read, or ``cryptography`` is missing.
-        OSError: a file cannot be read or written.
+        OSError: the output cannot be written.
         ValueError: it is no archive that can be signed.
     """
     key = _private_key(private_key)
     public = _text(key.public_key())
-    with open(path, "rb") as file:
-        value = base64.b64encode(key.sign(_message(file))).decode()
-        comment = f"relax_mlir signature 1\n{public}\n{value}\n".encode()
-        with whole_file(output) as temporary, temporary.open("wb") as signed:
-            signed.writelines(_signed_bytes(file))
-            signed.write(struct.pack("<H", len(comment)) + comment)
+    value = key.sign(_message(file)).hex()
+    comment = f"relax_mlir signature 1\n{public}\n{value}\n".encode()
+    with whole_file(output) as temporary, temporary.open("wb") as signed:
+        signed.writelines(_signed_bytes(file))
+        signed.write(struct.pack("<H", len(comment)) + comment)
     return public
 
 
@@ -185,15 +198,6 @@ def generate_keys(path: str | os.PathLike[str]) -> Path:
         with os.fdopen(descriptor, "wb") as opened:
             opened.write(data)
     return public_path
-
-
-def public_key_text(public_key: KeySource) -> str:
-    """Base64 of the 32 bytes of a public key, as files name it.
-
-    Raises:
-        SignatureError: the key cannot be read, or ``cryptography`` is missing.
-    """
-    return _text(_public_key(public_key))
 
 
 def _signed_bytes(file: BinaryIO) -> Iterator[bytes]:
@@ -252,7 +256,7 @@ def _read_key(source: KeySource, read: Any, kind: Any, noun: str) -> Any:
 
 
 def _text(public_key: Any) -> str:  # Any: Ed25519PublicKey
-    return base64.b64encode(public_key.public_bytes_raw()).decode()
+    return public_key.public_bytes_raw().hex()
 
 
 def _ed25519() -> Any:  # Any: the module

@@ -11,6 +11,7 @@ __all__ = [
     "UsageError",
     "add_library",
     "add_precision",
+    "add_public_key",
     "add_random_inputs",
     "add_shapes",
     "add_sizes",
@@ -54,6 +55,16 @@ def add_threads(parser: argparse.ArgumentParser, default: int | None = 1) -> Non
         default=default,
         metavar="N",
         help="how many may work on one call",
+    )
+
+
+def add_public_key(parser: argparse.ArgumentParser) -> None:
+    """Add ``--public-key``."""
+    parser.add_argument(
+        "--public-key",
+        metavar="KEY.pem",
+        help="refuse a .rxm that this Ed25519 key has not signed. A .rxm is a program: it "
+        "can do what you can do; RELAX_MLIR_TRUST=signed refuses all that are not signed",
     )
 
 

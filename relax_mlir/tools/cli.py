@@ -17,8 +17,11 @@ from relax_mlir.tools.commands import (
     doctor,
     explain,
     import_model,
+    inspect_model,
+    keygen,
     profile,
     run_model,
+    sign_model,
     tune,
 )
 
@@ -53,6 +56,9 @@ COMMANDS: Mapping[str, _Command] = {
     "profile": profile,
     "explain": explain,
     "tune": tune,
+    "keygen": keygen,
+    "sign": sign_model,
+    "inspect": inspect_model,
     "doctor": doctor,
 }
 

@@ -51,6 +51,7 @@ def open_model(
     cache: bool | str | os.PathLike[str] = True,
     precision: str | None = None,
     tuning: str | None = None,
+    public_key: str | None = None,
 ) -> CompiledModel:
     """Make a model run, whatever it is: .onnx, .mlir or .rxm.
 
@@ -62,6 +63,7 @@ def open_model(
         cache: keep compiled kernels on disk; True for the user's cache folder.
         precision: in which products are computed; f32 if it is None.
         tuning: the database to compile with.
+        public_key: the key that has to have signed a .rxm.
 
     Raises:
         RelaxError: it cannot be read, compiled or loaded.
@@ -73,7 +75,9 @@ def open_model(
                 raise ModelError(
                     f"{path}: compiled already: `--{option}` is for .onnx and .mlir"
                 )
-        return _checked(path, load(path, threads=threads))
+        return _checked(path, load(path, threads=threads, public_key=public_key))
+    if public_key is not None:
+        raise ModelError(f"{path}: not compiled yet: `--public-key` is for .rxm")
     is_module = Path(path).suffix == ".mlir"
     source = read_module(path, {}, progress) if is_module else path
     options: dict[str, Any] = {"threads": threads or 1, "cache": cache}

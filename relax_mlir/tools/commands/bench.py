@@ -17,6 +17,7 @@ import numpy as np
 from relax_mlir.runtime.executable import CompiledModel
 from relax_mlir.tools.arguments import (
     add_precision,
+    add_public_key,
     add_random_inputs,
     add_threads,
     by_name,
@@ -43,6 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--rounds", type=count, default=ROUNDS, metavar="N")
     add_precision(parser)
+    add_public_key(parser)
     add_threads(parser)
     add_random_inputs(parser)
 
@@ -79,6 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
             precision=arguments.precision,
             threads=arguments.threads,
             progress=progress,
+            public_key=arguments.public_key,
             cache=False,
         )
     ready_s = time.perf_counter() - start

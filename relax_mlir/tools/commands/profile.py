@@ -22,6 +22,7 @@ from relax_mlir.runtime.executable import CompiledModel
 from relax_mlir.runtime.profile import KernelTime, Profile
 from relax_mlir.tools.arguments import (
     add_precision,
+    add_public_key,
     add_random_inputs,
     add_threads,
     add_tuning,
@@ -53,6 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="how often the model is run",
     )
     add_precision(parser)
+    add_public_key(parser)
     add_threads(parser)
     add_tuning(parser)
     add_random_inputs(parser)
@@ -67,6 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
             precision=arguments.precision,
             threads=arguments.threads,
             progress=progress,
+            public_key=arguments.public_key,
             tuning=arguments.tuning,
         )
     inputs = gather(model.signature, {}, sizes=sizes, seed=arguments.seed)

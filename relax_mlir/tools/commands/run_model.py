@@ -10,6 +10,7 @@ from relax_mlir.errors import near_misses
 from relax_mlir.tools.arguments import (
     UsageError,
     add_precision,
+    add_public_key,
     add_random_inputs,
     add_threads,
     by_name,
@@ -56,6 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a folder for all outputs, or a file for one",
     )
     add_precision(parser)
+    add_public_key(parser)
     add_threads(parser, default=None)
     add_random_inputs(parser)
 
@@ -72,6 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
             precision=arguments.precision,
             threads=arguments.threads,
             progress=progress,
+            public_key=arguments.public_key,
         )
     files = _destinations(arguments.outputs, model.output_names)
     inputs = gather(
