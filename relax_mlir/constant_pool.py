@@ -6,13 +6,15 @@ its metadata what they are.
 Source: https://huggingface.co/docs/safetensors, which covers bfloat16 and booleans.
 """
 
+import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import load_file, save_file
+from safetensors import SafetensorError, deserialize
+from safetensors.numpy import save_file
 
 from relax_mlir.dialects.dtypes import dtype, from_numpy
 from relax_mlir.errors import IRError
@@ -81,22 +83,47 @@ def load_pool(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
         problem = "not a regular file" if Path(path).exists() else "no such file"
         raise IRError(f"{path}: {problem}: expected the module's constants")
     try:
-        found = load_file(path)
-        types = _types(path)
+        # Not mapped: a mapped file that is truncated meanwhile ends the process.
+        data = Path(path).read_bytes()
+        found = {name: _array(view) for name, view in deserialize(data)}
+        types = _types(data)
         found |= {k: found[k].view(dtype(name).numpy) for k, name in types.items()}
     except _DAMAGE as error:
         raise IRError(f"{path}: not a safetensors file, or damaged: {error}") from error
     return {key: _booleans(a) if a.dtype == bool else a for key, a in found.items()}
 
 
+_LENGTH_BYTES = 8  # of the header's length, which begins a file
 _TYPE = "type of "  # before the key of an array, in the metadata
 _DAMAGE = (SafetensorError, OSError, ValueError, TypeError, KeyError, AttributeError)
 
 
-def _types(path: str | os.PathLike[str]) -> dict[str, str]:
-    """The types of arrays that are bytes in the file, by key."""
-    with safe_open(path, "numpy") as file:
-        said = file.metadata() or {}
+_NAMES = {"BOOL": "bool", "BF16": "bfloat16"} | {
+    f"{letter}{bits}": f"{kind}{bits}"
+    for letter, kind in (("F", "float"), ("I", "int"), ("U", "uint"))
+    for bits in (8, 16, 32, 64)
+    if letter != "F" or bits > 8
+}
+"""Element types of ours, by the format's names."""
+
+
+def _array(view: Mapping[str, Any]) -> np.ndarray:  # Any: as the library gives them
+    """An array of a file.
+
+    Raises:
+        ValueError: its element type is none of ours.
+    """
+    if view["dtype"] not in _NAMES:
+        raise ValueError(f"element type `{view['dtype']}` is not supported")
+    flat = np.frombuffer(view["data"], dtype(_NAMES[view["dtype"]]).numpy)
+    return flat.reshape(view["shape"])
+
+
+def _types(data: bytes) -> dict[str, str]:
+    """The types of arrays that are bytes in the file, by key; `load` has checked it."""
+    header_bytes = int.from_bytes(data[:_LENGTH_BYTES], "little")
+    header = json.loads(data[_LENGTH_BYTES : _LENGTH_BYTES + header_bytes])
+    said = header.get("__metadata__", {})
     return {k.removeprefix(_TYPE): v for k, v in said.items() if k.startswith(_TYPE)}
 
 

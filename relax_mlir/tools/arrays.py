@@ -104,7 +104,7 @@ def _random(
 
 
 def _read(name: str, path: str, parameter: Parameter) -> np.ndarray:
-    """An array from a .npy file, mapped, which also finds sizes that cannot be."""
+    """An array from a .npy file, which is mapped to find sizes that cannot be."""
     where = f"input `{name}`: {path}"
     if not Path(path).is_file():
         problem = "not a regular file" if Path(path).exists() else "no such file"
@@ -121,12 +121,27 @@ def _read(name: str, path: str, parameter: Parameter) -> np.ndarray:
     if not parameter.dtype:
         raise ArrayError(f"{where}: the input is no tensor of numbers, and not read")
     expected = dtype(parameter.dtype).numpy
+    array = _in_memory(array, path, where)
     if array.dtype == np.dtype(f"V{expected.itemsize}") and expected.kind == "V":
         array = array.view(expected)  # numpy's files have no name for bfloat16
     native = array.dtype.newbyteorder("=")
     if native != expected:
         raise ArrayError(f"{where}: expected element type {expected}, got {native}")
     return np.asarray(array, native)
+
+
+def _in_memory(mapped: np.ndarray, path: str, where: str) -> np.ndarray:
+    """The elements of a mapped file, read: a mapped one may be truncated, which is fatal.
+
+    Raises:
+        ArrayError: the file has been truncated.
+    """
+    if not isinstance(mapped, np.memmap):  # of no elements
+        return mapped
+    flat = np.fromfile(path, mapped.dtype, mapped.size, offset=mapped.offset)
+    if flat.size != mapped.size:
+        raise ArrayError(f"{where}: was changed while it was read")
+    return flat.reshape(mapped.shape, order="C" if mapped.flags.c_contiguous else "F")
 
 
 def write_array(path: Path, value: Any) -> None:  # Any: as for `summary`

@@ -1,29 +1,99 @@
-"""Weights of ONNX models: views of files, of their own or not; what is refused."""
+"""Weights of ONNX models: in files of their own or not; what is refused."""
 
+import os
+import resource
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from onnx import TensorProto
 
+import relax_mlir
 from models import fashion_mlp
 from relax_mlir.errors import ModelError
 from relax_mlir.frontends.onnx import import_onnx
+from relax_mlir.frontends.onnx.weights import Weights
 from tests.frontends.differential import parse, random
 from tests.frontends.test_onnx_bad_input import as_path, external, good
 
 
-def test_large_weights_are_views_of_the_file(tmp_path: Path) -> None:
+def test_external_weights_are_read(tmp_path: Path) -> None:
     weight = random(64, 64)
     path = save_external(tmp_path, weight)
 
-    module = import_onnx(path)
+    array = import_onnx(path).constants["w"]
 
-    array = module.constants["w"]
-    assert isinstance(owner(array), np.memmap)
+    assert not isinstance(owner(array), np.memmap)
     np.testing.assert_array_equal(array, weight)
     assert not array.flags.writeable
+
+
+def truncate(file: Path) -> None:
+    os.truncate(file, 0)
+
+
+def rewrite(file: Path) -> None:
+    with file.open("r+b") as opened:
+        opened.write(b"\x7f" * file.stat().st_size)
+
+
+@pytest.mark.parametrize("change", [truncate, rewrite, Path.unlink])
+@pytest.mark.parametrize("op", ["MatMul", "Add"])
+def test_a_compiled_model_outlives_its_weights(
+    tmp_path: Path, op: str, change: Callable[[Path], None]
+) -> None:
+    """A mapped file would end the process, or change what the model computes."""
+    weight = random(64, 64)
+    path = save_external(tmp_path, weight, op=op)
+    compiled = relax_mlir.compile(path, cache=False)
+    imported = import_onnx(path)
+    x = random(64, 64)
+    (before,) = compiled(x)
+
+    change(tmp_path / "weights.bin")
+
+    np.testing.assert_array_equal(compiled(x)[0], before)
+    np.testing.assert_array_equal(imported.constants["w"], weight)
+
+
+@pytest.mark.parametrize("change", [truncate, rewrite, Path.unlink])
+def test_a_file_that_changes_while_a_model_is_read_is_refused(
+    tmp_path: Path, change: Callable[[Path], None]
+) -> None:
+    save_external(tmp_path, random(64, 64))
+    model = onnx.load(tmp_path / "model.onnx", load_external_data=False)
+    (tensor,) = model.graph.initializer
+    weights = Weights([tmp_path])
+    weights.array(tensor)
+    os.utime(tmp_path / "weights.bin", ns=(1, 1))  # a clock may be coarse
+
+    change(tmp_path / "weights.bin")
+
+    with pytest.raises(
+        ValueError, match=r"`weights\.bin` (was changed|cannot be read)"
+    ):
+        weights.array(tensor)
+
+
+def test_a_model_may_have_more_files_than_a_process_may_open(tmp_path: Path) -> None:
+    save_external(tmp_path, random(64, 64))
+    model = onnx.load(tmp_path / "model.onnx", load_external_data=False)
+    (tensor,) = model.graph.initializer
+    for number in range(40):
+        os.link(tmp_path / "weights.bin", tmp_path / f"{number}.bin")
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    weights = Weights([tmp_path])
+    open_files = len(os.listdir("/proc/self/fd"))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (open_files + 20, limits[1]))
+    try:
+        for number in range(40):
+            tensor.external_data[0].value = f"{number}.bin"
+            assert weights.array(tensor).shape == (64, 64)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
 def test_an_external_file_may_hold_many_tensors_at_any_offset(tmp_path: Path) -> None:
@@ -33,8 +103,10 @@ def test_an_external_file_may_hold_many_tensors_at_any_offset(tmp_path: Path) ->
     np.testing.assert_array_equal(import_onnx(path).constants["w"], weight)
 
 
-def save_external(folder: Path, weight: np.ndarray, offset: int = 64) -> Path:
-    model = parse("g (float[64, n] x) => (float[64, n] y) { y = MatMul (w, x) }")
+def save_external(
+    folder: Path, weight: np.ndarray, offset: int = 64, op: str = "MatMul"
+) -> Path:
+    model = parse(f"g (float[64, 64] x) => (float[64, 64] y) {{ y = {op} (w, x) }}")
     data = b"\0" * offset + weight.tobytes() + b"\0" * 5
     (folder / "weights.bin").write_bytes(data)
     tensor = TensorProto(name="w", dims=weight.shape, data_type=TensorProto.FLOAT)

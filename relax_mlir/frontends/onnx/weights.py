@@ -1,9 +1,13 @@
 """Arrays out of ONNX tensors: checked against what they claim, copied only if needed."""
 
+from __future__ import annotations
+
+import io
 import math
 import os
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -96,7 +100,11 @@ def tensor_header(tensor: onnx.TensorProto) -> tuple[DType, tuple[int, ...]]:
 
 
 class Weights:
-    """Reads tensors; the files of external data are mapped once and shared.
+    """Reads tensors.
+
+    External data are read into memory, tensor by tensor, and never mapped: a mapped file that
+    is truncated ends the process when its memory is touched (SIGBUS), and one that is
+    rewritten changes what a compiled model computes. ``MAP_PRIVATE`` prevents neither.
 
     Args:
         folders: where these files may lie; links must not lead out of them.
@@ -105,7 +113,7 @@ class Weights:
     def __init__(self, folders: Sequence[Path]) -> None:
         """Open nothing yet."""
         self._folders = folders
-        self._files: dict[str, np.ndarray] = {}
+        self._files: dict[str, _DataFile] = {}
 
     def array(self, tensor: onnx.TensorProto) -> np.ndarray:
         """The value of a tensor, read-only.
@@ -134,7 +142,7 @@ class Weights:
         pairs = ((as_text(e.key), as_text(e.value)) for e in tensor.external_data)
         entries = dict(pairs)
         location = entries.get("location", "")
-        data = self._file(location)
+        file = self._file(location)
         offset = _number(entries, "offset", 0)
         length = _number(entries, "length", size_bytes)
         if length != size_bytes:
@@ -142,19 +150,19 @@ class Weights:
                 f"external data have the wrong length: expected {size_bytes} bytes, "
                 f"got {length}"
             )
-        if offset + length > len(data):
+        if offset + length > file.size_bytes:
             raise ValueError(
                 f"external data lie outside of `{location}`: expected bytes {offset} "
-                f"to {offset + length}, got a file of {len(data)}"
+                f"to {offset + length}, got a file of {file.size_bytes}"
             )
-        return data[offset : offset + length]
+        return file.read(offset, length)
 
-    def _file(self, location: str) -> np.ndarray:
+    def _file(self, location: str) -> _DataFile:
         if location not in self._files:
             self._files[location] = self._open(location)
         return self._files[location]
 
-    def _open(self, location: str) -> np.ndarray:
+    def _open(self, location: str) -> _DataFile:
         shown = f"external data file `{location}`"
         if not self._folders:
             raise ValueError(
@@ -166,15 +174,57 @@ class Weights:
         path = os.path.realpath(self._folders[0] / location)
         if not any(Path(path).is_relative_to(folder) for folder in self._folders):
             raise ValueError(f"{shown} is outside of the model's folder")
+        return _DataFile(path, shown)
+
+
+class _DataFile:
+    """A file of external data, which must stay as it is while a model is read.
+
+    It is opened for each tensor: a model may have more files than a process may open.
+
+    Attributes:
+        size_bytes: of the file.
+    """
+
+    def __init__(self, path: str, shown: str) -> None:
+        self._path, self._shown = path, shown
+        with self._opened() as file:
+            self._state = _state(file)
+            self.size_bytes = os.fstat(file.fileno()).st_size
+
+    def read(self, offset: int, size_bytes: int) -> np.ndarray:
+        """A part of the file, as bytes in memory of their own.
+
+        Raises:
+            ValueError: the file cannot be read, or has changed.
+        """
+        data = np.empty(size_bytes, np.uint8)
+        with self._opened() as file:
+            rest = memoryview(data)
+            file.seek(offset)
+            while rest and (count := file.readinto(rest)):
+                rest = rest[count:]
+            if rest or _state(file) != self._state:
+                raise ValueError(f"{self._shown} was changed while it was read")
+        return data
+
+    @contextmanager
+    def _opened(self) -> Iterator[io.FileIO]:
         try:
-            found = os.stat(path)
-            if not stat.S_ISREG(found.st_mode):
-                raise ValueError(f"{shown} is not a regular file")
-            if found.st_size == 0:  # cannot be mapped
-                return np.empty(0, np.uint8)
-            return np.asarray(np.memmap(path, np.uint8, "r"))
+            if not stat.S_ISREG(os.stat(self._path).st_mode):  # opening others may wait
+                raise ValueError(f"{self._shown} is not a regular file")
+            with io.FileIO(self._path) as file:
+                yield file
         except OSError as error:
-            raise ValueError(f"{shown} cannot be read: {error.strerror}") from error
+            raise ValueError(
+                f"{self._shown} cannot be read: {error.strerror}"
+            ) from error
+
+
+def _state(file: io.FileIO) -> tuple[int, ...]:
+    """What changes when a file is replaced, or written to."""
+    found = os.fstat(file.fileno())
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _number(entries: Mapping[str, str], key: str, default: int) -> int:
