@@ -4,9 +4,18 @@ BIN := .venv/bin
 BUILD := build
 TORCH := .venv-torch/bin
 BENCH := .venv-bench/bin
+AUDIT := .venv-audit/bin
+
+# An environment with what the lock names, refused where a file has another hash. This project
+# comes after it: an editable install has no hash. Argument: the folder of the environment's
+# programs.
+define locked
+test -x $(1)/python || $(PYTHON) -m venv $(patsubst %/,%,$(dir $(1)))
+$(1)/pip install -q --require-hashes -r requirements.lock
+endef
 
 .DEFAULT_GOAL := help
-.PHONY: help env run test pytest bench bench-gpu fuzz guard mutants native sanitize onnx-suite onnx-suite-gpu zoo torch-exports lint format irdl golden docs clean
+.PHONY: help env run test pytest bench bench-gpu fuzz guard mutants native sanitize onnx-suite onnx-suite-gpu zoo torch-exports lint format irdl golden docs clean wheel audit
 
 help:  ## This list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -14,9 +23,9 @@ help:  ## This list
 env: $(BIN)/.installed  ## Make .venv: all dependencies as locked, and this project, editable
 
 $(BIN)/.installed: pyproject.toml requirements.lock
-	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/pip install -q -c requirements.lock cmake ninja scikit-build-core apache-tvm-ffi
-	$(BIN)/pip install -q -c requirements.lock --no-build-isolation -e '.[test,native]'
+	$(call locked,$(BIN))
+	$(BIN)/pip install -q --no-deps --no-build-isolation -e .
+	$(BIN)/pip check -q
 	touch $@
 
 run: env  ## Compile and run the example model
@@ -35,9 +44,8 @@ bench-gpu: env  ## Compile what is measured on an NVIDIA GPU, for benchmarks/gpu
 	$(BIN)/python -m benchmarks.gpu build/gpu
 
 $(BENCH)/.installed: pyproject.toml requirements.lock
-	test -x $(BENCH)/python || $(PYTHON) -m venv .venv-bench
-	$(BENCH)/pip install -q -c requirements.lock cmake ninja scikit-build-core apache-tvm-ffi
-	$(BENCH)/pip install -q -c requirements.lock --no-build-isolation -e '.[test,native,bench]'
+	$(call locked,$(BENCH))
+	$(BENCH)/pip install -q --no-build-isolation -e '.[test,native,bench]'
 	touch $@
 
 onnx-suite: env  ## Run ONNX's backend tests and print how many pass
@@ -54,9 +62,8 @@ torch-exports: $(TORCH)/.installed  ## Export networks of torch, compare with to
 	$(TORCH)/pytest --run-slow tests/frontends/test_torch*.py tests/benchmarks/test_onnx_to_torch.py
 
 $(TORCH)/.installed: pyproject.toml requirements.lock
-	test -x $(TORCH)/python || $(PYTHON) -m venv .venv-torch
-	$(TORCH)/pip install -q -c requirements.lock cmake ninja scikit-build-core apache-tvm-ffi
-	$(TORCH)/pip install -q -c requirements.lock --no-build-isolation -e '.[test,native,torch-test]'
+	$(call locked,$(TORCH))
+	$(TORCH)/pip install -q --no-build-isolation -e '.[test,native,torch-test]'
 	touch $@
 
 fuzz: native  ## Damage 2,000 models and see each computed or refused; draw new cases of tests
@@ -106,6 +113,24 @@ golden: env  ## Write the tables that tests compare with
 
 docs: env  ## Write the list of operators, and the score of ONNX's tests
 	$(BIN)/python -m docs.generate
+
+wheel: env $(AUDIT)/.installed  ## Build the wheel, and beside it what it needs (SBOM, CycloneDX)
+	rm -rf dist $(BUILD)/wheel-env
+	$(BIN)/pip wheel -q --no-deps --no-build-isolation -w dist .
+	sed -e '/--hash/d' -e 's/ \\$$//' requirements.lock > $(BUILD)/constraints.txt
+	$(PYTHON) -m venv --without-pip $(BUILD)/wheel-env
+	$(BIN)/pip --python $(BUILD)/wheel-env/bin/python install -q -c $(BUILD)/constraints.txt dist/*.whl
+	$(AUDIT)/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible \
+	  --PEP-639 --mc-type library -o dist/relax_mlir.cdx.json $(BUILD)/wheel-env/bin/python
+
+audit: wheel  ## Look for known vulnerabilities in what is locked, and at its licences
+	$(AUDIT)/python .ci/licences.py dist/relax_mlir.cdx.json
+	$(AUDIT)/pip-audit --disable-pip --require-hashes -r requirements.lock
+
+$(AUDIT)/.installed: requirements-audit.lock
+	test -x $(AUDIT)/python || $(PYTHON) -m venv .venv-audit
+	$(AUDIT)/pip install -q --require-hashes -r requirements-audit.lock
+	touch $@
 
 clean:  ## Remove what was built, but not .venv
 	rm -rf $(BUILD) dist relax_mlir/runtime/librelax_mlir_rt.so

@@ -81,15 +81,41 @@ def test_lock_agrees_with_the_exact_versions() -> None:
     required = text.partition("[project.optional-dependencies]")[0]
     pins = set(re.findall(r'"([\w-]+==[\w.]+)",', required))
     lock = (ROOT / "requirements.lock").read_text()
-    lines = [line for line in lock.splitlines() if not line.startswith("#")]
+    packages = {line.partition(" ")[0] for line in locked_packages(lock)}
 
     assert len(pins) == 5
-    assert pins <= set(lines)
-    assert "://" not in lock
-    for line in lines:
-        assert re.fullmatch(r"[a-z0-9-]+==[\w.]+( ; python_full_version .*)?", line), (
-            line
-        )
+    assert pins <= packages
+
+
+@pytest.mark.parametrize("name", ["requirements.lock", "requirements-audit.lock"])
+def test_every_locked_file_has_its_hash(name: str) -> None:
+    text = (ROOT / name).read_text()
+
+    assert "://" not in text
+    for package in locked_packages(text):
+        head, *hashes = package.split(" \\\n    ")
+        assert re.fullmatch(r"[a-z0-9-]+==[\w.]+( ; python_full_version .*)?", head)
+        assert hashes, head
+        assert all(re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", h) for h in hashes)
+
+
+def locked_packages(lock: str) -> list[str]:
+    """Packages of a lock file, each with its version, condition and hashes."""
+    text = "".join(f"{x}\n" for x in lock.splitlines() if not x.startswith("#"))
+    return re.split(r"\n(?=\S)", text.rstrip("\n"))
+
+
+def test_all_that_tests_and_builds_need_is_locked() -> None:
+    """`make env` installs this project without its dependencies, which come first."""
+    text = (ROOT / "pyproject.toml").read_text()
+    lock = (ROOT / "requirements.lock").read_text()
+    locked = {line.partition("==")[0] for line in locked_packages(lock)}
+    head, _, extras = text.partition("[project.optional-dependencies]")
+    wanted = [head.partition("dependencies = [")[2]]
+    wanted += [extras.partition(f"\n{name} = [")[2] for name in ("test", "native")]
+    for part in wanted:
+        for name in re.findall(r'"([\w-]+)[>=]=', part.partition("]\n")[0]):
+            assert name.replace("_", "-") in locked
 
 
 @pytest.mark.slow
