@@ -200,7 +200,7 @@ class _DataFile:
         """
         data = np.empty(size_bytes, np.uint8)
         with self._opened() as file:
-            rest = memoryview(data)
+            rest = data.data
             file.seek(offset)
             while rest and (count := file.readinto(rest)):
                 rest = rest[count:]
