@@ -116,6 +116,7 @@ docs: env  ## Write the list of operators, and the score of ONNX's tests
 
 wheel: env $(AUDIT)/.installed  ## Build the wheel, and beside it what it needs (SBOM, CycloneDX)
 	rm -rf dist $(BUILD)/wheel-env
+	mkdir -p $(BUILD)
 	$(BIN)/pip wheel -q --no-deps --no-build-isolation -w dist .
 	sed -e '/--hash/d' -e 's/ \\$$//' requirements.lock > $(BUILD)/constraints.txt
 	$(PYTHON) -m venv --without-pip $(BUILD)/wheel-env

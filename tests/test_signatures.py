@@ -434,6 +434,19 @@ def test_a_file_that_runs_by_itself_follows_the_same_rule(
 # the command
 
 
+def test_a_key_is_for_compiled_models(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "m.onnx"
+    path.write_bytes(
+        parse("g (float[n] x) => (float[n] y) { y = Neg (x) }").SerializeToString()
+    )
+
+    assert main(["run", str(path), "--random-inputs", "--public-key", "k.pem"]) == 1
+
+    assert "m.onnx: not compiled yet" in capsys.readouterr().err
+
+
 def test_run_takes_a_key(
     signed: Path, models: Path, keys: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -129,14 +129,14 @@ class ObjectCache:
         with file:
             is_whole = False
             with self._unless_unusable():
-                is_whole = file.read(len(_header(key))) == _header(key)
-                is_whole = is_whole and file.read(_DIGEST().digest_size) == _digest(
-                    key, file
-                )
+                is_whole = _is_whole(key, file)
                 file.seek(_body_offset(key))
+            if not is_whole:
+                yield None
+                return
             with suppress(OSError):  # a file system that is read-only
                 os.utime(file.fileno())
-            yield file if is_whole else None
+            yield file
 
     def store(self, key: str, body: bytes) -> None:
         """Keep an object; a folder that cannot be written to keeps nothing."""
@@ -257,6 +257,13 @@ def _header(key: str) -> bytes:
 
 def _body_offset(key: str) -> int:
     return len(_header(key)) + _DIGEST().digest_size
+
+
+def _is_whole(key: str, file: BinaryIO) -> bool:
+    """Whether a file is the entry of a key, as it was written."""
+    if file.read(len(_header(key))) != _header(key):
+        return False
+    return file.read(_DIGEST().digest_size) == _digest(key, file)
 
 
 def _digest(key: str, body: BinaryIO) -> bytes:

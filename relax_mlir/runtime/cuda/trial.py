@@ -46,6 +46,9 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog=f"python {program}", description=__doc__)
     if not zipfile.is_zipfile(program):
         parser.add_argument("model", help="a compiled model (.rxm)")
+    parser.add_argument(
+        "--public-key", metavar="KEY.pem", help="refuse a model that it has not signed"
+    )
     parser.add_argument("--size", action="append", default=[], metavar="NAME=NUMBER")
     parser.add_argument("--seed", type=int, default=_SEED, help="of the inputs")
     parser.add_argument("--calls", type=int, default=20, help="that are measured")
@@ -56,7 +59,8 @@ def main(arguments: Sequence[str]) -> int:
             name: int(number)
             for name, _, number in (text.partition("=") for text in chosen.size)
         }
-        model = load(getattr(chosen, "model", program)).on(chosen.device)
+        file = getattr(chosen, "model", program)
+        model = load(file, public_key=chosen.public_key).on(chosen.device)
         return _try(model, sizes, chosen.seed, max(1, chosen.calls))
     except (RelaxError, TypeError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
