@@ -122,7 +122,7 @@ wheel: env $(AUDIT)/.installed  ## Build the wheel, and beside it what it needs 
 	$(PYTHON) -m venv --without-pip $(BUILD)/wheel-env
 	$(BIN)/pip --python $(BUILD)/wheel-env/bin/python install -q -c $(BUILD)/constraints.txt dist/*.whl
 	$(AUDIT)/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible \
-	  --PEP-639 --mc-type library -o dist/relax_mlir.cdx.json $(BUILD)/wheel-env/bin/python
+	  --mc-type library -o dist/relax_mlir.cdx.json $(BUILD)/wheel-env/bin/python
 
 audit: wheel  ## Look for known vulnerabilities in what is locked, and at its licences
 	$(AUDIT)/python .ci/licences.py dist/relax_mlir.cdx.json

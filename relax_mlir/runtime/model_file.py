@@ -1,4 +1,4 @@
-"""Files of compiled models on the way to being loaded: who may have made them.
+"""Open files of compiled models, and the rule which of them may be loaded.
 
 Loading a compiled model runs code of the file's maker. By default any file is loaded; with
 a public key, or with ``signed`` in the environment variable ``RELAX_MLIR_TRUST``, only one
@@ -149,7 +149,7 @@ def sign(
 
 @contextmanager
 def damage_named(where: str) -> Iterator[None]:
-    """Raise what reading a damaged file raises as an error that names the file.
+    """Wrap exceptions of reading a damaged file in an error that names the file.
 
     Raises:
         ModelError: the file cannot be read, or is damaged.
@@ -168,7 +168,7 @@ def damage_named(where: str) -> Iterator[None]:
 
 
 def check_layout(file: BinaryIO, archive: zipfile.ZipFile) -> None:
-    """Refuse an archive that holds more than its directory tells.
+    """Refuse an archive that holds more than its directory lists.
 
     Such as two members of one name, of which readers take one or the other, or bytes
     between members, in front of them or behind the end.

@@ -138,8 +138,8 @@ class PrivateFolder:
             number = os.open(temporary, _CREATE, 0o600, dir_fd=folder)
             with os.fdopen(number, "w+b") as file:
                 try:
-                    # Waits for one who looks whether this is a leftover, and removes it:
-                    # then the rename fails.
+                    # Blocks while another process probes the new file for a lock. If that
+                    # process removes it as a leftover, the rename below fails.
                     fcntl.flock(number, fcntl.LOCK_EX)
                     os.fchmod(number, 0o600)  # the umask may have taken more
                     yield file
@@ -161,7 +161,7 @@ class PrivateFolder:
             os.unlink(name, dir_fd=folder)
 
     def files(self) -> list[FolderFile]:
-        """The regular files, those aside that are being written; other processes may add some.
+        """The regular files without temporary ones; other processes may add some.
 
         Raises:
             ForeignFolderError: see :meth:`descriptor`.
@@ -246,7 +246,7 @@ def _is_abandoned(folder: int, name: str, remove: bool) -> bool:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if remove:
             os.unlink(name, dir_fd=folder)
-    except OSError:  # somebody writes it, or another process removed it
+    except OSError:  # a writer holds the lock, or another process removed the file
         return False
     finally:
         os.close(file)

@@ -46,7 +46,7 @@ class _Part:
 
     @property
     def kernels(self) -> list[Any]:  # Any: JSON
-        """What the manifests tell of kernels."""
+        """Kernels that the manifests list."""
         found = (m.get("kernels", []) for m in self.manifests.values() if _is_table(m))
         return [kernel for kernels in found if _is_list(kernels) for kernel in kernels]
 
@@ -129,8 +129,9 @@ def _print_part(part: _Part, is_host_shown: bool) -> None:
     if part.kernels:
         print(f"kernels: {len(part.kernels)}")
     for kernel in part.kernels:
-        told = kernel if _is_table(kernel) else {}
-        print(f"  {_plain(str(told.get('name')))} ({_plain(str(told.get('rule')))})")
+        fields = kernel if _is_table(kernel) else {}
+        name, rule = (_plain(str(fields.get(key))) for key in ("name", "rule"))
+        print(f"  {name} ({rule})")
     print(f"members: {len(part.members)}")
     for name, size_bytes in part.members.items():
         print(f"  {size_bytes:12,} {_plain(name)}")
