@@ -17,7 +17,7 @@ _PERMISSIVE = re.compile(
     r"|CC0-1\.0|MPL-2\.0|Mozilla Public License 2\.0.*|Unlicense"
 )
 _CLASSIFIER = "License :: OSI Approved :: "
-# Packages whose metadata name no licence that the list of parts has; read in their sources.
+# Licences that the list of parts lacks, as the projects state them.
 _REVIEWED = {
     "protobuf": "BSD-3-Clause",
     # Builds of LLVM and MLIR; the wheels themselves name no licence.
