@@ -106,6 +106,11 @@ def test_no_path_of_the_building_machine_is_searched(library: Elf) -> None:
     assert "libtvm_ffi.so" in library.names(_NEEDED)
 
 
+def test_no_path_of_the_building_machine_is_told(library: Elf) -> None:
+    for path in (Path(__file__).parents[1], Path(sys.prefix)):
+        assert f"{path}/".encode() not in library.data
+
+
 def test_overruns_end_the_process(library: Elf) -> None:
     """Stack protectors and fortified functions are called."""
     undefined = library.undefined_symbols()
