@@ -184,6 +184,7 @@ def test_an_entry_of_another_user_counts_as_absent(tmp_path: Path) -> None:
     assert cache.load(KEY) is None
 
 
+@pytest.mark.slow
 def test_a_compile_beside_a_foreign_cache_works(tmp_path: Path) -> None:
     images = fashion_mlp.inputs(batch=3)["x"]
     expected = relax_mlir.compile(fashion_mlp.path(), cache=tmp_path / "c")(images)

@@ -405,6 +405,7 @@ def test_the_cache_is_trusted_by_other_rules(
     np.testing.assert_array_equal(relax_mlir.compile(data, cache=tmp_path)(X)[0], -X)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_signed", [False, True])
 def test_a_file_that_runs_by_itself_follows_the_same_rule(
     is_signed: bool, models: Path, keys: Path, tmp_path: Path

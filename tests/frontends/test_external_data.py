@@ -40,6 +40,7 @@ def rewrite(file: Path) -> None:
         opened.write(b"\x7f" * file.stat().st_size)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", [truncate, rewrite, Path.unlink])
 @pytest.mark.parametrize("op", ["MatMul", "Add"])
 def test_a_compiled_model_outlives_its_weights(
