@@ -100,6 +100,7 @@ lint: env  ## Format, lint, types and layers; changes nothing
 	$(BIN)/ruff check .
 	$(BIN)/pyright
 	$(BIN)/lint-imports
+	$(BIN)/python -m tests.lint_traversal
 
 format: env  ## Format and apply safe fixes
 	$(BIN)/ruff check --fix .

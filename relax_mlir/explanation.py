@@ -19,6 +19,7 @@ from relax_mlir.pipeline.pipeline import OurPass
 from relax_mlir.schedules.choice import Choice, Refused
 from relax_mlir.schedules.nest import read_kernel
 from relax_mlir.targets import Stage, Target, stages
+from relax_mlir.traversal import own_operations
 from relax_mlir.tuning_database import TuningDatabase
 from relax_mlir.units import kernel_calls, split
 
@@ -195,7 +196,7 @@ def rule_choice(text: str, rest: Sequence[Stage]) -> RuleChoice:
             "through `schedule-apply`"
         )
     (function,) = module.func_ops()
-    terminator = list(function.entry_block.operations)[-1]
+    terminator = list(own_operations(function.entry_block))[-1]
     with ir.InsertionPoint(terminator), function.location:
         return _told(scheduler.choose(read_kernel(function)))
 

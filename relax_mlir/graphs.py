@@ -20,6 +20,7 @@ from relax_mlir.objects.operators import operation_class
 from relax_mlir.objects.sizes import Symbols
 from relax_mlir.objects.struct_info_types import from_mlir, to_mlir
 from relax_mlir.rewriting import erase_dead, replace
+from relax_mlir.traversal import blocks_of, own_operations
 
 __all__ = [
     "PACK",
@@ -61,19 +62,13 @@ def graph_functions(module: IRModule) -> list[func.FuncOp]:
     ]
 
 
-def blocks_of(root: ir.Operation | ir.OpView) -> Iterator[ir.Block]:
-    """All blocks below an operation, outer first."""
-    for region in root.regions:
-        for block in region.blocks:
-            yield block
-            for op in list(block.operations):
-                yield from blocks_of(op)
-
-
 def operations_of(root: ir.Operation | ir.OpView) -> Iterator[ir.OpView]:
-    """All operations below another, outer first, from a snapshot of each block."""
+    """All operations below another, block by block, from a snapshot of each.
+
+    The one that was last given may be erased, with what is inside.
+    """
     for block in blocks_of(root):
-        yield from list(block.operations)
+        yield from list(own_operations(block))
 
 
 def is_pure(op: ir.OpView) -> bool:
@@ -203,7 +198,7 @@ def constant(module: IRModule, array: np.ndarray, key: str) -> ir.Value:
 def update_type(function: func.FuncOp) -> None:
     """Derive the type of a function from its arguments and from what it returns."""
     block = function.entry_block
-    returned = list(block.operations)[-1]
+    returned = list(own_operations(block))[-1]
     inputs = [a.type for a in block.arguments]
     results = [v.type for v in returned.operands]
     type_ = ir.FunctionType.get(inputs, results)
@@ -255,7 +250,7 @@ def map_types(function: func.FuncOp, change: Callable[[ir.Type], ir.Type]) -> No
     for block in blocks_of(function):
         for value in block.arguments:
             value.set_type(new(value.type))
-        for op in block.operations:
+        for op in own_operations(block):
             for value in op.operation.results:
                 value.set_type(new(value.type))
             _map_type_attributes(op, new)

@@ -10,6 +10,7 @@ from mlir.dialects import func
 
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.shapes import Dim, Expr
+from relax_mlir.traversal import own_operations
 
 __all__ = [
     "SIZE_ARITHMETIC",
@@ -211,7 +212,7 @@ def _known_sizes(
     attrs: Sequence[Any],  # Any: dictionaries
 ) -> dict[Dim, ir.Value]:
     """Symbols, and what is computed of them at the very beginning of a function."""
-    leading = takewhile(is_size_arithmetic, block.operations)
+    leading = takewhile(is_size_arithmetic, own_operations(block))
     found: dict[Dim, ir.Value] = {}
     for value, dim in _dims(block, attrs, leading).items():
         if isinstance(dim, Expr):
@@ -224,7 +225,7 @@ def dims_in(function: func.FuncOp) -> dict[ir.Value, Dim]:
     if "arg_attrs" not in function.attributes:
         return {}
     block = function.entry_block
-    sizes = filter(is_size_arithmetic, block.operations)
+    sizes = filter(is_size_arithmetic, own_operations(block))
     return _dims(block, list(function.attributes["arg_attrs"]), sizes)
 
 

@@ -8,6 +8,7 @@ from mlir.dialects import func
 
 from relax_mlir.dialects.tir import BlockOp
 from relax_mlir.indexing import Linear, linear_in
+from relax_mlir.traversal import named, only_store, own_operations, walk
 
 __all__ = [
     "Kind",
@@ -46,7 +47,7 @@ def kind_of(function: func.FuncOp) -> Kind:
     windows that overlap.
     Anything else is opaque, and so is what has several results.
     """
-    blocks = [o for o in function.entry_block.operations if isinstance(o, BlockOp)]
+    blocks = [o for o in own_operations(function.entry_block) if isinstance(o, BlockOp)]
     if not blocks or any(b.bindings for b in blocks) or _has_other_statements(function):
         return Kind.OPAQUE
     if function.attributes["tir.num_outputs"].value != 1:
@@ -69,7 +70,7 @@ def kind_of(function: func.FuncOp) -> Kind:
 
 def ends_in_map(function: func.FuncOp) -> bool:
     """Whether a program writes its one result by a map, after sums, as a softmax does."""
-    blocks = [o for o in function.entry_block.operations if isinstance(o, BlockOp)]
+    blocks = [o for o in own_operations(function.entry_block) if isinstance(o, BlockOp)]
     if not any("R" in b.kinds.value for b in blocks) or _has_other_statements(function):
         return False
     (*before, last), count = blocks, function.attributes["tir.num_outputs"].value
@@ -82,7 +83,7 @@ def ends_in_map(function: func.FuncOp) -> bool:
 
 def writes_in_parts(function: func.FuncOp) -> bool:
     """Whether a tensor program without sums writes its result elsewhere than at the axes."""
-    blocks = [o for o in function.entry_block.operations if isinstance(o, BlockOp)]
+    blocks = [o for o in own_operations(function.entry_block) if isinstance(o, BlockOp)]
     is_map = not any("R" in b.kinds.value for b in blocks)
     return is_map and all(map(_stores_plainly, blocks)) and not _is_chain(blocks)
 
@@ -90,7 +91,7 @@ def writes_in_parts(function: func.FuncOp) -> bool:
 def _contractions(function: func.FuncOp) -> list[BlockOp]:
     sums = [
         block
-        for block in function.entry_block.operations
+        for block in own_operations(function.entry_block)
         if isinstance(block, BlockOp) and "R" in block.kinds.value
     ]
     return [b for b in sums if _stores_plainly(b) and _is_contraction(b)]
@@ -140,7 +141,8 @@ def contraction_of(
     written = _buffers(block, "memref.store")
     loads = _operations(block, "memref.load")
     reads = [o for o in loads if o.operands[0] not in written]
-    if len(reads) != 2 or min(ir.DenseI64ArrayAttr(block.static_extents)) < 0:
+    is_open = min(ir.DenseI64ArrayAttr(block.static_extents)) < 0
+    if len(reads) != 2 or is_open or _has_branches(block):
         return None
     return block, (reads[0], reads[1])
 
@@ -163,7 +165,7 @@ def _has_other_statements(function: func.FuncOp) -> bool:
     known = ("tir.block", "tir.alloc_buffer", "func.return")
     return any(
         o.operation.name not in known and not o.operation.name.startswith("arith.")
-        for o in function.entry_block.operations
+        for o in own_operations(function.entry_block)
     )
 
 
@@ -172,17 +174,20 @@ def _axes(block: BlockOp) -> dict[ir.Value, int]:
 
 
 def _operations(block: BlockOp, name: str) -> list[ir.OpView]:
-    return [o for o in block.body.blocks[0].operations if o.operation.name == name]
+    return named(block.body.blocks[0], name)
 
 
 def _stores_plainly(block: BlockOp) -> bool:
     """Whether it writes one buffer, each element once, at linear indices."""
-    stores = _operations(block, "memref.store")
-    if len(stores) != 1:
-        return False
-    return all(
-        linear_in(i, _axes(block)) is not None for i in list(stores[0].operands)[2:]
+    store = only_store(block.body.blocks[0])
+    return store is not None and all(
+        linear_in(i, _axes(block)) is not None for i in list(store.operands)[2:]
     )
+
+
+def _has_branches(block: BlockOp) -> bool:
+    """Whether the body holds branches or loops."""
+    return any(len(o.operation.regions) for o in walk(block.body.blocks[0]))
 
 
 def _buffers(block: BlockOp, name: str) -> set[ir.Value]:
@@ -202,7 +207,7 @@ def _is_chain(blocks: list[BlockOp]) -> bool:
 def _read_kind(block: BlockOp) -> Kind:
     axes = _axes(block)
     kind = Kind.ELEMENTWISE
-    if any(o.operation.name == "scf.if" for o in block.body.blocks[0].operations):
+    if _has_branches(block):
         return Kind.INJECTIVE
     for load in _operations(block, "memref.load"):
         forms = [linear_in(i, axes) for i in list(load.operands)[1:]]
@@ -212,7 +217,7 @@ def _read_kind(block: BlockOp) -> Kind:
 
 def _looks_at_places(block: BlockOp) -> bool:
     """Whether what it computes depends on where it is, beyond what it reads there."""
-    return any(map(_takes_place, block.body.blocks[0].operations))
+    return any(map(_takes_place, walk(block.body.blocks[0])))
 
 
 def _takes_place(operation: ir.OpView) -> bool:
@@ -227,7 +232,7 @@ def _takes_place(operation: ir.OpView) -> bool:
 def _reads_single_axes(block: BlockOp) -> bool:
     """Whether every index of every read is one axis, so that no element is read twice."""
     axes = _axes(block)
-    if any(o.operation.name == "scf.if" for o in block.body.blocks[0].operations):
+    if _has_branches(block):
         return False
     for load in _operations(block, "memref.load"):
         for index in list(load.operands)[1:]:

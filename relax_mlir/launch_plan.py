@@ -45,6 +45,7 @@ from relax_mlir.runtime.cuda.plan import (
 from relax_mlir.runtime.cuda.products import Matrix, Product
 from relax_mlir.runtime.profile import KernelCall
 from relax_mlir.runtime.registry import get_global_func
+from relax_mlir.traversal import own_operations
 from relax_mlir.units import Unit
 
 __all__ = ["main_plan", "program_code", "unpacked"]
@@ -64,8 +65,10 @@ def program_code(module: IRModule) -> bytes:
     if len(programs) != 1:
         raise CompileError(f"expected one tensor program, got {len(programs)}")
     ptx = [
-        bytes(ObjectAttr(op.objects[0]).object).rstrip(b"\0")
-        for op in module.mlir.body.operations
+        bytes(ObjectAttr(ir.ArrayAttr(op.attributes["objects"])[0]).object).rstrip(
+            b"\0"
+        )
+        for op in own_operations(module.mlir.body)
         if op.operation.name == "gpu.binary"
     ]
     if len(ptx) > 1:
@@ -122,7 +125,7 @@ class _ProgramReader(ValueReader):
         Raises:
             PassError: an operation has no place in a plan.
         """
-        for operation in self._function.entry_block.operations:
+        for operation in own_operations(self._function.entry_block):
             name = operation.operation.name
             if name == "memref.alloc":
                 value = operation.operation.results[0]
@@ -332,7 +335,7 @@ class _MainReader(ValueReader):
             PassError: an operation has no place in a plan.
         """
         found: list[Any] = []
-        for operation in self._function.entry_block.operations:
+        for operation in own_operations(self._function.entry_block):
             name = operation.operation.name
             if name == "func.call":
                 found.append(self._call(operation))

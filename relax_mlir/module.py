@@ -23,6 +23,7 @@ from relax_mlir.objects.attributes import to_attribute
 from relax_mlir.objects.function import BaseFunc
 from relax_mlir.objects.module_view import ModuleView
 from relax_mlir.objects.scope import FunctionScope
+from relax_mlir.traversal import own_operations
 
 __all__ = ["IRModule"]
 
@@ -241,7 +242,9 @@ class IRModule(ModuleView):
 
     def func_ops(self) -> list[func.FuncOp]:
         """All functions, in order."""
-        found = [op for op in self.mlir.body.operations if isinstance(op, func.FuncOp)]
+        found = [
+            op for op in own_operations(self.mlir.body) if isinstance(op, func.FuncOp)
+        ]
         for function in found:
             function.__dict__["module"] = self.mlir
         return found
@@ -252,7 +255,7 @@ class IRModule(ModuleView):
         Raises:
             IRError: there is none.
         """
-        for function in self.mlir.body.operations:
+        for function in own_operations(self.mlir.body):
             if isinstance(function, func.FuncOp) and function.name.value == name:
                 function.__dict__["module"] = self.mlir
                 return function

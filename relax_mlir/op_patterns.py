@@ -11,6 +11,7 @@ from mlir import ir
 from mlir.dialects import func
 
 from relax_mlir.dialects.tir import BlockOp
+from relax_mlir.traversal import own_operations, values_read, walk
 
 __all__ = ["Pattern", "pattern_of"]
 
@@ -50,7 +51,7 @@ def _blocks(root: ir.OpView) -> Iterator[BlockOp]:
     """The innermost blocks of computation, in order."""
     for region in root.operation.regions:
         for block in region.blocks:
-            for op in block.operations:
+            for op in own_operations(block):
                 inner = list(_blocks(op)) if op.operation.regions else []
                 if isinstance(op, BlockOp) and not inner:
                     yield op
@@ -63,17 +64,7 @@ def _writes(block: BlockOp, buffers: set[ir.Value]) -> bool:
 
 def _accesses(block: BlockOp, name: str) -> list[ir.OpView]:
     """The loads or the stores in the body of a block, conditional ones too."""
-    found: list[ir.OpView] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name == name:
-            found.append(op.opview)
-        return ir.WalkResult.ADVANCE
-
-    for inner in block.body.blocks:
-        for op in inner.operations:
-            op.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
-    return found
+    return [o for b in block.body.blocks for o in walk(b) if o.operation.name == name]
 
 
 def _block_pattern(block: BlockOp) -> Pattern:
@@ -152,7 +143,7 @@ def _axes_of(value: ir.Value, axes: list[ir.Value]) -> set[ir.Value]:
     owner = value.owner
     if isinstance(owner, ir.Block):
         return set()
-    return {axis for operand in owner.operands for axis in _axes_of(operand, axes)}
+    return {axis for v in values_read(owner) for axis in _axes_of(v, axes)}
 
 
 def _is_plain(

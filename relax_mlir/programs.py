@@ -11,6 +11,7 @@ from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import AllocBufferOp, BlockOp, marks
 from relax_mlir.errors import IRError
 from relax_mlir.indexing import Linear, linear_in
+from relax_mlir.traversal import own_operations
 
 __all__ = ["argument_shape", "argument_symbols", "check_program"]
 
@@ -47,7 +48,7 @@ def _check_operations(
         axes: the axis variables, by number; None where not all points of a grid come.
         extents: how many, by number; negative where that is not known.
     """
-    for op in block.operations:
+    for op in own_operations(block):
         name = op.operation.name
         try:
             if name in _ACCESSES:

@@ -10,6 +10,7 @@ from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.relax.core import ConstantOp, RelaxOperation, TupleGetItemOp
 from relax_mlir.errors import RelaxError, UnsupportedError
 from relax_mlir.module import IRModule
+from relax_mlir.traversal import own_operations
 
 __all__ = ["evaluate", "run", "trace"]
 
@@ -43,7 +44,7 @@ def trace(
         raise ValueError(f"`main` takes {len(parameters)} inputs, got {len(inputs)}")
     sizes = _bind(parameters, inputs)
     values: dict[ir.Value, Any] = dict(zip(parameters, inputs, strict=True))
-    for op in function.entry_block.operations:
+    for op in own_operations(function.entry_block):
         if op.operation.name == "func.return":
             yield op, tuple(values[v] for v in op.operands)
             return

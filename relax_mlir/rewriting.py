@@ -4,7 +4,7 @@ Passes and schedule rules erase and replace operations through this module alone
 C++ ends the process when an operation with uses is erased.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, get_type_hints
 
@@ -15,6 +15,7 @@ from relax_mlir.module import IRModule
 from relax_mlir.objects import names
 from relax_mlir.pass_context import AnyPass, PassContext, PassInfo
 from relax_mlir.size_constraints import constraints_of
+from relax_mlir.traversal import blocks_of, own_operations, walk
 
 __all__ = [
     "Pass",
@@ -114,8 +115,8 @@ def _roots(rewrite: Rewrite) -> list[str]:
 def _sweep(module: IRModule, by_name: dict[str, list[Rewrite]]) -> bool:
     changed = False
     for function in module.func_ops():
-        for block in list(function.regions[0].blocks):
-            for op in list(block.operations):
+        for block in blocks_of(function):
+            for op in list(own_operations(block)):
                 for rewrite in by_name.get(op.operation.name, ()):
                     if _try(rewrite, op):
                         changed = True
@@ -179,7 +180,7 @@ def _substitute(op: ir.Operation, mapping: dict[ir.Value, ir.Value]) -> None:
             op.operands[i] = mapping[operand]
     for region in op.regions:
         for block in region.blocks:
-            for inner in block.operations:
+            for inner in own_operations(block):
                 _substitute(inner.operation, mapping)
 
 
@@ -200,7 +201,7 @@ def erase_dead(block: ir.Block, is_pure: Callable[[ir.Operation], bool]) -> bool
         Whether any was erased.
     """
     changed = False
-    for op in reversed(list(block.operations)):
+    for op in reversed(list(own_operations(block))):
         operation = op.operation
         if (
             len(operation.results)
@@ -210,12 +211,3 @@ def erase_dead(block: ir.Block, is_pure: Callable[[ir.Operation], bool]) -> bool
             operation.erase()
             changed = True
     return changed
-
-
-def walk(root: ir.Operation | ir.OpView) -> Iterable[ir.OpView]:
-    """All operations below ``root``, outer first, from a snapshot of each block."""
-    for region in root.regions:
-        for block in region.blocks:
-            for op in list(block.operations):
-                yield op
-                yield from walk(op)

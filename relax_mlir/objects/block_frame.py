@@ -16,6 +16,7 @@ from relax_mlir.objects.buffer import BufferRegion
 from relax_mlir.objects.prim import IterVar, PrimExpr, Range, Var
 from relax_mlir.objects.said_regions import SaidRegions
 from relax_mlir.objects.simplify import simplify
+from relax_mlir.traversal import own_operations
 
 if TYPE_CHECKING:
     from relax_mlir.objects.open_program import OpenProgram
@@ -242,7 +243,7 @@ def _wider(a: str, b: str) -> str:
 def _takes_addresses(root: ir.Operation) -> bool:
     for region in root.regions:
         for block in region.blocks:
-            for op in block.operations:
+            for op in own_operations(block):
                 if op.operation.name == "tir.address":
                     return True
                 if not isinstance(op, BlockOp) and _takes_addresses(op.operation):

@@ -12,6 +12,7 @@ from relax_mlir.objects import names
 from relax_mlir.objects.expr import DataflowVar, Var
 from relax_mlir.objects.scope import FunctionScope
 from relax_mlir.objects.struct_info_types import from_mlir
+from relax_mlir.traversal import own_operations
 
 __all__ = ["carried_scope"]
 
@@ -51,7 +52,7 @@ def _named_values(function: func.FuncOp) -> Iterator[tuple[str, ir.Value, bool]]
     for name, argument in zip(names.arg_names(function), block.arguments, strict=True):
         if name is not None:
             yield name, argument, False
-    for op in block.operations:
+    for op in own_operations(block):
         attributes = op.operation.attributes
         results = list(op.operation.results)
         if names.NAME in attributes and len(results) == 1:

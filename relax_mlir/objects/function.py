@@ -35,6 +35,7 @@ from relax_mlir.objects.sizes import Symbols
 from relax_mlir.objects.struct_info import FuncStructInfo, StructInfo, TupleStructInfo
 from relax_mlir.objects.struct_info_types import from_mlir, to_mlir
 from relax_mlir.objects.writer import Writer
+from relax_mlir.traversal import own_operations
 
 if TYPE_CHECKING:
     from relax_mlir.module import IRModule
@@ -482,7 +483,9 @@ def _same_variables(
             old_region.blocks, new_region.blocks, strict=True
         ):
             pair(list(old_block.arguments), list(new_block.arguments))
-            pairs = zip(old_block.operations, new_block.operations, strict=True)
+            pairs = zip(
+                own_operations(old_block), own_operations(new_block), strict=True
+            )
             for old_inner, new_inner in pairs:
                 pair(
                     list(old_inner.operation.results), list(new_inner.operation.results)

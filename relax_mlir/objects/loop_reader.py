@@ -13,6 +13,7 @@ from relax_mlir.objects.buffer import Buffer
 from relax_mlir.objects.prim import IterVar, Var
 from relax_mlir.objects.program_arguments import annotations_of, text_of
 from relax_mlir.objects.term_reader import dtype_of
+from relax_mlir.traversal import own_operations
 
 if TYPE_CHECKING:
     from relax_mlir.objects.tir_reader import ProgramReader
@@ -59,7 +60,7 @@ def _kept(reader: ProgramReader, inside: ir.Value, after: ir.Value) -> Buffer:
 
 def _next(reader: ProgramReader, body: ir.Block, kept: Sequence[Buffer]) -> stmt.Stmt:
     """Hand on the values of one step, all at once."""
-    *_, end = body.operations
+    *_, end = own_operations(body)
     values = [reader.terms.read(v) for v in end.operands]
     if len(kept) == 1:
         return stmt.BufferStore(kept[0], values[0], [0])
@@ -74,7 +75,7 @@ def _next(reader: ProgramReader, body: ir.Block, kept: Sequence[Buffer]) -> stmt
 def read_while(reader: ProgramReader, op: ir.OpView) -> stmt.Stmt:
     """A loop that runs while a condition holds."""
     before, after = (r.blocks[0] for r in op.operation.regions)
-    *_, end = before.operations
+    *_, end = own_operations(before)
     return stmt.While(reader.terms.read(end.operands[0]), reader.region(after))
 
 

@@ -58,6 +58,7 @@ from relax_mlir.objects.struct_info import (
     TupleStructInfo,
 )
 from relax_mlir.objects.struct_info_types import from_mlir
+from relax_mlir.traversal import own_operations
 
 __all__ = ["Reader"]
 
@@ -102,7 +103,7 @@ class Reader:
 
     def body(self, block: ir.Block) -> SeqExpr:
         """All blocks of bindings, and the value that is returned."""
-        operations = list(block.operations)
+        operations = list(own_operations(block))
         terminator = operations[-1]
         entries = [
             (self._block_of(op), binding)

@@ -17,6 +17,7 @@ from relax_mlir.objects.call_writer import MATH_OPERATIONS
 from relax_mlir.objects.expr import GlobalVar
 from relax_mlir.objects.prim import PrimExpr
 from relax_mlir.objects.prim.lanes import element_type
+from relax_mlir.traversal import own_operations
 
 __all__ = ["TermReader", "dtype_of", "is_guard", "spelled_uses"]
 
@@ -280,7 +281,7 @@ class TermReader:
         condition = self._operand(op, 0)
         sides = []
         for region in op.operation.regions:
-            *_, end = region.blocks[0].operations
+            *_, end = own_operations(region.blocks[0])
             sides.append(self.read(end.operands[0]))
         then, other = _same_sign(*sides)
         return functions.if_then_else(condition, then, other)

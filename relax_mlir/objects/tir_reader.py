@@ -43,6 +43,7 @@ from relax_mlir.objects.term_reader import (
     is_guard,
     spelled_uses,
 )
+from relax_mlir.traversal import own_operations
 
 __all__ = ["ProgramReader"]
 
@@ -116,7 +117,7 @@ class ProgramReader:
 
     def region(self, block: ir.Block) -> stmt.Stmt:
         """The statements of a block of a region."""
-        return self.sequence([o.operation.opview for o in block.operations])
+        return self.sequence([o.operation.opview for o in own_operations(block)])
 
     def sequence(self, operations: Sequence[ir.OpView]) -> stmt.Stmt:
         """Statements one after the other; a name stands for the rest of them."""
@@ -251,7 +252,7 @@ class ProgramReader:
             var = Var(name, dtype_of(argument))
             self.terms.terms[argument] = var
             variables.append(var)
-        *_, end = block.operations
+        *_, end = own_operations(block)
         results = [self.terms.read(v) for v in end.operands]
 
         def combine(lhs: Sequence[PrimExpr], rhs: Sequence[PrimExpr]) -> list[PrimExpr]:
@@ -264,10 +265,10 @@ class ProgramReader:
         condition = self.terms.read(op.operands[0])
         then, *other = [r.blocks[0] for r in op.operation.regions if len(r.blocks)]
         if marks.WHERE in op.operation.attributes:
-            for inner in then.operations:
+            for inner in own_operations(then):
                 if isinstance(inner, BlockOp):
                     return read_block(self, inner, condition)
-        if other and len(other[0].operations) > 1:
+        if other and len(own_operations(other[0])) > 1:
             return stmt.IfThenElse(condition, self.region(then), self.region(other[0]))
         return stmt.IfThenElse(condition, self.region(then))
 
@@ -305,7 +306,7 @@ def _holds_block(root: ir.Operation) -> bool:
     """Whether there is a block somewhere in a program."""
     for region in root.regions:
         for block in region.blocks:
-            for op in block.operations:
+            for op in own_operations(block):
                 if isinstance(op, BlockOp) or _holds_block(op.operation):
                     return True
     return False

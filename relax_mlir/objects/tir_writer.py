@@ -41,6 +41,7 @@ from relax_mlir.objects.said_regions import keep, restore
 from relax_mlir.objects.scope import FunctionScope
 from relax_mlir.objects.term_writer import vector_segments
 from relax_mlir.objects.value_types import scalar_type
+from relax_mlir.traversal import own_operations
 
 if TYPE_CHECKING:
     from relax_mlir.module import IRModule
@@ -350,7 +351,7 @@ def _mark_loop(
 
 def _inline_root(function: func.FuncOp) -> None:
     """Take away a block that all of the program stands in; it is one anyway."""
-    *all_operations, terminator = function.entry_block.operations
+    *all_operations, terminator = own_operations(function.entry_block)
     operations = [o for o in all_operations if not isinstance(o, UndefinedOp)]
     if len(operations) != 1 or not isinstance(operations[0], BlockOp):
         return
@@ -360,7 +361,7 @@ def _inline_root(function: func.FuncOp) -> None:
     function.attributes[marks.ROOT] = block.attributes["name"]
     if marks.ANNOTATIONS in block.attributes:
         function.attributes[marks.ANNOTATIONS] = block.attributes[marks.ANNOTATIONS]
-    *inner, _ = block.body.blocks[0].operations
+    *inner, _ = own_operations(block.body.blocks[0])
     for op in inner:
         op.operation.move_before(terminator.operation)
     block.operation.erase()

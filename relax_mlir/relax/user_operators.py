@@ -26,6 +26,7 @@ from relax_mlir.objects.struct_info import TensorStructInfo
 from relax_mlir.pipeline import Pipeline
 from relax_mlir.relax.block_builder import BlockBuilder
 from relax_mlir.runtime.registry import register_func
+from relax_mlir.traversal import own_operations
 
 __all__ = ["TensorType", "UserOperator", "op"]
 
@@ -140,11 +141,13 @@ class UserOperator:
     ) -> list[ir.Value]:
         source = self._program(operands, attrs)
         main = source.func_op("main")
-        (call,) = (o for o in main.entry_block.operations if isinstance(o, CallTirOp))
+        (call,) = (
+            o for o in own_operations(main.entry_block) if isinstance(o, CallTirOp)
+        )
         # That module belongs to another context, so what is read of it is made again.
         given = [
             (tensors.shape_of(value), tensors.dtype_of(value))
-            for value in next(reversed(list(main.entry_block.operations))).operands
+            for value in next(reversed(list(own_operations(main.entry_block)))).operands
         ]
         sizes = call.python_attrs()["sizes"]
         text = source.func_op(call.python_attrs()["callee"]).operation.get_asm()
@@ -243,10 +246,11 @@ def _added(text: str) -> str:
     while owner.operation.parent is not None:
         owner = owner.operation.parent.opview
     module = ir.Module.parse(text)  # lives as long as what is in it is looked at
-    (source,) = module.body.operations
+    (source,) = own_operations(module.body)
     name = ir.StringAttr(source.attributes["sym_name"]).value
     taken = {
-        ir.StringAttr(o.attributes["sym_name"]).value for o in owner.body.operations
+        ir.StringAttr(o.attributes["sym_name"]).value
+        for o in own_operations(owner.body)
     }
     free, number = name, 0
     while free in taken:

@@ -11,6 +11,7 @@ from relax_mlir.errors import CompileError
 from relax_mlir.module import IRModule
 from relax_mlir.runtime import cpu
 from relax_mlir.runtime.executable import Signature, as_tensor, make_function
+from relax_mlir.traversal import own_operations
 
 __all__ = ["run_lowered"]
 
@@ -41,7 +42,10 @@ def run_lowered(
         # The function that tells addresses comes with declarations, which are not wanted.
         told = ir.Module.parse(_DECLARED + _ADDRESSES)
         whole = ir.Module.create()
-        for op in [*copy.mlir.body.operations, list(told.body.operations)[-1]]:
+        for op in [
+            *own_operations(copy.mlir.body),
+            list(own_operations(told.body))[-1],
+        ]:
             whole.body.append(op)
         engine = ExecutionEngine(whole, opt_level=2, shared_libs=[cpu.library_path()])
         address = _addresses(engine)

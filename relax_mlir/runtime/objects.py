@@ -25,6 +25,7 @@ import tvm_ffi
 from relax_mlir.errors import CompileError, near_misses
 from relax_mlir.runtime import cpu as cpu_runtime
 from relax_mlir.runtime import llvm_c
+from relax_mlir.traversal import own_operations
 
 if TYPE_CHECKING:
     from mlir import ir
@@ -234,7 +235,7 @@ def _generate(
     module: ir.Module, kind: int, target: _Target, passes: str | None
 ) -> bytes:
     check_target(*target)
-    for op in module.body.operations:
+    for op in own_operations(module.body):
         if not op.operation.name.startswith("llvm."):
             raise CompileError(
                 f"`{op.operation.name}`: not in the LLVM dialect. Lower it first"

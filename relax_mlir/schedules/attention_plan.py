@@ -13,6 +13,7 @@ from relax_mlir.schedules.emit import Extent
 from relax_mlir.schedules.epilogue import Map, map_after, maps_after
 from relax_mlir.schedules.nest import Access, Kernel, Statement
 from relax_mlir.schedules.rule import Refusal, check_one_output, check_statements
+from relax_mlir.traversal import own_operations
 
 __all__ = [
     "AttentionPlan",
@@ -182,8 +183,7 @@ def _check_row(plan: AttentionPlan, statement: Statement, kernel: Kernel) -> Non
     for access in statement.accesses:
         if access.buffer in kernel.temporaries:
             _check_in_row(plan, access, range(plan.depth))
-    loads = [o for o in statement.body.operations if o.operation.name == "memref.load"]
-    if any(load.operands[0] in kernel.temporaries for load in loads):
+    if statement.read_within.intersection(kernel.temporaries):
         raise Refusal("a statement between its products reads a computed place")
 
 
@@ -324,7 +324,7 @@ def maker_of(buffer: ir.Value, rows: Sequence[Statement]) -> Statement | None:
 
 def _scaled(statement: Statement, depth: int) -> int | None:
     """Which input a statement multiplies, or divides, by one that all of a row share."""
-    operation, *rest = statement.body.operations
+    operation, *rest = own_operations(statement.body)
     out = statement.outputs[0]
     if len(rest) != 1 or len(statement.inputs) != 2 or len(out.forms) != depth + 1:
         return None

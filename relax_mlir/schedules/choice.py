@@ -17,6 +17,7 @@ from relax_mlir.schedules.configuration import (
 )
 from relax_mlir.schedules.nest import Kernel
 from relax_mlir.schedules.rule import AnyRule, Refusal
+from relax_mlir.traversal import own_operations
 
 __all__ = ["Choice", "Refused", "choose", "chosen_by_text"]
 
@@ -61,9 +62,11 @@ class Choice:
         Looks at sizes at the insertion point, and takes back what that writes.
         """
         block = ir.InsertionPoint.current.block
-        before = list(block.operations)
+        before = list(own_operations(block))
         found = tuple(dict.fromkeys(self.rule.configurations(self.plan)))
-        for operation in reversed([o for o in block.operations if o not in before]):
+        for operation in reversed(
+            [o for o in own_operations(block) if o not in before]
+        ):
             erase(operation)
         return found
 

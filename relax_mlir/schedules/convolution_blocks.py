@@ -14,6 +14,7 @@ from relax_mlir.kinds import contraction_of
 from relax_mlir.rewriting import walk
 from relax_mlir.schedules.convolution_plan import Operand, read_convolution
 from relax_mlir.schedules.rule import Refusal
+from relax_mlir.traversal import named, own_operations
 
 __all__ = ["convolution_of"]
 
@@ -28,9 +29,7 @@ def convolution_of(function: func.FuncOp) -> tuple[int, ConvolutionShape, str] |
     if found is None:
         return None
     block, reads = found
-    (store,) = (
-        o for o in block.body.blocks[0].operations if o.operation.name == "memref.store"
-    )
+    (store,) = named(block.body.blocks[0], "memref.store")
     axes = {axis: n for n, axis in enumerate(block.body.blocks[0].arguments)}
     pads = _pads(function)
     first, second, result = (
@@ -54,7 +53,7 @@ def convolution_of(function: func.FuncOp) -> tuple[int, ConvolutionShape, str] |
 def _pads(function: func.FuncOp) -> dict[ir.Value, tuple[ir.Value, list[int]]]:
     """What a program pads: the source of each buffer, and what it puts before."""
     found: dict[ir.Value, tuple[ir.Value, list[int]]] = {}
-    for block in function.entry_block.operations:
+    for block in own_operations(function.entry_block):
         if isinstance(block, BlockOp) and marks.PAD in block.attributes:
             named = {o.operation.name: o for o in walk(block)}
             source, target = named["memref.load"], named["memref.store"]

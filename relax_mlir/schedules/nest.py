@@ -9,6 +9,7 @@ from mlir.dialects import func
 
 from relax_mlir.indexing import Form, Linear, Part, Shifted, buffer_sizes
 from relax_mlir.schedules.emit import Extent, add, div, index, is_one, multiply, op, rem
+from relax_mlir.traversal import own_operations, walk
 
 __all__ = [
     "Access",
@@ -118,7 +119,7 @@ class Statement:
     @property
     def looks_at_points(self) -> bool:
         """Whether what the body does depends on where it is, beyond what it is given."""
-        return any(o.operation.name in _LOOKS_AT_POINTS for o in self.body.operations)
+        return any(o.operation.name in _LOOKS_AT_POINTS for o in walk(self.body))
 
     @property
     def accesses(self) -> tuple[Access, ...]:
@@ -127,14 +128,14 @@ class Statement:
 
     @property
     def read_within(self) -> set[ir.Value]:
-        """The buffers that the body reads by itself, where it computes."""
-        loads = (o for o in self.body.operations if o.operation.name == "memref.load")
+        """The buffers that the body reads by itself, where it computes; in branches too."""
+        loads = (o for o in walk(self.body) if o.operation.name == "memref.load")
         return {o.operands[0] for o in loads}
 
     @property
     def yielded(self) -> list[ir.Value]:
         """The values that the body stores."""
-        return list(list(self.body.operations)[-1].operands)
+        return list(list(own_operations(self.body))[-1].operands)
 
 
 @dataclass
@@ -166,7 +167,7 @@ def read_kernel(function: func.FuncOp) -> Kernel:
     """Read the statements of a function at the linalg level."""
     kernel = Kernel(function)
     starts: dict[ir.Value, tuple[ir.OpView, ir.Attribute]] = {}
-    for operation in list(kernel.block.operations):
+    for operation in list(own_operations(kernel.block)):
         name = operation.operation.name
         if name == "linalg.generic":
             start = _constant_fill(operation)
@@ -197,7 +198,7 @@ def beyond_sizes(operations: Sequence[ir.OpView]) -> list[ir.OpView]:
 def _constant_fill(op: ir.OpView) -> ir.Attribute | None:
     """The constant that a statement without inputs stores everywhere, if it does."""
     block = op.regions[0].blocks[0]
-    stored = list(block.operations)[-1].operands[0].owner
+    stored = list(own_operations(block))[-1].operands[0].owner
     *inputs, _ = op.operands
     if not all(map(_is_shape_only, inputs)) or isinstance(stored, ir.Block):
         return None

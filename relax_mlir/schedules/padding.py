@@ -11,6 +11,7 @@ from relax_mlir.dialects.tir import marks
 from relax_mlir.rewriting import walk
 from relax_mlir.schedules.emit import Extent, less, subtract
 from relax_mlir.schedules.nest import Kernel, Statement
+from relax_mlir.traversal import own_operations
 
 __all__ = ["Padding", "split_padding"]
 
@@ -55,8 +56,8 @@ def split_padding(kernel: Kernel) -> tuple[Padding | None, list[Statement]]:
     if marks.PAD not in attributes:
         return None, list(kernel.statements)
     (load,) = (o for o in walk(first.op) if o.operation.name == "memref.load")
-    (branch,) = (o for o in first.body.operations if o.operation.name == "scf.if")
-    *_, end = branch.operation.regions[1].blocks[0].operations
+    (branch,) = (o for o in own_operations(first.body) if o.operation.name == "scf.if")
+    *_, end = own_operations(branch.operation.regions[1].blocks[0])
     fill = end.operands[0].owner.attributes["value"]
     before = list(attributes[marks.PAD])
     return Padding(first.outputs[0].buffer, load.operands[0], before, fill), rest

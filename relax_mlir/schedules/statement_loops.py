@@ -29,6 +29,7 @@ from relax_mlir.schedules.vectorize_body import (
     load,
     store,
 )
+from relax_mlir.traversal import own_operations
 
 __all__ = ["StatementLoops", "combinations_of", "emit_statement"]
 
@@ -54,7 +55,7 @@ def emit_statement(
     loops = StatementLoops(statement, points, relocate, limits or {})
     axis = vector_axis(statement, vector_bits)
     if axis is not None and axis >= len(rows):
-        before = list(ir.InsertionPoint.current.block.operations)
+        before = list(own_operations(ir.InsertionPoint.current.block))
         try:
             loops.emit(axis, vectors * lanes_of(statement, vector_bits))
             return
@@ -75,7 +76,7 @@ def combinations_of(statement: Statement) -> list[Combination] | None:
 def _erase_after(before: Sequence[ir.OpView]) -> None:
     """Undo what was written to the current block since ``before`` was taken."""
     block = ir.InsertionPoint.current.block
-    for operation in reversed(list(block.operations)[len(before) :]):
+    for operation in reversed(list(own_operations(block))[len(before) :]):
         erase(operation)
 
 

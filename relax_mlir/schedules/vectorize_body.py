@@ -9,6 +9,7 @@ from mlir import ir
 
 from relax_mlir.indexing import linear_in
 from relax_mlir.schedules.emit import broadcast, constant, index, op, vector_type
+from relax_mlir.traversal import own_operations, walk
 
 __all__ = ["BodyCloner", "NotVectorizableError", "Relocate", "load", "store"]
 
@@ -131,7 +132,7 @@ class BodyCloner:
         self._lanes_disagree = False
         self.axes: dict[ir.Value, int] = {
             o.results[0]: o.attributes["dim"].value
-            for o in body.operations
+            for o in walk(body)
             if o.operation.name == "linalg.index"
         }
 
@@ -142,7 +143,7 @@ class BodyCloner:
             arguments: what its arguments are, and other values of it that are known.
         """
         self.values.update(arguments)
-        for operation in self.body.operations:
+        for operation in own_operations(self.body):
             if operation.operation.name == "linalg.yield":
                 return [self._get(v) for v in operation.operands]
             if operation.results[0] not in arguments:
@@ -290,7 +291,7 @@ class BodyCloner:
     def _clone_branch(self, region: ir.Region, mask: ir.Value | None) -> list[ir.Value]:
         outer, self.mask = self.mask, mask
         try:
-            for inner in region.blocks[0].operations:
+            for inner in own_operations(region.blocks[0]):
                 if inner.operation.name == "scf.yield":
                     return [self._get(v) for v in inner.operands]
                 self._clone(inner)

@@ -13,6 +13,7 @@ from relax_mlir.module import IRModule
 from relax_mlir.passes.relax.infer_shapes import has_infer
 from relax_mlir.rewriting import Pass
 from relax_mlir.size_constraints import constraints_of, set_constraints
+from relax_mlir.traversal import own_operations
 
 __all__ = ["BindSizes"]
 
@@ -35,7 +36,7 @@ class BindSizes(Pass):
         with constraints.collect() as found:
             constraints.assume(constraints_of(module))
             for block in function.regions[0].blocks:
-                for op in block.operations:
+                for op in own_operations(block):
                     if isinstance(op, RelaxOperation):
                         _infer(op)
         try:
@@ -62,7 +63,7 @@ def _symbols(function: func.FuncOp) -> list[str]:
     found: dict[str, None] = {}
     values = [*function.regions[0].blocks[0].arguments]
     for block in function.regions[0].blocks:
-        values += [r for op in block.operations for r in op.results]
+        values += [r for op in own_operations(block) for r in op.results]
     for value in values:
         if isinstance(value.type, ir.RankedTensorType):
             for dim in tensors.shape_of(value):

@@ -26,6 +26,7 @@ from relax_mlir.objects.reader import Reader
 from relax_mlir.objects.scope import FunctionScope
 from relax_mlir.passes.relax.outline import sort_block
 from relax_mlir.rewriting import Pass, erase, has_uses
+from relax_mlir.traversal import own_operations
 
 __all__ = ["CombineParallelMatmul"]
 
@@ -147,7 +148,7 @@ def _parallel(block: ir.Block, *, anywhere: bool) -> list[list[MatmulOp]]:
     """
     found: dict[object, list[MatmulOp]] = {}
     batches: dict[object, set[object]] = {}
-    for op in block.operations:
+    for op in own_operations(block):
         if not isinstance(op, MatmulOp) or (block_number(op) < 0 and not anywhere):
             continue
         shape = tensors.shape_of(op.x2)
@@ -265,7 +266,7 @@ def _first(ends: Sequence[ir.OpView]) -> ir.OpView:
     block = ends[0].operation.block
     return next(
         op
-        for op in block.operations
+        for op in own_operations(block)
         if any(result in results for result in op.operation.results)
     )
 

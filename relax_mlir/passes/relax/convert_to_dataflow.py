@@ -20,6 +20,7 @@ from relax_mlir.module import IRModule
 from relax_mlir.objects import names
 from relax_mlir.objects.attributes import to_attribute
 from relax_mlir.rewriting import Pass
+from relax_mlir.traversal import own_operations
 
 __all__ = ["ConvertToDataflow", "mark_outputs"]
 
@@ -55,7 +56,7 @@ def _says_pure(function: ir.OpView) -> bool:
 def _runs(block: ir.Block, pure: set[str]) -> Iterator[list[ir.OpView]]:
     """The longest runs of pure bindings."""
     run: list[ir.OpView] = []
-    for op in block.operations:
+    for op in own_operations(block):
         if not _is_binding(op):
             continue
         if _is_pure_binding(op, pure):
@@ -83,7 +84,7 @@ def _is_pure_binding(op: ir.OpView, pure: set[str]) -> bool:
 
 def mark_outputs(block: ir.Block) -> None:
     """Say which variables of dataflow blocks are seen outside of them."""
-    for op in block.operations:
+    for op in own_operations(block):
         number = block_number(op)
         if number < 0:
             continue

@@ -47,10 +47,9 @@ def _is_removable(op: ir.Operation, pure: set[str]) -> bool:
     if isinstance(view, graph.CallOp):
         return ir.FlatSymbolRefAttr(view.attributes["callee"]).value in pure
     if isinstance(view, graph.IfOp):
-        inner = (i for block in blocks_of(view) for i in block.operations)
         return all(
             i.operation.name == "gpu.yield" or _is_removable(i.operation, pure)
-            for i in inner
+            for i in walk(view)
         )
     if isinstance(view, graph.CallOperatorOp):
         return not ir.StringAttr(view.attributes["operator"]).value.startswith(_IMPURE)

@@ -19,6 +19,7 @@ from relax_mlir.graphs import (
 from relax_mlir.module import IRModule
 from relax_mlir.objects import names
 from relax_mlir.rewriting import Pass, erase, has_uses, replace
+from relax_mlir.traversal import own_operations
 
 __all__ = ["EliminateCommonSubexpr"]
 
@@ -45,7 +46,7 @@ class EliminateCommonSubexpr(Pass):
         self, block: ir.Block, outer: Mapping[_Key, Sequence[ir.OpView]]
     ) -> None:
         seen = {key: list(found) for key, found in outer.items()}
-        for op in list(block.operations):
+        for op in list(own_operations(block)):
             for region in op.operation.regions:
                 for inner in region.blocks:
                     self._merge(inner, seen)

@@ -7,6 +7,7 @@ from relax_mlir.dialects import tensors
 from relax_mlir.dialects.relax.core import TupleGetItemOp
 from relax_mlir.graphs import PACK, hand_over_output, operations_of, update_type
 from relax_mlir.rewriting import replace
+from relax_mlir.traversal import own_operations
 
 __all__ = ["flatten_parameters", "flatten_results", "take_out_known"]
 
@@ -61,7 +62,7 @@ def _parameter(block: ir.Block, type_: ir.Type, name: str, made: list[str]) -> i
 def flatten_results(function: func.FuncOp) -> None:
     """Give a result per element in place of tuples."""
     take_out_known(function)
-    returned = list(function.entry_block.operations)[-1]
+    returned = list(own_operations(function.entry_block))[-1]
     values = list(returned.operands)
     if not any(isinstance(v.type, ir.TupleType) for v in values):
         return

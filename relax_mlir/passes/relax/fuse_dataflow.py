@@ -19,6 +19,7 @@ from relax_mlir.op_patterns import Pattern
 from relax_mlir.passes.relax.annotate_tir_op_pattern import annotated_pattern
 from relax_mlir.passes.relax.outline import Outliner, fused_name
 from relax_mlir.passes.relax.partition import Graph, partition
+from relax_mlir.traversal import own_operations
 
 __all__ = ["fuse_by_post_dominators"]
 
@@ -56,7 +57,7 @@ def _name(function: func.FuncOp) -> str:
 def _dataflow_blocks(block: ir.Block) -> Iterator[list[ir.OpView]]:
     """The bindings of each dataflow block, in order."""
     found: dict[int, list[ir.OpView]] = {}
-    for op in block.operations:
+    for op in own_operations(block):
         if block_number(op) >= 0 and len(op.operation.results):
             found.setdefault(block_number(op), []).append(op)
     yield from list(found.values())

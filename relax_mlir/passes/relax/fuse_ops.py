@@ -13,6 +13,7 @@ from relax_mlir.pass_context import PassContext
 from relax_mlir.passes.relax.fuse_dataflow import fuse_by_post_dominators
 from relax_mlir.passes.relax.legalize import SymbolTable
 from relax_mlir.rewriting import Pass, erase_dead
+from relax_mlir.traversal import own_operations
 
 __all__ = ["FuseOps"]
 
@@ -104,7 +105,7 @@ class _Grouping:
     ) -> None:
         block = function.entry_block
         self.calls = [
-            o for o in block.operations if o.operation.name == "relax.call_tir"
+            o for o in own_operations(block) if o.operation.name == "relax.call_tir"
         ]
         self.order = {call: number for number, call in enumerate(self.calls)}
         self.kinds = kinds

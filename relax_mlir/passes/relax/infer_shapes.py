@@ -22,6 +22,7 @@ from relax_mlir.passes.relax.inline_calls import size_values
 from relax_mlir.passes.relax.legalize import symbols_of
 from relax_mlir.programs import argument_shape
 from relax_mlir.rewriting import Pass
+from relax_mlir.traversal import own_operations, walk
 
 __all__ = ["InferShapes", "derived_types", "has_infer"]
 
@@ -56,16 +57,15 @@ def _update(
     if function.name.value in done or is_program or function.is_external:
         return
     done.add(function.name.value)
-    for block in function.regions[0].blocks:
-        for op in block.operations:
-            callee = _callee(op, functions)
-            if callee is not None:
-                _update(callee, functions, done)
-            try:
-                _set_types(op, functions)
-            except ValueError as error:
-                name = op.operation.name
-                raise PassError(f"{names.place_of(op)}: `{name}`: {error}") from error
+    for op in walk(function):
+        callee = _callee(op, functions)
+        if callee is not None:
+            _update(callee, functions, done)
+        try:
+            _set_types(op, functions)
+        except ValueError as error:
+            name = op.operation.name
+            raise PassError(f"{names.place_of(op)}: `{name}`: {error}") from error
     _set_function_type(function)
 
 
@@ -247,7 +247,7 @@ def _set_function_type(function: func.FuncOp) -> None:
     results = [
         value.type
         for block in function.regions[0].blocks
-        for op in block.operations
+        for op in own_operations(block)
         if op.operation.name == "func.return"
         for value in op.operands
     ]

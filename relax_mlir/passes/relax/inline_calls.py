@@ -26,6 +26,7 @@ from relax_mlir.objects.infer import sizes_of
 from relax_mlir.objects.sizes import Symbols
 from relax_mlir.objects.struct_info_types import from_mlir
 from relax_mlir.rewriting import clone, has_uses, replace
+from relax_mlir.traversal import own_operations
 
 __all__ = ["inline_call", "inline_calls", "is_kernel", "size_values"]
 
@@ -118,7 +119,7 @@ def is_kernel(function: func.FuncOp) -> bool:
     known = (CallTirOp, TupleGetItemOp, graph.BindOp)
     return all(
         isinstance(op, known) or op.operation.name in (PACK, "func.return")
-        for op in function.entry_block.operations
+        for op in own_operations(function.entry_block)
     )
 
 
@@ -158,7 +159,7 @@ def inline_call(
     values = size_values([p.type for p in params], [g.type for g in given])
     _rename_others(op, body, values)
     mapping: dict[ir.Value, ir.Value] = dict(zip(params, given, strict=True))
-    *operations, last = body.operations
+    *operations, last = own_operations(body)
     with ir.InsertionPoint(op), op.location:
         for inner in operations:
             clone(inner, mapping)
@@ -227,7 +228,7 @@ def _rename_others(op: ir.OpView, body: ir.Block, values: dict[str, Dim]) -> Non
 
 def _types(block: ir.Block) -> list[ir.Type]:
     found = [a.type for a in block.arguments]
-    for op in block.operations:
+    for op in own_operations(block):
         found += [r.type for r in op.operation.results]
         for region in op.operation.regions:
             for inner in region.blocks:
@@ -246,7 +247,7 @@ def _substitute(op: ir.Operation, values: Mapping[str, Dim]) -> None:
             op.attributes[name] = tensors.shape_attr(dims)
     for region in op.regions:
         for block in region.blocks:
-            for inner in block.operations:
+            for inner in own_operations(block):
                 _substitute(inner.operation, values)
 
 

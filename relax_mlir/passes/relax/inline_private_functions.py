@@ -21,6 +21,7 @@ from relax_mlir.passes.relax.convert_to_dataflow import mark_outputs
 from relax_mlir.passes.relax.dead_code_elimination import callees_of
 from relax_mlir.passes.relax.inline_calls import inline_calls
 from relax_mlir.rewriting import Pass, erase, erase_dead, walk
+from relax_mlir.traversal import own_operations
 
 __all__ = ["InlinePrivateFunctions", "inline_named"]
 
@@ -72,7 +73,7 @@ def _part_blocks(block: ir.Block, function: func.FuncOp) -> None:
     count = 1 + max(map(block_number, operations_of(function)), default=-1)
     left: set[int] = set()
     last, number = -1, -1
-    for op in block.operations:
+    for op in own_operations(block):
         if names.NAME not in op.operation.attributes:
             continue
         own = block_number(op)

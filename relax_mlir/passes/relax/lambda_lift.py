@@ -20,6 +20,7 @@ from relax_mlir.module import IRModule
 from relax_mlir.objects import names
 from relax_mlir.objects.attributes import from_attribute
 from relax_mlir.rewriting import Pass, clone, erase, replace
+from relax_mlir.traversal import own_operations
 
 __all__ = ["LambdaLift"]
 
@@ -66,7 +67,7 @@ def _lift(module: IRModule, op: graph.FunctionOp, name: str) -> None:
         lifted = func.FuncOp(name, ir.FunctionType.get(types, []))
         block = lifted.add_entry_block()
         mapping = dict(zip([*params, *captured], block.arguments, strict=True))
-        *operations, last = body.operations
+        *operations, last = own_operations(body)
         with ir.InsertionPoint(block):
             for inner in operations:
                 clone(inner, mapping)
@@ -89,7 +90,7 @@ def _captured(op: graph.FunctionOp) -> list[ir.Value]:
     found: dict[ir.Value, None] = {}
     for block in blocks_of(op):
         inside.update(block.arguments)
-        for inner in block.operations:
+        for inner in own_operations(block):
             inside.update(inner.operation.results)
     for inner in operations_of(op):
         found.update((v, None) for v in inner.operation.operands if v not in inside)

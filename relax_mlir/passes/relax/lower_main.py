@@ -28,6 +28,7 @@ from relax_mlir.passes.shape_function import emit_shape_function
 from relax_mlir.rewriting import Pass, erase
 from relax_mlir.schedules.emit import index, op, reinterpret
 from relax_mlir.size_constraints import constraints_of
+from relax_mlir.traversal import own_operations
 
 __all__ = ["LowerMain"]
 
@@ -55,7 +56,7 @@ class LowerMain(Pass):
 class _MainLowering:
     def __init__(self, module: IRModule, function: func.FuncOp) -> None:
         self.module, self.function = module, function
-        self.operations = list(function.entry_block.operations)
+        self.operations = list(own_operations(function.entry_block))
         self.returned = list(self.operations[-1].operands)
         self.symbols: list[str] = []
         for type_ in function.type.inputs:

@@ -32,6 +32,7 @@ from relax_mlir.passes.relax.program_sizes import fill_sizes
 from relax_mlir.passes.relax.select_branches import select_branches
 from relax_mlir.rewriting import Pass, erase_dead, replace
 from relax_mlir.size_constraints import constraints_of, set_constraints
+from relax_mlir.traversal import own_operations
 
 __all__ = ["Normalize", "is_script"]
 
@@ -94,7 +95,7 @@ class Normalize(Pass):
 def _join_dataflow_blocks(block: ir.Block) -> None:
     """Write dataflow blocks with nothing between them as one."""
     number = -1
-    for op in block.operations:
+    for op in own_operations(block):
         attributes = op.operation.attributes
         if names.BLOCK not in attributes:
             continue

@@ -24,6 +24,7 @@ from relax_mlir.objects.function import store_attrs
 from relax_mlir.objects.structure import structural_equal, structural_hash
 from relax_mlir.passes.relax.legalize import SymbolTable
 from relax_mlir.rewriting import clone
+from relax_mlir.traversal import own_operations
 
 __all__ = ["Outliner", "fused_name", "sort_block"]
 
@@ -334,7 +335,7 @@ def _name_of(value: ir.Value) -> str | None:
 
 def sort_block(block: ir.Block) -> None:
     """Move operations behind what they read, and else leave them in order."""
-    *operations, last = list(block.operations)
+    *operations, last = list(own_operations(block))
     done: set[ir.Operation] = set()
     anchor = last
 

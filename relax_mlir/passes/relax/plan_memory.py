@@ -15,6 +15,7 @@ from relax_mlir.dialects.tir import marks
 from relax_mlir.module import IRModule
 from relax_mlir.passes.main_signature import PLAN_ATTRIBUTES
 from relax_mlir.rewriting import Pass
+from relax_mlir.traversal import own_operations
 
 __all__ = ["PlanMemory", "result_tensors", "result_types", "storage_root"]
 
@@ -97,7 +98,7 @@ def _plan(function: func.FuncOp, overwritable: Mapping[str, Sequence[int]]) -> N
     Args:
         overwritable: the arguments of programs that their results may overwrite.
     """
-    operations = list(function.entry_block.operations)
+    operations = list(own_operations(function.entry_block))
     last = _last_uses(operations)
     returned = {storage_root(v) for v in operations[-1].operands}
     intermediates: list[_Tensor] = []

@@ -21,6 +21,7 @@ from relax_mlir.objects import names
 from relax_mlir.passes.relax.expand_tuple_arguments import calls_of
 from relax_mlir.passes.relax.flatten_tuples import take_out_known
 from relax_mlir.rewriting import Pass, erase_dead, replace
+from relax_mlir.traversal import own_operations
 
 __all__ = ["RemoveUnusedOutputs"]
 
@@ -67,7 +68,7 @@ def _used(calls: list[graph.CallOp]) -> set[int] | None:
 
 
 def _give_less(function: func.FuncOp, used: list[int]) -> None:
-    returned = list(function.entry_block.operations)[-1]
+    returned = list(own_operations(function.entry_block))[-1]
     kept = [list(returned.operands)[i] for i in used]
     with ir.InsertionPoint(returned), returned.location:
         func.ReturnOp(kept if kept else [tensors.pack([])])

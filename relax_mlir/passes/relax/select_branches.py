@@ -10,6 +10,7 @@ from relax_mlir.dialects.relax.core import RelaxOperation, TupleGetItemOp
 from relax_mlir.errors import PassError
 from relax_mlir.graphs import PACK, operations_of
 from relax_mlir.rewriting import clone, replace
+from relax_mlir.traversal import own_operations
 
 __all__ = ["select_branches"]
 
@@ -35,7 +36,7 @@ def _select(op: graph.IfOp) -> None:
 def _inlined(op: graph.IfOp, block: ir.Block) -> ir.Value:
     """Copy a branch in front of the choice; returns its value."""
     mapping: dict[ir.Value, ir.Value] = {}
-    *operations, last = block.operations
+    *operations, last = own_operations(block)
     for inner in operations:
         view = inner.operation.opview
         is_pure = isinstance(view, RelaxOperation) and view.is_pure

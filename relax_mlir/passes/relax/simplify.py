@@ -21,6 +21,7 @@ from relax_mlir.rewriting import (
     replace,
     rewrite_greedily,
 )
+from relax_mlir.traversal import own_operations
 
 __all__ = ["Simplify", "is_pure"]
 
@@ -200,7 +201,7 @@ def _merge_duplicates(block: ir.Block) -> bool:
     """Keep the first of equal pure operations."""
     seen: dict[tuple[object, ...], ir.OpView] = {}
     changed = False
-    for op in list(block.operations):
+    for op in list(own_operations(block)):
         operation = op.operation
         if not is_pure(operation):
             continue

@@ -10,6 +10,7 @@ from relax_mlir.graphs import block_number, blocks_of, graph_functions
 from relax_mlir.module import IRModule
 from relax_mlir.objects import names
 from relax_mlir.rewriting import Pass
+from relax_mlir.traversal import own_operations
 
 __all__ = ["TopologicalSort"]
 
@@ -53,7 +54,7 @@ def _sort(bindings: Sequence[ir.OpView], order: Sequence[ir.OpView]) -> None:
 
 def _next(op: ir.Operation) -> ir.Operation:
     """The operation behind another one in its block; the last one binds nothing."""
-    operations = [other.operation for other in op.block.operations]
+    operations = [other.operation for other in own_operations(op.block)]
     return operations[operations.index(op) + 1]
 
 
@@ -74,7 +75,7 @@ def _move(op: ir.Operation, behind: ir.Operation, moved: set[ir.Operation]) -> N
 
 def _dataflow_blocks(block: ir.Block) -> Iterator[list[ir.OpView]]:
     found: dict[int, list[ir.OpView]] = {}
-    for op in block.operations:
+    for op in own_operations(block):
         if block_number(op) >= 0:
             found.setdefault(block_number(op), []).append(op)
     yield from list(found.values())
@@ -90,7 +91,7 @@ class _Graph:
 
     def __init__(self, block: ir.Block) -> None:
         self.block = block
-        *inner, end = block.operations
+        *inner, end = own_operations(block)
         self.bindings = [op for op in inner if names.NAME in op.operation.attributes]
         self.nodes: dict[ir.Value, int] = {}
         for argument in block.arguments:
@@ -133,7 +134,7 @@ class _Graph:
                 yield from self._reads(owner.operation)
         for region in op.regions:
             for inner in region.blocks:
-                for nested in inner.operations:
+                for nested in own_operations(inner):
                     yield from self._reads(nested.operation)
 
     def from_inputs(self, *, is_deep: bool) -> list[ir.OpView]:

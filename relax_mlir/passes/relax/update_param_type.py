@@ -16,6 +16,7 @@ from relax_mlir.objects.scope import FunctionScope
 from relax_mlir.objects.struct_info_types import to_mlir
 from relax_mlir.passes.relax.infer_shapes import derived_types
 from relax_mlir.rewriting import Pass
+from relax_mlir.traversal import own_operations
 
 __all__ = ["UpdateParamType"]
 
@@ -53,7 +54,7 @@ class UpdateParamType(Pass):
 
 def _infer(module: IRModule, function: func.FuncOp) -> None:
     functions = {f.name.value: f for f in module.func_ops()}
-    for op in function.entry_block.operations:
+    for op in own_operations(function.entry_block):
         derived: list[ir.Type] = derived_types(op, functions) or []
         if isinstance(op, graph.BindOp):
             derived = [op.value.type]

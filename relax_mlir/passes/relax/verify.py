@@ -20,6 +20,7 @@ from relax_mlir.objects.struct_info_types import from_mlir
 from relax_mlir.passes.relax.infer_shapes import derived_types
 from relax_mlir.programs import check_program
 from relax_mlir.rewriting import Pass
+from relax_mlir.traversal import walk
 
 __all__ = ["Checker", "Verify"]
 
@@ -146,11 +147,10 @@ def _may_hold_relax(function: func.FuncOp) -> bool:
 
 def _relax_operations(function: func.FuncOp) -> Iterator[ir.OpView]:
     """Relax operations, and what stands between them: packing of tuples, and calls."""
-    for block in function.regions[0].blocks:
-        for op in block.operations:
-            name = op.operation.name
-            if name.startswith("relax.") or name in _BETWEEN:
-                yield op
+    for op in walk(function):
+        name = op.operation.name
+        if name.startswith("relax.") or name in _BETWEEN:
+            yield op
 
 
 _BETWEEN = frozenset({"builtin.unrealized_conversion_cast"})

@@ -24,6 +24,7 @@ from relax_mlir.schedules.cpu.winograd import Winograd
 from relax_mlir.schedules.emit import is_parallel_loop
 from relax_mlir.schedules.nest import Kernel
 from relax_mlir.schedules.rule import Rule
+from relax_mlir.traversal import own_operations
 
 __all__ = ["Apply"]
 
@@ -72,7 +73,7 @@ class Apply(UnitPass):
 
 def _check_loops(kernel: Kernel, rule: str) -> None:
     """Refuse what threads could not share."""
-    loops = [o for o in kernel.block.operations if is_parallel_loop(o)]
+    loops = [o for o in own_operations(kernel.block) if is_parallel_loop(o)]
     if len(loops) != 1:
         raise PassError(
             f"kernel `{kernel.function.name.value}`: expected one loop over tiles from "

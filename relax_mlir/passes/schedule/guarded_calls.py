@@ -96,11 +96,11 @@ class GuardedCalls:
 def guard_scratch(loop: ir.OpView, top: ir.Block) -> None:
     """Turn the allocations of a tile into scratch buffers between guard pages."""
     numbers = count()
-    for operation in list(loop.regions[0].blocks[0].operations):
+    for operation in list(own_operations(loop.regions[0].blocks[0])):
         if operation.operation.name == "memref.alloc":
             _guard_allocation(operation, next(numbers))
     is_declared = any(
-        isinstance(o, func.FuncOp) and o.name.value == _SCRATCH for o in top.operations
+        isinstance(o, func.FuncOp) and o.name.value == _SCRATCH for o in own_operations(top)
     )
     if next(numbers) and not is_declared:
         p, i64 = pointer_type(), _i64()

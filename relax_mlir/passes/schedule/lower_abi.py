@@ -34,6 +34,7 @@ from relax_mlir.schedules.pointers import (
     to_i64,
     to_index,
 )
+from relax_mlir.traversal import own_operations
 
 __all__ = ["LowerAbi"]
 
@@ -136,7 +137,7 @@ class _KernelLowering:
     def _parallel_loop(self) -> ir.OpView:
         loops = [
             o
-            for o in self.function.regions[0].blocks[0].operations
+            for o in own_operations(self.function.regions[0].blocks[0])
             if is_parallel_loop(o)
         ]
         if not loops and "tir.rule" in self.function.attributes:
@@ -150,13 +151,13 @@ class _KernelLowering:
 
     def _empty_loop(self) -> ir.OpView:
         """What a kernel on empty tensors does; upstream passes erase a loop that is empty."""
-        terminator = list(self.function.entry_block.operations)[-1]
+        terminator = list(own_operations(self.function.entry_block))[-1]
         with ir.InsertionPoint(terminator), self.function.location:
             parallel_loop(0, lambda tile: None)
-        return list(self.function.entry_block.operations)[-2]
+        return list(own_operations(self.function.entry_block))[-2]
 
     def _prefix(self, loop: ir.OpView) -> list[ir.OpView]:
-        operations = list(self.function.regions[0].blocks[0].operations)
+        operations = list(own_operations(self.function.regions[0].blocks[0]))
         return operations[: operations.index(loop)]
 
     def _make_entry(self, loop: ir.OpView) -> None:
@@ -225,7 +226,7 @@ class _KernelLowering:
         old = self.function.regions[0].blocks[0]
         for argument, value in zip(old.arguments, [*values, *symbols], strict=True):
             argument.replace_all_uses_with(value)
-        for operation in list(old.operations):
+        for operation in list(own_operations(old)):
             block.append(operation)
         begin, end = arguments[-2:]
         loop.operands[0] = begin
@@ -314,7 +315,7 @@ def _scratch_layout(
     """Where each buffer of a tile lies in its thread's scratch, and the bytes of all."""
     places: list[tuple[ir.OpView, Extent]] = []
     total: Extent = 0
-    for operation in loop.regions[0].blocks[0].operations:
+    for operation in own_operations(loop.regions[0].blocks[0]):
         if operation.operation.name != "memref.alloc":
             continue
         type_ = operation.results[0].type
@@ -355,7 +356,7 @@ def _lower_main(
             packed = PackedCalls(old)
         for argument, value in zip(old.arguments, values, strict=True):
             argument.replace_all_uses_with(value)
-        for operation in list(old.operations)[:-1]:
+        for operation in list(own_operations(old))[:-1]:
             lowered.entry_block.append(operation)
             if operation.operation.name == "func.call":
                 calls.lower(operation)
@@ -409,7 +410,7 @@ class _CallArrays:
     def __init__(
         self, block: ir.Block, context: ir.Value, guard: GuardedCalls | None
     ) -> None:
-        calls = [o for o in block.operations if o.operation.name == "func.call"]
+        calls = [o for o in own_operations(block) if o.operation.name == "func.call"]
         counts = [[0, 0], *(_count_kinds(c) for c in calls)]
         self.context = context
         self.buffers = alloca(max(c[0] for c in counts), pointer_type())

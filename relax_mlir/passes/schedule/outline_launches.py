@@ -24,6 +24,7 @@ from relax_mlir.schedules.emit import (
     row_major_strides,
 )
 from relax_mlir.schedules.flat import sizes_of
+from relax_mlir.traversal import own_operations
 
 __all__ = ["OutlineLaunches"]
 
@@ -58,7 +59,7 @@ class OutlineLaunches(Pass):
     def run(self, module: IRModule) -> None:
         for function in module.func_ops():
             launches = (
-                [o for o in function.entry_block.operations if _is_launch(o)]
+                [o for o in own_operations(function.entry_block) if _is_launch(o)]
                 if not function.is_external
                 else []
             )
@@ -131,7 +132,7 @@ def _shared_buffers(launch: ir.OpView) -> list[ir.OpView]:
             )
     return [
         o
-        for o in launch.regions[0].blocks[0].operations
+        for o in own_operations(launch.regions[0].blocks[0])
         if o.operation.name == "memref.alloc"
     ]
 
@@ -214,7 +215,7 @@ class _Kernel:
             for root, base in zip(self._roots, bases, strict=False):
                 self._values[root] = self._view(root, base)
             self._write_ids(source)
-            operations = list(source.operations)[:-1]
+            operations = list(own_operations(source))[:-1]
             waits = any(o.operation.name == _WAIT for o in operations)
             if self._is_overlapping and not waits:
                 nvvm.griddepcontrol(nvvm.GridDepActionKind.wait)

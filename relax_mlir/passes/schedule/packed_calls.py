@@ -20,6 +20,7 @@ from relax_mlir.schedules.pointers import (
     store_element,
     to_i64,
 )
+from relax_mlir.traversal import own_operations
 
 __all__ = ["PackedCalls"]
 
@@ -41,7 +42,7 @@ class PackedCalls:
     """
 
     def __init__(self, block: ir.Block) -> None:
-        calls = [o for o in block.operations if isinstance(o, CallPackedOp)]
+        calls = [o for o in own_operations(block) if isinstance(o, CallPackedOp)]
         arguments = [tensors.elements(c.args) for c in calls]
         ranks = [sum(ir.MemRefType(v.type).rank for v in a) for a in arguments]
         i64 = ir.IntegerType.get_signless(64)
@@ -133,7 +134,7 @@ def _name_in(top: ir.Block, text: str) -> ir.Value:
     """A pointer to ``text``, which becomes a constant of the module."""
     names = {
         op.attributes["sym_name"].value: op
-        for op in top.operations
+        for op in own_operations(top)
         if op.operation.name == "llvm.mlir.global"
     }
     symbol = next((n for n, o in names.items() if _text_of(o) == text), None)

@@ -12,6 +12,7 @@ from relax_mlir.rewriting import erase, has_uses
 from relax_mlir.schedules.choice import Choice, choose, chosen_by_text
 from relax_mlir.schedules.nest import Kernel, read_kernel
 from relax_mlir.schedules.rule import AnyRule, Refusal
+from relax_mlir.traversal import own_operations
 
 __all__ = [
     "CONFIGURATION",
@@ -80,7 +81,7 @@ def write_kernel(
     function: func.FuncOp, choose: Callable[[Kernel], Choice]
 ) -> tuple[Kernel, Choice]:
     """Let the rule that is chosen write a program, beside its statements."""
-    terminator = list(function.entry_block.operations)[-1]
+    terminator = list(own_operations(function.entry_block))[-1]
     with ir.InsertionPoint(terminator), function.location:
         kernel = read_kernel(function)
         choice = choose(kernel)
@@ -92,7 +93,7 @@ def write_kernel(
 def erase_statements(kernel: Kernel) -> None:
     """Drop the linalg form, last first, and what only it used."""
     removable = {"linalg.generic", "memref.subview", "memref.alloc", "memref.alloca"}
-    for op in reversed(list(kernel.block.operations)):
+    for op in reversed(list(own_operations(kernel.block))):
         if op.operation.name not in removable:
             continue
         if not any(map(has_uses, op.results)):

@@ -15,6 +15,7 @@ from relax_mlir.indexing import Linear, linear_in
 from relax_mlir.kinds import Kind, kind_of
 from relax_mlir.passes.tir.permute_buffers import may_permute
 from relax_mlir.rewriting import walk
+from relax_mlir.traversal import own_operations
 
 __all__ = ["Costs", "costs_of", "count_of"]
 
@@ -86,7 +87,7 @@ def costs_of(function: func.FuncOp) -> Costs:
     kind = kind_of(function)
     if kind is Kind.OPAQUE or not may_permute(function):
         return Costs("other", elements)
-    blocks = [o for o in function.entry_block.operations if isinstance(o, BlockOp)]
+    blocks = [o for o in own_operations(function.entry_block) if isinstance(o, BlockOp)]
     sums = [b for b in blocks if "R" in b.kinds.value]
     maps = [b for b in blocks if b not in sums]
     along = _read_along(maps, buffers)

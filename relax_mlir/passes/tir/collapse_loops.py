@@ -23,6 +23,7 @@ from relax_mlir.passes.tir.nests import (
 )
 from relax_mlir.programs import argument_symbols
 from relax_mlir.rewriting import Pass, replace, walk
+from relax_mlir.traversal import own_operations
 
 __all__ = ["CollapseLoops"]
 
@@ -45,7 +46,7 @@ class CollapseLoops(Pass):
 def _collapse(function: func.FuncOp) -> None:
     symbols = argument_symbols(function)
     nests: list[_Nest] = []
-    *operations, _ = function.entry_block.operations
+    *operations, _ = own_operations(function.entry_block)
     for op in operations:
         if op.operation.name == "scf.for":
             nest = _nest(op, symbols)
@@ -134,7 +135,7 @@ def _is_simple(loop: ir.OpView) -> bool:
 
 def _only_statement(block: ir.Block) -> ir.OpView | None:
     """What stands in the body of a loop beside arithmetic, if it is one operation."""
-    *operations, _ = block.operations
+    *operations, _ = own_operations(block)
     found = [op for op in operations if not is_pure(op)]
     return found[0] if len(found) == 1 else None
 
@@ -176,7 +177,7 @@ def _is_plain(block: BlockOp) -> bool:
 
 
 def _is_plain_region(block: ir.Block) -> bool:
-    return all(_is_plain_operation(op) for op in block.operations)
+    return all(_is_plain_operation(op) for op in own_operations(block))
 
 
 _PLAIN = frozenset(
@@ -207,4 +208,4 @@ def _is_plain_operation(op: ir.OpView) -> bool:
 def _operations_in(op: ir.OpView) -> Iterator[ir.OpView]:
     for region in op.operation.regions:
         for block in region.blocks:
-            yield from block.operations
+            yield from own_operations(block)

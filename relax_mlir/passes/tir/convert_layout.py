@@ -22,6 +22,7 @@ from relax_mlir.passes.tir.permute_buffers import (
 )
 from relax_mlir.passes.tir.program_copies import ProgramCopies
 from relax_mlir.rewriting import Pass
+from relax_mlir.traversal import own_operations
 
 __all__ = ["ConvertLayout"]
 
@@ -74,7 +75,7 @@ class _Graph:
         costs: dict[str, Costs | None] = {}
         self.calls: dict[ir.OpView, _Call] = {}
         self.touching: dict[ir.Value, list[_Call]] = {}
-        for op in function.entry_block.operations:
+        for op in own_operations(function.entry_block):
             if not isinstance(op, CallTirOp):
                 continue
             name = op.attributes["callee"].value

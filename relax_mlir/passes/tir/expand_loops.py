@@ -12,6 +12,7 @@ from relax_mlir.dialects.tir import BlockOp, marks
 from relax_mlir.module import IRModule
 from relax_mlir.passes.tir.nests import create_loop, move_body
 from relax_mlir.rewriting import Pass
+from relax_mlir.traversal import own_operations
 
 __all__ = ["ExpandLoops", "expand_block"]
 
@@ -30,7 +31,7 @@ class ExpandLoops(Pass):
 
 
 def _expand(function: func.FuncOp) -> None:
-    for op in list(function.entry_block.operations):
+    for op in list(own_operations(function.entry_block)):
         if isinstance(op, BlockOp) and not len(op.bindings) and len(op.kinds.value):
             expand_block(op)
 
@@ -49,7 +50,7 @@ def expand_block(op: BlockOp) -> BlockOp:
         with point, op.location:
             _, body = create_loop(extent, name, None if dtype == "int32" else dtype)
         steps.append(body.arguments[0])
-        point = ir.InsertionPoint(list(body.operations)[-1])
+        point = ir.InsertionPoint(list(own_operations(body))[-1])
     with point, op.location:
         made = _bound(op, steps)
     move_body(op, made)

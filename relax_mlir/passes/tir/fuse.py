@@ -28,6 +28,7 @@ from relax_mlir.passes.tir.nests import is_scheduled
 from relax_mlir.programs import argument_shape
 from relax_mlir.renaming import Renaming, by_symbol, dims_of, whole
 from relax_mlir.rewriting import Pass, clone, erase, has_uses, replace, walk
+from relax_mlir.traversal import own_operations
 
 __all__ = ["Fuse", "drop_unused", "fuse_primitives", "merge_in_order"]
 
@@ -137,7 +138,7 @@ class _Merger:
     def __init__(
         self, primitive: func.FuncOp, programs: dict[str, func.FuncOp]
     ) -> None:
-        *self.operations, terminator = primitive.entry_block.operations
+        *self.operations, terminator = own_operations(primitive.entry_block)
         self.primitive = primitive
         self.programs = programs
         self.inputs = _tensor_inputs(list(primitive.entry_block.arguments))
@@ -250,7 +251,7 @@ class _Merger:
         arguments = list(callee.arguments)
         mapping = dict(zip(arguments, [*sources, *targets, *sizes], strict=True))
         with ir.InsertionPoint(self.builder.function.entry_block):
-            for op in list(callee.entry_block.operations)[:-1]:
+            for op in list(own_operations(callee.entry_block))[:-1]:
                 clone(op, mapping)
         return out if isinstance(call.results[0].type, ir.TupleType) else out[0]
 

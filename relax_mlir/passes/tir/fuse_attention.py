@@ -24,6 +24,7 @@ from relax_mlir.schedules.gpu.attention import Attention as GpuAttention
 from relax_mlir.schedules.gpu.rule import Gpu
 from relax_mlir.schedules.nest import read_kernel
 from relax_mlir.schedules.rule import Refusal
+from relax_mlir.traversal import own_operations
 
 __all__ = ["FuseAttention"]
 
@@ -145,7 +146,7 @@ def _pays(
     """
     ToLinalg().run(trial)
     (program,) = trial.func_ops()
-    terminator = list(program.entry_block.operations)[-1]
+    terminator = list(own_operations(program.entry_block))[-1]
     with ir.InsertionPoint(terminator):
         try:
             plan = rule.plan(read_kernel(program))

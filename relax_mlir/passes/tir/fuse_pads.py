@@ -20,6 +20,7 @@ from relax_mlir.passes.tir.program_copies import ProgramCopies
 from relax_mlir.passes.tir.sums import Read, sum_of_products
 from relax_mlir.rewriting import Pass, clone, is_read_once
 from relax_mlir.schedules.cpu.windows_plan import MOST_TAPS
+from relax_mlir.traversal import named, only_store, own_operations
 
 __all__ = ["FusePads"]
 
@@ -183,21 +184,23 @@ def _is_read_once(read: Read) -> bool:
 
 def _padding(program: func.FuncOp) -> _Pad | None:
     """How a program pads its input, if that is all it does."""
-    blocks = [o for o in program.entry_block.operations if isinstance(o, BlockOp)]
+    blocks = [o for o in own_operations(program.entry_block) if isinstance(o, BlockOp)]
     if len(blocks) != 1 or len(program.arguments) != 2 or not may_permute(program):
         return None
     block = blocks[0].body.blocks[0]
     axes = {a: i for i, a in enumerate(block.arguments)}
-    stores = [o for o in block.operations if o.operation.name == "memref.store"]
-    if blocks[0].has_init or "R" in blocks[0].kinds.value or len(stores) != 1:
+    store = only_store(block)
+    if blocks[0].has_init or "R" in blocks[0].kinds.value or store is None:
         return None
-    places = [linear_in(i, axes) for i in list(stores[0].operands)[2:]]
-    branch = stores[0].operands[0].owner
+    places = [linear_in(i, axes) for i in list(store.operands)[2:]]
+    branch = store.operands[0].owner
     if isinstance(branch, ir.Block) or branch.name != "scf.if":
         return None
     if [f.single_axis if f else None for f in places] != list(range(len(axes))):
         return None
-    inside, outside = (list(region.blocks[0].operations) for region in branch.regions)
+    inside, outside = (
+        list(own_operations(region.blocks[0])) for region in branch.regions
+    )
     read = inside[-1].operands[0].owner
     fill = outside[-1].operands[0].owner
     if isinstance(read, ir.Block) or read.name != "memref.load":
@@ -268,10 +271,10 @@ def _write_in(
         ).results[0]
         argument.replace_all_uses_with(buffer)
         mapping = {source: argument, target: buffer}
-        for op in list(pad.entry_block.operations)[:-1]:
+        for op in list(own_operations(pad.entry_block))[:-1]:
             clone(op, mapping)
             if isinstance(op, BlockOp):
-                copied = list(program.entry_block.operations)
+                copied = list(own_operations(program.entry_block))
                 (made,) = (
                     o for o in copied if isinstance(o, BlockOp) and _writes(o, buffer)
                 )
@@ -281,6 +284,5 @@ def _write_in(
 
 
 def _writes(block: BlockOp, buffer: ir.Value) -> bool:
-    operations = block.body.blocks[0].operations
-    stores = [o for o in operations if o.operation.name == "memref.store"]
+    stores = named(block.body.blocks[0], "memref.store")
     return any(store.operands[1] == buffer for store in stores)

@@ -27,6 +27,7 @@ from relax_mlir.passes.tir.program_copies import ProgramCopies
 from relax_mlir.passes.tir.sums import sums_of_products
 from relax_mlir.programs import argument_shape
 from relax_mlir.rewriting import Pass
+from relax_mlir.traversal import named, only_store, own_operations
 
 __all__ = ["FuseTransposes"]
 
@@ -260,22 +261,21 @@ class _Turn:
 
 def _turn_of(program: func.FuncOp) -> _Turn | None:
     """How a program transposes what it reads; None if it does not, or does more."""
-    blocks = [o for o in program.entry_block.operations if isinstance(o, BlockOp)]
+    blocks = [o for o in own_operations(program.entry_block) if isinstance(o, BlockOp)]
     buffers = [a for a in program.arguments if isinstance(a.type, ir.MemRefType)]
     if len(blocks) != 1 or len(buffers) != 2 or blocks[0].has_init:
         return None
     body = blocks[0].body.blocks[0]
     axes = {a: i for i, a in enumerate(body.arguments)}
-    stores = [o for o in body.operations if o.operation.name == "memref.store"]
-    if len(stores) != 1 or "R" in blocks[0].kinds.value or not may_permute(program):
+    store, loads = only_store(body), named(body, "memref.load")
+    if store is None or "R" in blocks[0].kinds.value or not may_permute(program):
         return None
-    loads = [o.operation for o in body.operations if o.operation.name == "memref.load"]
-    if len(loads) != 1:
+    if len(loads) != 1 or loads[0].operation.block != body:
         return None
     (load,) = loads
-    if [load.operands[0], stores[0].operands[1]] != buffers:
+    if [load.operands[0], store.operands[1]] != buffers:
         return None
-    written = _axes_from(list(stores[0].operands)[2:], axes)
+    written = _axes_from(list(store.operands)[2:], axes)
     read = _axes_from(list(load.operands)[1:], axes)
     if written is None or read is None or any(begin for _, begin in written):
         return None
@@ -283,7 +283,7 @@ def _turn_of(program: func.FuncOp) -> _Turn | None:
     if sorted(results) != sorted(sources) or len(set(sources)) != len(sources):
         return None
     order = tuple(sources.index(axis) for axis in results)
-    is_copy = stores[0].operands[0] == load.results[0]
+    is_copy = store.operands[0] == load.results[0]
     before, after = (argument_shape(program, number) for number in range(2))
     sizes = permuted(after, inverse(order))
     begins = tuple(begin for _, begin in read)

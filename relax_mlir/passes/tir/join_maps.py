@@ -26,6 +26,7 @@ from relax_mlir.passes.tir.program_copies import ProgramCopies
 from relax_mlir.programs import argument_shape, argument_symbols
 from relax_mlir.rewriting import Pass, clone, erase, walk
 from relax_mlir.schedules.nest import point_count
+from relax_mlir.traversal import own_operations
 
 __all__ = ["JoinMaps"]
 
@@ -72,7 +73,7 @@ class JoinMaps(Pass):
         found: list[list[CallTirOp]] = []
         calls: list[CallTirOp] = []
         derived: set[ir.Value] = set()
-        for op in function.entry_block.operations:
+        for op in own_operations(function.entry_block):
             operation = op.operation
             is_map = isinstance(op, CallTirOp) and self._is_small_map(maps, op)
             reads = not derived.isdisjoint(operation.operands)
@@ -118,7 +119,7 @@ def _is_map(program: func.FuncOp) -> bool:
     is_plain = len(buffers) + count == len(program.entry_block.arguments)
     if not buffers or not is_plain or is_scheduled(program) or not may_permute(program):
         return False
-    *operations, _ = program.entry_block.operations
+    *operations, _ = own_operations(program.entry_block)
     blocks = [o for o in operations if not is_size_arithmetic(o)]
     if any(not isinstance(b, BlockOp) or "R" in b.kinds.value for b in blocks):
         return False
@@ -196,7 +197,7 @@ def _program_of(
             for (program, numbers), own, result in parts:
                 theirs = [*own, result, *(sizes[number] for number in numbers)]
                 mapping = dict(zip(program.entry_block.arguments, theirs, strict=True))
-                *operations, _ = program.entry_block.operations
+                *operations, _ = own_operations(program.entry_block)
                 for operation in operations:
                     if isinstance(operation, BlockOp):
                         later.append((operation, mapping))

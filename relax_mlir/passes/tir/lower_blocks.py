@@ -27,6 +27,7 @@ from relax_mlir.passes.tir.intrinsics import expand_intrinsics
 from relax_mlir.passes.tir.nests import is_scheduled, rematerialize
 from relax_mlir.passes.tir.vectors import lower_vectors
 from relax_mlir.rewriting import Pass, clone, erase, has_uses, replace, walk
+from relax_mlir.traversal import own_operations, values_read
 
 __all__ = ["LowerBlocks"]
 
@@ -108,7 +109,7 @@ class _Lowering:
 
     def _hoist(self, op: AllocBufferOp) -> None:
         """Let a buffer live as long as the program."""
-        first = next(iter(self._entry.operations))
+        first = next(iter(own_operations(self._entry)))
         with ir.InsertionPoint(first), op.location:
             mapping: dict[ir.Value, ir.Value] = {}
             sizes = [rematerialize(v, mapping) for v in op.operation.operands]
@@ -227,7 +228,7 @@ def _threads_of(value: ir.Value) -> set[str]:
     """The axes of threads along which a value differs."""
     owner = value.owner
     if not isinstance(owner, ir.Block):
-        return {axis for operand in owner.operands for axis in _threads_of(operand)}
+        return {axis for v in values_read(owner) for axis in _threads_of(v)}
     holder = owner.owner.opview
     if isinstance(holder, BlockOp):
         return _threads_of(holder.bindings[ir.BlockArgument(value).arg_number])
@@ -238,7 +239,7 @@ def _threads_of(value: ir.Value) -> set[str]:
 
 def _inline_attr(op: AttrOp) -> None:
     """What is said of statements changes nothing about what they compute."""
-    *operations, _ = op.body.blocks[0].operations
+    *operations, _ = own_operations(op.body.blocks[0])
     for inner in operations:
         inner.operation.move_before(op.operation)
     _erase_call(op)
@@ -345,7 +346,7 @@ def _inline(op: BlockOp) -> None:
     body = op.body.blocks[0]
     for argument, binding in zip(body.arguments, bindings, strict=True):
         argument.replace_all_uses_with(binding)
-    *operations, _ = body.operations
+    *operations, _ = own_operations(body)
     for inner in operations:
         inner.operation.move_before(op.operation)
     op.operation.erase()
@@ -355,7 +356,7 @@ def _write_init(op: BlockOp, bindings: list[ir.Value]) -> None:
     """The start value, where the reduce axes begin."""
     condition = _at_start(op, bindings)
     mapping = dict(zip(op.init.blocks[0].arguments, bindings, strict=True))
-    *operations, _ = op.init.blocks[0].operations
+    *operations, _ = own_operations(op.init.blocks[0])
     if condition is None:
         for inner in operations:
             clone(inner, mapping)

@@ -9,6 +9,7 @@ from relax_mlir.dialects import tensors
 from relax_mlir.dialects.tir import AllocBufferOp, BlockOp
 from relax_mlir.indexing import dims_in
 from relax_mlir.rewriting import clone, erase, replace, walk
+from relax_mlir.traversal import only_store, own_operations
 
 __all__ = ["distribute_maps", "inline_maps", "uses_of"]
 
@@ -21,7 +22,7 @@ def inline_maps(function: func.FuncOp) -> None:
     """
     chosen: list[AllocBufferOp] = []
     dear: set[BlockOp] = set()
-    for op in list(function.entry_block.operations):
+    for op in list(own_operations(function.entry_block)):
         if isinstance(op, AllocBufferOp):
             writer, loads = uses_of(op)
             if writer is not None and _may_inline(writer, loads, dear):
@@ -43,7 +44,7 @@ def _by_block(loads: Sequence[ir.OpView]) -> list[list[ir.OpView]]:
     for load in loads:
         found.setdefault(load.operation.block, []).append(load)
     return [
-        [op for op in block.operations if op in same] if len(same) > 1 else same
+        [op for op in own_operations(block) if op in same] if len(same) > 1 else same
         for block, same in found.items()
     ]
 
@@ -94,11 +95,8 @@ def _may_inline(
 
 def _stores_at_axes(writer: BlockOp) -> bool:
     block = writer.body.blocks[0]
-    stores = [o for o in block.operations if o.operation.name == "memref.store"]
-    if len(stores) != 1:
-        return False
-    indices = list(stores[0].operands)[2:]
-    return indices == list(block.arguments)
+    store = only_store(block)
+    return store is not None and list(store.operands)[2:] == list(block.arguments)
 
 
 def _reads_each_once(load: ir.OpView, reader: BlockOp) -> bool:
@@ -121,7 +119,7 @@ def _inline_loads(writer: BlockOp, loads: Sequence[ir.OpView]) -> None:
     source = writer.body.blocks[0]
     mapping = dict(zip(source.arguments, list(first.operands)[1:], strict=True))
     with ir.InsertionPoint(first), first.location:
-        for op in source.operations:
+        for op in own_operations(source):
             if op.operation.name == "memref.store":
                 value = mapping.get(op.operands[0], op.operands[0])
                 for load in loads:
@@ -133,7 +131,7 @@ def _inline_loads(writer: BlockOp, loads: Sequence[ir.OpView]) -> None:
 def distribute_maps(function: func.FuncOp) -> None:
     """Write a map to where its input is written, in parts or in whatever order."""
     dims = dims_in(function)
-    for op in list(function.entry_block.operations):
+    for op in list(own_operations(function.entry_block)):
         if not isinstance(op, AllocBufferOp):
             continue
         accesses = [use.owner for use in op.buffer.uses]
@@ -162,9 +160,9 @@ def _may_distribute(stores: Sequence[ir.OpView], loads: Sequence[ir.OpView]) -> 
         return False
     if any(list(load.operands)[1:] != list(block.arguments) for load in loads):
         return False
-    if len([o for o in block.operations if o.operation.name == "memref.store"]) != 1:
+    if only_store(block) is None:
         return False
-    entry = list(reader.operation.parent.opview.entry_block.operations)
+    entry = list(own_operations(reader.operation.parent.opview.entry_block))
     first = min(entry.index(_block_of(store)) for store in stores)
     return all(
         _is_ready(value, reader, entry[:first], loads[0].operands[0])
@@ -197,7 +195,7 @@ def _write_into(store: ir.OpView, reader: BlockOp, buffer: ir.Value) -> None:
     block = reader.body.blocks[0]
     mapping = dict(zip(block.arguments, where, strict=True))
     with ir.InsertionPoint(store), store.location:
-        for op in list(block.operations)[:-1]:
+        for op in list(own_operations(block))[:-1]:
             if op.operation.name == "memref.load" and op.operands[0] == buffer:
                 mapping[op.results[0]] = value
             else:

@@ -13,6 +13,7 @@ from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import AllocBufferOp, BlockOp, marks
 from relax_mlir.indexing import SIZE_ARITHMETIC, constant_of
 from relax_mlir.rewriting import clone, erase, has_uses, walk
+from relax_mlir.traversal import own_operations, values_read
 
 __all__ = [
     "create_grid",
@@ -52,7 +53,7 @@ def rematerialize(value: ir.Value, mapping: dict[ir.Value, ir.Value]) -> ir.Valu
     owner = value.owner
     if value in mapping or isinstance(owner, ir.Block):
         return mapping.get(value, value)
-    for operand in owner.operands:
+    for operand in values_read(owner):
         rematerialize(operand, mapping)
     clone(owner.opview if isinstance(owner, ir.Operation) else owner, mapping)
     return mapping[value]
@@ -124,14 +125,14 @@ def _index(value: int | ir.Value) -> ir.Value:
 
 def erase_unused(block: ir.Block) -> None:
     """Drop arithmetic whose results nobody reads, last first."""
-    for op in reversed(list(block.operations)):
+    for op in reversed(list(own_operations(block))):
         if is_pure(op) and not any(map(has_uses, op.operation.results)):
             erase(op)
 
 
 def is_scheduled(function: func.FuncOp) -> bool:
     """Whether there is something else than buffers and blocks for whole grids."""
-    *operations, _ = function.entry_block.operations
+    *operations, _ = own_operations(function.entry_block)
     return any(
         o.operation.name.startswith(("scf.", "memref."))
         or (o.operation.name.startswith("tir.") and not _is_unscheduled(o))

@@ -12,6 +12,7 @@ from relax_mlir.dialects.tir import AllocBufferOp, BlockOp
 from relax_mlir.indexing import Linear, linear_in
 from relax_mlir.programs import argument_shape
 from relax_mlir.rewriting import replace, walk
+from relax_mlir.traversal import own_operations
 
 __all__ = [
     "Order",
@@ -59,12 +60,12 @@ def permute_buffers(function: func.FuncOp, orders: Mapping[int, Order]) -> None:
     result = _result_number(function)
     if result in orders:
         shape = argument_shape(function, result)
-        for op in list(function.entry_block.operations):
+        for op in list(own_operations(function.entry_block)):
             if isinstance(op, AllocBufferOp) and _shape_of(op) == shape:
                 _permute_alloc(op, orders[result])
     for number, order in orders.items():
         _permute_argument(function, number, order)
-    for op in list(function.entry_block.operations):
+    for op in list(own_operations(function.entry_block)):
         if isinstance(op, BlockOp):
             _order_axes(op)
 

@@ -13,6 +13,7 @@ from relax_mlir.module import IRModule
 from relax_mlir.objects.name_supply import UniqueNameSupply
 from relax_mlir.passes.tir.fuse import drop_unused
 from relax_mlir.rewriting import erase_dead
+from relax_mlir.traversal import own_operations
 
 __all__ = ["ProgramCopies"]
 
@@ -65,7 +66,7 @@ class ProgramCopies:
     def calls(self) -> Iterator[CallTirOp]:
         """The calls that may change, in order."""
         for function in self.functions():
-            for op in list(function.entry_block.operations):
+            for op in list(own_operations(function.entry_block)):
                 if isinstance(op, CallTirOp):
                     yield op
 

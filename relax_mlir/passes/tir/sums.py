@@ -11,6 +11,7 @@ from mlir.dialects import func
 
 from relax_mlir.dialects.tir import BlockOp
 from relax_mlir.indexing import Linear, linear_in
+from relax_mlir.traversal import only_store, own_operations
 
 __all__ = ["Read", "SumOfProducts", "sum_of_products", "sums_of_products"]
 
@@ -88,14 +89,14 @@ class SumOfProducts:
 
 def sum_of_products(program: func.FuncOp) -> SumOfProducts | None:
     """The sum of a program; None if there are others, or it is none of products."""
-    blocks = [o for o in program.entry_block.operations if isinstance(o, BlockOp)]
+    blocks = [o for o in own_operations(program.entry_block) if isinstance(o, BlockOp)]
     sums = [b for b in blocks if "R" in b.kinds.value]
     return _sum_of(sums[0]) if len(sums) == 1 else None
 
 
 def sums_of_products(program: func.FuncOp) -> list[SumOfProducts]:
     """All sums of products of a program, in order."""
-    blocks = [o for o in program.entry_block.operations if isinstance(o, BlockOp)]
+    blocks = [o for o in own_operations(program.entry_block) if isinstance(o, BlockOp)]
     return [total for block in blocks if (total := _sum_of(block)) is not None]
 
 
@@ -103,18 +104,18 @@ def _sum_of(block: BlockOp) -> SumOfProducts | None:
     if "R" not in block.kinds.value or not block.has_init or block.bindings:
         return None
     body = block.body.blocks[0]
-    stores = [o for o in body.operations if o.operation.name == "memref.store"]
-    if len(stores) != 1:
+    store = only_store(body)
+    if store is None:
         return None
     axes = {a: i for i, a in enumerate(body.arguments)}
-    factors = _factors(stores[0])
-    places = _forms(list(stores[0].operands)[2:], axes)
+    factors = _factors(store)
+    places = _forms(list(store.operands)[2:], axes)
     if factors is None or places is None:
         return None
     first, second = (_read(value, axes) for value in factors)
     if first is None or second is None:
         return None
-    return SumOfProducts(block, stores[0].operands[1], places, (first, second))
+    return SumOfProducts(block, store.operands[1], places, (first, second))
 
 
 def _factors(store: ir.OpView) -> list[ir.Value] | None:

@@ -20,6 +20,7 @@ from relax_mlir.indexing import (
 )
 from relax_mlir.module import IRModule
 from relax_mlir.rewriting import Pass, clone, erase, has_uses, replace
+from relax_mlir.traversal import own_operations
 
 __all__ = ["ToLinalg"]
 
@@ -42,7 +43,7 @@ class ToLinalg(Pass):
             if "tir.prim_func" in function.attributes and not function.is_external:
                 _hoist_sizes(function.regions[0].blocks[0])
                 sizes = dims_in(function)
-                for op in list(function.regions[0].blocks[0].operations):
+                for op in list(own_operations(function.regions[0].blocks[0])):
                     _convert(op, sizes)
 
 
@@ -50,7 +51,7 @@ def _hoist_sizes(block: ir.Block) -> None:
     """Compute sizes at the very beginning, where every block finds them by what they are."""
     first: ir.OpView | None = None  # that is something else
     known = set(block.arguments)
-    for op in list(block.operations):
+    for op in list(own_operations(block)):
         if not is_size_arithmetic(op) or not known.issuperset(op.operands):
             first = first or op
             continue
@@ -128,7 +129,9 @@ class _Region:
         self.kinds = [kinds[i] for i in only]
         self.extents = [extents[i] for i in only]
         self.axes = {block.arguments[axis]: i for i, axis in enumerate(only)}
-        self.ops = [op for op in block.operations if op.operation.name != "gpu.yield"]
+        self.ops = [
+            op for op in own_operations(block) if op.operation.name != "gpu.yield"
+        ]
         self.kept: dict[str, ir.Attribute] = {}  # attributes that the operation gets
 
     def emit(self) -> None:
@@ -350,7 +353,7 @@ def _expression(form: Form) -> ir.AffineExpr:
 
 def _erase_unused(block: ir.Block) -> None:
     """Drop index arithmetic that became part of an indexing map."""
-    for op in reversed(list(block.operations)):
+    for op in reversed(list(own_operations(block))):
         if len(op.results) and not any(map(has_uses, op.results)):
             erase(op)
 

@@ -9,6 +9,7 @@ from relax_mlir.rewriting import erase
 from relax_mlir.schedules.emit import parallel_loop
 from relax_mlir.schedules.nest import Kernel, beyond_sizes
 from relax_mlir.schedules.rule import Rule
+from relax_mlir.traversal import own_operations
 
 __all__ = ["Fallback"]
 
@@ -25,7 +26,7 @@ class Fallback(Rule[Kernel]):
 
     def write(self, plan: Kernel) -> None:
         """Move all operations into the loop over tiles, but for sizes."""
-        operations = beyond_sizes(list(plan.block.operations)[:-1])
+        operations = beyond_sizes(list(own_operations(plan.block))[:-1])
         loop = _parallel_loop(operations)
         if loop is not None:
             _emit_steps(loop, [o for o in operations if o != loop])
@@ -55,7 +56,7 @@ def _parallel_loop(operations: Sequence[ir.OpView]) -> ir.OpView | None:
 def _emit_steps(loop: ir.OpView, buffers: Sequence[ir.OpView]) -> None:
     """A tile per step, with buffers of its own."""
     body = loop.operation.regions[0].blocks[0]
-    *operations, _ = body.operations
+    *operations, _ = own_operations(body)
 
     def tile(step: ir.Value) -> None:
         inside = ir.InsertionPoint.current.block

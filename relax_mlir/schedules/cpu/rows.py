@@ -197,8 +197,8 @@ def _depth(kernel: Kernel, limits: Sequence[int]) -> int:
             is_shared = access.buffer in kernel.temporaries or access in s.outputs
             while depth and is_shared and not _is_row(access, depth):
                 depth -= 1
-        if depth and _reads_temporary_in_body(s, kernel):
-            return 0
+        if depth and s.read_within.intersection(kernel.temporaries):
+            return 0  # at a computed place, which may be in another row
     return depth
 
 
@@ -220,11 +220,4 @@ def _is_row(access: Access, depth: int) -> bool:
             for i in range(min(depth, len(access.forms)))
         )
         and len(access.forms) >= depth
-    )
-
-
-def _reads_temporary_in_body(statement: Statement, kernel: Kernel) -> bool:
-    return any(
-        o.operation.name == "memref.load" and o.operands[0] in kernel.temporaries
-        for o in statement.body.operations
     )

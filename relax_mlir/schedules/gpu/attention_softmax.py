@@ -27,6 +27,7 @@ from relax_mlir.schedules.emit import is_one
 from relax_mlir.schedules.nest import Access, Kernel, Statement
 from relax_mlir.schedules.rule import Refusal
 from relax_mlir.schedules.statement_loops import combinations_of
+from relax_mlir.traversal import walk
 
 __all__ = ["Factor", "ScoreMap", "Sight", "SoftmaxPlan", "plan_softmax"]
 
@@ -315,7 +316,7 @@ def _sight(before: Sequence[Statement], depth: int) -> Sight | None:
         predicate, lhs, rhs = _TURNED[predicate], rhs, lhs
     axes = {
         o.results[0]: ir.IntegerAttr(o.attributes["dim"]).value
-        for o in last.body.operations
+        for o in walk(last.body)
         if o.operation.name == "linalg.index"
     }
     forms = linear_in(lhs, axes), linear_in(rhs, axes)

@@ -19,6 +19,7 @@ from relax_mlir.schedules.gpu.thread_memory import (
     is_shared,
     root_of,
 )
+from relax_mlir.traversal import own_operations
 
 __all__ = ["place_barriers"]
 
@@ -81,7 +82,7 @@ class _Plan:
         touched = before
         run: list[ir.OpView] = []
         own = _Touched()
-        for operation in list(block.operations):
+        for operation in list(own_operations(block)):
             name = operation.operation.name
             if name == "gpu.barrier":
                 touched, own, run = _Touched(), _Touched(), []
@@ -115,7 +116,7 @@ class _Plan:
         (block,) = blocks
         behind = self.visit(block, before)
         if self._meets(block, behind, _stored_apart(operation)):
-            _wait_before(list(block.operations)[-1])
+            _wait_before(list(own_operations(block))[-1])
             behind = _Touched()
         return behind if _turns(operation) else behind.join(before)
 
@@ -135,7 +136,7 @@ class _Plan:
     ) -> bool:
         """Whether what a turn of a loop touches before its first barrier must wait."""
         first = _Touched()
-        for operation in block.operations:
+        for operation in own_operations(block):
             if _holds_barrier(operation):
                 if operation.operation.name == "gpu.barrier":
                     return before.conflicts(first, apart)
@@ -188,7 +189,7 @@ def _holds_barrier(operation: ir.OpView) -> bool:
 
 def _share_conditions(block: ir.Block) -> None:
     """Take barriers out of conditions."""
-    for operation in list(block.operations):
+    for operation in list(own_operations(block)):
         if not _holds_barrier(operation):
             continue
         name = operation.operation.name
@@ -239,7 +240,9 @@ def _differs(value: ir.Value) -> bool:
 def _yielded(operation: ir.Operation) -> list[ir.Value]:
     """What the regions of an operation end with."""
     ends = (
-        b.operations[len(b.operations) - 1] for r in operation.regions for b in r.blocks
+        own_operations(b)[len(own_operations(b)) - 1]
+        for r in operation.regions
+        for b in r.blocks
     )
     return [value for end in ends for value in end.operation.operands]
 
@@ -259,7 +262,7 @@ def _open_under(
             with ir.InsertionPoint(place), choice.location:
                 own = condition if is_then else _not(condition)
                 both = own if test is None else op("arith.andi", own.type, test, own)
-            _move(list(block.operations)[:-1], both, place)
+            _move(list(own_operations(block))[:-1], both, place)
 
 
 def _move(operations: Sequence[ir.OpView], test: ir.Value, place: ir.OpView) -> None:
@@ -279,7 +282,7 @@ def _move(operations: Sequence[ir.OpView], test: ir.Value, place: ir.OpView) -> 
         operation.operation.move_before(place.operation)
         if name == "scf.for":
             _check_uniform(operation)
-            *inner, end = operation.regions[0].blocks[0].operations
+            *inner, end = own_operations(operation.regions[0].blocks[0])
             _move(inner, test, end)
     _guard(run, test, place)
 

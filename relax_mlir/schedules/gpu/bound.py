@@ -27,6 +27,7 @@ from relax_mlir.schedules.gpu.thread_memory import (
 from relax_mlir.schedules.gpu.thread_sums import Threads, write_sum
 from relax_mlir.schedules.nest import Kernel, beyond_sizes
 from relax_mlir.schedules.rule import Refusal
+from relax_mlir.traversal import own_operations, values_read
 
 __all__ = ["Bound"]
 
@@ -50,7 +51,7 @@ class Bound(GpuRule[Kernel]):
 
     def write(self, plan: Kernel) -> None:
         where = plan.function.name.value
-        for nest in _nests(list(plan.block.operations)[:-1]):
+        for nest in _nests(list(own_operations(plan.block))[:-1]):
             _Nest(where, nest).write()
 
 
@@ -172,7 +173,7 @@ class _Nest:
                     "that the program's sizes tell"
                 )
             return value
-        for operand in owner.operands:
+        for operand in values_read(owner):
             self._outside(operand, made)
         if value not in made:
             clone(owner.opview, made)
@@ -230,7 +231,7 @@ class _Nest:
                 inner = {**around, axis: self._extent(operation)}
             for region in operation.operation.regions:
                 for block in region.blocks:
-                    self._spread(list(block.operations), ids, most, inner)
+                    self._spread(list(own_operations(block)), ids, most, inner)
             if is_bound:
                 _run_step(operation, ids[axis], self._extent(operation), most[axis])
             elif operation.operation.name == "scf.for" and _runs_once(operation):
@@ -270,7 +271,7 @@ def _guard(condition: ir.Value) -> ir.Operation:
 
 def _fuse_products(launch: ir.Block) -> None:
     """Add products of floats in one step, which rounds once and takes half the time."""
-    for operation in [o for top in launch.operations for o in (top, *walk(top))]:
+    for operation in list(walk(launch)):
         is_sum = operation.operation.name == "arith.addf"
         if not is_sum or str(operation.operands[0].type) not in ("f32", "f64"):
             continue
@@ -290,7 +291,7 @@ def _fuse_products(launch: ir.Block) -> None:
 def _run_step(loop: ir.OpView, number: ir.Value, extent: Extent, most: Extent) -> None:
     """Replace a loop by its step ``number``, where it has so many."""
     body = loop.regions[0].blocks[0]
-    *operations, _ = body.operations
+    *operations, _ = own_operations(body)
     place = loop.operation
     with ir.InsertionPoint(loop), loop.location:
         if most == 1:

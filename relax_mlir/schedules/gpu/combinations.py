@@ -9,6 +9,7 @@ from mlir import ir
 
 from relax_mlir.dialects.tir import BlockOp
 from relax_mlir.rewriting import clone
+from relax_mlir.traversal import named, own_operations, values_read
 
 __all__ = ["Combination", "reaches", "read_combination"]
 
@@ -56,7 +57,7 @@ def reaches(value: ir.Value, targets: set[ir.Value]) -> bool:
         if current in targets:
             return True
         if current not in seen and not isinstance(current.owner, ir.Block):
-            todo += current.owner.operands
+            todo += values_read(current.owner)
         seen.add(current)
     return False
 
@@ -66,18 +67,23 @@ def read_combination(block: BlockOp) -> Combination | None:
 
     None if what comes for a result is not one value that is computed without it.
     """
-    operations = list(block.body.blocks[0].operations)[:-1]
-    stores = [o for o in operations if o.operation.name == "memref.store"]
+    operations = list(own_operations(block.body.blocks[0]))[:-1]
+    stores = named(block.body.blocks[0], "memref.store")
+    if any(o not in operations for o in stores):
+        return None
     places = [tuple(s.operands)[1:] for s in stores]
-    loads = [o for o in operations if o.operation.name == "memref.load"]
+    loads = named(block.body.blocks[0], "memref.load")
+    targets = {s.operands[1] for s in stores}
+    if any(o.operands[0] in targets and o not in operations for o in loads):
+        return None  # a branch reads the accumulator
     held = [[o.results[0] for o in loads if tuple(o.operands) == p] for p in places]
     there = {value for values in held for value in values}
     others = [
         o for o in operations if o not in stores and not there.intersection(o.results)
     ]
-    steps = [o for o in others if any(reaches(v, there) for v in o.operands)]
+    steps = [o for o in others if any(reaches(v, there) for v in values_read(o))]
     terms = [o for o in others if o not in steps]
-    used = {v for o in steps for v in o.operands}
+    used = {v for o in steps for v in values_read(o)}
     steps = [o for o in terms if _is_used_number(o, used)] + steps
     results = [s.operands[0] for s in stores]
     computed = {r for o in steps for r in o.results}
@@ -85,7 +91,7 @@ def read_combination(block: BlockOp) -> Combination | None:
     whole = {g for g in given if g is not None}
     if len(whole) < len(stores) or not stores:
         return None
-    inputs = {v for o in steps for v in o.operands} - there - computed - whole
+    inputs = {v for o in steps for v in values_read(o)} - there - computed - whole
     if any(not _is_constant(v) for v in inputs):
         return None
     return Combination(
@@ -109,7 +115,7 @@ def _given(result: ir.Value, own: set[ir.Value]) -> ir.Value | None:
     owner = result.owner
     if isinstance(owner, ir.Block) or result not in own:
         return None
-    found = [v for v in owner.operands if v not in own and not _is_constant(v)]
+    found = [v for v in values_read(owner) if v not in own and not _is_constant(v)]
     return found[0] if len(found) == 1 else None
 
 

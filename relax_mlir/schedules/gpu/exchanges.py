@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from mlir import ir
@@ -20,6 +20,7 @@ from relax_mlir.schedules.gpu.index_sums import (
     span,
 )
 from relax_mlir.schedules.gpu.thread_memory import is_of_threads, root_of
+from relax_mlir.traversal import values_read
 
 __all__ = ["exchanged_buffers"]
 
@@ -62,7 +63,7 @@ def _uses(launch: ir.Block) -> dict[ir.Value, list[Access | None]]:
     """What is both written and used otherwise; None for what is no plain access."""
     uses: dict[ir.Value, list[Access | None]] = {}
     written: set[ir.Value] = set()
-    for operation in _everything(launch):
+    for operation in walk(launch):
         name = operation.operation.name
         for place, value in enumerate(operation.operation.operands):
             is_buffer = isinstance(value.type, ir.MemRefType)
@@ -85,12 +86,6 @@ def _outlives(buffer: ir.Value) -> bool:
     is_argument = isinstance(buffer.owner, ir.Block)
     is_own = not is_argument and buffer.owner.name == "memref.alloca"
     return not is_own and not is_of_threads(buffer)
-
-
-def _everything(block: ir.Block) -> Iterator[ir.OpView]:
-    for operation in block.operations:
-        yield operation
-        yield from walk(operation)
 
 
 def _are_apart(accesses: Sequence[Access], ids: Sequence[ir.Value]) -> bool:
@@ -142,7 +137,7 @@ def _leads_to(value: ir.Value, number: ir.Value) -> bool:
     owner = value.owner
     if isinstance(owner, ir.Block):
         return value == number
-    return any(_leads_to(v, number) for v in owner.operands)
+    return any(_leads_to(v, number) for v in values_read(owner))
 
 
 def _shape_of(access: Access) -> Any:  # Any: nested tuples

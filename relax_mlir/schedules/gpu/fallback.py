@@ -13,6 +13,7 @@ from relax_mlir.schedules.gpu.launch import launch
 from relax_mlir.schedules.gpu.rule import GpuRule
 from relax_mlir.schedules.nest import Kernel, Statement, beyond_sizes, statement_of
 from relax_mlir.schedules.statement_loops import StatementLoops
+from relax_mlir.traversal import own_operations
 
 __all__ = ["Fallback"]
 
@@ -34,7 +35,7 @@ class Fallback(GpuRule[Kernel]):
                 _write_statement(statement)
             return
         others: list[ir.OpView] = []
-        for operation in beyond_sizes(list(plan.block.operations)[:-1]):
+        for operation in beyond_sizes(list(own_operations(plan.block))[:-1]):
             name = operation.operation.name
             if name == "linalg.generic" or _is_spatial(operation):
                 _write_serially(others)
@@ -74,7 +75,7 @@ def _write_nest(outermost: ir.OpView) -> None:
     loops = [outermost]
     body = outermost.operation.regions[0].blocks[0]
     while True:
-        *operations, _ = body.operations
+        *operations, _ = own_operations(body)
         inner = [o for o in operations if o.operation.name != "arith.constant"]
         if len(inner) != 1 or not _is_spatial(inner[0]):
             break
@@ -88,7 +89,7 @@ def _write_nest(outermost: ir.OpView) -> None:
             loop.operation.regions[0].blocks[0].arguments[0]: index(at)
             for loop, at in zip(loops, where, strict=True)
         }
-        *operations, _ = body.operations
+        *operations, _ = own_operations(body)
         for operation in operations:
             clone(operation, mapping)
 

@@ -13,6 +13,7 @@ from relax_mlir.schedules.constants import number_of
 from relax_mlir.schedules.epilogue import Map
 from relax_mlir.schedules.nest import Access
 from relax_mlir.schedules.rule import Refusal
+from relax_mlir.traversal import own_operations
 
 __all__ = ["LibraryEpilogue", "read_epilogue"]
 
@@ -103,7 +104,7 @@ class _Reader:
             elif access.buffer.type.element_type == self._stored:
                 fits = [kind for kind, fit in self._kinds.items() if fit(access)]
                 self._added.update((value, (kind, access)) for kind in fits[:1])
-        for operation in list(body.operations)[:-1]:
+        for operation in list(own_operations(body))[:-1]:
             self._take(operation)
         if following.statement.yielded[0] not in self._results:
             raise Refusal(_OTHER)

@@ -37,6 +37,7 @@ from relax_mlir.schedules.nest import (
 from relax_mlir.schedules.rule import Refusal, check_statements
 from relax_mlir.schedules.statement_loops import StatementLoops
 from relax_mlir.schedules.vectorize_body import NotVectorizableError
+from relax_mlir.traversal import own_operations
 
 __all__ = [
     "Points",
@@ -158,11 +159,11 @@ def write_points(plan: PointsPlan) -> None:
 def or_one_by_one(write: Callable[[], None], scalar: Callable[[], None]) -> None:
     """Write a launch in vectors; or, if lanes differ in more than their place, without."""
     block = ir.InsertionPoint.current.block
-    before = list(block.operations)
+    before = list(own_operations(block))
     try:
         write()
     except NotVectorizableError:
-        for operation in reversed(list(block.operations)):
+        for operation in reversed(list(own_operations(block))):
             if operation not in before:
                 erase(operation)
         scalar()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from mlir import ir
@@ -74,7 +74,7 @@ def place_buffers(launch: ir.Block) -> None:
     """
     found: dict[ir.Value, list[tuple[ir.OpView, int]]] = {}
     views: set[ir.Value] = set()
-    for operation in _everything(launch):
+    for operation in walk(launch):
         for place, value in enumerate(operation.operation.operands):
             if not isinstance(value.type, ir.MemRefType):
                 continue
@@ -88,12 +88,6 @@ def place_buffers(launch: ir.Block) -> None:
         if buffer.owner.operation.block != launch:
             accesses = [] if buffer in views else [access_at(*use) for use in uses]
             _place(launch, buffer, accesses)
-
-
-def _everything(block: ir.Block) -> Iterator[ir.OpView]:
-    for operation in block.operations:
-        yield operation
-        yield from walk(operation)
 
 
 def is_apart(store: ir.OpView, loop: ir.OpView) -> bool:
@@ -144,7 +138,7 @@ def _place(launch: ir.Block, buffer: ir.Value, accesses: Sequence[Access]) -> No
     with ir.InsertionPoint.at_block_begin(launch), buffer.owner.location:
         made = _alloc(buffer, sizes)
     buffer.replace_all_uses_with(made)
-    for operation in _everything(launch):
+    for operation in walk(launch):
         _spread_memory(operation)
     erase(buffer.owner)
 

@@ -21,6 +21,7 @@ from relax_mlir.schedules.gpu.thread_memory import (
     is_shared,
     root_of,
 )
+from relax_mlir.traversal import own_operations, values_read
 
 __all__ = ["Threads", "write_sum"]
 
@@ -69,7 +70,7 @@ def _conjuncts(condition: ir.Value) -> Iterator[ir.Value]:
 
 def _stands_alone(operation: ir.Operation) -> bool:
     """Whether all that stands beside an operation computes indices."""
-    others = list(operation.block.operations)[:-1]
+    others = list(own_operations(operation.block))[:-1]
     return all(
         o.operation == operation or o.operation.name.startswith("arith.")
         for o in others
@@ -187,7 +188,7 @@ class _Sum:
             own = [_alloc_own(e) for e in elements]
             parts = [alloc_shared([width, count], e) for e in elements]
             lane, place = _flat(others), _flat(mine)
-        following = list(self._top.block.operations)
+        following = list(own_operations(self._top.block))
         behind = following[[o.operation for o in following].index(self._top) + 1]
         with ir.InsertionPoint(self._top), self._block.location:
             for number, value in zip(own, self._starts(), strict=True):
@@ -220,7 +221,7 @@ class _Sum:
             return self._value(self._block.bindings[ir.BlockArgument(value).arg_number])
         if not _stands_in(owner, self._top):
             return value
-        for operand in owner.operands:
+        for operand in values_read(owner):
             self._outside[operand] = self._value(operand)
         clone(owner.opview, self._outside)
         return self._outside[value]
@@ -229,7 +230,7 @@ class _Sum:
         """The start values, at the insertion point."""
         stores = [
             list(o.operands)[:2]
-            for o in self._block.init.blocks[0].operations
+            for o in own_operations(self._block.init.blocks[0])
             if o.operation.name == "memref.store"
         ]
         found = {buffer: value for value, buffer in stores}

@@ -12,6 +12,7 @@ from relax_mlir.script.printer import display
 from relax_mlir.script.printer.expression import expression_line, expression_script
 from relax_mlir.script.printer.module import function_script, module_script
 from relax_mlir.script.printer.pointers import POINTING, Pointers
+from relax_mlir.traversal import own_operations
 
 __all__ = ["html", "script", "show", "text"]
 
@@ -85,7 +86,7 @@ def text(value: Any) -> str:
     """
     is_long = isinstance(value, (BaseFunc, If, SeqExpr))
     try:
-        if isinstance(value, IRModule) and len(value.mlir.body.operations) > len(
+        if isinstance(value, IRModule) and len(own_operations(value.mlir.body)) > len(
             value.functions
         ):
             return str(value)

@@ -15,6 +15,7 @@ from relax_mlir.objects.attributes import from_attribute
 from relax_mlir.objects.said_regions import in_said_order, said_of
 from relax_mlir.tir.schedule import tree
 from relax_mlir.tir.schedule.indices import Indices
+from relax_mlir.traversal import own_operations
 
 __all__ = [
     "Access",
@@ -104,7 +105,7 @@ def accesses_in(root: ir.Operation | ir.Block) -> list[Access]:
     A read comes before those that say where it reads, as in a script.
     """
     if isinstance(root, ir.Block):
-        listed = [o for op in root.operations for o in tree.subtree(op.operation)]
+        listed = [o for op in own_operations(root) for o in tree.subtree(op.operation)]
     else:
         listed = list(tree.subtree(root))
     found: list[Access] = []

@@ -31,6 +31,7 @@ from relax_mlir.tir.schedule.state import (
     loop_bounds,
     loop_var,
 )
+from relax_mlir.traversal import own_operations
 
 __all__ = ["blockize_blocks", "blockize_loop"]
 
@@ -358,7 +359,7 @@ def _copy_start(
             argument: indices.emit(substitute(value, known))
             for argument, value in zip(start.arguments, old, strict=True)
         }
-        *operations, _ = start.operations
+        *operations, _ = own_operations(start)
         for op in operations:
             rewriting.clone(op, mapping)
 

@@ -25,6 +25,7 @@ from relax_mlir.tir.schedule.state import (
     loop_bounds,
     loop_var,
 )
+from relax_mlir.traversal import own_operations
 
 __all__ = [
     "alloc_buffer",
@@ -117,7 +118,7 @@ def alloc_typed(
 
 def _after_allocations(scope: ir.Operation) -> ir.Operation:
     """The first operation behind the buffers of a block or program."""
-    listed = [op.operation for op in tree.body(scope).operations]
+    listed = [op.operation for op in own_operations(tree.body(scope))]
     last = max(
         (n for n, op in enumerate(listed) if op.name == "tir.alloc_buffer"), default=-1
     )

@@ -19,6 +19,7 @@ from relax_mlir.dialects.tir import marks
 from relax_mlir.objects.attributes import to_attribute
 from relax_mlir.tir.schedule import tree
 from relax_mlir.tir.schedule.indices import Indices, emit_constant
+from relax_mlir.traversal import own_operations
 
 __all__ = [
     "Axis",
@@ -99,7 +100,7 @@ def sweep(root: ir.Operation) -> None:
     """Erase arithmetic that nobody uses, below ``root``."""
     for region in root.regions:
         for block in region.blocks:
-            for op in list(block.operations):
+            for op in list(own_operations(block)):
                 sweep(op.operation)
             rewriting.erase_dead(block, tree.is_pure)
 
@@ -112,7 +113,7 @@ def move_before(op: ir.Operation, place: ir.Operation) -> None:
 
 def move_body(source: ir.Block, place: ir.Operation) -> None:
     """Move all operations of a list, but the terminator, in front of another."""
-    *operations, _ = source.operations
+    *operations, _ = own_operations(source)
     for op in operations:
         op.operation.move_before(place)
 
@@ -124,7 +125,7 @@ def point_before(op: ir.Operation) -> ir.InsertionPoint:
 
 def terminator(block: ir.Block) -> ir.Operation:
     """The last operation of a list."""
-    *_, last = block.operations
+    *_, last = own_operations(block)
     return last.operation
 
 

@@ -19,6 +19,7 @@ from relax_mlir.tir.schedule.indices import Indices
 from relax_mlir.tir.schedule.predicates import Condition
 from relax_mlir.tir.schedule.reductions import match_reduction
 from relax_mlir.tir.schedule.state import ScheduleState, extents_of, loop_var
+from relax_mlir.traversal import own_operations
 
 __all__ = ["pad_einsum"]
 
@@ -197,7 +198,7 @@ def _pad(
 ) -> None:
     extents = extents_of(indices, block)
     statement = tree.child_of(scope, block)
-    listed = [op.operation for op in tree.body(scope).operations]
+    listed = [op.operation for op in own_operations(tree.body(scope))]
     behind = listed[listed.index(statement) + 1]
     for operand in operands:
         if not any(axis in sizes for axis in operand.axes):

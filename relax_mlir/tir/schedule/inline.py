@@ -31,6 +31,7 @@ from relax_mlir.tir.schedule.indices import (
 )
 from relax_mlir.tir.schedule.predicates import Condition
 from relax_mlir.tir.schedule.state import ScheduleState, extents_of, limits_at
+from relax_mlir.traversal import only_store, own_operations
 
 __all__ = ["check_inline", "compute_inline", "reverse_compute_inline"]
 
@@ -40,11 +41,11 @@ class _Statement:
     """The one store that a block consists of.
 
     Attributes:
-        operations: what computes its value and its indices.
+        computation: what computes its value and its indices.
         store: the store.
     """
 
-    operations: Sequence[ir.OpView]
+    computation: Sequence[ir.OpView]
     store: ir.Operation
 
     @property
@@ -69,20 +70,20 @@ def _only_store(block: ir.Operation, where: str) -> _Statement:
     Raises:
         ScheduleError: it does something else.
     """
-    *operations, _ = tree.body(block).operations
-    found = [op for op in operations if op.operation.name == "memref.store"]
+    *operations, _ = own_operations(tree.body(block))
+    store = only_store(tree.body(block))
     is_plain = all(
         tree.is_pure(op.operation)
         or op.operation.name in ("memref.load", "memref.store", "scf.if")
         for op in operations
     )
-    if len(found) != 1 or not is_plain or tree.init_of(block) is not None:
+    if store is None or not is_plain or tree.init_of(block) is not None:
         raise ScheduleError(
             f"{where}: {tree.describe(block)}: expected a body that is one store of an "
             "element, without a start value"
         )
-    rest = [op for op in operations if op != found[0]]
-    return _Statement(rest, found[0].operation)
+    rest = [op for op in operations if op != store]
+    return _Statement(rest, store.operation)
 
 
 def _check_plain_access(block: ir.Operation, buffer: ir.Value, where: str) -> None:
@@ -187,7 +188,7 @@ def _inline_reads(
 
 def _clone_value(statement: _Statement, mapping: dict[ir.Value, ir.Value]) -> ir.Value:
     """What a statement stores, computed at the insertion point."""
-    for op in statement.operations:
+    for op in statement.computation:
         rewriting.clone(op, mapping)
     return mapping.get(statement.value, statement.value)
 
@@ -421,7 +422,7 @@ def _store_result(
         }
         for axis, dim in zip(tree.body(block).arguments, values, strict=True):
             mapping[axis] = indices.emit(replaced(dim, known, limits))
-        for op in statement.operations:
+        for op in statement.computation:
             if op.operation not in loads:
                 rewriting.clone(op, mapping)
         operands = [mapping.get(v, v) for v in statement.store.operands]

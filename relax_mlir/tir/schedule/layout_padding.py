@@ -30,6 +30,7 @@ from relax_mlir.tir.schedule.state import (
     loop_bounds,
     loop_var,
 )
+from relax_mlir.traversal import own_operations
 
 __all__ = ["Layout", "Padding", "plan_padding"]
 
@@ -206,7 +207,7 @@ def _add_block(
     """A block behind all writers that writes the padding."""
     statements = tree.children(scope)
     last = max(statements.index(tree.child_of(scope, b)) for b, _ in writers)
-    listed = [op.operation for op in tree.body(scope).operations]
+    listed = [op.operation for op in own_operations(tree.body(scope))]
     behind = listed[listed.index(statements[last]) + 1]
     name = f"buffer_{accesses.buffer_name(buffer)}_padding"
     block, loops = _grid_block(layout, edit.point_before(behind), name, indices)
@@ -337,7 +338,7 @@ def _computing(value: ir.Value, store: ir.Operation) -> list[ir.OpView]:
     wanted = {value}
     found: list[ir.OpView] = []
     ahead: list[ir.OpView] = []
-    for op in store.block.operations:
+    for op in own_operations(store.block):
         if op.operation == store:
             break
         ahead.append(op)

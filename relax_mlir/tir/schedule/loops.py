@@ -18,6 +18,7 @@ from relax_mlir.tir.schedule import edit, legality, predicates, tree
 from relax_mlir.tir.schedule.indices import Indices
 from relax_mlir.tir.schedule.refresh import refresh
 from relax_mlir.tir.schedule.state import ScheduleState, loop_bounds, loop_var
+from relax_mlir.traversal import own_operations
 
 __all__ = ["add_unit_loop", "fuse", "merge", "partition", "reorder", "split"]
 
@@ -266,7 +267,7 @@ def _reorder(chain: Sequence[ir.Operation], order: Sequence[ir.Operation]) -> No
     """Unnest the loops in front of the outermost, then nest them again."""
     contents = tree.body(chain[-1])
     end = edit.terminator(contents)
-    held = [op.operation for op in contents.operations if op.operation != end]
+    held = [op.operation for op in own_operations(contents) if op.operation != end]
     for loop in reversed(chain[1:]):
         edit.move_before(loop, chain[0])
     for outer, inner in pairwise(order):
@@ -432,7 +433,7 @@ def _copy_steps(loop: ir.Operation, part: ir.Operation) -> None:
     """Fill a part of a loop."""
     copies = {loop_var(loop): loop_var(part)}
     with edit.point_before(edit.terminator(tree.body(part))):
-        *operations, _ = tree.body(loop).operations
+        *operations, _ = own_operations(tree.body(loop))
         for op in operations:
             rewriting.clone(op, copies)
 

@@ -23,6 +23,7 @@ from relax_mlir.tir.schedule.state import (
     loop_bounds,
     loop_var,
 )
+from relax_mlir.traversal import own_operations
 
 __all__ = ["Matcher"]
 
@@ -203,8 +204,8 @@ class Matcher:
                 self._results(inner, theirs)
 
     def _results(self, ours: ir.Block, theirs: ir.Block) -> None:
-        *_, end = ours.operations
-        *_, wanted = theirs.operations
+        *_, end = own_operations(ours)
+        *_, wanted = own_operations(theirs)
         for value, given in zip(end.operands, wanted.operands, strict=True):
             self._value(value, given)
 

@@ -15,6 +15,7 @@ from relax_mlir.tir.schedule import accesses, edit, legality, tree
 from relax_mlir.tir.schedule.indices import Indices
 from relax_mlir.tir.schedule.reductions import Part, match_reduction
 from relax_mlir.tir.schedule.state import ScheduleState, extents_of
+from relax_mlir.traversal import only_store, own_operations
 
 __all__ = ["fuse_reduction_epilogue"]
 
@@ -43,9 +44,9 @@ class _Epilogue:
     rectifier: ir.Operation | None = None
 
     @property
-    def operations(self) -> list[ir.Operation]:
+    def computation(self) -> list[ir.Operation]:
         """What it computes of the result."""
-        *operations, _ = tree.body(self.block).operations
+        *operations, _ = own_operations(tree.body(self.block))
         left_out = (self.load, self.store)
         return [op.operation for op in operations if op.operation not in left_out]
 
@@ -93,12 +94,12 @@ def _matched(reduction: ir.Operation, part: Part, block: ir.Operation) -> _Epilo
     legality.check_not_output(reduction, _WHERE)
     if tree.guard_of(block) is not None:
         raise ScheduleError(f"{_WHERE}: {tree.describe(block)} has a predicate")
-    listed = [op.operation for op in tree.body(block).operations]
+    listed = [op.operation for op in own_operations(tree.body(block))]
     loads = [a.op for a in accesses.accesses_in(block) if a.buffer == part.buffer]
-    stores = [op for op in listed if op.name == "memref.store"]
-    if len(loads) != 1 or len(stores) != 1 or loads[0] not in listed:
+    store = only_store(tree.body(block))
+    if len(loads) != 1 or store is None or loads[0] not in listed:
         raise _unmatched(block)
-    return _classified(block, loads[0], stores[0])
+    return _classified(block, loads[0], store.operation)
 
 
 def _classified(
@@ -187,7 +188,7 @@ def _rewrite_start(
     }
     mapping[epilogue.load.results[0]] = part.start.operands[0]
     with edit.point_before(part.start):
-        for op in epilogue.operations:
+        for op in epilogue.computation:
             if epilogue.is_sum(op):
                 mapping[op.results[0]] = mapping[epilogue.bias()]
             else:
@@ -223,7 +224,7 @@ def _rewrite_update(
     if epilogue.add is not None:
         mapping[epilogue.add.results[0]] = combined
     with edit.point_before(part.store):
-        for op in epilogue.operations:
+        for op in epilogue.computation:
             if not epilogue.is_sum(op):
                 rewriting.clone(op.opview, mapping)
         _store(epilogue, mapping)

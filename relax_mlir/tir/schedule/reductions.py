@@ -18,6 +18,7 @@ from relax_mlir.dialects.symbols import substitute
 from relax_mlir.errors import ScheduleError
 from relax_mlir.tir.schedule import accesses, edit, tree
 from relax_mlir.tir.schedule.indices import Indices
+from relax_mlir.traversal import named, own_operations
 
 __all__ = ["Part", "Reduction", "match_reduction", "same_value"]
 
@@ -104,8 +105,12 @@ def match_reduction(block: ir.Operation, where: str) -> Reduction:
     starts, stores = (_stores(region) for region in (start, tree.body(block)))
     begun = {op.operands[1]: op for op in starts}
     ended = {op.operands[1]: op for op in stores}
+    is_conditional = any(
+        op.block not in (start, tree.body(block)) for op in (*starts, *stores)
+    )
     if (
-        not begun.keys() == ended.keys()
+        is_conditional
+        or begun.keys() != ended.keys()
         or len({len(starts), len(stores), len(begun)}) > 1
     ):
         raise _unmatched(
@@ -131,15 +136,14 @@ def _in_order(block: ir.Operation, parts: Sequence[Part], where: str) -> list[Pa
         raise _unmatched(
             block, where, "results that are named by `let` before any is kept"
         )
-    listed = [op.operation for op in tree.body(block).operations]
+    listed = [op.operation for op in own_operations(tree.body(block))]
     return sorted(
         parts, key=lambda p: listed.index(p.store.operands[0].owner.operation)
     )
 
 
 def _stores(region: ir.Block) -> list[ir.Operation]:
-    listed = [op.operation for op in region.operations]
-    return [op for op in listed if op.name == "memref.store"]
+    return [op.operation for op in named(region, "memref.store")]
 
 
 def _check_places(

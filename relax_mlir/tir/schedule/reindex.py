@@ -39,6 +39,7 @@ from relax_mlir.tir.schedule.state import (
     loop_bounds,
     loop_var,
 )
+from relax_mlir.traversal import own_operations
 
 __all__ = ["beside", "loops_over", "reindex", "reindex_cache"]
 
@@ -232,7 +233,7 @@ def beside(block: ir.Operation, *, is_read: bool) -> ir.InsertionPoint:
     top = tree.child_of(scope, block)
     if is_read:
         return edit.point_before(top)
-    listed = [op.operation for op in tree.body(scope).operations]
+    listed = [op.operation for op in own_operations(tree.body(scope))]
     return edit.point_before(listed[listed.index(top) + 1])
 
 

@@ -28,6 +28,7 @@ from relax_mlir.tir.schedule.state import (
     loop_bounds,
     loop_var,
 )
+from relax_mlir.traversal import own_operations
 
 __all__ = ["rfactor"]
 
@@ -353,13 +354,13 @@ def _put_stores_in_order(found: Reduction, region: ir.Block) -> None:
 
 def _stores_in(region: ir.Block) -> dict[ir.Value, ir.Operation]:
     """The stores of a region, by the buffers that they write."""
-    listed = [op.operation for op in region.operations]
+    listed = [op.operation for op in own_operations(region)]
     return {op.operands[1]: op for op in listed if op.name == "memref.store"}
 
 
 def _rename_lets(region: ir.Block, *, is_only: bool) -> None:
     """Names of partial results; the value of an only one needs none."""
-    for op in list(region.operations):
+    for op in list(own_operations(region)):
         if op.operation.name == "tir.let":
             if is_only:
                 rewriting.replace(op.operation, op.operation.operands[0])
@@ -459,7 +460,7 @@ def _copy_region(
         for argument, value in zip(old.arguments, known, strict=True):
             assert not isinstance(value, str)
             mapping[argument] = indices.emit(substitute(value, inner))
-        *operations, _ = old.operations
+        *operations, _ = own_operations(old)
         for op in operations:
             rewriting.clone(op, mapping)
     return mapping

@@ -32,6 +32,7 @@ from relax_mlir.tir.schedule.state import (
     loop_bounds,
     loop_var,
 )
+from relax_mlir.traversal import only_store, own_operations
 
 __all__ = ["check", "decompose_padding"]
 
@@ -86,22 +87,22 @@ def decompose_padding(
 
 
 def _matched(block: ir.Operation, indices: Indices) -> _Padding:
-    *operations, _ = tree.body(block).operations
+    *operations, _ = own_operations(tree.body(block))
     listed = [op.operation for op in operations]
-    stores = [op for op in listed if op.name == "memref.store"]
+    store = only_store(tree.body(block))
     choices = [op for op in listed if op.name == "scf.if"]
-    if len(stores) != 1 or len(choices) != 1 or tree.init_of(block) is not None:
+    if store is None or len(choices) != 1 or tree.init_of(block) is not None:
         raise _unmatched(block)
-    (store,), (choice,) = stores, choices
+    (choice,) = choices
     if list(choice.results) != [store.operands[0]] or not _is_number(choice):
         raise _unmatched(block)
     found = predicates.conditions_of(choice.operands[0], indices)
-    return _Padding(choice, store, found, _runs(block, found, indices))
+    return _Padding(choice, store.operation, found, _runs(block, found, indices))
 
 
 def _is_number(choice: ir.Operation) -> bool:
     """Whether a number is chosen where a condition does not hold."""
-    *_, last = choice.regions[1].blocks[0].operations
+    *_, last = own_operations(choice.regions[1].blocks[0])
     owner = last.operation.operands[0].owner
     return not isinstance(owner, ir.Block) and owner.name == "arith.constant"
 
@@ -187,7 +188,7 @@ def _store_number(block: ir.Operation, padding: _Padding, new: ir.Operation) -> 
     inner = edit.open_region(new, 1)
     old = tree.body(block).arguments
     copies: dict[ir.Value, ir.Value] = dict(zip(old, inner.arguments, strict=True))
-    *_, last = padding.choice.regions[1].blocks[0].operations
+    *_, last = own_operations(padding.choice.regions[1].blocks[0])
     with edit.point_before(edit.terminator(inner)):
         number = edit.copy_of(last.operation.operands[0], {})
         place = [edit.copy_of(v, copies) for v in list(padding.store.operands)[2:]]
@@ -246,7 +247,7 @@ def _own_loop(
 def _choose_elements(block: ir.Operation, padding: _Padding) -> None:
     """Put what is chosen where the condition holds in place of the choice."""
     inner = padding.choice.regions[0].blocks[0]
-    *operations, last = inner.operations
+    *operations, last = own_operations(inner)
     for op in operations:
         op.operation.move_before(padding.choice)
     rewriting.replace(padding.choice, last.operation.operands[0])
@@ -281,7 +282,7 @@ def _with_runs(
             tree.body(block).arguments, inner.arguments, runs, strict=True
         ):
             mapping[argument] = indices.emit(run.low + indices.of(new))
-        *operations, _ = tree.body(block).operations
+        *operations, _ = own_operations(tree.body(block))
         for op in operations:
             rewriting.clone(op, mapping)
     _simplify_places(inner, indices)

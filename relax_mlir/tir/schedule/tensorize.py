@@ -21,6 +21,7 @@ from relax_mlir.tir.schedule.indices import Indices, emit_constant
 from relax_mlir.tir.schedule.matching import Matcher
 from relax_mlir.tir.schedule.state import ScheduleState
 from relax_mlir.tir.schedule.tensor_intrin import TensorIntrin
+from relax_mlir.traversal import own_operations
 
 __all__ = ["tensorize"]
 
@@ -85,7 +86,7 @@ def _fill(
             region = BufferRegion(buffer_term(terms, source), runs)
             mapping[argument] = matched_part(terms, source, buffer, region)
             _map_strides(buffer, mapping[argument], arguments, mapping)
-        *operations, _ = tree.body(impl).operations
+        *operations, _ = own_operations(tree.body(impl))
         for op in operations:
             rewriting.clone(op, mapping)
     for key, value in tree.annotations_of(impl).items():

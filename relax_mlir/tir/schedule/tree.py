@@ -14,6 +14,7 @@ from mlir import ir
 from relax_mlir.dialects import tensors
 from relax_mlir.dialects.tir import marks
 from relax_mlir.objects.attributes import from_attribute
+from relax_mlir.traversal import own_operations
 
 __all__ = [
     "ancestors",
@@ -131,7 +132,7 @@ def children(op: ir.Operation) -> list[ir.Operation]:
 
 def statements(block: ir.Block) -> list[ir.Operation]:
     """The statements among some operations."""
-    listed = [op.operation for op in block.operations]
+    listed = [op.operation for op in own_operations(block)]
     return [op for op in listed if not is_pure(op) and op.name not in _NO_STATEMENTS]
 
 
@@ -169,7 +170,7 @@ def subtree(root: ir.Operation) -> Iterator[ir.Operation]:
     yield root
     for region in root.regions:
         for block in region.blocks:
-            for op in list(block.operations):
+            for op in list(own_operations(block)):
                 yield from subtree(op.operation)
 
 
@@ -178,7 +179,7 @@ def blocks_below(op: ir.Operation) -> list[ir.Operation]:
     found: list[ir.Operation] = []
     for region in op.regions:
         for block in region.blocks:
-            for inner in block.operations:
+            for inner in own_operations(block):
                 inner = inner.operation
                 found += [inner] if is_block(inner) else blocks_below(inner)
     return found
@@ -189,7 +190,7 @@ def loops_below(op: ir.Operation) -> list[ir.Operation]:
     found: list[ir.Operation] = []
     for region in op.regions:
         for block in region.blocks:
-            for inner in block.operations:
+            for inner in own_operations(block):
                 inner = inner.operation
                 if is_loop(inner):
                     found.append(inner)

@@ -14,6 +14,7 @@ from relax_mlir.passes.relax.legalize import Legalize
 from relax_mlir.passes.relax.outline import Outliner, fused_name
 from relax_mlir.relax import transform
 from relax_mlir.rewriting import walk
+from relax_mlir.traversal import own_operations
 from relax_mlir.tvm.relay.expr import Function
 
 __all__ = ["alpha_equal", "fuse_ops", "infer_type"]
@@ -47,7 +48,7 @@ def _one_by_one(module: IRModule) -> IRModule:
     changed = module.clone()
     with changed.context, ir.Location.unknown():
         outliner = Outliner(changed)
-        for op in list(changed.func_op("main").entry_block.operations):
+        for op in list(own_operations(changed.func_op("main").entry_block)):
             if isinstance(op, CallTirOp):
                 outliner.outline([op], fused_name([op]), {"Primitive": True})
     return changed
