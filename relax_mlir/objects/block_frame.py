@@ -13,9 +13,11 @@ from relax_mlir.dialects.tir import BlockOp, marks
 from relax_mlir.objects import prim
 from relax_mlir.objects.attributes import to_attribute
 from relax_mlir.objects.buffer import BufferRegion
+from relax_mlir.objects.init_region import make_visible
 from relax_mlir.objects.prim import IterVar, PrimExpr, Range, Var
 from relax_mlir.objects.said_regions import SaidRegions
 from relax_mlir.objects.simplify import simplify
+from relax_mlir.objects.term_scope import Known
 from relax_mlir.traversal import own_operations
 
 if TYPE_CHECKING:
@@ -49,6 +51,7 @@ class BlockFrame:
         self._writer = writer
         self._op: ir.Operation | None = None
         self._guard: ir.Block | None = None
+        self._known: Known | None = None  # when the body began
         self.deferred: list[Callable[[], Any]] = []  # what the body begins with
         self._said: dict[str, Sequence[BufferRegion]] = {}
 
@@ -68,6 +71,8 @@ class BlockFrame:
         with writer.here():
             ir.Operation.create("gpu.yield")
         self._keep_said()
+        assert self._known is not None
+        writer.terms.leave(self._known)
         writer.points.pop()
         if self._guard is not None:
             writer.end(self._guard, "scf.yield")
@@ -152,6 +157,8 @@ class BlockFrame:
         with writer.inside(self._op.regions[0], index) as block:
             self._define(block)
             yield
+            with writer.module.context, ir.Location.unknown():
+                make_visible(block, self._op, self.name)
             writer.end(block, "gpu.yield")
         for axis, value in zip(self.axes, old, strict=True):
             writer.terms.define(axis.var, value)
@@ -172,6 +179,7 @@ class BlockFrame:
             locations = [ir.Location.unknown()] * len(types)
             block = ir.Block.create_at_start(region, types, locations)
         writer.points.append(ir.InsertionPoint(block))
+        self._known = writer.terms.known()
         self._define(block)
 
     def _begin_guard(self, predicate: PrimExpr) -> None:

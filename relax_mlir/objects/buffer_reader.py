@@ -76,9 +76,18 @@ def read_declared(reader: ProgramReader, op: DeclBufferOp) -> Buffer:
 
 
 def read_match(reader: ProgramReader, op: ir.OpView) -> None:
-    """A name for a box of a buffer, of the block around."""
+    """A name for a box of a buffer, of the block around.
+
+    The box that an init region takes again is the one of the body, by its name.
+    """
     attributes = op.operation.attributes
     result = op.operation.results[0]
+    if marks.IMPLICIT in attributes:
+        name = text_of(attributes, marks.NAME, "")
+        same = [m.buffer for m in reader.matches[-1] if m.buffer.name == name]
+        if same:
+            reader.terms.buffers[result] = same[0]
+            return
     source = reader.terms.buffer(op.operands[0])
     operands = iter(list(op.operands)[1:])
     offsets, sizes = (

@@ -190,12 +190,12 @@ class OpenProgram:
         locations = [ir.Location.unknown(self.module.context)] * len(types)
         block = ir.Block.create_at_start(region, list(types), locations)
         self.points.append(ir.InsertionPoint(block))
-        known = dict(self.terms.buffers)
+        known = self.terms.known()
         try:
             yield block
         finally:
             self.points.pop()
-            self.terms.buffers = known
+            self.terms.leave(known)
 
     def end(self, block: ir.Block, terminator: str, *operands: ir.Value) -> None:
         """Close a block of a region."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from mlir import ir
 
@@ -12,7 +13,16 @@ from relax_mlir.objects.buffer import Buffer
 from relax_mlir.objects.prim import Var
 from relax_mlir.objects.value_types import pointee, scalar_type
 
-__all__ = ["TermScope"]
+__all__ = ["Known", "TermScope"]
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is visible at a place; see :class:`TermScope` for the fields."""
+
+    vars: dict[int, ir.Value]
+    buffers: dict[int, ir.Value]
+    pointers: dict[int, Buffer]
 
 
 class TermScope:
@@ -65,6 +75,19 @@ class TermScope:
             del self.vars[id(var)]
         else:
             self.vars[id(var)] = old
+
+    def known(self) -> Known:
+        """What is visible here, for :meth:`leave`."""
+        return Known(dict(self.vars), dict(self.buffers), dict(self.pointers))
+
+    def leave(self, known: Known) -> None:
+        """Forget what was defined since ``known``, in a region that ends here.
+
+        Its values do not dominate what follows. Free variables do.
+        """
+        free = {id(var): value for value, var in self.free.items()}
+        self.vars = {**free, **known.vars}
+        self.buffers, self.pointers = known.buffers, known.pointers
 
     def buffer(self, buffer: Buffer) -> ir.Value:
         """The memref that a buffer is.
