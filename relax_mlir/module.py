@@ -23,16 +23,13 @@ from relax_mlir.objects.attributes import to_attribute
 from relax_mlir.objects.function import BaseFunc
 from relax_mlir.objects.module_view import ModuleView
 from relax_mlir.objects.scope import FunctionScope
+from relax_mlir.parser_guards import MAX_NESTING, check_text
 from relax_mlir.traversal import own_operations
 
-__all__ = ["IRModule"]
+__all__ = ["MAX_NESTING", "IRModule"]
 
-# The parser of MLIR recurses; deeper text would end the process.
-MAX_NESTING = 500
 # The stubs do not know the exception.
 MLIRError: type[Exception] = vars(ir)["MLIRError"]
-# Brackets, and what may hold some that mean nothing.
-_BRACKETS = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|->|[{}()\[\]<>]')
 _PLACE = re.compile(r'loc\("-":(\d+):(\d+)\)')
 
 
@@ -108,9 +105,9 @@ class IRModule(ModuleView):
         """Read a module from its text.
 
         Raises:
-            IRError: the text is not valid MLIR, or is nested too deeply to parse.
+            IRError: the text is not valid MLIR, or the parser would end the process.
         """
-        _check_nesting(text)
+        check_text(text)
         with new_context():
             try:
                 return IRModule(_copy(ir.Module.parse(text).operation), constants)
@@ -279,18 +276,6 @@ class IRModule(ModuleView):
 def _copy(module: ir.Operation) -> ModuleOp:
     copy: Any = module.clone()  # Any: the stubs do not know that it is a ModuleOp
     return copy
-
-
-def _check_nesting(text: str) -> None:
-    depth = 0
-    for bracket in _BRACKETS.finditer(text):
-        kind = bracket.group()
-        if kind in "{([<":
-            depth += 1
-        elif kind in "})]>":
-            depth -= 1
-        if depth > MAX_NESTING:
-            raise IRError(f"malformed module: nested deeper than {MAX_NESTING} levels")
 
 
 def _check_fits(
