@@ -70,6 +70,9 @@ class ConvFamilyOp(Relax.Operation):
 
     tolerance = 1e-4  # f32 sums in another order
 
+    reference_rate = 1e8
+    reference_scratch_bytes = 0  # one window element at a time
+
     @classmethod
     @cache
     def attribute_defaults(cls) -> Mapping[str, Any]:

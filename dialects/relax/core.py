@@ -44,6 +44,10 @@ class RelaxOperation(Operation):
     cases: ClassVar[Sequence[Case]] = ()
     tolerance: ClassVar[float] = 1e-5  # of f32 results, relative to their scale
     is_pure: ClassVar[bool] = True  # it does nothing but compute its results
+    # How `reference` walks the points of the tensor program: per second, at the least, and
+    # the bytes that it allocates for each. Constant folding estimates by them.
+    reference_rate: ClassVar[float] = 2e7
+    reference_scratch_bytes: ClassVar[int] = 16
     # Attributes that Relax's own functions take among the arguments: sizes, as a rule.
     argument_attributes: ClassVar[tuple[str, ...]] = ()
 

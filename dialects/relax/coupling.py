@@ -33,6 +33,7 @@ class PairwiseCouplingOp(Relax.Operation, name="pairwise_coupling"):
     r: Operand[RankedTensorType]
     y: Result[RankedTensorType]
 
+    reference_rate = 1e5  # a loop in Python
     tolerance = 1e-4  # one more round is taken or not, at the bound of the error
     cases = (
         Case((5, 3, 3), low=0.1, high=0.9),

@@ -112,6 +112,7 @@ class IndexPutOp(Relax.Operation, name="index_put"):
     y: Result[RankedTensorType]
     accumulate: BoolAttr
 
+    reference_rate = 1e5  # a loop in Python
     cases = (
         Case((4, 5), [(3, "int64"), (3, "int64")], (3,), low=-4, high=3),
         Case((9,), [(2, 7, "int32")], (7,), accumulate=True, low=-12, high=9),

@@ -42,6 +42,8 @@ class MatmulOp(Relax.Operation, name="matmul"):
     z: Result[RankedTensorType]
     out_dtype: TypeAttr | None
 
+    reference_rate = 5e8
+    reference_scratch_bytes = 0  # BLAS
     tolerance = 1e-4  # f32 sums in another order
     cases = (
         Case((3, 5), (5, 7)),
@@ -114,6 +116,8 @@ class DenseOp(Relax.Operation, name="nn_dense"):
     z: Result[RankedTensorType]
     out_dtype: TypeAttr | None
 
+    reference_rate = 5e8
+    reference_scratch_bytes = 0  # BLAS
     tolerance = 1e-4  # f32 sums in another order
     cases = (
         Case((3, 5), (7, 5)),

@@ -43,6 +43,7 @@ class MaxPoolWithIndicesOp(PoolOp, name="max_pool_with_indices"):
     indices: Result[RankedTensorType]
     column_major: BoolAttr
 
+    reference_scratch_bytes = 64  # values and places of all windows
     cases = (
         *pool_cases(column_major=False),
         *pool_cases(column_major=True)[:6],

@@ -100,6 +100,7 @@ class RoiAlignOp(Relax.Operation, name="roi_align"):
     is_shifted: BoolAttr
     mode: StringAttr
 
+    reference_rate = 1e5  # a loop in Python
     tolerance = 1e-4  # weights are differences of f32 places
     cases = (
         Case((2, 3, 6, 7), (4, 4), (4, "int64"), size=(3, 2), low=0, high=1, scale=6.0),
@@ -206,6 +207,7 @@ class VisionRoiAlignOp(Relax.Operation, name="vision_roi_align"):
     layout: StringAttr
     mode: StringAttr
 
+    reference_rate = 1e5  # a loop in Python
     tolerance = 1e-4  # weights are differences of f32 places
     cases = (
         Case(
@@ -321,6 +323,7 @@ class VisionRoiPoolOp(Relax.Operation, name="vision_roi_pool"):
     spatial_scale: FloatAttr
     layout: StringAttr
 
+    reference_rate = 1e5  # a loop in Python
     cases = (
         Case(
             (2, 3, 6, 7), (5, 5), pooled_size=(2, 3), spatial_scale=6.0, low=0, high=1

@@ -18,7 +18,13 @@ from relax_mlir.graphs import (
     operations_of,
 )
 from relax_mlir.module import IRModule
-from relax_mlir.passes.relax.legalize import flat_operands, flat_types
+from relax_mlir.passes.relax.folding_cost import (
+    Budget,
+    cost_of_program,
+    cost_of_reference,
+    result_bytes,
+)
+from relax_mlir.passes.relax.legalize import flat_operands
 from relax_mlir.rewriting import Pass, replace
 
 __all__ = ["FoldConstants", "known_array"]
@@ -33,40 +39,51 @@ class FoldConstants(Pass):
     """Replace operations on constants by their value, by the operators' numpy definitions.
 
     A result may be larger than its operands by ``max_growth_bytes`` at most, so that a
-    broadcast of one number does not become megabytes of weights.
+    broadcast of one number does not become megabytes of weights. What an evaluation takes is
+    estimated before it runs; beyond the budget of memory or time, the operation stays
+    and is computed at run time.
 
     Args:
         max_growth_bytes: see above; -1 for any.
+        max_bytes: peak memory of one evaluation; -1 for any.
+        max_time_ms: of all evaluations together; -1 for any.
         in_dataflow: only fold operators that stand in dataflow blocks.
         evaluate: runs tensor programs; without it, their calls stay.
     """
 
     known_as = "FoldConstant"
     max_growth_bytes: int = 1 << 16
+    max_bytes: int = 1 << 29
+    max_time_ms: int = 5000
     in_dataflow: bool = False
     evaluate: Evaluate | None = field(
         default=None, repr=False, metadata={"text": False}
     )
 
     def run(self, module: IRModule) -> None:
+        budget = self.budget()
         for function in graph_functions(module):
             if "relax.primitive" in function.attributes:
                 continue
             for op in operations_of(function):
                 if isinstance(op, CallTirOp):
-                    self._run_program(module, op)
+                    self._run_program(module, op, budget)
                 elif not self.in_dataflow or block_number(op) >= 0:
-                    self._fold(module, op)
+                    self._fold(module, op, budget)
             if self.in_dataflow:
                 drop_unread(function)
 
-    def _run_program(self, module: IRModule, op: CallTirOp) -> None:
+    def budget(self) -> Budget:
+        """What one run may cost."""
+        return Budget(self.max_bytes, self.max_time_ms / 1000)
+
+    def _run_program(self, module: IRModule, op: CallTirOp, budget: Budget) -> None:
         arrays = _arrays(module, tensors.elements(op.args))
-        is_static = all(
-            isinstance(t, ir.RankedTensorType) and t.has_static_shape
-            for t in flat_types([op.result])
-        )
-        if self.evaluate is None or arrays is None or not is_static:
+        size = result_bytes(op)
+        if self.evaluate is None or arrays is None or size is None:
+            return
+        program = module.func_op(ir.FlatSymbolRefAttr(op.attributes["callee"]).value)
+        if not budget.spend(cost_of_program(program, arrays, size)):
             return
         values = self.evaluate(module, op, arrays)
         with ir.InsertionPoint(op), op.location:
@@ -74,12 +91,14 @@ class FoldConstants(Pass):
             is_tuple = isinstance(op.result.type, ir.TupleType)
             replace(op, tensors.pack(folded) if is_tuple else folded[0])
 
-    def _fold(self, module: IRModule, op: ir.OpView) -> None:
+    def _fold(self, module: IRModule, op: ir.OpView, budget: Budget) -> None:
         arrays = _constant_operands(module, op)
-        if arrays is None or not self._fits(op, arrays):
+        if arrays is None:
             return
         attrs = op.python_attrs()
         if any(_is_symbolic(value) for value in attrs.values()):
+            return
+        if not self.fits(module, op, arrays, budget):
             return
         try:
             with np.errstate(all="ignore"):
@@ -91,24 +110,27 @@ class FoldConstants(Pass):
             folded = _constants(module, values)
         replace(op, folded)
 
-    def _fits(
-        self, op: ir.OpView, arrays: "list[np.ndarray | list[np.ndarray]]"
+    def fits(
+        self,
+        module: IRModule,
+        op: RelaxOperation,
+        arrays: "list[np.ndarray | list[np.ndarray]]",
+        budget: Budget,
     ) -> bool:
+        """Whether an operation may be evaluated; takes its cost off the budget."""
         flat = [
             a
             for group in arrays
             for a in (group if isinstance(group, list) else [group])
         ]
-        before = sum(a.nbytes for a in flat)
-        after = 0
-        for result in op.results:
-            size = tensors.dtype_of(result).size_bytes
-            for dim in tensors.shape_of(result):
-                if not isinstance(dim, int):
-                    return False
-                size *= dim
-            after += size
-        return self.max_growth_bytes < 0 or after <= before + self.max_growth_bytes
+        after = result_bytes(op)
+        if after is None:
+            return False
+        allowed = sum(a.nbytes for a in flat) + self.max_growth_bytes
+        if self.max_growth_bytes >= 0 and allowed < after:
+            return False
+        cost = cost_of_reference(module, op, flat)
+        return cost is not None and budget.spend(cost)
 
 
 _MOST_OPERATIONS = 256  # that one value is looked for in
@@ -117,6 +139,7 @@ _MOST_OPERATIONS = 256  # that one value is looked for in
 def known_array(module: IRModule, value: ir.Value) -> np.ndarray | None:
     """What a value is, if constants alone tell it by a few operations; changes nothing."""
     found: dict[ir.Value, np.ndarray] = {}
+    budget = FoldConstants().budget()
     waiting, left = [value], _MOST_OPERATIONS
     while waiting:
         last = waiting[-1]
@@ -132,7 +155,7 @@ def known_array(module: IRModule, value: ir.Value) -> np.ndarray | None:
         elif missing := [o for o in flat_operands(op) if o not in found]:
             waiting += missing
             continue
-        elif (array := _evaluated(op, found)) is not None:
+        elif (array := _evaluated(module, op, found, budget)) is not None:
             found[last] = array
         else:
             return None
@@ -141,7 +164,10 @@ def known_array(module: IRModule, value: ir.Value) -> np.ndarray | None:
 
 
 def _evaluated(
-    op: RelaxOperation, known: Mapping[ir.Value, np.ndarray]
+    module: IRModule,
+    op: RelaxOperation,
+    known: Mapping[ir.Value, np.ndarray],
+    budget: Budget,
 ) -> np.ndarray | None:
     """The only result of an operation; None if it is too large, or cannot be computed."""
     arrays = [
@@ -150,7 +176,9 @@ def _evaluated(
     ]
     attrs = op.python_attrs()
     is_known = not any(map(_is_symbolic, attrs.values()))
-    if len(op.results) != 1 or not is_known or not FoldConstants()._fits(op, arrays):
+    if len(op.results) != 1 or not is_known:
+        return None
+    if not FoldConstants().fits(module, op, arrays, budget):
         return None
     try:
         with np.errstate(all="ignore"):

@@ -1,0 +1,148 @@
+"""Cost estimates for constant folding: time and memory of an evaluation, before it runs.
+
+The work of an operation is counted on its tensor program: the points of its iteration domains,
+which for a pooling are outputs times window elements and for a matmul ``m * n * k``. How fast
+the numpy reference walks these points, and how much memory it allocates for each, are class
+attributes of the operator.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from mlir import ir
+from mlir.dialects import func
+
+from relax_mlir.dialects import tensors
+from relax_mlir.dialects.relax.core import RelaxOperation
+from relax_mlir.dialects.tir import BlockOp
+from relax_mlir.indexing import constant_of
+from relax_mlir.module import IRModule
+from relax_mlir.passes.relax.legalize import emit_program, flat_types
+from relax_mlir.traversal import own_operations
+
+__all__ = ["Budget", "Cost", "cost_of_program", "cost_of_reference", "result_bytes"]
+
+_COPIES = 4  # of operands and results that a reference holds at once: f64 of f32, and one more
+_FEW_POINTS = 1 << 16  # not worth a tensor program to count them
+_COMPILED_RATE = 1e8  # points per second of code that no schedule has seen
+
+
+@dataclass(frozen=True)
+class Cost:
+    """An upper estimate of one evaluation: peak bytes, and seconds."""
+
+    size_bytes: float
+    time_s: float
+
+
+@dataclass
+class Budget:
+    """What folding may still cost.
+
+    Attributes:
+        size_bytes: of one evaluation; time_s: of all that are left. Negative for no limit.
+    """
+
+    size_bytes: float
+    time_s: float
+
+    def spend(self, cost: Cost) -> bool:
+        """Take the time of an evaluation off the budget; False if the budget lacks it."""
+        if 0 <= self.size_bytes < cost.size_bytes or 0 <= self.time_s < cost.time_s:
+            return False
+        if self.time_s >= 0:
+            self.time_s -= cost.time_s
+        return True
+
+
+def cost_of_reference(
+    module: IRModule, op: RelaxOperation, arrays: Sequence[np.ndarray]
+) -> Cost | None:
+    """The cost of an operator's reference; None if sizes are symbolic or unknown.
+
+    Args:
+        module: whose context the operation belongs to.
+        op: all of whose operands are constants; arrays: these.
+    """
+    results = result_bytes(op)
+    if results is None:
+        return None
+    points = _reference_points(module, op, arrays)
+    held = _COPIES * (sum(a.nbytes for a in arrays) + results)
+    scratch = points * type(op).reference_scratch_bytes
+    return Cost(held + scratch, points / type(op).reference_rate)
+
+
+def cost_of_program(
+    program: func.FuncOp, arrays: Sequence[np.ndarray], results: int
+) -> Cost:
+    """The cost of a tensor program that is compiled and run.
+
+    Args:
+        arrays: its inputs; results: bytes of its outputs.
+    """
+    size = sum(a.nbytes for a in arrays) + results
+    return Cost(size, _points_in(program.entry_block) / _COMPILED_RATE)
+
+
+def result_bytes(op: ir.OpView) -> int | None:
+    """The bytes of all results; None where a size is not a number."""
+    total = 0
+    for type_ in flat_types(op.results):
+        if not isinstance(type_, ir.RankedTensorType) or not type_.has_static_shape:
+            return None
+        total += math.prod(type_.shape) * tensors.dtype_of(type_).size_bytes
+    return total
+
+
+def _reference_points(
+    module: IRModule, op: RelaxOperation, arrays: Sequence[np.ndarray]
+) -> float:
+    elements = sum(a.size for a in arrays)
+    results = sum(math.prod(t.shape) for t in flat_types(op.results))
+    # No program has more points than outputs times inputs times windows.
+    windows = math.prod(max(1, abs(n)) for n in _integers(op.python_attrs().values()))
+    bound = max(1, elements) * max(1, results) * windows
+    if bound <= _FEW_POINTS:
+        return bound
+    scratch = module.alone()
+    with ir.InsertionPoint(scratch.mlir.body), op.location:
+        try:
+            program, _ = emit_program(op, "program")
+        except ValueError:  # an invalid operation; legalization says what is wrong
+            return math.inf
+    return elements + results + _points_in(program.entry_block)
+
+
+def _integers(values: Iterable[object]) -> list[int]:
+    found: list[int] = []
+    for value in values:
+        if isinstance(value, tuple):
+            found += _integers(value)
+        elif isinstance(value, int):
+            found.append(value)
+    return found
+
+
+def _points_in(block: ir.Block) -> float:
+    """The points of all iteration domains; infinite where an extent is not a number."""
+    total = 0.0
+    for op in own_operations(block):
+        inner = sum(_points_in(b) for r in op.operation.regions for b in r.blocks)
+        if isinstance(op, BlockOp):
+            sizes = list(ir.DenseI64ArrayAttr(op.static_extents))
+            if min(sizes, default=0) < 0:
+                return math.inf
+            # A block in loops of its own is bound to their points, and runs once for each.
+            inner = max(1.0, inner) * (1 if len(op.bindings) else math.prod(sizes))
+        elif op.operation.name == "scf.for":
+            begin, end, step = (constant_of(v) for v in list(op.operands)[:3])
+            if begin is None or end is None or not step:
+                return math.inf
+            inner = max(1.0, inner) * max(0, -(-(end - begin) // step))
+        total += inner
+    return total
