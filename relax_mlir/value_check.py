@@ -61,7 +61,7 @@ class ValueCheck(Instrument):
             zip(actual, self.expected, strict=True)
         ):
             error = difference(ours, theirs)
-            if error > self.tolerance:
+            if not error <= self.tolerance:  # also where it is no number
                 raise VerificationError(
                     f"{step}: changes output {number}: expected a difference of at most "
                     f"{self.tolerance:g} of its scale, got {error:.3g}{self._others(module)}"
@@ -76,7 +76,10 @@ class ValueCheck(Instrument):
 
 
 def difference(actual: np.ndarray, expected: np.ndarray) -> float:
-    """Largest difference relative to the scale of ``expected``; infinite for other shapes."""
+    """Largest difference relative to the scale of ``expected``.
+
+    Infinite for other shapes or types, and where only one of the two is finite.
+    """
     if actual.shape != expected.shape or actual.dtype != expected.dtype:
         return float("inf")
     if expected.size == 0:
@@ -84,6 +87,8 @@ def difference(actual: np.ndarray, expected: np.ndarray) -> float:
     ours, theirs = actual.astype(np.float64), expected.astype(np.float64)
     finite = np.isfinite(theirs)
     if not np.array_equal(ours[~finite], theirs[~finite], equal_nan=True):
+        return float("inf")
+    if not np.isfinite(ours[finite]).all():
         return float("inf")
     if not finite.any():
         return 0.0

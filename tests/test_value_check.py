@@ -1,7 +1,10 @@
 """``verify="each-pass"`` names the pass that is wrong, at whatever level it works."""
 
+import ctypes
+import dataclasses
 import re
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import onnx
@@ -21,6 +24,11 @@ from relax_mlir.passes.schedule.expand_math import ExpandMath
 from relax_mlir.passes.tir.fuse import Fuse
 from relax_mlir.passes.tir.to_linalg import ToLinalg
 from relax_mlir.rewriting import Pass, replace, walk
+from relax_mlir.runtime.margins import between_margins
+from relax_mlir.schedules import nest
+from relax_mlir.schedules.emit import add
+from relax_mlir.schedules.nest import Statement
+from relax_mlir.value_check import difference
 
 _MODEL = """
 <ir_version: 8, opset_import: ["" : 17]>
@@ -159,3 +167,62 @@ def test_without_fitting_sizes_inputs_are_asked_for() -> None:
     message = re.escape("no sizes below 1000 were found that fit `n >= 2000`")
     with pytest.raises(RelaxError, match=message):
         relax_mlir.compile(relax_mlir.import_onnx(pool), verify="each-pass")
+
+
+def test_results_that_are_no_numbers_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A logarithm in place of the exponential: NaN wherever the sum is negative."""
+    plant(SplitPads, swapped("relax.exp", "relax.log"), monkeypatch)
+
+    with pytest.raises(
+        VerificationError, match=r"relax-split-pads.*: changes .*got inf"
+    ):
+        relax_mlir.compile(
+            relax_mlir.import_onnx(model()), verify="each-pass", cache=False
+        )
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
+def test_one_wrong_element_is_a_difference(wrong: float) -> None:
+    expected = np.array([1.0, 2.0, 3.0], np.float32)
+    actual = expected.copy()
+    actual[1] = wrong
+
+    assert difference(actual, expected) == np.inf
+    assert difference(expected, actual) == np.inf
+    assert difference(actual, actual.copy()) == 0
+
+
+def test_a_rule_that_reads_past_a_sum_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One more term than there are: the last row of the weights is followed by a margin."""
+    graph = parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[3, 5] x) => (float[3, 16] y) { y = MatMul (x, w) }"""
+    )
+    w = np.linspace(-1, 1, 80, dtype=np.float32).reshape(5, 16)
+    graph.graph.initializer.append(numpy_helper.from_array(w, "w"))
+    right = nest.statement_of
+
+    def longer(*args: Any) -> Statement:  # Any: those of statement_of
+        statement = right(*args)
+        pairs = zip(statement.kinds, statement.extents, strict=True)
+        extents = tuple(add(size, 1) if kind == "R" else size for kind, size in pairs)
+        return dataclasses.replace(statement, extents=extents)
+
+    monkeypatch.setattr(nest, "statement_of", longer)
+
+    with pytest.raises(VerificationError, match=r"schedule-apply.*: changes output 0"):
+        relax_mlir.compile(
+            relax_mlir.import_onnx(graph), verify="each-pass", cache=False
+        )
+
+
+def test_margins_are_no_numbers() -> None:
+    array = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+    copy = between_margins(array)
+
+    np.testing.assert_array_equal(copy, array)
+    assert copy.ctypes.data % 64 == 0
+    behind = ctypes.c_float.from_address(copy.ctypes.data + copy.nbytes)
+    before = ctypes.c_float.from_address(copy.ctypes.data - 4)
+    assert np.isnan([before.value, behind.value]).all()

@@ -11,6 +11,7 @@ from relax_mlir.errors import CompileError
 from relax_mlir.module import IRModule
 from relax_mlir.runtime import cpu
 from relax_mlir.runtime.executable import Signature, as_tensor, make_function
+from relax_mlir.runtime.margins import between_margins
 from relax_mlir.traversal import own_operations
 
 __all__ = ["run_lowered"]
@@ -32,6 +33,8 @@ def run_lowered(
 ) -> tuple[np.ndarray, ...]:
     """Run a module in the LLVM dialect.
 
+    Inputs and constants are copies between margins of NaNs.
+
     Raises:
         CompileError: the engine cannot make code of it.
         TypeError, ValueError: an array does not fit its parameter.
@@ -49,11 +52,10 @@ def run_lowered(
             whole.body.append(op)
         engine = ExecutionEngine(whole, opt_level=2, shared_libs=[cpu.library_path()])
         address = _addresses(engine)
-    constants = {
-        k: np.ascontiguousarray(module.constants[k]) for k in signature.constants
-    }
+    constants = {k: between_margins(module.constants[k]) for k in signature.constants}
     function = make_function(signature, constants, address, 1, engine)
-    return tuple(map(cpu.array_of, function(*map(as_tensor, arrays))))
+    given = [as_tensor(between_margins(array)) for array in arrays]
+    return tuple(map(cpu.array_of, function(*given)))
 
 
 _DECLARED = """
