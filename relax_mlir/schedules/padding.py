@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mlir import ir
 
 from relax_mlir.dialects.tir import marks
-from relax_mlir.rewriting import walk
+from relax_mlir.indexing import Linear, constant_of, linear_in
 from relax_mlir.schedules.emit import Extent, less, subtract
 from relax_mlir.schedules.nest import Kernel, Statement
-from relax_mlir.traversal import own_operations
+from relax_mlir.traversal import named, own_operations
 
 __all__ = ["Padding", "split_padding"]
 
@@ -55,9 +55,55 @@ def split_padding(kernel: Kernel) -> tuple[Padding | None, list[Statement]]:
     attributes = first.op.attributes
     if marks.PAD not in attributes:
         return None, list(kernel.statements)
-    (load,) = (o for o in walk(first.op) if o.operation.name == "memref.load")
-    (branch,) = (o for o in own_operations(first.body) if o.operation.name == "scf.if")
+    (load,) = named(first.op, "memref.load")
+    (branch,) = named(first.op, "scf.if")
     *_, end = own_operations(branch.operation.regions[1].blocks[0])
     fill = end.operands[0].owner.attributes["value"]
     before = list(attributes[marks.PAD])
-    return Padding(first.outputs[0].buffer, load.operands[0], before, fill), rest
+    padding = Padding(first.outputs[0].buffer, load.operands[0], before, fill)
+    if not _pads_whole_buffer(first, padding, load, branch.operands[0]):
+        return None, list(kernel.statements)
+    return padding, rest
+
+
+def _pads_whole_buffer(
+    statement: Statement, padding: Padding, load: ir.OpView, inside: ir.Value
+) -> bool:
+    """Whether all of the source is padded, so that its sizes are those inside.
+
+    Of a slice, elements beyond it count as outside although the source has them.
+    """
+    axes = {
+        op.results[0]: op.attributes["dim"].value
+        for op in named(statement.body, "linalg.index")
+    }
+    bounds = list(_upper_bounds(inside, axes))
+    for dimension, place in enumerate(list(load.operands)[1:]):
+        form, before = linear_in(place, axes), padding.before[dimension]
+        # Without a bound, all that the padded buffer has behind the padding is inside.
+        bound = next(
+            (bound for bounded, bound in bounds if bounded == form),
+            subtract(statement.extents[dimension], before),
+        )
+        if form != Linear({dimension: 1}, -before) or bound != padding.sizes[dimension]:
+            return False
+    return True
+
+
+_LESS = 2  # the predicate of arith.cmpi
+
+
+def _upper_bounds(
+    condition: ir.Value, axes: Mapping[ir.Value, int]
+) -> Iterator[tuple[Linear | None, int | None]]:
+    """The indices that a conjunction of comparisons bounds above, and by what."""
+    owner = condition.owner
+    if isinstance(owner, ir.Block):
+        return
+    if owner.name == "arith.andi":
+        for operand in owner.operands:
+            yield from _upper_bounds(operand, axes)
+    elif owner.name == "arith.cmpi":
+        compared, bound = owner.operands
+        if ir.IntegerAttr(owner.attributes["predicate"]).value == _LESS:
+            yield linear_in(compared, axes), constant_of(bound)

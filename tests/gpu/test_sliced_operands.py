@@ -1,0 +1,86 @@
+"""Rules for GPUs take extents from the program, not from the sizes of buffers; see the test for CPUs."""
+
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+import pytest
+
+from relax_mlir import IRModule
+from relax_mlir.emulator import emulate
+from tests.gpu.emulated import compiled
+from tests.slices import POINTS, at_point, check_slice, slices_of
+from tests.test_sliced_operands import (
+    NETWORKS,
+    Network,
+    attention,
+    convolution,
+    matmul,
+    transposed_matmul,
+    unary,
+)
+
+_TARGET = "cuda:sm_90"
+_OFFSETS = ((0, 8), (8, 8), (3, 5))
+
+_OWN = {
+    "wgmma": transposed_matmul("GemmWgmma", 64, 72, 64, "float16"),
+    "wgmma of columns": matmul("GemmWgmma", 64, 72, 64, kind="float16"),
+    "mma": transposed_matmul("GemmMmaSync", 20, 40, 24, "float16"),
+    "gemv": matmul("Gemv", 1, 40, 64),
+    "transposed gemv": transposed_matmul("Gemv", 1, 40, 64),
+    "simt": matmul("GemmSimt", 40, 24, 40),
+    "3x3 convolution": convolution("GemmSimt", 9, 8, 16, 3, 1),
+    "attention": attention(2, 40, 40, 32),
+    "f16 attention": attention(2, 64, 72, 64, "float16"),
+    "rows": unary("RowReduction", "Softmax(x)", (5, 70), "5,70"),
+    "columns": unary(
+        "ColReduction", "ReduceMax<axes = [0], keepdims = 0>(x)", (40, 24), "24"
+    ),
+    "transpose": unary("Transpose", "Transpose(x)", (40, 36), "36,40"),
+}
+_SHARED = ("layer norm", "concatenation", "depthwise", "sum")
+_NETWORKS = {**_OWN, **{name: NETWORKS[name] for name in _SHARED}}
+
+
+def run(
+    precision: str, module: IRModule, arrays: Sequence[np.ndarray]
+) -> tuple[np.ndarray, set[str]]:
+    made = compiled(module, _TARGET, precision=precision)
+    return emulate(made, *arrays)[0], {kernel.rule for kernel in made.kernels}
+
+
+def tolerance_of(network: Network) -> float:
+    # Halves are rounded once more where tiles are cut in another way.
+    return 4e-3 if "float16" in network.dtypes else 1e-4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("offsets", _OFFSETS, ids=str)
+@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("name", _NETWORKS)
+def test_every_tensor_may_be_a_slice(
+    name: str, point: str, offsets: tuple[int, int]
+) -> None:
+    network = _NETWORKS[name]
+    arrays, on_gpu = network.arrays(), partial(run, "f32")
+    expected, whole = on_gpu(network.module(), arrays)
+    made, rest = at_point(network.module(), _TARGET, point)
+    if name in _OWN:
+        assert network.rule in whole
+
+    for where in slices_of(made, [offsets]):
+        bound = tolerance_of(network)
+        check_slice(made.clone(), where, rest, arrays, expected, on_gpu, bound)
+
+
+def test_a_gemv_of_a_slice() -> None:
+    network = _OWN["gemv"]
+    arrays, on_gpu = network.arrays(), partial(run, "f32")
+    expected, _ = on_gpu(network.module(), arrays)
+    made, rest = at_point(network.module(), _TARGET, "planned")
+    where = slices_of(made, [(0, 8)])[0]
+
+    rules = check_slice(made, where, rest, arrays, expected, on_gpu, 1e-4)
+
+    assert "Gemv" in rules
