@@ -61,7 +61,7 @@ def _check_operations(
             raise _located(op, error) from error
         if isinstance(op, BlockOp):
             _check_bodies(op, inputs)
-        elif name.startswith("scf."):
+        else:
             for region in op.regions:
                 for inner in region.blocks:
                     _check_operations(inner, inputs, None, ())

@@ -134,12 +134,13 @@ class FoldConstants(Pass):
 
 
 _MOST_OPERATIONS = 256  # that one value is looked for in
+_LOOK_UP_TIME_MS = 1000  # of one look-up
 
 
 def known_array(module: IRModule, value: ir.Value) -> np.ndarray | None:
     """What a value is, if constants alone tell it by a few operations; changes nothing."""
     found: dict[ir.Value, np.ndarray] = {}
-    budget = FoldConstants().budget()
+    budget = FoldConstants(max_time_ms=_LOOK_UP_TIME_MS).budget()
     waiting, left = [value], _MOST_OPERATIONS
     while waiting:
         last = waiting[-1]

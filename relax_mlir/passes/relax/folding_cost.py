@@ -4,6 +4,9 @@ The work of an operation is counted on its tensor program: the points of its ite
 which for a pooling are outputs times window elements and for a matmul ``m * n * k``. How fast
 the numpy reference walks these points, and how much memory it allocates for each, are class
 attributes of the operator.
+
+What is linear in the constants is free: a transpose or a cast of large weights costs no more than
+to read them, and to leave it would cost every run. The budget limits what grows faster.
 """
 
 from __future__ import annotations
@@ -27,15 +30,24 @@ from relax_mlir.traversal import own_operations
 __all__ = ["Budget", "Cost", "cost_of_program", "cost_of_reference", "result_bytes"]
 
 _COPIES = 4  # of operands and results that a reference holds at once: f64 of f32, and one more
+_FREE_COPIES = 16  # of operands, of which memory is linear in the constants
+_FREE_POINTS = 8  # for each element, of which time is
+_LOOP_RATE = 1e6  # points per second; below, a reference is a loop in Python
 _FEW_POINTS = 1 << 16  # not worth a tensor program to count them
 _COMPILED_RATE = 1e8  # points per second of code that no schedule has seen
 
 
 @dataclass(frozen=True)
 class Cost:
-    """An upper estimate of one evaluation: peak bytes, and seconds."""
+    """An upper estimate of one evaluation.
+
+    Attributes:
+        size_bytes: at the peak; free_bytes: of which the budget allows at any rate.
+        time_s: beyond what is linear in the constants.
+    """
 
     size_bytes: float
+    free_bytes: float
     time_s: float
 
 
@@ -52,7 +64,10 @@ class Budget:
 
     def spend(self, cost: Cost) -> bool:
         """Take the time of an evaluation off the budget; False if the budget lacks it."""
-        if 0 <= self.size_bytes < cost.size_bytes or 0 <= self.time_s < cost.time_s:
+        allowed = max(self.size_bytes, cost.free_bytes)
+        if self.size_bytes >= 0 and allowed < cost.size_bytes:
+            return False
+        if 0 <= self.time_s < cost.time_s:
             return False
         if self.time_s >= 0:
             self.time_s -= cost.time_s
@@ -71,10 +86,17 @@ def cost_of_reference(
     results = result_bytes(op)
     if results is None:
         return None
-    points = _reference_points(module, op, arrays)
-    held = _COPIES * (sum(a.nbytes for a in arrays) + results)
+    points, rate = _reference_points(module, op, arrays), type(op).reference_rate
+    operands = sum(a.nbytes for a in arrays)
+    held = _COPIES * (operands + results)
     scratch = points * type(op).reference_scratch_bytes
-    return Cost(held + scratch, points / type(op).reference_rate)
+    elements = sum(a.size for a in arrays) + _elements(op)
+    free_points = _FREE_POINTS * elements if rate > _LOOP_RATE else 0
+    return Cost(
+        held + scratch,
+        _free_bytes(operands, results),
+        max(0, points - free_points) / rate,
+    )
 
 
 def cost_of_program(
@@ -85,8 +107,18 @@ def cost_of_program(
     Args:
         arrays: its inputs; results: bytes of its outputs.
     """
-    size = sum(a.nbytes for a in arrays) + results
-    return Cost(size, _points_in(program.entry_block) / _COMPILED_RATE)
+    operands = sum(a.nbytes for a in arrays)
+    time_s = _points_in(program.entry_block) / _COMPILED_RATE
+    return Cost(operands + results, _free_bytes(operands, results), time_s)
+
+
+def _free_bytes(operands: int, results: int) -> int:
+    """The memory that is linear in the constants; more results than operands are not."""
+    return _FREE_COPIES * (operands + min(operands, results))
+
+
+def _elements(op: ir.OpView) -> int:
+    return sum(math.prod(t.shape) for t in flat_types(op.results))
 
 
 def result_bytes(op: ir.OpView) -> int | None:
@@ -103,12 +135,11 @@ def _reference_points(
     module: IRModule, op: RelaxOperation, arrays: Sequence[np.ndarray]
 ) -> float:
     elements = sum(a.size for a in arrays)
-    results = sum(math.prod(t.shape) for t in flat_types(op.results))
+    results = _elements(op)
     # No program has more points than outputs times inputs times windows.
     windows = math.prod(max(1, abs(n)) for n in _integers(op.python_attrs().values()))
-    bound = max(1, elements) * max(1, results) * windows
-    if bound <= _FEW_POINTS:
-        return bound
+    if max(1, elements) * max(1, results) * windows <= _FEW_POINTS:
+        return elements + results
     scratch = module.alone()
     with ir.InsertionPoint(scratch.mlir.body), op.location:
         try:
