@@ -1,6 +1,7 @@
 """Rules for GPUs take extents from the program, not from the sizes of buffers; see the test for CPUs."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -32,7 +33,9 @@ _OWN = {
     "simt": matmul("GemmSimt", 40, 24, 40),
     "3x3 convolution": convolution("GemmSimt", 9, 8, 16, 3, 1),
     "attention": attention(2, 40, 40, 32),
-    "f16 attention": attention(2, 64, 72, 64, "float16"),
+    "f16 attention": replace(
+        attention(2, 64, 72, 64, "float16"), rule="AttentionWgmma"
+    ),
     "rows": unary("RowReduction", "Softmax(x)", (5, 70), "5,70"),
     "columns": unary(
         "ColReduction", "ReduceMax<axes = [0], keepdims = 0>(x)", (40, 24), "24"
