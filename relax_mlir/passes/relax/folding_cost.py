@@ -42,7 +42,8 @@ class Cost:
     """An upper estimate of one evaluation.
 
     Attributes:
-        size_bytes: at the peak; free_bytes: of which the budget allows at any rate.
+        size_bytes: at the peak.
+        free_bytes: the size that every budget allows: what is linear in the constants.
         time_s: beyond what is linear in the constants.
     """
 
@@ -108,8 +109,10 @@ def cost_of_program(
         arrays: its inputs; results: bytes of its outputs.
     """
     operands = sum(a.nbytes for a in arrays)
-    time_s = _points_in(program.entry_block) / _COMPILED_RATE
-    return Cost(operands + results, _free_bytes(operands, results), time_s)
+    free_points = _FREE_POINTS * (sum(a.size for a in arrays) + results)
+    points = max(0, _points_in(program.entry_block) - free_points)
+    size = operands + results
+    return Cost(size, _free_bytes(operands, results), points / _COMPILED_RATE)
 
 
 def _free_bytes(operands: int, results: int) -> int:
