@@ -242,5 +242,6 @@ def test_lint_finds_bare_operations(tmp_path: Path) -> None:
     assert not list(bare_accesses("def f(self):\n    return self.operations\n"))
 
 
+@pytest.mark.slow
 def test_the_package_says_which_traversal_it_means() -> None:
     assert violations() == []
