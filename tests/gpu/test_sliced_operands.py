@@ -41,15 +41,17 @@ _OWN = {
         "ColReduction", "ReduceMax<axes = [0], keepdims = 0>(x)", (40, 24), "24"
     ),
     "transpose": unary("Transpose", "Transpose(x)", (40, 36), "36,40"),
+    "library matmul": transposed_matmul("Library", 20, 24, 32),
+    "library convolution": convolution("LibraryConvolution", 9, 8, 16, 3, 1),
 }
 _SHARED = ("layer norm", "concatenation", "depthwise", "sum")
 _NETWORKS = {**_OWN, **{name: NETWORKS[name] for name in _SHARED}}
 
 
 def run(
-    precision: str, module: IRModule, arrays: Sequence[np.ndarray]
+    library: str, module: IRModule, arrays: Sequence[np.ndarray]
 ) -> tuple[np.ndarray, set[str]]:
-    made = compiled(module, _TARGET, precision=precision)
+    made = compiled(module, _TARGET, library=library)
     return emulate(made, *arrays)[0], {kernel.rule for kernel in made.kernels}
 
 
@@ -66,9 +68,10 @@ def test_every_tensor_may_be_a_slice(
     name: str, point: str, offsets: tuple[int, int]
 ) -> None:
     network = _NETWORKS[name]
-    arrays, on_gpu = network.arrays(), partial(run, "f32")
+    library = "always" if network.rule.startswith("Library") else "never"
+    arrays, on_gpu = network.arrays(), partial(run, library)
     expected, whole = on_gpu(network.module(), arrays)
-    made, rest = at_point(network.module(), _TARGET, point)
+    made, rest = at_point(network.module(), _TARGET, point, library=library)
     if name in _OWN:
         assert network.rule in whole
 
@@ -79,7 +82,7 @@ def test_every_tensor_may_be_a_slice(
 
 def test_a_gemv_of_a_slice() -> None:
     network = _OWN["gemv"]
-    arrays, on_gpu = network.arrays(), partial(run, "f32")
+    arrays, on_gpu = network.arrays(), partial(run, "never")
     expected, _ = on_gpu(network.module(), arrays)
     made, rest = at_point(network.module(), _TARGET, "planned")
     where = slices_of(made, [(0, 8)])[0]
