@@ -61,17 +61,18 @@ def split_padding(kernel: Kernel) -> tuple[Padding | None, list[Statement]]:
     fill = end.operands[0].owner.attributes["value"]
     before = list(attributes[marks.PAD])
     padding = Padding(first.outputs[0].buffer, load.operands[0], before, fill)
-    if not _pads_whole_buffer(first, padding, load, branch.operands[0]):
+    if not _is_bounded_by_source(first, padding, load, branch.operands[0]):
         return None, list(kernel.statements)
     return padding, rest
 
 
-def _pads_whole_buffer(
+def _is_bounded_by_source(
     statement: Statement, padding: Padding, load: ir.OpView, inside: ir.Value
 ) -> bool:
-    """Whether all of the source is padded, so that its sizes are those inside.
+    """Whether what counts as outside is exactly what the source does not have.
 
-    Of a slice, elements beyond it count as outside although the source has them.
+    Of a slice, elements beyond it count as outside although the source has them. Along a
+    dimension without a bound all places are inside, however large the source is.
     """
     axes = {
         op.results[0]: op.attributes["dim"].value
@@ -79,13 +80,10 @@ def _pads_whole_buffer(
     }
     bounds = list(_upper_bounds(inside, axes))
     for dimension, place in enumerate(list(load.operands)[1:]):
-        form, before = linear_in(place, axes), padding.before[dimension]
-        # Without a bound, all that the padded buffer has behind the padding is inside.
-        bound = next(
-            (bound for bounded, bound in bounds if bounded == form),
-            subtract(statement.extents[dimension], before),
-        )
-        if form != Linear({dimension: 1}, -before) or bound != padding.sizes[dimension]:
+        form, size = linear_in(place, axes), padding.sizes[dimension]
+        if form != Linear({dimension: 1}, -padding.before[dimension]):
+            return False
+        if any(bound != size for bounded, bound in bounds if bounded == form):
             return False
     return True
 
