@@ -159,7 +159,9 @@ def test_results_that_depend_on_unwritten_memory_are_an_error(buffer: str) -> No
       memref.store %sum, %y[%i] : {_TYPE}"""
     model = _compile(body)
 
-    with pytest.raises(OutOfBoundsError, match=r"nothing wrote, at byte .* of output 0"):
+    with pytest.raises(
+        OutOfBoundsError, match=r"nothing wrote, at byte .* of output 0"
+    ):
         model(X)
 
 

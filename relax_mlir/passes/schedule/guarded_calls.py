@@ -100,7 +100,8 @@ def guard_scratch(loop: ir.OpView, top: ir.Block) -> None:
         if operation.operation.name == "memref.alloc":
             _guard_allocation(operation, next(numbers))
     is_declared = any(
-        isinstance(o, func.FuncOp) and o.name.value == _SCRATCH for o in own_operations(top)
+        isinstance(o, func.FuncOp) and o.name.value == _SCRATCH
+        for o in own_operations(top)
     )
     if next(numbers) and not is_declared:
         p, i64 = pointer_type(), _i64()
