@@ -420,7 +420,7 @@ def test_all_of_it_is_written_to_a_file(tmp_path) -> None:
     _, (exponential,) = loaded["plain"](x)
     np.testing.assert_allclose(exponential.numpy(), np.exp(x), rtol=1e-6)
     text = path.read_bytes()
-    path.write_bytes(text.replace(b"main_segment_0(x)", b"main_segment_0(y)"))
+    path.write_bytes(text.replace(b"call_segment", b"call_packed_"))
     with pytest.raises(tvm.RelaxError, match="damaged"):
         tvm.load(path)
 

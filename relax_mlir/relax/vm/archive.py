@@ -1,8 +1,8 @@
-"""Files of compiled modules with several functions, or with Python around machine code.
+"""Files of compiled modules with several functions, or with a host program.
 
-A zip archive, stored: ``vm.json`` says what the rest is, with a SHA-256 over itself and
-the Python, because code that is not what was written might do anything. Machine code and
-constants are members of their own, in the format of compiled models.
+A zip archive, stored: ``vm.json`` says what the rest is, and holds the host program as
+data, with a SHA-256 over itself. Machine code and constants are members of their own, in
+the format of compiled models. Loading checks all of it and runs nothing.
 """
 
 from __future__ import annotations
@@ -12,13 +12,15 @@ import json
 import os
 import zipfile
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
 from relax_mlir.files import whole_file
 from relax_mlir.relax.vm.executable import Code, HostCode, VMExecutable
+from relax_mlir.relax.vm.host_program import HostFunction, HostProgram
+from relax_mlir.relax.vm.host_verifier import Callees, check_program
 from relax_mlir.relax.vm.kernels import Kernel, KernelModule
 from relax_mlir.relax.vm.stage_options import StageOptions
 from relax_mlir.relax.vm.staged_model import StagedModel
@@ -40,7 +42,7 @@ from relax_mlir.targets import Target
 
 __all__ = ["load", "save"]
 
-_FORMAT = 4
+_FORMAT = 5
 _MANIFEST = "vm.json"
 
 
@@ -71,12 +73,11 @@ def save(
         "codes": {n: [list(c.params), c.nest] for n, c in executable.codes.items()},
         "segments": {n: [list(c.params), c.nest] for n, c in host.segments.items()},
         "programs": {
-            n: [k.name, list(k.written), [list(a) for a in k.asserted]]
+            n: [k.name, list(k.written), k.asserted and k.asserted.to_json()]
             for n, k in host.programs.items()
         },
         "shown": {n: list(params) for n, params in executable.shown.items()},
-        "text": host.text,
-        "script": executable.as_text(),
+        "host": host.program.to_json(),
     }
     manifest = json.loads(json.dumps(manifest))
     manifest["digest"] = _digest(manifest)
@@ -155,48 +156,175 @@ def load(
         CompileError: its code is for another machine, or cannot be loaded.
     """
     with opened(path) as archive:
-        manifest = json.loads(read_member(archive, _MANIFEST))
-        if manifest["format"] != _FORMAT:
-            raise ValueError(
-                f"expected format {_FORMAT}, got {manifest['format']}. Compile it again"
-            )
-        if manifest.pop("digest") != _digest(manifest):
-            raise ValueError("the code is not what was written")
+        manifest = _manifest(archive)
         contents = {
-            (kind, name): _unpacked(read_member(archive, f"{kind}/{name}"))
+            kind: {
+                name: _unpacked(read_member(archive, f"{kind}/{name}"))
+                for name in manifest[kind]
+            }
             for kind in ("codes", "segments", "programs")
-            for name in manifest[kind]
         }
         constants = unpack(read_member(archive, "constants")).constants
-    loaded = {k: _loaded(c, str(path), threads) for k, c in contents.items()}
-
-    def codes(kind: str) -> dict[str, Code]:
-        return {
-            name: Code(loaded[kind, name], params, nest)
-            for name, (params, nest) in manifest[kind].items()
-        }
-
-    programs = {
-        name: Kernel(
-            called,
-            loaded["programs", name],
-            tuple(written),
-            tuple((condition, message) for condition, message in asserted),
-        )
-        for name, (called, written, asserted) in manifest["programs"].items()
+        described = _Described.of(manifest, threads)
+    # Code for another machine is refused by an error of its own: it is not damaged.
+    loaded = {
+        kind: {n: _loaded(c, str(path), threads) for n, c in members.items()}
+        for kind, members in contents.items()
     }
-    if manifest["are_kernels"]:
-        return KernelModule(programs)
-    host = HostCode(manifest["text"], codes("segments"), programs, constants)
-    shown, script = manifest["shown"], manifest["script"]
-    target = manifest["target"]
-    options = StageOptions(
-        target=target if isinstance(target, str) else Target(**target),
-        precision=manifest["precision"],
-        library=manifest["library"],
-        threads=manifest["threads"] if threads is None else threads,
-    )
-    executable = VMExecutable(codes("codes"), host, shown, script, options)
-    if manifest["signature"] is None:
-        return executable
-    return StagedModel(executable, Signature.from_fields(manifest["signature"]))
+    with opened(path):
+        return described.executable(loaded, constants)
+
+
+def _manifest(archive: zipfile.ZipFile) -> dict[str, Any]:
+    """What the file says of itself.
+
+    Raises:
+        ValueError: it is damaged, or of another version.
+    """
+    manifest = json.loads(read_member(archive, _MANIFEST))
+    if manifest["format"] != _FORMAT:
+        raise ValueError(
+            f"expected format {_FORMAT}, got {manifest['format']}. Compile it again"
+        )
+    if manifest.pop("digest") != _digest(manifest):
+        raise ValueError("the code is not what was written")
+    return manifest
+
+
+@dataclass(frozen=True)
+class _Described:
+    """A manifest, checked as far as it can be without the machine code.
+
+    Attributes:
+        manifest: its fields, as JSON holds them.
+        program: the host program.
+        asserted: by tensor program, what checks its arguments.
+        options: how what is compiled when it runs is compiled.
+        signature: of a model parts of which are compiled when it runs.
+    """
+
+    manifest: Mapping[str, Any]
+    program: HostProgram
+    asserted: Mapping[str, HostFunction | None]
+    options: StageOptions
+    signature: Signature | None
+
+    @staticmethod
+    def of(manifest: Mapping[str, Any], threads: int | None) -> _Described:
+        """What a manifest says.
+
+        Raises:
+            Exception: of whatever kind, it is damaged.
+        """
+        target, signature = manifest["target"], manifest["signature"]
+        options = StageOptions(
+            target=target if isinstance(target, str) else Target(**target),
+            precision=manifest["precision"],
+            library=manifest["library"],
+            threads=manifest["threads"] if threads is None else threads,
+        )
+        return _Described(
+            manifest,
+            HostProgram.from_json(manifest["host"]),
+            {n: _asserted(n, a) for n, (_, _, a) in manifest["programs"].items()},
+            options,
+            None if signature is None else Signature.from_fields(signature),
+        )
+
+    def executable(
+        self,
+        loaded: Mapping[str, Mapping[str, CompiledModel]],
+        constants: Mapping[str, np.ndarray],
+    ) -> VMExecutable | KernelModule | StagedModel:
+        """What the file holds, ready to be called.
+
+        Args:
+            loaded: machine code by kind and name.
+            constants: arrays by name.
+
+        Raises:
+            ValueError: the host program does not fit the rest.
+        """
+        programs = {
+            name: _kernel(called, code, written, self.asserted[name])
+            for name, (called, written, _) in self.manifest["programs"].items()
+            for code in [loaded["programs"][name]]
+        }
+        if self.manifest["are_kernels"]:
+            return KernelModule(programs)
+        codes, segments = (
+            {
+                name: _code(name, loaded[kind][name], params, nest)
+                for name, (params, nest) in self.manifest[kind].items()
+            }
+            for kind in ("codes", "segments")
+        )
+        host = HostCode(self.program, segments, programs, constants)
+        executable = VMExecutable(codes, host, self.manifest["shown"], self.options)
+        if self.signature is None:
+            return executable
+        return StagedModel(executable, self.signature)
+
+
+def _asserted(name: str, fields: Any) -> HostFunction | None:
+    """What checks the arguments of a tensor program.
+
+    Raises:
+        ValueError: it is damaged.
+    """
+    if fields is None:
+        return None
+    made = HostFunction.from_json(fields)
+    check_program(HostProgram({name: made}), Callees({}, (), ()), {name: made.params})
+    return made
+
+
+def _kernel(
+    name: str, code: CompiledModel, written: Any, asserted: HostFunction | None
+) -> Kernel:
+    """A tensor program.
+
+    Raises:
+        ValueError: what is said of its parameters does not fit its code.
+    """
+    count = len(code.signature.inputs)
+    if any(type(n) is not int or not 0 <= n < count for n in written):
+        raise ValueError(
+            f"program `{name}`: expected numbers of {count} parameters that it writes, "
+            f"got {written!r:.60}"
+        )
+    if asserted is not None and len(asserted.params) != count:
+        raise ValueError(
+            f"program `{name}`: expected a check of {count} parameters, got "
+            f"{len(asserted.params)}"
+        )
+    return Kernel(name, code, tuple(written), asserted)
+
+
+def _code(name: str, code: CompiledModel, params: Any, nest: Any) -> Code:
+    """A function that is all machine code.
+
+    Raises:
+        ValueError: what is said of its parameters or results does not fit its code.
+    """
+    count = len(code.output_names)
+    is_fit = isinstance(params, list) and all(isinstance(p, str) for p in params)
+    if not is_fit or _leaves(nest) != count:
+        raise ValueError(
+            f"`{name}`: expected names of parameters, and {count} results, got "
+            f"{params!r:.60} and {nest!r:.60}"
+        )
+    return Code(code, params, nest)
+
+
+def _leaves(nest: Any) -> int:
+    """How many tensors a nested result has.
+
+    Raises:
+        ValueError: it is neither None nor a list.
+    """
+    if nest is None:
+        return 1
+    if not isinstance(nest, list):
+        raise ValueError(f"expected nested results, got {nest!r:.60}")
+    return sum(map(_leaves, nest))

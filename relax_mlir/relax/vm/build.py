@@ -50,8 +50,8 @@ def build(
     """Compile the public functions of Relax in a module.
 
     What computes tensors of known sizes becomes machine code; what calls functions that
-    are registered, chooses, recurs, or works on shapes and other objects becomes Python
-    that calls it: see :meth:`VMExecutable.as_python`.
+    are registered, chooses, recurs, or works on shapes and other objects becomes a host
+    program that calls it: see :meth:`VMExecutable.as_text`.
 
     Args:
         mod: the module.
@@ -174,7 +174,7 @@ class _Build:
         if "inputs" in self._shown:
             raise RelaxError(
                 "`inputs`: expected a model that is machine code as a whole, got one of "
-                "which parts run in Python or are compiled when it runs"
+                "which parts run on the host or are compiled when it runs"
             )
         self._native = Native(self._mod)
 
@@ -182,19 +182,16 @@ class _Build:
         entries = [op.name.value for op in self._mod.func_ops() if _is_entry(op)]
         codes = {n: self._code(n) for n in entries if self._native.takes(n)}
         hosted = [n for n in entries if n not in codes]
-        program = write_host(self._mod, hosted, self._native)
+        written = write_host(self._mod, hosted, self._native)
         host = HostCode(
-            program.text,
-            {n: self._segment(n, f) for n, f in program.segments.items()},
-            {
-                n: compile_kernel(self._mod, name, self._options)
-                for n, name in program.programs.items()
-            },
-            program.constants,
+            written.program,
+            {n: self._segment(n, f) for n, f in written.segments.items()},
+            {n: compile_kernel(self._mod, n, self._options) for n in written.programs},
+            written.constants,
         )
         shown = {n: [p.name_hint for p in self._mod[n].params] for n in hosted}
         options = StageOptions.of(self._options)
-        return VMExecutable(codes, host, shown, self._mod.script(), options)
+        return VMExecutable(codes, host, shown, options)
 
     def _code(self, name: str) -> Code:
         function = self._mod[name]

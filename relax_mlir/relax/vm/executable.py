@@ -1,11 +1,8 @@
-"""A compiled module: machine code, and the Python around it."""
+"""A compiled module: machine code, and the host program around it."""
 
 from __future__ import annotations
 
-import itertools
-import linecache
 import os
-import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -18,9 +15,12 @@ from relax_mlir.objects.struct_info import (
     StructInfo,
     TupleStructInfo,
 )
-from relax_mlir.relax.vm import host_values
 from relax_mlir.relax.vm.devices import check_device, code_on
+from relax_mlir.relax.vm.host_interpreter import link
+from relax_mlir.relax.vm.host_listing import listing
+from relax_mlir.relax.vm.host_program import HostProgram
 from relax_mlir.relax.vm.host_values import to_value
+from relax_mlir.relax.vm.host_verifier import Callees, check_program
 from relax_mlir.relax.vm.kernels import Kernel
 from relax_mlir.relax.vm.stage_options import StageOptions
 from relax_mlir.runtime.compiled_model import CompiledModel
@@ -29,9 +29,6 @@ from relax_mlir.runtime.ndarray import Device, NDArray, shared
 from relax_mlir.targets import kind_of
 
 __all__ = ["Code", "HostCode", "VMExecutable", "VMFunction", "in_order", "nest_of"]
-
-
-_NUMBERS = itertools.count()
 
 
 @dataclass(frozen=True)
@@ -131,16 +128,16 @@ def _nested(nest: Nest, arrays: Any) -> Any:
 
 @dataclass
 class HostCode:
-    """Python around machine code.
+    """A host program, and what it calls.
 
     Attributes:
-        text: functions ``f_NAME``.
+        program: the host functions.
         segments: machine code that they call, by name.
         programs: tensor programs that they call, by name.
         constants: arrays that they use, by name.
     """
 
-    text: str = ""
+    program: HostProgram = field(default_factory=HostProgram)
     segments: Mapping[str, Code] = field(default_factory=dict)
     programs: Mapping[str, Kernel] = field(default_factory=dict)
     constants: Mapping[str, np.ndarray] = field(default_factory=dict)
@@ -165,21 +162,34 @@ class HostCode:
         if _are_same(segments, self.segments) and _are_same(programs, self.programs):
             return self
         constants = {name: tensor.on_host() for name, tensor in self.tensors.items()}
-        return HostCode(self.text, segments, programs, constants)
+        return HostCode(self.program, segments, programs, constants)
 
-    def functions(self) -> dict[str, Callable[..., Any]]:
-        """The functions, ready to be called with values."""
-        names: dict[str, Any] = {"rt": host_values, **self.segments, **self.programs}
-        names |= self.tensors
-        number = next(_NUMBERS)
-        file = f"<host {number}>"  # tracebacks show its lines
-        lines = self.text.splitlines(keepends=True)
-        linecache.cache[file] = (len(self.text), None, lines, file)
-        exec(compile(self.text, file, "exec"), names)
-        made = {n[2:]: f for n, f in names.items() if n.startswith("f_")}
-        for function in [*made.values()][:1]:  # they know, and so keep, each other
-            weakref.finalize(function, linecache.cache.pop, file, None)
-        return made
+    def functions(
+        self, public: Mapping[str, Sequence[str]]
+    ) -> dict[str, Callable[..., Any]]:
+        """The functions that callers see, ready to be called with values.
+
+        Args:
+            public: their parameters, by name.
+
+        Raises:
+            ValueError: the program is damaged.
+        """
+        counts = {
+            name: (len(code.params), len(code.nest) if code.nest is not None else 1)
+            for name, code in self.segments.items()
+        }
+        check_program(
+            self.program, Callees(counts, self.programs, self.constants), public
+        )
+        return link(
+            self.program,
+            {
+                "segment": self.segments,
+                "program": self.programs,
+                "tensor": self.tensors,
+            },
+        )
 
 
 def _are_same(made: Mapping[str, object], known: Mapping[str, object]) -> bool:
@@ -194,7 +204,6 @@ class VMExecutable:
         codes: functions that are all machine code, by name.
         host: the others.
         shown: of the host's functions, which are public, and their parameters.
-        script: what was compiled.
         options: how what is compiled when it runs is compiled.
     """
 
@@ -203,20 +212,19 @@ class VMExecutable:
         codes: Mapping[str, Code],
         host: HostCode | None = None,
         shown: Mapping[str, Sequence[str]] | None = None,
-        script: str = "",
         options: StageOptions | None = None,
     ) -> None:
         host, shown = host or HostCode(), shown or {}
-        self._codes, self._host, self._script = dict(codes), host, script
+        self._codes, self._host = dict(codes), host
         self._shown = dict(shown)
         self.options = options or StageOptions()
         self._functions = {
             name: VMFunction(code.params, code, str(code.executable.signature))
             for name, code in codes.items()
         }
-        running = host.functions() if shown else {}
+        running = host.functions(shown)
         for name, params in shown.items():
-            described = f"({', '.join(params)}), Python"
+            described = f"({', '.join(params)}), host"
             call = self.options.during(running[name])
             self._functions[name] = VMFunction(params, call, described)
 
@@ -261,12 +269,10 @@ class VMExecutable:
         return self["main"](*args)
 
     def as_text(self) -> str:
-        """What was compiled, as a script."""
-        return self._script
+        """The host program around the machine code; empty if all is machine code."""
+        return listing(self._host.program)
 
-    def as_python(self) -> str:
-        """The Python around the machine code; empty if all is machine code."""
-        return self._host.text
+    as_python = as_text  # the listing is spelled in the manner of Python
 
     def stats(self) -> str:
         """A line per function: what it takes and gives."""
@@ -279,7 +285,7 @@ class VMExecutable:
 
     @property
     def host(self) -> HostCode:
-        """The Python around machine code."""
+        """The host program, and what it calls."""
         return self._host
 
     @property
@@ -301,7 +307,7 @@ class VMExecutable:
         is_here = options == self.options and host is self._host
         if is_here and _are_same(moved, self._codes):
             return self
-        return VMExecutable(moved, host, self._shown, self._script, options)
+        return VMExecutable(moved, host, self._shown, options)
 
     def export_library(self, path: str | os.PathLike[str], **options: Any) -> None:
         """Write all of it to a file, which :func:`relax_mlir.load` reads.

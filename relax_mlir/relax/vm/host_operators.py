@@ -1,4 +1,4 @@
-"""Calls of operators that are no tensor operations, as Python."""
+"""Calls of operators that are no tensor operations, as instructions of host functions."""
 
 from __future__ import annotations
 
@@ -6,29 +6,32 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from relax_mlir.errors import UnsupportedError
-from relax_mlir.objects.expr import Call, Expr, GlobalVar, Op
+from relax_mlir.objects.expr import Call, Expr, ExternFunc, GlobalVar, Op
 from relax_mlir.objects.struct_info import (
     StructInfo,
     TensorStructInfo,
     TupleStructInfo,
 )
+from relax_mlir.relax.vm.host_builder import FunctionBuilder, Register
 
-__all__ = ["Values", "known_dtype", "operator_code"]
+__all__ = ["Values", "emit_operator", "known_dtype"]
 
 
 class Values(Protocol):
     """Writes what stands in a call."""
 
-    def value(self, expr: Expr) -> str:
-        """An expression as Python."""
+    builder: FunctionBuilder
+
+    def value(self, expr: Expr) -> Register:
+        """The register of an expression's value."""
         ...
 
-    def values(self, exprs: Iterable[Expr]) -> str:
-        """Expressions as Python, with commas."""
+    def values(self, exprs: Iterable[Expr]) -> list[Register]:
+        """The registers of expressions' values."""
         ...
 
-    def program_name(self, var: GlobalVar) -> str:
-        """What a tensor program is called in the Python."""
+    def program(self, var: GlobalVar) -> Register:
+        """The register of a tensor program."""
         ...
 
     def refuse(self, what: str, hint: str) -> UnsupportedError:
@@ -36,62 +39,71 @@ class Values(Protocol):
         ...
 
 
-def operator_code(call: Call, values: Values) -> str:
-    """A call of an operator.
+def emit_operator(call: Call, values: Values, name: str) -> Register:
+    """Emit a call of an operator; return the register of its value.
+
+    Args:
+        call: the call.
+        values: writes its arguments.
+        name: what a new register is called.
 
     Raises:
         UnsupportedError: the operator works on tensors, of which too little is known.
     """
     assert isinstance(call.op, Op)
-    name = call.op.name.removeprefix("relax.")
-    special = _SPECIAL.get(name)
+    operator = call.op.name.removeprefix("relax.")
+    special = _SPECIAL.get(operator)
     if special is not None:
-        return special(call, values)
-    simple = _SIMPLE.get(name)
-    if simple is None:
+        return special(call, values, name)
+    opcode = _SIMPLE.get(operator)
+    if opcode is None:
         raise values.refuse(
-            f"cannot run `{name}` on {_described(call)}: expected tensors of known "
+            f"cannot run `{operator}` on {_described(call)}: expected tensors of known "
             "sizes, and an operator that can be compiled",
             "say their sizes by `R.match_cast`, which may define new symbols",
         )
-    return f"rt.{simple}({values.values(call.args)})"
+    return values.builder.emit(opcode, values.values(call.args), name=name)
 
 
-def _call_extern(call: Call, values: Values) -> str:
+def _call_extern(call: Call, values: Values, name: str) -> Register:
     callee, *args = call.args
-    return f"{values.value(callee)}({values.values(args)})"
+    operands = values.values(args)
+    if isinstance(callee, ExternFunc):
+        symbol = callee.global_symbol
+        return values.builder.emit("call_packed", operands, [symbol], name=name)
+    return values.builder.emit("call", [values.value(callee), *operands], name=name)
 
 
-def _call_with_tuple(call: Call, values: Values) -> str:
-    callee, args = call.args[0], call.args[1]
-    return f"{values.value(callee)}(*{values.value(args)})"
+def _call_with_tuple(call: Call, values: Values, name: str) -> Register:
+    return values.builder.emit("call_spread", values.values(call.args[:2]), name=name)
 
 
-def _call_python(call: Call, values: Values) -> str:
-    name, args = call.args
-    return f"rt.python_function({values.value(name)})(*{values.value(args)})"
+def _call_python(call: Call, values: Values, name: str) -> Register:
+    return values.builder.emit("call_python", values.values(call.args), name=name)
 
 
-def _call_destinations(call: Call, values: Values) -> str:
+def _call_destinations(call: Call, values: Values, name: str) -> Register:
     """A call that gets new tensors to write to."""
     callee, args, *sizes = call.args
+    builder = values.builder
     is_program = isinstance(callee, GlobalVar)
-    function = values.program_name(callee) if is_program else values.value(callee)
+    function = values.program(callee) if is_program else values.value(callee)
     infos = call.sinfo_args[0]
     fields = infos.fields if isinstance(infos, TupleStructInfo) else [infos]
-    places = call.attrs.get("inplace_indices") or [-1] * len(fields)
+    places = list(call.attrs.get("inplace_indices") or [-1] * len(fields))
     made = [
-        _destination(field, values) if place < 0 else "None"
+        _destination(field, values) if place < 0 else builder.literal(None)
         for field, place in zip(fields, places, strict=True)
     ]
-    parts = [function, values.value(args), f"[{', '.join(made)}]", f"{list(places)}"]
-    if sizes:
-        parts.append(values.value(sizes[0]))
-    text = f"rt.call_destinations({', '.join(parts)})"
-    return text if isinstance(infos, TupleStructInfo) else f"{text}[0]"
+    extra = values.value(sizes[0]) if sizes else builder.emit("tuple")
+    operands = [function, values.value(args), builder.emit("tuple", made), extra]
+    if isinstance(infos, TupleStructInfo):
+        return builder.emit("call_destinations", operands, [places], name=name)
+    written = builder.emit("call_destinations", operands, [places])
+    return builder.emit("item", [written], [0], name=name)
 
 
-def _destination(info: StructInfo, values: Values) -> str:
+def _destination(info: StructInfo, values: Values) -> Register:
     shape = getattr(info, "shape", None)
     known = isinstance(info, TensorStructInfo) and known_dtype(info)
     if shape is None or not known:
@@ -99,7 +111,8 @@ def _destination(info: StructInfo, values: Values) -> str:
             f"cannot make a tensor for a result of which `{info}` is known",
             "give its sizes and its element type",
         )
-    return f"rt.empty({values.value(shape)}, {known!r})"
+    operands = [values.value(shape), values.builder.literal(known)]
+    return values.builder.emit("empty", operands)
 
 
 def known_dtype(info: TensorStructInfo) -> str:
@@ -107,15 +120,15 @@ def known_dtype(info: TensorStructInfo) -> str:
     return "" if info.dtype == "void" else info.dtype
 
 
-def _same(call: Call, values: Values) -> str:
+def _same(call: Call, values: Values, name: str) -> Register:
     return values.value(call.args[0])
 
 
-def _nothing(call: Call, values: Values) -> str:
-    return "None"
+def _nothing(call: Call, values: Values, name: str) -> Register:
+    return values.builder.literal(None)
 
 
-_SPECIAL: Mapping[str, Callable[[Call, Values], str]] = {
+_SPECIAL: Mapping[str, Callable[[Call, Values, str], Register]] = {
     "call_pure_packed": _call_extern,
     "call_inplace_packed": _call_extern,
     "call_builtin_with_ctx": _call_with_tuple,
@@ -136,9 +149,9 @@ _SPECIAL: Mapping[str, Callable[[Call, Values], str]] = {
     "null_value": _nothing,
 }
 
-# Operators that a function of the host runs, which takes the same arguments.
+# Operators that are an instruction with the same operands.
 _SIMPLE: Mapping[str, str] = {
-    "make_closure": "closure",
+    "make_closure": "bind_arguments",
     "print": "print_values",
     "assert_op": "assert_true",
     "nonzero": "nonzero",

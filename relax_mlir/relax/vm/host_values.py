@@ -1,4 +1,4 @@
-"""What the Python of :mod:`.host_writer` calls, as ``rt``: checks, memory, functions.
+"""What instructions of host programs do: checks, memory, calls, printing.
 
 Tensors are :class:`NDArray`, shapes are :class:`Shape`, tuples are lists, and numbers
 and strings are Python's.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from string import Formatter
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ from relax_mlir.runtime.ndarray import (
     shared,
 )
 
-__all__ = ["Shape", "empty", "nonzero", "python_function", "to_value", "unique"]
+__all__ = ["empty", "nonzero", "to_value", "unique"]
 
 register_builtins()
 
@@ -60,13 +61,13 @@ def _called(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def check_tensor(
-    value: Any, shape: Sequence[int | None] | None, dtype: str, where: str
-) -> None:
-    """Refuse what is no tensor of this shape and element type.
+    value: Any, sizes: Sequence[int | None] | None, dtype: str, where: str
+) -> tuple[int, ...]:
+    """Refuse what is no tensor of this shape and element type; return its shape.
 
     Args:
         value: what is there.
-        shape: a number per dimension, None for any; None for any rank.
+        sizes: a number per dimension, None for any; None for any rank.
         dtype: element type; empty for any.
         where: what the value is, for the error.
 
@@ -76,18 +77,19 @@ def check_tensor(
     """
     if not isinstance(value, NDArray):
         raise TypeError(f"{where}: expected a tensor, got {_kind(value)}")
-    if shape is not None and value.ndim != len(shape):
-        raise RunError(f"{where}: expected ndim {len(shape)}, got {value.ndim}")
+    shape = value.shape
+    if sizes is not None and len(shape) != len(sizes):
+        raise RunError(f"{where}: expected ndim {len(sizes)}, got {len(shape)}")
     if dtype and value.dtype != dtype:
         raise RunError(f"{where}: expected dtype {dtype}, got {value.dtype}")
-    for axis, size in enumerate(shape or ()):
-        if size is not None and value.shape[axis] != size:
-            got = value.shape[axis]
-            raise RunError(f"{where}, size {axis}: expected {size}, got {got}")
+    for axis, size in enumerate(sizes or ()):
+        if size is not None and shape[axis] != size:
+            raise RunError(f"{where}, size {axis}: expected {size}, got {shape[axis]}")
+    return shape
 
 
-def check_shape(value: Any, ndim: int, where: str) -> None:
-    """Refuse what is no shape of this rank (-1: any)."""
+def check_shape(value: Any, ndim: int, where: str) -> Sequence[int]:
+    """Refuse what is no shape of this rank (-1: any); return it."""
     is_shape = isinstance(value, (Shape, list)) and all(
         isinstance(v, int) for v in value
     )
@@ -95,6 +97,7 @@ def check_shape(value: Any, ndim: int, where: str) -> None:
         raise TypeError(f"{where}: expected a shape, got {_kind(value)}")
     if ndim >= 0 and len(value) != ndim:
         raise RunError(f"{where}: expected a shape of ndim {ndim}, got {len(value)}")
+    return value
 
 
 def check_number(value: Any, dtype: str, where: str) -> None:
@@ -127,6 +130,16 @@ def check_size(value: int, expected: int, stated: str, where: str) -> None:
         raise RunError(f"{where}: expected {told}, got {value}")
 
 
+def require(condition: Any, message: str) -> None:
+    """Stop if a condition does not hold.
+
+    Raises:
+        AssertionError: it does not.
+    """
+    if not condition:
+        raise AssertionError(message)
+
+
 def _kind(value: Any) -> str:
     if isinstance(value, NDArray):
         return "a tensor"
@@ -134,30 +147,20 @@ def _kind(value: Any) -> str:
     return names.get(type(value), f"`{type(value).__name__}`")
 
 
-# Numbers.
+# Conditions and numbers.
+
+
+def scalar(value: Any) -> Any:
+    """The element of an array of rank 0, or of numpy's numbers; other values stay."""
+    if isinstance(value, np.generic):
+        return value.item()
+    is_one = is_array(value) and not value.shape
+    return as_numpy(value).item() if is_one else value
 
 
 def truth(value: Any) -> bool:
     """A condition."""
     return bool(value.numpy()) if isinstance(value, NDArray) else bool(value)
-
-
-def truncated(a: Any, b: Any) -> Any:
-    """Division towards zero; of floats, plain division."""
-    if isinstance(a, float):
-        return a / b
-    quotient = abs(a) // abs(b)  # exact, where a float has 53 bits
-    return quotient if (a < 0) == (b < 0) else -quotient
-
-
-def remainder(a: Any, b: Any) -> Any:
-    """What :func:`truncated` leaves."""
-    return math.fmod(a, b) if isinstance(a, float) else a - b * truncated(a, b)
-
-
-def number_as(value: Any, dtype: str) -> Any:
-    """A number as another type; an integer that is out of range wraps."""
-    return np.asarray(value).astype(dtype).item()
 
 
 # Functions.
@@ -173,12 +176,12 @@ def packed(name: str) -> Callable[..., Any]:
     return lambda *args: to_value(function(*args))
 
 
-def python_function(name: str) -> Callable[..., Any]:
-    """The Python function called ``name``; see :func:`get_py_func`."""
-    return _called(get_py_func(name))
+def call_python(name: str, args: Sequence[Any]) -> Any:
+    """Call the Python function called ``name``; see :func:`get_py_func`."""
+    return to_value(get_py_func(name)(*args))
 
 
-def closure(
+def bind_arguments(
     function: Callable[..., Any], captured: Sequence[Any]
 ) -> Callable[..., Any]:
     """A function of which the last arguments are known."""
@@ -189,15 +192,15 @@ def call_destinations(
     function: Callable[..., Any],
     args: Sequence[Any],
     made: Sequence[NDArray | None],
+    sizes: Sequence[int],
     places: Sequence[int],
-    sizes: Sequence[int] = (),
 ) -> list[NDArray]:
     """Let a function write new tensors, and some of its arguments.
 
     Args:
         made: the new ones; None for a result that is written over an argument.
-        places: the numbers of those arguments.
         sizes: numbers that come after all tensors.
+        places: for each result, the number of the argument it is written over, or -1.
 
     Other arguments in memory that is written over are read from a copy.
     """
@@ -218,7 +221,26 @@ def _apart(value: Any, written: Sequence[NDArray]) -> Any:
 def print_values(text: str, *values: Any) -> None:
     """Print values, by a format with a ``{}`` for each, or one after the other."""
     shown = list(map(_shown, values))
-    print(text.format(*shown) if text else " ".join(shown))
+    print(_formatted(text, shown) if text else " ".join(shown))
+
+
+def _formatted(text: str, shown: Sequence[str]) -> str:
+    """A format filled in; it has no fields but ``{}`` and ``{0}``.
+
+    Python's other fields read attributes, and make texts of any length.
+
+    Raises:
+        RunError: it has another field, or one without a value.
+    """
+    try:
+        for _, name, spec, conversion in Formatter().parse(text):
+            if spec or conversion or not (name or "0").isdecimal():
+                raise ValueError(f"got the field `{{{name}}}`")
+        return text.format(*shown)
+    except (IndexError, ValueError) as error:
+        raise RunError(
+            f"format {text!r:.60}: expected a field `{{}}` per value: {error}"
+        ) from error
 
 
 def _shown(value: Any) -> str:
@@ -239,11 +261,41 @@ def assert_true(condition: Any, text: str, *values: Any) -> None:
     if not truth(condition):
         shown = list(map(_shown, values))
         rest = "" if "{" in text else ", ".join(shown)
-        told = "".join(f": {t}" for t in (text.format(*shown), rest) if t)
+        told = "".join(f": {t}" for t in (_formatted(text, shown), rest) if t)
         raise AssertionError(f"Assertion Failed{told}")
 
 
-# Shapes and memory.
+# Tuples, shapes and memory.
+
+
+def item(value: Any, index: int) -> Any:
+    """A field of a tuple.
+
+    Raises:
+        TypeError: it is no tuple.
+        RunError: it has fewer fields.
+    """
+    if not isinstance(value, list):
+        raise TypeError(f"field {index}: expected a tuple, got {_kind(value)}")
+    if index >= len(value):
+        raise RunError(
+            f"field {index}: expected a tuple of more than {len(value)} fields"
+        )
+    return value[index]
+
+
+def dim(value: Any, axis: int) -> int:
+    """A size of anything that is an array.
+
+    Raises:
+        TypeError: it is no array, or of lower rank.
+    """
+    shape = getattr(value, "shape", ())
+    if axis >= len(shape):
+        raise TypeError(
+            f"size {axis}: expected an array that has it, got {_kind(value)}"
+        )
+    return int(shape[axis])
 
 
 def shape_of(tensor: NDArray) -> Shape:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,11 @@ from relax_mlir.objects import names, prim
 from relax_mlir.objects.prim_func import PrimFunc
 from relax_mlir.objects.stmt import AssertStmt
 from relax_mlir.pipeline import Pipeline
-from relax_mlir.relax.vm import host_values
 from relax_mlir.relax.vm.devices import code_on
-from relax_mlir.relax.vm.prim_code import prim_code
+from relax_mlir.relax.vm.host_builder import FunctionBuilder, Register
+from relax_mlir.relax.vm.host_interpreter import link_function
+from relax_mlir.relax.vm.host_program import HostFunction
+from relax_mlir.relax.vm.prim_code import emit_scalar
 from relax_mlir.relax.vm.timing import Timing, time_calls
 from relax_mlir.rewriting import erase, walk
 from relax_mlir.runtime import ndarray
@@ -43,14 +46,18 @@ class Kernel:
         name: of the program.
         code: its machine code; its inputs are the parameters.
         written: numbers of the parameters that it writes.
-        asserted: what must hold of the arguments, as Python on ``args``, and what is
-            wrong if it does not.
+        asserted: checks what the program asserts of its arguments; None for nothing.
     """
 
     name: str
     code: CompiledModel
     written: tuple[int, ...]
-    asserted: tuple[tuple[str, str], ...] = ()
+    asserted: HostFunction | None = None
+
+    @cached_property
+    def _check_asserted(self) -> Callable[..., Any] | None:
+        asserted = self.asserted
+        return None if asserted is None else link_function(self.name, asserted)
 
     def on(self, device: Device) -> Kernel:
         """It, where it runs on a device.
@@ -86,9 +93,8 @@ class Kernel:
         known = list(map(_array, arrays))
         for number in self.written:
             self._check_written(number, arrays, known)
-        for condition, message in self.asserted:
-            if not eval(condition, {"args": args, "rt": host_values}):
-                raise AssertionError(f"`{self.name}`: {message}")
+        if self._check_asserted is not None:
+            self._check_asserted(*args)
         if isinstance(self.code, CudaExecutable):
             self._run_on_gpu(self.code, arrays, known)
         else:
@@ -299,7 +305,7 @@ def compile_kernel(module: IRModule, name: str, options: Mapping[str, Any]) -> K
     Raises:
         RelaxError: it cannot be compiled.
     """
-    asserted = _asserted(module[name])
+    asserted = _asserted(name, module[name])
     alone = module.clone()
     for function in alone.func_ops():
         if not names.is_prim_func(function):  # graphs may not be ready to be compiled
@@ -314,30 +320,37 @@ def compile_kernel(module: IRModule, name: str, options: Mapping[str, Any]) -> K
     return Kernel(name, code, written, asserted)
 
 
-def _asserted(program: PrimFunc) -> tuple[tuple[str, str], ...]:
-    """What a program asserts of its parameters in front of anything else."""
-    known: dict[prim.Var, str] = {}
-    for place, param in enumerate(program.params):
+def _asserted(name: str, program: PrimFunc) -> HostFunction | None:
+    """A check of what a program asserts of its parameters in front of anything else."""
+    builder = FunctionBuilder([param.name for param in program.params])
+    known: dict[prim.Var, Callable[[], Register]] = {}
+    for register, param in zip(builder.params, program.params, strict=True):
         buffer = program.buffer_map.get(param)
         if buffer is None:
-            known[param] = f"args[{place}]"
+            known[param] = partial(builder.emit, "scalar", [register])
             continue
         for axis, size in enumerate(buffer.shape):
             if isinstance(size, prim.Var):
-                known.setdefault(size, f"args[{place}].shape[{axis}]")
-    found = []
-    statement = program.body
+                dim = partial(builder.emit, "dim", [register], [axis])
+                known.setdefault(size, dim)
+    is_any, statement = False, program.body
     while isinstance(statement, AssertStmt):
         used = prim.post_order(statement.condition)
         if any(isinstance(t, prim.Var) and t not in known for t in used):
             break
         try:
-            condition = prim_code(statement.condition, known.__getitem__)
+            with builder.block() as block:
+                condition = emit_scalar(
+                    builder, statement.condition, lambda var: known[var]()
+                )
         except UnsupportedError:  # it reads a buffer
             break
-        found.append((condition, str(getattr(statement.message, "value", ""))))
-        statement = statement.body
-    return tuple(found)
+        builder.splice(block)
+        message = str(getattr(statement.message, "value", ""))
+        told = f"`{name}`: {message}"
+        builder.emit_to([], "require", [condition], [told])
+        is_any, statement = True, statement.body
+    return builder.finish(builder.literal(None)) if is_any else None
 
 
 def _written(module: IRModule) -> tuple[int, ...]:
