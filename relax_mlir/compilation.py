@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from relax_mlir.model_cache import CachedModel
 from relax_mlir.runtime.compiled_model import CompiledModel
 from relax_mlir.runtime.object_cache import default_cache_dir
+from relax_mlir.runtime.process_exit import counted
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["compile"]
 
 
+@counted
 def compile(
     mod: Any,  # Any: modules, functions, models
     target: Any = "cpu",

@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from mlir import ir
-from mlir.dialects import func
 
 from relax_mlir import reference
 from relax_mlir.errors import (
@@ -26,8 +24,8 @@ from relax_mlir.errors import (
 )
 from relax_mlir.frontends.onnx import import_onnx
 from relax_mlir.launch_plan import main_plan, program_code, unpacked
+from relax_mlir.levels import level_of, misplaced, refuse_passed_level, remaining
 from relax_mlir.module import IRModule
-from relax_mlir.passes.relax.normalize import is_script
 from relax_mlir.passes.schedule.rules import CONFIGURATION
 from relax_mlir.pipeline import Instrument, PassCounter, Pipeline, Progress
 from relax_mlir.rewriting import walk
@@ -39,6 +37,7 @@ from relax_mlir.runtime.executable import Executable, Signature
 from relax_mlir.runtime.jit import run_lowered
 from relax_mlir.runtime.machine import Machine
 from relax_mlir.runtime.object_cache import ObjectCache, default_cache_dir
+from relax_mlir.runtime.process_exit import counted
 from relax_mlir.runtime.profile import KernelCall
 from relax_mlir.source_digest import source_digest
 from relax_mlir.targets import (
@@ -84,6 +83,7 @@ def target_of(text: str | Target) -> Target:
     return target
 
 
+@counted
 def lower(
     module: IRModule,
     *,
@@ -101,22 +101,25 @@ def lower(
         instruments: who is told of every pass.
 
     Raises:
-        IRError: there is no such level, or an operation is left that has no place at a
-            level that was reached.
+        IRError: there is no such level; the target has none, or the module has passed it;
+            or an operation is left that has no place at a level that was reached.
         PassError: a pass failed.
     """
     if to not in LEVELS:
         raise IRError(
             f"unknown level `{to}`: expected one of {', '.join(LEVELS)}.{near_misses(to, LEVELS)}"
         )
+    pipeline = stages(target_of(target), precision, library)
+    refuse_passed_level(module, to, pipeline)
     lowered = module.clone()
-    for stage in remaining(lowered, stages(target_of(target), precision, library)):
+    for stage in remaining(lowered, pipeline):
         if list(LEVELS).index(stage.level) > list(LEVELS).index(to):
             break
         run_stage(lowered, stage, instruments)
     return lowered
 
 
+@counted
 def run(module: IRModule, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
     """Run a module from whatever level it is at, through MLIR's execution engine.
 
@@ -160,62 +163,6 @@ def _route(module: IRModule) -> list[str]:
 _OUR_PASS = re.compile(r"\b(?:relax|tir|schedule)-[a-z-]+")
 
 
-def remaining(module: IRModule, pipeline: Sequence[Stage]) -> list[Stage]:
-    """The stages of a pipeline that the module has not been through."""
-    names = list(LEVELS)
-    reached = level_of(module)
-    start = 0 if reached is None else names.index(reached) + 1
-    return [s for s in pipeline if names.index(s.level) >= start]
-
-
-def level_of(module: IRModule) -> str | None:
-    """The lowest level that all of a module has reached; None above the first."""
-    names = {op.operation.name for op in walk(module.mlir.operation)}
-    dialects = {name.split(".")[0] for name in names}
-    if "relax" in dialects or _takes_tensors(module):
-        is_grouped = any("relax.primitive" in f.attributes for f in module.func_ops())
-        is_called = "relax.call_tir" in names and not is_grouped
-        is_called = is_called and not is_script(module)
-        return "tir" if is_called and not _misplaced(module, LEVELS["tir"]) else None
-    if any(n.startswith("tir.") and n not in _ANYWHERE for n in names):
-        return "planned"
-    if "linalg" in dialects:
-        return "linalg"
-    if "gpu.binary" in names:
-        return "ptx"
-    if "gpu.module" in names:
-        return "llvm"
-    if any(map(_has_no_rule, module.func_ops())):
-        return "planned"  # plain loops, which no schedule has seen
-    has_casts = "builtin.unrealized_conversion_cast" in names
-    return "llvm" if dialects <= {"builtin", "llvm"} and not has_casts else "loops"
-
-
-# Operations of tir that stay until the end.
-_ANYWHERE = frozenset(
-    {"tir.call_packed", "tir.library_convolution", "tir.library_product"}
-)
-
-
-def _has_no_rule(function: func.FuncOp) -> bool:
-    is_program = "tir.prim_func" in function.attributes and not function.is_external
-    return is_program and "tir.rule" not in function.attributes
-
-
-def _takes_tensors(module: IRModule) -> bool:
-    """Whether ``main`` is still a function of tensors, if only one that returns some.
-
-    Sequences and what else a graph knows are such values, too.
-    """
-    types = [
-        t for f in module.func_ops() if f.name.value == "main" for t in f.type.inputs
-    ]
-    return any(
-        isinstance(t, ir.RankedTensorType) or str(t).startswith("!relax.")
-        for t in types
-    )
-
-
 def run_stage(
     module: IRModule, stage: Stage, instruments: Sequence[Instrument] = ()
 ) -> None:
@@ -227,24 +174,16 @@ def run_stage(
     """
     Pipeline.parse(stage.pipeline).run(module, instruments=instruments)
     allowed = LEVELS[stage.level] | stage.also
-    misplaced = _misplaced(module, allowed)
-    if misplaced:
-        first = misplaced[0]
+    wrong = misplaced(module, allowed)
+    if wrong:
+        first = wrong[0]
         raise VerificationError(
             f"{first.location}: `{first.operation.name}` is left after the stage "
             f"`{stage.level}`, where only {', '.join(sorted(allowed))} may stand"
         )
 
 
-def _misplaced(module: IRModule, allowed: frozenset[str]) -> list[ir.OpView]:
-    return [
-        op
-        for op in walk(module.mlir.operation)
-        if op.operation.name not in allowed
-        and op.operation.name.split(".")[0] not in allowed
-    ]
-
-
+@counted
 def compile(
     model: "IRModule | str | os.PathLike[str] | bytes",
     *,
@@ -267,6 +206,7 @@ def compile(
     return made
 
 
+@counted
 def compile_model(
     model: "IRModule | str | os.PathLike[str] | bytes",
     *,

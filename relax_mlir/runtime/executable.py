@@ -17,6 +17,7 @@ from relax_mlir.runtime.compiled_model import CompiledModel
 from relax_mlir.runtime.machine import Machine
 from relax_mlir.runtime.model_file import ModelFile
 from relax_mlir.runtime.ndarray import NDArray, as_numpy
+from relax_mlir.runtime.process_exit import begin_call, counted, end_call
 from relax_mlir.runtime.profile import KernelCall, Profile, Recorder
 from relax_mlir.runtime.signature import Parameter, Signature
 from relax_mlir.runtime.signing import KeySource
@@ -104,6 +105,7 @@ class Executable(CompiledModel):
     ) -> tuple[np.ndarray, ...]:  # Any: whatever has DLPack
         if named:
             arrays = self._in_order(arrays, named)
+        begin_call()
         try:
             arguments = [as_tensor(a) for a in arrays]
             if out is not None:
@@ -112,6 +114,8 @@ class Executable(CompiledModel):
             return tuple(map(cpu.array_of, self._call(arguments)))
         except MemoryError as error:
             raise OutOfMemoryError(str(error)) from error
+        finally:
+            end_call()
 
     def _call(self, arguments: Sequence[Any]) -> Any:  # Any: an array of tensors
         try:
@@ -139,6 +143,7 @@ class Executable(CompiledModel):
         ]
         self._function(*map(_through_numpy, arguments), *checked)
 
+    @counted
     def profile(self, *arrays: Any, calls: int = 20, **named: Any) -> Profile:
         if calls < 1:
             raise ValueError(f"calls: expected 1 or more, got {calls}")
@@ -294,6 +299,7 @@ _LOADERS = {
 }
 
 
+@counted
 def load(
     path: str | os.PathLike[str],
     *,

@@ -21,6 +21,7 @@ from relax_mlir.frontends.onnx.versions import conversion_target, convert
 from relax_mlir.frontends.onnx.weights import Weights
 from relax_mlir.module import IRModule
 from relax_mlir.passes.relax.bind_sizes import BindSizes
+from relax_mlir.runtime.process_exit import counted
 from relax_mlir.size_constraints import set_constraints
 
 __all__ = ["Values", "check_onnx", "import_onnx"]
@@ -28,6 +29,7 @@ __all__ = ["Values", "check_onnx", "import_onnx"]
 Values: TypeAlias = Mapping[str, "np.ndarray | Sequence[Any]"]  # Any: nested lists
 
 
+@counted
 def import_onnx(
     model: ModelSource,
     *,

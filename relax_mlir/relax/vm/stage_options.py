@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 from functools import wraps
 from typing import Any
 
+from relax_mlir.runtime.process_exit import begin_call, end_call
 from relax_mlir.targets import Target
 
 __all__ = ["STAGE_OPTIONS", "StageOptions"]
@@ -48,11 +49,13 @@ class StageOptions:
 
         @wraps(function)
         def call(*args: Any) -> Any:
+            begin_call()
             token = STAGE_OPTIONS.set(self)
             try:
                 return function(*args)
             finally:
                 STAGE_OPTIONS.reset(token)
+                end_call()
 
         return call
 

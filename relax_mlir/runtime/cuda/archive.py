@@ -98,6 +98,7 @@ _SOURCES = (
     "relax_mlir.runtime.cuda.trial",
     "relax_mlir.runtime.elements",
     "relax_mlir.runtime.model_file",
+    "relax_mlir.runtime.process_exit",
     "relax_mlir.runtime.profile",
     "relax_mlir.runtime.signature",
     "relax_mlir.runtime.signing",

@@ -11,6 +11,7 @@ from relax_mlir.errors import DeviceError
 from relax_mlir.runtime.cuda.arrays import View
 from relax_mlir.runtime.cuda.memory import Memory
 from relax_mlir.runtime.cuda.session import Prepared
+from relax_mlir.runtime.process_exit import begin_call, end_call
 
 __all__ = ["Call", "Output", "Turn"]
 
@@ -69,9 +70,11 @@ class Turn:
         self._is_taken = False
 
     def __enter__(self) -> None:
+        begin_call()
         self.lock.acquire()
         if self._is_taken:
             self.lock.release()
+            end_call()
             raise DeviceError(
                 "`main`: a function on the host that it calls calls it again: its memory "
                 "is in use. Hint: `model.on(0)` is the same model with memory of its own."
@@ -81,3 +84,4 @@ class Turn:
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         self._is_taken = False
         self.lock.release()
+        end_call()

@@ -1,0 +1,88 @@
+"""The end of the process: running calls are waited for, and no other begins.
+
+A daemon thread that asks for Python's lock once the interpreter is being finalised is ended
+where it stands (before Python 3.14). If C++ frames are on its stack, that ends the process
+by a signal. So whoever calls into native code counts itself here, and a handler of
+``atexit`` waits until nobody is inside. Threads of pools live until the process ends.
+
+Imports nothing that compiles: files of models for GPUs carry this module.
+"""
+
+import atexit
+import os
+import time
+from collections.abc import Callable
+from functools import wraps
+from threading import get_ident
+from typing import ParamSpec, TypeVar
+
+__all__ = ["begin_call", "counted", "end_call"]
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+_WAIT_SECONDS = 30.0
+_POLL_SECONDS = 0.001
+
+# The threads that are inside, as often as they have entered. Operations of lists are atomic.
+_inside: list[int] = []
+_ending_thread: list[int] = []  # the one that ends the process, once it does
+
+
+def begin_call() -> None:
+    """Count this thread as inside native code, until :func:`end_call`.
+
+    Raises:
+        SystemExit: the process is ending, and this thread is in no call yet. It ends a
+            thread of :mod:`threading` without a message.
+    """
+    thread = get_ident()
+    _inside.append(thread)  # first: who drains sees it, or is seen here
+    if _ending_thread:
+        _refuse_new_call(thread)
+
+
+def end_call() -> None:
+    """Undo one :func:`begin_call` of this thread."""
+    _inside.remove(get_ident())
+
+
+def counted(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """A function whose calls are waited for when the process ends."""
+
+    @wraps(function)
+    def call(*args: _P.args, **named: _P.kwargs) -> _R:
+        begin_call()
+        try:
+            return function(*args, **named)
+        finally:
+            end_call()
+
+    return call
+
+
+def _refuse_new_call(thread: int) -> None:
+    is_inner = _inside.count(thread) > 1
+    if not is_inner and thread not in _ending_thread:
+        _inside.remove(thread)
+        raise SystemExit("the process is ending: expected no call to begin, got one")
+
+
+def _drain() -> None:
+    """Refuse new calls of other threads, and wait for those that run."""
+    _ending_thread.append(get_ident())
+    deadline = time.monotonic() + _WAIT_SECONDS
+    while set(_inside).difference(_ending_thread) and time.monotonic() < deadline:
+        time.sleep(_POLL_SECONDS)
+
+
+def _forget_other_threads() -> None:
+    """A forked child has none of the other threads."""
+    own = get_ident()
+    _inside[:] = [thread for thread in _inside if thread == own]
+
+
+# Not before threads that are no daemons have ended: they may call models until then.
+atexit.register(_drain)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_other_threads)

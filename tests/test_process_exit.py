@@ -1,0 +1,201 @@
+"""The process ends while daemon threads are inside calls: it waits for them, and no more."""
+
+import subprocess
+import sys
+import textwrap
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+_SETUP = """
+import sys, threading, time
+import numpy as np
+import relax_mlir
+from onnx import parser
+
+def model(text):
+    return parser.parse_model('<ir_version: 8, opset_import: ["" : 17]> ' + text)
+
+WEIGHT = ",".join(str(i % 7) for i in range(1024))
+DENSE = model('''g (float[n, 32] x) => (float[n, 32] y)
+    <float[32, 32] w = {%s}> { h = MatMul(x, w) y = Softmax <axis = -1> (h) }''' % WEIGHT)
+FOUND = model('''g (float[n] x) => (float[m] y)
+    { z = NonZero(x) s = Squeeze(z) a = Gather(x, s) y = Relu(a) }''')
+X = np.ones((400, 32), np.float32)
+"""
+
+# What threads do again and again, by kind of executable.
+_CALLS = {
+    "one thread": "made = relax_mlir.compile(DENSE); call = lambda: made(X)",
+    "two threads": "made = relax_mlir.compile(DENSE, threads=2); call = lambda: made(X)",
+    "written to": """
+        made = relax_mlir.compile(DENSE)
+        outs = threading.local()
+        def call():
+            outs.y = getattr(outs, "y", np.empty_like(X))
+            made(X, out=[outs.y])
+    """,
+    "staged": "made = relax_mlir.compile(FOUND); call = lambda: made(X[:, 0])",
+    "host program": """
+        from relax_mlir.relax.vm import build
+        from relax_mlir.script import from_source
+        made = build(from_source('''
+        @R.function
+        def main(x: R.Tensor(("n", 32), "float32")):
+            a = R.add(x, x)
+            b = R.call_pure_packed("relax_mlir.nonzero", a, sinfo_args=R.Object)
+            return b
+        '''))
+        call = lambda: made(X)
+    """,
+    "loading": """
+        import tempfile, os
+        path = os.path.join(tempfile.mkdtemp(), "m.rxm")
+        relax_mlir.compile(DENSE).save(path)
+        call = lambda: relax_mlir.load(path)(X)
+    """,
+    "compiling": "call = lambda: relax_mlir.compile(FOUND, cache=False)(X[:, 0])",
+}
+
+_END = """
+def work():
+    while True:
+        call()
+
+call()
+for _ in range(4):
+    threading.Thread(target=work, daemon=True).start()
+time.sleep(float(sys.argv[1]))
+"""
+
+
+def _run(source: str, *args: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", source, *args]
+    return subprocess.run(command, capture_output=True, text=True, timeout=100)
+
+
+def _program(kind: str) -> str:
+    return _SETUP + textwrap.dedent(_CALLS[kind]) + _END
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", _CALLS)
+def test_daemon_threads_inside_calls_end_no_process_by_a_signal(kind: str) -> None:
+    source = _program(kind)
+
+    with ThreadPoolExecutor(2) as pool:
+        delays = [f"{0.02 + 0.003 * number}" for number in range(6)]
+        ended = list(pool.map(lambda delay: _run(source, delay), delays))
+
+    assert [(e.returncode, e.stderr) for e in ended] == [(0, "")] * len(ended)
+
+
+_ENDING = """
+from relax_mlir.runtime import process_exit as end
+import atexit, sys, threading, time
+
+{body}
+"""
+
+
+def test_a_running_call_is_waited_for_and_a_new_one_is_refused() -> None:
+    body = """
+@end.counted
+def inner():
+    return "inner"
+
+@end.counted
+def outer():
+    entered.set()
+    while not end._ending_thread:
+        time.sleep(0.001)
+    print(inner(), "ran")
+
+def work():
+    outer()
+    try:
+        outer()
+    except SystemExit as error:
+        print(error)
+
+entered = threading.Event()
+atexit.register(lambda: print("handlers of the program come first"))
+thread = threading.Thread(target=work, daemon=True)
+thread.start()
+entered.wait()
+end_wait = atexit.unregister(end._drain)
+def drain():
+    end._drain()
+    thread.join(5)
+    print(outer.__wrapped__ is not None and inner(), "of the ending thread")
+atexit.register(drain)
+"""
+    ended = _run(_ENDING.format(body=body))
+
+    assert ended.stderr == ""
+    assert ended.stdout.splitlines() == [
+        "inner ran",
+        "the process is ending: expected no call to begin, got one",
+        "inner of the ending thread",
+        "handlers of the program come first",
+    ]
+
+
+def test_no_call_is_waited_for_for_ever() -> None:
+    body = """
+end._WAIT_SECONDS = 0.05
+entered = threading.Event()
+
+@end.counted
+def stuck():
+    entered.set()
+    threading.Event().wait()
+
+threading.Thread(target=stuck, daemon=True).start()
+entered.wait()
+"""
+    ended = _run(_ENDING.format(body=body))
+
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_threads_that_are_no_daemons_call_until_they_end() -> None:
+    body = """
+@end.counted
+def call():
+    print("called")
+
+def work():
+    threading.main_thread().join()
+    call()
+
+threading.Thread(target=work).start()
+"""
+    ended = _run(_ENDING.format(body=body))
+
+    assert (ended.stdout, ended.stderr) == ("called\n", "")
+
+
+@pytest.mark.skipif(not hasattr(__import__("os"), "fork"), reason="needs fork")
+def test_a_forked_child_waits_for_no_thread_of_its_parent() -> None:
+    body = """
+import os
+entered = threading.Event()
+
+@end.counted
+def stuck():
+    entered.set()
+    threading.Event().wait()
+
+threading.Thread(target=stuck, daemon=True).start()
+entered.wait()
+child = os.fork()
+if child == 0:
+    assert not end._inside
+else:
+    end._WAIT_SECONDS = 0
+    print(os.waitpid(child, 0)[1])
+"""
+    ended = _run(_ENDING.format(body=body))
+
+    assert ended.stdout == "0\n"
