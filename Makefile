@@ -101,6 +101,7 @@ lint: env  ## Format, lint, types and layers; changes nothing
 	$(BIN)/pyright
 	$(BIN)/lint-imports
 	$(BIN)/python -m tests.lint_traversal
+	$(BIN)/python -m tests.dynamic_code
 
 format: env  ## Format and apply safe fixes
 	$(BIN)/ruff check --fix .

@@ -5,7 +5,6 @@ import json
 import os
 import re
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -37,7 +36,7 @@ from relax_mlir.runtime.executable import Executable, Signature
 from relax_mlir.runtime.jit import run_lowered
 from relax_mlir.runtime.machine import Machine
 from relax_mlir.runtime.object_cache import ObjectCache, default_cache_dir
-from relax_mlir.runtime.process_exit import counted
+from relax_mlir.runtime.process_exit import counted, map_on_threads
 from relax_mlir.runtime.profile import KernelCall
 from relax_mlir.source_digest import source_digest
 from relax_mlir.targets import (
@@ -408,13 +407,12 @@ def compile_units(
             cache.store(key, made.packed())
         return made
 
-    with ThreadPoolExecutor(max_workers=cpu_runtime.get_max_threads()) as pool:
-        found: list[CompiledUnit] = []
-        for unit in pool.map(build, units):
-            found.append(unit)
-            if progress is not None:
-                progress("kernels", len(found), len(units))
-        return found
+    found: list[CompiledUnit] = []
+    for unit in map_on_threads(build, units, cpu_runtime.get_max_threads()):
+        found.append(unit)
+        if progress is not None:
+            progress("kernels", len(found), len(units))
+    return found
 
 
 def _cache_key(unit: Unit, rest: Sequence[Stage], target: Target) -> str:

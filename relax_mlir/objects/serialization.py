@@ -137,7 +137,7 @@ class _Reader:
     def _object(self, kind: Any, state: Mapping[str, Any]) -> Any:
         module, name = kind
         found = getattr(import_module(module), name, None) if _is_ours(module) else None
-        if not isinstance(found, type):
+        if not isinstance(found, type) or not _is_ours(found.__module__):
             raise ValueError(f"load_json: expected a class of ours, got `{name}`")
         made = object.__new__(found)
         self._objects.append(made)

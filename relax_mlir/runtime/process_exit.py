@@ -11,14 +11,16 @@ Imports nothing that compiles: files of models for GPUs carry this module.
 import atexit
 import os
 import time
-from collections.abc import Callable
-from functools import wraps
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial, wraps
 from threading import get_ident
 from typing import ParamSpec, TypeVar
 
-__all__ = ["begin_call", "counted", "end_call"]
+__all__ = ["begin_call", "counted", "end_call", "map_on_threads"]
 
 _P = ParamSpec("_P")
+_T = TypeVar("_T")
 _R = TypeVar("_R")
 
 _WAIT_SECONDS = 30.0
@@ -59,6 +61,30 @@ def counted(function: Callable[_P, _R]) -> Callable[_P, _R]:
             end_call()
 
     return call
+
+
+def map_on_threads(
+    function: Callable[[_T], _R], items: Iterable[_T], thread_count: int
+) -> Iterator[_R]:
+    """The results of a function for each item, in order, computed on several threads.
+
+    Once the process is ending no thread can be started: the calling thread then computes
+    them, so that the call that it is in succeeds.
+    """
+    pool = ThreadPoolExecutor(thread_count)
+    try:
+        for result in [_submitted(pool, partial(function, item)) for item in items]:
+            yield result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _submitted(pool: ThreadPoolExecutor, task: Callable[[], _R]) -> Callable[[], _R]:
+    """What waits for a task; or the task, where no thread can take it."""
+    try:
+        return pool.submit(task).result
+    except RuntimeError:
+        return task
 
 
 def _refuse_new_call(thread: int) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import inspect
+import operator
 from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
@@ -14,6 +16,7 @@ from relax_mlir.dialects import dims
 from relax_mlir.dialects.dims import Dim
 from relax_mlir.dialects.symbols import substitute
 from relax_mlir.objects import functions, prim
+from relax_mlir.objects.expression_evaluator import ExpressionEvaluator
 from relax_mlir.objects.prim import PrimExpr, Range, Var
 from relax_mlir.objects.prim_text import text_of
 from relax_mlir.objects.simplify import simplify as simplify_term
@@ -316,18 +319,54 @@ SCRIPT_NAMES = SimpleNamespace(
     **{dtype: _constants(dtype) for dtype in _DTYPES},
 )
 _ALLOWED = (
-    *(ast.Expression, ast.Lambda, ast.arguments, ast.arg, ast.Name, ast.Load),
-    *(
-        ast.Tuple,
-        ast.List,
-        ast.Constant,
-        ast.BinOp,
-        ast.UnaryOp,
-        ast.operator,
-        ast.unaryop,
-    ),
-    *(ast.Call, ast.Attribute, ast.Compare, ast.cmpop, ast.BoolOp, ast.boolop),
+    *(ast.Lambda, ast.arguments, ast.arg, ast.Name, ast.Load, ast.Tuple, ast.List),
+    *(ast.Constant, ast.BinOp, ast.UnaryOp, ast.unaryop, ast.Call, ast.keyword),
+    *(ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Attribute),
+    *(ast.LShift, ast.RShift, ast.BitAnd, ast.BitOr, ast.BitXor),
+    *(ast.Compare, ast.cmpop, ast.BoolOp, ast.boolop, ast.IfExp),
 )
+_Index = (PrimExpr, int, float)
+
+
+class _IndexEvaluator(ExpressionEvaluator):
+    """Evaluates indices: names that are given, arithmetic, functions of ``T``.
+
+    Args:
+        names: what stands for names that are no indices.
+    """
+
+    def __init__(self, names: Mapping[str, Any]) -> None:
+        super().__init__()
+        self._names = names
+
+    def lookup(self, name: str) -> Any:
+        if name == "T":
+            return SCRIPT_NAMES
+        if name in self._names:
+            return self._names[name]
+        raise NameError(f"name `{name}` is not defined", name=name)
+
+    def attribute(self, value: Any, name: str) -> Any:
+        known = vars(SCRIPT_NAMES)
+        if value is not SCRIPT_NAMES or name not in known:
+            raise NameError(f"`T.{name}` is no function of indices", name=name)
+        return known[name]
+
+    def callee(self, function: Any) -> Any:
+        if not any(function is known for known in vars(SCRIPT_NAMES).values()):
+            raise TypeError(f"expected a function of `T` to call, got {function!r:.60}")
+        return function
+
+    def binary(self, apply: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
+        if not (isinstance(left, _Index) and isinstance(right, _Index)):
+            raise TypeError(f"expected indices, got {left!r:.60} and {right!r:.60}")
+        is_shift = apply is operator.lshift and isinstance(right, int)
+        if is_shift and not 0 <= right < _INDEX_BITS:
+            raise ValueError(f"expected a shift by 0 to {_INDEX_BITS - 1}, got {right}")
+        return apply(left, right)
+
+
+_INDEX_BITS = 64
 
 
 def function_of_text(
@@ -335,19 +374,32 @@ def function_of_text(
 ) -> Callable[..., Any]:
     """The function that a text such as ``lambda i, j: (j, i)`` spells.
 
+    The text may come from a file: it is read as data, and reaches nothing but arithmetic
+    and the functions of ``T`` that scripts use for scalars.
+
     Raises:
         ValueError: it is no function of indices.
     """
-    tree = ast.parse(text, mode="eval")
-    for node in ast.walk(tree):
-        if not isinstance(node, _ALLOWED):
-            raise ValueError(
-                f"index map `{text}`: expected a function of indices, got "
-                f"`{ast.unparse(node)}` in it"
-            )
-    return eval(
-        compile(tree, "<index map>", "eval"), {"T": SCRIPT_NAMES, **(names or {})}
-    )
+    try:
+        tree = ast.parse(text, mode="eval").body
+        unknown = [n for n in ast.walk(tree) if not isinstance(n, _ALLOWED)]
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise ValueError(f"index map {text!r:.60}: no expression: {error}") from error
+    if unknown or not isinstance(tree, ast.Lambda):
+        got = type(unknown[0] if unknown else tree).__name__
+        raise ValueError(
+            f"index map `{text}`: expected a function of indices, got `{got}` in it"
+        )
+    made = _IndexEvaluator(names or {}).value(tree)
+
+    @wraps(made)
+    def function(*args: Any, **named: Any) -> Any:
+        try:
+            return made(*args, **named)
+        except (NameError, TypeError, ArithmeticError, RecursionError) as error:
+            raise ValueError(f"index map `{text}`: {error}") from error
+
+    return function
 
 
 def limits_of(

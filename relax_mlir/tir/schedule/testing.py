@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import ast
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from relax_mlir.module import IRModule
+from relax_mlir.objects.expression_evaluator import ExpressionEvaluator
 from relax_mlir.objects.prim_func import PrimFunc
 from relax_mlir.objects.structure import assert_structural_equal
 from relax_mlir.tir.schedule.index_map import SCRIPT_NAMES
@@ -64,6 +66,44 @@ def _play(trace: Trace, schedule: Schedule, text: str) -> None:
     if text == "json":
         Trace.apply_json_to_schedule(trace.as_json(), schedule)
     elif text == "python":
-        exec("\n".join(trace.as_python()), {"T": SCRIPT_NAMES, "sch": schedule})
+        _Lines(schedule).play(trace.as_python())
     else:
         raise ValueError(f"text_format: expected `python` or `json`, got `{text}`")
+
+
+class _Lines(ExpressionEvaluator):
+    """Plays the lines of a trace: calls of methods of a schedule.
+
+    Args:
+        schedule: on which they are played.
+    """
+
+    def __init__(self, schedule: Schedule) -> None:
+        super().__init__()
+        self._values: dict[str, Any] = {"T": SCRIPT_NAMES, "sch": schedule}
+
+    def lookup(self, name: str) -> Any:
+        if name not in self._values:
+            raise NameError(f"name `{name}` is not defined", name=name)
+        return self._values[name]
+
+    def play(self, lines: Sequence[str]) -> None:
+        """Play lines, and keep what they give under its names."""
+        for statement in ast.parse("\n".join(lines)).body:
+            if isinstance(statement, ast.Expr):
+                self.value(statement.value)
+            elif isinstance(statement, ast.Assign):
+                (target,) = statement.targets
+                given = self.value(statement.value)
+                self._values |= dict(_named(target, given))
+            else:
+                raise ValueError(f"trace: expected calls, got {ast.unparse(statement)}")
+
+
+def _named(target: ast.expr, given: Any) -> Iterator[tuple[str, Any]]:
+    """The variables that a line of a trace names."""
+    if isinstance(target, ast.Name):
+        yield target.id, given
+    elif isinstance(target, ast.Tuple):
+        for part, value in zip(target.elts, given, strict=True):
+            yield from _named(part, value)
