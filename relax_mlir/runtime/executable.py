@@ -105,7 +105,7 @@ class Executable(CompiledModel):
     ) -> tuple[np.ndarray, ...]:  # Any: whatever has DLPack
         if named:
             arrays = self._in_order(arrays, named)
-        begin_call()
+        thread = begin_call()
         try:
             arguments = [as_tensor(a) for a in arrays]
             if out is not None:
@@ -115,7 +115,7 @@ class Executable(CompiledModel):
         except MemoryError as error:
             raise OutOfMemoryError(str(error)) from error
         finally:
-            end_call()
+            end_call(thread)
 
     def _call(self, arguments: Sequence[Any]) -> Any:  # Any: an array of tensors
         try:

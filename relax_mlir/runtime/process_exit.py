@@ -31,8 +31,11 @@ _inside: list[int] = []
 _ending_thread: list[int] = []  # the one that ends the process, once it does
 
 
-def begin_call() -> None:
+def begin_call() -> int:
     """Count this thread as inside native code, until :func:`end_call`.
+
+    Returns:
+        What :func:`end_call` takes.
 
     Raises:
         SystemExit: the process is ending, and this thread is in no call yet. It ends a
@@ -42,11 +45,11 @@ def begin_call() -> None:
     _inside.append(thread)  # first: who drains sees it, or is seen here
     if _ending_thread:
         _refuse_new_call(thread)
+    return thread
 
 
-def end_call() -> None:
-    """Undo one :func:`begin_call` of this thread."""
-    _inside.remove(get_ident())
+end_call = _inside.remove
+"""Undo one :func:`begin_call`, from what it returned."""
 
 
 def counted(function: Callable[_P, _R]) -> Callable[_P, _R]:
@@ -54,11 +57,11 @@ def counted(function: Callable[_P, _R]) -> Callable[_P, _R]:
 
     @wraps(function)
     def call(*args: _P.args, **named: _P.kwargs) -> _R:
-        begin_call()
+        thread = begin_call()
         try:
             return function(*args, **named)
         finally:
-            end_call()
+            end_call(thread)
 
     return call
 

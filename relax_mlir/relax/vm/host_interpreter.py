@@ -10,10 +10,10 @@ nest deeper than calls of Python.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from copy import copy
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any
 
+import numpy as np
 from tvm_ffi import Shape
 
 from relax_mlir.errors import RunError
@@ -26,7 +26,9 @@ from relax_mlir.relax.vm.host_program import (
     Instruction,
     Literal,
 )
-from relax_mlir.relax.vm.host_scalars import SCALAR_FUNCTIONS
+from relax_mlir.relax.vm.host_scalars import INTEGER_FUNCTIONS, SCALAR_FUNCTIONS
+from relax_mlir.runtime.elements import element_type
+from relax_mlir.runtime.ndarray import NDArray
 from relax_mlir.runtime.registry import get_global_func
 
 __all__ = ["link", "link_function"]
@@ -36,32 +38,23 @@ _Frame = list[Any]
 _MAX_CALLS = 20_000  # nested calls and branches; each takes less than a kilobyte
 
 
-class _Code(NamedTuple):
+class _Code:
     """A linked block.
 
     Attributes:
-        steps: run in order on a frame; one that enters a block returns an :class:`_Entry`.
+        steps: run in order on a frame.
         result: the register with the value of the block.
+        is_flat: whether no step enters another block.
     """
 
-    steps: Sequence[Callable[[_Frame], _Entry | None]]
-    result: int
+    __slots__ = ("is_flat", "result", "steps")
+
+    def __init__(self, steps: Sequence[_Step], result: int, is_flat: bool) -> None:
+        self.steps, self.result, self.is_flat = steps, result, is_flat
 
 
-class _Entry(NamedTuple):
-    """A block to run before the next step.
-
-    Attributes:
-        code: the block.
-        frame: the registers that it works on.
-        target: the caller's register for its value.
-    """
-
-    code: _Code
-    frame: _Frame
-    target: int
-
-
+# A block to run before the next step, its frame, and the register for its value.
+_Entry = tuple[_Code, _Frame, int]
 _Step = Callable[[_Frame], "_Entry | None"]
 
 
@@ -77,16 +70,11 @@ class _Closure:
 
     __slots__ = ("code", "name", "param_count", "rest")
 
-    def __init__(self, name: str, function: HostFunction, code: _Code) -> None:
-        self.name, self.code = name, code
-        self.param_count = len(function.params)
-        self.rest: list[Any] = []
-
-    def with_captured(self, values: Sequence[Any]) -> _Closure:
-        """It with values of the function around it."""
-        made = copy(self)
-        made.rest = [*values, *self.rest]
-        return made
+    def __init__(
+        self, name: str, param_count: int, code: _Code, rest: Sequence[Any]
+    ) -> None:
+        self.name, self.param_count = name, param_count
+        self.code, self.rest = code, rest
 
     def frame(self, args: Sequence[Any]) -> _Frame:
         """The registers of a call.
@@ -101,7 +89,12 @@ class _Closure:
         return [*args, *self.rest]
 
     def __call__(self, *args: Any) -> Any:
-        return _run(self.code, self.frame(args), self.name)
+        frame, code = self.frame(args), self.code
+        if not code.is_flat:
+            return _run(code, frame, self.name)
+        for step in code.steps:
+            step(frame)
+        return frame[code.result]
 
 
 def _run(code: _Code, frame: _Frame, name: str) -> Any:
@@ -116,14 +109,14 @@ def _run(code: _Code, frame: _Frame, name: str) -> Any:
         for step in steps:
             entry = step(frame)
             if entry is not None:
-                callers.append((steps, frame, result, entry.target))
+                code, inner, target = entry
+                callers.append((steps, frame, result, target))
                 if len(callers) > _MAX_CALLS:
                     raise RunError(
                         f"`{name}`: expected at most {_MAX_CALLS} nested calls and "
                         "branches, got more. Hint: does a function call itself for ever?"
                     )
-                (inner, result), frame, _ = entry
-                steps = iter(inner)
+                steps, frame, result = iter(code.steps), inner, code.result
                 break
         else:
             value = frame[result]
@@ -143,9 +136,9 @@ def link(
         named: by kind of literal, what names stand for.
     """
     linker = _Linker(named)
-    codes = {n: linker.code(f.block) for n, f in program.functions.items()}
     for name, function in program.functions.items():
-        linker.closures[name] = _Closure(name, function, codes[name])
+        code = linker.code(function.block)
+        linker.closures[name] = _Closure(name, len(function.params), code, ())
     for name, function in program.functions.items():
         linker.closures[name].rest = linker.rest(function)
     return {
@@ -174,7 +167,8 @@ class _Linker:
 
     def code(self, block: Block) -> _Code:
         """A block, linked."""
-        return _Code(tuple(map(self._step, block.body)), block.result)
+        enters = any(i.opcode in _ENTERING for i in block.instructions())
+        return _Code(tuple(map(self._step, block.body)), block.result, not enters)
 
     def rest(self, function: HostFunction) -> list[Any]:
         """The literals of a function, and room for what instructions write."""
@@ -196,7 +190,13 @@ class _Linker:
         make = _STEPS.get(instruction.opcode)
         if make is not None:
             return make(self, instruction)
+        fast = INTEGER_FUNCTIONS.get(instruction.opcode)
+        if fast is not None:
+            return _arithmetic(fast, SCALAR_FUNCTIONS[instruction.opcode], instruction)
         return _applied(_FUNCTIONS[instruction.opcode], instruction)
+
+
+_ENTERING = ("call", "call_spread")  # what may run another host function
 
 
 def _arguments(operands: Sequence[int]) -> Callable[[_Frame], Sequence[Any]]:
@@ -212,17 +212,21 @@ def _arguments(operands: Sequence[int]) -> Callable[[_Frame], Sequence[Any]]:
 def _applied(function: Callable[..., Any], instruction: Instruction) -> _Step:
     """A step that calls a function with registers and immediates."""
     operands, immediates = instruction.operands, instruction.immediates
+    arguments = _arguments(operands)
     if not instruction.results:
-        return _checked(function, operands, immediates)
+
+        def check(frame: _Frame) -> None:
+            function(*arguments(frame), *immediates)
+
+        return check
     target = _target(instruction)
-    if len(operands) == 1:
+    if len(operands) == 1 and not immediates:
         (only,) = operands
 
         def unary(frame: _Frame) -> None:
-            frame[target] = function(frame[only], *immediates)
+            frame[target] = function(frame[only])
 
         return unary
-    arguments = _arguments(operands)
 
     def step(frame: _Frame) -> None:
         frame[target] = function(*arguments(frame), *immediates)
@@ -230,14 +234,23 @@ def _applied(function: Callable[..., Any], instruction: Instruction) -> _Step:
     return step
 
 
-def _checked(
-    check: Callable[..., Any], operands: Sequence[int], immediates: Sequence[Any]
+def _arithmetic(
+    fast: Callable[[int, int], Any],
+    checked: Callable[[Any, Any], Any],
+    instruction: Instruction,
 ) -> _Step:
-    """A step that calls a function for its errors."""
-    arguments = _arguments(operands)
+    """A step on two scalars.
+
+    Args:
+        fast: the function for integers.
+        checked: that for all values.
+    """
+    target, (first, second) = _target(instruction), instruction.operands
 
     def step(frame: _Frame) -> None:
-        check(*arguments(frame), *immediates)
+        a, b = frame[first], frame[second]
+        apply = fast if type(a) is int and type(b) is int else checked
+        frame[target] = apply(a, b)
 
     return step
 
@@ -249,22 +262,84 @@ def _target(instruction: Instruction) -> int:
     return target
 
 
-def _sized(check: Callable[..., Any]) -> Callable[[_Linker, Instruction], _Step]:
-    """A check that gives the sizes of what it checked."""
+# Checks. What is as expected is found out here; `host_values` says what is wrong.
 
-    def make(linker: _Linker, instruction: Instruction) -> _Step:
-        (source,), immediates = instruction.operands, instruction.immediates
-        results = enumerate(instruction.results)
-        bound = [(axis, target) for axis, target in results if target is not None]
 
-        def step(frame: _Frame) -> None:
-            sizes = check(frame[source], *immediates)
-            for axis, target in bound:
-                frame[target] = sizes[axis]
+def _bound(instruction: Instruction) -> list[tuple[int, int]]:
+    """The registers for sizes, and the axis of each."""
+    results = enumerate(instruction.results)
+    return [(target, axis) for axis, target in results if target is not None]
 
-        return step
 
-    return make
+def _check_tensor(linker: _Linker, instruction: Instruction) -> _Step:
+    (source,), (sizes, dtype, where) = instruction.operands, instruction.immediates
+    bound, check = _bound(instruction), host_values.check_tensor
+    rank = -1 if sizes is None else len(sizes)
+    known = [(axis, s) for axis, s in enumerate(sizes or ()) if s is not None]
+    element = _element(dtype)
+
+    def step(frame: _Frame) -> None:
+        value = frame[source]
+        is_usual = type(value) is NDArray and value.element_type is element
+        shape = value.shape if is_usual else check(value, sizes, dtype, where)
+        if len(shape) != rank and rank >= 0:
+            check(value, sizes, dtype, where)
+        for axis, size in known:
+            if shape[axis] != size:
+                check(value, sizes, dtype, where)
+        for target, axis in bound:
+            frame[target] = shape[axis]
+
+    return step
+
+
+def _element(dtype: str) -> np.dtype | None:
+    """The element type of a name; None of one that is not ours."""
+    try:
+        return element_type(dtype)
+    except ValueError:
+        return None
+
+
+def _check_shape(linker: _Linker, instruction: Instruction) -> _Step:
+    (source,), (ndim, where) = instruction.operands, instruction.immediates
+    bound, check = _bound(instruction), host_values.check_shape
+
+    def step(frame: _Frame) -> None:
+        value = frame[source]
+        if type(value) is not Shape or len(value) != ndim:
+            check(value, ndim, where)
+        for target, axis in bound:
+            frame[target] = value[axis]
+
+    return step
+
+
+def _check_number(linker: _Linker, instruction: Instruction) -> _Step:
+    (source,), (dtype, where) = instruction.operands, instruction.immediates
+    targets = [target for target, _ in _bound(instruction)]
+
+    def step(frame: _Frame) -> None:
+        value = frame[source]
+        if type(value) is not int:
+            host_values.check_number(value, dtype, where)
+        for target in targets:
+            frame[target] = value
+
+    return step
+
+
+def _check_size(linker: _Linker, instruction: Instruction) -> _Step:
+    (got, expected), (stated, where) = instruction.operands, instruction.immediates
+
+    def step(frame: _Frame) -> None:
+        if frame[got] != frame[expected]:
+            host_values.check_size(frame[got], frame[expected], stated, where)
+
+    return step
+
+
+# Values.
 
 
 def _tuple(linker: _Linker, instruction: Instruction) -> _Step:
@@ -302,26 +377,28 @@ def _if(linker: _Linker, instruction: Instruction) -> _Step:
     then, otherwise = map(linker.code, instruction.blocks)
     truth = host_values.truth
 
-    def step(frame: _Frame) -> _Entry:
-        return _Entry(then if truth(frame[condition]) else otherwise, frame, target)
+    def enter(frame: _Frame) -> _Entry:
+        return (then if truth(frame[condition]) else otherwise), frame, target
 
-    return step
+    def step(frame: _Frame) -> None:
+        chosen = then if truth(frame[condition]) else otherwise
+        for inner in chosen.steps:
+            inner(frame)
+        frame[target] = frame[chosen.result]
+
+    return step if then.is_flat and otherwise.is_flat else enter
 
 
-def _entered(
-    frame: _Frame, target: int, callee: Any, args: Sequence[Any]
-) -> _Entry | None:
-    """Call a value; a host function is entered.
+def _called(callee: Any, args: Sequence[Any]) -> Any:
+    """What a call of a value gives; one that is no host function with blocks to enter.
 
     Raises:
         TypeError: it is no function.
     """
-    if type(callee) is _Closure:
-        return _Entry(callee.code, callee.frame(args), target)
     if not callable(callee):
-        raise TypeError(f"expected a function to call, got `{type(callee).__name__}`")
-    frame[target] = callee(*args)
-    return None
+        got = type(callee).__name__
+        raise TypeError(f"expected a function to call, got `{got}`")
+    return callee(*args)
 
 
 def _call(linker: _Linker, instruction: Instruction) -> _Step:
@@ -329,7 +406,11 @@ def _call(linker: _Linker, instruction: Instruction) -> _Step:
     arguments = _arguments(operands)
 
     def step(frame: _Frame) -> _Entry | None:
-        return _entered(frame, target, frame[callee], arguments(frame))
+        function = frame[callee]
+        if type(function) is _Closure and not function.code.is_flat:
+            return function.code, function.frame(arguments(frame)), target
+        frame[target] = _called(function, arguments(frame))
+        return None
 
     return step
 
@@ -338,15 +419,27 @@ def _call_spread(linker: _Linker, instruction: Instruction) -> _Step:
     target, (callee, operand) = _target(instruction), instruction.operands
 
     def step(frame: _Frame) -> _Entry | None:
-        return _entered(frame, target, frame[callee], tuple(frame[operand]))
+        function = frame[callee]
+        if type(function) is _Closure and not function.code.is_flat:
+            return function.code, function.frame(tuple(frame[operand])), target
+        frame[target] = _called(function, tuple(frame[operand]))
+        return None
 
     return step
 
 
 def _call_segment(linker: _Linker, instruction: Instruction) -> _Step:
     segment = linker.segment(*instruction.immediates)
-    arguments = _arguments(instruction.operands)
+    operands = instruction.operands
     targets = [t for t in instruction.results if t is not None]  # all, as is verified
+    arguments = _arguments(operands)
+    if len(operands) == len(targets) == 1:
+        (source,), (target,) = operands, targets
+
+        def unary(frame: _Frame) -> None:
+            (frame[target],) = segment(frame[source])
+
+        return unary
 
     def step(frame: _Frame) -> None:
         for target, value in zip(targets, segment(*arguments(frame)), strict=True):
@@ -357,7 +450,15 @@ def _call_segment(linker: _Linker, instruction: Instruction) -> _Step:
 
 def _call_packed(linker: _Linker, instruction: Instruction) -> _Step:
     target, (name,) = _target(instruction), instruction.immediates
-    arguments, to_value = _arguments(instruction.operands), host_values.to_value
+    operands, to_value = instruction.operands, host_values.to_value
+    arguments = _arguments(operands)
+    if len(operands) == 1:
+        (source,) = operands
+
+        def unary(frame: _Frame) -> None:
+            frame[target] = to_value(get_global_func(name)(frame[source]))
+
+        return unary
 
     def step(frame: _Frame) -> None:
         # Looked up in each call: functions may be registered again.
@@ -373,17 +474,21 @@ def _closure(linker: _Linker, instruction: Instruction) -> _Step:
     own = [number for number, register in enumerate(operands) if register == target]
 
     def step(frame: _Frame) -> None:
-        made = linker.closures[name].with_captured(arguments(frame))
+        plain = linker.closures[name]
+        rest = [*arguments(frame), *plain.rest]
+        made = _Closure(name, plain.param_count, plain.code, rest)
         for number in own:
-            made.rest[number] = made
+            rest[number] = made
         frame[target] = made
 
     return step
 
 
 _STEPS: Mapping[str, Callable[[_Linker, Instruction], _Step]] = {
-    "check_tensor": _sized(host_values.check_tensor),
-    "check_shape": _sized(host_values.check_shape),
+    "check_tensor": _check_tensor,
+    "check_shape": _check_shape,
+    "check_number": _check_number,
+    "check_size": _check_size,
     "copy": _copy,
     "tuple": _tuple,
     "shape": _shape,

@@ -122,7 +122,9 @@ class Instruction:
         if not known.is_size_check or not self.results:
             return
         sizes = self.immediates[0]
-        rank = len(sizes or ()) if self.opcode == "check_tensor" else max(sizes, 0)
+        rank = 1  # of a number, which is one size
+        if self.opcode != "check_number":
+            rank = len(sizes or ()) if self.opcode == "check_tensor" else max(sizes, 0)
         self._check_count("results", len(self.results), rank, rank)
 
     def _check_count(self, what: str, got: int, fewest: int, most: int | None) -> None:
@@ -371,7 +373,7 @@ OPCODES: Mapping[str, Opcode] = {
         (1, 1), (_are_sizes, _is_string, _is_string), None, is_size_check=True
     ),
     "check_shape": Opcode((1, 1), (_is_rank, _is_string), None, is_size_check=True),
-    "check_number": Opcode((1, 1), (_is_string, _is_string), 0),
+    "check_number": Opcode((1, 1), (_is_string, _is_string), None, is_size_check=True),
     "check_function": Opcode((1, 1), (_is_string,), 0),
     "check_tuple": Opcode((1, 1), (_is_count, _is_string), 0),
     "check_size": Opcode((2, 2), (_is_string, _is_string), 0),

@@ -11,10 +11,11 @@ import numpy as np
 
 from relax_mlir.errors import RunError
 
-__all__ = ["SCALAR_FUNCTIONS"]
+__all__ = ["INTEGER_FUNCTIONS", "SCALAR_FUNCTIONS"]
 
 # Any: numbers, or whatever a damaged program has in their place.
 
+_FEW = 1 << 64
 _MAX_BITS = 256  # of integers: sizes have 63, what is on the way to one may have more
 
 
@@ -57,7 +58,8 @@ def _remainder(a: Any, b: Any) -> Any:
 
 
 def _multiply(a: Any, b: Any) -> Any:
-    return _bounded(a * b)
+    product = a * b
+    return product if -_FEW < product < _FEW else _bounded(product)
 
 
 def _shift_left(a: Any, b: Any) -> Any:
@@ -78,34 +80,34 @@ def _cast(value: Any, dtype: str) -> Any:
     return np.asarray(value).astype(dtype).item()
 
 
+INTEGER_FUNCTIONS: Mapping[str, Callable[[int, int], Any]] = {
+    "add": operator.add,
+    "subtract": operator.sub,
+    "multiply": _multiply,
+    "truncdiv": _truncated,
+    "truncmod": _remainder,
+    "floordiv": operator.floordiv,
+    "floormod": operator.mod,
+    "minimum": min,
+    "maximum": max,
+    "equal": operator.eq,
+    "not_equal": operator.ne,
+    "less": operator.lt,
+    "less_equal": operator.le,
+    "greater": operator.gt,
+    "greater_equal": operator.ge,
+    "shift_left": _shift_left,
+    "shift_right": operator.rshift,
+    "bitwise_and": operator.and_,
+    "bitwise_or": operator.or_,
+    "bitwise_xor": operator.xor,
+}
+"""Of two integers, by opcode."""
+
 SCALAR_FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "cast": _cast,
     "not": operator.not_,
     "abs": _unary(abs),
-    **{
-        name: _binary(apply)
-        for name, apply in {
-            "add": operator.add,
-            "subtract": operator.sub,
-            "multiply": _multiply,
-            "truncdiv": _truncated,
-            "truncmod": _remainder,
-            "floordiv": operator.floordiv,
-            "floormod": operator.mod,
-            "minimum": min,
-            "maximum": max,
-            "equal": operator.eq,
-            "not_equal": operator.ne,
-            "less": operator.lt,
-            "less_equal": operator.le,
-            "greater": operator.gt,
-            "greater_equal": operator.ge,
-            "shift_left": _shift_left,
-            "shift_right": operator.rshift,
-            "bitwise_and": operator.and_,
-            "bitwise_or": operator.or_,
-            "bitwise_xor": operator.xor,
-        }.items()
-    },
+    **{name: _binary(apply) for name, apply in INTEGER_FUNCTIONS.items()},
 }
-"""By opcode."""
+"""Of all values, by opcode."""

@@ -160,6 +160,8 @@ def scalar(value: Any) -> Any:
 
 def truth(value: Any) -> bool:
     """A condition."""
+    if value is True or value is False:
+        return value
     return bool(value.numpy()) if isinstance(value, NDArray) else bool(value)
 
 

@@ -233,11 +233,9 @@ class _Writer:
             read = self._matched(info.values or (), where, later)
             emit(read, "check_shape", [value], [info.ndim, full])
         elif isinstance(info, PrimStructInfo):
-            emit([], "check_number", [value], [info.dtype, full])
-            if info.value is not None:
-                (read,) = self._matched([info.value], where, later)
-                if read is not None:
-                    emit([read], "copy", [value])
+            sizes = () if info.value is None else [info.value]
+            read = self._matched(sizes, where, later)
+            emit(read, "check_number", [value], [info.dtype, full])
         elif isinstance(info, FuncStructInfo):
             emit([], "check_function", [value], [full])
 

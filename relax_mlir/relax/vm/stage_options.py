@@ -49,13 +49,13 @@ class StageOptions:
 
         @wraps(function)
         def call(*args: Any) -> Any:
-            begin_call()
+            thread = begin_call()
             token = STAGE_OPTIONS.set(self)
             try:
                 return function(*args)
             finally:
                 STAGE_OPTIONS.reset(token)
-                end_call()
+                end_call(thread)
 
         return call
 

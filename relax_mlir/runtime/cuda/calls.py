@@ -68,20 +68,21 @@ class Turn:
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self._is_taken = False
+        self._thread = 0  # that has the turn
 
     def __enter__(self) -> None:
-        begin_call()
+        thread = begin_call()
         self.lock.acquire()
         if self._is_taken:
             self.lock.release()
-            end_call()
+            end_call(thread)
             raise DeviceError(
                 "`main`: a function on the host that it calls calls it again: its memory "
                 "is in use. Hint: `model.on(0)` is the same model with memory of its own."
             )
-        self._is_taken = True
+        self._is_taken, self._thread = True, thread
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         self._is_taken = False
         self.lock.release()
-        end_call()
+        end_call(self._thread)
