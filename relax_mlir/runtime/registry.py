@@ -45,7 +45,7 @@ _MODULES = {
 _NATIVE = "relax_mlir."  # how the names of functions of the native runtime begin
 
 # What was registered here, to be called without crossing tvm-ffi.
-_PYTHON: dict[str, tuple[tvm_ffi.Function, Any]] = {}
+_PYTHON: dict[str, tuple[tvm_ffi.Function, Callable[..., Any]]] = {}
 
 
 def function_names() -> list[str]:
@@ -96,7 +96,11 @@ def register_func(
             )
         tvm_ffi.register_global_func(func_name, _wrapped(function), override=True)
         made = tvm_ffi.get_global_func(func_name)
-        _PYTHON[func_name] = (made, function)
+        is_native = str(func_name).startswith(_NATIVE)
+        _PYTHON[func_name] = (
+            made,
+            python_caller(function, is_device_kept=not is_native),
+        )
         return function
 
     return register if f is None else register(f)
@@ -171,10 +175,10 @@ def get_global_func(name: str, allow_missing: bool = False) -> Any:
         if allow_missing:
             return None
         raise ValueError(unknown_function(name))
-    made, function = _PYTHON.get(name, (None, None))
-    is_ours = made is not None and made.same_as(found)
-    is_native = name.startswith(_NATIVE)
-    return python_caller(function if is_ours else found, is_device_kept=not is_native)
+    ours = _PYTHON.get(name)
+    if ours is not None and ours[0].same_as(found):
+        return ours[1]
+    return python_caller(found, is_device_kept=not name.startswith(_NATIVE))
 
 
 def python_caller(function: Any, *, is_device_kept: bool = True) -> Callable[..., Any]:

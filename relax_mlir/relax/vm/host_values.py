@@ -40,7 +40,7 @@ register_builtins()
 
 def to_value(value: Any) -> Any:
     """What a caller, or a registered function, gives, as a value of the program."""
-    if isinstance(value, (NDArray, Shape, str)) or value is None:
+    if type(value) in _VALUES or isinstance(value, (NDArray, Shape, str)):
         return value
     if isinstance(value, (tuple, list, tvm_ffi.Array)):
         return [to_value(v) for v in value]
@@ -49,6 +49,9 @@ def to_value(value: Any) -> Any:
     if is_array(value):
         return shared(value)
     return _called(value) if callable(value) else value
+
+
+_VALUES = frozenset((NDArray, Shape, str, int, float, bool, type(None)))
 
 
 def _called(function: Callable[..., Any]) -> Callable[..., Any]:
