@@ -70,8 +70,8 @@ class Instruction:
 
     def to_json(self) -> list[Any]:
         """Its fields as JSON holds them."""
-        fields = [self.opcode, self.results, self.operands, self.immediates]
-        return [*fields, *(b.to_json() for b in self.blocks)]
+        fields = map(list, (self.results, self.operands, self.immediates))
+        return [self.opcode, *fields, *(b.to_json() for b in self.blocks)]
 
     @staticmethod
     def from_json(fields: Any, depth: int = 0) -> Instruction:

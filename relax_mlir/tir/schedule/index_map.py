@@ -6,7 +6,7 @@ import ast
 import inspect
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from functools import wraps
+from functools import partial, wraps
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
@@ -390,16 +390,15 @@ def function_of_text(
         raise ValueError(
             f"index map `{text}`: expected a function of indices, got `{got}` in it"
         )
-    made = _IndexEvaluator(names or {}).value(tree)
 
-    @wraps(made)
-    def function(*args: Any, **named: Any) -> Any:
+    def checked(evaluate: Callable[..., Any], *args: Any, **named: Any) -> Any:
         try:
-            return made(*args, **named)
+            return evaluate(*args, **named)
         except (NameError, TypeError, ArithmeticError, RecursionError) as error:
             raise ValueError(f"index map `{text}`: {error}") from error
 
-    return function
+    made = checked(_IndexEvaluator(names or {}).value, tree)
+    return wraps(made)(partial(checked, made))
 
 
 def limits_of(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -192,8 +193,7 @@ def number_text(value: Any) -> str:
 
 
 def _quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    return f'"{escaped}"'
+    return json.dumps(text, ensure_ascii=False)  # Python reads what JSON escapes
 
 
 def _named(*names: str) -> Callable[[Sequence[Any], Sequence[Any]], Arguments]:
