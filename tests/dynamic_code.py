@@ -191,7 +191,9 @@ def _is_own_prefix(node: ast.expr) -> bool:
     first = node.values[0]
     if isinstance(first, ast.FormattedValue):
         return ast.unparse(first.value) == "__name__"
-    return isinstance(first, ast.Constant) and first.value.startswith("relax_mlir.")
+    return isinstance(first, ast.Constant) and str(first.value).startswith(
+        "relax_mlir."
+    )
 
 
 def unlisted() -> tuple[list[Finding], list[tuple[str, str]]]:

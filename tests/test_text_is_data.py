@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 import relax_mlir
 from relax_mlir.errors import RelaxError
 from relax_mlir.module import IRModule
-from relax_mlir.relax.vm import build
+from relax_mlir.relax.vm import VMExecutable, build
 from relax_mlir.script import from_source
 from relax_mlir.tir import Schedule
 from relax_mlir.tir.schedule.index_map import IndexMap
@@ -84,6 +84,7 @@ def test_names_of_mlir_are_names(text: str, tmp_path: Path) -> None:
     """Of functions, of variables, and of what they call."""
     x = np.array([0, 2, 3], np.float32)
     made = relax_mlir.compile(IRModule.parse(_mlir(text, "relax_mlir.nonzero")))
+    assert isinstance(made, VMExecutable)
     made.export_library(tmp_path / "m.rxm")
 
     for executable in (made, relax_mlir.load(tmp_path / "m.rxm")):

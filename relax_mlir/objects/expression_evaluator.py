@@ -171,7 +171,7 @@ class ExpressionEvaluator:
             return self.value(node.body, (dict(bound.arguments), *scope))
 
         call.__name__ = call.__qualname__ = "<lambda>"
-        call.__signature__ = signature  # pyright: ignore[reportFunctionMemberAccess]
+        call.__signature__ = signature
         return call
 
     def _signature(self, args: ast.arguments, scope: _Scope) -> inspect.Signature:

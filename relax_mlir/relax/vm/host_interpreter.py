@@ -9,15 +9,15 @@ nest deeper than calls of Python.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
 import numpy as np
 from tvm_ffi import Shape
 
-from relax_mlir.errors import RunError
 from relax_mlir.relax.vm import host_values
+from relax_mlir.relax.vm.host_closure import Closure, Code, Entry, Frame, Step
 from relax_mlir.relax.vm.host_program import (
     OPCODES,
     Block,
@@ -33,98 +33,6 @@ from relax_mlir.runtime.registry import get_global_func
 
 __all__ = ["link", "link_function"]
 
-# Any: frames hold the values of the program.
-_Frame = list[Any]
-_MAX_CALLS = 20_000  # nested calls and branches; each takes less than a kilobyte
-
-
-class _Code:
-    """A linked block.
-
-    Attributes:
-        steps: run in order on a frame.
-        result: the register with the value of the block.
-        is_flat: whether no step enters another block.
-    """
-
-    __slots__ = ("is_flat", "result", "steps")
-
-    def __init__(self, steps: Sequence[_Step], result: int, is_flat: bool) -> None:
-        self.steps, self.result, self.is_flat = steps, result, is_flat
-
-
-# A block to run before the next step, its frame, and the register for its value.
-_Entry = tuple[_Code, _Frame, int]
-_Step = Callable[[_Frame], "_Entry | None"]
-
-
-class _Closure:
-    """A host function as a value, with what it captured.
-
-    Attributes:
-        name: for errors.
-        code: what it does.
-        param_count: how many arguments it takes.
-        rest: the registers behind the arguments when a call begins.
-    """
-
-    __slots__ = ("code", "name", "param_count", "rest")
-
-    def __init__(
-        self, name: str, param_count: int, code: _Code, rest: Sequence[Any]
-    ) -> None:
-        self.name, self.param_count = name, param_count
-        self.code, self.rest = code, rest
-
-    def frame(self, args: Sequence[Any]) -> _Frame:
-        """The registers of a call.
-
-        Raises:
-            TypeError: it takes another number of arguments.
-        """
-        if len(args) != self.param_count:
-            raise TypeError(
-                f"`{self.name}`: expected {self.param_count} arguments, got {len(args)}"
-            )
-        return [*args, *self.rest]
-
-    def __call__(self, *args: Any) -> Any:
-        frame, code = self.frame(args), self.code
-        if not code.is_flat:
-            return _run(code, frame, self.name)
-        for step in code.steps:
-            step(frame)
-        return frame[code.result]
-
-
-def _run(code: _Code, frame: _Frame, name: str) -> Any:
-    """Run a block, and those that it enters.
-
-    Raises:
-        RunError: calls nest too deeply.
-    """
-    callers: list[tuple[Iterator[_Step], _Frame, int, int]] = []
-    steps, result = iter(code.steps), code.result
-    while True:
-        for step in steps:
-            entry = step(frame)
-            if entry is not None:
-                code, inner, target = entry
-                callers.append((steps, frame, result, target))
-                if len(callers) > _MAX_CALLS:
-                    raise RunError(
-                        f"`{name}`: expected at most {_MAX_CALLS} nested calls and "
-                        "branches, got more. Hint: does a function call itself for ever?"
-                    )
-                steps, frame, result = iter(code.steps), inner, code.result
-                break
-        else:
-            value = frame[result]
-            if not callers:
-                return value
-            steps, frame, result, target = callers.pop()
-            frame[target] = value
-
 
 def link(
     program: HostProgram, named: Mapping[str, Mapping[str, Any]]
@@ -138,7 +46,7 @@ def link(
     linker = _Linker(named)
     for name, function in program.functions.items():
         code = linker.code(function.block)
-        linker.closures[name] = _Closure(name, len(function.params), code, ())
+        linker.closures[name] = Closure(name, len(function.params), code, ())
     for name, function in program.functions.items():
         linker.closures[name].rest = linker.rest(function)
     return {
@@ -163,12 +71,12 @@ class _Linker:
 
     def __init__(self, named: Mapping[str, Mapping[str, Any]]) -> None:
         self._named = named
-        self.closures: dict[str, _Closure] = {}
+        self.closures: dict[str, Closure] = {}
 
-    def code(self, block: Block) -> _Code:
+    def code(self, block: Block) -> Code:
         """A block, linked."""
         enters = any(i.opcode in _ENTERING for i in block.instructions())
-        return _Code(tuple(map(self._step, block.body)), block.result, not enters)
+        return Code(tuple(map(self._step, block.body)), block.result, not enters)
 
     def rest(self, function: HostFunction) -> list[Any]:
         """The literals of a function, and room for what instructions write."""
@@ -186,7 +94,7 @@ class _Linker:
             return self.closures[literal.value]
         return self._named[literal.kind][literal.value]
 
-    def _step(self, instruction: Instruction) -> _Step:
+    def _step(self, instruction: Instruction) -> Step:
         make = _STEPS.get(instruction.opcode)
         if make is not None:
             return make(self, instruction)
@@ -199,7 +107,7 @@ class _Linker:
 _ENTERING = ("call", "call_spread")  # what may run another host function
 
 
-def _arguments(operands: Sequence[int]) -> Callable[[_Frame], Sequence[Any]]:
+def _arguments(operands: Sequence[int]) -> Callable[[Frame], Sequence[Any]]:
     """What reads some registers."""
     if len(operands) > 1:
         return itemgetter(*operands)
@@ -209,13 +117,13 @@ def _arguments(operands: Sequence[int]) -> Callable[[_Frame], Sequence[Any]]:
     return lambda frame: (frame[only],)
 
 
-def _applied(function: Callable[..., Any], instruction: Instruction) -> _Step:
+def _applied(function: Callable[..., Any], instruction: Instruction) -> Step:
     """A step that calls a function with registers and immediates."""
     operands, immediates = instruction.operands, instruction.immediates
     arguments = _arguments(operands)
     if not instruction.results:
 
-        def check(frame: _Frame) -> None:
+        def check(frame: Frame) -> None:
             function(*arguments(frame), *immediates)
 
         return check
@@ -223,12 +131,12 @@ def _applied(function: Callable[..., Any], instruction: Instruction) -> _Step:
     if len(operands) == 1 and not immediates:
         (only,) = operands
 
-        def unary(frame: _Frame) -> None:
+        def unary(frame: Frame) -> None:
             frame[target] = function(frame[only])
 
         return unary
 
-    def step(frame: _Frame) -> None:
+    def step(frame: Frame) -> None:
         frame[target] = function(*arguments(frame), *immediates)
 
     return step
@@ -238,7 +146,7 @@ def _arithmetic(
     fast: Callable[[int, int], Any],
     checked: Callable[[Any, Any], Any],
     instruction: Instruction,
-) -> _Step:
+) -> Step:
     """A step on two scalars.
 
     Args:
@@ -247,7 +155,7 @@ def _arithmetic(
     """
     target, (first, second) = _target(instruction), instruction.operands
 
-    def step(frame: _Frame) -> None:
+    def step(frame: Frame) -> None:
         a, b = frame[first], frame[second]
         apply = fast if type(a) is int and type(b) is int else checked
         frame[target] = apply(a, b)
@@ -271,14 +179,14 @@ def _bound(instruction: Instruction) -> list[tuple[int, int]]:
     return [(target, axis) for axis, target in results if target is not None]
 
 
-def _check_tensor(linker: _Linker, instruction: Instruction) -> _Step:
+def _check_tensor(linker: _Linker, instruction: Instruction) -> Step:
     (source,), (sizes, dtype, where) = instruction.operands, instruction.immediates
     bound, check = _bound(instruction), host_values.check_tensor
     rank = -1 if sizes is None else len(sizes)
     known = [(axis, s) for axis, s in enumerate(sizes or ()) if s is not None]
     element = _element(dtype)
 
-    def step(frame: _Frame) -> None:
+    def step(frame: Frame) -> None:
         value = frame[source]
         is_usual = type(value) is NDArray and value.element_type is element
         shape = value.shape if is_usual else check(value, sizes, dtype, where)
@@ -301,11 +209,11 @@ def _element(dtype: str) -> np.dtype | None:
         return None
 
 
-def _check_shape(linker: _Linker, instruction: Instruction) -> _Step:
+def _check_shape(linker: _Linker, instruction: Instruction) -> Step:
     (source,), (ndim, where) = instruction.operands, instruction.immediates
     bound, check = _bound(instruction), host_values.check_shape
 
-    def step(frame: _Frame) -> None:
+    def step(frame: Frame) -> None:
         value = frame[source]
         if type(value) is not Shape or len(value) != ndim:
             check(value, ndim, where)
@@ -315,11 +223,11 @@ def _check_shape(linker: _Linker, instruction: Instruction) -> _Step:
     return step
 
 
-def _check_number(linker: _Linker, instruction: Instruction) -> _Step:
+def _check_number(linker: _Linker, instruction: Instruction) -> Step:
     (source,), (dtype, where) = instruction.operands, instruction.immediates
     targets = [target for target, _ in _bound(instruction)]
 
-    def step(frame: _Frame) -> None:
+    def step(frame: Frame) -> None:
         value = frame[source]
         if type(value) is not int:
             host_values.check_number(value, dtype, where)
@@ -329,10 +237,10 @@ def _check_number(linker: _Linker, instruction: Instruction) -> _Step:
     return step
 
 
-def _check_size(linker: _Linker, instruction: Instruction) -> _Step:
+def _check_size(linker: _Linker, instruction: Instruction) -> Step:
     (got, expected), (stated, where) = instruction.operands, instruction.immediates
 
-    def step(frame: _Frame) -> None:
+    def step(frame: Frame) -> None:
         if frame[got] != frame[expected]:
             host_values.check_size(frame[got], frame[expected], stated, where)
 
@@ -342,28 +250,28 @@ def _check_size(linker: _Linker, instruction: Instruction) -> _Step:
 # Values.
 
 
-def _tuple(linker: _Linker, instruction: Instruction) -> _Step:
+def _tuple(linker: _Linker, instruction: Instruction) -> Step:
     target, arguments = _target(instruction), _arguments(instruction.operands)
 
-    def step(frame: _Frame) -> None:
+    def step(frame: Frame) -> None:
         frame[target] = [*arguments(frame)]
 
     return step
 
 
-def _shape(linker: _Linker, instruction: Instruction) -> _Step:
+def _shape(linker: _Linker, instruction: Instruction) -> Step:
     target, arguments = _target(instruction), _arguments(instruction.operands)
 
-    def step(frame: _Frame) -> None:
-        frame[target] = Shape(arguments(frame))
+    def step(frame: Frame) -> None:
+        frame[target] = Shape(tuple(arguments(frame)))
 
     return step
 
 
-def _copy(linker: _Linker, instruction: Instruction) -> _Step:
+def _copy(linker: _Linker, instruction: Instruction) -> Step:
     target, (source,) = _target(instruction), instruction.operands
 
-    def step(frame: _Frame) -> None:
+    def step(frame: Frame) -> None:
         frame[target] = frame[source]
 
     return step
@@ -372,15 +280,15 @@ def _copy(linker: _Linker, instruction: Instruction) -> _Step:
 # Control flow and calls.
 
 
-def _if(linker: _Linker, instruction: Instruction) -> _Step:
+def _if(linker: _Linker, instruction: Instruction) -> Step:
     target, (condition,) = _target(instruction), instruction.operands
     then, otherwise = map(linker.code, instruction.blocks)
     truth = host_values.truth
 
-    def enter(frame: _Frame) -> _Entry:
+    def enter(frame: Frame) -> Entry:
         return (then if truth(frame[condition]) else otherwise), frame, target
 
-    def step(frame: _Frame) -> None:
+    def step(frame: Frame) -> None:
         chosen = then if truth(frame[condition]) else otherwise
         for inner in chosen.steps:
             inner(frame)
@@ -401,13 +309,13 @@ def _called(callee: Any, args: Sequence[Any]) -> Any:
     return callee(*args)
 
 
-def _call(linker: _Linker, instruction: Instruction) -> _Step:
+def _call(linker: _Linker, instruction: Instruction) -> Step:
     target, (callee, *operands) = _target(instruction), instruction.operands
     arguments = _arguments(operands)
 
-    def step(frame: _Frame) -> _Entry | None:
+    def step(frame: Frame) -> Entry | None:
         function = frame[callee]
-        if type(function) is _Closure and not function.code.is_flat:
+        if type(function) is Closure and not function.code.is_flat:
             return function.code, function.frame(arguments(frame)), target
         frame[target] = _called(function, arguments(frame))
         return None
@@ -415,12 +323,12 @@ def _call(linker: _Linker, instruction: Instruction) -> _Step:
     return step
 
 
-def _call_spread(linker: _Linker, instruction: Instruction) -> _Step:
+def _call_spread(linker: _Linker, instruction: Instruction) -> Step:
     target, (callee, operand) = _target(instruction), instruction.operands
 
-    def step(frame: _Frame) -> _Entry | None:
+    def step(frame: Frame) -> Entry | None:
         function = frame[callee]
-        if type(function) is _Closure and not function.code.is_flat:
+        if type(function) is Closure and not function.code.is_flat:
             return function.code, function.frame(tuple(frame[operand])), target
         frame[target] = _called(function, tuple(frame[operand]))
         return None
@@ -428,7 +336,7 @@ def _call_spread(linker: _Linker, instruction: Instruction) -> _Step:
     return step
 
 
-def _call_segment(linker: _Linker, instruction: Instruction) -> _Step:
+def _call_segment(linker: _Linker, instruction: Instruction) -> Step:
     segment = linker.segment(*instruction.immediates)
     operands = instruction.operands
     targets = [t for t in instruction.results if t is not None]  # all, as is verified
@@ -436,47 +344,47 @@ def _call_segment(linker: _Linker, instruction: Instruction) -> _Step:
     if len(operands) == len(targets) == 1:
         (source,), (target,) = operands, targets
 
-        def unary(frame: _Frame) -> None:
+        def unary(frame: Frame) -> None:
             (frame[target],) = segment(frame[source])
 
         return unary
 
-    def step(frame: _Frame) -> None:
+    def step(frame: Frame) -> None:
         for target, value in zip(targets, segment(*arguments(frame)), strict=True):
             frame[target] = value
 
     return step
 
 
-def _call_packed(linker: _Linker, instruction: Instruction) -> _Step:
+def _call_packed(linker: _Linker, instruction: Instruction) -> Step:
     target, (name,) = _target(instruction), instruction.immediates
     operands, to_value = instruction.operands, host_values.to_value
     arguments = _arguments(operands)
     if len(operands) == 1:
         (source,) = operands
 
-        def unary(frame: _Frame) -> None:
+        def unary(frame: Frame) -> None:
             frame[target] = to_value(get_global_func(name)(frame[source]))
 
         return unary
 
-    def step(frame: _Frame) -> None:
+    def step(frame: Frame) -> None:
         # Looked up in each call: functions may be registered again.
         frame[target] = to_value(get_global_func(name)(*arguments(frame)))
 
     return step
 
 
-def _closure(linker: _Linker, instruction: Instruction) -> _Step:
+def _closure(linker: _Linker, instruction: Instruction) -> Step:
     target, (name,) = _target(instruction), instruction.immediates
     operands = instruction.operands
     arguments = _arguments(operands)
     own = [number for number, register in enumerate(operands) if register == target]
 
-    def step(frame: _Frame) -> None:
+    def step(frame: Frame) -> None:
         plain = linker.closures[name]
         rest = [*arguments(frame), *plain.rest]
-        made = _Closure(name, plain.param_count, plain.code, rest)
+        made = Closure(name, plain.param_count, plain.code, rest)
         for number in own:
             rest[number] = made
         frame[target] = made
@@ -484,7 +392,7 @@ def _closure(linker: _Linker, instruction: Instruction) -> _Step:
     return step
 
 
-_STEPS: Mapping[str, Callable[[_Linker, Instruction], _Step]] = {
+_STEPS: Mapping[str, Callable[[_Linker, Instruction], Step]] = {
     "check_tensor": _check_tensor,
     "check_shape": _check_shape,
     "check_number": _check_number,

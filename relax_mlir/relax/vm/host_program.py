@@ -362,9 +362,10 @@ def _are_places(value: Any) -> bool:
 
 def _is_number_type(value: Any) -> bool:
     try:
-        return isinstance(value, str) and element_type(value) is not None
-    except ValueError:
+        element_type(value)
+    except (TypeError, ValueError):
         return False
+    return True
 
 
 OPCODES: Mapping[str, Opcode] = {

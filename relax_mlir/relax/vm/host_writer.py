@@ -458,7 +458,7 @@ _KINDS: Mapping[type, Callable[[_Writer, Any, str], Register]] = {
 }
 
 
-def _numbers(info: TensorStructInfo) -> list[int | None] | None:
+def _numbers(info: TensorStructInfo) -> Sequence[int | None] | None:
     """The sizes of a tensor that are numbers; None for others, and for any rank."""
     if isinstance(info.shape, ShapeExpr):
         return [s.value if isinstance(s, prim.IntImm) else None for s in info.shape]
