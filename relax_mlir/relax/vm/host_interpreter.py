@@ -107,7 +107,7 @@ class _Linker:
 _ENTERING = ("call", "call_spread")  # what may run another host function
 
 
-def _arguments(operands: Sequence[int]) -> Callable[[Frame], Sequence[Any]]:
+def _arguments(operands: Sequence[int]) -> Callable[[Frame], tuple[Any, ...]]:
     """What reads some registers."""
     if len(operands) > 1:
         return itemgetter(*operands)
@@ -263,7 +263,7 @@ def _shape(linker: _Linker, instruction: Instruction) -> Step:
     target, arguments = _target(instruction), _arguments(instruction.operands)
 
     def step(frame: Frame) -> None:
-        frame[target] = Shape(tuple(arguments(frame)))
+        frame[target] = Shape(arguments(frame))
 
     return step
 
