@@ -19,7 +19,6 @@ import re
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -141,7 +140,7 @@ def _has_signed(key: Any, signature: FileSignature, file: BinaryIO) -> bool:
     """Whether a key has signed a file; Any: Ed25519PublicKey."""
     try:
         key.verify(signature.value, _message(file))
-    except _cryptography("exceptions").InvalidSignature:
+    except _cryptography().exceptions.InvalidSignature:
         return False
     return True
 
@@ -185,7 +184,7 @@ def generate_keys(path: str | os.PathLike[str]) -> Path:
     """
     private_path = Path(path)
     public_path = private_path.with_name(f"{private_path.stem}.pub.pem")
-    forms = _cryptography("hazmat.primitives.serialization")
+    forms = _cryptography().hazmat.primitives.serialization
     key = _ed25519().Ed25519PrivateKey.generate()
     pem = forms.Encoding.PEM
     private = key.private_bytes(pem, forms.PrivateFormat.PKCS8, forms.NoEncryption())
@@ -219,13 +218,13 @@ def _message(file: BinaryIO) -> bytes:
 
 
 def _public_key(source: KeySource) -> Any:  # Any: Ed25519PublicKey
-    forms = _cryptography("hazmat.primitives.serialization")
+    forms = _cryptography().hazmat.primitives.serialization
     kind = _ed25519().Ed25519PublicKey
     return _read_key(source, forms.load_pem_public_key, kind, "public")
 
 
 def _private_key(source: KeySource) -> Any:  # Any: Ed25519PrivateKey
-    forms = _cryptography("hazmat.primitives.serialization")
+    forms = _cryptography().hazmat.primitives.serialization
     kind = _ed25519().Ed25519PrivateKey
 
     def read(pem: bytes) -> Any:  # Any: keys of many kinds
@@ -260,14 +259,17 @@ def _text(public_key: Any) -> str:  # Any: Ed25519PublicKey
 
 
 def _ed25519() -> Any:  # Any: the module
-    return _cryptography("hazmat.primitives.asymmetric.ed25519")
+    return _cryptography().hazmat.primitives.asymmetric.ed25519
 
 
-def _cryptography(module: str) -> Any:  # Any: the module
+def _cryptography() -> Any:  # Any: the package, with the modules that are used here
     try:
-        return import_module(f"cryptography.{module}")
+        import cryptography.exceptions
+        import cryptography.hazmat.primitives.asymmetric.ed25519
+        import cryptography.hazmat.primitives.serialization
     except ImportError as error:
         raise SignatureError(
             "signatures need the package `cryptography`: expected it to be installed. "
             "Hint: `pip install relax_mlir[sign]`"
         ) from error
+    return cryptography

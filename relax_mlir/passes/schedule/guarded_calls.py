@@ -23,6 +23,7 @@ from relax_mlir.schedules.pointers import (
     store_element,
     to_i64,
 )
+from relax_mlir.traversal import own_operations
 
 __all__ = ["GuardedCalls", "guard_scratch"]
 
