@@ -69,8 +69,9 @@ class _Convolution:
         data, kernel: numbers of the program's arguments.
         kernel_axes: of the sum: along a column and a row of the kernel, input and output
             channels.
-        padded: sizes of the data: batch, rows, columns, channels.
-        result: sizes of the result, likewise.
+        padded: sizes of the data's buffer: batch, rows, columns, channels.
+        channels: input channels that are summed; the buffer may have more.
+        result: sizes of the result: batch, rows, columns, channels.
         width: columns of a block of transformed kernels.
         rate: how often as many products as of f32 are taken at a time, if it is
             computed plainly.
@@ -81,6 +82,7 @@ class _Convolution:
     kernel: int
     kernel_axes: tuple[int, int, int, int]
     padded: tuple[int, int, int, int]
+    channels: int
     result: tuple[int, int, int, int]
     width: int
     rate: int = 1
@@ -95,7 +97,7 @@ class _Convolution:
     def is_faster(self) -> bool:
         """Whether it takes notably less time, by a rough count of cycles."""
         n, rows, columns, out = self.result
-        channels = self.padded[-1]
+        channels = self.channels
         down, across = self.tiles
         tiles = n * down * across
         plain = n * rows * columns * KERNEL**2 * channels * out * _PER_PRODUCT
@@ -157,6 +159,7 @@ def _fitting(
         kernel=ir.BlockArgument(kernel.buffer).arg_number,
         kernel_axes=kernel_axes,
         padded=tuple(data.shape),
+        channels=extents[channel],
         result=tuple(sizes),
         width=vectors * lanes,
         rate=unit.rate(element, *((r.element, r.extend) for r in (kernel, data))),
@@ -273,9 +276,8 @@ class _Program:
         self.original, self.found = original, found
         *inputs, out = list(original.arguments)
         types = [_tensor_type(v) for v in inputs]
-        channels = found.padded[-1]
         blocks = -(-found.result[3] // found.width)
-        shape = (READ, READ, blocks, channels, found.width)
+        shape = (READ, READ, blocks, found.channels, found.width)
         types[found.kernel] = tensors.tensor_type(shape, _F32)
         types += [
             tensors.tensor_type((READ, READ), _F32),
@@ -307,7 +309,8 @@ class _Program:
     def _at_points(self) -> Buffer:
         """Tiles of the data: [READ, READ, batch, tiles down, across, channels]."""
         b, x, matrix = self.builder, self.given[self.found.data], self.input_matrix
-        n, rows, columns, channels = self.found.padded
+        _, rows, columns, _ = self.found.padded
+        n, *_ = self.found.result
         down, across = self.found.tiles
         sizes = (WRITTEN * down + READ - WRITTEN, WRITTEN * across + READ - WRITTEN)
         beyond = [
@@ -326,7 +329,7 @@ class _Program:
             number = read_padded(b, x, where, beyond, b.constant(0, x.dtype))
             return matrix[i, r] * matrix[j, s] * b.cast(number, _F32)
 
-        shape = (READ, READ, n, down, across, channels)
+        shape = (READ, READ, n, down, across, self.found.channels)
         taps = (READ, READ)
         return b.reduce_over("add", shape, taps, body, _F32, "to_points")
 

@@ -109,7 +109,8 @@ class _WinogradLoops:
     ) -> None:
         self.plan, self.lanes = plan, lanes
         self.images, self.rows, self.columns, self.out = plan.result
-        _, self.read_rows, self.read_columns, self.channels = plan.data.sizes
+        _, self.read_rows, self.read_columns, self.pixel = plan.data.sizes
+        self.channels = plan.channels
         self.down, self.across = plan.tiles
         out = plan.anchor.outputs[0].buffer
         self.written = Padding(out, out, [0] * 4, plan.data.fill)
@@ -212,7 +213,7 @@ class _WinogradLoops:
             _, up, left, _ = self.plan.data.before
             pixel = add(multiply(self.image, self.read_rows), subtract(row, up))
             pixel = add(multiply(pixel, self.read_columns), subtract(column, left))
-            source = multiply(pixel, self.channels)
+            source = multiply(pixel, self.pixel)
             target = multiply(add(multiply(i, self.block_columns), j), self.channels)
             masks = self._masks(row, column, self.plan.data, READ)
 
@@ -241,7 +242,7 @@ class _WinogradLoops:
                 store(value, self.values, [index(where)], self.lanes, None)
 
     def _read(self, source: Extent, i: int, j: int, mask: ir.Value | None) -> ir.Value:
-        offset = (i * self.read_columns + j) * self.channels
+        offset = (i * self.read_columns + j) * self.pixel
         found = load(self.data, [index(add(source, offset))], self.lanes, 1, mask)
         wide = vector_type(self.lanes, self.values.type.element_type)
         return found if found.type == wide else op("arith.extf", wide, found)

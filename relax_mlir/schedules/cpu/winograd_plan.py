@@ -20,6 +20,7 @@ class WinogradPlan:
 
     Attributes:
         data: what is read, padded or not; kernel: the buffer of the transformed kernel.
+        channels: input channels that are summed; the data may have more.
         tiles: down and across.
         width: output channels of a block of the kernel.
         anchor: the sum that gives the results; maps: what follows.
@@ -28,6 +29,7 @@ class WinogradPlan:
 
     data: Padding
     kernel: ir.Value
+    channels: int
     tiles: tuple[int, int]
     width: int
     anchor: Statement
@@ -66,6 +68,7 @@ def plan_winograd(kernel: Kernel) -> WinogradPlan:
         padding = Padding(data, data, [0] * 4, zero)
     shape = ir.MemRefType(to_points.outputs[0].buffer.type).shape
     width = ir.MemRefType(weights.type).shape[-1]
-    tiles = shape[3], shape[4]
+    *_, down, across, channels = shape
     axes = image, row, column, out
-    return WinogradPlan(padding, weights, tiles, width, anchor, maps, axes)
+    tiles = down, across
+    return WinogradPlan(padding, weights, channels, tiles, width, anchor, maps, axes)
