@@ -29,6 +29,7 @@ def compile(
     tir_pipeline: Any = "default",
     precision: str = "f32",
     library: str = "never",
+    winograd: str = "auto",
     threads: int = 1,
     cache: bool | str | os.PathLike[str] = True,
     tuning: str | os.PathLike[str] | None = None,
@@ -56,6 +57,9 @@ def compile(
             convolutions: ``never``, ``auto`` (where they are expected to be faster) or
             ``always`` (where they can). They are needed where the model runs:
             ``pip install nvidia-cublas nvidia-cudnn-cu13``.
+        winograd: on CPUs, ``auto`` computes 3x3 convolutions by Winograd F(4x4, 3x3) where
+            that is faster, and the bound of decision 15 on the error of each result holds;
+            ``never`` computes all convolutions directly, which rounds less.
         threads: how many may work on one call.
         cache: keep compiled kernels on disk; True for the user's cache folder.
         tuning: the database of :func:`relax_mlir.tune`; its kernels are written as it
@@ -84,6 +88,7 @@ def compile(
         "target": target,
         "precision": precision,
         "library": library,
+        "winograd": winograd,
         "threads": threads,
         "cache": cache,
         "tuning": tuning,
@@ -128,6 +133,7 @@ def _place(mod: Any, options: Mapping[str, Any]) -> CachedModel | None:
         "target": (str(target), target, getattr(target, "features", ""), _gpu(target)),
         "precision": options["precision"],
         "library": options["library"],
+        "winograd": options["winograd"],
     }
     if tuning is not None:
         try:

@@ -89,13 +89,14 @@ def lower(
     target: str | Target = "cpu",
     precision: str = "f32",
     library: str = "never",
+    winograd: str = "auto",
     to: str = "llvm",
     instruments: Sequence[Instrument] = (),
 ) -> IRModule:
     """Take a module down to a level, from whatever level it is at.
 
     Args:
-        precision, library: as for :func:`compile`.
+        precision, library, winograd: as for :func:`compile`.
         to: ``relax``, ``tir``, ``planned``, ``linalg``, ``loops`` or ``llvm``.
         instruments: who is told of every pass.
 
@@ -108,7 +109,7 @@ def lower(
         raise IRError(
             f"unknown level `{to}`: expected one of {', '.join(LEVELS)}.{near_misses(to, LEVELS)}"
         )
-    pipeline = stages(target_of(target), precision, library)
+    pipeline = stages(target_of(target), precision, library, winograd)
     refuse_passed_level(module, to, pipeline)
     lowered = module.clone()
     for stage in remaining(lowered, pipeline):
@@ -212,6 +213,7 @@ def compile_model(
     target: str | Target = "cpu",
     precision: str = "f32",
     library: str = "never",
+    winograd: str = "auto",
     threads: int = 1,
     cache: bool | str | os.PathLike[str] = True,
     tuning: str | os.PathLike[str] | None = None,
@@ -225,7 +227,7 @@ def compile_model(
     Args:
         model: a module, or an ONNX model as :func:`relax_mlir.import_onnx` takes it.
         target: ``cpu`` for this machine.
-        precision, library: as for :func:`relax_mlir.compile`.
+        precision, library, winograd: as for :func:`relax_mlir.compile`.
         threads: how many may work on one call; of no meaning on a GPU.
         cache: keep compiled kernels on disk; True for the user's cache folder.
         tuning: the database of :func:`relax_mlir.tune`; its kernels are written as it
@@ -245,7 +247,7 @@ def compile_model(
     module = model.clone() if isinstance(model, IRModule) else import_onnx(model)
     database = TuningDatabase.of(module, tuning)
     machine = target_of(target)
-    todo = remaining(module, stages(machine, precision, library))
+    todo = remaining(module, stages(machine, precision, library, winograd))
     if verify is not None:
         _verify_passes(module, machine, todo, verify, inputs)
     whole = [s for s in todo if s.level in ("relax", "tir", "planned")]

@@ -107,6 +107,7 @@ def explain(
     target: str | Target = "cpu",
     precision: str = "f32",
     library: str = "never",
+    winograd: str = "auto",
     tuning: str | os.PathLike[str] | None = None,
 ) -> Explanation:
     """Tell which schedule rule writes each kernel of a model, and why others do not.
@@ -115,7 +116,7 @@ def explain(
 
     Args:
         model: a module, or an ONNX model as :func:`relax_mlir.import_onnx` takes it.
-        target, precision, library: as for :func:`relax_mlir.compile`.
+        target, precision, library, winograd: as for :func:`relax_mlir.compile`.
         tuning: the database that it would be compiled with.
 
     Raises:
@@ -124,10 +125,10 @@ def explain(
     module = model if isinstance(model, IRModule) else import_onnx(model)
     machine = target_of(target)
     database = TuningDatabase.of(module, tuning)
-    lowered = to_kernels(module, machine, precision)
+    lowered = to_kernels(module, machine, precision, winograd)
     if database is not None:
         database.apply(lowered, machine)
-    rest = remaining(lowered, stages(machine, precision, library))
+    rest = remaining(lowered, stages(machine, precision, library, winograd))
     choices = {
         name: rule_choice(unit.text, rest)
         for unit in split(lowered)
@@ -137,7 +138,9 @@ def explain(
     return Explanation(_kernels(lowered, choices))
 
 
-def to_kernels(module: IRModule, target: Target, precision: str) -> IRModule:
+def to_kernels(
+    module: IRModule, target: Target, precision: str, winograd: str = "auto"
+) -> IRModule:
     """A model as ``main`` and the kernels that it calls.
 
     Raises:
@@ -145,7 +148,9 @@ def to_kernels(module: IRModule, target: Target, precision: str) -> IRModule:
         UnsupportedError: it is not all machine code.
     """
     try:
-        return lower(module, target=target, precision=precision, to="planned")
+        return lower(
+            module, target=target, precision=precision, winograd=winograd, to="planned"
+        )
     except VerificationError as error:
         raise UnsupportedError(
             f"model: expected one that is machine code as a whole, got one of which parts "

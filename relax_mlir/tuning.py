@@ -42,6 +42,7 @@ def tune(
     database: str | os.PathLike[str],
     target: str | Target = "cpu",
     precision: str = "f32",
+    winograd: str = "auto",
     trials: int = TRIALS,
     total_trials: int | None = None,
     sizes: Mapping[str, int] | None = None,
@@ -61,7 +62,7 @@ def tune(
         model: a module, or an ONNX model as :func:`relax_mlir.import_onnx` takes it.
         database: the file that gets the records; those in it of other kernels stay.
         target: what the model will be compiled for; it must run here.
-        precision: as for :func:`relax_mlir.compile`.
+        precision, winograd: as for :func:`relax_mlir.compile`.
         trials: configurations of a kernel that are measured, its default among them.
         total_trials: of all kernels together; None for no limit.
         sizes: of open dimensions; 64 for those that are not named.
@@ -90,8 +91,8 @@ def tune(
     if total_trials is not None and total_trials < 0:
         raise TuningError(f"total_trials: expected 0 or more, got {total_trials}")
     module = model if isinstance(model, IRModule) else import_onnx(model)
-    lowered = to_kernels(module, machine, precision)
-    rest = remaining(lowered, stages(machine, precision))
+    lowered = to_kernels(module, machine, precision, winograd)
+    rest = remaining(lowered, stages(machine, precision, winograd=winograd))
     if not rest or rest[0].level != "linalg":
         raise TuningError("module: expected one whose kernels have not been lowered")
     kept = _kept(database)

@@ -38,6 +38,7 @@ __all__ = [
     "TOUCHED",
     "WAITS",
     "WHERE",
+    "WINOGRAD",
 ]
 
 KIND = "tir.kind"  # of a loop: serial, parallel, vectorized, unrolled, thread_binding
@@ -75,3 +76,4 @@ BY_VALUE = "tir.by_value"  # of a kernel: arguments that are descriptors of tens
 IN_PLACE = "tir.in_place"  # of a program: arguments whose memory its result may take
 NOT_POSITIVE = "tir.not_positive"  # a math.exp of what is; its least results may be 0
 SUBROUTINE = "tir.subroutine"  # a tir.call of a function of the module
+WINOGRAD = "tir.winograd"  # of a convolution: numbers of its data, kernel at the points, limits

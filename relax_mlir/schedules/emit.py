@@ -12,6 +12,7 @@ __all__ = [
     "ceil_div",
     "constant",
     "div",
+    "either",
     "element_of",
     "for_loop",
     "if_else",
@@ -283,13 +284,23 @@ def if_else(
     otherwise: Callable[[], ir.Value],
 ) -> ir.Value:
     """``scf.if`` with one result."""
+    return either(condition, [type_], lambda: [then()], lambda: [otherwise()])[0]
+
+
+def either(
+    condition: ir.Value,
+    types: Sequence[ir.Type],
+    then: Callable[[], Sequence[ir.Value]],
+    otherwise: Callable[[], Sequence[ir.Value]] = tuple,
+) -> list[ir.Value]:
+    """``scf.if`` with any number of results."""
     created = ir.Operation.create(
-        "scf.if", results=[type_], operands=[condition], regions=2
+        "scf.if", results=list(types), operands=[condition], regions=2
     )
     for region, write in zip(created.regions, (then, otherwise), strict=True):
         with ir.InsertionPoint(ir.Block.create_at_start(region, [])):
-            ir.Operation.create("scf.yield", operands=[write()])
-    return created.results[0]
+            ir.Operation.create("scf.yield", operands=list(write()))
+    return list(created.results)
 
 
 def parallel_loop(

@@ -24,16 +24,20 @@ class Padding:
         buffer: the temporary that would hold the padded copy; source: what is copied.
         before: what comes before along each dimension.
         fill: the number outside.
+        read: sizes of the leading part of the source that is read; None for all of it.
     """
 
     buffer: ir.Value
     source: ir.Value
     before: Sequence[int]
     fill: ir.Attribute
+    read: Sequence[int] | None = None
 
     @property
     def sizes(self) -> list[int]:
-        """Of the source."""
+        """Sizes of what is read of the source."""
+        if self.read is not None:
+            return list(self.read)
         return list(ir.MemRefType(self.source.type).shape)
 
     def may_be_outside(self, dimension: int, least: int, most: int) -> bool:

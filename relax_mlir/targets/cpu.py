@@ -94,7 +94,10 @@ def _tiles(cpu: str, features: str, bits: int) -> bool:
 
 
 def stages(
-    target: Target, precision: str = "f32", library: str = "never"
+    target: Target,
+    precision: str = "f32",
+    library: str = "never",
+    winograd: str = "auto",
 ) -> tuple[Stage, ...]:
     """The CPU pipeline, in reading order; each line is valid input to ``relax-opt -p``."""
     if library != "never":
@@ -106,6 +109,7 @@ def stages(
     }
     has = [f" {name}=true" for name, is_there in flags.items() if is_there]
     unit = f"{{vector-bits={target.vector_bits}{''.join(has)}}}"
+    policy = "" if winograd == "auto" else f" winograd={winograd}"
     return (
         Stage("relax", GRAPH_PASSES + _narrowing(target, precision)),
         Stage(
@@ -113,7 +117,7 @@ def stages(
             f"relax-legalize,{PROGRAM_PASSES},tir-fuse-attention{unit},"
             "tir-convert-layout,relax-legalize,tir-fuse-transposes{parts=true},"
             "tir-collapse-loops,"
-            f"tir-use-winograd{unit},"
+            f"tir-use-winograd{_with(unit, policy)},"
             "tir-fuse-pads,"
             f"tir-pack-constants{unit},tir-mark-in-place",
         ),
@@ -128,6 +132,11 @@ def stages(
             f"schedule-expand-math,schedule-lower-abi{_guard(target)},{_to_llvm(target)}",
         ),
     )
+
+
+def _with(unit: str, option: str) -> str:
+    """The options of a pass, with one more."""
+    return f"{unit[:-1]}{option}}}"
 
 
 def _narrowing(target: Target, precision: str) -> str:

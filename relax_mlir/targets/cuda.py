@@ -70,9 +70,16 @@ def _of_this_machine() -> str:
 
 
 def stages(
-    target: Target, precision: str = "f32", library: str = "never"
+    target: Target,
+    precision: str = "f32",
+    library: str = "never",
+    winograd: str = "auto",
 ) -> tuple[Stage, ...]:
-    """The pipeline for GPUs; each line is valid input to ``relax-opt -p``."""
+    """The pipeline for GPUs; each line is valid input to ``relax-opt -p``.
+
+    ``winograd`` changes nothing: no convolution is computed by it on GPUs.
+    """
+    del winograd
     tf32 = " tf32=true" if precision == "tf32" else ""
     turned = "{tf32=true}" if tf32 else ""
     libraries = "" if library == "never" else f" library={library}"

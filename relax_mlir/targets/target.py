@@ -7,6 +7,7 @@ from typing import Any
 
 from relax_mlir.errors import RelaxError, near_misses
 from relax_mlir.schedules.gpu.rule import LIBRARY_POLICIES
+from relax_mlir.schedules.winograd import WINOGRAD_POLICIES
 
 __all__ = [
     "GRAPH_PASSES",
@@ -14,6 +15,7 @@ __all__ = [
     "LIBRARY_POLICIES",
     "PRECISIONS",
     "PROGRAM_PASSES",
+    "WINOGRAD_POLICIES",
     "Stage",
     "Target",
     "TargetError",
@@ -160,7 +162,10 @@ PRECISIONS = ("f32", "tf32", "bf16", "f16", "f8")
 
 
 def stages(
-    target: Target, precision: str = "f32", library: str = "never"
+    target: Target,
+    precision: str = "f32",
+    library: str = "never",
+    winograd: str = "auto",
 ) -> tuple[Stage, ...]:
     """The pipeline of a target, in reading order.
 
@@ -169,6 +174,8 @@ def stages(
             ``tf32`` and ``f8``, too.
         library: whether NVIDIA's libraries compute products: ``never``, ``auto`` or
             ``always``.
+        winograd: whether CPUs compute 3x3 convolutions by Winograd: ``auto`` or
+            ``never``.
 
     Raises:
         TargetError: there is no such precision or policy, or the target has no such
@@ -177,13 +184,14 @@ def stages(
     for option, value, known in (
         ("precision", precision, PRECISIONS),
         ("library", library, LIBRARY_POLICIES),
+        ("winograd", winograd, WINOGRAD_POLICIES),
     ):
         if value not in known:
             raise TargetError(
                 f"unknown {option} `{value}`: expected one of {', '.join(known)}."
                 f"{near_misses(value, known)}"
             )
-    return _module(target).stages(target, precision, library)
+    return _module(target).stages(target, precision, library, winograd)
 
 
 def plain_stages(target: Target) -> tuple[Stage, ...]:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 from relax_mlir.errors import RelaxError
-from relax_mlir.targets import LIBRARY_POLICIES, PRECISIONS
+from relax_mlir.targets import LIBRARY_POLICIES, PRECISIONS, WINOGRAD_POLICIES
 
 __all__ = [
     "UsageError",
@@ -17,6 +17,7 @@ __all__ = [
     "add_sizes",
     "add_threads",
     "add_tuning",
+    "add_winograd",
     "by_name",
     "count",
     "pair",
@@ -85,6 +86,16 @@ def add_library(parser: argparse.ArgumentParser) -> None:
         default="never",
         help="on GPUs, whether cuBLASLt computes matrix products, and cuDNN convolutions: "
         "never if not given",
+    )
+
+
+def add_winograd(parser: argparse.ArgumentParser) -> None:
+    """Add ``--winograd``."""
+    parser.add_argument(
+        "--winograd",
+        choices=WINOGRAD_POLICIES,
+        help="on CPUs, whether 3x3 convolutions are computed by Winograd where that is "
+        "faster: auto if not given",
     )
 
 

@@ -50,6 +50,7 @@ def open_model(
     progress: Progress,
     cache: bool | str | os.PathLike[str] = True,
     precision: str | None = None,
+    winograd: str | None = None,
     tuning: str | None = None,
     public_key: str | None = None,
 ) -> CompiledModel:
@@ -62,6 +63,7 @@ def open_model(
         progress: is told of every stage of a compilation.
         cache: keep compiled kernels on disk; True for the user's cache folder.
         precision: in which products are computed; f32 if it is None.
+        winograd: whether CPUs compute convolutions by Winograd; auto if it is None.
         tuning: the database to compile with.
         public_key: the key that has to have signed a .rxm.
 
@@ -70,7 +72,8 @@ def open_model(
         OSError: the file cannot be read.
     """
     if Path(path).suffix == ".rxm":
-        for option, value in (("precision", precision), ("tuning", tuning)):
+        given = {"precision": precision, "winograd": winograd, "tuning": tuning}
+        for option, value in given.items():
             if value is not None:
                 raise ModelError(
                     f"{path}: compiled already: `--{option}` is for .onnx and .mlir"
@@ -81,7 +84,8 @@ def open_model(
     is_module = Path(path).suffix == ".mlir"
     source = read_module(path, {}, progress) if is_module else path
     options: dict[str, Any] = {"threads": threads or 1, "cache": cache}
-    options |= {"precision": precision or "f32", "tuning": tuning}
+    options |= {"precision": precision or "f32", "winograd": winograd or "auto"}
+    options["tuning"] = tuning
     options["progress"] = progress
     return compiled(path, source, **options)
 

@@ -19,7 +19,7 @@ from relax_mlir.frontends.torch.importer import decompositions, from_graph
 
 __all__ = ["relax_mlir_backend"]
 
-_OPTIONS = {"threads", "target", "cache", "freeze", "custom_convert_map"}
+_OPTIONS = {"threads", "target", "cache", "freeze", "custom_convert_map", "winograd"}
 
 
 def relax_mlir_backend(
@@ -38,7 +38,8 @@ def relax_mlir_backend(
     Args:
         module: the graph.
         example_inputs: what it is called with first.
-        options: ``threads``, ``target`` and ``cache`` as for :func:`relax_mlir.compile`;
+        options: ``threads``, ``target``, ``winograd`` and ``cache`` as for
+            :func:`relax_mlir.compile`;
             ``custom_convert_map`` as for :func:`from_exported`; ``freeze``: weights are
             constants, which may be computed with beforehand: for models whose weights
             do not change any more.

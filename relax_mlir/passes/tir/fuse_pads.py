@@ -141,9 +141,10 @@ def _picture(program: func.FuncOp) -> _Taker | None:
     """The picture whose pad a program takes; None if it takes none."""
     if not may_permute(program):
         return None
-    if "tir.winograd" in program.attributes:
-        ranks = [ir.MemRefType(a.type).rank for a in program.arguments]
-        return _Taker(ranks.index(4), wants_zeros=True)
+    if marks.WINOGRAD in program.attributes:
+        data, *_ = program.attributes[marks.WINOGRAD]
+        is_free = is_read_once(program.arguments[data])
+        return _Taker(data, wants_zeros=True) if is_free else None
     total = sum_of_products(program)
     if total is None or total.column is None:
         return None

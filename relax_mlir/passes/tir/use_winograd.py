@@ -1,4 +1,4 @@
-"""``tir-use-winograd``: 3x3 convolutions multiply tiles of pixels at points."""
+"""``tir-use-winograd``: marks 3x3 convolutions for Winograd F(4x4, 3x3)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from mlir.dialects import func
 
 from relax_mlir.dialects import dtypes, tensors
 from relax_mlir.dialects.relax.core import CallTirOp, ConstantOp
-from relax_mlir.dialects.relax.padding import read_padded
 from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
+from relax_mlir.dialects.tir.marks import WINOGRAD
+from relax_mlir.errors import PassError, near_misses
 from relax_mlir.graphs import constant
 from relax_mlir.indexing import Linear
 from relax_mlir.module import IRModule
@@ -25,10 +26,11 @@ from relax_mlir.schedules.cpu.contraction_tile import Rows, choose_tile
 from relax_mlir.schedules.rule import VectorUnit
 from relax_mlir.schedules.winograd import (
     KERNEL,
+    LIMITS,
     READ,
+    WINOGRAD_POLICIES,
     WRITTEN,
-    input_matrix,
-    output_matrix,
+    input_limits,
     transformed_kernel,
 )
 
@@ -47,12 +49,28 @@ _F32 = dtypes.dtype("float32")
 class UseWinograd(UnitPass):
     """Compute convolutions with fewer multiplications where that is faster.
 
-    For convolutions of f32 by 3x3 kernels that are constant, with stride 1, whose channels
-    come last and fill vectors. The program becomes three sums, and the kernel is stored as
-    the second of them reads it; ``schedules/winograd.py`` tells the method and its error.
+    For convolutions of f32 by constant 3x3 kernels with stride 1, in NHWC, whose channels
+    fill vectors. The program remains a direct convolution, by a kernel in panels of output
+    channels. It takes two more arguments: the transformed kernel, and the limits of the
+    inputs that may be convolved with it. The attribute ``tir.winograd`` numbers the data and
+    these two; the rule ``Winograd`` uses them. ``schedules/winograd.py`` has the method and its error. Kernels
+    whose weights allow no such limits stay as they are.
+
+    Args:
+        winograd: ``auto``, or ``never`` to leave all convolutions direct.
     """
 
+    winograd: str = "auto"
+
     def run(self, module: IRModule) -> None:
+        if self.winograd not in WINOGRAD_POLICIES:
+            raise PassError(
+                f"`tir-use-winograd`: unknown winograd `{self.winograd}`: expected one of "
+                f"{', '.join(WINOGRAD_POLICIES)}."
+                f"{near_misses(self.winograd, WINOGRAD_POLICIES)}"
+            )
+        if self.winograd == "never":
+            return
         copies = ProgramCopies(module)
         rewriting = _Rewriting(module, copies, self.unit)
         for call in copies.calls():
@@ -69,10 +87,9 @@ class _Convolution:
         data, kernel: numbers of the program's arguments.
         kernel_axes: of the sum: along a column and a row of the kernel, input and output
             channels.
-        padded: sizes of the data's buffer: batch, rows, columns, channels.
-        channels: input channels that are summed; the buffer may have more.
+        channels: input channels that are summed; the data may have more.
         result: sizes of the result: batch, rows, columns, channels.
-        width: columns of a block of transformed kernels.
+        width: output channels of a panel of the kernel.
         rate: how often as many products as of f32 are taken at a time, if it is
             computed plainly.
     """
@@ -81,7 +98,6 @@ class _Convolution:
     data: int
     kernel: int
     kernel_axes: tuple[int, int, int, int]
-    padded: tuple[int, int, int, int]
     channels: int
     result: tuple[int, int, int, int]
     width: int
@@ -109,14 +125,15 @@ class _Convolution:
         vectors = tiles * (channels + out) / lanes * _PER_TRANSFORM
         return products + weights + vectors < _GAIN * plain
 
-    def transformed(self, kernel: np.ndarray) -> np.ndarray:
-        """[READ, READ, blocks of output channels, input channels, width], f32."""
+    def in_order(self, kernel: np.ndarray) -> np.ndarray:
+        """[KERNEL, KERNEL, input channels, output channels]."""
         forms = self.total.factors[0].forms  # see _convolution: the kernel comes first
         where = {next(iter(f.coefficients)): d for d, f in enumerate(forms)}
-        order = [where[axis] for axis in self.kernel_axes]
-        at_points = transformed_kernel(kernel.transpose(order)).astype(np.float32)
-        blocks = in_blocks(at_points, self.width)
-        return np.ascontiguousarray(np.moveaxis(blocks, 0, 2))
+        return kernel.transpose([where[axis] for axis in self.kernel_axes])
+
+    def in_panels(self, kernel: np.ndarray) -> np.ndarray:
+        """[..., input, output channels] as [..., panels, input channels, width]."""
+        return np.ascontiguousarray(np.moveaxis(in_blocks(kernel, self.width), 0, 2))
 
 
 def _convolution(program: func.FuncOp, unit: VectorUnit) -> _Convolution | None:
@@ -158,7 +175,6 @@ def _fitting(
         data=ir.BlockArgument(data.buffer).arg_number,
         kernel=ir.BlockArgument(kernel.buffer).arg_number,
         kernel_axes=kernel_axes,
-        padded=tuple(data.shape),
         channels=extents[channel],
         result=tuple(sizes),
         width=vectors * lanes,
@@ -195,6 +211,20 @@ def _tap(form: Linear, point: int | None) -> int | None:
     )
 
 
+@dataclass(frozen=True)
+class _Constants:
+    """The constants that a rewritten call takes in place of its kernel.
+
+    Attributes:
+        kernel: in panels; transformed: the kernel at the points, in panels.
+        limits: of the inputs; see :class:`InputLimits`.
+    """
+
+    kernel: ir.Value
+    transformed: ir.Value
+    limits: ir.Value
+
+
 class _Rewriting:
     """Rewrites the calls of convolutions."""
 
@@ -203,12 +233,11 @@ class _Rewriting:
     ) -> None:
         self._module, self._copies, self._unit = module, copies, unit
         self._found: dict[str, _Convolution | None] = {}
-        self._constants: dict[tuple[ir.Value, int], ir.Value] = {}
-        self._matrices_of: dict[ir.Block, list[ir.Value]] = {}
+        self._constants: dict[tuple[ir.Value, int], _Constants | None] = {}
         self._made: dict[str, str] = {}
 
     def call(self, op: CallTirOp) -> None:
-        """Let a call take the faster way, if its program has one and its kernel is known."""
+        """Rewrite a call, if its program suits, its kernel is known, and has limits."""
         name = op.attributes["callee"].value
         if name not in self._found:
             program = self._copies.programs.get(name)
@@ -219,77 +248,81 @@ class _Rewriting:
         values = tensors.elements(op.args)
         if found is None or max(found.kernel, found.data) >= len(values):
             return
-        kernel = values[found.kernel]
-        if not isinstance(kernel.owner, ConstantOp):
+        constants = self._constants_of(values[found.kernel], found)
+        if constants is None:
             return
         with ir.InsertionPoint(op), op.location:
-            values[found.kernel] = self._transformed(kernel, kernel.owner, found)
-            values += self._matrices(op)
+            values[found.kernel] = constants.kernel
+            values += [constants.transformed, constants.limits]
             op.operation.operands[0] = tensors.pack(values)
             if name not in self._made:
                 self._made[name] = self._copies.fresh_name(f"{name}_winograd")
                 _write(self._copies.programs[name], found, self._made[name])
         op.attributes["callee"] = ir.FlatSymbolRefAttr.get(self._made[name])
 
-    def _matrices(self, call: CallTirOp) -> list[ir.Value]:
-        """The constants that programs take beside the kernel, once a function."""
-        block = call.operation.block
-        if block not in self._matrices_of:
-            with ir.InsertionPoint.at_block_begin(block), call.location:
-                self._matrices_of[block] = [
-                    constant(
-                        self._module, input_matrix().astype(np.float32), "to_points"
-                    ),
-                    constant(
-                        self._module, output_matrix().astype(np.float32), "from_points"
-                    ),
-                ]
-        return self._matrices_of[block]
-
-    def _transformed(
-        self, value: ir.Value, source: ConstantOp, found: _Convolution
-    ) -> ir.Value:
+    def _constants_of(self, value: ir.Value, found: _Convolution) -> _Constants | None:
+        """The constants of a kernel; None if it is none, or its weights do not suit."""
+        if not isinstance(value.owner, ConstantOp):
+            return None
         if (value, found.width) not in self._constants:
-            array = found.transformed(source.array(self._module.constants))
-            key = f"{source.key or 'constant'}.winograd"
-            with ir.InsertionPoint(source), source.location:
-                made = constant(self._module, array, key)
+            made = self._write_constants(value.owner, found)
             self._constants[value, found.width] = made
         return self._constants[value, found.width]
 
+    def _write_constants(
+        self, source: ConstantOp, found: _Convolution
+    ) -> _Constants | None:
+        kernel = found.in_order(source.array(self._module.constants))
+        limits = input_limits(kernel)
+        if limits is None:
+            return None
+        at_points = transformed_kernel(kernel).astype(np.float32)
+        arrays = {
+            "panels": found.in_panels(kernel),
+            "winograd": found.in_panels(at_points),
+            "limits": limits.array,
+        }
+        key = source.key or "constant"
+        with ir.InsertionPoint(source), source.location:
+            made = [
+                constant(self._module, array, f"{key}.{suffix}")
+                for suffix, array in arrays.items()
+            ]
+        return _Constants(*made)
+
 
 def _write(original: func.FuncOp, found: _Convolution, name: str) -> None:
-    """The program in three sums, in front of the original."""
+    """Write the program of a rewritten convolution in front of the original."""
     with ir.InsertionPoint(original), original.location:
-        program = _Program(original, found, name)
-        program.write()
+        _Program(original, found, name).write()
 
 
 class _Program:
     """Writes the program of one convolution, and copies what follows its sum.
 
-    Its inputs are those of the original, the transformed kernel in the place of the
-    kernel, and the two matrices.
+    Its inputs are those of the original, the kernel in panels, then the transformed kernel
+    and the limits, which no statement reads.
     """
 
     def __init__(self, original: func.FuncOp, found: _Convolution, name: str) -> None:
         self.original, self.found = original, found
         *inputs, out = list(original.arguments)
         types = [_tensor_type(v) for v in inputs]
-        blocks = -(-found.result[3] // found.width)
-        shape = (READ, READ, blocks, found.channels, found.width)
-        types[found.kernel] = tensors.tensor_type(shape, _F32)
+        panels = -(-found.result[3] // found.width)
+        panel = (panels, found.channels, found.width)
+        dtype = tensors.dtype_of(types[found.kernel])
+        types[found.kernel] = tensors.tensor_type((KERNEL, KERNEL, *panel), dtype)
         types += [
-            tensors.tensor_type((READ, READ), _F32),
-            tensors.tensor_type((WRITTEN, READ), _F32),
+            tensors.tensor_type((READ, READ, *panel), _F32),
+            tensors.tensor_type((LIMITS,), _F32),
         ]
         self.builder = Builder(name, [], types, [_tensor_type(out)])
-        *self.given, self.input_matrix, self.output_matrix = self.builder.inputs
+        self.given = self.builder.inputs
 
     def write(self) -> None:
         """Write it."""
         b, found = self.builder, self.found
-        total = self._results(self._products(self._at_points()))
+        total = self._convolved()
         *inputs, out = list(self.original.arguments)
         given = self.given[: len(inputs)]
         mapping = dict(zip(inputs, (g.value for g in given), strict=True))
@@ -304,63 +337,21 @@ class _Program:
                 if op != found.total.block and old not in op.operation.results:
                     clone(op, mapping)
         made = b.finish(result)
-        made.attributes["tir.winograd"] = ir.UnitAttr.get()
+        numbers = [found.data, len(inputs), len(inputs) + 1]
+        made.attributes[WINOGRAD] = ir.DenseI64ArrayAttr.get(numbers)
 
-    def _at_points(self) -> Buffer:
-        """Tiles of the data: [READ, READ, batch, tiles down, across, channels]."""
-        b, x, matrix = self.builder, self.given[self.found.data], self.input_matrix
-        _, rows, columns, _ = self.found.padded
-        n, *_ = self.found.result
-        down, across = self.found.tiles
-        sizes = (WRITTEN * down + READ - WRITTEN, WRITTEN * across + READ - WRITTEN)
-        beyond = [
-            axis
-            for axis, (size, known) in enumerate(
-                zip(sizes, (rows, columns), strict=True), start=1
-            )
-            if size > known
-        ]
+    def _convolved(self) -> Buffer:
+        """The direct convolution, by the kernel in panels."""
+        b, width = self.builder, self.found.width
+        x, kernel = self.given[self.found.data], self.given[self.found.kernel]
 
         def body(*axes: Index) -> Scalar:
-            i, j, image, tile_row, tile_column, channel, r, s = axes
-            row = tile_row * WRITTEN + r
-            column = tile_column * WRITTEN + s
-            where = (image, row, column, channel)
-            number = read_padded(b, x, where, beyond, b.constant(0, x.dtype))
-            return matrix[i, r] * matrix[j, s] * b.cast(number, _F32)
+            image, row, column, o, r, s, c = axes
+            number = b.cast(x[image, row + r, column + s, c], _F32)
+            return number * b.cast(kernel[r, s, o // width, c, o % width], _F32)
 
-        shape = (READ, READ, n, down, across, self.found.channels)
-        taps = (READ, READ)
-        return b.reduce_over("add", shape, taps, body, _F32, "to_points")
-
-    def _products(self, values: Buffer) -> Buffer:
-        """Products at the points, summed up over channels, in the shape of the tiles."""
-        kernel, width = self.given[self.found.kernel], self.found.width
-        *tiles, channels = values.shape
-        out = self.found.result[3]
-
-        def body(*axes: Index) -> Scalar:
-            i, j, *tile, o, c = axes
-            by = kernel[i, j, o // width, c, o % width]
-            return values[(i, j, *tile, c)] * by
-
-        shape = (*tiles, out)
-        return self.builder.reduce_over(
-            "add", shape, (channels,), body, _F32, "products"
-        )
-
-    def _results(self, products: Buffer) -> Buffer:
-        """The convolution, out of the products at the points."""
-        matrix = self.output_matrix
-
-        def body(*axes: Index) -> Scalar:
-            image, row, column, o, i, j = axes
-            tile = (image, row // WRITTEN, column // WRITTEN)
-            number = products[(i, j, *tile, o)]
-            return matrix[row % WRITTEN, i] * matrix[column % WRITTEN, j] * number
-
-        shape, taps = self.found.result, (READ, READ)
-        return self.builder.reduce_over("add", shape, taps, body, _F32, "from_points")
+        summed = (KERNEL, KERNEL, self.found.channels)
+        return b.reduce_over("add", self.found.result, summed, body, _F32, "conv2d")
 
 
 def _tensor_type(buffer: ir.Value) -> ir.RankedTensorType:

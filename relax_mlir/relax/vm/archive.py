@@ -69,6 +69,7 @@ def save(
         "target": _fields(options.target),
         "precision": options.precision,
         "library": options.library,
+        "winograd": options.winograd,
         "threads": options.threads,
         "codes": {n: [list(c.params), c.nest] for n, c in executable.codes.items()},
         "segments": {n: [list(c.params), c.nest] for n, c in host.segments.items()},
@@ -221,6 +222,7 @@ class _Described:
             target=target if isinstance(target, str) else Target(**target),
             precision=manifest["precision"],
             library=manifest["library"],
+            winograd=manifest["winograd"],
             threads=manifest["threads"] if threads is None else threads,
         )
         return _Described(

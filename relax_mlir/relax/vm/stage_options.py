@@ -26,6 +26,7 @@ class StageOptions:
     target: str | Target = "cpu"
     precision: str = "f32"
     library: str = "never"
+    winograd: str = "auto"
     threads: int = 1
     cache: bool | str | os.PathLike[str] = True
     tuning: str | os.PathLike[str] | None = None

@@ -20,6 +20,7 @@ from relax_mlir.tools.arguments import (
     add_public_key,
     add_random_inputs,
     add_threads,
+    add_winograd,
     by_name,
     count,
 )
@@ -45,6 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rounds", type=count, default=ROUNDS, metavar="N")
     add_precision(parser)
     add_public_key(parser)
+    add_winograd(parser)
     add_threads(parser)
     add_random_inputs(parser)
 
@@ -79,6 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
         model = open_model(
             arguments.model,
             precision=arguments.precision,
+            winograd=arguments.winograd,
             threads=arguments.threads,
             progress=progress,
             public_key=arguments.public_key,

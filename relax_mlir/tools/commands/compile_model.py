@@ -15,6 +15,7 @@ from relax_mlir.tools.arguments import (
     add_shapes,
     add_threads,
     add_tuning,
+    add_winograd,
     by_name,
 )
 from relax_mlir.tools.models import compiled, read_module
@@ -46,6 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--dump", metavar="DIR", help="write the module there after every stage")
     add("--no-cache", action="store_true", help="compile everything, and keep nothing")
     add_precision(parser)
+    add_winograd(parser)
     add_library(parser)
     add_threads(parser)
     add_tuning(parser)
@@ -67,6 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
             module,
             target=target,
             precision=arguments.precision or "f32",
+            winograd=arguments.winograd or "auto",
             library=arguments.library,
             threads=arguments.threads,
             cache=not arguments.no_cache,

@@ -16,6 +16,7 @@ from relax_mlir.tools.arguments import (
     add_precision,
     add_shapes,
     add_tuning,
+    add_winograd,
     by_name,
 )
 from relax_mlir.tools.models import read_module
@@ -32,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--all", action="store_true", help="list the configurations of every kernel")
     add("--json", action="store_true", help="print JSON")
     add_precision(parser)
+    add_winograd(parser)
     add_library(parser)
     add_tuning(parser)
     add_shapes(parser)
@@ -46,6 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
         module,
         target=arguments.target,
         precision=arguments.precision or "f32",
+        winograd=arguments.winograd or "auto",
         library=arguments.library,
         tuning=arguments.tuning,
     )

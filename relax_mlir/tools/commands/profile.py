@@ -26,6 +26,7 @@ from relax_mlir.tools.arguments import (
     add_random_inputs,
     add_threads,
     add_tuning,
+    add_winograd,
     by_name,
     count,
 )
@@ -55,6 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_precision(parser)
     add_public_key(parser)
+    add_winograd(parser)
     add_threads(parser)
     add_tuning(parser)
     add_random_inputs(parser)
@@ -67,6 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
         model = open_model(
             arguments.model,
             precision=arguments.precision,
+            winograd=arguments.winograd,
             threads=arguments.threads,
             progress=progress,
             public_key=arguments.public_key,

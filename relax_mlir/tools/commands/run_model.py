@@ -13,6 +13,7 @@ from relax_mlir.tools.arguments import (
     add_public_key,
     add_random_inputs,
     add_threads,
+    add_winograd,
     by_name,
     pair,
 )
@@ -58,6 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_precision(parser)
     add_public_key(parser)
+    add_winograd(parser)
     add_threads(parser, default=None)
     add_random_inputs(parser)
 
@@ -72,6 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
         model = open_model(
             arguments.model,
             precision=arguments.precision,
+            winograd=arguments.winograd,
             threads=arguments.threads,
             progress=progress,
             public_key=arguments.public_key,

@@ -19,6 +19,7 @@ from relax_mlir.tools.arguments import (
     add_shapes,
     add_sizes,
     add_threads,
+    add_winograd,
     by_name,
     count,
 )
@@ -51,6 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_sizes(parser, "an open size: n=4; 64 if not given")
     add_precision(parser)
+    add_winograd(parser)
     add_threads(parser)
     add_shapes(parser)
 
@@ -65,6 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
             database=arguments.database,
             target=arguments.target,
             precision=arguments.precision or "f32",
+            winograd=arguments.winograd or "auto",
             trials=arguments.trials,
             sizes=by_name("--size", arguments.sizes),
             threads=arguments.threads,

@@ -7,7 +7,7 @@
 // CHECK: error: kernel `copy`: `Contraction` does not take it: its first statement is no sum
 // WINDOWS: error: kernel `copy`: `Windows` does not take it: its first statement is no sum that starts from a constant
 // TURNED: error: kernel `copy`: `Turned` does not take it: it reads neighbours along the axis where it writes them
-// WINOGRAD: error: kernel `copy`: `Winograd` does not take it: it is no convolution that `tir-use-winograd` has rewritten
+// WINOGRAD: error: kernel `copy`: `Winograd` does not take it: it is no convolution that `tir-use-winograd` has marked
 func.func @copy(%x: memref<7x8xf32>, %o: memref<7x8xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
   "tir.block"() ({}, {
   ^bb0(%i: index, %j: index):
@@ -24,7 +24,7 @@ func.func @copy(%x: memref<7x8xf32>, %o: memref<7x8xf32>) attributes {tir.prim_f
 // CHECK: error: kernel `sum`: `Contraction` does not take it: what it sums are no products
 // WINDOWS: error: kernel `sum`: `Windows` does not take it: its sums have 80 terms, not 2 to 64
 // TURNED: error: kernel `sum`: `Turned` does not take it: its statement is a sum
-// WINOGRAD: error: kernel `sum`: `Winograd` does not take it: it is no convolution that `tir-use-winograd` has rewritten
+// WINOGRAD: error: kernel `sum`: `Winograd` does not take it: it is no convolution that `tir-use-winograd` has marked
 func.func @sum(%x: memref<7x80xf32>, %o: memref<7xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
   "tir.block"() ({
   ^bb0(%i: index, %j: index):
@@ -48,7 +48,7 @@ func.func @sum(%x: memref<7x80xf32>, %o: memref<7xf32>) attributes {tir.prim_fun
 // CHECK: error: kernel `row`: `Contraction` does not take it: it has no rows, which the factor without columns would have
 // WINDOWS: error: kernel `row`: `Windows` does not take it: its result is not indexed by two spatial axes or more, each once
 // TURNED: error: kernel `row`: `Turned` does not take it: its statement is a sum
-// WINOGRAD: error: kernel `row`: `Winograd` does not take it: it is no convolution that `tir-use-winograd` has rewritten
+// WINOGRAD: error: kernel `row`: `Winograd` does not take it: it is no convolution that `tir-use-winograd` has marked
 func.func @row(%x: memref<9xf32>, %y: memref<9x8xf32>, %o: memref<8xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
   "tir.block"() ({
   ^bb0(%i: index, %j: index):
@@ -74,7 +74,7 @@ func.func @row(%x: memref<9xf32>, %y: memref<9x8xf32>, %o: memref<8xf32>) attrib
 // CHECK: error: kernel `each`: `Contraction` does not take it: neither factor alone has the columns, the last axis of the result
 // WINDOWS: error: kernel `each`: `Windows` does not take it: it has no window that moves along the last axis but one
 // TURNED: error: kernel `each`: `Turned` does not take it: its statement is a sum
-// WINOGRAD: error: kernel `each`: `Winograd` does not take it: it is no convolution that `tir-use-winograd` has rewritten
+// WINOGRAD: error: kernel `each`: `Winograd` does not take it: it is no convolution that `tir-use-winograd` has marked
 func.func @each(%x: memref<9x8xf32>, %y: memref<9x8xf32>, %o: memref<3x8xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
   "tir.block"() ({
   ^bb0(%i: index, %j: index, %k: index):
@@ -100,7 +100,7 @@ func.func @each(%x: memref<9x8xf32>, %y: memref<9x8xf32>, %o: memref<3x8xf32>) a
 // CHECK: error: kernel `half`: `Contraction` does not take it: its sum is of f16, not of f32, f64 or i32
 // WINDOWS: error: kernel `half`: `Windows` does not take it: its sums have 80 terms, not 2 to 64
 // TURNED: error: kernel `half`: `Turned` does not take it: its statement is a sum
-// WINOGRAD: error: kernel `half`: `Winograd` does not take it: it is no convolution that `tir-use-winograd` has rewritten
+// WINOGRAD: error: kernel `half`: `Winograd` does not take it: it is no convolution that `tir-use-winograd` has marked
 func.func @half(%x: memref<3x80xf16>, %y: memref<80x8xf16>, %o: memref<3x8xf16>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
   "tir.block"() ({
   ^bb0(%i: index, %j: index, %k: index):
@@ -126,7 +126,7 @@ func.func @half(%x: memref<3x80xf16>, %y: memref<80x8xf16>, %o: memref<3x8xf16>)
 // CHECK: error: kernel `narrow`: `Contraction` does not take it: its first statement is no sum
 // WINDOWS: error: kernel `narrow`: `Windows` does not take it: its first statement is no sum that starts from a constant
 // TURNED: error: kernel `narrow`: `Turned` does not take it: a side of its tiles would have less than 4 points
-// WINOGRAD: error: kernel `narrow`: `Winograd` does not take it: it is no convolution that `tir-use-winograd` has rewritten
+// WINOGRAD: error: kernel `narrow`: `Winograd` does not take it: it is no convolution that `tir-use-winograd` has marked
 func.func @narrow(%x: memref<8x3xf32>, %o: memref<3x8xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
   "tir.block"() ({}, {
   ^bb0(%i: index, %j: index):
@@ -143,7 +143,7 @@ func.func @narrow(%x: memref<8x3xf32>, %o: memref<3x8xf32>) attributes {tir.prim
 // CHECK: error: kernel `bytes`: `Contraction` does not take it: its first statement is no sum
 // WINDOWS: error: kernel `bytes`: `Windows` does not take it: its first statement is no sum that starts from a constant
 // TURNED: error: kernel `bytes`: `Turned` does not take it: its elements are not all of one width of 32 bits or more
-// WINOGRAD: error: kernel `bytes`: `Winograd` does not take it: it is no convolution that `tir-use-winograd` has rewritten
+// WINOGRAD: error: kernel `bytes`: `Winograd` does not take it: it is no convolution that `tir-use-winograd` has marked
 func.func @bytes(%x: memref<8x9xi8>, %o: memref<9x8xi8>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
   "tir.block"() ({}, {
   ^bb0(%i: index, %j: index):

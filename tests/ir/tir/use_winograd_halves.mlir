@@ -3,12 +3,12 @@
 // RUN: relax-opt %s -p "relax-legalize,relax-fuse-ops,tir-fuse,tir-use-winograd{vector-bits=512 byte-dots=true}" --split-input-file | filecheck %s --check-prefix=WIDE
 // RUN: relax-opt %s -p "relax-legalize,relax-fuse-ops,tir-fuse,tir-use-winograd{vector-bits=512 tiles=true}" --split-input-file | filecheck %s --check-prefix=TILES
 
-// Pictures of bf16 are widened as tiles are read; the kernel at the points is f32.
+// Images of bf16 are widened as tiles are read; the kernel at the points is f32.
 // CHECK-LABEL: func.func @large
 // CHECK-LABEL: func.func @conv2d_winograd(
-// CHECK-SAME:    memref<1x66x66x64xbf16>, %{{.+}}: memref<6x6x{{.+}}x64x{{.+}}xf32>
+// CHECK-SAME:    memref<1x66x66x64xbf16>, %{{.+}}: memref<3x3x{{.+}}x64x{{.+}}xbf16>, %{{.+}}: memref<6x6x{{.+}}x64x{{.+}}xf32>
 // CHECK:         arith.extf {{.*}} : bf16 to f32
-// CHECK:         name = "to_points"
+// CHECK:         name = "conv2d"
 // WIDE-LABEL:  func.func @large
 // Where tiles of bf16 are multiplied, no picture is large enough.
 // TILES-LABEL: func.func @large
