@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 from mlir import ir
 
 from relax_mlir.dialects.tir import marks
 from relax_mlir.indexing import Linear, constant_of, linear_in
-from relax_mlir.schedules.emit import Extent, less, subtract
+from relax_mlir.schedules.emit import Extent, add, broadcast, less, op, subtract
 from relax_mlir.schedules.nest import Kernel, Statement
 from relax_mlir.traversal import named, own_operations
 
-__all__ = ["Padding", "split_padding"]
+__all__ = ["Padding", "mask_of", "split_padding", "window_masks"]
 
 
 @dataclass(frozen=True)
@@ -109,3 +110,36 @@ def _upper_bounds(
         compared, bound = owner.operands
         if ir.IntegerAttr(owner.attributes["predicate"]).value == _LESS:
             yield linear_in(compared, axes), constant_of(bound)
+
+
+def window_masks(
+    image: Padding,
+    corner: Sequence[Extent],
+    last: Sequence[int],
+    count: int,
+    lanes: int,
+) -> list[list[ir.Value | None]]:
+    """Masks of the pixels of a square window of an NHWC image.
+
+    Args:
+        corner: row and column of its first pixel; last: the largest that these are.
+        count: pixels along each side.
+
+    Returns:
+        [count][count]; None for pixels that are inside wherever the window is.
+    """
+    inside: list[list[ir.Value | None]] = [[], []]
+    for found, axis, place, most in zip(inside, (1, 2), corner, last, strict=True):
+        for i in range(count):
+            may_be = image.may_be_outside(axis, i, most + i)
+            found.append(image.is_inside(axis, add(place, i)) if may_be else None)
+    return [[mask_of([a, b], lanes) for b in inside[1]] for a in inside[0]]
+
+
+def mask_of(conditions: Sequence[ir.Value | None], lanes: int) -> ir.Value | None:
+    """A mask of all lanes where all conditions hold; None where none is open."""
+    known = [c for c in conditions if c is not None]
+    if not known:
+        return None
+    both = reduce(lambda a, b: op("arith.andi", a.type, a, b), known)
+    return broadcast(both, lanes)

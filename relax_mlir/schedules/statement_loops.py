@@ -5,17 +5,20 @@ from collections.abc import Mapping, Sequence
 from mlir import ir
 
 from relax_mlir.rewriting import erase, has_uses
+from relax_mlir.schedules.blocked_sums import block_lengths, blocked_loop
 from relax_mlir.schedules.combination import Combination, combination
 from relax_mlir.schedules.emit import (
     Extent,
     add,
     broadcast,
     constant,
+    div,
     element_of,
     for_loop,
     index,
     minimum,
     op,
+    product,
     rem,
     subtract,
     vector_type,
@@ -280,7 +283,30 @@ class StatementLoops:
             self.points[axis] = i
             return self._reduce_loops(rest, list(values), mask)
 
-        return for_loop(begin, end, 1, body, carried)
+        lengths = self._block_lengths(subtract(end, begin), rest)
+        return blocked_loop(begin, end, 1, body, carried, lengths)
+
+    def _block_lengths(self, extent: Extent, inner: Sequence[int]) -> tuple[int, ...]:
+        """Iterations of the blocks in which a loop over a reduce axis sums.
+
+        Args:
+            extent: its iterations; inner: the axes of the loops in it.
+        """
+        ways = [self._sum(n) for n in range(len(self.statement.outputs))]
+        if not all(ways):
+            return ()
+        terms = product([self._iterations(axis) for axis in inner])
+        return block_lengths(extent, terms)
+
+    def _iterations(self, axis: int) -> Extent:
+        extent = subtract(*reversed(self._bounds(axis)))
+        return div(extent, self.lanes) if axis == self.axis else extent
+
+    def _sum(self, output: int) -> bool:
+        """Whether an output is a sum that is rounded."""
+        value = self.statement.yielded[output]
+        found = combination(self._arguments()[output], value)
+        return found is not None and found.name == "arith.addf"
 
     def _reduce_vector_loop(self, axis: int, carried: list[ir.Value]) -> list[ir.Value]:
         begin, end = self._bounds(axis)
@@ -291,7 +317,8 @@ class StatementLoops:
             self.points[axis] = i
             return self._update(self.lanes, None, list(values))
 
-        values = for_loop(begin, full, self.lanes, body, carried)
+        lengths = self._block_lengths(div(subtract(full, begin), self.lanes), [])
+        values = blocked_loop(begin, full, self.lanes, body, carried, lengths)
         if rest == 0:
             return values
 

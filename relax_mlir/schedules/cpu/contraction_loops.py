@@ -7,6 +7,12 @@ from dataclasses import dataclass
 
 from mlir import ir
 
+from relax_mlir.schedules.blocked_sums import (
+    LONG_BLOCK,
+    block_lengths,
+    blocked_loop,
+    blocked_unrolled_loop,
+)
 from relax_mlir.schedules.contraction_axes import Axis, merged
 from relax_mlir.schedules.contraction_plan import Plan
 from relax_mlir.schedules.cpu.ahead import Ahead
@@ -38,7 +44,6 @@ from relax_mlir.schedules.emit import (
     rem,
     subtract,
     unflatten,
-    unrolled_loop,
 )
 from relax_mlir.schedules.epilogue import Epilogue
 from relax_mlir.schedules.flat import Flat, flat_view
@@ -455,8 +460,12 @@ class ContractionLoops:
             return self._step(here, tile, carried)
 
         if inner:
-            return for_loop(0, axis.extent, 1, lambda k, *sums: at(k, sums), sums)
-        return unrolled_loop(
+            terms = product([a.extent for a in inner])
+            lengths = block_lengths(axis.extent, terms, LONG_BLOCK)
+            return blocked_loop(
+                0, axis.extent, 1, lambda k, *sums: at(k, sums), sums, lengths
+            )
+        return blocked_unrolled_loop(
             axis.extent, at, sums, lambda k: tile.turn_begins(add(k_outer, k))
         )
 

@@ -6,6 +6,12 @@ from collections.abc import Callable, Sequence
 
 from mlir import ir
 
+from relax_mlir.schedules.blocked_sums import (
+    LONG_BLOCK,
+    block_lengths,
+    blocked_loop,
+    blocked_unrolled_loop,
+)
 from relax_mlir.schedules.cpu.ahead import Ahead
 from relax_mlir.schedules.cpu.contraction_tile import (
     Rows,
@@ -31,12 +37,11 @@ from relax_mlir.schedules.emit import (
     parallel_loop,
     subtract,
     unflatten,
-    unrolled_loop,
     vector_type,
 )
 from relax_mlir.schedules.epilogue import Epilogue
 from relax_mlir.schedules.flat import flat_view
-from relax_mlir.schedules.padding import Padding
+from relax_mlir.schedules.padding import Padding, mask_of, window_masks
 from relax_mlir.schedules.vectorize_body import load, store
 from relax_mlir.schedules.winograd import (
     KERNEL,
@@ -146,7 +151,7 @@ class WinogradLoops:
             source = multiply(pixel, self.pixel)
             number = self._number(i, j)
             target = multiply(number, self.channels)
-            masks = self._masks(row, column, self.plan.data, READ)
+            masks = self._masks((row, column), self.plan.data, READ)
 
             def pixels_at(c: ir.Value) -> list[list[ir.Value]]:
                 place = add(source, c)
@@ -211,31 +216,11 @@ class WinogradLoops:
         return vector if vector.type == wide else op("arith.extf", wide, vector)
 
     def _masks(
-        self, row: Extent, column: Extent, picture: Padding, count: int
+        self, corner: tuple[Extent, Extent], image: Padding, count: int
     ) -> list[list[ir.Value | None]]:
-        """Masks of a tile's points: none of a point's lanes exist if it is outside.
-
-        Args:
-            picture: what is read or written; count: points of the tile, each way.
-        """
-        tiles, places = (self.down, self.across), (row, column)
-        inside: list[list[ir.Value | None]] = [[], []]
-        for found, dimension, place, many in zip(
-            inside, (1, 2), places, tiles, strict=True
-        ):
-            for i in range(count):
-                last = (many - 1) * WRITTEN + i
-                is_sure = not picture.may_be_outside(dimension, i, last)
-                at = add(place, i)
-                found.append(None if is_sure else picture.is_inside(dimension, at))
-        return [[self._both(a, b) for b in inside[1]] for a in inside[0]]
-
-    def _both(self, a: ir.Value | None, b: ir.Value | None) -> ir.Value | None:
-        known = [c for c in (a, b) if c is not None]
-        if not known:
-            return None
-        both = known[0] if len(known) == 1 else op("arith.andi", a.type, a, b)
-        return broadcast(both, self.lanes)
+        """Masks of a tile's pixels, of which ``count`` are read or written each way."""
+        last = [(tiles - 1) * WRITTEN for tiles in self.plan.tiles]
+        return window_masks(image, corner, last, count, self.lanes)
 
     # products
 
@@ -297,7 +282,7 @@ class WinogradLoops:
         row: Extent,
         count: int,
         weights: Extent,
-        turn_begins: Callable[[ir.Value], None],
+        turn_begins: Callable[[Extent], None],
     ) -> list[ir.Value]:
         """The sums of ``count`` tiles over the input channels, for the panel."""
         element = self.values.type.element_type
@@ -318,7 +303,7 @@ class WinogradLoops:
             return following
 
         sums = [zero] * (count * self.vectors)
-        return unrolled_loop(self.channels, step, sums, turn_begins)
+        return blocked_unrolled_loop(self.channels, step, sums, turn_begins)
 
     def _weights(self, kernel: ir.Value, offset: Extent) -> list[ir.Value]:
         """The weights of a panel's output channels, in vectors of f32."""
@@ -393,7 +378,9 @@ class WinogradLoops:
             return for_loop(0, self.channels, 1, lambda c, *now: step(r, c, *now), sums)
 
         zero = broadcast(constant(0, element), self.lanes)
-        return for_loop(0, KERNEL, 1, row, [zero] * (WRITTEN * self.vectors))
+        lengths = block_lengths(KERNEL, KERNEL * self.channels, LONG_BLOCK)
+        sums = [zero] * (WRITTEN * self.vectors)
+        return blocked_loop(0, KERNEL, 1, row, sums, lengths)
 
     # results
 
@@ -443,7 +430,7 @@ class WinogradLoops:
             source: of its products; first: its first output channel; channels: how many.
         """
         row, column = corner
-        masks = self._masks(row, column, self.written, WRITTEN)
+        masks = self._masks(corner, self.written, WRITTEN)
 
         def vector(lane: ir.Value) -> tuple[()]:
             for a, results in enumerate(self._tile_from_points(add(source, lane))):
@@ -465,8 +452,8 @@ class WinogradLoops:
 
         def pixel(a: ir.Value, b: ir.Value) -> tuple[()]:
             places = add(corner[0], a), add(corner[1], b)
-            rows, columns = map(self.written.is_inside, (1, 2), places)
-            mask = self._both(rows, columns)
+            inside = map(self.written.is_inside, (1, 2), places)
+            mask = mask_of(list(inside), self.lanes)
             point = add(multiply(a, WRITTEN), b)
             begin = add(source, multiply(point, self.product_step))
 
