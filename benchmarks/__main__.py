@@ -13,18 +13,18 @@ from pathlib import Path
 from rich.console import Console
 
 from benchmarks.calls import calls_report
-from benchmarks.models import models_report, products_report
+from benchmarks.models import models_report, products_report, winograd_report
 from benchmarks.networks import network
 from benchmarks.page import write_page
 from benchmarks.report import Report
-from benchmarks.rivals import F32, OURS
+from benchmarks.rivals import DIRECT, F32, OURS
 from benchmarks.startup import memory_report, startup_report
 from benchmarks.threads import threads_report
 from relax_mlir.tools.arguments import count
 from relax_mlir.tools.timing import ROUNDS
 
 _QUICK_ROUNDS = 3
-_RIVALS = tuple(name for name in F32 if name != OURS)
+_RIVALS = tuple(name for name in F32 if name not in (OURS, DIRECT))
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -101,7 +101,7 @@ def _among(known: Iterator[str] | tuple[str, ...]) -> Callable[[str], tuple[str,
     return parse
 
 
-_TABLES = ("models", "products", "calls", "threads", "startup", "memory")
+_TABLES = ("models", "products", "winograd", "calls", "threads", "startup", "memory")
 
 
 def _reports(options: argparse.Namespace) -> Iterator[Report]:
@@ -113,6 +113,8 @@ def _reports(options: argparse.Namespace) -> Iterator[Report]:
         yield from models_report(options.models, rivals, threads, rounds)
     if "products" in tables:
         yield products_report(rivals, threads, rounds)
+    if "winograd" in tables:
+        yield winograd_report(rivals, threads, rounds)
     if "calls" in tables:
         yield calls_report(rounds)
     if "threads" in tables:

@@ -7,10 +7,10 @@ from dataclasses import replace
 from benchmarks.latency import Found, latencies, measure
 from benchmarks.networks import NETWORKS, PRODUCTS, network
 from benchmarks.report import Report
-from benchmarks.rivals import BF16, OURS
+from benchmarks.rivals import BF16, DIRECT, OURS
 from benchmarks.rivals.ours import has_precisions
 
-__all__ = ["lines", "means", "models_report", "products_report"]
+__all__ = ["lines", "means", "models_report", "products_report", "winograd_report"]
 
 # The mean speed-up over a rival that is to be reached, and that of every single model.
 _TARGETS: dict[tuple[str, str], tuple[float, float | None]] = {
@@ -20,6 +20,7 @@ _TARGETS: dict[tuple[str, str], tuple[float, float | None]] = {
     ("openvino", "bf16"): (1.0, None),
 }
 _SHARE = 0.9  # of the peak, for products
+_CONVOLUTIONAL = ("resnet50", "vgg19", "unet")  # networks of many 3x3 convolutions
 
 _COLUMNS = (
     *("model", "runtime", "ms", "share of peak"),
@@ -59,6 +60,13 @@ def products_report(runtimes: Sequence[str], threads: int, rounds: int) -> Repor
     report = lines("Products by a constant matrix", found, threads)
     note = f"{report.note} To be reached: {_SHARE:.0%} of the peak."
     return replace(report, note=note)
+
+
+def winograd_report(runtimes: Sequence[str], threads: int, rounds: int) -> Report:
+    """Measure networks of 3x3 convolutions with and without Winograd."""
+    asked = [DIRECT, *(r for r in runtimes if r == "onnxruntime")]
+    found = [_measured(n, "f32", asked, threads, rounds) for n in _CONVOLUTIONAL]
+    return lines("Winograd and direct convolutions", found, threads)
 
 
 def _measured(

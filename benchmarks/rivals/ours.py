@@ -19,9 +19,11 @@ class Ours:
 
     Attributes:
         precision: what it computes in.
+        winograd: whether convolutions are computed by Winograd.
     """
 
     precision: str = "f32"
+    winograd: str = "auto"
 
     def version(self) -> str:
         """Of the package."""
@@ -38,6 +40,8 @@ class Ours:
         options: dict[str, Any] = {}
         if self.precision != "f32":
             options["precision"] = self.precision
+        if self.winograd != "auto":
+            options["winograd"] = self.winograd
         if case.model.suffix == ".rxm":
             model = relax_mlir.load(case.model, threads=threads)
         else:
