@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 BLOCK = 64  # terms of a block
-LONG_BLOCK = 512  # where there are so many sums that those of blocks go to memory
+LONG_BLOCK = 256  # where there are so many sums that those of blocks go to memory
 
 
 def block_lengths(
@@ -89,19 +89,25 @@ def blocked_unrolled_loop(
     step: Callable[[Extent, Sequence[ir.Value]], list[ir.Value]],
     carried: list[ir.Value],
     turn_begins: Callable[[Extent], None],
+    block: int = LONG_BLOCK,
 ) -> list[ir.Value]:
-    """:func:`unrolled_loop` over the terms of sums, which are taken in long blocks."""
-    is_short = isinstance(extent, int) and extent <= 2 * LONG_BLOCK
+    """:func:`unrolled_loop` over the terms of sums; those of floats are taken in blocks.
+
+    Args:
+        extent, step, carried, turn_begins: as for :func:`unrolled_loop`.
+        block: the least terms of a block.
+    """
+    is_short = isinstance(extent, int) and 2 * extent <= 3 * block
     if is_short or not all(map(_is_rounded, carried)):
         return unrolled_loop(extent, step, carried, turn_begins)
     if not isinstance(extent, int):
-        lengths = block_lengths(extent, 1, LONG_BLOCK)[:1]
+        lengths = block_lengths(extent, 1, 4 * block)[:1]
         return blocked_loop(
             0, extent, 1, lambda k, *sums: step(k, sums), carried, lengths
         )
-    length = max(LONG_BLOCK, 1 << (math.isqrt(extent) - 1).bit_length())
+    length = max(block, 1 << (math.isqrt(extent) - 1).bit_length())
 
-    def block(first: Extent, count: int, totals: Sequence[ir.Value]) -> list[ir.Value]:
+    def one(first: Extent, count: int, totals: Sequence[ir.Value]) -> list[ir.Value]:
         sums = unrolled_loop(
             count,
             lambda k, now: step(add(first, k), now),
@@ -112,9 +118,9 @@ def blocked_unrolled_loop(
 
     full = extent - extent % length
     totals = for_loop(
-        0, full, length, lambda first, *now: block(first, length, now), carried
+        0, full, length, lambda first, *now: one(first, length, now), carried
     )
-    return block(full, extent - full, totals) if full < extent else totals
+    return one(full, extent - full, totals) if full < extent else totals
 
 
 def _zeros(like: Sequence[ir.Value]) -> list[ir.Value]:

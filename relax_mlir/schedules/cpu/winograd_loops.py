@@ -55,6 +55,7 @@ __all__ = ["WinogradLoops"]
 
 _POINTS = READ * READ
 _LEAST_TILES = 4  # so many, however few rows of tiles there are
+_SUM_BLOCK = 128  # channels: less than elsewhere, as roundings grow on the way back
 _PITCH = 16  # elements between points, beside what they hold: no two share cache lines
 
 
@@ -303,7 +304,7 @@ class WinogradLoops:
             return following
 
         sums = [zero] * (count * self.vectors)
-        return blocked_unrolled_loop(self.channels, step, sums, turn_begins)
+        return blocked_unrolled_loop(self.channels, step, sums, turn_begins, _SUM_BLOCK)
 
     def _weights(self, kernel: ir.Value, offset: Extent) -> list[ir.Value]:
         """The weights of a panel's output channels, in vectors of f32."""
