@@ -53,8 +53,8 @@ class UseWinograd(UnitPass):
     fill vectors. The program remains a direct convolution, by a kernel in panels of output
     channels. It takes two more arguments: the transformed kernel, and the limits of the
     inputs that may be convolved with it. The attribute ``tir.winograd`` numbers the data and
-    these two; the rule ``Winograd`` uses them. ``schedules/winograd.py`` has the method and its error. Kernels
-    whose weights allow no such limits stay as they are.
+    these two; the rule ``Winograd`` uses them. ``schedules/winograd.py`` has the method and
+    its error. Kernels whose weights allow no such limits stay as they are.
 
     Args:
         winograd: ``auto``, or ``never`` to leave all convolutions direct.
