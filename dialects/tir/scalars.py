@@ -267,8 +267,8 @@ def function(name: str, *operands: Scalar) -> Scalar:
 def cast(operand: Scalar, type_: DType) -> Scalar:
     """Convert to another type.
 
-    Floats to integers truncate; what is out of range becomes the nearest integer that both
-    types have, NaN the lowest. To integers of less than a byte they go by way of int32, of
+    Floats to integers truncate; out of range they saturate at the limits of the type, and
+    NaN becomes the lowest. To integers of less than a byte they go by way of int32, of
     which the low bits remain. Anything to bool tests for zero. Floats of a byte and less
     are converted from and to float32.
     """
@@ -339,25 +339,39 @@ def bitcast(operand: Scalar, type_: DType) -> Scalar:
 
 
 def _truncate(operand: Scalar, type_: DType) -> Scalar:
-    """A float as an integer, after the limits of arith.fptosi, which it is undefined beyond.
+    """A float as an integer: truncated, saturated at the limits of the type; NaN the lowest.
 
-    Comparisons that are false for NaN make two instructions of them on x86.
+    ``arith.fptosi`` is undefined out of range, so its operand is clamped to the integers
+    that the float type has. Where these end below the limit of the type, as 2^31 - 128 of
+    f32 for i32, a select puts in the limit. Comparisons that are false for NaN make two
+    instructions of a clamp on x86.
     """
     if operand.dtype.bits < 32:
         operand = _resize_float(operand, _float32_like(operand))
     low, high = (constant(v, operand.dtype) for v in _limits(operand.dtype, type_))
-    operand = select(operand > low, operand, low)
-    operand = select(operand < high, operand, high)
+    clamped = select(operand > low, operand, low)
+    clamped = select(clamped < high, clamped, high)
     name = "arith.fptosi" if type_.kind == "i" else "arith.fptoui"
-    return Scalar(emit(name, type_.scalar_type, operand.value), type_)
+    truncated = Scalar(emit(name, type_.scalar_type, clamped.value), type_)
+    if _value_bits(type_) <= _DIGITS[operand.dtype.bits]:
+        return truncated
+    greatest = constant(2 ** _value_bits(type_) - 1, type_)
+    return select(operand > high, greatest, truncated)
 
 
 def _limits(source: DType, target: DType) -> tuple[float, float]:
     """The least and the greatest integer of ``target`` that ``source`` has too."""
-    value_bits = target.bits - (target.kind == "i")
-    digits = {32: 24, 64: 53}[source.bits]
-    high = 2**value_bits - 2 ** max(0, value_bits - digits)
-    return -(2.0**value_bits) if target.kind == "i" else 0.0, float(high)
+    bits = _value_bits(target)
+    high = 2**bits - 2 ** max(0, bits - _DIGITS[source.bits])
+    return -(2.0**bits) if target.kind == "i" else 0.0, float(high)
+
+
+_DIGITS = {32: 24, 64: 53}  # of the significands of f32 and f64
+
+
+def _value_bits(type_: DType) -> int:
+    """Bits of an integer type without the sign."""
+    return type_.bits - (type_.kind == "i")
 
 
 def _resize_float(operand: Scalar, type_: DType) -> Scalar:

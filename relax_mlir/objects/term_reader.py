@@ -241,7 +241,7 @@ class TermReader:
         return _operation(_CMPF[predicate])(lhs, rhs)
 
     def _select(self, op: ir.OpView) -> PrimExpr:
-        if _is_guarded_division(op):
+        if _is_guarded_division(op) or _saturates(op):
             return self._operand(op, 2)
         then, other = _same_sign(self._operand(op, 1), self._operand(op, 2))
         return prim.Select(self._operand(op, 0), then, other)
@@ -442,6 +442,19 @@ def _unclamped(value: ir.Value) -> ir.Value:
     return _unclamped(select.operands[1])
 
 
+def _saturates(op: ir.OpView) -> bool:
+    """Whether a choice only puts the limit of an integer type in place of a cast to it."""
+    is_above, _, truncated = op.operands
+    condition = _owner(is_above, "arith.cmpf")
+    cast = _owner(truncated, "arith.fptosi") or _owner(truncated, "arith.fptoui")
+    if condition is None or cast is None:
+        return False
+    clamp = _owner(cast.operands[0], "arith.select")
+    if clamp is None:
+        return False
+    return list(condition.operands) == [_unclamped(cast.operands[0]), clamp.operands[2]]
+
+
 def spelled_uses(value: ir.Value) -> int:
     """How often a term spells a value; what only guards an operation does not count."""
     return sum(not _only_guards(use.owner.opview) for use in value.uses)
@@ -459,8 +472,9 @@ def is_guard(op: ir.OpView) -> bool:
     if op.operation.name != "arith.select":
         return _only_guards(op)
     result = op.operation.results[0]
-    is_clamp = _unclamped(result) != result
-    return is_clamp or _divisor(result) != result or _is_guarded_division(op)
+    if _unclamped(result) != result or _divisor(result) != result:
+        return True
+    return _is_guarded_division(op) or _saturates(op)
 
 
 _READERS: Mapping[str, Callable[[TermReader, Any], PrimExpr]] = {

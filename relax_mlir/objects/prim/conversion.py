@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from relax_mlir.dialects import dtypes
 from relax_mlir.errors import OperatorError
 from relax_mlir.objects.prim.constants import FloatImm, IntImm, StringImm, convert
 from relax_mlir.objects.prim.expr import PrimExpr
@@ -107,7 +109,30 @@ def cast(dtype: str, value: Any) -> PrimExpr:
 
 
 def _converted(value: IntImm | FloatImm, dtype: str) -> Any:
-    return int(value.value) if dtype.startswith(("int", "uint")) else value.value
+    if not dtype.startswith(("int", "uint")):
+        return value.value
+    if isinstance(value, IntImm):
+        return _low_bits(value.value, dtype)
+    # Floats of any type saturate; integers of less than a byte are low bits of int32.
+    is_short = dtypes.dtype(dtype).bits < 8
+    low, high = _limits("int32" if is_short else dtype)
+    if math.isnan(value.value):
+        return _low_bits(low, dtype)
+    return _low_bits(int(min(max(value.value, low), high)), dtype)
+
+
+def _low_bits(value: int, dtype: str) -> int:
+    """An integer in a type, which keeps its low bits."""
+    low, high = _limits(dtype)
+    return (value - low) % (high - low + 1) + low
+
+
+def _limits(dtype: str) -> tuple[int, int]:
+    """The least and the greatest integer of a type."""
+    type_ = dtypes.dtype(dtype)
+    is_signed = type_.kind == "i"
+    greatest = (1 << type_.bits - is_signed) - 1
+    return -greatest - 1 if is_signed else 0, greatest
 
 
 def matched(a: Any, b: Any) -> tuple[PrimExpr, PrimExpr]:
