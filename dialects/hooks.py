@@ -181,6 +181,17 @@ class OnnxNode:
             raise ValueError(f"attribute `{name}` is missing")
         return default
 
+    def flag(self, name: str, *, default: bool) -> bool:
+        """Attribute ``name``, which is 0 or 1.
+
+        Raises:
+            ValueError: it is another number.
+        """
+        value = self.attrs.get(name, default)
+        if value not in (0, 1):
+            raise ValueError(f"attribute `{name}`: expected 0 or 1, got {value}")
+        return bool(value)
+
     def constant_or_none(self, index: int) -> np.ndarray | None:
         """The value of operand ``index``; None if left out or computed at run time."""
         return self.constants(index) if index < len(self.inputs) else None

@@ -75,6 +75,7 @@ __all__ = [
     "conv_transpose_output",
     "dims_from_text",
     "dims_to_text",
+    "distinct_axes",
     "divide",
     "evaluate",
     "floordiv",
@@ -273,6 +274,15 @@ def normalize_axes(axes: Iterable[int], rank: int) -> tuple[int, ...]:
     if len(set(found)) != len(found):
         raise ValueError(f"axes repeat: expected each once, got {list(found)}")
     return found
+
+
+def distinct_axes(axes: Iterable[int], rank: int) -> tuple[int, ...]:
+    """``axes`` counted from the front, each once, in the order of its first name.
+
+    Raises:
+        ValueError: one is not in [-rank, rank).
+    """
+    return tuple(dict.fromkeys(check_axis(axis, rank) for axis in axes))
 
 
 def reduced(shape: Sequence[Dim], axes: Iterable[int], keepdims: bool) -> Shape:

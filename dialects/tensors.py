@@ -19,6 +19,7 @@ from relax_mlir.dialects.dtypes import DType
 from relax_mlir.dialects.shapes import Dim
 
 __all__ = [
+    "MAX_RANK",
     "attr_of",
     "dtype_of",
     "elements",
@@ -36,6 +37,7 @@ _DYNAMIC = ir.ShapedType.get_dynamic_size()
 _PREFIX = "#relax.shape<"
 
 
+MAX_RANK = 64  # of a tensor, as of arrays of numpy
 _MAX_SIZE = 2**48
 
 
@@ -43,8 +45,13 @@ def tensor_type(shape: Sequence[Dim], dtype: DType) -> ir.RankedTensorType:
     """The tensor type with these dimensions, named where they are symbolic.
 
     Raises:
-        ValueError: it has so many elements that their addresses might overflow.
+        ValueError: it has so many elements that their addresses might overflow, or more
+            axes than arrays have.
     """
+    if len(shape) > MAX_RANK:
+        raise ValueError(
+            f"rank is too high: expected up to {MAX_RANK}, got {len(shape)}"
+        )
     if shapes.largest_number(shapes.product(shape)) > _MAX_SIZE:
         shown = shapes.format_shape(shape)
         raise ValueError(f"too large: expected up to {_MAX_SIZE} elements, got {shown}")

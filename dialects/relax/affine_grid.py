@@ -1,4 +1,4 @@
-"""Where an affine map takes the points of a picture."""
+"""Affine sampling grids."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,15 +17,18 @@ __all__ = ["AffineGridOp"]
 
 
 class AffineGridOp(Relax.Operation, name="image_affine_grid"):
-    """The points of a picture, each coordinate from -1 to 1, after an affine map.
+    """Sampling grid of an affine map: the coordinates, from -1 to 1, of every pixel, mapped.
 
     Attributes:
-        size: height and width of the picture.
-        align_corners: whether -1 and 1 are the middles of the outermost pixels, or the
-            borders of the picture.
+        size: height and width of the image, after the depth of a volume.
+        align_corners: whether -1 and 1 are the centres of the outermost pixels, or the
+            borders of the image. Along an axis of one pixel, that is at 1 if they are the
+            centres.
     Shapes:
-        data: [batch, 2, 3], floats; y: [batch, 2, height, width], x first, then y.
-    Source: ONNX AffineGrid-20, whose result has the coordinates last.
+        data: [batch, r, r + 1], floats, for r sizes; y: [batch, r, *size], x first, then
+        y, then z.
+    Source: ONNX AffineGrid-20, whose result has the coordinates last, and which leaves
+        axes of one pixel to the runtime; onnxruntime takes the last point.
     """
 
     data: Operand[RankedTensorType]
@@ -39,6 +42,10 @@ class AffineGridOp(Relax.Operation, name="image_affine_grid"):
         Case((1, 2, 3), size=(5, 2), align_corners=False),
         Case((1, 2, 3, "float64"), size=(2, 7)),
         Case((0, 2, 3), size=(3, 3)),
+        Case((2, 2, 3), size=(1, 3)),
+        Case((2, 2, 3), size=(1, 3), align_corners=False),
+        Case((2, 3, 4), size=(2, 1, 5)),
+        Case((1, 3, 4), size=(2, 3, 4), align_corners=False),
     )
 
     @staticmethod
@@ -53,40 +60,56 @@ class AffineGridOp(Relax.Operation, name="image_affine_grid"):
     ) -> RankedTensorType:
         if data.rank != 3:
             raise ValueError(f"data: expected rank 3, got {data.rank}")
-        if len(size) != 2:
-            raise ValueError(f"size: expected height and width, got {len(size)} sizes")
+        if len(size) not in (2, 3):
+            raise ValueError(f"size: expected 2 or 3 sizes, got {len(size)}")
         shapes.require_sizes(size)
         batch, rows, columns = tensors.shape_of(data)
-        shapes.unify(2, rows)
-        shapes.unify(3, columns)
-        return tensors.tensor_type((batch, 2, *size), tensors.dtype_of(data))
+        shapes.unify(len(size), rows)
+        shapes.unify(len(size) + 1, columns)
+        return tensors.tensor_type((batch, len(size), *size), tensors.dtype_of(data))
 
     @staticmethod
     def reference(
         data: np.ndarray, size: Sequence[int], align_corners: bool = True
     ) -> np.ndarray:
-        ys, xs = (_places(np.arange(n), n, align_corners) for n in size)
-        ones = np.ones((len(ys), len(xs)))
-        points = np.stack([ones * xs, ones * ys[:, None], ones])
-        return np.einsum("bij,jhw->bihw", data, points).astype(data.dtype)
+        axes = [_coordinates(n, align_corners) for n in size]
+        grid = np.meshgrid(*axes, indexing="ij")[::-1]
+        points = np.stack([*grid, np.ones(tuple(size))])
+        return np.einsum("bij,j...->bi...", data, points).astype(data.dtype)
 
     def legalize(self, b: Builder) -> Buffer:
         (data,) = b.inputs
         shape, out = b.results[0]
         aligned = self.align_corners.value
 
-        def place(axis: Index, size: Dim) -> Scalar:
+        def coordinate(axis: Index, size: Dim) -> Scalar:
             count = Index(Index.value_of(b.dim(b.local(size)))).to_scalar(out)
-            return _places(axis.to_scalar(out), count, aligned)
+            place = _coordinate(axis.to_scalar(out), count, aligned)
+            if not aligned or shapes.is_known_unequal(size, 1):
+                return place
+            return b.select(count.equal(1), b.constant(1, out), place)
 
-        def body(n: Index, i: Index, h: Index, w: Index) -> Scalar:
-            x, y = place(w, shape[3]), place(h, shape[2])
-            return data[n, i, 0] * x + data[n, i, 1] * y + data[n, i, 2]
+        def body(n: Index, i: Index, *axes: Index) -> Scalar:
+            points = [
+                coordinate(axis, size)
+                for axis, size in zip(axes, shape[2:], strict=True)
+            ]
+            total = data[n, i, 0] * points[-1]
+            for number, point in enumerate(points[-2::-1], start=1):
+                total = total + data[n, i, number] * point
+            return total + data[n, i, len(points)]
 
         return b.compute(shape, body, out, "affine_grid")
 
 
-def _places(index: Any, size: Any, aligned: bool) -> Any:  # Any: numbers or scalars
+def _coordinates(size: int, aligned: bool) -> np.ndarray:
+    """The coordinates of all pixels along an axis."""
+    if aligned and size == 1:
+        return np.ones(1)
+    return _coordinate(np.arange(size), size, aligned)
+
+
+def _coordinate(index: Any, size: Any, aligned: bool) -> Any:  # Any: numbers or scalars
     """The coordinate, from -1 to 1, of a pixel in a row of ``size``."""
     if aligned:
         return index * 2 / (size - 1) - 1

@@ -2,8 +2,10 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import product
-from typing import Any
+from operator import and_
+from typing import Any, TypeAlias
 
 import numpy as np
 from mlir.ir import BoolAttr, RankedTensorType, StringAttr
@@ -23,6 +25,9 @@ _PADDING = ("zeros", "border", "reflection")
 _CUBIC = -0.75  # the parameter of the cubic
 
 Number = Any  # a float, an array, or a Scalar of a tensor program
+
+_Tap: TypeAlias = tuple[Number, Number, Any]
+"""A pixel along an axis: its place, its weight, whether it exists (None: it does)."""
 
 
 @dataclass(frozen=True)
@@ -142,11 +147,15 @@ class GridSampleOp(Relax.Operation, name="image_grid_sample"):
         for each in product(*taps):
             where = [
                 np.clip(np.nan_to_num(place), 0, size - 1).astype(np.int64)
-                for (place, _), size in zip(each, data.shape[2:], strict=True)
+                for (place, *_), size in zip(each, data.shape[2:], strict=True)
             ]
             read = np.moveaxis(data[(images, slice(None), *where)], -1, 1)
-            weight = np.prod(np.broadcast_arrays(*(w for _, w in each)), axis=0)
-            y += read.astype(np.float64) * weight[:, None]
+            read = read.astype(np.float64)
+            inside = [is_inside for *_, is_inside in each if is_inside is not None]
+            if inside:
+                read = np.where(reduce(and_, inside)[:, None], read, 0)
+            weight = np.prod(np.broadcast_arrays(*(w for _, w, _ in each)), axis=0)
+            y += read * weight[:, None]
         return y.astype(data.dtype)
 
     def legalize(self, b: Builder) -> Buffer:
@@ -165,7 +174,7 @@ class GridSampleOp(Relax.Operation, name="image_grid_sample"):
 
         def body(*axes: Index) -> Scalar:
             n, c, *point = axes
-            taps: list[list[tuple[Scalar, Scalar]]] = []
+            taps: list[list[_Tap]] = []
             for axis in range(rank):
                 at = b.cast(grid[(n, rank - 1 - axis, *point)], kept)
                 size = b.dim(data.shape[2 + axis])
@@ -175,10 +184,13 @@ class GridSampleOp(Relax.Operation, name="image_grid_sample"):
             for each in product(*taps):
                 where = [
                     _within(b, place, data.shape[2 + axis])
-                    for axis, (place, _) in enumerate(each)
+                    for axis, (place, *_) in enumerate(each)
                 ]
                 value = b.cast(data[(n, c, *where)], kept)
-                for _, weight in each:
+                inside = [is_inside for *_, is_inside in each if is_inside is not None]
+                if inside:
+                    value = b.select(reduce(and_, inside), value, b.constant(0, kept))
+                for _, weight, _ in each:
                     value = value * weight
                 total = total + value
             return b.cast(total, dtype)
@@ -194,10 +206,8 @@ def _within(b: Builder, place: Scalar, size: Any) -> Index:  # Any: a size
 # What follows is written for arrays and for scalars of tensor programs alike.
 
 
-def _taps(
-    fn: _Functions, at: Number, size: Number, modes: Sequence[Any]
-) -> list[tuple[Number, Number]]:
-    """The pixels along one axis that make the one at ``at``, and their weights."""
+def _taps(fn: _Functions, at: Number, size: Number, modes: Sequence[Any]) -> list[_Tap]:
+    """The pixels along one axis that make the one at ``at``."""
     method, padding, aligned = modes
     place = (at + 1) * 0.5 * (size - 1) if aligned else ((at + 1) * size - 1) * 0.5
 
@@ -216,8 +226,13 @@ def _taps(
         weights = _cubic_weights(place - first)
         found = [(inside(first + (k - 1)), w) for k, w in enumerate(weights)]
     if padding != "zeros":
-        return found
-    return [(p, fn.where((p >= 0) & (p <= size - 1), w, one * 0)) for p, w in found]
+        return [(p, w, None) for p, w in found]
+    # What lies outside is 0, not an element times 0: that may be infinite.
+    conditions = [(p >= 0) & (p <= size - 1) for p, _ in found]
+    return [
+        (p, fn.where(is_inside, w, one * 0), is_inside)
+        for (p, w), is_inside in zip(found, conditions, strict=True)
+    ]
 
 
 def _inside(

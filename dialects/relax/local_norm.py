@@ -10,6 +10,7 @@ from relax_mlir.dialects.hooks import Case, OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.core import Relax
 from relax_mlir.dialects.relax.elementwise import computed_wide, require, wide_type
 from relax_mlir.dialects.relax.norm import AxisOp
+from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
 
 
@@ -37,6 +38,8 @@ class LocalResponseNormOp(Relax.Operation, name="local_response_norm"):
         Case((2, 5, 71), size=4, alpha=0.5, beta=0.5, bias=2.0),
         Case((1, 2, 3), size=7, alpha=0.3),
         Case((2, 3), size=1),
+        Case((1, 3, 2), size=2**62 + 1),
+        Case((1, 1, 2), size=2**40),
         Case((0, 3, 2), size=3),
         Case((1, 5, 9, "float64"), size=3, alpha=0.1),
         Case((1, 5, 9, "float16"), size=3, alpha=0.1),
@@ -64,21 +67,23 @@ class LocalResponseNormOp(Relax.Operation, name="local_response_norm"):
     def reference(
         x: np.ndarray, size: int, alpha: float, beta: float, bias: float
     ) -> np.ndarray:
-        before = (size - 1) // 2
+        before, after = (int(reach) for reach in _reaches(size, x.shape[1]))
         pads = [(0, 0)] * x.ndim
-        pads[1] = (before, size - 1 - before)
+        pads[1] = (before, after)
         squares = np.pad(x * x, pads)
-        total = sum(squares[:, k : k + x.shape[1]] for k in range(size))
+        total = sum(squares[:, k : k + x.shape[1]] for k in range(before + after + 1))
         return x / (bias + alpha / size * total) ** beta
 
     def legalize(self, b: Builder) -> Buffer:
         x = b.buffer(self.x)
         wide, size = wide_type(x.dtype), self.size.value
         channels = b.dim(x.shape[1])
+        before, after = _reaches(size, x.shape[1])
+        first = b.dim(before)
 
         def squared(*points: Index) -> Scalar:
             *where, k = points
-            channel = where[1] + k - (size - 1) // 2
+            channel = where[1] + k - first
             is_inside = (channel >= 0) & (channel < channels)
 
             def read() -> Scalar:
@@ -87,7 +92,9 @@ class LocalResponseNormOp(Relax.Operation, name="local_response_norm"):
 
             return b.guarded(is_inside, read, b.constant(0, wide))
 
-        total = b.reduce_over("add", x.shape, [size], squared, wide, "squares")
+        total = b.reduce_over(
+            "add", x.shape, [before + after + 1], squared, wide, "squares"
+        )
         alpha, beta, bias = (a.value for a in (self.alpha, self.beta, self.bias))
 
         def divide(v: Scalar, t: Scalar) -> Scalar:
@@ -106,6 +113,13 @@ class LocalResponseNormOp(Relax.Operation, name="local_response_norm"):
             beta=node.attr("beta", 0.75),
             bias=node.attr("bias", 1.0),
         ).y
+
+
+def _reaches(size: int, channels: Dim) -> tuple[Dim, Dim]:
+    """How far the window of a channel reaches to either side, inside the channels."""
+    before = (size - 1) // 2
+    most = shapes.maximum(channels - 1, 0)
+    return shapes.minimum(before, most), shapes.minimum(size - 1 - before, most)
 
 
 class LpNormalizeOp(AxisOp, name="lp_normalize"):

@@ -73,7 +73,9 @@ class ReshapeOp(Relax.Operation, name="reshape"):
     def from_onnx(node: OnnxNode) -> ir.Value:
         x = node.input(0)
         shape = shapes.reshape(
-            tensors.shape_of(x), node.dims(1), allowzero=bool(node.attr("allowzero", 0))
+            tensors.shape_of(x),
+            node.dims(1),
+            allowzero=node.flag("allowzero", default=False),
         )
         return ReshapeOp(x, shape=shape, results=[ReshapeOp.infer(x.type, shape)]).y
 

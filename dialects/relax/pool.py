@@ -177,7 +177,7 @@ def max_pool(node: OnnxNode) -> "ir.Value | list[ir.Value]":
         x, attrs = onnx_pool(node, fill=lowest(tensors.dtype_of(node.input(0))))
         return by_rank(_MAX_POOLS, len(attrs["pool_size"]))(x, **attrs).y
     x, attrs = onnx_pool(node)  # places are in what is not padded
-    columns = bool(node.attr("storage_order", 0))
+    columns = node.flag("storage_order", default=False)
     return list(MaxPoolWithIndicesOp(x, column_major=columns, **attrs).results)
 
 
@@ -306,6 +306,6 @@ def average_pool(node: OnnxNode) -> ir.Value:
     Source: ONNX AveragePool-22.
     """
     x, attrs = onnx_pool(node)
-    include = bool(node.attr("count_include_pad", 0))
+    include = node.flag("count_include_pad", default=False)
     op = by_rank(_AVG_POOLS, len(attrs["pool_size"]))
     return op(x, count_include_pad=include, **attrs).y

@@ -307,14 +307,16 @@ class SeluOp(ActivationOp, name="nn_selu"):
 
 
 class CeluOp(FloatUnaryOp, name="celu"):
-    """x where it is positive, else alpha * (e^(x / alpha) - 1).
+    """max(0, x) + min(0, alpha * (e^(x / alpha) - 1)).
+
+    An alpha of 0 gives 0 for negative numbers and NaN for others, as this expression does.
 
     Source: Barron, Continuously Differentiable Exponential Linear Units, 2017.
     """
 
     alpha: FloatAttr
 
-    cases = _with(alpha=2.0)
+    cases = (*_with(alpha=2.0), EdgeCase((3, 17), alpha=0.0), Case((19,), alpha=-0.5))
 
     @staticmethod
     def infer(x: RankedTensorType, alpha: float = 1.0) -> RankedTensorType:
@@ -323,11 +325,13 @@ class CeluOp(FloatUnaryOp, name="celu"):
     @staticmethod
     @computed_wide
     def reference(x: np.ndarray, alpha: float) -> np.ndarray:
-        return np.where(x > 0, x, alpha * np.expm1(x / alpha))
+        with np.errstate(all="ignore"):
+            below = alpha * np.expm1(x / x.dtype.type(alpha))
+        return np.maximum(x, 0) + np.minimum(below, 0)
 
     def scalar(self, b: Builder, v: Scalar) -> Scalar:
         alpha = self.alpha.value
-        return b.select(v > 0, v, _expm1(b, v * (1 / alpha)) * alpha)
+        return v.maximum(0.0) + (_expm1(b, v / alpha) * alpha).minimum(0.0)
 
     @staticmethod
     @onnx_rule("Celu", since=12)

@@ -136,7 +136,7 @@ class ReduceOp(Relax.Operation):
 
     @classmethod
     def _from_onnx_inputs(cls, node: OnnxNode) -> ir.Value:
-        keepdims = bool(node.attr("keepdims", 1))
+        keepdims = node.flag("keepdims", default=True)
         return cls(node.input(0), axis=_onnx_axes(node), keepdims=keepdims).results[0]
 
 
@@ -156,18 +156,21 @@ def reduced_type(
 
 
 def _onnx_axes(node: OnnxNode) -> Sequence[int]:
-    """The axes that a node names, in an attribute or, since opset 13 or 18, an input."""
+    """The axes that a node names, in an attribute or, since opset 13 or 18, an input.
+
+    One may be named twice, as onnxruntime takes it.
+    """
     every = range(len(tensors.shape_of(node.input(0))))
     given = node.optional(1)
     if given is None:
         axes = node.attrs.get("axes", ())
     else:
         count = tensors.shape_of(given)
-        if count == (len(every),):  # each of them, in whatever order
+        if count == (len(every),) == (1,):  # the only axis, by either of its names
             return every
         axes = () if count == (0,) else _integers(node, 1)
-    is_all = not len(axes) and not node.attr("noop_with_empty_axes", 0)
-    return every if is_all else axes
+    is_all = not len(axes) and not node.flag("noop_with_empty_axes", default=False)
+    return every if is_all else shapes.distinct_axes(axes, len(every))
 
 
 def element_count(b: Builder, sizes: Sequence[Dim], type_: DType) -> Scalar:

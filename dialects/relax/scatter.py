@@ -130,7 +130,18 @@ onnx_rule("Scatter", since=9)(ScatterElementsOp.from_onnx)
 
 
 def _onnx_reduction(node: OnnxNode) -> str:
+    """The reduction of a node, by our name.
+
+    Raises:
+        ValueError: the opset does not have it.
+    """
     reduction = node.attr("reduction", "none")
+    known = ["none", *(["add", "mul"] if node.opset >= 16 else [])]
+    known += ["max", "min"] if node.opset >= 18 else []
+    if reduction not in known:
+        raise ValueError(
+            f"bad reduction: expected {', '.join(known)}, got `{reduction}`"
+        )
     return "update" if reduction == "none" else reduction
 
 

@@ -201,5 +201,5 @@ def onnx_pool(
     """The input and the window of a pooling node."""
     kernel = node.attr("kernel_shape")
     x, attrs = onnx_window(node, node.input(0), kernel, fill)
-    ceil_mode = bool(node.attr("ceil_mode", 0))
+    ceil_mode = node.flag("ceil_mode", default=False)
     return x, {"pool_size": kernel, **attrs, "ceil_mode": ceil_mode}

@@ -14,7 +14,15 @@ from relax_mlir.dialects.relax.padding import PadOp, pad_widths
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import Index
 
-__all__ = ["Window", "by_rank", "onnx_window", "padding_of", "per_axis", "taps"]
+__all__ = [
+    "Window",
+    "by_rank",
+    "kernel_sizes",
+    "onnx_window",
+    "padding_of",
+    "per_axis",
+    "taps",
+]
 
 T = TypeVar("T")
 
@@ -198,6 +206,37 @@ def _padded(
     grown = [(max(0, b), max(0, e)) for b, e in zip(begins, ends, strict=True)]
     cut = tuple(slice(max(0, -b), None) for b in begins)
     return np.pad(x, grown, constant_values=fill)[cut]
+
+
+def kernel_sizes(node: OnnxNode, weight: ir.Value, index: int = 1) -> tuple[Dim, ...]:
+    """The spatial sizes of a convolution's weight, which ``kernel_shape`` has to agree with.
+
+    Args:
+        weight: of output channels, input channels, spatial axes.
+        index: of the input that it comes from.
+
+    Raises:
+        ValueError: the attribute says something else.
+        NotKnownError: they are open, or channels of groups are.
+    """
+    shape = tensors.shape_of(weight)
+    kernel = shape[2:]
+    said = node.attrs.get("kernel_shape")
+    needed = shape[:2] if node.attr("group", 1) != 1 else ()
+    if not all(isinstance(dim, int) for dim in (*needed, *(said or kernel))):
+        raise NotKnownError(
+            index,
+            f"is a kernel: expected known sizes, got {shapes.format_shape(shape)}",
+            is_of_sizes=True,
+        )
+    if said is None:
+        return kernel
+    if len(said) != len(kernel) or any(map(shapes.is_known_unequal, kernel, said)):
+        raise ValueError(
+            f"attribute `kernel_shape`: expected the sizes of the weight, "
+            f"{shapes.format_shape(kernel)}, got {shapes.format_shape(said)}"
+        )
+    return tuple(map(shapes.unify, kernel, said))
 
 
 def onnx_window(

@@ -6,7 +6,6 @@ moves numbers is compiled.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -17,6 +16,7 @@ from onnx import TensorProto, helper
 from relax_mlir.errors import RunError, UnsupportedError
 from relax_mlir.runtime.ndarray import NDArray, as_numpy
 from relax_mlir.stages.host_node import HostNode
+from relax_mlir.stages.patterns import pattern
 from relax_mlir.stages.stage import is_tensor
 
 __all__ = ["RUNNERS", "plain", "texts"]
@@ -79,12 +79,11 @@ def split(node: HostNode, values: Values) -> Sequence[Any]:
 
 
 def matches(node: HostNode, values: Values) -> Sequence[Any]:
-    """Source: ONNX RegexFullMatch-20, whose patterns Python's ``re`` reads too."""
-    pattern = plain(node.attrs["pattern"])
-    try:
-        expression = re.compile(pattern)
-    except re.error as error:
-        raise RunError(f"{node}: pattern {pattern!r}: {error}") from error
+    """Whether texts match a pattern of RE2, in time linear in their length.
+
+    Source: ONNX RegexFullMatch-20.
+    """
+    expression = pattern(node, "pattern", plain(node.attr("pattern")))
     array = texts(node, values, 0)
     return [NDArray(_each(lambda t: bool(expression.fullmatch(t)), array, bool))]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 from relax_mlir.errors import RunError
 from relax_mlir.runtime.ndarray import NDArray
 from relax_mlir.stages.host_node import HostNode
+from relax_mlir.stages.patterns import pattern
 from relax_mlir.stages.text import Runner, Values, plain, texts
 
 __all__ = ["RUNNERS"]
@@ -45,20 +45,13 @@ def _finder(node: HostNode) -> Callable[[str], Sequence[str]]:
     if separators == [""]:
         return list
     if separators:
-        cuts = [_pattern(node, "separators", text) for text in separators]
+        cuts = [pattern(node, "separators", text) for text in separators]
         return lambda text: _split(text, cuts)
-    token = _pattern(node, "tokenexp", plain(node.attr("tokenexp")))
+    token = pattern(node, "tokenexp", plain(node.attr("tokenexp")))
     return lambda text: [found.group() for found in token.finditer(text)]
 
 
-def _pattern(node: HostNode, name: str, text: str) -> re.Pattern[str]:
-    try:
-        return re.compile(text, re.ASCII)
-    except re.error as error:
-        raise RunError(f"{node}: {name}: pattern {text!r}: {error}") from error
-
-
-def _split(text: str, cuts: Sequence[re.Pattern[str]]) -> list[str]:
+def _split(text: str, cuts: Sequence[Any]) -> list[str]:
     """The pieces between what fits any of the patterns, the first ones before others."""
     pieces = [text]
     for cut in cuts:
@@ -66,7 +59,7 @@ def _split(text: str, cuts: Sequence[re.Pattern[str]]) -> list[str]:
     return pieces
 
 
-def _pieces(text: str, cut: re.Pattern[str]) -> list[str]:
+def _pieces(text: str, cut: Any) -> list[str]:
     """The pieces of a text between what fits a pattern."""
     found = [match.span() for match in cut.finditer(text)]
     begins = [0, *(end for _, end in found)]

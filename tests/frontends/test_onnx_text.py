@@ -183,6 +183,15 @@ def test_texts_are_cut_into_tokens(
 
 
 @pytest.mark.slow  # compiles
+@pytest.mark.slow  # compiles
+def test_patterns_are_matched_in_linear_time() -> None:
+    texts = np.array(["a" * 100_000 + "!", "a" * 100_000], object)
+
+    (actual,) = run("RegexFullMatch", [texts], pattern="(a+)+$")
+
+    assert actual.tolist() == [False, True]
+
+
 def test_classes_have_names() -> None:
     labels, scores = run(
         "ai.onnx.ml::LinearClassifier",

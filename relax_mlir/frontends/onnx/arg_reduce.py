@@ -33,6 +33,6 @@ def argmin(node: OnnxNode) -> ir.Value:
 def _search(
     node: OnnxNode, first: type[ArgReduceOp], last: type[ArgReduceOp]
 ) -> ir.Value:
-    op = last if node.attr("select_last_index", 0) else first
-    axis, keepdims = node.attr("axis", 0), bool(node.attr("keepdims", 1))
+    op = last if node.flag("select_last_index", default=False) else first
+    axis, keepdims = node.attr("axis", 0), node.flag("keepdims", default=True)
     return op(node.input(0), axis=axis, keepdims=keepdims).y

@@ -49,7 +49,7 @@ def cast_like(node: OnnxNode) -> ir.Value:
 
 def _cast(node: OnnxNode, to: DType) -> ir.Value:
     x = node.input(0)
-    saturate = bool(node.attr("saturate", 1))
+    saturate = node.flag("saturate", default=True)
     if tensors.dtype_of(x) != to and to.name == "float8_e8m0fnu":
         mode = node.attr("round_mode", "up")
         return CastScaleOp(_as_float(x), round_mode=mode, saturate=saturate).y

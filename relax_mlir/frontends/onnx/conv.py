@@ -14,7 +14,7 @@ from relax_mlir.dialects.relax.conv_transpose import (
     Conv3dTransposeOp,
 )
 from relax_mlir.dialects.relax.movement import ReshapeOp
-from relax_mlir.dialects.relax.windows import by_rank, onnx_window
+from relax_mlir.dialects.relax.windows import by_rank, kernel_sizes, onnx_window
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.frontends.onnx.dequantized import dequantized_conv
 
@@ -32,7 +32,7 @@ def conv(node: OnnxNode) -> ir.Value:
     if of_integers is not None:
         return _with_bias(node, of_integers)
     weight = node.input(1)
-    kernel = tensors.shape_of(weight)[2:]
+    kernel = kernel_sizes(node, weight)
     x, attrs = onnx_window(node, node.input(0), kernel, fill=0.0)
     op = by_rank(_CONVS, len(kernel))
     y = op(x, weight, groups=node.attr("group", 1), **attrs).y
@@ -46,7 +46,7 @@ def conv_transpose(node: OnnxNode) -> ir.Value:
     Source: ONNX ConvTranspose-22.
     """
     x, weight = node.input(0), node.input(1)
-    kernel = tensors.shape_of(weight)[2:]
+    kernel = kernel_sizes(node, weight)
     ones = [1] * len(kernel)
     strides, dilations = node.attr("strides", ones), node.attr("dilations", ones)
     pads, output_padding = _transposed_pads(node, kernel, strides, dilations)

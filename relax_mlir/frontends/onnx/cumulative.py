@@ -33,6 +33,6 @@ def cumprod(node: OnnxNode) -> ir.Value:
 def _accumulate(
     node: OnnxNode, forward: type[CumulativeOp], backward: type[CumulativeOp]
 ) -> ir.Value:
-    op = backward if node.attr("reverse", 0) else forward
-    axis, exclusive = int(node.known(1).item()), bool(node.attr("exclusive", 0))
+    op = backward if node.flag("reverse", default=False) else forward
+    axis, exclusive = int(node.known(1).item()), node.flag("exclusive", default=False)
     return op(node.input(0), axis=axis, exclusive=exclusive).y

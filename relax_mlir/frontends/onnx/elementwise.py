@@ -123,7 +123,7 @@ def mod(node: OnnxNode) -> ir.Value:
 
     Source: ONNX Mod-28.
     """
-    op = ModOp if node.attr("fmod", 0) else FloorModOp
+    op = ModOp if node.flag("fmod", default=False) else FloorModOp
     return op(node.input(0), node.input(1)).z
 
 

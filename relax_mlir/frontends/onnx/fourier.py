@@ -170,7 +170,7 @@ def _dft(node: OnnxNode, axis: int) -> ir.Value:
     axis = shapes.check_axis(axis, len(shape))
     if axis == len(shape) - 1:
         raise ValueError("axis: expected one before the last, which holds the parts")
-    inverse, onesided = (bool(node.attr(n, 0)) for n in ("inverse", "onesided"))
+    inverse, onesided = (node.flag(n, default=False) for n in ("inverse", "onesided"))
     whole = _length(node, shape[axis], is_half=inverse and onesided)
     signal = _moved(_parts(x), axis, len(shape) - 2)
     if onesided and not inverse and signal.imag is not None:
@@ -292,7 +292,7 @@ def stft(node: OnnxNode) -> ir.Value:
     """Transforms of windows that slide over a signal.
 
     A signal of rank 2, [batch, length], is real: exporters write it, and other runtimes
-    take it.
+    take it. ``onesided`` cuts the frequencies of a complex signal, too, as onnxruntime does.
 
     Source: ONNX STFT-17.
     """
@@ -307,7 +307,7 @@ def stft(node: OnnxNode) -> ir.Value:
     if step < 1:
         raise ValueError(f"frame_step: expected 1 or more, got {step}")
     parts = _parts(signal)
-    onesided = bool(node.attr("onesided", 1)) and parts.imag is None
+    onesided = node.flag("onesided", default=True)
     count = shapes.floordiv(shape[1] - length, step) + 1
     frames = parts.each(lambda v: _frames(v, count, length, step))
     if window is not None:

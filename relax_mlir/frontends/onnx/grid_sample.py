@@ -28,5 +28,5 @@ def grid_sample(node: OnnxNode) -> ir.Value:
         method=_METHODS.get(mode, mode),
         layout=_LAYOUTS[rank],
         padding_mode=node.attr("padding_mode", "zeros"),
-        align_corners=bool(node.attr("align_corners", 0)),
+        align_corners=node.flag("align_corners", default=False),
     ).y

@@ -36,8 +36,10 @@ def flatten(node: OnnxNode) -> ir.Value:
 
 
 def _squeezed(x: ir.Value, axes: Sequence[int] | None) -> ir.Value:
+    """``x`` without axes of size 1: those named, once or twice, or all where none is."""
     dims = tensors.shape_of(x)
-    for axis in () if axes is None else shapes.normalize_axes(axes, len(dims)):
+    axes = shapes.distinct_axes(axes, len(dims)) if axes else None
+    for axis in axes or ():
         shapes.unify(1, dims[axis])
     try:
         gone = squeezed_axes(dims, axes)

@@ -48,7 +48,7 @@ def _batch_normalized(
     node: OnnxNode, inputs: Sequence[ir.Value], epsilon: float
 ) -> list[ir.Value]:
     """x of rank 2 or more normalised, and in training mode the new statistics."""
-    if node.attr("training_mode", 0):
+    if node.flag("training_mode", default=False):
         return _train(node, inputs, epsilon)
     return [_normalized(inputs, epsilon)]
 

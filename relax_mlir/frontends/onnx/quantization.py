@@ -64,7 +64,7 @@ def quantize_linear(node: OnnxNode) -> ir.Value:
         )
     precision = node.attr("precision", 0)
     attrs = {
-        "saturate": bool(node.attr("saturate", 1)),
+        "saturate": node.flag("saturate", default=True),
         "precision": onnx_type(precision) if precision else _precision(scale, x),
     }
     return _by_scale(node, QuantizeLinearOp, (x, scale, zero), attrs)

@@ -12,7 +12,7 @@ from relax_mlir.dialects.relax.cast import AstypeOp
 from relax_mlir.dialects.relax.conv import Conv1dOp, Conv2dOp, Conv3dOp
 from relax_mlir.dialects.relax.movement import ReshapeOp
 from relax_mlir.dialects.relax.padding import PadOp, pad_widths
-from relax_mlir.dialects.relax.windows import by_rank, onnx_window
+from relax_mlir.dialects.relax.windows import by_rank, kernel_sizes, onnx_window
 from relax_mlir.frontends.onnx.quantization import (
     as_f32,
     as_i32,
@@ -78,7 +78,8 @@ def integer_conv(
     is_known = len(sizes) == len(tensors.shape_of(weight)) - 1
     if weight_zero is not None and (groups != 1 or not is_known):
         weight, weight_zero = _less_zero(weight, weight_zero), None
-    kernel = tensors.shape_of(weight)[2:]
+    index = 3 if node.op_type.endswith("QLinearConv") else 1
+    kernel = kernel_sizes(node, weight, index)
     known = node.constants(weight)
     x_zero = columns(x_zero)
     shifted = x if x_zero is None else SubtractOp(x, x_zero).z

@@ -59,7 +59,7 @@ def gru(node: OnnxNode) -> Sequence[ir.Value | None]:
     Source: ONNX GRU-22, and 1-14, which lack types and the layout.
     """
     network = Network.of(node, 3, ("Sigmoid", "Tanh"))
-    is_linear = bool(node.attr("linear_before_reset", 0))
+    is_linear = node.flag("linear_before_reset", default=False)
     outer, inner = _sum_of_biases(network), network.zeros(network.size)
     biases = network.optional(3)
     if is_linear and biases is not None and outer is not None:
@@ -87,7 +87,7 @@ def lstm(node: OnnxNode) -> Sequence[ir.Value | None]:
         check_shape("P", tensors.shape_of(peepholes), shape)
     x = network.project(_sum_of_biases(network))
     operands = [x, network.r, network.state(5), network.state(6), peepholes]
-    forget = bool(node.attr("input_forget", 0))
+    forget = node.flag("input_forget", default=False)
     return network.run(LstmOp, operands, input_forget=forget)
 
 
@@ -140,7 +140,7 @@ class Network:
     @property
     def is_batch_first(self) -> bool:
         """Whether the batch comes before the time, and before the directions."""
-        return bool(self.node.attr("layout", 0))
+        return self.node.flag("layout", default=False)
 
     @property
     def x(self) -> ir.Value:

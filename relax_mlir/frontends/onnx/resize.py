@@ -90,8 +90,8 @@ def resize(node: OnnxNode) -> ir.Value:
         "coordinates": node.attr("coordinate_transformation_mode", "half_pixel"),
         "rounding": node.attr("nearest_mode", "round_prefer_floor"),
         "cubic_a": node.attr("cubic_coeff_a", -0.75),
-        "exclude_outside": bool(node.attr("exclude_outside", 0)),
-        "antialias": bool(node.attr("antialias", 0)),
+        "exclude_outside": node.flag("exclude_outside", default=False),
+        "antialias": node.flag("antialias", default=False),
     }
     return _resized(node, node.input(0), _axes(node), attrs)
 

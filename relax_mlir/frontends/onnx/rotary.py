@@ -75,7 +75,9 @@ def rotary_embedding(node: OnnxNode) -> ir.Value:
         x = _by_heads(node, x, half)
     elif len(shape) != 4:
         raise ValueError(f"input 0: expected rank 3 or 4, got {len(shape)}")
-    y = rotated(x, _all_places(node, x), cos, sin, bool(node.attr("interleaved", 0)))
+    y = rotated(
+        x, _all_places(node, x), cos, sin, node.flag("interleaved", default=False)
+    )
     factor = node.attr("scale", 1.0)
     y = y if factor == 1 else MultiplyOp(y, number(node, factor, y)).z
     return (

@@ -2,15 +2,19 @@
 
 from collections.abc import Sequence
 
+import numpy as np
 from mlir import ir
 
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.hooks import OnnxNode, onnx_rule
+from relax_mlir.dialects.relax.indexing import TakeOp
 from relax_mlir.dialects.relax.padding import PadOp, pad_widths
 from relax_mlir.dialects.relax.slicing import StridedSliceOp
 from relax_mlir.dialects.shapes import Dim, is_known_le
 
 __all__ = ["crop", "part"]
+
+_MANY_PARTS = 12  # of one tensor: from so many on, a kernel for each is too much code
 
 
 @onnx_rule("Split", since=1)
@@ -27,6 +31,8 @@ def split(node: OnnxNode) -> list[ir.Value]:
     if len(node.inputs) > 1 and node.optional(1) is not None:
         parts = node.dims(1)
     sizes = shapes.split_sizes(shape[axis], parts)
+    if len(sizes) >= _MANY_PARTS and all(isinstance(size, int) for size in sizes):
+        return _gathered_parts(node, x, axis, [int(size) for size in sizes])
     rest: Dim = sum(sizes, 0)
     before: Dim = 0
     results: list[ir.Value] = []
@@ -35,6 +41,20 @@ def split(node: OnnxNode) -> list[ir.Value]:
         results.append(_left(x, axis, before, rest))
         before = before + size
     return results
+
+
+def _gathered_parts(
+    node: OnnxNode, x: ir.Value, axis: int, sizes: Sequence[int]
+) -> list[ir.Value]:
+    """Many parts, gathered at constant indices: parts of one size share a kernel.
+
+    A slice has its offset in its code, so that each part would compile a kernel.
+    """
+    ends = np.cumsum(sizes).tolist()
+    return [
+        TakeOp(x, node.constant(np.arange(end - size, end)), axis=axis).y
+        for size, end in zip(sizes, ends, strict=True)
+    ]
 
 
 def _left(x: ir.Value, axis: int, before: Dim, after: Dim) -> ir.Value:

@@ -31,7 +31,7 @@ def top_k(node: OnnxNode) -> Sequence[ir.Value]:
 
     Source: ONNX TopK-24; sorted, as ``sorted=0`` allows too.
     """
-    return _top_k(node, node.dim(1), largest=bool(node.attr("largest", 1)))
+    return _top_k(node, node.dim(1), largest=node.flag("largest", default=True))
 
 
 def _top_k(node: OnnxNode, k: Dim, *, largest: bool) -> Sequence[ir.Value]:

@@ -1,0 +1,218 @@
+"""Corners of operators that the standard says little of: as onnxruntime computes them."""
+
+import re
+
+import numpy as np
+import pytest
+
+import relax_mlir
+from relax_mlir import reference
+from relax_mlir.errors import ModelError
+from relax_mlir.frontends.onnx import import_onnx
+from tests.frontends.differential import (
+    assert_same_numbers,
+    expected,
+    model_with,
+    random,
+)
+
+_THETA = random(2, 2, 3)
+
+
+@pytest.mark.parametrize(
+    "size", [(2, 1, 1, 3), (2, 1, 2, 1), (2, 1, 1, 1), (2, 1, 2, 3)]
+)
+@pytest.mark.parametrize("aligned", [0, 1])
+def test_affine_grids_have_a_place_for_a_single_pixel(
+    size: tuple[int, ...], aligned: int
+) -> None:
+    feeds = {"theta": _THETA}
+    known = feeds | {"size": np.array(size)}
+    body = f"y = AffineGrid<align_corners = {aligned}>(theta, size)"
+
+    assert_same_numbers(model_with(body, known, ["size"]), feeds)
+
+
+@pytest.mark.parametrize("aligned", [0, 1])
+def test_affine_grids_of_one_volume(aligned: int) -> None:
+    feeds = {"theta": random(1, 3, 4)}
+    known = feeds | {"size": np.array([1, 1, 2, 1, 3])}
+    body = f"y = AffineGrid<align_corners = {aligned}>(theta, size)"
+
+    assert_same_numbers(model_with(body, known, ["size"]), feeds)
+
+
+@pytest.mark.parametrize(
+    "operator", ["SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss"]
+)
+@pytest.mark.parametrize("shape", [(2, 2), (3, 5), (3,), (3, 2, 1)])
+def test_losses_want_a_target_of_every_element(
+    operator: str, shape: tuple[int, ...]
+) -> None:
+    feeds = {"x": random(3, 5, 2), "t": np.zeros(shape, np.int64)}
+    model = model_with(f"y = {operator}(x, t)", feeds)
+
+    with pytest.raises(
+        ModelError, match=rf"{operator}\): input 1: expected \[3, 2\], got"
+    ):
+        import_onnx(model)
+
+
+@pytest.mark.slow  # compiles
+def test_losses_of_open_targets_are_checked_when_they_are_called() -> None:
+    x, t = random(3, 5, 2), np.zeros((3, 2), np.int64)
+    model = model_with("y = SoftmaxCrossEntropyLoss(x, t)", {"x": x, "t": t})
+    for dim, name in zip(
+        model.graph.input[1].type.tensor_type.shape.dim, "ab", strict=True
+    ):
+        dim.dim_param = name
+    compiled = relax_mlir.compile(import_onnx(model))
+
+    np.testing.assert_allclose(
+        compiled(x, t)[0], expected(model, {"x": x, "t": t})[0], rtol=1e-6
+    )
+    with pytest.raises(ValueError, match="expected 2, got 5"):
+        compiled(x, np.zeros((3, 5), np.int64))
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (
+            'y = ScatterND<reduction = "mean">(x, i, u)',
+            "expected none, add, mul, max, min",
+        ),
+        ('y = ScatterND<reduction = "update">(x, i, u)', "got `update`"),
+        ("y = ReduceSum<keepdims = 2>(x)", "`keepdims`: expected 0 or 1, got 2"),
+        ("y = ArgMax<keepdims = -1>(x)", "`keepdims`: expected 0 or 1, got -1"),
+        ("y = Conv<kernel_shape = [2]>(a, w)", r"weight, \[3\], got \[2\]"),
+        ("y = Conv<kernel_shape = [3, 3]>(a, w)", r"weight, \[3\], got \[3, 3\]"),
+        ("y = ConvTranspose<kernel_shape = [4]>(a, w)", r"weight, \[3\], got \[4\]"),
+    ],
+)
+def test_what_contradicts_itself_is_refused(body: str, message: str) -> None:
+    feeds = {"x": random(4), "i": np.array([[0], [0]]), "u": random(2)}
+    feeds |= {"a": random(1, 1, 4), "w": random(1, 1, 3)}
+
+    with pytest.raises(ModelError, match=message):
+        import_onnx(model_with(body, feeds))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "y = Squeeze(x, none)",
+        "y = Squeeze(x, twice)",
+        "y = ReduceSum(x, twice)",
+        "y = ReduceMax<keepdims = 0>(x, both)",
+    ],
+)
+def test_axes_may_be_none_or_named_twice(body: str) -> None:
+    feeds = {"x": random(1, 3, 1)}
+    axes = {"none": [], "twice": [0, 0], "both": [-3, 1, 0]}
+    known = feeds | {n: np.array(v, np.int64) for n, v in axes.items()}
+
+    assert_same_numbers(model_with(body, known, list(axes)), feeds)
+
+
+@pytest.mark.parametrize("alpha", [0.0, -0.5, 1e-38])
+def test_celu_of_any_alpha(alpha: float) -> None:
+    feeds = {"x": np.array([-np.inf, -1, 0, 1, np.inf, np.nan], np.float32)}
+
+    assert_same_numbers(model_with(f"y = Celu<alpha = {alpha}>(x)", feeds), feeds)
+
+
+@pytest.mark.parametrize("onesided", [0, 1])
+def test_a_complex_signal_is_cut_as_a_real_one(onesided: int) -> None:
+    feeds = {"x": random(1, 16, 2)}
+    known = feeds | {"step": np.array(4), "length": np.array(8)}
+    body = f"y = STFT<onesided = {onesided}>(x, step, , length)"
+
+    assert_same_numbers(model_with(body, known, ["step", "length"]), feeds)
+
+
+@pytest.mark.parametrize("mode", ["linear", "nearest"])
+@pytest.mark.parametrize("padding", ["zeros", "border"])
+def test_an_infinite_pixel_stays_where_it_is(mode: str, padding: str) -> None:
+    grid = np.array([[[[-1.7, -1.7], [0.6, 0.9], [0, 1.9]]]], np.float32)
+    x = np.ones((1, 1, 3, 3), np.float32)
+    x[0, 0, 0, 0] = np.inf
+    feeds = {"x": x, "grid": grid}
+    body = f'y = GridSample<mode = "{mode}", padding_mode = "{padding}">(x, grid)'
+    model = model_with(body, feeds)
+
+    (actual,) = reference.run(import_onnx(model), x, grid)
+
+    np.testing.assert_allclose(actual, expected(model, feeds)[0], rtol=1e-6)
+
+
+@pytest.mark.slow  # compiles
+@pytest.mark.parametrize(
+    "attributes",
+    ["", '<auto_pad = "SAME_UPPER">', "<pads = [1, 1, 1, 1], strides = [2, 2]>"],
+)
+@pytest.mark.parametrize("operator", ["Conv", "ConvTranspose"])
+def test_kernels_of_open_sizes(operator: str, attributes: str) -> None:
+    if operator == "ConvTranspose" and "auto_pad" in attributes:
+        attributes = "<strides = [2, 1]>"
+    feeds = {"x": random(1, 1, 5, 5), "w": random(1, 1, 3, 3)}
+    model = model_with(f"y = {operator}{attributes}(x, w)", feeds)
+    for dim, name in zip(
+        model.graph.input[1].type.tensor_type.shape.dim, "abkk", strict=True
+    ):
+        dim.dim_param = name
+    compiled = relax_mlir.compile(import_onnx(model))
+
+    for size in (3, 2):
+        given = feeds | {"w": random(1, 1, size, size)}
+        (actual,) = compiled(*given.values())
+        np.testing.assert_allclose(
+            actual, expected(model, given)[0], rtol=1e-5, atol=1e-5
+        )
+
+
+@pytest.mark.slow  # compiles
+@pytest.mark.parametrize("size", [1001, 11, 3])
+def test_windows_wider_than_the_channels(size: int) -> None:
+    feeds = {"x": random(1, 5, 2, 3)}
+    model = model_with(f"y = LRN<size = {size}>(x)", feeds)
+
+    module = assert_same_numbers(model, feeds)
+
+    (actual,) = relax_mlir.compile(module)(feeds["x"])
+    np.testing.assert_allclose(actual, expected(model, feeds)[0], rtol=1e-5)
+
+
+def test_the_widest_window_is_no_more_work_than_the_channels() -> None:
+    x = random(1, 5, 2, 3)
+    module = import_onnx(model_with(f"y = LRN<size = {2**62}>(x)", {"x": x}))
+
+    (actual,) = reference.run(module, x)
+
+    np.testing.assert_array_equal(actual, x)  # alpha / size rounds to nothing
+
+
+def test_tensors_have_no_more_axes_than_arrays() -> None:
+    shape = np.ones(65, np.int64)
+    model = model_with("y = Reshape(x, s)", {"x": random(1), "s": shape}, ["s"])
+
+    with pytest.raises(
+        ModelError,
+        match=re.escape("(Reshape): rank is too high: expected up to 64, got 65"),
+    ):
+        import_onnx(model)
+
+
+@pytest.mark.slow  # compiles
+def test_parts_of_one_size_share_a_kernel() -> None:
+    names = [f"y{n}" for n in range(40)]
+    feeds = {"x": random(3, 40)}
+    model = model_with(
+        f"{', '.join(names)} = Split<axis = 1, num_outputs = 40>(x)", feeds, [], names
+    )
+
+    compiled = relax_mlir.compile(import_onnx(model))
+
+    assert len(compiled.code) < 5
+    for ours, theirs in zip(compiled(feeds["x"]), expected(model, feeds), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
