@@ -74,7 +74,8 @@ class Constraint:
         return Constraint(lhs, self.relation, rhs)
 
 
-_Collected = dict[Constraint, None]  # in order of appearance
+# In order of appearance; True of what a broadcast assumes, where it might stretch instead.
+_Collected = dict[Constraint, bool]
 _collected: ContextVar[_Collected | None] = ContextVar("collected", default=None)
 
 
@@ -94,11 +95,36 @@ def is_open() -> bool:
     return _collected.get() is not None
 
 
-def assume(constraints: Iterable[Constraint]) -> None:
-    """Note for who collects what must hold, unless it is certain."""
+def assume(constraints: Iterable[Constraint], *, may_stretch: bool = False) -> None:
+    """Note what must hold, unless it is certain, for the caller that collects it.
+
+    Args:
+        constraints: what must hold.
+        may_stretch: whether sizes are assumed to be equal that one of size 1 would be
+            broadcast to.
+    """
     found = _collected.get()
-    if found is not None:
-        found.update((c, None) for c in constraints if not c.is_certain)
+    if found is None:
+        return
+    for constraint in constraints:
+        if not constraint.is_certain:
+            is_new = may_stretch and _may_stretch(constraint)
+            found[constraint] = found.get(constraint, False) or is_new
+
+
+def _may_stretch(constraint: Constraint) -> bool:
+    """Whether one of two sizes that are taken as equal may be 1 where the other is not.
+
+    Sizes of the same symbols, as ``8*ceildiv(h, 32)`` and ``4*ceildiv(h, 16)``, are meant
+    to be equal.
+    """
+    sides = (constraint.lhs, constraint.rhs)
+    if constraint.relation != "==" or 1 in sides:
+        return False
+    if all(dim_bounds.is_known_le(2, side) for side in sides):
+        return False
+    first, second = (set(symbols.symbols_of(side)) for side in sides)
+    return first != second
 
 
 _Classes = frozenset[frozenset[Dim]]

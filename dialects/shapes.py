@@ -169,7 +169,7 @@ def broadcast(*shapes: Sequence[Dim]) -> Shape:
         ValueError: two sizes are neither equal nor 1, or not known to be equal.
     """
     result, assumed = _broadcast(tuple(map(tuple, shapes)), is_open(), held())
-    assume(assumed)
+    assume(assumed, may_stretch=True)
     return result
 
 
@@ -239,6 +239,7 @@ def broadcast_into(shape: Sequence[Dim], *others: Sequence[Dim]) -> Shape:
                 )
             for axis, dim in enumerate(other, start=offset):
                 if dim != 1:
+                    assume([Constraint(dim, "==", result[axis])], may_stretch=True)
                     result[axis] = unify(result[axis], dim)
         except ValueError as error:
             given, into = format_shape(other), format_shape(shape)

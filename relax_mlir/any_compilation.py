@@ -10,6 +10,8 @@ from relax_mlir.frontends.onnx import import_onnx
 from relax_mlir.module import IRModule
 from relax_mlir.objects.function import BaseFunc
 from relax_mlir.passes.relax.normalize import is_script
+from relax_mlir.runtime.compiled_model import CompiledModel
+from relax_mlir.runtime.source_model import SourceModel
 from relax_mlir.targets import Target
 
 __all__ = ["compile_whatever"]
@@ -43,8 +45,13 @@ def compile_whatever(
         # Loaded here: who compiles models alone does not wait for it.
         from relax_mlir.relax.vm import compile_any
 
-        return compile_any(mod, options, **pipelines, **whole)
-    return compiler.compile_model(mod, **options, **whole)
+        made = compile_any(mod, options, **pipelines, **whole)
+    else:
+        made = compiler.compile_model(mod, **options, **whole)
+    if mod.source is not None and isinstance(made, CompiledModel):
+        plain = {k: options[k] for k in ("precision", "library", "threads")}
+        made.source = SourceModel(mod.source, plain | {"target": str(chosen)})
+    return made
 
 
 def _is_written_by_hand(mod: IRModule) -> bool:

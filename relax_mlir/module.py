@@ -23,6 +23,7 @@ from relax_mlir.objects.attributes import to_attribute
 from relax_mlir.objects.function import BaseFunc
 from relax_mlir.objects.module_view import ModuleView
 from relax_mlir.objects.scope import FunctionScope
+from relax_mlir.onnx_source import OnnxSource
 from relax_mlir.parser_guards import MAX_NESTING, check_text
 from relax_mlir.traversal import own_operations
 
@@ -44,6 +45,8 @@ class IRModule(ModuleView):
             inside it, which in LLVM 22 do not keep it alive; those that :meth:`func_ops`
             gives do.
         constants: array per key; shared between clones, never written to in place.
+        source: of an ONNX model, for calls whose sizes broadcast otherwise than its
+            types say; None where there are no such calls, and of other modules.
         verified: what checks found to be right, by all that they looked at, and what
             they learned from it; shared between clones.
     """
@@ -56,6 +59,7 @@ class IRModule(ModuleView):
     ) -> None:
         self.constants: dict[str, np.ndarray] = dict(constants or {})
         self.verified: dict[object, object] = {}
+        self.source: OnnxSource | None = None
         self._scopes: dict[str, FunctionScope] = {}
         if isinstance(mlir, ModuleOp):
             self.mlir: ModuleOp = mlir
@@ -229,13 +233,14 @@ class IRModule(ModuleView):
     def clone(self) -> "IRModule":
         """A copy in the same context; the arrays are shared."""
         copy = IRModule(_copy(self.mlir.operation), self.constants)
-        copy.verified = self.verified
+        copy.verified, copy.source = self.verified, self.source
         return copy
 
     def become(self, other: "IRModule") -> None:
         """Hold what ``other`` holds, which is then no longer to be changed."""
         self.mlir, self.constants = other.mlir, other.constants
         self.verified, self._scopes = other.verified, other._scopes
+        self.source = other.source
 
     def func_ops(self) -> list[func.FuncOp]:
         """All functions, in order."""

@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 from relax_mlir.errors import UnsupportedError
 from relax_mlir.runtime.profile import Profile
 from relax_mlir.runtime.signature import Signature
+from relax_mlir.runtime.source_model import SourceModel
 
 __all__ = ["CompiledModel"]
 
@@ -21,10 +22,12 @@ class CompiledModel(ABC):
     Attributes:
         signature: what it takes and returns.
         threads: how many may work on one call.
+        source: the model for calls whose sizes broadcast otherwise than was assumed.
     """
 
     signature: Signature
     threads: int
+    source: SourceModel | None = None
 
     @property
     def input_names(self) -> tuple[str, ...]:
@@ -114,6 +117,22 @@ class CompiledModel(ABC):
                 f"`main`: expected inputs {expected} by name, got {sorted(named)}"
             )
         return (*arrays, *(named[n] for n in names))
+
+    def _broadcast(
+        self, arrays: Sequence[Any], out: Sequence[Any] | None, refusal: ValueError
+    ) -> tuple[Any, ...]:
+        """Outputs for sizes that the code has refused, by the model's source if it has one.
+
+        Raises:
+            ValueError: ``refusal``, where the sizes do not broadcast.
+        """
+        if self.source is None:
+            raise refusal
+        made = self.source.results(arrays, refusal)
+        if out is None:
+            return tuple(made)
+        self.source.write(made, out)
+        return tuple(out)
 
     def _check_count(self, out: Sequence[Any]) -> None:
         """Refuse arrays to write to that are not as many as the outputs."""

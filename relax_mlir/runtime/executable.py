@@ -21,6 +21,7 @@ from relax_mlir.runtime.process_exit import begin_call, counted, end_call
 from relax_mlir.runtime.profile import KernelCall, Profile, Recorder
 from relax_mlir.runtime.signature import Parameter, Signature
 from relax_mlir.runtime.signing import KeySource
+from relax_mlir.runtime.source_model import SourceModel
 
 __all__ = [
     "CompiledModel",
@@ -114,6 +115,8 @@ class Executable(CompiledModel):
             return tuple(map(cpu.array_of, self._call(arguments)))
         except MemoryError as error:
             raise OutOfMemoryError(str(error)) from error
+        except ValueError as error:
+            return self._broadcast(arrays, out, error)
         finally:
             end_call(thread)
 
@@ -176,7 +179,7 @@ class Executable(CompiledModel):
             self.code,
             asdict(self.signature),
             self.machine,
-            self.constants,
+            self.constants | (self.source.constants() if self.source else {}),
             self.threads,
             self.kernels,
         )
@@ -193,7 +196,7 @@ class Executable(CompiledModel):
         obstacle = contents.machine.obstacle()
         if obstacle is not None:
             raise CompileError(f"{where}: {obstacle}")
-        return Executable(
+        made = Executable(
             contents.code,
             Signature.from_fields(contents.signature),
             contents.constants,
@@ -201,6 +204,8 @@ class Executable(CompiledModel):
             threads=contents.threads if threads is None else threads,
             kernels=contents.kernels,
         )
+        made.source = SourceModel.of_constants(contents.constants)
+        return made
 
 
 def _measure(

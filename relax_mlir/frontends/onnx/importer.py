@@ -13,13 +13,19 @@ from relax_mlir.errors import ModelError, PassError, UnsupportedError
 from relax_mlir.frontends.onnx.build import GraphBuilder
 from relax_mlir.frontends.onnx.functions import Functions
 from relax_mlir.frontends.onnx.graph import Graph, check_closed, read_graph
-from relax_mlir.frontends.onnx.reading import Model, ModelSource, read_model
+from relax_mlir.frontends.onnx.reading import (
+    Model,
+    ModelSource,
+    read_model,
+    self_contained,
+)
 from relax_mlir.frontends.onnx.report import OnnxReport, sentence
 from relax_mlir.frontends.onnx.signature import InputType, Shapes, input_types
 from relax_mlir.frontends.onnx.values import GraphValue, constant, sizes
 from relax_mlir.frontends.onnx.versions import conversion_target, convert
 from relax_mlir.frontends.onnx.weights import Weights
 from relax_mlir.module import IRModule
+from relax_mlir.onnx_source import DeclaredInput, OnnxSource
 from relax_mlir.passes.relax.bind_sizes import BindSizes
 from relax_mlir.runtime.process_exit import counted
 from relax_mlir.size_constraints import set_constraints
@@ -99,6 +105,8 @@ def _import(
             set_constraints(module, assumed)  # rules assume things, too
             with module.context, ir.Location.unknown():
                 BindSizes().run(module)
+            if any(assumed.values()) and not known:
+                module.source = _source(model, parameters)
     except ModelError:
         raise
     except NotImplementedError as error:
@@ -106,6 +114,19 @@ def _import(
     except (ValueError, PassError) as error:
         raise ModelError(f"{model.where}: {sentence(error)}") from error
     return module, report
+
+
+def _source(model: Model, types: Mapping[str, InputType | None]) -> OnnxSource | None:
+    """The model for calls whose sizes broadcast otherwise; None if it is too large for it."""
+    if any(type_ is None for type_ in types.values()):
+        return None
+    inputs = tuple(
+        DeclaredInput(name, type_[1].name, tuple(map(str, type_[0])))
+        for name, type_ in types.items()
+        if type_ is not None
+    )
+    data = self_contained(model, list(types))
+    return None if data is None else OnnxSource(data, inputs)
 
 
 def _fixed(name: str, value: "np.ndarray | Sequence[Any]") -> np.ndarray:

@@ -3,7 +3,7 @@
 import numpy as np
 from mlir import ir
 
-from relax_mlir.dialects import tensors
+from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.hooks import OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.arithmetic import AddOp, MultiplyOp
 from relax_mlir.dialects.relax.matmul import MatmulOp
@@ -27,6 +27,7 @@ def gemm(node: OnnxNode) -> ir.Value:
     beta = node.attr("beta", 1.0)
     if addend is None or beta == 0:
         return product
+    shapes.broadcast_into(tensors.shape_of(product), tensors.shape_of(addend))
     return AddOp(product, _scaled(node, addend, beta)).z
 
 
@@ -51,7 +52,9 @@ def _matrix(node: OnnxNode, index: int, flag: str) -> ir.Value:
         raise ValueError(
             f"input {index}: expected a matrix, got a tensor of rank {rank}"
         )
-    return PermuteDimsOp(value, axes=(1, 0)).y if node.attr(flag, 0) else value
+    return (
+        PermuteDimsOp(value, axes=(1, 0)).y if node.flag(flag, default=False) else value
+    )
 
 
 def _scaled(node: OnnxNode, value: ir.Value, factor: float) -> ir.Value:

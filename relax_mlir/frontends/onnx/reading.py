@@ -2,20 +2,24 @@
 
 import os
 import stat
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import onnx
 from google.protobuf.message import DecodeError
-from onnx import defs
+from onnx import defs, numpy_helper
 
 from relax_mlir.errors import ModelError, UnsupportedError
 from relax_mlir.frontends.onnx.graph import plain_domain
+from relax_mlir.frontends.onnx.weights import Weights
 
-__all__ = ["Model", "ModelSource", "read_model"]
+__all__ = ["Model", "ModelSource", "read_model", "self_contained"]
 
 ModelSource = str | os.PathLike[str] | bytes | onnx.ModelProto
 
+_MOST_BYTES = 2**31 - 1  # of a message
 _LFS = b"version https://git-lfs"
 
 
@@ -124,3 +128,31 @@ def _opsets(proto: onnx.ModelProto, where: str) -> dict[str, int]:
             "Hint: upgrade onnx, or export for an older opset."
         )
     return opsets
+
+
+def self_contained(model: Model, inputs: Sequence[str]) -> bytes | None:
+    """The message with its external weights in it, and inputs of any type.
+
+    Args:
+        inputs: names of those that it takes, in order.
+
+    Returns:
+        None where that is more than a message may have, 2 GiB.
+    """
+    whole = onnx.ModelProto()
+    whole.CopyFrom(model.proto)
+    graph = whole.graph
+    del graph.input[:], graph.value_info[:]
+    graph.input.extend(onnx.ValueInfoProto(name=name) for name in inputs)
+    for value in graph.output:
+        value.ClearField("type")
+    weights = Weights(model.folders)
+    size = whole.ByteSize()
+    for tensor in graph.initializer:
+        if tensor.data_location == onnx.TensorProto.EXTERNAL:
+            array = weights.array(tensor)
+            size += array.nbytes
+            if size >= _MOST_BYTES:
+                return None
+            tensor.CopyFrom(numpy_helper.from_array(np.asarray(array), tensor.name))
+    return whole.SerializeToString() if size < _MOST_BYTES else None

@@ -38,6 +38,7 @@ from relax_mlir.runtime.cuda.executable import CudaExecutable
 from relax_mlir.runtime.executable import Executable
 from relax_mlir.runtime.machine import Machine
 from relax_mlir.runtime.signature import Signature
+from relax_mlir.runtime.source_model import SourceModel
 from relax_mlir.targets import Target
 
 __all__ = ["load", "save"]
@@ -55,11 +56,11 @@ def save(
         OSError: it cannot be written.
     """
     are_kernels = isinstance(executable, KernelModule)
-    signature = None
+    signature, source = None, None
     if isinstance(executable, KernelModule):
         executable = VMExecutable({}, HostCode(programs=executable.kernels))
     elif isinstance(executable, StagedModel):
-        signature = asdict(executable.signature)
+        signature, source = asdict(executable.signature), executable.source
         executable = executable.executable
     host, options = executable.host, executable.options
     manifest = {
@@ -80,6 +81,7 @@ def save(
         "shown": {n: list(params) for n, params in executable.shown.items()},
         "host": host.program.to_json(),
     }
+    constants = {**host.constants, **(source.constants() if source else {})}
     manifest = json.loads(json.dumps(manifest))
     manifest["digest"] = _digest(manifest)
     members = {
@@ -94,7 +96,7 @@ def save(
         add_member(archive, _MANIFEST, json.dumps(manifest).encode())
         for name, code in members.items():
             add_member(archive, name, _packed(code))
-        add_member(archive, "constants", pack(_of_constants(host.constants)))
+        add_member(archive, "constants", pack(_of_constants(constants)))
 
 
 def _packed(code: CompiledModel) -> bytes:
@@ -265,7 +267,9 @@ class _Described:
         executable = VMExecutable(codes, host, self.manifest["shown"], self.options)
         if self.signature is None:
             return executable
-        return StagedModel(executable, self.signature)
+        made = StagedModel(executable, self.signature)
+        made.source = SourceModel.of_constants(constants)
+        return made
 
 
 def _asserted(name: str, fields: Any) -> HostFunction | None:

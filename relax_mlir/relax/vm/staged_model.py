@@ -81,6 +81,8 @@ class StagedModel(CompiledModel):
             raise
         except MemoryError as error:
             raise OutOfMemoryError(str(error)) from error
+        except ValueError as error:
+            return self._broadcast(arrays, out, error)
 
     def _outputs(
         self, arrays: Sequence[Any], out: Sequence[Any] | None
