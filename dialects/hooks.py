@@ -1,7 +1,7 @@
 """What an operator may define beside its IR: test cases and ONNX rules."""
 
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -191,6 +191,19 @@ class OnnxNode:
         if value not in (0, 1):
             raise ValueError(f"attribute `{name}`: expected 0 or 1, got {value}")
         return bool(value)
+
+    def one_of(self, name: str, known: Collection[str], default: str) -> str:
+        """Attribute ``name``, which is one of a few words.
+
+        Raises:
+            ValueError: it is another.
+        """
+        value = self.attrs.get(name, default)
+        if value not in known:
+            raise ValueError(
+                f"attribute `{name}`: expected {', '.join(sorted(known))}, got `{value}`"
+            )
+        return value
 
     def constant_or_none(self, index: int) -> np.ndarray | None:
         """The value of operand ``index``; None if left out or computed at run time."""

@@ -27,6 +27,8 @@ from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar, select
 
 __all__ = [
+    "COORDINATES",
+    "CROP",
     "ResampleOp",
     "ResizeTableOp",
     "TableProgram",
@@ -38,15 +40,15 @@ _INT64, _F64 = dtypes.dtype("int64"), dtypes.dtype("float64")
 _MOST_TAPS = 1 << 20  # of a filter
 _SUPPORT = {"nearest": 0, "linear": 1, "cubic": 2}  # radius of the filter, in elements
 _ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "round")
-_CROP = "tf_crop_and_resize"
-_COORDINATES = (
+CROP = "tf_crop_and_resize"
+COORDINATES = (
     "half_pixel",
     "half_pixel_symmetric",
     "pytorch_half_pixel",
     "align_corners",
     "asymmetric",
     "tf_half_pixel_for_nn",
-    _CROP,
+    CROP,
 )
 
 
@@ -183,7 +185,7 @@ class ResizeTableOp(Relax.Operation, name="resize_table"):
     cases = (
         *(
             Case((5,), axis=0, size=(8,), mode="linear", coordinates=c)
-            for c in _COORDINATES
+            for c in COORDINATES
         ),
         *(
             Case((9,), axis=0, size=(4,), mode="nearest", rounding=r)
@@ -191,7 +193,7 @@ class ResizeTableOp(Relax.Operation, name="resize_table"):
         ),
         *(
             Case((2, 3), axis=1, size=(1,), mode="linear", coordinates=c)
-            for c in _COORDINATES
+            for c in COORDINATES
         ),
         Case((2, 6), axis=-1, size=(9,), mode="cubic"),
         Case(
@@ -209,7 +211,7 @@ class ResizeTableOp(Relax.Operation, name="resize_table"):
         ),
         Case((4,), axis=0, size=(2,), scale=0.6, coordinates="half_pixel_symmetric"),
         *(
-            Case((5,), axis=0, size=(6,), mode=m, coordinates=_CROP, roi=(0.4, 1.2))
+            Case((5,), axis=0, size=(6,), mode=m, coordinates=CROP, roi=(0.4, 1.2))
             for m in _SUPPORT
         ),
         Case((3, "float64"), axis=0, size=(0,), mode="linear"),
@@ -233,7 +235,7 @@ class ResizeTableOp(Relax.Operation, name="resize_table"):
         shapes.require_sizes(size)
         check_not_empty(tensors.shape_of(x)[axis], size)
         _check_name("mode", mode, tuple(_SUPPORT))
-        _check_name("coordinates", coordinates, _COORDINATES)
+        _check_name("coordinates", coordinates, COORDINATES)
         _check_name("rounding", rounding, _ROUNDINGS)
         if antialias and not scale:
             raise ValueError(
@@ -298,7 +300,7 @@ def resize_table(
             weights = np.where((places >= 0) & (places < old), weights, 0.0)
         weights = weights / weights.sum(1, keepdims=True)
     places = places.clip(0, max(0, old - 1)).astype(np.int64)
-    if attrs["coordinates"] == _CROP:
+    if attrs["coordinates"] == CROP:
         places[~((at >= 0) & (at <= old - 1))] = -1
     return places, weights.astype(
         weights_dtype(dtype).numpy if dtype.is_float else "f4"
@@ -352,7 +354,7 @@ def _coordinates(
         return (old - new * old / length) / 2 + half
     if mode == "align_corners":
         return _unless_one(length, 0.0, lambda: i * (old - 1) / (length - 1))
-    if mode == _CROP:
+    if mode == CROP:
         begin, end = attrs["roi"]
         span = (end - begin) * (old - 1)
         return _unless_one(
@@ -431,7 +433,7 @@ class TableProgram:
         element = Index.from_scalar(b.cast(self.element(at, k), _INT64))
         last = b.dim(self.old - 1)
         place = element.minimum(last).maximum(0).to_scalar(_INT64)
-        if self.attrs["coordinates"] != _CROP:
+        if self.attrs["coordinates"] != CROP:
             return place
         inside = (at >= 0.0) & (at <= self.number(self.old - 1))
         return b.select(inside, place, b.constant(-1, _INT64))

@@ -14,6 +14,7 @@ from mlir import ir
 
 from relax_mlir.dialects import dtypes, tensors
 from relax_mlir.dialects.symbols import parse
+from relax_mlir.errors import IRError
 from relax_mlir.objects import prim
 from relax_mlir.objects.prim import PrimExpr
 from relax_mlir.objects.sizes import Symbols
@@ -112,7 +113,7 @@ def from_mlir(type_: ir.Type, symbols: Symbols) -> StructInfo:
     """What a type says.
 
     Raises:
-        ValueError: it is no type of a Relax value.
+        IRError: it is no type of a Relax value.
     """
     if isinstance(type_, ir.RankedTensorType):
         return _ranked_from_mlir(type_, symbols)
@@ -129,7 +130,9 @@ def from_mlir(type_: ir.Type, symbols: Symbols) -> StructInfo:
                 context=type_.context,
             )
             return read(parameter, symbols)
-    raise ValueError(f"`{type_}` is no type of a Relax value")
+    raise IRError(
+        f"type `{type_}`: expected a tensor, a tuple, or a type of the dialect relax"
+    )
 
 
 def _dtype_name(element: ir.Type) -> str:

@@ -112,10 +112,7 @@ class CompiledModel(ABC):
     ) -> tuple[Any, ...]:
         names = self.input_names[len(arrays) :]
         if set(names) != set(named):
-            expected = ", ".join(f"`{n}`" for n in names) or "none"
-            raise TypeError(
-                f"`main`: expected inputs {expected} by name, got {sorted(named)}"
-            )
+            raise TypeError(f"`main`: {_wrong_names(names, list(named))}")
         return (*arrays, *(named[n] for n in names))
 
     def _broadcast(
@@ -139,3 +136,13 @@ class CompiledModel(ABC):
         count = len(self.signature.outputs)
         if len(out) != count:
             raise TypeError(f"`main`: expected {count} arrays in `out`, got {len(out)}")
+
+
+def _wrong_names(expected: Sequence[str], got: Sequence[str]) -> str:
+    """What is wrong with the names of inputs, those left that did not come by position."""
+    listed = ", ".join(f"`{name}`" for name in expected)
+    said = f"inputs {listed} by name" if expected else "no more inputs"
+    given = ", ".join(f"`{name}`" for name in sorted(got))
+    missing = [f"`{name}`" for name in expected if name not in got]
+    rest = f"; {', '.join(missing)} missing" if missing else ""
+    return f"expected {said}, got {given}{rest}"

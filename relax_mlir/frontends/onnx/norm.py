@@ -17,7 +17,7 @@ from relax_mlir.dialects.relax.instance_norm import GroupNormOp, InstanceNormOp
 from relax_mlir.dialects.relax.layer_norm import LayerNormOp, RmsNormOp
 from relax_mlir.dialects.relax.movement import BroadcastToOp, ReshapeOp
 from relax_mlir.dialects.relax.reduce import MeanOp
-from relax_mlir.frontends.onnx.node_form import input_shape
+from relax_mlir.frontends.onnx.node_form import check_form, input_shape
 
 __all__ = ["inverse_root"]
 
@@ -86,6 +86,16 @@ def _train(
         y,
         *(AddOp(MultiplyOp(o, kept).z, MultiplyOp(n, added).z).z for o, n in pairs),
     ]
+
+
+@onnx_rule("LayerNormalization", since=1)
+def older_layer_normalization(node: OnnxNode) -> Sequence[ir.Value | None]:
+    """As of opset 17: exporters wrote it before, and onnxruntime takes it.
+
+    Source: onnxruntime, LayerNormalization-1.
+    """
+    check_form(node, 3, "axis", "epsilon", "stash_type")
+    return layer_normalization(node)
 
 
 @onnx_rule("LayerNormalization", since=17)

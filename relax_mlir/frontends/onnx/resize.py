@@ -18,11 +18,20 @@ from relax_mlir.dialects.relax.cast import AstypeOp
 from relax_mlir.dialects.relax.compare import GreaterEqualOp, WhereOp
 from relax_mlir.dialects.relax.indexing import TakeOp
 from relax_mlir.dialects.relax.movement import ReshapeOp
-from relax_mlir.dialects.relax.resize import ResampleOp, ResizeTableOp, resize_table
+from relax_mlir.dialects.relax.resize import (
+    COORDINATES,
+    CROP,
+    ResampleOp,
+    ResizeTableOp,
+    resize_table,
+)
 from relax_mlir.dialects.relax.slicing import StridedSliceOp, known_or_none
 from relax_mlir.dialects.shapes import Dim
 
-_CROP = "tf_crop_and_resize"
+_OLD_MODES = ("nearest", "linear")
+_MODES = (*_OLD_MODES, "cubic")
+_ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
+_POLICIES = ("stretch", "not_larger", "not_smaller")
 _MOST_ROWS = 1 << 20  # of a table that is made when the model is compiled
 
 
@@ -71,7 +80,7 @@ def _resized_by(node: OnnxNode, scales: Sequence[float]) -> ir.Value:
     x = node.input(0)
     for axis, scale in enumerate(_checked(scales, len(dims))):
         attrs = {
-            "mode": node.attr("mode", "nearest"),
+            "mode": node.one_of("mode", _OLD_MODES, "nearest"),
             "coordinates": "asymmetric",
             "rounding": "ceil" if scale < 1 else "floor",
         }
@@ -86,9 +95,11 @@ def resize(node: OnnxNode) -> ir.Value:
     Source: ONNX Resize-19.
     """
     attrs = {
-        "mode": node.attr("mode", "nearest"),
-        "coordinates": node.attr("coordinate_transformation_mode", "half_pixel"),
-        "rounding": node.attr("nearest_mode", "round_prefer_floor"),
+        "mode": node.one_of("mode", _MODES, "nearest"),
+        "coordinates": node.one_of(
+            "coordinate_transformation_mode", COORDINATES, "half_pixel"
+        ),
+        "rounding": node.one_of("nearest_mode", _ROUNDINGS, "round_prefer_floor"),
         "cubic_a": node.attr("cubic_coeff_a", -0.75),
         "exclude_outside": node.flag("exclude_outside", default=False),
         "antialias": node.flag("antialias", default=False),
@@ -105,7 +116,7 @@ def _axes(node: OnnxNode) -> list[_Axis]:
         given = _checked(scales.reshape(-1).tolist(), len(axes))
         pairs = [(_scaled(dims[a], s), s) for a, s in zip(axes, given, strict=True)]
     else:
-        policy = node.attr("keep_aspect_ratio_policy", "stretch")
+        policy = node.one_of("keep_aspect_ratio_policy", _POLICIES, "stretch")
         sizes = node.dims(3)
         _check_count("sizes", len(sizes), len(axes))
         pairs = _sized([dims[a] for a in axes], sizes, policy)
@@ -130,7 +141,7 @@ def _check_count(what: str, got: int, count: int) -> None:
 
 def _rois(node: OnnxNode, count: int) -> list[tuple[float, float]]:
     """The part of every axis that is resized: all of it, but in one mode."""
-    if node.attr("coordinate_transformation_mode", "half_pixel") != _CROP:
+    if node.attr("coordinate_transformation_mode", "half_pixel") != CROP:
         return [(0.0, 1.0)] * count
     roi = node.known(1).reshape(-1).tolist()
     if len(roi) != 2 * count:
@@ -191,7 +202,7 @@ def _resized(
     insides: list[ir.Value] = []
     for axis in todo:
         places, weights = _table(node, x, axis, attrs)
-        if attrs["coordinates"] == _CROP:
+        if attrs["coordinates"] == CROP:
             insides.append(_inside(node, places, len(old) - axis.axis))
         if picks:
             x = TakeOp(x, _first(places), axis=axis.axis).y
@@ -224,8 +235,7 @@ def _filled(node: OnnxNode, x: ir.Value, insides: Sequence[ir.Value]) -> ir.Valu
         return x
     inside = reduce(lambda a, b: LogicalAndOp(a, b).z, insides)
     value = np.array(node.attr("extrapolation_value", 0.0), np.float32)
-    with np.errstate(invalid="ignore"):  # NaN as an integer is any number
-        fill = node.constant(value.astype(tensors.dtype_of(x).numpy))
+    fill = node.constant(AstypeOp.reference(value, tensors.dtype_of(x)))
     return WhereOp(inside, x, fill).z
 
 

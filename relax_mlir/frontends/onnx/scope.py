@@ -10,6 +10,9 @@ from relax_mlir.frontends.onnx.values import GraphValue
 
 __all__ = ["BlockedError", "LaterError", "Scope"]
 
+# Of domains that onnxruntime takes without an import: the version that it takes.
+_ASSUMED_OPSETS = {"com.microsoft": 1, "ai.onnx.ml": 5}
+
 
 class BlockedError(Exception):
     """An input could not be made; why is in the report already."""
@@ -77,10 +80,12 @@ class Scope:
         """The opset of a node.
 
         Raises:
-            ValueError: the model imports none of its domain.
+            ValueError: the model imports none of its domain, and there is none to assume.
         """
         if node.opset is not None:
             return node.opset
         if node.domain not in self.opsets:
+            if node.domain in _ASSUMED_OPSETS:
+                return _ASSUMED_OPSETS[node.domain]
             raise ValueError(f"the model imports no opset of domain `{node.domain}`")
         return self.opsets[node.domain]
