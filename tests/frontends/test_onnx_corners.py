@@ -146,6 +146,33 @@ def test_an_infinite_pixel_stays_where_it_is(mode: str, padding: str) -> None:
     np.testing.assert_allclose(actual, expected(model, feeds)[0], rtol=1e-6)
 
 
+@pytest.mark.parametrize("is_constant", [True, False])
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        "strides = [2, 2]",
+        "pads = [1, 0, 2, 1], dilations = [1, 2]",
+        "strides = [3, 2], output_padding = [2, 1], group = 2",
+        "strides = [2, 2], dilations = [2, 1], output_padding = [1, 1], pads = [0, 1, 1, 1]",
+    ],
+)
+def test_an_infinite_weight_meets_elements_alone(
+    attributes: str, is_constant: bool
+) -> None:
+    groups = 2 if "group" in attributes else 1
+    x, w = random(1, 4, 3, 4), random(4, 2, 3, 2)
+    w[0, 0, 1, 1], w[3, 1, 0, 0] = np.inf, np.nan
+    feeds = {"x": x, "w": w}
+    body = f"y = ConvTranspose<{attributes}>(x, w)"
+    model = model_with(body, feeds, ["w"] if is_constant else [])
+    given = {"x": x} if is_constant else feeds
+
+    (actual,) = reference.run(import_onnx(model), *given.values())
+
+    assert actual.shape[1] == 2 * groups
+    np.testing.assert_allclose(actual, expected(model, given)[0], rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.slow  # compiles
 @pytest.mark.parametrize(
     "attributes",

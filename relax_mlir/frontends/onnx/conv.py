@@ -1,19 +1,26 @@
 """Rules for convolutions and their bias."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+import numpy as np
 from mlir import ir
 
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.hooks import NotKnownError, OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.arithmetic import AddOp
+from relax_mlir.dialects.relax.cast import AstypeOp
+from relax_mlir.dialects.relax.columns import Col2imOp
 from relax_mlir.dialects.relax.conv import Conv1dOp, Conv2dOp, Conv3dOp
 from relax_mlir.dialects.relax.conv_transpose import (
     Conv1dTransposeOp,
     Conv2dTransposeOp,
     Conv3dTransposeOp,
 )
-from relax_mlir.dialects.relax.movement import ReshapeOp
+from relax_mlir.dialects.relax.elementwise import wide_type
+from relax_mlir.dialects.relax.matmul import MatmulOp
+from relax_mlir.dialects.relax.movement import PermuteDimsOp, ReshapeOp
+from relax_mlir.dialects.relax.padding import PadOp, pad_widths
 from relax_mlir.dialects.relax.windows import by_rank, kernel_sizes, onnx_window
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.frontends.onnx.dequantized import dequantized_conv
@@ -51,16 +58,58 @@ def conv_transpose(node: OnnxNode) -> ir.Value:
     strides, dilations = node.attr("strides", ones), node.attr("dilations", ones)
     pads, output_padding = _transposed_pads(node, kernel, strides, dilations)
     op = by_rank(_TRANSPOSES, len(kernel))
-    y = op(
-        x,
-        weight,
+    attrs = {
+        "strides": strides,
+        "padding": pads,
+        "output_padding": output_padding,
+        "dilation": dilations,
+        "groups": node.attr("group", 1),
+    }
+    known = node.constants(weight)
+    if known is not None and np.isfinite(known).all():
+        return _with_bias(node, op(x, weight, **attrs).y)
+    # The operator multiplies zeros between the elements with the weight, too.
+    op.infer(x.type, weight.type, **attrs)
+    return _with_bias(node, _through_columns(x, weight, attrs))
+
+
+def _through_columns(
+    x: ir.Value, weight: ir.Value, attrs: Mapping[str, Any]
+) -> ir.Value:  # Any: attributes by name
+    """A transposed convolution as the products of elements and weights, added in place.
+
+    Args:
+        attrs: of the operator.
+    """
+    dtype = tensors.dtype_of(x)
+    wide = [AstypeOp(v, dtype=wide_type(dtype)).y for v in (x, weight)]
+    (batch, channels, *sizes), (_, own, *kernel) = map(tensors.shape_of, (x, weight))
+    groups, rank = attrs["groups"], len(kernel)
+    in_group = shapes.floordiv(channels, groups)
+    rows, places = shapes.product((own, *kernel)), shapes.product(sizes)
+    matrix = ReshapeOp(wide[1], shape=(groups, in_group, rows)).y
+    elements = ReshapeOp(wide[0], shape=(batch, groups, in_group, places)).y
+    product = MatmulOp(PermuteDimsOp(matrix, axes=(0, 2, 1)).y, elements).z
+    strides, dilations = attrs["strides"], attrs["dilation"]
+    whole = tuple(
+        shapes.conv_transpose_output(*axis, (0, 0), 0)
+        for axis in zip(sizes, kernel, strides, dilations, strict=True)
+    )
+    image = Col2imOp(
+        ReshapeOp(product, shape=(batch, groups * rows, places)).y,
+        image_shape=whole,
+        block_shape=kernel,
         strides=strides,
-        padding=pads,
-        output_padding=output_padding,
-        dilation=dilations,
-        groups=node.attr("group", 1),
+        dilations=dilations,
+        padding=[],
     ).y
-    return _with_bias(node, y)
+    pads, extra = attrs["padding"], attrs["output_padding"]
+    before = [-pad for pad in pads[:rank]]
+    after = [more - pad for more, pad in zip(extra, pads[rank:], strict=True)]
+    if any((*before, *after)):
+        widths = pad_widths((0, 0, *before, 0, 0, *after))
+        image = PadOp(image, pad_width=widths).y
+    return AstypeOp(image, dtype=dtype).y
 
 
 def _with_bias(node: OnnxNode, y: ir.Value) -> ir.Value:
