@@ -15,7 +15,7 @@ $(1)/pip install -q --require-hashes -r requirements.lock
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help env run test pytest bench bench-gpu fuzz guard mutants native sanitize onnx-suite onnx-suite-gpu zoo torch-exports lint format irdl golden docs clean wheel audit
+.PHONY: help env run test pytest bench bench-gpu fuzz guard mutants native sanitize onnx-suite onnx-suite-gpu zoo torch-exports lint format irdl golden docs clean wheel audit node-mutants
 
 help:  ## This list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -74,6 +74,9 @@ guard: native  ## Run operators, models and trained networks between guard pages
 	RELAX_MLIR_GUARD=1 $(BIN)/pytest -n auto --run-slow tests/test_guard.py tests/ops tests/models \
 	  tests/test_schedule_rules.py tests/test_configurations.py tests/test_attention.py tests/test_in_place.py
 	RELAX_MLIR_GUARD=1 OMP_NUM_THREADS=1 $(BIN)/python -m tests.zoo
+
+node-mutants: native  ## Change 4,000 of ONNX's node tests and compare with onnxruntime; half an hour
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.frontends.node_mutants
 
 mutants: env  ## Plant wrong lines in every pass and see tests fail
 	$(BIN)/python -m tests.mutants

@@ -113,6 +113,9 @@ def _import(
         raise UnsupportedError(f"{model.where}: {sentence(error)}") from error
     except (ValueError, PassError) as error:
         raise ModelError(f"{model.where}: {sentence(error)}") from error
+    except (ArithmeticError, AttributeError, LookupError, TypeError) as error:
+        kind = type(error).__name__
+        raise ModelError(f"{model.where}: {kind}: {sentence(error)}") from error
     return module, report
 
 

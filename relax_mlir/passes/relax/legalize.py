@@ -292,6 +292,11 @@ class _Legalizer:
                 raise PassError(
                     f"{place_of(op)}: `{op.OPERATION_NAME}`: {error}"
                 ) from error
+            except (ArithmeticError, AttributeError, LookupError, TypeError) as error:
+                raise PassError(
+                    f"{place_of(op)}: `{op.OPERATION_NAME}`: cannot be legalized: "
+                    f"{type(error).__name__}: {error}"
+                ) from error
             if self.is_script:
                 store_attrs(function, {"tir.noalias": True})
         return callee, symbols_of(function)
