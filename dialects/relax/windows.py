@@ -17,6 +17,7 @@ from relax_mlir.dialects.tir import Index
 __all__ = [
     "Window",
     "by_rank",
+    "check_window",
     "kernel_sizes",
     "onnx_window",
     "padding_of",
@@ -208,6 +209,22 @@ def _padded(
     return np.pad(x, grown, constant_values=fill)[cut]
 
 
+def check_window(node: OnnxNode, rank: int) -> None:
+    """Check that the attributes of a node's windows are for so many spatial axes.
+
+    Raises:
+        ValueError: one has another number of elements.
+    """
+    counts = {"strides": rank, "dilations": rank, "pads": 2 * rank}
+    for name, count in (counts | {"output_padding": rank}).items():
+        given = node.attrs.get(name)
+        if given is not None and len(given) not in (0, count):
+            raise ValueError(
+                f"attribute `{name}`: expected {count} numbers for {rank} spatial axes, "
+                f"got {list(given)}"
+            )
+
+
 def kernel_sizes(node: OnnxNode, weight: ir.Value, index: int = 1) -> tuple[Dim, ...]:
     """The spatial sizes of a convolution's weight, which ``kernel_shape`` has to agree with.
 
@@ -255,6 +272,7 @@ def onnx_window(
         NotKnownError: ``auto_pad`` depends on a symbolic size, and there is no ``fill``.
     """
     rank = len(kernel)
+    check_window(node, rank)
     ones = [1] * rank
     strides = node.attr("strides", ones)
     dilations = node.attr("dilations", ones)

@@ -91,7 +91,8 @@ class Outcome:
         seed: what it was made of; operator: of its node.
         kind: ``agrees``, ``refused`` by both, ``unknown`` to the others; else what is wrong:
             ``wrong`` numbers, ``strict`` (onnxruntime runs it, we refuse), ``lenient``
-            (the other way round), or ``accident`` (an error that nobody meant).
+            (the other way round), ``accident`` (an error that nobody meant), or ``death`` of
+            the process, or more than two minutes.
         message: more of it.
     """
 

@@ -87,6 +87,8 @@ def test_losses_of_open_targets_are_checked_when_they_are_called() -> None:
         ("y = ArgMax<keepdims = -1>(x)", "`keepdims`: expected 0 or 1, got -1"),
         ("y = Conv<kernel_shape = [2]>(a, w)", r"weight, \[3\], got \[2\]"),
         ("y = Conv<kernel_shape = [3, 3]>(a, w)", r"weight, \[3\], got \[3, 3\]"),
+        ("y = ConvTranspose<pads = [1]>(a, w)", "`pads`: expected 2 numbers for 1"),
+        ("y = Conv<strides = [1, 1]>(a, w)", "`strides`: expected 1 numbers for 1"),
         ("y = ConvTranspose<kernel_shape = [4]>(a, w)", r"weight, \[3\], got \[4\]"),
     ],
 )

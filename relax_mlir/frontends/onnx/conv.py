@@ -21,7 +21,12 @@ from relax_mlir.dialects.relax.elementwise import wide_type
 from relax_mlir.dialects.relax.matmul import MatmulOp
 from relax_mlir.dialects.relax.movement import PermuteDimsOp, ReshapeOp
 from relax_mlir.dialects.relax.padding import PadOp, pad_widths
-from relax_mlir.dialects.relax.windows import by_rank, kernel_sizes, onnx_window
+from relax_mlir.dialects.relax.windows import (
+    by_rank,
+    check_window,
+    kernel_sizes,
+    onnx_window,
+)
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.frontends.onnx.dequantized import dequantized_conv
 
@@ -54,6 +59,7 @@ def conv_transpose(node: OnnxNode) -> ir.Value:
     """
     x, weight = node.input(0), node.input(1)
     kernel = kernel_sizes(node, weight)
+    check_window(node, len(kernel))
     ones = [1] * len(kernel)
     strides, dilations = node.attr("strides", ones), node.attr("dilations", ones)
     pads, output_padding = _transposed_pads(node, kernel, strides, dilations)

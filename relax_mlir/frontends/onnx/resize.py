@@ -72,7 +72,7 @@ def resize_by_scales(node: OnnxNode) -> ir.Value:
 
     Source: ONNX Upsample-9, Resize-10; coordinates and rounding as onnxruntime has them.
     """
-    return _resized_by(node, node.known(1).tolist())
+    return _resized_by(node, node.known(1).reshape(-1).tolist())
 
 
 def _resized_by(node: OnnxNode, scales: Sequence[float]) -> ir.Value:
