@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -103,7 +104,8 @@ def test_what_is_wrong_has_a_place(
     ],
 )
 def test_wrong_arguments_are_told_by_the_function(
-    arrays: list[np.ndarray], named: dict[str, np.ndarray]
+    arrays: list[np.ndarray],
+    named: dict[str, Any],  # Any: as the call takes them
 ) -> None:
     compiled = relax_mlir.compile(_model())
 

@@ -67,7 +67,9 @@ class LocalResponseNormOp(Relax.Operation, name="local_response_norm"):
     def reference(
         x: np.ndarray, size: int, alpha: float, beta: float, bias: float
     ) -> np.ndarray:
-        before, after = (int(reach) for reach in _reaches(size, x.shape[1]))
+        before, after = (
+            shapes.evaluate(reach, {}) for reach in _reaches(size, x.shape[1])
+        )
         pads = [(0, 0)] * x.ndim
         pads[1] = (before, after)
         squares = np.pad(x * x, pads)

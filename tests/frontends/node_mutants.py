@@ -167,6 +167,7 @@ def _pick(rng: np.random.Generator, options: Sequence[Any]) -> Any:
 def _attribute(rng: np.random.Generator, case: NodeCase) -> str:
     """Change or drop an attribute, or give one a value that was the default."""
     given = list(case.node.attribute)
+    schema: Any  # Any: its stub lacks the types of attributes
     try:
         version = case.model.opset_import[0].version
         schema = onnx.defs.get_schema(case.node.op_type, version, case.node.domain)

@@ -75,7 +75,8 @@ def conv_transpose(node: OnnxNode) -> ir.Value:
     if known is not None and np.isfinite(known).all():
         return _with_bias(node, op(x, weight, **attrs).y)
     # The operator multiplies zeros between the elements with the weight, too.
-    op.infer(x.type, weight.type, **attrs)
+    operands = (ir.RankedTensorType(v.type) for v in (x, weight))
+    op.infer(*operands, **attrs)
     return _with_bias(node, _through_columns(x, weight, attrs))
 
 
@@ -145,6 +146,10 @@ def _transposed_pads(
     sizes = tensors.shape_of(node.input(0))[2:]
     if "output_shape" in node.attrs:
         asked = list(node.attr("output_shape"))[-rank:]
+        if len(asked) != rank:
+            raise ValueError(
+                f"attribute `output_shape`: expected {rank} sizes, got {asked}"
+            )
     elif mode.startswith("SAME"):
         asked = [dim * stride for dim, stride in zip(sizes, strides, strict=True)]
     else:

@@ -31,8 +31,9 @@ def split(node: OnnxNode) -> list[ir.Value]:
     if len(node.inputs) > 1 and node.optional(1) is not None:
         parts = node.dims(1)
     sizes = shapes.split_sizes(shape[axis], parts)
-    if len(sizes) >= _MANY_PARTS and all(isinstance(size, int) for size in sizes):
-        return _gathered_parts(node, x, axis, [int(size) for size in sizes])
+    known = [size for size in sizes if isinstance(size, int)]
+    if len(known) == len(sizes) >= _MANY_PARTS:
+        return _gathered_parts(node, x, axis, known)
     rest: Dim = sum(sizes, 0)
     before: Dim = 0
     results: list[ir.Value] = []
