@@ -24,7 +24,6 @@ __all__ = ["SourceModel"]
 
 _KEY = "relax.source"  # among the constants of a file
 _HEADER_BYTES = 8
-_RUNNER = "relax_mlir.stages.broadcast"  # compiles, so it is loaded when it is needed
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +48,8 @@ class SourceModel:
         given = [a if isinstance(a, NDArray) else NDArray(_as_array(a)) for a in arrays]
         if not self._declares(given):
             raise refusal
-        found = import_module(_RUNNER).run(self, given, refusal)
+        # It compiles, so it is loaded when it is needed.
+        found = import_module("relax_mlir.stages.broadcast").run(self, given, refusal)
         return [as_numpy(value).copy() for value in found]
 
     def _declares(self, arrays: Sequence[NDArray]) -> bool:
