@@ -15,6 +15,7 @@ from relax_mlir.dialects.shapes import Dim
 __all__ = [
     "Case",
     "EdgeCase",
+    "IndexCase",
     "LeftToBodyError",
     "NotKnownError",
     "OnnxNode",
@@ -71,6 +72,21 @@ class Case:
             [_type(s) for s in shape] if isinstance(shape, list) else _type(shape)
             for shape in self.operands
         ]
+
+
+class IndexCase(Case):
+    """Random inputs, and among their signed integers the extremes of their type."""
+
+    def __str__(self) -> str:
+        return f"{super().__str__()}extremes"
+
+    def _draw(self, rng: np.random.Generator, spec: tuple[Any, ...]) -> np.ndarray:
+        array = super()._draw(rng, spec)
+        if array.dtype.kind == "i":
+            limits = np.iinfo(array.dtype)
+            chosen = rng.random(array.shape) < 0.5
+            array[chosen] = rng.choice([limits.min, limits.max], chosen.sum())
+        return array
 
 
 class EdgeCase(Case):

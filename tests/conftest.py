@@ -50,6 +50,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--whole-suite", action="store_true", help="all of ONNX's suite on GPUs"
     )
+    parser.addoption(
+        "--every-case",
+        action="store_true",
+        help="all cases of all operators, compiled as they are and after LegalizeOps",
+    )
 
 
 def pytest_collection_modifyitems(

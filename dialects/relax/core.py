@@ -50,6 +50,8 @@ class RelaxOperation(Operation):
     reference_scratch_bytes: ClassVar[int] = 16
     # Attributes that Relax's own functions take among the arguments: sizes, as a rule.
     argument_attributes: ClassVar[tuple[str, ...]] = ()
+    # Whether the type of the result is that of the numbers among the arguments.
+    keeps_number_types: ClassVar[bool] = False
 
     def __init_subclass__(
         cls,

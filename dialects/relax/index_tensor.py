@@ -7,7 +7,7 @@ from mlir.ir import BoolAttr, RankedTensorType, TupleType
 
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.ext import Operand, Result
-from relax_mlir.dialects.hooks import Case
+from relax_mlir.dialects.hooks import Case, IndexCase
 from relax_mlir.dialects.relax.core import Relax
 from relax_mlir.dialects.relax.indexing import (
     broadcast_axes,
@@ -63,6 +63,8 @@ class IndexTensorOp(Relax.Operation, name="index_tensor"):
         Case((3, 4, 2), [(5, 1, "int64"), (3, "int64")], low=-3, high=2),
         Case((3, "bool"), [("int64",)], low=-3, high=2),
         Case((3, 4), [(0, "int64")]),
+        Case((3, 4), [(9, "int64"), (9, "int64")], low=-9, high=9),
+        IndexCase((3, 4), [(9, "int32"), (9, "int64")], low=-3, high=2),
     )
 
     @staticmethod
@@ -119,6 +121,7 @@ class IndexPutOp(Relax.Operation, name="index_put"):
         Case((3, 4), [(5, 1, "int64"), (3, "int64")], (5, 3), low=-3, high=2),
         Case((3, "int64"), [(5, "int64")], ("int64",), accumulate=True, low=-3, high=2),
         Case((3,), [(0, "int64")], (0,)),
+        IndexCase((3, 4), [(9, "int32"), (9, "int64")], (9,), low=-3, high=2),
     )
 
     @staticmethod

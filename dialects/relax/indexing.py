@@ -8,7 +8,13 @@ from mlir.ir import IntegerAttr, RankedTensorType, StringAttr
 
 from relax_mlir.dialects import dtypes, shapes, tensors
 from relax_mlir.dialects.ext import Operand, Result
-from relax_mlir.dialects.hooks import Case, NotKnownError, OnnxNode, onnx_rule
+from relax_mlir.dialects.hooks import (
+    Case,
+    IndexCase,
+    NotKnownError,
+    OnnxNode,
+    onnx_rule,
+)
 from relax_mlir.dialects.relax.core import Relax
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
@@ -151,6 +157,11 @@ class TakeOp(Relax.Operation, name="take"):
         Case((5,), (4, "int64"), low=-5, high=4),
         Case((2, 5), (9, "int64"), axis=1, mode="wrap", low=-12, high=12),
         Case((2, 5), (9, "int32"), axis=1, mode="clip", low=-12, high=12),
+        *(
+            IndexCase((3, 5), (9, dtype), axis=1, mode=mode, low=-5, high=4)
+            for dtype in ("int32", "int64")
+            for mode in ("fast", "wrap", "clip")
+        ),
     )
 
     @staticmethod
@@ -223,6 +234,8 @@ class GatherElementsOp(Relax.Operation, name="gather_elements"):
         Case((2, 3, 5), (2, 1, 5, "int64"), axis=-2, low=-3, high=2),
         Case((3,), (4, "int64"), axis=0, low=-9, high=9),
         Case((3, 4), (0, 4, "int64"), axis=0),
+        IndexCase((3, 4), (9, 2, "int32"), axis=0, low=-3, high=2),
+        IndexCase((3, 4), (3, 9, "int64"), axis=1, low=-4, high=3),
     )
 
     @classmethod
@@ -306,6 +319,8 @@ class GatherNdOp(Relax.Operation, name="gather_nd"):
         Case((2, 3, 4, 7), (2, 3, 2, 2, "int64"), batch_dims=2, low=-4, high=3),
         Case((3, 4), (2, "int64"), low=-9, high=9),
         Case((3, 4), (0, 2, "int64")),
+        IndexCase((3, 4), (9, 2, "int32"), low=-3, high=2),
+        IndexCase((2, 3, 4), (2, 9, 1, "int64"), batch_dims=1, low=-3, high=2),
     )
 
     @staticmethod

@@ -10,7 +10,7 @@ from mlir.ir import IntegerAttr, RankedTensorType, StringAttr
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.dtypes import dtype
 from relax_mlir.dialects.ext import Operand, Result
-from relax_mlir.dialects.hooks import Case
+from relax_mlir.dialects.hooks import Case, IndexCase
 from relax_mlir.dialects.relax.core import Relax
 from relax_mlir.dialects.relax.elementwise import (
     computed_wide,
@@ -116,6 +116,8 @@ class NllLossOp(Relax.Operation, name="nn_nll_loss"):
         Case(
             (9, 4, 5), (9, 5, "int64"), reduction="none", ignore_index=1, low=0, high=3
         ),
+        Case((9, 4), (9, "int64"), (4,), low=-9, high=9),
+        IndexCase((9, 4), (9, "int64"), low=-4, high=3),
         Case((4,), ("int64",), low=0, high=3),
         Case((4,), ("int64",), (4,), reduction="none", low=0.1, high=3),
         Case((9, 4, "float16"), (9, "int64"), (4, "float16"), low=0.1, high=3),

@@ -5,7 +5,7 @@ from mlir.ir import IntegerAttr, RankedTensorType
 
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.ext import Attr, Operand, Result
-from relax_mlir.dialects.hooks import Case
+from relax_mlir.dialects.hooks import Case, IndexCase
 from relax_mlir.dialects.relax.indexing import check_indices
 from relax_mlir.dialects.relax.number_attributes import (
     Number,
@@ -40,6 +40,7 @@ class OneHotOp(NumbersOp, name="one_hot"):
 
     argument_attributes = ("on_value", "off_value")
     number_attributes = ("on_value", "off_value", "depth")
+    keeps_number_types = True
     cases = (
         Case((5, "int64"), on_value=1, off_value=0, depth=4, low=-6, high=6),
         Case(
@@ -64,6 +65,7 @@ class OneHotOp(NumbersOp, name="one_hot"):
         Case((2, "uint8"), on_value=True, off_value=False, depth=3, low=0, high=3),
         Case((0, "int64"), on_value=np.int32(1), off_value=np.int32(0), depth=3),
         Case(("int64",), on_value=np.float16(2), off_value=np.float16(0), depth=3),
+        IndexCase((9, "int64"), on_value=1, off_value=0, depth=4, low=-4, high=3),
     )
 
     @staticmethod

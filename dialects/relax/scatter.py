@@ -8,7 +8,7 @@ from mlir.ir import IntegerAttr, RankedTensorType, StringAttr
 
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.ext import Attr, Operand, Result
-from relax_mlir.dialects.hooks import Case, OnnxNode, onnx_rule
+from relax_mlir.dialects.hooks import Case, IndexCase, OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.core import Relax
 from relax_mlir.dialects.relax.indexing import (
     check_indices,
@@ -75,6 +75,8 @@ class ScatterElementsOp(Relax.Operation, name="scatter_elements"):
         Case((0, 4), (0, 4, "int64"), (0, 4), axis=0),
         Case((3, "bool"), (2, "int64"), (2, "bool"), axis=0, low=-3, high=2),
         Case((5,), (9, "int64"), (9,), reduction="mean", low=-9, high=9),
+        IndexCase((3, 4), (9, 4, "int32"), (9, 4), reduction="add", low=-3, high=2),
+        IndexCase((3, 4), (3, 9, "int64"), (3, 9), axis=1, low=-4, high=3),
     )
 
     @staticmethod
@@ -178,6 +180,9 @@ class ScatterNdOp(Relax.Operation, name="scatter_nd"):
         Case((4, 5), (0, 2, "int64"), (0,)),
         Case((0, 5), (0, 1, "int64"), (0, 5)),
         Case((0, 0), (3, 1, "int64"), (3, 0)),
+        Case((3, 4), (9, 2, "int64"), (9,), low=-9, high=9),
+        IndexCase((3, 4), (9, 2, "int32"), (9,), reduction="add", low=-3, high=2),
+        IndexCase((3, 4), (9, 1, "int64"), (9, 4), low=-3, high=2),
     )
 
     @staticmethod

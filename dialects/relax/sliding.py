@@ -56,6 +56,13 @@ POOL_CASES: Sequence[dict[str, Any]] = (
         "ceil_mode": True,
         "strides": (2, 2),
     },
+    {  # a window that would begin on the padding behind the data is none
+        "shape": (1, 3, 2, 2),
+        "pool_size": (3, 3),
+        "strides": (3, 3),
+        "padding": (1, 1, 1, 1),
+        "ceil_mode": True,
+    },
 )
 
 

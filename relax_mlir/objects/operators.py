@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, get_origin
 
+import numpy as np
 from mlir import ir
 
 from relax_mlir.dialects import dtypes
@@ -53,6 +54,7 @@ __all__ = [
     "own_attr",
     "register_op_attr",
     "static_arguments",
+    "typed_number",
 ]
 
 # Operators that are no tensor operations; the reader and the writer know each of them.
@@ -211,8 +213,15 @@ def optional_operands(kind: type[RelaxOperation]) -> tuple[str, ...]:
     return tuple(name for name, field in fields if get_origin(field) is Sequence)
 
 
-def argument_value(argument: Expr, names: Symbols) -> Any:  # Any: as many as attributes
+def argument_value(
+    argument: Expr, names: Symbols, *, keeps_types: bool = False
+) -> Any:  # Any: as many as attributes
     """A constant argument as the Python value of an attribute.
+
+    Args:
+        argument: what a call passes.
+        names: of the sizes in it.
+        keeps_types: whether a number keeps its element type, as a scalar of numpy.
 
     Raises:
         ValueError: its value is not known before the program runs.
@@ -220,8 +229,10 @@ def argument_value(argument: Expr, names: Symbols) -> Any:  # Any: as many as at
     if isinstance(argument, ShapeExpr):
         return names.dims(argument.values)
     if isinstance(argument, PrimValue):
-        number = getattr(argument.value, "value", None)
-        return names.dim(argument.value) if number is None else number
+        if not isinstance(argument.value, (prim.IntImm, prim.FloatImm)):
+            return names.dim(argument.value)
+        number = argument.value.value
+        return typed_number(argument.value) if keeps_types else number
     if isinstance(argument, (StringImm, DataTypeImm)):
         return argument.value
     if isinstance(argument, Tuple):
@@ -229,6 +240,11 @@ def argument_value(argument: Expr, names: Symbols) -> Any:  # Any: as many as at
     if isinstance(argument, Constant) and argument.array.ndim == 0:
         return argument.array.item()
     raise ValueError(f"`{argument!r}` is computed: expected a constant")
+
+
+def typed_number(term: prim.IntImm | prim.FloatImm) -> np.generic:
+    """A literal as a scalar of numpy, which has its element type."""
+    return dtypes.dtype(term.dtype).numpy.type(term.value)
 
 
 # Arguments that Relax passes as tuples of scalars; other lists of sizes are shapes.
@@ -246,7 +262,14 @@ def argument_expr(
         if is_shape and name not in _SCALAR_TUPLES:
             return ShapeExpr(value)
         return Tuple([PrimValue(v) for v in value])
+    if kind.keeps_number_types and isinstance(value, float):
+        return PrimValue(prim.FloatImm(_float_type(value), value))
     return convert(value)
+
+
+def _float_type(value: float) -> str:
+    """The type of a float: float64, unless it is a scalar of numpy."""
+    return value.dtype.name if isinstance(value, np.generic) else "float64"
 
 
 def static_arguments(
@@ -263,7 +286,8 @@ def static_arguments(
         if name in kind.operand_fields:
             operands.append(argument)
         else:
-            attrs[name] = argument_value(argument, names)
+            keeps = kind.keeps_number_types
+            attrs[name] = argument_value(argument, names, keeps_types=keeps)
     for name, value in call.attrs.items():
         is_type = kind.attribute_fields.get(name) is ir.TypeAttr
         attrs[name] = dtypes.dtype(value) if is_type and value is not None else value

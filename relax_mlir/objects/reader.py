@@ -219,8 +219,7 @@ class Reader:
 
     def _operator(self, op: RelaxOperation) -> Call:
         """A call of the operator that an operation is."""
-        attrs = op.python_attrs()
-        attrs.pop("operandSegmentSizes", None)
+        attrs = _written_out(op)
         args: list[Expr] = []
         for name in op.argument_order():
             if name in op.operand_fields:
@@ -400,6 +399,16 @@ def _unpacked(pack: ir.OpView) -> ir.OpView | None:
         return None
     view = owner.opview if isinstance(owner, ir.Operation) else owner
     return view if list(view.operation.results) == operands else None
+
+
+def _written_out(op: RelaxOperation) -> dict[str, Any]:  # Any: of every kind
+    """The attributes of an operation, of which no argument in front of others is left out."""
+    attrs = op.python_attrs()
+    attrs.pop("operandSegmentSizes", None)
+    given = [attrs[name] is not None for name in op.argument_attributes]
+    if given == sorted(given, reverse=True):
+        return attrs
+    return op.normalize_arguments(**attrs)
 
 
 def _is_pure(op: ir.OpView) -> bool:

@@ -395,12 +395,13 @@ def _owner(value: ir.Value, name: str) -> ir.OpView | None:
     return owner.opview if isinstance(owner, ir.Operation) else owner
 
 
-def _tests_constant(condition: ir.Value) -> bool:
-    """Whether a condition asks if something is 0 or -1."""
+def _tested(condition: ir.Value) -> tuple[ir.Value, int] | None:
+    """What a condition compares with 0 or -1, and with which of them."""
     compare = _owner(condition, "arith.cmpi")
     if compare is None or ir.IntegerAttr(compare.attributes["predicate"]).value != 0:
-        return False
-    return constant_of(compare.operands[1]) in (0, -1)
+        return None
+    number = constant_of(compare.operands[1])
+    return None if number not in (0, -1) else (compare.operands[0], int(number))
 
 
 def _divisor(value: ir.Value) -> ir.Value:
@@ -408,7 +409,7 @@ def _divisor(value: ir.Value) -> ir.Value:
     select = _owner(value, "arith.select")
     if (
         select is not None
-        and _tests_constant(select.operands[0])
+        and _tested(select.operands[0]) is not None
         and constant_of(select.operands[1]) == 1
     ):
         return _divisor(select.operands[2])
@@ -419,16 +420,44 @@ def _divisor(value: ir.Value) -> ir.Value:
 
 
 def _is_guarded_division(op: ir.OpView) -> bool:
-    """Whether a choice only keeps a division from ending the process."""
-    if not _tests_constant(op.operands[0]):
+    """Whether a choice only keeps a division from ending the process.
+
+    It tests what is divided by; a quotient by 0 is 0, one by -1 the negated dividend.
+    """
+    tested = _tested(op.operands[0])
+    division = _division(op.operands[2])
+    if tested is None or division is None:
         return False
-    inner = op.operands[2].owner
-    if isinstance(inner, ir.Block):
+    divisor, number = tested
+    if _divisor(division.operands[1]) != divisor:
         return False
-    if inner.name in _DIVISIONS:
-        return True
-    select = _owner(op.operands[2], "arith.select")
-    return select is not None and _is_guarded_division(select)
+    given = constant_of(op.operands[1])
+    if number == 0 or division.operation.name == "arith.remsi":
+        return given == 0
+    negated = _owner(op.operands[1], "arith.subi")
+    if negated is None:  # of a constant
+        dividend = constant_of(division.operands[0])
+        return None not in (given, dividend) and given == -(dividend or 0)
+    return negated.operands[1] == division.operands[0]
+
+
+def _division(value: ir.Value) -> ir.OpView | None:
+    """The division under the choices that guard it, and under the rest of one."""
+    owner = value.owner
+    if isinstance(owner, ir.Block):
+        return None
+    op = owner.opview if isinstance(owner, ir.Operation) else owner
+    name = op.operation.name
+    if name in _DIVISIONS:
+        return op
+    if name == "arith.select" and _is_guarded_division(op):
+        return _division(op.operands[2])
+    if name == "arith.subi":
+        product = _owner(op.operands[1], "arith.muli")
+        division = None if product is None else _division(product.operands[0])
+        is_rest = division is not None and division.operands[0] == op.operands[0]
+        return division if is_rest else None
+    return None
 
 
 def _unclamped(value: ir.Value) -> ir.Value:

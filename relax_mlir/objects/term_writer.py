@@ -131,7 +131,8 @@ class TermWriter(TermScope):
             return (lhs - function("math.floor", lhs / rhs) * rhs).value
         if lhs.dtype.kind == "u":
             return (lhs % rhs).value
-        return (lhs - _floor_quotient(lhs, rhs) * rhs).value
+        rest = lhs - _floor_quotient(lhs, rhs) * rhs
+        return select(rhs.equal(0), constant(0, lhs.dtype), rest).value
 
     def _not(self, term: prim.Not) -> ir.Value:
         return (~self.scalar(term.a)).value
@@ -188,12 +189,13 @@ def vector_segments(counts: Sequence[int]) -> dict[str, ir.Attribute]:
 
 
 def _floor_quotient(lhs: Scalar, rhs: Scalar) -> Scalar:
-    """a // b of signed integers; cannot trap."""
+    """a // b of signed integers; cannot trap, and is 0 for b = 0."""
     is_zero, is_minus_one = rhs.equal(0), rhs.equal(-1)
     one = constant(1, lhs.dtype)
     divisor = select(is_minus_one, one, select(is_zero, one, rhs))
     quotient = function("arith.floordivsi", lhs, divisor)
-    return select(is_minus_one, 0 - lhs, quotient)
+    quotient = select(is_minus_one, 0 - lhs, quotient)
+    return select(is_zero, constant(0, lhs.dtype), quotient)
 
 
 _WRITERS: Mapping[type, Callable[[TermWriter, Any], ir.Value]] = {

@@ -25,17 +25,21 @@ from relax_mlir.topi.transform import checked_axis, listed
 
 __all__ = [
     "adv_index",
+    "clamped_index",
     "dynamic_strided_slice",
     "gather",
     "gather_nd",
     "index_tensor",
+    "is_in_range",
     "matrix_set_diag",
+    "nearest_index",
     "one_hot",
     "sequence_mask",
     "sparse_to_dense",
     "strided_slice",
     "take",
     "unravel",
+    "wrapped_index",
 ]
 
 _FAR = sys.maxsize  # beyond the end of any axis
@@ -56,7 +60,7 @@ def take(
         axis: to index; by default ``a`` is taken for flat.
         batch_dims: how many dimensions the two have in common.
         mode: of places outside: ``clip`` takes the nearest, ``wrap`` counts on from the
-            other end, ``fast`` expects none.
+            other end, ``fast`` is :func:`nearest_index`.
     """
     if not isinstance(indices, Tensor):
         return _taken_once(a, convert(indices), axis, mode)
@@ -99,7 +103,7 @@ def _taken_once(a: Tensor, index: PrimExpr, axis: int | None, mode: str) -> Tens
 def _bounding(mode: str, size: Any) -> Callable[[PrimExpr], PrimExpr]:
     """What makes an index one that is inside."""
     if mode == "fast":
-        return lambda index: index
+        return lambda index: nearest_index(index, size)
     if mode == "clip":
         return lambda index: functions.min(functions.max(0, index), size - 1)
     if mode != "wrap":
@@ -107,8 +111,40 @@ def _bounding(mode: str, size: Any) -> Callable[[PrimExpr], PrimExpr]:
     return lambda index: truncmod(truncmod(index, size) + size, size)
 
 
+def wrapped_index(index: PrimExpr, size: Any) -> PrimExpr:
+    """A run-time index, where a negative one counts from the end of the axis.
+
+    It may still be out of range. 64 bits hold it whatever the type of the indices.
+    """
+    wide = prim.cast("int64", index)
+    if index.dtype.startswith("uint"):
+        return wide
+    return Select(wide < 0, wide + prim.cast("int64", size), wide)
+
+
+def nearest_index(index: PrimExpr, size: Any) -> PrimExpr:
+    """:func:`wrapped_index`, then :func:`clamped_index`: none reads outside of memory."""
+    known, extent = as_int(index), as_int(size)
+    if known is not None and extent is not None and 0 <= known < extent:
+        return index
+    return clamped_index(wrapped_index(index, size), size)
+
+
+def clamped_index(index: PrimExpr, size: Any) -> PrimExpr:
+    """A run-time index, or the end of the axis that it is beyond."""
+    last = prim.cast("int64", size) - 1
+    return functions.max(functions.min(prim.cast("int64", index), last), 0)
+
+
+def is_in_range(index: PrimExpr, size: Any) -> PrimExpr:
+    """Whether a wrapped index is one of the axis."""
+    return te.all(index >= 0, index < prim.cast("int64", size))
+
+
 def gather(data: Tensor, axis: int, indices: Tensor) -> Tensor:
     """The element at every place of ``indices``, but at its value along ``axis``.
+
+    An index out of range is :func:`nearest_index`.
 
     Raises:
         ValueError: ranks differ, or the indices are no integers.
@@ -121,7 +157,9 @@ def gather(data: Tensor, axis: int, indices: Tensor) -> Tensor:
     place = checked_axis(axis, data.ndim, "gather")
     return elements(
         indices.shape,
-        lambda i: data(*i[:place], indices(*i), *i[place + 1 :]),
+        lambda i: data(
+            *i[:place], nearest_index(indices(*i), data.shape[place]), *i[place + 1 :]
+        ),
         "T_gather",
         INJECTIVE,
     )
@@ -129,6 +167,8 @@ def gather(data: Tensor, axis: int, indices: Tensor) -> Tensor:
 
 def gather_nd(a: Tensor, indices: Tensor, batch_dims: int = 0) -> Tensor:
     """The elements of ``a`` at the places in the columns of ``indices``.
+
+    An index out of range is :func:`nearest_index`.
 
     Raises:
         ValueError: columns are longer than ``a`` has dimensions.
@@ -140,7 +180,8 @@ def gather_nd(a: Tensor, indices: Tensor, batch_dims: int = 0) -> Tensor:
 
     def element(i: tuple[Any, ...]) -> PrimExpr:
         at = [indices(number, *i[:points]) for number in range(count)]
-        own = [j if j.is_integer else prim.cast("int32", j) for j in at]
+        sizes = a.shape[batch_dims : batch_dims + count]
+        own = list(map(nearest_index, at, sizes))
         rest = [] if batch_dims + count == a.ndim else i[points:]
         return a(*i[:batch_dims], *own, *rest)
 
@@ -204,12 +245,7 @@ def _static_slice(
         if mode == "size" and number < len(ends):
             last = first + last if last >= 0 else _FAR
         first, last = (_inside(index, size, step) for index in (first, last))
-        if (last - first) * step < 0:
-            raise ValueError(
-                f"strided_slice: axis {place} from {first} to {last} in steps of {step} "
-                "has no elements"
-            )
-        count = -(-(last - first) // step)
+        count = max(0, -(-(last - first) // step))
         shape[place] = const(count, a.shape[place].dtype)
         runs[place] = (first, step)
 
@@ -403,7 +439,10 @@ def unravel(indices: Tensor, shape: Tensor) -> Tensor:
 
 
 def adv_index(data: Tensor, indices: Sequence[Tensor]) -> Tensor:
-    """The elements at the places that index tensors say together, as in numpy."""
+    """The elements at the places that index tensors say together, as in numpy.
+
+    An index out of range is :func:`nearest_index`.
+    """
     sizes: list[PrimExpr] = list(indices[0].shape)
     for index in indices[1:]:
         sizes = common_shape(sizes, index.shape)
@@ -413,7 +452,8 @@ def adv_index(data: Tensor, indices: Sequence[Tensor]) -> Tensor:
     rank = len(sizes)
 
     def element(i: tuple[Any, ...]) -> PrimExpr:
-        return data(*(index(*i[:rank]) for index in wide), *i[rank:])
+        at = (index(*i[:rank]) for index in wide)
+        return data(*map(nearest_index, at, data.shape), *i[rank:])
 
     shape = (*sizes, *data.shape[len(wide) :])
     return elements(shape, element, "advanced_index", INJECTIVE)

@@ -14,10 +14,12 @@ from relax_mlir.objects.stmt import (
     BufferStore,
     For,
     ForKind,
+    IfThenElse,
     Stmt,
     stmt_seq,
 )
 from relax_mlir.te import Tensor
+from relax_mlir.topi.indexing import is_in_range, wrapped_index
 from relax_mlir.topi.sizes import (
     as_int,
     get_const_int,
@@ -78,6 +80,12 @@ def _in_sequence(*parts: Stmt) -> Stmt:
     return AttrStmt(prim.convert(0), "pragma_scope", "seq", stmt_seq(*parts))
 
 
+def _guarded(places: Sequence[Any], sizes: Sequence[Any], store: Stmt) -> Stmt:
+    """A store that happens where every wrapped index is in range."""
+    ranges = map(is_in_range, places, sizes)
+    return IfThenElse(te.all(*ranges), store)
+
+
 def _scattered(
     data: Tensor, inputs: list[Tensor], body: Callable[..., Stmt], name: str
 ) -> Tensor:
@@ -101,6 +109,8 @@ def scatter_elements(
 ) -> Tensor:
     """``data`` with ``updates`` at the places along an axis that ``indices`` says.
 
+    Negative indices count from the end; an update whose index is out of range is dropped.
+
     Raises:
         NotImplementedError: there is no such reduction.
     """
@@ -119,12 +129,11 @@ def scatter_elements(
         lane, k = Var("fused", count.dtype), Var("k", length.dtype)
         i, j = lane // after, lane % after
         from_ = i * (length * after) + j + k * after
-        index = _at(where, from_)
-        limit = prim.cast(index.dtype, size)
-        wrapped = index + prim.cast(index.dtype, index < 0) * limit
-        to = i * (size * behind) + j + wrapped * behind
+        index = wrapped_index(_at(where, from_), size)
+        to = i * (size * behind) + j + index * behind
         value = combine(_at(target, to), _at(new, from_))
         store = BufferStore(target, prim.convert(value), _flat(target, to))
+        store = _guarded([index], [size], store)
         steps = For(k, 0, length, ForKind.SERIAL, store)
         lanes = For(lane, 0, count, ForKind.PARALLEL, steps)
         return _in_sequence(_copied(source, target, ForKind.PARALLEL), lanes)
@@ -135,11 +144,13 @@ def scatter_elements(
 def scatter_nd(data: Tensor, indices: Tensor, updates: Tensor, mode: str) -> Tensor:
     """``data`` with ``updates`` at the places in the columns of ``indices``.
 
+    Negative indices count from the end; an update with one out of range is dropped.
+
     Raises:
         NotImplementedError: there is no such mode.
         ValueError: shapes do not fit, or the indices are no integers.
     """
-    combine = _reduction(mode, ("update", "add", "mul", "min", "max"))
+    combine = _reduction(mode, ("update", "add", "mul", "mean", "min", "max"))
     depth = get_const_int(indices.shape[0])
     _check_fits(data, indices, updates, depth)
     count = _product(indices.shape[1:])
@@ -149,11 +160,17 @@ def scatter_nd(data: Tensor, indices: Tensor, updates: Tensor, mode: str) -> Ten
         i, j = Var("i", count.dtype), Var("j", length.dtype)
         offset: Any = length
         to: Any = j
-        for axis in reversed(range(depth)):
-            to = to + offset * _at(where, i + axis * count)
-            offset = offset * data.shape[axis]
+        sizes = data.shape[:depth]
+        indices = [
+            wrapped_index(_at(where, i + axis * count), size)
+            for axis, size in enumerate(sizes)
+        ]
+        for index, size in reversed(list(zip(indices, sizes, strict=True))):
+            to = to + offset * index
+            offset = offset * size
         value = combine(_at(target, to), _at(new, i * length + j))
         store = BufferStore(target, prim.convert(value), _flat(target, to))
+        store = _guarded(indices, sizes, store)
         rows = For(j, 0, length, ForKind.PARALLEL, store)
         columns = For(i, 0, count, ForKind.SERIAL, rows)
         return _in_sequence(_copied(source, target, ForKind.SERIAL), columns)
@@ -190,10 +207,13 @@ def index_put(
 ) -> Tensor:
     """``data`` with ``values`` at places of which every axis has a tensor of indices.
 
+    Negative indices count from the end; a value with one out of range is dropped. Values
+    are written one after another: the last one that names a place stays.
+
     Args:
         data: what is copied.
         indices: one for every axis of ``data``; they stretch to one shape.
-        values: as many as that shape has elements, in row-major order.
+        values: stretch to that shape.
         accumulate: whether values are added to what is there, one after another.
 
     Raises:
@@ -206,21 +226,20 @@ def index_put(
         )
     common = _stretched([place.shape for place in places])
     count = _product(common)
-    kind = ForKind.SERIAL if accumulate else ForKind.PARALLEL
 
     def body(*buffers: Buffer) -> Stmt:
         source, *wheres, new, target = buffers
         k = Var("k", count.dtype)
-        place, to, stride = places_of(k, common), prim.const(0, "int64"), None
-        for where, size in reversed(list(zip(wheres, data.shape, strict=True))):
-            index = _at(where, _within(where.shape, place))
-            index = index + prim.cast(index.dtype, index < 0) * size
-            to = index if stride is None else to + index * stride
-            stride = size if stride is None else stride * size
-        value = _at(new, k)
-        value = _at(target, to) + value if accumulate else value
-        store = BufferStore(target, value, _flat(target, to))
-        lanes = For(k, 0, count, kind, store)
+        place = places_of(k, common)
+        indices = [
+            wrapped_index(_at(where, _within(where.shape, place)), size)
+            for where, size in zip(wheres, data.shape, strict=True)
+        ]
+        value = _at(new, _within(new.shape, place))
+        value = target[tuple(indices)] + value if accumulate else value
+        store = BufferStore(target, value, indices)
+        store = _guarded(indices, data.shape, store)
+        lanes = For(k, 0, count, ForKind.SERIAL, store)
         return _in_sequence(_copied(source, target, ForKind.PARALLEL), lanes)
 
     return _scattered(data, [*places, values], body, "index_put.generic")

@@ -272,7 +272,12 @@ def split(ary: Tensor, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
             *(section * i for i in range(1, count)),
         ]
     else:
-        begins = [const(0, size.dtype), *indices_or_sections]
+        known = as_int(size)
+        places = [
+            place if known is None or (as_int(place) or 0) <= known else size
+            for place in indices_or_sections
+        ]
+        begins = [const(0, size.dtype), *places]
     ends = [*begins[1:], size]
     for begin, end in zip(begins[:-1], ends[:-1], strict=True):
         if (as_int(end - begin) or 0) < 0:

@@ -85,7 +85,7 @@ class Normalize(Pass):
     def _simplify(self, module: IRModule, function: func.FuncOp) -> None:
         _learn_sizes(module, function)
         _drop_second_names(function)
-        write_known_operators(module, function)
+        write_known_operators(module, function, keep_scalars=False)
         select_branches(function)
         _drop_second_names(function)
         for block in blocks_of(function):

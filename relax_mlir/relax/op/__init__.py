@@ -3,6 +3,7 @@
 What a function returns is a call that stands nowhere yet; ``BlockBuilder.emit`` binds it.
 """
 
+import operator
 from typing import Any
 
 from relax_mlir.errors import near_misses
@@ -59,10 +60,12 @@ def __dir__() -> list[str]:
 
 
 def _get_item(expr: Expr, index: Any) -> TupleGetItem:  # Any: checked here
-    if not isinstance(index, int):
+    try:
+        index = operator.index(index)
+    except TypeError:
         raise TypeError(
             f"`{expr!r}[{index!r}]`: expected the number of a tuple's element"
-        )
+        ) from None
     info = expr.struct_info_or_none()
     fields = getattr(info, "fields", None)
     if fields is not None and not -len(fields) <= index < len(fields):

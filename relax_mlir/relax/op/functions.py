@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
+import numpy as np
 from mlir import ir
 
 from relax_mlir.dialects import ext
@@ -32,6 +33,7 @@ from relax_mlir.objects.operators import (
     operation_class,
     operator_names,
     optional_operands,
+    typed_number,
 )
 from relax_mlir.objects.struct_info import TensorStructInfo
 
@@ -100,7 +102,9 @@ def _call(kind: type[RelaxOperation], values: Mapping[str, Any]) -> Call:
     if any(isinstance(v, Expr) and not isinstance(v, _VALUES) for v in given.values()):
         attrs = given  # an argument that is computed: nothing to bring into form
     else:
-        attrs = _normalized(kind, {n: _plain(v) for n, v in given.items()})
+        kept = kind.argument_attributes if kind.keeps_number_types else ()
+        plain = {n: _plain(v, keeps_types=n in kept) for n, v in given.items()}
+        attrs = _normalized(kind, plain)
     args: list[Expr] = []
     for name in kind.argument_order():
         if name in kind.operand_fields:
@@ -124,16 +128,26 @@ def _normalized(kind: type[RelaxOperation], given: Mapping[str, Any]) -> dict[st
 _VALUES = (PrimValue, ShapeExpr, StringImm, DataTypeImm)
 
 
-def _plain(value: Any) -> Any:
-    """What an attribute is, from the expression that may wrap it."""
+def _plain(value: Any, *, keeps_types: bool) -> Any:
+    """What an attribute is, from the expression, or the number of numpy, that it may be.
+
+    Args:
+        value: what a caller passes.
+        keeps_types: whether numbers keep their element type, as scalars of numpy.
+    """
     if isinstance(value, (PrimValue, StringImm, DataTypeImm)):
-        return _plain(value.value)
-    if isinstance(value, ShapeExpr):
-        return tuple(map(_plain, value.values))
-    if isinstance(value, (list, tuple)):
-        return tuple(map(_plain, value))
+        return _plain(value.value, keeps_types=keeps_types)
+    if isinstance(value, (ShapeExpr, list, tuple)):
+        parts = value.values if isinstance(value, ShapeExpr) else value
+        return tuple(_plain(part, keeps_types=keeps_types) for part in parts)
     if isinstance(value, (prim.IntImm, prim.FloatImm)):
-        return value.value
+        return typed_number(value) if keeps_types else value.value
+    if isinstance(value, np.generic) and not keeps_types:
+        return value.item()
+    if isinstance(value, np.ndarray) and value.ndim <= 1:
+        return _plain(
+            tuple(value) if value.ndim else value[()], keeps_types=keeps_types
+        )
     return value
 
 

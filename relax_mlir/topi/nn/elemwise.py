@@ -74,7 +74,7 @@ def prelu(x: Tensor, slope: Tensor, axis: int = 1) -> Tensor:
 
     def element(*i: Any) -> PrimExpr:
         value = x(*i)
-        return Select(value > 0, value, value * slope(i[axis]))
+        return Select(value < 0, value * slope(i[axis]), value)
 
     return te.compute(x.shape, element, tag=BROADCAST)
 

@@ -7,6 +7,7 @@ from typing import Any
 from relax_mlir.objects.prim import PrimExpr, Select, const
 from relax_mlir.te import Tensor
 from relax_mlir.topi.broadcast import divide
+from relax_mlir.topi.indexing import clamped_index
 from relax_mlir.topi.reduction import sum
 from relax_mlir.topi.sizes import elements
 
@@ -24,7 +25,7 @@ def nll_loss(
 
     Args:
         predictions: of every class, along dimension 1, or the first of a vector.
-        targets: the class of every sample.
+        targets: the class of every sample; out of range, the nearest one.
         weights: of the classes.
         reduction: ``mean``, ``sum`` or ``none``.
         ignore_index: a target that does not count.
@@ -33,12 +34,14 @@ def nll_loss(
 
     def loss(i: tuple[Any, ...]) -> PrimExpr:
         target = targets(*i)
-        value = predictions(*i[:1], target, *i[1:])
-        return Select(_counts(target), (zero - value) * weights(target), zero)
+        place = clamped_index(target, weights.shape[0])
+        value = predictions(*i[:1], place, *i[1:])
+        return Select(_counts(target), (zero - value) * weights(place), zero)
 
     def weight(i: tuple[Any, ...]) -> PrimExpr:
         target = targets(*i)
-        return Select(_counts(target), weights(target), zero)
+        place = clamped_index(target, weights.shape[0])
+        return Select(_counts(target), weights(place), zero)
 
     def _counts(target: PrimExpr) -> PrimExpr:
         return target != ignore_index

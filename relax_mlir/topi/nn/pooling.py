@@ -11,7 +11,7 @@ from relax_mlir.objects.functions import div, indexdiv, indexmod, truncdiv
 from relax_mlir.objects.prim import IterVar, PrimExpr, Select, const
 from relax_mlir.te import Tensor
 from relax_mlir.topi.nn.padding import pad_ends
-from relax_mlir.topi.sizes import elements, equal_const_int, plain
+from relax_mlir.topi.sizes import ceil_div, elements, equal_const_int, plain
 from relax_mlir.topi.tag import ELEMWISE
 
 __all__ = [
@@ -56,7 +56,7 @@ class _Windows:
         axes: the dimensions that they have.
         kernel, strides, dilation: per dimension.
         padding: before all dimensions, then behind all.
-        ceil_mode: whether windows may begin in front of the end only.
+        ceil_mode: whether the last window may overhang the end.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class _Windows:
                 f"pooling: expected {rank} sizes, strides and dilations and {2 * rank} "
                 f"paddings, got {lengths} and {len(padding)}"
             )
-        self.data, self.axes = data, axes
+        self.data, self.axes, self.is_ceil = data, axes, ceil_mode
         self.kernel, self.strides, self.dilation = kernel, strides, dilation
         self.before = list(padding[:rank])
         self.extra = [s - 1 if ceil_mode else 0 for s in strides]
@@ -91,7 +91,12 @@ class _Windows:
         for i, axis in enumerate(self.axes):
             whole = sizes[axis] + self.before[i] + self.after[i]
             room = whole - (self.kernel[i] - 1) * self.dilation[i] - 1
-            sizes[axis] = plain(indexdiv(room, self.strides[i]) + 1)
+            count = indexdiv(room, self.strides[i]) + 1
+            if self.is_ceil:
+                # The last window begins inside the data or the padding before it.
+                begin = sizes[axis] + self.before[i]
+                count = functions.min(count, ceil_div(begin, self.strides[i]))
+            sizes[axis] = plain(count)
         return sizes
 
     def padded(self, value: PrimExpr) -> Tensor:

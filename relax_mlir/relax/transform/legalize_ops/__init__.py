@@ -19,6 +19,7 @@ from relax_mlir.relax.transform.legalize_ops import (
 )
 from relax_mlir.relax.transform.legalize_ops.calls import LegalizeFunc
 from relax_mlir.relax.transform.legalize_ops.common import register_legalize
+from relax_mlir.relax.transform.legalize_ops.coverage import within_coverage
 
 __all__ = ["RULES", "LegalizeFunc", "register_legalize"]
 
@@ -29,7 +30,9 @@ _FAMILIES = (
 
 # What operators become if nothing else is registered of them as `FLegalize`.
 RULES: Mapping[str, LegalizeFunc] = {
-    f"relax.{name}": rule for family in _FAMILIES for name, rule in family.RULES.items()
+    f"relax.{name}": within_coverage(name, rule)
+    for family in _FAMILIES
+    for name, rule in family.RULES.items()
 }
 for _name, _rule in RULES.items():
     register_legalize(_name, _rule)

@@ -5,7 +5,8 @@ from typing import Any
 
 from relax_mlir import te, topi
 from relax_mlir.objects import prim
-from relax_mlir.objects.expr import Call, Expr, ShapeExpr, Var
+from relax_mlir.objects.expr import Call, Expr, ShapeExpr, Tuple, Var
+from relax_mlir.objects.struct_info import TupleStructInfo
 from relax_mlir.relax.block_builder import BlockBuilder
 from relax_mlir.relax.op.calls import call_tir
 from relax_mlir.relax.transform.legalize_ops.calls import (
@@ -55,9 +56,12 @@ def _of_fields(te_func: Callable[..., Any], attr: str, default: Any) -> Legalize
         fields = fields_of(builder, call.args[0])
         value = call.attrs.get(attr)
         value = default if value is None else value
-        return builder.call_te(
+        made = builder.call_te(
             te_func, fields, value, primfunc_name_hint=te_func.__name__
         )
+        is_tuple = isinstance(call.struct_info, TupleStructInfo)
+        is_one = is_tuple and not isinstance(made.struct_info, TupleStructInfo)
+        return Tuple([builder.emit(made)]) if is_one else made
 
     return rule
 

@@ -36,7 +36,7 @@ def _quantized(element: Any, scale: Any, zero_point: Any, dtype: str) -> Any:
 
 def _dequantized(element: Any, scale: Any, zero_point: Any, dtype: str) -> Any:
     wide = "float32" if "float" in element.dtype else "int32"
-    steps = element.astype(wide) - zero_point
+    steps = element.astype(wide) - prim.cast(wide, zero_point)
     out = steps * scale.astype("float32")
     return out if dtype == "float32" else _limited(out, dtype)
 

@@ -1,0 +1,197 @@
+"""The calls whose TOPI program computes what the operator defines.
+
+A call outside of this coverage keeps its operator, which then gets the compiler's own
+program: the operator's ``legalize``.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+
+from relax_mlir.dialects import dtypes
+from relax_mlir.objects.expr import Call, Expr, PrimValue, ShapeExpr
+from relax_mlir.objects.struct_info import TensorStructInfo
+from relax_mlir.relax.transform.legalize_ops.calls import LegalizeFunc, tensor_info
+from relax_mlir.topi.sizes import as_int
+
+__all__ = ["is_covered", "within_coverage"]
+
+_Predicate = Callable[[Call], bool]
+
+
+def is_covered(name: str, call: Call) -> bool:
+    """Whether TOPI's program for an operator computes what this call means.
+
+    Args:
+        name: of the operator, without ``relax.``.
+        call: of it.
+    """
+    covers = _COVERAGE.get(name)
+    return covers is None or covers(call)
+
+
+def within_coverage(name: str, rule: LegalizeFunc) -> LegalizeFunc:
+    """A rule that leaves the calls that TOPI computes differently as they are."""
+    if name not in _COVERAGE:
+        return rule
+    return lambda builder, call: rule(builder, call) if is_covered(name, call) else call
+
+
+def _is_float(expr: Expr) -> bool:
+    return tensor_info(expr).dtype.startswith(("float", "bfloat"))
+
+
+def _sizes(expr: Expr) -> list[int | None]:
+    """The sizes of a tensor; None for those that are symbolic."""
+    shape = tensor_info(expr).shape
+    assert isinstance(shape, ShapeExpr)
+    return [as_int(size) for size in shape.values]
+
+
+def _of_integers(call: Call) -> bool:
+    """TOPI orders NaN by comparison, which makes it neither larger nor smaller."""
+    return not _is_float(call.args[0])
+
+
+def _searches_integers(call: Call) -> bool:
+    return bool(_sizes(call.args[0])) and _of_integers(call)
+
+
+def _of_floats(call: Call) -> bool:
+    return all(map(_is_float, call.args))
+
+
+def _mean_of_floats(call: Call) -> bool:
+    """TOPI divides integers by a count of another type."""
+    return _is_float(call.args[0])
+
+
+def _reduces_elements(call: Call) -> bool:
+    """TOPI's extreme of no elements is a finite number."""
+    sizes, axis = _sizes(call.args[0]), call.attrs["axis"]
+    reduced = sizes if axis is None else [sizes[int(a)] for a in axis]
+    return 0 not in reduced
+
+
+def _has_machine_types(call: Call) -> bool:
+    """TOPI has no floats of fewer than 8 bits."""
+    names = tensor_info(call.args[0]).dtype, tensor_info(call).dtype
+    return all(not dtypes.dtype(name).is_padded for name in names)
+
+
+def _clips_to_an_interval(call: Call) -> bool:
+    """TOPI applies the upper bound first, and needs bounds of the element type."""
+    if not all(isinstance(bound, PrimValue) for bound in call.args[1:]):
+        return True
+    bounds = [getattr(b.value, "value", None) for b in call.args[1:]]  # pyright: ignore[reportAttributeAccessIssue]
+    if None in bounds:
+        return True
+    low, high = map(float, bounds)
+    if _is_float(call.args[0]):
+        return low <= high
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return False
+    dtype = tensor_info(call.args[0]).dtype
+    least, most = _integer_limits(dtype)
+    return least <= low <= high <= most
+
+
+def _integer_limits(dtype: str) -> tuple[int, int]:
+    """The smallest and the largest integer of a type."""
+    known = dtypes.dtype(dtype)
+    if known.kind == "u":
+        return 0, (1 << known.bits) - 1
+    return -(1 << known.bits - 1), (1 << known.bits - 1) - 1
+
+
+def _has_one_type(call: Call) -> bool:
+    """TOPI computes in the wider type of the data and the parameters, and stays there."""
+    infos = [arg.struct_info for arg in call.args]
+    return len({i.dtype for i in infos if isinstance(i, TensorStructInfo)}) == 1
+
+
+def _uses_all_parameters(call: Call) -> bool:
+    """TOPI scales and shifts whatever ``scale`` and ``center`` say."""
+    is_whole = all(call.attrs.get(name, True) for name in ("scale", "center"))
+    return is_whole and _has_one_type(call)
+
+
+def _normalizes_along_parameters(call: Call) -> bool:
+    """TOPI's parameters have the sizes of the axes, which ascend."""
+    data, *params = call.args
+    sizes = _sizes(data)
+    axes = [int(axis) % len(sizes) for axis in call.attrs["axes"]]
+    wanted = [sizes[axis] for axis in axes]
+    fits = all(_sizes(param) == wanted for param in params)
+    return fits and axes == sorted(axes) and _uses_all_parameters(call)
+
+
+def _normalizes_in_single_precision(call: Call) -> bool:
+    """TOPI adds epsilon in single precision, and stays there."""
+    return _has_one_type(call) and tensor_info(call.args[0]).dtype == "float32"
+
+
+def _has_slope_per_channel(call: Call) -> bool:
+    data, slope = call.args
+    axis = int(call.attrs["axis"])
+    return len(_sizes(slope)) == 1 and 0 <= axis < len(_sizes(data))
+
+
+def _reflects_once(call: Call) -> bool:
+    """TOPI's reflection is one: it reads outside of data that is not larger than the pad."""
+    if call.attrs["pad_mode"] != "reflect":
+        return True
+    widths = [int(width) for width in call.attrs["pad_width"]]
+    pads = zip(widths[::2], widths[1::2], strict=True)
+    sizes = _sizes(call.args[0])
+    return all(
+        max(ends) == 0 or (size is not None and max(ends) < size)
+        for size, ends in zip(sizes, pads, strict=True)
+    )
+
+
+def _squeezes_ones(call: Call) -> bool:
+    sizes, axes = _sizes(call.args[0]), call.attrs["axis"]
+    return axes is None or all(sizes[int(a)] in (1, None) for a in axes)
+
+
+def _has_dimensions(call: Call) -> bool:
+    return bool(_sizes(call.args[0]))
+
+
+def _resizes_pixels(call: Call) -> bool:
+    """TOPI divides by the size of the result, and by one less with aligned corners."""
+    data, size = call.args
+    if tensor_info(call).dtype != tensor_info(data).dtype:
+        return False
+    values = size.values if isinstance(size, ShapeExpr) else ()
+    mode = call.attrs["coordinate_transformation_mode"]
+    least = 2 if mode in ("align_corners", "tf_crop_and_resize") else 1
+    known = [as_int(value) for value in values]
+    return all(value is None or value >= least for value in known)
+
+
+_COVERAGE: Mapping[str, _Predicate] = {
+    "argmax": _searches_integers,
+    "argmin": _searches_integers,
+    "astype": _has_machine_types,
+    "clip": _clips_to_an_interval,
+    "floor_mod": lambda call: not any(map(_is_float, call.args)),
+    "image.resize2d": _resizes_pixels,
+    "image.resize3d": _resizes_pixels,
+    # The sum of exponentials overflows.
+    "log_add_exp": lambda call: False,
+    "max": _reduces_elements,
+    "mean": _mean_of_floats,
+    "min": _reduces_elements,
+    "nn.batch_norm": _normalizes_in_single_precision,
+    "nn.group_norm": _uses_all_parameters,
+    "nn.instance_norm": _uses_all_parameters,
+    "nn.layer_norm": _normalizes_along_parameters,
+    "nn.pad": _reflects_once,
+    "nn.prelu": _has_slope_per_channel,
+    "nn.rms_norm": _normalizes_along_parameters,
+    "power": _of_floats,
+    "repeat": _has_dimensions,
+    "sign": _of_integers,
+    "squeeze": _squeezes_ones,
+}

@@ -1,0 +1,71 @@
+"""Each operator has two definitions, its ``legalize`` and TOPI's program: they agree.
+
+A module is compiled as it is, and after ``LegalizeOps``; both give what ``reference``
+does. CI runs a case of each operator, and all of those with indices that a program must
+not follow out of memory; ``make two-paths`` runs every case.
+"""
+
+import numpy as np
+import pytest
+
+from relax_mlir import IRModule, reference
+from relax_mlir.compiler import compile
+from relax_mlir.dialects.hooks import Case, IndexCase
+from relax_mlir.dialects.relax import relax_ops
+from relax_mlir.dialects.relax.core import RelaxOperation
+from relax_mlir.objects.expr import Var
+from relax_mlir.objects.struct_info import TensorStructInfo
+from relax_mlir.relax.op import operator_function
+from relax_mlir.relax.transform import LegalizeOps
+from relax_mlir.relax.transform.legalize_ops import RULES
+from relax_mlir.testing import assert_same_numbers, case_module, flat_inputs
+from tests.transforms.graphs import program
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "case" not in metafunc.fixturenames:
+        return
+    takes_all = metafunc.config.getoption("--every-case")
+    parameters = [
+        pytest.param(op, case, id=f"{op.OPERATION_NAME}-{case}")
+        for op in relax_ops()
+        for number, case in enumerate(op.cases)
+        if takes_all or not number or isinstance(case, IndexCase)
+    ]
+    metafunc.parametrize(("op", "case"), parameters)
+
+
+def test_both_paths_match_reference(op: type[RelaxOperation], case: Case) -> None:
+    """The module as it is, and after ``LegalizeOps``, gives what ``reference`` gives."""
+    module = case_module(op, case)
+    inputs = flat_inputs(case.random_inputs(seed=0))
+    expected = list(map(np.asarray, reference.run(module, *inputs)))
+    paths = {"LegalizeOps": LegalizeOps()(module)}
+    if hasattr(op, "legalize"):
+        paths["direct"] = module
+
+    for name, path in paths.items():
+        actual = compile(path)(*inputs)
+
+        for number, (ours, theirs) in enumerate(zip(actual, expected, strict=True)):
+            assert_same_numbers(
+                ours, theirs, tolerance=op.tolerance, where=f"{name}: result {number}"
+            )
+
+
+def _legalized(module: IRModule) -> list[str]:
+    return [f.name.value for f in LegalizeOps()(module).func_ops()]
+
+
+def test_most_operators_keep_the_program_of_topi() -> None:
+    """What TOPI computes in another way is left to the operator's own program."""
+    ours = {f"relax.{op.script_name()}" for op in relax_ops() if op.cases}
+    x, y = (Var(name, TensorStructInfo((3, 4), "float32")) for name in "xy")
+
+    added = program([x, y], operator_function("relax.floor_divide")(x, y))
+    rest = program([x, y], operator_function("relax.floor_mod")(x, y))
+
+    assert len(ours & RULES.keys()) > 100
+    assert "T_floor_divide" in LegalizeOps()(added).script()
+    assert "T_floor_mod" not in LegalizeOps()(rest).script()
+    assert _legalized(rest) == ["main", "floor_mod"]
