@@ -14,6 +14,8 @@ from mlir import ir
 from mlir.dialects import irdl
 from mlir.dialects._ods_common import _cext
 
+from relax_mlir.dialects.effects import Effects
+
 __all__ = ["Attr", "Dialect", "Operand", "Operation", "Region", "Result"]
 
 T = TypeVar("T")
@@ -57,6 +59,7 @@ class Operation(ir.OpView):
     optional_attributes: ClassVar[frozenset[str]] = frozenset()  # may be None: `unit`
     region_fields: ClassVar[tuple[str, ...]] = ()
     field_order: ClassVar[tuple[str, ...]] = ()  # of all fields, as annotated
+    effects: ClassVar[Effects] = Effects.UNKNOWN  # of its own, without its regions'
 
     def __init_subclass__(
         cls, *, name: str | None = None, **kwargs: Any

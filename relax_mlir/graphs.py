@@ -9,7 +9,7 @@ from mlir.dialects import func
 
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.relax import graph
-from relax_mlir.dialects.relax.core import ConstantOp, RelaxOperation
+from relax_mlir.dialects.relax.core import ConstantOp
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.module import IRModule
 from relax_mlir.objects import names
@@ -37,7 +37,6 @@ __all__ = [
     "graph_functions",
     "hand_over_output",
     "is_inline",
-    "is_pure",
     "map_types",
     "operations_of",
     "outline_calls",
@@ -69,14 +68,6 @@ def operations_of(root: ir.Operation | ir.OpView) -> Iterator[ir.OpView]:
     """
     for block in blocks_of(root):
         yield from list(own_operations(block))
-
-
-def is_pure(op: ir.OpView) -> bool:
-    """Whether an operation only computes its results, as far as it says itself."""
-    view = op.operation.opview
-    if isinstance(view, RelaxOperation):
-        return view.is_pure
-    return op.operation.name == PACK
 
 
 _INLINE = (

@@ -12,6 +12,7 @@ from mlir.ir import FlatSymbolRefAttr, IntegerAttr, RankedTensorType, TupleType
 
 from relax_mlir.dialects import dtypes, tensors
 from relax_mlir.dialects.dtypes import DType
+from relax_mlir.dialects.effects import Effects
 from relax_mlir.dialects.ext import Attr, Dialect, Operand, Operation, Result
 from relax_mlir.dialects.hooks import Case, OnnxNode, onnx_rule
 from relax_mlir.dialects.shapes import Dim
@@ -43,7 +44,7 @@ class RelaxOperation(Operation):
 
     cases: ClassVar[Sequence[Case]] = ()
     tolerance: ClassVar[float] = 1e-5  # of f32 results, relative to their scale
-    is_pure: ClassVar[bool] = True  # it does nothing but compute its results
+    effects: ClassVar[Effects] = Effects.NONE  # it only computes its results
     # How `reference` walks the points of the tensor program: per second, at the least, and
     # the bytes that it allocates for each. Constant folding estimates by them.
     reference_rate: ClassVar[float] = 2e7
@@ -339,7 +340,7 @@ class CallDpsPackedOp(Relax.Operation, name="call_dps_packed"):
         callee: name of a tvm-ffi global function.
     """
 
-    is_pure = False
+    effects = Effects.CALLS
 
     args: Operand[TupleType]
     result: Result[ir.Type]

@@ -4,14 +4,17 @@ The front ends write these; ``relax-normalize`` takes them away before a graph i
 compiled. A value with the attribute ``relax.name`` is a variable of a script.
 """
 
+from collections.abc import Mapping
+
 from mlir import ir
 from mlir.ir import DictAttr, FlatSymbolRefAttr, StringAttr, TupleType
 
+from relax_mlir.dialects.effects import Effects
 from relax_mlir.dialects.ext import Attr, Operand, Region, Result
 from relax_mlir.dialects.relax.core import Relax
 
 __all__ = [
-    "IMPURE_OPERATORS",
+    "OPERATOR_EFFECTS",
     "BindOp",
     "CallExternOp",
     "CallOp",
@@ -30,15 +33,50 @@ __all__ = [
 ]
 
 
-# Operators that do more than compute their result.
-IMPURE_OPERATORS = frozenset(
-    f"relax.{name}"
-    for name in (
-        *("assert_op", "call_builtin_with_ctx", "invoke_closure", "print"),
-        *("memory.kill_storage", "memory.kill_tensor", "vm.call_tir_dyn"),
-        "vm.kill_object",
+# Operators that have no operation of their own: all of them, and what each does.
+OPERATOR_EFFECTS: Mapping[str, Effects] = {
+    f"relax.{name}": effects
+    for effects, names in (
+        (
+            Effects.NONE,
+            (
+                *("call_tir", "call_tir_with_grad", "make_closure", "null_value"),
+                *("shape_of", "tensor_to_shape", "builtin.stop_lift_params"),
+                *("memory.view", "memory.ensure_zero_offset", "to_vdevice"),
+                *("hint_on_device", "wrap_param", "size"),
+                *("inspect.tensor_byte_offset", "inspect.tensor_elem_offset"),
+                *("inspect.tensor_dtype_bits", "inspect.tensor_dtype_code"),
+                *("inspect.tensor_dtype_lanes", "inspect.tensor_ndim"),
+                *("inspect.tensor_shape_i", "inspect.tensor_stride_i"),
+            ),
+        ),
+        (
+            Effects.ALLOCATES,
+            (
+                *("builtin.alloc_tensor", "memory.alloc_storage"),
+                *("memory.alloc_tensor", "vm.alloc_storage", "vm.alloc_tensor"),
+            ),
+        ),
+        (
+            Effects.CALLS,
+            ("call_dps_packed", "call_pure_packed", "call_py_func"),
+        ),
+        (Effects.CALLS | Effects.ALLOCATES, ("invoke_pure_closure",)),
+        (Effects.OVERWRITES, ("call_tir_inplace",)),
+        (Effects.CALLS | Effects.OVERWRITES, ("call_inplace_packed",)),
+        (
+            Effects.WRITES,
+            (
+                *("memory.kill_storage", "memory.kill_tensor", "vm.kill_object"),
+                "vm.call_tir_dyn",
+            ),
+        ),
+        (Effects.OBSERVED, ("print",)),
+        (Effects.CHECKS | Effects.OBSERVED, ("assert_op",)),
+        (Effects.UNKNOWN, ("call_builtin_with_ctx", "invoke_closure")),
     )
-)
+    for name in names
+}
 
 
 class BindOp(Relax.Operation, name="bind"):
@@ -54,7 +92,7 @@ class MatchCastOp(Relax.Operation, name="match_cast"):
     Symbols that nothing above mentions get their values here.
     """
 
-    is_pure = False  # it may fail
+    effects = Effects.CHECKS
 
     value: Operand[ir.Type]
     result: Result[ir.Type]
@@ -136,8 +174,6 @@ class FunctionOp(Relax.Operation, name="function"):
 class IfOp(Relax.Operation, name="if"):
     """One of two results; each region ends in the ``gpu.yield`` of its own."""
 
-    is_pure = False  # its branches may hold calls that are not
-
     condition: Operand[ir.Type]
     result: Result[ir.Type]
     then_branch: Region
@@ -151,7 +187,7 @@ class CallOp(Relax.Operation, name="call"):
         callee: the function.
     """
 
-    is_pure = False  # not every function is
+    effects = Effects.UNKNOWN  # the callee has its own
 
     args: Operand[TupleType]
     result: Result[ir.Type]
@@ -161,7 +197,7 @@ class CallOp(Relax.Operation, name="call"):
 class CallValueOp(Relax.Operation, name="call_value"):
     """Call a function that is a value."""
 
-    is_pure = False
+    effects = Effects.UNKNOWN  # the type of the callee may say less
 
     function: Operand[ir.Type]
     args: Operand[TupleType]
@@ -176,7 +212,7 @@ class CallExternOp(Relax.Operation, name="call_extern"):
         attrs: named arguments.
     """
 
-    is_pure = False
+    effects = Effects.UNKNOWN
 
     args: Operand[TupleType]
     result: Result[ir.Type]
@@ -196,10 +232,7 @@ class CallOperatorOp(Relax.Operation, name="call_operator"):
         types: its type arguments.
     """
 
-    @property
-    def is_pure(self) -> bool:
-        """Whether the operator does nothing but compute its result."""
-        return StringAttr(self.attributes["operator"]).value not in IMPURE_OPERATORS
+    effects = Effects.UNKNOWN  # those of the operator are its own
 
     args: Operand[TupleType]
     result: Result[ir.Type]

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from mlir import ir
 
 from relax_mlir.dialects.convolution_shapes import ConvolutionShape
+from relax_mlir.dialects.effects import Effects
 from relax_mlir.dialects.ext import Attr, Dialect, Operand, Operation, Region, Result
 
 __all__ = [
@@ -57,6 +58,8 @@ class BlockOp(Tir.Operation, name="block"):
         static_extents: size per axis; -1 where the size is the next of ``extents``.
     """
 
+    effects = Effects.NONE
+
     extents: Sequence[Operand[ir.IndexType]]
     bindings: Sequence[Operand[ir.IndexType]]
     name: ir.StringAttr
@@ -83,6 +86,8 @@ class AllocBufferOp(Tir.Operation, name="alloc_buffer"):
         shape: its dimensions, ``#relax.shape<[...]>``; dynamic ones are operands too.
     """
 
+    effects = Effects.ALLOCATES
+
     sizes: Sequence[Operand[ir.IndexType]]
     buffer: Result[ir.MemRefType]
     shape: Attr
@@ -94,6 +99,8 @@ class CallPackedOp(Tir.Operation, name="call_packed"):
     Attributes:
         callee: name of a tvm-ffi global function.
     """
+
+    effects = Effects.UNKNOWN
 
     args: Operand[ir.TupleType]
     callee: ir.StringAttr
@@ -114,6 +121,8 @@ class LibraryConvolutionOp(Tir.Operation, name="library_convolution"):
         tf32: whether factors in f32 may be rounded to 11 bits.
         activation: ``none``, or ``relu``, the larger one of a number and 0.
     """
+
+    effects = Effects.WRITES
 
     picture: Operand[ir.MemRefType]
     weights: Operand[ir.MemRefType]
@@ -188,6 +197,8 @@ class LibraryProductOp(Tir.Operation, name="library_product"):
         activation: ``none``, or ``relu``, the larger one of a number and 0.
     """
 
+    effects = Effects.WRITES
+
     lhs: Operand[ir.MemRefType]
     rhs: Operand[ir.MemRefType]
     result: Operand[ir.MemRefType]
@@ -207,6 +218,8 @@ class LetOp(Tir.Operation, name="let"):
         name: for readers.
     """
 
+    effects = Effects.NONE
+
     value: Operand[ir.Type]
     result: Result[ir.Type]
     name: ir.StringAttr
@@ -214,6 +227,8 @@ class LetOp(Tir.Operation, name="let"):
 
 class EvaluateOp(Tir.Operation, name="evaluate"):
     """Compute a scalar that nobody reads."""
+
+    effects = Effects.NONE
 
     value: Operand[ir.Type]
 
@@ -226,6 +241,8 @@ class CallOp(Tir.Operation, name="call"):
         literals: per argument ``unit`` where it is the next operand, else what it is.
     """
 
+    effects = Effects.UNKNOWN
+
     args: Operand[ir.TupleType]
     outputs: Sequence[Result[ir.Type]]
     callee: ir.StringAttr
@@ -234,6 +251,8 @@ class CallOp(Tir.Operation, name="call"):
 
 class AddressOp(Tir.Operation, name="address"):
     """Where an element of a buffer lies in memory; without indices, the first."""
+
+    effects = Effects.NONE
 
     buffer: Operand[ir.MemRefType]
     indices: Sequence[Operand[ir.IndexType]]
@@ -246,6 +265,8 @@ class AssertOp(Tir.Operation, name="assert"):
     Attributes:
         message: what to say where it does not.
     """
+
+    effects = Effects.CHECKS | Effects.OBSERVED
 
     condition: Operand[ir.IntegerType]
     message: ir.StringAttr
@@ -262,6 +283,8 @@ class AttrOp(Tir.Operation, name="attr"):
             values of a reduction, whose combination is the first region.
     """
 
+    effects = Effects.NONE
+
     args: Operand[ir.TupleType]
     key: ir.StringAttr
     form: ir.StringAttr
@@ -277,6 +300,8 @@ class DeclBufferOp(Tir.Operation, name="decl_buffer"):
         shape: its dimensions, ``#relax.shape<[...]>``; dynamic ones are operands too.
     """
 
+    effects = Effects.NONE
+
     pointer: Operand[ir.Type]
     sizes: Sequence[Operand[ir.IndexType]]
     buffer: Result[ir.MemRefType]
@@ -290,12 +315,16 @@ class UndefinedOp(Tir.Operation, name="undefined"):
         name: for readers.
     """
 
+    effects = Effects.NONE
+
     result: Result[ir.Type]
     name: ir.StringAttr
 
 
 class RampOp(Tir.Operation, name="ramp"):
     """The vector ``base``, ``base + stride``, ...; its type tells how many lanes."""
+
+    effects = Effects.NONE
 
     base: Operand[ir.IntegerType]
     stride: Operand[ir.IntegerType]
@@ -308,6 +337,8 @@ class VectorLoadOp(Tir.Operation, name="vector_load"):
     A lane where ``mask`` is false, if there is one, is not read.
     """
 
+    effects = Effects.READS
+
     buffer: Operand[ir.MemRefType]
     indices: Sequence[Operand[ir.IndexType]]
     places: Operand[ir.VectorType]
@@ -317,6 +348,8 @@ class VectorLoadOp(Tir.Operation, name="vector_load"):
 
 class VectorStoreOp(Tir.Operation, name="vector_store"):
     """Write a vector to places in the last dimension of a buffer; see the load."""
+
+    effects = Effects.WRITES
 
     value: Operand[ir.VectorType]
     buffer: Operand[ir.MemRefType]

@@ -12,6 +12,7 @@ from mlir import ir
 
 from relax_mlir.dialects import dtypes
 from relax_mlir.dialects.relax.core import RelaxOperation, relax_ops
+from relax_mlir.dialects.relax.graph import OPERATOR_EFFECTS
 from relax_mlir.errors import OperatorError, near_misses
 from relax_mlir.objects import functions, prim
 from relax_mlir.objects.expr import (
@@ -58,24 +59,7 @@ __all__ = [
 ]
 
 # Operators that are no tensor operations; the reader and the writer know each of them.
-STRUCTURAL = frozenset(
-    f"relax.{name}"
-    for name in (
-        *("call_tir", "call_tir_inplace", "call_tir_with_grad", "call_dps_packed"),
-        *("call_pure_packed", "call_inplace_packed", "call_builtin_with_ctx"),
-        *("call_py_func", "invoke_closure", "invoke_pure_closure", "make_closure"),
-        *("null_value", "print", "assert_op", "shape_of", "tensor_to_shape"),
-        *("builtin.alloc_tensor", "builtin.stop_lift_params", "memory.alloc_storage"),
-        *("memory.alloc_tensor", "memory.kill_storage", "memory.kill_tensor"),
-        *("memory.view", "memory.ensure_zero_offset", "vm.alloc_storage"),
-        *("vm.alloc_tensor", "vm.kill_object", "vm.call_tir_dyn"),
-        *("to_vdevice", "hint_on_device", "wrap_param", "size"),
-        *("inspect.tensor_byte_offset", "inspect.tensor_elem_offset"),
-        *("inspect.tensor_dtype_bits", "inspect.tensor_dtype_code"),
-        *("inspect.tensor_dtype_lanes", "inspect.tensor_ndim"),
-        *("inspect.tensor_shape_i", "inspect.tensor_stride_i"),
-    )
-)
+STRUCTURAL = frozenset(OPERATOR_EFFECTS)
 
 
 @cache

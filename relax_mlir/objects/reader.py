@@ -23,6 +23,7 @@ from relax_mlir.dialects.relax.core import (
 )
 from relax_mlir.objects import names
 from relax_mlir.objects.attributes import from_attribute
+from relax_mlir.objects.effects import EffectAnalysis
 from relax_mlir.objects.expr import (
     Attrs,
     Binding,
@@ -141,7 +142,8 @@ class Reader:
         attributes = op.operation.attributes
         if names.BLOCK in attributes:
             return ir.IntegerAttr(attributes[names.BLOCK]).value
-        return 0 if _is_pure(op) else -1
+        is_choice = isinstance(op, graph.IfOp)
+        return 0 if not is_choice and _EFFECTS.of(op).is_pure else -1
 
     def _bindings(self, op: ir.OpView) -> Iterator[Binding]:
         results = list(op.operation.results)
@@ -411,12 +413,7 @@ def _written_out(op: RelaxOperation) -> dict[str, Any]:  # Any: of every kind
     return op.normalize_arguments(**attrs)
 
 
-def _is_pure(op: ir.OpView) -> bool:
-    if isinstance(op, RelaxOperation):
-        return op.is_pure or isinstance(op, CallDpsPackedOp)
-    return op.operation.name in ("func.call", _PACK)
-
-
+_EFFECTS = EffectAnalysis()  # of operations alone; calls of functions may do anything
 _INLINE = (
     *(ConstantOp, graph.ShapeExprOp, graph.PrimValueOp, graph.StringOp),
     *(graph.DataTypeOp, graph.GlobalVarOp, graph.ExternFuncOp, graph.FreeVarOp),

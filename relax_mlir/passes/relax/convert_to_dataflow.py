@@ -6,19 +6,17 @@ from dataclasses import dataclass
 from mlir import ir
 
 from relax_mlir.dialects.relax import graph
-from relax_mlir.dialects.relax.core import CallDpsPackedOp
 from relax_mlir.graphs import (
-    PACK,
     block_number,
     blocks_of,
     graph_functions,
-    is_pure,
     operations_of,
     users_of,
 )
 from relax_mlir.module import IRModule
 from relax_mlir.objects import names
 from relax_mlir.objects.attributes import to_attribute
+from relax_mlir.objects.effects import EffectAnalysis
 from relax_mlir.rewriting import Pass
 from relax_mlir.traversal import own_operations
 
@@ -36,11 +34,11 @@ class ConvertToDataflow(Pass):
     min_size: int = 2
 
     def run(self, module: IRModule) -> None:
-        pure = {f.name.value for f in graph_functions(module) if _says_pure(f)}
+        effects = EffectAnalysis(module.mlir.operation)
         for function in graph_functions(module):
             number = 1 + max(map(block_number, operations_of(function)), default=-1)
             for block in blocks_of(function):
-                for run in _runs(block, pure):
+                for run in _runs(block, effects):
                     taken = {block_number(op) for op in run if block_number(op) >= 0}
                     if len(run) >= self.min_size or taken:
                         for op in run:
@@ -49,17 +47,13 @@ class ConvertToDataflow(Pass):
                 mark_outputs(block)
 
 
-def _says_pure(function: ir.OpView) -> bool:
-    return names.IMPURE not in function.attributes
-
-
-def _runs(block: ir.Block, pure: set[str]) -> Iterator[list[ir.OpView]]:
+def _runs(block: ir.Block, effects: EffectAnalysis) -> Iterator[list[ir.OpView]]:
     """The longest runs of pure bindings."""
     run: list[ir.OpView] = []
     for op in own_operations(block):
         if not _is_binding(op):
             continue
-        if _is_pure_binding(op, pure):
+        if _may_stand_in_dataflow(op, effects):
             run.append(op)
         elif run:
             yield run
@@ -72,14 +66,9 @@ def _is_binding(op: ir.OpView) -> bool:
     return names.NAME in op.operation.attributes
 
 
-def _is_pure_binding(op: ir.OpView, pure: set[str]) -> bool:
-    if isinstance(op, CallDpsPackedOp):
-        return True
-    if isinstance(op, graph.CallOp):
-        return ir.FlatSymbolRefAttr(op.attributes["callee"]).value in pure
-    if isinstance(op, graph.MatchCastOp):
-        return True
-    return is_pure(op) or op.operation.name == PACK
+def _may_stand_in_dataflow(op: ir.OpView, effects: EffectAnalysis) -> bool:
+    """Whether an operation is pure, and no choice: a dataflow block branches nowhere."""
+    return not isinstance(op, graph.IfOp) and effects.of(op).is_pure
 
 
 def mark_outputs(block: ir.Block) -> None:

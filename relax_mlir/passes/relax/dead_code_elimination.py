@@ -1,20 +1,16 @@
 """``relax-dead-code-elimination``: bindings and functions that nothing needs go away."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mlir import ir
-from mlir.dialects import func
-
-from relax_mlir.dialects.relax import graph
-from relax_mlir.dialects.relax.core import CallDpsPackedOp
+from relax_mlir.call_graph import CallGraph
 from relax_mlir.errors import PassError
-from relax_mlir.graphs import blocks_of, graph_functions, is_pure
+from relax_mlir.graphs import blocks_of, graph_functions
 from relax_mlir.module import IRModule
 from relax_mlir.objects import names
-from relax_mlir.rewriting import Pass, erase_dead, walk
+from relax_mlir.objects.effects import EffectAnalysis
+from relax_mlir.rewriting import Pass, erase_dead
 
-__all__ = ["DeadCodeElimination", "callees_of", "erase_unreachable"]
+__all__ = ["DeadCodeElimination", "erase_unreachable"]
 
 
 @dataclass(frozen=True)
@@ -31,36 +27,11 @@ class DeadCodeElimination(Pass):
 
     def run(self, module: IRModule) -> None:
         erase_unreachable(module, self.entry_functions)
-        pure = {
-            f.name.value
-            for f in graph_functions(module)
-            if names.IMPURE not in f.attributes
-        }
+        effects = EffectAnalysis(module.mlir.operation)
         for function in graph_functions(module):
             for block in reversed(list(blocks_of(function))):
-                erase_dead(block, lambda op: _is_removable(op, pure))
+                erase_dead(block, effects.is_removable)
         erase_unreachable(module, self.entry_functions)
-
-
-def _is_removable(op: ir.Operation, pure: set[str]) -> bool:
-    view = op.opview
-    if isinstance(view, graph.CallOp):
-        return ir.FlatSymbolRefAttr(view.attributes["callee"]).value in pure
-    if isinstance(view, graph.IfOp):
-        return all(
-            i.operation.name == "gpu.yield" or _is_removable(i.operation, pure)
-            for i in walk(view)
-        )
-    if isinstance(view, graph.CallOperatorOp):
-        return not ir.StringAttr(view.attributes["operator"]).value.startswith(_IMPURE)
-    return isinstance(view, CallDpsPackedOp) or is_pure(view)
-
-
-# Operators that do more than compute their result.
-_IMPURE = (
-    *("relax.print", "relax.assert_op", "relax.call_inplace_packed", "relax.memory."),
-    *("relax.vm.", "relax.invoke_closure", "relax.call_builtin_with_ctx"),
-)
 
 
 def erase_unreachable(module: IRModule, entries: tuple[str, ...] = ()) -> None:
@@ -73,28 +44,8 @@ def erase_unreachable(module: IRModule, entries: tuple[str, ...] = ()) -> None:
     for entry in entries:
         if entry not in functions:
             raise PassError(f"entry `{entry}`: module has no such function")
-    todo = [n for n, f in functions.items() if not names.is_private(f)]
-    todo += entries
-    reached: set[str] = set()
-    while todo:
-        name = todo.pop()
-        if name not in reached:
-            reached.add(name)
-            todo += callees_of(functions[name], functions)
+    roots = [n for n, f in functions.items() if not names.is_private(f)]
+    reached = CallGraph(module).reachable([*roots, *entries])
     for name, function in functions.items():
         if name not in reached:
             function.operation.erase()
-
-
-def callees_of(
-    function: func.FuncOp, functions: Mapping[str, func.FuncOp]
-) -> list[str]:
-    """The functions of the module that one mentions."""
-    found = []
-    for op in walk(function):
-        attributes = op.operation.attributes
-        if "callee" in attributes:
-            attr = attributes["callee"]
-            if isinstance(attr, ir.FlatSymbolRefAttr) and attr.value in functions:
-                found.append(attr.value)
-    return found

@@ -6,18 +6,18 @@ from dataclasses import dataclass
 from mlir import ir
 
 from relax_mlir.dialects.relax import graph
-from relax_mlir.dialects.relax.core import CallDpsPackedOp, ConstantOp, TupleGetItemOp
+from relax_mlir.dialects.relax.core import ConstantOp, TupleGetItemOp
 from relax_mlir.graphs import (
     PACK,
     SCRIPT_ATTRIBUTES,
     block_number,
     copy_script_attributes,
     graph_functions,
-    is_pure,
     users_of,
 )
 from relax_mlir.module import IRModule
 from relax_mlir.objects import names
+from relax_mlir.objects.effects import EffectAnalysis
 from relax_mlir.rewriting import Pass, erase, has_uses, replace
 from relax_mlir.traversal import own_operations
 
@@ -38,33 +38,38 @@ class EliminateCommonSubexpr(Pass):
     call_only: bool = False
 
     def run(self, module: IRModule) -> None:
+        effects = EffectAnalysis(module.mlir.operation)
         for function in graph_functions(module):
             for block in function.regions[0].blocks:
-                self._merge(block, {})
+                self._merge(block, {}, effects)
 
     def _merge(
-        self, block: ir.Block, outer: Mapping[_Key, Sequence[ir.OpView]]
+        self,
+        block: ir.Block,
+        outer: Mapping[_Key, Sequence[ir.OpView]],
+        effects: EffectAnalysis,
     ) -> None:
         seen = {key: list(found) for key, found in outer.items()}
         for op in list(own_operations(block)):
             for region in op.operation.regions:
                 for inner in region.blocks:
-                    self._merge(inner, seen)
-            if self._is_mergeable(op):
+                    self._merge(inner, seen, effects)
+            if self._is_mergeable(op, effects):
                 known = seen.setdefault(_key_of(op), [])
                 first = next((k for k in known if _sees(op, k)), None)
                 known.append(op if first is None else _second_name(op, first))
 
-    def _is_mergeable(self, op: ir.OpView) -> bool:
+    def _is_mergeable(self, op: ir.OpView, effects: EffectAnalysis) -> bool:
         if names.NAME not in op.operation.attributes or isinstance(op, _LEAVES):
             return False
-        if op.operation.name == PACK and _packed_call(op) is not None:
-            return True
+        if op.operation.name == PACK and (call := _packed_call(op)) is not None:
+            return effects.is_mergeable(call)
         if isinstance(op, TupleGetItemOp) or op.operation.name == PACK:
-            return not self.call_only
-        return is_pure(op) or isinstance(op, (CallDpsPackedOp, graph.MatchCastOp))
+            return not self.call_only and effects.is_mergeable(op)
+        return not len(op.regions) and effects.is_mergeable(op)
 
 
+_OPERATIONS = EffectAnalysis()  # without calls of functions
 _LEAVES = (graph.BindOp, ConstantOp, graph.ShapeExprOp, graph.PrimValueOp)
 
 
@@ -81,13 +86,13 @@ def _key_of(op: ir.OpView) -> _Key:
 
 
 def _packed_call(pack: ir.OpView) -> ir.OpView | None:
-    """The pure operation of which a tuple holds all of several results."""
+    """The operation of which a tuple holds all of several results."""
     operands = list(pack.operation.operands)
     owner = operands[0].owner if len(operands) > 1 else None
     if not isinstance(owner, (ir.OpView, ir.Operation)):
         return None
     call = owner.operation.opview
-    return call if is_pure(call) and list(call.operation.results) == operands else None
+    return call if list(call.operation.results) == operands else None
 
 
 def _operand_key(value: ir.Value) -> object:
@@ -95,12 +100,13 @@ def _operand_key(value: ir.Value) -> object:
     owner = value.owner
     if isinstance(owner, ir.Block) or names.NAME in owner.attributes:
         return value
-    if len(owner.operation.results) > 1 and is_pure(owner.operation.opview):
+    if len(owner.operation.results) > 1 and _OPERATIONS.is_mergeable(owner):
         number = list(owner.operation.results).index(value)
         return (_key_of(owner.operation.opview), number)
     if owner.name == PACK:
         return tuple(map(_operand_key, owner.operands))
-    return _key_of(owner.opview) if not list(owner.operands) else value
+    is_leaf = not list(owner.operands) and not len(owner.regions)
+    return _key_of(owner.opview) if is_leaf else value
 
 
 def _sees(user: ir.OpView, op: ir.OpView) -> bool:

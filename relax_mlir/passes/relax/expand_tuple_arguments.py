@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import func
 
+from relax_mlir.call_graph import calls_function
 from relax_mlir.dialects import tensors
 from relax_mlir.dialects.relax import graph
 from relax_mlir.dialects.relax.core import TupleGetItemOp
@@ -44,10 +45,9 @@ def calls_of(module: IRModule, function: func.FuncOp) -> list[graph.CallOp] | No
     """The calls of a function; None if it is also a value."""
     name = function.name.value
     found: list[graph.CallOp] = []
-    for caller in graph_functions(module):
+    for caller in module.func_ops():
         for op in operations_of(caller):
-            attributes = op.operation.attributes
-            if "callee" not in attributes or str(attributes["callee"]) != f"@{name}":
+            if not calls_function(op, name):
                 continue
             if not isinstance(op, graph.CallOp):
                 return None

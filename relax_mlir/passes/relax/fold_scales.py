@@ -15,7 +15,7 @@ from relax_mlir.dialects.relax.exponential import SqrtOp
 from relax_mlir.dialects.relax.movement import ReshapeOp
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.module import IRModule
-from relax_mlir.passes.relax.simplify import is_pure
+from relax_mlir.objects.effects import EffectAnalysis
 from relax_mlir.rewriting import (
     Pass,
     erase_dead,
@@ -45,9 +45,10 @@ class FoldScales(Pass):
         changed = True
         while changed:  # what is replaced would keep convolutions from being read once
             changed = rewrite_greedily(module, *_PATTERNS, rounds=1)
+            effects = EffectAnalysis(module.mlir.operation)
             for function in module.func_ops():
                 for block in function.regions[0].blocks:
-                    erase_dead(block, is_pure)
+                    erase_dead(block, effects.is_removable)
 
 
 @pattern

@@ -11,7 +11,7 @@ from relax_mlir.dialects.dtypes import dtype
 from relax_mlir.dialects.relax.activation import GeluOp, GeluTanhOp
 from relax_mlir.dialects.relax.core import ConstantOp
 from relax_mlir.module import IRModule
-from relax_mlir.passes.relax.simplify import is_pure
+from relax_mlir.objects.effects import EffectAnalysis
 from relax_mlir.passes.written_gelu import EXACT, Notation, find_gelu
 from relax_mlir.rewriting import Pass, erase_dead, replace, walk
 
@@ -50,8 +50,9 @@ class FuseGelu(Pass):
             with ir.InsertionPoint(found.last), found.last.location:
                 made = (GeluTanhOp if found.is_tanh else GeluOp)(found.x)
             replace(found.last, made.y)
+        effects = EffectAnalysis(module.mlir.operation)
         for block in blocks:
-            erase_dead(block, is_pure)
+            erase_dead(block, effects.is_removable)
 
 
 def _is_function(op: ir.OpView) -> bool:

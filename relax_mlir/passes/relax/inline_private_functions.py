@@ -5,22 +5,22 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import func
 
+from relax_mlir.call_graph import CallGraph
 from relax_mlir.graphs import (
     block_number,
     blocks_of,
     graph_functions,
-    is_pure,
     operations_of,
     update_type,
 )
 from relax_mlir.module import IRModule
 from relax_mlir.objects import names
 from relax_mlir.objects.attributes import to_attribute
+from relax_mlir.objects.effects import EffectAnalysis
 from relax_mlir.passes.relax.canonicalize_bindings import canonicalize
 from relax_mlir.passes.relax.convert_to_dataflow import mark_outputs
-from relax_mlir.passes.relax.dead_code_elimination import callees_of
 from relax_mlir.passes.relax.inline_calls import inline_calls
-from relax_mlir.rewriting import Pass, erase, erase_dead, walk
+from relax_mlir.rewriting import Pass, erase, erase_dead
 from relax_mlir.traversal import own_operations
 
 __all__ = ["InlinePrivateFunctions", "inline_named"]
@@ -32,15 +32,16 @@ class InlinePrivateFunctions(Pass):
 
     def run(self, module: IRModule) -> None:
         functions = {f.name.value: f for f in graph_functions(module)}
-        recursive = {n for n in functions if _reaches_itself(n, functions)}
+        calls = CallGraph(module)
         wanted = {
             n
             for n, f in functions.items()
-            if names.is_private(f) and n not in recursive
+            if names.is_private(f) and not calls.is_recursive(n)
         }
         inline_named(module, wanted)
+        left = CallGraph(module)
         for name in wanted:
-            if not _is_mentioned(name, module):
+            if not left.callers(name):
                 erase(functions[name])
 
 
@@ -51,7 +52,8 @@ def inline_named(module: IRModule, wanted: set[str]) -> None:
         PassError: one calls itself.
     """
     functions = {f.name.value: f for f in graph_functions(module)}
-    changed = [f for f in functions.values() if wanted & {*callees_of(f, functions)}]
+    calls = CallGraph(module)
+    changed = [f for n, f in functions.items() if wanted & {*calls.callees(n)}]
     inline_calls(module, lambda f: f.name.value in wanted, keep_blocks=True)
     for function in changed:
         _tidy(module, function)
@@ -64,8 +66,9 @@ def _tidy(module: IRModule, function: func.FuncOp) -> None:
         mark_outputs(block)
     update_type(function)
     canonicalize(module, function)
+    effects = EffectAnalysis(module.mlir.operation)
     for block in reversed(list(blocks_of(function))):
-        erase_dead(block, lambda op: is_pure(op.opview))
+        erase_dead(block, effects.is_removable)
 
 
 def _part_blocks(block: ir.Block, function: func.FuncOp) -> None:
@@ -84,23 +87,3 @@ def _part_blocks(block: ir.Block, function: func.FuncOp) -> None:
             last = own
         if own >= 0 and number != own:
             op.operation.attributes[names.BLOCK] = to_attribute(number)
-
-
-def _reaches_itself(name: str, functions: dict[str, func.FuncOp]) -> bool:
-    todo, seen = callees_of(functions[name], functions), set[str]()
-    while todo:
-        callee = todo.pop()
-        if callee == name:
-            return True
-        if callee not in seen:
-            seen.add(callee)
-            todo += callees_of(functions[callee], functions)
-    return False
-
-
-def _is_mentioned(name: str, module: IRModule) -> bool:
-    return any(
-        "callee" in op.operation.attributes
-        and str(op.operation.attributes["callee"]) == f"@{name}"
-        for op in walk(module.mlir.operation)
-    )

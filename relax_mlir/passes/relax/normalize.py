@@ -15,13 +15,13 @@ from relax_mlir.graphs import (
     block_number,
     blocks_of,
     graph_functions,
-    is_pure,
     operations_of,
     substitute_sizes,
     symbols_in,
 )
 from relax_mlir.module import IRModule
 from relax_mlir.objects import names
+from relax_mlir.objects.effects import EffectAnalysis
 from relax_mlir.passes.relax.bind_sizes import BindSizes
 from relax_mlir.passes.relax.dead_code_elimination import erase_unreachable
 from relax_mlir.passes.relax.flatten_tuples import flatten_parameters, flatten_results
@@ -88,8 +88,9 @@ class Normalize(Pass):
         write_known_operators(module, function, keep_scalars=False)
         select_branches(function)
         _drop_second_names(function)
+        effects = EffectAnalysis(module.mlir.operation)
         for block in blocks_of(function):
-            erase_dead(block, lambda op: is_pure(op.opview))
+            erase_dead(block, effects.is_removable)
 
 
 def _join_dataflow_blocks(block: ir.Block) -> None:

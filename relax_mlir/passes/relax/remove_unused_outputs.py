@@ -13,11 +13,11 @@ from relax_mlir.graphs import (
     copy_script_attributes,
     drop_unread,
     graph_functions,
-    is_pure,
     update_type,
 )
 from relax_mlir.module import IRModule
 from relax_mlir.objects import names
+from relax_mlir.objects.effects import EffectAnalysis
 from relax_mlir.passes.relax.expand_tuple_arguments import calls_of
 from relax_mlir.passes.relax.flatten_tuples import take_out_known
 from relax_mlir.rewriting import Pass, erase_dead, replace
@@ -42,8 +42,9 @@ class RemoveUnusedOutputs(Pass):
             count = _count(function)
             if calls and used is not None and len(used) < count:
                 _give_less(function, sorted(used))
+                effects = EffectAnalysis(module.mlir.operation)
                 for block in blocks_of(function):
-                    erase_dead(block, lambda op: is_pure(op.opview))
+                    erase_dead(block, effects.is_removable)
                 for call in calls:
                     _read_less(call, function, sorted(used))
         for function in graph_functions(module):

@@ -6,9 +6,10 @@ from mlir.dialects import func
 from relax_mlir.dialects import tensors
 from relax_mlir.dialects.relax import graph
 from relax_mlir.dialects.relax.compare import WhereOp
-from relax_mlir.dialects.relax.core import RelaxOperation, TupleGetItemOp
+from relax_mlir.dialects.relax.core import TupleGetItemOp
 from relax_mlir.errors import PassError
 from relax_mlir.graphs import PACK, operations_of
+from relax_mlir.objects.effects import EffectAnalysis
 from relax_mlir.rewriting import clone, replace
 from relax_mlir.traversal import own_operations
 
@@ -21,26 +22,27 @@ def select_branches(function: func.FuncOp) -> None:
     Raises:
         PassError: a branch does more than compute tensors, or their shapes differ.
     """
+    effects = EffectAnalysis()
     for op in reversed(list(operations_of(function))):
         if isinstance(op, graph.IfOp):
-            _select(op)
+            _select(op, effects)
 
 
-def _select(op: graph.IfOp) -> None:
+def _select(op: graph.IfOp, effects: EffectAnalysis) -> None:
     with ir.InsertionPoint(op), op.location:
-        values = [_inlined(op, region.blocks[0]) for region in op.operation.regions]
+        values = [
+            _inlined(op, region.blocks[0], effects) for region in op.operation.regions
+        ]
         value = _where(op, op.condition, values[0], values[1])
     replace(op, value)
 
 
-def _inlined(op: graph.IfOp, block: ir.Block) -> ir.Value:
+def _inlined(op: graph.IfOp, block: ir.Block, effects: EffectAnalysis) -> ir.Value:
     """Copy a branch in front of the choice; returns its value."""
     mapping: dict[ir.Value, ir.Value] = {}
     *operations, last = own_operations(block)
     for inner in operations:
-        view = inner.operation.opview
-        is_pure = isinstance(view, RelaxOperation) and view.is_pure
-        if not is_pure and inner.operation.name != PACK:
+        if not effects.is_speculatable(inner):
             raise PassError(
                 f"{op.location}: `{inner.operation.name}` in a branch: expected operations "
                 "that only compute their results, since both branches are computed"

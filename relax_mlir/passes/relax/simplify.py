@@ -8,11 +8,11 @@ from itertools import accumulate, chain
 from mlir import ir
 
 from relax_mlir.dialects import shapes, tensors
-from relax_mlir.dialects.relax.core import RelaxOperation
 from relax_mlir.dialects.relax.movement import PermuteDimsOp, ReshapeOp
 from relax_mlir.dialects.relax.slicing import StridedSliceOp
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.module import IRModule
+from relax_mlir.objects.effects import EffectAnalysis
 from relax_mlir.rewriting import (
     Pass,
     erase_dead,
@@ -23,14 +23,7 @@ from relax_mlir.rewriting import (
 )
 from relax_mlir.traversal import own_operations
 
-__all__ = ["Simplify", "is_pure"]
-
-
-def is_pure(op: ir.Operation) -> bool:
-    """Whether an operation only computes its results."""
-    view = op.opview
-    is_ours = isinstance(view, RelaxOperation) and view.is_pure
-    return is_ours or op.name == "builtin.unrealized_conversion_cast"
+__all__ = ["Simplify"]
 
 
 @pattern
@@ -187,23 +180,24 @@ class Simplify(Pass):
     def run(self, module: IRModule) -> None:
         for _ in range(self.max_rounds):
             changed = rewrite_greedily(module, *_PATTERNS, rounds=1)
+            effects = EffectAnalysis(module.mlir.operation)
             for function in module.func_ops():
                 if "tir.prim_func" in function.attributes:
                     continue
                 for block in function.regions[0].blocks:
-                    changed |= _merge_duplicates(block)
-                    changed |= erase_dead(block, is_pure)
+                    changed |= _merge_duplicates(block, effects)
+                    changed |= erase_dead(block, effects.is_removable)
             if not changed:
                 return
 
 
-def _merge_duplicates(block: ir.Block) -> bool:
-    """Keep the first of equal pure operations."""
+def _merge_duplicates(block: ir.Block, effects: EffectAnalysis) -> bool:
+    """Keep the first of equal operations that may be merged."""
     seen: dict[tuple[object, ...], ir.OpView] = {}
     changed = False
     for op in list(own_operations(block)):
         operation = op.operation
-        if not is_pure(operation):
+        if len(op.regions) or not effects.is_mergeable(op):
             continue
         attributes = tuple(
             sorted((n, operation.attributes[n]) for n in operation.attributes)

@@ -12,11 +12,11 @@ from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import AllocBufferOp, BlockOp, marks
 from relax_mlir.indexing import constant_of
 from relax_mlir.module import IRModule
+from relax_mlir.objects.effects import is_scalar_arithmetic
 from relax_mlir.passes.tir.intrinsics import expand_intrinsics, is_expandable
 from relax_mlir.passes.tir.nests import (
     create_grid,
     erase_unused,
-    is_pure,
     move_body,
     rematerialize,
     size_of,
@@ -53,7 +53,9 @@ def _collapse(function: func.FuncOp) -> None:
             if nest is None:
                 return
             nests.append(nest)
-        elif not (is_pure(op) or isinstance(op, AllocBufferOp) or _is_grid(op)):
+        elif not (
+            is_scalar_arithmetic(op) or isinstance(op, AllocBufferOp) or _is_grid(op)
+        ):
             return
     for nest in nests:
         nest.collapse()
@@ -136,7 +138,7 @@ def _is_simple(loop: ir.OpView) -> bool:
 def _only_statement(block: ir.Block) -> ir.OpView | None:
     """What stands in the body of a loop beside arithmetic, if it is one operation."""
     *operations, _ = own_operations(block)
-    found = [op for op in operations if not is_pure(op)]
+    found = [op for op in operations if not is_scalar_arithmetic(op)]
     return found[0] if len(found) == 1 else None
 
 
@@ -190,7 +192,7 @@ _PLAIN = frozenset(
 
 def _is_plain_operation(op: ir.OpView) -> bool:
     name = op.operation.name
-    if name in _PLAIN or is_pure(op):
+    if name in _PLAIN or is_scalar_arithmetic(op):
         return True
     if name == "tir.call":
         return is_expandable(op)

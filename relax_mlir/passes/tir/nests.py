@@ -12,6 +12,7 @@ from relax_mlir.dialects import shapes
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import AllocBufferOp, BlockOp, marks
 from relax_mlir.indexing import SIZE_ARITHMETIC, constant_of
+from relax_mlir.objects.effects import is_scalar_arithmetic
 from relax_mlir.rewriting import clone, erase, has_uses, walk
 from relax_mlir.traversal import own_operations, values_read
 
@@ -19,19 +20,11 @@ __all__ = [
     "create_grid",
     "create_loop",
     "erase_unused",
-    "is_pure",
     "is_scheduled",
     "move_body",
     "rematerialize",
     "size_of",
 ]
-
-_PURE = ("arith.", "math.")
-
-
-def is_pure(op: ir.OpView) -> bool:
-    """Whether an operation only computes its results, from its operands alone."""
-    return op.operation.name.startswith(_PURE)
 
 
 def size_of(value: ir.Value, symbols: Mapping[ir.Value, str]) -> Dim | None:
@@ -126,7 +119,7 @@ def _index(value: int | ir.Value) -> ir.Value:
 def erase_unused(block: ir.Block) -> None:
     """Drop arithmetic whose results nobody reads, last first."""
     for op in reversed(list(own_operations(block))):
-        if is_pure(op) and not any(map(has_uses, op.operation.results)):
+        if is_scalar_arithmetic(op) and not any(map(has_uses, op.operation.results)):
             erase(op)
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from relax_mlir.dialects.relax.graph import IMPURE_OPERATORS
+from relax_mlir.call_graph import CallGraph
 from relax_mlir.module import IRModule
+from relax_mlir.objects.effects import effects_of_operator
 from relax_mlir.objects.expr import (
     Call,
     Expr,
@@ -11,9 +12,8 @@ from relax_mlir.objects.expr import (
     Op,
     Var,
 )
-from relax_mlir.objects.function import BaseFunc, Function
+from relax_mlir.objects.function import Function
 from relax_mlir.objects.struct_info import FuncStructInfo
-from relax_mlir.relax.analysis.variables import all_global_vars
 from relax_mlir.relax.expr_functor import PyExprVisitor
 
 __all__ = ["contains_impure_call", "detect_recursion", "is_impure_call"]
@@ -26,8 +26,7 @@ def is_impure_call(call: Call) -> bool:
         ValueError: nothing is known of what it calls.
     """
     if isinstance(call.op, Op):
-        is_pure = call.op.get_attr("FPurity")
-        return call.op.name in IMPURE_OPERATORS if is_pure is None else not is_pure
+        return not effects_of_operator(call.op.name).is_pure
     info = call.op.struct_info_or_none()
     if not isinstance(info, FuncStructInfo):
         raise ValueError(
@@ -69,30 +68,5 @@ def detect_recursion(mod: IRModule) -> list[list[GlobalVar]]:
 
     A function that mentions only itself is a group of its own.
     """
-    mentions = {v.name_hint: _mentions(f) for v, f in mod.functions.items()}
-    reached = {name: _reachable(name, mentions) for name in mentions}
-    groups: list[list[str]] = []
-    for name in mentions:
-        is_grouped = any(name in group for group in groups)
-        if name in reached[name] and not is_grouped:
-            circle = [n for n in mentions if n in reached[name] and name in reached[n]]
-            groups.append(circle)
-    return [[mod.get_global_var(name) for name in group] for group in groups]
-
-
-def _mentions(function: BaseFunc) -> list[str]:
-    if not isinstance(function, Function):
-        return []
-    return [var.name_hint for var in all_global_vars(function)]
-
-
-def _reachable(name: str, mentions: dict[str, list[str]]) -> set[str]:
-    """The functions that one mentions, those that they mention, and so on."""
-    found: set[str] = set()
-    todo = list(mentions[name])
-    while todo:
-        next_ = todo.pop()
-        if next_ not in found:
-            found.add(next_)
-            todo += mentions.get(next_, ())
-    return found
+    cycles = CallGraph(mod).cycles()
+    return [[mod.get_global_var(name) for name in cycle] for cycle in cycles]

@@ -14,6 +14,7 @@ from mlir import ir
 from relax_mlir.dialects import tensors
 from relax_mlir.dialects.tir import marks
 from relax_mlir.objects.attributes import from_attribute
+from relax_mlir.objects.effects import is_scalar_arithmetic
 from relax_mlir.traversal import own_operations
 
 __all__ = [
@@ -43,7 +44,6 @@ __all__ = [
     "subtree",
 ]
 
-_PURE_DIALECTS = ("arith.", "math.")
 _NO_STATEMENTS = (
     "tir.alloc_buffer",
     "memref.load",
@@ -82,7 +82,7 @@ def is_where(op: ir.Operation) -> bool:
 
 def is_pure(op: ir.Operation) -> bool:
     """Whether it computes a scalar of scalars and does nothing else."""
-    return op.name.startswith(_PURE_DIALECTS)
+    return is_scalar_arithmetic(op)
 
 
 def parent_of(op: ir.Operation) -> ir.Operation:

@@ -1,0 +1,96 @@
+"""Call graph: which functions of a module mention which."""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from mlir import ir
+
+from relax_mlir.dialects.tir import marks
+from relax_mlir.module import IRModule
+from relax_mlir.rewriting import walk
+
+__all__ = ["CallGraph", "calls_function"]
+
+
+class CallGraph:
+    """The functions of a module, and for each those that it calls or has as values.
+
+    Edges are the symbols in the attributes of a function and of all operations inside it
+    (calls by graph functions, arguments of ``call_tir`` and of packed calls, nested
+    functions and branches), and the subroutines that tensor programs call.
+
+    Args:
+        module: as it is now; a later change is not seen.
+    """
+
+    def __init__(self, module: IRModule) -> None:
+        functions = {f.name.value: f for f in module.func_ops()}
+        self._callees: Mapping[str, list[str]] = {
+            name: [n for n in dict.fromkeys(_mentioned(function)) if n in functions]
+            for name, function in functions.items()
+        }
+
+    def callees(self, name: str) -> list[str]:
+        """The functions that one mentions, each once, in order."""
+        return self._callees[name]
+
+    def callers(self, name: str) -> list[str]:
+        """The functions that mention one, in order."""
+        return [caller for caller, found in self._callees.items() if name in found]
+
+    def reachable(self, roots: Iterable[str]) -> set[str]:
+        """Functions, those that they mention, and so on."""
+        found: set[str] = set()
+        todo = list(roots)
+        while todo:
+            name = todo.pop()
+            if name not in found:
+                found.add(name)
+                todo += self._callees[name]
+        return found
+
+    def is_recursive(self, name: str) -> bool:
+        """Whether a function mentions itself, or one that leads back to it."""
+        return name in self.reachable(self._callees[name])
+
+    def cycles(self) -> list[list[str]]:
+        """The groups of functions that lead to each other, in order."""
+        reached = {n: self.reachable(self._callees[n]) for n in self._callees}
+        groups: dict[tuple[str, ...], None] = {}
+        for name in self._callees:
+            if name in reached[name]:
+                circle = (
+                    n for n in reached if n in reached[name] and name in reached[n]
+                )
+                groups[tuple(circle)] = None
+        return list(map(list, groups))
+
+
+def calls_function(op: ir.OpView, name: str) -> bool:
+    """Whether an operation, without those inside it, mentions a function."""
+    return name in _mentioned_by(op)
+
+
+def _mentioned(function: ir.OpView) -> Iterator[str]:
+    yield from _mentioned_by(function)
+    for op in walk(function):
+        yield from _mentioned_by(op)
+
+
+def _mentioned_by(op: ir.OpView) -> Iterator[str]:
+    attributes = op.operation.attributes
+    for name in attributes:
+        yield from _symbols_in(attributes[name])
+    if marks.SUBROUTINE in attributes:
+        yield ir.StringAttr(attributes["callee"]).value
+
+
+def _symbols_in(attribute: ir.Attribute) -> Iterator[str]:
+    """The symbols that an attribute is, or holds."""
+    if isinstance(attribute, ir.FlatSymbolRefAttr):
+        yield attribute.value
+    elif isinstance(attribute, ir.ArrayAttr):
+        for inner in attribute:
+            yield from _symbols_in(inner)
+    elif isinstance(attribute, ir.DictAttr):
+        for named in attribute:
+            yield from _symbols_in(named.attr)
