@@ -190,6 +190,8 @@ class TakeOp(Relax.Operation, name="take"):
         axis = axis or 0
         if mode == "fast":
             indices, mode = clamp(indices, x.shape[axis]), "clip"
+        elif mode == "wrap":  # numpy would take as many steps as the index has
+            indices = indices.astype(np.int64) % max(1, x.shape[axis])
         return np.asarray(np.take(x, indices, axis, mode=mode))
 
     def legalize(self, b: Builder) -> Buffer:
