@@ -24,7 +24,6 @@ _ARITHMETIC = ("arith.", "math.")
 # Operations of MLIR's dialects that modules hold.
 _UPSTREAM = {
     "builtin.unrealized_conversion_cast": Effects.NONE,
-    "func.call": Effects.CALLS,
     "memref.load": Effects.READS,
     "memref.store": Effects.WRITES,
     "memref.subview": Effects.NONE,

@@ -142,8 +142,9 @@ class Reader:
         attributes = op.operation.attributes
         if names.BLOCK in attributes:
             return ir.IntegerAttr(attributes[names.BLOCK]).value
-        is_choice = isinstance(op, graph.IfOp)
-        return 0 if not is_choice and _EFFECTS.of(op).is_pure else -1
+        if isinstance(op, graph.IfOp):  # a dataflow block branches nowhere
+            return -1
+        return 0 if isinstance(op, func.CallOp) or _EFFECTS.of(op).is_pure else -1
 
     def _bindings(self, op: ir.OpView) -> Iterator[Binding]:
         results = list(op.operation.results)

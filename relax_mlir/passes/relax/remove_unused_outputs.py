@@ -49,6 +49,8 @@ class RemoveUnusedOutputs(Pass):
                     _read_less(call, function, sorted(used))
         for function in graph_functions(module):
             drop_unread(function)
+            # More may be known of an element than a function said of its whole result.
+            update_type(function)
 
 
 def _count(function: func.FuncOp) -> int:
