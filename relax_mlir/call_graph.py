@@ -28,6 +28,10 @@ class CallGraph:
             name: [n for n in dict.fromkeys(_mentioned(function)) if n in functions]
             for name, function in functions.items()
         }
+        self._callers: dict[str, list[str]] = {name: [] for name in functions}
+        for caller, callees in self._callees.items():
+            for callee in callees:
+                self._callers[callee].append(caller)
 
     def callees(self, name: str) -> list[str]:
         """The functions that one mentions, each once, in order."""
@@ -35,7 +39,7 @@ class CallGraph:
 
     def callers(self, name: str) -> list[str]:
         """The functions that mention one, in order."""
-        return [caller for caller, found in self._callees.items() if name in found]
+        return self._callers[name]
 
     def reachable(self, roots: Iterable[str]) -> set[str]:
         """Functions, those that they mention, and so on."""
@@ -73,7 +77,12 @@ def calls_function(op: ir.OpView, name: str) -> bool:
 def _mentioned(function: ir.OpView) -> Iterator[str]:
     yield from _mentioned_by(function)
     for op in walk(function):
-        yield from _mentioned_by(op)
+        if not op.operation.name.startswith(_MENTION_NOTHING):
+            yield from _mentioned_by(op)
+
+
+# Dialects whose operations have no symbols; tensor programs consist of them.
+_MENTION_NOTHING = ("arith.", "math.", "memref.", "scf.", "vector.")
 
 
 def _mentioned_by(op: ir.OpView) -> Iterator[str]:

@@ -1,8 +1,10 @@
 """``relax-specialize-programs``: programs of symbolic sizes become those of known ones."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from mlir import ir
+from mlir.dialects import func
 
 from relax_mlir.dialects import tensors
 from relax_mlir.dialects.relax.core import CallTirOp
@@ -15,7 +17,7 @@ from relax_mlir.objects.prim_func import PrimFunc
 from relax_mlir.passes.relax.dead_code_elimination import erase_unreachable
 from relax_mlir.rewriting import Pass
 
-__all__ = ["SpecializePrograms"]
+__all__ = ["SpecializePrograms", "specialize_calls"]
 
 
 @dataclass(frozen=True)
@@ -27,13 +29,22 @@ class SpecializePrograms(Pass):
     """
 
     def run(self, module: IRModule) -> None:
-        copies = _Copies(module)
-        for function in graph_functions(module):
-            for op in operations_of(function):
-                if isinstance(op, CallTirOp):
-                    copies.call(op)
-        if copies.made:
+        if specialize_calls(module, graph_functions(module)):
             erase_unreachable(module, ())
+
+
+def specialize_calls(module: IRModule, functions: Iterable[func.FuncOp]) -> bool:
+    """Let calls in graph functions name copies of programs for the sizes that they know.
+
+    Returns:
+        Whether any call knows one.
+    """
+    copies = _Copies(module)
+    for function in functions:
+        for op in operations_of(function):
+            if isinstance(op, CallTirOp):
+                copies.call(op)
+    return bool(copies.made)
 
 
 # A name, and which of the sizes of the original are still passed.

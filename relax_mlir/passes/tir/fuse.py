@@ -1,12 +1,14 @@
 """``tir-fuse``: the calls of a primitive function become one tensor program."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from mlir import ir
 from mlir.dialects import func
 
+from relax_mlir.call_graph import CallGraph
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.relax import graph
 from relax_mlir.dialects.relax.core import CallTirOp, RelaxOperation, TupleGetItemOp
@@ -123,8 +125,8 @@ def merge_in_order(
 # What tells programs their sizes, beside tensors.
 _SIZES = (graph.ShapeExprOp, graph.PrimValueOp)
 
-# What a value of a primitive function is: a buffer, or one per element of a tuple.
-_Buffers = Buffer | list[Buffer]
+# What a value of a primitive function is: a buffer, or the elements of a tuple.
+_Buffers: TypeAlias = "Buffer | list[_Buffers]"
 
 
 class _Merger:
@@ -198,9 +200,7 @@ class _Merger:
             )
             given = iter(self.builder.inputs)
             for value in self.inputs:
-                parts = [next(given) for _ in _parts(value.type)]
-                is_tuple = isinstance(value.type, ir.TupleType)
-                self._buffers[value] = parts if is_tuple else parts[0]
+                self._buffers[value] = _nested(value.type, given)
             for op in self.operations:
                 self._add(op)
             outputs = [b for v in self.results for b in self._flat(v)]
@@ -210,19 +210,23 @@ class _Merger:
         self.sizes = self.renaming.sizes(self.builder.symbols)
         return fused
 
+    def _of(self, value: ir.Value) -> _Buffers:
+        """What a value is; a tuple that is packed here has no buffers of its own."""
+        if value not in self._buffers:
+            return [self._of(part) for part in tensors.elements(value)]
+        return self._buffers[value]
+
     def _flat(self, value: ir.Value) -> list[Buffer]:
         """The buffers that a value is."""
-        found = self._buffers.get(value)
-        if found is None:
-            return [b for part in tensors.elements(value) for b in self._flat(part)]
-        return found if isinstance(found, list) else [found]
+        return _flattened(self._of(value))
 
     def _add(self, op: ir.OpView) -> None:
         if isinstance(op, CallTirOp):
             self._buffers[op.result] = self._inline_call(op)
         elif isinstance(op, TupleGetItemOp):
-            index = op.python_attrs()["index"]
-            self._buffers[op.result] = self._flat(op.tuple_value)[index]
+            elements = self._of(op.tuple_value)
+            assert isinstance(elements, list)
+            self._buffers[op.result] = elements[op.python_attrs()["index"]]
         elif isinstance(op, RelaxOperation) and not isinstance(op, _SIZES):
             raise PassError(
                 f"{op.location}: `{self.primitive.name.value}` cannot become one program: "
@@ -240,10 +244,11 @@ class _Merger:
         sources = [
             b.value for v in tensors.elements(call.operands[0]) for b in self._flat(v)
         ]
-        sizes = [
-            Index.value_of(self.builder.dim(self.renaming.dim(d)))
-            for d in tensors.python_value(call.attributes["sizes"])
-        ]
+        with ir.InsertionPoint(self.builder.function.entry_block):
+            sizes = [
+                Index.value_of(self.builder.dim(self.renaming.dim(d)))
+                for d in tensors.python_value(call.attributes["sizes"])
+            ]
         targets = [b.value for b in out]
         called = names.arg_names(callee)[len(sources) : len(sources) + len(out)]
         for target, name in zip(targets, called, strict=True):
@@ -253,7 +258,21 @@ class _Merger:
         with ir.InsertionPoint(self.builder.function.entry_block):
             for op in list(own_operations(callee.entry_block))[:-1]:
                 clone(op, mapping)
-        return out if isinstance(call.results[0].type, ir.TupleType) else out[0]
+        return _nested(call.results[0].type, iter(out))
+
+
+def _nested(type_: ir.Type, buffers: Iterator[Buffer]) -> _Buffers:
+    """The next buffers as a value of a type: one, or a list for a tuple."""
+    if not isinstance(type_, ir.TupleType):
+        return next(buffers)
+    parts = [type_.get_type(i) for i in range(type_.num_types)]
+    return [_nested(part, buffers) for part in parts]
+
+
+def _flattened(buffers: _Buffers) -> list[Buffer]:
+    if not isinstance(buffers, list):
+        return [buffers]
+    return [buffer for part in buffers for buffer in _flattened(part)]
 
 
 def _computes_sizes(program: func.FuncOp) -> bool:
@@ -360,16 +379,11 @@ def _taken_apart(value: ir.Value) -> list[ir.Value]:
 
 def drop_unused(module: IRModule) -> None:
     """Erase tensor programs that nothing calls."""
-    called = {
-        op.attributes["callee"].value
-        for op in walk(module.mlir.operation)
-        if op.operation.name in ("relax.call_tir", "relax.call")
-    }
-    for function in module.func_ops():
-        is_program = "tir.prim_func" in function.attributes
-        if (
-            is_program
-            and function.name.value not in called
-            and len(module.func_ops()) > 1
-        ):
+    functions = module.func_ops()
+    roots = [f.name.value for f in functions if not names.is_prim_func(f)]
+    if not roots:
+        return
+    reached = CallGraph(module).reachable(roots)
+    for function in functions:
+        if function.name.value not in reached:
             erase(function)

@@ -3,6 +3,7 @@
 from relax_mlir.module import IRModule
 from relax_mlir.passes.relax.fuse_ops import FuseOps as _FuseOps
 from relax_mlir.passes.relax.program_sizes import fill_sizes
+from relax_mlir.passes.relax.specialize_programs import specialize_calls
 from relax_mlir.passes.tir.fuse import Fuse
 from relax_mlir.rewriting import Pass
 
@@ -20,11 +21,14 @@ def FuseOps(fuse_opt_level: int = -1) -> Pass:  # noqa: N802  Relax's name
 
 def FuseTIR() -> Pass:  # noqa: N802  Relax's name
     """Make one tensor program of each function that `FuseOps` made."""
-    return Fuse(inline=False, before=_tell_sizes)
+    return Fuse(inline=False, before=_specialize)
 
 
-def _tell_sizes(module: IRModule) -> None:
-    """Let the calls in fused functions say what the symbols of programs are."""
-    for function in module.func_ops():
-        if "relax.primitive" in function.attributes:
-            fill_sizes(module, function)
+def _specialize(module: IRModule) -> None:
+    """Let fused functions call programs for the sizes that they know."""
+    primitives = [
+        f for f in module.func_ops() if "relax.primitive" in f.attributes
+    ]
+    for function in primitives:
+        fill_sizes(module, function)
+    specialize_calls(module, primitives)
