@@ -13,6 +13,9 @@ from relax_mlir.errors import PassError
 from relax_mlir.graphs import operations_of
 from relax_mlir.module import IRModule
 from relax_mlir.objects import names
+from relax_mlir.objects.sizes import Symbols
+from relax_mlir.objects.struct_info import PrimStructInfo
+from relax_mlir.objects.struct_info_types import from_mlir
 from relax_mlir.passes.relax.legalize import flat_types
 from relax_mlir.programs import argument_shape
 
@@ -42,6 +45,7 @@ def _fill(op: CallTirOp, program: func.FuncOp) -> None:
     if len(tensors.python_value(stated)) == len(symbols):
         _drop_explicit(op)
         return
+    _list_scalars(op)
     values = _explicit(op, symbols)
     operands = [v.type for v in tensors.elements(op.args)]
     for number, type_ in enumerate([*operands, *flat_types([op.result])]):
@@ -54,6 +58,39 @@ def _fill(op: CallTirOp, program: func.FuncOp) -> None:
     sizes = [values[name] for name in symbols]
     op.attributes["sizes"] = tensors.shape_attr(sizes)
     _drop_explicit(op)
+
+
+def _list_scalars(op: CallTirOp) -> None:
+    """List the scalars among the arguments of a call behind its tensors.
+
+    Raises:
+        PassError: one is no size, and no expression of sizes.
+    """
+    given = tensors.elements(op.args)
+    kept = [v for v in given if not str(v.type).startswith(_SCALAR)]
+    if len(kept) == len(given):
+        return
+    scalars = [_dim_of(op, v) for v in given if v not in kept]
+    if names.TIR_VARS in op.attributes:
+        scalars += tensors.python_value(op.attributes[names.TIR_VARS])
+    op.attributes[names.TIR_VARS] = tensors.shape_attr(scalars)
+    with ir.InsertionPoint(op), op.location:
+        op.operation.operands[0] = tensors.pack(kept)
+
+
+_SCALAR = "!relax.prim<"
+
+
+def _dim_of(op: CallTirOp, scalar: ir.Value) -> Dim:
+    symbols = Symbols()
+    info = from_mlir(scalar.type, symbols)
+    is_size = isinstance(info, PrimStructInfo) and info.value is not None
+    if not is_size or not info.value.is_integer:
+        raise PassError(
+            f"{op.location}: scalar argument: expected an integer, or an expression of "
+            f"sizes, got {info}. Hint: `R.Prim(value=\"n\")` names the value of a parameter."
+        )
+    return symbols.dim(info.value)
 
 
 def _symbols(program: func.FuncOp) -> dict[str, bool]:

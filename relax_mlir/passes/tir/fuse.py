@@ -77,6 +77,7 @@ class Fuse(Pass):
             attrs = {**graph_attrs(primitive), "tir.noalias": True}
             attrs.pop("Primitive", None)
             store_attrs(fused, attrs)
+            _mark_parameters(fused)
         return fused, merger.sizes
 
 
@@ -100,9 +101,10 @@ def fuse_primitives(module: IRModule, merge: _Merge) -> None:
             calls = callers.get(function.name.value, [])
             if calls:
                 fused, sizes = merge(function, programs)
+                is_parameter = _are_parameters(fused)
                 callee = _first_equal(fused, function, merged)
                 for call in calls:
-                    _call_program(call, function, callee, sizes)
+                    _call_program(call, function, callee, sizes, is_parameter)
             erase(function)
     drop_unused(module)
 
@@ -314,6 +316,31 @@ def _give_own_names(function: func.FuncOp) -> None:
             op.attributes["name"] = ir.StringAttr.get(name)
 
 
+def _symbol_attrs(program: func.FuncOp) -> dict[int, ir.DictAttr]:
+    """The attributes of the arguments that are symbols, by their numbers."""
+    if "arg_attrs" not in program.attributes:
+        return {}
+    attrs = map(ir.DictAttr, ir.ArrayAttr(program.attributes["arg_attrs"]))
+    return {number: a for number, a in enumerate(attrs) if marks.SYMBOL in a}
+
+
+def _are_parameters(program: func.FuncOp) -> list[bool]:
+    """Per symbol of a program, whether calls list it behind the tensors."""
+    return [marks.PARAM in attrs for attrs in _symbol_attrs(program).values()]
+
+
+def _mark_parameters(program: func.FuncOp) -> None:
+    """Let calls list the symbols that are no size of any buffer."""
+    buffers = [n for n, a in enumerate(program.arguments) if _is_buffer(a)]
+    told = {str(dim) for number in buffers for dim in argument_shape(program, number)}
+    attrs = list(ir.ArrayAttr(program.attributes["arg_attrs"]))
+    for number, known in _symbol_attrs(program).items():
+        if ir.StringAttr(known[marks.SYMBOL]).value not in told:
+            entries = {a.name: a.attr for a in known}
+            attrs[number] = ir.DictAttr.get({**entries, marks.PARAM: ir.UnitAttr.get()})
+    program.attributes["arg_attrs"] = ir.ArrayAttr.get(attrs)
+
+
 def _first_equal(
     fused: func.FuncOp, primitive: func.FuncOp, merged: dict[str, str]
 ) -> str:
@@ -327,18 +354,39 @@ def _first_equal(
 
 
 def _call_program(
-    call: ir.OpView, primitive: func.FuncOp, callee: str, sizes: Sequence[Dim]
+    call: ir.OpView,
+    primitive: func.FuncOp,
+    callee: str,
+    sizes: Sequence[Dim],
+    is_parameter: Sequence[bool],
 ) -> None:
-    """Call the program where the primitive function was called."""
+    """Call the program where the primitive function was called.
+
+    Args:
+        call: of the primitive function.
+        primitive: the function.
+        callee: the program.
+        sizes: the values of its symbols inside the function.
+        is_parameter: per symbol, whether calls list it behind the tensors.
+    """
     given = tensors.elements(call.operands[0])
-    names = _symbol_values(list(primitive.arguments), given)
+    values = _symbol_values(list(primitive.arguments), given)
     with ir.InsertionPoint(call), call.location:
         new = CallTirOp(
             [part for value in _tensor_inputs(given) for part in _taken_apart(value)],
             callee=callee,
-            sizes=tensors.shape_attr([shapes.substitute(d, names) for d in sizes]),
+            sizes=tensors.shape_attr([shapes.substitute(d, values) for d in sizes]),
             results=[call.results[0].type],
         )
+    listed = [
+        size
+        for size, is_listed in zip(
+            tensors.python_value(new.attributes["sizes"]), is_parameter, strict=True
+        )
+        if is_listed
+    ]
+    if listed:
+        new.attributes[names.TIR_VARS] = tensors.shape_attr(listed)
     copy_script_attributes(call, new)
     packed = call.operands[0].owner
     replace(call, new.result)
