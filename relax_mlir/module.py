@@ -191,6 +191,9 @@ class IRModule(ModuleView):
         """Keys that the module names, with their types; None past the level ``tir``."""
         found: dict[str, ir.RankedTensorType | None] = {}
         found.update(dict.fromkeys(self._signature_keys()))
+        for function in self.func_ops():
+            if names.ATTRS in function.attributes:
+                found.update(dict.fromkeys(self.keys_of(function.operation)))
 
         def visit(op: ir.Operation) -> ir.WalkResult:
             view = op.opview

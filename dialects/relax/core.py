@@ -217,7 +217,12 @@ class ConstantOp(Relax.Operation, name="constant"):
     @property
     def key(self) -> str | None:
         """The name of its array in the module's constants; None if it stands here."""
-        text = str(self.attributes["value"])
+        return ConstantOp.key_of(self.attributes["value"])
+
+    @staticmethod
+    def key_of(attr: ir.Attribute) -> str | None:
+        """The key that an attribute of the dialect names; None for other attributes."""
+        text = str(attr)
         return _unquoted(text[len(_CONST) : -2]) if text.startswith(_CONST) else None
 
     def array(self, constants: Mapping[str, np.ndarray]) -> np.ndarray:

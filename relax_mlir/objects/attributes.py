@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from mlir import ir
 
+from relax_mlir.dialects.relax.core import ConstantOp
 from relax_mlir.objects import prim
 from relax_mlir.objects.expr import (
     Attrs,
@@ -19,13 +20,58 @@ from relax_mlir.objects.expr import (
     StringImm,
 )
 
-__all__ = ["from_attribute", "to_attribute"]
+__all__ = ["ArrayName", "from_attribute", "named_arrays", "to_attribute"]
+
+
+class ArrayName(str):
+    """The name of an array that an attribute holds, and the array.
+
+    In MLIR the attribute is the key of a constant of the module; a module that the
+    attribute is written to gets the array.
+
+    Attributes:
+        array: None where only the name is known.
+    """
+
+    array: np.ndarray | None
+
+    def __new__(cls, name: str, array: Any = None) -> ArrayName:  # noqa: PYI034  Any: has DLPack
+        """Name an array; one of the runtime is read."""
+        made = super().__new__(cls, name)
+        made.array = array.numpy() if hasattr(array, "numpy") else array
+        return made
+
+    def numpy(self) -> np.ndarray:
+        """The array.
+
+        Raises:
+            ValueError: only its name is known.
+        """
+        if self.array is None:
+            raise ValueError(f"array `{self}`: the module does not hold it")
+        return self.array
+
+
+def named_arrays(
+    value: Any, visit: Callable[[ArrayName], ArrayName]
+) -> Any:  # Any: see ``to_attribute``
+    """A value with what ``visit`` gives in place of every array in it."""
+    if isinstance(value, ArrayName):
+        return visit(value)
+    if isinstance(value, np.ndarray) or hasattr(value, "__dlpack__"):
+        return visit(ArrayName("param", value))
+    if isinstance(value, Mapping):
+        return type(value)({k: named_arrays(v, visit) for k, v in value.items()})
+    if isinstance(value, (tuple, list)):
+        return type(value)(named_arrays(v, visit) for v in value)
+    return value
 
 
 def to_attribute(value: Any) -> ir.Attribute:  # Any: see ``from_attribute``
     """An attribute that holds a Python value.
 
-    Numbers, strings, booleans, None, and tuples, lists and dictionaries of them.
+    Numbers, strings, booleans, None, names of arrays, and tuples, lists and dictionaries
+    of them.
 
     Raises:
         ValueError: it is something else.
@@ -40,6 +86,8 @@ def to_attribute(value: Any) -> ir.Attribute:  # Any: see ``from_attribute``
         return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), int(value))
     if isinstance(value, (float, np.floating)):
         return ir.FloatAttr.get(ir.F64Type.get(), float(value))
+    if isinstance(value, ArrayName):
+        return ConstantOp.named(value)
     if isinstance(value, str):
         return ir.StringAttr.get(value)
     if isinstance(value, bytes):
@@ -87,4 +135,5 @@ def from_attribute(attr: ir.Attribute) -> Any:  # Any: as many types as attribut
         return attr.value
     if isinstance(attr, (ir.BoolAttr, ir.IntegerAttr, ir.FloatAttr, ir.StringAttr)):
         return attr.value
-    return str(attr)
+    key = ConstantOp.key_of(attr)
+    return str(attr) if key is None else ArrayName(key)

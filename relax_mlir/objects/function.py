@@ -5,15 +5,22 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from mlir import ir
 from mlir.dialects import func
 
 from relax_mlir.dialects.relax import graph
 from relax_mlir.dialects.relax.core import ConstantOp
 from relax_mlir.objects import names
-from relax_mlir.objects.attributes import from_attribute, to_attribute
+from relax_mlir.objects.attributes import (
+    ArrayName,
+    from_attribute,
+    named_arrays,
+    to_attribute,
+)
 from relax_mlir.objects.expr import (
     Attrs,
     Call,
@@ -300,20 +307,36 @@ class Function(BaseFunc):
         if not names.is_private(op):
             values["global_symbol"] = self.name
         if names.ATTRS in op.attributes:
-            values.update(from_attribute(op.attributes[names.ATTRS]))
+            known = from_attribute(op.attributes[names.ATTRS])
+            values.update(named_arrays(dict(known), self._with_array))
         elif "relax.primitive" in op.attributes:
             values["Primitive"] = True
         return Attrs(values)
 
+    def _with_array(self, name: ArrayName) -> ArrayName:
+        return ArrayName(name, self.module.constants.get(name))
+
     def _set_attrs(self, attrs: Mapping[str, Any]) -> None:
         with self.op.context, ir.Location.unknown():
-            store_attrs(self.op, attrs)
+            store_attrs(self.op, attrs, self.module.constants)
 
 
-def store_attrs(op: func.FuncOp, attrs: Mapping[str, Any]) -> None:
-    """Give a function in MLIR the attributes of a script; needs its context."""
+def store_attrs(
+    op: func.FuncOp,
+    attrs: Mapping[str, Any],
+    constants: dict[str, np.ndarray] | None = None,
+) -> None:
+    """Give a function in MLIR the attributes of a script; needs its context.
+
+    Args:
+        op: the function.
+        attrs: its attributes.
+        constants: of its module, which gets the arrays that the attributes hold.
+    """
     own = ("global_symbol", op.name.value)
-    kept = {k: v for k, v in attrs.items() if (k, v) != own}
+    kept = {k: v for k, v in attrs.items() if k != own[0] or v != own[1]}
+    if constants is not None:
+        kept = named_arrays(kept, partial(_stored, constants=constants))
     for name in (names.ATTRS, "relax.primitive", "sym_visibility"):
         if name in op.attributes:
             del op.attributes[name]
@@ -323,6 +346,17 @@ def store_attrs(op: func.FuncOp, attrs: Mapping[str, Any]) -> None:
         op.attributes["relax.primitive"] = ir.UnitAttr.get()
     if "global_symbol" not in attrs:
         op.attributes["sym_visibility"] = ir.StringAttr.get("private")
+
+
+def _stored(name: ArrayName, constants: dict[str, np.ndarray]) -> ArrayName:
+    """A name under which the constants of a module have an array."""
+    if name.array is None:
+        return name
+    key, count = str(name), 0
+    while constants.setdefault(key, name.array) is not name.array:
+        count += 1
+        key = f"{name}.{count}"
+    return ArrayName(key, name.array)
 
 
 def write_function(module: IRModule, name: str, term: FunctionTerm) -> None:
@@ -346,7 +380,7 @@ def write_function(module: IRModule, name: str, term: FunctionTerm) -> None:
         signature = ir.FunctionType.get(types, results)
         function.attributes["function_type"] = ir.TypeAttr.get(signature)
         names.set_arg_names(function, [p.name_hint for p in term.params])
-        store_attrs(function, term.attrs)
+        store_attrs(function, term.attrs, module.constants)
         if not term.is_pure:
             function.attributes[names.IMPURE] = ir.UnitAttr.get()
     module.set_scope(name, scope)
@@ -458,6 +492,10 @@ def _copy_constants(source: IRModule, copied: ir.Operation, module: IRModule) ->
         view = op.opview
         if isinstance(view, ConstantOp) and view.key in renamed:
             op.attributes["value"] = ConstantOp.named(renamed[view.key])
+        if names.ATTRS in op.attributes:
+            attrs = from_attribute(op.attributes[names.ATTRS])
+            made = named_arrays(dict(attrs), lambda n: ArrayName(renamed.get(n, n)))
+            op.attributes[names.ATTRS] = to_attribute(made)
         return ir.WalkResult.ADVANCE
 
     with module.context:

@@ -13,7 +13,12 @@ from mlir.dialects.builtin import ModuleOp
 from relax_mlir.dialects.relax.core import ConstantOp
 from relax_mlir.errors import near_misses
 from relax_mlir.objects import names
-from relax_mlir.objects.attributes import from_attribute, to_attribute
+from relax_mlir.objects.attributes import (
+    ArrayName,
+    from_attribute,
+    named_arrays,
+    to_attribute,
+)
 from relax_mlir.objects.carried_variables import carried_scope
 from relax_mlir.objects.expr import Attrs, ExternFunc, GlobalVar
 from relax_mlir.objects.extern import read_extern, write_extern
@@ -232,10 +237,18 @@ class ModuleView(Printed):
         """The constants that operations below ``root`` name."""
         found: dict[str, None] = {}
 
+        def visit_name(name: ArrayName) -> ArrayName:
+            if name in self.constants:
+                found[str(name)] = None
+            return name
+
         def visit(op: ir.Operation) -> ir.WalkResult:
             view = op.opview
             if isinstance(view, ConstantOp) and view.key in self.constants:
                 found[view.key] = None
+            if names.ATTRS in op.attributes:
+                known = from_attribute(op.attributes[names.ATTRS])
+                named_arrays(dict(known), visit_name)
             return ir.WalkResult.ADVANCE
 
         root.walk(visit, ir.WalkOrder.PRE_ORDER)

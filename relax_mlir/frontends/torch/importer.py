@@ -12,6 +12,7 @@ from relax_mlir.frontends.torch.graph import Custom, GraphImporter
 from relax_mlir.frontends.torch.rules import rules
 from relax_mlir.frontends.torch.tensors import array_of
 from relax_mlir.module import IRModule
+from relax_mlir.objects.attributes import ArrayName
 from relax_mlir.objects.expr import Expr, Tuple, Var
 from relax_mlir.relax.block_builder import BlockBuilder
 from relax_mlir.size_constraints import set_constraints
@@ -113,7 +114,8 @@ class _Program:
     def _attrs(self) -> dict[str, Any]:
         if not self.keep_params:
             return {}
-        return {"num_input": len(self.inputs), "params": list(self.weights)}
+        params = [ArrayName(name, array) for name, array in self.weights.items()]
+        return {"num_input": len(self.inputs), "params": params}
 
     def _bind_inputs(self, nodes: Any) -> list[Var]:
         """Give the inputs of the graph their values; returns the parameters."""

@@ -88,7 +88,7 @@ def _dim_of(op: CallTirOp, scalar: ir.Value) -> Dim:
     if not is_size or not info.value.is_integer:
         raise PassError(
             f"{op.location}: scalar argument: expected an integer, or an expression of "
-            f"sizes, got {info}. Hint: `R.Prim(value=\"n\")` names the value of a parameter."
+            f'sizes, got {info}. Hint: `R.Prim(value="n")` names the value of a parameter.'
         )
     return symbols.dim(info.value)
 

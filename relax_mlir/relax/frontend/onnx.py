@@ -11,6 +11,7 @@ from onnx import helper, numpy_helper
 
 from relax_mlir.frontends.onnx import import_onnx
 from relax_mlir.module import IRModule
+from relax_mlir.objects.attributes import ArrayName
 
 __all__ = ["from_onnx"]
 
@@ -51,9 +52,9 @@ def from_onnx(
     module = import_onnx(message, shapes=shape_dict)
     if not keep_params_in_input:
         return module
-    module.constants.update(weights)
     attrs = {"num_input": len(message.graph.input) - len(weights)}
-    main = module["main"].with_attrs({**attrs, "params": list(weights)})
+    params = [ArrayName(name, array) for name, array in weights.items()]
+    main = module["main"].with_attrs({**attrs, "params": params})
     module.update_func("main", main)
     return module
 

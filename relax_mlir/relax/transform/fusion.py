@@ -26,9 +26,7 @@ def FuseTIR() -> Pass:  # noqa: N802  Relax's name
 
 def _specialize(module: IRModule) -> None:
     """Let fused functions call programs for the sizes that they know."""
-    primitives = [
-        f for f in module.func_ops() if "relax.primitive" in f.attributes
-    ]
+    primitives = [f for f in module.func_ops() if "relax.primitive" in f.attributes]
     for function in primitives:
         fill_sizes(module, function)
     specialize_calls(module, primitives)
