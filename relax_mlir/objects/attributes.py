@@ -86,10 +86,9 @@ def to_attribute(value: Any) -> ir.Attribute:  # Any: see ``from_attribute``
         return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), int(value))
     if isinstance(value, (float, np.floating)):
         return ir.FloatAttr.get(ir.F64Type.get(), float(value))
-    if isinstance(value, ArrayName):
-        return ConstantOp.named(value)
     if isinstance(value, str):
-        return ir.StringAttr.get(value)
+        is_name = isinstance(value, ArrayName)
+        return ConstantOp.named(value) if is_name else ir.StringAttr.get(value)
     if isinstance(value, bytes):
         return to_attribute({_BYTES: base64.b64encode(value).decode()})
     if isinstance(value, Mapping):

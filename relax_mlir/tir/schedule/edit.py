@@ -293,7 +293,8 @@ def retype_view(view: ir.Operation) -> None:
     """Give a part of a buffer the memory space that its buffer has."""
     source = ir.MemRefType(view.operands[0].type)
     old = ir.MemRefType(view.results[0].type)
-    if old.memory_space == source.memory_space:
+    spaces = {str(type_.memory_space) for type_ in (source, old)}  # None is no operand
+    if len(spaces) == 1:
         return
     type_ = ir.MemRefType.get(
         old.shape, old.element_type, old.layout, source.memory_space

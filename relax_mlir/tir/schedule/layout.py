@@ -66,7 +66,7 @@ def transform_layout(
     _check_pad_value(buffer, pad_value)
     plan = None
     if is_padded and inverse is not None and pad_value is not None:
-        layout = Layout(new_shape, inverse, padding, pad_value)
+        layout = Layout(new_shape, inverse, padding, pad_value, symbols)
         plan = plan_padding(tree.scope_of(block), buffer, layout)
     with state.change(block) as indices:
         made = buffers.retyped(state, buffer, indices, shape=new_shape)

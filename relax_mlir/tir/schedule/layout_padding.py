@@ -18,6 +18,7 @@ from relax_mlir.objects.buffer import BufferLoad
 from relax_mlir.objects.prim import PrimExpr
 from relax_mlir.objects.sizes import Symbols
 from relax_mlir.objects.term_writer import TermWriter
+from relax_mlir.programs import argument_symbols
 from relax_mlir.tir.schedule import accesses, buffers, edit, tree
 from relax_mlir.tir.schedule.decompose import axes_of
 from relax_mlir.tir.schedule.edit import Axis
@@ -44,12 +45,14 @@ class Layout:
         inverse: the old indices in terms of the new ones.
         padding: where the elements are that were added.
         value: what stands there, in terms of the new indices.
+        symbols: what the variables of all terms are called in the program.
     """
 
     shape: Sequence[Dim]
     inverse: IndexMap
     padding: PrimExpr
     value: IndexMap
+    symbols: Symbols
 
     @property
     def names(self) -> list[str]:
@@ -57,8 +60,12 @@ class Layout:
         return [var.name for var in self.inverse.initial_indices]
 
     def terms(self, values: Sequence[ir.Value]) -> TermWriter:
-        """A writer of terms on new indices that have these values."""
+        """A writer of terms on new indices that have these values, and on sizes."""
         found = TermWriter()
+        around = ir.InsertionPoint.current.block.owner.operation
+        program = tree.function_of(around).opview
+        for size, name in argument_symbols(program).items():
+            found.define(self.symbols.var(name), size)
         for var, value in zip(self.inverse.initial_indices, values, strict=True):
             found.define(var, value)
         return found
