@@ -17,6 +17,7 @@ __all__ = [
     "ATTRS",
     "BLOCK",
     "IMPURE",
+    "IN_PLACE",
     "NAME",
     "NESTED",
     "OUTPUT",
@@ -37,6 +38,9 @@ OUTPUT = "relax.output"  # a variable of a dataflow block that is seen outside
 NESTED = "relax.nested"  # a function's expression that was written inside another
 ATTRS = "relax.attrs"  # of a function, as a script gives them
 IMPURE = "relax.impure"  # a function that does more than compute its result
+IN_PLACE = (
+    "relax.in_place"  # per result of a call, the argument that it is written over
+)
 TIR_VARS = "relax.tir_vars"  # scalars that a call of a tensor program passes
 
 

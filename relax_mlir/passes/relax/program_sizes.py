@@ -6,20 +6,23 @@ from mlir import ir
 from mlir.dialects import func
 
 from relax_mlir.dialects import shapes, tensors
+from relax_mlir.dialects.relax import graph
 from relax_mlir.dialects.relax.core import CallTirOp
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import marks
 from relax_mlir.errors import PassError
-from relax_mlir.graphs import operations_of
+from relax_mlir.graphs import copy_script_attributes, drop_unread, operations_of
 from relax_mlir.module import IRModule
 from relax_mlir.objects import names
+from relax_mlir.objects.attributes import from_attribute, to_attribute
 from relax_mlir.objects.sizes import Symbols
-from relax_mlir.objects.struct_info import PrimStructInfo
+from relax_mlir.objects.struct_info import PrimStructInfo, ShapeStructInfo
 from relax_mlir.objects.struct_info_types import from_mlir
 from relax_mlir.passes.relax.legalize import flat_types
 from relax_mlir.programs import argument_shape
+from relax_mlir.rewriting import replace
 
-__all__ = ["fill_sizes"]
+__all__ = ["fill_sizes", "in_place", "write_in_place_calls"]
 
 
 def fill_sizes(module: IRModule, function: func.FuncOp) -> None:
@@ -39,6 +42,39 @@ def fill_sizes(module: IRModule, function: func.FuncOp) -> None:
             _fill(op, programs[callee])
 
 
+def write_in_place_calls(function: func.FuncOp) -> None:
+    """Write ``call_tir_inplace`` as calls of programs that say what they overwrite.
+
+    Only the merger of programs reads those; a call that stays is an operator.
+    """
+    for op in operations_of(function):
+        is_in_place = (
+            isinstance(op, graph.CallOperatorOp)
+            and op.operator.value == "relax.call_tir_inplace"
+        )
+        if not is_in_place:
+            continue
+        callee, arguments, *sizes = tensors.elements(op.args)
+        places = from_attribute(op.attrs)["inplace_indices"]
+        with ir.InsertionPoint(op), op.location:
+            call = CallTirOp(
+                tensors.elements(arguments),
+                callee=ir.FlatSymbolRefAttr(callee.owner.attributes["callee"]).value,
+                sizes=tensors.shape_attr([]),
+                results=[op.result.type],
+            )
+        call.attributes[names.IN_PLACE] = to_attribute(places)
+        if sizes:
+            symbols = Symbols()
+            info = from_mlir(sizes[0].type, symbols)
+            assert isinstance(info, ShapeStructInfo)
+            dims = symbols.dims(info.values or ())
+            call.attributes[names.TIR_VARS] = tensors.shape_attr(dims)
+        copy_script_attributes(op, call)
+        replace(op, call.result)
+    drop_unread(function)
+
+
 def _fill(op: CallTirOp, program: func.FuncOp) -> None:
     symbols = _symbols(program)
     stated = op.attributes["sizes"]
@@ -48,7 +84,12 @@ def _fill(op: CallTirOp, program: func.FuncOp) -> None:
     _list_scalars(op)
     values = _explicit(op, symbols)
     operands = [v.type for v in tensors.elements(op.args)]
-    for number, type_ in enumerate([*operands, *flat_types([op.result])]):
+    results = [
+        type_
+        for type_, place in zip(flat_types([op.result]), in_place(op), strict=True)
+        if place < 0
+    ]
+    for number, type_ in enumerate([*operands, *results]):
         _match(op, program, number, type_, values)
     missing = [name for name in symbols if name not in values]
     if missing:
@@ -58,6 +99,13 @@ def _fill(op: CallTirOp, program: func.FuncOp) -> None:
     sizes = [values[name] for name in symbols]
     op.attributes["sizes"] = tensors.shape_attr(sizes)
     _drop_explicit(op)
+
+
+def in_place(op: CallTirOp) -> list[int]:
+    """Per result of a call, the argument that it is written over; -1 for a new tensor."""
+    if names.IN_PLACE not in op.attributes:
+        return [-1] * len(flat_types([op.result]))
+    return [int(place) for place in from_attribute(op.attributes[names.IN_PLACE])]
 
 
 def _list_scalars(op: CallTirOp) -> None:
@@ -71,6 +119,9 @@ def _list_scalars(op: CallTirOp) -> None:
     if len(kept) == len(given):
         return
     scalars = [_dim_of(op, v) for v in given if v not in kept]
+    if names.IN_PLACE in op.attributes:
+        moved = [p if p < 0 else kept.index(given[p]) for p in in_place(op)]
+        op.attributes[names.IN_PLACE] = to_attribute(moved)
     if names.TIR_VARS in op.attributes:
         scalars += tensors.python_value(op.attributes[names.TIR_VARS])
     op.attributes[names.TIR_VARS] = tensors.shape_attr(scalars)

@@ -24,6 +24,7 @@ from relax_mlir.errors import PassError
 from relax_mlir.graphs import PACK, copy_script_attributes, graph_attrs
 from relax_mlir.module import IRModule
 from relax_mlir.objects import names
+from relax_mlir.objects.attributes import from_attribute
 from relax_mlir.objects.function import store_attrs
 from relax_mlir.passes.tir.map_inlining import distribute_maps, inline_maps
 from relax_mlir.passes.tir.nests import is_scheduled
@@ -240,19 +241,25 @@ class _Merger:
         """Copy the callee's operations; its destinations become buffers of the program."""
         callee = self.programs[call.attributes["callee"].value]
         types = [self.renaming.type(t) for t in _parts(call.results[0].type)]
+        given = [b for v in tensors.elements(call.operands[0]) for b in self._flat(v)]
+        places = [-1] * len(types)
+        if names.IN_PLACE in call.attributes:
+            places = list(from_attribute(call.attributes[names.IN_PLACE]))
         out = [
-            self.builder.alloc(tensors.shape_of(t), tensors.dtype_of(t)) for t in types
+            self._overwritten(given, place)
+            if place >= 0
+            else self.builder.alloc(tensors.shape_of(t), tensors.dtype_of(t))
+            for t, place in zip(types, places, strict=True)
         ]
-        sources = [
-            b.value for v in tensors.elements(call.operands[0]) for b in self._flat(v)
-        ]
+        sources = [b.value for b in given]
         with ir.InsertionPoint(self.builder.function.entry_block):
             sizes = [
                 Index.value_of(self.builder.dim(self.renaming.dim(d)))
                 for d in tensors.python_value(call.attributes["sizes"])
             ]
-        targets = [b.value for b in out]
-        called = names.arg_names(callee)[len(sources) : len(sources) + len(out)]
+        pairs = zip(out, places, strict=True)
+        targets = [b.value for b, place in pairs if place < 0]
+        called = names.arg_names(callee)[len(sources) : len(sources) + len(targets)]
         for target, name in zip(targets, called, strict=True):
             self._made[target] = None if name is None else f"{name}_intermediate"
         arguments = list(callee.arguments)
@@ -261,6 +268,20 @@ class _Merger:
             for op in list(own_operations(callee.entry_block))[:-1]:
                 clone(op, mapping)
         return _nested(call.results[0].type, iter(out))
+
+    def _overwritten(self, given: list[Buffer], place: int) -> Buffer:
+        """The argument that a call writes over; of a parameter, it becomes a copy.
+
+        The caller's tensor stays as it is, so that the call of the merged program is one
+        of ``call_tir``.
+        """
+        source = given[place]
+        if any(source is parameter for parameter in self.builder.inputs):
+            shape, dtype = source.shape, source.dtype
+            given[place] = self.builder.compute(
+                shape, lambda *i: source[i], dtype, "copy"
+            )
+        return given[place]
 
 
 def _nested(type_: ir.Type, buffers: Iterator[Buffer]) -> _Buffers:
