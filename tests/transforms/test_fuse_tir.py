@@ -161,3 +161,62 @@ def test_scalars_that_programs_are_passed() -> None:
     assert "tir_vars=R.shape([m])" in fused.script()
     np.testing.assert_array_equal(_run(fused, x, size), x * 12)
     np.testing.assert_array_equal(_run(_SCALARS, x, size), x * 12)
+
+
+_IN_PLACE = from_source(
+    """
+@I.ir_module
+class Module:
+    @T.prim_func(private=True)
+    def add(p: T.int64, A: T.Buffer((4,), "float32"), B: T.Buffer((4,), "float32")):
+        for i in range(4):
+            with T.block("add"):
+                v = T.axis.spatial(4, i)
+                B[v] = B[v] + A[v] * T.Cast("float32", p)
+
+    @T.prim_func(private=True)
+    def triple(A: T.Buffer((4,), "float32")):
+        for i in range(4):
+            with T.block("triple"):
+                v = T.axis.spatial(4, i)
+                A[v] = A[v] * T.float32(3)
+
+    @R.function(private=True)
+    def fused(
+        k: R.Prim("int64"), x: R.Tensor((4,), "float32"), y: R.Tensor((4,), "float32")
+    ) -> R.Tensor((4,), "float32"):
+        R.func_attr({"Primitive": True})
+        cls = Module
+        with R.dataflow():
+            a = R.call_tir_inplace(
+                cls.add, (k, y, x), out_sinfo=R.Tensor((4,), "float32"), inplace_indices=[2]
+            )
+            b = R.call_tir_inplace(
+                cls.triple, (a,), out_sinfo=R.Tensor((4,), "float32"), inplace_indices=[0]
+            )
+            R.output(b)
+        return b
+
+    @R.function
+    def main(
+        x: R.Tensor((4,), "float32"), y: R.Tensor((4,), "float32"), k: R.Prim("int64")
+    ) -> R.Tensor((4,), "float32"):
+        cls = Module
+        with R.dataflow():
+            gv = cls.fused(k, x, y)
+            R.output(gv)
+        return gv
+"""
+)
+
+
+@pytest.mark.slow
+def test_calls_in_place_and_scalar_parameters() -> None:
+    x = np.arange(4, dtype=np.float32)
+    y = x + 10
+    kept = x.copy()
+
+    found = _run(_fused(_IN_PLACE), x, y, 2)
+
+    np.testing.assert_array_equal(found, (x + 2 * y) * 3)
+    np.testing.assert_array_equal(x, kept)
