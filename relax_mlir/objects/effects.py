@@ -106,6 +106,14 @@ class EffectAnalysis:
             self._is_written(result) for result in op.operation.results
         )
 
+    def is_computation(self, op: ir.OpView | ir.Operation) -> bool:
+        """Whether the compiler knows all that an operation does: it computes its results.
+
+        A registered function that is said to be pure may yet give random numbers, so the
+        passes of the compiler neither drop nor merge calls of one.
+        """
+        return self.of(op).is_speculatable
+
     def is_speculatable(self, op: ir.OpView | ir.Operation) -> bool:
         """Whether an operation may run where the program does not run it."""
         return self.of(op).is_speculatable

@@ -48,7 +48,7 @@ class FoldScales(Pass):
             effects = EffectAnalysis(module.mlir.operation)
             for function in module.func_ops():
                 for block in function.regions[0].blocks:
-                    erase_dead(block, effects.is_removable)
+                    erase_dead(block, effects.is_computation)
 
 
 @pattern

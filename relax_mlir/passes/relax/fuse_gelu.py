@@ -52,7 +52,7 @@ class FuseGelu(Pass):
             replace(found.last, made.y)
         effects = EffectAnalysis(module.mlir.operation)
         for block in blocks:
-            erase_dead(block, effects.is_removable)
+            erase_dead(block, effects.is_computation)
 
 
 def _is_function(op: ir.OpView) -> bool:

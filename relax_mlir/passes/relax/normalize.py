@@ -90,7 +90,7 @@ class Normalize(Pass):
         _drop_second_names(function)
         effects = EffectAnalysis(module.mlir.operation)
         for block in blocks_of(function):
-            erase_dead(block, effects.is_removable)
+            erase_dead(block, effects.is_computation)
 
 
 def _join_dataflow_blocks(block: ir.Block) -> None:

@@ -186,7 +186,7 @@ class Simplify(Pass):
                     continue
                 for block in function.regions[0].blocks:
                     changed |= _merge_duplicates(block, effects)
-                    changed |= erase_dead(block, effects.is_removable)
+                    changed |= erase_dead(block, effects.is_computation)
             if not changed:
                 return
 
@@ -197,7 +197,8 @@ def _merge_duplicates(block: ir.Block, effects: EffectAnalysis) -> bool:
     changed = False
     for op in list(own_operations(block)):
         operation = op.operation
-        if len(op.regions) or not effects.is_mergeable(op):
+        is_equal = effects.is_computation(op) and effects.is_mergeable(op)
+        if len(op.regions) or not is_equal:
             continue
         attributes = tuple(
             sorted((n, operation.attributes[n]) for n in operation.attributes)
