@@ -83,9 +83,7 @@ class EffectAnalysis:
                 ir.FlatSymbolRefAttr(view.attributes["callee"]).value
             )
         if isinstance(view, graph.CallValueOp):
-            info = from_mlir(view.function.type, Symbols())
-            is_pure = isinstance(info, FuncStructInfo) and info.purity
-            return Effects.CALLS | Effects.ALLOCATES if is_pure else Effects.UNKNOWN
+            return self._of_value(view.function)
         own = self._own(view)
         if isinstance(view, graph.FunctionOp):
             return own  # it runs where it is called
@@ -138,15 +136,31 @@ class EffectAnalysis:
             self._known[name] = self._called(function)
         return self._known[name]
 
+    def _of_value(self, function: ir.Value) -> Effects:
+        """The effects of a call of a value: what its type says, and its body if it is here."""
+        info = from_mlir(function.type, Symbols())
+        if not isinstance(info, FuncStructInfo) or not info.purity:
+            return Effects.UNKNOWN
+        source = function.owner
+        if isinstance(source, ir.Block) or not isinstance(
+            source.opview, graph.FunctionOp
+        ):
+            return Effects.CALLS | Effects.ALLOCATES
+        return self._inside(source.opview)
+
+    def _inside(self, function: ir.OpView) -> Effects:
+        """The effects of a call of a function that declares that it is pure."""
+        found = Effects.CALLS
+        for op in _operations_inside(function):
+            found |= self.of(op) & (Effects.ALLOCATES | Effects.OVERWRITES)
+        return found
+
     def _called(self, function: func.FuncOp) -> Effects:
         if names.IMPURE in function.attributes:
             return Effects.UNKNOWN
         if names.is_prim_func(function):
             return Effects.WRITES if _has_buffers(function) else Effects.CALLS
-        inside = Effects.CALLS
-        for op in _operations_inside(function):
-            inside |= self.of(op) & (Effects.ALLOCATES | Effects.OVERWRITES)
-        return inside
+        return self._inside(function)
 
     def _is_written(self, value: ir.Value) -> bool:
         """Whether memory that a value is, alone or in a tuple, may be written to."""
