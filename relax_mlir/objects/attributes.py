@@ -61,7 +61,8 @@ def named_arrays(
     if isinstance(value, np.ndarray) or hasattr(value, "__dlpack__"):
         return visit(ArrayName("param", value))
     if isinstance(value, Mapping):
-        return type(value)({k: named_arrays(v, visit) for k, v in value.items()})
+        made = {k: named_arrays(v, visit) for k, v in value.items()}
+        return Attrs(made) if isinstance(value, Attrs) else made
     if isinstance(value, (tuple, list)):
         return type(value)(named_arrays(v, visit) for v in value)
     return value

@@ -82,8 +82,8 @@ def _in_sequence(*parts: Stmt) -> Stmt:
 
 def _guarded(places: Sequence[Any], sizes: Sequence[Any], store: Stmt) -> Stmt:
     """A store that happens where every wrapped index is in range."""
-    ranges = map(is_in_range, places, sizes)
-    return IfThenElse(te.all(*ranges), store)
+    ranges = list(map(is_in_range, places, sizes))
+    return IfThenElse(te.all(*ranges), store) if ranges else store
 
 
 def _scattered(

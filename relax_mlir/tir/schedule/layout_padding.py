@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from mlir import ir
+from mlir.dialects import func
 
 from relax_mlir import rewriting
 from relax_mlir.dialects import dims
@@ -64,6 +65,7 @@ class Layout:
         found = TermWriter()
         around = ir.InsertionPoint.current.block.owner.operation
         program = tree.function_of(around).opview
+        assert isinstance(program, func.FuncOp)
         for size, name in argument_symbols(program).items():
             found.define(self.symbols.var(name), size)
         for var, value in zip(self.inverse.initial_indices, values, strict=True):

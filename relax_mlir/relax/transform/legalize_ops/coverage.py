@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 
 from relax_mlir.dialects import dtypes
 from relax_mlir.objects.expr import Call, Expr, PrimValue, ShapeExpr
+from relax_mlir.objects.prim import FloatImm, IntImm
 from relax_mlir.objects.struct_info import TensorStructInfo
 from relax_mlir.relax.transform.legalize_ops.calls import LegalizeFunc, tensor_info
 from relax_mlir.topi.sizes import as_int
@@ -80,12 +81,11 @@ def _has_machine_types(call: Call) -> bool:
 
 def _clips_to_an_interval(call: Call) -> bool:
     """TOPI applies the upper bound first, and needs bounds of the element type."""
-    if not all(isinstance(bound, PrimValue) for bound in call.args[1:]):
+    terms = [b.value for b in call.args[1:] if isinstance(b, PrimValue)]
+    bounds = [float(t.value) for t in terms if isinstance(t, (IntImm, FloatImm))]
+    if len(bounds) < 2:
         return True
-    bounds = [getattr(b.value, "value", None) for b in call.args[1:]]  # pyright: ignore[reportAttributeAccessIssue]
-    if None in bounds:
-        return True
-    low, high = map(float, bounds)
+    low, high = bounds
     if _is_float(call.args[0]):
         return low <= high
     if not (math.isfinite(low) and math.isfinite(high)):
