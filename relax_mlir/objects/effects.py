@@ -16,6 +16,7 @@ from relax_mlir.objects.operators import operation_class
 from relax_mlir.objects.sizes import Symbols
 from relax_mlir.objects.struct_info import FuncStructInfo
 from relax_mlir.objects.struct_info_types import from_mlir
+from relax_mlir.traversal import own_operations
 
 __all__ = ["EffectAnalysis", "effects_of_operator", "is_scalar_arithmetic"]
 
@@ -69,7 +70,7 @@ class EffectAnalysis:
         self._functions: dict[str, func.FuncOp] = {}
         self._known: dict[str, Effects] = {}
         if root is not None:
-            for op in root.regions[0].blocks[0].operations:
+            for op in own_operations(root.regions[0].blocks[0]):
                 if isinstance(op, func.FuncOp):
                     self._functions[op.name.value] = op
 
@@ -190,4 +191,4 @@ def _has_buffers(program: func.FuncOp) -> bool:
 def _operations_inside(op: ir.OpView) -> Iterator[ir.OpView]:
     for region in op.regions:
         for block in region.blocks:
-            yield from block.operations
+            yield from own_operations(block)
