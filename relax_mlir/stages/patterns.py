@@ -22,7 +22,7 @@ def pattern(node: HostNode, name: str, text: str) -> Any:  # Any: RE2 has no typ
         RunError: the expression is malformed.
     """
     try:
-        import re2  # pyright: ignore[reportMissingImports]
+        import re2
     except ImportError as error:
         raise UnsupportedError(
             f"{node}: {name}: expected the package `google-re2` to match patterns, got "

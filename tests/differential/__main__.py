@@ -210,7 +210,8 @@ def main() -> int:
     parser.add_argument("--work", type=int, nargs=2, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.work is not None:
-        _work(*given.work, given.modules)
+        first, step = given.work
+        _work(first, step, given.modules)
         return 0
     if given.replay is not None:
         _replay(given.replay)

@@ -353,11 +353,12 @@ class _Writer:
             ir.Operation.create("gpu.yield", [], [self._zeros(shared, type_)])
         return made.results[0]
 
-    def _zeros(self, shared: int, type_: ir.RankedTensorType) -> ir.Value:
+    def _zeros(self, shared: int, type_: ir.Type) -> ir.Value:
         """What the branch that is not taken gives."""
-        shape = tensors.shape_of(type_)
+        shape = tensors.shape_of(ir.RankedTensorType(type_))
         zero = self._constant(
-            f"zero{shared}", np.zeros((), tensors.dtype_of(type_).numpy)
+            f"zero{shared}",
+            np.zeros((), tensors.dtype_of(ir.RankedTensorType(type_)).numpy),
         )
         return operators()["relax.broadcast_to"](zero, shape=tuple(shape)).results[0]
 
