@@ -207,7 +207,7 @@ class _Draft:
                 symbols={
                     axis: f"n{size}"
                     for axis, size in enumerate(given.array.shape)
-                    if size in chosen and size > 0
+                    if size in chosen and size > 1
                 },
             )
             for given in recipe.inputs

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Mapping
 
 from relax_mlir.dialects import dtypes
-from relax_mlir.objects.expr import Call, Expr, PrimValue, ShapeExpr
+from relax_mlir.objects.expr import Call, Constant, Expr, PrimValue, ShapeExpr
 from relax_mlir.objects.prim import FloatImm, IntImm
 from relax_mlir.objects.struct_info import TensorStructInfo
 from relax_mlir.relax.transform.legalize_ops.calls import LegalizeFunc, tensor_info
@@ -149,6 +149,16 @@ def _reflects_once(call: Call) -> bool:
     )
 
 
+def _shifts_within_type(call: Call) -> bool:
+    """The machine's shifts, which TOPI uses, are defined for less than all bits alone."""
+    distance = call.args[1]
+    if not isinstance(distance, Constant):
+        return False
+    array = distance.data.numpy()
+    bits = dtypes.dtype(tensor_info(call.args[0]).dtype).bits
+    return bool(array.size) and 0 <= int(array.min()) and int(array.max()) < bits
+
+
 def _squeezes_ones(call: Call) -> bool:
     sizes, axes = _sizes(call.args[0]), call.attrs["axis"]
     return axes is None or all(sizes[int(a)] in (1, None) for a in axes)
@@ -178,6 +188,7 @@ _COVERAGE: Mapping[str, _Predicate] = {
     "floor_mod": lambda call: not any(map(_is_float, call.args)),
     "image.resize2d": _resizes_pixels,
     "image.resize3d": _resizes_pixels,
+    "left_shift": _shifts_within_type,
     # The sum of exponentials overflows.
     "log_add_exp": lambda call: False,
     "max": _reduces_elements,
@@ -192,6 +203,7 @@ _COVERAGE: Mapping[str, _Predicate] = {
     "nn.rms_norm": _normalizes_along_parameters,
     "power": _of_floats,
     "repeat": _has_dimensions,
+    "right_shift": _shifts_within_type,
     "sign": _of_integers,
     "squeeze": _squeezes_ones,
 }
