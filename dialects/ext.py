@@ -7,6 +7,7 @@ IRDL verifier, the accessors and the builder of an operation.
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from types import UnionType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, get_args, get_origin
 
@@ -103,6 +104,7 @@ class Operation(ir.OpView):
             setattr(cls, field, property(lambda self, i=index: self.regions[i]))
 
     @classmethod
+    @cache
     def irdl_text(cls) -> str:
         """The definition of this operation in the IRDL dialect."""
         lines: list[str] = []

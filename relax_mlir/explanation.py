@@ -11,6 +11,7 @@ from mlir import ir
 from relax_mlir.compiler import lower, remaining, run_stage, target_of
 from relax_mlir.errors import RelaxError, UnsupportedError, VerificationError
 from relax_mlir.frontends.onnx import import_onnx
+from relax_mlir.levels import level_of
 from relax_mlir.module import IRModule
 from relax_mlir.passes.schedule.apply import Apply
 from relax_mlir.passes.schedule.apply_gpu import ApplyGpu
@@ -138,15 +139,23 @@ def explain(
     return Explanation(_kernels(lowered, choices))
 
 
+_SCHEDULED = ("loops", "llvm", "ptx")  # levels
+
+
 def to_kernels(
     module: IRModule, target: Target, precision: str, winograd: str = "auto"
 ) -> IRModule:
     """A model as ``main`` and the kernels that it calls.
 
     Raises:
-        RelaxError: it cannot be lowered.
+        RelaxError: it cannot be lowered, or its kernels have loops already.
         UnsupportedError: it is not all machine code.
     """
+    if level_of(module) in _SCHEDULED:
+        raise RelaxError(
+            "module: its kernels have loops already: expected one that has not been "
+            "through `schedule-apply`"
+        )
     try:
         return lower(
             module, target=target, precision=precision, winograd=winograd, to="planned"

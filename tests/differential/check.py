@@ -74,9 +74,10 @@ def check(recipe: Recipe, settings: Settings) -> None:
         AssertionError: a result differs from the definitions'.
         Exception: it cannot be compiled, or not run.
     """
-    values = evaluate(recipe)
+    flat = build(recipe, flat=True)
+    values = evaluate(recipe, module=flat)
     expected = [values[v] for v in recipe.outputs]
-    tolerances = _tolerances(recipe, values)
+    tolerances = _tolerances(recipe, values, flat)
     for name, run in _WAYS.items():
         with _guarded(settings.guards):
             results = run(build(recipe), recipe.arrays(), settings)
@@ -138,13 +139,15 @@ _WAYS: dict[str, Callable[..., list[np.ndarray]]] = {
 }
 
 
-def _tolerances(recipe: Recipe, values: dict[int, np.ndarray]) -> list[float]:
+def _tolerances(
+    recipe: Recipe, values: dict[int, np.ndarray], flat: IRModule
+) -> list[float]:
     """The largest error of each output, relative to its scale.
 
     What rounding errors of all steps do together is seen by adding noise of their size.
     """
     base = max((operators()[s.name].tolerance for s in recipe.steps), default=0.0)
-    runs = [evaluate(recipe, 1.0, seed) for seed in range(_NOISES)]
+    runs = [evaluate(recipe, 1.0, seed, flat) for seed in range(_NOISES)]
     found = []
     for output in recipe.outputs:
         exact = values[output]

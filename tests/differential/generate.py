@@ -5,11 +5,12 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
 
-from relax_mlir import reference
+from relax_mlir import IRModule, reference
 from relax_mlir.dialects.dtypes import from_numpy
 from relax_mlir.dialects.hooks import Case, EdgeCase
 from relax_mlir.dialects.relax.core import RelaxOperation
@@ -65,6 +66,11 @@ def _draw_operator(rng: random.Random) -> str:
     if rng.random() < 0.4:
         return rng.choice(_MOVEMENT)
     return rng.choice([n for n in operators() if n not in _LEFT_OUT])
+
+
+@cache
+def _module_of(op: type[RelaxOperation], case: Case) -> IRModule:
+    return case_module(op, case)
 
 
 class _Draft:
@@ -143,7 +149,7 @@ class _Draft:
     ) -> list[tuple[np.ndarray, np.ndarray]] | None:
         """What the operator gives, exactly and with noise; None if it is not to be used."""
         places = [p for o in operands for p in (o if isinstance(o[0], tuple) else (o,))]
-        module = case_module(op, case)
+        module = _module_of(op, case)
         try:
             exact, noisy = (
                 [np.asarray(r) for r in reference.run(module, *(of[p] for p in places))]

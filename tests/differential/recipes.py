@@ -386,7 +386,7 @@ def _flat_results(op: RelaxOperation) -> list[ir.Value]:
 
 
 def evaluate(
-    recipe: Recipe, noise: float = 0.0, seed: int = 0
+    recipe: Recipe, noise: float = 0.0, seed: int = 0, module: IRModule | None = None
 ) -> dict[int, np.ndarray]:
     """Every value of a recipe, by the operators' definitions.
 
@@ -394,9 +394,10 @@ def evaluate(
         noise: every float result is changed by as much: a multiple of the operator's
             tolerance, or of one rounding if that is more, relative to its scale.
         seed: of the noise.
+        module: that :func:`build` made of it, flat; made anew otherwise.
     """
     rng = np.random.default_rng(seed)
-    module = build(recipe, flat=True)
+    module = module or build(recipe, flat=True)
     values: dict[ir.Value, Any] = dict(
         zip(
             module.func_op("main").entry_block.arguments,

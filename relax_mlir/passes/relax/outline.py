@@ -150,7 +150,10 @@ class _Body:
         for op in self.members:
             leaves = self._leaves(op)
             read.update((value, None) for value in leaves)
-            if not isinstance(op, TupleGetItemOp):
+            # An item of a tuple that is packed here is an item of no leaf.
+            if not isinstance(op, TupleGetItemOp) or leaves != list(
+                op.operation.operands
+            ):
                 fully.update(leaves)
                 continue
             index = op.python_attrs()["index"]

@@ -12,7 +12,7 @@ from relax_mlir.objects.expr import Call, Constant, Expr, PrimValue, ShapeExpr
 from relax_mlir.objects.prim import FloatImm, IntImm
 from relax_mlir.objects.struct_info import TensorStructInfo
 from relax_mlir.relax.transform.legalize_ops.calls import LegalizeFunc, tensor_info
-from relax_mlir.topi.sizes import as_int
+from relax_mlir.topi.sizes import as_int, is_one, same_size
 
 __all__ = ["is_covered", "within_coverage"]
 
@@ -149,6 +149,16 @@ def _reflects_once(call: Call) -> bool:
     )
 
 
+def _collapses_known_sizes(call: Call) -> bool:
+    """TOPI decides which axes are summed, so the sizes have to tell it."""
+    target = tensor_info(call).shape
+    data = tensor_info(call.args[0]).shape
+    if not isinstance(target, ShapeExpr) or not isinstance(data, ShapeExpr):
+        return True
+    pairs = zip(reversed(data.values), reversed(target.values), strict=False)
+    return all(is_one(wanted) or same_size(size, wanted) for size, wanted in pairs)
+
+
 def _shifts_within_type(call: Call) -> bool:
     """The machine's shifts, which TOPI uses, are defined for less than all bits alone."""
     distance = call.args[1]
@@ -156,7 +166,7 @@ def _shifts_within_type(call: Call) -> bool:
         return False
     array = distance.data.numpy()
     bits = dtypes.dtype(tensor_info(call.args[0]).dtype).bits
-    return bool(array.size) and 0 <= int(array.min()) and int(array.max()) < bits
+    return bool(array.size) and int(array.min()) >= 0 and int(array.max()) < bits
 
 
 def _squeezes_ones(call: Call) -> bool:
@@ -185,6 +195,8 @@ _COVERAGE: Mapping[str, _Predicate] = {
     "argmin": _searches_integers,
     "astype": _has_machine_types,
     "clip": _clips_to_an_interval,
+    "collapse_sum_like": _collapses_known_sizes,
+    "collapse_sum_to": _collapses_known_sizes,
     "floor_mod": lambda call: not any(map(_is_float, call.args)),
     "image.resize2d": _resizes_pixels,
     "image.resize3d": _resizes_pixels,
