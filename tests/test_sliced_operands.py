@@ -159,12 +159,12 @@ NETWORKS = {
     "large attention": attention(2, 40, 40, 32),
     "transpose": unary("Turned", "Transpose(x)", (20, 30), "30,20"),
     "batch transpose": unary(
-        "Turned", "Transpose<perm = [2, 0, 3, 1]>(x)", (2, 3, 20, 30), "20,2,30,3"
+        "Rows", "Transpose<perm = [2, 0, 3, 1]>(x)", (2, 3, 20, 30), "20,2,30,3"
     ),
     "softmax": unary("Rows", "Softmax(x)", (5, 20), "5,20"),
     "sum": unary("Rows", "ReduceMean<axes = [2], keepdims = 0>(x)", (4, 5, 24), "4,5"),
     "maximum": unary(
-        "Rows", "ReduceMax<axes = [1], keepdims = 0>(x)", (4, 5, 24), "4,24"
+        "Windows", "ReduceMax<axes = [1], keepdims = 0>(x)", (4, 5, 24), "4,24"
     ),
     "layer norm": layer_norm(6, 24),
     "concatenation": concatenation(4, 24, 8),

@@ -6,12 +6,14 @@ Imports nothing that compiles: files of models for GPUs carry this module.
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from relax_mlir.errors import UnsupportedError
 from relax_mlir.runtime.profile import Profile
 from relax_mlir.runtime.signature import Signature
-from relax_mlir.runtime.source_model import SourceModel
+
+if TYPE_CHECKING:
+    from relax_mlir.runtime.source_model import SourceModel
 
 __all__ = ["CompiledModel"]
 
@@ -27,7 +29,7 @@ class CompiledModel(ABC):
 
     signature: Signature
     threads: int
-    source: SourceModel | None = None
+    source: "SourceModel | None" = None
 
     @property
     def input_names(self) -> tuple[str, ...]:
