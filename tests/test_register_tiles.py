@@ -8,7 +8,6 @@ from relax_mlir import IRModule, lower
 from relax_mlir.compiler import target_of
 from relax_mlir.runtime import objects
 
-
 SUMS = re.compile(r"fmadd|fmla|dpbf16ps")
 
 
