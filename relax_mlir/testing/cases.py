@@ -10,7 +10,7 @@ from relax_mlir.dialects.hooks import Case
 from relax_mlir.dialects.relax.core import RelaxOperation, TupleGetItemOp
 from relax_mlir.module import IRModule
 
-__all__ = ["assert_same_numbers", "case_module", "flat_inputs"]
+__all__ = ["assert_same_numbers", "case_module", "flat_inputs", "flat_results"]
 
 
 def case_module(op: type[RelaxOperation], case: Case) -> IRModule:
@@ -27,7 +27,7 @@ def case_module(op: type[RelaxOperation], case: Case) -> IRModule:
                 [next(arguments) for _ in g] if isinstance(g, list) else next(arguments)
                 for g in groups
             ]
-            results = _flat_results(op(*operands, **case.attrs))
+            results = flat_results(op(*operands, **case.attrs))
             func.ReturnOp(results)
         signature = ir.FunctionType.get(flat, [r.type for r in results])
         main.attributes["function_type"] = ir.TypeAttr.get(signature)
@@ -35,7 +35,7 @@ def case_module(op: type[RelaxOperation], case: Case) -> IRModule:
     return module
 
 
-def _flat_results(op: RelaxOperation) -> list[ir.Value]:
+def flat_results(op: RelaxOperation) -> list[ir.Value]:
     """The results of an operation, a tuple taken apart."""
     flat: list[ir.Value] = []
     for result in op.results:

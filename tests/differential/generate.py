@@ -192,7 +192,7 @@ class _Draft:
             last = min(number + self.rng.randint(0, 3), len(recipe.steps) - 1)
             kind = self.rng.choice(("", "", "", "call", "then", "else"))
             group = Group(kind, number, last)
-            if kind and _has_one_result(recipe, group):
+            if kind and len(recipe.results_of(group)) == 1:
                 groups.append(group)
             number = last + 1
         return groups
@@ -237,15 +237,3 @@ def _is_tame(exact: np.ndarray, noisy: np.ndarray, is_edge: bool) -> bool:
     finite = np.abs(exact[np.isfinite(exact)].astype(np.float64))
     is_small = not finite.size or finite.max() <= _LARGEST
     return is_small and difference(noisy, exact) <= _MOST_NOISE
-
-
-def _has_one_result(recipe: Recipe, group: Group) -> bool:
-    begin = recipe.first_result(group.first)
-    end = recipe.first_result(group.last + 1)
-    outside = {
-        v
-        for n, s in enumerate(recipe.steps)
-        if not group.first <= n <= group.last
-        for v in s.reads
-    }
-    return len({v for v in (*outside, *recipe.outputs) if begin <= v < end}) == 1

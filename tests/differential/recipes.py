@@ -28,6 +28,7 @@ from relax_mlir.dialects.relax.core import (
     RelaxOperation,
     TupleGetItemOp,
 )
+from relax_mlir.testing.cases import flat_results
 
 __all__ = [
     "Group",
@@ -120,6 +121,18 @@ class Recipe:
     def first_result(self, step: int) -> int:
         """The number of the first value that a step gives."""
         return len(self.inputs) + sum(s.results for s in self.steps[:step])
+
+    def results_of(self, group: Group) -> list[int]:
+        """The values that a group of steps gives and that are read outside of it."""
+        begin = self.first_result(group.first)
+        end = self.first_result(group.last + 1)
+        outside = [
+            v
+            for n, s in enumerate(self.steps)
+            if not group.first <= n <= group.last
+            for v in s.reads
+        ]
+        return sorted({v for v in (*outside, *self.outputs) if begin <= v < end})
 
     def arrays(self) -> list[np.ndarray]:
         """What ``main`` is called with: its parameters, then conditions of branches."""
@@ -285,7 +298,7 @@ class _Writer:
         ]
         made = operators()[step.name](*operands, **step.attrs)
         first = self.recipe.first_result(number)
-        self.values.update(enumerate(_flat_results(made), start=first))
+        self.values.update(enumerate(flat_results(made), start=first))
 
     def _write_group(self, group: Group) -> None:
         shared = self._result_of(group)
@@ -296,9 +309,7 @@ class _Writer:
 
     def _result_of(self, group: Group) -> int:
         """The one value of a group that is read outside."""
-        begin = self.recipe.first_result(group.first)
-        end = self.recipe.first_result(group.last + 1)
-        (found,) = _read_outside(self.recipe, group, begin, end)
+        (found,) = self.recipe.results_of(group)
         return found
 
     def _call(self, group: Group, shared: int) -> ir.Value:
@@ -361,25 +372,6 @@ class _Writer:
             np.zeros((), tensors.dtype_of(ir.RankedTensorType(type_)).numpy),
         )
         return operators()["relax.broadcast_to"](zero, shape=tuple(shape)).results[0]
-
-
-def _read_outside(recipe: Recipe, group: Group, begin: int, end: int) -> list[int]:
-    outside = [
-        v
-        for n, s in enumerate(recipe.steps)
-        if not group.first <= n <= group.last
-        for v in s.reads
-    ]
-    return sorted({v for v in (*outside, *recipe.outputs) if begin <= v < end})
-
-
-def _flat_results(op: RelaxOperation) -> list[ir.Value]:
-    flat: list[ir.Value] = []
-    for result in op.results:
-        count = result.type.num_types if isinstance(result.type, ir.TupleType) else 0
-        flat += [TupleGetItemOp(result, index=i).result for i in range(count)]
-        flat += [] if count else [result]
-    return flat
 
 
 # values
