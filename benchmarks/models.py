@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from benchmarks.latency import Found, latencies, measure
-from benchmarks.networks import NETWORKS, PRODUCTS, network
+from benchmarks.networks import CONVOLUTIONS, NETWORKS, PRODUCTS, network
 from benchmarks.report import Report
 from benchmarks.rivals import BF16, DIRECT, OURS
 from benchmarks.rivals.ours import has_precisions
@@ -21,6 +21,7 @@ _TARGETS: dict[tuple[str, str], tuple[float, float | None]] = {
 }
 _SHARE = 0.9  # of the peak, for products
 _CONVOLUTIONAL = ("resnet50", "vgg19", "unet")  # networks of many 3x3 convolutions
+_ONNXRUNTIME, _F64 = "against onnxruntime without optimisations", "against f64"
 
 _COLUMNS = (
     *("model", "runtime", "ms", "share of peak"),
@@ -29,8 +30,7 @@ _COLUMNS = (
 _NOTE = (
     "Medians of rounds in which all take turns. The share is of the multiply-adds that "
     "a loop of nothing else does in the same round ({peak:.0f} GFLOP/s at the median). "
-    "The error is relative to the largest output, against onnxruntime without "
-    "optimisations. {count} a call."
+    "The error is relative to the largest output, {reference}. {count} a call."
 )
 
 
@@ -63,28 +63,52 @@ def products_report(runtimes: Sequence[str], threads: int, rounds: int) -> Repor
 
 
 def winograd_report(runtimes: Sequence[str], threads: int, rounds: int) -> Report:
-    """Measure networks of 3x3 convolutions with and without Winograd."""
-    asked = [DIRECT, *(r for r in runtimes if r == "onnxruntime")]
-    found = [_measured(n, "f32", asked, threads, rounds) for n in _CONVOLUTIONAL]
-    return lines("Winograd and direct convolutions", found, threads)
+    """Measure networks and chains of 3x3 convolutions with and without Winograd.
+
+    Errors are those against f64: onnxruntime's own is part of them, too.
+    """
+    asked = [r for r in runtimes if r == "onnxruntime"]
+    names = (*_CONVOLUTIONAL, *CONVOLUTIONS)
+    found = [_measured(n, "f32", asked, threads, rounds, in_f64=True) for n in names]
+    return lines("Winograd and direct convolutions", found, threads, _F64)
 
 
 def _measured(
-    name: str, precision: str, runtimes: Sequence[str], threads: int, rounds: int
+    name: str,
+    precision: str,
+    runtimes: Sequence[str],
+    threads: int,
+    rounds: int,
+    *,
+    in_f64: bool = False,
 ) -> Found:
-    asked = [r for r in (OURS, *runtimes) if precision == "f32" or r in BF16]
-    options = (precision, threads, rounds)
+    """Measure a network; one of f32 with convolutions by Winograd without it, too."""
+    direct = [DIRECT] if network(name).winograd else []
+    asked = [OURS, *direct, *runtimes]
+    asked = [r for r in asked if precision == "f32" or r in BF16]
+    options = (precision, threads, rounds, in_f64)
     return measure(latencies, name, asked, *options, threads=threads)
 
 
-def lines(title: str, found: Sequence[Found], threads: int) -> Report:
-    """A line for every network and runtime."""
+def lines(
+    title: str, found: Sequence[Found], threads: int, reference: str = _ONNXRUNTIME
+) -> Report:
+    """A line for every network and runtime.
+
+    Args:
+        reference: of the errors.
+    """
     rows = [row for one in found for row in _rows(one)]
     peaks = sorted(one["peak_gflop_s"] for one in found if "peak_gflop_s" in one)
     peak = peaks[len(peaks) // 2] if peaks else math.nan
     count = "One thread" if threads == 1 else f"{threads} threads"
     return Report(
-        title, _NOTE.format(peak=peak, count=count), _COLUMNS, rows, list(found), 2
+        title,
+        _NOTE.format(peak=peak, count=count, reference=reference),
+        _COLUMNS,
+        rows,
+        list(found),
+        2,
     )
 
 

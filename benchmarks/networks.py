@@ -10,7 +10,14 @@ import onnx
 from models import bert, minilm, zoo
 from models.graph import Graph
 
-__all__ = ["NETWORKS", "PRODUCTS", "Network", "network", "product_sizes"]
+__all__ = [
+    "CONVOLUTIONS",
+    "NETWORKS",
+    "PRODUCTS",
+    "Network",
+    "network",
+    "product_sizes",
+]
 
 
 @dataclass(frozen=True)
@@ -21,11 +28,14 @@ class Network:
         entry: builds it.
         counts: whether it is part of the means.
         bf16: whether it is measured in bf16, too.
+        winograd: whether it has convolutions that Winograd computes, so that it is
+            measured without Winograd, too.
     """
 
     entry: zoo.Entry
     counts: bool = True
     bf16: bool = False
+    winograd: bool = False
 
     @property
     def name(self) -> str:
@@ -49,21 +59,21 @@ def _encoder(name: str) -> zoo.Entry:
 NETWORKS = (
     Network(_of_zoo("mlp_b1")),
     Network(_of_zoo("mlp_b64")),
-    Network(_of_zoo("resnet50", "light_resnet50"), bf16=True),
+    Network(_of_zoo("resnet50", "light_resnet50"), bf16=True, winograd=True),
     Network(_of_zoo("mobilenet_v2")),
-    Network(_of_zoo("squeezenet", "light_squeezenet")),
-    Network(_of_zoo("densenet121", "light_densenet121")),
-    Network(_of_zoo("vgg19", "light_vgg19")),
+    Network(_of_zoo("squeezenet", "light_squeezenet"), winograd=True),
+    Network(_of_zoo("densenet121", "light_densenet121"), winograd=True),
+    Network(_of_zoo("vgg19", "light_vgg19"), winograd=True),
     Network(_encoder("bert_base"), bf16=True),
     Network(_encoder("minilm"), bf16=True),
     Network(_of_zoo("gpt2_prefill")),
     Network(_of_zoo("gpt2_decode")),
     Network(_of_zoo("lstm")),
-    Network(_of_zoo("unet"), bf16=True),
+    Network(_of_zoo("unet"), bf16=True, winograd=True),
     Network(_of_zoo("gru"), counts=False),
     Network(_of_zoo("shufflenet", "light_shufflenet"), counts=False),
-    Network(_of_zoo("inception_v1", "light_inception_v1"), counts=False),
-    Network(_of_zoo("alexnet", "light_bvlc_alexnet"), counts=False),
+    Network(_of_zoo("inception_v1", "light_inception_v1"), counts=False, winograd=True),
+    Network(_of_zoo("alexnet", "light_bvlc_alexnet"), counts=False, winograd=True),
 )
 
 # Products of a matrix by a constant one: rows, depth, columns.
@@ -73,6 +83,7 @@ _SIZES = (
     (128, 768, 3072),
     (128, 3072, 768),
 )
+_IMAGES = ((64, 56), (128, 28), (256, 14), (512, 14))
 _PRODUCT = re.compile(r"gemm_(\d+)x(\d+)x(\d+)")
 
 
@@ -105,8 +116,35 @@ def product_sizes(name: str) -> tuple[int, int, int]:
     return m, k, n
 
 
+# Chains of 3x3 convolutions with as many input as output channels: channels, image size.
+_CHAINS = {f"conv3x3_{c}x{n}x{n}": (c, n) for c, n in _IMAGES}
+_LENGTH = 4  # convolutions of a chain, beside which changes of the layout are small
+CONVOLUTIONS = tuple(_CHAINS)
+
+
+def _chain(name: str) -> zoo.Entry:
+    """3x3 convolutions, each followed by a relu."""
+    channels, size = _CHAINS[name]
+    shape = (1, channels, size, size)
+
+    def build() -> onnx.ModelProto:
+        g = Graph("convolutions")
+        x = g.input("x", shape)
+        for layer in range(_LENGTH):
+            scale = (2 / (9 * channels)) ** 0.5  # keeps the variance under relu
+            weight = g.normal(f"weight{layer}", (channels, channels, 3, 3), scale)
+            x = g.node("Relu", g.node("Conv", x, weight, pads=[1, 1, 1, 1]))
+        g.output("y", x, shape)
+        return g.model()
+
+    def inputs(seed: int = 0) -> dict[str, np.ndarray]:
+        return {"x": np.random.default_rng(seed).standard_normal(shape, np.float32)}
+
+    return zoo.Entry(name, build, inputs, tolerance=1e-4)
+
+
 def network(name: str) -> Network:
-    """The network or the product called ``name``.
+    """The network, the chain of convolutions or the product called ``name``.
 
     Raises:
         KeyError: there is none.
@@ -114,4 +152,6 @@ def network(name: str) -> Network:
     by_name = {n.name: n for n in NETWORKS}
     if name in by_name:
         return by_name[name]
+    if name in _CHAINS:
+        return Network(_chain(name), counts=False, winograd=True)
     return Network(_product(*product_sizes(name)), counts=False)

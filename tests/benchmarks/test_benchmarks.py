@@ -7,11 +7,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from onnx import numpy_helper, parser
 from rich.console import Console
 
 from benchmarks import __main__ as command
 from benchmarks import child, latency, models
-from benchmarks.networks import NETWORKS, PRODUCTS, network, product_sizes
+from benchmarks.in_f64 import in_f64, outputs_in_f64
+from benchmarks.networks import (
+    CONVOLUTIONS,
+    NETWORKS,
+    PRODUCTS,
+    network,
+    product_sizes,
+)
 from benchmarks.peak import FmaPeak
 from benchmarks.report import Report
 from benchmarks.rivals import F32, Call, Case
@@ -122,6 +130,82 @@ def test_absent_and_wrong_runtimes_have_lines_that_say_so(
     cells = [row[-1] for row in models.lines("title", [lines], 1).rows]
     assert cells[1].startswith("not installed")
     assert cells[2] == "1e+00 wrong"
+
+
+@pytest.mark.slow
+def test_errors_may_be_those_against_f64(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(latency, "F32", {"ours": F32["relax_mlir"], "wrong": Wrong()})
+
+    lines = latency.latencies("mlp_b1", ["ours", "wrong"], "f32", 1, 2, in_f64=True)
+
+    ours, wrong = (lines["runtimes"][name] for name in ("ours", "wrong"))
+    assert 0 < ours["error"] < 1e-6
+    assert ours["is_right"]
+    assert wrong["error"] == 1
+    assert not wrong["is_right"]
+
+
+def test_a_network_of_3x3_convolutions_is_measured_without_winograd_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: dict[str, Sequence[str]] = {}
+
+    def measure(
+        function: object,
+        name: str,
+        runtimes: Sequence[str],
+        *rest: object,
+        threads: int,
+    ) -> latency.Found:
+        asked[name] = runtimes
+        return {"model": name, "runtimes": {}}
+
+    monkeypatch.setattr(models, "measure", measure)
+    models.models_report(["alexnet", "lstm"], ["onnxruntime"], 1, 1)
+    models.winograd_report(["onnxruntime", "openvino"], 1, 1)
+
+    both = ["relax_mlir", "relax_mlir, winograd=never", "onnxruntime"]
+    assert asked.pop("lstm") == ["relax_mlir", "onnxruntime"]
+    assert set(CONVOLUTIONS) | {"alexnet", "vgg19"} <= set(asked)
+    assert all(runtimes == both for runtimes in asked.values())
+
+
+def test_a_model_in_f64_has_no_roundings_of_f32(tmp_path: Path) -> None:
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[4, 6] x, int64[1] n) => (float[4, 6] y)
+        <float[6, 6] w, float[4] scales = {1, 1, 1, 1}> {
+        a = MatMul (x, w)
+        b = Constant <value_float = 0.1> ()
+        c = Mul (a, b)
+        d = Cast <to = 1> (n)
+        e = Add (c, d)
+        shape = Constant <value_ints = [1, 1, 4, 6]> ()
+        f = Reshape (e, shape)
+        h = Resize <mode = "nearest"> (f, , scales)
+        flat = Constant <value_ints = [4, 6]> ()
+        y = Reshape (h, flat) }"""
+    model = parser.parse_model(text)
+    rng = np.random.default_rng(0)
+    x, w = (rng.standard_normal(s).astype(np.float32) for s in ((4, 6), (6, 6)))
+    model.graph.initializer.append(numpy_helper.from_array(w, "w"))
+    path = tmp_path / "model.onnx"
+    path.write_bytes(model.SerializeToString())
+    arrays = {"x": x, "n": np.array([3])}
+
+    (y,) = outputs_in_f64(Case(path, arrays, [np.empty((4, 6), np.float32)]))
+
+    exact = x.astype(np.float64) @ w.astype(np.float64) * np.float32(0.1) + 3
+    np.testing.assert_array_equal(y, exact.astype(np.float32))
+
+
+def test_a_tensor_that_is_needed_in_both_types() -> None:
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[1, 1, 2, 2] x, float[4] s) => (float[1, 1, a, b] y) {
+        two = Add (s, s)
+        y = Resize <mode = "nearest"> (x, , s) }"""
+
+    with pytest.raises(ValueError, match="`s`: expected to be read as f32 only"):
+        in_f64(parser.parse_model(text))
 
 
 @pytest.mark.slow
