@@ -19,6 +19,7 @@ from mlir import ir
 from relax_mlir import IRModule, compile, import_onnx, lower
 from relax_mlir.compiler import target_of
 from relax_mlir.rewriting import erase, walk
+from relax_mlir.runtime.executable import Executable
 from relax_mlir.schedules.emit import (
     add,
     alloc,
@@ -34,6 +35,7 @@ from tests.frontends.differential import parse
 __all__ = [
     "BYTES",
     "TARGET",
+    "compile_with_tiles",
     "count_tiles",
     "drawn_bytes",
     "product_of_bytes",
@@ -72,11 +74,28 @@ def run_with_tiles(
     Raises:
         AssertionError: nothing is computed in tiles.
     """
+    made, count = compile_with_tiles(module, precision, threads, target)
+    assert count, "nothing is computed in tiles"
+    return made(*arrays)
+
+
+def compile_with_tiles(
+    module: IRModule,
+    precision: str = "f32",
+    threads: int = 1,
+    target: Target = TARGET,
+) -> tuple[Executable, int]:
+    """A module compiled for a machine with tiles, to run on this one.
+
+    Returns:
+        The compiled module, and how many products of tiles it has.
+    """
     loops = lower(module, to="loops", target=target, precision=precision)
-    assert count_tiles(loops), "nothing is computed in tiles"
+    count = count_tiles(loops)
     without_tiles(loops)
     made = compile(loops, target=target, threads=threads, cache=False)
-    return made(*arrays)
+    assert isinstance(made, Executable)
+    return made, count
 
 
 def without_tiles(module: IRModule) -> None:

@@ -20,7 +20,7 @@ from relax_mlir.dialects.relax.core import CallTirOp, ConstantOp
 from relax_mlir.graphs import PACK, constant
 from relax_mlir.pipeline import Pipeline
 from relax_mlir.rewriting import replace
-from relax_mlir.targets import stages
+from relax_mlir.targets import Target, stages
 from relax_mlir.traversal import named, own_operations
 
 __all__ = ["POINTS", "Slice", "at_point", "check_slice", "slices_of", "widened"]
@@ -62,7 +62,7 @@ def poisoned(dtype: np.dtype) -> Any:  # Any: of any type
 
 
 def at_point(
-    module: IRModule, target: str, point: str, **options: str
+    module: IRModule, target: str | Target, point: str, **options: str
 ) -> tuple[IRModule, str]:
     """A module whose operators are programs, and the passes that are left at that level.
 

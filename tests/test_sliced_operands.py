@@ -13,6 +13,8 @@ from onnx import numpy_helper, parser
 
 from relax_mlir import IRModule, compile, import_onnx
 from relax_mlir.runtime.executable import Executable
+from tests.amx import TARGET as AMX_TARGET
+from tests.amx import compile_with_tiles
 from tests.slices import POINTS, at_point, check_slice, slices_of
 
 _OFFSETS = ((0, 3), (2, 3), (8, 8))
@@ -213,3 +215,38 @@ def test_every_tensor_may_be_a_slice(
         found |= check_slice(copy, where, rest, arrays, expected, run, 1e-4)
 
     assert network.rule in found
+
+
+_AMX = {
+    "matmul": packed(20, 32, 24),
+    "bytes": NETWORKS["bytes"],
+    "3x3 convolution": convolution("Contraction", 6, 32, 16, 3, 1),
+}
+
+
+def run_amx(
+    module: IRModule, arrays: Sequence[np.ndarray]
+) -> tuple[np.ndarray, set[str]]:
+    made, count = compile_with_tiles(module, precision="bf16")
+    return made(*arrays)[0], {"tiles"} if count else set()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("offsets", _OFFSETS[1:], ids=str)
+@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("name", _AMX)
+def test_every_tensor_of_an_amx_matmul_may_be_a_slice(
+    name: str, point: str, offsets: tuple[int, int]
+) -> None:
+    network = _AMX[name]
+    arrays = network.arrays()
+    expected, whole = run_amx(network.module(), arrays)
+    assert whole == {"tiles"}
+    made, rest = at_point(network.module(), AMX_TARGET, point, precision="bf16")
+    found: set[str] = set()
+
+    for where in slices_of(made, [offsets]):
+        copy = made.clone()
+        found |= check_slice(copy, where, rest, arrays, expected, run_amx, 1e-4)
+
+    assert "tiles" in found
