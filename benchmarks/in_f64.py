@@ -12,6 +12,7 @@ __all__ = ["in_f64", "outputs_in_f64"]
 
 _F32, _F64 = onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE
 _OF_F32 = {"Resize": (1, 2)}  # inputs that are f32 whatever the data is
+_VALUES = ("value_float", "value_floats")  # attributes of Constant
 
 
 def outputs_in_f64(case: Case) -> list[np.ndarray]:
@@ -71,9 +72,6 @@ def _widen_attributes(node: onnx.NodeProto) -> None:
             attribute.CopyFrom(
                 helper.make_attribute("value", numpy_helper.from_array(value))
             )
-
-
-_VALUES = ("value_float", "value_floats")
 
 
 def _attributes(node: onnx.NodeProto) -> Iterator[onnx.AttributeProto]:

@@ -83,7 +83,6 @@ _SIZES = (
     (128, 768, 3072),
     (128, 3072, 768),
 )
-_IMAGES = ((64, 56), (128, 28), (256, 14), (512, 14))
 _PRODUCT = re.compile(r"gemm_(\d+)x(\d+)x(\d+)")
 
 
@@ -117,13 +116,14 @@ def product_sizes(name: str) -> tuple[int, int, int]:
 
 
 # Chains of 3x3 convolutions with as many input as output channels: channels, image size.
+_IMAGES = ((64, 56), (128, 28), (256, 14), (512, 14))
 _CHAINS = {f"conv3x3_{c}x{n}x{n}": (c, n) for c, n in _IMAGES}
 _LENGTH = 4  # convolutions of a chain, beside which changes of the layout are small
 CONVOLUTIONS = tuple(_CHAINS)
 
 
 def _chain(name: str) -> zoo.Entry:
-    """3x3 convolutions, each followed by a relu."""
+    """A chain of 3x3 convolutions with stride 1, each followed by a relu."""
     channels, size = _CHAINS[name]
     shape = (1, channels, size, size)
 
