@@ -26,7 +26,7 @@ __all__ = [
 
 _MOST = 1000  # that is tried for a size
 
-Run = Callable[..., tuple[np.ndarray, ...]]
+Run = Callable[[IRModule], tuple[np.ndarray, ...]]
 
 
 @dataclass
@@ -34,9 +34,8 @@ class ValueCheck(Instrument):
     """Runs the module after every pass and names the first that changes its results.
 
     Args:
-        run: runs a module from any level, with as few other passes as there can be: what
-            they do wrong would be blamed on the first.
-        inputs: what to run it on.
+        run: runs a module from any level on the same inputs, with as few other passes as
+            there can be: what they do wrong would be blamed on the first.
         expected: what the module computed before the first pass.
         route: names of the passes that ``run`` takes a module through.
         tolerance: largest difference, relative to the scale of an output; a pass may
@@ -44,7 +43,6 @@ class ValueCheck(Instrument):
     """
 
     run: Run
-    inputs: Sequence[np.ndarray]
     expected: Sequence[np.ndarray]
     route: Callable[[IRModule], Sequence[str]]
     tolerance: float = 1e-4
@@ -56,7 +54,7 @@ class ValueCheck(Instrument):
         Raises:
             VerificationError: an output differs.
         """
-        actual = self.run(module, *self.inputs)
+        actual = self.run(module)
         for number, (ours, theirs) in enumerate(
             zip(actual, self.expected, strict=True)
         ):

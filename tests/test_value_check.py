@@ -24,6 +24,7 @@ from relax_mlir.passes.schedule.expand_math import ExpandMath
 from relax_mlir.passes.tir.fuse import Fuse
 from relax_mlir.passes.tir.to_linalg import ToLinalg
 from relax_mlir.rewriting import Pass, replace, walk
+from relax_mlir.runtime.jit import run_lowered
 from relax_mlir.runtime.margins import between_margins
 from relax_mlir.schedules import nest
 from relax_mlir.schedules.emit import add
@@ -214,6 +215,21 @@ def test_a_rule_that_reads_past_a_sum_is_named(monkeypatch: pytest.MonkeyPatch) 
         relax_mlir.compile(
             relax_mlir.import_onnx(graph), verify="each-pass", cache=False
         )
+
+
+def test_modules_of_the_same_text_run_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts: list[str] = []
+
+    def noted(module: IRModule, *arguments: Any) -> Any:
+        texts.append(str(module))
+        return run_lowered(module, *arguments)
+
+    monkeypatch.setattr("relax_mlir.compiler.run_lowered", noted)
+
+    relax_mlir.compile(model(), verify="each-pass", cache=False)
+
+    assert len(texts) > 1
+    assert len(texts) == len(set(texts))
 
 
 def test_margins_are_no_numbers() -> None:
