@@ -13,6 +13,9 @@ from relax_mlir import IRModule
 from relax_mlir.errors import OutOfBoundsError
 from relax_mlir.runtime.executable import Executable
 from relax_mlir.runtime.guard import MaskedAccess, take_masked_accesses
+from tests.differential.check import Settings, check
+from tests.differential.programs import PROGRAMS
+from tests.differential.recipes import Input, Recipe, Step
 
 _SIGNATURE = {
     "inputs": [{"name": "x", "dtype": "float32", "shape": ["6"]}],
@@ -119,6 +122,30 @@ def test_access_out_of_bounds_names_kernel_and_buffer(
         match=rf"^kernel `k` \(Rows\): {access} {where} {_KINDS[buffer]}$",
     ):
         model(X)
+
+
+@pytest.mark.usefixtures("guard")
+@pytest.mark.parametrize("name", ["add_to", "exchange", "running_sums"])
+def test_a_program_in_place_reads_what_it_overwrites(name: str) -> None:
+    program = PROGRAMS[f"program.{name}"]
+    array = np.arange(6, dtype=np.float32).reshape(2, 3)
+    steps = (
+        Step("relax.nn_relu", (0,), {}),
+        Step(
+            f"program.{name}", (1, 0)[: len(program.operands)], {}, len(program.results)
+        ),
+    )
+    results = tuple(range(2, 2 + len(program.results)))
+
+    check(Recipe((Input(array),), steps, results), Settings())
+
+
+@pytest.mark.usefixtures("guard")
+def test_a_program_of_open_sizes_is_called_with_known_ones() -> None:
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    inputs = (Input(x, symbols={0: "n"}), Input(x.T.copy()))
+
+    check(Recipe(inputs, (Step("program.matmul", (0, 1), {}),), (2,)), Settings())
 
 
 @pytest.mark.usefixtures("guard")

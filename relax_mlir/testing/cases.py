@@ -35,7 +35,7 @@ def case_module(op: type[RelaxOperation], case: Case) -> IRModule:
     return module
 
 
-def flat_results(op: RelaxOperation) -> list[ir.Value]:
+def flat_results(op: RelaxOperation | ir.Operation) -> list[ir.Value]:
     """The results of an operation, a tuple taken apart."""
     flat: list[ir.Value] = []
     for result in op.results:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import random
 import selectors
 import subprocess
 import sys
@@ -20,7 +19,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from tests.differential.check import Settings, UnstableError, check
-from tests.differential.generate import generate
+from tests.differential.generate import recipe_of
+from tests.differential.programs import PROGRAMS
 from tests.differential.recipes import Recipe, build, operators
 from tests.differential.shrink import shrink
 
@@ -32,9 +32,7 @@ _SECONDS = 180.0  # of silence, after which a worker is killed
 
 def run_one(seed: int) -> dict[str, object]:
     """What became of one module: ``ok``, ``unstable``, or an error."""
-    rng = random.Random(seed)
-    names = sorted(operators())
-    recipe = generate(rng, names[seed % len(names)])
+    recipe, rng = recipe_of(seed)
     settings = Settings.draw(rng)
     record: dict[str, object] = {
         "seed": seed,
@@ -114,9 +112,9 @@ class Log:
 
     def report(self) -> str:
         lines = [f"{kind}: {count}" for kind, count in sorted(self.outcomes.items())]
-        others = [k for k in self.drawn if not k.startswith("relax.")]
+        others = [k for k in self.drawn if not k.startswith(("relax.", "program."))]
         lines += [f"{name}: {self.drawn[name]}" for name in sorted(others)]
-        counts = sorted((self.drawn[n], n) for n in operators())
+        counts = sorted((self.drawn[n], n) for n in (*operators(), *PROGRAMS))
         lines += ["operators: " + ", ".join(f"{n} {c}" for c, n in counts)]
         return "\n".join(lines)
 
@@ -165,9 +163,7 @@ def _finish(
 
 def keep(seed: int) -> Path:
     """Make the module of a seed that fails smaller, and write it as a test."""
-    rng = random.Random(seed)
-    names = sorted(operators())
-    recipe = generate(rng, names[seed % len(names)])
+    recipe, rng = recipe_of(seed)
     settings = Settings.draw(rng)
 
     def fails(smaller: Recipe) -> bool:
@@ -190,9 +186,7 @@ def load(path: Path) -> tuple[Recipe, Settings]:
 
 
 def _replay(seed: int) -> None:
-    rng = random.Random(seed)
-    names = sorted(operators())
-    recipe = generate(rng, names[seed % len(names)])
+    recipe, rng = recipe_of(seed)
     settings = Settings.draw(rng)
     print(build(recipe))
     print(settings)

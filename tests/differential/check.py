@@ -16,11 +16,10 @@ from relax_mlir import IRModule, cpu, relax
 from relax_mlir.dialects.dtypes import from_numpy
 from relax_mlir.pass_context import PassContext
 from tests.differential.recipes import (
+    Definition,
     Recipe,
     build,
     difference,
-    evaluate,
-    operators,
     rounding,
 )
 
@@ -74,10 +73,10 @@ def check(recipe: Recipe, settings: Settings) -> None:
         AssertionError: a result differs from the definitions'.
         Exception: it cannot be compiled, or not run.
     """
-    flat = build(recipe, flat=True)
-    values = evaluate(recipe, module=flat)
+    definition = Definition(recipe)
+    values = definition.evaluate()
     expected = [values[v] for v in recipe.outputs]
-    tolerances = _tolerances(recipe, values, flat)
+    tolerances = _tolerances(definition, values)
     for name, run in _WAYS.items():
         with _guarded(settings.guards):
             results = run(build(recipe), recipe.arrays(), settings)
@@ -114,7 +113,7 @@ def _directly(
         cache=False,
         **options,
     )
-    return list(made(*arrays))
+    return _arrays(made(*arrays))
 
 
 def _legalized(
@@ -128,9 +127,13 @@ def _legalized(
             threads=settings.threads,
             cache=False,
         )
-    found = relax.VirtualMachine(made, cpu())["main"](*arrays)
+    return _arrays(relax.VirtualMachine(made, cpu())["main"](*arrays))
+
+
+def _arrays(found: Any) -> list[np.ndarray]:
+    """The results of a call: a tensor, or several of them, numpy's or TVM's."""
     many = [found] if hasattr(found, "numpy") else list(found)
-    return [np.asarray(v.numpy()) for v in many]
+    return [np.asarray(v.numpy() if hasattr(v, "numpy") else v) for v in many]
 
 
 _WAYS: dict[str, Callable[..., list[np.ndarray]]] = {
@@ -139,15 +142,14 @@ _WAYS: dict[str, Callable[..., list[np.ndarray]]] = {
 }
 
 
-def _tolerances(
-    recipe: Recipe, values: dict[int, np.ndarray], flat: IRModule
-) -> list[float]:
+def _tolerances(definition: Definition, values: dict[int, np.ndarray]) -> list[float]:
     """The largest error of each output, relative to its scale.
 
     What rounding errors of all steps do together is seen by adding noise of their size.
     """
-    base = max((operators()[s.name].tolerance for s in recipe.steps), default=0.0)
-    runs = [evaluate(recipe, 1.0, seed, flat) for seed in range(_NOISES)]
+    recipe = definition.recipe
+    base = max((s.tolerance for s in recipe.steps), default=0.0)
+    runs = [definition.evaluate(1.0, seed) for seed in range(_NOISES)]
     found = []
     for output in recipe.outputs:
         exact = values[output]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -23,21 +24,18 @@ from relax_mlir import IRModule, reference
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.dtypes import DType, dtype, from_numpy
 from relax_mlir.dialects.relax import relax_ops
-from relax_mlir.dialects.relax.core import (
-    ConstantOp,
-    RelaxOperation,
-    TupleGetItemOp,
-)
+from relax_mlir.dialects.relax.core import RelaxOperation
 from relax_mlir.testing.cases import flat_results
+from tests.differential.programs import PROGRAMS, write_call
 
 __all__ = [
+    "Definition",
     "Group",
     "Input",
     "Recipe",
     "Step",
     "build",
     "difference",
-    "evaluate",
     "operators",
     "rounding",
     "with_noise",
@@ -74,7 +72,7 @@ class Step:
     """One operator.
 
     Attributes:
-        name: of the operation.
+        name: of the operation, or of one of :data:`PROGRAMS`.
         operands: numbers of values; a tuple of them for an operand that is a tuple.
         attrs: attributes, as Python values.
         results: how many values it gives; a tuple's elements count.
@@ -89,6 +87,17 @@ class Step:
     def reads(self) -> list[int]:
         """The values that it reads."""
         return [v for o in self.operands for v in (o if isinstance(o, tuple) else (o,))]
+
+    @property
+    def overwrites(self) -> list[int]:
+        """The values that it writes results over, which nothing else may read."""
+        over = PROGRAMS[self.name].over if self.name in PROGRAMS else ()
+        return [self.reads[place] for place in over if place >= 0]
+
+    @property
+    def tolerance(self) -> float:
+        """The error that its results may have, relative to their scale."""
+        return 0.0 if self.name in PROGRAMS else operators()[self.name].tolerance
 
 
 @dataclass(frozen=True)
@@ -117,6 +126,16 @@ class Recipe:
     steps: tuple[Step, ...]
     outputs: tuple[int, ...]
     groups: tuple[Group, ...] = ()
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether steps write over nothing but results of steps that nothing else reads."""
+        reads = Counter(v for s in self.steps for v in s.reads)
+        return all(
+            v >= len(self.inputs) and reads[v] == 1 and v not in self.outputs
+            for s in self.steps
+            for v in s.overwrites
+        )
 
     def first_result(self, step: int) -> int:
         """The number of the first value that a step gives."""
@@ -210,25 +229,33 @@ def _numpy_type(name: str) -> np.dtype[Any]:
 # modules
 
 
-def build(recipe: Recipe, *, flat: bool = False) -> IRModule:
-    """The module of a recipe.
+def build(recipe: Recipe) -> IRModule:
+    """The module of a recipe."""
+    return _written(recipe, flat=False).module
+
+
+def _written(recipe: Recipe, flat: bool) -> _Writer:
+    module = IRModule.empty()
+    with module.context, ir.Location.unknown():
+        writer = _Writer(module, recipe, flat)
+        writer.write()
+    module.verify()
+    return writer
+
+
+class _Writer:
+    """Writes the module of a recipe.
 
     Args:
         flat: with all steps in ``main``, sizes that are numbers, and no constants, as
             the operators' definitions take it.
     """
-    module = IRModule.empty()
-    with module.context, ir.Location.unknown():
-        _Writer(module, recipe, flat).write()
-    module.verify()
-    return module
 
-
-class _Writer:
     def __init__(self, module: IRModule, recipe: Recipe, flat: bool) -> None:
         self.module, self.recipe, self.flat = module, recipe, flat
         self.groups = {} if flat else {g.first: g for g in recipe.groups}
         self.values: dict[int, ir.Value] = {}
+        self.operations: dict[int, RelaxOperation] = {}  # of the steps
 
     def write(self) -> None:
         recipe = self.recipe
@@ -296,7 +323,11 @@ class _Writer:
             [self.values[v] for v in o] if isinstance(o, tuple) else self.values[o]
             for o in step.operands
         ]
-        made = operators()[step.name](*operands, **step.attrs)
+        if step.name in PROGRAMS:
+            made = write_call(self.module, step.name, operands)
+        else:
+            made = operators()[step.name](*operands, **step.attrs)
+            self.operations[number] = made
         first = self.recipe.first_result(number)
         self.values.update(enumerate(flat_results(made), start=first))
 
@@ -377,58 +408,49 @@ class _Writer:
 # values
 
 
-def evaluate(
-    recipe: Recipe, noise: float = 0.0, seed: int = 0, module: IRModule | None = None
-) -> dict[int, np.ndarray]:
-    """Every value of a recipe, by the operators' definitions.
+class Definition:
+    """What the operators of a recipe are defined to compute."""
 
-    Args:
-        noise: every float result is changed by as much: a multiple of the operator's
-            tolerance, or of one rounding if that is more, relative to its scale.
-        seed: of the noise.
-        module: that :func:`build` made of it, flat; made anew otherwise.
-    """
-    rng = np.random.default_rng(seed)
-    module = module or build(recipe, flat=True)
-    values: dict[ir.Value, Any] = dict(
-        zip(
-            module.func_op("main").entry_block.arguments,
-            [i.array for i in recipe.inputs],
-            strict=True,
-        )
-    )
-    found = dict(enumerate(i.array for i in recipe.inputs))
-    number = len(recipe.inputs)
-    for op in module.func_op("main").entry_block.operations:
-        name = op.operation.name
-        if name == "func.return":
-            break
-        if name == "builtin.unrealized_conversion_cast":
-            results: Sequence[Any] = [[values[v] for v in op.operands]]
-        elif isinstance(op, ConstantOp):
-            results = [op.array(module.constants)]
-        elif isinstance(op, TupleGetItemOp):
-            index = op.python_attrs()["index"]
-            results = [values[op.operands[0]][index]]
-            found[number] = results[0]
-            number += 1
-        else:
-            results = reference.evaluate(op, [values[v] for v in op.operands], {})
-            results = [_noisy(r, noise * op.tolerance, noise, rng) for r in results]
-            for result in results:
-                if not isinstance(result, (list, tuple)):
-                    found[number] = np.asarray(result)
-                    number += 1
-        values.update(zip(op.results, results, strict=True))
-    return found
+    def __init__(self, recipe: Recipe) -> None:
+        self.recipe = recipe
+        self._writer = _written(recipe, flat=True)
+
+    def evaluate(self, noise: float = 0.0, seed: int = 0) -> dict[int, np.ndarray]:
+        """Every value.
+
+        Args:
+            noise: every float result is changed by as much: a multiple of the operator's
+                tolerance, or of one rounding if that is more, relative to its scale.
+            seed: of the noise.
+        """
+        rng = np.random.default_rng(seed)
+        found = dict(enumerate(i.array for i in self.recipe.inputs))
+        for number, step in enumerate(self.recipe.steps):
+            operands = [
+                [found[v] for v in o] if isinstance(o, tuple) else found[o]
+                for o in step.operands
+            ]
+            results = self._compute(number, operands)
+            results = _noisy(results, noise * step.tolerance, noise, rng)
+            found.update(enumerate(results, start=self.recipe.first_result(number)))
+        return found
+
+    def _compute(self, number: int, operands: list[Any]) -> list[np.ndarray]:
+        name = self.recipe.steps[number].name
+        if name in PROGRAMS:
+            return list(PROGRAMS[name].compute(*operands))
+        results = reference.evaluate(self._writer.operations[number], operands, {})
+        flat = [r if isinstance(r, (list, tuple)) else [r] for r in results]
+        return [np.asarray(array) for part in flat for array in part]
 
 
-def _noisy(value: Any, error: float, noise: float, rng: np.random.Generator) -> Any:
-    if isinstance(value, (list, tuple)):
-        return [_noisy(v, error, noise, rng) for v in value]
-    array = np.asarray(value)
-    size = max(error, noise * rounding(array.dtype))
-    return with_noise(array, size, rng) if size else array
+def _noisy(
+    arrays: Sequence[np.ndarray], error: float, noise: float, rng: np.random.Generator
+) -> list[np.ndarray]:
+    sizes = [max(error, noise * rounding(array.dtype)) for array in arrays]
+    return [
+        with_noise(a, s, rng) if s else a for a, s in zip(arrays, sizes, strict=True)
+    ]
 
 
 def with_noise(array: np.ndarray, noise: float, rng: np.random.Generator) -> np.ndarray:

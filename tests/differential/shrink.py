@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from tests.differential.recipes import Input, Recipe, Step, evaluate
+from tests.differential.recipes import Definition, Input, Recipe, Step
 
 __all__ = ["shrink"]
 
@@ -16,7 +16,7 @@ def shrink(recipe: Recipe, fails: Callable[[Recipe], bool]) -> Recipe:
     while changed:
         changed = False
         for smaller in _smaller(recipe):
-            if fails(smaller):
+            if smaller.is_sound and fails(smaller):
                 recipe, changed = smaller, True
                 break
     return recipe
@@ -48,7 +48,7 @@ def _smaller(recipe: Recipe) -> Iterator[Recipe]:
 
 def _without_step(recipe: Recipe, number: int) -> Recipe:
     """The same with the results of a step as inputs."""
-    values = evaluate(recipe)
+    values = Definition(recipe).evaluate()
     begin = recipe.first_result(number)
     count = recipe.steps[number].results
     old = len(recipe.inputs)

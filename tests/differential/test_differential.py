@@ -14,12 +14,12 @@ from tests.differential.__main__ import FOUND, Log, load, outcome_of, run_one
 from tests.differential.check import Settings
 from tests.differential.generate import generate
 from tests.differential.recipes import (
+    Definition,
     Group,
     Input,
     Recipe,
     Step,
     build,
-    evaluate,
     operators,
 )
 from tests.differential.shrink import shrink
@@ -113,4 +113,4 @@ def test_wrong_operator_is_found_and_made_small(
 
     assert "error" in outcome_of(small, Settings())
     assert [s.name for s in small.steps] == ["relax.add"]
-    assert len(evaluate(small)) == 3
+    assert len(Definition(small).evaluate()) == 3

@@ -267,6 +267,29 @@ def test_results_are_written_over_arguments() -> None:
     assert copy.numpy().tolist() == [0, 0]
 
 
+def test_results_without_a_place_are_refused() -> None:
+    module = tvm.IRModule.parse(
+        """
+        func.func private @f(%x: memref<2xf32>, %y: memref<2xf32>)
+            attributes {tir.prim_func, tir.num_outputs = 2 : i64} { return }
+        func.func @main(%x: tensor<2xf32>) -> tuple<tensor<2xf32>, tensor<2xf32>> {
+          %f = "relax.global_var"() {callee = @f} : () -> !relax.object
+          %args = builtin.unrealized_conversion_cast %x : tensor<2xf32> to tuple<tensor<2xf32>>
+          %all = builtin.unrealized_conversion_cast %f, %args
+            : !relax.object, tuple<tensor<2xf32>> to tuple<!relax.object, tuple<tensor<2xf32>>>
+          %y = "relax.call_operator"(%all) {attrs = {inplace_indices = [0]},
+              operator = "relax.call_tir_inplace", types = [tuple<tensor<2xf32>, tensor<2xf32>>]}
+            : (tuple<!relax.object, tuple<tensor<2xf32>>>) -> tuple<tensor<2xf32>, tensor<2xf32>>
+          return %y : tuple<tensor<2xf32>, tensor<2xf32>>
+        }"""
+    )
+
+    with pytest.raises(
+        UnsupportedError, match=r"`main`: .* got 1 for 2\. Hint: write -1"
+    ):
+        build(module)
+
+
 def test_programs_are_compiled_whatever_graphs_stand_beside_them() -> None:
     @I.ir_module
     class Module:

@@ -31,7 +31,7 @@ _CALL = "relax_rt2_guarded_call"
 _SCRATCH = "relax_rt2_guarded_scratch"
 _FIELDS = 3  # of a relax_rt2_guarded_buffer
 _KINDS = {"relax.input": 0, "relax.output": 1, "relax.constant": 2, "relax.arena": 3}
-_VIEWS = ("memref.view", "memref.reinterpret_cast")
+_VIEWS = ("memref.view", "memref.reinterpret_cast", "memref.cast")
 
 
 class GuardedCalls:

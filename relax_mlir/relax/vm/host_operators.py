@@ -91,6 +91,12 @@ def _call_destinations(call: Call, values: Values, name: str) -> Register:
     infos = call.sinfo_args[0]
     fields = infos.fields if isinstance(infos, TupleStructInfo) else [infos]
     places = list(call.attrs.get("inplace_indices") or [-1] * len(fields))
+    if len(places) != len(fields):
+        raise values.refuse(
+            f"expected one of `inplace_indices` for each result, got {len(places)} for "
+            f"{len(fields)}",
+            "write -1 for a new tensor",
+        )
     made = [
         _destination(field, values) if place < 0 else builder.literal(None)
         for field, place in zip(fields, places, strict=True)

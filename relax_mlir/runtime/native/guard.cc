@@ -322,7 +322,8 @@ class GuardedCall {
     auto memory = std::make_unique<GuardedMemory>(
         end - begin, run.side(), static_cast<GuardKind>(extents_[i].kind), extents_[i].number);
     const auto bytes = static_cast<size_t>(end - begin);
-    if (is_output && !is_shared) {
+    // A program that is called in place may read an input that it writes.
+    if (is_output && !is_shared && extents_[i].kind != kGuardInput) {
       std::memset(memory->data(), run.filler(), bytes);
     } else if (bytes > 0) {
       std::memcpy(memory->data(), begin, bytes);

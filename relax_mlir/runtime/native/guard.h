@@ -3,9 +3,9 @@
 // A guarded call copies every buffer of a kernel to pages of its own, between pages without
 // access, and runs the kernel twice: the buffers end at such a page, then begin at one. Scratch
 // memory is guarded the same way. An access out of bounds is a fault, which ends the kernel (not
-// the process) and becomes an error that names the buffer. Outputs and scratch begin with other
-// bytes in each run, so results that depend on bytes that nothing wrote differ, which is an error
-// as well.
+// the process) and becomes an error that names the buffer. Outputs that are no inputs, and scratch,
+// begin with other bytes in each run, so results that depend on bytes that nothing wrote differ,
+// which is an error as well.
 #ifndef RELAX_MLIR_RUNTIME_NATIVE_GUARD_H_
 #define RELAX_MLIR_RUNTIME_NATIVE_GUARD_H_
 
