@@ -53,8 +53,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--every-case",
         action="store_true",
-        help="all cases of all operators, compiled as they are and after LegalizeOps",
+        help="all cases of operators in both paths, all offsets of sliced operands",
     )
+
+
+@pytest.fixture
+def every_case(request: pytest.FixtureRequest) -> bool:
+    """Whether all cases are asked for."""
+    return bool(request.config.getoption("--every-case"))
 
 
 def pytest_collection_modifyitems(

@@ -79,14 +79,27 @@ def at_point(
     return made, ",".join(passes[count:])
 
 
-def slices_of(module: IRModule, offsets: Sequence[tuple[int, int]]) -> list[Slice]:
-    """Every tensor of ``main``, sliced along every axis."""
-    return [
-        Slice(number, axis, before, after)
+def slices_of(
+    module: IRModule, offsets: Sequence[tuple[int, int]], *, every: bool = True
+) -> list[Slice]:
+    """Every tensor of ``main``, sliced along every axis.
+
+    Args:
+        offsets: how much larger the buffer is before and after the tensor.
+        every: whether each axis is sliced with all offsets; with one of them in turn
+            otherwise.
+    """
+    sliced = [
+        (number, axis)
         for number, value in enumerate(_values(module))
         if _places(module, value) is not None
         for axis in range(ir.RankedTensorType(value.type).rank)
-        for before, after in offsets
+    ]
+    return [
+        Slice(number, axis, before, after)
+        for turn, (number, axis) in enumerate(sliced)
+        for place, (before, after) in enumerate(offsets)
+        if every or place == turn % len(offsets)
     ]
 
 

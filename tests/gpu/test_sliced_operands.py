@@ -87,12 +87,9 @@ def tolerance_of(network: Network) -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("offsets", _OFFSETS, ids=str)
 @pytest.mark.parametrize("point", POINTS)
 @pytest.mark.parametrize("name", _NETWORKS)
-def test_every_tensor_may_be_a_slice(
-    name: str, point: str, offsets: tuple[int, int]
-) -> None:
+def test_every_tensor_may_be_a_slice(name: str, point: str, every_case: bool) -> None:
     network = _NETWORKS[name]
     library = "always" if network.rule.startswith("Library") else "never"
     arrays, on_gpu = network.arrays(), partial(run, library)
@@ -101,7 +98,7 @@ def test_every_tensor_may_be_a_slice(
     if name in _OWN:
         assert network.rule in whole
 
-    for where in slices_of(made, [offsets]):
+    for where in slices_of(made, _OFFSETS, every=every_case):
         bound = tolerance_of(network)
         check_slice(made.clone(), where, rest, arrays, expected, on_gpu, bound)
 
