@@ -10,77 +10,36 @@ error of ``relax_mlir.errors``. Any other outcome is a bug, or stands in
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import re
+import resource
 import subprocess
 import sys
 import threading
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any
 
 import ml_dtypes
 import numpy as np
 import onnx
 import onnxruntime
-from onnx import AttributeProto, helper, numpy_helper
-from onnx.backend.test import loader
 from onnx.reference import ReferenceEvaluator
 
 import relax_mlir
-from relax_mlir import reference
 from relax_mlir.errors import RelaxError
 from relax_mlir.frontends.onnx import import_onnx
+from tests.frontends.node_mutations import LAYOUTS, NodeCase, mutant
 
-__all__ = ["Outcome", "attempt", "mutant", "reason"]
+__all__ = ["Outcome", "attempt", "reason", "run"]
 
 _KNOWN = Path(__file__).with_name("node_mutants.tsv")
-_MOST_ELEMENTS = 1 << 16  # of an input
-_MOST_BYTES = 1 << 26  # that a model may ask for
-# Operators of which two runtimes need not agree: they draw numbers.
-_RANDOM = frozenset(
-    (
-        *("Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike"),
-        *("RandomUniform", "RandomUniformLike"),
-    )
-)
-
-
-@dataclass
-class NodeCase:
-    """A model of one node, and what it is called with.
-
-    Attributes:
-        name: of the node test; mutations: what was changed, in words.
-        model: of one node; feeds: its inputs.
-    """
-
-    name: str
-    model: onnx.ModelProto
-    feeds: dict[str, np.ndarray]
-    mutations: list[str] = field(default_factory=list)
-
-    @property
-    def node(self) -> onnx.NodeProto:
-        """The node."""
-        return self.model.graph.node[0]
-
-    def declare(self) -> None:
-        """Let the graph's inputs have the types of the arrays, and outputs none."""
-        names = [v.name for v in self.model.graph.input if v.name in self.feeds]
-        del self.model.graph.input[:], self.model.graph.value_info[:]
-        for name in names:
-            array = self.feeds[name]
-            element = helper.np_dtype_to_tensor_dtype(array.dtype)
-            value = helper.make_tensor_value_info(name, element, array.shape)
-            self.model.graph.input.append(value)
-        for value in self.model.graph.output:
-            value.ClearField("type")
+_GOOD = ("agrees", "refused", "unknown")
 
 
 @dataclass(frozen=True)
@@ -88,12 +47,14 @@ class Outcome:
     """How a mutant ended.
 
     Attributes:
-        seed: what it was made of; operator: of its node.
+        seed: of the mutant.
+        operator: of its node.
         kind: ``agrees``, ``refused`` by both, ``unknown`` to the others; else what is wrong:
             ``wrong`` numbers, ``strict`` (onnxruntime runs it, we refuse), ``lenient``
-            (the other way round), ``accident`` (an error that nobody meant), or ``death`` of
-            the process, or more than two minutes.
-        message: more of it.
+            (the other way round), ``folding`` (constant inputs give other results),
+            ``accident`` (an error that nobody meant), or ``death`` of the process, or more
+            than two minutes.
+        message: the mutations, and what differs.
     """
 
     seed: int
@@ -104,273 +65,115 @@ class Outcome:
     @property
     def is_good(self) -> bool:
         """Whether nothing has to be said about it."""
-        return self.kind in ("agrees", "refused", "unknown")
+        return self.kind in _GOOD
 
     def __str__(self) -> str:
         return f"{self.seed}\t{self.operator}\t{self.kind}\t{self.message}"
 
 
-@cache
-def bases() -> tuple[NodeCase, ...]:
-    """The node tests that take and give tensors of numbers."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # ONNX's own arithmetic overflows here
-        tests = loader.load_model_tests(kind="node")
-    found: list[NodeCase] = []
-    for test in sorted(tests, key=lambda t: t.name):
-        if "_expanded" in test.name or "training" in test.name:
-            continue
-        base = _base(test)
-        if base is not None:
-            found.append(base)
-    return tuple(found)
+_Arrays = list[np.ndarray]
+_STAGES = ("onnxruntime", "reference", "ours", "folded")
 
 
-def _base(test: Any) -> NodeCase | None:  # Any: its class is not exported
-    model, (inputs, outputs) = test.model, test.data_sets[0]
-    arrays = [*inputs, *outputs]
-    if any(not isinstance(a, np.ndarray) or a.dtype.kind in "OSU" for a in arrays):
-        return None
-    if len(model.graph.node) != 1 or len(inputs) != len(model.graph.input):
-        return None
-    node = model.graph.node[0]
-    if node.domain not in ("", "ai.onnx.ml") or node.op_type in _RANDOM:
-        return None
-    if any(a.type == AttributeProto.GRAPH for a in node.attribute):
-        return None
-    names = [value.name for value in model.graph.input]
-    return NodeCase(test.name, model, dict(zip(names, inputs, strict=True)))
-
-
-def mutant(seed: int) -> NodeCase:
-    """A node test that is changed in one way or two."""
-    rng = np.random.default_rng(seed)
-    base = bases()[int(rng.integers(len(bases())))]
-    model = onnx.ModelProto()
-    model.CopyFrom(base.model)
-    made = NodeCase(base.name, model, dict(base.feeds))
-    for _ in range(int(rng.integers(1, 3))):
-        mutation = _MUTATIONS[int(rng.integers(len(_MUTATIONS)))]
-        said = mutation(rng, made)
-        if said:
-            made.mutations.append(said)
-    made.declare()
-    if rng.random() < 0.3:
-        made.mutations.append(_open_sizes(rng, made))
-    return made
-
-
-def _pick(rng: np.random.Generator, options: Sequence[Any]) -> Any:
-    return options[int(rng.integers(len(options)))]
-
-
-def _attribute(rng: np.random.Generator, case: NodeCase) -> str:
-    """Change or drop an attribute, or give one a value that was the default."""
-    given = list(case.node.attribute)
-    schema: Any  # Any: its stub lacks the types of attributes
-    try:
-        version = case.model.opset_import[0].version
-        schema = onnx.defs.get_schema(case.node.op_type, version, case.node.domain)
-    except onnx.defs.SchemaError:
-        return ""
-    names = sorted(schema.attributes)
-    if not names:
-        return ""
-    name = _pick(rng, names)
-    old = next((a for a in given if a.name == name), None)
-    if old is None:
-        default = schema.attributes[name].default_value
-        old = (
-            default
-            if default.name
-            else _blank(name, schema.attributes[name].type.value)
-        )
-    value = _changed(rng, old)
-    kept = [a for a in given if a.name != name]
-    del case.node.attribute[:]
-    case.node.attribute.extend(kept)
-    if value is None or rng.random() < 0.1:
-        return f"without {name}"
-    case.node.attribute.append(helper.make_attribute(name, value, attr_type=old.type))
-    return f"{name}={value!r}"
-
-
-def _blank(name: str, kind: int) -> AttributeProto:
-    return AttributeProto(name=name, type=AttributeProto.AttributeType.Name(kind))
-
-
-def _changed(rng: np.random.Generator, old: AttributeProto) -> Any:
-    """Another value of an attribute; None where there is none to be thought of."""
-    if old.type == AttributeProto.INT:
-        return int(_pick(rng, [old.i - 1, old.i + 1, 0, 1, -1, 2, 3, 7, 2**31, 2**62]))
-    if old.type == AttributeProto.FLOAT:
-        return float(_pick(rng, [0.0, 1.0, -1.0, old.f * 2, old.f / 2, 1e-3, 1e30]))
-    if old.type == AttributeProto.STRING:
-        return _pick(rng, _TEXTS)
-    if old.type == AttributeProto.INTS:
-        return _changed_list(rng, list(old.ints), [-1, 0, 1, 2, 3, 5, 2**31])
-    if old.type == AttributeProto.FLOATS:
-        return _changed_list(rng, list(old.floats), [-1.0, 0.0, 0.5, 1.0, 2.0])
-    return None
-
-
-def _changed_list(
-    rng: np.random.Generator, old: list[Any], values: Sequence[Any]
-) -> list[Any]:
-    kind = rng.integers(4)
-    if kind == 0 or not old:
-        return [*old, _pick(rng, values)]
-    if kind == 1 and len(old) > 1:
-        return old[:-1]
-    place = int(rng.integers(len(old)))
-    old[place] = _pick(rng, values)
-    return old
-
-
-_TEXTS = (
-    *("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID", "linear", "nearest", "cubic"),
-    *("none", "add", "mul", "max", "min", "mean", "sum", "constant", "edge", "reflect"),
-    *("wrap", "zeros", "border", "half_pixel", "align_corners", "asymmetric", "floor"),
-    *("ceil", "round_prefer_floor", "forward", "reverse", "bidirectional", "tanh"),
-    *("LEFT", "RIGHT", "DCR", "CRD", "avg", "", "nonsense"),
-)
-
-
-def _values(rng: np.random.Generator, case: NodeCase) -> str:
-    """Change elements of an input."""
-    name = _pick(rng, list(case.feeds)) if case.feeds else None
-    if name is None or not case.feeds[name].size:
-        return ""
-    array = case.feeds[name].copy()
-    flat = array.reshape(-1)
-    count = int(rng.integers(1, min(4, flat.size) + 1))
-    places = rng.choice(flat.size, count, replace=False)
-    if array.dtype.kind == "b":
-        flat[places] = ~flat[places]
-    elif array.dtype.kind in "iu":
-        flat[places] = rng.integers(0 if array.dtype.kind == "u" else -4, 6, count)
-    else:
-        extremes = [0.0, -0.0, 1.0, -1.0, 0.5, 1e4, np.inf, -np.inf, np.nan, 1e-30]
-        with np.errstate(all="ignore"):
-            flat[places] = np.array(rng.choice(extremes, count)).astype(array.dtype)
-    case.feeds[name] = flat.reshape(array.shape)
-    return f"values of {name}"
-
-
-def _shape(rng: np.random.Generator, case: NodeCase) -> str:
-    """Cut, repeat, add or drop an axis of an input."""
-    name = _pick(rng, list(case.feeds)) if case.feeds else None
-    if name is None:
-        return ""
-    array = case.feeds[name]
-    kind = rng.integers(5)
-    if kind == 0 or not array.ndim:
-        case.feeds[name] = np.expand_dims(array, int(rng.integers(array.ndim + 1)))
-        return f"{name} of shape {case.feeds[name].shape}"
-    axis = int(rng.integers(array.ndim))
-    size = array.shape[axis]
-    if kind == 1 and size:
-        array = np.take(array, 0, axis)
-    elif kind == 2 and size and 2 * array.size < _MOST_ELEMENTS:
-        array = np.concatenate([array, array], axis)
-    else:
-        kept = int(_pick(rng, [0, 1, max(size - 1, 0)]))
-        array = np.take(array, range(min(kept, size)), axis)
-    case.feeds[name] = np.ascontiguousarray(array).reshape(array.shape)
-    return f"{name} of shape {array.shape}"
-
-
-_TYPES = (
-    *(np.float32, np.float64, np.float16, np.int32, np.int64, np.int8, np.uint8),
-    *(np.int16, np.uint16, np.uint32, np.uint64, np.bool_, ml_dtypes.bfloat16),
-)
-
-
-def _type(rng: np.random.Generator, case: NodeCase) -> str:
-    """Give all inputs of one element type another."""
-    if not case.feeds:
-        return ""
-    old = case.feeds[_pick(rng, list(case.feeds))].dtype
-    new = np.dtype(_pick(rng, _TYPES))
-    for name, array in case.feeds.items():
-        if array.dtype == old:
-            with np.errstate(all="ignore"), warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                case.feeds[name] = array.astype(new)
-    return f"{old} as {new}"
-
-
-def _constant(rng: np.random.Generator, case: NodeCase) -> str:
-    """Let the model hold an input."""
-    if not case.feeds:
-        return ""
-    name = _pick(rng, list(case.feeds))
-    tensor = numpy_helper.from_array(case.feeds.pop(name), name)
-    case.model.graph.initializer.append(tensor)
-    return f"{name} is constant"
-
-
-def _left_out(rng: np.random.Generator, case: NodeCase) -> str:
-    """Leave out an input."""
-    if not case.node.input:
-        return ""
-    place = int(rng.integers(len(case.node.input)))
-    name = case.node.input[place]
-    case.node.input[place] = ""
-    if name not in case.node.input:
-        case.feeds.pop(name, None)
-    return f"without {name}"
-
-
-def _open_sizes(rng: np.random.Generator, case: NodeCase) -> str:
-    """Declare sizes of inputs by names, each its own, or of equal sizes the same."""
-    are_shared = rng.random() < 0.5
-    for number, value in enumerate(case.model.graph.input):
-        for axis, dim in enumerate(value.type.tensor_type.shape.dim):
-            own = f"s{dim.dim_value}" if are_shared else f"n{number}_{axis}"
-            dim.dim_param = own
-    return "open sizes"
-
-
-Mutation = Callable[[np.random.Generator, NodeCase], str]
-_MUTATIONS: tuple[Mutation, ...] = (
-    *(_attribute, _attribute, _attribute),
-    *(_values, _values, _shape, _shape, _type, _constant, _left_out),
-)
-
-Arrays = list[np.ndarray]
-
-
-def attempt(seed: int, *, compiles: bool = True) -> Outcome:
+def attempt(
+    seed: int,
+    skipped: Collection[str] = (),
+    begin: Callable[[str], object] = lambda stage: None,
+) -> Outcome:
     """Run a mutant everywhere and compare.
 
     Args:
-        compiles: whether we compile it, not only compute it by the operators' definitions.
+        seed: of the mutant.
+        skipped: those of ``_STAGES`` that end the process; they count as errors.
+        begin: is told the name of every stage before it runs.
     """
     case = mutant(seed)
-    operator = case.node.op_type
-    theirs = _caught(lambda: _onnxruntime(case))
-    ours = _caught(lambda: _compiled(case) if compiles else _defined(case))
-    said = f"{case.name}: {'; '.join(filter(None, case.mutations))}: "
+
+    def staged(stage: str, run: Callable[[NodeCase], _Arrays]) -> _Arrays | Exception:
+        if stage in skipped:
+            return RuntimeError(f"{stage} ends the process")
+        begin(stage)
+        return _caught(lambda: run(case))
+
+    theirs = staged("onnxruntime", _onnxruntime)
+    standard = staged("reference", _standard)
+    ours = staged("ours", _compiled)
+    kind, message = _verdict(ours, theirs, standard)
+    if kind in ("agrees", "unknown") and case.folds and not isinstance(ours, Exception):
+        folded = staged("folded", _folded)
+        kind, message = _verdict_of_folding(ours, folded) or (kind, message)
+    if kind in _GOOD:
+        return Outcome(seed, case.node.op_type, kind)
+    said = f"{case.name}: {'; '.join(filter(None, case.mutations))}: {message}"
+    return Outcome(seed, case.node.op_type, kind, said)
+
+
+def _verdict(
+    ours: _Arrays | Exception,
+    theirs: _Arrays | Exception,
+    standard: _Arrays | Exception,
+) -> tuple[str, str]:
+    """The kind of an outcome and its message."""
     if isinstance(ours, Exception):
         if not _is_meant(ours):
-            return Outcome(seed, operator, "accident", said + _line(ours))
-        if isinstance(theirs, Exception):
-            return Outcome(seed, operator, "refused")
-        return Outcome(seed, operator, "strict", said + _line(ours))
-    if not isinstance(theirs, Exception) and _agree(ours, theirs):
-        return Outcome(seed, operator, "agrees")
-    defined = _caught(lambda: _standard(case))
-    if not isinstance(defined, Exception) and _agree(ours, defined):
-        return Outcome(seed, operator, "agrees")
-    if isinstance(theirs, Exception):
-        is_lacking = "NOT_IMPLEMENTED" in str(theirs) or "Type Error" in str(theirs)
-        kind = "unknown" if is_lacking else "lenient"
-        return Outcome(seed, operator, kind, said + _line(theirs))
-    return Outcome(seed, operator, "wrong", said + _difference(ours, theirs))
+            return "accident", _line(ours)
+        return "refused" if isinstance(theirs, Exception) else "strict", _line(ours)
+    computed = [a for a in (theirs, standard) if not isinstance(a, Exception)]
+    if any(_agree(ours, arrays) for arrays in computed):
+        return "agrees", ""
+    if not isinstance(theirs, Exception):
+        return "wrong", _difference(ours, theirs, "onnxruntime")
+    if not _LACKS.search(str(theirs)):
+        return "lenient", f"{_line(theirs)} ({_difference(ours, standard)})"
+    if not isinstance(standard, Exception):
+        return "wrong", _difference(ours, standard)
+    return "unknown", ""
 
 
-def _caught(run: Callable[[], Arrays]) -> Arrays | Exception:
+# What onnxruntime says of what it has no code for.
+_LACKS = re.compile(
+    r"NOT_IMPLEMENTED|Type Error|ends the process"
+    r"|ValidateOpsetForDomain|Onnx Runtime only \*guarantees|onnxruntime::Model::Model"
+)
+
+
+def _verdict_of_folding(
+    ours: _Arrays, folded: _Arrays | Exception
+) -> tuple[str, str] | None:
+    """What is wrong with the results for constant inputs, if anything is."""
+    if isinstance(folded, Exception):
+        return "folding", _line(folded)
+    if len(ours) == len(folded) and all(map(_is_same, ours, folded)):
+        return None
+    return "folding", _difference(ours, folded, "folded")
+
+
+def _is_same(ours: np.ndarray, folded: np.ndarray) -> bool:
+    """Whether two arrays are equal: whole numbers, special values and signs of zeros.
+
+    Other floats may differ by rounding: sums in another order, functions by other
+    polynomials.
+    """
+    if ours.shape != folded.shape or ours.dtype != folded.dtype:
+        return False
+    if ours.dtype.kind in "biuOSU":
+        return bool(np.array_equal(ours, folded))
+    wide = ours.astype(np.float64), folded.astype(np.float64)
+    finite = [np.isfinite(w) for w in wide]
+    if not np.array_equal(*finite) or not np.array_equal(
+        wide[0][~finite[0]], wide[1][~finite[0]], equal_nan=True
+    ):
+        return False
+    zero = (wide[0] == 0) & (wide[1] == 0)
+    if not np.array_equal(np.signbit(wide[0][zero]), np.signbit(wide[1][zero])):
+        return False
+    near, far = (w[finite[0]] for w in wide)
+    info = ml_dtypes.finfo(ours.dtype)
+    bound = 64 * float(info.eps) * max(1.0, float(np.abs(far).max(initial=0)))
+    return bool(np.all(np.abs(near - far) <= bound))
+
+
+def _caught(run: Callable[[], _Arrays]) -> _Arrays | Exception:
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:
@@ -379,7 +182,7 @@ def _caught(run: Callable[[], Arrays]) -> Arrays | Exception:
             return error
 
 
-def _onnxruntime(case: NodeCase) -> Arrays:
+def _onnxruntime(case: NodeCase) -> _Arrays:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = 1
@@ -395,29 +198,31 @@ def _onnxruntime(case: NodeCase) -> Arrays:
     return [np.asarray(y) for y in session.run(None, feeds)]
 
 
-def _standard(case: NodeCase) -> Arrays:
+def _standard(case: NodeCase) -> _Arrays:
     return [np.asarray(y) for y in ReferenceEvaluator(case.model).run(None, case.feeds)]
 
 
-def _inputs(module: relax_mlir.IRModule, case: NodeCase) -> Arrays:
-    names = module.func_op("main").attributes["relax.input_names"]
-    return [case.feeds[attribute.value] for attribute in names]
-
-
-def _defined(case: NodeCase) -> Arrays:
+def _compiled(case: NodeCase) -> _Arrays:
+    """What our compiled code gives, which has to leave its inputs as they are."""
     module = import_onnx(case.model)
-    if any("relax.call_operator" in str(op) for op in module.func_ops()):
-        return _run_compiled(module, case)  # a stage
-    return [np.asarray(y) for y in reference.run(module, *_inputs(module, case))]
-
-
-def _compiled(case: NodeCase) -> Arrays:
-    return _run_compiled(import_onnx(case.model), case)
-
-
-def _run_compiled(module: relax_mlir.IRModule, case: NodeCase) -> Arrays:
+    names = [a.value for a in module.func_op("main").attributes["relax.input_names"]]
+    given = [_laid_out(case, name) for name in names]
     compiled = relax_mlir.compile(module, cache=False)
-    return [np.asarray(y) for y in compiled(*_inputs(module, case))]
+    results = [np.asarray(y) for y in compiled(*given)]
+    for name, array in zip(names, given, strict=True):
+        if array.tobytes() != case.feeds[name].tobytes():
+            raise AssertionError(f"Error: the call wrote to input `{name}`")
+    return results
+
+
+def _laid_out(case: NodeCase, name: str) -> np.ndarray:
+    array = case.feeds[name]
+    return LAYOUTS[case.layouts[name]](array) if name in case.layouts else array
+
+
+def _folded(case: NodeCase) -> _Arrays:
+    compiled = relax_mlir.compile(import_onnx(case.folded()), cache=False)
+    return [np.asarray(y) for y in compiled()]
 
 
 def _is_meant(error: Exception) -> bool:
@@ -435,28 +240,26 @@ _ACCIDENT = re.compile(
 )
 
 
-def _agree(ours: Arrays, theirs: Arrays) -> bool:
+def _agree(ours: _Arrays, theirs: _Arrays) -> bool:
     return len(ours) == len(theirs) and all(map(_is_close, ours, theirs))
 
 
 def _is_close(ours: np.ndarray, theirs: np.ndarray) -> bool:
-    if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
-        is_bits = theirs.dtype == np.uint16 and ours.dtype == ml_dtypes.bfloat16
-        if ours.shape != theirs.shape or not is_bits:
-            return False
+    if ours.dtype == ml_dtypes.bfloat16 and theirs.dtype == np.uint16:
         theirs = theirs.view(ml_dtypes.bfloat16)
-    if ours.dtype.kind in "iub":
-        far = np.abs(ours.astype(np.float64) - theirs.astype(np.float64))
-        return bool(
-            np.all(
-                far
-                <= (1 if ours.dtype.itemsize == 1 and ours.dtype.kind in "iu" else 0)
-            )
-        )
+    if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
+        return False
+    if ours.dtype.kind in "OSU":
+        return bool(np.array_equal(ours, theirs))
+    if ours.dtype.kind in "iub" and ours.dtype.itemsize > 1:
+        return bool(np.array_equal(ours, theirs))
     wide = ours.astype(np.float64), theirs.astype(np.float64)
+    if ours.dtype.kind in "iub":
+        rounding = 0 if ours.dtype.kind == "b" else 1  # of what is quantised
+        return bool(np.all(np.abs(wide[0] - wide[1]) <= rounding))
     finite = np.isfinite(wide[1])
     scale = float(np.abs(wide[1][finite]).max(initial=1))
-    rough = ours.dtype.itemsize == 2
+    rough = ours.dtype.itemsize <= 2
     tolerance = 3e-2 if rough else 1e-3  # sums of few elements, in another order
     return bool(
         np.allclose(
@@ -465,12 +268,27 @@ def _is_close(ours: np.ndarray, theirs: np.ndarray) -> bool:
     )
 
 
-def _difference(ours: Arrays, theirs: Arrays) -> str:
-    def shown(arrays: Arrays) -> str:
-        first = [f"{a.dtype}{list(a.shape)} {a.reshape(-1)[:4]}" for a in arrays[:2]]
-        return " ".join("; ".join(first).split())
+def _difference(
+    ours: _Arrays, theirs: _Arrays | Exception, others: str = "reference"
+) -> str:
+    """The first elements of the results, from where they differ."""
+    if isinstance(theirs, Exception):
+        return f"{others}: {_line(theirs)}"
+    pairs = list(zip(ours, theirs, strict=False))
+    mine, other = next((p for p in pairs if not _is_close(*p)), pairs[0])
+    start = 0
+    if mine.shape == other.shape and mine.dtype.kind not in "OSU":
+        apart = [
+            not _is_close(a, b)
+            for a, b in zip(mine.reshape(-1, 1), other.reshape(-1, 1), strict=True)
+        ]
+        start = apart.index(True) if any(apart) else 0
 
-    return f"got {shown(ours)}, onnxruntime {shown(theirs)}"
+    def shown(array: np.ndarray) -> str:
+        part = array.reshape(-1)[start : start + 4]
+        return " ".join(f"{array.dtype}{list(array.shape)} {part}".split())
+
+    return f"got {shown(mine)}, {others} {shown(other)} from element {start}"
 
 
 def _line(error: Exception) -> str:
@@ -494,57 +312,89 @@ def reason(outcome: Outcome) -> str | None:
 
 
 def _serve() -> None:
-    """A worker: seeds in, outcomes out, a line each."""
+    """A worker: a seed and stages to skip in; stages and an outcome out, a line each."""
+    limit = 16 << 30  # before the machine's memory ends, an allocation fails
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     for line in sys.stdin:
-        outcome = attempt(int(line))
+        seed, *skipped = line.split()
+        outcome = attempt(int(seed), skipped, lambda stage: print(stage, flush=True))
         print(str(outcome), flush=True)
 
 
+class _Worker:
+    """A process that runs mutants, started again after one that ends it."""
+
+    def __init__(self) -> None:
+        self._start()
+
+    def _start(self) -> None:
+        command = [sys.executable, "-m", "tests.frontends.node_mutants", "--serve"]
+        pipe, nothing = subprocess.PIPE, subprocess.DEVNULL
+        self._process = subprocess.Popen(
+            command, stdin=pipe, stdout=pipe, stderr=nothing, text=True
+        )
+
+    def outcome(self, seed: int) -> Outcome:
+        """How a mutant ends; without the other runtimes that end with it."""
+        skipped: list[str] = []
+        while True:
+            outcome, stage = self._ask(seed, skipped)
+            if outcome is not None:
+                return outcome
+            self.close()
+            self._start()
+            if stage in ("onnxruntime", "reference"):
+                skipped.append(stage)
+                continue
+            case = mutant(seed)
+            message = f"{case.name}: {'; '.join(case.mutations)}: {stage}"
+            return Outcome(seed, case.node.op_type, "death", message)
+
+    def _ask(self, seed: int, skipped: Sequence[str]) -> tuple[Outcome | None, str]:
+        """The outcome, or None and the stage that the process ended in."""
+        process, stage = self._process, ""
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(" ".join([str(seed), *skipped]) + "\n")
+        process.stdin.flush()
+        watch = threading.Timer(120, process.kill)
+        watch.start()
+        try:
+            for line in process.stdout:
+                parts = line.rstrip("\n").split("\t", 3)
+                if len(parts) == 4:
+                    return Outcome(int(parts[0]), *parts[1:]), ""
+                stage = line.strip() if line.strip() in _STAGES else stage
+        finally:
+            watch.cancel()
+        return None, stage
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.kill()
+        self._process.communicate()
+
+
 def run(seeds: Iterable[int], workers: int = 1) -> list[Outcome]:
-    """Try mutants in processes, which may die; how each ended, in no order."""
+    """Try mutants in processes, which may die; how each ended, by seed."""
     waiting: SimpleQueue[int] = SimpleQueue()
     for seed in seeds:
         waiting.put(seed)
     outcomes: list[Outcome] = []
 
-    def started() -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "tests.frontends.node_mutants", "--serve"]
-        pipe, nothing = subprocess.PIPE, subprocess.DEVNULL
-        return subprocess.Popen(
-            command, stdin=pipe, stdout=pipe, stderr=nothing, text=True
-        )
-
     def work() -> None:
-        process = started()
-        while True:
-            try:
-                seed = waiting.get_nowait()
-            except Empty:
-                break
-            assert process.stdin is not None
-            assert process.stdout is not None
-            process.stdin.write(f"{seed}\n")
-            process.stdin.flush()
-            watch = threading.Timer(120, process.kill)
-            watch.start()
-            parts = process.stdout.readline().rstrip("\n").split("\t", 3)
-            watch.cancel()
-            if len(parts) == 4:
-                outcomes.append(Outcome(int(parts[0]), *parts[1:]))
-            else:
-                case = mutant(seed)
-                message = f"{case.name}: {'; '.join(case.mutations)}"
-                outcomes.append(Outcome(seed, case.node.op_type, "death", message))
-                process.kill()
-                process = started()
-        process.kill()
+        worker = _Worker()
+        with contextlib.suppress(Empty):
+            while True:
+                outcomes.append(worker.outcome(waiting.get_nowait()))
+        worker.close()
 
     threads = [threading.Thread(target=work) for _ in range(workers)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    return outcomes
+    return sorted(outcomes, key=lambda o: o.seed)
 
 
 def _replay(seed: int) -> None:
@@ -552,10 +402,14 @@ def _replay(seed: int) -> None:
     case = mutant(seed)
     print(case.name, case.mutations)
     print(onnx.printer.to_text(case.model))
-    print({name: (a.dtype, a.shape) for name, a in case.feeds.items()})
-    print("onnxruntime:", _caught(lambda: _onnxruntime(case)))
+    print(
+        {name: (a.dtype, a.shape, a.reshape(-1)[:20]) for name, a in case.feeds.items()}
+    )
     print("reference:", _caught(lambda: _standard(case)), flush=True)
-    print("ours:", _compiled(case))
+    print("ours:", _compiled(case), flush=True)
+    if case.folds:
+        print("folded:", _folded(case), flush=True)
+    print("onnxruntime:", _caught(lambda: _onnxruntime(case)))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

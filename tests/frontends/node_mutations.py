@@ -1,0 +1,449 @@
+"""Mutations of ONNX's node tests: attributes, values, shapes, types, opsets, layouts."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import onnx
+from onnx import AttributeProto, helper, numpy_helper
+from onnx.backend.test import loader
+
+__all__ = ["LAYOUTS", "NodeCase", "bases", "mutant"]
+
+_MOST_ELEMENTS = 1 << 16  # of an input
+# Operators of which two runtimes need not agree: they draw numbers.
+_RANDOM = frozenset(
+    (
+        *("Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike"),
+        *("RandomUniform", "RandomUniformLike"),
+    )
+)
+
+
+@dataclass
+class NodeCase:
+    """A model of one node, and what it is called with.
+
+    Attributes:
+        name: of the node test.
+        model: of one node.
+        feeds: its inputs.
+        layouts: the key in ``LAYOUTS`` by which an input is passed to our compiled code.
+        folds: whether the model is also compiled with all inputs as initializers.
+        mutations: what was changed, in words.
+    """
+
+    name: str
+    model: onnx.ModelProto
+    feeds: dict[str, np.ndarray]
+    layouts: dict[str, str] = field(default_factory=dict)
+    folds: bool = False
+    mutations: list[str] = field(default_factory=list)
+
+    @property
+    def node(self) -> onnx.NodeProto:
+        """The node."""
+        return self.model.graph.node[0]
+
+    def declare(self) -> None:
+        """Give the graph's inputs the types of the arrays, and its outputs none."""
+        del self.model.graph.input[:], self.model.graph.value_info[:]
+        for name, array in self.feeds.items():
+            element = helper.np_dtype_to_tensor_dtype(array.dtype)
+            value = helper.make_tensor_value_info(name, element, array.shape)
+            self.model.graph.input.append(value)
+        for value in self.model.graph.output:
+            value.ClearField("type")
+
+    def folded(self) -> onnx.ModelProto:
+        """The model with all inputs as initializers."""
+        model = onnx.ModelProto()
+        model.CopyFrom(self.model)
+        del model.graph.input[:]
+        for name, array in self.feeds.items():
+            model.graph.initializer.append(numpy_helper.from_array(array, name))
+        return model
+
+
+@cache
+def bases() -> tuple[NodeCase, ...]:
+    """The node tests that take and give tensors of numbers."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # ONNX's own arithmetic overflows here
+        tests = loader.load_model_tests(kind="node")
+    found: list[NodeCase] = []
+    for test in sorted(tests, key=lambda t: t.name):
+        if "_expanded" in test.name or "training" in test.name:
+            continue
+        base = _base(test)
+        if base is not None:
+            found.append(base)
+    return tuple(found)
+
+
+def _base(test: Any) -> NodeCase | None:  # Any: its class is not exported
+    model, (inputs, outputs) = test.model, test.data_sets[0]
+    arrays = [*inputs, *outputs]
+    if any(not isinstance(a, np.ndarray) or a.dtype.kind in "OSU" for a in arrays):
+        return None
+    if len(model.graph.node) != 1 or len(inputs) != len(model.graph.input):
+        return None
+    node = model.graph.node[0]
+    if node.domain not in ("", "ai.onnx.ml") or node.op_type in _RANDOM:
+        return None
+    if any(a.type == AttributeProto.GRAPH for a in node.attribute):
+        return None
+    names = [value.name for value in model.graph.input]
+    return NodeCase(test.name, model, dict(zip(names, inputs, strict=True)))
+
+
+def mutant(seed: int) -> NodeCase:
+    """A node test with one mutation or two."""
+    rng = np.random.default_rng(seed)
+    base = bases()[int(rng.integers(len(bases())))]
+    model = onnx.ModelProto()
+    model.CopyFrom(base.model)
+    made = NodeCase(base.name, model, dict(base.feeds))
+    for _ in range(int(rng.integers(1, 3))):
+        said = _pick(rng, _MUTATIONS)(rng, made)
+        if said:
+            made.mutations.append(said)
+    made.declare()
+    for mutation, chance in ((_open_sizes, 0.3), (_layout, 0.15), (_folded, 0.15)):
+        if made.feeds and rng.random() < chance:
+            made.mutations.append(mutation(rng, made))
+    return made
+
+
+def _pick(rng: np.random.Generator, options: Sequence[Any]) -> Any:
+    return options[int(rng.integers(len(options)))]
+
+
+def _schema(case: NodeCase) -> Any:  # Any: its stub lacks the types of attributes
+    versions = {o.domain: o.version for o in case.model.opset_import}
+    domain = case.node.domain
+    try:
+        return onnx.defs.get_schema(case.node.op_type, versions[domain], domain)
+    except (KeyError, onnx.defs.SchemaError):
+        return None
+
+
+def _attribute(rng: np.random.Generator, case: NodeCase) -> str:
+    """Change or drop an attribute, or give one a value that was the default."""
+    given, schema = list(case.node.attribute), _schema(case)
+    if schema is None or not schema.attributes:
+        return ""
+    name = _pick(rng, sorted(schema.attributes))
+    old = next((a for a in given if a.name == name), None)
+    if old is None:
+        default = schema.attributes[name].default_value
+        old = (
+            default
+            if default.name
+            else _blank(name, schema.attributes[name].type.value)
+        )
+    value = _changed(rng, old)
+    kept = [a for a in given if a.name != name]
+    del case.node.attribute[:]
+    case.node.attribute.extend(kept)
+    if value is None or rng.random() < 0.1:
+        return f"without {name}"
+    case.node.attribute.append(helper.make_attribute(name, value, attr_type=old.type))
+    return f"{name}={value!r}"
+
+
+def _blank(name: str, kind: int) -> AttributeProto:
+    return AttributeProto(name=name, type=AttributeProto.AttributeType.Name(kind))
+
+
+def _changed(rng: np.random.Generator, old: AttributeProto) -> Any:
+    """Another value of an attribute; None where there is none to be thought of."""
+    if old.type == AttributeProto.INT:
+        return int(_pick(rng, [old.i - 1, old.i + 1, 0, 1, -1, 2, 3, 7, 2**31, 2**62]))
+    if old.type == AttributeProto.FLOAT:
+        return float(_pick(rng, [0.0, 1.0, -1.0, old.f * 2, old.f / 2, 1e-3, 1e30]))
+    if old.type == AttributeProto.STRING:
+        return _pick(rng, _TEXTS)
+    if old.type == AttributeProto.INTS:
+        return _changed_list(rng, list(old.ints), [-1, 0, 1, 2, 3, 5, 2**31])
+    if old.type == AttributeProto.FLOATS:
+        return _changed_list(rng, list(old.floats), [-1.0, 0.0, 0.5, 1.0, 2.0])
+    return None
+
+
+def _changed_list(
+    rng: np.random.Generator, old: list[Any], values: Sequence[Any]
+) -> list[Any]:
+    kind = rng.integers(4)
+    if kind == 0 or not old:
+        return [*old, _pick(rng, values)]
+    if kind == 1 and len(old) > 1:
+        return old[:-1]
+    place = int(rng.integers(len(old)))
+    old[place] = _pick(rng, values)
+    return old
+
+
+_TEXTS = (
+    *("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID", "linear", "nearest", "cubic"),
+    *("none", "add", "mul", "max", "min", "mean", "sum", "constant", "edge", "reflect"),
+    *("wrap", "zeros", "border", "half_pixel", "align_corners", "asymmetric", "floor"),
+    *("ceil", "round_prefer_floor", "forward", "reverse", "bidirectional", "tanh"),
+    *("LEFT", "RIGHT", "DCR", "CRD", "avg", "", "nonsense"),
+)
+
+
+def _values(rng: np.random.Generator, case: NodeCase) -> str:
+    """Change elements of an input: usual numbers, or the extremes of its type."""
+    name = _pick(rng, list(case.feeds)) if case.feeds else None
+    if name is None or not case.feeds[name].size:
+        return ""
+    array = case.feeds[name].copy()
+    flat = array.reshape(-1)
+    count = int(rng.integers(1, min(4, flat.size) + 1))
+    places = rng.choice(flat.size, count, replace=False)
+    for place in places:
+        with np.errstate(all="ignore"):
+            flat[place] = np.array(_pick(rng, _numbers(array.dtype))).astype(
+                array.dtype
+            )
+    case.feeds[name] = flat.reshape(array.shape)
+    shown = ", ".join(str(flat[place]) for place in places)
+    return f"values of {name} ({shown})"
+
+
+def _numbers(dtype: np.dtype) -> list[Any]:
+    if dtype.kind == "b":
+        return [False, True]
+    if dtype.kind in "iu":
+        info = np.iinfo(dtype)
+        small = range(0 if dtype.kind == "u" else -4, 6)
+        return [np.array(i, dtype) for i in (*small, *small, info.min, info.max)]
+    usual = [0.0, -0.0, 1.0, -1.0, 0.5, 1e4, np.inf, -np.inf, np.nan, 1e-30]
+    if dtype.kind == "f" or dtype == ml_dtypes.bfloat16:
+        info = ml_dtypes.finfo(dtype)
+        extremes = (info.max, info.min, info.tiny, -info.smallest_subnormal)
+        usual += [*extremes, info.tiny / dtype.type(2)]  # the last: subnormal
+    return usual
+
+
+def _shape(rng: np.random.Generator, case: NodeCase) -> str:
+    """Cut, repeat, add or drop an axis of an input."""
+    name = _pick(rng, list(case.feeds)) if case.feeds else None
+    if name is None:
+        return ""
+    array = case.feeds[name]
+    kind = rng.integers(5)
+    if kind == 0 or not array.ndim:
+        case.feeds[name] = np.expand_dims(array, int(rng.integers(array.ndim + 1)))
+        return f"{name} of shape {case.feeds[name].shape}"
+    axis = int(rng.integers(array.ndim))
+    size = array.shape[axis]
+    if kind == 1 and size:
+        array = np.take(array, 0, axis)
+    elif kind == 2 and size and 2 * array.size < _MOST_ELEMENTS:
+        array = np.concatenate([array, array], axis)
+    else:
+        kept = int(_pick(rng, [0, 1, max(size - 1, 0)]))
+        array = np.take(array, range(min(kept, size)), axis)
+    case.feeds[name] = np.ascontiguousarray(array).reshape(array.shape)
+    return f"{name} of shape {array.shape}"
+
+
+def _size(rng: np.random.Generator, case: NodeCase) -> str:
+    """Cut all axes of one size, of all inputs, to nothing or to one."""
+    sizes = sorted({size for a in case.feeds.values() for size in a.shape})
+    if not sizes:
+        return ""
+    old, new = _pick(rng, sizes), int(_pick(rng, [0, 0, 1]))
+    for name, array in case.feeds.items():
+        kept = tuple(slice(min(new, n) if n == old else n) for n in array.shape)
+        case.feeds[name] = array[kept].copy()
+    return f"sizes {old} as {new}"
+
+
+def _scalar(rng: np.random.Generator, case: NodeCase) -> str:
+    """Give one element as a scalar or as an axis of one; a scalar as the other."""
+    names = [n for n, a in case.feeds.items() if a.size]
+    if not names:
+        return ""
+    name = _pick(rng, names)
+    array = case.feeds[name]
+    shape = (1,) if not array.ndim else _pick(rng, [(), (), (1,)])
+    case.feeds[name] = array.reshape(-1)[:1].reshape(shape)
+    return f"{name} of shape {shape}"
+
+
+_TYPES = (
+    *(np.float32, np.float64, np.float16, np.int32, np.int64, np.int8, np.uint8),
+    *(np.int16, np.uint16, np.uint32, np.uint64, np.bool_, ml_dtypes.bfloat16),
+)
+
+
+def _type(rng: np.random.Generator, case: NodeCase) -> str:
+    """Give all inputs of one element type another."""
+    if not case.feeds:
+        return ""
+    old = case.feeds[_pick(rng, list(case.feeds))].dtype
+    new = np.dtype(_pick(rng, _TYPES))
+    for name, array in case.feeds.items():
+        if array.dtype == old:
+            with np.errstate(all="ignore"), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                case.feeds[name] = array.astype(new)
+    return f"{old} as {new}"
+
+
+def _constant(rng: np.random.Generator, case: NodeCase) -> str:
+    """Let the model hold an input, or all."""
+    if not case.feeds:
+        return ""
+    names = list(case.feeds)
+    held = names if rng.random() < 0.2 else [_pick(rng, names)]
+    for name in held:
+        tensor = numpy_helper.from_array(case.feeds.pop(name), name)
+        case.model.graph.initializer.append(tensor)
+    case.model.ir_version = max(case.model.ir_version, 4)  # before: inputs as well
+    return f"{', '.join(held)} constant"
+
+
+def _left_out(rng: np.random.Generator, case: NodeCase) -> str:
+    """Leave out an input: its name is empty, or the list ends before it."""
+    if not case.node.input:
+        return ""
+    place = int(rng.integers(len(case.node.input)))
+    removed = list(case.node.input[place:])
+    if rng.random() < 0.5:
+        removed = removed[:1]
+        case.node.input[place] = ""
+    else:
+        del case.node.input[place:]
+    for name in removed:
+        if name not in case.node.input:
+            case.feeds.pop(name, None)
+    return f"without {', '.join(removed)}"
+
+
+def _given(rng: np.random.Generator, case: NodeCase) -> str:
+    """Give an optional input that the node test leaves out."""
+    schema, inputs = _schema(case), case.node.input
+    formal = [] if schema is None else list(schema.inputs)
+    places = [n for n in range(len(formal)) if n >= len(inputs) or not inputs[n]]
+    if not places or not case.feeds:
+        return ""
+    place = _pick(rng, places)
+    like = case.feeds[_pick(rng, list(case.feeds))]
+    dtype = _type_of(case, formal, place)
+    if dtype is None:
+        return ""
+    shapes = [like.shape, like.shape[:1], like.shape[1:2], like.shape[-1:], (1,), ()]
+    shape = _pick(rng, shapes)
+    array = rng.integers(-2 if dtype.kind not in "bu" else 0, 3, shape).astype(dtype)
+    inputs.extend([""] * (place + 1 - len(inputs)))
+    inputs[place] = name = f"given_{place}"
+    case.feeds[name] = array
+    return f"{formal[place].name} given: {dtype}{list(shape)}"
+
+
+def _type_of(case: NodeCase, formal: Sequence[Any], place: int) -> np.dtype | None:
+    """The type of an input that is missing: of those of its type variable, if any."""
+    for number, name in enumerate(case.node.input[: len(formal)]):
+        if formal[number].type_str == formal[place].type_str and name in case.feeds:
+            return case.feeds[name].dtype
+    for text in sorted(formal[place].types):
+        match = re.fullmatch(r"tensor\((\w+)\)", text)
+        if match and match[1] != "string":
+            number = onnx.TensorProto.DataType.Value(match[1].upper())
+            return np.dtype(helper.tensor_dtype_to_np_dtype(number))
+    return None
+
+
+@cache
+def _versions(domain: str, operator: str) -> tuple[int, ...]:
+    """The opsets that begin a version of an operator."""
+    schemas = onnx.defs.get_all_schemas_with_history()
+    own = (s for s in schemas if (s.domain, s.name) == (domain, operator))
+    return tuple(sorted({s.since_version for s in own}))
+
+
+def _opset(rng: np.random.Generator, case: NodeCase) -> str:
+    """Let the model be of another opset that has the operator."""
+    domain = case.node.domain
+    imported = next((o for o in case.model.opset_import if o.domain == domain), None)
+    versions = _versions(domain, case.node.op_type)
+    if imported is None or not versions:
+        return ""
+    imported.version = int(_pick(rng, [*versions, *(v - 1 for v in versions[1:])]))
+    return f"opset {imported.version}"
+
+
+def _open_sizes(rng: np.random.Generator, case: NodeCase) -> str:
+    """Declare sizes of inputs by names, each its own, or of equal sizes the same."""
+    are_shared, share = rng.random() < 0.5, _pick(rng, [1.0, 1.0, 0.5])
+    for number, value in enumerate(case.model.graph.input):
+        for axis, dim in enumerate(value.type.tensor_type.shape.dim):
+            own = f"s{dim.dim_value}" if are_shared else f"n{number}_{axis}"
+            if rng.random() < share:
+                dim.dim_param = own
+    return "open sizes" if share == 1.0 else "some open sizes"
+
+
+def _misaligned(array: np.ndarray) -> np.ndarray:
+    memory = bytearray(array.nbytes + 1)
+    placed = np.frombuffer(memory, np.uint8, array.nbytes, 1).view(array.dtype)
+    placed[...] = array.reshape(-1)
+    return placed.reshape(array.shape)
+
+
+def _strided(array: np.ndarray) -> np.ndarray:
+    wide = np.repeat(array[..., None], 2, -1)
+    return wide[..., 0]
+
+
+def _reversed(array: np.ndarray) -> np.ndarray:
+    flipped = np.flip(array).copy()
+    return np.flip(flipped)
+
+
+def _read_only(array: np.ndarray) -> np.ndarray:
+    array = array.copy()
+    array.flags.writeable = False
+    return array
+
+
+# How the memory of an array may be laid out; each keeps shape and elements.
+LAYOUTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "misaligned": _misaligned,
+    "every second element": _strided,
+    "negative strides": _reversed,
+    "column-major": np.asfortranarray,
+    "read-only": _read_only,
+}
+
+
+def _layout(rng: np.random.Generator, case: NodeCase) -> str:
+    """Pass an input as an array that is not contiguous, aligned or writable."""
+    name, layout = _pick(rng, list(case.feeds)), _pick(rng, list(LAYOUTS))
+    case.layouts[name] = layout
+    return f"{name} {layout}"
+
+
+def _folded(rng: np.random.Generator, case: NodeCase) -> str:
+    """Compare constant folding with what is computed at run time."""
+    case.folds = True
+    return "folded"
+
+
+Mutation = Callable[[np.random.Generator, NodeCase], str]
+_MUTATIONS: tuple[Mutation, ...] = (
+    *(_attribute, _attribute, _attribute, _attribute),
+    *(_values, _values, _values, _shape, _shape, _size, _scalar),
+    *(_type, _constant, _left_out, _given, _opset),
+)
