@@ -238,12 +238,24 @@ class OnnxNode:
             raise NotKnownError(index, "must be a constant here, got a computed value")
         return value
 
+    def scalar(self, index: int) -> Any:  # Any: a number of the operand's type
+        """The only element of constant operand ``index``, as a Python number.
+
+        Raises:
+            NotKnownError: it is computed at run time.
+            ValueError: it is missing, or has another number of elements.
+        """
+        value = self.known(index)
+        if value.size != 1:
+            raise ValueError(f"input {index}: expected one number, got {value.size}")
+        return value.item()
+
     def dims(self, index: int) -> tuple[Dim, ...]:
         """The sizes that a rank-1 (or 0) integer operand holds, symbolic ones included.
 
         Raises:
             NotKnownError: they are not known before the model runs.
-            ValueError: the operand is missing.
+            ValueError: the operand is missing, or has another rank.
         """
         content = self.contents(index) if index < len(self.inputs) else None
         if content is None:  # a constant may be long, or of another type
@@ -254,7 +266,16 @@ class OnnxNode:
             raise NotKnownError(
                 index, "must hold known sizes, got values computed at run time"
             )
-        return tuple(content.reshape(-1).tolist())
+        return tuple(_vector(index, content).tolist())
+
+    def vector(self, index: int) -> np.ndarray:
+        """The elements of a constant operand of rank 1 (or 0).
+
+        Raises:
+            NotKnownError: it is computed at run time.
+            ValueError: it is missing, or has another rank.
+        """
+        return _vector(index, self.known(index))
 
     def dim(self, index: int) -> Dim:
         """The size that an integer operand of one element holds, a symbolic one included.
@@ -267,6 +288,17 @@ class OnnxNode:
         if len(found) != 1:
             raise ValueError(f"input {index}: expected one number, got {len(found)}")
         return found[0]
+
+
+def _vector(index: int, array: np.ndarray) -> np.ndarray:
+    """The elements of operand ``index``.
+
+    Raises:
+        ValueError: it has a rank above 1.
+    """
+    if array.ndim > 1:
+        raise ValueError(f"input {index}: expected rank 1, got {array.ndim}")
+    return array.reshape(-1)
 
 
 OnnxRule = Callable[[OnnxNode], Any]

@@ -66,6 +66,7 @@ class ArgReduceOp(Relax.Operation):
                 raise ValueError(
                     f"axis {searched} is empty: expected an element to choose"
                 )
+            shapes.require_at_least(shape[searched], 1)
         return tensors.tensor_type(shapes.reduced(shape, axes, keepdims), _I64)
 
     def legalize(self, b: Builder) -> Buffer:

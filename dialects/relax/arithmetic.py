@@ -267,7 +267,11 @@ class FloorModOp(BinaryOp, name="floor_mod"):
         if u.dtype.kind == "u":
             return rest
         differ = (rest < 0) ^ (v < 0)
-        return b.select(rest.not_equal(0) & differ, rest + v, rest)
+        near = b.select(rest.not_equal(0) & differ, rest + v, rest)
+        if not u.dtype.is_float:
+            return near
+        zeros = (b.constant(zero, u.dtype) for zero in (-0.0, 0.0))
+        return b.select(rest.equal(0), b.select(v < 0, *zeros), near)
 
 
 class MaximumOp(BinaryOp, name="maximum"):

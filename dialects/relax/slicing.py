@@ -155,7 +155,7 @@ def onnx_slice(
 
     Source: ONNX Slice-13; numpy takes nothing where a walk begins before element 0.
     """
-    steps = list(strides or [1] * len(axes))
+    steps = [1] * len(axes) if strides is None else list(strides)
     dims = tensors.shape_of(x)
     places = shapes.normalize_axes(axes, len(dims))
     if not len(begins) == len(ends) == len(steps) == len(axes):
@@ -214,9 +214,15 @@ def known_or_none(node: OnnxNode, index: int) -> np.ndarray | None:
 
 
 def known_ints(node: OnnxNode, index: int) -> list[int] | None:
-    """``known_or_none`` as integers."""
-    known = known_or_none(node, index)
-    return None if known is None else [int(number) for number in known]
+    """The integers of a constant vector operand; None if it is left out.
+
+    Raises:
+        NotKnownError: it is computed at run time.
+        ValueError: it has a rank above 1.
+    """
+    if known_or_none(node, index) is None:
+        return None
+    return [int(number) for number in node.vector(index)]
 
 
 class DynamicStridedSliceOp(Relax.Operation, name="dynamic_strided_slice"):

@@ -9,7 +9,6 @@ from mlir.ir import IntegerAttr, RankedTensorType
 from relax_mlir.dialects.ext import Operand, Result
 from relax_mlir.dialects.hooks import Case, OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.core import Relax
-from relax_mlir.dialects.relax.slicing import known_ints
 from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
 
 __all__ = ["TrilOp", "TriuOp"]
@@ -91,6 +90,6 @@ def trilu(node: OnnxNode) -> ir.Value:
 
     Source: ONNX Trilu-14.
     """
-    (k,) = known_ints(node, 1) or (0,)
-    op = TriuOp if node.attr("upper", 1) else TrilOp
+    k = 0 if node.optional(1) is None else int(node.scalar(1))
+    op = TriuOp if node.flag("upper", default=True) else TrilOp
     return op(node.input(0), k=k).y

@@ -34,7 +34,7 @@ def unique(node: HostNode, values: Mapping[str, Any]) -> Sequence[Any]:
 
     Source: ONNX Unique-11.
     """
-    axis, is_sorted = node.attrs.get("axis"), bool(node.attrs.get("sorted", 1))
+    axis, is_sorted = node.attrs.get("axis"), node.flag("sorted", default=True)
     found = get_global_func("relax_mlir.unique")
     return list(map(from_ffi, found(node.value(values, 0), axis, is_sorted)))
 
@@ -46,7 +46,7 @@ def non_max_suppression(node: HostNode, values: Mapping[str, Any]) -> Sequence[A
     """
     boxes, scores = node.value(values, 0), node.value(values, 1)
     most, overlap, least = (node.scalar(values, i) for i in range(2, 5))
-    is_centre = bool(node.attrs.get("center_point_box", 0))
+    is_centre = node.flag("center_point_box", default=False)
     found = get_global_func("relax_mlir.non_max_suppression")
     return [found(boxes, scores, most or 0, overlap or 0.0, least, is_centre)]
 

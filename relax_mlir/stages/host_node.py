@@ -74,6 +74,17 @@ class HostNode:
             raise RunError(f"{self}: attribute `{name}` is missing, which text needs")
         return self.attrs[name]
 
+    def flag(self, name: str, *, default: bool) -> bool:
+        """The attribute called ``name``, which is 0 or 1.
+
+        Raises:
+            RunError: it is another number.
+        """
+        value = self.attrs.get(name, default)
+        if value not in (0, 1):
+            raise RunError(f"{self}: attribute `{name}`: expected 0 or 1, got {value}")
+        return bool(value)
+
     def scalar(self, values: Mapping[str, Any], index: int) -> Any:
         """Input ``index`` as a number of Python; None if it is left out.
 

@@ -3,11 +3,12 @@
 import re
 
 import numpy as np
+import onnx
 import pytest
 
 import relax_mlir
 from relax_mlir import reference
-from relax_mlir.errors import ModelError
+from relax_mlir.errors import ModelError, RunError, UnsupportedError
 from relax_mlir.frontends.onnx import import_onnx
 from tests.frontends.differential import (
     assert_same_numbers,
@@ -246,3 +247,145 @@ def test_parts_of_one_size_share_a_kernel() -> None:
     assert len(compiled.code) < 5
     for ours, theirs in zip(compiled(feeds["x"]), expected(model, feeds), strict=True):
         np.testing.assert_array_equal(ours, theirs)
+
+
+def _open(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with a symbol for every size of its inputs."""
+    for value in model.graph.input:
+        for axis, dim in enumerate(value.type.tensor_type.shape.dim):
+            dim.dim_param = f"{value.name}_{axis}"
+    return model
+
+
+_TWO = np.arange(2)
+_REFUSED = {
+    "Trilu(x, two)": "input 1: expected one number, got 2",
+    "CumSum(x, two)": "input 1: expected one number, got 2",
+    "OneHot(x, two, two)": "input 1: expected one number, got 2",
+    "OneHot(x, one, one)": "expected `2`, got `1`|sizes differ",
+    "Unsqueeze(x, rank2)": "input 1: expected rank 1, got 2",
+    "Reshape(x, rank2)": "input 1: expected rank 1, got 2",
+    "Slice(x, one, one, one, none)": "for 1 axes, got 1, 1 and 0",
+    "Constant<value_float = 1.0, value_int = 1>()": "expected one attribute, .* got 2",
+}
+
+
+@pytest.mark.parametrize("body", _REFUSED)
+def test_operands_and_attributes_of_other_counts_and_ranks_are_refused(
+    body: str,
+) -> None:
+    x, constants = random(3, 4), {"two": _TWO, "one": _TWO[1:], "none": _TWO[:0]}
+    constants["rank2"] = np.array([[1, 2]])
+    model = model_with(f"y = {body}", {"x": x, **constants}, list(constants))
+
+    with pytest.raises(ModelError, match=_REFUSED[body]):
+        import_onnx(model)
+
+
+@pytest.mark.parametrize("parts", [0, 1, 3, 2**31])
+def test_splits_have_as_many_parts_as_outputs(parts: int) -> None:
+    body = f"y, z = Split<num_outputs = {parts}>(x)"
+
+    with pytest.raises(ModelError, match=f"`num_outputs`: expected 2, .* got {parts}"):
+        import_onnx(model_with(body, {"x": random(6)}, [], ["y", "z"]))
+
+
+@pytest.mark.slow  # compiles
+@pytest.mark.parametrize("operator", ["ArgMax", "ArgMin"])
+def test_searches_of_open_axes_want_an_element(operator: str) -> None:
+    model = _open(model_with(f"y = {operator}(x)", {"x": random(3, 4)}))
+    compiled = relax_mlir.compile(import_onnx(model))
+
+    assert compiled(random(3, 0))[0].shape == (1, 0)
+    with pytest.raises(ValueError, match="expected `x_0` to be at least 1"):
+        compiled(random(0, 4))
+
+
+def test_negative_caps_of_scores_are_none() -> None:
+    feeds = {name: random(1, 2, 3, 4) for name in "qkv"}
+    body = "y = Attention<softcap = -1.0>(q, k, v)"
+
+    assert_same_numbers(model_with(body, feeds, opset=23), feeds)
+
+
+def test_negative_caps_are_none_in_scores_that_are_outputs() -> None:
+    feeds = {name: random(1, 2, 3, 4) for name in "qkv"}
+    body = (
+        'y, "", "", s = Attention<softcap = -1.0, qk_matmul_output_mode = 1>(q, k, v)'
+    )
+    model = model_with(body.replace('""', "p", 1).replace('""', "n"), feeds, opset=23)
+
+    assert_same_numbers(model, feeds)
+
+
+def test_precisions_of_softmax_are_types_of_floats() -> None:
+    feeds = {name: random(1, 2, 3, 4) for name in "qkv"}
+    model = model_with("y = Attention<softmax_precision = 2>(q, k, v)", feeds, opset=23)
+
+    with pytest.raises(ModelError, match=r"`softmax_precision`: expected 1 .*, got 2"):
+        import_onnx(model)
+
+
+@pytest.mark.parametrize(
+    "body", ["LayerNormalization<stash_type = 16>", "RMSNormalization<stash_type = 11>"]
+)
+def test_statistics_of_other_types_are_refused(body: str) -> None:
+    feeds = {"x": random(3, 4), "w": random(4)}
+
+    with pytest.raises(UnsupportedError, match="`stash_type`: expected 1"):
+        import_onnx(model_with(f"y = {body}(x, w)", feeds, opset=23))
+
+
+@pytest.mark.slow  # compiles
+@pytest.mark.parametrize("is_said", [True, False])
+def test_recurrent_weights_may_be_of_open_sizes(is_said: bool) -> None:
+    feeds = {"x": random(2, 1, 4), "w": random(1, 12, 4), "r": random(1, 12, 3)}
+    model = _open(model_with("y = LSTM<hidden_size = 3>(x, w, r)", feeds))
+    (theirs,) = expected(model, feeds)
+    if not is_said:  # which onnxruntime refuses
+        del model.graph.node[0].attribute[:]
+
+    (actual,) = relax_mlir.compile(import_onnx(model))(*feeds.values())
+
+    np.testing.assert_allclose(actual, theirs, rtol=1e-5)
+
+
+@pytest.mark.slow  # compiles
+def test_kernels_of_deformed_convolutions_may_be_of_open_sizes() -> None:
+    feeds = {"x": random(1, 1, 3, 3), "w": random(1, 1, 2, 2)}
+    feeds["o"] = np.zeros((1, 8, 2, 2), np.float32)
+    model = _open(model_with("y = DeformConv(x, w, o)", feeds, opset=19))
+
+    (actual,) = relax_mlir.compile(import_onnx(model))(*feeds.values())
+
+    np.testing.assert_allclose(actual, expected(model, feeds)[0], rtol=1e-5)
+
+
+@pytest.mark.slow  # compiles
+@pytest.mark.parametrize(
+    "body",
+    [
+        "NonMaxSuppression<center_point_box = 2>(b, s)",
+        "Unique<axis = 0, sorted = 2>(s)",
+    ],
+)
+def test_flags_of_operators_that_find_are_0_or_1(body: str) -> None:
+    feeds = {"b": random(1, 2, 4), "s": random(1, 1, 2)}
+    given = {name: feeds[name] for name in feeds if f"{name}," in body or "s)" in body}
+    compiled = relax_mlir.compile(import_onnx(model_with(f"y = {body}", given)))
+
+    with pytest.raises(RunError, match="expected 0 or 1, got 2"):
+        compiled(*given.values())
+
+
+@pytest.mark.slow  # compiles
+def test_remainders_of_zero_have_the_sign_of_the_divisor() -> None:
+    x, y = np.float32([0, -0.0, 4, -4]), np.float32([-2, 2, -2, 2])
+    graph = model_with("z = Mod(x, y)", {"x": x, "y": y}, [], ["z"], opset=28)
+    module = import_onnx(graph)
+
+    (actual,) = relax_mlir.compile(module)(x, y)
+    (by_definition,) = reference.run(module, x, y)
+
+    np.testing.assert_array_equal(np.signbit(actual), [True, False, True, False])
+    np.testing.assert_array_equal(np.signbit(by_definition), np.signbit(actual))

@@ -40,6 +40,7 @@ _NAMES = (
     *("softcap", "softmax_precision"),
 )
 _DOUBLE = 11  # of softmax_precision
+_PRECISIONS = {1: "f32", 10: "f16", _DOUBLE: "f64", 16: "bf16"}
 
 
 @onnx_rule("Attention", since=23)
@@ -66,7 +67,7 @@ def attention(node: OnnxNode) -> list[ir.Value | None]:
     sees_all = not is_causal or is_known_le(total - 1, before)
     scoring = Scoring(
         _scale(node, heads),
-        node.attrs.get("softcap", 0.0),
+        max(0.0, node.attrs.get("softcap", 0.0)),
         _added(node, heads),
         None if sees_all else before,
     )
@@ -85,6 +86,12 @@ def _check_form(node: OnnxNode) -> None:
             is missing.
     """
     _check_ranks(node)
+    precision = node.attrs.get("softmax_precision", 1)
+    if precision not in _PRECISIONS:
+        known = ", ".join(f"{n} ({name})" for n, name in _PRECISIONS.items())
+        raise ValueError(
+            f"attribute `softmax_precision`: expected {known}, got {precision}"
+        )
     types = [tensors.dtype_of(node.input(index)) for index in range(3)]
     if not types[0].is_float:
         raise ValueError(f"input 0: expected floats, got {types[0]}")

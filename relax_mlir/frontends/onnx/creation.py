@@ -50,9 +50,9 @@ def make_range(node: OnnxNode) -> "ir.Value | np.ndarray":
     type_ = tensors.dtype_of(node.input(0))
     known = [node.constant_or_none(i) for i in range(3)]
     if type_.is_float or all(array is not None for array in known):
-        numbers = [node.known(i).item() for i in range(3)]
+        numbers = [node.scalar(i) for i in range(3)]
         return _known_range(node, *numbers, type_=type_)
-    (start,), (limit,), (step,) = (node.dims(i) for i in range(3))
+    start, limit, step = (node.dim(i) for i in range(3))
     if not isinstance(step, int) or step == 0:
         raise ValueError(f"the step must be a number other than 0, got `{step}`")
     return ArangeOp(start=start, end=limit, step=step, dtype=type_).y

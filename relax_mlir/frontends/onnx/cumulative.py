@@ -34,5 +34,5 @@ def _accumulate(
     node: OnnxNode, forward: type[CumulativeOp], backward: type[CumulativeOp]
 ) -> ir.Value:
     op = backward if node.flag("reverse", default=False) else forward
-    axis, exclusive = int(node.known(1).item()), node.flag("exclusive", default=False)
+    axis, exclusive = int(node.scalar(1)), node.flag("exclusive", default=False)
     return op(node.input(0), axis=axis, exclusive=exclusive).y

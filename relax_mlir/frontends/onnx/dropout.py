@@ -29,7 +29,7 @@ def dropout(node: OnnxNode) -> Sequence[ir.Value | None]:
     """
     x = node.input(0)
     shape, type_ = tensors.shape_of(x), tensors.dtype_of(x)
-    is_training = node.optional(2) is not None and bool(node.known(2).item())
+    is_training = node.optional(2) is not None and bool(node.scalar(2))
     if is_training:
         return _dropped(node, x)
     if not any(node.wanted[1:]):

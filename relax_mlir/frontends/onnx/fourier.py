@@ -161,7 +161,7 @@ def dft(node: OnnxNode) -> ir.Value:
     Source: ONNX DFT-20.
     """
     is_given = node.optional(2) is not None
-    return _dft(node, int(node.known(2).item()) if is_given else -2)
+    return _dft(node, int(node.scalar(2)) if is_given else -2)
 
 
 def _dft(node: OnnxNode, axis: int) -> ir.Value:
@@ -302,7 +302,7 @@ def stft(node: OnnxNode) -> ir.Value:
         signal = ReshapeOp(signal, shape=(*shape, 1)).y
     elif len(shape) != 3:
         raise ValueError(f"expected a signal of rank 2 or 3, got {len(shape)}")
-    step = int(node.known(1).item())
+    step = int(node.scalar(1))
     length = _frame_length(node, shape[1])
     if step < 1:
         raise ValueError(f"frame_step: expected 1 or more, got {step}")

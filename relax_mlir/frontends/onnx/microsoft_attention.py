@@ -370,7 +370,7 @@ def _total(node: OnnxNode, length: Dim) -> Dim:
     past = node.optional(3)
     if past is None:
         return length
-    (total,) = node.dims(6)
+    total = node.dim(6)
     return shapes.maximum(tensors.shape_of(past)[2], total)
 
 

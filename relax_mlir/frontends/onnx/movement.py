@@ -70,7 +70,7 @@ def squeeze(node: OnnxNode) -> ir.Value:
 
 
 def _axes(node: OnnxNode) -> list[int]:
-    return [int(axis) for axis in node.known(1).reshape(-1)]
+    return [int(axis) for axis in node.vector(1)]
 
 
 def _unsqueezed(x: ir.Value, axes: Sequence[int]) -> ir.Value:

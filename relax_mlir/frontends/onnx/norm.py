@@ -104,6 +104,7 @@ def layer_normalization(node: OnnxNode) -> Sequence[ir.Value | None]:
 
     Source: ONNX LayerNormalization-17.
     """
+    _check_stash_type(node)
     x, scale, bias = node.input(0), node.input(1), node.optional(2)
     axis, epsilon = node.attr("axis", -1), node.attr("epsilon", 1e-5)
     if bias is None:
@@ -114,6 +115,19 @@ def layer_normalization(node: OnnxNode) -> Sequence[ir.Value | None]:
     if not any(node.wanted[1:]):
         return [y]
     return [y, *_layer_statistics(node, x, axes, epsilon)]
+
+
+def _check_stash_type(node: OnnxNode) -> None:
+    """Check the element type that statistics are computed in.
+
+    Raises:
+        NotImplementedError: it is another than f32.
+    """
+    stash_type = node.attr("stash_type", 1)
+    if stash_type != 1:
+        raise NotImplementedError(
+            f"attribute `stash_type`: expected 1 (f32), got {stash_type}"
+        )
 
 
 def _layer_statistics(
@@ -240,6 +254,7 @@ def rms_normalization(node: OnnxNode) -> ir.Value:
     Source: ONNX RMSNormalization-23.
     """
     x, scale = node.input(0), node.input(1)
+    _check_stash_type(node)
     type_, given = tensors.dtype_of(scale), tensors.dtype_of(x)
     rank = len(tensors.shape_of(x))
     axes = range(shapes.check_axis(node.attr("axis", -1), rank), rank)

@@ -3,7 +3,7 @@
 import numpy as np
 from mlir import ir
 
-from relax_mlir.dialects import dtypes, tensors
+from relax_mlir.dialects import dtypes, shapes, tensors
 from relax_mlir.dialects.hooks import OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.arithmetic import AddOp
 from relax_mlir.dialects.relax.cast import AstypeOp
@@ -13,6 +13,7 @@ from relax_mlir.dialects.relax.indexing import TakeOp
 from relax_mlir.dialects.relax.movement import ReshapeOp
 from relax_mlir.dialects.relax.one_hot import OneHotOp
 from relax_mlir.dialects.shapes import Dim
+from relax_mlir.frontends.onnx.node_form import input_shape
 
 _INT64 = dtypes.dtype("int64")
 
@@ -24,8 +25,9 @@ def one_hot(node: OnnxNode) -> ir.Value:
     Source: ONNX OneHot-11.
     """
     known = node.constant_or_none(1)
-    depth = node.dims(1)[0] if known is None else int(known.reshape(-1)[0])
+    depth = node.dim(1) if known is None else int(node.scalar(1))
     indices, axis = _from_front(node, depth), node.attr("axis", -1)
+    shapes.unify(input_shape(node, 2, "values")[0], 2)
     values = node.constant_or_none(2)
     if values is not None:
         off, on = values.reshape(-1)

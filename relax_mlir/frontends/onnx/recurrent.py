@@ -13,7 +13,7 @@ from mlir import ir
 
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.dtypes import DType, dtype
-from relax_mlir.dialects.hooks import OnnxNode, onnx_rule
+from relax_mlir.dialects.hooks import NotKnownError, OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.arithmetic import AddOp
 from relax_mlir.dialects.relax.cast import AstypeOp
 from relax_mlir.dialects.relax.cell_functions import CELL_FUNCTIONS
@@ -118,17 +118,16 @@ class Network:
             ValueError: they do not fit each other.
         """
         w, r = node.input(1), node.input(2)
-        size = _shape("R", r, 3)[2]
+        size = _units(node, _shape("R", r, 3)[2])
         directions, inputs = _sizes(node, size)
         for name, value, last in (("W", w, inputs), ("R", r, size)):
             check_shape(name, _shape(name, value, 3), (directions, gates * size, last))
-        if not isinstance(size, int):
-            raise ValueError(f"R: expected a known number of units, got `{size}`")
         element = wide_type(tensors.dtype_of(node.input(0)))
         side_by_side = PermuteDimsOp(_cast(w, element), axes=(2, 0, 1)).y
         flat = ReshapeOp(side_by_side, shape=(inputs, directions * gates * size)).y
         turned = PermuteDimsOp(_cast(r, element), axes=(0, 2, 1)).y
-        packed = _packed(turned, gates, size, block_width(size, lanes_for(element)))
+        width = block_width(size, lanes_for(element))
+        packed = _packed(turned, directions, gates, size, width)
         direction = node.attr("direction", "forward")
         return Network(node, gates, functions, element, flat, packed, size, direction)
 
@@ -269,28 +268,47 @@ class Network:
         ]
 
 
-def _sizes(node: OnnxNode, size: Dim) -> tuple[int, Dim]:
+def _units(node: OnnxNode, size: Dim) -> int:
+    """The number of hidden units, which ``hidden_size`` says where weights do not.
+
+    Raises:
+        NotKnownError: neither says it before the model runs.
+        ValueError: they differ.
+    """
+    hidden = node.attrs.get("hidden_size")
+    if isinstance(size, int) and hidden not in (None, size):
+        raise ValueError(
+            f"`hidden_size` is {hidden}, but the recurrent weights are for {size} units"
+        )
+    units = size if hidden is None else shapes.unify(size, hidden)
+    if not isinstance(units, int):
+        raise NotKnownError(
+            2,
+            f"expected a known number of hidden units, got `{size}`",
+            is_of_sizes=True,
+        )
+    return units
+
+
+def _sizes(node: OnnxNode, size: int) -> tuple[int, Dim]:
     """How many directions a node has, and how many numbers come in at each step.
 
     Raises:
         ValueError: its attributes do not fit weights for so many units.
     """
-    direction, told = node.attr("direction", "forward"), node.attr("hidden_size", size)
+    direction = node.attr("direction", "forward")
     if direction not in _DIRECTIONS:
         known = ", ".join(_DIRECTIONS)
         raise ValueError(f"direction: expected one of {known}, got `{direction}`")
     if size == 0:
         raise ValueError("R: expected weights for one unit or more, got none")
-    if told != size:
-        raise ValueError(
-            f"`hidden_size` is {told}, but the recurrent weights are for {size} units"
-        )
     return _DIRECTIONS[direction], _shape("X", node.input(0), 3)[2]
 
 
-def _packed(r: ir.Value, gates: int, size: int, width: int) -> ir.Value:
+def _packed(
+    r: ir.Value, directions: int, gates: int, size: int, width: int
+) -> ir.Value:
     """Weights [d, h, gates h] with the columns of each gate in blocks."""
-    directions = tensors.shape_of(r)[0]
     blocks = -(-size // width)
     value = ReshapeOp(r, shape=(directions, size, gates, size)).y
     if blocks * width != size:

@@ -60,6 +60,10 @@ def check_node(node: Node, opset: int) -> None:
     for name, (_, is_required) in signature.attributes.items():
         if is_required and name not in given:
             raise ValueError(f"attribute `{name}` is missing")
+    if node.op_type == "Constant" and len(given) != 1:
+        raise ValueError(
+            f"expected one attribute, the value, got {len(given)}: {', '.join(given)}"
+        )
 
 
 def _check_count(what: str, got: int, allowed: tuple[int, int]) -> None:

@@ -26,9 +26,14 @@ def split(node: OnnxNode) -> list[ir.Value]:
     x = node.input(0)
     shape = tensors.shape_of(x)
     axis = shapes.check_axis(node.attr("axis", 0), len(shape))
-    equal = node.attr("num_outputs", len(node.wanted))
-    parts: int | Sequence[Dim] = node.attr("split", equal)
-    if len(node.inputs) > 1 and node.optional(1) is not None:
+    count = len(node.wanted)
+    if node.attrs.get("num_outputs", count) != count:
+        raise ValueError(
+            f"attribute `num_outputs`: expected {count}, one for each output, got "
+            f"{node.attrs['num_outputs']}"
+        )
+    parts: int | Sequence[Dim] = node.attr("split", count)
+    if node.optional(1) is not None:
         parts = node.dims(1)
     sizes = shapes.split_sizes(shape[axis], parts)
     known = [size for size in sizes if isinstance(size, int)]
