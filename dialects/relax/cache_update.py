@@ -72,6 +72,7 @@ class CacheUpdateOp(Relax.Operation, name="cache_update"):
         length, count = shape[axis], new[axis]
         if isinstance(length, int) and isinstance(count, int) and count > length:
             raise ValueError(f"expected at most {length} new elements, got {count}")
+        shapes.require_at_least(length, count)
         if count != 0:
             check_not_empty(count, shape)
         return past

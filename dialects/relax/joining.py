@@ -171,6 +171,7 @@ class SplitOp(NumbersOp, name="split"):
     axis: IntegerAttr
 
     number_attributes = ("indices_or_sections",)
+    sequence_attributes = number_attributes
     cases = (
         Case((2, 5), indices_or_sections=2, axis=1),
         Case((6, 3), indices_or_sections=3),

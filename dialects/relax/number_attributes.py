@@ -25,6 +25,7 @@ class NumbersOp(Relax.Operation):
     """
 
     number_attributes: ClassVar[tuple[str, ...]] = ()
+    sequence_attributes: ClassVar[tuple[str, ...]] = ()  # of them, may hold several
 
     @classmethod
     def _make_attributes(cls, attrs: dict[str, Any]) -> dict[str, ir.Attribute]:
@@ -32,7 +33,12 @@ class NumbersOp(Relax.Operation):
         return super()._make_attributes({**attrs, **numbers})
 
     def python_attrs(self) -> dict[str, Any]:
-        numbers = {n: _number_of(self.attributes[n]) for n in self.number_attributes}
+        numbers = {
+            n: _number_of(
+                self.attributes[n], is_single=n not in self.sequence_attributes
+            )
+            for n in self.number_attributes
+        }
         return {**super().python_attrs(), **numbers}
 
 
@@ -56,10 +62,14 @@ def _attr_of(value: Any) -> Any:  # Any: a number, numbers, None, or an attribut
     return ir.IntegerAttr.get(type_.tensor_type, int(value))
 
 
-def _number_of(attr: ir.Attribute) -> "Number | tuple[Dim, ...] | None":
+def _number_of(
+    attr: ir.Attribute, *, is_single: bool
+) -> "Number | tuple[Dim, ...] | None":
+    """The value of an attribute; a size whose symbols are bound is an int."""
     value = tensors.python_value(attr)
     if isinstance(value, tuple):
-        return value[0] if len(value) == 1 and isinstance(value[0], Expr) else value
+        is_size = len(value) == 1 and (is_single or isinstance(value[0], Expr))
+        return value[0] if is_size else value
     if isinstance(attr, (ir.IntegerAttr, ir.FloatAttr)):
         type_ = dtypes.from_mlir(attr.type)
         is_python = type_.name in ("int64", "float64", "bool")

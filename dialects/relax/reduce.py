@@ -166,7 +166,8 @@ def _onnx_axes(node: OnnxNode) -> Sequence[int]:
         axes = node.attrs.get("axes", ())
     else:
         count = tensors.shape_of(given)
-        if count == (len(every),) == (1,):  # the only axis, by either of its names
+        is_known = node.constant_or_none(1) is not None
+        if not is_known and count == (len(every),) == (1,):  # 0 and -1 name one axis
             return every
         axes = () if count == (0,) else _integers(node, 1)
     is_all = not len(axes) and not node.flag("noop_with_empty_axes", default=False)

@@ -8,7 +8,7 @@ from relax_mlir.dialects.ext import Operand, Result
 from relax_mlir.dialects.hooks import Case
 from relax_mlir.dialects.relax.core import Relax
 from relax_mlir.dialects.relax.elementwise import require
-from relax_mlir.dialects.relax.indexing import clamp, clamped
+from relax_mlir.dialects.relax.indexing import check_not_empty, clamp, clamped
 from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
 
 __all__ = ["TreeLeavesOp"]
@@ -73,7 +73,8 @@ class TreeLeavesOp(Relax.Operation, name="tree_leaves"):
         shapes.unify(ways, 4)
         for mine, other in zip(tensors.shape_of(bounds), (count, 2), strict=True):
             shapes.unify(mine, other)
-        rows, _ = tensors.shape_of(x)
+        rows, features = tensors.shape_of(x)
+        check_not_empty(features, (rows, *tensors.shape_of(roots)))
         return tensors.tensor_type((rows, tensors.shape_of(roots)[0]), _INT32)
 
     @staticmethod

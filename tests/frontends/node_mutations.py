@@ -412,6 +412,10 @@ def _reversed(array: np.ndarray) -> np.ndarray:
     return np.flip(flipped)
 
 
+def _column_major(array: np.ndarray) -> np.ndarray:
+    return np.array(array, order="F")
+
+
 def _read_only(array: np.ndarray) -> np.ndarray:
     array = array.copy()
     array.flags.writeable = False
@@ -423,7 +427,7 @@ LAYOUTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "misaligned": _misaligned,
     "every second element": _strided,
     "negative strides": _reversed,
-    "column-major": np.asfortranarray,
+    "column-major": _column_major,
     "read-only": _read_only,
 }
 

@@ -5,6 +5,7 @@ import re
 import numpy as np
 import onnx
 import pytest
+from onnx.reference import ReferenceEvaluator
 
 import relax_mlir
 from relax_mlir import reference
@@ -389,3 +390,66 @@ def test_remainders_of_zero_have_the_sign_of_the_divisor() -> None:
 
     np.testing.assert_array_equal(np.signbit(actual), [True, False, True, False])
     np.testing.assert_array_equal(np.signbit(by_definition), np.signbit(actual))
+
+
+@pytest.mark.slow  # compiles
+def test_keys_may_be_of_an_open_size_that_values_tell() -> None:
+    feeds = {name: random(1, 2, 3, 4) for name in "qkv"} | {"n": np.array([2])}
+    model = model_with("y = Attention(q, k, v, , , , n)", feeds, opset=24)
+    for dim in model.graph.input[1].type.tensor_type.shape.dim:
+        dim.dim_param = f"d{dim.dim_value}"
+    module = import_onnx(model)
+
+    (actual,) = relax_mlir.compile(module)(*feeds.values())
+
+    (theirs,) = ReferenceEvaluator(model).run(None, feeds)
+    np.testing.assert_allclose(actual, theirs, rtol=1e-5)
+
+
+@pytest.mark.slow  # compiles
+def test_updates_are_no_longer_than_caches_of_open_sizes() -> None:
+    feeds = {"c": random(2, 3, 4), "u": random(2, 4, 4)}
+    model = _open(model_with("y = TensorScatter(c, u)", feeds, opset=24))
+
+    compiled = relax_mlir.compile(import_onnx(model))
+
+    with pytest.raises(ValueError, match=r"sizes do not fit: .* at least"):
+        compiled(*feeds.values())
+
+
+def test_positions_of_rotations_are_one_for_every_element() -> None:
+    feeds = {
+        "x": random(2, 1, 3, 4),
+        "a": random(5, 2),
+        "p": np.zeros((2, 1), np.int64),
+    }
+    model = model_with("y = RotaryEmbedding(x, a, a, p)", feeds, opset=23)
+
+    with pytest.raises(ModelError, match=r"input 3: expected \[2, 3\], got \[2, 1\]"):
+        import_onnx(model)
+
+
+@pytest.mark.slow  # compiles
+def test_trees_of_open_rows_want_their_features() -> None:
+    tree = (
+        "nodes_featureids = [2], nodes_truenodeids = [0], nodes_trueleafs = [1], "
+        "nodes_falsenodeids = [1], nodes_falseleafs = [1], leaf_targetids = [0, 0], "
+        "tree_roots = [0], n_targets = 1, nodes_modes = uint8[1] {0}, "
+        "nodes_splits = float[1] {0.5}, leaf_weights = float[2] {1, 2}"
+    )
+    feeds = {"x": random(4, 2)}
+    model = _open(model_with(f"y = ai.onnx.ml.TreeEnsemble<{tree}>(x)", feeds))
+    model.opset_import.add(domain="ai.onnx.ml", version=5)
+
+    compiled = relax_mlir.compile(import_onnx(model))
+
+    with pytest.raises(ValueError, match=r"sizes do not fit: .* at least 3"):
+        compiled(*feeds.values())
+
+
+@pytest.mark.parametrize("axis", [-2, 1])
+def test_the_only_axis_is_named_by_0_and_minus_1(axis: int) -> None:
+    feeds = {"x": random(3), "a": np.array([axis])}
+
+    with pytest.raises(ModelError, match="axis"):
+        import_onnx(model_with("y = ReduceSum(x, a)", feeds, ["a"]))

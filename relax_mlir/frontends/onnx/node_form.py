@@ -5,7 +5,7 @@ from relax_mlir.dialects.hooks import OnnxNode
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.errors import near_misses
 
-__all__ = ["check_form", "input_shape"]
+__all__ = ["check_form", "check_input_shape", "input_shape"]
 
 
 def input_shape(node: OnnxNode, index: int, *axes: str) -> tuple[Dim, ...]:
@@ -51,3 +51,20 @@ def check_form(node: OnnxNode, most: int, *names: str) -> None:
             raise ValueError(
                 f"attribute `{name}`: expected {listed}.{near_misses(name, names)}"
             )
+
+
+def check_input_shape(node: OnnxNode, index: int, expected: shapes.Shape) -> None:
+    """Require the shape of an input, of which open sizes are checked when they are known.
+
+    Raises:
+        ValueError: it surely has another.
+    """
+    shape = tensors.shape_of(node.input(index))
+    is_other = any(map(shapes.is_known_unequal, shape, expected))
+    if len(shape) != len(expected) or is_other:
+        raise ValueError(
+            f"input {index}: expected {shapes.format_shape(expected)}, got "
+            f"{shapes.format_shape(shape)}"
+        )
+    for size, want in zip(shape, expected, strict=True):
+        shapes.require_equal(size, want)

@@ -1,16 +1,16 @@
-"""Embeddings of places as rotations, of com.microsoft."""
+"""Rotary position embeddings."""
 
 from mlir import ir
 
 from relax_mlir.dialects import tensors
-from relax_mlir.dialects.hooks import OnnxNode, onnx_rule
+from relax_mlir.dialects.hooks import LeftToBodyError, OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.arithmetic import AddOp, MultiplyOp, SubtractOp
 from relax_mlir.dialects.relax.creation import ArangeOp
 from relax_mlir.dialects.relax.indexing import TakeOp
 from relax_mlir.dialects.relax.joining import ConcatOp, StackOp
 from relax_mlir.dialects.relax.movement import PermuteDimsOp, ReshapeOp
 from relax_mlir.dialects.shapes import Dim
-from relax_mlir.frontends.onnx.node_form import check_form
+from relax_mlir.frontends.onnx.node_form import check_form, check_input_shape
 from relax_mlir.frontends.onnx.scores import number
 from relax_mlir.frontends.onnx.slicing import part
 
@@ -56,6 +56,22 @@ def rotated(
     if 2 * half == size:
         return y
     return ConcatOp([y, part(x, 3, 2 * half, size)], axis=3).y
+
+
+@onnx_rule("RotaryEmbedding", since=23)
+def checked_rotary_embedding(node: OnnxNode) -> ir.Value:
+    """Rotary position embedding, by the standard's own body.
+
+    The body would broadcast positions of another shape.
+
+    Source: ONNX RotaryEmbedding-23.
+    """
+    shape = tensors.shape_of(node.input(0))
+    if len(shape) not in (3, 4):
+        raise ValueError(f"input 0: expected rank 3 or 4, got {len(shape)}")
+    if node.optional(3) is not None:
+        check_input_shape(node, 3, (shape[0], shape[-2]))
+    raise LeftToBodyError
 
 
 @onnx_rule("com.microsoft::RotaryEmbedding", since=1)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from mlir import ir
 
-from relax_mlir.dialects import dtypes, tensors
+from relax_mlir.dialects import dtypes, shapes, tensors
 from relax_mlir.dialects.hooks import OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.arithmetic import AddOp, MultiplyOp
 from relax_mlir.dialects.relax.cast import AstypeOp
@@ -119,8 +119,10 @@ def _leaves(
 
     features = [b.feature for b in branches]
     width = tensors.shape_of(x)[1]
-    if isinstance(width, int) and max(features, default=-1) >= width:
-        raise ValueError(f"expected {max(features) + 1} features or more, got {width}")
+    least = max(features, default=-1) + 1
+    if isinstance(width, int) and width < least:
+        raise ValueError(f"expected {least} features or more, got {width}")
+    shapes.require_at_least(width, least)
     nodes = np.zeros((leaves + len(branches), 4), np.int32)
     nodes[:leaves, 1:] = np.arange(leaves)[:, None]
     nodes[leaves:, 0] = features
