@@ -130,7 +130,15 @@ class NotKnownError(ValueError):
 
 
 class LeftToBodyError(Exception):
-    """A rule leaves a node to the function that the standard defines its operator by."""
+    """A rule leaves a node to the function that the standard defines its operator by.
+
+    Args:
+        *dropped: attributes that the function does not get, for their values mean the default.
+    """
+
+    def __init__(self, *dropped: str) -> None:
+        super().__init__(*dropped)
+        self.dropped = frozenset(dropped)
 
 
 def _unknown(operand: int | ir.Value) -> np.ndarray | None:

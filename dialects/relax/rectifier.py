@@ -176,6 +176,10 @@ def _along(shape: Sequence[Dim], rank: int, axis: int) -> tuple[Dim, ...]:
     """The shape of the slopes next to the data: one axis stands at ``axis``."""
     if len(shape) != 1:
         return tuple(shape)
+    if rank == 0:
+        raise ValueError(
+            f"slopes: expected one of a scalar, got {shapes.format_shape(shape)}"
+        )
     axis = shapes.check_axis(axis, rank)
     return (*shape, *[1] * (rank - 1 - axis))
 

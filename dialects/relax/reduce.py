@@ -184,10 +184,10 @@ def element_count(b: Builder, sizes: Sequence[Dim], type_: DType) -> Scalar:
 
 def _integers(node: OnnxNode, index: int) -> list[int]:
     """The elements of a constant operand."""
-    value = node.known(index)
+    value = node.vector(index)
     if value.dtype.kind not in "iu":
         raise ValueError(f"input {index}: expected integers, got {value.dtype}")
-    return value.reshape(-1).tolist()
+    return value.tolist()
 
 
 def number_of_point(

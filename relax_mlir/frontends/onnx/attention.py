@@ -107,8 +107,8 @@ def _check_form(node: OnnxNode) -> None:
             not all(isinstance(size, int) for size in _sizes_of_heads(node)),
         )
     )
-    if is_other:
-        raise LeftToBodyError
+    if is_other:  # a body without a cap has none at all
+        raise LeftToBodyError(*["softcap"] * (node.attrs.get("softcap", 0.0) <= 0))
 
 
 def _check_ranks(node: OnnxNode) -> None:

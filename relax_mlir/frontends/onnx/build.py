@@ -1,7 +1,6 @@
 """From a checked graph to relax operations, node by node through the rules."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from itertools import zip_longest
 from typing import Any
@@ -403,8 +402,10 @@ class GraphBuilder:
             return [array]
         rule = find_onnx_rule(node.op_type, opset)
         if rule is not None:
-            with suppress(LeftToBodyError):
+            try:
                 return self._emitter.apply(rule, node, inputs, attrs, scope, wanted)
+            except LeftToBodyError as left:
+                protos = {n: p for n, p in protos.items() if n not in left.dropped}
         function = self._functions.of_standard(node, opset, inputs, protos.values())
         if function is None:
             raise _NoRuleError

@@ -84,7 +84,7 @@ def lstm(node: OnnxNode) -> Sequence[ir.Value | None]:
         peepholes = network.zeros(0)
     else:
         shape = (network.directions, 3 * network.size)
-        check_shape("P", tensors.shape_of(peepholes), shape)
+        peepholes = _of_shape("P", peepholes, shape)
     x = network.project(_sum_of_biases(network))
     operands = [x, network.r, network.state(5), network.state(6), peepholes]
     forget = node.flag("input_forget", default=False)
@@ -179,8 +179,7 @@ class Network:
         _shape(f"input {index}", state, 3)
         if self.is_batch_first:
             state = PermuteDimsOp(state, axes=(1, 0, 2)).y
-        check_shape(f"input {index}", tensors.shape_of(state), shape)
-        return state
+        return _of_shape(f"input {index}", state, shape)
 
     def lengths(self) -> ir.Value:
         """Of the sequences, as the operators have them."""
@@ -359,6 +358,17 @@ def _shape(name: str, value: ir.Value, rank: int) -> tuple[Dim, ...]:
         found = shapes.format_shape(shape)
         raise ValueError(f"{name}: expected rank {rank}, got {found}")
     return shape
+
+
+def _of_shape(name: str, value: ir.Value, shape: Sequence[Dim]) -> ir.Value:
+    """An input with the sizes that other inputs say it has, where its own are open.
+
+    Raises:
+        ValueError: it surely has another shape.
+    """
+    check_shape(name, tensors.shape_of(value), tuple(shape))
+    is_said = tensors.shape_of(value) == tuple(shape)
+    return value if is_said else ReshapeOp(value, shape=shape).y
 
 
 def _cast(value: ir.Value, type_: DType) -> ir.Value:

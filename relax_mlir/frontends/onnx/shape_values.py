@@ -67,8 +67,15 @@ class _Node:
         return content
 
     def numbers(self, index: int) -> list[int]:
-        """The elements of an input that may hold no symbols."""
-        return _numbers(self.elements(index))
+        """The elements of a vector input (or a scalar) that may hold no symbols.
+
+        Raises:
+            ValueError: it has a rank above 1.
+        """
+        content = self.elements(index)
+        if content.ndim > 1:
+            raise ValueError(f"input {index}: expected rank 1, got {content.ndim}")
+        return _numbers(content)
 
     def numbers_or_attr(self, index: int, name: str) -> list[int] | None:
         """What older opsets wrote as an attribute; None if left out."""
