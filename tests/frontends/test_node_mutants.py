@@ -9,12 +9,12 @@ from tests.frontends.node_mutations import LAYOUTS, bases, mutant
 
 @pytest.mark.slow
 def test_mutants_agree_or_are_listed_with_a_reason() -> None:
-    outcomes = run(range(60))  # in a process of their own: onnxruntime may end it
+    outcomes = run(range(40))  # in a process of their own: onnxruntime may end it
 
     bad = [o for o in outcomes if not o.is_good and reason(o) is None]
 
     assert not bad, "\n".join(map(str, bad))
-    assert sum(o.kind == "agrees" for o in outcomes) > 20
+    assert sum(o.kind == "agrees" for o in outcomes) > 15
 
 
 def test_reasons_are_for_what_they_name() -> None:
