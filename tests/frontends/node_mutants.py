@@ -160,7 +160,7 @@ def _is_same(ours: np.ndarray, folded: np.ndarray) -> bool:
         return bool(np.array_equal(ours, folded))
     wide = ours.astype(np.float64), folded.astype(np.float64)
     finite = [np.isfinite(w) for w in wide]
-    if not np.array_equal(*finite) or not np.array_equal(
+    if not np.array_equal(finite[0], finite[1]) or not np.array_equal(
         wide[0][~finite[0]], wide[1][~finite[0]], equal_nan=True
     ):
         return False
