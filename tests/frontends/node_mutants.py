@@ -156,7 +156,7 @@ def _is_same(ours: np.ndarray, folded: np.ndarray) -> bool:
     """
     if ours.shape != folded.shape or ours.dtype != folded.dtype:
         return False
-    if ours.dtype.kind in "biuOSU":
+    if ours.dtype.kind in "bOSU" or "int" in ours.dtype.name:
         return bool(np.array_equal(ours, folded))
     wide = ours.astype(np.float64), folded.astype(np.float64)
     finite = [np.isfinite(w) for w in wide]
