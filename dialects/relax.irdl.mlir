@@ -328,6 +328,18 @@ irdl.dialect @relax {
     irdl.results(y: %y)
     irdl.attributes {"alpha" = %attr_alpha}
   }
+  irdl.operation @check_indices {
+    %indices = irdl.base "!builtin.tensor"
+    %y = irdl.base "!builtin.tensor"
+    %attr_limits = irdl.any
+    %attr_least = irdl.any
+    %attr_ignored = irdl.any
+    %attr_where = irdl.base "#builtin.string"
+    %attr_operand = irdl.base "#builtin.string"
+    irdl.operands(indices: %indices)
+    irdl.results(y: %y)
+    irdl.attributes {"limits" = %attr_limits, "least" = %attr_least, "ignored" = %attr_ignored, "where" = %attr_where, "operand" = %attr_operand}
+  }
   irdl.operation @clip {
     %x = irdl.base "!builtin.tensor"
     %y = irdl.base "!builtin.tensor"

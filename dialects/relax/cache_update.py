@@ -1,16 +1,32 @@
 """Caches of sequences, with new elements written into them."""
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 import numpy as np
 from mlir.ir import BoolAttr, IntegerAttr, RankedTensorType
 
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.ext import Operand, Result
 from relax_mlir.dialects.hooks import Case
+from relax_mlir.dialects.index_ranges import IndexOperand, IndexRange
 from relax_mlir.dialects.relax.core import Relax
 from relax_mlir.dialects.relax.indexing import INT64, check_indices, check_not_empty
 from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
 
 __all__ = ["CacheUpdateOp"]
+
+_LARGEST = 2**63 - 1
+
+
+def _first_places(
+    past: RankedTensorType, update: RankedTensorType, axis: int, *, is_circular: bool
+) -> IndexRange:
+    """Where an update may begin; one that is circular begins anywhere from 0 on."""
+    axis = shapes.check_axis(axis, past.rank)
+    length, count = (tensors.shape_of(type_)[axis] for type_ in (past, update))
+    limit = _LARGEST if is_circular else length - count + 1
+    return IndexRange((limit,), least=0)
 
 
 class CacheUpdateOp(Relax.Operation, name="cache_update"):
@@ -41,6 +57,14 @@ class CacheUpdateOp(Relax.Operation, name="cache_update"):
         Case((2, 17, "int8"), (2, 1, "int8"), (2, "int64"), axis=1, low=0, high=16),
         Case((2, 3, 4), (2, 0, 4), (2, "int64"), axis=1),
     )
+    index_operands: ClassVar[Mapping[str, IndexOperand]] = {
+        "places": IndexOperand(
+            lambda past, update, places, axis, circular: _first_places(
+                past, update, axis, is_circular=circular
+            ),
+            "drops the elements out of range; wraps if `circular`",
+        )
+    }
 
     @staticmethod
     def infer(

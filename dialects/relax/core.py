@@ -15,6 +15,7 @@ from relax_mlir.dialects.dtypes import DType
 from relax_mlir.dialects.effects import Effects
 from relax_mlir.dialects.ext import Attr, Dialect, Operand, Operation, Result
 from relax_mlir.dialects.hooks import Case, OnnxNode, onnx_rule
+from relax_mlir.dialects.index_ranges import IndexOperand
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
 
@@ -43,6 +44,8 @@ class RelaxOperation(Operation):
     """
 
     cases: ClassVar[Sequence[Case]] = ()
+    # The operands that hold indices, by name; every operand of integers that index is one.
+    index_operands: ClassVar[Mapping[str, IndexOperand]] = {}
     tolerance: ClassVar[float] = 1e-5  # of f32 results, relative to their scale
     effects: ClassVar[Effects] = Effects.NONE  # it only computes its results
     # How `reference` walks the points of the tensor program: per second, at the least, and

@@ -1,6 +1,7 @@
 """Elements read and written at places given by a tensor of indices an axis."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 import numpy as np
 from mlir.ir import BoolAttr, RankedTensorType, TupleType
@@ -8,6 +9,7 @@ from mlir.ir import BoolAttr, RankedTensorType, TupleType
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.ext import Operand, Result
 from relax_mlir.dialects.hooks import Case, IndexCase
+from relax_mlir.dialects.index_ranges import IndexOperand, IndexRange, along_axis
 from relax_mlir.dialects.relax.core import Relax
 from relax_mlir.dialects.relax.indexing import (
     broadcast_axes,
@@ -42,6 +44,13 @@ def _picked(
     return places, shape[len(indices) :]
 
 
+def _ranges(
+    data: RankedTensorType, indices: Sequence[RankedTensorType]
+) -> list[IndexRange]:
+    """The range of each tensor of indices."""
+    return [along_axis(data, axis) for axis in range(len(indices))]
+
+
 class IndexTensorOp(Relax.Operation, name="index_tensor"):
     """The elements of data at the places that the indices name together.
 
@@ -66,6 +75,9 @@ class IndexTensorOp(Relax.Operation, name="index_tensor"):
         Case((3, 4), [(9, "int64"), (9, "int64")], low=-9, high=9),
         IndexCase((3, 4), [(9, "int32"), (9, "int64")], low=-3, high=2),
     )
+    index_operands: ClassVar[Mapping[str, IndexOperand]] = {
+        "indices": IndexOperand(_ranges, "clamps: picks the nearest element")
+    }
 
     @staticmethod
     def infer(
@@ -123,6 +135,12 @@ class IndexPutOp(Relax.Operation, name="index_put"):
         Case((3,), [(0, "int64")], (0,)),
         IndexCase((3, 4), [(9, "int32"), (9, "int64")], (9,), low=-3, high=2),
     )
+    index_operands: ClassVar[Mapping[str, IndexOperand]] = {
+        "indices": IndexOperand(
+            lambda data, indices, values, accumulate: _ranges(data, indices),
+            "drops the value",
+        )
+    }
 
     @staticmethod
     def infer(

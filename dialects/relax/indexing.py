@@ -1,6 +1,7 @@
 """Elements picked by indices that are data."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar
 
 import numpy as np
 from mlir import ir
@@ -15,6 +16,7 @@ from relax_mlir.dialects.hooks import (
     OnnxNode,
     onnx_rule,
 )
+from relax_mlir.dialects.index_ranges import IndexOperand, IndexRange, along_axis
 from relax_mlir.dialects.relax.core import Relax
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
@@ -33,6 +35,7 @@ __all__ = [
     "grid",
     "known_depth",
     "need_depth",
+    "vector_range",
     "wrap",
     "wrapped",
 ]
@@ -163,6 +166,14 @@ class TakeOp(Relax.Operation, name="take"):
             for mode in ("fast", "wrap", "clip")
         ),
     )
+    index_operands: ClassVar[Mapping[str, IndexOperand]] = {
+        "indices": IndexOperand(
+            lambda x, indices, axis, mode: (
+                along_axis(x, axis or 0) if mode == "fast" else None
+            ),
+            "clamps: picks the nearest element; wraps by mode `wrap`",
+        )
+    }
 
     @staticmethod
     def infer(
@@ -239,6 +250,12 @@ class GatherElementsOp(Relax.Operation, name="gather_elements"):
         IndexCase((3, 4), (9, 2, "int32"), axis=0, low=-3, high=2),
         IndexCase((3, 4), (3, 9, "int64"), axis=1, low=-4, high=3),
     )
+    index_operands: ClassVar[Mapping[str, IndexOperand]] = {
+        "indices": IndexOperand(
+            lambda data, indices, axis: along_axis(data, axis),
+            "clamps: picks the nearest element",
+        )
+    }
 
     @classmethod
     def program_name(cls) -> str:
@@ -324,6 +341,12 @@ class GatherNdOp(Relax.Operation, name="gather_nd"):
         IndexCase((3, 4), (9, 2, "int32"), low=-3, high=2),
         IndexCase((2, 3, 4), (2, 9, 1, "int64"), batch_dims=1, low=-3, high=2),
     )
+    index_operands: ClassVar[Mapping[str, IndexOperand]] = {
+        "indices": IndexOperand(
+            lambda data, indices, batch_dims: vector_range(data, indices, batch_dims),
+            "clamps: picks the nearest element",
+        )
+    }
 
     @staticmethod
     def infer(
@@ -375,6 +398,15 @@ class GatherNdOp(Relax.Operation, name="gather_nd"):
         first = node.attr("batch_dims", 0)
         need_depth(node)
         return GatherNdOp(node.input(0), node.input(1), batch_dims=first).y
+
+
+def vector_range(
+    data: RankedTensorType, indices: RankedTensorType, batch_dims: int = 0
+) -> IndexRange | None:
+    """The range of vectors of indices, component by component; None of empty vectors."""
+    shape = tensors.shape_of(data)
+    depth = known_depth(shape, tensors.shape_of(indices), batch_dims)
+    return IndexRange(shape[batch_dims : batch_dims + depth]) if depth else None
 
 
 def need_depth(node: OnnxNode) -> None:

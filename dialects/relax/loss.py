@@ -1,7 +1,7 @@
 """What training makes small: distances of predictions from the truth."""
 
-from collections.abc import Sequence
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from mlir import ir
@@ -11,6 +11,7 @@ from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.dtypes import dtype
 from relax_mlir.dialects.ext import Operand, Result
 from relax_mlir.dialects.hooks import Case, IndexCase
+from relax_mlir.dialects.index_ranges import IndexOperand, IndexRange, from_front
 from relax_mlir.dialects.relax.core import Relax
 from relax_mlir.dialects.relax.elementwise import (
     computed_wide,
@@ -86,6 +87,11 @@ class CrossEntropyWithLogitsOp(Relax.Operation, name="nn_cross_entropy_with_logi
 Reduction = Literal["none", "sum", "mean"]
 
 
+def _classes(predictions: RankedTensorType, ignored: int) -> IndexRange:
+    """The targets that are a class, or ignored."""
+    return from_front(predictions, _class_axis(predictions.rank), ignored=ignored)
+
+
 class NllLossOp(Relax.Operation, name="nn_nll_loss"):
     """Minus the prediction of the target's class, times the weight of that class.
 
@@ -122,6 +128,14 @@ class NllLossOp(Relax.Operation, name="nn_nll_loss"):
         Case((4,), ("int64",), (4,), reduction="none", low=0.1, high=3),
         Case((9, 4, "float16"), (9, "int64"), (4, "float16"), low=0.1, high=3),
     )
+    index_operands: ClassVar[Mapping[str, IndexOperand]] = {
+        "targets": IndexOperand(
+            lambda predictions, *operands, ignore_index, reduction: _classes(
+                predictions, ignore_index
+            ),
+            "clamps: counts as the nearest class",
+        )
+    }
 
     def __init__(
         self,

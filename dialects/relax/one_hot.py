@@ -1,11 +1,15 @@
 """Vectors that are "on" at one place."""
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 import numpy as np
 from mlir.ir import IntegerAttr, RankedTensorType
 
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.ext import Attr, Operand, Result
 from relax_mlir.dialects.hooks import Case, IndexCase
+from relax_mlir.dialects.index_ranges import IndexOperand
 from relax_mlir.dialects.relax.indexing import check_indices
 from relax_mlir.dialects.relax.number_attributes import (
     Number,
@@ -67,6 +71,9 @@ class OneHotOp(NumbersOp, name="one_hot"):
         Case(("int64",), on_value=np.float16(2), off_value=np.float16(0), depth=3),
         IndexCase((9, "int64"), on_value=1, off_value=0, depth=4, low=-4, high=3),
     )
+    index_operands: ClassVar[Mapping[str, IndexOperand]] = {
+        "indices": IndexOperand.unlimited('gives "off" everywhere')
+    }
 
     @staticmethod
     def infer(

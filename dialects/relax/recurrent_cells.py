@@ -1,7 +1,7 @@
 """Recurrent networks: simple ones, gated recurrent units, long short-term memory."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 from mlir.ir import (
@@ -17,6 +17,7 @@ from relax_mlir.dialects import tensors
 from relax_mlir.dialects.dtypes import dtype
 from relax_mlir.dialects.ext import Operand, Result
 from relax_mlir.dialects.hooks import Case
+from relax_mlir.dialects.index_ranges import IndexOperand, lengths_along
 from relax_mlir.dialects.relax.cell_functions import (
     array_functions,
     check_functions,
@@ -54,6 +55,12 @@ class RecurrentOp(Relax.Operation):
     skips_parts = True
     reference_rate = 1e5  # a loop in Python
     tolerance = 1e-4  # sums in another order, step after step
+    index_operands: ClassVar[Mapping[str, IndexOperand]] = {
+        "lengths": IndexOperand(
+            lambda x, *operands, **attrs: lengths_along(x, 0),
+            "clamps: counts as the nearest length",
+        )
+    }
 
     x: Operand[RankedTensorType]
     r: Operand[RankedTensorType]

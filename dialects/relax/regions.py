@@ -1,7 +1,7 @@
 """Regions of pictures in one size, by points between the pixels, or by parts of them."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 from mlir.ir import (
@@ -16,6 +16,7 @@ from mlir.ir import (
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.ext import Attr, Operand, Result
 from relax_mlir.dialects.hooks import Case
+from relax_mlir.dialects.index_ranges import IndexOperand, from_front
 from relax_mlir.dialects.relax.arguments import int_tuple
 from relax_mlir.dialects.relax.core import Relax
 from relax_mlir.dialects.relax.elementwise import computed_wide, require, wide_type
@@ -72,6 +73,14 @@ def _check_mode(mode: str) -> None:
         raise ValueError(f"bad mode: expected avg or max, got `{mode}`")
 
 
+# The first column of regions: the number of the image.
+_IMAGE_COLUMN = IndexOperand(
+    lambda data, rois, **attrs: from_front(data, 0),
+    "clamps: picks the nearest image",
+    column=0,
+)
+
+
 class RoiAlignOp(Relax.Operation, name="roi_align"):
     """Means, or maxima, of points in a grid over every part of a region.
 
@@ -119,6 +128,12 @@ class RoiAlignOp(Relax.Operation, name="roi_align"):
             (1, 2, 5, 5), (2, 4), (2, "int64"), size=(2, 3), mode="max", low=0, high=0
         ),
     )
+    index_operands: ClassVar[Mapping[str, IndexOperand]] = {
+        "images": IndexOperand(
+            lambda data, rois, images, **attrs: from_front(data, 0),
+            "clamps: picks the nearest image",
+        )
+    }
 
     @staticmethod
     def infer(
@@ -242,6 +257,7 @@ class VisionRoiAlignOp(Relax.Operation, name="vision_roi_align"):
             mode="max",
         ),
     )
+    index_operands: ClassVar[Mapping[str, IndexOperand]] = {"rois": _IMAGE_COLUMN}
 
     normalize_arguments = staticmethod(_pooled)
 
@@ -337,6 +353,7 @@ class VisionRoiPoolOp(Relax.Operation, name="vision_roi_pool"):
             high=4,
         ),
     )
+    index_operands: ClassVar[Mapping[str, IndexOperand]] = {"rois": _IMAGE_COLUMN}
 
     normalize_arguments = staticmethod(_pooled)
 

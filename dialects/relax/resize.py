@@ -4,8 +4,8 @@ Which ones, and with what weights, is a table that only depends on sizes: a cons
 where they are numbers, else computed once, before the elements are touched.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 from mlir.ir import (
@@ -21,6 +21,7 @@ from relax_mlir.dialects import dtypes, shapes, tensors
 from relax_mlir.dialects.dtypes import DType
 from relax_mlir.dialects.ext import Attr, Operand, Result
 from relax_mlir.dialects.hooks import Case
+from relax_mlir.dialects.index_ranges import IndexOperand
 from relax_mlir.dialects.relax.core import Relax
 from relax_mlir.dialects.relax.indexing import check_not_empty, clamp, clamped
 from relax_mlir.dialects.shapes import Dim
@@ -78,6 +79,10 @@ class ResampleOp(Relax.Operation, name="resample"):
         Case((3, "float64"), (2, 2, "int64"), (2, 2, "float64"), axis=0, low=0, high=2),
         Case((2, 3), (0, 2, "int64"), (0, 2), axis=1),
     )
+    index_operands: ClassVar[Mapping[str, IndexOperand]] = {
+        # A table that the importer makes, in which elements at the ends repeat.
+        "places": IndexOperand.unlimited("clamps: picks the nearest element")
+    }
 
     @staticmethod
     def infer(

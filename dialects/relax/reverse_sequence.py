@@ -1,11 +1,15 @@
 """Sequences backwards, each up to a length of its own."""
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 import numpy as np
 from mlir.ir import IntegerAttr, RankedTensorType
 
 from relax_mlir.dialects import dtypes, shapes, tensors
 from relax_mlir.dialects.ext import Operand, Result
 from relax_mlir.dialects.hooks import Case
+from relax_mlir.dialects.index_ranges import IndexOperand, lengths_along
 from relax_mlir.dialects.relax.core import Relax
 from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
 
@@ -36,6 +40,12 @@ class ReverseSequenceOp(Relax.Operation, name="reverse_sequence"):
         Case((4, 3, 2), (3, "int32"), seq_axis=0, batch_axis=1, low=-1, high=7),
         Case((2, 0), (2, "int64"), low=0, high=1),
     )
+    index_operands: ClassVar[Mapping[str, IndexOperand]] = {
+        "seq_lengths": IndexOperand(
+            lambda data, lengths, seq_axis, batch_axis: lengths_along(data, seq_axis),
+            "clamps: counts as the nearest length",
+        )
+    }
 
     @staticmethod
     def infer(

@@ -1,6 +1,7 @@
 """Random choices, of given random numbers."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 from mlir.ir import RankedTensorType, TypeAttr
@@ -8,9 +9,11 @@ from mlir.ir import RankedTensorType, TypeAttr
 from relax_mlir.dialects import dtypes, shapes, tensors
 from relax_mlir.dialects.dtypes import DType
 from relax_mlir.dialects.ext import Operand, Result
-from relax_mlir.dialects.hooks import Case
+from relax_mlir.dialects.hooks import Case, IndexCase
+from relax_mlir.dialects.index_ranges import IndexOperand, along_axis
 from relax_mlir.dialects.relax.arguments import element_type
 from relax_mlir.dialects.relax.core import Relax
+from relax_mlir.dialects.relax.indexing import check_not_empty, clamp, clamped
 from relax_mlir.dialects.tir import Buffer, Builder, Index, Scalar
 
 __all__ = ["MultinomialFromUniformOp"]
@@ -28,7 +31,8 @@ class MultinomialFromUniformOp(Relax.Operation, name="multinomial_from_uniform")
         dtype: the integer type of the columns.
     Shapes:
         prob: [batch, columns], floats; uniform_sample: [n, 1], floats from 0 to 1;
-        sample_indices: [n, 1], integers, the row of prob for every number; y: [n, 1].
+        sample_indices: [n, 1], integers, the row of prob for every number, negative ones
+        from the end; y: [n, 1].
     """
 
     prob: Operand[RankedTensorType]
@@ -48,7 +52,15 @@ class MultinomialFromUniformOp(Relax.Operation, name="multinomial_from_uniform")
             high=1.0,
         ),
         Case((3, 1), (2, 1), (2, 1, "int32"), low=0.0, high=2.0),
+        Case((3, 4), (9, 1), (9, 1, "int64"), low=0, high=6),
+        IndexCase((3, 4), (9, 1), (9, 1, "int32"), low=0, high=2),
     )
+    index_operands: ClassVar[Mapping[str, IndexOperand]] = {
+        "sample_indices": IndexOperand(
+            lambda prob, sample, indices, dtype: along_axis(prob, 0),
+            "clamps: picks the nearest row",
+        )
+    }
 
     @staticmethod
     def normalize_arguments(**attrs: Any) -> dict[str, Any]:  # Any: see the base
@@ -68,6 +80,7 @@ class MultinomialFromUniformOp(Relax.Operation, name="multinomial_from_uniform")
         (count, one), (rows, other) = map(tensors.shape_of, operands[1:])
         shapes.unify(one, 1)
         shapes.unify(other, 1)
+        check_not_empty(tensors.shape_of(prob)[0], (rows,))
         return tensors.tensor_type((shapes.unify(count, rows), one), dtype)
 
     @staticmethod
@@ -77,7 +90,8 @@ class MultinomialFromUniformOp(Relax.Operation, name="multinomial_from_uniform")
         sample_indices: np.ndarray,
         dtype: DType = _INT64,
     ) -> np.ndarray:
-        sums = np.cumsum(prob, axis=1, dtype=np.float32)[sample_indices[:, 0]]
+        rows = clamp(sample_indices[:, 0], len(prob))
+        sums = np.cumsum(prob, axis=1, dtype=np.float32)[rows]
         above = sums > uniform_sample
         last = prob.shape[1] - 1
         chosen = np.where(above.any(1), above.argmax(1), last)
@@ -95,7 +109,7 @@ class MultinomialFromUniformOp(Relax.Operation, name="multinomial_from_uniform")
         sums = b.reduce_over("add", prob.shape, [columns], weight, wide, "sums")
 
         def is_passed(i: Index, j: Index, k: Index) -> Scalar:
-            row = Index.from_scalar(rows[i, j])
+            row = clamped(b, rows[i, j], prob.shape[0])
             is_below = sums[row, k] <= b.cast(uniform[i, j], wide)
             is_passed = is_below & (k + 1 < b.dim(columns))
             return b.select(is_passed, b.constant(1, out), b.constant(0, out))

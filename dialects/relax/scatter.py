@@ -1,6 +1,7 @@
 """Elements written to places that are data."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar
 
 import numpy as np
 from mlir import ir
@@ -9,6 +10,7 @@ from mlir.ir import IntegerAttr, RankedTensorType, StringAttr
 from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.ext import Attr, Operand, Result
 from relax_mlir.dialects.hooks import Case, IndexCase, OnnxNode, onnx_rule
+from relax_mlir.dialects.index_ranges import IndexOperand, along_axis
 from relax_mlir.dialects.relax.core import Relax
 from relax_mlir.dialects.relax.indexing import (
     check_indices,
@@ -17,6 +19,7 @@ from relax_mlir.dialects.relax.indexing import (
     grid,
     known_depth,
     need_depth,
+    vector_range,
     wrap,
     wrapped,
 )
@@ -78,6 +81,12 @@ class ScatterElementsOp(Relax.Operation, name="scatter_elements"):
         IndexCase((3, 4), (9, 4, "int32"), (9, 4), reduction="add", low=-3, high=2),
         IndexCase((3, 4), (3, 9, "int64"), (3, 9), axis=1, low=-4, high=3),
     )
+    index_operands: ClassVar[Mapping[str, IndexOperand]] = {
+        "indices": IndexOperand(
+            lambda data, indices, updates, axis, reduction: along_axis(data, axis),
+            "drops the update",
+        )
+    }
 
     @staticmethod
     def infer(
@@ -184,6 +193,12 @@ class ScatterNdOp(Relax.Operation, name="scatter_nd"):
         IndexCase((3, 4), (9, 2, "int32"), (9,), reduction="add", low=-3, high=2),
         IndexCase((3, 4), (9, 1, "int64"), (9, 4), low=-3, high=2),
     )
+    index_operands: ClassVar[Mapping[str, IndexOperand]] = {
+        "indices": IndexOperand(
+            lambda data, indices, updates, reduction: vector_range(data, indices),
+            "drops the update",
+        )
+    }
 
     @staticmethod
     def infer(

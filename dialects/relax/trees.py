@@ -1,11 +1,15 @@
 """Decision trees."""
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 import numpy as np
 from mlir.ir import IntegerAttr, RankedTensorType
 
 from relax_mlir.dialects import dtypes, shapes, tensors
 from relax_mlir.dialects.ext import Operand, Result
 from relax_mlir.dialects.hooks import Case
+from relax_mlir.dialects.index_ranges import IndexOperand
 from relax_mlir.dialects.relax.core import Relax
 from relax_mlir.dialects.relax.elementwise import require
 from relax_mlir.dialects.relax.indexing import check_not_empty, clamp, clamped
@@ -54,6 +58,12 @@ class TreeLeavesOp(Relax.Operation, name="tree_leaves"):
             (0, 4, 2, 3, "float32"),
         )
     )
+
+    index_operands: ClassVar[Mapping[str, IndexOperand]] = {
+        # Tables that the importer makes of a whole forest.
+        name: IndexOperand.unlimited("clamps: picks the nearest node")
+        for name in ("nodes", "roots")
+    }
 
     @staticmethod
     def infer(
