@@ -49,7 +49,7 @@ def compile_whatever(
     else:
         made = compiler.compile_model(mod, **options, **whole)
     if mod.source is not None and isinstance(made, CompiledModel):
-        plain = {k: options[k] for k in ("precision", "library", "threads")}
+        plain = {k: options[k] for k in ("precision", "library", "checks", "threads")}
         made.source = SourceModel(mod.source, plain | {"target": str(chosen)})
     return made
 

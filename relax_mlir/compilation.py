@@ -30,6 +30,7 @@ def compile(
     precision: str = "f32",
     library: str = "never",
     winograd: str = "auto",
+    checks: str = "none",
     threads: int = 1,
     cache: bool | str | os.PathLike[str] = True,
     tuning: str | os.PathLike[str] | None = None,
@@ -60,6 +61,10 @@ def compile(
         winograd: on CPUs, ``auto`` computes 3x3 convolutions by Winograd F(4x4, 3x3) where
             that is faster, and the bound of decision 15 on the error of each result holds;
             ``never`` computes all convolutions directly, which rounds less.
+        checks: ``indices`` raises :class:`relax_mlir.errors.IndexOutOfRangeError` where an
+            operator reads an index out of range, as other runtimes do; constant ones are
+            refused here. By ``none`` they are clamped, or their updates dropped, as
+            docs/operators.md says of each operator; memory is safe in any case.
         threads: how many may work on one call.
         cache: keep compiled kernels on disk; True for the user's cache folder.
         tuning: the database of :func:`relax_mlir.tune`; its kernels are written as it
@@ -89,6 +94,7 @@ def compile(
         "precision": precision,
         "library": library,
         "winograd": winograd,
+        "checks": checks,
         "threads": threads,
         "cache": cache,
         "tuning": tuning,
@@ -134,6 +140,7 @@ def _place(mod: Any, options: Mapping[str, Any]) -> CachedModel | None:
         "precision": options["precision"],
         "library": options["library"],
         "winograd": options["winograd"],
+        "checks": options["checks"],
     }
     if tuning is not None:
         try:

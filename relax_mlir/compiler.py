@@ -90,13 +90,14 @@ def lower(
     precision: str = "f32",
     library: str = "never",
     winograd: str = "auto",
+    checks: str = "none",
     to: str = "llvm",
     instruments: Sequence[Instrument] = (),
 ) -> IRModule:
     """Take a module down to a level, from whatever level it is at.
 
     Args:
-        precision, library, winograd: as for :func:`compile`.
+        precision, library, winograd, checks: as for :func:`relax_mlir.compile`.
         to: ``relax``, ``tir``, ``planned``, ``linalg``, ``loops`` or ``llvm``.
         instruments: who is told of every pass.
 
@@ -109,7 +110,8 @@ def lower(
         raise IRError(
             f"unknown level `{to}`: expected one of {', '.join(LEVELS)}.{near_misses(to, LEVELS)}"
         )
-    pipeline = stages(target_of(target), precision, library, winograd)
+    pipeline = stages(target_of(target), precision, library, winograd, checks)
+    _refuse_unchecked(module, checks)
     refuse_passed_level(module, to, pipeline)
     lowered = module.clone()
     for stage in remaining(lowered, pipeline):
@@ -245,6 +247,7 @@ def compile_model(
     precision: str = "f32",
     library: str = "never",
     winograd: str = "auto",
+    checks: str = "none",
     threads: int = 1,
     cache: bool | str | os.PathLike[str] = True,
     tuning: str | os.PathLike[str] | None = None,
@@ -258,7 +261,7 @@ def compile_model(
     Args:
         model: a module, or an ONNX model as :func:`relax_mlir.import_onnx` takes it.
         target: ``cpu`` for this machine.
-        precision, library, winograd: as for :func:`relax_mlir.compile`.
+        precision, library, winograd, checks: as for :func:`relax_mlir.compile`.
         threads: how many may work on one call; of no meaning on a GPU.
         cache: keep compiled kernels on disk; True for the user's cache folder.
         tuning: the database of :func:`relax_mlir.tune`; its kernels are written as it
@@ -278,7 +281,8 @@ def compile_model(
     module = model.clone() if isinstance(model, IRModule) else import_onnx(model)
     database = TuningDatabase.of(module, tuning)
     machine = target_of(target)
-    todo = remaining(module, stages(machine, precision, library, winograd))
+    todo = remaining(module, stages(machine, precision, library, winograd, checks))
+    _refuse_unchecked(module, checks)
     if verify is not None:
         _verify_passes(module, machine, todo, verify, inputs)
     whole = [s for s in todo if s.level in ("relax", "tir", "planned")]
@@ -310,6 +314,20 @@ def compile_model(
         threads=threads,
         kernels=kernels,
     )
+
+
+def _refuse_unchecked(module: IRModule, checks: str) -> None:
+    """Refuse to check what no longer says which operators read indices.
+
+    Raises:
+        IRError: the module is no graph any more.
+    """
+    level = level_of(module)
+    if checks != "none" and level not in (None, "relax"):
+        raise IRError(
+            f"checks `{checks}`: expected a graph, got a module at the level `{level}`, "
+            "where operators are tensor programs. Hint: compile the graph"
+        )
 
 
 def _contents(

@@ -13,6 +13,7 @@ __all__ = [
     "DeviceError",
     "EmulationError",
     "IRError",
+    "IndexOutOfRangeError",
     "ModelError",
     "OperatorError",
     "OutOfBoundsError",
@@ -112,6 +113,14 @@ class RunError(RelaxError, ValueError, RuntimeError):
 
 class OutOfMemoryError(RunError, MemoryError):
     """A program needs more memory than there is."""
+
+
+class IndexOutOfRangeError(RunError, IndexError):
+    """An index of a tensor is outside of what the operator that reads it allows.
+
+    Raised by models that are compiled with ``checks="indices"``; for constant indices,
+    when they are compiled.
+    """
 
 
 class OutOfBoundsError(RunError, IndexError):

@@ -109,6 +109,7 @@ def explain(
     precision: str = "f32",
     library: str = "never",
     winograd: str = "auto",
+    checks: str = "none",
     tuning: str | os.PathLike[str] | None = None,
 ) -> Explanation:
     """Tell which schedule rule writes each kernel of a model, and why others do not.
@@ -117,7 +118,7 @@ def explain(
 
     Args:
         model: a module, or an ONNX model as :func:`relax_mlir.import_onnx` takes it.
-        target, precision, library, winograd: as for :func:`relax_mlir.compile`.
+        target, precision, library, winograd, checks: as for :func:`relax_mlir.compile`.
         tuning: the database that it would be compiled with.
 
     Raises:
@@ -126,10 +127,10 @@ def explain(
     module = model if isinstance(model, IRModule) else import_onnx(model)
     machine = target_of(target)
     database = TuningDatabase.of(module, tuning)
-    lowered = to_kernels(module, machine, precision, winograd)
+    lowered = to_kernels(module, machine, precision, winograd, checks)
     if database is not None:
         database.apply(lowered, machine)
-    rest = remaining(lowered, stages(machine, precision, library, winograd))
+    rest = remaining(lowered, stages(machine, precision, library, winograd, checks))
     choices = {
         name: rule_choice(unit.text, rest)
         for unit in split(lowered)
@@ -143,7 +144,11 @@ _BELOW_KERNELS = ("linalg", "loops", "llvm", "ptx")  # levels
 
 
 def to_kernels(
-    module: IRModule, target: Target, precision: str, winograd: str = "auto"
+    module: IRModule,
+    target: Target,
+    precision: str,
+    winograd: str = "auto",
+    checks: str = "none",
 ) -> IRModule:
     """A model as ``main`` and the kernels that it calls; one that is lower as it is.
 
@@ -155,7 +160,12 @@ def to_kernels(
         return module.clone()  # whoever needs its kernels refuses it
     try:
         return lower(
-            module, target=target, precision=precision, winograd=winograd, to="planned"
+            module,
+            target=target,
+            precision=precision,
+            winograd=winograd,
+            checks=checks,
+            to="planned",
         )
     except VerificationError as error:
         raise UnsupportedError(

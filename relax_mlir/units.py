@@ -3,7 +3,7 @@
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from mlir.dialects import func
 from relax_mlir.errors import IRError
 from relax_mlir.kinds import contraction_operations, product_of
 from relax_mlir.module import IRModule
+from relax_mlir.objects.names import nodes_in
 from relax_mlir.rewriting import walk
 from relax_mlir.runtime.profile import KernelCall
 from relax_mlir.schedules.convolution_blocks import convolution_of
@@ -136,16 +137,7 @@ def _moved_bytes(program: func.FuncOp) -> int:
 
 def _node_names(operations: Iterable[ir.OpView]) -> list[str]:
     """The nodes that operations were made of, each once."""
-    return list(dict.fromkeys(n for op in operations for n in _names_in(op.location)))
-
-
-def _names_in(location: ir.Location) -> Iterator[str]:
-    """The nodes that a location tells: a name around that of an operator."""
-    if location.is_a_fused():
-        for part in location.locations:
-            yield from _names_in(part)
-    elif location.is_a_name() and location.child_loc.is_a_name():
-        yield location.name_str
+    return list(dict.fromkeys(n for op in operations for n, _ in nodes_in(op.location)))
 
 
 def _text_as(function: func.FuncOp, name: str) -> str:

@@ -18,7 +18,12 @@ from relax_mlir.objects.struct_info import FuncStructInfo
 from relax_mlir.objects.struct_info_types import from_mlir
 from relax_mlir.traversal import own_operations
 
-__all__ = ["EffectAnalysis", "effects_of_operator", "is_scalar_arithmetic"]
+__all__ = [
+    "EffectAnalysis",
+    "effects_of_operator",
+    "is_scalar_arithmetic",
+    "may_stop",
+]
 
 _TERMINATORS = ("gpu.yield", "func.return", "scf.yield")
 _ARITHMETIC = ("arith.", "math.")
@@ -56,6 +61,11 @@ def effects_of_operator(name: str) -> Effects:
     if is_pure is None or bool(is_pure) == own.is_pure:
         return own
     return Effects.NONE if is_pure else Effects.UNKNOWN
+
+
+def may_stop(name: str) -> bool:
+    """Whether an operator of Relax stops the program unless something holds."""
+    return bool(effects_of_operator(name) & Effects.CHECKS)
 
 
 class EffectAnalysis:

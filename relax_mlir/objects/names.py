@@ -8,7 +8,7 @@ from __future__ import annotations
 import keyword
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from mlir import ir
 from mlir.dialects import func
@@ -26,6 +26,7 @@ __all__ = [
     "identifier",
     "is_prim_func",
     "is_private",
+    "nodes_in",
     "param_names",
     "place_of",
     "rename_functions",
@@ -71,6 +72,15 @@ def place_of(op: ir.OpView) -> str:
     if isinstance(outer.opview, func.FuncOp):
         found.insert(0, outer.opview.name.value)
     return ": ".join(f"`{name}`" for name in found) or str(op.location)
+
+
+def nodes_in(location: ir.Location) -> Iterator[tuple[str, str]]:
+    """The nodes of a model that a location tells, and their operators."""
+    if location.is_a_fused():
+        for part in location.locations:
+            yield from nodes_in(part)
+    elif location.is_a_name() and location.child_loc.is_a_name():
+        yield location.name_str, location.child_loc.name_str
 
 
 def arg_names(function: func.FuncOp) -> list[str | None]:

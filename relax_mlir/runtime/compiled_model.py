@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from relax_mlir.errors import UnsupportedError
+from relax_mlir.errors import IndexOutOfRangeError, UnsupportedError
 from relax_mlir.runtime.profile import Profile
 from relax_mlir.runtime.signature import Signature
 
@@ -125,7 +125,7 @@ class CompiledModel(ABC):
         Raises:
             ValueError: ``refusal``, where the sizes do not broadcast.
         """
-        if self.source is None:
+        if self.source is None or isinstance(refusal, IndexOutOfRangeError):
             raise refusal
         made = self.source.results(arrays, refusal)
         if out is None:

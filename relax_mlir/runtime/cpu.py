@@ -19,6 +19,7 @@ import ml_dtypes
 import numpy as np
 import tvm_ffi
 
+from relax_mlir.errors import IndexOutOfRangeError
 from relax_mlir.runtime.signature import (
     AT_LEAST,
     DERIVED,
@@ -74,6 +75,7 @@ def load_library() -> ctypes.CDLL:
             "the source tree, or install a wheel of relax_mlir.",
             name=__name__,
         )
+    tvm_ffi.register_error(IndexOutOfRangeError)  # which it throws by this name
     try:
         return ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
     except OSError as error:

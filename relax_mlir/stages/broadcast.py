@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 
 import onnx
 
-from relax_mlir.errors import RelaxError
+from relax_mlir.errors import IndexOutOfRangeError, RelaxError
 from relax_mlir.relax.vm.stage_options import STAGE_OPTIONS, StageOptions
 from relax_mlir.runtime.ndarray import NDArray
 from relax_mlir.runtime.source_model import SourceModel
@@ -36,6 +36,8 @@ def run(
     token = STAGE_OPTIONS.set(options)
     try:
         made = stage(arrays)
+    except IndexOutOfRangeError:
+        raise
     except RelaxError as error:
         raise refusal from error
     finally:

@@ -1,6 +1,7 @@
 """Targets: what machine to compile for, and the pipeline that leads there."""
 
 from relax_mlir.targets.target import (
+    CHECKS,
     LEVELS,
     LIBRARY_POLICIES,
     PRECISIONS,
@@ -15,6 +16,7 @@ from relax_mlir.targets.target import (
 )
 
 __all__ = [
+    "CHECKS",
     "LEVELS",
     "LIBRARY_POLICIES",
     "PRECISIONS",

@@ -2,12 +2,12 @@
 
 from relax_mlir.runtime import guard
 from relax_mlir.targets.target import (
-    GRAPH_PASSES,
     PROGRAM_PASSES,
     Host,
     Stage,
     Target,
     TargetError,
+    graph_passes,
 )
 
 __all__ = ["plain_stages", "stages", "target"]
@@ -98,6 +98,7 @@ def stages(
     precision: str = "f32",
     library: str = "never",
     winograd: str = "auto",
+    checks: str = "none",
 ) -> tuple[Stage, ...]:
     """The CPU pipeline, in reading order; each line is valid input to ``relax-opt -p``."""
     if library != "never":
@@ -111,7 +112,7 @@ def stages(
     unit = f"{{vector-bits={target.vector_bits}{''.join(has)}}}"
     policy = "" if winograd == "auto" else f" winograd={winograd}"
     return (
-        Stage("relax", GRAPH_PASSES + _narrowing(target, precision)),
+        Stage("relax", graph_passes(checks) + _narrowing(target, precision)),
         Stage(
             "tir",
             f"relax-legalize,{PROGRAM_PASSES},tir-fuse-attention{unit},"

@@ -3,12 +3,12 @@
 from relax_mlir.errors import near_misses
 from relax_mlir.runtime import cuda
 from relax_mlir.targets.target import (
-    GRAPH_PASSES,
     PROGRAM_PASSES,
     Host,
     Stage,
     Target,
     TargetError,
+    graph_passes,
 )
 
 __all__ = ["plain_stages", "stages", "target"]
@@ -74,6 +74,7 @@ def stages(
     precision: str = "f32",
     library: str = "never",
     winograd: str = "auto",
+    checks: str = "none",
 ) -> tuple[Stage, ...]:
     """The pipeline for GPUs; each line is valid input to ``relax-opt -p``.
 
@@ -85,7 +86,9 @@ def stages(
     libraries = "" if library == "never" else f" library={library}"
     legalize = "relax-legalize{threads=true inline-scalars=true}"
     return (
-        Stage("relax", GRAPH_PASSES + _COMBINING + _narrowing(target, precision)),
+        Stage(
+            "relax", graph_passes(checks) + _COMBINING + _narrowing(target, precision)
+        ),
         Stage(
             "tir",
             f"{legalize},{PROGRAM_PASSES},tir-fuse-attention{{sm={target.sm}{tf32}}},"

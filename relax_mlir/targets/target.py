@@ -10,7 +10,7 @@ from relax_mlir.schedules.gpu.rule import LIBRARY_POLICIES
 from relax_mlir.schedules.winograd import WINOGRAD_POLICIES
 
 __all__ = [
-    "GRAPH_PASSES",
+    "CHECKS",
     "LEVELS",
     "LIBRARY_POLICIES",
     "PRECISIONS",
@@ -19,6 +19,7 @@ __all__ = [
     "Stage",
     "Target",
     "TargetError",
+    "graph_passes",
     "kind_of",
     "parse_target",
     "plain_stages",
@@ -152,11 +153,20 @@ _TVM_KINDS = {
 
 
 # What all targets do to graphs, before and after they become tensor programs.
-GRAPH_PASSES = (
-    "relax-normalize,relax-specialize-programs,relax-bind-sizes,"
+_GRAPH_PASSES = (
+    "relax-specialize-programs,relax-bind-sizes,"
     "relax-expand-conv-transpose,relax-simplify,relax-fold-constants,relax-fold-scales,"
     "relax-fold-constants,relax-split-pads,relax-simplify,relax-fuse-gelu"
 )
+CHECKS = ("none", "indices")
+
+
+def graph_passes(checks: str) -> str:
+    """What all targets do to graphs first; ``checks`` as for :func:`stages`."""
+    option = "{check-indices=true}" if checks == "indices" else ""
+    return f"relax-normalize{option},{_GRAPH_PASSES}"
+
+
 PROGRAM_PASSES = "tir-collapse-loops,relax-fuse-ops,tir-fuse,tir-fuse-transposes"
 PRECISIONS = ("f32", "tf32", "bf16", "f16", "f8")
 
@@ -166,6 +176,7 @@ def stages(
     precision: str = "f32",
     library: str = "never",
     winograd: str = "auto",
+    checks: str = "none",
 ) -> tuple[Stage, ...]:
     """The pipeline of a target, in reading order.
 
@@ -176,22 +187,24 @@ def stages(
             ``always``.
         winograd: whether CPUs compute 3x3 convolutions by Winograd: ``auto`` or
             ``never``.
+        checks: what a model checks when it runs: ``none`` or ``indices``.
 
     Raises:
-        TargetError: there is no such precision or policy, or the target has no such
-            libraries.
+        TargetError: there is no such precision, policy or check, or the target has no
+            such libraries.
     """
     for option, value, known in (
         ("precision", precision, PRECISIONS),
         ("library", library, LIBRARY_POLICIES),
         ("winograd", winograd, WINOGRAD_POLICIES),
+        ("checks", checks, CHECKS),
     ):
         if value not in known:
             raise TargetError(
                 f"unknown {option} `{value}`: expected one of {', '.join(known)}."
                 f"{near_misses(value, known)}"
             )
-    return _module(target).stages(target, precision, library, winograd)
+    return _module(target).stages(target, precision, library, winograd, checks)
 
 
 def plain_stages(target: Target) -> tuple[Stage, ...]:

@@ -19,7 +19,15 @@ from relax_mlir.frontends.torch.importer import decompositions, from_graph
 
 __all__ = ["relax_mlir_backend"]
 
-_OPTIONS = {"threads", "target", "cache", "freeze", "custom_convert_map", "winograd"}
+_OPTIONS = {
+    "threads",
+    "target",
+    "cache",
+    "freeze",
+    "custom_convert_map",
+    "winograd",
+    "checks",
+}
 
 
 def relax_mlir_backend(
@@ -38,7 +46,7 @@ def relax_mlir_backend(
     Args:
         module: the graph.
         example_inputs: what it is called with first.
-        options: ``threads``, ``target``, ``winograd`` and ``cache`` as for
+        options: ``threads``, ``target``, ``winograd``, ``checks`` and ``cache`` as for
             :func:`relax_mlir.compile`;
             ``custom_convert_map`` as for :func:`from_exported`; ``freeze``: weights are
             constants, which may be computed with beforehand: for models whose weights

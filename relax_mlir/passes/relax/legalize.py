@@ -31,6 +31,7 @@ from relax_mlir.graphs import (
 from relax_mlir.module import IRModule
 from relax_mlir.objects.function import store_attrs
 from relax_mlir.objects.names import place_of
+from relax_mlir.passes.relax.index_check_calls import call_index_checks
 from relax_mlir.renaming import Renaming, by_symbol, dims_of, whole
 from relax_mlir.rewriting import Pass, erase_dead, replace
 
@@ -170,7 +171,8 @@ def _parts(type_: ir.Type) -> list[ir.Type]:
 class Legalize(Pass):
     """Turn relax operations into calls of tensor programs.
 
-    An operation without ``legalize`` stays. Equal operations share one program.
+    An operation without ``legalize`` stays, but for checks of indices, which the runtime
+    does; scripts keep these. Equal operations share one program.
 
     Args:
         keep_views: leave every reshape, which the memory plan turns into a view.
@@ -197,6 +199,8 @@ class Legalize(Pass):
         for function in graph_functions(module):
             if "relax.primitive" in function.attributes:
                 continue
+            if not is_script:
+                call_index_checks(module, function)
             for op in operations_of(function):
                 if self._has_program(op):
                     numbers = self._numbers(op, module.constants)

@@ -1,5 +1,6 @@
 """``relax-normalize``: what scripts write becomes what the compiler reads."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mlir import ir
@@ -23,6 +24,7 @@ from relax_mlir.module import IRModule
 from relax_mlir.objects import names
 from relax_mlir.objects.effects import EffectAnalysis
 from relax_mlir.passes.relax.bind_sizes import BindSizes
+from relax_mlir.passes.relax.check_indices import check_operands, drop_checks
 from relax_mlir.passes.relax.dead_code_elimination import erase_unreachable
 from relax_mlir.passes.relax.flatten_tuples import flatten_parameters, flatten_results
 from relax_mlir.passes.relax.infer_shapes import InferShapes
@@ -51,12 +53,15 @@ class Normalize(Pass):
             goes away.
         keep_script: only write operators as operations, and dataflow blocks that follow
             each other as one.
+        check_indices: check the indices that operators read, as ``relax-check-indices``
+            does; else checks that there are go away.
     """
 
     # What is written by hand may know less than its operands tell.
     repairs_types = True
     entry: str = "main"
     keep_script: bool = False
+    check_indices: bool = False
 
     def run(self, module: IRModule) -> None:
         if self.keep_script:
@@ -65,7 +70,10 @@ class Normalize(Pass):
                 for block in blocks_of(function):
                     _join_dataflow_blocks(block)
             return
+        if not self.check_indices:
+            drop_checks(module)
         if not is_script(module):
+            self._check(module, graph_functions(module))
             return
         _keep_names(module)
         inline_calls(module)
@@ -82,10 +90,15 @@ class Normalize(Pass):
         with constraints.holding(constraints_of(module)):
             InferShapes().run(module)
 
+    def _check(self, module: IRModule, functions: Sequence[func.FuncOp]) -> None:
+        for function in functions if self.check_indices else ():
+            check_operands(module, function)
+
     def _simplify(self, module: IRModule, function: func.FuncOp) -> None:
         _learn_sizes(module, function)
         _drop_second_names(function)
         write_known_operators(module, function, keep_scalars=False)
+        self._check(module, [function])  # no branch that has a check is selected
         select_branches(function)
         _drop_second_names(function)
         effects = EffectAnalysis(module.mlir.operation)

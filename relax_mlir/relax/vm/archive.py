@@ -43,7 +43,7 @@ from relax_mlir.targets import Target
 
 __all__ = ["load", "save"]
 
-_FORMAT = 5
+_FORMAT = 6
 _MANIFEST = "vm.json"
 
 
@@ -71,6 +71,7 @@ def save(
         "precision": options.precision,
         "library": options.library,
         "winograd": options.winograd,
+        "checks": options.checks,
         "threads": options.threads,
         "codes": {n: [list(c.params), c.nest] for n, c in executable.codes.items()},
         "segments": {n: [list(c.params), c.nest] for n, c in host.segments.items()},
@@ -225,6 +226,7 @@ class _Described:
             precision=manifest["precision"],
             library=manifest["library"],
             winograd=manifest["winograd"],
+            checks=manifest["checks"],
             threads=manifest["threads"] if threads is None else threads,
         )
         return _Described(

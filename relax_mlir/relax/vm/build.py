@@ -15,6 +15,7 @@ from relax_mlir.module import IRModule
 from relax_mlir.objects import names
 from relax_mlir.objects.expr import GlobalVar
 from relax_mlir.objects.function import BaseFunc, Function
+from relax_mlir.passes.relax.check_indices import drop_checks, has_checks
 from relax_mlir.passes.relax.dead_code_elimination import erase_unreachable
 from relax_mlir.pipeline import Pipeline
 from relax_mlir.relax.target import Target
@@ -76,6 +77,7 @@ def build(
         from relax_mlir.relax.transform import BindParams
 
         mod = BindParams("main", dict(params))(mod)
+    mod = _with_checks(mod, "none")
     for pipeline in (_named(relax_pipeline), tir_pipeline):
         if callable(pipeline):
             mod = pipeline(mod)
@@ -92,6 +94,7 @@ def compile_any(
     **whole: Any,  # Any: options of compiler.compile for what is machine code as a whole
 ) -> CompiledModel | VMExecutable | KernelModule:
     """Compile a module in the form that it allows; see :func:`relax_mlir.compile`."""
+    mod = _with_checks(mod, options.get("checks", "none"))
     for pipeline in (_named(relax_pipeline), tir_pipeline):
         if callable(pipeline):
             mod = pipeline(mod)
@@ -106,6 +109,23 @@ def compile_any(
     if signature is None:
         return made
     return StagedModel(made, signature)
+
+
+def _with_checks(mod: IRModule, checks: str) -> IRModule:
+    """A module that checks indices, before anything else changes its operators.
+
+    What is machine code and what runs on the host depends on it: both branches of a
+    choice are computed only where neither may fail.
+    """
+    if checks == "none" and not has_checks(mod):
+        return mod
+    made = mod.clone()
+    if checks == "indices":
+        Pipeline.parse("relax-check-indices").run(made)
+    else:
+        with made.context:
+            drop_checks(made)
+    return made
 
 
 def build_any(
@@ -183,10 +203,12 @@ class _Build:
         codes = {n: self._code(n) for n in entries if self._native.takes(n)}
         hosted = [n for n in entries if n not in codes]
         written = write_host(self._mod, hosted, self._native)
+        # Tensor programs read no indices that operators know of.
+        plain = {k: v for k, v in self._options.items() if k != "checks"}
         host = HostCode(
             written.program,
             {n: self._segment(n, f) for n, f in written.segments.items()},
-            {n: compile_kernel(self._mod, n, self._options) for n in written.programs},
+            {n: compile_kernel(self._mod, n, plain) for n in written.programs},
             written.constants,
         )
         shown = {n: [p.name_hint for p in self._mod[n].params] for n in hosted}

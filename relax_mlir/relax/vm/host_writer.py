@@ -315,7 +315,8 @@ class _Writer:
 
     def _call_segment(self, group: Sequence[Binding], used: set[Var]) -> None:
         made = [b.var for b in group]
-        outputs = [v for v in made if v in used]
+        may_stop = self._scope.native.may_stop
+        outputs = [b.var for b in group if b.var in used or may_stop(b)]
         if not outputs:  # nothing of it is needed, and it does nothing else
             return
         read = dict.fromkeys(v for b in group for v in free_vars(b.value))

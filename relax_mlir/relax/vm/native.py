@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from relax_mlir.module import IRModule
 from relax_mlir.objects.base_check import BaseCheckResult, struct_info_base_check
+from relax_mlir.objects.effects import may_stop
 from relax_mlir.objects.expr import (
     Binding,
     Call,
@@ -129,7 +130,24 @@ class Native:
             and infos[0] == infos[1]
             and self._is_value(value.cond)
             and all(map(self._is_sequence, branches))
+            and not any(map(self._checks, branches))  # both branches are computed
         )
+
+    def _checks(self, body: SeqExpr) -> bool:
+        return any(map(self.may_stop, bindings_of(body)))
+
+    def may_stop(self, binding: Binding) -> bool:
+        """Whether a binding may stop the program, itself or in functions that it calls."""
+        value = binding.value
+        if isinstance(value, If):
+            branches = value.true_branch, value.false_branch
+            return any(self._checks(as_sequence(b)) for b in branches)
+        if not isinstance(value, Call):
+            return False
+        if isinstance(value.op, GlobalVar):
+            function = self._module[value.op.name_hint]
+            return isinstance(function, Function) and self._checks(function.body)
+        return isinstance(value.op, Op) and may_stop(value.op.name)
 
     def _is_call(self, value: Expr) -> bool:
         if not isinstance(value, Call):

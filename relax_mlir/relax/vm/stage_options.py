@@ -27,6 +27,7 @@ class StageOptions:
     precision: str = "f32"
     library: str = "never"
     winograd: str = "auto"
+    checks: str = "none"
     threads: int = 1
     cache: bool | str | os.PathLike[str] = True
     tuning: str | os.PathLike[str] | None = None
