@@ -31,6 +31,7 @@ from relax_mlir.frontends.onnx.heads import (
     split,
     unless,
 )
+from relax_mlir.frontends.onnx.indices import checked
 from relax_mlir.frontends.onnx.scores import number
 
 __all__ = ["attention"]
@@ -92,6 +93,7 @@ def _check_form(node: OnnxNode) -> None:
         raise ValueError(
             f"attribute `softmax_precision`: expected {known}, got {precision}"
         )
+    _check_lengths(node)
     types = [tensors.dtype_of(node.input(index)) for index in range(3)]
     if not types[0].is_float:
         raise ValueError(f"input 0: expected floats, got {types[0]}")
@@ -109,6 +111,14 @@ def _check_form(node: OnnxNode) -> None:
     )
     if is_other:  # a body without a cap has none at all
         raise LeftToBodyError(*["softcap"] * (node.attrs.get("softcap", 0.0) <= 0))
+
+
+def _check_lengths(node: OnnxNode) -> None:
+    """Check the lengths of sequences that are padded; the check stands by itself."""
+    lengths, key = node.optional(6), tensors.shape_of(node.input(1))
+    if lengths is not None:
+        total = key[-2]  # of [batch, keys, features] and of [batch, heads, keys, size]
+        checked(node, lengths, "nonpad_kv_seqlen", total + 1)
 
 
 def _check_ranks(node: OnnxNode) -> None:

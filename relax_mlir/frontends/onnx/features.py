@@ -22,6 +22,7 @@ from relax_mlir.dialects.relax.joining import ConcatOp
 from relax_mlir.dialects.relax.movement import ReshapeOp
 from relax_mlir.dialects.relax.reduce import MaxOp, SumOp
 from relax_mlir.dialects.relax.search import FindOp
+from relax_mlir.frontends.onnx.indices import checked
 from relax_mlir.frontends.onnx.scores import number, one_of
 
 _F32, _F64 = dtypes.dtype("float32"), dtypes.dtype("float64")
@@ -37,6 +38,7 @@ def array_feature_extractor(node: OnnxNode) -> ir.Value:
     shape = tensors.shape_of(x)
     if not shape:
         raise ValueError("expected elements to pick of, got a scalar")
+    places = checked(node, places, "Y", shape[-1])
     count = shapes.product(tensors.shape_of(places))
     flat = ReshapeOp(places, shape=(count,)).y
     picked = TakeOp(x, flat, axis=len(shape) - 1).y
@@ -189,7 +191,7 @@ def label_encoder(node: OnnxNode) -> ir.Value:
     unique, last = np.unique(keys[::-1], return_index=True)
     table = np.append(values[::-1][last], default).astype(values.dtype)
     place = FindOp(x, node.constant(unique)).y
-    return TakeOp(node.constant(table), place, axis=0).y
+    return TakeOp(node.constant(table), place, axis=0, mode="clip").y
 
 
 def _column(node: OnnxNode, name: str) -> np.ndarray:

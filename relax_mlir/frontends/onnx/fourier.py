@@ -338,4 +338,4 @@ def _frames(x: ir.Value, count: Dim, length: Dim, step: int) -> ir.Value:
     starts = ArangeOp(start=0, end=count * step, step=step, dtype=_INT64).y
     offsets = ArangeOp(start=0, end=length, dtype=_INT64).y
     places = AddOp(ReshapeOp(starts, shape=(count, 1)).y, offsets).z
-    return TakeOp(x, places, axis=1).y
+    return TakeOp(x, places, axis=1, mode="clip").y

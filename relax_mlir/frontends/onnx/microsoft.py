@@ -31,6 +31,7 @@ from relax_mlir.dialects.relax.rectifier import LeakyreluOp, ReluOp
 from relax_mlir.dialects.relax.reduce import MeanOp, SumOp
 from relax_mlir.dialects.relax.slicing import StridedSliceOp
 from relax_mlir.dialects.relax.trigonometry import TanhOp
+from relax_mlir.frontends.onnx.indices import checked
 from relax_mlir.frontends.onnx.node_form import check_form
 from relax_mlir.frontends.onnx.norm import inverse_root
 from relax_mlir.frontends.onnx.scores import number, one_of
@@ -248,16 +249,22 @@ def embed_layer_normalization(node: OnnxNode) -> list[ir.Value | None]:
     shape = tensors.shape_of(ids)
     if len(shape) != 2:
         raise ValueError(f"input 0: expected [batch, sequence], got rank {len(shape)}")
-    total = TakeOp(node.input(2), ids, axis=0).y
-    places, table = node.optional(8), node.input(3)
+
+    def rows_of(index: int, indices: ir.Value, operand: str) -> ir.Value:
+        table = node.input(index)
+        rows = checked(node, indices, operand, tensors.shape_of(table)[0])
+        return TakeOp(table, rows, axis=0).y
+
+    total = rows_of(2, ids, "input_ids")
+    places = node.optional(8)
     if places is None:
         end = (shape[1],)
-        rows = StridedSliceOp(table, axes=(0,), begin=(0,), end=end).y
+        rows = StridedSliceOp(node.input(3), axes=(0,), begin=(0,), end=end).y
     else:
-        rows = TakeOp(table, places, axis=0).y
+        rows = rows_of(3, places, "position_ids")
     total = AddOp(total, rows).z
     if segments is not None:
-        total = AddOp(total, TakeOp(node.input(4), segments, axis=0).y).z
+        total = AddOp(total, rows_of(4, segments, "segment_ids")).z
     epsilon = node.attr("epsilon", _TINY)
     y = LayerNormOp(total, node.input(5), node.input(6), axes=(-1,), epsilon=epsilon).y
     return [y, _lengths(node, shape[0]), total]

@@ -44,6 +44,7 @@ from relax_mlir.frontends.onnx.heads import (
     split,
     unless,
 )
+from relax_mlir.frontends.onnx.indices import checked
 from relax_mlir.frontends.onnx.node_form import check_form
 from relax_mlir.frontends.onnx.rotary import rotated
 from relax_mlir.frontends.onnx.scores import number
@@ -350,7 +351,8 @@ def group_query_attention(node: OnnxNode) -> list[ir.Value | None]:
     heads = _grouped_heads(node)
     batch, _, length, _ = tensors.shape_of(heads.query)
     total = _total(node, length)
-    ends = ReshapeOp(AstypeOp(node.input(5), dtype=_INT64).y, shape=(batch,)).y
+    lengths = checked(node, node.input(5), "seqlens_k", total)
+    ends = ReshapeOp(AstypeOp(lengths, dtype=_INT64).y, shape=(batch,)).y
     before = SubtractOp(ends, size_of(node, length - 1)).z
     # Below 0 where the first call pads a shorter sequence.
     before = MaximumOp(before, node.constant(np.array(0, np.int64))).z
@@ -405,6 +407,8 @@ def _turned(node: OnnxNode, heads: Heads, before: ir.Value) -> Heads:
     if own is None:
         start = ReshapeOp(before, shape=(batch, 1)).y
         own = AddOp(start, places(length, (1, length))).z
+    else:
+        own = checked(node, own, "position_ids", tensors.shape_of(node.input(7))[0])
     is_mixed = bool(node.attrs.get("rotary_interleaved", 0))
     query, key = (
         rotated(x, own, node.input(7), node.input(8), is_mixed)
@@ -430,7 +434,9 @@ def _remembered(
     end = AddOp(start, size_of(node, length)).z
     is_new = LessOp(every, end).z
     column = (batch, 1, total, 1)
-    source = ReshapeOp(WhereOp(is_old, every, moved).z, shape=column).y
+    # Behind the last key nothing is read: the place is one that is there.
+    nearest = MinimumOp(moved, size_of(node, held + length - 1)).z
+    source = ReshapeOp(WhereOp(is_old, every, nearest).z, shape=column).y
     wide = BroadcastToOp(source, shape=(batch, heads, total, size)).y
     is_there = ReshapeOp(is_new, shape=column).y  # what is old is in front of the new
     gathered = GatherElementsOp(both, wide, axis=2).y

@@ -205,7 +205,7 @@ def _resized(
         if attrs["coordinates"] == CROP:
             insides.append(_inside(node, places, len(old) - axis.axis))
         if picks:
-            x = TakeOp(x, _first(places), axis=axis.axis).y
+            x = TakeOp(x, _first(places), axis=axis.axis, mode="clip").y
         else:
             x = ResampleOp(x, places, weights, axis=axis.axis).y
     if is_cast:

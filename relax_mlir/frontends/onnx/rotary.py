@@ -10,6 +10,7 @@ from relax_mlir.dialects.relax.indexing import TakeOp
 from relax_mlir.dialects.relax.joining import ConcatOp, StackOp
 from relax_mlir.dialects.relax.movement import PermuteDimsOp, ReshapeOp
 from relax_mlir.dialects.shapes import Dim
+from relax_mlir.frontends.onnx.indices import checked
 from relax_mlir.frontends.onnx.node_form import check_form, check_input_shape
 from relax_mlir.frontends.onnx.scores import number
 from relax_mlir.frontends.onnx.slicing import part
@@ -115,7 +116,21 @@ def _by_heads(node: OnnxNode, x: ir.Value, half: Dim) -> ir.Value:
 def _all_places(node: OnnxNode, x: ir.Value) -> ir.Value:
     """The place of every element [batch or 1, sequence]."""
     places, length = node.input(1), tensors.shape_of(x)[2]
-    if len(tensors.shape_of(places)) == 2:
-        return places
-    row = ArangeOp(start=0, end=length, dtype=tensors.dtype_of(places)).y
-    return ReshapeOp(AddOp(row, places).z, shape=(1, length)).y
+    if len(tensors.shape_of(places)) < 2:
+        row = ArangeOp(start=0, end=length, dtype=tensors.dtype_of(places)).y
+        places = ReshapeOp(AddOp(row, places).z, shape=(1, length)).y
+    rows = tensors.shape_of(node.input(2))[0]
+    return checked(node, places, "position_ids", rows)
+
+
+@onnx_rule("RotaryEmbedding", since=23)
+def standard_rotary_embedding(node: OnnxNode) -> ir.Value:
+    """The standard's own body, in which places may not count from the end.
+
+    Source: ONNX RotaryEmbedding-23; onnxruntime refuses negative places.
+    """
+    places = node.optional(3)
+    if places is not None:
+        rows = tensors.shape_of(node.input(1))[0]
+        checked(node, places, "position_ids", rows)
+    raise LeftToBodyError

@@ -152,4 +152,4 @@ def chosen(node: OnnxNode, scores: ir.Value, labels: np.ndarray) -> ir.Value:
     place = ArgmaxOp(scores, axis=1).y
     if np.array_equal(labels, np.arange(len(labels))):
         return place
-    return TakeOp(node.constant(labels), place, axis=0).y
+    return TakeOp(node.constant(labels), place, axis=0, mode="clip").y

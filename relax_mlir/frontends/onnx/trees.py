@@ -142,10 +142,10 @@ def _aggregated(
     rows, count = tensors.shape_of(found)
     assert isinstance(count, int)
     if weights.shape[1] == 1:  # one number a leaf: less to move
-        said = TakeOp(node.constant(weights[:, 0]), found, axis=0).y
+        said = TakeOp(node.constant(weights[:, 0]), found, axis=0, mode="clip").y
         said = ReshapeOp(said, shape=(rows, count, 1)).y
     else:
-        said = TakeOp(node.constant(weights), found, axis=0).y
+        said = TakeOp(node.constant(weights), found, axis=0, mode="clip").y
     op = {"MIN": MinOp, "MAX": MaxOp}.get(how, SumOp)
     total = op(said, axis=(1,), keepdims=False).y
     if how == "AVERAGE":

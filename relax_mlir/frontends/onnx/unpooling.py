@@ -12,6 +12,7 @@ from relax_mlir.dialects.relax.movement import ReshapeOp
 from relax_mlir.dialects.relax.padding import PadOp
 from relax_mlir.dialects.relax.scatter import ScatterElementsOp
 from relax_mlir.dialects.shapes import Dim
+from relax_mlir.frontends.onnx.indices import checked
 from relax_mlir.frontends.onnx.node_form import input_shape
 
 _INT64 = dtypes.dtype("int64")
@@ -24,9 +25,10 @@ def max_unpool(node: OnnxNode) -> ir.Value:
     Source: ONNX MaxUnpool-22. Places are in the tensor that the windows tell; a larger
     ``output_shape`` adds zeros.
     """
-    x, places = node.input(0), AstypeOp(node.input(1), dtype=_INT64).y
-    shape = input_shape(node, 0, "n", "c", "windows...")
+    x, shape = node.input(0), input_shape(node, 0, "n", "c", "windows...")
     whole = _unpooled(node, shape)
+    places = checked(node, node.input(1), "I", shapes.product(whole))
+    places = AstypeOp(places, dtype=_INT64).y
     count = (shapes.product(shape),)
     zeros = ZerosOp(shape=(shapes.product(whole),), dtype=tensors.dtype_of(x)).y
     flat = ScatterElementsOp(
