@@ -9,6 +9,7 @@ from relax_mlir.targets import LIBRARY_POLICIES, PRECISIONS, WINOGRAD_POLICIES
 
 __all__ = [
     "UsageError",
+    "add_check_indices",
     "add_library",
     "add_precision",
     "add_public_key",
@@ -96,6 +97,18 @@ def add_winograd(parser: argparse.ArgumentParser) -> None:
         choices=WINOGRAD_POLICIES,
         help="on CPUs, whether 3x3 convolutions are computed by Winograd where that is "
         "faster: auto if not given",
+    )
+
+
+def add_check_indices(parser: argparse.ArgumentParser) -> None:
+    """Add ``--check-indices``."""
+    parser.add_argument(
+        "--check-indices",
+        dest="checks",
+        action="store_const",
+        const="indices",
+        help="fail where an operator reads an index out of range, as onnxruntime does; "
+        "otherwise it is clamped, or its update dropped",
     )
 
 

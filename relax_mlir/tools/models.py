@@ -51,6 +51,7 @@ def open_model(
     cache: bool | str | os.PathLike[str] = True,
     precision: str | None = None,
     winograd: str | None = None,
+    checks: str | None = None,
     tuning: str | None = None,
     public_key: str | None = None,
 ) -> CompiledModel:
@@ -64,6 +65,7 @@ def open_model(
         cache: keep compiled kernels on disk; True for the user's cache folder.
         precision: in which products are computed; f32 if it is None.
         winograd: whether CPUs compute convolutions by Winograd; auto if it is None.
+        checks: what the model checks when it runs; nothing if it is None.
         tuning: the database to compile with.
         public_key: the key that has to have signed a .rxm.
 
@@ -73,6 +75,7 @@ def open_model(
     """
     if Path(path).suffix == ".rxm":
         given = {"precision": precision, "winograd": winograd, "tuning": tuning}
+        given["check-indices"] = checks
         for option, value in given.items():
             if value is not None:
                 raise ModelError(
@@ -85,7 +88,7 @@ def open_model(
     source = read_module(path, {}, progress) if is_module else path
     options: dict[str, Any] = {"threads": threads or 1, "cache": cache}
     options |= {"precision": precision or "f32", "winograd": winograd or "auto"}
-    options["tuning"] = tuning
+    options |= {"checks": checks or "none", "tuning": tuning}
     options["progress"] = progress
     return compiled(path, source, **options)
 

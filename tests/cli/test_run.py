@@ -117,3 +117,40 @@ def test_run_takes_the_bfloat16_it_writes(tmp_path: Path) -> None:
 
     found = np.load(out / f"{output}.npy").view(ml_dtypes.bfloat16)
     np.testing.assert_array_equal(found, np.maximum(x, 0))
+
+
+@pytest.mark.parametrize("is_compiled", [False, True])
+def test_run_checks_indices(
+    is_compiled: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = """
+    func.func @main(%x: tensor<5xf32>, %i: tensor<1xi64>) -> tensor<1xf32>
+        attributes {relax.input_names = ["x", "i"]} {
+      %y = "relax.take"(%x, %i) {axis = 0 : i64, mode = "fast"} : (tensor<5xf32>, tensor<1xi64>) -> tensor<1xf32>
+      return %y : tensor<1xf32>
+    }"""
+    source, checks = tmp_path / "m.mlir", ["--check-indices"]
+    source.write_text(text)
+    np.save(tmp_path / "x.npy", np.arange(5, dtype=np.float32))
+    np.save(tmp_path / "i.npy", np.array([5]))
+    if is_compiled:
+        file = str(tmp_path / "m.rxm")
+        assert main(["compile", str(source), "-o", file, *checks]) == 0
+        source, checks = Path(file), []
+    inputs = [f"--input={name}={tmp_path / name}.npy" for name in "xi"]
+    capsys.readouterr()
+
+    assert main(["run", str(source), *inputs, *checks]) == 1
+
+    error = capsys.readouterr().err
+    assert "operand `indices`: index out of range at [0]: expected -5 to 4" in error
+
+
+def test_run_refuses_to_check_what_is_compiled(
+    compiled: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = ["--input", f"x={compiled / 'x.npy'}", "--check-indices"]
+
+    assert main(["run", str(compiled / "model.rxm"), *flags]) == 1
+
+    assert "`--check-indices` is for .onnx and .mlir" in capsys.readouterr().err

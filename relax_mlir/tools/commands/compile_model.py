@@ -10,6 +10,7 @@ from relax_mlir.runtime.cuda.executable import CudaExecutable
 from relax_mlir.runtime.cuda.trial import with_check
 from relax_mlir.tools.arguments import (
     UsageError,
+    add_check_indices,
     add_library,
     add_precision,
     add_shapes,
@@ -48,6 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--no-cache", action="store_true", help="compile everything, and keep nothing")
     add_precision(parser)
     add_winograd(parser)
+    add_check_indices(parser)
     add_library(parser)
     add_threads(parser)
     add_tuning(parser)
@@ -70,6 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
             target=target,
             precision=arguments.precision or "f32",
             winograd=arguments.winograd or "auto",
+            checks=arguments.checks or "none",
             library=arguments.library,
             threads=arguments.threads,
             cache=not arguments.no_cache,

@@ -12,6 +12,7 @@ from dataclasses import asdict
 
 from relax_mlir.explanation import KernelExplanation, explain
 from relax_mlir.tools.arguments import (
+    add_check_indices,
     add_library,
     add_precision,
     add_shapes,
@@ -34,6 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--json", action="store_true", help="print JSON")
     add_precision(parser)
     add_winograd(parser)
+    add_check_indices(parser)
     add_library(parser)
     add_tuning(parser)
     add_shapes(parser)
@@ -49,6 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
         target=arguments.target,
         precision=arguments.precision or "f32",
         winograd=arguments.winograd or "auto",
+        checks=arguments.checks or "none",
         library=arguments.library,
         tuning=arguments.tuning,
     )

@@ -21,6 +21,7 @@ from relax_mlir.errors import RelaxError
 from relax_mlir.runtime.executable import CompiledModel
 from relax_mlir.runtime.profile import KernelTime, Profile
 from relax_mlir.tools.arguments import (
+    add_check_indices,
     add_precision,
     add_public_key,
     add_random_inputs,
@@ -57,6 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_precision(parser)
     add_public_key(parser)
     add_winograd(parser)
+    add_check_indices(parser)
     add_threads(parser)
     add_tuning(parser)
     add_random_inputs(parser)
@@ -70,6 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
             arguments.model,
             precision=arguments.precision,
             winograd=arguments.winograd,
+            checks=arguments.checks,
             threads=arguments.threads,
             progress=progress,
             public_key=arguments.public_key,

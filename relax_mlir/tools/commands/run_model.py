@@ -9,6 +9,7 @@ import numpy as np
 from relax_mlir.errors import near_misses
 from relax_mlir.tools.arguments import (
     UsageError,
+    add_check_indices,
     add_precision,
     add_public_key,
     add_random_inputs,
@@ -60,6 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_precision(parser)
     add_public_key(parser)
     add_winograd(parser)
+    add_check_indices(parser)
     add_threads(parser, default=None)
     add_random_inputs(parser)
 
@@ -75,6 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
             arguments.model,
             precision=arguments.precision,
             winograd=arguments.winograd,
+            checks=arguments.checks,
             threads=arguments.threads,
             progress=progress,
             public_key=arguments.public_key,
