@@ -51,6 +51,16 @@ Of other domains there are:
 The operations of the dialect, by the file of `dialects/relax` that holds them, as their docstrings begin.
 """
 
+_INDICES = """
+## Indices
+
+What an index out of range does, operand by operand. Memory is safe in any case. Compiled with `checks="indices"`, a model raises
+an error instead, but for operands of which *every index has a meaning*; see [onnx.md](onnx.md).
+
+| operation | operand | out of range | checked |
+|---|---|---|---|
+"""
+
 
 _SUITE = "## ONNX's own tests\n"
 _TESTS = """
@@ -83,7 +93,7 @@ def operators_page() -> str:
         uncovered=", ".join(name for name, row in rows.items() if not row),
         domains="\n".join(_domains()),
     )
-    return head + "".join(_families())
+    return head + "".join(_families()) + _INDICES + "".join(_index_rows())
 
 
 def _schemas() -> dict[str, list[Any]]:
@@ -164,6 +174,21 @@ def _families() -> Iterator[str]:
         lines = [f"| `{op.OPERATION_NAME}` | {_cell(op)} |" for op in families[family]]
         head = f"\n### {family}\n\n| operation | is |\n|---|---|\n"
         yield head + "\n".join(lines) + "\n"
+
+
+def _index_rows() -> Iterator[str]:
+    """A line for each operand that holds indices."""
+    for op in relax_ops():
+        for name, operand in op.index_operands.items():
+            column = "" if operand.column is None else f", column {operand.column}"
+            checked = "no: every index has a meaning" if operand.is_unlimited else "yes"
+            cells = (
+                f"`{op.OPERATION_NAME}`",
+                f"`{name}`{column}",
+                operand.out_of_range,
+                checked,
+            )
+            yield f"| {' | '.join(cells)} |\n"
 
 
 def _cell(op: type[RelaxOperation]) -> str:
