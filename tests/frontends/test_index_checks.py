@@ -272,6 +272,7 @@ def gather(*, extra: str = "") -> onnx.ModelProto:
     )
 
 
+LEVELS = ("relax", "tir", "planned", "linalg", "loops", "llvm")
 X = np.arange(15, dtype=np.float32).reshape(5, 3)
 
 
@@ -509,6 +510,16 @@ def test_a_call_after_an_error_is_right() -> None:
     with pytest.raises(IndexOutOfRangeError):
         compiled(X, np.array([9]))
     np.testing.assert_array_equal(compiled(X, np.array([-1]))[0], X[[-1]])
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_module_that_is_lowered_with_checks_keeps_them(level: str) -> None:
+    module = relax_mlir.import_onnx(gather())
+    lowered = relax_mlir.lower(module, to=level, checks="indices")
+
+    np.testing.assert_array_equal(relax_mlir.run(lowered, X, np.array([4]))[0], X[[4]])
+    with pytest.raises(IndexOutOfRangeError, match="expected -5 to 4, got 5"):
+        relax_mlir.run(lowered, X, np.array([5]))
 
 
 def test_what_is_no_graph_is_refused() -> None:

@@ -25,9 +25,10 @@ from relax_mlir.passes.relax.known_operators import write_known_operators
 from relax_mlir.passes.relax.legalize import flat_types
 from relax_mlir.rewriting import Pass, replace
 
-__all__ = ["CheckIndices", "check_operands", "drop_checks", "has_checks"]
+__all__ = ["CheckIndices", "check_operands", "drop_checks", "has_checks", "keep_checks"]
 
 _INT64 = dtypes.dtype("int64")
+_KEPT = "relax.keep_checks"
 
 
 @dataclass(frozen=True)
@@ -73,8 +74,15 @@ def has_checks(module: IRModule) -> bool:
     )
 
 
+def keep_checks(module: IRModule) -> None:
+    """Let the checks of a module stay, however it is lowered further."""
+    module.mlir.operation.attributes[_KEPT] = ir.UnitAttr.get()
+
+
 def drop_checks(module: IRModule) -> None:
-    """Drop all checks of indices: operators read the indices themselves."""
+    """Drop all checks of indices that are not to be kept."""
+    if _KEPT in module.mlir.operation.attributes:
+        return
     for function in graph_functions(module):
         for op in operations_of(function):
             if isinstance(op, CheckIndicesOp):

@@ -24,7 +24,11 @@ from relax_mlir.module import IRModule
 from relax_mlir.objects import names
 from relax_mlir.objects.effects import EffectAnalysis
 from relax_mlir.passes.relax.bind_sizes import BindSizes
-from relax_mlir.passes.relax.check_indices import check_operands, drop_checks
+from relax_mlir.passes.relax.check_indices import (
+    check_operands,
+    drop_checks,
+    keep_checks,
+)
 from relax_mlir.passes.relax.dead_code_elimination import erase_unreachable
 from relax_mlir.passes.relax.flatten_tuples import flatten_parameters, flatten_results
 from relax_mlir.passes.relax.infer_shapes import InferShapes
@@ -54,7 +58,8 @@ class Normalize(Pass):
         keep_script: only write operators as operations, and dataflow blocks that follow
             each other as one.
         check_indices: check the indices that operators read, as ``relax-check-indices``
-            does; else checks that there are go away.
+            does; else checks that there are go away, unless this option kept them
+            before.
     """
 
     # What is written by hand may know less than its operands tell.
@@ -70,7 +75,9 @@ class Normalize(Pass):
                 for block in blocks_of(function):
                     _join_dataflow_blocks(block)
             return
-        if not self.check_indices:
+        if self.check_indices:
+            keep_checks(module)
+        else:
             drop_checks(module)
         if not is_script(module):
             self._check(module, graph_functions(module))
