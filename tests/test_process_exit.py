@@ -27,6 +27,20 @@ X = np.ones((400, 32), np.float32)
 # What threads do again and again, by kind of executable.
 _CALLS = {
     "one thread": "made = relax_mlir.compile(DENSE); call = lambda: made(X)",
+    "the function itself": """
+        import tvm_ffi
+        function = relax_mlir.compile(DENSE, threads=2)["main"]
+        x = tvm_ffi.from_dlpack(X)
+        call = lambda: function(x)
+    """,
+    "a native function": """
+        import tvm_ffi
+        from relax_mlir.runtime import cpu
+        cpu.load_library()
+        x = tvm_ffi.from_dlpack(X)
+        nonzero = tvm_ffi.get_global_func("relax_mlir.nonzero")
+        call = lambda: nonzero(x)
+    """,
     "two threads": "made = relax_mlir.compile(DENSE, threads=2); call = lambda: made(X)",
     "written to": """
         made = relax_mlir.compile(DENSE)
@@ -199,3 +213,59 @@ else:
     ended = _run(_ENDING.format(body=body))
 
     assert ended.stdout == "0\n"
+
+
+_NATIVE_GATE = """
+import ctypes
+from relax_mlir.runtime import cpu
+import relax_mlir, numpy as np, tvm_ffi
+from onnx import parser
+
+library = cpu.load_library()
+made = relax_mlir.compile(parser.parse_model('''
+    <ir_version: 8, opset_import: ["" : 17]> g (float[n, 1] x, float[1, m] w) => (float[n, 1] y)
+    <int64[1] axes = {{1}}> {{ p = Add(x, w) y = ReduceSum(p, axes) }}'''))["main"]
+small = [tvm_ffi.from_dlpack(np.ones(s, np.float32)) for s in ((3, 1), (1, 3))]
+huge = [tvm_ffi.from_dlpack(np.ones(s, np.float32)) for s in ((4_000_000, 1), (1, 4_000_000))]
+{body}
+"""
+
+
+def test_native_calls_of_other_threads_do_not_return_once_they_are_closed() -> None:
+    body = """
+returned = []
+def work():
+    while True:
+        made(*small)
+        returned.append(1)
+
+threading.Thread(target=work, daemon=True).start()
+while not returned:
+    time.sleep(0.001)
+
+def look():  # runs after the calls are closed
+    before = len(returned)
+    made(*small)
+    time.sleep(0.05)
+    print(len(returned) - before, library.relax_rt2_other_calls())
+
+end_wait = atexit.unregister(end._drain)
+atexit.register(look)
+atexit.register(end._drain)
+"""
+    ended = _run(_ENDING.format(body=_NATIVE_GATE.format(body=body)))
+
+    assert (ended.stdout, ended.stderr) == ("0 0\n", "")
+
+
+@pytest.mark.slow
+def test_a_native_call_that_runs_long_keeps_no_process() -> None:
+    body = """
+end._WAIT_SECONDS = 0.05
+threading.Thread(target=lambda: made(*huge), daemon=True).start()
+while library.relax_rt2_other_calls() == 0:
+    time.sleep(0.001)
+"""
+    ended = _run(_ENDING.format(body=_NATIVE_GATE.format(body=body)))
+
+    assert (ended.returncode, ended.stderr) == (0, "")

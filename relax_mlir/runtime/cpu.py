@@ -20,6 +20,7 @@ import numpy as np
 import tvm_ffi
 
 from relax_mlir.errors import IndexOutOfRangeError
+from relax_mlir.runtime.process_exit import close_native_calls_at_exit
 from relax_mlir.runtime.signature import (
     AT_LEAST,
     DERIVED,
@@ -77,12 +78,16 @@ def load_library() -> ctypes.CDLL:
         )
     tvm_ffi.register_error(IndexOutOfRangeError)  # which it throws by this name
     try:
-        return ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
+        library = ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
     except OSError as error:
         raise ImportError(
             f"`{path.name}`: {error}. Build it again with `pip install -e .`.",
             name=__name__,
         ) from error
+    close_native_calls_at_exit(
+        library.relax_rt2_close_calls, library.relax_rt2_other_calls
+    )
+    return library
 
 
 def cpu_count() -> int:

@@ -5,19 +5,29 @@ where it stands (before Python 3.14). If C++ frames are on its stack, that ends 
 by a signal. So whoever calls into native code counts itself here, and a handler of
 ``atexit`` waits until nobody is inside. Threads of pools live until the process ends.
 
+Functions of the native runtime that are called by themselves, such as ``model["main"]``,
+count in the runtime: once all else is done, it lets no other thread return from a call or
+begin one (:func:`close_native_calls_at_exit`).
+
 Imports nothing that compiles: files of models for GPUs carry this module.
 """
 
 import atexit
 import os
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial, wraps
-from threading import get_ident
 from typing import ParamSpec, TypeVar
 
-__all__ = ["begin_call", "counted", "end_call", "map_on_threads"]
+__all__ = [
+    "begin_call",
+    "close_native_calls_at_exit",
+    "counted",
+    "end_call",
+    "map_on_threads",
+]
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -25,10 +35,14 @@ _R = TypeVar("_R")
 
 _WAIT_SECONDS = 30.0
 _POLL_SECONDS = 0.001
+_GRACE_SECONDS = 0.02
 
 # The threads that are inside, as often as they have entered. Operations of lists are atomic.
 _inside: list[int] = []
 _ending_thread: list[int] = []  # the one that ends the process, once it does
+
+# Of the native runtime, once it is loaded: what closes calls, and what counts open ones.
+_native_gates: list[tuple[Callable[[], object], Callable[[], int]]] = []
 
 
 def begin_call() -> int:
@@ -41,7 +55,7 @@ def begin_call() -> int:
         SystemExit: the process is ending, and this thread is in no call yet. It ends a
             thread of :mod:`threading` without a message.
     """
-    thread = get_ident()
+    thread = threading.get_ident()
     _inside.append(thread)  # first: who drains sees it, or is seen here
     if _ending_thread:
         _refuse_new_call(thread)
@@ -64,6 +78,18 @@ def counted(function: Callable[_P, _R]) -> Callable[_P, _R]:
             end_call(thread)
 
     return call
+
+
+def close_native_calls_at_exit(
+    close: Callable[[], object], open_calls: Callable[[], int]
+) -> None:
+    """Let no thread return from a native call, or begin one, once the process ends.
+
+    Args:
+        close: parks threads other than the calling one, where they enter or leave.
+        open_calls: how many threads are inside and not parked yet, the calling one left out.
+    """
+    _native_gates.append((close, open_calls))
 
 
 def map_on_threads(
@@ -99,15 +125,22 @@ def _refuse_new_call(thread: int) -> None:
 
 def _drain() -> None:
     """Refuse new calls of other threads, and wait for those that run."""
-    _ending_thread.append(get_ident())
+    _ending_thread.append(threading.get_ident())
     deadline = time.monotonic() + _WAIT_SECONDS
     while set(_inside).difference(_ending_thread) and time.monotonic() < deadline:
         time.sleep(_POLL_SECONDS)
+    for close, open_calls in _native_gates:
+        close()
+        while open_calls() > 0 and time.monotonic() < deadline:
+            time.sleep(_POLL_SECONDS)
+        # Threads that had left their call before it was closed take Python's lock here.
+        if threading.active_count() > 1:
+            time.sleep(_GRACE_SECONDS)
 
 
 def _forget_other_threads() -> None:
     """A forked child has none of the other threads."""
-    own = get_ident()
+    own = threading.get_ident()
     _inside[:] = [thread for thread in _inside if thread == own]
 
 

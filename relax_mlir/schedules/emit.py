@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from mlir import ir
 
 __all__ = [
+    "TILES",
     "UNROLLED",
     "add",
     "alloc",
@@ -41,6 +42,8 @@ __all__ = [
 ]
 
 Extent = int | ir.Value
+
+TILES = "tir.tiles"  # of the loop over tiles: how many there are, where that is known
 
 UNROLLED = 2  # steps of a sum in the body of its loop
 

@@ -130,7 +130,8 @@ def stages(
         ),
         Stage(
             "llvm",
-            f"schedule-expand-math,schedule-lower-abi{_guard(target)},{_to_llvm(target)}",
+            f"schedule-expand-math,schedule-lower-abi{_guard(target)},"
+            f"schedule-insert-interrupt-checks,{_to_llvm(target)}",
         ),
     )
 

@@ -1,4 +1,4 @@
-#include "thread_pool.h"
+#include "running_call.h"
 
 #include <sched.h>
 #include <sys/resource.h>

@@ -10,11 +10,13 @@ from relax_mlir.dialects import tensors
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import CallPackedOp, Index, emit_dim, marks
 from relax_mlir.errors import PassError
+from relax_mlir.indexing import constant_of
 from relax_mlir.module import IRModule
 from relax_mlir.passes.schedule.guarded_calls import GuardedCalls, guard_scratch
 from relax_mlir.passes.schedule.packed_calls import PackedCalls
 from relax_mlir.rewriting import Pass, clone, erase
 from relax_mlir.schedules.emit import (
+    TILES,
     Extent,
     add,
     div,
@@ -228,6 +230,9 @@ class _KernelLowering:
             argument.replace_all_uses_with(value)
         for operation in list(own_operations(old)):
             block.append(operation)
+        tiles = constant_of(loop.operands[1])
+        if tiles is not None:
+            loop.attributes[TILES] = ir.IntegerAttr.get(_i64(), tiles)
         begin, end = arguments[-2:]
         loop.operands[0] = begin
         loop.operands[1] = end

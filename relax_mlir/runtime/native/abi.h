@@ -29,6 +29,7 @@ enum relax_rt2_failure : int32_t {
   kRelaxRt2OutOfMemory = 1,  // scratch memory
   kRelaxRt2Exception = 2,    // a tile function threw
   kRelaxRt2OutOfBounds = 3,  // a guarded kernel did what TakeGuardReport (guard.h) says
+  kRelaxRt2Interrupted = 4,  // a signal handler raised an exception, which Python has
 };
 
 // A kernel over the independent tiles begin <= i < end. `scratch` is its own while it runs,
@@ -55,6 +56,22 @@ typedef void (*relax_rt2_shapes)(int64_t* sizes);
 RELAX_RT2_EXPORT void relax_rt2_parallel_for(void* context, relax_rt2_tile tile, void** buffers,
                                              const int64_t* sizes, int64_t tiles, int64_t grain,
                                              int64_t scratch_bytes);
+
+// Not 0: whoever runs a kernel calls relax_rt2_check_interrupt soon. Kernels load it in loops that
+// may run long.
+RELAX_RT2_EXPORT int32_t relax_rt2_attention;
+
+// On the main thread, runs the signal handlers of the program that are due. It does not return to a
+// kernel that is to be left: because a handler raised an exception, or because the kernel has failed
+// on another thread. Compiled code calls it where it holds no resources.
+RELAX_RT2_EXPORT void relax_rt2_check_interrupt(void);
+
+// From now on no thread but this one returns from a call of an executable, or of another function
+// of this library, or begins one: it parks for good. For the end of a process.
+RELAX_RT2_EXPORT void relax_rt2_close_calls(void);
+
+// How many threads are in calls, this one and those that are parked left out.
+RELAX_RT2_EXPORT int32_t relax_rt2_other_calls(void);
 
 // A buffer of a guarded call.
 struct relax_rt2_guarded_buffer {

@@ -19,8 +19,8 @@
 #include "arena_list.h"
 #include "errors.h"
 #include "guard.h"
+#include "running_call.h"
 #include "tensors.h"
-#include "thread_pool.h"
 
 namespace relax_mlir {
 namespace {
@@ -391,7 +391,8 @@ class Executable {
     relax_rt2_context context{threads, kRelaxRt2Ok, profile};
     const int32_t status = CallMain(buffers, sizes, taken.memory.get(), &context);
     if (bytes > 0) arenas_.Give(std::move(taken));
-    if (status != 0) ThrowRaised(status);
+    if (context.failure == kRelaxRt2Interrupted) throw ffi::EnvErrorAlreadySet();
+    if (status != 0 && context.failure == kRelaxRt2Ok) ThrowRaised(status);
     if (context.failure == kRelaxRt2OutOfMemory) {
       RELAX_THROW(MemoryError) << Quote(name) << ": out of memory for the scratch of a kernel";
     }
@@ -405,7 +406,7 @@ class Executable {
 
   int32_t CallMain(void** buffers, const int64_t* sizes, void* memory,
                    relax_rt2_context* context) const {
-    const RunningCall running;
+    const ContextScope scope(context);
     return main(buffers, sizes, memory, context);
   }
 
@@ -468,6 +469,7 @@ ffi::Function MakeExecutable(int64_t main, int64_t shapes, const ffi::String& na
   self.keep_alive = keep_alive;
   self.profile = reinterpret_cast<relax_rt2_profile*>(profile);
   return ffi::Function::FromPacked([executable](ffi::PackedArgs args, ffi::Any* result) {
+    const RunningCall running;
     try {
       executable->Call(args, result);
     } catch (const std::bad_alloc&) {

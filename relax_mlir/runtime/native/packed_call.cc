@@ -9,6 +9,7 @@
 
 #include "abi.h"
 #include "errors.h"
+#include "running_call.h"
 
 namespace relax_mlir {
 namespace {
@@ -45,6 +46,7 @@ void CallPacked(const char* name, int32_t count, DLTensor* arguments) {
 }  // namespace relax_mlir
 
 int32_t relax_rt2_call_packed(const char* name, int32_t count, DLTensor* arguments) {
+  if (relax_mlir::ContextScope::HasFailed()) return -1;  // of what the kernel should have written
   try {
     relax_mlir::CallPacked(name, count, arguments);
     return 0;

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "errors.h"
+#include "running_call.h"
 #include "tensors.h"
 
 namespace relax_mlir {
@@ -170,6 +171,7 @@ constexpr auto kMostTime = std::chrono::milliseconds(50);
 ffi::Array<ffi::Any> Repeat(const ffi::Function& body, const ffi::Array<ffi::Any>& given,
                             const ffi::Array<int64_t>& sources, int64_t first, int64_t limit,
                             int64_t condition, const ffi::Array<int64_t>& gathered) {
+  const RunningCall running;
   if (given.size() != sources.size()) {
     RELAX_THROW(ValueError) << "expected a source for each of " << given.size()
                             << " arguments, got " << sources.size();

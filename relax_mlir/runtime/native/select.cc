@@ -18,6 +18,8 @@
 
 #include "elements.h"
 #include "errors.h"
+#include "interrupts.h"
+#include "running_call.h"
 #include "tensors.h"
 
 namespace relax_mlir {
@@ -114,6 +116,7 @@ ffi::Tensor Indices(const std::vector<int64_t>& values) {
 // The slices along an axis, or the elements without one, where the condition holds. It may be
 // shorter than the axis.
 ffi::Tensor Compress(DLTensor* x, DLTensor* condition, const ffi::Optional<int64_t>& axis) {
+  const RunningCall running;
   const Slices slices("compress", *x, axis);
   if (condition->ndim != 1 || condition->dtype.code != kDLBool) {
     RELAX_THROW(TypeError) << "compress: condition: expected a vector of bool, got "
@@ -138,6 +141,7 @@ ffi::Tensor Compress(DLTensor* x, DLTensor* condition, const ffi::Optional<int64
 // The different slices along an axis, or elements without one; where each of them first is; which
 // of them every slice is; how many of each there are. In order, or as they first appear.
 ffi::Array<ffi::Tensor> Unique(DLTensor* x, const ffi::Optional<int64_t>& axis, bool sorted) {
+  const RunningCall running;
   const Slices slices("unique", *x, axis);
   const std::vector<uint64_t> keys = slices.Keys();
   const int64_t width = slices.width();
@@ -250,6 +254,7 @@ std::vector<Candidate> Candidates(const float* scores, int64_t count,
 ffi::Tensor NonMaxSuppression(DLTensor* boxes, DLTensor* scores, int64_t most,
                               double overlap, const ffi::Optional<double>& least,
                               bool is_centre) {
+  const RunningCall running;
   const std::vector<float> sides = Floats("boxes", *boxes, 3);
   const std::vector<float> values = Floats("scores", *scores, 3);
   const int64_t batches = scores->shape[0];
@@ -268,6 +273,7 @@ ffi::Tensor NonMaxSuppression(DLTensor* boxes, DLTensor* scores, int64_t most,
       const float* own = values.data() + (batch * classes + type) * count;
       std::vector<Candidate> left = Candidates(own, count, least);
       while (!left.empty() && static_cast<int64_t>(kept.size()) < most) {
+        ThrowIfInterrupted();
         std::pop_heap(left.begin(), left.end());
         const int64_t i = left.back().index;
         left.pop_back();

@@ -14,6 +14,8 @@
 
 #include "elements.h"
 #include "errors.h"
+#include "interrupts.h"
+#include "running_call.h"
 #include "tensors.h"
 
 namespace relax_mlir {
@@ -92,6 +94,7 @@ void CheckIndices(const char* function, const DLTensor& indices) {
 // be null.
 void SortLines(const char* function, const DLTensor& x, int64_t axis_number, bool descending,
                const DLTensor* values, const DLTensor* indices) {
+  const RunningCall running;
   const Element element(x.dtype);
   if (x.dtype.code == kDLComplex || x.dtype.lanes != 1 || x.dtype.bits > 64) {
     FailType(function, x.dtype);
@@ -124,6 +127,7 @@ void SortLines(const char* function, const DLTensor& x, int64_t axis_number, boo
   const size_t index_bytes =
       indices != nullptr ? static_cast<size_t>(ItemBytes(indices->dtype)) : 0;
   for (int64_t line = 0; line < ElementCount(x) / size; ++line) {
+    ThrowIfInterrupted();
     const Line from = LineOf(x, axis, line);
     const Line to_values = values != nullptr ? LineOf(*values, axis, line) : Line{};
     const Line to_indices = indices != nullptr ? LineOf(*indices, axis, line) : Line{};
@@ -165,6 +169,7 @@ void TopK(DLTensor* x, const ffi::AnyView& axis, const ffi::AnyView& largest, DL
 // The indices of the elements that are not zero, int64 [rank, count] in row-major order; a scalar
 // gives [0, count].
 ffi::Tensor Nonzero(DLTensor* tensor) {
+  const RunningCall running;
   const DLTensor& x = *tensor;
   DLDataType part = x.dtype;
   const int parts = part.code == kDLComplex ? 2 : 1;

@@ -11,8 +11,6 @@
 // Each that may join has a share of the tiles, which it works through in order: what lies behind
 // the weights of one tile are those of the next, which kernels bring nearer meanwhile. Who has
 // finished its share helps with the others, piece by piece.
-#include "thread_pool.h"
-
 #include <pthread.h>
 
 #include <algorithm>
@@ -32,6 +30,8 @@
 #include "abi.h"
 #include "cpu_count.h"
 #include "guard.h"
+#include "interrupts.h"
+#include "running_call.h"
 
 #ifdef __linux__
 #include <sched.h>
@@ -101,9 +101,6 @@ class Scratch {
 thread_local Scratch scratch;
 thread_local size_t nesting = 0;  // tiles that this thread is inside of
 
-thread_local int open_calls = 0;        // of executables, by this thread
-std::atomic<int32_t> running_calls{0};  // threads with open calls
-
 std::atomic<int32_t> chosen_threads{0};  // 0: nobody chose
 std::atomic<int32_t> processors{0};      // 0: not counted yet
 
@@ -119,10 +116,7 @@ int32_t MaxThreads() {
 }
 
 // The threads that this one may have with it.
-int32_t SpareThreads() {
-  const int32_t own = open_calls > 0 ? 1 : 0;
-  return MaxThreads() - 1 - (running_calls.load(std::memory_order_relaxed) - own);
-}
+int32_t SpareThreads() { return MaxThreads() - 1 - OtherRunningCalls(); }
 
 // Some tiles in a row; on a cache line of its own.
 struct alignas(kAlignment) Share {
@@ -141,10 +135,17 @@ struct Job {
   Share* shares = nullptr;
   int64_t share_count = 0;
   GuardedRun* guard = GuardedRun::Current();  // of the thread that publishes the job
+  Alarm alarm{};
 
   void Run(int64_t begin, int64_t end, void* memory) {
     if (guard != nullptr) return RunGuarded(begin, end, memory);
-    tile(buffers, sizes, memory, begin, end);
+    RunTiles(begin, end, memory);
+  }
+
+  void RunTiles(int64_t begin, int64_t end, void* memory) {
+    if (!RunInterruptibly(tile, buffers, sizes, memory, begin, end, failure)) {
+      Fail(kRelaxRt2Interrupted);
+    }
   }
 
   void RunGuarded(int64_t begin, int64_t end, void* memory) {
@@ -155,8 +156,7 @@ struct Job {
       int64_t end;
       static void Call(void* range) {
         auto* self = static_cast<Range*>(range);
-        Job* const job = self->job;
-        job->tile(job->buffers, job->sizes, self->memory, self->begin, self->end);
+        self->job->RunTiles(self->begin, self->end, self->memory);
       }
     } range{this, memory, begin, end};
     if (!guard->TryCall(Range::Call, &range)) Fail(kRelaxRt2OutOfBounds);
@@ -178,12 +178,18 @@ struct Job {
     nesting = level;
   }
 
+  // The first reason stays. No more pieces are taken, and kernels that check for interrupts are
+  // left.
   void Fail(int32_t reason) {
-    failure.store(reason, std::memory_order_relaxed);
+    int32_t none = kRelaxRt2Ok;
+    if (!failure.compare_exchange_strong(none, reason, std::memory_order_relaxed)) return;
+    alarm.Raise();
     for (int64_t s = 0; s < share_count; ++s) {
       shares[s].next.store(shares[s].end, std::memory_order_relaxed);
     }
   }
+
+  bool HasFailed() const { return failure.load(std::memory_order_relaxed) != kRelaxRt2Ok; }
 
   // Equal numbers of pieces.
   void Divide(Share* into, int64_t count) {
@@ -229,7 +235,7 @@ class Pool {
     Wake(tickets);
     job->RunPieces(0);
     state_.fetch_and(~(kJoined << 16));  // withdraw the tickets
-    AwaitWorkers();
+    AwaitWorkers(job);
     busy_.store(false, std::memory_order_release);
     return true;
   }
@@ -260,12 +266,17 @@ class Pool {
     for (; count > 0; --count) wake_.notify_one();
   }
 
-  void AwaitWorkers() {
+  // Meanwhile the caller runs the handlers of signals, as it does in tiles.
+  void AwaitWorkers(Job* job) {
     const auto all_left = [this] { return (state_.load() & kJoined) == 0; };
     if (SpinUntil(all_left)) return;
     std::unique_lock<std::mutex> lock(mutex_);
     caller_waits_.store(true);
-    done_.wait(lock, all_left);
+    while (!done_.wait_for(lock, std::chrono::milliseconds(kInterruptPollMs), all_left)) {
+      lock.unlock();
+      if (!job->HasFailed() && IsInterrupted()) job->Fail(kRelaxRt2Interrupted);
+      lock.lock();
+    }
     caller_waits_.store(false);
   }
 
@@ -334,11 +345,10 @@ class Pool {
 std::atomic<Pool*> the_pool{nullptr};
 
 // A forked child has the memory of the pool but none of its threads, and perhaps a locked mutex:
-// it leaves the pool behind and makes its own. Nor has it the other callers.
+// it leaves the pool behind and makes its own.
 void AbandonPool() {
   the_pool.store(nullptr);
   nesting = 0;
-  running_calls.store(open_calls > 0 ? 1 : 0);
   processors.store(0);
 }
 
@@ -373,15 +383,6 @@ class Stopwatch {
 };
 
 }  // namespace
-
-RunningCall::RunningCall() {
-  if (open_calls++ == 0) running_calls.fetch_add(1, std::memory_order_relaxed);
-}
-
-RunningCall::~RunningCall() {
-  if (--open_calls == 0) running_calls.fetch_sub(1, std::memory_order_relaxed);
-}
-
 }  // namespace relax_mlir
 
 int32_t relax_rt2_max_threads(void) { return relax_mlir::MaxThreads(); }
@@ -399,7 +400,10 @@ void relax_rt2_parallel_for(void* context, relax_rt2_tile tile, void** buffers,
   const Stopwatch stopwatch(call == nullptr || nesting > 0 ? nullptr : call->profile);
   if (tiles <= 0) return;
   // What a failed kernel should have written may be indices that the next would follow.
-  if (nesting == 0 && call != nullptr && call->failure != kRelaxRt2Ok) return;
+  if (nesting == 0 && call != nullptr) {
+    if (call->failure == kRelaxRt2Ok && IsInterrupted()) call->failure = kRelaxRt2Interrupted;
+    if (call->failure != kRelaxRt2Ok) return;
+  }
   const int threads = call == nullptr ? 1 : call->threads;
   grain = std::max<int64_t>(grain, 1);
   Job job{tile, buffers, sizes, tiles, grain, scratch_bytes};

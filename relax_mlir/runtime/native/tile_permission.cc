@@ -1,4 +1,8 @@
 // Leave to use the registers of AMX, which Linux gives a process that asks for it.
+#include "tile_permission.h"
+
+#include <atomic>
+
 #include "abi.h"
 
 #if defined(__linux__) && defined(__x86_64__)
@@ -6,12 +10,34 @@
 #include <unistd.h>
 #endif
 
-int32_t relax_rt2_request_tiles(void) {
+namespace relax_mlir {
+namespace {
+
+std::atomic<bool> is_permitted{false};
+
+bool RequestTiles() {
 #if defined(__linux__) && defined(__x86_64__)
   constexpr long kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM, in no header before 5.16
   constexpr long kTileData = 18;               // the component of the saved state
   return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 #else
-  return 0;
+  return false;
 #endif
+}
+
+}  // namespace
+
+void ReleaseTiles() {
+#if defined(__linux__) && defined(__x86_64__)
+  // tilerelease, which assemblers and compilers of older machines do not know.
+  if (is_permitted.load()) asm volatile(".byte 0xc4, 0xe2, 0x78, 0x49, 0xc0");
+#endif
+}
+
+}  // namespace relax_mlir
+
+int32_t relax_rt2_request_tiles(void) {
+  const bool is_given = relax_mlir::RequestTiles();
+  if (is_given) relax_mlir::is_permitted.store(true);
+  return is_given;
 }
