@@ -116,6 +116,8 @@ class Executable(CompiledModel):
         except MemoryError as error:
             raise OutOfMemoryError(str(error)) from error
         except ValueError as error:
+            if not _is_native(error):
+                raise
             return self._broadcast(arrays, out, error)
         finally:
             end_call(thread)
@@ -124,6 +126,8 @@ class Executable(CompiledModel):
         try:
             return self._function(*arguments)
         except BufferError:  # what DLPack does not know, such as strides in bytes
+            if all(map(_crosses, arguments)):
+                raise  # of a signal handler, while the code ran
             return self._function(*map(_through_numpy, arguments))
         except ValueError as error:
             raise registry.with_near_misses(error) from None
@@ -139,7 +143,8 @@ class Executable(CompiledModel):
                 self._function(*arguments, *out)
                 return
             except BufferError:
-                pass
+                if all(map(_crosses, (*arguments, *out))):
+                    raise  # of a signal handler, while the code ran
         checked = [
             _as_output(a, f"`main`: output {n} `{p.name}`")
             for n, (a, p) in enumerate(zip(out, parameters, strict=True))
@@ -264,6 +269,20 @@ def as_tensor(array: Any) -> Any:  # Any: whatever has DLPack
     if isinstance(array, np.ndarray):
         return cpu.tensor_of(array)
     return array if hasattr(array, "__dlpack__") else cpu.tensor_of(np.asarray(array))
+
+
+def _is_native(error: Exception) -> bool:
+    """Whether the native runtime raised it, and not a signal handler of the program."""
+    return hasattr(error, "__tvm_ffi_error__")
+
+
+def _crosses(array: Any) -> bool:  # Any: whatever has DLPack
+    """Whether DLPack knows an array as it is."""
+    try:
+        tvm_ffi.from_dlpack(array)
+    except BufferError:
+        return False
+    return True
 
 
 def _is_plain(array: object) -> bool:
