@@ -185,7 +185,9 @@ def _nest(loop: ir.OpView, name: str) -> _Nest:
 
 def _branches(operation: ir.OpView) -> tuple[list[_Nest], _Work]:
     """The loops in all regions, and the work of the one that has most."""
-    found = [_summary(b) for region in operation.operation.regions for b in region.blocks]
+    found = [
+        _summary(b) for region in operation.operation.regions for b in region.blocks
+    ]
     works = [work for _, work in found]
     most = _Work(
         0,
@@ -231,9 +233,7 @@ def _most_difference(
     return _most_of(owner, begin, depth - 1)
 
 
-def _most_of(
-    operation: ir.Operation, begin: ir.Value | None, depth: int
-) -> int | None:
+def _most_of(operation: ir.Operation, begin: ir.Value | None, depth: int) -> int | None:
     def bound(number: int, begin: ir.Value | None) -> int | None:
         return _most_difference(operation.operands[number], begin, depth)
 
