@@ -40,7 +40,7 @@ def interrupt_when_called():
 
 def interrupted(call):
     '''Whether a call is interrupted; the signal comes once it runs.'''
-    sender = threading.Thread(target=interrupt_when_called)
+    sender = threading.Thread(target=interrupt_when_called, daemon=True)
     sender.start()
     try:
         call()
@@ -218,7 +218,7 @@ def test_a_handler_that_raises_nothing_lets_the_kernel_go_on() -> None:
         made = relax_mlir.compile(SUMS)
         seen = []
         signal.signal(signal.SIGINT, lambda *_: seen.append(time.monotonic()))
-        sender = threading.Thread(target=interrupt_when_called)
+        sender = threading.Thread(target=interrupt_when_called, daemon=True)
         sender.start()
         x = np.ones((n, 1), np.float32)
         y, = made(x, np.ones((1, n), np.float32))
@@ -239,7 +239,7 @@ def test_what_a_handler_raises_is_what_the_call_raises(kind: str) -> None:
             raise error
         signal.signal(signal.SIGINT, handler)
         made = relax_mlir.compile(SUMS)
-        sender = threading.Thread(target=interrupt_when_called)
+        sender = threading.Thread(target=interrupt_when_called, daemon=True)
         sender.start()
         try:
             made(*HUGE)
@@ -274,7 +274,7 @@ def test_handlers_of_an_event_loop_run_after_the_call() -> None:
         async def main():
             arrived = asyncio.Event()
             asyncio.get_running_loop().add_signal_handler(signal.SIGINT, arrived.set)
-            sender = threading.Thread(target=interrupt_when_called)
+            sender = threading.Thread(target=interrupt_when_called, daemon=True)
             sender.start()
             y, = made(np.ones((n, 1), np.float32), np.ones((1, n), np.float32))
             assert (y == 2 * n).all()
@@ -310,7 +310,7 @@ def test_other_threads_compute_while_the_main_one_is_interrupted() -> None:
         w = np.ones((1, 100_000), np.float32)
         found = []
         other = threading.Thread(target=lambda: found.append(made(x, w)[0]))
-        main = threading.Thread(target=interrupt_when_called)
+        main = threading.Thread(target=interrupt_when_called, daemon=True)
         def both():
             other.start()
             made(*HUGE)
@@ -329,7 +329,7 @@ def test_the_command_ends_with_130(tmp_path: Path) -> None:
         onnx.save(model('''g (float[1] x) => (float[1] y)
             <int64[1] s = {{1000000000000}}, int64[1] axes = {{0}}>
             {{ p = Expand(x, s) y = ReduceSum(p, axes) }}'''), r"{tmp_path}/m.onnx")
-        threading.Thread(target=interrupt_when_called).start()
-        print(cli.main(["run", r"{tmp_path}/m.onnx"]))
+        threading.Thread(target=interrupt_when_called, daemon=True).start()
+        print(cli.main(["run", "--random-inputs", r"{tmp_path}/m.onnx"]))
     """
     assert _run(source, "1") == "130\n"

@@ -139,6 +139,8 @@ void TestNativeLoops() {
 
   RaiseAtPoll(0);
   __atomic_store_n(&relax_rt2_attention, 1, __ATOMIC_RELAXED);
+  CHECK(!relax_mlir::IsInterrupted(), "no call runs");
+  const relax_mlir::RunningCall running;
   std::thread([] { CHECK(!relax_mlir::IsInterrupted(), "another thread"); }).join();
   CHECK_EQUAL(polls.load(), 0);
   CHECK(!relax_mlir::IsInterrupted(), "no handler raises");

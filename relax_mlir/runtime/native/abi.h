@@ -94,7 +94,7 @@ RELAX_RT2_EXPORT void* relax_rt2_guarded_scratch(int64_t number, int64_t bytes);
 RELAX_RT2_EXPORT void relax_rt2_masked_access(const void* address, int64_t bytes);
 
 // Calls the tvm-ffi global function `name` with `count` tensors, strides included; 0, or -1 with
-// the error raised. The function must not keep the tensors: their memory is used again.
+// the error raised. After a kernel of the same call has failed it calls nothing: -1. The function must not keep the tensors: their memory is used again.
 // Attributes travel as one-element tensors (see the functions in sort.cc).
 RELAX_RT2_EXPORT int32_t relax_rt2_call_packed(const char* name, int32_t count,
                                                DLTensor* arguments);

@@ -137,9 +137,14 @@ void AbandonWatcher() {
 
 [[maybe_unused]] const int registered = pthread_atfork(nullptr, nullptr, AbandonWatcher);
 
+void ClearPollDue() {
+  if ((Attention() & kPollDue) == 0) return;
+  __atomic_fetch_and(&relax_rt2_attention, ~kPollDue, __ATOMIC_RELAXED);
+}
+
 // Runs the handlers of signals; true if one raised an exception.
 bool RunSignalHandlers() {
-  __atomic_fetch_and(&relax_rt2_attention, ~kPollDue, __ATOMIC_RELAXED);
+  ClearPollDue();
   const auto start = std::chrono::steady_clock::now();
   const bool has_raised = TVMFFIEnvCheckSignals() != 0;
   const auto taken = std::chrono::steady_clock::now() - start;
@@ -167,10 +172,14 @@ struct Landing {
 }  // namespace
 
 void BeginWatch() {
-  if (IsMainThread()) main_calls.fetch_add(1, std::memory_order_relaxed);
+  if (!IsMainThread()) return;
+  main_calls.store(main_calls.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
 
-void EndWatch() { BeginWatch(); }
+void EndWatch() {
+  BeginWatch();
+  if (IsMainThread()) ClearPollDue();
+}
 
 void WakeWatcher() {
   if (!IsMainThread()) return;
@@ -183,7 +192,10 @@ void WakeWatcher() {
 }
 
 bool IsInterrupted() {
-  return (Attention() & kPollDue) != 0 && IsMainThread() && RunSignalHandlers();
+  if ((Attention() & kPollDue) == 0 || !IsMainThread()) return false;
+  // Who calls a kernel without a RunningCall could not throw what a handler raises.
+  const bool is_watched = main_calls.load(std::memory_order_relaxed) % 2 == 1;
+  return is_watched && RunSignalHandlers();
 }
 
 void ThrowIfInterrupted() {
