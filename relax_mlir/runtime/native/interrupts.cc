@@ -50,12 +50,6 @@ bool IsSystemMainThread() {
 
 thread_local int8_t is_main_thread = -1;  // -1: not known yet
 
-// Python runs handlers of signals on the thread that has initialised it, or has forked.
-bool IsMainThread() {
-  if (is_main_thread < 0) is_main_thread = IsSystemMainThread();
-  return is_main_thread != 0;
-}
-
 // Raises the flag while the main thread is in one call for longer than a tick. It sleeps while
 // there are no calls.
 class Watcher {
@@ -156,6 +150,17 @@ bool RunSignalHandlers() {
 struct Landing;
 thread_local Landing* landing = nullptr;  // the innermost of this thread
 
+// A few words without a call; Clang has it for x86-64 alone.
+#if defined(__x86_64__)
+using Place = void* [5];
+#define RELAX_SET_PLACE(place) __builtin_setjmp(place)
+#define RELAX_GO_TO_PLACE(place) __builtin_longjmp(place, 1)
+#else
+using Place = jmp_buf;
+#define RELAX_SET_PLACE(place) _setjmp(place)
+#define RELAX_GO_TO_PLACE(place) _longjmp(place, 1)
+#endif
+
 // Where this thread goes when it leaves the tile function that it is in.
 struct Landing {
   explicit Landing(const std::atomic<int32_t>* failure) : failure(failure), outer(landing) {
@@ -164,25 +169,29 @@ struct Landing {
   ~Landing() { landing = outer; }
   Landing(const Landing&) = delete;
 
-  jmp_buf place;
+  Place place;
   const std::atomic<int32_t>* const failure;
   Landing* const outer;
 };
 
 }  // namespace
 
+// Python runs handlers of signals on the thread that has initialised it, or has forked.
+bool IsMainThread() {
+  if (is_main_thread < 0) is_main_thread = IsSystemMainThread();
+  return is_main_thread != 0;
+}
+
 void BeginWatch() {
-  if (!IsMainThread()) return;
   main_calls.store(main_calls.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
 
 void EndWatch() {
   BeginWatch();
-  if (IsMainThread()) ClearPollDue();
+  ClearPollDue();
 }
 
 void WakeWatcher() {
-  if (!IsMainThread()) return;
   Watcher* const watcher = the_watcher.load();
   if (watcher == nullptr) {
     StartWatcher();
@@ -215,7 +224,7 @@ void Alarm::Raise() {
 bool RunInterruptibly(relax_rt2_tile tile, void** buffers, const int64_t* sizes, void* scratch,
                       int64_t begin, int64_t end, const std::atomic<int32_t>& failure) {
   Landing here(&failure);
-  if (_setjmp(here.place) != 0) {
+  if (RELAX_SET_PLACE(here.place) != 0) {
     ReleaseTiles();
     return false;
   }
@@ -232,5 +241,5 @@ void relax_rt2_check_interrupt(void) {
   using relax_mlir::landing;
   if (landing == nullptr) return;
   const bool has_failed = landing->failure->load(std::memory_order_relaxed) != kRelaxRt2Ok;
-  if (has_failed || relax_mlir::IsInterrupted()) _longjmp(landing->place, 1);
+  if (has_failed || relax_mlir::IsInterrupted()) RELAX_GO_TO_PLACE(landing->place);
 }

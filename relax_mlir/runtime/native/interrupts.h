@@ -17,11 +17,14 @@
 
 namespace relax_mlir {
 
-// The outermost call of a thread begins and ends; those of other threads than the main one are not
-// watched. `WakeWatcher` comes after the call is counted (running_call.h).
+// Whether this thread runs the handlers of signals.
+bool IsMainThread();
+
+// The outermost call of the main thread begins and ends. `WakeWatcher` comes after the call is
+// counted (running_call.h).
 void BeginWatch();
-void EndWatch();
 void WakeWatcher();
+void EndWatch();
 
 // Runs the signal handlers that are due, if the flag is raised and this is the main thread. True:
 // one has raised an exception, which is set in the interpreter, so that no Python code may run on

@@ -35,18 +35,19 @@ void ForgetOtherThreads() { running_calls.store(open_calls > 0 ? 1 : 0); }
 // that calls are closed. The same holds for the watcher, which falls asleep where no call runs.
 RunningCall::RunningCall() {
   if (open_calls++ > 0) return;
-  BeginWatch();
+  is_watched_ = IsMainThread();
+  if (is_watched_) BeginWatch();
   running_calls.fetch_add(1);
   if (closed.load() && !is_closer) {
     running_calls.fetch_sub(1);
     Park();
   }
-  WakeWatcher();
+  if (is_watched_) WakeWatcher();
 }
 
 RunningCall::~RunningCall() {
   if (--open_calls > 0) return;
-  EndWatch();
+  if (is_watched_) EndWatch();
   running_calls.fetch_sub(1);
   if (closed.load() && !is_closer) Park();
 }

@@ -19,6 +19,9 @@ class RunningCall {
   ~RunningCall();
   RunningCall(const RunningCall&) = delete;
   RunningCall& operator=(const RunningCall&) = delete;
+
+ private:
+  bool is_watched_ = false;
 };
 
 // How many threads are in calls, this one left out.
