@@ -155,7 +155,7 @@ def _summary(block: ir.Block) -> tuple[list[_Nest], _Work]:
     for operation in own_operations(block):
         name = operation.operation.name
         if name in ("scf.for", "scf.while"):
-            nests.append(_nest(operation, name))
+            nests.append(_nest(operation, name, nests))
             total = total.plus(nests[-1].whole)
         elif len(operation.operation.regions):
             inner, work = _branches(operation)
@@ -167,12 +167,15 @@ def _summary(block: ir.Block) -> tuple[list[_Nest], _Work]:
     return nests, total
 
 
-def _nest(loop: ir.OpView, name: str) -> _Nest:
+def _nest(loop: ir.OpView, name: str, before: Sequence[_Nest]) -> _Nest:
+    """A loop, after others of its block."""
     if name == "scf.while":
         inner, body = _branches(loop)
         return _Nest(loop, None, inner, body, _Work(0, math.inf, math.inf))
     inner, body = _summary(loop.operation.regions[0].blocks[0])
     trips, is_exact = _trips(loop)
+    if trips is None:
+        trips = _remainder_trips(loop, before)
     least = trips if is_exact and trips is not None else 1
     most = _open_trips(loop) if trips is None else trips
     if trips is None:
@@ -207,6 +210,18 @@ def _trips(loop: ir.OpView) -> tuple[int | None, bool]:
         return None, False
     is_exact = constant_of(begin) is not None and constant_of(end) is not None
     return max(0, -(-difference // (constant_of(step) or 1))), is_exact
+
+
+def _remainder_trips(loop: ir.OpView, before: Sequence[_Nest]) -> int | None:
+    """Iterations of a loop that takes what another one, of larger steps, leaves over."""
+    begin, step = loop.operands[0], constant_of(loop.operands[2])
+    for other in before:
+        if other.operation.operation.name == "scf.for" and step is not None:
+            _, end, length = list(other.operation.operands)[:3]
+            whole = constant_of(length)
+            if begin == end and whole is not None and whole > step:
+                return -(-whole // step)
+    return None
 
 
 def _open_trips(loop: ir.OpView) -> int:

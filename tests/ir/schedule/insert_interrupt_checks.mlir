@@ -166,3 +166,24 @@ func.func @branch(%x: memref<1xf32>, %is_long: i1) {
   }
   return
 }
+
+// -----
+
+// A loop that takes what the one before it leaves over is short.
+// CHECK-LABEL: func.func @remainder(
+// CHECK:         func.call @relax_rt2_check_interrupt()
+// CHECK:         scf.for %{{.*}} = %arg2 to %arg3 step %c1
+// CHECK-NOT:     func.call @relax_rt2
+func.func @remainder(%x: memref<?xf32>, %begin: index, %whole: index, %end: index) {
+  %c1 = arith.constant 1 : index
+  %c9 = arith.constant 9 : index
+  scf.for %i = %begin to %whole step %c9 {
+    %v = memref.load %x[%i] : memref<?xf32>
+    memref.store %v, %x[%i] : memref<?xf32>
+  }
+  scf.for %i = %whole to %end step %c1 {
+    %v = memref.load %x[%i] : memref<?xf32>
+    memref.store %v, %x[%i] : memref<?xf32>
+  }
+  return
+}
