@@ -1,40 +1,51 @@
-"""Plant wrong lines in passes and see their tests fail: ``make mutants``.
+"""Mutation testing of passes and analyses: ``make mutants``.
 
-Every pass is changed in one place at a time: a condition turned around, a comparison
-or an operator swapped, a number one too large, a statement left out. The changed source
-replaces the module in a process of its own, never on disk, and the files of the pass in
-``tests/ir`` run there. A change that they do not notice has survived: a behaviour
-without a test, or a line that makes no difference.
+A mutant is a module with one wrong place: a condition negated, a comparison or an operator
+swapped, a number one too large, a statement or an entry of a table left out. Each mutant runs
+in a forked process, never on disk, against the tests of its module alone: the files of a pass
+in ``tests/ir``, or the files that :mod:`tests.analysis.table` declares for an analysis. A mutant
+that they do not notice has survived: a behaviour without a test, or code that makes no
+difference.
+
+``python -m tests.mutants relax-fuse-ops`` runs one pass, ``python -m tests.mutants
+dialects.intervals`` one analysis.
 """
 
 import argparse
 import ast
+import concurrent.futures
 import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
 import multiprocessing
 import os
+import pickle
+import signal
 import sys
 import tempfile
 import types
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
+TESTS = Path(__file__).parent
+IR_TESTS = TESTS / "ir"
+PASS_SHARE = 0.7
+ANALYSIS_SHARE = 0.9
 
-from relax_mlir.pipeline.catalog import list_passes
-
-IR_TESTS = Path(__file__).parent / "ir"
-TIME_LIMIT_S = 60.0
-
-_PRELOAD_WARNING = "ignore::pytest.PytestAssertRewriteWarning"
-# What a child process has loaded before it is asked for; nothing here makes a context.
-_ARGUMENTS = ["-x", "-q", "-n0", "-p", "no:cacheprovider", "-W", _PRELOAD_WARNING]
-_PRELOADED = ["hypothesis", "pytest", "filecheck.matcher", "relax_mlir.tools.opt"]
+_CPU_LIMIT_S = 60.0  # of one mutant; a loop that does not end is noticed
+_WAIT_LIMIT_S = 300  # for one that waits for what never comes
+_ARGUMENTS = ["-x", "-q", "-n0", "-p", "no:cacheprovider"]
+# What is loaded before processes fork; tests load their own modules.
+_PRELOADED = ("relax_mlir.", "mlir.", "numpy.", "onnx.", "hypothesis.", "filecheck.")
 
 _SWAPPED: dict[type[ast.AST], type[ast.AST]] = {
     ast.Add: ast.Sub,
     ast.And: ast.Or,
+    ast.BitAnd: ast.BitOr,
+    ast.BitOr: ast.BitAnd,
     ast.Eq: ast.NotEq,
     ast.FloorDiv: ast.Mult,
     ast.Gt: ast.GtE,
@@ -44,12 +55,16 @@ _SWAPPED: dict[type[ast.AST], type[ast.AST]] = {
     ast.IsNot: ast.Is,
     ast.Lt: ast.LtE,
     ast.LtE: ast.Lt,
+    ast.Mod: ast.FloorDiv,
     ast.Mult: ast.FloorDiv,
     ast.NotEq: ast.Eq,
     ast.NotIn: ast.In,
     ast.Or: ast.And,
     ast.Sub: ast.Add,
 }
+_OPPOSITES = {"all": "any", "any": "all", "max": "min", "min": "max"}
+# Arguments that change what is checked, or how fast, but no result.
+_UNOBSERVED = ("frozen", "maxsize", "slots", "strict")
 
 
 @dataclass(frozen=True)
@@ -75,24 +90,70 @@ class _Planter(ast.NodeTransformer):
         self.count = 0
         self.line = 0
         self.change = ""
+        self._may_return_none = False
 
     def visit(self, node: ast.AST) -> ast.AST:
-        """Change a node, or what is in it; messages, annotations and `strict=` stay."""
-        if isinstance(node, ast.Raise | ast.AnnAssign | ast.JoinedStr) or (
-            isinstance(node, ast.keyword) and node.arg == "strict"
-        ):
+        """Change a node, or what is in it; messages, types and decorators stay."""
+        if _is_left_alone(node):
             return node
-        for change in _changes(node):
+        for change in self._changes(node):
             self.count += 1
             if self.count == self.target:
                 place = node.iter if isinstance(node, ast.comprehension) else node
                 self.line = getattr(place, "lineno", 0)
                 self.change = f"{_brief(node)}  ->  {_brief(change)}"
                 return ast.copy_location(change, node)
-        if isinstance(node, ast.FunctionDef | ast.ClassDef):  # not their decorators
-            node.body = [self.visit(statement) for statement in node.body]  # pyright: ignore[reportAttributeAccessIssue]
+        if isinstance(node, ast.AnnAssign):  # not its annotation
+            node.value = node.value and self._visited(node.value)
+            return node
+        if isinstance(node, ast.FunctionDef):
+            return self._function(node)
+        if isinstance(node, ast.ClassDef):
+            node.body = [self._visited(statement) for statement in node.body]
             return node
         return self.generic_visit(node)
+
+    def _visited(self, node: Any) -> Any:  # Any: a change is of the same kind
+        return self.visit(node)
+
+    def _function(self, node: ast.FunctionDef) -> ast.FunctionDef:
+        arguments = node.args
+        arguments.defaults = [self._visited(d) for d in arguments.defaults]
+        arguments.kw_defaults = [d and self._visited(d) for d in arguments.kw_defaults]
+        outer = self._may_return_none
+        self._may_return_none = node.returns is not None and "None" in _words(
+            node.returns
+        )
+        node.body = [self._visited(statement) for statement in node.body]
+        self._may_return_none = outer
+        return node
+
+    def _changes(self, node: ast.AST) -> list[ast.AST]:
+        if isinstance(node, ast.Return) and self._may_return_none and node.value:
+            is_none = isinstance(node.value, ast.Constant) and node.value.value is None
+            return [] if is_none else [ast.Return(ast.Constant(None))]
+        return _changes(node)
+
+
+def _is_left_alone(node: ast.AST) -> bool:
+    match node:
+        case ast.Raise() | ast.JoinedStr() | ast.Import() | ast.ImportFrom():
+            return True
+        case ast.keyword(name):
+            return name in _UNOBSERVED
+        case ast.If(ast.Name("TYPE_CHECKING")):
+            return True
+        case ast.Assign([ast.Name("__all__")]):
+            return True
+        case ast.AnnAssign(annotation=annotation):
+            return _words(annotation) & {"TypeAlias", "TypeVar"} != set()
+    return False
+
+
+def _words(node: ast.AST) -> set[str]:
+    """The names in an annotation, those in strings included."""
+    text = ast.unparse(node).replace('"', " ").replace("'", " ")
+    return set("".join(c if c.isalnum() else " " for c in text).split())
 
 
 def _brief(node: ast.AST) -> str:
@@ -104,37 +165,89 @@ def _changes(node: ast.AST) -> list[ast.AST]:
     match node:
         case ast.If() | ast.IfExp() | ast.While() | ast.comprehension():
             return _turned_around(node)
-        case ast.Compare(left, [operator], [right]) if type(operator) in _SWAPPED:
-            return [ast.Compare(left, [_swapped(operator)], [right])]
+        case ast.Compare(left, operators, comparators):
+            return list(_compared(left, operators, comparators))
         case ast.BoolOp(operator, values):
             return [ast.BoolOp(_swapped(operator), values)]
         case ast.BinOp(left, operator, right) if type(operator) in _SWAPPED:
-            return [ast.BinOp(left, _swapped(operator), right)]
+            return _calculated(left, operator, right)
         case ast.AugAssign(target, operator, value) if type(operator) in _SWAPPED:
             return [ast.AugAssign(target, _swapped(operator), value)]
+        case ast.UnaryOp(ast.Not() | ast.USub(), operand):
+            return [operand]
         case ast.Constant(bool(value)):
             return [ast.Constant(not value)]
         case ast.Constant(int(value)):
             return [ast.Constant(value + 1)]
+        case ast.Name(name, ast.Load()) if name in _OPPOSITES:
+            return [ast.Name(_OPPOSITES[name], ast.Load())]
         case ast.Expr(ast.Call()) | ast.Continue() | ast.Break():
             return [ast.Pass()]
+        case ast.Dict() | ast.List() | ast.Set() | ast.Tuple():
+            return list(_shortened(node))
     return []
+
+
+def _calculated(left: ast.expr, operator: ast.operator, right: ast.expr) -> list[Any]:
+    """An arithmetic operation swapped; a quotient also rounded up."""
+    changes: list[ast.AST] = [ast.BinOp(left, _swapped(operator), right)]
+    if isinstance(operator, ast.FloorDiv):
+        down = ast.BinOp(ast.UnaryOp(ast.USub(), left), operator, right)
+        changes.append(ast.UnaryOp(ast.USub(), down))
+    return changes
+
+
+def _compared(
+    left: ast.expr, operators: list[ast.cmpop], comparators: list[ast.expr]
+) -> Iterator[ast.Compare]:
+    """A comparison with one operator swapped, each of a chain in turn."""
+    for place, operator in enumerate(operators):
+        changed = [*operators[:place], _swapped(operator), *operators[place + 1 :]]
+        yield ast.Compare(left, changed, comparators)
+
+
+def _shortened(node: ast.AST) -> Iterator[ast.AST]:
+    """A table of constants, or a dictionary, with each of its entries left out."""
+    match node:
+        case ast.Dict(keys, values) if len(keys) > 1:
+            for gone in range(len(keys)):
+                yield ast.Dict(_without(keys, gone), _without(values, gone))
+        case ast.Set(entries) | ast.List(entries) | ast.Tuple(entries):
+            texts = [e for e in entries if isinstance(e, ast.Constant)]
+            names = [e for e in texts if isinstance(e.value, str)]
+            if len(entries) > 1 and len(names) == len(entries):
+                for gone in range(len(entries)):
+                    kept = _without(entries, gone)
+                    is_set = isinstance(node, ast.Set)
+                    yield ast.Set(kept) if is_set else type(node)(kept, ast.Load())
+
+
+def _without(entries: Sequence[Any], gone: int) -> list[Any]:
+    return [*entries[:gone], *entries[gone + 1 :]]
 
 
 def _turned_around(node: ast.AST) -> list[ast.AST]:
-    """A condition negated; a comparison is left to the change of its operator."""
+    """A condition negated; where an operator in it changes, that is negation enough."""
     match node:
-        case ast.If(test, body, orelse) if not isinstance(test, ast.Compare):
+        case ast.If(test, body, orelse) if not _is_negatable(test):
             return [ast.If(_negated(test), body, orelse)]
-        case ast.IfExp(test, body, orelse) if not isinstance(test, ast.Compare):
+        case ast.IfExp(test, body, orelse) if not _is_negatable(test):
             return [ast.IfExp(_negated(test), body, orelse)]
-        case ast.While(test, body, orelse) if not isinstance(test, ast.Constant):
+        case ast.While(test, body, orelse) if not _is_negatable(test):
             return [ast.While(_negated(test), body, orelse)]
         case ast.comprehension(target, source, [test, *others], is_async):
-            return [
-                ast.comprehension(target, source, [_negated(test), *others], is_async)
-            ]
+            if not _is_negatable(test):
+                tests = [_negated(test), *others]
+                return [ast.comprehension(target, source, tests, is_async)]
     return []
+
+
+def _is_negatable(test: ast.expr) -> bool:
+    return (
+        isinstance(test, ast.Constant)
+        or (isinstance(test, ast.Compare) and len(test.ops) == 1)
+        or (isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not))
+    )
 
 
 def _negated(test: ast.expr) -> ast.expr:
@@ -171,59 +284,121 @@ def files_of(name: str) -> list[Path]:
     stem = stem.replace("-", "_")
     folder = IR_TESTS / level
     found = [folder / f"{stem}.mlir", *folder.glob(f"{stem}_*.mlir")]
-    passes = {n.split("-", 1)[1].replace("-", "_") for n in list_passes()}
+    passes = {n.split("-", 1)[1].replace("-", "_") for n in _list_passes()}
     return sorted(
         f for f in found if f.exists() and (f.stem == stem or f.stem not in passes)
     )
 
 
-def _run_tests(module: str, source: str | None, files: Sequence[str]) -> None:
-    """In a child: put a source in place of a module, run tests, exit as pytest does."""
+def _list_passes() -> dict[str, Any]:  # Any: classes of passes
+    # Loaded late: processes that run mutants load the compiler themselves.
+    from relax_mlir.pipeline.catalog import list_passes
+
+    return list_passes()
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A module under mutation.
+
+    Attributes:
+        name: a pass as in pipelines, or an analysis by its module.
+        module: what is changed.
+        files: what has to notice.
+        count: the most mutants that are planted.
+        share: which part of them has to be caught.
+    """
+
+    name: str
+    module: str
+    files: tuple[Path, ...]
+    count: int
+    share: float
+
+
+class _Substitution(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Imports one module from a given source, or refuses to import it for None."""
+
+    def __init__(self, module: str, source: str | None) -> None:
+        self.module = module
+        self.source = source
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: Any = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if fullname != self.module:
+            return None
+        if self.source is None:
+            raise ImportError(f"`{fullname}` comes later", name=fullname)
+        spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
+        if spec is not None:
+            spec.loader = self
+        return spec
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        assert self.source is not None
+        exec(compile(self.source, f"<wrong {self.module}>", "exec"), module.__dict__)
+
+
+def _load_others(module: str, names: Iterable[str]) -> None:
+    """Import the modules that do not depend on ``module``: children inherit them."""
+    barrier = _Substitution(module, None)
+    sys.meta_path.insert(0, barrier)
+    for name in names:
+        try:
+            importlib.import_module(name)
+        except ImportError:
+            continue  # it depends on the module
+    sys.meta_path.remove(barrier)
+
+
+def _run_tests(module: str, source: str, files: Sequence[str], report: int) -> None:
+    """In a child: import a module from a source, run tests, exit as pytest does."""
     silent = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silent, 1)
     os.dup2(silent, 2)
+    signal.setitimer(signal.ITIMER_PROF, _CPU_LIMIT_S)
+    signal.alarm(_WAIT_LIMIT_S)
     with tempfile.TemporaryDirectory() as folder:
         os.environ["XDG_CACHE_HOME"] = folder
-        if source is not None:
-            _replace_module(module, source)
+        sys.meta_path.insert(0, _Substitution(module, source))
+        import pytest
+
         code = pytest.main([*_ARGUMENTS, *files])
+    with open(report, "wb") as pipe:
+        pickle.dump([n for n in sys.modules if n.startswith(_PRELOADED)], pipe)
     os._exit(int(code))
 
 
-def _replace_module(name: str, source: str) -> None:
-    original = importlib.import_module(name)
-    module = types.ModuleType(name)
-    module.__spec__, module.__file__ = original.__spec__, original.__file__
-    sys.modules[name] = module
-    exec(compile(source, f"<wrong {name}>", "exec"), module.__dict__)
-    # Those who imported something from it get the wrong one.
-    loaded = [m for n, m in sys.modules.items() if n.startswith("relax_mlir.")]
-    for other in loaded:
-        for key, value in list(vars(other).items()):
-            if getattr(value, "__module__", None) == name and key in vars(module):
-                setattr(other, key, vars(module)[key])
+def _outcome(
+    module: str, source: str, files: Sequence[Path]
+) -> tuple[bool, Sequence[str]]:
+    """Whether tests noticed something, and which modules they loaded."""
+    read, report = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            _run_tests(module, source, [str(f) for f in files], report)
+        finally:
+            os._exit(1)
+    os.close(report)
+    with open(read, "rb") as pipe:
+        loaded = pipe.read()
+    _, status = os.waitpid(child, 0)
+    return status != 0, pickle.loads(loaded) if loaded else ()
 
 
-def is_noticed(module: str, source: str | None, files: Sequence[Path]) -> bool:
-    """Whether the tests fail, or end the process, or never end."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(_PRELOADED)
-    child = context.Process(
-        target=_run_tests, args=(module, source, [str(f) for f in files])
-    )
-    child.start()
-    child.join(TIME_LIMIT_S)
-    if child.is_alive():
-        child.kill()
-        child.join()
-    if child.exitcode not in (0, 1) and (child.exitcode or 0) > 0:
-        raise RuntimeError(f"pytest ended with {child.exitcode} for `{module}`")
-    return child.exitcode != 0
+def is_noticed(module: str, source: str, files: Sequence[Path]) -> bool:
+    """Whether the tests fail with a module from ``source``, end the process, or never end.
+
+    The module, and what imports it, must not be loaded yet.
+    """
+    return _outcome(module, source, files)[0]
 
 
 @dataclass(frozen=True)
 class Score:
-    """How the tests of one pass did.
+    """How the tests of one module did.
 
     Attributes:
         caught, planted: numbers of mutants.
@@ -241,41 +416,85 @@ class Score:
         return self.problem is None and self.caught >= max(1.0, share * self.planted)
 
 
-def score(name: str, count: int) -> Score:
-    """Plant at most ``count`` wrong places in a pass, one after the other."""
-    files = files_of(name)
-    if not files:
+def score(subject: Subject) -> Score:
+    """Plant wrong places in a module, one after the other; in a process of its own."""
+    if not subject.files:
         return Score(problem="has no file in tests/ir")
-    files += IR_TESTS.parent.glob(f"test_{files[0].stem}.py")
-    module = list_passes()[name].__module__
-    if is_noticed(module, None, files):
-        return Score(problem="its tests fail as it is")
-    path = Path(str(importlib.import_module(module).__file__))
+    path = _path_of(subject.module)
     source = path.read_text(encoding="utf-8")
-    mutants = [plant(source, n) for n in chosen(count_sites(source), count)]
-    missed = [m for m in mutants if not is_noticed(module, m.source, files)]
+    same = ast.unparse(ast.parse(source))
+    fails, loaded = _outcome(subject.module, same, subject.files)
+    if fails:
+        return Score(problem="its tests fail as it is")
+    _load_others(subject.module, loaded)
+    mutants = [plant(source, n) for n in chosen(count_sites(source), subject.count)]
+    missed = [
+        m for m in mutants if not is_noticed(subject.module, m.source, subject.files)
+    ]
     lines = tuple(f"{path.name}:{m.line}: {m.change}" for m in missed)
     return Score(len(mutants) - len(missed), len(mutants), lines)
 
 
+def _path_of(module: str) -> Path:
+    return TESTS.parent / f"{module.replace('.', '/')}.py"
+
+
+def _of_pass(name: str, arguments: argparse.Namespace) -> Subject:
+    files = files_of(name)
+    if files:
+        files += TESTS.glob(f"test_{files[0].stem}.py")
+    module = _list_passes()[name].__module__
+    share = PASS_SHARE if arguments.share is None else arguments.share
+    return Subject(name, module, tuple(files), arguments.per_pass, share)
+
+
+def _of_analysis(name: str, arguments: argparse.Namespace) -> Subject:
+    from tests.analysis.table import ANALYSES
+
+    files = tuple(TESTS / file for file in ANALYSES[name])
+    share = ANALYSIS_SHARE if arguments.share is None else arguments.share
+    return Subject(name, f"relax_mlir.{name}", files, arguments.per_analysis, share)
+
+
+def _subjects(arguments: argparse.Namespace) -> list[Subject]:
+    from tests.analysis.table import ANALYSES
+
+    names = arguments.names or [*ANALYSES, *_list_passes()]
+    return [
+        (_of_analysis if name in ANALYSES else _of_pass)(name, arguments)
+        for name in names
+    ]
+
+
 def main(argv: Sequence[str] | None = None) -> int:
-    """The command: a line for every pass; 1 if tests of some pass notice too little."""
+    """The command: a line for every module; 1 if tests of some notice too little."""
     parser = argparse.ArgumentParser(prog="make mutants", description=__doc__)
-    parser.add_argument("passes", nargs="*", help="all of ours if none is given")
+    parser.add_argument("names", nargs="*", help="all passes and analyses by default")
     parser.add_argument("--per-pass", type=int, default=10, help="default: %(default)s")
     parser.add_argument(
-        "--share", type=float, default=0.7, help="to be caught; default: %(default)s"
+        "--per-analysis", type=int, default=40, help="default: %(default)s"
     )
+    parser.add_argument(
+        "--share",
+        type=float,
+        help=f"to be caught; default: {PASS_SHARE} of a pass, {ANALYSIS_SHARE} of an analysis",
+    )
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
     arguments = parser.parse_args(argv)
+    os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
+    subjects = _subjects(arguments)
     failed = False
-    for name in arguments.passes or list_passes():
-        result = score(name, arguments.per_pass)
-        is_enough = result.is_enough(arguments.share)
-        failed |= not is_enough
-        print(f"{name:<24} {_summary(result)}{'' if is_enough else '  NOT ENOUGH'}")
-        for line in result.survivors:
-            print(f"    survived  {line}")
-        sys.stdout.flush()
+    with concurrent.futures.ProcessPoolExecutor(
+        arguments.jobs, multiprocessing.get_context("spawn"), max_tasks_per_child=1
+    ) as pool:
+        for subject, result in zip(subjects, pool.map(score, subjects), strict=True):
+            is_enough = result.is_enough(subject.share)
+            failed |= not is_enough
+            mark = "" if is_enough else "  NOT ENOUGH"
+            print(f"{subject.name:<34} {_summary(result)}{mark}")
+            for line in result.survivors:
+                print(f"    survived  {line}")
+            sys.stdout.flush()
     return int(failed)
 
 

@@ -1,0 +1,12 @@
+"""Analyses of sizes and indices, and the tests that notice mistakes in them."""
+
+from collections.abc import Mapping, Sequence
+
+ANALYSES: Mapping[str, Sequence[str]] = {
+    "dialects.intervals": ("analysis/test_intervals.py",),
+    "dialects.monomials": ("analysis/test_monomials.py",),
+    "dialects.dim_bounds": ("analysis/test_dim_bounds.py",),
+    "dialects.dim_limits": ("analysis/test_dim_limits.py",),
+    "dialects.effects": ("analysis/test_effects.py",),
+    "schedules.multiples": ("analysis/test_multiples.py",),
+}
