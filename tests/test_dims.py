@@ -3,8 +3,7 @@
 import copy
 import operator
 import pickle
-from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -13,80 +12,29 @@ from hypothesis import strategies as st
 
 from relax_mlir.dialects import shapes
 from relax_mlir.dialects.shapes import Dim, parse, symbol
-
-Tree: TypeAlias = "int | str | tuple[str, Tree, Tree]"
-Values: TypeAlias = dict[str, int]
+from tests.analysis.expressions import (
+    NAMES,
+    Tree,
+    Values,
+    build,
+    calls,
+    compute,
+    contains,
+    leaves,
+    trees,
+    trees_with_symbolic_divisors,
+)
 
 few = settings(max_examples=60)
 many = settings(max_examples=200)
 
-NAMES = ("n", "m", "k")
-OPERATORS: Mapping[str, tuple[Callable[[Dim, Dim], Dim], Callable[[int, int], int]]] = {
-    "+": (lambda a, b: a + b, lambda a, b: a + b),
-    "-": (lambda a, b: a - b, lambda a, b: a - b),
-    "*": (lambda a, b: a * b, lambda a, b: a * b),
-    "//": (shapes.floordiv, lambda a, b: a // b),
-    "%": (shapes.mod, lambda a, b: a % b),
-    "ceildiv": (shapes.ceildiv, lambda a, b: -(-a // b)),
-    "min": (shapes.minimum, min),
-    "max": (shapes.maximum, max),
-}
-
 environments = st.fixed_dictionaries({name: st.integers(0, 12) for name in NAMES})
-leaves = st.sampled_from(NAMES) | st.integers(-9, 9)
-
-
-def _calls(
-    names: Sequence[str], left: st.SearchStrategy[Tree], right: st.SearchStrategy[Tree]
-) -> st.SearchStrategy[Tree]:
-    return st.tuples(st.sampled_from(names), left, right)
-
-
-def _sums(inner: st.SearchStrategy[Tree]) -> st.SearchStrategy[Tree]:
-    return _calls(["+", "-", "*", "min", "max"], inner, inner)
-
-
-QUOTIENTS = ("//", "%", "ceildiv")
 scales = st.integers(1, 9)
-divisors = st.sampled_from([-3, 1, 2, 3, 4, 6])
-trees: st.SearchStrategy[Tree] = st.recursive(
-    leaves,
-    lambda inner: _sums(inner) | _calls(QUOTIENTS, inner, divisors),
-    max_leaves=7,
-)
-trees_with_symbolic_divisors: st.SearchStrategy[Tree] = st.recursive(
-    leaves, lambda inner: _sums(inner) | _calls(QUOTIENTS, inner, inner), max_leaves=7
-)
-
-
-def build(tree: Tree) -> Dim:
-    if isinstance(tree, int):
-        return tree
-    if isinstance(tree, str):
-        return symbol(tree)
-    name, left, right = tree
-    return OPERATORS[name][0](build(left), build(right))
-
-
-def compute(tree: Tree, env: Values) -> int:
-    if isinstance(tree, int):
-        return tree
-    if isinstance(tree, str):
-        return env[tree]
-    name, left, right = tree
-    return OPERATORS[name][1](compute(left, env), compute(right, env))
-
-
 dims = trees.map(build)
 polynomials = st.recursive(
-    leaves, lambda inner: _calls(["+", "-", "*"], inner, inner), max_leaves=6
+    leaves, lambda inner: calls(["+", "-", "*"], inner, inner), max_leaves=6
 ).map(build)
 n, m, k = map(symbol, NAMES)
-
-
-def contains(limits: tuple[int | None, int | None], value: int) -> bool:
-    low, high = limits
-    return (low is None or low <= value) and (high is None or value <= high)
 
 
 class TestValues:
