@@ -1,0 +1,46 @@
+"""What passes may do with operations, for all sets of effects."""
+
+from functools import reduce
+from itertools import combinations
+from operator import or_
+
+import pytest
+
+from relax_mlir.dialects.effects import Effects
+
+_SETS = [
+    reduce(or_, chosen, Effects.NONE)
+    for size in range(len(Effects) + 1)
+    for chosen in combinations(Effects, size)
+]
+
+
+@pytest.mark.parametrize(
+    ("property_name", "allowed"),
+    [
+        ("is_pure", {"ALLOCATES", "READS", "OVERWRITES", "CHECKS", "CALLS"}),
+        ("is_removable", {"ALLOCATES", "READS", "CALLS"}),
+        ("is_mergeable", {"CHECKS", "CALLS"}),
+        ("is_speculatable", {"ALLOCATES"}),
+    ],
+)
+def test_what_holds_of_effects_holds_of_allowed_ones_alone(
+    property_name: str, allowed: set[str]
+) -> None:
+    for effects in _SETS:
+        names = {effect.name for effect in Effects if effect in effects}
+        assert getattr(effects, property_name) is (names <= allowed), effects
+
+
+def test_memory_of_operands_is_written_by_two_effects() -> None:
+    for effects in _SETS:
+        writes = Effects.WRITES in effects or Effects.OVERWRITES in effects
+        assert effects.may_write is writes, effects
+
+
+def test_nothing_and_anything() -> None:
+    assert not Effects.NONE
+    assert Effects(0) is Effects.NONE
+    assert set(Effects.UNKNOWN) == {Effects.WRITES, Effects.OBSERVED}
+    assert len(_SETS) == 2 ** len(Effects)
+    assert len(Effects) == 7

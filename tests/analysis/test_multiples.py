@@ -1,0 +1,119 @@
+"""Multiples of indices against all values of loops."""
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mlir import ir
+
+from relax_mlir.schedules.multiples import multiple_of
+from tests.analysis.expressions import Tree, points
+from tests.analysis.index_programs import ARITHMETIC, compute, program, used_values
+
+# `i` begins at 4 and goes on by 6, `j` begins at 0 and goes on by 8, `k` by 1 from 5.
+_LOOPS = """
+%c0 = arith.constant 0 : index
+%c1 = arith.constant 1 : index
+%c4 = arith.constant 4 : index
+%c5 = arith.constant 5 : index
+%c6 = arith.constant 6 : index
+%c8 = arith.constant 8 : index
+%c40 = arith.constant 40 : index
+scf.for %i = %c4 to %c40 step %c6 {
+scf.for %j = %c0 to %c40 step %c8 {
+scf.for %k = %c5 to %c40 step %c1 {
+"""
+_STEPS = {"i": range(4, 40, 6), "j": range(0, 40, 8), "k": range(5, 40, 7)}
+_POINTS = [
+    {name: _STEPS[name][at] for name, at in point.items()}
+    for point in points({name: (0, len(s) - 1) for name, s in _STEPS.items()})
+]
+
+trees: st.SearchStrategy[Tree] = st.recursive(
+    st.sampled_from(["i", "j", "k"]) | st.integers(0, 12),
+    lambda inner: st.tuples(st.sampled_from(list(ARITHMETIC)), inner, inner),
+    max_leaves=5,
+)
+
+
+def values_of(tree: Tree) -> list[int] | None:
+    """All values, or None where an unsigned operation meets a negative number, or a 0."""
+    try:
+        return [_checked(tree, point) for point in _POINTS]
+    except (ArithmeticError, ValueError):
+        return None
+
+
+def _checked(tree: Tree, point: dict[str, int]) -> int:
+    if not isinstance(tree, tuple):
+        return compute(tree, point)
+    name, *operands = tree
+    sides = [_checked(operand, point) for operand in operands]
+    if min(sides) < 0 and name.endswith("ui"):
+        raise ValueError("unsigned arithmetic wraps around")
+    return ARITHMETIC[name](*sides)
+
+
+def multiples(listed: list[Tree], *, loops: str = _LOOPS) -> list[int]:
+    with used_values(program(listed, ["n"], loops)) as found:
+        return [multiple_of(value) for value in found]
+
+
+@settings(max_examples=15)
+@given(st.lists(trees, min_size=4, max_size=4))
+def test_multiples_divide_all_values(listed: list[Tree]) -> None:
+    for tree, multiple in zip(listed, multiples(listed), strict=True):
+        for value in values_of(tree) or ():
+            assert value % multiple == 0 if multiple else value == 0, (tree, value)
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        "i",
+        "j",
+        "k",
+        12,
+        0,
+        -12,
+        ("arith.addi", ("arith.muli", "j", 3), 12),
+        ("arith.subi", "j", "i"),
+        ("arith.muli", "i", "j"),
+        ("arith.remui", "j", 12),
+        ("arith.minsi", "j", 24),
+        ("arith.maxsi", "i", 32),
+    ],
+)
+def test_multiples_are_the_greatest(tree: Tree) -> None:
+    values = values_of(tree)
+
+    assert values is not None
+    assert multiples([tree]) == [math.gcd(*values)]
+
+
+def test_other_operations_and_arguments_are_multiples_of_1() -> None:
+    assert multiples(["n", ("arith.divui", "j", 2), ("arith.addi", "n", "j")]) == [
+        *(1, 1, 1)
+    ]
+
+
+def test_values_that_loops_carry_are_multiples_of_1() -> None:
+    loop = """
+      %c0 = arith.constant 0 : index
+      %c8 = arith.constant 8 : index
+      %r = scf.for %i = %c0 to %c8 step %c8 iter_args(%s = %c8) -> (index) {
+        "test.use"(%s, %i, %r8) : (index, index, index) -> ()
+        scf.yield %s : index
+      }
+      return }"""
+    text = "func.func @f(%r8: index) {" + loop
+    with used_values(text) as (carried, counter, argument):
+        assert [multiple_of(v) for v in (carried, counter, argument)] == [1, 8, 1]
+
+
+def test_numbers_are_multiples_of_their_size() -> None:
+    assert multiple_of(-6) == 6
+    assert multiple_of(0) == 0
+    with ir.Context():
+        assert multiple_of(12) == 12
