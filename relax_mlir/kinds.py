@@ -269,12 +269,13 @@ def _is_contraction(block: BlockOp) -> bool:
             "arith.mulf",
             "arith.muli",
         ):
-            return len({_source(v) for v in product.operands}) == 2
+            sources = {_source(v) for v in product.operands}
+            return len(sources) == 2 and None not in sources
     return False
 
 
 def _source(value: ir.Value) -> ir.Value | None:
-    """The buffer that a factor is read from, through conversions."""
+    """The buffer that an operand is read from, through conversions; None of others."""
     while not isinstance(value.owner, ir.Block):
         owner = value.owner
         if owner.name == "memref.load":

@@ -37,7 +37,9 @@ ANALYSIS_SHARE = 0.9
 
 _CPU_LIMIT_S = 60.0  # of one mutant; a loop that does not end is noticed
 _WAIT_LIMIT_S = 300  # for one that waits for what never comes
-_ARGUMENTS = ["-x", "-q", "-n0", "-p", "no:cacheprovider"]
+_NOT_RUN = 99  # the exit status of a process in which pytest did not come to an end
+_PRELOAD_WARNING = "ignore::pytest.PytestAssertRewriteWarning"
+_ARGUMENTS = ["-x", "-q", "-n0", "-p", "no:cacheprovider", "-W", _PRELOAD_WARNING]
 # What is loaded before processes fork; tests load their own modules.
 _PRELOADED = ("relax_mlir.", "mlir.", "numpy.", "onnx.", "hypothesis.", "filecheck.")
 
@@ -380,11 +382,13 @@ def _outcome(
         try:
             _run_tests(module, source, [str(f) for f in files], report)
         finally:
-            os._exit(1)
+            os._exit(_NOT_RUN)  # `_run_tests` exits by itself
     os.close(report)
     with open(read, "rb") as pipe:
         loaded = pipe.read()
     _, status = os.waitpid(child, 0)
+    if os.waitstatus_to_exitcode(status) == _NOT_RUN:
+        raise RuntimeError(f"pytest did not run for `{module}`")
     return status != 0, pickle.loads(loaded) if loaded else ()
 
 
@@ -427,6 +431,8 @@ def score(subject: Subject) -> Score:
     if fails:
         return Score(problem="its tests fail as it is")
     _load_others(subject.module, loaded)
+    if is_noticed(subject.module, same, subject.files):
+        return Score(problem="its tests fail in a forked process")
     mutants = [plant(source, n) for n in chosen(count_sites(source), subject.count)]
     missed = [
         m for m in mutants if not is_noticed(subject.module, m.source, subject.files)

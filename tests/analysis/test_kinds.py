@@ -1,0 +1,395 @@
+"""Kinds of tensor programs, by what their blocks read and write."""
+
+import itertools
+import math
+from collections.abc import Sequence
+
+import pytest
+from mlir.dialects import func
+
+from relax_mlir import IRModule
+from relax_mlir.kinds import (
+    Kind,
+    contraction_of,
+    contraction_operations,
+    ends_in_map,
+    kind_of,
+    product_of,
+    writes_in_parts,
+)
+
+_AXES = "ijkl"
+_TYPES = {"x": "4x5x6xf32", "y": "4x5x6xf32", "z": "4x5x6xf32", "o": "4x5x6xf32"}
+
+
+def block(body: str, kinds: str, extents: Sequence[int], *, start: str = "") -> str:
+    """A block with one axis a letter, called %i, %j, ..."""
+    axes = ", ".join(f"%{_AXES[n]}: index" for n in range(len(kinds)))
+    begin = f"{{\n^bb0({axes}):\n{start}\ngpu.yield\n}}" if start else "{}"
+    return f"""
+    "tir.block"() ({begin}, {{
+    ^bb0({axes}):
+      {body}
+      gpu.yield
+    }}) {{kinds = "{kinds}", name = "b", operandSegmentSizes = array<i32: 0, 0>,
+        static_extents = array<i64: {", ".join(map(str, extents))}>}} : () -> ()
+    """
+
+
+def program(
+    *statements: str, outputs: int = 1, buffers: str = "x, y, o", element: str = "f32"
+) -> func.FuncOp:
+    names = [name.strip() for name in buffers.split(",")]
+    arguments = ", ".join(f"%{n}: memref<4x5x6x{element}>" for n in names)
+    text = "\n".join(statements).replace("f32", element)
+    module = IRModule.parse(f"""
+      func.func @f({arguments})
+          attributes {{tir.prim_func, tir.num_outputs = {outputs} : i64}} {{
+        {text}
+        return
+      }}""")
+    function = module.func_op("f")
+    _KEPT.append(module)
+    return function
+
+
+_KEPT: list[IRModule] = []
+
+
+def load(buffer: str, *indices: str, to: str = "") -> str:
+    where = ", ".join(f"%{index}" for index in indices)
+    return f"%{to or buffer}v = memref.load %{buffer}[{where}] : memref<4x5x6xf32>\n"
+
+
+def store(value: str, buffer: str, *indices: str) -> str:
+    where = ", ".join(f"%{index}" for index in indices)
+    return f"memref.store %{value}, %{buffer}[{where}] : memref<4x5x6xf32>\n"
+
+
+NUMBERS = "%c0 = arith.constant 0 : index\n%c1 = arith.constant 1 : index\n"
+ALLOCATION = """%t = "tir.alloc_buffer"() {shape = #relax.shape<["4", "5", "6"]>}
+    : () -> memref<4x5x6xf32>
+"""
+WHOLE = (4, 5, 6)
+
+
+def copy(source: str, target: str, indices: str = "ijk", to: str = "ijk") -> str:
+    """A block without reduce axes: ``target[to] = source[indices]``; 0 is a constant."""
+    read = [{"0": "c0", "1": "c1"}.get(index, index) for index in indices]
+    body = NUMBERS + load(source, *read) + store(f"{source}v", target, *to)
+    return block(body, "SSS", WHOLE)
+
+
+@pytest.mark.parametrize(
+    ("indices", "kind"),
+    [
+        ("ijk", Kind.ELEMENTWISE),
+        ("ij0", Kind.BROADCAST),
+        ("00k", Kind.BROADCAST),
+        ("000", Kind.BROADCAST),
+        ("0i0", Kind.BROADCAST),
+        ("ij1", Kind.INJECTIVE),
+        ("jik", Kind.INJECTIVE),
+        ("iik", Kind.INJECTIVE),
+        ("kji", Kind.INJECTIVE),
+        ("j0i", Kind.INJECTIVE),
+    ],
+)
+def test_blocks_without_sums_by_how_they_read(indices: str, kind: Kind) -> None:
+    assert kind_of(program(copy("x", "o", indices))) == kind
+
+
+@pytest.mark.parametrize(
+    ("arithmetic", "kind"),
+    [
+        ("%s = arith.addi %i, %c1 : index", Kind.INJECTIVE),
+        ("%s = arith.muli %i, %c1 : index", Kind.ELEMENTWISE),
+        ("%s = arith.remui %i, %c1 : index", Kind.INJECTIVE),
+        ("%s = arith.addi %i, %j : index", Kind.INJECTIVE),
+    ],
+)
+def test_reads_at_computed_places(arithmetic: str, kind: Kind) -> None:
+    body = NUMBERS + arithmetic + "\n" + load("x", "s", "j", "k")
+    assert (
+        kind_of(program(block(body + store("xv", "o", *"ijk"), "SSS", WHOLE))) == kind
+    )
+
+
+def test_the_worst_read_counts() -> None:
+    body = NUMBERS + load("x", *"ijk") + load("y", "j", "i", "k")
+    body += "%s = arith.addf %xv, %yv : f32\n" + store("s", "o", *"ijk")
+    assert kind_of(program(block(body, "SSS", WHOLE))) == Kind.INJECTIVE
+
+
+def test_chains_take_the_worst_kind() -> None:
+    plain, spread, moved = "ijk", "0jk", "jik"
+    for first, second in itertools.product((plain, spread, moved), repeat=2):
+        function = program(ALLOCATION, copy("x", "t", first), copy("t", "o", second))
+        kinds = [kind_of(program(copy("x", "o", reads))) for reads in (first, second)]
+        assert kind_of(function) == max(kinds)
+
+
+def test_a_value_of_a_place_is_injective() -> None:
+    cast = (
+        "%n = arith.index_cast %i : index to i32\n%f = arith.sitofp %n : i32 to f32\n"
+    )
+    place = program(block(cast + store("f", "o", *"ijk"), "SSS", WHOLE))
+    offset = "%n = arith.addi %i, %c0 : index\n"
+    body = NUMBERS + offset + load("x", "n", "j", "k") + store("xv", "o", *"ijk")
+
+    assert kind_of(place) == Kind.INJECTIVE
+    assert kind_of(program(block(body, "SSS", WHOLE))) == Kind.ELEMENTWISE
+
+
+def test_stores_elsewhere_than_at_the_axes_are_injective() -> None:
+    function = program(copy("x", "o", to="jik"))
+    assert kind_of(function) == Kind.INJECTIVE
+    assert kind_of(program(copy("x", "o"), copy("y", "o"))) == Kind.INJECTIVE
+
+
+def test_stores_that_are_not_plain_are_opaque() -> None:
+    product = NUMBERS + "%s = arith.muli %i, %j : index\n" + load("x", *"ijk")
+    twice = load("x", *"ijk") + 2 * store("xv", "o", *"ijk")
+    scattered = product + store("xv", "o", "s", "j", "k")
+    assert kind_of(program(block(scattered, "SSS", WHOLE))) == Kind.OPAQUE
+    assert kind_of(program(block(twice, "SSS", WHOLE))) == Kind.OPAQUE
+
+
+def test_other_statements_and_several_results_are_opaque() -> None:
+    loop = """%a = arith.constant 0 : index
+      %b = arith.constant 1 : index
+      scf.for %n = %a to %b step %b { }"""
+    assert kind_of(program(loop, copy("x", "o"))) == Kind.OPAQUE
+    assert kind_of(program("%a = arith.constant 0 : index", copy("x", "o"))) == (
+        Kind.ELEMENTWISE
+    )
+    assert kind_of(program(copy("x", "o"), outputs=2)) == Kind.OPAQUE
+    assert kind_of(program()) == Kind.OPAQUE
+
+
+# Sums.
+
+_ZERO = "%zero = arith.constant 0.0 : f32\n" + store("zero", "o", *"ijk")
+
+
+def total(
+    value: str,
+    reads: str,
+    *,
+    kinds: str = "SSSR",
+    extents: Sequence[int] = (4, 5, 6, 6),
+    out: str = "o",
+    at: str = "ijk",
+) -> str:
+    """A block that sums ``value`` of what it reads."""
+    body = f"{NUMBERS}{reads}{value}\n" + load(out, *at, to="acc")
+    body += "%s = arith.addf %accv, %v : f32\n" + store("s", out, *at)
+    start = "%zero = arith.constant 0.0 : f32\n" + store("zero", out, *at)
+    return block(body, kinds, extents, start=start)
+
+
+_PLAIN = "%v = arith.negf %xv : f32"
+_TIMES = "%v = arith.mulf %xv, %yv : f32"
+_SUM = total(_PLAIN, load("x", *"ijl"))
+_MATMUL = total(_TIMES, load("x", *"ijl") + load("y", *"ilk"))
+
+
+@pytest.mark.parametrize(
+    ("statement", "kind"),
+    [
+        (_SUM, Kind.REDUCTION),
+        (total(_PLAIN, load("x", "c0", "j", "l")), Kind.REDUCTION),
+        (_MATMUL, Kind.OUT_FUSABLE),
+        (total(_TIMES, load("x", *"ijl") + load("x", *"jil", to="y")), Kind.REDUCTION),
+        (
+            total(
+                _PLAIN,
+                "%w = arith.addi %k, %l : index\n" + load("x", "i", "j", "w"),
+            ),
+            Kind.OUT_FUSABLE,
+        ),
+        (
+            total(
+                _PLAIN,
+                "%w = arith.remui %l, %c1 : index\n" + load("x", "i", "j", "w"),
+            ),
+            Kind.OUT_FUSABLE,
+        ),
+        (
+            total(
+                "%v = scf.if %c -> f32 { scf.yield %xv : f32 } else { scf.yield %xv : f32 }",
+                "%c = arith.cmpi slt, %i, %c1 : index\n" + load("x", *"ijl"),
+            ),
+            Kind.OUT_FUSABLE,
+        ),
+    ],
+)
+def test_sums(statement: str, kind: Kind) -> None:
+    assert kind_of(program(statement)) == kind
+
+
+def test_sums_with_maps_around_them() -> None:
+    before = copy("x", "t")
+    scaled = total(_PLAIN, load("t", *"ijl", to="x"))
+    after = total(_PLAIN, load("x", *"ijl"), out="t")
+
+    assert kind_of(program(ALLOCATION, before, scaled)) == Kind.OUT_FUSABLE
+    assert kind_of(program(ALLOCATION, after, copy("t", "o"))) == Kind.REDUCTION
+    assert kind_of(program(ALLOCATION, after, copy("t", "o", "ij0"))) == Kind.REDUCTION
+    assert kind_of(program(ALLOCATION, after, copy("t", "o", "jik"))) == Kind.OPAQUE
+    assert kind_of(program(ALLOCATION, after, copy("x", "o"))) == Kind.OPAQUE
+    assert kind_of(program(_SUM, _SUM)) == Kind.OPAQUE
+    unplain = "%c = arith.cmpi slt, %i, %c1 : index\nscf.if %c {" + store(
+        "xv", "o", *"ijk"
+    )
+    body = NUMBERS + load("x", *"ijk") + unplain + "}"
+    assert kind_of(program(block(body, "SSSR", (4, 5, 6, 6)))) == Kind.OPAQUE
+
+
+# Contractions.
+
+
+def test_products_by_the_roles_of_axes() -> None:
+    extents = {"i": 4, "j": 5, "k": 3, "l": 2}
+    for first, second in [("ijl", "ilk"), ("ilj", "kli"), ("jli", "lki")]:
+        reads = load("x", *first) + load("y", *second)
+        function = program(total(_TIMES, reads, extents=tuple(extents.values())))
+
+        assert product_of(function) == (4, 5, 3, 2, "f32")
+        assert contraction_operations(function) == 2 * math.prod(extents.values())
+
+
+def test_axes_of_windows_and_of_one_factor() -> None:
+    window = "%w = arith.addi %j, %l : index\n"
+    reads = window + load("x", "i", "w", "c0") + load("y", "l", "k", "c0")
+    function = program(total(_TIMES, reads, extents=(4, 3, 6, 2)))
+
+    assert product_of(function) == (1, 12, 6, 2, "f32")
+    divided = "%w = arith.remui %j, %c1 : index\n"
+    reads = divided + load("x", "i", "w", "l") + load("y", "l", "k", "c0")
+    assert product_of(program(total(_TIMES, reads, extents=(4, 3, 6, 2)))) == (
+        *(1, 4, 18, 2),
+        "f32",
+    )
+
+
+def test_sums_that_are_no_contractions_multiply_nothing() -> None:
+    for statement in (_SUM, copy("x", "o")):
+        function = program(statement)
+        assert product_of(function) is None
+        assert contraction_of(function) is None
+        assert contraction_operations(function) == 0
+
+
+def test_contractions_of_open_sizes_are_left_out() -> None:
+    module = IRModule.parse(f"""
+      func.func @f(%x: memref<4x5x6xf32>, %y: memref<4x5x6xf32>, %o: memref<4x5x6xf32>,
+          %n: index {{tir.symbol = "n"}})
+          attributes {{tir.prim_func, tir.num_outputs = 1 : i64}} {{
+        {
+        _MATMUL.replace('"tir.block"()', '"tir.block"(%n)')
+        .replace("array<i32: 0, 0>", "array<i32: 1, 0>")
+        .replace("array<i64: 4, 5, 6, 6>", "array<i64: 4, 5, 6, -9223372036854775808>")
+        .replace(": () -> ()", ": (index) -> ()")
+    }
+        return
+      }}""")
+    function = module.func_op("f")
+
+    assert kind_of(function) == Kind.OUT_FUSABLE
+    assert product_of(function) is None
+    assert contraction_operations(function) == 0
+
+
+def test_contractions_with_branches_or_more_reads_are_left_out() -> None:
+    branch = "%v = scf.if %c -> f32 { scf.yield %p : f32 } else { scf.yield %p : f32 }"
+    condition = "%c = arith.cmpi slt, %i, %c1 : index\n"
+    reads = load("x", *"ijl") + load("y", *"ilk")
+    empty = "scf.if %c { }\n"
+    guarded = total(_TIMES, condition + reads + empty)
+    third = total(_TIMES, reads + load("x", *"ijk", to="more"))
+    chosen = total("%p = arith.mulf %xv, %yv : f32\n" + branch, condition + reads)
+
+    for statement in (guarded, third, chosen):
+        assert contraction_of(program(statement)) is None
+    assert contraction_operations(program(guarded)) == 2 * 4 * 5 * 6 * 6
+    assert contraction_operations(program(_MATMUL, _MATMUL)) == 4 * 4 * 5 * 6 * 6
+    assert contraction_of(program(_MATMUL, _MATMUL)) is None
+    found = contraction_of(program(_MATMUL))
+    assert found is not None
+    assert [read.operands[0] for read in found[1]] == list(found[1][0].operands)[
+        :1
+    ] + list(found[1][1].operands)[:1]
+
+
+@pytest.mark.parametrize(
+    ("value", "is_contraction"),
+    [
+        (_TIMES, True),
+        ("%xw = arith.negf %xv : f32\n%v = arith.mulf %xw, %yv : f32", True),
+        ("%two = arith.constant 2.0 : f32\n%v = arith.mulf %xv, %two : f32", False),
+        ("%v = arith.mulf %xv, %xv : f32", False),
+        ("%xw = arith.addf %xv, %yv : f32\n%v = arith.mulf %xw, %yv : f32", False),
+        ("%v = arith.divf %xv, %yv : f32", False),
+    ],
+)
+def test_contractions_multiply_what_two_buffers_hold(
+    value: str, is_contraction: bool
+) -> None:
+    function = program(total(value, load("x", *"ijl") + load("y", *"ilk")))
+
+    assert (contraction_operations(function) > 0) is is_contraction
+    assert (kind_of(function) == Kind.OUT_FUSABLE) is is_contraction
+
+
+def test_contractions_add_on_either_side_and_of_integers() -> None:
+    swapped = _MATMUL.replace("addf %accv, %v", "addf %v, %accv")
+    integers = (
+        _MATMUL.replace("mulf", "muli").replace("addf", "addi").replace("0.0", "0")
+    )
+
+    assert kind_of(program(swapped)) == Kind.OUT_FUSABLE
+    assert product_of(program(integers, element="i32")) == (4, 5, 6, 6, "i32")
+    greatest = _MATMUL.replace("arith.addf", "arith.maximumf")
+    assert kind_of(program(greatest)) == Kind.REDUCTION
+
+
+# What follows sums, and what is written in parts.
+
+
+def test_programs_that_end_in_a_map_after_sums() -> None:
+    hidden = total(_PLAIN, load("x", *"ijl"), out="t")
+    last = copy("t", "o")
+
+    assert ends_in_map(program(ALLOCATION, hidden, last))
+    assert not ends_in_map(program(ALLOCATION, hidden, last, outputs=2))
+    assert not ends_in_map(program(ALLOCATION, last, hidden))
+    assert not ends_in_map(program(ALLOCATION, copy("x", "t"), last))
+    assert not ends_in_map(program(ALLOCATION, hidden, copy("t", "o", to="jik")))
+    assert not ends_in_map(program(ALLOCATION, hidden, copy("t", "y")))
+    assert not ends_in_map(program(ALLOCATION, hidden, last, last))
+    assert not ends_in_map(program())
+    loop = """%a = arith.constant 0 : index
+      %b = arith.constant 1 : index
+      scf.for %n = %a to %b step %b { }"""
+    assert not ends_in_map(program(ALLOCATION, hidden, loop, last))
+
+
+def test_results_are_the_last_buffer_of_the_arguments() -> None:
+    module = IRModule.parse(f"""
+      func.func @f(%x: memref<4x5x6xf32>, %o: memref<4x5x6xf32>,
+          %n: index {{tir.symbol = "n"}})
+          attributes {{tir.prim_func, tir.num_outputs = 1 : i64}} {{
+        {ALLOCATION} {total(_PLAIN, load("x", *"ijl"), out="t")} {copy("t", "o")}
+        return
+      }}""")
+    assert ends_in_map(module.func_op("f"))
+
+
+def test_maps_that_write_in_parts() -> None:
+    assert writes_in_parts(program(copy("x", "o", to="jik")))
+    assert writes_in_parts(program(copy("x", "o"), copy("y", "o")))
+    assert not writes_in_parts(program(copy("x", "o")))
+    assert not writes_in_parts(program(_SUM, copy("x", "o", to="jik")))
+    twice = load("x", *"ijk") + 2 * store("xv", "o", *"ijk")
+    assert not writes_in_parts(program(block(twice, "SSS", WHOLE)))
