@@ -44,11 +44,9 @@ def floordiv(a: Range, b: Range) -> Range:
     (x_low, x_high), (y_low, y_high) = a, b
     if y_low is None or y_low < 0 or y_high == 0:
         return None, None
-    y_low = max(y_low, 1)
-    low = x_low if x_low is None else _quotient(x_low, y_low if x_low < 0 else y_high)
-    high = (
-        x_high if x_high is None else _quotient(x_high, y_high if x_high < 0 else y_low)
-    )
+    divisors = max(y_low, 1), y_high
+    low = None if x_low is None else min(_quotient(x_low, y) for y in divisors)
+    high = None if x_high is None else max(_quotient(x_high, y) for y in divisors)
     return low, high
 
 

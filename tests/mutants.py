@@ -14,6 +14,7 @@ dialects.intervals`` one analysis.
 import argparse
 import ast
 import concurrent.futures
+import contextlib
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -177,6 +178,14 @@ def _changes(node: ast.AST) -> list[ast.AST]:
             return [ast.AugAssign(target, _swapped(operator), value)]
         case ast.UnaryOp(ast.Not() | ast.USub(), operand):
             return [operand]
+        case ast.Dict() | ast.List() | ast.Set() | ast.Tuple():
+            return list(_shortened(node))
+    return _replaced(node)
+
+
+def _replaced(node: ast.AST) -> list[ast.AST]:
+    """A constant, a name or a statement changed."""
+    match node:
         case ast.Constant(bool(value)):
             return [ast.Constant(not value)]
         case ast.Constant(int(value)):
@@ -185,8 +194,6 @@ def _changes(node: ast.AST) -> list[ast.AST]:
             return [ast.Name(_OPPOSITES[name], ast.Load())]
         case ast.Expr(ast.Call()) | ast.Continue() | ast.Break():
             return [ast.Pass()]
-        case ast.Dict() | ast.List() | ast.Set() | ast.Tuple():
-            return list(_shortened(node))
     return []
 
 
@@ -209,19 +216,27 @@ def _compared(
 
 
 def _shortened(node: ast.AST) -> Iterator[ast.AST]:
-    """A table of constants, or a dictionary, with each of its entries left out."""
+    """A table of names, or a dictionary, with each of its entries left out."""
     match node:
         case ast.Dict(keys, values) if len(keys) > 1:
             for gone in range(len(keys)):
                 yield ast.Dict(_without(keys, gone), _without(values, gone))
         case ast.Set(entries) | ast.List(entries) | ast.Tuple(entries):
-            texts = [e for e in entries if isinstance(e, ast.Constant)]
-            names = [e for e in texts if isinstance(e.value, str)]
-            if len(entries) > 1 and len(names) == len(entries):
-                for gone in range(len(entries)):
-                    kept = _without(entries, gone)
-                    is_set = isinstance(node, ast.Set)
-                    yield ast.Set(kept) if is_set else type(node)(kept, ast.Load())
+            is_table = len(entries) > 1 and all(map(_is_text, entries))
+            for gone in range(len(entries) if is_table else 0):
+                yield _display(node, _without(entries, gone))
+
+
+def _is_text(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+def _display(node: ast.AST, entries: list[ast.expr]) -> ast.AST:
+    """A set, list or tuple with other entries."""
+    if isinstance(node, ast.Set):
+        return ast.Set(entries)
+    kind = ast.List if isinstance(node, ast.List) else ast.Tuple
+    return kind(entries, ast.Load())
 
 
 def _without(entries: Sequence[Any], gone: int) -> list[Any]:
@@ -342,15 +357,13 @@ class _Substitution(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         exec(compile(self.source, f"<wrong {self.module}>", "exec"), module.__dict__)
 
 
-def _load_others(module: str, names: Iterable[str]) -> None:
+def load_others(module: str, names: Iterable[str]) -> None:
     """Import the modules that do not depend on ``module``: children inherit them."""
     barrier = _Substitution(module, None)
     sys.meta_path.insert(0, barrier)
     for name in names:
-        try:
+        with contextlib.suppress(ImportError):  # it depends on the module
             importlib.import_module(name)
-        except ImportError:
-            continue  # it depends on the module
     sys.meta_path.remove(barrier)
 
 
@@ -359,8 +372,6 @@ def _run_tests(module: str, source: str, files: Sequence[str], report: int) -> N
     silent = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silent, 1)
     os.dup2(silent, 2)
-    signal.setitimer(signal.ITIMER_PROF, _CPU_LIMIT_S)
-    signal.alarm(_WAIT_LIMIT_S)
     with tempfile.TemporaryDirectory() as folder:
         os.environ["XDG_CACHE_HOME"] = folder
         sys.meta_path.insert(0, _Substitution(module, source))
@@ -373,13 +384,19 @@ def _run_tests(module: str, source: str, files: Sequence[str], report: int) -> N
 
 
 def _outcome(
-    module: str, source: str, files: Sequence[Path]
+    module: str,
+    source: str,
+    files: Sequence[Path],
+    cpu_limit_s: float = _CPU_LIMIT_S,
 ) -> tuple[bool, Sequence[str]]:
     """Whether tests noticed something, and which modules they loaded."""
     read, report = os.pipe()
     child = os.fork()
     if child == 0:
+        os.close(read)
         try:
+            signal.setitimer(signal.ITIMER_PROF, cpu_limit_s)
+            signal.alarm(_WAIT_LIMIT_S)
             _run_tests(module, source, [str(f) for f in files], report)
         finally:
             os._exit(_NOT_RUN)  # `_run_tests` exits by itself
@@ -392,12 +409,18 @@ def _outcome(
     return status != 0, pickle.loads(loaded) if loaded else ()
 
 
-def is_noticed(module: str, source: str, files: Sequence[Path]) -> bool:
+def is_noticed(
+    module: str,
+    source: str,
+    files: Sequence[Path],
+    *,
+    cpu_limit_s: float = _CPU_LIMIT_S,
+) -> bool:
     """Whether the tests fail with a module from ``source``, end the process, or never end.
 
     The module, and what imports it, must not be loaded yet.
     """
-    return _outcome(module, source, files)[0]
+    return _outcome(module, source, files, cpu_limit_s)[0]
 
 
 @dataclass(frozen=True)
@@ -424,13 +447,13 @@ def score(subject: Subject) -> Score:
     """Plant wrong places in a module, one after the other; in a process of its own."""
     if not subject.files:
         return Score(problem="has no file in tests/ir")
-    path = _path_of(subject.module)
+    path = path_of(subject.module)
     source = path.read_text(encoding="utf-8")
     same = ast.unparse(ast.parse(source))
     fails, loaded = _outcome(subject.module, same, subject.files)
     if fails:
         return Score(problem="its tests fail as it is")
-    _load_others(subject.module, loaded)
+    load_others(subject.module, loaded)
     if is_noticed(subject.module, same, subject.files):
         return Score(problem="its tests fail in a forked process")
     mutants = [plant(source, n) for n in chosen(count_sites(source), subject.count)]
@@ -441,7 +464,8 @@ def score(subject: Subject) -> Score:
     return Score(len(mutants) - len(missed), len(mutants), lines)
 
 
-def _path_of(module: str) -> Path:
+def path_of(module: str) -> Path:
+    """The file of a module of the package."""
     return TESTS.parent / f"{module.replace('.', '/')}.py"
 
 
@@ -472,6 +496,22 @@ def _subjects(arguments: argparse.Namespace) -> list[Subject]:
     ]
 
 
+def _keep_bytecode(folder: str) -> None:
+    """Compile each module of the package once, whatever the environment says."""
+    sys.dont_write_bytecode = False
+    sys.pycache_prefix = folder
+
+
+def _check_names(parser: argparse.ArgumentParser, names: Sequence[str]) -> None:
+    from relax_mlir.errors import near_misses
+    from tests.analysis.table import ANALYSES
+
+    known = [*ANALYSES, *_list_passes()]
+    for name in names:
+        if name not in known:
+            parser.error(f"no pass or analysis `{name}`.{near_misses(name, known)}")
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """The command: a line for every module; 1 if tests of some notice too little."""
     parser = argparse.ArgumentParser(prog="make mutants", description=__doc__)
@@ -487,12 +527,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     arguments = parser.parse_args(argv)
+    _check_names(parser, arguments.names)
     os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
     subjects = _subjects(arguments)
     failed = False
-    with concurrent.futures.ProcessPoolExecutor(
-        arguments.jobs, multiprocessing.get_context("spawn"), max_tasks_per_child=1
-    ) as pool:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        concurrent.futures.ProcessPoolExecutor(
+            arguments.jobs,
+            multiprocessing.get_context("spawn"),
+            initializer=_keep_bytecode,
+            initargs=(folder,),
+            max_tasks_per_child=1,
+        ) as pool,
+    ):
         for subject, result in zip(subjects, pool.map(score, subjects), strict=True):
             is_enough = result.is_enough(subject.share)
             failed |= not is_enough

@@ -85,6 +85,8 @@ def test_minimum_without_bounds() -> None:
 def test_products_of_large_numbers_are_exact() -> None:
     large = 2**80 + 1
     assert intervals.product((large, large), (3, large)) == (3 * large, large * large)
+    beyond_floats = 2**2000
+    assert intervals.product((beyond_floats, None), (1, None)) == (beyond_floats, None)
 
 
 def test_best_of_several_bounds() -> None:
