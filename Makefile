@@ -84,7 +84,7 @@ guard: native  ## Run operators, models and trained networks between guard pages
 node-mutants: native  ## Change 4,000 of ONNX's node tests and compare with onnxruntime; half an hour
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.frontends.node_mutants
 
-mutants: env  ## Plant wrong lines in every pass and see tests fail
+mutants: env  ## Mutation testing of every pass and of the analyses of sizes and indices
 	$(BIN)/python -m tests.mutants
 
 sanitize: env  ## Run the native unit tests under sanitizers: threads; addresses and undefined behaviour

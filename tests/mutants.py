@@ -479,9 +479,9 @@ def _of_pass(name: str, arguments: argparse.Namespace) -> Subject:
 
 
 def _of_analysis(name: str, arguments: argparse.Namespace) -> Subject:
-    from tests.analysis.table import ANALYSES
+    from tests.analysis.table import ANALYSES, PENDING
 
-    files = tuple(TESTS / file for file in ANALYSES[name])
+    files = tuple(TESTS / file for file in {**ANALYSES, **PENDING}[name])
     share = ANALYSIS_SHARE if arguments.share is None else arguments.share
     return Subject(name, f"relax_mlir.{name}", files, arguments.per_analysis, share)
 
@@ -489,9 +489,10 @@ def _of_analysis(name: str, arguments: argparse.Namespace) -> Subject:
 def _subjects(arguments: argparse.Namespace) -> list[Subject]:
     from tests.analysis.table import ANALYSES
 
-    names = arguments.names or [*ANALYSES, *_list_passes()]
+    passes = _list_passes()
+    names = arguments.names or [*ANALYSES, *passes]
     return [
-        (_of_analysis if name in ANALYSES else _of_pass)(name, arguments)
+        (_of_pass if name in passes else _of_analysis)(name, arguments)
         for name in names
     ]
 
@@ -504,9 +505,9 @@ def _keep_bytecode(folder: str) -> None:
 
 def _check_names(parser: argparse.ArgumentParser, names: Sequence[str]) -> None:
     from relax_mlir.errors import near_misses
-    from tests.analysis.table import ANALYSES
+    from tests.analysis.table import ANALYSES, PENDING
 
-    known = [*ANALYSES, *_list_passes()]
+    known = [*ANALYSES, *PENDING, *_list_passes()]
     for name in names:
         if name not in known:
             parser.error(f"no pass or analysis `{name}`.{near_misses(name, known)}")

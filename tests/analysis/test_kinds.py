@@ -80,6 +80,13 @@ def copy(source: str, target: str, indices: str = "ijk", to: str = "ijk") -> str
     return block(body, "SSS", WHOLE)
 
 
+def test_kinds_are_in_the_order_of_fusion() -> None:
+    names = "ELEMENTWISE BROADCAST INJECTIVE REDUCTION OUT_FUSABLE OPAQUE"
+    assert {kind.name: kind.value for kind in Kind} == {
+        name: value for value, name in enumerate(names.split())
+    }
+
+
 @pytest.mark.parametrize(
     ("indices", "kind"),
     [
@@ -238,6 +245,8 @@ def test_sums_with_maps_around_them() -> None:
     assert kind_of(program(ALLOCATION, after, copy("t", "o", "ij0"))) == Kind.REDUCTION
     assert kind_of(program(ALLOCATION, after, copy("t", "o", "jik"))) == Kind.OPAQUE
     assert kind_of(program(ALLOCATION, after, copy("x", "o"))) == Kind.OPAQUE
+    again = copy("t", "y") + copy("x", "o")
+    assert kind_of(program(ALLOCATION, after, again)) == Kind.OPAQUE
     assert kind_of(program(_SUM, _SUM)) == Kind.OPAQUE
     unplain = "%c = arith.cmpi slt, %i, %c1 : index\nscf.if %c {" + store(
         "xv", "o", *"ijk"
@@ -271,6 +280,13 @@ def test_axes_of_windows_and_of_one_factor() -> None:
         *(1, 4, 18, 2),
         "f32",
     )
+
+
+def test_products_of_nothing_are_products() -> None:
+    reads = load("x", *"ijl") + load("y", *"ilk")
+    function = program(total(_TIMES, reads, extents=(4, 5, 6, 0)))
+
+    assert product_of(function) == (4, 5, 6, 0, "f32")
 
 
 def test_sums_that_are_no_contractions_multiply_nothing() -> None:
@@ -393,3 +409,5 @@ def test_maps_that_write_in_parts() -> None:
     assert not writes_in_parts(program(_SUM, copy("x", "o", to="jik")))
     twice = load("x", *"ijk") + 2 * store("xv", "o", *"ijk")
     assert not writes_in_parts(program(block(twice, "SSS", WHOLE)))
+    mixed = program(copy("y", "o", to="jik"), block(twice, "SSS", WHOLE))
+    assert not writes_in_parts(mixed)
