@@ -37,9 +37,16 @@ _CHECK = re.compile(
 )
 _OTHER_MARKS = {"COM", "NOTE", "RUN", "TODO"}
 
-# No deadline: a busy machine is not a bug. `make fuzz` searches.
+# No deadline: a busy machine is not a bug. `make fuzz` searches; `make mutants` only asks
+# whether there is a counterexample, not for a small one.
 hypothesis.settings.register_profile("repeat", deadline=None, derandomize=True)
 hypothesis.settings.register_profile("search", deadline=None)
+hypothesis.settings.register_profile(
+    "mutants",
+    deadline=None,
+    derandomize=True,
+    phases=[hypothesis.Phase.explicit, hypothesis.Phase.generate],
+)
 hypothesis.settings.load_profile("repeat")
 
 

@@ -40,7 +40,10 @@ _CPU_LIMIT_S = 60.0  # of one mutant; a loop that does not end is noticed
 _WAIT_LIMIT_S = 300  # for one that waits for what never comes
 _NOT_RUN = 99  # the exit status of a process in which pytest did not come to an end
 _PRELOAD_WARNING = "ignore::pytest.PytestAssertRewriteWarning"
-_ARGUMENTS = ["-x", "-q", "-n0", "-p", "no:cacheprovider", "-W", _PRELOAD_WARNING]
+_ARGUMENTS = [
+    *("-x", "-q", "-n0", "--tb=no", "-p", "no:cacheprovider"),
+    *("-W", _PRELOAD_WARNING, "--hypothesis-profile=mutants"),
+]
 # What is loaded before processes fork; tests load their own modules.
 _PRELOADED = ("relax_mlir.", "mlir.", "numpy.", "onnx.", "hypothesis.", "filecheck.")
 

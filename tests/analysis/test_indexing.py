@@ -228,6 +228,7 @@ func.func @f(%x: memref<?x3x?x?xf32> {tir.shape = #relax.shape<["s0", "3", "2*s0
   %hidden = arith.index_cast %t : i32 to index
   %more = arith.addi %hidden, %n : index
   %b = memref.alloc(%late, %n) : memref<?x5x?xf32>
+  %empty = memref.alloc(%n) : memref<0x?xf32>
   %a = memref.alloca(%d) : memref<?xf32>
   %s = memref.cast %b : memref<?x5x?xf32> to memref<?x?x7xf32>
   return
@@ -265,7 +266,7 @@ def test_sizes_of_buffers() -> None:
         (_, doubled, _, _, late, *_) = (
             op.results[0] for op in block.operations if len(op.operation.results)
         )
-        (allocated,) = named(function, "memref.alloc")
+        allocated, empty = named(function, "memref.alloc")
         (local,) = named(function, "memref.alloca")
         (cast,) = named(function, "memref.cast")
 
@@ -273,6 +274,7 @@ def test_sizes_of_buffers() -> None:
         assert buffer_sizes(x) == [n, 3, doubled, None]
         assert buffer_sizes(p) == [4]
         assert buffer_sizes(allocated.results[0]) == [late, 5, n]
+        assert buffer_sizes(empty.results[0]) == [0, n]
         assert buffer_sizes(local.results[0]) == [doubled]
         assert buffer_sizes(cast.results[0]) == [None, None, 7]
 
@@ -288,5 +290,5 @@ def test_arithmetic_of_sizes_is_on_indices_and_constants() -> None:
             True,
             False,  # a conversion to i32
             *(True, True),
-            *(False, False, False, False),
+            *(False,) * 5,
         ]

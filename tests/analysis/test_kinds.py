@@ -3,11 +3,13 @@
 import itertools
 import math
 from collections.abc import Sequence
+from functools import cache
 
 import pytest
+from mlir import ir
 from mlir.dialects import func
 
-from relax_mlir import IRModule
+from relax_mlir.context import new_context
 from relax_mlir.kinds import (
     Kind,
     contraction_of,
@@ -36,24 +38,36 @@ def block(body: str, kinds: str, extents: Sequence[int], *, start: str = "") -> 
     """
 
 
+_MODULES: list[ir.Module] = []  # functions live no longer than their modules
+
+
+@cache
+def _context() -> ir.Context:
+    return new_context()
+
+
+def parsed(text: str) -> func.FuncOp:
+    """The one function of a module."""
+    with _context(), ir.Location.unknown():
+        module = ir.Module.parse(text)
+        (function,) = module.body.operations
+        assert isinstance(function, func.FuncOp)
+        _MODULES.append(module)
+    return function
+
+
 def program(
     *statements: str, outputs: int = 1, buffers: str = "x, y, o", element: str = "f32"
 ) -> func.FuncOp:
     names = [name.strip() for name in buffers.split(",")]
     arguments = ", ".join(f"%{n}: memref<4x5x6x{element}>" for n in names)
     text = "\n".join(statements).replace("f32", element)
-    module = IRModule.parse(f"""
+    return parsed(f"""
       func.func @f({arguments})
           attributes {{tir.prim_func, tir.num_outputs = {outputs} : i64}} {{
         {text}
         return
       }}""")
-    function = module.func_op("f")
-    _KEPT.append(module)
-    return function
-
-
-_KEPT: list[IRModule] = []
 
 
 def load(buffer: str, *indices: str, to: str = "") -> str:
@@ -298,7 +312,7 @@ def test_sums_that_are_no_contractions_multiply_nothing() -> None:
 
 
 def test_contractions_of_open_sizes_are_left_out() -> None:
-    module = IRModule.parse(f"""
+    function = parsed(f"""
       func.func @f(%x: memref<4x5x6xf32>, %y: memref<4x5x6xf32>, %o: memref<4x5x6xf32>,
           %n: index {{tir.symbol = "n"}})
           attributes {{tir.prim_func, tir.num_outputs = 1 : i64}} {{
@@ -310,7 +324,6 @@ def test_contractions_of_open_sizes_are_left_out() -> None:
     }
         return
       }}""")
-    function = module.func_op("f")
 
     assert kind_of(function) == Kind.OUT_FUSABLE
     assert product_of(function) is None
@@ -392,14 +405,14 @@ def test_programs_that_end_in_a_map_after_sums() -> None:
 
 
 def test_results_are_the_last_buffer_of_the_arguments() -> None:
-    module = IRModule.parse(f"""
+    function = parsed(f"""
       func.func @f(%x: memref<4x5x6xf32>, %o: memref<4x5x6xf32>,
           %n: index {{tir.symbol = "n"}})
           attributes {{tir.prim_func, tir.num_outputs = 1 : i64}} {{
         {ALLOCATION} {total(_PLAIN, load("x", *"ijl"), out="t")} {copy("t", "o")}
         return
       }}""")
-    assert ends_in_map(module.func_op("f"))
+    assert ends_in_map(function)
 
 
 def test_maps_that_write_in_parts() -> None:
