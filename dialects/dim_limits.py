@@ -82,7 +82,7 @@ def _is_le(a: Dim, b: Dim, limits: Limits) -> bool:
 
 def _bounded_quotient(x: Dim, y: Dim, limits: Limits) -> Dim:
     """``x // y`` where limits decide it, or decide it for a part of the sum."""
-    if not isinstance(y, int) or y <= 0:
+    if not isinstance(y, int):
         return dims.floordiv(x, y)
     low, high = bounds(x, limits)
     if low is not None and high is not None and low // y == high // y:

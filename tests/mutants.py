@@ -13,7 +13,6 @@ dialects.intervals`` one analysis.
 
 import argparse
 import ast
-import concurrent.futures
 import contextlib
 import importlib
 import importlib.abc
@@ -535,17 +534,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
     subjects = _subjects(arguments)
     failed = False
+    # A process for each module: it must not have loaded what it changes.
+    context = multiprocessing.get_context("spawn")
     with (
         tempfile.TemporaryDirectory() as folder,
-        concurrent.futures.ProcessPoolExecutor(
-            arguments.jobs,
-            multiprocessing.get_context("spawn"),
-            initializer=_keep_bytecode,
-            initargs=(folder,),
-            max_tasks_per_child=1,
+        context.Pool(
+            arguments.jobs, _keep_bytecode, (folder,), maxtasksperchild=1
         ) as pool,
     ):
-        for subject, result in zip(subjects, pool.map(score, subjects), strict=True):
+        for subject, result in zip(subjects, pool.imap(score, subjects), strict=True):
             is_enough = result.is_enough(subject.share)
             failed |= not is_enough
             mark = "" if is_enough else "  NOT ENOUGH"

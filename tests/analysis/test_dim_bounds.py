@@ -101,6 +101,7 @@ def test_comparisons_hold_for_all_values(left: Tree, right: Tree) -> None:
         ("floordiv(n, 2) + floordiv(n + 1, 2) - n", (0, 0)),
         ("floordiv(7, n + 2)", (0, 3)),
         ("floordiv(n, m + 1) - n", (None, None)),  # the divisor is a sum
+        ("floordiv(n - 3, m)*(8*ceildiv(k, 8) - k)", (None, None)),
         ("min(a, b, c, d) - a", (None, 0)),
         ("min(a, b, c, d, e) - a", (None, None)),  # more cases than are looked at
     ],
@@ -129,6 +130,12 @@ def test_bounds_with_limits(
     expected: tuple[int | None, int | None],
 ) -> None:
     assert bounds(parse(text), limits) == expected
+
+
+@pytest.mark.parametrize(("calls", "least"), [(5, 0), (6, None)])
+def test_calls_are_followed_up_to_a_depth(calls: int, least: int | None) -> None:
+    text = " + ".join(f"8*ceildiv({name}, 8) - {name}" for name in "abcdef"[:calls])
+    assert bounds(parse(text))[0] == least
 
 
 def test_limits_of_symbols_count_in_any_order() -> None:

@@ -8,10 +8,11 @@ import pytest
 
 from relax_mlir.dialects.effects import Effects
 
+_SINGLE = [effect for effect in Effects if bin(effect.value).count("1") == 1]
 _SETS = [
     reduce(or_, chosen, Effects.NONE)
-    for size in range(len(Effects) + 1)
-    for chosen in combinations(Effects, size)
+    for size in range(len(_SINGLE) + 1)
+    for chosen in combinations(_SINGLE, size)
 ]
 
 
@@ -28,7 +29,7 @@ def test_what_holds_of_effects_holds_of_allowed_ones_alone(
     property_name: str, allowed: set[str]
 ) -> None:
     for effects in _SETS:
-        names = {effect.name for effect in Effects if effect in effects}
+        names = {effect.name for effect in _SINGLE if effect in effects}
         assert getattr(effects, property_name) is (names <= allowed), effects
 
 
@@ -41,6 +42,5 @@ def test_memory_of_operands_is_written_by_two_effects() -> None:
 def test_nothing_and_anything() -> None:
     assert not Effects.NONE
     assert Effects(0) is Effects.NONE
-    assert set(Effects.UNKNOWN) == {Effects.WRITES, Effects.OBSERVED}
-    assert len(_SETS) == 2 ** len(Effects)
-    assert len(Effects) == 7
+    assert Effects.UNKNOWN == Effects.WRITES | Effects.OBSERVED
+    assert len(_SETS) == 2**7

@@ -26,7 +26,7 @@ def opened(bounds: tuple[int, int]) -> Iterator[Range]:
     yield from [(low, high), (None, high), (low, None), (None, None)]
 
 
-def hull(values: list[int]) -> Range:
+def hull(values: list[int]) -> tuple[int, int]:
     return min(values), max(values)
 
 

@@ -36,7 +36,7 @@ def test_every_analysis_has_tests() -> None:
 
 
 def test_every_file_of_tests_belongs_to_an_analysis() -> None:
-    listed = {file for files in (ANALYSES | PENDING).values() for file in files}
+    listed = {file for files in {**ANALYSES, **PENDING}.values() for file in files}
     found = {f"analysis/{f.name}" for f in Path(__file__).parent.glob("test_*.py")}
 
     assert found - listed == {"analysis/test_table.py"}
