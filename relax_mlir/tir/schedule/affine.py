@@ -125,9 +125,6 @@ def is_affine(
 ) -> bool:
     """Whether the values of axes are independent sums of digits of loops.
 
-    Then loops visit every point of the grid: once, if they have no more steps than it has
-    points.
-
     Args:
         values: what the axes are.
         extents: how many values each loop takes.
@@ -148,7 +145,7 @@ def is_affine(
         loops = {n for n in symbols_of(predicate) if extents.get(n, 1) != 1}
         if not any(loops <= one for one in sources):
             return False
-    return _are_independent(used, extents)
+    return _are_disjoint(used)
 
 
 def _with_composites(
@@ -253,16 +250,12 @@ def chained(digits: Sequence[Digit], extent: Dim) -> list[Digit] | None:
     return found if is_known_le(extent, last.lower * last.extent) else None
 
 
-def _are_independent(digits: Sequence[Digit], extents: Mapping[str, Dim]) -> bool:
-    """Whether loops take digits through all combinations of their values.
-
-    No two are made of the same part of a loop, and a loop goes on until its last digit is
-    full: ``i // 4`` and ``i % 4`` of 10 steps never are 2 and 3 together.
-    """
+def _are_disjoint(digits: Sequence[Digit]) -> bool:
+    """Whether no two are made of the same part of a loop."""
     by_source: dict[str, list[Digit]] = {}
     for digit in digits:
         by_source.setdefault(digit.source, []).append(digit)
-    for source, parts in by_source.items():
+    for parts in by_source.values():
         lower: Dim = 1
         waiting = [d for d in parts if d.extent != 1]
         while waiting:
@@ -271,6 +264,4 @@ def _are_independent(digits: Sequence[Digit], extents: Mapping[str, Dim]) -> boo
                 return False
             waiting.remove(found)
             lower = lower * found.extent
-        if not is_known_le(lower, extents[source]):
-            return False
     return True
