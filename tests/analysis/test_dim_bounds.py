@@ -18,7 +18,7 @@ from tests.analysis.expressions import (
     trees_with_symbolic_divisors,
 )
 
-_SMALL = dict.fromkeys(NAMES, (0, 4))
+_SMALL: dict[str, tuple[int, int]] = dict.fromkeys(NAMES, (0, 4))
 
 
 @settings(max_examples=60)
