@@ -14,6 +14,7 @@ from typing import Literal
 
 from relax_mlir.dialects import dim_bounds, dims, symbols
 from relax_mlir.dialects.dims import Dim
+from relax_mlir.dialects.monomials import terms_of
 
 __all__ = [
     "Constraint",
@@ -53,6 +54,26 @@ class Constraint:
             if found:
                 return Constraint(symbols.parse(lhs), relation, symbols.parse(rhs))
         raise ValueError(f"bad constraint: expected `a == b` or `a >= b`, got `{text}`")
+
+    @property
+    def equality(self) -> tuple[Dim, Dim]:
+        """The two sides of an equality that says the same: ``a >= b`` is ``a == max(a, b)``."""
+        if self.relation == "==":
+            return self.lhs, self.rhs
+        return self.lhs, dims.maximum(self.lhs, self.rhs)
+
+    @staticmethod
+    def of_equality(lhs: Dim, rhs: Dim) -> "Constraint":
+        """The constraint whose :attr:`equality` two sizes are."""
+        excess = rhs - lhs  # max(b - a, 0), which is x - min(y, z) in canonical form
+        for monomial, factor in terms_of(excess):
+            if factor == -1 and len(monomial) == 1 and monomial[0].op == "min":
+                rest = excess + dims.minimum(*monomial[0].args)
+                cases = {rest - argument for argument in monomial[0].args}
+                others = cases - {0}
+                if len(cases) == 2 and len(others) == 1:
+                    return Constraint(lhs, ">=", lhs + others.pop())
+        return Constraint(lhs, "==", rhs)
 
     @property
     def is_certain(self) -> bool:

@@ -19,7 +19,10 @@ def remaining(module: IRModule, pipeline: Sequence[Stage]) -> list[Stage]:
     names = list(LEVELS)
     reached = level_of(module)
     start = 0 if reached is None else names.index(reached) + 1
-    return [s for s in pipeline if names.index(s.level) >= start]
+    rest = [s for s in pipeline if names.index(s.level) >= start]
+    if reached == "tir":  # calls of programs, of which nothing has checked the sizes
+        return [Stage("tir", "relax-bind-sizes"), *rest]
+    return rest
 
 
 def level_of(module: IRModule) -> str | None:

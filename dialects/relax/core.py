@@ -181,6 +181,11 @@ class RelaxOperation(Operation):
             for o in self.operands
         ]
 
+    @classmethod
+    def has_infer(cls) -> bool:
+        """Whether its operations tell the types of their results; constants do not."""
+        return cls.infer is not RelaxOperation.infer
+
     def infer_again(self) -> list[ir.Type]:
         """The result types that the operands imply now."""
         return self.result_types(self.unpacked_operands(), self.python_attrs())

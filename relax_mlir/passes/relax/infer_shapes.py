@@ -24,7 +24,7 @@ from relax_mlir.programs import argument_shape
 from relax_mlir.rewriting import Pass
 from relax_mlir.traversal import own_operations, walk
 
-__all__ = ["InferShapes", "derived_types", "has_infer"]
+__all__ = ["InferShapes", "derived_types", "program_call"]
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ def derived_types(
         return _packed_type(op)
     if isinstance(op, CallTirOp):
         return _program_types(op, functions)
-    if isinstance(op, RelaxOperation) and has_infer(type(op)):
+    if isinstance(op, RelaxOperation) and op.has_infer():
         return op.infer_again()
     return None
 
@@ -117,11 +117,6 @@ def derived_types(
 def _is_graph(callee: func.FuncOp) -> bool:
     """Whether what a call gives follows from its callee: a program has no results."""
     return not names.is_prim_func(callee)
-
-
-def has_infer(kind: type[RelaxOperation]) -> bool:
-    """Whether operations of a class tell the types of their results."""
-    return kind.infer is not RelaxOperation.infer
 
 
 def _packed_type(cast: ir.OpView) -> list[ir.Type] | None:
@@ -176,19 +171,8 @@ def _program_types(
     call: CallTirOp, functions: Mapping[str, func.FuncOp]
 ) -> list[ir.Type]:
     """What the tensor program writes, in the caller's sizes; checks what it reads."""
-    name = call.attributes["callee"].value
-    program = functions.get(name)
-    if program is None or "tir.prim_func" not in program.attributes:
-        raise ValueError(f"module has no tensor program `{name}`")
-    sizes = _sizes(call, program)
-    operands = tensors.elements(call.args)
-    results = _parts(call.result.type)
-    expected = [o.type for o in operands] + results
-    count = sum(isinstance(t, ir.MemRefType) for t in program.type.inputs)
-    if len(expected) != count:
-        raise ValueError(
-            f"`{name}` takes {count} buffers, got {len(expected)} operands and results"
-        )
+    program, sizes, expected = program_call(call, functions)
+    name, operands = program.name.value, tensors.elements(call.args)
     derived = [
         _as_tensor(program, number, type_, sizes)
         for number, type_ in enumerate(expected)
@@ -203,6 +187,27 @@ def _program_types(
     if isinstance(call.result.type, ir.TupleType):
         return [ir.TupleType.get_tuple(types)]
     return types
+
+
+def program_call(
+    call: CallTirOp, functions: Mapping[str, func.FuncOp]
+) -> tuple[func.FuncOp, dict[str, Dim], list[ir.Type]]:
+    """The program that is called, its symbols in the caller's sizes, and the types passed.
+
+    Raises:
+        ValueError: there is no such program, or it takes other buffers or sizes.
+    """
+    name = call.attributes["callee"].value
+    program = functions.get(name)
+    if program is None or "tir.prim_func" not in program.attributes:
+        raise ValueError(f"module has no tensor program `{name}`")
+    types = [o.type for o in tensors.elements(call.args)] + _parts(call.result.type)
+    count = sum(isinstance(t, ir.MemRefType) for t in program.type.inputs)
+    if len(types) != count:
+        raise ValueError(
+            f"`{name}` takes {count} buffers, got {len(types)} operands and results"
+        )
+    return program, _sizes(call, program), types
 
 
 def _sizes(call: CallTirOp, program: func.FuncOp) -> dict[str, Dim]:

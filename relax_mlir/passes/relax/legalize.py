@@ -10,7 +10,7 @@ import numpy as np
 from mlir import ir
 from mlir.dialects import func
 
-from relax_mlir.dialects import tensors
+from relax_mlir.dialects import constraints, tensors
 from relax_mlir.dialects.relax.core import (
     CallTirOp,
     ConstantOp,
@@ -32,8 +32,10 @@ from relax_mlir.module import IRModule
 from relax_mlir.objects.function import store_attrs
 from relax_mlir.objects.names import place_of
 from relax_mlir.passes.relax.index_check_calls import call_index_checks
+from relax_mlir.passes.relax.size_casts import assumed_by, write_size_casts
 from relax_mlir.renaming import Renaming, by_symbol, dims_of, whole
 from relax_mlir.rewriting import Pass, erase_dead, replace
+from relax_mlir.size_constraints import constraints_of, set_constraints
 
 __all__ = ["Legalize", "SymbolTable", "emit_program"]
 
@@ -192,9 +194,10 @@ class Legalize(Pass):
     )
 
     def run(self, module: IRModule) -> None:
+        is_script = not self.keep_views
+        self._keep_assumptions(module)
         if self.before is not None:
             self.before(module)
-        is_script = not self.keep_views
         legalizer = _Legalizer(module, is_script=is_script, threads=self.threads)
         for function in graph_functions(module):
             if "relax.primitive" in function.attributes:
@@ -209,6 +212,29 @@ class Legalize(Pass):
             for function in graph_functions(module):
                 for block in blocks_of(function):
                     erase_dead(block, _is_unused_number)
+
+    def _keep_assumptions(self, module: IRModule) -> None:
+        """Write down what operators assume of sizes: no program says it any more."""
+        if not self.keep_views:
+            for function in graph_functions(module):
+                if "relax.primitive" not in function.attributes:
+                    write_size_casts(function, self._may_assume)
+        elif "main" in module:
+            with constraints.collect() as found:
+                constraints.assume(constraints_of(module))
+                for op in operations_of(module.func_op("main")):
+                    if isinstance(op, RelaxOperation) and self._may_assume(op):
+                        constraints.assume(assumed_by(op))
+            set_constraints(module, found)
+
+    def _may_assume(self, op: ir.OpView) -> bool:
+        """Whether an operation that gets a program has symbolic sizes, all known."""
+        if not isinstance(op, RelaxOperation) or not op.has_infer():
+            return False
+        if f"relax.{op.script_name()}" in self.skip_ops or not _has_known_sizes(op):
+            return False
+        types = flat_types([*op.operands, *op.results])
+        return any(getattr(type_, "encoding", None) is not None for type_ in types)
 
     def _has_program(self, op: ir.OpView) -> bool:
         if not isinstance(op, RelaxOperation) or not hasattr(op, "legalize"):

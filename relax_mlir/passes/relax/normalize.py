@@ -36,6 +36,7 @@ from relax_mlir.passes.relax.inline_calls import inline_calls
 from relax_mlir.passes.relax.known_operators import write_known_operators
 from relax_mlir.passes.relax.program_sizes import fill_sizes
 from relax_mlir.passes.relax.select_branches import select_branches
+from relax_mlir.passes.relax.size_casts import sizes_in
 from relax_mlir.rewriting import Pass, erase_dead, replace
 from relax_mlir.size_constraints import constraints_of, set_constraints
 from relax_mlir.traversal import own_operations
@@ -242,13 +243,13 @@ def _learn(
                 raise PassError(
                     f"{op.location}: cast: expected size `{stated}`, got `{size}`"
                 )
-            found.append(Constraint(size, "==", stated))
+            found.append(Constraint.of_equality(size, stated))
 
 
 def _dims(type_: ir.Type) -> tuple[Dim, ...] | None:
-    """The sizes of a tensor; None where they are not known."""
+    """The sizes of a tensor, or of a shape as a value; None where they are not known."""
     if not isinstance(type_, ir.RankedTensorType):
-        return None
+        return sizes_in(type_)
     if not type_.has_static_shape and type_.encoding is None:
         return None
     return tensors.shape_of(type_)

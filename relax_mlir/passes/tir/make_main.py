@@ -9,6 +9,7 @@ from mlir import ir
 from mlir.dialects import func
 
 from relax_mlir.dialects import dtypes, shapes
+from relax_mlir.dialects.constraints import Constraint
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import marks
 from relax_mlir.errors import PassError, near_misses
@@ -25,6 +26,7 @@ from relax_mlir.passes.main_signature import (
     size_argument,
 )
 from relax_mlir.passes.shape_function import emit_shape_function
+from relax_mlir.program_bounds import required_sizes
 from relax_mlir.programs import argument_shape
 from relax_mlir.rewriting import Pass, erase
 from relax_mlir.schedules.emit import op
@@ -207,9 +209,27 @@ def _write_main(module: IRModule, program: func.FuncOp) -> None:
         main.attributes["arg_attrs"] = ir.ArrayAttr.get([a for _, a in arguments])
         _write_call(main.add_entry_block(), program, parameters, symbols)
         dims = [dim for p in parameters for dim in p.dims]
-        derived = derived_sizes(symbols, dims, ())
+        required = _required(program, symbols)
+        derived = derived_sizes(symbols, dims, required)
         emit_shape_function(symbols, derived)
-    sign(module, (a for _, a in arguments), symbols, derived, (), "0")
+    sign(module, (a for _, a in arguments), symbols, derived, required, "0")
+
+
+def _required(program: func.FuncOp, symbols: Sequence[str]) -> list[Constraint]:
+    """What must hold of the sizes of the arrays for all accesses to be inside.
+
+    Raises:
+        PassError: the program accesses memory out of bounds whatever its sizes are.
+    """
+    try:
+        found = required_sizes(program)
+    except ValueError as error:
+        raise PassError(str(error)) from error
+    return [
+        c
+        for c in found
+        if all(name in symbols for d in (c.lhs, c.rhs) for name in shapes.symbols_of(d))
+    ]
 
 
 def _parameters(program: func.FuncOp) -> list[_Parameter]:

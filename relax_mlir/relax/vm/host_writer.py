@@ -317,6 +317,8 @@ class _Writer:
         made = [b.var for b in group]
         may_stop = self._scope.native.may_stop
         outputs = [b.var for b in group if b.var in used or may_stop(b)]
+        if not outputs:  # casts are there for what they check
+            outputs = [b.var for b in group if isinstance(b, MatchCast)]
         if not outputs:  # nothing of it is needed, and it does nothing else
             return
         read = dict.fromkeys(v for b in group for v in free_vars(b.value))

@@ -12,12 +12,19 @@ import numpy as np
 from mlir import ir
 
 from relax_mlir import compiler
-from relax_mlir.errors import RelaxError, RunError, UnsupportedError, near_misses
+from relax_mlir.errors import (
+    PassError,
+    RelaxError,
+    RunError,
+    UnsupportedError,
+    near_misses,
+)
 from relax_mlir.module import IRModule
 from relax_mlir.objects import names, prim
 from relax_mlir.objects.prim_func import PrimFunc
 from relax_mlir.objects.stmt import AssertStmt
 from relax_mlir.pipeline import Pipeline
+from relax_mlir.program_bounds import required_sizes
 from relax_mlir.relax.vm.devices import code_on
 from relax_mlir.relax.vm.host_builder import FunctionBuilder, Register
 from relax_mlir.relax.vm.host_interpreter import link_function
@@ -306,6 +313,11 @@ def compile_kernel(module: IRModule, name: str, options: Mapping[str, Any]) -> K
         RelaxError: it cannot be compiled.
     """
     asserted = _asserted(name, module[name])
+    try:
+        with module.context:
+            required_sizes(module.func_op(name))
+    except ValueError as error:
+        raise PassError(str(error)) from error
     alone = module.clone()
     for function in alone.func_ops():
         if not names.is_prim_func(function):  # graphs may not be ready to be compiled

@@ -28,6 +28,7 @@ from relax_mlir.objects.function import Function
 from relax_mlir.objects.operators import STRUCTURAL, operation_class
 from relax_mlir.objects.struct_info import (
     ShapeExpr,
+    ShapeStructInfo,
     StructInfo,
     TensorStructInfo,
     TupleStructInfo,
@@ -89,7 +90,9 @@ class Native:
 
     def _is_sequence(self, body: SeqExpr, cast: set[Expr] | None = None) -> bool:
         return self._is_value(body.body) and all(
-            self.computes(binding) or _is_cast_of(binding, cast or set())
+            self.computes(binding)
+            or _is_cast_of(binding, cast or set())
+            or _is_cast_of_sizes(binding)
             for binding in bindings_of(body)
         )
 
@@ -187,6 +190,16 @@ def _is_cast_of(binding: Binding, values: set[Expr]) -> bool:
         isinstance(binding, MatchCast)
         and binding.value in values
         and is_tensors(binding.struct_info)
+    )
+
+
+def _is_cast_of_sizes(binding: Binding) -> bool:
+    """Whether a binding checks sizes that are written down, as ``LegalizeOps`` does."""
+    return (
+        isinstance(binding, MatchCast)
+        and isinstance(binding.value, ShapeExpr)
+        and isinstance(binding.struct_info, ShapeStructInfo)
+        and binding.struct_info.values is not None
     )
 
 

@@ -1,0 +1,186 @@
+"""Bounds analysis: what the accesses of a tensor program need its sizes to be."""
+
+from collections.abc import Sequence
+
+from mlir import ir
+from mlir.dialects import func
+
+from relax_mlir.dialects import shapes, tensors
+from relax_mlir.dialects.constraints import Constraint
+from relax_mlir.dialects.dim_bounds import is_known_le
+from relax_mlir.dialects.monomials import Atom, terms_of
+from relax_mlir.dialects.shapes import Dim
+from relax_mlir.dialects.tir import AllocBufferOp, BlockOp, marks
+from relax_mlir.indexing import SIZE_ARITHMETIC, constant_of, dims_in
+from relax_mlir.objects.names import place_of
+from relax_mlir.programs import argument_shape
+from relax_mlir.traversal import own_operations
+
+__all__ = ["required_sizes"]
+
+_ACCESSES = {"memref.load": 1, "memref.store": 2}  # operands before the indices
+
+
+def required_sizes(program: func.FuncOp) -> tuple[Constraint, ...]:
+    """The relations of a program's symbols without which it reads or writes out of bounds.
+
+    An access counts where its index is monotonic in the variables of the loops around it,
+    so that the span of it is exact. What a branch guards is left out, and so are indices
+    that are loaded from memory, or rise and fall: a bound that is not exact would refuse
+    sizes that fit. A constraint holds wherever the loops run at least once.
+
+    Raises:
+        ValueError: an access is out of bounds whatever the sizes are.
+    """
+    analysis = _Accesses(program)
+    analysis.visit(program.entry_block)
+    return tuple(analysis.found)
+
+
+class _Accesses:
+    """Collects the constraints of one program.
+
+    Attributes:
+        found: the constraints that are not certain, in order.
+    """
+
+    def __init__(self, program: func.FuncOp) -> None:
+        self.found: dict[Constraint, None] = {}
+        self._dims: dict[ir.Value, Dim] = dims_in(program)
+        self._extents: dict[str, Dim] = {}  # of loops, by the symbol of the variable
+        self._shapes: dict[ir.Value, Sequence[Dim]] = {
+            argument: argument_shape(program, number)
+            for number, argument in enumerate(program.entry_block.arguments)
+            if isinstance(argument.type, ir.MemRefType)
+        }
+
+    def visit(self, block: ir.Block) -> None:
+        """Look at the accesses of a block, and of the loops in it."""
+        for op in own_operations(block):
+            name = op.operation.name
+            if name in _ACCESSES:
+                self._access(op, _ACCESSES[name])
+            elif name == "scf.for":
+                self._loop(op)
+            elif isinstance(op, BlockOp):
+                self._block(op)
+            elif isinstance(op, AllocBufferOp):
+                self._shapes[op.buffer] = tensors.python_value(op.shape)
+            elif len(op.results) == 1:
+                self._arithmetic(op)
+
+    def _arithmetic(self, op: ir.OpView) -> None:
+        """Learn what a size, or an index, is computed of."""
+        result = op.results[0]
+        known = constant_of(result)
+        if known is not None:
+            self._dims[result] = known
+        elif op.operation.name in SIZE_ARITHMETIC:
+            operands = [self._dims.get(v) for v in op.operands]
+            if None not in operands:
+                self._dims[result] = SIZE_ARITHMETIC[op.operation.name](*operands)
+
+    def _loop(self, op: ir.OpView) -> None:
+        start, stop, step = (self._dims.get(v) for v in list(op.operands)[:3])
+        body = op.regions[0].blocks[0]
+        if start is not None and stop is not None and step == 1:
+            extent = stop - start
+            if is_known_le(extent, 0):
+                return
+            self._dims[body.arguments[0]] = start + self._axis(extent)
+        self.visit(body)
+
+    def _block(self, op: BlockOp) -> None:
+        extents = [self._dims.get(v) for v in op.extents]
+        dynamic = iter(extents)
+        sizes = [size if size >= 0 else next(dynamic) for size in op.static_extents]
+        values = [self._dims.get(v) for v in op.bindings]
+        if not values and marks.AXIS_STARTS not in op.attributes:
+            if any(size is not None and is_known_le(size, 0) for size in sizes):
+                return
+            values = [None if size is None else self._axis(size) for size in sizes]
+        for region in op.regions:
+            for block in region.blocks:
+                pairs = zip(block.arguments, values, strict=False)
+                self._dims.update((a, v) for a, v in pairs if v is not None)
+                self.visit(block)
+
+    def _axis(self, extent: Dim) -> Dim:
+        """The variable of a loop from 0 on, as a symbol of its own."""
+        name = f"axis.{len(self._extents)}"
+        self._extents[name] = extent
+        return shapes.symbol(name)
+
+    def _access(self, op: ir.OpView, first: int) -> None:
+        operands = list(op.operands)
+        shape = self._shapes.get(operands[first - 1])
+        if shape is None:
+            return
+        for number, (index, size) in enumerate(
+            zip(operands[first:], shape, strict=True)
+        ):
+            span = self._span(self._dims.get(index))
+            if span is None:
+                continue
+            low, high = span
+            for needed in (Constraint(low, ">=", 0), Constraint(size, ">=", high + 1)):
+                if needed.is_impossible:
+                    raise ValueError(
+                        f"{place_of(op)}: `{op.operation.name}`: index {number}: expected "
+                        f"0 to {size - 1}, got {low} to {high}"
+                    )
+                if not needed.is_certain:
+                    self.found[needed] = None
+
+    def _span(self, index: Dim | None) -> tuple[Dim, Dim] | None:
+        """The least and the greatest value of an index that is monotonic; else None."""
+        if index is None:
+            return None
+        least: dict[str, Dim] = {}
+        greatest: dict[str, Dim] = {}
+        for name in self._axes_in(index):
+            last = self._extents[name] - 1
+            direction = self._direction(index, name)
+            if not direction or self._axes_in(last):
+                return None
+            least[name], greatest[name] = (0, last) if direction > 0 else (last, 0)
+        return shapes.substitute(index, least), shapes.substitute(index, greatest)
+
+    def _direction(self, index: Dim, name: str) -> int | None:
+        """1 if an index grows with a loop variable, -1 if it falls, 0 if neither."""
+        found: set[int | None] = set()
+        for monomial, factor in terms_of(index):
+            moving = [a for a in monomial if name in _symbols_of(a)]
+            others = [a for a in monomial if a not in moving and self._has_axis(a)]
+            if not moving:
+                continue
+            if len(moving) > 1 or others:
+                return None
+            own = self._direction_of(moving[0], name)
+            found.add(None if own is None else own * (1 if factor > 0 else -1))
+        return found.pop() if len(found) == 1 else None if found else 0
+
+    def _direction_of(self, atom: Atom, name: str) -> int | None:
+        """The direction of one factor; a quotient or a minimum has that of its operands."""
+        if atom.op == "symbol":
+            return 1
+        moving = atom.args
+        if atom.op == "floordiv":
+            moving, (divisor,) = atom.args[:1], atom.args[1:]
+            if self._axes_in(divisor) or not is_known_le(0, divisor):
+                return None
+        found = {self._direction(argument, name) for argument in moving} - {0}
+        return found.pop() if len(found) == 1 else None
+
+    def _has_axis(self, atom: Atom) -> bool:
+        return any(name in self._extents for name in _symbols_of(atom))
+
+    def _axes_in(self, dim: Dim) -> list[str]:
+        """The loop variables in a size."""
+        return [name for name in shapes.symbols_of(dim) if name in self._extents]
+
+
+def _symbols_of(atom: Atom) -> list[str]:
+    if atom.op == "symbol":
+        return [atom.text]
+    return [name for dim in atom.args for name in shapes.symbols_of(dim)]
