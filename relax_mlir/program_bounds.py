@@ -1,6 +1,7 @@
 """Bounds analysis: what the accesses of a tensor program need its sizes to be."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from mlir import ir
 from mlir.dialects import func
@@ -93,7 +94,8 @@ class _Accesses:
     def _block(self, op: BlockOp) -> None:
         extents = [self._dims.get(v) for v in op.extents]
         dynamic = iter(extents)
-        sizes = [size if size >= 0 else next(dynamic) for size in op.static_extents]
+        static: Any = op.static_extents  # Any: the stubs know no arrays
+        sizes = [size if size >= 0 else next(dynamic) for size in static]
         values = [self._dims.get(v) for v in op.bindings]
         if not values and marks.AXIS_STARTS not in op.attributes:
             if any(size is not None and is_known_le(size, 0) for size in sizes):
