@@ -271,7 +271,10 @@ def test_legalized_operator_is_right_or_refused_for_all_sizes(
     """The sizes that are refused are those that the operator itself refuses."""
     operator = _OPERATORS[name]
     sizes = data.draw(st.fixed_dictionaries({s: st.integers(0, 12) for s in "nkm"}))
-    shapes = [[s if isinstance(s, int) else sizes[s] for s in shape] for shape in operator.shapes]
+    shapes = [
+        [s if isinstance(s, int) else sizes[s] for s in shape]
+        for shape in operator.shapes
+    ]
     arrays = [np.arange(np.prod(s), dtype=np.float32).reshape(s) for s in shapes]
 
     found = outcome(operator.compiled, *arrays)

@@ -187,7 +187,8 @@ class ConvOp(ConvFamilyOp):
         layouts, groups = self.layouts(attrs), attrs["groups"]
         x = layouts.data.buffer(b.inputs[0])
         weight = layouts.kernel.buffer(b.inputs[1])
-        window = conv_window(weight.shape[2:], attrs)
+        kernel = weight.shape[2:]
+        window = tap_window(kernel, attrs)
         if window.is_padded:
             x, window = _zero_padded(b, x, window), window.without_pads()
         channels = Channels(
@@ -200,12 +201,17 @@ class ConvOp(ConvFamilyOp):
             by = weight[(point.written, point.read_in_group, *point.taps)]
             return widened(b, own) * widened(b, by)
 
-        return channels.reduce(b, window.kernel, body, "conv", layouts.out.order)
+        return channels.reduce(b, kernel, body, "conv", layouts.out.order)
 
 
 def conv_window(kernel: Sequence[Any], attrs: Mapping[str, Any]) -> Window:
     """Where the windows lie; Any: sizes of types and of arrays."""
     return Window.of(kernel, attrs["strides"], attrs["padding"], attrs["dilation"])
+
+
+def tap_window(kernel: Sequence[Dim], attrs: Mapping[str, Any]) -> Window:
+    """Where one tap of a kernel lies; the kernel's sizes may be symbolic."""
+    return conv_window((1,) * len(kernel), attrs)
 
 
 def _window_counts(
@@ -214,7 +220,7 @@ def _window_counts(
     """How many windows there are, of a kernel whose sizes may be symbolic."""
     if all(isinstance(size, int) for size in kernel):
         return conv_window(kernel, attrs).conv_sizes(sizes)
-    one = conv_window((1,) * len(kernel), attrs)
+    one = tap_window(kernel, attrs)
     return tuple(
         map(
             shapes.conv_output,

@@ -23,6 +23,7 @@ from relax_mlir.dialects.relax.conv import (
     conv_dtype,
     conv_window,
     grouped,
+    tap_window,
     widened,
 )
 from relax_mlir.dialects.relax.windows import Window, per_axis
@@ -91,7 +92,7 @@ class ConvTransposeOp(ConvFamilyOp):
             raise ValueError(
                 f"{expected} input channels do not divide into {groups} groups"
             )
-        one = conv_window((1,) * len(kernel), attrs)
+        one = tap_window(kernel, attrs)
         sizes = _transposed_sizes(sizes, kernel, one, attrs["output_padding"])
         shape = (n, per_group * groups, *sizes)
         dtype = conv_dtype(data, weight, attrs["out_dtype"])
@@ -115,10 +116,11 @@ class ConvTransposeOp(ConvFamilyOp):
         layouts, groups = self.layouts(attrs), attrs["groups"]
         x = layouts.data.buffer(b.inputs[0])
         weight = layouts.kernel.buffer(b.inputs[1])
-        window = conv_window(weight.shape[2:], attrs)
+        kernel = weight.shape[2:]
+        window = tap_window(kernel, attrs)
         sizes = layouts.out.to_plain(b.results[0][0])[2:]
         # A convolution of stride 1 over x spread out: it has the loops of one, too.
-        spread = _spread(b, x, window, sizes)
+        spread = _spread(b, x, kernel, window, sizes)
         flipped = _flipped(b, weight)
         plain = Window.of(window.kernel, (), (), window.dilations)
 
@@ -131,7 +133,7 @@ class ConvTransposeOp(ConvFamilyOp):
         inputs = shapes.floordiv(weight.shape[0], groups)
         channels = Channels(groups, inputs, weight.shape[1])
         order = layouts.out.order
-        return channels.reduce(b, window.kernel, body, "conv_transpose", order)
+        return channels.reduce(b, kernel, body, "conv_transpose", order)
 
 
 def _transposed(x: np.ndarray, w: np.ndarray, attrs: Mapping[str, Any]) -> np.ndarray:
@@ -184,11 +186,17 @@ def _transposed_sizes(
     )
 
 
-def _spread(b: Builder, x: Buffer, window: Window, sizes: Sequence[Dim]) -> Buffer:
+def _spread(
+    b: Builder,
+    x: Buffer,
+    kernel: Sequence[Dim],
+    window: Window,
+    sizes: Sequence[Dim],
+) -> Buffer:
     """``x`` with its elements ``strides`` apart among zeros, padded for all windows."""
     reaches = [
         dilation * (size - 1)
-        for dilation, size in zip(window.dilations, window.kernel, strict=True)
+        for dilation, size in zip(window.dilations, kernel, strict=True)
     ]
     shape = [size + reach for size, reach in zip(sizes, reaches, strict=True)]
 
@@ -196,7 +204,7 @@ def _spread(b: Builder, x: Buffer, window: Window, sizes: Sequence[Dim]) -> Buff
         where = list(axes[:2])
         conditions: list[Scalar] = []
         for axis, place in enumerate(axes[2:]):
-            place = place + (window.before[axis] - reaches[axis])
+            place = place + b.dim(window.before[axis] - reaches[axis])
             source = place // window.strides[axis]
             rest = place % window.strides[axis]
             conditions += [place >= 0, source < b.dim(x.shape[2 + axis])]

@@ -363,7 +363,7 @@ def write_steps(
     wanted = zip(b.results, b.wanted, strict=True)
     results = [b.alloc(*result) if is_wanted else None for result, is_wanted in wanted]
     loops = _TimeLoops(b, writer, lengths, direction, write_step, results)
-    batch, directions = writer.x.shape[1], _known(writer.x.shape[2])
+    batch, directions = writer.x.shape[1], 2 if direction == "bidirectional" else 1
 
     def sequence(number: Index) -> None:
         loops.write(Run(number % directions, number // directions, 1, 1))
@@ -411,7 +411,7 @@ def _rows(batch: Dim, weights_bytes: int) -> int:
 
 def _known(dim: Dim) -> int:
     if not isinstance(dim, int):
-        raise TypeError(f"expected a known size, got `{dim}`")
+        raise ValueError(f"gates and hidden sizes must be numbers, got `{dim}`")
     return dim
 
 

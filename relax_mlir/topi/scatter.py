@@ -24,8 +24,8 @@ from relax_mlir.topi.sizes import (
     as_int,
     get_const_int,
     is_one,
+    may_be_same,
     places_of,
-    same_size,
     unravel_index,
 )
 from relax_mlir.topi.transform import checked_axis
@@ -255,11 +255,10 @@ def _stretched(shapes: Sequence[Sequence[PrimExpr]]) -> list[Any]:
     common: list[Any] = [1] * rank
     for shape in shapes:
         for axis, size in enumerate(shape, start=rank - len(shape)):
-            if is_one(size) or same_size(size, common[axis]):
-                continue
-            if not is_one(common[axis]):
+            if is_one(common[axis]):
+                common[axis] = size
+            elif not is_one(size) and not may_be_same(size, common[axis]):
                 raise ValueError(f"index_put: {shapes} do not stretch to one shape")
-            common[axis] = size
     return common
 
 

@@ -29,6 +29,7 @@ __all__ = [
     "get_float_tuple",
     "is_float",
     "is_one",
+    "may_be_same",
     "places_of",
     "plain",
     "prod",
@@ -82,6 +83,14 @@ def is_one(size: Any) -> bool:
 def same_size(a: Any, b: Any) -> bool:
     """Whether two sizes are the same for all values of their variables."""
     return as_int(convert(a) - convert(b)) == 0
+
+
+def may_be_same(a: Any, b: Any) -> bool:
+    """Whether two sizes are the same for some values of their variables, as far as known.
+
+    Sizes that differ by an expression may be: what holds of them is checked by a call.
+    """
+    return as_int(convert(a) - convert(b)) in (0, None)
 
 
 def is_float(dtype: str) -> bool:

@@ -26,13 +26,6 @@ from tests.differential.shrink import shrink
 
 _MODULES = 200
 _PARTS = 40  # tests, which share them
-# Refused, as sizes that have to be numbers are open there; and by TOPI alone.
-_REFUSED = {
-    42: "expected a constant integer, got `n2`",
-    76: "do not stretch to one shape",
-    118: "kernel sizes must be numbers",
-    186: "kernel sizes must be numbers",
-}
 
 
 @pytest.mark.slow
@@ -42,8 +35,7 @@ def test_random_modules_are_right(part: int) -> None:
     for seed in range(part, _MODULES, _PARTS):
         log.add(run_one(seed))
 
-    bad = [b for b in log.bad if _REFUSED.get(b[0], "\0") not in b[1]]
-    assert not bad
+    assert not log.bad
     assert log.outcomes["ok"] > log.outcomes["unstable"]
 
 

@@ -140,6 +140,8 @@ def _origin(buffer: ir.Value, attrs: Sequence[ir.DictAttr]) -> tuple[int, int]:
 
 
 def _bytes_of(buffer: ir.Value) -> Extent:
+    while not isinstance(buffer.owner, ir.Block) and buffer.owner.name == "memref.cast":
+        buffer = buffer.owner.operands[0]  # whose sizes are known where they are made
     return _bytes(ir.MemRefType(buffer.type), sizes_of(buffer))
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+from relax_mlir.errors import PassError
 from relax_mlir.module import IRModule
 from relax_mlir.objects.expr import Call, Expr, GlobalVar, Op, ShapeExpr
 from relax_mlir.objects.function import Function
@@ -68,8 +69,14 @@ class _Legalizer(PyExprMutator):
         self.rules = rules
         self._given = {var.name_hint for var in mod.get_global_vars()}
         self._device: VDevice | None = None
+        self._function = ""
         # The programs for a target, by their names without it.
         self.targeted: dict[tuple[str, str], GlobalVar] = {}
+
+    def legalized(self, name: str, function: Function) -> Expr:
+        """A function of the module, with its operators replaced."""
+        self._function = name
+        return self.visit_expr(function)
 
     def visit_call_(self, op: Call) -> Expr:
         """A call of an operator, replaced; so is what replaces it."""
@@ -86,7 +93,12 @@ class _Legalizer(PyExprMutator):
             builder._begin_dataflow_block()
         else:
             builder._begin_binding_block()
-        made = rule(builder, call)
+        try:
+            made = rule(builder, call)
+        except ValueError as error:
+            raise PassError(
+                f"`{self._function}`: `{call.op.name}`: cannot be legalized: {error}"
+            ) from error
         outer, self._device = self._device, _device_of(call.struct_info_or_none())
         for binding in builder._end_block().bindings:
             self.visit_binding(binding)
@@ -139,7 +151,7 @@ def _apply(rules: Mapping[str, LegalizeFunc], module: IRModule) -> None:
     legalizer = _Legalizer(rules, module)
     for name, function in module.functions.items():
         if isinstance(function, Function) and not function.attrs.get("Primitive"):
-            legalized = legalizer.visit_expr(function)
+            legalized = legalizer.legalized(name.name_hint, function)
             if legalized is not function:
                 legalizer.builder_.update_func(name, legalized)
     module.become(legalizer.builder_.get())

@@ -9,7 +9,7 @@ from relax_mlir.objects import functions
 from relax_mlir.objects.functions import indexdiv, indexmod
 from relax_mlir.objects.prim import PrimExpr, Select, const
 from relax_mlir.te import Tensor
-from relax_mlir.topi.sizes import get_const_int, is_one
+from relax_mlir.topi.sizes import is_one, may_be_same
 from relax_mlir.topi.tag import BROADCAST, ELEMWISE, INJECTIVE
 
 __all__ = [
@@ -67,7 +67,7 @@ def prelu(x: Tensor, slope: Tensor, axis: int = 1) -> Tensor:
     if is_one(slope.shape[0]):
         single = slope
         slope = te.compute((x.shape[axis],), lambda c: single(0), "slope_broadcasted")
-    elif get_const_int(slope.shape[0]) != get_const_int(x.shape[axis]):
+    elif not may_be_same(slope.shape[0], x.shape[axis]):
         raise ValueError(
             f"prelu: expected {x.shape[axis]} slopes, got {slope.shape[0]}"
         )
