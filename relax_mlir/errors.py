@@ -144,6 +144,8 @@ class CompileError(RelaxError, RuntimeError):
 
 def near_misses(name: str, known: Iterable[str]) -> str:
     """A hint that lists the known names closest to ``name``, or an empty string."""
+    if not isinstance(name, str):
+        return ""
     close = difflib.get_close_matches(name, sorted(known), n=3, cutoff=0.6)
     return (
         f" Did you mean {' or '.join(f'`{word}`' for word in close)}?" if close else ""

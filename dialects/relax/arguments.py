@@ -12,7 +12,11 @@ def int_tuple(value: int | Sequence[int] | None) -> tuple[int, ...] | None:
     """One number as a tuple of one; None stays."""
     if value is None:
         return None
-    return tuple(map(int, value)) if isinstance(value, Sequence) else (int(value),)
+    listed = value if isinstance(value, Sequence) else (value,)
+    try:
+        return tuple(map(int, listed))
+    except (OverflowError, TypeError, ValueError):
+        raise ValueError(f"expected one or more whole numbers, got {value!r}") from None
 
 
 def element_type(value: DType | str | None) -> DType | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from relax_mlir.objects.printing import Printed
@@ -126,6 +126,14 @@ class Expr(Printed):
 
     def __getitem__(self, index: Any) -> Any:
         return _OPERATORS["getitem"](self, index)
+
+    def __iter__(self) -> Iterator[Any]:
+        """The fields of a tuple; Python would ask others for elements without end."""
+        info = self.struct_info_or_none()
+        fields = getattr(info, "fields", None)
+        if fields is None:
+            raise TypeError(f"`{self!r}`: expected a tuple to iterate over, got {info}")
+        return (self[number] for number in range(len(fields)))
 
     def __neg__(self) -> Any:
         return _OPERATORS["negative"](self)

@@ -10,6 +10,7 @@ from typing import Any
 
 from relax_mlir.errors import IRError
 from relax_mlir.objects import prim
+from relax_mlir.objects.argument_checks import sequence_of
 from relax_mlir.objects.node import Expr
 from relax_mlir.objects.prim import PrimExpr
 from relax_mlir.objects.printing import Printed
@@ -67,7 +68,7 @@ class ShapeExpr(Expr):
     """
 
     def __init__(self, values: Sequence[Any], span: object = None) -> None:
-        self.values = tuple(map(_size, values))
+        self.values = tuple(map(_size, sequence_of(values, "ShapeExpr", "sizes")))
         for value in self.values:
             if value.dtype != "int64":
                 raise IRError(
@@ -243,7 +244,8 @@ class ShapeStructInfo(StructInfo):
             raise ValueError(
                 f"R.Shape: expected sizes or their number, got ndim={ndim} too"
             )
-        self.values = None if values is None else tuple(map(_size, values))
+        listed = () if values is None else sequence_of(values, "R.Shape", "sizes")
+        self.values = None if values is None else tuple(map(_size, listed))
         self.ndim = ndim if self.values is None else len(self.values)
 
     def _same(self, other: Any) -> bool:
@@ -363,7 +365,8 @@ class TupleStructInfo(StructInfo):
     """
 
     def __init__(self, fields: Sequence[StructInfo], span: object = None) -> None:
-        self.fields = tuple(fields)
+        self.fields: tuple[StructInfo, ...]
+        self.fields = sequence_of(fields, "R.Tuple", "struct info")
 
     def key(self) -> tuple[object, ...]:
         return self.fields

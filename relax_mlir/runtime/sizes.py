@@ -176,5 +176,16 @@ class SizeBinder:
         relation = "to be" if check.relation == "==" else "to be at least"
         raise ValueError(
             f"`main`: sizes do not fit: expected {described[0]} {relation} "
-            f"{described[1]}, got {lhs} and {rhs}"
+            f"{described[1]}, got {lhs} and {rhs}{self._origins(check, values)}"
         )
+
+    def _origins(self, check: Constraint, values: Mapping[str, int]) -> str:
+        """Which dimensions the symbols of a constraint have their values from."""
+        mentioned = {s for d in (check.lhs, check.rhs) for s in symbols.symbols_of(d)}
+        found = [
+            f"`{name}` is {values[name]} by dimension {binder.dim} of argument "
+            f"{binder.argument} `{self._signature.inputs[binder.argument].name}`"
+            for name, binder in zip(self._signature.symbols, self._binders, strict=True)
+            if name in mentioned
+        ]
+        return f", where {' and '.join(found)}" if found else ""

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+import relax_mlir
 from relax_mlir import IRModule, reference
 from relax_mlir.dialects import constraints
 from relax_mlir.dialects.dtypes import from_numpy
@@ -37,6 +38,7 @@ _LARGEST = 1e4  # of what operators read and give
 _NOISE = 1e-5  # relative to the scale of each result
 _MOST_NOISE = 1e-3  # what that may grow to
 # Of operators whose results depend on the machine, or that no definition can foresee.
+_RECURRENT = {"relax.nn_rnn", "relax.nn_gru", "relax.nn_lstm"}
 _LEFT_OUT = {"relax.random_uniform"}
 # Drawn as often as all others together: they make one value of parts of others.
 _MOVEMENT = (
@@ -346,9 +348,11 @@ class _Draft:
         ]
         opened = replace(recipe, inputs=tuple(inputs))
         try:
-            build(opened)
+            module = build(opened)
             with constraints.collect() as assumed:
                 build(opened)
+            if any(step.name in _RECURRENT for step in opened.steps):
+                relax_mlir.lower(module, to="tir")  # hidden sizes must be numbers
         except (RelaxError, ValueError, TypeError):
             return recipe  # an attribute says the size, for instance
         drawn = {f"n{size}": size for size in chosen}

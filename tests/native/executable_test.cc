@@ -266,9 +266,11 @@ void TestSolvesForSymbolsAndChecks() {
   CHECK_EQUAL(error({}, 0),
               "ValueError: `main`: argument 0 `x`: dimension 0: expected `n + 1`, got 0");
   CHECK_EQUAL(error({kDerived, 1, 0, kStatic, 4}, 5),
-              "ValueError: `main`: sizes do not fit: expected `n + 1` to be 4, got 5 and 4");
+              "ValueError: `main`: sizes do not fit: expected `n + 1` to be 4, got 5 and 4, "
+              "where `n` is 4 by dimension 0 of argument 0 `x`");
   CHECK_EQUAL(error({kSymbol, 0, 1, kStatic, 3}, 3),
-              "ValueError: `main`: sizes do not fit: expected `n` to be at least 3, got 2 and 3");
+              "ValueError: `main`: sizes do not fit: expected `n` to be at least 3, got 2 and 3, "
+              "where `n` is 2 by dimension 0 of argument 0 `x`");
   CHECK_EQUAL(error({kSymbol, 0, 1, kDerived, 7}, 3),
               "ValueError: `main`: check: no such size: kind 2, value 7");
 }

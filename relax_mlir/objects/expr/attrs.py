@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from relax_mlir.objects.argument_checks import mapping_of
+
 __all__ = ["Attrs"]
 
 
@@ -12,7 +14,7 @@ class Attrs(Mapping[str, Any]):
     """Attributes of a call or a function, as items and as fields."""
 
     def __init__(self, values: Mapping[str, Any] | None = None) -> None:
-        self._values = dict(values or {})
+        self._values: dict[str, Any] = mapping_of(values, "Attrs")
 
     def __getitem__(self, name: str) -> Any:  # Any: as many types as attributes
         return self._values[name]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from relax_mlir.objects.argument_checks import sequence_of
 from relax_mlir.objects.expr.variables import Var, given_info
 from relax_mlir.objects.node import Expr
 from relax_mlir.objects.printing import Printed
@@ -58,7 +59,8 @@ class BindingBlock(Printed):
     """Bindings in order."""
 
     def __init__(self, bindings: Sequence[Binding], span: object = None) -> None:
-        self.bindings = tuple(bindings)
+        self.bindings: tuple[Binding, ...]
+        self.bindings = sequence_of(bindings, type(self).__name__, "bindings")
 
 
 class DataflowBlock(BindingBlock):

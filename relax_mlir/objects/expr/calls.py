@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from relax_mlir.objects.argument_checks import instance_of, sequence_of
 from relax_mlir.objects.expr.attrs import Attrs
 from relax_mlir.objects.expr.operator import Op
 from relax_mlir.objects.expr.values import (
@@ -57,11 +58,12 @@ class Call(Expr):
         ty_args: Any = None,
     ) -> None:
         self.op: Expr = _callee(Op.of(op) if isinstance(op, str) else op)
-        self.args: tuple[Expr, ...] = tuple(convert(a) for a in args)
+        listed = sequence_of(args, "Call", "arguments")
+        self.args: tuple[Expr, ...] = tuple(map(convert, listed))
         self.attrs = attrs if isinstance(attrs, Attrs) else Attrs(attrs)
-        self.sinfo_args: tuple[StructInfo, ...] = tuple(
-            map(given_info, sinfo_args or ty_args or ())
-        )
+        infos = sinfo_args if sinfo_args is not None else ty_args
+        infos = sequence_of(() if infos is None else infos, "Call", "struct info")
+        self.sinfo_args: tuple[StructInfo, ...] = tuple(map(given_info, infos))
         self.span = span
 
     @property
@@ -80,8 +82,10 @@ def _callee(op: Expr) -> Expr:
     """What a call calls, checked as far as it is known.
 
     Raises:
+        TypeError: it is no expression.
         ValueError: it is a variable that holds no function.
     """
+    instance_of(op, Expr, "Call", "an operator or a function")
     info = op.struct_info_or_none() if isinstance(op, Var) else None
     if info is None or isinstance(info, (FuncStructInfo, ObjectStructInfo)):
         return op

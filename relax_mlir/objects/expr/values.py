@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, SupportsInt
 
 import ml_dtypes
 import numpy as np
 
 from relax_mlir.objects import prim
+from relax_mlir.objects.argument_checks import instance_of, sequence_of
 from relax_mlir.objects.node import Expr
 from relax_mlir.objects.prim import PrimExpr
 from relax_mlir.objects.struct_info import (
@@ -121,7 +122,8 @@ class Tuple(Expr):
     """Several values as one."""
 
     def __init__(self, fields: Any, span: object = None) -> None:
-        self.fields: tuple[Expr, ...] = tuple(convert(f) for f in fields)
+        listed = sequence_of(fields, "Tuple", "expressions")
+        self.fields: tuple[Expr, ...] = tuple(map(convert, listed))
 
     def struct_info_or_none(self) -> StructInfo | None:
         known = [f.struct_info_or_none() for f in self.fields]
@@ -143,8 +145,9 @@ class TupleGetItem(Expr):
     """One element of a tuple."""
 
     def __init__(self, tuple_value: Expr, index: int, span: object = None) -> None:
-        self.tuple_value = tuple_value
-        self.index = int(index)
+        where = "TupleGetItem"
+        self.tuple_value = instance_of(tuple_value, Expr, where, "an expression")
+        self.index = int(instance_of(index, SupportsInt, where, "a number"))
         info = tuple_value.struct_info_or_none()
         if isinstance(info, TupleStructInfo) and not 0 <= self.index < len(info.fields):
             raise IndexError(

@@ -9,6 +9,7 @@ from typing import Any
 import tvm_ffi
 from tvm_ffi.dataclasses import py_class
 
+from relax_mlir.objects.argument_checks import mapping_of
 from relax_mlir.objects.node import Expr
 from relax_mlir.objects.struct_info import (
     FuncStructInfo,
@@ -118,7 +119,7 @@ class ExternFunc(Expr):
         attrs: Mapping[str, Any] | None = None,
     ) -> None:
         self.global_symbol = global_symbol
-        self.attrs: Mapping[str, Any] = dict(attrs or {})
+        self.attrs: Mapping[str, Any] = mapping_of(attrs, "ExternFunc: `attrs`")
         self._struct_info = struct_info or FuncStructInfo.opaque_func()
 
     def __eq__(self, other: object) -> bool:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from relax_mlir.errors import OperatorError
 from relax_mlir.objects import prim
+from relax_mlir.objects.argument_checks import instance_of, mapping_of
 from relax_mlir.objects.expr import (
     Attrs,
     Call,
@@ -64,7 +67,8 @@ def _arguments(args: Any) -> Expr:
 
 
 def _info(info: Any) -> StructInfo:
-    return getattr(info, "as_struct_info", lambda: info)()
+    found = getattr(info, "as_struct_info", lambda: info)()
+    return instance_of(found, StructInfo, "`out_sinfo`", "struct info of a result")
 
 
 def _infos(given: Any) -> list[StructInfo]:
@@ -151,9 +155,8 @@ def call_tir_with_grad(
 ) -> Call:
     """``call_tir``, with the name of the function that makes its gradient."""
     info = _result(out_ty if out_ty is not None else out_sinfo, None, None, tir_vars)
-    attrs = Attrs(
-        {"te_grad_name": te_grad_name, "te_grad_kwargs": dict(te_grad_kwargs or {})}
-    )
+    named = mapping_of(te_grad_kwargs, "`te_grad_kwargs`")
+    attrs = Attrs({"te_grad_name": te_grad_name, "te_grad_kwargs": named})
     args = [gvar, _arguments(args), *_tir_vars(tir_vars)]
     return Call(Op.of("relax.call_tir_with_grad"), args, attrs, [info])
 
@@ -187,6 +190,10 @@ def call_tir_inplace(
 
 def _places(indices: Any) -> tuple[int, ...]:
     listed = indices if isinstance(indices, (list, tuple)) else [indices]
+    wrong = [i for i in listed if not isinstance(i, (int, np.integer, prim.IntImm))]
+    if wrong:
+        kind = type(wrong[0]).__name__
+        raise TypeError(f"`inplace_indices`: expected numbers of inputs, got {kind}")
     return tuple(int(i) for i in listed)
 
 
@@ -282,7 +289,7 @@ def invoke_pure_closure(
 
 def wrap_param(data: Expr, dtype: Any = "float32") -> Call:
     """A parameter as if it had another element type; `ToMixedPrecision` unwraps it."""
-    info = data.struct_info_or_none()
+    info = instance_of(data, Expr, "`wrap_param`", "a tensor").struct_info_or_none()
     if not isinstance(info, TensorStructInfo):
         raise TypeError(f"`wrap_param`: expected a tensor, got {info}")
     wrapped = info.replace(dtype=str(dtype))
@@ -327,7 +334,8 @@ def _tensor_of(expr: Expr, name: str) -> TensorStructInfo | None:
     Raises:
         OperatorError: it is none.
     """
-    info = expr.struct_info_or_none()
+    where = f"`relax.{name}`"
+    info = instance_of(expr, Expr, where, "a tensor").struct_info_or_none()
     if info is None or isinstance(info, TensorStructInfo):
         return info
     if type(info) is ObjectStructInfo:
@@ -374,7 +382,8 @@ def shape_to_tensor(expr: Expr) -> Call:
     Raises:
         OperatorError: they are no sizes.
     """
-    info = expr.struct_info_or_none()
+    where = "`relax.shape_to_tensor`"
+    info = instance_of(expr, Expr, where, "a shape").struct_info_or_none()
     if isinstance(info, (TensorStructInfo, TupleStructInfo)):
         raise OperatorError(f"`relax.shape_to_tensor`: expected a shape, got {info}")
     ndim = getattr(info, "ndim", -1)
@@ -420,7 +429,7 @@ def hint_on_device(
         OperatorError: there is no device of this number.
     """
     if device_type is not None:
-        if int(device_type) not in _DEVICES:
+        if not isinstance(device_type, int) or device_type not in _DEVICES:
             raise OperatorError(
                 f"`relax.hint_on_device`: expected a device type of {list(_DEVICES)}, got "
                 f"{device_type}"

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <limits>
 #include <memory>
 #include <new>
@@ -298,7 +299,37 @@ class Executable {
     RELAX_THROW(ValueError) << Quote(name) << ": sizes do not fit: expected "
                             << Describe(check.lhs)
                             << (check.relation == kEqual ? " to be " : " to be at least ")
-                            << Describe(check.rhs) << ", got " << lhs << " and " << rhs;
+                            << Describe(check.rhs) << ", got " << lhs << " and " << rhs
+                            << Origins(check, sizes);
+  }
+
+  // Which dimensions the symbols of a constraint have their values from.
+  std::string Origins(const SizeCheck& check, const int64_t* sizes) const {
+    std::string text;
+    for (size_t s = 0; s < binders.size(); ++s) {
+      if (!Mentions(check.lhs, s) && !Mentions(check.rhs, s)) continue;
+      const Binder& binder = binders[s];
+      text += (text.empty() ? ", where " : " and ") + Quote(size_names[s]) + " is " +
+              std::to_string(sizes[s]) + " by dimension " + std::to_string(binder.dim) +
+              " of argument " + std::to_string(binder.argument) + " " +
+              Quote(inputs[binder.argument].name);
+    }
+    return text;
+  }
+
+  // Whether a size is a symbol, or an expression with the symbol in it.
+  bool Mentions(Size size, size_t symbol) const {
+    if (size.kind == kStatic) return false;
+    const std::string text = size_names[static_cast<size_t>(size.value)];
+    const std::string name = size_names[symbol];
+    const auto is_part = [&text](size_t at) {
+      return at < text.size() && (std::isalnum(static_cast<unsigned char>(text[at])) != 0 ||
+                                  text[at] == '_' || text[at] == '.');
+    };
+    for (size_t at = text.find(name); at != std::string::npos; at = text.find(name, at + 1)) {
+      if ((at == 0 || !is_part(at - 1)) && !is_part(at + name.size())) return true;
+    }
+    return false;
   }
 
   void CheckDims(size_t argument, const DLTensor& tensor, const int64_t* sizes,

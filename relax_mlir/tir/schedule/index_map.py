@@ -95,6 +95,9 @@ class IndexMap:
         Returns:
             The map, and before which of the new indices a separator stands.
         """
+        if not callable(mapping_function):
+            kind = type(mapping_function).__name__
+            raise TypeError(f"index map: expected a function of indices, got {kind}")
         args, named = _variables(mapping_function, ndim, index_dtype)
         result = mapping_function(*args, **named)
         listed = list(result) if isinstance(result, (list, tuple)) else [result]
@@ -429,7 +432,7 @@ def _variables(
             raise ValueError(f"index map: expected parameters by place, got `**{name}`")
     if rest:
         if ndim is None:
-            raise AssertionError(f"index map: `*{rest}`: expected `ndim` to be given")
+            raise ValueError(f"index map: `*{rest}`: expected `ndim` to be given")
         count = ndim - len(args) - len(named)
         args += [Var(f"{rest}_{n}", dtype) for n in range(count)]
     return args, named

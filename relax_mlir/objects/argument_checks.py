@@ -1,0 +1,45 @@
+"""Checks of arguments that constructors and operators are given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+
+__all__ = ["instance_of", "mapping_of", "sequence_of"]
+
+T = TypeVar("T")
+
+
+def sequence_of(values: Any, where: str, what: str) -> tuple[Any, ...]:
+    """The elements of a sequence; text is none.
+
+    Raises:
+        TypeError: the value is no sequence.
+    """
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        kind = type(values).__name__
+        raise TypeError(f"{where}: expected a sequence of {what}, got {kind}")
+    return tuple(values)
+
+
+def mapping_of(values: Any, where: str) -> dict[Any, Any]:
+    """A copy of a dictionary; an empty one of None.
+
+    Raises:
+        TypeError: the value is no dictionary.
+    """
+    if values is not None and not isinstance(values, Mapping):
+        kind = type(values).__name__
+        raise TypeError(f"{where}: expected a dictionary, got {kind}")
+    return dict(values or {})
+
+
+def instance_of(value: Any, kind: type[T], where: str, what: str) -> T:
+    """The value, which is an instance of a class.
+
+    Raises:
+        TypeError: it is none.
+    """
+    if not isinstance(value, kind):
+        raise TypeError(f"{where}: expected {what}, got {type(value).__name__}")
+    return value
