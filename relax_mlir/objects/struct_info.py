@@ -10,7 +10,7 @@ from typing import Any
 
 from relax_mlir.errors import IRError
 from relax_mlir.objects import prim
-from relax_mlir.objects.argument_checks import sequence_of
+from relax_mlir.objects.argument_checks import instance_of, sequence_of
 from relax_mlir.objects.node import Expr
 from relax_mlir.objects.prim import PrimExpr
 from relax_mlir.objects.printing import Printed
@@ -240,6 +240,7 @@ class ShapeStructInfo(StructInfo):
         ndim: int = -1,
         span: object = None,
     ) -> None:
+        instance_of(ndim, int, "R.Shape: `ndim`", "a number")
         if values is not None and ndim != -1:
             raise ValueError(
                 f"R.Shape: expected sizes or their number, got ndim={ndim} too"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, SupportsInt
+from typing import Any, SupportsIndex
 
 import ml_dtypes
 import numpy as np
@@ -147,7 +147,7 @@ class TupleGetItem(Expr):
     def __init__(self, tuple_value: Expr, index: int, span: object = None) -> None:
         where = "TupleGetItem"
         self.tuple_value = instance_of(tuple_value, Expr, where, "an expression")
-        self.index = int(instance_of(index, SupportsInt, where, "a number"))
+        self.index = int(instance_of(index, SupportsIndex, where, "a number"))
         info = tuple_value.struct_info_or_none()
         if isinstance(info, TupleStructInfo) and not 0 <= self.index < len(info.fields):
             raise IndexError(
@@ -176,14 +176,20 @@ def const(value: Any, dtype: Any = None) -> Constant:
     if isinstance(value, Constant):
         value = value.data
     is_tensor = hasattr(value, "numpy")
-    array = np.asarray(value.numpy() if is_tensor else value)
+    try:
+        array = np.asarray(value.numpy() if is_tensor else value)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"const: expected an array of numbers: {error}") from error
     if dtype is None and not is_tensor:
         dtype = {"float64": "float32", "int64": "int32"}.get(array.dtype.name)
     if array.dtype.kind not in "biufV":
         raise ValueError(f"expected numbers, got {value!r}")
     if dtype is not None:
         name = str(getattr(dtype, "name", dtype))
-        array = array.astype(getattr(ml_dtypes, name, None) or name)
+        try:
+            array = array.astype(getattr(ml_dtypes, name, None) or name)
+        except (OverflowError, TypeError, ValueError) as error:
+            raise ValueError(f"const: element type `{name}`: {error}") from error
     return Constant(array)
 
 

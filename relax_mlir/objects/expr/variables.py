@@ -120,7 +120,10 @@ class ExternFunc(Expr):
     ) -> None:
         self.global_symbol = global_symbol
         self.attrs: Mapping[str, Any] = mapping_of(attrs, "ExternFunc: `attrs`")
-        self._struct_info = struct_info or FuncStructInfo.opaque_func()
+        is_open = struct_info is None
+        self._struct_info = (
+            FuncStructInfo.opaque_func() if is_open else given_info(struct_info)
+        )
 
     def __eq__(self, other: object) -> bool:
         is_same_kind = isinstance(other, ExternFunc)

@@ -10,6 +10,7 @@ from relax_mlir.dialects import dims, shapes
 from relax_mlir.dialects.dims import Dim
 from relax_mlir.errors import OperatorError
 from relax_mlir.objects import prim
+from relax_mlir.objects.argument_checks import instance_of
 from relax_mlir.objects.expr import Call, Expr, ShapeExpr, const
 from relax_mlir.objects.sizes import Symbols
 from relax_mlir.objects.struct_info import TensorStructInfo
@@ -62,7 +63,8 @@ def layout_transform(
         ValueError: there are separators, or the map is not made of sums, products,
             quotients and remainders.
     """
-    if axis_separators or input_axis_separators:
+    separators = (axis_separators, input_axis_separators)
+    if any(s is not None and not _is_empty(s) for s in separators):
         raise ValueError(
             "`relax.layout_transform`: expected no axis separators, got "
             f"{axis_separators} and {input_axis_separators}"
@@ -73,6 +75,10 @@ def layout_transform(
         index_map = _affine_map(found)
     build = operator_function("relax.layout_transform")
     return build(x, index_map, pad_value)
+
+
+def _is_empty(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and not value
 
 
 def _affine_map(index_map: IndexMap) -> str:
@@ -157,7 +163,7 @@ def reshape(x: Expr, shape: Any) -> Call:
     sizes = ShapeExpr(tuple(shape)).values
     if not any(isinstance(s, prim.IntImm) and s.value in (-1, 0) for s in sizes):
         return build(x, sizes)
-    info = x.struct_info
+    info = instance_of(x, Expr, "`relax.reshape`", "a tensor").struct_info
     known = info.known_sizes if isinstance(info, TensorStructInfo) else None
     if known is None:
         raise OperatorError(
