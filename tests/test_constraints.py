@@ -150,7 +150,11 @@ def test_a_window_that_does_not_fit_is_refused() -> None:
     conv = helper.make_node("Conv", ["x", "w"], ["y"])
     exe = relax_mlir.compile(model([conv], {"x": [1, 1, "n"]}, ["y"], w=ones(1, 1, 3)))
     assert exe(ones(1, 1, 3))[0].tolist() == [[[3]]]
-    with pytest.raises(ValueError, match="expected `n` to be at least 3, got 2 and 3"):
+    with pytest.raises(
+        ValueError,
+        match="expected `n` to be at least 3, got 2 and 3, where `n` is 2 by dimension 2 of "
+        "argument 0 `x`",
+    ):
         exe(ones(1, 1, 2))
 
 

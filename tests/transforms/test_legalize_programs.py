@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from relax_mlir import script
+from relax_mlir.errors import PassError
 from relax_mlir.module import IRModule
 from relax_mlir.objects import prim
 from relax_mlir.objects.expr import Call, Constant, Expr, Tuple, Var, const
@@ -195,7 +196,7 @@ def test_attention_needs_a_mask_that_is_known() -> None:
         window_size=None,
     ).with_struct_info(tensor(1, 2, 1, 4))
 
-    with pytest.raises(ValueError, match="expected `TopLeft` or `BottomRight`"):
+    with pytest.raises(PassError, match="`main`.*expected `TopLeft` or `BottomRight`"):
         transform.LegalizeOps()(program([q], attended))
 
 
