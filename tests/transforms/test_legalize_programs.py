@@ -196,7 +196,7 @@ def test_attention_needs_a_mask_that_is_known() -> None:
         window_size=None,
     ).with_struct_info(tensor(1, 2, 1, 4))
 
-    with pytest.raises(PassError, match="`main`.*expected `TopLeft` or `BottomRight`"):
+    with pytest.raises(PassError, match=r"`main`.*expected `TopLeft` or `BottomRight`"):
         transform.LegalizeOps()(program([q], attended))
 
 

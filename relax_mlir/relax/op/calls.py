@@ -429,7 +429,8 @@ def hint_on_device(
         OperatorError: there is no device of this number.
     """
     if device_type is not None:
-        if not isinstance(device_type, int) or device_type not in _DEVICES:
+        where = "`relax.hint_on_device`"
+        if instance_of(device_type, int, where, "a device type") not in _DEVICES:
             raise OperatorError(
                 f"`relax.hint_on_device`: expected a device type of {list(_DEVICES)}, got "
                 f"{device_type}"

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Any
 
 from relax_mlir.errors import PassError
 from relax_mlir.module import IRModule
@@ -73,7 +74,7 @@ class _Legalizer(PyExprMutator):
         # The programs for a target, by their names without it.
         self.targeted: dict[tuple[str, str], GlobalVar] = {}
 
-    def legalized(self, name: str, function: Function) -> Expr:
+    def legalized(self, name: str, function: Function) -> Any:  # Any: as visit_expr
         """A function of the module, with its operators replaced."""
         self._function = name
         return self.visit_expr(function)
