@@ -142,7 +142,7 @@ class CompileError(RelaxError, RuntimeError):
     """Code generation failed."""
 
 
-def near_misses(name: str, known: Iterable[str]) -> str:
+def near_misses(name: object, known: Iterable[str]) -> str:
     """A hint that lists the known names closest to ``name``, or an empty string."""
     if not isinstance(name, str):
         return ""
