@@ -23,7 +23,7 @@ from tests.differential.recipes import (
     rounding,
 )
 
-__all__ = ["TARGETS", "Settings", "UnstableError", "check"]
+__all__ = ["TARGETS", "Settings", "UnstableError", "check", "guarded"]
 
 TARGETS = {128: "cpu:x86-64-v2", 256: "cpu:x86-64-v3", 512: "cpu:x86-64-v4"}
 _NOISES = 3  # runs that tell how far rounding errors spread
@@ -78,7 +78,7 @@ def check(recipe: Recipe, settings: Settings) -> None:
     expected = [values[v] for v in recipe.outputs]
     tolerances = _tolerances(definition, values)
     for name, run in _WAYS.items():
-        with _guarded(settings.guards):
+        with guarded(settings.guards):
             results = run(build(recipe), recipe.arrays(), settings)
         assert len(results) == len(expected), f"{name}: {len(results)} results"
         for number, (ours, theirs, limit) in enumerate(
@@ -88,7 +88,8 @@ def check(recipe: Recipe, settings: Settings) -> None:
 
 
 @contextmanager
-def _guarded(guards: bool) -> Iterator[None]:
+def guarded(guards: bool) -> Iterator[None]:
+    """Run kernels between guard pages, or not."""
     before = os.environ.get("RELAX_MLIR_GUARD")
     os.environ["RELAX_MLIR_GUARD"] = str(int(guards))
     try:

@@ -1,124 +1,329 @@
-"""Runs tensor programs point by point: what they mean, whatever they are scheduled to."""
+"""Interprets tensor programs point by point: what they mean, however they are scheduled."""
+
+from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from relax_mlir.objects import prim, stmt
 from relax_mlir.objects.buffer import BufferLoad
 
-_FUNCTIONS = {"exp": math.exp, "sqrt": math.sqrt, "fabs": abs}
+__all__ = ["Evaluation", "evaluate", "interpret"]
+
+_FUNCTIONS = {"exp": "math.exp", "sqrt": "math.sqrt", "fabs": "abs"}
 
 
-class _Machine:
-    def __init__(self):
-        self.vars = {}
-        self.arrays = {}
+@dataclass(frozen=True)
+class Evaluation:
+    """What a program computed.
 
-    def term(self, term):
-        if isinstance(term, (prim.IntImm, prim.FloatImm)):
-            return term.value
+    Attributes:
+        arrays: its buffers, in order.
+        is_exact: whether no operation on floats rounded its result.
+        largest: the largest magnitude that a buffer holds at the end.
+    """
+
+    arrays: list[np.ndarray]
+    is_exact: bool
+    largest: float
+
+
+class _Rounding:
+    """Rounds results to their types, and remembers whether that may change one.
+
+    Sums near the largest integer that a type holds exactly count as changed: another order
+    of the same sum may be.
+    """
+
+    def __init__(self) -> None:
+        self.is_exact = True
+
+    def of(self, dtype: str) -> Callable[[Any], Any]:
+        """The rounding to a type of floats."""
+        if dtype == "float64":
+            return self.double
+        number = _numpy(dtype).type
+        ends = (float(ml_dtypes.finfo(dtype).min), float(ml_dtypes.finfo(dtype).max))
+        limit = 0.5 / float(ml_dtypes.finfo(dtype).eps)
+
+        def rounded(value: float) -> float:
+            found = float(number(value))
+            if found != value or (abs(value) > limit and value not in ends):
+                self.is_exact = False
+            return found
+
+        return rounded
+
+    def double(self, value: float) -> float:
+        """As it is: too large for a sum to be exact counts as rounded."""
+        if not abs(value) < 2.0**50:
+            self.is_exact = False
+        return float(value)
+
+
+def _wrapped(dtype: str) -> str:
+    """Python that reduces a whole number ``{}`` to the range of an integer type."""
+    bits = int(dtype.lstrip("uint"))
+    if dtype.startswith("u"):
+        return f"({{}} & {(1 << bits) - 1})"
+    half = 1 << (bits - 1)
+    return f"((({{}} + {half}) & {(1 << bits) - 1}) - {half})"
+
+
+class _Translator:
+    """Writes a program as Python.
+
+    Args:
+        typed: whether results are rounded to their types; otherwise all floats are f64.
+    """
+
+    def __init__(self, typed: bool) -> None:
+        self.typed = typed
+        self.lines: list[str] = []
+        self.depth = 1
+        self.names: dict[int, str] = {}
+        self.allocated: list[str] = []
+        self.dtypes: set[str] = set()
+
+    def name(self, thing: Any) -> str:
+        """The name of a variable or a buffer."""
+        return self.names.setdefault(id(thing), f"x{len(self.names)}")
+
+    def emit(self, line: str) -> None:
+        """Write a line."""
+        self.lines.append("    " * self.depth + line)
+
+    # scalars
+
+    def term(self, term: Any, is_index: bool = False) -> str:
+        """A scalar expression; those of indices do not overflow."""
+        if isinstance(term, prim.IntImm):
+            return str(bool(term.value)) if term.dtype == "bool" else str(term.value)
+        if isinstance(term, prim.FloatImm):
+            return f"float('{term.value!r}')"
         if isinstance(term, prim.Var):
-            return self.vars[id(term)]
+            return self.name(term)
         if isinstance(term, BufferLoad):
-            return self.arrays[id(term.buffer)][self.place(term.indices)]
-        if isinstance(term, prim.And):
-            return self.term(term.a) and self.term(term.b)
-        if isinstance(term, prim.BinaryExpr):
-            return type(term).fold(self.term(term.a), self.term(term.b))
-        if isinstance(term, prim.Select):
-            chosen = self.term(term.true_value), self.term(term.false_value)
-            return chosen[0 if self.term(term.condition) else 1]
+            found = f"{self.name(term.buffer)}.item({self.place(term.indices)})"
+            return f"int({found})" if is_index and not self.typed else found
         if isinstance(term, prim.Cast):
-            return np.dtype(term.dtype).type(self.term(term.value))
+            return self._cast(term)
+        found = self._operation(term, is_index)
+        return found if is_index else self._rounded(found, term.dtype)
+
+    def _operation(self, term: Any, is_index: bool) -> str:
+        def of(part: Any) -> str:
+            return self.term(part, is_index)
+
+        if isinstance(term, (prim.And, prim.Or)):
+            word = "and" if isinstance(term, prim.And) else "or"
+            return f"({of(term.a)} {word} {of(term.b)})"
+        if isinstance(term, prim.Not):
+            return f"(not {of(term.a)})"
+        if isinstance(term, (prim.Min, prim.Max)):
+            return f"{type(term).__name__.lower()}({of(term.a)}, {of(term.b)})"
+        if isinstance(term, (prim.Div, prim.Mod)):
+            return f"{type(term).__name__}.fold({of(term.a)}, {of(term.b)})"
+        if isinstance(term, prim.BinaryExpr):
+            return f"({of(term.a)} {type(term).symbol} {of(term.b)})"
+        if isinstance(term, prim.Select):
+            both = f"({of(term.false_value)}, {of(term.true_value)})"
+            return f"{both}[bool({of(term.condition)})]"
         assert isinstance(term, prim.Call), term
         if term.op_name == "if_then_else":
-            condition, then, otherwise = term.args
-            return self.term(then if self.term(condition) else otherwise)
-        return _FUNCTIONS[term.op_name](*map(self.term, term.args))
+            condition, then, otherwise = map(of, term.args)
+            return f"({then} if {condition} else {otherwise})"
+        return f"{_FUNCTIONS[term.op_name]}({', '.join(map(of, term.args))})"
 
-    def place(self, indices):
-        return tuple(int(self.term(index)) for index in indices)
+    def _rounded(self, found: str, dtype: str) -> str:
+        if not self.typed or dtype == "bool":
+            return found
+        if "float" in dtype:
+            self.dtypes.add(dtype)
+            return f"to_{dtype}({found})"
+        return _wrapped(dtype).format(found)
 
-    def match(self, matched):
-        """A view of the part of an array that a buffer stands for."""
-        source = matched.source
-        runs = []
-        for run in source.region:
-            low = int(self.term(run.min))
-            runs.append(slice(low, low + int(self.term(run.extent))))
-        part = self.arrays[id(source.buffer)][tuple(runs)]
-        shape = [int(self.term(s)) for s in matched.buffer.shape]
-        sizes = [slice(None) if n != 1 else 0 for n in part.shape]
-        if len(shape) != part.ndim:
-            part = part[tuple(sizes)]
-        assert list(part.shape) == shape, matched.buffer
-        self.arrays[id(matched.buffer)] = part
+    def _cast(self, term: Any) -> str:
+        value, dtype = self.term(term.value), term.dtype
+        if "float" in dtype:
+            return self._rounded(f"float({value})", dtype)
+        if dtype == "bool":
+            return f"bool({value})"
+        return _wrapped(dtype).format(f"int({value})")
 
-    def run(self, node):
+    def place(self, indices: Sequence[Any]) -> str:
+        """Indices of an element."""
+        return ", ".join(self.term(i, is_index=True) for i in indices)
+
+    # statements
+
+    def statement(self, node: Any) -> None:
+        """A statement."""
         if isinstance(node, stmt.SeqStmt):
             for inner in node.seq:
-                self.run(inner)
+                self.statement(inner)
         elif isinstance(node, stmt.For):
-            first = self.term(node.min)
-            for step in range(first, first + self.term(node.extent)):
-                self.vars[id(node.loop_var)] = step
-                self.run(node.body)
+            first, extent = (self.term(t, True) for t in (node.min, node.extent))
+            self.emit(f"for {self.name(node.loop_var)} in range({first}, {first} + {extent}):")
+            self._inside(node.body)
         elif isinstance(node, stmt.BlockRealize):
-            self.block(node)
+            self._block(node)
         elif isinstance(node, stmt.LetStmt):
-            self.vars[id(node.var)] = self.term(node.value)
-            self.run(node.body)
+            self.emit(f"{self.name(node.var)} = {self.term(node.value)}")
+            self.statement(node.body)
         elif isinstance(node, stmt.IfThenElse):
-            if self.term(node.condition):
-                self.run(node.then_case)
+            self.emit(f"if {self.term(node.condition)}:")
+            self._inside(node.then_case)
+            if node.else_case is not None:
+                self.emit("else:")
+                self._inside(node.else_case)
         else:
             assert isinstance(node, stmt.BufferStore), node
-            place = self.place(node.indices)
-            assert all(i >= 0 for i in place)
-            self.arrays[id(node.buffer)][place] = self.term(node.value)
+            value, place = self.term(node.value), self.place(node.indices)
+            self.emit(f"{self.name(node.buffer)}[place({place})] = {value}")
 
-    def block(self, node):
-        if not self.term(node.predicate):
-            return
-        axes, block = node.block.iter_vars, node.block
-        values = [self.term(v) for v in node.iter_values]
-        starts = [self.term(a.dom.min) for a in axes]
-        for axis, value, start in zip(axes, values, starts, strict=True):
-            self.vars[id(axis.var)] = value
-            assert start <= value < start + self.term(axis.dom.extent), axis.var
+    def _inside(self, node: Any) -> None:
+        self.depth += 1
+        self.statement(node)
+        self.depth -= 1
+
+    def _block(self, node: Any) -> None:
+        axes, block, depth = node.block.iter_vars, node.block, self.depth
+        condition = self.term(node.predicate)
+        if condition != "True":
+            self.emit(f"if {condition}:")
+            self.depth += 1
+        for axis, value in zip(axes, node.iter_values, strict=True):
+            name, start = self.name(axis.var), self.term(axis.dom.min, True)
+            extent = self.term(axis.dom.extent, True)
+            self.emit(f"{name} = {self.term(value, True)}")
+            self.emit(f"assert {start} <= {name} < {start} + {extent}, '{axis.var}'")
         for buffer in block.alloc_buffers:
-            if id(buffer) not in self.arrays:
-                shape = [self.term(s) for s in buffer.shape]
-                self.arrays[id(buffer)] = np.full(shape, np.nan)
+            shape = "".join(f"{self.term(s, True)}, " for s in buffer.shape)
+            name = self.name(buffer)
+            self.allocated.append(name)
+            self.emit(f"if {name} is None:")
+            self.emit(f"    {name} = arrays['{name}'] = empty(({shape}), '{buffer.dtype}')")
         for matched in block.match_buffers:
-            self.match(matched)
-        is_first = all(
-            value == start
-            for axis, value, start in zip(axes, values, starts, strict=True)
-            if axis.iter_type == prim.IterVar.CommReduce
+            self._match(matched)
+        if block.init is not None:
+            reduced = [a for a in axes if a.iter_type == prim.IterVar.CommReduce]
+            starts = [
+                f"{self.name(a.var)} == {self.term(a.dom.min, True)}" for a in reduced
+            ]
+            self.emit(f"if {' and '.join(starts) or 'True'}:")
+            self._inside(block.init)
+        self.statement(block.body)
+        self.depth = depth
+
+    def _match(self, matched: Any) -> None:
+        """A view of the part of an array that a buffer stands for."""
+        source = matched.source
+        runs = [
+            f"({self.term(r.min, True)}, {self.term(r.extent, True)}), "
+            for r in source.region
+        ]
+        shape = "".join(f"{self.term(s, True)}, " for s in matched.buffer.shape)
+        self.emit(
+            f"{self.name(matched.buffer)} = view({self.name(source.buffer)}, "
+            f"({''.join(runs)}), ({shape}))"
         )
-        if block.init is not None and is_first:
-            self.run(block.init)
-        self.run(block.body)
 
 
-def evaluate(program, *arrays, sizes=()):
-    """The buffers of a program after it ran on copies of arrays.
+def _place(*indices: int) -> tuple[int, ...]:
+    assert all(i >= 0 for i in indices), indices
+    return indices
+
+
+def _view(
+    array: np.ndarray, runs: Sequence[tuple[int, int]], shape: tuple[int, ...]
+) -> np.ndarray:
+    part = array[tuple(slice(low, low + extent) for low, extent in runs)]
+    if len(shape) != part.ndim:
+        part = part[tuple(slice(None) if n != 1 else 0 for n in part.shape)]
+    assert part.shape == shape, (part.shape, shape)
+    return part
+
+
+def _numpy(dtype: str) -> np.dtype[Any]:
+    return np.dtype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
+
+
+def interpret(
+    program: Any,  # Any: PrimFunc
+    *arrays: np.ndarray,
+    sizes: Iterable[int] = (),
+    typed: bool = True,
+) -> Evaluation:
+    """What a program computes of copies of arrays.
+
+    Args:
+        program: the tensor program.
+        arrays: its buffers, in order.
+        sizes: its other parameters.
+        typed: whether every operation has the type that it says; otherwise all buffers
+            are f64.
+    """
+    made = _Translator(typed)
+    rounding = _Rounding()
+    values: dict[str, Any] = {}
+    given, numbers = iter(arrays), iter(sizes)
+    used: list[np.ndarray] = []
+    for param in program.params:
+        buffer = program.buffer_map.get(param)
+        if buffer is None:
+            values[made.name(param)] = next(numbers)
+            continue
+        array = next(given)
+        used.append(np.array(array, dtype=None if typed else np.float64))
+        values[made.name(buffer)] = used[-1]
+        for size, number in zip(buffer.shape, array.shape, strict=True):
+            if isinstance(size, prim.Var):
+                values[made.name(size)] = number
+    made.statement(program.body)
+
+    def empty(shape: tuple[int, ...], dtype: str) -> np.ndarray:
+        kind = _numpy(dtype) if typed else np.dtype(np.float64)
+        return np.full(shape, 99 if kind.kind in "iub" else np.nan, kind)
+
+    unset = [f"    {name} = None" for name in dict.fromkeys(made.allocated)]
+    text = "\n".join([f"def run({', '.join(values)}):", *unset, *made.lines])
+    held: dict[str, np.ndarray] = {}
+    known: dict[str, Any] = {
+        "math": math,
+        "place": _place,
+        "view": _view,
+        "empty": empty,
+        "arrays": held,
+        "Div": prim.Div,
+        "Mod": prim.Mod,
+        **{f"to_{dtype}": rounding.of(dtype) for dtype in made.dtypes},
+    }
+    exec(text, known)
+    with np.errstate(all="ignore"):
+        known["run"](*values.values())
+        sizes_of = [
+            float(np.abs(a.astype(np.float64)).max(initial=0))
+            for a in (*used, *held.values())
+        ]
+    return Evaluation(used, rounding.is_exact, max(sizes_of, default=0.0))
+
+
+def evaluate(
+    program: Any,  # Any: PrimFunc
+    *arrays: np.ndarray,
+    sizes: Iterable[int] = (),
+) -> list[np.ndarray]:
+    """The buffers of a program after it ran on copies of arrays, all of them f64.
 
     Args:
         program: the tensor program.
         arrays: its buffers, in order.
         sizes: its other parameters.
     """
-    machine = _Machine()
-    given, numbers, used = iter(arrays), iter(sizes), []
-    for param in program.params:
-        buffer = program.buffer_map.get(param)
-        if buffer is None:
-            machine.vars[id(param)] = next(numbers)
-            continue
-        used.append(np.array(next(given), dtype=np.float64))
-        machine.arrays[id(buffer)] = used[-1]
-    machine.run(program.body)
-    return used
+    return interpret(program, *arrays, sizes=sizes, typed=False).arrays

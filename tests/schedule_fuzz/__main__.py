@@ -1,0 +1,144 @@
+"""``python -m tests.schedule_fuzz``: random schedules of random programs by the thousand.
+
+Each applies at least five primitives. What is left has to verify, to be read back from its
+script and its trace, and to compute what the program did; a primitive that refuses has to
+leave the program alone. The log says how often each primitive was applied and refused. A
+failure is shrunk and written to ``tests/schedule_fuzz/found``, where it is a test from then
+on. ``--replay SEED`` shows one schedule, in this process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from tests.schedule_fuzz.check import Case, Result, check, draw, draw_and_check
+from tests.schedule_fuzz.steps import PRIMITIVES
+from tests.seed_pool import Death, try_seeds
+
+__all__ = ["FOUND", "Log", "main", "shrink"]
+
+FOUND = Path(__file__).with_name("found")
+_SECONDS = 120.0  # of silence, after which a worker is killed
+
+
+class Log:
+    """The outcomes, and how often each primitive was applied and refused."""
+
+    def __init__(self) -> None:
+        self.outcomes: Counter[str] = Counter()
+        self.applied: Counter[str] = Counter()
+        self.refused: Counter[str] = Counter()
+        self.bad: list[tuple[int, str]] = []
+
+    def add(self, seed: int, result: Result | Death) -> None:
+        """Count a result; print what is wrong."""
+        if isinstance(result, Result):
+            self.applied += result.applied
+            self.refused += result.refused
+            if not result.is_bad:
+                self.outcomes[result.outcome] += 1
+                return
+            result_text = result.outcome
+        else:
+            result_text = str(result)
+        self.outcomes["bad"] += 1
+        self.bad.append((seed, result_text))
+        print(f"seed {seed}: {result_text}", flush=True)
+
+    def report(self) -> str:
+        """The counts."""
+        lines = [f"{kind}: {count}" for kind, count in sorted(self.outcomes.items())]
+        names = sorted(PRIMITIVES, key=lambda name: self.applied[name])
+        lines += [
+            f"{n}: {self.applied[n]} applied, {self.refused[n]} refused" for n in names
+        ]
+        return "\n".join(lines)
+
+
+def run(seeds: Iterable[int], jobs: int) -> Log:
+    """Check schedules in worker processes."""
+    log = Log()
+    for seed, result in try_seeds(
+        draw_and_check, seeds, workers=jobs, seconds=_SECONDS
+    ):
+        log.add(seed, result)
+    return log
+
+
+def case_of(seed: int) -> tuple[Case, Result]:
+    """The program of a seed with the calls that were applied, and the result."""
+    result = draw_and_check(seed)
+    program, settings = draw(random.Random(seed))
+    return Case(program, tuple(result.steps), settings), result
+
+
+def shrink(case: Case) -> Case:
+    """The same without the calls that a failure does not need."""
+    wanted = _kind(check(case))
+    changed = True
+    while changed:
+        changed = False
+        for number in range(len(case.steps)):
+            steps = (*case.steps[:number], *case.steps[number + 1 :])
+            smaller = replace(case, steps=steps)
+            if _kind(check(smaller)) == wanted:
+                case, changed = smaller, True
+                break
+    return case
+
+
+def _kind(result: Result) -> str:
+    return " ".join(result.outcome.split()[:3]) if result.is_bad else ""
+
+
+def _keep(seed: int) -> Path:
+    case, _ = case_of(seed)
+    small = shrink(case)
+    names = "_".join(step.primitive for step in small.steps)[:60]
+    FOUND.mkdir(exist_ok=True)
+    path = FOUND / f"{names or 'no_steps'}_{seed}.txt"
+    path.write_text(small.to_json())
+    return path
+
+
+def _replay(seed: int) -> int:
+    case, result = case_of(seed)
+    print(case.program.script)
+    for step in case.steps:
+        print(step.to_json())
+    print(case.settings)
+    print(result.outcome)
+    return result.is_bad
+
+
+def main() -> int:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(prog="python -m tests.schedule_fuzz")
+    parser.add_argument("--schedules", type=int, default=10_000)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--replay", type=int, help="a seed")
+    parser.add_argument("--keep", type=int, nargs="*", help="seeds to write as tests")
+    given = parser.parse_args()
+    if given.replay is not None:
+        return _replay(given.replay)
+    if given.keep:
+        for seed in given.keep:
+            print(_keep(seed))
+        return 0
+    begun = time.monotonic()
+    log = run(range(given.first, given.first + given.schedules), given.jobs)
+    print(log.report())
+    print(f"{time.monotonic() - begun:.0f} s")
+    return bool(log.bad)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,155 @@
+"""Worker processes that try seeds, and are replaced when a seed ends them."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import queue
+import tempfile
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+__all__ = ["Death", "try_seeds"]
+
+_Result = TypeVar("_Result")
+_LOG_CHARACTERS = 1500  # of what a process wrote last
+
+
+@dataclass(frozen=True)
+class Death:
+    """The end of a worker process.
+
+    Attributes:
+        kind: ``crash``, or ``hang`` of one that was silent for too long and was killed.
+        exit_code: of the process; None if it had to be killed.
+        log: the end of what it wrote to its standard error.
+    """
+
+    kind: str
+    exit_code: int | None
+    log: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}, exit {self.exit_code}: {self.log}"
+
+
+def try_seeds(
+    attempt: Callable[[int], _Result],
+    seeds: Iterable[int],
+    *,
+    workers: int,
+    seconds: float,
+    most_seeds: int | None = None,
+    begin: Callable[[], object] | None = None,
+) -> Iterator[tuple[int, _Result | Death]]:
+    """Try seeds in worker processes.
+
+    Args:
+        attempt: a function of a module, with results that can be pickled.
+        seeds: what to try.
+        workers: how many processes.
+        seconds: of silence after which a worker is killed.
+        most_seeds: after which a worker is replaced.
+        begin: what a worker calls first.
+
+    Yields:
+        Each seed with its result, in the order in which they are done.
+    """
+    waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
+    count = 0
+    for count, seed in enumerate(seeds, start=1):
+        waiting.put(seed)
+    results: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
+
+    def work(log: Path) -> None:
+        worker = _Worker(attempt, begin, log, seconds, most_seeds)
+        with suppress(queue.Empty):
+            while True:
+                seed = waiting.get_nowait()
+                results.put((seed, worker.attempt(seed)))
+        worker.stop()
+
+    with tempfile.TemporaryDirectory() as folder:
+        threads = [
+            threading.Thread(target=work, args=(Path(folder, f"{n}.log"),), daemon=True)
+            for n in range(min(workers, count))
+        ]
+        for thread in threads:
+            thread.start()
+        for _ in range(count):
+            yield results.get()
+        for thread in threads:
+            thread.join()
+
+
+class _Worker(Generic[_Result]):
+    """A process that tries seeds; a new one takes its place when it ends."""
+
+    def __init__(
+        self,
+        attempt: Callable[[int], _Result],
+        begin: Callable[[], object] | None,
+        log: Path,
+        seconds: float,
+        most_seeds: int | None,
+    ) -> None:
+        self._task = attempt, begin, str(log)
+        self._log, self._seconds, self._most = log, seconds, most_seeds
+        self._log.touch()
+        self._start()
+
+    def _start(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._pipe, other = context.Pipe()
+        self._process = context.Process(
+            target=_serve, args=(other, *self._task), daemon=True
+        )
+        self._process.start()
+        other.close()
+        self._done = 0
+
+    def stop(self) -> None:
+        """End the process."""
+        self._pipe.close()
+        self._process.kill()
+        self._process.join()
+
+    def attempt(self, seed: int) -> _Result | Death:
+        """The result of a seed."""
+        if self._done == self._most:
+            self.stop()
+            self._start()
+        self._done += 1
+        kind = "hang"
+        try:
+            self._pipe.send(seed)
+            if self._pipe.poll(self._seconds):
+                return self._pipe.recv()
+        except (EOFError, OSError):
+            kind = "crash"
+        self._process.join(1)
+        code = self._process.exitcode
+        text = self._log.read_text(errors="replace")[-_LOG_CHARACTERS:]
+        self.stop()
+        self._start()
+        return Death(kind, code, text)
+
+
+def _serve(
+    pipe: Connection,
+    attempt: Callable[[int], object],
+    begin: Callable[[], object] | None,
+    log: str,
+) -> None:
+    """A worker: seeds in, results out."""
+    os.dup2(os.open(log, os.O_WRONLY | os.O_TRUNC | os.O_CREAT), 2)
+    if begin is not None:
+        begin()
+    with suppress(EOFError):
+        while True:
+            pipe.send(attempt(pipe.recv()))
