@@ -50,6 +50,7 @@ class _Accesses:
         self.writes: dict[int, tuple[Buffer, list[list[Interval]]]] = {}
         self._domains: dict[int, Interval] = {}
         self._lets: dict[Var, PrimExpr] = {}
+        self._own = {id(b) for b in block.alloc_buffers}
         self._matched = {id(m.buffer): m.source for m in block.match_buffers}
 
     def statement(self, node: stmt.Stmt | None) -> None:
@@ -151,7 +152,10 @@ class _Accesses:
         """The least and the greatest value of a term, or None."""
         if isinstance(term, Var):
             return self._domains.get(id(term), (term, term))
-        if not any(id(t) in self._domains for t in prim.post_order(term)):
+        parts = list(prim.post_order(term))
+        if any(isinstance(t, BufferLoad) and id(t.buffer) in self._own for t in parts):
+            return None  # a value that is not known before the block runs
+        if not any(id(t) in self._domains for t in parts):
             return term, term
         combine = _COMBINE.get(type(term))
         if combine is None:

@@ -126,7 +126,6 @@ def _keep(
     found: dict[str, Any] = {}
     for kind, regions in said.regions.items():
         seen = [buffers[said.memrefs[id(r.buffer)]] for r in regions]
-        boxes = [box_of(r.region, names) for r in regions]
         ours = [
             (id(b), _spelled(r.region, said.axes))
             for b, r in zip(seen, regions, strict=True)
@@ -136,6 +135,12 @@ def _keep(
         ]
         if ours != theirs:
             listed = [places.get(id(b), f"={b.name}") for b in seen]
+            boxes = [
+                None
+                if place[0] == kind[0] and our == theirs[int(place[1:])]
+                else box_of(region.region, names)
+                for region, place, our in zip(regions, listed, ours, strict=True)
+            ]
             found[kind] = list(zip(listed, boxes, strict=True))
     if found:
         found["counts"] = [len(derived["reads"]), len(derived["writes"])]

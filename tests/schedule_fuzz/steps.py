@@ -13,6 +13,7 @@ from mlir import ir
 from relax_mlir.script import tir as T  # noqa: N812  as scripts call it
 from relax_mlir.tir import Schedule, TensorIntrin
 from relax_mlir.tir.schedule import accesses, tree
+from relax_mlir.tir.schedule.buffers import element_dtype
 from relax_mlir.tir.schedule.indices import Indices
 from relax_mlir.tir.schedule.state import loop_bounds
 
@@ -503,8 +504,10 @@ def _tensorize(d: _Drawing) -> Drawn:
     width = d.rng.choice((2, 3))
     made: Drawn = []
     if d.flag(0.9):
-        made.append(Step("reindex", (_block(name), ["read", 0])))
-        made.append(Step("reindex", (_block(name), ["read", 1])))
+        count = len(d.accessed(name, "read"))
+        made += [
+            Step("reindex", (_block(name), ["read", n])) for n in range(min(2, count))
+        ]
     made += [
         Step("decompose_reduction", (_block(name), _loop(name, 0))),
         Step("split", (_loop(f"{name}_update", -1), [None, width])),
@@ -518,6 +521,8 @@ def _tensorize(d: _Drawing) -> Drawn:
 
 def _transform_layout(d: _Drawing) -> Drawn:
     name, kind, number = d.access()
+    if accesses.is_argument(d.accessed(name, kind)[number]):
+        raise IndexError("the program is called with it")
     index_map = d.layout(d.shape(name, kind, number))
     options: dict[str, Any] = {}
     if d.flag(0.3):
@@ -544,9 +549,10 @@ _WIDER |= {"int8": "int16", "int32": "int64", "uint8": "int32"}
 
 def _unsafe_set_dtype(d: _Drawing) -> Drawn:
     name, _, number = d.access("write")
-    from relax_mlir.tir.schedule.buffers import element_dtype
-
-    dtype = _WIDER[element_dtype(d.accessed(name, "write")[number])]
+    buffer = d.accessed(name, "write")[number]
+    if accesses.is_argument(buffer):
+        raise IndexError("the program is called with it")
+    dtype = _WIDER[element_dtype(buffer)]
     return [Step("unsafe_set_dtype", (_block(name), number, dtype))]
 
 
@@ -578,11 +584,15 @@ def _cache_index(d: _Drawing) -> Drawn:
 
 
 def _annotate_buffer_access(d: _Drawing) -> Drawn:
-    """Says that a block touches all of a buffer, which is true."""
+    """Says that a block touches all of a buffer, which is true.
+
+    There have to be as many ranges as axes, whatever the rank of the buffer.
+    """
     name, kind, number = d.access()
     shape = d.shape(name, kind, number)
     names = ", ".join(f"i{n}" for n in range(d.rank(name)))
-    boxes = "".join(f"(0, {size}), " for size in shape)
+    sizes = [*shape, *[1] * d.rank(name)][: d.rank(name)]
+    boxes = "".join(f"(0, {size}), " for size in sizes)
     args = (_block(name), number, kind, f"lambda {names}: ({boxes})")
     return [Step("annotate_buffer_access", args)]
 

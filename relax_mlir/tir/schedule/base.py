@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from mlir import ir
@@ -297,6 +298,18 @@ class ScheduleBase:
         """Write a call into the trace."""
         made = Instruction(InstructionKind.get(kind), inputs, attrs, outputs)
         self._trace.append(made, decision)
+
+    @contextmanager
+    def all_or_nothing(self, op: ir.Operation) -> Iterator[None]:
+        """Several primitives around ``op``; if one refuses, none has happened."""
+        count = len(self._trace.insts)
+        try:
+            with self.state.change(op):
+                yield
+        except BaseException:
+            while len(self._trace.insts) > count:
+                self._trace.pop()
+            raise
 
     # looking around
 

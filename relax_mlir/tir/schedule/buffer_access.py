@@ -98,6 +98,7 @@ def annotate_buffer_access(
     """Say what a block touches; see :meth:`Schedule.annotate_buffer_access`."""
     where = "annotate_buffer_access"
     _check_number(block, number, kind, where)
+    _check_rank(block, number, kind, ranges)
     names = {id(var): axis_name(axis) for axis, var in enumerate(ranges.variables)}
     runs = [
         Range.from_min_extent(low, simplify(high - low)) for low, high in ranges.runs
@@ -111,6 +112,19 @@ def annotate_buffer_access(
         listed = list(tree.annotations_of(block).get(key, ()))
         if number not in listed:
             edit.set_annotation(block, key, [*listed, number])
+
+
+def _check_rank(block: ir.Operation, number: int, kind: str, ranges: Ranges) -> None:
+    """Refuse a box of another rank than the buffer."""
+    find = accesses.buffers_read if kind == "read" else accesses.buffers_written
+    buffer = find(block)[number]
+    rank = len(accesses.buffer_shape(buffer))
+    if rank != len(ranges.runs):
+        raise ScheduleError(
+            f"annotate_buffer_access: {tree.describe(block)}: buffer "
+            f"`{accesses.buffer_name(buffer)}` has {rank} dimensions: expected as many "
+            f"ranges, got {len(ranges.runs)}"
+        )
 
 
 def hide_buffer_access(

@@ -193,9 +193,8 @@ def place_before(
         return scope, 0
     place = _common_place(scope, writer, readers)
     held = set(tree.subtree(place))
-    children = tree.children(place)
     inside = [r for r in readers if r in held]
-    return place, min(children.index(tree.child_of(place, r)) for r in inside)
+    return place, min(tree.position_in(place, r) for r in inside)
 
 
 def _comes_later(
@@ -217,7 +216,7 @@ def place_behind(
     if not readers:
         return scope, len(tree.children(scope))
     place = _common_place(scope, writer, readers)
-    return place, tree.children(place).index(tree.child_of(place, writer)) + 1
+    return place, tree.position_in(place, writer) + 1
 
 
 def _stage_after(
@@ -304,6 +303,7 @@ def cache_write(
             f"cache_write: {tree.describe(block)} is not the block that writes "
             f"`{accesses.buffer_name(buffer)}`"
         )
+    check_holds_no_earlier_value(scope, block, buffer, "cache_write")
     readers = [r for r in accesses.readers_of(scope, buffer) if r != block]
     with state.change(block) as indices:
         others = [r for r in readers if r not in consumers]
@@ -311,6 +311,20 @@ def cache_write(
         stage = _stage_after(block, buffer, place, position, readers, indices)
         users = [block, *consumers]
         return _cache(stage, scope, users, memory, indices, is_read=False)
+
+
+def check_holds_no_earlier_value(
+    scope: ir.Operation, block: ir.Operation, buffer: ir.Value, where: str
+) -> None:
+    """Refuse to cache what a block updates: a new buffer lacks the value from before."""
+    is_own = buffer in accesses.own_buffers(scope)
+    if is_own or buffer not in accesses.buffers_read(block):
+        return
+    raise ScheduleError(
+        f"{where}: {tree.describe(block)} reads `{accesses.buffer_name(buffer)}`, which it "
+        "writes, and which has a value from outside of the scope: expected a block that "
+        "only writes it. Hint: `cache_inplace` copies both ways"
+    )
 
 
 def cache_inplace(
@@ -327,7 +341,7 @@ def cache_inplace(
     scope = tree.scope_of(block)
     with state.change(block) as indices:
         place = tree.parent_of(tree.realize_of(block))
-        position = tree.children(place).index(tree.child_of(place, block))
+        position = tree.position_in(place, block)
         box = _box_at(place, block, buffer, indices)
         before = _Stage(buffer, box, True, place, position)
         after = _Stage(buffer, box, True, place, position + 1)

@@ -171,9 +171,35 @@ def _domains(move: _Move, indices: Indices) -> list[Run]:
     limits = limits_at(indices, move.loop)
     tops = _axis_ends(block, indices)
     names = [indices.symbol(a) for a in tree.body(block).arguments]
+    whole = [
+        Run(start, end - 1)
+        for start, end in zip(tree.axis_starts(block), tops, strict=True)
+    ]
+    found = _solved(move, move.loop, names, tops, indices)
+    if move.is_reverse:
+        everywhere = _solved(
+            move, tree.scope_of(block), names, tops, indices
+        )
+        _check_all_points(move, dict(zip(names, whole, strict=True)), everywhere, indices)
+    domains: list[Run] = []
+    for name, run in zip(names, whole, strict=True):
+        runs = regions.hull([[r] for r in found.get(name, [])], limits)
+        domains.append(runs[0] if runs else run)
+    return domains
+
+
+def _solved(
+    move: _Move,
+    around: ir.Operation,
+    names: Sequence[str],
+    tops: Sequence[Dim],
+    indices: Indices,
+) -> dict[str, list[Run]]:
+    """The values of axes that each shared buffer asks for, at one step of ``around``."""
+    block, limits = move.block, limits_at(indices, around)
     found: dict[str, list[Run]] = {}
     for buffer in _shared_buffers(move):
-        required = _required(move, buffer, indices, limits)
+        required = _required(move, around, buffer, indices)
         provided = regions.regions_in(
             block, buffer, indices, is_write=not move.is_reverse
         )
@@ -185,11 +211,35 @@ def _domains(move: _Move, indices: Indices) -> list[Run]:
         solved = _solve(provided, required, sizes, limits)
         for name, run in solved.items():
             found.setdefault(name, []).append(run)
-    domains: list[Run] = []
-    for name, start, end in zip(names, tree.axis_starts(block), tops, strict=True):
-        runs = regions.hull([[r] for r in found.get(name, [])], limits)
-        domains.append(runs[0] if runs else Run(start, end - 1))
-    return domains
+    return found
+
+
+def _check_all_points(
+    move: _Move,
+    whole: Mapping[str, Run],
+    everywhere: Mapping[str, Sequence[Run]],
+    indices: Indices,
+) -> None:
+    """Refuse to move a consumer some of whose points read nothing that producers write.
+
+    Such points are in no step of the loop, as where a condition guards the read of padding.
+    """
+    scope = tree.scope_of(move.block)
+    limits, tops = limits_at(indices, scope), legality.tops_at(indices, scope)
+    for number, (name, run) in enumerate(whole.items()):
+        reached = regions.hull([[r] for r in everywhere.get(name, [])], limits)
+        if not reached:
+            continue
+        low, high = reached[0].low, reached[0].high
+        if is_never_negative(run.low - low, limits, dict(tops)) and is_never_negative(
+            high - run.high, limits, dict(tops)
+        ):
+            continue
+        raise ScheduleError(
+            f"{move.where}: axis {number} of {tree.describe(move.block)} goes from "
+            f"{run.low} to {run.high}, but its producers write what it reads from "
+            f"{low} to {high} alone: expected that they write something for each point"
+        )
 
 
 def _axis_ends(block: ir.Operation, indices: Indices) -> list[Dim]:
@@ -226,10 +276,12 @@ def _shared_buffers(move: _Move) -> list[ir.Value]:
 
 
 def _required(
-    move: _Move, buffer: ir.Value, indices: Indices, limits: Limits
+    move: _Move, around: ir.Operation, buffer: ir.Value, indices: Indices
 ) -> list[Run] | None:
-    """The box that the others touch at one step of the loop."""
-    outside = {move.loop, *tree.ancestors(move.loop)}
+    """The box that the others touch at one step of a loop, or of a scope, around them."""
+    limits = limits_at(indices, around)
+    is_root = tree.is_function(around)
+    outside = {around, *(() if is_root else tree.ancestors(around))}
     relaxes = regions.crosses_threads(buffer)
     boxes: list[list[Run]] = []
     for other in move.others:

@@ -54,6 +54,12 @@ def _convert(op: ir.Operation, buffer: ir.Value, old: str, new: str) -> None:
             return
         element = ir.MemRefType(buffer.type).element_type
         loaded = emit("memref.load", element, buffer, *list(op.operands)[1:])
+        for use in list(op.results[0].uses):
+            user = use.owner.operation
+            if user.name == "arith.index_cast":  # indices are read from any type
+                with edit.point_before(user):
+                    index = emit(user.name, user.results[0].type, loaded)
+                rewriting.replace(user, index)
         value = cast(Scalar(loaded, dtypes.dtype(new)), dtypes.dtype(old)).value
     rewriting.replace(op, value)
 

@@ -215,7 +215,7 @@ def _add_block(
 ) -> None:
     """A block behind all writers that writes the padding."""
     statements = tree.children(scope)
-    last = max(statements.index(tree.child_of(scope, b)) for b, _ in writers)
+    last = max(tree.position_in(scope, b) for b, _ in writers)
     listed = [op.operation for op in own_operations(tree.body(scope))]
     behind = listed[listed.index(statements[last]) + 1]
     name = f"buffer_{accesses.buffer_name(buffer)}_padding"

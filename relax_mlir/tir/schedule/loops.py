@@ -293,20 +293,21 @@ def add_unit_loop(state: ScheduleState, op: ir.Operation) -> ir.Operation:
 def merge(state: ScheduleState, loops: Sequence[ir.Operation]) -> ir.Operation:
     """Put the bodies of loops side by side into one; see :meth:`Schedule.merge`."""
     nests = _nests(loops)
-    extents = _equal_extents(nests)
+    _check_equal_extents(nests)
     outermost = [nest[0] for nest in nests]
     siblings = tree.children(tree.parent_of(outermost[0]))
     places = [siblings.index(loop) for loop in outermost]
     if places != list(range(places[0], places[0] + len(places))):
         raise ScheduleError("merge: expected loops one after the other, in order")
     legality.check_steps_apart(nests, "merge")
-    with state.change(outermost[0]):
+    with state.change(outermost[0]) as indices:
         made: list[ir.Operation] = []
         place = edit.point_before(outermost[0])
-        for loop, extent in zip(nests[0], extents, strict=True):
+        for loop in nests[0]:
             attributes = edit.loop_attributes(tree.loop_name(loop) + "_m")
+            _, extent = loop_bounds(indices, loop)
             with place:
-                made.append(edit.make_loop(Indices(), extent, attributes))
+                made.append(edit.make_loop(indices, extent, attributes))
             place = edit.point_before(edit.terminator(tree.body(made[-1])))
         end = edit.terminator(tree.body(made[-1]))
         for nest in nests:
@@ -337,8 +338,8 @@ def _nests(loops: Sequence[ir.Operation]) -> list[list[ir.Operation]]:
     return nests
 
 
-def _equal_extents(nests: Sequence[Sequence[ir.Operation]]) -> list[Dim]:
-    """How many steps the loops of each nest have, if those are the same."""
+def _check_equal_extents(nests: Sequence[Sequence[ir.Operation]]) -> None:
+    """Refuse nests whose loops do not have the same extents."""
     indices, first = Indices(), nests[0]
     extents = [loop_bounds(indices, loop)[1] for loop in first]
     for nest in nests[1:]:
@@ -353,7 +354,6 @@ def _equal_extents(nests: Sequence[Sequence[ir.Operation]]) -> list[Dim]:
                     f"merge: {tree.describe(loop)} has {loop_bounds(indices, loop)[1]} "
                     f"steps: expected {extent}, as {tree.describe(other)} has"
                 )
-    return extents
 
 
 def partition(

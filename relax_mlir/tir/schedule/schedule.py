@@ -179,6 +179,7 @@ class Schedule(Layouts, BlockRewrites, Sampling):
         self.record("AddUnitLoop", [block_or_loop], [], [made])
         return made
 
+    @primitive
     def tile(
         self,
         block: BlockRV | str,
@@ -188,9 +189,10 @@ class Schedule(Layouts, BlockRewrites, Sampling):
         y_factor: int,
     ) -> list[LoopRV]:
         """Split two loops and put both outer ones around both inner ones."""
-        x_outer, x_inner = self.split(x, [None, x_factor])
-        y_outer, y_inner = self.split(y, [None, y_factor])
-        self.reorder(x_outer, y_outer, x_inner, y_inner)
+        with self.all_or_nothing(self.loop_op(x)):
+            x_outer, x_inner = self.split(x, [None, x_factor])
+            y_outer, y_inner = self.split(y, [None, y_factor])
+            self.reorder(x_outer, y_outer, x_inner, y_inner)
         return [x_outer, y_outer, x_inner, y_inner]
 
     # how loops run

@@ -167,8 +167,12 @@ class ScheduleState:
 
     @contextmanager
     def change(self, op: ir.Operation) -> Iterator[Indices]:
-        """A change of the program around ``op``; if it fails, nothing has happened."""
+        """A change of the program around ``op``; if it fails, nothing has happened.
+
+        Changes may stand in one another.
+        """
         function = tree.function_of(op)
+        name = ir.StringAttr(function.attributes["sym_name"]).value
         paths = self._paths(function)
         backup = function.clone().operation
         try:
@@ -178,7 +182,7 @@ class ScheduleState:
                 yield indices
                 edit.sweep(function)
         except BaseException:
-            self._restore(function, backup, paths)
+            self._restore(self.function(name), backup, paths)
             raise
         backup.erase()
         self._snapshot = None

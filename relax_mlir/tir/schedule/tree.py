@@ -13,6 +13,7 @@ from mlir import ir
 
 from relax_mlir.dialects import tensors
 from relax_mlir.dialects.tir import marks
+from relax_mlir.errors import ScheduleError
 from relax_mlir.objects.attributes import from_attribute
 from relax_mlir.objects.effects import is_scalar_arithmetic
 from relax_mlir.traversal import own_operations
@@ -37,6 +38,7 @@ __all__ = [
     "kind_of",
     "loop_name",
     "loops_below",
+    "position_in",
     "realize_of",
     "region_in",
     "scope_of",
@@ -143,6 +145,21 @@ def child_of(ancestor: ir.Operation, op: ir.Operation) -> ir.Operation:
             return op
         op = outer
     raise ValueError("not an ancestor")
+
+
+def position_in(place: ir.Operation, op: ir.Operation) -> int:
+    """The number of the statement of a loop or block that is ``op`` or holds it.
+
+    Raises:
+        ScheduleError: it stands where the start value of a block is computed.
+    """
+    listed, child = children(place), child_of(place, op)
+    if child not in listed:
+        raise ScheduleError(
+            f"{describe(op)} computes the start value of {describe(place)}: expected a "
+            "block of its body. Hint: `decompose_reduction` moves it out"
+        )
+    return listed.index(child)
 
 
 def region_in(block: ir.Operation, op: ir.Operation) -> ir.Block:
