@@ -72,8 +72,9 @@ $(TORCH)/.installed: pyproject.toml requirements.lock
 	$(TORCH)/pip install -q --no-build-isolation -e '.[test,native,torch-test]'
 	touch $@
 
-fuzz: native  ## Damage 2,000 models and see each computed or refused; draw new cases of tests
+fuzz: native  ## Damage 2,000 models, draw 10,000 schedules, and new cases of tests
 	$(BIN)/python -m tests.frontends.fuzz
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.schedule_fuzz
 	$(BIN)/pytest -n auto --run-slow -m hypothesis --hypothesis-profile=search
 
 guard: native  ## Run operators, models and trained networks between guard pages

@@ -16,6 +16,7 @@ from typing import Any, Generic, TypeVar
 
 __all__ = ["Death", "try_seeds"]
 
+_Seed = TypeVar("_Seed")
 _Result = TypeVar("_Result")
 _LOG_CHARACTERS = 1500  # of what a process wrote last
 
@@ -39,19 +40,20 @@ class Death:
 
 
 def try_seeds(
-    attempt: Callable[[int], _Result],
-    seeds: Iterable[int],
+    attempt: Callable[[_Seed], _Result],
+    seeds: Iterable[_Seed],
     *,
     workers: int,
     seconds: float,
     most_seeds: int | None = None,
     begin: Callable[[], object] | None = None,
-) -> Iterator[tuple[int, _Result | Death]]:
+) -> Iterator[tuple[_Seed, _Result | Death]]:
     """Try seeds in worker processes.
 
     Args:
-        attempt: a function of a module, with results that can be pickled.
-        seeds: what to try.
+        attempt: a function of a module, with results that can be pickled; new processes
+            do not know those of a package's ``__main__``.
+        seeds: what to try: numbers, or anything that can be pickled.
         workers: how many processes.
         seconds: of silence after which a worker is killed.
         most_seeds: after which a worker is replaced.
@@ -60,11 +62,11 @@ def try_seeds(
     Yields:
         Each seed with its result, in the order in which they are done.
     """
-    waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
-    count = 0
-    for count, seed in enumerate(seeds, start=1):
+    waiting: queue.SimpleQueue[_Seed] = queue.SimpleQueue()
+    listed = list(seeds)
+    for seed in listed:
         waiting.put(seed)
-    results: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
+    results: queue.SimpleQueue[tuple[_Seed, Any]] = queue.SimpleQueue()
 
     def work(log: Path) -> None:
         worker = _Worker(attempt, begin, log, seconds, most_seeds)
@@ -77,22 +79,22 @@ def try_seeds(
     with tempfile.TemporaryDirectory() as folder:
         threads = [
             threading.Thread(target=work, args=(Path(folder, f"{n}.log"),), daemon=True)
-            for n in range(min(workers, count))
+            for n in range(min(workers, len(listed)))
         ]
         for thread in threads:
             thread.start()
-        for _ in range(count):
+        for _ in listed:
             yield results.get()
         for thread in threads:
             thread.join()
 
 
-class _Worker(Generic[_Result]):
+class _Worker(Generic[_Seed, _Result]):
     """A process that tries seeds; a new one takes its place when it ends."""
 
     def __init__(
         self,
-        attempt: Callable[[int], _Result],
+        attempt: Callable[[_Seed], _Result],
         begin: Callable[[], object] | None,
         log: Path,
         seconds: float,
@@ -119,7 +121,7 @@ class _Worker(Generic[_Result]):
         self._process.kill()
         self._process.join()
 
-    def attempt(self, seed: int) -> _Result | Death:
+    def attempt(self, seed: _Seed) -> _Result | Death:
         """The result of a seed."""
         if self._done == self._most:
             self.stop()
@@ -142,7 +144,7 @@ class _Worker(Generic[_Result]):
 
 def _serve(
     pipe: Connection,
-    attempt: Callable[[int], object],
+    attempt: Callable[[Any], object],
     begin: Callable[[], object] | None,
     log: str,
 ) -> None:

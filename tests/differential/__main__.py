@@ -10,82 +10,23 @@ from __future__ import annotations
 
 import argparse
 import json
-import selectors
-import subprocess
 import sys
-import time
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
-from tests.differential.check import Settings, UnstableError, check
+from tests.differential.check import Settings, check
 from tests.differential.generate import recipe_of
+from tests.differential.outcomes import outcome_of, run_one
 from tests.differential.programs import PROGRAMS
 from tests.differential.recipes import Recipe, build, operators
 from tests.differential.shrink import shrink
+from tests.seed_pool import Death, try_seeds
 
-__all__ = ["main", "run_one"]
+__all__ = ["FOUND", "Log", "load", "main"]
 
 FOUND = Path(__file__).with_name("found")
 _SECONDS = 180.0  # of silence, after which a worker is killed
-
-
-def run_one(seed: int) -> dict[str, object]:
-    """What became of one module: ``ok``, ``unstable``, or an error."""
-    recipe, rng = recipe_of(seed)
-    settings = Settings.draw(rng)
-    record: dict[str, object] = {
-        "seed": seed,
-        "operators": [s.name for s in recipe.steps],
-        "settings": asdict(settings),
-        "open": any(i.symbols for i in recipe.inputs),
-        "groups": [g.kind for g in recipe.groups],
-    }
-    return {**record, "outcome": outcome_of(recipe, settings)}
-
-
-def outcome_of(recipe: Recipe, settings: Settings) -> str:
-    """``ok``, ``unstable``, or the error's first line."""
-    try:
-        check(recipe, settings)
-    except UnstableError:
-        return "unstable"
-    except Exception as error:
-        lines = str(error).splitlines() or [""]
-        return f"{type(error).__name__}: {lines[0][:400]}"
-    return "ok"
-
-
-def _work(first: int, step: int, count: int) -> None:
-    for seed in range(first, count, step):
-        print(json.dumps(run_one(seed)), flush=True)
-
-
-@dataclass
-class _Worker:
-    """A process that runs every ``step``-th seed from ``next`` on."""
-
-    next: int
-    step: int
-    end: int
-    process: subprocess.Popen[str] | None = None
-    heard: float = 0.0
-
-    def start(self) -> None:
-        arguments = [
-            "--work",
-            str(self.next),
-            str(self.step),
-            "--modules",
-            str(self.end),
-        ]
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.differential", *arguments],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-        self.heard = time.monotonic()
 
 
 class Log:
@@ -122,43 +63,11 @@ class Log:
 def run(first: int, count: int, jobs: int) -> Log:
     """Run modules of some seeds in worker processes."""
     log = Log()
-    selector = selectors.DefaultSelector()
-    end = first + count
-    workers = [_Worker(first + n, jobs, end) for n in range(min(jobs, count))]
-    for worker in workers:
-        worker.start()
-        selector.register(worker.process.stdout, selectors.EVENT_READ, worker)  # type: ignore[union-attr]
-    while selector.get_map():
-        for key, _ in selector.select(1.0):
-            worker = key.data
-            line = key.fileobj.readline()  # type: ignore[union-attr]
-            if line:
-                log.add(json.loads(line))
-                worker.next += worker.step
-                worker.heard = time.monotonic()
-            else:
-                selector.unregister(key.fileobj)
-                _finish(worker, "the process ended", log, selector)
-        for worker in [k.data for k in list(selector.get_map().values())]:
-            if time.monotonic() - worker.heard > _SECONDS:
-                worker.process.kill()
-                worker.heard = time.monotonic()
+    seeds = range(first, first + count)
+    for seed, found in try_seeds(run_one, seeds, workers=jobs, seconds=_SECONDS):
+        is_death = isinstance(found, Death)
+        log.add({"seed": seed, "outcome": str(found)} if is_death else found)
     return log
-
-
-def _finish(
-    worker: _Worker, what: str, log: Log, selector: selectors.BaseSelector
-) -> None:
-    """A worker has ended: done, or with a module that ended it."""
-    assert worker.process is not None
-    code = worker.process.wait()
-    if worker.next >= worker.end:
-        return
-    log.add({"seed": worker.next, "outcome": f"{what} with status {code}"})
-    worker.next += worker.step
-    if worker.next < worker.end:
-        worker.start()
-        selector.register(worker.process.stdout, selectors.EVENT_READ, worker)  # type: ignore[arg-type]
 
 
 def keep(seed: int) -> Path:
@@ -170,6 +79,7 @@ def keep(seed: int) -> Path:
         return outcome_of(smaller, settings) not in ("ok", "unstable")
 
     small = shrink(recipe, fails)
+    FOUND.mkdir(exist_ok=True)
     path = (
         FOUND
         / f"{'_'.join(s.name.removeprefix('relax.') for s in small.steps)[:60]}.json"
@@ -201,12 +111,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--replay", type=int, help="a seed")
     parser.add_argument("--keep", type=int, nargs="*", help="seeds to write as tests")
-    parser.add_argument("--work", type=int, nargs=2, help=argparse.SUPPRESS)
     given = parser.parse_args()
-    if given.work is not None:
-        first, step = given.work
-        _work(first, step, given.modules)
-        return 0
     if given.replay is not None:
         _replay(given.replay)
         return 0

@@ -10,9 +10,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.differential.__main__ import FOUND, Log, load, outcome_of, run_one
+from tests.differential.__main__ import FOUND, Log, load
 from tests.differential.check import Settings
 from tests.differential.generate import generate
+from tests.differential.outcomes import outcome_of, run_one
 from tests.differential.recipes import (
     Definition,
     Group,

@@ -7,23 +7,18 @@ interrupted. ``--replay SEED`` shows one mutant, in this process.
 """
 
 import argparse
-import multiprocessing
 import os
-import queue
 import re
 import resource
 import signal
 import sys
 import tempfile
-import threading
 import time
 import traceback
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -35,6 +30,7 @@ from google.protobuf.message import EncodeError
 import relax_mlir
 from relax_mlir.errors import RelaxError
 from tests.frontends import fuzz_models, mutations
+from tests.seed_pool import try_seeds
 
 __all__ = ["GOOD", "Outcome", "attempt", "mutant", "run"]
 
@@ -193,91 +189,43 @@ def _memory(field: str) -> int:
     raise ValueError(f"/proc/self/status has no {field}")
 
 
-def _serve(pipe: Connection, log: str) -> None:
-    """A worker: seeds in, outcomes out, with a bound on its memory."""
-    os.dup2(os.open(log, os.O_WRONLY | os.O_TRUNC | os.O_CREAT), 2)
+def _begin() -> None:
+    """Prepare a worker: no warnings, an alarm, and a bound on its memory."""
     warnings.simplefilter("ignore")
     signal.signal(signal.SIGPROF, _interrupt)
+    relax_mlir.compile(fuzz_models.bases()[0].model)
+    limit = _memory("VmSize") + MEMORY_BYTES + (1 << 30)  # and room for code
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+
+def _attempt_alone(seed: int) -> Outcome:
+    """:func:`attempt`, in a folder of its own."""
     with tempfile.TemporaryDirectory() as folder:
-        relax_mlir.compile(fuzz_models.bases()[0].model)
-        limit = _memory("VmSize") + MEMORY_BYTES + (1 << 30)  # and room for code
-        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-        with suppress(EOFError):
-            while True:
-                pipe.send(attempt(pipe.recv(), Path(folder)))
-
-
-class _Worker:
-    """A process that tries mutants; a new one takes its place when it dies."""
-
-    def __init__(self, folder: Path, number: int) -> None:
-        self._log = folder / f"worker{number}.log"
-        self._log.touch()
-        self._done = 0
-        self._process: Any = None  # Any: one of a context
-        self._start()
-
-    def _start(self) -> None:
-        context = multiprocessing.get_context("spawn")
-        self._pipe, other = context.Pipe()
-        args = (other, str(self._log))
-        self._process = context.Process(target=_serve, args=args, daemon=True)
-        self._process.start()
-        other.close()
-        self._done = 0
-
-    def stop(self) -> None:
-        """End the process."""
-        self._pipe.close()
-        self._process.kill()
-        self._process.join()
-
-    def __call__(self, seed: int) -> Outcome:
-        """How a mutant ends."""
-        if self._done >= _MOST_MUTANTS:
-            self.stop()
-            self._start()
-        self._done += 1
-        try:
-            self._pipe.send(seed)
-            if self._pipe.poll(_WALL):
-                return self._pipe.recv()
-            kind = "hang"
-        except (EOFError, OSError):
-            kind = "crash"
-        self._process.join(1)
-        code = self._process.exitcode
-        text = self._log.read_text(errors="replace")[-1500:]
-        self.stop()
-        self._start()
-        names = [base.name for base in fuzz_models.bases()]
-        return Outcome(seed, names[seed % len(names)], kind, f"exit {code}: {text}")
+        return attempt(seed, Path(folder))
 
 
 def run(seeds: Iterable[int], workers: int = 1) -> list[Outcome]:
     """Try mutants in processes of their own; how each ended, in no order."""
-    waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
-    for seed in seeds:
-        waiting.put(seed)
-    outcomes: list[Outcome] = []
-
-    def work(number: int, folder: Path) -> None:
-        worker = _Worker(folder, number)
-        with suppress(queue.Empty):
-            while True:
-                outcomes.append(worker(waiting.get_nowait()))
-        worker.stop()
-
-    with tempfile.TemporaryDirectory() as folder:
-        threads = [
-            threading.Thread(target=work, args=(number, Path(folder)))
-            for number in range(workers)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    return outcomes
+    names = [base.name for base in fuzz_models.bases()]
+    found = try_seeds(
+        _attempt_alone,
+        seeds,
+        workers=workers,
+        seconds=_WALL,
+        most_seeds=_MOST_MUTANTS,
+        begin=_begin,
+    )
+    return [
+        outcome
+        if isinstance(outcome, Outcome)
+        else Outcome(
+            seed,
+            names[seed % len(names)],
+            outcome.kind,
+            f"exit {outcome.exit_code}: {outcome.log}",
+        )
+        for seed, outcome in found
+    ]
 
 
 def _replay(seed: int) -> None:

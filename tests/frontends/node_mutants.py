@@ -10,20 +10,16 @@ error of ``relax_mlir.errors``. Any other outcome is a bug, or stands in
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
 import re
 import resource
-import subprocess
 import sys
-import threading
 import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from queue import Empty, SimpleQueue
 
 import ml_dtypes
 import numpy as np
@@ -35,11 +31,13 @@ import relax_mlir
 from relax_mlir.errors import RelaxError
 from relax_mlir.frontends.onnx import import_onnx
 from tests.frontends.node_mutations import LAYOUTS, NodeCase, mutant
+from tests.seed_pool import try_seeds
 
 __all__ = ["Outcome", "attempt", "reason", "run"]
 
 _KNOWN = Path(__file__).with_name("node_mutants.tsv")
 _GOOD = ("agrees", "refused", "unknown")
+_SECONDS = 120.0  # of silence, after which a worker is killed
 
 
 @dataclass(frozen=True)
@@ -311,89 +309,45 @@ def reason(outcome: Outcome) -> str | None:
     return None
 
 
-def _serve() -> None:
-    """A worker: a seed and stages to skip in; stages and an outcome out, a line each."""
-    limit = 4 << 30  # before the machine's memory ends, an allocation fails
+def _limit_memory() -> None:
+    """Let an allocation fail before the machine's memory ends."""
+    limit = 4 << 30
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-    for line in sys.stdin:
-        seed, *skipped = line.split()
-        outcome = attempt(int(seed), skipped, lambda stage: print(stage, flush=True))
-        print(str(outcome), flush=True)
 
 
-class _Worker:
-    """A process that runs mutants, started again after one that ends it."""
-
-    def __init__(self) -> None:
-        self._start()
-
-    def _start(self) -> None:
-        command = [sys.executable, "-m", "tests.frontends.node_mutants", "--serve"]
-        pipe, nothing = subprocess.PIPE, subprocess.DEVNULL
-        self._process = subprocess.Popen(
-            command, stdin=pipe, stdout=pipe, stderr=nothing, text=True
-        )
-
-    def outcome(self, seed: int) -> Outcome:
-        """How a mutant ends; without the other runtimes that end with it."""
-        skipped: list[str] = []
-        while True:
-            outcome, stage = self._ask(seed, skipped)
-            if outcome is not None:
-                return outcome
-            self.close()
-            self._start()
-            if stage in ("onnxruntime", "reference"):
-                skipped.append(stage)
-                continue
-            case = mutant(seed)
-            message = f"{case.name}: {'; '.join(case.mutations)}: {stage}"
-            return Outcome(seed, case.node.op_type, "death", message)
-
-    def _ask(self, seed: int, skipped: Sequence[str]) -> tuple[Outcome | None, str]:
-        """The outcome, or None and the stage that the process ended in."""
-        process, stage = self._process, ""
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.write(" ".join([str(seed), *skipped]) + "\n")
-        process.stdin.flush()
-        watch = threading.Timer(120, process.kill)
-        watch.start()
-        try:
-            for line in process.stdout:
-                parts = line.rstrip("\n").split("\t", 3)
-                if len(parts) == 4:
-                    return Outcome(int(parts[0]), *parts[1:]), ""
-                stage = line.strip() if line.strip() in _STAGES else stage
-        finally:
-            watch.cancel()
-        return None, stage
-
-    def close(self) -> None:
-        """End the process."""
-        self._process.kill()
-        self._process.communicate()
+def _tried(task: tuple[int, tuple[str, ...]]) -> Outcome:
+    """The outcome of a seed without the stages to skip; stages go to the log."""
+    seed, skipped = task
+    return attempt(
+        seed, skipped, lambda stage: print(stage, file=sys.stderr, flush=True)
+    )
 
 
 def run(seeds: Iterable[int], workers: int = 1) -> list[Outcome]:
-    """Try mutants in processes, which may die; how each ended, by seed."""
-    waiting: SimpleQueue[int] = SimpleQueue()
-    for seed in seeds:
-        waiting.put(seed)
+    """Try mutants in processes, which may die; how each ended, by seed.
+
+    Where another runtime ends the process, the mutant is tried again without it.
+    """
     outcomes: list[Outcome] = []
-
-    def work() -> None:
-        worker = _Worker()
-        with contextlib.suppress(Empty):
-            while True:
-                outcomes.append(worker.outcome(waiting.get_nowait()))
-        worker.close()
-
-    threads = [threading.Thread(target=work) for _ in range(workers)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    waiting: list[tuple[int, tuple[str, ...]]] = [(seed, ()) for seed in seeds]
+    while waiting:
+        again: list[tuple[int, tuple[str, ...]]] = []
+        for (seed, skipped), found in try_seeds(
+            _tried, waiting, workers=workers, seconds=_SECONDS, begin=_limit_memory
+        ):
+            if isinstance(found, Outcome):
+                outcomes.append(found)
+                continue
+            stage = next(
+                (s for s in reversed(found.log.splitlines()) if s in _STAGES), ""
+            )
+            if stage in ("onnxruntime", "reference") and stage not in skipped:
+                again.append((seed, (*skipped, stage)))
+                continue
+            case = mutant(seed)
+            message = f"{case.name}: {'; '.join(case.mutations)}: {stage}: {found.kind}"
+            outcomes.append(Outcome(seed, case.node.op_type, "death", message))
+        waiting = again
     return sorted(outcomes, key=lambda o: o.seed)
 
 
@@ -419,11 +373,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--count", type=int, default=4000, help="how many seeds")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--replay", type=int, help="show this seed alone")
-    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
-    if options.serve:
-        _serve()
-        return 0
     if options.replay is not None:
         _replay(options.replay)
         return 0

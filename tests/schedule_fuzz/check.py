@@ -174,12 +174,7 @@ def _apply(stepper: Stepper, step: Step, result: Result) -> bool:
     try:
         stepper.call(step, args)
     except ScheduleError as error:
-        assert str(stepper.schedule.state.module) == before, (
-            f"{step.primitive}: a refusal changed the program: {error}"
-        )
-        assert len(stepper.schedule.trace.insts) == calls, (
-            f"{step.primitive}: a refusal is in the trace"
-        )
+        _check_unchanged(stepper.schedule, before, calls, f"{step.primitive}: {error}")
         result.refused[step.primitive] += 1
         result.steps.pop()
         return False
@@ -189,6 +184,14 @@ def _apply(stepper: Stepper, step: Step, result: Result) -> bool:
         ) from error
     result.applied[step.primitive] += 1
     return True
+
+
+def _check_unchanged(schedule: Schedule, before: str, calls: int, refusal: str) -> None:
+    """A refusal leaves the program and the trace alone."""
+    assert str(schedule.state.module) == before, (
+        f"a refusal changed the program: {refusal}"
+    )
+    assert len(schedule.trace.insts) == calls, f"a refusal is in the trace: {refusal}"
 
 
 def _check_texts(schedule: Schedule, before: Any, settings: Settings) -> None:

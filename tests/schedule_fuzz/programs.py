@@ -250,14 +250,18 @@ class _Writer:
         params = [*self.inputs, *outputs]
         kept = [t for t in self.made if t.name in self.read]
         lines = ["@T.prim_func"]
-        lines.append(f"def main({', '.join(f'{t.name.lower()}: T.handle' for t in params)}):")
+        lines.append(
+            f"def main({', '.join(f'{t.name.lower()}: T.handle' for t in params)}):"
+        )
         if self.open_size is not None:
             lines.append(f"    {_OPEN} = T.int32()")
         lines += [
             f'    {t.name} = T.match_buffer({t.name.lower()}, {_shape(t)}, "{t.dtype}")'
             for t in params
         ]
-        lines += [f'    {t.name} = T.alloc_buffer({_shape(t)}, "{t.dtype}")' for t in kept]
+        lines += [
+            f'    {t.name} = T.alloc_buffer({_shape(t)}, "{t.dtype}")' for t in kept
+        ]
         lines += [f"    {line}" for line in self.lines]
         used = any(_OPEN in t.shape for t in params)
         if self.open_size is not None and not used:
@@ -397,7 +401,9 @@ def _reduce(
             w.block(f"{y.name}_init", spatial, "S" * len(spatial), body)
             w.block(y.name, extents, kinds, [update])
             return
-    w.block(y.name, extents, kinds, ["with T.init():", f"    {place} = {start}", update])
+    w.block(
+        y.name, extents, kinds, ["with T.init():", f"    {place} = {start}", update]
+    )
 
 
 def _combiners(dtype: str) -> list[tuple[Callable[[str, str], str], str]]:
@@ -475,7 +481,10 @@ def _padding(w: _Writer) -> None:
     x = w.source(least_rank=1, most_rank=3)
     pads = [(w.rng.randint(0, 2), w.rng.randint(0, 2)) for _ in x.shape]
     if any(isinstance(size, str) for size in x.shape):
-        pads = [(0, 0) if isinstance(s, str) else p for s, p in zip(x.shape, pads, strict=True)]
+        pads = [
+            (0, 0) if isinstance(s, str) else p
+            for s, p in zip(x.shape, pads, strict=True)
+        ]
     shape = [
         s if isinstance(s, str) else s + lo + hi
         for s, (lo, hi) in zip(x.shape, pads, strict=True)
@@ -503,7 +512,10 @@ def _stencil(w: _Writer) -> None:
     width = w.rng.choice((2, 3))
     last = w.number(x.shape[-1]) - width + 1
     axes = _axes(x.rank)
-    terms = [_at(x, [*axes[:-1], f"{axes[-1]} + {n}" if n else axes[-1]]) for n in range(width)]
+    terms = [
+        _at(x, [*axes[:-1], f"{axes[-1]} + {n}" if n else axes[-1]])
+        for n in range(width)
+    ]
     y = w.result((*x.shape[:-1], last), x.dtype)
     value = w.rng.choice((" + ".join(terms), f"T.max({terms[0]}, {terms[1]})"))
     w.block(y.name, y.shape, "S" * x.rank, [f"{_at(y, axes)} = {value}"])
@@ -598,7 +610,9 @@ def _argmax(w: _Writer) -> None:
 def _gather(w: _Writer) -> None:
     x = w.source(least_rank=1, most_rank=3)
     count = w.rng.choice((3, 5, 8))
-    indices = w.input((count,), w.rng.choice(("int32", "int32", "int64")), w.number(x.shape[0]))
+    indices = w.input(
+        (count,), w.rng.choice(("int32", "int32", "int64")), w.number(x.shape[0])
+    )
     y = w.result((count, *x.shape[1:]), x.dtype)
     axes = _axes(x.rank)
     index = _at(indices, axes[:1])

@@ -175,9 +175,7 @@ class _Drawing:
         """A block, mostly one with an axis of a kind if one is asked for."""
         if kinds is not None and self.rng.random() < 0.9:
             found = [
-                n
-                for n in self.names
-                if set(kinds) & set(tree.kinds_of(self.named[n]))
+                n for n in self.names if set(kinds) & set(tree.kinds_of(self.named[n]))
             ]
             if found:
                 return self.rng.choice(found)
@@ -492,9 +490,7 @@ def _blockize(d: _Drawing) -> Drawn:
         return [Step("blockize", (_loop(*d.loop()),), options)]
     first = d.block()
     around = tree.parent_of(d.named[first])
-    beside = [
-        n for n in d.names if n != first and tree.parent_of(d.named[n]) == around
-    ]
+    beside = [n for n in d.names if n != first and tree.parent_of(d.named[n]) == around]
     return [Step("blockize", ([_block(first), _block(d.rng.choice(beside))],), options)]
 
 

@@ -177,10 +177,10 @@ def _domains(move: _Move, indices: Indices) -> list[Run]:
     ]
     found = _solved(move, move.loop, names, tops, indices)
     if move.is_reverse:
-        everywhere = _solved(
-            move, tree.scope_of(block), names, tops, indices
+        everywhere = _solved(move, tree.scope_of(block), names, tops, indices)
+        _check_all_points(
+            move, dict(zip(names, whole, strict=True)), everywhere, indices
         )
-        _check_all_points(move, dict(zip(names, whole, strict=True)), everywhere, indices)
     domains: list[Run] = []
     for name, run in zip(names, whole, strict=True):
         runs = regions.hull([[r] for r in found.get(name, [])], limits)

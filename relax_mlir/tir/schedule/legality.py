@@ -9,7 +9,7 @@ Optimization", ASPLOS 2023, section 3.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from mlir import ir
 
@@ -18,7 +18,7 @@ from relax_mlir.dialects.dims import Dim
 from relax_mlir.dialects.symbols import substitute, symbols_of
 from relax_mlir.errors import ScheduleError
 from relax_mlir.tir.schedule import accesses, affine, predicates, regions, tree
-from relax_mlir.tir.schedule.indices import Indices, without_units
+from relax_mlir.tir.schedule.indices import Indices, Limits, without_units
 from relax_mlir.tir.schedule.state import (
     extents_of,
     limits_at,
@@ -329,23 +329,51 @@ def check_steps_apart(nests: Sequence[Sequence[ir.Operation]], where: str) -> No
             touched.setdefault(access.buffer, []).append(
                 (number, access.is_write, moved)
             )
-    steps = [
-        name
+    found_extents = {
+        name: loop_bounds(indices, loop)[1]
         for name, loop in zip(first, nests[0], strict=True)
-        if loop_bounds(indices, loop)[1] != 1
-    ]
+    }
+    steps = {name: extent for name, extent in found_extents.items() if extent != 1}
+    limits = limits_at(indices, nests[0][-1])
     for buffer, found in touched.items():
         is_shared = len({number for number, _, _ in found}) > 1
         if not is_shared or not any(is_write for _, is_write, _ in found):
             continue
         (_, _, box), *others = found
-        mentioned = {name for run in box for name in symbols_of(run.low)}
-        if any(o != box for _, _, o in others) or not mentioned.issuperset(steps):
+        if any(o != box for _, _, o in others) or not _are_apart(box, steps, limits):
             raise ScheduleError(
                 f"{where}: {tree.describe(nests[0][-1])} and those behind it share "
                 f"`{accesses.buffer_name(buffer)}`, and one writes it: expected that a "
                 "step touches elements of its own, the same in each of the loops"
             )
+
+
+def _are_apart(
+    box: Sequence[regions.Run], steps: Mapping[str, Dim], limits: Limits
+) -> bool:
+    """Whether the boxes of any two steps have no element in common."""
+    lows: list[Dim] = []
+    found: list[affine.Digit] = []
+    for run in box:
+        if not set(steps) & {*symbols_of(run.low), *symbols_of(run.high)}:
+            continue
+        digits = affine.digits_of(run.low, steps)
+        scales = [d.scale for d in digits or ()]
+        width = run.high - run.low
+        if width != 0 and not (
+            isinstance(width, int)
+            and all(isinstance(s, int) and abs(s) > width for s in scales)
+        ):
+            return False
+        lows.append(run.low)
+        found += digits or ()
+    if not affine.is_affine(lows, steps, limits):
+        return False
+    for name, extent in steps.items():
+        ordered = affine.chained([d for d in found if d.source == name], extent)
+        if not ordered or ordered[0].lower != 1:
+            return False
+    return True
 
 
 def _ends(box: Sequence[regions.Run] | None, number: int) -> tuple[Dim, Dim]:
