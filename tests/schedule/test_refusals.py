@@ -45,7 +45,7 @@ def _open_sizes(a: T.handle, c: T.handle, n: T.int32):
 @T.prim_func
 def _gather(
     A: T.Buffer((8,), "float32"),
-    I: T.Buffer((8,), "int32"),
+    P: T.Buffer((8,), "int32"),
     B: T.Buffer((8,)),
 ):
     for i in range(8):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -152,6 +151,7 @@ def _run(result: Result, program: Program, settings: Settings, apply: Any) -> Re
 
 def _schedule(rng: random.Random, stepper: Stepper, result: Result) -> None:
     wanted = rng.randint(_LEAST_APPLIED, _LEAST_APPLIED + 4)
+    changes = 0
     for _ in range(_MOST_CALLS):
         changes = sum(n for p, n in result.applied.items() if p not in LOOKS)
         if changes >= wanted:
@@ -269,7 +269,7 @@ def _compare(name: str, ours: np.ndarray, theirs: np.ndarray, limit: float) -> N
 
 
 def _difference(ours: np.ndarray, theirs: np.ndarray) -> str:
-    places: Sequence[Any] = np.argwhere(~(ours == theirs))
+    places = np.argwhere(~(ours == theirs))
     first = tuple(map(int, places[0]))
     return (
         f"{len(places)} of {ours.size}; at {first} {ours[first]}, not {theirs[first]}"

@@ -235,7 +235,7 @@ class _Drawing:
         found = tree.axis_extents(self.named[name])
         if not all(isinstance(e, int) for e in found):
             raise IndexError("open")
-        return [int(e) for e in found]  # type: ignore[arg-type]
+        return [int(e) for e in found]
 
     def factors(self, extent: int | None) -> list[int | None]:
         """Factors of a split: that fit, that do not, and one that is left to find."""
@@ -246,7 +246,8 @@ class _Drawing:
             forms.append([-(-extent // first), first])
             divisors = [d for d in range(1, extent + 1) if extent % d == 0]
             fitting = self.rng.choice(divisors)
-            forms += [[extent // fitting, fitting]] * 2
+            tile: list[int | None] = [extent // fitting, fitting]
+            forms += [tile, tile]
         return self.rng.choice(forms)
 
     def layout(self, shape: Sequence[int]) -> str:

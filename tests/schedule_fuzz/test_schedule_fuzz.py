@@ -57,11 +57,11 @@ def test_text_reads_back() -> None:
 def test_refusals_that_change_programs_are_found_and_shrunk(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def wrong(schedule: Schedule, loop: LoopRV) -> None:
+    def refuse(schedule: Schedule, loop: LoopRV) -> None:
         schedule.unroll(loop)
         raise ScheduleError("parallel: refused")
 
-    monkeypatch.setattr(Schedule, "parallel", wrong)
+    monkeypatch.setattr(Schedule, "parallel", refuse)
     case = _case("decompose_reduction_merge")
     loop = {"loop": ["Y1", 0]}
     steps = (Step("unroll", ({"loop": ["Y1", 1]},)), Step("parallel", (loop,)))
