@@ -60,18 +60,21 @@ def rotated(
 
 
 @onnx_rule("RotaryEmbedding", since=23)
-def checked_rotary_embedding(node: OnnxNode) -> ir.Value:
+def standard_rotary_embedding(node: OnnxNode) -> ir.Value:
     """Rotary position embedding, by the standard's own body.
 
-    The body would broadcast positions of another shape.
+    The body would broadcast positions of another shape, and let them count from the end.
 
-    Source: ONNX RotaryEmbedding-23.
+    Source: ONNX RotaryEmbedding-23; onnxruntime refuses negative positions.
     """
     shape = tensors.shape_of(node.input(0))
     if len(shape) not in (3, 4):
         raise ValueError(f"input 0: expected rank 3 or 4, got {len(shape)}")
-    if node.optional(3) is not None:
+    places = node.optional(3)
+    if places is not None:
         check_input_shape(node, 3, (shape[0], shape[-2]))
+        rows = tensors.shape_of(node.input(1))[0]
+        checked(node, places, "position_ids", rows)
     raise LeftToBodyError
 
 
@@ -121,16 +124,3 @@ def _all_places(node: OnnxNode, x: ir.Value) -> ir.Value:
         places = ReshapeOp(AddOp(row, places).z, shape=(1, length)).y
     rows = tensors.shape_of(node.input(2))[0]
     return checked(node, places, "position_ids", rows)
-
-
-@onnx_rule("RotaryEmbedding", since=23)
-def standard_rotary_embedding(node: OnnxNode) -> ir.Value:
-    """The standard's own body, in which places may not count from the end.
-
-    Source: ONNX RotaryEmbedding-23; onnxruntime refuses negative places.
-    """
-    places = node.optional(3)
-    if places is not None:
-        rows = tensors.shape_of(node.input(1))[0]
-        checked(node, places, "position_ids", rows)
-    raise LeftToBodyError
