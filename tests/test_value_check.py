@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 import pytest
@@ -242,3 +243,20 @@ def test_margins_are_no_numbers() -> None:
     behind = ctypes.c_float.from_address(copy.ctypes.data + copy.nbytes)
     before = ctypes.c_float.from_address(copy.ctypes.data - 4)
     assert np.isnan([before.value, behind.value]).all()
+
+
+@pytest.mark.parametrize("dtype", ["float8_e5m2", "float8_e4m3fn", "bfloat16"])
+def test_inputs_of_types_that_dlpack_may_not_know(dtype: str) -> None:
+    array = np.ones(3, dtype=getattr(ml_dtypes, dtype))
+    program = IRModule.parse(
+        f"""
+        func.func @main(%x: tensor<3x{_NAMES[dtype]}>) -> tensor<3xf32> {{
+          %0 = "relax.astype"(%x) {{dtype = f32}} : (tensor<3x{_NAMES[dtype]}>) -> tensor<3xf32>
+          return %0 : tensor<3xf32>
+        }}"""
+    )
+
+    relax_mlir.compile(program, verify="each-pass", inputs=[array], cache=False)
+
+
+_NAMES = {"float8_e5m2": "f8E5M2", "float8_e4m3fn": "f8E4M3FN", "bfloat16": "bf16"}

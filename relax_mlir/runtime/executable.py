@@ -285,10 +285,14 @@ def _crosses(array: Any) -> bool:  # Any: whatever has DLPack
     return True
 
 
+# Of numpy's own types; `kind` takes some of ml_dtypes' for floats of numpy.
+_PLAIN = frozenset("?bBhHiIlLqQefd")
+
+
 def _is_plain(array: object) -> bool:
     """Whether it is an array that most likely crosses DLPack as it is."""
     is_array = isinstance(array, np.ndarray)
-    return is_array and array.flags.writeable and array.dtype.kind in "fiub"
+    return is_array and array.flags.writeable and array.dtype.char in _PLAIN
 
 
 def _through_numpy(array: Any) -> Any:  # Any: whatever has DLPack

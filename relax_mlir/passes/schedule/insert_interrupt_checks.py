@@ -61,10 +61,13 @@ class InsertInterruptChecks(Pass):
 
     A check is a load and a branch that is not taken. It stands in the outermost loop whose
     iterations surely are short, where the loops around it may run for long; several
-    short iterations share one, by strip-mining. Kernels of little work have none.
+    short iterations share one, by strip-mining. Kernels of little work have none. A module
+    that has checks is left as it is.
     """
 
     def run(self, module: IRModule) -> None:
+        if any(f.name.value == _CHECK for f in module.func_ops()):
+            return
         chosen = [
             (nest, length)
             for function in module.func_ops()

@@ -22,28 +22,31 @@ def affine_grid(
     Args:
         data: [batch, 2, 3], or [batch, 3, 4] for volumes.
         target_shape: height and width, or depth, height and width.
-        align_corners: whether -1 and 1 are the middles of the outermost pixels.
+        align_corners: whether -1 and 1 are the middles of the outermost pixels; a single
+            pixel is at 1.
 
     Raises:
-        ValueError: another number of sizes, or a size of 1 with aligned corners.
+        ValueError: another number of sizes.
     """
     rank = len(target_shape)
-    if rank not in (2, 3) or (align_corners and min(target_shape) < 2):
+    if rank not in (2, 3):
         raise ValueError(
-            "affine_grid: expected 2 or 3 sizes, above 1 with aligned corners, got "
-            f"{list(target_shape)}"
+            f"affine_grid: expected 2 or 3 sizes, got {list(target_shape)}"
         )
-    starts = [-1.0 if align_corners else -1.0 + 1.0 / size for size in target_shape]
-    steps = [
-        (2.0 - _GAP) / (size - 1) if align_corners else 2.0 / size
-        for size in target_shape
-    ]
+    axes = [_axis(size, align_corners) for size in target_shape]
 
     def element(n: Any, row: Any, *point: Any) -> Any:
         value = data(n, row, rank)
-        for i, (start, step) in enumerate(zip(starts, steps, strict=True)):
+        for i, (start, step) in enumerate(axes):
             place = const(start, data.dtype) + point[i] * const(step, data.dtype)
             value = value + data(n, row, rank - 1 - i) * place
         return value
 
     return te.compute((data.shape[0], rank, *target_shape), element, tag="affine_grid")
+
+
+def _axis(size: int, align_corners: bool) -> tuple[float, float]:
+    """Where the first pixel along an axis is, and how far it is to the next."""
+    if not align_corners:
+        return -1.0 + 1.0 / size, 2.0 / size
+    return (-1.0, (2.0 - _GAP) / (size - 1)) if size > 1 else (1.0, 0.0)

@@ -1,4 +1,5 @@
 // RUN: relax-opt %s -p schedule-insert-interrupt-checks --split-input-file | filecheck %s
+// RUN: relax-opt %s -p schedule-insert-interrupt-checks,schedule-insert-interrupt-checks --split-input-file | filecheck %s
 
 // A long loop whose iterations are short, but not too short, checks in each of them: a load of
 // the flag, and a branch.
