@@ -48,6 +48,37 @@ def test_rows_keep_buffers_whole_that_branches_read(
     np.testing.assert_array_equal(np.moveaxis(y, axis, 0), expected)
 
 
+@pytest.mark.parametrize("row", ["at[vi]", "5 - vi"])
+def test_rows_are_computed_before_others_read_them(row: str) -> None:
+    """A result of a program is kept, and read again in another row."""
+    module = from_source(f"""
+@I.ir_module
+class Module:
+    @T.prim_func(private=True)
+    def both(x: T.Buffer((6, 5)), at: T.Buffer((6,), "int64"), y: T.Buffer((6, 5)), z: T.Buffer((6, 5))):
+        for i, j in T.grid(6, 5):
+            with T.block("double"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                y[vi, vj] = x[vi, vj] * T.float32(2)
+        for i, j in T.grid(6, 5):
+            with T.block("row"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                z[vi, vj] = y[{row}, vj]
+
+    @R.function
+    def main(x: R.Tensor((6, 5), "float32"), at: R.Tensor((6,), "int64")):
+        out = R.call_tir(Module.both, (x, at), [R.Tensor((6, 5), "float32"), R.Tensor((6, 5), "float32")])
+        return out
+""")
+    x = np.arange(30, dtype=np.float32).reshape(6, 5)
+    at = np.arange(5, -1, -1)
+
+    y, z = compile(module, cache=False)(x, at)
+
+    np.testing.assert_array_equal(y, 2 * x)
+    np.testing.assert_array_equal(z, 2 * x[::-1])
+
+
 def circular(before: int, after: int, size: int) -> IRModule:
     """Columns of ``2 x`` with those of the other end on either side."""
     x, y = f"tensor<3x{size}xf32>", f"tensor<3x{before + size + after}xf32>"

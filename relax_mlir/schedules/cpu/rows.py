@@ -194,10 +194,11 @@ def _depth(kernel: Kernel, limits: Sequence[int]) -> int:
             depth -= 1
     for s in kernel.statements:
         for access in s.accesses:
-            is_shared = access.buffer in kernel.temporaries or access in s.outputs
-            while depth and is_shared and not _is_row(access, depth):
+            while (
+                depth and access.buffer in kernel.written and not _is_row(access, depth)
+            ):
                 depth -= 1
-        if depth and s.read_within.intersection(kernel.temporaries):
+        if depth and s.read_within.intersection(kernel.written):
             return 0  # at a computed place, which may be in another row
     return depth
 
