@@ -96,7 +96,8 @@ class _Accesses:
         dynamic = iter(extents)
         static: Any = op.static_extents  # Any: the stubs know no arrays
         sizes = [size if size >= 0 else next(dynamic) for size in static]
-        values = [self._dims.get(v) for v in op.bindings]
+        bound = zip((self._dims.get(v) for v in op.bindings), sizes, strict=False)
+        values = [value if self._covers(value, size) else None for value, size in bound]
         if not values and marks.AXIS_STARTS not in op.attributes:
             if any(size is not None and is_known_le(size, 0) for size in sizes):
                 return
@@ -106,6 +107,11 @@ class _Accesses:
                 pairs = zip(block.arguments, values, strict=False)
                 self._dims.update((a, v) for a, v in pairs if v is not None)
                 self.visit(block)
+
+    def _covers(self, value: Dim | None, size: Dim | None) -> bool:
+        """Whether a block's axis runs over all its points, so that no predicate bounds it."""
+        span = None if size is None else self._span(value)
+        return span is not None and span[0] == 0 and span[1] + 1 == size
 
     def _axis(self, extent: Dim) -> Dim:
         """The variable of a loop from 0 on, as a symbol of its own."""

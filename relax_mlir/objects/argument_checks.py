@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
-__all__ = ["instance_of", "mapping_of", "sequence_of"]
+__all__ = ["instance_of", "integer_of", "mapping_of", "sequence_of"]
 
 T = TypeVar("T")
 
@@ -43,3 +44,16 @@ def instance_of(value: Any, kind: type[T], where: str, what: str) -> T:
     if not isinstance(value, kind):
         raise TypeError(f"{where}: expected {what}, got {type(value).__name__}")
     return value
+
+
+def integer_of(value: Any, where: str) -> int:
+    """The value as an integer, which numpy's integers are, too.
+
+    Raises:
+        TypeError: it is none.
+    """
+    try:
+        return operator.index(value)
+    except TypeError:
+        kind = type(value).__name__
+        raise TypeError(f"{where}: expected an integer, got {kind}") from None

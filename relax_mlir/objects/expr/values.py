@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, SupportsIndex
+from typing import Any
 
 import ml_dtypes
 import numpy as np
 
 from relax_mlir.objects import prim
-from relax_mlir.objects.argument_checks import instance_of, sequence_of
+from relax_mlir.objects.argument_checks import instance_of, integer_of, sequence_of
 from relax_mlir.objects.node import Expr
 from relax_mlir.objects.prim import PrimExpr
 from relax_mlir.objects.struct_info import (
@@ -147,7 +147,7 @@ class TupleGetItem(Expr):
     def __init__(self, tuple_value: Expr, index: int, span: object = None) -> None:
         where = "TupleGetItem"
         self.tuple_value = instance_of(tuple_value, Expr, where, "an expression")
-        self.index = int(instance_of(index, SupportsIndex, where, "a number"))
+        self.index = integer_of(index, where)
         info = tuple_value.struct_info_or_none()
         if isinstance(info, TupleStructInfo) and not 0 <= self.index < len(info.fields):
             raise IndexError(
