@@ -37,8 +37,11 @@ void RegisterInterpreter() {
   add("PyErr_CheckSignals", CheckSignals);
 }
 
+// The flag, which the watcher may raise at any time.
+int32_t Attention() { return __atomic_load_n(&relax_rt2_attention, __ATOMIC_RELAXED); }
+
 void CheckFlag() {
-  if (__atomic_load_n(&relax_rt2_attention, __ATOMIC_RELAXED) != 0) relax_rt2_check_interrupt();
+  if (Attention() != 0) relax_rt2_check_interrupt();
 }
 
 // A tile that goes on until it is left. buffers[0] = how many have begun.
@@ -122,7 +125,7 @@ void TestAFailureEndsTheTilesOfOtherThreads() {
   relax_rt2_context context{2, kRelaxRt2Ok, nullptr};
   relax_rt2_parallel_for(&context, fail, buffers, nullptr, 2, 1, 0);
   CHECK_EQUAL(context.failure, kRelaxRt2Exception);
-  CHECK_EQUAL(relax_rt2_attention & ~1, 0);
+  CHECK_EQUAL(Attention() & ~1, 0);
 }
 
 // Native loops throw; other threads than the main one run no handlers.
@@ -145,7 +148,7 @@ void TestNativeLoops() {
   CHECK_EQUAL(polls.load(), 0);
   CHECK(!relax_mlir::IsInterrupted(), "no handler raises");
   CHECK_EQUAL(polls.load(), 1);
-  CHECK_EQUAL(relax_rt2_attention, 0);
+  CHECK_EQUAL(Attention(), 0);
 }
 
 // Calls of a forked child are watched by a thread of its own.
