@@ -23,6 +23,7 @@ __all__ = [
     "attr_of",
     "dtype_of",
     "elements",
+    "has_known_sizes",
     "pack",
     "place_of",
     "placed_attr",
@@ -59,6 +60,11 @@ def tensor_type(shape: Sequence[Dim], dtype: DType) -> ir.RankedTensorType:
         return ir.RankedTensorType.get(list(shape), dtype.tensor_type)
     sizes = [dim if isinstance(dim, int) else _DYNAMIC for dim in shape]
     return ir.RankedTensorType.get(sizes, dtype.tensor_type, shape_attr(shape))
+
+
+def has_known_sizes(type_: ir.RankedTensorType) -> bool:
+    """Whether every dimension of a tensor is a number or has a name."""
+    return type_.has_static_shape or type_.encoding is not None
 
 
 def shape_of(value: ir.Value | ir.Type) -> tuple[Dim, ...]:

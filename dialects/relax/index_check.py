@@ -14,7 +14,16 @@ from relax_mlir.dialects.relax.core import Relax
 from relax_mlir.dialects.relax.indexing import check_indices
 from relax_mlir.dialects.shapes import Dim
 
-__all__ = ["CheckIndicesOp"]
+__all__ = ["CheckIndicesOp", "describe_operand"]
+
+
+def describe_operand(where: str, operand: str) -> str:
+    """What errors call an operand of indices.
+
+    Args:
+        where: the operator that reads it; operand: its name there.
+    """
+    return f"{where}: operand `{operand}`"
 
 
 class CheckIndicesOp(Relax.Operation, name="check_indices"):
@@ -80,5 +89,5 @@ class CheckIndicesOp(Relax.Operation, name="check_indices"):
     ) -> np.ndarray:
         wrong = out_of_range(indices, limits, least, ignored)
         if wrong is not None:
-            raise IndexError(f"{where}: operand `{operand}`: {wrong}")
+            raise IndexError(f"{describe_operand(where, operand)}: {wrong}")
         return indices

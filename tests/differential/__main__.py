@@ -8,19 +8,20 @@ test from then on. ``--replay SEED`` shows one module, in this process.
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 
 from tests.differential.check import Settings, check
 from tests.differential.generate import recipe_of
-from tests.differential.outcomes import outcome_of, run_one
+from tests.differential.outcomes import Record, outcome_of, run_one
 from tests.differential.programs import PROGRAMS
 from tests.differential.recipes import Recipe, build, operators
 from tests.differential.shrink import shrink
+from tests.fuzzing import fuzz_command
 from tests.seed_pool import Death, try_seeds
 
 __all__ = ["FOUND", "Log", "load", "main"]
@@ -37,21 +38,20 @@ class Log:
         self.drawn: Counter[str] = Counter()
         self.bad: list[tuple[int, str]] = []
 
-    def add(self, record: dict[str, object]) -> None:
-        outcome = str(record["outcome"])
-        kind = outcome if outcome in ("ok", "unstable") else "bad"
-        self.outcomes[kind] += 1
-        if kind == "bad":
-            self.bad.append((int(str(record["seed"])), outcome))
-            print(f"seed {record['seed']}: {outcome}", flush=True)
-        if kind == "ok":
-            self.drawn.update(set(record["operators"]))  # type: ignore[arg-type]
-            settings: dict[str, object] = record["settings"]  # type: ignore[assignment]
-            self.drawn.update(f"{k}={v}" for k, v in settings.items())
-            self.drawn.update(f"group {g}" for g in set(record["groups"]))  # type: ignore[call-overload]
-            self.drawn["open sizes"] += bool(record["open"])
+    def add(self, seed: int, found: Record | Death) -> None:
+        """Count an outcome; print what is wrong."""
+        if isinstance(found, Record) and found.outcome in ("ok", "unstable"):
+            self.outcomes[found.outcome] += 1
+            if found.outcome == "ok":
+                self.drawn.update(found.drawn)
+            return
+        outcome = found.outcome if isinstance(found, Record) else str(found)
+        self.outcomes["bad"] += 1
+        self.bad.append((seed, outcome))
+        print(f"seed {seed}: {outcome}", flush=True)
 
     def report(self) -> str:
+        """The counts."""
         lines = [f"{kind}: {count}" for kind, count in sorted(self.outcomes.items())]
         others = [k for k in self.drawn if not k.startswith(("relax.", "program."))]
         lines += [f"{name}: {self.drawn[name]}" for name in sorted(others)]
@@ -60,13 +60,11 @@ class Log:
         return "\n".join(lines)
 
 
-def run(first: int, count: int, jobs: int) -> Log:
+def run(seeds: Iterable[int], jobs: int) -> Log:
     """Run modules of some seeds in worker processes."""
     log = Log()
-    seeds = range(first, first + count)
     for seed, found in try_seeds(run_one, seeds, workers=jobs, seconds=_SECONDS):
-        is_death = isinstance(found, Death)
-        log.add({"seed": seed, "outcome": str(found)} if is_death else found)
+        log.add(seed, found)
     return log
 
 
@@ -105,23 +103,8 @@ def _replay(seed: int) -> None:
 
 def main() -> int:
     """Run the command line."""
-    parser = argparse.ArgumentParser(prog="python -m tests.differential")
-    parser.add_argument("--modules", type=int, default=15_000)
-    parser.add_argument("--first", type=int, default=0, help="the first seed")
-    parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--replay", type=int, help="a seed")
-    parser.add_argument("--keep", type=int, nargs="*", help="seeds to write as tests")
-    given = parser.parse_args()
-    if given.replay is not None:
-        _replay(given.replay)
-        return 0
-    if given.keep:
-        for seed in given.keep:
-            print(keep(seed))
-        return 0
-    log = run(given.first, given.modules, given.jobs)
-    print(log.report())
-    return bool(log.bad)
+    prog = "python -m tests.differential"
+    return fuzz_command(prog, "modules", 15_000, run=run, keep=keep, replay=_replay)
 
 
 if __name__ == "__main__":

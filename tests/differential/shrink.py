@@ -6,20 +6,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from tests.differential.recipes import Definition, Input, Recipe, Step
+from tests.fuzzing import shrink_greedily
 
 __all__ = ["shrink"]
 
 
 def shrink(recipe: Recipe, fails: Callable[[Recipe], bool]) -> Recipe:
     """The smallest module that greedy removal finds, and that still fails."""
-    changed = True
-    while changed:
-        changed = False
-        for smaller in _smaller(recipe):
-            if smaller.is_sound and fails(smaller):
-                recipe, changed = smaller, True
-                break
-    return recipe
+    return shrink_greedily(recipe, _smaller, lambda r: r.is_sound and fails(r))
 
 
 def _smaller(recipe: Recipe) -> Iterator[Recipe]:

@@ -34,7 +34,7 @@ _PARTS = 40  # tests, which share them
 def test_random_modules_are_right(part: int) -> None:
     log = Log()
     for seed in range(part, _MODULES, _PARTS):
-        log.add(run_one(seed))
+        log.add(seed, run_one(seed))
 
     assert not log.bad
     assert log.outcomes["ok"] > log.outcomes["unstable"]

@@ -9,15 +9,14 @@ on. ``--replay SEED`` shows one schedule, in this process.
 
 from __future__ import annotations
 
-import argparse
 import random
 import sys
-import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from tests.fuzzing import fuzz_command, shrink_greedily
 from tests.schedule_fuzz.check import Case, Result, check, draw, draw_and_check
 from tests.schedule_fuzz.steps import PRIMITIVES
 from tests.seed_pool import Death, try_seeds
@@ -84,16 +83,13 @@ def shrink(case: Case) -> Case:
     wanted = _kind(check(case))
     if not wanted:
         raise ValueError("the schedule is right: expected one that fails")
-    changed = True
-    while changed:
-        changed = False
-        for number in range(len(case.steps)):
-            steps = (*case.steps[:number], *case.steps[number + 1 :])
-            smaller = replace(case, steps=steps)
-            if _kind(check(smaller)) == wanted:
-                case, changed = smaller, True
-                break
-    return case
+    return shrink_greedily(case, _smaller, lambda c: _kind(check(c)) == wanted)
+
+
+def _smaller(case: Case) -> Iterator[Case]:
+    for number in range(len(case.steps)):
+        steps = (*case.steps[:number], *case.steps[number + 1 :])
+        yield replace(case, steps=steps)
 
 
 def _kind(result: Result) -> str:
@@ -110,7 +106,7 @@ def _keep(seed: int) -> Path:
     return path
 
 
-def _replay(seed: int) -> int:
+def _replay(seed: int) -> bool:
     case, result = case_of(seed)
     print(case.program.script)
     for step in case.steps:
@@ -122,24 +118,8 @@ def _replay(seed: int) -> int:
 
 def main() -> int:
     """Run the command line."""
-    parser = argparse.ArgumentParser(prog="python -m tests.schedule_fuzz")
-    parser.add_argument("--schedules", type=int, default=10_000)
-    parser.add_argument("--first", type=int, default=0, help="the first seed")
-    parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--replay", type=int, help="a seed")
-    parser.add_argument("--keep", type=int, nargs="*", help="seeds to write as tests")
-    given = parser.parse_args()
-    if given.replay is not None:
-        return _replay(given.replay)
-    if given.keep:
-        for seed in given.keep:
-            print(_keep(seed))
-        return 0
-    begun = time.monotonic()
-    log = run(range(given.first, given.first + given.schedules), given.jobs)
-    print(log.report())
-    print(f"{time.monotonic() - begun:.0f} s")
-    return bool(log.bad)
+    prog = "python -m tests.schedule_fuzz"
+    return fuzz_command(prog, "schedules", 10_000, run=run, keep=_keep, replay=_replay)
 
 
 if __name__ == "__main__":

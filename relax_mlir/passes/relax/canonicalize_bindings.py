@@ -97,15 +97,13 @@ def _dimensions(known: ir.Type, stated: ir.Type) -> list[tuple[Dim, Dim]]:
             for a, b in pairs
             for found in _dimensions(known.get_type(a), stated.get_type(b))
         ]
-    if not isinstance(known, ir.RankedTensorType) or not _has_sizes(known):
+    if not isinstance(known, ir.RankedTensorType) or not tensors.has_known_sizes(known):
         return []
-    if not isinstance(stated, ir.RankedTensorType) or not _has_sizes(stated):
+    if not isinstance(stated, ir.RankedTensorType) or not tensors.has_known_sizes(
+        stated
+    ):
         return []
     return list(zip(tensors.shape_of(known), tensors.shape_of(stated), strict=True))
-
-
-def _has_sizes(type_: ir.RankedTensorType) -> bool:
-    return type_.has_static_shape or type_.encoding is not None
 
 
 def _known_value(op: ir.OpView) -> ir.Value | None:

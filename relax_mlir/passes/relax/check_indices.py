@@ -14,7 +14,7 @@ from relax_mlir.dialects.index_ranges import (
 )
 from relax_mlir.dialects.relax.cast import AstypeOp
 from relax_mlir.dialects.relax.core import RelaxOperation
-from relax_mlir.dialects.relax.index_check import CheckIndicesOp
+from relax_mlir.dialects.relax.index_check import CheckIndicesOp, describe_operand
 from relax_mlir.dialects.relax.slicing import StridedSliceOp
 from relax_mlir.errors import IndexOutOfRangeError
 from relax_mlir.graphs import graph_functions, operations_of, stand_beside
@@ -92,7 +92,7 @@ def drop_checks(module: IRModule) -> None:
 def _has_known_sizes(op: RelaxOperation) -> bool:
     """Whether every operand is tensors whose sizes are numbers or have names."""
     return all(
-        isinstance(t, ir.RankedTensorType) and (t.has_static_shape or t.encoding)
+        isinstance(t, ir.RankedTensorType) and tensors.has_known_sizes(t)
         for t in flat_types(op.operands)
     )
 
@@ -179,8 +179,8 @@ def _drop_known(module: IRModule, check: CheckIndicesOp) -> bool:
         replace(check, check.indices)
         return True
     if isinstance(check.operation.parent.opview, func.FuncOp):
-        operand = f"operand `{attrs['operand']}`"
-        raise IndexOutOfRangeError(f"{attrs['where']}: {operand}: {wrong}")
+        operand = describe_operand(attrs["where"], attrs["operand"])
+        raise IndexOutOfRangeError(f"{operand}: {wrong}")
     return False
 
 

@@ -6,7 +6,7 @@ from mlir.dialects import func
 
 from relax_mlir.dialects import tensors
 from relax_mlir.dialects.relax.core import CallDpsPackedOp, ShapeToTensorOp
-from relax_mlir.dialects.relax.index_check import CheckIndicesOp
+from relax_mlir.dialects.relax.index_check import CheckIndicesOp, describe_operand
 from relax_mlir.graphs import constant, operations_of
 from relax_mlir.module import IRModule
 from relax_mlir.rewriting import replace
@@ -32,7 +32,7 @@ def _call(module: IRModule, op: CheckIndicesOp) -> None:
     attrs = op.python_attrs()
     limits, least, ignored = (attrs[n] for n in ("limits", "least", "ignored"))
     missing = _NO_LEAST * (least is None) | _NO_IGNORED * (ignored is None)
-    message = f"{attrs['where']}: operand `{attrs['operand']}`"
+    message = describe_operand(attrs["where"], attrs["operand"])
     with ir.InsertionPoint(op), op.location:
         if all(isinstance(limit, int) for limit in limits):
             sizes = constant(module, np.array(limits, np.int64), "index_limits")

@@ -164,7 +164,7 @@ def _is_named(type_: ir.Type) -> bool:
         return all(map(_is_named, _parts(type_)))
     if not isinstance(type_, ir.RankedTensorType):
         return False
-    return type_.has_static_shape or type_.encoding is not None
+    return tensors.has_known_sizes(type_)
 
 
 def _program_types(

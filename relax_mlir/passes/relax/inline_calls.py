@@ -198,7 +198,7 @@ def _sizes(type_: ir.Type) -> list[Dim]:
         parts = [type_.get_type(i) for i in range(type_.num_types)]
         return [size for part in parts for size in _sizes(part)]
     if isinstance(type_, ir.RankedTensorType):
-        known = type_.has_static_shape or type_.encoding is not None
+        known = tensors.has_known_sizes(type_)
         return list(tensors.shape_of(type_)) if known else []
     symbols = Symbols()
     try:

@@ -260,7 +260,7 @@ def _has_known_sizes(op: ir.OpView) -> bool:
     """Whether every size is a number or has a name."""
     types = flat_types([*op.operands, *op.results])
     ranked = [t for t in types if isinstance(t, ir.RankedTensorType)]
-    return all(t.has_static_shape or t.encoding is not None for t in ranked)
+    return all(map(tensors.has_known_sizes, ranked))
 
 
 def _number(value: ir.Value, constants: Mapping[str, np.ndarray]) -> float | None:

@@ -192,13 +192,12 @@ def _depth(kernel: Kernel, limits: Sequence[int]) -> int:
             for a, b in zip(s.extents[:depth], first.extents[:depth], strict=True)
         ):
             depth -= 1
+    written = kernel.written
     for s in kernel.statements:
         for access in s.accesses:
-            while (
-                depth and access.buffer in kernel.written and not _is_row(access, depth)
-            ):
+            while depth and access.buffer in written and not _is_row(access, depth):
                 depth -= 1
-        if depth and s.read_within.intersection(kernel.written):
+        if depth and s.read_within.intersection(written):
             return 0  # at a computed place, which may be in another row
     return depth
 
