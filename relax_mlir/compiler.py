@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from mlir import ir
 
 from relax_mlir import reference
+from relax_mlir.context import borrowed_context
 from relax_mlir.errors import (
     IRError,
     PassError,
@@ -476,7 +478,14 @@ def _sources() -> str:
 
 
 def _compile_unit(unit: Unit, rest: Sequence[Stage], target: Target) -> CompiledUnit:
-    module = IRModule.parse(unit.text)
+    with borrowed_context() as context:
+        return _compile_text(unit.text, rest, target, context)
+
+
+def _compile_text(
+    text: str, rest: Sequence[Stage], target: Target, context: ir.Context
+) -> CompiledUnit:
+    module = IRModule.parse(text, context=context)
     rule = ""
     for stage in rest:
         rule = rule or rule_of(module)  # from `loops` on, which is never the last

@@ -1,12 +1,18 @@
 """MLIR contexts with our dialects."""
 
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 
 from mlir import ir
 
 from relax_mlir import dialects
 
-__all__ = ["new_context", "shared_context"]
+__all__ = ["borrowed_context", "new_context", "shared_context"]
+
+_MOST_USES = 64  # of a borrowed context: what it has uniqued is never freed
+_idle: deque[tuple[ir.Context, int]] = deque()  # with how often they were used
 
 
 def new_context() -> ir.Context:
@@ -25,3 +31,19 @@ def new_context() -> ir.Context:
 def shared_context() -> ir.Context:
     """The context of everything that front ends make, so that it can be combined."""
     return new_context()
+
+
+@contextmanager
+def borrowed_context() -> Iterator[ir.Context]:
+    """A context of which the borrower is the only user until the block ends.
+
+    It may have been used before: to make one takes as long as to compile a small kernel.
+    One that an exception passes through is not used again.
+    """
+    try:
+        context, uses = _idle.pop()
+    except IndexError:
+        context, uses = new_context(), 0
+    yield context
+    if uses + 1 < _MOST_USES:
+        _idle.append((context, uses + 1))

@@ -104,15 +104,21 @@ class IRModule(ModuleView):
 
     @staticmethod
     def parse(
-        text: str, constants: Mapping[str, np.ndarray] | None = None
+        text: str,
+        constants: Mapping[str, np.ndarray] | None = None,
+        *,
+        context: ir.Context | None = None,
     ) -> "IRModule":
         """Read a module from its text.
+
+        Args:
+            context: what it will belong to; a context of its own by default.
 
         Raises:
             IRError: the text is not valid MLIR, or the parser would end the process.
         """
         check_text(text)
-        with new_context():
+        with context or new_context():
             try:
                 return IRModule(_copy(ir.Module.parse(text).operation), constants)
             except MLIRError as error:

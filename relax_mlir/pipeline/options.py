@@ -13,6 +13,7 @@ import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from typing import (
     Any,  # what fields hold: as many types as options
     Literal,
@@ -109,7 +110,8 @@ def _default_text(field: "dataclasses.Field[Any]", types_: Mapping[str, Any]) ->
     return "" if is_list and default is None else _format(default)
 
 
-def _option_types(kind: type[Pass]) -> dict[str, Any]:
+@cache
+def _option_types(kind: type[Pass]) -> Mapping[str, Any]:
     hints = get_type_hints(kind)
     options = filter(_is_option, dataclasses.fields(kind))
     return {field.name: _listed(hints[field.name]) for field in options}
@@ -154,7 +156,7 @@ def _default(field: "dataclasses.Field[Any]") -> Any:
     return field.default
 
 
-def _unknown_option(name: str, key: str, types_: dict[str, Any]) -> str:
+def _unknown_option(name: str, key: str, types_: Mapping[str, Any]) -> str:
     flags = [_flag(field) for field in types_]
     known = ", ".join(f"`{flag}`" for flag in flags) or "none"
     hint = near_misses(key, flags)
