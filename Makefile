@@ -15,7 +15,7 @@ $(1)/pip install -q --require-hashes -r requirements.lock
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help env run test pytest bench bench-gpu fuzz guard mutants native sanitize onnx-suite onnx-suite-gpu zoo torch-exports lint format irdl golden docs clean wheel audit node-mutants slices two-paths
+.PHONY: help env run test pytest bench bench-gpu fuzz guard mutants native sanitize onnx-suite onnx-suite-gpu zoo torch-exports lint format irdl golden docs clean wheel audit node-mutants slices two-paths every-case
 
 help:  ## This list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -53,6 +53,9 @@ onnx-suite: env  ## Run ONNX's backend tests and print how many pass
 
 onnx-suite-gpu: env  ## Run them with kernels for GPUs, in the emulator; ten minutes
 	$(BIN)/pytest -q -n auto --run-slow --whole-suite tests/gpu/test_onnx_suite.py
+
+every-case: native  ## The tests, with all cases of those of which CI runs a share; an hour
+	$(BIN)/pytest -n auto --run-slow --every-case
 
 two-paths: native  ## Compile all cases of all operators as they are and after LegalizeOps
 	$(BIN)/pytest -q -n auto --every-case tests/ops/test_two_paths.py

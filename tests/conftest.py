@@ -13,6 +13,7 @@ import io
 import re
 import runpy
 import shlex
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -58,7 +59,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--every-case",
         action="store_true",
-        help="all cases of operators in both paths, all offsets of sliced operands",
+        help="all cases of tests of which a share runs by default",
     )
 
 
@@ -71,10 +72,31 @@ def every_case(request: pytest.FixtureRequest) -> bool:
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> None:
+    if not config.getoption("--every-case"):
+        _leave_out(config, items)
     if not config.getoption("--run-slow"):
         _skip(items, "slow", "slow; run with --run-slow")
     if any("gpu" in item.keywords for item in items) and not _has_gpu():
         _skip(items, "gpu", "no NVIDIA device")
+
+
+def _leave_out(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect cases marked `every_case`, and all but a share of tests marked `sampled`."""
+    seen: Counter[str] = Counter()
+    kept: list[pytest.Item] = []
+    left: list[pytest.Item] = []
+    for item in items:
+        sampled = item.get_closest_marker("sampled")
+        number = 0
+        if sampled is not None:
+            test = item.nodeid.partition("[")[0]
+            number = seen[test] % sampled.args[0]
+            seen[test] += 1
+        stays = number == 0 and item.get_closest_marker("every_case") is None
+        (kept if stays else left).append(item)
+    if left:
+        config.hook.pytest_deselected(items=left)
+        items[:] = kept
 
 
 def pytest_collection_finish() -> None:

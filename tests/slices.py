@@ -5,11 +5,13 @@ an axis, and every program that touches it does so at an offset. What the networ
 the same, whatever is in the rest of the buffer, which is NaN in constants and inputs.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pytest
+from _pytest.mark import ParameterSet
 from mlir import ir
 from mlir.dialects import func
 
@@ -23,7 +25,15 @@ from relax_mlir.rewriting import replace
 from relax_mlir.targets import Target, stages
 from relax_mlir.traversal import named, own_operations
 
-__all__ = ["POINTS", "Slice", "at_point", "check_slice", "slices_of", "widened"]
+__all__ = [
+    "POINTS",
+    "Slice",
+    "at_point",
+    "at_points",
+    "check_slice",
+    "slices_of",
+    "widened",
+]
 
 POINTS = ("fused", "planned")  # before the passes that choose layouts, and after them
 
@@ -59,6 +69,15 @@ def poisoned(dtype: np.dtype) -> Any:  # Any: of any type
     if dtype.kind in "iu":
         return np.iinfo(dtype).max
     return True if dtype.kind == "b" else np.nan
+
+
+def at_points(names: Iterable[str]) -> list[ParameterSet]:
+    """Names of networks with points of the pipeline; one of these in turn by default."""
+    return [
+        pytest.param(name, point, marks=[pytest.mark.every_case] * ((i + j) % 2))
+        for i, name in enumerate(names)
+        for j, point in enumerate(POINTS)
+    ]
 
 
 def at_point(

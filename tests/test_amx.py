@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from mlir import ir
 
@@ -18,6 +18,7 @@ from tests.amx import (
 )
 from tests.frontends.differential import parse
 from tests.products import assert_close, convolved, drawn, product, rounded
+from tests.searching import examples
 
 pytestmark = pytest.mark.slow  # each compiles models
 
@@ -163,7 +164,7 @@ def test_threads_change_nothing() -> None:
     np.testing.assert_array_equal(one, two)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(12)
 @given(
     st.tuples(st.integers(5, 70), st.integers(2, 20), st.integers(1, 70)),
     st.booleans(),
@@ -194,7 +195,7 @@ def test_many_products(
     assert_close(y, rounded(x) @ columns)
 
 
-@settings(max_examples=15, deadline=None)
+@examples(6)
 @given(
     st.integers(8, 40),
     st.sampled_from([16, 24, 32, 48]),

@@ -15,12 +15,13 @@ from relax_mlir.runtime.executable import Executable
 from relax_mlir.targets import Target
 from relax_mlir.testing import assert_same_numbers
 from tests.frontends.differential import parse
+from tests.searching import examples
 
 # Of the largest number, or of 1: f32, sums of a few hundred in another order.
 _TOLERANCE = 2e-5
 
 _few = settings(max_examples=4, suppress_health_check=[HealthCheck.too_slow])
-_many = settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+_many = settings(examples(12), suppress_health_check=[HealthCheck.too_slow])
 
 Shape = tuple[int, ...]
 

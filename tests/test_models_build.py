@@ -7,9 +7,9 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from _pytest.mark import ParameterSet
 
 from models import bert, fashion_mlp, light, resnet50, zoo
+from tests.zoo_models import zoo_models
 
 # Built, checked and run in less than 0.25 s each; the others are marked slow.
 QUICK = {
@@ -27,15 +27,10 @@ QUICK = {
     "light_shufflenet",
     "light_squeezenet",
 }
-
-
-def entries(*prefixes: str) -> list[ParameterSet]:
-    """Those whose name starts like one of `prefixes`, slow ones marked."""
-    return [
-        pytest.param(e, id=e.name, marks=() if e.name in QUICK else pytest.mark.slow)
-        for e in zoo.ENTRIES
-        if e.name.startswith(prefixes)
-    ]
+LARGE = {
+    "bert_base",
+    "gpt2_decode",
+}  # bert_tiny and gpt2_tiny come of the same builders
 
 
 def run(
@@ -62,7 +57,7 @@ def test_names_are_unique() -> None:
     assert zoo.entry("ppocr_rec").name == "ppocr_rec"
 
 
-@pytest.mark.parametrize("entry", entries(""))
+@pytest.mark.parametrize("entry", zoo_models(quick=QUICK, like_others=LARGE))
 def test_model_is_valid_and_finite_and_depends_on_its_input(entry: zoo.Entry) -> None:
     model = entry.build()
     onnx.checker.check_model(model, full_check=True)
@@ -75,12 +70,15 @@ def test_model_is_valid_and_finite_and_depends_on_its_input(entry: zoo.Entry) ->
     assert np.abs(first - second).mean() > 0.05 * np.abs(first).mean()
 
 
-@pytest.mark.parametrize("entry", entries(""))
+@pytest.mark.parametrize("entry", zoo_models(quick=QUICK, like_others=LARGE))
 def test_two_builds_are_the_same_bytes(entry: zoo.Entry) -> None:
     assert digest(entry.build()) == digest(entry.build())
 
 
-@pytest.mark.parametrize("entry", entries("light", "resnet", "mobilenet", "squeezenet"))
+@pytest.mark.parametrize(
+    "entry",
+    zoo_models("light", "resnet", "mobilenet", "squeezenet", quick=QUICK),
+)
 def test_classes_are_neither_flat_nor_one_hot(entry: zoo.Entry) -> None:
     model = entry.build()
 

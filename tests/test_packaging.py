@@ -193,6 +193,7 @@ def test_wheel_of_the_source_archive_is_complete(sources: Path, tmp_path: Path) 
 
 
 @pytest.mark.slow
+@pytest.mark.every_case  # this very environment is one
 def test_editable_install_follows_the_sources(sources: Path, tmp_path: Path) -> None:
     """New and renamed modules are there without another install."""
     environment = tmp_path / "environment"

@@ -15,7 +15,7 @@ from relax_mlir import IRModule, compile, import_onnx
 from relax_mlir.runtime.executable import Executable
 from tests.amx import TARGET as AMX_TARGET
 from tests.amx import compile_with_tiles
-from tests.slices import POINTS, at_point, check_slice, slices_of
+from tests.slices import POINTS, at_point, at_points, check_slice, slices_of
 
 _OFFSETS = ((0, 3), (2, 3), (8, 8))
 
@@ -198,8 +198,7 @@ def test_an_input_that_is_a_slice(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("point", POINTS)
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize(("name", "point"), at_points(NETWORKS))
 def test_every_tensor_may_be_a_slice(name: str, point: str, every_case: bool) -> None:
     network = NETWORKS[name]
     arrays = network.arrays()
@@ -229,6 +228,7 @@ def run_amx(
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("offsets", _OFFSETS[1:], ids=str)
 @pytest.mark.parametrize("point", POINTS)
 @pytest.mark.parametrize("name", _AMX)

@@ -15,6 +15,7 @@ from relax_mlir.errors import ModelError
 from relax_mlir.frontends.onnx import build, check_onnx, import_onnx
 from relax_mlir.size_constraints import constraints_of
 from tests.frontends.differential import assert_same_numbers, parse, random
+from tests.zoo_models import zoo_models
 
 # Imported, and run by numpy and onnxruntime, in less than 0.25 s each.
 QUICK = {
@@ -40,13 +41,7 @@ def result_shapes(module: IRModule) -> list[tuple[str, ...]]:
     return [tuple(map(str, tensors.shape_of(type_))) for type_ in types]
 
 
-@pytest.mark.parametrize(
-    "entry",
-    [
-        pytest.param(e, id=e.name, marks=() if e.name in QUICK else pytest.mark.slow)
-        for e in zoo.ENTRIES
-    ],
-)
+@pytest.mark.parametrize("entry", zoo_models(quick=QUICK))
 def test_model_computes_what_onnxruntime_computes(entry: zoo.Entry) -> None:
     assert_same_numbers(entry.build(), entry.inputs(seed=0), entry.tolerance)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from mlir import ir
 from onnx import ModelProto
@@ -28,6 +28,7 @@ from tests.gpu.test_barriers import is_right, operations
 from tests.gpu.test_gemm import run as run_on
 from tests.gpu.test_models import rules_of
 from tests.products import rounded
+from tests.searching import examples
 from tests.test_attention import Sizes, drawn, expected
 
 # On Hopper, warpgroups take the most: test_attention_wgmma.py.
@@ -140,12 +141,14 @@ def check(sizes: Sizes, mask: str, precision: str) -> None:
     check_numbers(y, sizes, mask, arrays, precision)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("precision", BOUNDS)
 def test_masks(precision: str, mask: str) -> None:
     check(Sizes(2, 2, 70, 75, 32, 48), mask, precision)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("precision", BOUNDS)
 @pytest.mark.parametrize("tokens", [1, 7, 64, 65, 200])
 def test_numbers_of_tokens(tokens: int, precision: str) -> None:
@@ -160,6 +163,7 @@ def test_numbers_of_tokens(tokens: int, precision: str) -> None:
     check_numbers(y, sizes, "add", arrays, precision)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("precision", BOUNDS)
 @pytest.mark.parametrize(
     ("depth", "values"), [(32, 32), (80, 80), (128, 64), (20, 12), (64, 256)]
@@ -168,6 +172,7 @@ def test_sizes_of_heads(depth: int, values: int, precision: str) -> None:
     check(Sizes(1, 2, 40, 50, depth, values), "none", precision)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("rows", [128, 64, 32, 16])
 @pytest.mark.parametrize("precision", BOUNDS)
 def test_every_configuration(precision: str, rows: int) -> None:
@@ -198,7 +203,7 @@ sizes = st.builds(
 
 
 @pytest.mark.slow
-@settings(max_examples=24, deadline=None)
+@examples(8)
 @given(sizes, st.sampled_from(list(MASKS)), st.sampled_from(list(BOUNDS)))
 def test_many_sizes(sizes: Sizes, mask: str, precision: str) -> None:
     arrays = prepared(sizes, mask, precision)
@@ -255,6 +260,7 @@ def hidden(number: float, precision: str) -> tuple[Sizes, list[np.ndarray]]:
     return sizes, arrays
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("number", HIDING)
 @pytest.mark.parametrize("precision", ["f32", "tf32", "f16", "bf16"])
 def test_keys_hidden_by_large_numbers(precision: str, number: float) -> None:
@@ -292,6 +298,7 @@ def test_no_numbers_stay_in_their_rows(number: float, queries: int) -> None:
     np.testing.assert_allclose(y, right, atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("precision", ["f32", "f16"])
 @pytest.mark.parametrize(("queries", "keys"), [(1, 1), (40, 3), (37, 130), (70, 0)])
 def test_open_sizes(queries: int, keys: int, precision: str) -> None:
@@ -349,6 +356,7 @@ def test_squares_of_squares_are_looked_at_once() -> None:
     assert rules_of(loops) == {"Attention": 1}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("keys", [70, 150, 1000])
 @pytest.mark.parametrize("queries", [1, 3, 7])
 def test_few_queries_share_the_work_on_keys(queries: int, keys: int) -> None:
@@ -377,6 +385,7 @@ def test_parts_of_keys_are_kept_between_launches(emulation: Emulation) -> None:
     np.testing.assert_allclose(y, right, atol=1e-5, rtol=0)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
 @pytest.mark.parametrize("causal_mask", ["TopLeft", "BottomRight", None])
 @pytest.mark.parametrize(("queries", "keys"), [(130, 150), (90, 70), (3, 70)])
@@ -434,6 +443,7 @@ def code_of(module: IRModule, folder: Path, machine: str) -> Counter[str]:
     return instructions(cubin)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("causal_mask", ["TopLeft", None])
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("size", [64, 80, 128])

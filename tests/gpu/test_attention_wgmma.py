@@ -1,13 +1,14 @@
 """Attention by warpgroups: sizes, masks, types, and what they wait for."""
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from mlir import ir
 
@@ -42,6 +43,7 @@ from tests.gpu.test_barriers import check_all_needed, check_all_waits_needed, is
 from tests.gpu.test_gemm import run
 from tests.gpu.test_models import rules_of
 from tests.products import rounded
+from tests.searching import examples
 from tests.test_attention import Sizes
 
 _TARGET = "cuda:sm_90"
@@ -57,12 +59,14 @@ def check(sizes: Sizes, mask: str, precision: str, config: str = "") -> None:
     check_numbers(y, sizes, mask, arrays, precision)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("precision", _TYPES)
 def test_masks(precision: str, mask: str) -> None:
     check(Sizes(2, 2, 70, 75, 32, 48), mask, precision)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("precision", _TYPES)
 @pytest.mark.parametrize("tokens", [33, 64, 65, 127, 128, 300])
 def test_numbers_of_tokens(tokens: int, precision: str) -> None:
@@ -71,6 +75,7 @@ def test_numbers_of_tokens(tokens: int, precision: str) -> None:
     check(replace(sizes, keys=17, is_turned=False), "none", precision)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("precision", _TYPES)
 @pytest.mark.parametrize(
     ("depth", "values"),
@@ -101,7 +106,7 @@ sizes = st.builds(
 
 
 @pytest.mark.slow
-@settings(max_examples=24, deadline=None)
+@examples(6)
 @given(sizes, st.sampled_from(list(MASKS)), st.sampled_from(_TYPES))
 def test_many_sizes(sizes: Sizes, mask: str, precision: str) -> None:
     check(sizes, mask, precision)
@@ -138,6 +143,7 @@ def test_rows_without_keys_are_no_numbers() -> None:
     np.testing.assert_allclose(y, right, atol=BOUNDS["f16"], rtol=0)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("number", HIDING)
 @pytest.mark.parametrize("precision", _TYPES)
 def test_keys_hidden_by_large_numbers(precision: str, number: float) -> None:
@@ -254,6 +260,7 @@ def causal(queries: int, keys: int, causal_mask: str | None, dtype: str) -> Case
     return Case(*shapes, causal_mask=causal_mask)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("causal_mask", ["TopLeft", "BottomRight", None])
 @pytest.mark.parametrize(("queries", "keys"), [(130, 150), (300, 300), (90, 70)])
@@ -314,20 +321,21 @@ def test_models_have_it(made: Any) -> None:
 Attended = tuple[IRModule, list[np.ndarray], np.ndarray]
 
 
-@pytest.fixture
-def attended(monkeypatch: pytest.MonkeyPatch) -> Attended:
+@pytest.fixture(scope="module")
+def attended() -> Iterator[Attended]:
     """One of two warpgroups, of tiles of keys that all rows see, and that some do.
 
     The module at `loops`, its inputs, and what it makes of them.
     """
     small = AttentionWgmmaConfiguration(128, keys=32, stages=2)
-    monkeypatch.setattr(attention_wgmma, "_CONFIGURATIONS", (small,))
-    case = Case(*[(1, 200, 1, 32, "float16")] * 3, causal_mask="TopLeft")
-    module, inputs = case_module(AttentionOp, case), case.random_inputs(seed=0)
-    loops = lower(module, target=_TARGET, to="loops")
-    (expected,) = emulated(loops, *inputs, target=_TARGET)
-    assert is_right(loops, inputs, expected)
-    return loops, inputs, expected
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(attention_wgmma, "_CONFIGURATIONS", (small,))
+        case = Case(*[(1, 200, 1, 32, "float16")] * 3, causal_mask="TopLeft")
+        module, inputs = case_module(AttentionOp, case), case.random_inputs(seed=0)
+        loops = lower(module, target=_TARGET, to="loops")
+        (expected,) = emulated(loops, *inputs, target=_TARGET)
+        assert is_right(loops, inputs, expected)
+        yield loops, inputs, expected
 
 
 @pytest.mark.parametrize(
@@ -373,6 +381,7 @@ def test_what_others_take(sizes: Sizes, precision: str, sm: int, reason: str) ->
         AttentionWgmma(Gpu(sm)).plan(read_kernel(kernel))
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize(
     ("size", "causal_mask"),

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from mlir import ir
 from onnx import numpy_helper
@@ -18,6 +18,7 @@ from relax_mlir.targets.target import Target, TargetError
 from tests.frontends.differential import parse
 from tests.gpu.emulated import emulated, emulated_program
 from tests.products import convolved, drawn, rounded
+from tests.searching import examples
 
 _TARGET = target_of("cuda:sm_90")
 BOUNDS = {"tf32": 1e-3}  # of the largest result, where factors are rounded when read
@@ -83,6 +84,7 @@ def check(
     np.testing.assert_allclose(y, expected, atol=bound, rtol=0)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("is_turned", [False, True])
 @pytest.mark.parametrize("sizes", [(150, 72, 136), (131, 33, 127), (40, 16, 50)])
 @pytest.mark.parametrize("rows", [128, 64, 32])
@@ -133,6 +135,7 @@ def test_batches_share_terms() -> None:
     np.testing.assert_allclose(y, x @ w, atol=1e-3, rtol=0)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("is_turned", [False, True])
 @pytest.mark.parametrize(
     ("sizes", "tile"),
@@ -222,7 +225,7 @@ def test_other_devices_have_no_eight_bits() -> None:
         lower(layer(64, 64, 64, is_turned=False), target="cuda:sm_80", precision="f8")
 
 
-@settings(max_examples=40, deadline=None)
+@examples(16)
 @given(
     st.tuples(st.integers(1, 150), st.integers(1, 90), st.integers(1, 150)),
     st.booleans(),
@@ -250,6 +253,7 @@ _EINSUMS = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", _EINSUMS)
 @pytest.mark.parametrize("precision", ["f32", "tf32", "f16"])
 def test_axes_in_many_orders(precision: str, name: str) -> None:
@@ -357,6 +361,7 @@ def test_few_rows_read_the_matrix_once(
     check(sizes, is_turned, "f32", rule="Gemv")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize(
     ("precision", "size", "groups"),

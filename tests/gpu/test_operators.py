@@ -12,11 +12,18 @@ from tests.gpu.emulated import emulated
 
 _TARGET = "cuda:sm_90"
 
+_SHARE = 3  # of the cases of an operator, one in so many runs by default
+
 _EVERY_CASE = [
-    pytest.param(op, case, id=f"{op.OPERATION_NAME}-{case}")
+    pytest.param(
+        op,
+        case,
+        id=f"{op.OPERATION_NAME}-{case}",
+        marks=[pytest.mark.every_case] * bool(number % _SHARE),
+    )
     for op in relax_ops()
     if hasattr(op, "legalize")
-    for case in op.cases
+    for number, case in enumerate(op.cases)
 ]
 
 

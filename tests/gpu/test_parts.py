@@ -32,6 +32,7 @@ def product(rows: int, begin: tuple[int, int], *, is_factor_cut: bool) -> str:
     return f"g (float[{rows + 9}, 90] x, float[64, {width}] w) => ({y}) {{ {cut} }}"
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("target", _TARGETS)
 @pytest.mark.parametrize("precision", BOUNDS)
 @pytest.mark.parametrize("begin", [(0, 16), (3, 5)])
@@ -68,6 +69,7 @@ def attention(tokens: int, heads: int, size: int, extra: int) -> str:
            y = Attention {form} (qs, ks, vs) }}"""
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("target", _TARGETS)
 @pytest.mark.parametrize("precision", BOUNDS)
 @pytest.mark.parametrize("extra", [0, 8, 3])
@@ -111,6 +113,7 @@ _OPEN = {
 }
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("target", [*_TARGETS, "cpu"])
 @pytest.mark.parametrize("element", ["float", "float16"])
 @pytest.mark.parametrize("sizes", [(1, 2), (0, 3), (17, 0), (64, 32)])

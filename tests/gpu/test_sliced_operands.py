@@ -13,7 +13,7 @@ from relax_mlir.tir import PrimFunc
 from tests.gpu.emulated import compiled
 from tests.programs import called
 from tests.schedule import bound_programs
-from tests.slices import POINTS, at_point, check_slice, slices_of
+from tests.slices import at_point, at_points, check_slice, slices_of
 from tests.test_sliced_operands import (
     NETWORKS,
     Network,
@@ -87,8 +87,7 @@ def tolerance_of(network: Network) -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("point", POINTS)
-@pytest.mark.parametrize("name", _NETWORKS)
+@pytest.mark.parametrize(("name", "point"), at_points(_NETWORKS))
 def test_every_tensor_may_be_a_slice(name: str, point: str, every_case: bool) -> None:
     network = _NETWORKS[name]
     library = "always" if network.rule.startswith("Library") else "never"

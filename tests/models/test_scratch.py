@@ -8,6 +8,7 @@ from mlir import ir
 import relax_mlir
 from models import zoo
 from relax_mlir.rewriting import walk
+from tests.zoo_models import zoo_models
 
 _QUICK = {
     "squeezenet",
@@ -16,15 +17,11 @@ _QUICK = {
     "gpt2_tiny_decode",
     "mlp_b64",
 }
-_ENTRIES = [
-    pytest.param(e, id=e.name, marks=[] if e.name in _QUICK else [pytest.mark.slow])
-    for e in zoo.ENTRIES
-]
 _PANEL = 64  # columns of a contraction's panel at most: 4 vectors of 16
 _DYNAMIC = 64  # what a size known only at run time is taken for
 
 
-@pytest.mark.parametrize("entry", _ENTRIES)
+@pytest.mark.parametrize("entry", zoo_models(quick=_QUICK))
 def test_scratch_is_a_tile_or_a_row(entry: zoo.Entry) -> None:
     module = relax_mlir.lower(relax_mlir.import_onnx(entry.build()), to="loops")
 

@@ -9,18 +9,15 @@ import pytest
 import relax_mlir
 from models import zoo
 from relax_mlir.testing import assert_same_numbers
+from tests.zoo_models import zoo_models
 
 onnxruntime = pytest.importorskip("onnxruntime")
 
 _BY_NAME = {e.name: e for e in zoo.ENTRIES}
 _QUICK = {"fashion_mlp", "mlp_b1", "squeezenet", "bert_tiny", "bert_tiny_decomposed"}
-_ENTRIES = [
-    pytest.param(e, id=e.name, marks=[] if e.name in _QUICK else [pytest.mark.slow])
-    for e in zoo.ENTRIES
-]
 
 
-@pytest.mark.parametrize("entry", _ENTRIES)
+@pytest.mark.parametrize("entry", zoo_models(quick=_QUICK))
 def test_agrees_with_onnxruntime(entry: zoo.Entry) -> None:
     """Outputs differ by no more than the order of sums explains."""
     data = entry.build().SerializeToString()

@@ -18,9 +18,23 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("suite_name", names)
 
 
+# Networks of operators that others have, which run with drawn weights in tests/models.
+_LIKE_OTHERS = {
+    *(
+        "test_bvlc_alexnet",
+        "test_densenet121",
+        "test_inception_v1",
+        "test_inception_v2",
+    ),
+    *("test_resnet50", "test_vgg19", "test_zfnet512"),
+}
+
+
 def _marked(name: str) -> object:
     why = expected_failures().get(name)
     marks = [] if why is None else [pytest.mark.xfail(reason=why, strict=True)]
+    if name in _LIKE_OTHERS:
+        marks.append(pytest.mark.every_case)
     return pytest.param(name, marks=marks)
 
 
