@@ -125,7 +125,7 @@ def lower(
 
 @counted
 def run(module: IRModule, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Run a module from whatever level it is at, through MLIR's execution engine.
+    """Run a module from whatever level it is at, in code that LLVM hardly optimises.
 
     Args:
         *arrays: the inputs of ``main``.

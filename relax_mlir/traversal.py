@@ -20,7 +20,10 @@ def walk(root: Root) -> Iterator[ir.OpView]:
     for block in _blocks_in(root):
         for op in list(block.operations):
             yield op
-            yield from walk(op)
+            if len(
+                op.regions
+            ):  # few have any, and a generator costs more than the look
+                yield from walk(op)
 
 
 def blocks_of(root: ir.Operation | ir.OpView) -> Iterator[ir.Block]:
@@ -28,7 +31,8 @@ def blocks_of(root: ir.Operation | ir.OpView) -> Iterator[ir.Block]:
     for block in _blocks_in(root):
         yield block
         for op in list(block.operations):
-            yield from blocks_of(op)
+            if len(op.regions):
+                yield from blocks_of(op)
 
 
 def own_operations(block: ir.Block) -> ir.OperationList:
