@@ -191,6 +191,18 @@ def require_equal(a: Dim, b: Dim) -> None:
     assume([Constraint(a, "==", b)])
 
 
+def require_multiple(a: Dim, divisor: int, name: str) -> None:
+    """Assume that a size, called ``name`` in messages, is a multiple of a number.
+
+    Raises:
+        ValueError: it surely is none.
+    """
+    rest = dims.mod(a, divisor)
+    if symbols.is_known_unequal(rest, 0):
+        raise ValueError(f"{name}: expected a multiple of {divisor}, got `{a}`")
+    require_equal(rest, 0)
+
+
 def require_at_least(a: Dim, least: Dim) -> None:
     """Assume that a size is not below another.
 

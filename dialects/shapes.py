@@ -24,6 +24,7 @@ from relax_mlir.dialects.constraints import (
     is_open,
     require_at_least,
     require_equal,
+    require_multiple,
 )
 from relax_mlir.dialects.dim_bounds import bounds, is_known_le
 from relax_mlir.dialects.dims import (
@@ -96,6 +97,7 @@ __all__ = [
     "reduced",
     "require_at_least",
     "require_equal",
+    "require_multiple",
     "require_sizes",
     "reshape",
     "slice_begin",

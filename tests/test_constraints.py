@@ -6,6 +6,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import relax_mlir
+from relax_mlir import relax, tir
 from relax_mlir.dialects import constraints, shapes
 from relax_mlir.dialects.constraints import Constraint
 from relax_mlir.errors import CompileError, ModelError
@@ -77,6 +78,51 @@ def solved(*texts: str) -> tuple[dict[str, str], list[str]]:
     parsed = [Constraint.parse(text) for text in texts]
     values, left = constraints.solve(parsed, ["n", "m", "k"])
     return {name: str(d) for name, d in values.items()}, [str(c) for c in left]
+
+
+def test_multiples_are_assumed() -> None:
+    with constraints.collect() as found:
+        shapes.require_multiple(n, 4, "channels")
+        shapes.require_multiple(8 * n, 4, "channels")
+    assert [str(c) for c in found] == ["mod(n, 4) == 0"]
+    with pytest.raises(ValueError, match="channels: expected a multiple of 4, got `6`"):
+        shapes.require_multiple(6, 4, "channels")
+
+
+@pytest.mark.parametrize(
+    ("operator", "sizes"),
+    [("nn_group_norm", (2, 9, 5)), ("nn_pixel_shuffle", (1, 12, 3, 2))],
+)
+def test_open_channels_are_a_multiple_of_the_groups(
+    operator: str, sizes: tuple[int, ...]
+) -> None:
+    x = np.random.default_rng(0).standard_normal(sizes).astype(np.float32)
+    groups = {"nn_group_norm": 3, "nn_pixel_shuffle": 4}[operator]
+    module = _on_open_channels(operator, x.ndim)
+    model = relax_mlir.compile(module, cache=False)
+
+    actual = model(x)[0]
+
+    (expected,) = relax_mlir.reference.run(module, x)
+    np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-5)
+    with pytest.raises(ValueError, match=rf"expected `mod\(n, {groups}\)` to be 0"):
+        model(x[:, 1:])
+
+
+def _on_open_channels(operator: str, rank: int) -> relax_mlir.IRModule:
+    """One operator on ``n`` channels, in groups."""
+    channels = tir.Var("n", "int64")
+    shape = [1, channels, 3, 2] if rank == 4 else [2, channels, 5]
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorStructInfo(shape, "float32"))
+    with builder.function("main", [x]):
+        if operator == "nn_pixel_shuffle":
+            y = relax.op.nn.pixel_shuffle(x, 2)
+        else:
+            ones = builder.emit(relax.op.ones((channels,), "float32"))
+            y = relax.op.nn.group_norm(x, ones, ones, 3, 1, [2])
+        builder.emit_func_output(builder.emit(y))
+    return builder.get()
 
 
 def test_solve_gives_the_last_symbol_the_value_of_the_first() -> None:

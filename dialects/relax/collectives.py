@@ -96,10 +96,6 @@ class ScatterFromWorker0Op(Relax.Operation, name="ccl_scatter_from_worker0"):
     def infer(x: RankedTensorType, num_workers: int, axis: int = 0) -> RankedTensorType:
         axis = shapes.check_axis(axis, x.rank)
         sizes = list(tensors.shape_of(x))
-        if isinstance(sizes[axis], int) and sizes[axis] % num_workers:
-            raise ValueError(
-                f"axis {axis} of size {sizes[axis]}: expected a multiple of num_workers, "
-                f"{num_workers}"
-            )
+        shapes.require_multiple(sizes[axis], num_workers, f"size of axis {axis}")
         sizes[axis] = dims.floordiv(sizes[axis], num_workers)
         return tensors.tensor_type(sizes, tensors.dtype_of(x))

@@ -70,8 +70,7 @@ class Col2imOp(Relax.Operation, name="col2im"):
         window = Window.of(block_shape, strides, padding, dilations)
         batch, channels, count = tensors.shape_of(x)
         size = int(np.prod(block_shape))
-        if shapes.is_known_unequal(shapes.mod(channels, size), 0):
-            raise ValueError(f"expected a multiple of {size} channels, got {channels}")
+        shapes.require_multiple(channels, size, "channels")
         shapes.unify(count, shapes.product(window.conv_sizes(image_shape)))
         whole = (batch, shapes.floordiv(channels, size), *image_shape)
         return tensors.tensor_type(whole, tensors.dtype_of(x))
@@ -197,10 +196,9 @@ class DeformColumnsOp(Relax.Operation, name="deform_columns"):
                 f"expected ranks of {rank + 2}, got {x.rank}, {offset.rank}, {mask.rank}"
             )
         batch, channels, *sizes = tensors.shape_of(x)
-        if groups < 1 or shapes.is_known_unequal(shapes.mod(channels, groups), 0):
-            raise ValueError(
-                f"expected channels in {groups} groups of one size, got {channels}"
-            )
+        if groups < 1:
+            raise ValueError(f"groups: expected at least 1, got {groups}")
+        shapes.require_multiple(channels, groups, "channels")
         windows = window.conv_sizes(sizes)
         for operand, fields in ((offset, groups * size * rank), (mask, groups * size)):
             shape = (batch, fields, *windows)

@@ -153,8 +153,7 @@ class ConvOp(ConvFamilyOp):
                 f"weight expects {per_group * groups} input channels, got {c}"
             )
         shapes.require_equal(c, per_group * groups)
-        if shapes.mod(o, groups) != 0:
-            raise ValueError(f"{o} output channels do not divide into {groups} groups")
+        shapes.require_multiple(o, groups, "output channels")
         shape = (n, o, *_window_counts(kernel, sizes, attrs))
         dtype = conv_dtype(data, weight, attrs["out_dtype"])
         return tensors.tensor_type(layouts.out.from_plain(shape), dtype)

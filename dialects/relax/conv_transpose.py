@@ -88,10 +88,7 @@ class ConvTransposeOp(ConvFamilyOp):
         if shapes.is_known_unequal(c, expected):
             raise ValueError(f"weight expects {expected} input channels, got {c}")
         shapes.require_equal(c, expected)
-        if shapes.mod(expected, groups) != 0:
-            raise ValueError(
-                f"{expected} input channels do not divide into {groups} groups"
-            )
+        shapes.require_multiple(expected, groups, "input channels")
         one = tap_window(kernel, attrs)
         sizes = _transposed_sizes(sizes, kernel, one, attrs["output_padding"])
         shape = (n, per_group * groups, *sizes)

@@ -161,7 +161,7 @@ class GroupNormOp(Relax.Operation, name="nn_group_norm"):
     Computed in f32 for f16 and bf16.
 
     Attributes:
-        num_groups: a divisor of the number of channels, which must be known.
+        num_groups: a divisor of the number of channels.
         channel_axis: of the channels.
         axes: what mean and variance are taken over beside a group's channels.
         center, scale: whether beta is added, and gamma multiplied by.
@@ -216,11 +216,9 @@ class GroupNormOp(Relax.Operation, name="nn_group_norm"):
         for operand in (gamma, beta):
             shape[channel] = shapes.unify(shape[channel], tensors.shape_of(operand)[0])
         channels = shape[channel]
-        if num_groups < 1 or (isinstance(channels, int) and channels % num_groups):
-            raise ValueError(
-                f"cannot make {num_groups} groups of `{channels}` channels. Hint: their "
-                "number must be a multiple of that of the groups"
-            )
+        if num_groups < 1:
+            raise ValueError(f"num_groups: expected at least 1, got {num_groups}")
+        shapes.require_multiple(channels, num_groups, "channels")
         return tensors.tensor_type(shape, tensors.dtype_of(data))
 
     @staticmethod
@@ -256,12 +254,8 @@ class GroupNormOp(Relax.Operation, name="nn_group_norm"):
         channel, image = _image_axes(self.channel_axis.value, tuple(self.axes), x.rank)
         shape = b.results[0][0]  # where infer says how many channels
         groups, channels = self.num_groups.value, shape[channel]
-        if not isinstance(channels, int):
-            raise ValueError(
-                f"cannot make {groups} groups of `{channels}` channels. Hint: their "
-                "number must be known"
-            )
-        size = channels // groups
+        size = shapes.floordiv(channels, groups)
+        group_size = b.dim(size)
         others = [i for i in range(x.rank) if i != channel and i not in image]
         rows = (*(shape[i] for i in others), groups)
         inner = (size, *(shape[i] for i in image))
@@ -272,7 +266,7 @@ class GroupNormOp(Relax.Operation, name="nn_group_norm"):
             where = dict(
                 zip((*others, *image), (*outer, *points[count + 1 :]), strict=True)
             )
-            where[channel] = group * size + number
+            where[channel] = group * group_size + number
             return tuple(where[i] for i in range(x.rank))
 
         def centred(*points: Index) -> Scalar:
@@ -298,7 +292,7 @@ class GroupNormOp(Relax.Operation, name="nn_group_norm"):
             own = factor[points[:count]]
             if not self.scale.value:
                 return own
-            return own * b.cast(gamma[group * size + number], wide)
+            return own * b.cast(gamma[group * group_size + number], wide)
 
         scales = b.compute((*rows, size), per_channel, wide, "scale")
         out = b.alloc(shape, x.dtype)

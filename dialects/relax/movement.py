@@ -295,8 +295,7 @@ class PixelShuffleOp(Relax.Operation, name="nn_pixel_shuffle"):
             )
         *outer, c, h, w = tensors.shape_of(data)
         block = upscale_factor * upscale_factor
-        if shapes.is_known_unequal(shapes.mod(c, block), 0):
-            raise ValueError(f"expected a multiple of {block} channels, got {c}")
+        shapes.require_multiple(c, block, "channels")
         sizes = (shapes.floordiv(c, block), h * upscale_factor, w * upscale_factor)
         return tensors.tensor_type((*outer, *sizes), tensors.dtype_of(data))
 
