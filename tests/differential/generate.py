@@ -60,14 +60,18 @@ def generate(rng: random.Random, wanted: str | None = None) -> Recipe:
     """A module that computes finite numbers.
 
     Args:
-        wanted: an operation, or a program, that it begins with; drawn otherwise.
+        wanted: an operation, or a program, that it begins with; drawn otherwise. A program
+            that overwrites an operand comes once there is a result that it fits.
     """
     draft = _Draft(rng)
     count = rng.randint(2, _MOST_STEPS)
     for _ in range(20 * count):
         if len(draft.steps) == count:
             break
-        name = wanted if wanted and not draft.steps else _draw_operator(rng)
+        name = _draw_operator(rng)
+        if wanted is not None and wanted not in (step.name for step in draft.steps):
+            overwrites = wanted in PROGRAMS and PROGRAMS[wanted].over
+            name = wanted if not overwrites or rng.random() < 0.3 else name
         if name in PROGRAMS:
             draft.try_program(name)
         else:
@@ -78,7 +82,7 @@ def generate(rng: random.Random, wanted: str | None = None) -> Recipe:
 def recipe_of(seed: int) -> tuple[Recipe, random.Random]:
     """The module of a seed, and what draws its settings.
 
-    As many seeds as there are operators and programs give one that begins with each.
+    As many seeds as there are operators and programs give one with each.
     """
     rng = random.Random(seed)
     names = [*sorted(operators()), *PROGRAMS]

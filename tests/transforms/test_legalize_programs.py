@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from relax_mlir import script
+from relax_mlir import compile, script
 from relax_mlir.errors import PassError
 from relax_mlir.module import IRModule
 from relax_mlir.objects import prim
@@ -221,6 +221,19 @@ def test_the_last_of_several_pieces_may_be_smaller() -> None:
 
     pair = Tuple([Var("a", tensor(3)), Var("b", tensor(2))])
     assert legal["main"].ret_struct_info == pair.struct_info
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [2, 5, 12])
+def test_pieces_of_an_open_size_end_where_it_ends(count: int) -> None:
+    x = Var("x", TensorStructInfo((prim.Var("n", "int64"),), "float32"))
+    split = program([x], op("split", x, indices_or_sections=(4, 9), axis=0))
+    array = np.arange(count, dtype=np.float32)
+
+    pieces = compile(transform.LegalizeOps()(split), cache=False)(array)
+
+    for actual, expected in zip(pieces, np.split(array, (4, 9)), strict=True):
+        np.testing.assert_array_equal(actual, expected)
 
 
 def test_constants_that_are_no_numbers_stay_arguments() -> None:

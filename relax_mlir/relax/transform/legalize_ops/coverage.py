@@ -169,6 +169,16 @@ def _shifts_within_type(call: Call) -> bool:
     return bool(array.size) and int(array.min()) >= 0 and int(array.max()) < bits
 
 
+def _splits_where_elements_are(call: Call) -> bool:
+    """TOPI's pieces begin where they are told to, also behind the last element."""
+    places = call.attrs["indices_or_sections"]
+    if as_int(places) is not None:
+        return True
+    data = call.args[0]
+    size = _sizes(data)[int(call.attrs["axis"]) % len(_sizes(data))]
+    return size is not None or not any(as_int(place) != 0 for place in places)
+
+
 def _squeezes_ones(call: Call) -> bool:
     sizes, axes = _sizes(call.args[0]), call.attrs["axis"]
     return axes is None or all(sizes[int(a)] in (1, None) for a in axes)
@@ -217,5 +227,6 @@ _COVERAGE: Mapping[str, _Predicate] = {
     "repeat": _has_dimensions,
     "right_shift": _shifts_within_type,
     "sign": _of_integers,
+    "split": _splits_where_elements_are,
     "squeeze": _squeezes_ones,
 }
