@@ -77,9 +77,13 @@ class IRModule(ModuleView):
         return self.mlir.context
 
     @staticmethod
-    def empty() -> "IRModule":
-        """A module without functions, in a context of its own."""
-        with new_context(), ir.Location.unknown():
+    def empty(context: ir.Context | None = None) -> "IRModule":
+        """A module without functions.
+
+        Args:
+            context: what it will belong to; a context of its own by default.
+        """
+        with context or new_context(), ir.Location.unknown():
             return IRModule(ModuleOp())
 
     @staticmethod

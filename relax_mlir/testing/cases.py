@@ -1,11 +1,14 @@
 """What tests of operators and models share."""
 
+import itertools
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from mlir import ir
 from mlir.dialects import func
 
+from relax_mlir.context import new_context
 from relax_mlir.dialects.hooks import Case
 from relax_mlir.dialects.relax.core import RelaxOperation, TupleGetItemOp
 from relax_mlir.module import IRModule
@@ -13,9 +16,22 @@ from relax_mlir.module import IRModule
 __all__ = ["assert_same_numbers", "case_module", "flat_inputs", "flat_results"]
 
 
+_MODULES_PER_CONTEXT = 64  # what a context has uniqued is freed with it
+_made = itertools.count()
+
+
+@lru_cache(maxsize=1)
+def _context(number: int) -> ir.Context:
+    return new_context()
+
+
 def case_module(op: type[RelaxOperation], case: Case) -> IRModule:
-    """A module whose main is this one operation."""
-    module = IRModule.empty()
+    """A module whose main is this one operation.
+
+    Modules share contexts, of which each costs as much as a small kernel: threads must not
+    use two of them at once.
+    """
+    module = IRModule.empty(_context(next(_made) // _MODULES_PER_CONTEXT))
     with module.context, ir.Location.unknown(), ir.InsertionPoint(module.mlir.body):
         groups = case.operand_types()
         flat = [t for g in groups for t in (g if isinstance(g, list) else [g])]

@@ -314,7 +314,7 @@ def test_unique_says_more_if_asked() -> None:
         ),
         (
             lambda: relax.PixelShuffleOp.infer(tensor(1, 6, 2, 2), 2),
-            "expected a multiple of 4 channels, got 6",
+            "channels: expected a multiple of 4, got `6`",
         ),
         (lambda: relax.FullOp.infer(tensor(2), (3,)), "rank 0, got rank 1"),
         (lambda: relax.ArangeOp.infer(0, 5, 0), "other than 0, got 0"),
