@@ -81,12 +81,13 @@ def out_of_range(
 
     The native runtime says the same. Arguments are as :class:`IndexRange` has them.
     """
-    wide, top = indices.astype(np.int64), np.array(limits, np.int64)
+    wide = indices.astype(np.int64)
+    top = np.array(limits if len(limits) > 1 else limits[0], np.int64)
     allowed = (wide >= (-top if least is None else least)) & (wide < top)
-    if indices.dtype.kind == "u":  # of 64 bits, the largest have become negative
-        allowed &= wide >= 0
     if ignored is not None:
         allowed |= wide == ignored
+    if indices.dtype.kind == "u":  # of 64 bits, the largest have become negative
+        allowed &= wide >= 0
     found = np.argwhere(~allowed)
     if not len(found):
         return None

@@ -26,7 +26,7 @@ PENDING: Mapping[str, Sequence[str]] = {
     "dialects.convolution_shapes": ("gpu/test_convolution_plans.py",),
     "dialects.dim_text": ("test_dims.py",),
     "dialects.dims": ("test_dims.py",),
-    "dialects.index_ranges": ("ops/test_index_operands.py",),
+    "dialects.index_ranges": ("analysis/test_index_ranges.py",),
     "dialects.shapes": ("test_shapes.py",),
     "dialects.slice_shapes": ("test_shapes.py",),
     "dialects.symbols": ("test_dims.py",),
