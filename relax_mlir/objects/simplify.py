@@ -13,11 +13,10 @@ from dataclasses import dataclass
 
 from relax_mlir.objects import prim
 from relax_mlir.objects.prim import FloatImm, IntImm, PrimExpr, const
-from relax_mlir.objects.term_bounds import bounds, is_assuming
+from relax_mlir.objects.term_bounds import INDEX_TYPES, bounds, is_assuming
 
 __all__ = ["simplify"]
 
-_INDEX_TYPES = ("int32", "int64")
 _UNBOUNDED = 1 << 62
 _SUMS = (prim.Add, prim.Sub, prim.Mul)
 
@@ -140,7 +139,7 @@ def _order(part: tuple[int, PrimExpr]) -> tuple[int, int, int]:
 
 
 def _is_index(term: PrimExpr) -> bool:
-    return term.dtype in _INDEX_TYPES
+    return term.dtype in INDEX_TYPES
 
 
 def _arithmetic(term: PrimExpr) -> PrimExpr:

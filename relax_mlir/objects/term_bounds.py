@@ -9,9 +9,11 @@ from contextvars import ContextVar
 
 from relax_mlir.objects import prim
 from relax_mlir.objects.prim import IntImm, PrimExpr, Var
+from relax_mlir.objects.prim.operations import rounded
 
-__all__ = ["Bounds", "assuming", "bounds", "is_assuming"]
+__all__ = ["INDEX_TYPES", "Bounds", "assuming", "bounds", "is_assuming"]
 
+INDEX_TYPES = ("int32", "int64")  # do not overflow; others wrap around
 Bounds = tuple[float, float]
 _ANY: Bounds = (-math.inf, math.inf)
 _ASSUMED: ContextVar[Mapping[Var, Bounds]] = ContextVar("_ASSUMED")
@@ -39,19 +41,33 @@ def bounds(term: PrimExpr) -> Bounds:
     if isinstance(term, Var):
         return _ASSUMED.get({}).get(term, _ANY)
     if isinstance(term, (prim.FloorMod, prim.Mod)) and isinstance(term.b, IntImm):
-        return _remainder(term, abs(term.b.value) - 1)
+        return _remainder(term, term.b.value)
     if isinstance(term, (prim.Min, prim.Max, prim.Add, prim.Sub)):
-        return _of_two(term, bounds(term.a), bounds(term.b))
+        return _in_type(term, _of_two(term, bounds(term.a), bounds(term.b)))
     if isinstance(term, (prim.Mul, prim.FloorDiv)) and isinstance(term.b, IntImm):
-        return _scaled(term, bounds(term.a), term.b.value)
+        return _in_type(term, _scaled(term, bounds(term.a), term.b.value))
     return _ANY
 
 
-def _remainder(term: prim.BinaryExpr, size: int) -> Bounds:
+def _in_type(term: PrimExpr, found: Bounds) -> Bounds:
+    """Bounds of exact results as those of a term: none where they may wrap around."""
+    if term.dtype in INDEX_TYPES:
+        return found
+    is_kept = not any(map(math.isinf, found)) and all(
+        rounded(end, term.dtype) == end for end in found
+    )
+    return found if is_kept else _ANY
+
+
+def _remainder(term: prim.BinaryExpr, number: int) -> Bounds:
+    if number == 0:
+        return _ANY
     low, high = bounds(term.a)
-    if isinstance(term, prim.FloorMod):
-        is_whole = low >= 0 and high <= size
-        return (low, high) if is_whole else (0, size)
+    size = abs(number) - 1
+    if isinstance(term, prim.FloorMod):  # with the sign of the divisor
+        least, greatest = (0, size) if number > 0 else (-size, 0)
+        is_whole = low >= least and high <= greatest
+        return (low, high) if is_whole else (least, greatest)
     return max(-size, min(low, 0)), min(size, max(high, 0))
 
 

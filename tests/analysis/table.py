@@ -35,7 +35,7 @@ PENDING: Mapping[str, Sequence[str]] = {
     "objects.regions": ("script/test_tir_regions.py",),
     "objects.said_regions": ("script/test_tir_regions.py",),
     "objects.simplify": ("te/test_simplify.py",),
-    "objects.term_bounds": ("te/test_simplify.py",),
+    "objects.term_bounds": ("analysis/test_term_bounds.py",),
     "program_bounds": ("test_program_bounds.py",),
     "op_patterns": ("ir/relax/annotate_tir_op_pattern.mlir",),
     "schedules.combination": ("test_schedule_rules.py",),
