@@ -37,126 +37,7 @@ polynomials = st.recursive(
 n, m, k = map(symbol, NAMES)
 
 
-class TestValues:
-    """Every simplification keeps the value that plain integers give."""
-
-    @many
-    @given(trees, environments)
-    def test_constant_divisors(self, tree: Tree, env: Values) -> None:
-        assert shapes.evaluate(build(tree), env) == compute(tree, env)
-
-    @many
-    @given(trees_with_symbolic_divisors, environments)
-    def test_symbolic_divisors(self, tree: Tree, env: Values) -> None:
-        try:
-            expected = compute(tree, env)
-        except ZeroDivisionError:
-            assume(False)
-        assert shapes.evaluate(build(tree), env) == expected
-
-    @many
-    @given(
-        st.lists(st.integers(-9, 9), min_size=5, max_size=5),
-        environments,
-        scales,
-        scales,
-    )
-    def test_nested_quotients(
-        self, factors: list[int], env: Values, k: int, j: int
-    ) -> None:
-        a, b, c, d, e = factors
-        dim = shapes.floordiv(d * shapes.floordiv(a * n + b * m + c, k) + e * n, j)
-        x, y = env["n"], env["m"]
-
-        assert (
-            shapes.evaluate(dim, env) == (d * ((a * x + b * y + c) // k) + e * x) // j
-        )
-
-    @many
-    @given(trees, environments, st.integers(0, 3), st.integers(0, 3))
-    def test_bounds_contain_the_value(
-        self, tree: Tree, env: Values, below: int, above: int
-    ) -> None:
-        value, dim = compute(tree, env), build(tree)
-        ranges = {name: (max(0, env[name] - below), env[name] + above) for name in "nm"}
-
-        assert contains(shapes.bounds(dim), value)
-        assert contains(shapes.bounds(dim, ranges), value)
-
-    @few
-    @given(trees, trees, environments)
-    def test_comparisons_hold(self, left: Tree, right: Tree, env: Values) -> None:
-        a, b = compute(left, env), compute(right, env)
-        if shapes.is_known_le(build(left), build(right)):
-            assert a <= b
-        if shapes.is_known_equal(build(left), build(right)):
-            assert a == b
-        if shapes.is_known_unequal(build(left), build(right)):
-            assert a != b
-
-    @few
-    @given(trees, st.dictionaries(st.sampled_from(NAMES), trees), environments)
-    def test_substitution(
-        self, tree: Tree, replaced: dict[str, Tree], env: Values
-    ) -> None:
-        result = shapes.substitute(
-            build(tree), {x: build(t) for x, t in replaced.items()}
-        )
-        inner = {**env, **{x: compute(t, env) for x, t in replaced.items()}}
-        assume(all(value >= 0 for value in inner.values()))  # symbols are sizes
-
-        assert shapes.evaluate(result, env) == compute(tree, inner)
-
-
 class TestCanonicalForm:
-    @few
-    @given(dims, dims, dims)
-    def test_sums_and_products_form_a_ring(self, a: Dim, b: Dim, c: Dim) -> None:
-        assert a + b - b == a
-        assert a + b == b + a
-        assert a * b == b * a
-        assert (a + b) + c == a + (b + c)
-        assert a * (b + c) == a * b + a * c
-        assert a - a == 0
-
-    @few
-    @given(dims)
-    def test_text_reads_back(self, dim: Dim) -> None:
-        assert parse(str(dim)) == dim
-
-    @few
-    @given(dims, dims, st.integers(1, 8))
-    def test_whole_multiples_leave_a_quotient(self, a: Dim, b: Dim, by: int) -> None:
-        assert shapes.floordiv(a + by * b, by) == shapes.floordiv(a, by) + b
-        assert shapes.mod(a + by * b, by) == shapes.mod(a, by)
-        assert shapes.mod(shapes.mod(a, 2 * by), by) == shapes.mod(a, by)
-        assert shapes.mod(a, by) + by * shapes.floordiv(a, by) == a
-
-    @few
-    @given(dims, dims)
-    def test_products_divide_exactly(self, a: Dim, b: Dim) -> None:
-        assume(b != 0)
-        assert shapes.floordiv(a * b, b) == a
-        assert shapes.mod(a * b, b) == 0
-        assert shapes.divide(a * b, b) == (a, 0)
-
-    @few
-    @given(polynomials, polynomials, polynomials)
-    def test_division_leaves_one_remainder(self, a: Dim, b: Dim, q: Dim) -> None:
-        assume(b != 0)
-        quotient, rest = shapes.divide(a, b)
-
-        assert quotient * b + rest == a
-        assert shapes.divide(a + q * b, b) == (quotient + q, rest)
-
-    @few
-    @given(dims, dims, dims)
-    def test_minimum_and_maximum(self, a: Dim, b: Dim, c: Dim) -> None:
-        assert shapes.minimum(a, b) == shapes.minimum(b, a)
-        assert shapes.minimum(a, b) + shapes.maximum(a, b) == a + b
-        assert shapes.minimum(a + c, b + c) == shapes.minimum(a, b) + c
-        assert shapes.minimum(a, a) == shapes.maximum(a) == a
-
     @pytest.mark.parametrize("dim", [n, n + 1, n * m + 3, n * n + k])
     @pytest.mark.parametrize(("inner", "outer"), [(2, 2), (2, 3), (3, 2), (4, 6)])
     def test_quotients_of_quotients_join(
@@ -253,6 +134,54 @@ class TestCanonicalForm:
     ) -> None:
         with pytest.raises(TypeError):
             function(left, right)
+
+    @few
+    @given(dims, dims, dims)
+    def test_sums_and_products_form_a_ring(self, a: Dim, b: Dim, c: Dim) -> None:
+        assert a + b - b == a
+        assert a + b == b + a
+        assert a * b == b * a
+        assert (a + b) + c == a + (b + c)
+        assert a * (b + c) == a * b + a * c
+        assert a - a == 0
+
+    @few
+    @given(dims)
+    def test_text_reads_back(self, dim: Dim) -> None:
+        assert parse(str(dim)) == dim
+
+    @few
+    @given(dims, dims, st.integers(1, 8))
+    def test_whole_multiples_leave_a_quotient(self, a: Dim, b: Dim, by: int) -> None:
+        assert shapes.floordiv(a + by * b, by) == shapes.floordiv(a, by) + b
+        assert shapes.mod(a + by * b, by) == shapes.mod(a, by)
+        assert shapes.mod(shapes.mod(a, 2 * by), by) == shapes.mod(a, by)
+        assert shapes.mod(a, by) + by * shapes.floordiv(a, by) == a
+
+    @few
+    @given(dims, dims)
+    def test_products_divide_exactly(self, a: Dim, b: Dim) -> None:
+        assume(b != 0)
+        assert shapes.floordiv(a * b, b) == a
+        assert shapes.mod(a * b, b) == 0
+        assert shapes.divide(a * b, b) == (a, 0)
+
+    @few
+    @given(polynomials, polynomials, polynomials)
+    def test_division_leaves_one_remainder(self, a: Dim, b: Dim, q: Dim) -> None:
+        assume(b != 0)
+        quotient, rest = shapes.divide(a, b)
+
+        assert quotient * b + rest == a
+        assert shapes.divide(a + q * b, b) == (quotient + q, rest)
+
+    @few
+    @given(dims, dims, dims)
+    def test_minimum_and_maximum(self, a: Dim, b: Dim, c: Dim) -> None:
+        assert shapes.minimum(a, b) == shapes.minimum(b, a)
+        assert shapes.minimum(a, b) + shapes.maximum(a, b) == a + b
+        assert shapes.minimum(a + c, b + c) == shapes.minimum(a, b) + c
+        assert shapes.minimum(a, a) == shapes.maximum(a) == a
 
 
 class TestText:
@@ -376,3 +305,74 @@ class TestSymbols:
         assert not shapes.is_known_le(n, m)
         assert not shapes.is_known_equal(n, m)
         assert not shapes.is_known_unequal(n, m)
+
+
+class TestValues:
+    """Every simplification keeps the value that plain integers give."""
+
+    @many
+    @given(trees, environments)
+    def test_constant_divisors(self, tree: Tree, env: Values) -> None:
+        assert shapes.evaluate(build(tree), env) == compute(tree, env)
+
+    @many
+    @given(trees_with_symbolic_divisors, environments)
+    def test_symbolic_divisors(self, tree: Tree, env: Values) -> None:
+        try:
+            expected = compute(tree, env)
+        except ZeroDivisionError:
+            assume(False)
+        assert shapes.evaluate(build(tree), env) == expected
+
+    @many
+    @given(
+        st.lists(st.integers(-9, 9), min_size=5, max_size=5),
+        environments,
+        scales,
+        scales,
+    )
+    def test_nested_quotients(
+        self, factors: list[int], env: Values, k: int, j: int
+    ) -> None:
+        a, b, c, d, e = factors
+        dim = shapes.floordiv(d * shapes.floordiv(a * n + b * m + c, k) + e * n, j)
+        x, y = env["n"], env["m"]
+
+        assert (
+            shapes.evaluate(dim, env) == (d * ((a * x + b * y + c) // k) + e * x) // j
+        )
+
+    @many
+    @given(trees, environments, st.integers(0, 3), st.integers(0, 3))
+    def test_bounds_contain_the_value(
+        self, tree: Tree, env: Values, below: int, above: int
+    ) -> None:
+        value, dim = compute(tree, env), build(tree)
+        ranges = {name: (max(0, env[name] - below), env[name] + above) for name in "nm"}
+
+        assert contains(shapes.bounds(dim), value)
+        assert contains(shapes.bounds(dim, ranges), value)
+
+    @few
+    @given(trees, trees, environments)
+    def test_comparisons_hold(self, left: Tree, right: Tree, env: Values) -> None:
+        a, b = compute(left, env), compute(right, env)
+        if shapes.is_known_le(build(left), build(right)):
+            assert a <= b
+        if shapes.is_known_equal(build(left), build(right)):
+            assert a == b
+        if shapes.is_known_unequal(build(left), build(right)):
+            assert a != b
+
+    @few
+    @given(trees, st.dictionaries(st.sampled_from(NAMES), trees), environments)
+    def test_substitution(
+        self, tree: Tree, replaced: dict[str, Tree], env: Values
+    ) -> None:
+        result = shapes.substitute(
+            build(tree), {x: build(t) for x, t in replaced.items()}
+        )
+        inner = {**env, **{x: compute(t, env) for x, t in replaced.items()}}
+        assume(all(value >= 0 for value in inner.values()))  # symbols are sizes
+
+        assert shapes.evaluate(result, env) == compute(tree, inner)
