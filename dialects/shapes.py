@@ -241,7 +241,7 @@ def broadcast_into(shape: Sequence[Dim], *others: Sequence[Dim]) -> Shape:
                 )
             for axis, dim in enumerate(other, start=offset):
                 if dim != 1:
-                    assume([Constraint(dim, "==", result[axis])], may_stretch=True)
+                    assume([Constraint(result[axis], "==", dim)], may_stretch=True)
                     result[axis] = unify(result[axis], dim)
         except ValueError as error:
             given, into = format_shape(other), format_shape(shape)

@@ -77,12 +77,7 @@ def calls_function(op: ir.OpView, name: str) -> bool:
 def _mentioned(function: ir.OpView) -> Iterator[str]:
     yield from _mentioned_by(function)
     for op in walk(function):
-        if not op.operation.name.startswith(_MENTION_NOTHING):
-            yield from _mentioned_by(op)
-
-
-# Dialects whose operations have no symbols; tensor programs consist of them.
-_MENTION_NOTHING = ("arith.", "math.", "memref.", "scf.", "vector.")
+        yield from _mentioned_by(op)
 
 
 def _mentioned_by(op: ir.OpView) -> Iterator[str]:
