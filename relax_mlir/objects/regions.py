@@ -23,11 +23,10 @@ def access_regions(
 
     A reduction block does not count what it accumulates in as read.
     """
-    visitor = _Accesses(block)
-    if block.init is not None:
-        visitor.statement(block.init)
-    visitor.statement(block.body)
     own = {id(b) for b in block.alloc_buffers}
+    visitor = _visited(block, own)
+    if visitor.consulted & visitor.writes.keys():
+        visitor = _visited(block, own.union(visitor.writes))
     writes = [r for r in visitor.regions(visitor.writes) if id(r.buffer) not in own]
     hidden = {id(r.buffer) for r in writes} if block.init is not None else set()
     reads = [
@@ -38,19 +37,33 @@ def access_regions(
     return tuple(reads), tuple(writes)
 
 
+def _visited(block: stmt.Block, unknown: set[int]) -> _Accesses:
+    visitor = _Accesses(block, unknown)
+    if block.init is not None:
+        visitor.statement(block.init)
+    visitor.statement(block.body)
+    return visitor
+
+
 class _Accesses:
     """Collects the accesses of one block.
 
+    Args:
+        block: the block.
+        unknown: buffers whose values are not known before it runs, by their ids.
+
     Attributes:
         reads, writes: per buffer, the boxes that are touched.
+        consulted: the buffers from which indices are loaded.
     """
 
-    def __init__(self, block: stmt.Block) -> None:
+    def __init__(self, block: stmt.Block, unknown: set[int]) -> None:
         self.reads: dict[int, tuple[Buffer, list[list[Interval]]]] = {}
         self.writes: dict[int, tuple[Buffer, list[list[Interval]]]] = {}
-        self._domains: dict[int, Interval] = {}
+        self.consulted: set[int] = set()
+        self._domains: dict[int, Interval | None] = {}  # of loops; None if not known
         self._lets: dict[Var, PrimExpr] = {}
-        self._own = {id(b) for b in block.alloc_buffers}
+        self._unknown = unknown
         self._matched = {id(m.buffer): m.source for m in block.match_buffers}
 
     def statement(self, node: stmt.Stmt | None) -> None:
@@ -82,13 +95,11 @@ class _Accesses:
 
     def _loop(self, node: stmt.For) -> None:
         self._terms(node.min, node.extent)
-        last = simplify(node.min + node.extent - 1)
-        low = self._interval(node.min)
-        high = self._interval(last)
-        self._domains[id(node.loop_var)] = (
-            low[0] if low else node.min,
-            high[1] if high else last,
-        )
+        first = prim.substitute(node.min, self._lets)
+        last = prim.substitute(node.min + node.extent - 1, self._lets)
+        low, high = self._interval(first), self._interval(simplify(last))
+        known = None if low is None or high is None else (low[0], high[1])
+        self._domains[id(node.loop_var)] = known
         self.statement(node.body)
 
     def _realize(self, node: stmt.BlockRealize) -> None:
@@ -153,8 +164,10 @@ class _Accesses:
         if isinstance(term, Var):
             return self._domains.get(id(term), (term, term))
         parts = list(prim.post_order(term))
-        if any(isinstance(t, BufferLoad) and id(t.buffer) in self._own for t in parts):
-            return None  # a value that is not known before the block runs
+        loads = {self._source_of(t.buffer) for t in parts if isinstance(t, BufferLoad)}
+        self.consulted |= loads
+        if loads & self._unknown:
+            return None
         if not any(id(t) in self._domains for t in parts):
             return term, term
         combine = _COMBINE.get(type(term))
@@ -164,6 +177,11 @@ class _Accesses:
         if any(s is None for s in sides):
             return None
         return combine(*sides)
+
+    def _source_of(self, buffer: Buffer) -> int:
+        """The id of a buffer, or of what it is matched with."""
+        source = self._matched.get(id(buffer))
+        return id(buffer if source is None else source.buffer)
 
     def regions(
         self, table: Mapping[int, tuple[Buffer, list[list[Interval]]]]
@@ -205,7 +223,8 @@ def _through(source: BufferRegion, runs: Sequence[Range]) -> list[Range]:
     dropped = len(source.region) - len(inner)
     found: list[Range] = []
     for outer in source.region:
-        is_one = isinstance(outer.extent, prim.IntImm) and outer.extent.value == 1
+        extent = simplify(outer.extent)
+        is_one = isinstance(extent, prim.IntImm) and extent.value == 1
         if dropped and is_one:
             dropped -= 1
             found.append(outer)

@@ -32,7 +32,7 @@ PENDING: Mapping[str, Sequence[str]] = {
     "dialects.symbols": ("test_dims.py",),
     "dialects.window_shapes": ("analysis/test_window_shapes.py",),
     "objects.effects": ("relax_objects/test_effects.py",),
-    "objects.regions": ("script/test_tir_regions.py",),
+    "objects.regions": ("analysis/test_regions.py",),
     "objects.said_regions": ("script/test_tir_regions.py",),
     "objects.simplify": ("analysis/test_simplify.py",),
     "objects.term_bounds": ("analysis/test_term_bounds.py",),
