@@ -53,14 +53,16 @@ def _respelled(
     dim: "Expr", atom: Atom, others: Monomial | None, by: int
 ) -> tuple[int, "Dim", str] | None:
     """A max or mod with ``by * others * atom`` in it: its factor, value and text."""
+    if by > 0:
+        return None
     call = dim.of({(atom,): 1})
-    if atom.op == "min" and not others and by < 0:
+    if atom.op == "min" and not others:
         total = dim.of(extreme(atom.args, max))
         args = sorted((total - arg for arg in atom.args), key=argument_order)
         return -by, total - call, f"max({', '.join(map(str, args))})"
     if atom.op == "floordiv":
         x, y = atom.args
         monomial, factor = terms_of(y)[0]
-        if monomial == others and by < 0 and by % factor == 0:
+        if monomial == others and by % factor == 0:
             return -by // factor, x - y * call, f"mod({x}, {y})"
     return None

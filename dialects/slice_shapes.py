@@ -1,6 +1,5 @@
 """Arithmetic of slices: how many elements one has, and where it begins."""
 
-from relax_mlir.dialects.dim_bounds import is_known_le
 from relax_mlir.dialects.dims import Dim, Expr, ceildiv, maximum, minimum
 
 __all__ = ["slice_begin", "sliced"]
@@ -21,13 +20,9 @@ def sliced(dim: Dim, start: Dim, stop: Dim, step: int) -> Dim:
 
     Source: numpy's slices.
     """
-    first = slice_begin(dim, start, step)
-    end = _from_front(dim, stop)
-    if step > 0:
-        last = dim if end is None else maximum(0, minimum(end, dim))
-        return maximum(0, ceildiv(last - first, step))
-    last = dim - 1 if end is None else maximum(-1, end)
-    return maximum(0, ceildiv(first - last, -step))
+    first, last = (slice_begin(dim, bound, step) for bound in (start, stop))
+    distance = last - first if step > 0 else first - last
+    return maximum(0, ceildiv(distance, abs(step)))
 
 
 def slice_begin(dim: Dim, start: Dim, step: int) -> Dim:
@@ -38,11 +33,9 @@ def slice_begin(dim: Dim, start: Dim, step: int) -> Dim:
     """
     if step == 0:
         raise ValueError("slice step is wrong: expected any number but 0, got 0")
+    least, end = (0, dim) if step > 0 else (-1, dim - 1)
     begin = _from_front(dim, start)
-    end = dim if step > 0 else dim - 1
-    if begin is None:
-        return end
-    return minimum(maximum(begin, 0 if step > 0 else -1), end)
+    return end if begin is None else minimum(maximum(begin, least), end)
 
 
 def _from_front(dim: Dim, bound: Dim) -> Dim | None:
@@ -52,12 +45,8 @@ def _from_front(dim: Dim, bound: Dim) -> Dim | None:
             return None
         if bound <= -_BEYOND:
             return -1
-    if is_known_le(0, bound):
-        return bound
     if dim - bound in (1, 2):
         # Counted from the end, too, it is the first element wherever it is negative.
         return maximum(bound, 0)
-    if is_known_le(bound, -1):
-        return dim + bound
     is_negative = maximum(minimum(-bound, 1), 0)  # as a number
     return bound + dim * is_negative
