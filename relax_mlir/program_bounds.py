@@ -10,7 +10,7 @@ from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.constraints import Constraint
 from relax_mlir.dialects.dim_bounds import is_known_le
 from relax_mlir.dialects.monomials import Atom, terms_of
-from relax_mlir.dialects.shapes import Dim
+from relax_mlir.dialects.shapes import Dim, Expr
 from relax_mlir.dialects.tir import AllocBufferOp, BlockOp, marks
 from relax_mlir.indexing import SIZE_ARITHMETIC, constant_of, dims_in
 from relax_mlir.objects.names import place_of
@@ -20,6 +20,12 @@ from relax_mlir.traversal import own_operations
 __all__ = ["required_sizes"]
 
 _ACCESSES = {"memref.load": 1, "memref.store": 2}  # operands before the indices
+# Arithmetic that is not that of sizes where an operand is negative.
+_OF_SIZES_ONLY = frozenset(
+    name
+    for name in SIZE_ARITHMETIC
+    if name in ("arith.divsi", "arith.remsi") or name.endswith("ui")
+)
 
 
 def required_sizes(program: func.FuncOp) -> tuple[Constraint, ...]:
@@ -78,8 +84,14 @@ class _Accesses:
             self._dims[result] = known
         elif op.operation.name in SIZE_ARITHMETIC:
             operands = [self._dims.get(v) for v in op.operands]
-            if None not in operands:
+            is_any = op.operation.name not in _OF_SIZES_ONLY
+            if all(d is not None and (is_any or self._is_size(d)) for d in operands):
                 self._dims[result] = SIZE_ARITHMETIC[op.operation.name](*operands)
+
+    def _is_size(self, dim: Dim) -> bool:
+        """Whether an index is known to be 0 or more."""
+        span = self._span(dim)
+        return span is not None and is_known_le(0, span[0])
 
     def _loop(self, op: ir.OpView) -> None:
         start, stop, step = (self._dims.get(v) for v in list(op.operands)[:3])
@@ -159,10 +171,10 @@ class _Accesses:
         found: set[int | None] = set()
         for monomial, factor in terms_of(index):
             moving = [a for a in monomial if name in _symbols_of(a)]
-            others = [a for a in monomial if a not in moving and self._has_axis(a)]
             if not moving:
                 continue
-            if len(moving) > 1 or others:
+            others = [a for a in monomial if a not in moving]
+            if len(moving) > 1 or not all(map(self._is_factor, others)):
                 return None
             own = self._direction_of(moving[0], name)
             found.add(None if own is None else own * (1 if factor > 0 else -1))
@@ -180,8 +192,10 @@ class _Accesses:
         found = {self._direction(argument, name) for argument in moving} - {0}
         return found.pop() if len(found) == 1 else None
 
-    def _has_axis(self, atom: Atom) -> bool:
-        return any(name in self._extents for name in _symbols_of(atom))
+    def _is_factor(self, atom: Atom) -> bool:
+        """Whether an atom is no loop variable's, and 0 or more."""
+        has_axis = any(name in self._extents for name in _symbols_of(atom))
+        return not has_axis and is_known_le(0, Expr.of({(atom,): 1}))
 
     def _axes_in(self, dim: Dim) -> list[str]:
         """The loop variables in a size."""

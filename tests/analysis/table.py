@@ -36,7 +36,7 @@ PENDING: Mapping[str, Sequence[str]] = {
     "objects.said_regions": ("script/test_tir_regions.py",),
     "objects.simplify": ("analysis/test_simplify.py",),
     "objects.term_bounds": ("analysis/test_term_bounds.py",),
-    "program_bounds": ("test_program_bounds.py",),
+    "program_bounds": ("analysis/test_program_bounds.py",),
     "op_patterns": ("ir/relax/annotate_tir_op_pattern.mlir",),
     "schedules.combination": ("test_schedule_rules.py",),
     "schedules.constants": ("test_attention.py",),
