@@ -4,7 +4,7 @@ Unlike :mod:`relax_mlir.kinds`, which says what our own schedules can fuse, this
 TVM's ``AnnotateTIROpPattern`` rule by rule, so that the numbers are the same.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import IntEnum
 
 from mlir import ir
@@ -34,7 +34,7 @@ def pattern_of(function: func.FuncOp) -> Pattern:
     kind = Pattern.ELEMENTWISE
     for block in _blocks(function):
         found = _block_pattern(block)
-        is_map = found is not Pattern.OPAQUE and "R" not in block.kinds.value
+        is_map = found <= Pattern.INJECTIVE
         if is_map and kind is Pattern.REDUCTION and _writes(block, outputs):
             kind = Pattern.OUT_FUSABLE  # such as a softmax
         else:
@@ -67,32 +67,39 @@ def _accesses(block: BlockOp, name: str) -> list[ir.OpView]:
     return [o for b in block.body.blocks for o in walk(b) if o.operation.name == name]
 
 
+def _indices(access: ir.OpView) -> list[ir.Value]:
+    """The indices of a load or a store, without conversions."""
+    before = 1 if access.operation.name == "memref.load" else 2
+    return [_through_casts(v) for v in list(access.operands)[before:]]
+
+
 def _block_pattern(block: BlockOp) -> Pattern:
     stores = _accesses(block, "memref.store")
-    if len(stores) != 1:
+    if not stores:
         return Pattern.OPAQUE
-    axes: list[ir.Value] = list(block.body.blocks[0].arguments)
-    target = [_through_casts(v) for v in list(stores[0].operands)[2:]]
-    loads = [
-        [_through_casts(v) for v in list(load.operands)[1:]]
-        for load in _accesses(block, "memref.load")
-    ]
-    kinds = [_access_pattern(indices, target, axes) for indices in loads]
+    target = _indices(stores[0])
+    if not all(_are_same(_indices(store), target) for store in stores[1:]):
+        return Pattern.OPAQUE
+    loads = _accesses(block, "memref.load")
+    kinds = [_access_pattern(load, target) for load in loads]
     highest = max(kinds, default=Pattern.ELEMENTWISE)
     if highest is Pattern.BROADCAST and Pattern.ELEMENTWISE in kinds:
         return Pattern.ELEMENTWISE
     if highest is not Pattern.OPAQUE:
         return highest
-    if "R" not in block.kinds.value:
-        return Pattern.OPAQUE
+    axes: list[ir.Value] = list(block.body.blocks[0].arguments)
     summed = {a for a, k in zip(axes, block.kinds.value, strict=True) if k == "R"}
-    if _sums_products(stores[0]) or not all(_is_plain(i, summed, axes) for i in loads):
+    if not summed:
+        return Pattern.OPAQUE
+    if _is_multiply_add(block, stores[-1]):
         return Pattern.OUT_FUSABLE
-    return Pattern.REDUCTION
+    if all(_is_plain(index, summed) for load in loads for index in _indices(load)):
+        return Pattern.REDUCTION
+    return Pattern.OUT_FUSABLE  # such as a pool
 
 
 def _through_casts(value: ir.Value) -> ir.Value:
-    """An index without the conversions around it."""
+    """A value without the conversions around it."""
     owner = value.owner
     while not isinstance(owner, ir.Block) and owner.name in _CASTS:
         value = owner.operands[0]
@@ -101,32 +108,47 @@ def _through_casts(value: ir.Value) -> ir.Value:
 
 
 _CASTS = frozenset(
-    {"arith.index_cast", "arith.index_castui", "arith.extsi", "arith.trunci"}
+    f"arith.{name}"
+    for name in (
+        *("index_cast", "index_castui", "extsi", "extui", "trunci"),
+        *("extf", "truncf", "sitofp", "uitofp", "fptosi", "fptoui"),
+    )
 )
 
 
-def _access_pattern(
-    indices: list[ir.Value], target: list[ir.Value], axes: list[ir.Value]
-) -> Pattern:
+def _is_variable(value: ir.Value) -> bool:
+    """Whether an index is an axis, a loop variable or a size by itself."""
+    return isinstance(value.owner, ir.Block)
+
+
+def _are_same(indices: Sequence[ir.Value], others: Sequence[ir.Value]) -> bool:
+    """Whether two accesses have the same variables as indices; TVM compares no terms."""
+    return indices == others and all(map(_is_variable, indices))
+
+
+def _access_pattern(load: ir.OpView, target: Sequence[ir.Value]) -> Pattern:
     """How a load relates to the store, by their indices."""
-    if indices == target:
+    indices = _indices(load)
+    if _are_same(indices, target):
         return Pattern.ELEMENTWISE
-    if _is_broadcast(indices, target):
+    if _is_broadcast(load, target):
         return Pattern.BROADCAST
-    used = {axis for index in indices for axis in _axes_of(index, axes)}
-    is_injective = all(t in axes for t in target) and used <= set(target)
+    is_injective = all(map(_is_variable, target)) and _variables(load) <= set(target)
     return Pattern.INJECTIVE if is_injective else Pattern.OPAQUE
 
 
-def _is_broadcast(indices: list[ir.Value], target: list[ir.Value]) -> bool:
-    """Whether the indices are some of the target's, in order, and zeros."""
-    read = 0
-    for index in target:
-        while read < len(indices) and _is_zero(indices[read]):
-            read += 1
-        if read < len(indices) and indices[read] == index:
-            read += 1
-    return all(map(_is_zero, indices[read:]))
+def _is_broadcast(load: ir.OpView, target: Sequence[ir.Value]) -> bool:
+    """Whether the indices are some of the target's, in order, and zeros of sizes of 1."""
+    sizes = ir.MemRefType(load.operands[0].type).shape
+    rest = list(target)
+    for index, size in zip(_indices(load), sizes, strict=True):
+        if size == 1 and _is_zero(index):
+            continue
+        while rest and not _are_same([index], rest[:1]):
+            rest.pop(0)
+        if not rest:
+            return False
+    return True
 
 
 def _is_zero(index: ir.Value) -> bool:
@@ -136,45 +158,46 @@ def _is_zero(index: ir.Value) -> bool:
     return ir.IntegerAttr(owner.attributes["value"]).value == 0
 
 
-def _axes_of(value: ir.Value, axes: list[ir.Value]) -> set[ir.Value]:
-    """The axes that an index is computed from."""
-    if value in axes:
-        return {value}
-    owner = value.owner
-    if isinstance(owner, ir.Block):
-        return set()
-    return {axis for v in values_read(owner) for axis in _axes_of(v, axes)}
+def _variables(load: ir.OpView) -> set[ir.Value]:
+    """The variables that the indices of a load are computed from."""
+    return {v for index in _indices(load) for v in _variables_in(index)}
 
 
-def _is_plain(
-    indices: list[ir.Value], summed: set[ir.Value], axes: list[ir.Value]
-) -> bool:
-    """Whether an axis that is summed over is an index by itself wherever it is used."""
-    return all(i in axes or not _axes_of(i, axes) & summed for i in indices)
+def _variables_in(value: ir.Value) -> set[ir.Value]:
+    if isinstance(value.owner, ir.Block):
+        return set() if isinstance(value.type, ir.MemRefType) else {value}
+    return {v for read in values_read(value.owner) for v in _variables_in(read)}
 
 
-def _sums_products(store: ir.OpView) -> bool:
-    """Whether a buffer is added a product of two loads."""
-    total = store.operands[0].owner
-    if isinstance(total, ir.Block) or total.name not in ("arith.addf", "arith.addi"):
+def _is_plain(index: ir.Value, summed: set[ir.Value]) -> bool:
+    """Whether an axis that is summed over is an index by itself, if it is in one."""
+    return _is_variable(index) or not _variables_in(index) & summed
+
+
+def _is_multiply_add(block: BlockOp, store: ir.OpView) -> bool:
+    """Whether a block adds a product of two loads to an element, as ``c += a * b``.
+
+    Both have to be read again for other elements.
+    """
+    if store.operation.parent != block.operation:
         return False
-    for operand in total.operands:
-        product = operand.owner
-        if isinstance(product, ir.Block):
-            continue
-        if product.name in ("arith.mulf", "arith.muli"):
-            return all(_is_load(factor) for factor in product.operands)
-    return False
+    total = _made_by(store.operands[0], "arith.addf", "arith.addi")
+    if total is None:
+        return False
+    old = _made_by(total.operands[0], "memref.load")
+    product = _made_by(total.operands[1], "arith.mulf", "arith.muli")
+    if old is None or product is None:
+        return False
+    target = _indices(store)
+    if old.operands[0] != store.operands[1] or not _are_same(_indices(old), target):
+        return False
+    factors = [_made_by(factor, "memref.load") for factor in product.operands]
+    return all(f is not None and not set(target) <= _variables(f) for f in factors)
 
 
-def _is_load(value: ir.Value) -> bool:
-    """Whether a factor is read from a buffer, perhaps through conversions."""
-    owner = value.owner
-    while not isinstance(owner, ir.Block):
-        if owner.name == "memref.load":
-            return True
-        operands = list(owner.operands)
-        if len(operands) != 1:
-            return False
-        owner = operands[0].owner
-    return False
+def _made_by(value: ir.Value, *names: str) -> ir.OpView | None:
+    """The operation of one of these names that makes a value, before conversions."""
+    owner = _through_casts(value).owner
+    return (
+        None if isinstance(owner, ir.Block) or owner.name not in names else owner.opview
+    )

@@ -37,7 +37,7 @@ PENDING: Mapping[str, Sequence[str]] = {
     "objects.simplify": ("analysis/test_simplify.py",),
     "objects.term_bounds": ("analysis/test_term_bounds.py",),
     "program_bounds": ("analysis/test_program_bounds.py",),
-    "op_patterns": ("ir/relax/annotate_tir_op_pattern.mlir",),
+    "op_patterns": ("analysis/test_op_patterns.py",),
     "schedules.combination": ("test_schedule_rules.py",),
     "schedules.constants": ("test_attention.py",),
     "schedules.contraction_axes": ("test_schedule_rules.py",),
