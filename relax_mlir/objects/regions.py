@@ -153,7 +153,7 @@ class _Accesses:
         low = self._interval(first)
         if low is None:
             return whole
-        if isinstance(run.extent, prim.IntImm) and run.extent.value == 1:
+        if isinstance(run.extent, IntImm) and run.extent.value == 1:
             return low
         last = prim.substitute(run.min + run.extent - 1, self._lets)
         high = self._interval(last)
@@ -224,7 +224,7 @@ def _through(source: BufferRegion, runs: Sequence[Range]) -> list[Range]:
     found: list[Range] = []
     for outer in source.region:
         extent = simplify(outer.extent)
-        is_one = isinstance(extent, prim.IntImm) and extent.value == 1
+        is_one = isinstance(extent, IntImm) and extent.value == 1
         if dropped and is_one:
             dropped -= 1
             found.append(outer)
@@ -260,42 +260,57 @@ def _extreme(kind: type[prim.BinaryExpr], ends: Sequence[PrimExpr]) -> PrimExpr:
 
 
 def _sum(a: Interval, b: Interval) -> Interval:
-    return a[0] + b[0], a[1] + b[1]
+    (a_low, a_high), (b_low, b_high) = a, b
+    return a_low + b_low, a_high + b_high
 
 
 def _difference(a: Interval, b: Interval) -> Interval:
-    return a[0] - b[1], a[1] - b[0]
+    (a_low, a_high), (b_low, b_high) = a, b
+    return a_low - b_high, a_high - b_low
+
+
+def _number(interval: Interval) -> IntImm | None:
+    """The number that is all of an interval, or None."""
+    low, high = interval
+    return low if low is high and isinstance(low, IntImm) else None
 
 
 def _product(a: Interval, b: Interval) -> Interval | None:
-    for one, other in ((a, b), (b, a)):
-        if isinstance(one[0], prim.IntImm) and one[0] is one[1]:
-            ends = (other[0] * one[0], other[1] * one[0])
-            return ends if one[0].value >= 0 else (ends[1], ends[0])
+    for (low, high), other in ((a, b), (b, a)):
+        number = _number(other)
+        if number is not None:
+            low, high = low * number, high * number
+            return (low, high) if number.value >= 0 else (high, low)
     return None
 
 
 def _quotient(a: Interval, b: Interval) -> Interval | None:
-    if isinstance(b[0], prim.IntImm) and b[0] is b[1] and b[0].value > 0:
-        return a[0] // b[0], a[1] // b[0]
-    return None
+    low, high = a
+    number = _number(b)
+    if number is None or number.value <= 0:
+        return None
+    return low // number, high // number
 
 
 def _remainder(a: Interval, b: Interval) -> Interval | None:
-    if not (isinstance(b[0], prim.IntImm) and b[0] is b[1] and b[0].value > 0):
+    low, high = a
+    number = _number(b)
+    if number is None or number.value <= 0:
         return None
-    first, last = (simplify(end // b[0]) for end in a)
+    first, last = simplify(low // number), simplify(high // number)
     if prim.structurally_equal(first, last):
-        return a[0] % b[0], a[1] % b[0]
-    return prim.const(0, b[0].dtype), b[0] - 1
+        return low % number, high % number
+    return prim.const(0, number.dtype), number - 1
 
 
 def _least(a: Interval, b: Interval) -> Interval:
-    return prim.Min(a[0], b[0]), prim.Min(a[1], b[1])
+    (a_low, a_high), (b_low, b_high) = a, b
+    return prim.Min(a_low, b_low), prim.Min(a_high, b_high)
 
 
 def _greatest(a: Interval, b: Interval) -> Interval:
-    return prim.Max(a[0], b[0]), prim.Max(a[1], b[1])
+    (a_low, a_high), (b_low, b_high) = a, b
+    return prim.Max(a_low, b_low), prim.Max(a_high, b_high)
 
 
 _COMBINE: Mapping[type, Any] = {
