@@ -31,7 +31,10 @@ PENDING: Mapping[str, Sequence[str]] = {
     "dialects.slice_shapes": ("analysis/test_slice_shapes.py",),
     "dialects.symbols": ("test_dims.py",),
     "dialects.window_shapes": ("analysis/test_window_shapes.py",),
-    "objects.effects": ("relax_objects/test_effects.py",),
+    "objects.effects": (
+        "relax_objects/test_effect_analysis.py",
+        "relax_objects/test_effects.py",
+    ),
     "objects.regions": ("analysis/test_regions.py",),
     "objects.said_regions": ("script/test_tir_regions.py",),
     "objects.simplify": ("analysis/test_simplify.py",),

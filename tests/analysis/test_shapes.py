@@ -76,119 +76,6 @@ def stretches(listed: Sequence[Shape], values: Values) -> bool:
     )
 
 
-@settings(max_examples=150)
-@given(st.lists(_shapes, max_size=3))
-def test_broadcasts(listed: list[Shape]) -> None:
-    compare(
-        lambda: shapes.broadcast(*listed),
-        lambda v: by_numpy(np.broadcast_shapes, *(at(s, v) for s in listed)),
-        lambda v: stretches(listed, v),
-    )
-
-
-@settings(max_examples=100)
-@given(_shapes, _shapes)
-def test_broadcasts_into_a_shape(into: Shape, other: Shape) -> None:
-    def expected(values: Values) -> Sizes | None:
-        wanted = at(into, values)
-        found = by_numpy(np.broadcast_shapes, wanted, at(other, values))
-        return wanted if found == wanted else None
-
-    compare(
-        lambda: shapes.broadcast_into(into, other),
-        expected,
-        lambda v: stretches([into, other], v),
-    )
-
-
-@settings(max_examples=100)
-@given(_shapes, _shapes)
-def test_products_of_matrices(a: Shape, b: Shape) -> None:
-    def expected(values: Values) -> Sizes | None:
-        arrays = [np.zeros(at(shape, values)) for shape in (a, b)]
-        return by_numpy(lambda: np.matmul(*arrays).shape)
-
-    compare(lambda: shapes.matmul(a, b), expected, lambda v: stretches([a, b], v))
-
-
-@settings(max_examples=100)
-@given(st.lists(_shapes, min_size=1, max_size=3), st.integers(-3, 2))
-def test_concatenations(listed: list[Shape], axis: int) -> None:
-    def expected(values: Values) -> Sizes | None:
-        arrays = [np.zeros(at(shape, values)) for shape in listed]
-        return by_numpy(lambda: np.concatenate(arrays, axis).shape)
-
-    compare(lambda: shapes.concat(listed, axis), expected)
-
-
-_targets = st.lists(_sizes | st.just(-1), max_size=3).map(tuple)
-
-
-@settings(max_examples=200)
-@given(_shapes, _targets)
-def test_reshapes_that_copy_nothing(shape: Shape, target: Shape) -> None:
-    def expected(values: Values) -> Sizes | None:
-        array, wanted = np.zeros(at(shape, values)), at(target, values)
-        if wanted.count(-1) == 1 and array.size == 0 == np.prod(wanted):
-            return EITHER
-        return by_numpy(lambda: np.reshape(array, wanted).shape)
-
-    compare(lambda: shapes.reshape(shape, target, allowzero=True), expected)
-
-
-@settings(max_examples=60)
-@given(_shapes, st.data())
-def test_pads(shape: Shape, data: st.DataObject) -> None:
-    one = _sizes | st.integers(-2, 0)
-    count = 2 * len(shape)
-    pads = data.draw(st.lists(one, min_size=count, max_size=count))
-
-    def expected(values: Values) -> Sizes | None:
-        sizes, widths = at(shape, values), at(pads, values)
-        padded = [
-            a + b + c
-            for a, b, c in zip(widths, sizes, widths[len(sizes) :], strict=False)
-        ]
-        return None if min(padded, default=0) < 0 else tuple(padded)
-
-    compare(lambda: shapes.pad_shape(shape, pads), expected)
-
-
-@settings(max_examples=60)
-@given(_sizes, st.lists(_sizes | st.integers(-2, -1), max_size=3))
-def test_parts_add_up(dim: Dim, parts: list[Dim]) -> None:
-    def expected(values: Values) -> Sizes | None:
-        sizes = at(parts, values)
-        fits = sum(sizes) == evaluate(dim, values) and min(sizes, default=0) >= 0
-        return sizes if fits else None
-
-    compare(lambda: shapes.split_sizes(dim, parts), expected)
-
-
-@settings(max_examples=60)
-@given(_sizes, st.integers(-1, 4))
-def test_numbers_of_parts(dim: Dim, parts: int) -> None:
-    def expected(values: Values) -> Sizes | None:
-        size = evaluate(dim, values)
-        if parts < 1:
-            return None
-        whole = -(-size // parts)
-        last = size - whole * (parts - 1)
-        return None if last < 0 else (*[whole] * (parts - 1), last)
-
-    compare(lambda: shapes.split_sizes(dim, parts), expected)
-
-
-@settings(max_examples=60)
-@given(_sizes, _sizes)
-def test_sizes_become_one(a: Dim, b: Dim) -> None:
-    def expected(values: Values) -> Sizes | None:
-        x, y = at((a, b), values)
-        return (x,) if x == y else None
-
-    compare(lambda: (shapes.unify(a, b),), expected)
-
-
 def test_axes() -> None:
     shape = (N, 1, 5)
     for axes in product(range(-4, 4), repeat=2):
@@ -341,3 +228,116 @@ def test_what_a_broadcast_assumes(
 def test_errors_name_the_shapes(rule: Callable[[], object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         rule()
+
+
+@settings(max_examples=150)
+@given(st.lists(_shapes, max_size=3))
+def test_broadcasts(listed: list[Shape]) -> None:
+    compare(
+        lambda: shapes.broadcast(*listed),
+        lambda v: by_numpy(np.broadcast_shapes, *(at(s, v) for s in listed)),
+        lambda v: stretches(listed, v),
+    )
+
+
+@settings(max_examples=100)
+@given(_shapes, _shapes)
+def test_broadcasts_into_a_shape(into: Shape, other: Shape) -> None:
+    def expected(values: Values) -> Sizes | None:
+        wanted = at(into, values)
+        found = by_numpy(np.broadcast_shapes, wanted, at(other, values))
+        return wanted if found == wanted else None
+
+    compare(
+        lambda: shapes.broadcast_into(into, other),
+        expected,
+        lambda v: stretches([into, other], v),
+    )
+
+
+@settings(max_examples=100)
+@given(_shapes, _shapes)
+def test_products_of_matrices(a: Shape, b: Shape) -> None:
+    def expected(values: Values) -> Sizes | None:
+        arrays = [np.zeros(at(shape, values)) for shape in (a, b)]
+        return by_numpy(lambda: np.matmul(*arrays).shape)
+
+    compare(lambda: shapes.matmul(a, b), expected, lambda v: stretches([a, b], v))
+
+
+@settings(max_examples=100)
+@given(st.lists(_shapes, min_size=1, max_size=3), st.integers(-3, 2))
+def test_concatenations(listed: list[Shape], axis: int) -> None:
+    def expected(values: Values) -> Sizes | None:
+        arrays = [np.zeros(at(shape, values)) for shape in listed]
+        return by_numpy(lambda: np.concatenate(arrays, axis).shape)
+
+    compare(lambda: shapes.concat(listed, axis), expected)
+
+
+_targets = st.lists(_sizes | st.just(-1), max_size=3).map(tuple)
+
+
+@settings(max_examples=200)
+@given(_shapes, _targets)
+def test_reshapes_that_copy_nothing(shape: Shape, target: Shape) -> None:
+    def expected(values: Values) -> Sizes | None:
+        array, wanted = np.zeros(at(shape, values)), at(target, values)
+        if wanted.count(-1) == 1 and array.size == 0 == np.prod(wanted):
+            return EITHER
+        return by_numpy(lambda: np.reshape(array, wanted).shape)
+
+    compare(lambda: shapes.reshape(shape, target, allowzero=True), expected)
+
+
+@settings(max_examples=60)
+@given(_shapes, st.data())
+def test_pads(shape: Shape, data: st.DataObject) -> None:
+    one = _sizes | st.integers(-2, 0)
+    count = 2 * len(shape)
+    pads = data.draw(st.lists(one, min_size=count, max_size=count))
+
+    def expected(values: Values) -> Sizes | None:
+        sizes, widths = at(shape, values), at(pads, values)
+        padded = [
+            a + b + c
+            for a, b, c in zip(widths, sizes, widths[len(sizes) :], strict=False)
+        ]
+        return None if min(padded, default=0) < 0 else tuple(padded)
+
+    compare(lambda: shapes.pad_shape(shape, pads), expected)
+
+
+@settings(max_examples=60)
+@given(_sizes, st.lists(_sizes | st.integers(-2, -1), max_size=3))
+def test_parts_add_up(dim: Dim, parts: list[Dim]) -> None:
+    def expected(values: Values) -> Sizes | None:
+        sizes = at(parts, values)
+        fits = sum(sizes) == evaluate(dim, values) and min(sizes, default=0) >= 0
+        return sizes if fits else None
+
+    compare(lambda: shapes.split_sizes(dim, parts), expected)
+
+
+@settings(max_examples=60)
+@given(_sizes, st.integers(-1, 4))
+def test_numbers_of_parts(dim: Dim, parts: int) -> None:
+    def expected(values: Values) -> Sizes | None:
+        size = evaluate(dim, values)
+        if parts < 1:
+            return None
+        whole = -(-size // parts)
+        last = size - whole * (parts - 1)
+        return None if last < 0 else (*[whole] * (parts - 1), last)
+
+    compare(lambda: shapes.split_sizes(dim, parts), expected)
+
+
+@settings(max_examples=60)
+@given(_sizes, _sizes)
+def test_sizes_become_one(a: Dim, b: Dim) -> None:
+    def expected(values: Values) -> Sizes | None:
+        x, y = at((a, b), values)
+        return (x,) if x == y else None
+
+    compare(lambda: (shapes.unify(a, b),), expected)
