@@ -274,20 +274,27 @@ def say_regions(
         said: what the attribute holds.
         variables: those around it, by name.
         buffers: those that it may see, by name.
+
+    Raises:
+        ValueError: it is not of the form above.
     """
     derived = _derived(block)
     if "body" in said and said["body"] != _digest(block, derived):
         return
     known = {axis_name(n): axis.var for n, axis in enumerate(block.iter_vars)}
     seen = {**variables, **known}
-    with contextlib.suppress(KeyError, IndexError):  # names that stand for nothing here
+    try:
         found = {
             kind: [_region(place, box, derived, seen, buffers) for place, box in listed]
             for kind in ("reads", "writes")
             if (listed := said.get(kind)) is not None
         }
-        for kind, regions in found.items():
-            block.say(kind, regions)
+    except (KeyError, IndexError):  # names that stand for nothing here
+        return
+    except TypeError as error:
+        raise ValueError(f"`{marks.TOUCHED}`: expected buffers and boxes") from error
+    for kind, regions in found.items():
+        block.say(kind, regions)
 
 
 def _region(
@@ -297,11 +304,11 @@ def _region(
     variables: Mapping[str, Var],
     buffers: Mapping[str, Buffer],
 ) -> BufferRegion:
-    if place[0] == "=":
+    if place.startswith("="):
         buffer = buffers[place[1:]]
     else:
-        listed = derived["reads" if place[0] == "r" else "writes"]
-        region = listed[int(place[1:])]
+        kind, number = _numbered(place)
+        region = derived["reads" if kind == "r" else "writes"][number]
         if box is None:
             return region
         buffer = region.buffer
@@ -316,25 +323,40 @@ def _sized(term: Any, size: PrimExpr) -> PrimExpr:
     return prim.const(term, size.dtype) if isinstance(term, int) else term
 
 
+def _numbered(place: str) -> tuple[str, int]:
+    """Whether a buffer is one of those that are read or written, and which one."""
+    kind, number = place[:1], place[1:]
+    if kind not in ("r", "w") or not number.isdecimal():
+        raise ValueError(f"`{place}`: expected a buffer, as `r0`")
+    return kind, int(number)
+
+
 def _read(text: str, variables: Mapping[str, Var]) -> Any:
-    return _term(ast.parse(text, mode="eval").body, variables)
+    try:
+        return _term(ast.parse(text, mode="eval").body, variables)
+    except (SyntaxError, RecursionError, MemoryError, ArithmeticError) as error:
+        raise _no_arithmetic(text) from error
+
+
+def _no_arithmetic(text: str) -> ValueError:
+    return ValueError(f"`{text[:60]}`: expected arithmetic on integers")
 
 
 def _term(node: ast.expr, variables: Mapping[str, Var]) -> Any:
     """The term that a text spells; a number if it mentions no variable."""
-    if isinstance(node, ast.Constant):
-        return node.value
-    if isinstance(node, ast.Name):
-        return variables[node.id]
-    if isinstance(node, ast.UnaryOp):
-        return -_term(node.operand, variables)
-    if isinstance(node, ast.BinOp):
-        sides = [_term(side, variables) for side in (node.left, node.right)]
-        return _OPERATORS[type(node.op)](*sides)
-    assert isinstance(node, ast.Call)
-    assert isinstance(node.func, ast.Name)
-    a, b = (_term(argument, variables) for argument in node.args)
-    return _FUNCTIONS[node.func.id](a, b)
+    match node:
+        case ast.Constant(int(value)):
+            return value
+        case ast.Name(name):
+            return variables[name]
+        case ast.UnaryOp(ast.USub(), operand):
+            return -_term(operand, variables)
+        case ast.BinOp(left, operation, right) if type(operation) in _OPERATORS:
+            sides = (_term(left, variables), _term(right, variables))
+            return _OPERATORS[type(operation)](*sides)
+        case ast.Call(ast.Name(name), [left, right]) if name in _FUNCTIONS:
+            return _FUNCTIONS[name](_term(left, variables), _term(right, variables))
+    raise _no_arithmetic(ast.unparse(node))
 
 
 def own_regions(
@@ -378,5 +400,7 @@ def in_said_order(
     if tuple(said["counts"]) != (len(read), len(written)):
         return list(derived)
     tables = {"r": read, "w": written}
-    places = [place for place, _ in listed if place[0] in tables]
-    return [tables[p[0]][int(p[1:])] for p in places]
+    places = [_numbered(place) for place, _ in listed if not place.startswith("=")]
+    if any(number >= len(tables[kind]) for kind, number in places):
+        return list(derived)
+    return [tables[kind][number] for kind, number in places]

@@ -36,7 +36,10 @@ PENDING: Mapping[str, Sequence[str]] = {
         "relax_objects/test_effects.py",
     ),
     "objects.regions": ("analysis/test_regions.py",),
-    "objects.said_regions": ("script/test_tir_regions.py",),
+    "objects.said_regions": (
+        "analysis/test_said_regions.py",
+        "script/test_tir_regions.py",
+    ),
     "objects.simplify": ("analysis/test_simplify.py",),
     "objects.term_bounds": ("analysis/test_term_bounds.py",),
     "program_bounds": ("analysis/test_program_bounds.py",),

@@ -1,0 +1,232 @@
+"""Regions that are said of blocks: written as text, read back, and matched with bodies."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from relax_mlir.objects import prim, stmt
+from relax_mlir.objects.buffer import Buffer, BufferLoad, BufferRegion
+from relax_mlir.objects.prim import IterVar, PrimExpr, Range, Var
+from relax_mlir.objects.said_regions import (
+    axis_name,
+    box_of,
+    in_said_order,
+    own_regions,
+    say_regions,
+)
+from tests.analysis.terms import binary, points, value_of
+
+A, B, C = (Buffer((8, 6), "float32", name) for name in "ABC")
+LONG = Buffer((prim.const(8, "int64"),), "float32", "long")
+V, W, N = Var("v"), Var("w"), Var("n")
+_NAMES = {id(V): axis_name(0), id(W): axis_name(1)}
+_KINDS = [prim.Add, prim.Sub, prim.Mul, prim.Min, prim.Max]
+_numbers = st.integers(-4, 9).map(prim.const)
+_terms: st.SearchStrategy[PrimExpr] = st.recursive(
+    st.sampled_from([V, W, N]) | _numbers,
+    lambda inner: (
+        binary(_KINDS, inner, inner)
+        | binary([prim.FloorDiv, prim.FloorMod], inner, st.sampled_from([2, 3]))
+    ),
+    max_leaves=5,
+)
+
+
+def block(**options: Any) -> stmt.Block:
+    """A block that reads ``A`` and ``B``, and writes ``C``."""
+    axes = [IterVar(Range(0, 6), var, IterVar.DataPar) for var in (V, W)]
+    value = BufferLoad(A, [V, W]) + BufferLoad(B, [W, V])
+    body = stmt.BufferStore(C, value, [V, W + 1])
+    return stmt.Block(axes, None, None, "b", body, **options)
+
+
+def runs(*pairs: tuple[Any, Any]) -> list[Range]:
+    return [Range.from_min_extent(*pair) for pair in pairs]
+
+
+def texts(regions: Sequence[BufferRegion]) -> list[str]:
+    return [str(region) for region in regions]
+
+
+def said(block: stmt.Block, **listed: Any) -> tuple[list[str], list[str]]:
+    """What a block reads and writes after something was said of it."""
+    say_regions(block, listed, {"n": N}, {"C": C, "long": LONG})
+    return texts(block.reads), texts(block.writes)
+
+
+@settings(max_examples=100)
+@given(_terms, _terms)
+def test_boxes_read_back(first: PrimExpr, extent: PrimExpr) -> None:
+    text = box_of(runs((first, extent), (0, 1)), _NAMES)
+    made = block()
+    say_regions(made, {"reads": [("r0", text)]}, {"n": N}, {})
+    (read,) = made.reads
+    assert read.buffer is A
+    for values in points({V: (0, 2), W: (-1, 3), N: (1, 4)}):
+        assert value_of(read.region[0].min, values) == value_of(first, values)
+        assert value_of(read.region[0].extent, values) == value_of(extent, values)
+
+
+@pytest.mark.parametrize(
+    ("term", "expected"),
+    [
+        (V + W * 2, "(axis0 + (axis1 * 2))"),
+        (N - 3, "(n - 3)"),
+        (N // 2 % 3, "((n // 2) % 3)"),
+        (prim.Min(V, prim.Max(N, 0)), "min(axis0, max(n, 0))"),
+        (prim.const(-3), "-3"),
+        (prim.Cast("int64", V), "axis0"),
+    ],
+)
+def test_terms_are_written_in_infix_form(term: PrimExpr, expected: str) -> None:
+    assert box_of(runs((term, 1)), _NAMES) == [[expected, "1"]]
+
+
+@pytest.mark.parametrize(
+    ("term", "message"),
+    [
+        (prim.Div(V, 2), "expected arithmetic on integers"),
+        (BufferLoad(LONG, [V]), "expected arithmetic on integers"),
+        (Var("a b"), "`a b`: expected a name"),
+    ],
+)
+def test_what_is_no_arithmetic_has_no_text(term: PrimExpr, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        box_of(runs((term, 1)), _NAMES)
+
+
+def test_what_is_said_stands_in_place_of_what_is_derived() -> None:
+    derived = (["A[v, w]", "B[w, v]"], ["C[v, w + 1]"])
+    box = [["axis0 * 2", "n"], ["0", "6"]]
+
+    assert (texts(block().reads), texts(block().writes)) == derived
+    assert said(block()) == derived
+    assert said(block(), reads=[("r1", None), ("r0", box)]) == (
+        ["B[w, v]", "A[v * 2:v * 2 + n, 0:6]"],
+        derived[1],
+    )
+    assert said(block(), writes=[("w0", box)]) == (
+        derived[0],
+        ["C[v * 2:v * 2 + n, 0:6]"],
+    )
+    assert said(block(), reads=[("w0", None)])[0] == ["C[v, w + 1]"]
+    assert said(block(), reads=[("=C", box)])[0] == ["C[v * 2:v * 2 + n, 0:6]"]
+    assert said(block(), reads=[])[0] == []
+
+
+def test_numbers_have_the_type_of_the_size() -> None:
+    made = block()
+    said(made, reads=[("=long", [["0", "axis0"]])])
+    (read,) = made.reads
+
+    assert (read.region[0].min.dtype, read.region[0].extent.dtype) == ("int64", "int32")
+
+
+@pytest.mark.parametrize(
+    "listed",
+    [
+        [("r2", None)],  # there are two
+        [("w1", None)],
+        [("=D", [["0", "1"], ["0", "1"]])],  # unknown here
+        [("r0", [["m", "1"], ["0", "1"]])],
+        [("r0", [["axis2", "1"], ["0", "1"]])],
+    ],
+)
+def test_names_that_stand_for_nothing_say_nothing(listed: list[Any]) -> None:
+    assert said(block(), reads=listed, writes=[("w0", None)]) == (
+        ["A[v, w]", "B[w, v]"],
+        ["C[v, w + 1]"],
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "0 +", "x y", "1 // 0", "1.5", "'x'", "None", "[1]", "axis0.b", "lambda: 0"),
+        *("f(1, 2)", "max(1)", "max(1, 2, 3)", "x.max(1, 2)", "axis0 ** 2", "axis0 @ n"),
+        *("not axis0", "~n", "+n", "0 if n else 1", "\0", "(" * 300, "-" * 5000 + "1"),
+    ],
+)  # fmt: skip
+def test_text_that_is_no_arithmetic_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="expected arithmetic on integers"):
+        said(block(), reads=[("r0", [[text, "1"], ["0", "1"]])])
+
+
+@pytest.mark.parametrize("place", ["", "r", "rx", "r-1", "q0", "0"])
+def test_places_that_are_no_buffers_are_refused(place: str) -> None:
+    with pytest.raises(ValueError, match=f"`{place}`: expected a buffer"):
+        said(block(), reads=[(place, None)])
+    with pytest.raises(ValueError, match=f"`{place}`: expected a buffer"):
+        in_said_order({"reads": [(place, None)], "counts": [1, 1]}, "reads", "a", "b")
+
+
+@pytest.mark.parametrize("listed", [3, [3], [("r0", 3)], [("r0", [3, 4])]])
+def test_forms_that_are_no_regions_are_refused(listed: Any) -> None:
+    with pytest.raises(ValueError, match="expected buffers and boxes"):
+        said(block(), reads=listed)
+
+
+def test_what_is_said_of_another_body_does_not_hold() -> None:
+    made = block()
+
+    assert said(made, reads=[("r0", None)], body="00000000")[0] == [
+        "A[v, w]",
+        "B[w, v]",
+    ]
+    assert not made.says_regions
+
+
+def test_regions_that_are_no_others_than_the_derived_are_not_said() -> None:
+    made, other, order = block(), block(), block()
+    say_regions(
+        made,
+        {"reads": [("r0", [["axis0", "1"], ["axis1", "1"]]), ("r1", None)]},
+        {},
+        {},
+    )
+    say_regions(
+        other,
+        {"reads": [("r0", [["axis0", "2"], ["axis1", "1"]]), ("r1", None)]},
+        {},
+        {},
+    )
+    say_regions(order, {"reads": [("r1", None), ("r0", None)]}, {}, {})
+
+    assert own_regions(block()) is None
+    assert made.says_regions
+    assert own_regions(made) is None
+    assert own_regions(other) == (other.reads, other.writes)
+    assert own_regions(order) == (order.reads, order.writes)
+    equal = block()
+    box = [["axis1 + axis0 - axis1", "1"], ["axis1", "1"]]
+    say_regions(equal, {"reads": [("r0", box), ("r1", None)]}, {}, {})
+    assert own_regions(equal) is None
+
+
+@pytest.mark.parametrize(
+    ("listed", "expected"),
+    [
+        ({}, "ab"),
+        ({"writes": [("w0", None)], "counts": [2, 1]}, "ab"),
+        ({"reads": [("r1", None), ("r0", None)], "counts": [2, 1]}, "ba"),
+        ({"reads": [("r1", None), ("=D", None)], "counts": [2, 1]}, "b"),
+        ({"reads": [("w0", None), ("r0", None)], "counts": [2, 1]}, "ca"),
+        ({"reads": [("r1", None)], "counts": [1, 1]}, "ab"),
+        ({"reads": [("r1", None)], "counts": [2, 2]}, "ab"),
+        ({"reads": [("r2", None), ("r0", None)], "counts": [2, 1]}, "ab"),
+        ({"reads": [("w1", None), ("r0", None)], "counts": [2, 1]}, "ab"),
+    ],
+)
+def test_orders_of_buffers(listed: dict[str, Any], expected: str) -> None:
+    assert in_said_order(listed, "reads", ["a", "b"], ["c"]) == list(expected)
+    assert in_said_order(listed, "writes", ["a", "b"], ["c"]) == ["c"]
+
+
+def test_orders_of_what_is_written() -> None:
+    listed = {"writes": [("w1", None), ("r0", None), ("w0", None)], "counts": [1, 2]}
+
+    assert in_said_order(listed, "writes", ["a"], ["b", "c"]) == ["c", "a", "b"]
+    assert in_said_order(listed, "reads", ["a"], ["b", "c"]) == ["a"]
