@@ -29,7 +29,7 @@ PENDING: Mapping[str, Sequence[str]] = {
     "dialects.index_ranges": ("analysis/test_index_ranges.py",),
     "dialects.shapes": ("analysis/test_shapes.py",),
     "dialects.slice_shapes": ("analysis/test_slice_shapes.py",),
-    "dialects.symbols": ("test_dims.py",),
+    "dialects.symbols": ("analysis/test_symbols.py",),
     "dialects.window_shapes": ("analysis/test_window_shapes.py",),
     "objects.effects": (
         "relax_objects/test_effect_analysis.py",
