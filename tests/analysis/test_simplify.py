@@ -153,6 +153,8 @@ def call(name: str, value: float) -> PrimExpr:
         (prim.Select(prim.LT(I, I), J, K), "k"),
         (prim.Select(B, K + 1, 1 + K), "k + 1"),
         (prim.Select(B, I, K), "T.Select(b, i, k)"),
+        (prim.Select(B, X * 0.5, X * 0.5), "x * T.float32(0.5)"),
+        (prim.Select(B, -0.0, 0.0), "T.Select(b, T.float32(-0.0), T.float32(0.0))"),
         (functions.if_then_else(prim.LE(I, I), J, K), "j"),
         (functions.if_then_else(B, J, K), "T.if_then_else(b, j, k)"),
         (prim.Call("bool", "likely", [prim.LE(I, I)]), "T.bool(True)"),

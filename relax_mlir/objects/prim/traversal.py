@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,12 +18,18 @@ def structurally_equal(a: Any, b: Any) -> bool:
         return True
     if type(a) is not type(b) or not isinstance(a, PrimExpr):
         return isinstance(a, PrimExpr) and isinstance(b, PrimExpr) and _equal_imm(a, b)
-    if isinstance(a, (IntImm, FloatImm)):
+    if isinstance(a, FloatImm):
+        return a.value == b.value and _sign(a) == _sign(b)  # -0.0 is another than 0.0
+    if isinstance(a, IntImm):
         return a.value == b.value
     if a.key() != b.key():
         return False
     theirs, ours = a.children(), b.children()
     return len(theirs) == len(ours) and all(map(structurally_equal, theirs, ours))
+
+
+def _sign(number: FloatImm) -> float:
+    return math.copysign(1.0, number.value)
 
 
 def _equal_imm(a: PrimExpr, b: PrimExpr) -> bool:
