@@ -140,14 +140,14 @@ def _access_pattern(load: ir.OpView, target: Sequence[ir.Value]) -> Pattern:
 def _is_broadcast(load: ir.OpView, target: Sequence[ir.Value]) -> bool:
     """Whether the indices are some of the target's, in order, and zeros of sizes of 1."""
     sizes = ir.MemRefType(load.operands[0].type).shape
-    rest = list(target)
+    rest = target
     for index, size in zip(_indices(load), sizes, strict=True):
         if size == 1 and _is_zero(index):
             continue
-        while rest and not _are_same([index], rest[:1]):
-            rest.pop(0)
-        if not rest:
+        places = [n for n, other in enumerate(rest) if _are_same([index], [other])]
+        if not places:
             return False
+        rest = rest[places[0] :]
     return True
 
 
