@@ -1,5 +1,6 @@
 """Bounds analysis: what the accesses of a tensor program need its sizes to be."""
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -60,6 +61,8 @@ class _Accesses:
             for number, argument in enumerate(program.entry_block.arguments)
             if isinstance(argument.type, ir.MemRefType)
         }
+        sizes = [*self._dims.values(), *itertools.chain(*self._shapes.values())]
+        self._taken = {name for size in sizes for name in shapes.symbols_of(size)}
 
     def visit(self, block: ir.Block) -> None:
         """Look at the accesses of a block, and of the loops in it."""
@@ -127,7 +130,9 @@ class _Accesses:
 
     def _axis(self, extent: Dim) -> Dim:
         """The variable of a loop from 0 on, as a symbol of its own."""
-        name = f"axis.{len(self._extents)}"
+        names = (f"axis.{number}" for number in itertools.count(len(self._extents)))
+        name = next(n for n in names if n not in self._taken)
+        self._taken.add(name)
         self._extents[name] = extent
         return shapes.symbol(name)
 

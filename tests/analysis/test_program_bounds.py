@@ -191,6 +191,16 @@ def test_what_is_out_of_bounds_for_all_sizes_is_an_error(
         required_sizes(function)
 
 
+def test_sizes_may_be_called_as_loop_variables_are() -> None:
+    text = text_of(("arith.addi", "i", "j"), ((0, "n"), (0, "m")), "m")
+    for old, new in [("n", "axis.0"), ("m", "axis.1")]:
+        text = text.replace(f'"{old}"', f'"{new}"')
+    needed = required(text)
+
+    assert needed is not None
+    assert list(map(str, needed)) == ["axis.1 >= axis.0 + axis.1 - 1"]
+
+
 _PROGRAM = """
 func.func @f(%b: memref<?x?xf32> {{tir.shape = #relax.shape<["m", "n"]>}}, %c: memref<4xf32>,
              %i: memref<4xi64>,
