@@ -46,6 +46,7 @@ from tests.analysis.expressions import (
         ("n%2+m%3", "mod(m, 3) + mod(n, 2)"),
         ("n//2+n%2", "n - floordiv(n, 2)"),
         ("7%n", "mod(7, n)"),
+        ("n+m+k-2*j*((n+m+k)//2)", "-2*j*floordiv(k + m + n, 2) + k + m + n"),
         ("n%7%5", "mod(n + 3*floordiv(n, 7), 5)"),
         # quotients rounded up
         ("ceildiv(n,2)", "ceildiv(n, 2)"),
