@@ -204,6 +204,37 @@ def test_kinds_of_sums_of_products(changed: dict[str, str], expected: Pattern) -
     assert kind_of(product(**changed)) is expected
 
 
+@pytest.mark.parametrize(
+    ("there", "type_", "back"),
+    [
+        ("arith.truncf", "f16", "arith.extf"),
+        ("arith.extf", "f64", "arith.truncf"),
+        ("arith.fptosi", "i32", "arith.sitofp"),
+        ("arith.fptoui", "i32", "arith.uitofp"),
+        ("arith.extsi", "i64", "arith.trunci"),
+        ("arith.extui", "i64", "arith.trunci"),
+        ("arith.index_cast", "index", "arith.index_cast"),
+        ("arith.index_castui", "index", "arith.index_castui"),
+    ],
+)
+def test_operands_of_products_may_be_converted(
+    there: str, type_: str, back: str
+) -> None:
+    is_float = "f" in back or "to" in back
+    source = "f32" if is_float else "i32"
+    lines = [
+        load("x0", "v" if is_float else "n", "b"),
+        f"%x1 = {there} %x0 : {source} to {type_}",
+        f"%x = {back} %x1 : {type_} to {source}",
+        load("p", "o" if is_float else "n", "a"),
+        f"%z = arith.{'mulf' if is_float else 'muli'} %x, %x : {source}",
+        f"%q = arith.{'addf' if is_float else 'addi'} %p, %z : {source}",
+        store("q", "o" if is_float else "n", "a"),
+    ]
+
+    assert kind_of(block("SR", *lines)) is Pattern.OUT_FUSABLE
+
+
 def test_sums_of_products_of_integers() -> None:
     body = [
         load("x", "n", "b"),
