@@ -24,8 +24,15 @@ ANALYSES: Mapping[str, Sequence[str]] = {
     "dialects.window_shapes": ("analysis/test_window_shapes.py",),
     "indexing": ("analysis/test_indexing.py",),
     "kinds": ("analysis/test_kinds.py",),
+    "objects.effects": (
+        "relax_objects/test_effect_analysis.py",
+        "relax_objects/test_effects.py",
+    ),
+    "objects.regions": ("analysis/test_regions.py",),
+    "objects.said_regions": ("analysis/test_said_regions.py",),
     "objects.simplify": ("analysis/test_simplify.py",),
     "objects.term_bounds": ("analysis/test_term_bounds.py",),
+    "op_patterns": ("analysis/test_op_patterns.py",),
     "schedules.multiples": ("analysis/test_multiples.py",),
     "traversal": ("analysis/test_traversal.py",),
 }
@@ -33,17 +40,7 @@ ANALYSES: Mapping[str, Sequence[str]] = {
 # that has come far enough moves up.
 PENDING: Mapping[str, Sequence[str]] = {
     "dialects.dims": ("analysis/test_dim_text.py", "test_dims.py"),
-    "objects.effects": (
-        "relax_objects/test_effect_analysis.py",
-        "relax_objects/test_effects.py",
-    ),
-    "objects.regions": ("analysis/test_regions.py",),
-    "objects.said_regions": (
-        "analysis/test_said_regions.py",
-        "script/test_tir_regions.py",
-    ),
     "program_bounds": ("analysis/test_program_bounds.py",),
-    "op_patterns": ("analysis/test_op_patterns.py",),
     "schedules.combination": ("test_schedule_rules.py",),
     "schedules.constants": ("test_attention.py",),
     "schedules.contraction_axes": ("test_schedule_rules.py",),

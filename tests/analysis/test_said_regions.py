@@ -7,16 +7,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from relax_mlir.module import IRModule
 from relax_mlir.objects import prim, stmt
 from relax_mlir.objects.buffer import Buffer, BufferLoad, BufferRegion
 from relax_mlir.objects.prim import IterVar, PrimExpr, Range, Var
 from relax_mlir.objects.said_regions import (
+    SaidRegions,
     axis_name,
     box_of,
     in_said_order,
     own_regions,
+    restore,
+    said_of,
     say_regions,
 )
+from relax_mlir.script import from_source
+from relax_mlir.traversal import named
 from tests.analysis.terms import binary, points, value_of
 
 A, B, C = (Buffer((8, 6), "float32", name) for name in "ABC")
@@ -230,3 +236,65 @@ def test_orders_of_what_is_written() -> None:
 
     assert in_said_order(listed, "writes", ["a"], ["b", "c"]) == ["c", "a", "b"]
     assert in_said_order(listed, "reads", ["a"], ["b", "c"]) == ["a"]
+
+
+_SCRIPT = """
+@T.prim_func
+def main(a: T.Buffer((8,), "float32"), b: T.Buffer((8,), "float32"), c: T.Buffer((8,), "float32")):
+    for i in range(8):
+        with T.block("x"):
+            v = T.axis.spatial(8, i)
+            T.reads({reads})
+            T.writes({writes})
+            c[v] = a[v] + b[v]
+"""
+
+
+@pytest.mark.parametrize(
+    ("reads", "writes", "expected"),
+    [
+        ("a[v], b[v]", "c[v]", {}),
+        (
+            "c[0:v], b[v], a[0:8]",
+            "c[v]",
+            {"reads": (("w0", (("0", "axis0"),)), ("r1", None), ("r0", (("0", "8"),)))},
+        ),
+        (
+            "a[v], b[v]",
+            "c[v], a[v]",
+            {"writes": (("w0", None), ("r0", (("axis0", "1"),)))},
+        ),
+        ("b[v]", "c[v]", {"reads": (("r1", None),)}),
+    ],
+)
+def test_what_scripts_say_is_kept(
+    reads: str, writes: str, expected: dict[str, Any]
+) -> None:
+    module = IRModule({"main": from_source(_SCRIPT.format(reads=reads, writes=writes))})
+    (found,) = named(module.mlir.operation, "tir.block")
+    kept = said_of(found.operation)
+
+    if expected:
+        assert kept.pop("counts") == (2, 1)
+        assert len(kept.pop("body")) == 8
+    assert kept == expected
+
+
+def test_what_was_said_is_given_to_blocks_that_are_read() -> None:
+    made, other = block(), block()
+    axes = [IterVar(Range(0, 6), Var(name), IterVar.DataPar) for name in "xy"]
+    x, y = (axis.var for axis in axes)
+    seen: dict[Any, Buffer] = {"memref": C}  # a value of the IR
+    regions = [
+        BufferRegion(A, runs((x * 2, y), (0, 6))),
+        BufferRegion(B, runs((y, 1), (x, 1))),
+    ]
+    memrefs: dict[int, Any] = {id(A): "memref"}
+    operations: list[Any] = ["made", "unknown"]  # of which one was read
+    kept = [SaidRegions(op, 0, axes, {"reads": regions}, memrefs) for op in operations]
+    blocks: dict[Any, stmt.Block] = {"made": made, "other": other}
+    restore(kept, blocks, seen)
+
+    assert texts(made.reads) == ["C[v * 2:v * 2 + w, 0:6]", "B[w, v]"]
+    assert texts(made.writes) == texts(other.writes)
+    assert not other.says_regions
