@@ -182,7 +182,7 @@ class _Accesses:
             if len(moving) > 1 or not all(map(self._is_factor, others)):
                 return None
             own = self._direction_of(moving[0], name)
-            found.add(None if own is None else own * (1 if factor > 0 else -1))
+            found.add(own if own is None or factor > 0 else -own)
         return found.pop() if len(found) == 1 else None if found else 0
 
     def _direction_of(self, atom: Atom, name: str) -> int | None:

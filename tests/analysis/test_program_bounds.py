@@ -138,6 +138,7 @@ _ONE: Loops = ((0, "n"), (0, 1))
         (("arith.floordivsi", 7, ("arith.addi", "i", 1)), []),  # a divisor that grows
         (("arith.floordivsi", "i", ("arith.subi", "n", 2)), []),  # or may be negative
         (("arith.floordivsi", "i", ("arith.addi", "n", 1)), ["m >= -floordiv(1, n + 1) + 1"]),
+        (("arith.floordivsi", "i", "m"), ["m >= floordiv(n - 1, m) + 1"]),
         (("arith.minsi", "i", 7), ["m >= min(n, 8)"]),
         (("arith.maxsi", "i", 7), []),
         (("arith.minsi", "i", ("arith.subi", 7, "i")), []),
