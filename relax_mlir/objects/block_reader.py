@@ -19,7 +19,7 @@ from relax_mlir.objects.said_regions import said_of, say_regions
 if TYPE_CHECKING:
     from relax_mlir.objects.tir_reader import ProgramReader
 
-__all__ = ["read_block"]
+__all__ = ["read_block", "say_regions_of"]
 
 
 def read_block(reader: ProgramReader, op: BlockOp, predicate: PrimExpr) -> stmt.Stmt:
@@ -42,18 +42,20 @@ def read_block(reader: ProgramReader, op: BlockOp, predicate: PrimExpr) -> stmt.
         annotations_of(op.operation.attributes),
     )
     reader.blocks[op.operation] = made
-    if marks.TOUCHED in op.operation.attributes:
-        _say_regions(reader, op, made)
+    say_regions_of(reader, op.operation, made)
     if len(op.bindings) or not axes:
         values = [reader.terms.read(v) for v in op.bindings]
         return stmt.BlockRealize(values, predicate, made)
     return _looped(made, predicate)
 
 
-def _say_regions(reader: ProgramReader, op: BlockOp, block: stmt.Block) -> None:
+def say_regions_of(reader: ProgramReader, op: ir.Operation, block: stmt.Block) -> None:
+    """Give a block the regions that its operation says, if it says any."""
+    if marks.TOUCHED not in op.attributes:
+        return
     variables = {v.name: v for v in reader.terms.terms.values() if isinstance(v, Var)}
     buffers = {b.name: b for b in reader.terms.buffers.values()}
-    say_regions(block, said_of(op.operation), variables, buffers)
+    say_regions(block, said_of(op), variables, buffers)
 
 
 def _axes(reader: ProgramReader, op: BlockOp) -> list[IterVar]:

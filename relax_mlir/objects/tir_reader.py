@@ -19,7 +19,7 @@ from relax_mlir.dialects.tir import (
 )
 from relax_mlir.indexing import constant_of
 from relax_mlir.objects import prim, stmt
-from relax_mlir.objects.block_reader import read_block
+from relax_mlir.objects.block_reader import read_block, say_regions_of
 from relax_mlir.objects.buffer import Buffer
 from relax_mlir.objects.buffer_reader import (
     read_alloc,
@@ -98,6 +98,7 @@ class ProgramReader:
             [], touched, touched, name, inner, None, allocs, None, annotations
         )
         root.says_regions = False
+        say_regions_of(self, self._function.operation, root)
         return stmt.BlockRealize([], True, root)
 
     def statements(

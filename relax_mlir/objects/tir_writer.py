@@ -359,8 +359,9 @@ def _inline_root(function: func.FuncOp) -> None:
     if len(block.kinds.value) or len(block.init.blocks):
         return
     function.attributes[marks.ROOT] = block.attributes["name"]
-    if marks.ANNOTATIONS in block.attributes:
-        function.attributes[marks.ANNOTATIONS] = block.attributes[marks.ANNOTATIONS]
+    for mark in (marks.ANNOTATIONS, marks.TOUCHED):
+        if mark in block.attributes:
+            function.attributes[mark] = block.attributes[mark]
     *inner, _ = own_operations(block.body.blocks[0])
     for op in inner:
         op.operation.move_before(terminator.operation)

@@ -67,6 +67,27 @@ def test_a_block_that_touches_nothing_may_say_that_it_does() -> None:
     assert str(written.region[0].min) == "n % 6"
 
 
+def test_the_block_around_all_may_say_that_it_touches_nothing() -> None:
+    inner = """
+@T.prim_func
+def main(a: T.Buffer((8,), "float32")):
+    with T.block("root"):
+        T.reads()
+        T.writes()
+        with T.block("inner"):
+            T.reads(a[0:8])
+            T.writes(a[0:8])
+            for i in range(8):
+                a[i] = a[i] + T.float32(1)
+"""
+
+    func = from_source(inner)
+
+    assert func.body.block.reads == func.body.block.writes == ()
+    assert from_source(func.script()).script() == func.script()
+    assert Schedule(func).mod["main"].script() == func.script()
+
+
 def test_what_both_say_is_compared() -> None:
     assert not structural_equal(program(), program(outer="a[0:12, 0:5]"))
     with pytest.raises(ValueError, match=r"block\.reads"):
