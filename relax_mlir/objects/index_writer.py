@@ -14,13 +14,18 @@ from relax_mlir.dialects.tir.scalars import emit
 from relax_mlir.indexing import constant_of
 from relax_mlir.objects import prim
 from relax_mlir.objects.prim import PrimExpr, Var
-from relax_mlir.objects.prim.lanes import element_type
 from relax_mlir.objects.value_types import marked
 
 if TYPE_CHECKING:
     from relax_mlir.objects.term_writer import TermWriter
 
-__all__ = ["from_index", "is_index", "write_index"]
+__all__ = [
+    "INDEX_TYPES",
+    "from_index",
+    "has_all_values",
+    "is_index",
+    "write_index",
+]
 
 _OPERATIONS: Mapping[type, str] = {
     prim.Add: "arith.addi",
@@ -33,6 +38,7 @@ _OPERATIONS: Mapping[type, str] = {
     prim.Mod: "arith.remsi",
 }
 _TERMS = (*_OPERATIONS, prim.FloorMod)
+INDEX_TYPES = frozenset({"int32", "int64"})  # whose arithmetic nobody expects to wrap
 # Operations whose result is not negative where their operands are not.
 _KEEPS_SIGN = frozenset(
     {
@@ -47,9 +53,11 @@ def is_index(writer: TermWriter, term: PrimExpr) -> bool:
     if isinstance(term, Var):
         value = writer.find_variable(term)
         return value is not None and isinstance(value.type, ir.IndexType)
+    if term.dtype not in INDEX_TYPES:
+        return False
     if isinstance(term, prim.Cast):
-        return term.is_integer and is_index(writer, term.value)
-    if not isinstance(term, _TERMS) or not term.is_integer:
+        return is_index(writer, term.value)
+    if not isinstance(term, _TERMS):
         return False
     children = term.children()
     numbers = [isinstance(c, prim.IntImm) for c in children]
@@ -63,20 +71,41 @@ def write_index(writer: TermWriter, term: PrimExpr) -> ir.Value:
         return _constant(term.value)
     if isinstance(term, Var):
         return _as_index(writer.variable(term), term.dtype)
-    if element_type(term.dtype) != term.dtype:
-        return _as_index(writer.value(term), term.dtype)
-    if isinstance(term, prim.Cast) and term.value.is_integer:
+    if (
+        isinstance(term, prim.Cast)
+        and term.value.is_integer
+        and _keeps_index(writer, term)
+    ):
         return write_index(writer, term.value)
+    if term.dtype not in INDEX_TYPES:
+        return _as_index(writer.value(term), term.dtype)
     if isinstance(term, prim.FloorMod):
         return _remainder(writer, term)
     name = _OPERATIONS.get(type(term))
-    if name is None or not term.is_integer:
+    if name is None:
         return _as_index(writer.value(term), term.dtype)
     assert isinstance(term, prim.BinaryExpr)
     lhs, rhs = write_index(writer, term.a), write_index(writer, term.b)
     if isinstance(term, (prim.Div, prim.Mod, prim.FloorDiv)):
         rhs = _safe_divisor(writer, term.b, rhs)
     return emit(name, ir.IndexType.get(), lhs, rhs)
+
+
+def _keeps_index(writer: TermWriter, term: prim.Cast) -> bool:
+    """Whether a cast of an integer leaves every index as it is."""
+    if term.dtype in INDEX_TYPES and is_index(writer, term.value):
+        return True
+    return has_all_values(term.dtype, term.value.dtype)
+
+
+def has_all_values(name: str, other: str) -> bool:
+    """Whether a type of integers has all values of another one."""
+    wide, narrow = dtype(name), dtype(other)
+    if wide.is_vector or not (wide.is_integer and narrow.is_integer):
+        return False
+    if wide.kind == narrow.kind:
+        return wide.bits >= narrow.bits
+    return wide.kind == "i" and wide.bits > narrow.bits
 
 
 def _remainder(writer: TermWriter, term: prim.FloorMod) -> ir.Value:

@@ -15,6 +15,7 @@ from relax_mlir.objects.attributes import from_attribute
 from relax_mlir.objects.buffer import Buffer, BufferLoad
 from relax_mlir.objects.call_writer import MATH_OPERATIONS
 from relax_mlir.objects.expr import GlobalVar
+from relax_mlir.objects.index_writer import INDEX_TYPES, has_all_values
 from relax_mlir.objects.prim import PrimExpr
 from relax_mlir.objects.prim.lanes import element_type
 from relax_mlir.traversal import own_operations
@@ -74,6 +75,9 @@ _DIVISIONS = frozenset(
 _CASTS = frozenset(
     f"arith.{name}"
     for name in ("extsi", "extui", "trunci", "extf", "truncf", "sitofp", "uitofp")
+)
+_INTEGER_CASTS = frozenset(
+    f"arith.{name}" for name in ("extsi", "extui", "index_cast", "index_castui")
 )
 _CMPI = (prim.EQ, prim.NE, *(prim.LT, prim.LE, prim.GT, prim.GE) * 2)
 _CMPF: Mapping[int, type[prim.BinaryExpr]] = {
@@ -209,13 +213,24 @@ class TermReader:
         return prim.Cast(name, value)
 
     def _index_cast(self, op: ir.OpView) -> PrimExpr:
-        term = self._operand(op, 0)
         type_ = op.results[0].type
         lane = type_.element_type if isinstance(type_, ir.VectorType) else type_
         if isinstance(lane, ir.IndexType):
-            return term
-        name = dtype_of(op.results[0])
+            return self._index(op.operands[0])
+        term, name = self._operand(op, 0), dtype_of(op.results[0])
         return term if term.dtype == name else prim.cast(name, term)
+
+    def _index(self, value: ir.Value) -> PrimExpr:
+        """An integer that is an index, without casts that leave every index as it is."""
+        owner, term = value.owner, self.read(value)
+        if isinstance(owner, ir.Block) or owner.name not in _INTEGER_CASTS:
+            return term
+        inner = self._operand(owner.opview, 0)
+        is_index = isinstance(owner.operands[0].type, ir.IndexType)
+        if is_index and term.dtype in INDEX_TYPES:
+            return inner
+        is_same = has_all_values(term.dtype, inner.dtype)
+        return self._index(owner.operands[0]) if is_same else term
 
     def _bitcast(self, op: ir.OpView) -> PrimExpr:
         term, name = self._operand(op, 0), dtype_of(op.results[0])
