@@ -255,6 +255,69 @@ def test_copies_at_a_loop_hold_all_that_is_under_it(number):
 
 
 @T.prim_func
+def padded(A: T.Buffer((6,), "float32"), B: T.Buffer((10,), "float32")):
+    for i in range(10):
+        with T.block("B"):
+            vi = T.axis.spatial(10, i)
+            B[vi] = T.if_then_else(vi >= 2 and vi < 8, A[vi - 2], T.float32(3))
+
+
+def test_a_copy_inside_a_block_holds_what_lies_in_the_buffer():
+    schedule = Schedule(padded)
+    schedule.blockize(schedule.get_loops("B")[0])
+    schedule.cache_read("B", 0, "local")
+
+    assert 'A_local = T.alloc_buffer((6,), scope="local")' in script_lines(schedule)
+    check_schedule(schedule, padded)
+
+
+@T.prim_func
+def triangle(A: T.Buffer((5,), "float32"), C: T.Buffer((5,), "float32")):
+    for i in range(5):
+        with T.block("row"):
+            vi = T.axis.spatial(5, i)
+            for j in range(vi + 1):
+                with T.block("C"):
+                    vj = T.axis.reduce(vi + 1, j)
+                    with T.init():
+                        C[vi] = 0.0
+                    C[vi] = C[vi] + A[vj]
+
+
+def test_a_copy_inside_a_block_has_one_size_in_all_steps():
+    schedule = Schedule(triangle)
+    schedule.cache_read("C", 0, "local")
+
+    assert 'A_local = T.alloc_buffer((5,), scope="local")' in script_lines(schedule)
+    assert "for ax0 in range(vi + 1):" in script_lines(schedule)
+    check_schedule(schedule, triangle)
+
+
+@T.prim_func
+def running_sums(A: T.Buffer((6,), "float32"), C: T.Buffer((6,), "float32")):
+    B = T.alloc_buffer((6,))
+    for i in range(6):
+        with T.block("B"):
+            vi = T.axis.opaque(6, i)
+            B[vi] = T.if_then_else(vi > 0, B[vi - 1], 0.0) + A[vi]
+    for i in range(6):
+        with T.block("C"):
+            vi = T.axis.spatial(6, i)
+            C[vi] = B[vi]
+
+
+def test_a_copy_for_readers_is_made_of_what_was_written_before():
+    schedule = Schedule(running_sums)
+    schedule.cache_inplace("B", 0, "global")
+
+    with pytest.raises(ScheduleError, match="expected readers behind it"):
+        schedule.cache_read("C", 0, "local")
+    schedule.cache_read("C", 0, "local", ["C"])
+
+    check_schedule(schedule, running_sums)
+
+
+@T.prim_func
 def counted_up(A: T.Buffer((6,), "float32")):
     for i in range(6):
         with T.block("A"):

@@ -179,10 +179,31 @@ def _read_stage(
         is_root = tree.is_function(scope)
         whole = [Run(0, size - 1) for size in accesses.buffer_shape(buffer)]
         box = regions.regions_in(scope, buffer, indices, is_write=False)
-        found = whole if is_root or box is None else box
+        found = whole
+        if not is_root and box is not None:
+            found = within_buffer(box, buffer, scope, indices)
         return _Stage(buffer, found, is_root, scope, 0)
+    _check_read_later(scope, writer, consumers, buffer)
     place, first = place_before(scope, writer, consumers)
     return _stage_after(writer, buffer, place, first, readers, indices)
+
+
+def _check_read_later(
+    scope: ir.Operation,
+    writer: ir.Operation,
+    consumers: Sequence[ir.Operation],
+    buffer: ir.Value,
+) -> None:
+    """Refuse readers in front of the block whose results are copied."""
+    listed = tree.blocks_below(scope)
+    later = listed[listed.index(writer) + 1 :]
+    for reader in consumers:
+        if reader not in later:
+            raise ScheduleError(
+                f"cache_read: {tree.describe(reader)} does not stand behind "
+                f"{tree.describe(writer)}, which writes "
+                f"`{accesses.buffer_name(buffer)}`: expected readers behind it"
+            )
 
 
 def place_before(
@@ -374,7 +395,12 @@ def _allocate(
     shape: Sequence[Dim] = accesses.buffer_shape(stage.buffer)
     if not stage.is_whole:
         limits = limits_at(indices, stage.place)
-        shape = [simplify(run.extent, limits) for run in stage.box]
+        extents = [simplify(run.extent, limits) for run in stage.box]
+        # A buffer has one size in all steps of the loops around.
+        shape = [
+            e if indices.is_size(e) else size
+            for e, size in zip(extents, shape, strict=True)
+        ]
     return allocate_cache(scope, stage.buffer, memory, indices, shape)
 
 

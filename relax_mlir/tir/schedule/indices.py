@@ -70,6 +70,10 @@ class Indices:
             rhs = _unguarded(rhs, self, owner.operands[1])
         return _READERS[owner.name](lhs, rhs)
 
+    def is_size(self, dim: Dim) -> bool:
+        """Whether an expression depends on sizes of the program alone."""
+        return all(_size_name(self.values[name]) for name in symbols_of(dim))
+
     def emit(self, dim: Dim) -> ir.Value:
         """The operations that compute an expression, at the insertion point."""
         return _Emitter(self.values).value(dim)
