@@ -9,10 +9,11 @@ import pytest
 
 from relax_mlir.errors import ScheduleError
 from relax_mlir.objects.structure import assert_structural_equal
+from relax_mlir.script import from_source
 from relax_mlir.script import tir as T  # noqa: N812  as scripts call it
 from relax_mlir.tir.schedule import Schedule
 from relax_mlir.tir.schedule.testing import verify_trace_roundtrip
-from tests.schedule.apply import check_same_results, check_schedule
+from tests.schedule.apply import check_same_results, check_schedule, script_lines
 from tests.schedule.evaluate import evaluate
 from tests.schedule.programs import (
     matmul_relu,
@@ -124,6 +125,42 @@ def test_padding_is_taken_apart_inside_of_tiles(tile, number):
     check_schedule(schedule, padded)
 
 
+def _padded_where(condition):
+    return from_source(f"""
+@T.prim_func
+def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+    for i in range(8):
+        with T.block("B"):
+            vi = T.axis.spatial(8, i)
+            B[vi] = T.if_then_else({condition}, A[vi], 3.0)
+""")
+
+
+@pytest.mark.parametrize("condition", ["vi >= 3 and vi < 12", "vi >= -2 and vi < 5"])
+def test_what_padding_leaves_lies_in_the_block(condition):
+    program = _padded_where(condition)
+    schedule = Schedule(program)
+    schedule.decompose_padding("B", schedule.get_loops("B")[0])
+
+    assert "vi = T.axis.spatial(5, i)" in script_lines(schedule)
+    check_schedule(schedule, program)
+
+
+@pytest.mark.parametrize(
+    ("condition", "message"),
+    [
+        ("vi < 9", "pads nothing"),
+        ("vi >= 8", "stores no elements"),
+        ("vi >= 5 and vi < 4", "stores no elements"),
+    ],
+)
+def test_padding_alone_and_no_padding_are_not_taken_apart(condition, message):
+    schedule = Schedule(_padded_where(condition))
+
+    with pytest.raises(ScheduleError, match=message):
+        schedule.decompose_padding("B", schedule.get_loops("B")[0])
+
+
 def test_what_can_be_decomposed_is_known():
     schedule = Schedule(padded)
 
@@ -159,7 +196,34 @@ def test_a_consumer_takes_all_that_reads_what_was_made(tile):
     check_same_results(doubled, schedule.mod["main"])
 
 
+def _with_start_inside(schedule):
+    """The start value of the sum is stored by a block of its own, in a block of rows."""
+    schedule.blockize(schedule.get_loops("C")[1])
+
+
+def _merged_with_start(schedule):
+    _with_start_inside(schedule)
+    schedule.merge(schedule.get_loops("C_init")[0], schedule.get_loops("C")[0])
+
+
+def _joined_with_start(schedule):
+    _with_start_inside(schedule)
+    schedule.blockize([schedule.get_block("C_init"), schedule.get_block("C")])
+
+
+def _reindexed_start(schedule):
+    schedule.blockize(schedule.get_loops("C")[0])
+    schedule.reindex("C_init", ("write", 0))
+
+
 _REFUSED = {
+    "merge: start value": (matmul_relu, _merged_with_start, "one after the other"),
+    "blockize: start value": (matmul_relu, _joined_with_start, "one after the other"),
+    "reindex: start value": (
+        matmul_relu,
+        _reindexed_start,
+        "block `C_init` computes the start value of block `C_o`",
+    ),
     "reverse_compute_at: window": (
         windows,
         lambda s: s.reverse_compute_at("C", s.get_loops("B")[0]),

@@ -372,10 +372,12 @@ def blockize_blocks(
 ) -> ir.Operation:
     """Make a block of what blocks do; see :meth:`Schedule.blockize`."""
     place = _common_place(blocks)
-    statements = tree.children(place)
     tops = [tree.child_of(place, block) for block in blocks]
-    numbers = sorted({statements.index(top) for top in tops})
-    if numbers != list(range(numbers[0], numbers[0] + len(numbers))):
+    statements = tree.statements(tops[0].block)
+    numbers = [n for n, statement in enumerate(statements) if statement in tops]
+    first, last = numbers[0], numbers[-1]
+    is_gapless = numbers == list(range(first, last + 1))
+    if not is_gapless or any(top not in statements for top in tops):
         raise ScheduleError(
             "blockize: expected blocks that stand one after the other, got others "
             f"between {tree.describe(blocks[0])} and {tree.describe(blocks[-1])}"
@@ -390,7 +392,7 @@ def blockize_blocks(
         divisions = _divisions(place, blocks, indices, keep_units=preserve_unit_iters)
         widest = max(range(len(blocks)), key=lambda n: len(divisions[n].outer))
         names = "_".join(map(tree.block_name, blocks))
-        moved = [statements[n] for n in numbers]
+        moved = statements[first : last + 1]
         outer = _outer_block(
             moved[0], blocks[widest], divisions[widest], f"outer_{names}_", indices
         )

@@ -37,6 +37,7 @@ __all__ = [
     "only_writer",
     "place_before",
     "place_behind",
+    "run_within",
     "size_dtype",
     "statement_point",
     "within_buffer",
@@ -281,10 +282,10 @@ def within_buffer(
     """The part of a box, as seen from a place, that lies in a buffer."""
     limits, tops = limits_at(indices, place), legality.tops_at(indices, place)
     shape = accesses.buffer_shape(buffer)
-    return [_within(r, s, limits, tops) for r, s in zip(box, shape, strict=True)]
+    return [run_within(r, s, limits, tops) for r, s in zip(box, shape, strict=True)]
 
 
-def _within(run: Run, size: Dim, limits: Limits, tops: dict[str, Dim]) -> Run:
+def run_within(run: Run, size: Dim, limits: Limits, tops: dict[str, Dim]) -> Run:
     """The part of a run that lies in a dimension of a buffer."""
     low, high, last = run.low, run.high, size - 1
     if not is_never_negative(low, limits, tops):

@@ -197,7 +197,7 @@ def _pad(
     indices: Indices,
 ) -> None:
     extents = extents_of(indices, block)
-    statement = tree.child_of(scope, block)
+    statement = tree.children(scope)[tree.position_in(scope, block)]
     listed = [op.operation for op in own_operations(tree.body(scope))]
     behind = listed[listed.index(statement) + 1]
     for operand in operands:

@@ -295,9 +295,9 @@ def merge(state: ScheduleState, loops: Sequence[ir.Operation]) -> ir.Operation:
     nests = _nests(loops)
     _check_equal_extents(nests)
     outermost = [nest[0] for nest in nests]
-    siblings = tree.children(tree.parent_of(outermost[0]))
-    places = [siblings.index(loop) for loop in outermost]
-    if places != list(range(places[0], places[0] + len(places))):
+    siblings = tree.statements(outermost[0].block)
+    first = siblings.index(outermost[0])
+    if siblings[first : first + len(outermost)] != outermost:
         raise ScheduleError("merge: expected loops one after the other, in order")
     legality.check_steps_apart(nests, "merge")
     with state.change(outermost[0]) as indices:

@@ -39,7 +39,6 @@ from relax_mlir.tir.schedule.state import (
     loop_bounds,
     loop_var,
 )
-from relax_mlir.traversal import own_operations
 
 __all__ = ["beside", "loops_over", "reindex", "reindex_cache"]
 
@@ -230,11 +229,8 @@ def _left_out(copy: _Copy, indices: Indices, where: str) -> list[Condition]:
 def beside(block: ir.Operation, *, is_read: bool) -> ir.InsertionPoint:
     """In front of the statement of the scope that holds a block, or behind it."""
     scope = tree.scope_of(block)
-    top = tree.child_of(scope, block)
-    if is_read:
-        return edit.point_before(top)
-    listed = [op.operation for op in own_operations(tree.body(scope))]
-    return edit.point_before(listed[listed.index(top) + 1])
+    position = tree.position_in(scope, block)
+    return statement_point(scope, position if is_read else position + 1)
 
 
 def loops_over(

@@ -19,6 +19,7 @@ from relax_mlir.tir.schedule import (
     regions,
     tree,
 )
+from relax_mlir.tir.schedule.cache import run_within
 from relax_mlir.tir.schedule.decompose import axes_of
 from relax_mlir.tir.schedule.edit import Axis
 from relax_mlir.tir.schedule.indices import Indices, without_units
@@ -119,7 +120,9 @@ def _runs(
 ) -> list[Run]:
     """The values that axes take where conditions hold, each of which is on one axis."""
     names = [indices.symbol(a) for a in tree.body(block).arguments]
-    found = [Run(0, extent - 1) for extent in extents_of(indices, block)]
+    extents = extents_of(indices, block)
+    whole = [Run(0, extent - 1) for extent in extents]
+    found = list(whole)
     for condition in conditions:
         used = [n for n in symbols_of(condition.slack) if n in names]
         if condition.value is not None or len(used) != 1:
@@ -134,9 +137,14 @@ def _runs(
             found[number] = Run(run.low, upper)
         else:
             raise _dependent(block)
-    whole = [Run(0, extent - 1) for extent in extents_of(indices, block)]
+    limits, tops = limits_at(indices, block), legality.tops_at(indices, block)
+    found = [
+        run_within(r, e, limits, tops) for r, e in zip(found, extents, strict=True)
+    ]
     if found == whole:
         raise ScheduleError(f"{_WHERE}: {tree.describe(block)} pads nothing")
+    if any(isinstance(run.extent, int) and run.extent < 1 for run in found):
+        raise ScheduleError(f"{_WHERE}: {tree.describe(block)} stores no elements")
     return found
 
 
