@@ -107,7 +107,7 @@ def accesses_in(root: ir.Operation | ir.Block) -> list[Access]:
     if isinstance(root, ir.Block):
         listed = [o for op in own_operations(root) for o in tree.subtree(op.operation)]
     else:
-        listed = list(tree.subtree(root))
+        listed = tree.subtree(root)
     found: list[Access] = []
     for access in (access for op in listed for access in _accesses(op)):
         inner = [] if access.is_write else list(_loads_of(access.index_values))

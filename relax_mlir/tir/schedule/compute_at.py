@@ -144,7 +144,7 @@ def _position(move: _Move, index: int) -> int:
 
 def _check_consumers_behind(move: _Move) -> None:
     """Refuse to move a block behind one that reads its result."""
-    listed = list(tree.subtree(tree.scope_of(move.loop)))
+    listed = tree.subtree(tree.scope_of(move.loop))
     place = listed.index(move.loop)
     for consumer in accesses.consumers_of(move.block):
         if listed.index(consumer) < place:

@@ -98,11 +98,11 @@ def copy_of(value: ir.Value, copies: dict[ir.Value, ir.Value]) -> ir.Value:
 
 def sweep(root: ir.Operation) -> None:
     """Erase arithmetic that nobody uses, below ``root``."""
-    for region in root.regions:
-        for block in region.blocks:
-            for op in list(own_operations(block)):
-                sweep(op.operation)
-            rewriting.erase_dead(block, tree.is_pure)
+    holders = [op for op in tree.subtree(root) if len(op.regions)]
+    for op in reversed(holders):  # what is inside goes first
+        for region in op.regions:
+            for block in region.blocks:
+                rewriting.erase_dead(block, tree.is_pure)
 
 
 def move_before(op: ir.Operation, place: ir.Operation) -> None:

@@ -275,11 +275,14 @@ def check_stage_pipeline(scope: ir.Operation, where: str) -> None:
             other writes.
     """
     blocks = accesses.scope_children(scope)
+    written = [accesses.buffers_written(block) for block in blocks]
     for number, block in enumerate(blocks):
         read = accesses.buffers_read(block)
-        for later in blocks[number + 1 :]:
-            clash = [b for b in accesses.buffers_written(later) if b in read]
-            if clash and later != block:
+        for later, found in zip(
+            blocks[number + 1 :], written[number + 1 :], strict=True
+        ):
+            clash = [b for b in found if b in read]
+            if clash:
                 raise ScheduleError(
                     f"{where}: {tree.describe(scope)} is no stage pipeline: "
                     f"{tree.describe(block)} reads `{accesses.buffer_name(clash[0])}` "

@@ -92,7 +92,7 @@ def fill_region(
 
 def simplify_accesses(root: ir.Operation) -> None:
     """Simplify the indices of loads and stores by what their variables can be."""
-    for op in list(tree.subtree(root)):
+    for op in tree.subtree(root):
         if op.name not in ("memref.load", "memref.store"):
             continue
         indices = Indices()

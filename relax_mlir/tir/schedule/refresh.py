@@ -17,7 +17,7 @@ def refresh(root: ir.Operation, *, keep_units: bool = True) -> None:
     Args:
         keep_units: whether bindings go on mentioning loops of one step.
     """
-    for op in list(tree.subtree(root)):
+    for op in tree.subtree(root):
         indices = Indices()
         if tree.is_loop(op):
             _rewrite_operands(op, 2, indices)

@@ -201,7 +201,7 @@ class ScheduleState:
         for sref in [s for s in self.srefs if _stands_in(function, s.op)]:
             self._forget(sref)
         function.erase()
-        listed = list(tree.subtree(backup))
+        listed = tree.subtree(backup)
         for sref, number in paths.items():
             sref.op = listed[number]
             self.srefs.append(sref)

@@ -55,6 +55,7 @@ _NO_STATEMENTS = (
     "func.return",
     "scf.condition",
 )
+_ADVANCE = ir.WalkResult.ADVANCE
 
 
 def is_loop(op: ir.Operation) -> bool:
@@ -182,13 +183,12 @@ def guard_of(block: ir.Operation) -> ir.Operation | None:
     return None if outer == block else outer
 
 
-def subtree(root: ir.Operation) -> Iterator[ir.Operation]:
-    """An operation and all below, outer first, from a snapshot of each block."""
-    yield root
-    for region in root.regions:
-        for block in region.blocks:
-            for op in list(own_operations(block)):
-                yield from subtree(op.operation)
+def subtree(root: ir.Operation) -> list[ir.Operation]:
+    """An operation and all below, outer first."""
+    found: list[ir.Operation] = []
+    # Much of a schedule's time goes by here: MLIR goes over the operations.
+    root.walk(lambda op: found.append(op) or _ADVANCE, ir.WalkOrder.PRE_ORDER)
+    return found
 
 
 def blocks_below(op: ir.Operation) -> list[ir.Operation]:
