@@ -103,3 +103,18 @@ def test_refused_tiles_leave_loops_alone() -> None:
     assert len(schedule.trace.insts) == calls
     schedule.split(first, [None, 5])
     check_schedule(schedule, scale_shift)
+
+
+@T.prim_func
+def _running_sums(A: T.Buffer((6,), "float32"), B: T.Buffer((6,), "float32")):
+    for i in range(6):
+        with T.block("B"):
+            vi = T.axis.opaque(6, i)
+            B[vi] = T.if_then_else(vi > 0, B[vi - 1], T.float32(0)) + A[vi]
+
+
+def test_points_in_order_keep_it() -> None:
+    schedule = Schedule(_running_sums)
+
+    with pytest.raises(ScheduleError, match="expected spatial and reduce axes"):
+        schedule.transform_block_layout("B", "lambda i: (i % 2, i // 2)")

@@ -41,6 +41,11 @@ def transform_block_layout(
     loops = tree.enclosing_loops(block)
     _check_trivial(block, loops)
     kinds = tree.kinds_of(block)
+    if set(kinds) - {"S", "R"}:
+        raise ScheduleError(
+            f"{_WHERE}: {tree.describe(block)} has an axis whose points are in order: "
+            "expected spatial and reduce axes"
+        )
     if len(index_map.initial_indices) != len(kinds):
         raise ScheduleError(
             f"{_WHERE}: {tree.describe(block)} has {len(kinds)} axes: expected a map of as "
