@@ -324,7 +324,10 @@ def _elementwise(w: _Writer) -> None:
 
 
 def _bias(w: _Writer) -> None:
-    x = w.source(least_rank=1)
+    _add_bias(w, w.source(least_rank=1))
+
+
+def _add_bias(w: _Writer, x: _Tensor) -> None:
     bias = w.input(x.shape, x.dtype)
     axes = _axes(x.rank)
     y = w.result(x.shape, x.dtype)
@@ -509,6 +512,10 @@ def _stencil(w: _Writer) -> None:
     x = w.source(least_rank=1, most_rank=3)
     if isinstance(x.shape[-1], str) or x.shape[-1] < 3:
         x = w.input((*x.shape[:-1], 9) if x.rank < 3 else (9,), w.dtype)
+    _add_neighbours(w, x)
+
+
+def _add_neighbours(w: _Writer, x: _Tensor) -> None:
     width = w.rng.choice((2, 3))
     last = w.number(x.shape[-1]) - width + 1
     axes = _axes(x.rank)
@@ -519,6 +526,22 @@ def _stencil(w: _Writer) -> None:
     y = w.result((*x.shape[:-1], last), x.dtype)
     value = w.rng.choice((" + ".join(terms), f"T.max({terms[0]}, {terms[1]})"))
     w.block(y.name, y.shape, "S" * x.rank, [f"{_at(y, axes)} = {value}"])
+
+
+def _stencil_of_result(w: _Writer) -> None:
+    """A sum of neighbours of what is computed just before."""
+    _elementwise(w)
+    x = w.made[-1]
+    if x.rank and not isinstance(x.shape[-1], str) and x.shape[-1] >= 3:
+        w.read.add(x.name)
+        _add_neighbours(w, x)
+
+
+def _biased_matmul(w: _Writer) -> None:
+    _matmul(w)
+    x = w.made[-1]
+    w.read.add(x.name)
+    _add_bias(w, x)
 
 
 def _pooling(w: _Writer) -> None:
@@ -697,5 +720,6 @@ _STAGES: tuple[Callable[[_Writer], None], ...] = (
     *(_matmul,) * 3,
     *(_bias, _bias, _cast, _mask, _convolution, _convolution, _padding, _padding),
     *(_stencil, _stencil, _pooling, _permutation, _permutation, _reshape, _scan),
+    *(_biased_matmul, _stencil_of_result, _stencil_of_result),
     *(_argmax, _gather, _concatenation, _in_place, _branches, _nested),
 )

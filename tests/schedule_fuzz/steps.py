@@ -10,7 +10,8 @@ from typing import Any
 
 from mlir import ir
 
-from relax_mlir.script import tir as T  # noqa: N812  as scripts call it
+from relax_mlir.errors import ScheduleError
+from relax_mlir.script import from_source
 from relax_mlir.tir import Schedule, TensorIntrin
 from relax_mlir.tir.schedule import accesses, tree
 from relax_mlir.tir.schedule.buffers import element_dtype
@@ -111,38 +112,44 @@ class Stepper:
             self.sampled += given if isinstance(given, list) else [given]
 
 
-def _intrinsics() -> None:
+_DOT = """
+@T.prim_func
+def dot(
+    x: T.Buffer(({width},), "{dtype}"),
+    y: T.Buffer(({width},), "{dtype}"),
+    z: T.Buffer((1,), "{dtype}"),
+):
+    for k in range({width}):
+        {body}
+"""
+_DOT_BLOCK = """with T.block("dot"):
+            vk = T.axis.reduce({width}, k)
+            z[0] = z[0] + x[vk] * y[vk]"""
+_DOT_BACKWARDS = "z[0] = z[0] + x[{width} - 1 - k] * y[{width} - 1 - k]"
+_DOT_WIDTHS = (2, 3, 4)
+_DOT_DTYPES = ("float32", "int32")
+
+
+def _register_dots() -> None:
     """Dot products of a few elements, for ``tensorize``."""
-
-    @T.prim_func
-    def dot2(x: T.Buffer((2,)), y: T.Buffer((2,)), z: T.Buffer((1,))):  # type: ignore[no-untyped-def]
-        for k in range(2):
-            with T.block("dot"):
-                vk = T.axis.reduce(2, k)
-                z[0] = z[0] + x[vk] * y[vk]
-
-    @T.prim_func
-    def dot2_impl(x: T.Buffer((2,)), y: T.Buffer((2,)), z: T.Buffer((1,))):  # type: ignore[no-untyped-def]
-        z[0] = z[0] + x[0] * y[0] + x[1] * y[1]
-
-    @T.prim_func
-    def dot3(x: T.Buffer((3,)), y: T.Buffer((3,)), z: T.Buffer((1,))):  # type: ignore[no-untyped-def]
-        for k in range(3):
-            with T.block("dot"):
-                vk = T.axis.reduce(3, k)
-                z[0] = z[0] + x[vk] * y[vk]
-
-    @T.prim_func
-    def dot3_impl(x: T.Buffer((3,)), y: T.Buffer((3,)), z: T.Buffer((1,))):  # type: ignore[no-untyped-def]
-        for k in range(3):
-            z[0] = z[0] + x[2 - k] * y[2 - k]
-
-    TensorIntrin.register("fuzz.dot2", dot2, dot2_impl, override=True)
-    TensorIntrin.register("fuzz.dot3", dot3, dot3_impl, override=True)
+    for width in _DOT_WIDTHS:
+        for dtype in _DOT_DTYPES:
+            programs = [
+                from_source(
+                    _DOT.format(width=width, dtype=dtype, body=body.format(width=width))
+                )
+                for body in (_DOT_BLOCK, _DOT_BACKWARDS)
+            ]
+            TensorIntrin.register(_dot_name(width, dtype), *programs, override=True)
 
 
-_intrinsics()
+def _dot_name(width: int, dtype: str) -> str:
+    return f"fuzz.dot{width}.{dtype}"
 
+
+_register_dots()
+
+_MOST_TRIALS = 6
 Drawn = list[Step]
 Drawer = Callable[["_Drawing"], Drawn]
 
@@ -160,6 +167,32 @@ class _Drawing:
         self.stepper = stepper
         self.named = stepper.blocks()
         self.names = list(self.named)
+
+    def fits(self, steps: Sequence[Step]) -> bool:
+        """Whether another schedule of the same program takes all of some calls."""
+        trial = Stepper(Schedule(self.stepper.schedule.mod, seed=0))
+        try:
+            for step in steps:
+                trial.apply(step)
+        except (ScheduleError, MissingError):
+            return False
+        except Exception:
+            return True  # what is wrong shows when they are applied
+        return True
+
+    def fitting(self, candidates: Sequence[Drawn]) -> Drawn:
+        """One of some sequences of calls, mostly one that is not refused.
+
+        Raises:
+            IndexError: there is none.
+        """
+        listed = self.rng.sample(candidates, min(len(candidates), _MOST_TRIALS))
+        if self.flag(0.05):
+            return listed[0]
+        for steps in listed:
+            if self.fits(steps):
+                return steps
+        raise IndexError("none fits")
 
     # what there is
 
@@ -208,6 +241,16 @@ class _Drawing:
         name = self.block()
         kind = kind or self.rng.choice(("read", "write"))
         return name, kind, self.rng.randrange(len(self.accessed(name, kind)))
+
+    def consumers(self, name: str) -> list[str]:
+        """The blocks with names of their own that read what a block writes."""
+        found = map(tree.block_name, accesses.consumers_of(self.named[name]))
+        return [other for other in found if other in self.named]
+
+    def contains(self, name: str, *parts: str) -> bool:
+        """Whether a block holds an operation with one of these in its name."""
+        inside = [op.name for op in tree.subtree(self.named[name])]
+        return any(part in op for part in parts for op in inside)
 
     def scope(self) -> str:
         return self.rng.choice(("global", "local", "shared", "global"))
@@ -411,6 +454,11 @@ def _of_block(primitive: str) -> Drawer:
     return draw
 
 
+def _reverse_compute_inline(d: _Drawing) -> Drawn:
+    candidates = [[Step("reverse_compute_inline", (_block(n),))] for n in d.names]
+    return d.rng.choice(candidates) if d.flag() else d.fitting(candidates)
+
+
 def _move(primitive: str) -> Drawer:
     """``compute_at`` and ``reverse_compute_at``: to a loop of a neighbour, mostly."""
 
@@ -467,12 +515,17 @@ def _copy_at(primitive: str) -> Drawer:
 
 
 def _rolling_buffer(d: _Drawing) -> Drawn:
-    name = d.block()
-    moved: Drawn = []
-    if d.flag(0.9):
-        moved = _move("compute_at")(d)
-        name = moved[0].args[0]["block"]
-    return [*moved, Step("rolling_buffer", (_block(name), 0))]
+    """A block is computed at a loop of one that reads it, mostly where tiles overlap."""
+    found: list[Drawn] = []
+    for name in d.names:
+        ring = Step("rolling_buffer", (_block(name), 0))
+        found += [[ring]] if d.loops(name) else []
+        for reader in d.consumers(name):
+            found += [
+                [Step("compute_at", (_block(name), _loop(reader, n))), ring]
+                for n in range(len(d.loops(reader)))
+            ]
+    return d.fitting(found)
 
 
 def _decompose_reduction(d: _Drawing) -> Drawn:
@@ -497,20 +550,26 @@ def _blockize(d: _Drawing) -> Drawn:
 
 def _tensorize(d: _Drawing) -> Drawn:
     """A dot product becomes an intrinsic."""
-    name = d.block("R")
-    width = d.rng.choice((2, 3))
-    made: Drawn = []
-    if d.flag(0.9):
-        count = len(d.accessed(name, "read"))
-        made += [
-            Step("reindex", (_block(name), ["read", n])) for n in range(min(2, count))
-        ]
-    made += [
+    found: list[Drawn] = []
+    for name in d.names:
+        kinds, read = tree.kinds_of(d.named[name]), d.accessed(name, "read")
+        if "R" not in kinds or len(read) != 2 or not d.loops(name):
+            continue
+        dtype = element_dtype(d.accessed(name, "write")[0])
+        if dtype not in _DOT_DTYPES:
+            continue
+        found += [_dot_steps(name, width, dtype) for width in _DOT_WIDTHS]
+    return d.fitting(found)
+
+
+def _dot_steps(name: str, width: int, dtype: str) -> Drawn:
+    inner = _loop(f"{name}_update", -1)
+    return [
+        *(Step("reindex", (_block(name), ["read", n])) for n in range(2)),
         Step("decompose_reduction", (_block(name), _loop(name, 0))),
-        Step("split", (_loop(f"{name}_update", -1), [None, width])),
-        Step("tensorize", (_loop(f"{name}_update", -1), f"fuzz.dot{width}")),
+        Step("split", (inner, [None, width])),
+        Step("tensorize", (inner, _dot_name(width, dtype))),
     ]
-    return made
 
 
 # layouts
@@ -600,16 +659,30 @@ def _unsafe_hide_buffer_access(d: _Drawing) -> Drawn:
 
 
 def _fuse_reduction_epilogue(d: _Drawing) -> Drawn:
-    name = d.block("R")
-    beside = [tree.block_name(op) for op in accesses.consumers_of(d.named[name])]
-    return [
-        Step("fuse_reduction_epilogue", (_block(name), _block(d.rng.choice(beside))))
-    ]
+    """A bias becomes the start value of a sum.
+
+    Maxima and limits are left out: applied at every step, they are another function.
+    """
+    found: list[Drawn] = []
+    for name in d.names:
+        if "R" in tree.kinds_of(d.named[name]):
+            found += [
+                [Step("fuse_reduction_epilogue", (_block(name), _block(other)))]
+                for other in d.consumers(name)
+                if not d.contains(other, "max", "min")
+            ]
+    return d.fitting(found)
 
 
 def _decompose_padding(d: _Drawing) -> Drawn:
-    name = d.looped()
-    return [Step("decompose_padding", (_block(name), _loop(*d.loop(name))))]
+    choices = [n for n in d.names if d.contains(n, "scf.if")]
+    return d.fitting(
+        [
+            [Step("decompose_padding", (_block(name), _loop(name, number)))]
+            for name in choices
+            for number in range(len(d.loops(name)))
+        ]
+    )
 
 
 def _pad_einsum(d: _Drawing) -> Drawn:
@@ -679,7 +752,7 @@ _DRAWERS: dict[str, tuple[Drawer, float]] = {
     "storage_align": (_storage_align, 0.5),
     "set_scope": (_set_scope, 0.5),
     "compute_inline": (_of_block("compute_inline"), 1),
-    "reverse_compute_inline": (_of_block("reverse_compute_inline"), 1),
+    "reverse_compute_inline": (_reverse_compute_inline, 1),
     "compute_at": (_move("compute_at"), 2.5),
     "reverse_compute_at": (_move("reverse_compute_at"), 2.5),
     "cache_read": (_cache("cache_read"), 1),
@@ -687,22 +760,22 @@ _DRAWERS: dict[str, tuple[Drawer, float]] = {
     "cache_inplace": (_cache_inplace, 0.8),
     "read_at": (_copy_at("read_at"), 0.8),
     "write_at": (_copy_at("write_at"), 0.8),
-    "rolling_buffer": (_rolling_buffer, 1.5),
+    "rolling_buffer": (_rolling_buffer, 2),
     "decompose_reduction": (_decompose_reduction, 1),
     "rfactor": (_rfactor, 1.5),
     "blockize": (_blockize, 1),
-    "tensorize": (_tensorize, 0.8),
+    "tensorize": (_tensorize, 2),
     "transform_layout": (_transform_layout, 1.5),
     "transform_block_layout": (_transform_block_layout, 1),
     "set_axis_separator": (_set_axis_separator, 0.3),
-    "unsafe_set_dtype": (_unsafe_set_dtype, 0.3),
+    "unsafe_set_dtype": (_unsafe_set_dtype, 0.7),
     "reindex": (_reindex, 0.8),
     "reindex_cache_read": (_reindex_cache("reindex_cache_read"), 0.8),
     "reindex_cache_write": (_reindex_cache("reindex_cache_write"), 0.8),
     "cache_index": (_cache_index, 0.8),
     "annotate_buffer_access": (_annotate_buffer_access, 0.3),
-    "fuse_reduction_epilogue": (_fuse_reduction_epilogue, 1.2),
-    "decompose_padding": (_decompose_padding, 1.5),
+    "fuse_reduction_epilogue": (_fuse_reduction_epilogue, 2.5),
+    "decompose_padding": (_decompose_padding, 2),
     "pad_einsum": (_pad_einsum, 1.2),
     "sample_categorical": (_sample_categorical, 0.3),
     "sample_perfect_tile": (_sample_tile("sample_perfect_tile"), 0.3),
