@@ -254,6 +254,14 @@ _REFUSED = {
         lambda s: s.pad_einsum("C", [1, 2]),
         r"block `C`: expected that each buffer is used at one place",
     ),
+    "pad_einsum: start value": (
+        matmul_relu,
+        lambda s: (
+            s.decompose_reduction("C", s.get_loops("C")[0]),
+            s.pad_einsum("C_update", [4, 1, 1]),
+        ),
+        r"block `C_update` reads `C`, which it writes, and has no start value",
+    ),
     "pad_einsum: loops": (
         matmul_relu,
         lambda s: (s.split(s.get_loops("C")[0], [2, 3]), s.pad_einsum("C", [4, 1, 1])),

@@ -64,6 +64,7 @@ def pad_einsum(
         sizes = _padded_sizes(block, padding, indices)
         if sizes:
             _check_whole(block, operands, sizes, indices)
+            _check_started(block, operands)
             _check_products(block, operands, sizes)
             _pad(scope, block, operands, sizes, indices)
 
@@ -154,6 +155,17 @@ def _check_whole(
                     f"{size} elements of `{accesses.buffer_name(operand.buffer)}`: "
                     "expected all"
                 )
+
+
+def _check_started(block: ir.Operation, operands: Sequence[_Operand]) -> None:
+    """Refuse to go on with values from before: a padded buffer has not got them."""
+    read = [a.buffer for a in accesses.accesses_in(block) if not a.is_write]
+    updated = [o.buffer for o in operands if o.is_write and o.buffer in read]
+    if updated and tree.init_of(block) is None:
+        raise ScheduleError(
+            f"{_WHERE}: {tree.describe(block)} reads `{accesses.buffer_name(updated[0])}`, "
+            "which it writes, and has no start value (`T.init`): expected one"
+        )
 
 
 def _check_products(
