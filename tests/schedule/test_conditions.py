@@ -78,6 +78,17 @@ def test_a_loop_of_several_blocks_is_not_narrowed():
     check_schedule(schedule, two_in_a_loop)
 
 
+def test_a_copy_stays_in_its_axes_whatever_kept_the_loops_there():
+    schedule = Schedule(scale_shift)
+    column = schedule.get_loops("B")[1]
+    *_, unit = schedule.split(column, [None, 4, 1], preserve_unit_iters=False)
+    schedule.split(unit, [None, 2])
+    schedule.reindex_cache_write("B", 0, "local", lambda i, j: (i, j))
+
+    assert "T.where(j_0 * 4 + j_1 < 10)" in script_lines(schedule)
+    check_schedule(schedule, scale_shift)
+
+
 def _fused_and_inlined(schedule):
     schedule.reverse_compute_inline("C")
     schedule.reindex("B", ("write", 0))

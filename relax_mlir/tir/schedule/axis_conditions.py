@@ -16,9 +16,10 @@ from relax_mlir.tir.schedule import tree
 from relax_mlir.tir.schedule.indices import Indices, simplify
 from relax_mlir.tir.schedule.new_axes import axis_symbol
 from relax_mlir.tir.schedule.predicates import Condition, block_conditions
+from relax_mlir.tir.schedule.regions import Run
 from relax_mlir.tir.schedule.state import extents_of, limits_at, loop_bounds, loop_var
 
-__all__ = ["at_axes", "axis_conditions"]
+__all__ = ["at_axes", "axis_bounds", "axis_conditions"]
 
 
 def axis_conditions(
@@ -95,6 +96,17 @@ def at_axes(
     """Conditions of :func:`axis_conditions` where axes have values."""
     known = {axis_symbol(number): value for number, value in values.items()}
     return [_written(substitute(c.slack, known)) for c in conditions]
+
+
+def axis_bounds(values: Sequence[Dim], whole: Sequence[Run]) -> list[Condition]:
+    """That axes are among the values that they take."""
+    found: list[Condition] = []
+    for value, run in zip(values, whole, strict=True):
+        found += [
+            Condition("le", run.low, value),
+            Condition("lt", value, run.high + 1),
+        ]
+    return found
 
 
 def _written(slack: Dim) -> Condition:

@@ -11,11 +11,14 @@ from relax_mlir.dialects import dims
 from relax_mlir.dialects.dims import Dim
 from relax_mlir.errors import ScheduleError
 from relax_mlir.tir.schedule import accesses, affine, edit, legality, regions, tree
-from relax_mlir.tir.schedule.axis_conditions import at_axes, axis_conditions
+from relax_mlir.tir.schedule.axis_conditions import (
+    at_axes,
+    axis_bounds,
+    axis_conditions,
+)
 from relax_mlir.tir.schedule.decompose import symbols_in
 from relax_mlir.tir.schedule.indices import Indices, Limits, simplify, without_units
 from relax_mlir.tir.schedule.predicates import (
-    Condition,
     is_never_negative,
     set_predicate,
 )
@@ -415,7 +418,7 @@ def _place(
         state.erase(outer)
     around = limits_at(indices, tree.parent_of(block))
     values = [without_units(v, around) for v in values]
-    bounds = _bounds(values, whole) + at_axes(left_out, dict(enumerate(values)))
+    bounds = axis_bounds(values, whole) + at_axes(left_out, dict(enumerate(values)))
     found = legality.drop_proved(bounds, indices, tree.parent_of(block))
     set_predicate(block, [c.tidy() for c in found], indices)
     edit.localise(loop)
@@ -468,17 +471,6 @@ def _set_bindings(block: ir.Operation, values: Sequence[Dim], indices: Indices) 
     with edit.point_before(block):
         for number, value in enumerate(values):
             block.operands[first + number] = indices.emit(value)
-
-
-def _bounds(values: Sequence[Dim], whole: Sequence[Run]) -> list[Condition]:
-    """That axes are among the values that they take."""
-    found: list[Condition] = []
-    for value, run in zip(values, whole, strict=True):
-        found += [
-            Condition("le", run.low, value),
-            Condition("lt", value, run.high + 1),
-        ]
-    return found
 
 
 def _clamped(run: Run, whole: Run, limits: Limits, tops: Mapping[str, Dim]) -> Run:

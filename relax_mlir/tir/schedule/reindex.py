@@ -15,7 +15,11 @@ from relax_mlir.dialects.tir.scalars import emit
 from relax_mlir.errors import ScheduleError
 from relax_mlir.tir.schedule import accesses, edit, legality, predicates, regions, tree
 from relax_mlir.tir.schedule.annotations import check_storage_scope
-from relax_mlir.tir.schedule.axis_conditions import at_axes, axis_conditions
+from relax_mlir.tir.schedule.axis_conditions import (
+    at_axes,
+    axis_bounds,
+    axis_conditions,
+)
 from relax_mlir.tir.schedule.cache import (
     alloc_buffer,
     load_element,
@@ -420,6 +424,7 @@ def _copied_loops(
             made = edit.make_loop(indices, extent, attributes, low)
         copies[symbol] = indices.of(loop_var(made))
         place = edit.point_before(edit.terminator(tree.body(made)))
+    made_of = [substitute(v, copies) for v in values]
     with place:
         new = edit.make_block(
             name,
@@ -427,7 +432,7 @@ def _copied_loops(
                 Axis("S", axes[n].extent, axes[n].name, axes[n].dtype)
                 for n in copy.numbers
             ],
-            [indices.emit(substitute(v, copies)) for v in values],
+            [indices.emit(v) for v in made_of],
             indices.emit,
         )
     where = f"reindex_cache_{'read' if copy.is_read else 'write'}"
@@ -439,5 +444,10 @@ def _copied_loops(
         for c in conditions
         if c.value is None and set(symbols_of(c.slack)) <= seen
     ]
+    # What kept an axis in its extent may depend on loops that the copy does not have.
+    whole = [Run(0, axes[n].extent - 1) for n in copy.numbers]
+    known = {c.slack for c in kept}
+    bounds = [c for c in axis_bounds(made_of, whole) if c.slack not in known]
+    kept += legality.drop_proved(bounds, indices, tree.parent_of(new))
     predicates.set_predicate(new, kept, indices)
     return new
