@@ -33,6 +33,7 @@ __all__ = [
     "SaidRegions",
     "axis_name",
     "box_of",
+    "digest_of",
     "in_said_order",
     "keep",
     "own_regions",
@@ -144,7 +145,7 @@ def _keep(
             found[kind] = list(zip(listed, boxes, strict=True))
     if found:
         found["counts"] = [len(derived["reads"]), len(derived["writes"])]
-        found["body"] = _digest(block, derived)
+        found["body"] = digest_of(block, derived)
         said.op.attributes[marks.TOUCHED] = to_attribute(found)
 
 
@@ -210,10 +211,10 @@ def _text_of_size(term: Any) -> str:
         return text_of(term)
 
 
-def _digest(
+def digest_of(
     block: stmt.Block, derived: Mapping[str, Sequence[BufferRegion]] | None = None
 ) -> str:
-    """A short text that is another one where something else is derived."""
+    """A short text that is another one where the body of a block tells something else."""
     found = derived or _derived(block)
     spelled = [
         [_spelled(r.region, block.iter_vars) for r in found[kind]]
@@ -279,7 +280,7 @@ def say_regions(
         ValueError: it is not of the form above.
     """
     derived = _derived(block)
-    if "body" in said and said["body"] != _digest(block, derived):
+    if "body" in said and said["body"] != digest_of(block, derived):
         return
     known = {axis_name(n): axis.var for n, axis in enumerate(block.iter_vars)}
     seen = {**variables, **known}

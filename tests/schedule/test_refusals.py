@@ -118,3 +118,14 @@ def test_points_in_order_keep_it() -> None:
 
     with pytest.raises(ScheduleError, match="expected spatial and reduce axes"):
         schedule.transform_block_layout("B", "lambda i: (i % 2, i // 2)")
+
+
+def test_said_boxes_do_not_hold_in_another_layout() -> None:
+    schedule = Schedule(scale_shift)
+    schedule.annotate_buffer_access("C", 0, "read", lambda i, j: [(0, 12), (0, 10)])
+    assert "T.reads(B[0:12, 0:10])" in schedule.mod["main"].script()
+
+    schedule.transform_layout("B", ("write", 0), lambda i, j: (i, j // 5, j % 5))
+
+    assert "T.reads(B[vi, vj // 5, vj % 5])" in schedule.mod["main"].script()
+    check_schedule(schedule, scale_shift)

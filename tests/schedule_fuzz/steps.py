@@ -774,7 +774,7 @@ _DRAWERS: dict[str, tuple[Drawer, float]] = {
     "reindex_cache_write": (_reindex_cache("reindex_cache_write"), 0.8),
     "cache_index": (_cache_index, 0.8),
     "annotate_buffer_access": (_annotate_buffer_access, 0.3),
-    "fuse_reduction_epilogue": (_fuse_reduction_epilogue, 2.5),
+    "fuse_reduction_epilogue": (_fuse_reduction_epilogue, 4),
     "decompose_padding": (_decompose_padding, 2),
     "pad_einsum": (_pad_einsum, 1.2),
     "sample_categorical": (_sample_categorical, 0.3),

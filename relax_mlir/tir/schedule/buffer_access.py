@@ -13,7 +13,7 @@ from relax_mlir.objects import prim
 from relax_mlir.objects.attributes import to_attribute
 from relax_mlir.objects.prim import PrimExpr, Range, Var
 from relax_mlir.objects.prim_text import text_of
-from relax_mlir.objects.said_regions import axis_name, box_of, said_of
+from relax_mlir.objects.said_regions import axis_name, box_of, digest_of, said_of
 from relax_mlir.objects.simplify import simplify
 from relax_mlir.tir.schedule import accesses, edit, tree
 from relax_mlir.tir.schedule.index_map import function_of_text
@@ -103,11 +103,11 @@ def annotate_buffer_access(
     runs = [
         Range.from_min_extent(low, simplify(high - low)) for low, high in ranges.runs
     ]
-    box = box_of(runs, names)
+    box, digest = box_of(runs, names), digest_of(state.statement(block))
     with state.change(block):
         listed = _listed(block, kind)
         listed[number] = (listed[number][0], box)
-        _say(block, kind, listed)
+        _say(block, kind, listed, digest)
         key = f"explicit_{kind}_region"
         listed = list(tree.annotations_of(block).get(key, ()))
         if number not in listed:
@@ -165,7 +165,18 @@ def _check_number(block: ir.Operation, number: int, kind: str, where: str) -> No
         )
 
 
-def _say(block: ir.Operation, kind: str, listed: Sequence[tuple[str, Any]]) -> None:
+def _say(
+    block: ir.Operation,
+    kind: str,
+    listed: Sequence[tuple[str, Any]],
+    digest: str | None = None,
+) -> None:
+    """Write to a block what it touches.
+
+    Args:
+        digest: of what the body tells; boxes do not hold where that is another one.
+    """
     counts = [len(find(block)) for find in (accesses.reads, accesses.writes)]
     said = {**said_of(block), f"{kind}s": listed, "counts": counts}
+    said |= {} if digest is None else {"body": digest}
     block.attributes[marks.TOUCHED] = to_attribute(said)
