@@ -92,6 +92,38 @@ def scaled(A: T.Buffer((4, 6), "float32"), C: T.Buffer((4,), "float32")):
             C[vi] = B[vi] * 2.0
 
 
+@T.prim_func
+def biased(
+    A: T.Buffer((4, 6), "float32"), X: T.Buffer((4,)), C: T.Buffer((4,), "float32")
+):
+    B = T.alloc_buffer((4,))
+    for i, k in T.grid(4, 6):
+        with T.block("B"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                B[vi] = 0.0
+            B[vi] = B[vi] + A[vi, vk]
+    for i in range(4):
+        with T.block("C"):
+            vi = T.axis.spatial(4, i)
+            C[vi] = B[vi] + X[vi]
+
+
+@T.prim_func
+def shared_rows(A: T.Buffer((4, 6), "float32"), C: T.Buffer((4, 6), "float32")):
+    B = T.alloc_buffer((6,))
+    for i, j in T.grid(4, 6):
+        with T.block("B"):
+            vi, vj = T.axis.remap("RS", [i, j])
+            with T.init():
+                B[vj] = 0.0
+            B[vj] = B[vj] + A[vi, vj]
+    for i, j in T.grid(4, 6):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = B[vj]
+
+
 def test_limits_apply_at_every_step():
     @T.prim_func
     def expected(A: T.Buffer((4, 6), "float32"), C: T.Buffer((4,), "float32")):
@@ -261,6 +293,19 @@ _REFUSED = {
             s.pad_einsum("C_update", [4, 1, 1]),
         ),
         r"block `C_update` reads `C`, which it writes, and has no start value",
+    ),
+    "pad_einsum: start value from a buffer": (
+        biased,
+        lambda s: (
+            s.fuse_reduction_epilogue("B", "C"),
+            s.pad_einsum("B", [3, 1]),
+        ),
+        r"the start value of block `B` is read from a buffer",
+    ),
+    "merge: the same elements": (
+        shared_rows,
+        lambda s: s.merge(s.get_loops("B")[0], s.get_loops("C")[0]),
+        r"share `B`, and one writes it",
     ),
     "pad_einsum: loops": (
         matmul_relu,

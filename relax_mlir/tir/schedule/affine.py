@@ -246,8 +246,9 @@ def chained(digits: Sequence[Digit], extent: Dim) -> list[Digit] | None:
             return None
         found.append(following[0])
         waiting.remove(following[0])
-    last = found[-1]
-    return found if is_known_le(extent, last.lower * last.extent) else None
+    if not found or not is_known_le(extent, found[-1].lower * found[-1].extent):
+        return None
+    return found
 
 
 def _are_disjoint(digits: Sequence[Digit]) -> bool:

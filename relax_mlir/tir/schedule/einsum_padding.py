@@ -161,10 +161,17 @@ def _check_started(block: ir.Operation, operands: Sequence[_Operand]) -> None:
     """Refuse to go on with values from before: a padded buffer has not got them."""
     read = [a.buffer for a in accesses.accesses_in(block) if not a.is_write]
     updated = [o.buffer for o in operands if o.is_write and o.buffer in read]
-    if updated and tree.init_of(block) is None:
+    start = tree.init_of(block)
+    if updated and start is None:
         raise ScheduleError(
             f"{_WHERE}: {tree.describe(block)} reads `{accesses.buffer_name(updated[0])}`, "
             "which it writes, and has no start value (`T.init`): expected one"
+        )
+    used = [] if start is None else accesses.accesses_in(start)
+    if any(not a.is_write for a in used):
+        raise ScheduleError(
+            f"{_WHERE}: the start value of {tree.describe(block)} is read from a buffer: "
+            "expected a number"
         )
 
 
