@@ -201,6 +201,29 @@ def test_what_can_be_decomposed_is_known():
     assert not schedule.can_decompose_padding("B", schedule.get_loops("C")[0])
 
 
+@T.prim_func
+def masked(A: T.Buffer((6,), "float32"), C: T.Buffer((6,), "float32")):
+    B = T.alloc_buffer((6,), "bool")
+    for i in range(6):
+        with T.block("B"):
+            vi = T.axis.spatial(6, i)
+            B[vi] = A[vi] > 1.0
+    for i in range(6):
+        with T.block("C"):
+            vi = T.axis.spatial(6, i)
+            C[vi] = T.Select(B[vi], A[vi], 2.0)
+
+
+def test_truth_values_are_padded_with_false():
+    schedule = Schedule(masked)
+    schedule.pad_einsum("C", [4])
+
+    script = schedule.mod["main"].script()
+    assert "B_pad[v0] = T.if_then_else(v0 < 6, B[v0], T.bool(False))" in script
+    assert from_source(script).script() == script
+    check_schedule(schedule, masked)
+
+
 @pytest.mark.parametrize("sizes", [[4, 3, 1], [1, 1, 4], [8, 8, 8]])
 def test_padded_products_are_the_same(sizes):
     schedule = Schedule(matmul_relu)

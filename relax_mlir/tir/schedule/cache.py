@@ -30,6 +30,7 @@ from relax_mlir.traversal import own_operations
 __all__ = [
     "alloc_buffer",
     "allocate_cache",
+    "as_stored",
     "cache_inplace",
     "cache_read",
     "cache_write",
@@ -37,6 +38,7 @@ __all__ = [
     "only_writer",
     "place_before",
     "place_behind",
+    "read_element",
     "run_within",
     "size_dtype",
     "statement_point",
@@ -483,6 +485,11 @@ def _copy_element(
 
 def load_element(buffer: ir.Value, place: Sequence[ir.Value]) -> ir.Value:
     """An element as it is stored: truth values are bytes that are 0 or 1."""
+    return as_stored(read_element(buffer, place), buffer)
+
+
+def read_element(buffer: ir.Value, place: Sequence[ir.Value]) -> ir.Value:
+    """An element as scalars are computed: truth values have one bit."""
     type_ = ir.MemRefType(buffer.type).element_type
     value = emit("memref.load", type_, buffer, *place)
     said = accesses.buffer_marks(buffer).get(marks.DTYPE)
@@ -491,8 +498,13 @@ def load_element(buffer: ir.Value, place: Sequence[ir.Value]) -> ir.Value:
     i1, i64 = (ir.IntegerType.get_signless(n) for n in (1, 64))
     zero = emit("arith.constant", type_, value=ir.IntegerAttr.get(type_, 0))
     unequal = ir.IntegerAttr.get(i64, 1)
-    truth = emit("arith.cmpi", i1, value, zero, predicate=unequal)
-    return emit("arith.extui", type_, truth)
+    return emit("arith.cmpi", i1, value, zero, predicate=unequal)
+
+
+def as_stored(value: ir.Value, buffer: ir.Value) -> ir.Value:
+    """A scalar as a buffer of its type holds it."""
+    type_ = ir.MemRefType(buffer.type).element_type
+    return value if value.type == type_ else emit("arith.extui", type_, value)
 
 
 def _redirect(

@@ -13,7 +13,14 @@ from relax_mlir.dialects.tir.scalars import emit
 from relax_mlir.errors import ScheduleError
 from relax_mlir.indexing import constant_of
 from relax_mlir.tir.schedule import accesses, edit, legality, predicates, tree
-from relax_mlir.tir.schedule.cache import alloc_buffer, load_element, size_dtype
+from relax_mlir.tir.schedule.buffers import element_dtype
+from relax_mlir.tir.schedule.cache import (
+    alloc_buffer,
+    as_stored,
+    load_element,
+    read_element,
+    size_dtype,
+)
 from relax_mlir.tir.schedule.edit import Axis
 from relax_mlir.tir.schedule.indices import Indices
 from relax_mlir.tir.schedule.predicates import Condition
@@ -285,16 +292,18 @@ def _element_or_zero(
     bounds: Sequence[Condition],
     indices: Indices,
 ) -> ir.Value:
-    type_ = ir.MemRefType(buffer.type).element_type
     condition = predicates.emit_conditions(bounds, indices)
+    is_truth = element_dtype(buffer) == "bool"
+    element = ir.MemRefType(buffer.type).element_type
+    type_ = ir.IntegerType.get_signless(1) if is_truth else element
     made = ir.Operation.create(
         "scf.if", results=[type_], operands=[condition], regions=2
     )
     for number, region in enumerate(made.regions):
         with ir.InsertionPoint(ir.Block.create_at_start(region, [])):
-            value = load_element(buffer, point) if number == 0 else _zero(type_)
+            value = read_element(buffer, point) if number == 0 else _zero(type_)
             ir.Operation.create("scf.yield", operands=[value])
-    return made.results[0]
+    return as_stored(made.results[0], buffer)
 
 
 def _zero(type_: ir.Type) -> ir.Value:
