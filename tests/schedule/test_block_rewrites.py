@@ -224,6 +224,18 @@ def test_truth_values_are_padded_with_false():
     check_schedule(schedule, masked)
 
 
+def test_a_layout_pads_truth_values_with_truth_values():
+    schedule = Schedule(masked)
+    schedule.transform_layout(
+        "B", ("write", 0), lambda i: (i // 4, i % 4), pad_value=True
+    )
+
+    script = schedule.mod["main"].script()
+    assert "T.bool(True), A[v_axis0 * 4 + v_axis1] > T.float32(1.0))" in script
+    assert from_source(script).script() == script
+    check_schedule(schedule, masked)
+
+
 @pytest.mark.parametrize("sizes", [[4, 3, 1], [1, 1, 4], [8, 8, 8]])
 def test_padded_products_are_the_same(sizes):
     schedule = Schedule(matmul_relu)

@@ -10,11 +10,13 @@ from mlir import ir
 from relax_mlir.dialects import dims, tensors
 from relax_mlir.dialects.dim_limits import Limits
 from relax_mlir.dialects.dims import Dim
+from relax_mlir.dialects.dtypes import dtype
 from relax_mlir.dialects.tir import marks
-from relax_mlir.dialects.tir.scalars import emit
+from relax_mlir.dialects.tir.scalars import emit, from_memory, to_memory
 from relax_mlir.errors import ScheduleError
 from relax_mlir.tir.schedule import accesses, edit, legality, regions, tree
 from relax_mlir.tir.schedule.annotations import buffer_of, check_storage_scope
+from relax_mlir.tir.schedule.buffers import element_dtype
 from relax_mlir.tir.schedule.edit import Axis
 from relax_mlir.tir.schedule.indices import Indices, simplify
 from relax_mlir.tir.schedule.predicates import is_never_negative
@@ -491,20 +493,13 @@ def load_element(buffer: ir.Value, place: Sequence[ir.Value]) -> ir.Value:
 def read_element(buffer: ir.Value, place: Sequence[ir.Value]) -> ir.Value:
     """An element as scalars are computed: truth values have one bit."""
     type_ = ir.MemRefType(buffer.type).element_type
-    value = emit("memref.load", type_, buffer, *place)
-    said = accesses.buffer_marks(buffer).get(marks.DTYPE)
-    if said is None or ir.StringAttr(said).value != "bool":
-        return value
-    i1, i64 = (ir.IntegerType.get_signless(n) for n in (1, 64))
-    zero = emit("arith.constant", type_, value=ir.IntegerAttr.get(type_, 0))
-    unequal = ir.IntegerAttr.get(i64, 1)
-    return emit("arith.cmpi", i1, value, zero, predicate=unequal)
+    loaded = emit("memref.load", type_, buffer, *place)
+    return from_memory(loaded, dtype(element_dtype(buffer))).value
 
 
 def as_stored(value: ir.Value, buffer: ir.Value) -> ir.Value:
     """A scalar as a buffer of its type holds it."""
-    type_ = ir.MemRefType(buffer.type).element_type
-    return value if value.type == type_ else emit("arith.extui", type_, value)
+    return to_memory(value, dtype(element_dtype(buffer)))
 
 
 def _redirect(

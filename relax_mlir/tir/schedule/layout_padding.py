@@ -13,7 +13,6 @@ from relax_mlir import rewriting
 from relax_mlir.dialects import dims
 from relax_mlir.dialects.dims import Dim
 from relax_mlir.dialects.tir import EvaluateOp
-from relax_mlir.dialects.tir.scalars import emit
 from relax_mlir.objects import prim
 from relax_mlir.objects.buffer import BufferLoad
 from relax_mlir.objects.prim import PrimExpr
@@ -21,6 +20,7 @@ from relax_mlir.objects.sizes import Symbols
 from relax_mlir.objects.term_writer import TermWriter
 from relax_mlir.programs import argument_symbols
 from relax_mlir.tir.schedule import accesses, buffers, edit, tree
+from relax_mlir.tir.schedule.cache import as_stored
 from relax_mlir.tir.schedule.decompose import axes_of
 from relax_mlir.tir.schedule.edit import Axis
 from relax_mlir.tir.schedule.index_map import IndexMap
@@ -222,20 +222,13 @@ def _add_block(
     block, loops = _grid_block(layout, edit.point_before(behind), name, indices)
     points = list(tree.body(block).arguments)
     with edit.point_before(edit.terminator(tree.body(block))):
-        value = _stored(layout.terms(points), layout.pad_term(), buffer)
+        value = as_stored(layout.terms(points).value(layout.pad_term()), buffer)
         ir.Operation.create("memref.store", operands=[value, buffer, *points])
     with edit.point_before(block):
         condition = layout.terms(list(map(loop_var, loops))).value(layout.padding)
         guard = edit.make_guard(condition)
     block.move_before(edit.terminator(tree.body(guard)))
     edit.localise(tree.function_of(scope))
-
-
-def _stored(terms: TermWriter, value: PrimExpr, buffer: ir.Value) -> ir.Value:
-    """A term as a buffer holds it: truth values are bytes."""
-    made = terms.value(value)
-    element = ir.MemRefType(buffer.type).element_type
-    return made if made.type == element else emit("arith.extui", element, made)
 
 
 def _rewrite(
@@ -318,7 +311,13 @@ def _choose(
         if not access.is_write or access.buffer != buffer:
             continue
         store = access.op
-        value = store.operands[0]
+        held = store.operands[0].owner
+        is_truth = (
+            buffers.element_dtype(buffer) == "bool"
+            and not isinstance(held, ir.Block)
+            and held.name == "arith.extui"
+        )
+        value = held.operands[0] if is_truth else store.operands[0]
         with edit.point_before(store):
             terms = layout.terms(points)
             made = ir.Operation.create(
@@ -328,7 +327,8 @@ def _choose(
                 regions=2,
             )
             with ir.InsertionPoint(ir.Block.create_at_start(made.regions[0], [])):
-                pad = _stored(terms, layout.pad_term(), buffer)
+                pad = terms.value(layout.pad_term())
+                pad = pad if is_truth else as_stored(pad, buffer)
                 ir.Operation.create("scf.yield", operands=[pad])
             with ir.InsertionPoint(ir.Block.create_at_start(made.regions[1], [])):
                 operations = _computing(value, store)
@@ -336,7 +336,10 @@ def _choose(
                 for op in operations:
                     rewriting.clone(op, mapping)
                 ir.Operation.create("scf.yield", operands=[mapping.get(value, value)])
-        store.operands[0] = made.results[0]
+            chosen = made.results[0]
+            store.operands[0] = as_stored(chosen, buffer) if is_truth else chosen
+        if is_truth and not rewriting.has_uses(held.results[0]):
+            rewriting.erase(held)
         for op in reversed(operations):
             if not any(rewriting.has_uses(result) for result in op.operation.results):
                 rewriting.erase(op)
