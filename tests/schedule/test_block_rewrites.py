@@ -283,7 +283,22 @@ def _reindexed_start(schedule):
     schedule.reindex("C_init", ("write", 0))
 
 
+def _in_parts(schedule):
+    """Each step of the loop around visits a part of two blocks."""
+    schedule.loop_partition(schedule.get_loops("B")[1], [4])
+
+
 _REFUSED = {
+    "reindex: a part of an axis": (
+        scale_shift,
+        lambda s: (_in_parts(s), s.reindex("B_j0", ("write", 0))),
+        "axis `vi` of block `B_j0` depends on variables from outside",
+    ),
+    "pad_einsum: a part of an axis": (
+        scale_shift,
+        lambda s: (_in_parts(s), s.pad_einsum("B_j0", [1, 3])),
+        "axis `vi` of block `B_j0` depends on variables from outside",
+    ),
     "merge: start value": (matmul_relu, _merged_with_start, "one after the other"),
     "blockize: start value": (matmul_relu, _joined_with_start, "one after the other"),
     "reindex: start value": (

@@ -70,6 +70,7 @@ def pad_einsum(
     with state.change(block) as indices:
         sizes = _padded_sizes(block, padding, indices)
         if sizes:
+            legality.check_bound_in_scope(block, _WHERE)
             _check_whole(block, operands, sizes, indices)
             _check_started(block, operands)
             _check_products(block, operands, sizes)
@@ -155,7 +156,8 @@ def _check_whole(
     for operand in operands:
         shape = accesses.buffer_shape(operand.buffer)
         for number, size in zip(operand.axes, shape, strict=True):
-            if number is not None and number in sizes and size != extents[number]:
+            is_copied = operand.is_write or number in sizes
+            if number is not None and is_copied and size != extents[number]:
                 raise ScheduleError(
                     f"{_WHERE}: {tree.describe(block)}: axis "
                     f"`{tree.axis_names(block)[number]}` goes over {extents[number]} of "

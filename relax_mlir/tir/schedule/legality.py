@@ -27,6 +27,7 @@ from relax_mlir.tir.schedule.state import (
 )
 
 __all__ = [
+    "check_bound_in_scope",
     "check_complete",
     "check_complete_or_reduction",
     "check_not_output",
@@ -187,6 +188,26 @@ def check_axis_starts(
             raise ScheduleError(
                 f"{where}: axis `{name}` of {tree.describe(block)} starts at {start}: "
                 f"expected 0{' or more' if may_be_above_0 else ''}"
+            )
+
+
+def check_bound_in_scope(block: ir.Operation, where: str) -> None:
+    """Refuse a block of which a step of what is around its scope visits a part.
+
+    Raises:
+        ScheduleError: an axis depends on a variable from outside of the scope.
+    """
+    indices = Indices()
+    indices.add_sizes(tree.function_of(block))
+    own = {indices.symbol(loop_var(loop)) for loop in tree.enclosing_loops(block)}
+    names = tree.axis_names(block)
+    for name, value in zip(names, tree.bindings(block), strict=True):
+        free = set(symbols_of(indices.of(value))) - own
+        if not all(indices.is_size(dims.symbol(n)) for n in free):
+            raise ScheduleError(
+                f"{where}: axis `{name}` of {tree.describe(block)} depends on variables "
+                f"from outside of {tree.describe(tree.scope_of(block))}: expected axes "
+                "that loops inside of it go over"
             )
 
 

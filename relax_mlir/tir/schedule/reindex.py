@@ -71,6 +71,7 @@ def reindex(
 ) -> ir.Operation:
     """Let a block access a buffer by its axes; see :meth:`Schedule.reindex`."""
     found = _copy(block, buffer, "reindex", is_read=is_read)
+    legality.check_bound_in_scope(block, "reindex")
     _check_order(found)
     name = f"{accesses.buffer_name(buffer)}_reindex"
     with state.change(block) as indices:
