@@ -60,8 +60,8 @@ class _Rounding:
         return rounded
 
     def double(self, value: float) -> float:
-        """As it is: too large for a sum to be exact counts as rounded."""
-        if not abs(value) < 2.0**50:
+        """As it is: where sums in another order may differ, it counts as rounded."""
+        if not abs(value) < 2.0**40 or not (value * 1024).is_integer():
             self.is_exact = False
         return float(value)
 
