@@ -106,6 +106,24 @@ def test_refused_tiles_leave_loops_alone() -> None:
 
 
 @T.prim_func
+def _repeated_sums(A: T.Buffer((4, 6), "float32"), B: T.Buffer((4,), "float32")):
+    for i, _j, k in T.grid(4, 3, 6):
+        with T.block("B"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                B[vi] = T.float32(0)
+            B[vi] = B[vi] + A[vi, vk]
+
+
+def test_loops_that_repeat_a_sum_stay_outside_of_it() -> None:
+    schedule = Schedule(_repeated_sums)
+    _, j, k = schedule.get_loops("B")
+
+    with pytest.raises(ScheduleError, match="loop `_j` repeats block `B`"):
+        schedule.reorder(k, j)
+
+
+@T.prim_func
 def _running_sums(A: T.Buffer((6,), "float32"), B: T.Buffer((6,), "float32")):
     for i in range(6):
         with T.block("B"):

@@ -57,14 +57,14 @@ def has_affine_bindings(
     block: ir.Operation,
     *,
     below: ir.Operation | None = None,
-    may_overlap: bool = False,
+    may_overlap: bool | None = None,
 ) -> bool:
     """Whether the loops around a block visit each of its points once.
 
     Args:
-        may_overlap: whether points may be visited again, as in tiles that overlap.
-        below: look at this loop and those inside it alone; others then stand still, and
-            points may be visited again.
+        below: look at this loop and those inside it alone; others then stand still.
+        may_overlap: whether points may be visited again, as in tiles that overlap; left
+            out, they may where others stand still.
     """
     if tree.is_function(block):
         return True
@@ -84,7 +84,7 @@ def has_affine_bindings(
         extents,
         limits,
         predicates=[c.slack for c in found],
-        may_overlap=may_overlap or below is not None,
+        may_overlap=below is not None if may_overlap is None else may_overlap,
     )
 
 

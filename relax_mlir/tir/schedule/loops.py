@@ -256,10 +256,29 @@ def _check_reorder(
                 f"reorder: {tree.describe(block)} has axes that are neither spatial nor "
                 "reduce axes"
             )
-        if not legality.has_affine_bindings(block, below=chain[0]):
+        may_overlap = "R" not in tree.kinds_of(block)
+        if not may_overlap:
+            _check_not_repeated(chain, block, indices)
+        if not legality.has_affine_bindings(
+            block, below=chain[0], may_overlap=may_overlap
+        ):
             raise ScheduleError(
                 f"reorder: the bindings of {tree.describe(block)} are not quasi-affine "
                 "in the loops that are reordered"
+            )
+
+
+def _check_not_repeated(
+    chain: Sequence[ir.Operation], block: ir.Operation, indices: Indices
+) -> None:
+    """Refuse loops that begin a sum again: in another order, it would go on instead."""
+    bound = {n for v in tree.bindings(block) for n in symbols_of(indices.of(v))}
+    for loop in chain:
+        repeats = indices.symbol(loop_var(loop)) not in bound
+        if repeats and loop_bounds(indices, loop)[1] != 1:
+            raise ScheduleError(
+                f"reorder: {tree.describe(loop)} repeats {tree.describe(block)}, which "
+                "has a reduce axis: expected loops of its axes"
             )
 
 
