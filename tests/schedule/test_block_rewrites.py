@@ -326,6 +326,14 @@ _REFUSED = {
         lambda s: s.fuse_reduction_epilogue("B", "C"),
         r"block `B` is not a reduction block",
     ),
+    "fuse_reduction_epilogue: order": (
+        biased,
+        lambda s: (
+            s.read_at(s.get_loops("C")[0], "C", 1, "local"),
+            s.fuse_reduction_epilogue("B", "C"),
+        ),
+        r"block `X_local` stands between block `B` and block `C`, and uses `X_local`",
+    ),
     "pad_einsum: maximum": (
         row_maxima,
         lambda s: s.pad_einsum("B", [1, 4]),
