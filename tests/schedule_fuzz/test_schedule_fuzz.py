@@ -13,8 +13,9 @@ import pytest
 from relax_mlir.errors import ScheduleError
 from relax_mlir.tir import Schedule
 from relax_mlir.tir.schedule import LoopRV
+from tests.schedule_fuzz import check as checking
 from tests.schedule_fuzz.__main__ import FOUND, Log, shrink
-from tests.schedule_fuzz.check import Case, check, draw_and_check
+from tests.schedule_fuzz.check import Case, Result, check, draw_and_check
 from tests.schedule_fuzz.steps import LOOKS, Step
 from tests.seed_pool import Death, try_seeds
 
@@ -84,6 +85,14 @@ def test_built_in_errors_of_primitives_are_found(
     case = dataclasses.replace(_case("decompose_reduction_merge"), steps=steps)
 
     assert "unroll raised KeyError" in check(case).outcome
+
+
+def test_short_schedules_are_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = [Result("ShortError: 3 primitives applied"), Result("ok")]
+    monkeypatch.setattr(checking, "_draw_steps", lambda *_: drawn.pop(0))
+
+    assert draw_and_check(0).outcome == "ok"
+    assert not drawn
 
 
 @pytest.mark.slow  # starts processes
