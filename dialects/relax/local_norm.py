@@ -163,18 +163,14 @@ class LpNormalizeOp(AxisOp, name="lp_normalize"):
         def term(v: Scalar) -> Scalar:
             return b.wide(v) * b.wide(v) if is_square else b.math("absf", b.wide(v))
 
-        def inverse(t: Scalar) -> Scalar:
-            norm = b.math("sqrt", t) if is_square else t
-            return b.select(t.equal(0), t, 1.0 / norm)
+        def divided(v: Scalar, norm: Scalar) -> Scalar:
+            zero = b.constant(0.0, wide)  # not v * 0, which has the sign of v
+            return b.cast(b.select(norm.equal(0), zero, b.wide(v) / norm), x.dtype)
 
-        total = b.reduce("add", x, [self.axis.value], fn=term, dtype=wide, name="norm")
-        factor = b.map(inverse, total, name="factor")
-        return b.map(
-            lambda v, f: b.cast(b.wide(v) * f, x.dtype),
-            *(x, factor),
-            dtype=x.dtype,
-            name="lp_normalize",
-        )
+        norm = b.reduce("add", x, [self.axis.value], fn=term, dtype=wide, name="sum")
+        if is_square:
+            norm = b.map(lambda t: b.math("sqrt", t), norm, name="norm")
+        return b.map(divided, *(x, norm), dtype=x.dtype, name="lp_normalize")
 
     @staticmethod
     @onnx_rule("LpNormalization", since=1)

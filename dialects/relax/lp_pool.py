@@ -22,6 +22,8 @@ from relax_mlir.dialects.tir import Buffer, Builder, Scalar
 
 __all__ = ["GlobalLpPoolOp", "LpPoolOp"]
 
+_MOST_FACTORS = 8  # of a power that is written as a product
+
 
 class LpPoolOp(PoolOp, name="lp_pool"):
     """The p-norm of every window: (sum |x|^p)^(1/p).
@@ -38,6 +40,7 @@ class LpPoolOp(PoolOp, name="lp_pool"):
 
     @staticmethod
     def infer(data: RankedTensorType, p: int = 2, **attrs: Any) -> RankedTensorType:
+        _check_exponent(p)
         return PoolOp.infer(data, **attrs)
 
     @staticmethod
@@ -60,7 +63,7 @@ class LpPoolOp(PoolOp, name="lp_pool"):
     @onnx_rule("LpPool", since=1)
     def from_onnx(node: OnnxNode) -> ir.Value:
         x, attrs = onnx_pool(node, fill=0.0)
-        return LpPoolOp(x, p=int(node.attr("p", 2)), **attrs).y
+        return LpPoolOp(x, p=_exponent(node), **attrs).y
 
 
 class GlobalLpPoolOp(Relax.Operation, name="global_lp_pool"):
@@ -82,6 +85,7 @@ class GlobalLpPoolOp(Relax.Operation, name="global_lp_pool"):
 
     @staticmethod
     def infer(x: RankedTensorType, p: int = 2) -> RankedTensorType:
+        _check_exponent(p)
         if x.rank < 3:
             raise ValueError(f"expected rank 3 or more, got {x.rank}")
         shape = shapes.reduced(tensors.shape_of(x), range(2, x.rank), keepdims=True)
@@ -110,12 +114,31 @@ class GlobalLpPoolOp(Relax.Operation, name="global_lp_pool"):
     @staticmethod
     @onnx_rule("GlobalLpPool", since=1)
     def from_onnx(node: OnnxNode) -> ir.Value:
-        return GlobalLpPoolOp(node.input(0), p=int(node.attr("p", 2))).y
+        return GlobalLpPoolOp(node.input(0), p=_exponent(node)).y
+
+
+def _exponent(node: OnnxNode) -> int:
+    """The attribute p, which was a float once.
+
+    Raises:
+        NotImplementedError: it is no whole number.
+    """
+    p = node.attr("p", 2)
+    if p != int(p):
+        raise NotImplementedError(f"attribute `p`: expected a whole number, got {p}")
+    return int(p)
+
+
+def _check_exponent(p: int) -> None:
+    if p < 1:
+        raise ValueError(f"bad p: expected 1 or more, got {p}")
 
 
 def _power(b: Builder, v: Scalar, p: int) -> Scalar:
     """|v|^p."""
     base = result = b.math("absf", v)
+    if p > _MOST_FACTORS:
+        return b.math("powf", base, b.constant(float(p), base.dtype))
     for _ in range(p - 1):
         result = result * base
     return result

@@ -165,11 +165,13 @@ def _onnx_axes(node: OnnxNode) -> Sequence[int]:
     if given is None:
         axes = node.attrs.get("axes", ())
     else:
-        count = tensors.shape_of(given)
+        count, element = tensors.shape_of(given), tensors.dtype_of(given)
+        if element.numpy.kind not in "iu":
+            raise ValueError(f"input 1: expected integers, got {element}")
         is_known = node.constant_or_none(1) is not None
         if not is_known and count == (len(every),) == (1,):  # 0 and -1 name one axis
             return every
-        axes = () if count == (0,) else _integers(node, 1)
+        axes = () if count == (0,) else node.vector(1).tolist()
     is_all = not len(axes) and not node.flag("noop_with_empty_axes", default=False)
     return every if is_all else shapes.distinct_axes(axes, len(every))
 
@@ -180,14 +182,6 @@ def element_count(b: Builder, sizes: Sequence[Dim], type_: DType) -> Scalar:
     return (
         count.to_scalar(type_) if isinstance(count, Index) else b.constant(count, type_)
     )
-
-
-def _integers(node: OnnxNode, index: int) -> list[int]:
-    """The elements of a constant operand."""
-    value = node.vector(index)
-    if value.dtype.kind not in "iu":
-        raise ValueError(f"input {index}: expected integers, got {value.dtype}")
-    return value.tolist()
 
 
 def number_of_point(

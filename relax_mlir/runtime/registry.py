@@ -137,7 +137,7 @@ def to_ffi(value: Any, *, is_device_kept: bool = False) -> Any:
     if isinstance(value, (NDArray, np.ndarray)):
         array = as_numpy(value)
         # What numpy does not export: types of ml_dtypes, and memory to read only.
-        is_ours = array.dtype.kind == "V" or not array.flags.writeable
+        is_ours = array.dtype.isbuiltin != 1 or not array.flags.writeable
         return tensor_of(array) if is_ours else tvm_ffi.from_dlpack(value)
     if isinstance(value, (tuple, list)):
         return type(value)(to_ffi(v, is_device_kept=is_device_kept) for v in value)

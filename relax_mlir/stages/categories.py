@@ -64,17 +64,19 @@ _KINDS = {"int64s": "int64", "floats": "float32", "strings": "object"}
 
 def _given(node: HostNode, what: str) -> tuple[list[Any], str]:
     """Keys or values of a table, and the name of their element type."""
+    named = [name for name in node.attrs if name.startswith(f"{what}_")]
+    if len(named) != 1:
+        raise RunError(
+            f"{node}: expected one of the attributes `{what}_*`, got {named}"
+        )
     if f"{what}_tensor" in node.attrs:
         array = onnx.numpy_helper.to_array(node.attrs[f"{what}_tensor"]).reshape(-1)
         kind = "object" if array.dtype.kind in "OSU" else array.dtype.name
         return [plain(v) if kind == "object" else v for v in array.tolist()], kind
-    for name, kind in _KINDS.items():
-        given = node.attrs.get(f"{what}_{name}")
-        if given is not None:
-            if kind == "object":
-                return list(map(plain, given)), kind
-            return np.array(given, kind).tolist(), kind
-    raise RunError(f"{node}: expected one of the attributes `{what}_*`, got none")
+    given, kind = node.attrs[named[0]], _KINDS[named[0].removeprefix(f"{what}_")]
+    if kind == "object":
+        return list(map(plain, given)), kind
+    return np.array(given, kind).tolist(), kind
 
 
 def _default(node: HostNode, kind: str) -> Any:  # Any: text or a number

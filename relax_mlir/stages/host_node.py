@@ -152,6 +152,21 @@ class HostNode:
                 f"outputs or more, got {len(body.inputs)} and {len(body.outputs)}"
             )
 
+    def check_elements(self, body: Body, args: Sequence[Any]) -> None:
+        """Check that tensors have the element types that a graph says of its inputs.
+
+        Raises:
+            RunError: one has another.
+        """
+        for name, said, value in zip(body.inputs, body.elements, args, strict=True):
+            got = type_proto(value).tensor_type.elem_type
+            if said and got and said != got:
+                names = onnx.TensorProto.DataType.Name
+                raise RunError(
+                    f"{self}: the graph in it: input `{name}`: expected {names(said)}, "
+                    f"got {names(got)}"
+                )
+
     def compiled(
         self,
         changing: Collection[str] = (),
@@ -191,11 +206,17 @@ def _compiled(
 
 
 class Body:
-    """A graph of a node as something to call."""
+    """A graph of a node as something to call.
+
+    Attributes:
+        outputs: as the graph says them.
+        inputs: names; elements: their element types, 0 where none is said.
+    """
 
     def __init__(self, graph: onnx.GraphProto, model: onnx.ModelProto) -> None:
         self.outputs = list(graph.output)
         self.inputs = [value.name for value in graph.input]
+        self.elements = [v.type.tensor_type.elem_type for v in graph.input]
         free = sorted(read_graph(graph).free)
         self._captured = free
         alone = onnx.ModelProto()

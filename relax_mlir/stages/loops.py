@@ -36,6 +36,7 @@ def loop(node: HostNode, values: Mapping[str, Any]) -> Sequence[Any]:
         )
     own = range(1, 1 + len(states))
     args = [NDArray(np.array(0, np.int64)), NDArray(np.array(True)), *states]
+    node.check_elements(body, args)
     gathered = range(1 + len(states), len(body.outputs))
     repetition = Repetition(body, values, args, [NUMBER, 0, *own], gathered, 0)
     repetition.run(limit if goes_on else 0)
@@ -71,6 +72,7 @@ def _scan(
         )
     states, sources = list(given[:-scanned]), given[-scanned:]
     node.check_body(body, len(given), len(states))
+    node.check_elements(body, given)
     gathered = range(len(states), len(body.outputs))
     axes = attrs.get("scan_input_axes", [0] * scanned)
     backward = attrs.get("scan_input_directions", [0] * scanned)
@@ -209,6 +211,7 @@ def sequence_map(node: HostNode, values: Mapping[str, Any]) -> Sequence[Any]:
     made: list[list[Any]] = [[] for _ in body.outputs]
     for number in range(lengths.pop()):
         own = [part[number] if isinstance(part, list) else part for part in given]
+        node.check_elements(body, own)
         for part, result in zip(made, body(own, values), strict=True):
             part.append(result)
     return made

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from relax_mlir.errors import UnsupportedError
+from relax_mlir.errors import RunError, UnsupportedError
 from relax_mlir.runtime.ndarray import NDArray, as_numpy
 from relax_mlir.stages.host_node import HostNode
 
@@ -26,8 +26,10 @@ def image_decoder(node: HostNode, values: Mapping[str, Any]) -> Sequence[Any]:
     if form not in _MODES:
         expected = ", ".join(_MODES)
         raise ValueError(f"pixel_format: expected one of {expected}, got `{form}`")
-    data = as_numpy(node.tensor(values, 0)).tobytes()
-    pixels = _pixels(data, _MODES[form], str(node))
+    data = as_numpy(node.tensor(values, 0))
+    if data.ndim != 1:
+        raise RunError(f"{node}: expected bytes of rank 1, got rank {data.ndim}")
+    pixels = _pixels(data.tobytes(), _MODES[form], str(node))
     if pixels is None:
         pixels = np.zeros((0, 0, 3), np.uint8)
     if form == "Grayscale":

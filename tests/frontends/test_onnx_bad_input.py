@@ -134,6 +134,12 @@ BAD: dict[str, tuple[Damage, str]] = {
         _set("node[1].input", [""]),
         r"node `second` \(Relu\): input 0 is missing",
     ),
+    "no input": (
+        lambda m: m.graph.node[1].CopyFrom(
+            helper.make_node("Identity", [], ["t"], name="second")
+        ),
+        r"node `second` \(Identity\): wrong number of inputs: expected 1, got 0",
+    ),
     "unknown attribute": (
         _set("node[2].attribute[0].name", "prem"),
         "opset 17 has no attribute `prem`. Did you mean `perm`",

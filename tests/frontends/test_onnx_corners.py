@@ -92,14 +92,32 @@ def test_losses_of_open_targets_are_checked_when_they_are_called() -> None:
         ("y = ConvTranspose<pads = [1]>(a, w)", "`pads`: expected 2 numbers for 1"),
         ("y = Conv<strides = [1, 1]>(a, w)", "`strides`: expected 1 numbers for 1"),
         ("y = ConvTranspose<kernel_shape = [4]>(a, w)", r"weight, \[3\], got \[4\]"),
+        (
+            "y = ConvTranspose<output_shape = [8]>(x, w)",
+            "rank 3 as of the weight, got 1",
+        ),
+        ('y = ConvTranspose<auto_pad = "SAME_UPPER">(x, w)', "rank 3 as of the weight"),
+        ("y = GlobalLpPool<p = 0>(a)", "bad p: expected 1 or more, got 0"),
+        (
+            "y = LpPool<p = -1, kernel_shape = [2]>(a)",
+            "bad p: expected 1 or more, got -1",
+        ),
+        ("y = HannWindow<periodic = 2>(n)", "`periodic`: expected 0 or 1, got 2"),
+        ("y = ReduceSum(x, f)", "input 1: expected integers, got float32"),
+        ("y = ReduceMax(x, f)", "input 1: expected integers, got float32"),
+        ("y = StringConcat(,t)", r"\(StringConcat\): input 0 \(`X`\) is left out"),
+        ("y = Resize(a, , scales, sizes)", "expected scales or sizes, got both"),
     ],
 )
 def test_what_contradicts_itself_is_refused(body: str, message: str) -> None:
     feeds = {"x": random(4), "i": np.array([[0], [0]]), "u": random(2)}
     feeds |= {"a": random(1, 1, 4), "w": random(1, 1, 3)}
+    known = {"n": np.array(4), "sizes": np.array([1, 1, 8])}
+    known["scales"] = np.array([1, 1, 2], np.float32)
+    feeds |= {"f": np.zeros(1, np.float32), "t": np.array(["a"], object)}
 
     with pytest.raises(ModelError, match=message):
-        import_onnx(model_with(body, feeds))
+        import_onnx(model_with(body, feeds | known, list(known)))
 
 
 @pytest.mark.parametrize(
@@ -383,6 +401,46 @@ def test_flags_of_operators_that_find_are_0_or_1(body: str) -> None:
 
     with pytest.raises(RunError, match="expected 0 or 1, got 2"):
         compiled(*given.values())
+
+
+@pytest.mark.slow  # compiles
+def test_vectors_of_norm_zero_become_positive_zeros() -> None:
+    tiny = np.float32(1e-40)  # its square is 0
+    feeds = {"x": np.array([[-tiny, -0.0, 0], [np.inf, -1, 2], [3, -4, 0]], np.float32)}
+    model = model_with("y = LpNormalization(x)", feeds)
+
+    (actual,) = relax_mlir.compile(import_onnx(model))(*feeds.values())
+
+    wanted = [[0, 0, 0], [np.nan, -0.0, 0], [0.6, -0.8, 0]]
+    np.testing.assert_allclose(actual, wanted, rtol=1e-6)
+    finite = np.isfinite(wanted)  # NaN has any sign
+    signs = np.signbit(actual[finite]), np.signbit(np.array(wanted)[finite])
+    np.testing.assert_array_equal(*signs)
+    (theirs,) = expected(model, feeds)
+    np.testing.assert_allclose(actual, theirs, rtol=1e-6)
+
+
+@pytest.mark.slow  # compiles
+@pytest.mark.parametrize("p", [9, 100])
+def test_powers_of_norms_may_be_high(p: int) -> None:
+    feeds = {"x": random(1, 2, 5)}
+    model = model_with(f"y = GlobalLpPool<p = {p}>(x)", feeds)
+
+    (actual,) = relax_mlir.compile(import_onnx(model))(*feeds.values())
+
+    powers = np.abs(feeds["x"].astype(np.float64)) ** p
+    wanted = powers.sum(2, keepdims=True) ** (1 / p)
+    np.testing.assert_allclose(actual, wanted, rtol=1e-4)  # logarithms of powers
+
+
+@pytest.mark.parametrize("opset", [23, 25])
+def test_heads_of_queries_and_keys_are_of_one_size(opset: int) -> None:
+    feeds = {"q": random(2, 4, 32), "k": random(2, 6, 1), "v": random(2, 6, 6)}
+    window = ", left_window_size = 2" if opset > 24 else ""
+    body = f"y = Attention<q_num_heads = 4, kv_num_heads = 1{window}>(q, k, v)"
+
+    with pytest.raises(ModelError, match="expected one size, got 32 / 4 and 1 / 1"):
+        import_onnx(model_with(body, feeds, opset=opset))
 
 
 @pytest.mark.slow  # compiles

@@ -7,7 +7,7 @@ import onnx
 import pytest
 
 from relax_mlir import compile
-from relax_mlir.errors import RelaxError
+from relax_mlir.errors import RelaxError, RunError
 from relax_mlir.frontends.onnx import import_onnx
 from relax_mlir.frontends.onnx.stages import CONSTANT
 from relax_mlir.runtime.registry import get_global_func
@@ -230,3 +230,22 @@ def test_a_loop_of_no_steps_gives_results_of_no_elements() -> None:
         z, ys = compiled(np.array(steps), np.ones(2, np.float32))
         np.testing.assert_array_equal(z, [2**steps] * 2)
         assert (ys.shape, ys.dtype) == ((steps, 2), np.float32)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("operator", ["Loop", "Scan"])
+def test_states_are_of_the_type_that_the_graph_says(operator: str) -> None:
+    loop = """Loop (m, , x) <body = b (int64 i, bool c, float[2] s)
+        => (bool d, float[2] t) {
+        d = Identity (c)
+        t = Add (s, s)
+    }>"""
+    scan = """Scan <num_scan_inputs = 1, body = b (float[2] s, int64 i)
+        => (float[2] t) { t = Add (s, s) }> (x, m)"""
+    sizes = "" if operator == "Loop" else "[3]"
+    text = f"g (int64{sizes} m, float16[2] x) => (z) {{ z = "
+    model = parse(text + (loop if operator == "Loop" else scan) + " }", opset=17)
+    steps = np.array(2) if operator == "Loop" else np.arange(3)
+
+    with pytest.raises(RunError, match="input `s`: expected FLOAT, got FLOAT16"):
+        compile(model)(steps, np.ones(2, np.float16))

@@ -7,6 +7,7 @@ import pytest
 from PIL import Image
 
 from relax_mlir import compile
+from relax_mlir.errors import RunError
 from tests.frontends.differential import parse
 
 PIXELS = np.arange(24, dtype=np.uint8).reshape(2, 4, 3) * 10
@@ -31,6 +32,14 @@ def data() -> bytes:
 )
 def test_pixels(data: bytes, form: str, expected: np.ndarray) -> None:
     np.testing.assert_array_equal(decode(data, form), expected)
+
+
+def test_pictures_are_bytes_in_a_row(data: bytes) -> None:
+    text = "g (uint8[n, m] x) => (uint8[h, w, c] y) { y = ImageDecoder (x) }"
+    compiled = compile(parse(text, opset=20))
+
+    with pytest.raises(RunError, match="expected bytes of rank 1, got rank 2"):
+        compiled(np.frombuffer(data, np.uint8)[None])
 
 
 def test_brightness_alone(data: bytes) -> None:

@@ -5,10 +5,12 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from relax_mlir import compile
 from relax_mlir.errors import ModelError
 from relax_mlir.frontends.onnx import import_onnx
 from tests.frontends.differential import model_with, run_by_numpy
 
+_SECOND = np.array([False, True])
 _CAST = "y = Cast <to = {to}{extra}> (x)"
 
 
@@ -57,6 +59,23 @@ def test_scales_are_rounded_as_they_are_told(mode: str, exponents: list[int]) ->
     (actual,) = run_by_numpy(model, feeds)
 
     np.testing.assert_array_equal(actual.astype(np.float32), np.exp2(exponents))
+
+
+@pytest.mark.slow  # compiles
+@pytest.mark.parametrize(
+    "dtype", [ml_dtypes.float8_e5m2, ml_dtypes.float8_e4m3fn, ml_dtypes.int4]
+)
+def test_elements_of_any_type_are_found(dtype: type) -> None:
+    x = np.array([[0, 1], [1, 0]]).astype(dtype)
+
+    (places,) = compile(model_with("y = NonZero(x)", {"x": x}))(x)
+    (rows,) = compile(model_with("y = Compress(x, c)", {"x": x, "c": _SECOND}))(
+        x, _SECOND
+    )
+
+    np.testing.assert_array_equal(places, np.nonzero(x))
+    assert rows.dtype == x.dtype
+    np.testing.assert_array_equal(rows, x.reshape(-1)[1:2])
 
 
 @pytest.mark.parametrize("raw", [True, False])

@@ -207,6 +207,38 @@ def test_classes_have_names() -> None:
 
 
 @pytest.mark.slow  # compiles
+@pytest.mark.parametrize("imports", [{"ai.onnx.ml": 4}, {"": 20}])
+@pytest.mark.parametrize("is_known", [False, True])
+def test_labels_of_models_that_import_one_domain(
+    imports: dict[str, int], is_known: bool
+) -> None:
+    model, feeds = node_model(
+        "ai.onnx.ml::LabelEncoder",
+        [np.array(["b", "a"], object)],
+        known=[0] * is_known,
+        keys_strings=["a", "b"],
+        values_int64s=[1, 2],
+    )
+    del model.opset_import[:]
+    model.opset_import.extend(helper.make_opsetid(*item) for item in imports.items())
+
+    (actual,) = relax_mlir.compile(model)(*feeds.values())
+
+    np.testing.assert_array_equal(actual, [2, 1])
+
+
+@pytest.mark.parametrize(
+    "words", [{"keys_strings": ["a"]}, {"keys_int64s": [1], "values_floats": [1.0]}]
+)
+def test_labels_have_one_table(words: dict[str, Any]) -> None:
+    attrs: dict[str, Any] = {"values_int64s": [2], "keys_floats": [3.0], **words}
+    x = np.array(["b"], object) if "keys_strings" in words else np.array([1])
+    model, feeds = node_model("ai.onnx.ml::LabelEncoder", [x], **attrs)
+
+    with pytest.raises(RelaxError, match="expected one of the attributes `keys_"):
+        relax_mlir.compile(model)(*feeds.values())
+
+
 def test_text_of_the_model_meets_text_of_the_call() -> None:
     """The numbers that stand for the constant depend on what else there is."""
     constant = np.array(["m"], object)

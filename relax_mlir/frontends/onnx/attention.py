@@ -83,10 +83,11 @@ def _check_form(node: OnnxNode) -> None:
 
     Raises:
         LeftToBodyError: it does.
-        ValueError: an operand has another rank than it may, or one of two that go together
-            is missing.
+        ValueError: an operand has another rank or another size of heads than it may, or one
+            of two that go together is missing.
     """
     _check_ranks(node)
+    _check_head_size(node)
     precision = node.attrs.get("softmax_precision", 1)
     if precision not in _PRECISIONS:
         known = ", ".join(f"{n} ({name})" for n, name in _PRECISIONS.items())
@@ -111,6 +112,26 @@ def _check_form(node: OnnxNode) -> None:
     )
     if is_other:  # a body without a cap has none at all
         raise LeftToBodyError(*["softcap"] * (node.attrs.get("softcap", 0.0) <= 0))
+
+
+def _check_head_size(node: OnnxNode) -> None:
+    """Check that heads of keys are as large as those of queries.
+
+    The standard's body repeats keys of one feature.
+
+    Raises:
+        ValueError: they are not.
+    """
+    names = ("q_num_heads", "kv_num_heads")
+    features = [tensors.shape_of(node.input(index)) for index in range(2)]
+    counts = [1 if len(features[0]) == 4 else node.attr(name) for name in names]
+    query, key = (shape[-1] for shape in features)
+    are_known = isinstance(query, int) and isinstance(key, int)
+    if are_known and query * counts[1] != key * counts[0]:
+        raise ValueError(
+            f"heads of queries and keys: expected one size, got {query} / {counts[0]} and "
+            f"{key} / {counts[1]}"
+        )
 
 
 def _check_lengths(node: OnnxNode) -> None:

@@ -28,8 +28,13 @@ from relax_mlir.frontends.onnx.graph import (
     renamed,
 )
 from relax_mlir.frontends.onnx.report import OnnxReport, Problem, sentence
-from relax_mlir.frontends.onnx.schemas import check_node
-from relax_mlir.frontends.onnx.scope import BlockedError, LaterError, Scope
+from relax_mlir.frontends.onnx.schemas import check_inputs, check_node
+from relax_mlir.frontends.onnx.scope import (
+    BlockedError,
+    LaterError,
+    Scope,
+    with_assumed,
+)
 from relax_mlir.frontends.onnx.signature import InputType
 from relax_mlir.frontends.onnx.stages import (
     HOST_OPERATORS,
@@ -121,7 +126,7 @@ class GraphBuilder:
                 function = func.FuncOp("main", ir.FunctionType.get(parameters, []))
             locations = [ir.Location.name(name) for name in types]
             block = function.add_entry_block(locations)
-            scope = Scope(opsets)
+            scope = Scope(with_assumed(opsets))
             scope.values.update(known)
             for name, argument in zip(types, block.arguments, strict=True):
                 if types[name] is None:
@@ -213,9 +218,10 @@ class GraphBuilder:
         is_alone = self._runs_alone(node, scope)
         if node.op_type == "If" or is_alone:
             check_node(node, scope.opset(node))
+            check_inputs(node, scope.opset(node))
         if node.op_type == "If":
             self._choose(node, scope)
-        elif node.op_type == "Identity" and node.inputs[0] in scope.objects:
+        elif node.op_type == "Identity" and scope.objects & set(node.inputs[:1]):
             self._bind_again(node.outputs[0], node.inputs[0], scope)
         elif is_alone:
             self._run_alone(node, wanted, scope)
@@ -459,7 +465,7 @@ class GraphBuilder:
                 f"more than {_MAX_EXPANDED} nodes"
             )
         inner = Scope(
-            function.opsets,
+            with_assumed(function.opsets),
             f"{scope.path}{node.name}/",
             attrs={**function.defaults, **attrs},
             values=dict(zip_longest(graph.inputs, inputs)),

@@ -144,6 +144,9 @@ def _transposed_pads(
     extra = list(node.attr("output_padding", [0] * rank))
     mode = node.attr("auto_pad", "NOTSET")
     sizes = tensors.shape_of(node.input(0))[2:]
+    if len(sizes) != rank:
+        got = len(tensors.shape_of(node.input(0)))
+        raise ValueError(f"expected rank {rank + 2} as of the weight, got {got}")
     if "output_shape" in node.attrs:
         asked = list(node.attr("output_shape"))[-rank:]
         if len(asked) != rank:

@@ -195,13 +195,12 @@ def label_encoder(node: OnnxNode) -> ir.Value:
 
 
 def _column(node: OnnxNode, name: str) -> np.ndarray:
-    given = node.attrs.get(f"{name}_tensor")
-    if given is not None:
-        return np.asarray(given).reshape(-1)
-    for suffix, kind in (("int64s", np.int64), ("floats", np.float32)):
-        if f"{name}_{suffix}" in node.attrs:
-            return np.array(node.attrs[f"{name}_{suffix}"], kind)
-    raise ValueError(f"expected one of the attributes `{name}_*` for numbers, got none")
+    named = [other for other in node.attrs if other.startswith(f"{name}_")]
+    if len(named) != 1:
+        raise ValueError(f"expected one of the attributes `{name}_*`, got {named}")
+    given = node.attrs[named[0]]
+    kinds = {f"{name}_int64s": np.int64, f"{name}_floats": np.float32}
+    return np.asarray(given, kinds.get(named[0])).reshape(-1)
 
 
 def _default(node: OnnxNode, kind: np.dtype) -> np.ndarray:

@@ -112,6 +112,8 @@ class Functions:
         schema = find_schema(node.op_type, opset)
         if schema is None:
             return None
+        attributes = list(attributes)
+        _check_flags(attributes)
         defaults = _defaults(schema)
         version = _newest(schema.function_opset_versions, opset)
         if version is not None:
@@ -131,6 +133,19 @@ class Functions:
         if not data:
             return None
         return _function(onnx.FunctionProto.FromString(data), defaults)
+
+
+def _check_flags(attributes: Iterable[onnx.AttributeProto]) -> None:
+    """Check flags that bodies compute with as if they were numbers.
+
+    Raises:
+        ValueError: one is neither 0 nor 1.
+    """
+    for attribute in attributes:
+        if attribute.name == "periodic" and attribute.i not in (0, 1):
+            raise ValueError(
+                f"attribute `periodic`: expected 0 or 1, got {attribute.i}"
+            )
 
 
 def _overload(proto: onnx.FunctionProto | onnx.NodeProto) -> str:

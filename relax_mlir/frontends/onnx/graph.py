@@ -33,6 +33,7 @@ MAX_NESTING = 30
 
 # Where a node keeps the opset that it is of, if it is not the model's.
 _OPSET = "relax.opset"
+_ADDED_OPSET = "13"  # of nodes that the model does not have, whatever it imports
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,6 +118,7 @@ def _text_node(tensor: onnx.TensorProto, depth: int) -> Node:
     """The node that makes text of the graph, which is no weight."""
     value = AttributeProto(name="value", type=AttributeProto.TENSOR, t=tensor)
     proto = onnx.NodeProto(op_type="Constant", output=[tensor.name], attribute=[value])
+    proto.metadata_props.add(key=_OPSET, value=_ADDED_OPSET)
     return _read_node(proto, 0, depth)
 
 
@@ -187,6 +189,7 @@ def identity(source: str, name: str) -> Node:
     proto = onnx.NodeProto(
         op_type="Identity", input=[source], output=[name], name=f"{name}/again"
     )
+    proto.metadata_props.add(key=_OPSET, value=_ADDED_OPSET)
     return _read_node(proto, 0, 0)
 
 

@@ -113,6 +113,9 @@ def _axes(node: OnnxNode) -> list[_Axis]:
     rois = _rois(node, len(axes))
     scales = known_or_none(node, 2)
     if scales is not None and len(scales):
+        sizes = node.optional(3)
+        if sizes is not None and tensors.shape_of(sizes) != (0,):
+            raise ValueError("expected scales or sizes, got both")
         given = _checked(scales.reshape(-1).tolist(), len(axes))
         pairs = [(_scaled(dims[a], s), s) for a, s in zip(axes, given, strict=True)]
     else:

@@ -11,7 +11,7 @@ from relax_mlir.errors import near_misses
 from relax_mlir.frontends.onnx.attributes import attribute_type
 from relax_mlir.frontends.onnx.graph import Node
 
-__all__ = ["check_node", "find_schema"]
+__all__ = ["check_inputs", "check_node", "find_schema"]
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,24 @@ def check_node(node: Node, opset: int) -> None:
         raise ValueError(
             f"expected one attribute, the value, got {len(given)}: {', '.join(given)}"
         )
+
+
+def check_inputs(node: Node, opset: int) -> None:
+    """Check that no input is left out of which the standard does not say that it may be.
+
+    Rules find that out by themselves; this is for nodes that run alone.
+
+    Raises:
+        ValueError: one is.
+    """
+    schema = find_schema(node.op_type, opset)
+    if schema is None or not schema.inputs:
+        return
+    for place, name in enumerate(node.inputs):
+        formal = schema.inputs[min(place, len(schema.inputs) - 1)]
+        is_optional = formal.option == defs.OpSchema.FormalParameterOption.Optional
+        if not name and not is_optional:
+            raise ValueError(f"input {place} (`{formal.name}`) is left out")
 
 
 def _check_count(what: str, got: int, allowed: tuple[int, int]) -> None:

@@ -8,10 +8,15 @@ import onnx
 from relax_mlir.frontends.onnx.graph import Node
 from relax_mlir.frontends.onnx.values import GraphValue
 
-__all__ = ["BlockedError", "LaterError", "Scope"]
+__all__ = ["BlockedError", "LaterError", "Scope", "with_assumed"]
 
 # Of domains that onnxruntime takes without an import: the version that it takes.
 _ASSUMED_OPSETS = {"com.microsoft": 1, "ai.onnx.ml": 5}
+
+
+def with_assumed(opsets: Mapping[str, int]) -> dict[str, int]:
+    """Opsets, and those of domains that need no import."""
+    return {**_ASSUMED_OPSETS, **opsets}
 
 
 class BlockedError(Exception):
@@ -80,12 +85,10 @@ class Scope:
         """The opset of a node.
 
         Raises:
-            ValueError: the model imports none of its domain, and there is none to assume.
+            ValueError: the model imports none of its domain.
         """
         if node.opset is not None:
             return node.opset
         if node.domain not in self.opsets:
-            if node.domain in _ASSUMED_OPSETS:
-                return _ASSUMED_OPSETS[node.domain]
             raise ValueError(f"the model imports no opset of domain `{node.domain}`")
         return self.opsets[node.domain]
