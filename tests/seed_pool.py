@@ -18,7 +18,8 @@ __all__ = ["Death", "try_seeds"]
 
 _Seed = TypeVar("_Seed")
 _Result = TypeVar("_Result")
-_LOG_CHARACTERS = 1500  # of what a process wrote last
+_LOG_CHARACTERS = 1 << 16  # of what a process wrote last
+_SHOWN_CHARACTERS = 1500
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class Death:
     log: str
 
     def __str__(self) -> str:
-        return f"{self.kind}, exit {self.exit_code}: {self.log}"
+        return f"{self.kind}, exit {self.exit_code}: {self.log[-_SHOWN_CHARACTERS:]}"
 
 
 def try_seeds(

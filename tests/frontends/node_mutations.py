@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
@@ -13,105 +12,31 @@ import ml_dtypes
 import numpy as np
 import onnx
 from onnx import AttributeProto, helper, numpy_helper
-from onnx.backend.test import loader
 
-__all__ = ["LAYOUTS", "NodeCase", "bases", "mutant"]
+from tests.frontends.node_cases import NodeCase, bases
+
+__all__ = ["LAYOUTS", "has_types_of_standard", "mutant"]
 
 _MOST_ELEMENTS = 1 << 16  # of an input
-# Operators of which two runtimes need not agree: they draw numbers.
-_RANDOM = frozenset(
-    (
-        *("Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike"),
-        *("RandomUniform", "RandomUniformLike"),
-    )
-)
-
-
-@dataclass
-class NodeCase:
-    """A model of one node, and what it is called with.
-
-    Attributes:
-        name: of the node test.
-        model: of one node.
-        feeds: its inputs.
-        layouts: the key in ``LAYOUTS`` by which an input is passed to our compiled code.
-        folds: whether the model is also compiled with all inputs as initializers.
-        mutations: what was changed, in words.
-    """
-
-    name: str
-    model: onnx.ModelProto
-    feeds: dict[str, np.ndarray]
-    layouts: dict[str, str] = field(default_factory=dict)
-    folds: bool = False
-    mutations: list[str] = field(default_factory=list)
-
-    @property
-    def node(self) -> onnx.NodeProto:
-        """The node."""
-        return self.model.graph.node[0]
-
-    def declare(self) -> None:
-        """Give the graph's inputs the types of the arrays, and its outputs none."""
-        del self.model.graph.input[:], self.model.graph.value_info[:]
-        for name, array in self.feeds.items():
-            element = helper.np_dtype_to_tensor_dtype(array.dtype)
-            value = helper.make_tensor_value_info(name, element, array.shape)
-            self.model.graph.input.append(value)
-        for value in self.model.graph.output:
-            value.ClearField("type")
-
-    def folded(self) -> onnx.ModelProto:
-        """The model with all inputs as initializers."""
-        model = onnx.ModelProto()
-        model.CopyFrom(self.model)
-        del model.graph.input[:]
-        for name, array in self.feeds.items():
-            model.graph.initializer.append(numpy_helper.from_array(array, name))
-        return model
 
 
 @cache
-def bases() -> tuple[NodeCase, ...]:
-    """The node tests that take and give tensors of numbers."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # ONNX's own arithmetic overflows here
-        tests = loader.load_model_tests(kind="node")
-    found: list[NodeCase] = []
-    for test in sorted(tests, key=lambda t: t.name):
-        if "_expanded" in test.name or "training" in test.name:
-            continue
-        base = _base(test)
-        if base is not None:
-            found.append(base)
-    return tuple(found)
-
-
-def _base(test: Any) -> NodeCase | None:  # Any: its class is not exported
-    model, (inputs, outputs) = test.model, test.data_sets[0]
-    arrays = [*inputs, *outputs]
-    if any(not isinstance(a, np.ndarray) or a.dtype.kind in "OSU" for a in arrays):
-        return None
-    if len(model.graph.node) != 1 or len(inputs) != len(model.graph.input):
-        return None
-    node = model.graph.node[0]
-    if node.domain not in ("", "ai.onnx.ml") or node.op_type in _RANDOM:
-        return None
-    if any(a.type == AttributeProto.GRAPH for a in node.attribute):
-        return None
-    names = [value.name for value in model.graph.input]
-    return NodeCase(test.name, model, dict(zip(names, inputs, strict=True)))
+def _families() -> tuple[tuple[NodeCase, ...], ...]:
+    """The node tests of each operator."""
+    found: dict[str, list[NodeCase]] = {}
+    for base in bases():
+        found.setdefault(base.node.op_type, []).append(base)
+    return tuple(map(tuple, found.values()))
 
 
 def mutant(seed: int) -> NodeCase:
-    """A node test with one mutation or two."""
+    """A node test with one mutation or two; half of them by operator, half by test."""
     rng = np.random.default_rng(seed)
-    base = bases()[int(rng.integers(len(bases())))]
+    base = _pick(rng, _pick(rng, _families()) if rng.random() < 0.5 else bases())
     model = onnx.ModelProto()
     model.CopyFrom(base.model)
     model.ir_version = 10  # onnxruntime lags behind onnx, which writes the newest
-    made = NodeCase(base.name, model, dict(base.feeds))
+    made = NodeCase(base.name, model, dict(base.feeds), base.place)
     for _ in range(int(rng.integers(1, 3))):
         said = _pick(rng, _MUTATIONS)(rng, made)
         if said:
@@ -145,12 +70,9 @@ def _attribute(rng: np.random.Generator, case: NodeCase) -> str:
     old = next((a for a in given if a.name == name), None)
     if old is None:
         default = schema.attributes[name].default_value
-        old = (
-            default
-            if default.name
-            else _blank(name, schema.attributes[name].type.value)
-        )
-    value = _changed(rng, old)
+        kind = schema.attributes[name].type.value
+        old = default if default.name else _blank(name, kind)
+    value = _changed(rng, old, _words(schema.attributes[name].description))
     kept = [a for a in given if a.name != name]
     del case.node.attribute[:]
     case.node.attribute.extend(kept)
@@ -164,14 +86,30 @@ def _blank(name: str, kind: int) -> AttributeProto:
     return AttributeProto(name=name, type=AttributeProto.AttributeType.Name(kind))
 
 
-def _changed(rng: np.random.Generator, old: AttributeProto) -> Any:
+@cache
+def _words(description: str) -> tuple[str, ...]:
+    """What the description of an attribute quotes or writes in capitals."""
+    return tuple(sorted({w[0] or w[1] for w in _QUOTED.findall(description)}))
+
+
+_QUOTED = re.compile(r"['\"`]([A-Za-z_]+)['\"`]|\b([A-Z][A-Z_]+)\b")
+
+
+def _changed(
+    rng: np.random.Generator, old: AttributeProto, words: tuple[str, ...]
+) -> Any:
     """Another value of an attribute; None where there is none to be thought of."""
     if old.type == AttributeProto.INT:
-        return int(_pick(rng, [old.i - 1, old.i + 1, 0, 1, -1, 2, 3, 7, 2**31, 2**62]))
+        near = [old.i - 1, old.i + 1, 0, 1, -1, 2, 3, 7, 2**31, 2**62]
+        return int(_pick(rng, [*near, int(rng.integers(24))]))  # the last: a type
     if old.type == AttributeProto.FLOAT:
         return float(_pick(rng, [0.0, 1.0, -1.0, old.f * 2, old.f / 2, 1e-3, 1e30]))
     if old.type == AttributeProto.STRING:
-        return _pick(rng, _TEXTS)
+        return _pick(rng, words if words and rng.random() < 0.7 else _TEXTS)
+    if old.type == AttributeProto.STRINGS:
+        return _changed_list(rng, [s.decode() for s in old.strings], words or _LETTERS)
+    if old.type == AttributeProto.TENSOR:
+        return _changed_tensor(rng, old.t)
     if old.type == AttributeProto.INTS:
         return _changed_list(rng, list(old.ints), [-1, 0, 1, 2, 3, 5, 2**31])
     if old.type == AttributeProto.FLOATS:
@@ -192,6 +130,23 @@ def _changed_list(
     return old
 
 
+def _changed_tensor(
+    rng: np.random.Generator, old: onnx.TensorProto
+) -> onnx.TensorProto | None:
+    if not old.data_type:
+        return None
+    array = numpy_helper.to_array(old).copy()
+    kind = rng.integers(3)
+    if kind == 0:
+        array = array.astype(_pick(rng, _TYPES)) if array.dtype.kind != "O" else array
+    elif kind == 1 or not array.size:
+        array = array.reshape(-1)[:-1]
+    else:
+        _change_elements(rng, array.reshape(-1), 1)
+    return numpy_helper.from_array(array)
+
+
+_LETTERS = ("a", "b", "c", "A", "", "1", "-2.5e1", "nan", "ä b")
 _TEXTS = (
     *("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID", "linear", "nearest", "cubic"),
     *("none", "add", "mul", "max", "min", "mean", "sum", "constant", "edge", "reflect"),
@@ -208,23 +163,30 @@ def _values(rng: np.random.Generator, case: NodeCase) -> str:
         return ""
     array = case.feeds[name].copy()
     flat = array.reshape(-1)
-    count = int(rng.integers(1, min(4, flat.size) + 1))
-    places = rng.choice(flat.size, count, replace=False)
-    for place in places:
-        with np.errstate(all="ignore"):
-            flat[place] = np.array(_pick(rng, _numbers(array.dtype))).astype(
-                array.dtype
-            )
+    places = _change_elements(rng, flat, int(rng.integers(1, min(4, flat.size) + 1)))
     case.feeds[name] = flat.reshape(array.shape)
     shown = ", ".join(str(flat[place]) for place in places)
     return f"values of {name} ({shown})"
 
 
+def _change_elements(
+    rng: np.random.Generator, flat: np.ndarray, count: int
+) -> np.ndarray:
+    """Change elements of an array in place; where they are."""
+    places = rng.choice(flat.size, count, replace=False)
+    for place in places:
+        with np.errstate(all="ignore"):
+            flat[place] = np.array(_pick(rng, _numbers(flat.dtype))).astype(flat.dtype)
+    return places
+
+
 def _numbers(dtype: np.dtype) -> list[Any]:
     if dtype.kind == "b":
         return [False, True]
-    if dtype.kind in "iu":
-        info = np.iinfo(dtype)
+    if dtype.kind == "O":
+        return list(_LETTERS)
+    if dtype.kind in "iu" or "int" in dtype.name:
+        info = ml_dtypes.iinfo(dtype)
         small = range(0 if dtype.kind == "u" else -4, 6)
         return [np.array(i, dtype) for i in (*small, *small, info.min, info.max)]
     usual = [0.0, -0.0, 1.0, -1.0, 0.5, 1e4, np.inf, -np.inf, np.nan, 1e-30]
@@ -266,7 +228,7 @@ def _size(rng: np.random.Generator, case: NodeCase) -> str:
     old, new = _pick(rng, sizes), int(_pick(rng, [0, 0, 1]))
     for name, array in case.feeds.items():
         kept = tuple(slice(min(new, n) if n == old else n) for n in array.shape)
-        case.feeds[name] = array[kept].copy()
+        case.feeds[name] = np.array(array[kept])  # a number stays an array
     return f"sizes {old} as {new}"
 
 
@@ -285,6 +247,8 @@ def _scalar(rng: np.random.Generator, case: NodeCase) -> str:
 _TYPES = (
     *(np.float32, np.float64, np.float16, np.int32, np.int64, np.int8, np.uint8),
     *(np.int16, np.uint16, np.uint32, np.uint64, np.bool_, ml_dtypes.bfloat16),
+    *(np.float32, np.float16, np.float64, np.int64, ml_dtypes.bfloat16, np.int32),
+    *(ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, ml_dtypes.int4, ml_dtypes.uint4),
 )
 
 
@@ -294,6 +258,8 @@ def _type(rng: np.random.Generator, case: NodeCase) -> str:
         return ""
     old = case.feeds[_pick(rng, list(case.feeds))].dtype
     new = np.dtype(_pick(rng, _TYPES))
+    if old.kind == "O":
+        return ""
     for name, array in case.feeds.items():
         if array.dtype == old:
             with np.errstate(all="ignore"), warnings.catch_warnings():
@@ -352,6 +318,24 @@ def _given(rng: np.random.Generator, case: NodeCase) -> str:
     return f"{formal[place].name} given: {dtype}{list(shape)}"
 
 
+def has_types_of_standard(case: NodeCase) -> bool:
+    """Whether the standard lets the node have inputs of the types that they have."""
+    schema = _schema(case)
+    if schema is None or not schema.inputs:
+        return True
+    held = {t.name: t.data_type for t in case.model.graph.initializer}
+    given = {v.name: v.type.tensor_type.elem_type for v in case.model.graph.input}
+    for place, name in enumerate(case.node.input):
+        formal = schema.inputs[min(place, len(schema.inputs) - 1)]
+        element = {**held, **given}.get(name)
+        if element is None:
+            continue
+        text = f"tensor({onnx.TensorProto.DataType.Name(element).lower()})"
+        if not any(text in allowed for allowed in formal.types):
+            return False
+    return True
+
+
 def _type_of(case: NodeCase, formal: Sequence[Any], place: int) -> np.dtype | None:
     """The type of an input that is missing: of those of its type variable, if any."""
     for number, name in enumerate(case.node.input[: len(formal)]):
@@ -363,6 +347,27 @@ def _type_of(case: NodeCase, formal: Sequence[Any], place: int) -> np.dtype | No
             number = onnx.TensorProto.DataType.Value(match[1].upper())
             return np.dtype(helper.tensor_dtype_to_np_dtype(number))
     return None
+
+
+def _outputs(rng: np.random.Generator, case: NodeCase) -> str:
+    """Leave an output out, or ask for one that the node test leaves out."""
+    schema, outputs = _schema(case), case.node.output
+    formal = [] if schema is None else list(schema.outputs)
+    missing = [n for n in range(len(formal)) if n >= len(outputs) or not outputs[n]]
+    if missing and rng.random() < 0.7:
+        place = missing[0]
+        outputs.extend([""] * (place + 1 - len(outputs)))
+        outputs[place] = name = f"asked_{place}"
+        case.model.graph.output.append(onnx.ValueInfoProto(name=name))
+        return f"{formal[place].name} asked for"
+    named = {value.name: value for value in case.model.graph.output}
+    places = [n for n, name in enumerate(outputs) if name in named]
+    if len(named) < 2 or not places:
+        return ""
+    place = _pick(rng, places)
+    case.model.graph.output.remove(named[outputs[place]])
+    removed, outputs[place] = outputs[place], ""
+    return f"without output {removed}"
 
 
 @cache
@@ -435,6 +440,8 @@ LAYOUTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 def _layout(rng: np.random.Generator, case: NodeCase) -> str:
     """Pass an input as an array that is not contiguous, aligned or writable."""
     name, layout = _pick(rng, list(case.feeds)), _pick(rng, list(LAYOUTS))
+    if case.feeds[name].dtype.kind == "O":
+        return ""
     case.layouts[name] = layout
     return f"{name} {layout}"
 
@@ -449,5 +456,5 @@ Mutation = Callable[[np.random.Generator, NodeCase], str]
 _MUTATIONS: tuple[Mutation, ...] = (
     *(_attribute, _attribute, _attribute, _attribute),
     *(_values, _values, _values, _shape, _shape, _size, _scalar),
-    *(_type, _constant, _left_out, _given, _opset),
+    *(_type, _constant, _left_out, _given, _opset, _outputs),
 )

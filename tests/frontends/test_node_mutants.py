@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from tests.frontends.node_cases import bases
 from tests.frontends.node_mutants import Outcome, reason, run
-from tests.frontends.node_mutations import LAYOUTS, bases, mutant
+from tests.frontends.node_mutations import LAYOUTS, mutant
 
 
 @pytest.mark.slow
