@@ -235,7 +235,8 @@ def _window_counts(
 
 def _wide(array: np.ndarray, dtype: DType) -> np.ndarray:
     """An array in a type in which sums for a result of ``dtype`` are exact enough."""
-    return array.astype(np.float64 if dtype.is_float else dtype.numpy)
+    whole = dtype.numpy if dtype.bits >= 8 else np.int32  # einsum knows no smaller ones
+    return array.astype(np.float64 if dtype.is_float else whole)
 
 
 def widened(b: Builder, operand: Scalar) -> Scalar:

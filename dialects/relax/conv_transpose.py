@@ -102,7 +102,8 @@ class ConvTransposeOp(ConvFamilyOp):
         attrs = {**cls.attribute_defaults(), **attrs}
         layouts = cls.layouts(attrs)
         dtype = attrs["out_dtype"] or dtypes.from_numpy(data.dtype)
-        wide = np.float64 if dtype.is_float else dtype.numpy
+        whole = dtype.numpy if dtype.bits >= 8 else np.int32
+        wide = np.float64 if dtype.is_float else whole
         x = layouts.data.array_to_plain(data.astype(wide))
         w = layouts.kernel.array_to_plain(weight.astype(wide))
         y = _transposed(x, w, attrs).astype(dtype.numpy)

@@ -310,8 +310,9 @@ class Scales:
             wide = quotient.astype(np.float32)
             if out.is_integer:
                 moved = np.rint(wide) + zero.astype(np.float32)
-                clipped = np.clip(moved, *limits_of(out)).astype(np.int32)
-                return np.asarray(clipped).astype(out.numpy)
+                least, most = limits_of(out)
+                clipped = np.fmin(np.fmax(moved, least), most)  # NaN is the least
+                return np.asarray(clipped.astype(np.int32)).astype(out.numpy)
             if out.bits < 8:
                 wide = wide + zero.astype(np.float32)
             elif saturate:

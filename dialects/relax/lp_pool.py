@@ -10,6 +10,7 @@ from relax_mlir.dialects import shapes, tensors
 from relax_mlir.dialects.ext import Operand, Result
 from relax_mlir.dialects.hooks import Case, OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.core import Relax
+from relax_mlir.dialects.relax.elementwise import computed_wide
 from relax_mlir.dialects.relax.sliding import (
     PoolOp,
     onnx_pool,
@@ -44,9 +45,9 @@ class LpPoolOp(PoolOp, name="lp_pool"):
         return PoolOp.infer(data, **attrs)
 
     @staticmethod
+    @computed_wide
     def reference(data: np.ndarray, p: int = 2, **attrs: Any) -> np.ndarray:
-        powers = np.abs(data.astype(np.float64)) ** p
-        return (windows_of(powers, 0.0, attrs).sum(0) ** (1 / p)).astype(data.dtype)
+        return windows_of(np.abs(data) ** p, 0.0, attrs).sum(0) ** (1 / p)
 
     def legalize(self, b: Builder) -> Buffer:
         x, p = b.buffer(self.data), self.p.value
@@ -92,10 +93,10 @@ class GlobalLpPoolOp(Relax.Operation, name="global_lp_pool"):
         return tensors.tensor_type(shape, tensors.dtype_of(x))
 
     @staticmethod
+    @computed_wide
     def reference(x: np.ndarray, p: int = 2) -> np.ndarray:
-        powers = np.abs(x.astype(np.float64)) ** p
-        total = powers.sum(tuple(range(2, x.ndim)), keepdims=True)
-        return (total ** (1 / p)).astype(x.dtype)
+        total = (np.abs(x) ** p).sum(tuple(range(2, x.ndim)), keepdims=True)
+        return total ** (1 / p)
 
     def legalize(self, b: Builder) -> Buffer:
         (x,), p, dtype = b.inputs, self.p.value, b.results[0][1]

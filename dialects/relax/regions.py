@@ -20,6 +20,7 @@ from relax_mlir.dialects.index_ranges import IndexOperand, from_front
 from relax_mlir.dialects.relax.arguments import int_tuple
 from relax_mlir.dialects.relax.core import Relax
 from relax_mlir.dialects.relax.elementwise import computed_wide, require, wide_type
+from relax_mlir.dialects.relax.indexing import check_not_empty
 from relax_mlir.dialects.relax.layouts import Layout
 from relax_mlir.dialects.relax.region_points import (
     RegionPoints,
@@ -59,7 +60,12 @@ def _pooled_type(
     count, found = tensors.shape_of(rois)
     shapes.unify(fields, found)
     order = Layout(layout, _PLAIN)
-    _, channels, *_ = order.to_plain(tensors.shape_of(data))
+    images, channels, *pixels = order.to_plain(tensors.shape_of(data))
+    for length in (
+        images,
+        *pixels,
+    ):  # which the nearest image and pixel are picked from
+        check_not_empty(length, (count,))
     return tensors.tensor_type(order.from_plain((count, channels, *size)), dtype)
 
 
@@ -152,8 +158,9 @@ class RoiAlignOp(Relax.Operation, name="roi_align"):
         if images.rank != 1 or not tensors.dtype_of(images).is_integer:
             raise ValueError("images: expected a vector of integers")
         require("f", data, rois)
+        type_ = _pooled_type(data, rois, _BOX_AND_IMAGE - 1, size)
         shapes.unify(tensors.shape_of(rois)[0], tensors.shape_of(images)[0])
-        return _pooled_type(data, rois, _BOX_AND_IMAGE - 1, size)
+        return type_
 
     @staticmethod
     def reference(

@@ -82,6 +82,9 @@ def _scan(
         np.ascontiguousarray(np.moveaxis(as_numpy(source), axis, 0))
         for source, axis in zip(sources, axes, strict=True)
     ]
+    for name in ("scan_input_directions", "scan_output_directions"):
+        if set(attrs.get(name, ())) - {0, 1}:
+            raise RunError(f"{node}: {name}: expected 0 or 1, got {attrs[name]}")
     lengths = {len(array) for array in slices}
     if len(lengths) != 1:
         raise ValueError(

@@ -145,7 +145,7 @@ def _verdict(
 # What onnxruntime says of what it has no code for.
 _LACKS = re.compile(
     r"NOT_IMPLEMENTED|Type Error|ends the process|not a registered function/op"
-    r"|Unrecognized attribute"
+    r"|Unrecognized attribute|Failed to construct locale"
     r"|ValidateOpsetForDomain|Onnx Runtime only \*guarantees|onnxruntime::Model::Model"
 )
 

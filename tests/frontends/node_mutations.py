@@ -175,6 +175,9 @@ def _change_elements(
     """Change elements of an array in place; where they are."""
     places = rng.choice(flat.size, count, replace=False)
     for place in places:
+        if flat.dtype.kind == "O":  # of which an array would become an element
+            flat[place] = _pick(rng, _LETTERS)
+            continue
         with np.errstate(all="ignore"):
             flat[place] = np.array(_pick(rng, _numbers(flat.dtype))).astype(flat.dtype)
     return places
@@ -183,8 +186,6 @@ def _change_elements(
 def _numbers(dtype: np.dtype) -> list[Any]:
     if dtype.kind == "b":
         return [False, True]
-    if dtype.kind == "O":
-        return list(_LETTERS)
     if dtype.kind in "iu" or "int" in dtype.name:
         info = ml_dtypes.iinfo(dtype)
         small = range(0 if dtype.kind == "u" else -4, 6)

@@ -107,6 +107,11 @@ def test_losses_of_open_targets_are_checked_when_they_are_called() -> None:
         ("y = ReduceMax(x, f)", "input 1: expected integers, got float32"),
         ("y = StringConcat(,t)", r"\(StringConcat\): input 0 \(`X`\) is left out"),
         ("y = Resize(a, , scales, sizes)", "expected scales or sizes, got both"),
+        (
+            "y = Attention<is_causal = 2>(q, q, q)",
+            "`is_causal`: expected 0 or 1, got 2",
+        ),
+        ("y = Attention<scale = -1.0>(q, q, q)", "`scale`: expected 0 or more"),
     ],
 )
 def test_what_contradicts_itself_is_refused(body: str, message: str) -> None:
@@ -114,10 +119,11 @@ def test_what_contradicts_itself_is_refused(body: str, message: str) -> None:
     feeds |= {"a": random(1, 1, 4), "w": random(1, 1, 3)}
     known = {"n": np.array(4), "sizes": np.array([1, 1, 8])}
     known["scales"] = np.array([1, 1, 2], np.float32)
+    feeds |= {"q": random(1, 1, 2, 3)}
     feeds |= {"f": np.zeros(1, np.float32), "t": np.array(["a"], object)}
 
     with pytest.raises(ModelError, match=message):
-        import_onnx(model_with(body, feeds | known, list(known)))
+        import_onnx(model_with(body, feeds | known, list(known), opset=23))
 
 
 @pytest.mark.parametrize(
@@ -401,6 +407,83 @@ def test_flags_of_operators_that_find_are_0_or_1(body: str) -> None:
 
     with pytest.raises(RunError, match="expected 0 or 1, got 2"):
         compiled(*given.values())
+
+
+@pytest.mark.slow  # compiles
+@pytest.mark.parametrize(
+    ("operator", "wanted"),
+    [
+        ("ReduceLogSumExp", -np.inf),
+        ("ReduceLogSum", -np.inf),
+        ("ReduceL2", 0),
+        ("ReduceMean", np.nan),
+    ],
+)
+def test_reductions_of_nothing_to_a_number(operator: str, wanted: float) -> None:
+    feeds = {"x": np.ones((0, 4))}
+    model = _open(model_with(f"y = {operator}<keepdims = 0>(x)", feeds, opset=17))
+
+    (actual,) = relax_mlir.compile(import_onnx(model))(*feeds.values())
+
+    np.testing.assert_array_equal(actual, wanted)
+
+
+@pytest.mark.parametrize("operator", ["ReduceMean", "ReduceL2", "ReduceLogSum"])
+def test_reductions_to_a_number_are_written_as_vectors(operator: str) -> None:
+    feeds = {"x": random(30, 40)}
+    module = import_onnx(
+        model_with(f"y = {operator}<keepdims = 0>(x)", feeds, opset=17)
+    )
+
+    kernels = relax_mlir.lower(module, to="loops").func_ops()
+
+    rules = {
+        f.attributes["tir.rule"].value for f in kernels if "tir.rule" in f.attributes
+    }
+    assert rules == {"Rows"}
+
+
+@pytest.mark.slow  # compiles
+@pytest.mark.parametrize("empty", [0, 2, 3])
+@pytest.mark.parametrize("operator", ["RoiAlign", "MaxRoiPool"])
+def test_regions_want_pictures(operator: str, empty: int) -> None:
+    shape = [2, 3, 4, 5]
+    shape[empty] = 0
+    feeds = {"x": random(*shape), "r": random(2, 4), "i": np.array([0, 1])}
+    body = "y = RoiAlign<output_height = 2, output_width = 2>(x, r, i)"
+    if operator == "MaxRoiPool":
+        feeds = {"x": feeds["x"], "r": random(2, 5)}
+        body = "y = MaxRoiPool<pooled_shape = [2, 2]>(x, r)"
+    compiled = relax_mlir.compile(import_onnx(_open(model_with(body, feeds))))
+
+    with pytest.raises(ValueError, match=r"sizes do not fit: .* at least"):
+        compiled(*feeds.values())
+
+
+def test_regions_are_a_matrix() -> None:
+    feeds = {"x": random(1, 1, 4, 5), "r": np.ones((), np.float32), "i": np.array([0])}
+
+    with pytest.raises(ModelError, match="rois: expected rank 2, got 0"):
+        import_onnx(model_with("y = RoiAlign(x, r, i)", feeds))
+
+
+def test_coefficients_of_rotations_have_one_shape() -> None:
+    feeds = {"x": random(2, 1, 3, 8), "c": random(3, 4), "s": random(3, 8)}
+    model = model_with("y = RotaryEmbedding(x, c, s)", feeds, opset=23)
+
+    with pytest.raises(ModelError, match=r"input 2: expected \[3, 4\], got \[3, 8\]"):
+        import_onnx(model)
+
+
+@pytest.mark.slow  # compiles
+def test_steps_of_what_is_no_number_are_the_least() -> None:
+    feeds = {"x": np.array([np.nan, -np.inf, 3, np.inf], np.float32)}
+    known = feeds | {"s": np.ones(1, np.float32), "z": np.full(1, -3, np.int8)}
+    model = model_with("y = QuantizeLinear(x, s, z)", known, ["s", "z"])
+
+    assert_same_numbers(model, feeds)
+    (actual,) = relax_mlir.compile(import_onnx(model))(*feeds.values())
+    np.testing.assert_array_equal(actual, [-128, -128, 0, 127])
 
 
 @pytest.mark.slow  # compiles

@@ -118,6 +118,25 @@ def test_quantiles_of_two_classes_are_opposite() -> None:
     np.testing.assert_allclose(scores, both, rtol=1e-5)  # of approximations
 
 
+@pytest.mark.parametrize("operator", ["LinearClassifier", "SVMClassifier"])
+def test_features_alone_are_one_row(operator: str) -> None:
+    linear: dict[str, Any] = {"coefficients": [0.5, -1, 2, 0.25, 1, -0.5]}
+    linear["intercepts"] = [0.5, -0.25]
+    vectors: dict[str, Any] = {
+        **_KERNEL,
+        "kernel_type": "RBF",
+        "support_vectors": random(4, 3).reshape(-1).tolist(),
+        "coefficients": [0.5, -1.0, 2.0, 0.25],
+        "vectors_per_class": [2, 2],
+    }
+    attrs = linear if operator == "LinearClassifier" else vectors
+    model, feeds = node_model(
+        f"ai.onnx.ml::{operator}", [_X[0]], 2, classlabels_ints=[3, 7], **attrs
+    )
+
+    assert_same_numbers(model, feeds)
+
+
 @pytest.mark.slow  # two programs
 def test_compiled_trees_take_any_number_of_rows() -> None:
     model, _ = node_model(

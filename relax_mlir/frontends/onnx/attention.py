@@ -64,7 +64,7 @@ def attention(node: OnnxNode) -> list[ir.Value | None]:
             ConcatOp([node.input(5), heads.value], axis=2).y,
         )
     total = _total(node)
-    is_causal = bool(node.attrs.get("is_causal", 0)) and node.optional(6) is None
+    is_causal = node.flag("is_causal", default=False) and node.optional(6) is None
     sees_all = not is_causal or is_known_le(total - 1, before)
     scoring = Scoring(
         _scale(node, heads),
@@ -88,6 +88,9 @@ def _check_form(node: OnnxNode) -> None:
     """
     _check_ranks(node)
     _check_head_size(node)
+    node.flag("is_causal", default=False)  # the body takes others for 0
+    if node.attrs.get("scale", 1.0) < 0:
+        raise ValueError("attribute `scale`: expected 0 or more, as its root is taken")
     precision = node.attrs.get("softmax_precision", 1)
     if precision not in _PRECISIONS:
         known = ", ".join(f"{n} ({name})" for n, name in _PRECISIONS.items())
@@ -262,7 +265,7 @@ def _padded_out(node: OnnxNode, heads: Heads) -> list[ir.Value]:
     ends = ReshapeOp(lengths, shape=(batch, 1, 1, 1)).y
     keys = places(total, (1, 1, 1, total))
     seen = [LessOp(keys, ends).z]
-    if node.attrs.get("is_causal", 0):
+    if node.flag("is_causal", default=False):
         behind = SubtractOp(ends, size_of(node, length)).z
         own = AddOp(places(length, (1, 1, length, 1)), behind).z
         seen.append(LessEqualOp(keys, own).z)

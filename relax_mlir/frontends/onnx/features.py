@@ -125,6 +125,8 @@ def imputer(node: OnnxNode) -> ir.Value:
     x = node.input(0)
     kind = "float" if tensors.dtype_of(x).is_float else "int64"
     found = node.attrs.get(f"replaced_value_{kind}", 0)
+    if {"imputed_value_floats", "imputed_value_int64s"} <= set(node.attrs):
+        raise ValueError("expected one list of imputed values, got floats and integers")
     values = _per_feature(node, "imputed", node.attr(f"imputed_value_{kind}s"), x)
     if values is None:
         raise ValueError(f"attribute `imputed_value_{kind}s` is empty")

@@ -152,7 +152,7 @@ def svm_regressor(node: OnnxNode) -> ir.Value:
         vectors = np.array(node.attr("support_vectors"), np.float32).reshape(count, -1)
         x = _kernel(node, x, vectors)
     y = _affine(node, x, _rows(node, x, 1), node.attrs.get("rho", [0.0])[:1])
-    if node.attrs.get("one_class", 0):
+    if node.flag("one_class", default=False):
         is_in = GreaterOp(y, number(node, 0, y)).z
         return WhereOp(is_in, number(node, 1, y), number(node, -1, y)).z
     return transformed(node, y, node.attr("post_transform", "NONE"))

@@ -63,13 +63,15 @@ def rotated(
 def standard_rotary_embedding(node: OnnxNode) -> ir.Value:
     """Rotary position embedding, by the standard's own body.
 
-    The body would broadcast positions of another shape, and let them count from the end.
+    The body would broadcast positions or sines of another shape, and let positions count
+    from the end.
 
     Source: ONNX RotaryEmbedding-23; onnxruntime refuses negative positions.
     """
     shape = tensors.shape_of(node.input(0))
     if len(shape) not in (3, 4):
         raise ValueError(f"input 0: expected rank 3 or 4, got {len(shape)}")
+    check_input_shape(node, 2, tensors.shape_of(node.input(1)))
     places = node.optional(3)
     if places is not None:
         check_input_shape(node, 3, (shape[0], shape[-2]))

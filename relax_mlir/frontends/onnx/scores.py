@@ -25,6 +25,7 @@ from relax_mlir.dialects.relax.compare import EqualOp, LessEqualOp, WhereOp
 from relax_mlir.dialects.relax.exponential import LogOp, SqrtOp
 from relax_mlir.dialects.relax.indexing import TakeOp
 from relax_mlir.dialects.relax.joining import ConcatOp
+from relax_mlir.dialects.relax.movement import ReshapeOp
 from relax_mlir.dialects.relax.norm import SoftmaxOp
 from relax_mlir.dialects.relax.reduce import SumOp
 
@@ -67,13 +68,15 @@ def as_float(x: ir.Value) -> ir.Value:
 
 
 def matrix(node: OnnxNode, index: int = 0) -> ir.Value:
-    """An operand [n, features] as floats.
+    """An operand [n, features] as floats; one of features alone is one row.
 
     Raises:
-        ValueError: it is no matrix.
+        ValueError: it has more axes, or none.
     """
     x = as_float(node.input(index))
     rank = len(tensors.shape_of(x))
+    if rank == 1:
+        return ReshapeOp(x, shape=(1, *tensors.shape_of(x))).y
     if rank != 2:
         raise ValueError(f"input {index}: expected [n, features], got rank {rank}")
     return x

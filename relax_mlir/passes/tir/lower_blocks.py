@@ -24,12 +24,14 @@ from relax_mlir.module import IRModule
 from relax_mlir.passes.tir.expand_loops import expand_block
 from relax_mlir.passes.tir.extern_calls import lower_extern_calls
 from relax_mlir.passes.tir.intrinsics import expand_intrinsics
-from relax_mlir.passes.tir.nests import is_scheduled, rematerialize
+from relax_mlir.passes.tir.nests import create_loop, is_scheduled, rematerialize
 from relax_mlir.passes.tir.vectors import lower_vectors
 from relax_mlir.rewriting import Pass, clone, erase, has_uses, replace, walk
 from relax_mlir.traversal import own_operations, values_read
 
 __all__ = ["LowerBlocks"]
+
+_STARTED = "tir.started"  # of blocks whose start values stand before them
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,8 @@ class LowerBlocks(Pass):
     """Write what a schedule left as plain loops.
 
     A block becomes its body, after its start value where all its reduce axes are at their
-    first point. Buffers of blocks become buffers of the program, in the one memory that
+    first point; a block of a whole grid whose reduce axes may have none gets a nest of its
+    own for that. Buffers of blocks become buffers of the program, in the one memory that
     there is. Names of scalars and assertions go: a kernel has no way to report what does
     not hold. Loops bound to threads run one step after the other. A second shape for the
     memory of a buffer is a view of it; vectors become MLIR's, and calls of C functions
@@ -89,6 +92,8 @@ class _Lowering:
         self._plain_arguments()
         for op in list(walk(self._function)):
             if isinstance(op, BlockOp) and not len(op.bindings) and len(op.kinds.value):
+                if op.has_init and _may_add_nothing(op):
+                    _start_before(op)
                 expand_block(op)
         for op in list(walk(self._function)):
             if isinstance(op, AllocBufferOp):
@@ -337,10 +342,37 @@ def _spread_type(value: ir.Value) -> None:
             )
 
 
+def _may_add_nothing(op: BlockOp) -> bool:
+    """Whether a reduce axis of a block of a whole grid may have no point."""
+    axes = zip(op.kinds.value, op.static_extents, strict=True)
+    return any(kind == "R" and extent < 1 for kind, extent in axes)
+
+
+def _start_before(op: BlockOp) -> None:
+    """Write the start values of a block of a whole grid in a nest before it."""
+    point, steps = ir.InsertionPoint(op), []
+    for number, (kind, extent) in enumerate(
+        zip(op.kinds.value, op.axis_extents(), strict=True)
+    ):
+        with point, op.location:
+            if kind == "R":
+                steps.append(_index(0))
+                continue
+            _, body = create_loop(extent, f"i{number}", None)
+        steps.append(body.arguments[0])
+        point = ir.InsertionPoint(list(own_operations(body))[-1])
+    mapping = dict(zip(op.init.blocks[0].arguments, steps, strict=True))
+    *operations, _ = own_operations(op.init.blocks[0])
+    with point, op.location:
+        for inner in operations:
+            clone(inner, mapping)
+    op.attributes[_STARTED] = ir.UnitAttr.get()
+
+
 def _inline(op: BlockOp) -> None:
     """Put the body of a block in its place."""
     bindings = list(op.bindings)
-    if op.has_init:
+    if op.has_init and _STARTED not in op.attributes:
         with ir.InsertionPoint(op), op.location:
             _write_init(op, bindings)
     body = op.body.blocks[0]

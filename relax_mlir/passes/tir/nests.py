@@ -137,5 +137,5 @@ def _is_unscheduled(op: ir.OpView) -> bool:
     if isinstance(op, BlockOp):
         inner = {o.operation.name for o in walk(op)}
         has_more = any(n.startswith("tir.") for n in inner)
-        return not len(op.bindings) and bool(len(op.kinds.value)) and not has_more
+        return not len(op.bindings) and not has_more
     return isinstance(op, AllocBufferOp)

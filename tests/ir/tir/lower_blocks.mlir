@@ -162,3 +162,35 @@ func.func @calls(%o: memref<2x3xf32>) attributes {tir.prim_func, tir.num_outputs
   "tir.evaluate"(%r) : (i32) -> ()
   return
 }
+
+// -----
+
+// The sum of no element is the start value, which stands before the loops of a whole grid
+// whose extent is not known.
+// CHECK-LABEL: func.func @grid
+// CHECK:         scf.for %[[I:.*]] =
+// CHECK-NOT:       scf.for
+// CHECK:           memref.store %{{.*}}, %arg1[%[[I]]]
+// CHECK:         scf.for
+// CHECK:           scf.for
+// CHECK-NOT:         scf.if
+// CHECK:             memref.load %arg0
+func.func @grid(%x: memref<3x?xf32> {tir.shape = #relax.shape<["3", "n"]>}, %o: memref<3xf32>, %n: index {tir.symbol = "n"}) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
+  %c0 = arith.constant 0 : index
+  %z = arith.constant 0.0 : f32
+  memref.store %z, %o[%c0] : memref<3xf32>
+  "tir.block"(%n) ({
+  ^bb0(%vi: index, %vk: index):
+    %s = arith.constant 0.0 : f32
+    memref.store %s, %o[%vi] : memref<3xf32>
+    gpu.yield
+  }, {
+  ^bb0(%vi: index, %vk: index):
+    %a = memref.load %x[%vi, %vk] : memref<3x?xf32>
+    %b = memref.load %o[%vi] : memref<3xf32>
+    %t = arith.addf %a, %b : f32
+    memref.store %t, %o[%vi] : memref<3xf32>
+    gpu.yield
+  }) {name = "S", kinds = "SR", static_extents = array<i64: 3, -1>, operandSegmentSizes = array<i32: 1, 0>} : (index) -> ()
+  return
+}
