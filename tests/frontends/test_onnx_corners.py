@@ -112,6 +112,7 @@ def test_losses_of_open_targets_are_checked_when_they_are_called() -> None:
             "`is_causal`: expected 0 or 1, got 2",
         ),
         ("y = Attention<scale = -1.0>(q, q, q)", "`scale`: expected 0 or more"),
+        ("y = ConvInteger(b, b, , zs)", "sizes differ: expected `1`, got `2`"),
     ],
 )
 def test_what_contradicts_itself_is_refused(body: str, message: str) -> None:
@@ -119,7 +120,8 @@ def test_what_contradicts_itself_is_refused(body: str, message: str) -> None:
     feeds |= {"a": random(1, 1, 4), "w": random(1, 1, 3)}
     known = {"n": np.array(4), "sizes": np.array([1, 1, 8])}
     known["scales"] = np.array([1, 1, 2], np.float32)
-    feeds |= {"q": random(1, 1, 2, 3)}
+    feeds |= {"q": random(1, 1, 2, 3), "b": np.ones((1, 1, 3), np.uint8)}
+    feeds |= {"zs": np.zeros(2, np.uint8)}
     feeds |= {"f": np.zeros(1, np.float32), "t": np.array(["a"], object)}
 
     with pytest.raises(ModelError, match=message):

@@ -5,7 +5,7 @@ import math
 import numpy as np
 from mlir import ir
 
-from relax_mlir.dialects import dtypes, tensors
+from relax_mlir.dialects import dtypes, shapes, tensors
 from relax_mlir.dialects.hooks import OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.arithmetic import AddOp, MultiplyOp, SubtractOp
 from relax_mlir.dialects.relax.cast import AstypeOp
@@ -121,10 +121,15 @@ def _padded(x: ir.Value, pads: list[int]) -> ir.Value:
 
 
 def per_channel(values: ir.Value, like: ir.Value, axis: int) -> ir.Value:
-    """One value for all, or one per index of an axis in a shape that broadcasts."""
+    """One value for all, or one per index of an axis in a shape that broadcasts.
+
+    Raises:
+        ValueError: there are more or fewer.
+    """
     shape = tensors.shape_of(values)
     count = math.prod(shape)
     if count == 1:
         return values if not shape else ReshapeOp(values, shape=()).y
+    shapes.require_equal(tensors.shape_of(like)[axis], count)
     rank = len(tensors.shape_of(like))
     return ReshapeOp(values, shape=(*[1] * axis, count, *[1] * (rank - axis - 1))).y
