@@ -14,7 +14,7 @@ from relax_mlir.dialects.dim_bounds import is_known_le
 from relax_mlir.dialects.dims import Dim, Expr
 from relax_mlir.dialects.monomials import terms_of
 from relax_mlir.dialects.symbols import substitute, symbols_of
-from relax_mlir.tir.schedule.indices import Limits, simplify
+from relax_mlir.tir.schedule.indices import Limits, simplify, without_units
 
 __all__ = ["Digit", "are_separate", "chained", "digits_of", "is_affine", "value_of"]
 
@@ -122,30 +122,34 @@ def is_affine(
     *,
     predicates: Sequence[Dim] = (),
     may_overlap: bool = False,
+    may_end_early: bool = False,
 ) -> bool:
     """Whether the values of axes are independent sums of digits of loops.
+
+    The loops then visit every combination of the values that the axes have.
 
     Args:
         values: what the axes are.
         extents: how many values each loop takes.
         limits: bounds of symbols.
-        predicates: what a predicate compares; each may cut off the end of one axis.
+        predicates: what is not negative where the points are visited; each may leave out
+            values of one axis.
         may_overlap: whether a digit may count on before the smaller ones end.
+        may_end_early: whether a loop may end before its lower digits do, as one of 10 does
+            that is divided by 4: digits stay independent, but 3 * 4 values are not visited.
     """
-    used: list[Digit] = []
-    sources: list[set[str]] = []
     values, extents, predicates = _with_composites(values, extents, predicates, limits)
+    axes: list[list[Digit]] = []
     for value in values:
         digits = digits_of(simplify(value, limits), extents)
-        if digits is None or not _is_number(digits, may_overlap=may_overlap):
+        if digits is None or _count(digits, may_overlap=may_overlap) is None:
             return False
-        used += digits
-        sources.append({d.source for d in digits})
-    for predicate in predicates:
-        loops = {n for n in symbols_of(predicate) if extents.get(n, 1) != 1}
-        if not any(loops <= one for one in sources):
-            return False
-    return _are_disjoint(used)
+        axes.append([d for d in digits if d.extent != 1])
+    if not all(_is_of_one_axis(slack, axes, extents) for slack in predicates):
+        return False
+    return _are_disjoint(
+        [d for digits in axes for d in digits], extents, may_end_early=may_end_early
+    )
 
 
 def _with_composites(
@@ -154,33 +158,75 @@ def _with_composites(
     predicates: Sequence[Dim],
     limits: Limits,
 ) -> tuple[Sequence[Dim], Mapping[str, Dim], Sequence[Dim]]:
-    """One variable in place of several loops that a predicate cuts off together.
+    """One variable in place of the loops that a predicate cuts off together.
 
     Fusing loops and splitting them by what does not divide leaves ``i * 100 + j < n``:
     that sum takes the place of the loop that there was.
 
-    Args:
-        predicates: what is not negative where they hold: ``n - 1 - i * 100 - j``.
+    Returns:
+        Values, extents, and the predicates that are left.
     """
-    left: list[Dim] = []
-    for number, slack in enumerate(predicates):
+    waiting = [without_units(slack, limits) for slack in predicates]
+    in_vain = 0
+    while in_vain < len(waiting):
+        slack = waiting.pop(0)
         total = -_sum_of_loops(slack, extents)
+        end = slack + total + 1
         digits = digits_of(total, extents) or []
-        smallest = [d for d in digits if d.scale == 1 and d.lower == 1]
-        gone = {d.source for d in digits}
-        name = f"relax.sum{number}"
-        known: dict[str, Dim] = {}
-        if len(digits) > 1 and smallest and _is_number(digits, may_overlap=False):
-            rest = total - dims.symbol(smallest[0].source)
-            known = {smallest[0].source: dims.symbol(name) - rest}
-        changed = [simplify(substitute(v, known), limits) for v in values]
-        if not known or any(gone & set(symbols_of(v)) for v in changed):
-            left.append(slack)
-            continue
-        values = changed
-        kept = {n: e for n, e in extents.items() if n not in gone}
-        extents = {**kept, name: slack + total + 1}
-    return values, extents, left
+        lowest = next((d for d in digits if d.scale == 1), None)
+        count = _count(digits, may_overlap=False)
+        if lowest is not None and lowest.lower == 1 and count is not None:
+            name = f"relax.sum{len(extents)}_{len(waiting)}"
+            rest = total - dims.symbol(lowest.source)
+            known = {lowest.source: dims.symbol(name) - rest}
+            changed = [
+                simplify(substitute(d, known), limits) for d in (*values, *waiting)
+            ]
+            gone = {d.source for d in digits}
+            if not any(gone & set(symbols_of(d)) for d in changed):
+                values, waiting = changed[: len(values)], changed[len(values) :]
+                kept = {n: e for n, e in extents.items() if n not in gone}
+                extents = {**kept, name: dims.minimum(end, count)}
+                in_vain = 0
+                continue
+        in_vain += 1
+        if lowest is not None and _ends_with(lowest, digits, end):
+            total = total - value_of(lowest, extents)
+            slack = _quotient(end, lowest.extent) - 1 - _quotient(total, lowest.extent)
+            in_vain = 0
+        waiting.append(slack)
+    return values, extents, waiting
+
+
+def _ends_with(lowest: Digit, digits: Sequence[Digit], end: Dim) -> bool:
+    """Whether numbers below ``end`` are those whose digits but the lowest are below it."""
+    others = [d.scale for d in digits if d is not lowest]
+    return all(dims.divide(n, lowest.extent)[1] == 0 for n in (*others, end))
+
+
+def _quotient(dim: Dim, divisor: Dim) -> Dim:
+    quotient, rest = dims.divide(dim, divisor)
+    assert rest == 0
+    return quotient
+
+
+def _is_of_one_axis(
+    slack: Dim, axes: Sequence[Sequence[Digit]], extents: Mapping[str, Dim]
+) -> bool:
+    """Whether a predicate depends on the digits of one axis alone."""
+    total = _sum_of_loops(slack, extents)
+    loops = {n for n in symbols_of(total) if extents.get(n, 1) != 1}
+    ways = [digits for dim in (total, -total) if (digits := digits_of(dim, extents))]
+    for axis in axes:
+        others = {d.source for other in axes if other is not axis for d in other}
+        whole = {d.source for d in axis} - others
+        parts = {(d.source, d.lower, d.extent) for d in axis}
+        if loops <= whole or any(
+            all(d.source in whole or (d.source, d.lower, d.extent) in parts for d in w)
+            for w in ways
+        ):
+            return True
+    return False
 
 
 def _sum_of_loops(dim: Dim, extents: Mapping[str, Dim]) -> Dim:
@@ -193,19 +239,28 @@ def _sum_of_loops(dim: Dim, extents: Mapping[str, Dim]) -> Dim:
     return found
 
 
-def _is_number(digits: Sequence[Digit], *, may_overlap: bool) -> bool:
-    """Whether digits count up in steps of 1, each from where the smaller ones end."""
+def _count(digits: Sequence[Digit], *, may_overlap: bool) -> Dim | None:
+    """How far digits count up in steps of 1, each from where the smaller ones end.
+
+    Returns:
+        None if they leave out numbers.
+    """
     waiting = [d for d in digits if d.extent != 1]
-    expected: Dim = 1
+    end: Dim = 1
     while waiting:
-        found = next((d for d in waiting if d.scale == expected), None)
-        if found is None and may_overlap and expected != 1:
-            found = next((d for d in waiting if is_known_le(d.scale, expected)), None)
+        found = next((d for d in waiting if d.scale == end), None)
+        if found is None and may_overlap and end != 1:
+            found = next((d for d in waiting if _is_within(d.scale, end)), None)
         if found is None:
-            return False
+            return None
         waiting.remove(found)
-        expected = found.scale * found.extent
-    return True
+        end = found.scale * found.extent
+    return end
+
+
+def _is_within(scale: Dim, end: Dim) -> bool:
+    """Whether a scale is surely from 1 to ``end``."""
+    return is_known_le(1, scale) and is_known_le(scale, end)
 
 
 def are_separate(digits: Sequence[Digit]) -> bool:
@@ -251,12 +306,14 @@ def chained(digits: Sequence[Digit], extent: Dim) -> list[Digit] | None:
     return found
 
 
-def _are_disjoint(digits: Sequence[Digit]) -> bool:
-    """Whether no two are made of the same part of a loop."""
+def _are_disjoint(
+    digits: Sequence[Digit], extents: Mapping[str, Dim], *, may_end_early: bool
+) -> bool:
+    """Whether digits take all their values together: parts of loops, each used once."""
     by_source: dict[str, list[Digit]] = {}
     for digit in digits:
         by_source.setdefault(digit.source, []).append(digit)
-    for parts in by_source.values():
+    for source, parts in by_source.items():
         lower: Dim = 1
         waiting = [d for d in parts if d.extent != 1]
         while waiting:
@@ -265,4 +322,6 @@ def _are_disjoint(digits: Sequence[Digit]) -> bool:
                 return False
             waiting.remove(found)
             lower = lower * found.extent
+        if not may_end_early and not is_known_le(lower, extents[source]):
+            return False
     return True

@@ -123,7 +123,7 @@ def _divide(
     outer_if, inner_if = _divided_conditions(conditions, extents, inside)
     pairs = None
     if outer_if is not None and inner_if is not None:
-        is_affine = affine.is_affine(
+        is_affine = not legality.loop_starts(indices, block) and affine.is_affine(
             values, extents, limits, predicates=[c.slack for c in conditions]
         )
         pairs = [_parts(v, extents, inside) if is_affine else None for v in values]

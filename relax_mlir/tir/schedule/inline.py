@@ -280,7 +280,7 @@ def _inverted(
     values: dict[str, Dim] = dict.fromkeys(names, 0)
     bounds: list[tuple[Dim, Dim]] = []
     read = [simplify(indices.of(v), limits) for v in list(load.operands)[1:]]
-    if not affine.is_affine(read, sizes, limits):
+    if not affine.is_affine(read, sizes, limits, may_end_early=True):
         raise _not_invertible(block, where)
     for number, dim in enumerate(read):
         digits = affine.digits_of(dim, sizes) or []

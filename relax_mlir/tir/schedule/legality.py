@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from mlir import ir
 
 from relax_mlir.dialects import dims
+from relax_mlir.dialects.dim_bounds import bounds
 from relax_mlir.dialects.dims import Dim
 from relax_mlir.dialects.symbols import substitute, symbols_of
 from relax_mlir.errors import ScheduleError
@@ -40,6 +41,7 @@ __all__ = [
     "is_complete",
     "is_reduction",
     "loop_extents",
+    "loop_starts",
     "not_complete",
     "not_reduction",
 ]
@@ -51,6 +53,15 @@ def loop_extents(indices: Indices, block: ir.Operation) -> dict[str, Dim]:
         indices.symbol(loop_var(loop)): loop_bounds(indices, loop)[1]
         for loop in tree.enclosing_loops(block)
     }
+
+
+def loop_starts(indices: Indices, block: ir.Operation) -> dict[str, Dim]:
+    """Where those loops around a block begin that do not at 0, by their symbols."""
+    starts = {
+        indices.symbol(loop_var(loop)): loop_bounds(indices, loop)[0]
+        for loop in tree.enclosing_loops(block)
+    }
+    return {name: low for name, low in starts.items() if low != 0}
 
 
 def has_affine_bindings(
@@ -79,11 +90,15 @@ def has_affine_bindings(
     if any(c.value is not None for c in found):
         return False
     limits = limits_at(indices, block)
+    values = [without_units(indices.of(v), limits) for v in tree.bindings(block)]
+    # Loops as if they began at 0.
+    steps = {n: dims.symbol(n) + low for n, low in loop_starts(indices, block).items()}
+    limits |= {n: (0, bounds(extents[n] - 1, limits)[1]) for n in steps if n in extents}
     return affine.is_affine(
-        [without_units(indices.of(v), limits) for v in tree.bindings(block)],
+        [substitute(value, steps) for value in values],
         extents,
         limits,
-        predicates=[c.slack for c in found],
+        predicates=[substitute(c.slack, steps) for c in found],
         may_overlap=below is not None if may_overlap is None else may_overlap,
     )
 
@@ -391,7 +406,7 @@ def _are_apart(
             return False
         lows.append(run.low)
         found += digits or ()
-    if not affine.is_affine(lows, steps, limits):
+    if not affine.is_affine(lows, steps, limits, may_end_early=True):
         return False
     for name, extent in steps.items():
         ordered = affine.chained([d for d in found if d.source == name], extent)
