@@ -1,0 +1,82 @@
+"""Statements of kernels, and where their accesses lie, by plain numbers."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from mlir import ir
+
+from relax_mlir.indexing import Form, Part, constant_of
+from relax_mlir.schedules.emit import Extent
+from relax_mlir.schedules.nest import Access, Kernel, read_kernel
+from tests.analysis.index_programs import ARITHMETIC
+
+__all__ = ["buffers", "element_of", "kernel_in", "number", "offset_of", "row_major"]
+
+
+@contextmanager
+def buffers(*types: str) -> Iterator[list[ir.Value]]:
+    """Arguments of these types; what is emitted goes to the end of their function."""
+    arguments = ", ".join(f"%a{n}: {type_}" for n, type_ in enumerate(types))
+    with _function(f"func.func @f({arguments}) {{ return }}") as function:
+        yield list(function.regions[0].blocks[0].arguments)
+
+
+@contextmanager
+def kernel_in(text: str) -> Iterator[Kernel]:
+    """The kernel that a function is."""
+    with _function(text) as function:
+        yield read_kernel(function)  # pyright: ignore[reportArgumentType]
+
+
+@contextmanager
+def _function(text: str) -> Iterator[ir.OpView]:
+    context = ir.Context()
+    context.allow_unregistered_dialects = True
+    with context, ir.Location.unknown():
+        module = ir.Module.parse(text)
+        (function,) = module.body.operations
+        last = list(function.regions[0].blocks[0].operations)[-1]
+        with ir.InsertionPoint(last):
+            yield function
+
+
+def element_of(form: Form, point: Sequence[int], sizes: Mapping[str, int]) -> int:
+    """The index that a form is at a point; ``sizes`` by the names of arguments."""
+    if isinstance(form, Part):
+        axis = point[form.axis]
+        return axis % form.base if form.is_inner else axis // form.base
+    place = form.constant + sum(f * point[a] for a, f in form.coefficients.items())
+    by = getattr(form, "by", None)
+    return place if by is None else place + sizes[str(by.get_name())]
+
+
+def row_major(shape: Sequence[int]) -> list[int]:
+    """Elements between neighbours along each dimension."""
+    return [math.prod(shape[place + 1 :]) for place in range(len(shape))]
+
+
+def offset_of(access: Access, point: Sequence[int]) -> int:
+    """Which element of a row-major buffer of static sizes an access touches."""
+    strides = row_major(list(access.buffer.type.shape))
+    places = [element_of(form, point, {}) for form in access.forms]
+    return sum(s * p for s, p in zip(strides, places, strict=True))
+
+
+def number(extent: Extent, sizes: Mapping[ir.Value, int]) -> int:
+    """What an emitted size is, where arguments are known, and what is cast."""
+    if isinstance(extent, int):
+        return extent
+    if extent in sizes:
+        return sizes[extent]
+    known = constant_of(extent)
+    if known is not None:
+        return known
+    name, *operands = extent.owner.name, *extent.owner.operands
+    if name == "memref.dim":
+        cast, place = operands
+        shape = ir.MemRefType(cast.owner.operands[0].type).shape
+        return shape[number(place, sizes)]
+    sides = [number(operand, sizes) for operand in operands]
+    assert min(sides) >= 0 or not name.endswith("ui"), "it would wrap around"
+    return ARITHMETIC[name](*sides)
