@@ -206,7 +206,7 @@ Part = Monomial | Call
 
 
 def summands(dim: Dim) -> list[tuple[int, Part]]:
-    """A sum in which remainders and maxima are seen again, as factors and parts."""
+    """A sum in which remainders are seen again, as factors and parts."""
     found: list[tuple[int, Part]] = []
     rest = dim
     for monomial, factor in terms_of(dim):
@@ -296,32 +296,12 @@ def _mirrored_quotient(
     return by, Call("arith.floordivsi", k - 1 - x + k * ones, k), covered
 
 
-def _maximum_in(
-    dim: Dim, monomial: Monomial, factor: int
-) -> tuple[int, Call, Dim] | None:
-    """A maximum, which is kept as the minimum of what is negated."""
-    atom = monomial[0]
-    if (
-        atom.op != "min"
-        or factor >= 0
-        or not all(_is_negative(arg) for arg in atom.args)
-    ):
-        return None
-    call = Call("arith.maxsi", *(-arg for arg in atom.args))
-    return -factor, call, Expr.of({monomial: factor})
-
-
 _RECOGNISED = (
     _remainder_in,
     _digit_in,
-    _maximum_in,
     _mirrored_remainder,
     _mirrored_quotient,
 )
-
-
-def _is_negative(dim: Dim) -> bool:
-    return all(by <= 0 for _, by in terms_of(dim))
 
 
 def mentions(dim: Dim, names: Sequence[str]) -> bool:

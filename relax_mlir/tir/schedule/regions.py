@@ -71,21 +71,34 @@ def _atom_interval(atom: Atom, domains: Mapping[str, Run], limits: Limits) -> Ru
 def _call_interval(call: Call, domains: Mapping[str, Run], limits: Limits) -> Run:
     runs = [interval(arg, domains, limits) for arg in call.args]
     if call.name == "arith.remui":
-        return _remainder(runs[0], call.args[1], limits)
+        return _remainder(runs[0], runs[1], limits)
     if call.name == "arith.floordivsi":
-        divisor = call.args[1]
-        return runs[0].mapped(lambda end: dims.floordiv(end, divisor))
-    combine = dims.minimum if call.name == "arith.minsi" else dims.maximum
-    return Run(combine(*(r.low for r in runs)), combine(*(r.high for r in runs)))
+        return _quotient(runs[0], runs[1])
+    return Run(
+        dims.minimum(*(r.low for r in runs)), dims.minimum(*(r.high for r in runs))
+    )
 
 
-def _remainder(run: Run, divisor: Dim, limits: Limits) -> Run:
-    quotients = [
-        simplify(dims.floordiv(e, divisor), limits) for e in (run.low, run.high)
-    ]
-    if quotients[0] == quotients[1]:
-        return run.mapped(lambda end: end - divisor * quotients[0])
-    return Run(0, divisor - 1)
+def _quotient(run: Run, divisor: Run) -> Run:
+    ends = [max(end, 1) if isinstance(end, int) else end for end in _ends_of(divisor)]
+    return Run(
+        dims.minimum(*(dims.floordiv(run.low, end) for end in ends)),
+        dims.maximum(*(dims.floordiv(run.high, end) for end in ends)),
+    )
+
+
+def _remainder(run: Run, divisor: Run, limits: Limits) -> Run:
+    if divisor.low == divisor.high:
+        quotients = [
+            simplify(dims.floordiv(end, divisor.low), limits) for end in _ends_of(run)
+        ]
+        if quotients[0] == quotients[1]:
+            return run.mapped(lambda end: end - divisor.low * quotients[0])
+    return Run(0, divisor.high - 1)
+
+
+def _ends_of(run: Run) -> tuple[Dim, Dim]:
+    return run.low, run.high
 
 
 def region_of(

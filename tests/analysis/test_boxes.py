@@ -1,0 +1,143 @@
+"""Boxes against the numbers that expressions take over domains."""
+
+from itertools import product
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from relax_mlir.dialects.symbols import evaluate, parse
+from relax_mlir.tir.schedule.regions import Run, hull, interval
+from tests.analysis.expressions import Tree, build, calls, points, sums
+
+# `n` and `i` stand still, `j` and `k` take all numbers of their domains.
+_LIMITS: dict[str, tuple[int, int | None]] = {
+    "n": (0, None),
+    "i": (0, 3),
+    "j": (0, 4),
+    "k": (1, 3),
+}
+_DOMAINS = {"j": Run(0, 4), "k": Run(1, 3)}
+_STILL = list(points({"n": (0, 5), "i": (0, 3)}))
+_MOVING = list(points({"j": (0, 4), "k": (1, 3)}))
+
+_trees: st.SearchStrategy[Tree] = st.recursive(
+    st.sampled_from(["n", "i", "j", "k"]) | st.integers(-3, 6),
+    lambda inner: sums(inner) | calls(["//", "%"], inner, st.sampled_from([2, 3, 4])),
+    max_leaves=5,
+)
+
+
+@settings(max_examples=150)
+@given(_trees)
+def test_intervals_hold_all_values(tree: Tree) -> None:
+    dim = build(tree)
+    run = interval(dim, _DOMAINS, _LIMITS)
+    for still in _STILL:
+        values = [evaluate(dim, {**still, **moving}) for moving in _MOVING]
+        assert evaluate(run.low, still) <= min(values), (str(dim), still)
+        assert max(values) <= evaluate(run.high, still), (str(dim), still)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "j",
+        "n",
+        "4*i + j",
+        "i - j",
+        "2*j + 3*k - 1",
+        "j*k",
+        "n*j + i",
+        "n - n*j",
+        "j//2",
+        "(4*i + j)//2",
+        "(8*i + j)//8",
+        "(8*i + j)%8",
+        "j%8",
+        "j%3",
+        "k//4",
+        "min(j, 2)",
+        "min(j, k + 1)",
+        "n - j//2",
+        "3 - j%5",
+        "7",
+        "n//k",
+        "(n - i)//k",
+        "j//(k + 1)",
+    ],
+)
+def test_intervals_end_at_values(text: str) -> None:
+    dim = parse(text)
+    run = interval(dim, _DOMAINS, _LIMITS)
+    for still in _STILL:
+        values = [evaluate(dim, {**still, **moving}) for moving in _MOVING]
+        assert evaluate(run.low, still) == min(values), (str(run.low), still)
+        assert evaluate(run.high, still) == max(values), (str(run.high), still)
+
+
+@pytest.mark.parametrize("text", ["n%k", "j%(k + 2)", "(n - j)//(k + i)", "n//j"])
+def test_divisors_that_move(text: str) -> None:
+    dim = parse(text)
+    run = interval(dim, _DOMAINS, _LIMITS)
+    for still in _STILL:
+        points_ = [{**still, **moving} for moving in _MOVING if moving["j"]]
+        values = [evaluate(dim, point) for point in points_]
+        assert evaluate(run.low, still) <= min(values)
+        assert max(values) <= evaluate(run.high, still)
+
+
+def test_domains_of_open_sizes() -> None:
+    run = interval(
+        parse("4*j + k"),
+        {"j": Run(0, parse("n - 1")), "k": Run(0, 3)},
+        {"j": (0, None)},
+    )
+    assert run == Run(0, parse("4*n - 1"))
+    assert run.extent == parse("4*n")
+    assert run.mapped(lambda end: end + 1) == Run(1, parse("4*n"))
+
+
+_ends = st.sampled_from(["0", "n", "i", "i + 2", "n - 2", "2*i", "4*n", "5", "m"])
+_boxes = st.lists(
+    st.lists(st.tuples(_ends, _ends), min_size=2, max_size=2), min_size=1, max_size=3
+)
+
+
+@settings(max_examples=60)
+@given(_boxes)
+def test_hulls_hold_boxes(listed: list[list[tuple[str, str]]]) -> None:
+    boxes = [[Run(parse(a), parse(b)) for a, b in box] for box in listed]
+    found = hull(boxes, {"i": (0, 3), "n": (2, None)})
+    assert found is not None
+    for n, i, m in product((2, 3, 7), range(4), (0, 9)):
+        point = {"n": n, "i": i, "m": m}
+        for number, run in enumerate(found):
+            lows = [evaluate(box[number].low, point) for box in boxes]
+            highs = [evaluate(box[number].high, point) for box in boxes]
+            assert evaluate(run.low, point) == min(lows)
+            assert evaluate(run.high, point) == max(highs)
+
+
+@pytest.mark.parametrize(
+    ("ends", "low", "high"),
+    [
+        (("i", "i + 2"), "i", "i + 2"),
+        (("i + 2", "i"), "i", "i + 2"),
+        (("i", "5"), "i", "5"),
+        (("5", "i"), "i", "5"),
+        (("n", "2"), "2", "n"),
+        (("n - 2", "0"), "0", "n - 2"),
+        (("n", "m"), "min(n, m)", "max(n, m)"),
+        (("n", "n"), "n", "n"),
+        (("n", "4*n"), "n", "4*n"),
+    ],
+)
+def test_hulls_are_written_shortly(ends: tuple[str, str], low: str, high: str) -> None:
+    boxes = [[Run(parse(end), parse(end))] for end in ends]
+    found = hull(boxes, {"i": (0, 3), "n": (2, None)})
+    assert found == [Run(parse(low), parse(high))]
+
+
+def test_no_boxes_have_no_hull() -> None:
+    assert hull([], {}) is None
