@@ -58,6 +58,33 @@ def test_a_consumer_of_one_row_leaves_out_the_others():
     check_schedule(schedule, corner)
 
 
+def test_a_predicate_of_a_fused_loop_is_one_of_axes():
+    schedule = Schedule(fused_rows)
+    schedule.reverse_compute_inline("C")
+    schedule.reindex("B", ("write", 0))
+
+    assert "T.where(ax0 * 7 + ax1 < 27 and ax1 < 6)" in script_lines(schedule)
+    check_schedule(schedule, fused_rows)
+
+
+@T.prim_func
+def triangle(A: T.Buffer((5, 6), "float32"), B: T.Buffer((5, 6), "float32")):
+    for i, j in T.grid(5, 6):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            T.where(i + j < 6)
+            B[vi, vj] = A[vi, vj] + 1.0
+
+
+def test_a_predicate_of_several_axes_outlives_a_split():
+    schedule = Schedule(triangle)
+    schedule.split(schedule.get_loops("B")[0], [3, 2])
+    schedule.reindex("B", ("write", 0))
+
+    assert "T.where(ax0 + ax1 < 6)" in script_lines(schedule)
+    check_schedule(schedule, triangle)
+
+
 @T.prim_func
 def two_in_a_loop(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
     B = T.alloc_buffer((8,))
@@ -87,11 +114,6 @@ def test_a_copy_stays_in_its_axes_whatever_kept_the_loops_there():
 
     assert "T.where(j_0 * 4 + j_1 < 10)" in script_lines(schedule)
     check_schedule(schedule, scale_shift)
-
-
-def _fused_and_inlined(schedule):
-    schedule.reverse_compute_inline("C")
-    schedule.reindex("B", ("write", 0))
 
 
 def _written_and_decomposed(schedule):
@@ -137,11 +159,6 @@ REFUSED = {
         matmul_relu,
         _repeated,
         "decompose_reduction: loop `i` repeats block `C`",
-    ),
-    "a predicate of a fused loop": (
-        fused_rows,
-        _fused_and_inlined,
-        "reindex: the predicate of block `B` says something else",
     ),
     "a writer in the loop": (
         two_in_a_loop,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 
 from mlir import ir
 
 from relax_mlir.dialects import dims
-from relax_mlir.dialects.dims import Dim
-from relax_mlir.dialects.monomials import terms_of
+from relax_mlir.dialects.dim_bounds import is_known_le
+from relax_mlir.dialects.dims import Dim, Expr
+from relax_mlir.dialects.monomials import Atom, terms_of
 from relax_mlir.dialects.symbols import substitute, symbols_of
 from relax_mlir.errors import ScheduleError
 from relax_mlir.tir.schedule import tree
@@ -27,8 +27,8 @@ def axis_conditions(
 ) -> list[Condition]:
     """The conditions that leave out points of the axes, in symbols of their numbers.
 
-    Conditions that keep an axis in its extent, and those that keep loops from visiting a
-    point twice, leave out none.
+    Conditions that keep an axis in its extent, and those that hold in the first step of loops
+    that no axis depends on, leave out none.
 
     Raises:
         ScheduleError: the predicate says something else.
@@ -44,7 +44,7 @@ def axis_conditions(
             raise _unclear(block, where)
         slack = _in_axes(condition.slack, values, axes, loops)
         if slack is None:
-            if _are_as_many(block, extents, indices):
+            if not _holds_at_first(condition.slack, values, block, indices):
                 raise _unclear(block, where)
             continue
         ends = [
@@ -65,29 +65,67 @@ def _unclear(block: ir.Operation, where: str) -> ScheduleError:
     )
 
 
-def _are_as_many(block: ir.Operation, extents: Sequence[Dim], indices: Indices) -> bool:
-    """Whether loops visit a point once each, so that every condition leaves out some."""
-    loops = [loop_bounds(indices, loop)[1] for loop in tree.enclosing_loops(block)]
-    return math.prod(loops) == math.prod(extents)
+def _holds_at_first(
+    slack: Dim, values: Sequence[Dim], block: ir.Operation, indices: Indices
+) -> bool:
+    """Whether it is of loops alone that no axis needs, and their first step is right."""
+    used = {name for value in values for name in symbols_of(value)}
+    starts = {
+        indices.symbol(loop_var(loop)): loop_bounds(indices, loop)[0]
+        for loop in tree.enclosing_loops(block)
+    }
+    free = {name: low for name, low in starts.items() if name not in used}
+    first = substitute(slack, free)
+    return not set(starts) & set(symbols_of(first)) and is_known_le(0, first)
 
 
 def _in_axes(
     dim: Dim, values: Sequence[Dim], axes: Sequence[Dim], loops: set[str]
 ) -> Dim | None:
-    """An expression of loops as one of axes, where it is one of them or of their loops."""
-    for value, axis in zip(values, axes, strict=True):
-        for sign in (1, -1):
-            rest = dim - sign * value
-            if not loops & set(symbols_of(rest)) and loops & set(symbols_of(value)):
-                return rest + sign * axis
-    plain = {
-        name: axis
-        for value, axis in zip(values, axes, strict=True)
-        for name in loops
-        if value == dims.symbol(name)
-    }
-    found = substitute(dim, plain)
-    return None if loops & set(symbols_of(found)) else found
+    """An expression of loops as one of axes, where what axes are says what loops are."""
+    waiting = list(values)
+    for number, axis in enumerate(axes):
+        atom = _single_atom(waiting[number], loops)
+        if atom is None:
+            continue
+        rest, factor = _without(waiting[number], atom)
+        known = factor * (axis - rest)
+        waiting = [_with(value, atom, known) for value in waiting]
+        dim = _with(dim, atom, known)
+    return None if loops & set(symbols_of(dim)) else dim
+
+
+def _single_atom(value: Dim, loops: set[str]) -> Atom | None:
+    """A loop, or a quotient of loops, that a value counts in steps of 1, if there is one."""
+    for monomial, factor in terms_of(value):
+        if len(monomial) == 1 and abs(factor) == 1:
+            (atom,) = monomial
+            rest, _ = _without(value, atom)
+            is_symbol = atom.op == "symbol"
+            if loops & set(symbols_of(Expr.of({monomial: 1}))) and not (
+                is_symbol and atom.text in symbols_of(rest)
+            ):
+                return atom
+    return None
+
+
+def _without(dim: Dim, atom: Atom) -> tuple[Dim, int]:
+    """The rest of a sum, and the factor of an atom in it."""
+    factor = dict(terms_of(dim))[(atom,)]
+    return dim - Expr.of({(atom,): factor}), factor
+
+
+def _with(dim: Dim, atom: Atom, known: Dim) -> Dim:
+    """A sum with something in place of an atom."""
+    if atom.op == "symbol":
+        return substitute(dim, {atom.text: known})
+    total: Dim = 0
+    for monomial, factor in terms_of(dim):
+        term: Dim = factor
+        for one in monomial:
+            term = term * (known if one == atom else Expr.of({(one,): 1}))
+        total = total + term
+    return total
 
 
 def at_axes(

@@ -1,0 +1,231 @@
+"""What predicates say of axes, against the points that loops visit."""
+
+# ruff: noqa: N803  scripts name buffers in capitals
+
+import contextlib
+from itertools import product
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from relax_mlir.dialects.dims import symbol
+from relax_mlir.dialects.symbols import evaluate, parse, substitute
+from relax_mlir.errors import ScheduleError
+from relax_mlir.script import tir as T  # noqa: N812  as scripts call it
+from relax_mlir.tir import PrimFunc
+from relax_mlir.tir.schedule import Schedule, tree
+from relax_mlir.tir.schedule.axis_conditions import at_axes, axis_conditions
+from relax_mlir.tir.schedule.indices import Indices
+from relax_mlir.tir.schedule.new_axes import axis_symbol
+from relax_mlir.tir.schedule.predicates import Condition, block_conditions
+from relax_mlir.tir.schedule.state import extents_of, loop_bounds, loop_var
+
+
+@T.prim_func
+def whole(A: T.Buffer((5, 6), "float32"), B: T.Buffer((5, 6), "float32")):
+    for i, j in T.grid(5, 6):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj]
+
+
+@T.prim_func
+def corner(A: T.Buffer((5, 6), "float32"), B: T.Buffer((5, 6), "float32")):
+    for i, j in T.grid(5, 6):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            T.where(i < 3 and j >= 2)
+            B[vi, vj] = A[vi, vj]
+
+
+@T.prim_func
+def triangle(A: T.Buffer((5, 6), "float32"), B: T.Buffer((5, 6), "float32")):
+    for i, j in T.grid(5, 6):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            T.where(i + j < 6)
+            B[vi, vj] = A[vi, vj]
+
+
+@T.prim_func
+def backwards(A: T.Buffer((5, 6), "float32"), B: T.Buffer((5, 6), "float32")):
+    for i, j in T.grid(5, 6):
+        with T.block("B"):
+            vi = T.axis.spatial(5, 4 - i)
+            vj = T.axis.spatial(6, j)
+            T.where(i < 3 and j < 4)
+            B[vi, vj] = A[vi, vj]
+
+
+@T.prim_func
+def shifted(A: T.Buffer((9,), "float32"), B: T.Buffer((9,), "float32")):
+    for i in range(12):
+        with T.block("B"):
+            vi = T.axis.spatial((2, 9), i + 2)
+            T.where(i < 7)
+            B[vi] = A[vi]
+
+
+@T.prim_func
+def twice(A: T.Buffer((5,), "float32"), B: T.Buffer((5,), "float32")):
+    for i, k in T.grid(5, 2):
+        with T.block("B"):
+            vi = T.axis.spatial(5, i)
+            T.where(k < 1 and i < 4)
+            B[vi] = A[vi]
+
+
+@T.prim_func
+def overlapping(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+    for i, j in T.grid(3, 4):
+        with T.block("B"):
+            vi = T.axis.spatial(8, i * 3 + j)
+            T.where(i * 3 + j < 8)
+            B[vi] = A[vi]
+
+
+_PROGRAMS = [whole, corner, triangle, backwards, shifted, twice, overlapping]
+
+
+def check(schedule: Schedule) -> None:
+    """The points where conditions hold are those that loops visit."""
+    (block,) = tree.find_blocks(schedule.state.function("main"), "B")
+    indices = Indices()
+    found = axis_conditions(block, indices, "test")
+    starts, extents = tree.axis_starts(block), extents_of(indices, block)
+    loops = tree.enclosing_loops(block)
+    names = [indices.symbol(loop_var(loop)) for loop in loops]
+    bounds = [loop_bounds(indices, loop) for loop in loops]
+    values = [indices.of(value) for value in tree.bindings(block)]
+    guards = block_conditions(block, indices)
+    visited = set()
+    for steps in product(*(range(int(str(n))) for _, n in bounds)):
+        point = {
+            name: int(str(low)) + step
+            for name, (low, _), step in zip(names, bounds, steps, strict=True)
+        }
+        if all(evaluate(guard.slack, point) >= 0 for guard in guards):
+            visited.add(tuple(evaluate(value, point) for value in values))
+    allowed = set()
+    for axes in product(
+        *(range(s, s + int(str(e))) for s, e in zip(starts, extents, strict=True))
+    ):
+        point = {axis_symbol(number): value for number, value in enumerate(axes)}
+        if all(evaluate(condition.slack, point) >= 0 for condition in found):
+            allowed.add(axes)
+    assert visited == allowed
+
+
+_steps = st.lists(
+    st.tuples(
+        st.sampled_from(["split", "split", "fuse", "reorder"]),
+        st.integers(0, 2),
+        st.sampled_from([2, 3, 4]),
+    ),
+    max_size=3,
+)
+
+
+@settings(max_examples=40)
+@given(st.sampled_from(_PROGRAMS), _steps)
+def test_conditions_allow_what_loops_visit(
+    program: PrimFunc, steps: list[tuple[str, int, int]]
+) -> None:
+    schedule = Schedule(program)
+    for name, which, factor in steps:
+        loops = schedule.get_loops("B")
+        first, *others = loops[which % len(loops) :]
+        try:
+            if name == "split":
+                schedule.split(first, [None, factor])
+            elif name == "fuse" and others:
+                schedule.fuse(first, others[0])
+            elif name == "reorder" and others:
+                schedule.reorder(others[0], first)
+        except ScheduleError:
+            continue
+    with contextlib.suppress(ScheduleError):  # it says something else
+        check(schedule)
+
+
+@pytest.mark.parametrize("program", _PROGRAMS, ids=lambda program: program.__name__)
+def test_conditions_of_plain_loops(program: PrimFunc) -> None:
+    check(Schedule(program))
+
+
+@pytest.mark.parametrize("factors", [[None, 4], [3, None], [2, 2, None]])
+def test_splits_leave_out_no_point(factors: list[int | None]) -> None:
+    schedule = Schedule(whole)
+    schedule.split(schedule.fuse(*schedule.get_loops("B")), factors)
+    check(schedule)
+
+
+def refused(program: PrimFunc) -> bool:
+    try:
+        check(Schedule(program))
+    except ScheduleError as error:
+        return "the predicate of block `B` says something else" in str(error)
+    return False
+
+
+@T.prim_func
+def loaded(A: T.Buffer((5,), "int32"), B: T.Buffer((5,), "int32")):
+    for i in range(5):
+        with T.block("B"):
+            vi = T.axis.spatial(5, i)
+            T.where(A[i] < 3)
+            B[vi] = A[vi]
+
+
+@T.prim_func
+def halves(A: T.Buffer((6,), "float32"), B: T.Buffer((6,), "float32")):
+    for i in range(6):
+        with T.block("B"):
+            vi = T.axis.spatial(6, 5 - i)
+            T.where(i // 2 < 2)
+            B[vi] = A[vi]
+
+
+@T.prim_func
+def late(A: T.Buffer((5,), "float32"), B: T.Buffer((5,), "float32")):
+    for i, k in T.grid(5, 3):
+        with T.block("B"):
+            vi = T.axis.spatial(5, i)
+            T.where(k >= 1)
+            B[vi] = A[vi]
+
+
+@T.prim_func
+def once(A: T.Buffer((12,), "float32"), B: T.Buffer((12,), "float32")):
+    for i, j in T.grid(3, 4):
+        with T.block("B"):
+            vi = T.axis.spatial(12, i * 3 + j)
+            T.where(j < 3)
+            B[vi] = A[vi]
+
+
+def test_other_predicates_are_refused() -> None:
+    assert [refused(p) for p in (loaded, late, once)] == [True] * 3
+    assert not refused(halves)
+
+
+@pytest.mark.parametrize(
+    ("slack", "values", "expected"),
+    [
+        ("4 - a", {0: "x"}, Condition("lt", parse("x"), 5)),
+        ("a - 2", {0: "x"}, Condition("le", 2, parse("x"))),
+        ("n - 1 - a", {0: "x"}, Condition("le", 1, parse("n - x"))),
+        ("b - a", {0: "x", 1: "y"}, Condition("le", 0, parse("y - x"))),
+        ("4 - a - b", {0: "2*x", 1: "y"}, Condition("lt", parse("2*x + y"), 5)),
+        ("4 - a", {1: "y"}, Condition("lt", symbol(axis_symbol(0)), 5)),
+    ],
+)
+def test_conditions_where_axes_have_values(
+    slack: str, values: dict[int, str], expected: Condition
+) -> None:
+    named = {"a": symbol(axis_symbol(0)), "b": symbol(axis_symbol(1))}
+    given_ = {number: parse(value) for number, value in values.items()}
+    assert at_axes([Condition("le", 0, substitute(parse(slack), named))], given_) == [
+        expected
+    ]
