@@ -60,6 +60,7 @@ def test_inverses_are_found(function, shape, inverse):
     [
         (lambda i: (i // 4, i % 4), 14, "axis0 == 3 and 2 <= axis1"),
         (lambda i: ((i + 3) // 4, (i + 3) % 4), 9, "axis0 == 0 and axis1 < 3"),
+        (lambda i: ((i + 3) // 8, (i + 3) % 8), 2, "axis1 < 3"),
         (lambda i: (i // 4, i % 4), 12, "T.bool(False)"),
         (lambda i: (i // 4, i % 4), Var("n", "int64"), "axis0 == n // 4 and n % 4"),
     ],

@@ -258,8 +258,11 @@ def _excess(
     for digit, value in ordered[:-1]:
         lower = lower + digit.lower * value
     found: list[Excess] = []
-    if start != 0:
-        found.append(Excess(upper, 0, lower, start, is_below=True))
+    below, more = dims.floordiv(start, top.lower), dims.mod(start, top.lower)
+    if below != 0:
+        found.append(Excess(0, 0, upper, below, is_below=True))
+    if more != 0:
+        found.append(Excess(upper, below, lower, more, is_below=True))
     rest = dims.mod(extent, top.lower)
     if rest != 0:
         above = dims.floordiv(extent, top.lower)
@@ -277,6 +280,8 @@ def padding_term(padding: Sequence[Excess], symbols: Symbols) -> PrimExpr:
         )
         side = prim.LT(lower, bound) if one.is_below else prim.LE(bound, lower)
         side = prim.EQ(lower, bound) if one.is_greatest else side
-        condition = prim.And(prim.EQ(upper, top), side)
+        condition = (
+            side if one.upper == one.top else prim.And(prim.EQ(upper, top), side)
+        )
         total = prim.Or(total, condition) if number else condition
     return total
