@@ -245,6 +245,12 @@ def test_proved_conditions_hold_everywhere(tree: object) -> None:
         ("(n - 1)//2 - i//2", True),
         ("n*(i//2) - (n - 1)//2", False),
         ("n*((n - 1)//2) - n*(i//2)", True),
+        ("(n - 1)//2 - i//n", False),
+        ("min(n - 1, 4) - min(i, 4)", True),
+        ("min(n - 1, 4) - min(i, 4 - i)", False),
+        ("2*(n - 1) + (n - 1)//2 - 2*i - i//2", True),
+        ("i//2 - j//2", True),
+        ("(n - 1)//2 - (2*j)//4 - 1", False),
         ("3 - k", True),
         ("n - 1 - (i//2)*2", True),
         ("2*(i//2) - i", False),
@@ -257,6 +263,13 @@ def test_proved_conditions_hold_everywhere(tree: object) -> None:
 def test_what_is_proved(text: str, expected: bool) -> None:
     condition = Condition("le", 0, parse(text))
     assert is_proved(condition, _BOUNDS, _TOPS) is expected
+
+
+def test_sums_that_grow_as_a_whole() -> None:
+    limits = {"i": (1, None), "n": (1, None)}
+    assert is_never_negative(parse("n*i - i"), limits, {"i": parse("n")})
+    assert is_never_negative(parse("n*i - n"), limits, {"i": parse("n")})
+    assert not is_never_negative(parse("n*i - n - 1"), limits, {"i": parse("n")})
 
 
 def test_loops_may_begin_below_0() -> None:

@@ -9,8 +9,8 @@ from mlir import ir
 
 from relax_mlir.dialects import dims
 from relax_mlir.dialects.dim_bounds import bounds
-from relax_mlir.dialects.dims import Dim, Expr
-from relax_mlir.dialects.monomials import Atom, terms_of
+from relax_mlir.dialects.dims import Dim
+from relax_mlir.dialects.monomials import terms_of
 from relax_mlir.dialects.symbols import substitute, symbols_of
 from relax_mlir.dialects.tir.scalars import emit
 from relax_mlir.tir.schedule import edit, tree
@@ -182,37 +182,8 @@ def _least(dim: Dim, name: str, top: Dim, limits: Limits) -> Dim:
     step = dims.symbol(name) + 1
     change = simplify(substitute(dim, {name: step}) - dim, limits)
     # The size may be 0, but then nothing asks.
-    if _is_at_least_0(change, limits) or _moves(dim, name, 1, limits):
+    if _is_at_least_0(change, limits):
         return replaced(dim, {name: bottom}, limits)
-    if _is_at_least_0(-change, limits) or _moves(dim, name, -1, limits):
+    if _is_at_least_0(-change, limits):
         return replaced(dim, {name: top}, limits)
     return dim
-
-
-def _moves(dim: Dim, name: str, way: int, limits: Limits) -> bool:
-    """Whether no term of an expression falls while a symbol grows.
-
-    Args:
-        way: 1; or -1 for none that grows.
-    """
-    for monomial, factor in terms_of(dim):
-        is_product = len(monomial) > 1
-        for atom in monomial:
-            if is_product and not _is_at_least_0(Expr.of({(atom,): 1}), limits):
-                return False
-            if not _moves_factor(atom, name, way if factor > 0 else -way, limits):
-                return False
-    return True
-
-
-def _moves_factor(atom: Atom, name: str, way: int, limits: Limits) -> bool:
-    if name not in symbols_of(Expr.of({(atom,): 1})):
-        return True
-    if atom.op == "symbol":
-        return way > 0
-    args = atom.args
-    if atom.op == "floordiv":
-        *args, divisor = args
-        if not isinstance(divisor, int) or divisor < 0:
-            return False
-    return all(_moves(arg, name, way, limits) for arg in args)
