@@ -293,4 +293,5 @@ def test_chains_of_digits_of_one_loop() -> None:
     assert chained([middle, top], 20) == [middle, top]
     assert chained([low, top], 24) is None
     assert chained([low, low], 4) is None
+    assert chained([], 4) is None
     assert chained([low, middle, middle], 12) is None

@@ -227,6 +227,46 @@ def turned(A: T.Buffer((6, 6), "float32"), C: T.Buffer((6, 6), "float32")):
             C[vi, vj] = B[vj, vi] + 1.0
 
 
+@T.prim_func
+def tiled(A: T.Buffer((32,), "float32"), C: T.Buffer((32,), "float32")):
+    B = T.alloc_buffer((32,))
+    for i, u in T.grid(8, 4):
+        with T.block("B"):
+            vi, vu = T.axis.remap("SS", [i, u])
+            B[vi * 4 + vu] = A[vi * 4 + 3 - vu] * 2.0
+    for i, u in T.grid(8, 4):
+        with T.block("C"):
+            vi, vu = T.axis.remap("SS", [i, u])
+            C[vi * 4 + vu] = B[vi * 4 + 3 - vu] + 1.0
+
+
+@T.prim_func
+def columns(A: T.Buffer((8, 6), "float32"), C: T.Buffer((8, 6), "float32")):
+    B = T.alloc_buffer((6,))
+    for i, j in T.grid(8, 6):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vj] = A[vi, vj] * 2.0
+    for i, j in T.grid(8, 6):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = B[vj] + 1.0
+
+
+def test_loops_over_tiles_merge():
+    schedule = Schedule(tiled)
+    schedule.merge(schedule.get_loops("B")[0], schedule.get_loops("C")[0])
+
+    assert script_lines(schedule).count("for i_m in range(8):") == 1
+    check_schedule(schedule, tiled)
+
+
+def test_loops_that_touch_all_of_a_buffer_in_each_step_do_not_merge():
+    schedule = Schedule(columns)
+    with pytest.raises(ScheduleError, match="share `B`, and one writes it"):
+        schedule.merge(schedule.get_loops("B")[1], schedule.get_loops("C")[1])
+
+
 def test_loops_whose_steps_need_one_another_do_not_merge():
     schedule = Schedule(turned)
 

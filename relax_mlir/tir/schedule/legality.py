@@ -14,12 +14,12 @@ from collections.abc import Mapping, Sequence
 from mlir import ir
 
 from relax_mlir.dialects import dims
-from relax_mlir.dialects.dim_bounds import bounds
+from relax_mlir.dialects.dim_bounds import bounds, is_known_le
 from relax_mlir.dialects.dims import Dim
 from relax_mlir.dialects.symbols import substitute, symbols_of
 from relax_mlir.errors import ScheduleError
 from relax_mlir.tir.schedule import accesses, affine, predicates, regions, tree
-from relax_mlir.tir.schedule.indices import Indices, Limits, without_units
+from relax_mlir.tir.schedule.indices import Indices, Limits, simplify, without_units
 from relax_mlir.tir.schedule.state import (
     extents_of,
     limits_at,
@@ -391,23 +391,17 @@ def _are_apart(
     box: Sequence[regions.Run], steps: Mapping[str, Dim], limits: Limits
 ) -> bool:
     """Whether the boxes of any two steps have no element in common."""
-    lows: list[Dim] = []
     found: list[affine.Digit] = []
     for run in box:
         if not set(steps) & {*symbols_of(run.low), *symbols_of(run.high)}:
             continue
-        digits = affine.digits_of(run.low, steps)
-        scales = [d.scale for d in digits or ()]
-        width = run.high - run.low
-        if width != 0 and not (
-            isinstance(width, int)
-            and all(isinstance(s, int) and abs(s) > width for s in scales)
-        ):
+        digits = affine.digits_of(simplify(run.low, limits), steps)
+        if digits is None or not affine.are_separate(digits):
             return False
-        lows.append(run.low)
-        found += digits or ()
-    if not affine.is_affine(lows, steps, limits, may_end_early=True):
-        return False
+        width = simplify(run.high - run.low, limits)
+        if not all(is_known_le(width + 1, d.scale) for d in digits):
+            return False
+        found += digits
     for name, extent in steps.items():
         ordered = affine.chained([d for d in found if d.source == name], extent)
         if not ordered or ordered[0].lower != 1:
