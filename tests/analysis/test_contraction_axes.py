@@ -99,6 +99,7 @@ def test_rows_are_walked_as_one() -> None:
         assert groups([0, 1, 2], extents, [rows, turned]) == [[0], [1], [2]]
         assert groups([1, 2], (2, 1, 1), [rows]) == [[2]]
         assert groups([1], (2, 1, 1), [rows]) == [[1]]
+        assert groups([1], (2, 1, 1), [rows], apart=[1]) == [[1]]
         assert groups([1], (2, 3, 1), [rows]) == [[1]]
 
 

@@ -97,6 +97,6 @@ def test_views_begin_at_their_first_element() -> None:
         whole = flat_view(x)
         assert view_from(whole, 0) == whole
         flat = Flat.of(Access(x, (Linear({0: 1}, 1), Linear({1: 1}, 2))))
-        assert "offset: 7" in str(flat.begin.type)
+        assert str(flat.begin.type) == "memref<1xf32, strided<[1], offset: 7>>"
         begin = Flat.of(Access(x, (Linear({0: 1}), Linear({1: 1}))))
         assert begin.begin == begin.view

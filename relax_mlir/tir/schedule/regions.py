@@ -226,20 +226,15 @@ def _init_axes_as_body(
     return [r.mapped(lambda end: substitute(end, known)) for r in box]
 
 
-_RANKS = {"global": 0, "shared": 1, "warp": 2, "local": 3}
-
-
 def crosses_threads(buffer: ir.Value) -> Callable[[ir.Operation], bool]:
     """Whether all threads of a loop share a buffer, so that it must hold what all need."""
     scope = accesses.storage_scope(buffer)
-    rank = _RANKS.get(scope.split(".")[0], 3)
+    is_shared = scope.split(".")[0] == "shared"
 
     def relaxes(loop: ir.Operation) -> bool:
         thread = tree.string_attr(loop, marks.THREAD)
-        if not thread or rank == 0:
-            return False
-        if scope == "warp" and thread == "threadIdx.x":
-            return True
-        return rank <= (0 if thread.startswith("blockIdx") else 1)
+        if scope == "warp":
+            return thread == "threadIdx.x"
+        return is_shared and thread != "" and not thread.startswith("blockIdx")
 
     return relaxes
