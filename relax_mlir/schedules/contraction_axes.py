@@ -49,7 +49,7 @@ def groups(
     """The numbers of those that :func:`merged` makes one, outermost first."""
     found: list[list[int]] = []
     for number in axes:
-        if extents[number] == 1 and len(axes) > 1:
+        if extents[number] == 1:
             continue
         before = found[-1][-1] if found else number
         is_free = number not in apart and before not in apart and before != number
