@@ -275,5 +275,6 @@ def test_sums_that_grow_as_a_whole() -> None:
 def test_loops_may_begin_below_0() -> None:
     assert not is_never_negative(parse("i + 1"), {"i": (-3, 3)}, {"i": 3})
     assert is_never_negative(parse("i + 3"), {"i": (-3, 3)}, {"i": 3})
+    assert not is_never_negative(parse("i*n + i - 1"), {}, {"i": 3})
     n = parse("n")
     assert not is_never_negative(n + parse("i"), {"i": (-3, None)}, {"i": n - 4})

@@ -6,7 +6,8 @@ import pytest
 
 from relax_mlir.errors import ScheduleError
 from relax_mlir.script import tir as T  # noqa: N812  as scripts call it
-from relax_mlir.tir.schedule import Schedule
+from relax_mlir.tir.schedule import Schedule, predicates, tree
+from relax_mlir.tir.schedule.indices import Indices
 from tests.schedule.apply import check_schedule, script_lines
 from tests.schedule.programs import (
     corner,
@@ -65,6 +66,20 @@ def test_a_predicate_of_a_fused_loop_is_one_of_axes():
 
     assert "T.where(ax0 * 7 + ax1 < 27 and ax1 < 6)" in script_lines(schedule)
     check_schedule(schedule, fused_rows)
+
+
+def test_predicates_that_are_taken_away_leave_nothing():
+    schedule = Schedule(triangle)
+    schedule.split(schedule.get_loops("B")[0], [3, 2])
+    function = schedule.state.function("main")
+    (block,) = tree.find_blocks(function, "B")
+    assert str(function).count("scf.if") == 1
+
+    predicates.set_predicate(block, [], Indices())
+
+    assert str(function).count("scf.if") == 0
+    assert tree.guard_of(block) is None
+    assert function.verify()
 
 
 @T.prim_func
