@@ -95,6 +95,7 @@ def test_domains_of_open_sizes() -> None:
     )
     assert run == Run(0, parse("4*n - 1"))
     assert run.extent == parse("4*n")
+    assert Run(2, parse("n")).extent == parse("n - 1")
     assert run.mapped(lambda end: end + 1) == Run(1, parse("4*n"))
 
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from mlir import ir
 
 from relax_mlir.dialects import dims
-from relax_mlir.dialects.dim_bounds import bounds, is_known_le
 from relax_mlir.dialects.dims import Dim
 from relax_mlir.dialects.monomials import Atom, Monomial
 from relax_mlir.dialects.symbols import substitute, symbols_of
@@ -166,30 +165,11 @@ def hull(boxes: Iterable[Sequence[Run]], limits: Limits) -> list[Run] | None:
         return None
     return [
         Run(
-            _extreme([r.low for r in runs], limits, least=True),
-            _extreme([r.high for r in runs], limits, least=False),
+            simplify(dims.minimum(*(r.low for r in runs)), limits),
+            simplify(dims.maximum(*(r.high for r in runs)), limits),
         )
         for runs in zip(*listed, strict=True)
     ]
-
-
-def _extreme(ends: Sequence[Dim], limits: Limits, *, least: bool) -> Dim:
-    best = ends[0]
-    for end in ends[1:]:
-        difference = simplify(end - best if least else best - end, limits)
-        if is_known_le(0, difference) or _never_negative(difference, limits):
-            continue
-        opposite = -difference
-        if is_known_le(0, opposite) or _never_negative(opposite, limits):
-            best = end
-        else:
-            best = (dims.minimum if least else dims.maximum)(best, end)
-    return simplify(best, limits)
-
-
-def _never_negative(dim: Dim, limits: Limits) -> bool:
-    low, _ = bounds(dim, limits)
-    return low is not None and low >= 0
 
 
 def regions_in(
