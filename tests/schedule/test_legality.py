@@ -306,6 +306,7 @@ def test_stage_pipelines():
     ("made", "first", "read", "is_right"),
     [
         (8, 0, 8, True),
+        (8, 0, 9, True),
         (7, 0, 8, False),
         (7, 1, 8, False),
         (7, 1, 9, False),
@@ -395,6 +396,61 @@ def test_steps_of_several_loops():
     program = Program(columns)
     nests = [[op, *tree.children(op)] for op in tree.children(program.function)]
     assert "share `B`" in refusal(legality.check_steps_apart, nests, "here")
+
+
+@T.prim_func
+def own_buffers(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+    C = T.alloc_buffer((1,))
+    for i in range(8):
+        with T.block("first"):
+            vi = T.axis.spatial(8, i)
+            C[0] = A[vi]
+    for i in range(8):
+        with T.block("second"):
+            vi = T.axis.spatial(8, i)
+            B[vi] = A[vi]
+
+
+def test_what_one_of_the_loops_alone_touches_makes_no_difference():
+    program = Program(own_buffers)
+    nests = [[op] for op in tree.children(program.function)]
+    assert refusal(legality.check_steps_apart, nests, "here") == ""
+
+
+@T.prim_func
+def clipped(A: T.Buffer((8,), "float32")):
+    for i in range(2, 5):
+        with T.block("b"):
+            vi = T.axis.spatial(2, T.min(i - 2, 1))
+            A[vi] = 0.0
+
+
+def test_clipped_loops_that_begin_elsewhere_are_not_affine():
+    program = Program(clipped)
+    assert not legality.has_affine_bindings(program.block["b"])
+
+
+@pytest.mark.parametrize(("columns", "is_right"), [(3, True), (4, False)])
+def test_open_dimensions_are_not_compared(columns, is_right):
+    @T.prim_func
+    def open_sizes(a: T.handle, d: T.handle):
+        n = T.int32()
+        A = T.match_buffer(a, (n, 4))
+        D = T.match_buffer(d, (n, 4))
+        B = T.alloc_buffer((n, 4))
+        for i, j in T.grid(n, 3):
+            with T.block("make"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vi, vj] = A[vi, vj]
+        for i, j in T.grid(n, columns):
+            with T.block("use"):
+                vi = T.axis.spatial(n, i)
+                vj = T.axis.spatial(columns, j)
+                D[vi, vj] = B[vi, vj]
+
+    program = Program(open_sizes)
+    said = refusal(legality.check_stage_pipeline, program.function, "here")
+    assert (said == "") is is_right
 
 
 def test_conditions_that_always_hold_are_dropped():
