@@ -88,8 +88,8 @@ def overlapping(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
 _PROGRAMS = [whole, corner, triangle, backwards, shifted, twice, overlapping]
 
 
-def check(schedule: Schedule) -> None:
-    """The points where conditions hold are those that loops visit."""
+def check(schedule: Schedule) -> list[Condition]:
+    """The conditions of axes: the points where they hold are those that loops visit."""
     (block,) = tree.find_blocks(schedule.state.function("main"), "B")
     indices = Indices()
     found = axis_conditions(block, indices, "test")
@@ -115,6 +115,7 @@ def check(schedule: Schedule) -> None:
         if all(evaluate(condition.slack, point) >= 0 for condition in found):
             allowed.add(axes)
     assert visited == allowed
+    return found
 
 
 _steps = st.lists(
@@ -159,6 +160,40 @@ def test_splits_leave_out_no_point(factors: list[int | None]) -> None:
     schedule = Schedule(whole)
     schedule.split(schedule.fuse(*schedule.get_loops("B")), factors)
     check(schedule)
+
+
+@T.prim_func
+def unit(A: T.Buffer((1, 6), "float32"), B: T.Buffer((1, 6), "float32")):
+    for j in range(6):
+        with T.block("B"):
+            vi = T.axis.spatial(1, 0)
+            vj = T.axis.spatial(6, j)
+            T.where(j < 4)
+            B[vi, vj] = A[vi, vj]
+
+
+@pytest.mark.parametrize(
+    ("program", "count"), [(whole, 0), (corner, 2), (triangle, 1), (unit, 1)]
+)
+def test_ends_of_axes_are_no_conditions(program: PrimFunc, count: int) -> None:
+    schedule = Schedule(program)
+    schedule.split(schedule.get_loops("B")[-1], [None, 4])
+    assert len(check(schedule)) == count
+    schedule.split(schedule.get_loops("B")[0], [None, 3])
+    assert len(check(schedule)) == count
+
+
+@pytest.mark.parametrize("program", [corner, triangle])
+def test_conditions_of_fused_loops(program: PrimFunc) -> None:
+    schedule = Schedule(program)
+    schedule.fuse(*schedule.get_loops("B"))
+    assert check(schedule)
+
+
+def test_conditions_at_the_end_of_an_axis_are_kept() -> None:
+    assert check(Schedule(shifted)) == []
+    assert len(check(Schedule(twice))) == 1
+    assert check(Schedule(overlapping)) == []
 
 
 def refused(program: PrimFunc) -> bool:

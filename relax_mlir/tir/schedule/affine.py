@@ -6,7 +6,7 @@ the smaller ones count. All digits of all bindings together are all digits of th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
 from relax_mlir.dialects import dims
@@ -16,7 +16,15 @@ from relax_mlir.dialects.monomials import terms_of
 from relax_mlir.dialects.symbols import substitute, symbols_of
 from relax_mlir.tir.schedule.indices import Limits, simplify, without_units
 
-__all__ = ["Digit", "are_separate", "chained", "digits_of", "is_affine", "value_of"]
+__all__ = [
+    "Digit",
+    "are_separate",
+    "chained",
+    "digits_of",
+    "is_affine",
+    "sum_of_loops",
+    "value_of",
+]
 
 
 @dataclass(frozen=True)
@@ -170,7 +178,7 @@ def _with_composites(
     in_vain = 0
     while in_vain < len(waiting):
         slack = waiting.pop(0)
-        total = -_sum_of_loops(slack, extents)
+        total = -sum_of_loops(slack, extents)
         end = slack + total + 1
         digits = digits_of(total, extents) or []
         lowest = next((d for d in digits if d.scale == 1), None)
@@ -214,7 +222,7 @@ def _is_of_one_axis(
     slack: Dim, axes: Sequence[Sequence[Digit]], extents: Mapping[str, Dim]
 ) -> bool:
     """Whether a predicate depends on the digits of one axis alone."""
-    total = _sum_of_loops(slack, extents)
+    total = sum_of_loops(slack, extents)
     loops = {n for n in symbols_of(total) if extents.get(n, 1) != 1}
     ways = [digits for dim in (total, -total) if (digits := digits_of(dim, extents))]
     for axis in axes:
@@ -229,12 +237,12 @@ def _is_of_one_axis(
     return False
 
 
-def _sum_of_loops(dim: Dim, extents: Mapping[str, Dim]) -> Dim:
+def sum_of_loops(dim: Dim, loops: Container[str]) -> Dim:
     """The part of a sum that depends on loops."""
     found: Dim = 0
     for monomial, factor in terms_of(dim):
         term = Expr.of({monomial: factor})
-        if any(n in extents for n in symbols_of(term)):
+        if any(n in loops for n in symbols_of(term)):
             found = found + term
     return found
 

@@ -7,15 +7,20 @@ from collections.abc import Mapping, Sequence
 from mlir import ir
 
 from relax_mlir.dialects import dims
-from relax_mlir.dialects.dim_bounds import is_known_le
+from relax_mlir.dialects.dim_bounds import bounds, is_known_le
 from relax_mlir.dialects.dims import Dim, Expr
 from relax_mlir.dialects.monomials import Atom, terms_of
 from relax_mlir.dialects.symbols import substitute, symbols_of
 from relax_mlir.errors import ScheduleError
 from relax_mlir.tir.schedule import tree
-from relax_mlir.tir.schedule.indices import Indices, simplify
+from relax_mlir.tir.schedule.affine import sum_of_loops
+from relax_mlir.tir.schedule.indices import Indices, Limits
 from relax_mlir.tir.schedule.new_axes import axis_symbol
-from relax_mlir.tir.schedule.predicates import Condition, block_conditions
+from relax_mlir.tir.schedule.predicates import (
+    Condition,
+    block_conditions,
+    is_never_negative,
+)
 from relax_mlir.tir.schedule.regions import Run
 from relax_mlir.tir.schedule.state import extents_of, limits_at, loop_bounds, loop_var
 
@@ -37,23 +42,24 @@ def axis_conditions(
     values = [indices.of(value) for value in tree.bindings(block)]
     axes = [dims.symbol(axis_symbol(number)) for number in range(len(values))]
     loops = {indices.symbol(loop_var(loop)) for loop in tree.enclosing_loops(block)}
-    starts, extents = tree.axis_starts(block), extents_of(indices, block)
+    domains = dict(limits)
+    tops: dict[str, Dim] = {}
+    for number, (start, extent) in enumerate(
+        zip(tree.axis_starts(block), extents_of(indices, block), strict=True)
+    ):
+        name = axis_symbol(number)
+        tops[name] = start + extent - 1
+        domains[name] = (bounds(start, limits)[0] or 0, bounds(tops[name], limits)[1])
     found: list[Condition] = []
     for condition in block_conditions(block, indices):
         if condition.value is not None:
             raise _unclear(block, where)
-        slack = _in_axes(condition.slack, values, axes, loops)
+        slack = _in_axes(condition.slack, values, axes, loops, limits)
         if slack is None:
             if not _holds_at_first(condition.slack, values, block, indices):
                 raise _unclear(block, where)
             continue
-        ends = [
-            end
-            for axis, start, extent in zip(axes, starts, extents, strict=True)
-            for end in (axis - start, start + extent - 1 - axis)
-        ]
-        rests = [simplify(slack - end, limits) for end in ends]
-        if not any(isinstance(rest, int) and rest >= 0 for rest in rests):
+        if not is_never_negative(slack, domains, tops):
             found.append(Condition("le", 0, slack))
     return found
 
@@ -80,9 +86,20 @@ def _holds_at_first(
 
 
 def _in_axes(
-    dim: Dim, values: Sequence[Dim], axes: Sequence[Dim], loops: set[str]
+    dim: Dim,
+    values: Sequence[Dim],
+    axes: Sequence[Dim],
+    loops: set[str],
+    limits: Limits,
 ) -> Dim | None:
     """An expression of loops as one of axes, where what axes are says what loops are."""
+    part = sum_of_loops(dim, loops)
+    for value, axis in zip(values, axes, strict=True):
+        for scale in {abs(by) for _, by in terms_of(value)} - {1}:
+            for sign in (1, -1):  # an upper part of an axis: a quotient
+                low, high = bounds(value - sign * scale * part, limits)
+                if low is not None and high is not None and 0 <= low <= high < scale:
+                    return dim - part + sign * dims.floordiv(axis, scale)
     waiting = list(values)
     for number, axis in enumerate(axes):
         atom = _single_atom(waiting[number], loops)
