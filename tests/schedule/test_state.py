@@ -4,6 +4,7 @@
 
 from relax_mlir.script import tir as T  # noqa: N812  as scripts call it
 from relax_mlir.tir.schedule import Schedule, ScheduleState, analysis
+from relax_mlir.tir.schedule.block_scope import DepKind
 from tests.schedule.programs import matmul_relu, scale_shift
 
 
@@ -32,6 +33,13 @@ def test_blocks_depend_on_one_another_for_a_reason():
     found = [(d.dst, d.kind.name) for d in scope.get_deps_by_src(first)]
     assert found == [(again, "RAW"), (again, "WAW"), (back, "WAR")]
     assert [d.src for d in scope.get_deps_by_dst(back)] == [first]
+    # The numbers that TVM gives them.
+    assert {kind.name: int(kind) for kind in DepKind} == {
+        "RAW": 0,
+        "WAW": 1,
+        "WAR": 2,
+        "OPAQUE": 3,
+    }
 
 
 def test_statements_of_other_programs_stand_for_nothing():
