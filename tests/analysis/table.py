@@ -33,7 +33,29 @@ ANALYSES: Mapping[str, Sequence[str]] = {
     "objects.simplify": ("analysis/test_simplify.py",),
     "objects.term_bounds": ("analysis/test_term_bounds.py",),
     "op_patterns": ("analysis/test_op_patterns.py",),
+    "schedules.combination": ("analysis/test_combination.py",),
+    "schedules.constants": ("analysis/test_constants.py",),
+    "schedules.contraction_axes": ("analysis/test_contraction_axes.py",),
+    "schedules.flat": ("analysis/test_flat.py",),
+    "schedules.gpu.index_sums": ("analysis/test_index_sums.py",),
     "schedules.multiples": ("analysis/test_multiples.py",),
+    "schedules.nest": ("analysis/test_nest.py",),
+    "schedules.vector_axis": ("analysis/test_vector_axis.py",),
+    "tir.schedule.accesses": ("schedule/test_accesses.py",),
+    "tir.schedule.affine": ("analysis/test_affine.py",),
+    "tir.schedule.block_scope": ("schedule/test_state.py",),
+    "tir.schedule.indices": ("analysis/test_indices.py",),
+    "tir.schedule.inversion": (
+        "analysis/test_inversion.py",
+        "schedule/test_index_map.py",
+    ),
+    "tir.schedule.legality": ("schedule/test_legality.py",),
+    "tir.schedule.predicates": (
+        "analysis/test_predicates.py",
+        "schedule/test_conditions.py",
+    ),
+    "tir.schedule.regions": ("analysis/test_boxes.py", "schedule/test_boxes.py"),
+    "tir.schedule.tree": ("schedule/test_tree.py",),
     "traversal": ("analysis/test_traversal.py",),
 }
 # Those without such tests yet. ``python -m tests.mutants NAME`` says how far they are; one
@@ -41,26 +63,7 @@ ANALYSES: Mapping[str, Sequence[str]] = {
 PENDING: Mapping[str, Sequence[str]] = {
     "dialects.dims": ("analysis/test_dim_text.py", "test_dims.py"),
     "program_bounds": ("analysis/test_program_bounds.py",),
-    "schedules.combination": ("test_schedule_rules.py",),
-    "schedules.constants": ("test_attention.py",),
-    "schedules.contraction_axes": ("test_schedule_rules.py",),
-    "schedules.flat": ("test_schedule_rules.py",),
-    "schedules.gpu.index_sums": ("gpu/test_bound.py",),
-    "schedules.nest": ("test_schedule_rules.py",),
-    "schedules.vector_axis": ("test_schedule_rules.py",),
-    "tir.schedule.accesses": ("schedule/test_regions.py",),
-    "tir.schedule.affine": ("analysis/test_affine.py", "schedule/test_limits.py"),
-    "tir.schedule.axis_conditions": ("schedule/test_conditions.py",),
-    "tir.schedule.block_scope": ("schedule/test_state.py",),
-    "tir.schedule.indices": ("schedule/test_conditions.py",),
-    "tir.schedule.inversion": ("schedule/test_index_map.py",),
-    "tir.schedule.legality": ("schedule/test_primitives.py",),
-    "tir.schedule.predicates": ("schedule/test_conditions.py",),
-    "tir.schedule.regions": (
-        "schedule/test_limits.py",
-        "schedule/test_regions.py",
-    ),
-    "tir.schedule.tree": ("schedule/test_schedule.py",),
+    "tir.schedule.axis_conditions": ("schedule/test_axis_conditions.py",),
 }
 # Folders of the package, without those below them, and the modules in them that are no
 # analyses: they hold, build, rewrite, verify or run programs, or choose between rules.

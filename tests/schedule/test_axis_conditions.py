@@ -264,3 +264,26 @@ def test_conditions_where_axes_have_values(
     assert at_axes([Condition("le", 0, substitute(parse(slack), named))], given_) == [
         expected
     ]
+
+
+@T.prim_func
+def upper(A: T.Buffer((12,), "float32"), B: T.Buffer((12,), "float32")):
+    for i, j in T.grid(3, 4):
+        with T.block("B"):
+            vi = T.axis.spatial(12, i * 4 + j)
+            T.where(i < 2)
+            B[vi] = A[vi]
+
+
+@T.prim_func
+def lower(A: T.Buffer((12,), "float32"), B: T.Buffer((12,), "float32")):
+    for i, j in T.grid(3, 4):
+        with T.block("B"):
+            vi = T.axis.spatial(12, i * 4 + j)
+            T.where(i >= 1)
+            B[vi] = A[vi]
+
+
+@pytest.mark.parametrize("program", [upper, lower])
+def test_conditions_of_upper_parts_of_axes(program: PrimFunc) -> None:
+    assert len(check(Schedule(program))) == 1
