@@ -79,7 +79,7 @@ def model(sizes: Sizes, mask: str, dtype: str, bits: int, threads: int) -> Execu
         w = Softmax <axis = -1> ({name})
         o = MatMul (w, vh)
         y = Transpose <perm = [{last[0]}]> (o) }}"""
-    target = target_of({0: "cpu", 256: "cpu:znver3"}[bits])
+    target = target_of({0: "cpu", 256: "cpu:x86-64-v3"}[bits])
     return built(import_onnx(parse(text)), target=target, threads=threads)
 
 

@@ -229,7 +229,7 @@ def test_convolutions(drawn: tuple[Network, str]) -> None:
 
 @pytest.mark.slow
 @_many
-@given(convolutions(), st.sampled_from(["cpu", "cpu:znver3", "cpu:x86-64"]))
+@given(convolutions(), st.sampled_from(["cpu", "cpu:x86-64-v3", "cpu:x86-64"]))
 def test_many_convolutions(drawn: tuple[Network, str], target: str) -> None:
     net, y = drawn
     net.check(y, target=target)

@@ -15,7 +15,7 @@ _many = settings(max_examples=80)
 
 
 def compiled(text: str, bits: int = 0) -> Executable:
-    target = target_of({0: "cpu", 256: "cpu:znver3"}[bits])
+    target = target_of({0: "cpu", 256: "cpu:x86-64-v3"}[bits])
     model = compile(import_onnx(parse(text, opset=17)), target=target, cache=False)
     assert isinstance(model, Executable)
     return model

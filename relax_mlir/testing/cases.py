@@ -10,6 +10,7 @@ from mlir.dialects import func
 
 from relax_mlir.context import new_context
 from relax_mlir.dialects.hooks import Case
+from relax_mlir.dialects.relax import Relax
 from relax_mlir.dialects.relax.core import RelaxOperation, TupleGetItemOp
 from relax_mlir.module import IRModule
 
@@ -21,7 +22,8 @@ _made = itertools.count()
 
 
 @lru_cache(maxsize=1)
-def _context(number: int) -> ir.Context:
+def _context(number: int, operators: int) -> ir.Context:
+    """A context for some modules, and for as many operators as there are by now."""
     return new_context()
 
 
@@ -31,7 +33,8 @@ def case_module(op: type[RelaxOperation], case: Case) -> IRModule:
     Modules share contexts, of which each costs as much as a small kernel: threads must not
     use two of them at once.
     """
-    module = IRModule.empty(_context(next(_made) // _MODULES_PER_CONTEXT))
+    number = next(_made) // _MODULES_PER_CONTEXT
+    module = IRModule.empty(_context(number, len(Relax.operations)))
     with module.context, ir.Location.unknown(), ir.InsertionPoint(module.mlir.body):
         groups = case.operand_types()
         flat = [t for g in groups for t in (g if isinstance(g, list) else [g])]

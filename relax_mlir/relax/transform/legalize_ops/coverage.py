@@ -49,12 +49,21 @@ def _sizes(expr: Expr) -> list[int | None]:
 
 
 def _of_integers(call: Call) -> bool:
-    """TOPI orders NaN by comparison, which makes it neither larger nor smaller."""
+    """TOPI orders NaN by comparison, which makes it neither larger nor smaller.
+
+    Its extremes begin with a finite number, which infinities are beyond.
+    """
     return not _is_float(call.args[0])
 
 
 def _searches_integers(call: Call) -> bool:
     return bool(_sizes(call.args[0])) and _of_integers(call)
+
+
+def _takes_extremes_of_integers(call: Call) -> bool:
+    sizes, axis = _sizes(call.args[0]), call.attrs["axis"]
+    reduced = sizes if axis is None else [sizes[int(a)] for a in axis]
+    return 0 not in reduced and _of_integers(call)
 
 
 def _of_floats(call: Call) -> bool:
@@ -64,13 +73,6 @@ def _of_floats(call: Call) -> bool:
 def _mean_of_floats(call: Call) -> bool:
     """TOPI divides integers by a count of another type."""
     return _is_float(call.args[0])
-
-
-def _reduces_elements(call: Call) -> bool:
-    """TOPI's extreme of no elements is a finite number."""
-    sizes, axis = _sizes(call.args[0]), call.attrs["axis"]
-    reduced = sizes if axis is None else [sizes[int(a)] for a in axis]
-    return 0 not in reduced
 
 
 def _has_machine_types(call: Call) -> bool:
@@ -171,12 +173,14 @@ def _shifts_within_type(call: Call) -> bool:
 
 def _splits_where_elements_are(call: Call) -> bool:
     """TOPI's pieces begin where they are told to, also behind the last element."""
-    places = call.attrs["indices_or_sections"]
-    if as_int(places) is not None:
+    sizes, axis = _sizes(call.args[0]), int(call.attrs["axis"])
+    if sizes[axis] is not None:
         return True
-    data = call.args[0]
-    size = _sizes(data)[int(call.attrs["axis"]) % len(_sizes(data))]
-    return size is not None or not any(as_int(place) != 0 for place in places)
+    places = call.attrs["indices_or_sections"]
+    count = as_int(places)
+    if count is not None:
+        return count <= 2  # the second of two pieces begins at the end at the latest
+    return all(as_int(place) == 0 for place in places)
 
 
 def _squeezes_ones(call: Call) -> bool:
@@ -213,9 +217,9 @@ _COVERAGE: Mapping[str, _Predicate] = {
     "left_shift": _shifts_within_type,
     # The sum of exponentials overflows.
     "log_add_exp": lambda call: False,
-    "max": _reduces_elements,
+    "max": _takes_extremes_of_integers,
     "mean": _mean_of_floats,
-    "min": _reduces_elements,
+    "min": _takes_extremes_of_integers,
     "nn.batch_norm": _normalizes_in_single_precision,
     "nn.group_norm": _uses_all_parameters,
     "nn.instance_norm": _uses_all_parameters,
