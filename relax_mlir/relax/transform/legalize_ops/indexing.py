@@ -19,6 +19,7 @@ from relax_mlir.relax.transform.legalize_ops.calls import (
     passing,
     tensor_info,
 )
+from relax_mlir.topi.sizes import as_int
 
 __all__ = ["RULES"]
 
@@ -41,6 +42,8 @@ def _strided_slice(builder: BlockBuilder, call: Call) -> Expr:
     assert isinstance(info, TupleStructInfo)
     ones = [prim.IntImm("int64", 1)] * len(info.fields)
     strides = _scalars(rest[0]) if rest else ones
+    if _ends_before_it_begins(begin, end, strides):
+        return call  # TOPI clamps ends where sizes are known alone
     return builder.call_te(
         topi.strided_slice,
         data,
@@ -49,6 +52,19 @@ def _strided_slice(builder: BlockBuilder, call: Call) -> Expr:
         _scalars(axes),
         slice_mode="end",
         assume_inbound=call.attrs.get("assume_inbound", True),
+    )
+
+
+def _ends_before_it_begins(begin: Expr, end: Expr, strides: list[Any] | None) -> bool:
+    """Whether a slice is known to be empty by its ends, whatever the size is."""
+    ends = (_scalars(v) or [] for v in (begin, end))
+    triples = zip(*ends, strides or [], strict=False)
+    return any(
+        first is not None
+        and last is not None
+        and (first < 0) == (last < 0)
+        and (last - first) * (as_int(step) or 0) < 0
+        for first, last, step in ((as_int(b), as_int(e), s) for b, e, s in triples)
     )
 
 
