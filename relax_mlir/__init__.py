@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from relax_mlir.tuning import tune
     from relax_mlir.tuning_database import TuningDatabase
 
+from relax_mlir.argument_types import check_exports, checked
 from relax_mlir.compilation import compile
 from relax_mlir.errors import RelaxError
 from relax_mlir.runtime.cpu import get_max_threads, set_max_threads
@@ -66,7 +67,7 @@ __path__.append(str(Path(__file__).parent / "tvm"))
 def __getattr__(name: str) -> Any:  # Any: modules, classes and functions
     """A package of ours that is loaded when it is first used, or one of TVM's names."""
     if name in _COMPILING:
-        found = getattr(import_module(f"relax_mlir.{_COMPILING[name]}"), name)
+        found = checked(getattr(import_module(f"relax_mlir.{_COMPILING[name]}"), name))
         globals()[name] = found
         return found
     if name.startswith("_"):
@@ -80,3 +81,8 @@ def __getattr__(name: str) -> Any:  # Any: modules, classes and functions
     if name not in face.__all__:
         raise AttributeError(f"module `relax_mlir` has no attribute `{name}`")
     return getattr(face, name)
+
+
+check_exports(globals())
+
+check_exports(globals())

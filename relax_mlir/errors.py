@@ -9,6 +9,7 @@ import difflib
 from collections.abc import Iterable
 
 __all__ = [
+    "ArgumentTypeError",
     "CompileError",
     "DeviceError",
     "EmulationError",
@@ -35,6 +36,10 @@ __all__ = [
 
 class RelaxError(RuntimeError):
     """Base of all errors of this package."""
+
+
+class ArgumentTypeError(RelaxError, TypeError):
+    """An argument of a public function is of another type than its parameter."""
 
 
 class IRError(RelaxError, ValueError):

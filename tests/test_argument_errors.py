@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import relax_mlir
-from relax_mlir import relax, tir
+from relax_mlir import argument_types, relax, tir
 from relax_mlir.errors import RelaxError
 
 _PACKAGE = str(Path(relax_mlir.__file__).parent)
@@ -55,6 +55,8 @@ def _accident(error: Exception) -> str:
     if isinstance(error, RelaxError):
         return ""
     frames = traceback.extract_tb(error.__traceback__)
+    if frames[-1].name == "call" and frames[-1].filename == argument_types.__file__:
+        return ""
     ours = [f for f in frames if f.filename.startswith((_PACKAGE, _DIALECTS))]
     if not ours:
         return ""

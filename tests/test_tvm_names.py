@@ -49,7 +49,7 @@ SAME = {
     "tir.expr:Var": "tir:Var",
     "tir:build": "tirx:build",
     "tir.stmt:For": "tir:For",
-    "tir.stmt_functor:substitute": "objects.stmt_functor:substitute",
+    "tir.stmt_functor:substitute": "tirx.stmt_functor:substitute",
     "tirx.function:PrimFunc": "tir:PrimFunc",
     "topi.utils:const_vector": "topi:const_vector",
 }

@@ -1,5 +1,6 @@
 """Default schedules of tensor programs, by rules that are asked in turn: ``tvm.dlight``."""
 
+from relax_mlir.argument_types import check_exports
 from relax_mlir.dlight import base, cpu, gpu
 from relax_mlir.dlight.blocks import BlockInfo, IterInfo, normalize_prim_func
 from relax_mlir.dlight.default_schedule import ApplyDefaultSchedule
@@ -18,3 +19,5 @@ __all__ = [
     "try_inline",
     "try_inline_contiguous_spatial",
 ]
+
+check_exports(globals())

@@ -1,5 +1,6 @@
 """What rules are made of, by TVM's name: ``tvm.dlight.base``."""
 
+from relax_mlir.argument_types import check_exports
 from relax_mlir.dlight.blocks import (
     BlockInfo,
     IterInfo,
@@ -24,3 +25,5 @@ __all__ = [
     "try_inline",
     "try_inline_contiguous_spatial",
 ]
+
+check_exports(globals())

@@ -4,6 +4,7 @@ Subclass :class:`Module`, write ``forward``, and ``export_tvm`` gives the functi
 parameters; ``jit`` compiles them.
 """
 
+from relax_mlir.argument_types import check_exports
 from relax_mlir.nn import core, exporter, modules, op, spec, visitor
 from relax_mlir.nn.core import (
     Effect,
@@ -86,3 +87,5 @@ __all__ = [
     "visitor",
 ]
 __all__ += op.__all__
+
+check_exports(globals())

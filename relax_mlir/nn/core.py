@@ -1,5 +1,6 @@
 """What networks are made of, by the module that TVM has it in."""
 
+from relax_mlir.argument_types import check_exports
 from relax_mlir.nn.effect import Effect
 from relax_mlir.nn.module import (
     Module,
@@ -31,3 +32,5 @@ __all__ = [
     "set_default_dtype",
     "wrap_nested",
 ]
+
+check_exports(globals())

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from itertools import count
 from typing import Any, ClassVar
 
+from relax_mlir.argument_types import check_exports
 from relax_mlir.module import IRModule
 from relax_mlir.nn import spec as specs
 from relax_mlir.nn.effect import Effect, IOEffect
@@ -300,3 +301,6 @@ def _expr(value: Any) -> Expr:
     if isinstance(value, (tuple, list)):
         return TupleExpr([_expr(v) for v in value])
     raise TypeError(f"Unsupported return type: {type(value)}")
+
+
+check_exports(globals())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from relax_mlir.argument_types import checks_by_itself
 from relax_mlir.nn.subroutine import SubroutineMixin
 from relax_mlir.nn.tensor import Parameter
 
@@ -243,6 +244,7 @@ class ParameterList(Module):
     def __len__(self) -> int:
         return len(self.params)
 
+    @checks_by_itself  # in TVM's words
     def append(self, param: Parameter) -> None:
         """Add a parameter at the end.
 

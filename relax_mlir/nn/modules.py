@@ -1,5 +1,6 @@
 """All layers, by the module that TVM has them in."""
 
+from relax_mlir.argument_types import check_exports
 from relax_mlir.nn import attention, convolutions, layers
 from relax_mlir.nn.attention import *  # noqa: F403  it has __all__
 from relax_mlir.nn.convolutions import *  # noqa: F403
@@ -21,3 +22,5 @@ __all__ = [
 __all__ += attention.__all__
 __all__ += convolutions.__all__
 __all__ += layers.__all__
+
+check_exports(globals())

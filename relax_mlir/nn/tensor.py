@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from relax_mlir.argument_types import check_exports
 from relax_mlir.objects import prim
 from relax_mlir.objects.expr import DataflowVar, Expr, TupleGetItem, Var, const
 from relax_mlir.objects.prim import PrimExpr
@@ -319,3 +320,6 @@ def wrap_nested(expr: Expr, name: str) -> Any:  # Any: a tensor, or a tuple of s
             wrap_nested(TupleGetItem(expr, i), f"{name}.{i}") for i in range(count)
         )
     raise TypeError(f"`{name}` gives {info}: expected a tensor or a tuple of tensors")
+
+
+check_exports(globals())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from relax_mlir.argument_types import check_exports
 from relax_mlir.nn.effect import Effect
 from relax_mlir.nn.module import (
     Module,
@@ -80,3 +81,6 @@ class Mutator:
             Parameter: self.visit_param,
         }
         return next((v for k, v in kinds.items() if isinstance(member, k)), None)
+
+
+check_exports(globals())

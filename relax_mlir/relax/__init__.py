@@ -3,6 +3,7 @@
 from importlib import import_module
 from typing import Any
 
+from relax_mlir.argument_types import check_exports
 from relax_mlir.objects.expr import (
     Attrs,
     Binding,
@@ -133,3 +134,6 @@ def __getattr__(name: str) -> Any:  # Any: modules, classes and functions
         if error.name != f"relax_mlir.relax.{name}":
             raise
     return getattr(op, name)
+
+
+check_exports(globals())

@@ -1,5 +1,6 @@
 """Scripts: Python that spells modules, functions of Relax and tensor programs."""
 
+from relax_mlir.argument_types import check_exports
 from relax_mlir.script import ir, relax, tir
 from relax_mlir.script.ir import ir_module
 from relax_mlir.script.parser.entry import parse_text as from_source
@@ -20,3 +21,5 @@ __all__ = [
     "tir",
     "tirx",
 ]
+
+check_exports(globals())

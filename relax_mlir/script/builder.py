@@ -12,6 +12,7 @@ from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import Any, TypeVar
 
+from relax_mlir.argument_types import check_exports
 from relax_mlir.module import IRModule
 from relax_mlir.objects.expr import (
     Binding,
@@ -394,3 +395,6 @@ def _may_be(a: StructInfo, b: StructInfo) -> bool:
 def define_attrs(attrs: Mapping[str, Any]) -> None:
     """Add attributes to the open function."""
     current_frame(FunctionFrame, "R.func_attr").attrs.update(attrs)
+
+
+check_exports(globals())

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
 from typing import Any
 
+from relax_mlir.argument_types import caller_of, check_exports
 from relax_mlir.objects.array_text import read_array
 from relax_mlir.objects.expr import Constant, GlobalVar
 from relax_mlir.objects.global_info import DummyGlobalInfo
@@ -59,10 +60,7 @@ def _caller() -> FrameType:
     """The frame that called who calls this."""
     frame = inspect.currentframe()
     assert frame is not None
-    caller = frame.f_back
-    assert caller is not None
-    assert caller.f_back is not None
-    return caller.f_back
+    return caller_of(caller_of(frame))
 
 
 def ir_module(
@@ -172,3 +170,6 @@ def load_metadata(text: str) -> dict[str, list[Constant]]:
         kind: [Constant(read_array(entry)) for entry in entries]
         for kind, entries in json.loads(text).items()
     }
+
+
+check_exports(globals())

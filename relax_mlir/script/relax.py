@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from types import FrameType
 from typing import Any as Anything
 
+from relax_mlir.argument_types import caller_of, check_exports
 from relax_mlir.objects.expr import (
     Attrs,
     Call,
@@ -140,10 +141,7 @@ def _caller() -> FrameType:
     """The frame that called who calls this."""
     frame = inspect.currentframe()
     assert frame is not None
-    caller = frame.f_back
-    assert caller is not None
-    assert caller.f_back is not None
-    return caller.f_back
+    return caller_of(caller_of(frame))
 
 
 def function(
@@ -393,3 +391,6 @@ def str(value: py_str) -> StringImm:
 def dtype(value: Anything) -> DataTypeImm:
     """An element type as a value."""
     return DataTypeImm(py_str(value))
+
+
+check_exports(globals())

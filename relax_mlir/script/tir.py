@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from types import FrameType
 from typing import Any
 
+from relax_mlir.argument_types import caller_of, check_exports
 from relax_mlir.objects import functions
 from relax_mlir.objects.buffer import BufferLoad
 from relax_mlir.objects.prim import (
@@ -196,9 +197,7 @@ def _caller() -> FrameType:
     """The frame that called who calls this."""
     frame = inspect.currentframe()
     assert frame is not None
-    assert frame.f_back is not None
-    assert frame.f_back.f_back is not None
-    return frame.f_back.f_back
+    return caller_of(caller_of(frame))
 
 
 def prim_func(
@@ -356,3 +355,5 @@ def block_attr(attrs: Mapping[str, Any]) -> None:
 
 
 sblock_attr = block_attr
+
+check_exports(globals())

@@ -1,5 +1,6 @@
 """Targets: what machine to compile for, and the pipeline that leads there."""
 
+from relax_mlir.argument_types import check_exports
 from relax_mlir.targets.target import (
     CHECKS,
     LEVELS,
@@ -29,3 +30,5 @@ __all__ = [
     "plain_stages",
     "stages",
 ]
+
+check_exports(globals())

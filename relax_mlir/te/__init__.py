@@ -1,5 +1,6 @@
 """Tensor expressions: tensors declared element by element, and programs of them."""
 
+from relax_mlir.argument_types import check_exports
 from relax_mlir.objects.functions import (
     abs,
     acos,
@@ -156,3 +157,5 @@ __all__ = [
     "truncmod",
     "var",
 ]
+
+check_exports(globals())

@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import Any
 
-from relax_mlir.objects import stmt_functor
+from relax_mlir.argument_types import check_exports
 from relax_mlir.objects.buffer import Buffer, BufferLoad, BufferRegion, decl_buffer
 from relax_mlir.objects.functions import *  # noqa: F403  it has __all__
 from relax_mlir.objects.functions import __all__ as _functions
@@ -13,7 +13,7 @@ from relax_mlir.objects.prim import __all__ as _terms
 from relax_mlir.objects.prim_func import PrimFunc
 from relax_mlir.objects.stmt import *  # noqa: F403  it has __all__
 from relax_mlir.objects.stmt import __all__ as _statements
-from relax_mlir.tir import schedule
+from relax_mlir.tir import schedule, stmt_functor
 from relax_mlir.tir.data_layout import (
     BijectiveLayout,
     Layout,
@@ -64,3 +64,6 @@ def __getattr__(name: str) -> Any:  # Any: modules and a function
     if name not in ("analysis", "buffer", "expr", "function", "op", "stmt"):
         raise AttributeError(f"module `relax_mlir.tir` has no attribute `{name}`")
     return import_module(f"relax_mlir.tir.{name}")
+
+
+check_exports(globals())

@@ -2,6 +2,7 @@
 
 import sys
 
+from relax_mlir.argument_types import check_exports
 from relax_mlir.topi import image, nn, sizes, tag, vision
 from relax_mlir.topi.broadcast import (
     add,
@@ -296,3 +297,5 @@ __all__ = [
     "vision",
     "where",
 ]
+
+check_exports(globals())

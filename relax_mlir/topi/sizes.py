@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from relax_mlir import te
+from relax_mlir.argument_types import check_exports
 from relax_mlir.objects import prim
 from relax_mlir.objects.functions import indexdiv, indexmod
 from relax_mlir.objects.prim import IntImm, PrimExpr, Select, const, convert
@@ -211,3 +212,6 @@ def _constant(array: np.ndarray, name: str, attrs: Mapping[str, Any] | None) -> 
         return value
 
     return te.compute(array.shape, element, name, attrs=attrs)
+
+
+check_exports(globals())

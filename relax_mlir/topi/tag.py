@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from relax_mlir.argument_types import check_exports
+
 __all__ = [
     "BROADCAST",
     "COMM_REDUCE",
@@ -27,3 +29,6 @@ def is_broadcast(tag: str) -> bool:
 def is_injective(tag: str) -> bool:
     """Whether every element is computed from one element of each input."""
     return is_broadcast(tag) or tag.startswith(INJECTIVE)
+
+
+check_exports(globals())

@@ -8,6 +8,7 @@ that TVM 0.9 to 0.27 uses. They can be imported from ``relax_mlir`` itself as we
 from tvm_ffi import dtype as DataType  # noqa: N812  TVM's name
 
 from relax_mlir import IRModule, compile
+from relax_mlir.argument_types import check_exports
 from relax_mlir.errors import RelaxError as TVMError
 from relax_mlir.objects.prim import const
 from relax_mlir.relax.vm import build_any as build
@@ -44,3 +45,5 @@ __all__ = [
     "target",
     "transform",
 ]
+
+check_exports(globals())

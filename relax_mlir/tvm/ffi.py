@@ -2,6 +2,7 @@
 
 from tvm_ffi import Shape, dtype
 
+from relax_mlir.argument_types import check_exports
 from relax_mlir.objects.structure import structural_equal, structural_hash
 from relax_mlir.runtime.registry import get_global_func, register_func
 
@@ -16,3 +17,5 @@ __all__ = [
     "structural_equal",
     "structural_hash",
 ]
+
+check_exports(globals())

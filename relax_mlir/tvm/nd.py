@@ -1,5 +1,6 @@
 """Arrays: ``tvm.nd``."""
 
+from relax_mlir.argument_types import check_exports
 from relax_mlir.runtime.ndarray import Device, NDArray, array, cpu, cuda, device, empty
 from relax_mlir.runtime.ndarray import cuda as gpu
 from relax_mlir.runtime.ndarray import shared as from_dlpack
@@ -15,3 +16,5 @@ __all__ = [
     "from_dlpack",
     "gpu",
 ]
+
+check_exports(globals())

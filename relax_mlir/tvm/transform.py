@@ -1,5 +1,6 @@
 """Passes of any level: ``tvm.transform``."""
 
+from relax_mlir.argument_types import check_exports
 from relax_mlir.tvm.ir.transform import (
     Pass,
     PassContext,
@@ -9,3 +10,5 @@ from relax_mlir.tvm.ir.transform import (
 )
 
 __all__ = ["Pass", "PassContext", "PrintIR", "Sequential", "module_pass"]
+
+check_exports(globals())

@@ -1,5 +1,6 @@
 """Rules for GPUs: ``tvm.dlight.gpu``."""
 
+from relax_mlir.argument_types import check_exports
 from relax_mlir.dlight.gpu.fallback import Fallback
 from relax_mlir.dlight.gpu.gemv import GEMV
 from relax_mlir.dlight.gpu.general_reduction import GeneralReduction
@@ -19,3 +20,5 @@ __all__ = [
     "Reduction",
     "Transpose",
 ]
+
+check_exports(globals())

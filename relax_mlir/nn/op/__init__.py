@@ -1,5 +1,6 @@
 """Operators on tensors of a network; each adds a binding to the open graph."""
 
+from relax_mlir.argument_types import check_exports
 from relax_mlir.nn.op import (
     calls,
     create,
@@ -26,3 +27,5 @@ __all__ += layers.__all__
 __all__ += movement.__all__
 __all__ += reduce.__all__
 __all__ += sampling.__all__
+
+check_exports(globals())

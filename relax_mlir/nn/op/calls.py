@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
 from typing import Any
 
+from relax_mlir.argument_types import caller_of
 from relax_mlir.nn.extern import call_extern, extern_value
 from relax_mlir.nn.tensor import Tensor, current_builder, wrap_nested
 from relax_mlir.objects.expr import Expr, PrimValue, ShapeExpr, StringImm
@@ -172,6 +173,6 @@ def print_(tensor: Tensor) -> None:
 
 def _line_of(frame: FrameType | None) -> str:
     """Where a function was called, from the frame of the call."""
-    caller = None if frame is None else frame.f_back
-    assert caller is not None
+    assert frame is not None
+    caller = caller_of(frame)
     return f"{caller.f_code.co_filename}:{caller.f_lineno}"

@@ -1,5 +1,6 @@
 """What can be said of Relax programs without running them."""
 
+from relax_mlir.argument_types import check_exports
 from relax_mlir.objects.base_check import BaseCheckResult, struct_info_base_check
 from relax_mlir.relax.analysis.compile_time import computable_at_compile_time
 from relax_mlir.relax.analysis.layout_transforms import suggest_layout_transforms
@@ -78,3 +79,5 @@ __all__ = [
     "used_vars",
     "well_formed",
 ]
+
+check_exports(globals())

@@ -1,5 +1,6 @@
 """Compilers for parts of a graph: their patterns."""
 
+from relax_mlir.argument_types import check_exports
 from relax_mlir.relax.backend import cuda
 from relax_mlir.relax.backend.pattern_registry import (
     get_pattern,
@@ -8,3 +9,5 @@ from relax_mlir.relax.backend.pattern_registry import (
 )
 
 __all__ = ["cuda", "get_pattern", "get_patterns_with_prefix", "register_patterns"]
+
+check_exports(globals())

@@ -1,5 +1,6 @@
 """The pattern language of Relax: match dataflow, and rewrite what matches."""
 
+from relax_mlir.argument_types import check_exports
 from relax_mlir.relax.dpl.context import PatternContext
 from relax_mlir.relax.dpl.pattern import *  # noqa: F403  one list of names, in one place
 from relax_mlir.relax.dpl.pattern import __all__ as _patterns
@@ -22,3 +23,5 @@ __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     "rewrite_call",
     *_patterns,
 ]
+
+check_exports(globals())

@@ -6,6 +6,7 @@ What a function returns is a call that stands nowhere yet; ``BlockBuilder.emit``
 import operator
 from typing import Any
 
+from relax_mlir.argument_types import check_exports
 from relax_mlir.errors import near_misses
 from relax_mlir.objects.expr import Call, Expr, TupleGetItem
 from relax_mlir.objects.node import register_operator
@@ -83,3 +84,5 @@ for _name in (
 
 register_operator("call", lambda op, args, attrs: Call(op, args, attrs))
 register_operator("getitem", _get_item)
+
+check_exports(globals())

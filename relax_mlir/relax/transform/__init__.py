@@ -4,6 +4,7 @@ Each makes an object of the pass that pipeline text names, with the options that
 behind what Relax's own pass leaves.
 """
 
+from relax_mlir.argument_types import check_exports
 from relax_mlir.passes.relax.annotate_tir_op_pattern import (
     AnnotateTirOpPattern as AnnotateTIROpPattern,
 )
@@ -201,3 +202,6 @@ def DeadCodeElimination(entry_functions: list[str] | None = None) -> Pass:  # no
 def Normalize() -> Pass:  # noqa: N802  Relax's name
     """Write operators as operations where what is known of their arguments allows it."""
     return _Normalize(keep_script=True)
+
+
+check_exports(globals())

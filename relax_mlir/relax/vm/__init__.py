@@ -1,5 +1,6 @@
 """Compile the functions of a module, and call them by name."""
 
+from relax_mlir.argument_types import check_exports
 from relax_mlir.relax.vm.archive import save
 from relax_mlir.relax.vm.build import build, build_any, compile_any
 from relax_mlir.relax.vm.executable import VMExecutable
@@ -24,3 +25,5 @@ __all__ = [
     "compile_any",
     "save",
 ]
+
+check_exports(globals())

@@ -5,6 +5,7 @@ What scripts are spelled with makes the same statements inside of ``with IRBuild
 
 import sys
 
+from relax_mlir.argument_types import check_exports
 from relax_mlir.script import builder as base
 from relax_mlir.script import ir, relax, tir
 from relax_mlir.script.builder import IRBuilder
@@ -18,3 +19,5 @@ __all__ += ir.__all__
 # `from relax_mlir.script.ir_builder.base import IRBuilder` has to find the same classes.
 for _name, _module in (("base", base), ("ir", ir), ("relax", relax), ("tir", tir)):
     sys.modules[f"{__name__}.{_name}"] = _module
+
+check_exports(globals())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from relax_mlir.argument_types import check_exports
 from relax_mlir.module import IRModule
 from relax_mlir.objects.expr import Binding, BindingBlock, Expr, If, SeqExpr
 from relax_mlir.objects.function import BaseFunc
@@ -96,3 +97,6 @@ def text(value: Any) -> str:
     except Exception:  # a term may be half built; what shows it must not fail
         is_module = isinstance(value, IRModule)
         return str(value) if is_module else object.__repr__(value)
+
+
+check_exports(globals())

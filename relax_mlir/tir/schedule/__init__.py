@@ -1,5 +1,6 @@
 """Schedules of tensor programs."""
 
+from relax_mlir.argument_types import check_exports
 from relax_mlir.errors import ScheduleError
 from relax_mlir.tir.schedule import analysis
 from relax_mlir.tir.schedule.block_scope import (
@@ -41,3 +42,5 @@ __all__ = [
     "Trace",
     "analysis",
 ]
+
+check_exports(globals())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from relax_mlir.argument_types import check_exports
 from relax_mlir.errors import ScheduleError
 from relax_mlir.tir.schedule import accesses
 from relax_mlir.tir.schedule.random_variables import BlockRV
@@ -22,3 +23,6 @@ def has_block(sch: Schedule, block_name: str) -> bool:
 def is_output_block(sch: Schedule, block: BlockRV) -> bool:
     """Whether a block writes what its scope shows outside."""
     return accesses.is_output(sch.block_op(block))
+
+
+check_exports(globals())

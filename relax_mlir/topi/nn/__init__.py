@@ -1,5 +1,6 @@
 """Operators of neural networks."""
 
+from relax_mlir.argument_types import check_exports
 from relax_mlir.topi.nn.conv import (
     conv,
     conv1d,
@@ -159,3 +160,5 @@ __all__ = [
     "upsampling",
     "upsampling3d",
 ]
+
+check_exports(globals())

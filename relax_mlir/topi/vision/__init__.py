@@ -1,5 +1,6 @@
 """Operators on regions of pictures."""
 
+from relax_mlir.argument_types import check_exports
 from relax_mlir.topi.vision.boxes import get_valid_counts, multibox_transform_loc
 from relax_mlir.topi.vision.classes import all_class_non_max_suppression
 from relax_mlir.topi.vision.regions import roi_align, roi_pool
@@ -13,3 +14,5 @@ __all__ = [
     "roi_align",
     "roi_pool",
 ]
+
+check_exports(globals())

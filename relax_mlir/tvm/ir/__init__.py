@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from relax_mlir.argument_types import check_exports
 from relax_mlir.module import IRModule
 from relax_mlir.objects.expr import Attrs, Expr, GlobalVar, Op
 from relax_mlir.objects.expr import Attrs as DictAttrs
@@ -90,3 +91,5 @@ __all__ = [
     "transform",
     "type",
 ]
+
+check_exports(globals())

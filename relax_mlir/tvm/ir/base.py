@@ -1,5 +1,6 @@
 """Comparing programs: ``tvm.ir.base``."""
 
+from relax_mlir.argument_types import check_exports
 from relax_mlir.objects.structure import (
     assert_structural_equal,
     structural_equal,
@@ -15,3 +16,5 @@ __all__ = [
     "structural_equal",
     "structural_hash",
 ]
+
+check_exports(globals())

@@ -1,5 +1,6 @@
 """Who is told of passes: ``tvm.ir.instrument``."""
 
+from relax_mlir.argument_types import check_exports
 from relax_mlir.pass_context import PassInstrument
 from relax_mlir.pipeline import (
     DumpIR,
@@ -19,3 +20,5 @@ __all__ = [
     "PrintBeforeAll",
     "pass_instrument",
 ]
+
+check_exports(globals())

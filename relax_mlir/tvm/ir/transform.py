@@ -1,5 +1,6 @@
 """Passes: ``tvm.ir.transform``."""
 
+from relax_mlir.argument_types import check_exports
 from relax_mlir.pass_context import PassContext, PassInfo
 from relax_mlir.pipeline import ModulePass, Sequential, module_pass
 from relax_mlir.pipeline import PrintIRPass as PrintIR
@@ -14,3 +15,5 @@ __all__ = [
     "Sequential",
     "module_pass",
 ]
+
+check_exports(globals())

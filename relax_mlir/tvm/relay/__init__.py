@@ -1,5 +1,6 @@
 """Enough of Relay, TVM's first graph language, to follow its texts; it builds Relax."""
 
+from relax_mlir.argument_types import check_exports
 from relax_mlir.tvm.relay import ir_pass
 from relax_mlir.tvm.relay.expr import Call, Function, const, operator, var
 
@@ -11,3 +12,6 @@ def __getattr__(name: str) -> object:
     if name.startswith("__"):
         raise AttributeError(name)
     return operator(name)
+
+
+check_exports(globals())

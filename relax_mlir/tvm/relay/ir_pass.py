@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mlir import ir
 
+from relax_mlir.argument_types import check_exports
 from relax_mlir.dialects.relax.core import CallTirOp
 from relax_mlir.dialects.relax.graph import CallOp
 from relax_mlir.module import IRModule
@@ -94,3 +95,6 @@ def _unmarked(module: IRModule) -> IRModule:
 
 def _is_fused(function: RelaxFunction) -> bool:
     return bool(function.attrs.get("Primitive"))
+
+
+check_exports(globals())

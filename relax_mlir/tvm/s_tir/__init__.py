@@ -4,6 +4,7 @@ import sys
 from importlib import import_module
 
 from relax_mlir import dlight
+from relax_mlir.argument_types import check_exports
 from relax_mlir.objects.stmt import MatchBufferRegion
 from relax_mlir.objects.stmt_functor import renew_defs
 from relax_mlir.tir import BijectiveLayout as SBijectiveLayout
@@ -38,3 +39,5 @@ for _name in (
 ):
     _found = f"relax_mlir.tir.schedule.{_name}"
     sys.modules[f"{__name__}.schedule.{_name}"] = import_module(_found)
+
+check_exports(globals())

@@ -4,6 +4,7 @@ import sys
 from importlib import import_module
 
 from relax_mlir import tir
+from relax_mlir.argument_types import check_exports
 from relax_mlir.relax.vm import build_any as build
 from relax_mlir.tir import *  # noqa: F403  it has __all__
 
@@ -14,3 +15,5 @@ __all__ += tir.__all__
 for _name in ("analysis", "buffer", "expr", "function", "op", "stmt", "stmt_functor"):
     _module = import_module(f"relax_mlir.tir.{_name}")
     globals()[_name] = sys.modules[f"{__name__}.{_name}"] = _module
+
+check_exports(globals())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from relax_mlir.argument_types import check_exports
 from relax_mlir.objects.expr import Constant
 from relax_mlir.objects.function import Function
 from relax_mlir.relax.backend.cuda.matches import Match, sizes_of, tensors_in
@@ -83,3 +84,6 @@ def _compiled(match: Match) -> LibraryFunction:
         bias=match.bias,
         activation=match.activation,
     )
+
+
+check_exports(globals())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from relax_mlir.argument_types import check_exports
 from relax_mlir.dialects.convolution_shapes import ConvolutionShape, packed_strides
 from relax_mlir.objects.expr import Call, Constant
 from relax_mlir.objects.function import Function
@@ -126,3 +127,6 @@ def _compiled(match: Match) -> LibraryConvolutionFunction:
         bias=match.bias,
         activation=match.activation,
     )
+
+
+check_exports(globals())

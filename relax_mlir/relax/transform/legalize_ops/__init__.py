@@ -5,6 +5,7 @@ One module per family has a table ``RULES`` from operators to functions that rep
 
 from collections.abc import Mapping
 
+from relax_mlir.argument_types import check_exports
 from relax_mlir.relax.transform.legalize_ops import (
     creation,
     elementwise,
@@ -36,3 +37,5 @@ RULES: Mapping[str, LegalizeFunc] = {
 }
 for _name, _rule in RULES.items():
     register_legalize(_name, _rule)
+
+check_exports(globals())

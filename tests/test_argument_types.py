@@ -1,0 +1,142 @@
+"""Arguments of public functions are checked against annotations."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pytest
+
+import relax_mlir
+from relax_mlir import relax, topi
+from relax_mlir.argument_types import check_methods, checked, checks_by_itself
+from relax_mlir.errors import ArgumentTypeError, RelaxError
+from relax_mlir.relax.analysis import purity
+
+if TYPE_CHECKING:
+    from somewhere import Unknown  # pyright: ignore[reportMissingImports]
+
+
+@checked
+def _takes(
+    count: int = 0,
+    scale: float = 0.0,
+    name: str | None = None,
+    sizes: Sequence[int] = (),
+    pair: tuple[int, str] = (0, ""),
+    table: Mapping[str, int] | None = None,
+    then: Callable[[int], int] | None = None,
+    side: Literal["left", "right"] = "left",
+    anything: Any = None,
+    unknown: Unknown = None,
+    *further: int,
+    late: int = None,  # type: ignore[assignment]  # noqa: RUF013
+) -> int:
+    """All kinds of parameters."""
+    return count
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        {"count": np.int64(3)},
+        {"count": True},
+        {"scale": 3},
+        {"scale": np.float32(0.5)},
+        {"name": None},
+        {"sizes": [1, np.int32(2)]},
+        {"sizes": np.ones(3, np.int64)},
+        {"sizes": {}.keys()},
+        {"pair": (1, "a")},
+        {"table": {"a": 1}},
+        {"then": abs},
+        {"side": "right"},
+        {"anything": object()},
+        {"unknown": 3},
+        {"late": None},
+    ],
+)
+def test_what_annotations_say_is_taken(named: dict[str, Any]) -> None:
+    assert _takes(**named) == named.get("count", 0)
+
+
+@pytest.mark.parametrize(
+    ("named", "message"),
+    [
+        ({"count": 1.5}, "`count`: expected an integer, got float"),
+        ({"scale": "1"}, "`scale`: expected a number, got str"),
+        ({"name": b"x"}, "`name`: expected a string or None, got bytes"),
+        ({"sizes": "12"}, "`sizes`: expected a sequence of an integer, got str"),
+        ({"sizes": [1, "a"]}, "got list of int, str"),
+        ({"sizes": np.array(3)}, "got ndarray"),
+        ({"pair": 3}, "`pair`: expected a sequence, got int"),
+        ({"table": [1]}, "`table`: expected a dictionary or None, got list of int"),
+        ({"then": 3}, "`then`: expected a function or None, got int"),
+        ({"side": "up"}, "`side`: expected `left` or `right`, got str"),
+        ({"late": "x"}, "`late`: expected an integer or None, got str"),
+    ],
+)
+def test_other_arguments_are_refused_by_name(
+    named: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ArgumentTypeError, match="_takes: ") as caught:
+        _takes(**named)
+
+    assert message in str(caught.value)
+    assert isinstance(caught.value, RelaxError)
+
+
+def test_arguments_by_position_are_checked_as_well() -> None:
+    with pytest.raises(TypeError, match="`scale`"):
+        _takes(1, "x")  # pyright: ignore[reportArgumentType]
+    with pytest.raises(TypeError, match="`further`"):
+        _takes(0, 0.0, None, (), (0, ""), None, None, "left", 0, 0, 1, "x")  # pyright: ignore[reportArgumentType]
+
+
+def test_methods_are_checked_in_place() -> None:
+    class Box:
+        def __init__(self, size: int) -> None:
+            self.size = size
+
+        def grow(self, by: int) -> int:
+            return self.size + by
+
+        @staticmethod
+        def made(size: int) -> Box:
+            return Box(size)
+
+        @checks_by_itself
+        def put(self, what: int) -> int:
+            return what
+
+    Box.__module__ = "relax_mlir.planted"
+    check_methods(Box)
+
+    assert Box.made(2).grow(1) == 3
+    assert Box(1).put("x") == "x"  # pyright: ignore[reportArgumentType]
+    wrong: tuple[Callable[[], object], ...] = (
+        lambda: Box("x"),  # pyright: ignore[reportArgumentType]
+        lambda: Box(1).grow("x"),  # pyright: ignore[reportArgumentType]
+        lambda: Box.made("x"),  # pyright: ignore[reportArgumentType]
+    )
+    for call in wrong:
+        with pytest.raises(TypeError, match=r"Box(\.\w+)?: `\w+`: expected an integer"):
+            call()
+
+
+def test_packages_check_what_they_export() -> None:
+    assert relax.analysis.detect_recursion is not purity.detect_recursion
+    with pytest.raises(ArgumentTypeError, match="detect_recursion: `mod`"):
+        relax.analysis.detect_recursion(3)
+    with pytest.raises(ArgumentTypeError, match="lower: `module`"):
+        relax_mlir.lower(3)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ArgumentTypeError, match="relu: `x`: expected a Tensor"):
+        topi.nn.relu(3)  # pyright: ignore[reportArgumentType]
+
+
+def test_functions_of_modules_are_still_found_by_name() -> None:
+    assert (
+        pickle.loads(pickle.dumps(purity.detect_recursion)) is purity.detect_recursion
+    )
