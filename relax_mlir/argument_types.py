@@ -17,16 +17,19 @@ import typing
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, TypeVar, Union, cast, get_args, get_origin
+from typing import Any, Optional, TypeVar, Union, cast, get_args, get_origin
 
-from relax_mlir.errors import ArgumentTypeError
+from relax_mlir.errors import ArgumentTypeError, ArgumentValueError, shown
 
 __all__ = [
+    "Holds",
+    "at_least",
     "caller_of",
     "check_exports",
     "check_methods",
     "checked",
     "checks_by_itself",
+    "of_rank",
 ]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -59,16 +62,46 @@ class _Function(typing.Protocol):
 
 
 @dataclass(frozen=True)
+class Holds:
+    """What holds of the values of a parameter that is annotated ``Annotated[type, Holds(...)]``.
+
+    Attributes:
+        expected: the values, in words.
+        test: tells whether one of the type is one of them.
+    """
+
+    expected: str
+    test: _Accepts
+
+
+def at_least(least: int) -> Holds:
+    """The integers from a number up."""
+    return Holds(
+        f"an integer of at least {least}", lambda v: operator.index(v) >= least
+    )
+
+
+def of_rank(least: int, most: int | None = None) -> Holds:
+    """Tensors of so many dimensions, or of a number of them in a range."""
+    last = least if most is None else most
+    what = f"rank {least}" if last == least else f"rank {least} to {last}"
+    return Holds(f"a tensor of {what}", lambda v: least <= v.ndim <= last)
+
+
+@dataclass(frozen=True)
 class _Check:
     """What values a parameter takes.
 
     Attributes:
         name: of the parameter.
+        accepts: whether it takes a value.
+        has_type: whether a value is of its type, of which not all may be taken.
         expected: what they are, in words.
     """
 
     name: str
     accepts: _Accepts
+    has_type: _Accepts
     expected: str
 
 
@@ -144,17 +177,21 @@ def _check(
             raise _refusal(function, check, value)
 
 
-def _refusal(function: _Function, check: _Check, value: object) -> ArgumentTypeError:
+def _refusal(
+    function: _Function, check: _Check, value: object
+) -> ArgumentTypeError | ArgumentValueError:
     where = function.__qualname__.removesuffix(".__init__")
-    return ArgumentTypeError(
-        f"{where}: `{check.name}`: expected {check.expected}, got {_kind(value)}"
-    )
+    expected = f"{where}: `{check.name}`: expected {check.expected}"
+    if check.has_type(value):
+        return ArgumentValueError(f"{expected}, got {shown(value)}")
+    return ArgumentTypeError(f"{expected}, got {_kind(value)}")
 
 
 def _kind(value: object) -> str:
     """What a value is, in words: its class, and those of its elements."""
-    if isinstance(value, (list, tuple)) and value:
-        kinds = sorted({type(v).__name__ for v in value})
+    if isinstance(value, (list, tuple, dict)) and value:
+        elements = value.values() if isinstance(value, dict) else value
+        kinds = sorted({type(v).__name__ for v in elements})
         return f"{type(value).__name__} of {', '.join(kinds)}"
     return "None" if value is None else type(value).__name__
 
@@ -232,16 +269,13 @@ def _check_of(function: _Function, parameter: inspect.Parameter) -> _Check | Non
     if parameter.annotation is parameter.empty:
         return None
     hint = _resolved(function, parameter.annotation)
-    accepts = _accepts(hint)
+    if parameter.default is None and hint is not Any:
+        hint = Optional[hint]  # noqa: UP045  a type that is known here alone
+    accepts = _accepts(hint, Holds)
     if accepts is None:
         return None
-    if parameter.default is None and not accepts(None):
-        return _Check(
-            parameter.name,
-            lambda v, known=accepts: v is None or known(v),
-            f"{_words(hint)} or None",
-        )
-    return _Check(parameter.name, accepts, _words(hint))
+    has_type = _accepts(hint, None) or (lambda v: True)
+    return _Check(parameter.name, accepts, has_type, _words(hint))
 
 
 def _resolved(function: _Function, annotation: Any) -> Any:
@@ -253,21 +287,28 @@ def _resolved(function: _Function, annotation: Any) -> Any:
         return Any
 
 
-def _accepts(hint: Any) -> _Accepts | None:
-    """Tells whether a value is what a type says; None where every value may be."""
+def _accepts(hint: Any, condition: type[Holds] | None) -> _Accepts | None:
+    """Tells whether a value is what a type says; None where every value may be.
+
+    Args:
+        condition: the class of what has to hold besides; None if types alone matter.
+    """
     if hint is None or hint is types.NoneType:
         return lambda v: v is None
     if isinstance(hint, TypeVar):
-        return _accepts(hint.__bound__) if hint.__bound__ is not None else None
+        bound = hint.__bound__
+        return _accepts(bound, condition) if bound is not None else None
     origin = get_origin(hint)
     if origin in (Union, types.UnionType):
-        return _any_of([_accepts(a) for a in get_args(hint)])
+        return _any_of([_accepts(a, condition) for a in get_args(hint)])
     if origin is typing.Annotated:
-        return _accepts(get_args(hint)[0])
+        kind, *told = get_args(hint)
+        tests = [t.test for t in told if condition and isinstance(t, condition)]
+        return _all_of([_accepts(kind, condition), *tests])
     if origin is typing.Literal:
         return _is_one_of(get_args(hint))
     if origin is not None:
-        return _accepts_generic(origin, get_args(hint))
+        return _accepts_generic(origin, get_args(hint), condition)
     return _accepts_class(hint)
 
 
@@ -278,16 +319,25 @@ def _any_of(known: Sequence[_Accepts | None]) -> _Accepts | None:
     return lambda v: any(accepts(v) for accepts in checks)
 
 
+def _all_of(known: Sequence[_Accepts | None]) -> _Accepts | None:
+    checks = [k for k in known if k is not None]
+    if not checks:
+        return None
+    return lambda v: all(accepts(v) for accepts in checks)
+
+
 def _is_one_of(values: Sequence[Any]) -> _Accepts:
     kinds = tuple({type(v) for v in values})
     return lambda v: isinstance(v, kinds) and v in values
 
 
-def _accepts_generic(origin: Any, arguments: Sequence[Any]) -> _Accepts | None:
+def _accepts_generic(
+    origin: Any, arguments: Sequence[Any], condition: type[Holds] | None
+) -> _Accepts | None:
     if origin in _SEQUENCES:
-        return _sequence_of(_accepts(_element(origin, arguments)))
+        return _sequence_of(_accepts(_element(origin, arguments), condition))
     if origin in _DICTIONARIES:
-        return lambda v: isinstance(v, abc.Mapping)
+        return _dictionary_of([_accepts(a, condition) for a in arguments])
     if origin in (abc.Iterable, abc.Iterator):
         return _is_iterable
     if origin is abc.Callable:
@@ -314,6 +364,19 @@ def _sequence_of(accepts: _Accepts | None) -> _Accepts:
         if isinstance(value, (list, tuple)):
             return accepts is None or all(map(accepts, value))
         return _is_sequence(value)
+
+    return told
+
+
+def _dictionary_of(parts: Sequence[_Accepts | None]) -> _Accepts:
+    keys, values = parts if len(parts) == 2 else (None, None)
+
+    def told(value: Any) -> bool:
+        if not isinstance(value, dict):
+            return isinstance(value, abc.Mapping)
+        return (keys is None or all(map(keys, value))) and (
+            values is None or all(map(values, value.values()))
+        )
 
     return told
 
@@ -384,7 +447,9 @@ def _words(hint: Any) -> str:
         parts = [_words(a) for a in get_args(hint)]
         return " or ".join([", ".join(parts[:-1]), parts[-1]])
     if origin is typing.Annotated:
-        return _words(get_args(hint)[0])
+        kind, *told = get_args(hint)
+        said = [t.expected for t in told if isinstance(t, Holds)]
+        return " that is ".join(said) or _words(kind)
     if origin is typing.Literal:
         return " or ".join(f"`{a}`" for a in get_args(hint))
     if isinstance(hint, TypeVar):
@@ -392,7 +457,7 @@ def _words(hint: Any) -> str:
     kind = origin or hint
     if kind in _SEQUENCES:
         element = _element(origin, get_args(hint))
-        of = f" of {_words(element)}" if _accepts(element) is not None else ""
+        of = f" of {_words(element)}" if _accepts(element, Holds) is not None else ""
         return f"a sequence{of}"
     if kind in _DICTIONARIES:
         return "a dictionary"

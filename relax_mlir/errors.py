@@ -10,11 +10,15 @@ from collections.abc import Iterable
 
 __all__ = [
     "ArgumentTypeError",
+    "ArgumentValueError",
     "CompileError",
     "DeviceError",
     "EmulationError",
+    "FailedAssertionError",
     "IRError",
     "IndexOutOfRangeError",
+    "MismatchError",
+    "MissingElementError",
     "ModelError",
     "OperatorError",
     "OutOfBoundsError",
@@ -27,9 +31,13 @@ __all__ = [
     "ScriptError",
     "SignatureError",
     "TuningError",
+    "UnknownNameError",
+    "UnknownOperatorError",
+    "UnsupportedArgumentError",
     "UnsupportedError",
     "VerificationError",
     "near_misses",
+    "shown",
     "without_hint",
 ]
 
@@ -42,6 +50,28 @@ class ArgumentTypeError(RelaxError, TypeError):
     """An argument of a public function is of another type than its parameter."""
 
 
+class ArgumentValueError(RelaxError, ValueError):
+    """An argument of a public function is a value that its parameter does not take."""
+
+
+class MissingElementError(RelaxError, ValueError, IndexError):
+    """A tuple, a tensor or a schedule has no such field, dimension or value."""
+
+
+class MismatchError(RelaxError, ValueError, AssertionError):
+    """Arguments do not fit each other."""
+
+
+class UnknownNameError(RelaxError, KeyError):
+    """A table has no such name."""
+
+    __str__ = Exception.__str__  # a `KeyError` quotes its message
+
+
+class UnsupportedArgumentError(RelaxError, ValueError, NotImplementedError):
+    """An argument means something, but nothing that is done here."""
+
+
 class IRError(RelaxError, ValueError):
     """A module is not well formed: syntax, types, or an op used wrongly."""
 
@@ -51,6 +81,10 @@ class OperatorError(IRError, TypeError, RuntimeError):
 
     TVM has three kinds of it, which programs catch; this is all of them.
     """
+
+
+class UnknownOperatorError(OperatorError, AttributeError):
+    """There is no operator of that name."""
 
 
 class DivisionError(OperatorError, ZeroDivisionError):
@@ -116,6 +150,10 @@ class RunError(RelaxError, ValueError, RuntimeError):
     """A value that a program meets when it runs is not what its types say."""
 
 
+class FailedAssertionError(RunError, AssertionError):
+    """What a program asserts does not hold."""
+
+
 class OutOfMemoryError(RunError, MemoryError):
     """A program needs more memory than there is."""
 
@@ -155,6 +193,18 @@ def near_misses(name: object, known: Iterable[str]) -> str:
     return (
         f" Did you mean {' or '.join(f'`{word}`' for word in close)}?" if close else ""
     )
+
+
+def shown(value: object) -> str:
+    """A value in a message: its text, shortened, or its class where it has none."""
+    try:
+        text = repr(value)
+    except Exception:
+        return f"a `{type(value).__name__}`"
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
+
+
+_SHOWN = 200  # characters of a value in a message
 
 
 def without_hint(error: Exception) -> str:

@@ -1,14 +1,35 @@
 """Files that are written whole or not at all, and folders that vanish again."""
 
 import errno
+import json
 import os
 import secrets
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
-__all__ = ["TempDirectory", "check_writable", "whole_file"]
+from relax_mlir.errors import ModelError
+
+__all__ = ["TempDirectory", "check_writable", "read_json_object", "whole_file"]
+
+
+def read_json_object(text: str | bytes, where: str) -> dict[str, Any]:
+    """The object that a text in JSON is.
+
+    Raises:
+        ModelError: it is none.
+    """
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ModelError(f"{where}: expected JSON, got other text: {error}") from error
+    if not isinstance(found, dict):
+        raise ModelError(
+            f"{where}: expected an object of JSON, got {type(found).__name__}"
+        )
+    return found
 
 
 @contextmanager

@@ -53,7 +53,7 @@ class IRModule(ModuleView):
 
     def __init__(
         self,
-        mlir: ModuleOp | Mapping[Any, BaseFunc] | None = None,
+        mlir: ModuleOp | Mapping[Any, Any] | None = None,
         constants: Mapping[str, np.ndarray] | None = None,
         attrs: Mapping[str, Any] | None = None,
     ) -> None:

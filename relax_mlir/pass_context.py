@@ -5,6 +5,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
+from relax_mlir.argument_types import checks_by_itself
 from relax_mlir.module import IRModule
 from relax_mlir.objects.node import Expr
 
@@ -200,6 +201,7 @@ class AnyPass:
         """The changed module; the given one stays as it is."""
         raise NotImplementedError
 
+    @checks_by_itself  # it names the pass
     def __call__(self, mod: IRModule, ctx: PassContext | None = None) -> IRModule:
         """A changed copy of ``mod``, as the current context says.
 

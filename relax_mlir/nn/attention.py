@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from relax_mlir.errors import UnsupportedArgumentError
 from relax_mlir.nn import op
 from relax_mlir.nn.layers import GroupNorm, Linear, SiLU
 from relax_mlir.nn.module import Module, ModuleList
@@ -14,7 +15,7 @@ __all__ = ["Attention", "TimestepEmbedding", "Timesteps"]
 
 def _activation(name: str) -> SiLU:
     if name != "silu":
-        raise NotImplementedError(f"activation `{name}`: expected `silu`")
+        raise UnsupportedArgumentError(f"activation `{name}`: expected `silu`")
     return SiLU()
 
 
@@ -161,7 +162,7 @@ class Attention(Module):
             NotImplementedError: there is an ``attention_mask``.
         """
         if attention_mask is not None:
-            raise NotImplementedError("`attention_mask`: expected None")
+            raise UnsupportedArgumentError("`attention_mask`: expected None")
         if self.group_norm is not None:
             hidden_states = self.group_norm(hidden_states, channel_axis=2, axes=[1])
         query = self.to_q(hidden_states)

@@ -8,6 +8,9 @@ from typing import Any
 from relax_mlir.nn import op
 from relax_mlir.nn.module import Module
 from relax_mlir.nn.tensor import Parameter, Tensor
+from relax_mlir.objects.prim import PrimExpr
+from relax_mlir.objects.prim.terms import Term, Terms
+from relax_mlir.topi.ranks import Positive
 
 __all__ = ["Conv1D", "Conv2D", "Conv3D", "ConvTranspose1D"]
 
@@ -27,13 +30,13 @@ class _Convolution(Module):
 
     def __init__(
         self,
-        in_channels: Any,
-        out_channels: Any,
-        kernel_size: Any,
-        stride: Any,
-        padding: Any,
-        dilation: Any,
-        groups: int,
+        in_channels: Term,
+        out_channels: Term,
+        kernel_size: Terms,
+        stride: Terms,
+        padding: Terms | str,
+        dilation: Terms,
+        groups: Positive,
     ) -> None:
         self.in_channels = in_channels
         self.out_channels = out_channels
@@ -43,7 +46,7 @@ class _Convolution(Module):
         self.dilation = dilation
         self.groups = groups
 
-    def _hold(self, shape: Sequence[Any], bias: bool, dtype: str | None) -> None:
+    def _hold(self, shape: Sequence[Term], bias: bool, dtype: str | None) -> None:
         self.weight = Parameter(shape, dtype)
         self.bias = Parameter((self.out_channels,), dtype) if bias else None
 
@@ -71,7 +74,7 @@ class Conv1D(_Convolution):
         stride: int = 1,
         padding: int = 0,
         dilation: int = 1,
-        groups: int = 1,
+        groups: Positive = 1,
         bias: bool = True,
         dtype: str | None = None,
     ) -> None:
@@ -111,13 +114,13 @@ class Conv2D(_Convolution):
 
     def __init__(
         self,
-        in_channels: Any,
-        out_channels: Any,
-        kernel_size: Any,
-        stride: Any = 1,
-        padding: Any = 0,
-        dilation: Any = 1,
-        groups: int = 1,
+        in_channels: Term,
+        out_channels: Term,
+        kernel_size: Terms,
+        stride: Terms = 1,
+        padding: Terms | str = 0,
+        dilation: Terms = 1,
+        groups: Positive = 1,
         bias: bool = True,
         dtype: str | None = None,
         data_layout: str = "NCHW",
@@ -161,13 +164,13 @@ class Conv3D(_Convolution):
 
     def __init__(
         self,
-        in_channels: Any,
-        out_channels: Any,
-        kernel_size: Any,
-        stride: Any = 1,
-        padding: Any = 0,
-        dilation: Any = 1,
-        groups: int = 1,
+        in_channels: Term,
+        out_channels: Term,
+        kernel_size: Terms,
+        stride: Terms = 1,
+        padding: Terms | str = 0,
+        dilation: Terms = 1,
+        groups: Positive = 1,
         bias: bool = True,
         dtype: str | None = None,
         data_layout: str = "NCDHW",
@@ -218,7 +221,7 @@ class ConvTranspose1D(_Convolution):
         padding: int = 0,
         output_padding: int = 0,
         dilation: int = 1,
-        groups: int = 1,
+        groups: Positive = 1,
         bias: bool = True,
         dtype: str | None = None,
     ) -> None:
@@ -242,5 +245,9 @@ class ConvTranspose1D(_Convolution):
         )
 
 
-def _window(kernel_size: Any, rank: int) -> list[Any]:
-    return [kernel_size] * rank if isinstance(kernel_size, int) else list(kernel_size)
+def _window(kernel_size: Terms, rank: int) -> list[Any]:
+    is_one = isinstance(kernel_size, (int, PrimExpr))
+    window = [kernel_size] * rank if is_one else list(kernel_size)
+    if len(window) != rank:
+        raise ValueError(f"kernel_size: expected {rank} sizes, got {window}")
+    return window

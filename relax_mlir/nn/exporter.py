@@ -8,6 +8,7 @@ from itertools import count
 from typing import Any, ClassVar
 
 from relax_mlir.argument_types import check_exports
+from relax_mlir.errors import BuilderError
 from relax_mlir.module import IRModule
 from relax_mlir.nn import spec as specs
 from relax_mlir.nn.effect import Effect, IOEffect
@@ -64,7 +65,7 @@ class Exporter:
             RuntimeError: there is none.
         """
         if not Exporter._stack:
-            raise RuntimeError(
+            raise BuilderError(
                 "no network is being exported: expected a call inside of `export_tvm`"
             )
         return Exporter._stack[-1]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from relax_mlir.nn import op
 from relax_mlir.nn.module import Module
 from relax_mlir.nn.tensor import Parameter, Tensor
+from relax_mlir.objects.prim.terms import Term
 
 __all__ = [
     "GELU",
@@ -82,8 +81,8 @@ class Linear(Module):
 
     def __init__(
         self,
-        in_features: Any,
-        out_features: Any,
+        in_features: Term | str,
+        out_features: Term | str,
         bias: bool = True,
         dtype: str | None = None,
         out_dtype: str | None = None,
@@ -210,7 +209,7 @@ class Embedding(Module):
         dtype: element type of the table.
     """
 
-    def __init__(self, num: Any, dim: Any, dtype: str | None = None) -> None:
+    def __init__(self, num: Term | str, dim: Term, dtype: str | None = None) -> None:
         self.num = num
         self.dim = dim
         self.weight = Parameter((num, dim), dtype)

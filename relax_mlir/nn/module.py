@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from relax_mlir.argument_types import checks_by_itself
+from relax_mlir.errors import UnknownNameError, UnsupportedArgumentError
 from relax_mlir.nn.subroutine import SubroutineMixin
 from relax_mlir.nn.tensor import Parameter
 
@@ -85,7 +86,7 @@ class Module(SubroutineMixin):
                 raise ValueError(f"parameter `{name}` has no elements: set its `data`")
             missing.pop(name).data = value.data
         if strict and (missing or unexpected):
-            raise KeyError(
+            raise UnknownNameError(
                 f"Missing keys: {list(missing)}, Unexpected keys: {unexpected}"
             )
         return list(missing), unexpected
@@ -94,7 +95,7 @@ class Module(SubroutineMixin):
         """What ``forward`` gives."""
         forward: Callable[..., Any] | None = getattr(self, "forward", None)
         if forward is None:
-            raise NotImplementedError(
+            raise UnsupportedArgumentError(
                 f"module `{type(self).__name__}` has no method `forward`"
             )
         return forward(*args, **kwargs)

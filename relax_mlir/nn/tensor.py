@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from relax_mlir.argument_types import check_exports
+from relax_mlir.errors import shown
 from relax_mlir.objects import prim
 from relax_mlir.objects.expr import DataflowVar, Expr, TupleGetItem, Var, const
 from relax_mlir.objects.prim import PrimExpr
+from relax_mlir.objects.prim.terms import Term
 from relax_mlir.objects.struct_info import (
     ObjectStructInfo,
     ShapeExpr,
@@ -80,7 +82,9 @@ class Tensor:
         return Tensor.from_struct_info(ty, name)
 
     @staticmethod
-    def placeholder(shape: Sequence[Any], dtype: str, name: str = "tensor") -> Tensor:
+    def placeholder(
+        shape: Sequence[Term | str], dtype: str, name: str = "tensor"
+    ) -> Tensor:
         """A tensor with this shape, such as the result of a function from elsewhere.
 
         Args:
@@ -130,7 +134,7 @@ class Tensor:
         if isinstance(other, (int, float)):
             return const(other, self.dtype)
         if not isinstance(other, Tensor):
-            raise TypeError(f"expected a tensor or a number, got {other!r}")
+            raise TypeError(f"expected a tensor or a number, got {shown(other)}")
         return other._expr
 
     def __add__(self, other: Any) -> Tensor:
@@ -219,7 +223,7 @@ class Parameter(Tensor):
         attrs: whatever belongs to it.
     """
 
-    def __init__(self, shape: Sequence[Any], dtype: str | None = None) -> None:
+    def __init__(self, shape: Sequence[Term | str], dtype: str | None = None) -> None:
         made = Tensor.placeholder(shape, dtype or get_default_dtype(), "param")
         super().__init__(_expr=made.as_expr())
         self._data: NDArray | None = None

@@ -17,7 +17,8 @@ def sequence_of(values: Any, where: str, what: str) -> tuple[Any, ...]:
     Raises:
         TypeError: the value is no sequence.
     """
-    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+    is_text = isinstance(values, (str, bytes))
+    if is_text or not isinstance(values, Iterable) or getattr(values, "ndim", 1) == 0:
         kind = type(values).__name__
         raise TypeError(f"{where}: expected a sequence of {what}, got {kind}")
     return tuple(values)
@@ -35,7 +36,9 @@ def mapping_of(values: Any, where: str) -> dict[Any, Any]:
     return dict(values or {})
 
 
-def instance_of(value: Any, kind: type[T], where: str, what: str) -> T:
+def instance_of(
+    value: Any, kind: type[T] | tuple[type[T], ...], where: str, what: str
+) -> T:
     """The value, which is an instance of a class.
 
     Raises:

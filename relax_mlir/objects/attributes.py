@@ -10,6 +10,7 @@ import numpy as np
 from mlir import ir
 
 from relax_mlir.dialects.relax.core import ConstantOp
+from relax_mlir.errors import shown
 from relax_mlir.objects import prim
 from relax_mlir.objects.expr import (
     Attrs,
@@ -115,7 +116,7 @@ def _term_to_attribute(value: Any) -> ir.Attribute:
         return ir.StringAttr.get(value.script_text())
     if isinstance(value, Expr) or not hasattr(value, "__str__"):
         raise ValueError(
-            f"expected a number, a string or a list of them, got {value!r}"
+            f"expected a number, a string or a list of them, got {shown(value)}"
         )
     return ir.StringAttr.get(str(value))
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
-from relax_mlir.errors import OperatorError
+from relax_mlir.errors import OperatorError, shown
 from relax_mlir.objects import prim
+from relax_mlir.objects.argument_checks import instance_of, integer_of, sequence_of
 from relax_mlir.objects.pointers import Pointer, PointerType
 from relax_mlir.objects.prim import PrimExpr, Range, Var
 from relax_mlir.objects.prim.lanes import element_type, is_lane_count
@@ -66,11 +67,14 @@ class Buffer(Scripted):
         pointee = PointerType(self.dtype, self._scope)
         self.data = Pointer(name, pointee, self) if data is None else data
         self.strides = _sizes(strides or ())
+        data_alignment = integer_of(data_alignment, "Buffer: `data_alignment`")
         self.data_alignment = 64 if data_alignment <= 0 else data_alignment
         self.elem_offset = _offset(elem_offset, offset_factor, name, self.shape)
         self.offset_factor = offset_factor or 1
         self.buffer_type = 2 if buffer_type in ("auto_broadcast", 2) else 1
-        self.axis_separators = tuple(axis_separators or ())
+        self.axis_separators = sequence_of(
+            axis_separators or (), "Buffer: `axis_separators`", "integers"
+        )
 
     def spell(self, spelling: Any) -> None:
         """Its structure; see :mod:`.structure`."""
@@ -237,6 +241,8 @@ class BufferLoad(PrimExpr):
         predicate: Any = None,
         span: object = None,
     ) -> None:
+        instance_of(buffer, Buffer, "BufferLoad: `buffer`", "a buffer")
+        indices = sequence_of(indices, "BufferLoad: `indices`", "terms")
         if len(indices) != buffer.ndim:
             raise ValueError(_count_message(buffer, indices))
         self.buffer = buffer
@@ -271,8 +277,9 @@ class BufferRegion(Scripted):
     """
 
     def __init__(self, buffer: Buffer, region: Sequence[Any]) -> None:
-        self.buffer = buffer
-        self.region = tuple(r if isinstance(r, Range) else Range(*r) for r in region)
+        self.buffer = instance_of(buffer, Buffer, "BufferRegion: `buffer`", "a buffer")
+        runs = sequence_of(region, "BufferRegion: `region`", "ranges")
+        self.region = tuple(map(Range.of, runs))
 
     @property
     def dtype(self) -> str:
@@ -363,11 +370,8 @@ def decl_buffer(
 
 
 def _sizes(shape: Any) -> tuple[PrimExpr, ...]:
-    listed = (
-        shape if isinstance(shape, Sequence) and not isinstance(shape, str) else None
-    )
-    if listed is None:
-        listed = list(shape) if hasattr(shape, "__iter__") else [shape]
+    is_one = isinstance(shape, (str, bytes)) or not isinstance(shape, Iterable)
+    listed = [shape] if is_one else sequence_of(shape, "sizes of a buffer", "sizes")
     return tuple(map(_size, listed))
 
 
@@ -401,7 +405,7 @@ def _indices(indices: Any) -> list[Any]:
 
 def _index(value: Any) -> PrimExpr:
     if isinstance(value, (Buffer, str)):
-        raise TypeError(f"expected an index, got {value!r}")
+        raise TypeError(f"expected an index, got {shown(value)}")
     return prim.convert(value)
 
 

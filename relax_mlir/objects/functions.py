@@ -11,9 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import ml_dtypes
-import numpy as np
 
-from relax_mlir.errors import OperatorError
+from relax_mlir.errors import OperatorError, shown
 from relax_mlir.objects import prim
 from relax_mlir.objects.prim import (
     Call,
@@ -304,7 +303,9 @@ def _operation(kind: type[prim.BinaryExpr], meaning: str) -> Callable[..., PrimE
     def apply(a: Any, b: Any, span: object = None) -> PrimExpr:
         made = prim.binary(kind, a, b)
         if made is NotImplemented:
-            raise TypeError(f"expected two scalar expressions, got {a!r} and {b!r}")
+            raise TypeError(
+                f"expected two scalar expressions, got {shown(a)} and {shown(b)}"
+            )
         return made
 
     apply.__doc__ = meaning
@@ -328,17 +329,17 @@ def ceildiv(lhs: Any, rhs: Any, span: object = None) -> PrimExpr:
 
 def bitwise_and(x: Any, y: Any, span: object = None) -> PrimExpr:
     """``x & y``."""
-    return convert(x) & y
+    return convert(x) & convert(y)
 
 
 def bitwise_or(x: Any, y: Any, span: object = None) -> PrimExpr:
     """``x | y``."""
-    return convert(x) | y
+    return convert(x) | convert(y)
 
 
 def bitwise_xor(x: Any, y: Any, span: object = None) -> PrimExpr:
     """``x ^ y``."""
-    return convert(x) ^ y
+    return convert(x) ^ convert(y)
 
 
 def bitwise_not(x: Any, span: object = None) -> PrimExpr:
@@ -348,22 +349,38 @@ def bitwise_not(x: Any, span: object = None) -> PrimExpr:
 
 def shift_left(x: Any, y: Any, span: object = None) -> PrimExpr:
     """``x << y``."""
-    return convert(x) << y
+    return convert(x) << convert(y)
 
 
 def shift_right(x: Any, y: Any, span: object = None) -> PrimExpr:
     """``x >> y``."""
-    return convert(x) >> y
+    return convert(x) >> convert(y)
 
 
 def _limits(dtype: str) -> tuple[Any, Any]:
-    """The least and the largest finite number of a type."""
+    """The least and the largest finite number of a type.
+
+    Raises:
+        OperatorError: numbers have no such type.
+    """
     if dtype == "bool":
         return 0, 1
     if dtype.startswith(("int", "uint")):
-        return np.iinfo(dtype).min, np.iinfo(dtype).max
-    info = ml_dtypes.finfo(getattr(ml_dtypes, dtype, None) or dtype)
+        bits = int(digits) if (digits := dtype.lstrip("uint")).isdigit() else 0
+        if not 1 <= bits <= _MOST_BITS:
+            raise OperatorError(f"expected a type of integers, got {shown(dtype)}")
+        is_signed = dtype.startswith("int")
+        top = 1 << (bits - is_signed)
+        return (-top if is_signed else 0), top - 1
+    plain = ("float16", "float32", "float64")
+    kind = dtype if dtype in plain else getattr(ml_dtypes, dtype, None)
+    if kind is None or not dtype.startswith(("float", "bfloat")):
+        raise OperatorError(f"expected a type of numbers, got {shown(dtype)}")
+    info = ml_dtypes.finfo(kind)
     return float(info.min), float(info.max)
+
+
+_MOST_BITS = 64  # of an integer
 
 
 def min_value(dtype: Any, span: object = None) -> PrimExpr:
@@ -430,7 +447,9 @@ def _reduce(combiner: CommReducer, expr: Any, axis: Any, where: Any, init: Any) 
     axes = axis if isinstance(axis, (tuple, list)) else [axis]
     for one in axes:
         if not isinstance(one, IterVar) or one.iter_type != IterVar.CommReduce:
-            raise ValueError(f"`{combiner.name}`: expected a reduce axis, got {one!r}")
+            raise ValueError(
+                f"`{combiner.name}`: expected a reduce axis, got {shown(one)}"
+            )
     condition = None if where is None else convert(where)
     start = init if isinstance(init, (tuple, list)) else [] if init is None else [init]
     starts = [convert(v) for v in start]

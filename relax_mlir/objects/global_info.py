@@ -7,6 +7,7 @@ from typing import Any
 
 from mlir import ir
 
+from relax_mlir.errors import shown
 from relax_mlir.objects.attributes import from_attribute, to_attribute
 from relax_mlir.objects.struct_info import VDevice
 
@@ -60,4 +61,4 @@ def _written(info: Any) -> Any:
         return None
     if isinstance(info, VDevice):
         return [str(info.target), info.vdevice_id, info.memory_scope]
-    raise ValueError(f"expected a device or a dummy, got {info!r}")
+    raise ValueError(f"expected a device or a dummy, got {shown(info)}")

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from relax_mlir.module import IRModule
+from relax_mlir.objects.argument_checks import instance_of
 from relax_mlir.objects.expr import GlobalVar
 
 __all__ = ["GlobalVarSupply", "UniqueNameSupply"]
@@ -66,7 +67,9 @@ class GlobalVarSupply:
         self.name_supply = value if is_supply else UniqueNameSupply()
         self._known: dict[str, GlobalVar] = {}
         modules = () if value is None or is_supply else value
-        for module in (modules,) if isinstance(modules, IRModule) else modules:
+        listed = (modules,) if isinstance(modules, IRModule) else tuple(modules)
+        for module in listed:
+            instance_of(module, IRModule, "GlobalVarSupply: `value`", "modules")
             for variable in module.get_global_vars():
                 self.reserve_global(variable)
 

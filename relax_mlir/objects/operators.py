@@ -13,7 +13,7 @@ from mlir import ir
 from relax_mlir.dialects import dtypes
 from relax_mlir.dialects.relax.core import RelaxOperation, relax_ops
 from relax_mlir.dialects.relax.graph import OPERATOR_EFFECTS
-from relax_mlir.errors import OperatorError, near_misses
+from relax_mlir.errors import OperatorError, UnknownOperatorError, near_misses
 from relax_mlir.objects import functions, prim
 from relax_mlir.objects.expr import (
     Call,
@@ -176,7 +176,7 @@ def get_op(name: str) -> Op:
     """
     is_known = name in _classes() or name in STRUCTURAL or _is_of_scalars(name)
     if not is_known and not any(map(Op.of(name).has_attr, _REGISTERED)):
-        raise AttributeError(
+        raise UnknownOperatorError(
             f"operator `{name}` is not registered.{near_misses(name, operator_names())}"
         )
     return Op.of(name)

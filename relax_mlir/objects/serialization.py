@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from relax_mlir.dialects.dtypes import DType, dtype
+from relax_mlir.files import read_json_object
 from relax_mlir.module import IRModule
 from relax_mlir.objects.array_text import read_array, written_array
 from relax_mlir.objects.expr import Id, Op
@@ -52,8 +53,8 @@ def load_json(json_str: str) -> Any:
     Raises:
         ValueError: it wrote no such text.
     """
-    content = json.loads(json_str)
-    if not isinstance(content, dict) or content.get("format") != _FORMAT:
+    content = read_json_object(json_str, "load_json")
+    if content.get("format") != _FORMAT:
         raise ValueError("load_json: expected a text that `save_json` wrote")
     if "node" in content:
         return _Reader().read(content["node"])

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from relax_mlir.errors import shown
 from relax_mlir.objects import prim, stmt
+from relax_mlir.objects.argument_checks import instance_of
 from relax_mlir.objects.buffer import Buffer, BufferLoad, BufferRegion
 from relax_mlir.objects.pointers import Pointer
 from relax_mlir.objects.prim import IterVar, PrimExpr, Range, Var
@@ -223,7 +225,7 @@ def map_statement(
     """The same statement with what stands in it replaced."""
     build = _REBUILD.get(type(node))
     if build is None:
-        raise TypeError(f"expected a statement, got {node!r}")
+        raise TypeError(f"expected a statement, got {shown(node)}")
     return build(node, _Parts(on_term, on_statement, on_buffer))
 
 
@@ -233,9 +235,11 @@ def renew_defs(func: Any) -> Any:
     Args:
         func: the program.
     """
+    from relax_mlir.objects.prim_func import PrimFunc
     from relax_mlir.objects.scope import FunctionScope
     from relax_mlir.objects.tir_reader import ProgramReader
 
+    instance_of(func, PrimFunc, "renew_defs: `func`", "a tensor program")
     with func.op.context:
         reader = ProgramReader(func.op, FunctionScope())
         body = reader.body()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from relax_mlir.errors import shown
 from relax_mlir.objects import prim, stmt
 from relax_mlir.objects.block_frame import AXIS_KINDS
 from relax_mlir.objects.buffer import Buffer
@@ -24,7 +25,7 @@ def write_statement(writer: ProgramWriter, node: stmt.Stmt) -> None:
     """
     write = _WRITERS.get(type(node))
     if write is None:
-        raise TypeError(f"expected a statement, got {node!r}")
+        raise TypeError(f"expected a statement, got {shown(node)}")
     write(writer, node)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from relax_mlir.errors import IRError
+from relax_mlir.errors import IRError, MissingElementError, shown
 from relax_mlir.objects import prim
 from relax_mlir.objects.argument_checks import instance_of, sequence_of
 from relax_mlir.objects.node import Expr
@@ -55,7 +55,7 @@ def element(values: Sequence[Any], index: Any, kind: str) -> Any:  # Any: of any
     try:
         return values[index]
     except IndexError:
-        raise IndexError(
+        raise MissingElementError(
             f"{kind} index out of range: expected one of {len(values)}, got {index}"
         ) from None
 
@@ -206,7 +206,7 @@ class PrimStructInfo(StructInfo):
         self, dtype: Any = None, value: Any = None, span: object = None
     ) -> None:
         if isinstance(dtype, (list, tuple)):
-            raise TypeError(f"R.Prim: expected an element type, got {dtype!r}")
+            raise TypeError(f"R.Prim: expected an element type, got {shown(dtype)}")
         if isinstance(dtype, PrimExpr):
             value = dtype
         self.value = None if value is None else prim.convert(value)

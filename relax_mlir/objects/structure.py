@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from tvm_ffi.access_path import AccessPath
 
+from relax_mlir.errors import shown
 from relax_mlir.objects import prim
 from relax_mlir.objects.access_path import access_path, missing
 from relax_mlir.objects.difference_text import difference_text, narrowed
@@ -109,6 +110,7 @@ class Spelling:
         self.map_free_vars = map_free_vars
         self.limits: dict[str, tuple[int, int | None]] = {}  # of loops and axes
         self._numbers: dict[int, int] = {}
+        self._open: set[int] = set()  # the containers around what is being spelled
         self._alive: list[object] = []
         self._path: list[str] = ["<root>"]
         self._functions = 0
@@ -164,7 +166,26 @@ class Spelling:
         return self._numbers.get(id(var), ("free", id(var)))
 
     def anything(self, value: Any) -> None:
-        """Spell whatever has a structure."""
+        """Spell whatever has a structure.
+
+        Raises:
+            ValueError: a list or a dictionary contains itself.
+        """
+        if isinstance(value, (list, tuple, dict)):
+            self._spell_container(value)
+        else:
+            self._spell(value)
+
+    def _spell_container(self, value: Any) -> None:
+        if id(value) in self._open:
+            raise ValueError(
+                "expected values with an end, got one that contains itself"
+            )
+        self._open.add(id(value))
+        self._spell(value)
+        self._open.discard(id(value))
+
+    def _spell(self, value: Any) -> None:
         spell_itself = getattr(value, "spell", None)
         if spell_itself is not None:
             spell_itself(self)
@@ -188,7 +209,7 @@ class Spelling:
         elif isinstance(value, (bool, int, np.integer)):
             self.put(int(value))
         else:
-            self.put(value if isinstance(value, (str, float)) else str(value))
+            self.put(value if isinstance(value, (str, float)) else shown(value))
 
     def size(self, size: PrimExpr, *, is_dimension: bool = False) -> None:
         """Spell a size in canonical form, or a scalar term as it is."""

@@ -148,7 +148,7 @@ def _decorator(
     def decorate(change: Any) -> Any:
         _check_is_callable(change)
         info = PassInfo(
-            opt_level, name or change.__name__, tuple(required or ()), traceable
+            opt_level, name or _name_of(change), tuple(required or ()), traceable
         )
         made = _class_pass if inspect.isclass(change) else _function_pass
         found = made(kind, change, info)
@@ -156,6 +156,11 @@ def _decorator(
         return found
 
     return decorate if function is None else decorate(function)
+
+
+def _name_of(change: Any) -> str:
+    """What a pass is called if it is not said: as its function or class."""
+    return str(getattr(change, "__name__", type(change).__name__))
 
 
 def _check_is_callable(value: object) -> None:

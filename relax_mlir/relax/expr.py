@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from relax_mlir.errors import BuilderError, shown
 from relax_mlir.objects.expr import (
     Binding,
     BindingBlock,
@@ -66,7 +67,7 @@ def get_shape_of(expr: Expr) -> Expr:
     """
     info = expr.struct_info_or_none()
     if not isinstance(info, TensorStructInfo):
-        raise RuntimeError(
+        raise BuilderError(
             f"get_shape_of: `{expr}`: expected a tensor, got "
             f"{'what nothing is known of' if info is None else info}"
         )
@@ -81,7 +82,9 @@ def make_shape(shape: Any) -> ShapeExpr:  # Any: it is checked
     """
     if isinstance(shape, (list, tuple)):
         return ShapeExpr(shape)
-    raise TypeError(f"make_shape: expected a list or a tuple of sizes, got {shape!r}")
+    raise TypeError(
+        f"make_shape: expected a list or a tuple of sizes, got {shown(shape)}"
+    )
 
 
 def _update_struct_info(expr: Expr, struct_info: StructInfo | None) -> None:

@@ -17,7 +17,7 @@ from relax_mlir.dialects import tensors
 from relax_mlir.dialects.dtypes import from_numpy
 from relax_mlir.dialects.hooks import OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.core import CallDpsPackedOp, CallTirOp, TupleGetItemOp
-from relax_mlir.errors import RelaxError
+from relax_mlir.errors import MismatchError, RelaxError
 from relax_mlir.frontends.onnx.node_form import check_form
 from relax_mlir.module import IRModule
 from relax_mlir.objects.expr import Var
@@ -264,7 +264,7 @@ def _added(text: str) -> str:
 
 def _compare(where: str, mine: np.ndarray, right: np.ndarray, tolerance: float) -> None:
     if mine.shape != right.shape or mine.dtype != right.dtype:
-        raise AssertionError(
+        raise MismatchError(
             f"{where}: expected {right.dtype}{list(right.shape)}, got "
             f"{mine.dtype}{list(mine.shape)}"
         )

@@ -19,6 +19,7 @@ import typing
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, Union
 
+from relax_mlir.errors import shown
 from relax_mlir.objects.expr import Expr, convert
 from relax_mlir.objects.function import Function
 from relax_mlir.objects.scope import FunctionScope
@@ -84,7 +85,7 @@ def _several(value: Any) -> list[Expr] | None:  # Any: it is checked
     if value is None:
         return None
     if not isinstance(value, (list, tuple)):
-        raise TypeError(f"expected a list of expressions, got {value!r}")
+        raise TypeError(f"expected a list of expressions, got {shown(value)}")
     return [convert(v) for v in value]
 
 

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import tvm_ffi
 
-from relax_mlir.errors import CompileError, OutOfMemoryError
+from relax_mlir.errors import CompileError, OutOfMemoryError, UnknownNameError
 from relax_mlir.runtime import cpu, guard, objects, registry
 from relax_mlir.runtime.archive import Contents, opened, read_archive, write_archive
 from relax_mlir.runtime.compiled_model import CompiledModel
@@ -98,7 +98,7 @@ class Executable(CompiledModel):
             KeyError: another name.
         """
         if name != "main":
-            raise KeyError(f"executable has one function, `main`, got `{name}`")
+            raise UnknownNameError(f"executable has one function, `main`, got `{name}`")
         return self._function
 
     def __call__(

@@ -305,11 +305,16 @@ def empty(
         CompileError: this machine has no such device.
     """
     name, sizes = str(dtype), tuple(map(int, shape))
-    kind = getattr(ml_dtypes, name, None) or name
+    if any(size < 0 for size in sizes):
+        raise ValueError(f"empty: expected sizes of at least 0, got {sizes}")
+    try:
+        element = np.dtype(getattr(ml_dtypes, name, None) or name)
+    except TypeError:
+        raise TypeError(f"empty: expected an element type, got {name}") from None
     where = _present(device)
     if where.type != "cpu":
-        return _gpu().empty(sizes, np.dtype(kind).name, where)
-    return NDArray(np.empty(sizes, kind), where)
+        return _gpu().empty(sizes, element.name, where)
+    return NDArray(np.empty(sizes, element), where)
 
 
 def shared(source: Any) -> NDArray:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import tvm_ffi
 
-from relax_mlir.errors import near_misses
+from relax_mlir.errors import RunError, near_misses
 from relax_mlir.runtime.cpu import array_of, load_library, tensor_of
 from relax_mlir.runtime.ndarray import NDArray, as_numpy, is_on_gpu, shared
 
@@ -86,7 +86,12 @@ def register_func(
         ValueError: the name is taken, and ``override`` is not set.
     """
     if callable(func_name):
-        return register_func(func_name.__name__, func_name, override)
+        name = getattr(func_name, "__name__", None)
+        if not isinstance(name, str):
+            raise TypeError(
+                f"register_func: expected a function with a name, got {func_name}"
+            )
+        return register_func(name, func_name, override)
 
     def register(function: Any) -> Any:
         if not override and func_name in function_names():
@@ -249,6 +254,6 @@ def _c_function(function: Any) -> Callable[..., None]:
         tensors = [_described(np.from_dlpack(a)) for a in args]
         code = function(*map(ctypes.byref, tensors))
         if code != 0:
-            raise RuntimeError(f"C function returned {code}: expected 0")
+            raise RunError(f"C function returned {code}: expected 0")
 
     return call

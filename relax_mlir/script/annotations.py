@@ -6,11 +6,14 @@ then an annotation stands in place of struct info.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable as Function
 from collections.abc import Sequence
 from typing import Any as Anything
 
+from relax_mlir.errors import shown
 from relax_mlir.objects import prim
+from relax_mlir.objects.argument_checks import instance_of, sequence_of
 from relax_mlir.objects.expr import Expr, PrimValue
 from relax_mlir.objects.struct_info import (
     FuncStructInfo,
@@ -112,7 +115,7 @@ def as_annotation(value: Anything) -> Annotation:
     if callable(value) and not isinstance(value, (type, Expr)):
         return as_annotation(value())
     raise TypeError(
-        f'expected an annotation such as `R.Tensor((2, 3), "float32")`, got {value!r}'
+        f'expected an annotation such as `R.Tensor((2, 3), "float32")`, got {shown(value)}'
     )
 
 
@@ -134,6 +137,11 @@ class _Kind(Annotation):
         self.__doc__ = make.__doc__
 
     def __call__(self, *args: Anything, **kwargs: Anything) -> Annotation:
+        try:
+            inspect.signature(self._make).bind(*args, **kwargs)
+        except TypeError as error:
+            name = self._make.__name__.strip("_")
+            raise TypeError(f"annotation of kind `{name}`: {error}") from None
         return self._make(*args, **kwargs)
 
 
@@ -144,7 +152,7 @@ def _texts(sizes: Anything) -> list[str]:
 def _check_ndim(ndim: Anything) -> None:
     if not isinstance(ndim, int) or ndim < -1:
         raise ValueError(
-            f"ndim: expected a rank, or -1 for an unknown one, got {ndim!r}"
+            f"ndim: expected a rank, or -1 for an unknown one, got {shown(ndim)}"
         )
 
 
@@ -171,7 +179,9 @@ def _tensor(
         info = TensorStructInfo(shape, dtype, device, ndim)
         return Annotation(lambda size_of: info, ())
     if not isinstance(shape, (tuple, list)):
-        raise ValueError(f"shape: expected a tuple or a list of sizes, got {shape!r}")
+        raise ValueError(
+            f"shape: expected a tuple or a list of sizes, got {shown(shape)}"
+        )
     if ndim not in (-1, len(shape)):
         raise ValueError(f"shape has {len(shape)} sizes, got ndim={ndim}")
     return Annotation(
@@ -189,7 +199,10 @@ def _vdevice(named: Anything) -> VDevice | None:
         return named
     if find_vdevice:
         return find_vdevice[-1](named)
-    kind, number, scope, *_ = [*named.split(":", 2), "", ""]
+    text = instance_of(named, str, "`vdevice`", "a device or its name")
+    kind, number, scope, *_ = [*text.split(":", 2), "", ""]
+    if not (number or "0").isdigit():
+        raise ValueError(f"`vdevice`: expected `kind:number:scope`, got `{text}`")
     return VDevice(kind, int(number or 0), scope or "global")
 
 
@@ -203,7 +216,7 @@ def _shape(values: Anything = None, ndim: int = -1) -> Annotation:
     _check_ndim(ndim)
     if values is None:
         return Annotation(lambda size_of: ShapeStructInfo(None, ndim), ())
-    listed = list(values)
+    listed = sequence_of(values, "R.Shape", "sizes")
     return Annotation(
         lambda size_of: ShapeStructInfo([size_of(v) for v in listed]), _texts(listed)
     )

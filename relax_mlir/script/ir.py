@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import inspect
-import json
 from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
 from typing import Any
 
 from relax_mlir.argument_types import caller_of, check_exports
+from relax_mlir.errors import shown
+from relax_mlir.files import read_json_object
 from relax_mlir.objects.array_text import read_array
 from relax_mlir.objects.expr import Constant, GlobalVar
 from relax_mlir.objects.global_info import DummyGlobalInfo
@@ -52,7 +53,7 @@ class _Decorator(ModuleFrame):
     def parse(self, mod: type, frame: FrameType) -> Any:
         """Parse a class that is defined in ``frame``."""
         if not inspect.isclass(mod):
-            raise TypeError(f"I.ir_module: expected a class, got {mod!r}")
+            raise TypeError(f"I.ir_module: expected a class, got {shown(mod)}")
         return parse_class(mod, frame, check_well_formed=self._check_well_formed)
 
 
@@ -168,7 +169,7 @@ def load_metadata(text: str) -> dict[str, list[Constant]]:
     """The arrays that a printed script refers to by number."""
     return {
         kind: [Constant(read_array(entry)) for entry in entries]
-        for kind, entries in json.loads(text).items()
+        for kind, entries in read_json_object(text, "load_metadata").items()
     }
 
 

@@ -13,6 +13,7 @@ from types import FrameType
 from typing import Any as Anything
 
 from relax_mlir.argument_types import caller_of, check_exports
+from relax_mlir.errors import shown
 from relax_mlir.objects.expr import (
     Attrs,
     Call,
@@ -131,7 +132,7 @@ class _Decorator(FunctionFrame):
     def parse(self, f: Anything, frame: FrameType) -> Anything:
         """Parse a function that is defined in ``frame``."""
         if not inspect.isfunction(f):
-            raise TypeError(f"R.function: expected a function, got {f!r}")
+            raise TypeError(f"R.function: expected a function, got {shown(f)}")
         if is_in_script_class(frame):
             return f  # the class is parsed as a whole
         return parse_function(f, frame, check_well_formed=self._check_well_formed)

@@ -8,6 +8,7 @@ from types import FrameType
 from typing import Any
 
 from relax_mlir.argument_types import caller_of, check_exports
+from relax_mlir.errors import shown
 from relax_mlir.objects import functions
 from relax_mlir.objects.buffer import BufferLoad
 from relax_mlir.objects.prim import (
@@ -245,7 +246,7 @@ prim_func.dispatch_token = "tir"  # pyright: ignore[reportFunctionMemberAccess]
 
 def _parsed(func: Any, private: bool, frame: FrameType, *, check: bool) -> Any:
     if not inspect.isfunction(func):
-        raise TypeError(f"T.prim_func: expected a function, got {func!r}")
+        raise TypeError(f"T.prim_func: expected a function, got {shown(func)}")
     if is_in_script_class(frame):
         return func  # the class is parsed as a whole
     return parse_function(func, frame, is_private=private, check_well_formed=check)

@@ -6,9 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from relax_mlir.errors import shown
 from relax_mlir.objects.buffer import Buffer as ProgramBuffer
 from relax_mlir.objects.buffer import BufferLoad, BufferRegion
-from relax_mlir.objects.prim import Range, Var
+from relax_mlir.objects.prim import IntImm, Range, Var
 from relax_mlir.script.tir_frames import AllocateFrame, DeclareFrame
 from relax_mlir.script.tir_program import Scope, current_program
 from relax_mlir.script.tir_types import Buffer
@@ -71,7 +72,7 @@ def match_buffer(
         buffer = Buffer(sizes, dtype or source.dtype, scope=scope, **layout)
         return program.writer.match_buffer(buffer, region)
     if not isinstance(param, Var) or param.dtype != "handle":
-        raise TypeError(f"expected a pointer or a part of a buffer, got {param!r}")
+        raise TypeError(f"expected a pointer or a part of a buffer, got {shown(param)}")
     if shape is None:
         raise ValueError("`T.match_buffer` of a pointer needs a shape")
     buffer = Buffer(shape, dtype or "float32", scope=scope, **layout)
@@ -154,7 +155,10 @@ def allocate_const(
         ValueError: there are not as many elements as the sizes tell.
     """
     memory = Buffer(extents, dtype)
-    count = math.prod(size.value for size in memory.shape)  # pyright: ignore[reportAttributeAccessIssue]
+    sizes = [s.value for s in memory.shape if isinstance(s, IntImm)]
+    if len(sizes) != len(memory.shape):
+        raise ValueError(f"T.allocate_const: expected known sizes, got {extents}")
+    count = math.prod(sizes)
     if len(data) != count:
         raise ValueError(
             f"`T.allocate_const`: expected {count} elements, got {len(data)}"
@@ -185,4 +189,4 @@ def _region(part: Any) -> BufferRegion:
     if isinstance(part, BufferLoad):
         points = [Range.from_min_extent(i, 1) for i in part.indices]
         return BufferRegion(part.buffer, points)
-    raise TypeError(f"expected a part of a buffer, got {part!r}")
+    raise TypeError(f"expected a part of a buffer, got {shown(part)}")

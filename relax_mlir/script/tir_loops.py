@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from relax_mlir.errors import shown
 from relax_mlir.objects import prim
 from relax_mlir.objects.prim import IterVar, PrimExpr, Var
 from relax_mlir.objects.simplify import simplify
@@ -190,6 +191,11 @@ def thread_binding(
 
 def grid(*extents: Any, dtype: Any = None) -> LoopFrame:
     """Loops one inside the other, over numbers of steps, or pairs of begin and end."""
+    for extent in extents:
+        if isinstance(extent, (tuple, list)) and len(extent) != 2:
+            raise ValueError(
+                f"T.grid: expected a begin and an end, got {shown(extent)}"
+            )
     runs = [
         _run(*extent) if isinstance(extent, (tuple, list)) else _run(extent, None)
         for extent in extents

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from relax_mlir.objects import prim
+from relax_mlir.objects.argument_checks import sequence_of
 from relax_mlir.objects.buffer import Buffer as ProgramBuffer
 from relax_mlir.objects.pointers import Pointer
 from relax_mlir.objects.prim import CommReducer, IterVar, PrimExpr, StringImm, Var
@@ -176,12 +177,17 @@ def var(dtype: str, name: str = "") -> Var:
 def iter_var(v: Any, dom: Any, iter_type: str, thread_tag: str) -> IterVar:
     """An axis as an object."""
     kinds = {"DataPar": 0, "ThreadIndex": 1, "CommReduce": 2, "Ordered": 3, "Opaque": 4}
+    if iter_type not in kinds:
+        raise ValueError(
+            f"T.iter_var: `iter_type`: expected one of {', '.join(kinds)}, got {iter_type}"
+        )
     return IterVar(dom, v, kinds[iter_type], thread_tag)
 
 
 def comm_reducer(combiner: Callable[..., Any], identity: Any) -> CommReducer:
     """How a reduction combines values, and what it starts with."""
-    starts = [prim.convert(v) for v in identity]
+    listed = sequence_of(identity, "T.comm_reducer: `identity`", "terms")
+    starts = [prim.convert(v) for v in listed]
     count = len(starts)
 
     def combine(lhs: Any, rhs: Any) -> list[PrimExpr]:

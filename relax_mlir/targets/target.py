@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from relax_mlir.errors import RelaxError, near_misses
+from relax_mlir.errors import PipelineError, RelaxError, near_misses, shown
 from relax_mlir.schedules.gpu.rule import LIBRARY_POLICIES
 from relax_mlir.schedules.winograd import WINOGRAD_POLICIES
 
@@ -213,6 +213,10 @@ def plain_stages(target: Target) -> tuple[Stage, ...]:
 
 
 def _module(target: Target) -> Any:  # Any: a module with these functions
+    if target.kind not in _KINDS:
+        raise PipelineError(
+            f"target: expected one of the kinds {', '.join(_KINDS)}, got {shown(target.kind)}"
+        )
     return importlib.import_module(f"relax_mlir.targets.{target.kind}")
 
 

@@ -6,7 +6,7 @@ import string
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from relax_mlir.errors import TensorArgumentError
+from relax_mlir.errors import TensorArgumentError, shown
 from relax_mlir.objects import prim
 from relax_mlir.objects.expr import (
     Attrs,
@@ -112,7 +112,7 @@ def gen_call_tir_inputs(
         isinstance(t, Tensor) for t in outputs
     ):
         raise TensorArgumentError(
-            f"call_te: expected `{func.__name__}` to give a tensor or several, got {made!r}"
+            f"call_te: expected `{getattr(func, '__name__', 'func')}` to give a tensor or several, got {shown(made)}"
         )
     sizes = inputs.unbound(outputs)
     program = create_prim_func([*inputs.parameters, *outputs, *sizes], "int64")
@@ -175,7 +175,7 @@ class _Inputs:
         for key in values:
             if not isinstance(key, str):
                 raise TensorArgumentError(
-                    f"call_te: expected names as keys, got {key!r}"
+                    f"call_te: expected names as keys, got {shown(key)}"
                 )
         return {key: self.convert(one) for key, one in values.items()}
 
@@ -199,14 +199,14 @@ class _Inputs:
         if isinstance(info, ShapeStructInfo):
             if not isinstance(value, ShapeExpr):
                 raise TensorArgumentError(
-                    f"call_te: expected a shape that is written out, got `{value!r}`"
+                    f"call_te: expected a shape that is written out, got `{shown(value)}`"
                 )
             return [self._scalar(size) for size in value]
         if not isinstance(info, TensorStructInfo) or not isinstance(
             info.shape, ShapeExpr
         ):
             raise TensorArgumentError(
-                f"emit_te now only supports Tensor that has ShapeExpr shape, got `{value!r}`"
+                f"emit_te now only supports Tensor that has ShapeExpr shape, got `{shown(value)}`"
                 f" of {info}"
             )
         shape = [self._renamed(size) for size in info.shape.values]

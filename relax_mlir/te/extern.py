@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from relax_mlir.errors import shown
+from relax_mlir.objects.argument_checks import instance_of, sequence_of
 from relax_mlir.objects.buffer import Buffer, decl_buffer
 from relax_mlir.objects.prim import IterVar, PrimExpr, Var
 from relax_mlir.objects.prim_func import PrimFunc
@@ -125,7 +127,7 @@ def _check_tensors(name: str, inputs: Any) -> None:
     for one in inputs:
         if not isinstance(one, Tensor):
             raise ValueError(
-                f"extern `{name}`: expected tensors as inputs, got {one!r}"
+                f"extern `{name}`: expected tensors as inputs, got {shown(one)}"
             )
 
 
@@ -186,6 +188,11 @@ class ScanOp(Operation):
         inputs: Sequence[Tensor],
     ) -> None:
         super().__init__(name, tag, attrs)
+        if not init or len(init) != len(update):
+            raise ValueError(
+                "ScanOp: expected as many initial values as updates, at least one, got "
+                f"{len(init)} and {len(update)}"
+            )
         self.init, self.update = tuple(init), tuple(update)
         self.state, self.inputs = tuple(state), tuple(inputs)
         bounds = (self.init[0].shape[0], self.update[0].shape[0])
@@ -195,6 +202,12 @@ class ScanOp(Operation):
     @property
     def input_tensors(self) -> list[Tensor]:
         return [*self.init, *self.update]
+
+
+def _tensors(given: Any) -> list[Tensor]:
+    """Tensors, or none."""
+    listed = [] if given is None else sequence_of(given, "scan", "tensors")
+    return [instance_of(t, Tensor, "scan", "a tensor") for t in listed]
 
 
 def scan(
@@ -212,7 +225,7 @@ def scan(
         ValueError: there are not as many of one kind as of the other.
     """
     parts = [
-        [part] if isinstance(part, Tensor) else list(part or ())
+        [part] if isinstance(part, Tensor) else _tensors(part)
         for part in (init, update, state_placeholder, inputs)
     ]
     if len({len(part) for part in parts[:3]}) != 1:

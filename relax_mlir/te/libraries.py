@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
+from relax_mlir.argument_types import of_rank
 from relax_mlir.objects.prim import PrimExpr
 from relax_mlir.script.tir_calls import call_packed
 from relax_mlir.te.extern import extern
@@ -30,8 +31,8 @@ def matmul(
 
 
 def batch_matmul(
-    lhs: Tensor,
-    rhs: Tensor,
+    lhs: Annotated[Tensor, of_rank(3)],
+    rhs: Annotated[Tensor, of_rank(3)],
     transa: bool = False,
     transb: bool = False,
     iterative: bool = False,

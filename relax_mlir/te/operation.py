@@ -6,7 +6,9 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from relax_mlir.errors import OperatorError, shown
 from relax_mlir.objects import prim
+from relax_mlir.objects.argument_checks import sequence_of
 from relax_mlir.objects.prim import IterVar, PrimExpr, Range, SizeVar, Var
 from relax_mlir.te.tag import current_tag
 from relax_mlir.te.tensor import ComputeOp, PlaceholderOp, Tensor
@@ -37,7 +39,7 @@ def placeholder(
 
 def _shape(shape: Any) -> tuple[Any, ...]:
     is_one = isinstance(shape, (int, PrimExpr))
-    sizes = (shape,) if is_one else tuple(shape)
+    sizes = (shape,) if is_one else sequence_of(shape, "a shape", "sizes")
     return tuple(int(s) if isinstance(s, float) else s for s in sizes)
 
 
@@ -83,7 +85,12 @@ def compute(
 def _axis_names(
     fcompute: Callable[..., Any], rank: int, varargs_names: Sequence[str] | None
 ) -> list[str]:
-    spec = inspect.getfullargspec(fcompute)
+    try:
+        spec = inspect.getfullargspec(fcompute)
+    except TypeError:
+        raise TypeError(
+            f"compute: `fcompute`: expected a function of Python, got {shown(fcompute)}"
+        ) from None
     if spec.varkw or spec.defaults or spec.kwonlyargs:
         raise ValueError(
             "compute: expected a function of index variables alone, got one with "
@@ -103,7 +110,7 @@ def _axis_names(
             )
         return list(given)
     if varargs_names is not None and len(varargs_names) != rest:
-        raise RuntimeError(
+        raise OperatorError(
             f"compute: expected {rest} names in `varargs_names`, got {len(varargs_names)}"
         )
     return [*given, *(varargs_names or [f"i{i}" for i in range(rest)])]
@@ -149,5 +156,5 @@ def reduce_axis(
         name: what it is called.
         thread_tag: the threads that it is bound to.
     """
-    run = dom if isinstance(dom, Range) else Range(*dom)
+    run = Range.of(dom)
     return IterVar(run, name, IterVar.CommReduce, thread_tag)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
-from relax_mlir.errors import OperatorError
+from relax_mlir.errors import MissingElementError, OperatorError
 from relax_mlir.objects import prim
+from relax_mlir.objects.argument_checks import instance_of, sequence_of
+from relax_mlir.objects.buffer import Buffer
 from relax_mlir.objects.prim import IterVar, PrimExpr, Reduce, Var
 
 __all__ = [
@@ -170,7 +172,10 @@ class ExternOp(Operation):
         super().__init__(name, tag, attrs)
         self.inputs = tuple(inputs)
         self.input_placeholders = tuple(input_placeholders)
-        self.output_placeholders = tuple(output_placeholders)
+        self.output_placeholders = tuple(
+            instance_of(b, Buffer, "ExternOp: `output_placeholders`", "buffers")
+            for b in output_placeholders
+        )
         self.body = body
         shapes = [b.shape for b in self.output_placeholders]
         self._give(shapes, [b.dtype for b in self.output_placeholders])
@@ -221,7 +226,7 @@ class Tensor:
     ) -> None:
         self.op = op
         self.value_index = value_index
-        self.shape = tuple(map(prim.convert, shape))
+        self.shape: tuple[PrimExpr, ...] = Sizes(map(prim.convert, shape))
         self.dtype = dtype
 
     @property
@@ -248,6 +253,11 @@ class Tensor:
         if len(listed) < self.ndim:
             return TensorSlice(self, listed)
         return self(*listed)
+
+    def __iter__(self) -> NoReturn:
+        raise TypeError(
+            f"`{self.name}`: expected something to iterate over, got a tensor"
+        )
 
     def __hash__(self) -> int:
         return hash((id(self.op), self.value_index))
@@ -280,12 +290,31 @@ class Tensor:
         return f"Tensor(shape={list(self.shape)}, op.name={self.op.name})"
 
 
+class Sizes(tuple[PrimExpr, ...]):
+    """The sizes of a tensor; asking for one that it has not is an error of ours."""
+
+    __slots__ = ()
+
+    def __getitem__(self, place: Any) -> Any:
+        if isinstance(place, slice):
+            return tuple(self)[place]
+        if not -len(self) <= place < len(self):
+            raise MissingElementError(
+                f"a tensor of shape {list(self)}: expected one that has dimension {place}"
+            )
+        return tuple.__getitem__(self, place)
+
+
 class TensorSlice:
     """A tensor with its first indices given; with the last it is an element."""
 
     def __init__(self, tensor: Tensor, indices: Sequence[Any]) -> None:
         self.tensor = tensor
         self.indices = tuple(indices)
+
+    def __iter__(self) -> NoReturn:
+        iter(self.tensor)
+        raise AssertionError  # that was an error
 
     @property
     def dtype(self) -> str:
@@ -320,8 +349,9 @@ class ProducerLoad(PrimExpr):
     def __init__(
         self, producer: Tensor, indices: Sequence[Any], span: object = None
     ) -> None:
+        listed = sequence_of(indices, "ProducerLoad: `indices`", "terms")
         self.producer = producer
-        self.indices = tuple(_index(i) for i in indices)
+        self.indices = tuple(_index(i) for i in listed)
         self.dtype = producer.dtype
 
     def children(self) -> tuple[PrimExpr, ...]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from relax_mlir.objects import functions, prim
 from relax_mlir.objects.prim import PrimExpr, convert
+from relax_mlir.objects.prim.terms import Term
 from relax_mlir.te import Tensor
 from relax_mlir.te.tensor import register_overload
 from relax_mlir.topi.sizes import as_int, elements, is_float, is_one, same_size
@@ -83,7 +84,7 @@ def _common(x: Any, y: Any, a: Sequence[Any], b: Sequence[Any]) -> PrimExpr:
 
 
 def element_of(
-    tensor: Tensor, indices: Sequence[Any], shape: Sequence[Any]
+    tensor: Tensor, indices: Sequence[Term], shape: Sequence[Term]
 ) -> PrimExpr:
     """The element of a tensor that broadcasts to ``shape``."""
     skipped = len(shape) - tensor.ndim
@@ -96,7 +97,7 @@ def element_of(
     return tensor(*own)
 
 
-def broadcast_to(data: Tensor, shape: Sequence[Any]) -> Tensor:
+def broadcast_to(data: Tensor, shape: Sequence[Term]) -> Tensor:
     """``data`` repeated to a larger shape.
 
     Raises:

@@ -10,8 +10,10 @@ from relax_mlir import te
 from relax_mlir.objects import functions, prim
 from relax_mlir.objects.functions import if_then_else, indexdiv, indexmod, truncmod
 from relax_mlir.objects.prim import PrimExpr, Select, Var, const, convert
+from relax_mlir.objects.prim.terms import Term
 from relax_mlir.te import Tensor
 from relax_mlir.topi.broadcast import broadcast_to, common_shape
+from relax_mlir.topi.ranks import Batch, Vector
 from relax_mlir.topi.sizes import (
     as_int,
     const_vector,
@@ -165,7 +167,7 @@ def gather(data: Tensor, axis: int, indices: Tensor) -> Tensor:
     )
 
 
-def gather_nd(a: Tensor, indices: Tensor, batch_dims: int = 0) -> Tensor:
+def gather_nd(a: Tensor, indices: Batch, batch_dims: int = 0) -> Tensor:
     """The elements of ``a`` at the places in the columns of ``indices``.
 
     An index out of range is :func:`nearest_index`.
@@ -270,7 +272,7 @@ def _inside(index: int, size: int, step: int) -> int:
     return min(max(index + size if index < 0 else index, low), high)
 
 
-def _canonical(index: Any, size: Any, step: Any) -> PrimExpr:
+def _canonical(index: Any, size: Any, step: Term) -> PrimExpr:
     """A symbolic index from the front, at most one step outside."""
     step = convert(step)
     index, size = prim.matched(convert(index), convert(size))
@@ -366,7 +368,7 @@ def _as_tensor(values: Any) -> Tensor:
 
 
 def dynamic_strided_slice(
-    a: Tensor, begin: Any, end: Any, strides: Any, output_shape: Sequence[Any]
+    a: Tensor, begin: Any, end: Any, strides: Any, output_shape: Sequence[Term]
 ) -> Tensor:
     """The slice that tensors of one dimension say, of a given shape."""
     first, steps = _as_tensor(begin), _as_tensor(strides)
@@ -422,7 +424,7 @@ def sequence_mask(
     return elements(data.shape, element, "T_sequence_mask", INJECTIVE)
 
 
-def unravel(indices: Tensor, shape: Tensor) -> Tensor:
+def unravel(indices: Tensor, shape: Vector) -> Tensor:
     """Flat places in a tensor of a shape as columns of indices."""
     rank = get_const_int(shape.shape[0])
     sizes = [shape.shape[0], *indices.shape[:1]]
@@ -464,7 +466,7 @@ index_tensor = adv_index
 
 def sparse_to_dense(
     sparse_indices: Tensor,
-    output_shape: Sequence[Any],
+    output_shape: Sequence[Term],
     sparse_values: Tensor,
     default_value: Any = 0,
 ) -> Tensor:

@@ -7,12 +7,16 @@ import string
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from relax_mlir import te
 from relax_mlir.objects import functions
+from relax_mlir.objects.argument_checks import instance_of
 from relax_mlir.objects.prim import IterVar, PrimExpr
 from relax_mlir.te import Tensor
+from relax_mlir.topi.ranks import Matrix
 from relax_mlir.topi.sizes import elements, is_one
-from relax_mlir.topi.transform import listed
+from relax_mlir.topi.transform import checked_axis, listed
 
 __all__ = ["einsum", "matmul", "tensordot"]
 
@@ -20,7 +24,7 @@ _MATMUL = "matmul"
 
 
 def matmul(
-    a: Tensor, b: Tensor, transp_a: bool = False, transp_b: bool = False
+    a: Matrix, b: Matrix, transp_a: bool = False, transp_b: bool = False
 ) -> Tensor:
     """The product of two matrices."""
     k = te.reduce_axis((0, a.shape[0 if transp_a else 1]), "k")
@@ -35,18 +39,28 @@ def matmul(
     return elements(sizes, element, "T_matmul", _MATMUL)
 
 
-def tensordot(a: Tensor, b: Tensor, axes: Any) -> Tensor:
+def tensordot(a: Tensor, b: Tensor, axes: int | Sequence[Any]) -> Tensor:
     """The sum of products along axes of two tensors.
 
     Args:
         a, b: the tensors.
         axes: how many, the last of ``a`` and the first of ``b``; or those of each.
     """
-    if isinstance(axes, int):
+    if isinstance(axes, (int, np.integer)):
+        if not 0 <= axes <= min(a.ndim, b.ndim):
+            raise ValueError(
+                f"tensordot: expected at most {min(a.ndim, b.ndim)} axes, got {axes}"
+            )
         left = list(range(a.ndim - axes, a.ndim))
         right = list(range(axes))
     else:
+        if len(axes) != 2:
+            raise ValueError(f"tensordot: expected axes of both tensors, got {axes}")
         left, right = listed(axes[0]), listed(axes[1])
+    if len(left) != len(right):
+        raise ValueError(f"tensordot: expected as many axes of each, got {axes}")
+    left = [checked_axis(axis, a.ndim, "tensordot") for axis in left]
+    right = [checked_axis(axis, b.ndim, "tensordot") for axis in right]
     reduced = [te.reduce_axis((0, b.shape[i]), f"k{n}") for n, i in enumerate(right)]
     sizes = [s for i, s in enumerate(a.shape) if i not in left]
     sizes += [s for i, s in enumerate(b.shape) if i not in right]
@@ -66,15 +80,14 @@ def _place(
     return reduced[summed.index(axis)].var if axis in summed else next(own)
 
 
-def einsum(subscripts: str, *operand: Any) -> Tensor:
+def einsum(subscripts: str, *operand: Tensor | Sequence[Tensor]) -> Tensor:
     """Sums of products, by letters that name axes, as numpy's ``einsum``.
 
     Raises:
         ValueError: the letters do not fit the tensors.
     """
-    tensors = (
-        list(operand[0]) if isinstance(operand[0], (tuple, list)) else list(operand)
-    )
+    listed = operand[0] if operand and not isinstance(operand[0], Tensor) else operand
+    tensors = [instance_of(t, Tensor, "einsum", "tensors") for t in listed]
     inputs, output = _parse(subscripts, tensors)
     sizes = _sizes(inputs, tensors)
     summed = sorted({c for letters in inputs for c in letters} - set(output))

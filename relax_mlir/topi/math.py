@@ -8,6 +8,7 @@ from typing import Any
 from relax_mlir import te
 from relax_mlir.objects import functions, prim
 from relax_mlir.objects.prim import PrimExpr, Select, const
+from relax_mlir.objects.prim.terms import Term
 from relax_mlir.te import Tensor
 from relax_mlir.te.tensor import register_overload
 from relax_mlir.topi.sizes import elements, is_float
@@ -112,7 +113,7 @@ def sign(x: Tensor) -> Tensor:
     return elements(x.shape, element, "T_sign", ELEMWISE)
 
 
-def clip(x: Tensor, a_min: Any, a_max: Any) -> Tensor:
+def clip(x: Tensor, a_min: Term, a_max: Term) -> Tensor:
     """Every element, or the bound that it is beyond."""
 
     def bound(value: Any) -> PrimExpr:

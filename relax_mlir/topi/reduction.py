@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from relax_mlir import te
 from relax_mlir.objects import functions, prim
+from relax_mlir.objects.argument_checks import integer_of, sequence_of
 from relax_mlir.objects.prim import IterVar, PrimExpr, Select, const
+from relax_mlir.objects.prim.terms import Term
 from relax_mlir.te import Tensor
 from relax_mlir.topi.sizes import elements, is_one, ravel_index, same_size
 from relax_mlir.topi.tag import COMM_REDUCE, COMM_REDUCE_IDX
@@ -35,9 +39,10 @@ def real_axes(rank: int, axis: Axis) -> list[int]:
     """
     if axis is None:
         return list(range(rank))
-    listed = [axis] if isinstance(axis, (int, prim.IntImm)) else list(axis)
+    is_one = isinstance(axis, (int, np.integer, prim.IntImm))
+    listed = [axis] if is_one else sequence_of(axis, "`axis`", "axes")
     found = set()
-    for one in map(int, listed):
+    for one in (integer_of(number, "`axis`") for number in listed):
         if not -rank <= one < rank:
             raise ValueError(f"axis {one}: expected one of {rank} dimensions")
         found.add(one % rank)
@@ -57,7 +62,7 @@ def _reduce_axes(data: Tensor, axes: Sequence[int]) -> list[IterVar]:
 def reduce_along(
     data: Tensor,
     reducer: Callable[..., Any],
-    shape: Sequence[Any],
+    shape: Sequence[Term],
     axes: Sequence[int],
     squeezed: Sequence[int],
 ) -> Tensor:
@@ -81,7 +86,7 @@ def reduce_along(
 
 def _places(
     rank: int,
-    indices: Sequence[Any],
+    indices: Sequence[Term],
     reduced: Sequence[Any],
     axes: Sequence[int],
     squeezed: Sequence[int],
@@ -128,7 +133,7 @@ all = _reduction("all", _all)
 any = _reduction("any", functions_any)
 
 
-def collapse_sum(data: Tensor, target_shape: Sequence[Any]) -> Tensor:
+def collapse_sum(data: Tensor, target_shape: Sequence[Term]) -> Tensor:
     """The sum over what a tensor of ``target_shape`` was repeated to ``data``'s shape.
 
     Raises:

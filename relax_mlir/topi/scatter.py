@@ -6,9 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from relax_mlir import te
+from relax_mlir.errors import UnsupportedArgumentError
 from relax_mlir.objects import functions, prim
 from relax_mlir.objects.buffer import Buffer, decl_buffer
 from relax_mlir.objects.prim import PrimExpr, Var
+from relax_mlir.objects.prim.terms import Term, Terms
 from relax_mlir.objects.stmt import (
     AttrStmt,
     BufferStore,
@@ -46,7 +48,7 @@ _REDUCTIONS: Mapping[str, Reduction] = {
 
 def _reduction(name: str, known: tuple[str, ...]) -> Reduction:
     if name not in known:
-        raise NotImplementedError(
+        raise UnsupportedArgumentError(
             f"scatter: expected one of {', '.join(known)} as reduction, got `{name}`"
         )
     return _REDUCTIONS[name]
@@ -59,11 +61,11 @@ def _product(sizes: Any) -> PrimExpr:
     return prim.convert(total)
 
 
-def _flat(buffer: Buffer, number: Any) -> list[Any]:
+def _flat(buffer: Buffer, number: Term) -> list[Any]:
     return unravel_index(number, buffer.shape)
 
 
-def _at(buffer: Buffer, number: Any) -> PrimExpr:
+def _at(buffer: Buffer, number: Term) -> PrimExpr:
     return buffer[tuple(_flat(buffer, number))]
 
 
@@ -80,7 +82,7 @@ def _in_sequence(*parts: Stmt) -> Stmt:
     return AttrStmt(prim.convert(0), "pragma_scope", "seq", stmt_seq(*parts))
 
 
-def _guarded(places: Sequence[Any], sizes: Sequence[Any], store: Stmt) -> Stmt:
+def _guarded(places: Sequence[Any], sizes: Sequence[Term], store: Stmt) -> Stmt:
     """A store that happens where every wrapped index is in range."""
     ranges = list(map(is_in_range, places, sizes))
     return IfThenElse(te.all(*ranges), store) if ranges else store
@@ -265,7 +267,7 @@ def _stretched(shapes: Sequence[Sequence[PrimExpr]]) -> list[Any]:
 def _within(shape: Sequence[PrimExpr], place: Sequence[Any]) -> PrimExpr:
     """The number of an element of a tensor that is stretched to where ``place`` is."""
     total: Any = prim.const(0, "int64")
-    stride: Any = 1
+    stride: Terms = 1
     for size, at in zip(reversed(shape), reversed(place), strict=False):
         total = total + (0 if is_one(size) else at) * stride
         stride = stride * size

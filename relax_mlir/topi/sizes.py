@@ -13,6 +13,7 @@ from relax_mlir.argument_types import check_exports
 from relax_mlir.objects import prim
 from relax_mlir.objects.functions import indexdiv, indexmod
 from relax_mlir.objects.prim import IntImm, PrimExpr, Select, const, convert
+from relax_mlir.objects.prim.terms import Term
 from relax_mlir.objects.simplify import simplify as _simplified
 from relax_mlir.te import Tensor
 
@@ -46,7 +47,7 @@ class InvalidShapeError(ValueError):
 
 
 def elements(
-    shape: Sequence[Any],
+    shape: Sequence[Term],
     body: Callable[[tuple[Any, ...]], Any],
     name: str,
     tag: str = "",
@@ -81,12 +82,12 @@ def is_one(size: Any) -> bool:
     return as_int(size) == 1
 
 
-def same_size(a: Any, b: Any) -> bool:
+def same_size(a: Term, b: Term) -> bool:
     """Whether two sizes are the same for all values of their variables."""
     return as_int(convert(a) - convert(b)) == 0
 
 
-def may_be_same(a: Any, b: Any) -> bool:
+def may_be_same(a: Term, b: Term) -> bool:
     """Whether two sizes are the same for some values of their variables, as far as known.
 
     Sizes that differ by an expression may be: what holds of them is checked by a call.
@@ -99,7 +100,7 @@ def is_float(dtype: str) -> bool:
     return dtype.startswith(("float", "bfloat"))
 
 
-def prod(sizes: Sequence[Any]) -> Any:
+def prod(sizes: Sequence[Term]) -> Any:
     """The product of sizes."""
     return math.prod(sizes, start=const(1, "int32")) if sizes else const(1, "int32")
 
@@ -133,7 +134,7 @@ def equal_const_int(expr: Any, value: int) -> bool:
     return as_int(expr) == value
 
 
-def get_const_tuple(in_tuple: Sequence[Any]) -> tuple[Any, ...]:
+def get_const_tuple(in_tuple: Sequence[Term]) -> tuple[Any, ...]:
     """Sizes, those that are numbers as Python integers.
 
     Raises:
@@ -145,20 +146,20 @@ def get_const_tuple(in_tuple: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(plain(s) if number is None else number for s, number in numbers)
 
 
-def get_float_tuple(in_tuple: Sequence[Any]) -> tuple[float, ...]:
+def get_float_tuple(in_tuple: Sequence[Term]) -> tuple[float, ...]:
     """Constants as Python numbers."""
     return tuple(map(get_const_float, in_tuple))
 
 
-def ravel_index(indices: Sequence[Any], shape: Sequence[Any]) -> Any:
+def ravel_index(indices: Sequence[Term], shape: Sequence[Term]) -> Any:
     """The number of an element in row-major order."""
     total: Any = 0
     for position, (size, index) in enumerate(zip(shape, indices, strict=False)):
-        total = index if position == 0 else total * size + index
+        total = convert(index) if position == 0 else total * size + index
     return total
 
 
-def unravel_index(idx: Any, shape: Sequence[Any]) -> list[Any]:
+def unravel_index(idx: Term, shape: Sequence[Term]) -> list[Any]:
     """Where the element with a number in row-major order lies."""
     indices: list[Any] = []
     for position, size in enumerate(reversed(shape)):
@@ -172,7 +173,7 @@ def unravel_index(idx: Any, shape: Sequence[Any]) -> list[Any]:
     return indices[::-1]
 
 
-def places_of(number: Any, shape: Sequence[Any]) -> list[Any]:
+def places_of(number: Term, shape: Sequence[Term]) -> list[Any]:
     """Where an element lies; a number beyond the last one starts over."""
     found: list[Any] = []
     for size in reversed(shape):
@@ -181,7 +182,7 @@ def places_of(number: Any, shape: Sequence[Any]) -> list[Any]:
     return found[::-1]
 
 
-def ceil_div(a: Any, b: Any) -> PrimExpr:
+def ceil_div(a: Term, b: Term) -> PrimExpr:
     """``a / b`` of sizes, rounded up."""
     return indexdiv(convert(a) + (b - 1), b)
 

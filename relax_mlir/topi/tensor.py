@@ -8,6 +8,7 @@ from typing import Any
 
 from relax_mlir import te
 from relax_mlir.objects import functions, prim
+from relax_mlir.objects.prim.terms import Term
 from relax_mlir.te import Tensor
 from relax_mlir.topi.sizes import elements
 from relax_mlir.topi.tag import ELEMWISE
@@ -33,7 +34,7 @@ def elemwise_sum(xs: Sequence[Tensor]) -> Tensor:
     return elements(xs[0].shape, element, "T_elemwise_sum", ELEMWISE)
 
 
-def full(shape: Sequence[Any], dtype: str, fill_value: Any) -> Tensor:
+def full(shape: Sequence[Term], dtype: str, fill_value: Any) -> Tensor:
     """A tensor of one value, which may be that of a tensor of rank 0.
 
     Raises:

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from relax_mlir import te
 from relax_mlir.objects import functions, prim
+from relax_mlir.objects.argument_checks import sequence_of
 from relax_mlir.objects.functions import if_then_else, indexdiv, indexmod
 from relax_mlir.objects.prim import PrimExpr, Select, const, convert
+from relax_mlir.objects.prim.terms import Term
 from relax_mlir.te import Tensor
 from relax_mlir.topi.broadcast import common_shape, element_of
 from relax_mlir.topi.sizes import (
@@ -67,8 +71,9 @@ def listed(values: Any) -> list[Any]:
     """One value, or several, as a list."""
     if values is None:
         return []
-    is_one_value = isinstance(values, (int, PrimExpr))
-    return [values] if is_one_value else list(values)
+    if isinstance(values, (int, np.integer, PrimExpr)):
+        return [values]
+    return list(sequence_of(values, "an axis, or several", "values"))
 
 
 def expand_dims(a: Tensor, axis: int, num_newaxis: int = 1) -> Tensor:
@@ -124,7 +129,7 @@ def transpose(a: Tensor, axes: Sequence[Any] | None = None) -> Tensor:
     return elements([a.shape[i] for i in order], element, "T_transpose", INJECTIVE)
 
 
-def _along(tensor: Tensor, axis: int, indices: Sequence[Any], index: Any) -> PrimExpr:
+def _along(tensor: Tensor, axis: int, indices: Sequence[Term], index: Any) -> PrimExpr:
     """The element at ``indices``, but at ``index`` of one axis."""
     return tensor(*indices[:axis], index, *indices[axis + 1 :])
 
@@ -173,7 +178,7 @@ def reverse_sequence(
     return elements(a.shape, element, "T_reverse_sequence", INJECTIVE)
 
 
-def reshape(a: Tensor, newshape: Sequence[Any]) -> Tensor:
+def reshape(a: Tensor, newshape: Sequence[Term]) -> Tensor:
     """The elements of ``a`` in row-major order in another shape."""
     sizes = [convert(s) for s in listed(newshape)]
     if any(as_int(s) == 0 for s in sizes):
@@ -302,7 +307,7 @@ def _piece(ary: Tensor, axis: int, begin: Any, end: Any, name: str) -> Tensor:
 
 
 def arange(
-    start: Any, stop: Any = None, step: Any = 1, dtype: str = "float32"
+    start: Term, stop: Any = None, step: Term = 1, dtype: str = "float32"
 ) -> Tensor:
     """Numbers from ``start`` up to ``stop``, ``step`` apart."""
     if stop is None:
@@ -350,7 +355,7 @@ def repeat(a: Tensor, repeats: int, axis: int) -> Tensor:
     )
 
 
-def tile(a: Tensor, reps: Sequence[Any]) -> Tensor:
+def tile(a: Tensor, reps: Sequence[Term]) -> Tensor:
     """``a`` repeated as a whole, ``reps`` times along each axis."""
     times = listed(reps)
     rank = max(a.ndim, len(times))
@@ -361,7 +366,7 @@ def tile(a: Tensor, reps: Sequence[Any]) -> Tensor:
     )
 
 
-def dyn_tile(a: Tensor, new_shape: Sequence[Any], rdim: int) -> Tensor:
+def dyn_tile(a: Tensor, new_shape: Sequence[Term], rdim: int) -> Tensor:
     """``a`` repeated as a whole up to ``new_shape``."""
     skipped = max(rdim - a.ndim, 0)
     if any(as_int(s) == 0 for s in new_shape):
@@ -425,7 +430,7 @@ ndarray_size = tensor_size
 
 
 def sliding_window(
-    data: Tensor, axis: int, window_shape: Sequence[Any], strides: Sequence[Any]
+    data: Tensor, axis: int, window_shape: Sequence[Term], strides: Sequence[Term]
 ) -> Tensor:
     """Windows over the dimensions from ``axis`` on, as dimensions of their own."""
     place = checked_axis(axis, data.ndim, "sliding_window")

@@ -8,6 +8,7 @@ from types import FrameType
 from typing import Any
 
 from relax_mlir.argument_types import caller_of
+from relax_mlir.errors import BuilderError
 from relax_mlir.nn.extern import call_extern, extern_value
 from relax_mlir.nn.tensor import Tensor, current_builder, wrap_nested
 from relax_mlir.objects.expr import Expr, PrimValue, ShapeExpr, StringImm
@@ -150,7 +151,7 @@ def debug_func(name: str, *args: Any, _line_info: str | None = None) -> None:
 
     effect = Exporter.current().io_effect
     if effect is None:
-        raise RuntimeError(
+        raise BuilderError(
             f"`{name}`: expected an export with `debug=True`, which lets functions print"
         )
     state = effect.current

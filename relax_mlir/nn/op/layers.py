@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from relax_mlir.errors import UnsupportedArgumentError
 from relax_mlir.nn.tensor import Tensor, get_default_dtype, wrap_nested
 from relax_mlir.objects.expr import Expr, const
+from relax_mlir.objects.prim.terms import Terms
 from relax_mlir.relax import op
 
 __all__ = [
@@ -36,7 +38,7 @@ def _biased(value: Expr, bias: Tensor | None, layout: str, name: str) -> Tensor:
 
 def _check_layout(layout: str, known: Sequence[str]) -> None:
     if layout not in known:
-        raise NotImplementedError(
+        raise UnsupportedArgumentError(
             f"data_layout `{layout}`: expected {' or '.join(known)}"
         )
 
@@ -45,9 +47,9 @@ def conv1d(
     x: Tensor,
     weight: Tensor,
     bias: Tensor | None = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
+    stride: Terms = 1,
+    padding: Terms | str = 0,
+    dilation: Terms = 1,
     groups: int = 1,
     name: str = "conv1d",
 ) -> Tensor:
@@ -71,9 +73,9 @@ def conv2d(
     x: Tensor,
     weight: Tensor,
     bias: Tensor | None = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
+    stride: Terms = 1,
+    padding: Terms | str = 0,
+    dilation: Terms = 1,
     groups: int = 1,
     data_layout: str = "NCHW",
     name: str = "conv2d",
@@ -103,9 +105,9 @@ def conv3d(
     x: Tensor,
     weight: Tensor,
     bias: Tensor | None = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
+    stride: Terms = 1,
+    padding: Terms | str = 0,
+    dilation: Terms = 1,
     groups: int = 1,
     data_layout: str = "NCDHW",
     name: str = "conv3d",
@@ -135,10 +137,10 @@ def conv1d_transpose(
     x: Tensor,
     weight: Tensor,
     bias: Tensor | None = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    output_padding: Any = 0,
-    dilation: Any = 1,
+    stride: Terms = 1,
+    padding: Terms | str = 0,
+    output_padding: Terms = 0,
+    dilation: Terms = 1,
     groups: int = 1,
     name: str = "conv1d_transpose",
 ) -> Tensor:
@@ -267,7 +269,7 @@ def scaled_dot_product_attention(
         NotImplementedError: there is an ``attn_mask``.
     """
     if attn_mask is not None:
-        raise NotImplementedError("`attn_mask`: expected None. Use `is_causal`.")
+        raise UnsupportedArgumentError("`attn_mask`: expected None. Use `is_causal`.")
     attended = op.nn.attention(
         query.as_expr(),
         key.as_expr(),
@@ -281,7 +283,7 @@ def scaled_dot_product_attention(
 def interpolate(
     x: Tensor,
     size: Any = None,
-    scale_factor: Any = None,
+    scale_factor: Terms = None,
     mode: str = "nearest",
     align_corners: bool | None = None,
     recompute_scale_factor: bool | None = None,
@@ -305,7 +307,7 @@ def interpolate(
         NotImplementedError: one that is not supported is given.
     """
     if recompute_scale_factor is not None or antialias is not None:
-        raise NotImplementedError(
+        raise UnsupportedArgumentError(
             "`recompute_scale_factor`, `antialias`: expected None for both"
         )
     if size is None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from relax_mlir.nn.tensor import Tensor, wrap_nested
 from relax_mlir.objects.expr import Var
+from relax_mlir.objects.prim.terms import Term
 from relax_mlir.relax import op
 
 __all__ = [
@@ -56,12 +57,14 @@ def split(
     return wrap_nested(op.split(ary.as_expr(), indices_or_sections, axis), name)
 
 
-def broadcast_to(x: Tensor, shape: Sequence[Any], name: str = "broadcast_to") -> Tensor:
+def broadcast_to(
+    x: Tensor, shape: Sequence[Term], name: str = "broadcast_to"
+) -> Tensor:
     """The elements repeated along dimensions of size 1, to a shape."""
     return wrap_nested(op.broadcast_to(x.as_expr(), shape), name)
 
 
-def reshape(x: Tensor, shape: Sequence[Any], name: str = "reshape") -> Tensor:
+def reshape(x: Tensor, shape: Sequence[Term], name: str = "reshape") -> Tensor:
     """The same elements in another shape; -1 is what is left, 0 the size as it is."""
     return wrap_nested(op.reshape(x.as_expr(), shape), name)
 

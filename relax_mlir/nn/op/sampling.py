@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from relax_mlir import te, tir
+from relax_mlir.errors import MismatchError
 from relax_mlir.nn.op.calls import tensor_expr_op
 from relax_mlir.nn.op.elementwise import divide
 from relax_mlir.nn.op.reduce import cumsum, sum
@@ -128,14 +129,14 @@ def _rows(prob: Tensor, uniform_sample: Tensor, rows: Tensor | None) -> Tensor:
     numbers = uniform_sample.shape
     if rows is not None:
         if not structural_equal(list(rows.shape), list(numbers)):
-            raise AssertionError(
+            raise MismatchError(
                 f"sample_indices: expected the shape of uniform_sample, {numbers}, "
                 f"got {rows.shape}"
             )
         return rows
     count = numbers[0]
     if not structural_equal(prob.shape[0], count):
-        raise AssertionError(
+        raise MismatchError(
             f"uniform_sample: expected one number per row, {prob.shape[0]}, got "
             f"{count}\nhint: sample_indices says which row each of them draws from"
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from relax_mlir.objects.argument_checks import sequence_of
+from relax_mlir.objects.argument_checks import instance_of, sequence_of
 from relax_mlir.objects.expr.variables import Var, given_info
 from relax_mlir.objects.node import Expr
 from relax_mlir.objects.printing import Printed
@@ -78,8 +78,8 @@ class SeqExpr(Expr):
     def __init__(
         self, blocks: Sequence[BindingBlock], body: Expr, span: object = None
     ) -> None:
-        self.blocks = tuple(blocks)
-        self.body = body
+        self.blocks = sequence_of(blocks, "SeqExpr: `blocks`", "blocks")
+        self.body = instance_of(body, Expr, "SeqExpr: `body`", "an expression")
 
     def struct_info_or_none(self) -> StructInfo | None:
         return self._struct_info or self.body.struct_info_or_none()

@@ -8,6 +8,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from relax_mlir.errors import MissingElementError, shown
 from relax_mlir.objects import prim
 from relax_mlir.objects.argument_checks import instance_of, integer_of, sequence_of
 from relax_mlir.objects.node import Expr
@@ -150,7 +151,7 @@ class TupleGetItem(Expr):
         self.index = integer_of(index, where)
         info = tuple_value.struct_info_or_none()
         if isinstance(info, TupleStructInfo) and not 0 <= self.index < len(info.fields):
-            raise IndexError(
+            raise MissingElementError(
                 f"`{tuple_value!r}`: expected an index below its length, which is "
                 f"{len(info.fields)}, got {self.index}"
             )
@@ -183,7 +184,7 @@ def const(value: Any, dtype: Any = None) -> Constant:
     if dtype is None and not is_tensor:
         dtype = {"float64": "float32", "int64": "int32"}.get(array.dtype.name)
     if array.dtype.kind not in "biufV":
-        raise ValueError(f"expected numbers, got {value!r}")
+        raise ValueError(f"expected numbers, got {shown(value)}")
     if dtype is not None:
         name = str(getattr(dtype, "name", dtype))
         try:
@@ -212,4 +213,4 @@ def convert(value: Any) -> Expr:
     as_expr = getattr(value, "as_expr", None)
     if as_expr is not None:
         return as_expr()
-    raise TypeError(f"expected an expression, got {value!r}")
+    raise TypeError(f"expected an expression, got {shown(value)}")

@@ -9,7 +9,8 @@ from typing import Any
 import tvm_ffi
 from tvm_ffi.dataclasses import py_class
 
-from relax_mlir.objects.argument_checks import mapping_of
+from relax_mlir.errors import shown
+from relax_mlir.objects.argument_checks import instance_of, mapping_of
 from relax_mlir.objects.node import Expr
 from relax_mlir.objects.struct_info import (
     FuncStructInfo,
@@ -48,7 +49,11 @@ class Var(Expr):
         type_annotation: Any = None,
         span: object = None,
     ) -> None:
-        self.vid = name_hint if isinstance(name_hint, Id) else Id(str(name_hint))
+        self.vid = (
+            name_hint
+            if isinstance(name_hint, Id)
+            else Id(instance_of(name_hint, str, "relax.Var: `name_hint`", "a string"))
+        )
         self._struct_info = _annotation(struct_info, type_annotation)
         self.span = span
 
@@ -148,7 +153,8 @@ def _annotation(info: Any, old: Any) -> StructInfo | None:
     Before struct info, TVM's variables took a shape and a type with rank and element type.
     """
     if old is not None:
-        ndim = old.ndim if info is None else -1
+        instance_of(old, (StructInfo,), "`type_annotation`", "a type")
+        ndim = getattr(old, "ndim", -1) if info is None else -1
         return TensorStructInfo(info, getattr(old, "dtype", ""), ndim=ndim)
     if info is None or isinstance(info, StructInfo):
         return info
@@ -156,5 +162,5 @@ def _annotation(info: Any, old: Any) -> StructInfo | None:
         return TensorStructInfo(info, "")
     as_struct_info = getattr(info, "as_struct_info", None)
     if as_struct_info is None:
-        raise TypeError(f"expected struct info, got {info!r}")
+        raise TypeError(f"expected struct info, got {shown(info)}")
     return as_struct_info()

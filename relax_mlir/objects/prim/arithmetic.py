@@ -65,7 +65,10 @@ def _bitwise(name: str, logical: type[BinaryExpr] | None, a: Any, b: Any) -> Pri
 
 
 def _check_shift(name: str, a: PrimExpr, b: PrimExpr) -> None:
-    bits = int(element_type(a.dtype).lstrip("uint"))
+    digits = element_type(a.dtype).lstrip("uint")
+    if not digits.isdigit():
+        raise OperatorError(f"`{name}`: expected integers, got {a.dtype}")
+    bits = int(digits)
     if isinstance(b, IntImm) and not 0 <= b.value < bits:
         raise OperatorError(
             f"`{name}` of {a.dtype}: expected a number of bits from 0 to {bits - 1}, "

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from relax_mlir.objects.argument_checks import instance_of, sequence_of
 from relax_mlir.objects.prim.constants import convert
 from relax_mlir.objects.prim.expr import PrimExpr
 
@@ -24,11 +25,14 @@ class Call(PrimExpr):
     def __init__(
         self, dtype: str, op: Any, args: Sequence[Any], span: object = None
     ) -> None:
-        name = op if isinstance(op, str) else getattr(op, "name_hint", None) or op.name
+        name = op if isinstance(op, str) else getattr(op, "name_hint", None)
+        name = instance_of(
+            name or getattr(op, "name", None), str, "T.Call: `op`", "an operator"
+        )
         self.is_subroutine = hasattr(op, "name_hint")
         self.dtype = str(dtype)
         self.op_name = name.removeprefix("tir.").removeprefix("tirx.")
-        self.args = tuple(convert(a) for a in args)
+        self.args = tuple(map(convert, sequence_of(args, "T.Call: `args`", "terms")))
 
     @property
     def op(self) -> Any:

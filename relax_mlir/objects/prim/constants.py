@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 
-from relax_mlir.errors import OperatorError
+from relax_mlir.errors import OperatorError, shown
 from relax_mlir.objects.prim.expr import NUMBERS, PrimExpr
 
 __all__ = ["FloatImm", "IntImm", "StringImm", "convert"]
+
+
+_Number = TypeVar("_Number", int, float)
+
+
+def _number(kind: Callable[[Any], _Number], value: Any, dtype: object) -> _Number:
+    """A value as a number of Python.
+
+    Raises:
+        OperatorError: it is none, or has none in the type.
+    """
+    try:
+        return kind(value)
+    except (TypeError, ValueError, OverflowError):
+        raise OperatorError(
+            f"a constant of {shown(dtype)}: expected a number, got {shown(value)}"
+        ) from None
 
 
 class IntImm(PrimExpr):
@@ -19,7 +37,7 @@ class IntImm(PrimExpr):
 
     def __init__(self, dtype: str, value: Any, span: object = None) -> None:
         self.dtype = str(dtype)
-        self.value = int(value)
+        self.value = _number(int, value, dtype)
 
     def key(self) -> tuple[object, ...]:
         return (self.dtype, self.value)
@@ -54,7 +72,7 @@ class FloatImm(PrimExpr):
         self.dtype = str(dtype)
         if self.is_integer:
             raise OperatorError(f"`FloatImm`: expected a type of floats, got {dtype}")
-        self.value = float(value)
+        self.value = _number(float, value, dtype)
 
     def key(self) -> tuple[object, ...]:
         return (self.dtype, repr(self.value))
@@ -118,4 +136,4 @@ def convert(value: Any) -> Any:  # Any: numbers and terms in, terms out
     as_term = getattr(value, "as_prim_expr", None)
     if as_term is not None:
         return as_term()
-    raise TypeError(f"expected a scalar expression or a number, got {value!r}")
+    raise TypeError(f"expected a scalar expression or a number, got {shown(value)}")

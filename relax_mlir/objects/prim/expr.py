@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from relax_mlir.errors import OperatorError, shown
 from relax_mlir.objects.prim.scripted import Scripted
 
 __all__ = ["NUMBERS", "PrimExpr"]
@@ -177,7 +178,49 @@ class PrimExpr(Scripted):
 
 
 def _apply(operator: str, *terms: Any) -> PrimExpr:
-    return _operators()[operator](*terms)
+    made = _operators()[operator](*terms)
+    if made is NotImplemented:
+        _check_operands(operator, *terms)
+    return made
+
+
+# What Python calls on the right operand when the left one cannot be the first.
+_REFLECTED = {
+    "+": "radd",
+    "-": "rsub",
+    "*": "rmul",
+    "/": "rtruediv",
+    "//": "rfloordiv",
+    "%": "rmod",
+    "&": "rand",
+    "|": "ror",
+    "^": "rxor",
+    "<<": "rlshift",
+    ">>": "rrshift",
+    "<": "gt",
+    "<=": "ge",
+    ">": "lt",
+    ">=": "le",
+    "==": "eq",
+    "!=": "ne",
+}
+
+
+def _check_operands(operator: str, left: Any, *right: Any) -> None:
+    """Refuse operands of which Python would find none that knows the operator.
+
+    Raises:
+        OperatorError: it would.
+    """
+    for other in right if isinstance(left, PrimExpr) else ():
+        name = f"__{_REFLECTED[operator]}__"
+        own = getattr(type(other), name, None)
+        if own not in (None, getattr(object, name, None), getattr(PrimExpr, name)):
+            return
+    operands = ", ".join(map(shown, (left, *right)))
+    raise OperatorError(
+        f"`{operator}`: expected numbers and scalar expressions, got {operands}"
+    )
 
 
 @cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from relax_mlir.objects.argument_checks import integer_of, sequence_of
 from relax_mlir.objects.prim.constants import convert
 from relax_mlir.objects.prim.expr import PrimExpr
 from relax_mlir.objects.prim.scripted import Scripted
@@ -79,11 +80,16 @@ class Reduce(PrimExpr):
         init: Sequence[PrimExpr] = (),
     ) -> None:
         self.combiner = combiner
-        self.source = tuple(map(convert, source))
-        self.axis = tuple(axis)
+        self.source = tuple(map(convert, sequence_of(source, "Reduce", "sources")))
+        self.axis = sequence_of(axis, "Reduce: `axis`", "axes")
         self.condition = condition
         self.value_index = value_index
-        self.init = tuple(init)
+        self.init = sequence_of(init, "Reduce: `init`", "terms")
+        if not 0 <= integer_of(value_index, "Reduce: `value_index`") < len(self.source):
+            raise ValueError(
+                f"Reduce: `value_index`: expected one of {len(self.source)} sources, "
+                f"got {value_index}"
+            )
         self.dtype = self.source[value_index].dtype
 
     def children(self) -> tuple[PrimExpr, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from relax_mlir.objects.argument_checks import sequence_of
 from relax_mlir.objects.prim.constants import convert
 from relax_mlir.objects.prim.conversion import matched
 from relax_mlir.objects.prim.expr import PrimExpr
@@ -52,8 +53,10 @@ class Shuffle(PrimExpr):
     def __init__(
         self, vectors: Sequence[Any], indices: Sequence[Any], span: object = None
     ) -> None:
-        self.vectors = tuple(map(convert, vectors))
-        self.indices = tuple(map(convert, indices))
+        self.vectors = tuple(map(convert, sequence_of(vectors, "Shuffle", "vectors")))
+        self.indices = tuple(map(convert, sequence_of(indices, "Shuffle", "indices")))
+        if not self.vectors or not self.indices:
+            raise ValueError("Shuffle: expected at least one vector and one index")
         element = element_type(self.vectors[0].dtype)
         count = len(self.indices)
         self.dtype = element if count == 1 else f"{element}x{count}"

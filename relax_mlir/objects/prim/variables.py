@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from relax_mlir.errors import shown
+from relax_mlir.objects.argument_checks import sequence_of
 from relax_mlir.objects.prim.constants import convert
 from relax_mlir.objects.prim.expr import PrimExpr
 from relax_mlir.objects.prim.scripted import Scripted
@@ -57,6 +59,20 @@ class Range(Scripted):
         high = convert(begin if end is None else end)
         self.min = low
         self.extent = high - low
+
+    @staticmethod
+    def of(run: Any) -> Range:
+        """A range, or what its begin and end are.
+
+        Raises:
+            TypeError: it is neither.
+        """
+        if isinstance(run, Range):
+            return run
+        ends = sequence_of(run, "a range", "a begin and an end")
+        if len(ends) not in (1, 2):
+            raise TypeError(f"a range: expected a begin and an end, got {shown(run)}")
+        return Range(*ends)
 
     @staticmethod
     def from_min_extent(min_value: Any, extent: Any, span: object = None) -> Range:

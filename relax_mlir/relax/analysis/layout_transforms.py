@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, TypeAlias
 
-from relax_mlir.errors import IRError
+from relax_mlir.errors import IRError, MismatchError, shown
 from relax_mlir.objects import prim, stmt
 from relax_mlir.objects.buffer import Buffer, BufferLoad
 from relax_mlir.objects.prim import PrimExpr, Var
@@ -82,8 +82,8 @@ def _index_map(transform: Any, dtype: str) -> IndexMap:
     if isinstance(transform, IndexMap):
         return transform
     if not callable(transform):
-        raise AssertionError(
-            f"layouts of outputs: expected index maps or functions, got {transform!r}"
+        raise MismatchError(
+            f"layouts of outputs: expected index maps or functions, got {shown(transform)}"
         )
     return IndexMap.from_func(transform, index_dtype=dtype)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from relax_mlir.errors import shown
 from relax_mlir.module import IRModule
 from relax_mlir.objects import prim
 from relax_mlir.objects.expr import Call, Expr, Op, ShapeExpr
@@ -103,7 +104,7 @@ class _Allocations(PyExprVisitor):
 def _static(shape: Expr) -> list[int] | None:
     if not isinstance(shape, ShapeExpr):
         raise TypeError(
-            f"expected the sizes of an allocation as a shape, got {shape!r}"
+            f"expected the sizes of an allocation as a shape, got {shown(shape)}"
         )
     known = [size.value for size in shape.values if isinstance(size, prim.IntImm)]
     return known if len(known) == len(shape) else None

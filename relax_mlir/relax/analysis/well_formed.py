@@ -8,7 +8,7 @@ from typing import Any
 
 from mlir import ir
 
-from relax_mlir.errors import IRError
+from relax_mlir.errors import IRError, shown
 from relax_mlir.module import IRModule
 from relax_mlir.objects import names, prim
 from relax_mlir.objects.expr import (
@@ -288,7 +288,9 @@ class _Checker(PyExprVisitor):
     def _check_leaves(self, what: str, parts: Sequence[Expr]) -> None:
         for part in parts:
             if not is_leaf(part):
-                self.fail(f"{what}: expected a variable or a constant, got `{part!r}`")
+                self.fail(
+                    f"{what}: expected a variable or a constant, got `{shown(part)}`"
+                )
 
     def visit_if_(self, op: If) -> None:
         if self._in_dataflow:

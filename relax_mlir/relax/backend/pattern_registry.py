@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from relax_mlir.errors import shown
+
 if TYPE_CHECKING:
     from relax_mlir.relax.transform.fusion_pattern import FusionPattern
 
@@ -35,7 +37,7 @@ def _made(pattern: Any) -> FusionPattern:
     if isinstance(pattern, tuple):
         return FusionPattern(*pattern)
     raise TypeError(
-        f"`register_patterns`: expected a `FusionPattern` or a tuple, got {pattern!r}"
+        f"`register_patterns`: expected a `FusionPattern` or a tuple, got {shown(pattern)}"
     )
 
 

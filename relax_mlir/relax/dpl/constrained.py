@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from relax_mlir.errors import MissingElementError, shown
 from relax_mlir.objects import prim
 from relax_mlir.objects.expr import Call, Expr, ShapeExpr
 from relax_mlir.objects.function import Function
@@ -75,7 +76,9 @@ class ShapePattern(DFPattern):
 
     def __init__(self, pattern: DFPattern, shape: Sequence[Any]) -> None:
         if not isinstance(shape, (list, tuple, ShapeExpr)):
-            raise ValueError(f"`has_shape`: expected a list of sizes, got {shape!r}")
+            raise ValueError(
+                f"`has_shape`: expected a list of sizes, got {shown(shape)}"
+            )
         self.pattern = pattern
         self.shape = ShapeExpr(tuple(shape))
 
@@ -95,7 +98,9 @@ class PrimArrPattern(DFPattern):
 
     def __getitem__(self, index: int) -> prim.PrimExpr:
         if index >= len(self.fields):
-            raise IndexError(f"no size {index}: the pattern has {len(self.fields)}")
+            raise MissingElementError(
+                f"no size {index}: the pattern has {len(self.fields)}"
+            )
         return self.fields[index]
 
     def __len__(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from relax_mlir.errors import UnknownNameError
 from relax_mlir.module import IRModule
 from relax_mlir.objects import prim
 from relax_mlir.objects.expr import (
@@ -79,7 +80,7 @@ def rule_of_module(mod: IRModule) -> Rule:
 
 def _function(mod: IRModule, name: str) -> Function:
     if name not in mod:
-        raise KeyError(f"module has no function `{name}`: a rule needs one")
+        raise UnknownNameError(f"module has no function `{name}`: a rule needs one")
     function = mod[name]
     if not isinstance(function, Function):
         raise TypeError(f"`{name}`: expected a function of Relax, got a tensor program")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from relax_mlir.errors import shown
 from relax_mlir.objects.expr import Expr, ShapeExpr
 from relax_mlir.objects.operators import get_op
 from relax_mlir.relax.dpl.constrained import (
@@ -97,7 +98,9 @@ def is_tuple(
         ValueError: ``fields`` is no list.
     """
     if not isinstance(fields, (list, tuple)):
-        raise ValueError(f"`is_tuple`: expected a list of patterns, got {fields!r}")
+        raise ValueError(
+            f"`is_tuple`: expected a list of patterns, got {shown(fields)}"
+        )
     return (UnorderedTuplePattern if unordered else TuplePattern)(fields)
 
 
@@ -115,7 +118,7 @@ def is_shape(shape: Sequence[Any]) -> PrimArrPattern:
         ValueError: it is no list.
     """
     if not isinstance(shape, (list, tuple, ShapeExpr)):
-        raise ValueError(f"`is_shape`: expected a list of sizes, got {shape!r}")
+        raise ValueError(f"`is_shape`: expected a list of sizes, got {shown(shape)}")
     return PrimArrPattern(shape)
 
 

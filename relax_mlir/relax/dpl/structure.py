@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from relax_mlir.errors import MissingElementError
 from relax_mlir.objects.expr import (
     Call,
     Constant,
@@ -378,7 +379,9 @@ class TuplePattern(DFPattern):
         if index is None:
             return TupleGetItemPattern(self)
         if not -len(self.fields) <= index < len(self.fields):
-            raise IndexError(f"no field {index}: the pattern has {len(self.fields)}")
+            raise MissingElementError(
+                f"no field {index}: the pattern has {len(self.fields)}"
+            )
         return TupleGetItemPattern(self, index % len(self.fields))
 
     def __len__(self) -> int:

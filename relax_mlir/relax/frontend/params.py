@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from relax_mlir.errors import shown
 from relax_mlir.module import IRModule
 from relax_mlir.objects.attributes import ArrayName
 from relax_mlir.objects.expr import GlobalVar
@@ -16,7 +17,7 @@ def _array(function: GlobalVar, name: Any) -> np.ndarray:  # Any: checked here
     if isinstance(name, ArrayName):
         return name.numpy()
     raise ValueError(
-        f"`{function.name_hint}`: attribute `params`: expected arrays, got {name!r}"
+        f"`{function.name_hint}`: attribute `params`: expected arrays, got {shown(name)}"
     )
 
 

@@ -7,7 +7,7 @@ import operator
 from typing import Any
 
 from relax_mlir.argument_types import check_exports
-from relax_mlir.errors import near_misses
+from relax_mlir.errors import MissingElementError, near_misses
 from relax_mlir.objects.expr import Call, Expr, TupleGetItem
 from relax_mlir.objects.node import register_operator
 from relax_mlir.objects.operators import operation_class, operator_names
@@ -70,7 +70,9 @@ def _get_item(expr: Expr, index: Any) -> TupleGetItem:  # Any: checked here
     info = expr.struct_info_or_none()
     fields = getattr(info, "fields", None)
     if fields is not None and not -len(fields) <= index < len(fields):
-        raise IndexError(f"tuple has {len(fields)} elements, got index {index}")
+        raise MissingElementError(
+            f"tuple has {len(fields)} elements, got index {index}"
+        )
     return TupleGetItem(expr, index)
 
 

@@ -14,7 +14,7 @@ from mlir import ir
 from relax_mlir.dialects import ext
 from relax_mlir.dialects.dtypes import DType
 from relax_mlir.dialects.relax.core import RelaxOperation
-from relax_mlir.errors import OperatorError, near_misses
+from relax_mlir.errors import OperatorError, UnknownOperatorError, near_misses
 from relax_mlir.objects import prim
 from relax_mlir.objects.expr import (
     Attrs,
@@ -54,7 +54,7 @@ def operator_function(name: str) -> Callable[..., Call]:
     """
     kind = operation_class(name)
     if kind is None:
-        raise AttributeError(
+        raise UnknownOperatorError(
             f"there is no operator `{name}`.{near_misses(name, operator_names())}"
         )
     signature = _signature(kind)

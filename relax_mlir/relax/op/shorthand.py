@@ -8,7 +8,7 @@ from mlir import ir
 from relax_mlir.context import shared_context
 from relax_mlir.dialects import dims, shapes
 from relax_mlir.dialects.dims import Dim
-from relax_mlir.errors import OperatorError
+from relax_mlir.errors import OperatorError, shown
 from relax_mlir.objects import prim
 from relax_mlir.objects.argument_checks import instance_of
 from relax_mlir.objects.expr import Call, Expr, ShapeExpr, const
@@ -157,7 +157,7 @@ def reshape(x: Expr, shape: Any) -> Call:
     """
     build = operator_function("relax.reshape")
     if isinstance(shape, (int, prim.PrimExpr)):
-        raise TypeError(f"`relax.reshape`: expected a shape, got {shape!r}")
+        raise TypeError(f"`relax.reshape`: expected a shape, got {shown(shape)}")
     if not isinstance(shape, (tuple, list, ShapeExpr)):
         return build(x, shape)
     sizes = ShapeExpr(tuple(shape)).values

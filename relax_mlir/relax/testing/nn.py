@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from relax_mlir import topi
+from relax_mlir.errors import BuilderError, shown
 from relax_mlir.module import IRModule
 from relax_mlir.nn.subroutine import SubroutineMixin
 from relax_mlir.objects import prim
@@ -59,7 +60,7 @@ def emit_te(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Var:
 def _builder() -> BlockBuilder:
     builder = BlockBuilder.current()
     if builder is None:
-        raise RuntimeError("emit: expected an open `BlockBuilder.function`, got none")
+        raise BuilderError("emit: expected an open `BlockBuilder.function`, got none")
     return builder
 
 
@@ -74,7 +75,7 @@ class _Input(Var):
         if not isinstance(shape, (list, tuple)):
             raise TypeError(
                 f"`{type(self).__name__}`: expected a list or a tuple of sizes, "
-                f"got {shape!r}"
+                f"got {shown(shape)}"
             )
         wish, builder = name or self.default_name, BlockBuilder.current()
         unique = wish if builder is None else builder.get_unique_name(wish)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from relax_mlir.errors import shown
 from relax_mlir.module import IRModule
 from relax_mlir.objects.expr import (
     BindingBlock,
@@ -114,7 +115,7 @@ def _made(pattern: Any) -> FusionPattern | str:
         return pattern
     raise ValueError(
         "`FuseOpsByPattern`: expected a `FusionPattern`, a tuple of its fields, or how "
-        f"the name of a registered one starts, got {pattern!r}"
+        f"the name of a registered one starts, got {shown(pattern)}"
     )
 
 

@@ -7,7 +7,7 @@ from math import prod
 from typing import Any
 
 from relax_mlir.dialects import dtypes
-from relax_mlir.errors import PassError
+from relax_mlir.errors import PassError, shown
 from relax_mlir.module import IRModule
 from relax_mlir.objects.expr import Call, DataTypeImm, Expr, Op, PrimValue, ShapeExpr
 from relax_mlir.objects.struct_info import ShapeStructInfo
@@ -51,5 +51,5 @@ def _sizes(shape: Expr) -> tuple[Any, ...]:  # Any: sizes as terms
         return tuple(info.values)
     raise PassError(
         f"`R.builtin.alloc_tensor`: the shape must be known: expected the sizes or a "
-        f"variable that holds them, got `{shape!r}` of {info}"
+        f"variable that holds them, got `{shown(shape)}` of {info}"
     )

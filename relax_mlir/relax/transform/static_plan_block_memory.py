@@ -9,7 +9,7 @@ from typing import Any
 
 from relax_mlir.dialects import dim_bounds, dtypes, shapes
 from relax_mlir.dialects.dims import Dim
-from relax_mlir.errors import PassError
+from relax_mlir.errors import PassError, shown
 from relax_mlir.module import IRModule
 from relax_mlir.objects.expr import (
     Binding,
@@ -201,7 +201,9 @@ def _upper_bounds(function: Function, symbols: Symbols) -> dict[str, int]:
     """
     given = function.attrs.get(_BOUNDS) or {}
     if not isinstance(given, Mapping):
-        raise PassError(f"attribute `{_BOUNDS}`: expected a dictionary, got {given!r}")
+        raise PassError(
+            f"attribute `{_BOUNDS}`: expected a dictionary, got {shown(given)}"
+        )
     found: dict[str, int] = {}
     known = {v.name: v for v in _variables(function)}
     for name, bound in given.items():

@@ -86,7 +86,7 @@ def build(
 
 
 def compile_any(
-    mod: Any,  # Any: a module
+    mod: IRModule,
     options: Mapping[str, Any],
     *,
     relax_pipeline: Any = "default",

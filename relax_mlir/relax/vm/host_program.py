@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from relax_mlir.errors import shown
 from relax_mlir.runtime.elements import element_type
 
 __all__ = [
@@ -260,7 +261,9 @@ class HostFunction:
         if not _are_strings(params):
             raise ValueError(f"expected names of parameters, got {params!r:.60}")
         if not _is_count(captured):
-            raise ValueError(f"expected a count of captured values, got {captured!r}")
+            raise ValueError(
+                f"expected a count of captured values, got {shown(captured)}"
+            )
         if not isinstance(fields["literals"], list):
             raise ValueError(f"expected literals, got {fields['literals']!r:.60}")
         return HostFunction(

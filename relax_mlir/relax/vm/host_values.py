@@ -15,7 +15,7 @@ import numpy as np
 import tvm_ffi
 from tvm_ffi import Shape
 
-from relax_mlir.errors import RunError
+from relax_mlir.errors import FailedAssertionError, RunError
 from relax_mlir.relax.vm.builtins import (
     get_py_func,
     nonzero,
@@ -140,7 +140,7 @@ def require(condition: Any, message: str) -> None:
         AssertionError: it does not.
     """
     if not condition:
-        raise AssertionError(message)
+        raise FailedAssertionError(message)
 
 
 def _kind(value: Any) -> str:
@@ -267,7 +267,7 @@ def assert_true(condition: Any, text: str, *values: Any) -> None:
         shown = list(map(_shown, values))
         rest = "" if "{" in text else ", ".join(shown)
         told = "".join(f": {t}" for t in (_formatted(text, shown), rest) if t)
-        raise AssertionError(f"Assertion Failed{told}")
+        raise FailedAssertionError(f"Assertion Failed{told}")
 
 
 # Tuples, shapes and memory.

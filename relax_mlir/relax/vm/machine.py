@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from relax_mlir.errors import CompileError
+from relax_mlir.errors import CompileError, RunError
 from relax_mlir.relax.vm.executable import Code, VMExecutable, in_order
 from relax_mlir.relax.vm.host_values import to_value
 from relax_mlir.relax.vm.staged_model import StagedModel
@@ -61,7 +61,7 @@ class VirtualMachine:
 
         def call(*args: Any, **named: Any) -> Any:
             if name in self._inputs and not (args or named):
-                raise RuntimeError(
+                raise RunError(
                     f"`{name}`: its inputs are set: expected `invoke_stateful`, or "
                     "arguments"
                 )

@@ -10,7 +10,7 @@ import numpy as np
 from mlir import ir
 
 from relax_mlir.dialects import shapes, tensors
-from relax_mlir.errors import OutOfMemoryError, UnsupportedError
+from relax_mlir.errors import OutOfMemoryError, UnknownNameError, UnsupportedError
 from relax_mlir.module import IRModule
 from relax_mlir.relax.vm.executable import VMExecutable
 from relax_mlir.relax.vm.host_values import to_value
@@ -55,7 +55,7 @@ class StagedModel(CompiledModel):
             KeyError: another name.
         """
         if name != "main":
-            raise KeyError(f"model has one function, `main`, got `{name}`")
+            raise UnknownNameError(f"model has one function, `main`, got `{name}`")
         return self.executable[name]
 
     def __call__(

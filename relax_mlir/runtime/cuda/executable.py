@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from relax_mlir.errors import CompileError, DeviceError
+from relax_mlir.errors import CompileError, DeviceError, UnknownNameError
 from relax_mlir.runtime.compiled_model import CompiledModel
 from relax_mlir.runtime.cuda.archive import Contents, write_archive
 from relax_mlir.runtime.cuda.arrays import (
@@ -94,7 +94,7 @@ class CudaExecutable(CompiledModel):
             KeyError: another name.
         """
         if name != "main":
-            raise KeyError(f"executable has one function, `main`, got `{name}`")
+            raise UnknownNameError(f"executable has one function, `main`, got `{name}`")
         return self
 
     def __call__(

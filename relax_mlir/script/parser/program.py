@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from types import FrameType
 from typing import Any
 
-from relax_mlir.errors import ScriptError
+from relax_mlir.errors import ScriptError, shown
 from relax_mlir.objects import prim, stmt
 from relax_mlir.objects.buffer import Buffer, BufferLoad, BufferRegion
 from relax_mlir.objects.pointers import Pointer
@@ -163,7 +163,7 @@ class ProgramParser(StatementParser):
         if not isinstance(value, Var):
             raise self._error(
                 arg,
-                f"parameter `{arg.arg}`: expected a type such as `T.handle`, got {kind!r}",
+                f"parameter `{arg.arg}`: expected a type such as `T.handle`, got {shown(kind)}",
             )
         self.program.name(value, arg.arg)
         value.name = arg.arg
@@ -202,7 +202,7 @@ class ProgramParser(StatementParser):
         if not isinstance(loop, LoopFrame):
             raise self._error(
                 node.iter,
-                f"expected `range`, `T.serial`, `T.grid` or another loop, got {loop!r}",
+                f"expected `range`, `T.serial`, `T.grid` or another loop, got {shown(loop)}",
             )
         with self._variables.frame():
             self._define(node.target, loop.value, _name_only)
@@ -221,7 +221,7 @@ class ProgramParser(StatementParser):
         if not isinstance(scope, Scope):
             raise self._error(
                 item.context_expr,
-                f"expected `T.block()` or another scope, got {scope!r}",
+                f"expected `T.block()` or another scope, got {shown(scope)}",
             )
         target = item.optional_vars
         if target is not None and isinstance(scope, BlockScope):
@@ -312,7 +312,9 @@ class ProgramParser(StatementParser):
         kind = self.evaluator.eval_annotation(node.annotation)
         var = kind() if isinstance(kind, (ScalarType, Handle)) else kind
         if not isinstance(var, Var):
-            raise self._error(node.annotation, f"expected a scalar type, got {kind!r}")
+            raise self._error(
+                node.annotation, f"expected a scalar type, got {shown(kind)}"
+            )
         if node.value is None:
             raise self._error(node, "expected a value after the annotation")
         self.program.name(var, node.target.id)
@@ -336,7 +338,7 @@ class ProgramParser(StatementParser):
     def _store(self, target: ast.Subscript, value: Any) -> None:
         buffer = self._eval(target.value)
         if not isinstance(buffer, Buffer):
-            raise self._error(target.value, f"expected a buffer, got {buffer!r}")
+            raise self._error(target.value, f"expected a buffer, got {shown(buffer)}")
         indices = self._eval(target.slice)
         listed = list(indices) if isinstance(indices, (tuple, list)) else [indices]
         if any(isinstance(i, slice) for i in listed):

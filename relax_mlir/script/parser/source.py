@@ -11,7 +11,7 @@ from functools import lru_cache
 from types import CodeType, FrameType
 from typing import Any
 
-from relax_mlir.errors import ScriptError
+from relax_mlir.errors import ScriptError, shown
 
 __all__ = ["Source", "is_in_script_class"]
 
@@ -65,7 +65,9 @@ class Source:
         Raises:
             ScriptError: there is no source.
         """
-        code: CodeType = inspect.unwrap(function).__code__
+        code: CodeType | None = getattr(inspect.unwrap(function), "__code__", None)
+        if code is None:
+            raise ScriptError(f"{shown(function)}: no source: {_NO_SOURCE}")
         source = Source.of_file(code.co_filename)
         for node in source._definitions(ast.FunctionDef):
             if node.name == code.co_name and _first_line(node) == code.co_firstlineno:
@@ -83,6 +85,8 @@ class Source:
         Raises:
             ScriptError: there is no source.
         """
+        if not isinstance(kind, type):
+            raise ScriptError(f"{shown(kind)}: expected a class")
         source = Source.of_file(frame.f_code.co_filename)
         lines = [frame.f_lineno]
         for member in vars(kind).values():

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from relax_mlir.module import IRModule
 from relax_mlir.objects.expr import ExternFunc
-from relax_mlir.objects.function import Function
+from relax_mlir.objects.function import BaseFunc, Function
 from relax_mlir.objects.prim_func import PrimFunc
 from relax_mlir.objects.struct_info import FuncStructInfo
 from relax_mlir.script.printer.names import Names
@@ -20,7 +21,7 @@ _OMITTED = "# Metadata omitted. Use show_meta=True in script() method to show it
 
 
 def module_script(
-    module: Any,  # Any: an IRModule, which stands above us
+    module: IRModule,
     *,
     name: str = "Module",
     show_meta: bool = False,
@@ -68,7 +69,7 @@ def module_script(
 
 
 def function_script(
-    function: Any,  # Any: a function of either level
+    function: BaseFunc,
     *,
     name: str = "",
     show_meta: bool = False,

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from mlir import ir
 
 from relax_mlir.dialects.dims import Dim
-from relax_mlir.errors import ScheduleError
+from relax_mlir.errors import MissingElementError, ScheduleError, shown
 from relax_mlir.module import IRModule
 from relax_mlir.objects import prim
 from relax_mlir.objects.expr import GlobalVar
@@ -180,7 +180,7 @@ class ScheduleBase:
     def _sref(self, variable: Any) -> Sref:
         found = self._values.get(variable)
         if not isinstance(found, Sref):
-            raise IndexError(
+            raise MissingElementError(
                 f"schedule: no such {type(variable).__name__}: expected one that this "
                 "schedule gave"
             )
@@ -197,13 +197,13 @@ class ScheduleBase:
         if isinstance(value, prim.Var):
             found = self._values.get(value)
             if not isinstance(found, int):
-                raise IndexError(f"schedule: no value for `{value.name}`")
+                raise MissingElementError(f"schedule: no value for `{value.name}`")
             return found
         if isinstance(value, prim.PrimExpr):
             used = {t for t in prim.post_order(value) if isinstance(t, prim.Var)}
             known = {t: self.number(t) for t in used}
             return int(prim.substitute(value, known))  # pyright: ignore[reportArgumentType]
-        raise TypeError(f"schedule: expected a number, got {value!r}")
+        raise TypeError(f"schedule: expected a number, got {shown(value)}")
 
     def size(self, value: Any) -> Dim:
         """A number, what a sampling gave, or an expression on the sizes of the program."""

@@ -9,7 +9,7 @@ from mlir import ir
 from relax_mlir.dialects import dims
 from relax_mlir.dialects.dims import Dim
 from relax_mlir.dialects.symbols import substitute, symbols_of
-from relax_mlir.errors import ScheduleError
+from relax_mlir.errors import ScheduleError, shown
 from relax_mlir.tir.schedule import (
     edit,
     inversion,
@@ -49,7 +49,7 @@ def transform_block_layout(
     if len(index_map.initial_indices) != len(kinds):
         raise ScheduleError(
             f"{_WHERE}: {tree.describe(block)} has {len(kinds)} axes: expected a map of as "
-            f"many indices, got {index_map!r}"
+            f"many indices, got {shown(index_map)}"
         )
     with state.change(block) as indices:
         extents = extents_of(indices, block)

@@ -8,7 +8,7 @@ from typing import Any
 from mlir import ir
 
 from relax_mlir.dialects.tir import marks
-from relax_mlir.errors import ScheduleError
+from relax_mlir.errors import ScheduleError, shown
 from relax_mlir.objects import prim
 from relax_mlir.objects.attributes import to_attribute
 from relax_mlir.objects.prim import PrimExpr, Range, Var
@@ -84,7 +84,7 @@ def _pair(run: Any) -> tuple[PrimExpr, PrimExpr]:
     if isinstance(run, (PrimExpr, int)):
         return prim.convert(run), prim.convert(run) + 1
     raise TypeError(
-        f"annotate_buffer_access: expected an index or a pair of them, got {run!r}"
+        f"annotate_buffer_access: expected an index or a pair of them, got {shown(run)}"
     )
 
 

@@ -9,7 +9,7 @@ from mlir import ir
 from relax_mlir import rewriting
 from relax_mlir.dialects.dims import Dim
 from relax_mlir.dialects.tir.scalars import emit
-from relax_mlir.errors import ScheduleError
+from relax_mlir.errors import ScheduleError, shown
 from relax_mlir.objects import prim
 from relax_mlir.objects.sizes import Symbols
 from relax_mlir.objects.term_writer import TermWriter
@@ -102,7 +102,7 @@ def _new_shape(
     if len(index_map.initial_indices) != len(shape):
         raise ScheduleError(
             f"{_WHERE}: buffer `{accesses.buffer_name(buffer)}` has {len(shape)} "
-            f"dimensions: expected a map of as many indices, got {index_map!r}"
+            f"dimensions: expected a map of as many indices, got {shown(index_map)}"
         )
     try:
         return index_map.shape_dims(shape, symbols)

@@ -8,7 +8,7 @@ from typing import Any
 
 from mlir import ir
 
-from relax_mlir.errors import ScheduleError
+from relax_mlir.errors import MismatchError, ScheduleError
 from relax_mlir.objects import prim
 from relax_mlir.objects.buffer import Buffer, BufferLoad
 from relax_mlir.tir.schedule import (
@@ -58,13 +58,13 @@ class Layouts(TensorBlocks):
         if isinstance(buffer, (tuple, list)):
             which, number = buffer
             if which not in listed:
-                raise AssertionError(
+                raise MismatchError(
                     f"{tree.describe(block)}: expected a `read` or `write` buffer, got "
                     f"`{which}`"
                 )
             number = self.number(number)
             if not 0 <= number < len(listed[which]):
-                raise AssertionError(
+                raise MismatchError(
                     f"{tree.describe(block)} has {len(listed[which])} {which} buffers: "
                     f"invalid buffer_index {number}"
                 )
@@ -78,7 +78,7 @@ class Layouts(TensorBlocks):
         }
         if len(found) != 1:
             problem = "several buffers" if found else "no buffer"
-            raise AssertionError(f"{tree.describe(block)} has {problem} named `{name}`")
+            raise MismatchError(f"{tree.describe(block)} has {problem} named `{name}`")
         (chosen,) = found
         return next(
             (which, n)

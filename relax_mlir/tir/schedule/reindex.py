@@ -12,7 +12,7 @@ from relax_mlir.dialects import dims
 from relax_mlir.dialects.dims import Dim
 from relax_mlir.dialects.symbols import substitute, symbols_of
 from relax_mlir.dialects.tir.scalars import emit
-from relax_mlir.errors import ScheduleError
+from relax_mlir.errors import ScheduleError, shown
 from relax_mlir.tir.schedule import accesses, edit, legality, predicates, regions, tree
 from relax_mlir.tir.schedule.annotations import check_storage_scope
 from relax_mlir.tir.schedule.axis_conditions import (
@@ -323,7 +323,7 @@ def reindex_cache(
     if len(index_map.initial_indices) != count:
         raise ScheduleError(
             f"{where}: {tree.describe(block)} has {count} axes: expected a map of as many "
-            f"indices, got {index_map!r}"
+            f"indices, got {shown(index_map)}"
         )
     with state.change(block) as indices:
         axes = axes_of(block, indices)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from relax_mlir.errors import near_misses
+from relax_mlir.objects.prim_func import PrimFunc
 
 __all__ = ["TensorIntrin"]
 
@@ -22,7 +23,7 @@ class TensorIntrin:
 
     _known: ClassVar[dict[str, TensorIntrin]] = {}
 
-    def __init__(self, desc: Any, impl: Any) -> None:  # Any: PrimFunc
+    def __init__(self, desc: PrimFunc, impl: PrimFunc) -> None:
         if len(desc.params) != len(impl.params):
             raise ValueError(
                 f"tensor intrinsic: the description has {len(desc.params)} parameters, "

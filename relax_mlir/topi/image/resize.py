@@ -11,6 +11,7 @@ from relax_mlir import te
 from relax_mlir.objects import functions, prim
 from relax_mlir.objects.functions import div, if_then_else
 from relax_mlir.objects.prim import IntImm, PrimExpr
+from relax_mlir.objects.prim.terms import Term
 from relax_mlir.te import Tensor
 from relax_mlir.topi.tag import INJECTIVE
 
@@ -55,7 +56,7 @@ class _Axis:
 
     size: PrimExpr
     target: PrimExpr
-    start: Any
+    start: Term
     end: Any
     options: _Options
 
@@ -126,7 +127,7 @@ _ROUNDING: Mapping[str, Callable[[PrimExpr], PrimExpr]] = {
 
 
 def _value(
-    pixel: Callable[..., PrimExpr], axes: Sequence[_Axis], indices: Sequence[Any]
+    pixel: Callable[..., PrimExpr], axes: Sequence[_Axis], indices: Sequence[Term]
 ) -> PrimExpr:
     """What the result has at ``indices``, from the pixels of the image.
 
@@ -230,12 +231,12 @@ def _spatial_axes(layout: str, letters: str) -> list[int]:
 def _resized(
     letters: str,
     data: Tensor,
-    roi: Sequence[Any],
-    size: Sequence[Any],
+    roi: Sequence[Term],
+    size: Sequence[Term],
     layout: str,
     options: _Options,
     out_dtype: str | None,
-    output_shape: Sequence[Any] | None,
+    output_shape: Sequence[Term] | None,
 ) -> Tensor:
     places = _spatial_axes(layout, letters)
     targets = [prim.convert(s) for s in size]
@@ -266,7 +267,7 @@ def _resized(
 
 
 def _cropped(
-    value: PrimExpr, axes: Sequence[_Axis], indices: Sequence[Any]
+    value: PrimExpr, axes: Sequence[_Axis], indices: Sequence[Term]
 ) -> PrimExpr:
     """The value, or what is beyond the border of the image."""
     options = axes[0].options
@@ -281,8 +282,8 @@ def _cropped(
 
 def resize1d(
     data: Tensor,
-    roi: Sequence[Any],
-    size: Sequence[Any],
+    roi: Sequence[Term],
+    size: Sequence[Term],
     layout: str = "NCW",
     method: str = "linear",
     coordinate_transformation_mode: str = "half_pixel",
@@ -291,7 +292,7 @@ def resize1d(
     bicubic_exclude: int = 0,
     extrapolation_value: float = 0.0,
     out_dtype: str | None = None,
-    output_shape: Sequence[Any] | None = None,
+    output_shape: Sequence[Term] | None = None,
 ) -> Tensor:
     """Signals in another width; see :func:`resize2d`."""
     options = _Options(
@@ -307,8 +308,8 @@ def resize1d(
 
 def resize2d(
     data: Tensor,
-    roi: Sequence[Any],
-    size: Sequence[Any],
+    roi: Sequence[Term],
+    size: Sequence[Term],
     layout: str = "NCHW",
     method: str = "linear",
     coordinate_transformation_mode: str = "half_pixel",
@@ -317,7 +318,7 @@ def resize2d(
     bicubic_exclude: int = 0,
     extrapolation_value: float = 0.0,
     out_dtype: str | None = None,
-    output_shape: Sequence[Any] | None = None,
+    output_shape: Sequence[Term] | None = None,
 ) -> Tensor:
     """Images in another size.
 
@@ -350,8 +351,8 @@ def resize2d(
 
 def resize3d(
     data: Tensor,
-    roi: Sequence[Any],
-    size: Sequence[Any],
+    roi: Sequence[Term],
+    size: Sequence[Term],
     layout: str = "NCDHW",
     method: str = "linear",
     coordinate_transformation_mode: str = "half_pixel",
@@ -360,7 +361,7 @@ def resize3d(
     bicubic_exclude: int = 0,
     extrapolation_value: float = 0.0,
     out_dtype: str | None = None,
-    output_shape: Sequence[Any] | None = None,
+    output_shape: Sequence[Term] | None = None,
 ) -> Tensor:
     """Volumes in another size; see :func:`resize2d`."""
     options = _Options(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from relax_mlir import te
+from relax_mlir.objects.prim.terms import Term, Terms
 from relax_mlir.te import Tensor
 from relax_mlir.topi.nn.padding import get_pad_tuple_generic, pad
 from relax_mlir.topi.sizes import as_int, get_const_tuple, plain
@@ -39,11 +40,17 @@ class _Axes:
     """
 
     def __init__(self, layout: str, first: str) -> None:
+        if any(letter not in layout for letter in first):
+            raise ValueError(f"layout `{layout}`: expected one with all of {first}")
         others = [i for i, letter in enumerate(layout) if letter not in first]
         self.places = [*(layout.index(letter) for letter in first), *others]
 
     def plain(self, values: Sequence[Any]) -> list[Any]:
         """What belongs to the axes of the layout, in the plain order."""
+        if len(values) != len(self.places):
+            raise ValueError(
+                f"expected {len(self.places)} dimensions, as layouts have, got {values}"
+            )
         return [values[place] for place in self.places]
 
     def laid_out(self, values: Sequence[Any]) -> list[Any]:
@@ -87,9 +94,9 @@ def _check_groups(groups: int, **channels: Any) -> None:
 def conv(
     inp: Tensor,
     filt: Tensor,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
+    stride: Terms,
+    padding: Terms | str,
+    dilation: Terms,
     groups: int,
     data_layout: str,
     kernel_layout: str = "",
@@ -165,7 +172,7 @@ def conv(
     )
 
 
-def _check_sizes(sizes: Sequence[Any]) -> None:
+def _check_sizes(sizes: Sequence[Term]) -> None:
     if any((as_int(size) or 1) <= 0 for size in sizes):
         raise ValueError(f"conv: expected positive sizes of the result, got {sizes}")
 
@@ -173,9 +180,9 @@ def _check_sizes(sizes: Sequence[Any]) -> None:
 def conv1d(
     data: Tensor,
     kernel: Tensor,
-    strides: Any = 1,
-    padding: Any = "VALID",
-    dilation: Any = 1,
+    strides: Terms = 1,
+    padding: Terms | str = "VALID",
+    dilation: Terms = 1,
     groups: int = 1,
     data_layout: str = "NCW",
     kernel_layout: str = "",
@@ -191,9 +198,9 @@ def conv1d(
 def conv1d_nwc(
     data: Tensor,
     kernel: Tensor,
-    strides: Any = 1,
-    padding: Any = "VALID",
-    dilation: Any = 1,
+    strides: Terms = 1,
+    padding: Terms | str = "VALID",
+    dilation: Terms = 1,
     out_dtype: str | None = None,
 ) -> Tensor:
     """A convolution of one dimension, channels last."""
@@ -203,9 +210,9 @@ def conv1d_nwc(
 def conv1d_ncw(
     data: Tensor,
     kernel: Tensor,
-    strides: Any = 1,
-    padding: Any = "VALID",
-    dilation: Any = 1,
+    strides: Terms = 1,
+    padding: Terms | str = "VALID",
+    dilation: Terms = 1,
     out_dtype: str | None = None,
 ) -> Tensor:
     """A convolution of one dimension, channels first."""
@@ -215,9 +222,9 @@ def conv1d_ncw(
 def group_conv1d_nwc(
     data: Tensor,
     kernel: Tensor,
-    strides: Any = 1,
-    padding: Any = "VALID",
-    dilation: Any = 1,
+    strides: Terms = 1,
+    padding: Terms | str = "VALID",
+    dilation: Terms = 1,
     groups: int = 1,
     out_dtype: str | None = None,
 ) -> Tensor:
@@ -230,9 +237,9 @@ def group_conv1d_nwc(
 def group_conv1d_ncw(
     data: Tensor,
     kernel: Tensor,
-    strides: Any = 1,
-    padding: Any = "VALID",
-    dilation: Any = 1,
+    strides: Terms = 1,
+    padding: Terms | str = "VALID",
+    dilation: Terms = 1,
     groups: int = 1,
     out_dtype: str | None = None,
 ) -> Tensor:
@@ -245,9 +252,9 @@ def group_conv1d_ncw(
 def conv2d(
     input: Tensor,
     filter: Tensor,
-    strides: Any,
-    padding: Any,
-    dilation: Any,
+    strides: Terms,
+    padding: Terms | str,
+    dilation: Terms,
     data_layout: str = "NCHW",
     kernel_layout: str = "",
     out_dtype: str | None = None,
@@ -262,9 +269,9 @@ def conv2d(
 def conv2d_nchw(
     Input: Tensor,  # noqa: N803  TVM's names
     Filter: Tensor,  # noqa: N803
-    stride: Any,
-    padding: Any,
-    dilation: Any,
+    stride: Terms,
+    padding: Terms | str,
+    dilation: Terms,
     out_dtype: str | None = None,
 ) -> Tensor:
     """A convolution of two dimensions, channels first."""
@@ -274,9 +281,9 @@ def conv2d_nchw(
 def conv2d_hwcn(
     Input: Tensor,  # noqa: N803
     Filter: Tensor,  # noqa: N803
-    stride: Any,
-    padding: Any,
-    dilation: Any,
+    stride: Terms,
+    padding: Terms | str,
+    dilation: Terms,
     out_dtype: str | None = None,
 ) -> Tensor:
     """A convolution of two dimensions, the batch last."""
@@ -286,9 +293,9 @@ def conv2d_hwcn(
 def conv2d_nhwc(
     Input: Tensor,  # noqa: N803
     Filter: Tensor,  # noqa: N803
-    stride: Any,
-    padding: Any,
-    dilation: Any,
+    stride: Terms,
+    padding: Terms | str,
+    dilation: Terms,
     out_dtype: str | None = "float32",
     auto_scheduler_rewritten_layout: str = "",
     meta_schedule_original_shape: Any = None,
@@ -303,9 +310,9 @@ def conv2d_nhwc(
 def group_conv2d_nchw(
     Input: Tensor,  # noqa: N803
     Filter: Tensor,  # noqa: N803
-    stride: Any,
-    padding: Any,
-    dilation: Any,
+    stride: Terms,
+    padding: Terms | str,
+    dilation: Terms,
     groups: int,
     out_dtype: str | None = None,
 ) -> Tensor:
@@ -318,9 +325,9 @@ def group_conv2d_nchw(
 def group_conv2d_nhwc(
     Input: Tensor,  # noqa: N803
     Filter: Tensor,  # noqa: N803
-    stride: Any,
-    padding: Any,
-    dilation: Any,
+    stride: Terms,
+    padding: Terms | str,
+    dilation: Terms,
     groups: int,
     out_dtype: str | None = None,
 ) -> Tensor:
@@ -333,9 +340,9 @@ def group_conv2d_nhwc(
 def conv3d_ncdhw(
     Input: Tensor,  # noqa: N803
     Filter: Tensor,  # noqa: N803
-    stride: Any,
-    padding: Any,
-    dilation: Any,
+    stride: Terms,
+    padding: Terms | str,
+    dilation: Terms,
     groups: int,
     out_dtype: str | None = None,
 ) -> Tensor:
@@ -348,9 +355,9 @@ def conv3d_ncdhw(
 def conv3d_ndhwc(
     Input: Tensor,  # noqa: N803
     Filter: Tensor,  # noqa: N803
-    stride: Any,
-    padding: Any,
-    dilation: Any,
+    stride: Terms,
+    padding: Terms | str,
+    dilation: Terms,
     groups: int,
     out_dtype: str | None = "float32",
     auto_scheduler_rewritten_layout: str = "",
@@ -365,9 +372,9 @@ def conv3d_ndhwc(
 def _depthwise(
     data: Tensor,
     weights: Tensor,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
+    stride: Terms,
+    padding: Terms | str,
+    dilation: Terms,
     out_dtype: str | None,
     layout: str,
     kernel_layout: str,
@@ -416,9 +423,9 @@ def _depthwise(
 def depthwise_conv2d_nchw(
     Input: Tensor,  # noqa: N803
     Filter: Tensor,  # noqa: N803
-    stride: Any,
-    padding: Any,
-    dilation: Any,
+    stride: Terms,
+    padding: Terms | str,
+    dilation: Terms,
     out_dtype: str | None = None,
 ) -> Tensor:
     """A convolution of every channel with weights of its own, channels first."""
@@ -430,9 +437,9 @@ def depthwise_conv2d_nchw(
 def depthwise_conv2d_nhwc(
     Input: Tensor,  # noqa: N803
     Filter: Tensor,  # noqa: N803
-    stride: Any,
-    padding: Any,
-    dilation: Any,
+    stride: Terms,
+    padding: Terms | str,
+    dilation: Terms,
     kernel_layout: str = "HWOI",
     out_dtype: str | None = None,
 ) -> Tensor:

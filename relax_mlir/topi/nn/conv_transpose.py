@@ -6,8 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from relax_mlir import te
+from relax_mlir.objects.prim.terms import Terms
 from relax_mlir.te import Tensor
 from relax_mlir.topi.nn.padding import dilate, get_pad_tuple_generic, pad
+from relax_mlir.topi.ranks import Positive
 from relax_mlir.topi.sizes import as_int, plain
 
 __all__ = [
@@ -25,7 +27,11 @@ def _listed(values: Any, rank: int) -> list[Any]:
 
 
 def _prepared(
-    data: Tensor, kernel: Tensor, strides: Any, padding: Any, output_padding: Any
+    data: Tensor,
+    kernel: Tensor,
+    strides: Terms,
+    padding: Terms | str,
+    output_padding: Terms,
 ) -> tuple[Tensor, Tensor]:
     """Data spread out and padded, and the weights turned round.
 
@@ -33,6 +39,11 @@ def _prepared(
         ValueError: more is added to the result than a stride.
     """
     rank = data.ndim - 2
+    if rank not in _LETTERS or kernel.ndim != data.ndim:
+        raise ValueError(
+            "conv_transpose: expected data and a kernel of 3 to 5 dimensions, got "
+            f"{data.ndim} and {kernel.ndim}"
+        )
     steps, extra = _listed(strides, rank), _listed(output_padding, rank)
     for step, more in zip(steps, extra, strict=True):
         if (as_int(more) or 0) >= (as_int(step) or 1 << 30):
@@ -108,11 +119,11 @@ def _plain_and_grouped(
     def grouped(
         data: Tensor,
         kernel: Tensor,
-        stride: Any,
-        padding: Any,
+        stride: Terms,
+        padding: Terms | str,
         out_dtype: str | None,
-        output_padding: Any,
-        groups: int,
+        output_padding: Terms,
+        groups: Positive,
     ) -> Tensor:
         channels = as_int(data.shape[1])
         if channels is not None and channels % groups:
@@ -125,10 +136,10 @@ def _plain_and_grouped(
     def plain_one(
         Input: Tensor,  # noqa: N803  TVM's names
         Filter: Tensor,  # noqa: N803
-        strides: Any,
-        padding: Any,
+        strides: Terms,
+        padding: Terms | str,
         out_dtype: str | None,
-        output_padding: Any,
+        output_padding: Terms,
     ) -> Tensor:
         return grouped(Input, Filter, strides, padding, out_dtype, output_padding, 1)
 

@@ -8,6 +8,7 @@ from typing import Any
 from relax_mlir import te
 from relax_mlir.objects import functions
 from relax_mlir.objects.prim import Var
+from relax_mlir.objects.prim.terms import Term
 from relax_mlir.te import Tensor
 from relax_mlir.topi.broadcast import add
 from relax_mlir.topi.sizes import as_int, is_one, same_size
@@ -86,7 +87,7 @@ def _batch(a: Sequence[Any], b: Sequence[Any]) -> list[Any]:
     return [y if is_one(x) else x for x, y in zip(left, right, strict=True)]
 
 
-def _own(tensor: Tensor, indices: Sequence[Any]) -> list[Any]:
+def _own(tensor: Tensor, indices: Sequence[Term]) -> list[Any]:
     """The indices of the batch that a tensor has, 0 where it broadcasts."""
     batch = indices[len(indices) - tensor.ndim : -2]
     pairs = zip(batch, tensor.shape[:-2], strict=True)

@@ -9,8 +9,10 @@ from relax_mlir.objects import functions
 from relax_mlir.objects.functions import indexdiv, indexmod
 from relax_mlir.objects.prim import PrimExpr, Select, const
 from relax_mlir.te import Tensor
+from relax_mlir.topi.ranks import Batch, Vector
 from relax_mlir.topi.sizes import is_one, may_be_same
 from relax_mlir.topi.tag import BROADCAST, ELEMWISE, INJECTIVE
+from relax_mlir.topi.transform import checked_axis
 
 __all__ = [
     "bias_add",
@@ -79,7 +81,7 @@ def prelu(x: Tensor, slope: Tensor, axis: int = 1) -> Tensor:
     return te.compute(x.shape, element, tag=BROADCAST)
 
 
-def flatten(data: Tensor) -> Tensor:
+def flatten(data: Batch) -> Tensor:
     """A tensor with all dimensions but the first as one."""
     rest: Any = 1
     for size in data.shape[1:]:
@@ -95,9 +97,9 @@ def flatten(data: Tensor) -> Tensor:
     return te.compute((data.shape[0], rest), element, tag=INJECTIVE)
 
 
-def bias_add(data: Tensor, bias: Tensor, axis: int = 1) -> Tensor:
+def bias_add(data: Batch, bias: Vector, axis: int = 1) -> Tensor:
     """``data`` with one number added per channel."""
-    place = axis % data.ndim
+    place = checked_axis(axis, data.ndim, "bias_add")
 
     def element(*i: Any) -> PrimExpr:
         return data(*i) + bias(i[place])

@@ -8,6 +8,7 @@ from relax_mlir.objects.prim import PrimExpr, Select, const
 from relax_mlir.te import Tensor
 from relax_mlir.topi.broadcast import divide
 from relax_mlir.topi.indexing import clamped_index
+from relax_mlir.topi.ranks import Batch, Vector
 from relax_mlir.topi.reduction import sum
 from relax_mlir.topi.sizes import elements
 
@@ -15,9 +16,9 @@ __all__ = ["nll_loss"]
 
 
 def nll_loss(
-    predictions: Tensor,
+    predictions: Batch,
     targets: Tensor,
-    weights: Tensor,
+    weights: Vector,
     reduction: str,
     ignore_index: int,
 ) -> Tensor:

@@ -13,6 +13,7 @@ from relax_mlir.te import Tensor
 from relax_mlir.topi.broadcast import divide, multiply
 from relax_mlir.topi.math import sqrt
 from relax_mlir.topi.nn.padding import pad_ends
+from relax_mlir.topi.ranks import Positive
 from relax_mlir.topi.reduction import real_axes, sum
 from relax_mlir.topi.sizes import elements
 from relax_mlir.topi.tag import BROADCAST, COMM_REDUCE, ELEMWISE, INJECTIVE
@@ -270,13 +271,14 @@ def batch_norm(
 
 def lrn(
     data: Tensor,
-    size: int,
+    size: Positive,
     axis: int = 1,
     alpha: float = 0.0001,
     beta: float = 0.75,
     bias: float = 2,
 ) -> Tensor:
     """Elements by a power of the squares of their neighbours along an axis."""
+    axis = checked_axis(axis, data.ndim, "lrn")
     before = [size // 2 if i == axis else 0 for i in range(data.ndim)]
     padded = pad_ends(data, before, before, const(0, data.dtype), "pad_data")
     near = te.reduce_axis((0, size), "rxs")

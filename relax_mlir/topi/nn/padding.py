@@ -6,9 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from relax_mlir import te
+from relax_mlir.errors import shown
 from relax_mlir.objects import functions, prim
 from relax_mlir.objects.functions import if_then_else, indexdiv, indexmod
 from relax_mlir.objects.prim import PrimExpr, const
+from relax_mlir.objects.prim.terms import Term, Terms
 from relax_mlir.te import Tensor
 from relax_mlir.topi.sizes import elements, equal_const_int, plain
 from relax_mlir.topi.tag import INJECTIVE
@@ -31,7 +33,7 @@ _TAG = f"{INJECTIVE},pad"
 
 
 def get_padded_shape(
-    data: Tensor, pad_before: Sequence[Any], pad_after: Sequence[Any] | None = None
+    data: Tensor, pad_before: Sequence[Term], pad_after: Sequence[Term] | None = None
 ) -> tuple[PrimExpr, ...]:
     """The shape of a tensor with more elements around it.
 
@@ -52,8 +54,8 @@ def get_padded_shape(
 
 def pad(
     data: Tensor,
-    pad_before: Sequence[Any],
-    pad_after: Sequence[Any] | None = None,
+    pad_before: Sequence[Term],
+    pad_after: Sequence[Term] | None = None,
     pad_value: Any = 0.0,
     name: str = "PadInput",
     attrs: Mapping[str, Any] | None = None,
@@ -117,8 +119,8 @@ def pad_ends(
 
 def mirror_pad(
     data: Tensor,
-    pad_before: Sequence[Any],
-    pad_after: Sequence[Any] | None = None,
+    pad_before: Sequence[Term],
+    pad_after: Sequence[Term] | None = None,
     mode: str = "SYMMETRIC",
     name: str = "MirrorPadInput",
 ) -> Tensor:
@@ -165,8 +167,8 @@ def _moved(name: str, place: Callable[[Any, Any], Any]) -> Callable[..., Tensor]
 
     def apply(
         data: Tensor,
-        pad_before: Sequence[Any],
-        pad_after: Sequence[Any] | None = None,
+        pad_before: Sequence[Term],
+        pad_after: Sequence[Term] | None = None,
         name: str = name,
     ) -> Tensor:
         sizes = get_padded_shape(data, pad_before, pad_after)
@@ -197,8 +199,8 @@ circular_pad.__doc__ = "``data`` with its other end around it."
 
 def dilate(
     data: Tensor,
-    strides: Sequence[Any],
-    dilation_value: Any = 0.0,
+    strides: Sequence[Term],
+    dilation_value: Terms = 0.0,
     name: str = "DilatedInput",
 ) -> Tensor:
     """``data`` with ``dilation_value`` between its elements.
@@ -230,7 +232,7 @@ def dilate(
 
 
 def get_pad_tuple_generic(
-    padding: Any, kernel: Sequence[Any]
+    padding: Terms | str, kernel: Sequence[Term]
 ) -> tuple[list[Any], list[Any]]:
     """Padding before and behind every dimension of a window.
 
@@ -253,13 +255,13 @@ def get_pad_tuple_generic(
     else:
         raise ValueError(
             f"padding: expected a number, {rank} or {2 * rank} of them, VALID or SAME, "
-            f"got {padding!r}"
+            f"got {shown(padding)}"
         )
     before = [(p + 1) // 2 for p in both]
     return before, [p - b for p, b in zip(both, before, strict=True)]
 
 
-def get_pad_tuple(padding: Any, kernel: Sequence[Any]) -> tuple[Any, ...]:
+def get_pad_tuple(padding: Terms | str, kernel: Sequence[Term]) -> tuple[Any, ...]:
     """Padding above, left, below and right of a window of two dimensions."""
     before, after = get_pad_tuple_generic(padding, kernel)
     return (*before, *after)

@@ -9,6 +9,7 @@ from relax_mlir import te
 from relax_mlir.objects import functions, prim
 from relax_mlir.objects.functions import div, indexdiv, indexmod, truncdiv
 from relax_mlir.objects.prim import IterVar, PrimExpr, Select, const
+from relax_mlir.objects.prim.terms import Term, Terms
 from relax_mlir.te import Tensor
 from relax_mlir.topi.nn.padding import pad_ends
 from relax_mlir.topi.sizes import ceil_div, elements, equal_const_int, plain
@@ -63,8 +64,8 @@ class _Windows:
         self,
         data: Tensor,
         axes: Sequence[int],
-        kernel: Sequence[Any],
-        strides: Sequence[Any],
+        kernel: Sequence[Term],
+        strides: Sequence[Term],
         dilation: Sequence[Any],
         padding: Sequence[Any],
         ceil_mode: bool,
@@ -126,7 +127,7 @@ class _Windows:
 
         return elements(self.shape, element, name, name, attrs)
 
-    def count(self, indices: Sequence[Any], *, with_padding: bool) -> PrimExpr:
+    def count(self, indices: Sequence[Term], *, with_padding: bool) -> PrimExpr:
         """How many elements a window has."""
         total: PrimExpr = const(1)
         for i, axis in enumerate(self.axes):
@@ -147,10 +148,10 @@ class _Windows:
 def _pool(
     letters: str,
     data: Tensor,
-    kernel: Any,
-    stride: Any,
-    dilation: Any,
-    padding: Any,
+    kernel: Terms,
+    stride: Terms,
+    dilation: Terms,
+    padding: Terms | str,
     pool_type: str,
     ceil_mode: bool,
     layout: str,
@@ -185,10 +186,10 @@ def _listed(values: Any) -> list[Any]:
 
 def pool1d(
     data: Tensor,
-    kernel: Any,
-    stride: Any,
-    dilation: Any,
-    padding: Any,
+    kernel: Terms,
+    stride: Terms,
+    dilation: Terms,
+    padding: Terms | str,
     pool_type: str,
     ceil_mode: bool = False,
     layout: str = "NCW",
@@ -203,10 +204,10 @@ def pool1d(
 
 def pool2d(
     data: Tensor,
-    kernel: Any,
-    stride: Any,
-    dilation: Any,
-    padding: Any,
+    kernel: Terms,
+    stride: Terms,
+    dilation: Terms,
+    padding: Terms | str,
     pool_type: str,
     ceil_mode: bool = False,
     layout: str = "NCHW",
@@ -221,10 +222,10 @@ def pool2d(
 
 def pool3d(
     data: Tensor,
-    kernel: Any,
-    stride: Any,
-    dilation: Any,
-    padding: Any,
+    kernel: Terms,
+    stride: Terms,
+    dilation: Terms,
+    padding: Terms | str,
     pool_type: str,
     ceil_mode: bool = False,
     layout: str = "NCDHW",
@@ -238,14 +239,19 @@ def pool3d(
 
 
 def _adaptive(
-    data: Tensor, output_size: Sequence[Any], pool_type: str, axes: Sequence[int]
+    data: Tensor, output_size: Sequence[Term], pool_type: str, axes: Sequence[int]
 ) -> Tensor:
     """Pooling over as many windows as the result has elements."""
     shape = list(data.shape)
+    if len(shape) <= max(axes) or len(output_size) != len(axes):
+        raise ValueError(
+            f"adaptive_pool: expected {len(axes)} sizes of dimensions {list(axes)} of the "
+            f"data, got {list(output_size)} of a tensor of rank {len(shape)}"
+        )
     for size, axis in zip(output_size, axes, strict=True):
         shape[axis] = prim.convert(size)
 
-    def windows(indices: Sequence[Any]) -> tuple[list[Any], list[IterVar]]:
+    def windows(indices: Sequence[Term]) -> tuple[list[Any], list[IterVar]]:
         places, reduced = list(indices), []
         for number, axis in enumerate(axes):
             whole, parts, index = data.shape[axis], shape[axis], indices[axis]
@@ -282,21 +288,21 @@ def _adaptive(
 
 
 def adaptive_pool(
-    data: Tensor, output_size: Sequence[Any], pool_type: str, layout: str = "NCHW"
+    data: Tensor, output_size: Sequence[Term], pool_type: str, layout: str = "NCHW"
 ) -> Tensor:
     """Pooling to a given height and width."""
     return _adaptive(data, _listed(output_size), pool_type, _axes(layout, "HW"))
 
 
 def adaptive_pool1d(
-    data: Tensor, output_size: Sequence[Any], pool_type: str, layout: str = "NCW"
+    data: Tensor, output_size: Sequence[Term], pool_type: str, layout: str = "NCW"
 ) -> Tensor:
     """Pooling to a given width."""
     return _adaptive(data, _listed(output_size), pool_type, _axes(layout, "W"))
 
 
 def adaptive_pool3d(
-    data: Tensor, output_size: Sequence[Any], pool_type: str, layout: str = "NCDHW"
+    data: Tensor, output_size: Sequence[Term], pool_type: str, layout: str = "NCDHW"
 ) -> Tensor:
     """Pooling to a given depth, height and width."""
     return _adaptive(data, _listed(output_size), pool_type, _axes(layout, "DHW"))

@@ -7,6 +7,7 @@ from typing import Any
 from relax_mlir import te
 from relax_mlir.objects.functions import floordiv, truncdiv, truncmod
 from relax_mlir.te import Tensor
+from relax_mlir.topi.ranks import Picture, Positive
 from relax_mlir.topi.sizes import plain
 from relax_mlir.topi.tag import INJECTIVE
 
@@ -25,7 +26,7 @@ def _laid_out(layout: str, values: Any) -> list[Any]:
 
 
 def depth_to_space(
-    data: Tensor, block_size: int, layout: str = "NCHW", mode: str = "DCR"
+    data: Picture, block_size: Positive, layout: str = "NCHW", mode: str = "DCR"
 ) -> Tensor:
     """Channels as blocks of height and width.
 
@@ -53,7 +54,7 @@ def depth_to_space(
     return te.compute(shape, element, name="depth_to_space", tag=INJECTIVE)
 
 
-def space_to_depth(data: Tensor, block_size: int, layout: str = "NCHW") -> Tensor:
+def space_to_depth(data: Picture, block_size: Positive, layout: str = "NCHW") -> Tensor:
     """Blocks of height and width as channels."""
     n, channels, h, w = _ordered(layout, data.shape)
     outer = [plain(truncdiv(size, block_size)) for size in (h, w)]
@@ -71,7 +72,7 @@ def space_to_depth(data: Tensor, block_size: int, layout: str = "NCHW") -> Tenso
 
 
 def pixel_shuffle(
-    data: Tensor, upscale_factor: int, name: str = "PixelShuffle"
+    data: Picture, upscale_factor: Positive, name: str = "PixelShuffle"
 ) -> Tensor:
     """Channels as blocks of height and width, the last three dimensions.
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from relax_mlir.objects import functions, prim
+from relax_mlir.objects.prim.terms import Term, Terms
 from relax_mlir.te import Tensor
 from relax_mlir.topi.image.resize import resize2d, resize3d
 from relax_mlir.topi.sizes import plain
@@ -13,8 +14,10 @@ from relax_mlir.topi.sizes import plain
 __all__ = ["upsampling", "upsampling3d"]
 
 
-def _scaled(sizes: Sequence[Any], scales: Sequence[Any]) -> tuple[Any, ...]:
+def _scaled(sizes: Sequence[Term], scales: Sequence[Any]) -> tuple[Any, ...]:
     """Sizes times factors, rounded."""
+    if len(sizes) != len(scales):
+        raise ValueError(f"upsampling: expected {len(scales)} sizes, got {list(sizes)}")
     return tuple(
         plain(prim.cast(size.dtype, functions.round(size * scale)))
         for size, scale in zip(sizes, scales, strict=True)
@@ -23,12 +26,12 @@ def _scaled(sizes: Sequence[Any], scales: Sequence[Any]) -> tuple[Any, ...]:
 
 def upsampling(
     data: Tensor,
-    scale_h: Any,
-    scale_w: Any,
+    scale_h: Terms,
+    scale_w: Terms,
     layout: str = "NCHW",
     method: str = "nearest_neighbor",
     align_corners: bool = False,
-    output_shape: Sequence[Any] | None = None,
+    output_shape: Sequence[Term] | None = None,
 ) -> Tensor:
     """Images larger by a factor.
 
@@ -58,13 +61,13 @@ def upsampling(
 
 def upsampling3d(
     data: Tensor,
-    scale_d: Any,
-    scale_h: Any,
-    scale_w: Any,
+    scale_d: Terms,
+    scale_h: Terms,
+    scale_w: Terms,
     layout: str = "NCDHW",
     method: str = "nearest_neighbor",
     coordinate_transformation_mode: str = "half_pixel",
-    output_shape: Sequence[Any] | None = None,
+    output_shape: Sequence[Term] | None = None,
 ) -> Tensor:
     """Volumes larger by a factor.
 

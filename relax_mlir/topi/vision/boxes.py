@@ -14,13 +14,14 @@ from relax_mlir.script import tir as T  # noqa: N812  as programs call it
 from relax_mlir.script.builder import IRBuilder
 from relax_mlir.te import Tensor
 from relax_mlir.topi.nn import softmax
+from relax_mlir.topi.ranks import Matrix, Volume
 from relax_mlir.topi.transform import reshape
 
 __all__ = ["get_valid_counts", "multibox_transform_loc"]
 
 
 def get_valid_counts(
-    data: Tensor, score_threshold: Any = 0, id_index: int = 0, score_index: int = 1
+    data: Volume, score_threshold: Any = 0, id_index: int = 0, score_index: int = 1
 ) -> list[Tensor]:
     """The boxes whose score is above a threshold, moved to the front.
 
@@ -87,9 +88,9 @@ def _moved_to_front(
 
 
 def multibox_transform_loc(
-    cls_pred: Tensor,
-    loc_pred: Tensor,
-    anchor: Tensor,
+    cls_pred: Volume,
+    loc_pred: Matrix,
+    anchor: Volume,
     variances: Sequence[float],
     clip: bool = False,
     threshold: float = 0.0,

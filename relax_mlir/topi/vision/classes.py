@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from relax_mlir import te
+from relax_mlir.errors import UnsupportedArgumentError
 from relax_mlir.objects import functions, prim
 from relax_mlir.objects.buffer import Buffer, decl_buffer
 from relax_mlir.objects.prim import PrimExpr, const
@@ -13,6 +14,7 @@ from relax_mlir.objects.stmt import Stmt
 from relax_mlir.script import tir as T  # noqa: N812  as programs call it
 from relax_mlir.script.builder import IRBuilder
 from relax_mlir.te import Tensor
+from relax_mlir.topi.ranks import Volume
 from relax_mlir.topi.sort import argsort
 from relax_mlir.topi.vision.suppression import overlap_of
 
@@ -22,8 +24,8 @@ _Number = Callable[[], PrimExpr]
 
 
 def all_class_non_max_suppression(
-    boxes: Tensor,
-    scores: Tensor,
+    boxes: Volume,
+    scores: Volume,
     max_output_boxes_per_class: int | Tensor,
     iou_threshold: float | Tensor,
     score_threshold: float | Tensor,
@@ -46,7 +48,9 @@ def all_class_non_max_suppression(
         NotImplementedError: there is no such format.
     """
     if output_format != "onnx":
-        raise NotImplementedError(f"output_format: expected onnx, got {output_format}")
+        raise UnsupportedArgumentError(
+            f"output_format: expected onnx, got {output_format}"
+        )
     batch, classes, length = scores.shape
     order = argsort(scores, axis=2, is_ascend=False, dtype="int32")
     limits = (max_output_boxes_per_class, iou_threshold, score_threshold)

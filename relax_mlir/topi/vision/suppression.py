@@ -15,7 +15,7 @@ from relax_mlir.objects.prim import PrimExpr, Select, const
 from relax_mlir.objects.stmt import Stmt
 from relax_mlir.script import tir as T  # noqa: N812  as programs call it
 from relax_mlir.script.builder import IRBuilder
-from relax_mlir.te import Tensor
+from relax_mlir.topi.ranks import Matrix, Vector, Volume
 from relax_mlir.topi.sort import argsort
 
 __all__ = ["non_max_suppression", "overlap_of"]
@@ -224,9 +224,9 @@ def overlap_of(
 
 
 def non_max_suppression(
-    data: Tensor,
-    valid_count: Tensor,
-    indices: Tensor,
+    data: Volume,
+    valid_count: Vector,
+    indices: Matrix,
     max_output_size: Any = -1,
     iou_threshold: Any = 0.5,
     force_suppress: bool = False,

@@ -52,9 +52,14 @@ class Match:
     @staticmethod
     def of(function: Function) -> Match:
         """What ``FuseOpsByPattern(..., annotate_codegen=True)`` has made."""
-        inner, call = (b.value for b in function.body.blocks[0].bindings[:2])
-        assert isinstance(inner, Function)
-        assert isinstance(call, Call)
+        blocks = function.body.blocks
+        values = [b.value for b in blocks[0].bindings[:2]] if blocks else []
+        inner, call = values if len(values) == 2 else (None, None)
+        if not isinstance(inner, Function) or not isinstance(call, Call):
+            raise PassError(
+                "expected a function that `FuseOpsByPattern` with `annotate_codegen` "
+                "made: one that it calls, and the call"
+            )
         places: dict[Expr, int] = {p: n for n, p in enumerate(function.params)}
         numbers: dict[Expr, int] = {
             param: places[argument]

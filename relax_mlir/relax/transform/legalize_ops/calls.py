@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from relax_mlir.errors import shown
 from relax_mlir.objects import prim
 from relax_mlir.objects.expr import (
     Call,
@@ -62,7 +63,9 @@ def tensor_info(expr: Expr) -> TensorStructInfo:
     """
     info = expr.struct_info
     if not isinstance(info, TensorStructInfo):
-        raise TypeError(f"LegalizeOps: expected a tensor, got `{expr!r}` of {info}")
+        raise TypeError(
+            f"LegalizeOps: expected a tensor, got `{shown(expr)}` of {info}"
+        )
     return info
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from relax_mlir import te, topi
+from relax_mlir.errors import MismatchError
 from relax_mlir.objects import prim
 from relax_mlir.objects.expr import Call, Expr
 from relax_mlir.relax.block_builder import BlockBuilder
@@ -94,7 +95,7 @@ def _matmul(builder: BlockBuilder, call: Call) -> Expr:
     for operand in call.args:
         info = tensor_info(operand)
         if info.dtype in ("", "void"):
-            raise AssertionError(
+            raise MismatchError(
                 "To legalize R.matmul, expected operands of known dtype, got "
                 f"`{operand!r}` of {info}"
             )

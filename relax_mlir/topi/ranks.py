@@ -1,0 +1,15 @@
+"""Types of parameters that say more than a class: tensors of some ranks, numbers of a range."""
+
+from typing import Annotated
+
+from relax_mlir.argument_types import at_least, of_rank
+from relax_mlir.te import Tensor
+
+__all__ = ["Batch", "Matrix", "Picture", "Positive", "Vector", "Volume"]
+
+Vector = Annotated[Tensor, of_rank(1)]
+Matrix = Annotated[Tensor, of_rank(2)]
+Volume = Annotated[Tensor, of_rank(3)]
+Picture = Annotated[Tensor, of_rank(4)]
+Batch = Annotated[Tensor, of_rank(1, 64)]
+Positive = Annotated[int, at_least(1)]
