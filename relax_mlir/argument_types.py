@@ -282,7 +282,9 @@ def _resolved(function: _Function, annotation: Any) -> Any:
     """What an annotation says; ``Any`` if it names what is imported for type checkers alone."""
     holder = types.SimpleNamespace(__annotations__={"value": annotation})
     try:
-        return typing.get_type_hints(holder, function.__globals__)["value"]
+        return typing.get_type_hints(holder, function.__globals__, include_extras=True)[
+            "value"
+        ]
     except (NameError, AttributeError, TypeError):
         return Any
 
@@ -337,7 +339,9 @@ def _accepts_generic(
     if origin in _SEQUENCES:
         return _sequence_of(_accepts(_element(origin, arguments), condition))
     if origin in _DICTIONARIES:
-        return _dictionary_of([_accepts(a, condition) for a in arguments])
+        plain = [a for a in arguments if inspect.isclass(a)]  # others say more below
+        known = [_accepts(a, condition) for a in arguments]
+        return _dictionary_of(known if len(plain) == len(arguments) else [])
     if origin in (abc.Iterable, abc.Iterator):
         return _is_iterable
     if origin is abc.Callable:
@@ -361,9 +365,10 @@ def _is_iterable(value: Any) -> bool:
 
 def _sequence_of(accepts: _Accepts | None) -> _Accepts:
     def told(value: Any) -> bool:
-        if isinstance(value, (list, tuple)):
-            return accepts is None or all(map(accepts, value))
-        return _is_sequence(value)
+        if accepts is None or not _is_sequence(value):
+            return _is_sequence(value)
+        is_plain = isinstance(value, (list, tuple, range)) or hasattr(value, "dtype")
+        return not is_plain or all(map(accepts, value))
 
     return told
 

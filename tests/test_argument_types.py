@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 import pytest
 
 import relax_mlir
-from relax_mlir import relax, topi
-from relax_mlir.argument_types import check_methods, checked, checks_by_itself
-from relax_mlir.errors import ArgumentTypeError, RelaxError
+from relax_mlir import relax, te, topi
+from relax_mlir.argument_types import at_least, check_methods, checked, checks_by_itself
+from relax_mlir.errors import ArgumentTypeError, ArgumentValueError, RelaxError
 from relax_mlir.relax.analysis import purity
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ def _takes(
     anything: Any = None,
     unknown: Unknown = None,
     *further: int,
+    sized: Annotated[int, at_least(1)] = 1,
     late: int = None,  # type: ignore[assignment]  # noqa: RUF013
 ) -> int:
     """All kinds of parameters."""
@@ -75,6 +76,7 @@ def test_what_annotations_say_is_taken(named: dict[str, Any]) -> None:
         ({"table": [1]}, "`table`: expected a dictionary or None, got list of int"),
         ({"then": 3}, "`then`: expected a function or None, got int"),
         ({"side": "up"}, "`side`: expected `left` or `right`, got str"),
+        ({"sized": "x"}, "`sized`: expected an integer of at least 1, got str"),
         ({"late": "x"}, "`late`: expected an integer or None, got str"),
     ],
 )
@@ -86,6 +88,13 @@ def test_other_arguments_are_refused_by_name(
 
     assert message in str(caught.value)
     assert isinstance(caught.value, RelaxError)
+
+
+def test_values_of_the_type_may_be_refused() -> None:
+    with pytest.raises(ArgumentValueError, match="of at least 1, got 0"):
+        _takes(sized=0)
+    with pytest.raises(ArgumentValueError, match="a tensor of rank 2, got Tensor"):
+        topi.matmul(*[te.placeholder((2,))] * 2)
 
 
 def test_arguments_by_position_are_checked_as_well() -> None:

@@ -6,6 +6,8 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from relax_mlir.objects.argument_checks import instance_of, sequence_of
+
 __all__ = ["Int", "MethodSpec", "ModuleSpec", "Object", "Tensor", "Tuple"]
 
 _MODES = ("plain", "packed", "none")
@@ -28,7 +30,7 @@ class Tensor:
     """
 
     def __init__(self, shape: Sequence[Any], dtype: str) -> None:
-        self.shape = list(shape)
+        self.shape = list(sequence_of(shape, "spec.Tensor: `shape`", "sizes"))
         self.dtype = dtype
 
     def __repr__(self) -> str:
@@ -61,6 +63,7 @@ class Tuple:
     """
 
     def __init__(self, name: str, elements: Any) -> None:
+        instance_of(name, str, "spec.Tuple: `name`", "a string")
         if not isinstance(elements, (list, tuple)):
             raise TypeError(
                 f"`{name}`: expected a list or a tuple, got {type(elements).__name__}"
@@ -96,6 +99,7 @@ class MethodSpec:
         effect_mode: str,
     ) -> None:
         for what, mode in (("param_mode", param_mode), ("effect_mode", effect_mode)):
+            instance_of(mode, str, f"spec.MethodSpec: `{what}`", "a string")
             if mode not in _MODES:
                 raise ValueError(
                     f"Invalid {what}: {mode}: expected one of {', '.join(_MODES)}"

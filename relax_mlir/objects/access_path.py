@@ -74,7 +74,9 @@ def key_name(key: Any) -> str:
 
 def missing(path: AccessPath) -> AccessPath:
     """The way to an item that is not there."""
-    *before, last = path.to_steps()
+    if not (steps := list(path.to_steps())):
+        return path
+    *before, last = steps
     made = AccessPath.root()
     for step in before:
         made = (made.attr, made.array_item, made.map_item)[step.kind](step.key)

@@ -85,22 +85,58 @@ def to_attribute(value: Any) -> ir.Attribute:  # Any: see ``from_attribute``
     if isinstance(value, (bool, np.bool_)):
         return ir.BoolAttr.get(bool(value))
     if isinstance(value, (int, np.integer)):
-        return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), int(value))
+        return _integer(int(value))
     if isinstance(value, (float, np.floating)):
         return ir.FloatAttr.get(ir.F64Type.get(), float(value))
     if isinstance(value, str):
         is_name = isinstance(value, ArrayName)
-        return ConstantOp.named(value) if is_name else ir.StringAttr.get(value)
+        return ConstantOp.named(value) if is_name else ir.StringAttr.get(_text(value))
     if isinstance(value, bytes):
         return to_attribute({_BYTES: base64.b64encode(value).decode()})
     if isinstance(value, Mapping):
-        return ir.DictAttr.get({str(k): to_attribute(v) for k, v in value.items()})
+        return ir.DictAttr.get({_key(k): to_attribute(v) for k, v in value.items()})
     if isinstance(value, (tuple, list, frozenset, set, ShapeExpr)):
         return ir.ArrayAttr.get([to_attribute(v) for v in value])
     return _term_to_attribute(value)
 
 
 _BYTES = "relax.bytes"
+_LARGEST = 2**63  # integers are kept in 64 bits
+
+
+def _key(name: object) -> str:
+    """The name of an attribute; MLIR ends the process where one is empty.
+
+    Raises:
+        ValueError: it is empty, or no text.
+    """
+    if not (text := _text(str(name))):
+        raise ValueError("expected names of attributes, got an empty one")
+    return text
+
+
+def _text(text: str) -> str:
+    """A text that MLIR takes.
+
+    Raises:
+        ValueError: it has no form in UTF-8.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"expected text in UTF-8, got {shown(text)}") from None
+    return text
+
+
+def _integer(value: int) -> ir.Attribute:
+    """A number of 64 bits.
+
+    Raises:
+        ValueError: it does not fit.
+    """
+    if not -_LARGEST <= value < _LARGEST:
+        raise ValueError(f"expected an integer of 64 bits, got {value}")
+    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
 
 
 def _term_to_attribute(value: Any) -> ir.Attribute:

@@ -62,7 +62,8 @@ class Buffer(Scripted):
     ) -> None:
         self.name = name
         self.shape = _sizes(shape)
-        self.dtype = str(getattr(dtype, "dtype", dtype or "float32"))
+        is_default = dtype is None or (isinstance(dtype, str) and not dtype)
+        self.dtype = "float32" if is_default else str(getattr(dtype, "dtype", dtype))
         self._scope = scope or "global"
         pointee = PointerType(self.dtype, self._scope)
         self.data = Pointer(name, pointee, self) if data is None else data

@@ -26,6 +26,7 @@ from relax_mlir.objects.prim import (
     const,
     convert,
 )
+from relax_mlir.objects.prim.constants import type_name
 from relax_mlir.objects.prim.lanes import element_type, with_lanes
 
 __all__ = [
@@ -385,12 +386,12 @@ _MOST_BITS = 64  # of an integer
 
 def min_value(dtype: Any, span: object = None) -> PrimExpr:
     """The least finite number of a type."""
-    return const(_limits(str(dtype))[0], str(dtype))
+    return const(_limits(type_name(dtype))[0], type_name(dtype))
 
 
 def max_value(dtype: Any, span: object = None) -> PrimExpr:
     """The largest finite number of a type."""
-    return const(_limits(str(dtype))[1], str(dtype))
+    return const(_limits(type_name(dtype))[1], type_name(dtype))
 
 
 def infinity(dtype: str, span: object = None) -> PrimExpr:
@@ -431,9 +432,9 @@ def comm_reducer(
         if isinstance(axis, (IterVar, list, tuple)):
             return _reduce(combiner, expr, axis, where, init)
         values = [axis, *(v for v in (where, init, *args) if v is not None)]
-        result = expr
+        result = convert(expr)
         for value in values:
-            result = fcombine(result, value)
+            result = fcombine(result, convert(value))
         return result
 
     reducer.__name__ = reducer.__qualname__ = name

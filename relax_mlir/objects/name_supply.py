@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from relax_mlir.module import IRModule
-from relax_mlir.objects.argument_checks import instance_of
+from relax_mlir.objects.argument_checks import instance_of, sequence_of
 from relax_mlir.objects.expr import GlobalVar
 
 __all__ = ["GlobalVarSupply", "UniqueNameSupply"]
@@ -67,7 +67,11 @@ class GlobalVarSupply:
         self.name_supply = value if is_supply else UniqueNameSupply()
         self._known: dict[str, GlobalVar] = {}
         modules = () if value is None or is_supply else value
-        listed = (modules,) if isinstance(modules, IRModule) else tuple(modules)
+        listed = (
+            (modules,)
+            if isinstance(modules, IRModule)
+            else sequence_of(modules, "GlobalVarSupply: `value`", "modules")
+        )
         for module in listed:
             instance_of(module, IRModule, "GlobalVarSupply: `value`", "modules")
             for variable in module.get_global_vars():

@@ -9,6 +9,7 @@ from mlir import ir
 
 from relax_mlir.dialects.tir import marks
 from relax_mlir.objects import names, prim, stmt
+from relax_mlir.objects.argument_checks import instance_of, sequence_of
 from relax_mlir.objects.attributes import from_attribute, to_attribute
 from relax_mlir.objects.buffer import Buffer
 from relax_mlir.objects.expr import Attrs
@@ -58,7 +59,10 @@ class PrimFunc(BaseFunc):
         found = dict(attrs or {})
         writer = ProgramWriter(str(found.get("global_symbol", "main")), is_open=True)
         given = {id(var): buffer for var, buffer in (buffer_map or {}).items()}
-        for param in params:
+        for param in sequence_of(params, "PrimFunc: `params`", "parameters"):
+            instance_of(
+                param, (Var, Buffer), "PrimFunc: `params`", "variables, buffers"
+            )
             if isinstance(param, Buffer):
                 writer.buffer_param(param)
             elif id(param) in given:

@@ -433,4 +433,4 @@ def substitute(
     def statement(old: stmt.Stmt) -> stmt.Stmt:
         return map_statement(old, term, statement, buffer)
 
-    return statement(node) if isinstance(node, stmt.Stmt) else term(node)
+    return statement(node) if isinstance(node, stmt.Stmt) else term(prim.convert(node))

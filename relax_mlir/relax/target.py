@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextvars import ContextVar, Token
 from typing import Any
 
-from relax_mlir.errors import near_misses
+from relax_mlir.errors import near_misses, shown
 from relax_mlir.runtime.ndarray import Device
 
 __all__ = ["Target"]
@@ -24,7 +24,13 @@ class Target:
     """
 
     def __init__(self, target: Any = "llvm", host: Any = None) -> None:
-        fields = dict(target) if isinstance(target, dict) else _parsed(str(target))
+        fields = (
+            dict(target)
+            if isinstance(target, dict)
+            else _parsed(
+                str(target) if isinstance(target, (str, Target)) else shown(target)
+            )
+        )
         self._name = _known_kind(str(fields.pop("kind", "llvm")))
         self.attrs: dict[str, Any] = fields
         self.host = None if host is None else Target(host)

@@ -10,7 +10,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from relax_mlir.errors import CompileError, near_misses
+from relax_mlir.errors import CompileError, near_misses, shown
 
 __all__ = [
     "Device",
@@ -91,11 +91,12 @@ def device(name: str | int | Device, index: int = 0) -> Device:
         return name
     if isinstance(name, int):
         name = next((kind for kind, n in _KINDS.items() if n == name), str(name))
-    kind, _, number = str(name).partition(":")
+    text = name if isinstance(name, str) else shown(name)
+    kind, _, number = text.partition(":")
     kind = _OTHER_NAMES.get(kind.split(" ")[0], kind)
     if kind not in _KINDS:
         raise ValueError(
-            f"unknown device `{name}`: expected {' or '.join(_KINDS)}."
+            f"unknown device `{text}`: expected {' or '.join(_KINDS)}."
             f"{near_misses(kind, _KINDS)}"
         )
     return Device(kind, int(number) if number else index)
@@ -263,7 +264,7 @@ def array(arr: Any, device: Any = None, mem_scope: object = None) -> NDArray:
         return arr.copied()
     copied = np.array(as_numpy(arr))
     if copied.dtype.kind not in "biufcV":
-        raise TypeError(f"`array`: expected numbers, got {arr!r:.60}")
+        raise TypeError(f"`array`: expected numbers, got {shown(arr)}")
     dense = np.ascontiguousarray(copied).reshape(copied.shape)
     return (
         NDArray(dense, where) if where.type == "cpu" else _gpu().uploaded(dense, where)
@@ -309,8 +310,10 @@ def empty(
         raise ValueError(f"empty: expected sizes of at least 0, got {sizes}")
     try:
         element = np.dtype(getattr(ml_dtypes, name, None) or name)
-    except TypeError:
-        raise TypeError(f"empty: expected an element type, got {name}") from None
+    except (TypeError, ValueError, SyntaxError):
+        raise TypeError(
+            f"empty: expected an element type, got {shown(dtype)}"
+        ) from None
     where = _present(device)
     if where.type != "cpu":
         return _gpu().empty(sizes, element.name, where)

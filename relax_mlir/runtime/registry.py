@@ -93,7 +93,13 @@ def register_func(
             )
         return register_func(name, func_name, override)
 
+    if not isinstance(func_name, str):
+        kind = type(func_name).__name__
+        raise TypeError(f"register_func: `func_name`: expected a string, got {kind}")
+
     def register(function: Any) -> Any:
+        if not callable(function):
+            raise TypeError(f"register_func: `f`: expected a function, got {function}")
         if not override and func_name in function_names():
             raise ValueError(
                 f"function `{func_name}` is registered already: use `override=True` to "

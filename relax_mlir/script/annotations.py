@@ -112,7 +112,7 @@ def as_annotation(value: Anything) -> Annotation:
         return Annotation(lambda size_of: value, ())
     if isinstance(value, prim.Var):
         return Prim(value.dtype)
-    if callable(value) and not isinstance(value, (type, Expr)):
+    if callable(value) and getattr(value, "__module__", None) == __name__:
         return as_annotation(value())
     raise TypeError(
         f'expected an annotation such as `R.Tensor((2, 3), "float32")`, got {shown(value)}'

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from relax_mlir.errors import shown
 from relax_mlir.objects import prim
 from relax_mlir.objects.argument_checks import sequence_of
 from relax_mlir.objects.buffer import Buffer as ProgramBuffer
@@ -85,8 +86,9 @@ def message_text(message: Any) -> str:
     """The text of an assertion, which may come with a kind of error."""
     if isinstance(message, (tuple, list)):
         *_, last = message
-        return "".join(last) if isinstance(last, (list, tuple)) else str(last)
-    return str(message)
+        parts = last if isinstance(last, (list, tuple)) else [last]
+        return "".join(map(message_text, parts))
+    return message if isinstance(message, str) else shown(message)
 
 
 def If(condition: Any) -> Scope:  # noqa: N802

@@ -6,9 +6,11 @@ from typing import Any
 
 from relax_mlir.dialects import dtypes
 from relax_mlir.objects import prim
+from relax_mlir.objects.argument_checks import instance_of, sequence_of
 from relax_mlir.objects.buffer import Buffer as ProgramBuffer
 from relax_mlir.objects.pointers import Pointer, PointerType
 from relax_mlir.objects.prim import PrimExpr, SizeVar, Var
+from relax_mlir.objects.prim.constants import type_name
 from relax_mlir.script.tir_program import open_program
 
 __all__ = ["SCALAR_TYPES", "Buffer", "Handle", "ScalarType", "handle"]
@@ -93,8 +95,9 @@ class Handle:
             dtype: what it points to.
             storage_scope: in which memory.
         """
-        is_known = dtype not in (None, "void") or storage_scope != "global"
-        kind = PointerType(str(dtype or "void"), storage_scope)
+        element = "void" if dtype is None else type_name(dtype) or "void"
+        is_known = element != "void" or storage_scope != "global"
+        kind = PointerType(element, storage_scope)
         pointee = kind if is_known else None
         made = Pointer("v", pointee)
         program = open_program()
@@ -146,6 +149,7 @@ class _BufferType:
         """
         if isinstance(shape, str):
             raise TypeError(f"expected the sizes of a buffer, got the text `{shape}`")
+        instance_of(name, str, "T.Buffer: `name`", "a string")
         made = ProgramBuffer(
             _sizes(shape),
             dtype,
@@ -176,7 +180,7 @@ class _BufferType:
 def _sizes(shape: Any) -> list[Any]:
     listed = shape if isinstance(shape, (tuple, list)) else [shape]
     if hasattr(shape, "__iter__") and not isinstance(shape, (tuple, list, PrimExpr)):
-        listed = list(shape)
+        listed = list(sequence_of(shape, "sizes", "sizes"))
     return [_size(s) for s in listed]
 
 

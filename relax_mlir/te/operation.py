@@ -40,6 +40,8 @@ def placeholder(
 def _shape(shape: Any) -> tuple[Any, ...]:
     is_one = isinstance(shape, (int, PrimExpr))
     sizes = (shape,) if is_one else sequence_of(shape, "a shape", "sizes")
+    if any(isinstance(s, int) and s < 0 for s in sizes):
+        raise ValueError(f"a shape: expected sizes from 0 up, got {shown(sizes)}")
     return tuple(int(s) if isinstance(s, float) else s for s in sizes)
 
 

@@ -111,8 +111,9 @@ class ComputeOp(Operation):
         body: Sequence[PrimExpr],
     ) -> None:
         super().__init__(name, tag, attrs)
-        self.axis = tuple(axis)
-        self.body = tuple(body)
+        where = f"ComputeOp `{name}`"
+        self.axis = tuple(instance_of(a, IterVar, where, "axes") for a in axis)
+        self.body = tuple(instance_of(b, PrimExpr, where, "terms") for b in body)
         self._check()
         shape = [axis.dom.extent for axis in self.axis]
         self._give([shape] * len(body), [term.dtype for term in body])

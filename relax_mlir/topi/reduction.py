@@ -155,6 +155,11 @@ def collapse_sum(data: Tensor, target_shape: Sequence[Term]) -> Tensor:
             squeezed.append(axis)
         elif is_one(wanted[-1]):
             wanted.pop()
+    if wanted:
+        raise ValueError(
+            f"collapse_sum: expected a shape that was repeated to {list(data.shape)}, got "
+            f"{list(target_shape)}"
+        )
     if not axes:
         return elements(data.shape, lambda i: data(*i), "tensor", COMM_REDUCE)
     return reduce_along(data, functions.sum, target_shape, axes[::-1], squeezed)

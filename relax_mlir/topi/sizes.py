@@ -10,6 +10,7 @@ import numpy as np
 
 from relax_mlir import te
 from relax_mlir.argument_types import check_exports
+from relax_mlir.errors import shown
 from relax_mlir.objects import prim
 from relax_mlir.objects.functions import indexdiv, indexmod
 from relax_mlir.objects.prim import IntImm, PrimExpr, Select, const, convert
@@ -102,7 +103,7 @@ def is_float(dtype: str) -> bool:
 
 def prod(sizes: Sequence[Term]) -> Any:
     """The product of sizes."""
-    return math.prod(sizes, start=const(1, "int32")) if sizes else const(1, "int32")
+    return math.prod(sizes, start=const(1, "int32"))
 
 
 def get_const_int(expr: Any) -> int:
@@ -189,7 +190,7 @@ def ceil_div(a: Term, b: Term) -> PrimExpr:
 
 def const_vector(vector: Any, name: str = "const_vector") -> Tensor:
     """A tensor of one dimension with given elements."""
-    array = np.asarray(vector)
+    array = _array(vector, name)
     return _constant(array, name, None)
 
 
@@ -198,11 +199,20 @@ def const_matrix(
 ) -> Tensor:
     """A tensor of two dimensions with given elements."""
     known = {"const_matrix": True, "schedule_rule": "None"}
-    return _constant(np.asarray(matrix), name, known if attrs is None else attrs)
+    return _constant(_array(matrix, name), name, known if attrs is None else attrs)
+
+
+def _array(values: Any, name: str) -> np.ndarray:
+    try:
+        return np.asarray(values)
+    except ValueError:
+        raise ValueError(f"`{name}`: expected numbers, got {shown(values)}") from None
 
 
 def _constant(array: np.ndarray, name: str, attrs: Mapping[str, Any] | None) -> Tensor:
     dtype = array.dtype.name
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"`{name}`: expected numbers, got {shown(array)}")
 
     def element(*indices: Any) -> PrimExpr:
         value: PrimExpr = const(0, dtype)

@@ -16,7 +16,7 @@ __all__ = ["argsort", "sort", "topk"]
 
 
 def _ranks(
-    data: Tensor, axis: int, is_ascend: Any, valid_count: Tensor | None = None
+    data: Tensor, axis: int, is_ascend: bool | int, valid_count: Tensor | None = None
 ) -> Tensor:
     """How many elements come before each along an axis; equal ones stay in order.
 
@@ -40,7 +40,7 @@ def _ranks(
 def _ordered(
     data: Tensor,
     axis: int,
-    is_ascend: Any,
+    is_ascend: bool | int,
     size: Any,
     dtype: str,
     value: Callable[[tuple[Any, ...], Any], PrimExpr],
@@ -64,7 +64,7 @@ def argsort(
     data: Tensor,
     valid_count: Tensor | None = None,
     axis: int = -1,
-    is_ascend: Any = 1,
+    is_ascend: bool | int = 1,
     dtype: str = "float32",
 ) -> Tensor:
     """Where the elements in order along an axis lie.
@@ -85,7 +85,7 @@ def argsort(
     )
 
 
-def sort(data: Tensor, axis: int = -1, is_ascend: Any = 1) -> Tensor:
+def sort(data: Tensor, axis: int = -1, is_ascend: bool | int = 1) -> Tensor:
     """The elements in order along an axis."""
     place = checked_axis(axis, data.ndim, "sort")
     return _ordered(

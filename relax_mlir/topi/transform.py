@@ -102,6 +102,8 @@ def expand_like(a: Tensor, shape_like: Tensor, axis: Sequence[int]) -> Tensor:
             f"{shape_like.ndim} of `{shape_like.name}`"
         )
     new = [checked_axis(one, shape_like.ndim, "expand_like") for one in axis]
+    if len(set(new)) != len(new):
+        raise ValueError(f"expand_like: expected each axis once, got {axis}")
 
     def element(*indices: Any) -> PrimExpr:
         kept = [index for i, index in enumerate(indices) if i not in new]
@@ -213,6 +215,8 @@ def squeeze(a: Tensor, axis: Any = None) -> Tensor:
 
 def concatenate(a_tuple: Sequence[Tensor], axis: int = 0) -> Tensor:
     """Tensors joined along an axis."""
+    if not len(a_tuple):
+        raise ValueError("concatenate: expected at least one tensor")
     first = a_tuple[0]
     place = checked_axis(axis, first.ndim, "concatenate")
     sizes = [t.shape[place] for t in a_tuple]
@@ -233,6 +237,8 @@ def concatenate(a_tuple: Sequence[Tensor], axis: int = 0) -> Tensor:
 
 def stack(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
     """Tensors of one shape joined along a new axis."""
+    if not len(tensors):
+        raise ValueError("stack: expected at least one tensor")
     first = tensors[0]
     place = checked_axis(axis, first.ndim + 1, "stack")
     count = const(len(tensors), first.shape[0].dtype if first.shape else "int32")
@@ -280,7 +286,7 @@ def split(ary: Tensor, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
         known = as_int(size)
         places = [
             place if known is None or (as_int(place) or 0) <= known else size
-            for place in indices_or_sections
+            for place in listed(indices_or_sections)
         ]
         begins = [const(0, size.dtype), *places]
     ends = [*begins[1:], size]
@@ -369,6 +375,10 @@ def tile(a: Tensor, reps: Sequence[Term]) -> Tensor:
 def dyn_tile(a: Tensor, new_shape: Sequence[Term], rdim: int) -> Tensor:
     """``a`` repeated as a whole up to ``new_shape``."""
     skipped = max(rdim - a.ndim, 0)
+    if len(new_shape) != skipped + a.ndim:
+        raise ValueError(
+            f"dyn_tile: expected {skipped + a.ndim} sizes, got {len(new_shape)}"
+        )
     if any(as_int(s) == 0 for s in new_shape):
         return elements(new_shape, lambda i: const(0, a.dtype), "T_tile", BROADCAST)
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from relax_mlir.errors import UnsupportedArgumentError
+from relax_mlir.errors import UnsupportedArgumentError, shown
 from relax_mlir.nn.tensor import Tensor, get_default_dtype, wrap_nested
+from relax_mlir.objects.argument_checks import integer_of
 from relax_mlir.objects.expr import Expr, const
 from relax_mlir.objects.prim.terms import Terms
 from relax_mlir.relax import op
@@ -165,6 +166,9 @@ def _scale_and_shift(
     weight: Tensor | None, bias: Tensor | None, shape: Sequence[int], dtype: str
 ) -> tuple[Expr, Expr]:
     """Weight and bias; ones and zeros where there are none."""
+    shape = [integer_of(size, "`normalized_shape`") for size in shape]
+    if any(size < 0 for size in shape):
+        raise ValueError(f"`normalized_shape`: expected sizes from 0 up, got {shape}")
     scale = const(np.ones(shape), dtype) if weight is None else weight.as_expr()
     shift = const(np.zeros(shape), dtype) if bias is None else bias.as_expr()
     return scale, shift
@@ -329,8 +333,15 @@ def interpolate(
 
 def _scaled(x: Tensor, factor: Any, layout: str) -> list[int]:
     places = [i for i, axis in enumerate(layout) if axis not in "NC"]
+    if factor is None:
+        raise ValueError("interpolate: expected `size` or `scale_factor`, got neither")
     many = isinstance(factor, (list, tuple))
     factors = factor if many else [factor] * len(places)
+    if len(factors) != len(places) or len(layout) != x.ndim:
+        raise ValueError(
+            f"interpolate: expected {len(places)} factors and data of {len(layout)} "
+            f"dimensions, got {shown(factors)} and {x.shape}"
+        )
     return [int(x.shape[i] * f) for i, f in zip(places, factors, strict=True)]
 
 
@@ -354,6 +365,8 @@ def get_timestep_embedding(
         max_period: the longest period, in units of 2 pi.
         name: what the graph calls it.
     """
+    if max_period <= 0:
+        raise ValueError(f"`max_period`: expected more than 0, got {max_period}")
     half = embedding_dim // 2
     times = op.astype(x.as_expr(), "float32")
     steps = op.arange(start=0, end=half, dtype="float32")

@@ -30,6 +30,9 @@ class Binding(Printed):
     value: Expr
     span: object = None
 
+    def __init__(self) -> None:
+        raise TypeError("Binding: expected a `VarBinding` or a `MatchCast`")
+
 
 class VarBinding(Binding):
     """``var = value``."""

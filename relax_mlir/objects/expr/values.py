@@ -55,9 +55,8 @@ class Constant(Expr):
     def __init__(self, data: Any, struct_info: Any = None, span: object = None) -> None:
         array = data.numpy() if hasattr(data, "numpy") else data
         self.array = np.asarray(array)
-        self._struct_info = struct_info or TensorStructInfo(
-            self.array.shape, self.array.dtype.name
-        )
+        own = TensorStructInfo(self.array.shape, self.array.dtype.name)
+        self._struct_info = own if struct_info is None else struct_info
 
     @property
     def data(self) -> ArrayData:

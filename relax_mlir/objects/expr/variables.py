@@ -89,7 +89,9 @@ class GlobalVar(Expr):
     """A function of the module, by name."""
 
     def __init__(self, name_hint: str, struct_info: StructInfo | None = None) -> None:
-        self.name_hint = name_hint
+        self.name_hint = instance_of(
+            name_hint, str, "GlobalVar: `name_hint`", "a string"
+        )
         self._struct_info = struct_info
 
     def __eq__(self, other: object) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 from relax_mlir.errors import OperatorError, shown
 from relax_mlir.objects.prim.expr import NUMBERS, PrimExpr
 
-__all__ = ["FloatImm", "IntImm", "StringImm", "convert"]
+__all__ = ["FloatImm", "IntImm", "StringImm", "convert", "type_name"]
 
 
 _Number = TypeVar("_Number", int, float)
@@ -30,13 +30,18 @@ def _number(kind: Callable[[Any], _Number], value: Any, dtype: object) -> _Numbe
         ) from None
 
 
+def type_name(dtype: object) -> str:
+    """The text of an element type."""
+    return dtype if isinstance(dtype, str) else shown(dtype).strip("'")
+
+
 class IntImm(PrimExpr):
     """An integer or a boolean."""
 
     __slots__ = ("value",)
 
     def __init__(self, dtype: str, value: Any, span: object = None) -> None:
-        self.dtype = str(dtype)
+        self.dtype = type_name(dtype)
         self.value = _number(int, value, dtype)
 
     def key(self) -> tuple[object, ...]:
@@ -69,9 +74,11 @@ class FloatImm(PrimExpr):
     __slots__ = ("value",)
 
     def __init__(self, dtype: str, value: Any, span: object = None) -> None:
-        self.dtype = str(dtype)
+        self.dtype = type_name(dtype)
         if self.is_integer:
-            raise OperatorError(f"`FloatImm`: expected a type of floats, got {dtype}")
+            raise OperatorError(
+                f"`FloatImm`: expected a type of floats, got {self.dtype}"
+            )
         self.value = _number(float, value, dtype)
 
     def key(self) -> tuple[object, ...]:

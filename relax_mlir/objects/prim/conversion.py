@@ -10,7 +10,13 @@ import numpy as np
 
 from relax_mlir.dialects import dtypes
 from relax_mlir.errors import OperatorError
-from relax_mlir.objects.prim.constants import FloatImm, IntImm, StringImm, convert
+from relax_mlir.objects.prim.constants import (
+    FloatImm,
+    IntImm,
+    StringImm,
+    convert,
+    type_name,
+)
 from relax_mlir.objects.prim.expr import PrimExpr
 from relax_mlir.objects.prim.lanes import (
     element_type,
@@ -30,7 +36,7 @@ class Cast(PrimExpr):
     fields = ("value",)
 
     def __init__(self, dtype: str, value: Any, span: object = None) -> None:
-        self.dtype = str(dtype)
+        self.dtype = type_name(dtype)
         self.value = convert(value)
 
     def with_children(self, children: Sequence[PrimExpr]) -> PrimExpr:

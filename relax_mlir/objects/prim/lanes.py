@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from relax_mlir.errors import OperatorError
+from relax_mlir.errors import OperatorError, shown
 from relax_mlir.objects.prim.calls import Call
 from relax_mlir.objects.prim.constants import IntImm, convert
 from relax_mlir.objects.prim.expr import PrimExpr
@@ -29,14 +29,20 @@ def with_lanes(dtype: str, vector: str) -> str:
     return element_type(dtype) + vector[len(element_type(vector)) :]
 
 
+def _count(digits: str, dtype: str) -> int:
+    if not (digits.isascii() and digits.isdigit()):
+        raise ValueError(f"expected an element type, got {shown(dtype)}")
+    return int(digits)
+
+
 def lanes_of(dtype: str) -> PrimExpr:
     """How many lanes a type has."""
     suffix = dtype[len(element_type(dtype)) :].removeprefix("x")
     if not suffix:
         return convert(1)
     if not suffix.startswith("vscale"):
-        return convert(int(suffix))
-    factor = int(suffix.removeprefix("vscalex"))
+        return convert(_count(suffix, dtype))
+    factor = _count(suffix.removeprefix("vscalex"), dtype)
     return Call("int32", "vscale", []) * factor
 
 

@@ -101,6 +101,8 @@ class Mod(BinaryExpr):
     @staticmethod
     def fold(a: Any, b: Any) -> Any:
         is_float = isinstance(a, float) or isinstance(b, float)
+        if is_float and math.isinf(a):
+            return math.nan  # where C's `fmod` says so, Python's raises
         return math.fmod(a, b) if is_float else a - b * Div.fold(a, b)
 
 

@@ -13,7 +13,7 @@ __all__ = ["Term", "Terms"]
 
 def _is_term(value: Any) -> bool:
     if isinstance(value, np.ndarray):
-        return value.ndim == 0
+        return value.ndim == 0 and value.dtype.kind in "biuf"
     is_scalar = isinstance(value, (PrimExpr, *NUMBERS)) or hasattr(
         type(value), "as_prim_expr"
     )
@@ -23,6 +23,8 @@ def _is_term(value: Any) -> bool:
 def _are_terms(value: Any) -> bool:
     if isinstance(value, (list, tuple)):
         return all(map(_is_term, value))
+    if isinstance(value, np.ndarray):
+        return value.ndim <= 1 and value.dtype.kind in "biuf"
     has_elements = hasattr(value, "__len__") and hasattr(value, "__iter__")
     is_text = isinstance(value, (str, bytes, bytearray, dict, set, type))
     return _is_term(value) or (has_elements and not is_text)

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from relax_mlir.errors import shown
-from relax_mlir.objects.argument_checks import sequence_of
-from relax_mlir.objects.prim.constants import convert
+from relax_mlir.objects.argument_checks import instance_of, sequence_of
+from relax_mlir.objects.prim.constants import convert, type_name
 from relax_mlir.objects.prim.expr import PrimExpr
 from relax_mlir.objects.prim.scripted import Scripted
 from relax_mlir.objects.prim.traversal import structurally_equal
@@ -34,7 +34,7 @@ class Var(PrimExpr):
         self, name: str = "", dtype: Any = "int32", span: object = None
     ) -> None:
         self.name = name
-        self.dtype = str(getattr(dtype, "dtype", dtype))
+        self.dtype = type_name(getattr(dtype, "dtype", dtype))
 
     @property
     def name_hint(self) -> str:
@@ -114,10 +114,11 @@ class IterVar(Scripted):
         thread_tag: str = "",
         span: object = None,
     ) -> None:
-        self.dom = Range(*dom) if isinstance(dom, (tuple, list)) else dom
-        extent = getattr(self.dom, "extent", None)
+        self.dom = None if dom is None else Range.of(dom)
+        extent = None if self.dom is None else self.dom.extent
         dtype = "int32" if extent is None else extent.dtype
         self.var = Var(var, dtype) if isinstance(var, str) else var
+        instance_of(self.var, Var, "IterVar: `var`", "a variable or its name")
         self.iter_type = iter_type
         self.thread_tag = thread_tag
 

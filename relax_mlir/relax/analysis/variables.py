@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from relax_mlir.module import IRModule
+from relax_mlir.objects.argument_checks import instance_of
 from relax_mlir.objects.expr import (
     Binding,
     Call,
@@ -114,7 +115,8 @@ def udchain(dfb: DataflowBlock) -> dict[Var, list[Var]]:
     """For each variable of a dataflow block, those whose values use it."""
     users: dict[Var, list[Var]] = {}
     for binding in dfb.bindings:
-        for var in used_vars(binding.value):
+        bound = instance_of(binding, (VarBinding, MatchCast), "udchain", "a binding")
+        for var in used_vars(bound.value):
             listed = users.setdefault(var, [])
             if binding.var not in listed:
                 listed.append(binding.var)

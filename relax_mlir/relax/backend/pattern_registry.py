@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from relax_mlir.errors import shown
+from relax_mlir.objects.argument_checks import sequence_of
 
 if TYPE_CHECKING:
     from relax_mlir.relax.transform.fusion_pattern import FusionPattern
@@ -26,7 +27,8 @@ def register_patterns(patterns: Sequence[Pattern]) -> None:
     Raises:
         TypeError: one is something else; none is registered then.
     """
-    _registered.extend([_made(pattern) for pattern in patterns])
+    listed = sequence_of(patterns, "register_patterns: `patterns`", "patterns")
+    _registered.extend([_made(pattern) for pattern in listed])
 
 
 def _made(pattern: Any) -> FusionPattern:

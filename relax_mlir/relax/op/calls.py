@@ -30,6 +30,7 @@ from relax_mlir.objects.struct_info import (
     StructInfo,
     TensorStructInfo,
     TupleStructInfo,
+    VDevice,
 )
 
 __all__ = [
@@ -403,7 +404,10 @@ def size(expr: Expr) -> Call:
 
 def to_vdevice(data: Expr, dst_vdevice: Any) -> Call:
     """A tensor on another device."""
-    return Call(Op.of("relax.to_vdevice"), [data], {"dst_vdevice": str(dst_vdevice)})
+    kinds = (str, VDevice)
+    where, what = "to_vdevice: `dst_vdevice`", "a device or its name"
+    device = instance_of(dst_vdevice, kinds, where, what)
+    return Call(Op.of("relax.to_vdevice"), [data], {"dst_vdevice": str(device)})
 
 
 # DLPack's numbers of devices that hints name.

@@ -14,7 +14,6 @@ from relax_mlir.objects.stmt import Stmt
 from relax_mlir.script import tir as T  # noqa: N812  as programs call it
 from relax_mlir.script.builder import IRBuilder
 from relax_mlir.te import Tensor
-from relax_mlir.topi.ranks import Volume
 from relax_mlir.topi.sort import argsort
 from relax_mlir.topi.vision.suppression import overlap_of
 
@@ -24,8 +23,8 @@ _Number = Callable[[], PrimExpr]
 
 
 def all_class_non_max_suppression(
-    boxes: Volume,
-    scores: Volume,
+    boxes: Tensor,
+    scores: Tensor,
     max_output_boxes_per_class: int | Tensor,
     iou_threshold: float | Tensor,
     score_threshold: float | Tensor,
@@ -51,6 +50,8 @@ def all_class_non_max_suppression(
         raise UnsupportedArgumentError(
             f"output_format: expected onnx, got {output_format}"
         )
+    if scores.ndim != 3:
+        raise ValueError(f"scores: expected a tensor of rank 3, got {scores}")
     batch, classes, length = scores.shape
     order = argsort(scores, axis=2, is_ascend=False, dtype="int32")
     limits = (max_output_boxes_per_class, iou_threshold, score_threshold)
@@ -96,6 +97,8 @@ def _program(
     boxes, scores, order, *_ = ins
     rows, count, dropped, before = outs
     most, overlap, least = limits
+    if scores.ndim != 3:
+        raise ValueError(f"scores: expected a tensor of rank 3, got {scores}")
     batch, classes, length = scores.shape
     zero = const(0, "int64")
     with IRBuilder() as builder, T.serial(0, 1):

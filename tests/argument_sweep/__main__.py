@@ -1,0 +1,66 @@
+"""Calls every way in with random arguments: ``python -m tests.argument_sweep 0 10``.
+
+Prints the calls that end by accident, each with its place; fails if there are some.
+
+Args: the first seed, how many, and a pattern of the names of ways in.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import re
+import resource
+import sys
+import tempfile
+import warnings
+
+from tests.argument_sweep.calls import Sweep
+from tests.argument_sweep.ways_in import ways_in
+
+_BYTES = 8 << 30  # of memory, for arguments that ask for too much
+_CALLS = 3  # of every way in, per seed
+
+# Ways in that are left out, each with the reason.
+LEFT_OUT = {
+    "relax_mlir.compile": "runs for long where it is called rightly",
+    "relax_mlir.tune": "runs for long where it is called rightly",
+    "relax_mlir.explain": "runs for long where it is called rightly",
+    "relax_mlir.set_max_threads": "changes this process",
+    "script.tir.PrimExpr": "is abstract: its instances have no parts",
+    "relax.vm.build": "runs for long where it is called rightly",
+    "relax.vm.build_any": "runs for long where it is called rightly",
+    "relax.vm.compile_any": "runs for long where it is called rightly",
+}
+
+
+def main(first: int, count: int, pattern: str = "") -> int:
+    """Sweep with some seeds; returns the exit status."""
+    faulthandler.enable()
+    warnings.simplefilter("ignore")
+    resource.setrlimit(resource.RLIMIT_AS, (_BYTES, _BYTES))
+    ways = [
+        w for w in ways_in() if w.name not in LEFT_OUT and re.match(pattern, w.name)
+    ]
+    accidents: dict[str, str] = {}
+    calls = good = 0
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        for seed in range(first, first + count):
+            sweep = Sweep(seed)
+            for way in ways:
+                for _ in range(_CALLS):
+                    sweep.call(way)
+            accidents |= sweep.accidents
+            calls, good = calls + sweep.calls, good + sweep.good
+        os.chdir("/")
+    for where, call in sorted(accidents.items()):
+        print(f"{where}\n    {call}".encode("ascii", "backslashreplace").decode())
+    print(
+        f"{len(ways)} ways in, {calls} calls, {good} returned, {len(accidents)} accidents"
+    )
+    return bool(accidents)
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:4]))

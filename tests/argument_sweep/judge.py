@@ -1,0 +1,56 @@
+"""Tells refusals from accidents: what a call raises that no one meant for its caller."""
+
+from __future__ import annotations
+
+import linecache
+import re
+import traceback
+from pathlib import Path
+
+import relax_mlir
+from relax_mlir import argument_types
+from relax_mlir.errors import RelaxError
+
+__all__ = ["accident"]
+
+_PACKAGE = Path(relax_mlir.__file__).parent
+_OWN = (str(_PACKAGE), str(_PACKAGE.parent / "dialects"))
+_BY_RUNTIME = re.compile(r"`[\w.]+`: ")  # what compiled code says of its arguments
+_BY_PYTHON = re.compile(r"([\w.<>]+)\(\) (?:takes|missing|got)")
+
+
+def accident(error: Exception, name: str) -> str:
+    """Where an exception was raised that tells the caller nothing; empty if it does.
+
+    Allowed are errors of ours, the `TypeError` or `ValueError` that a ``raise`` of the package
+    raises, errors of the system that name a file, what Python says of a call with a wrong
+    number of arguments, and what has no frame of the package.
+
+    Args:
+        name: what was called.
+    """
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if frame.filename != argument_types.__file__ or _raises(frame)
+    ]
+    ours = [frame for frame in frames if frame.filename.startswith(_OWN)]
+    if not ours or (isinstance(error, OSError) and error.filename is not None):
+        return ""
+    told = _BY_PYTHON.match(str(error)) if isinstance(error, TypeError) else None
+    if told and told[1].split(".")[-1] in (name.split(".")[-1], "__init__"):
+        return ""
+    is_said = frames[-1] is ours[-1] and _raises(frames[-1])
+    is_said |= _BY_RUNTIME.match(str(error)) is not None
+    is_ours = isinstance(error, RelaxError) or (
+        is_said and type(error) in (TypeError, ValueError, OSError)
+    )
+    if is_ours and str(error).strip():
+        return ""
+    place = ours[-1].filename.removeprefix(str(_PACKAGE.parent))
+    return f"{place}:{ours[-1].lineno}: {type(error).__name__}: {error}"
+
+
+def _raises(frame: traceback.FrameSummary) -> bool:
+    line = linecache.getline(frame.filename, frame.lineno or 0)
+    return line.strip().startswith("raise")
