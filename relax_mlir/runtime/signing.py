@@ -183,6 +183,8 @@ def generate_keys(path: str | os.PathLike[str]) -> Path:
         OSError: a file exists already, or cannot be written.
     """
     private_path = Path(path)
+    if not private_path.name:
+        raise SignatureError(f"`{path}`: expected the name of a file for the key")
     public_path = private_path.with_name(f"{private_path.stem}.pub.pem")
     forms = _cryptography().hazmat.primitives.serialization
     key = _ed25519().Ed25519PrivateKey.generate()

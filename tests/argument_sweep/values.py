@@ -1,7 +1,8 @@
 """Values that arguments are mutated to, and those of every kind that fit."""
 
 # ruff: noqa: N805  scripts are no plain Python
-# pyright: reportInvalidTypeForm=false, reportUnusedVariable=false
+# pyright: reportInvalidTypeForm=false, reportUnusedVariable=false, reportGeneralTypeIssues=false
+# pyright: reportIndexIssue=false
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def ways_in() -> list[WayIn]:
     found: dict[int, WayIn] = {}
     for module in public_modules():
         for name in getattr(module, "__all__", ()):
-            value = getattr(module, name)
+            value: Any = getattr(module, name)
             is_code = callable(value) and not inspect.ismodule(value)
             if is_code and _is_ours(value) and id(value) not in found:
                 place = f"{module.__name__.removeprefix('relax_mlir.')}.{name}"

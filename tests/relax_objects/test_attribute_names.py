@@ -15,7 +15,7 @@ from relax_mlir.script import tir as T  # noqa: N812
 
 
 @T.prim_func
-def _double(x: T.Buffer((4,), "float32"), y: T.Buffer((4,), "float32")):  # type: ignore[no-untyped-def]
+def _double(x: T.Buffer((4,), "float32"), y: T.Buffer((4,), "float32")):
     for i in range(4):
         with T.block("double"):
             v = T.axis.spatial(4, i)

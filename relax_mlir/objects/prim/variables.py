@@ -114,7 +114,7 @@ class IterVar(Scripted):
         thread_tag: str = "",
         span: object = None,
     ) -> None:
-        self.dom = None if dom is None else Range.of(dom)
+        self.dom: Any = None if dom is None else Range.of(dom)
         extent = None if self.dom is None else self.dom.extent
         dtype = "int32" if extent is None else extent.dtype
         self.var = Var(var, dtype) if isinstance(var, str) else var
