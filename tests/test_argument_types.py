@@ -94,7 +94,7 @@ def test_values_of_the_type_may_be_refused() -> None:
     with pytest.raises(ArgumentValueError, match="of at least 1, got 0"):
         _takes(sized=0)
     with pytest.raises(ArgumentValueError, match="a tensor of rank 2, got Tensor"):
-        topi.matmul(*[te.placeholder((2,))] * 2)
+        topi.matmul(te.placeholder((2,)), te.placeholder((2,)))
 
 
 def test_arguments_by_position_are_checked_as_well() -> None:

@@ -67,7 +67,7 @@ def _computed(function: Callable[..., te.Tensor]) -> Callable[..., Any]:
     return emit
 
 
-def _sum(count: int, term: Callable[[Any], Any]) -> Any:
+def _sum(count: Any, term: Callable[[Any], Any]) -> Any:
     r = te.reduce_axis((0, count), name="r")
     return te.sum(term(r), axis=r)
 

@@ -91,12 +91,11 @@ def device(name: str | int | Device, index: int = 0) -> Device:
         return name
     if isinstance(name, int):
         name = next((kind for kind, n in _KINDS.items() if n == name), str(name))
-    text = name if isinstance(name, str) else shown(name)
-    kind, _, number = text.partition(":")
+    kind, _, number = name.partition(":")
     kind = _OTHER_NAMES.get(kind.split(" ")[0], kind)
     if kind not in _KINDS:
         raise ValueError(
-            f"unknown device `{text}`: expected {' or '.join(_KINDS)}."
+            f"unknown device `{name}`: expected {' or '.join(_KINDS)}."
             f"{near_misses(kind, _KINDS)}"
         )
     return Device(kind, int(number) if number else index)

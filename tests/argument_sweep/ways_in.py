@@ -58,8 +58,9 @@ def ways_in() -> list[WayIn]:
     for module in public_modules():
         for name in getattr(module, "__all__", ()):
             value: Any = getattr(module, name)
-            is_code = callable(value) and not inspect.ismodule(value)
-            if is_code and _is_ours(value) and id(value) not in found:
+            if inspect.ismodule(value) or not callable(value):
+                continue
+            if _is_ours(value) and id(value) not in found:
                 place = f"{module.__name__.removeprefix('relax_mlir.')}.{name}"
                 found[id(value)] = WayIn(place, value)
     return list(found.values())

@@ -14,6 +14,7 @@ from relax_mlir.objects import prim, stmt
 from relax_mlir.objects.buffer import Buffer, BufferLoad
 from relax_mlir.objects.prim_func import PrimFunc
 from relax_mlir.te import Tensor
+from relax_mlir.topi.sizes import get_const_tuple
 
 __all__ = ["evaluate", "run"]
 
@@ -194,9 +195,7 @@ def run(
 ) -> list[np.ndarray]:
     """What tensors of static shapes are, for arrays that are given."""
     program = te.create_prim_func([*inputs, *outputs])
-    results = [
-        np.zeros([int(size) for size in t.shape], _dtype(t.dtype)) for t in outputs
-    ]
+    results = [np.zeros(get_const_tuple(t.shape), _dtype(t.dtype)) for t in outputs]
     compiled(program)(*arrays, *results)
     return results
 

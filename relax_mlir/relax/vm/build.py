@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from mlir import ir
 
@@ -97,7 +97,7 @@ def compile_any(
     mod = _with_checks(mod, options.get("checks", "none"))
     for pipeline in (_named(relax_pipeline), tir_pipeline):
         if callable(pipeline):
-            mod = pipeline(mod)
+            mod = cast("IRModule", pipeline(mod))
     if _has_programs_alone(mod):
         return compile_kernels(mod, options)
     entries = [op.name.value for op in mod.func_ops() if _is_entry(op)]

@@ -75,8 +75,8 @@ class Source:
         raise ScriptError(f"`{code.co_name}`: no source: {_NO_SOURCE}")
 
     @staticmethod
-    def of_class(kind: type, frame: FrameType) -> tuple[Source, ast.ClassDef]:
-        """A class's source, and its definition there.
+    def of_class(kind: Any, frame: FrameType) -> tuple[Source, ast.ClassDef]:
+        """A class's source, and its definition there; ``kind`` is what was decorated.
 
         Args:
             frame: the one that the class is defined in, and that runs its decorator. It
