@@ -164,7 +164,7 @@ class ModuleView(Printed):
         new.move_before(old)
         old.erase()
 
-    def update(self, other: Mapping[Any, BaseFunc] | ModuleView) -> None:
+    def update(self, other: Mapping[Any, BaseFunc | ExternFunc] | ModuleView) -> None:
         """Add the functions of another module, or replace those of the same names."""
         table = other.functions if isinstance(other, ModuleView) else other
         for name, function in table.items():

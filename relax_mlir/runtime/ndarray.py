@@ -81,7 +81,7 @@ class Device:
     __repr__ = __str__
 
 
-def device(name: str | int | Device, index: int = 0) -> Device:
+def device(name: Any, index: int = 0) -> Device:  # Any: or a Device
     """The device called ``name``, such as ``cpu`` or ``cuda:1``, or of DLPack's number.
 
     Raises:
@@ -91,11 +91,12 @@ def device(name: str | int | Device, index: int = 0) -> Device:
         return name
     if isinstance(name, int):
         name = next((kind for kind, n in _KINDS.items() if n == name), str(name))
-    kind, _, number = name.partition(":")
+    text = name if isinstance(name, str) else shown(name)
+    kind, _, number = text.partition(":")
     kind = _OTHER_NAMES.get(kind.split(" ")[0], kind)
     if kind not in _KINDS:
         raise ValueError(
-            f"unknown device `{name}`: expected {' or '.join(_KINDS)}."
+            f"unknown device `{text}`: expected {' or '.join(_KINDS)}."
             f"{near_misses(kind, _KINDS)}"
         )
     return Device(kind, int(number) if number else index)

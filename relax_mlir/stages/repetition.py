@@ -101,7 +101,9 @@ class Repetition:
                 arg = NDArray(np.array(step, np.int64))
             elif source in (FORWARD, BACKWARD):
                 whole = as_numpy(arg)
-                arg = NDArray(whole[step if source == FORWARD else -1 - step])
+                arg = NDArray(
+                    np.asarray(whole[step if source == FORWARD else -1 - step])
+                )
             found.append(arg)
         return found
 

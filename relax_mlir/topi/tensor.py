@@ -54,7 +54,7 @@ def full_like(x: Tensor, fill_value: Any) -> Tensor:
     return elements(x.shape, lambda i: value, "T_full_like", ELEMWISE)
 
 
-def eye(n: int, m: int | None = None, k: int = 0, dtype: str = "float32") -> Tensor:
+def eye(n: Term, m: Term | None = None, k: Term = 0, dtype: str = "float32") -> Tensor:
     """A matrix of ones on one diagonal, and zeros elsewhere."""
     return te.compute(
         (n, n if m is None else m),

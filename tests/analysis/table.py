@@ -72,7 +72,7 @@ FOLDERS: Mapping[str, str] = {
         dtypes ext hooks snapshots tensors
     """,
     "": """
-        any_compilation compilation compiler constant_pool context errors explanation
+        any_compilation argument_types compilation compiler constant_pool context errors explanation
         files graphs launch_plan levels model_cache module onnx_backend onnx_source
         parser_guards pass_context plan_values programs reference renaming rewriting
         size_constraints source_digest tuning tuning_database tuning_tasks units

@@ -374,7 +374,7 @@ def test_sizes_beyond_all_numbers(
 
 
 def test_negative_sizes(stub: Stub) -> None:
-    with pytest.raises(ValueError, match=r"expected sizes of 0 or more, got \(-3,\)"):
+    with pytest.raises(ValueError, match=r"expected sizes of at least 0, got \(-3,\)"):
         tvm.nd.empty((-3,), "float32", tvm.cuda(0))
 
 

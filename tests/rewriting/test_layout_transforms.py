@@ -102,5 +102,5 @@ def test_layouts_have_to_fit_the_buffers() -> None:
         suggest_layout_transforms(add_bias, [lambda n, c: (c, n)])
     with pytest.raises(IRError, match="got 4 for 3 parameters"):
         suggest_layout_transforms(add_bias, [lambda n, c, w: (w, n, c)] * 4)
-    with pytest.raises(AssertionError, match="expected index maps or functions, got 2"):
+    with pytest.raises(TypeError, match="expected a sequence of an IndexMap or a fun"):
         suggest_layout_transforms(add_bias, [2])

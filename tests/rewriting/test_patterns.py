@@ -157,7 +157,7 @@ def test_shapes_match_as_expressions() -> None:
     assert is_shape([32, 16])[1] == 16
     with pytest.raises(IndexError):
         is_shape([32])[1]
-    with pytest.raises(ValueError, match="list of sizes"):
+    with pytest.raises(TypeError, match="`shape`: expected a sequence, got int"):
         wildcard().has_shape(3)
 
 

@@ -13,6 +13,7 @@ from relax_mlir.errors import shown
 from relax_mlir.objects.argument_checks import instance_of, mapping_of
 from relax_mlir.objects.node import Expr
 from relax_mlir.objects.struct_info import (
+    DynTensorType,
     FuncStructInfo,
     ObjectStructInfo,
     StructInfo,
@@ -155,7 +156,9 @@ def _annotation(info: Any, old: Any) -> StructInfo | None:
     Before struct info, TVM's variables took a shape and a type with rank and element type.
     """
     if old is not None:
-        instance_of(old, (StructInfo,), "`type_annotation`", "a type")
+        instance_of(
+            old, (DynTensorType, StructInfo), "relax.Var: `type_annotation`", "a type"
+        )
         ndim = getattr(old, "ndim", -1) if info is None else -1
         return TensorStructInfo(info, getattr(old, "dtype", ""), ndim=ndim)
     if info is None or isinstance(info, StructInfo):

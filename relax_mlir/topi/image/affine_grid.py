@@ -29,9 +29,9 @@ def affine_grid(
         ValueError: another number of sizes.
     """
     rank = len(target_shape)
-    if rank not in (2, 3):
+    if rank not in (2, 3) or min(target_shape) < 1:
         raise ValueError(
-            f"affine_grid: expected 2 or 3 sizes, got {list(target_shape)}"
+            f"affine_grid: expected 2 or 3 positive sizes, got {list(target_shape)}"
         )
     axes = [_axis(size, align_corners) for size in target_shape]
 

@@ -72,7 +72,7 @@ def space_to_depth(data: Picture, block_size: Positive, layout: str = "NCHW") ->
 
 
 def pixel_shuffle(
-    data: Picture, upscale_factor: Positive, name: str = "PixelShuffle"
+    data: Tensor, upscale_factor: Positive, name: str = "PixelShuffle"
 ) -> Tensor:
     """Channels as blocks of height and width, the last three dimensions.
 
