@@ -168,8 +168,8 @@ _CASES = {
     "rows_odd": Case(
         _gpu.Reduction(), lambda a: op.sum(a, -1), [(6, 100)], lambda a: a.sum(-1)
     ),
-    "rows_max": Case(
-        _gpu.Reduction(), lambda a: op.max(a, -1), [(6, 100)], lambda a: a.max(-1)
+    "rows_prod": Case(
+        _gpu.Reduction(), lambda a: op.prod(a, -1), [(6, 100)], lambda a: a.prod(-1)
     ),
     "one_row": Case(
         _gpu.Reduction(), _computed(_row_sums_twice), [(1, 3)], lambda a: a.sum(-1) * 2
