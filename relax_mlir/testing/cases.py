@@ -10,7 +10,7 @@ from mlir.dialects import func
 
 from relax_mlir.context import new_context
 from relax_mlir.dialects.hooks import Case
-from relax_mlir.dialects.relax import Relax
+from relax_mlir.dialects.relax import relax_ops
 from relax_mlir.dialects.relax.core import RelaxOperation, TupleGetItemOp
 from relax_mlir.module import IRModule
 
@@ -34,7 +34,7 @@ def case_module(op: type[RelaxOperation], case: Case) -> IRModule:
     use two of them at once.
     """
     number = next(_made) // _MODULES_PER_CONTEXT
-    module = IRModule.empty(_context(number, len(Relax.operations)))
+    module = IRModule.empty(_context(number, len(relax_ops())))
     with module.context, ir.Location.unknown(), ir.InsertionPoint(module.mlir.body):
         groups = case.operand_types()
         flat = [t for g in groups for t in (g if isinstance(g, list) else [g])]
