@@ -22,6 +22,7 @@ from relax_mlir.topi.sizes import (
     get_const_int,
     is_float,
     is_one,
+    may_be_same,
     places_of,
     plain,
     ravel_index,
@@ -166,7 +167,7 @@ def reverse_sequence(
     along = checked_axis(seq_axis, a.ndim, "reverse_sequence")
     batch = checked_axis(batch_axis, a.ndim, "reverse_sequence")
     lengths, size = seq_lengths, a.shape[along]
-    if lengths.ndim != 1 or as_int(lengths.shape[0]) != as_int(a.shape[batch]):
+    if lengths.ndim != 1 or not may_be_same(lengths.shape[0], a.shape[batch]):
         raise ValueError(
             f"reverse_sequence: expected {a.shape[batch]} lengths, got {lengths.shape}"
         )
