@@ -165,8 +165,8 @@ class ConvOp(ConvFamilyOp):
         attrs = {**cls.attribute_defaults(), **attrs}
         layouts, groups = cls.layouts(attrs), attrs["groups"]
         dtype = attrs["out_dtype"] or dtypes.from_numpy(data.dtype)
-        x = layouts.data.array_to_plain(_wide(data, dtype))
-        w = layouts.kernel.array_to_plain(_wide(weight, dtype))
+        x = layouts.data.array_to_plain(wide_array(data, dtype))
+        w = layouts.kernel.array_to_plain(wide_array(weight, dtype))
         window = conv_window(w.shape[2:], attrs)
         sizes = window.counts(x.shape[2:])
         w = grouped(w, 0, groups)
@@ -233,7 +233,7 @@ def _window_counts(
     )
 
 
-def _wide(array: np.ndarray, dtype: DType) -> np.ndarray:
+def wide_array(array: np.ndarray, dtype: DType) -> np.ndarray:
     """An array in a type in which sums for a result of ``dtype`` are exact enough."""
     whole = dtype.numpy if dtype.bits >= 8 else np.int32  # einsum knows no smaller ones
     return array.astype(np.float64 if dtype.is_float else whole)

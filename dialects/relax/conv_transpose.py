@@ -24,6 +24,7 @@ from relax_mlir.dialects.relax.conv import (
     conv_window,
     grouped,
     tap_window,
+    wide_array,
     widened,
 )
 from relax_mlir.dialects.relax.windows import Window, per_axis
@@ -102,10 +103,8 @@ class ConvTransposeOp(ConvFamilyOp):
         attrs = {**cls.attribute_defaults(), **attrs}
         layouts = cls.layouts(attrs)
         dtype = attrs["out_dtype"] or dtypes.from_numpy(data.dtype)
-        whole = dtype.numpy if dtype.bits >= 8 else np.int32
-        wide = np.float64 if dtype.is_float else whole
-        x = layouts.data.array_to_plain(data.astype(wide))
-        w = layouts.kernel.array_to_plain(weight.astype(wide))
+        x = layouts.data.array_to_plain(wide_array(data, dtype))
+        w = layouts.kernel.array_to_plain(wide_array(weight, dtype))
         y = _transposed(x, w, attrs).astype(dtype.numpy)
         return layouts.out.array_from_plain(y)
 

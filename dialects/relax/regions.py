@@ -61,10 +61,8 @@ def _pooled_type(
     shapes.unify(fields, found)
     order = Layout(layout, _PLAIN)
     images, channels, *pixels = order.to_plain(tensors.shape_of(data))
-    for length in (
-        images,
-        *pixels,
-    ):  # which the nearest image and pixel are picked from
+    # The nearest image and pixel are picked from them.
+    for length in (images, *pixels):
         check_not_empty(length, (count,))
     return tensors.tensor_type(order.from_plain((count, channels, *size)), dtype)
 

@@ -78,3 +78,21 @@ def compute(tree: Tree, values: Mapping[str, int]) -> int:
         return values[tree]
     name, lhs, rhs = tree
     return ARITHMETIC[name](compute(lhs, values), compute(rhs, values))
+
+
+def values_at(tree: Tree, points: Sequence[Mapping[str, int]]) -> list[int] | None:
+    """An expression's values; None where one is not defined, or unsigned of a negative number."""
+    try:
+        return [_checked(tree, point) for point in points]
+    except (ArithmeticError, ValueError):
+        return None
+
+
+def _checked(tree: Tree, values: Mapping[str, int]) -> int:
+    if not isinstance(tree, tuple):
+        return compute(tree, values)
+    name, *operands = tree
+    sides = [_checked(operand, values) for operand in operands]
+    if min(sides) < 0 and name.endswith("ui"):
+        raise ValueError("unsigned arithmetic wraps around")
+    return ARITHMETIC[name](*sides)

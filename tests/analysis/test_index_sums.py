@@ -20,7 +20,12 @@ from relax_mlir.schedules.gpu.index_sums import (
 )
 from relax_mlir.traversal import named
 from tests.analysis.expressions import Tree, points
-from tests.analysis.index_programs import ARITHMETIC, compute, program, used_values
+from tests.analysis.index_programs import (
+    compute,
+    program,
+    used_values,
+    values_at,
+)
 
 # `i` from 2 to 5, `j` from 0 to 6 of 7 threads, `n` is any number.
 _LOOPS = """
@@ -58,24 +63,6 @@ def at(total: Sum, values: dict[ir.Value, int]) -> int:
     return total.constant + sum(f * values[v] for v, f in total.terms.items())
 
 
-def defined(tree: Tree) -> list[int] | None:
-    """All values; None where one is not defined, or unsigned of a negative number."""
-    try:
-        return [_checked(tree, point) for point in _POINTS]
-    except (ArithmeticError, ValueError):
-        return None
-
-
-def _checked(tree: Tree, point: dict[str, int]) -> int:
-    if not isinstance(tree, tuple):
-        return compute(tree, point)
-    name, *operands = tree
-    sides = [_checked(operand, point) for operand in operands]
-    if min(sides) < 0 and name.endswith("ui"):
-        raise ValueError("unsigned arithmetic wraps around")
-    return ARITHMETIC[name](*sides)
-
-
 def is_sum(tree: Tree) -> bool:
     """Whether it is a sum of multiples of the variables, as written."""
     if not isinstance(tree, tuple):
@@ -84,7 +71,7 @@ def is_sum(tree: Tree) -> bool:
     if name in _QUOTIENTS or not all(map(is_sum, operands)):
         return False
     return name != "arith.muli" or any(
-        len(set(defined(operand) or ())) == 1 for operand in operands
+        len(set(values_at(operand, _POINTS) or ())) == 1 for operand in operands
     )
 
 
@@ -94,7 +81,7 @@ def test_sums_and_their_ranges(listed: list[Tree]) -> None:
     with used_values(program(["i", "j", *listed], [], loops())) as found:
         i, j, *values = found
         for tree, value in zip(listed, values, strict=True):
-            numbers = defined(tree)
+            numbers = values_at(tree, _POINTS)
             if numbers is None:
                 continue
             total = sum_of(value)
@@ -123,7 +110,7 @@ def test_ranges_of_quotients_and_remainders(name: str) -> None:
     ]
     with used_values(program(listed, [], loops())) as found:
         for tree, value in zip(listed, found, strict=True):
-            numbers = defined(tree)
+            numbers = values_at(tree, _POINTS)
             assert numbers is not None
             ends = (min(numbers), max(numbers))
             is_known = ends == (numbers[0], numbers[-1]) or "rem" not in name

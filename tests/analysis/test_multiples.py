@@ -9,7 +9,12 @@ from mlir import ir
 
 from relax_mlir.schedules.multiples import multiple_of
 from tests.analysis.expressions import Tree, points
-from tests.analysis.index_programs import ARITHMETIC, compute, program, used_values
+from tests.analysis.index_programs import (
+    ARITHMETIC,
+    program,
+    used_values,
+    values_at,
+)
 
 # `i` begins at 4 and goes on by 6, `j` begins at 0 and goes on by 8, `k` by 1 from 5.
 _LOOPS = """
@@ -37,24 +42,6 @@ trees: st.SearchStrategy[Tree] = st.recursive(
 )
 
 
-def values_of(tree: Tree) -> list[int] | None:
-    """All values, or None where an unsigned operation meets a negative number, or a 0."""
-    try:
-        return [_checked(tree, point) for point in _POINTS]
-    except (ArithmeticError, ValueError):
-        return None
-
-
-def _checked(tree: Tree, point: dict[str, int]) -> int:
-    if not isinstance(tree, tuple):
-        return compute(tree, point)
-    name, *operands = tree
-    sides = [_checked(operand, point) for operand in operands]
-    if min(sides) < 0 and name.endswith("ui"):
-        raise ValueError("unsigned arithmetic wraps around")
-    return ARITHMETIC[name](*sides)
-
-
 def multiples(listed: list[Tree], *, loops: str = _LOOPS) -> list[int]:
     with used_values(program(listed, ["n"], loops)) as found:
         return [multiple_of(value) for value in found]
@@ -64,7 +51,7 @@ def multiples(listed: list[Tree], *, loops: str = _LOOPS) -> list[int]:
 @given(st.lists(trees, min_size=4, max_size=4))
 def test_multiples_divide_all_values(listed: list[Tree]) -> None:
     for tree, multiple in zip(listed, multiples(listed), strict=True):
-        for value in values_of(tree) or ():
+        for value in values_at(tree, _POINTS) or ():
             assert value % multiple == 0 if multiple else value == 0, (tree, value)
 
 
@@ -86,7 +73,7 @@ def test_multiples_divide_all_values(listed: list[Tree]) -> None:
     ],
 )
 def test_multiples_are_the_greatest(tree: Tree) -> None:
-    values = values_of(tree)
+    values = values_at(tree, _POINTS)
 
     assert values is not None
     assert multiples([tree]) == [math.gcd(*values)]
