@@ -160,13 +160,23 @@ def _is_zero(index: ir.Value) -> bool:
 
 def _variables(load: ir.OpView) -> set[ir.Value]:
     """The variables that the indices of a load are computed from."""
-    return {v for index in _indices(load) for v in _variables_in(index)}
+    return _variables_in(*_indices(load))
 
 
-def _variables_in(value: ir.Value) -> set[ir.Value]:
-    if isinstance(value.owner, ir.Block):
-        return set() if isinstance(value.type, ir.MemRefType) else {value}
-    return {v for read in values_read(value.owner) for v in _variables_in(read)}
+def _variables_in(*values: ir.Value) -> set[ir.Value]:
+    """The block arguments that values are computed from, without buffers."""
+    found, seen, pending = set[ir.Value](), set[ir.Operation](), list(values)
+    while pending:
+        value = pending.pop()
+        owner = value.owner
+        if not isinstance(owner, ir.Block):
+            operation = owner.operation
+            if operation not in seen:
+                seen.add(operation)
+                pending += values_read(owner)
+        elif not isinstance(value.type, ir.MemRefType):
+            found.add(value)
+    return found
 
 
 def _is_plain(index: ir.Value, summed: set[ir.Value]) -> bool:
