@@ -98,15 +98,17 @@ def _function(name: str) -> Callable[..., Any]:
     return function
 
 
+_name_of = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(
+    ("PyCapsule_GetName", ctypes.pythonapi)
+)
+_pointer_in = ctypes.PYFUNCTYPE(c_void_p, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi)
+)
+
+
 def _pointer(capsule: Any) -> int:
     """The C++ object behind a handle of the bindings."""
-    name = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(
-        ("PyCapsule_GetName", ctypes.pythonapi)
-    )
-    get = ctypes.PYFUNCTYPE(c_void_p, ctypes.py_object, ctypes.c_char_p)(
-        ("PyCapsule_GetPointer", ctypes.pythonapi)
-    )
-    return get(capsule, name(capsule))
+    return _pointer_in(capsule, _name_of(capsule))
 
 
 def _printed(function: str, value: _Object) -> str:
