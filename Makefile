@@ -31,8 +31,9 @@ $(BIN)/.installed: pyproject.toml requirements.lock
 run: env  ## Compile and run the example model
 	$(BIN)/python -m examples.classify_fashion
 
-test: lint native sanitize  ## Everything that CI checks; 25 minutes on two cores
-	$(BIN)/pytest -n auto --run-slow
+test: env  ## Everything that CI checks; 25 minutes on two cores
+	$(MAKE) --jobs 2 --output-sync lint native sanitize
+	$(BIN)/pytest -n auto --dist worksteal --run-slow
 
 pytest: native  ## The Python tests, without those that take long
 	$(BIN)/pytest -n auto

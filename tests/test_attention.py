@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from mlir import ir
 
@@ -24,6 +24,7 @@ from relax_mlir.schedules.nest import read_kernel
 from relax_mlir.schedules.rule import AnyRule, Refusal, VectorUnit
 from relax_mlir.testing import case_module
 from tests.frontends.differential import parse
+from tests.searching import examples
 
 _MASKS = {
     "none": ("", "s"),
@@ -167,7 +168,7 @@ sizes = st.builds(
 
 
 @pytest.mark.slow
-@settings(max_examples=30)
+@examples(10)
 @given(
     sizes,
     st.sampled_from(list(_MASKS)),

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from mlir import ir
 from onnx import numpy_helper, parser
@@ -22,8 +22,9 @@ from relax_mlir.schedules.cpu.rows import RowsConfiguration
 from relax_mlir.schedules.cpu.windows import WindowsConfiguration
 from relax_mlir.targets import stages
 from relax_mlir.units import split
+from tests.searching import examples
 
-_many = settings(max_examples=30)
+_many = examples(12)
 
 
 @dataclass(frozen=True)

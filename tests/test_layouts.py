@@ -21,7 +21,7 @@ from tests.searching import examples
 _TOLERANCE = 2e-5
 
 _few = settings(max_examples=4, suppress_health_check=[HealthCheck.too_slow])
-_many = settings(examples(12), suppress_health_check=[HealthCheck.too_slow])
+_many = settings(examples(5), suppress_health_check=[HealthCheck.too_slow])
 
 Shape = tuple[int, ...]
 

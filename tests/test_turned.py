@@ -9,9 +9,10 @@ from relax_mlir import compile, import_onnx
 from relax_mlir.compiler import target_of
 from relax_mlir.runtime.executable import Executable
 from tests.frontends.differential import parse
+from tests.searching import examples
 
 _few = settings(max_examples=8)
-_many = settings(max_examples=80)
+_many = examples(25)
 
 
 def compiled(text: str, bits: int = 0) -> Executable:

@@ -17,6 +17,7 @@ from relax_mlir.schedules.winograd import input_limits
 from relax_mlir.targets import TargetError
 from tests.frontends.differential import parse
 from tests.products import assert_close, convolved, drawn
+from tests.searching import examples
 
 F32 = np.float32
 
@@ -270,7 +271,7 @@ _CASES = st.builds(
 
 
 @pytest.mark.slow
-@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+@settings(examples(10), suppress_health_check=[HealthCheck.too_slow])
 @given(
     _CASES,
     st.sampled_from(sorted(INPUTS)),

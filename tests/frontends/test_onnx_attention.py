@@ -6,7 +6,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from onnx import ModelProto, helper
 from onnx.reference import ReferenceEvaluator
@@ -15,6 +15,7 @@ from relax_mlir import IRModule, compile, import_onnx, lower, reference
 from relax_mlir.errors import ModelError
 from relax_mlir.runtime.executable import Executable
 from tests.frontends.differential import parse
+from tests.searching import examples
 
 _HIDDEN = -np.inf
 
@@ -202,7 +203,7 @@ def test_it_goes_on_from_what_is_remembered(form: Form) -> None:
     check(form, outputs=3, is_causal=1)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(12)
 @given(st.data())
 def test_many_forms(data: st.DataObject) -> None:
     def one(*choices: Any) -> Any:
