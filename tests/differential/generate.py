@@ -37,9 +37,7 @@ _MOST_ELEMENTS = 40_000  # of one value
 _LARGEST = 1e4  # of what operators read and give
 _NOISE = 1e-5  # relative to the scale of each result
 _MOST_NOISE = 1e-3  # what that may grow to
-# Of operators whose results depend on the machine, or that no definition can foresee.
 _RECURRENT = {"relax.nn_rnn", "relax.nn_gru", "relax.nn_lstm"}
-_LEFT_OUT = {"relax.random_uniform"}
 # Drawn as often as all others together: they make one value of parts of others.
 _MOVEMENT = (
     *("relax.strided_slice", "relax.slice_scatter", "relax.concat", "relax.split"),
@@ -94,7 +92,7 @@ def _draw_operator(rng: random.Random) -> str:
         return rng.choice(list(PROGRAMS))
     if rng.random() < 0.4:
         return rng.choice(_MOVEMENT)
-    return rng.choice([n for n in operators() if n not in _LEFT_OUT])
+    return rng.choice(list(operators()))
 
 
 @cache
