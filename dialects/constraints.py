@@ -195,8 +195,10 @@ def require_multiple(a: Dim, divisor: int, name: str) -> None:
     """Assume that a size, called ``name`` in messages, is a multiple of a number.
 
     Raises:
-        ValueError: it surely is none.
+        ValueError: it surely is none, or the number is below 1.
     """
+    if divisor < 1:
+        raise ValueError(f"{name}: expected a divisor of 1 or more, got {divisor}")
     rest = dims.mod(a, divisor)
     if symbols.is_known_unequal(rest, 0):
         raise ValueError(f"{name}: expected a multiple of {divisor}, got `{a}`")

@@ -87,6 +87,9 @@ def test_multiples_are_assumed() -> None:
     assert [str(c) for c in found] == ["mod(n, 4) == 0"]
     with pytest.raises(ValueError, match="channels: expected a multiple of 4, got `6`"):
         shapes.require_multiple(6, 4, "channels")
+    for divisor in (0, -1):
+        with pytest.raises(ValueError, match=f"a divisor of 1 or more, got {divisor}"):
+            shapes.require_multiple(6, divisor, "channels")
 
 
 @pytest.mark.parametrize(

@@ -148,12 +148,12 @@ class ConvOp(ConvFamilyOp):
         layouts, groups = cls.layouts(attrs), attrs["groups"]
         n, c, *sizes = layouts.data.to_plain(tensors.shape_of(data))
         o, per_group, *kernel = layouts.kernel.to_plain(tensors.shape_of(weight))
+        shapes.require_multiple(o, groups, "output channels")
         if shapes.is_known_unequal(c, per_group * groups):
             raise ValueError(
                 f"weight expects {per_group * groups} input channels, got {c}"
             )
         shapes.require_equal(c, per_group * groups)
-        shapes.require_multiple(o, groups, "output channels")
         shape = (n, o, *_window_counts(kernel, sizes, attrs))
         dtype = conv_dtype(data, weight, attrs["out_dtype"])
         return tensors.tensor_type(layouts.out.from_plain(shape), dtype)

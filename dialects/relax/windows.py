@@ -17,6 +17,7 @@ from relax_mlir.dialects.tir import Index
 __all__ = [
     "Window",
     "by_rank",
+    "check_convolution",
     "check_window",
     "kernel_sizes",
     "onnx_window",
@@ -223,6 +224,23 @@ def check_window(node: OnnxNode, rank: int) -> None:
                 f"attribute `{name}`: expected {count} numbers for {rank} spatial axes, "
                 f"got {list(given)}"
             )
+
+
+def check_convolution(node: OnnxNode) -> None:
+    """Check that the groups of a convolution are one or more, and its pads said once.
+
+    Raises:
+        ValueError: they are not.
+
+    Source: ONNX Conv-22, where ``pads`` and ``auto_pad`` exclude each other. Models have
+    poolings with both, of which ``auto_pad`` counts, as in onnxruntime.
+    """
+    group = node.attr("group", 1)
+    if group < 1:
+        raise ValueError(f"attribute `group`: expected 1 or more, got {group}")
+    mode = node.attr("auto_pad", "NOTSET")
+    if mode != "NOTSET" and node.attrs.get("pads"):
+        raise ValueError(f"expected one of `pads` and `auto_pad`, got both, {mode}")
 
 
 def kernel_sizes(node: OnnxNode, weight: ir.Value, index: int = 1) -> tuple[Dim, ...]:

@@ -113,6 +113,29 @@ def test_losses_of_open_targets_are_checked_when_they_are_called() -> None:
         ),
         ("y = Attention<scale = -1.0>(q, q, q)", "`scale`: expected 0 or more"),
         ("y = ConvInteger(b, b, , zs)", "sizes differ: expected `1`, got `2`"),
+        *(
+            (f"y = {body}", f"`group`: expected 1 or more, got {group}")
+            for group in (0, -1)
+            for body in (
+                f"Conv<group = {group}>(a, w)",
+                f"ConvTranspose<group = {group}>(a, w)",
+                f"ConvInteger<group = {group}>(b, b)",
+                f"QLinearConv<group = {group}>(b, f, z, b, f, z, f, z)",
+                f"DeformConv<group = {group}>(p, p, p)",
+            )
+        ),
+        *(
+            (
+                f'y = {operator}<auto_pad = "{mode}", pads = [0, 0]>({operands})',
+                f"expected one of `pads` and `auto_pad`, got both, {mode}",
+            )
+            for mode in ("SAME_LOWER", "VALID")
+            for operator, operands in (
+                ("Conv", "a, w"),
+                ("ConvTranspose", "a, w"),
+                ("ConvInteger", "b, b"),
+            )
+        ),
     ],
 )
 def test_what_contradicts_itself_is_refused(body: str, message: str) -> None:
@@ -121,7 +144,8 @@ def test_what_contradicts_itself_is_refused(body: str, message: str) -> None:
     known = {"n": np.array(4), "sizes": np.array([1, 1, 8])}
     known["scales"] = np.array([1, 1, 2], np.float32)
     feeds |= {"q": random(1, 1, 2, 3), "b": np.ones((1, 1, 3), np.uint8)}
-    feeds |= {"zs": np.zeros(2, np.uint8)}
+    feeds |= {"zs": np.zeros(2, np.uint8), "z": np.zeros((), np.uint8)}
+    feeds |= {"p": random(1, 1, 3, 3)}
     feeds |= {"f": np.zeros(1, np.float32), "t": np.array(["a"], object)}
 
     with pytest.raises(ModelError, match=message):

@@ -378,6 +378,7 @@ def test_resizing_to_the_nearest_pixel(mode: str) -> None:
             "padding: expected",
         ),
         (lambda x: nn.group_conv2d_nchw(x, x, 1, 1, 1, 3), "do not make 3 groups"),
+        (lambda x: nn.group_conv2d_nchw(x, x, 1, 1, 1, 0), "1 group or more, got 0"),
         (lambda x: nn.pool2d(x, [2], [2], [1], [0], "max"), "expected 2 sizes"),
         (lambda x: nn.adaptive_pool(x, [1, 1], "mean"), "expected `avg` or `max`"),
         (

@@ -9,7 +9,7 @@ from relax_mlir.dialects.relax.arithmetic import AddOp
 from relax_mlir.dialects.relax.columns import Col2imOp, DeformColumnsOp
 from relax_mlir.dialects.relax.matmul import MatmulOp
 from relax_mlir.dialects.relax.movement import BroadcastToOp, ReshapeOp
-from relax_mlir.dialects.relax.windows import kernel_sizes
+from relax_mlir.dialects.relax.windows import check_convolution, kernel_sizes
 from relax_mlir.frontends.onnx.node_form import input_shape
 
 
@@ -36,13 +36,13 @@ def deform_conv(node: OnnxNode) -> ir.Value:
 
     Source: ONNX DeformConv-22.
     """
+    check_convolution(node)
     x, weight, offset = (node.input(i) for i in range(3))
     channels, in_group, *_ = input_shape(node, 1, "m", "c", "kernel...")
     kernel = kernel_sizes(node, weight)
     group, offset_groups = node.attr("group", 1), node.attr("offset_group", 1)
     shapes.unify(input_shape(node, 0, "n", "c", "spatial...")[1], in_group * group)
-    if shapes.is_known_unequal(shapes.mod(channels, group), 0):
-        raise ValueError(f"expected a multiple of {group} results, got {channels}")
+    shapes.require_multiple(channels, group, "results")
     batch, _, *windows = input_shape(node, 2, "n", "offsets", "windows...")
     mask = node.optional(4)
     if mask is None:

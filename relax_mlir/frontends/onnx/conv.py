@@ -23,6 +23,7 @@ from relax_mlir.dialects.relax.movement import PermuteDimsOp, ReshapeOp
 from relax_mlir.dialects.relax.padding import PadOp, pad_widths
 from relax_mlir.dialects.relax.windows import (
     by_rank,
+    check_convolution,
     check_window,
     kernel_sizes,
     onnx_window,
@@ -40,6 +41,7 @@ def conv(node: OnnxNode) -> ir.Value:
 
     Source: ONNX Conv-22.
     """
+    check_convolution(node)
     of_integers = dequantized_conv(node)
     if of_integers is not None:
         return _with_bias(node, of_integers)
@@ -57,6 +59,7 @@ def conv_transpose(node: OnnxNode) -> ir.Value:
 
     Source: ONNX ConvTranspose-22.
     """
+    check_convolution(node)
     x, weight = node.input(0), node.input(1)
     kernel = kernel_sizes(node, weight)
     check_window(node, len(kernel))

@@ -12,7 +12,12 @@ from relax_mlir.dialects.relax.cast import AstypeOp
 from relax_mlir.dialects.relax.conv import Conv1dOp, Conv2dOp, Conv3dOp
 from relax_mlir.dialects.relax.movement import ReshapeOp
 from relax_mlir.dialects.relax.padding import PadOp, pad_widths
-from relax_mlir.dialects.relax.windows import by_rank, kernel_sizes, onnx_window
+from relax_mlir.dialects.relax.windows import (
+    by_rank,
+    check_convolution,
+    kernel_sizes,
+    onnx_window,
+)
 from relax_mlir.frontends.onnx.quantization import (
     as_f32,
     as_i32,
@@ -72,6 +77,7 @@ def integer_conv(
     It is of both as they are, for which machines have instructions, x padded with its zero
     point; what the zero points add is taken off again.
     """
+    check_convolution(node)
     weight, weight_zero = signed_weight(node, weight, weight_zero)
     groups = node.attr("group", 1)
     sizes = [size for size in tensors.shape_of(weight)[1:] if isinstance(size, int)]

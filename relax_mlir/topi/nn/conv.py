@@ -83,6 +83,8 @@ def _kernel_layout(data_layout: str, kernel_layout: str) -> str:
 
 
 def _check_groups(groups: int, **channels: Any) -> None:
+    if groups < 1:
+        raise ValueError(f"conv: expected 1 group or more, got {groups}")
     for name, count in channels.items():
         number = as_int(count)
         if number is not None and number % groups:
