@@ -169,14 +169,15 @@ def dynamically_quantized(
 ) -> tuple[ir.Value, ir.Value, ir.Value]:
     """``x`` as u8, its scale and its zero point, by its least and its largest element.
 
-    The scale of zeros alone is 1 / 255.
+    The scale of zeros alone, and of no element, is 1, as in onnxruntime; the standard's
+    formula gives 0, which nothing can be divided by.
 
     Source: ONNX DynamicQuantizeLinear-11.
     """
-    zero, one, steps = (node.constant(np.full((), v, np.float32)) for v in (0, 1, 255))
+    zero, steps = (node.constant(np.full((), v, np.float32)) for v in (0, 255))
     least, most = MinimumOp(MinOp(x).y, zero).z, MaximumOp(MaxOp(x).y, zero).z
     span = SubtractOp(most, least).z
-    scale = DivideOp(WhereOp(EqualOp(span, zero).z, one, span).z, steps).z
+    scale = DivideOp(WhereOp(EqualOp(span, zero).z, steps, span).z, steps).z
     byte = node.constant(np.zeros((), np.uint8))
     shift = QuantizeLinearOp(SubtractOp(zero, least).z, scale, byte).y
     return QuantizeLinearOp(x, scale, shift).y, scale, shift
