@@ -425,6 +425,23 @@ def test_dictionaries_need_a_name_for_every_column() -> None:
             "expected 2 features, got 3",
         ),
         (
+            "FeatureVectorizer",
+            [_X],
+            {"inputdimensions": [2]},
+            ModelError,
+            "input 0: expected 2 features, got 3",
+        ),
+        *(
+            (
+                "FeatureVectorizer",
+                [x],
+                {"inputdimensions": [1]},
+                ModelError,
+                "input 0: expected rank 1 or 2, got",
+            )
+            for x in (np.float32(1), np.ones((2, 1, 1), np.float32))
+        ),
+        (
             "Normalizer",
             [_X],
             {"norm": "L3"},
@@ -444,3 +461,17 @@ def test_wrong_nodes_are_refused(
 
     with pytest.raises(error, match=message):
         import_onnx(model)
+
+
+@pytest.mark.slow  # compiles
+def test_features_of_an_open_number_are_as_many_as_the_node_says() -> None:
+    attrs = {"inputdimensions": [3, 2]}
+    model, _ = node_model("ai.onnx.ml::FeatureVectorizer", [_X, _X[:, :2]], **attrs)
+    model.graph.input[1].type.tensor_type.shape.dim[1].dim_param = "n"
+    compiled = relax_mlir.compile(import_onnx(model))
+
+    np.testing.assert_array_equal(
+        compiled(_X, _X[:, :2])[0], np.concatenate([_X, _X[:, :2]], 1)
+    )
+    with pytest.raises(ValueError, match="`main`: argument 1"):
+        compiled(_X, _X)

@@ -153,13 +153,17 @@ def feature_vectorizer(node: OnnxNode) -> ir.Value:
     for index, width in enumerate(widths):
         x = AstypeOp(node.input(index), dtype=_F32).y
         shape = tensors.shape_of(x)
-        if len(shape) == 1:
-            x = ReshapeOp(x, shape=(shape[0], 1)).y
-        if width is not None and tensors.shape_of(x)[1] != width:
-            raise ValueError(
-                f"input {index}: expected {width} features, got {tensors.shape_of(x)[1]}"
-            )
-        parts.append(x)
+        if len(shape) not in (1, 2):
+            got = shapes.format_shape(shape)
+            raise ValueError(f"input {index}: expected rank 1 or 2, got {got}")
+        rows, features = (*shape, 1)[:2]
+        if width is not None:
+            if shapes.is_known_unequal(features, width):
+                raise ValueError(
+                    f"input {index}: expected {width} features, got {features}"
+                )
+            features = shapes.unify(features, width)
+        parts.append(ReshapeOp(x, shape=(rows, features)).y)
     return ConcatOp(parts, axis=1).y
 
 
