@@ -8,7 +8,7 @@ import onnx
 import pytest
 
 import relax_mlir
-from relax_mlir.errors import RelaxError
+from relax_mlir.errors import ModelError, RelaxError
 from relax_mlir.frontends.onnx import import_onnx
 from tests.frontends.differential import expected, model_with, random
 
@@ -86,6 +86,64 @@ def test_a_call_decides_what_is_stretched(
         (actual,), (wanted,) = compiled(*feeds.values()), expected(model, feeds)
         assert actual.shape == wanted.shape
         np.testing.assert_allclose(actual, wanted, rtol=1e-5, atol=1e-6)
+
+
+_CHAIN = {"x": ("n", 1), "w": ("m", 1), "u": (3, 1), "v": (5, 1)}
+_CHAIN_BODY = """
+    a = Add(x, w) b = Add(x, u) c = Add(w, v)
+    d = ReduceSum(a) e = ReduceSum(b) f = ReduceSum(c) y = Sum(d, e, f)"""
+
+
+@pytest.mark.slow  # compiles
+@pytest.mark.parametrize(
+    ("body", "shapes", "calls", "refused"),
+    [
+        (
+            "y = Add(x, w)",
+            {"x": ("n", 2, "n"), "w": (3, 2, 5)},
+            [((1, 2, 1), (3, 2, 5))],
+            ((3, 2, 3), (3, 2, 5)),
+        ),
+        (
+            _CHAIN_BODY,
+            _CHAIN,
+            [((n, 1), (m, 1), (3, 1), (5, 1)) for n, m in [(3, 1), (1, 1), (1, 5)]],
+            ((3, 1), (5, 1), (3, 1), (5, 1)),
+        ),
+        (
+            "a = Add(x, w) s = Constant<value_ints = [1]>() b = Reshape(x, s) y = Add(a, b)",
+            {"x": ("n",), "w": (3,)},
+            [((1,), (3,))],
+            ((3,), (3,)),
+        ),
+    ],
+    ids=["one size", "two sizes", "a size that something else fixes"],
+)
+def test_sizes_that_equal_none_of_what_they_meet_are_stretched(
+    body: str,
+    shapes: Mapping[str, Sequence[int | str]],
+    calls: Sequence[Shapes],
+    refused: Shapes,
+) -> None:
+    model = _model(body, shapes)
+    compiled = relax_mlir.compile(import_onnx(model))
+
+    for call in calls:
+        feeds = {n: random(*s) for n, s in zip(shapes, call, strict=True)}
+        (actual,), (wanted,) = compiled(*feeds.values()), expected(model, feeds)
+        assert actual.shape == wanted.shape
+        np.testing.assert_allclose(actual, wanted, rtol=1e-5, atol=1e-6)
+    with pytest.raises(ValueError, match="`main`: argument"):
+        compiled(*(random(*shape) for shape in refused))
+
+
+def test_sizes_that_fit_in_no_way_are_refused_by_what_they_meet() -> None:
+    body = """
+        a = Add(x, w) s = Constant<value_ints = [5]>() b = Reshape(x, s)
+        c = ReduceSum(a) d = ReduceSum(b) y = Add(c, d)"""
+
+    with pytest.raises(ModelError, match="expected `n == 5`, got `3 == 5`"):
+        import_onnx(_model(body, {"x": ("n",), "w": (3,)}))
 
 
 @pytest.mark.slow  # compiles

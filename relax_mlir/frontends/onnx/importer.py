@@ -1,6 +1,6 @@
 """The way of a model: read, check, convert if it is old, build."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -8,7 +8,8 @@ import numpy as np
 from mlir import ir
 
 from relax_mlir.dialects import constraints, dtypes
-from relax_mlir.dialects.shapes import Expr, parse, symbol, symbols_of
+from relax_mlir.dialects.constraints import Constraint
+from relax_mlir.dialects.shapes import Dim, Expr, parse, substitute, symbol, symbols_of
 from relax_mlir.errors import ModelError, PassError, UnsupportedError
 from relax_mlir.frontends.onnx.build import GraphBuilder
 from relax_mlir.frontends.onnx.functions import Functions
@@ -96,17 +97,20 @@ def _import(
         inputs = input_types(types, {**overrides, **_shapes_of(fixed)})
         known = {n: _known(n, a, inputs[n]) for n, a in fixed.items()}
         parameters = _parameters(inputs, known)
-        functions = Functions(model.proto.functions)
-        module = IRModule.empty()
-        builder = GraphBuilder(module, functions, Weights(model.folders), report)
-        with constraints.collect() as assumed:
-            builder.main(graph, parameters, known, model.opsets)
+        module, assumed = _built(model, graph, parameters, known, report)
+        may_stretch = any(assumed.values()) and not known
+        if may_stretch and (ones := _forced_to_1(assumed, parameters)):
+            fitting = OnnxReport(report.where, report.opsets)
+            fixed = _with_sizes(parameters, ones)
+            made = _built(model, graph, fixed, known, fitting)
+            if fitting.is_ok:
+                (module, assumed), report = made, fitting
         if assumed and report.is_ok:
             set_constraints(module, assumed)  # rules assume things, too
             with module.context, ir.Location.unknown():
                 BindSizes().run(module)
-            if any(assumed.values()) and not known:
-                module.source = _source(model, parameters)
+        if may_stretch and report.is_ok:
+            module.source = _source(model, parameters)
     except ModelError:
         raise
     except NotImplementedError as error:
@@ -117,6 +121,66 @@ def _import(
         kind = type(error).__name__
         raise ModelError(f"{model.where}: {kind}: {sentence(error)}") from error
     return module, report
+
+
+def _built(
+    model: Model,
+    graph: Graph,
+    parameters: Mapping[str, InputType | None],
+    known: Mapping[str, GraphValue],
+    report: OnnxReport,
+) -> tuple[IRModule, Mapping[Constraint, bool]]:
+    """The module, and what it assumes of sizes: whether a broadcast does, by constraint."""
+    module, functions = IRModule.empty(), Functions(model.proto.functions)
+    builder = GraphBuilder(module, functions, Weights(model.folders), report)
+    with constraints.collect() as assumed:
+        builder.main(graph, parameters, known, model.opsets)
+    return module, assumed
+
+
+def _forced_to_1(
+    assumed: Mapping[Constraint, bool], parameters: Mapping[str, InputType | None]
+) -> dict[str, Dim]:
+    """Sizes that broadcasts take for what they cannot be, so that they have to be 1.
+
+    As ``n``, where [n, n] meets [3, 5].
+    """
+    shapes = [type_[0] for type_ in parameters.values() if type_ is not None]
+    names = dict.fromkeys(n for shape in shapes for dim in shape for n in _symbols(dim))
+    sides = [side for c in assumed for side in c.equality]
+    order = list(names | dict.fromkeys(n for side in sides for n in _symbols(side)))
+    fitting = [c for c, may_stretch in assumed.items() if not may_stretch]
+    if _can_be(assumed, order) or not _can_be(fitting, order):
+        return {}
+    ones: dict[str, Dim] = {}
+    for constraint in (c for c, may_stretch in assumed.items() if may_stretch):
+        named = names.keys() & set(map(str, constraint.equality))
+        if named & ones.keys():
+            continue
+        fitting.append(constraint)
+        if named and not _can_be(fitting, order):
+            one = symbol(min(named))
+            ones[str(one)] = 1
+            fitting = [c for c in fitting if not assumed[c] or one not in c.equality]
+    return ones
+
+
+def _can_be(found: Iterable[Constraint], order: Sequence[str]) -> bool:
+    try:
+        constraints.solve(found, order)
+    except ValueError:
+        return False
+    return True
+
+
+def _with_sizes(
+    parameters: Mapping[str, InputType | None], values: Mapping[str, Dim]
+) -> dict[str, InputType | None]:
+    """Parameters with sizes in place of symbols."""
+    return {
+        name: type_ and (tuple(substitute(dim, values) for dim in type_[0]), type_[1])
+        for name, type_ in parameters.items()
+    }
 
 
 def _source(model: Model, types: Mapping[str, InputType | None]) -> OnnxSource | None:
