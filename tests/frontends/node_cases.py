@@ -55,6 +55,10 @@ class NodeCase:
         """The node that is changed."""
         return self.model.graph.node[self.place]
 
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The values of inputs and initializers."""
+        return {t.name: _array(t) for t in self.model.graph.initializer} | self.feeds
+
     def declare(self) -> None:
         """Give the graph's inputs the types of the arrays, and its outputs none."""
         del self.model.graph.input[:], self.model.graph.value_info[:]

@@ -211,7 +211,7 @@ def _shape(rng: np.random.Generator, case: NodeCase) -> str:
     axis = int(rng.integers(array.ndim))
     size = array.shape[axis]
     if kind == 1 and size:
-        array = np.take(array, 0, axis)
+        array = np.array(np.take(array, 0, axis), array.dtype)
     elif kind == 2 and size and 2 * array.size < _MOST_ELEMENTS:
         array = np.concatenate([array, array], axis)
     else:

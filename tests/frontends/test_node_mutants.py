@@ -1,11 +1,14 @@
 """Mutants of ONNX's node tests; ``make node-mutants`` takes some thousand."""
 
+import ml_dtypes
 import numpy as np
+import onnx
 import pytest
 
-from tests.frontends.node_cases import bases
-from tests.frontends.node_mutants import Outcome, reason, run
+from tests.frontends.node_cases import NodeCase, bases
+from tests.frontends.node_mutants import Outcome, of_defined, reason, run
 from tests.frontends.node_mutations import LAYOUTS, mutant
+from tests.frontends.single_node import node_model
 
 
 @pytest.mark.slow
@@ -24,6 +27,20 @@ def test_reasons_are_for_what_they_name() -> None:
     assert reason(Outcome(0, "ReduceMax", "strict", flag)) is not None
     assert reason(Outcome(0, "ReduceMax", "wrong", flag)) is None
     assert reason(Outcome(0, "Add", "accident", "KeyError: 'x'")) is None
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int64, ml_dtypes.int4])
+def test_integers_of_floats_that_they_stand_for_are_compared(dtype: type) -> None:
+    x = np.array([0.5, 7.5, -0.5, np.nan, np.inf, -1e30, 2.0**63], np.float32)
+    model, feeds = node_model(
+        "Cast", [x], to=onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    )
+    results = [np.array([1, 2, 3, 4, 5, 6, 7]).astype(dtype)]
+
+    (compared,) = of_defined(NodeCase("cast", model, feeds), results)
+
+    assert compared.dtype == dtype
+    assert compared.tolist() == [1, 2, 3, 0, 0, 0, 0]
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
