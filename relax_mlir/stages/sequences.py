@@ -75,6 +75,7 @@ def concatenate(node: HostNode, values: Values) -> Sequence[Any]:
     if not parts:
         raise RunError(f"{node}: expected a sequence of one tensor or more, got none")
     if not node.attrs.get("new_axis", 0):
+        node.check_axis(axis, as_numpy(parts[0]).ndim)
         return [_joined(parts, axis)]
     arrays = list(map(as_numpy, parts))
     node.check_axis(axis, arrays[0].ndim + 1)

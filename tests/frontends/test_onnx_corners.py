@@ -493,12 +493,29 @@ def test_regions_are_a_matrix() -> None:
         import_onnx(model_with("y = RoiAlign(x, r, i)", feeds))
 
 
-def test_coefficients_of_rotations_have_one_shape() -> None:
-    feeds = {"x": random(2, 1, 3, 8), "c": random(3, 4), "s": random(3, 8)}
-    model = model_with("y = RotaryEmbedding(x, c, s)", feeds, opset=23)
+@pytest.mark.parametrize(
+    ("attributes", "cosines", "message"),
+    [
+        ("", (2, 3, 1), r"input 1: expected \[2, 3, 4\], got \[2, 3, 1\]"),
+        ("", (2, 3, 5), r"input 1: expected \[2, 3, 4\], got \[2, 3, 5\]"),
+        ("", (3, 4), r"input 1: expected \[2, 3, 4\], got \[3, 4\]"),
+        (
+            "<rotary_embedding_dim = 4>",
+            (2, 3, 2),
+            r"input 2: expected \[2, 3, 2\], got",
+        ),
+        ("<rotary_embedding_dim = -1>", (2, 3, 4), "expected 0 to 8, got -1"),
+        ("<rotary_embedding_dim = 10>", (2, 3, 5), "expected 0 to 8, got 10"),
+    ],
+)
+def test_angles_of_rotations_are_as_many_as_pairs(
+    attributes: str, cosines: tuple[int, ...], message: str
+) -> None:
+    feeds = {"x": random(2, 1, 3, 8), "c": random(*cosines), "s": random(2, 3, 4)}
+    body = f"y = RotaryEmbedding{attributes}(x, c, s)"
 
-    with pytest.raises(ModelError, match=r"input 2: expected \[3, 4\], got \[3, 8\]"):
-        import_onnx(model)
+    with pytest.raises(ModelError, match=message):
+        import_onnx(model_with(body, feeds, opset=23))
 
 
 @pytest.mark.slow  # compiles

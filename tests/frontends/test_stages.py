@@ -11,7 +11,7 @@ from onnx import helper
 
 from relax_mlir import IRModule, compile, import_onnx
 from relax_mlir.compiler import target_of
-from relax_mlir.errors import ModelError
+from relax_mlir.errors import ModelError, RunError
 from relax_mlir.frontends.onnx import check_onnx
 from relax_mlir.onnx_backend import RelaxBackendRep, run_node
 from relax_mlir.stages import stage
@@ -160,6 +160,16 @@ def test_sequences_go_in_and_out() -> None:
 
     assert [part.tolist() for part in parts] == [x.tolist(), y.tolist(), x.tolist()]
     np.testing.assert_array_equal(joined, np.concatenate([x, y, x]))
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_scalars_are_not_joined_along_an_axis(count: int) -> None:
+    text = f"""g (float x) => (float[n] y) {{
+        s = SequenceConstruct ({", ".join("x" * count)})
+        y = ConcatFromSequence <axis = 0> (s) }}"""
+
+    with pytest.raises(RunError, match="expected 0 to -1, got 0"):
+        compile(import_onnx(parse(text, 18)))(np.float32(1))
 
 
 def test_values_may_be_names_of_sizes() -> None:

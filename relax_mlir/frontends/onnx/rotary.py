@@ -2,7 +2,8 @@
 
 from mlir import ir
 
-from relax_mlir.dialects import tensors
+from relax_mlir.dialects import shapes, tensors
+from relax_mlir.dialects.dim_bounds import is_known_le
 from relax_mlir.dialects.hooks import LeftToBodyError, OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.arithmetic import AddOp, MultiplyOp, SubtractOp
 from relax_mlir.dialects.relax.creation import ArangeOp
@@ -63,21 +64,41 @@ def rotated(
 def standard_rotary_embedding(node: OnnxNode) -> ir.Value:
     """Rotary position embedding, by the standard's own body.
 
-    The body would broadcast positions or sines of another shape, and let positions count
-    from the end.
+    The body would broadcast positions, cosines or sines of another shape, or cut them,
+    and let positions count from the end.
 
     Source: ONNX RotaryEmbedding-23; onnxruntime refuses negative positions.
     """
     shape = tensors.shape_of(node.input(0))
     if len(shape) not in (3, 4):
         raise ValueError(f"input 0: expected rank 3 or 4, got {len(shape)}")
-    check_input_shape(node, 2, tensors.shape_of(node.input(1)))
-    places = node.optional(3)
+    places, half = node.optional(3), shapes.floordiv(_rotated_size(node), 2)
+    rows = (shape[0], shape[-2])
     if places is not None:
-        check_input_shape(node, 3, (shape[0], shape[-2]))
-        rows = tensors.shape_of(node.input(1))[0]
-        checked(node, places, "position_ids", rows)
+        check_input_shape(node, 3, rows)
+        rows = tensors.shape_of(node.input(1))[:1]
+        checked(node, places, "position_ids", rows[0])
+    for index in (1, 2):
+        check_input_shape(node, index, (*rows, half))
     raise LeftToBodyError
+
+
+def _rotated_size(node: OnnxNode) -> Dim:
+    """How many elements of a head are turned.
+
+    Raises:
+        ValueError: the attributes do not say, or say fewer than 0, or more than there are.
+    """
+    shape, heads = tensors.shape_of(node.input(0)), node.attrs.get("num_heads", 0)
+    if len(shape) == 3 and heads < 1:
+        raise ValueError(f"attribute `num_heads`: expected 1 or more, got {heads}")
+    size = shape[3] if len(shape) == 4 else shapes.floordiv(shape[2], heads)
+    turned = node.attrs.get("rotary_embedding_dim", 0)
+    if turned < 0 or is_known_le(size + 1, turned):
+        raise ValueError(
+            f"attribute `rotary_embedding_dim`: expected 0 to {size}, got {turned}"
+        )
+    return turned or size
 
 
 @onnx_rule("com.microsoft::RotaryEmbedding", since=1)
