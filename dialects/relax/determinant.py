@@ -147,13 +147,16 @@ def _swap_rows(
 
 
 def _subtract_rows(b: Builder, work: Buffer, k: Index, n: "Index | int") -> None:
-    """Make column k zero below its pivot; of columns before it nothing is read."""
-    pivot, zero = work[k, k], b.constant(0, work.dtype)
+    """Make column k zero below its pivot; of columns before it nothing is read.
+
+    Below a pivot of 0 are zeros, and NaN, which no element is larger than.
+    """
+    pivot = work[k, k]
 
     def eliminate(i: Index) -> list[Scalar]:
         row = k + i + 1
-        quotient = work[row, k] / pivot
-        factor = b.select(pivot.equal(0), zero, quotient)
+        below = work[row, k]
+        factor = b.select(pivot.equal(0), below, below / pivot)
 
         def step(j: Index) -> list[Scalar]:
             column = k + j

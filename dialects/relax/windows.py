@@ -251,10 +251,13 @@ def kernel_sizes(node: OnnxNode, weight: ir.Value, index: int = 1) -> tuple[Dim,
         index: of the input that it comes from.
 
     Raises:
-        ValueError: the attribute says something else.
+        ValueError: the attribute says something else, or there are no spatial axes.
         NotKnownError: they are open, or channels of groups are.
     """
     shape = tensors.shape_of(weight)
+    if len(shape) < 3:
+        got = shapes.format_shape(shape)
+        raise ValueError(f"input {index}: expected rank 3 or more, got {got}")
     kernel = shape[2:]
     said = node.attrs.get("kernel_shape")
     needed = shape[:2] if node.attr("group", 1) != 1 else ()

@@ -114,6 +114,16 @@ def test_losses_of_open_targets_are_checked_when_they_are_called() -> None:
         ("y = Attention<scale = -1.0>(q, q, q)", "`scale`: expected 0 or more"),
         ("y = ConvInteger(b, b, , zs)", "sizes differ: expected `1`, got `2`"),
         *(
+            (f"y = {body}", rf"input {index}: expected rank 3 or more, got \[{sizes}\]")
+            for body, index, sizes in (
+                ("Conv(a, x)", 1, 4),
+                ("ConvTranspose(a, x)", 1, 4),
+                ("ConvInteger(b, z, z, z)", 1, ""),
+                ("ConvInteger(b, zs, , zs)", 1, 2),
+                ("QLinearConv(b, f, z, z, f, zs, f, z)", 3, ""),
+            )
+        ),
+        *(
             (f"y = {body}", f"`group`: expected 1 or more, got {group}")
             for group in (0, -1)
             for body in (
@@ -644,3 +654,15 @@ def test_the_only_axis_is_named_by_0_and_minus_1(axis: int) -> None:
 
     with pytest.raises(ModelError, match="axis"):
         import_onnx(model_with("y = ReduceSum(x, a)", feeds, ["a"]))
+
+
+@pytest.mark.slow  # compiles
+def test_determinants_of_what_is_no_number_are_none() -> None:
+    """As in onnxruntime; numpy's is 0 for some that have a column of zeros."""
+    rng, elements = np.random.default_rng(0), [0, -0.0, 1, 2, -3, np.nan]
+    feeds = {"x": rng.choice(elements, (500, 3, 3)).astype(np.float32)}
+    model = model_with("y = Det(x)", feeds)
+
+    (actual,) = relax_mlir.compile(import_onnx(model))(feeds["x"])
+
+    np.testing.assert_allclose(actual, expected(model, feeds)[0], rtol=1e-5, atol=1e-5)

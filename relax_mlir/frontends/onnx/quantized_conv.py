@@ -78,14 +78,14 @@ def integer_conv(
     point; what the zero points add is taken off again.
     """
     check_convolution(node)
+    index = 3 if node.op_type.endswith("QLinearConv") else 1
+    kernel = kernel_sizes(node, weight, index)
     weight, weight_zero = signed_weight(node, weight, weight_zero)
     groups = node.attr("group", 1)
     sizes = [size for size in tensors.shape_of(weight)[1:] if isinstance(size, int)]
     is_known = len(sizes) == len(tensors.shape_of(weight)) - 1
     if weight_zero is not None and (groups != 1 or not is_known):
         weight, weight_zero = _less_zero(weight, weight_zero), None
-    index = 3 if node.op_type.endswith("QLinearConv") else 1
-    kernel = kernel_sizes(node, weight, index)
     known = node.constants(weight)
     x_zero = columns(x_zero)
     shifted = x if x_zero is None else SubtractOp(x, x_zero).z
