@@ -4,7 +4,8 @@
 values, shape or type, or how it is given was changed. What we compute has to be what
 onnxruntime computes, or the reference; what onnxruntime refuses may be refused, with an
 error of ``relax_mlir.errors``. Any other outcome is a bug, or stands in
-``node_mutants.tsv`` with its reason. ``--replay SEED`` shows one mutant.
+``node_mutants.tsv`` with its reason. ``--domain microsoft`` mutates models of operators of
+com.microsoft, which only onnxruntime defines. ``--replay SEED`` shows one mutant.
 """
 
 from __future__ import annotations
@@ -32,7 +33,12 @@ import relax_mlir
 from relax_mlir.errors import RelaxError
 from relax_mlir.frontends.onnx import import_onnx
 from tests.frontends.node_cases import NodeCase
-from tests.frontends.node_mutations import LAYOUTS, has_types_of_standard, mutant
+from tests.frontends.node_mutations import (
+    DOMAINS,
+    LAYOUTS,
+    has_types_of_standard,
+    mutant,
+)
 from tests.seed_pool import try_seeds
 
 __all__ = ["Outcome", "attempt", "of_defined", "reason", "run"]
@@ -77,17 +83,18 @@ _STAGES = ("onnxruntime", "reference", "ours", "folded")
 
 def attempt(
     seed: int,
+    domain: str = "onnx",
     skipped: Collection[str] = (),
     begin: Callable[[str], object] = lambda stage: None,
 ) -> Outcome:
     """Run a mutant everywhere and compare.
 
     Args:
-        seed: of the mutant.
+        seed, domain: of the mutant.
         skipped: those of ``_STAGES`` that end the process; they count as errors.
         begin: is told the name of every stage before it runs.
     """
-    case = mutant(seed)
+    case = mutant(seed, domain)
 
     def staged(stage: str, run: Callable[[NodeCase], _Arrays]) -> _Arrays | Exception:
         if stage in skipped:
@@ -397,24 +404,24 @@ def _limit_memory() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
-def _tried(task: tuple[int, tuple[str, ...]]) -> Outcome:
+_Task = tuple[int, str, tuple[str, ...]]
+
+
+def _tried(task: _Task) -> Outcome:
     """The outcome of a seed without the stages to skip; stages go to the log."""
-    seed, skipped = task
-    return attempt(
-        seed, skipped, lambda stage: print(stage, file=sys.stderr, flush=True)
-    )
+    return attempt(*task, lambda stage: print(stage, file=sys.stderr, flush=True))
 
 
-def run(seeds: Iterable[int], workers: int = 1) -> list[Outcome]:
+def run(seeds: Iterable[int], workers: int = 1, domain: str = "onnx") -> list[Outcome]:
     """Try mutants in processes, which may die; how each ended, by seed.
 
     Where another runtime ends the process, the mutant is tried again without it.
     """
     outcomes: list[Outcome] = []
-    waiting: list[tuple[int, tuple[str, ...]]] = [(seed, ()) for seed in seeds]
+    waiting: list[_Task] = [(seed, domain, ()) for seed in seeds]
     while waiting:
-        again: list[tuple[int, tuple[str, ...]]] = []
-        for (seed, skipped), found in try_seeds(
+        again: list[_Task] = []
+        for (seed, _, skipped), found in try_seeds(
             _tried, waiting, workers=workers, seconds=_SECONDS, begin=_limit_memory
         ):
             if isinstance(found, Outcome):
@@ -424,18 +431,18 @@ def run(seeds: Iterable[int], workers: int = 1) -> list[Outcome]:
                 (s for s in reversed(found.log.splitlines()) if s in _STAGES), ""
             )
             if stage in ("onnxruntime", "reference") and stage not in skipped:
-                again.append((seed, (*skipped, stage)))
+                again.append((seed, domain, (*skipped, stage)))
                 continue
-            case = mutant(seed)
+            case = mutant(seed, domain)
             message = f"{case.name}: {'; '.join(case.mutations)}: {stage}: {found.kind}"
             outcomes.append(Outcome(seed, case.node.op_type, "death", message))
         waiting = again
     return sorted(outcomes, key=lambda o: o.seed)
 
 
-def _replay(seed: int) -> None:
+def _replay(seed: int, domain: str) -> None:
     """Show a mutant, and let what it raises escape."""
-    case = mutant(seed)
+    case = mutant(seed, domain)
     print(case.name, case.mutations)
     print(onnx.printer.to_text(case.model))
     print(
@@ -454,13 +461,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--count", type=int, default=4000, help="how many seeds")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--domain", choices=DOMAINS, default="onnx")
     parser.add_argument("--replay", type=int, help="show this seed alone")
     options = parser.parse_args(arguments)
     if options.replay is not None:
-        _replay(options.replay)
+        _replay(options.replay, options.domain)
         return 0
     seeds = range(options.first, options.first + options.count)
-    outcomes = run(seeds, options.workers)
+    outcomes = run(seeds, options.workers, options.domain)
     for kind, number in Counter(o.kind for o in outcomes).most_common():
         print(f"{number:6} {kind}")
     bad = [o for o in outcomes if not o.is_good and reason(o) is None]

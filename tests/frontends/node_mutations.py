@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -13,26 +13,40 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, helper, numpy_helper
 
+from tests.frontends.microsoft_cases import microsoft_bases, microsoft_schema
 from tests.frontends.node_cases import NodeCase, bases
 
-__all__ = ["LAYOUTS", "has_types_of_standard", "mutant"]
+__all__ = ["DOMAINS", "LAYOUTS", "has_types_of_standard", "mutant"]
 
 _MOST_ELEMENTS = 1 << 16  # of an input
 
 
+# What is mutated.
+DOMAINS: Mapping[str, Callable[[], tuple[NodeCase, ...]]] = {
+    "onnx": bases,
+    "microsoft": microsoft_bases,
+}
+
+
 @cache
-def _families() -> tuple[tuple[NodeCase, ...], ...]:
+def _families(domain: str) -> tuple[tuple[NodeCase, ...], ...]:
     """The node tests of each operator."""
     found: dict[str, list[NodeCase]] = {}
-    for base in bases():
+    for base in DOMAINS[domain]():
         found.setdefault(base.node.op_type, []).append(base)
     return tuple(map(tuple, found.values()))
 
 
-def mutant(seed: int) -> NodeCase:
-    """A node test with one mutation or two; half of them by operator, half by test."""
+def mutant(seed: int, domain: str = "onnx") -> NodeCase:
+    """A node test with one mutation or two; half of them by operator, half by test.
+
+    Args:
+        seed: of the random numbers.
+        domain: ``onnx``, or ``microsoft`` for models of com.microsoft's operators.
+    """
     rng = np.random.default_rng(seed)
-    base = _pick(rng, _pick(rng, _families()) if rng.random() < 0.5 else bases())
+    families, whole = _families(domain), DOMAINS[domain]()
+    base = _pick(rng, _pick(rng, families) if rng.random() < 0.5 else whole)
     model = onnx.ModelProto()
     model.CopyFrom(base.model)
     model.ir_version = 10  # onnxruntime lags behind onnx, which writes the newest
@@ -55,6 +69,8 @@ def _pick(rng: np.random.Generator, options: Sequence[Any]) -> Any:
 def _schema(case: NodeCase) -> Any:  # Any: its stub lacks the types of attributes
     versions = {o.domain: o.version for o in case.model.opset_import}
     domain = case.node.domain
+    if domain == "com.microsoft":
+        return microsoft_schema(case.node.op_type)
     try:
         return onnx.defs.get_schema(case.node.op_type, versions[domain], domain)
     except (KeyError, onnx.defs.SchemaError):
