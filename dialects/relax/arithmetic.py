@@ -50,7 +50,7 @@ class NegativeOp(UnaryOp, name="negative", onnx=("Neg", 6)):
 
 
 class SignOp(UnaryOp, name="sign", onnx=("Sign", 9)):
-    """-1, 0 or 1; NaN stays NaN."""
+    """-1, 0 or 1; NaN stays NaN, and 0 has no sign."""
 
     cases = (*UnaryOp.cases, *_INTEGERS, Case((5, "uint8"), high=2))
     reference = staticmethod(computed_wide(np.sign))
@@ -59,7 +59,10 @@ class SignOp(UnaryOp, name="sign", onnx=("Sign", 9)):
         one = b.constant(1, v.dtype)
         if v.dtype.kind == "u":
             return b.select(v > 0, one, v)
-        return b.select(v > 0, one, b.select(v < 0, -one, v))
+        rest = (
+            b.select(v.equal(0), b.constant(0, v.dtype), v) if v.dtype.is_float else v
+        )
+        return b.select(v > 0, one, b.select(v < 0, -one, rest))
 
 
 class ReciprocalOp(FloatUnaryOp, name="reciprocal", onnx=("Reciprocal", 6)):

@@ -214,8 +214,11 @@ def check_window(node: OnnxNode, rank: int) -> None:
     """Check that the attributes of a node's windows are for so many spatial axes.
 
     Raises:
-        ValueError: one has another number of elements.
+        ValueError: one has another number of elements, or there are negative pads.
     """
+    if min(node.attrs.get("pads") or [0]) < 0:
+        got = list(node.attrs["pads"])
+        raise ValueError(f"attribute `pads`: expected 0 or more, got {got}")
     counts = {"strides": rank, "dilations": rank, "pads": 2 * rank}
     for name, count in (counts | {"output_padding": rank}).items():
         given = node.attrs.get(name)

@@ -114,6 +114,17 @@ def test_losses_of_open_targets_are_checked_when_they_are_called() -> None:
         ("y = Attention<scale = -1.0>(q, q, q)", "`scale`: expected 0 or more"),
         ("y = ConvInteger(b, b, , zs)", "sizes differ: expected `1`, got `2`"),
         *(
+            (f"y = {body}", r"`pads`: expected 0 or more, got \[1, -1\]")
+            for body in (
+                "Conv<pads = [1, -1]>(a, w)",
+                "ConvTranspose<pads = [1, -1]>(a, w)",
+                "ConvInteger<pads = [1, -1]>(b, b)",
+                "MaxPool<pads = [1, -1], kernel_shape = [2]>(a)",
+                "AveragePool<pads = [1, -1], kernel_shape = [2]>(a)",
+                "LpPool<pads = [1, -1], kernel_shape = [2]>(a)",
+            )
+        ),
+        *(
             (f"y = {body}", rf"input {index}: expected rank 3 or more, got \[{sizes}\]")
             for body, index, sizes in (
                 ("Conv(a, x)", 1, 4),
@@ -654,6 +665,28 @@ def test_the_only_axis_is_named_by_0_and_minus_1(axis: int) -> None:
 
     with pytest.raises(ModelError, match="axis"):
         import_onnx(model_with("y = ReduceSum(x, a)", feeds, ["a"]))
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_splits_have_as_many_sizes_as_outputs(count: int) -> None:
+    feeds = {"x": random(0), "s": np.zeros(count, np.int64)}
+    model = model_with("y, z = Split(x, s)", feeds, ["s"], ["y", "z"])
+
+    with pytest.raises(ModelError, match=f"expected 2 sizes, .* got {count}"):
+        import_onnx(model)
+
+
+@pytest.mark.slow  # compiles
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16", "float64"])
+def test_zeros_have_no_sign(dtype: str) -> None:
+    x = np.array([-0.0, 0.0, -2.0, np.nan]).astype(dtype)
+    model = model_with("y = Sign(x)", {"x": x})
+
+    (actual,) = relax_mlir.compile(import_onnx(model))(x)
+
+    assert actual[:3].tolist() == [0, 0, -1]
+    assert not np.signbit(actual[:2]).any()
+    assert np.isnan(actual[3])
 
 
 @pytest.mark.slow  # compiles

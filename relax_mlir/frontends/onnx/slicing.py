@@ -35,6 +35,10 @@ def split(node: OnnxNode) -> list[ir.Value]:
     parts: int | Sequence[Dim] = node.attr("split", count)
     if node.optional(1) is not None:
         parts = node.dims(1)
+    if not isinstance(parts, int) and len(parts) != count:
+        raise ValueError(
+            f"split: expected {count} sizes, one for each output, got {len(parts)}"
+        )
     sizes = shapes.split_sizes(shape[axis], parts)
     known = [size for size in sizes if isinstance(size, int)]
     if len(known) == len(sizes) >= _MANY_PARTS:
