@@ -258,6 +258,7 @@ _INTEGERS = np.array([[3, 1], [7, 0], [3, 9]], np.int64)
             {"imputed_value_int64s": [5], "replaced_value_int64": 3},
         ),
         ("FeatureVectorizer", [_X, _X[:, :2]], {"inputdimensions": [3, 2]}),
+        ("FeatureVectorizer", [_X[0], _X[1, :2]], {"inputdimensions": [3, 2]}),
         ("OneHotEncoder", [_INTEGERS], {"cats_int64s": [3, 7, 1]}),
         (
             "LabelEncoder",

@@ -139,7 +139,7 @@ def imputer(node: OnnxNode) -> ir.Value:
 
 @onnx_rule("ai.onnx.ml::FeatureVectorizer", since=1)
 def feature_vectorizer(node: OnnxNode) -> ir.Value:
-    """Matrices next to each other, in f32.
+    """Matrices next to each other, in f32; a vector is a row.
 
     Source: ONNX (ai.onnx.ml) FeatureVectorizer-1.
     """
@@ -156,7 +156,7 @@ def feature_vectorizer(node: OnnxNode) -> ir.Value:
         if len(shape) not in (1, 2):
             got = shapes.format_shape(shape)
             raise ValueError(f"input {index}: expected rank 1 or 2, got {got}")
-        rows, features = (*shape, 1)[:2]
+        rows, features = (1, *shape)[-2:]
         if width is not None:
             if shapes.is_known_unequal(features, width):
                 raise ValueError(
