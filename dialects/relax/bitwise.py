@@ -3,7 +3,7 @@
 import numpy as np
 from mlir.ir import RankedTensorType
 
-from relax_mlir.dialects import tensors
+from relax_mlir.dialects import dtypes, tensors
 from relax_mlir.dialects.hooks import Case
 from relax_mlir.dialects.relax.elementwise import (
     BinaryOp,
@@ -78,6 +78,8 @@ class ShiftOp(BinaryOp):
         Case((5, 1, "uint8"), (3, "uint8"), low=0, high=9),
         Case((75, "uint64"), (75, "uint64"), low=0, high=9),
         Case((75, "int8"), (75, "int8"), low=-9, high=9),
+        Case((75, "int4"), (75, "int4"), low=-8, high=7),
+        Case((75, "uint4"), (75, "uint4"), low=0, high=9),
         Case((75, "int32"), (75, "int32"), low=-9, high=9),
     )
 
@@ -86,10 +88,18 @@ class ShiftOp(BinaryOp):
         return tensors.tensor_type(common_shape(x1, x2), require("iu", x1, x2))
 
 
-def _distance(x1: np.ndarray, x2: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where the bits stay within the width, and how far they move there."""
-    is_short = (x2 >= 0) & (x2 < np.iinfo(x1.dtype).bits)
-    return is_short, np.where(is_short, x2, 0).astype(x1.dtype)
+def _distance(
+    x1: np.ndarray, x2: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Where the bits stay within the width; they, and how far they move there.
+
+    Integers of less than a byte are widened to one, for numpy cannot shift them.
+    """
+    type_ = dtypes.from_numpy(x1.dtype)
+    wide = f"{type_.name.rstrip('0123456789')}{max(type_.bits, 8)}"
+    x1, x2 = x1.astype(wide), x2.astype(wide)
+    is_short = (x2 >= 0) & (x2 < type_.bits)
+    return is_short, x1, np.where(is_short, x2, 0).astype(wide)
 
 
 class LeftShiftOp(ShiftOp, name="left_shift"):
@@ -97,8 +107,8 @@ class LeftShiftOp(ShiftOp, name="left_shift"):
 
     @staticmethod
     def reference(x1: np.ndarray, x2: np.ndarray) -> np.ndarray:
-        is_short, distance = _distance(x1, x2)
-        return np.where(is_short, x1 << distance, 0).astype(x1.dtype)
+        is_short, wide, distance = _distance(x1, x2)
+        return np.where(is_short, wide << distance, 0).astype(x1.dtype)
 
     def scalar(self, b: Builder, u: Scalar, v: Scalar) -> Scalar:
         return u << v
@@ -112,9 +122,9 @@ class RightShiftOp(ShiftOp, name="right_shift"):
 
     @staticmethod
     def reference(x1: np.ndarray, x2: np.ndarray) -> np.ndarray:
-        is_short, distance = _distance(x1, x2)
-        beyond = np.where(x1 < 0, -1, 0)
-        return np.where(is_short, x1 >> distance, beyond).astype(x1.dtype)
+        is_short, wide, distance = _distance(x1, x2)
+        beyond = np.where(wide < 0, -1, 0)
+        return np.where(is_short, wide >> distance, beyond).astype(x1.dtype)
 
     def scalar(self, b: Builder, u: Scalar, v: Scalar) -> Scalar:
         return u >> v

@@ -157,6 +157,8 @@ def count_ngrams(node: HostNode, values: Values) -> Sequence[Any]:
 
 def encode_one_hot(node: HostNode, values: Values) -> Sequence[Any]:
     """Source: ONNX (ai.onnx.ml) OneHotEncoder-1."""
+    if "cats_int64s" in node.attrs:
+        raise RunError(f"{node}: expected categories that are texts, got cats_int64s")
     names = list(map(plain, node.attr("cats_strings")))
     array = texts(node, values, 0)
     unknown = set(array.reshape(-1).tolist()).difference(names)

@@ -26,6 +26,8 @@ def tokenize(node: HostNode, values: Values) -> Sequence[Any]:
     Source: onnxruntime, com.microsoft Tokenizer-1.
     """
     array, find = texts(node, values, 0), _finder(node)
+    if array.ndim not in (1, 2):
+        raise RunError(f"{node}: expected texts of rank 1 or 2, got {array.ndim}")
     shortest = int(node.attr("mincharnum"))
     if shortest < 1:
         raise RunError(f"{node}: mincharnum: expected 1 or more, got {shortest}")

@@ -113,6 +113,11 @@ def test_losses_of_open_targets_are_checked_when_they_are_called() -> None:
         ),
         ("y = Attention<scale = -1.0>(q, q, q)", "`scale`: expected 0 or more"),
         ("y = ConvInteger(b, b, , zs)", "sizes differ: expected `1`, got `2`"),
+        ("y = STFT(a, n, z, n)", r"input 2: expected \[length\], got \[\]"),
+        (
+            "y = MaxRoiPool<pooled_shape = [1, 1], spatial_scale = -1.0>(p, p)",
+            "`spatial_scale`: expected above 0, got -1.0",
+        ),
         *(
             (f"y = {body}", r"`pads`: expected 0 or more, got \[1, -1\]")
             for body in (

@@ -1,14 +1,19 @@
 """What onnxruntime fuses computes here what it computes there."""
 
+import re
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
-from relax_mlir import reference
+from relax_mlir import compile, reference
 from relax_mlir.errors import ModelError, UnsupportedError
 from relax_mlir.frontends.onnx import import_onnx
-from tests.frontends.differential import assert_same_numbers, random
+from relax_mlir.runtime.ndarray import as_numpy
+from tests.frontends.differential import assert_same_numbers, expected, random
+from tests.frontends.microsoft_cases import microsoft_bases
+from tests.frontends.node_cases import NodeCase
 from tests.frontends.single_node import node_model
 
 _ONES = np.array([[1, 1, 0], [1, 1, 1]], np.int32)
@@ -222,6 +227,53 @@ def test_queries_share_heads_of_keys(
     [
         ("Gelu", [_X, _X], {}, ModelError, "expected up to 1, got 2"),
         ("QuickGelu", [_X], {"alhpa": 1.0}, ModelError, "expected `alpha`. Did you"),
+        ("CDist", [_X, _X], {}, ModelError, r"input 0: expected \[n, k\], got"),
+        ("BiasGelu", [_X, _G[:1]], {}, ModelError, r"expected \[8\], got \[1\]"),
+        ("FastGelu", [_X, _G[:1]], {}, ModelError, r"expected \[8\], got \[1\]"),
+        ("FusedMatMul", [_X, _KEYS], {"transB": 2}, ModelError, "0 or 1, got 2"),
+        (
+            "SkipLayerNormalization",
+            [_X, np.float32(1), _G],
+            {},
+            ModelError,
+            "input 1: expected rank 2 or 3, got 0",
+        ),
+        (
+            "SkipSimplifiedLayerNormalization",
+            [_X, _Y, _G],
+            {"epsilon": -1.0},
+            ModelError,
+            "`epsilon`: expected 0 or more",
+        ),
+        (
+            "MultiHeadAttention",
+            [_X, _KEYS, _KEYS],
+            {"num_heads": 2, "unidirectional": 2},
+            ModelError,
+            "`unidirectional`: expected 0 or 1, got 2",
+        ),
+        *(
+            (
+                "RotaryEmbedding",
+                [_X, np.array([2]), random(9, pairs), random(9, 2)],
+                attrs,
+                ModelError,
+                message,
+            )
+            for pairs, attrs, message in (
+                (2, {"num_heads": 3}, "expected a multiple of 3 features, got 8"),
+                (3, {"num_heads": 2}, r"input 3: expected \[9, 3\], got \[9, 2\]"),
+                (2, {"num_heads": 1}, r"input 2: expected \[9, 4\], got \[9, 2\]"),
+                (2, {"rotary_embedding_dim": 2}, "or `num_heads` beside it, got 2"),
+            )
+        ),
+        (
+            "QLinearConcat",
+            [np.float32(1), np.uint8(0), np.zeros(1, np.uint8), np.float32(1)],
+            {"axis": 0},
+            ModelError,
+            "tensors with one of each, got 4 inputs",
+        ),
         (
             "FusedConv",
             [_PIXELS, _KERNEL],
@@ -270,3 +322,31 @@ def test_wrong_nodes_are_refused(
 
     with pytest.raises(error, match=message):
         import_onnx(model)
+
+
+_OF_OPEN_SIZES = [
+    case
+    for case in microsoft_bases()
+    if re.search("Attention|Rotary|Sigmoid|Concat", case.name)
+]
+
+
+@pytest.mark.slow  # compiles
+@pytest.mark.parametrize("case", _OF_OPEN_SIZES, ids=lambda c: c.name)
+def test_all_sizes_may_be_open(case: NodeCase) -> None:
+    model = onnx.ModelProto()
+    model.CopyFrom(case.model)
+    for value in model.graph.input:
+        for axis, dim in enumerate(value.type.tensor_type.shape.dim):
+            dim.dim_param = f"{value.name}_{axis}"
+
+    actual = compile(import_onnx(model))(*case.feeds.values())
+
+    wanted = expected(model, case.feeds)
+    for mine, theirs in zip(actual, wanted, strict=True):
+        np.testing.assert_allclose(
+            as_numpy(mine).astype(float),
+            theirs.astype(float),
+            rtol=1e-4,
+            atol=1 if theirs.dtype == np.uint8 else 1e-4,
+        )

@@ -417,7 +417,20 @@ def test_dictionaries_need_a_name_for_every_column() -> None:
             UnsupportedError,
             "4 leaves for 1073741824 targets",
         ),
-        ("Scaler", [_X], {"scale": [1.0, 2.0]}, ModelError, "expected 1 or 3 numbers"),
+        (
+            "Scaler",
+            [_X],
+            {"scale": [1.0, 2.0], "offset": [0.0] * 2},
+            ModelError,
+            "expected 1 or 3 numbers",
+        ),
+        (
+            "Scaler",
+            [_X],
+            {"scale": [1.0]},
+            ModelError,
+            r"as many offsets as scales, got \[0, 1\]",
+        ),
         (
             "LinearRegressor",
             [_X],

@@ -439,7 +439,7 @@ _PAIR = {"x": _floats(3, 4), "s": _scales(5)}
                 " (a, b, s)"
             ),
             {"a": _floats(3, 40), "b": np.zeros((6, 2, 8), np.uint8), "s": _scales(18)},
-            r"input 1: expected 6 rows of 3 blocks of 16 elements, got shape \[6, 2, 8\]",
+            r"input 1: expected 6 rows of 3 blocks of 16 elements, got uint8 of shape \[6, 2, 8\]",
         ),
         (
             f"y = {_OTHERS}QAttention <num_heads = 5> (x, w, b, sx, sw)",

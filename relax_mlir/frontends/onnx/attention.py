@@ -212,7 +212,7 @@ def _by_heads(node: OnnxNode, index: int) -> ir.Value:
     if len(tensors.shape_of(x)) == 4:
         return x
     name = "kv_num_heads" if index else "q_num_heads"
-    return split(x, node.attr(name), f"input {index}")
+    return split(x, node.attr(name), index)
 
 
 def _scale(node: OnnxNode, heads: Heads) -> float:

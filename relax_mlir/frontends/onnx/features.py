@@ -69,7 +69,9 @@ def scaler(node: OnnxNode) -> ir.Value:
 
     Source: ONNX (ai.onnx.ml) Scaler-1.
     """
-    x = node.input(0)
+    x, counts = node.input(0), [len(node.attrs.get(n, [])) for n in ("offset", "scale")]
+    if counts[0] != counts[1]:
+        raise ValueError(f"expected as many offsets as scales, got {counts}")
     wide = x if tensors.dtype_of(x) in (_F32, _F64) else AstypeOp(x, dtype=_F32).y
     for name, op in (("offset", SubtractOp), ("scale", MultiplyOp)):
         factors = _per_feature(node, name, node.attrs.get(name, []), x)

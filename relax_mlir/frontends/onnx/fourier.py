@@ -36,6 +36,7 @@ from relax_mlir.dialects.relax.movement import FlipOp, PermuteDimsOp, ReshapeOp
 from relax_mlir.dialects.relax.padding import PadOp
 from relax_mlir.dialects.relax.trigonometry import CosOp, SinOp
 from relax_mlir.dialects.shapes import Dim
+from relax_mlir.frontends.onnx.node_form import input_shape
 from relax_mlir.frontends.onnx.slicing import crop, part
 
 _F64, _INT64 = dtypes.dtype("float64"), dtypes.dtype("int64")
@@ -297,6 +298,8 @@ def stft(node: OnnxNode) -> ir.Value:
     Source: ONNX STFT-17.
     """
     signal, window = node.input(0), node.optional(2)
+    if window is not None:
+        input_shape(node, 2, "length")
     shape = tensors.shape_of(signal)
     if len(shape) == 2:
         signal = ReshapeOp(signal, shape=(*shape, 1)).y

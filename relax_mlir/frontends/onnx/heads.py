@@ -11,7 +11,7 @@ import numpy as np
 from mlir import ir
 
 from relax_mlir.dialects import dtypes, tensors
-from relax_mlir.dialects.hooks import OnnxNode
+from relax_mlir.dialects.hooks import NotKnownError, OnnxNode
 from relax_mlir.dialects.relax.arithmetic import AddOp, DivideOp, MultiplyOp
 from relax_mlir.dialects.relax.attention import CausalMaskOp
 from relax_mlir.dialects.relax.cast import AstypeOp
@@ -68,19 +68,29 @@ class Scoring:
     before: Dim | None = None
 
 
-def split(x: ir.Value, heads: int, name: str) -> ir.Value:
+def split(x: ir.Value, heads: int, index: int) -> ir.Value:
     """[batch, sequence, heads * size] by heads.
+
+    Args:
+        x: the tensor.
+        heads: how many.
+        index: of the input that it comes from.
 
     Raises:
         ValueError: the rank is another, or the heads do not fit.
+        NotKnownError: the number of features is open.
     """
     shape = tensors.shape_of(x)
     if len(shape) != 3:
-        raise ValueError(f"{name}: expected rank 3, got {len(shape)}")
+        raise ValueError(f"input {index}: expected rank 3, got {len(shape)}")
     batch, length, width = shape
-    if not isinstance(width, int) or heads < 1 or width % heads:
+    if not isinstance(width, int):
+        raise NotKnownError(
+            index, f"expected a known number of features, got {width}", is_of_sizes=True
+        )
+    if heads < 1 or width % heads:
         raise ValueError(
-            f"{name}: expected a multiple of {heads} features, got {width}"
+            f"input {index}: expected a multiple of {heads} features, got {width}"
         )
     apart = ReshapeOp(x, shape=(batch, length, heads, width // heads)).y
     return PermuteDimsOp(apart, axes=(0, 2, 1, 3)).y
@@ -147,10 +157,15 @@ class _Apart:
         """Of some heads, where keys are hidden by their places or not."""
         _, count, length, _ = tensors.shape_of(heads.query)
         shared = tensors.shape_of(heads.key)[1]
-        if not isinstance(count, int) or not isinstance(shared, int):
-            raise ValueError(
-                f"expected known numbers of heads, got `{count}`, `{shared}`"
-            )
+        for index, size in enumerate((count, shared)):
+            if not isinstance(size, int):
+                raise NotKnownError(
+                    index,
+                    f"expected a known number of heads, got {size}",
+                    is_of_sizes=True,
+                )
+        assert isinstance(count, int)
+        assert isinstance(shared, int)
         if shared < 1 or count % shared:
             raise ValueError(
                 f"expected heads of queries in multiples of {shared}, got {count}"

@@ -32,7 +32,11 @@ from relax_mlir.dialects.relax.reduce import MeanOp, SumOp
 from relax_mlir.dialects.relax.slicing import StridedSliceOp
 from relax_mlir.dialects.relax.trigonometry import TanhOp
 from relax_mlir.frontends.onnx.indices import checked
-from relax_mlir.frontends.onnx.node_form import check_form
+from relax_mlir.frontends.onnx.node_form import (
+    check_form,
+    check_input_shape,
+    input_shape,
+)
 from relax_mlir.frontends.onnx.norm import inverse_root
 from relax_mlir.frontends.onnx.scores import number, one_of
 
@@ -57,7 +61,7 @@ def bias_gelu(node: OnnxNode) -> ir.Value:
     Source: onnxruntime, com.microsoft BiasGelu-1.
     """
     check_form(node, 2)
-    return GeluOp(AddOp(node.input(0), node.input(1)).z).y
+    return GeluOp(_plus_row(node, 1)).y
 
 
 @onnx_rule("com.microsoft::CDist", since=1)
@@ -70,7 +74,8 @@ def cdist(node: OnnxNode) -> ir.Value:
     metric = one_of(
         "metric", node.attr("metric", "sqeuclidean"), ("euclidean", "sqeuclidean")
     )
-    n, k = tensors.shape_of(node.input(0))
+    n, k = input_shape(node, 0, "n", "k")
+    input_shape(node, 1, "m", "k")
     one = ReshapeOp(node.input(0), shape=(n, 1, k)).y
     far = SubtractOp(one, node.input(1)).z
     total = SumOp(MultiplyOp(far, far).z, axis=(2,), keepdims=False).y
@@ -84,7 +89,7 @@ def fast_gelu(node: OnnxNode) -> ir.Value:
     Source: onnxruntime, com.microsoft FastGelu-1.
     """
     check_form(node, 2)
-    return GeluTanhOp(_plus(node.input(0), node.optional(1))).y
+    return GeluTanhOp(_plus_row(node, 1)).y
 
 
 @onnx_rule("com.microsoft::QuickGelu", since=1)
@@ -104,6 +109,33 @@ def _plus(x: ir.Value, bias: ir.Value | None) -> ir.Value:
     return x if bias is None else AddOp(x, bias).z
 
 
+def _plus_row(node: OnnxNode, index: int) -> ir.Value:
+    """The first input plus a number for each index of its last axis, if they are given."""
+    x = node.input(0)
+    if node.optional(index) is not None:
+        check_input_shape(node, index, tensors.shape_of(x)[-1:])
+    return _plus(x, node.optional(index))
+
+
+def _sum_to_normalise(node: OnnxNode, bias: int) -> ir.Value:
+    """The sum of a tensor, a bias if there is one, and what skips the layer.
+
+    Args:
+        node: with these as inputs 0, ``bias`` and 1.
+        bias: the index of the bias.
+
+    Raises:
+        ValueError: a shape is another than it may be, or epsilon is negative.
+    """
+    for index in range(2):
+        rank = len(tensors.shape_of(node.input(index)))
+        if rank not in (2, 3):
+            raise ValueError(f"input {index}: expected rank 2 or 3, got {rank}")
+    if node.attr("epsilon", _TINY) < 0:
+        raise ValueError("attribute `epsilon`: expected 0 or more")
+    return _plus(_plus_row(node, bias), node.input(1))
+
+
 @onnx_rule("com.microsoft::SkipLayerNormalization", since=1)
 def skip_layer_normalization(node: OnnxNode) -> list[ir.Value | None]:
     """Layer normalisation of a sum, and the sum.
@@ -111,7 +143,7 @@ def skip_layer_normalization(node: OnnxNode) -> list[ir.Value | None]:
     Source: onnxruntime, com.microsoft SkipLayerNormalization-1.
     """
     check_form(node, 5, "epsilon")
-    total = _plus(_plus(node.input(0), node.optional(4)), node.input(1))
+    total = _sum_to_normalise(node, 4)
     y, *statistics = _normalized(node, total, node.optional(3))
     return [y, *statistics, total]
 
@@ -140,7 +172,7 @@ def skip_simplified_layer_normalization(node: OnnxNode) -> list[ir.Value | None]
     Source: onnxruntime, com.microsoft SkipSimplifiedLayerNormalization-1.
     """
     check_form(node, 4, "epsilon")
-    total = _plus(_plus(node.input(0), node.optional(3)), node.input(1))
+    total = _sum_to_normalise(node, 3)
     epsilon = node.attr("epsilon", _TINY)
     y = RmsNormOp(total, node.input(2), axes=(-1,), epsilon=epsilon).y
     is_wanted = any(node.wanted[2:3])
@@ -188,9 +220,9 @@ def _transposed(node: OnnxNode, index: int, side: str) -> ir.Value:
     axes = list(range(len(tensors.shape_of(x))))
     if len(axes) < 2:
         return x
-    if node.attrs.get(f"transBatch{side}", 0):
+    if node.flag(f"transBatch{side}", default=False):
         axes = [*axes[1:-1], axes[0], axes[-1]]
-    if node.attrs.get(f"trans{side}", 0):
+    if node.flag(f"trans{side}", default=False):
         axes[-2:] = axes[:-3:-1]
     return x if axes == sorted(axes) else PermuteDimsOp(x, axes=axes).y
 

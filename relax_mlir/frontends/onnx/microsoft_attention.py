@@ -8,7 +8,7 @@ import numpy as np
 from mlir import ir
 
 from relax_mlir.dialects import dtypes, shapes, tensors
-from relax_mlir.dialects.hooks import OnnxNode, onnx_rule
+from relax_mlir.dialects.hooks import NotKnownError, OnnxNode, onnx_rule
 from relax_mlir.dialects.relax.arithmetic import (
     AddOp,
     MaximumOp,
@@ -45,7 +45,11 @@ from relax_mlir.frontends.onnx.heads import (
     unless,
 )
 from relax_mlir.frontends.onnx.indices import checked
-from relax_mlir.frontends.onnx.node_form import check_form
+from relax_mlir.frontends.onnx.node_form import (
+    check_form,
+    check_input_shape,
+    known_size,
+)
 from relax_mlir.frontends.onnx.rotary import rotated
 from relax_mlir.frontends.onnx.scores import number
 from relax_mlir.frontends.onnx.slicing import part
@@ -60,11 +64,13 @@ def _scale(node: OnnxNode, size: Dim) -> float:
     """What scores are multiplied by.
 
     Raises:
-        ValueError: the size of heads is not known.
+        NotKnownError: the size of heads is open.
     """
     given = node.attrs.get("scale", 0.0)
     if not isinstance(size, int):
-        raise ValueError(f"expected a known size of heads, got `{size}`")
+        raise NotKnownError(
+            0, f"expected a known size of heads, got {size}", is_of_sizes=True
+        )
     return given or 1 / math.sqrt(size)
 
 
@@ -121,7 +127,7 @@ def _seen_before(
     """
     later: list[ir.Value] = []
     before: Dim | None = None
-    if node.attrs.get("unidirectional", 0):
+    if node.flag("unidirectional", default=False):
         later, before = _causal(node, heads, new)
     return _mixed(node, heads, [*hidden, *later], before)
 
@@ -141,7 +147,7 @@ def _mask(node: OnnxNode, index: int, total: Dim, like: ir.Value) -> list[ir.Val
     shape, batch = tensors.shape_of(mask), tensors.shape_of(like)[0]
     hidden = node.attrs.get("mask_filter_value", _FILTER)
     if len(shape) == 1:
-        is_seen = _is_within(mask, shape[0], batch, total)
+        is_seen = _is_within(mask, index, batch, total)
     elif len(shape) in (2, 3):
         between = shape[1:-1] or (1,)
         wide = ReshapeOp(mask, shape=(shape[0], 1, *between, shape[-1])).y
@@ -151,17 +157,25 @@ def _mask(node: OnnxNode, index: int, total: Dim, like: ir.Value) -> list[ir.Val
     return [unless(node, is_seen, like, hidden)]
 
 
-def _is_within(mask: ir.Value, size: Dim, batch: Dim, total: Dim) -> ir.Value:
-    """Whether a key is in front of the end, and behind the beginning if that is told."""
+def _is_within(mask: ir.Value, index: int, batch: Dim, total: Dim) -> ir.Value:
+    """Whether a key is in front of the end, and behind the beginning if that is told.
+
+    Raises:
+        ValueError: there are neither one nor two numbers for each of the batch.
+        NotKnownError: their number is open.
+    """
+    size = tensors.shape_of(mask)[0]
     mask, keys = AstypeOp(mask, dtype=_INT64).y, places(total, (1, 1, 1, total))
     ends = ReshapeOp(part(mask, 0, 0, batch), shape=(batch, 1, 1, 1)).y
     is_before = LessOp(keys, ends).z
     if size == batch:
         return is_before
     if size != 2 * batch:
-        raise ValueError(
-            f"a mask of rank 1: expected {batch} numbers or twice that, got {size}"
-        )
+        expected = f"expected {batch} numbers or twice that, got {size}"
+        for number, dim in ((index, size), (0, batch)):
+            if not isinstance(dim, int):
+                raise NotKnownError(number, expected, is_of_sizes=True)
+        raise ValueError(f"input {index}, a mask of rank 1: {expected}")
     starts = ReshapeOp(part(mask, 0, batch, 2 * batch), shape=(batch, 1, 1, 1)).y
     return LogicalAndOp(is_before, GreaterEqualOp(keys, starts).z).z
 
@@ -189,8 +203,9 @@ def attention(node: OnnxNode) -> list[ir.Value | None]:
         "rotary_embedding_dim",
     )
     product = MatmulOp(node.input(0), node.input(1)).z
-    bias = node.optional(2)
-    product = product if bias is None else AddOp(product, bias).z
+    if node.optional(2) is not None:
+        check_input_shape(node, 2, tensors.shape_of(product)[-1:])
+        product = AddOp(product, node.input(2)).z
     return self_attention(node, product, past=4, mask=3, bias=5)
 
 
@@ -209,13 +224,13 @@ def self_attention(
         ValueError: the features do not fit the heads.
     """
     for name in ("do_rotary", "past_present_share_buffer"):
-        if node.attrs.get(name, 0):
+        if node.flag(name, default=False):
             raise NotImplementedError(
                 f"attribute `{name}` is not supported: expected 0, got 1"
             )
     count = node.attr("num_heads")
     parts = _thirds(node, product)
-    query, key, value = (split(x, count, "input 1") for x in parts)
+    query, key, value = (split(x, count, 1) for x in parts)
     remembered, present = node.optional(past), None
     if remembered is not None:
         olds = [_nth(remembered, number) for number in range(2)]
@@ -239,7 +254,9 @@ def _thirds(node: OnnxNode, x: ir.Value) -> list[ir.Value]:
     """
     width, last = tensors.shape_of(x)[-1], len(tensors.shape_of(x)) - 1
     if not isinstance(width, int):
-        raise ValueError(f"input 1: expected a known number of features, got `{width}`")
+        raise NotKnownError(
+            1, f"expected a known number of features, got {width}", is_of_sizes=True
+        )
     sizes = node.attrs.get("qkv_hidden_sizes") or [width // 3] * 3
     if len(sizes) != 3 or sum(sizes) != width or min(sizes) < 1:
         raise ValueError(f"qkv_hidden_sizes: expected 3 that make {width}, got {sizes}")
@@ -288,10 +305,10 @@ def _given_heads(node: OnnxNode, count: int) -> Heads:
     elif key is None:
         raise ValueError("input 1 is missing, and input 0 holds no keys")
     elif value is None:
-        parts = [split(query, count, "input 0"), *_unpacked(key, 2)]
+        parts = [split(query, count, 0), *_unpacked(key, 2)]
     else:
         parts = [
-            x if len(tensors.shape_of(x)) == 4 else split(x, count, f"input {index}")
+            x if len(tensors.shape_of(x)) == 4 else split(x, count, index)
             for index, x in enumerate((query, key, value))
         ]
     bias = node.optional(3)
@@ -356,7 +373,9 @@ def group_query_attention(node: OnnxNode) -> list[ir.Value | None]:
     before = SubtractOp(ends, size_of(node, length - 1)).z
     # Below 0 where the first call pads a shorter sequence.
     before = MaximumOp(before, node.constant(np.array(0, np.int64))).z
-    if node.attrs.get("do_rotary", 0):
+    if (node.optional(7) is None) != (node.optional(8) is None):
+        raise ValueError("inputs 7 and 8, cosines and sines, go together")
+    if node.flag("do_rotary", default=False):
         heads = _turned(node, heads, before)
     key = _remembered(node, 3, heads.key, before, total)
     value = _remembered(node, 4, heads.value, before, total)
@@ -372,8 +391,9 @@ def _total(node: OnnxNode, length: Dim) -> Dim:
     past = node.optional(3)
     if past is None:
         return length
-    total = node.dim(6)
-    return shapes.maximum(tensors.shape_of(past)[2], total)
+    total = shapes.maximum(tensors.shape_of(past)[2], node.dim(6))
+    shapes.require_at_least(total, length)
+    return total
 
 
 def _grouped_heads(node: OnnxNode) -> Heads:
@@ -385,8 +405,8 @@ def _grouped_heads(node: OnnxNode) -> Heads:
         )
     query, key, value = node.input(0), node.optional(1), node.optional(2)
     if key is None or value is None:
-        width = tensors.shape_of(query)[-1]
-        if not isinstance(width, int) or width % (count + 2 * shared):
+        width = known_size(node, 0, -1)
+        if width % (count + 2 * shared):
             raise ValueError(
                 f"input 0: expected a multiple of {count + 2 * shared} features, got {width}"
             )
@@ -394,9 +414,9 @@ def _grouped_heads(node: OnnxNode) -> Heads:
         ends = [0, count * size, (count + shared) * size, width]
         query, key, value = (part(query, 2, a, b) for a, b in pairwise(ends))
     return Heads(
-        split(query, count, "input 0"),
-        split(key, shared, "input 1"),
-        split(value, shared, "input 2"),
+        split(query, count, 0),
+        split(key, shared, 1),
+        split(value, shared, 2),
     )
 
 
@@ -409,7 +429,8 @@ def _turned(node: OnnxNode, heads: Heads, before: ir.Value) -> Heads:
         own = AddOp(start, places(length, (1, length))).z
     else:
         own = checked(node, own, "position_ids", tensors.shape_of(node.input(7))[0])
-    is_mixed = bool(node.attrs.get("rotary_interleaved", 0))
+    is_mixed = node.flag("rotary_interleaved", default=False)
+    known_size(node, 7, -1)
     query, key = (
         rotated(x, own, node.input(7), node.input(8), is_mixed)
         for x in (heads.query, heads.key)

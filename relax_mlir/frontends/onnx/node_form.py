@@ -1,11 +1,11 @@
 """The form of nodes, where nobody has checked it before."""
 
 from relax_mlir.dialects import shapes, tensors
-from relax_mlir.dialects.hooks import OnnxNode
+from relax_mlir.dialects.hooks import NotKnownError, OnnxNode
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.errors import near_misses
 
-__all__ = ["check_form", "check_input_shape", "input_shape"]
+__all__ = ["check_form", "check_input_shape", "input_shape", "known_size"]
 
 
 def input_shape(node: OnnxNode, index: int, *axes: str) -> tuple[Dim, ...]:
@@ -28,6 +28,20 @@ def input_shape(node: OnnxNode, index: int, *axes: str) -> tuple[Dim, ...]:
             f"{shapes.format_shape(shape)}"
         )
     return shape
+
+
+def known_size(node: OnnxNode, index: int, axis: int) -> int:
+    """A size of an input, as a number.
+
+    Raises:
+        NotKnownError: only the running model tells.
+    """
+    size = tensors.shape_of(node.input(index))[axis]
+    if not isinstance(size, int):
+        raise NotKnownError(
+            index, f"axis {axis}: expected a known size, got {size}", is_of_sizes=True
+        )
+    return size
 
 
 def check_form(node: OnnxNode, most: int, *names: str) -> None:

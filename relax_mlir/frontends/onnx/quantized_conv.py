@@ -51,8 +51,13 @@ def qlinear_conv(node: OnnxNode) -> ir.Value:
 
     Source: ONNX QLinearConv-10.
     """
-    if node.attr("channels_last", 0):
+    if node.flag("channels_last", default=False):
         raise NotImplementedError("attribute `channels_last`: expected 0, got 1")
+    for index in (4, 5):
+        steps = node.optional(index)
+        if steps is not None and len(tensors.shape_of(steps)) > 1:
+            got = shapes.format_shape(tensors.shape_of(steps))
+            raise ValueError(f"input {index}: expected rank 0 or 1, got {got}")
     x, weight = node.input(0), node.input(3)
     y = integer_conv(node, x, weight, zero_point(node, 2), zero_point(node, 5))
     bias = node.optional(8)

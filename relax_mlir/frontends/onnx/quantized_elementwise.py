@@ -21,7 +21,7 @@ from relax_mlir.dialects.relax.linear_quantization import (
     DequantizeLinearOp,
     QuantizeLinearOp,
 )
-from relax_mlir.frontends.onnx.quantization import columns
+from relax_mlir.dialects.relax.movement import ReshapeOp
 
 # What stands between the two, as an operator of the standard of that opset.
 _ONE_INPUT: Mapping[str, tuple[str, int]] = {
@@ -38,7 +38,7 @@ def _rule_of(name: str, opset: int) -> OnnxRule:
     """The rule around the standard's operator ``name``."""
 
     def rule(node: OnnxNode) -> ir.Value:
-        if node.attr("channels_last", 0):
+        if node.flag("channels_last", default=False):
             raise NotImplementedError("attribute `channels_last`: expected 0, got 1")
         inner = find_onnx_rule(name, node.attr("opset", opset))
         if inner is None:
@@ -86,23 +86,31 @@ def qlinear_concat(node: OnnxNode) -> ir.Value:
 
     Source: com.microsoft QLinearConcat-1.
     """
+    if len(node.inputs) % 3 != 2:
+        raise ValueError(
+            "expected a scale, a zero point, and tensors with one of each, got "
+            f"{len(node.inputs)} inputs"
+        )
     parts = [_decoded(node, index) for index in range(2, len(node.inputs), 3)]
     return _encoded(node, ConcatOp(parts, axis=node.attr("axis")).y, 0)
 
 
 def _decoded(node: OnnxNode, index: int) -> ir.Value:
     """The floats that operand ``index`` stands for, by the scale and zero point after it."""
-    x, scale = node.input(index), columns(node.input(index + 1))
-    zero = columns(node.optional(index + 2))
-    if zero is None:
-        zero = node.constant(np.zeros((), tensors.dtype_of(x).numpy))
+    x = node.input(index)
+    scale, zero = _steps(node, index + 1, x)
     return DequantizeLinearOp(x, scale, zero).y
 
 
 def _encoded(node: OnnxNode, y: ir.Value, index: int) -> ir.Value:
     """Floats as steps of the scale that operand ``index`` is, from the zero after it."""
-    scale, zero = columns(node.input(index)), columns(node.optional(index + 1))
-    if zero is None:
-        first = tensors.dtype_of(node.input(0))
-        zero = node.constant(np.zeros((), first.numpy))
+    scale, zero = _steps(node, index, node.input(0))
     return QuantizeLinearOp(y, scale, zero).y
+
+
+def _steps(node: OnnxNode, index: int, like: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """A scale and the zero point after it, a number each; 0 of a type if it is left out."""
+    scale = ReshapeOp(node.input(index), shape=()).y
+    if node.optional(index + 1) is None:
+        return scale, node.constant(np.zeros((), tensors.dtype_of(like).numpy))
+    return scale, ReshapeOp(node.input(index + 1), shape=()).y

@@ -17,6 +17,7 @@ from relax_mlir.dialects.relax.cast import AstypeOp
 from relax_mlir.dialects.relax.matmul import DenseOp
 from relax_mlir.dialects.relax.movement import PermuteDimsOp, ReshapeOp
 from relax_mlir.dialects.relax.slicing import StridedSliceOp
+from relax_mlir.frontends.onnx.node_form import check_input_shape
 from relax_mlir.frontends.onnx.quantization import (
     as_f32,
     columns,
@@ -97,7 +98,9 @@ def qgemm(node: OnnxNode) -> ir.Value:
         scale = MultiplyOp(scale, node.constant(np.array(alpha, np.float32))).z
     if node.optional(7) is None:
         return MultiplyOp(as_f32(y), scale).z
-    y_scale, y_zero = columns(node.input(7)), columns(node.input(8))
+    y_scale, y_zero = columns(node.input(7)), columns(node.optional(8))
+    if y_zero is None:
+        y_zero = node.constant(np.zeros((), tensors.dtype_of(node.input(0)).numpy))
     return requantized(node, y, scale, y_scale, y_zero)
 
 
@@ -119,10 +122,10 @@ def matmul_bits(node: OnnxNode) -> ir.Value:
     type_ = tensors.dtype_of(x)
     blocks = -(-depth // size)
     packed = node.known(1)
-    if packed.size != count * blocks * size * bits // 8:
+    if packed.shape != (count, blocks, size * bits // 8) or packed.dtype != np.uint8:
         raise ValueError(
             f"input 1: expected {count} rows of {blocks} blocks of {size} elements, "
-            f"got shape {list(packed.shape)}"
+            f"got {packed.dtype} of shape {list(packed.shape)}"
         )
     weight = _unpacked(packed, bits, (count, blocks, size))
     steps = AstypeOp(node.constant(weight), dtype=type_).y
@@ -132,8 +135,10 @@ def matmul_bits(node: OnnxNode) -> ir.Value:
     if blocks * size != depth:
         whole = StridedSliceOp(whole, axes=(1,), begin=(0,), end=(depth,)).y
     y = DenseOp(x, whole).z
-    bias = node.optional(5)
-    return y if bias is None else AddOp(y, bias).z
+    if node.optional(5) is None:
+        return y
+    check_input_shape(node, 5, (count,))
+    return AddOp(y, node.input(5)).z
 
 
 def _zero_of_blocks(node: OnnxNode, bits: int, shape: tuple[int, int]) -> ir.Value:
@@ -166,7 +171,7 @@ def _unpacked(packed: np.ndarray, bits: int, shape: tuple[int, ...]) -> np.ndarr
 def _turned(node: OnnxNode, index: int, flag: str) -> ir.Value:
     """A matrix, transposed if an attribute says so."""
     value = node.input(index)
-    if not node.attr(flag, 0):
+    if not node.flag(flag, default=False):
         return value
     known = node.constant_or_none(index)
     if known is not None and known.ndim == 2:  # its sums are constants then

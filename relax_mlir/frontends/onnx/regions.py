@@ -47,9 +47,12 @@ def max_roi_pool(node: OnnxNode) -> ir.Value:
 
     Source: ONNX MaxRoiPool-22.
     """
+    scale = node.attr("spatial_scale", 1.0)
+    if not scale > 0:
+        raise ValueError(f"attribute `spatial_scale`: expected above 0, got {scale}")
     return VisionRoiPoolOp(
         node.input(0),
         node.input(1),
         pooled_size=node.attr("pooled_shape"),
-        spatial_scale=node.attr("spatial_scale", 1.0),
+        spatial_scale=scale,
     ).y

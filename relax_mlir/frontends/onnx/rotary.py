@@ -11,8 +11,14 @@ from relax_mlir.dialects.relax.indexing import TakeOp
 from relax_mlir.dialects.relax.joining import ConcatOp, StackOp
 from relax_mlir.dialects.relax.movement import PermuteDimsOp, ReshapeOp
 from relax_mlir.dialects.shapes import Dim
+from relax_mlir.frontends.onnx.heads import split
 from relax_mlir.frontends.onnx.indices import checked
-from relax_mlir.frontends.onnx.node_form import check_form, check_input_shape
+from relax_mlir.frontends.onnx.node_form import (
+    check_form,
+    check_input_shape,
+    input_shape,
+    known_size,
+)
 from relax_mlir.frontends.onnx.scores import number
 from relax_mlir.frontends.onnx.slicing import part
 
@@ -112,12 +118,24 @@ def rotary_embedding(node: OnnxNode) -> ir.Value:
     if node.attrs.get("is_packed_batching", 0):
         raise NotImplementedError("attribute `is_packed_batching` is not supported")
     x, cos, sin = node.input(0), node.input(2), node.input(3)
-    shape, half = tensors.shape_of(x), tensors.shape_of(cos)[-1]
+    shape, angles = tensors.shape_of(x), input_shape(node, 2, "places", "pairs")
+    check_input_shape(node, 3, angles)
     is_flat = len(shape) == 3
     if is_flat:
-        x = _by_heads(node, x, half)
+        x = _by_heads(node, x, known_size(node, 2, 1))
     elif len(shape) != 4:
         raise ValueError(f"input 0: expected rank 3 or 4, got {len(shape)}")
+    else:
+        known_size(node, 2, 1)
+        known_size(node, 0, 3)
+    turned = node.attrs.get("rotary_embedding_dim", 0)
+    if turned < 0 or (turned and not node.attrs.get("num_heads", 0)):
+        raise ValueError(
+            f"attribute `rotary_embedding_dim`: expected 0, or `num_heads` beside it, "
+            f"got {turned}"
+        )
+    pairs = shapes.floordiv(turned or tensors.shape_of(x)[3], 2)
+    check_input_shape(node, 2, (angles[0], pairs))
     y = rotated(
         x, _all_places(node, x), cos, sin, node.flag("interleaved", default=False)
     )
@@ -130,13 +148,19 @@ def rotary_embedding(node: OnnxNode) -> ir.Value:
     )
 
 
-def _by_heads(node: OnnxNode, x: ir.Value, half: Dim) -> ir.Value:
-    """[batch, sequence, heads * size] as [batch, heads, sequence, size]."""
-    batch, length, width = tensors.shape_of(x)
-    heads = node.attrs.get("num_heads", 0)
-    size = width // heads if heads else 2 * half
-    shape = (batch, length, width // size, size)
-    return PermuteDimsOp(ReshapeOp(x, shape=shape).y, axes=(0, 2, 1, 3)).y
+def _by_heads(node: OnnxNode, x: ir.Value, half: int) -> ir.Value:
+    """[batch, sequence, heads * size] as [batch, heads, sequence, size].
+
+    Raises:
+        ValueError: the features do not fit the heads, or are no pairs of ``half``.
+        NotKnownError: their number is open.
+    """
+    heads, width = node.attrs.get("num_heads", 0), known_size(node, 0, 2)
+    if not heads and (half < 1 or width % (2 * half)):
+        raise ValueError(
+            f"input 0: expected a multiple of {2 * half} features, got {width}"
+        )
+    return split(x, heads or width // (2 * half), 0)
 
 
 def _all_places(node: OnnxNode, x: ir.Value) -> ir.Value:
