@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -15,7 +15,7 @@ from onnx.backend.test import loader
 
 from tests.frontends.single_node import node_model
 
-__all__ = ["NodeCase", "bases"]
+__all__ = ["NodeCase", "bases", "text_models"]
 
 # Operators of which two runtimes need not agree: they draw numbers.
 _RANDOM = frozenset(
@@ -95,7 +95,7 @@ def bases() -> tuple[NodeCase, ...]:
         base = None if "_expanded" in test.name else _base(test)
         if base is not None:
             found.append(base)
-    return (*found, *_feature_models(), *_other_models())
+    return (*found, *_feature_models(), *text_models(_TEXTS))
 
 
 def _base(test: Any) -> NodeCase | None:  # Any: its class is not exported
@@ -275,10 +275,10 @@ _TEXTS = {
 _OPSET = 21  # of the models above
 
 
-def _other_models() -> Iterator[NodeCase]:
-    """Models of operators, and of combinations of attributes, without node tests."""
+def text_models(texts: Mapping[str, str]) -> Iterator[NodeCase]:
+    """Models by name, as text without a header, and random inputs; a case for each node."""
     rng = np.random.default_rng(1)
-    for operator, text in _TEXTS.items():
+    for operator, text in texts.items():
         header = f'<ir_version: 8, opset_import: ["" : {_OPSET}]> g '
         model = onnx.parser.parse_model(header + text)
         feeds = {v.name: _drawn(rng, v) for v in model.graph.input}

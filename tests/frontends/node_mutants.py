@@ -5,7 +5,8 @@ values, shape or type, or how it is given was changed. What we compute has to be
 onnxruntime computes, or the reference; what onnxruntime refuses may be refused, with an
 error of ``relax_mlir.errors``. Any other outcome is a bug, or stands in
 ``node_mutants.tsv`` with its reason. ``--domain microsoft`` mutates models of operators of
-com.microsoft, which only onnxruntime defines. ``--replay SEED`` shows one mutant.
+com.microsoft, which only onnxruntime defines, ``--domain flow`` those of bodies and
+sequences. ``--replay SEED`` shows one mutant.
 """
 
 from __future__ import annotations

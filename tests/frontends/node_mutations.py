@@ -13,6 +13,7 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, helper, numpy_helper
 
+from tests.frontends.flow_cases import flow_bases
 from tests.frontends.microsoft_cases import microsoft_bases, microsoft_schema
 from tests.frontends.node_cases import NodeCase, bases
 
@@ -25,6 +26,7 @@ _MOST_ELEMENTS = 1 << 16  # of an input
 DOMAINS: Mapping[str, Callable[[], tuple[NodeCase, ...]]] = {
     "onnx": bases,
     "microsoft": microsoft_bases,
+    "flow": flow_bases,
 }
 
 
@@ -42,7 +44,8 @@ def mutant(seed: int, domain: str = "onnx") -> NodeCase:
 
     Args:
         seed: of the random numbers.
-        domain: ``onnx``, or ``microsoft`` for models of com.microsoft's operators.
+        domain: ``onnx``; ``microsoft`` for models of com.microsoft's operators; ``flow``
+            for those of bodies and sequences.
     """
     rng = np.random.default_rng(seed)
     families, whole = _families(domain), DOMAINS[domain]()

