@@ -672,6 +672,21 @@ def test_the_only_axis_is_named_by_0_and_minus_1(axis: int) -> None:
         import_onnx(model_with("y = ReduceSum(x, a)", feeds, ["a"]))
 
 
+@pytest.mark.parametrize("opset", [7, 9])
+def test_upsampling_makes_nothing_smaller(opset: int) -> None:
+    feeds = {"x": random(1, 1, 4, 4), "s": np.array([1, 1, 1, 0.5], np.float32)}
+    body = "y = Upsample(x, s)"
+    if opset < 9:
+        feeds, body = (
+            {"x": feeds["x"]},
+            "y = Upsample<scales = [1.0, 1.0, 1.0, 0.5]>(x)",
+        )
+    model = model_with(body, feeds, [n for n in feeds if n == "s"], opset=opset)
+
+    with pytest.raises(ModelError, match="scales: expected 1 or more, got"):
+        import_onnx(model)
+
+
 @pytest.mark.parametrize("count", [0, 1, 3])
 def test_splits_have_as_many_sizes_as_outputs(count: int) -> None:
     feeds = {"x": random(0), "s": np.zeros(count, np.int64)}

@@ -456,6 +456,13 @@ def test_dictionaries_need_a_name_for_every_column() -> None:
             for x in (np.float32(1), np.ones((2, 1, 1), np.float32))
         ),
         (
+            "LinearRegressor",
+            [_X],
+            {"coefficients": [1.0, 2.0, 3.0], "intercepts": [1.0, 2.0]},
+            ModelError,
+            "`intercepts`: expected 1 numbers, got 2",
+        ),
+        (
             "Normalizer",
             [_X],
             {"norm": "L3"},

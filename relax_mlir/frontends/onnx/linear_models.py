@@ -75,9 +75,13 @@ def linear_regressor(node: OnnxNode) -> ir.Value:
 
     Source: ONNX (ai.onnx.ml) LinearRegressor-1.
     """
-    x = matrix(node)
-    rows = _rows(node, x, node.attr("targets", 1))
-    y = _affine(node, x, rows, node.attrs.get("intercepts", []))
+    x, count = matrix(node), node.attr("targets", 1)
+    shifts = node.attrs.get("intercepts", [])
+    if len(shifts) not in (0, count):
+        raise ValueError(
+            f"attribute `intercepts`: expected {count} numbers, got {len(shifts)}"
+        )
+    y = _affine(node, x, _rows(node, x, count), shifts)
     return transformed(node, y, node.attr("post_transform", "NONE"))
 
 

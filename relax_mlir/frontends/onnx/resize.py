@@ -78,6 +78,8 @@ def resize_by_scales(node: OnnxNode) -> ir.Value:
 def _resized_by(node: OnnxNode, scales: Sequence[float]) -> ir.Value:
     dims = tensors.shape_of(node.input(0))
     x = node.input(0)
+    if node.op_type == "Upsample" and min(scales, default=1) < 1:
+        raise ValueError(f"scales: expected 1 or more, got {list(scales)}")
     for axis, scale in enumerate(_checked(scales, len(dims))):
         attrs = {
             "mode": node.one_of("mode", _OLD_MODES, "nearest"),
