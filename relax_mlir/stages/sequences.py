@@ -74,7 +74,7 @@ def concatenate(node: HostNode, values: Values) -> Sequence[Any]:
     axis = int(node.attrs["axis"])
     if not parts:
         raise RunError(f"{node}: expected a sequence of one tensor or more, got none")
-    if not node.attrs.get("new_axis", 0):
+    if not node.flag("new_axis", default=False):
         node.check_axis(axis, as_numpy(parts[0]).ndim)
         return [_joined(parts, axis)]
     arrays = list(map(as_numpy, parts))
@@ -143,8 +143,18 @@ def _concat(count: int, axis: int) -> Stage:
 
 
 def optional(node: HostNode, values: Values) -> Sequence[Any]:
-    """Source: ONNX Optional-15, OptionalGetElement-18."""
+    """Source: ONNX Optional-15."""
+    if not any(node.inputs[:1]) and "type" not in node.attrs:
+        raise RunError(f"{node}: expected an input, or the attribute `type`")
     return [node.value(values, 0)]
+
+
+def element(node: HostNode, values: Values) -> Sequence[Any]:
+    """Source: ONNX OptionalGetElement-18."""
+    found = node.value(values, 0)
+    if found is None:
+        raise RunError(f"{node}: expected a value, got none")
+    return [found]
 
 
 def has_element(node: HostNode, values: Values) -> Sequence[Any]:
@@ -155,7 +165,7 @@ def has_element(node: HostNode, values: Values) -> Sequence[Any]:
 RUNNERS: Mapping[str, Callable[[HostNode, Values], Sequence[Any]]] = {
     "ConcatFromSequence": concatenate,
     "Optional": optional,
-    "OptionalGetElement": optional,
+    "OptionalGetElement": element,
     "OptionalHasElement": has_element,
     "SequenceAt": at,
     "SequenceConstruct": construct,

@@ -172,6 +172,32 @@ def test_scalars_are_not_joined_along_an_axis(count: int) -> None:
         compile(import_onnx(parse(text, 18)))(np.float32(1))
 
 
+@pytest.mark.parametrize(
+    ("nodes", "message"),
+    [
+        (
+            "s = SequenceConstruct (x) y = ConcatFromSequence <axis = 0, new_axis = 7> (s)",
+            "0 or 1, got 7",
+        ),
+        (
+            "o = Optional () y = OptionalHasElement (o)",
+            "an input, or the attribute `type`",
+        ),
+        (
+            "o = Optional <type: type_proto = float[2]> () y = OptionalGetElement (o)",
+            "expected a value, got none",
+        ),
+    ],
+)
+def test_sequences_and_options_are_what_they_have_to_be(
+    nodes: str, message: str
+) -> None:
+    model = parse(f"g (float[2] x) => (float[n] y) {{ {nodes} }}", 18)
+
+    with pytest.raises((ModelError, RunError), match=message):
+        compile(import_onnx(model))(np.ones(2, np.float32))
+
+
 def test_values_may_be_names_of_sizes() -> None:
     text = """g (float[n, 3] x, int64[1] a, int64[1] b) => (float[m, 3] y) {
         y = Slice (x, a, b) }"""
