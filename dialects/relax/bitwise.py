@@ -9,6 +9,7 @@ from relax_mlir.dialects.relax.elementwise import (
     BinaryOp,
     UnaryOp,
     common_shape,
+    computed_wide,
     require,
 )
 from relax_mlir.dialects.tir import Builder, Scalar
@@ -27,6 +28,8 @@ class BitwiseOp(BinaryOp):
         Case((5, 1, "int64"), (3, "int64"), low=-9, high=9),
         Case((0, 3, "int32"), (3, "int32")),
         Case((75, "int8"), (75, "int8"), low=-128, high=127),
+        Case((75, "int4"), (75, "int4"), low=-8, high=7),
+        Case((75, "uint4"), (75, "uint4"), high=15),
         Case((75, "uint16"), (75, "uint16"), high=65535),
         Case((9, "uint64"), (9, "uint64"), high=2**62),
         Case((3, 71, "bool"), (71, "bool")),
@@ -40,7 +43,7 @@ class BitwiseOp(BinaryOp):
 class BitwiseAndOp(BitwiseOp, name="bitwise_and", onnx=("BitwiseAnd", 18)):
     """The bits that are set in both x1 and x2."""
 
-    reference = staticmethod(np.bitwise_and)
+    reference = staticmethod(computed_wide(np.bitwise_and))
 
     def scalar(self, b: Builder, u: Scalar, v: Scalar) -> Scalar:
         return u & v
@@ -49,7 +52,7 @@ class BitwiseAndOp(BitwiseOp, name="bitwise_and", onnx=("BitwiseAnd", 18)):
 class BitwiseOrOp(BitwiseOp, name="bitwise_or", onnx=("BitwiseOr", 18)):
     """The bits that are set in x1 or x2."""
 
-    reference = staticmethod(np.bitwise_or)
+    reference = staticmethod(computed_wide(np.bitwise_or))
 
     def scalar(self, b: Builder, u: Scalar, v: Scalar) -> Scalar:
         return u | v
@@ -58,7 +61,7 @@ class BitwiseOrOp(BitwiseOp, name="bitwise_or", onnx=("BitwiseOr", 18)):
 class BitwiseXorOp(BitwiseOp, name="bitwise_xor", onnx=("BitwiseXor", 18)):
     """The bits that are set in one of x1 and x2."""
 
-    reference = staticmethod(np.bitwise_xor)
+    reference = staticmethod(computed_wide(np.bitwise_xor))
 
     def scalar(self, b: Builder, u: Scalar, v: Scalar) -> Scalar:
         return u ^ v
@@ -137,11 +140,13 @@ class BitwiseNotOp(UnaryOp, name="bitwise_not", onnx=("BitwiseNot", 18)):
         Case(("int32",)),
         Case((0, 4, "int32")),
         Case((75, "int8"), low=-128, high=127),
+        Case((75, "int4"), low=-8, high=7),
+        Case((75, "uint4"), high=15),
         Case((9, "int64"), low=-9, high=9),
         Case((9, "uint16"), high=65535),
         Case((9, "bool")),
     )
-    reference = staticmethod(np.bitwise_not)
+    reference = staticmethod(computed_wide(np.bitwise_not))
 
     @staticmethod
     def infer(x: RankedTensorType) -> RankedTensorType:
