@@ -78,6 +78,8 @@ def _scan(
     backward = attrs.get("scan_input_directions", [0] * scanned)
     _check_count(node, "scan_input_axes", axes, scanned)
     _check_count(node, "scan_input_directions", backward, scanned)
+    for source, axis in zip(sources, axes, strict=True):
+        node.check_axis(axis, as_numpy(source).ndim)
     slices = [
         np.ascontiguousarray(np.moveaxis(as_numpy(source), axis, 0))
         for source, axis in zip(sources, axes, strict=True)
@@ -102,6 +104,9 @@ def _scan(
         gathered,
     )
     repetition.run(lengths.pop())
+    for part, axis in zip(repetition.parts, out_axes, strict=True):
+        if part:
+            node.check_axis(axis, part[0].ndim)
     made = zip(repetition.parts, out_axes, out_backward, gathered, strict=True)
     empty = _EmptyResults(node, body, states)
     joined = [

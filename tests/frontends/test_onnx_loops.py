@@ -249,3 +249,19 @@ def test_states_are_of_the_type_that_the_graph_says(operator: str) -> None:
 
     with pytest.raises(RunError, match="input `s`: expected FLOAT, got FLOAT16"):
         compile(model)(steps, np.ones(2, np.float16))
+
+
+@pytest.mark.slow  # compiles
+@pytest.mark.parametrize("axis", [2, -3, 2**31])
+@pytest.mark.parametrize("side", ["input", "output"])
+def test_elements_are_along_an_axis_that_is_there(side: str, axis: int) -> None:
+    text = f"""g (float[4] a, float[2, 4] x) => (float[4] z, float[2, 4] y) {{
+        z, y = Scan <num_scan_inputs = 1, scan_{side}_axes = [{axis}],
+            body = b (float[4] s, float[4] e) => (float[4] r, float[4] o) {{
+                r = Add (s, e)
+                o = Neg (e)
+            }}>
+            (a, x) }}"""
+
+    with pytest.raises(RunError, match=f"axis: expected -2 to 1, got {axis}"):
+        compile(import_onnx(parse(text, 17)))(_numbers(4), np.ones((2, 4), np.float32))
