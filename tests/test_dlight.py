@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import relax_mlir as tvm
-from relax_mlir import IRModule, lower, relax, te, tir
+from relax_mlir import IRModule, lower, relax, te, tir, topi
 from relax_mlir import dlight as dl
 from relax_mlir.dlight.base import BlockInfo, normalize_prim_func, try_inline
 from relax_mlir.relax import op
@@ -167,6 +167,12 @@ _CASES = {
     ),
     "rows_odd": Case(
         _gpu.Reduction(), lambda a: op.sum(a, -1), [(6, 100)], lambda a: a.sum(-1)
+    ),
+    "rows_max": Case(
+        _gpu.Reduction(),
+        _computed(lambda a: topi.max(a, -1)),
+        [(6, 100)],
+        lambda a: a.max(-1),
     ),
     "rows_prod": Case(
         _gpu.Reduction(), lambda a: op.prod(a, -1), [(6, 100)], lambda a: a.prod(-1)

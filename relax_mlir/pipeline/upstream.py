@@ -16,6 +16,7 @@ from mlir.passmanager import PassManager
 
 from relax_mlir.errors import near_misses
 from relax_mlir.pipeline.c_api import run_pass_manager
+from relax_mlir.traversal import own_operations
 
 __all__ = [
     "REFUSED",
@@ -57,6 +58,9 @@ ONLY_ON = {
     "strip-func-quant-types": _MODULE,
     "tosa-to-linalg-pipeline": _MODULE,
 }
+_PTX_PASSES = ("gpu-module-to-binary", "gpu-lower-to-nvvm-pipeline")
+_PTX_NAME = re.compile(r"[0-9A-Za-z_.$]+")  # LLVM has no quotes for others
+_LOCAL = re.compile("internal|private")
 # The bindings make this class while they load, out of sight of their stubs.
 MLIRError: type[Exception] = vars(ir)["MLIRError"]
 _WORD = re.compile(r"[a-z0-9-]+")
@@ -136,13 +140,37 @@ def run_pass(module: ir.OpView, text: str) -> None:
     """Run a nested pass, written as :func:`nested` writes it; nothing is verified.
 
     Raises:
-        UpstreamError: the pass failed, or reported an error.
+        UpstreamError: the pass failed, or reported an error; or it would write PTX with
+            names that end the process.
     """
+    problems = _bad_ptx_names(module) if any(p in text for p in _PTX_PASSES) else []
+    if problems:
+        raise UpstreamError(problems)
     manager = PassManager.parse(text, module.context)
     manager.enable_verifier(False)
     errors = run_pass_manager(manager, module)
     if errors is not None:
         raise UpstreamError(errors)
+
+
+def _bad_ptx_names(module: ir.OpView) -> list[str]:
+    """What LLVM cannot print of the names in GPU modules; it renames local symbols."""
+    problems: list[str] = []
+    for kernels in own_operations(module.regions[0].blocks[0]):
+        if kernels.operation.name != "gpu.module":
+            continue
+        for op in own_operations(kernels.regions[0].blocks[0]):
+            attributes = op.attributes
+            linkage = str(attributes["linkage"]) if "linkage" in attributes else ""
+            if "sym_name" not in attributes or _LOCAL.search(linkage):
+                continue
+            name = ir.StringAttr(attributes["sym_name"]).value
+            if _PTX_NAME.fullmatch(name) is None:
+                problems.append(
+                    f"{op.location}: `{name}` cannot be a name in PTX: expected letters, "
+                    "digits, `_`, `.` and `$`"
+                )
+    return problems
 
 
 def nested(anchors: Sequence[str], name: str, options: str) -> str:

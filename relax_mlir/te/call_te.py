@@ -19,6 +19,7 @@ from relax_mlir.objects.expr import (
     Tuple,
     Var,
 )
+from relax_mlir.objects.names import identifier
 from relax_mlir.objects.prim import PrimExpr
 from relax_mlir.objects.prim_func import PrimFunc
 from relax_mlir.objects.struct_info import (
@@ -53,8 +54,8 @@ def call_te(
         *args: expressions, which ``func`` gets as tensors; shapes as lists of sizes;
             lists, tuples and dictionaries of such; and plain values, which stay.
         **kwargs: likewise, but for ``primfunc_name_hint`` (what the program is called,
-            by default as ``func``), ``primfunc_attrs`` (attributes of the program),
-            ``te_grad_name`` and ``te_grad_kwargs`` (how its gradient is made).
+            by default as ``func``; other characters than those of identifiers become
+            ``_``), ``primfunc_attrs`` (attributes of the program), ``te_grad_name`` and ``te_grad_kwargs`` (how its gradient is made).
 
     Raises:
         TensorArgumentError: an argument is none of these, or ``func`` gives no tensors.
@@ -63,7 +64,7 @@ def call_te(
     grad_name = kwargs.pop("te_grad_name", None)
     grad_kwargs = kwargs.pop("te_grad_kwargs", None)
     program, call_args, infos = gen_call_tir_inputs(func, *args, **kwargs)
-    callee = builder.add_func(program, hint or func.__name__)
+    callee = builder.add_func(program, identifier(hint or func.__name__))
     return _call(callee, call_args, infos, grad_name, grad_kwargs)
 
 

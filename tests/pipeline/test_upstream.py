@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 import relax_mlir.passes.relax
-from relax_mlir.errors import PipelineError
+from relax_mlir.errors import PassError, PipelineError
+from relax_mlir.module import IRModule
 from relax_mlir.pipeline import (
     Pipeline,
 )
@@ -29,6 +30,34 @@ def test_passes_that_are_deadly_on_functions_are_refused_there(name: str) -> Non
         Pipeline.parse(f"any({name})")
     with pytest.raises(PipelineError, match="refused inside the options of `inline`"):
         Pipeline.parse(f"inline{{default-pipeline={name}}}")
+
+
+@pytest.mark.parametrize("name", ["<lambda>", "a b", "a@b", "é"])
+@pytest.mark.parametrize("linkage", ["", "internal"])
+def test_names_that_llvm_cannot_print_in_ptx_are_refused(
+    name: str, linkage: str
+) -> None:
+    module = IRModule.parse(f"""
+        module attributes {{gpu.container_module}} {{
+          gpu.module @m {{
+            llvm.func {linkage} @"{name}"() attributes {{no_inline}} {{ llvm.return }}
+            llvm.func @k() attributes {{gpu.kernel, nvvm.kernel}} {{
+              llvm.call @"{name}"() : () -> ()
+              llvm.return
+            }}
+          }}
+        }}""")
+    pipeline = Pipeline.parse(
+        "nvvm-attach-target{chip=sm_90a features=+ptx80},"
+        "gpu-module-to-binary{format=isa}"
+    )
+
+    if linkage:  # LLVM renames what only the module sees
+        pipeline.run(module)
+        assert ".visible .entry k(" in str(module)
+    else:
+        with pytest.raises(PassError, match=f"`{name}` cannot be a name in PTX"):
+            pipeline.run(module)
 
 
 EVERY_PASS = """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,6 +13,7 @@ from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import Index, emit_dim, marks
 from relax_mlir.errors import PassError
 from relax_mlir.module import IRModule
+from relax_mlir.objects.name_supply import UniqueNameSupply
 from relax_mlir.programs import argument_shape, argument_symbols
 from relax_mlir.rewriting import Pass, clone, erase, walk
 from relax_mlir.schedules.emit import (
@@ -38,7 +40,8 @@ _BUFFER_ALIGNMENT = 128  # bytes, of its parts that ask for nothing
 class OutlineLaunches(Pass):
     """Give every program with launches a module of kernels that take pointers and sizes.
 
-    Launch ``n`` of a program ``k`` becomes the kernel ``k_n`` of the module ``k_gpu``. Its
+    Launch ``n`` of a program ``k`` becomes the kernel ``k_n`` of the module ``k_gpu``; of
+    names that are no identifiers of PTX, other characters become ``_``. A kernel's
     arguments are a pointer for each buffer that it reads or writes, and the sizes that it
     needs; everything else that the launch found around it is computed again inside. What
     stays in the program tells how many blocks there are, and what they get.
@@ -57,6 +60,11 @@ class OutlineLaunches(Pass):
     overlap: bool = False
 
     def run(self, module: IRModule) -> None:
+        symbols = UniqueNameSupply()
+        for operation in own_operations(module.mlir.body):
+            if "sym_name" in operation.attributes:
+                name = ir.StringAttr(operation.attributes["sym_name"]).value
+                symbols.reserve_name(name)
         for function in module.func_ops():
             launches = (
                 [o for o in own_operations(function.entry_block) if _is_launch(o)]
@@ -67,7 +75,8 @@ class OutlineLaunches(Pass):
                 module.mlir.operation.attributes["gpu.container_module"] = (
                     ir.UnitAttr.get()
                 )
-                _outline(module, function, launches, is_overlapping=self.overlap)
+                name = symbols.fresh_name(f"{_ptx_identifier(function.name.value)}_gpu")
+                _outline(module, function, launches, name, is_overlapping=self.overlap)
 
 
 def _is_launch(operation: ir.OpView) -> bool:
@@ -78,26 +87,37 @@ def _outline(
     module: IRModule,
     function: func.FuncOp,
     launches: Sequence[ir.OpView],
+    name: str,
     *,
     is_overlapping: bool,
 ) -> None:
-    name = function.name.value
+    """Move launches of a function into a new GPU module called ``name``."""
     with ir.InsertionPoint.at_block_begin(module.mlir.body), function.location:
-        kernels = gpu.GPUModuleOp(f"{name}_gpu")
+        kernels = gpu.GPUModuleOp(name)
         body = kernels.bodyRegion.blocks.append()
         if any(_shared_buffers(launch) for launch in launches):
             with ir.InsertionPoint(body):
                 _declare_shared_memory()
     for number, launch in enumerate(launches):
-        name_of_kernel = f"{name}_{number}"
+        name_of_kernel = f"{_ptx_identifier(function.name.value)}_{number}"
         kernel = _Kernel(
             function, launch, name_of_kernel, is_overlapping=is_overlapping
         )
         with ir.InsertionPoint(body), launch.location:
             kernel.write()
         with ir.InsertionPoint(launch), launch.location:
-            kernel.write_launch(f"{name}_gpu")
+            kernel.write_launch(name)
         erase(launch)
+
+
+def _ptx_identifier(name: str) -> str:
+    """The beginning of an identifier of PTX that looks like a name.
+
+    LLVM renames only what is local to a module, and ends the process when it prints a
+    kernel whose name has characters such as ``<``.
+    """
+    allowed = re.sub(r"[^0-9A-Za-z_$]", "_", name)
+    return allowed if re.match(r"[A-Za-z_$]", allowed) else f"k_{allowed}"
 
 
 def _declare_shared_memory() -> None:
