@@ -57,7 +57,7 @@ class LpPoolOp(PoolOp, name="lp_pool"):
             b, x, window, shape, "add", 0.0, lambda v: _power(b, v, p)
         )
         return b.map(
-            lambda v: b.cast(_root(b, v, p), dtype), total, dtype=dtype, name="root"
+            lambda v: b.cast(_root(b, v, p), dtype), total, dtype=dtype, name="pth_root"
         )
 
     @staticmethod
@@ -109,7 +109,7 @@ class GlobalLpPoolOp(Relax.Operation, name="global_lp_pool"):
             name="sum",
         )
         return b.map(
-            lambda v: b.cast(_root(b, v, p), dtype), total, dtype=dtype, name="root"
+            lambda v: b.cast(_root(b, v, p), dtype), total, dtype=dtype, name="pth_root"
         )
 
     @staticmethod

@@ -12,9 +12,9 @@ from relax_mlir.dialects.tir import BlockOp, marks
 from relax_mlir.module import IRModule
 from relax_mlir.passes.tir.nests import create_loop, move_body
 from relax_mlir.rewriting import Pass
-from relax_mlir.traversal import own_operations
+from relax_mlir.traversal import own_operations, walk
 
-__all__ = ["ExpandLoops", "expand_block"]
+__all__ = ["ExpandLoops", "expand_block", "expand_loops"]
 
 
 @dataclass(frozen=True)
@@ -27,11 +27,12 @@ class ExpandLoops(Pass):
     def run(self, module: IRModule) -> None:
         for function in module.func_ops():
             if "tir.prim_func" in function.attributes and not function.is_external:
-                _expand(function)
+                expand_loops(function)
 
 
-def _expand(function: func.FuncOp) -> None:
-    for op in list(own_operations(function.entry_block)):
+def expand_loops(function: func.FuncOp) -> None:
+    """Write the loops of all blocks of a program that stand for their grids."""
+    for op in list(walk(function)):
         if isinstance(op, BlockOp) and not len(op.bindings) and len(op.kinds.value):
             expand_block(op)
 

@@ -16,6 +16,7 @@ from relax_mlir.errors import ScheduleError
 from relax_mlir.module import IRModule
 from relax_mlir.objects import names
 from relax_mlir.objects.function import BaseFunc
+from relax_mlir.passes.tir.expand_loops import expand_loops
 from relax_mlir.tir.schedule import edit, tree
 from relax_mlir.tir.schedule.indices import Indices
 
@@ -68,7 +69,7 @@ class Sref:
 
 
 class ScheduleState:
-    """A module that is being scheduled.
+    """A module that is being scheduled; all loops of its programs are written out.
 
     Args:
         mod: a module, or one program, which is then called ``main``.
@@ -96,6 +97,7 @@ class ScheduleState:
         with self.module.context, ir.Location.unknown():
             for function in self.module.func_ops():
                 if names.is_prim_func(function):
+                    expand_loops(function)
                     edit.localise(function.operation)
 
     @property

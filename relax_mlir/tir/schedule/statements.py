@@ -45,9 +45,11 @@ def _listed(module: IRModule, function: ir.Operation) -> list[tuple[ir.Operation
         body = reader.body()
     stamp_places(body, ".body")
     statements = list(_in_order(body))
-    ops = [o for o in tree.subtree(function) if tree.is_loop(o) or tree.is_block(o)]
+    # A loop that carries values is one to read, but not one to schedule.
+    ops = [o for o in tree.subtree(function) if o.name == "scf.for" or tree.is_block(o)]
     found = [s for s in statements if not _is_root(s, statements)]
-    return [(function, statements[0]), *zip(ops, found, strict=True)]
+    pairs = [p for p in zip(ops, found, strict=True) if tree.is_statement(p[0])]
+    return [(function, statements[0]), *pairs]
 
 
 def _is_root(statement: Any, statements: list[Any]) -> bool:
