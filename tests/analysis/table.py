@@ -40,6 +40,7 @@ ANALYSES: Mapping[str, Sequence[str]] = {
     "schedules.gpu.index_sums": ("analysis/test_index_sums.py",),
     "schedules.multiples": ("analysis/test_multiples.py",),
     "schedules.nest": ("analysis/test_nest.py",),
+    "schedules.selections": ("analysis/test_selections.py",),
     "schedules.vector_axis": ("analysis/test_vector_axis.py",),
     "tir.schedule.accesses": ("schedule/test_accesses.py",),
     "tir.schedule.affine": ("analysis/test_affine.py",),

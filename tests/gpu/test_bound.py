@@ -150,6 +150,16 @@ def test_threads_wait_for_values_that_pass_through_memory() -> None:
         assert str(module).count("gpu.barrier") == count
 
 
+def test_threads_share_what_is_true_of_all() -> None:
+    rows = np.array(
+        [[True] * 8, [False] + [True] * 7, [True] * 7 + [False], [False] * 8]
+    )
+
+    (found,) = _launched(programs.all_rows, rows)
+
+    np.testing.assert_array_equal(found, rows.all(1))
+
+
 def test_what_turns_leave_to_later_ones_is_kept() -> None:
     """`L[k + 1]` is read as `L[k]` by the next turn: the loop does not shrink it."""
     module = lower(called(programs.kept_between_turns), target="cuda:sm_90", to="loops")
@@ -170,6 +180,9 @@ def test_what_turns_leave_to_later_ones_is_kept() -> None:
         (programs.between_blocks, "blocks of a launch pass values to each other"),
         (programs.synchronized_globally, "all threads of a launch cannot wait"),
         (programs.no_start, "it has no start value"),
+        (programs.differences, "that takes values in any order"),
+        (programs.early_start, "start values that change no other"),
+        (programs.doubled_maximum, "or selection that takes values in any order"),
         (programs.two_values, "expected each result combined with one value"),
         (programs.uneven_turns, "does not turn as often for all of them"),
         (programs.until_found, "does not turn as often for all of them"),

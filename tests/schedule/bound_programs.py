@@ -5,9 +5,13 @@
 from relax_mlir.script import tir as T  # noqa: N812  as scripts call it
 
 __all__ = [
+    "all_rows",
     "argmax",
     "beside_blocks",
     "between_blocks",
+    "differences",
+    "doubled_maximum",
+    "early_start",
     "foreign_memory",
     "grid3",
     "grid_in_turns",
@@ -347,6 +351,50 @@ def no_start(A: T.Buffer((8,), "float32"), B: T.Buffer((1,), "float32")):
         with T.block("B"):
             vk = T.axis.reduce(8, k)
             B[0] = B[0] + A[vk]
+
+
+@T.prim_func
+def all_rows(A: T.Buffer((4, 8), "bool"), B: T.Buffer((4,), "bool")):
+    for i in T.thread_binding(4, thread="blockIdx.x"):
+        for k in T.thread_binding(8, thread="threadIdx.x"):
+            with T.block("B"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    B[vi] = T.bool(True)
+                B[vi] = B[vi] and A[vi, vk]
+
+
+@T.prim_func
+def differences(A: T.Buffer((4, 8), "float32"), B: T.Buffer((4,), "float32")):
+    for i in T.thread_binding(4, thread="blockIdx.x"):
+        for k in T.thread_binding(8, thread="threadIdx.x"):
+            with T.block("B"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    B[vi] = 0.0
+                B[vi] = B[vi] - A[vi, vk]
+
+
+@T.prim_func
+def early_start(A: T.Buffer((4, 8), "float32"), B: T.Buffer((4,), "float32")):
+    for i in T.thread_binding(4, thread="blockIdx.x"):
+        for k in T.thread_binding(8, thread="threadIdx.x"):
+            with T.block("B"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    B[vi] = 5.0
+                B[vi] = B[vi] + A[vi, vk]
+
+
+@T.prim_func
+def doubled_maximum(A: T.Buffer((4, 8), "float32"), B: T.Buffer((4,), "float32")):
+    for i in T.thread_binding(4, thread="blockIdx.x"):
+        for k in T.thread_binding(8, thread="threadIdx.x"):
+            with T.block("B"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    B[vi] = T.min_value("float32")
+                B[vi] = T.Select(B[vi] * 2.0 >= A[vi, vk], B[vi], A[vi, vk])
 
 
 @T.prim_func

@@ -141,6 +141,12 @@ def test_results_come_in_the_order_in_which_they_are_named():
             4,
             "results that are named by `let`",
         ),
+        (
+            _STARTS,
+            f"{_BEST}; {_PLACE}; M[vi] = best; P[vi] = place".replace(">=", "* 2.0 >="),
+            4,
+            "one comparison of old with new values selects",
+        ),
     ],
 )
 def test_results_that_do_not_belong_together_are_refused(starts, body, rows, message):

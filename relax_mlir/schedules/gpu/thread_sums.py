@@ -143,6 +143,11 @@ class _Sum:
         if found is None:
             raise self._error("expected each result combined with one value")
         self._sum = found
+        if not found.takes_any_order(self._stored_starts()):
+            raise self._error(
+                "expected a sum, product, minimum, maximum or selection that takes values in "
+                "any order, and start values that change no other"
+            )
         self._conditions: list[ir.Value] = []
         self._top = self._climb()
         self._outside: dict[ir.Value, ir.Value] = {}
@@ -226,15 +231,19 @@ class _Sum:
         clone(owner.opview, self._outside)
         return self._outside[value]
 
-    def _starts(self) -> list[ir.Value]:
-        """The start values, at the insertion point."""
+    def _stored_starts(self) -> list[ir.Value]:
+        """The start values, as the block stores them."""
         stores = [
             list(o.operands)[:2]
             for o in own_operations(self._block.init.blocks[0])
             if o.operation.name == "memref.store"
         ]
         found = {buffer: value for value, buffer in stores}
-        return [self._value(found[buffer]) for buffer in self._sum.buffers]
+        return [found[buffer] for buffer in self._sum.buffers]
+
+    def _starts(self) -> list[ir.Value]:
+        """The start values, at the insertion point."""
+        return [self._value(v) for v in self._stored_starts()]
 
     def _write_own(self, own: Sequence[ir.Value]) -> None:
         """What a thread adds at a point, in front of the block."""

@@ -16,6 +16,7 @@ from relax_mlir.dialects import dims
 from relax_mlir.dialects.dims import Dim
 from relax_mlir.dialects.symbols import substitute
 from relax_mlir.errors import ScheduleError
+from relax_mlir.schedules.selections import is_weak_order
 from relax_mlir.tir.schedule import accesses, edit, tree
 from relax_mlir.tir.schedule.indices import Indices
 from relax_mlir.traversal import named, own_operations
@@ -227,7 +228,7 @@ def _check_together(found: Reduction, where: str) -> None:
         len(selected) < len(parts)
         or not same_order
         or not all(same_value(conditions[0], c) for c in conditions)
-        or not _is_comparison(conditions[0], parts)
+        or not is_weak_order(conditions[0], lambda v: _side_of(v, parts))
     ):
         raise _unmatched(
             block, where, "results that one comparison of old with new values selects"
@@ -236,15 +237,13 @@ def _check_together(found: Reduction, where: str) -> None:
         raise _unmatched(block, where, "a start value that changes no other value")
 
 
-def _is_comparison(value: ir.Value, parts: Sequence[Part]) -> bool:
-    """Whether a value is computed of the old and the new values of parts alone."""
-    for part in parts:
-        if same_value(value, part.new) or _is_so_far(value, part.store):
-            return True
-    owner = value.owner
-    if isinstance(owner, ir.Block) or not tree.is_pure(owner.operation):
-        return False
-    return all(_is_comparison(operand, parts) for operand in owner.operands)
+def _side_of(value: ir.Value, parts: Sequence[Part]) -> tuple[int, bool] | None:
+    """The part whose value so far, or new value, a value is, and whether the former."""
+    for number, part in enumerate(parts):
+        is_old = _is_so_far(value, part.store)
+        if is_old or same_value(value, part.new):
+            return number, is_old
+    return None
 
 
 def same_value(left: ir.Value, right: ir.Value) -> bool:
