@@ -11,9 +11,10 @@ from relax_mlir.dialects.monomials import Atom, Monomial, over, terms_of
 if TYPE_CHECKING:
     from relax_mlir.dialects.dims import Dim, Expr
 
-Ranges: TypeAlias = Mapping[str, tuple[int, int | None]]
-_RangeItems: TypeAlias = tuple[tuple[str, tuple[int, int | None]], ...]
+Ranges: TypeAlias = Mapping[str, Range]
+_RangeItems: TypeAlias = tuple[tuple[str, Range], ...]
 
+SIGNED = ".signed"  # ends the names of symbols that are no sizes, but any integer
 _MAX_CASES = 4  # of a min that `_relaxed` looks into
 _MAX_RELAXED = 5  # calls in a row
 
@@ -25,11 +26,16 @@ def bounds(dim: "Dim", ranges: Ranges | None = None) -> Range:
 
     Args:
         dim: any size.
-        ranges: inclusive bounds of symbols; (0, None) for those not named.
+        ranges: inclusive bounds of symbols; those not named are sizes, (0, None), unless
+            their names end in ``SIGNED``.
     """
     if isinstance(dim, int):
         return dim, dim
-    return _range(dim, tuple(sorted(ranges.items())) if ranges else ())
+    return _range(dim, tuple(sorted(ranges.items(), key=_name)) if ranges else ())
+
+
+def _name(item: tuple[str, Range]) -> str:
+    return item[0]
 
 
 def is_known_le(a: "Dim", b: "Dim") -> bool:
@@ -117,7 +123,8 @@ def _monomial_range(monomial: Monomial, ranges: _RangeItems) -> Range:
 
 def _atom_range(atom: Atom, ranges: _RangeItems) -> Range:
     if atom.op == "symbol":
-        return next((limits for name, limits in ranges if name == atom.text), (0, None))
+        unknown = (None if atom.text.endswith(SIGNED) else 0), None
+        return next((limits for name, limits in ranges if name == atom.text), unknown)
     args = [_range(arg, ranges) for arg in atom.args]
     if atom.op == "min":
         return intervals.minimum(args)

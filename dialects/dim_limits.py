@@ -9,19 +9,21 @@ from math import gcd
 from typing import TypeAlias
 
 from relax_mlir.dialects import dims
-from relax_mlir.dialects.dim_bounds import bounds
+from relax_mlir.dialects.dim_bounds import Ranges, bounds
 from relax_mlir.dialects.dims import Dim, Expr
 from relax_mlir.dialects.monomials import Atom, terms_of
 from relax_mlir.dialects.symbols import substitute
 
 __all__ = ["Limits", "replaced", "simplify", "without_units"]
 
-Limits: TypeAlias = Mapping[str, tuple[int, int | None]]
+Limits: TypeAlias = Ranges
 
 
 def without_units(dim: Dim, limits: Limits) -> Dim:
     """``dim`` with numbers in place of symbols that have one value."""
-    known: dict[str, Dim] = {n: low for n, (low, high) in limits.items() if low == high}
+    known: dict[str, Dim] = {
+        n: low for n, (low, high) in limits.items() if low is not None and low == high
+    }
     return substitute(dim, known)
 
 

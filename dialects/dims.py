@@ -13,7 +13,8 @@ two expressions with different forms may still have the same value (``n // 2 + (
 // 2`` is ``n``); ``symbols.is_known_equal`` proves more than ``==``.
 
 Two assumptions hold throughout: a symbol is a size, so it is >= 0, and a divisor is not
-0 (``(n * m) // m`` is ``n``).
+0 (``(n * m) // m`` is ``n``). Symbols whose names end in ``dim_bounds.SIGNED`` stand for
+other integers, such as indices that are loaded.
 
 What expressions are made of stands in ``monomials``, what is known of their values in
 ``dim_bounds``, and how they are spelled in ``dim_text``: those compute with the sizes
@@ -146,7 +147,7 @@ def _is_dim(value: object) -> bool:
 
 @_cached
 def symbol(name: str) -> Expr:
-    """A size known only at run time, >= 0.
+    """A size known only at run time, >= 0 (but see :data:`.dim_bounds.SIGNED`).
 
     Raises:
         ValueError: the name is not a letter or ``_``, then letters, digits, ``_``,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from relax_mlir.dialects.dim_bounds import SIGNED
 from relax_mlir.dialects.dim_limits import simplify, without_units
 from relax_mlir.objects import prim, stmt
 from relax_mlir.objects.buffer import Buffer, BufferLoad, BufferRegion
@@ -109,7 +110,7 @@ def _canonical(spelling: Spelling, term: PrimExpr) -> str | None:
         if isinstance(part, Var):
             number = spelling.number(part)
             text = f"v{number}" if isinstance(number, int) else f"free{id(part)}"
-            names.alias(part, text)
+            names.alias(part, text if text in limits else f"{text}{SIGNED}")
     try:
         return str(simplify(without_units(names.dim(term), limits), limits))
     except ValueError:
@@ -117,13 +118,16 @@ def _canonical(spelling: Spelling, term: PrimExpr) -> str | None:
 
 
 def _limit(spelling: Spelling, var: Var, run: Range) -> None:
-    """Remember what values a variable takes, if those are numbers."""
+    """Remember what values a variable takes, as far as those are numbers."""
     first, count = run.min, run.extent
-    if not (isinstance(first, prim.IntImm) and isinstance(count, prim.IntImm)):
+    if not isinstance(first, prim.IntImm):
         return
-    if first.value >= 0 and count.value > 0:
+    last = None
+    if isinstance(count, prim.IntImm) and count.value > 0:
         last = first.value + count.value - 1
-        spelling.limits[f"v{spelling.number(var)}"] = (first.value, last)
+    name = f"v{spelling.number(var)}"
+    name = name if first.value >= 0 else f"{name}{SIGNED}"
+    spelling.limits[name] = (first.value, last)
 
 
 def spell_statement(spelling: Spelling, node: stmt.Stmt) -> None:

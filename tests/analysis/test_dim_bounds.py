@@ -4,10 +4,13 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from relax_mlir.dialects.dim_bounds import bounds, is_known_le
-from relax_mlir.dialects.symbols import parse
+from relax_mlir.dialects.dim_bounds import SIGNED, bounds, is_known_le
+from relax_mlir.dialects.dim_limits import simplify
+from relax_mlir.dialects.dims import Dim, maximum, symbol
+from relax_mlir.dialects.symbols import evaluate, parse
 from tests.analysis.expressions import (
     NAMES,
+    OPERATORS,
     Tree,
     build,
     compute,
@@ -31,6 +34,43 @@ def test_bounds_hold_for_all_values(
     for values in points({**limits, "k": (0, 3)}):
         assert contains(found, compute(tree, values)), (tree, values)
         assert contains(anywhere, compute(tree, values)), (tree, values)
+
+
+_SIGNED_NAMES = {"n": f"n{SIGNED}", "m": f"m{SIGNED}"}
+
+
+def _build_signed(tree: Tree) -> Dim:
+    """A tree whose symbols ``n`` and ``m`` may be negative."""
+    if isinstance(tree, tuple):
+        name, left, right = tree
+        return OPERATORS[name][0](_build_signed(left), _build_signed(right))
+    return symbol(_SIGNED_NAMES.get(tree, tree)) if isinstance(tree, str) else tree
+
+
+@settings(max_examples=60)
+@given(trees, st.integers(-4, 4))
+def test_integers_that_may_be_negative_are_not_taken_for_sizes(
+    tree: Tree, least: int
+) -> None:
+    dim = _build_signed(tree)
+    limits = {f"n{SIGNED}": (least, least + 3), f"m{SIGNED}": (None, 4)}
+    found, anywhere, short = bounds(dim, limits), bounds(dim), simplify(dim, limits)
+
+    for values in points({"n": (least, least + 3), "m": (-4, 4), "k": (0, 3)}):
+        value = compute(tree, values)
+        named = {_SIGNED_NAMES.get(n, n): v for n, v in values.items()}
+        assert contains(found, value), values
+        assert contains(anywhere, value), values
+        assert evaluate(dim, named) == evaluate(short, named) == value, values
+
+
+def test_clamps_of_integers_that_may_be_negative_are_kept() -> None:
+    index = symbol(f"i{SIGNED}")
+
+    assert bounds(index) == (None, None)
+    assert maximum(index, 0) != index
+    assert bounds(maximum(index, 0)) == (0, None)
+    assert maximum(symbol("i"), 0) == symbol("i")
 
 
 @settings(max_examples=60)

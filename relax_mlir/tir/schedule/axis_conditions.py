@@ -49,7 +49,7 @@ def axis_conditions(
     ):
         name = axis_symbol(number)
         tops[name] = start + extent - 1
-        domains[name] = (bounds(start, limits)[0] or 0, bounds(tops[name], limits)[1])
+        domains[name] = (bounds(start, limits)[0], bounds(tops[name], limits)[1])
     found: list[Condition] = []
     for condition in block_conditions(block, indices):
         if condition.value is not None:

@@ -19,6 +19,7 @@ from relax_mlir.dialects.symbols import symbols_of
 from relax_mlir.dialects.tir import marks
 from relax_mlir.dialects.tir.scalars import emit
 from relax_mlir.indexing import constant_of
+from relax_mlir.tir.schedule import tree
 
 __all__ = [
     "Call",
@@ -48,14 +49,30 @@ class Indices:
         """The name that stands for a value, the same each time.
 
         Names sort by the depth at which values are defined, so that sums are written with
-        the outer loops first.
+        the outer loops first. Those of values that may be negative say so.
         """
         name = self._names.get(value)
         if name is None:
-            name = _size_name(value) or f"x{_depth(value):02}_{len(self._names):04}"
+            sign = "" if self._is_never_negative(value) else dim_bounds.SIGNED
+            name = f"x{_depth(value):02}_{len(self._names):04}{sign}"
+            name = _size_name(value) or name
             self._names[value] = name
             self.values[name] = value
         return name
+
+    def _is_never_negative(self, value: ir.Value) -> bool:
+        """Whether a value is a size, or counts from 0 or more on."""
+        if not isinstance(value.owner, ir.Block):
+            return False
+        around = value.owner.owner.operation
+        if tree.is_loop(around):
+            start = self.of(around.operands[0])
+        elif tree.is_block(around):
+            start = tree.axis_starts(around)[ir.BlockArgument(value).arg_number]
+        else:
+            return _size_name(value) is not None
+        low, _ = dim_bounds.bounds(start)
+        return low is not None and low >= 0
 
     def of(self, value: ir.Value) -> Dim:
         """A value of type ``index`` as an expression."""

@@ -178,11 +178,11 @@ def _is_at_least_0(dim: Dim, limits: Limits) -> bool:
 
 def _least(dim: Dim, name: str, top: Dim, limits: Limits) -> Dim:
     """``dim`` where a symbol has the value that makes it least, if that is clear."""
-    bottom, _ = limits.get(name, (0, None))
+    bottom, _ = bounds(dims.symbol(name), limits)
     step = dims.symbol(name) + 1
     change = simplify(substitute(dim, {name: step}) - dim, limits)
     # The size may be 0, but then nothing asks.
-    if _is_at_least_0(change, limits):
+    if bottom is not None and _is_at_least_0(change, limits):
         return replaced(dim, {name: bottom}, limits)
     if _is_at_least_0(-change, limits):
         return replaced(dim, {name: top}, limits)

@@ -11,7 +11,9 @@ from mlir import ir
 
 from relax_mlir import rewriting
 from relax_mlir.dialects.dim_bounds import bounds
+from relax_mlir.dialects.dim_limits import Limits
 from relax_mlir.dialects.dims import Dim
+from relax_mlir.dialects.intervals import Range
 from relax_mlir.errors import ScheduleError
 from relax_mlir.module import IRModule
 from relax_mlir.objects import names
@@ -242,9 +244,9 @@ def _stands_in(function: ir.Operation, op: ir.Operation | None) -> bool:
     return op is not None and tree.function_of(op) == function
 
 
-def limits_at(indices: Indices, op: ir.Operation) -> dict[str, tuple[int, int | None]]:
+def limits_at(indices: Indices, op: ir.Operation) -> dict[str, Range]:
     """Bounds of the variables that an operation sees, and of its own."""
-    found: dict[str, tuple[int, int | None]] = {}
+    found: dict[str, Range] = {}
     for around in reversed(
         [op, *tree.ancestors(op)] if not tree.is_function(op) else []
     ):
@@ -268,24 +270,19 @@ def loop_bounds(indices: Indices, loop: ir.Operation) -> tuple[Dim, Dim]:
     return low, high - low
 
 
-def _loop_limits(
-    indices: Indices, loop: ir.Operation, limits: Mapping[str, tuple[int, int | None]]
-) -> tuple[int, int | None]:
+def _loop_limits(indices: Indices, loop: ir.Operation, limits: Limits) -> Range:
     low, extent = loop_bounds(indices, loop)
     return _limits(low, low + extent - 1, limits)
 
 
-def _limits(
-    low: Dim, high: Dim, limits: Mapping[str, tuple[int, int | None]]
-) -> tuple[int, int | None]:
-    least, greatest = bounds(low, limits)[0], bounds(high, limits)[1]
-    return (0 if least is None else least), greatest
+def _limits(low: Dim, high: Dim, limits: Limits) -> Range:
+    return bounds(low, limits)[0], bounds(high, limits)[1]
 
 
 def _axis_limits(
-    indices: Indices, block: ir.Operation, limits: Mapping[str, tuple[int, int | None]]
-) -> dict[str, tuple[int, int | None]]:
-    found: dict[str, tuple[int, int | None]] = {}
+    indices: Indices, block: ir.Operation, limits: Limits
+) -> dict[str, Range]:
+    found: dict[str, Range] = {}
     for number, extent in enumerate(extents_of(indices, block)):
         start = tree.axis_starts(block)[number]
         for region in block.regions:
