@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import faulthandler
 import multiprocessing
 import os
 import queue
+import signal
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -19,7 +21,8 @@ __all__ = ["Death", "try_seeds"]
 _Seed = TypeVar("_Seed")
 _Result = TypeVar("_Result")
 _LOG_CHARACTERS = 1 << 16  # of what a process wrote last
-_SHOWN_CHARACTERS = 1500
+_SHOWN_CHARACTERS = 3000
+_STACKS = ("Fatal Python error", "Current thread ", "Thread 0x")  # faulthandler's
 
 
 @dataclass(frozen=True)
@@ -29,15 +32,27 @@ class Death:
     Attributes:
         kind: ``crash``, or ``hang`` of one that was silent for too long and was killed.
         exit_code: of the process; None if it had to be killed.
-        log: the end of what it wrote to its standard error.
+        log: the end of what it wrote to its standard error, with the stacks of its threads.
+        before: how many seeds the process had tried.
     """
 
     kind: str
     exit_code: int | None
     log: str
+    before: int = 0
 
     def __str__(self) -> str:
-        return f"{self.kind}, exit {self.exit_code}: {self.log[-_SHOWN_CHARACTERS:]}"
+        return (
+            f"{self.kind}, exit {self.exit_code}, after {self.before} seeds of the process: "
+            f"{self._shown()}"
+        )
+
+    def _shown(self) -> str:
+        """The stacks and what was written before them; else the end of the log."""
+        places = [self.log.find(text) for text in _STACKS if text in self.log]
+        half = _SHOWN_CHARACTERS // 2
+        first = min(places) - half if places else len(self.log) - _SHOWN_CHARACTERS
+        return self.log[max(first, 0) :][:_SHOWN_CHARACTERS]
 
 
 def try_seeds(
@@ -135,12 +150,16 @@ class _Worker(Generic[_Seed, _Result]):
                 return self._pipe.recv()
         except (EOFError, OSError):
             kind = "crash"
+        if kind == "hang":
+            with suppress(OSError, TypeError):  # it has just ended
+                os.kill(self._process.pid, signal.SIGUSR1)  # pyright: ignore[reportArgumentType]
         self._process.join(1)
         code = self._process.exitcode
         text = self._log.read_text(errors="replace")[-_LOG_CHARACTERS:]
+        before = self._done - 1
         self.stop()
         self._start()
-        return Death(kind, code, text)
+        return Death(kind, code, text, before)
 
 
 def _serve(
@@ -151,6 +170,8 @@ def _serve(
 ) -> None:
     """A worker: seeds in, results out."""
     os.dup2(os.open(log, os.O_WRONLY | os.O_TRUNC | os.O_CREAT), 2)
+    faulthandler.enable()
+    faulthandler.register(signal.SIGUSR1)  # sent to one that is silent for too long
     if begin is not None:
         begin()
     with suppress(EOFError):

@@ -4,8 +4,11 @@
 failed once.
 """
 
+import ctypes
 import dataclasses
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -106,3 +109,22 @@ def test_workers_that_die_are_replaced() -> None:
         ("crash", 7),
         ("crash", 8),
     ]
+
+
+@pytest.mark.slow  # starts processes
+@pytest.mark.parametrize(
+    ("attempt", "seed", "kind", "where"),
+    [
+        (ctypes.string_at, 0, "crash", "in string_at"),
+        (time.sleep, 60, "hang", "in _serve"),
+    ],
+)
+def test_deaths_say_where_the_process_was(
+    attempt: Callable[[int], object], seed: int, kind: str, where: str
+) -> None:
+    ((_, death),) = try_seeds(attempt, [seed], workers=1, seconds=4)
+
+    assert isinstance(death, Death)
+    assert death.kind == kind
+    assert where in str(death)
+    assert "after 0 seeds" in str(death)
