@@ -143,6 +143,39 @@ def _read_before_it_is_made(schedule):
     schedule.reverse_compute_at("C", column)
 
 
+@T.prim_func
+def summed_twice(
+    X: T.Buffer((4, 3), "float32"),
+    W: T.Buffer((4, 2), "float32"),
+    C: T.Buffer((2,), "float32"),
+):
+    B = T.alloc_buffer((4,))
+    for i, k in T.grid(4, 3):
+        with T.block("B"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                B[vi] = 0.0
+            B[vi] = B[vi] + X[vi, vk]
+    for i, k in T.grid(2, 4):
+        with T.block("C"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                C[vi] = 0.0
+            C[vi] = C[vi] + B[vk] * W[vk, vi]
+
+
+def _summed_in_a_fused_loop(schedule):
+    schedule.fuse(*schedule.get_loops("B"))
+    schedule.reverse_compute_at("C", schedule.get_loops("B")[0])
+
+
+def test_a_sum_of_sums_moves_to_where_each_is_ready():
+    schedule = Schedule(summed_twice)
+    schedule.reverse_compute_at("C", schedule.get_loops("B")[0])
+
+    check_schedule(schedule, summed_twice)
+
+
 def _padded_after_a_part(schedule):
     schedule.decompose_padding("C", schedule.get_loops("C")[0])
     schedule.pad_einsum("C", [4])
@@ -175,6 +208,16 @@ REFUSED = {
         matmul_relu,
         _repeated,
         "decompose_reduction: loop `i` repeats block `C`",
+    ),
+    "a sum of unfinished sums": (
+        summed_twice,
+        lambda s: s.reverse_compute_at("C", s.get_loops("B")[1]),
+        "block `C` would combine some values several times under loop `k`",
+    ),
+    "a sum of unfinished sums in a fused loop": (
+        summed_twice,
+        _summed_in_a_fused_loop,
+        "block `C` would combine some values several times under loop `i_k_fused`",
     ),
     "a writer in the loop": (
         two_in_a_loop,

@@ -27,6 +27,7 @@ from relax_mlir.tir.schedule.state import (
     ScheduleState,
     extents_of,
     limits_at,
+    loop_bounds,
     loop_var,
 )
 
@@ -72,6 +73,8 @@ def compute_at(
     with state.change(block) as indices:
         domains = _domains(move, indices)
         _place(state, move, position, domains, indices, keep=preserve_unit_loops)
+        if is_reverse:
+            _check_sums_once(move)
 
 
 def _check(move: _Move) -> None:
@@ -155,6 +158,37 @@ def _check_consumers_behind(move: _Move) -> None:
                 f"{move.where}: {tree.describe(consumer)} reads the result of "
                 f"{tree.describe(move.block)} and comes before {tree.describe(move.loop)}"
             )
+
+
+def _check_sums_once(move: _Move) -> None:
+    """Refuse a reduction that has moved to where it combines some values several times.
+
+    Each point of it is visited once by the loops from the first one on that a reduce axis
+    depends on. Loops around those repeat whole reductions, from the start value on.
+    """
+    indices = Indices()
+    reduced = symbols_in(move.block, indices, "R")
+    used = reduced | symbols_in(move.block, indices, "S")
+    loops = tree.enclosing_loops(move.block)
+    names = [indices.symbol(loop_var(loop)) for loop in loops]
+    first = next((n for n, name in enumerate(names) if name in reduced), len(loops))
+    repeating = [
+        loop
+        for loop, name in list(zip(loops, names, strict=True))[first:]
+        if name not in used and loop_bounds(indices, loop)[1] != 1
+    ]
+    if first == len(loops) or (
+        not repeating
+        and legality.has_affine_bindings(
+            move.block, below=loops[first], may_overlap=False
+        )
+    ):
+        return
+    raise ScheduleError(
+        f"{move.where}: {tree.describe(move.block)} would combine some values several times "
+        f"under {tree.describe(move.loop)}: expected loops that visit each of its points "
+        "once"
+    )
 
 
 def _places(
