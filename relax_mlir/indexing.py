@@ -9,6 +9,7 @@ from mlir import ir
 from mlir.dialects import func
 
 from relax_mlir.dialects import shapes, tensors
+from relax_mlir.dialects.dim_bounds import is_known_le
 from relax_mlir.dialects.shapes import Dim, Expr
 from relax_mlir.traversal import own_operations
 
@@ -25,6 +26,7 @@ __all__ = [
     "is_size_arithmetic",
     "linear_in",
     "shifted_in",
+    "size_by",
 ]
 
 
@@ -244,11 +246,39 @@ def _dims(
         constant = constant_of(result)
         if constant is not None:
             dims[result] = constant
-        elif all(v in dims for v in op.operands):
-            dims[result] = SIZE_ARITHMETIC[op.operation.name](
-                *(dims[v] for v in op.operands)
-            )
+            continue
+        size = size_by(op.operation.name, [dims.get(v) for v in op.operands])
+        if size is not None:
+            dims[result] = size
     return dims
+
+
+def size_by(
+    operation: str,
+    operands: Sequence[Dim | None],
+    is_size: Callable[[Dim], bool] | None = None,
+) -> Dim | None:
+    """What an operation computes of sizes, or of other integers.
+
+    Args:
+        operation: its name.
+        operands: its operands; None for what is not known.
+        is_size: whether an operand is 0 or more: by default, whether it is known to be.
+
+    Returns:
+        None if that is not known: of an operand that may be negative, operations on
+        unsigned integers, and divisions that round towards 0, give something else.
+    """
+    known = [d for d in operands if d is not None]
+    if operation not in SIZE_ARITHMETIC or len(known) < len(operands):
+        return None
+    if operation in _OF_SIZES_ONLY and not all(map(is_size or _is_size, known)):
+        return None
+    return SIZE_ARITHMETIC[operation](*known)
+
+
+def _is_size(dim: Dim) -> bool:
+    return is_known_le(0, dim)
 
 
 def is_size_arithmetic(op: ir.OpView) -> bool:
@@ -280,3 +310,9 @@ SIZE_ARITHMETIC: Mapping[str, Callable[..., Dim]] = {
         lambda size: size,
     ),
 }
+# Arithmetic that is not that of sizes where an operand is negative.
+_OF_SIZES_ONLY = frozenset(
+    name
+    for name in SIZE_ARITHMETIC
+    if name in ("arith.divsi", "arith.remsi") or name.endswith("ui")
+)

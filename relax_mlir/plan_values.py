@@ -11,7 +11,7 @@ from mlir.dialects import func
 from relax_mlir.dialects import dims
 from relax_mlir.dialects.dims import Dim
 from relax_mlir.errors import PassError
-from relax_mlir.indexing import SIZE_ARITHMETIC
+from relax_mlir.indexing import SIZE_ARITHMETIC, size_by
 from relax_mlir.programs import argument_shape, argument_symbols
 from relax_mlir.runtime.cuda.plan import Expression, Pointer
 
@@ -52,12 +52,17 @@ class ValueReader:
     def _computed(self, operation: ir.OpView) -> Dim:
         if operation.name == "arith.constant":
             return ir.IntegerAttr(operation.attributes["value"]).value
-        compute = SIZE_ARITHMETIC.get(operation.name)
-        if compute is None:
+        if operation.name not in SIZE_ARITHMETIC:
             raise PassError(
                 f"{operation.location}: `{operation.name}` has no place in sizes of a plan"
             )
-        return compute(*map(self.size, operation.operands))
+        size = size_by(operation.name, list(map(self.size, operation.operands)))
+        if size is None:
+            raise PassError(
+                f"{operation.location}: `{operation.name}` of a number that may be negative "
+                "has no place in sizes of a plan"
+            )
+        return size
 
     def shape(self, value: ir.Value) -> tuple[Dim, ...]:
         """The dimensions of a buffer."""

@@ -13,7 +13,7 @@ from relax_mlir.dialects.dim_bounds import is_known_le
 from relax_mlir.dialects.monomials import Atom, terms_of
 from relax_mlir.dialects.shapes import Dim, Expr
 from relax_mlir.dialects.tir import AllocBufferOp, BlockOp, marks
-from relax_mlir.indexing import SIZE_ARITHMETIC, constant_of, dims_in
+from relax_mlir.indexing import constant_of, dims_in, size_by
 from relax_mlir.objects.names import place_of
 from relax_mlir.programs import argument_shape
 from relax_mlir.traversal import own_operations
@@ -21,12 +21,6 @@ from relax_mlir.traversal import own_operations
 __all__ = ["required_sizes"]
 
 _ACCESSES = {"memref.load": 1, "memref.store": 2}  # operands before the indices
-# Arithmetic that is not that of sizes where an operand is negative.
-_OF_SIZES_ONLY = frozenset(
-    name
-    for name in SIZE_ARITHMETIC
-    if name in ("arith.divsi", "arith.remsi") or name.endswith("ui")
-)
 
 
 def required_sizes(program: func.FuncOp) -> tuple[Constraint, ...]:
@@ -85,11 +79,11 @@ class _Accesses:
         known = constant_of(result)
         if known is not None:
             self._dims[result] = known
-        elif op.operation.name in SIZE_ARITHMETIC:
-            operands = [self._dims.get(v) for v in op.operands]
-            is_any = op.operation.name not in _OF_SIZES_ONLY
-            if all(d is not None and (is_any or self._is_size(d)) for d in operands):
-                self._dims[result] = SIZE_ARITHMETIC[op.operation.name](*operands)
+            return
+        operands = [self._dims.get(v) for v in op.operands]
+        size = size_by(op.operation.name, operands, self._is_size)
+        if size is not None:
+            self._dims[result] = size
 
     def _is_size(self, dim: Dim) -> bool:
         """Whether an index is known to be 0 or more."""

@@ -252,6 +252,35 @@ def test_sizes_of_computed_values() -> None:
         assert texts == ["s0", "s1", "2", "2*s0", "2*s0", "s1*s1"]
 
 
+@pytest.mark.parametrize("name", ARITHMETIC)
+@pytest.mark.parametrize("start", ["arith.addi", "arith.subi"])
+def test_sizes_of_negative_numbers_are_what_operations_give(
+    name: str, start: str
+) -> None:
+    text = f"""func.func @f(%n: index {{tir.symbol = "n"}}) {{
+      %two = arith.constant 2 : index
+      %three = arith.constant 3 : index
+      %a = {start} %n, %three : index
+      %r = {name} %a, %two : index
+      return
+    }}"""
+    with ir.Context(), ir.Location.unknown():
+        module = ir.Module.parse(text)
+        (function,) = module.body.operations
+        block = function.regions[0].blocks[0]
+        *_, result = (o.results[0] for o in list(block.operations)[:-1])
+        size = dims_in(function).get(result)  # pyright: ignore[reportArgumentType]
+
+    is_unsigned, is_negative = name.endswith("ui"), start == "arith.subi"
+    rounds_to_0 = name in ("arith.divsi", "arith.remsi")
+    assert (size is None) == (is_negative and (is_unsigned or rounds_to_0))
+    if size is None:
+        return
+    for n in range(8):
+        number = ARITHMETIC[name](ARITHMETIC[start](n, 3), 2)
+        assert shapes.evaluate(size, {"n": n}) == number, n
+
+
 def test_programs_without_sizes() -> None:
     with ir.Context(), ir.Location.unknown():
         module = ir.Module.parse("func.func @f() { return }")

@@ -11,7 +11,7 @@ from mlir.dialects import func
 from relax_mlir.dialects import shapes
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import AllocBufferOp, BlockOp, marks
-from relax_mlir.indexing import SIZE_ARITHMETIC, constant_of
+from relax_mlir.indexing import SIZE_ARITHMETIC, constant_of, size_by
 from relax_mlir.objects.effects import is_scalar_arithmetic
 from relax_mlir.rewriting import clone, erase, has_uses, walk
 from relax_mlir.traversal import own_operations, values_read
@@ -37,8 +37,9 @@ def size_of(value: ir.Value, symbols: Mapping[ir.Value, str]) -> Dim | None:
     owner = value.owner
     if isinstance(owner, ir.Block) or owner.name not in SIZE_ARITHMETIC:
         return None
-    sizes = [size_of(operand, symbols) for operand in owner.operands]
-    return None if None in sizes else SIZE_ARITHMETIC[owner.name](*sizes)
+    return size_by(
+        owner.name, [size_of(operand, symbols) for operand in owner.operands]
+    )
 
 
 def rematerialize(value: ir.Value, mapping: dict[ir.Value, ir.Value]) -> ir.Value:
