@@ -28,6 +28,8 @@ from relax_mlir.tir.schedule.state import (
 )
 
 __all__ = [
+    "bottoms_at",
+    "check_axis_sizes",
     "check_bound_in_scope",
     "check_complete",
     "check_complete_or_reduction",
@@ -188,7 +190,7 @@ def check_not_root(block: ir.Operation, where: str) -> None:
 def check_axis_starts(
     block: ir.Operation, where: str, *, may_be_above_0: bool = False
 ) -> None:
-    """Refuse a block with an axis that does not start at 0.
+    """Refuse a block with an axis that does not start at 0, or of no fixed size.
 
     Args:
         may_be_above_0: whether a positive number is allowed as well.
@@ -196,6 +198,7 @@ def check_axis_starts(
     Raises:
         ScheduleError: it has one.
     """
+    check_axis_sizes(block, where)
     starts = zip(tree.axis_names(block), tree.axis_starts(block), strict=True)
     for name, start in starts:
         is_above = may_be_above_0 and isinstance(start, int) and start > 0
@@ -203,6 +206,58 @@ def check_axis_starts(
             raise ScheduleError(
                 f"{where}: axis `{name}` of {tree.describe(block)} starts at {start}: "
                 f"expected 0{' or more' if may_be_above_0 else ''}"
+            )
+
+
+def check_axis_sizes(block: ir.Operation, where: str) -> None:
+    """Refuse a block whose axes take other values in each step of a loop around it.
+
+    Raises:
+        ScheduleError: the size of an axis depends on variables around the block, or the
+            bounds of a loop around it on another one, as in loops over a triangle.
+    """
+    indices = Indices()
+    sizes = extents_of(indices, block)
+    for name, size in zip(tree.axis_names(block), sizes, strict=True):
+        if not indices.is_size(size):
+            raise ScheduleError(
+                f"{where}: the size of axis `{name}` of {tree.describe(block)} depends on "
+                "variables around the block: expected one for all its points"
+            )
+    loops = tree.enclosing_loops(block)
+    counters = {indices.symbol(loop_var(loop)) for loop in loops}
+    for loop in loops:
+        bounds_of_loop = loop_bounds(indices, loop)
+        if any(counters.intersection(symbols_of(dim)) for dim in bounds_of_loop):
+            raise ScheduleError(
+                f"{where}: the bounds of {tree.describe(loop)} around "
+                f"{tree.describe(block)} depend on a loop around it: expected loops over "
+                "a box"
+            )
+    _check_axes_covered(block, indices, where)
+
+
+def _check_axes_covered(block: ir.Operation, indices: Indices, where: str) -> None:
+    """Refuse a block with an axis whose first or last value no step of the loops takes."""
+    parent = tree.parent_of(block)
+    limits, tops = limits_at(indices, parent), tops_at(indices, parent)
+    starts = bottoms_at(indices, parent)
+    domains = {name: regions.Run(starts[name], top) for name, top in tops.items()}
+    axes = zip(
+        tree.axis_names(block),
+        tree.bindings(block),
+        tree.axis_starts(block),
+        extents_of(indices, block),
+        strict=True,
+    )
+    for name, value, start, extent in axes:
+        run = regions.interval(indices.of(value), domains, limits)
+        missing = start - run.low, run.high - start - extent + 1
+        if not all(predicates.is_never_negative(d, limits, tops) for d in missing):
+            raise ScheduleError(
+                f"{where}: loops take axis `{name}` of {tree.describe(block)} from {run.low} "
+                f"to {run.high} alone: expected all of its values, from {start} to "
+                f"{start + extent - 1}"
             )
 
 
@@ -423,6 +478,19 @@ def tops_at(indices: Indices, op: ir.Operation) -> dict[str, Dim]:
             found[indices.symbol(loop_var(around))] = low + extent - 1
         elif tree.is_block(around):
             found |= _axis_tops(indices, around)
+    return found
+
+
+def bottoms_at(indices: Indices, op: ir.Operation) -> dict[str, Dim]:
+    """The least values of the variables around an operation, and of its own."""
+    found: dict[str, Dim] = {}
+    for around in [op, *tree.ancestors(op)]:
+        if tree.is_loop(around):
+            found[indices.symbol(loop_var(around))] = loop_bounds(indices, around)[0]
+        elif tree.is_block(around):
+            for region in (r for r in around.regions if len(r.blocks)):
+                names = map(indices.symbol, region.blocks[0].arguments)
+                found.update(zip(names, tree.axis_starts(around), strict=True))
     return found
 
 
