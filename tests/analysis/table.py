@@ -57,6 +57,7 @@ ANALYSES: Mapping[str, Sequence[str]] = {
     ),
     "tir.schedule.regions": ("analysis/test_boxes.py", "schedule/test_boxes.py"),
     "tir.schedule.tree": ("schedule/test_tree.py",),
+    "tir.schedule.whole_writes": ("schedule/test_whole_writes.py",),
     "traversal": ("analysis/test_traversal.py",),
 }
 # Those without such tests yet. ``python -m tests.mutants NAME`` says how far they are; one

@@ -27,6 +27,7 @@ from relax_mlir.tir.schedule.state import (
     loop_bounds,
     loop_var,
 )
+from relax_mlir.tir.schedule.whole_writes import check_written
 from relax_mlir.traversal import own_operations
 
 __all__ = [
@@ -335,6 +336,15 @@ def cache_write(
         others = [r for r in readers if r not in consumers]
         place, position = place_behind(scope, block, others)
         stage = _stage_after(block, buffer, place, position, readers, indices)
+        check_written(
+            block,
+            place,
+            buffer,
+            stage.box,
+            lambda box: within_buffer(box, buffer, place, indices),
+            indices,
+            "cache_write",
+        )
         users = [block, *consumers]
         return _cache(stage, scope, users, memory, indices, is_read=False)
 

@@ -27,6 +27,7 @@ from relax_mlir.tir.schedule.state import (
     loop_bounds,
     loop_var,
 )
+from relax_mlir.tir.schedule.whole_writes import check_written
 
 __all__ = ["copy_at"]
 
@@ -48,6 +49,16 @@ def copy_at(
     with state.change(loop) as indices:
         cached = allocate_cache(tree.scope_of(loop), buffer, memory, indices)
         box = _box(loop, buffer, cached, indices, is_read=is_read)
+        if not is_read:
+            check_written(
+                loop,
+                loop,
+                buffer,
+                box,
+                lambda found: within_buffer(found, buffer, loop, indices),
+                indices,
+                where,
+            )
         statements = tree.children(loop)
         users = statements[position:] if is_read else statements[:position]
         for user in users:

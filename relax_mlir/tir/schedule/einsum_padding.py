@@ -26,6 +26,7 @@ from relax_mlir.tir.schedule.indices import Indices
 from relax_mlir.tir.schedule.predicates import Condition
 from relax_mlir.tir.schedule.reductions import match_reduction
 from relax_mlir.tir.schedule.state import ScheduleState, extents_of, loop_var
+from relax_mlir.tir.schedule.whole_writes import is_conditional
 from relax_mlir.traversal import own_operations
 
 __all__ = ["pad_einsum"]
@@ -72,6 +73,7 @@ def pad_einsum(
         if sizes:
             legality.check_bound_in_scope(block, _WHERE)
             _check_whole(block, operands, sizes, indices)
+            _check_stored(scope, block, operands)
             _check_started(block, operands)
             _check_products(block, operands, sizes)
             _pad(scope, block, operands, sizes, indices)
@@ -164,6 +166,30 @@ def _check_whole(
                     f"{size} elements of `{accesses.buffer_name(operand.buffer)}`: "
                     "expected all"
                 )
+
+
+def _check_stored(
+    scope: ir.Operation, block: ir.Operation, operands: Sequence[_Operand]
+) -> None:
+    """Refuse stores that leave out elements of a buffer with values from before."""
+    own = accesses.own_buffers(scope)
+    found = accesses.accesses_in(tree.body(block))
+    for operand in operands:
+        if not operand.is_write or operand.buffer in own:
+            continue
+        pairs = zip(operand.axes, accesses.buffer_shape(operand.buffer), strict=True)
+        places = [axis for axis, size in pairs if axis is not None or size != 1]
+        stores = [a for a in found if a.buffer == operand.buffer and a.is_write]
+        if (
+            None in places
+            or len(set(places)) < len(places)
+            or all(is_conditional(a, block) for a in stores)
+        ):
+            raise ScheduleError(
+                f"{_WHERE}: {tree.describe(block)} may leave out elements of "
+                f"`{accesses.buffer_name(operand.buffer)}`: expected a store of each, under "
+                "no condition"
+            )
 
 
 def _check_started(block: ir.Operation, operands: Sequence[_Operand]) -> None:

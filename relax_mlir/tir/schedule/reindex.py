@@ -43,6 +43,7 @@ from relax_mlir.tir.schedule.state import (
     loop_bounds,
     loop_var,
 )
+from relax_mlir.tir.schedule.whole_writes import is_conditional
 
 __all__ = ["beside", "loops_over", "reindex", "reindex_cache"]
 
@@ -131,6 +132,12 @@ def _copy(block: ir.Operation, buffer: ir.Value, where: str, *, is_read: bool) -
             )
         found = [simplify(d, limits) for d in access.indices(indices)]
         places.add(tuple(substitute(d, known) for d in found))
+    is_own = buffer in accesses.own_buffers(tree.scope_of(block))
+    if not is_read and not is_own and _stores_by_choice(block, buffer):
+        raise ScheduleError(
+            f"{where}: {tree.describe(block)} stores `{accesses.buffer_name(buffer)}` under "
+            "a condition: expected that each point stores its element"
+        )
     goes_on = not is_read and tree.init_of(block) is None
     if goes_on and buffer in accesses.buffers_read(block):
         raise ScheduleError(
@@ -155,6 +162,13 @@ def _copy(block: ir.Operation, buffer: ir.Value, where: str, *, is_read: bool) -
     found = _Copy(block, buffer, place, numbers, is_read)
     _check_inside(found, indices, where)
     return found
+
+
+def _stores_by_choice(block: ir.Operation, buffer: ir.Value) -> bool:
+    """Whether all stores of a buffer in the body of a block depend on conditions."""
+    found = accesses.accesses_in(tree.body(block))
+    stores = [a for a in found if a.buffer == buffer and a.is_write]
+    return all(is_conditional(a, block) for a in stores)
 
 
 def _check_inside(copy: _Copy, indices: Indices, where: str) -> None:

@@ -1,0 +1,141 @@
+"""Copies back from a cache keep the elements that a block leaves out."""
+
+import pytest
+
+from relax_mlir.errors import ScheduleError
+from relax_mlir.script import from_source
+from relax_mlir.tir.schedule import Schedule
+from tests.schedule.apply import check_schedule
+
+_PROGRAM = """
+@T.prim_func
+def program(
+    A: T.Buffer((6, 6), "float32"),
+    I: T.Buffer((6,), "int32"),
+    C: T.Buffer({shape}, "float32"),
+):
+    {allocation}
+    for i in range(6):
+        {inner}
+            with T.block("C"):
+                vi = T.axis.spatial(6, i)
+                {axis}
+                {body}
+    {reader}
+"""
+_ROWS = ("for j in range(6):", "vj = T.axis.spatial(6, j)")
+_TRIANGLE = ("for j in range(i + 1):", "vj = T.axis.spatial(6, j)")
+# The loop and the axis, what the block does, and the shape of its result.
+_PARTIAL = {
+    "choice": (*_ROWS, "if A[vi, vj] > 0.0: C[vi, vj] = A[vi, vj]", (6, 6)),
+    "predicate": (*_ROWS, "T.where(i + j < 6); C[vi, vj] = A[vi, vj]", (6, 6)),
+    "triangle": (*_TRIANGLE, "C[vi, vj] = A[vi, vj]", (6, 6)),
+    "every other row": (*_ROWS, "C[vi * 2, vj] = A[vi, vj]", (12, 6)),
+    "diagonal": (*_ROWS, "C[vi, vi] = A[vi, vj]", (6, 6)),
+    "loaded rows": (*_ROWS, "C[T.min(T.max(I[vi], 0), 5), vj] = A[vi, vj]", (6, 6)),
+    "inner triangle": (
+        "if True:",
+        "vz = T.axis.spatial(1, 0)",
+        "for k in range(vi + 1): C[vi, k] = A[vi, k]",
+        (6, 6),
+    ),
+    "two rows": (*_ROWS, "C[0, vj] = A[vi, vj]; C[5, vj] = A[vi, vj]", (6, 6)),
+}
+_WHOLE = {
+    "rows": (*_ROWS, "C[vi, vj] = A[vi, vj]", (6, 6)),
+    "turned": (*_ROWS, "C[vj, 5 - vi] = A[vi, vj]", (6, 6)),
+    "a part": (*_ROWS, "C[vi + 2, vj + 1] = A[vi, vj]", (9, 9)),
+    "flat": (*_ROWS, "C[vi * 6 + vj] = A[vi, vj]", (36,)),
+    "halves": (*_ROWS, "C[vi // 2, vi % 2, vj] = A[vi, vj]", (3, 2, 6)),
+    "inner loop": (
+        "if True:",
+        "vz = T.axis.spatial(1, 0)",
+        "for k in range(6): C[vi, k] = A[vi, k]",
+        (6, 6),
+    ),
+    "one choice of two": (
+        *_ROWS,
+        "C[vi, vj] = 1.0\n                if A[vi, vj] > 0.0: C[vi, vj] = A[vi, vj]",
+        (6, 6),
+    ),
+}
+_STEPS = {
+    "cache_write": lambda s: s.cache_write("C", 0, "global"),
+    "write_at": lambda s: s.write_at(s.get_loops("C")[0], "C", 0, "global"),
+    "reindex": lambda s: s.reindex("C", ("write", 0)),
+    "pad_einsum": lambda s: s.pad_einsum("C", [4, 4]),
+}
+
+
+def _program(inner, axis, body, shape, *, is_own=False):
+    text = _PROGRAM.format(
+        inner=inner,
+        axis=axis,
+        body=body.replace("C[", "D[") if is_own else body,
+        shape=(6, 6) if is_own else shape,
+        allocation=f"D = T.alloc_buffer({shape})" if is_own else "",
+        reader=_READER if is_own else "",
+    )
+    return from_source(text)
+
+
+_READER = """for i, j in T.grid(6, 6):
+        with T.block("E"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            if i + j == 0: C[vi, vj] = D[0, 0]
+"""
+
+
+@pytest.mark.parametrize("step", ["cache_write", "write_at"])
+@pytest.mark.parametrize("name", _PARTIAL)
+def test_elements_that_a_block_leaves_out_are_not_copied_back(name, step):
+    schedule = Schedule(_program(*_PARTIAL[name]))
+
+    with pytest.raises(ScheduleError, match="may leave out elements of `C`"):
+        _STEPS[step](schedule)
+
+
+@pytest.mark.parametrize("step", ["reindex", "pad_einsum"])
+def test_what_is_stored_by_choice_is_not_copied_back(step):
+    schedule = Schedule(_program(*_PARTIAL["choice"]))
+
+    with pytest.raises(ScheduleError, match=r"under (a|no) condition"):
+        _STEPS[step](schedule)
+
+
+def test_a_diagonal_is_not_padded():
+    schedule = Schedule(_program(*_PARTIAL["diagonal"]))
+
+    with pytest.raises(ScheduleError, match="may leave out elements of `C`"):
+        _STEPS["pad_einsum"](schedule)
+
+
+@pytest.mark.parametrize("step", ["cache_write", "write_at"])
+@pytest.mark.parametrize("name", _WHOLE)
+def test_whole_boxes_are_copied_back(name, step):
+    program = _program(*_WHOLE[name])
+    schedule = Schedule(program)
+
+    _STEPS[step](schedule)
+
+    check_schedule(schedule, program)
+
+
+def test_buffers_without_values_from_before_are_copied_back():
+    program = _program(*_PARTIAL["choice"], is_own=True)
+    schedule = Schedule(program)
+
+    schedule.cache_write("C", 0, "global")
+
+    assert "D_global" in schedule.mod["main"].script()
+
+
+@pytest.mark.parametrize("factor", [5, 6])
+def test_uneven_tiles_write_all(factor):
+    program = _program(*_WHOLE["rows"])
+    schedule = Schedule(program)
+    row, column = schedule.get_loops("C")
+    schedule.split(schedule.fuse(row, column), [None, factor])
+    schedule.cache_write("C", 0, "global")
+
+    check_schedule(schedule, program)
