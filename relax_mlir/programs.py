@@ -11,9 +11,14 @@ from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import AllocBufferOp, BlockOp, marks
 from relax_mlir.errors import IRError
 from relax_mlir.indexing import Linear, linear_in
-from relax_mlir.traversal import own_operations
+from relax_mlir.traversal import own_operations, values_read
 
-__all__ = ["argument_shape", "argument_symbols", "check_program"]
+__all__ = [
+    "argument_shape",
+    "argument_symbols",
+    "check_program",
+    "depends_on_loops",
+]
 
 _ACCESSES = {"memref.load": 1, "memref.store": 2}  # operands before the indices
 
@@ -254,3 +259,11 @@ def argument_symbols(function: func.FuncOp) -> dict[ir.Value, str]:
         for argument, attrs in zip(arguments, described, strict=True)
         if marks.SYMBOL in attrs
     }
+
+
+def depends_on_loops(value: ir.Value) -> bool:
+    """Whether a number is computed of variables of loops or of axes of blocks."""
+    owner = value.owner
+    if isinstance(owner, ir.Block):
+        return not isinstance(owner.owner.opview, func.FuncOp)
+    return any(map(depends_on_loops, values_read(owner)))

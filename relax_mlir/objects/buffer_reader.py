@@ -15,6 +15,7 @@ from relax_mlir.objects.buffer import Buffer, BufferRegion
 from relax_mlir.objects.pointers import Pointer, PointerType
 from relax_mlir.objects.prim import PrimExpr, Range
 from relax_mlir.objects.program_arguments import text_of
+from relax_mlir.programs import depends_on_loops
 
 if TYPE_CHECKING:
     from relax_mlir.objects.tir_reader import ProgramReader
@@ -31,6 +32,14 @@ def read_alloc(reader: ProgramReader, op: AllocBufferOp) -> None:
     dims = tensors.python_value(attributes["shape"])
     name = text_of(attributes, marks.NAME, "buf")
     buffer = reader.arguments.buffer(name, type_, dims, attributes)
+    sizes = iter(list(op.operation.operands))
+    size_dtype = text_of(attributes, marks.SIZE_DTYPE, "int32")
+    buffer.shape = tuple(
+        prim.cast(size_dtype, reader.terms.read(value))
+        if extent == _DYNAMIC and depends_on_loops(value := next(sizes))
+        else size
+        for extent, size in zip(type_.shape, buffer.shape, strict=True)
+    )
     reader.terms.buffers[op.buffer] = buffer
     reader.allocs[-1].append(buffer)
 

@@ -3,6 +3,7 @@
 import pytest
 
 from relax_mlir.objects.structure import assert_structural_equal
+from relax_mlir.script import from_source
 from relax_mlir.tir.schedule import (
     BlockRV,
     Instruction,
@@ -52,6 +53,33 @@ def test_a_trace_is_lists():
         ],
         [],
     ]
+
+
+_PADDED = """
+@T.prim_func
+def program(A: T.Buffer((5,), "{dtype}"), C: T.Buffer((5,), "{dtype}")):
+    B = T.alloc_buffer((5,), "{dtype}")
+    for i in range(5):
+        with T.block("B"):
+            v = T.axis.spatial(5, i)
+            B[v] = A[v]
+    for i in range(5):
+        with T.block("C"):
+            v = T.axis.spatial(5, i)
+            C[v] = B[v]
+"""
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int32", "int64", "float32", "bool"])
+def test_numbers_of_padding_have_the_type_of_the_buffer_again(dtype):
+    program = from_source(_PADDED.format(dtype=dtype))
+    schedule = Schedule(program)
+    number = {"bool": False, "float32": 0.0}.get(dtype, 0)
+    schedule.transform_layout(
+        "B", ("write", 0), lambda i: (i // 2, i % 2), pad_value=number
+    )
+
+    verify_trace_roundtrip(schedule, program)
 
 
 def test_newer_spelling_is_kept():

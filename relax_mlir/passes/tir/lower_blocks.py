@@ -24,8 +24,14 @@ from relax_mlir.module import IRModule
 from relax_mlir.passes.tir.expand_loops import expand_block
 from relax_mlir.passes.tir.extern_calls import lower_extern_calls
 from relax_mlir.passes.tir.intrinsics import expand_intrinsics
-from relax_mlir.passes.tir.nests import create_loop, is_scheduled, rematerialize
+from relax_mlir.passes.tir.nests import (
+    create_loop,
+    greatest_value,
+    is_scheduled,
+    rematerialize,
+)
 from relax_mlir.passes.tir.vectors import lower_vectors
+from relax_mlir.programs import depends_on_loops
 from relax_mlir.rewriting import Pass, clone, erase, has_uses, replace, walk
 from relax_mlir.traversal import own_operations, values_read
 
@@ -114,6 +120,7 @@ class _Lowering:
 
     def _hoist(self, op: AllocBufferOp) -> None:
         """Let a buffer live as long as the program."""
+        op = self._widened(op)
         first = next(iter(own_operations(self._entry)))
         with ir.InsertionPoint(first), op.location:
             mapping: dict[ir.Value, ir.Value] = {}
@@ -133,6 +140,44 @@ class _Lowering:
                 _fill(made.results[0], ir.ArrayAttr(op.attributes[marks.CONTENTS]))
         replace(op, made.results[0])
         _spread_type(made.results[0])
+
+    def _widened(self, op: AllocBufferOp) -> AllocBufferOp:
+        """The buffer in the greatest size that it has in any step of loops around it.
+
+        Raises:
+            PassError: nothing is known to bound a size.
+        """
+        if not any(map(depends_on_loops, op.operation.operands)):
+            return op
+        type_ = ir.MemRefType(op.buffer.type)
+        said = list(tensors.python_value(op.attributes["shape"]))
+        given = iter(list(op.operation.operands))
+        shape: list[int] = []
+        operands: list[ir.Value] = []
+        for number, extent in enumerate(type_.shape):
+            value = next(given) if extent < 0 else None
+            if value is not None and depends_on_loops(value):
+                size = greatest_value(value)
+                if size is None:
+                    raise PassError(
+                        f"`{self._function.name.value}`: {op.location}: size {number} of a "
+                        "buffer depends on loops: expected that numbers bound those"
+                    )
+                extent = said[number] = max(size, 0)
+            elif value is not None:
+                operands.append(value)
+            shape.append(extent)
+        wide = ir.MemRefType.get(shape, type_.element_type, None, type_.memory_space)
+        attributes = {name: op.attributes[name] for name in op.attributes}
+        with ir.InsertionPoint(op), op.location:
+            made = ir.Operation.create(
+                AllocBufferOp.OPERATION_NAME,
+                results=[wide],
+                operands=operands,
+                attributes={**attributes, "shape": tensors.shape_attr(said)},
+            )
+        replace(op, made.results[0])
+        return made.opview  # pyright: ignore[reportReturnType]
 
     def _space_of(self, op: AllocBufferOp) -> str | None:
         """The memory of a GPU that a buffer lies in; None if all of it sees the buffer."""

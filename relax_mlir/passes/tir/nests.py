@@ -9,6 +9,8 @@ from mlir import ir
 from mlir.dialects import func
 
 from relax_mlir.dialects import shapes
+from relax_mlir.dialects.dim_bounds import SIGNED, bounds
+from relax_mlir.dialects.intervals import Range
 from relax_mlir.dialects.shapes import Dim
 from relax_mlir.dialects.tir import AllocBufferOp, BlockOp, marks
 from relax_mlir.indexing import SIZE_ARITHMETIC, constant_of, size_by
@@ -20,6 +22,7 @@ __all__ = [
     "create_grid",
     "create_loop",
     "erase_unused",
+    "greatest_value",
     "is_scheduled",
     "move_body",
     "rematerialize",
@@ -40,6 +43,44 @@ def size_of(value: ir.Value, symbols: Mapping[ir.Value, str]) -> Dim | None:
     return size_by(
         owner.name, [size_of(operand, symbols) for operand in owner.operands]
     )
+
+
+def greatest_value(value: ir.Value) -> int | None:
+    """The greatest value of a number in any step of the loops and blocks around it.
+
+    None if no number is known to bound it.
+    """
+    limits: dict[str, Range] = {}
+    symbols: dict[ir.Value, str] = {}
+    todo = [value]
+    while todo:
+        current = todo.pop()
+        owner = current.owner
+        if not isinstance(owner, ir.Block):
+            todo += values_read(owner)
+        elif current not in symbols:
+            low, high = _limits_of(ir.BlockArgument(current))
+            sign = "" if low is not None and low >= 0 else SIGNED
+            symbols[current] = f"x{len(symbols)}{sign}"
+            limits[symbols[current]] = low, high
+    size = size_of(value, symbols)
+    return None if size is None else bounds(size, limits)[1]
+
+
+def _limits_of(variable: ir.BlockArgument) -> Range:
+    """Bounds of a loop variable, or of an axis of a block, as far as those are numbers."""
+    around = variable.owner.owner.opview
+    if isinstance(around, BlockOp):
+        extent = around.axis_extents()[variable.arg_number]
+        if marks.AXIS_STARTS in around.attributes:
+            return None, None
+        top = extent if isinstance(extent, int) else greatest_value(extent)
+        return 0, None if top is None else top - 1
+    if around.operation.name != "scf.for":
+        return None, None
+    low, high = (around.operation.operands[n] for n in range(2))
+    top = greatest_value(high)
+    return constant_of(low), None if top is None else top - 1
 
 
 def rematerialize(value: ir.Value, mapping: dict[ir.Value, ir.Value]) -> ir.Value:

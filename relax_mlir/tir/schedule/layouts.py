@@ -163,9 +163,14 @@ class Layouts(TensorBlocks):
         if given is None or isinstance(given, IndexMap):
             return given
         dtype = next(iter(tree.axis_dtypes(block)), "int32")
-        if isinstance(given, str):
-            return IndexMap.from_text(given, dtype)
         element = buffers.element_dtype(buffer)
+        if isinstance(given, str):
+            read = IndexMap.from_text(given, dtype)
+            (value,) = read.final_indices
+            if not isinstance(value, prim.IntImm):
+                return read
+            # Text writes integers of all index types alike.
+            return IndexMap(read.initial_indices, [_fitting(value.value, element)])
         rank = len(index_map.final_indices)
         _check_type(given, element, buffer)
         if isinstance(given, prim.PrimExpr) or not callable(given):

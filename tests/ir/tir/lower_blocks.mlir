@@ -194,3 +194,35 @@ func.func @grid(%x: memref<3x?xf32> {tir.shape = #relax.shape<["3", "n"]>}, %o: 
   }) {name = "S", kinds = "SR", static_extents = array<i64: 3, -1>, operandSegmentSizes = array<i32: 1, 0>} : (index) -> ()
   return
 }
+
+// A buffer whose size depends on loops has the greatest size of all steps.
+// CHECK-LABEL: func.func @triangle
+// CHECK:         "tir.alloc_buffer"() {shape = #relax.shape<["2", "9"]>{{.*}}} : () -> memref<2x9xf32>
+// CHECK:         "tir.alloc_buffer"() {shape = #relax.shape<["6"]>{{.*}}} : () -> memref<6xf32>
+func.func @triangle(%o: memref<6xf32>) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %c6 = arith.constant 6 : index
+  scf.for %i = %c0 to %c6 step %c1 {
+    "tir.block"(%i) ({}, {
+    ^bb0(%v: index):
+      %n = arith.addi %v, %c1 : index
+      %s = "tir.alloc_buffer"(%n) {shape = #relax.shape<["v + 1"]>} : (index) -> memref<?xf32>
+      scf.for %k = %c0 to %n step %c1 {
+        %m = arith.subi %n, %k : index
+        %more = arith.addi %m, %c2 : index
+        %most = arith.addi %more, %c1 : index
+        %t = "tir.alloc_buffer"(%most) {shape = #relax.shape<["2", "m"]>} : (index) -> memref<2x?xf32>
+        %a = arith.constant 1.0 : f32
+        memref.store %a, %t[%c1, %c0] : memref<2x?xf32>
+        %b = memref.load %t[%c1, %c0] : memref<2x?xf32>
+        memref.store %b, %s[%k] : memref<?xf32>
+      }
+      %r = memref.load %s[%v] : memref<?xf32>
+      memref.store %r, %o[%v] : memref<6xf32>
+      gpu.yield
+    }) {name = "S", kinds = "S", static_extents = array<i64: 6>, operandSegmentSizes = array<i32: 0, 1>} : (index) -> ()
+  }
+  return
+}

@@ -27,3 +27,20 @@ func.func @foreign(%o: memref<6xf32>, %p: !llvm.ptr {tir.param}, %value: f32 {ti
   memref.store %value, %v[%c0] : memref<2xf32>
   return
 }
+
+// -----
+
+// CHECK: error: {{.*}}size 0 of a buffer depends on loops: expected that numbers bound those
+func.func @unbounded(%x: memref<?xf32> {tir.shape = #relax.shape<["n"]>}, %o: memref<?xf32> {tir.shape = #relax.shape<["n"]>}, %n: index {tir.symbol = "n"}) attributes {tir.prim_func, tir.num_outputs = 1 : i64} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  scf.for %i = %c0 to %n step %c1 {
+    %m = arith.addi %i, %c1 : index
+    %s = "tir.alloc_buffer"(%m) {shape = #relax.shape<["i + 1"]>} : (index) -> memref<?xf32>
+    %a = memref.load %x[%i] : memref<?xf32>
+    memref.store %a, %s[%i] : memref<?xf32>
+    %b = memref.load %s[%i] : memref<?xf32>
+    memref.store %b, %o[%i] : memref<?xf32>
+  } {tir.kind = "serial"}
+  return
+}

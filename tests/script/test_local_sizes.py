@@ -1,0 +1,38 @@
+"""Buffers whose sizes depend on loops."""
+
+import numpy as np
+
+from relax_mlir import compile
+from relax_mlir.objects.structure import assert_structural_equal
+from relax_mlir.script import from_source
+
+_TRIANGLE = """
+@T.prim_func
+def triangle(A: T.Buffer((6, 6), "float32"), C: T.Buffer((6,), "float32")):
+    for i in range(6):
+        with T.block("C"):
+            v = T.axis.spatial(6, i)
+            B = T.alloc_buffer((v + 1,))
+            for k in range(v + 1):
+                B[k] = A[v, k] * T.float32(2.0)
+            C[v] = B[v]
+"""
+
+
+def test_sizes_are_printed_in_variables_of_their_blocks() -> None:
+    program = from_source(_TRIANGLE)
+
+    text = program.script()
+
+    assert "B = T.alloc_buffer((v + 1,))" in text
+    assert "T.int32()" not in text
+    assert_structural_equal(from_source(text), program, map_free_vars=True)
+
+
+def test_memory_is_that_of_the_greatest_size() -> None:
+    a = np.arange(36, dtype=np.float32).reshape(6, 6)
+    c = np.zeros(6, np.float32)
+
+    compile(from_source(_TRIANGLE))(a, c)
+
+    np.testing.assert_array_equal(c, 2 * a.diagonal())
