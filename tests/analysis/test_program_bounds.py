@@ -264,6 +264,13 @@ _LOAD_K = "\n%e = memref.load %k[%2] : memref<?xf32>"
         (_LOOP.format(stop="%n", step="%2", body=load("%v", "%1")), ["n >= 2"]),
         (_LOOP.format(stop="%n", step="%1", body=load("%v", "%1")), ["m >= n", "n >= 2"]),
         (_LOOP.format(stop="%0", step="%1", body=load("%3")), []),
+        # A loop that carries a value.
+        (
+            "%r = scf.for %v = %0 to %n step %1 iter_args(%s = %x) -> (f32) {\n"
+            + load("%v", "%1").replace("%e", "%y")
+            + "\nscf.yield %y : f32\n}",
+            ["m >= n", "n >= 2"],
+        ),
         # An index that is loaded from memory.
         (
             "%t = memref.load %i[%0] : memref<4xi64>\n%u = arith.index_cast %t : i64 to index\n"
